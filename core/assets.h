@@ -1,0 +1,16 @@
+// Text files of assets/ that are built into the program.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace moescope {
+
+struct Asset {
+  std::string_view name;  // path below assets/: "presets/nano.toml"
+  std::string_view text;
+};
+std::span<const Asset> assets();
+std::string_view asset(std::string_view name);  // empty: there is none
+
+}  // namespace moescope

@@ -1,0 +1,33 @@
+// Batches of bytes with domain labels: the embedded generator, or text files.
+//
+// Legend: B sequences, S tokens of each. Batches are a pure function of (data config, seed, step), so runs in
+// lock-step see the same ones and a resumed run continues with the one it would have seen.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/run_config.h"
+
+namespace moescope {
+
+struct Batch {
+  int sequences = 0, length = 0;
+  std::vector<std::int32_t> input;   // [B*S]
+  std::vector<std::int32_t> target;  // [B*S], the next byte
+  std::vector<std::int32_t> domain;  // [B], index into Dataset::domains()
+};
+
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual const std::vector<std::string>& domains() const = 0;
+  virtual Batch batch(std::int64_t step) const = 0;
+};
+
+// Throws std::runtime_error with path, what was found and what is needed (unreadable, too short, no text).
+std::unique_ptr<Dataset> open_dataset(const DataConfig& config, std::int64_t seed);
+
+}  // namespace moescope

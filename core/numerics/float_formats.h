@@ -1,0 +1,51 @@
+// Element formats of microscaling and their exact bit rules.
+//
+// OCP Microscaling Formats (MX) v1.0; where it leaves a choice open, torchao's rule is taken.
+//   format  s/e/m   bias  max       min normal  min subnormal  special codes
+//   E4M3    1/4/3   7     448       2^-6        2^-9           0x7F, 0xFF NaN; no infinity
+//   E5M2    1/5/2   15    57344     2^-14       2^-16          0x7C, 0xFC infinity; 0x7D-0x7F, 0xFD-0xFF NaN
+//   E3M2    1/3/2   3     28        2^-2        2^-4           none
+//   E2M3    1/2/3   1     7.5       1           2^-3           none
+//   E2M1    1/2/1   1     6         1           2^-1           none
+//   INT8    two's complement / 64; max 127/64, 0x80 decodes to -2 and is never produced
+//   E8M0    scale only: value = 2^(code - 127), 255 NaN; no zero, no infinity, no sign
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace moescope {
+
+enum class ElementFormat : std::uint8_t { e4m3, e5m2, e3m2, e2m3, e2m1, int8 };
+
+struct FormatTraits {
+  const char* name;      // "e4m3"
+  int bits;              // of one element
+  int exponent_bits;     // 0 for int8
+  int mantissa_bits;
+  int bias;
+  int emax;              // exponent of the largest value
+  float max;             // largest finite value
+  float min_normal;
+  float min_subnormal;
+};
+const FormatTraits& traits(ElementFormat format);
+std::optional<ElementFormat> format_named(std::string_view name);
+
+// Nearest, ties to even, gradual underflow; past the maximum and infinity give the maximum (saturating).
+// The sign is kept for results that round to zero, except in INT8. NaN gives 0x7F for E4M3 and E5M2, the
+// largest positive code for FP6/FP4, 0 for INT8.
+std::uint8_t encode(ElementFormat format, float value);
+// E4M3 and E5M2 without saturation: E4M3 gives NaN above 464 and for infinity, E5M2 infinity from 61440 on.
+std::uint8_t encode_nonsaturating(ElementFormat format, float value);
+float decode(ElementFormat format, std::uint8_t code);
+
+float decode_e8m0(std::uint8_t code);
+std::uint8_t encode_e8m0_up(float value, bool saturate);    // smallest 2^k >= value
+std::uint8_t encode_e8m0_down(float value, bool saturate);  // largest 2^k <= value
+
+// float32 -> bfloat16 -> float32, nearest-even, NaN kept.
+float round_bf16(float value);
+
+}  // namespace moescope

@@ -1,0 +1,160 @@
+// Everything a run can be told, one table of fields over plain structs.
+//
+// The table (config_fields) is the only place that knows a key's name, range, unit and meaning;
+// the TOML reader, the validator, the set-up form, live changes and --help all read it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace moescope {
+
+enum class ScoreFunc { sigmoid, softmax };
+enum class AuxMode { none, sequence, batch };
+enum class Schedule { constant, cosine };
+enum class Precision { fp32, bf16, mxfp8_rceil, mxfp8_floor };
+
+// Shapes of the model. Field names and meanings are those of TorchTitan's DeepSeek-V3 arguments.
+struct ModelConfig {
+  int vocab = 256;  // byte-level
+  int dim = 128;
+  int n_layers = 4;
+  int n_dense_layers = 1;  // the first ones; the rest are MoE
+  int dense_inter = 384;
+  int n_heads = 4;
+  int q_lora_rank = 0;  // 0: plain query projection
+  int kv_lora_rank = 64;
+  int qk_nope_head_dim = 32;
+  int qk_rope_head_dim = 16;
+  int v_head_dim = 32;
+  double rope_theta = 10000.0;
+  double norm_eps = 1e-5;
+  int n_experts = 16;
+  int moe_inter = 128;
+  int n_shared = 1;  // one FFN of width n_shared * moe_inter; 0: none
+};
+
+struct RouterConfig {
+  int top_k = 2;
+  ScoreFunc score_func = ScoreFunc::sigmoid;
+  int n_groups = 0;  // 0: no group limit
+  int n_limited_groups = 0;
+  bool route_norm = true;
+  double route_scale = 1.0;
+  double bias_update_rate = 1e-3;  // 0: expert_bias stays as it is
+  bool bias_centring = true;       // subtract the mean of each update (TorchTitan); off: as in arXiv:2408.15664
+  AuxMode aux_mode = AuxMode::none;
+  double aux_coeff = 0.0;
+  double z_coeff = 0.0;
+  bool force_balance = false;    // round-robin, as in the published throughput runs
+  double capacity_factor = 0.0;  // what-if only: slots beyond it are counted as dropped, never dropped; 0: off
+};
+
+struct OptimizerConfig {
+  double lr = 2e-3;
+  double lr_min = 2e-4;
+  Schedule schedule = Schedule::cosine;
+  int warmup_steps = 50;
+  int total_steps = 2000;  // end of the cosine decay; training may go on at lr_min
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+  double clip = 1.0;  // gradient norm limit
+};
+
+// Number formats of the GEMMs' operands.
+struct PrecisionConfig {
+  Precision experts = Precision::fp32;  // the routed experts' three GEMMs
+};
+
+struct DataConfig {
+  std::string path;  // empty: the embedded generator of labelled domains; else a text file or a folder
+  int batch = 8;     // sequences
+  int seq = 128;     // tokens
+};
+
+// Virtual ranks over which all-to-all volumes are counted.
+struct ParallelConfig {
+  int ranks = 8;
+  int ranks_per_node = 8;
+};
+
+struct TelemetryConfig {
+  int every = 1;        // steps between frames with arrays; scalars come with every step
+  int quant_every = 1;  // steps between frames with quantization statistics
+  int window = 50;      // steps over which windowed MaxVio and dead experts are judged
+};
+
+struct RunConfig {
+  std::string name = "run";
+  std::int64_t seed = 1;
+  ModelConfig model;
+  RouterConfig router;
+  OptimizerConfig optimizer;
+  PrecisionConfig precision;
+  DataConfig data;
+  ParallelConfig parallel;
+  TelemetryConfig telemetry;
+};
+
+using ConfigValue = std::variant<bool, std::int64_t, double, std::string>;
+
+// One key. Enumerations are strings out of `choices`.
+struct ConfigField {
+  std::string key;    // "router.top_k"
+  std::string group;  // title of the form's group: "Router"
+  std::string label;  // "Experts per token (top_k)"
+  std::string unit;   // "experts", "tokens", "steps", "" for none
+  std::string help;   // what it does, what good values are
+  double min = 0, max = 0;           // inclusive; numbers only
+  std::vector<std::string> choices;  // strings with a fixed set only
+  bool live = false;                 // may change between two steps of a running trainer
+  ConfigValue (*get)(const RunConfig&) = nullptr;
+  void (*set)(RunConfig&, const ConfigValue&) = nullptr;  // the value has the field's type and passed check_field
+};
+
+std::span<const ConfigField> config_fields();
+const ConfigField* find_field(std::string_view key);  // nullptr: no such key
+
+// What is wrong with a config, where, and what would be right.
+struct ConfigProblem {
+  std::string file;  // empty when it did not come from a file
+  int line = 0;      // 1-based; 0: unknown
+  std::string key;
+  std::string message;  // "top_k is 20, but there are 16 experts: choose 1 to 16"
+  std::string text() const;  // "run.toml:12: router.top_k: ..."
+};
+
+// All problems at once; empty: the config can be trained.
+std::vector<ConfigProblem> validate(const RunConfig& config);
+// Problem with one value on its own (type, range, choice); empty message: none.
+std::string check_field(const ConfigField& field, const ConfigValue& value);
+
+struct ParsedConfig {
+  RunConfig config;
+  std::vector<ConfigProblem> problems;  // syntax, unknown keys (with the nearest known one), ranges, cross-checks
+};
+ParsedConfig parse_config(std::string_view toml, std::string_view file_name);
+ParsedConfig load_config(const std::string& path);
+// Presets are assets/presets/<name>.toml; their names, in teaching order.
+std::vector<std::string> preset_names();
+ParsedConfig load_preset(std::string_view name);
+
+// Complete TOML with every key, comments from the table's help; parse_config reads it back to an equal config.
+std::string to_toml(const RunConfig& config);
+
+// A change of one live field between two steps.
+struct LiveChange {
+  int run = 0;
+  std::string key;
+  ConfigValue value;
+};
+
+std::string to_string(const ConfigValue& value);
+
+}  // namespace moescope

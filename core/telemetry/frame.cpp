@@ -1,0 +1,26 @@
+#include "core/telemetry/frame.h"
+
+namespace moescope {
+
+const char* phase_name(Phase phase) {
+  static constexpr const char* kNames[kNumPhases] = {"data",    "attention", "router", "dispatch",  "experts", "combine",
+                                                     "dense FFN", "head",    "optimizer", "telemetry", "other"};
+  return kNames[static_cast<int>(phase)];
+}
+
+const char* operand_name(Operand operand) {
+  static constexpr const char* kNames[] = {"x", "W", "dY"};
+  return kNames[static_cast<int>(operand)];
+}
+
+const char* direction_name(Direction direction) {
+  static constexpr const char* kNames[] = {"forward", "dgrad", "wgrad"};
+  return kNames[static_cast<int>(direction)];
+}
+
+const char* expert_weight_name(ExpertWeight weight) {
+  static constexpr const char* kNames[] = {"w1", "w2", "w3"};
+  return kNames[static_cast<int>(weight)];
+}
+
+}  // namespace moescope

@@ -1,0 +1,118 @@
+// What one training step says about itself: plain values, immutable once published.
+//
+// Legend of shapes: T tokens of the batch, E routed experts, K top_k, R virtual ranks, N nodes of ranks.
+// Empty vectors and NaN mean "this source does not have it" (another cadence, an imported log); panels say so.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace moescope {
+
+inline constexpr float kNoValue = std::numeric_limits<float>::quiet_NaN();
+
+// Where the time of a step goes. `experts` holds the grouped GEMMs with their quantization.
+enum class Phase { data, attention, router, dispatch, experts, combine, dense_ffn, head, optimizer, telemetry, other };
+inline constexpr int kNumPhases = 11;
+const char* phase_name(Phase phase);
+
+// Token copies between R virtual ranks for one MoE layer's dispatch; combine is its transpose.
+// Row-major, [source rank][destination]. Times bytes per token these are the all-to-all volumes.
+struct VolumeFrame {
+  int ranks = 0;
+  int ranks_per_node = 0;
+  std::vector<std::uint32_t> copies_RR;    // standard all-to-all: one copy per chosen expert
+  std::vector<std::uint32_t> distinct_RR;  // DeepEP: one copy per destination rank
+  std::vector<std::uint32_t> nodes_RN;     // DeepEP: one copy per destination node, own node counted
+};
+
+// Router of one MoE layer. Formulas: core/telemetry/router_stats.h.
+struct RouterFrame {
+  int layer = 0;                                 // index among all layers
+  std::vector<std::uint32_t> tokens_per_expert;  // [E]
+  std::vector<float> expert_bias;                // [E] after the step's update
+  std::vector<float> score_mass;                 // [E] mean over tokens of the score's share, sums to 1
+  std::vector<float> gate_mass;                  // [E] share of the mixing weights that each expert received, sums to 1
+  float max_vio = kNoValue;                      // max_e u_e - 1, this batch
+  float max_vio_window = kNoValue;               // the same over the last `window` steps
+  float cv = kNoValue;
+  float entropy_norm = kNoValue;                 // of tokens_per_expert, H / ln E
+  float dead_fraction = kNoValue;                // no token in the last `window` steps
+  float score_entropy = kNoValue;                // mean over tokens, nats
+  float margin = kNoValue;                       // mean over tokens of K-th minus (K+1)-th biased score
+  float aux_loss = kNoValue;                     // with its coefficient
+  float z_loss = kNoValue;                       // with its coefficient
+  float padding_fraction = kNoValue;             // rows added to reach multiples of 32, over T*K
+  float dropped_fraction = kNoValue;             // what-if at router.capacity_factor
+  VolumeFrame volume;
+};
+
+enum class Operand : std::uint8_t { x, w, dy };
+enum class Direction : std::uint8_t { forward, dgrad, wgrad };
+enum class ExpertWeight : std::uint8_t { w1, w2, w3 };
+const char* operand_name(Operand operand);
+const char* direction_name(Direction direction);
+const char* expert_weight_name(ExpertWeight weight);
+
+// One quantized operand of one GEMM, all experts of the layer together.
+struct QuantFrame {
+  int layer = 0;
+  ExpertWeight weight = ExpertWeight::w1;
+  Operand operand = Operand::x;
+  Direction direction = Direction::forward;
+  std::string format;                           // "e4m3"
+  std::array<std::uint32_t, 256> e8m0_blocks{};  // blocks by scale byte; 255 holds NaN or Inf
+  float amax = kNoValue;
+  float sqnr_db = kNoValue;                     // +inf when exact
+  float relative_l2 = kNoValue;
+  float cosine = kNoValue;
+  float underflow = kNoValue;                   // share of non-zero values that became zero
+  float clipped = kNoValue;                     // share of values beyond the format's maximum after scaling
+  float clipped_blocks = kNoValue;
+  float crest = kNoValue;                       // mean over blocks of amax / rms
+};
+
+struct TelemetryFrame {
+  int run = 0;
+  std::int64_t step = 0;  // from 0: the step that was just taken
+  double wall_s = 0;      // since the run's first step
+  std::int64_t tokens = 0;  // seen so far, this step included
+  float ce_loss = kNoValue;  // mean cross-entropy, nats per byte
+  float aux_loss = 0, z_loss = 0;
+  float grad_norm = kNoValue;  // before clipping
+  float lr = kNoValue;
+  float tokens_per_s = kNoValue;
+  std::array<float, kNumPhases> phase_ms{};
+  std::vector<RouterFrame> routers;  // MoE layers in order
+  std::vector<QuantFrame> quants;
+};
+
+// A live change, a note or an event, pinned to the step before which it happened.
+struct Marker {
+  int run = 0;
+  std::int64_t step = 0;
+  std::string kind;  // "change", "note", "event"
+  std::string text;  // "router.bias_update_rate 0.001 -> 0.01"
+};
+
+// What a panel must know of a run besides its frames.
+struct RunInfo {
+  int run = 0;
+  std::string name;
+  std::string source;       // "trained here", or the imported file
+  std::string config_toml;  // empty for imports
+  int n_layers = 0;
+  std::vector<int> moe_layers;
+  int n_experts = 0;
+  int top_k = 0;
+  std::int64_t tokens_per_step = 0;
+  int ranks = 0, ranks_per_node = 0;
+  int dim = 0;  // bytes per token copy = 2 * dim in BF16
+  int window = 0;
+};
+
+}  // namespace moescope

@@ -1,0 +1,81 @@
+// The past of one run in memory: what every panel draws from, live, paused, replayed or imported.
+//
+// One writer (the history thread or a file opener) and any number of readers. Readers hold the lock only
+// while they copy out what they draw, so the writer waits microseconds; the trainer never touches this class.
+// Scalars keep every step in a min/max/mean pyramid. Arrays keep whole frames up to a byte budget; past it the
+// older half is thinned by two, and kept_every() says so.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "core/telemetry/frame.h"
+#include "core/telemetry/pyramid.h"
+
+namespace moescope {
+
+// Every scalar that has a time axis. Formula, unit and source of each: core/telemetry/metrics.h.
+enum class Metric {
+  ce_loss, aux_loss, z_loss, grad_norm, lr, tokens_per_s, step_ms,                      // per run: layer = kWholeRun
+  max_vio, max_vio_window, cv, entropy_norm, dead_fraction, score_entropy, margin,      // per MoE layer, or
+  router_aux_loss, router_z_loss, padding_fraction, dropped_fraction,                   // kWholeRun: mean over layers
+};
+inline constexpr int kNumMetrics = 18;
+inline constexpr int kWholeRun = -1;
+
+struct StepRange {
+  std::int64_t first = 0;
+  std::int64_t last = -1;  // inclusive
+  bool empty() const { return last < first; }
+  std::int64_t size() const { return empty() ? 0 : last - first + 1; }
+  bool operator==(const StepRange&) const = default;
+};
+
+class History {
+ public:
+  explicit History(RunInfo info, std::size_t array_budget_bytes = std::size_t{512} << 20);
+
+  void append(std::shared_ptr<const TelemetryFrame> frame);  // steps must rise; a step seen before replaces what follows
+  void append(Marker marker);
+
+  const RunInfo& info() const { return info_; }
+  std::uint64_t sequence() const;  // rises with every append; "is there news"
+  StepRange steps() const;
+  std::vector<Marker> markers() const;
+
+  // The newest frame at or before `step` that has arrays (routers), nullptr: none.
+  std::shared_ptr<const TelemetryFrame> frame_at(std::int64_t step) const;
+  // The newest at or before `step` that has quantization statistics, nullptr: none.
+  std::shared_ptr<const TelemetryFrame> quant_frame_at(std::int64_t step) const;
+  // The very step's or the nearest earlier scalar, NaN: none.
+  float value_at(Metric metric, int layer, std::int64_t step) const;
+
+  // `bins` equal slices of `range`, each with min, max, mean and count of the steps in it.
+  std::vector<PyramidBin> series(Metric metric, int layer, StepRange range, int bins) const;
+  // Exponential moving average (bias-corrected, factor 0..1 exclusive) computed on every step, then read at the
+  // last step of each bin; NaN where the bin has none.
+  std::vector<float> smoothed(Metric metric, int layer, StepRange range, int bins, double factor) const;
+
+  // Utilisation u_e = n_e E / (K T) of one MoE layer for plotting: bins x E row-major, the value farthest from 1
+  // (in log2) among the bin's kept frames, NaN where the bin has none.
+  std::vector<float> utilisation(int layer, StepRange range, int bins) const;
+  // Blocks by E8M0 byte of one operand: bins x 256, the bin's newest kept frame; empty bins are all zero.
+  std::vector<std::uint32_t> scale_waterfall(int layer, ExpertWeight weight, Operand operand, Direction direction,
+                                             StepRange range, int bins) const;
+
+  int kept_every() const;              // 1: every frame with arrays is still in memory
+  std::size_t array_bytes() const;
+
+ private:
+  struct Columns;
+  RunInfo info_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<Columns> columns_;
+};
+
+}  // namespace moescope

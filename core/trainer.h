@@ -1,0 +1,41 @@
+// One model in training: batch -> forward -> loss -> backward -> clip -> expert_bias update -> AdamW -> frame.
+//
+// Semantics: TorchTitan's DeepSeek-V3 (torchtitan/models/deepseek_v3, components/optimizer); departures are options.
+// Bit-identical for any number of threads: tiles and reduction orders are fixed by the config alone.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/dataset.h"
+#include "core/run_config.h"
+#include "core/telemetry/frame.h"
+
+namespace moescope {
+
+class Trainer {
+ public:
+  explicit Trainer(const RunConfig& config);  // the config passed validate()
+  ~Trainer();
+  Trainer(Trainer&&) noexcept;
+
+  // One step on `batch`; the frame's wall_s, run and tokens_per_s are the caller's.
+  TelemetryFrame step(const Batch& batch);
+
+  const RunConfig& config() const;  // with live changes applied
+  std::int64_t steps_taken() const;
+  void apply(const LiveChange& change);  // a live field; throws std::invalid_argument on a value that validate() refuses
+
+  // Checkpoint: one safetensors file with weights, moments, expert_bias, counters and the config as TOML.
+  void save(const std::string& path) const;
+  static Trainer resume(const std::string& path);  // throws std::runtime_error: not ours, truncated, other version
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+RunInfo run_info(const RunConfig& config, int run);
+
+}  // namespace moescope
