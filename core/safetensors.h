@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <span>
@@ -13,14 +14,30 @@
 
 namespace moescope {
 
-enum class DType : std::uint8_t { f64, f32, f16, bf16, f8_e4m3, f8_e5m2, i64, i32, i16, i8, u64, u32, u16, u8, boolean };
+enum class DType : std::uint8_t {
+  f64,
+  f32,
+  f16,
+  bf16,
+  f8_e4m3,
+  f8_e5m2,
+  i64,
+  i32,
+  i16,
+  i8,
+  u64,
+  u32,
+  u16,
+  u8,
+  boolean
+};
 std::size_t dtype_bytes(DType dtype);
 const char* dtype_name(DType dtype);  // "F32"
 
 struct TensorView {
   std::string name;
   DType dtype;
-  std::vector<std::size_t> shape;  // empty: a scalar
+  std::vector<std::size_t> shape;    // empty: a scalar
   std::span<const std::byte> bytes;  // into the mapped file; unaligned access is the reader's matter
 
   std::size_t elements() const;
@@ -46,7 +63,33 @@ class SafetensorsFile {
   std::shared_ptr<const Mapping> mapping_;
 };
 
-// Writes to PATH.tmp, then renames: a reader never sees half a file.
+struct TensorSpec {
+  std::string name;
+  DType dtype;
+  std::vector<std::size_t> shape;
+};
+
+// Writes a file whose tensors are not in memory together: declares all, then takes their bytes in that order.
+// Writes to PATH.tmp and renames in finish(): a reader never sees half a file. Throws std::runtime_error.
+class SafetensorsStream {
+ public:
+  SafetensorsStream(const std::string& path, const std::vector<TensorSpec>& tensors,
+                    const std::map<std::string, std::string>& metadata);
+  ~SafetensorsStream();  // removes the temporary file if not finished
+  SafetensorsStream(const SafetensorsStream&) = delete;
+  SafetensorsStream& operator=(const SafetensorsStream&) = delete;
+
+  void append(std::span<const std::byte> bytes);
+  void finish();
+
+ private:
+  std::string path_, temporary_;
+  std::ofstream file_;
+  std::size_t declared_ = 0, written_ = 0;
+  bool finished_ = false;
+};
+
+// The same from memory.
 class SafetensorsWriter {
  public:
   void add(std::string name, DType dtype, std::vector<std::size_t> shape, std::span<const std::byte> bytes);  // copied
@@ -54,7 +97,10 @@ class SafetensorsWriter {
   void write(const std::string& path) const;  // throws std::runtime_error
 
  private:
-  struct Entry { std::string name; DType dtype; std::vector<std::size_t> shape; std::vector<std::byte> bytes; };
+  struct Entry {
+    TensorSpec spec;
+    std::vector<std::byte> bytes;
+  };
   std::vector<Entry> entries_;
   std::map<std::string, std::string> metadata_;
 };

@@ -11,6 +11,7 @@
 //   E8M0    scale only: value = 2^(code - 127), 255 NaN; no zero, no infinity, no sign
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -20,13 +21,13 @@ namespace moescope {
 enum class ElementFormat : std::uint8_t { e4m3, e5m2, e3m2, e2m3, e2m1, int8 };
 
 struct FormatTraits {
-  const char* name;      // "e4m3"
-  int bits;              // of one element
-  int exponent_bits;     // 0 for int8
+  const char* name;   // "e4m3"
+  int bits;           // of one element
+  int exponent_bits;  // 0 for int8
   int mantissa_bits;
   int bias;
-  int emax;              // exponent of the largest value
-  float max;             // largest finite value
+  int emax;   // exponent of the largest value
+  float max;  // largest finite value
   float min_normal;
   float min_subnormal;
 };
@@ -47,5 +48,6 @@ std::uint8_t encode_e8m0_down(float value, bool saturate);  // largest 2^k <= va
 
 // float32 -> bfloat16 -> float32, nearest-even, NaN kept.
 float round_bf16(float value);
+void round_bf16(const float* in, std::size_t count, float* out);  // may be in place
 
 }  // namespace moescope

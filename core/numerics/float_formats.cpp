@@ -1,0 +1,110 @@
+#include "core/numerics/float_formats.h"
+
+#include <array>
+#include <bit>
+#include <cmath>
+
+#include "core/numerics/float_rounding.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::uint32_t kInfinityBits = 0x7F800000;
+
+constexpr FormatTraits kTraits[] = {
+    {"e4m3", 8, 4, 3, 7, 8, 448.0f, 0x1p-6f, 0x1p-9f}, {"e5m2", 8, 5, 2, 15, 15, 57344.0f, 0x1p-14f, 0x1p-16f},
+    {"e3m2", 6, 3, 2, 3, 4, 28.0f, 0x1p-2f, 0x1p-4f},  {"e2m3", 6, 2, 3, 1, 2, 7.5f, 1.0f, 0x1p-3f},
+    {"e2m1", 4, 2, 1, 1, 2, 6.0f, 1.0f, 0x1p-1f},      {"int8", 8, 0, 6, 0, 0, 127.0f / 64, 1.0f, 0x1p-6f},
+};
+
+float decode_bits(ElementFormat format, std::uint8_t code) {
+  if (format == ElementFormat::int8) return static_cast<float>(static_cast<std::int8_t>(code)) / 64;
+  const FormatTraits& f = traits(format);
+  const int magnitude = code & ((1 << (f.bits - 1)) - 1);
+  const float sign = code >> (f.bits - 1) & 1 ? -1.0f : 1.0f;
+  const int exponent = magnitude >> f.mantissa_bits;
+  const int mantissa = magnitude & ((1 << f.mantissa_bits) - 1);
+  if (format == ElementFormat::e4m3 && magnitude == 0x7F) return std::nanf("");
+  if (format == ElementFormat::e5m2 && exponent == 31) return mantissa ? std::nanf("") : sign * INFINITY;
+  if (exponent == 0) return sign * std::ldexp(static_cast<float>(mantissa), 1 - f.bias - f.mantissa_bits);
+  return sign * std::ldexp(static_cast<float>(mantissa + (1 << f.mantissa_bits)), exponent - f.bias - f.mantissa_bits);
+}
+
+std::array<std::array<float, 256>, 6> make_decode_tables() {
+  std::array<std::array<float, 256>, 6> tables;
+  for (int format = 0; format < 6; ++format)
+    for (int code = 0; code < 256; ++code)
+      tables[format][code] = decode_bits(static_cast<ElementFormat>(format), static_cast<std::uint8_t>(code));
+  return tables;
+}
+
+std::uint8_t nan_code(ElementFormat format) {
+  if (format == ElementFormat::int8) return 0;
+  return format == ElementFormat::e4m3 || format == ElementFormat::e5m2 ? 0x7F : rounding_of(format).max_code;
+}
+
+}  // namespace
+
+const FormatTraits& traits(ElementFormat format) {
+  return kTraits[static_cast<int>(format)];
+}
+
+std::optional<ElementFormat> format_named(std::string_view name) {
+  for (int i = 0; i < 6; ++i)
+    if (name == kTraits[i].name) return static_cast<ElementFormat>(i);
+  return std::nullopt;
+}
+
+std::uint8_t encode(ElementFormat format, float value) {
+  if (std::isnan(value)) return nan_code(format);
+  const ElementRounding rounding = rounding_of(format);
+  const int magnitude = encode_magnitude(rounding, std::fabs(value));
+  const bool negative = std::signbit(value);
+  if (format == ElementFormat::int8) return static_cast<std::uint8_t>(negative ? -magnitude : magnitude);
+  return static_cast<std::uint8_t>(magnitude | (negative ? rounding.sign_bit : 0));
+}
+
+std::uint8_t encode_nonsaturating(ElementFormat format, float value) {
+  const float magnitude = std::fabs(value);
+  const std::uint8_t sign = std::signbit(value) ? 0x80 : 0;
+  if (format == ElementFormat::e4m3 && magnitude > 464) return sign | 0x7F;
+  if (format == ElementFormat::e5m2 && magnitude >= 61440) return sign | 0x7C;
+  return encode(format, value);
+}
+
+float decode(ElementFormat format, std::uint8_t code) {
+  static const std::array<std::array<float, 256>, 6> kTables = make_decode_tables();
+  return kTables[static_cast<int>(format)][code];
+}
+
+float decode_e8m0(std::uint8_t code) {
+  if (code == 255) return std::nanf("");
+  return code == 0 ? 0x1p-127f : std::bit_cast<float>(static_cast<std::uint32_t>(code) << 23);
+}
+
+std::uint8_t encode_e8m0_up(float value, bool saturate) {
+  if (std::isnan(value)) return 255;
+  if (value > 0x1p127f) return saturate ? 254 : 255;
+  if (value <= 0x1p-127f) return 0;
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  if (bits < 0x00800000) return 1;
+  return static_cast<std::uint8_t>((bits + 0x007FFFFF) >> 23);
+}
+
+std::uint8_t encode_e8m0_down(float value, bool saturate) {
+  if (std::isnan(value)) return 255;
+  if (value < 0x1p-126f) return 0;
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  if (bits >= kInfinityBits) return saturate ? 254 : 255;
+  return static_cast<std::uint8_t>(bits >> 23);
+}
+
+float round_bf16(float value) {
+  return bf16_rounded(value);
+}
+
+MOESCOPE_SIMD void round_bf16(const float* in, std::size_t count, float* out) {
+  for (std::size_t i = 0; i < count; ++i) out[i] = bf16_rounded(in[i]);
+}
+
+}  // namespace moescope
