@@ -130,6 +130,12 @@ struct ConfigProblem {
   std::string text() const;  // "run.toml:12: router.top_k: ..."
 };
 
+// Trained numbers of the model.
+double parameter_count(const RunConfig& config);
+// Bytes that training takes at least, roughly: 16 per parameter (weight, gradient, two moments) and what the forward
+// pass keeps for the backward pass.
+double memory_estimate(const RunConfig& config);
+
 // All problems at once; empty: the config can be trained.
 std::vector<ConfigProblem> validate(const RunConfig& config);
 // Problem with one value on its own (type, range, choice); empty message: none.
@@ -140,7 +146,7 @@ struct ParsedConfig {
   std::vector<ConfigProblem> problems;  // syntax, unknown keys (with the nearest known one), ranges, cross-checks
 };
 ParsedConfig parse_config(std::string_view toml, std::string_view file_name);
-ParsedConfig load_config(const std::string& path);
+ParsedConfig load_config(const std::string& path);  // an unreadable file is a problem, too
 // Presets are assets/presets/<name>.toml; their names, in teaching order.
 std::vector<std::string> preset_names();
 ParsedConfig load_preset(std::string_view name);
@@ -156,5 +162,8 @@ struct LiveChange {
 };
 
 std::string to_string(const ConfigValue& value);
+// The value that `text` stands for in a field: "2e-3", "true", "sigmoid". Throws std::invalid_argument with what is
+// allowed when it is of another type; the range is check_field's matter.
+ConfigValue parse_value(const ConfigField& field, std::string_view text);
 
 }  // namespace moescope

@@ -1,0 +1,267 @@
+// Configs as TOML files, read so that every problem is found in one go and knows its line.
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <sstream>
+#include <stdexcept>
+
+#include "core/assets.h"
+#include "core/config_rules.h"
+#include "core/run_config.h"
+
+namespace moescope {
+namespace {
+
+// A config has some 50 lines; whatever is a thousand times as long is not one.
+constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
+
+// Levenshtein distance: insertions, deletions and replacements that turn one word into the other.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row.back();
+}
+
+std::string_view last_part(std::string_view key) {
+  return key.substr(key.rfind('.') + 1);
+}
+
+std::string nearest_key(std::string_view given) {
+  const ConfigField* best = nullptr;
+  std::size_t best_distance = 0;
+  for (const ConfigField& field : config_fields()) {
+    // A right word in the wrong section is nearer than any misspelling.
+    const std::size_t distance =
+        8 * edit_distance(last_part(given), last_part(field.key)) + edit_distance(given, field.key);
+    if (best == nullptr || distance < best_distance) {
+      best = &field;
+      best_distance = distance;
+    }
+  }
+  return best->key;
+}
+
+std::string section_list() {
+  std::string text;
+  for (const ConfigField& field : config_fields()) {
+    const std::string section = field.key.substr(0, field.key.find('.'));
+    if (section == field.key || text.find("[" + section + "]") != std::string::npos) continue;
+    text += (text.empty() ? "[" : ", [") + section + "]";
+  }
+  return text;
+}
+
+struct Reader {
+  ParsedConfig parsed;
+  std::string file;
+  std::set<std::string> bad;
+  std::map<std::string, int> lines;
+
+  void problem(int line, const std::string& key, std::string message) {
+    parsed.problems.push_back({file, line, key, std::move(message)});
+    bad.insert(key);
+  }
+
+  void read(const toml::table& table, const std::string& prefix) {
+    for (const auto& [key, node] : table) {
+      const std::string path = prefix.empty() ? std::string(key.str()) : prefix + "." + std::string(key.str());
+      const int line = static_cast<int>(key.source().begin.line);
+      if (const ConfigField* field = find_field(path))
+        read_field(*field, node, line);
+      else if (node.is_table() && prefix.empty() && is_section(path))
+        read(*node.as_table(), path);
+      else if (node.is_table() && prefix.empty())
+        problem(line, path, "no such section, allowed are " + section_list());
+      else
+        problem(line, path, "no such key, did you mean " + nearest_key(path) + "?");
+    }
+  }
+
+  static bool is_section(const std::string& name) {
+    return std::ranges::any_of(config_fields(), [&](const auto& f) { return f.key.starts_with(name + "."); });
+  }
+
+  void read_field(const ConfigField& field, const toml::node& node, int line) {
+    lines[field.key] = line;
+    ConfigValue value;
+    if (node.is_boolean()) {
+      value = **node.as_boolean();
+    } else if (node.is_integer() && field.get(RunConfig{}).index() == 2) {
+      value = static_cast<double>(**node.as_integer());
+    } else if (node.is_integer()) {
+      value = **node.as_integer();
+    } else if (node.is_floating_point()) {
+      value = **node.as_floating_point();
+    } else if (node.is_string()) {
+      value = **node.as_string();
+    } else {
+      problem(line, field.key,
+              node.is_array()   ? "is an array, allowed is one value"
+              : node.is_table() ? "is a section, allowed is one value"
+                                : "is a date or time, allowed is a number, text, true or false");
+      return;
+    }
+    if (std::string message = check_field(field, value); !message.empty())
+      problem(line, field.key, message);
+    else
+      field.set(parsed.config, value);
+  }
+};
+std::string toml_text(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;  // check_field has refused control characters
+  }
+  return quoted + '"';
+}
+
+std::string toml_value(const ConfigValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return toml_text(*text);
+  std::string written = to_string(value);
+  if (std::holds_alternative<double>(value) && written.find_first_of(".e") == std::string::npos) written += ".0";
+  return written;
+}
+
+void append_wrapped(std::string& out, const std::string& text, std::size_t width) {
+  std::istringstream words(text);
+  std::string line = "#", word;
+  while (words >> word) {
+    if (line.size() + 1 + word.size() > width) {
+      out += line + '\n';
+      line.assign(1, '#');
+    }
+    line += ' ' + word;
+  }
+  out += line + '\n';
+}
+
+std::string allowed_text(const ConfigField& field) {
+  if (!field.choices.empty()) {
+    std::string text;
+    for (const std::string& choice : field.choices) text += (text.empty() ? "" : " | ") + choice;
+    return text;
+  }
+  const std::size_t type = field.get(RunConfig{}).index();
+  if (type == 0) return "true | false";
+  if (type == 3) return "text";
+  return to_string(ConfigValue(field.min)) + " to " + to_string(ConfigValue(field.max)) +
+         (field.unit.empty() ? "" : " " + field.unit);
+}
+
+ParsedConfig unreadable(const std::string& path, const std::string& why) {
+  ParsedConfig parsed;
+  parsed.problems.push_back({path, 0, "", why});
+  return parsed;
+}
+
+}  // namespace
+
+std::string to_string(const ConfigValue& value) {
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return std::to_string(*integer);
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  const double number = std::get<double>(value);
+  char buffer[32];
+  const bool whole = std::fabs(number) < 1e16 && number == std::floor(number);
+  const auto end = whole ? std::to_chars(buffer, buffer + sizeof buffer, static_cast<std::int64_t>(number))
+                         : std::to_chars(buffer, buffer + sizeof buffer, number);
+  return {buffer, end.ptr};
+}
+
+ConfigValue parse_value(const ConfigField& field, std::string_view text) {
+  const auto parse = [&](auto number) -> ConfigValue {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error == std::errc{} && end == text.data() + text.size()) return number;
+    throw std::invalid_argument(check_field(field, std::string(text)));
+  };
+  switch (field.get(RunConfig{}).index()) {
+    case 0:
+      if (text == "true" || text == "false") return text == "true";
+      throw std::invalid_argument(check_field(field, std::string(text)));
+    case 1:
+      return parse(std::int64_t{});
+    case 2:
+      return parse(double{});
+    default:
+      return std::string(text);
+  }
+}
+
+ParsedConfig parse_config(std::string_view text, std::string_view file_name) {
+  Reader reader;
+  reader.file = file_name;
+  try {
+    reader.read(toml::parse(text, file_name), "");
+  } catch (const toml::parse_error& error) {
+    reader.problem(static_cast<int>(error.source().begin.line), "", "not TOML: " + std::string(error.description()));
+    return std::move(reader.parsed);
+  }
+  std::ranges::stable_sort(reader.parsed.problems, {}, &ConfigProblem::line);
+  add_rule_problems(reader.parsed.config, reader.bad, reader.lines, reader.file, reader.parsed.problems);
+  return std::move(reader.parsed);
+}
+
+ParsedConfig load_config(const std::string& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) return unreadable(path, "no such file");
+  if (std::filesystem::is_directory(status)) return unreadable(path, "is a folder, needed is a TOML file");
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return unreadable(path, std::string("cannot be opened: ") + std::strerror(errno));
+  std::string text(kMaxConfigBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad()) return unreadable(path, "cannot be read");
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > kMaxConfigBytes) return unreadable(path, "is larger than 1 MiB, which is no run config");
+  return parse_config(text, path);
+}
+
+std::vector<std::string> preset_names() {
+  return {"nano", "small", "mini-v3", "16B-like"};
+}
+
+ParsedConfig load_preset(std::string_view name) {
+  const std::string asset_name = "presets/" + std::string(name) + ".toml";
+  if (const std::string_view text = asset(asset_name); !text.empty()) return parse_config(text, asset_name);
+  std::string message = "is \"" + std::string(name) + "\", allowed are";
+  for (const std::string& known : preset_names()) message += (known == "nano" ? " " : ", ") + known;
+  ParsedConfig parsed;
+  parsed.problems.push_back({"", 0, "preset", message});
+  return parsed;
+}
+
+std::string to_toml(const RunConfig& config) {
+  std::string out = "# MoEscope run config. Keys that are left out keep the program's defaults.\n";
+  std::string section;
+  for (const ConfigField& field : config_fields()) {
+    const std::size_t dot = field.key.find('.');
+    const std::string own = dot == std::string::npos ? "" : field.key.substr(0, dot);
+    if (own != section) out += "\n[" + own + "]\n";
+    section = own;
+    out += '\n';
+    append_wrapped(out, field.help, 110);
+    out += "# Allowed: " + allowed_text(field) + (field.live ? "; can be changed while it trains.\n" : ".\n");
+    out += std::string(last_part(field.key)) + " = " + toml_value(field.get(config)) + '\n';
+  }
+  return out;
+}
+
+}  // namespace moescope

@@ -1,0 +1,356 @@
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "core/assets.h"
+#include "core/run_config.h"
+
+namespace moescope {
+namespace {
+
+std::string all_text(const std::vector<ConfigProblem>& problems) {
+  std::string text;
+  for (const ConfigProblem& problem : problems) text += problem.text() + '\n';
+  return text;
+}
+
+void expect_equal(const RunConfig& a, const RunConfig& b) {
+  for (const ConfigField& field : config_fields()) EXPECT_EQ(field.get(a), field.get(b)) << field.key;
+}
+
+// A value of the field's type and range, other than the default.
+ConfigValue other_value(const ConfigField& field) {
+  const ConfigValue usual = field.get(RunConfig{});
+  if (const bool* flag = std::get_if<bool>(&usual)) return !*flag;
+  if (!field.choices.empty())
+    return field.choices.back() == std::get<std::string>(usual) ? field.choices.front() : field.choices.back();
+  if (std::holds_alternative<std::string>(usual)) return std::string("a-b_c.d+1");
+  if (std::holds_alternative<std::int64_t>(usual)) return static_cast<std::int64_t>(field.max);
+  return field.min + (field.max - field.min) / 3;
+}
+
+TEST(ConfigFields, AreCompleteAndUnique) {
+  std::set<std::string> keys, labels;
+  for (const ConfigField& field : config_fields()) {
+    EXPECT_TRUE(keys.insert(field.key).second) << field.key;
+    EXPECT_TRUE(labels.insert(field.label).second) << field.label;
+    EXPECT_FALSE(field.group.empty()) << field.key;
+    EXPECT_GT(field.help.size(), 30u) << field.key;
+    EXPECT_EQ(find_field(field.key), &field);
+  }
+  EXPECT_EQ(keys.size(), 50u) << "one for each member of RunConfig's structs";
+  EXPECT_EQ(find_field("router.topk"), nullptr);
+}
+
+TEST(ConfigFields, EachSetsItsOwnMemberOnly) {
+  for (const ConfigField& field : config_fields()) {
+    RunConfig config;
+    const ConfigValue value = other_value(field);
+    field.set(config, value);
+    for (const ConfigField& seen : config_fields())
+      EXPECT_EQ(seen.get(config), &seen == &field ? value : seen.get(RunConfig{}))
+          << field.key << " moved " << seen.key;
+  }
+}
+
+TEST(ConfigFields, LiveOnesAreThoseThatATrainerCanTakeOver) {
+  std::set<std::string> live;
+  for (const ConfigField& field : config_fields())
+    if (field.live) live.insert(field.key);
+  EXPECT_EQ(live, (std::set<std::string>{"optimizer.lr", "router.bias_update_rate", "router.bias_centring",
+                                         "router.aux_mode", "router.aux_coeff", "router.z_coeff", "router.top_k",
+                                         "router.force_balance", "router.route_scale", "router.capacity_factor",
+                                         "precision.experts", "telemetry.every", "telemetry.quant_every"}));
+}
+
+TEST(CheckField, RefusesOtherTypesAndRanges) {
+  const ConfigField& top_k = *find_field("router.top_k");
+  EXPECT_EQ(check_field(top_k, std::int64_t{3}), "");
+  EXPECT_EQ(check_field(top_k, std::int64_t{0}), "is 0, allowed is 1 to 64");
+  EXPECT_EQ(check_field(top_k, 2.0), "is 2, allowed is a whole number, 1 to 64");
+  const ConfigField& lr = *find_field("optimizer.lr");
+  EXPECT_EQ(check_field(lr, -0.5), "is -0.5, allowed is 0 to 1");
+  EXPECT_EQ(check_field(lr, std::nan("")), "is nan, allowed is 0 to 1");
+  EXPECT_NE(check_field(lr, INFINITY), "");
+  const ConfigField& aux = *find_field("router.aux_mode");
+  EXPECT_EQ(check_field(aux, std::string("off")), "is \"off\", allowed is \"none\", \"sequence\" or \"batch\"");
+  EXPECT_EQ(check_field(aux, true), "is true, allowed is \"none\", \"sequence\" or \"batch\"");
+  const ConfigField& name = *find_field("name");
+  EXPECT_NE(check_field(name, std::string("../x")), "");
+  EXPECT_NE(check_field(name, std::string("")), "");
+  const ConfigField& path = *find_field("data.path");
+  EXPECT_EQ(check_field(path, std::string("/tmp/B\xC3\xBC"
+                                          "cher")),
+            "");
+  EXPECT_NE(check_field(path, std::string("a\nb")), "");
+  EXPECT_NE(check_field(path, std::string("\xC3(")), "");
+  EXPECT_NE(check_field(path, std::string("\xED\xA0\x80")), "") << "a surrogate";
+}
+
+TEST(ParseValue, ReadsTextOfTheFieldsType) {
+  EXPECT_EQ(parse_value(*find_field("optimizer.lr"), "2e-3"), ConfigValue(2e-3));
+  EXPECT_EQ(parse_value(*find_field("router.top_k"), "4"), ConfigValue(std::int64_t{4}));
+  EXPECT_EQ(parse_value(*find_field("router.route_norm"), "false"), ConfigValue(false));
+  EXPECT_EQ(parse_value(*find_field("router.aux_mode"), "batch"), ConfigValue(std::string("batch")));
+  EXPECT_THROW(parse_value(*find_field("router.top_k"), "4.5"), std::invalid_argument);
+  EXPECT_THROW(parse_value(*find_field("router.top_k"), ""), std::invalid_argument);
+  EXPECT_THROW(parse_value(*find_field("router.route_norm"), "1"), std::invalid_argument);
+}
+
+TEST(Toml, EveryFieldSurvivesWritingAndReading) {
+  for (const ConfigField& field : config_fields()) {
+    RunConfig config;
+    field.set(config, other_value(field));
+    const ParsedConfig read = parse_config(to_toml(config), "x.toml");
+    expect_equal(read.config, config);
+  }
+}
+
+TEST(Toml, AwkwardNumbersAndTextSurvive) {
+  RunConfig config;
+  config.seed = 9007199254740991;
+  config.optimizer.lr = 0.1 + 0.2;
+  config.optimizer.lr_min = 5e-324;
+  config.optimizer.eps = 1e-8;
+  config.model.rope_theta = 1e6;
+  config.data.path = "a \"quoted\" \\ path # with [brackets] and \xC3\xBC";
+  const ParsedConfig read = parse_config(to_toml(config), "x.toml");
+  EXPECT_EQ(all_text(read.problems), "");
+  expect_equal(read.config, config);
+}
+
+TEST(Toml, IsCommentedAndReadable) {
+  const std::string text = to_toml(RunConfig{});
+  for (const ConfigField& field : config_fields())
+    EXPECT_NE(text.find(field.help.substr(0, 20)), std::string::npos) << field.key;
+  EXPECT_NE(text.find("[router]"), std::string::npos);
+  EXPECT_NE(text.find("# Allowed: 1 to 64 experts; can be changed while it trains.\ntop_k = 2\n"), std::string::npos);
+}
+
+TEST(ParseConfig, ReportsAllProblemsAtOnceWithTheirLines) {
+  const ParsedConfig parsed = parse_config(R"(name = "bad"
+sed = 3
+[model]
+dim = "wide"
+n_experts = 16
+[router]
+top_k = 20
+topk = 4
+lr = 1e-3
+[optimizer]
+lr = 7
+warmup_steps = 5000
+[rooter]
+x = 1
+)",
+                                           "run.toml");
+  EXPECT_EQ(all_text(parsed.problems),
+            "run.toml:2: sed: no such key, did you mean seed?\n"
+            "run.toml:4: model.dim: is \"wide\", allowed is a whole number, 8 to 8192\n"
+            "run.toml:8: router.topk: no such key, did you mean router.top_k?\n"
+            "run.toml:9: router.lr: no such key, did you mean optimizer.lr?\n"
+            "run.toml:11: optimizer.lr: is 7, allowed is 0 to 1\n"
+            "run.toml:13: rooter: no such section, allowed are [model], [router], [optimizer], [precision], [data], "
+            "[parallel], [telemetry]\n"
+            "run.toml:7: router.top_k: top_k is 20, but there are 16 experts: choose 1 to 16\n"
+            "run.toml:12: optimizer.warmup_steps: warmup_steps is 5000, but the schedule has only 2000 steps "
+            "(total_steps): choose 0 to 2000\n");
+}
+
+TEST(ParseConfig, RuleIsReportedAtTheLineThatWasWritten) {
+  // top_k is at its default; the line that made it wrong is that of n_experts.
+  const ParsedConfig parsed =
+      parse_config("[model]\n\nn_experts = 8\n[parallel]\nranks = 4\n[router]\ntop_k = 9\n", "f");
+  ASSERT_EQ(parsed.problems.size(), 1u);
+  EXPECT_EQ(parsed.problems[0].line, 7);
+  const ParsedConfig implied = parse_config("[model]\n\nn_experts = 12\n", "f");
+  ASSERT_EQ(implied.problems.size(), 1u);
+  EXPECT_EQ(implied.problems[0].text(),
+            "f:3: model.n_experts: ranks is 8, but the 12 experts must spread evenly: choose a divisor of 12");
+}
+
+TEST(ParseConfig, TypesThatAreNoValues) {
+  const ParsedConfig parsed = parse_config("seed = [1]\n[router]\ntop_k = {a = 1}\nn_groups = 1979-05-27\n", "f");
+  EXPECT_EQ(all_text(parsed.problems),
+            "f:1: seed: is an array, allowed is one value\nf:3: router.top_k: is a section, allowed is one value\n"
+            "f:4: router.n_groups: is a date or time, allowed is a number, text, true or false\n");
+  EXPECT_NE(all_text(parse_config("model = 3\n", "f").problems), "");
+  EXPECT_NE(all_text(parse_config("[router.top_k]\nx = 1\n", "f").problems), "");
+  EXPECT_NE(all_text(parse_config("[model.sub]\nx = 1\n", "f").problems), "");
+}
+
+TEST(ParseConfig, SyntaxErrorsHaveALine) {
+  const ParsedConfig parsed = parse_config("name = \"x\"\n[model\ndim = 3\n", "broken.toml");
+  ASSERT_EQ(parsed.problems.size(), 1u);
+  EXPECT_EQ(parsed.problems[0].line, 2);
+  EXPECT_NE(parsed.problems[0].text().find("broken.toml:2: not TOML: "), std::string::npos);
+  EXPECT_FALSE(parse_config(std::string(1000, '['), "f").problems.empty());
+  EXPECT_FALSE(parse_config(std::string("a = \"\0\"", 8), "f").problems.empty());
+  EXPECT_FALSE(parse_config("seed = 1\nseed = 2\n", "f").problems.empty());
+  EXPECT_FALSE(parse_config("seed = 99999999999999999999\n", "f").problems.empty());
+}
+
+TEST(LoadConfig, FilesThatCannotBeRead) {
+  EXPECT_EQ(all_text(load_config("/nonexistent/x.toml").problems), "/nonexistent/x.toml: no such file\n");
+  EXPECT_EQ(all_text(load_config("/tmp").problems), "/tmp: is a folder, needed is a TOML file\n");
+  EXPECT_EQ(all_text(load_config("/dev/zero").problems), "/dev/zero: is larger than 1 MiB, which is no run config\n");
+}
+
+struct RuleCase {
+  const char* key;
+  void (*spoil)(RunConfig&);
+};
+class Rules : public testing::TestWithParam<RuleCase> {};
+TEST_P(Rules, AreCheckedOnTheirOwn) {
+  RunConfig config;
+  ASSERT_EQ(all_text(validate(config)), "");
+  GetParam().spoil(config);
+  const auto problems = validate(config);
+  ASSERT_EQ(problems.size(), 1u) << all_text(problems);
+  EXPECT_EQ(problems[0].key, GetParam().key) << all_text(problems);
+  EXPECT_NE(problems[0].message.find("choose"), std::string::npos) << problems[0].text();
+}
+INSTANTIATE_TEST_SUITE_P(
+    Config, Rules,
+    testing::Values(RuleCase{"router.top_k", [](RunConfig& c) { c.router.top_k = 17; }},
+                    RuleCase{"router.n_groups",
+                             [](RunConfig& c) {
+                               c.router.n_groups = 3;
+                               c.router.n_limited_groups = 1;
+                             }},
+                    RuleCase{"router.n_groups",
+                             [](RunConfig& c) {
+                               c.router.n_groups = 16;
+                               c.router.n_limited_groups = 4;
+                             }},
+                    RuleCase{"router.n_limited_groups", [](RunConfig& c) { c.router.n_limited_groups = 2; }},
+                    RuleCase{"router.n_limited_groups", [](RunConfig& c) { c.router.n_groups = 4; }},
+                    RuleCase{"router.n_limited_groups",
+                             [](RunConfig& c) {
+                               c.router.n_groups = 4;
+                               c.router.n_limited_groups = 5;
+                             }},
+                    RuleCase{"model.n_dense_layers", [](RunConfig& c) { c.model.n_dense_layers = 5; }},
+                    RuleCase{"model.qk_rope_head_dim", [](RunConfig& c) { c.model.qk_rope_head_dim = 15; }},
+                    RuleCase{"parallel.ranks", [](RunConfig& c) { c.parallel.ranks = 3; }},
+                    RuleCase{"parallel.ranks",
+                             [](RunConfig& c) {
+                               c.parallel.ranks = 16;
+                               c.data.batch = 1;
+                               c.data.seq = 15;
+                             }},
+                    RuleCase{"parallel.ranks_per_node", [](RunConfig& c) { c.parallel.ranks_per_node = 3; }},
+                    RuleCase{"optimizer.warmup_steps", [](RunConfig& c) { c.optimizer.warmup_steps = 2001; }},
+                    RuleCase{"optimizer.lr_min", [](RunConfig& c) { c.optimizer.lr_min = 0.1; }},
+                    RuleCase{"model.dim",
+                             [](RunConfig& c) {
+                               c.model.dim = 136;
+                               c.precision.experts = Precision::mxfp8_floor;
+                             }},
+                    RuleCase{"model.moe_inter",
+                             [](RunConfig& c) {
+                               c.model.moe_inter = 100;
+                               c.precision.experts = Precision::mxfp8_rceil;
+                             }},
+                    RuleCase{"precision.experts",
+                             [](RunConfig& c) {
+                               c.model.n_dense_layers = 4;
+                               c.precision.experts = Precision::mxfp8_rceil;
+                             }},
+                    RuleCase{"model.dim", [](RunConfig& c) {
+                               c.model.dim = 8192;
+                               c.model.moe_inter = 16384;
+                               c.model.n_experts = 1024;
+                             }}));
+
+TEST(Rules, TooLittleReachableExperts) {
+  RunConfig config;
+  config.router.n_groups = 8;
+  config.router.n_limited_groups = 2;
+  config.router.top_k = 6;
+  EXPECT_EQ(all_text(validate(config)),
+            "router.n_limited_groups: n_limited_groups is 2, which leaves a token 4 experts, but top_k is 6: raise "
+            "n_limited_groups or lower top_k\n");
+}
+
+TEST(Rules, WildValuesNeverCrash) {
+  for (const ConfigField& field : config_fields()) {
+    for (const std::int64_t wild :
+         {std::int64_t{-2147483648}, std::int64_t{-1}, std::int64_t{0}, std::int64_t{2147483647}}) {
+      RunConfig config;
+      const std::size_t type = field.get(config).index();
+      if (type == 1) field.set(config, wild);
+      if (type == 2) field.set(config, wild == 0 ? std::nan("") : double(wild) * 1e300);
+      validate(config);
+    }
+  }
+}
+
+TEST(Memory, EstimateCountsParameters) {
+  RunConfig v3;  // DeepSeek-V3, whose 671,026,404,352 parameters include 58 layers x 256 experts
+  v3.model = {.vocab = 129280,
+              .dim = 7168,
+              .n_layers = 61,
+              .n_dense_layers = 3,
+              .dense_inter = 18432,
+              .n_heads = 128,
+              .q_lora_rank = 1536,
+              .kv_lora_rank = 512,
+              .qk_nope_head_dim = 128,
+              .qk_rope_head_dim = 64,
+              .v_head_dim = 128,
+              .rope_theta = 1e4,
+              .norm_eps = 1e-5,
+              .n_experts = 256,
+              .moe_inter = 2048,
+              .n_shared = 1};
+  EXPECT_EQ(parameter_count(v3), 671026404352.0);
+  EXPECT_GT(memory_estimate(v3), 16 * 671026404352.0);
+}
+
+TEST(Memory, RefusalSaysHowMuch) {
+  RunConfig config;
+  config.model.dim = 8192;
+  config.model.moe_inter = 16384;
+  config.model.n_experts = 1024;
+  const auto problems = validate(config);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_NE(problems[0].message.find(" GiB of memory, and this machine has "), std::string::npos)
+      << problems[0].message;
+}
+
+TEST(Presets, AllAreValidAndNamed) {
+  std::size_t files = 0;
+  for (const Asset& asset : assets()) files += asset.name.starts_with("presets/");
+  EXPECT_EQ(files, preset_names().size());
+  for (const std::string& name : preset_names()) {
+    const ParsedConfig preset = load_preset(name);
+    EXPECT_EQ(all_text(preset.problems), "");
+    EXPECT_EQ(preset.config.name, name);
+    EXPECT_LT(memory_estimate(preset.config), 1e9);
+  }
+}
+
+TEST(Presets, AreWhatTheyArePromisedToBe) {
+  const auto router = [](const char* name) { return load_preset(name).config.router; };
+  EXPECT_EQ(router("mini-v3").score_func, ScoreFunc::sigmoid);
+  EXPECT_GT(router("mini-v3").n_groups, 0);
+  EXPECT_GT(load_preset("mini-v3").config.model.q_lora_rank, 0);
+  EXPECT_EQ(router("16B-like").score_func, ScoreFunc::softmax);
+  EXPECT_EQ(router("16B-like").top_k, 6);
+  EXPECT_EQ(load_preset("16B-like").config.model.n_experts, 64);
+  EXPECT_EQ(load_preset("16B-like").config.model.n_shared, 2);
+  EXPECT_EQ(load_preset("small").config.precision.experts, Precision::mxfp8_rceil);
+}
+
+TEST(Presets, UnknownOneNamesTheKnown) {
+  EXPECT_EQ(all_text(load_preset("tiny").problems),
+            "preset: is \"tiny\", allowed are nano, small, mini-v3, 16B-like\n");
+}
+
+}  // namespace
+}  // namespace moescope
