@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/run_config.h"
@@ -25,7 +26,12 @@ class Dataset {
   virtual ~Dataset() = default;
   virtual const std::vector<std::string>& domains() const = 0;
   virtual Batch batch(std::int64_t step) const = 0;
+  virtual std::string summary() const { return {}; }  // what was found and what was skipped, for people
 };
+
+Batch empty_batch(int sequences, int length);  // all zero
+// Row `row` from the first S + 1 bytes of `text`.
+void fill_sequence(Batch& batch, int row, int domain, std::string_view text);
 
 // Throws std::runtime_error with path, what was found and what is needed (unreadable, too short, no text).
 std::unique_ptr<Dataset> open_dataset(const DataConfig& config, std::int64_t seed);

@@ -1,0 +1,49 @@
+// Counter-based random numbers: the n-th number of a stream is a pure function of (seed, purpose, n).
+//
+// One stream per purpose (one per weight tensor), so what else a program draws never changes a stream.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+#include <string_view>
+
+namespace moescope {
+
+class RandomStream {
+ public:
+  RandomStream(std::int64_t seed, std::string_view purpose) : key_(mix(static_cast<std::uint64_t>(seed))) {
+    for (const char c : purpose) key_ = mix(key_ ^ static_cast<unsigned char>(c));
+  }
+
+  std::uint64_t bits(std::uint64_t n) const { return mix(mix(n + kWeyl) ^ key_); }
+  double uniform(std::uint64_t n) const { return static_cast<double>(bits(n) >> 11) * 0x1p-53; }  // [0, 1)
+
+  // Mean 0, standard deviation 1 (Box-Muller).
+  double normal(std::uint64_t n) const {
+    const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform(2 * n)));
+    return radius * std::cos(2.0 * std::numbers::pi * uniform(2 * n + 1));
+  }
+
+  // The same, drawn again while outside +-cut.
+  double truncated_normal(std::uint64_t n, double cut) const {
+    for (std::uint64_t attempt = 0;; ++attempt) {
+      const double value = normal(n + (attempt << 40));
+      if (std::fabs(value) <= cut) return value;
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t kWeyl = 0x9E3779B97F4A7C15;
+  // Finalizer of SplitMix64 (Steele, Lea, Flood 2014).
+  static std::uint64_t mix(std::uint64_t z) {
+    z += kWeyl;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+    return z ^ (z >> 31);
+  }
+
+  std::uint64_t key_;
+};
+
+}  // namespace moescope
