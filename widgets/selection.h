@@ -24,16 +24,16 @@ class Selection : public QObject {
   void setRun(int run);
 
   // Time. `follow` keeps the cursor and the right edge on the newest step.
-  std::int64_t step() const;  // what the "now" panels show
+  std::int64_t step() const;        // what the "now" panels show
   void setStep(std::int64_t step);  // leaves follow mode unless it is the newest
   bool following() const;
   void setFollowing(bool follow);
-  StepRange range() const;          // visible on every time axis
-  void setRange(StepRange range);   // zoom or pan
-  void fitRange();                  // all steps, follow on
+  StepRange range() const;         // visible on every time axis
+  void setRange(StepRange range);  // zoom or pan
+  void fitRange();                 // all steps, follow on
 
   // What
-  int layer() const;   // index among all layers; a MoE layer
+  int layer() const;  // index among all layers; a MoE layer
   void setLayer(int layer);
   int expert() const;  // -1: none
   void setExpert(int expert);
@@ -60,6 +60,9 @@ class Selection : public QObject {
   void hoverChanged();
 
  private:
+  // Clamps both to the steps there are; true: something changed and timeChanged was emitted.
+  bool moveTime(std::int64_t step, StepRange range);
+
   std::vector<std::shared_ptr<const History>> histories_;
   int run_ = 0;
   std::int64_t step_ = 0;

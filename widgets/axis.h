@@ -1,0 +1,51 @@
+// Where the ticks of an axis go and how its numbers read: pure functions, no widget.
+#pragma once
+
+#include <QString>
+#include <cstdint>
+#include <vector>
+
+namespace moescope {
+
+struct Tick {
+  double value = 0;
+  QString label;
+  bool operator==(const Tick&) const = default;
+};
+
+// Data to pixels along one line. `log` maps log10; values at or below 0 then map to the low end.
+struct Axis {
+  double low = 0, high = 1;        // data
+  double at_low = 0, at_high = 1;  // pixels; at_high < at_low on a y axis
+  bool log = false;
+  double toPixel(double value) const;
+  double fromPixel(double pixel) const;
+};
+
+// Steps of 1, 2 or 5 times a power of ten, at most `most` of them inside [low, high].
+std::vector<Tick> linearTicks(double low, double high, int most);
+// The same, never finer than 1: for steps, layers and experts.
+std::vector<Tick> integerTicks(double low, double high, int most);
+// Powers of ten; 2 and 5 between them while there is room; linear ticks when the range is within one decade.
+std::vector<Tick> logTicks(double low, double high, int most);
+// Labels "2^k" for whole k in [low, high].
+std::vector<Tick> powerOfTwoTicks(int low, int high, int most);
+
+// A range for the y axis that contains [low, high] and ends on round numbers, so that it rarely moves.
+struct ValueRange {
+  double low = 0, high = 1;
+  bool operator==(const ValueRange&) const = default;
+};
+ValueRange niceRange(double low, double high, bool log);
+
+// 1234 -> "1,234"; from 100,000 on in SI: "123k", "1.23M".
+QString formatCount(double value);
+// At most `digits` significant digits, exponent only where plain digits would be long; "NaN", "+Inf", "-Inf".
+QString formatValue(double value, int digits = 4);
+// 0.0123 -> "1.23 %"; tiny non-zero shares never read as 0.
+QString formatPercent(double share);
+// SI bytes: "12.3 MB".
+QString formatBytes(double bytes);
+QString formatPowerOfTwo(int exponent);
+
+}  // namespace moescope

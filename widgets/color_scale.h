@@ -1,0 +1,62 @@
+// Colours and what they mean. Nothing relies on red against green; every scale comes with a legend of numbers.
+#pragma once
+
+#include <QBrush>
+#include <QColor>
+#include <QImage>
+#include <QPainter>
+#include <QPalette>
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "widgets/axis.h"
+
+namespace moescope {
+
+// Cells are quantised to a byte before they are coloured: 1..255 along the scale, 0 means "no data".
+using Lut = std::array<QRgb, 256>;
+inline constexpr std::uint8_t kNoDataCode = 0;
+
+// A position 0..1 on a scale as a cell's byte; NaN gives kNoDataCode.
+std::uint8_t scaleCode(double position);
+
+bool isDark(const QPalette& palette);
+
+// Perceptually uniform and readable without colour vision: van der Walt and Smith 2015 (viridis), Nunez et al. 2018
+// (cividis); interpolated between ten published colours. Code 0 has the theme's no-data colour.
+Lut viridisLut(bool dark);
+Lut cividisLut(bool dark);
+
+// Utilisation u: diverging over log2 u from 1/4 to 4, neutral at 1 (white in light, near black in dark), blue below,
+// orange above. Code 1 is u = 0 exactly (no token): its own colour, hatched where cells are large enough.
+inline constexpr double kUtilisationLimit = 4;
+inline constexpr std::uint8_t kZeroLoadCode = 1;
+Lut utilisationLut(bool dark);
+std::uint8_t utilisationCode(double utilisation);
+
+// Okabe and Ito's colour-blind-safe series, ordered and lightened or darkened for the theme.
+QColor seriesColor(int index, bool dark);
+
+QColor gridColor(const QPalette& palette);
+QColor mutedText(const QPalette& palette);
+QColor accentColor(bool dark);  // the cursor and the selected cell
+// Black or white, whichever reads better on `background`.
+QColor textOn(QRgb background);
+// Diagonal lines for cells that have no data or no token.
+QBrush hatch(const QColor& color);
+
+// A vertical legend: the scale's colours with labelled ticks (value = position 0..1) at the right and a caption on
+// top. `beyond` adds arrow heads: values outside the scale take the end colours.
+struct LegendScale {
+  Lut lut{};
+  std::vector<Tick> ticks;
+  QString caption;
+  bool beyond = false;
+  int first_code = 1;
+};
+inline constexpr int kLegendWidth = 62;
+void paintLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette);
+
+}  // namespace moescope

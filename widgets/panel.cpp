@@ -1,0 +1,147 @@
+#include "widgets/panel.h"
+
+#include <QPainter>
+#include <QRegularExpression>
+#include <QWhatsThis>
+
+#include "widgets/color_scale.h"
+
+namespace moescope {
+namespace {
+
+QString provenanceText(Provenance provenance) {
+  switch (provenance) {
+    case Provenance::measured:
+      return Panel::tr("measured");
+    case Provenance::modelled:
+      return Panel::tr("modelled");
+    case Provenance::published:
+      return Panel::tr("published");
+  }
+  return {};
+}
+
+}  // namespace
+
+// Asks for its text while painting, so that a hidden panel computes nothing.
+class Panel::StatusLine : public QWidget {
+ public:
+  StatusLine(Panel* panel, const QString& tag) : QWidget(panel), panel_(panel), tag_(tag) {
+    setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Preferred);
+  }
+  QSize sizeHint() const override { return {60, fontMetrics().height() + 4}; }
+  QSize minimumSizeHint() const override { return {20, fontMetrics().height() + 4}; }
+
+ protected:
+  void paintEvent(QPaintEvent*) override {
+    QPainter painter(this);
+    painter.setPen(mutedText(palette()));
+    const QString text = panel_->status();
+    const QString all = text.isEmpty() ? tag_ : tag_ + QStringLiteral(", ") + text;
+    painter.drawText(rect(), Qt::AlignLeft | Qt::AlignVCenter, fontMetrics().elidedText(all, Qt::ElideRight, width()));
+    if (toolTip() != all) setToolTip(all);
+  }
+
+ private:
+  Panel* panel_;
+  QString tag_;
+};
+
+Panel::Panel(Selection* selection, const QString& title, Provenance provenance, QWidget* parent)
+    : QWidget(parent), selection_(selection), title_(title) {
+  setAccessibleName(title);
+  setFocusPolicy(Qt::StrongFocus);
+  column_ = new QVBoxLayout(this);
+  column_->setContentsMargins(4, 2, 4, 4);
+  column_->setSpacing(2);
+  header_ = new QHBoxLayout;
+  header_->setSpacing(5);
+  column_->addLayout(header_);
+
+  title_label_ = new QLabel(title, this);
+  QFont bold = title_label_->font();
+  bold.setBold(true);
+  title_label_->setFont(bold);
+  header_->addWidget(title_label_);
+  auto* status = new StatusLine(this, provenanceText(provenance));
+  header_->addWidget(status, 1);
+
+  explain_button_ = new QToolButton(this);
+  explain_button_->setText(QStringLiteral("?"));
+  explain_button_->setAutoRaise(true);
+  explain_button_->setAccessibleName(tr("Explain %1").arg(title));
+  connect(explain_button_, &QToolButton::clicked, this, [this] {
+    QWhatsThis::showText(explain_button_->mapToGlobal(explain_button_->rect().bottomLeft()), explain(), this);
+  });
+  header_->addWidget(explain_button_);
+
+  const auto refresh = [status] { status->update(); };
+  connect(selection_, &Selection::dataChanged, status, refresh);
+  connect(selection_, &Selection::timeChanged, status, refresh);
+  connect(selection_, &Selection::focusChanged, status, refresh);
+}
+
+void Panel::setTitleShown(bool shown) {
+  title_label_->setVisible(shown);
+}
+
+double Panel::lastPaintMs() const {
+  double sum = 0;
+  for (const PlotFrame* plot : findChildren<PlotFrame*>()) sum += plot->lastPaintMs();
+  return sum;
+}
+
+int Panel::paintCount() const {
+  int sum = 0;
+  for (const PlotFrame* plot : findChildren<PlotFrame*>()) sum += plot->paintCount();
+  return sum;
+}
+
+QString Panel::status() const {
+  return {};
+}
+
+void Panel::addControl(QWidget* control) {
+  header_->insertWidget(header_->count() - 1, control);
+}
+
+void Panel::addBody(QWidget* body, int stretch) {
+  column_->addWidget(body, stretch);
+  for (PlotFrame* plot : body->findChildren<PlotFrame*>())
+    connect(plot, &PlotFrame::readoutChanged, this, &Panel::readoutChanged);
+  if (auto* plot = qobject_cast<PlotFrame*>(body)) {
+    connect(plot, &PlotFrame::readoutChanged, this, &Panel::readoutChanged);
+    setFocusProxy(plot);
+    plot->setAccessibleName(title_);
+  }
+}
+
+void Panel::setExplained() {
+  explain_button_->setToolTip(explain());
+  setWhatsThis(explain());
+  setAccessibleDescription(explain().remove(QRegularExpression(QStringLiteral("<[^>]*>"))));
+}
+
+QString Panel::timeStatus(std::int64_t shown_step, bool arrays) const {
+  const History* history = selection_->history();
+  if (!history || history->steps().empty()) return {};
+  QString text = tr("step %1").arg(formatCount(shown_step));
+  if (!selection_->following()) text += tr(", held");
+  if (arrays && history->kept_every() > 1) text += tr(", drawing 1 of %1 steps").arg(history->kept_every());
+  return text;
+}
+
+QString noRunNotice() {
+  return Panel::tr("No run is open");
+}
+
+QString noDataYetNotice() {
+  return Panel::tr("No data yet: the first step has not finished");
+}
+
+QString notInLogNotice(const RunInfo& info, const QString& what) {
+  const QString source = info.source.empty() ? Panel::tr("this run") : QString::fromStdString(info.source);
+  return Panel::tr("%1: not in %2").arg(what, source);
+}
+
+}  // namespace moescope

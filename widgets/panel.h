@@ -1,0 +1,68 @@
+// A panel: header row (name, kind of numbers, state, controls, "?") over one or more plots. The window docks it and
+// asks it for its picture (QWidget::grab), its table and its explanation.
+#pragma once
+
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QToolButton>
+#include <QVBoxLayout>
+#include <QVariantMap>
+#include <QWidget>
+
+#include "widgets/plot_frame.h"
+#include "widgets/selection.h"
+
+namespace moescope {
+
+// Where a number comes from, shown on every panel.
+enum class Provenance { measured, modelled, published };
+
+class Panel : public QWidget {
+  Q_OBJECT
+
+ public:
+  Panel(Selection* selection, const QString& title, Provenance provenance, QWidget* parent = nullptr);
+
+  const QString& title() const { return title_; }
+  virtual QString csv() const = 0;      // what is shown, a header with units first
+  virtual QString explain() const = 0;  // rich text: what it shows, formulas, sources, how to read it
+  // Choices of this panel that survive a restart.
+  virtual QVariantMap saveState() const { return {}; }
+  virtual void restoreState(const QVariantMap&) {}
+
+  void setTitleShown(bool shown);  // off where the dock already shows it
+  double lastPaintMs() const;      // sum over the plots
+  int paintCount() const;
+  QSize minimumSizeHint() const override { return {300, 160}; }
+  QSize sizeHint() const override { return {460, 260}; }
+
+ signals:
+  void readoutChanged(const QString& text);  // for the status bar
+
+ protected:
+  // One line for the header, asked for while painting: "step 1,234, held", "1 of 4 steps kept".
+  virtual QString status() const;
+  // Adds to the controls at the right of the header.
+  void addControl(QWidget* control);
+  void addBody(QWidget* body, int stretch = 1);  // connects the readout of plots
+  void setExplained();                           // once the panel can answer explain()
+  // "step 1,234" with ", held" when the cursor was taken off the newest, and how many array frames are kept.
+  QString timeStatus(std::int64_t shown_step, bool arrays) const;
+
+  Selection* selection_;
+
+ private:
+  class StatusLine;
+  QString title_;
+  QLabel* title_label_;
+  QHBoxLayout* header_;
+  QVBoxLayout* column_;
+  QToolButton* explain_button_;
+};
+
+// Texts of the states without data, the same in every panel.
+QString noRunNotice();
+QString noDataYetNotice();
+QString notInLogNotice(const RunInfo& info, const QString& what);
+
+}  // namespace moescope

@@ -1,0 +1,144 @@
+#include "widgets/plot_frame.h"
+
+#include <QElapsedTimer>
+#include <QEvent>
+#include <QPainter>
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "widgets/color_scale.h"
+
+namespace moescope {
+
+PlotFrame::PlotFrame(QWidget* parent) : QWidget(parent) {
+  setAttribute(Qt::WA_OpaquePaintEvent);
+  setMouseTracking(true);
+  setFocusPolicy(Qt::StrongFocus);
+  setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Expanding);
+}
+
+void PlotFrame::markDirty() {
+  dirty_ = true;
+  update();
+}
+
+void PlotFrame::setNotice(const QString& notice) {
+  notice_ = notice;
+}
+
+QRect PlotFrame::plotRect() const {
+  return rect().marginsRemoved(margins());
+}
+
+bool PlotFrame::dark() const {
+  return isDark(palette());
+}
+
+void PlotFrame::paintEvent(QPaintEvent*) {
+  QElapsedTimer timer;
+  timer.start();
+  const QSize device_size = size() * devicePixelRatioF();
+  if (std::exchange(dirty_, false) || content_.size() != device_size) {
+    if (refill) refill();
+    renderContent();
+  }
+  QPainter painter(this);
+  painter.drawPixmap(0, 0, content_);
+  if (notice_.isEmpty()) paintOverlay(painter);
+  if (hasFocus()) {
+    painter.setPen(palette().highlight().color());
+    painter.drawRect(rect().adjusted(0, 0, -1, -1));
+  }
+  ++paint_count_;
+  last_paint_ms_ = timer.nsecsElapsed() * 1e-6;
+}
+
+void PlotFrame::renderStatic() {
+  const QString key = staticKey() + notice_;
+  const QSize device_size = size() * devicePixelRatioF();
+  if (static_layer_.size() == device_size && static_key_ == key) return;
+  static_key_ = key;
+  static_layer_ = QPixmap(device_size);
+  static_layer_.setDevicePixelRatio(devicePixelRatioF());
+  static_layer_.fill(palette().base().color());
+  QPainter painter(&static_layer_);
+  painter.setFont(font());
+  if (notice_.isEmpty()) return paintStatic(painter);
+  painter.setPen(mutedText(palette()));
+  painter.drawText(rect().adjusted(12, 4, -12, -4), Qt::AlignCenter | Qt::TextWordWrap, notice_);
+}
+
+void PlotFrame::renderContent() {
+  renderStatic();
+  content_ = static_layer_;
+  if (!notice_.isEmpty()) return;
+  QPainter painter(&content_);
+  painter.setFont(font());
+  painter.setClipRect(rect());
+  paintData(painter);
+}
+
+void PlotFrame::changeEvent(QEvent* event) {
+  if (event->type() == QEvent::PaletteChange || event->type() == QEvent::StyleChange ||
+      event->type() == QEvent::FontChange) {
+    static_layer_ = {};
+    markDirty();
+  }
+  QWidget::changeEvent(event);
+}
+
+void PlotFrame::resizeEvent(QResizeEvent*) {
+  dirty_ = true;
+}
+
+void PlotFrame::paintLeftAxis(QPainter& painter, const Axis& axis, const std::vector<Tick>& ticks,
+                              const QString& caption) const {
+  const QRect plot = plotRect();
+  const QFontMetrics metrics(painter.font());
+  for (const Tick& tick : ticks) {
+    const int y = static_cast<int>(std::lround(axis.toPixel(tick.value)));
+    if (y < plot.top() || y > plot.bottom() + 1) continue;
+    painter.setPen(gridColor(palette()));
+    painter.drawLine(plot.left() - 3, y, plot.right(), y);
+    painter.setPen(palette().text().color());
+    const QRect place(0, y - metrics.height() / 2, plot.left() - 6, metrics.height());
+    painter.drawText(place, Qt::AlignRight | Qt::AlignVCenter, tick.label);
+  }
+  if (caption.isEmpty()) return;
+  painter.save();
+  painter.setPen(mutedText(palette()));
+  painter.translate(1, plot.center().y());
+  painter.rotate(-90);
+  const QRect place(-plot.height() / 2 - 8, 0, plot.height() + 16, metrics.height());
+  painter.drawText(place, Qt::AlignCenter, metrics.elidedText(caption, Qt::ElideRight, place.width()));
+  painter.restore();
+}
+
+void PlotFrame::paintReadout(QPainter& painter, QPoint near, const QStringList& lines) const {
+  if (lines.isEmpty()) return;
+  const QFontMetrics metrics(painter.font());
+  int width = 0;
+  for (const QString& line : lines) width = std::max(width, metrics.horizontalAdvance(line));
+  QRect box(0, 0, std::min(width + 12, this->width()), metrics.height() * static_cast<int>(lines.size()) + 6);
+  box.moveTopLeft(near + QPoint(14, 12));
+  if (box.right() >= this->width()) box.moveRight(near.x() - 10);
+  if (box.bottom() >= height()) box.moveBottom(near.y() - 8);
+  box.moveLeft(std::max(0, box.left()));
+  box.moveTop(std::max(0, box.top()));
+  QColor ground = palette().base().color();
+  ground.setAlpha(235);
+  painter.setPen(gridColor(palette()).darker(dark() ? 60 : 130));
+  painter.setBrush(ground);
+  painter.drawRect(box);
+  painter.setBrush(Qt::NoBrush);
+  painter.setPen(palette().text().color());
+  int y = box.top() + 3;
+  for (const QString& line : lines) {
+    const QRect row(box.left() + 6, y, box.width() - 12, metrics.height());
+    painter.drawText(row, Qt::AlignLeft | Qt::AlignVCenter, metrics.elidedText(line, Qt::ElideRight, row.width()));
+    y += metrics.height();
+  }
+}
+
+}  // namespace moescope

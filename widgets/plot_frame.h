@@ -1,0 +1,73 @@
+// The ground that every painted plot stands on: fixed margins, a cached picture, a notice in place of missing data.
+//
+// A plot paints in three steps: refill() copies what it needs out of the History, only when something changed and the
+// plot is really on screen; static layer (axes, grid, labels) and data go into one cached picture; the overlay
+// (crosshair, cursor, hover, focus) is painted over it at every paint. So a moving mouse costs a copy of pixels.
+#pragma once
+
+#include <QMargins>
+#include <QPixmap>
+#include <QStringList>
+#include <QWidget>
+#include <functional>
+
+#include "widgets/axis.h"
+
+namespace moescope {
+
+class PlotFrame : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit PlotFrame(QWidget* parent = nullptr);
+
+  // Called in paintEvent, once per change. The owner sets data, ranges and notice there.
+  std::function<void()> refill;
+  void markDirty();
+  // Says why there is nothing to see; empty: there is.
+  void setNotice(const QString& notice);
+  const QString& notice() const { return notice_; }
+
+  int paintCount() const { return paint_count_; }
+  double lastPaintMs() const { return last_paint_ms_; }
+  QSize minimumSizeHint() const override { return {160, 80}; }
+  QSize sizeHint() const override { return {420, 240}; }
+
+ signals:
+  void readoutChanged(const QString& text);  // what is under the mouse or the keyboard cursor, one line
+
+ protected:
+  virtual QMargins margins() const { return {kAxisLabelWidth, 8, 10, kAxisLabelHeight}; }
+  virtual void paintStatic(QPainter& painter) = 0;
+  virtual void paintData(QPainter& painter) = 0;
+  virtual void paintOverlay(QPainter&) {}
+  // What the static layer depends on besides size, resolution, font and palette.
+  virtual QString staticKey() const { return {}; }
+
+  QRect plotRect() const;
+  bool dark() const;
+  // Ticks with grid lines at the left, labels right-aligned in the fixed margin; the caption stands on top of the axis.
+  void paintLeftAxis(QPainter& painter, const Axis& axis, const std::vector<Tick>& ticks, const QString& caption) const;
+  // A small box of lines beside `near`, always inside the widget.
+  void paintReadout(QPainter& painter, QPoint near, const QStringList& lines) const;
+
+  void paintEvent(QPaintEvent*) override;
+  void changeEvent(QEvent* event) override;
+  void resizeEvent(QResizeEvent*) override;
+
+  static constexpr int kAxisLabelWidth = 58;
+  static constexpr int kAxisLabelHeight = 34;
+
+ private:
+  void renderStatic();
+  void renderContent();
+
+  bool dirty_ = true;
+  QString notice_;
+  QPixmap static_layer_, content_;
+  QString static_key_;
+  int paint_count_ = 0;
+  double last_paint_ms_ = 0;
+};
+
+}  // namespace moescope
