@@ -3,8 +3,9 @@
 namespace moescope {
 
 const char* phase_name(Phase phase) {
-  static constexpr const char* kNames[kNumPhases] = {"data",    "attention", "router", "dispatch",  "experts", "combine",
-                                                     "dense FFN", "head",    "optimizer", "telemetry", "other"};
+  static constexpr const char* kNames[kNumPhases] = {"data",      "attention", "router",    "dispatch",
+                                                     "experts",   "combine",   "dense FFN", "head",
+                                                     "optimizer", "telemetry", "other"};
   return kNames[static_cast<int>(phase)];
 }
 

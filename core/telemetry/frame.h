@@ -5,15 +5,20 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <vector>
 
 namespace moescope {
 
-inline constexpr float kNoValue = std::numeric_limits<float>::quiet_NaN();
+// kNoValue is a NaN of its own kind (payload 0xda7a): a loss that became NaN by arithmetic is not a missing loss.
+inline constexpr std::uint32_t kNoValueBits = 0x7fc0da7au;
+inline constexpr float kNoValue = std::bit_cast<float>(kNoValueBits);
+constexpr bool is_missing(float value) {
+  return std::bit_cast<std::uint32_t>(value) == kNoValueBits;
+}
 
 // Where the time of a step goes. `experts` holds the grouped GEMMs with their quantization.
 enum class Phase { data, attention, router, dispatch, experts, combine, dense_ffn, head, optimizer, telemetry, other };
@@ -40,14 +45,14 @@ struct RouterFrame {
   float max_vio = kNoValue;                      // max_e u_e - 1, this batch
   float max_vio_window = kNoValue;               // the same over the last `window` steps
   float cv = kNoValue;
-  float entropy_norm = kNoValue;                 // of tokens_per_expert, H / ln E
-  float dead_fraction = kNoValue;                // no token in the last `window` steps
-  float score_entropy = kNoValue;                // mean over tokens, nats
-  float margin = kNoValue;                       // mean over tokens of K-th minus (K+1)-th biased score
-  float aux_loss = kNoValue;                     // with its coefficient
-  float z_loss = kNoValue;                       // with its coefficient
-  float padding_fraction = kNoValue;             // rows added to reach multiples of 32, over T*K
-  float dropped_fraction = kNoValue;             // what-if at router.capacity_factor
+  float entropy_norm = kNoValue;      // of tokens_per_expert, H / ln E
+  float dead_fraction = kNoValue;     // no token in the last `window` steps
+  float score_entropy = kNoValue;     // mean over tokens, nats
+  float margin = kNoValue;            // mean over tokens of K-th minus (K+1)-th biased score
+  float aux_loss = kNoValue;          // with its coefficient
+  float z_loss = kNoValue;            // with its coefficient
+  float padding_fraction = kNoValue;  // rows added to reach multiples of 32, over T*K
+  float dropped_fraction = kNoValue;  // what-if at router.capacity_factor
   VolumeFrame volume;
 };
 
@@ -64,23 +69,23 @@ struct QuantFrame {
   ExpertWeight weight = ExpertWeight::w1;
   Operand operand = Operand::x;
   Direction direction = Direction::forward;
-  std::string format;                           // "e4m3"
+  std::string format;                            // "e4m3"
   std::array<std::uint32_t, 256> e8m0_blocks{};  // blocks by scale byte; 255 holds NaN or Inf
   float amax = kNoValue;
-  float sqnr_db = kNoValue;                     // +inf when exact
+  float sqnr_db = kNoValue;  // +inf when exact
   float relative_l2 = kNoValue;
   float cosine = kNoValue;
-  float underflow = kNoValue;                   // share of non-zero values that became zero
-  float clipped = kNoValue;                     // share of values beyond the format's maximum after scaling
+  float underflow = kNoValue;  // share of non-zero values that became zero
+  float clipped = kNoValue;    // share of values beyond the format's maximum after scaling
   float clipped_blocks = kNoValue;
-  float crest = kNoValue;                       // mean over blocks of amax / rms
+  float crest = kNoValue;  // mean over blocks of amax / rms
 };
 
 struct TelemetryFrame {
   int run = 0;
-  std::int64_t step = 0;  // from 0: the step that was just taken
-  double wall_s = 0;      // since the run's first step
-  std::int64_t tokens = 0;  // seen so far, this step included
+  std::int64_t step = 0;     // from 0: the step that was just taken
+  double wall_s = 0;         // since the run's first step
+  std::int64_t tokens = 0;   // seen so far, this step included
   float ce_loss = kNoValue;  // mean cross-entropy, nats per byte
   float aux_loss = 0, z_loss = 0;
   float grad_norm = kNoValue;  // before clipping

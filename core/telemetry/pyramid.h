@@ -15,6 +15,30 @@ struct PyramidBin {
   std::uint32_t non_finite = 0;
   std::uint32_t missing = 0;  // steps that carried no value (kNoValue appended as `missing`)
   float mean() const { return static_cast<float>(sum / finite); }
+  void add(float value);
+  void add(const PyramidBin& other);
+};
+
+// The series itself and, above it, one bin for every 16, 256, 4096, ... values: about 6 bytes a value.
+class Pyramid {
+ public:
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+  void append(float value);         // O(log size), amortised O(1)
+  void truncate(std::size_t size);  // forgets the values from index `size` on
+  std::size_t size() const { return values_.size(); }
+  float operator[](std::size_t index) const { return values_[index]; }
+  const float* data() const { return values_.data(); }
+  PyramidBin slice(std::size_t first,
+                   std::size_t last) const;  // of [first, last), last <= size(); O(log(last - first))
+  // Index of the newest value before `end` that is not missing, kNone: there is none.
+  std::size_t last_present(std::size_t end) const;
+  std::size_t bytes() const;
+
+ private:
+  static constexpr std::size_t kFanOut = 16;
+  std::vector<float> values_;
+  std::vector<std::vector<PyramidBin>> levels_;  // full bins only: levels_[k][i] covers kFanOut^(k+1) values
 };
 
 }  // namespace moescope

@@ -1,0 +1,219 @@
+#include "core/telemetry/frame_pack.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <span>
+#include <type_traits>
+
+#include "core/telemetry/frame_fields.h"
+
+namespace moescope {
+
+namespace {
+
+class Packer {
+ public:
+  template <class T>
+  void put(T value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    std::memcpy(grow(sizeof value), &value, sizeof value);
+  }
+  void put_text(const char* text, std::size_t size) {
+    if (size) std::memcpy(grow(size), text, size);
+  }
+  void put_floats(const std::vector<float>& values) {
+    put(static_cast<std::uint32_t>(values.size()));
+    const std::size_t bytes = values.size() * sizeof(float);
+    if (bytes) std::memcpy(grow(bytes), values.data(), bytes);
+  }
+  void put_counts(std::span<const std::uint32_t> counts) {
+    const std::uint32_t largest = counts.empty() ? 0 : *std::max_element(counts.begin(), counts.end());
+    const std::uint8_t width = largest < 1u << 8 ? 1 : largest < 1u << 16 ? 2 : 4;
+    put(static_cast<std::uint32_t>(counts.size()));
+    put(width);
+    std::uint8_t* out = grow(counts.size() * width);
+    for (const std::uint32_t n : counts) {
+      for (int b = 0; b < width; ++b) *out++ = static_cast<std::uint8_t>(n >> 8 * b);
+    }
+  }
+  void put_scalars(const TelemetryFrame& frame) {
+    put(frame.run);
+    put(frame.step);
+    put(frame.wall_s);
+    put(frame.tokens);
+    for (const auto& field : kFrameFields) put(frame.*field.member);
+    put(frame.phase_ms);
+  }
+  PackedFrame take() {
+    bytes_.shrink_to_fit();
+    return std::move(bytes_);
+  }
+
+ private:
+  std::uint8_t* grow(std::size_t size) {
+    bytes_.resize(bytes_.size() + size);
+    return bytes_.data() + bytes_.size() - size;
+  }
+  PackedFrame bytes_;
+};
+
+class Unpacker {
+ public:
+  explicit Unpacker(const PackedFrame& packed) : at_(packed.data()), end_(at_ + packed.size()) {}
+  template <class T>
+  T get() {
+    T value;
+    std::memcpy(&value, take(sizeof value), sizeof value);
+    return value;
+  }
+  void get_floats(std::vector<float>& values) {
+    values.resize(get<std::uint32_t>());
+    const std::size_t bytes = values.size() * sizeof(float);
+    if (bytes) std::memcpy(values.data(), take(bytes), bytes);
+  }
+  std::uint32_t get_count_header() { return get<std::uint32_t>(); }
+  void get_counts(std::uint32_t* counts, std::size_t size) {
+    const int width = get<std::uint8_t>();
+    const std::uint8_t* bytes = take(size * width);
+    for (std::size_t i = 0; i < size; ++i) {
+      counts[i] = 0;
+      for (int b = 0; b < width; ++b) counts[i] |= std::uint32_t{*bytes++} << 8 * b;
+    }
+  }
+  void get_counts(std::vector<std::uint32_t>& counts) {
+    counts.resize(get_count_header());
+    get_counts(counts.data(), counts.size());
+  }
+  void skip_counts() {
+    const std::size_t size = get_count_header();
+    const std::size_t width = get<std::uint8_t>();
+    take(size * width);
+  }
+  void get_scalars(TelemetryFrame& frame) {
+    frame.run = get<int>();
+    frame.step = get<std::int64_t>();
+    frame.wall_s = get<double>();
+    frame.tokens = get<std::int64_t>();
+    for (const auto& field : kFrameFields) frame.*field.member = get<float>();
+    frame.phase_ms = get<std::array<float, kNumPhases>>();
+  }
+  const std::uint8_t* take(std::size_t bytes) {
+    assert(static_cast<std::size_t>(end_ - at_) >= bytes);
+    const std::uint8_t* begin = at_;
+    at_ += bytes;
+    return begin;
+  }
+
+ private:
+  const std::uint8_t* at_;
+  const std::uint8_t* end_;
+};
+
+// What identifies an operand, in front of each packed QuantFrame.
+struct QuantKey {
+  std::int32_t layer;
+  ExpertWeight weight;
+  Operand operand;
+  Direction direction;
+  std::uint8_t format_length;
+};
+
+}  // namespace
+
+PackedFrame pack_routers(const TelemetryFrame& frame) {
+  Packer packer;
+  packer.put_scalars(frame);
+  packer.put(static_cast<std::uint32_t>(frame.routers.size()));
+  for (const RouterFrame& router : frame.routers) {
+    packer.put(router.layer);
+    for (const auto& field : kRouterFields) packer.put(router.*field.member);
+    packer.put_counts(router.tokens_per_expert);
+    packer.put_floats(router.expert_bias);
+    packer.put_floats(router.score_mass);
+    packer.put_floats(router.gate_mass);
+    packer.put(router.volume.ranks);
+    packer.put(router.volume.ranks_per_node);
+    packer.put_counts(router.volume.copies_RR);
+    packer.put_counts(router.volume.distinct_RR);
+    packer.put_counts(router.volume.nodes_RN);
+  }
+  return packer.take();
+}
+
+void unpack_routers(const PackedFrame& packed, TelemetryFrame& frame) {
+  Unpacker unpacker(packed);
+  unpacker.get_scalars(frame);
+  frame.routers.resize(unpacker.get<std::uint32_t>());
+  for (RouterFrame& router : frame.routers) {
+    router.layer = unpacker.get<int>();
+    for (const auto& field : kRouterFields) router.*field.member = unpacker.get<float>();
+    unpacker.get_counts(router.tokens_per_expert);
+    unpacker.get_floats(router.expert_bias);
+    unpacker.get_floats(router.score_mass);
+    unpacker.get_floats(router.gate_mass);
+    router.volume.ranks = unpacker.get<int>();
+    router.volume.ranks_per_node = unpacker.get<int>();
+    unpacker.get_counts(router.volume.copies_RR);
+    unpacker.get_counts(router.volume.distinct_RR);
+    unpacker.get_counts(router.volume.nodes_RN);
+  }
+}
+
+PackedFrame pack_quants(const TelemetryFrame& frame) {
+  Packer packer;
+  packer.put_scalars(frame);
+  packer.put(static_cast<std::uint32_t>(frame.quants.size()));
+  for (const QuantFrame& quant : frame.quants) {
+    const std::size_t format_length = std::min<std::size_t>(quant.format.size(), 255);
+    packer.put(
+        QuantKey{quant.layer, quant.weight, quant.operand, quant.direction, static_cast<std::uint8_t>(format_length)});
+    packer.put_text(quant.format.data(), format_length);
+    for (const auto& field : kQuantFields) packer.put(quant.*field.member);
+    const ByteRange range = occupied_bytes(quant.e8m0_blocks);
+    packer.put(static_cast<std::uint8_t>(range.first));
+    packer.put_counts(std::span(quant.e8m0_blocks).subspan(range.first, range.count));
+  }
+  return packer.take();
+}
+
+void unpack_quants(const PackedFrame& packed, TelemetryFrame& frame) {
+  Unpacker unpacker(packed);
+  unpacker.get_scalars(frame);
+  frame.quants.resize(unpacker.get<std::uint32_t>());
+  for (QuantFrame& quant : frame.quants) {
+    const auto key = unpacker.get<QuantKey>();
+    quant.layer = key.layer;
+    quant.weight = key.weight;
+    quant.operand = key.operand;
+    quant.direction = key.direction;
+    quant.format.assign(reinterpret_cast<const char*>(unpacker.take(key.format_length)), key.format_length);
+    for (const auto& field : kQuantFields) quant.*field.member = unpacker.get<float>();
+    const int first = unpacker.get<std::uint8_t>();
+    const std::uint32_t count = unpacker.get_count_header();
+    unpacker.get_counts(quant.e8m0_blocks.data() + first, count);
+  }
+}
+
+bool unpack_scales(const PackedFrame& packed, int layer, ExpertWeight weight, Operand operand, Direction direction,
+                   std::uint32_t* counts) {
+  Unpacker unpacker(packed);
+  TelemetryFrame scalars;
+  unpacker.get_scalars(scalars);
+  const auto size = unpacker.get<std::uint32_t>();
+  for (std::uint32_t i = 0; i < size; ++i) {
+    const auto key = unpacker.get<QuantKey>();
+    unpacker.take(key.format_length + kQuantFields.size() * sizeof(float));
+    const int first = unpacker.get<std::uint8_t>();
+    if (key.layer == layer && key.weight == weight && key.operand == operand && key.direction == direction) {
+      const std::uint32_t count = unpacker.get_count_header();
+      std::fill_n(counts, 256, 0u);
+      unpacker.get_counts(counts + first, count);
+      return true;
+    }
+    unpacker.skip_counts();
+  }
+  return false;
+}
+
+}  // namespace moescope

@@ -1,0 +1,26 @@
+// Frames as the history keeps them: a tenth of their size in memory, restored bit for bit.
+//
+// Counts take 1, 2 or 4 bytes each as the largest of their vector needs; E8M0 histograms only the occupied range.
+// The bytes live in this process only; the format on disk is the recording's (schema.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/telemetry/frame.h"
+
+namespace moescope {
+
+using PackedFrame = std::vector<std::uint8_t>;
+
+PackedFrame pack_routers(const TelemetryFrame& frame);  // scalars and routers
+PackedFrame pack_quants(const TelemetryFrame& frame);   // scalars and quants
+void unpack_routers(const PackedFrame& packed, TelemetryFrame& frame);
+void unpack_quants(const PackedFrame& packed, TelemetryFrame& frame);
+
+// Writes to `counts` [256] the scale histogram of one operand out of pack_quants; false: it is not there.
+bool unpack_scales(const PackedFrame& packed, int layer, ExpertWeight weight, Operand operand, Direction direction,
+                   std::uint32_t* counts);
+
+}  // namespace moescope

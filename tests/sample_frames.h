@@ -1,0 +1,133 @@
+// Frames with every field filled with something random, and their exact comparison.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <random>
+
+#include "core/telemetry/frame.h"
+#include "core/telemetry/frame_fields.h"
+
+namespace moescope {
+
+struct SampleShape {
+  int moe_layers = 2;  // layers 1, 2, ...
+  int n_experts = 8;
+  int ranks = 4;
+  int ranks_per_node = 2;
+  int operands = 6;  // quantized operands a layer
+};
+
+inline RunInfo sample_info(SampleShape shape) {
+  RunInfo info;
+  info.name = "sample";
+  info.source = "trained here";
+  info.config_toml = "name = \"sample\"\n";
+  info.n_layers = shape.moe_layers + 1;
+  for (int layer = 1; layer <= shape.moe_layers; ++layer) info.moe_layers.push_back(layer);
+  info.n_experts = shape.n_experts;
+  info.top_k = 2;
+  info.tokens_per_step = 1024;
+  info.ranks = shape.ranks;
+  info.ranks_per_node = shape.ranks_per_node;
+  info.dim = 64;
+  info.window = 50;
+  return info;
+}
+
+inline std::vector<std::uint32_t> sample_counts(std::size_t size, std::uint32_t below, std::mt19937& rng) {
+  std::vector<std::uint32_t> counts(size);
+  for (auto& n : counts) n = 1 + rng() % below;
+  return counts;
+}
+
+inline std::vector<float> sample_floats(std::size_t size, std::mt19937& rng) {
+  std::vector<float> values(size);
+  for (auto& v : values) v = std::uniform_real_distribution<float>(0, 1)(rng);
+  return values;
+}
+
+inline TelemetryFrame sample_frame(std::int64_t step, SampleShape shape, std::mt19937& rng) {
+  std::uniform_real_distribution<float> value(0, 1);
+  TelemetryFrame frame;
+  frame.step = step;
+  frame.wall_s = 0.01 * static_cast<double>(step);
+  frame.tokens = 1024 * (step + 1);
+  for (const auto& field : kFrameFields) frame.*field.member = value(rng);
+  for (float& ms : frame.phase_ms) ms = value(rng);
+  for (int layer = 1; layer <= shape.moe_layers; ++layer) {
+    RouterFrame& router = frame.routers.emplace_back();
+    router.layer = layer;
+    for (const auto& field : kRouterFields) router.*field.member = value(rng);
+    router.tokens_per_expert = sample_counts(shape.n_experts, 300, rng);
+    router.expert_bias = sample_floats(shape.n_experts, rng);
+    router.score_mass = sample_floats(shape.n_experts, rng);
+    router.gate_mass = sample_floats(shape.n_experts, rng);
+    router.volume.ranks = shape.ranks;
+    router.volume.ranks_per_node = shape.ranks_per_node;
+    const std::size_t matrix = static_cast<std::size_t>(shape.ranks) * shape.ranks;
+    router.volume.copies_RR = sample_counts(matrix, 100'000, rng);
+    router.volume.distinct_RR = sample_counts(matrix, 200, rng);
+    router.volume.nodes_RN = sample_counts(matrix / shape.ranks_per_node, 200, rng);
+    for (int i = 0; i < shape.operands; ++i) {
+      QuantFrame& quant = frame.quants.emplace_back();
+      quant.layer = layer;
+      quant.weight = static_cast<ExpertWeight>(i % 3);
+      quant.operand = static_cast<Operand>(i / 3 % 3);
+      quant.direction = static_cast<Direction>(i / 9 % 3 + i % 2);
+      quant.format = "e4m3";
+      for (const auto& field : kQuantFields) quant.*field.member = value(rng);
+      const int first = rng() % 240;
+      for (int byte = first; byte < first + 12; ++byte) quant.e8m0_blocks[byte] = rng() % 5000;
+    }
+  }
+  return frame;
+}
+
+// Bits, so that NaN equals itself and kNoValue differs from other NaN.
+inline bool same(float a, float b) {
+  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+}
+inline bool same(const std::vector<float>& a, const std::vector<float>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](float x, float y) { return same(x, y); });
+}
+
+inline void expect_equal(const RouterFrame& a, const RouterFrame& b) {
+  EXPECT_EQ(a.layer, b.layer);
+  for (const auto& field : kRouterFields) EXPECT_TRUE(same(a.*field.member, b.*field.member)) << field.name;
+  EXPECT_EQ(a.tokens_per_expert, b.tokens_per_expert);
+  EXPECT_TRUE(same(a.expert_bias, b.expert_bias));
+  EXPECT_TRUE(same(a.score_mass, b.score_mass));
+  EXPECT_TRUE(same(a.gate_mass, b.gate_mass));
+  EXPECT_EQ(a.volume.ranks, b.volume.ranks);
+  EXPECT_EQ(a.volume.ranks_per_node, b.volume.ranks_per_node);
+  EXPECT_EQ(a.volume.copies_RR, b.volume.copies_RR);
+  EXPECT_EQ(a.volume.distinct_RR, b.volume.distinct_RR);
+  EXPECT_EQ(a.volume.nodes_RN, b.volume.nodes_RN);
+}
+
+inline void expect_equal(const QuantFrame& a, const QuantFrame& b) {
+  EXPECT_EQ(a.layer, b.layer);
+  EXPECT_EQ(a.weight, b.weight);
+  EXPECT_EQ(a.operand, b.operand);
+  EXPECT_EQ(a.direction, b.direction);
+  EXPECT_EQ(a.format, b.format);
+  EXPECT_EQ(a.e8m0_blocks, b.e8m0_blocks);
+  for (const auto& field : kQuantFields) EXPECT_TRUE(same(a.*field.member, b.*field.member)) << field.name;
+}
+
+inline void expect_equal(const TelemetryFrame& a, const TelemetryFrame& b) {
+  EXPECT_EQ(a.run, b.run);
+  EXPECT_EQ(a.step, b.step);
+  EXPECT_EQ(a.wall_s, b.wall_s);
+  EXPECT_EQ(a.tokens, b.tokens);
+  for (const auto& field : kFrameFields) EXPECT_TRUE(same(a.*field.member, b.*field.member)) << field.name;
+  for (int i = 0; i < kNumPhases; ++i) EXPECT_TRUE(same(a.phase_ms[i], b.phase_ms[i])) << i;
+  ASSERT_EQ(a.routers.size(), b.routers.size());
+  for (std::size_t i = 0; i < a.routers.size(); ++i) expect_equal(a.routers[i], b.routers[i]);
+  ASSERT_EQ(a.quants.size(), b.quants.size());
+  for (std::size_t i = 0; i < a.quants.size(); ++i) expect_equal(a.quants[i], b.quants[i]);
+}
+
+}  // namespace moescope
