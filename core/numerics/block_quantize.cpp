@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/numerics/block_kernels.h"
 #include "core/numerics/float_rounding.h"
 
 namespace moescope {
@@ -73,6 +74,47 @@ void quantize_block(const BlockFormat& format, const ElementRounding& f, const f
   if (amax > 0) {
     sums->crest += amax / std::sqrt(x2 / static_cast<double>(n));
     ++sums->crest_blocks;
+  }
+}
+
+void flush_row_batch(const BlockFormat& format, const ElementRounding& f, RowBlocks& batch, QuantSums* sums) {
+  const std::size_t block = static_cast<std::size_t>(format.block);
+  if (batch.count && !quantize_row_batch(format, batch, sums))
+    for (std::size_t j = 0; j < batch.count; ++j)
+      quantize_block(format, f, batch.x[j], 1, block, batch.out[j], 1, sums);
+  batch.count = 0;
+}
+
+void quantize_along_rows(const BlockFormat& format, MatrixView in, float* out, std::size_t out_stride,
+                         QuantSums* sums) {
+  const ElementRounding f = rounding_of(format.element);
+  const std::size_t block = static_cast<std::size_t>(format.block);
+  const std::size_t batched = block % kLanes == 0 ? in.cols / block * block : 0;
+  RowBlocks batch;
+  for (std::size_t r = 0; r < in.rows; ++r) {
+    const float* x = in.data + r * in.stride;
+    float* q = out + r * out_stride;
+    for (std::size_t c = 0; c < batched; c += block) {
+      batch.x[batch.count] = x + c;
+      batch.out[batch.count] = q + c;
+      if (++batch.count == kRowBatch) flush_row_batch(format, f, batch, sums);
+    }
+    for (std::size_t c = batched; c < in.cols; c += block)
+      quantize_block(format, f, x + c, 1, std::min(block, in.cols - c), q + c, 1, sums);
+  }
+  flush_row_batch(format, f, batch, sums);
+}
+
+// One row of blocks that reach down `in.rows` rows.
+void quantize_panel(const BlockFormat& format, const ElementRounding& f, MatrixView in, float* out,
+                    std::size_t out_stride, QuantSums* sums) {
+  for (std::size_t c = 0; c < in.cols; c += kColumnBatch) {
+    const std::size_t cols = std::min(kColumnBatch, in.cols - c);
+    std::size_t batched = cols / kLanes * kLanes;
+    const MatrixView batch{in.data + c, in.rows, batched, in.stride};
+    if (batched && !quantize_column_batch(format, batch, out + c, out_stride, sums)) batched = 0;
+    for (std::size_t i = c + batched; i < c + cols; ++i)
+      quantize_block(format, f, in.data + i, in.stride, in.rows, out + i, out_stride, sums);
   }
 }
 
@@ -149,19 +191,13 @@ double QuantSums::mean_crest() const {
 
 void quantize_dequantize(const BlockFormat& format, MatrixView in, BlockAxis axis, float* out, std::size_t out_stride,
                          QuantSums* sums) {
+  assert(format.block > 0 && in.data != out);
+  if (axis == BlockAxis::row) return quantize_along_rows(format, in, out, out_stride, sums);
   const ElementRounding f = rounding_of(format.element);
   const std::size_t block = static_cast<std::size_t>(format.block);
-  if (axis == BlockAxis::row) {
-    for (std::size_t r = 0; r < in.rows; ++r)
-      for (std::size_t c = 0; c < in.cols; c += block)
-        quantize_block(format, f, in.data + r * in.stride + c, 1, std::min(block, in.cols - c),
-                       out + r * out_stride + c, 1, sums);
-    return;
-  }
   for (std::size_t r = 0; r < in.rows; r += block)
-    for (std::size_t c = 0; c < in.cols; ++c)
-      quantize_block(format, f, in.data + r * in.stride + c, in.stride, std::min(block, in.rows - r),
-                     out + r * out_stride + c, out_stride, sums);
+    quantize_panel(format, f, {in.data + r * in.stride, std::min(block, in.rows - r), in.cols, in.stride},
+                   out + r * out_stride, out_stride, sums);
 }
 
 void quantize_rows(const BlockFormat& format, MatrixView in, std::uint8_t* codes, std::uint8_t* scales) {

@@ -38,14 +38,14 @@ struct BlockFormat {
 // Sums from which every figure of QuantFrame follows; adding two gives those of both tensors together.
 struct QuantSums {
   std::array<std::uint32_t, 256> e8m0_blocks{};
-  float amax = 0;              // of finite values
+  float amax = 0;                           // of finite values
   double x2 = 0, q2 = 0, xq = 0, err2 = 0;  // sums over elements of blocks whose scale is not 255
   std::uint64_t elements = 0;
-  std::uint64_t nonzero = 0;   // x != 0
-  std::uint64_t underflow = 0; // x != 0 and q == 0
-  std::uint64_t clipped = 0;   // |x| / scale > format max
+  std::uint64_t nonzero = 0;    // x != 0
+  std::uint64_t underflow = 0;  // x != 0 and q == 0
+  std::uint64_t clipped = 0;    // |x| / scale > format max
   std::uint64_t blocks = 0, clipped_blocks = 0;
-  double crest = 0;            // sum over non-zero finite blocks of amax / rms
+  double crest = 0;  // sum over non-zero finite blocks of amax / rms
   std::uint64_t crest_blocks = 0;
 
   void add(const QuantSums& other);
@@ -62,8 +62,8 @@ struct MatrixView {
 };
 enum class BlockAxis : std::uint8_t { row, column };  // row: blocks along a row (last axis); column: down a column
 
-// Quantizes and decodes again into `out` (same shape, `out_stride`), exactly; statistics when `sums` is given.
-// Column blocks may use fewer than `block` rows at the end, as if padded with zero rows.
+// Quantizes and decodes again into `out` (same shape, `out_stride`, no overlap with `in`), exactly; statistics when
+// `sums` is given. Column blocks may use fewer than `block` rows at the end, as if padded with zero rows.
 void quantize_dequantize(const BlockFormat& format, MatrixView in, BlockAxis axis, float* out, std::size_t out_stride,
                          QuantSums* sums);
 

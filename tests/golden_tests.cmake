@@ -1,0 +1,7 @@
+# Checkers run on the reference data in tests/golden; `path` is relative to that folder.
+function(add_golden_test name checker path)
+  add_test(NAME ${name} COMMAND ${checker} ${CMAKE_CURRENT_SOURCE_DIR}/golden/${path})
+  set_tests_properties(${name} PROPERTIES LABELS golden TIMEOUT 600)
+endfunction()
+
+add_golden_test(golden_mx golden_mx mx)
