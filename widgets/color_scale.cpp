@@ -3,6 +3,7 @@
 #include <QFontMetrics>
 #include <QLinearGradient>
 #include <algorithm>
+#include <climits>
 #include <cmath>
 
 namespace moescope {
@@ -108,8 +109,9 @@ void paintLegend(QPainter& painter, const QRect& area, const LegendScale& scale,
   painter.setPen(mutedText(palette));
   painter.drawText(QRect(area.left(), area.top(), area.width(), metrics.height()), Qt::AlignLeft | Qt::AlignVCenter,
                    metrics.elidedText(scale.caption, Qt::ElideRight, area.width()));
+  const int swatch = scale.zero_label.isEmpty() ? 0 : metrics.height() + 2;
   const QRect bar(area.left() + 1, area.top() + metrics.height() + 3 + arrow, 10,
-                  area.height() - metrics.height() - 4 - 2 * arrow);
+                  area.height() - metrics.height() - 4 - 2 * arrow - swatch);
   if (bar.height() < 8) return;
 
   const int codes = 256 - scale.first_code;
@@ -127,6 +129,13 @@ void paintLegend(QPainter& painter, const QRect& area, const LegendScale& scale,
     painter.setBrush(Qt::NoBrush);
   }
   painter.setPen(palette.text().color());
+  if (swatch > 0) {
+    const QRect box(bar.left(), area.bottom() - 10, 10, 10);
+    painter.fillRect(box, QColor(scale.lut[kZeroLoadCode]));
+    painter.drawLine(box.bottomLeft(), box.topRight());
+    painter.drawText(QRect(bar.right() + 5, area.bottom() - metrics.height() + 3, area.width(), metrics.height()),
+                     Qt::AlignLeft | Qt::AlignVCenter, scale.zero_label);
+  }
   int last_y = INT_MAX;
   for (const Tick& tick : scale.ticks) {
     const int y = bar.bottom() - static_cast<int>(std::lround(tick.value * (bar.height() - 1)));

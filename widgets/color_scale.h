@@ -55,6 +55,7 @@ struct LegendScale {
   QString caption;
   bool beyond = false;
   int first_code = 1;
+  QString zero_label{};  // not empty: a swatch of kZeroLoadCode under the bar
 };
 inline constexpr int kLegendWidth = 62;
 void paintLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette);

@@ -11,6 +11,7 @@ namespace moescope {
 namespace {
 
 constexpr double kLeastHatchedCell = 5;  // logical pixels
+constexpr double kWidestCell = 1.8;      // of its other side, where cells should look square
 
 QString labelsOf(const std::vector<Tick>& ticks) {
   QString all;

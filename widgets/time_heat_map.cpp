@@ -106,6 +106,8 @@ QImage TimeHeatMap::image(int pixel_rows) const {
         const std::uint8_t code = codes_[static_cast<std::size_t>(c) * rows_ + row];
         if (weights_[code] > weights_[line[c]]) line[c] = code;
       }
+    for (int c = 1; held_ && c < columns; ++c)
+      if (line[c] == kNoDataCode && (first_column_ + c) * stride_ <= known_last_step_) line[c] = line[c - 1];
     auto* out = reinterpret_cast<QRgb*>(picture.scanLine(upward_ ? height - 1 - y : y));
     for (int c = 0; c < columns; ++c) out[c] = legend_.lut[line[c]];
   }

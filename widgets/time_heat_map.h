@@ -26,6 +26,8 @@ class TimeHeatMap : public TimeAxisPlot {
   void setLegend(const LegendScale& scale);
   // Where rows or columns share a pixel, the code with the larger weight is shown.
   void setWeights(const std::array<std::uint8_t, 256>& weights) { weights_ = weights; }
+  // Columns without data repeat the one before: for what is measured every n-th step only.
+  void setHeld(bool held) { held_ = held; }
   void setCurrentRow(int row) { current_row_ = row; }
 
   int rowAt(int y) const;
@@ -49,7 +51,7 @@ class TimeHeatMap : public TimeAxisPlot {
 
   QString source_;
   int rows_ = 0, first_row_ = 0, last_row_ = -1, current_row_ = -1;
-  bool upward_ = false;
+  bool upward_ = false, held_ = false;
   std::vector<Tick> row_ticks_;
   QString row_caption_;
   LegendScale legend_;

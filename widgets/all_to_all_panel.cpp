@@ -1,0 +1,260 @@
+#include "widgets/all_to_all_panel.h"
+
+#include <QPainter>
+#include <algorithm>
+#include <numeric>
+
+namespace moescope {
+namespace {
+
+constexpr int kSumBar = 34;  // logical pixels for the bars of row and column sums
+
+const std::vector<std::uint32_t>& copiesOf(const VolumeFrame& volume, bool deduplicated) {
+  return deduplicated ? volume.distinct_RR : volume.copies_RR;
+}
+
+std::vector<double> sums(const std::vector<std::uint32_t>& copies, int ranks, bool of_columns) {
+  std::vector<double> result(ranks, 0);
+  for (int s = 0; s < ranks; ++s)
+    for (int d = 0; d < ranks; ++d)
+      if (s != d) result[of_columns ? d : s] += copies[static_cast<std::size_t>(s) * ranks + d];
+  return result;
+}
+
+// Standard: every copy to another node crosses the network. DeepEP: one copy per destination node does.
+double crossing(const VolumeFrame& volume, bool deduplicated) {
+  double count = 0;
+  const int ranks = volume.ranks, per_node = std::max(1, volume.ranks_per_node);
+  const int nodes = (ranks + per_node - 1) / per_node;
+  for (int s = 0; s < ranks; ++s) {
+    if (deduplicated && !volume.nodes_RN.empty()) {
+      for (int n = 0; n < nodes; ++n)
+        if (n != s / per_node) count += volume.nodes_RN[static_cast<std::size_t>(s) * nodes + n];
+    } else {
+      for (int d = 0; d < ranks; ++d)
+        if (d / per_node != s / per_node) count += volume.copies_RR[static_cast<std::size_t>(s) * ranks + d];
+    }
+  }
+  return count;
+}
+
+DispatchTotals totalsOf(const VolumeFrame& volume, bool deduplicated) {
+  const auto& copies = copiesOf(volume, deduplicated);
+  const int ranks = volume.ranks;
+  std::vector<double> received(ranks, 0);
+  DispatchTotals totals;
+  for (int s = 0; s < ranks; ++s)
+    for (int d = 0; d < ranks; ++d) {
+      const double count = copies[static_cast<std::size_t>(s) * ranks + d];
+      received[d] += count;
+      if (s != d) totals.moved += count;
+    }
+  totals.across_nodes = crossing(volume, deduplicated);
+  const double all = std::accumulate(received.begin(), received.end(), 0.0);
+  totals.max_over_mean = all > 0 ? *std::ranges::max_element(received) * ranks / all : kNoValue;
+  return totals;
+}
+
+}  // namespace
+
+AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("All-to-all"), Provenance::measured, parent) {
+  view_ = new MatrixView(this);
+  view_->refill = [this] { refill(); };
+  view_->describe = [this](int source, int destination) { return describe(source, destination); };
+  view_->decorate = [this](QPainter& painter) { paintSums(painter); };
+  view_->setWeights(sequentialWeights());
+  view_->setExtraMargins({0, 0, kSumBar + 10, kSumBar});
+  view_->setSquare(true);
+  connect(selection_, &Selection::dataChanged, view_, &PlotFrame::markDirty);
+  connect(selection_, &Selection::timeChanged, view_, &PlotFrame::markDirty);
+  connect(selection_, &Selection::focusChanged, view_, &PlotFrame::markDirty);
+  connect(view_, &MatrixView::cellChosen, this, [this](int source, int destination) {
+    view_->setCurrent(source, destination);
+    view_->update();
+  });
+
+  mode_ = new QComboBox(this);
+  mode_->addItems({tr("standard"), tr("DeepEP")});
+  mode_->setAccessibleName(tr("Kind of all-to-all"));
+  mode_->setToolTip(tr("standard: one copy per chosen expert\nDeepEP: de-duplicated, one copy per destination rank"));
+  connect(mode_, &QComboBox::currentIndexChanged, this, [this] {
+    view_->markDirty();
+    for (ValueTile* tile : tiles_) tile->update();
+  });
+  addControl(mode_);
+  addControl(new LayerCombo(selection, this));
+
+  auto* row = new QWidget(this);
+  auto* layout = new QHBoxLayout(row);
+  layout->setContentsMargins(0, 0, 0, 0);
+  layout->setSpacing(2);
+  const QStringList names{tr("moved"), tr("across nodes"), tr("received max/mean"), tr("saved by DeepEP")};
+  for (int i = 0; i < 4; ++i) {
+    tiles_[i] = new ValueTile(
+        selection, names[i], [this, i] { return totalText(i); }, row);
+    tiles_[i]->setFocusPolicy(Qt::NoFocus);
+    layout->addWidget(tiles_[i]);
+  }
+  addBody(row, 0);
+  addBody(view_);
+  setExplained();
+}
+
+void AllToAllPanel::setDeduplicated(bool deduplicated) {
+  mode_->setCurrentIndex(deduplicated ? 1 : 0);
+}
+
+double AllToAllPanel::bytesPerCopy() const {
+  return 2.0 * selection_->history()->info().dim;
+}
+
+std::shared_ptr<const TelemetryFrame> AllToAllPanel::frame() const {
+  const History* history = selection_->history();
+  return history ? history->frame_at(selection_->step()) : nullptr;
+}
+
+const VolumeFrame* AllToAllPanel::volume(const std::shared_ptr<const TelemetryFrame>& frame) const {
+  if (!frame) return nullptr;
+  const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
+  if (router == frame->routers.end()) return nullptr;
+  const VolumeFrame& volume = router->volume;
+  const auto cells = static_cast<std::size_t>(volume.ranks) * volume.ranks;
+  const bool whole = cells > 0 && volume.copies_RR.size() == cells && volume.distinct_RR.size() == cells;
+  return whole ? &volume : nullptr;
+}
+
+QString AllToAllPanel::status() const {
+  const auto shown = frame();
+  if (!shown) return {};
+  return timeStatus(shown->step, true) +
+         tr(", dispatch, bytes = copies x 2 D (BF16), D = %1").arg(selection_->history()->info().dim);
+}
+
+void AllToAllPanel::refill() {
+  const History* history = selection_->history();
+  shown_.reset();
+  if (!history) return view_->setNotice(noRunNotice());
+  if (history->steps().empty()) return view_->setNotice(noDataYetNotice());
+  shown_ = frame();
+  const VolumeFrame* volume = this->volume(shown_);
+  if (!volume) return view_->setNotice(notInLogNotice(history->info(), tr("copies between ranks")));
+  view_->setNotice({});
+  const auto& copies = copiesOf(*volume, deduplicated());
+  // The standard volumes set the scale for both, so that switching shows what is saved.
+  const double top = std::max(1u, *std::ranges::max_element(volume->copies_RR));
+  std::vector<std::uint8_t> codes(copies.size());
+  std::ranges::transform(copies, codes.begin(), [top](std::uint32_t count) { return scaleCode(count / top); });
+  view_->setCells(volume->ranks, volume->ranks, std::move(codes));
+  LegendScale legend{.lut = viridisLut(isDark(palette())), .ticks = {}, .caption = tr("bytes")};
+  for (const double share : {0.0, 0.25, 0.5, 0.75, 1.0})
+    legend.ticks.push_back({share, formatBytes(share * top * bytesPerCopy())});
+  view_->setLegend(legend);
+  std::vector<Tick> ticks;
+  for (int rank = 0; rank < volume->ranks; ++rank) ticks.push_back({static_cast<double>(rank), QString::number(rank)});
+  view_->setRowAxis(ticks, tr("from rank"));
+  view_->setColumnAxis(ticks, tr("to rank"));
+}
+
+// Borders of nodes, and the sums of what leaves each rank (right) and reaches it (below).
+void AllToAllPanel::paintSums(QPainter& painter) const {
+  const VolumeFrame* volume = this->volume(shown_);
+  if (!volume) return;
+  const QRect cells = view_->cellsRect();
+  const int ranks = volume->ranks, per_node = volume->ranks_per_node;
+  QColor veil = palette().base().color();
+  veil.setAlpha(120);
+  for (int rank = 0; rank < ranks; ++rank) painter.fillRect(view_->cellRect(rank, rank), veil);
+  painter.setPen(QPen(isDark(palette()) ? Qt::white : Qt::black, 0));
+  for (int rank = per_node; per_node > 0 && rank < ranks; rank += per_node) {
+    const QPointF corner = view_->cellRect(rank, rank).topLeft();
+    painter.drawLine(QPointF(cells.left(), corner.y()), QPointF(cells.right(), corner.y()));
+    painter.drawLine(QPointF(corner.x(), cells.top()), QPointF(corner.x(), cells.bottom()));
+  }
+  const auto& copies = copiesOf(*volume, deduplicated());
+  const auto out = sums(copies, ranks, false), in = sums(copies, ranks, true);
+  const double top = std::max({1.0, *std::ranges::max_element(out), *std::ranges::max_element(in)});
+  const QColor bar = seriesColor(0, isDark(palette())), hottest = seriesColor(1, isDark(palette()));
+  const auto hot = std::ranges::max_element(in) - in.begin();
+  for (int rank = 0; rank < ranks; ++rank) {
+    const QRectF cell = view_->cellRect(rank, rank);
+    painter.fillRect(QRectF(cells.right() + 4, cell.top() + 1, kSumBar * out[rank] / top, cell.height() - 2), bar);
+    painter.fillRect(QRectF(cell.left() + 1, cells.bottom() + 4, cell.width() - 2, (kSumBar - 6) * in[rank] / top),
+                     rank == hot ? hottest : bar);
+  }
+}
+
+QStringList AllToAllPanel::describe(int source, int destination) const {
+  const VolumeFrame* volume = this->volume(shown_);
+  if (!volume) return {};
+  const auto place = static_cast<std::size_t>(source) * volume->ranks + destination;
+  const double standard = volume->copies_RR[place], distinct = volume->distinct_RR[place];
+  const auto in = sums(copiesOf(*volume, deduplicated()), volume->ranks, true);
+  const auto out = sums(copiesOf(*volume, deduplicated()), volume->ranks, false);
+  return {source == destination ? tr("rank %1 to itself: not moved").arg(source)
+                                : tr("rank %1 to rank %2").arg(source).arg(destination),
+          tr("standard: %1 copies, %2").arg(formatCount(standard), formatBytes(standard * bytesPerCopy())),
+          tr("DeepEP: %1 copies, %2").arg(formatCount(distinct), formatBytes(distinct * bytesPerCopy())),
+          tr("rank %1 sends %2").arg(source).arg(formatBytes(out[source] * bytesPerCopy())),
+          tr("rank %1 receives %2").arg(destination).arg(formatBytes(in[destination] * bytesPerCopy()))};
+}
+
+QString AllToAllPanel::totalText(int which) const {
+  const auto shown = frame();
+  const VolumeFrame* volume = this->volume(shown);
+  if (!volume) return tr("no data");
+  const DispatchTotals standard = totalsOf(*volume, false), lean = totalsOf(*volume, true);
+  const DispatchTotals& now = deduplicated() ? lean : standard;
+  switch (which) {
+    case 0:
+      return formatBytes(now.moved * bytesPerCopy());
+    case 1:
+      return formatBytes(now.across_nodes * bytesPerCopy());
+    case 2:
+      return formatValue(now.max_over_mean, 3);
+    default:
+      return standard.moved > 0 ? formatPercent(1 - lean.moved / standard.moved) : tr("nothing moved");
+  }
+}
+
+QString AllToAllPanel::csv() const {
+  QString text = QStringLiteral(
+      "step,layer,from rank,to rank,standard [copies],standard [bytes],DeepEP [copies],DeepEP [bytes]\n");
+  const auto shown = frame();
+  const VolumeFrame* volume = this->volume(shown);
+  if (!volume) return text;
+  for (int s = 0; s < volume->ranks; ++s)
+    for (int d = 0; d < volume->ranks; ++d) {
+      const auto place = static_cast<std::size_t>(s) * volume->ranks + d;
+      const double standard = volume->copies_RR[place], distinct = volume->distinct_RR[place];
+      text += QStringLiteral("%1,%2,%3,%4,").arg(shown->step).arg(selection_->layer()).arg(s).arg(d) +
+              QStringLiteral("%1,%2,%3,%4\n")
+                  .arg(standard, 0, 'f', 0)
+                  .arg(standard * bytesPerCopy(), 0, 'f', 0)
+                  .arg(distinct, 0, 'f', 0)
+                  .arg(distinct * bytesPerCopy(), 0, 'f', 0);
+    }
+  return text;
+}
+
+QString AllToAllPanel::explain() const {
+  return tr(
+      "<p><b>Token copies that the dispatch of one layer sends from rank to rank</b>, counted from this step's real "
+      "routing; combine is the transpose. Ranks are virtual: tokens are split evenly, experts lie on ranks in "
+      "order. Bytes = copies x 2 D, a token of D values in BF16.</p>"
+      "<p><b>standard</b>: one copy per chosen expert. <b>DeepEP</b> (its normal kernels): copies for the same rank "
+      "are merged, and one copy per destination node crosses the network, to be forwarded inside the node.</p>"
+      "<p><b>moved</b> leaves out the diagonal (veiled), which stays on its rank. <b>received max/mean</b> is the "
+      "load of the fullest rank, own tokens included: everybody waits for it. The bar of the fullest receiver is "
+      "orange. White or black lines are borders of nodes.</p>");
+}
+
+QVariantMap AllToAllPanel::saveState() const {
+  return {{QStringLiteral("mode"), mode_->currentIndex()}};
+}
+
+void AllToAllPanel::restoreState(const QVariantMap& state) {
+  mode_->setCurrentIndex(std::clamp(state.value(QStringLiteral("mode")).toInt(), 0, 1));
+}
+
+}  // namespace moescope

@@ -1,0 +1,53 @@
+// What the routing of one layer costs in communication: bytes from rank to rank, standard and de-duplicated.
+#pragma once
+
+#include <QComboBox>
+#include <array>
+
+#include "widgets/layer_combo.h"
+#include "widgets/matrix_view.h"
+#include "widgets/panel.h"
+#include "widgets/value_tile.h"
+
+namespace moescope {
+
+// Sums over one layer's dispatch. Copies that stay on their rank are counted as received, but not as moved.
+struct DispatchTotals {
+  double moved = 0;          // copies to other ranks
+  double across_nodes = 0;   // of these, copies that cross to another node
+  double max_over_mean = 0;  // of the copies that a rank receives, own ones included
+};
+
+class AllToAllPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit AllToAllPanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+  QVariantMap saveState() const override;
+  void restoreState(const QVariantMap& state) override;
+
+  void setDeduplicated(bool deduplicated);
+  MatrixView* view() const { return view_; }
+
+ protected:
+  QString status() const override;
+
+ private:
+  void refill();
+  void paintSums(QPainter& painter) const;
+  std::shared_ptr<const TelemetryFrame> frame() const;
+  const VolumeFrame* volume(const std::shared_ptr<const TelemetryFrame>& frame) const;  // of the layer, nullptr: none
+  bool deduplicated() const { return mode_->currentIndex() == 1; }
+  double bytesPerCopy() const;
+  QStringList describe(int source, int destination) const;
+  QString totalText(int which) const;
+
+  MatrixView* view_;
+  QComboBox* mode_;
+  std::array<ValueTile*, 4> tiles_{};
+  std::shared_ptr<const TelemetryFrame> shown_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,43 @@
+// Load of every expert of every layer at one step: utilisation, 1 = fair, on a diverging log2 scale.
+#pragma once
+
+#include <QComboBox>
+
+#include "widgets/matrix_view.h"
+#include "widgets/panel.h"
+
+namespace moescope {
+
+class ExpertLoadPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit ExpertLoadPanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+  QVariantMap saveState() const override;
+  void restoreState(const QVariantMap& state) override;
+
+  void setSortedByLoad(bool sorted);
+  MatrixView* view() const { return view_; }
+
+ protected:
+  QString status() const override;
+
+ private:
+  void refill();
+  void markCurrent();
+  QStringList describe(int row, int column) const;
+  const RouterFrame& routerAt(int row) const { return frame_->routers[row]; }
+  int expertAt(int row, int column) const { return order_[row][column]; }
+
+  MatrixView* view_;
+  QComboBox* sort_;
+  std::shared_ptr<const TelemetryFrame> frame_;
+  std::vector<std::vector<int>> order_;  // [row][column] -> expert
+};
+
+// The legend of utilisation, shared with the load over time.
+LegendScale utilisationLegend(bool dark);
+
+}  // namespace moescope

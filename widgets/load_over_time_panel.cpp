@@ -1,0 +1,90 @@
+#include "widgets/load_over_time_panel.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/telemetry/router_stats.h"
+#include "widgets/expert_load_panel.h"
+#include "widgets/matrix_view.h"
+
+namespace moescope {
+
+LoadOverTimePanel::LoadOverTimePanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Load over time"), Provenance::measured, parent) {
+  plot_ = new TimeHeatMap(selection, this);
+  plot_->refill = [this] { refill(); };
+  plot_->describe = [this](int expert, std::int64_t step) { return describe(expert, step); };
+  plot_->fetch = [this](StepRange range, int bins) {
+    const auto values = selection_->history()->utilisation(selection_->layer(), range, bins);
+    std::vector<std::uint8_t> codes(values.size());
+    std::ranges::transform(values, codes.begin(), utilisationCode);
+    return codes;
+  };
+  plot_->setWeights(utilisationWeights());
+  connect(plot_, &TimeHeatMap::rowClicked, selection_, &Selection::setExpert);
+  addControl(new LayerCombo(selection, this));
+  addBody(plot_);
+  setExplained();
+}
+
+QString LoadOverTimePanel::status() const {
+  return timeStatus(selection_->step(), true);
+}
+
+void LoadOverTimePanel::refill() {
+  const History* history = selection_->history();
+  if (!history) return plot_->setNotice(noRunNotice());
+  if (history->steps().empty()) return plot_->setNotice(noDataYetNotice());
+  const int experts = history->info().n_experts;
+  if (experts <= 0 || !history->frame_at(history->steps().last))
+    return plot_->setNotice(notInLogNotice(history->info(), tr("tokens per expert")));
+  plot_->setNotice({});
+  plot_->setLegend(utilisationLegend(isDark(palette())));
+  plot_->setRowAxis(integerTicks(0, experts - 1, std::max(2, plot_->height() / 26)), tr("expert"), false);
+  plot_->setSource(QStringLiteral("%1:%2").arg(reinterpret_cast<quintptr>(history)).arg(selection_->layer()), experts);
+  plot_->setCurrentRow(selection_->expert());
+}
+
+QStringList LoadOverTimePanel::describe(int expert, std::int64_t step) const {
+  const auto frame = selection_->history()->frame_at(step);
+  if (!frame) return {};
+  const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
+  if (router == frame->routers.end() || expert >= std::ssize(router->tokens_per_expert)) return {};
+  return {tr("step %1, layer %2, expert %3").arg(formatCount(frame->step)).arg(router->layer).arg(expert),
+          tr("%1 tokens, utilisation %2")
+              .arg(formatCount(router->tokens_per_expert[expert]),
+                   formatValue(utilisation(router->tokens_per_expert, expert), 3))};
+}
+
+QString LoadOverTimePanel::csv() const {
+  QString text = QStringLiteral("step,layer");
+  const History* history = selection_->history();
+  if (!history || selection_->range().empty()) return text + QLatin1Char('\n');
+  const StepRange range = selection_->range();
+  const int experts = history->info().n_experts, steps = static_cast<int>(range.size());
+  for (int e = 0; e < experts; ++e) text += QStringLiteral(",utilisation of expert %1 (1 = fair)").arg(e);
+  text += QLatin1Char('\n');
+  const auto values = history->utilisation(selection_->layer(), range, steps);
+  for (int i = 0; i < steps; ++i) {
+    text += QStringLiteral("%1,%2").arg(range.first + i).arg(selection_->layer());
+    for (int e = 0; e < experts; ++e) {
+      const float value = values[static_cast<std::size_t>(i) * experts + e];
+      text += QLatin1Char(',') + (std::isnan(value) ? QString() : QString::number(value, 'g', 7));
+    }
+    text += QLatin1Char('\n');
+  }
+  return text;
+}
+
+QString LoadOverTimePanel::explain() const {
+  return tr(
+      "<p><b>Utilisation of each expert of one layer over steps.</b> u = n E / (K T), 1 = fair, the scale of "
+      "Expert load. Where many steps or experts share a pixel, the value farthest from 1 is shown: a spike is "
+      "never lost.</p>"
+      "<p><b>Reading it.</b> A band that grows stronger: the rich get richer. A checkerboard: the bias overshoots and "
+      "oscillates. Black: no token.</p>"
+      "<p>Wheel zooms, drag chooses a range, middle or Shift drag pans, double click fits, a click moves the "
+      "cursor of all panels and chooses the expert.</p>");
+}
+
+}  // namespace moescope

@@ -1,0 +1,29 @@
+// Load of every expert of the chosen layer over steps, on the scale of the expert load.
+#pragma once
+
+#include "widgets/layer_combo.h"
+#include "widgets/panel.h"
+#include "widgets/time_heat_map.h"
+
+namespace moescope {
+
+class LoadOverTimePanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit LoadOverTimePanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+  TimeHeatMap* plot() const { return plot_; }
+
+ protected:
+  QString status() const override;
+
+ private:
+  void refill();
+  QStringList describe(int expert, std::int64_t step) const;
+
+  TimeHeatMap* plot_;
+};
+
+}  // namespace moescope

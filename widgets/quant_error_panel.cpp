@@ -1,0 +1,212 @@
+#include "widgets/quant_error_panel.h"
+
+#include <QPainter>
+#include <algorithm>
+#include <cmath>
+
+#include "widgets/tensor_text.h"
+
+namespace moescope {
+namespace {
+
+constexpr double kLowestDb = 10, kHighestDb = 40;  // ends of the colour scale
+constexpr int kGroupHeight = 30, kGlyphLegendHeight = 16;
+
+// 0 for up to 0.001 %, 1 for 100 %, log10 between: small shares matter.
+double glyphLength(float share) {
+  return share > 0 ? std::clamp(1 + std::log10(static_cast<double>(share)) / 5, 0.0, 1.0) : 0.0;
+}
+
+QString percentOrNothing(float share) {
+  return std::isnan(share) ? QString() : QString::number(share * 100, 'g', 6);
+}
+
+}  // namespace
+
+QuantErrorPanel::QuantErrorPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Quantization error"), Provenance::measured, parent) {
+  view_ = new MatrixView(this);
+  view_->refill = [this] { refill(); };
+  view_->describe = [this](int row, int column) { return describe(row, column); };
+  view_->decorate = [this](QPainter& painter) {
+    paintGlyphs(painter);
+    paintGroups(painter);
+  };
+  view_->setWeights(sequentialWeights());
+  view_->setExtraMargins({0, kGroupHeight, 0, 0});
+  connect(selection_, &Selection::dataChanged, view_, &PlotFrame::markDirty);
+  connect(selection_, &Selection::timeChanged, view_, &PlotFrame::markDirty);
+  connect(selection_, &Selection::focusChanged, view_, [this] {
+    markCurrent();
+    view_->update();
+  });
+  connect(view_, &MatrixView::cellChosen, this, [this](int row, int column) {
+    selection_->setLayer(layers_[row]);
+    selection_->setTensor(tensors_[column]);
+  });
+  addBody(view_);
+  setExplained();
+}
+
+QString QuantErrorPanel::status() const {
+  const History* history = selection_->history();
+  const auto frame = history ? history->quant_frame_at(selection_->step()) : nullptr;
+  if (!frame || frame->quants.empty()) return {};
+  return timeStatus(frame->step, true) + QStringLiteral(", ") + QString::fromStdString(frame->quants[0].format);
+}
+
+void QuantErrorPanel::refill() {
+  const History* history = selection_->history();
+  frame_.reset();
+  if (!history) return view_->setNotice(noRunNotice());
+  if (history->steps().empty()) return view_->setNotice(noDataYetNotice());
+  frame_ = history->quant_frame_at(selection_->step());
+  if (!frame_ || frame_->quants.empty()) return view_->setNotice(noQuantizationNotice());
+  view_->setNotice({});
+
+  layers_.clear();
+  for (const QuantFrame& quant : frame_->quants)
+    if (std::ranges::find(layers_, quant.layer) == layers_.end()) layers_.push_back(quant.layer);
+  std::ranges::sort(layers_);
+  tensors_.clear();
+  for (const Selection::Tensor tensor : allTensors())
+    if (std::ranges::any_of(layers_, [&](int layer) { return findTensor(frame_.get(), layer, tensor); }))
+      tensors_.push_back(tensor);
+
+  const int rows = static_cast<int>(layers_.size()), columns = static_cast<int>(tensors_.size());
+  std::vector<std::uint8_t> codes;
+  for (int row = 0; row < rows; ++row)
+    for (int column = 0; column < columns; ++column) {
+      const QuantFrame* quant = quantAt(row, column);
+      codes.push_back(quant ? scaleCode((quant->sqnr_db - kLowestDb) / (kHighestDb - kLowestDb)) : kNoDataCode);
+    }
+  view_->setCells(rows, columns, std::move(codes));
+  LegendScale legend{.lut = cividisLut(isDark(palette())), .ticks = {}, .caption = tr("SQNR dB"), .beyond = true};
+  for (const double db : {10.0, 20.0, 30.0, 40.0})
+    legend.ticks.push_back({(db - kLowestDb) / (kHighestDb - kLowestDb), QString::number(db)});
+  view_->setLegend(legend);
+  std::vector<Tick> row_ticks, column_ticks;
+  for (int row = 0; row < rows; ++row) row_ticks.push_back({static_cast<double>(row), QString::number(layers_[row])});
+  for (int column = 0; column < columns; ++column)
+    column_ticks.push_back({static_cast<double>(column), QLatin1String(operand_name(tensors_[column].operand))});
+  view_->setRowAxis(std::move(row_ticks), tr("layer"));
+  view_->setColumnAxis(std::move(column_ticks),
+                       tr("operand;  bars: underflow below, clipped above, 0.001 % to 100 %, log"));
+  markCurrent();
+}
+
+const QuantFrame* QuantErrorPanel::quantAt(int row, int column) const {
+  return findTensor(frame_.get(), layers_[row], tensors_[column]);
+}
+
+void QuantErrorPanel::markCurrent() {
+  const auto row = std::ranges::find(layers_, selection_->layer());
+  const auto column = std::ranges::find(tensors_, selection_->tensor());
+  view_->setCurrent(row == layers_.end() ? -1 : static_cast<int>(row - layers_.begin()),
+                    column == tensors_.end() ? -1 : static_cast<int>(column - tensors_.begin()));
+}
+
+// Two bars of log length: what became zero along the bottom, what hit the maximum along the top; the figure where
+// there is room for it.
+void QuantErrorPanel::paintGlyphs(QPainter& painter) const {
+  const QFontMetrics metrics(painter.font());
+  const QRectF cell = view_->cellRect(0, 0);
+  const double thick = std::clamp(cell.height() / 6, 2.0, 4.0);
+  const bool numbers = cell.width() > metrics.horizontalAdvance(QStringLiteral("88.8")) + 4 &&
+                       cell.height() > metrics.height() + 2 * thick;
+  for (int row = 0; row < view_->rows(); ++row)
+    for (int column = 0; column < view_->columns(); ++column) {
+      const QuantFrame* quant = quantAt(row, column);
+      if (!quant) continue;
+      const QRectF box = view_->cellRect(row, column).adjusted(1.5, 1.5, -1.5, -1.5);
+      const QColor ink = textOn(view_->cellColor(row, column));
+      if (const double length = glyphLength(quant->underflow) * box.width(); length > 0)
+        painter.fillRect(QRectF(box.left(), box.bottom() - thick, std::max(1.0, length), thick), ink);
+      if (const double length = glyphLength(quant->clipped) * box.width(); length > 0)
+        painter.fillRect(QRectF(box.left(), box.top(), std::max(1.0, length), thick), ink);
+      if (!numbers) continue;
+      painter.setPen(ink);
+      painter.drawText(box, Qt::AlignCenter,
+                       std::isinf(quant->sqnr_db) ? tr("exact") : QString::number(quant->sqnr_db, 'f', 1));
+    }
+}
+
+// Above the cells: the weight, and below it the direction of each pair of operands.
+void QuantErrorPanel::paintGroups(QPainter& painter) const {
+  const QFontMetrics metrics(painter.font());
+  const QRect cells = view_->cellsRect();
+  const auto header = [&](int first, int last, int line, const QString& text, const QString& brief) {
+    const QRectF span = view_->cellRect(0, first).united(view_->cellRect(0, last));
+    const QRectF place(span.left(), cells.top() - kGroupHeight + line * metrics.height() - 1, span.width(),
+                       metrics.height());
+    painter.setPen(line == 0 ? palette().text().color() : mutedText(palette()));
+    painter.drawText(place, Qt::AlignCenter, metrics.horizontalAdvance(text) <= span.width() ? text : brief);
+    painter.setPen(palette().base().color());
+    painter.drawLine(QPointF(span.left(), cells.top()), QPointF(span.left(), cells.bottom()));
+    if (line == 0) painter.drawLine(QPointF(span.left() + 1, cells.top()), QPointF(span.left() + 1, cells.bottom()));
+  };
+  for (int line = 0; line < 2; ++line)
+    for (int first = 0; first < view_->columns();) {
+      int last = first;
+      const auto same = [&](int other) {
+        return tensors_[other].weight == tensors_[first].weight &&
+               (line == 0 || tensors_[other].direction == tensors_[first].direction);
+      };
+      while (last + 1 < view_->columns() && same(last + 1)) ++last;
+      const QString text = line == 0 ? QLatin1String(expert_weight_name(tensors_[first].weight))
+                                     : QLatin1String(direction_name(tensors_[first].direction));
+      header(first, last, line, text, text.left(1));
+      first = last + 1;
+    }
+}
+
+QStringList QuantErrorPanel::describe(int row, int column) const {
+  const QuantFrame* quant = quantAt(row, column);
+  if (!quant) return {};
+  return {
+      tr("layer %1, %2, %3").arg(layers_[row]).arg(tensorName(tensors_[column]), QString::fromStdString(quant->format)),
+      tr("SQNR %1 dB, relative L2 %2, cosine %3")
+          .arg(formatValue(quant->sqnr_db, 3), formatValue(quant->relative_l2, 3), formatValue(quant->cosine, 6)),
+      tr("underflow %1").arg(formatPercent(quant->underflow)),
+      tr("clipped %1 of values, %2 of blocks").arg(formatPercent(quant->clipped), formatPercent(quant->clipped_blocks)),
+      tr("amax %1, crest %2").arg(formatValue(quant->amax, 3), formatValue(quant->crest, 3))};
+}
+
+QString QuantErrorPanel::csv() const {
+  QString text = QStringLiteral(
+      "step,layer,weight,operand,direction,format,SQNR [dB],relative L2,cosine,underflow [%],clipped [%],"
+      "clipped blocks [%],amax,crest factor\n");
+  const History* history = selection_->history();
+  const auto frame = history ? history->quant_frame_at(selection_->step()) : nullptr;
+  if (!frame) return text;
+  for (const QuantFrame& quant : frame->quants) {
+    text += QStringLiteral("%1,%2,%3,%4,%5,%6,")
+                .arg(frame->step)
+                .arg(quant.layer)
+                .arg(QLatin1String(expert_weight_name(quant.weight)), QLatin1String(operand_name(quant.operand)),
+                     QLatin1String(direction_name(quant.direction)), QString::fromStdString(quant.format));
+    text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7,%8\n")
+                .arg(quant.sqnr_db, 0, 'g', 7)
+                .arg(quant.relative_l2, 0, 'g', 7)
+                .arg(quant.cosine, 0, 'g', 9)
+                .arg(percentOrNothing(quant.underflow), percentOrNothing(quant.clipped),
+                     percentOrNothing(quant.clipped_blocks))
+                .arg(quant.amax, 0, 'g', 7)
+                .arg(quant.crest, 0, 'g', 7);
+  }
+  return text;
+}
+
+QString QuantErrorPanel::explain() const {
+  return tr(
+      "<p><b>What quantization does to each operand of the experts' GEMMs</b>, x real, q decoded.</p>"
+      "<p><b>SQNR</b> = 10 log10(sum x^2 / sum (x - q)^2) dB, in colour; a normally distributed tensor in E4M3 with "
+      "blocks of 32 has 31.5 dB, each bit of mantissa is worth 6 dB. <b>Relative L2</b> = 10^(-SQNR / 20). "
+      "<b>Underflow</b>: share of the non-zero values that became zero. <b>Clipped</b>: share of values beyond the "
+      "largest of the format after scaling. <b>Crest</b>: mean over blocks of amax / rms.</p>"
+      "<p><b>Reading it.</b> SQNR is ruled by large values and hides lost small ones: read it with the underflow "
+      "bar. Clipping comes with the floor scale rule and not with rceil.</p>"
+      "<p>Click or arrow keys choose layer and tensor for the block scales.</p>");
+}
+
+}  // namespace moescope

@@ -1,0 +1,42 @@
+#include "widgets/tensor_text.h"
+
+#include <QCoreApplication>
+#include <algorithm>
+
+namespace moescope {
+
+std::vector<Selection::Tensor> allTensors() {
+  std::vector<Selection::Tensor> all;
+  for (const ExpertWeight weight : {ExpertWeight::w1, ExpertWeight::w3, ExpertWeight::w2}) {
+    all.push_back({weight, Operand::x, Direction::forward});
+    all.push_back({weight, Operand::w, Direction::forward});
+    all.push_back({weight, Operand::dy, Direction::dgrad});
+    all.push_back({weight, Operand::w, Direction::dgrad});
+    all.push_back({weight, Operand::x, Direction::wgrad});
+    all.push_back({weight, Operand::dy, Direction::wgrad});
+  }
+  return all;
+}
+
+QString tensorName(Selection::Tensor tensor) {
+  return QStringLiteral("%1 %2 %3")
+      .arg(QLatin1String(expert_weight_name(tensor.weight)), QLatin1String(operand_name(tensor.operand)),
+           QLatin1String(direction_name(tensor.direction)));
+}
+
+const QuantFrame* findTensor(const TelemetryFrame* frame, int layer, Selection::Tensor tensor) {
+  if (!frame) return nullptr;
+  const auto place = std::ranges::find_if(frame->quants, [&](const QuantFrame& quant) {
+    return quant.layer == layer && Selection::Tensor{quant.weight, quant.operand, quant.direction} == tensor;
+  });
+  return place == frame->quants.end() ? nullptr : &*place;
+}
+
+QString noQuantizationNotice() {
+  return QCoreApplication::translate(
+      "Panel",
+      "This run quantizes nothing: its experts compute in full precision. Set the precision of the experts to "
+      "mxfp8_rceil or mxfp8_floor, before the run in the setup or live in the run bar.");
+}
+
+}  // namespace moescope

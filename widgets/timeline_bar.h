@@ -1,0 +1,65 @@
+// The whole run in one strip: loss, markers, the cursor to scrub with, the visible range with handles.
+#pragma once
+
+#include <QToolButton>
+
+#include "widgets/plot_frame.h"
+#include "widgets/selection.h"
+
+namespace moescope {
+
+class TimelineTrack : public PlotFrame {
+  Q_OBJECT
+
+ public:
+  explicit TimelineTrack(Selection* selection, QWidget* parent = nullptr);
+  int xOf(double step) const;
+  std::int64_t stepAt(double x) const;
+  QSize minimumSizeHint() const override { return {160, 52}; }
+  QSize sizeHint() const override { return {600, 56}; }
+
+ protected:
+  QMargins margins() const override { return {10, 12, 10, 17}; }
+  QString staticKey() const override;
+  void paintStatic(QPainter& painter) override;
+  void paintData(QPainter& painter) override;
+  void paintOverlay(QPainter& painter) override;
+  bool event(QEvent* event) override;
+  void mousePressEvent(QMouseEvent* event) override;
+  void mouseMoveEvent(QMouseEvent* event) override;
+  void mouseReleaseEvent(QMouseEvent* event) override;
+  void mouseDoubleClickEvent(QMouseEvent* event) override;
+  void leaveEvent(QEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
+
+ private:
+  enum class Drag { none, cursor, first, last, range };
+  void fill();
+  Drag grabbedAt(QPoint position) const;
+  QRect rangeLane() const;  // the strip under the plot that holds the handles
+  QString markerTextAt(int x) const;
+
+  Selection* selection_;
+  StepRange all_;
+  std::vector<PyramidBin> loss_;
+  std::vector<Marker> markers_;
+  Drag drag_ = Drag::none;
+  std::int64_t press_step_ = 0;
+  StepRange press_range_;
+  int mouse_x_ = -1;
+};
+
+class TimelineBar : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit TimelineBar(Selection* selection, QWidget* parent = nullptr);
+  TimelineTrack* track() const { return track_; }
+  QToolButton* followButton() const { return follow_; }
+
+ private:
+  TimelineTrack* track_;
+  QToolButton* follow_;
+};
+
+}  // namespace moescope
