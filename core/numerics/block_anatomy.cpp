@@ -1,0 +1,281 @@
+#include "core/numerics/block_anatomy.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "core/numerics/rng.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::uint32_t kInfinityBits = 0x7F800000;
+
+std::string number(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.7g", value);
+  return text;
+}
+
+std::string power(int exponent) {
+  return "2^" + std::to_string(exponent);
+}
+
+// "1.7578125 x 2^0"
+std::string scientific(float value) {
+  int exponent = 0;
+  const double significand = 2 * std::frexp(static_cast<double>(value), &exponent);
+  return number(significand) + " x " + power(exponent - 1);
+}
+
+std::string named(ElementFormat format) {
+  std::string name = traits(format).name;
+  for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
+}
+
+CodeKind kind_of(ElementFormat format, int exponent, int mantissa, float value) {
+  if (std::isnan(value)) return CodeKind::nan;
+  if (std::isinf(value)) return CodeKind::infinity;
+  if (value == 0) return CodeKind::zero;
+  return format != ElementFormat::int8 && exponent == 0 && mantissa != 0 ? CodeKind::subnormal : CodeKind::normal;
+}
+
+std::string formula_of(ElementFormat format, const CodeFields& c) {
+  const FormatTraits& f = traits(format);
+  const std::string sign = c.sign ? "- " : "+ ";
+  const int steps = 1 << f.mantissa_bits;
+  if (format == ElementFormat::int8)
+    return std::to_string(static_cast<std::int8_t>(c.code)) + " / 64 = " + number(c.value);
+  if (c.kind == CodeKind::nan) return "NaN";
+  if (c.kind == CodeKind::infinity) return sign + "infinity";
+  if (c.kind == CodeKind::zero) return sign + "0";
+  const std::string fraction = std::to_string(c.mantissa) + "/" + std::to_string(steps);
+  const std::string bias = " - " + std::to_string(f.bias) + ")";
+  return c.kind == CodeKind::subnormal
+             ? sign + "2^(1" + bias + " x " + fraction + " = " + number(c.value)
+             : sign + "2^(" + std::to_string(c.exponent) + bias + " x (1 + " + fraction + ") = " + number(c.value);
+}
+
+std::vector<float> make_values(ElementFormat format) {
+  std::vector<float> values;
+  for (int code = 0; code < 1 << traits(format).bits; ++code) {
+    const float value = decode(format, static_cast<std::uint8_t>(code));
+    if (std::isfinite(value) && !(value == 0 && std::signbit(value))) values.push_back(value);
+  }
+  std::sort(values.begin(), values.end());
+  return values;
+}
+
+std::string byte_sentence(std::uint8_t code) {
+  if (code == 255) return "byte 255: NaN, the whole block decodes to NaN";
+  return "byte " + std::to_string(code) + ", scale " + power(code - 127) + " = " + number(decode_e8m0(code));
+}
+
+void describe_floor(const FormatTraits& f, int exponent, std::vector<std::string>& lines) {
+  lines.push_back("FLOOR: the exponent of amax minus emax = " + std::to_string(f.emax) +
+                  " of the format: k = " + std::to_string(exponent) + " - " + std::to_string(f.emax) + " = " +
+                  std::to_string(exponent - f.emax));
+}
+
+void describe_ceil(const FormatTraits& f, float amax, int exponent, std::vector<std::string>& lines) {
+  const bool power_of_two = (std::bit_cast<std::uint32_t>(amax) & 0x7FFFFF) == 0;
+  const int raised = exponent + !power_of_two;
+  lines.push_back(std::string("CEIL: amax is ") + (power_of_two ? "" : "not ") + "a power of two, so its exponent " +
+                  (power_of_two ? "stays " : "is raised to ") + std::to_string(raised) +
+                  "; minus emax = " + std::to_string(f.emax) + ": k = " + std::to_string(raised - f.emax));
+}
+
+void describe_even(const FormatTraits& f, float amax, int exponent, std::vector<std::string>& lines) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(amax) + (1u << (22 - f.mantissa_bits));
+  const int carried = static_cast<int>(bits >> 23) - 127;
+  const double significand = std::ldexp(amax, -exponent);
+  const double half = std::ldexp(1.0, -f.mantissa_bits - 1);
+  lines.push_back(
+      "EVEN: amax is rounded to the " + std::to_string(f.mantissa_bits) + " mantissa bits of the format: " +
+      number(significand) + " + " + number(half) + " = " + number(significand + half) +
+      (carried > exponent ? " reaches 2, so the exponent is raised to " : " stays below 2, so the exponent stays ") +
+      std::to_string(carried) + "; minus emax = " + std::to_string(f.emax) +
+      ": k = " + std::to_string(carried - f.emax));
+}
+
+void describe_rceil(const FormatTraits& f, float amax, std::uint8_t code, std::vector<std::string>& lines) {
+  const float ratio = amax * (1.0f / f.max);
+  lines.push_back("RCEIL: amax / max = " + number(amax) + " / " + number(f.max) + " = " + scientific(ratio));
+  if (code == 255) return;
+  const bool exact = ratio == decode_e8m0(code);
+  lines.push_back((exact ? "is a power of two already: 2^" : "rounds up to the next power of two: 2^") +
+                  std::to_string(code - 127));
+}
+
+std::vector<std::string> derive(const BlockAnatomy& block, std::span<const float> values) {
+  const FormatTraits& f = traits(block.format.element);
+  if (block.amax_at < 0) return {"all values are 0: amax = 0", byte_sentence(0) + "; every code is 0"};
+  const std::string where = "element " + std::to_string(block.amax_at);
+  if (!std::isfinite(block.amax)) {
+    const bool nan = std::isnan(values[static_cast<std::size_t>(block.amax_at)]);
+    return {where + (nan ? " is NaN" : " is infinite") + ": there is no scale for it", byte_sentence(255)};
+  }
+  std::vector<std::string> lines = {"amax = |" + where + "| = " + number(block.amax) + " = " + scientific(block.amax)};
+  // Subnormals have exponent field 0, as the rules read it.
+  const int exponent = static_cast<int>(std::bit_cast<std::uint32_t>(block.amax) >> 23) - 127;
+  switch (block.format.rule) {
+    case ScaleRule::floor:
+      describe_floor(f, exponent, lines);
+      break;
+    case ScaleRule::ceil:
+      describe_ceil(f, block.amax, exponent, lines);
+      break;
+    case ScaleRule::even:
+      describe_even(f, block.amax, exponent, lines);
+      break;
+    case ScaleRule::rceil:
+      describe_rceil(f, block.amax, block.scale_code, lines);
+      break;
+  }
+  lines.push_back((block.scale_code == 0 ? "the smallest scale there is: " : "") + byte_sentence(block.scale_code));
+  if (block.scale_code == 255) return lines;
+  const float top = block.amax * decode_e8m0(static_cast<std::uint8_t>(254 - block.scale_code));
+  const bool clips = top > f.max;
+  lines.push_back("amax / scale = " + number(top) + (clips ? " > " : " <= ") + number(f.max) + ", the largest " +
+                  named(block.format.element) + (clips ? ": it clips" : ": nothing clips"));
+  return lines;
+}
+
+// Where rounding moves a scaled value to: nearest-even, or one of the neighbours by chance.
+std::uint8_t encode_scaled(ElementFormat format, const ElementAnatomy& e, BlockRounding rounding, double uniform) {
+  if (rounding == BlockRounding::nearest_even || !std::isfinite(e.scaled)) return encode(format, e.scaled);
+  const float chosen = uniform < e.probability_up ? e.grid.above : e.grid.below;
+  return encode(format, std::copysign(chosen, e.scaled));
+}
+
+void add_element(QuantSums& sums, const ElementAnatomy& e) {
+  const double x = e.value, q = e.dequantized;
+  sums.x2 += x * x;
+  sums.q2 += q * q;
+  sums.xq += x * q;
+  sums.err2 += e.error * e.error;
+  sums.underflow += e.underflow;
+  sums.clipped += e.clipped;
+}
+
+void find_amax(BlockAnatomy& block, std::span<const float> values) {
+  std::uint32_t most = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::uint32_t bits = std::bit_cast<std::uint32_t>(values[i]) & 0x7FFFFFFF;
+    if (std::min(bits, kInfinityBits) > std::min(most, kInfinityBits)) block.amax_at = static_cast<int>(i);
+    most = std::max(most, bits);
+  }
+  block.amax = std::bit_cast<float>(most);
+}
+
+void count_block(BlockAnatomy& block, std::span<const float> values) {
+  QuantSums& sums = block.sums;
+  sums.blocks = 1;
+  sums.elements = values.size();
+  ++sums.e8m0_blocks[block.scale_code];
+  for (const float v : values) {
+    sums.nonzero += v != 0;
+    if (std::isfinite(v)) sums.amax = std::max(sums.amax, std::fabs(v));
+  }
+  if (block.scale_code == 255) return;
+  for (const ElementAnatomy& e : block.elements) add_element(sums, e);
+  sums.clipped_blocks = sums.clipped > 0;
+  if (block.amax > 0) {
+    sums.crest = block.amax / std::sqrt(sums.x2 / static_cast<double>(values.size()));
+    sums.crest_blocks = 1;
+  }
+}
+
+}  // namespace
+
+const char* code_kind_name(CodeKind kind) {
+  constexpr const char* kNames[] = {"zero", "subnormal", "normal", "infinity", "NaN"};
+  return kNames[static_cast<int>(kind)];
+}
+
+CodeFields code_fields(ElementFormat format, std::uint8_t code) {
+  const FormatTraits& f = traits(format);
+  code &= static_cast<std::uint8_t>((1 << f.bits) - 1);
+  CodeFields fields;
+  fields.code = code;
+  fields.sign = code >> (f.bits - 1);
+  const int magnitude = code & ((1 << (f.bits - 1)) - 1);
+  const int mantissa_bits = format == ElementFormat::int8 ? 7 : f.mantissa_bits;
+  fields.exponent = magnitude >> mantissa_bits;
+  fields.mantissa = magnitude & ((1 << mantissa_bits) - 1);
+  fields.value = decode(format, code);
+  fields.kind = kind_of(format, fields.exponent, fields.mantissa, fields.value);
+  fields.formula = formula_of(format, fields);
+  return fields;
+}
+
+CodeFields e8m0_fields(std::uint8_t code) {
+  CodeFields fields;
+  fields.code = code;
+  fields.exponent = code;
+  fields.value = decode_e8m0(code);
+  fields.kind = code == 255 ? CodeKind::nan : CodeKind::normal;
+  fields.formula = code == 255
+                       ? "NaN"
+                       : "2^(" + std::to_string(code) + " - 127) = " + power(code - 127) + " = " + number(fields.value);
+  return fields;
+}
+
+const std::vector<float>& representable_values(ElementFormat format) {
+  static const std::array<std::vector<float>, 6> kValues = [] {
+    std::array<std::vector<float>, 6> all;
+    for (int i = 0; i < 6; ++i) all[i] = make_values(static_cast<ElementFormat>(i));
+    return all;
+  }();
+  return kValues[static_cast<int>(format)];
+}
+
+Neighbours neighbours(ElementFormat format, float y) {
+  if (std::isnan(y)) return {y, y};
+  // INT8's -128 is decoded but never produced.
+  const std::vector<float>& all = representable_values(format);
+  const auto first = all.begin() + (format == ElementFormat::int8 ? 1 : 0);
+  const auto above = std::lower_bound(first, all.end(), y);
+  if (above == all.end()) return {all.back(), all.back()};
+  if (*above == y || above == first) return {*above, *above};
+  return {*(above - 1), *above};
+}
+
+BlockAnatomy block_anatomy(const BlockFormat& format, std::span<const float> values, BlockRounding rounding,
+                           std::int64_t draw) {
+  BlockAnatomy block;
+  block.format = format;
+  block.rounding = rounding;
+  find_amax(block, values);
+  block.scale_code = scale_code(format.rule, format.element, block.amax);
+  block.scale = decode_e8m0(block.scale_code);
+  block.derivation = derive(block, values);
+
+  const bool nan_block = block.scale_code == 255;
+  const float inverse = nan_block ? block.scale : decode_e8m0(static_cast<std::uint8_t>(254 - block.scale_code));
+  const RandomStream stream(draw, "block microscope");
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    ElementAnatomy e;
+    e.value = values[i];
+    e.scaled = e.value * inverse;
+    e.grid = neighbours(format.element, e.scaled);
+    if (e.grid.above > e.grid.below)
+      e.probability_up =
+          (static_cast<double>(e.scaled) - e.grid.below) / (static_cast<double>(e.grid.above) - e.grid.below);
+    e.fields = code_fields(format.element, encode_scaled(format.element, e, rounding, stream.uniform(i)));
+    e.decoded = e.fields.value;
+    e.dequantized = nan_block ? std::numeric_limits<float>::quiet_NaN() : e.decoded * block.scale;
+    e.error = static_cast<double>(e.dequantized) - e.value;
+    e.underflow = !nan_block && e.value != 0 && e.dequantized == 0;
+    e.clipped = !nan_block && std::fabs(e.scaled) > traits(format.element).max;
+    block.elements.push_back(std::move(e));
+  }
+  count_block(block, values);
+  return block;
+}
+
+}  // namespace moescope

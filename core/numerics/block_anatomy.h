@@ -1,0 +1,72 @@
+// Everything that happens to one microscaling block, exact and in words: for the block microscope.
+//
+// The same arithmetic as block_quantize.h, element by element with every intermediate value kept:
+//   amax -> scale code c (derivation in words) -> y = x * 2^(127 - c) -> code -> decoded -> q = decoded * 2^(c - 127)
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/numerics/block_quantize.h"
+
+namespace moescope {
+
+enum class CodeKind : std::uint8_t { zero, subnormal, normal, infinity, nan };
+const char* code_kind_name(CodeKind kind);
+
+// The fields of an element code. INT8 has no exponent: sign is its top bit, mantissa the seven bits below.
+struct CodeFields {
+  std::uint8_t code = 0;
+  int sign = 0, exponent = 0, mantissa = 0;
+  CodeKind kind = CodeKind::zero;
+  float value = 0;
+  std::string formula;  // "+ 2^(9 - 7) x (1 + 3/8) = 5.5"
+};
+CodeFields code_fields(ElementFormat format, std::uint8_t code);
+CodeFields e8m0_fields(std::uint8_t code);  // sign and mantissa 0
+
+// All finite values of a format, ascending, -0 and +0 once.
+const std::vector<float>& representable_values(ElementFormat format);
+
+// The representable values around y: the largest <= y and the smallest >= y; both the same where y is one of them or
+// lies outside the range. NaN for NaN.
+struct Neighbours {
+  float below, above;
+};
+Neighbours neighbours(ElementFormat format, float y);
+
+enum class BlockRounding : std::uint8_t { nearest_even, stochastic };
+
+struct ElementAnatomy {
+  float value = 0;            // x
+  float scaled = 0;           // y = x / scale
+  CodeFields fields;          // of the stored code
+  float decoded = 0;          // value of the code
+  float dequantized = 0;      // q; NaN in a NaN block
+  double error = 0;           // q - x
+  Neighbours grid{0, 0};      // of y
+  double probability_up = 0;  // (y - below) / (above - below): what stochastic rounding draws against
+  bool underflow = false;     // x != 0 and q == 0
+  bool clipped = false;       // |y| > largest value of the format
+};
+
+struct BlockAnatomy {
+  BlockFormat format;
+  BlockRounding rounding = BlockRounding::nearest_even;
+  float amax = 0;
+  int amax_at = -1;  // index of the first element that has it, or of the first NaN or infinity; -1: all zero
+  std::uint8_t scale_code = 0;
+  float scale = 0;                      // NaN for code 255
+  std::vector<std::string> derivation;  // one sentence a step, with this block's numbers
+  std::vector<ElementAnatomy> elements;
+  QuantSums sums;
+};
+
+// `values` is the block (format.block is not used). Stochastic rounding moves up with probability_up, decided by draw
+// number `draw` of a counter-based stream: the same draw gives the same codes.
+BlockAnatomy block_anatomy(const BlockFormat& format, std::span<const float> values,
+                           BlockRounding rounding = BlockRounding::nearest_even, std::int64_t draw = 0);
+
+}  // namespace moescope

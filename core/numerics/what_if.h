@@ -1,0 +1,32 @@
+// One tensor in every element format x scale rule x block size x axis: 336 choices, each with all its statistics.
+//
+// Exact, no sampling: every value is quantized for every choice. What makes it quick: a tile is read once and stays in
+// the first cache; its lanes are independent blocks (rows are transposed first), so that nothing is summed across
+// lanes; and of the four rules of a block at most two different scales come out, 2^k and 2^(k+1), so that two
+// quantizations serve four rules.
+#pragma once
+
+#include <array>
+#include <stop_token>
+#include <vector>
+
+#include "core/numerics/block_quantize.h"
+
+namespace moescope {
+
+inline constexpr std::array<int, 7> kWhatIfBlocks = {8, 16, 32, 64, 128, 256, 512};
+inline constexpr int kWhatIfFormats = 6, kWhatIfRules = 4;
+
+struct WhatIfRow {
+  BlockFormat format;
+  BlockAxis axis = BlockAxis::row;
+  QuantSums sums;
+};
+
+// Ordered by axis, block size, format, rule. Sums agree with quantize_dequantize's: counts exactly, sums of squares
+// to 1e-5 (float32 in stretches of 64, double beyond). Independent of the number of threads. Empty when stopped.
+std::vector<WhatIfRow> what_if(MatrixView in, std::stop_token stop = {});
+// Position of a choice in it; -1 for a block size that is not among them.
+int what_if_index(const BlockFormat& format, BlockAxis axis);
+
+}  // namespace moescope
