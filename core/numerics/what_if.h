@@ -24,7 +24,9 @@ struct WhatIfRow {
 };
 
 // Ordered by axis, block size, format, rule. Sums agree with quantize_dequantize's: counts exactly, sums of squares
-// to 1e-5 (float32 in stretches of 64, double beyond). Independent of the number of threads. Empty when stopped.
+// to 1e-5 (float32 in stretches of 64, double beyond;
+// where rounding reaches 2^128 the quantizer's sums are infinite, these are not). Independent of the number of threads.
+// Empty when stopped.
 std::vector<WhatIfRow> what_if(MatrixView in, std::stop_token stop = {});
 // Position of a choice in it; -1 for a block size that is not among them.
 int what_if_index(const BlockFormat& format, BlockAxis axis);

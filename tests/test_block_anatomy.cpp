@@ -1,0 +1,178 @@
+// The anatomy of a block against the quantizer, against blocks worked by hand, and the lessons that outliers teach.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "core/numerics/block_anatomy.h"
+#include "core/numerics/rng.h"
+
+namespace moescope {
+namespace {
+
+constexpr ElementFormat kFormats[] = {ElementFormat::e4m3, ElementFormat::e5m2, ElementFormat::e3m2,
+                                      ElementFormat::e2m3, ElementFormat::e2m1, ElementFormat::int8};
+constexpr ScaleRule kRules[] = {ScaleRule::floor, ScaleRule::rceil, ScaleRule::even, ScaleRule::ceil};
+
+std::vector<float> gaussian(std::size_t n, double sigma = 1, std::int64_t seed = 1) {
+  const RandomStream stream(seed, "test");
+  std::vector<float> values(n);
+  for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<float>(sigma * stream.normal(i));
+  return values;
+}
+
+std::string joined(const BlockAnatomy& block) {
+  std::string all;
+  for (const std::string& line : block.derivation) all += line + "\n";
+  return all;
+}
+
+TEST(BlockAnatomy, AgreesWithTheQuantizerForEveryFormatAndRule) {
+  for (const ElementFormat element : kFormats)
+    for (const ScaleRule rule : kRules)
+      for (const double sigma : {1.0, 1e-30, 1e30, 1e-42}) {
+        const std::vector<float> x = gaussian(32, sigma, static_cast<int>(rule) + 7);
+        const BlockFormat format{element, rule, 32};
+        std::vector<float> q(32);
+        QuantSums sums;
+        quantize_dequantize(format, {x.data(), 1, 32, 32}, BlockAxis::row, q.data(), 32, &sums);
+        const BlockAnatomy block = block_anatomy(format, x);
+        for (int i = 0; i < 32; ++i) {
+          EXPECT_EQ(block.elements[i].dequantized, q[i]);
+          EXPECT_EQ(block.elements[i].fields.code, encode(element, block.elements[i].scaled));
+        }
+        EXPECT_EQ(block.sums.underflow, sums.underflow);
+        EXPECT_EQ(block.sums.clipped, sums.clipped);
+        EXPECT_EQ(block.sums.clipped_blocks, sums.clipped_blocks);
+        EXPECT_EQ(block.sums.e8m0_blocks, sums.e8m0_blocks);
+        EXPECT_NEAR(block.sums.err2, sums.err2, 1e-5 * sums.err2);
+        EXPECT_NEAR(block.sums.mean_crest(), sums.mean_crest(), 1e-5);
+      }
+}
+
+TEST(BlockAnatomy, WorkedByHand) {
+  // amax 448 is E4M3's largest: scale 1. 0.3 lies between 0.28125 and 0.3125, nearer to the latter.
+  const std::vector<float> x = {448, 0.3f, -5.5f, 0x1p-10f, 0x1.8p-10f, 0};
+  const BlockAnatomy block = block_anatomy({}, x);
+  EXPECT_EQ(block.scale_code, 127);
+  EXPECT_EQ(block.amax_at, 0);
+  const ElementAnatomy& e = block.elements[1];
+  EXPECT_EQ(e.grid.below, 0.28125f);
+  EXPECT_EQ(e.grid.above, 0.3125f);
+  EXPECT_EQ(e.fields.exponent, 5);  // 2^(5 - 7) x (1 + 2/8)
+  EXPECT_EQ(e.fields.mantissa, 2);
+  EXPECT_EQ(e.decoded, 0.3125f);
+  EXPECT_NEAR(e.error, 0.0125, 1e-7);
+  EXPECT_NEAR(e.probability_up, 0.6, 1e-6);
+  EXPECT_EQ(block.elements[2].fields.formula, "- 2^(9 - 7) x (1 + 3/8) = -5.5");
+  // Half the smallest subnormal ties to zero, three quarters of it go up.
+  EXPECT_TRUE(block.elements[3].underflow);
+  EXPECT_EQ(block.elements[4].fields.kind, CodeKind::subnormal);
+  EXPECT_FALSE(block.elements[5].underflow);
+  EXPECT_EQ(block.sums.underflow, 1u);
+}
+
+TEST(BlockAnatomy, FloorClipsWhereRceilDoesNot) {
+  std::vector<float> x(32, 0.5f);
+  x[3] = 1.9f;
+  const BlockAnatomy floor = block_anatomy({ElementFormat::e4m3, ScaleRule::floor, 32}, x);
+  const BlockAnatomy rceil = block_anatomy({ElementFormat::e4m3, ScaleRule::rceil, 32}, x);
+  EXPECT_EQ(floor.scale_code, 119);
+  EXPECT_EQ(rceil.scale_code, 120);
+  EXPECT_TRUE(floor.elements[3].clipped);
+  EXPECT_EQ(floor.elements[3].dequantized, 1.75f);
+  EXPECT_FALSE(rceil.elements[3].clipped);
+  EXPECT_EQ(rceil.sums.clipped, 0u);
+  EXPECT_NE(joined(floor).find("k = 0 - 8 = -8"), std::string::npos) << joined(floor);
+  EXPECT_NE(joined(floor).find("it clips"), std::string::npos) << joined(floor);
+  EXPECT_NE(joined(rceil).find("rounds up to the next power of two: 2^-7"), std::string::npos) << joined(rceil);
+  EXPECT_NE(joined(rceil).find("byte 120, scale 2^-7"), std::string::npos) << joined(rceil);
+}
+
+// The vectors of torchao's rules for E4M3: amax -> byte by FLOOR, RCEIL, EVEN, CEIL.
+TEST(BlockAnatomy, DerivationNamesTheByteOfTheRule) {
+  struct Case {
+    float amax;
+    int bytes[4];
+  };
+  for (const Case& c : {Case{1, {119, 119, 119, 119}}, Case{1.75f, {119, 119, 119, 120}},
+                        Case{1.7578125f, {119, 120, 119, 120}}, Case{1.9375f, {119, 120, 120, 120}},
+                        Case{448, {127, 127, 127, 128}}, Case{449, {127, 128, 127, 128}}, Case{0, {0, 0, 0, 0}}})
+    for (int rule = 0; rule < 4; ++rule) {
+      const std::vector<float> x = {c.amax, 0};
+      const BlockAnatomy block = block_anatomy({ElementFormat::e4m3, static_cast<ScaleRule>(rule), 32}, x);
+      EXPECT_EQ(block.scale_code, c.bytes[rule]) << c.amax << " rule " << rule;
+      EXPECT_NE(joined(block).find("byte " + std::to_string(c.bytes[rule])), std::string::npos) << joined(block);
+    }
+}
+
+TEST(BlockAnatomy, NanAndInfinityTakeTheWholeBlock) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    std::vector<float> x(32, 1.0f);
+    x[7] = bad;
+    const BlockAnatomy block = block_anatomy({}, x);
+    EXPECT_EQ(block.scale_code, 255);
+    EXPECT_EQ(block.amax_at, 7);
+    for (const ElementAnatomy& e : block.elements) EXPECT_TRUE(std::isnan(e.dequantized));
+    EXPECT_NE(joined(block).find("byte 255"), std::string::npos);
+    EXPECT_EQ(block.sums.underflow, 0u);
+  }
+}
+
+TEST(BlockAnatomy, FieldsComposeToEveryCode) {
+  for (const ElementFormat format : kFormats)
+    for (int code = 0; code < 1 << traits(format).bits; ++code) {
+      const CodeFields f = code_fields(format, static_cast<std::uint8_t>(code));
+      const int mantissa_bits = format == ElementFormat::int8 ? 7 : traits(format).mantissa_bits;
+      EXPECT_EQ((f.sign << (traits(format).bits - 1)) | (f.exponent << mantissa_bits) | f.mantissa, code);
+      if (f.kind == CodeKind::subnormal) {
+        EXPECT_LT(std::fabs(f.value), traits(format).min_normal);
+      } else if (f.kind == CodeKind::normal && format != ElementFormat::int8) {
+        EXPECT_GE(std::fabs(f.value), traits(format).min_normal);
+      }
+    }
+  EXPECT_EQ(code_fields(ElementFormat::e4m3, 0x7F).kind, CodeKind::nan);
+  EXPECT_EQ(code_fields(ElementFormat::e5m2, 0xFC).kind, CodeKind::infinity);
+  EXPECT_EQ(e8m0_fields(255).kind, CodeKind::nan);
+  EXPECT_EQ(e8m0_fields(120).value, 0x1p-7f);
+}
+
+TEST(BlockAnatomy, CountsOfRepresentableValues) {
+  EXPECT_EQ(representable_values(ElementFormat::e4m3).size(), 253u);  // 256 - 2 NaN - one of the zeros
+  EXPECT_EQ(representable_values(ElementFormat::e5m2).size(), 247u);  // 256 - 6 NaN - 2 infinities - one zero
+  EXPECT_EQ(representable_values(ElementFormat::e2m1).size(), 15u);
+  EXPECT_EQ(representable_values(ElementFormat::int8).size(), 256u);
+  const Neighbours outside = neighbours(ElementFormat::e4m3, 1e9f);
+  EXPECT_EQ(outside.below, 448.0f);
+  EXPECT_EQ(outside.above, 448.0f);
+  EXPECT_EQ(neighbours(ElementFormat::int8, -5.0f).below, -127.0f / 64);
+}
+
+TEST(BlockAnatomy, NearestEvenPicksANeighbourNoFartherThanTheOther) {
+  const std::vector<float> x = gaussian(512);
+  for (const ElementFormat format : kFormats)
+    for (const ElementAnatomy& e : block_anatomy({format, ScaleRule::floor, 512}, x).elements) {
+      EXPECT_TRUE(e.decoded == e.grid.below || e.decoded == e.grid.above);
+      EXPECT_LE(std::fabs(e.decoded - e.scaled),
+                std::min(std::fabs(e.grid.below - e.scaled), std::fabs(e.grid.above - e.scaled)));
+    }
+}
+
+TEST(BlockAnatomy, StochasticRoundingIsUnbiasedAndReproducible) {
+  const std::vector<float> x = {1.0f, 0.3f, -0.2f, 0.013f};
+  const BlockFormat format{ElementFormat::e2m1, ScaleRule::rceil, 32};
+  std::vector<double> mean(x.size());
+  constexpr int kDraws = 20000;
+  for (int draw = 0; draw < kDraws; ++draw) {
+    const BlockAnatomy block = block_anatomy(format, x, BlockRounding::stochastic, draw);
+    for (std::size_t i = 0; i < x.size(); ++i) mean[i] += block.elements[i].dequantized / kDraws;
+  }
+  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(mean[i], x[i], 0.005) << i;
+  const auto once = block_anatomy(format, x, BlockRounding::stochastic, 5);
+  const auto again = block_anatomy(format, x, BlockRounding::stochastic, 5);
+  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(once.elements[i].fields.code, again.elements[i].fields.code);
+}
+
+}  // namespace
+}  // namespace moescope
