@@ -1,0 +1,82 @@
+// The routed experts of one layer: SwiGLU units as grouped GEMMs, with optional low-precision operands.
+//
+// Legend: N slots (rows grouped by expert), D dim, F hidden width, E experts. Per expert, with W of w1, w3 or w2:
+//   forward  Y  = X W^T    operands X, W  in blocks along in
+//   dgrad    dX = dY W     operands dY, W in blocks along out
+//   wgrad    dW = dY^T X   operands dY, X in blocks along the expert's rows, the last block padded with zero rows
+// MXFP8 (torchao, prototype/moe_training): both operands of all three are quantized to E4M3 with an E8M0 scale per 32
+// values and decoded again; the product of such numbers is exact in hardware as here, up to the order of the sum. BF16
+// rounds the operands. SiLU, mixing weights and everything between the products stay in full precision.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "core/model/dispatch.h"
+#include "core/model/parameters.h"
+#include "core/numerics/block_quantize.h"
+#include "core/run_config.h"
+#include "core/telemetry/frame.h"
+
+namespace moescope {
+
+// Every tensor that is quantized, once per direction. X feeds both w1 and w3.
+enum class QuantSite {
+  forward_x, forward_w1, forward_w3, forward_a, forward_w2,
+  dgrad_dy, dgrad_w2, dgrad_dh1, dgrad_dh3, dgrad_w1, dgrad_w3,
+  wgrad_dy, wgrad_a, wgrad_dh1, wgrad_dh3, wgrad_x,
+};
+inline constexpr int kQuantSites = 16;
+using QuantSiteSums = std::array<QuantSums, kQuantSites>;
+
+// Which site a frame's (weight, operand, direction) reads.
+struct QuantSource {
+  ExpertWeight weight;
+  Operand operand;
+  Direction direction;
+  QuantSite site;
+};
+inline constexpr int kQuantSources = 18;
+extern const std::array<QuantSource, kQuantSources> kQuantSourceTable;
+
+template <class T>
+class GroupedExperts {
+ public:
+  GroupedExperts(int n_experts, int dim, int inter) : experts_(n_experts), dim_(dim), inter_(inter) {}
+
+  // x_ND -> h13_N2F, a_NF, y_ND. `sums`, if given, receives the statistics of the forward sites.
+  void forward(Precision precision, const FeedForwardView<T>& w, const DispatchPlan& plan, const T* x, T* h13, T* a, T* y,
+               QuantSiteSums* sums);
+  // dy_ND -> dx_ND and the weights' gradients in `g`; dh13_N2F is scratch.
+  void backward(Precision precision, const FeedForwardView<T>& w, const FeedForwardView<T>& g, const DispatchPlan& plan,
+                const T* x, const T* h13, const T* a, const T* dy, T* dh13, T* dx, QuantSiteSums* sums);
+
+ private:
+  // Rows of one expert that one task handles.
+  struct RowGroup {
+    int expert;
+    std::size_t first;
+    int rows;
+    bool leading;  // the expert's first group: its weights are counted here
+  };
+  void cut_into_groups(const DispatchPlan& plan, bool with_empty);
+  QuantSums* sums_of(std::size_t task, QuantSite site, bool wanted);
+  void gather_sums(QuantSite first, QuantSite last, QuantSiteSums& sums) const;
+  void forward_group(Precision precision, const FeedForwardView<T>& w, const RowGroup& group, std::size_t task, const T* x,
+                     T* h13, T* a, T* y, bool wanted);
+  void dgrad_group(Precision precision, const FeedForwardView<T>& w, const RowGroup& group, std::size_t task,
+                   const T* h13, const T* dy, T* dh13, T* dx, bool wanted);
+  void wgrad_w2(Precision precision, T* dw2, const DispatchPlan& plan, int expert, const T* a, const T* dy, bool wanted);
+  void wgrad_w13(Precision precision, T* dw13, const DispatchPlan& plan, int expert, const T* x, const T* dh13,
+                 bool wanted);
+
+  int experts_, dim_, inter_;
+  std::vector<RowGroup> groups_;
+  std::vector<QuantSiteSums> task_sums_;  // added up in task order
+};
+
+extern template class GroupedExperts<float>;
+extern template class GroupedExperts<double>;
+
+}  // namespace moescope

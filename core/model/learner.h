@@ -1,0 +1,51 @@
+// Model, gradients and optimizer state of one run, and one training step without telemetry.
+//
+// Order of a step: forward, backward, gradient norm, expert_bias, AdamW (TorchTitan's: the bias moves before weights).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/dataset.h"
+#include "core/model/parameters.h"
+#include "core/model/phase_clock.h"
+#include "core/model/transformer.h"
+#include "core/run_config.h"
+
+namespace moescope {
+
+struct StepResult {
+  Losses losses;
+  double grad_norm = 0;  // before clipping
+  double lr = 0;
+};
+
+template <class T>
+class Learner {
+ public:
+  explicit Learner(const RunConfig& config);  // with fresh weights
+  Learner(const Learner&) = delete;
+  Learner& operator=(const Learner&) = delete;
+
+  StepResult step(const Batch& batch, bool quant_statistics, PhaseClock& clock);
+
+  // The parts of a step.
+  Losses forward(const Batch& batch, bool quant_statistics, PhaseClock& clock);
+  void backward(const Batch& batch, PhaseClock& clock) { model_->backward(batch, clock); }
+  StepResult update(const Losses& losses, PhaseClock& clock);
+
+  RunConfig config;                          // live fields may be changed between two steps
+  Parameters<T> parameters;
+  std::vector<std::vector<T>> expert_bias;   // [MoE layer][E]
+  std::int64_t steps_taken = 0;
+  const Transformer<T>& model() const { return *model_; }
+
+ private:
+  std::unique_ptr<Transformer<T>> model_;  // rebuilt when the batch's shape or top_k changes
+};
+
+extern template class Learner<float>;
+extern template class Learner<double>;
+
+}  // namespace moescope

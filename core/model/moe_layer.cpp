@@ -1,0 +1,87 @@
+#include "core/model/moe_layer.h"
+
+namespace moescope {
+namespace {
+
+std::size_t size(int n) { return static_cast<std::size_t>(n); }
+
+}  // namespace
+
+template <class T>
+void MoeActivations<T>::plan_memory(Arena<T>& arena, const RunConfig& config, int sequences, int length) {
+  const ModelConfig& m = config.model;
+  const std::size_t tokens = size(sequences) * size(length), slots = tokens * size(config.router.top_k);
+  router.plan(arena, sequences, length, m.n_experts, config.router.top_k);
+  arena.plan(x, slots * size(m.dim));
+  arena.plan(h13, slots * size(2 * m.moe_inter));
+  arena.plan(a, slots * size(m.moe_inter));
+  arena.plan(y, slots * size(m.dim));
+  shared.plan(arena, tokens, m.n_shared * m.moe_inter);
+}
+
+template <class T>
+void MoeWorkspace<T>::plan_memory(Arena<T>& arena, const RunConfig& config, std::size_t tokens) {
+  const ModelConfig& m = config.model;
+  const std::size_t slots = tokens * size(config.router.top_k);
+  arena.plan(dy, slots * size(m.dim));
+  arena.plan(dx, slots * size(m.dim));
+  arena.plan(dh13, slots * size(2 * m.moe_inter));
+  arena.plan(dmix, slots);
+  arena.plan(dlogits, tokens * size(m.n_experts));
+  shared.plan(arena, tokens, m.n_shared * m.moe_inter);
+}
+
+template <class T>
+MoeLayer<T>::MoeLayer(const RunConfig& config, int sequences, int length)
+    : config_(config),
+      sequences_(sequences),
+      length_(length),
+      experts_(config.model.n_experts, config.model.dim, config.model.moe_inter) {}
+
+template <class T>
+void MoeLayer<T>::forward(const LayerView<T>& w, const T* expert_bias, const T* h, const T* residual,
+                          MoeActivations<T>& a, T* y, QuantSiteSums* sums, PhaseClock& clock) {
+  const ModelConfig& m = config_.model;
+  clock.enter(Phase::router);
+  router_forward(config_.router, w.gate, expert_bias, h, sequences_, length_, m.dim, m.n_experts, a.router);
+  clock.enter(Phase::dispatch);
+  plan_dispatch(a.router.ids, config_.router.top_k, m.n_experts, a.plan);
+  dispatch_forward(a.plan, h, m.dim, a.x);
+  clock.enter(Phase::experts);
+  experts_.forward(config_.precision.experts, w.experts, a.plan, a.x, a.h13, a.a, a.y, sums);
+  clock.enter(Phase::combine);
+  combine_forward(a.plan, residual, a.router.mix, a.y, m.dim, y);
+  if (m.n_shared == 0) return;
+  clock.enter(Phase::dense_ffn);
+  feed_forward_forward(w.shared, h, sequences_ * length_, m.dim, m.n_shared * m.moe_inter, a.shared, y);
+}
+
+template <class T>
+void MoeLayer<T>::backward(const LayerView<T>& w, const LayerView<T>& g, const T* h, const T* dy,
+                           const MoeActivations<T>& a, MoeWorkspace<T>& ws, T* dh, QuantSiteSums* sums,
+                           PhaseClock& clock) {
+  const ModelConfig& m = config_.model;
+  clock.enter(Phase::combine);
+  combine_backward(a.plan, dy, a.router.mix, a.y, m.dim, ws.dy, ws.dmix);
+  clock.enter(Phase::experts);
+  experts_.backward(config_.precision.experts, w.experts, g.experts, a.plan, a.x, a.h13, a.a, ws.dy, ws.dh13, ws.dx, sums);
+  clock.enter(Phase::dispatch);
+  dispatch_backward(a.plan, ws.dx, m.dim, dh);
+  if (m.n_shared > 0) {
+    clock.enter(Phase::dense_ffn);
+    feed_forward_backward(w.shared, g.shared, h, dy, sequences_ * length_, m.dim, m.n_shared * m.moe_inter, a.shared,
+                          ws.shared, dh, true);
+  }
+  clock.enter(Phase::router);
+  router_backward(config_.router, w.gate, h, ws.dmix, sequences_, length_, m.dim, m.n_experts, a.router, ws.dlogits,
+                  g.gate, dh, true);
+}
+
+template struct MoeActivations<float>;
+template struct MoeActivations<double>;
+template struct MoeWorkspace<float>;
+template struct MoeWorkspace<double>;
+template class MoeLayer<float>;
+template class MoeLayer<double>;
+
+}  // namespace moescope

@@ -1,0 +1,316 @@
+#include "core/model/router.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+#include <limits>
+
+#include "core/model/linear.h"
+#include "core/numerics/lanes.h"
+#include "core/numerics/parallel.h"
+#include "core/numerics/simd.h"
+#include "core/numerics/softmax_row.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::size_t kTokenSlice = 64;
+constexpr double kNormFloor = 1e-20;  // keeps a token whose scores all vanish finite
+
+std::size_t size(int n) { return static_cast<std::size_t>(n); }
+
+template <class T>
+MOESCOPE_INLINE void sigmoid_row(const T* z, int n, T* s) {
+  int i = 0;
+  for (; i + kLanes<T> <= n; i += kLanes<T>) store<T>(s + i, T{1} / (T{1} + exp_lanes(-load(z + i))));
+  if (i < n) store_first<T>(s + i, T{1} / (T{1} + exp_lanes(-load_first(z + i, n - i))), n - i);
+}
+
+#define SCORE_KERNELS(T)                                                                                       \
+  MOESCOPE_SIMD void score_rows(ScoreFunc func, const T* logits, std::size_t rows, int n_experts, bool need_lse, \
+                                T* scores, T* lse) {                                                           \
+    for (std::size_t r = 0; r < rows; ++r) {                                                                   \
+      const T* z = logits + r * size(n_experts);                                                               \
+      T* s = scores + r * size(n_experts);                                                                     \
+      if (func == ScoreFunc::softmax || need_lse) lse[r] = softmax_row(z, n_experts, T{1}, s);                 \
+      if (func == ScoreFunc::sigmoid) sigmoid_row(z, n_experts, s);                                            \
+    }                                                                                                          \
+  }                                                                                                            \
+  MOESCOPE_SIMD void softmax_of_row(const T* z, int n, T* p) { softmax_row(z, n, T{1}, p); }
+SCORE_KERNELS(float)
+SCORE_KERNELS(double)
+#undef SCORE_KERNELS
+
+// The best `count` of the values that `allowed` lets pass, best first; equal values keep index order.
+// `best` has room for `count`; returns how many there are.
+template <class T, class Allowed>
+int best_indices(std::span<const T> values, int count, const Allowed& allowed, std::int32_t* best) {
+  int found = 0;
+  for (std::int32_t e = 0; e < static_cast<std::int32_t>(values.size()); ++e) {
+    if (!allowed(e)) continue;
+    const T value = values[size(e)];
+    if (found == count && !(value > values[size(best[found - 1])])) continue;
+    int at = found < count ? found++ : count - 1;
+    for (; at > 0 && value > values[size(best[at - 1])]; --at) best[at] = best[at - 1];
+    best[at] = e;
+  }
+  return found;
+}
+
+// Marks the groups that stay.
+template <class T>
+void keep_best_groups(const RouterConfig& config, std::span<const T> choice, std::vector<std::uint8_t>& keep) {
+  const std::size_t groups = size(config.n_groups), width = choice.size() / groups;
+  thread_local std::vector<T> group_score;
+  thread_local std::vector<std::int32_t> best;
+  group_score.assign(groups, T{0});
+  for (std::size_t g = 0; g < groups; ++g) {
+    T first = -std::numeric_limits<T>::infinity(), second = first;
+    for (const T value : choice.subspan(g * width, width)) {
+      second = std::max(second, std::min(first, value));
+      first = std::max(first, value);
+    }
+    group_score[g] = width > 1 ? first + second : first;
+  }
+  best.resize(size(config.n_limited_groups));
+  best_indices<T>(group_score, config.n_limited_groups, [](std::int32_t) { return true; }, best.data());
+  keep.assign(groups, 0);
+  for (const std::int32_t g : best) keep[size(g)] = 1;
+}
+
+template <class T>
+void mixing_weights(const RouterConfig& config, const T* scores, const std::int32_t* ids, T* mix) {
+  T sum = static_cast<T>(kNormFloor);
+  for (int j = 0; j < config.top_k; ++j) {
+    mix[j] = scores[ids[j]];
+    sum += mix[j];
+  }
+  const T factor = static_cast<T>(config.route_scale) / (config.route_norm ? sum : T{1});
+  for (int j = 0; j < config.top_k; ++j) mix[j] *= factor;
+}
+
+// Choice and mixing weights of token t.
+template <class T>
+void route_token(const RouterConfig& config, const T* expert_bias, int n_experts, std::size_t t, RouterActivations<T>& a) {
+  const T* scores = a.scores + t * size(n_experts);
+  std::int32_t* ids = a.ids.data() + t * size(config.top_k);
+  if (config.force_balance) {
+    for (int j = 0; j < config.top_k; ++j)
+      ids[j] = static_cast<std::int32_t>((t * size(config.top_k) + size(j)) % size(n_experts));
+    a.margin[t] = std::numeric_limits<T>::quiet_NaN();
+  } else {
+    thread_local std::vector<T> choice;
+    choice.resize(size(n_experts));
+    for (int e = 0; e < n_experts; ++e) choice[size(e)] = scores[e] + expert_bias[e];
+    a.margin[t] = choose_experts<T>(config, choice, ids);
+  }
+  mixing_weights(config, scores, ids, a.mix + t * size(config.top_k));
+}
+
+// The share of each expert in a token's scores; for softmax they sum to 1 already.
+template <class T>
+T share_divisor(const RouterConfig& config, const T* scores, int n_experts) {
+  if (config.score_func == ScoreFunc::softmax) return T{1};
+  T sum = static_cast<T>(kNormFloor);
+  for (int e = 0; e < n_experts; ++e) sum += scores[e];
+  return sum;
+}
+
+int aux_groups(const RouterConfig& config, int sequences) { return config.aux_mode == AuxMode::batch ? 1 : sequences; }
+
+// aux_coeff * mean over sequences of sum_e f_e P_e, f_e = E / (K S) count_e, P_e = mean share of expert e
+// (DeepSeek-V3, arXiv:2412.19437, section 2.1.2; in batch mode the whole batch is one sequence).
+template <class T>
+double auxiliary_loss(const RouterConfig& config, int sequences, int length, int n_experts, RouterActivations<T>& a) {
+  const int groups = aux_groups(config, sequences);
+  const std::size_t experts = size(n_experts), top_k = size(config.top_k);
+  const std::size_t tokens = size(sequences) * size(length) / size(groups);
+  thread_local std::vector<double> loss_of_group;
+  loss_of_group.assign(size(groups), 0.0);
+  double* losses = loss_of_group.data();
+  parallel_for(groups, [&](int group) {
+    thread_local std::vector<double> share;
+    share.assign(experts, 0.0);
+    T* load = a.load + size(group) * experts;
+    std::fill_n(load, experts, T{0});
+    for (std::size_t t = size(group) * tokens; t < (size(group) + 1) * tokens; ++t) {
+      const T* scores = a.scores + t * experts;
+      const T divisor = share_divisor(config, scores, n_experts);
+      for (std::size_t e = 0; e < experts; ++e) share[e] += static_cast<double>(scores[e] / divisor);
+      for (std::size_t j = 0; j < top_k; ++j) load[a.ids[t * top_k + j]] += T{1};
+    }
+    double loss = 0;
+    for (std::size_t e = 0; e < experts; ++e) {
+      load[e] *= static_cast<T>(static_cast<double>(experts) / static_cast<double>(top_k * tokens));
+      loss += static_cast<double>(load[e]) * share[e] / static_cast<double>(tokens);
+    }
+    losses[group] = loss;
+  });
+  double total = 0;
+  for (const double loss : loss_of_group) total += loss;
+  return config.aux_coeff * total / groups;
+}
+
+template <class T>
+double z_loss(const RouterConfig& config, std::size_t tokens, const T* lse) {
+  double sum = 0;
+  for (std::size_t t = 0; t < tokens; ++t) sum += static_cast<double>(lse[t]) * static_cast<double>(lse[t]);
+  return config.z_coeff * sum / static_cast<double>(tokens);
+}
+
+// ds_E of token t from its mixing weights.
+//   with route_norm, m_j = c s_j / (sum s + eps):  ds_j = (c dm_j - sum_i dm_i m_i) / (sum s + eps)
+template <class T>
+void mix_gradient(const RouterConfig& config, const T* scores, const std::int32_t* ids, const T* mix, const T* dmix,
+                  T* dscores) {
+  const T scale = static_cast<T>(config.route_scale);
+  T sum = static_cast<T>(kNormFloor), pull = 0;
+  for (int j = 0; j < config.top_k; ++j) {
+    sum += scores[ids[j]];
+    pull += dmix[j] * mix[j];
+  }
+  for (int j = 0; j < config.top_k; ++j)
+    dscores[ids[j]] += config.route_norm ? (scale * dmix[j] - pull) / sum : scale * dmix[j];
+}
+
+// Adds aux_coeff / (groups S) * f_e through the share p_e = s_e / sum s.
+template <class T>
+void aux_gradient(const RouterConfig& config, const T* scores, const T* load, int n_experts, T coefficient, T* dscores) {
+  const T divisor = share_divisor(config, scores, n_experts);
+  T pull = 0;
+  if (config.score_func == ScoreFunc::sigmoid)
+    for (int e = 0; e < n_experts; ++e) pull += load[e] * scores[e] / divisor;
+  for (int e = 0; e < n_experts; ++e) dscores[e] += coefficient * (load[e] - pull) / divisor;
+}
+
+// Turns dL/ds into dL/dlogit in place.
+template <class T>
+void score_gradient(ScoreFunc func, const T* scores, int n_experts, T* gradient) {
+  if (func == ScoreFunc::sigmoid) {
+    for (int e = 0; e < n_experts; ++e) gradient[e] *= scores[e] * (T{1} - scores[e]);
+    return;
+  }
+  T pull = 0;
+  for (int e = 0; e < n_experts; ++e) pull += gradient[e] * scores[e];
+  for (int e = 0; e < n_experts; ++e) gradient[e] = scores[e] * (gradient[e] - pull);
+}
+
+// Adds z_coeff 2 lse / T softmax(logits).
+template <class T>
+void z_gradient(const T* logits, int n_experts, T coefficient, T* gradient) {
+  thread_local std::vector<T> p;
+  p.resize(size(n_experts));
+  softmax_of_row(logits, n_experts, p.data());
+  for (int e = 0; e < n_experts; ++e) gradient[e] += coefficient * p[size(e)];
+}
+
+}  // namespace
+
+template <class T>
+void RouterActivations<T>::plan(Arena<T>& arena, int sequences, int length, int n_experts, int top_k) {
+  const std::size_t tokens = size(sequences) * size(length);
+  arena.plan(logits, tokens * size(n_experts));
+  arena.plan(scores, tokens * size(n_experts));
+  arena.plan(lse, tokens);
+  arena.plan(mix, tokens * size(top_k));
+  arena.plan(margin, tokens);
+  arena.plan(load, size(sequences) * size(n_experts));
+  ids.assign(tokens * size(top_k), 0);
+  tokens_per_expert.assign(size(n_experts), 0);
+}
+
+template <class T>
+T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int32_t* ids) {
+  thread_local std::vector<std::uint8_t> keep;
+  thread_local std::vector<std::int32_t> best;
+  best.resize(size(config.top_k) + 1);
+  int found = 0;
+  if (config.n_groups > 0) {
+    keep_best_groups(config, choice, keep);
+    const std::size_t width = choice.size() / size(config.n_groups);
+    const auto allowed = [&](std::int32_t e) { return keep[size(e) / width] != 0; };
+    found = best_indices(choice, config.top_k + 1, allowed, best.data());
+  } else {
+    found = best_indices(choice, config.top_k + 1, [](std::int32_t) { return true; }, best.data());
+  }
+  assert(found >= config.top_k);
+  const T margin = found > config.top_k
+                       ? choice[size(best[size(config.top_k) - 1])] - choice[size(best[size(config.top_k)])]
+                       : std::numeric_limits<T>::quiet_NaN();
+  std::copy_n(best.begin(), config.top_k, ids);
+  std::sort(ids, ids + config.top_k);
+  return margin;
+}
+
+template <class T>
+void router_forward(const RouterConfig& config, const T* gate, const T* expert_bias, const T* h, int sequences, int length,
+                    int dim, int n_experts, RouterActivations<T>& a) {
+  const std::size_t tokens = size(sequences) * size(length);
+  linear_forward(h, static_cast<int>(tokens), dim, gate, n_experts, a.logits);
+  parallel_slices(tokens, kTokenSlice, [&](std::size_t first, std::size_t last) {
+    score_rows(config.score_func, a.logits + first * size(n_experts), last - first, n_experts, config.z_coeff > 0,
+               a.scores + first * size(n_experts), a.lse + first);
+    for (std::size_t t = first; t < last; ++t) route_token(config, expert_bias, n_experts, t, a);
+  });
+  std::fill(a.tokens_per_expert.begin(), a.tokens_per_expert.end(), 0u);
+  for (std::size_t i = 0; i < tokens * size(config.top_k); ++i) ++a.tokens_per_expert[size(a.ids[i])];
+  a.aux_loss = config.aux_mode == AuxMode::none ? 0 : auxiliary_loss(config, sequences, length, n_experts, a);
+  a.z_loss = config.z_coeff > 0 ? z_loss(config, tokens, a.lse) : 0;
+}
+
+template <class T>
+void router_backward(const RouterConfig& config, const T* gate, const T* h, const T* dmix, int sequences, int length,
+                     int dim, int n_experts, const RouterActivations<T>& a, T* dlogits, T* dgate, T* dh, bool accumulate) {
+  const std::size_t tokens = size(sequences) * size(length), experts = size(n_experts), top_k = size(config.top_k);
+  const std::size_t tokens_per_group = tokens / size(aux_groups(config, sequences));
+  const T aux_share = static_cast<T>(config.aux_coeff / static_cast<double>(tokens));
+  parallel_slices(tokens, kTokenSlice, [&](std::size_t first, std::size_t last) {
+    for (std::size_t t = first; t < last; ++t) {
+      const T* scores = a.scores + t * experts;
+      T* gradient = dlogits + t * experts;
+      std::fill_n(gradient, experts, T{0});
+      mix_gradient(config, scores, a.ids.data() + t * top_k, a.mix + t * top_k, dmix + t * top_k, gradient);
+      if (config.aux_mode != AuxMode::none)
+        aux_gradient(config, scores, a.load + t / tokens_per_group * experts, n_experts, aux_share, gradient);
+      score_gradient(config.score_func, scores, n_experts, gradient);
+      if (config.z_coeff > 0)
+        z_gradient(a.logits + t * experts, n_experts,
+                   static_cast<T>(2 * config.z_coeff / static_cast<double>(tokens)) * a.lse[t], gradient);
+    }
+  });
+  linear_backward_weight(dlogits, h, static_cast<int>(tokens), n_experts, dim, dgate);
+  linear_backward_input(dlogits, static_cast<int>(tokens), n_experts, gate, dim, dh, accumulate);
+}
+
+template <class T>
+void update_expert_bias(std::span<T> expert_bias, std::span<const std::uint32_t> tokens_per_expert, double rate,
+                        bool centring) {
+  assert(expert_bias.size() == tokens_per_expert.size());
+  const std::size_t experts = expert_bias.size();
+  std::uint64_t total = 0;
+  for (const std::uint32_t n : tokens_per_expert) total += n;
+  // n_e E against the total: exact, where mean(n) may round.
+  auto direction = [&](std::size_t e) {
+    const std::uint64_t load = std::uint64_t{tokens_per_expert[e]} * experts;
+    return static_cast<int>(load < total) - static_cast<int>(load > total);
+  };
+  int sum = 0;
+  for (std::size_t e = 0; e < experts; ++e) sum += direction(e);
+  const double mean = centring ? rate * sum / static_cast<double>(experts) : 0;
+  for (std::size_t e = 0; e < experts; ++e) expert_bias[e] += static_cast<T>(rate * direction(e) - mean);
+}
+
+#define INSTANTIATE(T)                                                                                                \
+  template struct RouterActivations<T>;                                                                               \
+  template T choose_experts<T>(const RouterConfig&, std::span<const T>, std::int32_t*);                               \
+  template void router_forward<T>(const RouterConfig&, const T*, const T*, const T*, int, int, int, int,              \
+                                  RouterActivations<T>&);                                                             \
+  template void router_backward<T>(const RouterConfig&, const T*, const T*, const T*, int, int, int, int,             \
+                                   const RouterActivations<T>&, T*, T*, T*, bool);                                    \
+  template void update_expert_bias<T>(std::span<T>, std::span<const std::uint32_t>, double, bool);
+INSTANTIATE(float)
+INSTANTIATE(double)
+#undef INSTANTIATE
+
+}  // namespace moescope

@@ -1,0 +1,91 @@
+// The whole model: embedding, blocks of attention and feed-forward, head and loss, with the backward pass.
+//
+//   x = embedding;  per block: x += attention(rms(x)), x += ffn(rms(x));  logits = output rms(x)
+// Legend: T = B*S tokens, D dim, V vocabulary.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/dataset.h"
+#include "core/model/arena.h"
+#include "core/model/attention.h"
+#include "core/model/feed_forward.h"
+#include "core/model/moe_layer.h"
+#include "core/model/parameters.h"
+#include "core/model/phase_clock.h"
+#include "core/run_config.h"
+
+namespace moescope {
+
+struct Losses {
+  double ce = 0;          // mean cross-entropy, nats per token
+  double aux = 0, z = 0;  // with their coefficients, summed over layers
+  double total() const { return ce + aux + z; }
+};
+
+template <class T>
+class Transformer {
+ public:
+  // Fits batches of `sequences` x `length`; both references must outlive it. config's live fields may change between
+  // steps, except that a new top_k needs a new Transformer.
+  Transformer(const RunConfig& config, const Parameters<T>& parameters, int sequences, int length);
+
+  int sequences() const { return sequences_; }
+  int length() const { return length_; }
+  int top_k() const { return top_k_; }
+
+  // `expert_bias`: [MoE layer][E]. With `quant_statistics` the experts' quantizers count.
+  Losses forward(const Batch& batch, const std::vector<std::vector<T>>& expert_bias, bool quant_statistics,
+                 PhaseClock& clock);
+  // Gradients of the last forward's total loss, into parameters' gradients. Call once per forward.
+  void backward(const Batch& batch, PhaseClock& clock);
+
+  // Of the last forward pass.
+  const T* logits() const { return logits_; }  // [T, V]
+  const std::vector<MoeActivations<T>>& moe() const { return moe_; }
+  const std::vector<QuantSiteSums>& quant_sums() const { return quant_sums_; }  // per MoE layer
+
+ private:
+  struct Block {
+    T* x;            // [T, D] before attention
+    T* middle;       // [T, D] after it
+    T *h, *h_inv;    // [T, D] normed input of the feed-forward, [T]
+    AttentionActivations<T> attention;
+  };
+  void plan_memory();
+  std::size_t tokens() const { return static_cast<std::size_t>(sequences_) * static_cast<std::size_t>(length_); }
+  int moe_index(int layer) const { return layer - config_.model.n_dense_layers; }
+  T* block_output(int layer) {
+    return layer + 1 < config_.model.n_layers ? blocks_[static_cast<std::size_t>(layer) + 1].x : last_x_;
+  }
+  void embed(const Batch& batch);
+  void embed_backward(const Batch& batch);
+  double head_forward(const Batch& batch);
+  void head_backward();
+  void feed_forward_half(int layer, const std::vector<std::vector<T>>& expert_bias, PhaseClock& clock);
+  void feed_forward_half_backward(int layer, PhaseClock& clock);
+
+  const RunConfig& config_;
+  const Parameters<T>& parameters_;
+  int sequences_, length_, top_k_;
+  bool quant_statistics_ = false;
+  Attention<T> attention_;
+  MoeLayer<T> moe_layer_;
+  Arena<T> memory_;
+  std::vector<Block> blocks_;
+  std::vector<FeedForwardActivations<T>> dense_;  // per dense layer
+  std::vector<MoeActivations<T>> moe_;            // per MoE layer
+  std::vector<QuantSiteSums> quant_sums_;
+  T *last_x_, *last_h_, *last_inv_, *logits_, *dlogits_, *token_loss_;
+  T *dx_, *dh_, *norm_partial_;
+  FeedForwardActivations<T> dense_scratch_;
+  AttentionWorkspace<T> attention_ws_;
+  MoeWorkspace<T> moe_ws_;
+};
+
+extern template class Transformer<float>;
+extern template class Transformer<double>;
+
+}  // namespace moescope
