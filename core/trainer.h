@@ -25,7 +25,8 @@ class Trainer {
 
   const RunConfig& config() const;  // with live changes applied
   std::int64_t steps_taken() const;
-  void apply(const LiveChange& change);  // a live field; throws std::invalid_argument on a value that validate() refuses
+  void apply(
+      const LiveChange& change);  // a live field; throws std::invalid_argument on a value that validate() refuses
 
   // Checkpoint: one safetensors file with weights, moments, expert_bias, counters and the config as TOML.
   void save(const std::string& path) const;
@@ -33,6 +34,7 @@ class Trainer {
 
  private:
   struct State;
+  explicit Trainer(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
 

@@ -31,18 +31,18 @@ struct Limits {
   double counts_tokens;  // expert choices of a whole run that may differ
 };
 constexpr Limits kFloatExact{
-    .logits = 1.3e-5,           // absolute
-    .first_loss = 5e-6,         // absolute
-    .scores = 2.6e-6,           // absolute
-    .mix = 6.5e-6,              // absolute, times route_scale up to 2.5
-    .gradient_entry = 1.2e-5,   // of the tensor's largest entry
-    .gradient_length = 8e-6,    // length of the difference, of the tensor's length
-    .loss = 2.5e-5,             // absolute, every step
-    .aux = 2.5e-5,              // absolute
-    .grad_norm = 2.6e-5,        // relative
-    .lr = 1e-7,                 // relative: float64 schedule, compared before rounding
-    .bias = 2.5e-7,             // absolute: sums of 20 float32 updates
-    .final_norm = 1e-5,         // relative
+    .logits = 1.3e-5,          // absolute
+    .first_loss = 5e-6,        // absolute
+    .scores = 2.6e-6,          // absolute
+    .mix = 6.5e-6,             // absolute, times route_scale up to 2.5
+    .gradient_entry = 1.2e-5,  // of the tensor's largest entry
+    .gradient_length = 8e-6,   // length of the difference, of the tensor's length
+    .loss = 2.5e-5,            // absolute, every step
+    .aux = 2.5e-5,             // absolute
+    .grad_norm = 2.6e-5,       // relative
+    .lr = 1e-7,                // relative: float64 schedule, compared before rounding
+    .bias = 2.5e-7,            // absolute: sums of 20 float32 updates
+    .final_norm = 1e-5,        // relative
     .counts_tokens = 0,
 };
 // Double holds what the files hold: logits and gradients are stored rounded to float32.
@@ -123,22 +123,23 @@ RunConfig read_config(const std::string& path) {
   c.model.moe_inter = setting(j, "moe_inter", c.model.moe_inter);
   c.model.n_shared = setting(j, "n_shared", c.model.n_shared);
   c.router.top_k = setting(j, "top_k", c.router.top_k);
-  c.router.score_func =
-      choice<ScoreFunc>(j, "score_func", {{"sigmoid", ScoreFunc::sigmoid}, {"softmax", ScoreFunc::softmax}}, c.router.score_func);
+  c.router.score_func = choice<ScoreFunc>(
+      j, "score_func", {{"sigmoid", ScoreFunc::sigmoid}, {"softmax", ScoreFunc::softmax}}, c.router.score_func);
   c.router.n_groups = setting(j, "n_groups", 0);
   c.router.n_limited_groups = setting(j, "n_limited_groups", 0);
   c.router.route_norm = setting(j, "route_norm", c.router.route_norm);
   c.router.route_scale = setting(j, "route_scale", c.router.route_scale);
   c.router.bias_update_rate = setting(j, "bias_coeff", 0.0);
   c.router.aux_mode = choice<AuxMode>(
-      j, "aux_mode", {{"none", AuxMode::none}, {"sequence", AuxMode::sequence}, {"batch", AuxMode::batch}}, AuxMode::none);
+      j, "aux_mode", {{"none", AuxMode::none}, {"sequence", AuxMode::sequence}, {"batch", AuxMode::batch}},
+      AuxMode::none);
   c.router.aux_coeff = setting(j, "aux_coeff", 0.0);
   c.router.z_coeff = setting(j, "z_coeff", 0.0);
   c.router.force_balance = setting(j, "force_balance", false);
   c.optimizer.lr = setting(j, "lr", c.optimizer.lr);
   c.optimizer.lr_min = setting(j, "lr_min", 0.0);
-  c.optimizer.schedule = choice<Schedule>(j, "schedule", {{"constant", Schedule::constant}, {"cosine", Schedule::cosine}},
-                                          Schedule::constant);
+  c.optimizer.schedule = choice<Schedule>(
+      j, "schedule", {{"constant", Schedule::constant}, {"cosine", Schedule::cosine}}, Schedule::constant);
   c.optimizer.warmup_steps = setting(j, "warmup", 0);
   c.optimizer.total_steps = setting(j, "total_steps", 20);
   c.optimizer.beta1 = setting(j, "beta1", c.optimizer.beta1);
@@ -231,6 +232,10 @@ double length(const std::vector<T>& v) {
   return std::sqrt(sum);
 }
 
+double over(double difference, double scale) {
+  return difference == 0 ? 0 : difference / scale;
+}
+
 double relative(double ours, double expected) {
   const double difference = std::fabs(ours - expected);
   return expected == 0 ? difference : difference / std::fabs(expected);
@@ -240,7 +245,7 @@ template <class T>
 class Checker {
  public:
   Checker(const RunConfig& config, const SafetensorsFile& input, const SafetensorsFile& expected, const Limits& limits)
-      : limits_(limits), batches_(read_batches(input, config)), expected_(expected), learner_(config) {
+      : limits_(limits), batches_(read_batches(input, config)), expected_(expected), learner_(config, Weights::zero) {
     load(input);
   }
 
@@ -286,8 +291,10 @@ class Checker {
       const std::vector<T> ours(logits, logits + view->elements());
       report_.add("logits", largest_difference(ours, view->doubles()), limits_.logits);
     }
-    if (const auto ce = scalar("first.ce_loss")) report_.add("first ce_loss", std::fabs(losses.ce - *ce), limits_.first_loss);
-    if (const auto aux = scalar("first.aux_loss")) report_.add("first aux_loss", std::fabs(losses.aux - *aux), limits_.aux);
+    if (const auto ce = scalar("first.ce_loss"))
+      report_.add("first ce_loss", std::fabs(losses.ce - *ce), limits_.first_loss);
+    if (const auto aux = scalar("first.aux_loss"))
+      report_.add("first aux_loss", std::fabs(losses.aux - *aux), limits_.aux);
     for (std::size_t i = 0; i < learner_.expert_bias.size(); ++i) check_router(i);
     for (const ParameterTensor& tensor : learner_.parameters.tensors()) check_gradient(tensor);
   }
@@ -337,11 +344,15 @@ class Checker {
         largest = std::max(largest, std::fabs(want.at(i)));
         difference[i] = static_cast<double>(ours[i]) - want[i];
       }
-      report_.add("gradient, worst entry", largest_difference(ours, want) / largest, limits_.gradient_entry, tensor.name);
-      report_.add("gradient, length of difference", length(difference) / length(want), limits_.gradient_length, tensor.name);
+      // A tensor without any gradient (an unused expert's) must be exactly zero.
+      report_.add("gradient, worst entry", over(largest_difference(ours, want), largest), limits_.gradient_entry,
+                  tensor.name);
+      report_.add("gradient, length of difference", over(length(difference), length(want)), limits_.gradient_length,
+                  tensor.name);
     }
     if (const auto want = scalar("first.grad_l2." + tensor.name))
-      report_.add("gradient, difference of lengths", relative(length(ours), *want), limits_.gradient_length, tensor.name);
+      report_.add("gradient, difference of lengths", relative(length(ours), *want), limits_.gradient_length,
+                  tensor.name);
   }
 
   std::vector<double> series(const char* name) const {
@@ -353,8 +364,10 @@ class Checker {
     const std::vector<double> ce = series("run.ce_loss"), aux = series("run.aux_loss"), norm = series("run.grad_norm"),
                               lr = series("run.lr"), counts = series("run.counts"), bias = series("run.expert_bias"),
                               margin = series("run.selection_margin");
-    const std::size_t per_step = learner_.expert_bias.size() * static_cast<std::size_t>(learner_.config.model.n_experts);
-    const std::size_t steps = std::max({ce.size(), aux.size(), norm.size(), lr.size(), per_step ? counts.size() / per_step : 0});
+    const std::size_t per_step =
+        learner_.expert_bias.size() * static_cast<std::size_t>(learner_.config.model.n_experts);
+    const std::size_t steps =
+        std::max({ce.size(), aux.size(), norm.size(), lr.size(), per_step ? counts.size() / per_step : 0});
     double tokens_differ = 0, choices = 0;
     bool unsafe = false;
     for (std::size_t s = 0; s < steps; ++s) {
@@ -364,7 +377,9 @@ class Checker {
       const std::string after = unsafe ? " after a near tie" : "";
       const StepResult r = learner_.step(batches_[s % batches_.size()], false, clock_);
       if (s < ce.size()) report_.add("run ce_loss" + after, std::fabs(r.losses.ce - ce[s]), loss_limit, where);
-      if (s < aux.size()) report_.add("run aux_loss", std::fabs(r.losses.aux - aux[s]), limits_.aux, where);
+      if (s < aux.size())
+        report_.add("run aux_loss" + after, std::fabs(r.losses.aux - aux[s]),
+                    unsafe ? std::max(limits_.aux, kLossAfterUnsafe) : limits_.aux, where);
       if (s < norm.size())
         report_.add("run grad_norm" + after, relative(r.grad_norm, norm[s]),
                     unsafe ? std::max(limits_.grad_norm, kLossAfterUnsafe) : limits_.grad_norm, where);
@@ -378,12 +393,14 @@ class Checker {
             choices += counts[at];
           }
           if (at < bias.size() && !unsafe)
-            report_.add("run expert_bias", std::fabs(static_cast<double>(learner_.expert_bias[i][e]) - bias[at]), limits_.bias, where);
+            report_.add("run expert_bias", std::fabs(static_cast<double>(learner_.expert_bias[i][e]) - bias[at]),
+                        limits_.bias, where);
         }
     }
     if (!counts.empty())
-      report_.add("run tokens to another expert", tokens_differ,
-                  unsafe ? std::max(limits_.counts_tokens, std::ceil(kTokensAfterUnsafe * choices)) : limits_.counts_tokens);
+      report_.add(
+          "run tokens to another expert", tokens_differ,
+          unsafe ? std::max(limits_.counts_tokens, std::ceil(kTokensAfterUnsafe * choices)) : limits_.counts_tokens);
   }
 
   void check_final() {
@@ -391,7 +408,8 @@ class Checker {
     for (const ParameterTensor& tensor : learner_.parameters.tensors())
       if (const auto want = scalar("final.norm." + tensor.name))
         report_.add("final parameter length",
-                    relative(length(learner_.parameters.gather(tensor, learner_.parameters.weights)), *want), limit, tensor.name);
+                    relative(length(learner_.parameters.gather(tensor, learner_.parameters.weights)), *want), limit,
+                    tensor.name);
     if (const auto want = scalar("final.ce_loss"))
       report_.add("final ce_loss", std::fabs(learner_.forward(batches_[0], false, clock_).ce - *want),
                   std::max(limits_.loss, near_tie() ? kLossAfterUnsafe : 0));
@@ -399,7 +417,8 @@ class Checker {
 
   bool near_tie() const {
     const std::vector<double> margin = series("run.selection_margin");
-    return sizeof(T) == sizeof(float) && std::any_of(margin.begin(), margin.end(), [](double m) { return m < kUnsafeMargin; });
+    return sizeof(T) == sizeof(float) &&
+           std::any_of(margin.begin(), margin.end(), [](double m) { return m < kUnsafeMargin; });
   }
 
   Limits limits_;
@@ -439,7 +458,8 @@ int run(const std::string& prefix) {
 
 int main(int argc, char** argv) {
   if (argc != 2) {
-    std::cerr << "usage: golden_model PREFIX   (PREFIX.json, PREFIX.input.safetensors, PREFIX.expected.safetensors, ...)\n";
+    std::cerr
+        << "usage: golden_model PREFIX   (PREFIX.json, PREFIX.input.safetensors, PREFIX.expected.safetensors, ...)\n";
     return 2;
   }
   try {

@@ -99,9 +99,10 @@ void adamw_update(const OptimizerConfig& config, std::int64_t step, double lr, d
   });
 }
 
-#define INSTANTIATE(T)                                       \
-  template double gradient_norm<T>(const T*, std::size_t);   \
-  template void adamw_update<T>(const OptimizerConfig&, std::int64_t, double, double, std::size_t, const T*, T*, T*, T*);
+#define INSTANTIATE(T)                                                                                               \
+  template double gradient_norm<T>(const T*, std::size_t);                                                           \
+  template void adamw_update<T>(const OptimizerConfig&, std::int64_t, double, double, std::size_t, const T*, T*, T*, \
+                                T*);
 INSTANTIATE(float)
 INSTANTIATE(double)
 #undef INSTANTIATE

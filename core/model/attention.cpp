@@ -21,8 +21,12 @@ constexpr int kQueryBlock = 64;
 constexpr int kPad = 16;
 constexpr std::size_t kTokenSlice = 64;
 
-std::size_t size(int n) { return static_cast<std::size_t>(n); }
-int padded(int n) { return (n + kPad - 1) / kPad * kPad; }
+std::size_t size(int n) {
+  return static_cast<std::size_t>(n);
+}
+int padded(int n) {
+  return (n + kPad - 1) / kPad * kPad;
+}
 
 // p = exp(scale s - lse), ds = scale p (dp - delta), both 0 from `count` to `width`.
 template <class T>
@@ -38,23 +42,24 @@ MOESCOPE_INLINE void score_gradient_row_body(T* s_to_p, T* dp_to_ds, int count, 
   }
 }
 
-#define BLOCK_KERNELS(T)                                                                                              \
-  /* Rows are queries first .. first + rows of the sequence. */                                                       \
-  MOESCOPE_SIMD void softmax_block(T* scores, int stride, int first, int rows, int width, T scale, T* lse) {          \
-    for (int r = 0; r < rows; ++r) {                                                                                  \
-      T* s = scores + size(r) * size(stride);                                                                         \
-      const int count = first + r + 1;                                                                                \
-      lse[r] = softmax_row(s, count, scale, s);                                                                       \
-      std::fill(s + count, s + width, T{0});                                                                          \
-    }                                                                                                                 \
-  }                                                                                                                   \
-  MOESCOPE_SIMD void score_gradient_block(T* scores, T* dp, int stride, int first, int rows, int width, T scale,      \
-                                          const T* lse, const T* o, const T* d_o, std::size_t o_stride, int value_dim) { \
-    for (int r = 0; r < rows; ++r) {                                                                                  \
-      const T delta = dot(o + size(r) * o_stride, d_o + size(r) * o_stride, value_dim);                               \
-      score_gradient_row_body(scores + size(r) * size(stride), dp + size(r) * size(stride), first + r + 1, width,     \
-                              scale, lse[r], delta);                                                                  \
-    }                                                                                                                 \
+#define BLOCK_KERNELS(T)                                                                                          \
+  /* Rows are queries first .. first + rows of the sequence. */                                                   \
+  MOESCOPE_SIMD void softmax_block(T* scores, int stride, int first, int rows, int width, T scale, T* lse) {      \
+    for (int r = 0; r < rows; ++r) {                                                                              \
+      T* s = scores + size(r) * size(stride);                                                                     \
+      const int count = first + r + 1;                                                                            \
+      lse[r] = softmax_row(s, count, scale, s);                                                                   \
+      std::fill(s + count, s + width, T{0});                                                                      \
+    }                                                                                                             \
+  }                                                                                                               \
+  MOESCOPE_SIMD void score_gradient_block(T* scores, T* dp, int stride, int first, int rows, int width, T scale,  \
+                                          const T* lse, const T* o, const T* d_o, std::size_t o_stride,           \
+                                          int value_dim) {                                                        \
+    for (int r = 0; r < rows; ++r) {                                                                              \
+      const T delta = dot(o + size(r) * o_stride, d_o + size(r) * o_stride, value_dim);                           \
+      score_gradient_row_body(scores + size(r) * size(stride), dp + size(r) * size(stride), first + r + 1, width, \
+                              scale, lse[r], delta);                                                              \
+    }                                                                                                             \
   }
 BLOCK_KERNELS(float)
 BLOCK_KERNELS(double)
@@ -156,7 +161,8 @@ void Attention<T>::rotate(AttentionActivations<T>& a) const {
       const int position = static_cast<int>(t % size(length_));
       rope_.apply(a.kva + t * kva_width + c_.kv_lora_rank, position, false);
       for (int head = 0; head < c_.n_heads; ++head)
-        rope_.apply(a.q + (t * size(c_.n_heads) + size(head)) * size(head_dim()) + c_.qk_nope_head_dim, position, false);
+        rope_.apply(a.q + (t * size(c_.n_heads) + size(head)) * size(head_dim()) + c_.qk_nope_head_dim, position,
+                    false);
     }
   });
 }
@@ -173,7 +179,8 @@ void Attention<T>::rotate_back(AttentionWorkspace<T>& ws) const {
       for (int head = 0; head < c_.n_heads; ++head) {
         const T* share = ws.dk_rope + (size(head) * size(tokens()) + t) * rope_dim;
         for (std::size_t j = 0; j < rope_dim; ++j) shared[j] += share[j];
-        rope_.apply(ws.dq + (t * size(c_.n_heads) + size(head)) * size(head_dim()) + c_.qk_nope_head_dim, position, true);
+        rope_.apply(ws.dq + (t * size(c_.n_heads) + size(head)) * size(head_dim()) + c_.qk_nope_head_dim, position,
+                    true);
       }
       rope_.apply(shared, position, true);
     }

@@ -20,14 +20,14 @@ namespace moescope {
 // What the forward pass of one layer leaves for its backward pass.
 template <class T>
 struct AttentionActivations {
-  T *h, *h_inv;              // [T, D] normed input, [T]
+  T *h, *h_inv;                // [T, D] normed input, [T]
   T *qa, *qa_normed, *qa_inv;  // [T, Q] twice, [T]; low-rank query only
-  T* q;                      // [T, H, dq], rotated
-  T* kva;                    // [T, R + dr], k_r rotated
-  T *latent, *latent_inv;    // [T, R] normed, [T]
-  T* kv;                     // [T, H, dn + dv]
-  T* lse;                    // [B, H, S] log-sum-exp of each query's scores
-  T* o;                      // [T, H, dv]
+  T* q;                        // [T, H, dq], rotated
+  T* kva;                      // [T, R + dr], k_r rotated
+  T *latent, *latent_inv;      // [T, R] normed, [T]
+  T* kv;                       // [T, H, dn + dv]
+  T* lse;                      // [B, H, S] log-sum-exp of each query's scores
+  T* o;                        // [T, H, dv]
 
   void plan(Arena<T>& arena, const ModelConfig& config, std::size_t tokens);
 };
@@ -35,12 +35,12 @@ struct AttentionActivations {
 // Gradients that one layer's backward pass needs at a time; shared by all layers.
 template <class T>
 struct AttentionWorkspace {
-  T *dq, *dkv, *d_o;           // as q, kv, o
-  T* dkva;                   // [T, R + dr]
-  T* dlatent;                // [T, R]
-  T *dqa, *dqa_normed;       // [T, Q]
-  T* dk_rope;                // [H, T, dr] one share per head
-  T* dh;                     // [T, D]
+  T *dq, *dkv, *d_o;    // as q, kv, o
+  T* dkva;              // [T, R + dr]
+  T* dlatent;           // [T, R]
+  T *dqa, *dqa_normed;  // [T, Q]
+  T* dk_rope;           // [H, T, dr] one share per head
+  T* dh;                // [T, D]
   T* norm_partial;
 
   void plan(Arena<T>& arena, const ModelConfig& config, std::size_t tokens);

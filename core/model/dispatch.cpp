@@ -117,10 +117,10 @@ void combine_backward(const DispatchPlan& plan, const T* dy, const T* mix, const
   });
 }
 
-#define INSTANTIATE(T)                                                                                   \
-  template void dispatch_forward<T>(const DispatchPlan&, const T*, int, T*);                             \
-  template void dispatch_backward<T>(const DispatchPlan&, const T*, int, T*);                            \
-  template void combine_forward<T>(const DispatchPlan&, const T*, const T*, const T*, int, T*);          \
+#define INSTANTIATE(T)                                                                          \
+  template void dispatch_forward<T>(const DispatchPlan&, const T*, int, T*);                    \
+  template void dispatch_backward<T>(const DispatchPlan&, const T*, int, T*);                   \
+  template void combine_forward<T>(const DispatchPlan&, const T*, const T*, const T*, int, T*); \
   template void combine_backward<T>(const DispatchPlan&, const T*, const T*, const T*, int, T*, T*);
 INSTANTIATE(float)
 INSTANTIATE(double)

@@ -14,14 +14,19 @@ namespace {
 // A multiple of the quantization block, so that blocks along rows never straddle two groups.
 constexpr int kGroupRows = 512;
 
-std::size_t size(int n) { return static_cast<std::size_t>(n); }
+std::size_t size(int n) {
+  return static_cast<std::size_t>(n);
+}
 
 std::optional<BlockFormat> block_format(Precision precision) {
   switch (precision) {
-    case Precision::mxfp8_rceil: return BlockFormat{ElementFormat::e4m3, ScaleRule::rceil, 32};
-    case Precision::mxfp8_floor: return BlockFormat{ElementFormat::e4m3, ScaleRule::floor, 32};
+    case Precision::mxfp8_rceil:
+      return BlockFormat{ElementFormat::e4m3, ScaleRule::rceil, 32};
+    case Precision::mxfp8_floor:
+      return BlockFormat{ElementFormat::e4m3, ScaleRule::floor, 32};
     case Precision::fp32:
-    case Precision::bf16: return std::nullopt;
+    case Precision::bf16:
+      return std::nullopt;
   }
   return std::nullopt;
 }
@@ -44,7 +49,8 @@ void quantize_rows(const BlockFormat& format, const double* in, int rows, int co
   std::vector<float> narrow(size(rows) * size(cols));
   for (std::size_t r = 0; r < size(rows); ++r)
     for (std::size_t i = 0; i < size(cols); ++i) narrow[r * size(cols) + i] = static_cast<float>(in[r * stride + i]);
-  quantize_dequantize(format, {narrow.data(), size(rows), size(cols), size(cols)}, axis, narrow.data(), size(cols), sums);
+  quantize_dequantize(format, {narrow.data(), size(rows), size(cols), size(cols)}, axis, narrow.data(), size(cols),
+                      sums);
   for (std::size_t r = 0; r < size(rows); ++r)
     for (std::size_t i = 0; i < size(cols); ++i) out[r * stride + i] = static_cast<double>(narrow[r * size(cols) + i]);
 }
@@ -127,9 +133,8 @@ void GroupedExperts<T>::forward(Precision precision, const FeedForwardView<T>& w
   const bool wanted = sums && block_format(precision);
   cut_into_groups(plan, wanted);
   if (wanted) task_sums_.assign(groups_.size(), {});
-  parallel_for(static_cast<int>(groups_.size()), [&](int task) {
-    forward_group(precision, w, groups_[size(task)], size(task), x, h13, a, y, wanted);
-  });
+  parallel_for(static_cast<int>(groups_.size()),
+               [&](int task) { forward_group(precision, w, groups_[size(task)], size(task), x, h13, a, y, wanted); });
   if (wanted) gather_sums(QuantSite::forward_x, QuantSite::forward_w2, *sums);
 }
 
@@ -142,15 +147,17 @@ void GroupedExperts<T>::forward_group(Precision precision, const FeedForwardView
   const bool count_w = wanted && group.leading;
   x += group.first * d, h13 += group.first * 2 * f, a += group.first * f, y += group.first * d;
 
-  const T* w13 = operand_pair(precision, w.w13 + size(group.expert) * 2 * matrix, matrix, inter_, dim_, d, BlockAxis::row,
-                              wq, sums_of(task, QuantSite::forward_w1, count_w),
-                              sums_of(task, QuantSite::forward_w3, count_w));
-  const T* x_in = operand(precision, x, group.rows, dim_, d, BlockAxis::row, xq, sums_of(task, QuantSite::forward_x, wanted));
+  const T* w13 =
+      operand_pair(precision, w.w13 + size(group.expert) * 2 * matrix, matrix, inter_, dim_, d, BlockAxis::row, wq,
+                   sums_of(task, QuantSite::forward_w1, count_w), sums_of(task, QuantSite::forward_w3, count_w));
+  const T* x_in =
+      operand(precision, x, group.rows, dim_, d, BlockAxis::row, xq, sums_of(task, QuantSite::forward_x, wanted));
   gemm(Trans::no, Trans::yes, group.rows, 2 * inter_, dim_, T{1}, x_in, dim_, w13, dim_, T{0}, h13, 2 * inter_);
   swiglu_forward(h13, rows, inter_, a);
   const T* w2 = operand(precision, w.w2 + size(group.expert) * matrix, dim_, inter_, f, BlockAxis::row, wq,
                         sums_of(task, QuantSite::forward_w2, count_w));
-  const T* a_in = operand(precision, a, group.rows, inter_, f, BlockAxis::row, aq, sums_of(task, QuantSite::forward_a, wanted));
+  const T* a_in =
+      operand(precision, a, group.rows, inter_, f, BlockAxis::row, aq, sums_of(task, QuantSite::forward_a, wanted));
   gemm(Trans::no, Trans::yes, group.rows, dim_, inter_, T{1}, a_in, inter_, w2, inter_, T{0}, y, dim_);
 }
 
@@ -187,14 +194,16 @@ void GroupedExperts<T>::dgrad_group(Precision precision, const FeedForwardView<T
 
   const T* w2 = operand(precision, w.w2 + size(group.expert) * matrix, dim_, inter_, f, BlockAxis::column, wq,
                         sums_of(task, QuantSite::dgrad_w2, count_w));
-  const T* dy_in = operand(precision, dy, group.rows, dim_, d, BlockAxis::row, dyq, sums_of(task, QuantSite::dgrad_dy, wanted));
+  const T* dy_in =
+      operand(precision, dy, group.rows, dim_, d, BlockAxis::row, dyq, sums_of(task, QuantSite::dgrad_dy, wanted));
   gemm(Trans::no, Trans::no, group.rows, inter_, dim_, T{1}, dy_in, dim_, w2, inter_, T{0}, da, inter_);
   swiglu_backward(da, h13, rows, inter_, dh13);
-  const T* w13 = operand_pair(precision, w.w13 + size(group.expert) * 2 * matrix, matrix, inter_, dim_, d,
-                              BlockAxis::column, wq, sums_of(task, QuantSite::dgrad_w1, count_w),
-                              sums_of(task, QuantSite::dgrad_w3, count_w));
-  const T* dh_in = operand_pair(precision, dh13, f, group.rows, inter_, 2 * f, BlockAxis::row, dyq,
-                                sums_of(task, QuantSite::dgrad_dh1, wanted), sums_of(task, QuantSite::dgrad_dh3, wanted));
+  const T* w13 =
+      operand_pair(precision, w.w13 + size(group.expert) * 2 * matrix, matrix, inter_, dim_, d, BlockAxis::column, wq,
+                   sums_of(task, QuantSite::dgrad_w1, count_w), sums_of(task, QuantSite::dgrad_w3, count_w));
+  const T* dh_in =
+      operand_pair(precision, dh13, f, group.rows, inter_, 2 * f, BlockAxis::row, dyq,
+                   sums_of(task, QuantSite::dgrad_dh1, wanted), sums_of(task, QuantSite::dgrad_dh3, wanted));
   gemm(Trans::no, Trans::no, group.rows, dim_, 2 * inter_, T{1}, dh_in, 2 * inter_, w13, dim_, T{0}, dx, dim_);
 }
 
@@ -233,7 +242,8 @@ void GroupedExperts<T>::wgrad_w13(Precision precision, T* dw13, const DispatchPl
     const T* dh_in = operand_pair(precision, dh13 + at * 2 * f, f, n, inter_, 2 * f, BlockAxis::column, dhq,
                                   sums_of(size(2 * expert), QuantSite::wgrad_dh1, wanted),
                                   sums_of(size(2 * expert), QuantSite::wgrad_dh3, wanted));
-    gemm(Trans::yes, Trans::no, 2 * inter_, dim_, n, T{1}, dh_in, 2 * inter_, x_in, dim_, done ? T{1} : T{0}, dw13, dim_);
+    gemm(Trans::yes, Trans::no, 2 * inter_, dim_, n, T{1}, dh_in, 2 * inter_, x_in, dim_, done ? T{1} : T{0}, dw13,
+         dim_);
   }
 }
 

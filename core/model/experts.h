@@ -23,9 +23,22 @@ namespace moescope {
 
 // Every tensor that is quantized, once per direction. X feeds both w1 and w3.
 enum class QuantSite {
-  forward_x, forward_w1, forward_w3, forward_a, forward_w2,
-  dgrad_dy, dgrad_w2, dgrad_dh1, dgrad_dh3, dgrad_w1, dgrad_w3,
-  wgrad_dy, wgrad_a, wgrad_dh1, wgrad_dh3, wgrad_x,
+  forward_x,
+  forward_w1,
+  forward_w3,
+  forward_a,
+  forward_w2,
+  dgrad_dy,
+  dgrad_w2,
+  dgrad_dh1,
+  dgrad_dh3,
+  dgrad_w1,
+  dgrad_w3,
+  wgrad_dy,
+  wgrad_a,
+  wgrad_dh1,
+  wgrad_dh3,
+  wgrad_x,
 };
 inline constexpr int kQuantSites = 16;
 using QuantSiteSums = std::array<QuantSums, kQuantSites>;
@@ -46,8 +59,8 @@ class GroupedExperts {
   GroupedExperts(int n_experts, int dim, int inter) : experts_(n_experts), dim_(dim), inter_(inter) {}
 
   // x_ND -> h13_N2F, a_NF, y_ND. `sums`, if given, receives the statistics of the forward sites.
-  void forward(Precision precision, const FeedForwardView<T>& w, const DispatchPlan& plan, const T* x, T* h13, T* a, T* y,
-               QuantSiteSums* sums);
+  void forward(Precision precision, const FeedForwardView<T>& w, const DispatchPlan& plan, const T* x, T* h13, T* a,
+               T* y, QuantSiteSums* sums);
   // dy_ND -> dx_ND and the weights' gradients in `g`; dh13_N2F is scratch.
   void backward(Precision precision, const FeedForwardView<T>& w, const FeedForwardView<T>& g, const DispatchPlan& plan,
                 const T* x, const T* h13, const T* a, const T* dy, T* dh13, T* dx, QuantSiteSums* sums);
@@ -63,11 +76,12 @@ class GroupedExperts {
   void cut_into_groups(const DispatchPlan& plan, bool with_empty);
   QuantSums* sums_of(std::size_t task, QuantSite site, bool wanted);
   void gather_sums(QuantSite first, QuantSite last, QuantSiteSums& sums) const;
-  void forward_group(Precision precision, const FeedForwardView<T>& w, const RowGroup& group, std::size_t task, const T* x,
-                     T* h13, T* a, T* y, bool wanted);
+  void forward_group(Precision precision, const FeedForwardView<T>& w, const RowGroup& group, std::size_t task,
+                     const T* x, T* h13, T* a, T* y, bool wanted);
   void dgrad_group(Precision precision, const FeedForwardView<T>& w, const RowGroup& group, std::size_t task,
                    const T* h13, const T* dy, T* dh13, T* dx, bool wanted);
-  void wgrad_w2(Precision precision, T* dw2, const DispatchPlan& plan, int expert, const T* a, const T* dy, bool wanted);
+  void wgrad_w2(Precision precision, T* dw2, const DispatchPlan& plan, int expert, const T* a, const T* dy,
+                bool wanted);
   void wgrad_w13(Precision precision, T* dw13, const DispatchPlan& plan, int expert, const T* x, const T* dh13,
                  bool wanted);
 

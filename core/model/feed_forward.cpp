@@ -29,9 +29,9 @@ void feed_forward_forward(const FeedForwardView<T>& w, const T* h, int tokens, i
 }
 
 template <class T>
-void feed_forward_backward(const FeedForwardView<T>& w, const FeedForwardView<T>& g, const T* h, const T* dy, int tokens,
-                           int dim, int inter, const FeedForwardActivations<T>& a, FeedForwardActivations<T>& scratch,
-                           T* dh, bool accumulate) {
+void feed_forward_backward(const FeedForwardView<T>& w, const FeedForwardView<T>& g, const T* h, const T* dy,
+                           int tokens, int dim, int inter, const FeedForwardActivations<T>& a,
+                           FeedForwardActivations<T>& scratch, T* dh, bool accumulate) {
   const std::size_t f = static_cast<std::size_t>(inter);
   linear_backward_weight(dy, a.a, tokens, dim, inter, g.w2);
   linear_backward_input(dy, tokens, dim, w.w2, inter, scratch.a);
@@ -42,11 +42,11 @@ void feed_forward_backward(const FeedForwardView<T>& w, const FeedForwardView<T>
   linear_backward_input(scratch.h13, tokens, 2 * inter, w.w13, dim, dh, accumulate);
 }
 
-#define INSTANTIATE(T)                                                                                              \
-  template struct FeedForwardActivations<T>;                                                                        \
-  template void feed_forward_forward<T>(const FeedForwardView<T>&, const T*, int, int, int,                         \
-                                        FeedForwardActivations<T>&, T*);                                            \
-  template void feed_forward_backward<T>(const FeedForwardView<T>&, const FeedForwardView<T>&, const T*, const T*,  \
+#define INSTANTIATE(T)                                                                                                \
+  template struct FeedForwardActivations<T>;                                                                          \
+  template void feed_forward_forward<T>(const FeedForwardView<T>&, const T*, int, int, int,                           \
+                                        FeedForwardActivations<T>&, T*);                                              \
+  template void feed_forward_backward<T>(const FeedForwardView<T>&, const FeedForwardView<T>&, const T*, const T*,    \
                                          int, int, int, const FeedForwardActivations<T>&, FeedForwardActivations<T>&, \
                                          T*, bool);
 INSTANTIATE(float)

@@ -22,8 +22,8 @@ void feed_forward_forward(const FeedForwardView<T>& w, const T* h, int tokens, i
 
 // dh_TD = (or +=) dL/dh from dy_TD; `scratch` has the shape of the activations and is overwritten.
 template <class T>
-void feed_forward_backward(const FeedForwardView<T>& w, const FeedForwardView<T>& g, const T* h, const T* dy, int tokens,
-                           int dim, int inter, const FeedForwardActivations<T>& a, FeedForwardActivations<T>& scratch,
-                           T* dh, bool accumulate);
+void feed_forward_backward(const FeedForwardView<T>& w, const FeedForwardView<T>& g, const T* h, const T* dy,
+                           int tokens, int dim, int inter, const FeedForwardActivations<T>& a,
+                           FeedForwardActivations<T>& scratch, T* dh, bool accumulate);
 
 }  // namespace moescope

@@ -7,12 +7,12 @@
 namespace moescope {
 
 template <class T>
-Learner<T>::Learner(const RunConfig& run_config)
+Learner<T>::Learner(const RunConfig& run_config, Weights weights)
     : config(run_config),
       parameters(run_config.model),
       expert_bias(static_cast<std::size_t>(run_config.model.n_layers - run_config.model.n_dense_layers),
                   std::vector<T>(static_cast<std::size_t>(run_config.model.n_experts), T{0})) {
-  parameters.initialise(config.seed);
+  if (weights == Weights::initialised) parameters.initialise(config.seed);
 }
 
 template <class T>

@@ -21,10 +21,12 @@ struct StepResult {
   double lr = 0;
 };
 
+enum class Weights { initialised, zero };  // zero: the caller fills them in
+
 template <class T>
 class Learner {
  public:
-  explicit Learner(const RunConfig& config);  // with fresh weights
+  explicit Learner(const RunConfig& config, Weights weights = Weights::initialised);
   Learner(const Learner&) = delete;
   Learner& operator=(const Learner&) = delete;
 
@@ -35,9 +37,9 @@ class Learner {
   void backward(const Batch& batch, PhaseClock& clock) { model_->backward(batch, clock); }
   StepResult update(const Losses& losses, PhaseClock& clock);
 
-  RunConfig config;                          // live fields may be changed between two steps
+  RunConfig config;  // live fields may be changed between two steps
   Parameters<T> parameters;
-  std::vector<std::vector<T>> expert_bias;   // [MoE layer][E]
+  std::vector<std::vector<T>> expert_bias;  // [MoE layer][E]
   std::int64_t steps_taken = 0;
   const Transformer<T>& model() const { return *model_; }
 

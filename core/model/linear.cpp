@@ -13,7 +13,9 @@ namespace {
 constexpr int kTileRows = 128;
 constexpr int kWeightTileRows = 64;
 
-int tiles(int extent, int tile) { return (extent + tile - 1) / tile; }
+int tiles(int extent, int tile) {
+  return (extent + tile - 1) / tile;
+}
 
 }  // namespace
 
@@ -42,14 +44,14 @@ void linear_backward_weight(const T* dy, const T* x, int rows, int out, int in, 
   parallel_for(tiles(out, kWeightTileRows), [&](int tile) {
     const std::size_t first = static_cast<std::size_t>(tile) * kWeightTileRows;
     const int n = std::min(kWeightTileRows, out - static_cast<int>(first));
-    gemm(Trans::yes, Trans::no, n, in, rows, T{1}, dy + first, out, x, in, T{0}, dw + first * static_cast<std::size_t>(in),
-         in);
+    gemm(Trans::yes, Trans::no, n, in, rows, T{1}, dy + first, out, x, in, T{0},
+         dw + first * static_cast<std::size_t>(in), in);
   });
 }
 
-#define INSTANTIATE(T)                                                                       \
-  template void linear_forward<T>(const T*, int, int, const T*, int, T*, bool);              \
-  template void linear_backward_input<T>(const T*, int, int, const T*, int, T*, bool);       \
+#define INSTANTIATE(T)                                                                 \
+  template void linear_forward<T>(const T*, int, int, const T*, int, T*, bool);        \
+  template void linear_backward_input<T>(const T*, int, int, const T*, int, T*, bool); \
   template void linear_backward_weight<T>(const T*, const T*, int, int, int, T*);
 INSTANTIATE(float)
 INSTANTIATE(double)

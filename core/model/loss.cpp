@@ -12,8 +12,8 @@ namespace {
 constexpr std::size_t kTokenSlice = 32;
 
 template <class T>
-MOESCOPE_INLINE void rows_body(const T* logits, const std::int32_t* target, std::size_t rows, std::size_t vocab, T share,
-                               T* dlogits, T* loss) {
+MOESCOPE_INLINE void rows_body(const T* logits, const std::int32_t* target, std::size_t rows, std::size_t vocab,
+                               T share, T* dlogits, T* loss) {
   for (std::size_t r = 0; r < rows; ++r) {
     const T* z = logits + r * vocab;
     T* d = dlogits + r * vocab;

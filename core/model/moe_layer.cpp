@@ -3,7 +3,9 @@
 namespace moescope {
 namespace {
 
-std::size_t size(int n) { return static_cast<std::size_t>(n); }
+std::size_t size(int n) {
+  return static_cast<std::size_t>(n);
+}
 
 }  // namespace
 
@@ -64,7 +66,8 @@ void MoeLayer<T>::backward(const LayerView<T>& w, const LayerView<T>& g, const T
   clock.enter(Phase::combine);
   combine_backward(a.plan, dy, a.router.mix, a.y, m.dim, ws.dy, ws.dmix);
   clock.enter(Phase::experts);
-  experts_.backward(config_.precision.experts, w.experts, g.experts, a.plan, a.x, a.h13, a.a, ws.dy, ws.dh13, ws.dx, sums);
+  experts_.backward(config_.precision.experts, w.experts, g.experts, a.plan, a.x, a.h13, a.a, ws.dy, ws.dh13, ws.dx,
+                    sums);
   clock.enter(Phase::dispatch);
   dispatch_backward(a.plan, ws.dx, m.dim, dh);
   if (m.n_shared > 0) {

@@ -41,10 +41,10 @@ struct FeedForwardView {
 
 template <class T>
 struct LayerView {
-  T *attention_norm, *ffn_norm;                       // [D]
-  T *wq, *wq_a, *q_norm, *wq_b;                       // plain query, or low rank
+  T *attention_norm, *ffn_norm;  // [D]
+  T *wq, *wq_a, *q_norm, *wq_b;  // plain query, or low rank
   T *wkv_a, *kv_norm, *wkv_b, *wo;
-  T* gate = nullptr;                                  // [E, D]
+  T* gate = nullptr;  // [E, D]
   FeedForwardView<T> dense, experts, shared;
 };
 

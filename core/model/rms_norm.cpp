@@ -35,18 +35,18 @@ MOESCOPE_INLINE void backward_row(const T* dy, const T* x, T inv, int dim, const
   }
 }
 
-#define ROW_KERNELS(T)                                                                                             \
-  MOESCOPE_SIMD void forward_rows(const T* x, std::size_t x_stride, std::size_t rows, int dim, const T* weight,    \
-                                  T eps, T* y, T* inv) {                                                           \
-    for (std::size_t r = 0; r < rows; ++r)                                                                         \
-      forward_row(x + r * x_stride, dim, weight, eps, y + r * static_cast<std::size_t>(dim), inv + r);             \
-  }                                                                                                                \
-  MOESCOPE_SIMD void backward_rows(const T* dy, const T* x, std::size_t x_stride, const T* inv, std::size_t rows,  \
-                                   int dim, const T* weight, T* dx, std::size_t dx_stride, bool accumulate,        \
-                                   T* dweight) {                                                                   \
-    for (std::size_t r = 0; r < rows; ++r)                                                                         \
-      backward_row(dy + r * static_cast<std::size_t>(dim), x + r * x_stride, inv[r], dim, weight,                  \
-                   dx + r * dx_stride, accumulate, dweight);                                                       \
+#define ROW_KERNELS(T)                                                                                                 \
+  MOESCOPE_SIMD void forward_rows(const T* x, std::size_t x_stride, std::size_t rows, int dim, const T* weight, T eps, \
+                                  T* y, T* inv) {                                                                      \
+    for (std::size_t r = 0; r < rows; ++r)                                                                             \
+      forward_row(x + r * x_stride, dim, weight, eps, y + r * static_cast<std::size_t>(dim), inv + r);                 \
+  }                                                                                                                    \
+  MOESCOPE_SIMD void backward_rows(const T* dy, const T* x, std::size_t x_stride, const T* inv, std::size_t rows,      \
+                                   int dim, const T* weight, T* dx, std::size_t dx_stride, bool accumulate,            \
+                                   T* dweight) {                                                                       \
+    for (std::size_t r = 0; r < rows; ++r)                                                                             \
+      backward_row(dy + r * static_cast<std::size_t>(dim), x + r * x_stride, inv[r], dim, weight, dx + r * dx_stride,  \
+                   accumulate, dweight);                                                                               \
   }
 ROW_KERNELS(float)
 ROW_KERNELS(double)
@@ -62,7 +62,9 @@ void rms_norm_forward(const T* x, std::size_t x_stride, int rows, int dim, const
   });
 }
 
-int rms_norm_partials(int rows) { return static_cast<int>((static_cast<std::size_t>(rows) + kSliceRows - 1) / kSliceRows); }
+int rms_norm_partials(int rows) {
+  return static_cast<int>((static_cast<std::size_t>(rows) + kSliceRows - 1) / kSliceRows);
+}
 
 template <class T>
 void rms_norm_backward(const T* dy, const T* x, std::size_t x_stride, const T* inv, int rows, int dim, const T* weight,
@@ -79,8 +81,8 @@ void rms_norm_backward(const T* dy, const T* x, std::size_t x_stride, const T* i
     for (std::size_t i = 0; i < d; ++i) dweight[i] += partial[static_cast<std::size_t>(slice) * d + i];
 }
 
-#define INSTANTIATE(T)                                                                                              \
-  template void rms_norm_forward<T>(const T*, std::size_t, int, int, const T*, double, T*, T*);                     \
+#define INSTANTIATE(T)                                                                                               \
+  template void rms_norm_forward<T>(const T*, std::size_t, int, int, const T*, double, T*, T*);                      \
   template void rms_norm_backward<T>(const T*, const T*, std::size_t, const T*, int, int, const T*, T*, std::size_t, \
                                      bool, T*, T*);
 INSTANTIATE(float)

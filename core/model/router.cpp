@@ -18,7 +18,9 @@ namespace {
 constexpr std::size_t kTokenSlice = 64;
 constexpr double kNormFloor = 1e-20;  // keeps a token whose scores all vanish finite
 
-std::size_t size(int n) { return static_cast<std::size_t>(n); }
+std::size_t size(int n) {
+  return static_cast<std::size_t>(n);
+}
 
 template <class T>
 MOESCOPE_INLINE void sigmoid_row(const T* z, int n, T* s) {
@@ -27,17 +29,19 @@ MOESCOPE_INLINE void sigmoid_row(const T* z, int n, T* s) {
   if (i < n) store_first<T>(s + i, T{1} / (T{1} + exp_lanes(-load_first(z + i, n - i))), n - i);
 }
 
-#define SCORE_KERNELS(T)                                                                                       \
+#define SCORE_KERNELS(T)                                                                                         \
   MOESCOPE_SIMD void score_rows(ScoreFunc func, const T* logits, std::size_t rows, int n_experts, bool need_lse, \
-                                T* scores, T* lse) {                                                           \
-    for (std::size_t r = 0; r < rows; ++r) {                                                                   \
-      const T* z = logits + r * size(n_experts);                                                               \
-      T* s = scores + r * size(n_experts);                                                                     \
-      if (func == ScoreFunc::softmax || need_lse) lse[r] = softmax_row(z, n_experts, T{1}, s);                 \
-      if (func == ScoreFunc::sigmoid) sigmoid_row(z, n_experts, s);                                            \
-    }                                                                                                          \
-  }                                                                                                            \
-  MOESCOPE_SIMD void softmax_of_row(const T* z, int n, T* p) { softmax_row(z, n, T{1}, p); }
+                                T* scores, T* lse) {                                                             \
+    for (std::size_t r = 0; r < rows; ++r) {                                                                     \
+      const T* z = logits + r * size(n_experts);                                                                 \
+      T* s = scores + r * size(n_experts);                                                                       \
+      if (func == ScoreFunc::softmax || need_lse) lse[r] = softmax_row(z, n_experts, T{1}, s);                   \
+      if (func == ScoreFunc::sigmoid) sigmoid_row(z, n_experts, s);                                              \
+    }                                                                                                            \
+  }                                                                                                              \
+  MOESCOPE_SIMD void softmax_of_row(const T* z, int n, T* p) {                                                   \
+    softmax_row(z, n, T{1}, p);                                                                                  \
+  }
 SCORE_KERNELS(float)
 SCORE_KERNELS(double)
 #undef SCORE_KERNELS
@@ -74,7 +78,8 @@ void keep_best_groups(const RouterConfig& config, std::span<const T> choice, std
     group_score[g] = width > 1 ? first + second : first;
   }
   best.resize(size(config.n_limited_groups));
-  best_indices<T>(group_score, config.n_limited_groups, [](std::int32_t) { return true; }, best.data());
+  best_indices<T>(
+      group_score, config.n_limited_groups, [](std::int32_t) { return true; }, best.data());
   keep.assign(groups, 0);
   for (const std::int32_t g : best) keep[size(g)] = 1;
 }
@@ -92,7 +97,8 @@ void mixing_weights(const RouterConfig& config, const T* scores, const std::int3
 
 // Choice and mixing weights of token t.
 template <class T>
-void route_token(const RouterConfig& config, const T* expert_bias, int n_experts, std::size_t t, RouterActivations<T>& a) {
+void route_token(const RouterConfig& config, const T* expert_bias, int n_experts, std::size_t t,
+                 RouterActivations<T>& a) {
   const T* scores = a.scores + t * size(n_experts);
   std::int32_t* ids = a.ids.data() + t * size(config.top_k);
   if (config.force_balance) {
@@ -117,7 +123,9 @@ T share_divisor(const RouterConfig& config, const T* scores, int n_experts) {
   return sum;
 }
 
-int aux_groups(const RouterConfig& config, int sequences) { return config.aux_mode == AuxMode::batch ? 1 : sequences; }
+int aux_groups(const RouterConfig& config, int sequences) {
+  return config.aux_mode == AuxMode::batch ? 1 : sequences;
+}
 
 // aux_coeff * mean over sequences of sum_e f_e P_e, f_e = E / (K S) count_e, P_e = mean share of expert e
 // (DeepSeek-V3, arXiv:2412.19437, section 2.1.2; in batch mode the whole batch is one sequence).
@@ -176,7 +184,8 @@ void mix_gradient(const RouterConfig& config, const T* scores, const std::int32_
 
 // Adds aux_coeff / (groups S) * f_e through the share p_e = s_e / sum s.
 template <class T>
-void aux_gradient(const RouterConfig& config, const T* scores, const T* load, int n_experts, T coefficient, T* dscores) {
+void aux_gradient(const RouterConfig& config, const T* scores, const T* load, int n_experts, T coefficient,
+                  T* dscores) {
   const T divisor = share_divisor(config, scores, n_experts);
   T pull = 0;
   if (config.score_func == ScoreFunc::sigmoid)
@@ -232,7 +241,8 @@ T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int
     const auto allowed = [&](std::int32_t e) { return keep[size(e) / width] != 0; };
     found = best_indices(choice, config.top_k + 1, allowed, best.data());
   } else {
-    found = best_indices(choice, config.top_k + 1, [](std::int32_t) { return true; }, best.data());
+    found = best_indices(
+        choice, config.top_k + 1, [](std::int32_t) { return true; }, best.data());
   }
   assert(found >= config.top_k);
   const T margin = found > config.top_k
@@ -244,8 +254,8 @@ T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int
 }
 
 template <class T>
-void router_forward(const RouterConfig& config, const T* gate, const T* expert_bias, const T* h, int sequences, int length,
-                    int dim, int n_experts, RouterActivations<T>& a) {
+void router_forward(const RouterConfig& config, const T* gate, const T* expert_bias, const T* h, int sequences,
+                    int length, int dim, int n_experts, RouterActivations<T>& a) {
   const std::size_t tokens = size(sequences) * size(length);
   linear_forward(h, static_cast<int>(tokens), dim, gate, n_experts, a.logits);
   parallel_slices(tokens, kTokenSlice, [&](std::size_t first, std::size_t last) {
@@ -261,7 +271,8 @@ void router_forward(const RouterConfig& config, const T* gate, const T* expert_b
 
 template <class T>
 void router_backward(const RouterConfig& config, const T* gate, const T* h, const T* dmix, int sequences, int length,
-                     int dim, int n_experts, const RouterActivations<T>& a, T* dlogits, T* dgate, T* dh, bool accumulate) {
+                     int dim, int n_experts, const RouterActivations<T>& a, T* dlogits, T* dgate, T* dh,
+                     bool accumulate) {
   const std::size_t tokens = size(sequences) * size(length), experts = size(n_experts), top_k = size(config.top_k);
   const std::size_t tokens_per_group = tokens / size(aux_groups(config, sequences));
   const T aux_share = static_cast<T>(config.aux_coeff / static_cast<double>(tokens));
@@ -301,13 +312,13 @@ void update_expert_bias(std::span<T> expert_bias, std::span<const std::uint32_t>
   for (std::size_t e = 0; e < experts; ++e) expert_bias[e] += static_cast<T>(rate * direction(e) - mean);
 }
 
-#define INSTANTIATE(T)                                                                                                \
-  template struct RouterActivations<T>;                                                                               \
-  template T choose_experts<T>(const RouterConfig&, std::span<const T>, std::int32_t*);                               \
-  template void router_forward<T>(const RouterConfig&, const T*, const T*, const T*, int, int, int, int,              \
-                                  RouterActivations<T>&);                                                             \
-  template void router_backward<T>(const RouterConfig&, const T*, const T*, const T*, int, int, int, int,             \
-                                   const RouterActivations<T>&, T*, T*, T*, bool);                                    \
+#define INSTANTIATE(T)                                                                                    \
+  template struct RouterActivations<T>;                                                                   \
+  template T choose_experts<T>(const RouterConfig&, std::span<const T>, std::int32_t*);                   \
+  template void router_forward<T>(const RouterConfig&, const T*, const T*, const T*, int, int, int, int,  \
+                                  RouterActivations<T>&);                                                 \
+  template void router_backward<T>(const RouterConfig&, const T*, const T*, const T*, int, int, int, int, \
+                                   const RouterActivations<T>&, T*, T*, T*, bool);                        \
   template void update_expert_bias<T>(std::span<T>, std::span<const std::uint32_t>, double, bool);
 INSTANTIATE(float)
 INSTANTIATE(double)

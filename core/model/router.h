@@ -1,8 +1,8 @@
 // The router of one MoE layer: scores, the choice of experts, mixing weights, auxiliary losses, expert_bias.
 //
 // Legend: T = B*S tokens (B sequences of S), D dim, E experts, K top_k, G groups.
-// As TorchTitan (models/moe): s = sigmoid or softmax of gate(h); experts are chosen by s + expert_bias, tokens are mixed
-// by s alone. With groups, a group counts the sum of its two best choice scores, and only the best groups stay.
+// As TorchTitan (models/moe): s = sigmoid or softmax of gate(h); experts are chosen by s + expert_bias, tokens are
+// mixed by s alone. With groups, a group counts the sum of its two best choice scores, and only the best groups stay.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ namespace moescope {
 // Where the router's numbers of one layer live from the forward pass to the end of the step.
 template <class T>
 struct RouterActivations {
-  T *logits, *scores;              // [T, E]
-  T* lse;                          // [T] log-sum-exp of the logits; only with softmax or z-loss
-  T* mix;                          // [T, K] mixing weights, in the order of `ids`
-  T* margin;                       // [T] K-th minus (K+1)-th choice score; NaN where there is no (K+1)-th
-  T* load;                         // [B, E] f of the auxiliary loss; one row for the whole batch in batch mode
-  std::vector<std::int32_t> ids;   // [T, K] chosen experts, ascending (round-robin order when balance is forced)
+  T *logits, *scores;             // [T, E]
+  T* lse;                         // [T] log-sum-exp of the logits; only with softmax or z-loss
+  T* mix;                         // [T, K] mixing weights, in the order of `ids`
+  T* margin;                      // [T] K-th minus (K+1)-th choice score; NaN where there is no (K+1)-th
+  T* load;                        // [B, E] f of the auxiliary loss; one row for the whole batch in batch mode
+  std::vector<std::int32_t> ids;  // [T, K] chosen experts, ascending (round-robin order when balance is forced)
   std::vector<std::uint32_t> tokens_per_expert;  // [E]
   double aux_loss = 0, z_loss = 0;               // with their coefficients
 
@@ -31,13 +31,14 @@ struct RouterActivations {
 
 // gate_ED, h_TD; fills everything in `a`.
 template <class T>
-void router_forward(const RouterConfig& config, const T* gate, const T* expert_bias, const T* h, int sequences, int length,
-                    int dim, int n_experts, RouterActivations<T>& a);
+void router_forward(const RouterConfig& config, const T* gate, const T* expert_bias, const T* h, int sequences,
+                    int length, int dim, int n_experts, RouterActivations<T>& a);
 
 // From dmix_TK: dgate_ED, and dh_TD = (or +=) the gradient through the scores; `dlogits` is [T, E] of scratch.
 template <class T>
 void router_backward(const RouterConfig& config, const T* gate, const T* h, const T* dmix, int sequences, int length,
-                     int dim, int n_experts, const RouterActivations<T>& a, T* dlogits, T* dgate, T* dh, bool accumulate);
+                     int dim, int n_experts, const RouterActivations<T>& a, T* dlogits, T* dgate, T* dh,
+                     bool accumulate);
 
 // Chooses top_k of the E values in `choice`; ties go to the lowest index. `ids` ascending. Returns the margin.
 template <class T>

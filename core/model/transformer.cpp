@@ -14,7 +14,9 @@ namespace {
 constexpr std::size_t kTokenSlice = 64;
 constexpr std::size_t kColumnSlice = 32;
 
-std::size_t size(int n) { return static_cast<std::size_t>(n); }
+std::size_t size(int n) {
+  return static_cast<std::size_t>(n);
+}
 
 }  // namespace
 
@@ -133,7 +135,8 @@ void Transformer<T>::feed_forward_half_backward(int layer, PhaseClock& clock) {
                           dh_, false);
   } else {
     const std::size_t i = size(moe_index(layer));
-    moe_layer_.backward(w, g, block.h, dx_, moe_[i], moe_ws_, dh_, quant_statistics_ ? &quant_sums_[i] : nullptr, clock);
+    moe_layer_.backward(w, g, block.h, dx_, moe_[i], moe_ws_, dh_, quant_statistics_ ? &quant_sums_[i] : nullptr,
+                        clock);
   }
   rms_norm_backward(dh_, block.middle, size(m.dim), block.h_inv, n, m.dim, w.ffn_norm, dx_, size(m.dim), true,
                     g.ffn_norm, norm_partial_);

@@ -49,9 +49,9 @@ class Transformer {
 
  private:
   struct Block {
-    T* x;            // [T, D] before attention
-    T* middle;       // [T, D] after it
-    T *h, *h_inv;    // [T, D] normed input of the feed-forward, [T]
+    T* x;          // [T, D] before attention
+    T* middle;     // [T, D] after it
+    T *h, *h_inv;  // [T, D] normed input of the feed-forward, [T]
     AttentionActivations<T> attention;
   };
   void plan_memory();

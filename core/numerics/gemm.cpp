@@ -9,7 +9,9 @@
 namespace moescope {
 namespace {
 
-CBLAS_TRANSPOSE flag(Trans trans) { return trans == Trans::yes ? CblasTrans : CblasNoTrans; }
+CBLAS_TRANSPOSE flag(Trans trans) {
+  return trans == Trans::yes ? CblasTrans : CblasNoTrans;
+}
 
 // Outside a parallel loop OpenBLAS would start threads of its own, and the result would depend on their number.
 const bool single_threaded = (openblas_set_num_threads(1), true);
@@ -54,8 +56,7 @@ void gemm(Trans ta, Trans tb, int m, int n, int k, double alpha, const double* a
 std::string ensure_fast_openblas(char** argv) {
   (void)single_threaded;
   const std::string core = openblas_get_corename();
-  if (std::getenv("OPENBLAS_CORETYPE"))
-    return "OpenBLAS runs its " + core + " kernels, as OPENBLAS_CORETYPE asks.";
+  if (std::getenv("OPENBLAS_CORETYPE")) return "OpenBLAS runs its " + core + " kernels, as OPENBLAS_CORETYPE asks.";
   const KernelAge cpu = age_of_cpu();
   if (age_of_kernels(core) >= cpu) return "OpenBLAS chose its " + core + " kernels, which fit this CPU.";
   const char* better = cpu == kAvx512 ? "SkylakeX" : "Haswell";

@@ -31,7 +31,9 @@ int num_threads() {
   return requested > 0 ? requested : hardware;
 }
 
-void set_num_threads(int threads) { requested_threads.store(std::max(threads, 0), std::memory_order_relaxed); }
+void set_num_threads(int threads) {
+  requested_threads.store(std::max(threads, 0), std::memory_order_relaxed);
+}
 
 void* thread_scratch_bytes(std::size_t bytes) {
   thread_local std::unique_ptr<void, FreeAligned> memory;

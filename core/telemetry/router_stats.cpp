@@ -150,4 +150,10 @@ void LoadWindow::push(std::span<const std::uint32_t> counts) {
   filled_ = std::min(filled_ + 1, window_);
 }
 
+std::span<const std::uint32_t> LoadWindow::step(int i) const {
+  assert(i >= 0 && i < filled_);
+  const int row = (next_ - filled_ + i + window_) % window_;
+  return {ring_.data() + static_cast<std::size_t>(row) * n_experts_, n_experts_};
+}
+
 }  // namespace moescope

@@ -1,0 +1,152 @@
+#include "core/trainer.h"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <stdexcept>
+
+#include "core/model/router_sums.h"
+#include "core/parallel/volumes.h"
+#include "core/trainer_state.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::uint32_t kQuantBlock = 32;
+
+bool due(std::int64_t step, int every) {
+  return every > 0 && step % every == 0;
+}
+
+bool quantizes(Precision precision) {
+  return precision == Precision::mxfp8_rceil || precision == Precision::mxfp8_floor;
+}
+
+RouterFrame router_frame(const RunConfig& config, int layer, const RouterActivations<float>& router,
+                         std::span<const float> expert_bias, const LoadWindow& window) {
+  RouterFrame frame;
+  frame.layer = layer;
+  frame.tokens_per_expert = router.tokens_per_expert;
+  frame.expert_bias.assign(expert_bias.begin(), expert_bias.end());
+  RouterSums sums = sum_router(config.router, config.model.n_experts, router);
+  frame.score_mass = std::move(sums.score_mass);
+  frame.gate_mass = std::move(sums.gate_mass);
+  frame.score_entropy = sums.score_entropy;
+  frame.margin = sums.margin;
+  frame.max_vio = max_vio(frame.tokens_per_expert);
+  frame.max_vio_window = max_vio(window.counts());
+  frame.cv = coefficient_of_variation(frame.tokens_per_expert);
+  frame.entropy_norm = entropy_norm(frame.tokens_per_expert);
+  frame.dead_fraction = dead_fraction(window.counts());
+  frame.aux_loss = static_cast<float>(router.aux_loss);
+  frame.z_loss = static_cast<float>(router.z_loss);
+  frame.padding_fraction = padding_fraction(frame.tokens_per_expert, kQuantBlock);
+  frame.dropped_fraction = dropped_fraction(frame.tokens_per_expert, config.router.capacity_factor);
+  frame.volume = count_volumes(router.ids, config.router.top_k, config.model.n_experts, config.parallel.ranks,
+                               config.parallel.ranks_per_node);
+  return frame;
+}
+
+QuantFrame quant_frame(int layer, const QuantSource& source, const QuantSums& sums) {
+  QuantFrame frame;
+  frame.layer = layer;
+  frame.weight = source.weight;
+  frame.operand = source.operand;
+  frame.direction = source.direction;
+  frame.format = "e4m3";
+  frame.e8m0_blocks = sums.e8m0_blocks;
+  frame.amax = sums.amax;
+  frame.sqnr_db = static_cast<float>(sums.sqnr_db());
+  frame.relative_l2 = static_cast<float>(sums.relative_l2());
+  frame.cosine = static_cast<float>(sums.cosine());
+  frame.underflow = static_cast<float>(sums.underflow_share());
+  frame.clipped = static_cast<float>(sums.clipped_share());
+  frame.clipped_blocks = static_cast<float>(sums.clipped_blocks_share());
+  frame.crest = static_cast<float>(sums.mean_crest());
+  return frame;
+}
+
+}  // namespace
+
+Trainer::State::State(const RunConfig& config, Weights weights)
+    : learner(config, weights),
+      windows(static_cast<std::size_t>(config.model.n_layers - config.model.n_dense_layers),
+              LoadWindow(config.model.n_experts, config.telemetry.window)) {}
+
+Trainer::Trainer(const RunConfig& config) : state_(std::make_unique<State>(config, Weights::initialised)) {}
+Trainer::Trainer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Trainer::~Trainer() = default;
+Trainer::Trainer(Trainer&&) noexcept = default;
+
+TelemetryFrame Trainer::step(const Batch& batch) {
+  State& s = *state_;
+  const RunConfig& config = s.learner.config;
+  TelemetryFrame frame;
+  frame.step = s.learner.steps_taken;
+  const bool with_quants = due(frame.step, config.telemetry.quant_every) && quantizes(config.precision.experts);
+  s.clock.start(Phase::other);
+  const StepResult result = s.learner.step(batch, with_quants, s.clock);
+  s.clock.enter(Phase::telemetry);
+  s.tokens_seen += static_cast<std::int64_t>(batch.input.size());
+  frame.tokens = s.tokens_seen;
+  frame.ce_loss = static_cast<float>(result.losses.ce);
+  frame.aux_loss = static_cast<float>(result.losses.aux);
+  frame.z_loss = static_cast<float>(result.losses.z);
+  frame.grad_norm = static_cast<float>(result.grad_norm);
+  frame.lr = static_cast<float>(result.lr);
+
+  const auto& moe = s.learner.model().moe();
+  const bool with_arrays = due(frame.step, config.telemetry.every);
+  for (std::size_t i = 0; i < moe.size(); ++i) {
+    const int layer = config.model.n_dense_layers + static_cast<int>(i);
+    s.windows[i].push(moe[i].router.tokens_per_expert);
+    if (with_arrays)
+      frame.routers.push_back(router_frame(config, layer, moe[i].router, s.learner.expert_bias[i], s.windows[i]));
+    if (with_quants)
+      for (const QuantSource& source : kQuantSourceTable)
+        frame.quants.push_back(
+            quant_frame(layer, source, s.learner.model().quant_sums()[i][static_cast<std::size_t>(source.site)]));
+  }
+  frame.phase_ms = s.clock.milliseconds();
+  return frame;
+}
+
+const RunConfig& Trainer::config() const {
+  return state_->learner.config;
+}
+std::int64_t Trainer::steps_taken() const {
+  return state_->learner.steps_taken;
+}
+
+void Trainer::apply(const LiveChange& change) {
+  const ConfigField* field = find_field(change.key);
+  if (!field) throw std::invalid_argument(change.key + ": there is no such setting");
+  if (!field->live) throw std::invalid_argument(change.key + ": cannot change while a run trains");
+  if (const std::string problem = check_field(*field, change.value); !problem.empty())
+    throw std::invalid_argument(change.key + ": " + problem);
+  RunConfig changed = config();
+  field->set(changed, change.value);
+  if (const auto problems = validate(changed); !problems.empty()) throw std::invalid_argument(problems.front().text());
+  state_->learner.config = changed;
+}
+
+RunInfo run_info(const RunConfig& config, int run) {
+  RunInfo info;
+  info.run = run;
+  info.name = config.name;
+  info.source = "trained here";
+  info.config_toml = to_toml(config);
+  info.n_layers = config.model.n_layers;
+  info.moe_layers.resize(static_cast<std::size_t>(config.model.n_layers - config.model.n_dense_layers));
+  std::iota(info.moe_layers.begin(), info.moe_layers.end(), config.model.n_dense_layers);
+  info.n_experts = config.model.n_experts;
+  info.top_k = config.router.top_k;
+  info.tokens_per_step = std::int64_t{config.data.batch} * config.data.seq;
+  info.ranks = config.parallel.ranks;
+  info.ranks_per_node = config.parallel.ranks_per_node;
+  info.dim = config.model.dim;
+  info.window = config.telemetry.window;
+  return info;
+}
+
+}  // namespace moescope

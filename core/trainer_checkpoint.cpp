@@ -1,0 +1,150 @@
+// Checkpoint file: safetensors.
+//
+//   metadata  moescope_checkpoint  version of this layout
+//             config               the run config with live changes, TOML
+//             steps_taken, tokens_seen
+//   tensors   NAME, moment1.NAME, moment2.NAME           F32, every weight with AdamW's moments
+//             layers.I.moe.expert_bias                   F32 [E]
+//             window.layers.I                            U32 [steps, E], tokens_per_expert of the last steps, oldest
+//             first
+// Nothing else is needed: initial weights and batches are pure functions of the config and the step.
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <span>
+#include <stdexcept>
+
+#include "core/safetensors.h"
+#include "core/trainer.h"
+#include "core/trainer_state.h"
+
+namespace moescope {
+namespace {
+
+constexpr const char* kVersionKey = "moescope_checkpoint";
+constexpr const char* kVersion = "1";
+
+struct SavedArena {
+  const char* prefix;
+  float* Parameters<float>::*arena;
+};
+constexpr SavedArena kArenas[] = {{"", &Parameters<float>::weights},
+                                  {"moment1.", &Parameters<float>::moment1},
+                                  {"moment2.", &Parameters<float>::moment2}};
+
+std::string layer_name(const RunConfig& config, std::size_t moe) {
+  return "layers." + std::to_string(static_cast<std::size_t>(config.model.n_dense_layers) + moe);
+}
+
+[[noreturn]] void fail(const std::string& path, const std::string& why) {
+  throw std::runtime_error(path + ": " + why);
+}
+
+const std::string& meta(const SafetensorsFile& file, const std::string& key) {
+  const auto found = file.metadata().find(key);
+  if (found == file.metadata().end())
+    fail(file.path(), "not a MoEscope checkpoint: its metadata has no \"" + key + "\"");
+  return found->second;
+}
+
+std::int64_t meta_count(const SafetensorsFile& file, const std::string& key) {
+  const std::string& text = meta(file, key);
+  std::int64_t value = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0)
+    fail(file.path(), "damaged checkpoint: " + key + " is \"" + text + "\", allowed are whole numbers from 0");
+  return value;
+}
+
+RunConfig saved_config(const SafetensorsFile& file) {
+  const ParsedConfig parsed = parse_config(meta(file, "config"), file.path() + " (config)");
+  std::string problems;
+  for (const ConfigProblem& problem : parsed.problems) problems += "\n  " + problem.text();
+  if (!problems.empty()) fail(file.path(), "damaged checkpoint: its config cannot be used:" + problems);
+  return parsed.config;
+}
+
+std::string shape_text(std::span<const std::size_t> shape) {
+  std::string text = "[";
+  for (const std::size_t extent : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
+  return text + "]";
+}
+
+const TensorView& checked_tensor(const SafetensorsFile& file, const std::string& name, DType dtype,
+                                 const std::vector<std::size_t>& shape) {
+  const TensorView* view = file.find(name);
+  if (!view) fail(file.path(), "damaged checkpoint: it has no tensor \"" + name + "\"");
+  if (view->dtype != dtype || view->shape != shape)
+    fail(file.path(), "damaged checkpoint: " + name + " is " + dtype_name(view->dtype) + " " + shape_text(view->shape) +
+                          ", needed is " + dtype_name(dtype) + " " + shape_text(shape));
+  return *view;
+}
+
+template <class V>
+std::vector<V> raw_values(const TensorView& view) {
+  std::vector<V> values(view.elements());
+  if (!values.empty()) std::memcpy(values.data(), view.bytes.data(), values.size() * sizeof(V));
+  return values;
+}
+
+void load_window(const SafetensorsFile& file, const std::string& name, int n_experts, LoadWindow& window) {
+  const TensorView* view = file.find(name);
+  const std::size_t experts = static_cast<std::size_t>(n_experts);
+  if (!view || view->dtype != DType::u32 || view->shape.size() != 2 || view->shape[1] != experts)
+    fail(file.path(), "damaged checkpoint: " + name + " must be U32 [steps, " + std::to_string(n_experts) + "]");
+  const std::vector<std::uint32_t> counts = raw_values<std::uint32_t>(*view);
+  for (std::size_t at = 0; at < counts.size(); at += experts) window.push({counts.data() + at, experts});
+}
+
+}  // namespace
+
+void Trainer::save(const std::string& path) const {
+  const State& s = *state_;
+  const RunConfig& config = s.learner.config;
+  SafetensorsWriter writer;
+  writer.set_metadata(kVersionKey, kVersion);
+  writer.set_metadata("config", to_toml(config));
+  writer.set_metadata("steps_taken", std::to_string(s.learner.steps_taken));
+  writer.set_metadata("tokens_seen", std::to_string(s.tokens_seen));
+  for (const SavedArena& saved : kArenas)
+    for (const ParameterTensor& tensor : s.learner.parameters.tensors()) {
+      const std::vector<float> values = s.learner.parameters.gather(tensor, s.learner.parameters.*saved.arena);
+      writer.add(saved.prefix + tensor.name, DType::f32, tensor.shape, std::as_bytes(std::span(values)));
+    }
+  for (std::size_t i = 0; i < s.windows.size(); ++i) {
+    const auto& bias = s.learner.expert_bias[i];
+    writer.add(layer_name(config, i) + ".moe.expert_bias", DType::f32, {bias.size()}, std::as_bytes(std::span(bias)));
+    std::vector<std::uint32_t> counts;
+    for (int step = 0; step < s.windows[i].steps(); ++step) {
+      const auto row = s.windows[i].step(step);
+      counts.insert(counts.end(), row.begin(), row.end());
+    }
+    writer.add("window." + layer_name(config, i), DType::u32,
+               {static_cast<std::size_t>(s.windows[i].steps()), bias.size()}, std::as_bytes(std::span(counts)));
+  }
+  writer.write(path);
+}
+
+Trainer Trainer::resume(const std::string& path) {
+  const SafetensorsFile file(path);
+  if (const std::string& version = meta(file, kVersionKey); version != kVersion)
+    fail(path, "checkpoint of version \"" + version + "\"; this program reads version " + kVersion);
+  auto state = std::make_unique<State>(saved_config(file), Weights::zero);
+  Learner<float>& learner = state->learner;
+  for (const SavedArena& saved : kArenas)
+    for (const ParameterTensor& tensor : learner.parameters.tensors()) {
+      const TensorView& view = checked_tensor(file, saved.prefix + tensor.name, DType::f32, tensor.shape);
+      learner.parameters.scatter(tensor, raw_values<float>(view), learner.parameters.*saved.arena);
+    }
+  for (std::size_t i = 0; i < state->windows.size(); ++i) {
+    auto& bias = learner.expert_bias[i];
+    bias = raw_values<float>(
+        checked_tensor(file, layer_name(learner.config, i) + ".moe.expert_bias", DType::f32, {bias.size()}));
+    load_window(file, "window." + layer_name(learner.config, i), learner.config.model.n_experts, state->windows[i]);
+  }
+  learner.steps_taken = meta_count(file, "steps_taken");
+  state->tokens_seen = meta_count(file, "tokens_seen");
+  return Trainer(std::move(state));
+}
+
+}  // namespace moescope

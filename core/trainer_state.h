@@ -1,0 +1,22 @@
+// What a Trainer holds between two steps; shared by trainer.cpp and trainer_checkpoint.cpp.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/model/learner.h"
+#include "core/telemetry/router_stats.h"
+#include "core/trainer.h"
+
+namespace moescope {
+
+struct Trainer::State {
+  State(const RunConfig& config, Weights weights);
+
+  Learner<float> learner;
+  std::vector<LoadWindow> windows;  // per MoE layer
+  std::int64_t tokens_seen = 0;
+  PhaseClock clock;
+};
+
+}  // namespace moescope

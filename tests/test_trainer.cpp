@@ -1,0 +1,226 @@
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "core/trainer.h"
+
+namespace moescope {
+namespace {
+
+RunConfig small_config() {
+  RunConfig c;
+  c.model.dim = 32;
+  c.model.n_layers = 3;
+  c.model.dense_inter = 64;
+  c.model.n_heads = 2;
+  c.model.kv_lora_rank = 16;
+  c.model.qk_nope_head_dim = 8;
+  c.model.qk_rope_head_dim = 8;
+  c.model.v_head_dim = 8;
+  c.model.n_experts = 8;
+  c.model.moe_inter = 32;
+  c.optimizer.warmup_steps = 2;
+  c.optimizer.total_steps = 100;
+  c.data.batch = 2;
+  c.data.seq = 40;
+  c.telemetry.window = 3;
+  return c;
+}
+
+LiveChange change(std::string key, ConfigValue value) {
+  return {0, std::move(key), std::move(value)};
+}
+
+class TrainerTest : public testing::Test {
+ protected:
+  TelemetryFrame step(Trainer& trainer) { return trainer.step(data_->batch(trainer.steps_taken())); }
+  RunConfig config_ = small_config();
+  std::unique_ptr<Dataset> data_ = open_dataset(config_.data, config_.seed);
+};
+
+TEST_F(TrainerTest, FramesAreCompleteAndConsistent) {
+  ASSERT_TRUE(validate(config_).empty()) << validate(config_).front().text();
+  Trainer trainer(config_);
+  step(trainer);
+  const TelemetryFrame f = step(trainer);
+  EXPECT_EQ(f.step, 1);
+  EXPECT_EQ(f.tokens, 160);
+  EXPECT_NEAR(f.ce_loss, std::log(256.0f), 0.5f);
+  EXPECT_GT(f.grad_norm, 0);
+  EXPECT_FLOAT_EQ(f.lr, 2e-3f);  // second of two warm-up steps
+  EXPECT_TRUE(f.quants.empty());
+  ASSERT_EQ(f.routers.size(), 2u);
+  for (int i = 0; i < 2; ++i) {
+    const RouterFrame& r = f.routers[static_cast<std::size_t>(i)];
+    EXPECT_EQ(r.layer, i + 1);
+    EXPECT_EQ(std::accumulate(r.tokens_per_expert.begin(), r.tokens_per_expert.end(), 0u), 160u);
+    EXPECT_NEAR(std::accumulate(r.score_mass.begin(), r.score_mass.end(), 0.0), 1, 1e-5);
+    EXPECT_NEAR(std::accumulate(r.gate_mass.begin(), r.gate_mass.end(), 0.0), 1, 1e-5);
+    EXPECT_GE(r.max_vio, 0);
+    EXPECT_GE(r.max_vio_window, 0);
+    EXPECT_GE(r.margin, 0);
+    EXPECT_GT(r.score_entropy, 0);
+    EXPECT_LE(r.score_entropy, std::log(8.0f) + 1e-5f);
+    EXPECT_EQ(std::accumulate(r.volume.copies_RR.begin(), r.volume.copies_RR.end(), 0u), 160u);
+    EXPECT_TRUE(std::isnan(r.dropped_fraction));
+  }
+}
+
+TEST_F(TrainerTest, PhasesSumToTheStep) {
+  Trainer trainer(config_);
+  step(trainer);
+  const Batch batch = data_->batch(1);
+  const auto start = std::chrono::steady_clock::now();
+  const TelemetryFrame f = trainer.step(batch);
+  const float whole = std::chrono::duration<float, std::milli>(std::chrono::steady_clock::now() - start).count();
+  const float sum = std::accumulate(f.phase_ms.begin(), f.phase_ms.end(), 0.0f);
+  EXPECT_LE(sum, whole);
+  EXPECT_GT(sum, 0.5f * whole);
+  for (const Phase phase : {Phase::attention, Phase::router, Phase::experts, Phase::head, Phase::optimizer})
+    EXPECT_GT(f.phase_ms[static_cast<std::size_t>(phase)], 0) << phase_name(phase);
+}
+
+TEST_F(TrainerTest, TheLossFalls) {
+  Trainer trainer(config_);
+  const float first = step(trainer).ce_loss;
+  float last = first;
+  for (int i = 0; i < 40; ++i) last = step(trainer).ce_loss;
+  EXPECT_LT(last, first - 1.0f);
+}
+
+TEST_F(TrainerTest, ArraysComeAtTheirCadenceAndScalarsAlways) {
+  config_.telemetry.every = 2;
+  config_.telemetry.quant_every = 3;
+  config_.precision.experts = Precision::mxfp8_rceil;
+  Trainer trainer(config_);
+  for (int i = 0; i < 7; ++i) {
+    const TelemetryFrame f = step(trainer);
+    EXPECT_EQ(f.routers.empty(), i % 2 != 0) << i;
+    EXPECT_EQ(f.quants.empty(), i % 3 != 0) << i;
+    EXPECT_TRUE(std::isfinite(f.ce_loss));
+  }
+}
+
+TEST_F(TrainerTest, QuantFramesCoverEveryOperandOfEveryProduct) {
+  config_.precision.experts = Precision::mxfp8_rceil;
+  Trainer trainer(config_);
+  const TelemetryFrame f = step(trainer);
+  ASSERT_EQ(f.quants.size(), 2u * 18u);
+  for (const QuantFrame& q : f.quants) {
+    const std::string what =
+        std::string(expert_weight_name(q.weight)) + " " + operand_name(q.operand) + " " + direction_name(q.direction);
+    EXPECT_EQ(q.format, "e4m3");
+    EXPECT_GT(q.sqnr_db, 20) << what;
+    EXPECT_LT(q.sqnr_db, 50) << what;
+    EXPECT_EQ(q.clipped, 0) << what;  // RCEIL never clips
+    EXPECT_GT(q.amax, 0) << what;
+    std::uint64_t blocks = 0;
+    for (const std::uint32_t n : q.e8m0_blocks) blocks += n;
+    if (q.operand == Operand::w) {
+      EXPECT_EQ(blocks, 8u * 32u * 32u / 32u) << what;
+    } else if (q.direction != Direction::wgrad) {
+      EXPECT_EQ(blocks, 160u * 32u / 32u) << what;  // 160 rows of one block
+    }
+  }
+}
+
+TEST_F(TrainerTest, WindowedFiguresForgetOldSteps) {
+  config_.router.force_balance = true;
+  config_.router.bias_update_rate = 0;
+  Trainer trainer(config_);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(step(trainer).routers[0].max_vio, 0);
+  trainer.apply(change("router.force_balance", false));
+  const TelemetryFrame mixed = step(trainer);
+  EXPECT_GT(mixed.routers[0].max_vio, 0);
+  EXPECT_LT(mixed.routers[0].max_vio_window, mixed.routers[0].max_vio);
+  trainer.apply(change("router.force_balance", true));
+  for (int i = 0; i < 2; ++i) EXPECT_GT(step(trainer).routers[0].max_vio_window, 0);
+  EXPECT_EQ(step(trainer).routers[0].max_vio_window, 0);
+}
+
+TEST_F(TrainerTest, ForcedBalanceIsRoundRobin) {
+  config_.router.force_balance = true;
+  Trainer trainer(config_);
+  const TelemetryFrame f = step(trainer);
+  for (const std::uint32_t n : f.routers[0].tokens_per_expert) EXPECT_EQ(n, 20u);
+  for (const float b : f.routers[0].expert_bias) EXPECT_EQ(b, 0);  // sign(0) = 0
+  EXPECT_TRUE(std::isnan(f.routers[0].margin));
+}
+
+TEST_F(TrainerTest, LearningRateAndRouterChangesTakeEffectAtTheNextStep) {
+  config_.optimizer.warmup_steps = 0;
+  config_.optimizer.schedule = Schedule::constant;
+  Trainer trainer(config_);
+  EXPECT_FLOAT_EQ(step(trainer).lr, 2e-3f);
+  trainer.apply(change("optimizer.lr", 5e-3));
+  EXPECT_FLOAT_EQ(step(trainer).lr, 5e-3f);
+  EXPECT_EQ(trainer.config().optimizer.lr, 5e-3);
+
+  trainer.apply(change("router.bias_update_rate", 0.25));
+  trainer.apply(change("router.bias_centring", false));
+  const std::vector<float> before = step(trainer).routers[0].expert_bias;
+  const std::vector<float> after = step(trainer).routers[0].expert_bias;
+  for (std::size_t e = 0; e < before.size(); ++e) {
+    const float moved = std::fabs(after[e] - before[e]);
+    EXPECT_TRUE(moved == 0 || std::fabs(moved - 0.25f) < 1e-6f) << moved;
+  }
+  trainer.apply(change("router.bias_update_rate", 0.0));
+  EXPECT_EQ(step(trainer).routers[0].expert_bias, after);
+
+  EXPECT_EQ(step(trainer).aux_loss, 0);
+  trainer.apply(change("router.aux_mode", std::string("batch")));
+  trainer.apply(change("router.aux_coeff", 0.1));
+  EXPECT_GT(step(trainer).aux_loss, 0);
+  trainer.apply(change("router.z_coeff", 0.1));
+  EXPECT_GT(step(trainer).z_loss, 0);
+}
+
+TEST_F(TrainerTest, TopKMayGrowToAllExpertsAndShrinkAgain) {
+  Trainer trainer(config_);
+  step(trainer);
+  for (const int k : {8, 1, 3}) {
+    trainer.apply(change("router.top_k", std::int64_t{k}));
+    const TelemetryFrame f = step(trainer);
+    const auto& n = f.routers[1].tokens_per_expert;
+    EXPECT_EQ(std::accumulate(n.begin(), n.end(), 0u), static_cast<unsigned>(80 * k));
+    EXPECT_TRUE(std::isfinite(f.ce_loss));
+    EXPECT_EQ(std::isnan(f.routers[1].margin), k == 8);
+  }
+}
+
+TEST_F(TrainerTest, PrecisionMayChange) {
+  Trainer exact(config_), rounded(config_);
+  rounded.apply(change("precision.experts", std::string("mxfp8_floor")));
+  const TelemetryFrame a = step(exact), b = step(rounded);
+  EXPECT_NE(a.ce_loss, b.ce_loss);
+  EXPECT_NEAR(a.ce_loss, b.ce_loss, 1e-2);
+  EXPECT_FALSE(b.quants.empty());
+  rounded.apply(change("precision.experts", std::string("bf16")));
+  EXPECT_TRUE(step(rounded).quants.empty());
+}
+
+TEST_F(TrainerTest, RefusesWrongChangesAndKeepsTheConfig) {
+  Trainer trainer(config_);
+  EXPECT_THROW(trainer.apply(change("router.top_k", std::int64_t{9})), std::invalid_argument);
+  EXPECT_THROW(trainer.apply(change("router.top_k", 2.5)), std::invalid_argument);
+  EXPECT_THROW(trainer.apply(change("model.dim", std::int64_t{64})), std::invalid_argument);
+  EXPECT_THROW(trainer.apply(change("router.nonsense", true)), std::invalid_argument);
+  EXPECT_EQ(trainer.config().router.top_k, 2);
+  EXPECT_TRUE(std::isfinite(step(trainer).ce_loss));
+}
+
+TEST_F(TrainerTest, InitialWeightsDependOnSeedAndNameAlone) {
+  Trainer trainer(config_);
+  RunConfig other = config_;
+  other.router.top_k = 4;
+  other.optimizer.lr = 1;
+  other.model.n_layers = 2;  // the layers that both have start alike
+  Trainer deeper(config_), shallower(other);
+  EXPECT_EQ(step(trainer).ce_loss, step(deeper).ce_loss);
+  config_.seed = 2;
+  Trainer reseeded(config_);
+  EXPECT_NE(reseeded.step(data_->batch(0)).ce_loss, shallower.step(data_->batch(0)).ce_loss);
+}
+
+}  // namespace
+}  // namespace moescope
