@@ -69,7 +69,8 @@ inline TelemetryFrame sample_frame(std::int64_t step, SampleShape shape, std::mt
     const std::size_t matrix = static_cast<std::size_t>(shape.ranks) * shape.ranks;
     router.volume.copies_RR = sample_counts(matrix, 100'000, rng);
     router.volume.distinct_RR = sample_counts(matrix, 200, rng);
-    router.volume.nodes_RN = sample_counts(matrix / shape.ranks_per_node, 200, rng);
+    const int nodes = (shape.ranks + shape.ranks_per_node - 1) / shape.ranks_per_node;
+    router.volume.nodes_RN = sample_counts(static_cast<std::size_t>(shape.ranks) * nodes, 200, rng);
     for (int i = 0; i < shape.operands; ++i) {
       QuantFrame& quant = frame.quants.emplace_back();
       quant.layer = layer;

@@ -1,7 +1,7 @@
 // From the training thread to the histories and the recording, without the trainer ever waiting.
 //
-// publish() links the frame into a lock-free single-producer list and returns; one light history thread drains it,
-// appends to the histories and writes the recording, one transaction per drain.
+// publish() links the frame into a lock-free list and returns; one light history thread drains it, appends to the
+// histories and writes the recording, one transaction per drain.
 #pragma once
 
 #include <memory>
@@ -16,12 +16,15 @@ namespace moescope {
 
 class FrameSink {
  public:
-  explicit FrameSink(std::string recording_path);  // empty: keep in memory only
-  ~FrameSink();                                    // drains, then closes the recording
+  // Empty path: keep in memory only. Throws std::runtime_error when the recording cannot be made.
+  explicit FrameSink(std::string recording_path, std::size_t array_budget_bytes = std::size_t{512} << 20);
+  ~FrameSink();  // drains, then closes the recording
 
+  // Any thread; what one thread sends arrives in its order. A frame goes to the history of its run, which must have
+  // been added before.
   std::shared_ptr<History> add_run(const RunInfo& info);
-  void publish(TelemetryFrame frame);  // training thread only
-  void publish(Marker marker);         // training thread only
+  void publish(TelemetryFrame frame);  // wait-free
+  void publish(Marker marker);         // wait-free
   void flush();                        // returns once all that was published before is appended and written
   std::string error() const;           // a recording that failed (disk full); training goes on; empty: none
 

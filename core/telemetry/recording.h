@@ -1,5 +1,5 @@
 // A run on disk: SQLite in WAL mode, one transaction per drained batch of frames, so that a killed process loses at
-// most the step in flight. Schema: see kSchema in recording.cpp, documented column by column.
+// most the step in flight. The format, column by column: schema.h.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,13 @@ namespace moescope {
 // Every failure throws std::runtime_error with the path and SQLite's own words.
 class RecordingWriter {
  public:
-  explicit RecordingWriter(const std::string& path);  // creates; refuses to overwrite a file that is not a recording
+  // Creates. An earlier recording of that name is replaced, unless another program has it open; any other file is
+  // refused.
+  explicit RecordingWriter(const std::string& path);
   ~RecordingWriter();
   void add_run(const RunInfo& info);
-  void write(std::span<const std::shared_ptr<const TelemetryFrame>> frames);  // one transaction
+  // One transaction: all or nothing. A frame at or before the newest step of its run replaces what followed.
+  void write(std::span<const std::shared_ptr<const TelemetryFrame>> frames);
   void write(const Marker& marker);
 
  private:
@@ -28,14 +31,17 @@ class RecordingWriter {
   std::unique_ptr<Database> db_;
 };
 
-// Opens while a writer still appends, too.
+// Opens while a writer still appends, too, and then shows what was written until load().
 class RecordingReader {
  public:
+  // Throws std::runtime_error: no such file, not a recording, of a newer version, damaged.
   explicit RecordingReader(const std::string& path);
   ~RecordingReader();
   const std::vector<RunInfo>& runs() const;
-  // Fills a history of `run`; `progress` gets 0..1 and returns false to cancel.
-  std::shared_ptr<History> load(int run, const std::function<bool(double)>& progress = {}) const;
+  // Fills a history of `run`; `progress` gets 0..1 and returns false to cancel, which returns nullptr.
+  // Throws std::runtime_error on a damaged file, naming the row.
+  std::shared_ptr<History> load(int run, const std::function<bool(double)>& progress = {},
+                                std::size_t array_budget_bytes = std::size_t{512} << 20) const;
 
  private:
   struct Database;

@@ -1,0 +1,113 @@
+#include "core/telemetry/jsonl.h"
+
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "core/telemetry/frame_fields.h"
+
+namespace moescope {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Nearest double with the float's shortest decimal digits, so that 0.1f is written as 0.1.
+Json number(float value) {
+  if (!std::isfinite(value)) return nullptr;
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  double exact = 0;
+  std::from_chars(text, end, exact);
+  return exact;
+}
+
+template <class Struct, std::size_t N>
+void put_fields(Json& json, const Struct& row, const std::array<FloatField<Struct>, N>& fields) {
+  for (const auto& field : fields) {
+    json[field.name] = number(row.*field.member);
+  }
+}
+
+void put_array(Json& json, const char* key, const std::vector<float>& values) {
+  if (values.empty()) return;
+  Json& array = json[key] = Json::array();
+  for (const float value : values) array.push_back(number(value));
+}
+
+Json rows_of(const std::vector<std::uint32_t>& matrix, std::size_t rows) {
+  Json out = Json::array();
+  const std::size_t columns = matrix.size() / rows;
+  for (std::size_t r = 0; r < rows; ++r) {
+    out.push_back(std::vector<std::uint32_t>(matrix.begin() + static_cast<std::ptrdiff_t>(r * columns),
+                                             matrix.begin() + static_cast<std::ptrdiff_t>((r + 1) * columns)));
+  }
+  return out;
+}
+
+Json to_json(const RouterFrame& router) {
+  Json json;
+  json["layer"] = router.layer;
+  put_fields(json, router, kRouterFields);
+  if (!router.tokens_per_expert.empty()) json["tokens_per_expert"] = router.tokens_per_expert;
+  put_array(json, "expert_bias", router.expert_bias);
+  put_array(json, "score_mass", router.score_mass);
+  put_array(json, "gate_mass", router.gate_mass);
+  const VolumeFrame& volume = router.volume;
+  if (volume.ranks > 0) {
+    const auto ranks = static_cast<std::size_t>(volume.ranks);
+    json["volume"] = {{"ranks", volume.ranks},
+                      {"ranks_per_node", volume.ranks_per_node},
+                      {"copies", rows_of(volume.copies_RR, ranks)},
+                      {"distinct", rows_of(volume.distinct_RR, ranks)},
+                      {"nodes", rows_of(volume.nodes_RN, ranks)}};
+  }
+  return json;
+}
+
+Json to_json(const QuantFrame& quant) {
+  Json json;
+  json["layer"] = quant.layer;
+  json["weight"] = expert_weight_name(quant.weight);
+  json["operand"] = operand_name(quant.operand);
+  json["direction"] = direction_name(quant.direction);
+  json["format"] = quant.format;
+  put_fields(json, quant, kQuantFields);
+  Json& blocks = json["e8m0_blocks"] = Json::object();
+  for (std::size_t byte = 0; byte < quant.e8m0_blocks.size(); ++byte) {
+    if (quant.e8m0_blocks[byte]) blocks[std::to_string(byte)] = quant.e8m0_blocks[byte];
+  }
+  return json;
+}
+
+// "dense FFN" -> "dense_ffn"
+std::string key_of(Phase phase) {
+  std::string key = phase_name(phase);
+  for (char& c : key) c = c == ' ' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return key;
+}
+
+}  // namespace
+
+std::string to_json_line(const TelemetryFrame& frame) {
+  Json json;
+  json["run"] = frame.run;
+  json["step"] = frame.step;
+  json["wall_s"] = std::isfinite(frame.wall_s) ? Json(frame.wall_s) : Json(nullptr);
+  json["tokens"] = frame.tokens;
+  put_fields(json, frame, kFrameFields);
+  Json& phases = json["phase_ms"] = Json::object();
+  for (int p = 0; p < kNumPhases; ++p) phases[key_of(static_cast<Phase>(p))] = number(frame.phase_ms[p]);
+  if (!frame.routers.empty()) {
+    Json& routers = json["routers"] = Json::array();
+    for (const RouterFrame& router : frame.routers) routers.push_back(to_json(router));
+  }
+  if (!frame.quants.empty()) {
+    Json& quants = json["quants"] = Json::array();
+    for (const QuantFrame& quant : frame.quants) quants.push_back(to_json(quant));
+  }
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace moescope

@@ -1,0 +1,19 @@
+// A telemetry frame as one line of JSON, for `moescope-cli train --jsonl`.
+//
+// Keys are the names of TelemetryFrame's, RouterFrame's, VolumeFrame's and QuantFrame's fields, in snake case and
+// without shape suffixes: {"run", "step", "wall_s", "tokens", "ce_loss", ..., "phase_ms": {"data": ms, ...},
+// "routers": [{"layer", "max_vio", ..., "tokens_per_expert": [...], ..., "volume": {"ranks", "ranks_per_node",
+// "copies", "distinct", "nodes"}}], "quants": [{"layer", "weight", "operand", "direction", "format", "amax", ...,
+// "e8m0_blocks": {"<scale byte>": blocks}}]}. Absent values, NaN and Inf are null; absent arrays are left out. Matrices
+// are arrays of rows.
+#pragma once
+
+#include <string>
+
+#include "core/telemetry/frame.h"
+
+namespace moescope {
+
+std::string to_json_line(const TelemetryFrame& frame);  // without the newline
+
+}  // namespace moescope

@@ -1,0 +1,340 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <system_error>
+
+#include "core/telemetry/frame_fields.h"
+#include "core/telemetry/recording.h"
+#include "core/telemetry/schema.h"
+#include "core/telemetry/sqlite.h"
+
+namespace moescope {
+
+namespace {
+
+// Sizes beyond these are damage, not data; within them no allocation gets out of hand.
+constexpr std::int64_t kMaxLayers = 4096, kMaxExperts = 65536, kMaxRanks = 4096, kMaxLoadColumns = 1 << 20;
+
+std::string hex(std::int64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%08llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+void check_is_recording(Connection& connection) {
+  const std::int64_t id = connection.integer("PRAGMA application_id");
+  if (id != kApplicationId) {
+    const bool empty = connection.integer("SELECT count(*) FROM sqlite_master") == 0;
+    throw std::runtime_error(
+        connection.path() + ": not a MoEScope recording: " +
+        (empty ? "an empty database" : "SQLite application id " + hex(id) + ", expected " + hex(kApplicationId)));
+  }
+  const std::int64_t version = connection.integer("PRAGMA user_version");
+  if (version != kFormatVersion) {
+    throw std::runtime_error(connection.path() + ": recording format " + std::to_string(version) +
+                             ", but this program reads format " + std::to_string(kFormatVersion) +
+                             (version > kFormatVersion ? ": a newer MoEScope wrote it" : ""));
+  }
+}
+
+// file: URI of a path whose directory cannot be written to, so that SQLite cannot set up shared memory beside it.
+std::string immutable_uri(const std::string& path) {
+  std::string uri = "file:";
+  for (const unsigned char c : path) {
+    if (std::isalnum(c) || std::strchr("/._-~", c)) {
+      uri += static_cast<char>(c);
+    } else {
+      char escaped[4];
+      std::snprintf(escaped, sizeof escaped, "%%%02X", c);
+      uri += escaped;
+    }
+  }
+  return uri + "?immutable=1";
+}
+
+std::unique_ptr<Connection> open_recording(const std::string& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) {
+    throw std::runtime_error(path + ": " + (error ? error.message() : "no such file"));
+  }
+  if (std::filesystem::is_directory(status)) {
+    throw std::runtime_error(path + ": is a directory, expected a recording");
+  }
+  auto connection = std::make_unique<Connection>(path, SQLITE_OPEN_READWRITE);
+  const int code = sqlite3_exec(connection->handle(), "PRAGMA schema_version", nullptr, nullptr, nullptr);
+  switch (code & 0xff) {
+    case SQLITE_NOTADB:
+      throw std::runtime_error(path + ": not a MoEScope recording: no SQLite database");
+    case SQLITE_CANTOPEN:
+    case SQLITE_READONLY:
+      connection = std::make_unique<Connection>(immutable_uri(path), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
+  }
+  check_is_recording(*connection);
+  return connection;
+}
+
+int narrow(std::int64_t value, std::int64_t lowest, std::int64_t highest, const std::string& what) {
+  if (value < lowest || value > highest) {
+    throw std::runtime_error(what + " is " + std::to_string(value) + ", expected " + std::to_string(lowest) + " to " +
+                             std::to_string(highest));
+  }
+  return static_cast<int>(value);
+}
+
+template <class T>
+std::vector<T> array_of(std::span<const std::uint8_t> blob, std::size_t size, const char* what) {
+  if (blob.size() != size * sizeof(T)) {
+    throw std::runtime_error(std::string(what) + " has " + std::to_string(blob.size()) + " bytes, expected " +
+                             std::to_string(size * sizeof(T)));
+  }
+  std::vector<T> values(size);
+  if (size) std::memcpy(values.data(), blob.data(), blob.size());
+  return values;
+}
+
+std::vector<std::uint32_t> counts_of(std::span<const std::uint8_t> blob, std::size_t size, int width,
+                                     const char* what) {
+  if (blob.size() != size * width) {
+    throw std::runtime_error(std::string(what) + " has " + std::to_string(blob.size()) + " bytes, expected " +
+                             std::to_string(size * width));
+  }
+  std::vector<std::uint32_t> counts(size);
+  const std::uint8_t* bytes = blob.data();
+  for (std::uint32_t& n : counts) {
+    for (int b = 0; b < width; ++b) n |= std::uint32_t{*bytes++} << 8 * b;
+  }
+  return counts;
+}
+
+float get_float(Statement& row) {
+  double value;
+  return row.get_real(value) ? static_cast<float>(value) : kNoValue;
+}
+
+template <class Struct, std::size_t N>
+void get_fields(Statement& row, Struct& out, const std::array<FloatField<Struct>, N>& fields) {
+  for (const auto& field : fields) out.*field.member = get_float(row);
+  const std::int64_t nan_mask = row.get_integer();
+  for (std::size_t i = 0; i < N; ++i) {
+    if (nan_mask >> i & 1) out.*fields[i].member = std::numeric_limits<float>::quiet_NaN();
+  }
+}
+
+// The enumerator of that name out of the first `count`.
+template <class Enum>
+Enum named(const std::string& name, const char* (*name_of)(Enum), int count, const char* what) {
+  for (int i = 0; i < count; ++i) {
+    if (name == name_of(static_cast<Enum>(i))) return static_cast<Enum>(i);
+  }
+  throw std::runtime_error(std::string(what) + " is '" + name + "'");
+}
+
+// A table read along with `frame`: rows in the order of their id, each belonging to frame id >> 16.
+class FrameRows {
+ public:
+  FrameRows(Connection& connection, const char* table, int run)
+      : table_(table), rows_(connection, std::string("SELECT * FROM ") + table + " WHERE run = ? ORDER BY id") {
+    rows_.bind(std::int64_t{run});
+    advance();
+  }
+  // Calls `read` with each row of that frame, at its fourth column.
+  template <class Read>
+  void of_frame(std::int64_t frame_id, Read read) {
+    while (id_ >= 0 && id_ >> 16 < frame_id) advance();
+    while (id_ >= 0 && id_ >> 16 == frame_id) {
+      rows_.get_integer();  // run
+      rows_.get_integer();  // step
+      try {
+        read(rows_, id_);
+      } catch (const std::runtime_error& error) {
+        throw std::runtime_error(std::string("damaged: table ") + table_ + ", id " + std::to_string(id_) + ": " +
+                                 error.what());
+      }
+      advance();
+    }
+  }
+
+ private:
+  void advance() { id_ = rows_.next() ? rows_.get_integer() : -1; }
+  const char* table_;
+  Statement rows_;
+  std::int64_t id_ = -1;
+};
+
+void read_router(Statement& row, const RunInfo& info, RouterFrame& router) {
+  router.layer = narrow(row.get_integer(), 0, kMaxLayers, "layer");
+  if (std::find(info.moe_layers.begin(), info.moe_layers.end(), router.layer) == info.moe_layers.end()) {
+    throw std::runtime_error("layer " + std::to_string(router.layer) + " is not among the run's MoE layers");
+  }
+  get_fields(row, router, kRouterFields);
+  const auto experts = [&](std::span<const std::uint8_t> blob) { return blob.empty() ? 0 : info.n_experts; };
+  const auto tokens = row.get_blob();
+  router.tokens_per_expert = array_of<std::uint32_t>(tokens, experts(tokens), "tokens_per_expert");
+  const auto bias = row.get_blob();
+  router.expert_bias = array_of<float>(bias, experts(bias), "expert_bias");
+  const auto score = row.get_blob();
+  router.score_mass = array_of<float>(score, experts(score), "score_mass");
+  const auto gate = row.get_blob();
+  router.gate_mass = array_of<float>(gate, experts(gate), "gate_mass");
+}
+
+void read_volume(Statement& row, VolumeFrame& volume) {
+  row.get_integer();  // layer
+  volume.ranks = narrow(row.get_integer(), 1, kMaxRanks, "ranks");
+  volume.ranks_per_node = narrow(row.get_integer(), 1, kMaxRanks, "ranks_per_node");
+  const int width = narrow(row.get_integer(), 1, 4, "count_bytes");
+  const std::size_t ranks = volume.ranks;
+  const std::size_t nodes = (ranks + volume.ranks_per_node - 1) / volume.ranks_per_node;
+  volume.copies_RR = counts_of(row.get_blob(), ranks * ranks, width, "copies");
+  volume.distinct_RR = counts_of(row.get_blob(), ranks * ranks, width, "distinct_ranks");
+  volume.nodes_RN = counts_of(row.get_blob(), ranks * nodes, width, "distinct_nodes");
+}
+
+void read_quant(Statement& row, QuantFrame& quant) {
+  quant.layer = narrow(row.get_integer(), 0, kMaxLayers, "layer");
+  quant.weight = named(row.get_text(), expert_weight_name, 3, "weight");
+  quant.operand = named(row.get_text(), operand_name, 3, "operand");
+  quant.direction = named(row.get_text(), direction_name, 3, "direction");
+  quant.format = row.get_text();
+  get_fields(row, quant, kQuantFields);
+  const int first = narrow(row.get_integer(), 0, 255, "first_byte");
+  const auto blob = row.get_blob();
+  const int count = narrow(static_cast<std::int64_t>(blob.size() / 4), 0, 256 - first, "number of counts in blocks");
+  const auto counts = array_of<std::uint32_t>(blob, count, "blocks");
+  std::copy(counts.begin(), counts.end(), quant.e8m0_blocks.begin() + first);
+}
+
+RunInfo read_run(Statement& row, const std::string& path) {
+  RunInfo info;
+  info.run = narrow(row.get_integer(), 0, 1 << 20, path + ": damaged: table run: run");
+  const std::string where = path + ": damaged: run " + std::to_string(info.run) + ": ";
+  info.name = row.get_text();
+  info.source = row.get_text();
+  info.config_toml = row.get_text();
+  info.n_layers = narrow(row.get_integer(), 0, kMaxLayers, where + "n_layers");
+  const auto layers = nlohmann::json::parse(row.get_text(), nullptr, false);
+  if (!layers.is_array() || static_cast<std::int64_t>(layers.size()) > kMaxLayers ||
+      !std::all_of(layers.begin(), layers.end(), [](const auto& layer) { return layer.is_number_integer(); })) {
+    throw std::runtime_error(where + "moe_layers is not a JSON array of layer indices");
+  }
+  for (const auto& layer : layers) {
+    info.moe_layers.push_back(narrow(layer.template get<std::int64_t>(), 0, kMaxLayers, where + "MoE layer"));
+  }
+  info.n_experts = narrow(row.get_integer(), 0, kMaxExperts, where + "n_experts");
+  narrow(static_cast<std::int64_t>(info.moe_layers.size()) * info.n_experts, 0, kMaxLoadColumns,
+         where + "number of experts of all layers");
+  info.top_k = narrow(row.get_integer(), 0, kMaxExperts, where + "top_k");
+  info.tokens_per_step = row.get_integer();
+  info.ranks = narrow(row.get_integer(), 0, kMaxRanks, where + "ranks");
+  info.ranks_per_node = narrow(row.get_integer(), 0, kMaxRanks, where + "ranks_per_node");
+  info.dim = narrow(row.get_integer(), 0, 1 << 24, where + "dim");
+  info.window = narrow(row.get_integer(), 0, std::numeric_limits<int>::max(), where + "window");
+  return info;
+}
+
+// Of a run, in the order written.
+class FrameReader {
+ public:
+  FrameReader(Connection& connection, const RunInfo& info)
+      : info_(info),
+        frames_(connection, "SELECT * FROM frame WHERE run = ? ORDER BY id"),
+        routers_(connection, "router", info.run),
+        volumes_(connection, "volume", info.run),
+        quants_(connection, "quant", info.run) {
+    frames_.bind(std::int64_t{info.run});
+  }
+  // nullptr: no more. Sets `id`.
+  std::shared_ptr<const TelemetryFrame> next(std::int64_t& id) {
+    if (!frames_.next()) return nullptr;
+    auto frame = std::make_shared<TelemetryFrame>();
+    id = frames_.get_integer();
+    frame->run = static_cast<int>(frames_.get_integer());
+    frame->step = frames_.get_integer();
+    if (!frames_.get_real(frame->wall_s)) frame->wall_s = kNoValue;
+    frame->tokens = frames_.get_integer();
+    get_fields(frames_, *frame, kFrameFields);
+    for (float& ms : frame->phase_ms) ms = get_float(frames_);
+    routers_.of_frame(id,
+                      [&](Statement& row, std::int64_t) { read_router(row, info_, frame->routers.emplace_back()); });
+    volumes_.of_frame(id, [&](Statement& row, std::int64_t row_id) {
+      const std::size_t position = row_id & 0xffff;
+      if (position >= frame->routers.size()) throw std::runtime_error("there is no such router row");
+      read_volume(row, frame->routers[position].volume);
+    });
+    quants_.of_frame(id, [&](Statement& row, std::int64_t) { read_quant(row, frame->quants.emplace_back()); });
+    return frame;
+  }
+
+ private:
+  const RunInfo& info_;
+  Statement frames_;
+  FrameRows routers_, volumes_, quants_;
+};
+
+std::vector<Marker> read_markers(Connection& connection, int run) {
+  std::vector<Marker> markers;
+  Statement rows(connection, "SELECT step, kind, text FROM marker WHERE run = ? ORDER BY id");
+  rows.bind(std::int64_t{run});
+  while (rows.next()) {
+    Marker& marker = markers.emplace_back();
+    marker.run = run;
+    marker.step = rows.get_integer();
+    marker.kind = rows.get_text();
+    marker.text = rows.get_text();
+  }
+  return markers;
+}
+
+}  // namespace
+
+struct RecordingReader::Database {
+  explicit Database(const std::string& path) : path(path), connection(open_recording(path)) {
+    Statement rows(*connection, "SELECT * FROM run ORDER BY run");
+    while (rows.next()) runs.push_back(read_run(rows, path));
+  }
+  std::string path;
+  std::unique_ptr<Connection> connection;
+  std::vector<RunInfo> runs;
+};
+
+RecordingReader::RecordingReader(const std::string& path) : db_(std::make_unique<Database>(path)) {}
+RecordingReader::~RecordingReader() = default;
+
+const std::vector<RunInfo>& RecordingReader::runs() const {
+  return db_->runs;
+}
+
+std::shared_ptr<History> RecordingReader::load(int run, const std::function<bool(double)>& progress,
+                                               std::size_t array_budget_bytes) const {
+  const auto info = std::find_if(db_->runs.begin(), db_->runs.end(), [run](const RunInfo& r) { return r.run == run; });
+  if (info == db_->runs.end()) throw std::runtime_error(db_->path + ": has no run " + std::to_string(run));
+  Connection& connection = *db_->connection;
+  connection.execute("BEGIN");  // one state of the file, however far a writer gets meanwhile
+  struct End {
+    Connection& connection;
+    ~End() { sqlite3_exec(connection.handle(), "ROLLBACK", nullptr, nullptr, nullptr); }
+  } end{connection};
+  const auto last_id = static_cast<double>(std::max<std::int64_t>(1, connection.integer("SELECT max(id) FROM frame")));
+  auto history = std::make_shared<History>(*info, array_budget_bytes);
+  try {
+    FrameReader reader(connection, *info);
+    std::int64_t id = 0;
+    for (int n = 0; auto frame = reader.next(id); ++n) {
+      history->append(std::move(frame));
+      if (progress && n % 64 == 0 && !progress(static_cast<double>(id) / last_id)) return nullptr;
+    }
+    for (Marker& marker : read_markers(connection, run)) history->append(std::move(marker));
+  } catch (const std::runtime_error& error) {
+    const std::string message = error.what();
+    throw std::runtime_error(message.starts_with(connection.path()) ? message : db_->path + ": " + message);
+  }
+  if (progress) progress(1.0);
+  return history;
+}
+
+}  // namespace moescope

@@ -1,0 +1,245 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "core/telemetry/frame_fields.h"
+#include "core/telemetry/recording.h"
+#include "core/telemetry/schema.h"
+#include "core/telemetry/sqlite.h"
+
+namespace moescope {
+
+static_assert(std::endian::native == std::endian::little, "blobs are written as they lie in memory");
+
+namespace {
+
+std::string insert_sql(const char* table, int columns) {
+  std::string sql = std::string("INSERT INTO ") + table + " VALUES (?";
+  for (int i = 1; i < columns; ++i) sql += ",?";
+  return sql + ")";
+}
+
+template <class T>
+void bind_array(Statement& statement, const std::vector<T>& values) {
+  statement.bind_blob(values.data(), values.size() * sizeof(T));
+}
+
+// The columns of `fields` and the nan_mask after them.
+template <class Struct, std::size_t N>
+void bind_fields(Statement& statement, const Struct& row, const std::array<FloatField<Struct>, N>& fields) {
+  std::int64_t nan_mask = 0;
+  for (std::size_t i = 0; i < N; ++i) {
+    const float value = row.*fields[i].member;
+    if (std::isnan(value) && !is_missing(value)) nan_mask |= std::int64_t{1} << i;
+    statement.bind(static_cast<double>(value));
+  }
+  statement.bind(nan_mask);
+}
+
+std::string utc_now() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+// An SQLite file says whose it is at byte 68.
+bool is_recording(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  char header[72] = {};
+  file.read(header, sizeof header);
+  const char id[4] = {kApplicationId >> 24, kApplicationId >> 16 & 0xff, kApplicationId >> 8 & 0xff,
+                      kApplicationId & 0xff};
+  return file && std::equal(id, id + 4, header + 68);
+}
+
+void remove_old_recording(const std::string& path) {
+  if (!is_recording(path)) {
+    throw std::runtime_error(path + ": exists and is not a MoEScope recording; it was left as it is");
+  }
+  {
+    Connection old(path, SQLITE_OPEN_READWRITE);
+    sqlite3_busy_timeout(old.handle(), 0);
+    // Leaving WAL mode takes the file for ourselves alone. A damaged file fails otherwise and may go.
+    sqlite3_exec(old.handle(), "PRAGMA journal_mode = DELETE", nullptr, nullptr, nullptr);
+    if ((old.last_code() & 0xff) == SQLITE_BUSY) {
+      throw std::runtime_error(path + ": another program has this recording open");
+    }
+  }
+  for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path + suffix);
+}
+
+std::unique_ptr<Connection> create_recording(const std::string& path) {
+  if (std::filesystem::exists(path) && std::filesystem::file_size(path) > 0) remove_old_recording(path);
+  auto file = std::make_unique<Connection>(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+  file->execute("PRAGMA journal_mode = WAL");
+  file->execute("PRAGMA synchronous = NORMAL");
+  file->execute("PRAGMA journal_size_limit = 33554432");
+  file->execute("BEGIN");
+  file->execute(("PRAGMA application_id = " + std::to_string(kApplicationId)).c_str());
+  file->execute(("PRAGMA user_version = " + std::to_string(kFormatVersion)).c_str());
+  file->execute(kSchema);
+  Statement meta(*file, "INSERT INTO meta VALUES (?, ?)");
+  const std::string version = std::to_string(kFormatVersion);
+  const std::string now = utc_now();
+  meta.bind("format_version").bind(std::string_view(version)).run();
+  meta.bind("program").bind("MoEScope").run();
+  meta.bind("created").bind(std::string_view(now)).run();
+  file->execute("COMMIT");
+  // Into the file proper at once: a killed process leaves a recording even if its WAL is not copied along.
+  file->execute("PRAGMA wal_checkpoint(TRUNCATE)");
+  return file;
+}
+
+// Counts as the narrowest of uint8, uint16 and uint32 that holds `largest`.
+class NarrowCounts {
+ public:
+  explicit NarrowCounts(const VolumeFrame& volume) {
+    std::uint32_t largest = 0;
+    for (const auto* counts : {&volume.copies_RR, &volume.distinct_RR, &volume.nodes_RN}) {
+      for (const std::uint32_t n : *counts) largest = std::max(largest, n);
+    }
+    width_ = largest < 1u << 8 ? 1 : largest < 1u << 16 ? 2 : 4;
+    bytes_.reserve((volume.copies_RR.size() * 2 + volume.nodes_RN.size()) * width_);
+  }
+  int width() const { return width_; }
+  // Binds a view of a copy that lives as long as this object.
+  void bind(Statement& statement, const std::vector<std::uint32_t>& counts) {
+    const std::size_t begin = bytes_.size();
+    for (const std::uint32_t n : counts) {
+      for (int b = 0; b < width_; ++b) bytes_.push_back(static_cast<std::uint8_t>(n >> 8 * b));
+    }
+    statement.bind_blob(bytes_.data() + begin, bytes_.size() - begin);
+  }
+
+ private:
+  int width_;
+  std::vector<std::uint8_t> bytes_;  // reserved in full: never moves
+};
+
+}  // namespace
+
+struct RecordingWriter::Database {
+  explicit Database(const std::string& path) : file(create_recording(path)), connection(*file) {}
+
+  void insert(const TelemetryFrame& frame);
+  void insert(const TelemetryFrame& frame, const RouterFrame& router, std::int64_t row_id);
+  void insert(const TelemetryFrame& frame, const QuantFrame& quant, std::int64_t row_id);
+  void forget_from(int run, std::int64_t step);
+
+  std::unique_ptr<Connection> file;
+  Connection& connection;
+  Statement begin{connection, "BEGIN"}, commit{connection, "COMMIT"};
+  Statement insert_frame{connection, insert_sql("frame", 5 + 6 + 1 + kNumPhases)};
+  Statement insert_router{connection, insert_sql("router", 4 + 11 + 1 + 4)};
+  Statement insert_volume{connection, insert_sql("volume", 10)};
+  Statement insert_quant{connection, insert_sql("quant", 8 + 8 + 1 + 2)};
+  Statement insert_marker{connection, "INSERT INTO marker (run, step, kind, text) VALUES (?, ?, ?, ?)"};
+  std::int64_t next_id = 1;
+  std::map<int, std::int64_t> newest_step;  // by run
+};
+
+void RecordingWriter::Database::insert(const TelemetryFrame& frame) {
+  const auto newest = newest_step.find(frame.run);
+  if (newest != newest_step.end() && frame.step <= newest->second) forget_from(frame.run, frame.step);
+  newest_step[frame.run] = frame.step;
+
+  const std::int64_t id = next_id++;
+  insert_frame.bind(id).bind(std::int64_t{frame.run}).bind(frame.step).bind(frame.wall_s).bind(frame.tokens);
+  bind_fields(insert_frame, frame, kFrameFields);
+  for (const float ms : frame.phase_ms) insert_frame.bind(static_cast<double>(ms));
+  insert_frame.run();
+  std::int64_t row_id = id << 16;
+  for (const RouterFrame& router : frame.routers) insert(frame, router, row_id++);
+  row_id = id << 16;
+  for (const QuantFrame& quant : frame.quants) insert(frame, quant, row_id++);
+}
+
+void RecordingWriter::Database::insert(const TelemetryFrame& frame, const RouterFrame& router, std::int64_t row_id) {
+  insert_router.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{router.layer});
+  bind_fields(insert_router, router, kRouterFields);
+  bind_array(insert_router, router.tokens_per_expert);
+  bind_array(insert_router, router.expert_bias);
+  bind_array(insert_router, router.score_mass);
+  bind_array(insert_router, router.gate_mass);
+  insert_router.run();
+  const VolumeFrame& volume = router.volume;
+  if (volume.ranks == 0) return;
+  NarrowCounts counts(volume);
+  insert_volume.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{router.layer});
+  insert_volume.bind(std::int64_t{volume.ranks}).bind(std::int64_t{volume.ranks_per_node});
+  insert_volume.bind(std::int64_t{counts.width()});
+  counts.bind(insert_volume, volume.copies_RR);
+  counts.bind(insert_volume, volume.distinct_RR);
+  counts.bind(insert_volume, volume.nodes_RN);
+  insert_volume.run();
+}
+
+void RecordingWriter::Database::insert(const TelemetryFrame& frame, const QuantFrame& quant, std::int64_t row_id) {
+  insert_quant.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{quant.layer});
+  insert_quant.bind(expert_weight_name(quant.weight)).bind(operand_name(quant.operand));
+  insert_quant.bind(direction_name(quant.direction)).bind(std::string_view(quant.format));
+  bind_fields(insert_quant, quant, kQuantFields);
+  const ByteRange range = occupied_bytes(quant.e8m0_blocks);
+  insert_quant.bind(std::int64_t{range.first});
+  insert_quant.bind_blob(quant.e8m0_blocks.data() + range.first, range.count * sizeof(std::uint32_t));
+  insert_quant.run();
+}
+
+// A rewind: the other past goes. Rows of that time lie at the end of each table.
+void RecordingWriter::Database::forget_from(int run, std::int64_t step) {
+  Statement find(connection, "SELECT coalesce(min(id), 0) FROM frame WHERE run = ? AND step >= ?");
+  find.bind(std::int64_t{run}).bind(step);
+  find.next();
+  const std::int64_t id = find.get_integer();
+  find.run();
+  for (const char* table : {"router", "volume", "quant", "frame"}) {
+    const bool is_frame = std::string_view(table) == "frame";
+    Statement remove(connection, std::string("DELETE FROM ") + table + " WHERE id >= ? AND run = ? AND step >= ?");
+    remove.bind(is_frame ? id : id << 16).bind(std::int64_t{run}).bind(step).run();
+  }
+  Statement(connection, "DELETE FROM marker WHERE run = ? AND step > ?").bind(std::int64_t{run}).bind(step).run();
+}
+
+RecordingWriter::RecordingWriter(const std::string& path) : db_(std::make_unique<Database>(path)) {}
+RecordingWriter::~RecordingWriter() = default;
+
+void RecordingWriter::add_run(const RunInfo& info) {
+  const std::string layers = nlohmann::json(info.moe_layers).dump();
+  Statement insert(db_->connection, "INSERT OR REPLACE INTO run VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)");
+  insert.bind(std::int64_t{info.run}).bind(std::string_view(info.name)).bind(std::string_view(info.source));
+  insert.bind(std::string_view(info.config_toml)).bind(std::int64_t{info.n_layers}).bind(std::string_view(layers));
+  insert.bind(std::int64_t{info.n_experts}).bind(std::int64_t{info.top_k}).bind(info.tokens_per_step);
+  insert.bind(std::int64_t{info.ranks}).bind(std::int64_t{info.ranks_per_node}).bind(std::int64_t{info.dim});
+  insert.bind(std::int64_t{info.window}).run();
+}
+
+void RecordingWriter::write(std::span<const std::shared_ptr<const TelemetryFrame>> frames) {
+  if (frames.empty()) return;
+  db_->begin.run();
+  try {
+    for (const auto& frame : frames) db_->insert(*frame);
+    db_->commit.run();
+  } catch (...) {
+    sqlite3_exec(db_->connection.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
+    throw;
+  }
+}
+
+void RecordingWriter::write(const Marker& marker) {
+  db_->insert_marker.bind(std::int64_t{marker.run}).bind(marker.step);
+  db_->insert_marker.bind(std::string_view(marker.kind)).bind(std::string_view(marker.text)).run();
+}
+
+}  // namespace moescope

@@ -1,0 +1,135 @@
+// The recording's format: an SQLite 3 database in WAL mode, readable by sqlite3, pandas, DuckDB, ...
+//
+// The file's application_id is kApplicationId and its user_version kFormatVersion. A change that older programs cannot
+// read raises the version; they refuse newer files.
+//
+// Blobs are arrays, little-endian, without header: uint32 or float32 as said at the column, shape from `run`.
+// NULL in a REAL column: no value was recorded, or, where the row's nan_mask says so, the value was NaN: bit i stands
+// for the i-th of the row's columns marked [i].
+//
+// One row per step in `frame`, with id rising in the order of writing. Rows of router, volume and quant belong to
+// frame id >> 16, so that rows of one frame lie together; run and step are repeated in them for reading without a join:
+//   SELECT step, max_vio FROM router WHERE run = 0 AND layer = 1 ORDER BY step;
+#pragma once
+
+namespace moescope {
+
+inline constexpr int kApplicationId = 0x4d6f4553;  // "MoES"
+inline constexpr int kFormatVersion = 1;
+
+inline constexpr const char* kSchema = R"sql(
+CREATE TABLE meta (              -- about the file: format_version, program, created (UTC)
+  key             TEXT PRIMARY KEY,
+  value           TEXT
+) WITHOUT ROWID;
+
+CREATE TABLE run (
+  run             INTEGER PRIMARY KEY,  -- 0, 1, ... in the window A, B, ...
+  name            TEXT,
+  source          TEXT,          -- 'trained here' or the imported file
+  config_toml     TEXT,          -- complete settings at the start; live changes are markers
+  n_layers        INTEGER,       -- dense and MoE
+  moe_layers      TEXT,          -- JSON array of layer indices
+  n_experts       INTEGER,       -- E, routed
+  top_k           INTEGER,       -- K, experts per token
+  tokens_per_step INTEGER,       -- T
+  ranks           INTEGER,       -- R, virtual ranks over which volumes are counted
+  ranks_per_node  INTEGER,
+  dim             INTEGER,       -- D, width of a token; its copy is 2 D bytes in BF16
+  window          INTEGER        -- steps of max_vio_window and dead_fraction
+);
+
+CREATE TABLE frame (             -- a training step
+  id              INTEGER PRIMARY KEY,
+  run             INTEGER,
+  step            INTEGER,       -- from 0
+  wall_s          REAL,          -- seconds since the run's first step
+  tokens          INTEGER,       -- seen so far, this step included
+  ce_loss         REAL,          -- [0] mean cross-entropy, nats per byte
+  aux_loss        REAL,          -- [1] load-balance loss, with its coefficient
+  z_loss          REAL,          -- [2] router z-loss, with its coefficient
+  grad_norm       REAL,          -- [3] before clipping
+  lr              REAL,          -- [4]
+  tokens_per_s    REAL,          -- [5]
+  nan_mask        INTEGER,
+  data_ms         REAL,          -- where the step's time went
+  attention_ms    REAL,
+  router_ms       REAL,
+  dispatch_ms     REAL,
+  experts_ms      REAL,
+  combine_ms      REAL,
+  dense_ffn_ms    REAL,
+  head_ms         REAL,
+  optimizer_ms    REAL,
+  telemetry_ms    REAL,
+  other_ms        REAL
+);
+
+CREATE TABLE router (            -- router of one MoE layer at a step; formulas: core/telemetry/router_stats.h
+  id              INTEGER PRIMARY KEY,  -- (frame id << 16) + position in the frame
+  run             INTEGER,
+  step            INTEGER,
+  layer           INTEGER,       -- among all layers
+  max_vio         REAL,          -- [0] max_e u_e - 1
+  max_vio_window  REAL,          -- [1] over the last `window` steps
+  cv              REAL,          -- [2] standard deviation over mean
+  entropy_norm    REAL,          -- [3] of the load, over ln E
+  dead_fraction   REAL,          -- [4] experts without a token in the last `window` steps
+  score_entropy   REAL,          -- [5] mean over tokens, nats
+  margin          REAL,          -- [6] mean over tokens of K-th minus (K+1)-th biased score
+  aux_loss        REAL,          -- [7]
+  z_loss          REAL,          -- [8]
+  padding_fraction REAL,         -- [9] rows added to multiples of 32, over T K
+  dropped_fraction REAL,         -- [10] what-if at router.capacity_factor
+  nan_mask        INTEGER,
+  tokens_per_expert BLOB,        -- uint32 [E]
+  expert_bias     BLOB,          -- float32 [E], after the step's update
+  score_mass      BLOB,          -- float32 [E], sums to 1
+  gate_mass       BLOB           -- float32 [E], sums to 1
+);
+
+CREATE TABLE volume (            -- token copies between ranks in one layer's dispatch; combine is the transpose
+  id              INTEGER PRIMARY KEY,  -- that of the router row
+  run             INTEGER,
+  step            INTEGER,
+  layer           INTEGER,
+  ranks           INTEGER,       -- R
+  ranks_per_node  INTEGER,
+  count_bytes     INTEGER,       -- 1, 2 or 4: the blobs are uint8, uint16 or uint32
+  copies          BLOB,          -- [R, R] source, destination: standard all-to-all, a copy per chosen expert
+  distinct_ranks  BLOB,          -- [R, R] a copy per destination rank
+  distinct_nodes  BLOB           -- [R, N] a copy per destination node, own node counted
+);
+
+CREATE TABLE quant (             -- one quantized operand of one GEMM, all experts of the layer together
+  id              INTEGER PRIMARY KEY,  -- (frame id << 16) + position in the frame
+  run             INTEGER,
+  step            INTEGER,
+  layer           INTEGER,
+  weight          TEXT,          -- 'w1', 'w2', 'w3'
+  operand         TEXT,          -- 'x', 'W', 'dY'
+  direction       TEXT,          -- 'forward', 'dgrad', 'wgrad'
+  format          TEXT,          -- 'e4m3'
+  amax            REAL,          -- [0] largest absolute value
+  sqnr_db         REAL,          -- [1] 9e999 when exact
+  relative_l2     REAL,          -- [2]
+  cosine          REAL,          -- [3]
+  underflow       REAL,          -- [4] share of non-zero values that became zero
+  clipped         REAL,          -- [5] share of values beyond the format's maximum
+  clipped_blocks  REAL,          -- [6] share of blocks with such a value
+  crest           REAL,          -- [7] mean over blocks of amax / rms
+  nan_mask        INTEGER,
+  first_byte      INTEGER,       -- E8M0 byte (exponent + 127) that the first count stands for
+  blocks          BLOB           -- uint32 [n]: blocks with scale byte first_byte, first_byte + 1, ...
+);
+
+CREATE TABLE marker (            -- a live change, a note or an event, pinned to the step before which it happened
+  id              INTEGER PRIMARY KEY,
+  run             INTEGER,
+  step            INTEGER,
+  kind            TEXT,          -- 'change', 'note', 'event'
+  text            TEXT
+);
+)sql";
+
+}  // namespace moescope

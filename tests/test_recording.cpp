@@ -1,0 +1,424 @@
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <thread>
+
+#include "core/telemetry/frame_sink.h"
+#include "core/telemetry/jsonl.h"
+#include "core/telemetry/recording.h"
+#include "core/telemetry/schema.h"
+#include "core/telemetry/sqlite.h"
+#include "tests/sample_frames.h"
+
+namespace moescope {
+namespace {
+
+using FramePtr = std::shared_ptr<const TelemetryFrame>;
+
+std::string temporary_file(const std::string& name) {
+  const auto path = std::filesystem::temp_directory_path() / ("moescope_recording_" + name);
+  for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path.string() + suffix);
+  return path;
+}
+
+FramePtr share(TelemetryFrame frame) {
+  return std::make_shared<const TelemetryFrame>(std::move(frame));
+}
+
+void write_run(const std::string& path, int steps) {
+  std::mt19937 rng(1);
+  RecordingWriter writer(path);
+  writer.add_run(sample_info({}));
+  std::vector<FramePtr> frames;
+  for (int step = 0; step < steps; ++step) frames.push_back(share(sample_frame(step, {}, rng)));
+  writer.write(frames);
+}
+
+std::string failure(const std::string& path) {
+  try {
+    RecordingReader reader(path);
+    for (const RunInfo& info : reader.runs()) reader.load(info.run);
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+void expect_failure(const std::string& path, const std::string& part) {
+  const std::string message = failure(path);
+  EXPECT_NE(message.find(part), std::string::npos) << message;
+  EXPECT_NE(message.find(path), std::string::npos) << message;
+}
+
+TEST(Recording, RoundTripIsBitExact) {
+  const std::string path = temporary_file("round_trip.moescope");
+  std::mt19937 rng(2);
+  std::vector<FramePtr> frames[2];
+  const SampleShape shapes[2] = {{}, {3, 20, 5, 2, 9}};
+  {
+    RecordingWriter writer(path);
+    for (int run = 0; run < 2; ++run) {
+      RunInfo info = sample_info(shapes[run]);
+      info.run = run;
+      writer.add_run(info);
+    }
+    for (int step = 0; step < 40; ++step) {
+      std::vector<FramePtr> batch;
+      for (int run = 0; run < 2; ++run) {
+        TelemetryFrame frame = sample_frame(step, shapes[run], rng);
+        frame.run = run;
+        if (step % 3 == 1) frame.routers.clear();
+        if (step % 5 == 1) frame.quants.clear();
+        if (step == 7) frame.ce_loss = std::numeric_limits<float>::quiet_NaN();
+        if (step == 8) frame.ce_loss = kNoValue, frame.grad_norm = std::numeric_limits<float>::infinity();
+        if (step == 9) {
+          frame.routers[0].margin = kNoValue;
+          frame.routers[1].z_loss = std::numeric_limits<float>::quiet_NaN();
+          frame.routers[1].expert_bias[2] = -std::numeric_limits<float>::infinity();
+          frame.routers[0].expert_bias.clear();
+          frame.routers[0].volume = {};
+          frame.quants[0].sqnr_db = std::numeric_limits<float>::infinity();
+          frame.quants[1].cosine = kNoValue;
+          frame.quants[1].e8m0_blocks = {};
+          frame.quants[2].e8m0_blocks[255] = 3;
+        }
+        frames[run].push_back(share(std::move(frame)));
+        batch.push_back(frames[run].back());
+      }
+      writer.write(batch);
+    }
+    writer.write(Marker{1, 12, "note", "an 'odd' note \xc3\xa9"});
+  }
+  const RecordingReader reader(path);
+  ASSERT_EQ(reader.runs().size(), 2u);
+  for (int run = 0; run < 2; ++run) {
+    const RunInfo wanted = sample_info(shapes[run]);
+    const RunInfo& info = reader.runs()[run];
+    EXPECT_EQ(info.run, run);
+    EXPECT_EQ(info.name, wanted.name);
+    EXPECT_EQ(info.config_toml, wanted.config_toml);
+    EXPECT_EQ(info.moe_layers, wanted.moe_layers);
+    EXPECT_EQ(info.n_experts, wanted.n_experts);
+    EXPECT_EQ(info.tokens_per_step, wanted.tokens_per_step);
+    EXPECT_EQ(info.window, wanted.window);
+    const auto history = reader.load(run);
+    EXPECT_EQ(history->steps(), (StepRange{0, 39}));
+    for (int step = 0; step < 40; ++step) {
+      const TelemetryFrame& frame = *frames[run][step];
+      if (!frame.routers.empty()) expect_equal(*history->frame_at(step), frame);
+      if (!frame.quants.empty()) expect_equal(*history->quant_frame_at(step), frame);
+      const float loss = history->value_at(Metric::ce_loss, kWholeRun, step);
+      EXPECT_TRUE(same(loss, frame.ce_loss) || step == 8) << step;
+    }
+    EXPECT_EQ(history->series(Metric::ce_loss, kWholeRun, {7, 8}, 2)[0].non_finite, 1u);
+    EXPECT_EQ(history->series(Metric::ce_loss, kWholeRun, {7, 8}, 2)[1].missing, 1u);
+    EXPECT_EQ(history->markers().size(), run == 1 ? 1u : 0u);
+  }
+}
+
+// The tables of fields and the schema must name the same columns in the same order.
+TEST(Recording, ColumnsAreTheFields) {
+  const std::string path = temporary_file("columns.moescope");
+  write_run(path, 1);
+  Connection connection(path, SQLITE_OPEN_READONLY);
+  const auto columns = [&](const std::string& table) {
+    std::vector<std::string> names;
+    Statement rows(connection, "SELECT name FROM pragma_table_info('" + table + "')");
+    while (rows.next()) names.push_back(rows.get_text());
+    return names;
+  };
+  const auto frame = columns("frame");
+  for (std::size_t i = 0; i < kFrameFields.size(); ++i) EXPECT_EQ(frame[5 + i], kFrameFields[i].name);
+  for (int p = 0; p < kNumPhases; ++p) {
+    std::string name = std::string(phase_name(static_cast<Phase>(p))) + "_ms";
+    if (name == "dense FFN_ms") name = "dense_ffn_ms";
+    EXPECT_EQ(frame[12 + p], name);
+  }
+  const auto router = columns("router");
+  for (std::size_t i = 0; i < kRouterFields.size(); ++i) EXPECT_EQ(router[4 + i], kRouterFields[i].name);
+  const auto quant = columns("quant");
+  for (std::size_t i = 0; i < kQuantFields.size(); ++i) EXPECT_EQ(quant[8 + i], kQuantFields[i].name);
+  EXPECT_EQ(connection.integer("PRAGMA application_id"), kApplicationId);
+  EXPECT_EQ(connection.integer("PRAGMA user_version"), kFormatVersion);
+}
+
+TEST(Recording, RewindReplacesWhatFollows) {
+  const std::string path = temporary_file("rewind.moescope");
+  std::mt19937 rng(3);
+  std::vector<FramePtr> a, b;
+  {
+    RecordingWriter writer(path);
+    RunInfo info = sample_info({});
+    writer.add_run(info);
+    info.run = 1;
+    writer.add_run(info);
+    const auto write = [&](std::vector<FramePtr>& frames, int run, int first, int last) {
+      frames.resize(first);
+      for (int step = first; step <= last; ++step) {
+        TelemetryFrame frame = sample_frame(step, {}, rng);
+        frame.run = run;
+        writer.write(std::vector{frames.emplace_back(share(std::move(frame)))});
+      }
+    };
+    write(a, 0, 0, 30);
+    write(b, 1, 0, 30);
+    writer.write(Marker{0, 25, "note", "gone"});
+    writer.write(Marker{1, 25, "note", "stays"});
+    write(a, 0, 10, 20);
+  }
+  const RecordingReader reader(path);
+  const auto history = reader.load(0);
+  EXPECT_EQ(history->steps(), (StepRange{0, 20}));
+  for (int step = 0; step <= 20; ++step) expect_equal(*history->frame_at(step), *a[step]);
+  EXPECT_TRUE(history->markers().empty());
+  const auto other = reader.load(1);
+  EXPECT_EQ(other->steps(), (StepRange{0, 30}));
+  expect_equal(*other->frame_at(30), *b[30]);
+  EXPECT_EQ(other->markers().size(), 1u);
+  Connection connection(path, SQLITE_OPEN_READONLY);
+  EXPECT_EQ(connection.integer("SELECT count(*) FROM quant WHERE run = 0 AND step > 20"), 0);
+}
+
+TEST(Recording, ProgressRisesAndCancels) {
+  const std::string path = temporary_file("progress.moescope");
+  write_run(path, 400);
+  const RecordingReader reader(path);
+  double last = 0;
+  const auto rises = [&](double p) {
+    EXPECT_GE(p, last);
+    last = p;
+    return true;
+  };
+  ASSERT_NE(reader.load(0, rises), nullptr);
+  EXPECT_EQ(last, 1.0);
+  EXPECT_EQ(reader.load(0, [](double p) { return p < 0.3; }), nullptr);
+  EXPECT_NE(reader.load(0), nullptr) << "a cancelled load leaves the reader usable";
+}
+
+TEST(Recording, ReadsWhileTheWriterGoesOn) {
+  const std::string path = temporary_file("live.moescope");
+  std::mt19937 rng(4);
+  RecordingWriter writer(path);
+  writer.add_run(sample_info({}));
+  const RecordingReader early(path);
+  std::atomic<bool> done{false};
+  std::thread reading([&] {
+    std::int64_t last = -1;
+    while (!done) {
+      const auto history = RecordingReader(path).load(0);
+      ASSERT_GE(history->steps().last, last);
+      last = history->steps().last;
+      if (last >= 0) {
+        ASSERT_EQ(history->frame_at(last)->step, last);
+        ASSERT_EQ(history->steps().size(), last + 1);
+        ASSERT_EQ(history->frame_at(last)->quants.size(), 12u) << "never half a frame";
+      }
+    }
+  });
+  for (int step = 0; step < 300; ++step) writer.write(std::vector{share(sample_frame(step, {}, rng))});
+  done = true;
+  reading.join();
+  EXPECT_EQ(early.load(0)->steps(), (StepRange{0, 299}));
+}
+
+TEST(Recording, RefusesToReplaceOtherFiles) {
+  const std::string path = temporary_file("letter.txt");
+  std::ofstream(path)
+      << "Dear reader, this is no recording, and it is longer than a header of a hundred bytes. Keep it.";
+  EXPECT_THROW(RecordingWriter writer(path), std::runtime_error);
+  std::string text;
+  std::getline(std::ifstream(path), text);
+  EXPECT_TRUE(text.starts_with("Dear reader"));
+
+  const std::string mine = temporary_file("mine.moescope");
+  write_run(mine, 5);
+  write_run(mine, 3);
+  EXPECT_EQ(RecordingReader(mine).load(0)->steps().last, 2) << "an old recording is replaced";
+  {
+    RecordingWriter open(mine);
+    open.add_run(sample_info({}));
+    EXPECT_THROW(RecordingWriter again(mine), std::runtime_error);
+    open.write(std::vector{share(TelemetryFrame{})});
+  }
+  EXPECT_EQ(RecordingReader(mine).load(0)->steps().last, 0);
+}
+
+TEST(Recording, SaysWhatIsWrongWithAFile) {
+  expect_failure(temporary_file("none.moescope"), "o such file");
+  expect_failure(std::filesystem::temp_directory_path(), "is a directory");
+
+  const std::string text = temporary_file("text.moescope");
+  std::ofstream(text) << std::string(5000, 'x');
+  expect_failure(text, "no SQLite database");
+
+  const std::string empty = temporary_file("empty.moescope");
+  std::ofstream{empty};
+  expect_failure(empty, "empty");
+
+  const std::string foreign = temporary_file("foreign.moescope");
+  Connection(foreign, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE).execute("CREATE TABLE songs (name TEXT)");
+  expect_failure(foreign, "application id 0x00000000, expected 0x4d6f4553");
+
+  const std::string newer = temporary_file("newer.moescope");
+  write_run(newer, 2);
+  Connection(newer, SQLITE_OPEN_READWRITE).execute("PRAGMA user_version = 7");
+  expect_failure(newer, "format 7, but this program reads format 1: a newer MoEScope wrote it");
+}
+
+TEST(Recording, DamagedRowsAreNamed) {
+  struct Case {
+    const char* sql;
+    const char* message;
+  };
+  for (const Case c : {
+           Case{"UPDATE router SET tokens_per_expert = x'010203' WHERE step = 3", "tokens_per_expert has 3 bytes"},
+           Case{"UPDATE router SET layer = 77 WHERE step = 3", "layer 77 is not among"},
+           Case{"UPDATE volume SET ranks = 2000000000 WHERE step = 3", "ranks is 2000000000"},
+           Case{"UPDATE volume SET count_bytes = 3 WHERE step = 3", "bytes, expected"},
+           Case{"UPDATE quant SET weight = 'w9' WHERE step = 3", "weight is 'w9'"},
+           Case{"UPDATE quant SET first_byte = 250 WHERE step = 3", "expected 0 to 6"},
+           Case{"UPDATE run SET n_experts = 1000000000", "n_experts is 1000000000"},
+           Case{"UPDATE run SET moe_layers = '{\"a\": 1}'", "moe_layers"},
+           Case{"UPDATE run SET moe_layers = '[1.5]'", "moe_layers"},
+           Case{"DROP TABLE quant", "no such table: quant"},
+           Case{"DELETE FROM router WHERE step = 3", "no such router row"},
+       }) {
+    const std::string path = temporary_file("damaged.moescope");
+    write_run(path, 5);
+    Connection(path, SQLITE_OPEN_READWRITE).execute(c.sql);
+    expect_failure(path, c.message);
+  }
+}
+
+// Truncated anywhere or with bytes flipped anywhere: an error or a readable file, never a crash.
+TEST(Recording, SurvivesTruncationAndFlippedBytes) {
+  const std::string path = temporary_file("whole.moescope");
+  write_run(path, 30);
+  std::ifstream file(path, std::ios::binary);
+  const std::string whole((std::istreambuf_iterator<char>(file)), {});
+  ASSERT_GT(whole.size(), 40000u);
+  const std::string broken = temporary_file("broken.moescope");
+  std::mt19937 rng(5);
+  int failures = 0;
+  for (int trial = 0; trial < 150; ++trial) {
+    std::string bytes = whole;
+    if (trial % 3 == 0) {
+      bytes.resize(rng() % whole.size());
+    } else {
+      for (int n = 1 + rng() % 20; n > 0; --n) bytes[100 + rng() % (bytes.size() - 100)] = static_cast<char>(rng());
+    }
+    std::ofstream(broken, std::ios::binary | std::ios::trunc) << bytes;
+    failures += !failure(broken).empty();
+    for (const char* suffix : {"-wal", "-shm"}) std::filesystem::remove(broken + suffix);
+  }
+  EXPECT_GE(failures, 50) << "every truncation at the least";
+}
+
+// kill -9 at a random moment. The child says through a pipe which steps were handed over and drained.
+TEST(Recording, KilledProcessLosesAtMostWhatWasNotDrained) {
+  std::mt19937 rng(6);
+  for (int trial = 0; trial < 12; ++trial) {
+    const std::string path = temporary_file("killed.moescope");
+    int fds[2];
+    ASSERT_EQ(pipe(fds), 0);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      close(fds[0]);
+      std::mt19937 child_rng(trial);
+      FrameSink sink(path);
+      sink.add_run(sample_info({}));
+      for (std::int64_t step = 0;; ++step) {
+        sink.publish(sample_frame(step, {}, child_rng));
+        sink.flush();
+        if (write(fds[1], &step, sizeof step) != sizeof step) _exit(1);
+      }
+    }
+    close(fds[1]);
+    std::int64_t drained = -1;
+    ASSERT_EQ(read(fds[0], &drained, sizeof drained), static_cast<ssize_t>(sizeof drained));
+    std::this_thread::sleep_for(std::chrono::microseconds(rng() % 60000));
+    kill(child, SIGKILL);
+    int status = 0;
+    waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    for (std::int64_t step; read(fds[0], &step, sizeof step) == sizeof step;) drained = step;
+    close(fds[0]);
+    const auto history = RecordingReader(path).load(0);
+    EXPECT_GE(history->steps().last, drained);
+    EXPECT_LE(history->steps().last, drained + 1);
+    EXPECT_EQ(history->steps().size(), history->steps().last + 1);
+    EXPECT_EQ(history->frame_at(INT64_MAX)->step, history->steps().last);
+    EXPECT_EQ(history->quant_frame_at(INT64_MAX)->quants.size(), 12u);
+  }
+}
+
+// As somebody who may read the folder but not write to it (root may write anywhere, so the child becomes nobody).
+TEST(Recording, OpensInAFolderThatCannotBeWritten) {
+  const auto folder = std::filesystem::temp_directory_path() / "moescope_read only#1";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directory(folder);
+  const std::string path = folder / "a.moescope";
+  write_run(path, 4);
+  using std::filesystem::perms;
+  std::filesystem::permissions(folder, static_cast<perms>(0555));
+  std::filesystem::permissions(path, static_cast<perms>(0444));
+  const pid_t child = fork();
+  if (child == 0) {
+    if (geteuid() == 0 && setuid(65534) != 0) _exit(2);
+    _exit(failure(path).empty() && RecordingReader(path).load(0)->steps().last == 3 ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  std::filesystem::permissions(folder, perms::owner_all);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(JsonLines, KeysAreTheFieldsAndNaNIsNull) {
+  std::mt19937 rng(7);
+  TelemetryFrame frame = sample_frame(5, {}, rng);
+  frame.ce_loss = std::numeric_limits<float>::quiet_NaN();
+  frame.lr = 0.1f;
+  frame.routers[1].margin = kNoValue;
+  const std::string line = to_json_line(frame);
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+  EXPECT_NE(line.find("\"lr\":0.1,"), std::string::npos) << "shortest digits";
+  const auto json = nlohmann::json::parse(line);
+  EXPECT_EQ(json["step"], 5);
+  EXPECT_TRUE(json["ce_loss"].is_null());
+  EXPECT_TRUE(json["routers"][1]["margin"].is_null());
+  for (const auto& field : kFrameFields) {
+    EXPECT_TRUE(json.contains(field.name));
+    const auto& value = json[field.name];
+    EXPECT_TRUE(value.is_null() || value.get<float>() == frame.*field.member) << field.name;
+  }
+  EXPECT_EQ(json["phase_ms"]["dense_ffn"].get<float>(), frame.phase_ms[static_cast<int>(Phase::dense_ffn)]);
+  for (const auto& field : kRouterFields) {
+    EXPECT_EQ(json["routers"][0][field.name].get<float>(), frame.routers[0].*field.member);
+  }
+  EXPECT_EQ(json["routers"][0]["tokens_per_expert"].get<std::vector<std::uint32_t>>(),
+            frame.routers[0].tokens_per_expert);
+  EXPECT_EQ(json["routers"][0]["volume"]["copies"][1][2], frame.routers[0].volume.copies_RR[1 * 4 + 2]);
+  EXPECT_EQ(json["routers"][0]["volume"]["nodes"].size(), 4u);
+  std::uint64_t blocks = 0, wanted = 0;
+  for (const auto& [byte, n] : json["quants"][3]["e8m0_blocks"].items()) {
+    EXPECT_EQ(frame.quants[3].e8m0_blocks[std::stoi(byte)], n);
+    blocks += n.get<std::uint32_t>();
+  }
+  for (const std::uint32_t n : frame.quants[3].e8m0_blocks) wanted += n;
+  EXPECT_EQ(blocks, wanted);
+  EXPECT_FALSE(nlohmann::json::parse(to_json_line(TelemetryFrame{})).contains("routers"));
+}
+
+}  // namespace
+}  // namespace moescope
