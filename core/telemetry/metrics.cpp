@@ -1,0 +1,170 @@
+#include "core/telemetry/metrics.h"
+
+#include <array>
+
+namespace moescope {
+
+namespace {
+
+constexpr Provenance kMeasured = Provenance::measured;
+
+// In the order of Metric.
+constexpr std::array<MetricInfo, kNumMetrics> kMetrics = {{
+    {"ce_loss", "Cross-entropy loss", "nats/byte", "mean over tokens of -ln p(next byte)",
+     "Falls steadily; below the text's unigram entropy once context is used. ln 256 = 5.55 is a uniform guess.",
+     "Rises or jumps: learning rate too high, or a number format that loses the gradient. NaN: diverged.",
+     "optimizer.lr, precision.experts", "cross-entropy in nats; divide by ln 2 for bits per byte", kMeasured},
+    {"aux_loss", "Load-balance loss", "", "sum over MoE layers of the layer's auxiliary loss, coefficient included",
+     "Small beside the cross-entropy; at its coefficient times the number of layers when the load is even.",
+     "Of the order of the cross-entropy: balance is bought with language modelling.",
+     "router.aux_mode, router.aux_coeff",
+     "Switch Transformer arXiv:2101.03961; sequence-wise: DeepSeek-V3 arXiv:2412.19437", kMeasured},
+    {"z_loss", "Router z-loss", "", "sum over MoE layers of coefficient * mean_t (ln sum_e exp logit_te)^2",
+     "Small and flat: router logits stay moderate.", "Grows: logits drift to sizes where low precision rounds them.",
+     "router.z_coeff", "ST-MoE arXiv:2202.08906", kMeasured},
+    {"grad_norm", "Gradient norm", "", "sqrt(sum of squares of all gradients), before clipping",
+     "Falls early, then slowly varies below a few times its median.",
+     "Spikes: a bad batch or instability; always above the clip limit: every step is cut short.",
+     "optimizer.clip, optimizer.lr", "global L2 norm, as in torch.nn.utils.clip_grad_norm_", kMeasured},
+    {"lr", "Learning rate", "", "warm-up, then constant or cosine from lr to lr_min", "Follows the schedule.",
+     "Too high: loss spikes. Too low: loss crawls.", "optimizer.lr, optimizer.schedule, optimizer.warmup_steps",
+     "the run's schedule", kMeasured},
+    {"tokens_per_s", "Throughput", "tokens/s", "tokens of the step / wall time of the step", "Flat over the run.",
+     "Falls: the machine is shared or hot, or the experts' load has become uneven.", "model sizes, data.batch",
+     "wall clock", kMeasured},
+    {"step_ms", "Step time", "ms", "sum over the phases of the step", "Flat over the run.",
+     "Grows: see which phase of the step it is.", "model sizes, data.batch, precision.experts", "wall clock",
+     kMeasured},
+
+    {"max_vio", "MaxVio (batch)", "", "max_e u_e - 1 = (max_e n_e - n) / n, this batch",
+     "Near the sampling-noise floor, which a perfectly balanced router shows by chance.",
+     "1 means that the fullest expert has twice its share: with expert parallelism its rank makes all others wait.",
+     "router.bias_update_rate, router.aux_coeff", "arXiv:2408.15664", kMeasured},
+    {"max_vio_window", "MaxVio (window)", "", "max_e u_e - 1 with n_e summed over the last W steps",
+     "Near 0: whatever a batch shows evens out over the window.",
+     "As high as the batch's: the same experts are hot all the time. Much lower than a high batch value: the load "
+     "oscillates, the bias rate may be too high.",
+     "router.bias_update_rate, router.aux_coeff, telemetry.window", "arXiv:2408.15664 (MaxVio global)", kMeasured},
+    {"cv", "Coefficient of variation", "", "std_e(n_e) / n, population standard deviation",
+     "Near sqrt((1 - K/E) / n), which chance alone gives.", "Above 1: a few experts carry most of the load.",
+     "router.bias_update_rate, router.aux_coeff", "arXiv:1701.06538 (its square is the load loss)", kMeasured},
+    {"entropy_norm", "Load entropy", "", "H / ln E, H = -sum_e p_e ln p_e, p_e = n_e / sum n_e", "Near 1: even.",
+     "Falls: E^value is about the number of experts that are in use.", "router.bias_update_rate, router.aux_coeff",
+     "Shannon entropy of the load; exp(H) / E is NeMo Automodel's diversity", kMeasured},
+    {"dead_fraction", "Dead experts", "share", "#{e: no token in the last W steps} / E", "0.",
+     "Above 0 for long: parameters that no token uses and no gradient reaches. In the first W steps it only says that "
+     "the window is not full.",
+     "router.bias_update_rate, router.aux_coeff, telemetry.window", "counted over the window W", kMeasured},
+    {"score_entropy", "Score entropy", "nats", "mean over tokens of -sum_e p_e ln p_e, p_e = s_e / sum s_e",
+     "Between ln K and ln E and falling: the router is getting surer of its choice.",
+     "Stays at ln E: it tells no experts apart. Falls under ln K: fewer than K experts matter to a token.",
+     "router.z_coeff, router.score_func", "Shannon entropy of one token's scores; not that of the load", kMeasured},
+    {"margin", "Score margin", "", "mean over tokens of s_(K) - s_(K+1), bias included",
+     "Well above the rounding error of the router's precision.",
+     "Near 0: choices hang on a hair; quantization or a bias step flips them.",
+     "router.bias_update_rate, precision.experts", "K-th minus (K+1)-th biased score", kMeasured},
+    {"router_aux_loss", "Load-balance loss of the layer", "",
+     "a E sum_e f_e P_e, f_e = n_e / (T K), P_e mean normalised score, a the coefficient",
+     "At the coefficient: the layer is even.", "Above it: the layer is uneven in the way its scores prefer.",
+     "router.aux_mode, router.aux_coeff", "arXiv:2101.03961; arXiv:2412.19437", kMeasured},
+    {"router_z_loss", "Router z-loss of the layer", "", "coefficient * mean_t (ln sum_e exp logit_te)^2",
+     "Small and flat.", "Grows: this layer's logits drift.", "router.z_coeff", "arXiv:2202.08906", kMeasured},
+    {"padding_fraction", "Padding waste", "share", "sum_e (ceil(n_e / 32) 32 - n_e) / sum_e n_e",
+     "Near 0: groups are long against 32 rows.",
+     "High: with few tokens per expert a grouped GEMM mostly multiplies zero rows.", "data.batch, model.n_experts",
+     "torchao MXFP8 grouped GEMM (pads groups to 32 rows)", kMeasured},
+    {"dropped_fraction", "Dropped (what-if)", "share",
+     "sum_e max(0, n_e - ceil(c T K / E)) / (T K), c the capacity factor", "0.",
+     "What a router with that capacity would have thrown away; this one drops nothing.", "router.capacity_factor",
+     "arXiv:2101.03961", kMeasured},
+}};
+
+constexpr std::array<MetricInfo, 9> kQuantMetrics = {{
+    {"amax", "Largest value (amax)", "", "max |x| of the tensor", "Changes slowly.",
+     "Runs away or is not finite: the layer is diverging.", "optimizer.lr", "largest absolute value", kMeasured},
+    {"sqnr_db", "SQNR", "dB", "10 log10(sum x^2 / sum (x - q)^2)",
+     "E4M3 about 31.5 dB and E5M2 about 25.6 dB on bell-shaped data, blocks of 32.",
+     "Several dB below: clipped block maxima or a few values ruling their block. Read it with underflow: SQNR hides "
+     "small values that vanish.",
+     "precision.experts", "as torchao's compute_error", kMeasured},
+    {"relative_l2", "Relative error", "", "||x - q|| / ||x|| = 10^(-SQNR / 20)", "E4M3 about 0.027.",
+     "Above 0.1: one part in ten of the tensor is noise.", "precision.experts", "relative L2 norm of the error",
+     kMeasured},
+    {"cosine", "Cosine similarity", "", "x.q / (||x|| ||q||)", "Above 0.999 for E4M3.",
+     "Falls: the direction of the tensor changes. It does not see a wrong overall scale.", "precision.experts",
+     "cosine of the angle between before and after", kMeasured},
+    {"underflow", "Underflow", "share", "#{x != 0 and q = 0} / #{x != 0}",
+     "Under 1 % for E4M3 with blocks of 32. Zeros that were zeros do not count.",
+     "High: small values are lost although SQNR may look fine; typical of gradients.", "precision.experts",
+     "TransformerEngine's underflows %, true zeros excluded here", kMeasured},
+    {"clipped", "Clipped values", "share", "#{|x| / scale > largest number of the format} / #x",
+     "0 with RCEIL, which never clips.", "FLOOR clips block maxima whose mantissa exceeds 1.75 (E4M3).",
+     "precision.experts", "includes values that would have rounded down to the largest number anyway", kMeasured},
+    {"clipped_blocks", "Clipped blocks", "share", "#{blocks with a clipped value} / #blocks", "0 with RCEIL.",
+     "FLOOR on bell-shaped data clips about one block in five; on values of one size, all or none.",
+     "precision.experts", "blocks of 32 along the contracting dimension", kMeasured},
+    {"crest", "Crest factor", "", "mean over blocks of amax / rms", "2 to 2.5 for bell-shaped data in blocks of 32.",
+     "Towards sqrt(32) = 5.7: one value rules its block and takes the others' precision.", "",
+     "peak over root mean square", kMeasured},
+    {"e8m0_blocks", "Block scales", "blocks", "blocks by scale 2^k, stored as byte k + 127",
+     "A narrow hump that moves slowly.",
+     "Two humps: parts of the tensor of different size. At byte 0: blocks of zeros or too small to scale; at 255: NaN "
+     "or "
+     "Inf.",
+     "precision.experts", "OCP Microscaling Formats v1.0", kMeasured},
+}};
+
+constexpr std::array<MetricInfo, 7> kArrayMetrics = {{
+    {"utilisation", "Utilisation", "x fair share", "u_e = n_e E / (K T)", "1 is fair; 0.8 to 1.25 is ordinary noise.",
+     "2 has twice its share, 0 is dead. In expert parallelism the fullest rank sets the pace.",
+     "router.bias_update_rate, router.aux_coeff", "NeMo Automodel, expert utilization ratio", kMeasured},
+    {"expert_bias", "Expert bias", "", "b_e += rate * sign(n - n_e), its mean taken off if centred; selection only",
+     "Settles into a spread that differs by layer.",
+     "Grows without end: the bias chases a load it cannot move. Zigzags by whole steps: the rate is too high.",
+     "router.bias_update_rate, router.bias_centring", "arXiv:2408.15664; TorchTitan", kMeasured},
+    {"score_mass", "Score mass", "share", "mean over tokens of s_e / sum s_e", "1/E each, or a stable preference.",
+     "Far from the assignment load: the bias, not the router, decides who works.", "router.aux_coeff",
+     "P_e of the load-balance loss", kMeasured},
+    {"gate_mass", "Gate mass", "share", "sum of the mixing weights of expert e / sum of all mixing weights",
+     "Follows the load.", "Much less than the load: the expert works but its result hardly counts.",
+     "router.route_norm, router.bias_update_rate", "share of the combined output's weights", kMeasured},
+    {"copies", "Standard all-to-all", "token copies", "one copy per chosen expert, source rank to expert's rank",
+     "Even columns.", "A full column: that rank receives most and all wait for it.", "parallel.ranks, router.top_k",
+     "counted from this step's routing", kMeasured},
+    {"distinct", "De-duplicated all-to-all", "token copies", "one copy per token and destination rank",
+     "Well under the standard count: tokens choose several experts of one rank.",
+     "Equal to the standard count: every copy goes to a rank of its own, nothing to merge.",
+     "parallel.ranks, router.n_limited_groups", "DeepEP layout (is_token_in_rank)", kMeasured},
+    {"nodes", "Copies between nodes", "token copies", "one copy per token and destination node, own node counted",
+     "Near 1 per token.", "Near min(K, nodes) per token: every token crosses the network everywhere.",
+     "parallel.ranks_per_node, router.n_limited_groups", "DeepEP internode dispatch", kMeasured},
+}};
+
+}  // namespace
+
+const char* provenance_name(Provenance provenance) {
+  static constexpr const char* kNames[] = {"measured", "modelled", "published"};
+  return kNames[static_cast<int>(provenance)];
+}
+
+const MetricInfo& metric_info(Metric metric) {
+  return kMetrics[static_cast<std::size_t>(metric)];
+}
+std::span<const MetricInfo> quant_metrics() {
+  return kQuantMetrics;
+}
+std::span<const MetricInfo> array_metrics() {
+  return kArrayMetrics;
+}
+
+const MetricInfo* find_metric(std::string_view key) {
+  for (const std::span<const MetricInfo> table :
+       {std::span<const MetricInfo>(kMetrics), quant_metrics(), array_metrics()}) {
+    for (const MetricInfo& info : table) {
+      if (key == info.key) return &info;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace moescope
