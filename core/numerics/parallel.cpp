@@ -1,23 +1,116 @@
 #include "core/numerics/parallel.h"
 
+#include <sched.h>
+
 #include <atomic>
+#include <cassert>
+#include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <thread>
+#include <vector>
 
 namespace moescope {
 namespace {
 
 std::atomic<int> requested_threads{0};
+thread_local bool inside_loop = false;
 
-int hardware_threads() {
-#ifdef _OPENMP
-  return omp_get_num_procs();
-#else
-  return 1;
+// A waiting thread looks for work this long before it sleeps: longer than the gaps between the loops of a step.
+constexpr std::chrono::microseconds kSpin{200};
+constexpr int kLooksPerYield = 64;
+
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
 #endif
 }
+
+class Pool {
+ public:
+  ~Pool() { resize(0); }
+
+  void run(int tasks, void (*call)(const void*, int), const void* body) {
+    resize(num_threads() - 1);
+    call_ = call;
+    body_ = body;
+    finished_.store(0, std::memory_order_relaxed);
+    publish(static_cast<std::uint64_t>(tasks));
+    work_off();
+    for (int looks = 0; finished_.load(std::memory_order_acquire) != tasks; ++looks)
+      looks % kLooksPerYield ? relax() : static_cast<void>(sched_yield());
+  }
+
+ private:
+  // What there is to do, in one word so that a claim checks all of it at once: number of the loop (24 bits), its tasks
+  // (20), the next one (20). call_ and body_ are read only after a claim, and stay until the claimed task is finished.
+  static constexpr int kTaskBits = 20;
+  static constexpr std::uint64_t kTaskMask = (std::uint64_t{1} << kTaskBits) - 1;
+
+  void publish(std::uint64_t tasks) {
+    assert(tasks <= kTaskMask);
+    ++loop_;
+    work_.store(loop_ << (2 * kTaskBits) | tasks << kTaskBits, std::memory_order_release);
+    work_.notify_all();
+  }
+
+  // Claims and runs tasks until none is left; false: there was none.
+  bool work_off() {
+    bool any = false;
+    for (std::uint64_t work = work_.load(std::memory_order_acquire);;) {
+      const std::uint64_t next = work & kTaskMask, tasks = work >> kTaskBits & kTaskMask;
+      if (next >= tasks) return any;
+      if (!work_.compare_exchange_weak(work, work + 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+      any = true;
+      call_(body_, static_cast<int>(next));
+      finished_.fetch_add(1, std::memory_order_release);
+      work = work_.load(std::memory_order_acquire);
+    }
+  }
+
+  void serve() {
+    inside_loop = true;
+    auto idle_since = std::chrono::steady_clock::now();
+    for (int looks = 1; !stopping_.load(std::memory_order_acquire); ++looks) {
+      const std::uint64_t seen = work_.load(std::memory_order_acquire);
+      if (work_off()) {
+        idle_since = std::chrono::steady_clock::now();
+        continue;
+      }
+      if (looks % kLooksPerYield) {
+        relax();
+        continue;
+      }
+      sched_yield();
+      // `seen` had no task left or lost its last one since; a new loop changes it and ends the wait.
+      if (std::chrono::steady_clock::now() - idle_since > kSpin && (seen & kTaskMask) >= (seen >> kTaskBits & kTaskMask)) {
+        work_.wait(seen, std::memory_order_acquire);
+        idle_since = std::chrono::steady_clock::now();
+      }
+    }
+  }
+
+  void resize(int workers) {
+    if (workers == static_cast<int>(workers_.size())) return;
+    stopping_.store(true, std::memory_order_release);
+    publish(0);
+    for (std::thread& worker : workers_) worker.join();
+    workers_.clear();
+    stopping_.store(false, std::memory_order_release);
+    for (int i = 0; i < workers; ++i) workers_.emplace_back([this] { serve(); });
+  }
+
+  std::atomic<std::uint64_t> work_{0};
+  std::atomic<int> finished_{0};
+  std::atomic<bool> stopping_{false};
+  std::uint64_t loop_ = 0;
+  void (*call_)(const void*, int) = nullptr;
+  const void* body_ = nullptr;
+  std::vector<std::thread> workers_;
+};
 
 struct FreeAligned {
   void operator()(void* p) const { std::free(p); }
@@ -26,13 +119,24 @@ struct FreeAligned {
 }  // namespace
 
 int num_threads() {
+  static const int hardware = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const int requested = requested_threads.load(std::memory_order_relaxed);
-  static const int hardware = hardware_threads();
   return requested > 0 ? requested : hardware;
 }
 
-void set_num_threads(int threads) {
-  requested_threads.store(std::max(threads, 0), std::memory_order_relaxed);
+void set_num_threads(int threads) { requested_threads.store(std::max(threads, 0), std::memory_order_relaxed); }
+
+void run_tasks(int tasks, void (*call)(const void* body, int task), const void* body) {
+  static std::mutex one_loop;
+  static Pool pool;
+  std::unique_lock lock(one_loop, std::defer_lock);
+  if (tasks > 1 && num_threads() > 1 && !inside_loop && lock.try_lock()) {
+    inside_loop = true;
+    pool.run(tasks, call, body);
+    inside_loop = false;
+    return;
+  }
+  for (int task = 0; task < tasks; ++task) call(body, task);
 }
 
 void* thread_scratch_bytes(std::size_t bytes) {

@@ -2,33 +2,28 @@
 //
 // Who runs a task never changes what it computes: tasks are cut by the sizes of the work alone, never by the number
 // of threads, and partial sums are added in task order afterwards. So results are bit-identical for any thread count.
+//
+// The threads are our own and not OpenMP's, because an OpenMP loop ends only when every thread of the team has come
+// by, even if there was nothing left to do: beside a busy window on the same cores a step took many times as long. Here
+// the caller waits only for tasks that somebody has begun, and a thread that comes late finds nothing.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
-#include <vector>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 namespace moescope {
 
 int num_threads();
 void set_num_threads(int threads);  // 0: one per core; for the whole process, from the next loop on
 
-// body(task) for every task in [0, tasks), in any order. Must not throw. Inside another loop: one after the other.
+// Runs call(body, task) for every task; see parallel_for.
+void run_tasks(int tasks, void (*call)(const void* body, int task), const void* body);
+
+// body(task) for every task in [0, tasks), in any order, on all threads; returns when all are done. Must not throw.
+// Inside another loop, or while another thread runs one: one after the other on this thread.
 template <class Body>
 void parallel_for(int tasks, const Body& body) {
-#ifdef _OPENMP
-  if (tasks > 1 && num_threads() > 1 && !omp_in_parallel()) {
-    // Always the full team: libgomp ends and restarts threads when the team's size changes.
-#pragma omp parallel for schedule(dynamic, 1) num_threads(num_threads())
-    for (int task = 0; task < tasks; ++task) body(task);
-    return;
-  }
-#endif
-  for (int task = 0; task < tasks; ++task) body(task);
+  run_tasks(tasks, [](const void* b, int task) { (*static_cast<const Body*>(b))(task); }, &body);
 }
 
 // body(first, last) for consecutive slices of at most `slice` of [0, count).
