@@ -86,7 +86,8 @@ class Pool {
       }
       sched_yield();
       // `seen` had no task left or lost its last one since; a new loop changes it and ends the wait.
-      if (std::chrono::steady_clock::now() - idle_since > kSpin && (seen & kTaskMask) >= (seen >> kTaskBits & kTaskMask)) {
+      if (std::chrono::steady_clock::now() - idle_since > kSpin &&
+          (seen & kTaskMask) >= (seen >> kTaskBits & kTaskMask)) {
         work_.wait(seen, std::memory_order_acquire);
         idle_since = std::chrono::steady_clock::now();
       }
@@ -124,7 +125,9 @@ int num_threads() {
   return requested > 0 ? requested : hardware;
 }
 
-void set_num_threads(int threads) { requested_threads.store(std::max(threads, 0), std::memory_order_relaxed); }
+void set_num_threads(int threads) {
+  requested_threads.store(std::max(threads, 0), std::memory_order_relaxed);
+}
 
 void run_tasks(int tasks, void (*call)(const void* body, int task), const void* body) {
   static std::mutex one_loop;

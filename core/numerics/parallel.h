@@ -23,7 +23,8 @@ void run_tasks(int tasks, void (*call)(const void* body, int task), const void* 
 // Inside another loop, or while another thread runs one: one after the other on this thread.
 template <class Body>
 void parallel_for(int tasks, const Body& body) {
-  run_tasks(tasks, [](const void* b, int task) { (*static_cast<const Body*>(b))(task); }, &body);
+  run_tasks(
+      tasks, [](const void* b, int task) { (*static_cast<const Body*>(b))(task); }, &body);
 }
 
 // body(first, last) for consecutive slices of at most `slice` of [0, count).

@@ -1,0 +1,199 @@
+// The same config and seed give the same bits: for any number of threads, and across a resume.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "core/numerics/parallel.h"
+#include "core/safetensors.h"
+#include "core/trainer.h"
+
+namespace moescope {
+namespace {
+
+namespace fs = std::filesystem;
+
+RunConfig config_with(Precision precision) {
+  RunConfig c;
+  c.model.dim = 64;
+  c.model.n_layers = 3;
+  c.model.dense_inter = 96;
+  c.model.n_heads = 2;
+  c.model.q_lora_rank = 24;
+  c.model.kv_lora_rank = 32;
+  c.model.qk_nope_head_dim = 16;
+  c.model.qk_rope_head_dim = 8;
+  c.model.v_head_dim = 16;
+  c.model.n_experts = 8;
+  c.model.moe_inter = 32;
+  c.router.top_k = 2;
+  c.router.aux_mode = AuxMode::sequence;
+  c.router.aux_coeff = 1e-3;
+  c.router.z_coeff = 1e-4;
+  c.precision.experts = precision;
+  c.data.batch = 3;
+  c.data.seq = 100;
+  c.telemetry.window = 4;
+  return c;
+}
+
+std::string slurp(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// What must not differ: losses, norms, counts and quantization figures of a frame.
+std::string digest(const TelemetryFrame& f) {
+  std::string bytes;
+  const auto add = [&](const void* data, std::size_t size) { bytes.append(static_cast<const char*>(data), size); };
+  for (const float v : {f.ce_loss, f.aux_loss, f.z_loss, f.grad_norm, f.lr}) add(&v, sizeof(v));
+  for (const RouterFrame& r : f.routers) {
+    add(r.tokens_per_expert.data(), r.tokens_per_expert.size() * 4);
+    add(r.expert_bias.data(), r.expert_bias.size() * 4);
+    add(r.score_mass.data(), r.score_mass.size() * 4);
+    for (const float v : {r.max_vio_window, r.dead_fraction, r.margin, r.score_entropy}) add(&v, sizeof(v));
+  }
+  for (const QuantFrame& q : f.quants) {
+    add(q.e8m0_blocks.data(), sizeof(q.e8m0_blocks));
+    for (const float v : {q.amax, q.sqnr_db, q.cosine, q.underflow, q.crest}) add(&v, sizeof(v));
+  }
+  return bytes;
+}
+
+class Determinism : public testing::TestWithParam<Precision> {
+ protected:
+  void SetUp() override {
+    directory_ = fs::temp_directory_path() / ("moescope_determinism_" + std::to_string(getpid()));
+    fs::create_directories(directory_);
+  }
+  void TearDown() override {
+    set_num_threads(0);
+    fs::remove_all(directory_);
+  }
+  std::string path(const char* name) const { return (directory_ / name).string(); }
+
+  RunConfig config_ = config_with(GetParam());
+  std::unique_ptr<Dataset> data_ = open_dataset(config_.data, config_.seed);
+  fs::path directory_;
+};
+
+TEST_P(Determinism, ThreadsDoNotChangeABit) {
+  std::string frames[3], weights[3];
+  for (int i = 0; i < 3; ++i) {
+    set_num_threads(i + 1);
+    Trainer trainer(config_);
+    for (int step = 0; step < 6; ++step) frames[i] += digest(trainer.step(data_->batch(step)));
+    trainer.save(path("weights"));
+    weights[i] = slurp(path("weights"));
+  }
+  EXPECT_FALSE(frames[0].empty());
+  for (int i = 1; i < 3; ++i) {
+    EXPECT_TRUE(frames[i] == frames[0]) << i + 1 << " threads";
+    EXPECT_TRUE(weights[i] == weights[0]) << i + 1 << " threads";
+  }
+}
+
+TEST_P(Determinism, ResumedEqualsUninterrupted) {
+  Trainer whole(config_);
+  whole.step(data_->batch(0));
+  whole.apply({0, "optimizer.lr", 5e-3});
+  for (int step = 1; step < 5; ++step) whole.step(data_->batch(step));
+  whole.save(path("checkpoint"));
+  Trainer resumed = Trainer::resume(path("checkpoint"));
+  EXPECT_EQ(resumed.steps_taken(), 5);
+  EXPECT_EQ(resumed.config().optimizer.lr, 5e-3);
+  for (int step = 5; step < 9; ++step) {
+    const TelemetryFrame a = whole.step(data_->batch(step)), b = resumed.step(data_->batch(step));
+    EXPECT_TRUE(digest(a) == digest(b)) << step;
+    EXPECT_EQ(a.step, b.step);
+    EXPECT_EQ(a.tokens, b.tokens);
+  }
+  whole.save(path("a"));
+  resumed.save(path("b"));
+  EXPECT_TRUE(slurp(path("a")) == slurp(path("b")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, Determinism,
+                         testing::Values(Precision::fp32, Precision::bf16, Precision::mxfp8_rceil,
+                                         Precision::mxfp8_floor));
+
+// --- Files that cannot be resumed from.
+
+class BadCheckpoint : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = fs::temp_directory_path() / ("moescope_checkpoint_" + std::to_string(getpid()));
+    fs::create_directories(directory_);
+    good_ = (directory_ / "good").string();
+    bad_ = (directory_ / "bad").string();
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  std::string resume_error(const std::string& path) {
+    try {
+      Trainer::resume(path);
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "resumed";
+  }
+
+  // A checkpoint with one thing changed.
+  void write_altered(const std::function<void(SafetensorsWriter&)>& metadata, const std::string& left_out = {},
+                     const std::string& reshaped = {}) {
+    const SafetensorsFile file(good_);
+    SafetensorsWriter writer;
+    for (const auto& [key, value] : file.metadata()) writer.set_metadata(key, value);
+    metadata(writer);
+    for (const TensorView& t : file.tensors()) {
+      if (t.name == left_out) continue;
+      writer.add(t.name, t.dtype, t.name == reshaped ? std::vector<std::size_t>{t.elements()} : t.shape, t.bytes);
+    }
+    writer.write(bad_);
+  }
+
+  fs::path directory_;
+  std::string good_, bad_;
+};
+
+TEST_F(BadCheckpoint, EachIsNamed) {
+  const RunConfig config = config_with(Precision::fp32);
+  Trainer(config).save(good_);
+  EXPECT_EQ(resume_error(good_), "resumed");
+  const auto contains = [&](const std::string& text) {
+    const std::string error = resume_error(bad_);
+    EXPECT_NE(error.find(bad_), std::string::npos) << error;
+    EXPECT_NE(error.find(text), std::string::npos) << error;
+  };
+  const auto keep = [](SafetensorsWriter&) {};
+  write_altered([](SafetensorsWriter& w) { w.set_metadata("moescope_checkpoint", "99"); });
+  contains("\"99\"");
+  write_altered([](SafetensorsWriter& w) { w.set_metadata("config", "[router]\ntop_k = 77"); });
+  contains("top_k");
+  write_altered([](SafetensorsWriter& w) { w.set_metadata("steps_taken", "-3"); });
+  contains("\"-3\"");
+  write_altered(keep, "moment2.norm.weight");
+  contains("moment2.norm.weight");
+  write_altered(keep, "", "output.weight");
+  contains("[256, 64]");
+  write_altered(keep, "window.layers.1");
+  contains("window.layers.1");
+
+  SafetensorsWriter foreign;
+  foreign.add("x", DType::u8, {1}, std::as_bytes(std::span("x", 1)));
+  foreign.write(bad_);
+  contains("not a MoEscope checkpoint");
+  const std::string whole = slurp(good_);
+  for (const double share : {0.0, 0.0001, 0.01, 0.5, 0.999999}) {
+    std::ofstream(bad_, std::ios::binary)
+        .write(whole.data(), static_cast<std::streamsize>(share * static_cast<double>(whole.size())));
+    contains("");
+  }
+  EXPECT_NE(resume_error((directory_ / "none").string()).find("none"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace moescope
