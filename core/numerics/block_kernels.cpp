@@ -15,13 +15,14 @@ constexpr std::int32_t kMagnitudeMask = 0x7FFFFFFF;
 constexpr std::int32_t kInfinityBits = 0x7F800000;
 constexpr std::int32_t kMinNormalBits = 0x00800000;
 constexpr std::int32_t kSmallestScaleBits = 0x00400000;  // 2^-127
+// From 2^127 on a scale code may be 255, or a decoded value infinite.
+constexpr std::int32_t kLimitBits = 0x7F000000;
 constexpr std::int32_t kOneBits = 0x3F800000;
 
 // scale_code as arithmetic without branches: code = ((bits(amax * factor) + carry) >> 23) - subtract, clamped.
 struct ScaleArithmetic {
   float factor;
   std::int32_t carry, carry_subnormal, subtract;
-  std::int32_t limit;  // amax bits from which the code is 255
 };
 
 ScaleArithmetic arithmetic_of(const BlockFormat& format) {
@@ -29,15 +30,15 @@ ScaleArithmetic arithmetic_of(const BlockFormat& format) {
   const std::int32_t half = 1 << (22 - f.mantissa_bits);
   switch (format.rule) {
     case ScaleRule::floor:
-      return {1.0f, 0, 0, f.emax, kInfinityBits};
+      return {1.0f, 0, 0, f.emax};
     case ScaleRule::ceil:
-      return {1.0f, 0x7FFFFF, 0x7FFFFF, f.emax, kInfinityBits};
+      return {1.0f, 0x7FFFFF, 0x7FFFFF, f.emax};
     case ScaleRule::even:
-      return {1.0f, half, half, f.emax, kInfinityBits - half};
+      return {1.0f, half, half, f.emax};
     case ScaleRule::rceil:
       break;
   }
-  return {1.0f / f.max, 0x7FFFFF, 0x3FFFFF, 0, kInfinityBits};
+  return {1.0f / f.max, 0x7FFFFF, 0x3FFFFF, 0};
 }
 
 // kBlocks blocks, consecutive ones of a row or neighbouring columns; unused ones have amax 0 and x2 0.
@@ -68,7 +69,7 @@ struct LaneSums {
   return std::bit_cast<float>(bits);
 }
 
-// False when some block's code would be 255.
+// False when a block reaches kLimitBits.
 template <std::size_t kBlocks>
 [[gnu::always_inline]] inline bool find_scales(const ScaleArithmetic& a, Batch<kBlocks>& b) {
   std::int32_t top_amax = 0, top_code = 0;
@@ -89,7 +90,7 @@ template <std::size_t kBlocks>
     b.inverse[i] = float_of(code == 254 ? kSmallestScaleBits : (254 - code) << 23);
     b.weight[i] = float_of(std::max(127 + code - top_code, 0) << 23);
   }
-  return top_amax < a.limit;
+  return top_amax < kLimitBits;
 }
 
 struct Rounded {

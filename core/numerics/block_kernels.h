@@ -3,7 +3,7 @@
 // The sums of a batch are taken in float32 after scaling by powers of two, relative to the batch's largest scale, so
 // that the squares of neither 1e-30 nor 1e30 leave the range; the batch is then added in double. The order of every
 // sum depends on the shape alone. Both functions return false, with nothing added to the sums, when the batch is not
-// for them: a scale would be 255, or float32 is too narrow for its statistics. Then `out` is unspecified.
+// for them: values from 2^127 on or not finite, or float32 is too narrow for its statistics. Then `out` is unspecified.
 #pragma once
 
 #include <cstddef>

@@ -77,6 +77,12 @@ void quantize_block(const BlockFormat& format, const ElementRounding& f, const f
   }
 }
 
+MOESCOPE_SIMD void encode_block(const ElementRounding& rounding, const float* __restrict x, std::size_t n,
+                                float inverse, std::uint8_t* __restrict codes) {
+  const ElementRounding f = rounding;
+  for (std::size_t i = 0; i < n; ++i) codes[i] = encode_number(f, x[i] * inverse);
+}
+
 void flush_row_batch(const BlockFormat& format, const ElementRounding& f, RowBlocks& batch, QuantSums* sums) {
   const std::size_t block = static_cast<std::size_t>(format.block);
   if (batch.count && !quantize_row_batch(format, batch, sums))
@@ -168,13 +174,13 @@ void QuantSums::add(const QuantSums& other) {
 }
 
 double QuantSums::sqnr_db() const {
-  return 10 * std::log10(x2 / err2);
+  return err2 == 0 ? std::numeric_limits<double>::infinity() : 10 * std::log10(x2 / err2);
 }
 double QuantSums::relative_l2() const {
-  return std::sqrt(err2 / x2);
+  return err2 == 0 ? 0.0 : std::sqrt(err2 / x2);
 }
 double QuantSums::cosine() const {
-  return xq / std::sqrt(x2 * q2);
+  return xq / (std::sqrt(x2) * std::sqrt(q2));
 }
 double QuantSums::underflow_share() const {
   return share(underflow, nonzero);
@@ -201,15 +207,21 @@ void quantize_dequantize(const BlockFormat& format, MatrixView in, BlockAxis axi
 }
 
 void quantize_rows(const BlockFormat& format, MatrixView in, std::uint8_t* codes, std::uint8_t* scales) {
+  assert(format.block > 0);
+  const ElementRounding f = rounding_of(format.element);
+  const std::uint8_t nan_code = encode(format.element, std::numeric_limits<float>::quiet_NaN());
   const std::size_t block = static_cast<std::size_t>(format.block);
   for (std::size_t r = 0; r < in.rows; ++r) {
     for (std::size_t c = 0; c < in.cols; c += block) {
       const float* x = in.data + r * in.stride + c;
       const std::size_t n = std::min(block, in.cols - c);
       const std::uint8_t code = scale_code(format.rule, format.element, block_amax(x, 1, n));
-      const float inverse = code == 255 ? std::numeric_limits<float>::quiet_NaN() : inverse_scale(code);
+      if (code == 255)
+        std::fill_n(codes, n, nan_code);
+      else
+        encode_block(f, x, n, inverse_scale(code), codes);
       *scales++ = code;
-      for (std::size_t i = 0; i < n; ++i) *codes++ = encode(format.element, x[i] * inverse);
+      codes += n;
     }
   }
 }

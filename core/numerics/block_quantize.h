@@ -51,7 +51,7 @@ struct QuantSums {
   void add(const QuantSums& other);
   double sqnr_db() const;      // 10 log10(x2 / err2); +inf when exact
   double relative_l2() const;  // sqrt(err2 / x2)
-  double cosine() const;
+  double cosine() const;       // NaN when either tensor is zero
   double underflow_share() const, clipped_share() const, clipped_blocks_share() const, mean_crest() const;
 };
 

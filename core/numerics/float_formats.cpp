@@ -57,11 +57,7 @@ std::optional<ElementFormat> format_named(std::string_view name) {
 
 std::uint8_t encode(ElementFormat format, float value) {
   if (std::isnan(value)) return nan_code(format);
-  const ElementRounding rounding = rounding_of(format);
-  const int magnitude = encode_magnitude(rounding, std::fabs(value));
-  const bool negative = std::signbit(value);
-  if (format == ElementFormat::int8) return static_cast<std::uint8_t>(negative ? -magnitude : magnitude);
-  return static_cast<std::uint8_t>(magnitude | (negative ? rounding.sign_bit : 0));
+  return encode_number(rounding_of(format), value);
 }
 
 std::uint8_t encode_nonsaturating(ElementFormat format, float value) {

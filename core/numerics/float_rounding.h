@@ -61,6 +61,14 @@ inline ElementRounding rounding_of(ElementFormat format) {
   return std::min<std::int32_t>((fields_above_min << f.mantissa_bits) + steps, f.max_code);
 }
 
+// The whole code; saturating, `value` not NaN.
+[[gnu::always_inline]] inline std::uint8_t encode_number(const ElementRounding& f, float value) {
+  const std::int32_t bits = std::bit_cast<std::int32_t>(value);
+  const std::int32_t magnitude = encode_magnitude(f, std::bit_cast<float>(bits & 0x7FFFFFFF));
+  const std::int32_t with_sign = f.sign_bit ? magnitude | f.sign_bit : -magnitude;  // INT8 is two's complement
+  return static_cast<std::uint8_t>(bits < 0 ? with_sign : magnitude);
+}
+
 [[gnu::always_inline]] inline float bf16_rounded(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000;

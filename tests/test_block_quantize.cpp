@@ -1,0 +1,356 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/numerics/block_quantize.h"
+
+using namespace moescope;
+
+namespace {
+
+constexpr ElementFormat kFormats[] = {ElementFormat::e4m3, ElementFormat::e5m2, ElementFormat::e3m2,
+                                      ElementFormat::e2m3, ElementFormat::e2m1, ElementFormat::int8};
+constexpr ScaleRule kRules[] = {ScaleRule::floor, ScaleRule::rceil, ScaleRule::even, ScaleRule::ceil};
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+std::string named(const BlockFormat& format) {
+  return std::string(traits(format.element).name) + " " + scale_rule_name(format.rule) + " " +
+         std::to_string(format.block);
+}
+
+// One block by the definition in the header, from encode and decode, with its sums in double.
+void quantize_by_definition(const BlockFormat& format, const std::vector<float>& x, std::vector<float>& q,
+                            QuantSums& sums) {
+  float amax = 0;
+  bool finite = true;
+  for (const float v : x) {
+    finite = finite && std::isfinite(v);
+    if (std::isfinite(v)) amax = std::max(amax, std::fabs(v));
+    sums.nonzero += v != 0;
+  }
+  const std::uint8_t code = scale_code(format.rule, format.element, finite ? amax : kInf);
+  sums.amax = std::max(sums.amax, amax);
+  sums.elements += x.size();
+  ++sums.blocks;
+  ++sums.e8m0_blocks[code];
+  q.assign(x.size(), kNan);
+  if (code == 255) return;
+  double x2 = 0;
+  std::uint64_t clipped = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const float y = std::ldexp(x[i], 127 - code);
+    q[i] = std::ldexp(decode(format.element, encode(format.element, y)), code - 127);
+    const double v = x[i], d = q[i];
+    x2 += v * v;
+    sums.q2 += d * d;
+    sums.xq += v * d;
+    sums.err2 += (v - d) * (v - d);
+    sums.underflow += v != 0 && d == 0;
+    clipped += std::fabs(y) > traits(format.element).max;
+  }
+  sums.x2 += x2;
+  sums.clipped += clipped;
+  sums.clipped_blocks += clipped > 0;
+  sums.crest_blocks += amax > 0;
+  if (amax > 0) sums.crest += amax / std::sqrt(x2 / static_cast<double>(x.size()));
+}
+
+struct Matrix {
+  std::size_t rows, cols;
+  std::vector<float> data;
+  MatrixView view() const { return {data.data(), rows, cols, cols}; }
+};
+
+Matrix transposed(const Matrix& m) {
+  Matrix t{m.cols, m.rows, std::vector<float>(m.data.size())};
+  for (std::size_t r = 0; r < m.rows; ++r)
+    for (std::size_t c = 0; c < m.cols; ++c) t.data[c * m.rows + r] = m.data[r * m.cols + c];
+  return t;
+}
+
+Matrix gaussian(std::size_t rows, std::size_t cols, float sigma = 1, unsigned seed = 1) {
+  Matrix m{rows, cols, std::vector<float>(rows * cols)};
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, sigma);
+  for (float& v : m.data) v = normal(random);
+  return m;
+}
+
+Matrix by_definition(const BlockFormat& format, const Matrix& m, QuantSums& sums) {
+  Matrix out = m;
+  const std::size_t block = static_cast<std::size_t>(format.block);
+  std::vector<float> q;
+  for (std::size_t r = 0; r < m.rows; ++r) {
+    for (std::size_t c = 0; c < m.cols; c += block) {
+      const auto begin = m.data.begin() + static_cast<std::ptrdiff_t>(r * m.cols + c);
+      const std::vector<float> x(begin, begin + static_cast<std::ptrdiff_t>(std::min(block, m.cols - c)));
+      quantize_by_definition(format, x, q, sums);
+      std::copy(q.begin(), q.end(), out.data.begin() + static_cast<std::ptrdiff_t>(r * m.cols + c));
+    }
+  }
+  return out;
+}
+
+void expect_same_bits(const std::vector<float>& got, const std::vector<float>& want, const std::string& what) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (std::isnan(got[i]) && std::isnan(want[i])) continue;
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(got[i]), std::bit_cast<std::uint32_t>(want[i]))
+        << what << " [" << i << "] " << got[i] << " " << want[i];
+  }
+}
+
+void expect_close(double got, double want, double tolerance, const std::string& what) {
+  if (std::isfinite(want))
+    EXPECT_NEAR(got, want, tolerance) << what;
+  else
+    EXPECT_EQ(got, want) << what;  // a decoded value may be infinite
+}
+
+void expect_same_sums(const QuantSums& got, const QuantSums& want, const std::string& what) {
+  EXPECT_EQ(got.e8m0_blocks, want.e8m0_blocks) << what;
+  EXPECT_EQ(got.amax, want.amax) << what;
+  EXPECT_EQ(got.elements, want.elements) << what;
+  EXPECT_EQ(got.nonzero, want.nonzero) << what;
+  EXPECT_EQ(got.underflow, want.underflow) << what;
+  EXPECT_EQ(got.clipped, want.clipped) << what;
+  EXPECT_EQ(got.blocks, want.blocks) << what;
+  EXPECT_EQ(got.clipped_blocks, want.clipped_blocks) << what;
+  EXPECT_EQ(got.crest_blocks, want.crest_blocks) << what;
+  expect_close(got.crest, want.crest, 1e-5 * want.crest, what);
+  expect_close(got.xq, want.xq, 1e-6 * want.xq, what);
+  expect_close(got.q2, want.q2, 1e-6 * want.q2, what);
+  if (want.err2 == 0 || want.x2 == 0) {
+    EXPECT_EQ(got.err2, want.err2) << what;
+    EXPECT_EQ(got.x2, want.x2) << what;
+  } else {
+    expect_close(got.sqnr_db(), want.sqnr_db(), 1e-4, what);
+  }
+}
+
+// Both axes, with and without statistics, against the definition.
+void expect_definition(const BlockFormat& format, const Matrix& m, const std::string& what) {
+  QuantSums want_sums;
+  const Matrix want = by_definition(format, m, want_sums);
+  const Matrix t = transposed(m);
+  Matrix out = m, columns = t;
+  QuantSums sums, column_sums;
+  quantize_dequantize(format, m.view(), BlockAxis::row, out.data.data(), out.cols, nullptr);
+  expect_same_bits(out.data, want.data, what + " rows");
+  std::fill(out.data.begin(), out.data.end(), -1.0f);
+  quantize_dequantize(format, m.view(), BlockAxis::row, out.data.data(), out.cols, &sums);
+  expect_same_bits(out.data, want.data, what + " rows with sums");
+  expect_same_sums(sums, want_sums, what + " rows");
+  quantize_dequantize(format, t.view(), BlockAxis::column, columns.data.data(), columns.cols, nullptr);
+  expect_same_bits(transposed(columns).data, want.data, what + " columns");
+  std::fill(columns.data.begin(), columns.data.end(), -1.0f);
+  quantize_dequantize(format, t.view(), BlockAxis::column, columns.data.data(), columns.cols, &column_sums);
+  expect_same_bits(transposed(columns).data, want.data, what + " columns with sums");
+  expect_same_sums(column_sums, want_sums, what + " columns");
+}
+
+QuantSums sums_of(const BlockFormat& format, const Matrix& m) {
+  QuantSums sums;
+  std::vector<float> out(m.data.size());
+  quantize_dequantize(format, m.view(), BlockAxis::row, out.data(), m.cols, &sums);
+  return sums;
+}
+
+}  // namespace
+
+TEST(ScaleCode, WorkedExamplesE4m3) {
+  struct Example {
+    float amax;
+    int floor, rceil, ceil, even;
+  };
+  const Example examples[] = {{1.0f, 119, 119, 119, 119},
+                              {1.75f, 119, 119, 120, 119},
+                              {1.7578125f, 119, 120, 120, 119},
+                              {1.9375f, 119, 120, 120, 120},
+                              {448.0f, 127, 127, 128, 127},
+                              {449.0f, 127, 128, 128, 127},
+                              {0.0f, 0, 0, 0, 0}};
+  for (const Example& e : examples) {
+    EXPECT_EQ(scale_code(ScaleRule::floor, ElementFormat::e4m3, e.amax), e.floor) << e.amax;
+    EXPECT_EQ(scale_code(ScaleRule::rceil, ElementFormat::e4m3, e.amax), e.rceil) << e.amax;
+    EXPECT_EQ(scale_code(ScaleRule::ceil, ElementFormat::e4m3, e.amax), e.ceil) << e.amax;
+    EXPECT_EQ(scale_code(ScaleRule::even, ElementFormat::e4m3, e.amax), e.even) << e.amax;
+  }
+  for (const ScaleRule rule : kRules) {
+    EXPECT_EQ(scale_code(rule, ElementFormat::e4m3, kNan), 255);
+    EXPECT_EQ(scale_code(rule, ElementFormat::e4m3, kInf), 255);
+    EXPECT_EQ(scale_rule_named(scale_rule_name(rule)), rule);
+  }
+  EXPECT_FALSE(scale_rule_named("round"));
+}
+
+// RCEIL is the smallest power of two that brings amax to the maximum or below, but for the float32 product.
+TEST(ScaleCode, RceilNeverClipsAndIsTight) {
+  std::mt19937 random(5);
+  for (const ElementFormat format : kFormats) {
+    for (int i = 0; i < 20000; ++i) {
+      const float amax = std::bit_cast<float>(static_cast<std::uint32_t>(random() & 0x7FFFFFFF));
+      if (!std::isfinite(amax) || amax < 0x1p-100f) continue;
+      const int code = scale_code(ScaleRule::rceil, format, amax);
+      EXPECT_LE(std::ldexp(static_cast<double>(amax), 127 - code), traits(format).max);
+      EXPECT_GT(std::ldexp(static_cast<double>(amax), 128 - code), traits(format).max);
+    }
+  }
+}
+
+TEST(BlockQuantize, ABlockWorkedByHand) {
+  // amax 7 with E2M1 (max 6): FLOOR 2^(2-2) = 1, 7 clips to 6; RCEIL 2, 7/2 = 3.5 is a tie between 3 and 4.
+  const std::vector<float> x = {7.0f, -2.5f, 0.25f, 0.2f, -0.0f, 5.0f};
+  std::vector<float> out(x.size());
+  QuantSums sums;
+  const MatrixView in{x.data(), 1, x.size(), x.size()};
+  quantize_dequantize({ElementFormat::e2m1, ScaleRule::floor, 32}, in, BlockAxis::row, out.data(), x.size(), &sums);
+  expect_same_bits(out, {6.0f, -2.0f, 0.0f, 0.0f, -0.0f, 4.0f}, "floor");
+  EXPECT_EQ(sums.e8m0_blocks[127], 1u);
+  EXPECT_EQ(sums.clipped, 1u);
+  EXPECT_EQ(sums.clipped_blocks, 1u);
+  EXPECT_EQ(sums.underflow, 2u);
+  EXPECT_EQ(sums.nonzero, 5u);
+  EXPECT_DOUBLE_EQ(sums.underflow_share(), 0.4);
+  quantize_dequantize({ElementFormat::e2m1, ScaleRule::rceil, 32}, in, BlockAxis::row, out.data(), x.size(), nullptr);
+  expect_same_bits(out, {8.0f, -2.0f, 0.0f, 0.0f, -0.0f, 4.0f}, "rceil");
+}
+
+TEST(BlockQuantize, MatchesTheDefinitionOnEveryShape) {
+  for (const ElementFormat element : kFormats)
+    for (const ScaleRule rule : kRules)
+      for (const auto& [rows, cols] : std::vector<std::pair<std::size_t, std::size_t>>{
+               {1, 32}, {3, 64}, {40, 96}, {70, 45}, {1, 1}, {5, 7}, {300, 33}, {16, 1056}})
+        expect_definition({element, rule, 32}, gaussian(rows, cols),
+                          named({element, rule, 32}) + " " + std::to_string(rows) + "x" + std::to_string(cols));
+}
+
+TEST(BlockQuantize, MatchesTheDefinitionForOtherBlockLengths) {
+  for (const int block : {1, 8, 16, 48, 128, 512})
+    expect_definition({ElementFormat::e4m3, ScaleRule::rceil, block}, gaussian(37, 530),
+                      "block " + std::to_string(block));
+}
+
+// Every exponent of float32 in one matrix, subnormals, zeros of both signs, scale codes 0 to 255.
+TEST(BlockQuantize, MatchesTheDefinitionOnRandomBits) {
+  std::mt19937 random(11);
+  for (const ElementFormat element : kFormats) {
+    for (const ScaleRule rule : kRules) {
+      Matrix any{24, 256, std::vector<float>(24 * 256)};
+      for (float& v : any.data) v = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
+      expect_definition({element, rule, 32}, any, named({element, rule, 32}) + " any bits");
+      Matrix m{64, 256, std::vector<float>(64 * 256)};
+      for (std::size_t i = 0; i < m.data.size(); ++i) {
+        const std::uint32_t exponent = static_cast<std::uint32_t>(i / 32 % 255), low = random() & 0x807FFFFF;
+        const std::uint32_t spread = std::min<std::uint32_t>(exponent, random() % 20);
+        m.data[i] = random() % 16 == 0 ? std::copysign(0.0f, random() % 2 ? 1.0f : -1.0f)
+                                       : std::bit_cast<float>(low | (exponent - spread) << 23);
+      }
+      expect_definition({element, rule, 32}, m, named({element, rule, 32}) + " all exponents");
+    }
+  }
+}
+
+// Where float32 sums would lose all of the error there is: an exact value beside vanishing ones.
+TEST(BlockQuantize, StatisticsHoldBeyondTheRangeOfFloatSquares) {
+  Matrix m{32, 64, std::vector<float>(32 * 64, 1e-30f)};
+  for (std::size_t i = 0; i < m.data.size(); i += 32) m.data[i] = 256.0f;
+  expect_definition({}, m, "vanishing in the block");
+  Matrix apart{32, 64, std::vector<float>(32 * 64)};
+  for (std::size_t i = 0; i < apart.data.size(); ++i) apart.data[i] = i / 32 % 2 ? 1.0f : 1.03e-25f;
+  expect_definition({}, apart, "vanishing beside a block");
+  Matrix large = gaussian(32, 64, 1e30f), small = gaussian(32, 64, 1e-30f);
+  expect_definition({}, large, "large");
+  expect_definition({}, small, "small");
+}
+
+TEST(BlockQuantize, NanAndInfinitySpoilTheirBlockOnly) {
+  for (const float bad : {kNan, kInf, -kInf}) {
+    Matrix m = gaussian(8, 128);
+    m.data[3 * 128 + 40] = bad;
+    expect_definition({}, m, "not finite");
+    const QuantSums sums = sums_of({}, m);
+    EXPECT_EQ(sums.e8m0_blocks[255], 1u);
+    EXPECT_TRUE(std::isfinite(sums.sqnr_db()));
+  }
+}
+
+TEST(BlockQuantize, EmptyMatrices) {
+  QuantSums sums;
+  quantize_dequantize({}, {nullptr, 0, 64, 64}, BlockAxis::row, nullptr, 64, &sums);
+  quantize_dequantize({}, {nullptr, 0, 64, 64}, BlockAxis::column, nullptr, 64, &sums);
+  EXPECT_EQ(sums.elements, 0u);
+  EXPECT_EQ(sums.blocks, 0u);
+}
+
+TEST(BlockQuantize, RowsOfAWiderMatrixLeaveTheRestAlone) {
+  const Matrix m = gaussian(33, 100);
+  Matrix out{33, 100, std::vector<float>(3300, 5.0f)};
+  const MatrixView inner{m.data.data() + 10, 33, 64, 100};
+  for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
+    quantize_dequantize({}, inner, axis, out.data.data() + 10, 100, nullptr);
+    for (std::size_t r = 0; r < 33; ++r)
+      for (std::size_t c = 0; c < 100; ++c) EXPECT_EQ(out.data[r * 100 + c] == 5.0f, c < 10 || c >= 74);
+  }
+}
+
+TEST(BlockQuantize, StoredFormDecodesToTheSame) {
+  for (const ElementFormat element : kFormats) {
+    const BlockFormat format{element, ScaleRule::rceil, 32};
+    Matrix m = gaussian(9, 75), out = m, stored = m;
+    m.data[80] = kNan;
+    std::vector<std::uint8_t> codes(9 * 75), scales(9 * 3);
+    quantize_rows(format, m.view(), codes.data(), scales.data());
+    dequantize_rows(format, codes.data(), scales.data(), 9, 75, stored.data.data());
+    quantize_dequantize(format, m.view(), BlockAxis::row, out.data.data(), 75, nullptr);
+    expect_same_bits(stored.data, out.data, named(format));
+  }
+}
+
+TEST(BlockQuantize, SumsOfPartsAddUp) {
+  const Matrix m = gaussian(64, 128);
+  QuantSums whole = sums_of({}, m), parts;
+  for (std::size_t r = 0; r < 64; r += 16) {
+    const Matrix part{16,
+                      128,
+                      {m.data.begin() + static_cast<std::ptrdiff_t>(r * 128),
+                       m.data.begin() + static_cast<std::ptrdiff_t>((r + 16) * 128)}};
+    parts.add(sums_of({}, part));
+  }
+  expect_same_sums(parts, whole, "parts");
+}
+
+// Distortion of Gaussian data in blocks of 32 under RCEIL.
+TEST(BlockQuantize, GaussianReferenceLevels) {
+  const Matrix m = gaussian(1024, 1024);
+  const auto sqnr = [&](ElementFormat element, ScaleRule rule) { return sums_of({element, rule, 32}, m).sqnr_db(); };
+  EXPECT_NEAR(sqnr(ElementFormat::e4m3, ScaleRule::rceil), 31.5, 0.1);
+  EXPECT_NEAR(sqnr(ElementFormat::e5m2, ScaleRule::rceil), 25.6, 0.1);
+  EXPECT_NEAR(sqnr(ElementFormat::e2m3, ScaleRule::rceil), 31.0, 0.1);
+  EXPECT_NEAR(sqnr(ElementFormat::e3m2, ScaleRule::rceil), 25.6, 0.1);
+  EXPECT_NEAR(sqnr(ElementFormat::e2m1, ScaleRule::rceil), 18.8, 0.1);
+  EXPECT_NEAR(sqnr(ElementFormat::e4m3, ScaleRule::floor), 30.7, 0.1);
+  EXPECT_NEAR(sums_of({ElementFormat::e2m1, ScaleRule::rceil, 32}, m).underflow_share(), 0.107, 0.002);
+  EXPECT_NEAR(sums_of({ElementFormat::e4m3, ScaleRule::floor, 32}, m).clipped_blocks_share(), 0.17, 0.01);
+  EXPECT_EQ(sums_of({ElementFormat::e4m3, ScaleRule::rceil, 32}, m).clipped, 0u);
+}
+
+TEST(BlockQuantize, FiguresFollowFromTheSums) {
+  QuantSums sums;
+  sums.x2 = 100, sums.q2 = 81, sums.xq = 90, sums.err2 = 1;
+  EXPECT_DOUBLE_EQ(sums.sqnr_db(), 20);
+  EXPECT_DOUBLE_EQ(sums.relative_l2(), 0.1);
+  EXPECT_DOUBLE_EQ(sums.cosine(), 1);
+  const QuantSums exact = sums_of({}, {1, 32, std::vector<float>(32, 2.0f)});
+  EXPECT_EQ(exact.sqnr_db(), kInf);
+  EXPECT_DOUBLE_EQ(exact.mean_crest(), 1);
+  EXPECT_EQ(sums_of({}, {1, 32, std::vector<float>(32)}).sqnr_db(), kInf);  // a tensor of zeros is exact too
+}

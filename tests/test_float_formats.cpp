@@ -1,0 +1,157 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "core/numerics/float_formats.h"
+
+using namespace moescope;
+
+namespace {
+
+constexpr ElementFormat kFormats[] = {ElementFormat::e4m3, ElementFormat::e5m2, ElementFormat::e3m2,
+                                      ElementFormat::e2m3, ElementFormat::e2m1, ElementFormat::int8};
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+// Finite values of codes without sign, in order of the code.
+std::vector<double> magnitudes(ElementFormat format) {
+  std::vector<double> values;
+  for (int code = 0; code < 1 << (traits(format).bits - 1); ++code) {
+    const float value = decode(format, static_cast<std::uint8_t>(code));
+    if (std::isfinite(value)) values.push_back(value);
+  }
+  return values;
+}
+
+// Encoding by its definition: look at every value, take the nearest, of two the even code.
+std::uint8_t nearest_by_search(ElementFormat format, const std::vector<double>& values, float x) {
+  const double magnitude = std::min(std::fabs(static_cast<double>(x)), 4 * values.back());  // differences stay exact
+  std::size_t best = 0;
+  for (std::size_t code = 1; code < values.size(); ++code) {
+    const double nearer = std::fabs(values[code] - magnitude) - std::fabs(values[best] - magnitude);
+    if (nearer < 0 || (nearer == 0 && code % 2 == 0)) best = code;
+  }
+  if (!std::signbit(x)) return static_cast<std::uint8_t>(best);
+  if (format == ElementFormat::int8) return static_cast<std::uint8_t>(-static_cast<int>(best));
+  return static_cast<std::uint8_t>(best | 1u << (traits(format).bits - 1));
+}
+
+}  // namespace
+
+TEST(FloatFormats, TraitsAgreeWithTheDecodedValues) {
+  for (const ElementFormat format : kFormats) {
+    const FormatTraits& t = traits(format);
+    const std::vector<double> values = magnitudes(format);
+    EXPECT_EQ(values.back(), t.max) << t.name;
+    EXPECT_EQ(values[1], t.min_subnormal) << t.name;
+    EXPECT_EQ(values[std::size_t{1} << t.mantissa_bits], t.min_normal) << t.name;
+    EXPECT_EQ(std::ilogb(t.max), t.emax) << t.name;
+    EXPECT_EQ(format_named(t.name), format);
+  }
+  EXPECT_FALSE(format_named("e4m4"));
+}
+
+TEST(FloatFormats, SpecialCodes) {
+  EXPECT_TRUE(std::isnan(decode(ElementFormat::e4m3, 0x7F)) && std::isnan(decode(ElementFormat::e4m3, 0xFF)));
+  EXPECT_EQ(decode(ElementFormat::e5m2, 0x7C), kInf);
+  EXPECT_EQ(decode(ElementFormat::e5m2, 0xFC), -kInf);
+  EXPECT_TRUE(std::isnan(decode(ElementFormat::e5m2, 0xFD)));
+  EXPECT_EQ(decode(ElementFormat::int8, 0x80), -2.0f);
+  EXPECT_TRUE(std::signbit(decode(ElementFormat::e2m1, 0x8)));
+}
+
+TEST(FloatFormats, EveryNumberEncodesToItsOwnCode) {
+  for (const ElementFormat format : kFormats) {
+    for (int code = 0; code < 1 << traits(format).bits; ++code) {
+      const float value = decode(format, static_cast<std::uint8_t>(code));
+      if (!std::isfinite(value) || value == -2.0f * (format == ElementFormat::int8)) continue;
+      EXPECT_EQ(encode(format, value), code) << traits(format).name;
+    }
+  }
+}
+
+// Around every value and every midpoint one float32 unit either way, and random bits.
+TEST(FloatFormats, EncodeIsTheNearestOfAllValues) {
+  std::mt19937 random(7);
+  for (const ElementFormat format : kFormats) {
+    const std::vector<double> values = magnitudes(format);
+    std::vector<float> inputs = {0.0f, 1e-45f, 1e-38f, 1e38f, kInf, std::numeric_limits<float>::max()};
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double above = i + 1 < values.size() ? values[i + 1] : 2 * values[i] - values[i - 1];
+      for (const double v : {values[i], (values[i] + above) / 2})
+        for (const float towards : {0.0f, static_cast<float>(v), kInf})
+          inputs.push_back(std::nextafter(static_cast<float>(v), towards));
+    }
+    for (int i = 0; i < 20000; ++i) {
+      const float any = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
+      if (!std::isnan(any)) inputs.push_back(any);
+      inputs.push_back(std::ldexp(std::fmod(any, 2.0f), static_cast<int>(random() % 48) - 24));
+    }
+    for (const float x : inputs) {
+      if (std::isnan(x)) continue;
+      for (const float v : {x, -x})
+        ASSERT_EQ(encode(format, v), nearest_by_search(format, values, v)) << traits(format).name << " " << v;
+    }
+  }
+}
+
+TEST(FloatFormats, NanAndOverflow) {
+  const float nan = std::nanf("");
+  EXPECT_EQ(encode(ElementFormat::e4m3, nan), 0x7F);
+  EXPECT_EQ(encode(ElementFormat::e5m2, -nan), 0x7F);
+  EXPECT_EQ(encode(ElementFormat::e3m2, nan), 0x1F);
+  EXPECT_EQ(encode(ElementFormat::e2m1, nan), 0x07);
+  EXPECT_EQ(encode(ElementFormat::int8, nan), 0);
+  EXPECT_EQ(encode_nonsaturating(ElementFormat::e4m3, 464.0f), 0x7E);
+  EXPECT_EQ(encode_nonsaturating(ElementFormat::e4m3, std::nextafter(464.0f, kInf)), 0x7F);
+  EXPECT_EQ(encode_nonsaturating(ElementFormat::e4m3, -kInf), 0xFF);
+  EXPECT_EQ(encode_nonsaturating(ElementFormat::e5m2, std::nextafter(61440.0f, 0.0f)), 0x7B);
+  EXPECT_EQ(encode_nonsaturating(ElementFormat::e5m2, -61440.0f), 0xFC);
+}
+
+TEST(FloatFormats, E8m0) {
+  EXPECT_EQ(decode_e8m0(0), 0x1p-127f);
+  EXPECT_EQ(decode_e8m0(254), 0x1p127f);
+  EXPECT_TRUE(std::isnan(decode_e8m0(255)));
+  for (int code = 1; code < 254; ++code) {
+    const float value = decode_e8m0(static_cast<std::uint8_t>(code));
+    EXPECT_EQ(encode_e8m0_up(value, false), code);
+    EXPECT_EQ(encode_e8m0_down(value, false), code);
+    EXPECT_EQ(encode_e8m0_up(std::nextafter(value, kInf), false), code + 1);
+    EXPECT_EQ(encode_e8m0_down(std::nextafter(value, 0.0f), false), code - 1);
+  }
+  EXPECT_EQ(encode_e8m0_up(0.0f, false), 0);
+  EXPECT_EQ(encode_e8m0_up(0x1.8p127f, false), 255);
+  EXPECT_EQ(encode_e8m0_up(0x1.8p127f, true), 254);
+  EXPECT_EQ(encode_e8m0_down(0x1.8p127f, false), 254);
+  EXPECT_EQ(encode_e8m0_down(kInf, false), 255);
+  EXPECT_EQ(encode_e8m0_down(kInf, true), 254);
+}
+
+// Of the two bfloat16 neighbours the nearer one, by distance in double.
+TEST(FloatFormats, Bf16IsTheNearerNeighbour) {
+  std::mt19937 random(3);
+  std::vector<float> in = {0.0f, -0.0f, 1.00390625f, 1.01171875f, std::numeric_limits<float>::denorm_min()};
+  while (in.size() < 50000) {
+    const float x = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
+    if (std::isfinite(x)) in.push_back(x);
+  }
+  std::vector<float> out(in.size());
+  round_bf16(in.data(), in.size(), out.data());
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const std::uint32_t below_bits = std::bit_cast<std::uint32_t>(in[i]) & 0xFFFF0000;
+    const double below = std::bit_cast<float>(below_bits), above = std::bit_cast<float>(below_bits + 0x10000);
+    const double to_below = std::fabs(in[i] - below);
+    const double to_above = std::isinf(above) ? 0x1p128 - std::fabs(in[i]) : std::fabs(above - in[i]);
+    const bool up = to_above < to_below || (to_above == to_below && (below_bits & 0x10000));
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(out[i]), below_bits + (up ? 0x10000 : 0)) << in[i];
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(round_bf16(in[i])), std::bit_cast<std::uint32_t>(out[i]));
+  }
+  EXPECT_TRUE(std::isnan(round_bf16(std::bit_cast<float>(0x7F800001u))));
+  EXPECT_EQ(round_bf16(-kInf), -kInf);
+}
