@@ -104,7 +104,10 @@ QuantSums write_quantized(const TensorView& tensor, const BlockFormat& format, S
 
 std::string shape_text(const TensorView& tensor) {
   std::string text;
-  for (std::size_t size : tensor.shape) text += (text.empty() ? "" : "x") + std::to_string(size);
+  for (std::size_t size : tensor.shape) {
+    if (!text.empty()) text += 'x';
+    text += std::to_string(size);
+  }
   return text.empty() ? "scalar" : text;
 }
 

@@ -421,7 +421,9 @@ void SafetensorsStream::finish() {
          std::to_string(written_) + " bytes written, but the tensors declared have " + std::to_string(declared_));
   file_.close();
   if (!file_) fail(temporary_, std::string("cannot be written: ") + std::strerror(errno));
-  std::filesystem::rename(temporary_, path_);
+  std::error_code error;
+  std::filesystem::rename(temporary_, path_, error);
+  if (error) fail(path_, "cannot be written: " + error.message());
   finished_ = true;
 }
 
