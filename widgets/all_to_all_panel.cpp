@@ -59,7 +59,7 @@ DispatchTotals totalsOf(const VolumeFrame& volume, bool deduplicated) {
 
 AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("All-to-all"), Provenance::measured, parent) {
-  view_ = new MatrixView(this);
+  view_ = new MatrixPlot(this);
   view_->refill = [this] { refill(); };
   view_->describe = [this](int source, int destination) { return describe(source, destination); };
   view_->decorate = [this](QPainter& painter) { paintSums(painter); };
@@ -69,7 +69,7 @@ AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
   connect(selection_, &Selection::dataChanged, view_, &PlotFrame::markDirty);
   connect(selection_, &Selection::timeChanged, view_, &PlotFrame::markDirty);
   connect(selection_, &Selection::focusChanged, view_, &PlotFrame::markDirty);
-  connect(view_, &MatrixView::cellChosen, this, [this](int source, int destination) {
+  connect(view_, &MatrixPlot::cellChosen, this, [this](int source, int destination) {
     view_->setCurrent(source, destination);
     view_->update();
   });

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "widgets/layer_combo.h"
-#include "widgets/matrix_view.h"
+#include "widgets/matrix_plot.h"
 #include "widgets/panel.h"
 #include "widgets/value_tile.h"
 
@@ -29,7 +29,7 @@ class AllToAllPanel : public Panel {
   void restoreState(const QVariantMap& state) override;
 
   void setDeduplicated(bool deduplicated);
-  MatrixView* view() const { return view_; }
+  MatrixPlot* view() const { return view_; }
 
  protected:
   QString status() const override;
@@ -44,7 +44,7 @@ class AllToAllPanel : public Panel {
   QStringList describe(int source, int destination) const;
   QString totalText(int which) const;
 
-  MatrixView* view_;
+  MatrixPlot* view_;
   QComboBox* mode_;
   std::array<ValueTile*, 4> tiles_{};
   std::shared_ptr<const TelemetryFrame> shown_;

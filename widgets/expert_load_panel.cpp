@@ -22,7 +22,7 @@ LegendScale utilisationLegend(bool dark) {
 
 ExpertLoadPanel::ExpertLoadPanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("Expert load"), Provenance::measured, parent) {
-  view_ = new MatrixView(this);
+  view_ = new MatrixPlot(this);
   view_->refill = [this] { refill(); };
   view_->describe = [this](int row, int column) { return describe(row, column); };
   view_->setWeights(utilisationWeights());
@@ -33,7 +33,7 @@ ExpertLoadPanel::ExpertLoadPanel(Selection* selection, QWidget* parent)
     markCurrent();
     view_->update();
   });
-  connect(view_, &MatrixView::cellChosen, this, [this](int row, int column) {
+  connect(view_, &MatrixPlot::cellChosen, this, [this](int row, int column) {
     selection_->setLayer(routerAt(row).layer);
     selection_->setExpert(expertAt(row, column));
   });

@@ -3,7 +3,7 @@
 
 #include <QComboBox>
 
-#include "widgets/matrix_view.h"
+#include "widgets/matrix_plot.h"
 #include "widgets/panel.h"
 
 namespace moescope {
@@ -19,7 +19,7 @@ class ExpertLoadPanel : public Panel {
   void restoreState(const QVariantMap& state) override;
 
   void setSortedByLoad(bool sorted);
-  MatrixView* view() const { return view_; }
+  MatrixPlot* view() const { return view_; }
 
  protected:
   QString status() const override;
@@ -31,7 +31,7 @@ class ExpertLoadPanel : public Panel {
   const RouterFrame& routerAt(int row) const { return frame_->routers[row]; }
   int expertAt(int row, int column) const { return order_[row][column]; }
 
-  MatrixView* view_;
+  MatrixPlot* view_;
   QComboBox* sort_;
   std::shared_ptr<const TelemetryFrame> frame_;
   std::vector<std::vector<int>> order_;  // [row][column] -> expert

@@ -5,7 +5,7 @@
 
 #include "core/telemetry/router_stats.h"
 #include "widgets/expert_load_panel.h"
-#include "widgets/matrix_view.h"
+#include "widgets/matrix_plot.h"
 
 namespace moescope {
 

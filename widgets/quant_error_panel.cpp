@@ -25,7 +25,7 @@ QString percentOrNothing(float share) {
 
 QuantErrorPanel::QuantErrorPanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("Quantization error"), Provenance::measured, parent) {
-  view_ = new MatrixView(this);
+  view_ = new MatrixPlot(this);
   view_->refill = [this] { refill(); };
   view_->describe = [this](int row, int column) { return describe(row, column); };
   view_->decorate = [this](QPainter& painter) {
@@ -40,7 +40,7 @@ QuantErrorPanel::QuantErrorPanel(Selection* selection, QWidget* parent)
     markCurrent();
     view_->update();
   });
-  connect(view_, &MatrixView::cellChosen, this, [this](int row, int column) {
+  connect(view_, &MatrixPlot::cellChosen, this, [this](int row, int column) {
     selection_->setLayer(layers_[row]);
     selection_->setTensor(tensors_[column]);
   });

@@ -2,7 +2,7 @@
 // as bars in each cell.
 #pragma once
 
-#include "widgets/matrix_view.h"
+#include "widgets/matrix_plot.h"
 #include "widgets/panel.h"
 
 namespace moescope {
@@ -14,7 +14,7 @@ class QuantErrorPanel : public Panel {
   explicit QuantErrorPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
-  MatrixView* view() const { return view_; }
+  MatrixPlot* view() const { return view_; }
 
  protected:
   QString status() const override;
@@ -27,7 +27,7 @@ class QuantErrorPanel : public Panel {
   const QuantFrame* quantAt(int row, int column) const;
   QStringList describe(int row, int column) const;
 
-  MatrixView* view_;
+  MatrixPlot* view_;
   std::shared_ptr<const TelemetryFrame> frame_;
   std::vector<int> layers_;                 // rows
   std::vector<Selection::Tensor> tensors_;  // columns

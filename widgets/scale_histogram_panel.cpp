@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "widgets/matrix_view.h"
+#include "widgets/matrix_plot.h"
 #include "widgets/tensor_text.h"
 
 namespace moescope {

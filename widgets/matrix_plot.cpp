@@ -1,4 +1,4 @@
-#include "widgets/matrix_view.h"
+#include "widgets/matrix_plot.h"
 
 #include <QKeyEvent>
 #include <QMouseEvent>
@@ -21,39 +21,39 @@ QString labelsOf(const std::vector<Tick>& ticks) {
 
 }  // namespace
 
-MatrixView::MatrixView(QWidget* parent) : PlotFrame(parent) {}
+MatrixPlot::MatrixPlot(QWidget* parent) : PlotFrame(parent) {}
 
-void MatrixView::setCells(int rows, int columns, std::vector<std::uint8_t> codes) {
+void MatrixPlot::setCells(int rows, int columns, std::vector<std::uint8_t> codes) {
   assert(codes.size() == static_cast<std::size_t>(rows) * columns);
   rows_ = rows;
   columns_ = columns;
   codes_ = std::move(codes);
 }
 
-void MatrixView::setLegend(const LegendScale& scale) {
+void MatrixPlot::setLegend(const LegendScale& scale) {
   legend_ = scale;
 }
 
-void MatrixView::setRowAxis(std::vector<Tick> ticks, const QString& caption) {
+void MatrixPlot::setRowAxis(std::vector<Tick> ticks, const QString& caption) {
   row_ticks_ = std::move(ticks);
   row_caption_ = caption;
 }
 
-void MatrixView::setColumnAxis(std::vector<Tick> ticks, const QString& caption) {
+void MatrixPlot::setColumnAxis(std::vector<Tick> ticks, const QString& caption) {
   column_ticks_ = std::move(ticks);
   column_caption_ = caption;
 }
 
-void MatrixView::setCurrent(int row, int column) {
+void MatrixPlot::setCurrent(int row, int column) {
   row_ = row;
   column_ = column;
 }
 
-QMargins MatrixView::margins() const {
+QMargins MatrixPlot::margins() const {
   return QMargins(kAxisLabelWidth - 12, 6, kLegendWidth + 12, kAxisLabelHeight) + extra_;
 }
 
-QRect MatrixView::cellsRect() const {
+QRect MatrixPlot::cellsRect() const {
   QRect plot = plotRect();
   if (!square_ || rows_ == 0 || columns_ == 0) return plot;
   const double cell =
@@ -62,13 +62,13 @@ QRect MatrixView::cellsRect() const {
   return plot;
 }
 
-QRectF MatrixView::cellRect(int row, int column) const {
+QRectF MatrixPlot::cellRect(int row, int column) const {
   const QRect cells = cellsRect();
   const double w = static_cast<double>(cells.width()) / columns_, h = static_cast<double>(cells.height()) / rows_;
   return {cells.left() + column * w, cells.top() + row * h, w, h};
 }
 
-bool MatrixView::cellAt(QPoint position, int* row, int* column) const {
+bool MatrixPlot::cellAt(QPoint position, int* row, int* column) const {
   const QRect cells = cellsRect();
   if (!cells.contains(position) || rows_ == 0 || columns_ == 0) return false;
   *row = std::min(rows_ - 1, static_cast<int>((position.y() - cells.top() + 0.5) * rows_ / cells.height()));
@@ -76,17 +76,17 @@ bool MatrixView::cellAt(QPoint position, int* row, int* column) const {
   return true;
 }
 
-QRgb MatrixView::cellColor(int row, int column) const {
+QRgb MatrixPlot::cellColor(int row, int column) const {
   return legend_.lut[codes_[static_cast<std::size_t>(row) * columns_ + column]];
 }
 
-QString MatrixView::staticKey() const {
+QString MatrixPlot::staticKey() const {
   return QStringLiteral("%1:%2:%3:%4").arg(rows_).arg(columns_).arg(row_ticks_.size()).arg(column_ticks_.size()) +
          row_caption_ + column_caption_ + legend_.caption + labelsOf(legend_.ticks) + labelsOf(row_ticks_) +
          labelsOf(column_ticks_);
 }
 
-void MatrixView::paintStatic(QPainter& painter) {
+void MatrixPlot::paintStatic(QPainter& painter) {
   const QRect cells = cellsRect();
   const QFontMetrics metrics(painter.font());
   painter.setPen(palette().text().color());
@@ -114,7 +114,7 @@ void MatrixView::paintStatic(QPainter& painter) {
   paintLegend(painter, QRect(width() - kLegendWidth, 2, kLegendWidth - 2, height() - 6), legend_, palette());
 }
 
-QImage MatrixView::image(const QSize& most) const {
+QImage MatrixPlot::image(const QSize& most) const {
   const int height = std::min(rows_, most.height()), width = std::min(columns_, most.width());
   QImage picture(width, height, QImage::Format_RGB32);
   for (int y = 0; y < height; ++y) {
@@ -134,7 +134,7 @@ QImage MatrixView::image(const QSize& most) const {
   return picture;
 }
 
-void MatrixView::paintData(QPainter& painter) {
+void MatrixPlot::paintData(QPainter& painter) {
   if (rows_ == 0 || columns_ == 0) return;
   const QRect cells = cellsRect();
   if (cells.width() < 2 || cells.height() < 2) return;
@@ -153,7 +153,7 @@ void MatrixView::paintData(QPainter& painter) {
   if (decorate) decorate(painter);
 }
 
-void MatrixView::paintHatch(QPainter& painter) const {
+void MatrixPlot::paintHatch(QPainter& painter) const {
   const QRectF cell = cellRect(0, 0);
   if (std::min(cell.width(), cell.height()) < kLeastHatchedCell) return;
   painter.setPen(dark() ? QColor(0xb0, 0xb0, 0xb8) : QColor(0xf0, 0xf0, 0xf0));
@@ -165,7 +165,7 @@ void MatrixView::paintHatch(QPainter& painter) const {
     }
 }
 
-void MatrixView::paintOverlay(QPainter& painter) {
+void MatrixPlot::paintOverlay(QPainter& painter) {
   if (row_ >= 0 && row_ < rows_ && column_ < columns_) {
     painter.setPen(accentColor(dark()));
     // A thin line along the row shows the layer; the box shows the cell.
@@ -185,7 +185,7 @@ void MatrixView::paintOverlay(QPainter& painter) {
   }
 }
 
-void MatrixView::mouseMoveEvent(QMouseEvent* event) {
+void MatrixPlot::mouseMoveEvent(QMouseEvent* event) {
   mouse_ = event->pos();
   int row = 0, column = 0;
   const bool inside = notice().isEmpty() && describe && cellAt(mouse_, &row, &column);
@@ -193,19 +193,19 @@ void MatrixView::mouseMoveEvent(QMouseEvent* event) {
   update();
 }
 
-void MatrixView::mousePressEvent(QMouseEvent* event) {
+void MatrixPlot::mousePressEvent(QMouseEvent* event) {
   int row = 0, column = 0;
   if (event->button() == Qt::LeftButton && notice().isEmpty() && cellAt(event->pos(), &row, &column))
     emit cellChosen(row, column);
 }
 
-void MatrixView::leaveEvent(QEvent*) {
+void MatrixPlot::leaveEvent(QEvent*) {
   mouse_ = {-1, -1};
   emit readoutChanged({});
   update();
 }
 
-void MatrixView::keyPressEvent(QKeyEvent* event) {
+void MatrixPlot::keyPressEvent(QKeyEvent* event) {
   int row = std::max(0, row_), column = std::max(0, column_);
   switch (event->key()) {
     case Qt::Key_Left:

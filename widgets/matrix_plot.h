@@ -9,11 +9,11 @@
 
 namespace moescope {
 
-class MatrixView : public PlotFrame {
+class MatrixPlot : public PlotFrame {
   Q_OBJECT
 
  public:
-  explicit MatrixView(QWidget* parent = nullptr);
+  explicit MatrixPlot(QWidget* parent = nullptr);
 
   // codes: rows x columns, row-major, bytes of the colour scale.
   void setCells(int rows, int columns, std::vector<std::uint8_t> codes);
