@@ -42,21 +42,6 @@ std::string_view last_part(std::string_view key) {
   return key.substr(key.rfind('.') + 1);
 }
 
-std::string nearest_key(std::string_view given) {
-  const ConfigField* best = nullptr;
-  std::size_t best_distance = 0;
-  for (const ConfigField& field : config_fields()) {
-    // A right word in the wrong section is nearer than any misspelling.
-    const std::size_t distance =
-        8 * edit_distance(last_part(given), last_part(field.key)) + edit_distance(given, field.key);
-    if (best == nullptr || distance < best_distance) {
-      best = &field;
-      best_distance = distance;
-    }
-  }
-  return best->key;
-}
-
 std::string section_list() {
   std::string text;
   for (const ConfigField& field : config_fields()) {
@@ -172,6 +157,21 @@ ParsedConfig unreadable(const std::string& path, const std::string& why) {
 }
 
 }  // namespace
+
+std::string nearest_key(std::string_view given) {
+  const ConfigField* best = nullptr;
+  std::size_t best_distance = 0;
+  for (const ConfigField& field : config_fields()) {
+    // A right word in the wrong section is nearer than any misspelling.
+    const std::size_t distance =
+        8 * edit_distance(last_part(given), last_part(field.key)) + edit_distance(given, field.key);
+    if (best == nullptr || distance < best_distance) {
+      best = &field;
+      best_distance = distance;
+    }
+  }
+  return best->key;
+}
 
 std::string to_string(const ConfigValue& value) {
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";

@@ -106,11 +106,11 @@ using ConfigValue = std::variant<bool, std::int64_t, double, std::string>;
 
 // One key. Enumerations are strings out of `choices`.
 struct ConfigField {
-  std::string key;    // "router.top_k"
-  std::string group;  // title of the form's group: "Router"
-  std::string label;  // "Experts per token (top_k)"
-  std::string unit;   // "experts", "tokens", "steps", "" for none
-  std::string help;   // what it does, what good values are
+  std::string key;                   // "router.top_k"
+  std::string group;                 // title of the form's group: "Router"
+  std::string label;                 // "Experts per token (top_k)"
+  std::string unit;                  // "experts", "tokens", "steps", "" for none
+  std::string help;                  // what it does, what good values are
   double min = 0, max = 0;           // inclusive; numbers only
   std::vector<std::string> choices;  // strings with a fixed set only
   bool live = false;                 // may change between two steps of a running trainer
@@ -120,13 +120,14 @@ struct ConfigField {
 
 std::span<const ConfigField> config_fields();
 const ConfigField* find_field(std::string_view key);  // nullptr: no such key
+std::string nearest_key(std::string_view key);        // the known key that `key` most likely means
 
 // What is wrong with a config, where, and what would be right.
 struct ConfigProblem {
   std::string file;  // empty when it did not come from a file
   int line = 0;      // 1-based; 0: unknown
   std::string key;
-  std::string message;  // "top_k is 20, but there are 16 experts: choose 1 to 16"
+  std::string message;       // "top_k is 20, but there are 16 experts: choose 1 to 16"
   std::string text() const;  // "run.toml:12: router.top_k: ..."
 };
 

@@ -1,0 +1,22 @@
+// Checkpoints of one or several runs on disk: FOLDER/<step>/<run name>.safetensors.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace moescope {
+
+// Calls write(<folder of the step>) on a folder beside the final one and then renames it, so that FOLDER/<step> is
+// either whole or absent; an earlier one of the same step is replaced. Throws std::runtime_error.
+void write_checkpoint(const std::string& folder, std::int64_t step,
+                      const std::function<void(const std::string& step_folder)>& write);
+
+// Steps that have a checkpoint, rising; empty when there is none or no such folder.
+std::vector<std::int64_t> checkpoint_steps(const std::string& folder);
+
+// The files of the newest checkpoint, by name. Throws std::runtime_error when there is none.
+std::vector<std::string> newest_checkpoint(const std::string& folder);
+
+}  // namespace moescope
