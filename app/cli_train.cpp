@@ -1,0 +1,409 @@
+#include "app/cli_train.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+
+#include "app/cli_progress.h"
+#include "core/checkpoint_folder.h"
+#include "core/dataset.h"
+#include "core/numerics/parallel.h"
+#include "core/run_clock.h"
+#include "core/run_config.h"
+#include "core/telemetry/frame_sink.h"
+#include "core/telemetry/jsonl.h"
+#include "core/trainer.h"
+
+namespace moescope {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct TrainOptions {
+  std::string preset, config, data, precision, out, jsonl, checkpoint, resume;
+  std::vector<std::string> set;
+  std::int64_t steps = 0, seed = 0, every = 0;
+  int threads = 0;
+  bool overwrite = false;
+  bool has_data = false, has_seed = false, has_steps = false;
+};
+
+// One setting that the command line gives for a key of the config.
+struct Override {
+  std::string option;  // as the user wrote it: "--seed 3"
+  const ConfigField* field;
+  ConfigValue value;
+};
+
+volatile std::sig_atomic_t g_signal = 0;
+
+// The first signal stops after the step in flight; a second one ends the program at once.
+void stop_after_step(int signal) {
+  g_signal = signal;
+}
+
+void catch_signals() {
+  struct sigaction action {};
+  action.sa_handler = stop_after_step;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);  // a reader of --jsonl - that went away shows as a failed write
+}
+
+[[noreturn]] void refuse(const std::vector<ConfigProblem>& problems) {
+  std::string text;
+  for (const ConfigProblem& problem : problems) text += (text.empty() ? "" : "\n") + problem.text();
+  throw std::runtime_error(text);
+}
+
+void add_override(std::vector<Override>& list, std::vector<ConfigProblem>& problems, const std::string& option,
+                  const std::string& key, const std::string& text) {
+  const ConfigField* field = find_field(key);
+  if (field == nullptr) {
+    problems.push_back({"", 0, option, "no such key, did you mean " + nearest_key(key) + "?"});
+    return;
+  }
+  std::string message;
+  try {
+    ConfigValue value = parse_value(*field, text);
+    message = check_field(*field, value);
+    if (message.empty()) list.push_back({option, field, std::move(value)});
+  } catch (const std::invalid_argument& error) {
+    message = error.what();
+  }
+  if (!message.empty()) problems.push_back({"", 0, option, key + ' ' + message});
+}
+
+std::vector<Override> read_overrides(const TrainOptions& o, std::vector<ConfigProblem>& problems) {
+  std::vector<Override> list;
+  if (o.has_data) add_override(list, problems, "--data " + o.data, "data.path", o.data);
+  if (o.has_seed) add_override(list, problems, "--seed " + std::to_string(o.seed), "seed", std::to_string(o.seed));
+  if (!o.precision.empty())
+    add_override(list, problems, "--precision " + o.precision, "precision.experts", o.precision);
+  for (const std::string& setting : o.set) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos)
+      problems.push_back({"", 0, "--set " + setting, "needed is KEY=VALUE, such as router.top_k=4"});
+    else
+      add_override(list, problems, "--set " + setting, setting.substr(0, equals), setting.substr(equals + 1));
+  }
+  return list;
+}
+
+ParsedConfig named_config(const TrainOptions& o) {
+  return !o.config.empty() ? load_config(o.config) : load_preset(o.preset.empty() ? "small" : o.preset);
+}
+
+RunConfig fresh_config(const TrainOptions& o) {
+  ParsedConfig parsed = named_config(o);
+  std::vector<ConfigProblem> problems = std::move(parsed.problems);
+  const std::vector<Override> overrides = read_overrides(o, problems);
+  for (const Override& change : overrides) change.field->set(parsed.config, change.value);
+  // What the file got wrong on its own is known; what the overrides make of it is checked on the whole.
+  if (problems.empty()) problems = validate(parsed.config);
+  if (!problems.empty()) refuse(problems);
+  return parsed.config;
+}
+
+// A resumed run is the run of its checkpoint; an option may repeat what that says, but not change it.
+void refuse_conflicts(const TrainOptions& o, const RunConfig& config) {
+  std::vector<ConfigProblem> problems;
+  const auto compare = [&](const std::string& option, const ConfigField& field, const ConfigValue& wanted) {
+    const ConfigValue kept = field.get(config);
+    if (kept != wanted)
+      problems.push_back({"", 0, option,
+                          "conflicts with --resume: the checkpoint was trained with " + field.key + " = " +
+                              to_string(kept) +
+                              (option.find('=') == std::string::npos ? ", not " + to_string(wanted) : "")});
+  };
+  for (const Override& change : read_overrides(o, problems)) compare(change.option, *change.field, change.value);
+  if (!o.config.empty() || !o.preset.empty()) {
+    const ParsedConfig named = named_config(o);
+    problems.insert(problems.end(), named.problems.begin(), named.problems.end());
+    const std::string option = o.config.empty() ? "--preset " + o.preset : "--config " + o.config;
+    for (const ConfigField& field : config_fields()) compare(option, field, field.get(named.config));
+  }
+  if (!problems.empty()) refuse(problems);
+}
+
+Trainer resumed_trainer(const TrainOptions& o) {
+  const std::vector<std::string> files = newest_checkpoint(o.resume);
+  if (files.size() > 1)
+    throw std::runtime_error(fs::path(files.front()).parent_path().string() + ": holds " +
+                             std::to_string(files.size()) + " runs, needed is one");
+  Trainer trainer = Trainer::resume(files.front());
+  refuse_conflicts(o, trainer.config());
+  return trainer;
+}
+
+// Everything that can be wrong with the paths is found before the first of them is touched.
+void check_outputs(const TrainOptions& o) {
+  const auto check_file = [&](const char* option, const std::string& path) {
+    const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
+    if (!path.empty() && path != "-" && access(folder.c_str(), W_OK) != 0)
+      throw std::runtime_error(std::string(option) + ' ' + path + ": folder " + folder.string() + ": " +
+                               std::strerror(errno));
+    const auto status = fs::status(path);
+    if (path.empty() || path == "-" || !fs::exists(status) ||
+        (!fs::is_regular_file(status) && !fs::is_directory(status)))
+      return;
+    if (fs::is_directory(status))
+      throw std::runtime_error(std::string(option) + ' ' + path + ": is a folder, needed is a file");
+    if (!o.overwrite)
+      throw std::runtime_error(std::string(option) + ' ' + path +
+                               ": exists; choose another name, or give --overwrite to replace it");
+  };
+  check_file("--out", o.out);
+  check_file("--jsonl", o.jsonl);
+  if (!o.out.empty() && o.out == o.jsonl) throw std::runtime_error("--out and --jsonl are the same file: " + o.out);
+  if (o.every > 0 && o.checkpoint.empty())
+    throw std::runtime_error("--every " + std::to_string(o.every) + ": needs --checkpoint DIR");
+  if (o.checkpoint.empty()) return;
+  if (fs::exists(o.checkpoint) && !fs::is_directory(o.checkpoint))
+    throw std::runtime_error("--checkpoint " + o.checkpoint + ": is a file, needed is a folder");
+  const bool continues = !o.resume.empty() && fs::weakly_canonical(o.resume) == fs::weakly_canonical(o.checkpoint);
+  const auto steps = checkpoint_steps(o.checkpoint);
+  if (!steps.empty() && !continues && !o.overwrite)
+    throw std::runtime_error("--checkpoint " + o.checkpoint + ": holds checkpoints up to step " +
+                             std::to_string(steps.back()) +
+                             " of another training; choose another folder, continue with --resume " + o.checkpoint +
+                             ", or give --overwrite");
+}
+
+class JsonLines {
+ public:
+  explicit JsonLines(const std::string& path) : path_(path) {
+    if (path.empty() || path == "-") return;
+    errno = 0;
+    file_.open(path, std::ios::binary | std::ios::trunc);
+    if (!file_) throw std::runtime_error("--jsonl " + path + ": cannot be written: " + std::strerror(errno));
+  }
+  void write(const TelemetryFrame& frame) {
+    if (path_.empty()) return;
+    std::ostream& out = path_ == "-" ? std::cout : file_;
+    out << to_json_line(frame) << '\n' << std::flush;
+    if (!out) throw std::runtime_error("--jsonl " + path_ + ": cannot be written: " + std::strerror(errno));
+  }
+
+ private:
+  std::string path_;
+  std::ofstream file_;
+};
+
+// Figures of the end, over the last steps rather than one batch's luck.
+struct Tail {
+  std::deque<float> losses;
+  float max_vio = kNoValue, max_vio_window = kNoValue;
+
+  void add(const TelemetryFrame& frame) {
+    losses.push_back(frame.ce_loss);
+    if (losses.size() > 20) losses.pop_front();
+    if (frame.routers.empty()) return;
+    max_vio = max_vio_window = 0;
+    for (const RouterFrame& router : frame.routers) {
+      max_vio += router.max_vio / static_cast<float>(frame.routers.size());
+      max_vio_window += router.max_vio_window / static_cast<float>(frame.routers.size());
+    }
+  }
+  double mean_loss() const {
+    double sum = 0;
+    for (const float loss : losses) sum += loss;
+    return sum / static_cast<double>(losses.size());
+  }
+};
+
+class Training {
+ public:
+  Training(const TrainOptions& options, Trainer trainer)
+      : o_(options),
+        trainer_(std::move(trainer)),
+        data_(open_dataset(trainer_.config().data, trainer_.config().seed)),
+        first_(trainer_.steps_taken()),
+        end_(o_.has_steps ? o_.steps : trainer_.config().optimizer.total_steps),
+        text_(o_.jsonl == "-" ? stderr : stdout),
+        progress_(text_, first_, end_) {
+    if (end_ < first_)
+      throw std::runtime_error("--steps " + std::to_string(end_) + ": the checkpoint has already taken " +
+                               std::to_string(first_) + " steps; --steps counts from the beginning of the training");
+  }
+
+  // Returns the exit status.
+  int run() {
+    prepare_checkpoints();
+    JsonLines json(o_.jsonl);
+    sink_ = std::make_unique<FrameSink>(o_.out);
+    sink_->add_run(run_info(trainer_.config(), 0));
+    introduce();
+    catch_signals();
+    train(json);
+    progress_.finish();
+    if (!o_.checkpoint.empty() && whole_ && !lost_) save_checkpoint();
+    sink_->flush();
+    if (failure_.empty()) failure_ = sink_->error();
+    sink_.reset();
+    summarize();
+    if (!failure_.empty()) std::fprintf(stderr, "moescope-cli: error: %s\n", failure_.c_str());
+    if (lost_ || !failure_.empty()) return 1;
+    return g_signal != 0 ? 128 + g_signal : 0;
+  }
+
+ private:
+  // A folder that cannot be written to is better known now than after hours of training.
+  void prepare_checkpoints() {
+    if (o_.checkpoint.empty()) return;
+    std::error_code error;
+    fs::create_directories(o_.checkpoint, error);
+    if (error || access(o_.checkpoint.c_str(), W_OK) != 0)
+      throw std::runtime_error("--checkpoint " + o_.checkpoint +
+                               ": cannot be written: " + (error ? error.message() : std::strerror(errno)));
+  }
+
+  void introduce() {
+    const RunConfig& config = trainer_.config();
+    std::fprintf(text_, "%s: %.2f million parameters, %s, %s%s\n", config.name.c_str(), parameter_count(config) * 1e-6,
+                 data_->summary().c_str(),
+                 num_threads() == 1 ? "1 thread" : (std::to_string(num_threads()) + " threads").c_str(),
+                 first_ > 0 ? (", resumed after step " + std::to_string(first_ - 1)).c_str() : "");
+    std::fflush(text_);
+  }
+
+  void train(JsonLines& json) {
+    try {
+      for (std::int64_t step = first_; step < end_ && g_signal == 0 && !lost_; ++step) take_step(step, json);
+    } catch (const std::exception& error) {
+      failure_ = error.what();
+    }
+  }
+
+  void take_step(std::int64_t step, JsonLines& json) {
+    whole_ = false;
+    TelemetryFrame frame = clock_.step(trainer_, data_->batch(step), 0);
+    whole_ = true;
+    lost_ = is_lost(frame);
+    tail_.add(frame);
+    progress_.show(frame);
+    sink_->flush();  // the step before is on disk by now, so a kill loses no more than this one
+    sink_->publish(frame);
+    if (lost_) sink_->publish(Marker{0, step, "event", "the loss is no number any more"});
+    json.write(frame);
+    if (o_.every > 0 && (step + 1) % o_.every == 0 && step + 1 < end_ && !lost_) save_checkpoint();
+  }
+
+  void save_checkpoint() {
+    const std::int64_t step = trainer_.steps_taken();
+    write_checkpoint(o_.checkpoint, step, [&](const std::string& folder) {
+      trainer_.save(folder + '/' + trainer_.config().name + ".safetensors");
+    });
+    checkpoint_ = o_.checkpoint + '/' + std::to_string(step);
+    sink_->publish(Marker{0, step, "event", "checkpoint " + checkpoint_});
+  }
+
+  void summarize() {
+    const std::int64_t taken = trainer_.steps_taken();
+    if (g_signal != 0) std::fprintf(text_, "Stopped by %s.\n", g_signal == SIGINT ? "Ctrl-C" : "a signal");
+    if (lost_)
+      std::fprintf(text_, "Stopped: the loss is no number any more at step %lld.\n", static_cast<long long>(taken - 1));
+    std::fprintf(text_, "steps       %lld\n", static_cast<long long>(taken));
+    if (!tail_.losses.empty()) {
+      std::fprintf(text_, "final loss  %.4f nats/byte (mean of the last %zu steps: %.4f)\n", tail_.losses.back(),
+                   tail_.losses.size(), tail_.mean_loss());
+      std::fprintf(text_, "speed       %.0f tokens/s\n", progress_.tokens_per_s());
+    }
+    if (!is_missing(tail_.max_vio))
+      std::fprintf(text_, "MaxVio      %.3f in the last batch, %.3f over %d steps (mean over MoE layers)\n",
+                   tail_.max_vio, tail_.max_vio_window, trainer_.config().telemetry.window);
+    if (!o_.out.empty()) std::fprintf(text_, "recording   %s\n", o_.out.c_str());
+    if (!o_.jsonl.empty() && o_.jsonl != "-") std::fprintf(text_, "JSON lines  %s\n", o_.jsonl.c_str());
+    if (!checkpoint_.empty()) std::fprintf(text_, "checkpoint  %s\n", checkpoint_.c_str());
+    std::fflush(text_);
+  }
+
+  const TrainOptions& o_;
+  Trainer trainer_;
+  std::unique_ptr<Dataset> data_;
+  std::int64_t first_, end_;
+  std::FILE* text_;  // progress and summary
+  Progress progress_;
+  RunClock clock_;
+  std::unique_ptr<FrameSink> sink_;
+  Tail tail_;
+  bool lost_ = false;
+  bool whole_ = true;       // the trainer is between two steps
+  std::string failure_;     // what ended the training before its time, or what could not be written
+  std::string checkpoint_;  // the last one
+};
+
+void train(const TrainOptions& options) {
+  set_num_threads(options.threads);
+  check_outputs(options);
+  Training training(options, options.resume.empty() ? Trainer(fresh_config(options)) : resumed_trainer(options));
+  if (const int status = training.run(); status != 0) throw CLI::RuntimeError(status);
+}
+
+void add_options(CLI::App& sub, TrainOptions& o) {
+  sub.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  std::string presets;
+  for (const std::string& name : preset_names()) presets += (presets.empty() ? "" : ", ") + name;
+  auto* preset = sub.add_option("--preset", o.preset, "Start from a preset: " + presets + " (default: small)");
+  sub.add_option("--config", o.config, "Start from a TOML file; keys that it leaves out keep their defaults")
+      ->excludes(preset);
+  sub.add_option("--set", o.set, "KEY=VALUE: one key of the config, such as router.top_k=4; may be repeated")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
+  sub.add_option("--data", o.data, "Text file or folder to train on (default: the built-in generator)");
+  sub.add_option("--precision", o.precision,
+                 "Number format of the routed experts: fp32, bf16, mxfp8_rceil, mxfp8_floor");
+  sub.add_option("--seed", o.seed, "Seed of weights and data");
+  sub.add_option("--steps", o.steps,
+                 "Steps to have taken at the end, those before --resume included (default: "
+                 "optimizer.total_steps; the schedule is not changed)")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1000000000000}));
+  sub.add_option("--threads", o.threads, "Threads to train on (default: one per core); results do not depend on it")
+      ->check(CLI::Range(1, 1024));
+  sub.add_option("--out", o.out, "Recording to write, for the window and for sqlite3");
+  sub.add_option("--jsonl", o.jsonl, "JSON lines to write, one object per step; - is standard output");
+  sub.add_option("--checkpoint", o.checkpoint,
+                 "Folder for checkpoints, DIR/<step>/<name>.safetensors; one is written at the end");
+  sub.add_option("--every", o.every, "Steps between further checkpoints")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000000}));
+  sub.add_option("--resume", o.resume,
+                 "Go on from the newest checkpoint in this folder, with its config, bit-identically");
+  sub.add_flag("--overwrite", o.overwrite, "Replace files that exist");
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app) {
+  auto options = std::make_shared<TrainOptions>();
+  CLI::App* sub = app.add_subcommand("train", "Train a model and record it");
+  add_options(*sub, *options);
+  sub->footer(
+      "Examples:\n"
+      "  moescope-cli train --preset small --steps 500 --out run.moescope\n"
+      "  moescope-cli train --preset nano --set router.bias_update_rate=0 --jsonl - | jq .ce_loss\n"
+      "  moescope-cli train --preset mini-v3 --data texts/ --checkpoint kept --every 200\n"
+      "  moescope-cli train --resume kept --checkpoint kept --steps 3000\n"
+      "Ctrl-C stops after the step in flight, with everything saved. Exit status: 0 done, 1 training or writing "
+      "failed,\n"
+      "2 wrong input, 130 stopped by Ctrl-C.");
+  sub->callback([sub, options] {
+    options->has_data = sub->count("--data") > 0;
+    options->has_seed = sub->count("--seed") > 0;
+    options->has_steps = sub->count("--steps") > 0;
+    train(*options);
+  });
+}
+
+}  // namespace moescope
