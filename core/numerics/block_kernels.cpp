@@ -76,7 +76,8 @@ template <std::size_t kBlocks>
   for (std::size_t i = 0; i < kBlocks; ++i) {
     const std::int32_t d = bits_of(float_of(b.amax_bits[i]) * a.factor);
     const std::int32_t carry = d < kMinNormalBits ? a.carry_subnormal : a.carry;
-    const std::int32_t code = std::clamp(((d + carry) >> 23) - a.subtract, 0, 254);
+    const std::uint32_t carried = static_cast<std::uint32_t>(d) + static_cast<std::uint32_t>(carry);  // NaN may wrap
+    const std::int32_t code = std::clamp(static_cast<std::int32_t>(carried >> 23) - a.subtract, 0, 254);
     b.code[i] = code;
     top_amax = std::max(top_amax, b.amax_bits[i]);
     top_code = std::max(top_code, code);
