@@ -1,0 +1,90 @@
+// How one operand of a GEMM is quantized, and one entry that does it: quantize, then decode again, exactly.
+//
+// The operand is seen as the GEMM reads it: scales and blocks run along the contracting dimension, whichever way the
+// matrix lies in memory. x = value, q = decoded value, y = scaled value, cast_F = nearest-even saturating cast to F.
+//
+//   fp32   q = x
+//   bf16   q = bfloat16(x)
+//   fp8    e = float32(max_F / max(amax, 1e-12)), divided in float64;  y = x * e;  q = cast_F(y) * (1 / e)
+//          power_of_two_scale: e rounded down to a power of two. One scale per ScaleGranularity.
+//          torchao's float8 (float8_utils.amax_to_scale, to_fp8_saturated) and its DeepSeek blocks
+//          (prototype/blockwise_fp8_training): it multiplies by the reciprocal scale instead of dividing by amax/max as
+//          DeepSeek's published act_quant does. Both keep the scale amax/max to a float32 unit in the last place; we
+//          take torchao's because it is the one that trains. amax below 1e-12 counts as 1e-12, so a zero block has a
+//          scale.
+//   mx     core/numerics/block_quantize.h: E8M0 scale per `block` elements by `rule`
+//   nvfp4  E2M1, blocks of 16, E4M3 block scales, one FP32 scale for the tensor (torchao nvfp4_tensor.py; NVIDIA,
+//          arXiv:2509.25149, appendix on NVFP4 quantization):
+//            t = max(amax_tensor / (448 * 6), 2^-120)
+//            s = cast_E4M3(clamp((amax_block / 6) / t, 2^-6, 448));   y = x / (t * s);   q = cast_E2M1(y) * (t * s)
+//          all in float32. 2^-6 is torchao's least block scale (E4M3's smallest normal): blocks whose amax is under
+//          2^-6 * 6 t share it, zero blocks too. 2^-120 is ours: torchao divides 0 by 0 for a tensor of zeros. s rounds
+//          down as often as up, so amax can come out above 6 and clip to it: NVFP4 clips by design.
+//
+// The tensor of a tensor-wide scale is what one call is given (or tensor_amax says): for grouped experts call once per
+// expert, so that every expert has its own scale.
+// A NaN or infinity makes everything that shares its scale NaN (nvfp4: the whole tensor); bf16 keeps it in its place.
+// Near the float32 maximum a decoded value may be infinite. Signs of zeros are kept.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "core/numerics/block_quantize.h"
+
+namespace moescope {
+
+enum class QuantScheme : std::uint8_t { fp32, bf16, fp8, mx, nvfp4 };
+
+// What shares one FP32 scale of fp8; "row" is a row of the operand as the GEMM reads it, of full contracting length.
+enum class ScaleGranularity : std::uint8_t { tensor, row, block_1x128, block_128x128 };
+
+// stochastic: y between two neighbours a < b of the format gives b with probability (y - a) / (b - a), to 2^-24, so
+// that the mean of q is x wherever nothing clips. Scales are rounded as always.
+enum class Rounding : std::uint8_t { nearest, stochastic };
+
+struct OperandFormat {
+  QuantScheme scheme = QuantScheme::fp32;
+  ElementFormat element = ElementFormat::e4m3;              // fp8: e4m3 or e5m2; mx: any; nvfp4: e2m1
+  ScaleGranularity granularity = ScaleGranularity::tensor;  // fp8
+  bool power_of_two_scale = false;                          // fp8
+  ScaleRule rule = ScaleRule::rceil;                        // mx
+  int block = 32;                                           // mx; stochastic needs a power of two
+  Rounding rounding = Rounding::nearest;                    // not fp32
+  int hadamard = 0;  // rotate the contracting dimension first, in blocks of 16, 32, 64 or 128; 0: do not (hadamard.h)
+
+  bool operator==(const OperandFormat&) const = default;
+};
+
+// "fp32", "bf16" or the element format's name.
+const char* element_name(const OperandFormat& format);
+// Stored bits per value, scales included; scales per tensor or per row count nothing, being that few.
+double bits_per_value(const OperandFormat& format);
+
+// Where random bits come from: they depend on seed, stream and the element's place in the whole tensor alone, so that
+// neither threads nor tiles change them. A tile says where it begins.
+struct RoundingKey {
+  std::uint64_t seed = 0;    // the run's, and its step
+  std::uint64_t stream = 0;  // one for each tensor and direction
+  std::uint32_t first_row = 0, first_col = 0;
+  std::uint64_t rotation_seed = 0;  // signs of the rotation: the same for both operands of a GEMM
+};
+
+// Quantizes and decodes again into `out` (same shape, `out_stride`, not overlapping `in`). `axis`: how the contracting
+// dimension lies: BlockAxis::row along a row of the matrix, column down a column.
+// `sums`, when given, gets every figure of this call added: of the rotated values when they are rotated, on which error
+// figures do not depend. A "block" is what shares a scale, so one tensor under a tensor-wide scale; fp32 and bf16 have
+// none. Scales that are no powers of two count in e8m0_blocks at floor(log2 scale) + 127, scale = q per element unit.
+// fp8 scales come from amax, so fp8 never clips: an excess by the rounding of the scale is not counted.
+void quantize_operand(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key, float* out,
+                      std::size_t out_stride, QuantSums* sums);
+
+// For tensors that are quantized in tiles. Tiles start at multiples of 128 in both directions; a scale "per row" or a
+// column of it must not be cut, and rotated tensors with a tensor-wide scale cannot be cut either.
+bool has_tensor_scale(const OperandFormat& format);
+float matrix_amax(MatrixView in);  // NaN or infinity if there is one
+void quantize_operand_tile(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
+                           float tensor_amax, float* out, std::size_t out_stride, QuantSums* sums);
+
+}  // namespace moescope

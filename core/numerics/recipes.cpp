@@ -1,0 +1,167 @@
+#include "core/numerics/recipes.h"
+
+#include <cassert>
+
+namespace moescope {
+namespace {
+
+constexpr RecipeInfo kRecipes[] = {
+    {Recipe::fp32, "fp32", "Operands as they are; the reference that all others are compared with.", "IEEE 754"},
+    {Recipe::bf16, "bf16", "Operands rounded to bfloat16; what most models are trained in.",
+     "TorchTitan's default mixed precision"},
+    {Recipe::fp8_tensorwise, "fp8_tensorwise",
+     "FP8 with one FP32 scale per tensor: E4M3, gradients E5M2. The first FP8 training on H100, dense layers.",
+     "torchao float8, recipe tensorwise"},
+    {Recipe::fp8_rowwise, "fp8_rowwise",
+     "FP8 E4M3 with one power-of-two FP32 scale per row: one token or one output feature. Llama-scale training.",
+     "torchao float8, recipe rowwise"},
+    {Recipe::fp8_deepseek_128, "fp8_deepseek_128",
+     "FP8 E4M3 with FP32 scales per 1x128 of activations and gradients and per 128x128 of weights: DeepSeek-V3.",
+     "DeepSeek-V3 report, arXiv:2412.19437, section 3.3.2"},
+    {Recipe::mxfp8_floor, "mxfp8_floor",
+     "MXFP8 E4M3 by the scale rule of the OCP standard, which clips blocks whose largest value is above 1.75 x 2^k.",
+     "OCP Microscaling Formats v1.0, section 6.3"},
+    {Recipe::mxfp8_rceil, "mxfp8_rceil",
+     "MXFP8 E4M3 in all three GEMMs, scales rounded up so that nothing clips: training on Blackwell.",
+     "torchao MoE training, recipe mxfp8_rceil; NVIDIA, arXiv:2506.08027"},
+    {Recipe::mxfp8_even, "mxfp8_even",
+     "MXFP8 E4M3 with scales by rounding the largest value to the element's precision first.",
+     "torchao ScaleCalculationMode.EVEN"},
+    {Recipe::mxfp8_ceil, "mxfp8_ceil",
+     "MXFP8 E4M3 with the largest value's exponent rounded up: never clips, wastes up to a bit of range.",
+     "torchao ScaleCalculationMode.CEIL"},
+    {Recipe::mxfp8_rceil_wgrad_with_hp, "mxfp8_rceil_wgrad_with_hp",
+     "As mxfp8_rceil, but the weight gradient multiplies bfloat16 operands.",
+     "torchao MoE training, recipe mxfp8_rceil_wgrad_with_hp"},
+    {Recipe::mxfp8_e5m2_grad, "mxfp8_e5m2_grad",
+     "As mxfp8_rceil, but gradients in E5M2: more range, one bit less precision.",
+     "the E4M3/E5M2 split of arXiv:2209.05433, in MX blocks"},
+    {Recipe::mxfp6_e2m3, "mxfp6_e2m3", "MXFP6 with 3 mantissa bits: E4M3's precision in a narrow range.",
+     "OCP Microscaling Formats v1.0; scales by rceil"},
+    {Recipe::mxfp6_e3m2, "mxfp6_e3m2", "MXFP6 with 2 mantissa bits and more range.",
+     "OCP Microscaling Formats v1.0; scales by rceil"},
+    {Recipe::mxfp4, "mxfp4",
+     "MXFP4: values 0, 0.5, 1, 1.5, 2, 3, 4, 6 in blocks of 32; known to be too coarse for all GEMMs.",
+     "OCP Microscaling Formats v1.0; scales by rceil"},
+    {Recipe::nvfp4, "nvfp4",
+     "FP4 in blocks of 16 with E4M3 block scales and an FP32 tensor scale. NVIDIA trains with stochastic rounding of "
+     "gradients and a rotated weight gradient on top.",
+     "torchao NVFP4Tensor; NVIDIA, arXiv:2509.25149"},
+};
+static_assert(std::size(kRecipes) == kNumRecipes);
+
+OperandFormat fp8(ElementFormat element, ScaleGranularity granularity, bool power_of_two_scale = false) {
+  OperandFormat format;
+  format.scheme = QuantScheme::fp8;
+  format.element = element;
+  format.granularity = granularity;
+  format.power_of_two_scale = power_of_two_scale;
+  return format;
+}
+
+OperandFormat mx(ElementFormat element, ScaleRule rule) {
+  OperandFormat format;
+  format.scheme = QuantScheme::mx;
+  format.element = element;
+  format.rule = rule;
+  return format;
+}
+
+OperandFormat plain(QuantScheme scheme) {
+  OperandFormat format;
+  format.scheme = scheme;
+  return format;
+}
+
+OperandFormat nvfp4() {
+  OperandFormat format = plain(QuantScheme::nvfp4);
+  format.element = ElementFormat::e2m1;
+  return format;
+}
+
+OperandFormat base_format(Recipe recipe, Direction direction, Operand operand) {
+  const ElementFormat gradients_e5m2 = operand == Operand::dy ? ElementFormat::e5m2 : ElementFormat::e4m3;
+  switch (recipe) {
+    case Recipe::fp32:
+      return plain(QuantScheme::fp32);
+    case Recipe::bf16:
+      return plain(QuantScheme::bf16);
+    case Recipe::fp8_tensorwise:
+      return fp8(gradients_e5m2, ScaleGranularity::tensor);
+    case Recipe::fp8_rowwise:
+      return fp8(ElementFormat::e4m3, ScaleGranularity::row, true);
+    case Recipe::fp8_deepseek_128:
+      return fp8(ElementFormat::e4m3,
+                 operand == Operand::w ? ScaleGranularity::block_128x128 : ScaleGranularity::block_1x128);
+    case Recipe::mxfp8_floor:
+      return mx(ElementFormat::e4m3, ScaleRule::floor);
+    case Recipe::mxfp8_rceil:
+      return mx(ElementFormat::e4m3, ScaleRule::rceil);
+    case Recipe::mxfp8_even:
+      return mx(ElementFormat::e4m3, ScaleRule::even);
+    case Recipe::mxfp8_ceil:
+      return mx(ElementFormat::e4m3, ScaleRule::ceil);
+    case Recipe::mxfp8_rceil_wgrad_with_hp:
+      return direction == Direction::wgrad ? plain(QuantScheme::bf16) : mx(ElementFormat::e4m3, ScaleRule::rceil);
+    case Recipe::mxfp8_e5m2_grad:
+      return mx(gradients_e5m2, ScaleRule::rceil);
+    case Recipe::mxfp6_e2m3:
+      return mx(ElementFormat::e2m3, ScaleRule::rceil);
+    case Recipe::mxfp6_e3m2:
+      return mx(ElementFormat::e3m2, ScaleRule::rceil);
+    case Recipe::mxfp4:
+      return mx(ElementFormat::e2m1, ScaleRule::rceil);
+    case Recipe::nvfp4:
+      return nvfp4();
+  }
+  return {};
+}
+
+[[maybe_unused]] bool multiplies(Direction direction, Operand operand) {
+  switch (direction) {
+    case Direction::forward:
+      return operand != Operand::dy;
+    case Direction::dgrad:
+      return operand != Operand::x;
+    case Direction::wgrad:
+      return operand != Operand::w;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::span<const RecipeInfo> recipes() {
+  return kRecipes;
+}
+
+const RecipeInfo& recipe_info(Recipe recipe) {
+  return kRecipes[static_cast<int>(recipe)];
+}
+
+std::optional<Recipe> recipe_named(std::string_view name) {
+  for (const RecipeInfo& info : kRecipes)
+    if (name == info.name) return info.recipe;
+  return std::nullopt;
+}
+
+OperandFormat recipe_format(Recipe recipe, Direction direction, Operand operand, RecipeOptions options) {
+  assert(multiplies(direction, operand));
+  OperandFormat format = base_format(recipe, direction, operand);
+  if (format.scheme == QuantScheme::fp32 || format.scheme == QuantScheme::bf16) return format;
+  format.rounding = options.rounding;
+  format.hadamard = options.hadamard;
+  return format;
+}
+
+BlockAxis contracting_axis(Direction direction, Operand operand) {
+  assert(multiplies(direction, operand));
+  const bool along_row = direction == Direction::forward || (direction == Direction::dgrad && operand == Operand::dy);
+  return along_row ? BlockAxis::row : BlockAxis::column;
+}
+
+double recipe_bits(Recipe recipe) {
+  return bits_per_value(recipe_format(recipe, Direction::forward, Operand::x));
+}
+
+}  // namespace moescope

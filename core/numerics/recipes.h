@@ -1,0 +1,65 @@
+// Precision recipes: how each operand of a linear layer's three GEMMs is quantized.
+//
+//   forward  y_TN  = x_TK W_NK^T     contracts K
+//   dgrad    dx_TK = dy_TN W_NK      contracts N
+//   wgrad    dW_NK = dy_TN^T x_TK    contracts T
+//
+// Names are torchao's where it has the recipe. Every operand is quantized anew from high precision along the dimension
+// that its GEMM contracts.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "core/numerics/operand_format.h"
+#include "core/telemetry/frame.h"
+
+namespace moescope {
+
+enum class Recipe : std::uint8_t {
+  fp32,
+  bf16,
+  fp8_tensorwise,
+  fp8_rowwise,
+  fp8_deepseek_128,
+  mxfp8_floor,
+  mxfp8_rceil,
+  mxfp8_even,
+  mxfp8_ceil,
+  mxfp8_rceil_wgrad_with_hp,
+  mxfp8_e5m2_grad,
+  mxfp6_e2m3,
+  mxfp6_e3m2,
+  mxfp4,
+  nvfp4,
+};
+inline constexpr int kNumRecipes = 15;
+
+struct RecipeInfo {
+  Recipe recipe;
+  const char* name;         // in configs: "mxfp8_rceil"
+  const char* description;  // what it is and who uses it, one line
+  const char* source;       // of the definition
+};
+std::span<const RecipeInfo> recipes();  // in the order of the enumeration
+const RecipeInfo& recipe_info(Recipe recipe);
+std::optional<Recipe> recipe_named(std::string_view name);
+
+// Settings on top of a recipe; operands in fp32 or bf16 ignore them.
+struct RecipeOptions {
+  Rounding rounding = Rounding::nearest;
+  int hadamard = 0;
+};
+
+// Forward multiplies x and W, dgrad dY and W, wgrad dY and x; other pairs are a programmer error. Both operands of a
+// GEMM are rotated or none is, so a rotation always cancels in the product.
+OperandFormat recipe_format(Recipe recipe, Direction direction, Operand operand, RecipeOptions options = {});
+
+// How the contracting dimension lies in x [T, K], W [N, K] and dY [T, N] stored row-major.
+BlockAxis contracting_axis(Direction direction, Operand operand);
+
+// Stored bits per value of the forward operands: 8.25 for MXFP8, 4.25 for MXFP4, 4.5 for NVFP4.
+double recipe_bits(Recipe recipe);
+
+}  // namespace moescope

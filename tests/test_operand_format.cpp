@@ -1,0 +1,440 @@
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "core/numerics/hadamard.h"
+#include "core/numerics/operand_format.h"
+
+using namespace moescope;
+
+namespace {
+
+// An independent encoder ---------------------------------------------------------------------------------------------
+
+// Nearest value of the format to `y` by trying every code; of two equally near the one with the even code.
+double nearest_value(ElementFormat format, double y) {
+  const int codes = 1 << (traits(format).bits - 1);
+  double best = 0, best_error = INFINITY;
+  for (int code = 0; code < codes; ++code) {
+    const double value = decode(format, static_cast<std::uint8_t>(code));
+    if (!std::isfinite(value)) continue;
+    const double error = std::fabs(std::fabs(y) - value);
+    if (error < best_error || (error == best_error && code % 2 == 0)) best = value, best_error = error;
+  }
+  return std::copysign(best, y);
+}
+
+struct Matrix {
+  std::size_t rows, cols;
+  std::vector<float> v;
+  Matrix(std::size_t r, std::size_t c) : rows(r), cols(c), v(r * c) {}
+  float& at(std::size_t r, std::size_t c) { return v[r * cols + c]; }
+  float at(std::size_t r, std::size_t c) const { return v[r * cols + c]; }
+  MatrixView view() const { return {v.data(), rows, cols, cols}; }
+};
+
+Matrix transposed(const Matrix& m) {
+  Matrix t(m.cols, m.rows);
+  for (std::size_t r = 0; r < m.rows; ++r)
+    for (std::size_t c = 0; c < m.cols; ++c) t.at(c, r) = m.at(r, c);
+  return t;
+}
+
+// Block extent (rows, cols) with the contracting dimension along rows.
+std::pair<std::size_t, std::size_t> extent(const OperandFormat& f, const Matrix& m) {
+  if (f.scheme == QuantScheme::mx) return {1, static_cast<std::size_t>(f.block)};
+  if (f.scheme == QuantScheme::nvfp4) return {1, 16};
+  switch (f.granularity) {
+    case ScaleGranularity::tensor:
+      return {m.rows, m.cols};
+    case ScaleGranularity::row:
+      return {1, m.cols};
+    case ScaleGranularity::block_1x128:
+      return {1, 128};
+    case ScaleGranularity::block_128x128:
+      return {128, 128};
+  }
+  return {};
+}
+
+float largest(const Matrix& m) {
+  float amax = 0;
+  for (const float x : m.v) amax = std::isfinite(x) ? std::max(amax, std::fabs(x)) : NAN;
+  return amax;
+}
+
+struct Figures {
+  double x2 = 0, q2 = 0, xq = 0, err2 = 0, crest = 0;
+  std::uint64_t underflow = 0, clipped = 0, blocks = 0, clipped_blocks = 0, nonzero = 0;
+  std::array<std::uint32_t, 256> histogram{};
+};
+
+// One block by the definitions in operand_format.h, in double wherever float32 is not asked for.
+void encode_block(const OperandFormat& f, float tensor_amax, const Matrix& in, std::size_t r0, std::size_t r1,
+                  std::size_t c0, std::size_t c1, Matrix& out, Figures& s) {
+  float amax = 0;
+  bool finite = f.scheme != QuantScheme::nvfp4 || std::isfinite(tensor_amax);
+  for (std::size_t r = r0; r < r1; ++r)
+    for (std::size_t c = c0; c < c1; ++c) {
+      finite &= std::isfinite(in.at(r, c));
+      amax = std::max(amax, std::fabs(in.at(r, c)));
+    }
+  float e = 0, scale = 0;
+  if (f.scheme == QuantScheme::fp8) {
+    e = static_cast<float>(static_cast<double>(traits(f.element).max) / std::max<double>(amax, 1e-12f));
+    if (f.power_of_two_scale) e = static_cast<float>(std::exp2(std::floor(std::log2(static_cast<double>(e)))));
+    scale = 1.0f / e;
+  } else if (f.scheme == QuantScheme::nvfp4) {
+    const float t = std::max(tensor_amax / 2688.0f, 0x1p-120f);
+    const float wanted = amax / 6.0f / t;
+    scale = t * static_cast<float>(nearest_value(ElementFormat::e4m3, std::clamp(wanted, 0x1p-6f, 448.0f)));
+  } else {
+    const int code = scale_code(f.rule, f.element, amax);
+    scale = std::ldexp(1.0f, code - 127), e = std::ldexp(1.0f, 127 - code);
+  }
+  ++s.blocks;
+  ++s.histogram[static_cast<std::size_t>(finite ? std::floor(std::log2(scale)) + 127 : 255)];
+  double x2 = 0, y_max = 0;
+  for (std::size_t r = r0; r < r1; ++r)
+    for (std::size_t c = c0; c < c1; ++c) {
+      const float x = in.at(r, c);
+      s.nonzero += x != 0;
+      if (!finite) {
+        out.at(r, c) = NAN;
+        continue;
+      }
+      const float y = f.scheme == QuantScheme::nvfp4 ? x / scale : x * e;
+      const float q = static_cast<float>(nearest_value(f.element, y)) * scale;
+      out.at(r, c) = q;
+      y_max = std::max(y_max, std::fabs(static_cast<double>(y)));
+      x2 += static_cast<double>(x) * x, s.q2 += static_cast<double>(q) * q, s.xq += static_cast<double>(x) * q;
+      s.err2 += (static_cast<double>(x) - q) * (static_cast<double>(x) - q);
+      s.underflow += x != 0 && q == 0;
+      s.clipped += f.scheme != QuantScheme::fp8 && std::fabs(y) > traits(f.element).max;
+    }
+  s.x2 += x2;
+  s.clipped_blocks += f.scheme != QuantScheme::fp8 && y_max > traits(f.element).max;
+  if (x2 > 0) s.crest += amax / std::sqrt(x2 / static_cast<double>((r1 - r0) * (c1 - c0)));
+}
+
+Matrix encode_by_definition(const OperandFormat& f, const Matrix& in, Figures& s) {
+  Matrix out(in.rows, in.cols);
+  const auto [h, w] = extent(f, in);
+  for (std::size_t r = 0; r < in.rows; r += h)
+    for (std::size_t c = 0; c < in.cols; c += w)
+      encode_block(f, largest(in), in, r, std::min(r + h, in.rows), c, std::min(c + w, in.cols), out, s);
+  return out;
+}
+
+// Data ---------------------------------------------------------------------------------------------------------------
+
+Matrix normal_matrix(std::size_t rows, std::size_t cols, int seed = 1) {
+  Matrix m(rows, cols);
+  std::mt19937 generator(static_cast<unsigned>(seed));
+  std::normal_distribution<float> normal;
+  for (float& x : m.v) x = normal(generator);
+  return m;
+}
+
+// Blocks of very different size, zeros, subnormals: what training tensors hold at their worst.
+Matrix awkward_matrix(std::size_t rows, std::size_t cols) {
+  Matrix m = normal_matrix(rows, cols, 2);
+  std::mt19937 generator(3);
+  for (std::size_t r = 0; r < rows; ++r)
+    for (std::size_t c = 0; c < cols; ++c) {
+      m.at(r, c) *= std::ldexp(1.0f, static_cast<int>(r * 7 + c / 16 * 5) % 40 - 20);
+      if (generator() % 11 == 0) m.at(r, c) = generator() % 2 ? 0.0f : -0.0f;
+      if (r % 16 == 3) m.at(r, c) = 0;
+      if (r % 16 == 5) m.at(r, c) *= 1e-39f;
+    }
+  return m;
+}
+
+OperandFormat fp8(ElementFormat element, ScaleGranularity granularity, bool power_of_two = false) {
+  return {QuantScheme::fp8, element, granularity, power_of_two};
+}
+OperandFormat mx(ElementFormat element, ScaleRule rule = ScaleRule::rceil) {
+  OperandFormat f{QuantScheme::mx, element};
+  f.rule = rule;
+  return f;
+}
+const OperandFormat kNvfp4{QuantScheme::nvfp4, ElementFormat::e2m1};
+const OperandFormat kBf16{QuantScheme::bf16};
+
+std::vector<OperandFormat> all_scaled() {
+  std::vector<OperandFormat> formats{kNvfp4};
+  for (const ElementFormat element : {ElementFormat::e4m3, ElementFormat::e5m2})
+    for (const ScaleGranularity g : {ScaleGranularity::tensor, ScaleGranularity::row, ScaleGranularity::block_1x128,
+                                     ScaleGranularity::block_128x128})
+      for (const bool power_of_two : {false, true}) formats.push_back(fp8(element, g, power_of_two));
+  for (const ElementFormat element :
+       {ElementFormat::e4m3, ElementFormat::e3m2, ElementFormat::e2m3, ElementFormat::e2m1})
+    formats.push_back(mx(element));
+  return formats;
+}
+
+std::string describe(const OperandFormat& f, BlockAxis axis) {
+  return std::string(element_name(f)) + " scheme " + std::to_string(static_cast<int>(f.scheme)) + " granularity " +
+         std::to_string(static_cast<int>(f.granularity)) + (f.power_of_two_scale ? " pow2" : "") +
+         (axis == BlockAxis::row ? " rows" : " columns");
+}
+
+Matrix quantized(const OperandFormat& f, const Matrix& in, BlockAxis axis, const RoundingKey& key = {},
+                 QuantSums* sums = nullptr) {
+  Matrix out(in.rows, in.cols);
+  quantize_operand(f, in.view(), axis, key, out.v.data(), out.cols, sums);
+  return out;
+}
+
+void expect_same_values(const Matrix& got, const Matrix& want, const std::string& what) {
+  int shown = 0;
+  for (std::size_t i = 0; i < got.v.size() && shown < 3; ++i) {
+    const bool same = std::isnan(want.v[i])
+                          ? std::isnan(got.v[i])
+                          : std::bit_cast<std::uint32_t>(got.v[i]) == std::bit_cast<std::uint32_t>(want.v[i]);
+    if (!same) ++shown, ADD_FAILURE() << what << " at " << i << ": " << got.v[i] << ", not " << want.v[i];
+  }
+}
+
+void expect_near_relative(double got, double want, const std::string& what) {
+  EXPECT_NEAR(got, want, 2e-5 * std::fabs(want) + 1e-300) << what;
+}
+
+void check_against_definition(const OperandFormat& f, const Matrix& in, bool figures) {
+  for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
+    const std::string what = describe(f, axis);
+    Figures want;
+    QuantSums got;
+    const Matrix expected = encode_by_definition(f, in, want);
+    const bool along = axis == BlockAxis::row;
+    const Matrix stored = along ? in : transposed(in);
+    const Matrix out = quantized(f, stored, axis, {}, &got);
+    expect_same_values(along ? out : transposed(out), expected, what);
+    expect_same_values(quantized(f, stored, axis), out, what + " without statistics");
+    EXPECT_EQ(got.blocks, want.blocks) << what;
+    EXPECT_EQ(got.elements, in.v.size()) << what;
+    EXPECT_EQ(got.nonzero, want.nonzero) << what;
+    EXPECT_EQ(got.underflow, want.underflow) << what;
+    EXPECT_EQ(got.clipped, want.clipped) << what;
+    EXPECT_EQ(got.clipped_blocks, want.clipped_blocks) << what;
+    EXPECT_EQ(got.e8m0_blocks, want.histogram) << what;
+    if (!figures) continue;
+    expect_near_relative(got.x2, want.x2, what + " x2");
+    expect_near_relative(got.q2, want.q2, what + " q2");
+    expect_near_relative(got.xq, want.xq, what + " xq");
+    expect_near_relative(got.err2, want.err2, what + " err2");
+    expect_near_relative(got.crest, want.crest, what + " crest");
+  }
+}
+
+TEST(OperandFormat, EveryQuantizerMatchesItsDefinition) {
+  for (const OperandFormat& f : all_scaled()) {
+    check_against_definition(f, normal_matrix(130, 144), true);
+    check_against_definition(f, normal_matrix(3, 1100), true);  // more columns than one tile
+    check_against_definition(f, normal_matrix(5, 37), true);    // nothing divides
+    check_against_definition(f, awkward_matrix(33, 272), false);
+  }
+}
+
+TEST(OperandFormat, MxSpecialRulesGoThroughToo) {
+  for (const ScaleRule rule : {ScaleRule::floor, ScaleRule::even, ScaleRule::ceil})
+    check_against_definition(mx(ElementFormat::e4m3, rule), normal_matrix(40, 96), true);
+}
+
+TEST(OperandFormat, NanAndInfinityMakeTheirScaleNan) {
+  for (const OperandFormat& f : all_scaled()) {
+    for (const float bad : {NAN, INFINITY}) {
+      Matrix in = normal_matrix(20, 160);
+      in.at(7, 70) = bad;
+      check_against_definition(f, in, false);
+    }
+  }
+}
+
+TEST(OperandFormat, ZeroTensorStaysZero) {
+  Matrix zeros(32, 64);
+  zeros.at(1, 1) = -0.0f;
+  for (const OperandFormat& f : all_scaled()) {
+    QuantSums sums;
+    expect_same_values(quantized(f, zeros, BlockAxis::row, {}, &sums), zeros, describe(f, BlockAxis::row));
+    EXPECT_EQ(sums.underflow, 0u);
+    EXPECT_EQ(sums.err2, 0);
+  }
+}
+
+TEST(OperandFormat, Bf16RoundsAndCounts) {
+  Matrix in = normal_matrix(9, 50);
+  in.at(3, 3) = NAN, in.at(4, 4) = -INFINITY, in.at(5, 5) = 3.4e38f, in.at(6, 6) = 0;
+  QuantSums sums;
+  const Matrix out = quantized(kBf16, in, BlockAxis::row, {}, &sums);
+  double x2 = 0, err2 = 0;
+  for (std::size_t i = 0; i < in.v.size(); ++i) {
+    const float want = round_bf16(in.v[i]);
+    EXPECT_TRUE(want == out.v[i] || std::isnan(want));
+    if (!std::isfinite(want)) continue;
+    x2 += static_cast<double>(in.v[i]) * in.v[i];
+    err2 += std::pow(static_cast<double>(in.v[i]) - want, 2);
+  }
+  EXPECT_TRUE(std::isnan(out.at(3, 3)));
+  EXPECT_EQ(out.at(4, 4), -INFINITY);
+  EXPECT_EQ(sums.clipped, 1u);  // 3.4e38 is above bfloat16's largest number
+  EXPECT_EQ(sums.nonzero, in.v.size() - 1);
+  EXPECT_EQ(sums.blocks, 0u);
+  QuantSums clean;
+  const Matrix normal = normal_matrix(64, 100);
+  quantized(kBf16, normal, BlockAxis::row, {}, &clean);
+  EXPECT_NEAR(clean.sqnr_db(), 55.6, 0.3);  // 8 bits of significand: 6.02 * 8 + 7.4 dB
+}
+
+TEST(OperandFormat, Fp32IsExact) {
+  const Matrix in = normal_matrix(7, 19);
+  QuantSums sums;
+  expect_same_values(quantized({}, in, BlockAxis::column, {}, &sums), in, "fp32");
+  EXPECT_EQ(sums.err2, 0);
+  EXPECT_EQ(sums.sqnr_db(), INFINITY);
+}
+
+TEST(OperandFormat, LevelsOnGaussianData) {
+  const Matrix in = normal_matrix(512, 1024);
+  const auto level = [&](const OperandFormat& f) {
+    QuantSums sums;
+    quantized(f, in, BlockAxis::row, {}, &sums);
+    return sums.sqnr_db();
+  };
+  EXPECT_NEAR(level(mx(ElementFormat::e4m3)), 31.5, 0.1);
+  EXPECT_NEAR(level(mx(ElementFormat::e5m2)), 25.6, 0.1);
+  EXPECT_NEAR(level(mx(ElementFormat::e2m3)), 31.0, 0.1);
+  EXPECT_NEAR(level(mx(ElementFormat::e3m2)), 25.6, 0.1);
+  EXPECT_NEAR(level(mx(ElementFormat::e2m1)), 18.8, 0.1);
+  // Three mantissa bits give the same level wherever the scale falls, give or take where the largest values land.
+  EXPECT_NEAR(level(fp8(ElementFormat::e4m3, ScaleGranularity::tensor)), 31.5, 0.4);
+  EXPECT_NEAR(level(fp8(ElementFormat::e4m3, ScaleGranularity::block_1x128)), 31.5, 0.4);
+  EXPECT_GT(level(kNvfp4), level(mx(ElementFormat::e2m1)) + 1.0);  // blocks of 16, scales with a mantissa
+}
+
+// Stochastic rounding ------------------------------------------------------------------------------------------------
+
+std::vector<OperandFormat> all_stochastic() {
+  std::vector<OperandFormat> formats = all_scaled();
+  formats.push_back(kBf16);
+  for (OperandFormat& f : formats) f.rounding = Rounding::stochastic;
+  return formats;
+}
+
+TEST(StochasticRounding, IsUnbiasedAndGivesANeighbour) {
+  const Matrix in = normal_matrix(16, 128);
+  constexpr int kDraws = 400;
+  for (OperandFormat f : all_stochastic()) {
+    if (f.scheme == QuantScheme::nvfp4) continue;  // clips by design: below
+    std::vector<double> mean(in.v.size()), spread(in.v.size());
+    for (int draw = 0; draw < kDraws; ++draw) {
+      const Matrix q = quantized(f, in, BlockAxis::row, {static_cast<std::uint64_t>(draw), 5});
+      for (std::size_t i = 0; i < in.v.size(); ++i) {
+        const double error = static_cast<double>(q.v[i]) - in.v[i];
+        mean[i] += error / kDraws, spread[i] += error * error / kDraws;
+      }
+    }
+    // Without bias the squared means are what the spread of kDraws draws leaves, and the means cancel over elements.
+    double mean_squares = 0, sum = 0, variance = 0;
+    for (std::size_t i = 0; i < in.v.size(); ++i) {
+      sum += mean[i], variance += spread[i] / kDraws;
+      mean_squares += mean[i] * mean[i];
+    }
+    const std::string what = describe(f, BlockAxis::row);
+    EXPECT_GT(variance, 0) << what;
+    EXPECT_NEAR(mean_squares / variance, 1.0, 0.25) << what;
+    EXPECT_LT(std::fabs(sum), 4 * std::sqrt(variance)) << what;
+  }
+}
+
+TEST(StochasticRounding, NextToNearestByAtMostOneStep) {
+  const Matrix in = normal_matrix(16, 128);
+  OperandFormat nearest = kNvfp4, stochastic = kNvfp4;
+  stochastic.rounding = Rounding::stochastic;
+  QuantSums near, random;
+  quantized(nearest, in, BlockAxis::row, {}, &near);
+  const Matrix q = quantized(stochastic, in, BlockAxis::row, {1, 2}, &random);
+  EXPECT_EQ(near.e8m0_blocks, random.e8m0_blocks);
+  EXPECT_EQ(near.clipped, random.clipped);
+  EXPECT_GT(random.err2, 1.5 * near.err2);  // twice, were the values evenly spread between neighbours
+  EXPECT_LT(random.err2, 2.5 * near.err2);
+  EXPECT_FALSE(q.v == quantized(nearest, in, BlockAxis::row).v);
+}
+
+TEST(StochasticRounding, SameKeySameBitsOtherKeyOtherBits) {
+  const Matrix in = normal_matrix(64, 96);
+  for (const OperandFormat& f : all_stochastic()) {
+    const Matrix a = quantized(f, in, BlockAxis::column, {7, 1});
+    EXPECT_TRUE(a.v == quantized(f, in, BlockAxis::column, {7, 1}).v);
+    EXPECT_FALSE(a.v == quantized(f, in, BlockAxis::column, {8, 1}).v);
+    EXPECT_FALSE(a.v == quantized(f, in, BlockAxis::column, {7, 2}).v);
+  }
+}
+
+TEST(StochasticRounding, TilesChangeNothing) {
+  const Matrix in = normal_matrix(256, 384);
+  for (const OperandFormat& f : all_stochastic()) {
+    for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
+      const bool whole_rows = f.scheme == QuantScheme::fp8 && f.granularity == ScaleGranularity::row;
+      const std::size_t h = whole_rows && axis == BlockAxis::column ? 256 : 128;
+      const std::size_t w = whole_rows && axis == BlockAxis::row ? 384 : 128;
+      Matrix out(in.rows, in.cols);
+      for (std::uint32_t r = 0; r < in.rows; r += static_cast<std::uint32_t>(h))
+        for (std::uint32_t c = 0; c < in.cols; c += static_cast<std::uint32_t>(w))
+          quantize_operand_tile(f, {&in.v[r * in.cols + c], h, w, in.cols}, axis, {3, 4, r, c}, matrix_amax(in.view()),
+                                &out.at(r, c), out.cols, nullptr);
+      expect_same_values(out, quantized(f, in, axis, {3, 4}), "tiles of " + describe(f, axis));
+    }
+  }
+}
+
+// Rotation -----------------------------------------------------------------------------------------------------------
+
+double product(const Matrix& a, std::size_t i, const Matrix& b, std::size_t j) {
+  double sum = 0;
+  for (std::size_t k = 0; k < a.cols; ++k) sum += static_cast<double>(a.at(i, k)) * b.at(j, k);
+  return sum;
+}
+
+Matrix rotated(const Matrix& m, BlockAxis axis, int block, std::uint64_t seed = 9) {
+  Matrix out(m.rows, m.cols);
+  hadamard_rotate(m.view(), axis, block, seed, 0, out.v.data(), out.cols);
+  return out;
+}
+
+TEST(Hadamard, LeavesProductsAndBothAxesAgree) {
+  const Matrix a = normal_matrix(20, 200, 4), b = normal_matrix(18, 200, 5);  // 200 = 128 + 64 + 8
+  for (const int block : {16, 32, 64, 128}) {
+    const Matrix ra = rotated(a, BlockAxis::row, block), rb = rotated(b, BlockAxis::row, block);
+    for (std::size_t i = 0; i < a.rows; ++i)
+      for (std::size_t j = 0; j < b.rows; ++j) EXPECT_NEAR(product(ra, i, rb, j), product(a, i, b, j), 2e-4);
+    expect_same_values(transposed(rotated(transposed(a), BlockAxis::column, block)), ra, "column axis");
+    EXPECT_GT(std::fabs(ra.v[0] - a.v[0]) + std::fabs(ra.v[1] - a.v[1]), 0);
+  }
+}
+
+TEST(Hadamard, MatchesTheMatrixAndSpreadsAnOutlier) {
+  Matrix unit(1, 64);
+  unit.at(0, 21) = 1;
+  const Matrix r = rotated(unit, BlockAxis::row, 64);
+  const float sign = r.v[0] > 0 ? 1.0f : -1.0f;
+  for (std::size_t k = 0; k < 64; ++k)
+    EXPECT_EQ(r.v[k], sign * 0.125f * (std::popcount(k & 21) % 2 ? -1 : 1)) << k;  // Sylvester: (-1)^popcount(i & j)
+}
+
+TEST(Hadamard, RescuesFp4FromOutlierChannels) {
+  Matrix in = normal_matrix(64, 256);
+  for (std::size_t r = 0; r < in.rows; ++r) in.at(r, 10) *= 300, in.at(r, 100) *= 300;
+  OperandFormat plain = mx(ElementFormat::e2m1), turned = plain;
+  turned.hadamard = 32;
+  QuantSums a, b;
+  quantized(plain, in, BlockAxis::row, {}, &a);
+  quantized(turned, in, BlockAxis::row, {}, &b);
+  EXPECT_LT(b.underflow_share(), a.underflow_share());
+  EXPECT_NEAR(b.x2 / a.x2, 1, 1e-5);
+}
+
+}  // namespace
