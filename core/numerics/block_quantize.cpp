@@ -197,6 +197,7 @@ double QuantSums::mean_crest() const {
 
 void quantize_dequantize(const BlockFormat& format, MatrixView in, BlockAxis axis, float* out, std::size_t out_stride,
                          QuantSums* sums) {
+  if (in.rows == 0 || in.cols == 0) return;
   assert(format.block > 0 && in.data != out);
   if (axis == BlockAxis::row) return quantize_along_rows(format, in, out, out_stride, sums);
   const ElementRounding f = rounding_of(format.element);
