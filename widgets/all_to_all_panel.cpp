@@ -7,7 +7,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kSumBar = 34;  // logical pixels for the bars of row and column sums
+constexpr int kSumBar = 30;  // logical pixels for the bars of row and column sums
 
 const std::vector<std::uint32_t>& copiesOf(const VolumeFrame& volume, bool deduplicated) {
   return deduplicated ? volume.distinct_RR : volume.copies_RR;
@@ -64,7 +64,7 @@ AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
   view_->describe = [this](int source, int destination) { return describe(source, destination); };
   view_->decorate = [this](QPainter& painter) { paintSums(painter); };
   view_->setWeights(sequentialWeights());
-  view_->setExtraMargins({0, 0, kSumBar + 10, kSumBar});
+  view_->setExtraMargins({0, 10, kSumBar + 18, kSumBar - 4});
   view_->setSquare(true);
   connect(selection_, &Selection::dataChanged, view_, &PlotFrame::markDirty);
   connect(selection_, &Selection::timeChanged, view_, &PlotFrame::markDirty);
@@ -110,8 +110,7 @@ double AllToAllPanel::bytesPerCopy() const {
 }
 
 std::shared_ptr<const TelemetryFrame> AllToAllPanel::frame() const {
-  const History* history = selection_->history();
-  return history ? history->frame_at(selection_->step()) : nullptr;
+  return selection_->frame();
 }
 
 const VolumeFrame* AllToAllPanel::volume(const std::shared_ptr<const TelemetryFrame>& frame) const {
@@ -174,12 +173,18 @@ void AllToAllPanel::paintSums(QPainter& painter) const {
   const auto& copies = copiesOf(*volume, deduplicated());
   const auto out = sums(copies, ranks, false), in = sums(copies, ranks, true);
   const double top = std::max({1.0, *std::ranges::max_element(out), *std::ranges::max_element(in)});
+  QFont small = painter.font();
+  small.setPointSizeF(small.pointSizeF() * 0.85);
+  painter.setFont(small);
+  painter.setPen(mutedText(palette()));
+  painter.drawText(QPoint(cells.right() + 4, cells.top() - 3), tr("sends"));
+  painter.drawText(QPoint(cells.right() + 4, cells.bottom() + 16), tr("receives"));
   const QColor bar = seriesColor(0, isDark(palette())), hottest = seriesColor(1, isDark(palette()));
   const auto hot = std::ranges::max_element(in) - in.begin();
   for (int rank = 0; rank < ranks; ++rank) {
     const QRectF cell = view_->cellRect(rank, rank);
     painter.fillRect(QRectF(cells.right() + 4, cell.top() + 1, kSumBar * out[rank] / top, cell.height() - 2), bar);
-    painter.fillRect(QRectF(cell.left() + 1, cells.bottom() + 4, cell.width() - 2, (kSumBar - 6) * in[rank] / top),
+    painter.fillRect(QRectF(cell.left() + 1, cells.bottom() + 4, cell.width() - 2, (kSumBar - 10) * in[rank] / top),
                      rank == hot ? hottest : bar);
   }
 }

@@ -47,7 +47,7 @@ BalancePanel::BalancePanel(Selection* selection, QWidget* parent)
         selection, name, [this, i] { return valueText(i); }, row);
     tiles_[i]->setCheckable(true);
     group->addButton(tiles_[i], i);
-    tiles->addWidget(tiles_[i], i == 0 ? 3 : 2);
+    tiles->addWidget(tiles_[i], i == 0 ? 5 : i < kFigures ? 3 : 2);
   }
   addBody(row, 0);
 
@@ -117,14 +117,14 @@ void BalancePanel::refill(int figure) {
   for (const auto& [metric, label] : figures()[figure].curves)
     series.push_back({active, metric, layer(), tr(label), color--, 0});
   const Metric metric = figures()[figure].curves[0].first;
-  plot->setCaption(metricCaption(metric));
+  plot->setCaption(figure == 0 ? tr("MaxVio") : metricCaption(metric));
   plot->setPercent(metricIsShare(metric));
   std::vector<ReferenceLine> references;
   if (metric == Metric::max_vio) {
     const RunInfo& info = history->info();
     if (info.tokens_per_step > 0 && info.top_k > 0 && info.n_experts > 1) {
       const double floor = max_vio_noise_floor(info.tokens_per_step, info.top_k, info.n_experts);
-      references.push_back({floor, tr("chance alone: %1 (batch)").arg(formatValue(floor, 2))});
+      references.push_back({floor, tr("chance %1").arg(formatValue(floor, 2))});
       plot->setAtLeastShown(0, 1.2 * floor);
     }
   } else if (metric == Metric::dead_fraction) {
@@ -146,7 +146,7 @@ QString BalancePanel::status() const {
 
 QString BalancePanel::valueText(int figure) const {
   const History* history = selection_->history();
-  if (figure == kFigures) return tr("figures");
+  if (figure == kFigures) return tr("%1 plots").arg(int{kFigures});
   if (!history || history->steps().empty()) return tr("no data");
   QStringList texts;
   for (const auto& [metric, label] : figures()[figure].curves) {

@@ -14,9 +14,9 @@ constexpr std::array<QRgb, 10> kViridis = {0xff440154, 0xff482878, 0xff3e4989, 0
 constexpr std::array<QRgb, 10> kCividis = {0xff00224e, 0xff123570, 0xff3b496c, 0xff575d6d, 0xff707173,
                                            0xff8a8678, 0xffa59c74, 0xffc3b369, 0xffe1cc55, 0xfffee838};
 // From a quarter of the fair load to four times of it.
-constexpr std::array<QRgb, 7> kDivergingLight = {0xff08306b, 0xff2171b5, 0xff8fbfe0, 0xfff7f7f5,
-                                                 0xfffdbb6b, 0xffe06a0a, 0xff7f2704};
-constexpr std::array<QRgb, 7> kDivergingDark = {0xff9fd8ff, 0xff4c9fe0, 0xff215480, 0xff24272b,
+constexpr std::array<QRgb, 7> kDivergingLight = {0xff1a5fa8, 0xff4a93d0, 0xffa3cbe8, 0xfff7f7f5,
+                                                 0xfffdbd72, 0xffe8700f, 0xffa03c00};
+constexpr std::array<QRgb, 7> kDivergingDark = {0xff9fd8ff, 0xff4c9fe0, 0xff245a88, 0xff303338,
                                                 0xff8a4b0c, 0xfff08c1e, 0xffffdf9e};
 constexpr QRgb kNoDataLight = 0xffe4e4e4, kNoDataDark = 0xff38393c;
 constexpr QRgb kZeroLoadLight = 0xff1c1c28, kZeroLoadDark = 0xff000000;
@@ -96,7 +96,7 @@ QColor accentColor(bool dark) {
 
 QColor textOn(QRgb background) {
   const double luma = 0.299 * qRed(background) + 0.587 * qGreen(background) + 0.114 * qBlue(background);
-  return luma > 140 ? QColor(Qt::black) : QColor(Qt::white);
+  return luma > 125 ? QColor(Qt::black) : QColor(Qt::white);
 }
 
 QBrush hatch(const QColor& color) {

@@ -1,5 +1,6 @@
 #include "widgets/expert_load_panel.h"
 
+#include <QPainter>
 #include <algorithm>
 #include <numeric>
 
@@ -11,10 +12,10 @@ LegendScale utilisationLegend(bool dark) {
   return {.lut = utilisationLut(dark),
           .ticks = {{0.0, QStringLiteral("1/4")},
                     {0.25, QStringLiteral("1/2")},
-                    {0.5, QStringLiteral("1 fair")},
+                    {0.5, QStringLiteral("1")},
                     {0.75, QStringLiteral("2")},
                     {1.0, QStringLiteral("4")}},
-          .caption = QStringLiteral("x fair load"),
+          .caption = QStringLiteral("x fair"),
           .beyond = true,
           .first_code = 2,
           .zero_label = QStringLiteral("0")};
@@ -25,6 +26,7 @@ ExpertLoadPanel::ExpertLoadPanel(Selection* selection, QWidget* parent)
   view_ = new MatrixPlot(this);
   view_->refill = [this] { refill(); };
   view_->describe = [this](int row, int column) { return describe(row, column); };
+  view_->decorate = [this](QPainter& painter) { paintNumbers(painter); };
   view_->setWeights(utilisationWeights());
   view_->setHatched(kZeroLoadCode);
   connect(selection_, &Selection::dataChanged, view_, &PlotFrame::markDirty);
@@ -53,8 +55,7 @@ void ExpertLoadPanel::setSortedByLoad(bool sorted) {
 }
 
 QString ExpertLoadPanel::status() const {
-  const History* history = selection_->history();
-  const auto frame = history ? history->frame_at(selection_->step()) : nullptr;
+  const auto frame = selection_->frame();
   return frame ? timeStatus(frame->step, true) : QString();
 }
 
@@ -63,7 +64,7 @@ void ExpertLoadPanel::refill() {
   frame_.reset();
   if (!history) return view_->setNotice(noRunNotice());
   if (history->steps().empty()) return view_->setNotice(noDataYetNotice());
-  frame_ = history->frame_at(selection_->step());
+  frame_ = selection_->frame();
   if (!frame_ || frame_->routers.empty() || frame_->routers[0].tokens_per_expert.empty())
     return view_->setNotice(notInLogNotice(history->info(), tr("tokens per expert")));
   view_->setNotice({});
@@ -98,6 +99,22 @@ void ExpertLoadPanel::refill() {
   markCurrent();
 }
 
+// The figure in each cell, where cells are large enough to hold it.
+void ExpertLoadPanel::paintNumbers(QPainter& painter) const {
+  const QFontMetrics metrics(painter.font());
+  const QRectF cell = view_->cellRect(0, 0);
+  if (cell.width() < metrics.horizontalAdvance(QStringLiteral("0.00")) + 6 || cell.height() < metrics.height() + 2)
+    return;
+  for (int row = 0; row < view_->rows(); ++row)
+    for (int column = 0; column < view_->columns(); ++column) {
+      const auto& counts = routerAt(row).tokens_per_expert;
+      const int expert = expertAt(row, column);
+      if (expert >= std::ssize(counts) || counts[expert] == 0) continue;
+      painter.setPen(textOn(view_->cellColor(row, column)));
+      painter.drawText(view_->cellRect(row, column), Qt::AlignCenter, QString::number(utilisation(counts, expert), 'f', 2));
+    }
+}
+
 void ExpertLoadPanel::markCurrent() {
   int row = -1, column = -1;
   for (int i = 0; frame_ && i < static_cast<int>(order_.size()); ++i)
@@ -126,8 +143,7 @@ QStringList ExpertLoadPanel::describe(int row, int column) const {
 
 QString ExpertLoadPanel::csv() const {
   QString text = QStringLiteral("step,layer,expert,tokens,utilisation (1 = fair),expert_bias\n");
-  const History* history = selection_->history();
-  const auto frame = history ? history->frame_at(selection_->step()) : nullptr;
+  const auto frame = selection_->frame();
   if (!frame) return text;
   for (const RouterFrame& router : frame->routers)
     for (std::size_t e = 0; e < router.tokens_per_expert.size(); ++e)

@@ -27,6 +27,7 @@ class ExpertLoadPanel : public Panel {
  private:
   void refill();
   void markCurrent();
+  void paintNumbers(QPainter& painter) const;
   QStringList describe(int row, int column) const;
   const RouterFrame& routerAt(int row) const { return frame_->routers[row]; }
   int expertAt(int row, int column) const { return order_[row][column]; }

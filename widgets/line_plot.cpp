@@ -122,13 +122,8 @@ void LinePlot::paintStatic(QPainter& painter) {
   paintLeftAxis(painter, valueAxis(), ticks, caption_);
   painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
   for (const ReferenceLine& line : references_) {
-    if (line.value < values_.low || line.value > values_.high) continue;
     const int y = static_cast<int>(std::lround(valueAxis().toPixel(line.value)));
-    painter.drawLine(plot.left(), y, plot.right(), y);
-    const QRect place(plot.left() + 4, y - painter.fontMetrics().height() - 1, plot.width() - 8,
-                      painter.fontMetrics().height());
-    painter.drawText(place, Qt::AlignLeft | Qt::AlignBottom,
-                     painter.fontMetrics().elidedText(line.label, Qt::ElideRight, place.width()));
+    if (plot.contains(plot.left(), y)) painter.drawLine(plot.left(), y, plot.right(), y);
   }
 }
 
@@ -200,27 +195,33 @@ void LinePlot::paintOverlay(QPainter& painter) {
   TimeAxisPlot::paintOverlay(painter);
 }
 
-// Names with the values at the crosshair, or at the cursor when there is none.
+// Names with the values at the crosshair, or at the cursor when there is none; from the right, as many as fit.
 void LinePlot::paintSeriesLegend(QPainter& painter) const {
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());
   const std::int64_t step = selection_->hoverStep() >= 0 ? selection_->hoverStep() : selection_->step();
+  QColor ground = palette().base().color();
+  ground.setAlpha(200);
   int right = plot.right() - 4;
+  const auto entry = [&](const QString& text, const QPen& swatch) {
+    const int width = std::min(metrics.horizontalAdvance(text) + 20, plot.width());
+    if (right - width < plot.left()) return;
+    const QRect box(right - width, plot.top() + 1, width, metrics.height() + 2);
+    painter.fillRect(box, ground);
+    painter.setPen(swatch);
+    painter.drawLine(box.left() + 3, box.center().y() + 1, box.left() + 14, box.center().y() + 1);
+    painter.setPen(palette().text().color());
+    painter.drawText(box.adjusted(18, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter,
+                     metrics.elidedText(text, Qt::ElideRight, width - 18));
+    right -= width + 4;
+  };
   for (auto series = series_.rbegin(); series != series_.rend(); ++series) {
     const double value = series->history ? series->history->value_at(series->metric, series->layer, step) : kNoValue;
-    const QString text = metrics.elidedText(series->label + QLatin1Char(' ') + formatted(value), Qt::ElideRight,
-                                            std::max(20, plot.width() - 30));
-    const int width = metrics.horizontalAdvance(text) + 18;
-    if (right - width < plot.left()) break;
-    const QRect box(right - width, plot.top() + 1, width, metrics.height() + 2);
-    QColor ground = palette().base().color();
-    ground.setAlpha(200);
-    painter.fillRect(box, ground);
-    painter.fillRect(QRect(box.left() + 3, box.center().y() - 1, 10, 3), seriesColor(series->color, dark()));
-    painter.setPen(palette().text().color());
-    painter.drawText(box.adjusted(16, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter, text);
-    right -= width + 4;
+    QString text = series->label + QLatin1Char(' ') + (percent_ ? formatPercent(value) : formatValue(value, 3));
+    if (series->smoothing > 0) text += tr(" (strong: EMA %1)").arg(series->smoothing, 0, 'g', 3);
+    entry(text, QPen(seriesColor(series->color, dark()), 3));
   }
+  for (const ReferenceLine& line : references_) entry(line.label, QPen(mutedText(palette()), 1, Qt::DashLine));
 }
 
 QStringList LinePlot::readoutAt(QPoint position) const {

@@ -35,15 +35,10 @@ LossPanel::LossPanel(Selection* selection, QWidget* parent)
 
   smoothing_ = new QSlider(Qt::Horizontal, this);
   smoothing_->setRange(0, kSliderSteps);
-  smoothing_->setFixedWidth(70);
+  smoothing_->setFixedWidth(56);
   smoothing_->setAccessibleName(tr("Smoothing"));
   smoothing_->setToolTip(tr("Smoothing: factor of the exponential moving average, computed on every step"));
-  smoothing_value_ = new QLabel(this);
-  smoothing_value_->setFixedWidth(fontMetrics().horizontalAdvance(QStringLiteral("0.9999")));
-  connect(smoothing_, &QSlider::valueChanged, this, [this] {
-    smoothing_value_->setText(QString::number(smoothing(), 'g', 3));
-    plot_->markDirty();
-  });
+  connect(smoothing_, &QSlider::valueChanged, plot_, &PlotFrame::markDirty);
   smoothing_->setValue(positionOf(0.9));
 
   const auto toggle = [this](const QString& text, const QString& tip) {
@@ -61,7 +56,6 @@ LossPanel::LossPanel(Selection* selection, QWidget* parent)
 
   addControl(metric_);
   addControl(smoothing_);
-  addControl(smoothing_value_);
   addControl(log_values_);
   addControl(log_steps_);
   addBody(plot_);

@@ -35,7 +35,6 @@ class LossPanel : public Panel {
   LinePlot* plot_;
   QComboBox* metric_;
   QSlider* smoothing_;
-  QLabel* smoothing_value_;
   QToolButton *log_values_, *log_steps_;
 };
 

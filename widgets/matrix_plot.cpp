@@ -11,7 +11,13 @@ namespace moescope {
 namespace {
 
 constexpr double kLeastHatchedCell = 5;  // logical pixels
-constexpr double kWidestCell = 1.8;      // of its other side, where cells should look square
+constexpr double kWidestCell = 2.4;      // of its other side, where cells should look square
+
+bool crowded(const std::vector<Tick>& ticks, const QFontMetrics& metrics, double cell) {
+  return std::ranges::any_of(ticks, [&](const Tick& tick) {
+    return tick.label.size() > 1 && !tick.label[0].isDigit() && metrics.horizontalAdvance(tick.label) + 2 > cell;
+  });
+}
 
 QString labelsOf(const std::vector<Tick>& ticks) {
   QString all;
@@ -56,9 +62,9 @@ QMargins MatrixPlot::margins() const {
 QRect MatrixPlot::cellsRect() const {
   QRect plot = plotRect();
   if (!square_ || rows_ == 0 || columns_ == 0) return plot;
-  const double cell =
-      std::min(static_cast<double>(plot.width()) / columns_, static_cast<double>(plot.height()) / rows_);
-  plot.setSize({static_cast<int>(cell * columns_), static_cast<int>(cell * rows_)});
+  const double height = static_cast<double>(plot.height()) / rows_;
+  const double width = std::min(static_cast<double>(plot.width()) / columns_, kWidestCell * height);
+  plot.setSize({static_cast<int>(width * columns_), static_cast<int>(std::min(height, kWidestCell * width) * rows_)});
   return plot;
 }
 
@@ -95,23 +101,31 @@ void MatrixPlot::paintStatic(QPainter& painter) {
     const int y = static_cast<int>(cellRect(static_cast<int>(tick.value), 0).center().y());
     if (std::abs(y - last) < metrics.height() - 2) continue;
     last = y;
-    painter.drawText(QRect(0, y - metrics.height() / 2, cells.left() - 5 - extra_.left(), metrics.height()),
+    painter.drawText(QRect(0, y - metrics.height() / 2, cells.left() - 8 - extra_.left(), metrics.height()),
                      Qt::AlignRight | Qt::AlignVCenter, tick.label);
   }
   last = -1000;
   const int under = cells.bottom() + 3 + extra_.bottom();
+  const QFont usual = painter.font();
+  if (crowded(column_ticks_, metrics, cellRect(0, 0).width())) {
+    QFont small = usual;
+    small.setPointSizeF(usual.pointSizeF() * 0.75);
+    painter.setFont(small);
+  }
   for (const Tick& tick : column_ticks_) {
     const int x = static_cast<int>(cellRect(0, static_cast<int>(tick.value)).center().x());
-    const int half = metrics.horizontalAdvance(tick.label) / 2 + 1;
+    const int half = painter.fontMetrics().horizontalAdvance(tick.label) / 2 + 1;
     if (x - half < last) continue;
-    last = x + half + 4;
+    last = x + half;
     painter.drawText(QRect(x - half, under, 2 * half + 2, metrics.height()), Qt::AlignCenter, tick.label);
   }
+  painter.setFont(usual);
   painter.setPen(mutedText(palette()));
   painter.drawText(QRect(cells.left(), under + metrics.height() - 1, cells.width(), metrics.height()), Qt::AlignCenter,
                    metrics.elidedText(column_caption_, Qt::ElideRight, cells.width()));
   paintLeftAxis(painter, {}, {}, row_caption_);
-  paintLegend(painter, QRect(width() - kLegendWidth, 2, kLegendWidth - 2, height() - 6), legend_, palette());
+  paintLegend(painter, QRect(cells.right() + 10 + extra_.right(), 2, kLegendWidth - 2, height() - 6), legend_,
+              palette());
 }
 
 QImage MatrixPlot::image(const QSize& most) const {
@@ -168,10 +182,12 @@ void MatrixPlot::paintHatch(QPainter& painter) const {
 void MatrixPlot::paintOverlay(QPainter& painter) {
   if (row_ >= 0 && row_ < rows_ && column_ < columns_) {
     painter.setPen(accentColor(dark()));
-    // A thin line along the row shows the layer; the box shows the cell.
+    // A pointer at the row shows the layer; the box shows the cell.
     const QRectF row_box = cellRect(row_, 0).united(cellRect(row_, columns_ - 1));
-    painter.drawLine(QPointF(row_box.left() - 4, row_box.center().y()),
-                     QPointF(row_box.left() - 1, row_box.center().y()));
+    const QPointF tip(row_box.left() - 1, row_box.center().y());
+    painter.setBrush(accentColor(dark()));
+    painter.drawPolygon(QPolygonF({tip, tip + QPointF(-5, -4), tip + QPointF(-5, 4)}));
+    painter.setBrush(Qt::NoBrush);
     if (column_ >= 0) {
       painter.drawRect(cellRect(row_, column_).adjusted(-1, -1, 0, 0));
       painter.drawRect(cellRect(row_, column_).adjusted(-2, -2, 1, 1));

@@ -29,8 +29,10 @@ class Panel::StatusLine : public QWidget {
   StatusLine(Panel* panel, const QString& tag) : QWidget(panel), panel_(panel), tag_(tag) {
     setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Preferred);
   }
-  QSize sizeHint() const override { return {60, fontMetrics().height() + 4}; }
-  QSize minimumSizeHint() const override { return {20, fontMetrics().height() + 4}; }
+  QSize sizeHint() const override { return minimumSizeHint(); }
+  QSize minimumSizeHint() const override {
+    return {fontMetrics().horizontalAdvance(tag_) + 2, fontMetrics().height() + 4};
+  }
 
  protected:
   void paintEvent(QPaintEvent*) override {

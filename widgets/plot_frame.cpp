@@ -59,7 +59,7 @@ void PlotFrame::renderStatic() {
   const QSize device_size = size() * devicePixelRatioF();
   if (static_layer_.size() == device_size && static_key_ == key) return;
   static_key_ = key;
-  static_layer_ = QPixmap(device_size);
+  if (static_layer_.size() != device_size) static_layer_ = QPixmap(device_size);
   static_layer_.setDevicePixelRatio(devicePixelRatioF());
   static_layer_.fill(palette().base().color());
   QPainter painter(&static_layer_);
@@ -71,10 +71,15 @@ void PlotFrame::renderStatic() {
 
 void PlotFrame::renderContent() {
   renderStatic();
-  content_ = static_layer_;
-  if (!notice_.isEmpty()) return;
+  // Into the old picture's memory: fresh pages cost more than the copy.
+  if (content_.size() != static_layer_.size()) content_ = QPixmap(static_layer_.size());
+  content_.setDevicePixelRatio(devicePixelRatioF());
   QPainter painter(&content_);
   painter.setFont(font());
+  painter.setCompositionMode(QPainter::CompositionMode_Source);
+  painter.drawPixmap(0, 0, static_layer_);
+  painter.setCompositionMode(QPainter::CompositionMode_SourceOver);
+  if (!notice_.isEmpty()) return;
   painter.setClipRect(rect());
   paintData(painter);
 }

@@ -9,7 +9,7 @@
 namespace moescope {
 namespace {
 
-constexpr double kLowestDb = 10, kHighestDb = 40;  // ends of the colour scale
+constexpr double kLowestDb = 15, kHighestDb = 35;  // ends of the colour scale
 constexpr int kGroupHeight = 30, kGlyphLegendHeight = 16;
 
 // 0 for up to 0.001 %, 1 for 100 %, log10 between: small shares matter.
@@ -49,8 +49,7 @@ QuantErrorPanel::QuantErrorPanel(Selection* selection, QWidget* parent)
 }
 
 QString QuantErrorPanel::status() const {
-  const History* history = selection_->history();
-  const auto frame = history ? history->quant_frame_at(selection_->step()) : nullptr;
+  const auto frame = selection_->quantFrame();
   if (!frame || frame->quants.empty()) return {};
   return timeStatus(frame->step, true) + QStringLiteral(", ") + QString::fromStdString(frame->quants[0].format);
 }
@@ -60,19 +59,11 @@ void QuantErrorPanel::refill() {
   frame_.reset();
   if (!history) return view_->setNotice(noRunNotice());
   if (history->steps().empty()) return view_->setNotice(noDataYetNotice());
-  frame_ = history->quant_frame_at(selection_->step());
+  frame_ = selection_->quantFrame();
   if (!frame_ || frame_->quants.empty()) return view_->setNotice(noQuantizationNotice());
   view_->setNotice({});
 
-  layers_.clear();
-  for (const QuantFrame& quant : frame_->quants)
-    if (std::ranges::find(layers_, quant.layer) == layers_.end()) layers_.push_back(quant.layer);
-  std::ranges::sort(layers_);
-  tensors_.clear();
-  for (const Selection::Tensor tensor : allTensors())
-    if (std::ranges::any_of(layers_, [&](int layer) { return findTensor(frame_.get(), layer, tensor); }))
-      tensors_.push_back(tensor);
-
+  indexCells();
   const int rows = static_cast<int>(layers_.size()), columns = static_cast<int>(tensors_.size());
   std::vector<std::uint8_t> codes;
   for (int row = 0; row < rows; ++row)
@@ -82,7 +73,7 @@ void QuantErrorPanel::refill() {
     }
   view_->setCells(rows, columns, std::move(codes));
   LegendScale legend{.lut = cividisLut(isDark(palette())), .ticks = {}, .caption = tr("SQNR dB"), .beyond = true};
-  for (const double db : {10.0, 20.0, 30.0, 40.0})
+  for (const double db : {15.0, 20.0, 25.0, 30.0, 35.0})
     legend.ticks.push_back({(db - kLowestDb) / (kHighestDb - kLowestDb), QString::number(db)});
   view_->setLegend(legend);
   std::vector<Tick> row_ticks, column_ticks;
@@ -90,13 +81,42 @@ void QuantErrorPanel::refill() {
   for (int column = 0; column < columns; ++column)
     column_ticks.push_back({static_cast<double>(column), QLatin1String(operand_name(tensors_[column].operand))});
   view_->setRowAxis(std::move(row_ticks), tr("layer"));
-  view_->setColumnAxis(std::move(column_ticks),
-                       tr("operand;  bars: underflow below, clipped above, 0.001 % to 100 %, log"));
+  const QString caption = tr("operand;  bars in cells: underflow below, clipped above, log from 0.001 % to 100 %");
+  const bool roomy = view_->fontMetrics().horizontalAdvance(caption) < view_->cellsRect().width();
+  view_->setColumnAxis(std::move(column_ticks), roomy ? caption : tr("low bar: underflow, top bar: clipped"));
   markCurrent();
 }
 
 const QuantFrame* QuantErrorPanel::quantAt(int row, int column) const {
-  return findTensor(frame_.get(), layers_[row], tensors_[column]);
+  return cells_[static_cast<std::size_t>(row) * tensors_.size() + column];
+}
+
+// One pass over the frame: 61 layers have a thousand operands.
+void QuantErrorPanel::indexCells() {
+  const auto all = allTensors();
+  std::vector<bool> present(all.size(), false);
+  const auto placeOf = [&](const QuantFrame& quant) {
+    return std::ranges::find(all, Selection::Tensor{quant.weight, quant.operand, quant.direction}) - all.begin();
+  };
+  layers_.clear();
+  for (const QuantFrame& quant : frame_->quants) {
+    if (layers_.empty() || layers_.back() != quant.layer) layers_.push_back(quant.layer);
+    if (const auto place = placeOf(quant); place < std::ssize(all)) present[place] = true;
+  }
+  std::ranges::sort(layers_);
+  layers_.erase(std::unique(layers_.begin(), layers_.end()), layers_.end());
+  tensors_.clear();
+  std::vector<std::size_t> column_of(all.size() + 1, 0);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    column_of[i] = tensors_.size();
+    if (present[i]) tensors_.push_back(all[i]);
+  }
+  cells_.assign(layers_.size() * tensors_.size(), nullptr);
+  for (const QuantFrame& quant : frame_->quants) {
+    const std::size_t row = std::ranges::lower_bound(layers_, quant.layer) - layers_.begin();
+    if (const auto place = placeOf(quant); place < std::ssize(all))
+      cells_[row * tensors_.size() + column_of[place]] = &quant;
+  }
 }
 
 void QuantErrorPanel::markCurrent() {
@@ -176,8 +196,7 @@ QString QuantErrorPanel::csv() const {
   QString text = QStringLiteral(
       "step,layer,weight,operand,direction,format,SQNR [dB],relative L2,cosine,underflow [%],clipped [%],"
       "clipped blocks [%],amax,crest factor\n");
-  const History* history = selection_->history();
-  const auto frame = history ? history->quant_frame_at(selection_->step()) : nullptr;
+  const auto frame = selection_->quantFrame();
   if (!frame) return text;
   for (const QuantFrame& quant : frame->quants) {
     text += QStringLiteral("%1,%2,%3,%4,%5,%6,")

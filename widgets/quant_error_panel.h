@@ -21,6 +21,7 @@ class QuantErrorPanel : public Panel {
 
  private:
   void refill();
+  void indexCells();
   void markCurrent();
   void paintGlyphs(QPainter& painter) const;
   void paintGroups(QPainter& painter) const;
@@ -31,6 +32,7 @@ class QuantErrorPanel : public Panel {
   std::shared_ptr<const TelemetryFrame> frame_;
   std::vector<int> layers_;                 // rows
   std::vector<Selection::Tensor> tensors_;  // columns
+  std::vector<const QuantFrame*> cells_;    // rows x columns, in frame_; nullptr: not quantized
 };
 
 }  // namespace moescope

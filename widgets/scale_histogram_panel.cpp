@@ -79,8 +79,7 @@ ScaleHistogramPanel::ScaleHistogramPanel(Selection* selection, QWidget* parent)
 }
 
 std::shared_ptr<const TelemetryFrame> ScaleHistogramPanel::frame() const {
-  const History* history = selection_->history();
-  return history ? history->quant_frame_at(selection_->step()) : nullptr;
+  return selection_->quantFrame();
 }
 
 QString ScaleHistogramPanel::notice() const {

@@ -116,6 +116,26 @@ void Selection::fitRange() {
   if (!moveTime(all.empty() ? 0 : all.last, all) && !was_following) emit timeChanged();
 }
 
+const Selection::FrameCache& Selection::frames() const {
+  const History* now = history();
+  const std::uint64_t sequence = now ? now->sequence() : 0;
+  if (frames_.history == now && frames_.sequence == sequence && frames_.step == step_) return frames_;
+  frames_ = {.history = now, .sequence = sequence, .step = step_, .frame = {}, .quant_frame = {}};
+  if (now) {
+    frames_.frame = now->frame_at(step_);
+    frames_.quant_frame = now->quant_frame_at(step_);
+  }
+  return frames_;
+}
+
+std::shared_ptr<const TelemetryFrame> Selection::frame() const {
+  return frames().frame;
+}
+
+std::shared_ptr<const TelemetryFrame> Selection::quantFrame() const {
+  return frames().quant_frame;
+}
+
 int Selection::layer() const {
   return layer_;
 }

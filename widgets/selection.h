@@ -46,6 +46,11 @@ class Selection : public QObject {
   Tensor tensor() const;
   void setTensor(Tensor tensor);
 
+  // What the "now" panels draw: the newest frame with arrays, and with quantization statistics, at or before step().
+  // Unpacked once for all panels; nullptr: none.
+  std::shared_ptr<const TelemetryFrame> frame() const;
+  std::shared_ptr<const TelemetryFrame> quantFrame() const;
+
   // Crosshair shared by the time axes; -1: nowhere.
   std::int64_t hoverStep() const;
   void setHoverStep(std::int64_t step);
@@ -74,6 +79,15 @@ class Selection : public QObject {
   Tensor tensor_;
   std::int64_t hover_step_ = -1;
   std::uint64_t seen_sequence_ = 0;
+
+  struct FrameCache {
+    const History* history = nullptr;
+    std::uint64_t sequence = 0;
+    std::int64_t step = -1;
+    std::shared_ptr<const TelemetryFrame> frame, quant_frame;
+  };
+  const FrameCache& frames() const;
+  mutable FrameCache frames_;
 };
 
 }  // namespace moescope

@@ -85,8 +85,12 @@ void TimelineTrack::paintData(QPainter& painter) {
   for (const PyramidBin& bin : loss_)
     if (bin.finite > 0) low = std::min<double>(low, bin.min), high = std::max<double>(high, bin.max);
   if (low > high) return;
-  const Axis axis{
-      .low = low, .high = std::max(high, low + 1e-9), .at_low = plot.bottom() - 1.0, .at_high = plot.top() + 1.0};
+  // Logarithmic where it can be: the steep start would flatten the rest.
+  const Axis axis{.low = low,
+                  .high = std::max(high, low + 1e-9),
+                  .at_low = plot.bottom() - 1.0,
+                  .at_high = plot.top() + 1.0,
+                  .log = low > 0};
   std::vector<QPointF> points;
   std::vector<QLineF> spans;
   for (std::size_t i = 0; i < loss_.size(); ++i) {
@@ -242,16 +246,18 @@ TimelineBar::TimelineBar(Selection* selection, QWidget* parent) : QWidget(parent
   track_ = new TimelineTrack(selection, this);
   row->addWidget(track_, 1);
   follow_ = new QToolButton(this);
-  follow_->setText(tr("Follow"));
   follow_->setCheckable(true);
-  follow_->setChecked(selection->following());
   follow_->setToolTip(tr("Keep the cursor on the newest step"));
   row->addWidget(follow_);
   connect(follow_, &QToolButton::clicked, selection, &Selection::setFollowing);
-  connect(selection, &Selection::timeChanged, follow_, [this, selection] {
+  follow_->setFixedWidth(follow_->fontMetrics().horizontalAdvance(tr("Following")) + 16);
+  const auto synchronise = [this, selection] {
     const QSignalBlocker quiet(follow_);
     follow_->setChecked(selection->following());
-  });
+    follow_->setText(selection->following() ? tr("Following") : tr("Follow"));
+  };
+  connect(selection, &Selection::timeChanged, follow_, synchronise);
+  synchronise();
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
 }
 
