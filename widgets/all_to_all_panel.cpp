@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "widgets/metric_text.h"
+
 namespace moescope {
 namespace {
 
@@ -98,7 +100,6 @@ AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
   }
   addBody(row, 0);
   addBody(view_);
-  setExplained();
 }
 
 void AllToAllPanel::setDeduplicated(bool deduplicated) {
@@ -243,15 +244,15 @@ QString AllToAllPanel::csv() const {
 }
 
 QString AllToAllPanel::explain() const {
-  return tr(
-      "<p><b>Token copies that the dispatch of one layer sends from rank to rank</b>, counted from this step's real "
-      "routing; combine is the transpose. Ranks are virtual: tokens are split evenly, experts lie on ranks in "
-      "order. Bytes = copies x 2 D, a token of D values in BF16.</p>"
-      "<p><b>standard</b>: one copy per chosen expert. <b>DeepEP</b> (its normal kernels): copies for the same rank "
-      "are merged, and one copy per destination node crosses the network, to be forwarded inside the node.</p>"
-      "<p><b>moved</b> leaves out the diagonal (veiled), which stays on its rank. <b>received max/mean</b> is the "
-      "load of the fullest rank, own tokens included: everybody waits for it. The bar of the fullest receiver is "
-      "orange. White or black lines are borders of nodes.</p>");
+  return tr("<p><b>Token copies that the dispatch of one layer sends from rank to rank</b>, counted from this step's "
+            "real "
+            "routing; combine is the transpose. Ranks are virtual: tokens are split evenly, experts lie on ranks in "
+            "order. Bytes = copies x 2 D, a token of D values in BF16.</p>"
+            "<p><b>moved</b> leaves out the diagonal (veiled), which stays on its rank. <b>received max/mean</b> is "
+            "the "
+            "load of the fullest rank, own tokens included: everybody waits for it; its bar is orange. <b>saved</b>: "
+            "moved copies that merging per destination rank avoids. Lines are borders of nodes.</p>") +
+         metricCards({"copies", "distinct", "nodes"});
 }
 
 QVariantMap AllToAllPanel::saveState() const {

@@ -64,7 +64,6 @@ BalancePanel::BalancePanel(Selection* selection, QWidget* parent)
     for (ValueTile* tile : tiles_) tile->update();
   });
   showFigure(0);
-  setExplained();
 }
 
 void BalancePanel::showFigure(int figure) {
@@ -183,7 +182,7 @@ QString BalancePanel::explain() const {
       tr("<p><b>How even the load is.</b> The dashed line is what a perfectly balanced router shows by chance "
          "alone in one batch of this size.</p>");
   for (const Figure& figure : figures())
-    for (const auto& [metric, label] : figure.curves) text += metricCard(metric);
+    for (const auto& [metric, label] : figure.curves) text += metricCard(metric_info(metric));
   return text +
          tr("<p><b>Reading it.</b> Batch high and window low: sampling noise or an oscillating bias, not collapse. "
             "Both high: the same experts are hot all the time.</p>");

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/telemetry/router_stats.h"
+#include "widgets/metric_text.h"
 
 namespace moescope {
 
@@ -47,7 +48,6 @@ ExpertLoadPanel::ExpertLoadPanel(Selection* selection, QWidget* parent)
   connect(sort_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(sort_);
   addBody(view_);
-  setExplained();
 }
 
 void ExpertLoadPanel::setSortedByLoad(bool sorted) {
@@ -111,7 +111,8 @@ void ExpertLoadPanel::paintNumbers(QPainter& painter) const {
       const int expert = expertAt(row, column);
       if (expert >= std::ssize(counts) || counts[expert] == 0) continue;
       painter.setPen(textOn(view_->cellColor(row, column)));
-      painter.drawText(view_->cellRect(row, column), Qt::AlignCenter, QString::number(utilisation(counts, expert), 'f', 2));
+      painter.drawText(view_->cellRect(row, column), Qt::AlignCenter,
+                       QString::number(utilisation(counts, expert), 'f', 2));
     }
 }
 
@@ -158,14 +159,13 @@ QString ExpertLoadPanel::csv() const {
 }
 
 QString ExpertLoadPanel::explain() const {
-  return tr(
-      "<p><b>How many tokens each expert got, against its fair share.</b></p>"
-      "<p>u = n E / (K T): n tokens of the expert, E experts, K chosen per token, T tokens of the batch. "
-      "1 is fair, 2 is twice the fair load, 0 is none. The scale is log2 from 1/4 to 4; what lies beyond takes the "
-      "end colours. An expert without a token in this step is black and struck through.</p>"
-      "<p><b>Reading it.</b> One hot cell in a row: a popular expert. A row of strong colours: this layer is out of "
-      "balance. Single black cells are normal when K T / E is small; see dead % in Balance for a whole window.</p>"
-      "<p>Click or arrow keys choose layer and expert for all panels.</p>");
+  return tr("<p><b>How many tokens each expert got, against its fair share, at one step.</b> The scale is log2 from "
+            "1/4 to "
+            "4; what lies beyond takes the end colours. An expert without a token in this step is black and struck "
+            "through: normal for single steps when K T / E is small, see the dead experts of Balance for a whole "
+            "window. "
+            "Click or arrow keys choose layer and expert for all panels.</p>") +
+         metricCards({"utilisation", "expert_bias", "gate_mass"});
 }
 
 QVariantMap ExpertLoadPanel::saveState() const {

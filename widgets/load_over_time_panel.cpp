@@ -6,6 +6,7 @@
 #include "core/telemetry/router_stats.h"
 #include "widgets/expert_load_panel.h"
 #include "widgets/matrix_plot.h"
+#include "widgets/metric_text.h"
 
 namespace moescope {
 
@@ -24,7 +25,6 @@ LoadOverTimePanel::LoadOverTimePanel(Selection* selection, QWidget* parent)
   connect(plot_, &TimeHeatMap::rowClicked, selection_, &Selection::setExpert);
   addControl(new LayerCombo(selection, this));
   addBody(plot_);
-  setExplained();
 }
 
 QString LoadOverTimePanel::status() const {
@@ -77,14 +77,13 @@ QString LoadOverTimePanel::csv() const {
 }
 
 QString LoadOverTimePanel::explain() const {
-  return tr(
-      "<p><b>Utilisation of each expert of one layer over steps.</b> u = n E / (K T), 1 = fair, the scale of "
-      "Expert load. Where many steps or experts share a pixel, the value farthest from 1 is shown: a spike is "
-      "never lost.</p>"
-      "<p><b>Reading it.</b> A band that grows stronger: the rich get richer. A checkerboard: the bias overshoots and "
-      "oscillates. Black: no token.</p>"
-      "<p>Wheel zooms, drag chooses a range, middle or Shift drag pans, double click fits, a click moves the "
-      "cursor of all panels and chooses the expert.</p>");
+  return tr("<p><b>Utilisation of each expert of one layer over steps</b>, on the scale of Expert load. Where many "
+            "steps "
+            "or experts share a pixel, the value farthest from 1 is shown: a spike is never lost. A band that grows "
+            "stronger: the rich get richer. A checkerboard: the bias overshoots and oscillates. Black: no token.</p>"
+            "<p>Wheel zooms, drag chooses a range, middle or Shift drag pans, double click fits, a click moves the "
+            "cursor of all panels and chooses the expert.</p>") +
+         metricCards({"utilisation"});
 }
 
 }  // namespace moescope

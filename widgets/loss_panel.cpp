@@ -31,6 +31,10 @@ LossPanel::LossPanel(Selection* selection, QWidget* parent)
   metric_ = new QComboBox(this);
   metric_->setAccessibleName(tr("Metric"));
   for (const Metric metric : kShown) metric_->addItem(metricName(metric));
+  metric_->setMinimumContentsLength(8);
+  metric_->setSizeAdjustPolicy(QComboBox::AdjustToContents);
+  metric_->setSizePolicy(QSizePolicy::Maximum, QSizePolicy::Fixed);
+  metric_->setMinimumWidth(80);
   connect(metric_, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
 
   smoothing_ = new QSlider(Qt::Horizontal, this);
@@ -59,7 +63,6 @@ LossPanel::LossPanel(Selection* selection, QWidget* parent)
   addControl(log_values_);
   addControl(log_steps_);
   addBody(plot_);
-  setExplained();
 }
 
 Metric LossPanel::metric() const {
@@ -104,12 +107,11 @@ QString LossPanel::csv() const {
 }
 
 QString LossPanel::explain() const {
-  QString text =
-      tr("<p><b>Figures of the whole run over steps.</b> The faint curve is every step, or the range of all "
-         "steps that share a pixel; the strong one is their exponential moving average, computed on every "
-         "step before anything is thinned for drawing. NaN and Inf break the curve and are marked.</p>");
-  for (const Metric metric : kShown) text += metricCard(metric);
-  return text;
+  return tr("<p><b>A figure of the whole run over steps.</b> The faint curve is every step, or the range of all steps "
+            "that share a pixel; the strong one is their exponential moving average (EMA), computed on every step "
+            "before "
+            "anything is thinned for drawing. NaN and Inf break the curve and are marked.</p>") +
+         metricCard(metric_info(metric()));
 }
 
 QVariantMap LossPanel::saveState() const {

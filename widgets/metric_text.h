@@ -1,15 +1,19 @@
-// How the metrics read on screen; what they mean comes from core/telemetry/metrics.h.
+// How the figures of core/telemetry/metrics.h read on screen.
 #pragma once
 
 #include <QString>
+#include <initializer_list>
 
-#include "core/telemetry/history.h"
+#include "core/telemetry/metrics.h"
 
 namespace moescope {
 
-QString metricName(Metric metric);     // "CE loss"
-QString metricCaption(Metric metric);  // "CE loss, nats/byte"
-QString metricCard(Metric metric);     // rich text: name, formula, unit, source
+QString metricName(Metric metric);     // "Cross-entropy loss"
+QString metricCaption(Metric metric);  // "Cross-entropy loss, nats/byte"
 bool metricIsShare(Metric metric);     // shown in percent
+
+// Rich text: name, unit, formula, how to read it, what moves it, source.
+QString metricCard(const MetricInfo& info);
+QString metricCards(std::initializer_list<const char*> keys);
 
 }  // namespace moescope

@@ -1,27 +1,11 @@
 #include "widgets/panel.h"
 
 #include <QPainter>
-#include <QRegularExpression>
 #include <QWhatsThis>
 
 #include "widgets/color_scale.h"
 
 namespace moescope {
-namespace {
-
-QString provenanceText(Provenance provenance) {
-  switch (provenance) {
-    case Provenance::measured:
-      return Panel::tr("measured");
-    case Provenance::modelled:
-      return Panel::tr("modelled");
-    case Provenance::published:
-      return Panel::tr("published");
-  }
-  return {};
-}
-
-}  // namespace
 
 // Asks for its text while painting, so that a hidden panel computes nothing.
 class Panel::StatusLine : public QWidget {
@@ -65,13 +49,14 @@ Panel::Panel(Selection* selection, const QString& title, Provenance provenance, 
   bold.setBold(true);
   title_label_->setFont(bold);
   header_->addWidget(title_label_);
-  auto* status = new StatusLine(this, provenanceText(provenance));
+  auto* status = new StatusLine(this, tr(provenance_name(provenance)));
   header_->addWidget(status, 1);
 
   explain_button_ = new QToolButton(this);
   explain_button_->setText(QStringLiteral("?"));
   explain_button_->setAutoRaise(true);
   explain_button_->setAccessibleName(tr("Explain %1").arg(title));
+  explain_button_->setToolTip(tr("What is shown here: formulas, how to read it, sources"));
   connect(explain_button_, &QToolButton::clicked, this, [this] {
     QWhatsThis::showText(explain_button_->mapToGlobal(explain_button_->rect().bottomLeft()), explain(), this);
   });
@@ -116,12 +101,6 @@ void Panel::addBody(QWidget* body, int stretch) {
     setFocusProxy(plot);
     plot->setAccessibleName(title_);
   }
-}
-
-void Panel::setExplained() {
-  explain_button_->setToolTip(explain());
-  setWhatsThis(explain());
-  setAccessibleDescription(explain().remove(QRegularExpression(QStringLiteral("<[^>]*>"))));
 }
 
 QString Panel::timeStatus(std::int64_t shown_step, bool arrays) const {

@@ -9,13 +9,11 @@
 #include <QVariantMap>
 #include <QWidget>
 
+#include "core/telemetry/metrics.h"
 #include "widgets/plot_frame.h"
 #include "widgets/selection.h"
 
 namespace moescope {
-
-// Where a number comes from, shown on every panel.
-enum class Provenance { measured, modelled, published };
 
 class Panel : public QWidget {
   Q_OBJECT
@@ -45,7 +43,6 @@ class Panel : public QWidget {
   // Adds to the controls at the right of the header.
   void addControl(QWidget* control);
   void addBody(QWidget* body, int stretch = 1);  // connects the readout of plots
-  void setExplained();                           // once the panel can answer explain()
   // "step 1,234" with ", held" when the cursor was taken off the newest, and how many array frames are kept.
   QString timeStatus(std::int64_t shown_step, bool arrays) const;
 

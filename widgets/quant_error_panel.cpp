@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "widgets/metric_text.h"
 #include "widgets/tensor_text.h"
 
 namespace moescope {
@@ -45,7 +46,6 @@ QuantErrorPanel::QuantErrorPanel(Selection* selection, QWidget* parent)
     selection_->setTensor(tensors_[column]);
   });
   addBody(view_);
-  setExplained();
 }
 
 QString QuantErrorPanel::status() const {
@@ -217,15 +217,13 @@ QString QuantErrorPanel::csv() const {
 }
 
 QString QuantErrorPanel::explain() const {
-  return tr(
-      "<p><b>What quantization does to each operand of the experts' GEMMs</b>, x real, q decoded.</p>"
-      "<p><b>SQNR</b> = 10 log10(sum x^2 / sum (x - q)^2) dB, in colour; a normally distributed tensor in E4M3 with "
-      "blocks of 32 has 31.5 dB, each bit of mantissa is worth 6 dB. <b>Relative L2</b> = 10^(-SQNR / 20). "
-      "<b>Underflow</b>: share of the non-zero values that became zero. <b>Clipped</b>: share of values beyond the "
-      "largest of the format after scaling. <b>Crest</b>: mean over blocks of amax / rms.</p>"
-      "<p><b>Reading it.</b> SQNR is ruled by large values and hides lost small ones: read it with the underflow "
-      "bar. Clipping comes with the floor scale rule and not with rceil.</p>"
-      "<p>Click or arrow keys choose layer and tensor for the block scales.</p>");
+  return tr("<p><b>What quantization does to each operand of the experts' GEMMs.</b> Colour: SQNR. The bar along the "
+            "bottom "
+            "of a cell is its underflow, the one along the top the share of clipped values, both of logarithmic "
+            "length: "
+            "none at 0.001 %, full at 100 %. SQNR is ruled by large values and hides lost small ones: read it with the "
+            "underflow bar. Click or arrow keys choose layer and tensor for the block scales.</p>") +
+         metricCards({"sqnr_db", "underflow", "clipped", "clipped_blocks", "relative_l2", "cosine", "crest", "amax"});
 }
 
 }  // namespace moescope

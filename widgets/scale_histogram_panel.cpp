@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "widgets/matrix_plot.h"
+#include "widgets/metric_text.h"
 #include "widgets/tensor_text.h"
 
 namespace moescope {
@@ -75,7 +76,6 @@ ScaleHistogramPanel::ScaleHistogramPanel(Selection* selection, QWidget* parent)
   addControl(new LayerCombo(selection, this));
   addBody(body);
   setFocusProxy(waterfall_);
-  setExplained();
 }
 
 std::shared_ptr<const TelemetryFrame> ScaleHistogramPanel::frame() const {
@@ -191,14 +191,15 @@ QString ScaleHistogramPanel::csv() const {
 }
 
 QString ScaleHistogramPanel::explain() const {
-  return tr(
-      "<p><b>The block scales of one quantized operand.</b> Each block of 32 values shares one scale 2^k, stored "
-      "as an E8M0 byte k + 127 (OCP Microscaling Formats v1.0). Left: share of the blocks by exponent over steps; "
-      "between two measured steps the last one is held. Right: the histogram at the cursor, on the same axis.</p>"
-      "<p><b>rceil</b>: k = ceil(log2(amax / max)), nothing clips. <b>floor</b>: k = floor(log2 amax) - emax, the "
-      "largest values of a block may clip. Byte 255 marks a block that held NaN or Inf; it is counted apart.</p>"
-      "<p><b>Reading it.</b> Drifting down: the tensor shrinks (often gradients). Wide: blocks differ much, and "
-      "block scaling earns its keep. One thin line: a scale per tensor would do.</p>");
+  return tr("<p><b>The block scales of one quantized operand.</b> Each block of 32 values shares one scale 2^k. Left: "
+            "share "
+            "of the blocks by exponent over steps; between two measured steps the last one is held. Right: the "
+            "histogram at the cursor, on the same axis. Blocks with NaN or Inf (byte 255) are counted apart, above.</p>"
+            "<p><b>rceil</b>: k = ceil(log2(amax / max)), nothing clips. <b>floor</b>: k = floor(log2 amax) - emax, "
+            "the "
+            "largest values of a block may clip. Drifting down: the tensor shrinks (often gradients). Wide: blocks "
+            "differ much, and block scaling earns its keep. One thin line: a scale per tensor would do.</p>") +
+         metricCards({"e8m0_blocks", "amax"});
 }
 
 }  // namespace moescope
