@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "core/dataset.h"
+#include "core/numerics/gemm.h"
 #include "core/run_config.h"
 #include "core/trainer.h"
 
@@ -38,7 +39,8 @@ double trained_loss(RunConfig config, const Dataset& data, int steps) {
   for (int step = 0; step < steps; ++step) {
     const float loss = trainer.step(data.batch(step)).ce_loss;
     if (step == 0) {
-      EXPECT_NEAR(loss, std::log(256.0), 0.5) << "a fresh model knows nothing";
+      // Nothing is known yet, and logits of variance 1 cost half a nat on top.
+      EXPECT_NEAR(loss, std::log(256.0) + 0.5, 0.3);
     }
     if (step >= steps - 20) tail += loss / 20.0;
   }
@@ -46,7 +48,7 @@ double trained_loss(RunConfig config, const Dataset& data, int steps) {
 }
 
 void expect_learns(RunConfig config, double below_unigram) {
-  constexpr int kSteps = 300;
+  constexpr int kSteps = 200;
   const auto data = open_dataset(config.data, config.seed);
   const double entropy = unigram_entropy(*data, kSteps);
   const double loss = trained_loss(config, *data, kSteps);
@@ -80,3 +82,9 @@ TEST(TextTraining, GeneratedDomainsAreLearnt) {
 
 }  // namespace
 }  // namespace moescope
+
+int main(int argc, char** argv) {
+  moescope::ensure_fast_openblas(argv);
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
