@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "app/cli_quantize.h"
 #include "app/cli_train.h"
 #include "core/numerics/gemm.h"
 
@@ -39,7 +40,12 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "moescope-cli " MOESCOPE_VERSION);
   app.require_subcommand(1);
   moescope::add_train_command(app);
-  app.footer("moescope-cli COMMAND --help shows a command's options and examples.");
+  moescope::add_quantize_command(app);
+  app.footer(
+      "Examples:\n"
+      "  moescope-cli train --preset small --steps 500 --out run.moescope\n"
+      "  moescope-cli quantize weights.safetensors --format mxfp8_e4m3 --scale rceil --out quantized.safetensors\n"
+      "moescope-cli COMMAND --help shows a command's options and further examples.");
   try {
     if (argc > 1 && argv[1][0] != '-') check_command(app, argv[1]);
     app.parse(argc, argv);

@@ -56,14 +56,22 @@ void gemm(Trans ta, Trans tb, int m, int n, int k, double alpha, const double* a
 std::string ensure_fast_openblas(char** argv) {
   (void)single_threaded;
   const std::string core = openblas_get_corename();
-  if (std::getenv("OPENBLAS_CORETYPE")) return "OpenBLAS runs its " + core + " kernels, as OPENBLAS_CORETYPE asks.";
   const KernelAge cpu = age_of_cpu();
-  if (age_of_kernels(core) >= cpu) return "OpenBLAS chose its " + core + " kernels, which fit this CPU.";
   const char* better = cpu == kAvx512 ? "SkylakeX" : "Haswell";
-  // The variable also marks the restarted process, so this happens at most once.
-  setenv("OPENBLAS_CORETYPE", better, 1);
-  execv("/proc/self/exe", argv);
-  unsetenv("OPENBLAS_CORETYPE");
+  const bool asked = std::getenv("OPENBLAS_CORETYPE") != nullptr;
+  const bool slow = !asked && age_of_kernels(core) < cpu;
+  // libgomp reads its variables before main(). By default its threads spin for some 300000 turns at the end of a loop,
+  // which on cores that something else uses, too (our own window is enough), makes small steps up to 100 times slower.
+  const bool spins = !std::getenv("GOMP_SPINCOUNT") && !std::getenv("OMP_WAIT_POLICY");
+  if (slow || spins) {
+    // The variables also mark the restarted process, so this happens at most once.
+    if (slow) setenv("OPENBLAS_CORETYPE", better, 1);
+    if (spins) setenv("GOMP_SPINCOUNT", "1000", 1);
+    execv("/proc/self/exe", argv);
+    if (slow) unsetenv("OPENBLAS_CORETYPE");
+  }
+  if (asked) return "OpenBLAS runs its " + core + " kernels, as OPENBLAS_CORETYPE asks.";
+  if (!slow) return "OpenBLAS chose its " + core + " kernels, which fit this CPU.";
   return "OpenBLAS chose its slow " + core + " kernels; start with OPENBLAS_CORETYPE=" + better + " for speed.";
 }
 
