@@ -38,6 +38,8 @@ class SyntheticRun {
     for (std::int64_t i = 0; i < steps; ++i) history_->append(std::make_shared<TelemetryFrame>(frame(next_++)));
   }
 
+  void restartAt(std::int64_t step) { next_ = step; }  // a step seen before replaces what followed
+
  private:
   RunInfo info() const {
     RunInfo info;

@@ -24,7 +24,10 @@ class Panel::StatusLine : public QWidget {
     painter.setPen(mutedText(palette()));
     const QString text = panel_->status();
     const QString all = text.isEmpty() ? tag_ : tag_ + QStringLiteral(", ") + text;
-    painter.drawText(rect(), Qt::AlignLeft | Qt::AlignVCenter, fontMetrics().elidedText(all, Qt::ElideRight, width()));
+    // Where hardly more than the kind of numbers fits, only that, whole.
+    const bool brief = width() < fontMetrics().horizontalAdvance(tag_ + QStringLiteral(", step 1..."));
+    const QString shown = brief ? tag_ : fontMetrics().elidedText(all, Qt::ElideRight, width());
+    painter.drawText(rect(), Qt::AlignLeft | Qt::AlignVCenter, shown);
     if (toolTip() != all) setToolTip(all);
   }
 
