@@ -1,1 +1,68 @@
-int main() { return 2; }
+// The window program.
+#include <QApplication>
+#include <QElapsedTimer>
+#include <QLoggingCategory>
+#include <QThreadPool>
+#include <cstdio>
+
+#include "app/arguments.h"
+#include "app/main_window.h"
+#include "app/screenshot.h"
+#include "core/numerics/gemm.h"
+#include "core/numerics/parallel.h"
+
+Q_LOGGING_CATEGORY(startLog, "moescope.start", QtWarningMsg)
+
+namespace {
+
+using namespace moescope;
+
+int refuse(const QStringList& problems) {
+  for (const QString& problem : problems) std::fprintf(stderr, "moescope: %s\n", qPrintable(problem));
+  return 2;
+}
+
+QStringList aboutFacts(const std::string& blas) {
+  return {QString::fromStdString(blas).toHtmlEscaped(), QString("Qt %1").arg(qVersion()),
+          QString("Training on %1 threads").arg(num_threads())};
+}
+
+int runWindow(QApplication& app, const Arguments& arguments, const QStringList& facts,
+              const QElapsedTimer& since_start) {
+  applyTheme(arguments.theme.value_or(rememberedTheme()));
+  MainWindow window;
+  window.setAboutFacts(facts);
+  if (arguments.size.isValid()) window.resize(arguments.size);
+  QObject::connect(&window, &MainWindow::pictureMoved, &window, [&since_start] {
+    qCDebug(startLog, "first moving picture %lld ms after start", static_cast<long long>(since_start.elapsed()));
+  });
+  window.show();
+  if (!arguments.screenshot.isEmpty())
+    takeScreenshot(&window, arguments);
+  else if (!arguments.recording.isEmpty())
+    window.openRecording(arguments.recording);
+  else
+    window.startRun(arguments.config);
+  return app.exec();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string blas = ensure_fast_openblas(argv);
+  QElapsedTimer since_start;
+  since_start.start();
+  QApplication app(argc, argv);
+  QApplication::setApplicationName("moescope");
+  QApplication::setApplicationVersion(MOESCOPE_VERSION);
+  QThreadPool::globalInstance()->setMaxThreadCount(1);  // painting must not take the cores from the training
+  const Arguments arguments = parseArguments(app.arguments());
+  if (!arguments.print.isEmpty()) return std::fputs(qPrintable(arguments.print), stdout) < 0;
+  if (!arguments.problems.isEmpty()) return refuse(arguments.problems);
+  try {
+    return runWindow(app, arguments, aboutFacts(blas), since_start);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "moescope: %s\n", e.what());
+    return 1;
+  }
+}

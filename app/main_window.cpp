@@ -1,0 +1,341 @@
+#include "app/main_window.h"
+
+#include <QApplication>
+#include <QCloseEvent>
+#include <QDockWidget>
+#include <QDragEnterEvent>
+#include <QFileInfo>
+#include <QMessageBox>
+#include <QMimeData>
+#include <QTimer>
+
+#include "app/live_bar.h"
+#include "app/live_change_command.h"
+#include "app/overview.h"
+#include "app/run_bar.h"
+#include "app/settings.h"
+#include "app/setup_form.h"
+#include "app/status_line.h"
+#include "core/numerics/parallel.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr int kLayoutVersion = 1;
+constexpr int kStatusMs = 250;
+constexpr int kRoomForForm = 1600;  // narrower windows start with the form folded away
+
+QStringList texts(const std::vector<ConfigProblem>& problems) {
+  QStringList lines;
+  for (const ConfigProblem& problem : problems) lines << QString::fromStdString(problem.text());
+  return lines;
+}
+
+}  // namespace
+
+MainWindow::MainWindow() : clock_(&selection_) {
+  setObjectName("main_window");
+  setWindowTitle("MoEScope");
+  setAcceptDrops(true);
+  setDockNestingEnabled(true);
+  resize(1280, 800);
+  status_ = new StatusLine(this);
+  setStatusBar(status_);
+  status_->showThreads(num_threads());
+  buildBars();
+  overview_ = new Overview(this, &selection_);
+  buildForm();
+  buildMenus();
+  connectRunBar();
+  connectForm();
+  connectSession();
+  connect(overview_, &Overview::readoutChanged, this, [this](const QString& text) { statusBar()->showMessage(text); });
+  connect(overview_, &Overview::failed, this, &MainWindow::complain);
+  connect(overview_, &Overview::saved, this,
+          [this](const QString& path) { statusBar()->showMessage("saved " + path, 5000); });
+  connect(&clock_, &FrameClock::ticked, this, &MainWindow::onTick);
+  connect(&undo_, &QUndoStack::indexChanged, &clock_, &FrameClock::wake);
+  since_status_.start();
+  restoreLayout();
+}
+
+MainWindow::~MainWindow() = default;
+
+void MainWindow::buildBars() {
+  run_bar_ = new RunBar(this);
+  addToolBar(Qt::TopToolBarArea, run_bar_);
+  addToolBarBreak();
+  live_bar_ = new LiveBar(this);
+  addToolBar(Qt::TopToolBarArea, live_bar_);
+}
+
+void MainWindow::buildForm() {
+  form_ = new SetupForm;
+  form_dock_ = new QDockWidget("Run set-up", this);
+  form_dock_->setObjectName("dock_setup");
+  form_dock_->setAllowedAreas(Qt::LeftDockWidgetArea | Qt::RightDockWidgetArea);
+  form_dock_->setWidget(form_);
+  setCorner(Qt::TopLeftCorner, Qt::LeftDockWidgetArea);
+  setCorner(Qt::BottomLeftCorner, Qt::LeftDockWidgetArea);
+  addDockWidget(Qt::LeftDockWidgetArea, form_dock_);
+  form_dock_->hide();
+  QAction* toggle = run_bar_->setupAction();
+  connect(toggle, &QAction::triggered, form_dock_, &QDockWidget::setVisible);
+  connect(form_dock_->toggleViewAction(), &QAction::toggled, toggle, &QAction::setChecked);
+}
+
+void MainWindow::connectRunBar() {
+  connect(run_bar_, &RunBar::runRequested, this, [this](bool run) { run ? goOn() : pause(); });
+  connect(run_bar_, &RunBar::stepRequested, this, &MainWindow::stepOnce);
+  connect(run_bar_, &RunBar::resetRequested, this, &MainWindow::resetRun);
+  connect(run_bar_, &RunBar::presetRequested, this, &MainWindow::startPreset);
+  connect(run_bar_, &RunBar::speedRequested, this, [this](double limit) {
+    speed_limit_ = limit;
+    if (Lab* lab = session_.lab()) lab->set_max_steps_per_s(limit);
+  });
+  connect(run_bar_, &RunBar::untilRequested, this, &MainWindow::setUntil);
+}
+
+void MainWindow::connectForm() {
+  connect(form_, &SetupForm::startRequested, this, [this](const RunConfig& config) { startRun(config); });
+  connect(form_, &SetupForm::liveChangeRequested, this, &MainWindow::requestChange);
+  connect(form_, &SetupForm::openConfigRequested, this, &MainWindow::askOpenConfig);
+  connect(form_, &SetupForm::presetRequested, this,
+          [this](const QString& name) { form_->setDraft(load_preset(name.toStdString()).config); });
+  connect(live_bar_, &LiveBar::changeRequested, this, &MainWindow::requestChange);
+}
+
+void MainWindow::connectSession() {
+  connect(&session_, &RunSession::openingStarted, this, &MainWindow::onOpeningStarted);
+  connect(&session_, &RunSession::opened, this, &MainWindow::onOpened);
+  connect(&session_, &RunSession::failed, this, &MainWindow::onFailed);
+  connect(&session_, &RunSession::configChanged, this, &MainWindow::showConfigEverywhere);
+}
+
+void MainWindow::startRun(const RunConfig& config, Start start) {
+  if (session_.opening()) return;
+  if (const auto problems = validate(config); !problems.empty()) return complain(texts(problems).join("\n"));
+  run_when_open_ = start == Start::running;
+  guarded(
+      [&] { session_.start(config, recorded_ ? newRecordingPath(QString::fromStdString(config.name)) : QString()); });
+}
+
+void MainWindow::openRecording(const QString& path) {
+  session_.open(path);
+}
+
+void MainWindow::openFile(const QString& path) {
+  const QFileInfo info(path);
+  if (info.suffix() == "moescope") return openRecording(path);
+  if (info.suffix() == "toml") {
+    if (loadConfigIntoForm(path)) startRun(form_->draft());
+    return;
+  }
+  RunConfig config = session_.hasConfig() ? session_.config() : form_->draft();
+  config.data.path = path.toStdString();
+  startRun(config);
+}
+
+bool MainWindow::loadConfigIntoForm(const QString& path) {
+  const ParsedConfig parsed = load_config(path.toStdString());
+  if (!parsed.problems.empty()) {
+    complain(texts(parsed.problems).join("\n"));
+    return false;
+  }
+  rememberRecentFile(path);
+  form_->setDraft(parsed.config);
+  return true;
+}
+
+void MainWindow::startPreset(const QString& name) {
+  startRun(load_preset(name.toStdString()).config);
+}
+
+void MainWindow::resetRun() {
+  if (!session_.isLive()) return;
+  const bool running = session_.lab()->status().running;
+  startRun(session_.config(), running ? Start::running : Start::paused);
+}
+
+// The end that was asked for counts until it is reached; going on from there has no end.
+void MainWindow::goOn() {
+  Lab* lab = session_.lab();
+  if (!lab) return;
+  if (until_ && *until_ > lab->status().step)
+    lab->run_until(*until_);
+  else
+    lab->run();
+  clock_.wake();
+}
+
+void MainWindow::setUntil(std::optional<qint64> step) {
+  until_ = step;
+  run_bar_->showUntil(step);
+  if (session_.isLive() && session_.lab()->status().running) goOn();
+}
+
+void MainWindow::pause() {
+  if (Lab* lab = session_.lab()) lab->pause();
+  clock_.wake();
+}
+
+void MainWindow::stepOnce() {
+  if (Lab* lab = session_.lab()) lab->step_once();
+  clock_.wake();
+}
+
+void MainWindow::requestChange(const QString& key, const ConfigValue& value) {
+  const ConfigField* field = find_field(key.toStdString());
+  if (!session_.isLive() || !field) return;
+  RunConfig wanted = session_.config();
+  const ConfigValue before = field->get(wanted);
+  if (before == value) return;
+  field->set(wanted, value);
+  if (const auto problems = validate(wanted); !problems.empty()) {
+    live_bar_->showProblem(QString::fromStdString(problems.front().message));
+    return;
+  }
+  undo_.push(new LiveChangeCommand(&session_, *field, before, value));
+}
+
+void MainWindow::onOpeningStarted(const QString& what) {
+  progress_ = new QProgressDialog(what, "Cancel", 0, 1000, this);
+  progress_->setMinimumDuration(700);
+  progress_->setAutoReset(false);
+  progress_->setAutoClose(false);
+  connect(progress_, &QProgressDialog::canceled, &session_, &RunSession::cancelOpening);
+  connect(&session_, &RunSession::openingProgress, progress_,
+          [this](double share) { progress_->setValue(static_cast<int>(1000 * share)); });
+  progress_->setValue(0);
+}
+
+void MainWindow::onOpened() {
+  progress_->deleteLater();
+  undo_.clear();
+  selection_.setHistories(session_.histories());
+  selection_.fitRange();
+  if (Lab* lab = session_.lab()) {
+    lab->set_max_steps_per_s(speed_limit_);
+    if (run_when_open_) goOn();
+  } else {
+    rememberRecentFile(session_.path());
+    status_->showRecordingOpen();
+  }
+  clock_.setSourceActive(session_.isLive());
+  if (session_.hasConfig()) form_->setDraft(session_.config());
+  showConfigEverywhere();
+  setWindowTitle(session_.path().isEmpty() ? QString("MoEScope")
+                                           : QFileInfo(session_.path()).fileName() + " - MoEScope");
+  clock_.wake();
+}
+
+void MainWindow::onFailed(const QString& message) {
+  progress_->deleteLater();
+  if (!message.isEmpty()) complain(message);
+  clock_.wake();
+}
+
+void MainWindow::showConfigEverywhere() {
+  const RunConfig config = session_.config();
+  const RunConfig* live = session_.isLive() ? &config : nullptr;
+  live_bar_->showConfig(live);
+  form_->setOpenRun(live);
+  if (live)
+    run_bar_->showRun(*live);
+  else if (session_.isRecording())
+    run_bar_->showRecording(QFileInfo(session_.path()).fileName(), session_.hasConfig() ? &config : nullptr);
+  else
+    run_bar_->showNothing();
+}
+
+void MainWindow::onTick() {
+  if (!picture_moved_ && selection_.history() && selection_.history()->steps().size() > 1) {
+    picture_moved_ = true;
+    emit pictureMoved();
+  }
+  if (since_status_.elapsed() < kStatusMs && clock_.ticking()) return;
+  since_status_.restart();
+  if (Lab* lab = session_.lab()) {
+    const LabStatus status = lab->status();
+    run_bar_->showStatus(status);
+    status_->showTraining(status);
+  }
+  if (selection_.history()) status_->showHoldings(session_.path(), *selection_.history());
+  status_->showScreen(clock_.framesPerSecond(), clock_.frameMs());
+}
+
+void MainWindow::complain(const QString& message) {
+  auto* box = new QMessageBox(QMessageBox::Warning, "MoEScope", message, QMessageBox::Ok, this);
+  box->setAttribute(Qt::WA_DeleteOnClose);
+  box->setObjectName("complaint");
+  box->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  box->open();
+  emit failed(message);
+}
+
+void MainWindow::guarded(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const std::exception& e) {
+    complain(QString::fromUtf8(e.what()));
+  }
+}
+
+void MainWindow::setTheme(Theme theme) {
+  applyTheme(theme);
+  rememberTheme(theme);
+}
+
+void MainWindow::restoreDefaultLayout() {
+  addDockWidget(Qt::LeftDockWidgetArea, form_dock_);
+  form_dock_->setFloating(false);
+  form_dock_->setVisible(width() >= kRoomForForm);
+  overview_->arrange();
+  resizeDocks({form_dock_}, {320}, Qt::Horizontal);
+}
+
+void MainWindow::rememberLayout() {
+  QSettings store = settings();
+  store.setValue("window/geometry", saveGeometry());
+  store.setValue("window/layout", saveState(kLayoutVersion));
+  store.setValue("window/panels", overview_->panelStates());
+}
+
+void MainWindow::restoreLayout() {
+  const QSettings store = settings();
+  restoreGeometry(store.value("window/geometry").toByteArray());
+  overview_->restorePanelStates(store.value("window/panels").toMap());
+  arranged_ = restoreState(store.value("window/layout").toByteArray(), kLayoutVersion);
+}
+
+void MainWindow::showEvent(QShowEvent* event) {
+  QMainWindow::showEvent(event);
+  if (arranged_) return;
+  arranged_ = true;
+  restoreDefaultLayout();
+}
+
+// The training stops within a step; the session's end waits for it with the window already gone from the screen.
+void MainWindow::closeEvent(QCloseEvent* event) {
+  if (Lab* lab = session_.lab()) lab->pause();
+  rememberLayout();
+  QMainWindow::closeEvent(event);
+}
+
+void MainWindow::changeEvent(QEvent* event) {
+  if (event->type() == QEvent::WindowStateChange) clock_.setVisible(!isMinimized());
+  QMainWindow::changeEvent(event);
+}
+
+void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
+  if (event->mimeData()->hasUrls() && event->mimeData()->urls().first().isLocalFile()) event->acceptProposedAction();
+}
+
+void MainWindow::dropEvent(QDropEvent* event) {
+  const QString path = event->mimeData()->urls().first().toLocalFile();
+  event->acceptProposedAction();
+  QTimer::singleShot(0, this, [this, path] { openFile(path); });  // the other program waits for this event's end
+}
+
+}  // namespace moescope

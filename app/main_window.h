@@ -1,1 +1,116 @@
+// The window: bars, docks and menus around one session and one selection. It wires; it computes and paints nothing.
 #pragma once
+
+#include <QMainWindow>
+#include <QProgressDialog>
+#include <QUndoStack>
+
+#include "app/frame_clock.h"
+#include "app/run_session.h"
+#include "app/theme.h"
+#include "widgets/selection.h"
+
+class QMenu;
+
+namespace moescope {
+
+class LiveBar;
+class Overview;
+class RunBar;
+class SetupForm;
+class StatusLine;
+
+class MainWindow : public QMainWindow {
+  Q_OBJECT
+
+ public:
+  MainWindow();
+  ~MainWindow() override;
+
+  enum class Start { running, paused };
+  void startRun(const RunConfig& config, Start start = Start::running);
+  void setRecorded(bool recorded) { recorded_ = recorded; }  // off: runs stay in memory only
+  void setUntil(std::optional<qint64> step);                 // pauses before this step; nothing: no end
+  void openRecording(const QString& path);
+  void openFile(const QString& path);  // by what it is: a recording, a config, text to train on
+  void setAboutFacts(const QStringList& facts) { about_facts_ = facts; }
+  void restoreDefaultLayout();
+  void setTheme(Theme theme);
+
+  RunSession* session() { return &session_; }
+  Selection* selection() { return &selection_; }
+  QUndoStack* undoStack() { return &undo_; }
+  FrameClock* frameClock() { return &clock_; }
+  SetupForm* setupForm() { return form_; }
+  LiveBar* liveBar() { return live_bar_; }
+  RunBar* runBar() { return run_bar_; }
+  Overview* overview() { return overview_; }
+
+ signals:
+  void failed(QString message);  // after it was shown
+  void pictureMoved();           // the first time that a second step is on screen
+
+ protected:
+  void closeEvent(QCloseEvent* event) override;
+  void changeEvent(QEvent* event) override;
+  void showEvent(QShowEvent* event) override;
+  void dragEnterEvent(QDragEnterEvent* event) override;
+  void dropEvent(QDropEvent* event) override;
+
+ private:
+  void buildBars();
+  void buildForm();
+  void connectRunBar();
+  void connectForm();
+  void connectSession();
+  void buildMenus();
+  void buildFileMenu();
+  void buildEditMenu();
+  void buildRunMenu();
+  void buildViewMenu();
+  void buildHelpMenu();
+  void fillRecentFiles();
+
+  void onOpeningStarted(const QString& what);
+  void onOpened();
+  void onFailed(const QString& message);
+  void onTick();
+  void requestChange(const QString& key, const ConfigValue& value);
+  void goOn();
+  void pause();
+  void stepOnce();
+  void resetRun();
+  void startPreset(const QString& name);
+  bool loadConfigIntoForm(const QString& path);  // false: it was refused, and the person told
+  void showConfigEverywhere();
+  void complain(const QString& message);
+  void guarded(const std::function<void()>& action);  // shows what it throws
+
+  void askOpenRecording();
+  void askOpenConfig();
+  void askSaveConfig();
+  void askSaveScreenshot();
+  void rememberLayout();
+  void restoreLayout();
+
+  RunSession session_;
+  Selection selection_;
+  FrameClock clock_;
+  QUndoStack undo_;
+  RunBar* run_bar_ = nullptr;
+  LiveBar* live_bar_ = nullptr;
+  SetupForm* form_ = nullptr;
+  QDockWidget* form_dock_ = nullptr;
+  Overview* overview_ = nullptr;
+  StatusLine* status_ = nullptr;
+  QProgressDialog* progress_ = nullptr;
+  QMenu* recent_menu_ = nullptr;
+  QStringList about_facts_;
+  double speed_limit_ = 0;
+  std::optional<qint64> until_;
+  bool recorded_ = true, run_when_open_ = true;
+  bool arranged_ = false, picture_moved_ = false;
+  QElapsedTimer since_status_;
+};
+
+}  // namespace moescope

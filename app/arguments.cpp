@@ -1,0 +1,123 @@
+#include "app/arguments.h"
+
+#include <QCommandLineParser>
+#include <QFileInfo>
+#include <QRegularExpression>
+
+#include "app/settings.h"
+
+namespace moescope {
+
+namespace {
+
+QString presetList() {
+  QStringList names;
+  for (const std::string& name : preset_names()) names << QString::fromStdString(name);
+  return names.join(", ");
+}
+
+QString description() {
+  return QString(
+             "Trains a small mixture-of-experts language model and shows live what router, all-to-all and number "
+             "formats do.\nWithout arguments it trains the preset \"small\". Every run of the window is recorded in "
+             "%1;\nthe newest %2 recordings are kept there, older ones are removed (save or move what you want to "
+             "keep).")
+      .arg(recordingsFolder())
+      .arg(kKeptRecordings);
+}
+
+void addOptions(QCommandLineParser& parser) {
+  parser.addPositionalArgument("FILE", "A recording to open, .moescope", "[FILE.moescope]");
+  parser.addOption({"preset", "Train this preset: " + presetList() + ".", "NAME"});
+  parser.addOption({"config", "Train with the settings of this TOML file.", "FILE.toml"});
+  parser.addOption({"data", "Train on this text file or folder of text files.", "PATH"});
+  parser.addOption({"screenshot",
+                    "Save a picture of the whole window and quit; needs no display with "
+                    "QT_QPA_PLATFORM=offscreen.",
+                    "OUT.png"});
+  parser.addOption({"after-steps", "Steps to train before the screenshot (default 100).", "N"});
+  parser.addOption({"size", "Size of the window, 1280x800 for example.", "WxH"});
+  parser.addOption({"theme", "dark or light.", "NAME"});
+}
+
+void addProblems(Arguments& result, const std::vector<ConfigProblem>& problems) {
+  for (const ConfigProblem& problem : problems) result.problems << QString::fromStdString(problem.text());
+}
+
+void readConfig(const QCommandLineParser& parser, Arguments& result) {
+  if (parser.isSet("preset") && parser.isSet("config")) result.problems << "--preset and --config: give one of them";
+  const ParsedConfig parsed =
+      parser.isSet("config") ? load_config(parser.value("config").toStdString())
+                             : load_preset(parser.isSet("preset") ? parser.value("preset").toStdString() : "small");
+  addProblems(result, parsed.problems);
+  result.config = parsed.config;
+  if (!parser.isSet("data")) return;
+  result.config.data.path = parser.value("data").toStdString();
+  if (!QFileInfo::exists(parser.value("data")))
+    result.problems
+        << QString("--data: %1 does not exist; give a text file or a folder of text files").arg(parser.value("data"));
+}
+
+void readRecording(const QCommandLineParser& parser, Arguments& result) {
+  const QStringList files = parser.positionalArguments();
+  if (files.size() > 1)
+    result.problems
+        << QString("%1 files given (%2): one recording can be opened").arg(files.size()).arg(files.join(", "));
+  result.recording = files.first();
+  if (!QFileInfo::exists(result.recording)) result.problems << result.recording + ": no such file";
+  for (const char* option : {"preset", "config", "data", "after-steps"})
+    if (parser.isSet(option))
+      result.problems
+          << QString("--%1 is for training: it does not go with a recording (%2)").arg(option, result.recording);
+}
+
+void readSteps(const QCommandLineParser& parser, Arguments& result) {
+  if (!parser.isSet("after-steps")) return;
+  bool ok = false;
+  const qint64 steps = parser.value("after-steps").toLongLong(&ok);
+  if (!ok || steps < 1)
+    result.problems
+        << QString("--after-steps: \"%1\" is not a number of steps; give 1 or more").arg(parser.value("after-steps"));
+  if (!parser.isSet("screenshot")) result.problems << "--after-steps goes with --screenshot";
+  result.after_steps = steps;
+}
+
+void readLooks(const QCommandLineParser& parser, Arguments& result) {
+  if (parser.isSet("size")) {
+    static const QRegularExpression pattern("^(\\d{3,5})x(\\d{3,5})$");
+    const auto match = pattern.match(parser.value("size"));
+    result.size = QSize(match.captured(1).toInt(), match.captured(2).toInt());
+    if (!match.hasMatch() || result.size.width() > 16384 || result.size.height() > 16384)
+      result.problems << QString("--size: \"%1\" is not WIDTHxHEIGHT; give for example 1280x800, at most 16384x16384")
+                             .arg(parser.value("size"));
+  }
+  if (!parser.isSet("theme")) return;
+  result.theme = themeNamed(parser.value("theme"));
+  if (!result.theme)
+    result.problems << QString("--theme: \"%1\" is no theme; give dark or light").arg(parser.value("theme"));
+}
+
+}  // namespace
+
+Arguments parseArguments(const QStringList& arguments) {
+  QCommandLineParser parser;
+  parser.setApplicationDescription(description());
+  const QCommandLineOption help = parser.addHelpOption();
+  const QCommandLineOption version = parser.addVersionOption();
+  addOptions(parser);
+  Arguments result;
+  if (!parser.parse(arguments)) {
+    result.problems << parser.errorText() + " (moescope --help shows what there is)";
+    return result;
+  }
+  if (parser.isSet(help)) result.print = parser.helpText();
+  if (parser.isSet(version)) result.print = QString("moescope %1\n").arg(QCoreApplication::applicationVersion());
+  if (!result.print.isEmpty()) return result;
+  parser.positionalArguments().isEmpty() ? readConfig(parser, result) : readRecording(parser, result);
+  readSteps(parser, result);
+  readLooks(parser, result);
+  result.screenshot = parser.value("screenshot");
+  return result;
+}
+
+}  // namespace moescope

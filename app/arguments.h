@@ -1,0 +1,26 @@
+// The command line of the window program.
+#pragma once
+
+#include <QSize>
+#include <QStringList>
+#include <optional>
+
+#include "app/theme.h"
+#include "core/run_config.h"
+
+namespace moescope {
+
+struct Arguments {
+  QString recording;   // open this instead of training
+  RunConfig config;    // what to train
+  QString screenshot;  // empty: an ordinary window
+  std::optional<qint64> after_steps;
+  QSize size;  // invalid: as last time
+  std::optional<Theme> theme;
+  QStringList problems;  // one per line, as on the CLI; empty: all is well
+  QString print;         // help or version text to print instead of running
+};
+
+Arguments parseArguments(const QStringList& arguments);
+
+}  // namespace moescope

@@ -1,0 +1,50 @@
+// When the screen looks for news: at the data's rate, at most 20 times a second and never for more than a share of one
+// core; at up to 60 Hz for a second after the person moved something; not at all when nothing can have changed.
+#pragma once
+
+#include <QElapsedTimer>
+#include <QObject>
+#include <QTimer>
+
+namespace moescope {
+
+class Selection;
+
+// Milliseconds until the next frame when one costs `frame_ms` of CPU.
+int frameIntervalMs(double frame_ms, bool interactive);
+
+class FrameClock : public QObject {
+  Q_OBJECT
+
+ public:
+  explicit FrameClock(Selection* selection, QObject* parent = nullptr);
+
+  void setSourceActive(bool active);  // a model is training: news will come by itself
+  void setVisible(bool visible);      // the window can be seen
+  void wake();                        // something else happened that may bring news
+  bool ticking() const { return timer_.isActive(); }
+
+  double framesPerSecond() const { return frames_per_s_; }  // frames that showed something new
+  double frameMs() const { return frame_ms_; }              // CPU time of the GUI thread per frame, smoothed
+
+ signals:
+  void ticked();
+
+ protected:
+  bool eventFilter(QObject* watched, QEvent* event) override;  // on the application: input anywhere in the window
+
+ private:
+  void tick();
+  void account(bool news);
+  void schedule();
+  bool interactive() const;
+
+  Selection* selection_;
+  QTimer timer_;
+  QElapsedTimer since_input_, since_news_, since_rate_;
+  bool source_active_ = false, visible_ = true, news_ = false;
+  double cpu_at_tick_ = 0, frame_ms_ = 0, frames_per_s_ = 0;
+  int frames_ = 0;
+};
+
+}  // namespace moescope

@@ -1,0 +1,15 @@
+// The few pictures on buttons, drawn in the palette's own text colour so that they suit every theme.
+#pragma once
+
+#include <QIcon>
+#include <QPalette>
+
+namespace moescope {
+
+enum class Picture { play, pause, step, reset, settings };
+QIcon picture(Picture which, const QPalette& palette);
+
+QPixmap chipPixmap(const QString& letter, const QColor& color, int height, qreal ratio);  // a run's coloured letter
+QColor runColor(int run);  // of runs A to D, colour-blind safe, the same in both themes
+
+}  // namespace moescope

@@ -1,0 +1,37 @@
+// The settings that act on the running model, within reach: each change is a marker on the timeline and can be undone.
+#pragma once
+
+#include <QToolBar>
+#include <map>
+#include <string>
+
+#include "core/run_config.h"
+
+class QLabel;
+
+namespace moescope {
+
+class FieldEditor;
+
+class LiveBar : public QToolBar {
+  Q_OBJECT
+
+ public:
+  explicit LiveBar(QWidget* parent = nullptr);
+
+  void showConfig(const RunConfig* config);  // nullptr: nothing that could be changed
+  void showProblem(const QString& problem);  // empty: none
+  FieldEditor* editor(const std::string& key) const;
+
+ signals:
+  void changeRequested(QString key, moescope::ConfigValue value);
+
+ private:
+  void addField(const char* key, const QString& label);
+  void onCommitted(FieldEditor* editor);
+
+  std::map<std::string, FieldEditor*> editors_;
+  QLabel* problem_;
+};
+
+}  // namespace moescope

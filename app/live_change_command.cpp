@@ -1,0 +1,26 @@
+#include "app/live_change_command.h"
+
+#include "app/run_session.h"
+
+namespace moescope {
+
+LiveChangeCommand::LiveChangeCommand(RunSession* session, const ConfigField& field, ConfigValue from, ConfigValue to)
+    : session_(session), key_(field.key), from_(std::move(from)), to_(std::move(to)) {
+  setText(QString("%1 %2 to %3")
+              .arg(QString::fromStdString(key_), QString::fromStdString(to_string(from_)),
+                   QString::fromStdString(to_string(to_))));
+}
+
+void LiveChangeCommand::undo() {
+  post(from_);
+}
+void LiveChangeCommand::redo() {
+  post(to_);
+}
+
+// A step back that no longer fits (top_k after another change of the groups) leaves the stack rather than lie on it.
+void LiveChangeCommand::post(const ConfigValue& value) {
+  if (!session_->change(key_, value).isEmpty()) setObsolete(true);
+}
+
+}  // namespace moescope

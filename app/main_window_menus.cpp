@@ -1,0 +1,147 @@
+// The menus of the window.
+#include <QActionGroup>
+#include <QApplication>
+#include <QDockWidget>
+#include <QFile>
+#include <QFileDialog>
+#include <QFileInfo>
+#include <QMenuBar>
+#include <QSaveFile>
+#include <QStandardPaths>
+#include <stdexcept>
+
+#include "app/main_window.h"
+#include "app/overview.h"
+#include "app/run_bar.h"
+#include "app/settings.h"
+#include "app/setup_form.h"
+#include "app/shortcut_sheet.h"
+
+namespace moescope {
+
+namespace {
+
+void writeText(const QString& path, const std::string& text) {
+  QSaveFile file(path);
+  if (!file.open(QIODevice::WriteOnly) || file.write(text.data(), text.size()) < 0 || !file.commit())
+    throw std::runtime_error((path + ": " + file.errorString()).toStdString());
+}
+
+QString picturesFolder() {
+  return QStandardPaths::writableLocation(QStandardPaths::PicturesLocation);
+}
+
+}  // namespace
+
+void MainWindow::buildMenus() {
+  buildFileMenu();
+  buildEditMenu();
+  buildRunMenu();
+  buildViewMenu();
+  buildHelpMenu();
+}
+
+void MainWindow::buildFileMenu() {
+  QMenu* menu = menuBar()->addMenu("&File");
+  menu->addAction("&Open recording...", QKeySequence::Open, this, &MainWindow::askOpenRecording);
+  menu->addAction("Open &config...", this, &MainWindow::askOpenConfig);
+  menu->addAction("&Save config as...", QKeySequence::Save, this, &MainWindow::askSaveConfig);
+  recent_menu_ = menu->addMenu("&Recent files");
+  connect(recent_menu_, &QMenu::aboutToShow, this, &MainWindow::fillRecentFiles);
+  menu->addSeparator();
+  menu->addAction("Save &picture of the window...", QKeySequence("Ctrl+P"), this, &MainWindow::askSaveScreenshot);
+  menu->addSeparator();
+  menu->addAction("&Quit", QKeySequence::Quit, this, &QWidget::close);
+}
+
+void MainWindow::buildEditMenu() {
+  QMenu* menu = menuBar()->addMenu("&Edit");
+  QAction* undo = undo_.createUndoAction(this, "&Undo");
+  undo->setShortcut(QKeySequence::Undo);
+  QAction* redo = undo_.createRedoAction(this, "&Redo");
+  redo->setShortcuts({QKeySequence("Ctrl+Y"), QKeySequence("Ctrl+Shift+Z")});
+  menu->addActions({undo, redo});
+}
+
+void MainWindow::buildRunMenu() {
+  QMenu* menu = menuBar()->addMenu("&Run");
+  menu->addActions({run_bar_->runAction(), run_bar_->stepAction(), run_bar_->resetAction()});
+  menu->addSeparator();
+  QMenu* presets = menu->addMenu("Start a &preset");
+  for (const std::string& name : preset_names()) {
+    const QString text = QString::fromStdString(name);
+    presets->addAction(text, this, [this, text] { startPreset(text); });
+  }
+}
+
+void MainWindow::buildViewMenu() {
+  QMenu* menu = menuBar()->addMenu("&View");
+  QAction* form = form_dock_->toggleViewAction();
+  form->setShortcut(Qt::Key_F2);
+  menu->addAction(form);
+  QMenu* panels = menu->addMenu("&Panels");
+  for (QDockWidget* dock : overview_->docks()) panels->addAction(dock->toggleViewAction());
+  menu->addAction("&Restore Default Layout", this, &MainWindow::restoreDefaultLayout);
+  menu->addSeparator();
+  menu->addAction("&Fit all steps and follow", QKeySequence("Ctrl+0"), this, [this] {
+    selection_.fitRange();
+    clock_.wake();
+  });
+  menu->addSeparator();
+  QMenu* themes = menu->addMenu("&Theme");
+  for (Theme theme : {Theme::dark, Theme::light})
+    themes->addAction(theme == Theme::dark ? "&Dark" : "&Light", this, [this, theme] { setTheme(theme); });
+  themes->addAction("&Switch", QKeySequence("Alt+M"), this,
+                    [this] { setTheme(palette().window().color().lightness() < 128 ? Theme::light : Theme::dark); });
+}
+
+void MainWindow::buildHelpMenu() {
+  QMenu* menu = menuBar()->addMenu("&Help");
+  menu->addAction("&Shortcuts", QKeySequence("Ctrl+/"), this,
+                  [this] { showShortcutSheet(this, findChildren<QAction*>()); });
+  QMenu* explain = menu->addMenu("&What am I looking at?");
+  for (Panel* panel : overview_->panels())
+    explain->addAction(panel->title(), this,
+                       [this, panel] { showExplanation(this, panel->title(), panel->explain()); });
+  menu->addSeparator();
+  menu->addAction("&About MoEScope", this, [this] { showAbout(this, about_facts_); });
+}
+
+void MainWindow::fillRecentFiles() {
+  recent_menu_->clear();
+  for (const QString& path : recentFiles()) recent_menu_->addAction(path, this, [this, path] { openFile(path); });
+  if (recent_menu_->isEmpty()) recent_menu_->addAction("none yet")->setEnabled(false);
+  recent_menu_->addSeparator();
+  recent_menu_->addAction("Recordings of this window...", this, [this] {
+    const QString path =
+        QFileDialog::getOpenFileName(this, "Open recording", recordingsFolder(), "Recordings (*.moescope)");
+    if (!path.isEmpty()) openRecording(path);
+  });
+}
+
+void MainWindow::askOpenRecording() {
+  const QString path = QFileDialog::getOpenFileName(this, "Open recording", QString(), "Recordings (*.moescope)");
+  if (!path.isEmpty()) openRecording(path);
+}
+
+void MainWindow::askOpenConfig() {
+  const QString path = QFileDialog::getOpenFileName(this, "Open config", QString(), "Run configs (*.toml)");
+  if (path.isEmpty()) return;
+  loadConfigIntoForm(path);
+  form_dock_->show();
+}
+
+void MainWindow::askSaveConfig() {
+  const RunConfig config = session_.isLive() ? session_.config() : form_->draft();
+  const QString path = QFileDialog::getSaveFileName(this, "Save config", QString::fromStdString(config.name) + ".toml",
+                                                    "Run configs (*.toml)");
+  if (!path.isEmpty()) guarded([&] { writeText(path, to_toml(config)); });
+}
+
+void MainWindow::askSaveScreenshot() {
+  const QString path =
+      QFileDialog::getSaveFileName(this, "Save picture", picturesFolder() + "/moescope.png", "Pictures (*.png)");
+  if (!path.isEmpty()) guarded([&] { Overview::savePicture(this, path); });
+}
+
+}  // namespace moescope

@@ -1,0 +1,202 @@
+#include "app/run_bar.h"
+
+#include <QAction>
+#include <QComboBox>
+#include <QEvent>
+#include <QHBoxLayout>
+#include <QIntValidator>
+#include <QLabel>
+#include <QLineEdit>
+#include <QLocale>
+#include <limits>
+
+#include "app/icons.h"
+
+namespace moescope {
+
+namespace {
+
+QString valueOf(const RunConfig& config, const char* key) {
+  return QString::fromStdString(to_string(find_field(key)->get(config)));
+}
+
+QWidget* labelled(const QString& text, QWidget* editor) {
+  auto* box = new QWidget;
+  auto* row = new QHBoxLayout(box);
+  row->setContentsMargins(6, 0, 0, 0);
+  row->setSpacing(4);
+  auto* label = new QLabel(text);
+  label->setBuddy(editor);
+  row->addWidget(label);
+  row->addWidget(editor);
+  box->setSizePolicy(QSizePolicy::Fixed, QSizePolicy::Preferred);
+  return box;
+}
+
+}  // namespace
+
+QString balancingSummary(const RunConfig& config) {
+  if (config.router.force_balance) return "forced round-robin";
+  QStringList parts;
+  if (config.router.bias_update_rate > 0) parts << "bias " + valueOf(config, "router.bias_update_rate");
+  if (config.router.aux_mode != AuxMode::none && config.router.aux_coeff > 0)
+    parts << valueOf(config, "router.aux_mode") + " loss " + valueOf(config, "router.aux_coeff");
+  return parts.isEmpty() ? "no balancing" : parts.join(" + ");
+}
+
+QString runSummary(const RunConfig& config) {
+  return QString("experts in %1, top-%2 of %3, %4, %5")
+      .arg(valueOf(config, "precision.experts"))
+      .arg(config.router.top_k)
+      .arg(config.model.n_experts)
+      .arg(valueOf(config, "router.score_func"), balancingSummary(config));
+}
+
+RunBar::RunBar(QWidget* parent) : QToolBar("Run bar", parent) {
+  setObjectName("run_bar");
+  setMovable(false);
+  setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
+  setIconSize({16, 16});
+  makeActions();
+  makePace();
+  addSeparator();
+  makePreset();
+  makeChips();
+  drawPictures();
+  showNothing();
+}
+
+void RunBar::makeActions() {
+  setup_ = addAction("Set-up");
+  setup_->setCheckable(true);
+  setup_->setToolTip("Show or hide the settings of the run (F2)");
+  addSeparator();
+  run_ = addAction("Run");
+  run_->setShortcut(Qt::Key_Space);
+  connect(run_, &QAction::triggered, this, [this] { emit runRequested(!running_); });
+  step_ = addAction("Step");
+  step_->setShortcut(Qt::Key_Period);
+  step_->setToolTip("Train exactly one step (.)");
+  connect(step_, &QAction::triggered, this, &RunBar::stepRequested);
+  reset_ = addAction("Reset");
+  reset_->setShortcut(Qt::Key_R);
+  reset_->setToolTip("Start this run again from step 0 with its settings as they are now (R); its recording stays");
+  connect(reset_, &QAction::triggered, this, &RunBar::resetRequested);
+  count_ = new QLabel;
+  count_->setMinimumWidth(fontMetrics().horizontalAdvance("step 0,000,000"));
+  count_->setAlignment(Qt::AlignCenter);
+  count_->setAccessibleName("Steps taken");
+  count_->setToolTip("Steps taken since the start of the run");
+  addWidget(count_);
+}
+
+void RunBar::makePace() {
+  speed_ = new QComboBox;
+  speed_->addItem("max", 0.0);
+  for (double limit : {60.0, 10.0, 1.0}) speed_->addItem(QString("%1/s").arg(limit), limit);
+  speed_->setToolTip("Limit of steps per second: slow it down to watch single steps");
+  speed_->setFocusPolicy(Qt::TabFocus);
+  connect(speed_, &QComboBox::activated, this, [this] { emit speedRequested(speed_->currentData().toDouble()); });
+  addWidget(labelled("Speed", speed_));
+  until_ = new QLineEdit;
+  until_->setPlaceholderText("no end");
+  until_->setValidator(new QIntValidator(0, std::numeric_limits<int>::max(), until_));
+  until_->setFixedWidth(fontMetrics().horizontalAdvance("0000000000"));
+  until_->setToolTip("Pause before this step; empty: train on");
+  connect(until_, &QLineEdit::editingFinished, this, &RunBar::onUntilEdited);
+  addWidget(labelled("Until", until_));
+}
+
+void RunBar::onUntilEdited() {
+  until_->clearFocus();
+  bool ok = false;
+  const qint64 step = until_->text().toLongLong(&ok);
+  emit untilRequested(ok ? std::optional(step) : std::nullopt);
+}
+
+void RunBar::showUntil(std::optional<qint64> step) {
+  until_->setText(step ? QString::number(*step) : QString());
+}
+
+void RunBar::makePreset() {
+  preset_ = new QComboBox;
+  for (const std::string& name : preset_names()) preset_->addItem(QString::fromStdString(name));
+  preset_->setPlaceholderText("own settings");
+  preset_->setCurrentIndex(-1);
+  preset_->setToolTip("Start a new run of this preset");
+  preset_->setFocusPolicy(Qt::TabFocus);
+  preset_->setAccessibleName("Preset");
+  connect(preset_, &QComboBox::activated, this, [this] { emit presetRequested(preset_->currentText()); });
+  addWidget(labelled("Preset", preset_));
+}
+
+void RunBar::makeChips() {
+  addSeparator();
+  chip_ = new QLabel;
+  chip_->setPixmap(chipPixmap("A", runColor(0), 18, devicePixelRatioF()));
+  chip_->setContentsMargins(4, 0, 4, 0);
+  addWidget(chip_);
+  summary_ = new QLabel;
+  summary_->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Preferred);
+  summary_->setMinimumWidth(10);  // the bar gives it what is left; the tool tip has all of it
+  summary_->setAccessibleName("Settings of run A");
+  addWidget(summary_);
+}
+
+void RunBar::drawPictures() {
+  setup_->setIcon(picture(Picture::settings, palette()));
+  run_->setIcon(picture(running_ ? Picture::pause : Picture::play, palette()));
+  step_->setIcon(picture(Picture::step, palette()));
+  reset_->setIcon(picture(Picture::reset, palette()));
+}
+
+void RunBar::changeEvent(QEvent* event) {
+  if (event->type() == QEvent::PaletteChange) drawPictures();
+  QToolBar::changeEvent(event);
+}
+
+void RunBar::setRunning(bool running) {
+  running_ = running;
+  run_->setText(running ? "Pause" : "Run");
+  run_->setToolTip(running ? "Pause after this step (Space)" : "Train on (Space)");
+  run_->setIcon(picture(running ? Picture::pause : Picture::play, palette()));
+}
+
+void RunBar::setControlsEnabled(bool live) {
+  for (QAction* action : {run_, step_}) action->setEnabled(live);
+  for (QWidget* widget : {static_cast<QWidget*>(speed_), static_cast<QWidget*>(until_)}) widget->setEnabled(live);
+}
+
+void RunBar::showNothing() {
+  setControlsEnabled(false);
+  reset_->setEnabled(false);
+  setRunning(false);
+  count_->setText("no run");
+  summary_->clear();
+}
+
+void RunBar::showRun(const RunConfig& config) {
+  setControlsEnabled(true);
+  reset_->setEnabled(true);
+  const QString summary = QString::fromStdString(config.name) + ": " + runSummary(config);
+  summary_->setText(summary);
+  summary_->setToolTip(summary);
+  preset_->setCurrentIndex(preset_->findText(QString::fromStdString(config.name)));
+}
+
+void RunBar::showRecording(const QString& name, const RunConfig* config) {
+  setControlsEnabled(false);
+  reset_->setEnabled(false);
+  setRunning(false);
+  const QString summary = "recording " + name + (config ? ": " + runSummary(*config) : QString());
+  summary_->setText(summary);
+  summary_->setToolTip(summary);
+  preset_->setCurrentIndex(-1);
+}
+
+void RunBar::showStatus(const LabStatus& status) {
+  if (status.running != running_) setRunning(status.running);
+  count_->setText("step " + QLocale(QLocale::English).toString(static_cast<qlonglong>(status.step)));
+}
+
+}  // namespace moescope

@@ -1,0 +1,64 @@
+// What is open in the window: a model in training, or a recording. Opening either takes place off the GUI thread.
+#pragma once
+
+#include <QObject>
+#include <QString>
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "core/lab.h"
+#include "core/run_config.h"
+#include "core/telemetry/history.h"
+
+namespace moescope {
+
+class RunSession : public QObject {
+  Q_OBJECT
+
+ public:
+  explicit RunSession(QObject* parent = nullptr);
+  ~RunSession() override;  // ends training within a step
+
+  // Replaces what is open once the new run stands; on failure what was open stays, paused. An empty recording path
+  // keeps the run in memory only.
+  void start(const RunConfig& config, const QString& recording_path);  // opens paused
+  void open(const QString& recording_path);
+  void cancelOpening();
+  bool opening() const { return opener_.joinable(); }
+
+  bool isLive() const { return lab_ != nullptr; }
+  bool isRecording() const { return !lab_ && !histories_.empty(); }
+  Lab* lab() const { return lab_.get(); }        // nullptr: nothing in training
+  const QString& path() const { return path_; }  // of the recording written or shown; empty: memory only
+  const std::vector<std::shared_ptr<const History>>& histories() const { return histories_; }
+
+  // Settings of run A: in training with every change that was asked for, of a recording as it started.
+  RunConfig config() const;
+  bool hasConfig() const { return lab_ || has_config_; }
+  // Posts a live change; returns why it was refused, empty: it was not.
+  QString change(const std::string& key, const ConfigValue& value);
+
+ signals:
+  void openingStarted(QString what);
+  void openingProgress(double share);
+  void opened();
+  void failed(QString message);  // opening ended without anything new
+  void configChanged();
+
+ private:
+  struct Opened;
+  void launch(std::shared_ptr<Opened> result, std::function<void(Opened&)> work);
+  void adopt(Opened& result);
+
+  std::unique_ptr<Lab> lab_;
+  std::vector<std::shared_ptr<const History>> histories_;
+  RunConfig recorded_config_;
+  bool has_config_ = false;
+  QString path_;
+  std::thread opener_;
+  std::atomic<bool> cancelled_ = false;
+};
+
+}  // namespace moescope

@@ -1,0 +1,62 @@
+#include "app/screenshot.h"
+
+#include <QApplication>
+#include <QTimer>
+#include <cstdio>
+
+#include "app/main_window.h"
+#include "app/overview.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr int kPollMs = 50;
+constexpr int kSettleMs = 200;  // layouts and scroll bars find their places in the event loop
+
+void quitWith(const QString& problem) {
+  if (!problem.isEmpty()) std::fprintf(stderr, "moescope: %s\n", qPrintable(problem));
+  QApplication::exit(problem.isEmpty() ? 0 : 1);
+}
+
+void grab(MainWindow* window, const QString& path) {
+  try {
+    Overview::savePicture(window, path);
+    quitWith({});
+  } catch (const std::exception& e) {
+    quitWith(QString::fromUtf8(e.what()));
+  }
+}
+
+void finish(MainWindow* window, const QString& path) {
+  if (Lab* lab = window->session()->lab()) lab->flush();
+  window->selection()->refresh();
+  window->frameClock()->wake();
+  QTimer::singleShot(kSettleMs, window, [window, path] { grab(window, path); });
+}
+
+}  // namespace
+
+void takeScreenshot(MainWindow* window, const Arguments& arguments) {
+  const QString path = arguments.screenshot;
+  QObject::connect(window, &MainWindow::failed, window, quitWith);
+  if (!arguments.recording.isEmpty()) {
+    QObject::connect(window->session(), &RunSession::opened, window, [window, path] { finish(window, path); });
+    return window->openRecording(arguments.recording);
+  }
+  const qint64 steps = arguments.after_steps.value_or(kScreenshotSteps);
+  auto* poll = new QTimer(window);
+  QObject::connect(window->session(), &RunSession::opened, poll, [poll] { poll->start(kPollMs); });
+  QObject::connect(poll, &QTimer::timeout, window, [window, poll, path, steps] {
+    const LabStatus status = window->session()->lab()->status();
+    if (!status.error.empty()) return quitWith(QString::fromStdString(status.error));
+    if (status.step < steps) return;
+    poll->stop();
+    finish(window, path);
+  });
+  window->setRecorded(false);
+  window->setUntil(steps);
+  window->startRun(arguments.config);
+}
+
+}  // namespace moescope

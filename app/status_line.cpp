@@ -1,0 +1,84 @@
+#include "app/status_line.h"
+
+#include <QFileInfo>
+#include <QLabel>
+#include <QLocale>
+
+namespace moescope {
+
+namespace {
+
+QString grouped(std::int64_t value) {
+  return QLocale(QLocale::English).toString(static_cast<qlonglong>(value));
+}
+
+QString bytes(qint64 size) {
+  return QLocale(QLocale::English).formattedDataSize(size, 1, QLocale::DataSizeSIFormat);
+}
+
+qint64 sizeOnDisk(const QString& path) {
+  return QFileInfo(path).size() + QFileInfo(path + "-wal").size();
+}
+
+}  // namespace
+
+StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent) {
+  setSizeGripEnabled(false);
+  training_ = add("Steps taken, and tokens per second of the last steps");
+  holdings_ = add("Where this run is recorded, step by step, and what of it is in memory");
+  screen_ = add(
+      "New pictures per second and what one costs: CPU time of the window's thread. The screen follows the data at no "
+      "more than 5 % of one core; training never waits for it.");
+  threads_ = add("Threads of the training. The results do not depend on their number.");
+  auto* kinds = add(
+      "<p><b>measured</b>: counted or timed in this run<br><b>modelled</b>: computed from it by a stated formula<br>"
+      "<b>published</b>: from a paper or a vendor, with its source</p><p>What is not marked is measured.</p>");
+  kinds->setText("figures: measured unless marked modelled or published");
+  addWidget(training_);
+  addWidget(holdings_, 1);
+  for (QLabel* label : {screen_, threads_, kinds}) addPermanentWidget(label);
+}
+
+QLabel* StatusLine::add(const QString& tip) {
+  auto* label = new QLabel(this);
+  label->setToolTip(tip);
+  label->setContentsMargins(4, 0, 8, 0);
+  return label;
+}
+
+void StatusLine::showTraining(const LabStatus& status) {
+  QString text = "step " + grouped(status.step);
+  if (!status.error.empty())
+    text += ", stopped: " + QString::fromStdString(status.error);
+  else if (!status.running)
+    text += ", paused";
+  else if (status.tokens_per_s > 0)
+    text += ", " + grouped(std::llround(status.tokens_per_s)) + " tokens/s";
+  if (!status.warning.empty()) text += ", " + QString::fromStdString(status.warning);
+  training_->setText(text);
+}
+
+void StatusLine::showRecordingOpen() {
+  training_->setText("recording, not in training");
+}
+
+void StatusLine::showScreen(double frames_per_s, double frame_ms) {
+  screen_->setText(QString("screen %1 fps, %2 ms").arg(frames_per_s, 0, 'f', 0).arg(frame_ms, 0, 'f', 1));
+}
+
+void StatusLine::showHoldings(const QString& path, const History& history) {
+  const StepRange steps = history.steps();
+  QString text = path.isEmpty() ? "not recorded: in memory only"
+                                : QString("recording %1, %2").arg(QFileInfo(path).fileName(), bytes(sizeOnDisk(path)));
+  text += QString(", %1 steps").arg(grouped(steps.size()));
+  if (history.kept_every() > 1) text += QString(", older arrays 1 of %1 in memory").arg(history.kept_every());
+  holdings_->setText(text);
+  holdings_->setToolTip(
+      QString("%1<br>%2 of arrays in memory").arg(path.toHtmlEscaped(), bytes(history.array_bytes())));
+}
+
+void StatusLine::showThreads(int threads) {
+  threads_->setText(QString("%1 %2").arg(threads).arg(threads == 1 ? "thread" : "threads"));
+}
+
+}  // namespace moescope

@@ -1,0 +1,31 @@
+// The line at the bottom: where the run is, what the screen costs, what the recording holds.
+#pragma once
+
+#include <QStatusBar>
+
+#include "core/lab.h"
+#include "core/telemetry/history.h"
+
+class QLabel;
+
+namespace moescope {
+
+class StatusLine : public QStatusBar {
+  Q_OBJECT
+
+ public:
+  explicit StatusLine(QWidget* parent = nullptr);
+
+  void showTraining(const LabStatus& status);
+  void showRecordingOpen();
+  void showScreen(double frames_per_s, double frame_ms);
+  void showHoldings(const QString& path, const History& history);
+  void showThreads(int threads);
+
+ private:
+  QLabel* add(const QString& tip);
+
+  QLabel *training_, *screen_, *holdings_, *threads_;
+};
+
+}  // namespace moescope

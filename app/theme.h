@@ -1,0 +1,24 @@
+// Dark and light: Qt's Fusion style with palettes of our own. Painted panels read the palette, so they follow.
+#pragma once
+
+#include <QPalette>
+#include <QString>
+#include <optional>
+
+namespace moescope {
+
+enum class Theme { dark, light };
+
+std::optional<Theme> themeNamed(const QString& name);
+const char* themeName(Theme theme);
+Theme rememberedTheme();  // of the last window; at first the desktop's own
+
+void applyTheme(Theme theme);  // to the whole application
+void rememberTheme(Theme theme);
+QPalette themePalette(Theme theme);
+
+// Text that warns, legible on the palette's window colour (never the only sign: it goes with words).
+QColor warningColor(const QPalette& palette);
+QColor mutedColor(const QPalette& palette);
+
+}  // namespace moescope

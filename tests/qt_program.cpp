@@ -1,0 +1,101 @@
+// The window program itself, started as a process.
+#include <QFile>
+#include <QImage>
+#include <QProcess>
+#include <QSet>
+#include <QTemporaryDir>
+#include <QTest>
+
+namespace {
+
+struct Result {
+  int status;
+  QString out, err;
+};
+
+Result start(const QStringList& arguments) {
+  QProcess program;
+  program.start(MOESCOPE_APP, arguments);
+  if (!program.waitForFinished(120000)) return {-1, {}, program.errorString()};
+  return {program.exitCode(), program.readAllStandardOutput(), program.readAllStandardError()};
+}
+
+}  // namespace
+
+class ProgramTest : public QObject {
+  Q_OBJECT
+
+ private:
+  QTemporaryDir home_;
+
+ private slots:
+  void initTestCase() {
+    for (const char* name : {"XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"})
+      qputenv(name, home_.path().toUtf8());
+  }
+
+  void screenshotOfTraining_data() {
+    QTest::addColumn<QString>("theme");
+    QTest::newRow("dark") << "dark";
+    QTest::newRow("light") << "light";
+  }
+  void screenshotOfTraining() {
+    QFETCH(QString, theme);
+    const QString path = home_.filePath(theme + ".png");
+    const Result result = start(
+        {"--preset", "nano", "--screenshot", path, "--after-steps", "12", "--size", "1280x800", "--theme", theme});
+    QVERIFY2(result.status == 0, qPrintable(result.err));
+    const QImage image(path);
+    QCOMPARE(image.size(), QSize(1280, 800));
+    QSet<QRgb> colors;
+    for (int y = 0; y < image.height(); y += 3)
+      for (int x = 0; x < image.width(); x += 3) colors << image.pixel(x, y);
+    QVERIFY2(colors.size() > 100, qPrintable(QString::number(colors.size())));
+    QCOMPARE(qGray(image.pixel(image.width() - 3, image.height() / 2)) < 128, theme == "dark");
+  }
+
+  void errorsAreToldAtOnceWithStatusTwo() {
+    QFile file(home_.filePath("bad.toml"));
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write("[router]\ntop_k = 400\nbias_updaterate = 0.1\n");
+    file.close();
+    const Result result = start({"--config", file.fileName(), "--size", "huge", "--theme", "pink"});
+    QCOMPARE(result.status, 2);
+    for (const char* part : {"bad.toml:2", "bad.toml:3", "1280x800", "dark or light"})
+      QVERIFY2(result.err.contains(part), qPrintable(result.err));
+  }
+
+  void wrongArguments_data() {
+    QTest::addColumn<QStringList>("arguments");
+    QTest::addColumn<QString>("told");
+    QTest::newRow("no such preset") << QStringList{"--preset", "huge"} << "small";
+    QTest::newRow("no such option") << QStringList{"--prest", "nano"} << "--help";
+    QTest::newRow("no such file") << QStringList{"/nowhere/x.moescope"} << "/nowhere/x.moescope";
+    QTest::newRow("no such data") << QStringList{"--data", "/nowhere"} << "/nowhere";
+    QTest::newRow("both") << QStringList{"--preset", "nano", "--config", "x.toml"} << "--config";
+    QTest::newRow("steps") << QStringList{"--screenshot", "x.png", "--after-steps", "-3"} << "-3";
+    QTest::newRow("recording and preset") << QStringList{"/etc/hostname", "--preset", "nano"} << "--preset";
+  }
+  void wrongArguments() {
+    QFETCH(QStringList, arguments);
+    QFETCH(QString, told);
+    const Result result = start(arguments);
+    QCOMPARE(result.status, 2);
+    QVERIFY2(result.err.contains(told), qPrintable(result.err));
+  }
+
+  void aPictureThatCannotBeWrittenIsTold() {
+    const Result result = start({"--preset", "nano", "--screenshot", "/nowhere/x.png", "--after-steps", "1"});
+    QCOMPARE(result.status, 1);
+    QVERIFY2(result.err.contains("/nowhere/x.png"), qPrintable(result.err));
+  }
+
+  void helpSaysHowManyRecordingsAreKept() {
+    const Result result = start({"--help"});
+    QCOMPARE(result.status, 0);
+    QVERIFY2(result.out.contains("newest 20"), qPrintable(result.out));
+  }
+};
+
+QTEST_MAIN(ProgramTest)
+#include "qt_program.moc"
