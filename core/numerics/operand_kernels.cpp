@@ -51,6 +51,12 @@ MOESCOPE_HOT float round_stochastic(const ElementRounding& f, float y, std::uint
   return static_cast<float>(fixed >> 24) * step;
 }
 
+// x / scale, rounded once, from the rounded reciprocal: several times faster than a division.
+MOESCOPE_HOT float quotient(float x, float scale, float reciprocal) {
+  const float near = x * reciprocal;
+  return __builtin_fmaf(__builtin_fmaf(-near, scale, x), reciprocal, near);
+}
+
 // Sums over lanes ----------------------------------------------------------------------------------------------------
 
 struct LaneSums {
@@ -106,7 +112,7 @@ void add_squares(double x2, double q2, double err2, QuantSums& sums) {
 
 // Scales of a row's columns, and what its columns add up to.
 struct Columns {
-  alignas(64) float encode[kTileCols];  // y = x * encode, or x / encode for nvfp4
+  alignas(64) float encode[kTileCols];  // 1 / decode, rounded; y = x * encode, or x / decode for nvfp4
   alignas(64) float decode[kTileCols];
   alignas(64) float x2[kTileCols];  // sum of y * y
 };
@@ -122,7 +128,7 @@ MOESCOPE_HOT void quantize_lanes(const ElementRounding& f, float clip_limit, flo
   for (std::size_t l = 0; l < count; ++l) {
     const std::int32_t bits = bits_of(x[i + l]);
     const float magnitude = float_of(bits & kMagnitudeMask);
-    const float y = kDivide ? magnitude / c.encode[i + l] : magnitude * c.encode[i + l];
+    const float y = kDivide ? quotient(magnitude, c.decode[i + l], c.encode[i + l]) : magnitude * c.encode[i + l];
     float r;
     if constexpr (kStochastic)
       r = round_stochastic(f, y, column_bits(key, column + static_cast<std::uint32_t>(i + l)));
@@ -216,6 +222,20 @@ QuantizeRows rows_function(const OperandFormat& format, bool statistics) {
 // that of the results, which are returned: `values` or `spare`.
 template <class T, class Join>
 MOESCOPE_HOT T* fold(T* values, T* spare, std::size_t& count, std::size_t width, Join join) {
+  if (width > kLaneCount && count % width == 0) {
+    const T* __restrict from = values;
+    T* __restrict to = spare;
+    for (std::size_t b = 0; b < count / width; ++b) {
+      T lanes[kLaneCount];
+      for (std::size_t l = 0; l < kLaneCount; ++l) lanes[l] = from[b * width + l];
+      for (std::size_t i = kLaneCount; i < width; i += kLaneCount)
+        for (std::size_t l = 0; l < kLaneCount; ++l) lanes[l] = join(lanes[l], from[b * width + i + l]);
+      for (std::size_t l = 0; l < kLaneCount; ++l) to[b * kLaneCount + l] = lanes[l];
+    }
+    count = count / width * kLaneCount;
+    width = kLaneCount;
+    std::swap(values, spare);
+  }
   for (; width > 1; width /= 2) {
     if (count % 2) values[count++] = 0;
     count /= 2;
@@ -251,7 +271,8 @@ MOESCOPE_HOT void find_nvfp4_scales(const Scaling& s, const std::int32_t* amax_b
   for (std::size_t i = 0; i < count; ++i) {
     const float wanted = float_of(amax_bits[i]) / 6.0f / tensor;
     const float block = round_nearest(f, std::min(std::max(wanted, kLeastNvfp4Scale), f.max));
-    scales.encode[i] = scales.decode[i] = tensor * block;
+    scales.decode[i] = tensor * block;
+    scales.encode[i] = 1.0f / scales.decode[i];
   }
 }
 
@@ -311,8 +332,9 @@ MOESCOPE_HOT double add_blocks(const Scaling& s, const Blocks& b, const Scales& 
     const std::size_t lanes = std::min(kLaneCount, b.count - i);
     for (std::size_t l = 0; l < lanes; ++l) {
       const float value = float_of(b.amax_bits[i + l]);
-      const float amax = divide ? value / scales.encode[i + l] : value * scales.encode[i + l];
-      const float scale = (divide ? scales.encode[i + l] : scales.decode[i + l]) * unit.inverse;
+      const float amax =
+          divide ? quotient(value, scales.decode[i + l], scales.encode[i + l]) : value * scales.encode[i + l];
+      const float scale = scales.decode[i + l] * unit.inverse;
       crest[l] += b.x2[i + l] > 0 ? amax / std::sqrt(b.x2[i + l] / elements[i + l]) : 0.0f;
       x2[l] += b.x2[i + l] * scale * scale;
       clipped[l] += amax > s.clip_limit;
@@ -382,6 +404,15 @@ MOESCOPE_SIMD double finish_tile(const Scaling& s, const Tile& t, const Layout& 
                     sums);
 }
 
+MOESCOPE_SIMD double sum_of(const float* values, std::size_t count) {
+  float lanes[kLaneCount] = {};
+  std::size_t i = 0;
+  for (; i + kLaneCount <= count; i += kLaneCount)
+    for (std::size_t l = 0; l < kLaneCount; ++l) lanes[l] += values[i + l];
+  for (std::size_t l = 0; i + l < count; ++l) lanes[l] += values[i + l];
+  return static_cast<double>(total(lanes));
+}
+
 bool quantize_blocks(const Scaling& s, const Tile& t, const Layout& layout, QuantSums* sums) {
   TileBlocks b;
   Unit unit;
@@ -447,9 +478,7 @@ bool quantize_area(const Scaling& s, const Tile& t, float amax, QuantSums* sums)
       if (sums) std::memset(c.x2, 0, part.cols * sizeof(float));
       quantize(s, part, r, rows, unit, c, 0, sums, done);
       if (!sums) continue;
-      float lanes[kLaneCount] = {};
-      for (std::size_t i = 0; i < part.cols; ++i) lanes[i % kLaneCount] += c.x2[i];
-      y2 += static_cast<double>(total(lanes));
+      y2 += sum_of(c.x2, part.cols);
     }
   }
   if (!sums) return true;
