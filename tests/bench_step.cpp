@@ -1,0 +1,186 @@
+// Whole training steps: bench_step [shape ...] [--steps N] [--threads N]
+//
+// Shapes S, M, L (byte-level models of growing width) and presets by name. Prints, per shape, FP32 and MXFP8 steps
+// with telemetry and FP32 steps without, taken in turn so that a busy machine slows all alike, and the sgemm peak of
+// the same run. FLOPs: 6 x active matmul weights x tokens, plus attention counted as a full square.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/model/parameters.h"
+#include "core/numerics/gemm.h"
+#include "core/numerics/parallel.h"
+#include "core/trainer.h"
+
+namespace moescope {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+RunConfig shape(int dim, int layers, int dense, int heads, int kv_rank, int nope, int rope, int v, int experts,
+                int top_k, int inter, int shared, int batch, int seq) {
+  RunConfig c;
+  c.model.dim = dim;
+  c.model.n_layers = layers;
+  c.model.n_dense_layers = 1;
+  c.model.dense_inter = dense;
+  c.model.n_heads = heads;
+  c.model.kv_lora_rank = kv_rank;
+  c.model.qk_nope_head_dim = nope;
+  c.model.qk_rope_head_dim = rope;
+  c.model.v_head_dim = v;
+  c.model.n_experts = experts;
+  c.model.moe_inter = inter;
+  c.model.n_shared = shared;
+  c.router.top_k = top_k;
+  c.data.batch = batch;
+  c.data.seq = seq;
+  return c;
+}
+
+bool find_shape(const std::string& name, RunConfig& config) {
+  if (name == "S")
+    config = shape(128, 4, 384, 4, 64, 32, 16, 32, 16, 2, 128, 1, 8, 128);
+  else if (name == "M")
+    config = shape(256, 6, 768, 8, 128, 32, 16, 32, 32, 4, 128, 1, 8, 256);
+  else if (name == "L")
+    config = shape(512, 8, 1536, 8, 256, 64, 32, 64, 64, 6, 256, 2, 4, 512);
+  else {
+    const ParsedConfig preset = load_preset(name);
+    if (!preset.problems.empty()) return false;
+    config = preset.config;
+  }
+  return true;
+}
+
+double weights_in_millions(const RunConfig& c) {
+  std::size_t arena = 0;
+  double count = 0;
+  for (const ParameterTensor& t : parameter_layout(c.model, arena)) count += static_cast<double>(t.elements());
+  return count * 1e-6;
+}
+
+double flops(const RunConfig& c) {
+  std::size_t arena = 0;
+  double active = 0;
+  for (const ParameterTensor& t : parameter_layout(c.model, arena)) {
+    if (t.shape.size() < 2 || t.name == "tok_embeddings.weight") continue;
+    const double n = static_cast<double>(t.elements());
+    active += t.shape.size() == 3 ? n * c.router.top_k / c.model.n_experts : n;
+  }
+  const ModelConfig& m = c.model;
+  const double tokens = static_cast<double>(c.data.batch) * c.data.seq;
+  const double attention =
+      6.0 * m.n_layers * m.n_heads * (m.qk_nope_head_dim + m.qk_rope_head_dim + m.v_head_dim) * c.data.seq * tokens;
+  return 6 * active * tokens + attention;
+}
+
+// All threads on one product of 2048 x 2048 matrices, in tiles of its rows.
+double sgemm_peak_gflops() {
+  constexpr int kSize = 2048, kTile = 256;
+  const std::vector<float> a(kSize * kSize, 0.5f), b(kSize * kSize, 0.25f);
+  std::vector<float> c(kSize * kSize);
+  double best = 0;
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    const auto start = Clock::now();
+    parallel_for(kSize / kTile, [&](int tile) {
+      const std::size_t at = static_cast<std::size_t>(tile) * kTile * kSize;
+      gemm(Trans::no, Trans::no, kTile, kSize, kSize, 1.0f, a.data() + at, kSize, b.data(), kSize, 0.0f, c.data() + at,
+           kSize);
+    });
+    best = std::max(best, 2.0 * kSize * kSize * kSize / seconds_since(start) * 1e-9);
+  }
+  return best;
+}
+
+struct Variant {
+  const char* name;
+  std::unique_ptr<Trainer> trainer;
+  std::vector<double> seconds;
+  std::vector<std::array<float, kNumPhases>> phases;
+};
+
+void measure(Variant& variant, const Dataset& data, bool count) {
+  const Batch batch = data.batch(variant.trainer->steps_taken());
+  const auto start = Clock::now();
+  const TelemetryFrame frame = variant.trainer->step(batch);
+  if (!count) return;
+  variant.seconds.push_back(seconds_since(start));
+  variant.phases.push_back(frame.phase_ms);
+}
+
+void print_variant(const Variant& variant, const RunConfig& config, double peak) {
+  const double m = median(variant.seconds), best = *std::min_element(variant.seconds.begin(), variant.seconds.end());
+  const double tokens = static_cast<double>(config.data.batch) * config.data.seq, work = flops(config) * 1e-9;
+  std::printf("  %-22s %8.0f tok/s  %8.2f ms/step (best %.2f)  %6.1f GFLOP/s = %2.0f %% of peak (best %2.0f %%)\n",
+              variant.name, tokens / m, m * 1e3, best * 1e3, work / m, 100 * work / m / peak, 100 * work / best / peak);
+  std::printf("    ");
+  for (int p = 0; p < kNumPhases; ++p) {
+    std::vector<double> ms;
+    for (const auto& phases : variant.phases) ms.push_back(phases[static_cast<std::size_t>(p)]);
+    if (const double value = median(ms); value > 0.005)
+      std::printf("%s %.2f  ", phase_name(static_cast<Phase>(p)), value);
+  }
+  std::printf("ms\n");
+}
+
+void bench(const std::string& name, const RunConfig& base, int steps) {
+  const auto data = open_dataset(base.data, base.seed);
+  RunConfig silent = base, rounded = base;
+  silent.telemetry.every = silent.telemetry.quant_every = 1 << 30;
+  rounded.precision.experts = Precision::mxfp8_rceil;
+  std::vector<Variant> variants(3);
+  variants[0] = {"FP32", std::make_unique<Trainer>(base), {}, {}};
+  variants[1] = {"FP32, telemetry off", std::make_unique<Trainer>(silent), {}, {}};
+  variants[2] = {"MXFP8, statistics on", std::make_unique<Trainer>(rounded), {}, {}};
+  const double peak = sgemm_peak_gflops();
+  for (int step = -2; step < steps; ++step)
+    for (Variant& variant : variants) measure(variant, *data, step >= 0);
+  std::printf("%s: %.1f M weights, %d tokens a step, %.2f GFLOP; sgemm peak %.0f GFLOP/s on %d threads\n", name.c_str(),
+              weights_in_millions(base), base.data.batch * base.data.seq, flops(base) * 1e-9, peak, num_threads());
+  for (const Variant& variant : variants) print_variant(variant, base, peak);
+  std::printf("  MXFP8 / FP32 %.2f   telemetry on / off %.3f\n\n",
+              median(variants[2].seconds) / median(variants[0].seconds),
+              median(variants[0].seconds) / median(variants[1].seconds));
+  std::fflush(stdout);
+}
+
+}  // namespace
+}  // namespace moescope
+
+int main(int argc, char** argv) {
+  using namespace moescope;
+  std::printf("%s\n", ensure_fast_openblas(argv).c_str());
+  std::vector<std::string> names;
+  int steps = 9;
+  for (int i = 1; i < argc; ++i) {
+    if (!std::strcmp(argv[i], "--steps") && i + 1 < argc)
+      steps = std::max(1, std::atoi(argv[++i]));
+    else if (!std::strcmp(argv[i], "--threads") && i + 1 < argc)
+      set_num_threads(std::atoi(argv[++i]));
+    else
+      names.emplace_back(argv[i]);
+  }
+  if (names.empty()) names = {"S", "M", "L", "nano", "mini-v3"};
+  for (const std::string& name : names) {
+    RunConfig config;
+    if (!find_shape(name, config)) {
+      std::fprintf(stderr, "bench_step: \"%s\" is neither S, M, L nor a preset\n", name.c_str());
+      return 2;
+    }
+    bench(name, config, steps);
+  }
+}
