@@ -3,7 +3,10 @@
 // Shapes S, M, L (byte-level models of growing width) and presets by name. Prints, per shape, FP32 and MXFP8 steps
 // with telemetry and FP32 steps without, taken in turn so that a busy machine slows all alike, and the sgemm peak of
 // the same run. FLOPs: 6 x active matmul weights x tokens, plus attention counted as a full square.
+#include <time.h>
+
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -23,6 +26,13 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Of all threads; on a busy machine steadier than the time that passed, but it counts waiting for other threads, too.
+double cpu_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
 double median(std::vector<double> values) {
@@ -109,24 +119,28 @@ double sgemm_peak_gflops() {
 struct Variant {
   const char* name;
   std::unique_ptr<Trainer> trainer;
-  std::vector<double> seconds;
+  std::vector<double> seconds, cpu;
   std::vector<std::array<float, kNumPhases>> phases;
 };
 
 void measure(Variant& variant, const Dataset& data, bool count) {
   const Batch batch = data.batch(variant.trainer->steps_taken());
   const auto start = Clock::now();
+  const double cpu_start = cpu_seconds();
   const TelemetryFrame frame = variant.trainer->step(batch);
   if (!count) return;
   variant.seconds.push_back(seconds_since(start));
+  variant.cpu.push_back(cpu_seconds() - cpu_start);
   variant.phases.push_back(frame.phase_ms);
 }
 
 void print_variant(const Variant& variant, const RunConfig& config, double peak) {
   const double m = median(variant.seconds), best = *std::min_element(variant.seconds.begin(), variant.seconds.end());
   const double tokens = static_cast<double>(config.data.batch) * config.data.seq, work = flops(config) * 1e-9;
-  std::printf("  %-22s %8.0f tok/s  %8.2f ms/step (best %.2f)  %6.1f GFLOP/s = %2.0f %% of peak (best %2.0f %%)\n",
-              variant.name, tokens / m, m * 1e3, best * 1e3, work / m, 100 * work / m / peak, 100 * work / best / peak);
+  std::printf(
+      "  %-22s %8.0f tok/s  %8.2f ms/step (best %.2f, CPU %.2f)  %6.1f GFLOP/s = %2.0f %% of peak (best %2.0f %%)\n",
+      variant.name, tokens / m, m * 1e3, best * 1e3, median(variant.cpu) * 1e3, work / m, 100 * work / m / peak,
+      100 * work / best / peak);
   std::printf("    ");
   for (int p = 0; p < kNumPhases; ++p) {
     std::vector<double> ms;
@@ -143,18 +157,20 @@ void bench(const std::string& name, const RunConfig& base, int steps) {
   silent.telemetry.every = silent.telemetry.quant_every = 1 << 30;
   rounded.precision.experts = Precision::mxfp8_rceil;
   std::vector<Variant> variants(3);
-  variants[0] = {"FP32", std::make_unique<Trainer>(base), {}, {}};
-  variants[1] = {"FP32, telemetry off", std::make_unique<Trainer>(silent), {}, {}};
-  variants[2] = {"MXFP8, statistics on", std::make_unique<Trainer>(rounded), {}, {}};
+  variants[0] = {"FP32", std::make_unique<Trainer>(base), {}, {}, {}};
+  variants[1] = {"FP32, telemetry off", std::make_unique<Trainer>(silent), {}, {}, {}};
+  variants[2] = {"MXFP8, statistics on", std::make_unique<Trainer>(rounded), {}, {}, {}};
   const double peak = sgemm_peak_gflops();
   for (int step = -2; step < steps; ++step)
     for (Variant& variant : variants) measure(variant, *data, step >= 0);
   std::printf("%s: %.1f M weights, %d tokens a step, %.2f GFLOP; sgemm peak %.0f GFLOP/s on %d threads\n", name.c_str(),
               weights_in_millions(base), base.data.batch * base.data.seq, flops(base) * 1e-9, peak, num_threads());
   for (const Variant& variant : variants) print_variant(variant, base, peak);
-  std::printf("  MXFP8 / FP32 %.2f   telemetry on / off %.3f\n\n",
-              median(variants[2].seconds) / median(variants[0].seconds),
-              median(variants[0].seconds) / median(variants[1].seconds));
+  const auto ratio = [&](int a, int b, std::vector<double> Variant::*times) {
+    return median(variants[static_cast<std::size_t>(a)].*times) / median(variants[static_cast<std::size_t>(b)].*times);
+  };
+  std::printf("  MXFP8 / FP32 %.2f (CPU %.2f)   telemetry on / off %.3f (CPU %.3f)\n\n", ratio(2, 0, &Variant::seconds),
+              ratio(2, 0, &Variant::cpu), ratio(0, 1, &Variant::seconds), ratio(0, 1, &Variant::cpu));
   std::fflush(stdout);
 }
 

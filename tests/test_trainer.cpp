@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <numeric>
 
 #include "core/trainer.h"
@@ -207,6 +210,40 @@ TEST_F(TrainerTest, RefusesWrongChangesAndKeepsTheConfig) {
   EXPECT_THROW(trainer.apply(change("router.nonsense", true)), std::invalid_argument);
   EXPECT_EQ(trainer.config().router.top_k, 2);
   EXPECT_TRUE(std::isfinite(step(trainer).ce_loss));
+}
+
+TEST_F(TrainerTest, EveryKindOfLayerMayBeMissing) {
+  for (const auto &[dense, shared] : {std::pair{0, 1}, std::pair{1, 0}, std::pair{3, 1}}) {
+    RunConfig config = config_;
+    config.model.n_dense_layers = dense;
+    config.model.n_shared = shared;
+    ASSERT_TRUE(validate(config).empty());
+    Trainer trainer(config);
+    const float first = step(trainer).ce_loss;
+    for (int i = 0; i < 10; ++i) step(trainer);
+    const TelemetryFrame f = step(trainer);
+    EXPECT_LT(f.ce_loss, first) << dense << " dense layers, " << shared << " shared experts";
+    EXPECT_EQ(f.routers.size(), static_cast<std::size_t>(3 - dense));
+  }
+}
+
+// A router that has collapsed onto one expert, whose rows fill more than one group of the grouped GEMM.
+TEST_F(TrainerTest, AllTokensMayGoToTheSameExperts) {
+  config_.data.batch = 8;
+  config_.data.seq = 100;
+  config_.router.bias_update_rate = 1;
+  config_.router.bias_centring = false;
+  for (const Precision precision : {Precision::fp32, Precision::mxfp8_rceil}) {
+    config_.precision.experts = precision;
+    data_ = open_dataset(config_.data, config_.seed);
+    Trainer trainer(config_);
+    std::uint32_t most = 0;
+    for (int i = 0; i < 3; ++i)  // a bias far beyond any score swings whole batches from expert to expert
+      for (const RouterFrame& r : step(trainer).routers)
+        most = std::max(most, *std::max_element(r.tokens_per_expert.begin(), r.tokens_per_expert.end()));
+    EXPECT_GT(most, 512u);
+    EXPECT_TRUE(std::isfinite(step(trainer).ce_loss));
+  }
 }
 
 TEST_F(TrainerTest, InitialWeightsDependOnSeedAndNameAlone) {

@@ -40,8 +40,7 @@ class Pool {
     finished_.store(0, std::memory_order_relaxed);
     publish(static_cast<std::uint64_t>(tasks));
     work_off();
-    for (int looks = 0; finished_.load(std::memory_order_acquire) != tasks; ++looks)
-      looks % kLooksPerYield ? relax() : static_cast<void>(sched_yield());
+    wait_until_finished(tasks);
   }
 
  private:
@@ -66,8 +65,23 @@ class Pool {
       if (!work_.compare_exchange_weak(work, work + 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
       any = true;
       call_(body_, static_cast<int>(next));
-      finished_.fetch_add(1, std::memory_order_release);
+      if (finished_.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<int>(tasks)) finished_.notify_all();
       work = work_.load(std::memory_order_acquire);
+    }
+  }
+
+  void wait_until_finished(int tasks) {
+    const auto waiting_since = std::chrono::steady_clock::now();
+    for (int looks = 1;; ++looks) {
+      const int finished = finished_.load(std::memory_order_acquire);
+      if (finished == tasks) return;
+      if (looks % kLooksPerYield) {
+        relax();
+      } else if (std::chrono::steady_clock::now() - waiting_since < kSpin) {
+        sched_yield();
+      } else {
+        finished_.wait(finished, std::memory_order_acquire);  // ended by whoever finishes the last task
+      }
     }
   }
 
@@ -145,8 +159,8 @@ void run_tasks(int tasks, void (*call)(const void* body, int task), const void* 
 void* thread_scratch_bytes(std::size_t bytes) {
   thread_local std::unique_ptr<void, FreeAligned> memory;
   thread_local std::size_t capacity = 0;
-  if (bytes > capacity) {
-    const std::size_t rounded = (bytes + 4095) / 4096 * 4096;
+  if (bytes > capacity || !memory) {
+    const std::size_t rounded = (bytes / 4096 + 1) * 4096;
     memory.reset(std::aligned_alloc(64, rounded));
     if (!memory) throw std::bad_alloc();
     capacity = rounded;
