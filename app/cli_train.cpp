@@ -64,7 +64,10 @@ void catch_signals() {
 
 [[noreturn]] void refuse(const std::vector<ConfigProblem>& problems) {
   std::string text;
-  for (const ConfigProblem& problem : problems) text += (text.empty() ? "" : "\n") + problem.text();
+  for (const ConfigProblem& problem : problems) {
+    if (!text.empty()) text += '\n';
+    text += problem.text();
+  }
   throw std::runtime_error(text);
 }
 
