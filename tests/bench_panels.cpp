@@ -4,6 +4,7 @@
 #include <QApplication>
 #include <QDir>
 #include <QGridLayout>
+#include <QMouseEvent>
 #include <QPainter>
 #include <QStyleFactory>
 #include <ctime>
@@ -118,6 +119,36 @@ QPalette darkPalette() {
   return palette;
 }
 
+// A large model, zoomed in, sorted, logarithmic, with the mouse over a cell.
+void takeCloseUps(const QString& folder, const QString& theme, const SyntheticRun& small) {
+  static SyntheticRun large({.layers = 62, .experts = 256, .top_k = 8, .ranks = 32, .tokens = 8192, .quant_every = 10});
+  if (large.history()->steps().empty()) large.append(400);
+  Selection selection;
+  Overview overview(&selection);
+  selection.setHistories({large.history()});
+  selection.setLayer(30);
+  selection.setExpert(100);
+  overview.resize(1600, 1000);
+  overview.show();
+  for (int i = 0; i < 3; ++i) QApplication::processEvents();
+  auto* load = static_cast<ExpertLoadPanel*>(overview.panels()[1]);
+  QMouseEvent over(QEvent::MouseMove, QPointF(200, 100), QPointF(200, 100), Qt::NoButton, Qt::NoButton, Qt::NoModifier);
+  QApplication::sendEvent(load->view(), &over);
+  QApplication::processEvents();
+  overview.grab().save(QStringLiteral("%1/large_%2.png").arg(folder, theme));
+
+  selection.setHistories({small.history()});
+  selection.setRange({560, 640});
+  load->setSortedByLoad(true);
+  static_cast<BalancePanel*>(overview.panels()[3])->showFigure(BalancePanel::kFigures);
+  static_cast<AllToAllPanel*>(overview.panels()[4])->setDeduplicated(true);
+  auto* loss = static_cast<LossPanel*>(overview.panels()[0]);
+  loss->plot()->setLogValues(true);
+  QApplication::sendEvent(loss->plot(), &over);
+  for (int i = 0; i < 3; ++i) QApplication::processEvents();
+  overview.grab().save(QStringLiteral("%1/zoomed_%2.png").arg(folder, theme));
+}
+
 void takePictures(const QString& folder) {
   QDir().mkpath(folder);
   const QPalette light = QApplication::palette();
@@ -138,6 +169,7 @@ void takePictures(const QString& folder) {
       for (int i = 0; i < 3; ++i) QApplication::processEvents();
       overview.grab().save(QStringLiteral("%1/all_%2_%3.png").arg(folder, theme).arg(size.width()));
     }
+    takeCloseUps(folder, theme, run);
     overview.hide();
     for (Panel* panel : overview.panels()) {
       panel->setParent(nullptr);

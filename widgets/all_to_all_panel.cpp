@@ -127,8 +127,7 @@ const VolumeFrame* AllToAllPanel::volume(const std::shared_ptr<const TelemetryFr
 QString AllToAllPanel::status() const {
   const auto shown = frame();
   if (!shown) return {};
-  return timeStatus(shown->step, true) +
-         tr(", dispatch, bytes = copies x 2 D (BF16), D = %1").arg(selection_->history()->info().dim);
+  return timeStatus(shown->step, true) + tr(", D = %1").arg(selection_->history()->info().dim);
 }
 
 void AllToAllPanel::refill() {
@@ -153,7 +152,9 @@ void AllToAllPanel::refill() {
   std::vector<Tick> ticks;
   for (int rank = 0; rank < volume->ranks; ++rank) ticks.push_back({static_cast<double>(rank), QString::number(rank)});
   view_->setRowAxis(ticks, tr("from rank"));
-  view_->setColumnAxis(ticks, tr("to rank"));
+  const QString caption = tr("to rank;  dispatch, counted here, bytes = copies x 2 D (BF16)");
+  const bool roomy = view_->fontMetrics().horizontalAdvance(caption) < view_->cellsRect().width();
+  view_->setColumnAxis(ticks, roomy ? caption : tr("to rank;  bytes = copies x 2 D"));
 }
 
 // Borders of nodes, and the sums of what leaves each rank (right) and reaches it (below).

@@ -10,19 +10,21 @@
 namespace moescope {
 namespace {
 
-constexpr int kLeastPlotHeight = 82, kLeastPlotWidth = 250;
+constexpr int kLeastPlotHeight = 88, kLeastPlotWidth = 215;
+constexpr int kStepLabels = 28;  // what the lowest row needs more than the others
 
 struct Figure {
   const char* name;
+  const char* caption;
   std::vector<std::pair<Metric, const char*>> curves;
 };
 
 const std::array<Figure, BalancePanel::kFigures>& figures() {
   static const std::array<Figure, BalancePanel::kFigures> all = {{
-      {QT_TR_NOOP("MaxVio, window"), {{Metric::max_vio, "batch"}, {Metric::max_vio_window, "window"}}},
-      {QT_TR_NOOP("CV"), {{Metric::cv, "CV"}}},
-      {QT_TR_NOOP("Entropy"), {{Metric::entropy_norm, "H / ln E"}}},
-      {QT_TR_NOOP("Dead"), {{Metric::dead_fraction, "dead in window"}}},
+      {QT_TR_NOOP("MaxVio, window"), "MaxVio", {{Metric::max_vio, "batch"}, {Metric::max_vio_window, "window"}}},
+      {QT_TR_NOOP("CV"), "CV", {{Metric::cv, "CV"}}},
+      {QT_TR_NOOP("Entropy"), "load entropy", {{Metric::entropy_norm, "H / ln E"}}},
+      {QT_TR_NOOP("Dead"), "dead experts", {{Metric::dead_fraction, "dead in window"}}},
   }};
   return all;
 }
@@ -84,7 +86,7 @@ int BalancePanel::layer() const {
 void BalancePanel::arrange() {
   const bool all = shown_ == kFigures;
   const int columns = all && body_->width() >= 2 * kLeastPlotWidth ? 2 : 1;
-  const int fit = std::clamp(body_->height() / kLeastPlotHeight, 1, kFigures) * columns;
+  const int fit = std::clamp((body_->height() - kStepLabels) / kLeastPlotHeight, 1, kFigures) * columns;
   const int count = all ? std::min(kFigures, fit) : 1;
   const int rows = (count + columns - 1) / columns;
   for (int i = 0, place = 0; i < kFigures; ++i) {
@@ -92,8 +94,10 @@ void BalancePanel::arrange() {
     plots_[i]->setVisible(shown);
     if (!shown) continue;
     const int row = place / columns, column = place % columns;
-    const int x = column * body_->width() / columns, y = row * body_->height() / rows;
-    plots_[i]->setGeometry(x, y, (column + 1) * body_->width() / columns - x, (row + 1) * body_->height() / rows - y);
+    const int x = column * body_->width() / columns, each = (body_->height() - kStepLabels) / rows;
+    const int height = row + 1 < rows ? each : body_->height() - row * each;
+    plots_[i]->setGeometry(x, row * each, (column + 1) * body_->width() / columns - x, height);
+    plots_[i]->setStepLabelsShown(place + columns >= count);
     ++place;
   }
 }
@@ -116,7 +120,7 @@ void BalancePanel::refill(int figure) {
   for (const auto& [metric, label] : figures()[figure].curves)
     series.push_back({active, metric, layer(), tr(label), color--, 0});
   const Metric metric = figures()[figure].curves[0].first;
-  plot->setCaption(figure == 0 ? tr("MaxVio") : metricCaption(metric));
+  plot->setCaption(tr(figures()[figure].caption));
   plot->setPercent(metricIsShare(metric));
   std::vector<ReferenceLine> references;
   if (metric == Metric::max_vio) {

@@ -203,25 +203,34 @@ void LinePlot::paintSeriesLegend(QPainter& painter) const {
   QColor ground = palette().base().color();
   ground.setAlpha(200);
   int right = plot.right() - 4;
-  const auto entry = [&](const QString& text, const QPen& swatch) {
-    const int width = std::min(metrics.horizontalAdvance(text) + 20, plot.width());
+  struct Entry {
+    QString name, value;
+    QPen swatch;
+  };
+  std::vector<Entry> entries;
+  int wanted = 0;
+  for (const ReferenceLine& line : references_)
+    entries.push_back({line.label, {}, QPen(mutedText(palette()), 1, Qt::DashLine)});
+  for (const LineSeries& series : series_) {
+    const double value = series.history ? series.history->value_at(series.metric, series.layer, step) : kNoValue;
+    QString text = QLatin1Char(' ') + (percent_ ? formatPercent(value) : formatValue(value, 3));
+    if (series.smoothing > 0) text += tr(" (strong: EMA %1)").arg(series.smoothing, 0, 'g', 3);
+    entries.push_back({series.label, text, QPen(seriesColor(series.color, dark()), 3)});
+  }
+  for (const Entry& entry : entries) wanted += metrics.horizontalAdvance(entry.name + entry.value) + 26;
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    const QString text = wanted <= plot.width() || entries.size() == 1 ? entry->name + entry->value : entry->name;
+    const int width = std::min(metrics.horizontalAdvance(text) + 22, plot.width());
     if (right - width < plot.left()) return;
     const QRect box(right - width, plot.top() + 1, width, metrics.height() + 2);
     painter.fillRect(box, ground);
-    painter.setPen(swatch);
+    painter.setPen(entry->swatch);
     painter.drawLine(box.left() + 3, box.center().y() + 1, box.left() + 14, box.center().y() + 1);
     painter.setPen(palette().text().color());
     painter.drawText(box.adjusted(18, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter,
                      metrics.elidedText(text, Qt::ElideRight, width - 18));
     right -= width + 4;
-  };
-  for (auto series = series_.rbegin(); series != series_.rend(); ++series) {
-    const double value = series->history ? series->history->value_at(series->metric, series->layer, step) : kNoValue;
-    QString text = series->label + QLatin1Char(' ') + (percent_ ? formatPercent(value) : formatValue(value, 3));
-    if (series->smoothing > 0) text += tr(" (strong: EMA %1)").arg(series->smoothing, 0, 'g', 3);
-    entry(text, QPen(seriesColor(series->color, dark()), 3));
   }
-  for (const ReferenceLine& line : references_) entry(line.label, QPen(mutedText(palette()), 1, Qt::DashLine));
 }
 
 QStringList LinePlot::readoutAt(QPoint position) const {

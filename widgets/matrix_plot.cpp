@@ -19,6 +19,17 @@ bool crowded(const std::vector<Tick>& ticks, const QFontMetrics& metrics, double
   });
 }
 
+// Every n-th label, so that neighbours keep apart.
+std::size_t labelStride(const std::vector<Tick>& ticks, const QFontMetrics& metrics, double cell) {
+  if (ticks.size() < 2) return 1;
+  int widest = 0;
+  for (const Tick& tick : ticks) widest = std::max(widest, metrics.horizontalAdvance(tick.label));
+  const double apart = (ticks[1].value - ticks[0].value) * cell;
+  for (const std::size_t stride : {1, 2, 4, 8, 16, 32, 64})
+    if (stride * apart >= widest + 1) return stride;
+  return ticks.size();
+}
+
 QString labelsOf(const std::vector<Tick>& ticks) {
   QString all;
   for (const Tick& tick : ticks) all += tick.label;
@@ -112,7 +123,9 @@ void MatrixPlot::paintStatic(QPainter& painter) {
     small.setPointSizeF(usual.pointSizeF() * 0.75);
     painter.setFont(small);
   }
-  for (const Tick& tick : column_ticks_) {
+  const std::size_t stride = labelStride(column_ticks_, painter.fontMetrics(), cellRect(0, 0).width());
+  for (std::size_t i = 0; i < column_ticks_.size(); i += stride) {
+    const Tick& tick = column_ticks_[i];
     const int x = static_cast<int>(cellRect(0, static_cast<int>(tick.value)).center().x());
     const int half = painter.fontMetrics().horizontalAdvance(tick.label) / 2 + 1;
     if (x - half < last) continue;

@@ -125,7 +125,7 @@ void PlotFrame::paintReadout(QPainter& painter, QPoint near, const QStringList& 
   const QFontMetrics metrics(painter.font());
   int width = 0;
   for (const QString& line : lines) width = std::max(width, metrics.horizontalAdvance(line));
-  QRect box(0, 0, std::min(width + 12, this->width()), metrics.height() * static_cast<int>(lines.size()) + 6);
+  QRect box(0, 0, std::min(width + 20, this->width()), metrics.height() * static_cast<int>(lines.size()) + 6);
   box.moveTopLeft(near + QPoint(14, 12));
   if (box.right() >= this->width()) box.moveRight(near.x() - 10);
   if (box.bottom() >= height()) box.moveBottom(near.y() - 8);

@@ -11,7 +11,8 @@ namespace moescope {
 namespace {
 
 constexpr double kLowestDb = 15, kHighestDb = 35;  // ends of the colour scale
-constexpr int kGroupHeight = 30, kGlyphLegendHeight = 16;
+constexpr double kLeastGlyphCell = 6;              // logical pixels; lower cells show colour only
+constexpr int kGroupHeight = 30;
 
 // 0 for up to 0.001 %, 1 for 100 %, log10 between: small shares matter.
 double glyphLength(float share) {
@@ -83,7 +84,10 @@ void QuantErrorPanel::refill() {
   view_->setRowAxis(std::move(row_ticks), tr("layer"));
   const QString caption = tr("operand;  bars in cells: underflow below, clipped above, log from 0.001 % to 100 %");
   const bool roomy = view_->fontMetrics().horizontalAdvance(caption) < view_->cellsRect().width();
-  view_->setColumnAxis(std::move(column_ticks), roomy ? caption : tr("low bar: underflow, top bar: clipped"));
+  const bool bars = view_->cellsRect().height() >= rows * kLeastGlyphCell;
+  view_->setColumnAxis(std::move(column_ticks), !bars   ? tr("operand;  hover for underflow and clipped values")
+                                                : roomy ? caption
+                                                        : tr("low bar: underflow, top bar: clipped"));
   markCurrent();
 }
 
@@ -131,7 +135,8 @@ void QuantErrorPanel::markCurrent() {
 void QuantErrorPanel::paintGlyphs(QPainter& painter) const {
   const QFontMetrics metrics(painter.font());
   const QRectF cell = view_->cellRect(0, 0);
-  const double thick = std::clamp(cell.height() / 6, 2.0, 4.0);
+  if (cell.height() < kLeastGlyphCell) return;
+  const double thick = std::clamp(cell.height() / 6, 1.0, 4.0);
   const bool numbers = cell.width() > metrics.horizontalAdvance(QStringLiteral("88.8")) + 4 &&
                        cell.height() > metrics.height() + 2 * thick;
   for (int row = 0; row < view_->rows(); ++row)

@@ -36,8 +36,7 @@ void TimeAxisPlot::setLogSteps(bool log) {
 }
 
 void TimeAxisPlot::setStepLabelsShown(bool shown) {
-  labels_shown_ = shown;
-  markDirty();
+  if (std::exchange(labels_shown_, shown) != shown) markDirty();
 }
 
 QMargins TimeAxisPlot::margins() const {

@@ -7,6 +7,11 @@
 #include <utility>
 
 namespace moescope {
+namespace {
+
+constexpr double kLeastFramedRow = 5;  // logical pixels
+
+}  // namespace
 
 TimeHeatMap::TimeHeatMap(Selection* selection, QWidget* parent) : TimeAxisPlot(selection, parent) {
   right_margin_ = kLegendWidth + 8;
@@ -152,7 +157,16 @@ void TimeHeatMap::paintOverlay(QPainter& painter) {
     const QRect plot = plotRect();
     const double a = yOf(current_row_), b = yOf(current_row_ + 1);
     painter.setPen(accentColor(dark()));
-    painter.drawRect(QRectF(plot.left(), std::min(a, b) - 0.5, plot.width() - 1, std::max(2.0, std::abs(b - a))));
+    if (std::abs(b - a) >= kLeastFramedRow) {
+      painter.drawRect(QRectF(plot.left(), std::min(a, b) - 0.5, plot.width() - 1, std::abs(b - a)));
+    } else {  // a frame would hide so thin a row: pointers at both ends
+      painter.setBrush(accentColor(dark()));
+      for (const double side : {-1.0, 1.0}) {
+        const QPointF tip(side < 0 ? plot.left() : plot.right() + 1, (a + b) / 2);
+        painter.drawPolygon(QPolygonF({tip, tip + QPointF(side * 6, -4), tip + QPointF(side * 6, 4)}));
+      }
+      painter.setBrush(Qt::NoBrush);
+    }
   }
   TimeAxisPlot::paintOverlay(painter);
 }
