@@ -95,7 +95,7 @@ void add_run(std::vector<ConfigField>& t) {
       "seed", "Run", "Seed", "", {0, kMaxSeed},
       "Start of all randomness: first weights and the order of the data. The same seed and settings give bit-identical "
       "losses on any number of threads. Two runs that differ only in the seed show how much of a difference is "
-      "noise."));
+      "noise; side by side, all runs read run A's batches, so that only their first weights differ."));
 }
 
 void add_model_shape(std::vector<ConfigField>& t) {
@@ -319,6 +319,16 @@ void add_rest(std::vector<ConfigField>& t) {
   t.push_back(live(field<v, &TelemetryConfig::quant_every>(
       "telemetry.quant_every", "Telemetry", "Quantization statistics every", "steps", {1, 10000},
       "Steps between frames with quantization statistics (scale histogram, SQNR, underflow, clipping).")));
+  t.push_back(live(field<v, &TelemetryConfig::flips_every>(
+      "telemetry.flips_every", "Telemetry", "Routing flips every", "steps", {0, 10000},
+      "Steps between comparisons of this run's routing with run A's, token by token: which share of the tokens went to "
+      "another set of experts, and at which score margins. Only with more than one run; run A's value also says at "
+      "which steps its routing is kept for runs that join later. 0: never.")));
+  t.push_back(live(field<v, &TelemetryConfig::gradient_every>(
+      "telemetry.gradient_every", "Telemetry", "Gradients against FP32 every", "steps", {0, 10000},
+      "Steps between comparisons of this run's gradients with those of an extra forward and backward pass in FP32 on "
+      "the same weights and batch: signal-to-noise ratio and cosine per layer and kind of tensor. Such a step takes "
+      "about twice as long; the training itself is not touched. 0: never.")));
   t.push_back(field<v, &TelemetryConfig::window>(
       "telemetry.window", "Telemetry", "Window of balance", "steps", {2, 10000},
       "Steps over which windowed MaxVio and dead experts are judged. A batch alone shows sampling noise; high in the "

@@ -85,9 +85,11 @@ struct ParallelConfig {
 };
 
 struct TelemetryConfig {
-  int every = 1;        // steps between frames with arrays; scalars come with every step
-  int quant_every = 1;  // steps between frames with quantization statistics
-  int window = 50;      // steps over which windowed MaxVio and dead experts are judged
+  int every = 1;           // steps between frames with arrays; scalars come with every step
+  int quant_every = 1;     // steps between frames with quantization statistics
+  int flips_every = 10;    // steps between comparisons of the routing with run 0's; 0: never
+  int gradient_every = 0;  // steps between comparisons of the gradients with FP32; 0: never
+  int window = 50;         // steps over which windowed MaxVio and dead experts are judged
 };
 
 struct RunConfig {
@@ -154,6 +156,19 @@ ParsedConfig load_preset(std::string_view name);
 
 // Complete TOML with every key, comments from the table's help; parse_config reads it back to an equal config.
 std::string to_toml(const RunConfig& config);
+
+// One key in which two configs differ.
+struct ConfigDifference {
+  std::string key, label;
+  std::string a, b;  // as to_string() writes them
+  bool operator==(const ConfigDifference&) const = default;
+};
+// In the table's order. The name, which every run has of its own, does not count.
+std::vector<ConfigDifference> difference(const RunConfig& a, const RunConfig& b);
+// Whether `b` shows what chance alone does to `a`: it has another seed and the same of everything else that bears on
+// the training ([telemetry] and [parallel] do not). Runs in lock-step read the batches of the first, whatever their
+// seeds are: of two such runs only the first weights differ.
+bool is_noise_twin(const RunConfig& a, const RunConfig& b);
 
 // A change of one live field between two steps.
 struct LiveChange {

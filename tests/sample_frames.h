@@ -82,6 +82,15 @@ inline TelemetryFrame sample_frame(std::int64_t step, SampleShape shape, std::mt
       const int first = rng() % 240;
       for (int byte = first; byte < first + 12; ++byte) quant.e8m0_blocks[byte] = rng() % 5000;
     }
+    FlipFrame& flip = frame.flips.emplace_back();
+    flip.layer = layer;
+    flip.flip_rate = value(rng);
+    for (auto& n : flip.margin_tokens) n = rng() % 400;
+    for (auto& n : flip.margin_flipped) n = rng() % 40;
+  }
+  for (int layer = -1; layer <= shape.moe_layers; ++layer) {
+    frame.gradients.push_back({layer, static_cast<GradientGroup>((layer + 1) % 6), value(rng), value(rng)});
+    frame.gradients.push_back({layer, GradientGroup::all, value(rng), value(rng)});
   }
   return frame;
 }
@@ -118,6 +127,19 @@ inline void expect_equal(const QuantFrame& a, const QuantFrame& b) {
   for (const auto& field : kQuantFields) EXPECT_TRUE(same(a.*field.member, b.*field.member)) << field.name;
 }
 
+inline void expect_equal(const FlipFrame& a, const FlipFrame& b) {
+  EXPECT_EQ(a.layer, b.layer);
+  EXPECT_TRUE(same(a.flip_rate, b.flip_rate));
+  EXPECT_EQ(a.margin_tokens, b.margin_tokens);
+  EXPECT_EQ(a.margin_flipped, b.margin_flipped);
+}
+
+inline void expect_equal(const GradientFrame& a, const GradientFrame& b) {
+  EXPECT_EQ(a.layer, b.layer);
+  EXPECT_EQ(a.group, b.group);
+  for (const auto& field : kGradientFields) EXPECT_TRUE(same(a.*field.member, b.*field.member)) << field.name;
+}
+
 inline void expect_equal(const TelemetryFrame& a, const TelemetryFrame& b) {
   EXPECT_EQ(a.run, b.run);
   EXPECT_EQ(a.step, b.step);
@@ -129,6 +151,10 @@ inline void expect_equal(const TelemetryFrame& a, const TelemetryFrame& b) {
   for (std::size_t i = 0; i < a.routers.size(); ++i) expect_equal(a.routers[i], b.routers[i]);
   ASSERT_EQ(a.quants.size(), b.quants.size());
   for (std::size_t i = 0; i < a.quants.size(); ++i) expect_equal(a.quants[i], b.quants[i]);
+  ASSERT_EQ(a.flips.size(), b.flips.size());
+  for (std::size_t i = 0; i < a.flips.size(); ++i) expect_equal(a.flips[i], b.flips[i]);
+  ASSERT_EQ(a.gradients.size(), b.gradients.size());
+  for (std::size_t i = 0; i < a.gradients.size(); ++i) expect_equal(a.gradients[i], b.gradients[i]);
 }
 
 }  // namespace moescope

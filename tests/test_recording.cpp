@@ -147,6 +147,9 @@ TEST(Recording, ColumnsAreTheFields) {
   for (std::size_t i = 0; i < kRouterFields.size(); ++i) EXPECT_EQ(router[4 + i], kRouterFields[i].name);
   const auto quant = columns("quant");
   for (std::size_t i = 0; i < kQuantFields.size(); ++i) EXPECT_EQ(quant[8 + i], kQuantFields[i].name);
+  const auto gradient = columns("gradient");
+  for (std::size_t i = 0; i < kGradientFields.size(); ++i) EXPECT_EQ(gradient[5 + i], kGradientFields[i].name);
+  EXPECT_EQ(columns("flip")[4], kFlipFields[0].name);
   EXPECT_EQ(connection.integer("PRAGMA application_id"), kApplicationId);
   EXPECT_EQ(connection.integer("PRAGMA user_version"), kFormatVersion);
 }
@@ -271,7 +274,23 @@ TEST(Recording, SaysWhatIsWrongWithAFile) {
   const std::string newer = temporary_file("newer.moescope");
   write_run(newer, 2);
   Connection(newer, SQLITE_OPEN_READWRITE).execute("PRAGMA user_version = 7");
-  expect_failure(newer, "format 7, but this program reads format 1: a newer MoEScope wrote it");
+  expect_failure(newer, "format 7, but this program reads formats 1 to 2: a newer MoEScope wrote it");
+}
+
+TEST(Recording, FilesOfTheFirstFormatStillOpen) {
+  const std::string path = temporary_file("first_format.moescope");
+  write_run(path, 4);
+  {
+    Connection old(path, SQLITE_OPEN_READWRITE);
+    old.execute("DROP TABLE flip");
+    old.execute("DROP TABLE gradient");
+    old.execute("PRAGMA user_version = 1");
+  }
+  const auto history = RecordingReader(path).load(0);
+  EXPECT_EQ(history->steps(), (StepRange{0, 3}));
+  ASSERT_NE(history->quant_frame_at(3), nullptr);
+  EXPECT_EQ(history->flip_frame_at(3), nullptr);
+  EXPECT_EQ(history->gradient_frame_at(3), nullptr);
 }
 
 TEST(Recording, DamagedRowsAreNamed) {
@@ -286,6 +305,9 @@ TEST(Recording, DamagedRowsAreNamed) {
            Case{"UPDATE volume SET count_bytes = 3 WHERE step = 3", "bytes, expected"},
            Case{"UPDATE quant SET weight = 'w9' WHERE step = 3", "weight is 'w9'"},
            Case{"UPDATE quant SET first_byte = 250 WHERE step = 3", "expected 0 to 6"},
+           Case{"UPDATE flip SET margin_flipped = x'00' WHERE step = 3", "margin_flipped has 1 bytes"},
+           Case{"UPDATE gradient SET tensors = 'norms' WHERE step = 3", "tensors is 'norms'"},
+           Case{"UPDATE gradient SET layer = -2 WHERE step = 3", "layer is -2"},
            Case{"UPDATE run SET n_experts = 1000000000", "n_experts is 1000000000"},
            Case{"UPDATE run SET moe_layers = '{\"a\": 1}'", "moe_layers"},
            Case{"UPDATE run SET moe_layers = '[1.5]'", "moe_layers"},

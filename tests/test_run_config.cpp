@@ -64,7 +64,33 @@ TEST(ConfigFields, LiveOnesAreThoseThatATrainerCanTakeOver) {
   EXPECT_EQ(live, (std::set<std::string>{"optimizer.lr", "router.bias_update_rate", "router.bias_centring",
                                          "router.aux_mode", "router.aux_coeff", "router.z_coeff", "router.top_k",
                                          "router.force_balance", "router.route_scale", "router.capacity_factor",
-                                         "precision.experts", "telemetry.every", "telemetry.quant_every"}));
+                                         "precision.experts", "telemetry.every", "telemetry.quant_every",
+                                         "telemetry.flips_every", "telemetry.gradient_every"}));
+}
+
+TEST(Difference, NamesKeysAndValues) {
+  RunConfig a, b;
+  b.name = "other";
+  EXPECT_TRUE(difference(a, b).empty()) << "a name is no setting";
+  b.precision.experts = Precision::mxfp8_rceil;
+  b.router.top_k = 4;
+  b.router.bias_centring = false;
+  EXPECT_EQ(difference(a, b), (std::vector<ConfigDifference>{
+                                  {"router.top_k", find_field("router.top_k")->label, "2", "4"},
+                                  {"router.bias_centring", find_field("router.bias_centring")->label, "true", "false"},
+                                  {"precision.experts", find_field("precision.experts")->label, "fp32", "mxfp8_rceil"},
+                              }));
+}
+
+TEST(Difference, NoiseTwinsDifferInNothingButTheSeed) {
+  RunConfig a, b;
+  EXPECT_FALSE(is_noise_twin(a, b)) << "the same run twice shows no noise";
+  b.seed = 2;
+  b.telemetry.gradient_every = 5;
+  b.parallel.ranks = 4;
+  EXPECT_TRUE(is_noise_twin(a, b));
+  b.optimizer.lr *= 2;
+  EXPECT_FALSE(is_noise_twin(a, b));
 }
 
 TEST(CheckField, RefusesOtherTypesAndRanges) {

@@ -24,4 +24,10 @@ const char* expert_weight_name(ExpertWeight weight) {
   return kNames[static_cast<int>(weight)];
 }
 
+const char* gradient_group_name(GradientGroup group) {
+  static constexpr const char* kNames[kNumGradientGroups] = {
+      "attention", "router gate", "routed experts", "FFN", "embedding", "head", "all"};
+  return kNames[static_cast<int>(group)];
+}
+
 }  // namespace moescope

@@ -81,6 +81,37 @@ struct QuantFrame {
   float crest = kNoValue;  // mean over blocks of amax / rms
 };
 
+// Tokens of one MoE layer whose set of chosen experts differs from run 0's at the same step and on the same tokens.
+// Empty where the runs' routers cannot be compared: another number of experts or top_k, or the layer is dense there.
+struct FlipFrame {
+  // Margins are run 0's K-th minus (K+1)-th biased score. Bin b holds those in [edge(b), edge(b + 1)), two bins to a
+  // factor of two; the first also takes all that is smaller, the last all that is larger (which no sigmoid or softmax
+  // score reaches without a bias).
+  static constexpr int kMarginBins = 40;
+  static float edge(int bin) { return std::exp2(0.5f * static_cast<float>(bin - kMarginBins)); }  // edge(40) = 1
+  using MarginHistogram = std::array<std::uint32_t, kMarginBins>;
+
+  int layer = 0;
+  float flip_rate = kNoValue;        // share of the batch's tokens, compared as sets: the order does not matter
+  MarginHistogram margin_tokens{};   // all tokens; those without a margin (balance forced) are in no bin
+  MarginHistogram margin_flipped{};  // those of them that flipped
+};
+
+// Tensors whose gradients are judged together. Norm gains count with what they feed: attention_norm, q_norm and kv_norm
+// with attention, the last norm with the head; ffn_norm, which gate, experts and FFN share, only with `all`.
+enum class GradientGroup : std::uint8_t { attention, gate, experts, ffn, embedding, head, all };
+inline constexpr int kNumGradientGroups = 7;
+const char* gradient_group_name(GradientGroup group);
+
+// The run's gradient g against the gradient r of a forward and backward pass in FP32 with the same weights, expert_bias
+// and batch (routed by its own scores, so that flips count).
+struct GradientFrame {
+  int layer = -1;  // -1: not of a layer (embedding, head, and `all` over the whole model)
+  GradientGroup group = GradientGroup::all;
+  float snr_db = kNoValue;  // 20 log10(|r| / |g - r|), +inf when equal
+  float cosine = kNoValue;  // g.r / (|g| |r|)
+};
+
 struct TelemetryFrame {
   int run = 0;
   std::int64_t step = 0;     // from 0: the step that was just taken
@@ -94,6 +125,8 @@ struct TelemetryFrame {
   std::array<float, kNumPhases> phase_ms{};
   std::vector<RouterFrame> routers;  // MoE layers in order
   std::vector<QuantFrame> quants;
+  std::vector<FlipFrame> flips;          // per MoE layer; of runs beside run 0
+  std::vector<GradientFrame> gradients;  // per layer and group, then those of no layer
 };
 
 // A live change, a note or an event, pinned to the step before which it happened.

@@ -47,6 +47,13 @@ inline constexpr std::array<FloatField<QuantFrame>, 8> kQuantFields = {{
     {"crest", &QuantFrame::crest},
 }};
 
+inline constexpr std::array<FloatField<FlipFrame>, 1> kFlipFields = {{{"flip_rate", &FlipFrame::flip_rate}}};
+
+inline constexpr std::array<FloatField<GradientFrame>, 2> kGradientFields = {{
+    {"snr_db", &GradientFrame::snr_db},
+    {"cosine", &GradientFrame::cosine},
+}};
+
 // Bytes of an E8M0 histogram between its first and its last scale that occurs; count 0: all are zero.
 struct ByteRange {
   int first = 0;

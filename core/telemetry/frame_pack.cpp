@@ -195,6 +195,48 @@ void unpack_quants(const PackedFrame& packed, TelemetryFrame& frame) {
   }
 }
 
+PackedFrame pack_flips(const TelemetryFrame& frame) {
+  Packer packer;
+  packer.put_scalars(frame);
+  packer.put(static_cast<std::uint32_t>(frame.flips.size()));
+  for (const FlipFrame& flip : frame.flips) {
+    packer.put(flip.layer);
+    packer.put(flip.flip_rate);
+    packer.put_counts(flip.margin_tokens);
+    packer.put_counts(flip.margin_flipped);
+  }
+  return packer.take();
+}
+
+void unpack_flips(const PackedFrame& packed, TelemetryFrame& frame) {
+  Unpacker unpacker(packed);
+  unpacker.get_scalars(frame);
+  frame.flips.resize(unpacker.get<std::uint32_t>());
+  for (FlipFrame& flip : frame.flips) {
+    flip.layer = unpacker.get<int>();
+    flip.flip_rate = unpacker.get<float>();
+    for (auto* histogram : {&flip.margin_tokens, &flip.margin_flipped}) {
+      const std::uint32_t bins = unpacker.get_count_header();
+      unpacker.get_counts(histogram->data(), bins);
+    }
+  }
+}
+
+PackedFrame pack_gradients(const TelemetryFrame& frame) {
+  Packer packer;
+  packer.put_scalars(frame);
+  packer.put(static_cast<std::uint32_t>(frame.gradients.size()));
+  for (const GradientFrame& gradient : frame.gradients) packer.put(gradient);
+  return packer.take();
+}
+
+void unpack_gradients(const PackedFrame& packed, TelemetryFrame& frame) {
+  Unpacker unpacker(packed);
+  unpacker.get_scalars(frame);
+  frame.gradients.resize(unpacker.get<std::uint32_t>());
+  for (GradientFrame& gradient : frame.gradients) gradient = unpacker.get<GradientFrame>();
+}
+
 bool unpack_scales(const PackedFrame& packed, int layer, ExpertWeight weight, Operand operand, Direction direction,
                    std::uint32_t* counts) {
   Unpacker unpacker(packed);

@@ -14,10 +14,14 @@ namespace moescope {
 
 using PackedFrame = std::vector<std::uint8_t>;
 
-PackedFrame pack_routers(const TelemetryFrame& frame);  // scalars and routers
-PackedFrame pack_quants(const TelemetryFrame& frame);   // scalars and quants
+PackedFrame pack_routers(const TelemetryFrame& frame);    // scalars and routers
+PackedFrame pack_quants(const TelemetryFrame& frame);     // scalars and quants
+PackedFrame pack_flips(const TelemetryFrame& frame);      // scalars and flips
+PackedFrame pack_gradients(const TelemetryFrame& frame);  // scalars and gradients
 void unpack_routers(const PackedFrame& packed, TelemetryFrame& frame);
 void unpack_quants(const PackedFrame& packed, TelemetryFrame& frame);
+void unpack_flips(const PackedFrame& packed, TelemetryFrame& frame);
+void unpack_gradients(const PackedFrame& packed, TelemetryFrame& frame);
 
 // Writes to `counts` [256] the scale histogram of one operand out of pack_quants; false: it is not there.
 bool unpack_scales(const PackedFrame& packed, int layer, ExpertWeight weight, Operand operand, Direction direction,

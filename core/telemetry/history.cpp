@@ -17,8 +17,9 @@ namespace moescope {
 namespace {
 
 constexpr int kFirstRouterMetric = static_cast<int>(Metric::max_vio);
-constexpr int kNumRouterMetrics = kNumMetrics - kFirstRouterMetric;
-static_assert(kNumRouterMetrics == static_cast<int>(kRouterFields.size()));
+constexpr int kNumRouterMetrics = static_cast<int>(kRouterFields.size());
+constexpr int kNumLayerMetrics = kNumMetrics - kFirstRouterMetric;  // the router's, then derived ones
+static_assert(static_cast<int>(Metric::flip_rate) == kFirstRouterMetric + kNumRouterMetrics);
 static_assert(static_cast<int>(Metric::step_ms) == static_cast<int>(kFrameFields.size()));
 
 using FramePtr = std::shared_ptr<const TelemetryFrame>;
@@ -82,9 +83,23 @@ class KeptFrames {
   int every_ = 1;
 };
 
+// Arrays of a frame that come at a cadence of their own and are kept apart.
+struct Part {
+  bool (*present)(const TelemetryFrame&);
+  PackedFrame (*pack)(const TelemetryFrame&);
+  void (*unpack)(const PackedFrame&, TelemetryFrame&);
+};
+enum PartIndex { kRouters, kQuants, kFlips, kGradients, kNumParts };
+constexpr std::array<Part, kNumParts> kParts = {{
+    {has_arrays, pack_routers, unpack_routers},
+    {[](const TelemetryFrame& frame) { return !frame.quants.empty(); }, pack_quants, unpack_quants},
+    {[](const TelemetryFrame& frame) { return !frame.flips.empty(); }, pack_flips, unpack_flips},
+    {[](const TelemetryFrame& frame) { return !frame.gradients.empty(); }, pack_gradients, unpack_gradients},
+}};
+
 struct LayerColumns {
   int layer;
-  std::array<Pyramid, kNumRouterMetrics> scalars;
+  std::array<Pyramid, kNumLayerMetrics> scalars;
 };
 
 std::int64_t slice_begin(StepRange range, int bins, int bin) {
@@ -110,6 +125,54 @@ float mean_over_layers(const std::vector<RouterFrame>& routers, float RouterFram
   return present ? static_cast<float>(sum / present) : kNoValue;
 }
 
+// Mean of the finite ones; what all are when none is finite.
+class Mean {
+ public:
+  void add(float value) {
+    if (is_missing(value)) return;
+    last_ = value;
+    if (!std::isfinite(value)) return;
+    sum_ += value;
+    ++count_;
+  }
+  float get() const { return count_ ? static_cast<float>(sum_ / count_) : last_; }
+
+ private:
+  double sum_ = 0;
+  int count_ = 0;
+  float last_ = kNoValue;
+};
+
+float mean_flip_rate(const TelemetryFrame& frame, int layer) {
+  Mean mean;
+  for (const FlipFrame& flip : frame.flips) {
+    if (layer == kWholeRun || flip.layer == layer) mean.add(flip.flip_rate);
+  }
+  return mean.get();
+}
+
+float mean_sqnr(const TelemetryFrame& frame, int layer) {
+  Mean mean;
+  for (const QuantFrame& quant : frame.quants) {
+    if (layer == kWholeRun || quant.layer == layer) mean.add(quant.sqnr_db);
+  }
+  return mean.get();
+}
+
+float whole_gradient(const TelemetryFrame& frame, int layer, float GradientFrame::*member) {
+  static_assert(kWholeRun == -1);  // as GradientFrame::layer has it
+  for (const GradientFrame& gradient : frame.gradients) {
+    if (gradient.layer == layer && gradient.group == GradientGroup::all) return gradient.*member;
+  }
+  return kNoValue;
+}
+
+// In the order of Metric, after the router's.
+std::array<float, kNumLayerMetrics - kNumRouterMetrics> derived_values(const TelemetryFrame& frame, int layer) {
+  return {mean_flip_rate(frame, layer), mean_sqnr(frame, layer), whole_gradient(frame, layer, &GradientFrame::snr_db),
+          whole_gradient(frame, layer, &GradientFrame::cosine)};
+}
+
 float step_ms(const TelemetryFrame& frame) {
   float sum = 0;
   for (const float ms : frame.phase_ms) sum += ms;
@@ -129,9 +192,9 @@ struct History::State {
   std::vector<LayerColumns> layers;
   std::vector<Marker> markers;
   std::unique_ptr<LoadRows> load;
-  KeptFrames routers, quants;
-  // Frames as they are, for the cursor: the newest, and the one looked at last.
-  FramePtr newest_arrays, newest_quants;
+  std::array<KeptFrames, kNumParts> kept;
+  // Frames as they are, for the cursor: the newest of each part, and the one looked at last.
+  std::array<FramePtr, kNumParts> newest;
   mutable FramePtr looked_at;
 
   // First row whose step is at or after `step`.
@@ -171,38 +234,52 @@ struct History::State {
       for (Pyramid& column : columns.scalars) column.truncate(rows);
     }
     load->truncate(step);
-    routers.truncate(step);
-    quants.truncate(step);
-    newest_arrays = newest_quants = looked_at = nullptr;
+    for (KeptFrames& part : kept) part.truncate(step);
+    newest = {};
+    looked_at = nullptr;
     std::erase_if(markers, [step](const Marker& marker) { return marker.step > step; });
   }
 
   void append_scalars(const TelemetryFrame& frame) {
     for (const RouterFrame& router : frame.routers) columns_of(router.layer);
+    for (const FlipFrame& flip : frame.flips) columns_of(flip.layer);
+    for (const QuantFrame& quant : frame.quants) columns_of(quant.layer);
+    for (const GradientFrame& gradient : frame.gradients) {
+      if (gradient.layer != kWholeRun) columns_of(gradient.layer);
+    }
     for (std::size_t i = 0; i < kFrameFields.size(); ++i) whole[i].append(frame.*kFrameFields[i].member);
     whole[static_cast<int>(Metric::step_ms)].append(step_ms(frame));
     for (int i = 0; i < kNumRouterMetrics; ++i) {
       whole[kFirstRouterMetric + i].append(mean_over_layers(frame.routers, kRouterFields[i].member));
     }
+    int derived = kFirstRouterMetric + kNumRouterMetrics;
+    for (const float value : derived_values(frame, kWholeRun)) whole[derived++].append(value);
     for (LayerColumns& columns : layers) {
       const auto router = std::find_if(frame.routers.begin(), frame.routers.end(),
                                        [&](const RouterFrame& r) { return r.layer == columns.layer; });
       for (int i = 0; i < kNumRouterMetrics; ++i) {
         columns.scalars[i].append(router == frame.routers.end() ? kNoValue : (*router).*kRouterFields[i].member);
       }
+      int of_layer = kNumRouterMetrics;
+      for (const float value : derived_values(frame, columns.layer)) columns.scalars[of_layer++].append(value);
     }
     steps.push_back(frame.step);
   }
 
-  std::size_t array_bytes() const { return load->bytes() + routers.bytes() + quants.bytes(); }
+  std::size_t array_bytes() const {
+    std::size_t bytes = load->bytes();
+    for (const KeptFrames& part : kept) bytes += part.bytes();
+    return bytes;
+  }
   bool thin_largest();
-  FramePtr assemble(const KeptFrames::Entry* entry, std::unique_lock<std::mutex>& lock) const;
+  FramePtr frame_with(PartIndex part, std::int64_t step) const;
 };
 
 // The writer's: what it builds anew is built outside of the lock.
 bool History::State::thin_largest() {
-  const std::size_t load_bytes = load->bytes();
-  if (load_bytes >= routers.bytes() && load_bytes >= quants.bytes()) {
+  KeptFrames& larger = *std::max_element(
+      kept.begin(), kept.end(), [](const KeptFrames& a, const KeptFrames& b) { return a.bytes() < b.bytes(); });
+  if (load->bytes() >= larger.bytes()) {
     if (auto thin = load->thinned()) {
       const std::lock_guard lock(mutex);
       load.swap(thin);
@@ -210,26 +287,30 @@ bool History::State::thin_largest() {
     }
   }
   const std::lock_guard lock(mutex);
-  KeptFrames& larger = routers.bytes() >= quants.bytes() ? routers : quants;
   return larger.thin();
 }
 
-// Gives up the lock while it unpacks.
-FramePtr History::State::assemble(const KeptFrames::Entry* entry, std::unique_lock<std::mutex>& lock) const {
+// The newest at or before `step` that has `part`, with all that is kept of its step. Unpacks without the lock.
+FramePtr History::State::frame_with(PartIndex part, std::int64_t step) const {
+  std::unique_lock lock(mutex);
+  const KeptFrames::Entry* entry = kept[part].find(step);
   if (!entry) return nullptr;
-  for (const FramePtr& frame : {newest_arrays, newest_quants, looked_at}) {
-    if (frame && frame->step == entry->step) return frame;
+  step = entry->step;
+  for (const FramePtr& frame : newest) {
+    if (frame && frame->step == step) return frame;
   }
-  const std::int64_t step = entry->step;
+  if (looked_at && looked_at->step == step) return looked_at;
   const std::uint64_t seen = sequence;
-  const KeptFrames::Entry* router_entry = routers.find(step);
-  const KeptFrames::Entry* quant_entry = quants.find(step);
-  const auto packed_routers = router_entry && router_entry->step == step ? router_entry->packed : nullptr;
-  const auto packed_quants = quant_entry && quant_entry->step == step ? quant_entry->packed : nullptr;
+  std::array<std::shared_ptr<const PackedFrame>, kNumParts> packed;
+  for (int i = 0; i < kNumParts; ++i) {
+    const KeptFrames::Entry* found = kept[i].find(step);
+    if (found && found->step == step) packed[i] = found->packed;
+  }
   lock.unlock();
   auto frame = std::make_shared<TelemetryFrame>();
-  if (packed_routers) unpack_routers(*packed_routers, *frame);
-  if (packed_quants) unpack_quants(*packed_quants, *frame);
+  for (int i = 0; i < kNumParts; ++i) {
+    if (packed[i]) kParts[i].unpack(*packed[i], *frame);
+  }
   lock.lock();
   if (sequence == seen) looked_at = frame;
   return frame;
@@ -245,22 +326,21 @@ History::History(RunInfo info, std::size_t array_budget_bytes)
 History::~History() = default;
 
 void History::append(std::shared_ptr<const TelemetryFrame> frame) {
-  const bool arrays = has_arrays(*frame);
-  PackedFrame packed_routers, packed_quants;
-  if (arrays) packed_routers = pack_routers(*frame);
-  if (!frame->quants.empty()) packed_quants = pack_quants(*frame);
+  std::array<PackedFrame, kNumParts> packed;
+  std::array<bool, kNumParts> present;
+  for (int i = 0; i < kNumParts; ++i) {
+    present[i] = kParts[i].present(*frame);
+    if (present[i]) packed[i] = kParts[i].pack(*frame);
+  }
   {
     const std::lock_guard lock(state_->mutex);
     if (!state_->steps.empty() && frame->step <= state_->steps.back()) state_->truncate(frame->step);
     state_->append_scalars(*frame);
-    if (arrays) {
-      state_->load->append(frame->step, frame->routers);
-      state_->routers.append(frame->step, std::move(packed_routers));
-      state_->newest_arrays = frame;
-    }
-    if (!frame->quants.empty()) {
-      state_->quants.append(frame->step, std::move(packed_quants));
-      state_->newest_quants = frame;
+    if (present[kRouters]) state_->load->append(frame->step, frame->routers);
+    for (int i = 0; i < kNumParts; ++i) {
+      if (!present[i]) continue;
+      state_->kept[i].append(frame->step, std::move(packed[i]));
+      state_->newest[i] = frame;
     }
     ++state_->sequence;
   }
@@ -289,13 +369,19 @@ std::vector<Marker> History::markers() const {
 }
 
 std::shared_ptr<const TelemetryFrame> History::frame_at(std::int64_t step) const {
-  std::unique_lock lock(state_->mutex);
-  return state_->assemble(state_->routers.find(step), lock);
+  return state_->frame_with(kRouters, step);
 }
 
 std::shared_ptr<const TelemetryFrame> History::quant_frame_at(std::int64_t step) const {
-  std::unique_lock lock(state_->mutex);
-  return state_->assemble(state_->quants.find(step), lock);
+  return state_->frame_with(kQuants, step);
+}
+
+std::shared_ptr<const TelemetryFrame> History::flip_frame_at(std::int64_t step) const {
+  return state_->frame_with(kFlips, step);
+}
+
+std::shared_ptr<const TelemetryFrame> History::gradient_frame_at(std::int64_t step) const {
+  return state_->frame_with(kGradients, step);
 }
 
 float History::value_at(Metric metric, int layer, std::int64_t step) const {
@@ -305,6 +391,19 @@ float History::value_at(Metric metric, int layer, std::int64_t step) const {
   const std::size_t end = step == INT64_MAX ? column->size() : state_->row_of(step + 1);
   const std::size_t row = column->last_present(end);
   return row == Pyramid::kNone ? kNoValue : (*column)[row];
+}
+
+std::vector<float> History::values(Metric metric, int layer, StepRange range) const {
+  std::vector<float> out(static_cast<std::size_t>(range.size()), kNoValue);
+  if (range.empty()) return out;
+  const std::lock_guard lock(state_->mutex);
+  const Pyramid* column = state_->column(metric, layer);
+  if (!column) return out;
+  const std::size_t end = state_->row_of(range.last + 1);
+  for (std::size_t row = state_->row_of(range.first); row < end; ++row) {
+    out[static_cast<std::size_t>(state_->steps[row] - range.first)] = (*column)[row];
+  }
+  return out;
 }
 
 std::vector<PyramidBin> History::series(Metric metric, int layer, StepRange range, int bins) const {
@@ -374,7 +473,7 @@ std::vector<std::uint32_t> History::scale_waterfall(int layer, ExpertWeight weig
   {
     const std::lock_guard lock(state_->mutex);
     for (int b = 0; b < bins; ++b) {
-      const auto* entry = state_->quants.find(slice_begin(range, bins, b + 1) - 1);
+      const auto* entry = state_->kept[kQuants].find(slice_begin(range, bins, b + 1) - 1);
       if (entry && entry->step >= slice_begin(range, bins, b)) newest[b] = entry->packed;
     }
   }
@@ -386,7 +485,7 @@ std::vector<std::uint32_t> History::scale_waterfall(int layer, ExpertWeight weig
 
 int History::kept_every() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->routers.every();
+  return state_->kept[kRouters].every();
 }
 
 std::size_t History::array_bytes() const {

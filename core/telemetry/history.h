@@ -38,8 +38,12 @@ enum class Metric {
   router_z_loss,
   padding_fraction,
   dropped_fraction,  // kWholeRun: mean over layers
+  flip_rate,         // the same
+  quant_sqnr_db,     // mean over the layer's (all) quantized operands
+  gradient_snr_db,   // of all tensors of the layer, any kind of layer, or of the model
+  gradient_cosine,
 };
-inline constexpr int kNumMetrics = 18;
+inline constexpr int kNumMetrics = 22;
 inline constexpr int kWholeRun = -1;
 
 struct StepRange {
@@ -68,9 +72,14 @@ class History {
   std::shared_ptr<const TelemetryFrame> frame_at(std::int64_t step) const;
   // The newest at or before `step` that has quantization statistics, nullptr: none.
   std::shared_ptr<const TelemetryFrame> quant_frame_at(std::int64_t step) const;
+  // The newest at or before `step` that has flips (gradients), nullptr: none.
+  std::shared_ptr<const TelemetryFrame> flip_frame_at(std::int64_t step) const;
+  std::shared_ptr<const TelemetryFrame> gradient_frame_at(std::int64_t step) const;
   // The very step's or the nearest earlier scalar, NaN: none.
   float value_at(Metric metric, int layer, std::int64_t step) const;
 
+  // The values of every step of `range`, [range.size()]; kNoValue where a step has none or was not taken.
+  std::vector<float> values(Metric metric, int layer, StepRange range) const;
   // `bins` equal slices of `range`, each with min, max, mean and count of the steps in it.
   std::vector<PyramidBin> series(Metric metric, int layer, StepRange range, int bins) const;
   // Exponential moving average (bias-corrected, factor 0..1 exclusive) computed on every step, then read at the

@@ -81,6 +81,30 @@ Json to_json(const QuantFrame& quant) {
   return json;
 }
 
+Json to_json(const FlipFrame& flip) {
+  Json json;
+  json["layer"] = flip.layer;
+  put_fields(json, flip, kFlipFields);
+  json["margin_tokens"] = flip.margin_tokens;
+  json["margin_flipped"] = flip.margin_flipped;
+  return json;
+}
+
+Json to_json(const GradientFrame& gradient) {
+  Json json;
+  json["layer"] = gradient.layer < 0 ? Json(nullptr) : Json(gradient.layer);
+  json["tensors"] = gradient_group_name(gradient.group);
+  put_fields(json, gradient, kGradientFields);
+  return json;
+}
+
+template <class Row>
+void put_rows(Json& json, const char* key, const std::vector<Row>& rows) {
+  if (rows.empty()) return;
+  Json& array = json[key] = Json::array();
+  for (const Row& row : rows) array.push_back(to_json(row));
+}
+
 // "dense FFN" -> "dense_ffn"
 std::string key_of(Phase phase) {
   std::string key = phase_name(phase);
@@ -99,14 +123,10 @@ std::string to_json_line(const TelemetryFrame& frame) {
   put_fields(json, frame, kFrameFields);
   Json& phases = json["phase_ms"] = Json::object();
   for (int p = 0; p < kNumPhases; ++p) phases[key_of(static_cast<Phase>(p))] = number(frame.phase_ms[p]);
-  if (!frame.routers.empty()) {
-    Json& routers = json["routers"] = Json::array();
-    for (const RouterFrame& router : frame.routers) routers.push_back(to_json(router));
-  }
-  if (!frame.quants.empty()) {
-    Json& quants = json["quants"] = Json::array();
-    for (const QuantFrame& quant : frame.quants) quants.push_back(to_json(quant));
-  }
+  put_rows(json, "routers", frame.routers);
+  put_rows(json, "quants", frame.quants);
+  put_rows(json, "flips", frame.flips);
+  put_rows(json, "gradients", frame.gradients);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

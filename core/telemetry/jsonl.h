@@ -1,11 +1,12 @@
 // A telemetry frame as one line of JSON, for `moescope-cli train --jsonl`.
 //
-// Keys are the names of TelemetryFrame's, RouterFrame's, VolumeFrame's and QuantFrame's fields, in snake case and
-// without shape suffixes: {"run", "step", "wall_s", "tokens", "ce_loss", ..., "phase_ms": {"data": ms, ...},
-// "routers": [{"layer", "max_vio", ..., "tokens_per_expert": [...], ..., "volume": {"ranks", "ranks_per_node",
-// "copies", "distinct", "nodes"}}], "quants": [{"layer", "weight", "operand", "direction", "format", "amax", ...,
-// "e8m0_blocks": {"<scale byte>": blocks}}]}. Absent values, NaN and Inf are null; absent arrays are left out. Matrices
-// are arrays of rows.
+// Keys are the names of the frame structs' fields, in snake case and without shape suffixes: {"run", "step", "wall_s",
+// "tokens", "ce_loss", ..., "phase_ms": {"data": ms, ...}, "routers": [{"layer", "max_vio", ..., "tokens_per_expert":
+// [...], ..., "volume": {"ranks", "ranks_per_node", "copies", "distinct", "nodes"}}], "quants": [{"layer", "weight",
+// "operand", "direction", "format", "amax", ..., "e8m0_blocks": {"<scale byte>": blocks}}], "flips": [{"layer",
+// "flip_rate", "margin_tokens": [...], "margin_flipped":
+// [...]}], "gradients": [{"layer" (null: the whole model's), "tensors", "snr_db", "cosine"}]}. Absent values, NaN and
+// Inf are null; absent arrays are left out. Matrices are arrays of rows.
 #pragma once
 
 #include <string>

@@ -77,6 +77,28 @@ constexpr std::array<MetricInfo, kNumMetrics> kMetrics = {{
      "sum_e max(0, n_e - ceil(c T K / E)) / (T K), c the capacity factor", "0.",
      "What a router with that capacity would have thrown away; this one drops nothing.", "router.capacity_factor",
      "arXiv:2101.03961", kMeasured},
+    {"flip_rate", "Routing flips", "share",
+     "#{tokens whose set of K experts differs from run A's at the same step} / T, mean over layers",
+     "Small and flat. 0 as long as the runs' weights and formats agree.",
+     "Grows from layer to layer and with the steps: a flipped token changes all that follows, so two runs drift apart "
+     "in routing long before they do in loss. Two seeds agree only by chance: read it beside the noise twin's.",
+     "precision.experts, router.bias_update_rate", "set of chosen experts compared token by token with run A",
+     kMeasured},
+    {"quant_sqnr_db", "SQNR, mean of operands", "dB",
+     "mean over the quantized operands of 10 log10(sum x^2 / sum (x - q)^2)",
+     "E4M3 about 31.5 dB, E5M2 about 25.6 dB, E2M1 about 18.8 dB in blocks of 32 on bell-shaped data.",
+     "Falls while it trains: some tensor's values spread beyond what a block's scale covers; see which operand.",
+     "precision.experts", "as torchao's compute_error, averaged in dB", kMeasured},
+    {"gradient_snr_db", "Gradient SNR", "dB", "20 log10(||r|| / ||g - r||), r the gradient of an FP32 pass",
+     "Tens of dB: the noise of the format is small beside the gradient.",
+     "Near 0 dB: the error is as large as the gradient. Flipped tokens count, too: another expert gets their gradient.",
+     "precision.experts, telemetry.gradient_every",
+     "against an FP32 forward and backward of the same weights and batch; arXiv:2506.20752", kMeasured},
+    {"gradient_cosine", "Gradient cosine", "", "g.r / (||g|| ||r||), r the gradient of an FP32 pass",
+     "Above 0.99: the step goes where FP32 would have gone.",
+     "Falls: the direction is lost, which no learning rate repairs. It does not see a wrong overall length.",
+     "precision.experts, telemetry.gradient_every",
+     "against an FP32 forward and backward of the same weights and batch; arXiv:2506.20752", kMeasured},
 }};
 
 constexpr std::array<MetricInfo, 9> kQuantMetrics = {{
@@ -114,7 +136,7 @@ constexpr std::array<MetricInfo, 9> kQuantMetrics = {{
      "precision.experts", "OCP Microscaling Formats v1.0", kMeasured},
 }};
 
-constexpr std::array<MetricInfo, 7> kArrayMetrics = {{
+constexpr std::array<MetricInfo, 9> kArrayMetrics = {{
     {"utilisation", "Utilisation", "x fair share", "u_e = n_e E / (K T)", "1 is fair; 0.8 to 1.25 is ordinary noise.",
      "2 has twice its share, 0 is dead. In expert parallelism the fullest rank sets the pace.",
      "router.bias_update_rate, router.aux_coeff", "NeMo Automodel, expert utilization ratio", kMeasured},
@@ -138,6 +160,13 @@ constexpr std::array<MetricInfo, 7> kArrayMetrics = {{
     {"nodes", "Copies between nodes", "token copies", "one copy per token and destination node, own node counted",
      "Near 1 per token.", "Near min(K, nodes) per token: every token crosses the network everywhere.",
      "parallel.ranks_per_node, router.n_limited_groups", "DeepEP internode dispatch", kMeasured},
+    {"margin_tokens", "Tokens by margin", "tokens", "tokens by run A's s_(K) - s_(K+1), two bins to a factor of two",
+     "A hump well to the right of the flips.", "Much of it at thin margins: many choices hang on a hair.",
+     "router.bias_update_rate", "K-th minus (K+1)-th biased score of run A", kMeasured},
+    {"margin_flipped", "Flips by margin", "tokens", "those of them whose set of experts differs from run A's",
+     "Only at the thinnest margins: rounding decides ties.",
+     "At wide margins, too: the runs have drifted apart, it is no longer rounding that flips.", "precision.experts",
+     "K-th minus (K+1)-th biased score of run A", kMeasured},
 }};
 
 }  // namespace

@@ -32,7 +32,8 @@ const MetricInfo& metric_info(Metric metric);
 // Figures of QuantFrame, in its order: amax, sqnr_db, relative_l2, cosine, underflow, clipped, clipped_blocks, crest,
 // and e8m0_blocks.
 std::span<const MetricInfo> quant_metrics();
-// Figures drawn as arrays: utilisation, expert_bias, score_mass, gate_mass, copies, distinct, nodes.
+// Figures drawn as arrays: utilisation, expert_bias, score_mass, gate_mass, copies, distinct, nodes, margin_tokens,
+// margin_flipped.
 std::span<const MetricInfo> array_metrics();
 // Any of these by key; "router_aux_loss" and "router_z_loss" are the per-layer terms. nullptr: there is none.
 const MetricInfo* find_metric(std::string_view key);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <system_error>
 
@@ -34,9 +35,10 @@ void check_is_recording(Connection& connection) {
         (empty ? "an empty database" : "SQLite application id " + hex(id) + ", expected " + hex(kApplicationId)));
   }
   const std::int64_t version = connection.integer("PRAGMA user_version");
-  if (version != kFormatVersion) {
+  if (version < kOldestFormatVersion || version > kFormatVersion) {
     throw std::runtime_error(connection.path() + ": recording format " + std::to_string(version) +
-                             ", but this program reads format " + std::to_string(kFormatVersion) +
+                             ", but this program reads formats " + std::to_string(kOldestFormatVersion) + " to " +
+                             std::to_string(kFormatVersion) +
                              (version > kFormatVersion ? ": a newer MoEScope wrote it" : ""));
   }
 }
@@ -209,6 +211,21 @@ void read_quant(Statement& row, QuantFrame& quant) {
   std::copy(counts.begin(), counts.end(), quant.e8m0_blocks.begin() + first);
 }
 
+void read_flip(Statement& row, FlipFrame& flip) {
+  flip.layer = narrow(row.get_integer(), 0, kMaxLayers, "layer");
+  get_fields(row, flip, kFlipFields);
+  const auto tokens = array_of<std::uint32_t>(row.get_blob(), FlipFrame::kMarginBins, "margin_tokens");
+  std::copy(tokens.begin(), tokens.end(), flip.margin_tokens.begin());
+  const auto flipped = array_of<std::uint32_t>(row.get_blob(), FlipFrame::kMarginBins, "margin_flipped");
+  std::copy(flipped.begin(), flipped.end(), flip.margin_flipped.begin());
+}
+
+void read_gradient(Statement& row, GradientFrame& gradient) {
+  gradient.layer = narrow(row.get_integer(), -1, kMaxLayers, "layer");
+  gradient.group = named(row.get_text(), gradient_group_name, kNumGradientGroups, "tensors");
+  get_fields(row, gradient, kGradientFields);
+}
+
 RunInfo read_run(Statement& row, const std::string& path) {
   RunInfo info;
   info.run = narrow(row.get_integer(), 0, 1 << 20, path + ": damaged: table run: run");
@@ -246,6 +263,10 @@ class FrameReader {
         routers_(connection, "router", info.run),
         volumes_(connection, "volume", info.run),
         quants_(connection, "quant", info.run) {
+    if (connection.integer("PRAGMA user_version") >= 2) {
+      flips_.emplace(connection, "flip", info.run);
+      gradients_.emplace(connection, "gradient", info.run);
+    }
     frames_.bind(std::int64_t{info.run});
   }
   // nullptr: no more. Sets `id`.
@@ -267,6 +288,11 @@ class FrameReader {
       read_volume(row, frame->routers[position].volume);
     });
     quants_.of_frame(id, [&](Statement& row, std::int64_t) { read_quant(row, frame->quants.emplace_back()); });
+    if (flips_)
+      flips_->of_frame(id, [&](Statement& row, std::int64_t) { read_flip(row, frame->flips.emplace_back()); });
+    if (gradients_)
+      gradients_->of_frame(id,
+                           [&](Statement& row, std::int64_t) { read_gradient(row, frame->gradients.emplace_back()); });
     return frame;
   }
 
@@ -274,6 +300,7 @@ class FrameReader {
   const RunInfo& info_;
   Statement frames_;
   FrameRows routers_, volumes_, quants_;
+  std::optional<FrameRows> flips_, gradients_;  // since format 2
 };
 
 std::vector<Marker> read_markers(Connection& connection, int run) {

@@ -136,6 +136,13 @@ struct RecordingWriter::Database {
   void insert(const TelemetryFrame& frame);
   void insert(const TelemetryFrame& frame, const RouterFrame& router, std::int64_t row_id);
   void insert(const TelemetryFrame& frame, const QuantFrame& quant, std::int64_t row_id);
+  void insert(const TelemetryFrame& frame, const FlipFrame& flip, std::int64_t row_id);
+  void insert(const TelemetryFrame& frame, const GradientFrame& gradient, std::int64_t row_id);
+  template <class Row>
+  void insert_all(const TelemetryFrame& frame, const std::vector<Row>& rows, std::int64_t frame_id) {
+    std::int64_t row_id = frame_id << 16;
+    for (const Row& row : rows) insert(frame, row, row_id++);
+  }
   void forget_from(int run, std::int64_t step);
 
   std::unique_ptr<Connection> file;
@@ -145,6 +152,8 @@ struct RecordingWriter::Database {
   Statement insert_router{connection, insert_sql("router", 4 + 11 + 1 + 4)};
   Statement insert_volume{connection, insert_sql("volume", 10)};
   Statement insert_quant{connection, insert_sql("quant", 8 + 8 + 1 + 2)};
+  Statement insert_flip{connection, insert_sql("flip", 4 + 1 + 1 + 2)};
+  Statement insert_gradient{connection, insert_sql("gradient", 5 + 2 + 1)};
   Statement insert_marker{connection, "INSERT INTO marker (run, step, kind, text) VALUES (?, ?, ?, ?)"};
   std::int64_t next_id = 1;
   std::map<int, std::int64_t> newest_step;  // by run
@@ -160,10 +169,10 @@ void RecordingWriter::Database::insert(const TelemetryFrame& frame) {
   bind_fields(insert_frame, frame, kFrameFields);
   for (const float ms : frame.phase_ms) insert_frame.bind(static_cast<double>(ms));
   insert_frame.run();
-  std::int64_t row_id = id << 16;
-  for (const RouterFrame& router : frame.routers) insert(frame, router, row_id++);
-  row_id = id << 16;
-  for (const QuantFrame& quant : frame.quants) insert(frame, quant, row_id++);
+  insert_all(frame, frame.routers, id);
+  insert_all(frame, frame.quants, id);
+  insert_all(frame, frame.flips, id);
+  insert_all(frame, frame.gradients, id);
 }
 
 void RecordingWriter::Database::insert(const TelemetryFrame& frame, const RouterFrame& router, std::int64_t row_id) {
@@ -197,6 +206,22 @@ void RecordingWriter::Database::insert(const TelemetryFrame& frame, const QuantF
   insert_quant.run();
 }
 
+void RecordingWriter::Database::insert(const TelemetryFrame& frame, const FlipFrame& flip, std::int64_t row_id) {
+  insert_flip.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{flip.layer});
+  bind_fields(insert_flip, flip, kFlipFields);
+  insert_flip.bind_blob(flip.margin_tokens.data(), sizeof flip.margin_tokens);
+  insert_flip.bind_blob(flip.margin_flipped.data(), sizeof flip.margin_flipped);
+  insert_flip.run();
+}
+
+void RecordingWriter::Database::insert(const TelemetryFrame& frame, const GradientFrame& gradient,
+                                       std::int64_t row_id) {
+  insert_gradient.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{gradient.layer});
+  insert_gradient.bind(gradient_group_name(gradient.group));
+  bind_fields(insert_gradient, gradient, kGradientFields);
+  insert_gradient.run();
+}
+
 // A rewind: the other past goes. Rows of that time lie at the end of each table.
 void RecordingWriter::Database::forget_from(int run, std::int64_t step) {
   Statement find(connection, "SELECT coalesce(min(id), 0) FROM frame WHERE run = ? AND step >= ?");
@@ -204,7 +229,7 @@ void RecordingWriter::Database::forget_from(int run, std::int64_t step) {
   find.next();
   const std::int64_t id = find.get_integer();
   find.run();
-  for (const char* table : {"router", "volume", "quant", "frame"}) {
+  for (const char* table : {"router", "volume", "quant", "flip", "gradient", "frame"}) {
     const bool is_frame = std::string_view(table) == "frame";
     Statement remove(connection, std::string("DELETE FROM ") + table + " WHERE id >= ? AND run = ? AND step >= ?");
     remove.bind(is_frame ? id : id << 16).bind(std::int64_t{run}).bind(step).run();

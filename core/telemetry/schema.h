@@ -1,21 +1,24 @@
 // The recording's format: an SQLite 3 database in WAL mode, readable by sqlite3, pandas, DuckDB, ...
 //
 // The file's application_id is kApplicationId and its user_version kFormatVersion. A change that older programs cannot
-// read raises the version; they refuse newer files.
+// read raises the version; they refuse newer files. Version 2 added the tables flip and gradient; this program reads
+// both.
 //
 // Blobs are arrays, little-endian, without header: uint32 or float32 as said at the column, shape from `run`.
 // NULL in a REAL column: no value was recorded, or, where the row's nan_mask says so, the value was NaN: bit i stands
 // for the i-th of the row's columns marked [i].
 //
-// One row per step in `frame`, with id rising in the order of writing. Rows of router, volume and quant belong to
-// frame id >> 16, so that rows of one frame lie together; run and step are repeated in them for reading without a join:
+// One row per step in `frame`, with id rising in the order of writing. Rows of router, volume, quant, flip and gradient
+// belong to frame id >> 16, so that rows of one frame lie together; run and step are repeated in them for reading
+// without a join:
 //   SELECT step, max_vio FROM router WHERE run = 0 AND layer = 1 ORDER BY step;
 #pragma once
 
 namespace moescope {
 
 inline constexpr int kApplicationId = 0x4d6f4553;  // "MoES"
-inline constexpr int kFormatVersion = 1;
+inline constexpr int kFormatVersion = 2;
+inline constexpr int kOldestFormatVersion = 1;
 
 inline constexpr const char* kSchema = R"sql(
 CREATE TABLE meta (              -- about the file: format_version, program, created (UTC)
@@ -121,6 +124,28 @@ CREATE TABLE quant (             -- one quantized operand of one GEMM, all exper
   nan_mask        INTEGER,
   first_byte      INTEGER,       -- E8M0 byte (exponent + 127) that the first count stands for
   blocks          BLOB           -- uint32 [n]: blocks with scale byte first_byte, first_byte + 1, ...
+);
+
+CREATE TABLE flip (              -- one MoE layer's tokens that chose another set of experts than in run 0
+  id              INTEGER PRIMARY KEY,  -- (frame id << 16) + position in the frame
+  run             INTEGER,
+  step            INTEGER,
+  layer           INTEGER,
+  flip_rate       REAL,          -- [0] share of the batch's tokens
+  nan_mask        INTEGER,
+  margin_tokens   BLOB,          -- uint32 [40]: tokens by run 0's margin, bin b from 2^((b - 40) / 2), the first from 0
+  margin_flipped  BLOB           -- uint32 [40]: those of them that flipped
+);
+
+CREATE TABLE gradient (          -- a group of gradients against those of an FP32 pass on the same weights and batch
+  id              INTEGER PRIMARY KEY,  -- (frame id << 16) + position in the frame
+  run             INTEGER,
+  step            INTEGER,
+  layer           INTEGER,       -- -1: not of a layer
+  tensors         TEXT,          -- 'attention', 'router gate', 'routed experts', 'FFN', 'embedding', 'head', 'all'
+  snr_db          REAL,          -- [0] 9e999 when equal
+  cosine          REAL,          -- [1]
+  nan_mask        INTEGER
 );
 
 CREATE TABLE marker (            -- a live change, a note or an event, pinned to the step before which it happened

@@ -1,0 +1,89 @@
+// Runs side by side: gaps, the band that chance alone explains, figures of the end, and a conclusion in words.
+//
+// A gap is b - a at equal steps; steps that only one of them took have none. Smoothed means an exponential moving
+// average over every step from the first that both took (bias-corrected, factor kGapFactor: a memory of 50 steps),
+// so that it does not depend on what part of the axis is on the screen.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/telemetry/history.h"
+
+namespace moescope {
+
+inline constexpr double kGapFactor = 0.98;
+// The seed-noise band: runs that differ only in their seed differ in loss, too. Its half width at a step is
+// kBandFactor times the smoothed |gap| of such runs, averaged over all pairs of them. For a bell-shaped gap the mean of
+// |gap| is 0.8 standard deviations, so the band is about two of them. One pair gives a rough band: a band from three
+// runs (three pairs) is worth its time.
+inline constexpr double kBandFactor = 2.5;
+// A smoothed gap counts as out of the band only where it stays out for that many steps; shorter comparisons are not
+// judged.
+inline constexpr std::int64_t kLastingSteps = 50;
+
+using HistoryPtr = std::shared_ptr<const History>;
+
+StepRange common_steps(const History& a, const History& b);  // from the later first to the earlier last step
+
+// `bins` equal slices of `range`, each with min, max, mean and count of the gaps in it.
+std::vector<PyramidBin> gap_series(const History& a, const History& b, Metric metric, int layer, StepRange range,
+                                   int bins);
+// The smoothed gap at the last step of each bin; kNoValue where the bin has none.
+std::vector<float> smoothed_gap(const History& a, const History& b, Metric metric, int layer, StepRange range,
+                                int bins);
+// Half width of the seed-noise band at the last step of each bin (draw it as -w to +w); kNoValue: none there.
+// `same_settings`: the first run and those that differ from it only in seed. Fewer than two give no band.
+std::vector<float> noise_band(std::span<const HistoryPtr> same_settings, Metric metric, int layer, StepRange range,
+                              int bins);
+
+// The first step at which |loss_b - loss_a| > epsilon, or the loss of just one of them is no number.
+std::optional<std::int64_t> first_difference(const History& a, const History& b, double epsilon);
+
+// u_e of b minus u_e of a for every expert of one layer at one step (u_e = n_e E / (K T)), [E]; empty when the layers
+// have different numbers of experts.
+std::vector<float> load_difference(const RouterFrame& a, const RouterFrame& b);
+
+// A row of the table of runs. Means are over the finite values of `window`.
+struct RunFigures {
+  int run = 0;
+  std::string name;
+  std::int64_t steps = 0;         // taken, of `window`'s last step
+  float final_loss = kNoValue;    // at window.last
+  float mean_loss = kNoValue;     // ce_loss
+  float max_vio = kNoValue;       // of the batch, mean over layers
+  float tokens_per_s = kNoValue;  // of this run alone
+  float sqnr_db = kNoValue;       // mean over quantized operands; kNoValue: nothing is quantized
+  float flip_rate = kNoValue;     // against run 0
+  float gradient_cosine = kNoValue;
+};
+RunFigures run_figures(const History& history, StepRange window);
+// The last `n` steps that all of them took (fewer when there are fewer).
+StepRange last_common_steps(std::span<const HistoryPtr> histories, std::int64_t n);
+
+enum class Verdict {
+  too_short,  // fewer than kLastingSteps steps in common
+  identical,  // the losses are equal to the bit
+  no_band,    // nothing tells how much is noise
+  inside,
+  returned,  // was out of the band for at least kLastingSteps steps and came back
+  outside,   // is out of it at the end, for at least kLastingSteps steps
+  lost       // the loss of just one of them is no number at the end
+};
+
+struct Conclusion {
+  Verdict verdict = Verdict::too_short;
+  StepRange steps;        // judged
+  StepRange out;          // outside: to the end; returned: the longest time out; lost: from where on
+  float gap = kNoValue;   // smoothed, of ce_loss, at the last step; returned: the largest within `out`
+  float band = kNoValue;  // half width at that step
+  std::string text;       // one sentence that names the runs
+};
+// `same_settings` as for noise_band; it may hold a and b.
+Conclusion conclude(const History& a, const History& b, std::span<const HistoryPtr> same_settings);
+
+}  // namespace moescope
