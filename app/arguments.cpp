@@ -17,13 +17,13 @@ QString presetList() {
 }
 
 QString description() {
-  return QString(
-             "Trains a small mixture-of-experts language model and shows live what router, all-to-all and number "
-             "formats do.\nWithout arguments it trains the preset \"small\". Every run of the window is recorded in "
-             "%1;\nthe newest %2 recordings are kept there, older ones are removed (save or move what you want to "
-             "keep).")
+  return QString("Trains a small mixture-of-experts language model and shows live what router, all-to-all and number "
+                 "formats do.\nWithout arguments it trains the preset \"small\". Every run of the window is recorded in "
+                 "%1;\nthe newest %2 recordings are kept there, at most %3 GB together; older ones are removed (move what "
+                 "you want to keep).")
       .arg(recordingsFolder())
-      .arg(kKeptRecordings);
+      .arg(kKeptRecordings)
+      .arg(kKeptBytes / 1e9);
 }
 
 void addOptions(QCommandLineParser& parser) {

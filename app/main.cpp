@@ -32,7 +32,10 @@ int runWindow(QApplication& app, const Arguments& arguments, const QStringList& 
   applyTheme(arguments.theme.value_or(rememberedTheme()));
   MainWindow window;
   window.setAboutFacts(facts);
-  if (arguments.size.isValid()) window.resize(arguments.size);
+  if (arguments.size.isValid()) {
+    window.setWindowState(Qt::WindowNoState);
+    window.resize(arguments.size);
+  }
   QObject::connect(&window, &MainWindow::pictureMoved, &window, [&since_start] {
     qCDebug(startLog, "first moving picture %lld ms after start", static_cast<long long>(since_start.elapsed()));
   });

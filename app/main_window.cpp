@@ -7,6 +7,7 @@
 #include <QFileInfo>
 #include <QMessageBox>
 #include <QMimeData>
+#include <QScreen>
 #include <QTimer>
 
 #include "app/live_bar.h"
@@ -24,6 +25,7 @@ namespace {
 
 constexpr int kLayoutVersion = 1;
 constexpr int kStatusMs = 250;
+constexpr int kSmallScreen = 1440;  // on which the first window takes all there is
 constexpr int kRoomForForm = 1600;  // narrower windows start with the form folded away
 
 QStringList texts(const std::vector<ConfigProblem>& problems) {
@@ -213,6 +215,7 @@ void MainWindow::onOpeningStarted(const QString& what) {
 void MainWindow::onOpened() {
   progress_->deleteLater();
   undo_.clear();
+  pause_at_bytes_ = kPauseAfterBytes;
   selection_.setHistories(session_.histories());
   selection_.fitRange();
   if (Lab* lab = session_.lab()) {
@@ -260,9 +263,20 @@ void MainWindow::onTick() {
     const LabStatus status = lab->status();
     run_bar_->showStatus(status);
     status_->showTraining(status);
+    if (status.running) pauseBeforeTheDiskIsFull();
   }
   if (selection_.history()) status_->showHoldings(session_.path(), *selection_.history());
   status_->showScreen(clock_.framesPerSecond(), clock_.frameMs());
+}
+
+void MainWindow::pauseBeforeTheDiskIsFull() {
+  if (recordingBytes(session_.path()) < pause_at_bytes_) return;
+  pause_at_bytes_ += kPauseAfterBytes;
+  pause();
+  complain(QString("Paused: the recording %1 has grown by %2 GB. Space goes on; a larger telemetry.every keeps "
+                   "recordings smaller.")
+               .arg(session_.path())
+               .arg(kPauseAfterBytes / 1e9));
 }
 
 void MainWindow::complain(const QString& message) {
@@ -306,7 +320,14 @@ void MainWindow::restoreLayout() {
   const QSettings store = settings();
   restoreGeometry(store.value("window/geometry").toByteArray());
   overview_->restorePanelStates(store.value("window/panels").toMap());
+  if (!store.contains("window/geometry")) fitScreen();
   arranged_ = restoreState(store.value("window/layout").toByteArray(), kLayoutVersion);
+}
+
+void MainWindow::fitScreen() {
+  const QSize room = screen()->availableSize();
+  if (room.width() <= kSmallScreen) setWindowState(Qt::WindowMaximized);
+  resize(QSize(1760, 1000).boundedTo(room - QSize(40, 60)));
 }
 
 void MainWindow::showEvent(QShowEvent* event) {

@@ -84,6 +84,7 @@ class MainWindow : public QMainWindow {
   bool loadConfigIntoForm(const QString& path);  // false: it was refused, and the person told
   void showConfigEverywhere();
   void complain(const QString& message);
+  void pauseBeforeTheDiskIsFull();
   void guarded(const std::function<void()>& action);  // shows what it throws
 
   void askOpenRecording();
@@ -92,6 +93,7 @@ class MainWindow : public QMainWindow {
   void askSaveScreenshot();
   void rememberLayout();
   void restoreLayout();
+  void fitScreen();
 
   RunSession session_;
   Selection selection_;
@@ -108,6 +110,7 @@ class MainWindow : public QMainWindow {
   QStringList about_facts_;
   double speed_limit_ = 0;
   std::optional<qint64> until_;
+  qint64 pause_at_bytes_ = 0;
   bool recorded_ = true, run_when_open_ = true;
   bool arranged_ = false, picture_moved_ = false;
   QElapsedTimer since_status_;

@@ -91,7 +91,7 @@ void MainWindow::buildViewMenu() {
   QMenu* themes = menu->addMenu("&Theme");
   for (Theme theme : {Theme::dark, Theme::light})
     themes->addAction(theme == Theme::dark ? "&Dark" : "&Light", this, [this, theme] { setTheme(theme); });
-  themes->addAction("&Switch", QKeySequence("Alt+M"), this,
+  themes->addAction("&Switch dark and light", QKeySequence("Alt+M"), this,
                     [this] { setTheme(palette().window().color().lightness() < 128 ? Theme::light : Theme::dark); });
 }
 

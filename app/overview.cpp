@@ -21,6 +21,8 @@ namespace moescope {
 
 namespace {
 
+constexpr QSize kLeastPanel{200, 140};
+
 QString suggestedPath(const Panel& panel, const char* suffix) {
   QString stem = panel.title().toLower();
   stem.replace(' ', '-');
@@ -46,6 +48,7 @@ QDockWidget* Overview::addDock(Panel* panel, const char* object_name) {
   auto* dock = new QDockWidget(panel->title(), window_);
   dock->setObjectName(object_name);
   panel->setTitleShown(false);
+  panel->setMinimumSize(kLeastPanel);  // small enough that the set-up form fits beside four of them
   dock->setWidget(panel);
   dock->setTitleBarWidget(new DockTitle(dock, panelMenu(dock, panel)));
   connect(panel, &Panel::readoutChanged, this, &Overview::readoutChanged);

@@ -73,13 +73,16 @@ void RunBar::makeActions() {
   addSeparator();
   run_ = addAction("Run");
   run_->setShortcut(Qt::Key_Space);
+  run_->setWhatsThis("Run or pause");
   connect(run_, &QAction::triggered, this, [this] { emit runRequested(!running_); });
   step_ = addAction("Step");
   step_->setShortcut(Qt::Key_Period);
+  step_->setWhatsThis("Train exactly one step");
   step_->setToolTip("Train exactly one step (.)");
   connect(step_, &QAction::triggered, this, &RunBar::stepRequested);
   reset_ = addAction("Reset");
   reset_->setShortcut(Qt::Key_R);
+  reset_->setWhatsThis("Reset: start this run again from step 0");
   reset_->setToolTip("Start this run again from step 0 with its settings as they are now (R); its recording stays");
   connect(reset_, &QAction::triggered, this, &RunBar::resetRequested);
   count_ = new QLabel;

@@ -25,12 +25,21 @@ QString recordingsFolder() {
   return QStandardPaths::writableLocation(QStandardPaths::AppDataLocation) + "/recordings";
 }
 
+qint64 recordingBytes(const QString& path) {
+  return QFileInfo(path).size() + QFileInfo(path + "-wal").size();
+}
+
 QString newRecordingPath(const QString& name) {
   QDir folder(recordingsFolder());
   if (!folder.mkpath("."))
     throw std::runtime_error((folder.path() + ": cannot make the folder for recordings").toStdString());
   const QStringList kept = folder.entryList({"*.moescope"}, QDir::Files, QDir::Time);  // newest first
-  for (const QString& old : kept.mid(kKeptRecordings - 1)) removeRecording(folder.filePath(old));
+  qint64 bytes = 0;
+  for (qsizetype i = 0; i < kept.size(); ++i) {
+    const QString path = folder.filePath(kept[i]);
+    bytes += recordingBytes(path);
+    if (i >= kKeptRecordings - 1 || bytes > kKeptBytes) removeRecording(path);
+  }
 
   QString stem = name;
   stem.replace(QRegularExpression("[^A-Za-z0-9._-]+"), "_");

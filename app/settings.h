@@ -8,13 +8,17 @@
 namespace moescope {
 
 inline constexpr int kKeptRecordings = 20;
+inline constexpr qint64 kKeptBytes = 8'000'000'000;        // of all recordings together
+inline constexpr qint64 kPauseAfterBytes = 2'000'000'000;  // a run that nobody watches must not fill the disk
 inline constexpr int kRecentFiles = 8;
 
 QSettings settings();  // one INI file in the user's configuration directory
 
 QString recordingsFolder();
-// A fresh <folder>/<date>-<name>.moescope; creates the folder and removes all but the newest kKeptRecordings - 1
-// recordings of earlier window runs. Throws std::runtime_error when the folder cannot be made.
+qint64 recordingBytes(const QString& path);  // with its write-ahead log; 0: no such file
+// A fresh <folder>/<date>-<name>.moescope; creates the folder and removes the oldest recordings of earlier window runs
+// until at most kKeptRecordings - 1 of at most kKeptBytes together are left. Throws std::runtime_error when the folder
+// cannot be made.
 QString newRecordingPath(const QString& name);
 
 QStringList recentFiles();

@@ -50,6 +50,7 @@ SetupForm::SetupForm(QWidget* parent) : QWidget(parent) {
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(6, 6, 6, 6);
   column->setSpacing(6);
+  setMinimumWidth(300);
   column->addWidget(makeTop());
   column->addWidget(makeFields(), 1);
   column->addWidget(makeBottom());
@@ -98,7 +99,6 @@ QWidget* SetupForm::makeFields() {
   scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   scroll->setFrameShape(QFrame::NoFrame);
   scroll->setWidget(fields);
-  scroll->setMinimumWidth(fields->minimumSizeHint().width() + 20);
   return scroll;
 }
 

@@ -32,6 +32,10 @@ QString row(const QString& keys, const QString& effect) {
   return QString("<tr><td style='padding-right:18px'><b>%1</b></td><td>%2</td></tr>").arg(keys, effect);
 }
 
+QString effectOf(const QAction& action) {
+  return action.whatsThis().isEmpty() ? QString(action.text()).remove('&').remove("...") : action.whatsThis();
+}
+
 QString sheet(const QList<QAction*>& actions) {
   QString html = "<h3>Keys</h3><table>";
   for (const QAction* action : actions) {
@@ -39,7 +43,7 @@ QString sheet(const QList<QAction*>& actions) {
     if (keys.isEmpty()) continue;
     QStringList names;
     for (const QKeySequence& key : keys) names << key.toString(QKeySequence::NativeText).toHtmlEscaped();
-    html += row(names.join(", "), QString(action->text()).remove('&').remove("...").toHtmlEscaped());
+    html += row(names.join(", "), effectOf(*action).toHtmlEscaped());
   }
   html += "</table><h3>In the plots</h3><table>";
   for (const Move& move : kMoves) html += row(move.keys, move.effect);

@@ -4,6 +4,8 @@
 #include <QLabel>
 #include <QLocale>
 
+#include "app/settings.h"
+
 namespace moescope {
 
 namespace {
@@ -14,10 +16,6 @@ QString grouped(std::int64_t value) {
 
 QString bytes(qint64 size) {
   return QLocale(QLocale::English).formattedDataSize(size, 1, QLocale::DataSizeSIFormat);
-}
-
-qint64 sizeOnDisk(const QString& path) {
-  return QFileInfo(path).size() + QFileInfo(path + "-wal").size();
 }
 
 }  // namespace
@@ -68,8 +66,9 @@ void StatusLine::showScreen(double frames_per_s, double frame_ms) {
 
 void StatusLine::showHoldings(const QString& path, const History& history) {
   const StepRange steps = history.steps();
-  QString text = path.isEmpty() ? "not recorded: in memory only"
-                                : QString("recording %1, %2").arg(QFileInfo(path).fileName(), bytes(sizeOnDisk(path)));
+  QString text = path.isEmpty()
+                     ? "not recorded: in memory only"
+                     : QString("recording %1, %2").arg(QFileInfo(path).fileName(), bytes(recordingBytes(path)));
   text += QString(", %1 steps").arg(grouped(steps.size()));
   if (history.kept_every() > 1) text += QString(", older arrays 1 of %1 in memory").arg(history.kept_every());
   holdings_->setText(text);
