@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <thread>
 #include <vector>
 
@@ -16,6 +17,24 @@ class Parallel : public testing::TestWithParam<int> {
   void SetUp() override { set_num_threads(GetParam()); }
   void TearDown() override { set_num_threads(0); }
 };
+
+// OpenBLAS with threads of its own inside ours would be slow, and its sums would depend on their number.
+TEST(Gemm, StaysOnTheCallingThread) {
+  const auto threads = [] {
+    using Entries = std::filesystem::directory_iterator;
+    return std::distance(Entries("/proc/self/task"), Entries());
+  };
+  std::thread fresh([&] {
+    const int n = 512;
+    const std::vector<float> a(n * n, 1.0f);
+    std::vector<float> c(n * n);
+    const auto before = threads();
+    gemm(Trans::no, Trans::yes, n, n, n, 1.0f, a.data(), n, a.data(), n, 0.0f, c.data(), n);
+    EXPECT_EQ(threads(), before);
+    EXPECT_EQ(c[0], static_cast<float>(n));
+  });
+  fresh.join();
+}
 
 TEST_P(Parallel, EveryTaskRunsOnce) {
   for (int tasks = 0; tasks < 300; ++tasks) {
