@@ -1,0 +1,427 @@
+// The way from a tensor down to the block, with real events. With MOESCOPE_PICTURES=DIR it also writes PNGs there.
+#include <QApplication>
+#include <QMouseEvent>
+#include <QSignalSpy>
+#include <QStyleFactory>
+#include <QTemporaryDir>
+#include <QTest>
+#include <cmath>
+#include <fstream>
+#include <random>
+
+#include "core/safetensors.h"
+#include "widgets/block_bars.h"
+#include "widgets/block_presets.h"
+#include "widgets/format_explorer.h"
+#include "widgets/microscope.h"
+#include "widgets/number_line.h"
+#include "widgets/scale_map.h"
+#include "widgets/tensor_browser.h"
+#include "widgets/tensor_lab.h"
+#include "widgets/what_if.h"
+
+using namespace moescope;
+
+namespace {
+
+constexpr int kPatience = 20000;  // ms, on a busy machine
+
+std::vector<float> gaussian(std::size_t count, unsigned seed = 1) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& v : values) v = normal(generator);
+  return values;
+}
+
+// Gaussian with a gain per row and one loud column: what a weight looks like.
+std::vector<float> structured(std::size_t rows, std::size_t cols) {
+  std::vector<float> values = gaussian(rows * cols);
+  for (std::size_t r = 0; r < rows; ++r)
+    for (std::size_t c = 0; c < cols; ++c) {
+      values[r * cols + c] *= static_cast<float>(0.02 * std::exp2(std::sin(r * 0.05) * 2));
+      if (c == 77 % cols) values[r * cols + c] *= 100;
+    }
+  return values;
+}
+
+void writeFile(const QString& path) {
+  SafetensorsWriter writer;
+  const auto add = [&](const char* name, std::vector<std::size_t> shape, const std::vector<float>& values) {
+    writer.add(name, DType::f32, std::move(shape), std::as_bytes(std::span(values)));
+  };
+  add("layers.0.attention.wq.weight", {256, 192}, structured(256, 192));
+  add("layers.1.moe.experts.w1", {4, 128, 192}, structured(512, 192));
+  add("layers.1.moe.router.bias", {64}, gaussian(64));
+  const std::vector<std::int64_t> counts(8, 3);
+  writer.add("tokens_per_expert", DType::i64, {8}, std::as_bytes(std::span(counts)));
+  writer.write(path.toStdString());
+}
+
+void useTheme(bool dark) {
+  QPalette palette = QApplication::style()->standardPalette();
+  if (dark) {
+    const QColor ground(0x1b, 0x1d, 0x21), text(0xe4, 0xe6, 0xea);
+    for (const auto role : {QPalette::Base, QPalette::Window, QPalette::AlternateBase})
+      palette.setColor(role, role == QPalette::Window ? QColor(0x24, 0x26, 0x2b) : ground);
+    for (const auto role : {QPalette::Text, QPalette::WindowText, QPalette::ButtonText}) palette.setColor(role, text);
+    palette.setColor(QPalette::Button, QColor(0x30, 0x33, 0x39));
+    palette.setColor(QPalette::ToolTipBase, ground);
+    palette.setColor(QPalette::ToolTipText, text);
+    palette.setColor(QPalette::Highlight, QColor(0x2d, 0x6a, 0xa8));
+    palette.setColor(QPalette::PlaceholderText, QColor(0x90, 0x94, 0x9a));
+  }
+  QApplication::setPalette(palette);
+}
+
+}  // namespace
+
+class MicroscopeTest : public QObject {
+  Q_OBJECT
+
+ private slots:
+  void initTestCase() {
+    QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
+    QVERIFY(dir_.isValid());
+    path_ = dir_.filePath(QStringLiteral("w.safetensors"));
+    writeFile(path_);
+  }
+  void editingAValueMovesTheScaleAndCanBeUndone();
+  void presetsShowTheirLesson();
+  void formatAndRoundingTakeEffectAtOnce();
+  void clickingABarSelectsTheRow();
+  void numberLineZoomsAboutTheMouse();
+  void explorerReadsCodesAndValuesBothWays();
+  void mapShowsTheScaleOfEveryBlock();
+  void mapThinsHugeTensors();
+  void whatIfAgreesAndAppliesAChoice();
+  void labLeadsFromFileToBlock();
+  void turningTheAxisKeepsTheElement();
+  void malformedFilesSayWhy();
+  void capturedTensorReplacesItsOlderSelf();
+  void samplesKeepBlocksWhole();
+  void pictures();
+
+ private:
+  QTemporaryDir dir_;
+  QString path_;
+  Selection selection_;
+};
+
+void MicroscopeTest::editingAValueMovesTheScaleAndCanBeUndone() {
+  Microscope microscope(&selection_);
+  microscope.resize(1000, 600);
+  microscope.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&microscope));
+  microscope.setBlock(QStringLiteral("test"), std::vector<float>(32, 1.0f), {}, BlockAxis::row);
+  QCOMPARE(int(microscope.block().scale_code), 119);
+  auto* table = microscope.findChild<QTableView*>();
+  table->setCurrentIndex(table->model()->index(3, 0));
+  table->setFocus();
+  QTest::keyClick(table, Qt::Key_F2);
+  auto* editor = table->findChild<QLineEdit*>();
+  QVERIFY(editor);
+  editor->selectAll();
+  QTest::keyClicks(editor, QStringLiteral("1000"));
+  QTest::keyClick(editor, Qt::Key_Return);
+  QCOMPARE(microscope.block().elements[3].value, 1000.0f);
+  QCOMPARE(int(microscope.block().scale_code), 129);  // 1000 / 448 rounds up to 2^2
+  QTest::keyClick(table, Qt::Key_Z, Qt::ControlModifier);
+  QCOMPARE(int(microscope.block().scale_code), 119);
+  QTest::keyClick(table, Qt::Key_Y, Qt::ControlModifier);
+  QCOMPARE(int(microscope.block().scale_code), 129);
+  microscope.reset();
+  QCOMPARE(int(microscope.block().scale_code), 119);
+  QVERIFY(!table->model()->setData(table->model()->index(0, 0), QStringLiteral("many"), Qt::EditRole));
+  QCOMPARE(microscope.csv().count(QLatin1Char('\n')), 33);
+}
+
+void MicroscopeTest::presetsShowTheirLesson() {
+  Microscope microscope(&selection_);
+  const auto load = [&](const char* name) {
+    for (int i = 0; i < int(blockPresets().size()); ++i)
+      if (blockPresets()[std::size_t(i)].name == QLatin1String(name)) return microscope.loadPreset(i);
+    QFAIL(name);
+  };
+  load("Outlier x300");
+  QVERIFY(microscope.block().sums.underflow_share() < 0.05);
+  microscope.setFormat({ElementFormat::e2m1, ScaleRule::rceil, 32});
+  QVERIFY(microscope.block().sums.underflow_share() > 0.85);
+  load("Gains near 0.93");
+  microscope.setFormat({ElementFormat::e4m3, ScaleRule::floor, 32});
+  QCOMPARE(microscope.block().sums.clipped, std::uint64_t(32));
+  for (const ElementAnatomy& e : microscope.block().elements) QCOMPARE(e.dequantized, 0.875f);
+  load("One NaN");
+  QCOMPARE(int(microscope.block().scale_code), 255);
+  load("All zero");
+  QCOMPARE(int(microscope.block().scale_code), 0);
+  load("Subnormal floats");
+  QCOMPARE(int(microscope.block().scale_code), 0);
+  for (int i = 0; i < int(blockPresets().size()); ++i) {
+    QCOMPARE(blockPresets()[std::size_t(i)].values.size(), std::size_t(32));
+    microscope.loadPreset(i);
+    microscope.resize(900, 500);
+    QVERIFY(!microscope.grab().isNull());
+  }
+}
+
+void MicroscopeTest::formatAndRoundingTakeEffectAtOnce() {
+  Microscope microscope(&selection_);
+  microscope.resize(1000, 600);
+  QSignalSpy formats(&microscope, &Microscope::formatChosen);
+  const auto boxes = microscope.findChildren<QComboBox*>();
+  QComboBox* format = nullptr;
+  for (QComboBox* box : boxes)
+    if (box->accessibleName() == QLatin1String("Element format")) format = box;
+  QVERIFY(format);
+  format->setFocus();
+  QTest::keyClick(format, Qt::Key_Down);
+  QCOMPARE(microscope.block().format.element, ElementFormat::e5m2);
+  QCOMPARE(formats.count(), 1);
+  microscope.undoStack()->undo();
+  QCOMPARE(microscope.block().format.element, ElementFormat::e4m3);
+  QCOMPARE(formats.count(), 2);
+  const double nearest = microscope.block().sums.err2;
+  microscope.setRounding(BlockRounding::stochastic);
+  QVERIFY(microscope.block().sums.err2 > nearest);
+}
+
+void MicroscopeTest::clickingABarSelectsTheRow() {
+  Microscope microscope(&selection_);
+  microscope.resize(1000, 600);
+  microscope.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&microscope));
+  auto* bars = microscope.findChild<BlockBars*>();
+  QTest::mouseClick(bars, Qt::LeftButton, {}, QPoint(bars->width() - 16, bars->height() / 2));
+  QCOMPARE(microscope.findChild<QTableView*>()->currentIndex().row(), 31);
+  QTest::keyClick(bars, Qt::Key_Left);
+  QCOMPARE(microscope.findChild<QTableView*>()->currentIndex().row(), 30);
+}
+
+void MicroscopeTest::numberLineZoomsAboutTheMouse() {
+  NumberLine line;
+  line.resize(600, 120);
+  line.setPoints({{QStringLiteral("E4M3"), representable_values(ElementFormat::e4m3)}});
+  line.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&line));
+  QVERIFY(line.low() < -448 && line.high() > 448);
+  const double span = line.high() - line.low();
+  const QPointF middle(58 + (600 - 58 - 12) / 2.0, 60);
+  QWheelEvent wheel(middle, line.mapToGlobal(middle), {}, QPoint(0, 120), Qt::NoButton, Qt::NoModifier,
+                    Qt::NoScrollPhase, false);
+  QApplication::sendEvent(&line, &wheel);
+  QVERIFY(std::fabs((line.high() - line.low()) / span - 0.8) < 0.01);
+  QVERIFY(std::fabs(line.high() + line.low()) < 2);
+  QTest::keyClick(&line, Qt::Key_Home);
+  QCOMPARE(line.high() - line.low(), span);
+  line.setLog(true);
+  QVERIFY(line.high() > 448 && line.high() < 1024);
+}
+
+void MicroscopeTest::explorerReadsCodesAndValuesBothWays() {
+  FormatExplorer explorer(&selection_);
+  explorer.resize(900, 500);
+  explorer.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&explorer));
+  QVERIFY(explorer.setValue(QStringLiteral("0.3")));
+  QCOMPARE(decode(ElementFormat::e4m3, std::uint8_t(explorer.code())), 0.3125f);
+  auto* bits = explorer.findChild<BitEditor*>();
+  QTest::mouseClick(bits, Qt::LeftButton, {}, QPoint(8, bits->height() / 2));  // the sign
+  QCOMPARE(decode(ElementFormat::e4m3, std::uint8_t(explorer.code())), -0.3125f);
+  explorer.setFormat(int(ElementFormat::e2m1));  // keeps the value as far as it can
+  QCOMPARE(decode(ElementFormat::e2m1, std::uint8_t(explorer.code())), -0.5f);
+  QVERIFY(!explorer.setValue(QStringLiteral("x")));
+  explorer.setFormat(FormatExplorer::kE8m0);
+  QVERIFY(explorer.setValue(QStringLiteral("0.3")));
+  QCOMPARE(explorer.code(), 126);
+  QCOMPARE(explorer.csv().count(QLatin1Char('\n')), 257);
+}
+
+void MicroscopeTest::mapShowsTheScaleOfEveryBlock() {
+  std::vector<float> values(64 * 64, 1.0f);
+  values[5 * 64 + 40] = 448;  // row 5, block 1: scale 2^0
+  values[6 * 64 + 3] = NAN;   // row 6, block 0
+  ScaleMap map(&selection_);
+  map.resize(600, 400);
+  map.setSource(TensorSource(QStringLiteral("t"), 64, 64, values));
+  map.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&map));
+  map.grab();
+  QCOMPARE(map.cells()->rows(), 64);
+  QCOMPARE(map.cells()->columns(), 2);
+  QVERIFY(map.csv().contains(QStringLiteral("5,1,127,0\n")));
+  QVERIFY(map.csv().contains(QStringLiteral("6,0,255,NaN\n")));
+  QVERIFY(map.csv().contains(QStringLiteral("7,0,119,-8\n")));
+  QVERIFY(map.cells()->describe(5, 1).join(QLatin1Char(' ')).contains(QStringLiteral("2^0")));
+  QSignalSpy chosen(&map, &ScaleMap::blockChosen);
+  auto* cells = const_cast<ScaleMapCells*>(map.cells());
+  QTest::mouseClick(cells, Qt::LeftButton, {}, map.cells()->cellRect(5, 1).center().toPoint());
+  QCOMPARE(chosen.count(), 1);
+  QCOMPARE(chosen[0][0].value<std::size_t>(), std::size_t(5));
+  QCOMPARE(chosen[0][1].value<std::size_t>(), std::size_t(1));
+  map.setFormat({}, BlockAxis::column);
+  map.grab();
+  QCOMPARE(map.cells()->rows(), 2);
+  QCOMPARE(map.cells()->columns(), 64);
+  QVERIFY(map.csv().contains(QStringLiteral("0,40,127,0\n")));
+}
+
+void MicroscopeTest::mapThinsHugeTensors() {
+  ScaleMap map(&selection_);
+  map.resize(500, 300);
+  map.setSource(TensorSource(QStringLiteral("t"), 3000, 4096, std::vector<float>(3000 * 4096, 1.0f)));
+  map.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&map));
+  map.grab();
+  QVERIFY(map.cells()->rows() <= map.cells()->height());
+  auto* cells = const_cast<ScaleMapCells*>(map.cells());
+  for (int i = 0; i < 12; ++i) QTest::keyClick(cells, Qt::Key_Plus);
+  map.grab();
+  QVERIFY(map.cells()->rows() < 150);
+  for (const BlockAxis axis : {BlockAxis::column, BlockAxis::row}) {
+    map.setFormat({}, axis);
+    map.grab();
+    QVERIFY(map.cells()->columns() <= map.cells()->width());
+  }
+}
+
+void MicroscopeTest::whatIfAgreesAndAppliesAChoice() {
+  WhatIfStrip strip(&selection_);
+  strip.resize(600, 400);
+  strip.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&strip));
+  const std::vector<float> values = structured(128, 256);
+  QSignalSpy finished(&strip, &WhatIfStrip::finished);
+  strip.setSource(TensorSource(QStringLiteral("old"), 128, 256, gaussian(128 * 256)));
+  strip.setSource(TensorSource(QStringLiteral("new"), 128, 256, values));  // only the last one counts
+  QVERIFY(finished.wait(kPatience));
+  QTest::qWait(50);
+  QCOMPARE(finished.count(), 1);
+  const BlockFormat format{ElementFormat::e2m1, ScaleRule::rceil, 64};
+  QuantSums sums;
+  std::vector<float> out(values.size());
+  quantize_dequantize(format, {values.data(), 128, 256, 256}, BlockAxis::column, out.data(), 256, &sums);
+  const auto& row = strip.table()->rows()[std::size_t(what_if_index(format, BlockAxis::column))];
+  QVERIFY(std::fabs(row.sums.sqnr_db() - sums.sqnr_db()) < 0.001);
+  QSignalSpy chosen(&strip, &WhatIfStrip::chosen);
+  auto* table = const_cast<WhatIfTable*>(strip.table());
+  QTest::mouseClick(table, Qt::LeftButton, {},
+                    table->cellRect(BlockAxis::column, int(ElementFormat::e2m1), 3).center());
+  QCOMPARE(chosen.count(), 1);
+  QCOMPARE(chosen[0][0].value<BlockFormat>().block, 64);
+  QCOMPARE(chosen[0][1].value<BlockAxis>(), BlockAxis::column);
+  QTest::keyClick(table, Qt::Key_Left);
+  QCOMPARE(chosen[1][0].value<BlockFormat>().block, 32);
+  QCOMPARE(strip.csv().count(QLatin1Char('\n')), 337);
+}
+
+void MicroscopeTest::labLeadsFromFileToBlock() {
+  TensorLab lab(&selection_);
+  lab.resize(1280, 800);
+  lab.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&lab));
+  QVERIFY(lab.openFile(path_));
+  QCOMPARE(lab.browser()->model().rowCount(), 4);
+  QTRY_VERIFY_WITH_TIMEOUT(lab.browser()->model().entries()[0].state == TensorEntry::Figures::known, kPatience);
+  QVERIFY(std::fabs(lab.browser()->model().entries()[0].sqnr_db - 31.5) < 1.5);
+  QVERIFY(!lab.browser()->model().entries()[3].usable);
+  lab.browser()->select(1);
+  QCOMPARE(lab.map()->findChild<QSpinBox*>()->maximum(), 3);
+  lab.map()->grab();
+  auto* cells = const_cast<ScaleMapCells*>(lab.map()->cells());
+  QTest::mouseClick(cells, Qt::LeftButton, {}, cells->cellRect(100, 4).center().toPoint());
+  const std::vector<float> all = structured(512, 192);
+  QCOMPARE(lab.microscope()->block().elements[7].value, all[100 * 192 + 4 * 32 + 7]);
+  lab.map()->findChild<QSpinBox*>()->setValue(2);
+  QCOMPARE(lab.microscope()->block().elements[7].value, all[2 * 128 * 192 + 7]);
+}
+
+void MicroscopeTest::turningTheAxisKeepsTheElement() {
+  TensorLab lab(&selection_);
+  lab.resize(1280, 800);
+  const std::vector<float> values = gaussian(100 * 70);
+  lab.setTensor(QStringLiteral("t"), 100, 70, values);
+  emit lab.map()->blockChosen(40, 1);
+  lab.microscope()->selectElement(5);  // row 40, column 37
+  emit lab.microscope()->axisChosen(BlockAxis::column);
+  QCOMPARE(lab.map()->axis(), BlockAxis::column);
+  for (std::size_t i = 0; i < 32; ++i)
+    QCOMPARE(lab.microscope()->block().elements[i].value, values[(32 + i) * 70 + 37]);
+  lab.setFormat({ElementFormat::e2m1, ScaleRule::even, 16}, BlockAxis::row);
+  QCOMPARE(lab.microscope()->block().format.element, ElementFormat::e2m1);
+  QCOMPARE(lab.microscope()->block().elements.size(), std::size_t(16));
+  QCOMPARE(lab.microscope()->block().elements[5].value, values[40 * 70 + 37]);
+}
+
+void MicroscopeTest::malformedFilesSayWhy() {
+  TensorLab lab(&selection_);
+  lab.openFile(path_);
+  const QString bad = dir_.filePath(QStringLiteral("bad.safetensors"));
+  std::ofstream(bad.toStdString()) << "not a safetensors file at all";
+  QVERIFY(!lab.openFile(bad));
+  QVERIFY(lab.browser()->error().contains(QStringLiteral("header length")));
+  QVERIFY(!lab.openFile(dir_.filePath(QStringLiteral("absent"))));
+  QVERIFY(lab.browser()->error().contains(QStringLiteral("cannot be opened")));
+  QCOMPARE(lab.browser()->model().rowCount(), 0);
+  QVERIFY(lab.openFile(path_));
+  QVERIFY(lab.browser()->error().isEmpty());
+}
+
+void MicroscopeTest::capturedTensorReplacesItsOlderSelf() {
+  TensorLab lab(&selection_);
+  lab.setTensor(QStringLiteral("dY"), 64, 64, std::vector<float>(64 * 64, 1.0f));
+  lab.setTensor(QStringLiteral("dY"), 64, 64, std::vector<float>(64 * 64, 2.0f));
+  QCOMPARE(lab.browser()->model().rowCount(), 1);
+  QCOMPARE(lab.microscope()->block().elements[0].value, 2.0f);
+}
+
+void MicroscopeTest::samplesKeepBlocksWhole() {
+  constexpr std::size_t kRows = 1600, kCols = 2100;
+  std::vector<float> values(kRows * kCols);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  const TensorSource source(QStringLiteral("t"), kRows, kCols, values);
+  const TensorSource::Sample sample = source.sample(0, 512 * 1024);
+  QVERIFY(!sample.whole);
+  QCOMPARE(sample.rows * sample.cols, sample.values.size());
+  QVERIFY(sample.values.size() <= 600 * 1024);
+  for (std::size_t r = 0; r < sample.rows; ++r)
+    for (std::size_t c = 0; c < sample.cols; ++c) {
+      const auto at = static_cast<std::size_t>(sample.values[r * sample.cols + c]);
+      QCOMPARE(at % kCols % 512, c % 512);
+      QCOMPARE(at / kCols % 512, r % 512);
+    }
+  QVERIFY(source.sample(0, kRows * kCols).whole);
+}
+
+void MicroscopeTest::pictures() {
+  const QString to = qEnvironmentVariable("MOESCOPE_PICTURES");
+  if (to.isEmpty()) QSKIP("set MOESCOPE_PICTURES to a directory");
+  for (const bool dark : {true, false}) {
+    useTheme(dark);
+    for (const QSize size : {QSize(1280, 800), QSize(1920, 1080)}) {
+      const QString tag = QStringLiteral("%1-%2.png").arg(dark ? "dark" : "light").arg(size.width());
+      TensorLab lab(&selection_);
+      lab.resize(size);
+      lab.show();
+      QVERIFY(QTest::qWaitForWindowExposed(&lab));
+      QSignalSpy finished(lab.whatIf(), &WhatIfStrip::finished);
+      lab.openFile(path_);
+      QVERIFY(finished.wait(kPatience));
+      QTRY_VERIFY_WITH_TIMEOUT(lab.browser()->model().entries()[2].state == TensorEntry::Figures::known, kPatience);
+      emit lab.map()->blockChosen(40, 2);
+      lab.microscope()->selectElement(13);
+      QVERIFY(lab.grab().save(to + QStringLiteral("/lab-") + tag));
+      lab.setFormat({ElementFormat::e2m1, ScaleRule::floor, 32}, BlockAxis::column);
+      QVERIFY(lab.grab().save(to + QStringLiteral("/lab-fp4-") + tag));
+      FormatExplorer explorer(&selection_);
+      explorer.resize(size / 2 + QSize(200, 50));
+      explorer.setCompared(int(ElementFormat::e5m2));
+      explorer.setValue(QStringLiteral("0.3"));
+      explorer.findChild<QCheckBox*>()->setChecked(true);
+      QVERIFY(explorer.grab().save(to + QStringLiteral("/formats-") + tag));
+    }
+  }
+}
+
+QTEST_MAIN(MicroscopeTest)
+#include "qt_microscope.moc"

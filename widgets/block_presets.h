@@ -1,0 +1,15 @@
+// Blocks worth looking at.
+#pragma once
+
+#include <QString>
+#include <vector>
+
+namespace moescope {
+
+struct BlockPreset {
+  QString name, lesson;
+  std::vector<float> values;  // 32
+};
+const std::vector<BlockPreset>& blockPresets();
+
+}  // namespace moescope

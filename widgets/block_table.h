@@ -1,0 +1,51 @@
+// The same block as a table: value -> scaled -> bits -> decoded -> dequantized -> error. Values are edited in place.
+#pragma once
+
+#include <QAbstractTableModel>
+#include <QStyledItemDelegate>
+#include <QTableView>
+#include <optional>
+
+#include "core/numerics/block_anatomy.h"
+
+namespace moescope {
+
+class BlockModel : public QAbstractTableModel {
+  Q_OBJECT
+
+ public:
+  enum Column { kValue, kScaled, kBits, kDecoded, kDequantized, kError, kNote, kColumns };
+  explicit BlockModel(QObject* parent = nullptr);
+  void setBlock(const BlockAnatomy* block);  // kept by the caller
+  const BlockAnatomy* block() const { return block_; }
+
+  int rowCount(const QModelIndex& parent = {}) const override;
+  int columnCount(const QModelIndex& parent = {}) const override;
+  QVariant data(const QModelIndex& index, int role) const override;
+  QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
+  Qt::ItemFlags flags(const QModelIndex& index) const override;
+  bool setData(const QModelIndex& index, const QVariant& value, int role) override;
+
+ signals:
+  void valueEdited(int element, float value);
+  void refused(const QString& why);  // what was typed is no number
+
+ private:
+  QString text(const ElementAnatomy& e, int column) const;
+  const BlockAnatomy* block_ = nullptr;
+};
+
+// Paints the bits of the code in the colours of their fields.
+class BitsDelegate : public QStyledItemDelegate {
+  Q_OBJECT
+
+ public:
+  using QStyledItemDelegate::QStyledItemDelegate;
+  void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override;
+  QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override;
+};
+
+// A decimal or hexadecimal float ("1e-3", "0x1.8p-7"), "nan", "inf", "-inf"; past float32 it is infinite.
+std::optional<float> parseFloat(const QString& text);
+
+}  // namespace moescope

@@ -1,0 +1,113 @@
+#include "widgets/format_text.h"
+
+#include <QCoreApplication>
+#include <charconv>
+#include <cmath>
+
+#include "widgets/color_scale.h"
+
+namespace moescope {
+namespace {
+
+constexpr int kFieldGap = 4;
+
+int bitWidth(int height) {
+  return std::max(8, height * 2 / 3);
+}
+
+QRect bitRect(const QRect& area, const BitLayout& layout, int bit) {
+  const int width = bitWidth(area.height());
+  int gaps = 0;
+  if (layout.sign && bit >= layout.sign) ++gaps;
+  if (layout.exponent && bit >= layout.sign + layout.exponent) ++gaps;
+  return {area.left() + bit * width + gaps * kFieldGap, area.top(), width - 1, area.height()};
+}
+
+}  // namespace
+
+QString elementFormatLabel(ElementFormat format) {
+  return QString::fromLatin1(traits(format).name).toUpper();
+}
+
+QString scaleRuleLabel(ScaleRule rule) {
+  return QString::fromLatin1(scale_rule_name(rule)).toUpper();
+}
+
+QString blockAxisLabel(BlockAxis axis) {
+  return axis == BlockAxis::row ? QCoreApplication::translate("moescope", "along rows")
+                                : QCoreApplication::translate("moescope", "down columns");
+}
+
+QString blockFormatLabel(const BlockFormat& format) {
+  return QStringLiteral("%1 %2, %3")
+      .arg(elementFormatLabel(format.element), scaleRuleLabel(format.rule))
+      .arg(QCoreApplication::translate("moescope", "blocks of %1").arg(format.block));
+}
+
+void fillElementFormats(QComboBox* box) {
+  for (int i = 0; i < kElementFormats; ++i) box->addItem(elementFormatLabel(static_cast<ElementFormat>(i)));
+  box->setAccessibleName(QCoreApplication::translate("moescope", "Element format"));
+  box->setToolTip(box->accessibleName());
+}
+
+void fillScaleRules(QComboBox* box) {
+  for (int i = 0; i < 4; ++i) box->addItem(scaleRuleLabel(static_cast<ScaleRule>(i)));
+  box->setAccessibleName(QCoreApplication::translate("moescope", "Scale rule"));
+  box->setToolTip(QCoreApplication::translate("moescope", "Scale rule: how the power of two follows from amax"));
+}
+
+BitField BitLayout::fieldOf(int bit_from_left) const {
+  if (bit_from_left < sign) return BitField::sign;
+  return bit_from_left < sign + exponent ? BitField::exponent : BitField::mantissa;
+}
+
+BitLayout bitLayout(ElementFormat format) {
+  const FormatTraits& f = traits(format);
+  return {1, f.exponent_bits, f.bits - 1 - f.exponent_bits};
+}
+
+BitLayout e8m0Layout() {
+  return {0, 8, 0};
+}
+
+QColor bitColor(BitField field, bool dark) {
+  constexpr int kSeries[] = {1, 0, 2};
+  return seriesColor(kSeries[static_cast<int>(field)], dark);
+}
+
+QRect paintBits(QPainter& painter, const QRect& area, const BitLayout& layout, int code, const QPalette& palette) {
+  const bool dark = isDark(palette);
+  QRect all(area.topLeft(), QSize());
+  for (int bit = 0; bit < layout.bits(); ++bit) {
+    const QRect box = bitRect(area, layout, bit);
+    const bool set = code >> (layout.bits() - 1 - bit) & 1;
+    const QColor color = bitColor(layout.fieldOf(bit), dark);
+    painter.fillRect(box, set ? color : palette.base().color());
+    painter.setPen(color);
+    painter.drawRect(box.adjusted(0, 0, -1, -1));
+    painter.setPen(set ? textOn(color.rgb()) : palette.text().color());
+    painter.drawText(box, Qt::AlignCenter, set ? QStringLiteral("1") : QStringLiteral("0"));
+    all |= box;
+  }
+  return all;
+}
+
+int bitAt(const QRect& area, const BitLayout& layout, QPoint position) {
+  for (int bit = 0; bit < layout.bits(); ++bit)
+    if (bitRect(area, layout, bit).contains(position)) return bit;
+  return -1;
+}
+
+int bitsWidth(const BitLayout& layout, int height) {
+  return bitRect({0, 0, 0, height}, layout, layout.bits() - 1).right() + 2;
+}
+
+QString exactText(float value) {
+  if (std::isnan(value)) return QStringLiteral("NaN");
+  if (std::isinf(value)) return value > 0 ? QStringLiteral("inf") : QStringLiteral("-inf");
+  char text[40];
+  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  return QString::fromLatin1(text, static_cast<int>(end - text));
+}
+
+}  // namespace moescope

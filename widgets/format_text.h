@@ -1,0 +1,44 @@
+// Names, choices and bit colours of the number formats, the same wherever they are shown.
+#pragma once
+
+#include <QComboBox>
+#include <QPainter>
+#include <QPalette>
+#include <QString>
+
+#include "core/numerics/block_anatomy.h"
+
+namespace moescope {
+
+inline constexpr int kElementFormats = 6;
+
+QString elementFormatLabel(ElementFormat format);  // "E4M3"
+QString scaleRuleLabel(ScaleRule rule);            // "RCEIL"
+QString blockAxisLabel(BlockAxis axis);            // "along rows"
+QString blockFormatLabel(const BlockFormat& format);
+
+// Combo boxes whose index is the enum's value.
+void fillElementFormats(QComboBox* box);
+void fillScaleRules(QComboBox* box);
+
+// Fields of a code: what each bit is, from the left.
+enum class BitField { sign, exponent, mantissa };
+struct BitLayout {
+  int sign = 0, exponent = 0, mantissa = 0;  // numbers of bits; sign of INT8 is its top bit
+  int bits() const { return sign + exponent + mantissa; }
+  BitField fieldOf(int bit_from_left) const;
+};
+BitLayout bitLayout(ElementFormat format);
+BitLayout e8m0Layout();
+QColor bitColor(BitField field, bool dark);
+
+// Bits as coloured boxes with their digit, a gap between the fields. Returns the rectangle of all.
+QRect paintBits(QPainter& painter, const QRect& area, const BitLayout& layout, int code, const QPalette& palette);
+// Which bit (from the left) of such a painting is at `position`; -1: none.
+int bitAt(const QRect& area, const BitLayout& layout, QPoint position);
+int bitsWidth(const BitLayout& layout, int height);
+
+// Shortest text that reads back as the same float32.
+QString exactText(float value);
+
+}  // namespace moescope

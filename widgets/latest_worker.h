@@ -1,0 +1,37 @@
+// A thread that works on the latest request: a new one asks the running job to stop and takes its place.
+//
+// Give it as the last member of a widget: it then ends before anything that its jobs deliver to. A job hands its
+// result over with QMetaObject::invokeMethod(widget, ..., Qt::QueuedConnection).
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+
+namespace moescope {
+
+class LatestWorker {
+ public:
+  using Job = std::function<void(std::stop_token)>;
+
+  LatestWorker() = default;
+  ~LatestWorker();
+  LatestWorker(const LatestWorker&) = delete;
+  LatestWorker& operator=(const LatestWorker&) = delete;
+
+  void start(Job job);
+  void cancel();  // the running job is asked to stop, a waiting one is dropped
+
+ private:
+  void run(std::stop_token closing);
+
+  std::mutex mutex_;
+  std::condition_variable_any news_;
+  Job next_;
+  std::stop_source current_;
+  std::jthread thread_;  // started with the first job
+};
+
+}  // namespace moescope

@@ -1,0 +1,110 @@
+#include "widgets/tensor_source.h"
+
+#include <QStringList>
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+namespace moescope {
+namespace {
+
+constexpr std::size_t kTile = 512;  // the largest block
+
+// Begin of the tiles along one side: all of them, or `most` evenly spread.
+std::vector<std::size_t> tileBegins(std::size_t size, std::size_t most) {
+  const std::size_t tiles = (size + kTile - 1) / kTile;
+  const std::size_t kept = std::min(tiles, std::max<std::size_t>(1, most));
+  std::vector<std::size_t> begins;
+  for (std::size_t i = 0; i < kept; ++i) begins.push_back(i * tiles / kept * kTile);
+  return begins;
+}
+
+std::size_t covered(const std::vector<std::size_t>& begins, std::size_t size) {
+  std::size_t sum = 0;
+  for (const std::size_t begin : begins) sum += std::min(kTile, size - begin);
+  return sum;
+}
+
+}  // namespace
+
+TensorSource::TensorSource(const QString& name, std::size_t rows, std::size_t cols, std::vector<float> values)
+    : name_(name),
+      dtype_(QStringLiteral("F32")),
+      shape_(shapeText({rows, cols})),
+      slices_(1),
+      rows_(rows),
+      cols_(cols),
+      values_(std::make_shared<const std::vector<float>>(std::move(values))) {
+  assert(values_->size() == rows * cols);
+}
+
+TensorSource::TensorSource(std::shared_ptr<const SafetensorsFile> file, std::size_t index)
+    : file_(std::move(file)), index_(index) {
+  const TensorView& tensor = file_->tensors()[index];
+  name_ = QString::fromStdString(tensor.name);
+  dtype_ = QString::fromLatin1(dtype_name(tensor.dtype));
+  shape_ = shapeText(tensor.shape);
+  if (tensor.elements() == 0) return;
+  const std::size_t dimensions = tensor.shape.size();
+  cols_ = dimensions ? tensor.shape.back() : 1;
+  rows_ = dimensions > 1 ? tensor.shape[dimensions - 2] : 1;
+  slices_ = tensor.elements() / (rows_ * cols_);
+}
+
+void TensorSource::readRow(std::size_t slice, std::size_t row, std::size_t col, std::size_t count, float* out) const {
+  const std::size_t first = (slice * rows_ + row) * cols_ + col;
+  if (values_) {
+    std::copy_n(values_->data() + first, count, out);
+    return;
+  }
+  const std::vector<float> values = file_->tensors()[index_].floats(first, count);
+  std::copy(values.begin(), values.end(), out);
+}
+
+std::vector<float> TensorSource::readBlock(std::size_t slice, bool along_row, std::size_t line, std::size_t index,
+                                           std::size_t block) const {
+  const std::size_t length = along_row ? cols_ : rows_;
+  std::vector<float> values(std::min(block, length - index * block));
+  if (along_row) {
+    readRow(slice, line, index * block, values.size(), values.data());
+  } else {
+    for (std::size_t i = 0; i < values.size(); ++i) readRow(slice, index * block + i, line, 1, &values[i]);
+  }
+  return values;
+}
+
+TensorSource::Sample TensorSource::sample(std::size_t slice, std::size_t most_elements) const {
+  std::vector<std::size_t> row_begins = tileBegins(rows_, rows_), col_begins = tileBegins(cols_, cols_);
+  const bool whole = rows_ * cols_ <= most_elements;
+  if (!whole) {
+    const std::size_t tiles = std::max<std::size_t>(1, most_elements / (kTile * kTile));
+    const auto side = static_cast<std::size_t>(std::sqrt(static_cast<double>(tiles)));
+    const std::size_t down = std::min(row_begins.size(), std::max(side, tiles / col_begins.size()));
+    row_begins = tileBegins(rows_, down);
+    col_begins = tileBegins(cols_, tiles / row_begins.size());
+  }
+  Sample sample{{}, covered(row_begins, rows_), covered(col_begins, cols_), whole};
+  sample.values.resize(sample.rows * sample.cols);
+  float* out = sample.values.data();
+  for (const std::size_t row_begin : row_begins)
+    for (std::size_t r = row_begin; r < std::min(row_begin + kTile, rows_); ++r)
+      for (const std::size_t col_begin : col_begins) {
+        const std::size_t count = std::min(kTile, cols_ - col_begin);
+        readRow(slice, r, col_begin, count, out);
+        out += count;
+      }
+  return sample;
+}
+
+bool isFloatingPoint(DType dtype) {
+  return dtype <= DType::f8_e5m2;
+}
+
+QString shapeText(const std::vector<std::size_t>& shape) {
+  QStringList sizes;
+  for (const std::size_t size : shape) sizes << QString::number(size);
+  return shape.empty() ? QStringLiteral("scalar") : sizes.join(QStringLiteral(" x "));
+}
+
+}  // namespace moescope

@@ -1,0 +1,58 @@
+// Where the microscope's values come from: a captured tensor in memory or one of a mapped .safetensors file. Only what
+// is asked for is read.
+//
+// A tensor is shown as `slices` matrices of rows x cols: the last two dimensions are rows and cols, the others slices
+// (the experts of a grouped weight), so that no column block crosses from one expert into the next.
+#pragma once
+
+#include <QString>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "core/safetensors.h"
+
+namespace moescope {
+
+class TensorSource {
+ public:
+  TensorSource() = default;
+  // values: rows x cols, row-major.
+  TensorSource(const QString& name, std::size_t rows, std::size_t cols, std::vector<float> values);
+  TensorSource(std::shared_ptr<const SafetensorsFile> file, std::size_t index);
+
+  bool valid() const { return rows_ > 0 && cols_ > 0; }
+  const QString& name() const { return name_; }
+  const QString& dtype() const { return dtype_; }
+  const QString& shape() const { return shape_; }
+  std::size_t slices() const { return slices_; }
+  std::size_t rows() const { return rows_; }
+  std::size_t cols() const { return cols_; }
+
+  // `count` values of a row from `col` on, into `out`.
+  void readRow(std::size_t slice, std::size_t row, std::size_t col, std::size_t count, float* out) const;
+  // One block of up to `block` values, shorter at the end: block number along the axis, row or column across it.
+  std::vector<float> readBlock(std::size_t slice, bool along_row, std::size_t line, std::size_t index,
+                               std::size_t block) const;
+
+  // The whole slice, or a sample of it in tiles of 512 x 512 evenly spread, so that blocks of every size stay whole.
+  struct Sample {
+    std::vector<float> values;
+    std::size_t rows = 0, cols = 0;
+    bool whole = true;
+  };
+  Sample sample(std::size_t slice, std::size_t most_elements) const;
+
+ private:
+  QString name_, dtype_, shape_;
+  std::size_t slices_ = 0, rows_ = 0, cols_ = 0;
+  std::shared_ptr<const std::vector<float>> values_;
+  std::shared_ptr<const SafetensorsFile> file_;
+  std::size_t index_ = 0;
+};
+
+// Number formats are explained on floating-point tensors only.
+bool isFloatingPoint(DType dtype);
+QString shapeText(const std::vector<std::size_t>& shape);
+
+}  // namespace moescope

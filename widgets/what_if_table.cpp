@@ -1,0 +1,272 @@
+#include "widgets/what_if_table.h"
+
+#include <QKeyEvent>
+#include <QMouseEvent>
+#include <QPainter>
+#include <algorithm>
+#include <cmath>
+
+#include "widgets/format_text.h"
+
+namespace moescope {
+namespace {
+
+constexpr double kMostDb = 50;  // top of the colour scale
+constexpr int kColumnGap = 2;
+
+}  // namespace
+
+WhatIfTable::WhatIfTable(QWidget* parent) : PlotFrame(parent) {
+  setAccessibleName(tr("This tensor in every format"));
+}
+
+void WhatIfTable::setRows(std::vector<WhatIfRow> rows) {
+  rows_ = std::move(rows);
+  markDirty();
+}
+
+void WhatIfTable::setMetric(WhatIfMetric metric) {
+  metric_ = metric;
+  markDirty();
+}
+
+void WhatIfTable::setColumns(WhatIfColumns columns) {
+  columns_ = columns;
+  markDirty();
+}
+
+void WhatIfTable::setChoice(const BlockFormat& format, BlockAxis axis) {
+  choice_ = format;
+  axis_ = axis;
+  markDirty();
+}
+
+int WhatIfTable::columnCount() const {
+  return columns_ == WhatIfColumns::block_sizes ? static_cast<int>(kWhatIfBlocks.size()) : kWhatIfRules;
+}
+
+const WhatIfRow& WhatIfTable::rowOf(const Cell& cell) const {
+  BlockFormat format = choice_;
+  format.element = static_cast<ElementFormat>(cell.format);
+  if (columns_ == WhatIfColumns::block_sizes)
+    format.block = kWhatIfBlocks[static_cast<std::size_t>(cell.column)];
+  else
+    format.rule = static_cast<ScaleRule>(cell.column);
+  const int index = what_if_index(format, static_cast<BlockAxis>(cell.axis));
+  return rows_[static_cast<std::size_t>(std::max(0, index))];
+}
+
+double WhatIfTable::valueOf(const QuantSums& sums) const {
+  switch (metric_) {
+    case WhatIfMetric::sqnr:
+      return sums.sqnr_db();
+    case WhatIfMetric::underflow:
+      return sums.underflow_share();
+    case WhatIfMetric::clipped:
+      return sums.clipped_share();
+  }
+  return 0;
+}
+
+QString WhatIfTable::textOf(const QuantSums& sums) const {
+  const double value = valueOf(sums);
+  if (metric_ != WhatIfMetric::sqnr) return formatPercent(value);
+  return std::isnan(value) ? tr("no data") : std::isinf(value) ? tr("exact") : QString::number(value, 'f', 1);
+}
+
+// Shares by their square root, so that 0.1 % is seen beside 90 %.
+double WhatIfTable::position(double value) const {
+  return metric_ == WhatIfMetric::sqnr ? value / kMostDb : 1 - std::sqrt(value);
+}
+
+LegendScale WhatIfTable::legend() const {
+  LegendScale scale{viridisLut(dark()), {}, metric_ == WhatIfMetric::sqnr ? tr("SQNR dB") : tr("share"), false, 1};
+  if (metric_ == WhatIfMetric::sqnr) {
+    for (const Tick& tick : linearTicks(0, kMostDb, 5)) scale.ticks.push_back({tick.value / kMostDb, tick.label});
+    scale.beyond = true;
+  } else {
+    for (const double share : {0.0, 0.01, 0.1, 0.25, 0.5, 1.0})
+      scale.ticks.push_back({position(share), formatPercent(share)});
+  }
+  return scale;
+}
+
+QRect WhatIfTable::cellRect(BlockAxis axis, int format, int column) const {
+  const QRect plot = plotRect();
+  const int head = 2 * fontMetrics().height();
+  const int half = plot.height() / 2, top = plot.top() + static_cast<int>(axis) * half + head;
+  const int height = std::max(4, (half - head - 4) / kWhatIfFormats);
+  const int width = std::max(8, plot.width() / columnCount());
+  return {plot.left() + column * width, top + format * height, width - kColumnGap, height - 1};
+}
+
+bool WhatIfTable::find(QPoint position, Cell* cell) const {
+  if (rows_.empty()) return false;
+  for (int axis = 0; axis < 2; ++axis)
+    for (int format = 0; format < kWhatIfFormats; ++format)
+      for (int column = 0; column < columnCount(); ++column)
+        if (cellRect(static_cast<BlockAxis>(axis), format, column).contains(position)) {
+          *cell = {axis, format, column};
+          return true;
+        }
+  return false;
+}
+
+WhatIfTable::Cell WhatIfTable::choiceCell() const {
+  int column = static_cast<int>(choice_.rule);
+  if (columns_ == WhatIfColumns::block_sizes) {
+    const auto found = std::find(kWhatIfBlocks.begin(), kWhatIfBlocks.end(), choice_.block);
+    column = found == kWhatIfBlocks.end() ? -1 : static_cast<int>(found - kWhatIfBlocks.begin());
+  }
+  return {static_cast<int>(axis_), static_cast<int>(choice_.element), column};
+}
+
+// The highest SQNR among formats of the same number of bits; of equal ones the first.
+bool WhatIfTable::isBest(const Cell& cell) const {
+  const int bits = traits(static_cast<ElementFormat>(cell.format)).bits;
+  const double mine = rowOf(cell).sums.sqnr_db();
+  if (!std::isfinite(mine)) return false;
+  bool before = true;
+  for (int axis = 0; axis < 2; ++axis)
+    for (int format = 0; format < kWhatIfFormats; ++format)
+      for (int column = 0; column < columnCount(); ++column) {
+        const Cell other{axis, format, column};
+        if (other == cell) {
+          before = false;
+          continue;
+        }
+        if (traits(static_cast<ElementFormat>(format)).bits != bits) continue;
+        const double theirs = rowOf(other).sums.sqnr_db();
+        if (theirs > mine || (theirs == mine && before)) return false;
+      }
+  return true;
+}
+
+void WhatIfTable::paintHeads(QPainter& painter, int axis) const {
+  const QFontMetrics metrics(painter.font());
+  const QRect first = cellRect(static_cast<BlockAxis>(axis), 0, 0);
+  const QString fixed = columns_ == WhatIfColumns::block_sizes ? tr("%1, block size").arg(scaleRuleLabel(choice_.rule))
+                                                               : tr("blocks of %1, scale rule").arg(choice_.block);
+  painter.setPen(mutedText(palette()));
+  painter.drawText(first.left(), first.top() - metrics.height() - metrics.descent(),
+                   tr("blocks %1: %2").arg(blockAxisLabel(static_cast<BlockAxis>(axis)), fixed));
+  painter.setPen(palette().text().color());
+  for (int column = 0; column < columnCount(); ++column) {
+    const QString label = columns_ == WhatIfColumns::block_sizes
+                              ? QString::number(kWhatIfBlocks[static_cast<std::size_t>(column)])
+                              : scaleRuleLabel(static_cast<ScaleRule>(column));
+    const QRect cell = cellRect(static_cast<BlockAxis>(axis), 0, column);
+    painter.drawText(QRect(cell.left(), cell.top() - metrics.height(), cell.width(), metrics.height()), Qt::AlignCenter,
+                     label);
+  }
+  for (int format = 0; format < kWhatIfFormats; ++format) {
+    const QRect cell = cellRect(static_cast<BlockAxis>(axis), format, 0);
+    painter.drawText(QRect(0, cell.top(), cell.left() - 5, cell.height()), Qt::AlignRight | Qt::AlignVCenter,
+                     elementFormatLabel(static_cast<ElementFormat>(format)));
+  }
+}
+
+void WhatIfTable::paintCell(QPainter& painter, const Cell& cell, const LegendScale& legend) const {
+  const QRect box = cellRect(static_cast<BlockAxis>(cell.axis), cell.format, cell.column);
+  const QuantSums& sums = rowOf(cell).sums;
+  const double value = valueOf(sums);
+  const QRgb color = legend.lut[scaleCode(position(value))];
+  painter.fillRect(box, QColor(color));
+  painter.setPen(textOn(color));
+  const QFontMetrics metrics(painter.font());
+  QString text = textOf(sums);
+  if (isBest(cell)) text += QStringLiteral(" \u2605");
+  if (box.height() >= 2 * metrics.height() - 4 && metric_ == WhatIfMetric::sqnr) {
+    const QString second =
+        tr("0: %1  !: %2").arg(formatPercent(sums.underflow_share()), formatPercent(sums.clipped_share()));
+    if (metrics.horizontalAdvance(second) <= box.width() - 4) text += QLatin1Char('\n') + second;
+  }
+  painter.drawText(box, Qt::AlignCenter, text);
+}
+
+void WhatIfTable::paintData(QPainter& painter) {
+  if (rows_.empty()) return;
+  const LegendScale scale = legend();
+  for (int axis = 0; axis < 2; ++axis) {
+    paintHeads(painter, axis);
+    for (int format = 0; format < kWhatIfFormats; ++format)
+      for (int column = 0; column < columnCount(); ++column) paintCell(painter, {axis, format, column}, scale);
+  }
+  paintLegend(painter, QRect(width() - kLegendWidth, 2, kLegendWidth - 2, std::min(height() - 6, 260)), scale,
+              palette());
+}
+
+void WhatIfTable::paintOverlay(QPainter& painter) {
+  if (rows_.empty()) return;
+  const Cell current = choiceCell();
+  if (current.column >= 0) {
+    const QRect box = cellRect(axis_, current.format, current.column);
+    painter.setPen(accentColor(dark()));
+    for (int i = 0; i < 3; ++i) painter.drawRect(box.adjusted(-1 + i, -1 + i, -i, -i));
+  }
+  Cell cell;
+  if (find(mouse_, &cell)) paintReadout(painter, mouse_, readout(cell));
+}
+
+QStringList WhatIfTable::readout(const Cell& cell) const {
+  const WhatIfRow& row = rowOf(cell);
+  return {tr("%1, %2").arg(blockFormatLabel(row.format), blockAxisLabel(row.axis)),
+          tr("SQNR %1 dB").arg(formatValue(row.sums.sqnr_db(), 4)),
+          tr("flushed to zero %1").arg(formatPercent(row.sums.underflow_share())),
+          tr("clipped %1 of elements, %2 of blocks")
+              .arg(formatPercent(row.sums.clipped_share()), formatPercent(row.sums.clipped_blocks_share()))};
+}
+
+void WhatIfTable::choose(const Cell& cell) {
+  const WhatIfRow& row = rowOf(cell);
+  const BlockFormat format = row.format;
+  const BlockAxis axis = row.axis;
+  setChoice(format, axis);
+  emit chosen(format, axis);
+  emit readoutChanged(readout(cell).join(QStringLiteral("   ")));
+}
+
+void WhatIfTable::mouseMoveEvent(QMouseEvent* event) {
+  mouse_ = event->pos();
+  Cell cell;
+  emit readoutChanged(find(mouse_, &cell) ? readout(cell).join(QStringLiteral("   ")) : QString());
+  update();
+}
+
+void WhatIfTable::mousePressEvent(QMouseEvent* event) {
+  Cell cell;
+  if (event->button() == Qt::LeftButton && find(event->pos(), &cell)) choose(cell);
+}
+
+void WhatIfTable::leaveEvent(QEvent*) {
+  mouse_ = {-1, -1};
+  emit readoutChanged({});
+  update();
+}
+
+void WhatIfTable::keyPressEvent(QKeyEvent* event) {
+  if (rows_.empty()) return PlotFrame::keyPressEvent(event);
+  Cell cell = choiceCell();
+  cell.column = std::max(0, cell.column);
+  int line = cell.axis * kWhatIfFormats + cell.format;  // both tables as one
+  switch (event->key()) {
+    case Qt::Key_Left:
+      --cell.column;
+      break;
+    case Qt::Key_Right:
+      ++cell.column;
+      break;
+    case Qt::Key_Up:
+      --line;
+      break;
+    case Qt::Key_Down:
+      ++line;
+      break;
+    default:
+      return PlotFrame::keyPressEvent(event);
+  }
+  line = std::clamp(line, 0, 2 * kWhatIfFormats - 1);
+  choose({line / kWhatIfFormats, line % kWhatIfFormats, std::clamp(cell.column, 0, columnCount() - 1)});
+}
+
+}  // namespace moescope
