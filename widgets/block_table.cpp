@@ -41,16 +41,18 @@ int BlockModel::columnCount(const QModelIndex& parent) const {
   return parent.isValid() ? 0 : kColumns;
 }
 
+// Six digits: what has more is exact in the tooltip and in the editor.
 QString BlockModel::text(const ElementAnatomy& e, int column) const {
+  const auto digits = [](float v) { return std::isfinite(v) ? QString::number(v, 'g', 6) : exactText(v); };
   switch (column) {
     case kValue:
-      return exactText(e.value);
+      return digits(e.value);
     case kScaled:
-      return exactText(e.scaled);
+      return digits(e.scaled);
     case kDecoded:
       return exactText(e.decoded);
     case kDequantized:
-      return exactText(e.dequantized);
+      return digits(e.dequantized);
     case kError:
       return formatValue(e.error);
     case kNote:
@@ -69,8 +71,9 @@ QVariant BlockModel::data(const QModelIndex& index, int role) const {
   const ElementAnatomy& e = block_->elements[static_cast<std::size_t>(index.row())];
   switch (role) {
     case Qt::DisplayRole:
-    case Qt::EditRole:
       return text(e, index.column());
+    case Qt::EditRole:
+      return exactText(e.value);
     case Qt::TextAlignmentRole:
       return int(index.column() == kNote ? Qt::AlignLeft | Qt::AlignVCenter : Qt::AlignRight | Qt::AlignVCenter);
     case Qt::AccessibleTextRole:
@@ -78,11 +81,13 @@ QVariant BlockModel::data(const QModelIndex& index, int role) const {
         return QString::number(e.fields.code, 2).rightJustified(traits(block_->format.element).bits, QLatin1Char('0'));
       return text(e, index.column());
     case Qt::ToolTipRole:
-      if (index.column() == kValue) return tr("Double click or F2 to edit: a number, nan, inf");
-      return tr("code 0x%1: %2\nneighbours %3 and %4, %5 of the way up")
+      if (index.column() == kValue)
+        return tr("%1\nDouble click or F2 to edit: a number, nan, inf").arg(exactText(e.value));
+      return tr("y = %6, q = %7, q - x = %8\ncode 0x%1: %2\nneighbours %3 and %4, %5 of the way up")
           .arg(e.fields.code, 2, 16, QLatin1Char('0'))
           .arg(QString::fromStdString(e.fields.formula), exactText(e.grid.below), exactText(e.grid.above),
-               formatPercent(e.probability_up));
+               formatPercent(e.probability_up), exactText(e.scaled), exactText(e.dequantized),
+               QString::number(e.error, 'g', 9));
   }
   return {};
 }

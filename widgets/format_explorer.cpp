@@ -4,6 +4,7 @@
 #include <QKeyEvent>
 #include <QMouseEvent>
 #include <QPainter>
+#include <QStyle>
 #include <algorithm>
 #include <cmath>
 
@@ -49,7 +50,7 @@ QString spacing(int format) {
   if (format == FormatExplorer::kE8m0) return FormatExplorer::tr("factor 2");
   const FormatTraits& f = traits(static_cast<ElementFormat>(format));
   if (static_cast<ElementFormat>(format) == ElementFormat::int8) return FormatExplorer::tr("1/64 everywhere");
-  return FormatExplorer::tr("2^-%1 of the power of two").arg(f.mantissa_bits);
+  return FormatExplorer::tr("binade / %1").arg(1 << f.mantissa_bits);
 }
 
 QString cellText(int format, int column) {
@@ -73,18 +74,14 @@ QString cellText(int format, int column) {
   return {};
 }
 
-// The layout of a format, without a code: letters in the colours of the fields.
 class LayoutDelegate : public QStyledItemDelegate {
  public:
   using QStyledItemDelegate::QStyledItemDelegate;
   void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override {
     QStyledItemDelegate::paint(painter, option, index);
-    const BitLayout layout = layoutOf(index.row());
     painter->save();
     painter->setFont(option.font);
-    // The sign set, the exponent clear, the mantissa set would mean nothing: paint every bit as present.
-    const QRect area = option.rect.adjusted(4, 2, -2, -2);
-    paintBits(*painter, area, layout, (1 << layout.bits()) - 1, option.palette);
+    paintLayout(*painter, option.rect.adjusted(4, 2, -2, -2), layoutOf(index.row()), option.palette);
     painter->restore();
   }
 };
@@ -187,7 +184,8 @@ void FormatExplorer::makeTable() {
   table_->resizeColumnsToContents();
   table_->setColumnWidth(kBits, bitsWidth({1, 5, 2}, fontMetrics().height() + 2) + 14);
   table_->horizontalHeader()->setStretchLastSection(true);
-  table_->setFixedHeight(table_->horizontalHeader()->sizeHint().height() + kRows * (fontMetrics().height() + 6) + 4);
+  table_->setFixedHeight(table_->horizontalHeader()->sizeHint().height() + kRows * (fontMetrics().height() + 6) +
+                         style()->pixelMetric(QStyle::PM_ScrollBarExtent) + 4);
   connect(table_, &QTableWidget::currentCellChanged, this, [this](int row) {
     if (row >= 0 && row != format_) setFormat(row);
   });
@@ -212,8 +210,8 @@ QWidget* FormatExplorer::makeCodeRow() {
   reading_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   reading_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
   compare_ = new QComboBox(row);
-  compare_->addItem(tr("compare with..."));
-  for (int i = 0; i < kRows; ++i) compare_->addItem(formatName(i));
+  compare_->addItem(tr("compare..."));
+  for (int i = 0; i < kRows; ++i) compare_->addItem(tr("with %1").arg(formatName(i)));
   compare_->setAccessibleName(tr("Second format on the number line"));
   log_ = new QCheckBox(tr("log"), row);
   log_->setToolTip(tr("Number line logarithmic on both sides of zero"));
@@ -235,7 +233,7 @@ QWidget* FormatExplorer::makeCodeRow() {
     if (good && code >= 0 && code < 1 << layoutOf(format_).bits())
       setCode(code);
     else
-      show();
+      refresh();
   });
   connect(value_, &QLineEdit::returnPressed, this, [this] { setValue(value_->text()); });
   connect(compare_, &QComboBox::activated, this, [this](int i) { setCompared(i - 1); });
@@ -257,19 +255,19 @@ void FormatExplorer::setFormat(int format) {
   rounding_->clear();
   table_->selectRow(format);
   if (format_ == kE8m0) log_->setChecked(true);
-  show();
+  refresh();
 }
 
 void FormatExplorer::setCompared(int format) {
   compared_ = format;
   compare_->setCurrentIndex(format + 1);
-  show();
+  refresh();
 }
 
 void FormatExplorer::setCode(int code) {
   code_ = code;
   rounding_->clear();
-  show();
+  refresh();
 }
 
 bool FormatExplorer::setValue(const QString& text) {
@@ -280,13 +278,13 @@ bool FormatExplorer::setValue(const QString& text) {
   }
   if (format_ == kE8m0) {
     code_ = encode_e8m0_up(std::fabs(*value), true);
-    show();
+    refresh();
     rounding_->setText(tr("%1 rounds up to the next power of two").arg(exactText(*value)));
     return true;
   }
   const auto format = static_cast<ElementFormat>(format_);
   code_ = encode(format, *value);
-  show();
+  refresh();
   const Neighbours near = neighbours(format, *value);
   const float max = traits(format).max;
   rounding_->setText(std::isnan(*value)        ? tr("NaN")
@@ -300,7 +298,7 @@ bool FormatExplorer::setValue(const QString& text) {
   return true;
 }
 
-void FormatExplorer::show() {
+void FormatExplorer::refresh() {
   const CodeFields f = fields();
   bits_->setCode(layoutOf(format_), code_);
   hex_->setText(QStringLiteral("%1").arg(code_, 2, 16, QLatin1Char('0')).toUpper());

@@ -64,7 +64,7 @@ class FormatExplorer : public Panel {
  private:
   void makeTable();
   QWidget* makeCodeRow();
-  void show();
+  void refresh();
   CodeFields fields() const;
 
   int format_ = 0, compared_ = -1, code_ = 0x38;

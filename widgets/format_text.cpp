@@ -12,7 +12,7 @@ namespace {
 constexpr int kFieldGap = 4;
 
 int bitWidth(int height) {
-  return std::max(8, height * 2 / 3);
+  return std::max(11, height * 3 / 4);
 }
 
 QRect bitRect(const QRect& area, const BitLayout& layout, int bit) {
@@ -75,9 +75,8 @@ QColor bitColor(BitField field, bool dark) {
   return seriesColor(kSeries[static_cast<int>(field)], dark);
 }
 
-QRect paintBits(QPainter& painter, const QRect& area, const BitLayout& layout, int code, const QPalette& palette) {
+void paintBits(QPainter& painter, const QRect& area, const BitLayout& layout, int code, const QPalette& palette) {
   const bool dark = isDark(palette);
-  QRect all(area.topLeft(), QSize());
   for (int bit = 0; bit < layout.bits(); ++bit) {
     const QRect box = bitRect(area, layout, bit);
     const bool set = code >> (layout.bits() - 1 - bit) & 1;
@@ -87,9 +86,19 @@ QRect paintBits(QPainter& painter, const QRect& area, const BitLayout& layout, i
     painter.drawRect(box.adjusted(0, 0, -1, -1));
     painter.setPen(set ? textOn(color.rgb()) : palette.text().color());
     painter.drawText(box, Qt::AlignCenter, set ? QStringLiteral("1") : QStringLiteral("0"));
-    all |= box;
   }
-  return all;
+}
+
+void paintLayout(QPainter& painter, const QRect& area, const BitLayout& layout, const QPalette& palette) {
+  constexpr const char* kLetters[] = {"S", "E", "M"};
+  for (int bit = 0; bit < layout.bits(); ++bit) {
+    const QRect box = bitRect(area, layout, bit);
+    const BitField field = layout.fieldOf(bit);
+    const QColor color = bitColor(field, isDark(palette));
+    painter.fillRect(box, color);
+    painter.setPen(textOn(color.rgb()));
+    painter.drawText(box, Qt::AlignCenter, QString::fromLatin1(kLetters[static_cast<int>(field)]));
+  }
 }
 
 int bitAt(const QRect& area, const BitLayout& layout, QPoint position) {

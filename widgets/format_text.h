@@ -32,8 +32,10 @@ BitLayout bitLayout(ElementFormat format);
 BitLayout e8m0Layout();
 QColor bitColor(BitField field, bool dark);
 
-// Bits as coloured boxes with their digit, a gap between the fields. Returns the rectangle of all.
-QRect paintBits(QPainter& painter, const QRect& area, const BitLayout& layout, int code, const QPalette& palette);
+// Bits as coloured boxes with their digit, a gap between the fields.
+void paintBits(QPainter& painter, const QRect& area, const BitLayout& layout, int code, const QPalette& palette);
+// The same without a code: S, E and M for what each bit is.
+void paintLayout(QPainter& painter, const QRect& area, const BitLayout& layout, const QPalette& palette);
 // Which bit (from the left) of such a painting is at `position`; -1: none.
 int bitAt(const QRect& area, const BitLayout& layout, QPoint position);
 int bitsWidth(const BitLayout& layout, int height);

@@ -147,7 +147,7 @@ void Microscope::makeBody() {
   both->addWidget(left);
   both->addWidget(table_);
   both->setStretchFactor(0, 1);
-  both->setStretchFactor(1, 1);
+  both->setSizes({620, 660});
   addBody(controls_, 0);
   addBody(derivation_, 0);
   addBody(figures_, 0);
@@ -213,7 +213,7 @@ void Microscope::apply(const State& state) {
   const bool other = state.format.element != state_.format.element || state.format.rule != state_.format.rule;
   state_ = state;
   block_ = block_anatomy(state_.format, state_.values, state_.rounding, state_.draw);
-  show();
+  refresh();
   if (other) emit formatChosen(state_.format);
 }
 
@@ -226,7 +226,7 @@ void Microscope::selectElement(int element) {
   emit readoutChanged(elementReadout(block_, element).join(QStringLiteral("   ")));
 }
 
-void Microscope::show() {
+void Microscope::refresh() {
   format_->setCurrentIndex(static_cast<int>(state_.format.element));
   rule_->setCurrentIndex(static_cast<int>(state_.format.rule));
   rounding_->setCurrentIndex(static_cast<int>(state_.rounding));

@@ -64,7 +64,7 @@ class Microscope : public Panel {
   void makeActions();
   void change(State next, const QString& what);
   void apply(const State& state);
-  void show();
+  void refresh();
 
   State state_, original_;
   QString origin_;

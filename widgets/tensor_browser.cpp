@@ -39,12 +39,13 @@ TensorBrowser::TensorBrowser(Selection* selection, QWidget* parent)
   view_->setSelectionMode(QAbstractItemView::SingleSelection);
   view_->verticalHeader()->hide();
   view_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 5);
-  view_->setTextElideMode(Qt::ElideMiddle);
-  view_->horizontalHeader()->setSectionResizeMode(TensorListModel::kName, QHeaderView::Stretch);
+  view_->setTextElideMode(Qt::ElideLeft);  // names differ at their ends
   for (const int column :
        {TensorListModel::kType, TensorListModel::kSqnr, TensorListModel::kUnderflow, TensorListModel::kClipped})
-    view_->setColumnWidth(column, fontMetrics().horizontalAdvance(QStringLiteral("F8_E4M3 ")) + 8);
-  view_->setColumnWidth(TensorListModel::kShape, fontMetrics().horizontalAdvance(QStringLiteral("16384 x 53248 ")));
+    view_->setColumnWidth(column, fontMetrics().horizontalAdvance(QStringLiteral("F8_E4M3")) + 8);
+  view_->setColumnWidth(TensorListModel::kShape,
+                        fontMetrics().horizontalAdvance(QStringLiteral("4 x 2048 x 7168")) + 4);
+  view_->setColumnWidth(TensorListModel::kName, 180);
   connect(view_->selectionModel(), &QItemSelectionModel::currentRowChanged, this, [this](const QModelIndex& index) {
     if (!index.isValid()) return;
     emit tensorChosen(model_.entries()[static_cast<std::size_t>(proxy_.mapToSource(index).row())].source);

@@ -25,7 +25,7 @@ TensorLab::TensorLab(Selection* selection, QWidget* parent) : QWidget(parent) {
 
   auto* top = new QSplitter(Qt::Horizontal, this);
   for (Panel* panel : std::initializer_list<Panel*>{browser_, map_, what_if_}) top->addWidget(panel);
-  top->setSizes({360, 420, 500});
+  top->setSizes({430, 380, 470});
   auto* all = new QSplitter(Qt::Vertical, this);
   all->addWidget(top);
   all->addWidget(microscope_);

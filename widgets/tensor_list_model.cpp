@@ -67,7 +67,8 @@ QVariant TensorListModel::data(const QModelIndex& index, int role) const {
   if (!index.isValid()) return {};
   const TensorEntry& entry = entries_[static_cast<std::size_t>(index.row())];
   if (role == Qt::TextAlignmentRole)
-    return int((index.column() >= kSqnr ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter);
+    return int((index.column() >= kSqnr && index.column() <= kClipped ? Qt::AlignRight : Qt::AlignLeft) |
+               Qt::AlignVCenter);
   if (role == Qt::ToolTipRole)
     return entry.usable
                ? tr("%1\n%2 %3\n~ marks figures of a sample")
@@ -88,7 +89,7 @@ QVariant TensorListModel::data(const QModelIndex& index, int role) const {
 
 QVariant TensorListModel::headerData(int section, Qt::Orientation orientation, int role) const {
   if (orientation == Qt::Vertical || role != Qt::DisplayRole) return {};
-  const QStringList names{tr("tensor"), tr("type"), tr("shape"), tr("SQNR dB"), tr("to zero"), tr("clipped")};
+  const QStringList names{tr("tensor"), tr("shape"), tr("SQNR dB"), tr("to zero"), tr("clipped"), tr("type")};
   return names.value(section);
 }
 

@@ -21,7 +21,7 @@ class TensorListModel : public QAbstractTableModel {
   Q_OBJECT
 
  public:
-  enum Column { kName, kType, kShape, kSqnr, kUnderflow, kClipped, kColumns };
+  enum Column { kName, kShape, kSqnr, kUnderflow, kClipped, kType, kColumns };
   using QAbstractTableModel::QAbstractTableModel;
 
   void setEntries(std::vector<TensorEntry> entries);

@@ -14,6 +14,13 @@ namespace {
 constexpr double kMostDb = 50;  // top of the colour scale
 constexpr int kColumnGap = 2;
 
+// "11%", "0.4%", "0%": for a cell.
+QString shortPercent(double share) {
+  const double percent = 100 * share;
+  if (percent > 0 && percent < 0.1) return QStringLiteral("<.1%");
+  return QString::number(percent, 'f', percent == 0 || percent >= 9.95 ? 0 : 1) + QLatin1Char('%');
+}
+
 }  // namespace
 
 WhatIfTable::WhatIfTable(QWidget* parent) : PlotFrame(parent) {
@@ -178,7 +185,7 @@ void WhatIfTable::paintCell(QPainter& painter, const Cell& cell, const LegendSca
   if (isBest(cell)) text += QStringLiteral(" \u2605");
   if (box.height() >= 2 * metrics.height() - 4 && metric_ == WhatIfMetric::sqnr) {
     const QString second =
-        tr("0: %1  !: %2").arg(formatPercent(sums.underflow_share()), formatPercent(sums.clipped_share()));
+        tr("0:%1 !:%2").arg(shortPercent(sums.underflow_share()), shortPercent(sums.clipped_share()));
     if (metrics.horizontalAdvance(second) <= box.width() - 4) text += QLatin1Char('\n') + second;
   }
   painter.drawText(box, Qt::AlignCenter, text);
