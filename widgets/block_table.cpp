@@ -54,7 +54,7 @@ QString BlockModel::text(const ElementAnatomy& e, int column) const {
     case kDequantized:
       return digits(e.dequantized);
     case kError:
-      return formatValue(e.error);
+      return QString::number(e.error, 'g', 4);
     case kNote:
       return std::isnan(e.dequantized)              ? tr("NaN block")
              : e.underflow                          ? tr("flushed to 0")

@@ -142,7 +142,8 @@ void paintLegend(QPainter& painter, const QRect& area, const LegendScale& scale,
     if (std::abs(last_y - y) < metrics.height() - 2) continue;
     last_y = y;
     painter.drawLine(bar.right() + 1, y, bar.right() + 3, y);
-    painter.drawText(QRect(bar.right() + 5, y - metrics.height() / 2, area.right() - bar.right() - 4, metrics.height()),
+    // A gap, so that no tick reads as a minus sign.
+    painter.drawText(QRect(bar.right() + 7, y - metrics.height() / 2, area.right() - bar.right() - 6, metrics.height()),
                      Qt::AlignLeft | Qt::AlignVCenter, tick.label);
   }
 }

@@ -161,7 +161,6 @@ FormatExplorer::FormatExplorer(Selection* selection, QWidget* parent)
   addBody(table_, 0);
   addBody(makeCodeRow(), 0);
   addBody(line_);
-  setExplained();
   setFormat(0);
 }
 

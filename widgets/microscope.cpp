@@ -40,7 +40,6 @@ Microscope::Microscope(Selection* selection, QWidget* parent)
   makeControls();
   makeBody();
   makeActions();
-  setExplained();
   setBlock(QString(), blockPresets().front().values, {}, BlockAxis::row);
 }
 

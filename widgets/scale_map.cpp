@@ -135,7 +135,6 @@ ScaleMap::ScaleMap(Selection* selection, QWidget* parent)
     cells_->markDirty();
   });
   syncScrollBars();
-  setExplained();
 }
 
 void ScaleMap::setSource(const TensorSource& source, std::size_t slice) {

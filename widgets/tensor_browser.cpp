@@ -42,7 +42,7 @@ TensorBrowser::TensorBrowser(Selection* selection, QWidget* parent)
   view_->setTextElideMode(Qt::ElideLeft);  // names differ at their ends
   for (const int column :
        {TensorListModel::kType, TensorListModel::kSqnr, TensorListModel::kUnderflow, TensorListModel::kClipped})
-    view_->setColumnWidth(column, fontMetrics().horizontalAdvance(QStringLiteral("F8_E4M3")) + 8);
+    view_->setColumnWidth(column, fontMetrics().horizontalAdvance(QStringLiteral("~0.004 %")) + 14);
   view_->setColumnWidth(TensorListModel::kShape,
                         fontMetrics().horizontalAdvance(QStringLiteral("4 x 2048 x 7168")) + 4);
   view_->setColumnWidth(TensorListModel::kName, 180);
@@ -57,7 +57,6 @@ TensorBrowser::TensorBrowser(Selection* selection, QWidget* parent)
   addBody(notice_);
   addBody(view_);
   showError({});
-  setExplained();
 }
 
 void TensorBrowser::makeControls() {

@@ -34,7 +34,6 @@ WhatIfStrip::WhatIfStrip(Selection* selection, QWidget* parent)
   addBody(table_);
   table_->setNotice(tr("No tensor is open"));
   connect(table_, &WhatIfTable::chosen, this, &WhatIfStrip::chosen);
-  setExplained();
 }
 
 void WhatIfStrip::setSource(const TensorSource& source, std::size_t slice) {
