@@ -5,14 +5,16 @@
 #include <condition_variable>
 #include <deque>
 #include <limits>
+#include <map>
 #include <mutex>
+#include <set>
 #include <stdexcept>
 #include <thread>
 #include <utility>
+#include <variant>
 
 #include "core/checkpoint_folder.h"
-#include "core/dataset.h"
-#include "core/run_clock.h"
+#include "core/lock_step.h"
 
 namespace moescope {
 namespace {
@@ -39,44 +41,57 @@ std::vector<Trainer> make_trainers(std::vector<RunConfig> configs) {
   return trainers;
 }
 
-std::unique_ptr<Dataset> open_common_dataset(const std::vector<Trainer>& trainers) {
-  if (trainers.empty() || trainers.size() > kMaxRuns)
-    throw std::runtime_error("a lab holds " + std::to_string(trainers.size()) + " runs, allowed are 1 to " +
-                             std::to_string(kMaxRuns));
-  const RunConfig& first = trainers.front().config();
-  for (const Trainer& trainer : trainers) {
-    const DataConfig& data = trainer.config().data;
-    if (data.path != first.data.path || data.batch != first.data.batch || data.seq != first.data.seq)
-      throw std::runtime_error("run " + trainer.config().name + " and run " + first.name +
-                               " differ in [data]: runs in lock-step read the same batches");
-    if (trainer.steps_taken() != trainers.front().steps_taken())
-      throw std::runtime_error("run " + trainer.config().name + " and run " + first.name +
-                               " are at different steps: runs in lock-step take each together");
-  }
-  return open_dataset(first.data, first.seed);
+// A live change and the step before which it takes effect.
+struct PinnedChange {
+  std::int64_t step = kNotYet;
+  LiveChange change;
+  std::string text;  // of its marker
+
+  static constexpr std::int64_t kNotYet = -1;  // accepted, waits for the step in flight
+};
+
+std::string change_text(const ConfigField& field, const RunConfig& before, const ConfigValue& value) {
+  return field.key + ' ' + to_string(field.get(before)) + " -> " + to_string(value);
 }
 
 }  // namespace
 
 struct Lab::State {
-  explicit State(std::vector<Trainer> the_trainers, std::string recording_path)
-      : trainers(std::move(the_trainers)), data(open_common_dataset(trainers)), sink(std::move(recording_path)) {
-    clocks.resize(trainers.size());
-    for (std::size_t run = 0; run < trainers.size(); ++run) {
-      configs.push_back(trainers[run].config());
-      histories.push_back(sink.add_run(run_info(configs[run], static_cast<int>(run))));
-    }
-    status.step = trainers.front().steps_taken();
+  explicit State(std::vector<Trainer> trainers, std::string recording_path)
+      : lock_step(std::move(trainers)), sink(std::move(recording_path)) {
+    for (const LockStep::Run& run : lock_step.runs()) open_run(run.number, run.trainer.config());
+    first_config_at_start = runs.front().config;
+    first_step = lowest_step = status.step = lock_step.next_step();
+    next_number = static_cast<int>(runs.size());
   }
 
-  // --- touched by the training thread only ---
-  std::vector<Trainer> trainers;
-  std::unique_ptr<Dataset> data;
-  FrameSink sink;  // after what may throw: it creates a file
-  std::vector<RunClock> clocks;
-  Clock::time_point next_due{};  // of the speed limit
+  struct OpenRun {
+    int number;
+    RunConfig config;  // with all changes that were accepted
+    std::shared_ptr<History> history;
+  };
+  struct Note {
+    std::string text;
+  };
+  struct CheckpointRequest {
+    std::string directory;
+  };
+  struct AddRequest {
+    int number;
+    RunConfig config;                  // at step 0
+    std::set<std::string> deliberate;  // keys in which it is to differ from the first run
+  };
+  struct RemoveRequest {
+    int number;
+  };
+  using Request = std::variant<PinnedChange, Note, CheckpointRequest, AddRequest, RemoveRequest>;
 
-  std::vector<std::shared_ptr<History>> histories;  // constant
+  // --- touched by the training thread only ---
+  LockStep lock_step;
+  std::map<int, std::vector<PinnedChange>> pending;  // by run, for steps that it has not reached
+  Clock::time_point next_due{};                      // of the speed limit
+
+  FrameSink sink;  // after what may throw: it creates a file; its members may be called from any thread
 
   // --- shared, under `mutex` ---
   mutable std::mutex mutex;
@@ -84,13 +99,17 @@ struct Lab::State {
   std::condition_variable idle;  // flush(): the work that was asked is done
   bool stop = false;
   bool broken = false;  // an exception left a trainer in mid-step: no further step; written by the training thread only
-  std::int64_t run_before = 0;  // while running: pause before taking this step
+  bool level = true;    // no run catches up
+  std::int64_t first_step = 0;   // at which the lab began
+  std::int64_t lowest_step = 0;  // next step to take, by any run
+  std::int64_t run_before = 0;   // while running: pause before taking this step
   int single_steps = 0;
   double max_steps_per_s = 0;
-  std::vector<RunConfig> configs;
-  std::deque<LiveChange> changes;
-  std::vector<Marker> markers;  // their step is that before which they are published
-  std::deque<std::string> checkpoints;
+  std::vector<OpenRun> runs;
+  int next_number = 0;
+  RunConfig first_config_at_start;
+  std::vector<PinnedChange> first_changes;  // all that were made to the first run
+  std::deque<Request> requests;
   std::uint64_t asked = 0, done = 0;  // rounds of work between steps
   LabStatus status;
 
@@ -99,10 +118,30 @@ struct Lab::State {
   void main_loop();
   bool wait_for_work(std::unique_lock<std::mutex>& lock);
   bool wants_step() const { return !broken && (single_steps > 0 || status.running); }
+  bool is_limited() const { return max_steps_per_s > 0 && single_steps == 0 && level; }
   void do_requests(std::unique_lock<std::mutex>& lock);
-  void write_requested_checkpoint(const std::string& directory);
+  void serve(PinnedChange& request);
+  void serve(const Note& request);
+  void serve(const CheckpointRequest& request);
+  void serve(const AddRequest& request);
+  void serve(const RemoveRequest& request);
+  void apply_pending(std::int64_t step);
+  void apply(int run, const PinnedChange& change);
   void take_step(std::unique_lock<std::mutex>& lock);
-  void fail(const std::string& reason, int run);
+  void show_progress();
+  void warn(const std::string& text);
+
+  void open_run(int number, const RunConfig& config) {
+    runs.push_back({number, config, sink.add_run(run_info(config, number))});
+  }
+  OpenRun* find(int number) {
+    const auto run = std::find_if(runs.begin(), runs.end(), [&](const OpenRun& open) { return open.number == number; });
+    return run == runs.end() ? nullptr : &*run;
+  }
+  OpenRun& find_or_throw(int number) {
+    if (OpenRun* run = find(number)) return *run;
+    throw std::invalid_argument("there is no run number " + std::to_string(number));
+  }
   void ask_locked() {
     ++asked;
     wake.notify_one();
@@ -114,7 +153,7 @@ bool Lab::State::wait_for_work(std::unique_lock<std::mutex>& lock) {
   while (!stop && asked == done) {
     if (!wants_step()) {
       wake.wait(lock);
-    } else if (max_steps_per_s <= 0 || single_steps > 0 || Clock::now() >= next_due) {
+    } else if (!is_limited() || Clock::now() >= next_due) {
       break;
     } else {
       wake.wait_until(lock, next_due);
@@ -127,9 +166,9 @@ void Lab::State::main_loop() {
   std::unique_lock lock(mutex);
   while (wait_for_work(lock)) {
     do_requests(lock);
-    if (status.running && status.step >= run_before) status.running = false;
+    if (status.running && lowest_step >= run_before) status.running = false;
     if (stop || !wants_step()) continue;
-    const bool limited = max_steps_per_s > 0 && single_steps == 0;
+    const bool limited = is_limited();
     if (limited && Clock::now() < next_due) continue;
     if (single_steps > 0) --single_steps;
     if (limited)
@@ -141,75 +180,153 @@ void Lab::State::main_loop() {
 
 void Lab::State::do_requests(std::unique_lock<std::mutex>& lock) {
   const std::uint64_t round = asked;
-  const auto taken_changes = std::exchange(changes, {});
-  auto taken_markers = std::exchange(markers, {});
-  const auto taken_checkpoints = std::exchange(checkpoints, {});
-  const std::int64_t step = status.step;
+  auto taken = std::exchange(requests, {});
   lock.unlock();
-  for (const LiveChange& change : taken_changes) trainers[static_cast<std::size_t>(change.run)].apply(change);
-  for (Marker& marker : taken_markers) {
-    marker.step = step;
-    sink.publish(std::move(marker));
-  }
-  for (const std::string& directory : taken_checkpoints) write_requested_checkpoint(directory);
+  for (Request& request : taken) std::visit([this](auto& asked_for) { serve(asked_for); }, request);
   std::string recording_error = sink.error();
   lock.lock();
+  show_progress();
   if (!recording_error.empty()) status.warning = std::move(recording_error);
   done = round;
   idle.notify_all();
 }
 
-void Lab::State::write_requested_checkpoint(const std::string& directory) {
-  const std::int64_t step = trainers.front().steps_taken();
+// Under the lock. A run whose request waits yet stands at step 0.
+void Lab::State::show_progress() {
+  status.step = lowest_step = lock_step.runs().front().trainer.steps_taken();
+  status.catching_up.clear();
+  for (const OpenRun& run : runs) {
+    const Trainer* trainer = lock_step.find(run.number);
+    const std::int64_t step = trainer ? trainer->steps_taken() : 0;
+    if (step < status.step) status.catching_up.push_back({run.number, step});
+    lowest_step = std::min(lowest_step, step);
+  }
+  level = status.catching_up.empty();
+}
+
+void Lab::State::warn(const std::string& text) {
+  const std::lock_guard lock(mutex);
+  status.warning = text;
+}
+
+void Lab::State::serve(PinnedChange& request) {
+  const Trainer* trainer = lock_step.find(request.change.run);
+  if (!trainer) return;  // removed since
+  request.step = lock_step.runs().front().trainer.steps_taken();
+  if (request.change.run == lock_step.runs().front().number) {
+    const std::lock_guard lock(mutex);
+    for (PinnedChange& logged : first_changes) {
+      if (logged.step != PinnedChange::kNotYet) continue;
+      logged.step = request.step;  // requests come in the order of the log
+      break;
+    }
+  }
+  if (trainer->steps_taken() >= request.step) {
+    apply_pending(request.step);  // what was made to the first run at this step comes before
+    apply(request.change.run, request);
+  } else {
+    pending[request.change.run].push_back(request);
+  }
+}
+
+void Lab::State::apply(int run, const PinnedChange& change) {
+  lock_step.find(run)->apply(change.change);
+  sink.publish(Marker{run, change.step, "change", change.text});
+}
+
+void Lab::State::apply_pending(std::int64_t step) {
+  for (auto& [run, changes] : pending) {
+    if (lock_step.find(run)->steps_taken() != step) continue;
+    const auto later =
+        std::find_if(changes.begin(), changes.end(), [step](const PinnedChange& change) { return change.step > step; });
+    for (auto change = changes.begin(); change != later; ++change) apply(run, *change);
+    changes.erase(changes.begin(), later);
+  }
+}
+
+void Lab::State::serve(const Note& request) {
+  const std::int64_t step = lock_step.runs().front().trainer.steps_taken();
+  for (const LockStep::Run& run : lock_step.runs()) sink.publish(Marker{run.number, step, "note", request.text});
+}
+
+void Lab::State::serve(const CheckpointRequest& request) {
+  const std::int64_t step = lock_step.runs().front().trainer.steps_taken();
   std::string text;
   try {
     if (broken) throw std::runtime_error("training failed in mid-step, so there is no state worth keeping");
-    write_checkpoint(directory, step, [&](const std::string& folder) {
-      for (const Trainer& trainer : trainers) trainer.save(folder + '/' + trainer.config().name + ".safetensors");
+    if (!lock_step.level()) throw std::runtime_error("no checkpoint could be written while a run catches up");
+    write_checkpoint(request.directory, step, [&](const std::string& folder) {
+      for (const LockStep::Run& run : lock_step.runs())
+        run.trainer.save(folder + '/' + run.trainer.config().name + ".safetensors");
     });
-    text = "checkpoint " + directory + '/' + std::to_string(step);
+    text = "checkpoint " + request.directory + '/' + std::to_string(step);
   } catch (const std::exception& error) {
     text = error.what();
-    const std::lock_guard lock(mutex);
-    status.warning = text;
+    warn(text);
   }
-  for (std::size_t run = 0; run < trainers.size(); ++run)
-    sink.publish(Marker{static_cast<int>(run), step, "event", text});
+  for (const LockStep::Run& run : lock_step.runs()) sink.publish(Marker{run.number, step, "event", text});
+}
+
+void Lab::State::serve(const AddRequest& request) {
+  std::vector<PinnedChange> changes;
+  {
+    const std::lock_guard lock(mutex);
+    if (!find(request.number)) return;  // removed since
+    for (PinnedChange change : first_changes) {
+      if (change.step == PinnedChange::kNotYet || request.deliberate.count(change.change.key) > 0) continue;
+      change.change.run = request.number;
+      changes.push_back(std::move(change));
+    }
+  }
+  try {
+    lock_step.add(request.number, Trainer(request.config));
+    pending[request.number] = std::move(changes);
+  } catch (const std::exception& error) {
+    sink.remove_run(request.number);
+    const std::lock_guard lock(mutex);
+    status.warning = "run " + request.config.name + " could not be opened: " + error.what();
+    std::erase_if(runs, [&](const OpenRun& run) { return run.number == request.number; });
+  }
+}
+
+void Lab::State::serve(const RemoveRequest& request) {
+  lock_step.remove(request.number);
+  pending.erase(request.number);
+  sink.remove_run(request.number);
 }
 
 // Unlocks while it trains; with several runs a stop is heeded after each of them.
 void Lab::State::take_step(std::unique_lock<std::mutex>& lock) {
-  const std::int64_t step = status.step;
+  const std::int64_t step = lock_step.next_step();
   lock.unlock();
   const auto begin = Clock::now();
   std::string failure;
-  int failed_run = 0;
-  bool stopped = false, threw = false;
+  int failed_run = 0, taken = 0;
+  bool threw = false;
+  const auto name_of = [this](int run) { return lock_step.find(run)->config().name; };
   try {
-    const Batch batch = data->batch(step);
-    for (std::size_t run = 0; run < trainers.size() && !stopped; ++run) {
-      failed_run = static_cast<int>(run);
-      TelemetryFrame frame = clocks[run].step(trainers[run], batch, failed_run);
-      if (is_lost(frame) && failure.empty())
-        failure =
-            "run " + trainers[run].config().name + ": the loss is no number any more at step " + std::to_string(step);
+    apply_pending(step);
+    taken = lock_step.step([&](TelemetryFrame frame) {
+      if (is_lost(frame) && failure.empty()) {
+        failed_run = frame.run;
+        failure = "run " + name_of(frame.run) + ": the loss is no number any more at step " + std::to_string(step);
+      }
       sink.publish(std::move(frame));
       const std::lock_guard stop_lock(mutex);
-      stopped = stop;
-    }
+      return !stop;
+    });
   } catch (const std::exception& error) {
     threw = true;
-    failure = "run " + trainers[static_cast<std::size_t>(failed_run)].config().name + ": step " + std::to_string(step) +
-              " failed: " + error.what();
+    failed_run = lock_step.in_step();
+    failure = "run " + name_of(failed_run) + ": step " + std::to_string(step) + " failed: " + error.what();
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   if (!failure.empty()) sink.publish(Marker{failed_run, step, "event", failure});
   lock.lock();
   broken = threw;
-  if (!threw) status.step = step + 1;
-  status.tokens_per_s = static_cast<double>(trainers.size()) *
-                        static_cast<double>(trainers.front().config().data.batch) * trainers.front().config().data.seq /
-                        seconds;
+  if (!threw) show_progress();
+  const DataConfig& data = runs.front().config.data;
+  status.tokens_per_s = static_cast<double>(taken) * static_cast<double>(data.batch) * data.seq / seconds;
   if (failure.empty()) return;
   status.error = failure;
   status.running = false;
@@ -235,7 +352,10 @@ Lab::~Lab() {
 }
 
 std::vector<std::shared_ptr<History>> Lab::histories() const {
-  return state_->histories;
+  const std::lock_guard lock(state_->mutex);
+  std::vector<std::shared_ptr<History>> histories;
+  for (const State::OpenRun& run : state_->runs) histories.push_back(run.history);
+  return histories;
 }
 
 LabStatus Lab::status() const {
@@ -252,7 +372,7 @@ void Lab::run_until(std::int64_t step) {
   if (state_->broken) return;
   state_->status.error.clear();
   state_->run_before = step;
-  state_->status.running = step > state_->status.step;
+  state_->status.running = step > state_->lowest_step;
   state_->wake.notify_one();
 }
 
@@ -277,40 +397,95 @@ void Lab::set_max_steps_per_s(double limit) {
   state_->ask_locked();
 }
 
+int Lab::add_run(RunConfig config) {
+  const std::lock_guard lock(state_->mutex);
+  const State::OpenRun& first = state_->runs.front();
+  if (state_->runs.size() >= kMaxRuns)
+    throw std::invalid_argument(std::to_string(kMaxRuns) + " runs are open, more cannot be compared: close one first");
+  if (state_->first_step > 0)
+    throw std::invalid_argument("these runs were resumed at step " + std::to_string(state_->first_step) +
+                                ", so that a new run cannot take the steps before: compare runs from their beginning");
+  if (const std::string problem = lock_step_problem(first.config, config); !problem.empty())
+    throw std::invalid_argument(problem);
+  const auto require_valid = [](const RunConfig& candidate) {
+    if (const auto problems = validate(candidate); !problems.empty())
+      throw std::invalid_argument(problems.front().text());
+  };
+  require_valid(config);
+  State::AddRequest request{state_->next_number, state_->first_config_at_start, {}};
+  for (const ConfigDifference& found : difference(first.config, config)) {
+    const ConfigField& field = *find_field(found.key);
+    field.set(request.config, field.get(config));
+    request.deliberate.insert(found.key);
+  }
+  std::vector<RunConfig> named;
+  for (const State::OpenRun& run : state_->runs) named.push_back(run.config);
+  named.push_back(config);
+  make_names_unique(named);
+  request.config.name = named.back().name;
+  require_valid(request.config);
+  RunConfig now = request.config;  // with the changes that it will get
+  for (const PinnedChange& made : state_->first_changes) {
+    if (request.deliberate.count(made.change.key) > 0) continue;
+    find_field(made.change.key)->set(now, made.change.value);
+    require_valid(now);
+  }
+  state_->open_run(request.number, request.config);
+  state_->runs.back().config = std::move(now);
+  ++state_->next_number;
+  const int number = request.number;
+  if (state_->status.step > 0) {
+    state_->status.catching_up.push_back({number, 0});
+    state_->lowest_step = 0;
+    state_->level = false;
+  }
+  state_->requests.push_back(std::move(request));
+  state_->ask_locked();
+  return number;
+}
+
+void Lab::remove_run(int run) {
+  const std::lock_guard lock(state_->mutex);
+  const State::OpenRun& open = state_->find_or_throw(run);
+  if (&open == &state_->runs.front())
+    throw std::invalid_argument("run " + open.config.name + " is the first: all others read its batches");
+  std::erase_if(state_->runs, [run](const State::OpenRun& candidate) { return candidate.number == run; });
+  state_->requests.push_back(State::RemoveRequest{run});
+  state_->ask_locked();
+}
+
 void Lab::change(const LiveChange& change) {
   const std::lock_guard lock(state_->mutex);
   const ConfigField* field = find_field(change.key);
-  if (change.run < 0 || static_cast<std::size_t>(change.run) >= state_->configs.size())
-    throw std::invalid_argument("there is no run number " + std::to_string(change.run));
+  State::OpenRun& run = state_->find_or_throw(change.run);
   if (field == nullptr) throw std::invalid_argument(change.key + ": no such key");
   if (!field->live) throw std::invalid_argument(change.key + ": cannot be changed while it trains");
   if (std::string message = check_field(*field, change.value); !message.empty())
     throw std::invalid_argument(change.key + ' ' + message);
-  RunConfig changed = state_->configs[static_cast<std::size_t>(change.run)];
-  const std::string before = to_string(field->get(changed));
+  RunConfig changed = run.config;
   field->set(changed, change.value);
   if (const auto problems = validate(changed); !problems.empty()) throw std::invalid_argument(problems.front().text());
-  state_->configs[static_cast<std::size_t>(change.run)] = std::move(changed);
-  state_->changes.push_back(change);
-  state_->markers.push_back({change.run, 0, "change", change.key + ' ' + before + " -> " + to_string(change.value)});
+  PinnedChange pinned{PinnedChange::kNotYet, change, change_text(*field, run.config, change.value)};
+  run.config = std::move(changed);
+  if (&run == &state_->runs.front()) state_->first_changes.push_back(pinned);
+  state_->requests.push_back(std::move(pinned));
   state_->ask_locked();
 }
 
 void Lab::note(std::string text) {
   const std::lock_guard lock(state_->mutex);
-  for (std::size_t run = 0; run < state_->configs.size(); ++run)
-    state_->markers.push_back({static_cast<int>(run), 0, "note", text});
+  state_->requests.push_back(State::Note{std::move(text)});
   state_->ask_locked();
 }
 
 RunConfig Lab::config(int run) const {
   const std::lock_guard lock(state_->mutex);
-  return state_->configs.at(static_cast<std::size_t>(run));
+  return state_->find_or_throw(run).config;
 }
 
 void Lab::save_checkpoint(std::string directory) {
   const std::lock_guard lock(state_->mutex);
-  state_->checkpoints.push_back(std::move(directory));
+  state_->requests.push_back(State::CheckpointRequest{std::move(directory)});
   state_->ask_locked();
 }
 

@@ -1,7 +1,10 @@
 // The open runs (A to D) and the one thread that trains them in lock-step on the same batches.
 //
 // Every method but flush() may be called from any thread and returns at once; what was asked happens between two steps.
-// Batches are those of run A's [data] section and seed.
+// Batches are those of run A's [data] section and seed: a run that differs from A only in `seed` starts from other
+// weights and reads the same text.
+// Runs are numbered 0, 1, ... as they are opened (RunInfo::run); a number is never given twice, so that a recording
+// keeps runs that were removed. Letters are places among the open runs: the first is A.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "core/lock_step.h"
 #include "core/run_config.h"
 #include "core/telemetry/frame_sink.h"
 #include "core/telemetry/history.h"
@@ -17,11 +21,15 @@
 
 namespace moescope {
 
-inline constexpr int kMaxRuns = 4;
+struct RunProgress {
+  int run = 0;
+  std::int64_t step = 0;  // next step to take
+};
 
 struct LabStatus {
-  bool running = false;   // false: paused, finished or failed
-  std::int64_t step = 0;  // next step to take
+  bool running = false;                  // false: paused, finished or failed
+  std::int64_t step = 0;                 // next step that run A takes
+  std::vector<RunProgress> catching_up;  // runs that joined later and are not level with A yet; A waits for them
   double tokens_per_s = 0;
   std::string error;    // why training stopped, empty: it did not fail
   std::string warning;  // what went wrong last without stopping it: a checkpoint or the recording; empty: nothing
@@ -32,24 +40,37 @@ class Lab {
   // 1 to kMaxRuns configs that passed validate(), with equal [data] sections; a name that is there twice gets a number.
   // Starts paused. Throws std::runtime_error (data, recording).
   Lab(std::vector<RunConfig> configs, std::string recording_path);  // empty path: no recording
-  // Goes on with trainers that have all taken the same number of steps.
+  // Goes on with trainers that have all taken the same number of steps. Runs 0, 1, ...
   Lab(std::vector<Trainer> trainers, std::string recording_path);
   ~Lab();  // stops within a step and joins
 
-  std::vector<std::shared_ptr<History>> histories() const;
+  // Adds a run that begins with step 0; its number. While the lab runs (to catch up only: run_until(status().step)),
+  // runs that lag are taken alone until all are level. It gets run A's settings as they were at the start, except for
+  // the keys in which `config` differs from what run A's settings are now: those are the comparison. Changes that were
+  // made to A while it trained are made to it at the same steps, unless they are of these keys. A name that is there
+  // already gets a number. Throws std::invalid_argument, changing nothing: kMaxRuns are open, another [data] section, a
+  // config that is not valid (with those changes), runs that were resumed and so have no beginning here.
+  int add_run(RunConfig config);
+  // Its history ends, its recording stays. Throws std::invalid_argument: no such run, or run A, whose batches they are.
+  void remove_run(int run);
+
+  std::vector<std::shared_ptr<History>> histories() const;  // of the open runs, A first
   LabStatus status() const;
 
   void run();        // a run whose loss became NaN is tried again; after any other error it stays as it is
   void pause();      // after the step in flight
   void step_once();  // pauses first if it runs
-  void run_until(std::int64_t step);       // pauses before taking `step`
+  void run_until(std::int64_t step);       // pauses before any run takes `step`
   void set_max_steps_per_s(double limit);  // 0: as fast as it can
-  // Takes effect before the next step and is recorded as a marker "key old -> new". Throws std::invalid_argument,
-  // changing nothing, when there is no such run or key, the key is not live, or the config would not pass validate().
+  // Takes effect before run A's next step (a run that catches up gets there later) and is recorded as a marker "key old
+  // -> new". Throws std::invalid_argument, changing nothing, when there is no such run or key, the key is not live, or
+  // the config would not pass validate().
   void change(const LiveChange& change);
-  void note(std::string text);      // pinned to the next step of every run
-  RunConfig config(int run) const;  // with all changes that were accepted
-  // Between two steps: DIRECTORY/<step>/<run name>.safetensors. Failure becomes status().warning and a marker.
+  void note(std::string text);  // pinned to the next step of every run
+  // With all changes that were accepted; std::invalid_argument: no such run.
+  RunConfig config(int run) const;
+  // Between two steps: DIRECTORY/<step>/<run name>.safetensors. Failure becomes status().warning and a marker; while a
+  // run catches up it fails.
   void save_checkpoint(std::string directory);
   // Waits until what was asked before is done and all frames so far are in the histories and in the recording.
   // It does not wait for run(), run_until() or step_once() to end.

@@ -77,6 +77,7 @@ Trainer::Trainer(const RunConfig& config) : state_(std::make_unique<State>(confi
 Trainer::Trainer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Trainer::~Trainer() = default;
 Trainer::Trainer(Trainer&&) noexcept = default;
+Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 
 TelemetryFrame Trainer::step(const Batch& batch) {
   State& s = *state_;
@@ -85,7 +86,16 @@ TelemetryFrame Trainer::step(const Batch& batch) {
   frame.step = s.learner.steps_taken;
   const bool with_quants = due(frame.step, config.telemetry.quant_every) && quantizes(config.precision.experts);
   s.clock.start(Phase::other);
-  const StepResult result = s.learner.step(batch, with_quants, s.clock);
+  const Losses losses = s.learner.forward(batch, with_quants, s.clock);
+  s.learner.backward(batch, s.clock);
+  s.clock.enter(Phase::telemetry);
+  if (due(frame.step, config.telemetry.gradient_every)) {
+    if (!s.gradient_reference) s.gradient_reference.emplace();
+    frame.gradients = s.gradient_reference->compare(s.learner, batch);
+  } else if (config.telemetry.gradient_every == 0) {
+    s.gradient_reference.reset();
+  }
+  const StepResult result = s.learner.update(losses, s.clock);
   s.clock.enter(Phase::telemetry);
   s.tokens_seen += static_cast<std::int64_t>(batch.input.size());
   frame.tokens = s.tokens_seen;
@@ -116,6 +126,21 @@ const RunConfig& Trainer::config() const {
 }
 std::int64_t Trainer::steps_taken() const {
   return state_->learner.steps_taken;
+}
+
+std::vector<LayerRouting> Trainer::routing() const {
+  const RunConfig& config = state_->learner.config;
+  std::vector<LayerRouting> layers;
+  for (const auto& moe : state_->learner.model().moe()) {
+    const auto top_k = static_cast<std::size_t>(state_->learner.model().top_k());
+    const std::vector<std::int32_t>& ids = moe.router.ids;
+    layers.push_back({config.model.n_dense_layers + static_cast<int>(layers.size()),
+                      config.model.n_experts,
+                      static_cast<int>(top_k),
+                      ids,
+                      {moe.router.margin, ids.size() / top_k}});
+  }
+  return layers;
 }
 
 void Trainer::apply(const LiveChange& change) {

@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "core/dataset.h"
 #include "core/run_config.h"
@@ -14,11 +16,20 @@
 
 namespace moescope {
 
+// How one MoE layer routed a step. Legend: T tokens, K top_k.
+struct LayerRouting {
+  int layer = 0;
+  int n_experts = 0, top_k = 0;
+  std::span<const std::int32_t> ids_TK;
+  std::span<const float> margin_T;  // K-th minus (K+1)-th biased score; NaN: nothing else could be chosen
+};
+
 class Trainer {
  public:
   explicit Trainer(const RunConfig& config);  // the config passed validate()
   ~Trainer();
   Trainer(Trainer&&) noexcept;
+  Trainer& operator=(Trainer&&) noexcept;
 
   // One step on `batch`; the frame's wall_s, run and tokens_per_s are the caller's.
   TelemetryFrame step(const Batch& batch);
@@ -27,6 +38,8 @@ class Trainer {
   std::int64_t steps_taken() const;
   void apply(
       const LiveChange& change);  // a live field; throws std::invalid_argument on a value that validate() refuses
+
+  std::vector<LayerRouting> routing() const;  // of the last step that was taken here, until the next
 
   // Checkpoint: one safetensors file with weights, moments, expert_bias, counters and the config as TOML.
   void save(const std::string& path) const;

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "core/gradient_reference.h"
 #include "core/model/learner.h"
 #include "core/telemetry/router_stats.h"
 #include "core/trainer.h"
@@ -17,6 +19,7 @@ struct Trainer::State {
   std::vector<LoadWindow> windows;  // per MoE layer
   std::int64_t tokens_seen = 0;
   PhaseClock clock;
+  std::optional<GradientReference> gradient_reference;  // while telemetry.gradient_every asks for it
 };
 
 }  // namespace moescope

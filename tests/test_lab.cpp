@@ -202,6 +202,148 @@ TEST(Lab, SameNamesGetNumbers) {
   EXPECT_EQ(lab.config(2).name, "x-2-2");
 }
 
+TEST(Lab, TwinThatJoinsLaterCatchesUpAndIsWhatItWouldHaveBeen) {
+  RunConfig coarse = tiny("b");
+  coarse.precision.experts = Precision::mxfp8_rceil;
+  Lab together({tiny("a"), coarse}, "");
+  run_to(together, 12);
+
+  Lab lab({tiny("a")}, "");
+  run_to(lab, 8);
+  EXPECT_EQ(lab.add_run(coarse), 1);
+  ASSERT_EQ(lab.histories().size(), 2u) << "at once";
+  ASSERT_EQ(lab.status().catching_up.size(), 1u);
+  EXPECT_EQ(lab.status().catching_up[0].run, 1);
+  EXPECT_EQ(lab.status().step, 8);
+  lab.step_once();  // only the run that lags takes it
+  ASSERT_TRUE(eventually([&] { return lab.status().catching_up.at(0).step == 1; }));
+  EXPECT_EQ(lab.status().step, 8);
+  lab.run_until(8);
+  ASSERT_TRUE(eventually([&] { return lab.status().catching_up.empty() && !lab.status().running; }));
+  lab.flush();
+  EXPECT_EQ(lab.histories()[0]->steps(), (StepRange{0, 7}));
+  EXPECT_EQ(lab.histories()[1]->steps(), (StepRange{0, 7}));
+  run_to(lab, 12);
+  EXPECT_EQ(losses(*lab.histories()[0]), losses(*together.histories()[0]));
+  EXPECT_EQ(losses(*lab.histories()[1]), losses(*together.histories()[1]));
+}
+
+TEST(Lab, TwinGetsTheChangesOfTheFirstAtTheSameSteps) {
+  Lab lab({tiny("a")}, "");
+  run_to(lab, 3);
+  lab.change({0, "router.bias_update_rate", 0.05});
+  lab.change({0, "router.top_k", std::int64_t{3}});
+  run_to(lab, 6);
+  lab.change({0, "optimizer.lr", 4e-3});
+  RunConfig same = lab.config(0);
+  RunConfig other = lab.config(0);
+  other.router.top_k = 2;  // as it was at the start: now a difference, and meant
+  const int twin = lab.add_run(same), kept = lab.add_run(other);
+  EXPECT_EQ(lab.config(twin).optimizer.lr, 4e-3);
+  EXPECT_EQ(lab.config(kept).router.top_k, 2);
+  EXPECT_EQ(lab.config(kept).name, "a-3");
+  run_to(lab, 9);
+  const auto all = lab.histories();
+  EXPECT_EQ(losses(*all[1]), losses(*all[0]));
+  EXPECT_NE(losses(*all[2]), losses(*all[0]));
+  const auto texts = [](const History& history) {
+    std::vector<std::string> list;
+    for (const Marker& marker : history.markers()) list.push_back(std::to_string(marker.step) + ": " + marker.text);
+    return list;
+  };
+  EXPECT_EQ(texts(*all[1]), texts(*all[0]));
+  EXPECT_EQ(texts(*all[2]),
+            (std::vector<std::string>{"3: router.bias_update_rate 0.001 -> 0.05", "6: optimizer.lr 0.002 -> 0.004"}));
+  EXPECT_EQ(lab.status().error, "");
+}
+
+TEST(Lab, ChangeToARunThatCatchesUpWaitsForTheStepOfTheFirst) {
+  Lab lab({tiny("a")}, "");
+  run_to(lab, 5);
+  const int twin = lab.add_run(tiny("b"));
+  lab.change({twin, "optimizer.lr", 1e-3});
+  run_to(lab, 7);
+  const auto markers = lab.histories()[1]->markers();
+  ASSERT_EQ(markers.size(), 1u);
+  EXPECT_EQ(markers[0].step, 5);
+  const auto of_a = losses(*lab.histories()[0]), of_b = losses(*lab.histories()[1]);
+  EXPECT_TRUE(std::equal(of_a.begin(), of_a.begin() + 6, of_b.begin())) << "step 5's loss is of the weights before";
+  EXPECT_NE(of_a[6], of_b[6]);
+}
+
+TEST(Lab, RefusesTwinsThatCannotBe) {
+  Lab lab({tiny("a")}, "");
+  RunConfig longer = tiny("b"), wrong = tiny("b");
+  longer.data.batch = 4;
+  wrong.router.top_k = 9;
+  EXPECT_THROW(lab.add_run(longer), std::invalid_argument);
+  EXPECT_THROW(lab.add_run(wrong), std::invalid_argument);
+  lab.change({0, "router.top_k", std::int64_t{4}});
+  RunConfig fewer = lab.config(0);
+  fewer.model.n_experts = 2;
+  fewer.router.top_k = 1;
+  EXPECT_NO_THROW(lab.add_run(fewer)) << "its own top_k is kept from the change that would not fit";
+  EXPECT_THROW(lab.remove_run(0), std::invalid_argument);
+  EXPECT_THROW(lab.remove_run(7), std::invalid_argument);
+  lab.add_run(tiny("c"));
+  lab.add_run(tiny("d"));
+  EXPECT_THROW(lab.add_run(tiny("e")), std::invalid_argument);
+  EXPECT_EQ(lab.histories().size(), 4u);
+}
+
+TEST_F(LabFiles, RemovedRunsStayInTheRecordingAndTheirNumbersTheirs) {
+  {
+    Lab lab({tiny("a"), tiny("b")}, path("r.moescope"));
+    run_to(lab, 3);
+    lab.remove_run(1);
+    EXPECT_EQ(lab.histories().size(), 1u);
+    EXPECT_THROW(lab.config(1), std::invalid_argument);
+    run_to(lab, 5);
+    EXPECT_EQ(lab.add_run(tiny("c")), 2);
+    run_to(lab, 6);
+    EXPECT_EQ(lab.histories()[1]->info().run, 2);
+  }
+  const RecordingReader reader(path("r.moescope"));
+  ASSERT_EQ(reader.runs().size(), 3u);
+  EXPECT_EQ(reader.load(0)->steps(), (StepRange{0, 5}));
+  EXPECT_EQ(reader.load(1)->steps(), (StepRange{0, 2}));
+  EXPECT_EQ(reader.load(2)->steps(), (StepRange{0, 5}));
+}
+
+TEST(Lab, FlipsAreAgainstTheFirstRunWheneverTheTwinJoined) {
+  RunConfig a = tiny("a");
+  a.telemetry.flips_every = 2;
+  RunConfig b = a;
+  b.precision.experts = Precision::mxfp8_rceil;
+  b.optimizer.lr = 5e-3;
+  Lab together({a, b}, "");
+  run_to(together, 9);
+  Lab lab({a}, "");
+  run_to(lab, 9);
+  lab.add_run(b);
+  lab.add_run(a);
+  run_to(lab, 9);
+  const auto early = together.histories()[1], late = lab.histories()[1], equal = lab.histories()[2];
+  EXPECT_EQ(together.histories()[0]->flip_frame_at(8), nullptr) << "the first is what others are compared with";
+  for (std::int64_t step = 0; step < 9; step += 2) {
+    const auto one = early->flip_frame_at(step), other = late->flip_frame_at(step);
+    ASSERT_NE(one, nullptr);
+    ASSERT_NE(other, nullptr);
+    ASSERT_EQ(one->step, step);
+    EXPECT_EQ(one->flips.at(0).margin_flipped, other->flips.at(0).margin_flipped);
+    EXPECT_EQ(one->flips[0].flip_rate, other->flips[0].flip_rate);
+    std::uint32_t tokens = 0, flipped = 0;
+    for (const std::uint32_t n : other->flips[0].margin_tokens) tokens += n;
+    for (const std::uint32_t n : other->flips[0].margin_flipped) flipped += n;
+    EXPECT_EQ(tokens, 2u * 16);
+    EXPECT_FLOAT_EQ(other->flips[0].flip_rate, static_cast<float>(flipped) / 32);
+  }
+  EXPECT_EQ(early->value_at(Metric::flip_rate, 1, 0), 0) << "the router comes before the experts";
+  EXPECT_GT(early->value_at(Metric::flip_rate, 1, 8), 0);
+  EXPECT_EQ(equal->value_at(Metric::flip_rate, kWholeRun, 8), 0);
+  EXPECT_TRUE(is_missing(early->values(Metric::flip_rate, 1, {7, 7})[0]));
+}
+
 TEST(Lab, RefusesRunsThatCannotBeInLockStep) {
   RunConfig longer = tiny("b");
   longer.data.seq = 32;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
+#include "core/model/learner.h"
 #include "core/trainer.h"
 
 namespace moescope {
@@ -127,6 +129,85 @@ TEST_F(TrainerTest, QuantFramesCoverEveryOperandOfEveryProduct) {
   }
 }
 
+TEST_F(TrainerTest, ComparingGradientsLeavesTheTrainingAsItIs) {
+  for (const Precision precision : {Precision::fp32, Precision::mxfp8_rceil}) {
+    config_.precision.experts = precision;
+    config_.telemetry.gradient_every = 0;
+    Trainer without(config_);
+    config_.telemetry.gradient_every = 2;
+    Trainer with(config_);
+    for (int i = 0; i < 7; ++i) {
+      if (i == 4) with.apply(change("router.top_k", std::int64_t{3}));
+      if (i == 4) without.apply(change("router.top_k", std::int64_t{3}));
+      const TelemetryFrame a = step(without), b = step(with);
+      EXPECT_TRUE(a.gradients.empty());
+      EXPECT_EQ(b.gradients.empty(), i % 2 != 0) << i;
+      EXPECT_EQ(a.ce_loss, b.ce_loss) << i;
+      EXPECT_EQ(a.grad_norm, b.grad_norm) << i;
+      for (std::size_t l = 0; l < a.routers.size(); ++l) {
+        EXPECT_EQ(a.routers[l].tokens_per_expert, b.routers[l].tokens_per_expert);
+        EXPECT_EQ(a.routers[l].margin, b.routers[l].margin);
+      }
+      ASSERT_EQ(a.quants.size(), b.quants.size());
+      for (std::size_t q = 0; q < a.quants.size(); ++q) EXPECT_EQ(a.quants[q].sqnr_db, b.quants[q].sqnr_db);
+    }
+  }
+}
+
+TEST_F(TrainerTest, GradientFramesCoverEveryGroup) {
+  config_.telemetry.gradient_every = 1;
+  Trainer trainer(config_);
+  const TelemetryFrame f = step(trainer);
+  using enum GradientGroup;
+  const std::vector<std::pair<int, GradientGroup>> expected = {
+      {0, attention}, {0, ffn},  {0, all},  //
+      {1, attention}, {1, gate}, {1, experts}, {1, ffn},        {1, all},   {2, attention}, {2, gate},
+      {2, experts},   {2, ffn},  {2, all},     {-1, embedding}, {-1, head}, {-1, all}};
+  ASSERT_EQ(f.gradients.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(f.gradients[i].layer, expected[i].first);
+    EXPECT_EQ(f.gradients[i].group, expected[i].second);
+    EXPECT_EQ(f.gradients[i].snr_db, std::numeric_limits<float>::infinity()) << "FP32 is its own reference";
+    EXPECT_FLOAT_EQ(f.gradients[i].cosine, 1);
+  }
+}
+
+// The same figure from two models of their own, one in each format.
+TEST_F(TrainerTest, GradientSnrIsThatOfTwoSeparateModels) {
+  config_.precision.experts = Precision::mxfp8_floor;
+  config_.telemetry.gradient_every = 1;
+  Trainer trainer(config_);
+  const TelemetryFrame f = step(trainer);
+  RunConfig exact = config_;
+  exact.precision.experts = Precision::fp32;
+  Learner<float> coarse(config_), fine(exact);
+  PhaseClock clock;
+  clock.start(Phase::other);
+  for (Learner<float>* learner : {&coarse, &fine}) {
+    learner->forward(data_->batch(0), false, clock);
+    learner->backward(data_->batch(0), clock);
+  }
+  double signal = 0, noise = 0, product = 0, own = 0;
+  for (const char* name : {"layers.2.moe.experts.w1", "layers.2.moe.experts.w2", "layers.2.moe.experts.w3"}) {
+    const auto g = coarse.parameters.gather(coarse.parameters.tensor(name), coarse.parameters.gradients);
+    const auto r = fine.parameters.gather(fine.parameters.tensor(name), fine.parameters.gradients);
+    for (std::size_t i = 0; i < g.size(); ++i) {
+      signal += double{r[i]} * r[i];
+      own += double{g[i]} * g[i];
+      product += double{g[i]} * r[i];
+      noise += (double{g[i]} - r[i]) * (double{g[i]} - r[i]);
+    }
+  }
+  const auto found = std::find_if(f.gradients.begin(), f.gradients.end(), [](const GradientFrame& g) {
+    return g.layer == 2 && g.group == GradientGroup::experts;
+  });
+  ASSERT_NE(found, f.gradients.end());
+  EXPECT_NEAR(found->snr_db, 10 * std::log10(signal / noise), 1e-3);
+  EXPECT_NEAR(found->cosine, product / std::sqrt(signal * own), 1e-6);
+  EXPECT_GT(found->snr_db, 10);
+  EXPECT_LT(found->snr_db, 40);
+}
+
 TEST_F(TrainerTest, WindowedFiguresForgetOldSteps) {
   config_.router.force_balance = true;
   config_.router.bias_update_rate = 0;
@@ -213,7 +294,7 @@ TEST_F(TrainerTest, RefusesWrongChangesAndKeepsTheConfig) {
 }
 
 TEST_F(TrainerTest, EveryKindOfLayerMayBeMissing) {
-  for (const auto &[dense, shared] : {std::pair{0, 1}, std::pair{1, 0}, std::pair{3, 1}}) {
+  for (const auto& [dense, shared] : {std::pair{0, 1}, std::pair{1, 0}, std::pair{3, 1}}) {
     RunConfig config = config_;
     config.model.n_dense_layers = dense;
     config.model.n_shared = shared;

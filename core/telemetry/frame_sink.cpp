@@ -16,7 +16,10 @@ namespace {
 using FramePtr = std::shared_ptr<const TelemetryFrame>;
 using NewRun = std::shared_ptr<History>;
 using Flush = std::shared_ptr<std::promise<void>>;
-using Item = std::variant<std::monostate, FramePtr, Marker, NewRun, Flush>;
+struct RemovedRun {
+  int run;
+};
+using Item = std::variant<std::monostate, FramePtr, Marker, NewRun, RemovedRun, Flush>;
 
 struct Node {
   Item item;
@@ -121,6 +124,8 @@ void FrameSink::State::drain() {
       take(*marker);
     } else if (auto* history = std::get_if<NewRun>(&item)) {
       take(*history);
+    } else if (const auto* removed = std::get_if<RemovedRun>(&item)) {
+      histories.erase(removed->run);
     } else {
       take(std::get<Flush>(item));
     }
@@ -180,6 +185,10 @@ std::shared_ptr<History> FrameSink::add_run(const RunInfo& info) {
   auto history = std::make_shared<History>(info, state_->array_budget_bytes);
   state_->push(history);
   return history;
+}
+
+void FrameSink::remove_run(int run) {
+  state_->push(RemovedRun{run});
 }
 
 void FrameSink::publish(TelemetryFrame frame) {

@@ -23,6 +23,7 @@ class FrameSink {
   // Any thread; what one thread sends arrives in its order. A frame goes to the history of its run, which must have
   // been added before.
   std::shared_ptr<History> add_run(const RunInfo& info);
+  void remove_run(int run);            // no more frames of it will come; what is recorded stays
   void publish(TelemetryFrame frame);  // wait-free
   void publish(Marker marker);         // wait-free
   void flush();                        // returns once all that was published before is appended and written
