@@ -91,10 +91,14 @@ AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
   auto* layout = new QHBoxLayout(row);
   layout->setContentsMargins(0, 0, 0, 0);
   layout->setSpacing(2);
-  const QStringList names{tr("moved"), tr("across nodes"), tr("received max/mean"), tr("saved by DeepEP")};
+  const QStringList names{tr("moved"), tr("across nodes"), tr("max/mean"), tr("saved")};
+  const QStringList tips{tr("Leaves its rank in this layer's dispatch"), tr("Crosses from node to node"),
+                         tr("Received copies, own ones included: fullest rank over the mean"),
+                         tr("Moved copies that DeepEP's merging per rank avoids")};
   for (int i = 0; i < 4; ++i) {
     tiles_[i] = new ValueTile(
         selection, names[i], [this, i] { return totalText(i); }, row);
+    tiles_[i]->setToolTip(tips[i]);
     tiles_[i]->setFocusPolicy(Qt::NoFocus);
     layout->addWidget(tiles_[i]);
   }
@@ -154,7 +158,7 @@ void AllToAllPanel::refill() {
   view_->setRowAxis(ticks, tr("from rank"));
   const QString caption = tr("to rank;  dispatch, counted here, bytes = copies x 2 D (BF16)");
   const bool roomy = view_->fontMetrics().horizontalAdvance(caption) < view_->cellsRect().width();
-  view_->setColumnAxis(ticks, roomy ? caption : tr("to rank;  bytes = copies x 2 D"));
+  view_->setColumnAxis(ticks, roomy ? caption : tr("to rank; copies x 2 D"));
 }
 
 // Borders of nodes, and the sums of what leaves each rank (right) and reaches it (below).
@@ -249,7 +253,7 @@ QString AllToAllPanel::explain() const {
             "real "
             "routing; combine is the transpose. Ranks are virtual: tokens are split evenly, experts lie on ranks in "
             "order. Bytes = copies x 2 D, a token of D values in BF16.</p>"
-            "<p><b>moved</b> leaves out the diagonal (veiled), which stays on its rank. <b>received max/mean</b> is "
+            "<p><b>moved</b> leaves out the diagonal (veiled), which stays on its rank. <b>max/mean</b> is "
             "the "
             "load of the fullest rank, own tokens included: everybody waits for it; its bar is orange. <b>saved</b>: "
             "moved copies that merging per destination rank avoids. Lines are borders of nodes.</p>") +

@@ -21,7 +21,7 @@ struct Figure {
 
 const std::array<Figure, BalancePanel::kFigures>& figures() {
   static const std::array<Figure, BalancePanel::kFigures> all = {{
-      {QT_TR_NOOP("MaxVio, window"), "MaxVio", {{Metric::max_vio, "batch"}, {Metric::max_vio_window, "window"}}},
+      {QT_TR_NOOP("MaxVio"), "MaxVio", {{Metric::max_vio, "batch"}, {Metric::max_vio_window, "window"}}},
       {QT_TR_NOOP("CV"), "CV", {{Metric::cv, "CV"}}},
       {QT_TR_NOOP("Entropy"), "load entropy", {{Metric::entropy_norm, "H / ln E"}}},
       {QT_TR_NOOP("Dead"), "dead experts", {{Metric::dead_fraction, "dead in window"}}},
@@ -48,8 +48,10 @@ BalancePanel::BalancePanel(Selection* selection, QWidget* parent)
     tiles_[i] = new ValueTile(
         selection, name, [this, i] { return valueText(i); }, row);
     tiles_[i]->setCheckable(true);
+    if (i == 0) tiles_[i]->setToolTip(tr("MaxVio of the batch, of the window"));
+    if (i == kFigures) tiles_[i]->setToolTip(tr("As many of the four plots as there is room for"));
     group->addButton(tiles_[i], i);
-    tiles->addWidget(tiles_[i], i == 0 ? 5 : i < kFigures ? 3 : 2);
+    tiles->addWidget(tiles_[i], i == 0 ? 4 : i == 2 ? 3 : 2);
   }
   addBody(row, 0);
 
@@ -149,7 +151,7 @@ QString BalancePanel::status() const {
 
 QString BalancePanel::valueText(int figure) const {
   const History* history = selection_->history();
-  if (figure == kFigures) return tr("%1 plots").arg(int{kFigures});
+  if (figure == kFigures) return QString::number(int{kFigures});
   if (!history || history->steps().empty()) return tr("no data");
   QStringList texts;
   for (const auto& [metric, label] : figures()[figure].curves) {

@@ -19,9 +19,9 @@ void Histogram::setBars(int first_category, std::vector<double> shares) {
   if (next > top_share_ || next < 0.6 * top_share_) top_share_ = std::min(next, 1.0);
 }
 
-void Histogram::setCategoryTicks(std::vector<Tick> ticks, const QString& caption) {
+void Histogram::setCategoryTicks(std::vector<Tick> ticks) {
   ticks_ = std::move(ticks);
-  caption_ = caption;
+  for (Tick& tick : ticks_) tick.label.clear();
 }
 
 double Histogram::yOf(double category) const {
@@ -42,7 +42,7 @@ Axis Histogram::shareAxis() const {
 }
 
 QString Histogram::staticKey() const {
-  return QStringLiteral("%1:%2:%3").arg(first_).arg(shares_.size()).arg(top_share_) + caption_ + share_caption_;
+  return QStringLiteral("%1:%2:%3").arg(first_).arg(shares_.size()).arg(top_share_) + share_caption_;
 }
 
 void Histogram::paintStatic(QPainter& painter) {
@@ -69,7 +69,7 @@ void Histogram::paintStatic(QPainter& painter) {
                         .high = static_cast<double>(first_ + shares_.size()),
                         .at_low = plot.bottom() + 1.0,
                         .at_high = plot.top() + 0.0};
-  paintLeftAxis(painter, categories, centred, caption_);
+  paintLeftAxis(painter, categories, centred, {});
 }
 
 void Histogram::paintData(QPainter& painter) {

@@ -13,14 +13,16 @@ class Histogram : public PlotFrame {
  public:
   explicit Histogram(QWidget* parent = nullptr);
 
-  void setBars(int first_category, std::vector<double> shares);            // 0..1 each
-  void setCategoryTicks(std::vector<Tick> ticks, const QString& caption);  // Tick::value is the category
+  void setBars(int first_category, std::vector<double> shares);  // 0..1 each
+  void setCategoryTicks(std::vector<Tick> ticks);  // Tick::value is the category; the neighbour carries the labels
   void setShareCaption(const QString& caption) { share_caption_ = caption; }
   std::function<QStringList(int category)> describe;
   int categoryAt(int y) const;
+  QSize minimumSizeHint() const override { return {80, 80}; }
+  QSize sizeHint() const override { return {120, 240}; }
 
  protected:
-  QMargins margins() const override { return {46, 10, 14, kAxisLabelHeight}; }
+  QMargins margins() const override { return {10, 10, 14, kAxisLabelHeight}; }
   QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
@@ -36,7 +38,7 @@ class Histogram : public PlotFrame {
   std::vector<double> shares_;
   double top_share_ = 1;
   std::vector<Tick> ticks_;
-  QString caption_, share_caption_;
+  QString share_caption_;
   QPoint mouse_{-1, -1};
 };
 

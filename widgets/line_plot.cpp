@@ -118,7 +118,7 @@ void LinePlot::paintStatic(QPainter& painter) {
   const int most = std::max(2, plot.height() / 26);
   auto ticks = log_values_ ? logTicks(values_.low, values_.high, most) : linearTicks(values_.low, values_.high, most);
   if (percent_)
-    for (Tick& tick : ticks) tick.label = formatPercent(tick.value);
+    for (Tick& tick : ticks) tick.label = QString::number(tick.value * 100, 'g', 3) + QStringLiteral(" %");
   paintLeftAxis(painter, valueAxis(), ticks, caption_);
   painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
   for (const ReferenceLine& line : references_) {

@@ -82,12 +82,14 @@ void QuantErrorPanel::refill() {
   for (int column = 0; column < columns; ++column)
     column_ticks.push_back({static_cast<double>(column), QLatin1String(operand_name(tensors_[column].operand))});
   view_->setRowAxis(std::move(row_ticks), tr("layer"));
-  const QString caption = tr("operand;  bars in cells: underflow below, clipped above, log from 0.001 % to 100 %");
-  const bool roomy = view_->fontMetrics().horizontalAdvance(caption) < view_->cellsRect().width();
   const bool bars = view_->cellsRect().height() >= rows * kLeastGlyphCell;
-  view_->setColumnAxis(std::move(column_ticks), !bars   ? tr("operand;  hover for underflow and clipped values")
-                                                : roomy ? caption
-                                                        : tr("low bar: underflow, top bar: clipped"));
+  QString caption = tr("operand;  hover for underflow and clipped values");
+  for (const QString& text : {tr("operand;  bars in cells: underflow below, clipped above, log from 0.001 % to 100 %"),
+                              tr("low bar: underflow, top bar: clipped"), tr("low: underflow, top: clipped")}) {
+    if (bars) caption = text;
+    if (view_->fontMetrics().horizontalAdvance(caption) < view_->cellsRect().width()) break;
+  }
+  view_->setColumnAxis(std::move(column_ticks), caption);
   markCurrent();
 }
 

@@ -54,8 +54,8 @@ ScaleHistogramPanel::ScaleHistogramPanel(Selection* selection, QWidget* parent)
   bars_->refill = [this] { refillBars(); };
   bars_->describe = [this](int byte) { return describe(byte, selection_->step()); };
   bars_->setAccessibleName(tr("Block scales at the cursor"));
-  row->addWidget(waterfall_, 5);
-  row->addWidget(bars_, 3);
+  row->addWidget(waterfall_, 3);
+  row->addWidget(bars_, 1);
   connect(selection_, &Selection::dataChanged, bars_, &PlotFrame::markDirty);
   connect(selection_, &Selection::timeChanged, bars_, &PlotFrame::markDirty);
   connect(selection_, &Selection::focusChanged, bars_, &PlotFrame::markDirty);
@@ -150,8 +150,8 @@ void ScaleHistogramPanel::refillBars() {
   bars_->setBars(first_byte_, std::move(shares));
   auto ticks = powerOfTwoTicks(first_byte_ - kBias, last_byte_ - kBias, std::max(2, bars_->height() / 24));
   for (Tick& tick : ticks) tick.value += kBias;
-  bars_->setCategoryTicks(std::move(ticks), {});
-  bars_->setShareCaption(tr("% of blocks now"));
+  bars_->setCategoryTicks(std::move(ticks));
+  bars_->setShareCaption(tr("% now"));
 }
 
 QStringList ScaleHistogramPanel::describe(int byte, std::int64_t step) const {

@@ -36,7 +36,7 @@ QString noQuantizationNotice() {
   return QCoreApplication::translate(
       "Panel",
       "This run quantizes nothing: its experts compute in full precision. Set the precision of the experts to "
-      "mxfp8_rceil or mxfp8_floor, before the run in the setup or live in the run bar.");
+      "mxfp8_rceil or mxfp8_floor, in the set-up or, while it runs, in the Live bar.");
 }
 
 }  // namespace moescope

@@ -79,7 +79,7 @@ std::int64_t TimeAxisPlot::stepAt(double x) const {
 void TimeAxisPlot::paintStepAxis(QPainter& painter) const {
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());
-  const int most = std::max(2, plot.width() / 72);
+  const int most = std::max(3, plot.width() / 64);
   const auto ticks = log_steps_ ? logTicks(std::max<double>(1, range().first), std::max<double>(1, range().last), most)
                                 : integerTicks(range().first, range().last, most);
   for (const Tick& tick : ticks) {

@@ -19,7 +19,7 @@ ValueTile::ValueTile(Selection* selection, const QString& name, std::function<QS
 }
 
 QSize ValueTile::sizeHint() const {
-  return {fontMetrics().horizontalAdvance(text()) + 16, 2 * fontMetrics().height() + 5};
+  return {fontMetrics().horizontalAdvance(text()) + 12, 2 * fontMetrics().height() + 5};
 }
 
 void ValueTile::paintEvent(QPaintEvent*) {

@@ -15,7 +15,7 @@ class ValueTile : public QAbstractButton {
  public:
   ValueTile(Selection* selection, const QString& name, std::function<QString()> value, QWidget* parent = nullptr);
   QSize sizeHint() const override;
-  QSize minimumSizeHint() const override { return {40, sizeHint().height()}; }
+  QSize minimumSizeHint() const override { return {24, sizeHint().height()}; }
 
  protected:
   void paintEvent(QPaintEvent*) override;
