@@ -1,11 +1,13 @@
 // The way from a tensor down to the block, with real events. With MOESCOPE_PICTURES=DIR it also writes PNGs there.
 #include <QApplication>
+#include <QElapsedTimer>
 #include <QMouseEvent>
 #include <QSignalSpy>
 #include <QStyleFactory>
 #include <QTemporaryDir>
 #include <QTest>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <random>
 
@@ -98,6 +100,7 @@ class MicroscopeTest : public QObject {
   void labLeadsFromFileToBlock();
   void turningTheAxisKeepsTheElement();
   void malformedFilesSayWhy();
+  void hugeFilesOpenAtOnce();
   void capturedTensorReplacesItsOlderSelf();
   void samplesKeepBlocksWhole();
   void pictures();
@@ -365,6 +368,41 @@ void MicroscopeTest::malformedFilesSayWhy() {
   QCOMPARE(lab.browser()->model().rowCount(), 0);
   QVERIFY(lab.openFile(path_));
   QVERIFY(lab.browser()->error().isEmpty());
+}
+
+// 5 GB in one tensor, without blocks on the disk: only what is shown may be read.
+void MicroscopeTest::hugeFilesOpenAtOnce() {
+  constexpr std::size_t kRows = 16384, kCols = 163840;
+  const QString path = dir_.filePath(QStringLiteral("huge.safetensors"));
+  std::string header = R"({"w":{"dtype":"BF16","shape":[16384,163840],"data_offsets":[0,5368709120]}})";
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  const std::uint64_t length = header.size();
+  {
+    std::ofstream file(path.toStdString(), std::ios::binary);
+    file.write(reinterpret_cast<const char*>(&length), 8).write(header.data(), std::streamsize(length));
+  }
+  std::filesystem::resize_file(path.toStdString(), 8 + length + kRows * kCols * 2);
+  const auto residentPages = [] {
+    std::size_t all = 0, resident = 0;
+    std::ifstream("/proc/self/statm") >> all >> resident;
+    return resident;
+  };
+  TensorLab lab(&selection_);
+  lab.resize(1280, 800);
+  const std::size_t before = residentPages();
+  QSignalSpy finished(lab.whatIf(), &WhatIfStrip::finished);
+  QElapsedTimer timer;
+  timer.start();
+  QVERIFY(lab.openFile(path));
+  lab.map()->grab();
+  const qint64 opened = timer.elapsed();
+  QVERIFY(finished.wait(kPatience));
+  lab.setFormat({}, BlockAxis::column);
+  lab.map()->grab();
+  const double grown = static_cast<double>(residentPages() - before) * 4096;
+  qInfo("opened and drawn in %lld ms, %.0f MB resident", static_cast<long long>(opened), grown / 1e6);
+  QVERIFY(grown < 250e6);  // reading all of it would be 5.4 GB
+  QVERIFY(opened < 5000);  // on a busy machine; some 0.1 s on a quiet one
 }
 
 void MicroscopeTest::capturedTensorReplacesItsOlderSelf() {

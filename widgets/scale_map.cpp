@@ -13,9 +13,10 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kMostValues = std::size_t{4} << 20;  // read for one picture: some 10 ms
-constexpr std::size_t kColumnRun = 64;                     // neighbours that a memory page brings anyway
-constexpr std::uint8_t kZeroCode = 1, kFirstCode = 2;      // an all-zero block has a colour of its own
+constexpr std::size_t kMostValues = std::size_t{2} << 20;  // read for one picture: some 5 ms
+// Neighbours that a memory page of the file brings anyway.
+constexpr std::size_t kColumnRun = 64, kBlockRun = 32;
+constexpr std::uint8_t kZeroCode = 1, kFirstCode = 2;  // an all-zero block has a colour of its own
 constexpr std::size_t kLeastVisible = 4;
 
 std::uint32_t magnitudeBits(float v) {
@@ -168,7 +169,7 @@ void ScaleMap::setSides() {
   };
   rows_ = {axis_ == BlockAxis::row ? source_.rows() : blocks(source_.rows())};
   columns_ = {axis_ == BlockAxis::row ? blocks(source_.cols()) : source_.cols()};
-  if (axis_ == BlockAxis::column) columns_.run = kColumnRun;
+  columns_.run = axis_ == BlockAxis::row ? kBlockRun : kColumnRun;
   cells_->setNotice(source_.valid() ? QString() : tr("No tensor is open"));
   fit();
 }
@@ -204,21 +205,20 @@ void ScaleMap::thin() {
 
 void ScaleMap::scalesAlongRows(std::vector<std::uint8_t>& codes) const {
   const auto block = static_cast<std::size_t>(format_.block);
-  const std::size_t shown = columns_.shown();
-  std::vector<float> values(columns_.step == 1 ? columns_.visible * block : block);
-  for (std::size_t i = 0; i < rows_.shown(); ++i) {
-    const std::size_t begin = columns_.first * block;
-    if (columns_.step == 1)
-      source_.readRow(slice_, rows_.at(i), begin, std::min(values.size(), source_.cols() - begin), values.data());
-    for (std::size_t j = 0; j < shown; ++j) {
-      const std::size_t col = columns_.at(j) * block, count = std::min(block, source_.cols() - col);
-      if (columns_.step != 1) source_.readRow(slice_, rows_.at(i), col, count, values.data());
-      const float* x = values.data() + (columns_.step == 1 ? col - begin : 0);
-      std::uint32_t amax = 0;
-      for (std::size_t k = 0; k < count; ++k) amax = std::max(amax, magnitudeBits(x[k]));
-      codes.push_back(scale_code(format_.rule, format_.element, std::bit_cast<float>(amax)));
+  const std::size_t shown = columns_.shown(), run = columns_.step == 1 ? shown : columns_.run;
+  std::vector<float> values(run * block);
+  for (std::size_t i = 0; i < rows_.shown(); ++i)
+    for (std::size_t j = 0; j < shown; j += run) {
+      const std::size_t begin = columns_.at(j) * block;
+      const std::size_t end = std::min(begin + std::min(run, shown - j) * block, source_.cols());
+      source_.readRow(slice_, rows_.at(i), begin, end - begin, values.data());
+      for (std::size_t col = begin; col < end; col += block) {
+        std::uint32_t amax = 0;
+        for (std::size_t k = col; k < std::min(col + block, end); ++k)
+          amax = std::max(amax, magnitudeBits(values[k - begin]));
+        codes.push_back(scale_code(format_.rule, format_.element, std::bit_cast<float>(amax)));
+      }
     }
-  }
 }
 
 void ScaleMap::scalesDownColumns(std::vector<std::uint8_t>& codes) const {

@@ -159,8 +159,8 @@ using Codes = std::array<std::int32_t, kLanes>;
     const std::int32_t carried =
         static_cast<std::int32_t>((static_cast<std::uint32_t>(bits) + (1u << (22 - f.mantissa_bits))) >> 23);
     const float ratio = std::bit_cast<float>(bits) * reciprocal;
-    const std::int32_t ratio_bits = std::bit_cast<std::int32_t>(ratio);
-    const std::int32_t up = ratio_bits < 0x00800000 ? 1 : (ratio_bits + 0x007FFFFF) >> 23;
+    const std::uint32_t ratio_bits = std::bit_cast<std::uint32_t>(ratio);  // unsigned: a NaN's may wrap
+    const auto up = static_cast<std::int32_t>(ratio_bits < 0x00800000 ? 1 : (ratio_bits + 0x007FFFFF) >> 23);
     const bool finite = bits < kInfinityBits;
     const auto clamped = [](std::int32_t code) { return code < 0 ? 0 : code > 254 ? 254 : code; };
     codes[0][l] = finite ? clamped(exponent - f.emax) : 255;
