@@ -57,7 +57,7 @@ struct LegendScale {
   int first_code = 1;
   QString zero_label{};  // not empty: a swatch of kZeroLoadCode under the bar
 };
-inline constexpr int kLegendWidth = 62;
+inline constexpr int kLegendWidth = 70;
 void paintLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette);
 
 }  // namespace moescope
