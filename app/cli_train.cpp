@@ -13,13 +13,14 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 
+#include "app/cli_compare.h"
 #include "app/cli_progress.h"
 #include "core/checkpoint_folder.h"
-#include "core/dataset.h"
+#include "core/lock_step.h"
 #include "core/numerics/parallel.h"
-#include "core/run_clock.h"
 #include "core/run_config.h"
 #include "core/telemetry/frame_sink.h"
 #include "core/telemetry/jsonl.h"
@@ -32,10 +33,11 @@ namespace fs = std::filesystem;
 
 struct TrainOptions {
   std::string preset, config, data, precision, out, jsonl, checkpoint, resume;
-  std::vector<std::string> set;
+  std::vector<std::string> set, compare;
   std::int64_t steps = 0, seed = 0, every = 0;
   int threads = 0;
-  bool overwrite = false;
+  double epsilon = 0.01;
+  bool overwrite = false, noise_twin = false;
   bool has_data = false, has_seed = false, has_steps = false;
 };
 
@@ -89,19 +91,23 @@ void add_override(std::vector<Override>& list, std::vector<ConfigProblem>& probl
   if (!message.empty()) problems.push_back({"", 0, option, key + ' ' + message});
 }
 
+// KEY=VALUE as the user wrote it behind `option`.
+void add_setting(std::vector<Override>& list, std::vector<ConfigProblem>& problems, const std::string& option,
+                 const std::string& setting) {
+  const std::size_t equals = setting.find('=');
+  if (equals == std::string::npos)
+    problems.push_back({"", 0, option, "needed is KEY=VALUE, such as router.top_k=4"});
+  else
+    add_override(list, problems, option, setting.substr(0, equals), setting.substr(equals + 1));
+}
+
 std::vector<Override> read_overrides(const TrainOptions& o, std::vector<ConfigProblem>& problems) {
   std::vector<Override> list;
   if (o.has_data) add_override(list, problems, "--data " + o.data, "data.path", o.data);
   if (o.has_seed) add_override(list, problems, "--seed " + std::to_string(o.seed), "seed", std::to_string(o.seed));
   if (!o.precision.empty())
     add_override(list, problems, "--precision " + o.precision, "precision.experts", o.precision);
-  for (const std::string& setting : o.set) {
-    const std::size_t equals = setting.find('=');
-    if (equals == std::string::npos)
-      problems.push_back({"", 0, "--set " + setting, "needed is KEY=VALUE, such as router.top_k=4"});
-    else
-      add_override(list, problems, "--set " + setting, setting.substr(0, equals), setting.substr(equals + 1));
-  }
+  for (const std::string& setting : o.set) add_setting(list, problems, "--set " + setting, setting);
   return list;
 }
 
@@ -118,6 +124,39 @@ RunConfig fresh_config(const TrainOptions& o) {
   if (problems.empty()) problems = validate(parsed.config);
   if (!problems.empty()) refuse(problems);
   return parsed.config;
+}
+
+// --compare KEY=VALUE[,KEY=VALUE...]
+RunConfig twin_config(const RunConfig& first, const std::string& settings) {
+  const std::string option = "--compare " + settings;
+  std::vector<Override> changes;
+  std::vector<ConfigProblem> problems;
+  std::istringstream list(settings);
+  for (std::string setting; std::getline(list, setting, ',');) add_setting(changes, problems, option, setting);
+  RunConfig twin = first;
+  for (const Override& change : changes) change.field->set(twin, change.value);
+  twin.name = twin_name(first, twin);
+  if (problems.empty()) problems = validate(twin);
+  if (!problems.empty()) refuse(problems);
+  if (const std::string problem = lock_step_problem(first, twin); !problem.empty())
+    throw std::runtime_error(option + ": " + problem);
+  if (difference(first, twin).empty()) throw std::runtime_error(option + ": is what the run has already");
+  return twin;
+}
+
+// The run and its twins.
+std::vector<RunConfig> fresh_configs(const TrainOptions& o) {
+  std::vector<RunConfig> configs = {fresh_config(o)};
+  if (o.compare.size() + (o.noise_twin ? 1 : 0) >= kMaxRuns)
+    throw std::runtime_error("--compare: " + std::to_string(o.compare.size() + 1 + (o.noise_twin ? 1 : 0)) +
+                             " runs, allowed are " + std::to_string(kMaxRuns) + " with the one they are compared with");
+  for (const std::string& settings : o.compare) configs.push_back(twin_config(configs.front(), settings));
+  if (o.noise_twin) configs.push_back(noise_twin(configs.front()));
+  for (std::size_t i = 1; i < configs.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (configs[i].name == configs[j].name)
+        throw std::runtime_error("--compare: the same twin twice (" + configs[i].name + ')');
+  return configs;
 }
 
 // A resumed run is the run of its checkpoint; an option may repeat what that says, but not change it.
@@ -142,6 +181,8 @@ void refuse_conflicts(const TrainOptions& o, const RunConfig& config) {
 }
 
 Trainer resumed_trainer(const TrainOptions& o) {
+  if (!o.compare.empty() || o.noise_twin)
+    throw std::runtime_error("--compare and --noise-twin start from the beginning, so they do not go with --resume");
   const std::vector<std::string> files = newest_checkpoint(o.resume);
   if (files.size() > 1)
     throw std::runtime_error(fs::path(files.front()).parent_path().string() + ": holds " +
@@ -229,12 +270,11 @@ struct Tail {
 
 class Training {
  public:
-  Training(const TrainOptions& options, Trainer trainer)
+  Training(const TrainOptions& options, std::vector<Trainer> trainers)
       : o_(options),
-        trainer_(std::move(trainer)),
-        data_(open_dataset(trainer_.config().data, trainer_.config().seed)),
-        first_(trainer_.steps_taken()),
-        end_(o_.has_steps ? o_.steps : trainer_.config().optimizer.total_steps),
+        lock_step_(std::move(trainers)),
+        first_(lock_step_.next_step()),
+        end_(o_.has_steps ? o_.steps : config().optimizer.total_steps),
         text_(o_.jsonl == "-" ? stderr : stdout),
         progress_(text_, first_, end_) {
     if (end_ < first_)
@@ -247,7 +287,8 @@ class Training {
     prepare_checkpoints();
     JsonLines json(o_.jsonl);
     sink_ = std::make_unique<FrameSink>(o_.out);
-    sink_->add_run(run_info(trainer_.config(), 0));
+    for (const LockStep::Run& run : lock_step_.runs())
+      histories_.push_back(sink_->add_run(run_info(run.trainer.config(), run.number)));
     introduce();
     catch_signals();
     train(json);
@@ -263,6 +304,8 @@ class Training {
   }
 
  private:
+  const RunConfig& config() const { return lock_step_.runs().front().trainer.config(); }
+
   // A folder that cannot be written to is better known now than after hours of training.
   void prepare_checkpoints() {
     if (o_.checkpoint.empty()) return;
@@ -274,11 +317,12 @@ class Training {
   }
 
   void introduce() {
-    const RunConfig& config = trainer_.config();
-    std::fprintf(text_, "%s: %.2f million parameters, %s, %s%s\n", config.name.c_str(), parameter_count(config) * 1e-6,
-                 data_->summary().c_str(),
+    std::fprintf(text_, "%s: %.2f million parameters, %s, %s%s\n", config().name.c_str(),
+                 parameter_count(config()) * 1e-6, lock_step_.data().summary().c_str(),
                  num_threads() == 1 ? "1 thread" : (std::to_string(num_threads()) + " threads").c_str(),
                  first_ > 0 ? (", resumed after step " + std::to_string(first_ - 1)).c_str() : "");
+    for (std::size_t i = 1; i < lock_step_.runs().size(); ++i)
+      std::fprintf(text_, "in lock-step with %s\n", lock_step_.runs()[i].trainer.config().name.c_str());
     std::fflush(text_);
   }
 
@@ -292,29 +336,37 @@ class Training {
 
   void take_step(std::int64_t step, JsonLines& json) {
     whole_ = false;
-    TelemetryFrame frame = clock_.step(trainer_, data_->batch(step), 0);
+    lock_step_.step([&](TelemetryFrame frame) {
+      if (frame.run == 0) {
+        tail_.add(frame);
+        progress_.show(frame);
+        sink_->flush();  // the step before is on disk by now, so a kill loses no more than this one
+      }
+      sink_->publish(frame);
+      if (is_lost(frame)) {
+        lost_ = true;
+        sink_->publish(Marker{frame.run, step, "event", "the loss is no number any more"});
+      }
+      json.write(frame);
+      return true;
+    });
     whole_ = true;
-    lost_ = is_lost(frame);
-    tail_.add(frame);
-    progress_.show(frame);
-    sink_->flush();  // the step before is on disk by now, so a kill loses no more than this one
-    sink_->publish(frame);
-    if (lost_) sink_->publish(Marker{0, step, "event", "the loss is no number any more"});
-    json.write(frame);
     if (o_.every > 0 && (step + 1) % o_.every == 0 && step + 1 < end_ && !lost_) save_checkpoint();
   }
 
   void save_checkpoint() {
-    const std::int64_t step = trainer_.steps_taken();
+    const std::int64_t step = lock_step_.next_step();
     write_checkpoint(o_.checkpoint, step, [&](const std::string& folder) {
-      trainer_.save(folder + '/' + trainer_.config().name + ".safetensors");
+      for (const LockStep::Run& run : lock_step_.runs())
+        run.trainer.save(folder + '/' + run.trainer.config().name + ".safetensors");
     });
     checkpoint_ = o_.checkpoint + '/' + std::to_string(step);
-    sink_->publish(Marker{0, step, "event", "checkpoint " + checkpoint_});
+    for (const LockStep::Run& run : lock_step_.runs())
+      sink_->publish(Marker{run.number, step, "event", "checkpoint " + checkpoint_});
   }
 
   void summarize() {
-    const std::int64_t taken = trainer_.steps_taken();
+    const std::int64_t taken = lock_step_.next_step();
     if (g_signal != 0) std::fprintf(text_, "Stopped by %s.\n", g_signal == SIGINT ? "Ctrl-C" : "a signal");
     if (lost_)
       std::fprintf(text_, "Stopped: the loss is no number any more at step %lld.\n", static_cast<long long>(taken - 1));
@@ -326,24 +378,29 @@ class Training {
     }
     if (!is_missing(tail_.max_vio))
       std::fprintf(text_, "MaxVio      %.3f in the last batch, %.3f over %d steps (mean over MoE layers)\n",
-                   tail_.max_vio, tail_.max_vio_window, trainer_.config().telemetry.window);
+                   tail_.max_vio, tail_.max_vio_window, config().telemetry.window);
     if (!o_.out.empty()) std::fprintf(text_, "recording   %s\n", o_.out.c_str());
     if (!o_.jsonl.empty() && o_.jsonl != "-") std::fprintf(text_, "JSON lines  %s\n", o_.jsonl.c_str());
     if (!checkpoint_.empty()) std::fprintf(text_, "checkpoint  %s\n", checkpoint_.c_str());
+    if (histories_.size() > 1) {
+      std::vector<RunConfig> configs;
+      for (const LockStep::Run& run : lock_step_.runs()) configs.push_back(run.trainer.config());
+      const std::vector<HistoryPtr> histories(histories_.begin(), histories_.end());
+      std::fprintf(text_, "\n%s", comparison_report(histories, configs, o_.epsilon).c_str());
+    }
     std::fflush(text_);
   }
 
   const TrainOptions& o_;
-  Trainer trainer_;
-  std::unique_ptr<Dataset> data_;
+  LockStep lock_step_;
   std::int64_t first_, end_;
   std::FILE* text_;  // progress and summary
   Progress progress_;
-  RunClock clock_;
   std::unique_ptr<FrameSink> sink_;
+  std::vector<std::shared_ptr<History>> histories_;
   Tail tail_;
   bool lost_ = false;
-  bool whole_ = true;       // the trainer is between two steps
+  bool whole_ = true;       // the trainers are between two steps
   std::string failure_;     // what ended the training before its time, or what could not be written
   std::string checkpoint_;  // the last one
 };
@@ -351,7 +408,12 @@ class Training {
 void train(const TrainOptions& options) {
   set_num_threads(options.threads);
   check_outputs(options);
-  Training training(options, options.resume.empty() ? Trainer(fresh_config(options)) : resumed_trainer(options));
+  std::vector<Trainer> trainers;
+  if (!options.resume.empty())
+    trainers.push_back(resumed_trainer(options));
+  else
+    for (const RunConfig& config : fresh_configs(options)) trainers.emplace_back(config);
+  Training training(options, std::move(trainers));
   if (const int status = training.run(); status != 0) throw CLI::RuntimeError(status);
 }
 
@@ -383,6 +445,17 @@ void add_options(CLI::App& sub, TrainOptions& o) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000000}));
   sub.add_option("--resume", o.resume,
                  "Go on from the newest checkpoint in this folder, with its config, bit-identically");
+  sub.add_option(
+         "--compare", o.compare,
+         "KEY=VALUE[,KEY=VALUE...]: train a twin that differs in this, in lock-step on the same batches, and say "
+         "at the end what difference it made; may be repeated, up to three twins")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
+  sub.add_flag("--noise-twin", o.noise_twin,
+               "Train a twin that differs only in its seed (other first weights, same batches): what it differs by is "
+               "noise");
+  sub.add_option("--epsilon", o.epsilon, "Loss difference whose first step a comparison names (default: 0.01)")
+      ->check(CLI::Range(0.0, 100.0));
   sub.add_flag("--overwrite", o.overwrite, "Replace files that exist");
 }
 
@@ -398,6 +471,10 @@ void add_train_command(CLI::App& app) {
       "  moescope-cli train --preset nano --set router.bias_update_rate=0 --jsonl - | jq .ce_loss\n"
       "  moescope-cli train --preset mini-v3 --data texts/ --checkpoint kept --every 200\n"
       "  moescope-cli train --resume kept --checkpoint kept --steps 3000\n"
+      "  moescope-cli train --preset nano --compare precision.experts=mxfp8_rceil --noise-twin\n"
+      "The published check that MXFP8 trains like BF16, in miniature (1,500 steps, three models, minutes to hours):\n"
+      "  moescope-cli train --preset 16B-like --compare precision.experts=mxfp8_rceil --noise-twin --out "
+      "check.moescope\n"
       "Ctrl-C stops after the step in flight, with everything saved. Exit status: 0 done, 1 training or writing "
       "failed,\n"
       "2 wrong input, 130 stopped by Ctrl-C.");

@@ -1,4 +1,6 @@
 // In which settings two runs differ.
+#include <cctype>
+
 #include "core/run_config.h"
 
 namespace moescope {
@@ -19,6 +21,28 @@ bool is_noise_twin(const RunConfig& a, const RunConfig& b) {
     if (found.key != "seed" && !observes) return false;
   }
   return a.seed != b.seed;
+}
+
+RunConfig noise_twin(RunConfig config) {
+  const RunConfig first = config;
+  const double last_seed = find_field("seed")->max;
+  config.seed = static_cast<double>(config.seed) < last_seed ? config.seed + 1 : 0;
+  config.name = twin_name(first, config);
+  return config;
+}
+
+std::string twin_name(const RunConfig& first, const RunConfig& twin) {
+  constexpr std::size_t kMaxLength = 64;
+  std::string name = first.name;
+  for (const ConfigDifference& found : difference(first, twin)) {
+    const std::string key = found.key.substr(found.key.rfind('.') + 1);
+    name += '+';
+    name += find_field(found.key)->choices.empty() ? key + '-' + found.b : found.b;
+  }
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && std::string_view("-_.+").find(c) == std::string_view::npos)
+      c = '-';
+  return name.substr(0, kMaxLength);
 }
 
 }  // namespace moescope

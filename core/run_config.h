@@ -169,6 +169,9 @@ std::vector<ConfigDifference> difference(const RunConfig& a, const RunConfig& b)
 // the training ([telemetry] and [parallel] do not). Runs in lock-step read the batches of the first, whatever their
 // seeds are: of two such runs only the first weights differ.
 bool is_noise_twin(const RunConfig& a, const RunConfig& b);
+RunConfig noise_twin(RunConfig config);  // the next seed, and a name that says so
+// What a run that is compared with `first` is called: "16B-like+mxfp8_rceil", "nano+top_k-4"; a valid name.
+std::string twin_name(const RunConfig& first, const RunConfig& twin);
 
 // A change of one live field between two steps.
 struct LiveChange {

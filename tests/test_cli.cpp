@@ -220,6 +220,44 @@ TEST_F(Cli, WritesRecordingAndJsonLines) {
   EXPECT_EQ(RecordingReader(path("r.moescope")).load(0)->steps(), (StepRange{0, 2}));
 }
 
+TEST_F(Cli, ComparesRunsInLockStep) {
+  const Result result =
+      run(train({"--steps", "60", "--compare", "precision.experts=bf16", "--compare",
+                 "optimizer.lr=1e-3,router.top_k=1", "--noise-twin", "--epsilon", "0.5", "--out", path("r.moescope")}));
+  EXPECT_EQ(result.status, 0) << result.err;
+  for (const char* word :
+       {"in lock-step with n+bf16", "A n ", "B n+bf16", "C n+top_k-1+lr-0.001", "D n+seed-2",
+        "precision.experts = bf16", "router.top_k = 1, optimizer.lr = 0.001", "n+bf16 against n: ", "(1 twin)"})
+    EXPECT_NE(result.out.find(word), std::string::npos) << word << '\n' << result.out;
+  EXPECT_EQ(result.out.find("SQNR"), std::string::npos) << "nothing is quantized to blocks\n" << result.out;
+  EXPECT_EQ(result.out.find("n+seed-2 against"), std::string::npos) << "the measure is not measured";
+  const RecordingReader recording(path("r.moescope"));
+  ASSERT_EQ(recording.runs().size(), 4u);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(recording.load(i)->steps(), (StepRange{0, 59}));
+  EXPECT_EQ(recording.load(0)->flip_frame_at(50), nullptr);
+  EXPECT_EQ(recording.load(1)->flip_frame_at(50)->step, 50);
+}
+
+TEST_F(Cli, RefusesComparisonsThatCannotBe) {
+  const std::vector<WrongCall> calls = {
+      {{"--compare", "router.topk=1"}, {"--compare router.topk=1", "did you mean router.top_k?"}},
+      {{"--compare", "router.top_k"}, {"KEY=VALUE"}},
+      {{"--compare", "router.top_k=9"}, {"router.top_k"}},
+      {{"--compare", "data.seq=32"}, {"differ in [data]", "data.seq"}},
+      {{"--compare", "router.top_k=2"}, {"is what the run has already"}},
+      {{"--compare", "seed=2", "--noise-twin"}, {"twice"}},
+      {{"--compare", "seed=2", "--compare", "seed=3", "--compare", "seed=4", "--noise-twin"},
+       {"5 runs", "allowed are 4"}},
+  };
+  for (const WrongCall& call : calls) {
+    std::vector<std::string> arguments{"--steps", "2"};
+    arguments.insert(arguments.end(), call.arguments.begin(), call.arguments.end());
+    const Result result = run(train(arguments));
+    EXPECT_EQ(result.status, 2);
+    for (const std::string& part : call.said) EXPECT_NE(result.err.find(part), std::string::npos) << result.err;
+  }
+}
+
 TEST_F(Cli, JsonLinesOnStandardOutputLeaveProgressToStandardError) {
   const Result result = run(train({"--steps", "4", "--jsonl", "-"}));
   EXPECT_EQ(steps_of(result.out).size(), 4u);

@@ -42,7 +42,7 @@ TEST(ConfigFields, AreCompleteAndUnique) {
     EXPECT_GT(field.help.size(), 30u) << field.key;
     EXPECT_EQ(find_field(field.key), &field);
   }
-  EXPECT_EQ(keys.size(), 50u) << "one for each member of RunConfig's structs";
+  EXPECT_EQ(keys.size(), 52u) << "one for each member of RunConfig's structs";
   EXPECT_EQ(find_field("router.topk"), nullptr);
 }
 
@@ -91,6 +91,24 @@ TEST(Difference, NoiseTwinsDifferInNothingButTheSeed) {
   EXPECT_TRUE(is_noise_twin(a, b));
   b.optimizer.lr *= 2;
   EXPECT_FALSE(is_noise_twin(a, b));
+}
+
+TEST(Difference, TwinsAreNamedAfterWhatDiffers) {
+  RunConfig a;
+  a.name = "nano";
+  RunConfig b = a;
+  b.precision.experts = Precision::mxfp8_rceil;
+  b.router.top_k = 4;
+  EXPECT_EQ(twin_name(a, b), "nano+top_k-4+mxfp8_rceil");
+  b.data.path = std::string(100, '/');
+  EXPECT_EQ(twin_name(a, b).size(), 64u);
+  b.name = twin_name(a, b);
+  EXPECT_TRUE(check_field(*find_field("name"), b.name).empty());
+  const RunConfig noise = noise_twin(a);
+  EXPECT_TRUE(is_noise_twin(a, noise));
+  EXPECT_EQ(noise.name, "nano+seed-2");
+  a.seed = std::int64_t{1} << 53;
+  EXPECT_TRUE(validate(noise_twin(a)).empty());
 }
 
 TEST(CheckField, RefusesOtherTypesAndRanges) {
