@@ -28,7 +28,7 @@ LiveBar::LiveBar(QWidget* parent) : QToolBar("Live settings", parent) {
   problem_->setContentsMargins(8, 0, 0, 0);
   problem_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
   addWidget(problem_);
-  showConfig(nullptr);
+  showConfig(nullptr, false);
 }
 
 void LiveBar::addField(const char* key, const QString& label) {
@@ -53,9 +53,9 @@ void LiveBar::onCommitted(FieldEditor* editor) {
   if (editor->problem().isEmpty()) emit changeRequested(QString::fromStdString(editor->field().key), *editor->value());
 }
 
-void LiveBar::showConfig(const RunConfig* config) {
+void LiveBar::showConfig(const RunConfig* config, bool live) {
   for (const auto& [key, editor] : editors_) {
-    editor->setEnabled(config != nullptr);
+    editor->setEnabled(live);
     if (config) editor->setValue(editor->field().get(*config));
   }
   showProblem({});

@@ -19,8 +19,8 @@ class LiveBar : public QToolBar {
  public:
   explicit LiveBar(QWidget* parent = nullptr);
 
-  void showConfig(const RunConfig* config);  // nullptr: nothing that could be changed
-  void showProblem(const QString& problem);  // empty: none
+  void showConfig(const RunConfig* config, bool live);  // nullptr: none; not live: to be read only
+  void showProblem(const QString& problem);             // empty: none
   FieldEditor* editor(const std::string& key) const;
 
  signals:

@@ -30,7 +30,7 @@ QStringList aboutFacts(const std::string& blas) {
 int runWindow(QApplication& app, const Arguments& arguments, const QStringList& facts,
               const QElapsedTimer& since_start) {
   applyTheme(arguments.theme.value_or(rememberedTheme()));
-  MainWindow window;
+  MainWindow window(arguments.screenshot.isEmpty());
   window.setAboutFacts(facts);
   if (arguments.size.isValid()) {
     window.setWindowState(Qt::WindowNoState);

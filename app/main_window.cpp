@@ -36,7 +36,7 @@ QStringList texts(const std::vector<ConfigProblem>& problems) {
 
 }  // namespace
 
-MainWindow::MainWindow() : clock_(&selection_) {
+MainWindow::MainWindow(bool remembers) : clock_(&selection_), remembers_(remembers) {
   setObjectName("main_window");
   setWindowTitle("MoEScope");
   setAcceptDrops(true);
@@ -59,7 +59,7 @@ MainWindow::MainWindow() : clock_(&selection_) {
   connect(&clock_, &FrameClock::ticked, this, &MainWindow::onTick);
   connect(&undo_, &QUndoStack::indexChanged, &clock_, &FrameClock::wake);
   since_status_.start();
-  restoreLayout();
+  if (remembers_) restoreLayout();
 }
 
 MainWindow::~MainWindow() = default;
@@ -78,6 +78,7 @@ void MainWindow::buildForm() {
   form_dock_->setObjectName("dock_setup");
   form_dock_->setAllowedAreas(Qt::LeftDockWidgetArea | Qt::RightDockWidgetArea);
   form_dock_->setWidget(form_);
+  form_dock_->setMaximumWidth(400);  // what is left belongs to the panels
   setCorner(Qt::TopLeftCorner, Qt::LeftDockWidgetArea);
   setCorner(Qt::BottomLeftCorner, Qt::LeftDockWidgetArea);
   addDockWidget(Qt::LeftDockWidgetArea, form_dock_);
@@ -242,7 +243,7 @@ void MainWindow::onFailed(const QString& message) {
 void MainWindow::showConfigEverywhere() {
   const RunConfig config = session_.config();
   const RunConfig* live = session_.isLive() ? &config : nullptr;
-  live_bar_->showConfig(live);
+  live_bar_->showConfig(session_.hasConfig() ? &config : nullptr, session_.isLive());
   form_->setOpenRun(live);
   if (live)
     run_bar_->showRun(*live);
@@ -306,7 +307,11 @@ void MainWindow::restoreDefaultLayout() {
   form_dock_->setFloating(false);
   form_dock_->setVisible(width() >= kRoomForForm);
   overview_->arrange();
-  resizeDocks({form_dock_}, {320}, Qt::Horizontal);
+  // Docks that were just shown get their sizes when the layout has taken them in.
+  QTimer::singleShot(0, this, [this] {
+    resizeDocks({form_dock_}, {320}, Qt::Horizontal);
+    overview_->shareOut();
+  });
 }
 
 void MainWindow::rememberLayout() {
@@ -340,7 +345,7 @@ void MainWindow::showEvent(QShowEvent* event) {
 // The training stops within a step; the session's end waits for it with the window already gone from the screen.
 void MainWindow::closeEvent(QCloseEvent* event) {
   if (Lab* lab = session_.lab()) lab->pause();
-  rememberLayout();
+  if (remembers_) rememberLayout();
   QMainWindow::closeEvent(event);
 }
 

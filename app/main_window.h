@@ -24,7 +24,8 @@ class MainWindow : public QMainWindow {
   Q_OBJECT
 
  public:
-  MainWindow();
+  // Without memory neither layout nor size of the last window are taken over, nor this one's kept.
+  explicit MainWindow(bool remembers = true);
   ~MainWindow() override;
 
   enum class Start { running, paused };
@@ -111,6 +112,7 @@ class MainWindow : public QMainWindow {
   double speed_limit_ = 0;
   std::optional<qint64> until_;
   qint64 pause_at_bytes_ = 0;
+  const bool remembers_;
   bool recorded_ = true, run_when_open_ = true;
   bool arranged_ = false, picture_moved_ = false;
   QElapsedTimer since_status_;

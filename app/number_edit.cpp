@@ -1,5 +1,6 @@
 #include "app/number_edit.h"
 
+#include <QKeyEvent>
 #include <QLineEdit>
 #include <QLocale>
 #include <QTimer>
@@ -128,6 +129,23 @@ void NumberEdit::wheelEvent(QWheelEvent* event) {
     QAbstractSpinBox::wheelEvent(event);
   else
     event->ignore();
+}
+
+// Space, R and the like are no part of a number, and undo after Enter means the change, not the typing.
+bool NumberEdit::isForTheWindow(const QKeyEvent& key) const {
+  if (key.matches(QKeySequence::Undo) || key.matches(QKeySequence::Redo)) return !dirty_;
+  if (key.modifiers() != Qt::NoModifier || key.text().isEmpty() || !key.text()[0].isPrint()) return false;
+  QString text = key.text();
+  int at = 0;
+  return validate(text, at) == QValidator::Invalid;
+}
+
+bool NumberEdit::event(QEvent* event) {
+  if (event->type() == QEvent::ShortcutOverride && isForTheWindow(*static_cast<QKeyEvent*>(event))) {
+    event->ignore();
+    return false;
+  }
+  return QAbstractSpinBox::event(event);
 }
 
 QSize NumberEdit::sizeHint() const {

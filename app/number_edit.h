@@ -39,8 +39,10 @@ class NumberEdit : public QAbstractSpinBox {
   StepEnabled stepEnabled() const override;
   QValidator::State validate(QString& input, int& pos) const override;
   void wheelEvent(QWheelEvent* event) override;
+  bool event(QEvent* event) override;
 
  private:
+  bool isForTheWindow(const QKeyEvent& key) const;
   void show(const QString& text);
   void commit();
 

@@ -99,9 +99,14 @@ void Overview::arrange() {
   window_->splitDockWidget(all_to_all_, scale_histogram_, Qt::Horizontal);
   window_->splitDockWidget(scale_histogram_, quant_error_, Qt::Horizontal);
   for (QDockWidget* dock : docks_) dock->show();
-  window_->resizeDocks({loss_, balance_}, {1, 1}, Qt::Vertical);
-  window_->resizeDocks({loss_, expert_load_, load_over_time_}, {1, 1, 1}, Qt::Horizontal);
-  window_->resizeDocks({balance_, all_to_all_, scale_histogram_, quant_error_}, {1, 1, 1, 1}, Qt::Horizontal);
+}
+
+void Overview::shareOut() {
+  const int width = window_->width(), height = window_->height();
+  window_->resizeDocks({loss_, balance_}, {height / 2, height / 2}, Qt::Vertical);
+  window_->resizeDocks({loss_, expert_load_, load_over_time_}, QList<int>(3, width / 3), Qt::Horizontal);
+  window_->resizeDocks({balance_, all_to_all_, scale_histogram_, quant_error_}, QList<int>(4, width / 4),
+                       Qt::Horizontal);
 }
 
 QList<Panel*> Overview::panels() const {

@@ -17,7 +17,8 @@ class Overview : public QObject {
  public:
   Overview(QMainWindow* window, Selection* selection);
 
-  void arrange();  // the default layout, for the window's size as it is now
+  void arrange();   // the default layout
+  void shareOut();  // the same room for all panels of a row
   const QList<QDockWidget*>& docks() const { return docks_; }
   QList<Panel*> panels() const;
   Panel* panel(const QString& object_name) const;  // nullptr: none

@@ -191,6 +191,7 @@ void RunBar::showRecording(const QString& name, const RunConfig* config) {
   setControlsEnabled(false);
   reset_->setEnabled(false);
   setRunning(false);
+  count_->setText("recording");
   const QString summary = "recording " + name + (config ? ": " + runSummary(*config) : QString());
   summary_->setText(summary);
   summary_->setToolTip(summary);

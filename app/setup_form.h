@@ -34,6 +34,7 @@ class SetupForm : public QWidget {
   const std::vector<ConfigProblem>& problems() const { return problems_; }
   QString problemOf(const std::string& key) const;  // as shown beside the field, empty: none
   FieldEditor* editor(const std::string& key) const;
+  QSize sizeHint() const override { return {300, 600}; }
 
  signals:
   void startRequested(moescope::RunConfig config);
