@@ -1,14 +1,18 @@
 #include "core/parallel/volumes.h"
 
+#include <algorithm>
 #include <cassert>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace moescope {
+namespace {
 
-VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, int n_experts, int ranks,
-                          int ranks_per_node) {
-  assert(top_k > 0 && ranks > 0 && ranks_per_node > 0);
-  assert(n_experts % ranks == 0 && topk_TK.size() % top_k == 0);
+// rank_of(expert): the rank that takes this copy.
+template <class RankOf>
+VolumeFrame count(std::span<const std::int32_t> topk_TK, int top_k, int ranks, int ranks_per_node, RankOf rank_of) {
+  assert(top_k > 0 && ranks > 0 && ranks_per_node > 0 && topk_TK.size() % top_k == 0);
   const std::size_t tokens = topk_TK.size() / top_k;
   const std::size_t nodes = (ranks + ranks_per_node - 1) / ranks_per_node;
 
@@ -19,8 +23,7 @@ VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, int 
   volume.distinct_RR.resize(volume.copies_RR.size());
   volume.nodes_RN.resize(ranks * nodes);
 
-  std::vector<std::uint32_t> rank_of_expert(n_experts), node_of_rank(ranks);
-  for (int e = 0; e < n_experts; ++e) rank_of_expert[e] = e / (n_experts / ranks);
+  std::vector<std::uint32_t> node_of_rank(ranks);
   for (int r = 0; r < ranks; ++r) node_of_rank[r] = r / ranks_per_node;
 
   // The last token (plus one) that went to each rank and node: tells a first copy from a repeated one with nothing to
@@ -36,8 +39,7 @@ VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, int 
     for (; t < end; ++t) {
       const std::int32_t* chosen = topk_TK.data() + t * top_k;
       for (int k = 0; k < top_k; ++k) {
-        assert(chosen[k] >= 0 && chosen[k] < n_experts);
-        const std::uint32_t rank = rank_of_expert[chosen[k]];
+        const std::uint32_t rank = rank_of(chosen[k]);
         const std::uint32_t node = node_of_rank[rank];
         ++copies[rank];
         distinct[rank] += seen_rank[rank] != t + 1;
@@ -48,6 +50,135 @@ VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, int 
     }
   }
   return volume;
+}
+
+}  // namespace
+
+VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, int n_experts, int ranks,
+                          int ranks_per_node) {
+  assert(n_experts % ranks == 0);
+  return count_volumes(topk_TK, top_k, place_contiguous(n_experts, ranks), ranks_per_node);
+}
+
+VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, const Placement& placement,
+                          int ranks_per_node) {
+  [[maybe_unused]] const std::int32_t n_experts = placement.n_experts();
+  if (!placement.replicated()) {
+    return count(topk_TK, top_k, placement.ranks, ranks_per_node, [&](std::int32_t expert) -> std::uint32_t {
+      assert(expert >= 0 && expert < n_experts);
+      return placement.replica_rank[expert];
+    });
+  }
+  std::vector<std::int32_t> next(placement.first_replica.begin(), placement.first_replica.end() - 1);
+  return count(topk_TK, top_k, placement.ranks, ranks_per_node, [&](std::int32_t expert) -> std::uint32_t {
+    assert(expert >= 0 && expert < n_experts);
+    const std::int32_t replica = next[expert]++;
+    if (next[expert] == placement.first_replica[expert + 1]) next[expert] = placement.first_replica[expert];
+    return placement.replica_rank[replica];
+  });
+}
+
+std::int64_t bytes_per_token(Payload payload, std::int64_t dim) {
+  switch (payload) {
+    case Payload::bf16:
+      return bf16_bytes_per_token(dim);
+    case Payload::fp8:
+      return fp8_bytes_per_token(dim);
+    case Payload::mxfp8:
+      return mxfp8_bytes_per_token(dim);
+  }
+  return 0;
+}
+
+const char* payload_name(Payload payload) {
+  static constexpr const char* kNames[] = {"bf16", "fp8", "mxfp8"};
+  return kNames[static_cast<int>(payload)];
+}
+
+Payload payload_named(std::string_view name) {
+  for (const Payload payload : {Payload::bf16, Payload::fp8, Payload::mxfp8})
+    if (name == payload_name(payload)) return payload;
+  throw std::runtime_error("payload '" + std::string(name) + "': allowed are bf16, fp8, mxfp8");
+}
+
+const char* all_to_all_name(AllToAll way) {
+  return way == AllToAll::standard ? "standard" : "deepep";
+}
+
+AllToAll all_to_all_named(std::string_view name) {
+  for (const AllToAll way : {AllToAll::standard, AllToAll::deep_ep})
+    if (name == all_to_all_name(way)) return way;
+  throw std::runtime_error("all-to-all '" + std::string(name) + "': allowed are standard, deepep");
+}
+
+std::vector<LinkCopies> copies_by_link(const VolumeFrame& volume, AllToAll way) {
+  const int ranks = volume.ranks, per_node = volume.ranks_per_node;
+  const int nodes = (ranks + per_node - 1) / per_node;
+  std::vector<LinkCopies> links(ranks);
+  const std::vector<std::uint32_t>& copies = way == AllToAll::standard ? volume.copies_RR : volume.distinct_RR;
+  // The rank of `node` that a copy from `source` arrives on; a last node with fewer ranks shares them out.
+  const auto peer_of = [&](int source, int node) {
+    const int size = std::min(per_node, ranks - node * per_node);
+    return node * per_node + source % per_node % size;
+  };
+  for (int source = 0; source < ranks; ++source) {
+    const int own = source / per_node;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const std::uint64_t n = copies[static_cast<std::size_t>(source) * ranks + rank];
+      const int node = rank / per_node;
+      if (node != own && way == AllToAll::standard) {
+        links[source].network_out += n;
+        links[rank].network_in += n;
+        continue;
+      }
+      const int from = node == own ? source : peer_of(source, node);
+      if (from == rank) {
+        links[rank].local += n;
+      } else {
+        links[from].nvlink_out += n;
+        links[rank].nvlink_in += n;
+      }
+    }
+    if (way == AllToAll::standard) continue;
+    for (int node = 0; node < nodes; ++node) {
+      if (node == own) continue;
+      const std::uint64_t n = volume.nodes_RN[static_cast<std::size_t>(source) * nodes + node];
+      links[source].network_out += n;
+      links[peer_of(source, node)].network_in += n;
+    }
+  }
+  return links;
+}
+
+LinkCopies total(std::span<const LinkCopies> ranks) {
+  LinkCopies sum;
+  for (const LinkCopies& rank : ranks) {
+    sum.local += rank.local;
+    sum.nvlink_out += rank.nvlink_out;
+    sum.nvlink_in += rank.nvlink_in;
+    sum.network_out += rank.network_out;
+    sum.network_in += rank.network_in;
+  }
+  return sum;
+}
+
+std::vector<std::uint64_t> received_tokens(const VolumeFrame& volume, AllToAll way) {
+  const std::vector<std::uint32_t>& copies = way == AllToAll::standard ? volume.copies_RR : volume.distinct_RR;
+  std::vector<std::uint64_t> received(volume.ranks);
+  for (std::size_t i = 0; i < copies.size(); ++i) received[i % volume.ranks] += copies[i];
+  return received;
+}
+
+std::vector<AllToAllOp> all_to_all_ops(Payload payload, bool recompute) {
+  const Payload gradient = payload == Payload::mxfp8 ? Payload::mxfp8 : Payload::bf16;
+  std::vector<AllToAllOp> ops{{"forward dispatch", true, payload}, {"forward combine", false, Payload::bf16}};
+  if (recompute) {
+    ops.push_back({"recompute dispatch", true, payload});
+    ops.push_back({"recompute combine", false, Payload::bf16});
+  }
+  ops.push_back({"backward of combine", true, gradient});
+  ops.push_back({"backward of dispatch", false, Payload::bf16});
+  return ops;
 }
 
 }  // namespace moescope

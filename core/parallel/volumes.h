@@ -9,13 +9,19 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
+#include <vector>
 
+#include "core/parallel/placement.h"
 #include "core/telemetry/frame.h"
 
 namespace moescope {
 
 // topk_TK: chosen expert of each slot, token-major, each in [0, E). E % R == 0 is required.
 VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, int n_experts, int ranks,
+                          int ranks_per_node);
+// The same for any placement; the tokens of a replicated expert take its replicas in turns.
+VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, const Placement& placement,
                           int ranks_per_node);
 
 // Bytes of one token's row of `dim` values as it travels. At dim 7168: 14,336, 7,392 and 7,392.
@@ -30,5 +36,38 @@ constexpr std::int64_t fp8_bytes_per_token(std::int64_t dim) {
 constexpr std::int64_t mxfp8_bytes_per_token(std::int64_t dim) {
   return dim + (dim + 31) / 32;
 }
+
+enum class Payload { bf16, fp8, mxfp8 };
+std::int64_t bytes_per_token(Payload payload, std::int64_t dim);
+const char* payload_name(Payload payload);
+Payload payload_named(std::string_view name);  // throws std::runtime_error naming the allowed ones
+
+enum class AllToAll { standard, deep_ep };
+const char* all_to_all_name(AllToAll way);
+AllToAll all_to_all_named(std::string_view name);  // throws std::runtime_error naming the allowed ones
+
+// Token copies by link, of one rank or in all. A DeepEP copy to another node crosses the network to the rank of the
+// same local index there, which hands it on over NVLink to each rank that needs it; what it needs itself stays.
+struct LinkCopies {
+  std::uint64_t local = 0;  // never leave the rank
+  std::uint64_t nvlink_out = 0, nvlink_in = 0;
+  std::uint64_t network_out = 0, network_in = 0;
+};
+// [R] of one dispatch. A combine is its mirror: in and out exchanged.
+std::vector<LinkCopies> copies_by_link(const VolumeFrame& volume, AllToAll way);
+LinkCopies total(std::span<const LinkCopies> ranks);
+// Token rows that arrive on each rank, [R]: the columns of copies_RR or distinct_RR.
+std::vector<std::uint64_t> received_tokens(const VolumeFrame& volume, AllToAll way);
+
+// The all-to-all operations of one MoE layer and one microbatch. `as_dispatch`: tokens go to experts, otherwise back.
+struct AllToAllOp {
+  const char* name;
+  bool as_dispatch;
+  Payload payload;
+};
+// 4, or 6 where full recompute repeats the forward pass. FP8: only the forward dispatch shrinks (DeepEP's FP8
+// dispatch). MXFP8: the forward dispatch and the combine's backward, which also runs towards the experts (torchao,
+// a2a_dispatch.py).
+std::vector<AllToAllOp> all_to_all_ops(Payload payload, bool recompute);
 
 }  // namespace moescope

@@ -172,7 +172,7 @@ constexpr std::array<MetricInfo, 9> kArrayMetrics = {{
 }  // namespace
 
 const char* provenance_name(Provenance provenance) {
-  static constexpr const char* kNames[] = {"measured", "modelled", "published"};
+  static constexpr const char* kNames[] = {"measured", "modelled", "published", "fitted"};
   return kNames[static_cast<int>(provenance)];
 }
 

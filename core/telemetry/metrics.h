@@ -12,8 +12,8 @@
 
 namespace moescope {
 
-// Measured here, computed by a stated model, or taken from a publication.
-enum class Provenance { measured, modelled, published };
+// Measured here, computed by a stated model, taken from a publication, or chosen so that the model meets one.
+enum class Provenance { measured, modelled, published, fitted };
 const char* provenance_name(Provenance provenance);
 
 struct MetricInfo {

@@ -1,0 +1,36 @@
+// Routings by rule, for questions about clusters that no run here can have: which experts would T tokens choose?
+//
+// Legend: T tokens, K top_k, E experts. All are functions of their arguments alone, the random ones of the seed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moescope {
+
+enum class RoutingRule {
+  round_robin,  // token t takes experts (t K .. t K + K - 1) mod E: torchtitan's forced load balance
+  uniform,      // K distinct experts, all equally likely
+  grouped,      // `limited_groups` of `n_groups` groups at random, then K distinct experts at random inside them
+  zipf,  // expert of popularity rank i drawn with weight (i + 1)^-s, K distinct; the order of experts is shuffled
+};
+
+struct RoutingPattern {
+  RoutingRule rule = RoutingRule::uniform;
+  int n_groups = 8, limited_groups = 4;
+  double zipf_exponent = 1;
+};
+
+// "forced" or "round_robin", "uniform", "grouped", "grouped:L", "grouped:L/G" (L of G groups), "zipf:S". The groups
+// that are not said are those of `otherwise`. Throws std::runtime_error naming what is allowed.
+RoutingPattern parse_routing_pattern(std::string_view text, const RoutingPattern& otherwise = {});
+std::string routing_pattern_name(const RoutingPattern& pattern);  // parses to the same pattern
+
+// [T, K] token-major, the K of a token distinct. Throws std::runtime_error when the pattern cannot be: K > E, groups
+// that do not divide E, too few experts in the limited groups.
+std::vector<std::int32_t> route_by_pattern(const RoutingPattern& pattern, std::int64_t tokens, int top_k, int n_experts,
+                                           std::int64_t seed = 1);
+
+}  // namespace moescope
