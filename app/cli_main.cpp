@@ -5,8 +5,10 @@
 #include <stdexcept>
 #include <string>
 
+#include "app/cli_predict.h"
 #include "app/cli_quantize.h"
 #include "app/cli_train.h"
+#include "app/cli_volumes.h"
 #include "core/numerics/gemm.h"
 
 namespace {
@@ -35,12 +37,16 @@ void check_command(const CLI::App& app, const char* given) {
 
 int main(int argc, char** argv) {
   moescope::ensure_fast_openblas(argv);
-  CLI::App app{"MoEscope without a window: trains mixture-of-experts models and quantizes tensors."};
+  CLI::App app{
+      "MoEscope without a window: trains mixture-of-experts models, quantizes tensors, counts and predicts cluster "
+      "communication."};
   app.name("moescope-cli");
   app.set_version_flag("--version", "moescope-cli " MOESCOPE_VERSION);
   app.require_subcommand(1);
   moescope::add_train_command(app);
   moescope::add_quantize_command(app);
+  moescope::add_volumes_command(app);
+  moescope::add_predict_command(app);
   app.footer(
       "Examples:\n"
       "  moescope-cli train --preset small --steps 500 --out run.moescope\n"

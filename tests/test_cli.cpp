@@ -347,7 +347,7 @@ TEST_F(Cli, InterruptSavesEverything) {
 
 TEST_F(Cli, KilledRecordingOpensAndLacksAtMostTheStepInFlight) {
   for (int attempt = 0; attempt < 6; ++attempt) {
-    const std::string number = std::to_string(attempt), recording = 'r' + number, lines = 'j' + number;
+    const std::string recording = "r" + std::to_string(attempt), lines = "j" + std::to_string(attempt);
     const pid_t pid = start(train({"--steps", "1000000", "--out", path(recording), "--jsonl", path(lines)}));
     ASSERT_GE(wait_for_lines(lines, 3), 3);
     std::this_thread::sleep_for(std::chrono::microseconds(7919 * attempt));

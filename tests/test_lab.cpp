@@ -446,33 +446,6 @@ TEST(Lab, DestructionStopsWithinAStep) {
   ASSERT_TRUE(eventually([&] { return waiting.status().step == 1; }));
 }
 
-TEST(Lab, RunsComeAndGoWhileItTrains) {
-  Lab lab({tiny()}, "");
-  lab.run();
-  std::vector<std::thread> askers;
-  for (int who = 0; who < 3; ++who)
-    askers.emplace_back([&lab, who] {
-      for (int i = 0; i < 8; ++i) {
-        RunConfig config = tiny("twin");
-        config.seed = 10 * who + i;
-        const int number = lab.add_run(config);
-        lab.change({0, "optimizer.lr", 1e-3 * (1 + who)});
-        lab.change({number, "router.z_coeff", 1e-4});
-        lab.status();
-        for (const auto& history : lab.histories()) history->value_at(Metric::flip_rate, kWholeRun, 0);
-        if (i % 3 == who) lab.flush();
-        lab.remove_run(number);
-      }
-    });
-  for (std::thread& asker : askers) asker.join();
-  lab.flush();
-  EXPECT_EQ(lab.histories().size(), 1u);
-  EXPECT_TRUE(lab.status().catching_up.empty());
-  EXPECT_EQ(lab.status().error, "");
-  EXPECT_EQ(lab.add_run(tiny("last")), 25);
-  EXPECT_TRUE(eventually([&] { return lab.status().catching_up.empty() && lab.status().step > 3; }));
-}
-
 TEST(Lab, ManyThreadsMayAskAtOnce) {
   Lab lab({tiny()}, "");
   lab.run();

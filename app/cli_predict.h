@@ -1,0 +1,11 @@
+// moescope-cli predict: modelled times of a training step on a cluster, or of measured layers from a calibration file.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace moescope {
+
+// Adds the sub-command; its callback throws std::runtime_error on what the user can mend.
+void add_predict_command(CLI::App& app);
+
+}  // namespace moescope

@@ -1,0 +1,11 @@
+// moescope-cli volumes: bytes of an expert-parallel all-to-all by link, counted from a routing.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace moescope {
+
+// Adds the sub-command; its callback throws std::runtime_error on what the user can mend.
+void add_volumes_command(CLI::App& app);
+
+}  // namespace moescope

@@ -1,0 +1,253 @@
+#include "core/cluster/calibration.h"
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+namespace moescope {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr std::uintmax_t kMaxBytes = std::uintmax_t{64} << 20;
+constexpr double kMaxCount = 1e15;
+
+// Reads one file, remembering which figures rows of a list lack.
+class Reader {
+ public:
+  Reader(const Json& root, std::string path) : root_(root), path_(std::move(path)) {}
+
+  [[noreturn]] void fail(const std::string& place, const std::string& what) const {
+    throw std::runtime_error(path_ + ": " + place + ": " + what);
+  }
+
+  const Json* find(const Json& object, const char* key) const {
+    const auto found = object.find(key);
+    return found == object.end() || found->is_null() ? nullptr : &*found;
+  }
+
+  // NaN: absent. Otherwise within [low, high].
+  double number(const Json& row, const std::string& place, const char* key, double low, double high = kMaxCount) const {
+    const Json* value = find(row, key);
+    if (!value) return kNaN;
+    if (!value->is_number()) fail(place + "." + key, std::string("is ") + value->type_name() + ", a number is needed");
+    const double number = value->get<double>();
+    if (!(number >= low && number <= high))
+      fail(place + "." + key, "is " + value->dump() + ", allowed are " + text(low) + " to " + text(high));
+    return number;
+  }
+  double time(const Json& row, const std::string& place, const char* key) const {
+    return number(row, place, key, 1e-6, 1e9);
+  }
+  int count(const Json& row, const std::string& place, const char* key) const {
+    const double value = number(row, place, key, 1, 1 << 20);
+    if (std::isnan(value)) return 0;
+    if (value != std::floor(value)) fail(place + "." + key, "is " + text(value) + ", a whole number is needed");
+    return static_cast<int>(value);
+  }
+  std::string words(const Json& row, const std::string& place, const char* key) const {
+    const Json* value = find(row, key);
+    if (!value) return {};
+    if (!value->is_string()) fail(place + "." + key, std::string("is ") + value->type_name() + ", a text is needed");
+    return value->get<std::string>();
+  }
+
+  // Visits the rows of a list; an absent list is noted with what it is for.
+  template <class Visit>
+  void rows(const char* list, const char* needed_for, Visit visit) {
+    const Json* array = find(root_, list);
+    if (!array) {
+      if (*needed_for) missing_.push_back(std::string(list) + ": not in the file; " + needed_for);
+      return;
+    }
+    if (!array->is_array()) fail(list, std::string("is ") + array->type_name() + ", a list is needed");
+    for (std::size_t i = 0; i < array->size(); ++i) {
+      const std::string place = std::string(list) + "[" + std::to_string(i) + "]";
+      if (!(*array)[i].is_object()) fail(place, std::string("is ") + (*array)[i].type_name() + ", an object is needed");
+      visit((*array)[i], place);
+    }
+    if (array->empty() && *needed_for) missing_.push_back(std::string(list) + ": is empty; " + needed_for);
+  }
+
+  // False, and noted: the row lacks a figure without which it says nothing.
+  bool has(const char* list, std::initializer_list<std::pair<const char*, double>> figures) {
+    bool complete = true;
+    for (const auto& [key, value] : figures) {
+      if (!std::isnan(value)) continue;
+      ++lacking_[std::string(list) + ": rows without " + key + " are not used"];
+      complete = false;
+    }
+    return complete;
+  }
+  void note(const std::string& what) { ++lacking_[what]; }
+
+  std::vector<std::string> missing() const {
+    std::vector<std::string> all = missing_;
+    for (const auto& [what, times] : lacking_) all.push_back(what + " (" + std::to_string(times) + ")");
+    return all;
+  }
+
+  static std::string text(double value) {
+    char buffer[32];
+    std::snprintf(buffer, sizeof buffer, "%.6g", value);
+    return buffer;
+  }
+
+ private:
+  const Json& root_;
+  std::string path_;
+  std::vector<std::string> missing_;
+  std::map<std::string, int> lacking_;  // note -> rows
+};
+
+void read_all_to_all(Reader& in, Calibration& out) {
+  in.rows("all_to_all_uniform", "no time for the standard all-to-all", [&](const Json& row, const std::string& place) {
+    const AllToAllPoint point{in.number(row, place, "bytes_per_rank", 1), in.time(row, place, "ms")};
+    if (in.has("all_to_all_uniform", {{"bytes_per_rank", point.bytes_per_rank}, {"ms", point.ms}}))
+      out.all_to_all.push_back(point);
+  });
+  in.rows("all_to_all_hot_rank", "a hot rank takes the time of as many more bytes for everyone",
+          [&](const Json& row, const std::string& place) {
+            const HotRankPoint point{in.number(row, place, "hot_rank_load_over_mean", 1, 1e6),
+                                     in.number(row, place, "bytes_per_rank_sent", 1), in.time(row, place, "ms")};
+            if (in.has("all_to_all_hot_rank", {{"hot_rank_load_over_mean", point.load_over_mean},
+                                               {"bytes_per_rank_sent", point.bytes_per_rank},
+                                               {"ms", point.ms}}))
+              out.hot_rank.push_back(point);
+          });
+}
+
+void read_deep_ep(Reader& in, Calibration& out) {
+  in.rows("deep_ep", "no time for DeepEP", [&](const Json& row, const std::string& place) {
+    const DeepEpPoint point{in.number(row, place, "D", 1),        in.number(row, place, "tokens", 1),
+                            in.number(row, place, "received", 1), in.time(row, place, "layout_ms"),
+                            in.time(row, place, "dispatch_ms"),   in.time(row, place, "dispatch_cached_ms"),
+                            in.time(row, place, "combine_ms")};
+    if (std::isnan(point.dispatch_cached_ms))
+      in.note("deep_ep: rows without dispatch_cached_ms take dispatch_ms for the backward's dispatch");
+    if (std::isnan(point.layout_ms)) in.note("deep_ep: rows without layout_ms count no time for the layout");
+    if (in.has("deep_ep", {{"D", point.dim},
+                           {"tokens", point.tokens},
+                           {"received", point.received},
+                           {"dispatch_ms", point.dispatch_ms},
+                           {"combine_ms", point.combine_ms}}))
+      out.deep_ep.push_back(point);
+  });
+}
+
+void read_grouped_gemm(Reader& in, Calibration& out) {
+  in.rows("grouped_gemm", "no time for the experts", [&](const Json& row, const std::string& place) {
+    GroupedGemmPoint point{in.words(row, place, "shape"),
+                           in.count(row, place, "groups"),
+                           in.number(row, place, "tokens", 1),
+                           in.number(row, place, "skew", 0, 100),
+                           in.number(row, place, "max_over_mean", 0.99, 1e6),
+                           in.time(row, place, "bf16_ms"),
+                           in.time(row, place, "bf16_dgrad_ms"),
+                           in.time(row, place, "bf16_wgrad_ms")};
+    if (std::isnan(point.skew)) point.skew = 0;
+    if (point.skew == 0 && std::isnan(point.max_over_mean)) point.max_over_mean = 1;
+    if (point.shape.empty()) return in.note("grouped_gemm: rows without shape are not used");
+    if (point.groups == 0) in.note("grouped_gemm: rows without groups; their number is inferred from the skewed rows");
+    if (std::isnan(point.dgrad_ms)) in.note("grouped_gemm: rows without bf16_dgrad_ms take the forward time");
+    if (std::isnan(point.wgrad_ms)) in.note("grouped_gemm: rows without bf16_wgrad_ms take the forward time");
+    if (in.has("grouped_gemm",
+               {{"tokens", point.tokens}, {"max_over_mean", point.max_over_mean}, {"bf16_ms", point.forward_ms}}))
+      out.grouped_gemm.push_back(point);
+  });
+}
+
+std::vector<std::int64_t> read_counts(const Reader& in, const Json& row, const std::string& place, int world) {
+  std::vector<std::int64_t> counts;
+  const Json* list = in.find(row, "tokens_per_expert");
+  if (!list) return counts;
+  const std::string here = place + ".tokens_per_expert";
+  if (!list->is_array()) in.fail(here, std::string("is ") + list->type_name() + ", a list is needed");
+  std::int64_t total = 0;
+  for (const Json& value : *list) {
+    if (!value.is_number_integer() || value.get<double>() < 0 || value.get<double>() > kMaxCount)
+      in.fail(here, "holds " + value.dump() + ", whole numbers of 0 or more are needed");
+    counts.push_back(value.get<std::int64_t>());
+    total += counts.back();
+  }
+  if (counts.empty() || counts.size() % static_cast<std::size_t>(world))
+    in.fail(here, "has " + std::to_string(counts.size()) + " experts, a multiple of world = " + std::to_string(world) +
+                      " is needed");
+  if (total == 0) in.fail(here, "is all zero");
+  return counts;
+}
+
+// The newer name of a time, or the older.
+double either(double first, double second) {
+  return std::isnan(first) ? second : first;
+}
+
+void read_layers(Reader& in, Calibration& out) {
+  in.rows("ep_layer", "no measured layer to compare with", [&](const Json& row, const std::string& place) {
+    MeasuredLayer layer;
+    layer.shape = {in.words(row, place, "model"), in.count(row, place, "D"), in.count(row, place, "H"),
+                   in.count(row, place, "E"), in.count(row, place, "top_k")};
+    LayerRouting& routing = layer.routing;
+    routing.label = in.words(row, place, "routing");
+    routing.tokens_per_rank = in.number(row, place, "tokens_per_rank", 1);
+    routing.tokens_per_expert = read_counts(in, row, place, out.world);
+    routing.rank_max_over_mean = in.number(row, place, "rank_max_over_mean", 0.99, 1e6);
+    routing.expert_max_over_mean = in.number(row, place, "expert_max_over_mean", 0.99, 1e6);
+    routing.skew = in.number(row, place, "skew", 0, 100);
+    routing.copies_per_token_deep_ep = in.number(row, place, "copies_per_token_deep_ep", 0.5, 1e4);
+    layer.times = {either(in.time(row, place, "standard_comm_ms"), in.time(row, place, "comm_4x_a2a_ms")),
+                   either(in.time(row, place, "standard_layer_ms"), in.time(row, place, "layer_ms")),
+                   in.time(row, place, "deep_ep_comm_ms"), in.time(row, place, "deep_ep_layer_ms"),
+                   in.time(row, place, "experts_ms")};
+    if (layer.shape.n_experts && !routing.tokens_per_expert.empty() &&
+        routing.tokens_per_expert.size() != static_cast<std::size_t>(layer.shape.n_experts))
+      in.fail(place + ".tokens_per_expert", "has " + std::to_string(routing.tokens_per_expert.size()) +
+                                                " experts, E is " + std::to_string(layer.shape.n_experts));
+    if (in.has("ep_layer", {{"tokens_per_rank", routing.tokens_per_rank}})) out.layers.push_back(std::move(layer));
+  });
+}
+
+}  // namespace
+
+Calibration parse_calibration(std::string_view text, const std::string& path) {
+  Json root;
+  try {
+    root = Json::parse(text);
+  } catch (const Json::exception& error) {
+    throw std::runtime_error(path + ": is not JSON: " + error.what());
+  }
+  if (!root.is_object()) throw std::runtime_error(path + ": holds " + root.type_name() + ", an object is needed");
+  Reader in(root, path);
+  Calibration out;
+  out.path = path;
+  out.gpu = in.words(root, "file", "gpu");
+  out.world = in.count(root, "file", "world");
+  if (out.world == 0) in.fail("world", "not in the file; the number of ranks that were measured is needed");
+  out.memory_copy_GBps = in.number(root, "file", "memory_copy_GBps", 1, 1e6);
+  read_all_to_all(in, out);
+  read_deep_ep(in, out);
+  read_grouped_gemm(in, out);
+  read_layers(in, out);
+  out.missing = in.missing();
+  return out;
+}
+
+Calibration read_calibration(const std::string& path) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  if (error) throw std::runtime_error(path + ": " + error.message());
+  if (size > kMaxBytes) throw std::runtime_error(path + ": is larger than 64 MiB, which no calibration is");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error(path + ": cannot be read");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  return parse_calibration(text, path);
+}
+
+}  // namespace moescope

@@ -1,0 +1,80 @@
+// Times measured on a GPU cluster, as a JSON file: all-to-all, DeepEP, grouped GEMMs and whole expert-parallel layers.
+//
+// The form is that of assets/calibration/*.json (its README says what each figure is). A figure that a file does not
+// have is NaN here (0 for a count, empty for a list) and named in `missing`; one that is there and wrong is an error.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moescope {
+
+// NCCL all-to-all, every rank sending the same to each.
+struct AllToAllPoint {
+  double bytes_per_rank, ms;
+};
+
+// The same with one rank receiving `load_over_mean` times the mean.
+struct HotRankPoint {
+  double load_over_mean, bytes_per_rank, ms;
+};
+
+// DeepEP inside one node; `received` tokens of `dim` BF16 values on the rank that was watched.
+struct DeepEpPoint {
+  double dim, tokens, received;
+  double layout_ms, dispatch_ms, dispatch_cached_ms, combine_ms;
+};
+
+// One grouped GEMM over `tokens` rows in `groups` experts, Zipf(skew) over the groups.
+struct GroupedGemmPoint {
+  std::string shape;  // "671B_w1": model and weight
+  int groups;         // 0: the file does not say
+  double tokens, skew, max_over_mean;
+  double forward_ms, dgrad_ms, wgrad_ms;
+};
+
+// Legend: D dim, H expert hidden dim, E experts of all ranks, K top_k.
+struct LayerShape {
+  std::string model;
+  int dim = 0, hidden = 0, n_experts = 0, top_k = 0;
+};
+
+struct LayerRouting {
+  double tokens_per_rank = 0;
+  std::string label;                                // "round_robin", "skewed:0.6", ""
+  std::vector<std::int64_t> tokens_per_expert;      // [E] over all ranks, expert e on rank e / (E / R); empty: not told
+  double rank_max_over_mean, expert_max_over_mean;  // NaN: not told
+  double skew;                                      // Zipf exponent, NaN: not told
+  double copies_per_token_deep_ep;                  // mean distinct ranks of a token, NaN: not told
+};
+
+struct LayerTimes {
+  double standard_comm_ms, standard_layer_ms, deep_ep_comm_ms, deep_ep_layer_ms, experts_ms;  // NaN: not measured
+};
+
+struct MeasuredLayer {
+  LayerShape shape;
+  LayerRouting routing;
+  LayerTimes times;
+};
+
+struct Calibration {
+  std::string path, gpu;
+  int world = 0;            // ranks R
+  double memory_copy_GBps;  // read and written bytes counted; NaN: the file does not say
+  std::vector<AllToAllPoint> all_to_all;
+  std::vector<HotRankPoint> hot_rank;
+  std::vector<DeepEpPoint> deep_ep;
+  std::vector<GroupedGemmPoint> grouped_gemm;
+  std::vector<MeasuredLayer> layers;
+  std::vector<std::string> missing;  // in words, one line each
+};
+
+// Throws std::runtime_error: unreadable, not JSON, a wrong type or an impossible value, with path and place.
+Calibration read_calibration(const std::string& path);
+// The same from memory; `path` is for messages.
+Calibration parse_calibration(std::string_view text, const std::string& path);
+
+}  // namespace moescope

@@ -1,0 +1,135 @@
+#include "core/cluster/hardware.h"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+#include "core/assets.h"
+
+namespace moescope {
+namespace {
+
+using P = HardwareProfile;
+constexpr NamedHardwareNumber kNumbers[] = {
+    {"bf16_dense", &P::bf16_dense, true},
+    {"fp8_dense", &P::fp8_dense, true},
+    {"memory", &P::memory, true},
+    {"memory_copy", &P::memory_copy, true},
+    {"nvlink", &P::nvlink, true},
+    {"network", &P::network, true},
+    {"gemm_bf16", &P::gemm_bf16, true},
+    {"grouped_gemm_bf16", &P::grouped_gemm_bf16, true},
+    {"attention_bf16", &P::attention_bf16, true},
+    {"mxfp8_grouped_speedup", &P::mxfp8_grouped_speedup, false},
+    {"mxfp8_quantize_share", &P::mxfp8_quantize_share, false},
+    {"nvlink_all_to_all", &P::nvlink_all_to_all, true},
+    {"deep_ep_network", &P::deep_ep_network, true},
+    {"all_to_all_latency", &P::all_to_all_latency, true},
+};
+
+[[noreturn]] void fail(const std::string& file, const std::string& what) {
+  throw std::runtime_error(file + ": " + what);
+}
+
+std::string words(const toml::table& table, const char* key, const std::string& file, const std::string& place) {
+  const auto value = table[key].value<std::string>();
+  if (!value || value->empty()) fail(file, place + key + ": a text is needed");
+  return *value;
+}
+
+std::string bracketed(std::string_view key) {
+  std::string text(1, '[');
+  return text.append(key).append("] ");
+}
+
+HardwareNumber read_number(const toml::table& table, const std::string& key, const std::string& file) {
+  const std::string place = bracketed(key);
+  HardwareNumber number;
+  const auto value = table["value"].value<double>();
+  if (!value || !(*value > 0) || *value > 1e9) fail(file, place + "value: a number above 0 is needed");
+  number.value = *value;
+  number.unit = words(table, "unit", file, place);
+  number.source = words(table, "source", file, place);
+  const std::string kind = words(table, "kind", file, place);
+  for (const Provenance candidate : {Provenance::measured, Provenance::published, Provenance::modelled}) {
+    if (kind != provenance_name(candidate)) continue;
+    number.kind = candidate;
+    return number;
+  }
+  fail(file, place + "kind: is '" + kind + "', allowed are measured, published, modelled");
+}
+
+std::string lower(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+}  // namespace
+
+std::span<const NamedHardwareNumber> hardware_numbers() {
+  return kNumbers;
+}
+
+HardwareProfile parse_hardware(std::string_view text, const std::string& file) {
+  toml::table root;
+  try {
+    root = toml::parse(text, file);
+  } catch (const toml::parse_error& error) {
+    fail(file, "line " + std::to_string(error.source().begin.line) + ": not TOML: " + std::string(error.description()));
+  }
+  HardwareProfile profile;
+  profile.name = words(root, "name", file, "");
+  profile.gpu = words(root, "gpu", file, "");
+  for (const auto& [key, node] : root) {
+    const std::string_view name = key.str();
+    if (name == "name" || name == "gpu") continue;
+    const auto* known = std::ranges::find_if(kNumbers, [&](const auto& number) { return number.key == name; });
+    if (known == std::end(kNumbers)) fail(file, bracketed(name) + "no such number");
+    if (!node.is_table()) fail(file, std::string(name) + ": a table with value, unit, kind and source is needed");
+    profile.*known->number = read_number(*node.as_table(), std::string(name), file);
+  }
+  for (const NamedHardwareNumber& number : kNumbers)
+    if (number.required && (profile.*number.number).value == 0) fail(file, bracketed(number.key) + "is missing");
+  if (profile.mxfp8_quantize_share.value >= 1) fail(file, "[mxfp8_quantize_share] value: a share below 1 is needed");
+  return profile;
+}
+
+std::span<const HardwareProfile> hardware_profiles() {
+  static const std::vector<HardwareProfile> profiles = [] {
+    std::vector<HardwareProfile> all;
+    for (const char* name : {"b200", "h200", "h100"}) {
+      const std::string file = std::string("hardware/") + name + ".toml";
+      all.push_back(parse_hardware(asset(file), file));
+    }
+    return all;
+  }();
+  return profiles;
+}
+
+const HardwareProfile* profile_of_gpu(std::string_view gpu) {
+  for (const HardwareProfile& profile : hardware_profiles())
+    if (profile.gpu == gpu) return &profile;
+  return nullptr;
+}
+
+HardwareProfile hardware_profile(const std::string& name_or_path) {
+  std::string allowed;
+  for (const HardwareProfile& profile : hardware_profiles()) {
+    if (lower(name_or_path) == lower(profile.name)) return profile;
+    allowed += lower(profile.name) + ", ";
+  }
+  if (!name_or_path.ends_with(".toml"))
+    throw std::runtime_error("hardware '" + name_or_path + "': allowed are " + allowed +
+                             "or a .toml file of that form");
+  std::ifstream file(name_or_path, std::ios::binary);
+  if (!file || std::filesystem::is_directory(name_or_path)) fail(name_or_path, "cannot be read");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  return parse_hardware(text, name_or_path);
+}
+
+}  // namespace moescope

@@ -1,0 +1,50 @@
+// What a GPU and its links do per second, every number with its source: assets/hardware/*.toml.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/telemetry/metrics.h"
+
+namespace moescope {
+
+struct HardwareNumber {
+  double value = 0;
+  std::string unit;
+  Provenance kind = Provenance::modelled;
+  std::string source;
+};
+
+// TFLOP/s are dense; GB/s per GPU and direction; the achieved rates are those of the step model.
+struct HardwareProfile {
+  std::string name, gpu;
+  HardwareNumber bf16_dense, fp8_dense;  // peak
+  HardwareNumber memory, memory_copy;    // peak, and what a copy reaches (bytes read and written)
+  HardwareNumber nvlink, network;        // line rates
+  HardwareNumber gemm_bf16, grouped_gemm_bf16, attention_bf16;  // achieved
+  HardwareNumber mxfp8_grouped_speedup, mxfp8_quantize_share;   // value 0: the GPU has no MXFP8
+  HardwareNumber nvlink_all_to_all, deep_ep_network;            // achieved
+  HardwareNumber all_to_all_latency;                            // us per operation
+
+  bool has_mxfp8() const { return mxfp8_grouped_speedup.value > 0; }
+};
+
+// Every number of a profile by its key, for tables.
+struct NamedHardwareNumber {
+  const char* key;
+  HardwareNumber HardwareProfile::*number;
+  bool required;
+};
+std::span<const NamedHardwareNumber> hardware_numbers();
+
+// Throws std::runtime_error with file, key and what is wrong.
+HardwareProfile parse_hardware(std::string_view toml, const std::string& file);
+// "b200", "h200", "h100", in any case, or a path to a .toml of the same form. Throws std::runtime_error.
+HardwareProfile hardware_profile(const std::string& name_or_path);
+// The built-in profile whose `gpu` a calibration file names; nullptr: there is none.
+const HardwareProfile* profile_of_gpu(std::string_view gpu);
+std::span<const HardwareProfile> hardware_profiles();
+
+}  // namespace moescope

@@ -1,0 +1,434 @@
+#include "core/cluster/layer_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+
+#include "core/cluster/model_shape.h"
+#include "core/parallel/routing_patterns.h"
+
+namespace moescope {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kTileRows = 128;  // of a grouped GEMM on these GPUs; a group's last tile is computed in full
+
+// Times an element of BF16 crosses the memory bus, eager kernels one after another.
+// SwiGLU forward: silu (1 read, 1 write), times (2, 1). Backward: two products (2, 1 each), silu (2, 1). On [n, H].
+constexpr double kSwigluPasses = 14;
+// The input gradients of w1 and w3 are added: 2 reads, 1 write. On [n, D].
+constexpr double kGradientSumPasses = 3;
+// Standard, on the T K rows that a rank sends: gather (2), times score (2), sum over K (1); backward spread (1),
+// times score (2), its gradient (2), scatter (1). On the n received: to expert order and back (4), twice.
+constexpr double kStandardSentPasses = 11, kStandardReceivedPasses = 8;
+// DeepEP, on the n rows by expert: gather (2), times score (2), sum into the token (1); backward the same and the
+// score's gradient (2).
+constexpr double kDeepEpPasses = 12;
+
+struct Point {
+  double x, ms;
+};
+
+// Points of one x become their mean, so that slopes exist.
+std::vector<Point> by_size(std::vector<Point> points) {
+  std::ranges::sort(points, {}, &Point::x);
+  std::vector<Point> merged;
+  for (std::size_t i = 0; i < points.size();) {
+    double sum = 0;
+    std::size_t n = 0;
+    for (; i + n < points.size() && points[i + n].x == points[i].x; ++n) sum += points[i + n].ms;
+    merged.push_back({points[i].x, sum / static_cast<double>(n)});
+    i += n;
+  }
+  return merged;
+}
+
+// Latency + size / bandwidth: linear between points, flat below the first, the last slope above the last.
+double time_at(std::vector<Point> points, double x) {
+  points = by_size(std::move(points));
+  if (points.empty()) return kNaN;
+  if (x <= points.front().x) return points.front().ms;
+  if (points.size() == 1) return points.front().ms * x / points.front().x;
+  std::size_t i = 1;
+  while (i + 1 < points.size() && x > points[i].x) ++i;
+  const Point a = points[i - 1], b = points[i];
+  double slope = (b.ms - a.ms) / (b.x - a.x);
+  if (x > b.x && slope <= 0) slope = b.ms / b.x;  // more data is never faster
+  return b.ms + slope * (x - b.x);
+}
+
+// A power law between neighbours; below the first its exponent is held between 0 and 1, above the last bandwidth rules.
+double power_at(std::vector<Point> points, double x) {
+  points = by_size(std::move(points));
+  if (points.size() < 2 || x > points.back().x) return time_at(std::move(points), std::max(x, 0.0));
+  std::size_t i = 1;
+  while (i + 1 < points.size() && x > points[i].x) ++i;
+  const Point a = points[i - 1], b = points[i];
+  double exponent = std::log(b.ms / a.ms) / std::log(b.x / a.x);
+  if (x < a.x) exponent = std::clamp(exponent, 0.0, 1.0);
+  return a.ms * std::pow(x / a.x, exponent);
+}
+
+std::vector<double> zipf_sizes(double rows, int groups, double exponent) {
+  std::vector<double> sizes(groups);
+  for (int g = 0; g < groups; ++g) sizes[g] = std::pow(g + 1.0, -exponent);
+  const double total = std::accumulate(sizes.begin(), sizes.end(), 0.0);
+  for (double& size : sizes) size *= rows / total;
+  return sizes;
+}
+
+double padded_rows(const std::vector<double>& sizes) {
+  double rows = 0;
+  for (const double size : sizes) rows += kTileRows * std::ceil(size / kTileRows - 1e-9);
+  return rows;
+}
+
+void add_note(std::vector<std::string>& notes, std::string note) {
+  if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
+}
+
+// ---- grouped GEMMs ----
+
+// "671B_slice" measures the weights of "671B_w1": the longest name before an underscore that the file has.
+std::string gemm_model(const Calibration& calibration, const std::string& model) {
+  for (std::string name = model;; name.resize(name.rfind('_'))) {
+    for (const GroupedGemmPoint& point : calibration.grouped_gemm)
+      if (point.shape == name + "_w1" || point.shape == name + "_w2") return name;
+    if (name.rfind('_') == std::string::npos || name.empty()) return {};
+  }
+}
+
+// Of Zipf(s) over G groups max/mean is G / sum i^-s: the G that fits best. 0: no skewed row says.
+int infer_groups(const std::vector<GroupedGemmPoint>& points) {
+  const GroupedGemmPoint* largest = nullptr;
+  for (const GroupedGemmPoint& point : points)
+    if (point.skew > 0 && (!largest || point.tokens * point.skew > largest->tokens * largest->skew)) largest = &point;
+  if (!largest) return 0;
+  int best = 0;
+  double best_error = std::numeric_limits<double>::infinity(), sum = 0;
+  for (int groups = 1; groups <= 1024; ++groups) {
+    sum += std::pow(groups, -largest->skew);
+    const double error = std::fabs(groups / sum - largest->max_over_mean);
+    if (error < best_error) {
+      best_error = error;
+      best = groups;
+    }
+  }
+  return best;
+}
+
+std::vector<GroupedGemmPoint> points_of(const Calibration& calibration, const std::string& shape) {
+  std::vector<GroupedGemmPoint> points;
+  for (const GroupedGemmPoint& point : calibration.grouped_gemm)
+    if (point.shape == shape) points.push_back(point);
+  return points;
+}
+
+int measured_groups(const std::vector<GroupedGemmPoint>& points) {
+  for (const GroupedGemmPoint& point : points)
+    if (point.groups) return point.groups;
+  return infer_groups(points);
+}
+
+// Rows by expert on one rank.
+struct RankLoad {
+  double rows = 0, padded = 0, max_over_mean = 1;
+  int groups = 1;
+};
+
+double direction_ms(const GroupedGemmPoint& point, double GroupedGemmPoint::*direction) {
+  const double ms = point.*direction;
+  return std::isnan(ms) ? point.forward_ms : ms;
+}
+
+// One grouped GEMM of `load`, out of points of one weight.
+double gemm_ms(const std::vector<GroupedGemmPoint>& points, double GroupedGemmPoint::*direction, const RankLoad& load) {
+  const int inferred = measured_groups(points);
+  struct Level {
+    std::vector<Point> times;
+    double max_over_mean = 1;
+  };
+  std::map<double, Level> levels;  // by skew
+  for (const GroupedGemmPoint& point : points) {
+    const int groups = point.groups ? point.groups : inferred ? inferred : load.groups;
+    const double scale = static_cast<double>(load.groups) / groups;
+    Level& level = levels[point.skew];
+    level.times.push_back(
+        {padded_rows(zipf_sizes(point.tokens, groups, point.skew)) * scale, direction_ms(point, direction) * scale});
+    level.max_over_mean = std::max(level.max_over_mean, point.max_over_mean);
+  }
+  if (levels.empty()) return kNaN;
+  std::vector<Point> by_skew;  // x: ln(max/mean)
+  for (const auto& [skew, level] : levels)
+    by_skew.push_back({std::log(level.max_over_mean), time_at(level.times, load.padded)});
+  by_skew = by_size(std::move(by_skew));
+  const double x = std::clamp(std::log(load.max_over_mean), by_skew.front().x, by_skew.back().x);
+  return by_skew.size() == 1 ? by_skew.front().ms : time_at(by_skew, x);
+}
+
+// ---- routing ----
+
+// How the token rows lie on the ranks: shares of all T K R rows.
+std::vector<double> rank_shares(const LayerRouting& routing, int ranks, std::vector<std::string>& notes) {
+  std::vector<double> shares(ranks, 1.0 / ranks);
+  if (!routing.tokens_per_expert.empty()) {
+    const std::size_t local = routing.tokens_per_expert.size() / ranks;
+    const double total = static_cast<double>(
+        std::accumulate(routing.tokens_per_expert.begin(), routing.tokens_per_expert.end(), std::int64_t{0}));
+    for (int r = 0; r < ranks; ++r) {
+      const auto first = routing.tokens_per_expert.begin() + static_cast<std::ptrdiff_t>(r * local);
+      shares[r] =
+          static_cast<double>(std::accumulate(first, first + static_cast<std::ptrdiff_t>(local), std::int64_t{0})) /
+          total;
+    }
+    return shares;
+  }
+  if (std::isnan(routing.rank_max_over_mean)) {
+    add_note(notes, "ep_layer: rows without tokens_per_expert and rank_max_over_mean are taken as balanced over ranks");
+    return shares;
+  }
+  add_note(notes, "ep_layer: rows without tokens_per_expert take the fullest rank from rank_max_over_mean");
+  shares[0] = std::min(1.0, std::max(1.0, routing.rank_max_over_mean) / ranks);
+  for (int r = 1; r < ranks; ++r) shares[r] = (1 - shares[0]) / (ranks - 1);
+  return shares;
+}
+
+RankLoad fullest_rank(const LayerShape& shape, const LayerRouting& routing, const std::vector<double>& shares,
+                      int ranks) {
+  RankLoad load;
+  load.groups = std::max(1, shape.n_experts / ranks);
+  const auto fullest = std::ranges::max_element(shares) - shares.begin();
+  load.rows = shares[fullest] * routing.tokens_per_rank * shape.top_k * ranks;
+  const double mean = load.rows / load.groups;
+  if (!routing.tokens_per_expert.empty()) {
+    const auto first = routing.tokens_per_expert.begin() + fullest * load.groups;
+    const std::vector<double> sizes(first, first + load.groups);
+    load.padded = padded_rows(sizes);
+    load.max_over_mean = *std::ranges::max_element(sizes) / mean;
+    return load;
+  }
+  load.padded = load.rows + load.groups * kTileRows / 2;  // groups of any size: half a tile on average
+  double spread = 1;
+  if (!std::isnan(routing.expert_max_over_mean))
+    spread = routing.expert_max_over_mean / (shares[fullest] * ranks);
+  else if (!std::isnan(routing.skew))
+    spread = zipf_sizes(load.groups, load.groups, routing.skew).front();
+  load.max_over_mean = std::clamp(spread, 1.0, static_cast<double>(load.groups));
+  return load;
+}
+
+// Mean distinct ranks of a token under a routing by rule; NaN: the label is none.
+double copies_by_rule(const LayerShape& shape, const LayerRouting& routing, int ranks) {
+  if (routing.label.empty() || shape.n_experts % ranks) return kNaN;
+  try {
+    const RoutingPattern pattern = parse_routing_pattern(routing.label);
+    if (pattern.rule == RoutingRule::zipf) return kNaN;  // which experts are popular is in tokens_per_expert
+    const std::int64_t tokens = 256LL * ranks;
+    const auto topk = route_by_pattern(pattern, tokens, shape.top_k, shape.n_experts);
+    const VolumeFrame volume = count_volumes(topk, shape.top_k, shape.n_experts, ranks, ranks);
+    const double copies = std::accumulate(volume.distinct_RR.begin(), volume.distinct_RR.end(), 0.0);
+    return copies / static_cast<double>(tokens);
+  } catch (const std::runtime_error&) {
+    return kNaN;  // "skewed:0.6", or a rule that does not fit this shape
+  }
+}
+
+// Token rows that the fullest rank receives through DeepEP, over T. A token reaches a rank of share q with probability
+// 1 - (1 - q)^d, where d is the number of its choices that fall independently; d follows from the mean copies of a
+// token (d = 1 where all choices fall on one rank, as under forced round-robin).
+double deep_ep_rows_per_token(const std::vector<double>& shares, double copies) {
+  const auto reached = [&](double draws) {
+    double sum = 0;
+    for (const double share : shares) sum += 1 - std::pow(1 - share, draws);
+    return sum;
+  };
+  double low = 1e-3, high = 1e4;
+  for (int i = 0; i < 100; ++i) {
+    const double middle = std::sqrt(low * high);
+    (reached(middle) < copies ? low : high) = middle;
+  }
+  const double fullest = *std::ranges::max_element(shares);
+  return (1 - std::pow(1 - fullest, low)) * static_cast<double>(shares.size());
+}
+
+// ---- communication ----
+
+double standard_all_to_all_ms(const Calibration& calibration, double bytes, double load_over_mean) {
+  std::vector<Point> uniform;
+  for (const AllToAllPoint& point : calibration.all_to_all) uniform.push_back({point.bytes_per_rank, point.ms});
+  double ms = time_at(uniform, bytes * load_over_mean);
+  if (calibration.hot_rank.empty() || load_over_mean <= 1) return ms;
+  // Against as many more bytes for everyone, relative to the same at load 1.
+  std::vector<Point> relative;
+  double at_balance = 1;
+  for (const HotRankPoint& point : calibration.hot_rank) {
+    const double ratio = point.ms / time_at(uniform, point.bytes_per_rank * point.load_over_mean);
+    if (point.load_over_mean <= 1) at_balance = ratio;
+    relative.push_back({point.load_over_mean, ratio});
+  }
+  for (Point& point : relative) point.ms /= at_balance;
+  relative.push_back({1, 1});
+  relative = by_size(std::move(relative));
+  if (relative.size() == 1) return ms;
+  return ms * time_at(relative, std::min(load_over_mean, relative.back().x));
+}
+
+enum class DeepEpPart { comm, layout };
+
+double deep_ep_part_ms(const DeepEpPoint& point, DeepEpPart part) {
+  if (part == DeepEpPart::layout) return std::isnan(point.layout_ms) ? 0 : point.layout_ms;
+  const double cached = std::isnan(point.dispatch_cached_ms) ? point.dispatch_ms : point.dispatch_cached_ms;
+  return point.dispatch_ms + cached + 2 * point.combine_ms;
+}
+
+double deep_ep_ms(const Calibration& calibration, DeepEpPart part, double dim, double tokens, double rows_per_token) {
+  std::map<double, std::map<double, std::vector<Point>>> by_dim_tokens;
+  for (const DeepEpPoint& point : calibration.deep_ep)
+    by_dim_tokens[point.dim][point.tokens].push_back({point.received / point.tokens, deep_ep_part_ms(point, part)});
+  const auto at_dim = [&](const std::map<double, std::vector<Point>>& by_tokens) {
+    std::vector<Point> times;
+    for (const auto& [measured, points] : by_tokens) times.push_back({measured, time_at(points, rows_per_token)});
+    return power_at(times, tokens);
+  };
+  if (const auto exact = by_dim_tokens.find(dim); exact != by_dim_tokens.end()) return at_dim(exact->second);
+  std::vector<Point> by_dim;
+  for (const auto& [measured, by_tokens] : by_dim_tokens) by_dim.push_back({measured, at_dim(by_tokens)});
+  return power_at(by_dim, dim);
+}
+
+}  // namespace
+
+LayerModel::LayerModel(Calibration calibration, double memory_copy_GBps, double sustained_slowdown)
+    : calibration_(std::move(calibration)), slowdown_(sustained_slowdown) {
+  memory_GBps_ = std::isnan(calibration_.memory_copy_GBps) ? memory_copy_GBps : calibration_.memory_copy_GBps;
+}
+
+LayerShape LayerModel::complete(const LayerShape& given, const LayerRouting& routing,
+                                std::vector<std::string>& notes) const {
+  LayerShape shape = given;
+  const std::string who = "ep_layer: " + (shape.model.empty() ? std::string("a row without model") : shape.model);
+  const std::string gemms = gemm_model(calibration_, shape.model);
+  const ModelShape* published = find_model_shape(shape.model);
+  if (!published) published = find_model_shape(shape.model.substr(0, shape.model.find('_')));
+  const auto fill = [&](int& value, const char* name, std::int64_t known) {
+    if (value) return;
+    if (!known) {
+      throw std::runtime_error(calibration_.path + ": " + who + " has no " + name +
+                               ", and no published shape has its name");
+    }
+    value = static_cast<int>(known);
+    add_note(notes, who + " has no " + name + "; taken as " + std::to_string(known) + " from the published shape");
+  };
+  fill(shape.dim, "D", published ? published->dim : 0);
+  fill(shape.hidden, "H", published ? published->moe_inter : 0);
+  fill(shape.top_k, "top_k", published ? published->top_k : 0);
+  if (shape.n_experts == 0 && !routing.tokens_per_expert.empty())
+    shape.n_experts = static_cast<int>(routing.tokens_per_expert.size());
+  if (const int groups = gemms.empty() ? 0 : measured_groups(points_of(calibration_, gemms + "_w1"));
+      shape.n_experts == 0 && groups) {
+    shape.n_experts = groups * calibration_.world;
+    add_note(notes, who + " has no E; taken as " + std::to_string(shape.n_experts) + ", the " + std::to_string(groups) +
+                        " groups of its grouped_gemm on each of " + std::to_string(calibration_.world) + " ranks");
+  }
+  fill(shape.n_experts, "E", published ? published->n_experts : 0);
+  return shape;
+}
+
+LayerTime LayerModel::predict(const LayerShape& given, const LayerRouting& routing, AllToAll way,
+                              std::vector<std::string>& notes) const {
+  const LayerShape shape = complete(given, routing, notes);
+  const int ranks = calibration_.world;
+  const std::vector<double> shares = rank_shares(routing, ranks, notes);
+  const double load_over_mean = *std::ranges::max_element(shares) * ranks;
+  const RankLoad load = fullest_rank(shape, routing, shares, ranks);
+  const double row_bytes = 2.0 * shape.dim, sent_rows = routing.tokens_per_rank * shape.top_k;
+  const auto memory_ms = [&](double bytes) { return bytes / (memory_GBps_ * 1e6); };
+
+  LayerTime time;
+  const std::string model = gemm_model(calibration_, shape.model);
+  const auto w1 = points_of(calibration_, model + "_w1"), w2 = points_of(calibration_, model + "_w2");
+  if (w1.empty() || w2.empty()) {
+    add_note(notes, "grouped_gemm: has no " + shape.model + "_w1 and _w2; no time for these experts");
+  } else if (!measured_groups(w1) || !measured_groups(w2)) {
+    add_note(notes, "grouped_gemm: neither groups nor a skewed row; as many groups as the layer has experts a rank");
+  }
+  double gemms = 0;
+  for (const auto direction : {&GroupedGemmPoint::forward_ms, &GroupedGemmPoint::dgrad_ms, &GroupedGemmPoint::wgrad_ms})
+    gemms += 2 * gemm_ms(w1, direction, load) + gemm_ms(w2, direction, load);
+  time.experts_ms =
+      slowdown_ * gemms + memory_ms(load.rows * (kSwigluPasses * 2 * shape.hidden + kGradientSumPasses * row_bytes));
+
+  if (way == AllToAll::standard) {
+    time.comm_ms = 4 * standard_all_to_all_ms(calibration_, sent_rows * row_bytes, load_over_mean);
+    time.rest_ms = memory_ms((kStandardSentPasses * sent_rows + kStandardReceivedPasses * load.rows) * row_bytes);
+    return time;
+  }
+  double copies = routing.copies_per_token_deep_ep;
+  if (std::isnan(copies)) {
+    copies = copies_by_rule(shape, routing, ranks);
+    add_note(notes,
+             "ep_layer: rows without copies_per_token_deep_ep count the ranks of a token from the routing's rule "
+             "or, without one, as K independent choices");
+  }
+  if (std::isnan(copies)) {
+    copies = 0;
+    for (const double share : shares) copies += 1 - std::pow(1 - share, shape.top_k);
+  }
+  std::set<double> dims;
+  for (const DeepEpPoint& point : calibration_.deep_ep) dims.insert(point.dim);
+  if (dims.size() == 1 && *dims.begin() != shape.dim)
+    add_note(notes,
+             "deep_ep: measured at one D only; a wider row is taken to cost in proportion, a narrower one as much");
+  const double rows = deep_ep_rows_per_token(shares, copies);
+  time.comm_ms = deep_ep_ms(calibration_, DeepEpPart::comm, shape.dim, routing.tokens_per_rank, rows);
+  time.rest_ms = memory_ms(kDeepEpPasses * load.rows * row_bytes) +
+                 deep_ep_ms(calibration_, DeepEpPart::layout, shape.dim, routing.tokens_per_rank, rows);
+  return time;
+}
+
+namespace {
+
+ErrorSummary summarize(std::vector<double> errors) {
+  std::erase_if(errors, [](double error) { return std::isnan(error); });
+  if (errors.empty()) return {0, kNaN, kNaN};
+  std::ranges::sort(errors);
+  const std::size_t n = errors.size();
+  return {static_cast<int>(n), (errors[(n - 1) / 2] + errors[n / 2]) / 2, errors.back()};
+}
+
+}  // namespace
+
+CalibrationReport compare_with_measured(const LayerModel& model) {
+  CalibrationReport report;
+  report.notes = model.calibration().missing;
+  std::vector<double> layer, comm, experts;
+  for (const MeasuredLayer& measured : model.calibration().layers) {
+    const LayerTimes& times = measured.times;
+    const bool has_deep_ep = !std::isnan(times.deep_ep_layer_ms) || !std::isnan(times.deep_ep_comm_ms);
+    for (const AllToAll way : {AllToAll::standard, AllToAll::deep_ep}) {
+      const bool standard = way == AllToAll::standard;
+      if (!standard && !has_deep_ep && model.calibration().deep_ep.empty()) continue;
+      LayerComparison row{model.complete(measured.shape, measured.routing, report.notes),
+                          measured.routing,
+                          way,
+                          model.predict(measured.shape, measured.routing, way, report.notes),
+                          standard ? times.standard_comm_ms : times.deep_ep_comm_ms,
+                          standard ? times.standard_layer_ms : times.deep_ep_layer_ms,
+                          times.experts_ms};
+      comm.push_back(std::fabs(row.predicted.comm_ms / row.measured_comm_ms - 1));
+      layer.push_back(std::fabs(row.predicted.layer_ms() / row.measured_layer_ms - 1));
+      if (standard) experts.push_back(std::fabs(row.predicted.experts_ms / row.measured_experts_ms - 1));
+      report.rows.push_back(std::move(row));
+    }
+  }
+  report.layer = summarize(std::move(layer));
+  report.comm = summarize(std::move(comm));
+  report.experts = summarize(std::move(experts));
+  return report;
+}
+
+}  // namespace moescope

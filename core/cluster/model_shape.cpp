@@ -1,0 +1,83 @@
+#include "core/cluster/model_shape.h"
+
+#include <stdexcept>
+
+namespace moescope {
+namespace {
+
+const ModelShape kShapes[] = {
+    {"debugmodel", 2048, 256, 6, 1, 16, 0, 512, 128, 64, 128, 1024, 256, 8, 3, 2, 0, 0},
+    {"16B", 102400, 2048, 27, 1, 16, 0, 512, 128, 64, 128, 10944, 1408, 64, 6, 2, 0, 0},
+    {"236B", 102400, 5120, 60, 1, 128, 1536, 512, 128, 64, 128, 12288, 1536, 160, 6, 2, 8, 3},
+    {"671B", 129280, 7168, 61, 3, 128, 1536, 512, 128, 64, 128, 18432, 2048, 256, 8, 1, 8, 4},
+};
+
+std::int64_t qk_head_dim(const ModelShape& s) {
+  return s.qk_nope_head_dim + s.qk_rope_head_dim;
+}
+
+// Multi-head latent attention, without its norms.
+std::int64_t attention_linear_parameters(const ModelShape& s) {
+  const std::int64_t queries = s.n_heads * qk_head_dim(s);
+  const std::int64_t q = s.q_lora_rank ? (s.dim + queries) * s.q_lora_rank : s.dim * queries;
+  const std::int64_t kv =
+      s.dim * (s.kv_lora_rank + s.qk_rope_head_dim) + s.kv_lora_rank * s.n_heads * (s.qk_nope_head_dim + s.v_head_dim);
+  return q + kv + s.n_heads * s.v_head_dim * s.dim;
+}
+
+std::int64_t expert_parameters(const ModelShape& s) {
+  return 3 * s.dim * s.moe_inter;
+}
+
+}  // namespace
+
+std::span<const ModelShape> model_shapes() {
+  return kShapes;
+}
+
+const ModelShape* find_model_shape(std::string_view name) {
+  for (const ModelShape& shape : kShapes)
+    if (shape.name == name) return &shape;
+  return nullptr;
+}
+
+const ModelShape& model_shape(std::string_view name) {
+  if (const ModelShape* shape = find_model_shape(name)) return *shape;
+  std::string allowed;
+  for (const ModelShape& shape : kShapes) allowed += (allowed.empty() ? "" : ", ") + shape.name;
+  throw std::runtime_error("model '" + std::string(name) + "': no such shape, allowed are " + allowed);
+}
+
+ParameterCounts parameter_counts(const ModelShape& s) {
+  const std::int64_t embedding = s.vocab * s.dim;
+  const std::int64_t layer_norms = 2 * s.dim + s.q_lora_rank + s.kv_lora_rank;
+  const std::int64_t router = s.dim * s.n_experts;
+  ParameterCounts counts;
+  counts.dense = 2 * embedding + s.n_layers * (attention_linear_parameters(s) + layer_norms) + s.dim +
+                 s.n_dense_layers * 3 * s.dim * s.dense_inter;
+  counts.total = counts.dense + s.n_moe_layers() * (router + (s.n_experts + s.n_shared_experts) * expert_parameters(s));
+  counts.active = counts.dense + s.n_moe_layers() * (router + (s.top_k + s.n_shared_experts) * expert_parameters(s));
+  counts.active_without_embedding = counts.active - embedding;
+  return counts;
+}
+
+double training_flops_per_token(const ModelShape& s, std::int64_t seq) {
+  const double attention = static_cast<double>(s.n_layers * s.n_heads * (qk_head_dim(s) + s.v_head_dim));
+  return 6.0 * static_cast<double>(parameter_counts(s).active_without_embedding) +
+         6.0 * attention * static_cast<double>(seq);
+}
+
+ForwardFlops forward_flops(const ModelShape& s, std::int64_t seq) {
+  const auto of = [](std::int64_t parameters) { return 2.0 * static_cast<double>(parameters); };
+  ForwardFlops flops;
+  flops.routed_experts = of(s.n_moe_layers() * s.top_k * expert_parameters(s));
+  flops.shared_experts = of(s.n_moe_layers() * s.n_shared_experts * expert_parameters(s));
+  flops.attention_linears = of(s.n_layers * attention_linear_parameters(s));
+  flops.dense_ffn = of(s.n_dense_layers * 3 * s.dim * s.dense_inter);
+  flops.router = of(s.n_moe_layers() * s.dim * s.n_experts);
+  flops.head = of(s.vocab * s.dim);
+  flops.attention = static_cast<double>(s.n_layers * s.n_heads * (qk_head_dim(s) + s.v_head_dim) * seq);
+  return flops;
+}
+
+}  // namespace moescope

@@ -1,0 +1,48 @@
+// Shapes of published DeepSeek models, and what follows from a shape alone: parameters and FLOPs.
+//
+// Legend: V vocabulary, D dim, L layers, H heads, E routed experts, K top_k, F expert hidden dim (moe_inter).
+// Source of the shapes and of both formulas: torchtitan, models/deepseek_v3.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace moescope {
+
+struct ModelShape {
+  std::string name;
+  std::int64_t vocab, dim, n_layers, n_dense_layers, n_heads;
+  std::int64_t q_lora_rank;  // 0: queries are projected directly
+  std::int64_t kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
+  std::int64_t dense_inter, moe_inter, n_experts, top_k, n_shared_experts;
+  std::int64_t n_groups, limited_groups;  // 0: no group-limited routing
+
+  std::int64_t n_moe_layers() const { return n_layers - n_dense_layers; }
+};
+
+std::span<const ModelShape> model_shapes();                 // debugmodel, 16B, 236B, 671B
+const ModelShape* find_model_shape(std::string_view name);  // nullptr: there is none
+// Throws std::runtime_error that names the allowed ones.
+const ModelShape& model_shape(std::string_view name);
+
+struct ParameterCounts {
+  std::int64_t total;
+  std::int64_t dense;  // embedding, head, attention, norms and dense FFNs
+  std::int64_t active;
+  std::int64_t active_without_embedding;
+};
+ParameterCounts parameter_counts(const ModelShape& shape);
+
+// What torchtitan's MFU counts: 6 x (active parameters without embedding) + 6 L H (qk + v head dim) seq, forward and
+// backward, attention counted in full although it is causal.
+double training_flops_per_token(const ModelShape& shape, std::int64_t seq);
+
+// What the hardware does per token in one forward pass. Attention is causal: half of the pairs.
+struct ForwardFlops {
+  double routed_experts, shared_experts, attention_linears, dense_ffn, router, head, attention;
+};
+ForwardFlops forward_flops(const ModelShape& shape, std::int64_t seq);
+
+}  // namespace moescope

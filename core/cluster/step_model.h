@@ -1,0 +1,128 @@
+// Time of a training step on a cluster of GPUs, per token and GPU, as a sum of stated parts.
+//
+// Legend: T tokens, L layers, R = EP ranks. FLOPs and bytes are counted (model_shape.h, volumes.h), rates are a
+// hardware profile's, and three parameters are fitted to the three published runs on 256 B200s:
+//
+//   t = [ routed_flops f dup / rate / s                  routed experts, the fullest rank's f = max/mean; s: MXFP8
+//       + other_flops / rate + attention_flops / rate    recompute counted
+//       + (1 - overlap) (max(network, NVLink bytes of the fullest rank / rate) dup + latency + overhead)
+//       + rest                                           all that has no part of its own
+//       ] (1 + bubble)                                   (pp - 1) / (virtual_stages microbatches)
+//   tokens/s/GPU = 1 / t
+//
+// Three data and three parameters: that the published bars come out is a fit and no validation. Which of two readings
+// of the published runs holds is not known, so both can be chosen (Hypothesis). The H100 pair was not fitted to.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/cluster/hardware.h"
+#include "core/cluster/model_shape.h"
+#include "core/parallel/volumes.h"
+
+namespace moescope {
+
+// H1: tokens are split over the tensor-parallel ranks; DeepEP then needs 0.2 ms/token of its own (assumed).
+// H2: with DeepEP every tensor-parallel rank dispatches and computes each token again, as the code of these runs reads.
+enum class Hypothesis { h1, h2 };
+const char* hypothesis_name(Hypothesis hypothesis);
+Hypothesis hypothesis_named(std::string_view name);  // throws std::runtime_error naming the allowed ones
+
+enum class Recompute { none, selective, full };  // selective keeps the results of the all-to-all
+const char* recompute_name(Recompute recompute);
+Recompute recompute_named(std::string_view name);
+
+// Copies of a token by link for one dispatch, counted from a routing; mean over ranks, and on the busiest rank.
+struct RoutingTraffic {
+  int ranks = 1, ranks_per_node = 8;
+  double network = 0, network_fullest = 0;  // the larger of out and in
+  double nvlink = 0, nvlink_fullest = 0;
+  double copies_per_token = 0;  // rows that are sent, own rank included
+  double received_max_over_mean = 1;
+  double expert_rows_max_over_mean = 1;  // rows that the experts of a rank compute
+};
+// `tokens`: of all ranks together.
+RoutingTraffic routing_traffic(const VolumeFrame& volume, std::int64_t tokens, AllToAll way);
+
+struct StepConfig {
+  ModelShape shape;
+  HardwareProfile hardware;
+  bool mxfp8 = false;  // routed experts' grouped GEMMs; otherwise BF16
+  AllToAll way = AllToAll::standard;
+  Payload payload = Payload::bf16;
+  RoutingTraffic traffic;
+  int gpus = 256, tp = 1, pp = 1, virtual_stages = 1;
+  int microbatches = 1;     // of one optimizer step, through the pipeline
+  std::int64_t seq = 8192;  // tokens of one sequence
+  std::int64_t microbatch_sequences = 1;
+  Recompute recompute = Recompute::full;
+  double overlap = 0;  // share of the communication hidden behind compute
+};
+
+// Chosen so that the model meets published runs, or assumed.
+struct StepParameters {
+  Hypothesis hypothesis = Hypothesis::h2;
+  double standard_network_share = 0;  // fitted: what the standard all-to-all reaches of the line rate
+  double mxfp8_speedup = 1;           // fitted: grouped GEMMs, quantization included
+  double rest_ms = 0;                 // fitted: 671B on B200, per token; scaled by L D and by memory speed elsewhere
+  double deep_ep_overhead_ms = 0;     // assumed: per token
+};
+
+struct StepPart {
+  const char* name;
+  double ms;  // per token and GPU
+  Provenance kind;
+  std::string how;
+};
+
+struct StepTime {
+  std::vector<StepPart> parts;
+  double ms_per_token = 0;
+  double tokens_per_second = 0;                // per GPU
+  double network_bytes = 0, nvlink_bytes = 0;  // per token, all layers and operations, mean over ranks
+  double duplication = 1;                      // times that a token is dispatched and computed
+  double network_ms() const;                   // the parts that are communication
+};
+// Throws std::runtime_error: MXFP8 on hardware without, or a config that cannot be.
+StepTime step_time(const StepConfig& config, const StepParameters& parameters);
+
+// ---- published runs ----
+
+struct PublishedRun {
+  const char* name;
+  double tokens_per_second;  // per GPU
+  bool mxfp8;
+  AllToAll way;
+  const char* source;
+};
+std::span<const PublishedRun> published_b200_runs();  // 651, 859, 918
+std::span<const PublishedRun> published_h100_runs();  // 346, 579: never fitted to
+
+StepConfig published_b200_config(bool mxfp8, AllToAll way);  // 671B, 256 GPUs, forced routing, EP 32
+StepConfig published_h100_config(AllToAll way);              // 671B, 512 GPUs, forced routing, EP 32
+
+// The three parameters from the three B200 runs, in closed form.
+StepParameters fit_to_published(Hypothesis hypothesis);
+
+// Throughput at both ends of what the published runs leave open: standard network 35 to 46 GB/s, MXFP8 speed-up 1.2 to
+// 1.5, everything but routed experts and all-to-all 0.50 to 0.67 ms/token at 671B on B200.
+struct Band {
+  double low, high;  // tokens/s/GPU
+};
+Band throughput_band(const StepConfig& config, Hypothesis hypothesis);
+
+struct BarComparison {
+  std::string name;
+  double published;  // tokens/s/GPU; NaN: none, a prediction
+  double modelled;
+  Band band;
+  const char* standing;  // "fitted", "predicted", "check, not fitted"
+};
+// The three bars, MXFP8 with standard all-to-all, and the H100 pair.
+std::vector<BarComparison> compare_with_published(Hypothesis hypothesis);
+
+}  // namespace moescope

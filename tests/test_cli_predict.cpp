@@ -1,0 +1,100 @@
+// moescope-cli predict and volumes, as a user would call them.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "core/assets.h"
+
+namespace moescope {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Result {
+  int status = -1;
+  std::string out;  // both streams
+};
+
+Result run(const std::string& arguments) {
+  Result result;
+  FILE* pipe = ::popen((std::string(MOESCOPE_CLI) + " " + arguments + " 2>&1").c_str(), "r");
+  if (!pipe) return result;
+  char buffer[4096];
+  for (std::size_t n; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) result.out.append(buffer, n);
+  const int status = ::pclose(pipe);
+  if (WIFEXITED(status)) result.status = WEXITSTATUS(status);
+  return result;
+}
+
+std::string calibration_file() {
+  const auto path = std::filesystem::temp_directory_path() / ("moescope_cal_" + std::to_string(::getpid()) + ".json");
+  std::ofstream(path) << asset("calibration/h200x8.json");
+  return path.string();
+}
+
+TEST(CliPredict, ComparesACalibrationFileWithItsLayers) {
+  const std::string path = calibration_file();
+  const Result table = run("predict --calibration " + path), json = run("predict --json --calibration " + path);
+  std::filesystem::remove(path);
+  EXPECT_EQ(table.status, 0) << table.out;
+  EXPECT_NE(table.out.find("sustained_gemm_slowdown"), std::string::npos);
+  ASSERT_EQ(json.status, 0) << json.out;
+  const Json report = Json::parse(json.out);
+  EXPECT_EQ(report["layers"].size(), 24u);
+  EXPECT_EQ(report["fitted"].size(), 1u);
+  EXPECT_LE(report["errors"]["layer"]["median"].get<double>(), 0.10);
+  EXPECT_LE(report["errors"]["layer"]["worst"].get<double>(), 0.20);
+}
+
+TEST(CliPredict, StatesTheKindOfEveryPart) {
+  const Result result = run("predict --model 671B --hardware b200 --recipe mxfp8 --all-to-all deepep --json");
+  ASSERT_EQ(result.status, 0) << result.out;
+  const Json report = Json::parse(result.out);
+  EXPECT_NEAR(report["tokens_per_second_per_gpu"]["value"].get<double>(), 918, 1e-6);
+  for (const Json& part : report["parts"]) {
+    EXPECT_TRUE(part["kind"] == "modelled" || part["kind"] == "fitted") << part;
+    EXPECT_FALSE(part["how"].get<std::string>().empty());
+  }
+  EXPECT_EQ(report["published"].size(), 6u);
+  EXPECT_TRUE(report["published"][3]["published"].is_null());
+}
+
+TEST(CliVolumes, PrintsTheWorkedFigures) {
+  const Result result = run("volumes --model 671B --ranks 32 --routing forced --json");
+  ASSERT_EQ(result.status, 0) << result.out;
+  const Json report = Json::parse(result.out);
+  EXPECT_EQ(report["standard"]["operations"][0]["bytes_per_token"], 114688);
+  EXPECT_EQ(report["standard"]["operations"][0]["network_bytes_per_token"], 86016);
+  EXPECT_EQ(report["deepep"]["operations"][0]["network_bytes_per_token"], 10752);
+  EXPECT_EQ(report["deepep"]["operations"].size(), 6u);
+}
+
+TEST(CliVolumes, ReadsARoutingFile) {
+  const Result result = run(std::string("volumes --json --ranks 64 --topk ") + MOESCOPE_TEST_DATA +
+                            "/golden/volumes/v3_64_ranks_round_robin.safetensors");
+  ASSERT_EQ(result.status, 0) << result.out;
+  EXPECT_EQ(Json::parse(result.out)["ranks_per_token"], 2);  // 4 experts a rank, 8 chosen in a row
+}
+
+TEST(CliPredict, WrongInputIsTwoAndSaysWhatIsAllowed) {
+  for (const auto& [arguments, said] : {std::pair{"predict --calibration /nowhere.json", "/nowhere.json"},
+                                        {"predict --hardware h100 --recipe mxfp8", "H100"},
+                                        {"predict --routing even", "zipf:EXPONENT"},
+                                        {"predict --ep 48", "EP 48"},
+                                        {"volumes --placement best", "contiguous, random, balanced"},
+                                        {"volumes --topk /nowhere.safetensors", "/nowhere.safetensors"},
+                                        {"volumes --ranks 0", "--ranks"}}) {
+    const Result result = run(arguments);
+    EXPECT_EQ(result.status, 2) << arguments;
+    EXPECT_NE(result.out.find(said), std::string::npos) << result.out;
+  }
+}
+
+}  // namespace
+}  // namespace moescope
