@@ -23,7 +23,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kLayoutVersion = 1;
+constexpr int kLayoutVersion = 2;
 constexpr int kStatusMs = 250;
 constexpr int kSmallScreen = 1440;  // on which the first window takes all there is
 constexpr int kRoomForForm = 1600;  // narrower windows start with the form folded away
@@ -40,13 +40,17 @@ MainWindow::MainWindow(bool remembers) : clock_(&selection_), remembers_(remembe
   setObjectName("main_window");
   setWindowTitle("MoEScope");
   setAcceptDrops(true);
-  setDockNestingEnabled(true);
   resize(1280, 800);
   status_ = new StatusLine(this);
   setStatusBar(status_);
   status_->showThreads(num_threads());
   buildBars();
-  overview_ = new Overview(this, &selection_);
+  // A window of its own in the middle: the panels' docks share what the form leaves, never the other way round.
+  workspace_ = new QMainWindow(this);
+  workspace_->setWindowFlags(Qt::Widget);
+  workspace_->setDockNestingEnabled(true);
+  overview_ = new Overview(workspace_, &selection_);
+  setCentralWidget(workspace_);
   buildForm();
   buildMenus();
   connectRunBar();
@@ -318,6 +322,7 @@ void MainWindow::rememberLayout() {
   QSettings store = settings();
   store.setValue("window/geometry", saveGeometry());
   store.setValue("window/layout", saveState(kLayoutVersion));
+  store.setValue("window/workspace", workspace_->saveState(kLayoutVersion));
   store.setValue("window/panels", overview_->panelStates());
 }
 
@@ -326,7 +331,8 @@ void MainWindow::restoreLayout() {
   restoreGeometry(store.value("window/geometry").toByteArray());
   overview_->restorePanelStates(store.value("window/panels").toMap());
   if (!store.contains("window/geometry")) fitScreen();
-  arranged_ = restoreState(store.value("window/layout").toByteArray(), kLayoutVersion);
+  arranged_ = restoreState(store.value("window/layout").toByteArray(), kLayoutVersion) &&
+              workspace_->restoreState(store.value("window/workspace").toByteArray(), kLayoutVersion);
 }
 
 void MainWindow::fitScreen() {

@@ -104,6 +104,7 @@ class MainWindow : public QMainWindow {
   LiveBar* live_bar_ = nullptr;
   SetupForm* form_ = nullptr;
   QDockWidget* form_dock_ = nullptr;
+  QMainWindow* workspace_ = nullptr;
   Overview* overview_ = nullptr;
   StatusLine* status_ = nullptr;
   QProgressDialog* progress_ = nullptr;

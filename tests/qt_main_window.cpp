@@ -233,6 +233,30 @@ class MainWindowTest : public QObject {
       QVERIFY2(!dock->isHidden(), qPrintable(dock->objectName()));
   }
 
+  void everyPanelHasItsShareOfTheWindow_data() {
+    QTest::addColumn<QSize>("size");
+    QTest::addColumn<bool>("form");
+    QTest::newRow("small, the form folded") << QSize(1280, 800) << false;
+    QTest::newRow("large, the form beside the panels") << QSize(1920, 1080) << true;
+  }
+  void everyPanelHasItsShareOfTheWindow() {
+    QFETCH(QSize, size);
+    QFETCH(bool, form);
+    MainWindow window(false);
+    window.resize(size);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    QTest::qWait(100);
+    QCOMPARE(window.size(), size);
+    QCOMPARE(window.setupForm()->isVisible(), form);
+    const int room = size.width() - (form ? 400 : 0);
+    for (const Panel* panel : window.overview()->panels()) {
+      QVERIFY2(!panel->visibleRegion().isEmpty(), qPrintable(panel->title()));
+      QVERIFY2(panel->width() > room / 5, qPrintable(QString("%1: %2").arg(panel->title()).arg(panel->width())));
+      QVERIFY2(panel->height() > size.height() / 4, qPrintable(panel->title()));
+    }
+  }
+
   void everyDockHasANameOfItsOwn() {
     MainWindow window;
     QSet<QString> names;
