@@ -329,7 +329,7 @@ void add_options(CLI::App* command, Options& o) {
   command->add_option("--routing", o.routing, "forced, uniform, grouped[:LIMITED[/GROUPS]] or zipf:S")
       ->capture_default_str();
   command->add_option("--placement", o.placement, "contiguous, random or balanced")->capture_default_str();
-  command->add_option("--slots", o.slots, "Expert slots a rank for balanced")->check(CLI::Range(1, 65536));
+  command->add_option("--slots", o.slots, "Expert slots a rank for balanced")->check(CLI::Range(1, 1024));
   command->add_option("--ep", o.ep, "Expert-parallel ranks")->check(CLI::Range(1, 256))->capture_default_str();
   command->add_option("--ranks-per-node", o.ranks_per_node, "Ranks that NVLink joins")
       ->check(CLI::Range(1, 256))

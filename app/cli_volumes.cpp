@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kMaxSlots = std::int64_t{1} << 28;  // 1 GiB of chosen experts
+constexpr std::int64_t kMaxSlots = std::int64_t{1} << 26;  // 256 MiB of chosen experts
 
 struct Options {
   std::string model = "671B", routing = "forced", topk, tensor = "topk_idx", recording, placement = "contiguous";
@@ -80,7 +80,7 @@ std::vector<std::int32_t> read_topk(const Options& options, ModelShape& shape) {
   if (options.experts <= 0) {
     const auto found = file.metadata().find("experts");
     if (found != file.metadata().end()) shape.n_experts = std::atoll(found->second.c_str());
-    if (shape.n_experts < 1 || shape.n_experts > 1 << 20)
+    if (shape.n_experts < 1 || shape.n_experts > 4096)
       throw std::runtime_error(options.topk + ": metadata 'experts' is '" + found->second + "'");
   }
   std::vector<std::int32_t> topk_TK;
@@ -108,7 +108,7 @@ Counted count_routing(const Options& options) {
     const RoutingPattern pattern = parse_routing_pattern(options.routing, groups);
     counted.routing = routing_pattern_name(pattern);
     if (options.tokens_per_rank > kMaxSlots / (options.ranks * shape.top_k))
-      throw std::runtime_error("--tokens-per-rank: ranks x tokens x top_k is limited to 2^28");
+      throw std::runtime_error("--tokens-per-rank: ranks x tokens x top_k is limited to 2^26");
     topk_TK = route_by_pattern(pattern, options.tokens_per_rank * options.ranks, static_cast<int>(shape.top_k),
                                static_cast<int>(shape.n_experts), options.seed);
   }
@@ -277,7 +277,7 @@ void add_options(CLI::App* command, Options& o) {
   const CLI::Range count(1, 1 << 20);
   command->add_option("--model", o.model, "Shape to start from: 671B, 236B, 16B or debugmodel")->capture_default_str();
   command->add_option("--dim", o.dim, "Values of a token's row")->check(count);
-  command->add_option("--experts", o.experts, "Routed experts")->check(CLI::Range(1, 65536));
+  command->add_option("--experts", o.experts, "Routed experts")->check(CLI::Range(1, 4096));
   command->add_option("--top-k", o.top_k, "Experts of a token")->check(CLI::Range(1, 1024));
   command->add_option("--moe-layers", o.moe_layers, "MoE layers")->check(CLI::Range(1, 10000));
   command->add_option("--groups", o.groups, "Routing groups")->check(count);
@@ -299,7 +299,7 @@ void add_options(CLI::App* command, Options& o) {
   command->add_option("--placement", o.placement, "contiguous, random or balanced (replicate and pack, as EPLB does)")
       ->capture_default_str();
   command->add_option("--slots", o.slots, "Expert slots a rank for balanced; more than experts / ranks leaves replicas")
-      ->check(CLI::Range(1, 65536));
+      ->check(CLI::Range(1, 1024));
   command->add_option("--tokens-per-rank", o.tokens_per_rank, "Tokens a rank")
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <numeric>
+#include <queue>
 #include <stdexcept>
 #include <string>
 
@@ -21,11 +22,18 @@ std::vector<Replica> replicate(std::span<const std::int32_t> experts, std::span<
                                std::size_t slots) {
   std::vector<int> copies(experts.size(), 1);
   const auto share = [&](std::size_t i) { return static_cast<double>(load_E[experts[i]]) / copies[i]; };
+  // Heaviest first, the lower expert among equals.
+  const auto lighter = [](const std::pair<double, std::size_t>& a, const std::pair<double, std::size_t>& b) {
+    return a.first != b.first ? a.first < b.first : a.second > b.second;
+  };
+  std::priority_queue<std::pair<double, std::size_t>, std::vector<std::pair<double, std::size_t>>, decltype(lighter)>
+      by_share(lighter);
+  for (std::size_t i = 0; i < experts.size(); ++i) by_share.emplace(share(i), i);
   for (std::size_t spare = experts.size(); spare < slots; ++spare) {
-    std::size_t heaviest = 0;
-    for (std::size_t i = 1; i < experts.size(); ++i)
-      if (share(i) > share(heaviest)) heaviest = i;
+    const std::size_t heaviest = by_share.top().second;
+    by_share.pop();
     ++copies[heaviest];
+    by_share.emplace(share(heaviest), heaviest);
   }
   std::vector<Replica> replicas;
   for (std::size_t i = 0; i < experts.size(); ++i) replicas.insert(replicas.end(), copies[i], {experts[i], share(i)});
@@ -35,9 +43,7 @@ std::vector<Replica> replicate(std::span<const std::int32_t> experts, std::span<
 struct Bin {
   double load = 0;
   int items = 0;
-  std::vector<std::int32_t> experts;
-
-  bool holds(std::int32_t expert) const { return std::find(experts.begin(), experts.end(), expert) != experts.end(); }
+  std::vector<bool> holds;  // by expert
 };
 
 // Heaviest first, each to the lightest bin with room; a second replica of an expert in one bin only if it cannot be
@@ -46,21 +52,23 @@ std::vector<int> pack(const std::vector<Replica>& items, int n_bins, int room) {
   std::vector<std::size_t> order(items.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return items[a].load > items[b].load; });
-  std::vector<Bin> bins(n_bins);
+  std::int32_t n_experts = 0;
+  for (const Replica& item : items) n_experts = std::max(n_experts, item.expert + 1);
+  std::vector<Bin> bins(n_bins, Bin{0, 0, std::vector<bool>(n_experts)});
   std::vector<int> bin_of(items.size());
   for (const std::size_t item : order) {
     int best = -1;
     bool best_repeats = true;
     for (int b = 0; b < n_bins; ++b) {
       if (bins[b].items >= room) continue;
-      const bool repeats = bins[b].holds(items[item].expert);
+      const bool repeats = bins[b].holds[items[item].expert];
       if (best >= 0 && (repeats != best_repeats ? repeats : bins[b].load >= bins[best].load)) continue;
       best = b;
       best_repeats = repeats;
     }
     bins[best].load += items[item].load;
     ++bins[best].items;
-    bins[best].experts.push_back(items[item].expert);
+    bins[best].holds[items[item].expert] = true;
     bin_of[item] = best;
   }
   return bin_of;

@@ -62,14 +62,19 @@ VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, int 
 
 VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, const Placement& placement,
                           int ranks_per_node) {
-  [[maybe_unused]] const std::int32_t n_experts = placement.n_experts();
+  const std::int32_t n_experts = placement.n_experts();
   if (!placement.replicated()) {
     return count(topk_TK, top_k, placement.ranks, ranks_per_node, [&](std::int32_t expert) -> std::uint32_t {
       assert(expert >= 0 && expert < n_experts);
       return placement.replica_rank[expert];
     });
   }
-  std::vector<std::int32_t> next(placement.first_replica.begin(), placement.first_replica.end() - 1);
+  // Experts begin at different replicas, so that few tokens do not all go to the lowest ranks.
+  std::vector<std::int32_t> next(n_experts);
+  for (std::int32_t e = 0; e < n_experts; ++e) {
+    const std::int32_t first = placement.first_replica[e];
+    next[e] = first + e % (placement.first_replica[e + 1] - first);
+  }
   return count(topk_TK, top_k, placement.ranks, ranks_per_node, [&](std::int32_t expert) -> std::uint32_t {
     assert(expert >= 0 && expert < n_experts);
     const std::int32_t replica = next[expert]++;
