@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "widgets/compared_runs.h"
 #include "widgets/metric_text.h"
 
 namespace moescope {
@@ -94,8 +95,7 @@ void LossPanel::refill() {
   const auto& histories = selection_->histories();
   std::vector<LineSeries> series;
   for (std::size_t run = 0; run < histories.size(); ++run) {
-    const QString name =
-        histories.size() > 1 ? QString::fromStdString(histories[run]->info().name) : metric_->currentText();
+    const QString name = histories.size() > 1 ? runLabel(*selection_, static_cast<int>(run)) : metric_->currentText();
     series.push_back({histories[run], metric(), kWholeRun, name, static_cast<int>(run), smoothing()});
   }
   plot_->setCaption(metricCaption(metric()));

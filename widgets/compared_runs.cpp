@@ -1,0 +1,42 @@
+#include "widgets/compared_runs.h"
+
+namespace moescope {
+
+void ComparedRuns::set(std::vector<ComparedRun> runs) {
+  runs_ = std::move(runs);
+  emit changed();
+}
+
+std::vector<HistoryPtr> ComparedRuns::sameSettings(const Selection& selection) const {
+  const auto& histories = selection.histories();
+  std::vector<HistoryPtr> same;
+  if (histories.empty()) return same;
+  same.push_back(histories.front());
+  for (std::size_t run = 1; run < std::min(runs_.size(), histories.size()); ++run)
+    if (runs_[run].noise_twin) same.push_back(histories[run]);
+  return same;
+}
+
+QString runLetter(int place) {
+  return QString(QChar(u'A' + place));
+}
+
+QString runLabel(const Selection& selection, int place) {
+  return runLetter(place) + QLatin1Char(' ') +
+         QString::fromStdString(selection.histories()[static_cast<std::size_t>(place)]->info().name);
+}
+
+int comparedRun(const Selection& selection) {
+  if (selection.histories().size() < 2) return -1;
+  return selection.run() > 0 ? selection.run() : 1;
+}
+
+QString nothingToCompareNotice() {
+  return QObject::tr("Nothing to compare with: \"Compare with...\" in the run bar makes a twin of run A");
+}
+
+QString csvField(const QString& text) {
+  return QLatin1Char('"') + QString(text).replace(QLatin1Char('"'), QStringLiteral("\"\"")) + QLatin1Char('"');
+}
+
+}  // namespace moescope

@@ -1,0 +1,48 @@
+// The open runs as things to compare: letters, names, and what the program knows of their settings.
+#pragma once
+
+#include <QObject>
+#include <QString>
+#include <vector>
+
+#include "core/telemetry/comparison.h"
+#include "widgets/selection.h"
+
+namespace moescope {
+
+struct SettingDifference {
+  QString key, of_a, of_this;
+};
+
+// Settings of one open run beside run A's; run A has none.
+struct ComparedRun {
+  bool noise_twin = false;  // differs from run A only in seed
+  std::vector<SettingDifference> settings;
+};
+
+// Set by who knows the settings, in the order of Selection::histories(). Empty for imported logs.
+class ComparedRuns : public QObject {
+  Q_OBJECT
+
+ public:
+  explicit ComparedRuns(QObject* parent = nullptr) : QObject(parent) {}
+  void set(std::vector<ComparedRun> runs);
+  const std::vector<ComparedRun>& runs() const { return runs_; }
+  // Run A and its noise twins: what the seed-noise band is made of.
+  std::vector<HistoryPtr> sameSettings(const Selection& selection) const;
+
+ signals:
+  void changed();
+
+ private:
+  std::vector<ComparedRun> runs_;
+};
+
+QString runLetter(int place);
+QString runLabel(const Selection& selection, int place);  // "B nano+mxfp8_rceil"
+// The run that panels with room for one show beside run A: the active one, run B where that is A; -1: there is none.
+int comparedRun(const Selection& selection);
+QString nothingToCompareNotice();
+QString csvField(const QString& text);  // quoted
+
+}  // namespace moescope

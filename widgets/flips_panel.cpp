@@ -1,0 +1,203 @@
+#include "widgets/flips_panel.h"
+
+#include <QHBoxLayout>
+#include <algorithm>
+#include <cmath>
+
+#include "widgets/matrix_plot.h"
+#include "widgets/metric_text.h"
+
+namespace moescope {
+namespace {
+
+constexpr double kLowestRate = 1e-3;  // of the colour scale, which is logarithmic
+
+double position(double rate) {
+  if (!std::isfinite(rate)) return std::nan("");
+  return rate <= kLowestRate ? 0 : 1 - std::log10(rate) / std::log10(kLowestRate);
+}
+
+LegendScale rateLegend(bool dark) {
+  LegendScale legend{.lut = viridisLut(dark), .ticks = {}, .caption = QStringLiteral("flipped"), .beyond = false};
+  for (const double rate : {0.001, 0.01, 0.1, 1.0})
+    legend.ticks.push_back({position(rate), QString::number(rate * 100) + QStringLiteral(" %")});
+  return legend;
+}
+
+}  // namespace
+
+FlipsPanel::FlipsPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Routing flips"), Provenance::measured, parent) {
+  lines_ = new LinePlot(selection, this);
+  lines_->refill = [this] { refillLines(); };
+  lines_->setPercent(true);
+  lines_->setCaption(tr("tokens with other experts than in run A"));
+  lines_->setAtLeastShown(0, 0.001);
+  layers_ = new TimeHeatMap(selection, this);
+  layers_->refill = [this] { refillLayers(); };
+  layers_->setHeld(true);
+  layers_->setWeights(sequentialWeights());
+  layers_->describe = [this](int row, std::int64_t step) { return describe(row, step); };
+  layers_->fetch = [this](StepRange range, int bins) {
+    const auto& layers = shown()->info().moe_layers;
+    std::vector<std::uint8_t> codes(layers.size() * static_cast<std::size_t>(bins), kNoDataCode);
+    for (std::size_t row = 0; row < layers.size(); ++row) {
+      const auto slices = shown()->series(Metric::flip_rate, layers[row], range, bins);
+      for (std::size_t bin = 0; bin < slices.size(); ++bin)
+        if (slices[bin].finite > 0) codes[bin * layers.size() + row] = scaleCode(position(slices[bin].max));
+    }
+    return codes;
+  };
+  connect(layers_, &TimeHeatMap::rowClicked, this,
+          [this](int row) { selection_->setLayer(shown()->info().moe_layers[static_cast<std::size_t>(row)]); });
+  margins_ = new MarginPlot(this);
+  margins_->setAccessibleName(tr("Flips by margin"));
+  margins_->refill = [this] { refillMargins(); };
+  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
+    connect(selection_, signal, margins_, &PlotFrame::markDirty);
+
+  by_layer_ = new QToolButton(this);
+  by_layer_->setText(tr("by layer"));
+  by_layer_->setToolTip(
+      tr("Layer by layer of one run (the active one, B while A is active), instead of all runs' means"));
+  by_layer_->setCheckable(true);
+  connect(by_layer_, &QToolButton::toggled, this, &FlipsPanel::showLayers);
+  addControl(by_layer_);
+
+  auto* body = new QWidget(this);
+  auto* row = new QHBoxLayout(body);
+  row->setContentsMargins(0, 0, 0, 0);
+  stack_ = new QStackedWidget(body);
+  stack_->addWidget(lines_);
+  stack_->addWidget(layers_);
+  row->addWidget(stack_, 3);
+  row->addWidget(margins_, 2);
+  addBody(body);
+}
+
+void FlipsPanel::showLayers(bool layers) {
+  by_layer_->setChecked(layers);
+  stack_->setCurrentWidget(layers ? static_cast<QWidget*>(layers_) : lines_);
+}
+
+const History* FlipsPanel::shown() const {
+  const int run = comparedRun(*selection_);
+  return run < 0 ? nullptr : selection_->histories()[static_cast<std::size_t>(run)].get();
+}
+
+std::shared_ptr<const TelemetryFrame> FlipsPanel::frame() const {
+  return shown() ? shown()->flip_frame_at(selection_->step()) : nullptr;
+}
+
+QString FlipsPanel::whyNothing() const {
+  if (!selection_->history()) return noRunNotice();
+  if (!shown()) return nothingToCompareNotice();
+  if (shown()->steps().empty()) return noDataYetNotice();
+  if (!shown()->flip_frame_at(shown()->steps().last))
+    return tr(
+        "No routing was compared yet, or it cannot be: other numbers of experts or top_k, or "
+        "telemetry.flips_every is 0");
+  return {};
+}
+
+void FlipsPanel::refillLines() {
+  lines_->setNotice(whyNothing());
+  if (!lines_->notice().isEmpty()) return;
+  std::vector<LineSeries> series;
+  for (int run = 1; run < static_cast<int>(selection_->histories().size()); ++run)
+    series.push_back({selection_->histories()[static_cast<std::size_t>(run)], Metric::flip_rate, kWholeRun,
+                      runLabel(*selection_, run), run, 0});
+  lines_->setSeries(std::move(series));
+}
+
+void FlipsPanel::refillLayers() {
+  layers_->setNotice(whyNothing());
+  if (!layers_->notice().isEmpty()) return;
+  const auto& layers = shown()->info().moe_layers;
+  layers_->setLegend(rateLegend(isDark(palette())));
+  std::vector<Tick> ticks;
+  for (std::size_t row = 0; row < layers.size(); ++row)
+    ticks.push_back({static_cast<double>(row), QString::number(layers[row])});
+  layers_->setRowAxis(std::move(ticks), tr("layer, %1").arg(runLabel(*selection_, comparedRun(*selection_))), false);
+  layers_->setSource(QStringLiteral("%1").arg(reinterpret_cast<quintptr>(shown())), static_cast<int>(layers.size()));
+  const auto place = std::ranges::find(layers, selection_->layer());
+  layers_->setCurrentRow(place == layers.end() ? -1 : static_cast<int>(place - layers.begin()));
+}
+
+void FlipsPanel::refillMargins() {
+  const auto now = whyNothing().isEmpty() ? frame() : nullptr;
+  margins_->setNotice(now                      ? QString()
+                      : whyNothing().isEmpty() ? tr("Not compared yet at this step")
+                                               : QString(QChar(u' ')));
+  if (!now) return;
+  FlipFrame::MarginHistogram tokens{}, flipped{};
+  for (const FlipFrame& flips : now->flips) {
+    for (std::size_t bin = 0; bin < tokens.size(); ++bin) {
+      tokens[bin] += flips.margin_tokens[bin];
+      flipped[bin] += flips.margin_flipped[bin];
+    }
+  }
+  margins_->setHistograms(tokens, flipped, comparedRun(*selection_));
+}
+
+QString FlipsPanel::status() const {
+  const auto now = frame();
+  if (!now) return {};
+  return tr("%1, margins of %2, all layers")
+      .arg(timeStatus(now->step, false), runLabel(*selection_, comparedRun(*selection_)));
+}
+
+QStringList FlipsPanel::describe(int row, std::int64_t step) const {
+  const int layer = shown()->info().moe_layers[static_cast<std::size_t>(row)];
+  const auto at = shown()->flip_frame_at(step);
+  if (!at) return {};
+  return {
+      tr("step %1, layer %2").arg(formatCount(static_cast<double>(at->step))).arg(layer),
+      tr("%1 of tokens have other experts").arg(formatPercent(shown()->value_at(Metric::flip_rate, layer, at->step)))};
+}
+
+QString FlipsPanel::csv() const {
+  QString text = QStringLiteral("run,step,layer,flip rate [share of tokens],margin from,margin to,tokens,flipped\n");
+  for (std::size_t run = 1; run < selection_->histories().size(); ++run) {
+    const auto now = selection_->histories()[run]->flip_frame_at(selection_->step());
+    if (!now) continue;
+    for (const FlipFrame& flips : now->flips) {
+      for (int bin = 0; bin < FlipFrame::kMarginBins; ++bin) {
+        const auto i = static_cast<std::size_t>(bin);
+        if (flips.margin_tokens[i] == 0) continue;
+        text += csvField(runLabel(*selection_, static_cast<int>(run))) + QStringLiteral(",%1,%2,%3,%4,%5,%6,%7\n")
+                                                                             .arg(now->step)
+                                                                             .arg(flips.layer)
+                                                                             .arg(flips.flip_rate, 0, 'g', 9)
+                                                                             .arg(FlipFrame::edge(bin), 0, 'g', 9)
+                                                                             .arg(FlipFrame::edge(bin + 1), 0, 'g', 9)
+                                                                             .arg(flips.margin_tokens[i])
+                                                                             .arg(flips.margin_flipped[i]);
+      }
+    }
+  }
+  return text;
+}
+
+QString FlipsPanel::explain() const {
+  return tr("<p><b>Tokens that go to other experts than in run A</b>, on the same batch. Left: their share over steps, "
+            "mean over layers of each run, or layer by layer of one run. Right: tokens by the margin of run A's choice "
+            "(score of the last chosen expert minus that of the next), all of them in grey and the flipped ones in the "
+            "run's colour, at the cursor's step.</p>"
+            "<p><b>Reading it.</b> As long as rounding alone flips tokens, the coloured bars sit at the thin margins, "
+            "left. Once they fill the hump of the grey ones, the runs have drifted apart and the experts of the two "
+            "are "
+            "no longer the same experts. A noise twin starts from other weights, so nearly all its tokens flip from "
+            "the first step on: that is the level of no relation.</p>") +
+         metricCards({"flip_rate", "margin_tokens", "margin_flipped"});
+}
+
+QVariantMap FlipsPanel::saveState() const {
+  return {{QStringLiteral("by_layer"), by_layer_->isChecked()}};
+}
+
+void FlipsPanel::restoreState(const QVariantMap& state) {
+  showLayers(state.value(QStringLiteral("by_layer")).toBool());
+}
+
+}  // namespace moescope

@@ -1,0 +1,143 @@
+#include "widgets/gap_panel.h"
+
+#include <QTimer>
+#include <cmath>
+
+#include "widgets/color_scale.h"
+#include "widgets/metric_text.h"
+
+namespace moescope {
+
+GapPanel::GapPanel(Selection* selection, const ComparedRuns* runs, QWidget* parent)
+    : Panel(selection, tr("Loss gap"), Provenance::measured, parent), runs_(runs) {
+  plot_ = new GapPlot(selection, this);
+  plot_->refill = [this] { refill(); };
+  plot_->setCaption(tr("loss minus run A's, nats/byte"));
+  connect(runs_, &ComparedRuns::changed, plot_, &PlotFrame::markDirty);
+
+  epsilon_ = new QDoubleSpinBox(this);
+  epsilon_->setDecimals(4);
+  epsilon_->setRange(0, 10);
+  epsilon_->setSingleStep(0.01);
+  epsilon_->setStepType(QAbstractSpinBox::AdaptiveDecimalStepType);
+  epsilon_->setValue(0.05);
+  epsilon_->setPrefix(tr("mark > "));
+  epsilon_->setAccessibleName(tr("Epsilon"));
+  epsilon_->setToolTip(tr("Marks the first step at which the losses of a run and of run A differ by more than this"));
+  connect(epsilon_, &QDoubleSpinBox::valueChanged, plot_, &PlotFrame::markDirty);
+  addControl(epsilon_);
+
+  conclusion_ = new QLabel(this);
+  conclusion_->setWordWrap(true);
+  conclusion_->setTextFormat(Qt::RichText);
+  conclusion_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  conclusion_->setAccessibleName(tr("Conclusion"));
+  conclusion_->hide();
+  addBody(conclusion_, 0);
+  addBody(plot_);
+}
+
+QString GapPanel::status() const {
+  return timeStatus(selection_->step(), false);
+}
+
+void GapPanel::refill() {
+  const auto& histories = selection_->histories();
+  QString words;
+  if (histories.empty()) {
+    plot_->setNotice(noRunNotice());
+  } else if (histories.size() < 2) {
+    plot_->setNotice(nothingToCompareNotice());
+  } else if (selection_->range().empty()) {
+    plot_->setNotice(noDataYetNotice());
+  } else {
+    plot_->setNotice({});
+    std::vector<GapSeries> series;
+    for (int run = 1; run < static_cast<int>(histories.size()); ++run)
+      series.push_back({histories[0], histories[run], runLabel(*selection_, run), run,
+                        first_difference(*histories[0], *histories[run], epsilon())});
+    plot_->setSeries(std::move(series), runs_->sameSettings(*selection_));
+    words = conclude();
+  }
+  if (words == conclusion_->text()) return;
+  // A label that grows moves the plot, which must not happen while the plot paints.
+  QTimer::singleShot(0, this, [this, words] {
+    conclusion_->setText(words);
+    conclusion_->setVisible(!words.isEmpty());
+  });
+}
+
+QString GapPanel::conclude() const {
+  const auto& histories = selection_->histories();
+  const std::vector<HistoryPtr> same = runs_->sameSettings(*selection_);
+  QStringList lines;
+  for (int run = 1; run < static_cast<int>(histories.size()); ++run) {
+    const bool twin = run < std::ssize(runs_->runs()) && runs_->runs()[run].noise_twin;
+    QString text = QString::fromStdString(moescope::conclude(*histories[0], *histories[run], same).text);
+    if (twin)
+      text = tr("%1: the same settings with another seed; it makes the band")
+                 .arg(QString::fromStdString(histories[run]->info().name));
+    lines << QStringLiteral("<b style='color:%1'>%2</b> %3")
+                 .arg(seriesColor(run, isDark(palette())).name(), runLetter(run), text.toHtmlEscaped());
+  }
+  return lines.join(QStringLiteral("<br>"));
+}
+
+QString GapPanel::csv() const {
+  const auto& histories = selection_->histories();
+  const StepRange range = selection_->range();
+  QString text = QStringLiteral("step");
+  std::vector<std::vector<PyramidBin>> raw;
+  std::vector<std::vector<float>> columns;
+  const int steps = static_cast<int>(range.size());
+  for (int run = 1; run < static_cast<int>(histories.size()) && steps > 0; ++run) {
+    const QString name = runLabel(*selection_, run);
+    text += QLatin1Char(',') + csvField(tr("%1 minus A, cross-entropy [nats/byte]").arg(name)) + QLatin1Char(',') +
+            csvField(tr("%1 minus A, smoothed [nats/byte]").arg(name));
+    raw.push_back(gap_series(*histories[0], *histories[run], Metric::ce_loss, kWholeRun, range, steps));
+    columns.push_back(smoothed_gap(*histories[0], *histories[run], Metric::ce_loss, kWholeRun, range, steps));
+  }
+  const std::vector<HistoryPtr> same = runs_->sameSettings(*selection_);
+  std::vector<float> band;
+  if (same.size() > 1 && steps > 0) {
+    band = noise_band(same, Metric::ce_loss, kWholeRun, range, steps);
+    text += QLatin1Char(',') + csvField(tr("seed-noise band, half width [nats/byte]"));
+  }
+  text += QLatin1Char('\n');
+  const auto number = [](float value) { return std::isfinite(value) ? QString::number(value, 'g', 9) : QString(); };
+  for (int i = 0; i < steps && !raw.empty(); ++i) {
+    text += QString::number(range.first + i);
+    for (std::size_t run = 0; run < raw.size(); ++run)
+      text += QLatin1Char(',') + (raw[run][i].finite > 0 ? QString::number(raw[run][i].mean(), 'g', 9) : QString()) +
+              QLatin1Char(',') + number(columns[run][i]);
+    if (!band.empty()) text += QLatin1Char(',') + number(band[i]);
+    text += QLatin1Char('\n');
+  }
+  return text;
+}
+
+QString GapPanel::explain() const {
+  return tr("<p><b>Loss of each run minus that of run A, at equal steps and on the same batches.</b> Faint: every "
+            "step. Strong: exponential moving average over 50 steps. A pointer at the zero line marks the first step "
+            "at which the losses differ by more than the set amount.</p>"
+            "<p><b>Seed-noise band.</b> Runs that differ only in their seed differ in loss, too; a gap within that is "
+            "no evidence of anything. The grey band is +-%1 times the smoothed |gap| between run A and its noise "
+            "twins, "
+            "averaged over all pairs of them: about two standard deviations. One twin gives a rough band, two a better "
+            "one. \"Compare with...\" offers the twin in one click.</p>"
+            "<p><b>Conclusion.</b> A run is called different when its smoothed gap stays out of the band for at least "
+            "%2 steps.</p>")
+             .arg(kBandFactor)
+             .arg(kLastingSteps) +
+         metricCards({"ce_loss"});
+}
+
+QVariantMap GapPanel::saveState() const {
+  return {{QStringLiteral("epsilon"), epsilon()}};
+}
+
+void GapPanel::restoreState(const QVariantMap& state) {
+  setEpsilon(state.value(QStringLiteral("epsilon"), epsilon()).toDouble());
+}
+
+}  // namespace moescope

@@ -1,0 +1,219 @@
+#include "widgets/gradient_panel.h"
+
+#include <QHBoxLayout>
+#include <QPainter>
+#include <QSignalBlocker>
+#include <QTimer>
+#include <algorithm>
+#include <cmath>
+
+#include "widgets/metric_text.h"
+
+namespace moescope {
+namespace {
+
+constexpr double kHighestDb = 60;
+
+// 1 - cosine spans decades: 0.9 is bad and 0.99999 perfect.
+double cosinePosition(double cosine) {
+  return std::clamp(-std::log10(std::max(1 - cosine, 1e-5)) / 5, 0.0, 1.0);
+}
+
+}  // namespace
+
+GradientPanel::GradientPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Gradient error"), Provenance::measured, parent) {
+  lines_ = new LinePlot(selection, this);
+  lines_->refill = [this] { refillLines(); };
+  matrix_ = new MatrixPlot(this);
+  matrix_->refill = [this] { refillMatrix(); };
+  matrix_->describe = [this](int row, int column) { return describe(row, column); };
+  matrix_->decorate = [this](QPainter& painter) { paintNumbers(painter); };
+  matrix_->setWeights(sequentialWeights());
+  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
+    connect(selection_, signal, matrix_, &PlotFrame::markDirty);
+
+  figure_ = new QComboBox(this);
+  figure_->addItems({tr("SNR"), tr("cosine")});
+  figure_->setAccessibleName(tr("Figure"));
+  figure_->setToolTip(tr("Signal-to-noise ratio in dB, or cosine of the angle, of the gradient against that of FP32"));
+  connect(figure_, &QComboBox::currentIndexChanged, lines_, &PlotFrame::markDirty);
+  connect(figure_, &QComboBox::currentIndexChanged, matrix_, &PlotFrame::markDirty);
+  addControl(figure_);
+  measure_ = new QPushButton(tr("Measure every %1 steps").arg(kCadence), this);
+  measure_->setToolTip(
+      tr("Sets telemetry.gradient_every of the open runs; each measurement costs an FP32 forward and "
+         "backward pass"));
+  measure_->hide();
+  connect(measure_, &QPushButton::clicked, this, [this] { emit cadenceRequested(kCadence); });
+  connect(selection_, &Selection::dataChanged, this, &GradientPanel::showButton);
+
+  auto* body = new QWidget(this);
+  auto* row = new QHBoxLayout(body);
+  row->setContentsMargins(0, 0, 0, 0);
+  row->addWidget(lines_, 1);
+  row->addWidget(matrix_, 1);
+  addBody(body);
+  addBody(measure_, 0);
+}
+
+void GradientPanel::setLive(bool live) {
+  live_ = live;
+  showButton();
+}
+
+bool GradientPanel::measured() const {
+  return std::ranges::any_of(selection_->histories(), [](const auto& history) {
+    return !history->steps().empty() && history->gradient_frame_at(history->steps().last);
+  });
+}
+
+void GradientPanel::showButton() {
+  measure_->setVisible(live_ && selection_->history() && !measured());
+}
+
+void GradientPanel::showCosine(bool cosine) {
+  figure_->setCurrentIndex(cosine ? 1 : 0);
+}
+
+std::shared_ptr<const TelemetryFrame> GradientPanel::frame() const {
+  const History* history = selection_->history();
+  return history ? history->gradient_frame_at(selection_->step()) : nullptr;
+}
+
+QString GradientPanel::status() const {
+  const auto now = frame();
+  if (!now) return {};
+  return tr("%1, layers of %2").arg(timeStatus(now->step, false), runLabel(*selection_, selection_->run()));
+}
+
+void GradientPanel::refillLines() {
+  if (!selection_->history()) return lines_->setNotice(noRunNotice());
+  if (!measured())
+    return lines_->setNotice(live_ ? tr("Gradients are not compared with FP32 yet (telemetry.gradient_every)")
+                                   : tr("Gradients were not compared with FP32 (telemetry.gradient_every was 0)"));
+  lines_->setNotice({});
+  std::vector<LineSeries> series;
+  for (int run = 0; run < static_cast<int>(selection_->histories().size()); ++run)
+    series.push_back({selection_->histories()[static_cast<std::size_t>(run)],
+                      cosine() ? Metric::gradient_cosine : Metric::gradient_snr_db, kWholeRun,
+                      selection_->histories().size() > 1 ? runLabel(*selection_, run) : tr("whole model"), run, 0});
+  lines_->setCaption(cosine() ? tr("cosine to the FP32 gradient, whole model")
+                              : tr("gradient against FP32, whole model, dB"));
+  lines_->setSeries(std::move(series));
+}
+
+void GradientPanel::refillMatrix() {
+  frame_ = frame();
+  if (!frame_) return matrix_->setNotice(measured() ? tr("Not measured yet at this step") : QString(QChar(u' ')));
+  matrix_->setNotice({});
+  layers_.clear();
+  columns_.clear();
+  bool of_no_layer = false;
+  for (int group = 0; group < kNumGradientGroups; ++group)
+    if (std::ranges::find(frame_->gradients, static_cast<GradientGroup>(group), &GradientFrame::group) !=
+        frame_->gradients.end())
+      columns_.push_back(static_cast<GradientGroup>(group));
+  for (const GradientFrame& gradient : frame_->gradients) {
+    of_no_layer |= gradient.layer < 0;
+    if (gradient.layer >= 0 && (layers_.empty() || layers_.back() != gradient.layer)) layers_.push_back(gradient.layer);
+  }
+  if (of_no_layer) layers_.push_back(-1);
+  std::vector<std::uint8_t> codes;
+  std::vector<Tick> rows, columns;
+  for (int row = 0; row < std::ssize(layers_); ++row) {
+    rows.push_back({static_cast<double>(row), layers_[row] < 0 ? tr("model") : QString::number(layers_[row])});
+    for (int column = 0; column < std::ssize(columns_); ++column) {
+      const GradientFrame* at = cell(row, column);
+      const double value = !at ? std::nan("") : cosine() ? cosinePosition(at->cosine) : at->snr_db / kHighestDb;
+      codes.push_back(scaleCode(std::isinf(value) ? 1.0 : std::isnan(value) ? value : std::clamp(value, 0.0, 1.0)));
+    }
+  }
+  for (int column = 0; column < std::ssize(columns_); ++column)
+    columns.push_back({static_cast<double>(column), QLatin1String(gradient_group_name(columns_[column]))});
+  LegendScale legend{
+      .lut = cividisLut(isDark(palette())), .ticks = {}, .caption = cosine() ? tr("cosine") : tr("SNR dB")};
+  if (cosine()) {
+    for (const double value : {0.0, 0.9, 0.99, 0.999, 0.9999})
+      legend.ticks.push_back({cosinePosition(value), QString::number(value)});
+  } else {
+    for (const int db : {0, 20, 40, 60}) legend.ticks.push_back({db / kHighestDb, QString::number(db)});
+  }
+  legend.beyond = true;
+  matrix_->setCells(static_cast<int>(layers_.size()), static_cast<int>(columns_.size()), std::move(codes));
+  matrix_->setLegend(legend);
+  matrix_->setRowAxis(std::move(rows), tr("layer"));
+  matrix_->setColumnAxis(std::move(columns), tr("tensors"));
+}
+
+const GradientFrame* GradientPanel::cell(int row, int column) const {
+  for (const GradientFrame& gradient : frame_->gradients)
+    if (gradient.layer == layers_[static_cast<std::size_t>(row)] &&
+        gradient.group == columns_[static_cast<std::size_t>(column)])
+      return &gradient;
+  return nullptr;
+}
+
+QString GradientPanel::valueText(const GradientFrame& gradient) const {
+  if (cosine()) return QString::number(gradient.cosine, 'f', 4);
+  return std::isinf(gradient.snr_db) ? tr("exact") : QString::number(gradient.snr_db, 'f', 1);
+}
+
+void GradientPanel::paintNumbers(QPainter& painter) const {
+  const QFontMetrics metrics(painter.font());
+  const QRectF size = matrix_->cellRect(0, 0);
+  const QString widest = cosine() ? QStringLiteral("0.0000") : QStringLiteral("88.8");
+  if (size.width() < metrics.horizontalAdvance(widest) + 4 || size.height() < metrics.height() + 2) return;
+  for (int row = 0; row < matrix_->rows(); ++row)
+    for (int column = 0; column < matrix_->columns(); ++column) {
+      const GradientFrame* at = cell(row, column);
+      if (!at) continue;
+      painter.setPen(textOn(matrix_->cellColor(row, column)));
+      painter.drawText(matrix_->cellRect(row, column), Qt::AlignCenter, valueText(*at));
+    }
+}
+
+QStringList GradientPanel::describe(int row, int column) const {
+  const GradientFrame* at = frame_ ? cell(row, column) : nullptr;
+  if (!at) return {};
+  const QString group = QLatin1String(gradient_group_name(at->group));
+  return {at->layer < 0 ? group : tr("layer %1, %2").arg(at->layer).arg(group),
+          tr("SNR %1 dB, cosine %2").arg(formatValue(at->snr_db, 3), formatValue(at->cosine, 6))};
+}
+
+QString GradientPanel::csv() const {
+  QString text = QStringLiteral("run,step,layer,tensors,SNR [dB],cosine\n");
+  for (std::size_t run = 0; run < selection_->histories().size(); ++run) {
+    const auto now = selection_->histories()[run]->gradient_frame_at(selection_->step());
+    if (!now) continue;
+    for (const GradientFrame& gradient : now->gradients)
+      text += csvField(runLabel(*selection_, static_cast<int>(run))) +
+              QStringLiteral(",%1,%2,%3,%4,%5\n")
+                  .arg(now->step)
+                  .arg(gradient.layer < 0 ? tr("model") : QString::number(gradient.layer))
+                  .arg(QLatin1String(gradient_group_name(gradient.group)))
+                  .arg(gradient.snr_db, 0, 'g', 7)
+                  .arg(gradient.cosine, 0, 'g', 9);
+  }
+  return text;
+}
+
+QString GradientPanel::explain() const {
+  return tr("<p><b>The run's gradient against the one that FP32 gives</b> for the same weights and the same batch, "
+            "computed beside the training at a cadence (telemetry.gradient_every; 0 is off). Left: the whole model of "
+            "every run over steps. Right: by layer and group of tensors, of the active run.</p>"
+            "<p><b>Reading it.</b> BF16 keeps some 40 dB and more, 8-bit formats lose a part of that, 4 bits most. 20 "
+            "dB "
+            "is an error of a tenth of the gradient. Errors grow from the head back to the first layer.</p>") +
+         metricCards({"gradient_snr_db", "gradient_cosine"});
+}
+
+QVariantMap GradientPanel::saveState() const {
+  return {{QStringLiteral("figure"), figure_->currentIndex()}};
+}
+
+void GradientPanel::restoreState(const QVariantMap& state) {
+  showCosine(state.value(QStringLiteral("figure")).toInt() == 1);
+}
+
+}  // namespace moescope

@@ -1,0 +1,59 @@
+// How far each run's gradients are from those of FP32: over steps, and by layer and group of tensors.
+#pragma once
+
+#include <QComboBox>
+#include <QPushButton>
+
+#include "widgets/compared_runs.h"
+#include "widgets/line_plot.h"
+#include "widgets/matrix_plot.h"
+#include "widgets/panel.h"
+
+namespace moescope {
+
+class GradientPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit GradientPanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+  QVariantMap saveState() const override;
+  void restoreState(const QVariantMap& state) override;
+
+  // Whether the runs are in training, so that cadenceRequested can be heeded.
+  void setLive(bool live);
+  void showCosine(bool cosine);
+  QPushButton* measureButton() const { return measure_; }
+
+  static constexpr int kCadence = 20;
+
+ signals:
+  void cadenceRequested(int every);  // asks for telemetry.gradient_every
+
+ protected:
+  QString status() const override;
+
+ private:
+  bool cosine() const { return figure_->currentIndex() == 1; }
+  bool measured() const;
+  std::shared_ptr<const TelemetryFrame> frame() const;
+  void refillLines();
+  void refillMatrix();
+  void showButton();
+  void paintNumbers(QPainter& painter) const;
+  const GradientFrame* cell(int row, int column) const;
+  QStringList describe(int row, int column) const;
+  QString valueText(const GradientFrame& gradient) const;
+
+  LinePlot* lines_;
+  MatrixPlot* matrix_;
+  QComboBox* figure_;
+  QPushButton* measure_;
+  bool live_ = false;
+  std::shared_ptr<const TelemetryFrame> frame_;
+  std::vector<int> layers_;             // rows; -1: of no layer
+  std::vector<GradientGroup> columns_;  // of frame_
+};
+
+}  // namespace moescope
