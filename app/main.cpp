@@ -22,6 +22,12 @@ int refuse(const QStringList& problems) {
   return 2;
 }
 
+// Qt's offscreen platform says for every window that it cannot propagate size hints or raise it: nothing a person can mend.
+QtMessageHandler shown_by_qt = nullptr;
+void dropKnownNoise(QtMsgType type, const QMessageLogContext& context, const QString& text) {
+  if (!text.startsWith("This plugin does not support ")) shown_by_qt(type, context, text);
+}
+
 QStringList aboutFacts(const std::string& blas) {
   return {QString::fromStdString(blas).toHtmlEscaped(), QString("Qt %1").arg(qVersion()),
           QString("Training on %1 threads").arg(num_threads())};
@@ -55,6 +61,7 @@ int main(int argc, char** argv) {
   const std::string blas = ensure_fast_openblas(argv);
   QElapsedTimer since_start;
   since_start.start();
+  shown_by_qt = qInstallMessageHandler(dropKnownNoise);
   QApplication app(argc, argv);
   QApplication::setApplicationName("moescope");
   QApplication::setApplicationVersion(MOESCOPE_VERSION);
