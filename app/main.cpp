@@ -22,7 +22,7 @@ int refuse(const QStringList& problems) {
   return 2;
 }
 
-// Qt's offscreen platform says for every window that it cannot propagate size hints or raise it: nothing a person can mend.
+// Qt's offscreen platform says for every window that it cannot propagate size hints or raise it: nothing to mend.
 QtMessageHandler shown_by_qt = nullptr;
 void dropKnownNoise(QtMsgType type, const QMessageLogContext& context, const QString& text) {
   if (!text.startsWith("This plugin does not support ")) shown_by_qt(type, context, text);
