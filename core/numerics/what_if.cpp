@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "core/numerics/float_rounding.h"
+#include "core/numerics/parallel.h"
 #include "core/numerics/simd.h"
 
 namespace moescope {
@@ -316,8 +317,10 @@ std::vector<WhatIfRow> chunk_rows(const MatrixView& in, std::size_t chunk, const
 
 std::vector<WhatIfRow> what_if(MatrixView in, std::stop_token stop) {
   std::array<std::vector<WhatIfRow>, kChunks> chunks;
-#pragma omp parallel for schedule(dynamic, 1)
-  for (int chunk = 0; chunk < kChunks; ++chunk) chunks[chunk] = chunk_rows(in, static_cast<std::size_t>(chunk), stop);
+  parallel_for(kChunks, [&](int chunk) {
+    const auto index = static_cast<std::size_t>(chunk);
+    chunks[index] = chunk_rows(in, index, stop);
+  });
   if (stop.stop_requested()) return {};
   std::vector<WhatIfRow> rows = empty_rows();
   for (std::size_t i = 0; i < rows.size(); ++i) {
