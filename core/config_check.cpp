@@ -189,19 +189,39 @@ void check_schedule(const RunConfig& c, Rules& found) {
          "lr_min is " + to_string(o.lr_min) + ", but lr is " + to_string(o.lr) + ": choose 0 to " + to_string(o.lr)});
 }
 
+// Values that share a scale along the contracting dimension of the feed-forward units; 0: any length will do.
+int feed_forward_block(Recipe recipe) {
+  const OperandFormat format = recipe_format(recipe, Direction::forward, Operand::x);
+  if (format.scheme == QuantScheme::nvfp4) return 16;
+  return format.scheme == QuantScheme::mx ? format.block : 0;
+}
+
+// Rows of a model that is made for a block format fill its blocks. Attention, gate and head have rows that cannot (one
+// value per expert): there the last block is shorter.
+void check_blocks(const char* key, Recipe recipe, const char* size_key, int size, Rules& found) {
+  const int block = feed_forward_block(recipe);
+  if (block == 0 || size % block == 0) return;
+  const std::string name = std::string(size_key).substr(std::string(size_key).find('.') + 1);
+  found.push_back({{size_key, key},
+                   name + " is " + std::to_string(size) + ", but " + recipe_info(recipe).name +
+                       " quantizes blocks of " + std::to_string(block) + " along it: choose a multiple of " +
+                       std::to_string(block) + ", or another " + key});
+}
+
 void check_precision(const RunConfig& c, Rules& found) {
-  const Precision p = c.precision.experts;
-  if (p != Precision::mxfp8_rceil && p != Precision::mxfp8_floor) return;
-  const auto need_blocks = [&](const char* key, const char* name, int size) {
-    if (size % 32 != 0)
-      found.push_back({{key, "precision.experts"},
-                       std::string(name) + " is " + std::to_string(size) +
-                           ", but MXFP8 experts quantize blocks of 32 along "
-                           "it: choose a multiple of 32, or another precision.experts"});
-  };
-  need_blocks("model.dim", "dim", c.model.dim);
-  need_blocks("model.moe_inter", "moe_inter", c.model.moe_inter);
-  if (c.model.n_dense_layers == c.model.n_layers)
+  const PrecisionConfig& p = c.precision;
+  const bool any_moe = c.model.n_dense_layers < c.model.n_layers;
+  check_blocks("precision.experts", p.experts, "model.dim", c.model.dim, found);
+  check_blocks("precision.experts", p.experts, "model.moe_inter", c.model.moe_inter, found);
+  if (any_moe && c.model.n_shared > 0) {
+    check_blocks("precision.shared_experts", p.shared_experts, "model.dim", c.model.dim, found);
+    check_blocks("precision.shared_experts", p.shared_experts, "model.moe_inter", c.model.moe_inter, found);
+  }
+  if (c.model.n_dense_layers > 0) {
+    check_blocks("precision.dense_ffn", p.dense_ffn, "model.dim", c.model.dim, found);
+    check_blocks("precision.dense_ffn", p.dense_ffn, "model.dense_inter", c.model.dense_inter, found);
+  }
+  if (!any_moe && feed_forward_block(p.experts) > 0)
     found.push_back({{"precision.experts", "model.n_dense_layers"},
                      "experts are to be quantized, but all layers are dense: choose fp32, or fewer n_dense_layers"});
 }

@@ -17,12 +17,33 @@ constexpr std::array<const char*, 3> kChoices<AuxMode>{"none", "sequence", "batc
 template <>
 constexpr std::array<const char*, 2> kChoices<Schedule>{"constant", "cosine"};
 template <>
-constexpr std::array<const char*, 4> kChoices<Precision>{"fp32", "bf16", "mxfp8_rceil", "mxfp8_floor"};
+constexpr std::array<const char*, 2> kChoices<Rounding>{"nearest", "stochastic"};
+template <>
+constexpr std::array<const char*, 3> kChoices<TokenPayload>{"fp32", "bf16", "mxfp8"};
+template <>
+constexpr std::array<const char*, 9> kChoices<OperandOverride>{
+    "none", "fp32", "bf16", "mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp4_e2m1", "nvfp4"};
+
+// In the order of the enumeration.
+template <class E>
+const std::vector<std::string>& choices_of() {
+  static const std::vector<std::string> names(kChoices<E>.begin(), kChoices<E>.end());
+  return names;
+}
+template <>
+const std::vector<std::string>& choices_of<Recipe>() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> list;
+    for (const RecipeInfo& info : recipes()) list.emplace_back(info.name);
+    return list;
+  }();
+  return names;
+}
 
 template <class T>
 ConfigValue to_value(const T& member) {
   if constexpr (std::is_enum_v<T>) {
-    return std::string(kChoices<T>[static_cast<std::size_t>(member)]);
+    return choices_of<T>()[static_cast<std::size_t>(member)];
   } else if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, double> || std::is_same_v<T, std::string>) {
     return member;
   } else {
@@ -34,8 +55,9 @@ template <class T>
 void from_value(T& member, const ConfigValue& value) {
   if constexpr (std::is_enum_v<T>) {
     const auto& name = std::get<std::string>(value);
-    for (std::size_t i = 0; i < kChoices<T>.size(); ++i)
-      if (name == kChoices<T>[i]) member = static_cast<T>(i);
+    const std::vector<std::string>& names = choices_of<T>();
+    for (std::size_t i = 0; i < names.size(); ++i)
+      if (name == names[i]) member = static_cast<T>(i);
   } else if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, double> || std::is_same_v<T, std::string>) {
     member = std::get<T>(value);
   } else {
@@ -73,7 +95,7 @@ ConfigField field(const char* key, const char* group, const char* label, const c
   f.get = [](const RunConfig& config) { return to_value(Access<Path...>::of(config)); };
   f.set = [](RunConfig& config, const ConfigValue& value) { from_value(Access<Path...>::of(config), value); };
   using Member = std::remove_cvref_t<decltype(Access<Path...>::of(std::declval<RunConfig&>()))>;
-  if constexpr (std::is_enum_v<Member>) f.choices.assign(kChoices<Member>.begin(), kChoices<Member>.end());
+  if constexpr (std::is_enum_v<Member>) f.choices = choices_of<Member>();
   return f;
 }
 
@@ -280,13 +302,71 @@ void add_optimizer(std::vector<ConfigField>& t) {
       "is above it at every step means that the learning rate is not what it seems."));
 }
 
+void add_precision(std::vector<ConfigField>& t) {
+  constexpr auto s = &RunConfig::precision;
+  constexpr auto kGroup = "Precision";
+  const auto add = [&](ConfigField f) { t.push_back(live(std::move(f))); };
+  add(field<s, &PrecisionConfig::experts>(
+      "precision.experts", kGroup, "Format of the routed experts", "", kNone,
+      "Recipe of number formats for all operands of the routed experts' GEMMs (forward, input gradient, weight "
+      "gradient). mxfp8_rceil: E4M3 elements in blocks of 32 with a power-of-two scale rounded up, as on B200 GPUs; "
+      "mxfp8_floor: the scale rounded down, which clips the top of some blocks; fp8_deepseek_128: DeepSeek-V3's FP8 "
+      "with scales per 128; mxfp4 and nvfp4: 4 bits; bf16; fp32: exact here. Most of a model's arithmetic is in these "
+      "GEMMs, so this is where low precision pays."));
+  add(field<s, &PrecisionConfig::shared_experts>(
+      "precision.shared_experts", kGroup, "Format of the shared experts", "", kNone,
+      "Recipe for the experts that every token visits; the same choices as precision.experts. DeepSeek-V3: FP8 as in "
+      "the routed experts; TorchTitan's MXFP8 runs quantize the routed experts alone unless told otherwise."));
+  add(field<s, &PrecisionConfig::dense_ffn>("precision.dense_ffn", kGroup, "Format of the dense feed-forward", "",
+                                            kNone,
+                                            "Recipe for the feed-forward units of the first, dense layers; the same "
+                                            "choices as precision.experts. DeepSeek-V3: FP8."));
+  add(field<s, &PrecisionConfig::attention>(
+      "precision.attention", kGroup, "Format of attention's projections", "", kNone,
+      "Recipe for the weights of attention (wq, wkv_a, wkv_b, wo). Scores, softmax and the sum of values stay in FP32, "
+      "as real stacks keep them in high precision. Rows that are no multiple of the block end in a shorter block. "
+      "DeepSeek-V3: FP8 projections."));
+  add(field<s, &PrecisionConfig::router_gate>(
+      "precision.router_gate", kGroup, "Format of the router's gate", "", kNone,
+      "Recipe for the product that scores the experts. Real stacks keep it in FP32 (DeepSeek-V3: high precision): it "
+      "is "
+      "a thousandth of the arithmetic, but a rounding error in a score does not stay small: where the margin between "
+      "the last chosen and the first rejected expert is less than the error, the token goes to another expert "
+      "altogether. Set it to mxfp8_rceil or mxfp4 beside an fp32 twin and watch the routing flips."));
+  add(field<s, &PrecisionConfig::head>(
+      "precision.head", kGroup, "Format of the output head", "", kNone,
+      "Recipe for the product that gives the logits. Kept in high precision in real training (DeepSeek-V3: BF16 or "
+      "FP32): its errors go straight into the loss and into every gradient."));
+  add(field<s, &PrecisionConfig::rounding>(
+      "precision.rounding", kGroup, "Rounding", "", kNone,
+      "How quantized operands (not bf16) round. nearest: the closer neighbour, ties to even. stochastic: up or down "
+      "with the odds of the distance, so that errors vanish in the mean: small gradients survive 4-bit formats, at the "
+      "price of more noise in each value. The draws follow from seed, step and place: a run repeats bit for bit."));
+  add(field<s, &PrecisionConfig::hadamard>(
+      "precision.hadamard", kGroup, "Random Hadamard rotation", "", kNone,
+      "Rotates the contracted dimension of both operands of every quantized GEMM in small blocks (16 for nvfp4, else "
+      "32). The product stays the same, but an outlier is spread over its block and no longer costs its neighbours "
+      "their precision. Pays in 4 bits; NVIDIA trains NVFP4 with it."));
+  add(field<s, &PrecisionConfig::payload>(
+      "precision.payload", kGroup, "Format of dispatched tokens", "", kNone,
+      "What the all-to-all carries. bf16: both ways, forward and backward, as usual. mxfp8: dispatch in the forward "
+      "pass and combine in the backward pass carry E4M3 with a scale per 32 values, the ways back BF16, as torchao's "
+      "MXFP8 all-to-all. fp32: exact. DeepSeek-V3: FP8 dispatch, BF16 combine."));
+  add(field<s, &PrecisionConfig::override_x>(
+      "precision.override_x", kGroup, "Instead for activations", "", kNone,
+      "Format of the activations (x) in place of the recipe's, in every part of the model whose recipe is not fp32. To "
+      "find out which operand a format hurts: set all three to it in turn. none: as the recipe says."));
+  add(field<s, &PrecisionConfig::override_w>(
+      "precision.override_w", kGroup, "Instead for weights", "", kNone,
+      "Format of the weights (W) in place of the recipe's, in every part of the model whose recipe is not fp32. The "
+      "optimizer's own copy stays in FP32. none: as the recipe says."));
+  add(field<s, &PrecisionConfig::override_dy>(
+      "precision.override_dy", kGroup, "Instead for gradients", "", kNone,
+      "Format of the gradients (dY) in place of the recipe's, in every part of the model whose recipe is not fp32. "
+      "mxfp8_e5m2 gives them more range and a bit less precision. none: as the recipe says."));
+}
+
 void add_rest(std::vector<ConfigField>& t) {
-  t.push_back(live(field<&RunConfig::precision, &PrecisionConfig::experts>(
-      "precision.experts", "Precision", "Format of the routed experts", "", kNone,
-      "Number format of all operands of the routed experts' GEMMs (forward, input gradient, weight gradient). "
-      "mxfp8_rceil: E4M3 elements in blocks of 32 with a power-of-two scale rounded up, as on B200 GPUs; mxfp8_floor: "
-      "the scale rounded down, which clips the top of some blocks; bf16; fp32: exact here. DeepSeek-V3: "
-      "FP8 with scales per 128.")));
   constexpr auto d = &RunConfig::data;
   t.push_back(
       field<d, &DataConfig::path>("data.path", "Data", "Text file or folder", "", kNone,
@@ -344,6 +424,7 @@ std::vector<ConfigField> make_table() {
   add_router_choice(table);
   add_router_balance(table);
   add_optimizer(table);
+  add_precision(table);
   add_rest(table);
   return table;
 }

@@ -11,12 +11,18 @@
 #include <variant>
 #include <vector>
 
+#include "core/numerics/recipes.h"
+
 namespace moescope {
 
 enum class ScoreFunc { sigmoid, softmax };
 enum class AuxMode { none, sequence, batch };
 enum class Schedule { constant, cosine };
-enum class Precision { fp32, bf16, mxfp8_rceil, mxfp8_floor };
+// Of the token rows that dispatch and combine carry. mxfp8 as torchao's all-to-all: dispatch in the forward pass and
+// combine in the backward pass carry MXFP8 (E4M3, scales by rceil), the two ways back BF16.
+enum class TokenPayload { fp32, bf16, mxfp8 };
+// Takes the place of the recipe's format for one kind of operand. MX scales by rceil.
+enum class OperandOverride { none, fp32, bf16, mxfp8_e4m3, mxfp8_e5m2, mxfp6_e2m3, mxfp6_e3m2, mxfp4_e2m1, nvfp4 };
 
 // Shapes of the model. Field names and meanings are those of TorchTitan's DeepSeek-V3 arguments.
 struct ModelConfig {
@@ -67,9 +73,21 @@ struct OptimizerConfig {
   double clip = 1.0;  // gradient norm limit
 };
 
-// Number formats of the GEMMs' operands.
+// Number formats of the operands of every weight's three GEMMs, by kind of weight. Attention's products of
+// activations with activations (scores and their sums of values) stay in FP32.
 struct PrecisionConfig {
-  Precision experts = Precision::fp32;  // the routed experts' three GEMMs
+  Recipe experts = Recipe::fp32;  // routed
+  Recipe shared_experts = Recipe::fp32;
+  Recipe dense_ffn = Recipe::fp32;
+  Recipe attention = Recipe::fp32;
+  Recipe router_gate = Recipe::fp32;
+  Recipe head = Recipe::fp32;
+  Rounding rounding = Rounding::nearest;
+  bool hadamard = false;
+  TokenPayload payload = TokenPayload::fp32;
+  OperandOverride override_x = OperandOverride::none;  // of every class whose recipe is not fp32
+  OperandOverride override_w = OperandOverride::none;
+  OperandOverride override_dy = OperandOverride::none;
 };
 
 struct DataConfig {

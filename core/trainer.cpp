@@ -18,10 +18,6 @@ bool due(std::int64_t step, int every) {
   return every > 0 && step % every == 0;
 }
 
-bool quantizes(Precision precision) {
-  return precision == Precision::mxfp8_rceil || precision == Precision::mxfp8_floor;
-}
-
 RouterFrame router_frame(const RunConfig& config, int layer, const RouterActivations<float>& router,
                          std::span<const float> expert_bias, const LoadWindow& window) {
   RouterFrame frame;
@@ -47,13 +43,12 @@ RouterFrame router_frame(const RunConfig& config, int layer, const RouterActivat
   return frame;
 }
 
-QuantFrame quant_frame(int layer, const QuantSource& source, const QuantSums& sums) {
+QuantFrame quant_frame(int layer, GemmOperand at, const OperandFormat& format, const QuantSums& sums) {
   QuantFrame frame;
   frame.layer = layer;
-  frame.weight = source.weight;
-  frame.operand = source.operand;
-  frame.direction = source.direction;
-  frame.format = "e4m3";
+  frame.operand = at.operand;
+  frame.direction = at.direction;
+  frame.format = element_name(format);
   frame.e8m0_blocks = sums.e8m0_blocks;
   frame.amax = sums.amax;
   frame.sqnr_db = static_cast<float>(sums.sqnr_db());
@@ -61,9 +56,55 @@ QuantFrame quant_frame(int layer, const QuantSource& source, const QuantSums& su
   frame.cosine = static_cast<float>(sums.cosine());
   frame.underflow = static_cast<float>(sums.underflow_share());
   frame.clipped = static_cast<float>(sums.clipped_share());
-  frame.clipped_blocks = static_cast<float>(sums.clipped_blocks_share());
-  frame.crest = static_cast<float>(sums.mean_crest());
+  if (sums.blocks > 0) {  // else a format without scales
+    frame.clipped_blocks = static_cast<float>(sums.clipped_blocks_share());
+    frame.crest = static_cast<float>(sums.mean_crest());
+  }
   return frame;
+}
+
+void add_expert_quants(int layer, const ClassPrecision& precision, const QuantSiteSums& sums,
+                       std::vector<QuantFrame>& frames) {
+  for (const QuantSource& source : kQuantSourceTable) {
+    const OperandFormat& format = precision.format(source.direction, source.operand);
+    if (format.scheme == QuantScheme::fp32) continue;
+    frames.push_back(
+        quant_frame(layer, {source.direction, source.operand}, format, sums[static_cast<std::size_t>(source.site)]));
+    frames.back().weight = source.weight;
+  }
+}
+
+// Weights that the layer does not have counted nothing.
+void add_linear_quants(int layer, const StepPrecision& precision, const LayerSums& sums,
+                       std::vector<QuantFrame>& frames) {
+  for (int i = 0; i < kNumLinears; ++i) {
+    const auto linear = static_cast<Linear>(i);
+    const LinearInfo& info = linear_info(linear);
+    const ClassPrecision& formats = precision.of(info.gemm_class);
+    for (const GemmOperand& at : kGemmOperands) {
+      const Linear source = at.operand == Operand::x ? source_of_x(linear) : linear;
+      const std::size_t index = operand_index(at.direction, at.operand);
+      const QuantSums& of_operand = sums[static_cast<std::size_t>(source)][index];
+      if (of_operand.elements == 0 || formats.formats[index].scheme == QuantScheme::fp32) continue;
+      frames.push_back(quant_frame(layer, at, formats.formats[index], of_operand));
+      frames.back().gemm_class = info.gemm_class;
+      frames.back().gemm = info.name;
+    }
+  }
+}
+
+std::vector<QuantFrame> quant_frames(const RunConfig& config, const Transformer<float>& model) {
+  std::vector<QuantFrame> frames;
+  const StepPrecision& precision = model.precision();
+  const int layers = config.model.n_layers, dense = config.model.n_dense_layers;
+  for (int layer = 0; layer <= layers; ++layer) {
+    if (layer >= dense && layer < layers)
+      add_expert_quants(layer, precision.of(GemmClass::experts),
+                        model.quant_sums()[static_cast<std::size_t>(layer - dense)], frames);
+    const bool head = layer == layers;
+    add_linear_quants(head ? -1 : layer, precision, model.linear_sums()[static_cast<std::size_t>(layer)], frames);
+  }
+  return frames;
 }
 
 }  // namespace
@@ -84,7 +125,7 @@ TelemetryFrame Trainer::step(const Batch& batch) {
   const RunConfig& config = s.learner.config;
   TelemetryFrame frame;
   frame.step = s.learner.steps_taken;
-  const bool with_quants = due(frame.step, config.telemetry.quant_every) && quantizes(config.precision.experts);
+  const bool with_quants = due(frame.step, config.telemetry.quant_every);
   s.clock.start(Phase::other);
   const Losses losses = s.learner.forward(batch, with_quants, s.clock);
   s.learner.backward(batch, s.clock);
@@ -112,11 +153,8 @@ TelemetryFrame Trainer::step(const Batch& batch) {
     s.windows[i].push(moe[i].router.tokens_per_expert);
     if (with_arrays)
       frame.routers.push_back(router_frame(config, layer, moe[i].router, s.learner.expert_bias[i], s.windows[i]));
-    if (with_quants)
-      for (const QuantSource& source : kQuantSourceTable)
-        frame.quants.push_back(
-            quant_frame(layer, source, s.learner.model().quant_sums()[i][static_cast<std::size_t>(source.site)]));
   }
+  if (with_quants && !s.learner.model().precision().plain) frame.quants = quant_frames(config, s.learner.model());
   frame.phase_ms = s.clock.milliseconds();
   return frame;
 }

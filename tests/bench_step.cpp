@@ -1,4 +1,6 @@
-// Whole training steps: bench_step [shape ...] [--steps N] [--threads N]
+// Whole training steps: bench_step [shape ...] [--steps N] [--threads N] [--recipes | --recipes-everywhere]
+//
+// --recipes: the routed experts in every recipe against FP32, with statistics; --recipes-everywhere: all weights.
 //
 // Shapes S, M, L (byte-level models of growing width) and presets by name. Prints, per shape, FP32 and MXFP8 steps
 // with telemetry and FP32 steps without, taken in turn so that a busy machine slows all alike, and the sgemm peak of
@@ -117,7 +119,7 @@ double sgemm_peak_gflops() {
 }
 
 struct Variant {
-  const char* name;
+  std::string name;
   std::unique_ptr<Trainer> trainer;
   std::vector<double> seconds, cpu;
   std::vector<std::array<float, kNumPhases>> phases;
@@ -139,7 +141,7 @@ void print_variant(const Variant& variant, const RunConfig& config, double peak)
   const double tokens = static_cast<double>(config.data.batch) * config.data.seq, work = flops(config) * 1e-9;
   std::printf(
       "  %-22s %8.0f tok/s  %8.2f ms/step (best %.2f, CPU %.2f)  %6.1f GFLOP/s = %2.0f %% of peak (best %2.0f %%)\n",
-      variant.name, tokens / m, m * 1e3, best * 1e3, median(variant.cpu) * 1e3, work / m, 100 * work / m / peak,
+      variant.name.c_str(), tokens / m, m * 1e3, best * 1e3, median(variant.cpu) * 1e3, work / m, 100 * work / m / peak,
       100 * work / best / peak);
   std::printf("    ");
   for (int p = 0; p < kNumPhases; ++p) {
@@ -155,7 +157,7 @@ void bench(const std::string& name, const RunConfig& base, int steps) {
   const auto data = open_dataset(base.data, base.seed);
   RunConfig silent = base, rounded = base;
   silent.telemetry.every = silent.telemetry.quant_every = 1 << 30;
-  rounded.precision.experts = Precision::mxfp8_rceil;
+  rounded.precision.experts = Recipe::mxfp8_rceil;
   std::vector<Variant> variants(3);
   variants[0] = {"FP32", std::make_unique<Trainer>(base), {}, {}, {}};
   variants[1] = {"FP32, telemetry off", std::make_unique<Trainer>(silent), {}, {}, {}};
@@ -174,6 +176,36 @@ void bench(const std::string& name, const RunConfig& base, int steps) {
   std::fflush(stdout);
 }
 
+enum class Recipes { none, experts, everywhere };
+
+// All recipes in turn, so that a busy machine slows all alike.
+void bench_recipes(const std::string& name, const RunConfig& base, int steps, Recipes which) {
+  const auto data = open_dataset(base.data, base.seed);
+  std::vector<Variant> variants;
+  const auto add = [&](Recipe recipe, Rounding rounding, bool hadamard, const char* more) {
+    RunConfig config = base;
+    PrecisionConfig& p = config.precision;
+    p = {};
+    p.experts = recipe;
+    if (which == Recipes::everywhere) p.shared_experts = p.dense_ffn = p.attention = p.router_gate = p.head = recipe;
+    p.rounding = rounding;
+    p.hadamard = hadamard;
+    variants.push_back({recipe_info(recipe).name + std::string(more), std::make_unique<Trainer>(config), {}, {}, {}});
+  };
+  for (const RecipeInfo& info : recipes()) add(info.recipe, Rounding::nearest, false, "");
+  add(Recipe::mxfp4, Rounding::stochastic, false, " stochastic");
+  add(Recipe::nvfp4, Rounding::stochastic, true, " stochastic, rotated");
+  for (int step = -1; step < steps; ++step)
+    for (Variant& variant : variants) measure(variant, *data, step >= 0);
+  std::printf("%s, %s, against FP32 (medians of %d steps)\n", name.c_str(),
+              which == Recipes::experts ? "routed experts" : "all weights", steps);
+  for (const Variant& variant : variants)
+    std::printf("  %-28s %8.2f ms/step (CPU %8.2f)   %.2fx (CPU %.2fx)\n", variant.name.c_str(),
+                median(variant.seconds) * 1e3, median(variant.cpu) * 1e3,
+                median(variant.seconds) / median(variants[0].seconds), median(variant.cpu) / median(variants[0].cpu));
+  std::fflush(stdout);
+}
+
 }  // namespace
 }  // namespace moescope
 
@@ -182,9 +214,14 @@ int main(int argc, char** argv) {
   std::printf("%s\n", ensure_fast_openblas(argv).c_str());
   std::vector<std::string> names;
   int steps = 9;
+  Recipes which = Recipes::none;
   for (int i = 1; i < argc; ++i) {
     if (!std::strcmp(argv[i], "--steps") && i + 1 < argc)
       steps = std::max(1, std::atoi(argv[++i]));
+    else if (!std::strcmp(argv[i], "--recipes"))
+      which = Recipes::experts;
+    else if (!std::strcmp(argv[i], "--recipes-everywhere"))
+      which = Recipes::everywhere;
     else if (!std::strcmp(argv[i], "--threads") && i + 1 < argc)
       set_num_threads(std::atoi(argv[++i]));
     else
@@ -197,6 +234,9 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "bench_step: \"%s\" is neither S, M, L nor a preset\n", name.c_str());
       return 2;
     }
-    bench(name, config, steps);
+    if (which == Recipes::none)
+      bench(name, config, steps);
+    else
+      bench_recipes(name, config, steps, which);
   }
 }

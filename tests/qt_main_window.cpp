@@ -33,7 +33,7 @@ RunConfig nano() {
 
 RunConfig nanoInMxfp8() {
   RunConfig config = nano();
-  config.precision.experts = Precision::mxfp8_rceil;  // so that the number formats' panels have something to show
+  config.precision.experts = Recipe::mxfp8_rceil;  // so that the number formats' panels have something to show
   return config;
 }
 

@@ -249,7 +249,7 @@ class PanelsTest : public QObject {
 
     QuantErrorPanel quant(selection_.get());
     QCOMPARE(lines(quant.csv()).size(), 1 + static_cast<int>(frame->quants.size()));
-    QCOMPARE(lines(quant.csv())[1].split(QLatin1Char(','))[6].toFloat(), selection_->quantFrame()->quants[0].sqnr_db);
+    QCOMPARE(lines(quant.csv())[1].split(QLatin1Char(','))[7].toFloat(), selection_->quantFrame()->quants[0].sqnr_db);
 
     ScaleHistogramPanel scales(selection_.get());
     double blocks = 0;

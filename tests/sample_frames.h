@@ -75,6 +75,11 @@ inline TelemetryFrame sample_frame(std::int64_t step, SampleShape shape, std::mt
       QuantFrame& quant = frame.quants.emplace_back();
       quant.layer = layer;
       quant.weight = static_cast<ExpertWeight>(i % 3);
+      if (i == 4) {
+        quant.gemm_class = GemmClass::attention;
+        quant.weight = ExpertWeight::w1;
+        quant.gemm = "wkv_b";
+      }
       quant.operand = static_cast<Operand>(i / 3 % 3);
       quant.direction = static_cast<Direction>(i / 9 % 3 + i % 2);
       quant.format = "e4m3";
@@ -119,7 +124,9 @@ inline void expect_equal(const RouterFrame& a, const RouterFrame& b) {
 
 inline void expect_equal(const QuantFrame& a, const QuantFrame& b) {
   EXPECT_EQ(a.layer, b.layer);
+  EXPECT_EQ(a.gemm_class, b.gemm_class);
   EXPECT_EQ(a.weight, b.weight);
+  EXPECT_EQ(a.gemm, b.gemm);
   EXPECT_EQ(a.operand, b.operand);
   EXPECT_EQ(a.direction, b.direction);
   EXPECT_EQ(a.format, b.format);

@@ -33,10 +33,10 @@ std::vector<HistoryPtr> train_together(const std::vector<RunConfig>& configs) {
 
 TEST(Convergence, Mxfp8StaysWithinTheSeedNoiseOfBf16AndASlowerRunDoesNot) {
   RunConfig bf16 = load_preset("nano").config;
-  bf16.precision.experts = Precision::bf16;
+  bf16.precision.experts = Recipe::bf16;
   bf16.optimizer.total_steps = kSteps;
   RunConfig mxfp8 = bf16, slow = bf16;
-  mxfp8.precision.experts = Precision::mxfp8_rceil;
+  mxfp8.precision.experts = Recipe::mxfp8_rceil;
   mxfp8.telemetry.gradient_every = 50;
   slow.optimizer.lr = 1e-3;  // the check must be able to fail
   const auto runs = train_together({bf16, mxfp8, noise_twin(bf16), slow});

@@ -2,11 +2,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
+#include "core/model/precision.h"
 #include "core/numerics/parallel.h"
 #include "core/safetensors.h"
 #include "core/trainer.h"
@@ -16,7 +18,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-RunConfig config_with(Precision precision) {
+// What a case is about: a recipe in every GEMM of the model, and what may come on top.
+struct Numbers {
+  Recipe recipe;
+  Rounding rounding = Rounding::nearest;
+  bool hadamard = false;
+  TokenPayload payload = TokenPayload::fp32;
+};
+
+RunConfig config_with(const Numbers& numbers) {
   RunConfig c;
   c.model.dim = 64;
   c.model.n_layers = 3;
@@ -33,7 +43,11 @@ RunConfig config_with(Precision precision) {
   c.router.aux_mode = AuxMode::sequence;
   c.router.aux_coeff = 1e-3;
   c.router.z_coeff = 1e-4;
-  c.precision.experts = precision;
+  PrecisionConfig& p = c.precision;
+  p.experts = p.shared_experts = p.dense_ffn = p.attention = p.router_gate = p.head = numbers.recipe;
+  p.rounding = numbers.rounding;
+  p.hadamard = numbers.hadamard;
+  p.payload = numbers.payload;
   c.data.batch = 3;
   c.data.seq = 100;
   c.telemetry.window = 4;
@@ -63,7 +77,7 @@ std::string digest(const TelemetryFrame& f) {
   return bytes;
 }
 
-class Determinism : public testing::TestWithParam<Precision> {
+class Determinism : public testing::TestWithParam<Numbers> {
  protected:
   void SetUp() override {
     directory_ = fs::temp_directory_path() / ("moescope_determinism_" + std::to_string(getpid()));
@@ -116,9 +130,61 @@ TEST_P(Determinism, ResumedEqualsUninterrupted) {
   EXPECT_TRUE(slurp(path("a")) == slurp(path("b")));
 }
 
-INSTANTIATE_TEST_SUITE_P(Precisions, Determinism,
-                         testing::Values(Precision::fp32, Precision::bf16, Precision::mxfp8_rceil,
-                                         Precision::mxfp8_floor));
+std::vector<Numbers> all_numbers() {
+  std::vector<Numbers> cases;
+  for (const RecipeInfo& info : recipes()) cases.push_back({info.recipe});
+  for (const Recipe recipe : {Recipe::fp8_tensorwise, Recipe::fp8_rowwise, Recipe::mxfp8_rceil, Recipe::nvfp4})
+    cases.push_back({recipe, Rounding::stochastic, true, TokenPayload::mxfp8});
+  cases.push_back({Recipe::mxfp4, Rounding::stochastic, false, TokenPayload::bf16});
+  return cases;
+}
+
+std::string case_name(const testing::TestParamInfo<Numbers>& info) {
+  std::string name = recipe_info(info.param.recipe).name;
+  if (info.param.rounding == Rounding::stochastic) name += "_stochastic";
+  if (info.param.hadamard) name += "_rotated";
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Recipes, Determinism, testing::ValuesIn(all_numbers()), case_name);
+
+// An expert with more rows than a group of the grouped GEMM has, whose scale reaches over all of them.
+TEST(RowGroups, ThreadsDoNotChangeABitOfLargeExperts) {
+  for (const Recipe recipe : {Recipe::nvfp4, Recipe::fp8_rowwise, Recipe::mxfp8_rceil}) {
+    RunConfig config = config_with({recipe, Rounding::stochastic, true});
+    config.data.batch = 12;
+    config.router.bias_update_rate = 1;  // whole batches swing from expert to expert
+    config.router.bias_centring = false;
+    const auto data = open_dataset(config.data, config.seed);
+    std::string frames[2];
+    std::uint32_t most = 0;
+    for (int i = 0; i < 2; ++i) {
+      set_num_threads(i + 1);
+      Trainer trainer(config);
+      for (int step = 0; step < 3; ++step) {
+        const TelemetryFrame f = trainer.step(data->batch(step));
+        for (const RouterFrame& r : f.routers)
+          most = std::max(most, *std::max_element(r.tokens_per_expert.begin(), r.tokens_per_expert.end()));
+        frames[i] += digest(f);
+      }
+    }
+    set_num_threads(0);
+    EXPECT_GT(most, 512u);
+    EXPECT_TRUE(frames[0] == frames[1]) << recipe_info(recipe).name;
+  }
+}
+
+// Random bits come from the seed and the step, so that another of either draws others.
+TEST(StochasticRounding, DrawsFollowTheSeedAndTheStep) {
+  PrecisionConfig precision;
+  precision.experts = Recipe::mxfp4;
+  const auto seed = [&](std::int64_t run, std::int64_t step) {
+    return step_precision(precision, run, step).of(GemmClass::experts).seed;
+  };
+  EXPECT_EQ(seed(1, 5), seed(1, 5));
+  EXPECT_NE(seed(1, 5), seed(1, 6));
+  EXPECT_NE(seed(1, 5), seed(2, 5));
+}
 
 // --- Files that cannot be resumed from.
 
@@ -160,7 +226,7 @@ class BadCheckpoint : public testing::Test {
 };
 
 TEST_F(BadCheckpoint, EachIsNamed) {
-  const RunConfig config = config_with(Precision::fp32);
+  const RunConfig config = config_with({Recipe::fp32});
   Trainer(config).save(good_);
   EXPECT_EQ(resume_error(good_), "resumed");
   const auto contains = [&](const std::string& text) {

@@ -249,14 +249,14 @@ TEST(Gradients, DispatchExpertsAndCombine) {
   GroupedExperts<double> experts(kExperts, kDim, kInter);
   const auto loss = [&] {
     dispatch_forward(plan, h.data(), kDim, x.data());
-    experts.forward(Precision::fp32, w, plan, x.data(), h13.data(), a.data(), expert_y.data(), nullptr);
+    experts.forward({}, 0, w, plan, x.data(), h13.data(), a.data(), expert_y.data(), nullptr);
     combine_forward(plan, residual.data(), mix.data(), expert_y.data(), kDim, y.data());
     return weighted_sum(r, y.data());
   };
   loss();
   std::vector<double> dexpert_y(expert_y.size()), dmix(mix.size()), dh13(h13.size()), dx(x.size()), dh(h.size());
   combine_backward(plan, r.data(), mix.data(), expert_y.data(), kDim, dexpert_y.data(), dmix.data());
-  experts.backward(Precision::fp32, w, g, plan, x.data(), h13.data(), a.data(), dexpert_y.data(), dh13.data(),
+  experts.backward({}, 0, w, g, plan, x.data(), h13.data(), a.data(), dexpert_y.data(), dh13.data(),
                    dx.data(), nullptr);
   dispatch_backward(plan, dx.data(), kDim, dh.data());
   expect_gradient("h", h.data(), dh.data(), h.size(), loss, 100);

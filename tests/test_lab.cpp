@@ -204,7 +204,7 @@ TEST(Lab, SameNamesGetNumbers) {
 
 TEST(Lab, TwinThatJoinsLaterCatchesUpAndIsWhatItWouldHaveBeen) {
   RunConfig coarse = tiny("b");
-  coarse.precision.experts = Precision::mxfp8_rceil;
+  coarse.precision.experts = Recipe::mxfp8_rceil;
   Lab together({tiny("a"), coarse}, "");
   run_to(together, 12);
 
@@ -314,7 +314,7 @@ TEST(Lab, FlipsAreAgainstTheFirstRunWheneverTheTwinJoined) {
   RunConfig a = tiny("a");
   a.telemetry.flips_every = 2;
   RunConfig b = a;
-  b.precision.experts = Precision::mxfp8_rceil;
+  b.precision.experts = Recipe::mxfp8_rceil;
   b.optimizer.lr = 5e-3;
   Lab together({a, b}, "");
   run_to(together, 9);

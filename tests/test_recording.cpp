@@ -274,7 +274,7 @@ TEST(Recording, SaysWhatIsWrongWithAFile) {
   const std::string newer = temporary_file("newer.moescope");
   write_run(newer, 2);
   Connection(newer, SQLITE_OPEN_READWRITE).execute("PRAGMA user_version = 7");
-  expect_failure(newer, "format 7, but this program reads formats 1 to 2: a newer MoEScope wrote it");
+  expect_failure(newer, "format 7, but this program reads formats 1 to 3: a newer MoEScope wrote it");
 }
 
 TEST(Recording, FilesOfTheFirstFormatStillOpen) {
@@ -284,6 +284,12 @@ TEST(Recording, FilesOfTheFirstFormatStillOpen) {
     Connection old(path, SQLITE_OPEN_READWRITE);
     old.execute("DROP TABLE flip");
     old.execute("DROP TABLE gradient");
+    old.execute(
+        "CREATE TABLE old_quant AS SELECT id, run, step, layer, weight, operand, direction, format, amax, sqnr_db, "
+        "relative_l2, cosine, underflow, clipped, clipped_blocks, crest, nan_mask, first_byte, blocks FROM quant "
+        "WHERE gemm_class = 'experts'");
+    old.execute("DROP TABLE quant");
+    old.execute("ALTER TABLE old_quant RENAME TO quant");
     old.execute("PRAGMA user_version = 1");
   }
   const auto history = RecordingReader(path).load(0);
@@ -304,6 +310,7 @@ TEST(Recording, DamagedRowsAreNamed) {
            Case{"UPDATE volume SET ranks = 2000000000 WHERE step = 3", "ranks is 2000000000"},
            Case{"UPDATE volume SET count_bytes = 3 WHERE step = 3", "bytes, expected"},
            Case{"UPDATE quant SET weight = 'w9' WHERE step = 3", "weight is 'w9'"},
+           Case{"UPDATE quant SET gemm_class = 'w1' WHERE step = 3", "gemm_class is 'w1'"},
            Case{"UPDATE quant SET first_byte = 250 WHERE step = 3", "expected 0 to 6"},
            Case{"UPDATE flip SET margin_flipped = x'00' WHERE step = 3", "margin_flipped has 1 bytes"},
            Case{"UPDATE gradient SET tensors = 'norms' WHERE step = 3", "tensors is 'norms'"},

@@ -42,7 +42,7 @@ TEST(ConfigFields, AreCompleteAndUnique) {
     EXPECT_GT(field.help.size(), 30u) << field.key;
     EXPECT_EQ(find_field(field.key), &field);
   }
-  EXPECT_EQ(keys.size(), 52u) << "one for each member of RunConfig's structs";
+  EXPECT_EQ(keys.size(), 63u) << "one for each member of RunConfig's structs";
   EXPECT_EQ(find_field("router.topk"), nullptr);
 }
 
@@ -61,18 +61,31 @@ TEST(ConfigFields, LiveOnesAreThoseThatATrainerCanTakeOver) {
   std::set<std::string> live;
   for (const ConfigField& field : config_fields())
     if (field.live) live.insert(field.key);
-  EXPECT_EQ(live, (std::set<std::string>{"optimizer.lr", "router.bias_update_rate", "router.bias_centring",
-                                         "router.aux_mode", "router.aux_coeff", "router.z_coeff", "router.top_k",
-                                         "router.force_balance", "router.route_scale", "router.capacity_factor",
-                                         "precision.experts", "telemetry.every", "telemetry.quant_every",
-                                         "telemetry.flips_every", "telemetry.gradient_every"}));
+  EXPECT_EQ(live,
+            (std::set<std::string>{
+                "optimizer.lr",          "router.bias_update_rate", "router.bias_centring",  "router.aux_mode",
+                "router.aux_coeff",      "router.z_coeff",          "router.top_k",          "router.force_balance",
+                "router.route_scale",    "router.capacity_factor",  "precision.experts",     "precision.shared_experts",
+                "precision.dense_ffn",   "precision.attention",     "precision.router_gate", "precision.head",
+                "precision.rounding",    "precision.hadamard",      "precision.payload",     "precision.override_x",
+                "precision.override_w",  "precision.override_dy",   "telemetry.every",       "telemetry.quant_every",
+                "telemetry.flips_every", "telemetry.gradient_every"}));
+}
+
+TEST(ConfigFields, EveryRecipeMayBeChosen) {
+  for (const RecipeInfo& info : recipes()) {
+    RunConfig config;
+    find_field("precision.attention")->set(config, std::string(info.name));
+    EXPECT_EQ(config.precision.attention, info.recipe);
+    EXPECT_EQ(find_field("precision.attention")->get(config), ConfigValue(std::string(info.name)));
+  }
 }
 
 TEST(Difference, NamesKeysAndValues) {
   RunConfig a, b;
   b.name = "other";
   EXPECT_TRUE(difference(a, b).empty()) << "a name is no setting";
-  b.precision.experts = Precision::mxfp8_rceil;
+  b.precision.experts = Recipe::mxfp8_rceil;
   b.router.top_k = 4;
   b.router.bias_centring = false;
   EXPECT_EQ(difference(a, b), (std::vector<ConfigDifference>{
@@ -97,7 +110,7 @@ TEST(Difference, TwinsAreNamedAfterWhatDiffers) {
   RunConfig a;
   a.name = "nano";
   RunConfig b = a;
-  b.precision.experts = Precision::mxfp8_rceil;
+  b.precision.experts = Recipe::mxfp8_rceil;
   b.router.top_k = 4;
   EXPECT_EQ(twin_name(a, b), "nano+top_k-4+mxfp8_rceil");
   b.data.path = std::string(100, '/');
@@ -293,23 +306,47 @@ INSTANTIATE_TEST_SUITE_P(
                     RuleCase{"model.dim",
                              [](RunConfig& c) {
                                c.model.dim = 136;
-                               c.precision.experts = Precision::mxfp8_floor;
+                               c.precision.experts = Recipe::mxfp8_floor;
                              }},
                     RuleCase{"model.moe_inter",
                              [](RunConfig& c) {
                                c.model.moe_inter = 100;
-                               c.precision.experts = Precision::mxfp8_rceil;
+                               c.precision.experts = Recipe::mxfp8_rceil;
+                             }},
+                    RuleCase{"model.dense_inter",
+                             [](RunConfig& c) {
+                               c.model.dense_inter = 392;
+                               c.precision.dense_ffn = Recipe::nvfp4;
+                             }},
+                    RuleCase{"model.moe_inter",
+                             [](RunConfig& c) {
+                               c.model.moe_inter = 112;
+                               c.precision.shared_experts = Recipe::mxfp4;
                              }},
                     RuleCase{"precision.experts",
                              [](RunConfig& c) {
                                c.model.n_dense_layers = 4;
-                               c.precision.experts = Precision::mxfp8_rceil;
+                               c.precision.experts = Recipe::mxfp8_rceil;
                              }},
                     RuleCase{"model.dim", [](RunConfig& c) {
                                c.model.dim = 8192;
                                c.model.moe_inter = 16384;
                                c.model.n_experts = 1024;
                              }}));
+
+// NVFP4's blocks are half as long as MX's, other scales take any length, and so do attention, gate and head.
+TEST(Rules, RecipesAskForWhatTheirBlocksNeed) {
+  RunConfig config;
+  config.model.moe_inter = 112;
+  config.precision.experts = config.precision.shared_experts = Recipe::nvfp4;
+  config.precision.dense_ffn = config.precision.attention = config.precision.head = Recipe::mxfp8_rceil;
+  config.precision.router_gate = Recipe::mxfp4;
+  EXPECT_TRUE(validate(config).empty());
+  config.model.moe_inter = 100;
+  EXPECT_FALSE(validate(config).empty());
+  config.precision.experts = config.precision.shared_experts = Recipe::fp8_deepseek_128;
+  EXPECT_TRUE(validate(config).empty());
+}
 
 TEST(Rules, TooLittleReachableExperts) {
   RunConfig config;
@@ -388,7 +425,7 @@ TEST(Presets, AreWhatTheyArePromisedToBe) {
   EXPECT_EQ(router("16B-like").top_k, 6);
   EXPECT_EQ(load_preset("16B-like").config.model.n_experts, 64);
   EXPECT_EQ(load_preset("16B-like").config.model.n_shared, 2);
-  EXPECT_EQ(load_preset("small").config.precision.experts, Precision::mxfp8_rceil);
+  EXPECT_EQ(load_preset("small").config.precision.experts, Recipe::mxfp8_rceil);
 }
 
 TEST(Presets, UnknownOneNamesTheKnown) {

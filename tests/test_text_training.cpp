@@ -72,7 +72,7 @@ TEST(TextTraining, CppHeadersAreLearntInMxfp8) {
     if (fs::is_directory(version.path() / "bits")) headers = version.path() / "bits";
   ASSERT_FALSE(headers.empty());
   RunConfig config = nano_on(headers.string());
-  config.precision.experts = Precision::mxfp8_rceil;
+  config.precision.experts = Recipe::mxfp8_rceil;
   expect_learns(config, 0.3);
 }
 

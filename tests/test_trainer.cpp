@@ -5,8 +5,13 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <random>
+#include <set>
+#include <string>
 
 #include "core/model/learner.h"
+#include "core/model/linear.h"
+#include "core/model/precision.h"
 #include "core/trainer.h"
 
 namespace moescope {
@@ -96,7 +101,7 @@ TEST_F(TrainerTest, TheLossFalls) {
 TEST_F(TrainerTest, ArraysComeAtTheirCadenceAndScalarsAlways) {
   config_.telemetry.every = 2;
   config_.telemetry.quant_every = 3;
-  config_.precision.experts = Precision::mxfp8_rceil;
+  config_.precision.experts = Recipe::mxfp8_rceil;
   Trainer trainer(config_);
   for (int i = 0; i < 7; ++i) {
     const TelemetryFrame f = step(trainer);
@@ -107,7 +112,7 @@ TEST_F(TrainerTest, ArraysComeAtTheirCadenceAndScalarsAlways) {
 }
 
 TEST_F(TrainerTest, QuantFramesCoverEveryOperandOfEveryProduct) {
-  config_.precision.experts = Precision::mxfp8_rceil;
+  config_.precision.experts = Recipe::mxfp8_rceil;
   Trainer trainer(config_);
   const TelemetryFrame f = step(trainer);
   ASSERT_EQ(f.quants.size(), 2u * 18u);
@@ -130,7 +135,7 @@ TEST_F(TrainerTest, QuantFramesCoverEveryOperandOfEveryProduct) {
 }
 
 TEST_F(TrainerTest, ComparingGradientsLeavesTheTrainingAsItIs) {
-  for (const Precision precision : {Precision::fp32, Precision::mxfp8_rceil}) {
+  for (const Recipe precision : {Recipe::fp32, Recipe::mxfp8_rceil}) {
     config_.precision.experts = precision;
     config_.telemetry.gradient_every = 0;
     Trainer without(config_);
@@ -174,12 +179,12 @@ TEST_F(TrainerTest, GradientFramesCoverEveryGroup) {
 
 // The same figure from two models of their own, one in each format.
 TEST_F(TrainerTest, GradientSnrIsThatOfTwoSeparateModels) {
-  config_.precision.experts = Precision::mxfp8_floor;
+  config_.precision.experts = Recipe::mxfp8_floor;
   config_.telemetry.gradient_every = 1;
   Trainer trainer(config_);
   const TelemetryFrame f = step(trainer);
   RunConfig exact = config_;
-  exact.precision.experts = Precision::fp32;
+  exact.precision.experts = Recipe::fp32;
   Learner<float> coarse(config_), fine(exact);
   PhaseClock clock;
   clock.start(Phase::other);
@@ -280,7 +285,192 @@ TEST_F(TrainerTest, PrecisionMayChange) {
   EXPECT_NEAR(a.ce_loss, b.ce_loss, 1e-2);
   EXPECT_FALSE(b.quants.empty());
   rounded.apply(change("precision.experts", std::string("bf16")));
+  for (const QuantFrame& q : step(rounded).quants) EXPECT_EQ(q.format, "bf16");
+  rounded.apply(change("precision.experts", std::string("fp32")));
   EXPECT_TRUE(step(rounded).quants.empty());
+}
+
+// Each key takes effect at the next step: the loss after it is another one than without.
+TEST_F(TrainerTest, EveryKeyOfPrecisionMayChangeWhileARunTrains) {
+  config_.precision.experts = Recipe::mxfp4;
+  for (const ConfigField& field : config_fields()) {
+    if (!field.key.starts_with("precision.")) continue;
+    SCOPED_TRACE(field.key);
+    Trainer changed(config_), as_it_was(config_);
+    step(changed), step(as_it_was);
+    ConfigValue value = true;
+    if (!field.choices.empty()) value = field.choices.back() == "nvfp4" ? "bf16" : field.choices.back();
+    if (!field.choices.empty() && field.choices.size() == kNumRecipes) value = std::string("nvfp4");
+    changed.apply(change(field.key, value));
+    const TelemetryFrame a = step(changed), b = step(as_it_was);
+    EXPECT_TRUE(std::isfinite(a.ce_loss));
+    EXPECT_TRUE(a.ce_loss != b.ce_loss || a.grad_norm != b.grad_norm);
+    EXPECT_NEAR(a.ce_loss, b.ce_loss, 0.3);
+  }
+}
+
+struct ClassCase {
+  Recipe PrecisionConfig::*recipe;
+  GemmClass gemm_class;
+  std::set<std::pair<int, std::string>> weights;  // layer and name of the frames
+};
+
+// Three layers: one dense, two MoE.
+const std::vector<ClassCase>& class_cases() {
+  static const std::vector<ClassCase> cases = {
+      {&PrecisionConfig::experts,
+       GemmClass::experts,
+       {{1, "w1"}, {1, "w2"}, {1, "w3"}, {2, "w1"}, {2, "w2"}, {2, "w3"}}},
+      {&PrecisionConfig::shared_experts,
+       GemmClass::shared_experts,
+       {{1, "w1"}, {1, "w2"}, {1, "w3"}, {2, "w1"}, {2, "w2"}, {2, "w3"}}},
+      {&PrecisionConfig::dense_ffn, GemmClass::dense_ffn, {{0, "w1"}, {0, "w2"}, {0, "w3"}}},
+      {&PrecisionConfig::attention,
+       GemmClass::attention,
+       {{0, "wq"},
+        {0, "wkv_a"},
+        {0, "wkv_b"},
+        {0, "wo"},
+        {1, "wq"},
+        {1, "wkv_a"},
+        {1, "wkv_b"},
+        {1, "wo"},
+        {2, "wq"},
+        {2, "wkv_a"},
+        {2, "wkv_b"},
+        {2, "wo"}}},
+      {&PrecisionConfig::router_gate, GemmClass::router_gate, {{1, "gate"}, {2, "gate"}}},
+      {&PrecisionConfig::head, GemmClass::head, {{-1, "output"}}},
+  };
+  return cases;
+}
+
+TEST_F(TrainerTest, EveryRecipeTrainsInEveryClassOfWeights) {
+  Trainer exact(config_);
+  step(exact);
+  const float reference = step(exact).ce_loss;
+  for (const ClassCase& of_class : class_cases())
+    for (const RecipeInfo& info : recipes()) {
+      SCOPED_TRACE(std::string(gemm_class_name(of_class.gemm_class)) + " " + info.name);
+      RunConfig config = config_;
+      config.precision.*of_class.recipe = info.recipe;
+      Trainer trainer(config);
+      step(trainer);
+      const TelemetryFrame f = step(trainer);
+      EXPECT_NEAR(f.ce_loss, reference, 0.1);
+      std::set<std::pair<int, std::string>> weights;
+      for (const QuantFrame& q : f.quants) {
+        EXPECT_EQ(q.gemm_class, of_class.gemm_class);
+        weights.emplace(q.layer, gemm_name(q));
+        const OperandFormat format = recipe_format(info.recipe, q.direction, q.operand);
+        EXPECT_EQ(q.format, element_name(format));
+        EXPECT_GT(q.sqnr_db, 8) << gemm_name(q) << " " << operand_name(q.operand) << " " << direction_name(q.direction);
+        EXPECT_GT(q.cosine, 0.9);
+        EXPECT_GT(q.amax, 0);
+        const bool has_scales = std::ranges::any_of(q.e8m0_blocks, [](std::uint32_t n) { return n > 0; });
+        EXPECT_EQ(has_scales, format.scheme != QuantScheme::bf16);
+        EXPECT_EQ(is_missing(q.crest), format.scheme == QuantScheme::bf16);
+      }
+      if (info.recipe == Recipe::fp32) {
+        EXPECT_TRUE(weights.empty());
+      } else {
+        EXPECT_EQ(weights, of_class.weights);
+        EXPECT_EQ(f.quants.size(), 6 * weights.size());
+      }
+    }
+}
+
+// w1 and w3 are quantized apart although they are one product, and count as often as their values are.
+TEST_F(TrainerTest, StackedWeightsCountApart) {
+  config_.precision.shared_experts = Recipe::mxfp8_rceil;
+  Trainer trainer(config_);
+  for (const QuantFrame& q : step(trainer).quants) {
+    if (q.layer != 1) continue;
+    const auto blocks = std::accumulate(q.e8m0_blocks.begin(), q.e8m0_blocks.end(), 0u);
+    const std::string what = gemm_name(q) + " " + operand_name(q.operand) + " " + direction_name(q.direction);
+    const unsigned tokens = q.direction == Direction::wgrad ? 3 : 80;  // 80 tokens are blocks of 32, 32 and 16
+    const unsigned across = q.direction == Direction::wgrad ? 32 : 1;
+    EXPECT_EQ(blocks, q.operand == Operand::w ? 32u : tokens * across) << what;
+  }
+}
+
+// The only operand that is not what the recipe says is the one that was asked for.
+TEST_F(TrainerTest, OverridesReachOneOperandOfEveryQuantizedClass) {
+  config_.precision.experts = config_.precision.head = Recipe::mxfp8_rceil;
+  config_.precision.override_dy = OperandOverride::mxfp8_e5m2;
+  config_.precision.override_w = OperandOverride::fp32;
+  Trainer trainer(config_);
+  const TelemetryFrame f = step(trainer);
+  EXPECT_EQ(f.quants.size(), 2u * 12 + 4);
+  for (const QuantFrame& q : f.quants) {
+    EXPECT_NE(q.operand, Operand::w);
+    EXPECT_EQ(q.format, q.operand == Operand::dy ? "e5m2" : "e4m3");
+  }
+}
+
+// Without quantization a rotation of both operands changes a product by rounding alone.
+TEST_F(TrainerTest, RotationsCancelInTheProducts) {
+  PrecisionConfig& p = config_.precision;
+  p.experts = p.shared_experts = p.dense_ffn = p.attention = p.router_gate = p.head = Recipe::mxfp8_rceil;
+  StepPrecision rotated = step_precision(p, 1, 1);
+  p.experts = p.shared_experts = p.dense_ffn = p.attention = p.router_gate = p.head = Recipe::fp32;
+  p.hadamard = true;
+  EXPECT_TRUE(step_precision(p, 1, 1).plain) << "fp32 stays as it is";
+  // Products of a linear layer through fp32 operands that are rotated.
+  for (ClassPrecision& formats : rotated.classes)
+    for (OperandFormat& format : formats.formats) {
+      format = {};
+      format.hadamard = 32;
+    }
+  constexpr int kRows = 150, kIn = 80, kOut = 96;
+  std::vector<float> x(kRows * kIn), w(kOut * kIn), dy(kRows * kOut);
+  std::mt19937 rng(1);
+  std::normal_distribution<float> normal;
+  for (auto* values : {&x, &w, &dy})
+    for (float& v : *values) v = normal(rng);
+  for (const int stacked : {1, 2}) {
+    const LayerPrecision layer{&rotated, 0, nullptr};
+    const LinearPrecision precision = layer.of(Linear::dense_w1, stacked);
+    std::vector<float> y[2], dx[2], dw[2];
+    for (int i = 0; i < 2; ++i) {
+      const LinearPrecision chosen = i ? precision : LinearPrecision{};
+      y[i].resize(kRows * kOut), dx[i].resize(kRows * kIn), dw[i].resize(kOut * kIn);
+      linear_forward(x.data(), kRows, kIn, w.data(), kOut, y[i].data(), false, chosen);
+      linear_backward_input(dy.data(), kRows, kOut, w.data(), kIn, dx[i].data(), false, chosen);
+      linear_backward_weight(dy.data(), x.data(), kRows, kOut, kIn, dw[i].data(), chosen);
+    }
+    for (const auto* product : {y, dx, dw})
+      for (std::size_t i = 0; i < product[0].size(); ++i) ASSERT_NEAR(product[0][i], product[1][i], 1e-4);
+    EXPECT_NE(y[0], y[1]) << "it was rotated";
+  }
+}
+
+TEST_F(TrainerTest, PayloadRoundsWhatTravels) {
+  // The experts of a fresh model add so little that the loss shows nothing: their gradients do.
+  std::vector<float> gradient[3];
+  for (int i = 0; i < 3; ++i) {
+    config_.precision.payload = static_cast<TokenPayload>(i);
+    Learner<float> learner(config_);
+    PhaseClock clock;
+    clock.start(Phase::other);
+    learner.forward(data_->batch(0), false, clock);
+    learner.backward(data_->batch(0), clock);
+    gradient[i] =
+        learner.parameters.gather(learner.parameters.tensor("layers.2.moe.experts.w1"), learner.parameters.gradients);
+  }
+  const auto error = [&](int i) {
+    double difference = 0, length = 0;
+    for (std::size_t k = 0; k < gradient[0].size(); ++k) {
+      difference += std::pow(double{gradient[i][k]} - gradient[0][k], 2);
+      length += std::pow(double{gradient[0][k]}, 2);
+    }
+    return std::sqrt(difference / length);
+  };
+  // Two roundings of independent error, of x and of dY: BF16's is 2^-9 / sqrt(3) at most, E4M3's 2^-4 / sqrt(3).
+  EXPECT_GT(error(1), 1e-4);
+  EXPECT_LT(error(1), 4e-3);
+  EXPECT_GT(error(2), 1e-2);
+  EXPECT_LT(error(2), 8e-2);
 }
 
 TEST_F(TrainerTest, RefusesWrongChangesAndKeepsTheConfig) {
@@ -314,7 +504,7 @@ TEST_F(TrainerTest, AllTokensMayGoToTheSameExperts) {
   config_.data.seq = 100;
   config_.router.bias_update_rate = 1;
   config_.router.bias_centring = false;
-  for (const Precision precision : {Precision::fp32, Precision::mxfp8_rceil}) {
+  for (const Recipe precision : {Recipe::fp32, Recipe::mxfp8_rceil}) {
     config_.precision.experts = precision;
     data_ = open_dataset(config_.data, config_.seed);
     Trainer trainer(config_);

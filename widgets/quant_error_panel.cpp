@@ -23,6 +23,11 @@ QString percentOrNothing(float share) {
   return std::isnan(share) ? QString() : QString::number(share * 100, 'g', 6);
 }
 
+const QuantFrame* firstOfExperts(const TelemetryFrame& frame) {
+  const auto first = std::ranges::find(frame.quants, GemmClass::experts, &QuantFrame::gemm_class);
+  return first == frame.quants.end() ? nullptr : &*first;
+}
+
 }  // namespace
 
 QuantErrorPanel::QuantErrorPanel(Selection* selection, QWidget* parent)
@@ -51,8 +56,9 @@ QuantErrorPanel::QuantErrorPanel(Selection* selection, QWidget* parent)
 
 QString QuantErrorPanel::status() const {
   const auto frame = selection_->quantFrame();
-  if (!frame || frame->quants.empty()) return {};
-  return timeStatus(frame->step, true) + QStringLiteral(", ") + QString::fromStdString(frame->quants[0].format);
+  const QuantFrame* first = frame ? firstOfExperts(*frame) : nullptr;
+  if (!first) return {};
+  return timeStatus(frame->step, true) + QStringLiteral(", ") + QString::fromStdString(first->format);
 }
 
 void QuantErrorPanel::refill() {
@@ -61,7 +67,7 @@ void QuantErrorPanel::refill() {
   if (!history) return view_->setNotice(noRunNotice());
   if (history->steps().empty()) return view_->setNotice(noDataYetNotice());
   frame_ = selection_->quantFrame();
-  if (!frame_ || frame_->quants.empty()) return view_->setNotice(noQuantizationNotice());
+  if (!frame_ || !firstOfExperts(*frame_)) return view_->setNotice(noQuantizationNotice());
   view_->setNotice({});
 
   indexCells();
@@ -102,10 +108,12 @@ void QuantErrorPanel::indexCells() {
   const auto all = allTensors();
   std::vector<bool> present(all.size(), false);
   const auto placeOf = [&](const QuantFrame& quant) {
+    if (quant.gemm_class != GemmClass::experts) return std::ssize(all);
     return std::ranges::find(all, Selection::Tensor{quant.weight, quant.operand, quant.direction}) - all.begin();
   };
   layers_.clear();
   for (const QuantFrame& quant : frame_->quants) {
+    if (quant.gemm_class != GemmClass::experts) continue;
     if (layers_.empty() || layers_.back() != quant.layer) layers_.push_back(quant.layer);
     if (const auto place = placeOf(quant); place < std::ssize(all)) present[place] = true;
   }
@@ -201,16 +209,17 @@ QStringList QuantErrorPanel::describe(int row, int column) const {
 
 QString QuantErrorPanel::csv() const {
   QString text = QStringLiteral(
-      "step,layer,weight,operand,direction,format,SQNR [dB],relative L2,cosine,underflow [%],clipped [%],"
+      "step,layer,class,weight,operand,direction,format,SQNR [dB],relative L2,cosine,underflow [%],clipped [%],"
       "clipped blocks [%],amax,crest factor\n");
   const auto frame = selection_->quantFrame();
   if (!frame) return text;
   for (const QuantFrame& quant : frame->quants) {
-    text += QStringLiteral("%1,%2,%3,%4,%5,%6,")
+    text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7,")
                 .arg(frame->step)
                 .arg(quant.layer)
-                .arg(QLatin1String(expert_weight_name(quant.weight)), QLatin1String(operand_name(quant.operand)),
-                     QLatin1String(direction_name(quant.direction)), QString::fromStdString(quant.format));
+                .arg(QLatin1String(gemm_class_name(quant.gemm_class)), QString::fromStdString(gemm_name(quant)),
+                     QLatin1String(operand_name(quant.operand)), QLatin1String(direction_name(quant.direction)),
+                     QString::fromStdString(quant.format));
     text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7,%8\n")
                 .arg(quant.sqnr_db, 0, 'g', 7)
                 .arg(quant.relative_l2, 0, 'g', 7)

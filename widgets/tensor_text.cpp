@@ -27,7 +27,8 @@ QString tensorName(Selection::Tensor tensor) {
 const QuantFrame* findTensor(const TelemetryFrame* frame, int layer, Selection::Tensor tensor) {
   if (!frame) return nullptr;
   const auto place = std::ranges::find_if(frame->quants, [&](const QuantFrame& quant) {
-    return quant.layer == layer && Selection::Tensor{quant.weight, quant.operand, quant.direction} == tensor;
+    return quant.gemm_class == GemmClass::experts && quant.layer == layer &&
+           Selection::Tensor{quant.weight, quant.operand, quant.direction} == tensor;
   });
   return place == frame->quants.end() ? nullptr : &*place;
 }
@@ -35,8 +36,8 @@ const QuantFrame* findTensor(const TelemetryFrame* frame, int layer, Selection::
 QString noQuantizationNotice() {
   return QCoreApplication::translate(
       "Panel",
-      "This run quantizes nothing: its experts compute in full precision. Set the precision of the experts to "
-      "mxfp8_rceil or mxfp8_floor, in the set-up or, while it runs, in the Live bar.");
+      "This run does not quantize its experts: they compute in full precision. Set their precision to "
+      "mxfp8_rceil or another recipe, in the set-up or, while it runs, in the Live bar.");
 }
 
 }  // namespace moescope

@@ -12,6 +12,7 @@
 
 #include "core/model/arena.h"
 #include "core/model/parameters.h"
+#include "core/model/precision.h"
 #include "core/model/rope.h"
 #include "core/run_config.h"
 
@@ -53,11 +54,12 @@ class Attention {
       : c_(config), sequences_(sequences), length_(length), rope_(length, config.qk_rope_head_dim, config.rope_theta) {}
 
   // y = x + attention(rms(x)).
-  void forward(const LayerView<T>& w, const T* x, AttentionActivations<T>& a, T* y) const;
+  void forward(const LayerView<T>& w, const T* x, AttentionActivations<T>& a, T* y,
+               const LayerPrecision& precision = {}) const;
 
   // `dx` holds dL/dy and receives dL/dx; weight gradients go to `g`.
   void backward(const LayerView<T>& w, const LayerView<T>& g, const T* x, const AttentionActivations<T>& a,
-                AttentionWorkspace<T>& ws, T* dx) const;
+                AttentionWorkspace<T>& ws, T* dx, const LayerPrecision& precision = {}) const;
 
  private:
   int tokens() const { return sequences_ * length_; }

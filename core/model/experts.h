@@ -4,19 +4,21 @@
 //   forward  Y  = X W^T    operands X, W  in blocks along in
 //   dgrad    dX = dY W     operands dY, W in blocks along out
 //   wgrad    dW = dY^T X   operands dY, X in blocks along the expert's rows, the last block padded with zero rows
-// MXFP8 (torchao, prototype/moe_training): both operands of all three are quantized to E4M3 with an E8M0 scale per 32
-// values and decoded again; the product of such numbers is exact in hardware as here, up to the order of the sum. BF16
-// rounds the operands. SiLU, mixing weights and everything between the products stay in full precision.
+// Both operands of all three are quantized as the recipe says and decoded again (torchao, prototype/moe_training, for
+// MXFP8); the product of such numbers is exact in hardware as here, up to the order of the sum. A tensor-wide scale is
+// one expert's. SiLU, mixing weights and everything between the products stay in full precision.
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <vector>
 
 #include "core/model/dispatch.h"
 #include "core/model/parameters.h"
+#include "core/model/precision.h"
 #include "core/numerics/block_quantize.h"
-#include "core/run_config.h"
 #include "core/telemetry/frame.h"
 
 namespace moescope {
@@ -58,32 +60,51 @@ class GroupedExperts {
  public:
   GroupedExperts(int n_experts, int dim, int inter) : experts_(n_experts), dim_(dim), inter_(inter) {}
 
-  // x_ND -> h13_N2F, a_NF, y_ND. `sums`, if given, receives the statistics of the forward sites.
-  void forward(Precision precision, const FeedForwardView<T>& w, const DispatchPlan& plan, const T* x, T* h13, T* a,
-               T* y, QuantSiteSums* sums);
+  // x_ND -> h13_N2F, a_NF, y_ND. `layer` keeps the random bits of layers apart. `sums`, if given, receives the
+  // statistics of the forward sites.
+  void forward(const ClassPrecision& precision, int layer, const FeedForwardView<T>& w, const DispatchPlan& plan,
+               const T* x, T* h13, T* a, T* y, QuantSiteSums* sums);
   // dy_ND -> dx_ND and the weights' gradients in `g`; dh13_N2F is scratch.
-  void backward(Precision precision, const FeedForwardView<T>& w, const FeedForwardView<T>& g, const DispatchPlan& plan,
-                const T* x, const T* h13, const T* a, const T* dy, T* dh13, T* dx, QuantSiteSums* sums);
+  void backward(const ClassPrecision& precision, int layer, const FeedForwardView<T>& w, const FeedForwardView<T>& g,
+                const DispatchPlan& plan, const T* x, const T* h13, const T* a, const T* dy, T* dh13, T* dx,
+                QuantSiteSums* sums);
 
  private:
   // Rows of one expert that one task handles.
   struct RowGroup {
     int expert;
-    std::size_t first;
+    std::size_t first;  // slot
+    int done;           // rows of the expert before it
     int rows;
-    bool leading;  // the expert's first group: its weights are counted here
   };
-  void cut_into_groups(const DispatchPlan& plan, bool with_empty);
-  QuantSums* sums_of(std::size_t task, QuantSite site, bool wanted);
+  // What all tasks of a pass know.
+  struct Pass {
+    const ClassPrecision& precision;
+    std::uint64_t stream;  // of the layer
+    bool counted;
+    const OperandFormat& format(QuantSite site) const;
+    bool plain() const { return precision.plain; }
+  };
+  int group_rows(const Pass& pass, std::initializer_list<QuantSite> activations) const;
+  void cut_into_groups(const DispatchPlan& plan, int rows_at_most, bool with_empty);
+  QuantSums* sums_of(const Pass& pass, std::size_t task, QuantSite site);
   void gather_sums(QuantSite first, QuantSite last, QuantSiteSums& sums) const;
-  void forward_group(Precision precision, const FeedForwardView<T>& w, const RowGroup& group, std::size_t task,
-                     const T* x, T* h13, T* a, T* y, bool wanted);
-  void dgrad_group(Precision precision, const FeedForwardView<T>& w, const RowGroup& group, std::size_t task,
-                   const T* h13, const T* dy, T* dh13, T* dx, bool wanted);
-  void wgrad_w2(Precision precision, T* dw2, const DispatchPlan& plan, int expert, const T* a, const T* dy,
-                bool wanted);
-  void wgrad_w13(Precision precision, T* dw13, const DispatchPlan& plan, int expert, const T* x, const T* dh13,
-                 bool wanted);
+  // A GEMM operand of `expert`, `done` rows from its first: `in` itself, or its quantized copy in `out`, which has the
+  // same stride.
+  const T* operand(const Pass& pass, QuantSite site, int expert, int done, const T* in, int rows, int cols,
+                   std::size_t stride, T* out, QuantSums* sums) const;
+  // Two matrices side by side (w1|w3 or h1|h3), `step` elements apart, which share no scale.
+  const T* operand_pair(const Pass& pass, QuantSite first, QuantSite second, int expert, int done, const T* in,
+                        std::size_t step, int rows, int cols, std::size_t stride, T* out, QuantSums* first_sums,
+                        QuantSums* second_sums) const;
+  void forward_group(const Pass& pass, const FeedForwardView<T>& w, const RowGroup& group, std::size_t task, const T* x,
+                     T* h13, T* a, T* y);
+  void dgrad_group(const Pass& pass, const FeedForwardView<T>& w, const RowGroup& group, std::size_t task, const T* h13,
+                   const T* dy, T* dh13, T* dx);
+  void wgrad_w2(const Pass& pass, T* dw2, const DispatchPlan& plan, int expert, int rows_at_most, const T* a,
+                const T* dy);
+  void wgrad_w13(const Pass& pass, T* dw13, const DispatchPlan& plan, int expert, int rows_at_most, const T* x,
+                 const T* dh13);
 
   int experts_, dim_, inter_;
   std::vector<RowGroup> groups_;

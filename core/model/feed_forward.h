@@ -5,6 +5,7 @@
 
 #include "core/model/arena.h"
 #include "core/model/parameters.h"
+#include "core/model/precision.h"
 
 namespace moescope {
 
@@ -15,15 +16,21 @@ struct FeedForwardActivations {
   void plan(Arena<T>& arena, std::size_t tokens, int inter);
 };
 
+// How the products with w1 and w3, stacked, and with w2 quantize their operands.
+struct FeedForwardPrecision {
+  LinearPrecision w13, w2;
+};
+
 // y_TD += feed_forward(h_TD).
 template <class T>
 void feed_forward_forward(const FeedForwardView<T>& w, const T* h, int tokens, int dim, int inter,
-                          FeedForwardActivations<T>& a, T* y);
+                          FeedForwardActivations<T>& a, T* y, const FeedForwardPrecision& precision = {});
 
 // dh_TD = (or +=) dL/dh from dy_TD; `scratch` has the shape of the activations and is overwritten.
 template <class T>
 void feed_forward_backward(const FeedForwardView<T>& w, const FeedForwardView<T>& g, const T* h, const T* dy,
                            int tokens, int dim, int inter, const FeedForwardActivations<T>& a,
-                           FeedForwardActivations<T>& scratch, T* dh, bool accumulate);
+                           FeedForwardActivations<T>& scratch, T* dh, bool accumulate,
+                           const FeedForwardPrecision& precision = {});
 
 }  // namespace moescope

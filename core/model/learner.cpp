@@ -23,7 +23,7 @@ Losses Learner<T>::forward(const Batch& batch, bool quant_statistics, PhaseClock
     model_.reset();  // first, so that two never exist at once
     model_ = std::make_unique<Transformer<T>>(config, parameters, batch.sequences, batch.length);
   }
-  return model_->forward(batch, expert_bias, quant_statistics, clock);
+  return model_->forward(batch, expert_bias, quant_statistics, clock, steps_taken);
 }
 
 template <class T>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "core/model/operand.h"
 #include "core/numerics/gemm.h"
 #include "core/numerics/parallel.h"
 
@@ -17,10 +18,57 @@ int tiles(int extent, int tile) {
   return (extent + tile - 1) / tile;
 }
 
+struct Shape {
+  int rows, cols;
+  std::size_t size() const { return static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols); }
+};
+
+bool quantizes(const LinearPrecision& precision, Direction direction, Operand operand) {
+  return precision.formats && !is_plain(precision.formats->format(direction, operand));
+}
+
+// Weights lie stacked row by row, their gradients dy side by side, and x is common to them.
+template <class T>
+void quantize(const LinearPrecision& precision, Direction direction, Operand operand, const T* in, Shape shape,
+              T* out) {
+  const int parts = operand == Operand::x ? 1 : precision.stacked;
+  const std::size_t stride = static_cast<std::size_t>(shape.cols);
+  Shape part = shape;
+  (operand == Operand::w ? part.rows : part.cols) /= parts;
+  const std::size_t step = operand == Operand::w ? part.size() : static_cast<std::size_t>(part.cols);
+  for (int i = 0; i < parts; ++i) {
+    const std::size_t at = static_cast<std::size_t>(i) * step;
+    QuantSums* sums = precision.sums ? &precision.sums[i][operand_index(direction, operand)] : nullptr;
+    quantize_in_bands(precision.formats->format(direction, operand), in + at, part.rows, part.cols, stride,
+                      contracting_axis(direction, operand), precision.key(direction, operand, i), out + at, sums);
+  }
+}
+
+// Both operands of a product as it multiplies them: the matrix itself, or its copy in this thread's scratch.
+template <class T>
+void take_operands(const LinearPrecision& precision, Direction direction, Operand first, const T*& a, Shape a_shape,
+                   Operand second, const T*& b, Shape b_shape) {
+  const bool of_a = quantizes(precision, direction, first), of_b = quantizes(precision, direction, second);
+  if (!of_a && !of_b) return;
+  constexpr std::size_t kAligned = 64 / sizeof(T);
+  const std::size_t a_size = of_a ? (a_shape.size() + kAligned - 1) / kAligned * kAligned : 0;
+  T* scratch = thread_scratch<T>(a_size + (of_b ? b_shape.size() : 0));
+  if (of_a) {
+    quantize(precision, direction, first, a, a_shape, scratch);
+    a = scratch;
+  }
+  if (of_b) {
+    quantize(precision, direction, second, b, b_shape, scratch + a_size);
+    b = scratch + a_size;
+  }
+}
+
 }  // namespace
 
 template <class T>
-void linear_forward(const T* x, int rows, int in, const T* w, int out, T* y, bool accumulate) {
+void linear_forward(const T* x, int rows, int in, const T* w, int out, T* y, bool accumulate,
+                    const LinearPrecision& precision) {
+  take_operands(precision, Direction::forward, Operand::x, x, {rows, in}, Operand::w, w, {out, in});
   parallel_for(tiles(rows, kTileRows), [&](int tile) {
     const std::size_t first = static_cast<std::size_t>(tile) * kTileRows;
     const int n = std::min(kTileRows, rows - static_cast<int>(first));
@@ -30,7 +78,9 @@ void linear_forward(const T* x, int rows, int in, const T* w, int out, T* y, boo
 }
 
 template <class T>
-void linear_backward_input(const T* dy, int rows, int out, const T* w, int in, T* dx, bool accumulate) {
+void linear_backward_input(const T* dy, int rows, int out, const T* w, int in, T* dx, bool accumulate,
+                           const LinearPrecision& precision) {
+  take_operands(precision, Direction::dgrad, Operand::dy, dy, {rows, out}, Operand::w, w, {out, in});
   parallel_for(tiles(rows, kTileRows), [&](int tile) {
     const std::size_t first = static_cast<std::size_t>(tile) * kTileRows;
     const int n = std::min(kTileRows, rows - static_cast<int>(first));
@@ -40,7 +90,9 @@ void linear_backward_input(const T* dy, int rows, int out, const T* w, int in, T
 }
 
 template <class T>
-void linear_backward_weight(const T* dy, const T* x, int rows, int out, int in, T* dw) {
+void linear_backward_weight(const T* dy, const T* x, int rows, int out, int in, T* dw,
+                            const LinearPrecision& precision) {
+  take_operands(precision, Direction::wgrad, Operand::dy, dy, {rows, out}, Operand::x, x, {rows, in});
   parallel_for(tiles(out, kWeightTileRows), [&](int tile) {
     const std::size_t first = static_cast<std::size_t>(tile) * kWeightTileRows;
     const int n = std::min(kWeightTileRows, out - static_cast<int>(first));
@@ -49,10 +101,10 @@ void linear_backward_weight(const T* dy, const T* x, int rows, int out, int in, 
   });
 }
 
-#define INSTANTIATE(T)                                                                 \
-  template void linear_forward<T>(const T*, int, int, const T*, int, T*, bool);        \
-  template void linear_backward_input<T>(const T*, int, int, const T*, int, T*, bool); \
-  template void linear_backward_weight<T>(const T*, const T*, int, int, int, T*);
+#define INSTANTIATE(T)                                                                                         \
+  template void linear_forward<T>(const T*, int, int, const T*, int, T*, bool, const LinearPrecision&);        \
+  template void linear_backward_input<T>(const T*, int, int, const T*, int, T*, bool, const LinearPrecision&); \
+  template void linear_backward_weight<T>(const T*, const T*, int, int, int, T*, const LinearPrecision&);
 INSTANTIATE(float)
 INSTANTIATE(double)
 #undef INSTANTIATE

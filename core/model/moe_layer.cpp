@@ -1,10 +1,46 @@
 #include "core/model/moe_layer.h"
 
+#include "core/model/operand.h"
+#include "core/numerics/parallel.h"
+
 namespace moescope {
 namespace {
 
 std::size_t size(int n) {
   return static_cast<std::size_t>(n);
+}
+
+// What the all-to-all carries in the direction of dispatch's forward pass, and on the way back.
+OperandFormat outbound(TokenPayload payload) {
+  OperandFormat format;
+  if (payload == TokenPayload::bf16) format.scheme = QuantScheme::bf16;
+  if (payload == TokenPayload::mxfp8) format.scheme = QuantScheme::mx;
+  return format;
+}
+OperandFormat inbound(TokenPayload payload) {
+  OperandFormat format;
+  if (payload != TokenPayload::fp32) format.scheme = QuantScheme::bf16;
+  return format;
+}
+
+template <class T>
+void transfer(const OperandFormat& format, T* rows_ND, const DispatchPlan& plan, int dim) {
+  if (!is_plain(format)) round_rows(format, rows_ND, plan.token_of_slot.size(), dim);
+}
+
+// Rounds each token once, not each of its copies.
+template <class T>
+void dispatch_payload(const OperandFormat& format, const DispatchPlan& plan, const T* h, int tokens, int dim, T* x) {
+  if (!is_plain(format)) {
+    T* sent = thread_scratch<T>(size(tokens) * size(dim));
+    quantize_in_bands(format, h, tokens, dim, size(dim), BlockAxis::row, {}, sent, nullptr);
+    h = sent;
+  }
+  dispatch_forward(plan, h, dim, x);
+}
+
+FeedForwardPrecision shared_precision(const LayerPrecision& precision) {
+  return {precision.of(Linear::shared_w1, 2), precision.of(Linear::shared_w2)};
 }
 
 }  // namespace
@@ -42,42 +78,49 @@ MoeLayer<T>::MoeLayer(const RunConfig& config, int sequences, int length)
 
 template <class T>
 void MoeLayer<T>::forward(const LayerView<T>& w, const T* expert_bias, const T* h, const T* residual,
-                          MoeActivations<T>& a, T* y, QuantSiteSums* sums, PhaseClock& clock) {
+                          MoeActivations<T>& a, T* y, const LayerPrecision& precision, QuantSiteSums* sums,
+                          PhaseClock& clock) {
   const ModelConfig& m = config_.model;
   clock.enter(Phase::router);
-  router_forward(config_.router, w.gate, expert_bias, h, sequences_, length_, m.dim, m.n_experts, a.router);
+  router_forward(config_.router, w.gate, expert_bias, h, sequences_, length_, m.dim, m.n_experts, a.router,
+                 precision.of(Linear::gate));
   clock.enter(Phase::dispatch);
   plan_dispatch(a.router.ids, config_.router.top_k, m.n_experts, a.plan);
-  dispatch_forward(a.plan, h, m.dim, a.x);
+  dispatch_payload(outbound(config_.precision.payload), a.plan, h, sequences_ * length_, m.dim, a.x);
   clock.enter(Phase::experts);
-  experts_.forward(config_.precision.experts, w.experts, a.plan, a.x, a.h13, a.a, a.y, sums);
+  experts_.forward(precision.step->of(GemmClass::experts), precision.layer, w.experts, a.plan, a.x, a.h13, a.a, a.y,
+                   sums);
   clock.enter(Phase::combine);
+  transfer(inbound(config_.precision.payload), a.y, a.plan, m.dim);
   combine_forward(a.plan, residual, a.router.mix, a.y, m.dim, y);
   if (m.n_shared == 0) return;
   clock.enter(Phase::dense_ffn);
-  feed_forward_forward(w.shared, h, sequences_ * length_, m.dim, m.n_shared * m.moe_inter, a.shared, y);
+  feed_forward_forward(w.shared, h, sequences_ * length_, m.dim, m.n_shared * m.moe_inter, a.shared, y,
+                       shared_precision(precision));
 }
 
 template <class T>
 void MoeLayer<T>::backward(const LayerView<T>& w, const LayerView<T>& g, const T* h, const T* dy,
-                           const MoeActivations<T>& a, MoeWorkspace<T>& ws, T* dh, QuantSiteSums* sums,
-                           PhaseClock& clock) {
+                           const MoeActivations<T>& a, MoeWorkspace<T>& ws, T* dh, const LayerPrecision& precision,
+                           QuantSiteSums* sums, PhaseClock& clock) {
   const ModelConfig& m = config_.model;
   clock.enter(Phase::combine);
   combine_backward(a.plan, dy, a.router.mix, a.y, m.dim, ws.dy, ws.dmix);
+  transfer(outbound(config_.precision.payload), ws.dy, a.plan, m.dim);
   clock.enter(Phase::experts);
-  experts_.backward(config_.precision.experts, w.experts, g.experts, a.plan, a.x, a.h13, a.a, ws.dy, ws.dh13, ws.dx,
-                    sums);
+  experts_.backward(precision.step->of(GemmClass::experts), precision.layer, w.experts, g.experts, a.plan, a.x, a.h13,
+                    a.a, ws.dy, ws.dh13, ws.dx, sums);
   clock.enter(Phase::dispatch);
+  transfer(inbound(config_.precision.payload), ws.dx, a.plan, m.dim);
   dispatch_backward(a.plan, ws.dx, m.dim, dh);
   if (m.n_shared > 0) {
     clock.enter(Phase::dense_ffn);
     feed_forward_backward(w.shared, g.shared, h, dy, sequences_ * length_, m.dim, m.n_shared * m.moe_inter, a.shared,
-                          ws.shared, dh, true);
+                          ws.shared, dh, true, shared_precision(precision));
   }
   clock.enter(Phase::router);
   router_backward(config_.router, w.gate, h, ws.dmix, sequences_, length_, m.dim, m.n_experts, a.router, ws.dlogits,
-                  g.gate, dh, true);
+                  g.gate, dh, true, precision.of(Linear::gate));
 }
 
 template struct MoeActivations<float>;

@@ -42,12 +42,12 @@ class MoeLayer {
   // `config` is read at every step, so its live fields may change between two steps.
   MoeLayer(const RunConfig& config, int sequences, int length);
 
-  // y_TD = residual_TD + moe(h_TD). `sums`, if given, receives the forward quantization statistics.
+  // y_TD = residual_TD + moe(h_TD). `sums`, if given, receives the experts' forward quantization statistics.
   void forward(const LayerView<T>& w, const T* expert_bias, const T* h, const T* residual, MoeActivations<T>& a, T* y,
-               QuantSiteSums* sums, PhaseClock& clock);
+               const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock);
   // dh_TD = dL/dh from dy_TD.
   void backward(const LayerView<T>& w, const LayerView<T>& g, const T* h, const T* dy, const MoeActivations<T>& a,
-                MoeWorkspace<T>& ws, T* dh, QuantSiteSums* sums, PhaseClock& clock);
+                MoeWorkspace<T>& ws, T* dh, const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock);
 
  private:
   const RunConfig& config_;

@@ -255,9 +255,9 @@ T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int
 
 template <class T>
 void router_forward(const RouterConfig& config, const T* gate, const T* expert_bias, const T* h, int sequences,
-                    int length, int dim, int n_experts, RouterActivations<T>& a) {
+                    int length, int dim, int n_experts, RouterActivations<T>& a, const LinearPrecision& precision) {
   const std::size_t tokens = size(sequences) * size(length);
-  linear_forward(h, static_cast<int>(tokens), dim, gate, n_experts, a.logits);
+  linear_forward(h, static_cast<int>(tokens), dim, gate, n_experts, a.logits, false, precision);
   parallel_slices(tokens, kTokenSlice, [&](std::size_t first, std::size_t last) {
     score_rows(config.score_func, a.logits + first * size(n_experts), last - first, n_experts, config.z_coeff > 0,
                a.scores + first * size(n_experts), a.lse + first);
@@ -272,7 +272,7 @@ void router_forward(const RouterConfig& config, const T* gate, const T* expert_b
 template <class T>
 void router_backward(const RouterConfig& config, const T* gate, const T* h, const T* dmix, int sequences, int length,
                      int dim, int n_experts, const RouterActivations<T>& a, T* dlogits, T* dgate, T* dh,
-                     bool accumulate) {
+                     bool accumulate, const LinearPrecision& precision) {
   const std::size_t tokens = size(sequences) * size(length), experts = size(n_experts), top_k = size(config.top_k);
   const std::size_t tokens_per_group = tokens / size(aux_groups(config, sequences));
   const T aux_share = static_cast<T>(config.aux_coeff / static_cast<double>(tokens));
@@ -290,8 +290,8 @@ void router_backward(const RouterConfig& config, const T* gate, const T* h, cons
                    static_cast<T>(2 * config.z_coeff / static_cast<double>(tokens)) * a.lse[t], gradient);
     }
   });
-  linear_backward_weight(dlogits, h, static_cast<int>(tokens), n_experts, dim, dgate);
-  linear_backward_input(dlogits, static_cast<int>(tokens), n_experts, gate, dim, dh, accumulate);
+  linear_backward_weight(dlogits, h, static_cast<int>(tokens), n_experts, dim, dgate, precision);
+  linear_backward_input(dlogits, static_cast<int>(tokens), n_experts, gate, dim, dh, accumulate, precision);
 }
 
 template <class T>
@@ -312,13 +312,13 @@ void update_expert_bias(std::span<T> expert_bias, std::span<const std::uint32_t>
   for (std::size_t e = 0; e < experts; ++e) expert_bias[e] += static_cast<T>(rate * direction(e) - mean);
 }
 
-#define INSTANTIATE(T)                                                                                    \
-  template struct RouterActivations<T>;                                                                   \
-  template T choose_experts<T>(const RouterConfig&, std::span<const T>, std::int32_t*);                   \
-  template void router_forward<T>(const RouterConfig&, const T*, const T*, const T*, int, int, int, int,  \
-                                  RouterActivations<T>&);                                                 \
-  template void router_backward<T>(const RouterConfig&, const T*, const T*, const T*, int, int, int, int, \
-                                   const RouterActivations<T>&, T*, T*, T*, bool);                        \
+#define INSTANTIATE(T)                                                                                     \
+  template struct RouterActivations<T>;                                                                    \
+  template T choose_experts<T>(const RouterConfig&, std::span<const T>, std::int32_t*);                    \
+  template void router_forward<T>(const RouterConfig&, const T*, const T*, const T*, int, int, int, int,   \
+                                  RouterActivations<T>&, const LinearPrecision&);                          \
+  template void router_backward<T>(const RouterConfig&, const T*, const T*, const T*, int, int, int, int,  \
+                                   const RouterActivations<T>&, T*, T*, T*, bool, const LinearPrecision&); \
   template void update_expert_bias<T>(std::span<T>, std::span<const std::uint32_t>, double, bool);
 INSTANTIATE(float)
 INSTANTIATE(double)

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/model/arena.h"
+#include "core/model/precision.h"
 #include "core/run_config.h"
 
 namespace moescope {
@@ -32,13 +33,13 @@ struct RouterActivations {
 // gate_ED, h_TD; fills everything in `a`.
 template <class T>
 void router_forward(const RouterConfig& config, const T* gate, const T* expert_bias, const T* h, int sequences,
-                    int length, int dim, int n_experts, RouterActivations<T>& a);
+                    int length, int dim, int n_experts, RouterActivations<T>& a, const LinearPrecision& precision = {});
 
 // From dmix_TK: dgate_ED, and dh_TD = (or +=) the gradient through the scores; `dlogits` is [T, E] of scratch.
 template <class T>
 void router_backward(const RouterConfig& config, const T* gate, const T* h, const T* dmix, int sequences, int length,
                      int dim, int n_experts, const RouterActivations<T>& a, T* dlogits, T* dgate, T* dh,
-                     bool accumulate);
+                     bool accumulate, const LinearPrecision& precision = {});
 
 // Chooses top_k of the E values in `choice`; ties go to the lowest index. `ids` ascending. Returns the margin.
 template <class T>

@@ -32,7 +32,8 @@ Transformer<T>::Transformer(const RunConfig& config, const Parameters<T>& parame
       blocks_(size(config.model.n_layers)),
       dense_(size(config.model.n_dense_layers)),
       moe_(size(config.model.n_layers - config.model.n_dense_layers)),
-      quant_sums_(moe_.size()) {
+      quant_sums_(moe_.size()),
+      linear_sums_(size(config.model.n_layers + 1)) {
   plan_memory();
 }
 
@@ -66,15 +67,19 @@ void Transformer<T>::plan_memory() {
 
 template <class T>
 Losses Transformer<T>::forward(const Batch& batch, const std::vector<std::vector<T>>& expert_bias,
-                               bool quant_statistics, PhaseClock& clock) {
+                               bool quant_statistics, PhaseClock& clock, std::int64_t step) {
   assert(batch.sequences == sequences_ && batch.length == length_ && config_.router.top_k == top_k_);
   quant_statistics_ = quant_statistics;
+  precision_ = step_precision(config_.precision, config_.seed, step);
+  if (quant_statistics && !precision_.plain)
+    for (LayerSums& sums : linear_sums_) sums = {};
   clock.enter(Phase::other);
   embed(batch);
   for (int layer = 0; layer < config_.model.n_layers; ++layer) {
     Block& block = blocks_[size(layer)];
     clock.enter(Phase::attention);
-    attention_.forward(parameters_.weight_view.layers[size(layer)], block.x, block.attention, block.middle);
+    attention_.forward(parameters_.weight_view.layers[size(layer)], block.x, block.attention, block.middle,
+                       precision_of(layer));
     feed_forward_half(layer, expert_bias, clock);
   }
   clock.enter(Phase::head);
@@ -99,11 +104,12 @@ void Transformer<T>::feed_forward_half(int layer, const std::vector<std::vector<
   rms_norm_forward(block.middle, size(m.dim), n, m.dim, w.ffn_norm, m.norm_eps, block.h, block.h_inv);
   if (dense) {
     std::copy_n(block.middle, tokens() * size(m.dim), y);
-    feed_forward_forward(w.dense, block.h, n, m.dim, m.dense_inter, dense_[size(layer)], y);
+    feed_forward_forward(w.dense, block.h, n, m.dim, m.dense_inter, dense_[size(layer)], y,
+                         {precision_of(layer).of(Linear::dense_w1, 2), precision_of(layer).of(Linear::dense_w2)});
     return;
   }
   const std::size_t i = size(moe_index(layer));
-  moe_layer_.forward(w, expert_bias[i].data(), block.h, block.middle, moe_[i], y,
+  moe_layer_.forward(w, expert_bias[i].data(), block.h, block.middle, moe_[i], y, precision_of(layer),
                      quant_statistics_ ? &quant_sums_[i] : nullptr, clock);
 }
 
@@ -116,7 +122,7 @@ void Transformer<T>::backward(const Batch& batch, PhaseClock& clock) {
     clock.enter(Phase::attention);
     const Block& block = blocks_[size(layer)];
     attention_.backward(parameters_.weight_view.layers[size(layer)], parameters_.gradient_view.layers[size(layer)],
-                        block.x, block.attention, attention_ws_, dx_);
+                        block.x, block.attention, attention_ws_, dx_, precision_of(layer));
   }
   clock.enter(Phase::other);
   embed_backward(batch);
@@ -132,11 +138,12 @@ void Transformer<T>::feed_forward_half_backward(int layer, PhaseClock& clock) {
   if (layer < m.n_dense_layers) {
     clock.enter(Phase::dense_ffn);
     feed_forward_backward(w.dense, g.dense, block.h, dx_, n, m.dim, m.dense_inter, dense_[size(layer)], dense_scratch_,
-                          dh_, false);
+                          dh_, false,
+                          {precision_of(layer).of(Linear::dense_w1, 2), precision_of(layer).of(Linear::dense_w2)});
   } else {
     const std::size_t i = size(moe_index(layer));
-    moe_layer_.backward(w, g, block.h, dx_, moe_[i], moe_ws_, dh_, quant_statistics_ ? &quant_sums_[i] : nullptr,
-                        clock);
+    moe_layer_.backward(w, g, block.h, dx_, moe_[i], moe_ws_, dh_, precision_of(layer),
+                        quant_statistics_ ? &quant_sums_[i] : nullptr, clock);
   }
   rms_norm_backward(dh_, block.middle, size(m.dim), block.h_inv, n, m.dim, w.ffn_norm, dx_, size(m.dim), true,
                     g.ffn_norm, norm_partial_);
@@ -173,7 +180,7 @@ double Transformer<T>::head_forward(const Batch& batch) {
   const int n = static_cast<int>(tokens());
   const ModelView<T>& w = parameters_.weight_view;
   rms_norm_forward(last_x_, size(m.dim), n, m.dim, w.norm, m.norm_eps, last_h_, last_inv_);
-  linear_forward(last_h_, n, m.dim, w.output, m.vocab, logits_);
+  linear_forward(last_h_, n, m.dim, w.output, m.vocab, logits_, false, head_precision());
   return cross_entropy(logits_, batch.target.data(), n, m.vocab, dlogits_, token_loss_);
 }
 
@@ -182,8 +189,8 @@ void Transformer<T>::head_backward() {
   const ModelConfig& m = config_.model;
   const int n = static_cast<int>(tokens());
   const ModelView<T>&w = parameters_.weight_view, &g = parameters_.gradient_view;
-  linear_backward_weight(dlogits_, last_h_, n, m.vocab, m.dim, g.output);
-  linear_backward_input(dlogits_, n, m.vocab, w.output, m.dim, dh_);
+  linear_backward_weight(dlogits_, last_h_, n, m.vocab, m.dim, g.output, head_precision());
+  linear_backward_input(dlogits_, n, m.vocab, w.output, m.dim, dh_, false, head_precision());
   rms_norm_backward(dh_, last_x_, size(m.dim), last_inv_, n, m.dim, w.norm, dx_, size(m.dim), false, g.norm,
                     norm_partial_);
 }

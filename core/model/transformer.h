@@ -15,6 +15,7 @@
 #include "core/model/moe_layer.h"
 #include "core/model/parameters.h"
 #include "core/model/phase_clock.h"
+#include "core/model/precision.h"
 #include "core/run_config.h"
 
 namespace moescope {
@@ -36,9 +37,10 @@ class Transformer {
   int length() const { return length_; }
   int top_k() const { return top_k_; }
 
-  // `expert_bias`: [MoE layer][E]. With `quant_statistics` the experts' quantizers count.
+  // `expert_bias`: [MoE layer][E]. With `quant_statistics` all quantizers count. `step` keeps the random bits of steps
+  // apart.
   Losses forward(const Batch& batch, const std::vector<std::vector<T>>& expert_bias, bool quant_statistics,
-                 PhaseClock& clock);
+                 PhaseClock& clock, std::int64_t step = 0);
   // Gradients of the last forward's total loss, into parameters' gradients. Call once per forward.
   void backward(const Batch& batch, PhaseClock& clock);
 
@@ -46,6 +48,8 @@ class Transformer {
   const T* logits() const { return logits_; }  // [T, V]
   const std::vector<MoeActivations<T>>& moe() const { return moe_; }
   const std::vector<QuantSiteSums>& quant_sums() const { return quant_sums_; }  // per MoE layer
+  const std::vector<LayerSums>& linear_sums() const { return linear_sums_; }    // per layer, then the head's
+  const StepPrecision& precision() const { return precision_; }
 
  private:
   struct Block {
@@ -57,6 +61,10 @@ class Transformer {
   void plan_memory();
   std::size_t tokens() const { return static_cast<std::size_t>(sequences_) * static_cast<std::size_t>(length_); }
   int moe_index(int layer) const { return layer - config_.model.n_dense_layers; }
+  LayerPrecision precision_of(int layer) {
+    return {&precision_, layer, quant_statistics_ ? &linear_sums_[static_cast<std::size_t>(layer)] : nullptr};
+  }
+  LinearPrecision head_precision() { return precision_of(config_.model.n_layers).of(Linear::output); }
   T* block_output(int layer) {
     return layer + 1 < config_.model.n_layers ? blocks_[static_cast<std::size_t>(layer) + 1].x : last_x_;
   }
@@ -77,7 +85,9 @@ class Transformer {
   std::vector<Block> blocks_;
   std::vector<FeedForwardActivations<T>> dense_;  // per dense layer
   std::vector<MoeActivations<T>> moe_;            // per MoE layer
+  StepPrecision precision_;
   std::vector<QuantSiteSums> quant_sums_;
+  std::vector<LayerSums> linear_sums_;
   T *last_x_, *last_h_, *last_inv_, *logits_, *dlogits_, *token_loss_;
   T *dx_, *dh_, *norm_partial_;
   FeedForwardActivations<T> dense_scratch_;

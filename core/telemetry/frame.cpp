@@ -24,6 +24,16 @@ const char* expert_weight_name(ExpertWeight weight) {
   return kNames[static_cast<int>(weight)];
 }
 
+const char* gemm_class_name(GemmClass gemm_class) {
+  static constexpr const char* kNames[kNumGemmClasses] = {"experts",   "shared_experts", "dense_ffn",
+                                                          "attention", "router_gate",    "head"};
+  return kNames[static_cast<int>(gemm_class)];
+}
+
+std::string gemm_name(const QuantFrame& quant) {
+  return quant.gemm_class == GemmClass::experts ? expert_weight_name(quant.weight) : quant.gemm;
+}
+
 const char* gradient_group_name(GradientGroup group) {
   static constexpr const char* kNames[kNumGradientGroups] = {
       "attention", "router gate", "routed experts", "FFN", "embedding", "head", "all"};

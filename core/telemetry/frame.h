@@ -59,18 +59,24 @@ struct RouterFrame {
 enum class Operand : std::uint8_t { x, w, dy };
 enum class Direction : std::uint8_t { forward, dgrad, wgrad };
 enum class ExpertWeight : std::uint8_t { w1, w2, w3 };
+// Kinds of weights that take a number format of their own.
+enum class GemmClass : std::uint8_t { experts, shared_experts, dense_ffn, attention, router_gate, head };
+inline constexpr int kNumGemmClasses = 6;
 const char* operand_name(Operand operand);
 const char* direction_name(Direction direction);
 const char* expert_weight_name(ExpertWeight weight);
+const char* gemm_class_name(GemmClass gemm_class);  // as the key in [precision]
 
 // One quantized operand of one GEMM, all experts of the layer together.
 struct QuantFrame {
-  int layer = 0;
-  ExpertWeight weight = ExpertWeight::w1;
+  int layer = 0;  // -1: not of a layer (head)
+  GemmClass gemm_class = GemmClass::experts;
+  ExpertWeight weight = ExpertWeight::w1;  // of the routed experts
+  std::string gemm;                        // weight of any other class: "w1", "wkv_b", "gate"; empty for experts
   Operand operand = Operand::x;
   Direction direction = Direction::forward;
-  std::string format;                            // "e4m3"
-  std::array<std::uint32_t, 256> e8m0_blocks{};  // blocks by scale byte; 255 holds NaN or Inf
+  std::string format;                            // "e4m3", "bf16"
+  std::array<std::uint32_t, 256> e8m0_blocks{};  // blocks by scale byte; 255 holds NaN or Inf; none in bf16
   float amax = kNoValue;
   float sqnr_db = kNoValue;  // +inf when exact
   float relative_l2 = kNoValue;
@@ -80,6 +86,9 @@ struct QuantFrame {
   float clipped_blocks = kNoValue;
   float crest = kNoValue;  // mean over blocks of amax / rms
 };
+
+// Name of the weight, whatever its class.
+std::string gemm_name(const QuantFrame& quant);
 
 // Tokens of one MoE layer whose set of chosen experts differs from run 0's at the same step and on the same tokens.
 // Empty where the runs' routers cannot be compared: another number of experts or top_k, or the layer is dense there.

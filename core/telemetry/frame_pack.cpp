@@ -113,11 +113,15 @@ class Unpacker {
 // What identifies an operand, in front of each packed QuantFrame.
 struct QuantKey {
   std::int32_t layer;
+  GemmClass gemm_class;
   ExpertWeight weight;
   Operand operand;
   Direction direction;
+  std::uint8_t gemm_length;
   std::uint8_t format_length;
+  std::uint16_t unused = 0;
 };
+static_assert(std::has_unique_object_representations_v<QuantKey>);
 
 }  // namespace
 
@@ -165,9 +169,11 @@ PackedFrame pack_quants(const TelemetryFrame& frame) {
   packer.put_scalars(frame);
   packer.put(static_cast<std::uint32_t>(frame.quants.size()));
   for (const QuantFrame& quant : frame.quants) {
+    const std::size_t gemm_length = std::min<std::size_t>(quant.gemm.size(), 255);
     const std::size_t format_length = std::min<std::size_t>(quant.format.size(), 255);
-    packer.put(
-        QuantKey{quant.layer, quant.weight, quant.operand, quant.direction, static_cast<std::uint8_t>(format_length)});
+    packer.put(QuantKey{quant.layer, quant.gemm_class, quant.weight, quant.operand, quant.direction,
+                        static_cast<std::uint8_t>(gemm_length), static_cast<std::uint8_t>(format_length)});
+    packer.put_text(quant.gemm.data(), gemm_length);
     packer.put_text(quant.format.data(), format_length);
     for (const auto& field : kQuantFields) packer.put(quant.*field.member);
     const ByteRange range = occupied_bytes(quant.e8m0_blocks);
@@ -184,9 +190,11 @@ void unpack_quants(const PackedFrame& packed, TelemetryFrame& frame) {
   for (QuantFrame& quant : frame.quants) {
     const auto key = unpacker.get<QuantKey>();
     quant.layer = key.layer;
+    quant.gemm_class = key.gemm_class;
     quant.weight = key.weight;
     quant.operand = key.operand;
     quant.direction = key.direction;
+    quant.gemm.assign(reinterpret_cast<const char*>(unpacker.take(key.gemm_length)), key.gemm_length);
     quant.format.assign(reinterpret_cast<const char*>(unpacker.take(key.format_length)), key.format_length);
     for (const auto& field : kQuantFields) quant.*field.member = unpacker.get<float>();
     const int first = unpacker.get<std::uint8_t>();
@@ -245,9 +253,10 @@ bool unpack_scales(const PackedFrame& packed, int layer, ExpertWeight weight, Op
   const auto size = unpacker.get<std::uint32_t>();
   for (std::uint32_t i = 0; i < size; ++i) {
     const auto key = unpacker.get<QuantKey>();
-    unpacker.take(key.format_length + kQuantFields.size() * sizeof(float));
+    unpacker.take(key.gemm_length + key.format_length + kQuantFields.size() * sizeof(float));
     const int first = unpacker.get<std::uint8_t>();
-    if (key.layer == layer && key.weight == weight && key.operand == operand && key.direction == direction) {
+    if (key.layer == layer && key.gemm_class == GemmClass::experts && key.weight == weight && key.operand == operand &&
+        key.direction == direction) {
       const std::uint32_t count = unpacker.get_count_header();
       std::fill_n(counts, 256, 0u);
       unpacker.get_counts(counts + first, count);

@@ -23,7 +23,8 @@ void unpack_quants(const PackedFrame& packed, TelemetryFrame& frame);
 void unpack_flips(const PackedFrame& packed, TelemetryFrame& frame);
 void unpack_gradients(const PackedFrame& packed, TelemetryFrame& frame);
 
-// Writes to `counts` [256] the scale histogram of one operand out of pack_quants; false: it is not there.
+// Writes to `counts` [256] the scale histogram of one operand of the routed experts out of pack_quants; false: it is
+// not there.
 bool unpack_scales(const PackedFrame& packed, int layer, ExpertWeight weight, Operand operand, Direction direction,
                    std::uint32_t* counts);
 

@@ -243,7 +243,9 @@ struct History::State {
   void append_scalars(const TelemetryFrame& frame) {
     for (const RouterFrame& router : frame.routers) columns_of(router.layer);
     for (const FlipFrame& flip : frame.flips) columns_of(flip.layer);
-    for (const QuantFrame& quant : frame.quants) columns_of(quant.layer);
+    for (const QuantFrame& quant : frame.quants) {
+      if (quant.layer != kWholeRun) columns_of(quant.layer);
+    }
     for (const GradientFrame& gradient : frame.gradients) {
       if (gradient.layer != kWholeRun) columns_of(gradient.layer);
     }

@@ -69,7 +69,8 @@ Json to_json(const RouterFrame& router) {
 Json to_json(const QuantFrame& quant) {
   Json json;
   json["layer"] = quant.layer;
-  json["weight"] = expert_weight_name(quant.weight);
+  json["gemm_class"] = gemm_class_name(quant.gemm_class);
+  json["weight"] = gemm_name(quant);
   json["operand"] = operand_name(quant.operand);
   json["direction"] = direction_name(quant.direction);
   json["format"] = quant.format;

@@ -197,9 +197,9 @@ void read_volume(Statement& row, VolumeFrame& volume) {
   volume.nodes_RN = counts_of(row.get_blob(), ranks * nodes, width, "distinct_nodes");
 }
 
-void read_quant(Statement& row, QuantFrame& quant) {
-  quant.layer = narrow(row.get_integer(), 0, kMaxLayers, "layer");
-  quant.weight = named(row.get_text(), expert_weight_name, 3, "weight");
+void read_quant(Statement& row, bool with_class, QuantFrame& quant) {
+  quant.layer = narrow(row.get_integer(), -1, kMaxLayers, "layer");
+  std::string weight = row.get_text();
   quant.operand = named(row.get_text(), operand_name, 3, "operand");
   quant.direction = named(row.get_text(), direction_name, 3, "direction");
   quant.format = row.get_text();
@@ -209,6 +209,11 @@ void read_quant(Statement& row, QuantFrame& quant) {
   const int count = narrow(static_cast<std::int64_t>(blob.size() / 4), 0, 256 - first, "number of counts in blocks");
   const auto counts = array_of<std::uint32_t>(blob, count, "blocks");
   std::copy(counts.begin(), counts.end(), quant.e8m0_blocks.begin() + first);
+  if (with_class) quant.gemm_class = named(row.get_text(), gemm_class_name, kNumGemmClasses, "gemm_class");
+  if (quant.gemm_class == GemmClass::experts)
+    quant.weight = named(weight, expert_weight_name, 3, "weight");
+  else
+    quant.gemm = std::move(weight);
 }
 
 void read_flip(Statement& row, FlipFrame& flip) {
@@ -263,7 +268,9 @@ class FrameReader {
         routers_(connection, "router", info.run),
         volumes_(connection, "volume", info.run),
         quants_(connection, "quant", info.run) {
-    if (connection.integer("PRAGMA user_version") >= 2) {
+    const std::int64_t version = connection.integer("PRAGMA user_version");
+    with_gemm_class_ = version >= 3;
+    if (version >= 2) {
       flips_.emplace(connection, "flip", info.run);
       gradients_.emplace(connection, "gradient", info.run);
     }
@@ -287,7 +294,8 @@ class FrameReader {
       if (position >= frame->routers.size()) throw std::runtime_error("there is no such router row");
       read_volume(row, frame->routers[position].volume);
     });
-    quants_.of_frame(id, [&](Statement& row, std::int64_t) { read_quant(row, frame->quants.emplace_back()); });
+    quants_.of_frame(
+        id, [&](Statement& row, std::int64_t) { read_quant(row, with_gemm_class_, frame->quants.emplace_back()); });
     if (flips_)
       flips_->of_frame(id, [&](Statement& row, std::int64_t) { read_flip(row, frame->flips.emplace_back()); });
     if (gradients_)
@@ -299,6 +307,7 @@ class FrameReader {
  private:
   const RunInfo& info_;
   Statement frames_;
+  bool with_gemm_class_ = false;
   FrameRows routers_, volumes_, quants_;
   std::optional<FrameRows> flips_, gradients_;  // since format 2
 };

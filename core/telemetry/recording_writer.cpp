@@ -151,7 +151,7 @@ struct RecordingWriter::Database {
   Statement insert_frame{connection, insert_sql("frame", 5 + 6 + 1 + kNumPhases)};
   Statement insert_router{connection, insert_sql("router", 4 + 11 + 1 + 4)};
   Statement insert_volume{connection, insert_sql("volume", 10)};
-  Statement insert_quant{connection, insert_sql("quant", 8 + 8 + 1 + 2)};
+  Statement insert_quant{connection, insert_sql("quant", 8 + 8 + 1 + 3)};
   Statement insert_flip{connection, insert_sql("flip", 4 + 1 + 1 + 2)};
   Statement insert_gradient{connection, insert_sql("gradient", 5 + 2 + 1)};
   Statement insert_marker{connection, "INSERT INTO marker (run, step, kind, text) VALUES (?, ?, ?, ?)"};
@@ -196,13 +196,15 @@ void RecordingWriter::Database::insert(const TelemetryFrame& frame, const Router
 }
 
 void RecordingWriter::Database::insert(const TelemetryFrame& frame, const QuantFrame& quant, std::int64_t row_id) {
+  const std::string weight = gemm_name(quant);
   insert_quant.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{quant.layer});
-  insert_quant.bind(expert_weight_name(quant.weight)).bind(operand_name(quant.operand));
+  insert_quant.bind(std::string_view(weight)).bind(operand_name(quant.operand));
   insert_quant.bind(direction_name(quant.direction)).bind(std::string_view(quant.format));
   bind_fields(insert_quant, quant, kQuantFields);
   const ByteRange range = occupied_bytes(quant.e8m0_blocks);
   insert_quant.bind(std::int64_t{range.first});
   insert_quant.bind_blob(quant.e8m0_blocks.data() + range.first, range.count * sizeof(std::uint32_t));
+  insert_quant.bind(gemm_class_name(quant.gemm_class));
   insert_quant.run();
 }
 

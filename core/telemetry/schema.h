@@ -1,8 +1,8 @@
 // The recording's format: an SQLite 3 database in WAL mode, readable by sqlite3, pandas, DuckDB, ...
 //
 // The file's application_id is kApplicationId and its user_version kFormatVersion. A change that older programs cannot
-// read raises the version; they refuse newer files. Version 2 added the tables flip and gradient; this program reads
-// both.
+// read raises the version; they refuse newer files. Version 2 added the tables flip and gradient, version 3 the weights
+// beside the routed experts' to quant; this program reads all three.
 //
 // Blobs are arrays, little-endian, without header: uint32 or float32 as said at the column, shape from `run`.
 // NULL in a REAL column: no value was recorded, or, where the row's nan_mask says so, the value was NaN: bit i stands
@@ -17,7 +17,7 @@
 namespace moescope {
 
 inline constexpr int kApplicationId = 0x4d6f4553;  // "MoES"
-inline constexpr int kFormatVersion = 2;
+inline constexpr int kFormatVersion = 3;
 inline constexpr int kOldestFormatVersion = 1;
 
 inline constexpr const char* kSchema = R"sql(
@@ -104,15 +104,15 @@ CREATE TABLE volume (            -- token copies between ranks in one layer's di
   distinct_nodes  BLOB           -- [R, N] a copy per destination node, own node counted
 );
 
-CREATE TABLE quant (             -- one quantized operand of one GEMM, all experts of the layer together
+CREATE TABLE quant (             -- one quantized operand of one GEMM, all routed experts of the layer together
   id              INTEGER PRIMARY KEY,  -- (frame id << 16) + position in the frame
   run             INTEGER,
   step            INTEGER,
-  layer           INTEGER,
-  weight          TEXT,          -- 'w1', 'w2', 'w3'
+  layer           INTEGER,       -- -1: not of a layer
+  weight          TEXT,          -- 'w1', 'w2', 'w3'; of other classes 'wq', 'wkv_b', 'gate', 'output', ... too
   operand         TEXT,          -- 'x', 'W', 'dY'
   direction       TEXT,          -- 'forward', 'dgrad', 'wgrad'
-  format          TEXT,          -- 'e4m3'
+  format          TEXT,          -- 'e4m3', 'bf16'
   amax            REAL,          -- [0] largest absolute value
   sqnr_db         REAL,          -- [1] 9e999 when exact
   relative_l2     REAL,          -- [2]
@@ -123,7 +123,8 @@ CREATE TABLE quant (             -- one quantized operand of one GEMM, all exper
   crest           REAL,          -- [7] mean over blocks of amax / rms
   nan_mask        INTEGER,
   first_byte      INTEGER,       -- E8M0 byte (exponent + 127) that the first count stands for
-  blocks          BLOB           -- uint32 [n]: blocks with scale byte first_byte, first_byte + 1, ...
+  blocks          BLOB,          -- uint32 [n]: blocks with scale byte first_byte, first_byte + 1, ...
+  gemm_class      TEXT           -- 'experts' (routed), 'attention', ... as the keys in [precision]; since version 3
 );
 
 CREATE TABLE flip (              -- one MoE layer's tokens that chose another set of experts than in run 0

@@ -1,0 +1,26 @@
+// Quantizes matrices of the model for a GEMM, in either scalar type.
+//
+// double is the gradient checks' scalar: quantization sees the values rounded to float.
+#pragma once
+
+#include <cstddef>
+
+#include "core/numerics/operand_format.h"
+
+namespace moescope {
+
+// On the calling thread. `out` has the shape and stride of `in` and does not overlap it.
+template <class T>
+void quantize_alone(const OperandFormat& format, const T* in, int rows, int cols, std::size_t stride, BlockAxis axis,
+                    const RoundingKey& key, T* out, QuantSums* sums);
+
+// The same on all threads, in bands of 128 that cut no scale; bit-identical for any number of threads.
+template <class T>
+void quantize_in_bands(const OperandFormat& format, const T* in, int rows, int cols, std::size_t stride, BlockAxis axis,
+                       const RoundingKey& key, T* out, QuantSums* sums);
+
+// Each row by itself, in place: what comes out of a transfer in that format. `format` has no tensor-wide scale.
+template <class T>
+void round_rows(const OperandFormat& format, T* rows_of, std::size_t rows, int cols);
+
+}  // namespace moescope
