@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -85,19 +86,34 @@ double weights_in_millions(const RunConfig& c) {
   return count * 1e-6;
 }
 
-double flops(const RunConfig& c) {
+// Which phase multiplies by this weight.
+Phase phase_of(const ParameterTensor& t) {
+  const auto has = [&](const char* part) { return t.name.find(part) != std::string::npos; };
+  if (has(".attention.")) return Phase::attention;
+  if (has(".gate.")) return Phase::router;
+  if (has(".experts.")) return Phase::experts;
+  return t.name == "output.weight" ? Phase::head : Phase::dense_ffn;
+}
+
+std::array<double, kNumPhases> flops_by_phase(const RunConfig& c) {
+  std::array<double, kNumPhases> flops{};
+  const double tokens = static_cast<double>(c.data.batch) * c.data.seq;
   std::size_t arena = 0;
-  double active = 0;
   for (const ParameterTensor& t : parameter_layout(c.model, arena)) {
     if (t.shape.size() < 2 || t.name == "tok_embeddings.weight") continue;
     const double n = static_cast<double>(t.elements());
-    active += t.shape.size() == 3 ? n * c.router.top_k / c.model.n_experts : n;
+    const double active = t.shape.size() == 3 ? n * c.router.top_k / c.model.n_experts : n;
+    flops[static_cast<std::size_t>(phase_of(t))] += 6 * active * tokens;
   }
   const ModelConfig& m = c.model;
-  const double tokens = static_cast<double>(c.data.batch) * c.data.seq;
-  const double attention =
+  flops[static_cast<std::size_t>(Phase::attention)] +=
       6.0 * m.n_layers * m.n_heads * (m.qk_nope_head_dim + m.qk_rope_head_dim + m.v_head_dim) * c.data.seq * tokens;
-  return 6 * active * tokens + attention;
+  return flops;
+}
+
+double flops(const RunConfig& c) {
+  const auto by_phase = flops_by_phase(c);
+  return std::accumulate(by_phase.begin(), by_phase.end(), 0.0);
 }
 
 // All threads on one product of 2048 x 2048 matrices, in tiles of its rows.
@@ -143,14 +159,18 @@ void print_variant(const Variant& variant, const RunConfig& config, double peak)
       "  %-22s %8.0f tok/s  %8.2f ms/step (best %.2f, CPU %.2f)  %6.1f GFLOP/s = %2.0f %% of peak (best %2.0f %%)\n",
       variant.name.c_str(), tokens / m, m * 1e3, best * 1e3, median(variant.cpu) * 1e3, work / m, 100 * work / m / peak,
       100 * work / best / peak);
+  const auto by_phase = flops_by_phase(config);
   std::printf("    ");
   for (int p = 0; p < kNumPhases; ++p) {
     std::vector<double> ms;
     for (const auto& phases : variant.phases) ms.push_back(phases[static_cast<std::size_t>(p)]);
-    if (const double value = median(ms); value > 0.005)
-      std::printf("%s %.2f  ", phase_name(static_cast<Phase>(p)), value);
+    const double value = median(ms), gflop = by_phase[static_cast<std::size_t>(p)] * 1e-9;
+    if (value <= 0.005) continue;
+    std::printf("%s %.2f ms", phase_name(static_cast<Phase>(p)), value);
+    if (gflop > 0) std::printf(" (%.0f GFLOP/s)", gflop / value * 1e3);
+    std::printf("  ");
   }
-  std::printf("ms\n");
+  std::printf("\n");
 }
 
 void bench(const std::string& name, const RunConfig& base, int steps) {
