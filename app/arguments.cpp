@@ -17,10 +17,11 @@ QString presetList() {
 }
 
 QString description() {
-  return QString("Trains a small mixture-of-experts language model and shows live what router, all-to-all and number "
-                 "formats do.\nWithout arguments it trains the preset \"small\". Every run of the window is recorded in "
-                 "%1;\nthe newest %2 recordings are kept there, at most %3 GB together; older ones are removed (move what "
-                 "you want to keep).")
+  return QString(
+             "Trains a small mixture-of-experts language model and shows live what router, all-to-all and number "
+             "formats do.\nWithout arguments it trains the preset \"small\". Every run of the window is recorded in "
+             "%1;\nthe newest %2 recordings are kept there, at most %3 GB together; older ones are removed (move what "
+             "you want to keep).")
       .arg(recordingsFolder())
       .arg(kKeptRecordings)
       .arg(kKeptBytes / 1e9);
@@ -38,6 +39,7 @@ void addOptions(QCommandLineParser& parser) {
   parser.addOption({"after-steps", "Steps to train before the screenshot (default 100).", "N"});
   parser.addOption({"size", "Size of the window, 1280x800 for example.", "WxH"});
   parser.addOption({"theme", "dark or light.", "NAME"});
+  parser.addOption({"workspace", "overview, compare or microscaling.", "NAME"});
 }
 
 void addProblems(Arguments& result, const std::vector<ConfigProblem>& problems) {
@@ -116,6 +118,10 @@ Arguments parseArguments(const QStringList& arguments) {
   parser.positionalArguments().isEmpty() ? readConfig(parser, result) : readRecording(parser, result);
   readSteps(parser, result);
   readLooks(parser, result);
+  result.workspace = parser.value("workspace");
+  if (parser.isSet("workspace") && !QStringList{"overview", "compare", "microscaling"}.contains(result.workspace))
+    result.problems
+        << QString("--workspace: \"%1\" is no workspace; give overview, compare or microscaling").arg(result.workspace);
   result.screenshot = parser.value("screenshot");
   return result;
 }

@@ -4,6 +4,8 @@
 #include <QPainterPath>
 #include <cmath>
 
+#include "widgets/color_scale.h"
+
 namespace moescope {
 
 namespace {
@@ -95,14 +97,9 @@ QPixmap chipPixmap(const QString& letter, const QColor& color, int height, qreal
   font.setBold(true);
   font.setPixelSize(height * 2 / 3);
   painter.setFont(font);
-  painter.setPen(Qt::white);
+  painter.setPen(textOn(color.rgb()));
   painter.drawText(QRectF(0, 0, height, height), Qt::AlignCenter, letter);
   return pixmap;
-}
-
-QColor runColor(int run) {
-  static constexpr QRgb kColors[] = {0xff2f7fc1, 0xffd1730f, 0xff15936b, 0xffb5508f};
-  return QColor(kColors[run % 4]);
 }
 
 }  // namespace moescope

@@ -10,6 +10,5 @@ enum class Picture { play, pause, step, reset, settings };
 QIcon picture(Picture which, const QPalette& palette);
 
 QPixmap chipPixmap(const QString& letter, const QColor& color, int height, qreal ratio);  // a run's coloured letter
-QColor runColor(int run);  // of runs A to D, colour-blind safe, the same in both themes
 
 }  // namespace moescope

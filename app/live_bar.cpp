@@ -11,13 +11,13 @@ namespace moescope {
 LiveBar::LiveBar(QWidget* parent) : QToolBar("Live settings", parent) {
   setObjectName("live_bar");
   setMovable(false);
-  auto* title = new QLabel("Live");
-  title->setContentsMargins(6, 0, 2, 0);
-  title->setToolTip("These act on the running model at its next step. Ctrl+Z takes a change back.");
-  QFont bold = title->font();
+  title_ = new QLabel("Live");
+  title_->setContentsMargins(6, 0, 2, 0);
+  title_->setToolTip("These act on the running model at its next step. Ctrl+Z takes a change back.");
+  QFont bold = title_->font();
   bold.setBold(true);
-  title->setFont(bold);
-  addWidget(title);
+  title_->setFont(bold);
+  addWidget(title_);
   addField("optimizer.lr", "learning rate");
   addField("router.bias_update_rate", "bias update rate");
   addField("router.aux_mode", "auxiliary loss");
@@ -59,6 +59,10 @@ void LiveBar::showConfig(const RunConfig* config, bool live) {
     if (config) editor->setValue(editor->field().get(*config));
   }
   showProblem({});
+}
+
+void LiveBar::showRun(const QString& letter) {
+  title_->setText(letter.isEmpty() ? QString("Live") : "Live " + letter);
 }
 
 void LiveBar::showProblem(const QString& problem) {

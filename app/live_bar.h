@@ -20,6 +20,7 @@ class LiveBar : public QToolBar {
   explicit LiveBar(QWidget* parent = nullptr);
 
   void showConfig(const RunConfig* config, bool live);  // nullptr: none; not live: to be read only
+  void showRun(const QString& letter);                  // which run is meant, empty: there is only one
   void showProblem(const QString& problem);             // empty: none
   FieldEditor* editor(const std::string& key) const;
 
@@ -31,6 +32,7 @@ class LiveBar : public QToolBar {
   void onCommitted(FieldEditor* editor);
 
   std::map<std::string, FieldEditor*> editors_;
+  QLabel* title_ = nullptr;
   QLabel* problem_;
 };
 

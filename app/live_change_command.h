@@ -11,7 +11,7 @@ class RunSession;
 
 class LiveChangeCommand : public QUndoCommand {
  public:
-  LiveChangeCommand(RunSession* session, const ConfigField& field, ConfigValue from, ConfigValue to);
+  LiveChangeCommand(RunSession* session, int run, const ConfigField& field, ConfigValue from, ConfigValue to);
   void undo() override;
   void redo() override;
 
@@ -19,6 +19,7 @@ class LiveChangeCommand : public QUndoCommand {
   void post(const ConfigValue& value);
 
   RunSession* session_;
+  int run_;
   std::string key_;
   ConfigValue from_, to_;
 };

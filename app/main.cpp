@@ -45,6 +45,7 @@ int runWindow(QApplication& app, const Arguments& arguments, const QStringList& 
   QObject::connect(&window, &MainWindow::pictureMoved, &window, [&since_start] {
     qCDebug(startLog, "first moving picture %lld ms after start", static_cast<long long>(since_start.elapsed()));
   });
+  if (!arguments.workspace.isEmpty()) window.showWorkspace(arguments.workspace);
   window.show();
   if (!arguments.screenshot.isEmpty())
     takeScreenshot(&window, arguments);

@@ -10,8 +10,10 @@
 #include <QScreen>
 #include <QTimer>
 
+#include "app/compare_workspace.h"
 #include "app/live_bar.h"
 #include "app/live_change_command.h"
+#include "app/microscaling_workspace.h"
 #include "app/overview.h"
 #include "app/run_bar.h"
 #include "app/settings.h"
@@ -23,7 +25,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kLayoutVersion = 2;
+constexpr int kLayoutVersion = 3;
 constexpr int kStatusMs = 250;
 constexpr int kSmallScreen = 1440;  // on which the first window takes all there is
 constexpr int kRoomForForm = 1600;  // narrower windows start with the form folded away
@@ -45,21 +47,13 @@ MainWindow::MainWindow(bool remembers) : clock_(&selection_), remembers_(remembe
   setStatusBar(status_);
   status_->showThreads(num_threads());
   buildBars();
-  // A window of its own in the middle: the panels' docks share what the form leaves, never the other way round.
-  workspace_ = new QMainWindow(this);
-  workspace_->setWindowFlags(Qt::Widget);
-  workspace_->setDockNestingEnabled(true);
-  overview_ = new Overview(workspace_, &selection_);
-  setCentralWidget(workspace_);
+  buildWorkspaces();
   buildForm();
   buildMenus();
   connectRunBar();
   connectForm();
   connectSession();
-  connect(overview_, &Overview::readoutChanged, this, [this](const QString& text) { statusBar()->showMessage(text); });
-  connect(overview_, &Overview::failed, this, &MainWindow::complain);
-  connect(overview_, &Overview::saved, this,
-          [this](const QString& path) { statusBar()->showMessage("saved " + path, 5000); });
+  connectComparison();
   connect(&clock_, &FrameClock::ticked, this, &MainWindow::onTick);
   connect(&undo_, &QUndoStack::indexChanged, &clock_, &FrameClock::wake);
   since_status_.start();
@@ -121,11 +115,16 @@ void MainWindow::connectSession() {
 }
 
 void MainWindow::startRun(const RunConfig& config, Start start) {
+  startRuns({config}, start);
+}
+
+void MainWindow::startRuns(std::vector<RunConfig> configs, Start start) {
   if (session_.opening()) return;
-  if (const auto problems = validate(config); !problems.empty()) return complain(texts(problems).join("\n"));
+  for (const RunConfig& config : configs)
+    if (const auto problems = validate(config); !problems.empty()) return complain(texts(problems).join("\n"));
   run_when_open_ = start == Start::running;
-  guarded(
-      [&] { session_.start(config, recorded_ ? newRecordingPath(QString::fromStdString(config.name)) : QString()); });
+  const QString name = QString::fromStdString(configs.front().name);
+  guarded([&] { session_.start(std::move(configs), recorded_ ? newRecordingPath(name) : QString()); });
 }
 
 void MainWindow::openRecording(const QString& path) {
@@ -135,6 +134,7 @@ void MainWindow::openRecording(const QString& path) {
 void MainWindow::openFile(const QString& path) {
   const QFileInfo info(path);
   if (info.suffix() == "moescope") return openRecording(path);
+  if (info.suffix() == "safetensors") return openTensors(path);
   if (info.suffix() == "toml") {
     if (loadConfigIntoForm(path)) startRun(form_->draft());
     return;
@@ -162,7 +162,10 @@ void MainWindow::startPreset(const QString& name) {
 void MainWindow::resetRun() {
   if (!session_.isLive()) return;
   const bool running = session_.lab()->status().running;
-  startRun(session_.config(), running ? Start::running : Start::paused);
+  std::vector<RunConfig> configs;
+  for (int place = 0; place < static_cast<int>(session_.histories().size()); ++place)
+    configs.push_back(session_.config(place));
+  startRuns(std::move(configs), running ? Start::running : Start::paused);
 }
 
 // The end that was asked for counts until it is reached; going on from there has no end.
@@ -195,7 +198,7 @@ void MainWindow::stepOnce() {
 void MainWindow::requestChange(const QString& key, const ConfigValue& value) {
   const ConfigField* field = find_field(key.toStdString());
   if (!session_.isLive() || !field) return;
-  RunConfig wanted = session_.config();
+  RunConfig wanted = session_.config(selection_.run());
   const ConfigValue before = field->get(wanted);
   if (before == value) return;
   field->set(wanted, value);
@@ -203,7 +206,7 @@ void MainWindow::requestChange(const QString& key, const ConfigValue& value) {
     live_bar_->showProblem(QString::fromStdString(problems.front().message));
     return;
   }
-  undo_.push(new LiveChangeCommand(&session_, *field, before, value));
+  undo_.push(new LiveChangeCommand(&session_, session_.runAt(selection_.run()), *field, before, value));
 }
 
 void MainWindow::onOpeningStarted(const QString& what) {
@@ -245,7 +248,10 @@ void MainWindow::onFailed(const QString& message) {
 }
 
 void MainWindow::showConfigEverywhere() {
-  const RunConfig config = session_.config();
+  shown_run_ = selection_.run();
+  showComparedRuns();
+  if (session_.histories().empty()) return;
+  const RunConfig config = session_.config(shown_run_);
   const RunConfig* live = session_.isLive() ? &config : nullptr;
   live_bar_->showConfig(session_.hasConfig() ? &config : nullptr, session_.isLive());
   form_->setOpenRun(live);
@@ -267,6 +273,8 @@ void MainWindow::onTick() {
   if (Lab* lab = session_.lab()) {
     const LabStatus status = lab->status();
     run_bar_->showStatus(status);
+    session_.noticeRuns();
+    showChips();
     status_->showTraining(status);
     if (status.running) pauseBeforeTheDiskIsFull();
   }
@@ -310,11 +318,11 @@ void MainWindow::restoreDefaultLayout() {
   addDockWidget(Qt::LeftDockWidgetArea, form_dock_);
   form_dock_->setFloating(false);
   form_dock_->setVisible(width() >= kRoomForForm);
-  overview_->arrange();
+  for (Workspace* workspace : workspaces()) workspace->arrange();
   // Docks that were just shown get their sizes when the layout has taken them in.
   QTimer::singleShot(0, this, [this] {
     resizeDocks({form_dock_}, {320}, Qt::Horizontal);
-    overview_->shareOut();
+    for (Workspace* workspace : workspaces()) workspace->shareOut();
   });
 }
 
@@ -322,17 +330,17 @@ void MainWindow::rememberLayout() {
   QSettings store = settings();
   store.setValue("window/geometry", saveGeometry());
   store.setValue("window/layout", saveState(kLayoutVersion));
-  store.setValue("window/workspace", workspace_->saveState(kLayoutVersion));
-  store.setValue("window/panels", overview_->panelStates());
+  store.setValue("window/workspace", workspace()->name());
+  for (const Workspace* each : workspaces()) store.setValue("workspaces/" + each->name(), each->remembered());
 }
 
 void MainWindow::restoreLayout() {
   const QSettings store = settings();
   restoreGeometry(store.value("window/geometry").toByteArray());
-  overview_->restorePanelStates(store.value("window/panels").toMap());
   if (!store.contains("window/geometry")) fitScreen();
-  arranged_ = restoreState(store.value("window/layout").toByteArray(), kLayoutVersion) &&
-              workspace_->restoreState(store.value("window/workspace").toByteArray(), kLayoutVersion);
+  arranged_ = restoreState(store.value("window/layout").toByteArray(), kLayoutVersion);
+  for (Workspace* each : workspaces()) each->restore(store.value("workspaces/" + each->name()).toMap());
+  showWorkspace(store.value("window/workspace").toString());
 }
 
 void MainWindow::fitScreen() {

@@ -8,17 +8,23 @@
 #include "app/frame_clock.h"
 #include "app/run_session.h"
 #include "app/theme.h"
+#include "widgets/compared_runs.h"
 #include "widgets/selection.h"
 
 class QMenu;
+class QStackedWidget;
+class QTabBar;
 
 namespace moescope {
 
+class CompareWorkspace;
 class LiveBar;
+class MicroscalingWorkspace;
 class Overview;
 class RunBar;
 class SetupForm;
 class StatusLine;
+class Workspace;
 
 class MainWindow : public QMainWindow {
   Q_OBJECT
@@ -30,10 +36,13 @@ class MainWindow : public QMainWindow {
 
   enum class Start { running, paused };
   void startRun(const RunConfig& config, Start start = Start::running);
-  void setRecorded(bool recorded) { recorded_ = recorded; }  // off: runs stay in memory only
-  void setUntil(std::optional<qint64> step);                 // pauses before this step; nothing: no end
+  void startRuns(std::vector<RunConfig> configs, Start start);  // in lock-step, the first is run A
+  void setRecorded(bool recorded) { recorded_ = recorded; }     // off: runs stay in memory only
+  void setUntil(std::optional<qint64> step);                    // pauses before this step; nothing: no end
   void openRecording(const QString& path);
-  void openFile(const QString& path);  // by what it is: a recording, a config, text to train on
+  void openFile(const QString& path);       // by what it is: a recording, a config, tensors, text to train on
+  void addRun(RunConfig twin);              // beside run A, and shows the comparison
+  bool showWorkspace(const QString& name);  // in any case of letters; false: there is none
   void setAboutFacts(const QStringList& facts) { about_facts_ = facts; }
   void restoreDefaultLayout();
   void setTheme(Theme theme);
@@ -46,6 +55,9 @@ class MainWindow : public QMainWindow {
   LiveBar* liveBar() { return live_bar_; }
   RunBar* runBar() { return run_bar_; }
   Overview* overview() { return overview_; }
+  CompareWorkspace* compareWorkspace() { return compare_; }
+  MicroscalingWorkspace* microscaling() { return microscaling_; }
+  Workspace* workspace() const;  // on the screen
 
  signals:
   void failed(QString message);  // after it was shown
@@ -60,10 +72,12 @@ class MainWindow : public QMainWindow {
 
  private:
   void buildBars();
+  void buildWorkspaces();
   void buildForm();
   void connectRunBar();
   void connectForm();
   void connectSession();
+  void connectComparison();
   void buildMenus();
   void buildFileMenu();
   void buildEditMenu();
@@ -84,12 +98,22 @@ class MainWindow : public QMainWindow {
   void startPreset(const QString& name);
   bool loadConfigIntoForm(const QString& path);  // false: it was refused, and the person told
   void showConfigEverywhere();
+  QList<Workspace*> workspaces() const;
+  void showWorkspace(Workspace* workspace);
+  void openTensors(const QString& path);
+  void askForTwin(const QString& key);
+  void removeRun(int place);
+  void measureGradients(int every);
+  void onRunsChanged();
+  void showComparedRuns();
+  void showChips();
   void complain(const QString& message);
   void pauseBeforeTheDiskIsFull();
   void guarded(const std::function<void()>& action);  // shows what it throws
 
   void askOpenRecording();
   void askOpenConfig();
+  void askOpenTensors();
   void askSaveConfig();
   void askSaveScreenshot();
   void rememberLayout();
@@ -104,8 +128,13 @@ class MainWindow : public QMainWindow {
   LiveBar* live_bar_ = nullptr;
   SetupForm* form_ = nullptr;
   QDockWidget* form_dock_ = nullptr;
-  QMainWindow* workspace_ = nullptr;
+  ComparedRuns compared_;
+  QStackedWidget* stack_ = nullptr;
+  QTabBar* tabs_ = nullptr;
   Overview* overview_ = nullptr;
+  CompareWorkspace* compare_ = nullptr;
+  MicroscalingWorkspace* microscaling_ = nullptr;
+  int shown_run_ = 0;  // whose settings the bars show
   StatusLine* status_ = nullptr;
   QProgressDialog* progress_ = nullptr;
   QMenu* recent_menu_ = nullptr;

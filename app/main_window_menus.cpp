@@ -8,9 +8,12 @@
 #include <QMenuBar>
 #include <QSaveFile>
 #include <QStandardPaths>
+#include <QTabBar>
 #include <stdexcept>
 
+#include "app/compare_workspace.h"
 #include "app/main_window.h"
+#include "app/microscaling_workspace.h"
 #include "app/overview.h"
 #include "app/run_bar.h"
 #include "app/settings.h"
@@ -45,6 +48,7 @@ void MainWindow::buildFileMenu() {
   QMenu* menu = menuBar()->addMenu("&File");
   menu->addAction("&Open recording...", QKeySequence::Open, this, &MainWindow::askOpenRecording);
   menu->addAction("Open &config...", this, &MainWindow::askOpenConfig);
+  menu->addAction("Open &tensors...", this, &MainWindow::askOpenTensors);
   menu->addAction("&Save config as...", QKeySequence::Save, this, &MainWindow::askSaveConfig);
   recent_menu_ = menu->addMenu("&Recent files");
   connect(recent_menu_, &QMenu::aboutToShow, this, &MainWindow::fillRecentFiles);
@@ -66,6 +70,20 @@ void MainWindow::buildEditMenu() {
 void MainWindow::buildRunMenu() {
   QMenu* menu = menuBar()->addMenu("&Run");
   menu->addActions({run_bar_->runAction(), run_bar_->stepAction(), run_bar_->resetAction()});
+  menu->addAction("&Compare with...", QKeySequence(Qt::Key_C), this, [this] { askForTwin({}); })
+      ->setWhatsThis("Compare with: train a twin with another setting beside run A");
+  menu->addAction("Add a &noise twin", QKeySequence(Qt::Key_N), this,
+                  [this] {
+                    if (session_.isLive()) addRun(noise_twin(session_.config()));
+                  })
+      ->setWhatsThis("Add a noise twin: run A's settings with another seed");
+  for (int run = 0; run < kMaxRuns; ++run) {
+    auto* choose = new QAction("Run " + runLetter(run), this);
+    choose->setShortcut(QKeySequence(QString("Alt+%1").arg(run + 1)));
+    choose->setWhatsThis("Make run " + runLetter(run) + " the active one");
+    connect(choose, &QAction::triggered, this, [this, run] { selection_.setRun(run); });
+    menu->addAction(choose);
+  }
   menu->addSeparator();
   QMenu* presets = menu->addMenu("Start a &preset");
   for (const std::string& name : preset_names()) {
@@ -80,7 +98,19 @@ void MainWindow::buildViewMenu() {
   form->setShortcut(Qt::Key_F2);
   menu->addAction(form);
   QMenu* panels = menu->addMenu("&Panels");
-  for (QDockWidget* dock : overview_->docks()) panels->addAction(dock->toggleViewAction());
+  connect(panels, &QMenu::aboutToShow, this, [this, panels] {
+    panels->clear();
+    for (QDockWidget* dock : workspace()->docks()) panels->addAction(dock->toggleViewAction());
+  });
+  menu->addSeparator();
+  int place = 0;
+  for (Workspace* workspace : workspaces()) {
+    QAction* show = menu->addAction(QString("&%1 %2").arg(++place).arg(workspace->name()), this,
+                                    [this, workspace] { showWorkspace(workspace); });
+    show->setShortcut(QKeySequence(QString("Ctrl+%1").arg(place)));
+    show->setWhatsThis("Workspace " + workspace->name());
+  }
+  menuBar()->setCornerWidget(tabs_, Qt::TopRightCorner);
   menu->addAction("&Restore Default Layout", this, &MainWindow::restoreDefaultLayout);
   menu->addSeparator();
   menu->addAction("&Fit all steps and follow", QKeySequence("Ctrl+0"), this, [this] {
@@ -100,9 +130,12 @@ void MainWindow::buildHelpMenu() {
   menu->addAction("&Shortcuts", QKeySequence("Ctrl+/"), this,
                   [this] { showShortcutSheet(this, findChildren<QAction*>()); });
   QMenu* explain = menu->addMenu("&What am I looking at?");
-  for (Panel* panel : overview_->panels())
-    explain->addAction(panel->title(), this,
-                       [this, panel] { showExplanation(this, panel->title(), panel->explain()); });
+  connect(explain, &QMenu::aboutToShow, this, [this, explain] {
+    explain->clear();
+    for (Panel* panel : workspace()->panels())
+      explain->addAction(panel->title(), this,
+                         [this, panel] { showExplanation(this, panel->title(), panel->explain()); });
+  });
   menu->addSeparator();
   menu->addAction("&About MoEScope", this, [this] { showAbout(this, about_facts_); });
 }
@@ -129,6 +162,11 @@ void MainWindow::askOpenConfig() {
   if (path.isEmpty()) return;
   loadConfigIntoForm(path);
   form_dock_->show();
+}
+
+void MainWindow::askOpenTensors() {
+  const QString path = QFileDialog::getOpenFileName(this, "Open tensors", QString(), "Tensors (*.safetensors)");
+  if (!path.isEmpty()) openTensors(path);
 }
 
 void MainWindow::askSaveConfig() {

@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "app/icons.h"
+#include "app/run_chips.h"
 
 namespace moescope {
 
@@ -135,14 +136,12 @@ void RunBar::makePreset() {
 
 void RunBar::makeChips() {
   addSeparator();
-  chip_ = new QLabel;
-  chip_->setPixmap(chipPixmap("A", runColor(0), 18, devicePixelRatioF()));
-  chip_->setContentsMargins(4, 0, 4, 0);
-  addWidget(chip_);
+  chips_ = new RunChips;
+  addWidget(chips_);
   summary_ = new QLabel;
   summary_->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Preferred);
   summary_->setMinimumWidth(10);  // the bar gives it what is left; the tool tip has all of it
-  summary_->setAccessibleName("Settings of run A");
+  summary_->setAccessibleName("Settings of the active run");
   addWidget(summary_);
 }
 

@@ -14,6 +14,8 @@ class QLineEdit;
 
 namespace moescope {
 
+class RunChips;
+
 QString runSummary(const RunConfig& config);        // "experts in fp32, top-2 of 16, sigmoid, bias 0.001"
 QString balancingSummary(const RunConfig& config);  // "bias 0.001 + sequence loss 0.0001"
 
@@ -27,6 +29,7 @@ class RunBar : public QToolBar {
   QAction* stepAction() const { return step_; }
   QAction* resetAction() const { return reset_; }
   QAction* setupAction() const { return setup_; }
+  RunChips* chips() const { return chips_; }
 
   void showNothing();
   void showRun(const RunConfig& config);
@@ -58,7 +61,8 @@ class RunBar : public QToolBar {
   QAction *run_, *step_, *reset_, *setup_;
   QComboBox *speed_, *preset_;
   QLineEdit* until_;
-  QLabel *count_, *chip_, *summary_;
+  QLabel *count_, *summary_;
+  RunChips* chips_;
   bool running_ = false;
 };
 

@@ -11,8 +11,7 @@ namespace moescope {
 struct RunSession::Opened {
   std::unique_ptr<Lab> lab;
   std::vector<std::shared_ptr<const History>> histories;
-  RunConfig config;
-  bool has_config = false;
+  std::vector<RunConfig> configs;
   QString path, error;
 };
 
@@ -36,15 +35,15 @@ void RunSession::launch(std::shared_ptr<Opened> result, std::function<void(Opene
   });
 }
 
-void RunSession::start(const RunConfig& config, const QString& recording_path) {
+void RunSession::start(std::vector<RunConfig> configs, const QString& recording_path) {
   if (opening()) return;
   if (lab_) lab_->pause();
   emit openingStarted("Building the model");
   auto result = std::make_shared<Opened>();
-  result->config = config;
+  result->configs = std::move(configs);
   result->path = recording_path;
   launch(result, [](Opened& opened) {
-    opened.lab = std::make_unique<Lab>(std::vector{opened.config}, opened.path.toStdString());
+    opened.lab = std::make_unique<Lab>(opened.configs, opened.path.toStdString());
     for (const auto& history : opened.lab->histories()) opened.histories.push_back(history);
   });
 }
@@ -67,9 +66,10 @@ void RunSession::open(const QString& recording_path) {
       if (cancelled_) return;
       opened.histories.push_back(std::move(history));
     }
-    if (runs[0].config_toml.empty()) return;
-    opened.config = parse_config(runs[0].config_toml, opened.path.toStdString()).config;
-    opened.has_config = true;
+    for (const RunInfo& run : runs) {
+      if (run.config_toml.empty()) return opened.configs.clear();
+      opened.configs.push_back(parse_config(run.config_toml, opened.path.toStdString()).config);
+    }
   });
 }
 
@@ -85,25 +85,61 @@ void RunSession::adopt(Opened& result) {
   }
   const std::unique_ptr<Lab> old = std::exchange(lab_, std::move(result.lab));
   histories_ = std::move(result.histories);
-  recorded_config_ = result.config;
-  has_config_ = result.has_config;
+  recorded_configs_ = std::move(result.configs);
   path_ = result.path;
   emit opened();
 }
 
-RunConfig RunSession::config() const {
-  return lab_ ? lab_->config(0) : recorded_config_;
+int RunSession::runAt(int place) const {
+  return histories_[static_cast<std::size_t>(place)]->info().run;
 }
 
-QString RunSession::change(const std::string& key, const ConfigValue& value) {
+RunConfig RunSession::config(int place) const {
+  if (lab_) return lab_->config(runAt(place));
+  return recorded_configs_.empty() ? RunConfig{} : recorded_configs_[static_cast<std::size_t>(place)];
+}
+
+QString RunSession::change(const LiveChange& change) {
   if (!lab_) return "only a model in training can be changed";
   try {
-    lab_->change({.run = 0, .key = key, .value = value});
+    lab_->change(change);
   } catch (const std::invalid_argument& refused) {
     return QString::fromUtf8(refused.what());
   }
   emit configChanged();
   return {};
+}
+
+QString RunSession::addRun(const RunConfig& config) {
+  if (!lab_) return "only beside a model in training can another be trained";
+  try {
+    lab_->add_run(config);
+  } catch (const std::invalid_argument& refused) {
+    return QString::fromUtf8(refused.what());
+  }
+  if (const LabStatus now = lab_->status(); !now.running && now.step > 0) lab_->run_until(now.step);
+  noticeRuns();
+  return {};
+}
+
+QString RunSession::removeRun(int place) {
+  if (!lab_) return "a recording keeps its runs";
+  try {
+    lab_->remove_run(runAt(place));
+  } catch (const std::invalid_argument& refused) {
+    return QString::fromUtf8(refused.what());
+  }
+  noticeRuns();
+  return {};
+}
+
+void RunSession::noticeRuns() {
+  if (!lab_) return;
+  std::vector<std::shared_ptr<const History>> now;
+  for (const auto& history : lab_->histories()) now.push_back(history);
+  if (now == histories_) return;
+  histories_ = std::move(now);
+  emit runsChanged();
 }
 
 }  // namespace moescope

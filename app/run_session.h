@@ -23,7 +23,8 @@ class RunSession : public QObject {
 
   // Replaces what is open once the new run stands; on failure what was open stays, paused. An empty recording path
   // keeps the run in memory only.
-  void start(const RunConfig& config, const QString& recording_path);  // opens paused
+  // Opens paused; the first of 1 to kMaxRuns configs is run A.
+  void start(std::vector<RunConfig> configs, const QString& recording_path);
   void open(const QString& recording_path);
   void cancelOpening();
   bool opening() const { return opener_.joinable(); }
@@ -34,11 +35,15 @@ class RunSession : public QObject {
   const QString& path() const { return path_; }  // of the recording written or shown; empty: memory only
   const std::vector<std::shared_ptr<const History>>& histories() const { return histories_; }
 
-  // Settings of run A: in training with every change that was asked for, of a recording as it started.
-  RunConfig config() const;
-  bool hasConfig() const { return lab_ || has_config_; }
-  // Posts a live change; returns why it was refused, empty: it was not.
-  QString change(const std::string& key, const ConfigValue& value);
+  // Settings of an open run: in training with every change that was asked for, of a recording as it started.
+  RunConfig config(int place = 0) const;
+  bool hasConfig() const { return lab_ || !recorded_configs_.empty(); }
+  int runAt(int place) const;  // RunInfo::run
+  // These return why they were refused, empty: they were not.
+  QString change(const LiveChange& change);
+  QString addRun(const RunConfig& config);  // trains it up to where run A is, even while paused
+  QString removeRun(int place);
+  void noticeRuns();  // looks whether the lab gave up a run by itself
 
  signals:
   void openingStarted(QString what);
@@ -46,6 +51,7 @@ class RunSession : public QObject {
   void opened();
   void failed(QString message);  // opening ended without anything new
   void configChanged();
+  void runsChanged();  // one was added or removed
 
  private:
   struct Opened;
@@ -54,8 +60,7 @@ class RunSession : public QObject {
 
   std::unique_ptr<Lab> lab_;
   std::vector<std::shared_ptr<const History>> histories_;
-  RunConfig recorded_config_;
-  bool has_config_ = false;
+  std::vector<RunConfig> recorded_configs_;  // as many as there are histories, or none
   QString path_;
   std::thread opener_;
   std::atomic<bool> cancelled_ = false;

@@ -1,5 +1,6 @@
 #include "app/setup_form.h"
 
+#include <QAction>
 #include <QComboBox>
 #include <QGridLayout>
 #include <QHBoxLayout>
@@ -11,6 +12,7 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "app/compare_dialog.h"
 #include "app/field_editor.h"
 #include "app/theme.h"
 
@@ -121,7 +123,12 @@ QWidget* SetupForm::makeBottom() {
   revert_->setToolTip("Back to the settings of the open run");
   connect(revert_, &QPushButton::clicked, this, [this] { setDraft(open_run_); });
   auto* row = new QHBoxLayout;
+  compare_ = new QPushButton("Compare");
+  compare_->setObjectName("compare_draft");
+  compare_->setToolTip("Train a model with these settings beside run A, on the same batches");
+  connect(compare_, &QPushButton::clicked, this, [this] { emit twinRequested(draft_); });
   row->addWidget(revert_);
+  row->addWidget(compare_);
   row->addWidget(start_, 1);
   column->addWidget(explanation_);
   column->addWidget(summary_);
@@ -170,6 +177,14 @@ void SetupForm::addRow(QGridLayout* grid, const ConfigField& field) {
   grid->addWidget(row.problem, y + 1, 0, 1, 3);
   rows_[field.key] = row;
   const std::string key = field.key;
+  if (CompareDialog::comparable(field)) {
+    auto* compare = new QAction("Compare with another value...", row.label);
+    connect(compare, &QAction::triggered, this, [this, key] { emit compareRequested(QString::fromStdString(key)); });
+    for (QWidget* part : {static_cast<QWidget*>(row.label), static_cast<QWidget*>(row.unit)}) {
+      part->setContextMenuPolicy(Qt::ActionsContextMenu);
+      part->addAction(compare);
+    }
+  }
   connect(row.editor, &FieldEditor::edited, this, [this, key] { onEdited(key); });
   connect(row.editor, &FieldEditor::committed, this, [this, key] { onCommitted(key); });
   connect(row.editor, &FieldEditor::focused, this, [this, &field] { explain(field); });
@@ -267,6 +282,7 @@ void SetupForm::showProblems() {
   summary_->setText(rest.join("\n"));
   summary_->setVisible(!rest.isEmpty());
   start_->setEnabled(problems_.empty());
+  compare_->setEnabled(problems_.empty() && has_open_run_ && !difference(open_run_, draft_).empty());
 }
 
 void SetupForm::markChanges() {

@@ -41,6 +41,8 @@ class SetupForm : public QWidget {
   void liveChangeRequested(QString key, moescope::ConfigValue value);
   void presetRequested(QString name);
   void openConfigRequested();
+  void compareRequested(QString key);              // with another value of this setting
+  void twinRequested(moescope::RunConfig config);  // with the draft
 
  private:
   struct Row {
@@ -79,6 +81,7 @@ class SetupForm : public QWidget {
   QLabel* summary_ = nullptr;
   QPushButton* start_ = nullptr;
   QPushButton* revert_ = nullptr;
+  QPushButton* compare_ = nullptr;
 };
 
 }  // namespace moescope

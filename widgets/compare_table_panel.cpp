@@ -20,6 +20,7 @@ CompareTablePanel::CompareTablePanel(Selection* selection, const ComparedRuns* r
   table_->setAccessibleName(tr("Figures and settings of the runs"));
   table_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 6);
   table_->horizontalHeader()->setSectionResizeMode(QHeaderView::Stretch);
+  table_->horizontalHeader()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
   table_->installEventFilter(this);
   connect(table_->horizontalHeader(), &QHeaderView::sectionClicked, selection_, &Selection::setRun);
   connect(selection_, &Selection::dataChanged, this, &CompareTablePanel::fill);
@@ -49,18 +50,21 @@ std::vector<CompareTablePanel::Line> CompareTablePanel::lines(bool for_screen) c
   };
   const QString last = tr("mean of %1 steps").arg(std::max<std::int64_t>(0, window.size()));
   add(tr("Steps compared"), nullptr, [](const RunFigures& f) { return QString::number(f.steps); });
-  add(tr("Loss, last step [nats/byte]"), "ce_loss", [&](const RunFigures& f) { return number(f.final_loss, 4); });
-  add(tr("Loss, %1").arg(last), "ce_loss", [&](const RunFigures& f) { return number(f.mean_loss, 4); });
+  const QString unit = for_screen ? QString() : tr(" [nats/byte]");
+  add(tr("Loss, last step") + unit, "ce_loss", [&](const RunFigures& f) { return number(f.final_loss, 4); });
+  add(tr("Loss, %1").arg(last) + unit, "ce_loss", [&](const RunFigures& f) { return number(f.mean_loss, 4); });
   const float of_a = histories.empty() ? kNoValue : run_figures(*histories.front(), window).mean_loss;
-  add(tr("  minus run A's"), "ce_loss", [&](const RunFigures& f) {
+  add(tr("  minus run A's") + unit, "ce_loss", [&](const RunFigures& f) {
     const float gap = f.mean_loss - of_a;
-    return !std::isfinite(gap) ? number(kNoValue, 3) : (gap > 0 ? QStringLiteral("+") : QString()) + number(gap, 2);
+    if (!std::isfinite(gap) || !for_screen) return number(std::isfinite(gap) ? gap : kNoValue, 3);
+    return (gap > 0 ? QStringLiteral("+") : QString()) + QString::number(gap, 'f', 4);
   });
   add(tr("MaxVio, batch"), "max_vio", [&](const RunFigures& f) { return number(f.max_vio, 3); });
   add(tr("SQNR [dB]"), "quant_sqnr_db", [&](const RunFigures& f) { return number(f.sqnr_db, 3); });
-  add(tr("Routing flips against A"), "flip_rate", [&](const RunFigures& f) { return number(f.flip_rate, 3, true); });
+  add(for_screen ? tr("Routing flips") : tr("Routing flips against run A [share]"), "flip_rate",
+      [&](const RunFigures& f) { return number(f.flip_rate, 3, true); });
   add(tr("Gradient cosine"), "gradient_cosine", [&](const RunFigures& f) { return number(f.gradient_cosine, 5); });
-  add(tr("Tokens/s of this run"), "tokens_per_s", [&](const RunFigures& f) {
+  add(for_screen ? tr("Tokens/s") : tr("Tokens/s of this run alone"), "tokens_per_s", [&](const RunFigures& f) {
     return is_missing(f.tokens_per_s) || !for_screen ? number(f.tokens_per_s, 4)
                                                      : formatCount(std::round(f.tokens_per_s));
   });

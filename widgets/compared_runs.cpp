@@ -22,8 +22,10 @@ QString runLetter(int place) {
 }
 
 QString runLabel(const Selection& selection, int place) {
-  return runLetter(place) + QLatin1Char(' ') +
-         QString::fromStdString(selection.histories()[static_cast<std::size_t>(place)]->info().name);
+  const auto& histories = selection.histories();
+  const QString first = QString::fromStdString(histories.front()->info().name) + QLatin1Char('+');
+  const QString name = QString::fromStdString(histories[static_cast<std::size_t>(place)]->info().name);
+  return runLetter(place) + QLatin1Char(' ') + (name.startsWith(first) ? name.mid(first.size()) : name);
 }
 
 int comparedRun(const Selection& selection) {

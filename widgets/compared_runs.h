@@ -39,7 +39,7 @@ class ComparedRuns : public QObject {
 };
 
 QString runLetter(int place);
-QString runLabel(const Selection& selection, int place);  // "B nano+mxfp8_rceil"
+QString runLabel(const Selection& selection, int place);  // "A nano", "B mxfp8_rceil": of twins what differs from A
 // The run that panels with room for one show beside run A: the active one, run B where that is A; -1: there is none.
 int comparedRun(const Selection& selection);
 QString nothingToCompareNotice();

@@ -31,7 +31,7 @@ FlipsPanel::FlipsPanel(Selection* selection, QWidget* parent)
   lines_ = new LinePlot(selection, this);
   lines_->refill = [this] { refillLines(); };
   lines_->setPercent(true);
-  lines_->setCaption(tr("tokens with other experts than in run A"));
+  lines_->setCaption(tr("flipped tokens"));
   lines_->setAtLeastShown(0, 0.001);
   layers_ = new TimeHeatMap(selection, this);
   layers_->refill = [this] { refillLayers(); };
@@ -70,8 +70,8 @@ FlipsPanel::FlipsPanel(Selection* selection, QWidget* parent)
   stack_ = new QStackedWidget(body);
   stack_->addWidget(lines_);
   stack_->addWidget(layers_);
-  row->addWidget(stack_, 3);
-  row->addWidget(margins_, 2);
+  row->addWidget(stack_, 1);
+  row->addWidget(margins_, 1);
   addBody(body);
 }
 

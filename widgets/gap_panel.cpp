@@ -12,7 +12,7 @@ GapPanel::GapPanel(Selection* selection, const ComparedRuns* runs, QWidget* pare
     : Panel(selection, tr("Loss gap"), Provenance::measured, parent), runs_(runs) {
   plot_ = new GapPlot(selection, this);
   plot_->refill = [this] { refill(); };
-  plot_->setCaption(tr("loss minus run A's, nats/byte"));
+  plot_->setCaption(tr("loss minus A's, nats/byte"));
   connect(runs_, &ComparedRuns::changed, plot_, &PlotFrame::markDirty);
 
   epsilon_ = new QDoubleSpinBox(this);
@@ -21,7 +21,7 @@ GapPanel::GapPanel(Selection* selection, const ComparedRuns* runs, QWidget* pare
   epsilon_->setSingleStep(0.01);
   epsilon_->setStepType(QAbstractSpinBox::AdaptiveDecimalStepType);
   epsilon_->setValue(0.05);
-  epsilon_->setPrefix(tr("mark > "));
+  epsilon_->setPrefix(tr("mark |gap| > "));
   epsilon_->setAccessibleName(tr("Epsilon"));
   epsilon_->setToolTip(tr("Marks the first step at which the losses of a run and of run A differ by more than this"));
   connect(epsilon_, &QDoubleSpinBox::valueChanged, plot_, &PlotFrame::markDirty);
@@ -73,10 +73,12 @@ QString GapPanel::conclude() const {
   QStringList lines;
   for (int run = 1; run < static_cast<int>(histories.size()); ++run) {
     const bool twin = run < std::ssize(runs_->runs()) && runs_->runs()[run].noise_twin;
+    // "nano+mxfp8_rceil against nano: ...": the letter says it, too, and room is scarce.
     QString text = QString::fromStdString(moescope::conclude(*histories[0], *histories[run], same).text);
+    const QString who = QString::fromStdString(histories[run]->info().name + " against " + histories[0]->info().name);
+    if (text.startsWith(who)) text.replace(0, who.size(), runLabel(*selection_, run).mid(2) + tr(" against A"));
     if (twin)
-      text = tr("%1: the same settings with another seed; it makes the band")
-                 .arg(QString::fromStdString(histories[run]->info().name));
+      text = tr("%1: run A's settings with another seed; it makes the band").arg(runLabel(*selection_, run).mid(2));
     lines << QStringLiteral("<b style='color:%1'>%2</b> %3")
                  .arg(seriesColor(run, isDark(palette())).name(), runLetter(run), text.toHtmlEscaped());
   }

@@ -1,9 +1,6 @@
 #include "widgets/gradient_panel.h"
 
-#include <QHBoxLayout>
 #include <QPainter>
-#include <QSignalBlocker>
-#include <QTimer>
 #include <algorithm>
 #include <cmath>
 
@@ -48,12 +45,16 @@ GradientPanel::GradientPanel(Selection* selection, QWidget* parent)
   connect(measure_, &QPushButton::clicked, this, [this] { emit cadenceRequested(kCadence); });
   connect(selection_, &Selection::dataChanged, this, &GradientPanel::showButton);
 
-  auto* body = new QWidget(this);
-  auto* row = new QHBoxLayout(body);
-  row->setContentsMargins(0, 0, 0, 0);
-  row->addWidget(lines_, 1);
-  row->addWidget(matrix_, 1);
-  addBody(body);
+  by_layer_ = new QToolButton(this);
+  by_layer_->setText(tr("by layer"));
+  by_layer_->setToolTip(tr("Layers and groups of tensors of the active run at the cursor's step"));
+  by_layer_->setCheckable(true);
+  connect(by_layer_, &QToolButton::toggled, this, &GradientPanel::showLayers);
+  addControl(by_layer_);
+  stack_ = new QStackedWidget(this);
+  stack_->addWidget(lines_);
+  stack_->addWidget(matrix_);
+  addBody(stack_);
   addBody(measure_, 0);
 }
 
@@ -76,6 +77,11 @@ void GradientPanel::showCosine(bool cosine) {
   figure_->setCurrentIndex(cosine ? 1 : 0);
 }
 
+void GradientPanel::showLayers(bool layers) {
+  by_layer_->setChecked(layers);
+  stack_->setCurrentWidget(layers ? static_cast<QWidget*>(matrix_) : lines_);
+}
+
 std::shared_ptr<const TelemetryFrame> GradientPanel::frame() const {
   const History* history = selection_->history();
   return history ? history->gradient_frame_at(selection_->step()) : nullptr;
@@ -84,7 +90,8 @@ std::shared_ptr<const TelemetryFrame> GradientPanel::frame() const {
 QString GradientPanel::status() const {
   const auto now = frame();
   if (!now) return {};
-  return tr("%1, layers of %2").arg(timeStatus(now->step, false), runLabel(*selection_, selection_->run()));
+  const QString when = timeStatus(now->step, false);
+  return by_layer_->isChecked() ? tr("%1, layers of %2").arg(when, runLabel(*selection_, selection_->run())) : when;
 }
 
 void GradientPanel::refillLines() {
@@ -98,8 +105,7 @@ void GradientPanel::refillLines() {
     series.push_back({selection_->histories()[static_cast<std::size_t>(run)],
                       cosine() ? Metric::gradient_cosine : Metric::gradient_snr_db, kWholeRun,
                       selection_->histories().size() > 1 ? runLabel(*selection_, run) : tr("whole model"), run, 0});
-  lines_->setCaption(cosine() ? tr("cosine to the FP32 gradient, whole model")
-                              : tr("gradient against FP32, whole model, dB"));
+  lines_->setCaption(cosine() ? tr("gradient cosine") : tr("gradient SNR, dB"));
   lines_->setSeries(std::move(series));
 }
 
@@ -200,8 +206,8 @@ QString GradientPanel::csv() const {
 
 QString GradientPanel::explain() const {
   return tr("<p><b>The run's gradient against the one that FP32 gives</b> for the same weights and the same batch, "
-            "computed beside the training at a cadence (telemetry.gradient_every; 0 is off). Left: the whole model of "
-            "every run over steps. Right: by layer and group of tensors, of the active run.</p>"
+            "computed beside the training at a cadence (telemetry.gradient_every; 0 is off). The whole model of "
+            "every run over steps, or by layer and group of tensors of the active run.</p>"
             "<p><b>Reading it.</b> BF16 keeps some 40 dB and more, 8-bit formats lose a part of that, 4 bits most. 20 "
             "dB "
             "is an error of a tenth of the gradient. Errors grow from the head back to the first layer.</p>") +
@@ -209,11 +215,12 @@ QString GradientPanel::explain() const {
 }
 
 QVariantMap GradientPanel::saveState() const {
-  return {{QStringLiteral("figure"), figure_->currentIndex()}};
+  return {{QStringLiteral("figure"), figure_->currentIndex()}, {QStringLiteral("by_layer"), by_layer_->isChecked()}};
 }
 
 void GradientPanel::restoreState(const QVariantMap& state) {
   showCosine(state.value(QStringLiteral("figure")).toInt() == 1);
+  showLayers(state.value(QStringLiteral("by_layer")).toBool());
 }
 
 }  // namespace moescope

@@ -3,6 +3,7 @@
 
 #include <QComboBox>
 #include <QPushButton>
+#include <QStackedWidget>
 
 #include "widgets/compared_runs.h"
 #include "widgets/line_plot.h"
@@ -24,6 +25,7 @@ class GradientPanel : public Panel {
   // Whether the runs are in training, so that cadenceRequested can be heeded.
   void setLive(bool live);
   void showCosine(bool cosine);
+  void showLayers(bool layers);  // layers x tensors of the active run instead of the runs' whole models
   QPushButton* measureButton() const { return measure_; }
 
   static constexpr int kCadence = 20;
@@ -49,6 +51,8 @@ class GradientPanel : public Panel {
   LinePlot* lines_;
   MatrixPlot* matrix_;
   QComboBox* figure_;
+  QStackedWidget* stack_;
+  QToolButton* by_layer_;
   QPushButton* measure_;
   bool live_ = false;
   std::shared_ptr<const TelemetryFrame> frame_;

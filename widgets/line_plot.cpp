@@ -208,7 +208,7 @@ void LinePlot::paintSeriesLegend(QPainter& painter) const {
     QPen swatch;
   };
   std::vector<Entry> entries;
-  int wanted = 0;
+  int wanted = 0, names = 0;
   for (const ReferenceLine& line : references_)
     entries.push_back({line.label, {}, QPen(mutedText(palette()), 1, Qt::DashLine)});
   for (const LineSeries& series : series_) {
@@ -217,7 +217,12 @@ void LinePlot::paintSeriesLegend(QPainter& painter) const {
     if (series.smoothing > 0) text += tr(" (strong: EMA %1)").arg(series.smoothing, 0, 'g', 3);
     entries.push_back({series.label, text, QPen(seriesColor(series.color, dark()), 3)});
   }
-  for (const Entry& entry : entries) wanted += metrics.horizontalAdvance(entry.name + entry.value) + 26;
+  for (const Entry& entry : entries) {
+    wanted += metrics.horizontalAdvance(entry.name + entry.value) + 26;
+    names += metrics.horizontalAdvance(entry.name) + 26;
+  }
+  if (names > plot.width())  // the first word says which: a run's letter
+    for (Entry& entry : entries) entry.name = entry.name.section(QLatin1Char(' '), 0, 0);
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
     const QString text = wanted <= plot.width() || entries.size() == 1 ? entry->name + entry->value : entry->name;
     const int width = std::min(metrics.horizontalAdvance(text) + 22, plot.width());

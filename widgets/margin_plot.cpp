@@ -109,9 +109,9 @@ void MarginPlot::paintSharesOfFlips(QPainter& painter) const {
   QColor faint = mutedText(palette());
   faint.setAlpha(110);
   const std::pair<QString, QColor> rows[] = {
-      {tr("all tokens, half below %1").arg(formatValue(medianMargin(tokens_), 2)), faint},
-      {tr("flipped, half below %1").arg(formatValue(medianMargin(flipped_), 2)), seriesColor(color_, dark())}};
-  QRect row(plot.left() + 6, plot.top() + 1, plot.width() - 6, metrics.height());
+      {tr("all, median %1").arg(formatValue(medianMargin(tokens_), 2)), faint},
+      {tr("flips, median %1").arg(formatValue(medianMargin(flipped_), 2)), seriesColor(color_, dark())}};
+  QRect row(plot.left() + 4, plot.top() + 1, width() - plot.left() - 4, metrics.height());
   for (const auto& [text, color] : rows) {
     painter.fillRect(QRect(row.left(), row.center().y() - 4, 10, 9), color);
     painter.setPen(palette().text().color());

@@ -88,7 +88,7 @@ void TensorBrowser::makeControls() {
 void TensorBrowser::showError(const QString& error) {
   error_ = error;
   const bool empty = model_.entries().empty();
-  notice_->setText(error.isEmpty() ? tr("Open or drop a .safetensors file, or capture a tensor of the run") : error);
+  notice_->setText(error.isEmpty() ? tr("Open or drop a .safetensors file") : error);
   notice_->setVisible(!error.isEmpty() || empty);
   view_->setVisible(error.isEmpty() && !empty);
   filter_->setVisible(view_->isVisibleTo(this));

@@ -1,0 +1,58 @@
+// The open runs as coloured letters: a click makes one active, a menu beside them adds and removes runs.
+#pragma once
+
+#include <QString>
+#include <QWidget>
+#include <vector>
+
+class QHBoxLayout;
+class QMenu;
+class QToolButton;
+
+namespace moescope {
+
+class RunChips : public QWidget {
+  Q_OBJECT
+
+ public:
+  struct Run {
+    QString name;
+    QString differs;   // from run A: "precision.experts mxfp8_rceil"; empty: in nothing, or run A itself
+    QString progress;  // "120 of 400" while it catches up, empty: level
+    bool operator==(const Run&) const = default;
+  };
+
+  explicit RunChips(QWidget* parent = nullptr);
+
+  void showRuns(const std::vector<Run>& runs, int active);
+  void setLive(bool live);                      // runs can be added and removed
+  void setFormats(const QStringList& formats);  // offered for precision.experts; without run A's own
+  QToolButton* chip(int run) const { return chips_[static_cast<std::size_t>(run)]; }
+  QToolButton* compareButton() const { return compare_; }
+  int count() const { return static_cast<int>(runs_.size()); }
+
+ signals:
+  void activated(int run);
+  void removeRequested(int run);
+  void noiseTwinRequested();
+  void formatTwinRequested(QString format);
+  void twinRequested();  // with a setting that is yet to be chosen
+
+ protected:
+  void changeEvent(QEvent* event) override;
+
+ private:
+  void drawChips();
+  void fillMenu();
+
+  static constexpr int kMost = 4;
+  std::vector<Run> runs_;
+  int active_ = 0;
+  bool live_ = false;
+  QStringList formats_;
+  std::vector<QToolButton*> chips_;
+  QToolButton* compare_;
+  QMenu* menu_;
+};
+
+}  // namespace moescope
