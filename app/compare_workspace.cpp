@@ -38,7 +38,7 @@ void CompareWorkspace::arrange() {
 void CompareWorkspace::shareOut() {
   const int across = width(), down = height();
   resizeDocks({gap_, flips_}, {down / 2, down / 2}, Qt::Vertical);
-  resizeDocks({gap_, loss_, table_}, {across * 41 / 100, across * 22 / 100, across * 37 / 100}, Qt::Horizontal);
+  resizeDocks({gap_, loss_, table_}, {across * 38 / 100, across * 28 / 100, across * 34 / 100}, Qt::Horizontal);
   resizeDocks({flips_, gradient_, load_difference_}, QList<int>(3, across / 3), Qt::Horizontal);
 }
 
