@@ -256,8 +256,8 @@ TEST(Gradients, DispatchExpertsAndCombine) {
   loss();
   std::vector<double> dexpert_y(expert_y.size()), dmix(mix.size()), dh13(h13.size()), dx(x.size()), dh(h.size());
   combine_backward(plan, r.data(), mix.data(), expert_y.data(), kDim, dexpert_y.data(), dmix.data());
-  experts.backward({}, 0, w, g, plan, x.data(), h13.data(), a.data(), dexpert_y.data(), dh13.data(),
-                   dx.data(), nullptr);
+  experts.backward({}, 0, w, g, plan, x.data(), h13.data(), a.data(), dexpert_y.data(), dh13.data(), dx.data(),
+                   nullptr);
   dispatch_backward(plan, dx.data(), kDim, dh.data());
   expect_gradient("h", h.data(), dh.data(), h.size(), loss, 100);
   expect_gradient("mix", mix.data(), dmix.data(), mix.size(), loss);

@@ -60,7 +60,7 @@ class LoadWindow {
   LoadWindow(int n_experts, int window);
   void push(std::span<const std::uint32_t> counts);
   std::span<const std::uint64_t> counts() const { return sums_; }
-  int steps() const { return filled_; }  // pushed so far, at most `window`
+  int steps() const { return filled_; }              // pushed so far, at most `window`
   std::span<const std::uint32_t> step(int i) const;  // counts of the i-th oldest of them
 
  private:
