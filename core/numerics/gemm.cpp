@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <string_view>
 
 namespace moescope {
@@ -45,6 +46,13 @@ KernelAge age_of_cpu() {
 #endif
 }
 
+// The program itself, under its own name for whoever lists processes.
+std::string own_path() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "/proc/self/exe" : path.string();
+}
+
 }  // namespace
 
 void gemm(Trans ta, Trans tb, int m, int n, int k, float alpha, const float* a, int lda, const float* b, int ldb,
@@ -63,23 +71,20 @@ void gemm(Trans ta, Trans tb, int m, int n, int k, double alpha, const double* a
 
 std::string ensure_fast_openblas(char** argv) {
   (void)single_threaded;
+  constexpr const char* kCoreType = "OPENBLAS_CORETYPE";
+  constexpr const char* kRestartedFrom = "MOESCOPE_RESTARTED_FROM";  // also keeps the restart from happening twice
   const std::string core = openblas_get_corename();
+  if (const char* slow_core = std::getenv(kRestartedFrom))
+    return "OpenBLAS chose its slow " + std::string(slow_core) + " kernels; restarted with its " + core + " kernels.";
+  if (std::getenv(kCoreType)) return "OpenBLAS runs its " + core + " kernels, as OPENBLAS_CORETYPE asks.";
   const KernelAge cpu = age_of_cpu();
+  if (age_of_kernels(core) >= cpu) return "OpenBLAS chose its " + core + " kernels, which fit this CPU.";
   const char* better = cpu == kAvx512 ? "SkylakeX" : "Haswell";
-  const bool asked = std::getenv("OPENBLAS_CORETYPE") != nullptr;
-  const bool slow = !asked && age_of_kernels(core) < cpu;
-  // libgomp reads its variables before main(). By default its threads spin for some 300000 turns at the end of a loop,
-  // which on cores that something else uses, too (our own window is enough), makes small steps up to 100 times slower.
-  const bool spins = !std::getenv("GOMP_SPINCOUNT") && !std::getenv("OMP_WAIT_POLICY");
-  if (slow || spins) {
-    // The variables also mark the restarted process, so this happens at most once.
-    if (slow) setenv("OPENBLAS_CORETYPE", better, 1);
-    if (spins) setenv("GOMP_SPINCOUNT", "1000", 1);
-    execv("/proc/self/exe", argv);
-    if (slow) unsetenv("OPENBLAS_CORETYPE");
-  }
-  if (asked) return "OpenBLAS runs its " + core + " kernels, as OPENBLAS_CORETYPE asks.";
-  if (!slow) return "OpenBLAS chose its " + core + " kernels, which fit this CPU.";
+  setenv(kCoreType, better, 1);
+  setenv(kRestartedFrom, core.c_str(), 1);
+  execv(own_path().c_str(), argv);
+  unsetenv(kCoreType);
+  unsetenv(kRestartedFrom);
   return "OpenBLAS chose its slow " + core + " kernels; start with OPENBLAS_CORETYPE=" + better + " for speed.";
 }
 

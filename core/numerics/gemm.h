@@ -15,8 +15,7 @@ void gemm(Trans ta, Trans tb, int m, int n, int k, double alpha, const double* a
 
 // OpenBLAS picks kernels by CPU model and falls back to those of 2004 for models it does not know. Where the chosen
 // kernels are older than the CPU's instruction sets, restarts this program once with OPENBLAS_CORETYPE set (a type
-// that the user set is left alone), and so that waiting threads of parallel loops yield soon (GOMP_SPINCOUNT). Call
-// first in main(). Returns a sentence for the log and the about box.
+// that the user set is left alone). Call first in main(). Returns a sentence for the log and the about box.
 std::string ensure_fast_openblas(char** argv);
 
 }  // namespace moescope
