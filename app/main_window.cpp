@@ -329,6 +329,7 @@ void MainWindow::restoreDefaultLayout() {
 void MainWindow::rememberLayout() {
   QSettings store = settings();
   store.setValue("window/geometry", saveGeometry());
+  store.setValue("window/screen", screen()->availableSize());
   store.setValue("window/layout", saveState(kLayoutVersion));
   store.setValue("window/workspace", workspace()->name());
   for (const Workspace* each : workspaces()) store.setValue("workspaces/" + each->name(), each->remembered());
@@ -337,8 +338,13 @@ void MainWindow::rememberLayout() {
 void MainWindow::restoreLayout() {
   const QSettings store = settings();
   restoreGeometry(store.value("window/geometry").toByteArray());
-  if (!store.contains("window/geometry")) fitScreen();
+  // What was arranged on a larger screen would run past this one's edges.
+  const QSize room = screen()->availableSize();
+  const QSize room_then = store.value("window/screen", room).toSize();
+  const bool smaller_screen = room.width() < room_then.width() || room.height() < room_then.height();
+  if (smaller_screen || !store.contains("window/geometry")) fitScreen();
   arranged_ = restoreState(store.value("window/layout").toByteArray(), kLayoutVersion);
+  if (smaller_screen && room.width() < kRoomForForm) form_dock_->hide();
   for (Workspace* each : workspaces()) each->restore(store.value("workspaces/" + each->name()).toMap());
   showWorkspace(store.value("window/workspace").toString());
 }
