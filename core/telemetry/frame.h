@@ -25,6 +25,14 @@ enum class Phase { data, attention, router, dispatch, experts, combine, dense_ff
 inline constexpr int kNumPhases = 11;
 const char* phase_name(Phase phase);
 
+// Counts by magnitude, two bins to a factor of two: bin b holds values in [edge(b), edge(b + 1)), edge(40) = 1; the
+// first also takes all that is smaller, the last all that is larger.
+inline constexpr int kHalfOctaves = 40;
+using HalfOctaves = std::array<std::uint32_t, kHalfOctaves>;
+inline float half_octave_edge(int bin) {
+  return std::exp2(0.5f * static_cast<float>(bin - kHalfOctaves));
+}
+
 // Token copies between R virtual ranks for one MoE layer's dispatch; combine is its transpose.
 // Row-major, [source rank][destination]. Times bytes per token these are the all-to-all volumes.
 struct VolumeFrame {
@@ -45,15 +53,48 @@ struct RouterFrame {
   float max_vio = kNoValue;                      // max_e u_e - 1, this batch
   float max_vio_window = kNoValue;               // the same over the last `window` steps
   float cv = kNoValue;
-  float entropy_norm = kNoValue;      // of tokens_per_expert, H / ln E
-  float dead_fraction = kNoValue;     // no token in the last `window` steps
-  float score_entropy = kNoValue;     // mean over tokens, nats
-  float margin = kNoValue;            // mean over tokens of K-th minus (K+1)-th biased score
-  float aux_loss = kNoValue;          // with its coefficient
-  float z_loss = kNoValue;            // with its coefficient
-  float padding_fraction = kNoValue;  // rows added to reach multiples of 32, over T*K
-  float dropped_fraction = kNoValue;  // what-if at router.capacity_factor
+  float entropy_norm = kNoValue;              // of tokens_per_expert, H / ln E
+  float dead_fraction = kNoValue;             // no token in the last `window` steps
+  float score_entropy = kNoValue;             // mean over tokens, nats
+  float mutual_information = kNoValue;        // entropy of the mean score distribution minus score_entropy, nats
+  float margin = kNoValue;                    // mean over tokens of K-th minus (K+1)-th biased score
+  float aux_loss = kNoValue;                  // with its coefficient
+  float z_loss = kNoValue;                    // with its coefficient
+  float padding_fraction = kNoValue;          // rows added to reach multiples of 32, over T*K
+  float dropped_fraction = kNoValue;          // what-if at router.capacity_factor
+  std::vector<std::uint32_t> score_chosen;    // [kHalfOctaves] scores before the bias of the T K chosen experts,
+  std::vector<std::uint32_t> score_rejected;  // and of all others
+  std::vector<std::uint32_t> margin_tokens;   // [kHalfOctaves] tokens by margin
   VolumeFrame volume;
+};
+
+// Who chooses which expert in one MoE layer, over the batch.
+struct SpecialisationFrame {
+  int layer = 0;
+  std::vector<std::uint32_t> domain_DE;    // slots of expert e from domain d (RunInfo::domains)
+  std::vector<std::uint32_t> together_EE;  // tokens that chose both i and j; [i][i]: tokens of i
+  std::vector<std::uint32_t> byte_256E;    // slots of expert e from tokens that are byte b
+};
+
+// How a text was routed, token by token (a token is a byte).
+struct TokenLayer {
+  int layer = 0;
+  int top_k = 0;
+  std::vector<std::uint16_t> experts_TK;  // best biased score first
+  std::vector<float> scores_TK;           // theirs, before bias, normalisation and route_scale
+  std::vector<float> margin_T;            // K-th minus (K+1)-th biased score
+};
+enum class TextKind : std::uint8_t {
+  probe,   // the same text every time, so that steps and runs can be compared
+  sample,  // written by the model itself
+  batch    // a passage that it was just trained on
+};
+struct TokenFrame {
+  TextKind kind = TextKind::probe;
+  std::string text;           // [T]
+  std::string domain;         // of a passage of the data; empty: unknown
+  std::vector<float> loss_T;  // nats, of predicting this byte from those before it; the first has none
+  std::vector<TokenLayer> layers;
 };
 
 enum class Operand : std::uint8_t { x, w, dy };
@@ -93,12 +134,10 @@ std::string gemm_name(const QuantFrame& quant);
 // Tokens of one MoE layer whose set of chosen experts differs from run 0's at the same step and on the same tokens.
 // Empty where the runs' routers cannot be compared: another number of experts or top_k, or the layer is dense there.
 struct FlipFrame {
-  // Margins are run 0's K-th minus (K+1)-th biased score. Bin b holds those in [edge(b), edge(b + 1)), two bins to a
-  // factor of two; the first also takes all that is smaller, the last all that is larger (which no sigmoid or softmax
-  // score reaches without a bias).
-  static constexpr int kMarginBins = 40;
-  static float edge(int bin) { return std::exp2(0.5f * static_cast<float>(bin - kMarginBins)); }  // edge(40) = 1
-  using MarginHistogram = std::array<std::uint32_t, kMarginBins>;
+  // Margins are run 0's K-th minus (K+1)-th biased score.
+  static constexpr int kMarginBins = kHalfOctaves;
+  static float edge(int bin) { return half_octave_edge(bin); }
+  using MarginHistogram = HalfOctaves;
 
   int layer = 0;
   float flip_rate = kNoValue;        // share of the batch's tokens, compared as sets: the order does not matter
@@ -134,8 +173,10 @@ struct TelemetryFrame {
   std::array<float, kNumPhases> phase_ms{};
   std::vector<RouterFrame> routers;  // MoE layers in order
   std::vector<QuantFrame> quants;
-  std::vector<FlipFrame> flips;          // per MoE layer; of runs beside run 0
-  std::vector<GradientFrame> gradients;  // per layer and group, then those of no layer
+  std::vector<FlipFrame> flips;                     // per MoE layer; of runs beside run 0
+  std::vector<GradientFrame> gradients;             // per layer and group, then those of no layer
+  std::vector<SpecialisationFrame> specialisation;  // per MoE layer
+  std::vector<TokenFrame> texts;
 };
 
 // A live change, a note or an event, pinned to the step before which it happened.
@@ -160,6 +201,7 @@ struct RunInfo {
   int ranks = 0, ranks_per_node = 0;
   int dim = 0;  // bytes per token copy = 2 * dim in BF16
   int window = 0;
+  std::vector<std::string> domains;  // of the data, as SpecialisationFrame counts them
 };
 
 }  // namespace moescope
