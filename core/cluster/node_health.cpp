@@ -1,0 +1,264 @@
+#include "core/cluster/node_health.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <stdexcept>
+
+#include "core/numerics/rng.h"
+
+namespace moescope {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+// A run that has taken this many times its healthy time will not come to an end that anyone waits for.
+constexpr double kGiveUpAfter = 50;
+constexpr std::size_t kMostEvents = 100000;
+
+template <class... Values>
+std::string text(const char* format, Values... values) {
+  char buffer[200];
+  std::snprintf(buffer, sizeof buffer, format, values...);
+  return buffer;
+}
+
+void check_fault(const NodeHealthConfig& c, const Fault& fault) {
+  if (fault.node < 0 || fault.node >= c.nodes)
+    throw std::runtime_error(text("a fault on node %d, but nodes are 0 to %d", fault.node, c.nodes - 1));
+  if (fault.step < 0) throw std::runtime_error("a fault before step 0");
+  if (!(fault.speed > 0 && fault.speed <= 1))
+    throw std::runtime_error(text("what is left of a speed is more than 0 and at most 1, not %g", fault.speed));
+}
+
+void check(const NodeHealthConfig& c) {
+  const auto fail = [](const char* what) { throw std::runtime_error(what); };
+  if (c.nodes < 1 || c.gpus_per_node < 1 || c.spares < 0)
+    fail("nodes and GPUs per node are 1 or more, spares 0 or more");
+  if (c.steps < 1 || !(c.step_s > 0)) fail("steps and step time are more than 0");
+  if (!(c.compute_share >= 0 && c.network_share >= 0 && c.compute_share + c.network_share <= 1))
+    fail("the shares of compute and network in a step are 0 to 1, and so is their sum");
+  if (c.checkpoint_every < 0) fail("steps between checkpoints are 0 (none) or more");
+  for (const double seconds : {c.checkpoint_s, c.restore_s, c.restart_s, c.timeout_s, c.replace_s, c.mtbf_hours}) {
+    if (!(seconds >= 0 && std::isfinite(seconds))) fail("times are finite and 0 or more");
+  }
+  if (!(c.active_check_s > 0)) fail("the time between checks is more than 0");
+  for (const Fault& fault : c.faults) check_fault(c, fault);
+}
+
+class Simulation {
+ public:
+  explicit Simulation(const NodeHealthConfig& config)
+      : c_(config), random_(config.seed, "node health"), spares_(config.spares), next_check_(config.active_check_s) {
+    std::stable_sort(c_.faults.begin(), c_.faults.end(),
+                     [](const Fault& a, const Fault& b) { return a.step < b.step; });
+    draw_next_fault();
+  }
+
+  HealthOutcome run() {
+    const double give_up = kGiveUpAfter * static_cast<double>(c_.steps) * c_.step_s;
+    while (step_ < c_.steps && now_ < give_up && out_.events.size() < kMostEvents) take_step();
+    out_.finished = step_ >= c_.steps;
+    finish();
+    return std::move(out_);
+  }
+
+ private:
+  void take_step() {
+    collect_injected();
+    const double end = now_ + step_time();
+    while (next_random_ <= end) add_random();
+    if (lost_) return fail_over();
+    spend(step_ < furthest_ ? Activity::repeating
+          : active_.empty() ? Activity::training
+                            : Activity::slowed,
+          step_time());
+    ++step_;
+    furthest_ = std::max(furthest_, step_);
+    look_for_slow_nodes();
+    const bool saved = checkpoint_if_due();
+    if (to_drain_ && (saved || !c_.drain_at_checkpoint)) replace_slow_nodes();
+    add_point();
+  }
+
+  // Every node waits for the slowest.
+  double step_time() const {
+    double gpu = 1, link = 1;
+    for (const Fault& fault : active_) {
+      double& slowest = fault.kind == FaultKind::slow_gpu ? gpu : link;
+      slowest = std::min(slowest, fault.speed);
+    }
+    const double rest = 1 - c_.compute_share - c_.network_share;
+    return c_.step_s * (c_.compute_share / gpu + c_.network_share / link + rest);
+  }
+
+  void collect_injected() {
+    while (next_injected_ < c_.faults.size() && c_.faults[next_injected_].step <= step_) {
+      add_fault(c_.faults[next_injected_++]);
+    }
+  }
+
+  void draw_next_fault() {
+    if (c_.mtbf_hours <= 0) return;
+    const double mean = c_.mtbf_hours * 3600 / c_.nodes;
+    next_random_ = (draws_ ? next_random_ : 0) - mean * std::log(1 - random_.uniform(draws_ * 4));
+    ++draws_;
+  }
+
+  // Half of the random faults lose the node, the rest slow a GPU or a link down, to 40 to 90 % of its speed: assumed.
+  void add_random() {
+    const std::uint64_t n = (draws_ - 1) * 4;
+    const double kind = random_.uniform(n + 1);
+    Fault fault;
+    fault.kind = kind < 0.5 ? FaultKind::lost_node : kind < 0.75 ? FaultKind::slow_gpu : FaultKind::degraded_link;
+    fault.node = static_cast<int>(random_.bits(n + 2) % static_cast<std::uint64_t>(c_.nodes));
+    fault.step = step_;
+    fault.speed = 0.4 + 0.5 * random_.uniform(n + 3);
+    add_fault(fault);
+    draw_next_fault();
+  }
+
+  void add_fault(const Fault& fault) {
+    ++out_.faults;
+    if (fault.kind == FaultKind::lost_node) {
+      lost_ = true;
+      lost_node_ = fault.node;
+      event(fault.node, text("node %d is lost", fault.node));
+      return;
+    }
+    active_.push_back(fault);
+    event(fault.node,
+          text("%s on node %d: %.0f %% of its speed left", fault_name(fault.kind), fault.node, 100 * fault.speed));
+  }
+
+  void look_for_slow_nodes() {
+    if (now_ < next_check_) return;
+    next_check_ += c_.active_check_s * std::ceil((now_ - next_check_ + 1e-9) / c_.active_check_s);
+    if (active_.empty()) return;
+    to_drain_ = true;
+    for (const Fault& fault : active_) {
+      event(fault.node, text("check finds the %s of node %d: drained", fault_name(fault.kind), fault.node));
+    }
+  }
+
+  bool checkpoint_if_due() {
+    if (!c_.checkpoint_every || step_ % c_.checkpoint_every || step_ == c_.steps) return false;
+    spend(Activity::checkpoint, c_.checkpoint_s);
+    checkpoint_ = step_;
+    return true;
+  }
+
+  // The step in flight is lost with the node; the others wait for it until their collectives give up.
+  void fail_over() {
+    spend(Activity::hanging, c_.timeout_s);
+    std::erase_if(active_, [&](const Fault& fault) { return fault.node == lost_node_; });
+    lost_ = false;
+    take_spare(lost_node_);
+    restart();
+    add_point();
+  }
+
+  void replace_slow_nodes() {
+    std::vector<int> nodes;
+    for (const Fault& fault : active_) nodes.push_back(fault.node);
+    std::sort(nodes.begin(), nodes.end());
+    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    active_.clear();
+    to_drain_ = false;
+    for (const int node : nodes) take_spare(node);
+    restart();
+  }
+
+  // The new node takes the drained one's number.
+  void take_spare(int node) {
+    std::erase_if(arriving_, [&](double at) { return at <= now_ && ++spares_; });
+    arriving_.push_back(now_ + c_.replace_s);
+    if (spares_ == 0) {
+      const auto first = std::min_element(arriving_.begin(), arriving_.end());
+      event(node, text("no spare for node %d: waits for a new node", node));
+      spend(Activity::waiting_for_spare, *first - now_);
+      arriving_.erase(first);
+      ++spares_;
+    }
+    --spares_;
+    event(node, text("node %d replaced, %d spare%s left", node, spares_, spares_ == 1 ? "" : "s"));
+  }
+
+  void restart() {
+    const std::int64_t lost = step_ - checkpoint_;
+    out_.lost_steps += lost;
+    step_ = checkpoint_;
+    ++out_.restarts;
+    spend(Activity::restarting, c_.restart_s + c_.restore_s);
+    event(-1, text("resumed from step %lld, %lld step%s lost", static_cast<long long>(checkpoint_),
+                   static_cast<long long>(lost), lost == 1 ? "" : "s"));
+    if (active_.empty()) to_drain_ = false;
+  }
+
+  void spend(Activity activity, double seconds) {
+    if (seconds <= 0) return;
+    if (!out_.intervals.empty() && out_.intervals.back().activity == activity) {
+      out_.intervals.back().to_s = now_ + seconds;
+    } else {
+      out_.intervals.push_back({activity, now_, now_ + seconds});
+    }
+    out_.seconds[static_cast<int>(activity)] += seconds;
+    now_ += seconds;
+  }
+
+  void event(int node, std::string what) { out_.events.push_back({now_, step_, node, std::move(what)}); }
+
+  void add_point() {
+    const double kept = static_cast<double>(step_) * c_.step_s;
+    out_.points.push_back({now_, step_, out_.lost_steps, now_ > 0 ? kept / now_ : 1});
+  }
+
+  void finish() {
+    out_.wall_s = now_;
+    out_.kept_steps = step_;
+    out_.goodput = static_cast<double>(step_) * c_.step_s / now_;
+    out_.tokens_per_s_per_gpu =
+        static_cast<double>(step_) * c_.tokens_per_step / now_ / (static_cast<double>(c_.nodes) * c_.gpus_per_node);
+  }
+
+  NodeHealthConfig c_;
+  RandomStream random_;
+  HealthOutcome out_;
+  double now_ = 0;
+  std::int64_t step_ = 0, checkpoint_ = 0, furthest_ = 0;
+  std::vector<Fault> active_;  // slow ones that are still in the run
+  bool lost_ = false, to_drain_ = false;
+  int lost_node_ = 0;
+  int spares_;
+  std::vector<double> arriving_;  // when new nodes are in the pool
+  double next_check_, next_random_ = kNever;
+  std::uint64_t draws_ = 0;
+  std::size_t next_injected_ = 0;
+};
+
+}  // namespace
+
+const char* fault_name(FaultKind kind) {
+  constexpr const char* kNames[] = {"slow GPU", "degraded link", "lost node"};
+  return kNames[static_cast<int>(kind)];
+}
+
+const char* activity_name(Activity activity) {
+  constexpr const char* kNames[] = {"training", "training slowed", "repeating lost steps", "checkpoint",
+                                    "hanging",  "restarting",      "waiting for a spare"};
+  return kNames[static_cast<int>(activity)];
+}
+
+HealthOutcome simulate_node_health(const NodeHealthConfig& config) {
+  check(config);
+  return Simulation(config).run();
+}
+
+std::int64_t best_checkpoint_every(const NodeHealthConfig& config) {
+  check(config);
+  if (config.mtbf_hours <= 0) return 0;
+  const double mtbf_s = config.mtbf_hours * 3600 / config.nodes;
+  return std::max<std::int64_t>(1, std::llround(std::sqrt(2 * config.checkpoint_s * mtbf_s) / config.step_s));
+}
+
+}  // namespace moescope

@@ -1,0 +1,89 @@
+// What failing nodes cost a training run: an event by event model of faults, checks, drain, replacement and restart.
+//
+// Everything here is modelled. The order of events is Soperator's (Slurm on Kubernetes): a check drains the node, the
+// run is requeued on a node of the spare pool and resumes from the last checkpoint, the drained node is replaced in the
+// pool. Training is synchronous, so the slowest node sets the pace of all. Deterministic: the same config, the same
+// outcome.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace moescope {
+
+enum class FaultKind { slow_gpu, degraded_link, lost_node };
+inline constexpr int kNumFaultKinds = 3;
+const char* fault_name(FaultKind kind);
+
+struct Fault {
+  FaultKind kind = FaultKind::lost_node;
+  int node = 0;
+  std::int64_t step = 0;  // happens while this step is taken
+  double speed = 0.5;     // what is left of the GPU's or the link's speed, (0, 1]; of no use to a lost node
+};
+
+// Defaults: 32 nodes and checks at Soperator's default intervals; the rest is assumed, and settable.
+struct NodeHealthConfig {
+  int nodes = 32, spares = 2;
+  int gpus_per_node = 8;
+  std::int64_t steps = 2000;
+  double step_s = 150;         // of a healthy step, from the step model
+  double compute_share = 0.6;  // of the step that a slow GPU stretches
+  double network_share = 0.2;  // of the step that a degraded link stretches
+  double tokens_per_step = 33554432;
+  std::int64_t checkpoint_every = 20;  // steps; 0: none, a restart begins with step 0
+  double checkpoint_s = 60;            // training waits for it
+  double restore_s = 300;              // load it, and warm up
+  double restart_s = 180;              // drain, requeue, start all processes
+  double timeout_s = 600;              // until the others give up waiting for a lost node
+  double active_check_s = 12 * 3600;   // GPU and link benchmarks on every node: find slow GPUs and degraded links
+  double replace_s = 1800;             // from drain until a new node is in the pool
+  bool drain_at_checkpoint = true;     // a slow node stays until the next checkpoint; off: the run stops at once
+  double mtbf_hours = 0;               // of one node; 0: only `faults` happen
+  std::int64_t seed = 1;               // of the random ones
+  std::vector<Fault> faults;
+};
+
+enum class Activity { training, slowed, repeating, checkpoint, hanging, restarting, waiting_for_spare };
+inline constexpr int kNumActivities = 7;
+const char* activity_name(Activity activity);
+
+struct HealthInterval {
+  Activity activity;
+  double from_s, to_s;
+};
+struct HealthEvent {
+  double at_s;
+  std::int64_t step;
+  int node;  // -1: of no node
+  std::string text;
+};
+struct HealthPoint {
+  double at_s;
+  std::int64_t step;        // next step to take
+  std::int64_t lost_steps;  // taken and thrown away so far
+  double goodput;           // (steps kept x healthy step time) / time so far
+};
+
+struct HealthOutcome {
+  bool finished = true;  // false: given up, because faults undo steps faster than they are taken
+  std::vector<HealthInterval> intervals;
+  std::vector<HealthEvent> events;
+  std::vector<HealthPoint> points;  // after every step
+  double wall_s = 0;
+  double seconds[kNumActivities] = {};
+  std::int64_t kept_steps = 0, lost_steps = 0;
+  int restarts = 0, faults = 0;
+  double goodput = 1;
+  double tokens_per_s_per_gpu = 0;  // of kept steps
+};
+
+// Throws std::runtime_error naming what cannot be (shares beyond 1, a fault on a node that there is not).
+HealthOutcome simulate_node_health(const NodeHealthConfig& config);
+
+// Steps between checkpoints that lose least time at this MTBF: sqrt(2 x checkpoint time x MTBF of the run), at least
+// one step (J. W. Young, CACM 17:9, 1974). 0: no random faults, so that there is no best.
+std::int64_t best_checkpoint_every(const NodeHealthConfig& config);
+
+}  // namespace moescope
