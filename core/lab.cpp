@@ -15,6 +15,7 @@
 
 #include "core/checkpoint_folder.h"
 #include "core/lock_step.h"
+#include "core/pending_captures.h"
 
 namespace moescope {
 namespace {
@@ -84,12 +85,18 @@ struct Lab::State {
   struct RemoveRequest {
     int number;
   };
-  using Request = std::variant<PinnedChange, Note, CheckpointRequest, AddRequest, RemoveRequest>;
+  struct CaptureRequest {
+    int run;
+    OperandPlace place;
+    std::shared_ptr<Capture> capture;
+  };
+  using Request = std::variant<PinnedChange, Note, CheckpointRequest, AddRequest, RemoveRequest, CaptureRequest>;
 
   // --- touched by the training thread only ---
   LockStep lock_step;
   std::map<int, std::vector<PinnedChange>> pending;  // by run, for steps that it has not reached
   Clock::time_point next_due{};                      // of the speed limit
+  PendingCaptures captures;
 
   FrameSink sink;  // after what may throw: it creates a file; its members may be called from any thread
 
@@ -125,6 +132,8 @@ struct Lab::State {
   void serve(const CheckpointRequest& request);
   void serve(const AddRequest& request);
   void serve(const RemoveRequest& request);
+  void serve(const CaptureRequest& request);
+  void compute_captures_ahead(std::unique_lock<std::mutex>& lock);
   void apply_pending(std::int64_t step);
   void apply(int run, const PinnedChange& change);
   void take_step(std::unique_lock<std::mutex>& lock);
@@ -152,6 +161,7 @@ struct Lab::State {
 bool Lab::State::wait_for_work(std::unique_lock<std::mutex>& lock) {
   while (!stop && asked == done) {
     if (!wants_step()) {
+      if (!captures.empty()) break;
       wake.wait(lock);
     } else if (!is_limited() || Clock::now() >= next_due) {
       break;
@@ -167,6 +177,8 @@ void Lab::State::main_loop() {
   while (wait_for_work(lock)) {
     do_requests(lock);
     if (status.running && lowest_step >= run_before) status.running = false;
+    if (stop) continue;
+    if (!captures.empty()) compute_captures_ahead(lock);
     if (stop || !wants_step()) continue;
     const bool limited = is_limited();
     if (limited && Clock::now() < next_due) continue;
@@ -290,9 +302,25 @@ void Lab::State::serve(const AddRequest& request) {
 }
 
 void Lab::State::serve(const RemoveRequest& request) {
+  captures.fail_run(request.number, "the run was removed");
   lock_step.remove(request.number);
   pending.erase(request.number);
   sink.remove_run(request.number);
+}
+
+void Lab::State::serve(const CaptureRequest& request) {
+  if (!lock_step.find(request.run)) return request.capture->fail("the run was removed");
+  if (broken) return request.capture->fail("training failed in mid-step, so there is no state to look at");
+  captures.add(request.run, request.place, request.capture);
+}
+
+// Under the lock, which it lets go meanwhile.
+void Lab::State::compute_captures_ahead(std::unique_lock<std::mutex>& lock) {
+  const bool paused = !wants_step();
+  lock.unlock();
+  apply_pending(lock_step.next_step());
+  captures.compute_ahead(lock_step, paused);
+  lock.lock();
 }
 
 // Unlocks while it trains; with several runs a stop is heeded after each of them.
@@ -306,6 +334,7 @@ void Lab::State::take_step(std::unique_lock<std::mutex>& lock) {
   const auto name_of = [this](int run) { return lock_step.find(run)->config().name; };
   try {
     apply_pending(step);
+    captures.join_step(lock_step);
     taken = lock_step.step([&](TelemetryFrame frame) {
       if (is_lost(frame) && failure.empty()) {
         failed_run = frame.run;
@@ -315,8 +344,10 @@ void Lab::State::take_step(std::unique_lock<std::mutex>& lock) {
       const std::lock_guard stop_lock(mutex);
       return !stop;
     });
+    captures.finish_step(lock_step);
   } catch (const std::exception& error) {
     threw = true;
+    captures.fail_all("the step failed");
     failed_run = lock_step.in_step();
     failure = "run " + name_of(failed_run) + ": step " + std::to_string(step) + " failed: " + error.what();
   }
@@ -349,6 +380,9 @@ Lab::~Lab() {
     state_->idle.notify_all();
   }
   state_->thread.join();
+  for (const State::Request& request : state_->requests)
+    if (const auto* asked_for = std::get_if<State::CaptureRequest>(&request))
+      asked_for->capture->fail("the run was closed");
 }
 
 std::vector<std::shared_ptr<History>> Lab::histories() const {
@@ -380,6 +414,7 @@ void Lab::pause() {
   const std::lock_guard lock(state_->mutex);
   state_->status.running = false;
   state_->single_steps = 0;
+  state_->wake.notify_one();
 }
 
 void Lab::step_once() {
@@ -487,6 +522,15 @@ void Lab::save_checkpoint(std::string directory) {
   const std::lock_guard lock(state_->mutex);
   state_->requests.push_back(State::CheckpointRequest{std::move(directory)});
   state_->ask_locked();
+}
+
+std::shared_ptr<const Capture> Lab::capture(int run, const OperandPlace& place) {
+  const std::lock_guard lock(state_->mutex);
+  state_->find_or_throw(run);
+  auto capture = std::make_shared<Capture>();
+  state_->requests.push_back(State::CaptureRequest{run, place, capture});
+  state_->ask_locked();
+  return capture;
 }
 
 void Lab::flush() {

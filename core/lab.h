@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "core/capture.h"
 #include "core/lock_step.h"
 #include "core/run_config.h"
 #include "core/telemetry/frame_sink.h"
@@ -72,8 +73,13 @@ class Lab {
   // Between two steps: DIRECTORY/<step>/<run name>.safetensors. Failure becomes status().warning and a marker; while a
   // run catches up it fails.
   void save_checkpoint(std::string directory);
+  // An operand of the run's next step, copied as it enters its quantizer (CapturedOperand::ahead: while the lab is paused
+  // or the run waits for others, the step is computed for the picture only and not taken). Nothing of the training
+  // changes. The run's next frame has quantization statistics, if the step is taken. Throws std::invalid_argument: no
+  // such run. Fails: the model has no such operand, the run is removed, the lab ends.
+  std::shared_ptr<const Capture> capture(int run, const OperandPlace& place);
   // Waits until what was asked before is done and all frames so far are in the histories and in the recording.
-  // It does not wait for run(), run_until() or step_once() to end.
+  // It does not wait for run(), run_until(), step_once() or captures to end.
   void flush();
 
  private:

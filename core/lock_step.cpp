@@ -4,6 +4,7 @@
 #include <cassert>
 #include <chrono>
 #include <stdexcept>
+#include <utility>
 
 namespace moescope {
 namespace {
@@ -68,6 +69,11 @@ std::int64_t LockStep::next_step() const {
   return lowest;
 }
 
+void LockStep::tap_next_step(int number, OperandTap* tap) {
+  for (Run& run : runs_)
+    if (run.number == number) run.tap = tap;
+}
+
 int LockStep::step(const std::function<bool(TelemetryFrame)>& publish) {
   const std::int64_t step = next_step();
   in_step_ = runs_.front().number;
@@ -76,7 +82,7 @@ int LockStep::step(const std::function<bool(TelemetryFrame)>& publish) {
   for (Run& run : runs_) {
     if (run.trainer.steps_taken() != step) continue;
     in_step_ = run.number;
-    TelemetryFrame frame = run.clock.step(run.trainer, batch, run.number);
+    TelemetryFrame frame = run.clock.step(run.trainer, batch, run.number, std::exchange(run.tap, nullptr));
     add_flips(run, frame);
     ++taken;
     if (!publish(std::move(frame))) break;

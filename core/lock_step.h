@@ -29,6 +29,7 @@ class LockStep {
     int number;  // RunInfo::run
     Trainer trainer;
     RunClock clock = {};
+    OperandTap* tap = nullptr;  // of its next step
   };
 
   // 1 to kMaxRuns trainers that have taken the same number of steps; their numbers are 0, 1, ... Throws
@@ -44,6 +45,8 @@ class LockStep {
   const Dataset& data() const { return *data_; }
   std::int64_t next_step() const;  // the lowest that some run has yet to take
   bool level() const { return next_step() == runs_.front().trainer.steps_taken(); }
+
+  void tap_next_step(int number, OperandTap* tap);
 
   // Takes next_step() with every run that is at it, in their order. `publish` gets each frame and returns false to end
   // the round early. Returns the number of runs that took the step. An exception comes from run number in_step().

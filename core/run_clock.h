@@ -12,10 +12,10 @@ namespace moescope {
 class RunClock {
  public:
   // One step of `trainer` as run number `run`, with run, wall_s and tokens_per_s filled in.
-  TelemetryFrame step(Trainer& trainer, const Batch& batch, int run) {
+  TelemetryFrame step(Trainer& trainer, const Batch& batch, int run, OperandTap* tap = nullptr) {
     const auto begin = Clock::now();
     if (!start_) start_ = begin;
-    TelemetryFrame frame = trainer.step(batch);
+    TelemetryFrame frame = trainer.step(batch, tap);
     const auto end = Clock::now();
     frame.run = run;
     frame.wall_s = std::chrono::duration<double>(end - *start_).count();

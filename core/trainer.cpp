@@ -120,14 +120,14 @@ Trainer::~Trainer() = default;
 Trainer::Trainer(Trainer&&) noexcept = default;
 Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 
-TelemetryFrame Trainer::step(const Batch& batch) {
+TelemetryFrame Trainer::step(const Batch& batch, OperandTap* tap) {
   State& s = *state_;
   const RunConfig& config = s.learner.config;
   TelemetryFrame frame;
   frame.step = s.learner.steps_taken;
-  const bool with_quants = due(frame.step, config.telemetry.quant_every);
+  const bool with_quants = tap || due(frame.step, config.telemetry.quant_every);
   s.clock.start(Phase::other);
-  const Losses losses = s.learner.forward(batch, with_quants, s.clock);
+  const Losses losses = s.learner.forward(batch, with_quants, s.clock, tap);
   s.learner.backward(batch, s.clock);
   s.clock.enter(Phase::telemetry);
   if (due(frame.step, config.telemetry.gradient_every)) {
@@ -157,6 +157,13 @@ TelemetryFrame Trainer::step(const Batch& batch) {
   if (with_quants && !s.learner.model().precision().plain) frame.quants = quant_frames(config, s.learner.model());
   frame.phase_ms = s.clock.milliseconds();
   return frame;
+}
+
+void Trainer::compute_ahead(const Batch& batch, OperandTap& tap) {
+  PhaseClock clock;
+  clock.start(Phase::other);
+  state_->learner.forward(batch, false, clock, &tap);
+  state_->learner.backward(batch, clock);
 }
 
 const RunConfig& Trainer::config() const {

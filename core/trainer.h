@@ -24,6 +24,8 @@ struct LayerRouting {
   std::span<const float> margin_T;  // K-th minus (K+1)-th biased score; NaN: nothing else could be chosen
 };
 
+class OperandTap;
+
 class Trainer {
  public:
   explicit Trainer(const RunConfig& config);  // the config passed validate()
@@ -32,7 +34,11 @@ class Trainer {
   Trainer& operator=(Trainer&&) noexcept;
 
   // One step on `batch`; the frame's wall_s, run and tokens_per_s are the caller's.
-  TelemetryFrame step(const Batch& batch);
+  // `tap`, if given, takes its operand; the frame then has quantization statistics, whatever their cadence.
+  TelemetryFrame step(const Batch& batch, OperandTap* tap = nullptr);
+  // The same operand of the step to come on `batch`, which is not taken: a forward and a backward pass, after which all
+  // is as before except routing(), which is that of `batch`.
+  void compute_ahead(const Batch& batch, OperandTap& tap);
 
   const RunConfig& config() const;  // with live changes applied
   std::int64_t steps_taken() const;

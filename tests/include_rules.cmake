@@ -22,4 +22,4 @@ forbid(core "\"(widgets|app)/" "core includes nothing above itself")
 forbid(core/telemetry "\"core/(numerics|model|parallel|cluster|[a-z_]+\\.h)" "telemetry is the lowest room")
 forbid(core/numerics "\"core/(model|parallel|cluster|[a-z_]+\\.h)" "numerics knows no model")
 forbid(widgets "\"(app/|core/[^t]|core/t[^e])" "widgets may include core/telemetry and the number formats only"
-       "\"core/(numerics/(float_formats|block_quantize|block_anatomy|what_if|operand_format)|safetensors)\\.h\"")
+       "\"core/(numerics/(float_formats|block_quantize|block_anatomy|what_if|operand_format)|safetensors|captured_operand)\\.h\"")

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "core/model/operand.h"
+#include "core/model/operand_tap.h"
 #include "core/model/swiglu.h"
 #include "core/numerics/gemm.h"
 #include "core/numerics/parallel.h"
@@ -40,6 +42,15 @@ constexpr std::array<GemmOperand, kQuantSites> kSiteOperands = {{{Direction::for
 
 GemmOperand operand_of(QuantSite site) {
   return kSiteOperands[static_cast<std::size_t>(site)];
+}
+
+// The site that `tap` asks for; nothing: it looks elsewhere.
+std::optional<QuantSite> tapped_site(const OperandTap* tap, int layer) {
+  if (!tap || !tap->is_of(layer, GemmClass::experts)) return std::nullopt;
+  for (const QuantSource& source : kQuantSourceTable)
+    if (expert_weight_name(source.weight) == tap->place().gemm && tap->is(source.direction, source.operand))
+      return source.site;
+  return std::nullopt;
 }
 
 // Whether the product is the one with w2; those with w1 and w3 share their signs of rotation, as they share x and dx.
@@ -84,6 +95,14 @@ template <class T>
 const OperandFormat& GroupedExperts<T>::Pass::format(QuantSite site) const {
   const GemmOperand at = operand_of(site);
   return precision.format(at.direction, at.operand);
+}
+
+template <class T>
+typename GroupedExperts<T>::Pass GroupedExperts<T>::pass_of(const ClassPrecision& precision, int layer, bool counted,
+                                                            OperandTap* tap) const {
+  const std::optional<QuantSite> site = tapped_site(tap, layer);
+  return {precision, hash_of({static_cast<std::uint64_t>(layer), kExpertsStream}), counted && !precision.plain,
+          site ? tap : nullptr, site.value_or(QuantSite{})};
 }
 
 // All rows of an expert where one scale reaches over them.
@@ -131,14 +150,18 @@ template <class T>
 const T* GroupedExperts<T>::operand(const Pass& pass, QuantSite site, int expert, int done, const T* in, int rows,
                                     int cols, std::size_t stride, T* out, QuantSums* sums) const {
   const OperandFormat& format = pass.format(site);
-  if (is_plain(format)) return in;
+  const bool tapped = pass.tap && site == pass.tapped;
+  if (is_plain(format) && !tapped) return in;
   const GemmOperand at = operand_of(site);
+  const BlockAxis axis = contracting_axis(at.direction, at.operand);
   RoundingKey key;
   key.seed = pass.precision.seed;
   key.stream = hash_of({pass.stream, static_cast<std::uint64_t>(site), static_cast<std::uint64_t>(expert)});
   key.first_row = static_cast<std::uint32_t>(done);
   key.rotation_seed = hash_of({key.seed, pass.stream, is_of_w2(site), static_cast<std::uint64_t>(at.direction)});
-  quantize_alone(format, in, rows, cols, stride, contracting_axis(at.direction, at.operand), key, out, sums);
+  if (tapped) pass.tap->take(format, axis, expert, in, rows, cols, stride, key);
+  if (is_plain(format)) return in;
+  quantize_alone(format, in, rows, cols, stride, axis, key, out, sums);
   return out;
 }
 
@@ -146,17 +169,17 @@ template <class T>
 const T* GroupedExperts<T>::operand_pair(const Pass& pass, QuantSite first, QuantSite second, int expert, int done,
                                          const T* in, std::size_t step, int rows, int cols, std::size_t stride, T* out,
                                          QuantSums* first_sums, QuantSums* second_sums) const {
-  if (is_plain(pass.format(first))) return in;
   operand(pass, first, expert, done, in, rows, cols, stride, out, first_sums);
   operand(pass, second, expert, done, in + step, rows, cols, stride, out + step, second_sums);
-  return out;
+  return is_plain(pass.format(first)) ? in : out;
 }
 
 template <class T>
 void GroupedExperts<T>::forward(const ClassPrecision& precision, int layer, const FeedForwardView<T>& w,
-                                const DispatchPlan& plan, const T* x, T* h13, T* a, T* y, QuantSiteSums* sums) {
-  const Pass pass{precision, hash_of({static_cast<std::uint64_t>(layer), kExpertsStream}), sums && !precision.plain};
-  cut_into_groups(plan, group_rows(pass, {QuantSite::forward_x, QuantSite::forward_a}), pass.counted);
+                                const DispatchPlan& plan, const T* x, T* h13, T* a, T* y, QuantSiteSums* sums,
+                                OperandTap* tap) {
+  const Pass pass = pass_of(precision, layer, sums != nullptr, tap);
+  cut_into_groups(plan, group_rows(pass, {QuantSite::forward_x, QuantSite::forward_a}), pass.counted || pass.tap);
   if (pass.counted) task_sums_.assign(groups_.size(), {});
   parallel_for(static_cast<int>(groups_.size()),
                [&](int task) { forward_group(pass, w, groups_[size(task)], size(task), x, h13, a, y); });
@@ -187,10 +210,10 @@ void GroupedExperts<T>::forward_group(const Pass& pass, const FeedForwardView<T>
 template <class T>
 void GroupedExperts<T>::backward(const ClassPrecision& precision, int layer, const FeedForwardView<T>& w,
                                  const FeedForwardView<T>& g, const DispatchPlan& plan, const T* x, const T* h13,
-                                 const T* a, const T* dy, T* dh13, T* dx, QuantSiteSums* sums) {
+                                 const T* a, const T* dy, T* dh13, T* dx, QuantSiteSums* sums, OperandTap* tap) {
   using enum QuantSite;
-  const Pass pass{precision, hash_of({static_cast<std::uint64_t>(layer), kExpertsStream}), sums && !precision.plain};
-  cut_into_groups(plan, group_rows(pass, {dgrad_dy, dgrad_dh1}), pass.counted);
+  const Pass pass = pass_of(precision, layer, sums != nullptr, tap);
+  cut_into_groups(plan, group_rows(pass, {dgrad_dy, dgrad_dh1}), pass.counted || pass.tap);
   if (pass.counted) task_sums_.assign(std::max(groups_.size(), size(2 * experts_)), {});
   parallel_for(static_cast<int>(groups_.size()),
                [&](int task) { dgrad_group(pass, w, groups_[size(task)], size(task), h13, dy, dh13, dx); });

@@ -61,13 +61,13 @@ class GroupedExperts {
   GroupedExperts(int n_experts, int dim, int inter) : experts_(n_experts), dim_(dim), inter_(inter) {}
 
   // x_ND -> h13_N2F, a_NF, y_ND. `layer` keeps the random bits of layers apart. `sums`, if given, receives the
-  // statistics of the forward sites.
+  // statistics of the forward sites; `tap`, if given, what it asks for.
   void forward(const ClassPrecision& precision, int layer, const FeedForwardView<T>& w, const DispatchPlan& plan,
-               const T* x, T* h13, T* a, T* y, QuantSiteSums* sums);
+               const T* x, T* h13, T* a, T* y, QuantSiteSums* sums, OperandTap* tap = nullptr);
   // dy_ND -> dx_ND and the weights' gradients in `g`; dh13_N2F is scratch.
   void backward(const ClassPrecision& precision, int layer, const FeedForwardView<T>& w, const FeedForwardView<T>& g,
                 const DispatchPlan& plan, const T* x, const T* h13, const T* a, const T* dy, T* dh13, T* dx,
-                QuantSiteSums* sums);
+                QuantSiteSums* sums, OperandTap* tap = nullptr);
 
  private:
   // Rows of one expert that one task handles.
@@ -82,9 +82,12 @@ class GroupedExperts {
     const ClassPrecision& precision;
     std::uint64_t stream;  // of the layer
     bool counted;
+    OperandTap* tap;   // nullptr: nobody looks at this layer's experts
+    QuantSite tapped;  // at which it takes
     const OperandFormat& format(QuantSite site) const;
     bool plain() const { return precision.plain; }
   };
+  Pass pass_of(const ClassPrecision& precision, int layer, bool counted, OperandTap* tap) const;
   int group_rows(const Pass& pass, std::initializer_list<QuantSite> activations) const;
   void cut_into_groups(const DispatchPlan& plan, int rows_at_most, bool with_empty);
   QuantSums* sums_of(const Pass& pass, std::size_t task, QuantSite site);

@@ -16,13 +16,14 @@ Learner<T>::Learner(const RunConfig& run_config, Weights weights)
 }
 
 template <class T>
-Losses Learner<T>::forward(const Batch& batch, bool quant_statistics, PhaseClock& clock) {
+Losses Learner<T>::forward(const Batch& batch, bool quant_statistics, PhaseClock& clock, OperandTap* tap) {
   const bool fits = model_ && model_->sequences() == batch.sequences && model_->length() == batch.length &&
                     model_->top_k() == config.router.top_k;
   if (!fits) {
     model_.reset();  // first, so that two never exist at once
     model_ = std::make_unique<Transformer<T>>(config, parameters, batch.sequences, batch.length);
   }
+  model_->set_tap(tap);
   return model_->forward(batch, expert_bias, quant_statistics, clock, steps_taken);
 }
 

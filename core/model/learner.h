@@ -33,7 +33,8 @@ class Learner {
   StepResult step(const Batch& batch, bool quant_statistics, PhaseClock& clock);
 
   // The parts of a step.
-  Losses forward(const Batch& batch, bool quant_statistics, PhaseClock& clock);
+  // `tap`, if given, takes its operand from this forward pass and the backward pass after it.
+  Losses forward(const Batch& batch, bool quant_statistics, PhaseClock& clock, OperandTap* tap = nullptr);
   void backward(const Batch& batch, PhaseClock& clock) { model_->backward(batch, clock); }
   StepResult update(const Losses& losses, PhaseClock& clock);
 

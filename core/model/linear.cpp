@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "core/model/operand.h"
+#include "core/model/operand_tap.h"
 #include "core/numerics/gemm.h"
 #include "core/numerics/parallel.h"
 
@@ -27,20 +28,39 @@ bool quantizes(const LinearPrecision& precision, Direction direction, Operand op
   return precision.formats && !is_plain(precision.formats->format(direction, operand));
 }
 
-// Weights lie stacked row by row, their gradients dy side by side, and x is common to them.
+// One of the weights that lie stacked row by row, or of their gradients dy side by side; x is common to them.
+struct Part {
+  std::size_t offset;
+  Shape shape;
+};
+Part part_of(const LinearPrecision& precision, Operand operand, Shape shape, int index) {
+  if (operand == Operand::x) return {0, shape};
+  (operand == Operand::w ? shape.rows : shape.cols) /= precision.stacked;
+  const std::size_t step = operand == Operand::w ? shape.size() : static_cast<std::size_t>(shape.cols);
+  return {static_cast<std::size_t>(index) * step, shape};
+}
+
+template <class T>
+void let_tap_take(const LinearPrecision& precision, Direction direction, Operand operand, const T* in, Shape shape) {
+  if (!precision.tap || !precision.tap->is(direction, operand)) return;
+  const int index = operand == Operand::x ? 0 : precision.tapped;
+  const Part part = part_of(precision, operand, shape, index);
+  precision.tap->take(precision.formats->format(direction, operand), contracting_axis(direction, operand), -1,
+                      in + part.offset, part.shape.rows, part.shape.cols, static_cast<std::size_t>(shape.cols),
+                      precision.key(direction, operand, index));
+}
+
 template <class T>
 void quantize(const LinearPrecision& precision, Direction direction, Operand operand, const T* in, Shape shape,
               T* out) {
   const int parts = operand == Operand::x ? 1 : precision.stacked;
   const std::size_t stride = static_cast<std::size_t>(shape.cols);
-  Shape part = shape;
-  (operand == Operand::w ? part.rows : part.cols) /= parts;
-  const std::size_t step = operand == Operand::w ? part.size() : static_cast<std::size_t>(part.cols);
   for (int i = 0; i < parts; ++i) {
-    const std::size_t at = static_cast<std::size_t>(i) * step;
+    const Part part = part_of(precision, operand, shape, i);
     QuantSums* sums = precision.sums ? &precision.sums[i][operand_index(direction, operand)] : nullptr;
-    quantize_in_bands(precision.formats->format(direction, operand), in + at, part.rows, part.cols, stride,
-                      contracting_axis(direction, operand), precision.key(direction, operand, i), out + at, sums);
+    quantize_in_bands(precision.formats->format(direction, operand), in + part.offset, part.shape.rows, part.shape.cols,
+                      stride, contracting_axis(direction, operand), precision.key(direction, operand, i),
+                      out + part.offset, sums);
   }
 }
 
@@ -48,6 +68,8 @@ void quantize(const LinearPrecision& precision, Direction direction, Operand ope
 template <class T>
 void take_operands(const LinearPrecision& precision, Direction direction, Operand first, const T*& a, Shape a_shape,
                    Operand second, const T*& b, Shape b_shape) {
+  let_tap_take(precision, direction, first, a, a_shape);
+  let_tap_take(precision, direction, second, b, b_shape);
   const bool of_a = quantizes(precision, direction, first), of_b = quantizes(precision, direction, second);
   if (!of_a && !of_b) return;
   constexpr std::size_t kAligned = 64 / sizeof(T);

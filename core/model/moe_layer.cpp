@@ -89,7 +89,7 @@ void MoeLayer<T>::forward(const LayerView<T>& w, const T* expert_bias, const T* 
   dispatch_payload(outbound(config_.precision.payload), a.plan, h, sequences_ * length_, m.dim, a.x);
   clock.enter(Phase::experts);
   experts_.forward(precision.step->of(GemmClass::experts), precision.layer, w.experts, a.plan, a.x, a.h13, a.a, a.y,
-                   sums);
+                   sums, precision.tap);
   clock.enter(Phase::combine);
   transfer(inbound(config_.precision.payload), a.y, a.plan, m.dim);
   combine_forward(a.plan, residual, a.router.mix, a.y, m.dim, y);
@@ -109,7 +109,7 @@ void MoeLayer<T>::backward(const LayerView<T>& w, const LayerView<T>& g, const T
   transfer(outbound(config_.precision.payload), ws.dy, a.plan, m.dim);
   clock.enter(Phase::experts);
   experts_.backward(precision.step->of(GemmClass::experts), precision.layer, w.experts, g.experts, a.plan, a.x, a.h13,
-                    a.a, ws.dy, ws.dh13, ws.dx, sums);
+                    a.a, ws.dy, ws.dh13, ws.dx, sums, precision.tap);
   clock.enter(Phase::dispatch);
   transfer(inbound(config_.precision.payload), ws.dx, a.plan, m.dim);
   dispatch_backward(a.plan, ws.dx, m.dim, dh);

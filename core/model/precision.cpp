@@ -2,6 +2,7 @@
 
 #include <cassert>
 
+#include "core/model/operand_tap.h"
 #include "core/numerics/counter_bits.h"
 
 namespace moescope {
@@ -124,9 +125,13 @@ RoundingKey LinearPrecision::key(Direction direction, Operand operand, int part)
 LinearPrecision LayerPrecision::of(Linear first, int stacked) const {
   if (!step) return {};
   const ClassPrecision& formats = step->of(linear_info(first).gemm_class);
-  if (formats.plain) return {};
+  const int tapped = tap ? tap->part_of(layer, first, stacked) : -1;
+  if (formats.plain && tapped < 0) return {};
   const auto index = static_cast<std::size_t>(first);
-  return {&formats, hash_of({static_cast<std::uint64_t>(layer), index}), sums ? &(*sums)[index] : nullptr, stacked};
+  LinearPrecision precision{&formats, hash_of({static_cast<std::uint64_t>(layer), index}),
+                            sums ? &(*sums)[index] : nullptr, stacked};
+  if (tapped >= 0) precision.tap = tap, precision.tapped = tapped;
+  return precision;
 }
 
 }  // namespace moescope

@@ -86,6 +86,8 @@ Linear source_of_x(Linear linear);
 using LinearSums = std::array<QuantSums, 6>;
 using LayerSums = std::array<LinearSums, kNumLinears>;
 
+class OperandTap;
+
 // How linear.h quantizes around one weight, or around several of equal size stacked along its outputs (w1 and w3),
 // each of which has scales, random bits and sums of its own.
 struct LinearPrecision {
@@ -93,6 +95,8 @@ struct LinearPrecision {
   std::uint64_t stream = 0;                 // one for each weight of the model
   LinearSums* sums = nullptr;               // [stacked]; nullptr: nobody counts
   int stacked = 1;
+  OperandTap* tap = nullptr;  // of operand x, or of the part `tapped`; nullptr: nobody looks
+  int tapped = 0;
 
   RoundingKey key(Direction direction, Operand operand, int part) const;
 };
@@ -102,6 +106,7 @@ struct LayerPrecision {
   const StepPrecision* step = nullptr;  // nullptr: operands as they are
   int layer = 0;
   LayerSums* sums = nullptr;  // nullptr: nobody counts
+  OperandTap* tap = nullptr;  // nullptr: nobody looks
 
   LinearPrecision of(Linear first, int stacked = 1) const;
 };

@@ -41,6 +41,8 @@ class Transformer {
   // apart.
   Losses forward(const Batch& batch, const std::vector<std::vector<T>>& expert_bias, bool quant_statistics,
                  PhaseClock& clock, std::int64_t step = 0);
+  // Lets `tap` take its operand from now on; nullptr: no longer.
+  void set_tap(OperandTap* tap) { tap_ = tap; }
   // Gradients of the last forward's total loss, into parameters' gradients. Call once per forward.
   void backward(const Batch& batch, PhaseClock& clock);
 
@@ -62,7 +64,7 @@ class Transformer {
   std::size_t tokens() const { return static_cast<std::size_t>(sequences_) * static_cast<std::size_t>(length_); }
   int moe_index(int layer) const { return layer - config_.model.n_dense_layers; }
   LayerPrecision precision_of(int layer) {
-    return {&precision_, layer, quant_statistics_ ? &linear_sums_[static_cast<std::size_t>(layer)] : nullptr};
+    return {&precision_, layer, quant_statistics_ ? &linear_sums_[static_cast<std::size_t>(layer)] : nullptr, tap_};
   }
   LinearPrecision head_precision() { return precision_of(config_.model.n_layers).of(Linear::output); }
   T* block_output(int layer) {
@@ -79,6 +81,7 @@ class Transformer {
   const Parameters<T>& parameters_;
   int sequences_, length_, top_k_;
   bool quant_statistics_ = false;
+  OperandTap* tap_ = nullptr;
   Attention<T> attention_;
   MoeLayer<T> moe_layer_;
   Arena<T> memory_;
