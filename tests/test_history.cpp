@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <numeric>
 #include <random>
 #include <thread>
 
@@ -212,6 +213,86 @@ TEST(History, UtilisationKeepsTheFarthestFromFair) {
   EXPECT_EQ(wide[1 * 4], 4.0f);
 }
 
+// Means survive thinning: against a plain mean over every step, at a hundredth of the budget that all would take.
+TEST(History, MeanUtilisationIsTheMeanOfAllSteps) {
+  for (const std::size_t budget : {std::size_t{100} << 20, std::size_t{60'000}}) {
+    RunInfo info = sample_info({});
+    info.n_experts = 4;
+    info.moe_layers = {3};
+    History history(info, budget);
+    std::mt19937 rng(12);
+    std::vector<std::array<double, 4>> wanted;
+    for (int step = 0; step < 4096; ++step) {
+      TelemetryFrame frame;
+      frame.step = step;
+      frame.routers.resize(1);
+      frame.routers[0].layer = 3;
+      auto& counts = frame.routers[0].tokens_per_expert;
+      counts = {100 + static_cast<std::uint32_t>(rng() % 200), 50, static_cast<std::uint32_t>(rng() % 400), 300};
+      const double slots = std::accumulate(counts.begin(), counts.end(), 0.0);
+      auto& u = wanted.emplace_back();
+      for (int e = 0; e < 4; ++e) u[e] = counts[e] * 4 / slots;
+      history.append(std::make_shared<TelemetryFrame>(frame));
+    }
+    const auto means = history.utilisation(3, {0, 4095}, 4, Summary::mean);
+    const auto farthest = history.utilisation(3, {0, 4095}, 4);
+    for (int bin = 0; bin < 4; ++bin) {
+      for (int e = 0; e < 4; ++e) {
+        double mean = 0, low = 1e9, high = 0;
+        for (int step = 1024 * bin; step < 1024 * (bin + 1); ++step) {
+          mean += wanted[step][e] / 1024;
+          low = std::min(low, wanted[step][e]);
+          high = std::max(high, wanted[step][e]);
+        }
+        ASSERT_NEAR(means[bin * 4 + e] / mean, 1, 2e-3) << budget << " " << bin << " " << e;
+        const auto one = history.expert_utilisation(3, e, {0, 4095}, 4)[bin];
+        ASSERT_NEAR(one.mean() / mean, 1, 2e-3);
+        const double wild = low > 0 && high * low < 1 ? low : high;
+        ASSERT_NEAR(farthest[bin * 4 + e], low == 0 ? 0 : wild, 2e-3);
+        EXPECT_EQ(one.finite, 1024u);
+        if (budget > 1'000'000) {
+          EXPECT_NEAR(one.min, low, 2e-3);
+          EXPECT_NEAR(one.max, high, 2e-3);
+        }
+      }
+    }
+  }
+}
+
+TEST(History, ExpertBiasTakesTheNewestOfEachBin) {
+  std::mt19937 rng(13);
+  History history(sample_info({}));
+  std::vector<FramePtr> frames;
+  for (int step = 0; step < 64; ++step) history.append(frames.emplace_back(frame_at_step(step, rng)));
+  const auto image = history.expert_bias(2, {0, 79}, 10);
+  ASSERT_EQ(image.size(), 80u);
+  for (int b = 0; b < 8; ++b) {
+    const auto& wanted = frames[b * 8 + 7]->routers[1].expert_bias;
+    EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), image.begin() + b * 8)) << b;
+  }
+  EXPECT_TRUE(std::all_of(image.begin() + 64, image.end(), [](float b) { return std::isnan(b); }));
+  const auto none = history.expert_bias(77, {0, 63}, 2);
+  EXPECT_TRUE(std::all_of(none.begin(), none.end(), [](float b) { return std::isnan(b); }));
+}
+
+TEST(History, PercentilesOverLayers) {
+  std::mt19937 rng(14);
+  const SampleShape shape{.moe_layers = 11};
+  History history(sample_info(shape));
+  TelemetryFrame frame = sample_frame(0, shape, rng);
+  for (int i = 0; i < 11; ++i) {
+    frame.routers[i].max_vio = static_cast<float>((i * 7) % 11);  // 0 to 10, shuffled
+    frame.routers[i].max_vio_window = kNoValue;
+  }
+  frame.routers[3].max_vio_window = 2;
+  history.append(std::make_shared<TelemetryFrame>(frame));
+  EXPECT_EQ(history.value_at(Metric::max_vio_p50, kWholeRun, 0), 5);
+  EXPECT_EQ(history.value_at(Metric::max_vio_p90, kWholeRun, 0), 9);
+  EXPECT_EQ(history.value_at(Metric::max_vio_max, kWholeRun, 0), 10);
+  EXPECT_EQ(history.value_at(Metric::max_vio_window_p50, kWholeRun, 0), 2);
+  EXPECT_EQ(history.value_at(Metric::max_vio_window_max, kWholeRun, 0), 2);
+}
+
 TEST(History, LoadCodesAreExactToAHundredthOfAPercent) {
   for (double u = 1e-4; u < 1e4; u *= 1.0137) ASSERT_NEAR(LoadRows::decode(LoadRows::encode(u)) / u, 1, 1.8e-4);
   EXPECT_EQ(LoadRows::decode(LoadRows::encode(0)), 0.0f);
@@ -288,6 +369,9 @@ TEST(History, OneWriterManyReaders) {
         history.series(Metric::max_vio, 1, range.empty() ? some : range, 50);
         history.smoothed(Metric::ce_loss, kWholeRun, some, 20, 0.9);
         for (const float u : history.utilisation(1 + rng() % 2, some, 30)) ASSERT_FALSE(u < 0);
+        for (const float u : history.utilisation(1 + rng() % 2, some, 30, Summary::mean)) ASSERT_FALSE(u < 0);
+        history.expert_utilisation(1, 3, some, 30);
+        for (const float b : history.expert_bias(1, some, 30)) ASSERT_FALSE(b < 0);
         history.scale_waterfall(1, ExpertWeight::w1, Operand::x, Direction::forward, some, 30);
         const auto frame = history.frame_at(some.first);
         if (frame) {

@@ -28,6 +28,16 @@ TEST(RouterStats, WorkedExample) {
   EXPECT_FLOAT_EQ(dropped_fraction(n, 2.0), 0.0f);
 }
 
+TEST(RouterStats, Percentiles) {
+  EXPECT_FLOAT_EQ(percentile({3, 1, 2}, 0.5), 2);
+  EXPECT_FLOAT_EQ(percentile({4, 1, 3, 2}, 0.5), 2.5f);
+  EXPECT_FLOAT_EQ(percentile({4, 1, 3, 2}, 0.9), 3.7f);  // numpy.percentile([1, 2, 3, 4], 90)
+  EXPECT_FLOAT_EQ(percentile({4, 1, 3, 2}, 0), 1);
+  EXPECT_FLOAT_EQ(percentile({4, 1, 3, 2}, 1), 4);
+  EXPECT_FLOAT_EQ(percentile({kNoValue, 5, std::sqrt(-1.0f)}, 0.9), 5);
+  EXPECT_TRUE(is_missing(percentile({}, 0.5)));
+}
+
 TEST(RouterStats, UniformAndCollapsed) {
   const Counts uniform(64, 32);
   EXPECT_EQ(max_vio(uniform), 0.0f);

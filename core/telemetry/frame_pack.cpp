@@ -45,6 +45,8 @@ class Packer {
     for (const auto& field : kFrameFields) put(frame.*field.member);
     put(frame.phase_ms);
   }
+  std::size_t size() const { return bytes_.size(); }
+  void put_at(std::size_t place, std::uint32_t value) { std::memcpy(bytes_.data() + place, &value, sizeof value); }
   PackedFrame take() {
     bytes_.shrink_to_fit();
     return std::move(bytes_);
@@ -130,10 +132,12 @@ PackedFrame pack_routers(const TelemetryFrame& frame) {
   packer.put_scalars(frame);
   packer.put(static_cast<std::uint32_t>(frame.routers.size()));
   for (const RouterFrame& router : frame.routers) {
+    const std::size_t begin = packer.size();
+    packer.put(std::uint32_t{0});  // bytes of this router, for skipping it
     packer.put(router.layer);
+    packer.put_floats(router.expert_bias);
     for (const auto& field : kRouterFields) packer.put(router.*field.member);
     packer.put_counts(router.tokens_per_expert);
-    packer.put_floats(router.expert_bias);
     packer.put_floats(router.score_mass);
     packer.put_floats(router.gate_mass);
     packer.put(router.volume.ranks);
@@ -141,6 +145,7 @@ PackedFrame pack_routers(const TelemetryFrame& frame) {
     packer.put_counts(router.volume.copies_RR);
     packer.put_counts(router.volume.distinct_RR);
     packer.put_counts(router.volume.nodes_RN);
+    packer.put_at(begin, static_cast<std::uint32_t>(packer.size() - begin));
   }
   return packer.take();
 }
@@ -150,10 +155,11 @@ void unpack_routers(const PackedFrame& packed, TelemetryFrame& frame) {
   unpacker.get_scalars(frame);
   frame.routers.resize(unpacker.get<std::uint32_t>());
   for (RouterFrame& router : frame.routers) {
+    unpacker.get<std::uint32_t>();
     router.layer = unpacker.get<int>();
+    unpacker.get_floats(router.expert_bias);
     for (const auto& field : kRouterFields) router.*field.member = unpacker.get<float>();
     unpacker.get_counts(router.tokens_per_expert);
-    unpacker.get_floats(router.expert_bias);
     unpacker.get_floats(router.score_mass);
     unpacker.get_floats(router.gate_mass);
     router.volume.ranks = unpacker.get<int>();
@@ -243,6 +249,22 @@ void unpack_gradients(const PackedFrame& packed, TelemetryFrame& frame) {
   unpacker.get_scalars(frame);
   frame.gradients.resize(unpacker.get<std::uint32_t>());
   for (GradientFrame& gradient : frame.gradients) gradient = unpacker.get<GradientFrame>();
+}
+
+bool unpack_bias(const PackedFrame& packed, int layer, std::vector<float>& bias) {
+  Unpacker unpacker(packed);
+  TelemetryFrame scalars;
+  unpacker.get_scalars(scalars);
+  const auto size = unpacker.get<std::uint32_t>();
+  for (std::uint32_t i = 0; i < size; ++i) {
+    const auto bytes = unpacker.get<std::uint32_t>();
+    if (unpacker.get<int>() == layer) {
+      unpacker.get_floats(bias);
+      return !bias.empty();
+    }
+    unpacker.take(bytes - sizeof(std::uint32_t) - sizeof(int));
+  }
+  return false;
 }
 
 bool unpack_scales(const PackedFrame& packed, int layer, ExpertWeight weight, Operand operand, Direction direction,

@@ -23,6 +23,9 @@ void unpack_quants(const PackedFrame& packed, TelemetryFrame& frame);
 void unpack_flips(const PackedFrame& packed, TelemetryFrame& frame);
 void unpack_gradients(const PackedFrame& packed, TelemetryFrame& frame);
 
+// The expert_bias of one layer out of pack_routers; false: the layer is not there or has none.
+bool unpack_bias(const PackedFrame& packed, int layer, std::vector<float>& bias);
+
 // Writes to `counts` [256] the scale histogram of one operand of the routed experts out of pack_quants; false: it is
 // not there.
 bool unpack_scales(const PackedFrame& packed, int layer, ExpertWeight weight, Operand operand, Direction direction,

@@ -5,11 +5,13 @@
 #include <atomic>
 #include <cassert>
 #include <cmath>
+#include <limits>
 #include <mutex>
 
 #include "core/telemetry/frame_fields.h"
 #include "core/telemetry/frame_pack.h"
 #include "core/telemetry/load_rows.h"
+#include "core/telemetry/router_stats.h"
 #include "core/telemetry/thinning.h"
 
 namespace moescope {
@@ -240,6 +242,14 @@ struct History::State {
     std::erase_if(markers, [step](const Marker& marker) { return marker.step > step; });
   }
 
+  // Of a figure over the layers: to the columns `first` (p50), p90 and max.
+  void append_percentiles(const std::vector<RouterFrame>& routers, Metric first, float RouterFrame::*member) {
+    std::vector<float> values;
+    for (const RouterFrame& router : routers) values.push_back(router.*member);
+    int column = static_cast<int>(first);
+    for (const double q : {0.5, 0.9, 1.0}) whole[column++].append(percentile(values, q));
+  }
+
   void append_scalars(const TelemetryFrame& frame) {
     for (const RouterFrame& router : frame.routers) columns_of(router.layer);
     for (const FlipFrame& flip : frame.flips) columns_of(flip.layer);
@@ -251,6 +261,8 @@ struct History::State {
     }
     for (std::size_t i = 0; i < kFrameFields.size(); ++i) whole[i].append(frame.*kFrameFields[i].member);
     whole[static_cast<int>(Metric::step_ms)].append(step_ms(frame));
+    append_percentiles(frame.routers, Metric::max_vio_p50, &RouterFrame::max_vio);
+    append_percentiles(frame.routers, Metric::max_vio_window_p50, &RouterFrame::max_vio_window);
     for (int i = 0; i < kNumRouterMetrics; ++i) {
       whole[kFirstRouterMetric + i].append(mean_over_layers(frame.routers, kRouterFields[i].member));
     }
@@ -274,6 +286,10 @@ struct History::State {
     return bytes;
   }
   bool thin_largest();
+  // What to read from without the lock: of each bin of the range the newest kept frame, nullptr: none.
+  std::vector<std::shared_ptr<const PackedFrame>> newest_of(PartIndex part, StepRange range, int bins) const;
+  LoadRows::View load_view(int layer, StepRange range, int bins) const;
+  int experts() const;
   FramePtr frame_with(PartIndex part, std::int64_t step) const;
 };
 
@@ -290,6 +306,31 @@ bool History::State::thin_largest() {
   }
   const std::lock_guard lock(mutex);
   return larger.thin();
+}
+
+std::vector<std::shared_ptr<const PackedFrame>> History::State::newest_of(PartIndex part, StepRange range,
+                                                                          int bins) const {
+  assert(bins > 0);
+  std::vector<std::shared_ptr<const PackedFrame>> newest(static_cast<std::size_t>(bins));
+  if (range.empty()) return newest;
+  const std::lock_guard lock(mutex);
+  for (int b = 0; b < bins; ++b) {
+    const auto* entry = kept[part].find(slice_begin(range, bins, b + 1) - 1);
+    if (entry && entry->step >= slice_begin(range, bins, b)) newest[b] = entry->packed;
+  }
+  return newest;
+}
+
+LoadRows::View History::State::load_view(int layer, StepRange range, int bins) const {
+  assert(bins > 0);
+  const std::vector<std::int64_t> edges = slice_edges(range, bins);
+  const std::lock_guard lock(mutex);
+  return load->view(layer, edges);
+}
+
+int History::State::experts() const {
+  const std::lock_guard lock(mutex);
+  return load->n_experts();
 }
 
 // The newest at or before `step` that has `part`, with all that is kept of its step. Unpacks without the lock.
@@ -457,28 +498,33 @@ std::vector<float> History::smoothed(Metric metric, int layer, StepRange range, 
   return out;
 }
 
-std::vector<float> History::utilisation(int layer, StepRange range, int bins) const {
-  assert(bins > 0);
-  const std::vector<std::int64_t> edges = slice_edges(range, bins);
-  std::unique_lock lock(state_->mutex);
-  const LoadRows::View view = state_->load->view(layer, edges);
-  lock.unlock();
-  return view.draw();
+std::vector<float> History::utilisation(int layer, StepRange range, int bins, Summary summary) const {
+  const LoadRows::View view = state_->load_view(layer, range, bins);
+  return summary == Summary::mean ? view.draw_mean() : view.draw_farthest();
+}
+
+std::vector<PyramidBin> History::expert_utilisation(int layer, int expert, StepRange range, int bins) const {
+  if (expert < 0) return std::vector<PyramidBin>(static_cast<std::size_t>(bins));
+  return state_->load_view(layer, range, bins).draw_expert(static_cast<std::size_t>(expert));
+}
+
+std::vector<float> History::expert_bias(int layer, StepRange range, int bins) const {
+  const auto newest = state_->newest_of(kRouters, range, bins);
+  const auto experts = static_cast<std::size_t>(state_->experts());
+  std::vector<float> out(experts * newest.size(), std::numeric_limits<float>::quiet_NaN());
+  std::vector<float> bias;
+  for (std::size_t b = 0; b < newest.size(); ++b) {
+    if (!newest[b] || !unpack_bias(*newest[b], layer, bias)) continue;
+    std::copy_n(bias.begin(), std::min(experts, bias.size()), out.begin() + static_cast<std::ptrdiff_t>(b * experts));
+  }
+  return out;
 }
 
 std::vector<std::uint32_t> History::scale_waterfall(int layer, ExpertWeight weight, Operand operand,
                                                     Direction direction, StepRange range, int bins) const {
   assert(bins > 0);
   std::vector<std::uint32_t> out(static_cast<std::size_t>(bins) * 256);
-  std::vector<std::shared_ptr<const PackedFrame>> newest(bins);
-  if (range.empty()) return out;
-  {
-    const std::lock_guard lock(state_->mutex);
-    for (int b = 0; b < bins; ++b) {
-      const auto* entry = state_->kept[kQuants].find(slice_begin(range, bins, b + 1) - 1);
-      if (entry && entry->step >= slice_begin(range, bins, b)) newest[b] = entry->packed;
-    }
-  }
+  const auto newest = state_->newest_of(kQuants, range, bins);
   for (int b = 0; b < bins; ++b) {
     if (newest[b]) unpack_scales(*newest[b], layer, weight, operand, direction, out.data() + std::size_t{256} * b);
   }

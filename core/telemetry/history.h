@@ -5,7 +5,7 @@
 // Scalars keep every step in a min/max/mean pyramid. Arrays keep whole frames up to a byte budget; past it the
 // older half is thinned by two, and kept_every() says so. Where that half is thinned unevenly its densest part goes
 // first, so that a long run stays evenly covered. Utilisation is kept apart, as 16-bit log2 u in steps of 1/2048 octave
-// (exact to 0.02 %); thinned, two of its rows merge into one that holds the value farther from 1.
+// (exact to 0.02 %); thinned, two of its rows merge into one that holds the value farther from 1 and the mean.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,13 @@ enum class Metric {
   grad_norm,
   lr,
   tokens_per_s,
-  step_ms,  // per run: layer = kWholeRun
+  step_ms,
+  max_vio_p50,  // of all MoE layers at each step
+  max_vio_p90,
+  max_vio_max,
+  max_vio_window_p50,
+  max_vio_window_p90,
+  max_vio_window_max,  // per run: layer = kWholeRun
   max_vio,
   max_vio_window,
   cv,
@@ -43,7 +49,7 @@ enum class Metric {
   gradient_snr_db,   // of all tensors of the layer, any kind of layer, or of the model
   gradient_cosine,
 };
-inline constexpr int kNumMetrics = 22;
+inline constexpr int kNumMetrics = 28;
 inline constexpr int kWholeRun = -1;
 
 struct StepRange {
@@ -53,6 +59,8 @@ struct StepRange {
   std::int64_t size() const { return empty() ? 0 : last - first + 1; }
   bool operator==(const StepRange&) const = default;
 };
+
+enum class Summary { farthest, mean };  // of the steps that share a pixel
 
 class History {
  public:
@@ -86,9 +94,13 @@ class History {
   // last step of each bin; NaN where the bin has none.
   std::vector<float> smoothed(Metric metric, int layer, StepRange range, int bins, double factor) const;
 
-  // Utilisation u_e = n_e E / (K T) of one MoE layer for plotting: bins x E row-major, the value farthest from 1
-  // (in log2) among the bin's kept frames, NaN where the bin has none.
-  std::vector<float> utilisation(int layer, StepRange range, int bins) const;
+  // Utilisation u_e = n_e E / (K T) of one MoE layer for plotting: bins x E row-major, of the bin's steps the value
+  // farthest from 1 (in log2) or their mean; NaN where the bin has none.
+  std::vector<float> utilisation(int layer, StepRange range, int bins, Summary summary = Summary::farthest) const;
+  // The same of one expert; min and max reach from the mean to the value farthest from 1.
+  std::vector<PyramidBin> expert_utilisation(int layer, int expert, StepRange range, int bins) const;
+  // expert_bias of one MoE layer: bins x E, the bin's newest kept frame; NaN where there is none.
+  std::vector<float> expert_bias(int layer, StepRange range, int bins) const;
   // Blocks by E8M0 byte of one operand: bins x 256, the bin's newest kept frame; empty bins are all zero.
   std::vector<std::uint32_t> scale_waterfall(int layer, ExpertWeight weight, Operand operand, Direction direction,
                                              StepRange range, int bins) const;

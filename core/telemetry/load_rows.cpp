@@ -90,8 +90,9 @@ void LoadRows::append(std::int64_t step, std::span<const RouterFrame> routers) {
     for (std::size_t e = 0; e < counts.size(); ++e) {
       codes[e] = encode(counts[e] * static_cast<double>(counts.size()) / sum);
     }
+    if (!chunk.means.empty()) std::copy_n(codes, counts.size(), chunk.means.data() + (codes - chunk.codes.data()));
   }
-  rows_.push_back({step, rows_.empty() ? 0 : rows_.back().ordinal + 1});
+  rows_.push_back({step, rows_.empty() ? 0 : rows_.back().ordinal + 1, 1});
 }
 
 void LoadRows::truncate(std::int64_t step) {
@@ -103,10 +104,33 @@ void LoadRows::truncate(std::int64_t step) {
   for (std::size_t slot = 0; slot < copy->layers; ++slot) {
     std::int16_t* begin = copy->row(slot, rows_.size() - chunks_.back().first_row);
     std::fill(begin, copy->row(slot, kChunkRows), kAbsent);
+    if (!copy->means.empty()) {
+      std::copy(
+          begin, copy->row(slot, kChunkRows),
+          copy->means.begin() + static_cast<std::ptrdiff_t>(copy->at(slot, rows_.size() - chunks_.back().first_row)));
+    }
   }
   chunks_.back().chunk = std::move(copy);
 }
 
+// Row r of `from`, itself `weight` steps, into the last row.
+void LoadRows::merge_last(std::size_t slot, const Chunk& from, std::size_t r, std::uint32_t weight) {
+  ChunkRef& out = chunks_.back();
+  const std::size_t last = rows_.size() - 1 - out.first_row;
+  merge_farthest(out.chunk->row(slot, last), from.row(slot, r), from.n_experts);
+  const double before = rows_.back().merged;
+  std::int16_t* mean = out.chunk->means.data() + out.chunk->at(slot, last);
+  const std::int16_t* added = from.mean_row(slot, r);
+  for (std::size_t e = 0; e < from.n_experts; ++e) {
+    if (before == 0 || mean[e] == kAbsent) {
+      mean[e] = added[e];
+    } else if (added[e] != kAbsent && added[e] != mean[e]) {
+      mean[e] = encode((before * decode(mean[e]) + weight * decode(added[e])) / (before + weight));
+    }
+  }
+}
+
+// The older half, whole chunks. Its first thinning makes rows of two values: it saves nothing yet, the next one does.
 std::unique_ptr<LoadRows> LoadRows::thinned() const {
   std::size_t old_chunks = 0;
   while (old_chunks + 1 < chunks_.size() && chunks_[old_chunks + 1].first_row <= rows_.size() / 2) ++old_chunks;
@@ -120,14 +144,15 @@ std::unique_ptr<LoadRows> LoadRows::thinned() const {
     for (std::size_t row = ref.first_row; row < chunks_[c + 1].first_row; ++row) {
       const bool merge = is_dropped(rows_[row].ordinal, level) && !thin->rows_.empty();
       if (!merge) {
-        thin->chunk_for_next_row();
+        Chunk& chunk = thin->chunk_for_next_row();
+        if (chunk.means.empty()) chunk.means.assign(chunk.codes.size(), kAbsent);
         thin->rows_.push_back(rows_[row]);
+        thin->rows_.back().merged = 0;
       }
-      ChunkRef& out = thin->chunks_.back();
       for (std::size_t slot = 0; slot < ref.chunk->layers; ++slot) {
-        merge_farthest(out.chunk->row(slot, thin->rows_.size() - 1 - out.first_row),
-                       ref.chunk->row(slot, row - ref.first_row), ref.chunk->n_experts);
+        thin->merge_last(slot, *ref.chunk, row - ref.first_row, rows_[row].merged);
       }
+      thin->rows_.back().merged += rows_[row].merged;
     }
   }
   const std::size_t removed = old_rows - thin->rows_.size();
@@ -140,7 +165,9 @@ std::unique_ptr<LoadRows> LoadRows::thinned() const {
 
 std::size_t LoadRows::bytes() const {
   std::size_t bytes = rows_.capacity() * sizeof(Row);
-  for (const ChunkRef& ref : chunks_) bytes += ref.chunk->codes.size() * sizeof(std::int16_t) + sizeof(Chunk);
+  for (const ChunkRef& ref : chunks_) {
+    bytes += (ref.chunk->codes.size() + ref.chunk->means.size()) * sizeof(std::int16_t) + sizeof(Chunk);
+  }
   return bytes;
 }
 
@@ -152,6 +179,9 @@ LoadRows::View LoadRows::view(int layer, std::span<const std::int64_t> edges) co
     const auto row = std::lower_bound(rows_.begin(), rows_.end(), edge,
                                       [](const Row& r, std::int64_t step) { return r.step < step; });
     view.edges.push_back(row - rows_.begin());
+  }
+  for (std::size_t row = view.edges.front(); row < view.edges.back(); ++row) {
+    view.weights.push_back(static_cast<float>(rows_[row].merged));
   }
   const auto slot = std::find(layers_.begin(), layers_.end(), layer);
   if (slot == layers_.end()) {
@@ -166,23 +196,64 @@ LoadRows::View LoadRows::view(int layer, std::span<const std::int64_t> edges) co
   return view;
 }
 
-std::vector<float> LoadRows::View::draw() const {
-  const std::size_t bins = edges.size() - 1;
-  std::vector<float> image(bins * n_experts);
-  std::vector<std::int16_t> farthest(n_experts);
+template <class Visit>
+void LoadRows::View::each_row(Visit visit) const {
   std::size_t c = 0;
-  for (std::size_t b = 0; b < bins; ++b) {
-    std::fill(farthest.begin(), farthest.end(), kAbsent);
+  for (std::size_t b = 0; b + 1 < edges.size(); ++b) {
     for (std::size_t row = edges[b]; row < edges[b + 1]; ++row) {
       while (c + 1 < chunks.size() && chunks[c + 1].first_row <= row) ++c;
       const Chunk& chunk = *chunks[c].chunk;
-      if (slot < chunk.layers) {
-        merge_farthest(farthest.data(), chunk.row(slot, row - chunks[c].first_row), chunk.n_experts);
+      if (slot < chunk.layers && chunk.n_experts == n_experts) {
+        visit(b, chunk, row - chunks[c].first_row, weights[row - edges.front()]);
       }
     }
-    for (std::size_t e = 0; e < n_experts; ++e) image[b * n_experts + e] = decode(farthest[e]);
+  }
+}
+
+std::vector<float> LoadRows::View::draw_farthest() const {
+  std::vector<std::int16_t> farthest((edges.size() - 1) * n_experts, kAbsent);
+  each_row([&](std::size_t bin, const Chunk& chunk, std::size_t r, float) {
+    merge_farthest(farthest.data() + bin * n_experts, chunk.row(slot, r), n_experts);
+  });
+  std::vector<float> image(farthest.size());
+  std::ranges::transform(farthest, image.begin(), decode);
+  return image;
+}
+
+std::vector<float> LoadRows::View::draw_mean() const {
+  std::vector<float> image((edges.size() - 1) * n_experts);
+  std::vector<float> steps(image.size());
+  each_row([&](std::size_t bin, const Chunk& chunk, std::size_t r, float weight) {
+    const std::int16_t* codes = chunk.mean_row(slot, r);
+    float* sum = image.data() + bin * n_experts;
+    float* count = steps.data() + bin * n_experts;
+    for (std::size_t e = 0; e < n_experts; ++e) {
+      if (codes[e] == kAbsent) continue;
+      sum[e] += weight * decode(codes[e]);
+      count[e] += weight;
+    }
+  });
+  for (std::size_t i = 0; i < image.size(); ++i) {
+    image[i] = steps[i] > 0 ? image[i] / steps[i] : std::numeric_limits<float>::quiet_NaN();
   }
   return image;
+}
+
+std::vector<PyramidBin> LoadRows::View::draw_expert(std::size_t expert) const {
+  std::vector<PyramidBin> bins(edges.size() - 1);
+  if (expert >= n_experts) return bins;
+  each_row([&](std::size_t b, const Chunk& chunk, std::size_t r, float weight) {
+    const std::int16_t mean = chunk.mean_row(slot, r)[expert];
+    if (mean == kAbsent) return;
+    const float u = decode(mean);
+    const float farthest = decode(chunk.row(slot, r)[expert]);
+    if (bins[b].finite == 0) bins[b].min = bins[b].max = u;
+    bins[b].sum += static_cast<double>(weight) * u;
+    bins[b].finite += static_cast<std::uint32_t>(weight);
+    bins[b].min = std::min(bins[b].min, farthest);
+    bins[b].max = std::max(bins[b].max, farthest);
+  });
+  return bins;
 }
 
 }  // namespace moescope

@@ -1,5 +1,7 @@
 // Utilisation of every expert over time, kept for drawing: 16-bit log2 u, one row per kept step.
 //
+// A row that thinning made of several steps holds two values for each expert: the one farthest from fair, and the mean.
+//
 // Not locked: History does that. A View is taken under the lock and drawn without it; its chunks are never written to
 // below the row count that the view saw.
 #pragma once
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include "core/telemetry/frame.h"
+#include "core/telemetry/pyramid.h"
 
 namespace moescope {
 
@@ -34,9 +37,12 @@ class LoadRows {
     std::size_t layers;
     std::size_t n_experts;
     std::vector<std::int16_t> codes;  // [layers, kChunkRows, n_experts]
-    std::int16_t* row(std::size_t slot, std::size_t r) { return codes.data() + (slot * kChunkRows + r) * n_experts; }
-    const std::int16_t* row(std::size_t slot, std::size_t r) const {
-      return codes.data() + (slot * kChunkRows + r) * n_experts;
+    std::vector<std::int16_t> means;  // the same; empty where no row was merged: `codes` are the means, too
+    std::size_t at(std::size_t slot, std::size_t r) const { return (slot * kChunkRows + r) * n_experts; }
+    std::int16_t* row(std::size_t slot, std::size_t r) { return codes.data() + at(slot, r); }
+    const std::int16_t* row(std::size_t slot, std::size_t r) const { return codes.data() + at(slot, r); }
+    const std::int16_t* mean_row(std::size_t slot, std::size_t r) const {
+      return (means.empty() ? codes : means).data() + at(slot, r);
     }
   };
   struct ChunkRef {
@@ -46,9 +52,18 @@ class LoadRows {
   struct View {
     std::size_t slot = 0;
     std::size_t n_experts = 0;
-    std::vector<ChunkRef> chunks;     // those that the edges reach
-    std::vector<std::size_t> edges;   // rows of bin b: [edges[b], edges[b + 1])
-    std::vector<float> draw() const;  // History::utilisation
+    std::vector<ChunkRef> chunks;    // those that the edges reach
+    std::vector<std::size_t> edges;  // rows of bin b: [edges[b], edges[b + 1])
+    std::vector<float> weights;      // steps that each row from edges.front() on was made of
+    // History::utilisation and History::expert_utilisation.
+    std::vector<float> draw_farthest() const;
+    std::vector<float> draw_mean() const;
+    std::vector<PyramidBin> draw_expert(std::size_t expert) const;
+
+   private:
+    // Calls visit(bin, chunk, row in it, weight) for every row that has the layer, in order.
+    template <class Visit>
+    void each_row(Visit visit) const;
   };
   // `edges`: bins + 1 rising steps; bin b holds the steps [edges[b], edges[b + 1]).
   View view(int layer, std::span<const std::int64_t> edges) const;
@@ -58,9 +73,11 @@ class LoadRows {
   struct Row {
     std::int64_t step;
     std::uint64_t ordinal;  // its place among all rows ever appended
+    std::uint32_t merged;   // rows that it was made of
   };
   std::size_t slot_of(int layer);  // adds the layer if it is new
   Chunk& chunk_for_next_row();
+  void merge_last(std::size_t slot, const Chunk& from, std::size_t r, std::uint32_t weight);
 
   std::vector<int> layers_;
   int n_experts_;

@@ -88,6 +88,17 @@ float dropped_fraction(std::span<const std::uint32_t> counts, double capacity_fa
   return static_cast<float>(dropped / static_cast<double>(sum));
 }
 
+float percentile(std::vector<float> values, double q) {
+  std::erase_if(values, [](float value) { return !std::isfinite(value); });
+  if (values.empty()) return kNoValue;
+  const double place = q * static_cast<double>(values.size() - 1);
+  const auto below = values.begin() + static_cast<std::ptrdiff_t>(place);
+  std::nth_element(values.begin(), below, values.end());
+  if (below + 1 == values.end()) return *below;
+  const float above = *std::min_element(below + 1, values.end());
+  return static_cast<float>(*below + (place - std::floor(place)) * (above - *below));
+}
+
 float max_vio_noise_floor(std::int64_t tokens, int top_k, int n_experts) {
   if (tokens <= 0 || top_k <= 0 || n_experts <= 1 || top_k > n_experts) return kNoValue;
   if (top_k == n_experts) return 0;

@@ -37,6 +37,10 @@ float padding_fraction(std::span<const std::uint32_t> counts, std::uint32_t alig
 // this capacity would have dropped. kNoValue for capacity_factor <= 0.
 float dropped_fraction(std::span<const std::uint32_t> counts, double capacity_factor);
 
+// The value below which the share q of `values` lies, between two of them interpolated (Hyndman and Fan's type 7, as
+// numpy's default); values that are not finite are left out. kNoValue where none is left.
+float percentile(std::vector<float> values, double q);
+
 // Mean MaxVio that a perfectly balanced router shows by chance alone: every token picks K of E experts, all sets
 // equally likely. Each n_e is then Binomial(T, K / E). The expected largest of E independent such counts is
 // M = sum_(m >= 0) (1 - F(m)^E), F their distribution function, summed exactly. The counts are not independent: they
