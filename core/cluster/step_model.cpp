@@ -59,10 +59,6 @@ void check(const StepConfig& c) {
   if (!(c.overlap >= 0 && c.overlap <= 1)) fail("overlap is a share, 0 to 1");
 }
 
-double duplication_of(const StepConfig& c, const StepParameters& p) {
-  return p.hypothesis == Hypothesis::h2 && c.way == AllToAll::deep_ep ? c.tp : 1;
-}
-
 // What has no part of its own goes with activations through memory.
 double rest_scale(const StepConfig& c) {
   static const ModelShape& reference = model_shape("671B");
@@ -112,23 +108,23 @@ void add_all_to_all(const StepConfig& c, const StepParameters& p, StepTime& time
   const double per_copy = bytes_per_copy * layers * time.duplication;
   time.network_bytes = per_copy * c.traffic.network;
   time.nvlink_bytes = per_copy * c.traffic.nvlink;
-  const double network_GBps = standard ? p.standard_network_share * hw.network.value : hw.deep_ep_network.value;
-  const double network = per_copy * c.traffic.network_fullest / (network_GBps * 1e6);
-  const double nvlink = per_copy * c.traffic.nvlink_fullest / (hw.nvlink_all_to_all.value * 1e6);
+  const LayerRates rates = layer_rates(c, p);
+  const double network = per_copy * c.traffic.network_fullest / (rates.network_GBps * 1e6);
+  const double nvlink = per_copy * c.traffic.nvlink_fullest / (rates.nvlink_GBps * 1e6);
   const double exposed = 1 - c.overlap;
   const bool on_network = network >= nvlink;
   std::string how =
       text("%zu operations a layer, %.2f MB over the network at %.1f GB/s (%s), %.2f MB over NVLink at %g", ops.size(),
-           time.network_bytes / 1e6, network_GBps, standard ? "fitted" : provenance_name(hw.deep_ep_network.kind),
-           time.nvlink_bytes / 1e6, hw.nvlink_all_to_all.value);
+           time.network_bytes / 1e6, rates.network_GBps, standard ? "fitted" : provenance_name(hw.deep_ep_network.kind),
+           time.nvlink_bytes / 1e6, rates.nvlink_GBps);
   how += on_network ? "; the network sets the time" : "; NVLink sets the time";
   if (c.overlap > 0) how += text("; %.0f %% hidden (assumed)", 100 * c.overlap);
   time.parts.push_back({"all-to-all", std::max(network, nvlink) * exposed, Provenance::modelled, how});
   const double tokens = static_cast<double>(c.seq * c.microbatch_sequences);
-  const double latency = layers * static_cast<double>(ops.size()) * hw.all_to_all_latency.value / 1e3 * c.tp / tokens;
+  const double latency = layers * static_cast<double>(ops.size()) * rates.latency_us / 1e3 * c.tp / tokens;
   time.parts.push_back(
       {"all-to-all latency", latency * exposed, Provenance::modelled,
-       text("%g us an operation (%s)", hw.all_to_all_latency.value, provenance_name(hw.all_to_all_latency.kind))});
+       text("%g us an operation (%s)", rates.latency_us, provenance_name(hw.all_to_all_latency.kind))});
   if (!standard && p.deep_ep_overhead_ms > 0)
     time.parts.push_back({"DeepEP overhead", p.deep_ep_overhead_ms, Provenance::modelled, "assumed by H1"});
 }
@@ -166,6 +162,23 @@ double StepTime::network_ms() const {
     if (name.starts_with("all-to-all") || name == "DeepEP overhead") sum += part.ms;
   }
   return sum;
+}
+
+double token_duplication(const StepConfig& c, const StepParameters& p) {
+  return p.hypothesis == Hypothesis::h2 && c.way == AllToAll::deep_ep ? c.tp : 1;
+}
+
+LayerRates layer_rates(const StepConfig& c, const StepParameters& p) {
+  const HardwareProfile& hw = c.hardware;
+  LayerRates rates;
+  rates.network_GBps =
+      c.way == AllToAll::standard ? p.standard_network_share * hw.network.value : hw.deep_ep_network.value;
+  rates.nvlink_GBps = hw.nvlink_all_to_all.value;
+  rates.latency_us = hw.all_to_all_latency.value;
+  const double rows_per_token = static_cast<double>(c.shape.n_moe_layers() * c.shape.top_k);
+  const double row_flops = forward_flops(c.shape, c.seq).routed_experts / rows_per_token;
+  rates.expert_row_us = compute_ms(row_flops, hw.grouped_gemm_bf16) * 1e3 / (c.mxfp8 ? p.mxfp8_speedup : 1);
+  return rates;
 }
 
 const char* hypothesis_name(Hypothesis hypothesis) {
@@ -219,7 +232,7 @@ RoutingTraffic routing_traffic(const VolumeFrame& volume, std::int64_t tokens, A
 StepTime step_time(const StepConfig& c, const StepParameters& p) {
   check(c);
   StepTime time;
-  time.duplication = duplication_of(c, p);
+  time.duplication = token_duplication(c, p);
   add_compute(c, p, time);
   add_all_to_all(c, p, time);
   time.parts.push_back(

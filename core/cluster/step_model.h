@@ -90,6 +90,16 @@ struct StepTime {
 // Throws std::runtime_error: MXFP8 on hardware without, or a config that cannot be.
 StepTime step_time(const StepConfig& config, const StepParameters& parameters);
 
+// What the model takes a layer's parts to run at.
+struct LayerRates {
+  double network_GBps, nvlink_GBps;  // that the all-to-all reaches
+  double latency_us;                 // of an operation
+  double expert_row_us;  // forward GEMMs of one expert over one row, quantization included; the backward takes two
+};
+LayerRates layer_rates(const StepConfig& config, const StepParameters& parameters);
+// Times that a token is dispatched and computed.
+double token_duplication(const StepConfig& config, const StepParameters& parameters);
+
 // ---- published runs ----
 
 struct PublishedRun {

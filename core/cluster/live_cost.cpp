@@ -1,0 +1,111 @@
+#include "core/cluster/live_cost.h"
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <string>
+
+#include "core/parallel/load_routing.h"
+#include "core/parallel/routing_patterns.h"
+
+namespace moescope {
+namespace {
+
+// Sampling then moves max/mean of 32 ranks by less than a per cent.
+constexpr std::int64_t kTokens = 65536;
+constexpr int kRanksPerNode = 8;
+
+using Routing = std::vector<std::int32_t>;
+
+Placement balanced_placement(const Routing& topk, const ModelShape& shape, int ep) {
+  std::vector<std::uint64_t> load(static_cast<std::size_t>(shape.n_experts));
+  for (const std::int32_t expert : topk) ++load[expert];
+  const int slots = static_cast<int>(shape.n_experts) / ep + 1;
+  return place_balanced(load, ep, {slots, std::max(1, static_cast<int>(shape.n_groups)), kRanksPerNode});
+}
+
+RoutingTraffic traffic_of(const Routing& topk, const ModelShape& shape, const LiveCase& c) {
+  const int top_k = static_cast<int>(shape.top_k), n_experts = static_cast<int>(shape.n_experts);
+  const Placement placement = c.balanced ? balanced_placement(topk, shape, c.ep) : place_contiguous(n_experts, c.ep);
+  const auto tokens = static_cast<std::int64_t>(topk.size()) / top_k;
+  return routing_traffic(count_volumes(topk, top_k, placement, kRanksPerNode), tokens, c.way);
+}
+
+class Costs {
+ public:
+  Costs(const StepConfig& config, Hypothesis hypothesis, std::span<const std::uint32_t> tokens_per_expert,
+        std::int64_t seed)
+      : config_(config),
+        hypothesis_(hypothesis),
+        parameters_(fit_to_published(hypothesis)),
+        load_(stretch_load(tokens_per_expert, static_cast<int>(config.shape.n_experts), seed)),
+        seed_(seed) {}
+
+  LiveCost operator()(const LiveCase& c) {
+    const ModelShape& shape = config_.shape;
+    if (c.ep < 1 || shape.n_experts % c.ep)
+      throw std::runtime_error("EP " + std::to_string(c.ep) + " does not divide the " +
+                               std::to_string(shape.n_experts) + " experts");
+    LiveCost cost;
+    cost.the_case = c;
+    StepConfig config = config_;
+    config.way = c.way;
+    config.payload = c.payload;
+    config.traffic = cost.traffic = traffic_of(routing(c.node_limited), shape, c);
+    cost.tokens_per_second = step_time(config, parameters_).tokens_per_second;
+    cost.band = throughput_band(config, hypothesis_);
+    LiveCase forced = c;
+    forced.balanced = false;
+    config.traffic = traffic_of(forced_routing(), shape, forced);
+    cost.forced_tokens_per_second = step_time(config, parameters_).tokens_per_second;
+    return cost;
+  }
+
+ private:
+  const Routing& routing(bool node_limited) {
+    Routing& topk = by_load_[node_limited];
+    const ModelShape& shape = config_.shape;
+    const int limited = node_limited ? static_cast<int>(shape.limited_groups) : 0;
+    if (topk.empty())
+      topk = route_by_load(load_, kTokens, static_cast<int>(shape.top_k), static_cast<int>(shape.n_groups), limited,
+                           seed_);
+    return topk;
+  }
+
+  const Routing& forced_routing() {
+    if (forced_.empty())
+      forced_ = route_by_pattern({RoutingRule::round_robin}, kTokens, static_cast<int>(config_.shape.top_k),
+                                 static_cast<int>(config_.shape.n_experts));
+    return forced_;
+  }
+
+  const StepConfig& config_;
+  Hypothesis hypothesis_;
+  StepParameters parameters_;
+  std::vector<double> load_;
+  std::int64_t seed_;
+  std::map<bool, Routing> by_load_;
+  Routing forced_;
+};
+
+}  // namespace
+
+std::vector<LiveCost> live_costs(const StepConfig& config, Hypothesis hypothesis,
+                                 std::span<const std::uint32_t> tokens_per_expert, std::span<const LiveCase> cases,
+                                 std::int64_t seed) {
+  Costs cost(config, hypothesis, tokens_per_expert, seed);
+  std::vector<LiveCost> costs;
+  for (const LiveCase& c : cases) costs.push_back(cost(c));
+  return costs;
+}
+
+std::vector<int> possible_ep(const StepConfig& config, int ranks_per_node) {
+  std::vector<int> degrees;
+  const int stage = config.gpus / config.pp;
+  for (int ep = ranks_per_node; ep <= std::min<std::int64_t>(stage, 256); ep *= 2) {
+    if (stage % ep == 0 && config.shape.n_experts % ep == 0) degrees.push_back(ep);
+  }
+  return degrees;
+}
+
+}  // namespace moescope

@@ -1,0 +1,129 @@
+#include "core/cluster/timeline.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace moescope {
+namespace {
+
+struct RankLoad {
+  double network_copies, nvlink_copies;  // the larger of out and in
+  double rows;                           // that its experts compute
+};
+
+std::vector<RankLoad> rank_loads_of(const VolumeFrame& volume, AllToAll way, double scale) {
+  const std::vector<LinkCopies> links = copies_by_link(volume, way);
+  const std::vector<std::uint64_t> rows = received_tokens(volume, AllToAll::standard);
+  std::vector<RankLoad> loads;
+  for (std::size_t r = 0; r < links.size(); ++r) {
+    loads.push_back({static_cast<double>(std::max(links[r].network_out, links[r].network_in)) * scale,
+                     static_cast<double>(std::max(links[r].nvlink_out, links[r].nvlink_in)) * scale,
+                     static_cast<double>(rows[r]) * scale});
+  }
+  return loads;
+}
+
+class Layer {
+ public:
+  Layer(const StepConfig& config, const StepParameters& parameters, std::vector<RankLoad> loads)
+      : c_(config), rates_(layer_rates(config, parameters)), loads_(std::move(loads)), by_rank_(loads_.size()) {}
+
+  LayerTimeline run() {
+    const std::vector<AllToAllOp> ops = all_to_all_ops(c_.payload, false);
+    pass(ops[0], ops[1], 1, false);
+    pass(ops[2], ops[3], 2, true);  // dgrad and wgrad
+    return collect();
+  }
+
+ private:
+  void pass(const AllToAllOp& towards, const AllToAllOp& back, double gemms, bool backward) {
+    exchange(RankActivity::dispatch, towards, backward);
+    for (std::size_t r = 0; r < loads_.size(); ++r)
+      add(r, RankActivity::experts, backward, loads_[r].rows * gemms * rates_.expert_row_us);
+    exchange(RankActivity::combine, back, backward);
+  }
+
+  void exchange(RankActivity activity, const AllToAllOp& op, bool backward) {
+    const auto bytes = static_cast<double>(bytes_per_token(op.payload, c_.shape.dim));
+    double end = 0;
+    for (std::size_t r = 0; r < loads_.size(); ++r) {
+      const double network = loads_[r].network_copies * bytes / (rates_.network_GBps * 1e3);
+      const double nvlink = loads_[r].nvlink_copies * bytes / (rates_.nvlink_GBps * 1e3);
+      add(r, activity, backward, (std::max(network, nvlink) + rates_.latency_us) * (1 - c_.overlap));
+      end = std::max(end, now(r));
+    }
+    for (std::size_t r = 0; r < loads_.size(); ++r) add(r, RankActivity::waiting, backward, end - now(r));
+  }
+
+  double now(std::size_t rank) const { return by_rank_[rank].empty() ? 0 : by_rank_[rank].back().to_us; }
+
+  void add(std::size_t rank, RankActivity activity, bool backward, double us) {
+    if (us > 0) by_rank_[rank].push_back({static_cast<int>(rank), activity, backward, now(rank), now(rank) + us});
+  }
+
+  LayerTimeline collect() const {
+    LayerTimeline timeline;
+    timeline.ranks = static_cast<int>(loads_.size());
+    double waiting = 0, all = 0;
+    for (const std::vector<RankInterval>& intervals : by_rank_) {
+      for (const RankInterval& interval : intervals) {
+        timeline.intervals.push_back(interval);
+        timeline.total_us = std::max(timeline.total_us, interval.to_us);
+        const double us = interval.to_us - interval.from_us;
+        all += us;
+        if (interval.activity == RankActivity::waiting) waiting += us;
+      }
+    }
+    timeline.waiting_share = all > 0 ? waiting / all : 0;
+    return timeline;
+  }
+
+  const StepConfig& c_;
+  LayerRates rates_;
+  std::vector<RankLoad> loads_;
+  std::vector<std::vector<RankInterval>> by_rank_;
+};
+
+}  // namespace
+
+const char* rank_activity_name(RankActivity activity) {
+  constexpr const char* kNames[] = {"dispatch", "experts", "combine", "waiting"};
+  return kNames[static_cast<int>(activity)];
+}
+
+LayerTimeline layer_timeline(const StepConfig& config, const StepParameters& parameters, const VolumeFrame& volume,
+                             std::int64_t tokens) {
+  StepConfig c = config;
+  c.traffic = routing_traffic(volume, tokens, c.way);
+  step_time(c, parameters);  // refuses what cannot be
+  const double rank_tokens =
+      static_cast<double>(c.seq * c.microbatch_sequences) / c.tp * token_duplication(c, parameters);
+  const double scale = rank_tokens * volume.ranks / static_cast<double>(tokens);
+  return Layer(c, parameters, rank_loads_of(volume, c.way, scale)).run();
+}
+
+std::string to_chrome_trace(const LayerTimeline& timeline, const std::string& title) {
+  using Json = nlohmann::ordered_json;
+  Json events = Json::array();
+  events.push_back({{"name", "process_name"}, {"ph", "M"}, {"pid", 0}, {"args", {{"name", title + " (modelled)"}}}});
+  for (int rank = 0; rank < timeline.ranks; ++rank) {
+    events.push_back({{"name", "thread_name"},
+                      {"ph", "M"},
+                      {"pid", 0},
+                      {"tid", rank},
+                      {"args", {{"name", "rank " + std::to_string(rank)}}}});
+  }
+  for (const RankInterval& interval : timeline.intervals) {
+    events.push_back({{"name", rank_activity_name(interval.activity)},
+                      {"cat", interval.backward ? "backward" : "forward"},
+                      {"ph", "X"},
+                      {"pid", 0},
+                      {"tid", interval.rank},
+                      {"ts", interval.from_us},
+                      {"dur", interval.to_us - interval.from_us},
+                      {"args", {{"pass", interval.backward ? "backward" : "forward"}, {"kind", "modelled"}}}});
+  }
+  return Json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump(1);
+}
+
+}  // namespace moescope
