@@ -1,0 +1,117 @@
+#include "core/telemetry/quant_watch.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/telemetry/words.h"
+
+namespace moescope {
+
+namespace {
+
+const FormatReference* reference(const std::string& format) {
+  for (const FormatReference& known : kFormatReferences) {
+    if (format == known.format) return &known;
+  }
+  return nullptr;
+}
+
+std::string tensor_name(const QuantFrame& quant) {
+  const std::string of_class =
+      quant.gemm_class == GemmClass::experts ? "" : std::string(gemm_class_name(quant.gemm_class)) + " ";
+  return of_class + gemm_name(quant) + " " + operand_name(quant.operand) + " (" + direction_name(quant.direction) + ")";
+}
+
+}  // namespace
+
+void QuantWatch::note(FindingKind kind, const QuantFrame& quant, double value, bool higher_is_worse) {
+  Case& found = fresh_[{kind, quant.gemm_class, quant.operand, quant.format}];
+  const auto place = std::ranges::find(found.layers, quant.layer);
+  if (place == found.layers.end()) found.layers.push_back(quant.layer);
+  const bool worst = found.values.empty() || (higher_is_worse ? value > found.values[0] : value < found.values[0]);
+  if (!worst) return;
+  found.values = {value};
+  found.worst = quant;
+}
+
+void QuantWatch::frame(const TelemetryFrame& frame) {
+  step_ = frame.step;
+  fresh_.clear();
+  for (const QuantFrame& quant : frame.quants) {
+    const FormatReference* known = reference(quant.format);
+    if (!known) continue;
+    const auto sqnr = static_cast<double>(quant.sqnr_db), underflow = static_cast<double>(quant.underflow);
+    const auto blocks = static_cast<double>(quant.clipped_blocks);
+    if (sqnr < known->sqnr_db - kLowSqnrBy) note(FindingKind::low_sqnr, quant, sqnr, false);
+    if (underflow > known->underflow_limit) note(FindingKind::underflow, quant, underflow, true);
+    if (blocks > kClippedBlocks) note(FindingKind::clipping, quant, blocks, true);
+  }
+  for (auto& [group, found] : fresh_) {
+    const auto before = cases_.find(group);
+    found.frames = before == cases_.end() ? 1 : before->second.frames + 1;
+    found.since = before == cases_.end() ? step_ : before->second.since;
+  }
+  cases_ = fresh_;
+}
+
+void QuantWatch::findings(std::vector<Finding>& out) const {
+  for (const auto& [group, found] : cases_) {
+    if (found.frames < kLastingFrames) continue;
+    const QuantFrame& worst = found.worst;
+    const std::string what = std::get<3>(group);
+    const double reference_db = reference(worst.format)->sqnr_db;
+    Finding finding;
+    finding.kind = std::get<0>(group);
+    finding.severity = Severity::warning;
+    finding.run = run_;
+    finding.steps = {found.since, step_};
+    finding.layers = {worst.layer};
+    for (const int layer : found.layers) {
+      if (layer != worst.layer) finding.layers.push_back(layer);
+    }
+    finding.tensor = {worst.weight, worst.operand, worst.direction, worst.gemm_class == GemmClass::experts};
+    finding.knobs = {std::string("precision.") + gemm_class_name(worst.gemm_class)};
+    const std::string where = "Layer " + std::to_string(worst.layer) + ", " + tensor_name(worst) + " in " + what + ": ";
+    const std::string more = found.layers.size() > 1 ? " It is the worst of layers " +
+                                                           [&] {
+                                                             std::vector<int> sorted = found.layers;
+                                                             std::ranges::sort(sorted);
+                                                             return listed(sorted, 12);
+                                                           }() +
+                                                           "."
+                                                     : std::string();
+    const auto underflow = static_cast<double>(worst.underflow), sqnr = static_cast<double>(worst.sqnr_db);
+    const std::string of = std::string(" of ") + operand_name(worst.operand);
+    if (finding.kind == FindingKind::underflow) {
+      finding.metric = "underflow";
+      finding.title = percent(underflow) + of + " vanish in " + what;
+      finding.saw = where + percent(underflow) + " of the non-zero values became zero; SQNR is " + decimal(sqnr, 3) +
+                    " dB, which hides it." + more;
+      finding.why =
+          "Small values are lost as a whole, and with gradients that is a bias, not noise: what they would "
+          "have taught is never learnt.";
+    } else if (finding.kind == FindingKind::clipping) {
+      finding.metric = "clipped_blocks";
+      if (static_cast<double>(worst.clipped_blocks) < kManyClippedBlocks) finding.severity = Severity::note;
+      finding.title = "Block maxima" + of + " are clipped in " + what;
+      finding.saw = where + percent(static_cast<double>(worst.clipped_blocks)) + " of the blocks, " +
+                    percent(static_cast<double>(worst.clipped)) + " of the values are beyond the largest number." +
+                    more;
+      finding.why =
+          "The largest value of a block is cut short, by up to an eighth with FLOOR and E4M3. Scales by RCEIL "
+          "never clip.";
+    } else {
+      finding.metric = "sqnr_db";
+      finding.title = "Low SQNR" + of + ": " + decimal(sqnr, 3) + " dB in " + what;
+      finding.saw = where + decimal(sqnr, 3) + " dB, where bell-shaped data have " + decimal(reference_db, 3) +
+                    " dB; " + percent(underflow) + " underflow, crest factor " +
+                    decimal(static_cast<double>(worst.crest), 2) + "." + more;
+      finding.why =
+          "Values of very different size share a block's scale, or block maxima are clipped: the tensor "
+          "arrives with more noise than the format has to make.";
+    }
+    out.push_back(std::move(finding));
+  }
+}
+
+}  // namespace moescope

@@ -1,0 +1,20 @@
+// Numbers and lists as sentences write them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace moescope {
+
+std::string decimal(double value, int significant = 3);  // "8.9", "0.0012", "1.2e-06"; "NaN", "infinite"
+std::string percent(double share);                       // "12 %", "0.83 %"
+std::string grouped(std::int64_t value);                 // "12,345"
+// "3", "3 and 7", "3, 7, 9 and 12 more": at most `most` are named.
+std::string listed(std::span<const int> numbers, std::size_t most = 6);
+// "step 40" or "steps 40 to 90".
+std::string steps_in_words(std::int64_t first, std::int64_t last);
+// "1 expert", "12 experts".
+std::string counted(std::int64_t n, const char* one, const char* many);
+
+}  // namespace moescope
