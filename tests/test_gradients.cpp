@@ -189,15 +189,15 @@ TEST_P(RouterGradients, GateAndInput) {
   const std::vector<double> r = random_values(static_cast<std::size_t>(kTokens * config.top_k), "r");
   Arena<double> arena;
   RouterActivations<double> a;
-  a.plan(arena, kSequences, kLength, kExperts, config.top_k);
+  a.plan(arena, {kSequences, kLength}, kExperts, config.top_k);
   arena.commit();
   const auto loss = [&] {
-    router_forward(config, gate.data(), bias.data(), h.data(), kSequences, kLength, kDim, kExperts, a);
+    router_forward(config, gate.data(), bias.data(), h.data(), {kSequences, kLength}, kDim, kExperts, a);
     return weighted_sum(r, a.mix) + a.aux_loss + a.z_loss;
   };
   loss();
   std::vector<double> dlogits(kTokens * kExperts), dgate(gate.size()), dh(h.size());
-  router_backward(config, gate.data(), h.data(), r.data(), kSequences, kLength, kDim, kExperts, a, dlogits.data(),
+  router_backward(config, gate.data(), h.data(), r.data(), {kSequences, kLength}, kDim, kExperts, a, dlogits.data(),
                   dgate.data(), dh.data(), false);
   expect_gradient("gate", gate.data(), dgate.data(), gate.size(), loss);
   expect_gradient("h", h.data(), dh.data(), h.size(), loss, 100);
@@ -271,9 +271,9 @@ TEST(Gradients, CrossEntropy) {
   std::vector<double> logits = random_values(kTokens * kVocab, "logits", 3);
   const std::vector<std::int32_t> target = {0, 18, 3, 7, 7};
   std::vector<double> dlogits(logits.size()), scratch(logits.size()), token_loss(kTokens);
-  cross_entropy(logits.data(), target.data(), kTokens, kVocab, dlogits.data(), token_loss.data());
+  cross_entropy(logits.data(), target.data(), {1, kTokens}, kVocab, dlogits.data(), token_loss.data());
   expect_gradient("logits", logits.data(), dlogits.data(), logits.size(), [&] {
-    return cross_entropy(logits.data(), target.data(), kTokens, kVocab, scratch.data(), token_loss.data());
+    return cross_entropy(logits.data(), target.data(), {1, kTokens}, kVocab, scratch.data(), token_loss.data());
   });
 }
 

@@ -81,10 +81,10 @@ std::unique_ptr<Routed> route(const RouterConfig& c, std::vector<double> logits,
                               int tokens = 1) {
   auto routed = std::make_unique<Routed>();
   const int experts = static_cast<int>(logits.size());
-  routed->a.plan(routed->arena, 1, tokens, experts, c.top_k);
+  routed->a.plan(routed->arena, {1, tokens}, experts, c.top_k);
   routed->arena.commit();
   const std::vector<double> h(static_cast<std::size_t>(tokens), 1.0);
-  router_forward(c, logits.data(), bias.data(), h.data(), 1, tokens, 1, experts, routed->a);
+  router_forward(c, logits.data(), bias.data(), h.data(), {1, tokens}, 1, experts, routed->a);
   return routed;
 }
 

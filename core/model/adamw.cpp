@@ -58,14 +58,29 @@ double squares(const double* g, std::size_t count) {
 
 }  // namespace
 
+std::vector<ParameterRun> optimizer_slices(std::span<const ParameterRun> runs) {
+  std::vector<ParameterRun> slices;
+  for (const ParameterRun& run : runs)
+    for (std::size_t done = 0; done < run.count; done += kSlice)
+      slices.push_back({run.offset + done, std::min(kSlice, run.count - done), run.expert});
+  return slices;
+}
+
+bool is_of_rank(const ParameterRun& run, const Ranks* ranks, int n_experts) {
+  return run.expert < 0 || !ranks || run.expert / (n_experts / ranks->size()) == ranks->rank();
+}
+
 template <class T>
-double gradient_norm(const T* gradients, std::size_t count) {
+double gradient_norm(const T* gradients, std::span<const ParameterRun> slices, int n_experts, Ranks* ranks) {
   static thread_local std::vector<double> sum_of_slice;
-  sum_of_slice.assign((count + kSlice - 1) / kSlice, 0.0);
+  sum_of_slice.assign(slices.size(), 0.0);
   double* sums = sum_of_slice.data();
-  parallel_slices(count, kSlice, [&](std::size_t first, std::size_t last) {
-    sums[first / kSlice] = squares(gradients + first, last - first);
+  parallel_for(static_cast<int>(slices.size()), [&](int i) {
+    const ParameterRun& slice = slices[static_cast<std::size_t>(i)];
+    const bool counts = slice.expert < 0 ? !ranks || ranks->rank() == 0 : is_of_rank(slice, ranks, n_experts);
+    if (counts) sums[i] = squares(gradients + slice.offset, slice.count);
   });
+  sum_over_ranks(ranks, sums, sum_of_slice.size());  // exact: of each sum all ranks but one have 0
   double total = 0;
   for (const double sum : sum_of_slice) total += sum;
   return std::sqrt(total);
@@ -80,8 +95,8 @@ double learning_rate(const OptimizerConfig& config, std::int64_t step) {
 }
 
 template <class T>
-void adamw_update(const OptimizerConfig& config, std::int64_t step, double lr, double gradient_scale, std::size_t count,
-                  const T* gradients, T* weights, T* moment1, T* moment2) {
+void adamw_update(const OptimizerConfig& config, std::int64_t step, double lr, double gradient_scale,
+                  std::span<const ParameterRun> slices, const T* gradients, T* weights, T* moment1, T* moment2) {
   const double n = static_cast<double>(step + 1);
   const AdamWFactors<T> factors{
       .decay = static_cast<T>(1 - lr * config.weight_decay),
@@ -94,15 +109,16 @@ void adamw_update(const OptimizerConfig& config, std::int64_t step, double lr, d
       .eps = static_cast<T>(config.eps),
       .gradient_scale = static_cast<T>(gradient_scale),
   };
-  parallel_slices(count, kSlice, [&](std::size_t first, std::size_t last) {
-    update_slice(factors, last - first, gradients + first, weights + first, moment1 + first, moment2 + first);
+  parallel_for(static_cast<int>(slices.size()), [&](int i) {
+    const auto [offset, count, expert] = slices[static_cast<std::size_t>(i)];
+    update_slice(factors, count, gradients + offset, weights + offset, moment1 + offset, moment2 + offset);
   });
 }
 
 #define INSTANTIATE(T)                                                                                               \
-  template double gradient_norm<T>(const T*, std::size_t);                                                           \
-  template void adamw_update<T>(const OptimizerConfig&, std::int64_t, double, double, std::size_t, const T*, T*, T*, \
-                                T*);
+  template double gradient_norm<T>(const T*, std::span<const ParameterRun>, int, Ranks*);                            \
+  template void adamw_update<T>(const OptimizerConfig&, std::int64_t, double, double, std::span<const ParameterRun>, \
+                                const T*, T*, T*, T*);
 INSTANTIATE(float)
 INSTANTIATE(double)
 #undef INSTANTIATE

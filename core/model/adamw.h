@@ -3,14 +3,24 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <vector>
 
+#include "core/model/parameters.h"
+#include "core/parallel/ranks.h"
 #include "core/run_config.h"
 
 namespace moescope {
 
-// Length of the gradient over all parameters.
+// Cuts runs into slices that one task handles.
+std::vector<ParameterRun> optimizer_slices(std::span<const ParameterRun> runs);
+
+// Whether a rank updates these: what no expert owns everywhere, an expert's where it lives (expert_exchange.h).
+bool is_of_rank(const ParameterRun& run, const Ranks* ranks, int n_experts);
+
+// Length of the gradient over all slices. Each rank adds up its own, rank 0 what all have.
 template <class T>
-double gradient_norm(const T* gradients, std::size_t count);
+double gradient_norm(const T* gradients, std::span<const ParameterRun> slices, int n_experts, Ranks* ranks = nullptr);
 
 // Step t counts from 0: lr (t + 1) / warmup, then constant or cosine down to lr_min at total_steps and on.
 double learning_rate(const OptimizerConfig& config, std::int64_t step);
@@ -18,7 +28,7 @@ double learning_rate(const OptimizerConfig& config, std::int64_t step);
 // g = gradient * gradient_scale;  p *= 1 - lr wd;  m, v: moments;  p -= lr / (1 - b1^n) m / (sqrt(v / (1 - b2^n)) +
 // eps) with n = step + 1.
 template <class T>
-void adamw_update(const OptimizerConfig& config, std::int64_t step, double lr, double gradient_scale, std::size_t count,
-                  const T* gradients, T* weights, T* moment1, T* moment2);
+void adamw_update(const OptimizerConfig& config, std::int64_t step, double lr, double gradient_scale,
+                  std::span<const ParameterRun> slices, const T* gradients, T* weights, T* moment1, T* moment2);
 
 }  // namespace moescope

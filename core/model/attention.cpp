@@ -137,14 +137,14 @@ void Attention<T>::backward(const LayerView<T>& w, const LayerView<T>& g, const 
   linear_backward_weight(ws.dkv, a.latent, n, kv_width, latent, g.wkv_b, precision.of(Linear::wkv_b));
   linear_backward_input(ws.dkv, n, kv_width, w.wkv_b, latent, ws.dlatent, false, precision.of(Linear::wkv_b));
   rms_norm_backward(ws.dlatent, a.kva, size(kva_width), a.latent_inv, n, latent, w.kv_norm, ws.dkva, size(kva_width),
-                    false, g.kv_norm, ws.norm_partial);
+                    false, g.kv_norm, ws.norm_partial, precision.shard_rows);
   linear_backward_weight(ws.dkva, a.h, n, kva_width, dim, g.wkv_a, precision.of(Linear::wkv_a));
   linear_backward_input(ws.dkva, n, kva_width, w.wkv_a, dim, ws.dh, false, precision.of(Linear::wkv_a));
   if (c_.q_lora_rank > 0) {
     linear_backward_weight(ws.dq, a.qa_normed, n, q_width, c_.q_lora_rank, g.wq_b, precision.of(Linear::wq_b));
     linear_backward_input(ws.dq, n, q_width, w.wq_b, c_.q_lora_rank, ws.dqa_normed, false, precision.of(Linear::wq_b));
     rms_norm_backward(ws.dqa_normed, a.qa, size(c_.q_lora_rank), a.qa_inv, n, c_.q_lora_rank, w.q_norm, ws.dqa,
-                      size(c_.q_lora_rank), false, g.q_norm, ws.norm_partial);
+                      size(c_.q_lora_rank), false, g.q_norm, ws.norm_partial, precision.shard_rows);
     linear_backward_weight(ws.dqa, a.h, n, c_.q_lora_rank, dim, g.wq_a, precision.of(Linear::wq_a));
     linear_backward_input(ws.dqa, n, c_.q_lora_rank, w.wq_a, dim, ws.dh, true, precision.of(Linear::wq_a));
   } else {
@@ -152,7 +152,7 @@ void Attention<T>::backward(const LayerView<T>& w, const LayerView<T>& g, const 
     linear_backward_input(ws.dq, n, q_width, w.wq, dim, ws.dh, true, precision.of(Linear::wq));
   }
   rms_norm_backward(ws.dh, x, size(dim), a.h_inv, n, dim, w.attention_norm, dx, size(dim), true, g.attention_norm,
-                    ws.norm_partial);
+                    ws.norm_partial, precision.shard_rows);
 }
 
 template <class T>

@@ -1,17 +1,24 @@
 #include "core/model/learner.h"
 
 #include <algorithm>
+#include <iterator>
+#include <stdexcept>
+#include <string>
 
 #include "core/model/adamw.h"
 
 namespace moescope {
 
 template <class T>
-Learner<T>::Learner(const RunConfig& run_config, Weights weights)
+Learner<T>::Learner(const RunConfig& run_config, Weights weights, Ranks* ranks)
     : config(run_config),
       parameters(run_config.model),
       expert_bias(static_cast<std::size_t>(run_config.model.n_layers - run_config.model.n_dense_layers),
-                  std::vector<T>(static_cast<std::size_t>(run_config.model.n_experts), T{0})) {
+                  std::vector<T>(static_cast<std::size_t>(run_config.model.n_experts), T{0})),
+      ranks_(ranks),
+      slices_(optimizer_slices(parameters.runs())) {
+  std::copy_if(slices_.begin(), slices_.end(), std::back_inserter(own_slices_),
+               [&](const ParameterRun& slice) { return is_of_rank(slice, ranks, run_config.model.n_experts); });
   if (weights == Weights::initialised) parameters.initialise(config.seed);
 }
 
@@ -21,7 +28,7 @@ Losses Learner<T>::forward(const Batch& batch, bool quant_statistics, PhaseClock
                     model_->top_k() == config.router.top_k;
   if (!fits) {
     model_.reset();  // first, so that two never exist at once
-    model_ = std::make_unique<Transformer<T>>(config, parameters, batch.sequences, batch.length);
+    model_ = std::make_unique<Transformer<T>>(config, parameters, batch.sequences, batch.length, ranks_);
   }
   model_->set_tap(tap);
   return model_->forward(batch, expert_bias, quant_statistics, clock, steps_taken);
@@ -31,18 +38,80 @@ template <class T>
 StepResult Learner<T>::update(const Losses& losses, PhaseClock& clock) {
   clock.enter(Phase::optimizer);
   StepResult result{.losses = losses};
-  result.grad_norm = gradient_norm(parameters.gradients, parameters.size());
+  sum_replicated_gradients();
+  result.grad_norm = gradient_norm(parameters.gradients, slices_, config.model.n_experts, ranks_);
   result.lr = learning_rate(config.optimizer, steps_taken);
   const double scale = std::min(1.0, config.optimizer.clip / (result.grad_norm + 1e-6));
   if (config.router.bias_update_rate > 0)
     for (std::size_t i = 0; i < expert_bias.size(); ++i)
       update_expert_bias<T>(expert_bias[i], model_->moe()[i].router.tokens_per_expert, config.router.bias_update_rate,
                             config.router.bias_centring);
-  adamw_update(config.optimizer, steps_taken, result.lr, scale, parameters.size(), parameters.gradients,
-               parameters.weights, parameters.moment1, parameters.moment2);
+  adamw_update<T>(config.optimizer, steps_taken, result.lr, scale, own_slices_, parameters.gradients,
+                  parameters.weights, parameters.moment1, parameters.moment2);
   ++steps_taken;
   clock.enter(Phase::other);
   return result;
+}
+
+// Neighbouring tensors go together: few messages.
+template <class T>
+void Learner<T>::sum_replicated_gradients() {
+  if (!ranks_) return;
+  const std::vector<ParameterRun> runs = parameters.runs();
+  for (std::size_t i = 0; i < runs.size();) {
+    if (runs[i].expert >= 0) {
+      ++i;
+      continue;
+    }
+    const std::size_t first = runs[i].offset;
+    std::size_t end = first;
+    for (; i < runs.size() && runs[i].expert < 0; ++i) end = std::max(end, runs[i].offset + runs[i].count);
+    sum_over_ranks(ranks_, parameters.gradients + first, end - first);
+  }
+}
+
+template <class T>
+void Learner<T>::gather_experts() {
+  if (!ranks_) return;
+  const int own = config.model.n_experts / ranks_->size();
+  for (const ParameterTensor& tensor : parameters.tensors()) {
+    if (tensor.shape.size() != 3) continue;
+    const std::size_t block = tensor.block_elements(), share = static_cast<std::size_t>(own) * block;
+    for (T* arena : {parameters.weights, parameters.moment1, parameters.moment2}) {
+      std::vector<T> all = parameters.gather(tensor, arena);
+      const std::vector<T> mine(all.begin() + static_cast<std::ptrdiff_t>(share) * ranks_->rank(),
+                                all.begin() + static_cast<std::ptrdiff_t>(share) * (ranks_->rank() + 1));
+      ranks_->gather_all(mine.data(), share * sizeof(T), all.data());
+      parameters.scatter(tensor, all, arena);
+    }
+  }
+}
+
+void check_ranks(const RunConfig& config, int ranks) {
+  const auto refuse = [ranks](const std::string& why) {
+    throw std::runtime_error("a training over " + std::to_string(ranks) + " ranks: " + why);
+  };
+  const int shards = batch_shards(config.data.batch, config.data.seq);
+  if (ranks < 1 || shards % ranks)
+    refuse("a batch of " + std::to_string(config.data.batch) + " sequences of " + std::to_string(config.data.seq) +
+           " tokens can be cut into " + std::to_string(shards) + "; allowed are ranks that divide this");
+  if (config.model.n_experts % ranks)
+    refuse("they must divide the " + std::to_string(config.model.n_experts) + " experts");
+  if (ranks > 1 && config.telemetry.gradient_every > 0)
+    refuse("gradients cannot be compared with FP32; set telemetry.gradient_every to 0");
+  if (ranks == 1) return;
+  const StepPrecision precision = step_precision(config.precision, config.seed, 0);
+  for (int c = 0; c < kNumGemmClasses; ++c) {
+    const auto gemm_class = static_cast<GemmClass>(c);
+    if (gemm_class == GemmClass::experts) continue;  // their rows come together on one rank
+    for (const OperandFormat& format : precision.of(gemm_class).formats) {
+      const bool over_tokens = has_tensor_scale(format) ||
+                               (format.scheme == QuantScheme::fp8 && format.granularity == ScaleGranularity::row);
+      if (over_tokens)
+        refuse(std::string("precision.") + gemm_class_name(gemm_class) +
+               " has a format whose scales reach over all tokens of the batch; choose one with blocks, as mxfp8_rceil");
+    }
+  }
 }
 
 template <class T>

@@ -26,7 +26,8 @@ enum class Weights { initialised, zero };  // zero: the caller fills them in
 template <class T>
 class Learner {
  public:
-  explicit Learner(const RunConfig& config, Weights weights = Weights::initialised);
+  // `ranks`, if given, outlives it and fits the config: check_ranks().
+  explicit Learner(const RunConfig& config, Weights weights = Weights::initialised, Ranks* ranks = nullptr);
   Learner(const Learner&) = delete;
   Learner& operator=(const Learner&) = delete;
 
@@ -43,10 +44,20 @@ class Learner {
   std::vector<std::vector<T>> expert_bias;  // [MoE layer][E]
   std::int64_t steps_taken = 0;
   const Transformer<T>& model() const { return *model_; }
+  Ranks* ranks() const { return ranks_; }
+  // Weights and moments of the experts of all ranks, as one process has them. Collective.
+  void gather_experts();
 
  private:
+  void sum_replicated_gradients();
+
+  Ranks* ranks_;
+  std::vector<ParameterRun> slices_, own_slices_;
   std::unique_ptr<Transformer<T>> model_;  // rebuilt when the batch's shape or top_k changes
 };
+
+// Throws std::runtime_error: why a training with this config cannot be spread over so many ranks.
+void check_ranks(const RunConfig& config, int ranks);
 
 extern template class Learner<float>;
 extern template class Learner<double>;

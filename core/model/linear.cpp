@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <vector>
 
+#include "core/model/batch_part.h"
 #include "core/model/operand.h"
 #include "core/model/operand_tap.h"
 #include "core/numerics/gemm.h"
@@ -14,6 +16,11 @@ namespace {
 // Large enough for full GEMM speed on one core, small enough to keep several cores busy.
 constexpr int kTileRows = 128;
 constexpr int kWeightTileRows = 64;
+
+// Of a product's rows; no tile reaches over two shards.
+int tile_rows(const LinearPrecision& precision) {
+  return precision.shard_rows % kTileRows == 0 ? kTileRows : kShardRows;
+}
 
 int tiles(int extent, int tile) {
   return (extent + tile - 1) / tile;
@@ -85,15 +92,35 @@ void take_operands(const LinearPrecision& precision, Direction direction, Operan
   }
 }
 
+// dW of `n` outputs: each shard's own, then added pairwise. `dw` is [n, in].
+template <class T>
+void weight_tile(const T* dy, const T* x, int rows, int shard_rows, int n, int out, int in, T* dw) {
+  const int shards = shard_rows > 0 ? rows / shard_rows : 1;
+  const int rows_of_one = rows / shards;
+  const std::size_t size = static_cast<std::size_t>(n) * static_cast<std::size_t>(in);
+  thread_local std::vector<T> partial;  // apart from the thread's scratch, which may hold the operands
+  if (shards > 1) partial.resize(size * static_cast<std::size_t>(shards));
+  for (int s = 0; s < shards; ++s) {
+    const std::size_t first = static_cast<std::size_t>(s) * static_cast<std::size_t>(rows_of_one);
+    gemm(Trans::yes, Trans::no, n, in, rows_of_one, T{1}, dy + first * static_cast<std::size_t>(out), out,
+         x + first * static_cast<std::size_t>(in), in, T{0},
+         shards == 1 ? dw : partial.data() + static_cast<std::size_t>(s) * size, in);
+  }
+  if (shards == 1) return;
+  add_pairwise(partial.data(), size, shards, size);
+  std::copy_n(partial.data(), size, dw);
+}
+
 }  // namespace
 
 template <class T>
 void linear_forward(const T* x, int rows, int in, const T* w, int out, T* y, bool accumulate,
                     const LinearPrecision& precision) {
   take_operands(precision, Direction::forward, Operand::x, x, {rows, in}, Operand::w, w, {out, in});
-  parallel_for(tiles(rows, kTileRows), [&](int tile) {
-    const std::size_t first = static_cast<std::size_t>(tile) * kTileRows;
-    const int n = std::min(kTileRows, rows - static_cast<int>(first));
+  const int most = tile_rows(precision);
+  parallel_for(tiles(rows, most), [&](int tile) {
+    const std::size_t first = static_cast<std::size_t>(tile) * static_cast<std::size_t>(most);
+    const int n = std::min(most, rows - static_cast<int>(first));
     gemm(Trans::no, Trans::yes, n, out, in, T{1}, x + first * static_cast<std::size_t>(in), in, w, in,
          accumulate ? T{1} : T{0}, y + first * static_cast<std::size_t>(out), out);
   });
@@ -103,9 +130,10 @@ template <class T>
 void linear_backward_input(const T* dy, int rows, int out, const T* w, int in, T* dx, bool accumulate,
                            const LinearPrecision& precision) {
   take_operands(precision, Direction::dgrad, Operand::dy, dy, {rows, out}, Operand::w, w, {out, in});
-  parallel_for(tiles(rows, kTileRows), [&](int tile) {
-    const std::size_t first = static_cast<std::size_t>(tile) * kTileRows;
-    const int n = std::min(kTileRows, rows - static_cast<int>(first));
+  const int most = tile_rows(precision);
+  parallel_for(tiles(rows, most), [&](int tile) {
+    const std::size_t first = static_cast<std::size_t>(tile) * static_cast<std::size_t>(most);
+    const int n = std::min(most, rows - static_cast<int>(first));
     gemm(Trans::no, Trans::no, n, in, out, T{1}, dy + first * static_cast<std::size_t>(out), out, w, in,
          accumulate ? T{1} : T{0}, dx + first * static_cast<std::size_t>(in), in);
   });
@@ -118,8 +146,7 @@ void linear_backward_weight(const T* dy, const T* x, int rows, int out, int in, 
   parallel_for(tiles(out, kWeightTileRows), [&](int tile) {
     const std::size_t first = static_cast<std::size_t>(tile) * kWeightTileRows;
     const int n = std::min(kWeightTileRows, out - static_cast<int>(first));
-    gemm(Trans::yes, Trans::no, n, in, rows, T{1}, dy + first, out, x, in, T{0},
-         dw + first * static_cast<std::size_t>(in), in);
+    weight_tile(dy + first, x, rows, precision.shard_rows, n, out, in, dw + first * static_cast<std::size_t>(in));
   });
 }
 

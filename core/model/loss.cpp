@@ -36,18 +36,22 @@ MOESCOPE_SIMD void loss_rows(const double* logits, const std::int32_t* target, s
 }  // namespace
 
 template <class T>
-double cross_entropy(const T* logits, const std::int32_t* target, int tokens, int vocab, T* dlogits, T* loss) {
+double cross_entropy(const T* logits, const std::int32_t* target, const BatchPart& part, int vocab, T* dlogits,
+                     T* loss) {
   const std::size_t v = static_cast<std::size_t>(vocab);
-  const T share = T{1} / static_cast<T>(tokens);
-  parallel_slices(static_cast<std::size_t>(tokens), kTokenSlice, [&](std::size_t first, std::size_t last) {
+  const T share = T{1} / static_cast<T>(part.all_tokens);
+  parallel_slices(part.tokens(), kTokenSlice, [&](std::size_t first, std::size_t last) {
     loss_rows(logits + first * v, target + first, last - first, v, share, dlogits + first * v, loss + first);
   });
-  double sum = 0;
-  for (int t = 0; t < tokens; ++t) sum += static_cast<double>(loss[t]);
-  return sum / tokens;
+  const auto sum_of = [loss](std::size_t first, std::size_t last) {
+    double sum = 0;
+    for (std::size_t t = first; t < last; ++t) sum += static_cast<double>(loss[t]);
+    return sum;
+  };
+  return sum_over_batch(part, sum_of) / static_cast<double>(part.all_tokens);
 }
 
-template double cross_entropy<float>(const float*, const std::int32_t*, int, int, float*, float*);
-template double cross_entropy<double>(const double*, const std::int32_t*, int, int, double*, double*);
+template double cross_entropy<float>(const float*, const std::int32_t*, const BatchPart&, int, float*, float*);
+template double cross_entropy<double>(const double*, const std::int32_t*, const BatchPart&, int, double*, double*);
 
 }  // namespace moescope

@@ -3,10 +3,14 @@
 
 #include <cstdint>
 
+#include "core/model/batch_part.h"
+
 namespace moescope {
 
-// logits_TV; dlogits_TV = (softmax - one-hot) / T, `loss_T` receives each token's loss. Returns the mean.
+// logits_TV of the tokens here; dlogits_TV = (softmax - one-hot) / tokens of the whole batch, `loss_T` receives each
+// token's loss. Returns the mean over the whole batch.
 template <class T>
-double cross_entropy(const T* logits, const std::int32_t* target, int tokens, int vocab, T* dlogits, T* loss);
+double cross_entropy(const T* logits, const std::int32_t* target, const BatchPart& part, int vocab, T* dlogits,
+                     T* loss);
 
 }  // namespace moescope

@@ -46,57 +46,72 @@ FeedForwardPrecision shared_precision(const LayerPrecision& precision) {
 }  // namespace
 
 template <class T>
-void MoeActivations<T>::plan_memory(Arena<T>& arena, const RunConfig& config, int sequences, int length) {
+void MoeActivations<T>::plan_memory(Arena<T>& arena, const RunConfig& config, const BatchPart& part) {
   const ModelConfig& m = config.model;
-  const std::size_t tokens = size(sequences) * size(length), slots = tokens * size(config.router.top_k);
-  router.plan(arena, sequences, length, m.n_experts, config.router.top_k);
-  arena.plan(x, slots * size(m.dim));
-  arena.plan(h13, slots * size(2 * m.moe_inter));
-  arena.plan(a, slots * size(m.moe_inter));
+  const std::size_t slots = part.tokens() * size(config.router.top_k);
+  const std::size_t most = part.all_tokens * size(config.router.top_k);
+  router.plan(arena, part, m.n_experts, config.router.top_k);
+  arena.plan(x, most * size(m.dim));
+  arena.plan(h13, most * size(2 * m.moe_inter));
+  arena.plan(a, most * size(m.moe_inter));
   arena.plan(y, slots * size(m.dim));
-  shared.plan(arena, tokens, m.n_shared * m.moe_inter);
+  shared.plan(arena, part.tokens(), m.n_shared * m.moe_inter);
 }
 
 template <class T>
-void MoeWorkspace<T>::plan_memory(Arena<T>& arena, const RunConfig& config, std::size_t tokens) {
+void MoeWorkspace<T>::plan_memory(Arena<T>& arena, const RunConfig& config, const BatchPart& part) {
   const ModelConfig& m = config.model;
-  const std::size_t slots = tokens * size(config.router.top_k);
+  const std::size_t slots = part.tokens() * size(config.router.top_k);
+  const std::size_t most = part.all_tokens * size(config.router.top_k);
   arena.plan(dy, slots * size(m.dim));
   arena.plan(dx, slots * size(m.dim));
-  arena.plan(dh13, slots * size(2 * m.moe_inter));
+  arena.plan(dh13, most * size(2 * m.moe_inter));
+  arena.plan(row_experts, part.ranks ? most * size(m.dim) : 0);
+  arena.plan(drow_experts, part.ranks ? most * size(m.dim) : 0);
   arena.plan(dmix, slots);
-  arena.plan(dlogits, tokens * size(m.n_experts));
-  shared.plan(arena, tokens, m.n_shared * m.moe_inter);
+  arena.plan(dlogits, part.tokens() * size(m.n_experts));
+  shared.plan(arena, part.tokens(), m.n_shared * m.moe_inter);
 }
 
 template <class T>
-MoeLayer<T>::MoeLayer(const RunConfig& config, int sequences, int length)
-    : config_(config),
-      sequences_(sequences),
-      length_(length),
-      experts_(config.model.n_experts, config.model.dim, config.model.moe_inter) {}
+MoeLayer<T>::MoeLayer(const RunConfig& config, const BatchPart& part)
+    : config_(config), part_(part), experts_(config.model.n_experts, config.model.dim, config.model.moe_inter) {}
 
 template <class T>
 void MoeLayer<T>::forward(const LayerView<T>& w, const T* expert_bias, const T* h, const T* residual,
-                          MoeActivations<T>& a, T* y, const LayerPrecision& precision, QuantSiteSums* sums,
-                          PhaseClock& clock) {
+                          MoeActivations<T>& a, MoeWorkspace<T>& ws, T* y, const LayerPrecision& precision,
+                          QuantSiteSums* sums, PhaseClock& clock) {
   const ModelConfig& m = config_.model;
+  const int tokens = static_cast<int>(part_.tokens());
   clock.enter(Phase::router);
-  router_forward(config_.router, w.gate, expert_bias, h, sequences_, length_, m.dim, m.n_experts, a.router,
+  router_forward(config_.router, w.gate, expert_bias, h, part_, m.dim, m.n_experts, a.router,
                  precision.of(Linear::gate));
   clock.enter(Phase::dispatch);
   plan_dispatch(a.router.ids, config_.router.top_k, m.n_experts, a.plan);
-  dispatch_payload(outbound(config_.precision.payload), a.plan, h, sequences_ * length_, m.dim, a.x);
-  clock.enter(Phase::experts);
-  experts_.forward(precision.step->of(GemmClass::experts), precision.layer, w.experts, a.plan, a.x, a.h13, a.a, a.y,
-                   sums, precision.tap);
-  clock.enter(Phase::combine);
-  transfer(inbound(config_.precision.payload), a.y, a.plan, m.dim);
+  dispatch_payload(outbound(config_.precision.payload), a.plan, h, tokens, m.dim, part_.ranks ? ws.dx : a.x);
+  experts_forward(w, a, ws, precision, sums, clock);
   combine_forward(a.plan, residual, a.router.mix, a.y, m.dim, y);
   if (m.n_shared == 0) return;
   clock.enter(Phase::dense_ffn);
-  feed_forward_forward(w.shared, h, sequences_ * length_, m.dim, m.n_shared * m.moe_inter, a.shared, y,
-                       shared_precision(precision));
+  feed_forward_forward(w.shared, h, tokens, m.dim, m.n_shared * m.moe_inter, a.shared, y, shared_precision(precision));
+}
+
+// Between ranks the rows that leave are in the workspace's dx.
+template <class T>
+void MoeLayer<T>::experts_forward(const LayerView<T>& w, MoeActivations<T>& a, MoeWorkspace<T>& ws,
+                                  const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock) {
+  const int dim = config_.model.dim;
+  if (part_.ranks) {
+    a.exchange.plan(a.plan, *part_.ranks);
+    a.exchange.to_experts(ws.dx, dim, a.x);
+  }
+  clock.enter(Phase::experts);
+  experts_.forward(precision.step->of(GemmClass::experts), precision.layer, w.experts,
+                   part_.ranks ? a.exchange.at_experts() : a.plan, a.x, a.h13, a.a, part_.ranks ? ws.row_experts : a.y,
+                   sums, precision.tap);
+  clock.enter(Phase::combine);
+  if (part_.ranks) a.exchange.from_experts(ws.row_experts, dim, a.y);
+  transfer(inbound(config_.precision.payload), a.y, a.plan, dim);
 }
 
 template <class T>
@@ -106,21 +121,33 @@ void MoeLayer<T>::backward(const LayerView<T>& w, const LayerView<T>& g, const T
   const ModelConfig& m = config_.model;
   clock.enter(Phase::combine);
   combine_backward(a.plan, dy, a.router.mix, a.y, m.dim, ws.dy, ws.dmix);
-  transfer(outbound(config_.precision.payload), ws.dy, a.plan, m.dim);
-  clock.enter(Phase::experts);
-  experts_.backward(precision.step->of(GemmClass::experts), precision.layer, w.experts, g.experts, a.plan, a.x, a.h13,
-                    a.a, ws.dy, ws.dh13, ws.dx, sums, precision.tap);
-  clock.enter(Phase::dispatch);
-  transfer(inbound(config_.precision.payload), ws.dx, a.plan, m.dim);
+  experts_backward(w, g, a, ws, precision, sums, clock);
   dispatch_backward(a.plan, ws.dx, m.dim, dh);
   if (m.n_shared > 0) {
     clock.enter(Phase::dense_ffn);
-    feed_forward_backward(w.shared, g.shared, h, dy, sequences_ * length_, m.dim, m.n_shared * m.moe_inter, a.shared,
-                          ws.shared, dh, true, shared_precision(precision));
+    feed_forward_backward(w.shared, g.shared, h, dy, static_cast<int>(part_.tokens()), m.dim, m.n_shared * m.moe_inter,
+                          a.shared, ws.shared, dh, true, shared_precision(precision));
   }
   clock.enter(Phase::router);
-  router_backward(config_.router, w.gate, h, ws.dmix, sequences_, length_, m.dim, m.n_experts, a.router, ws.dlogits,
-                  g.gate, dh, true, precision.of(Linear::gate));
+  router_backward(config_.router, w.gate, h, ws.dmix, part_, m.dim, m.n_experts, a.router, ws.dlogits, g.gate, dh, true,
+                  precision.of(Linear::gate));
+}
+
+template <class T>
+void MoeLayer<T>::experts_backward(const LayerView<T>& w, const LayerView<T>& g, const MoeActivations<T>& a,
+                                   MoeWorkspace<T>& ws, const LayerPrecision& precision, QuantSiteSums* sums,
+                                   PhaseClock& clock) {
+  const int dim = config_.model.dim;
+  transfer(outbound(config_.precision.payload), ws.dy, a.plan, dim);
+  if (part_.ranks) a.exchange.to_experts(ws.dy, dim, ws.row_experts);
+  clock.enter(Phase::experts);
+  experts_.backward(precision.step->of(GemmClass::experts), precision.layer, w.experts, g.experts,
+                    part_.ranks ? a.exchange.at_experts() : a.plan, a.x, a.h13, a.a,
+                    part_.ranks ? ws.row_experts : ws.dy, ws.dh13, part_.ranks ? ws.drow_experts : ws.dx, sums,
+                    precision.tap);
+  clock.enter(Phase::dispatch);
+  if (part_.ranks) a.exchange.from_experts(ws.drow_experts, dim, ws.dx);
+  transfer(inbound(config_.precision.payload), ws.dx, a.plan, dim);
 }
 
 template struct MoeActivations<float>;

@@ -1,12 +1,15 @@
 // One mixture-of-experts layer: router -> dispatch -> experts -> combine, plus the shared experts.
 //
-// Legend: T tokens, D dim, E experts, K top_k, N = T*K slots, F expert hidden width.
+// Legend: T tokens here, D dim, E experts, K top_k, N = T*K slots, F expert hidden width. Where experts are spread over
+// ranks, M = the slots of the whole batch at most: rows that come to the experts here; alone M = N.
 #pragma once
 
 #include <vector>
 
 #include "core/model/arena.h"
+#include "core/model/batch_part.h"
 #include "core/model/dispatch.h"
+#include "core/model/expert_exchange.h"
 #include "core/model/experts.h"
 #include "core/model/feed_forward.h"
 #include "core/model/parameters.h"
@@ -19,39 +22,49 @@ template <class T>
 struct MoeActivations {
   RouterActivations<T> router;
   DispatchPlan plan;
-  T *x, *h13, *a, *y;  // [N, D], [N, 2F], [N, F], [N, D], grouped by expert
+  ExpertExchange exchange;  // between ranks
+  T *x, *h13, *a;           // [M, D], [M, 2F], [M, F], grouped by expert
+  T* y;                     // [N, D], grouped by expert
   FeedForwardActivations<T> shared;
 
-  void plan_memory(Arena<T>& arena, const RunConfig& config, int sequences, int length);
+  void plan_memory(Arena<T>& arena, const RunConfig& config, const BatchPart& part);
 };
 
 // Gradients of one layer at a time; shared by all layers.
 template <class T>
 struct MoeWorkspace {
-  T *dy, *dx, *dh13;  // as y, x, h13
-  T* dmix;            // [T, K]
-  T* dlogits;         // [T, E]
+  T *dy, *dx;                     // [N, D]
+  T* dh13;                        // [M, 2F]
+  T *row_experts, *drow_experts;  // [M, D] rows at the experts here; between ranks only
+  T* dmix;                        // [T, K]
+  T* dlogits;                     // [T, E]
   FeedForwardActivations<T> shared;
 
-  void plan_memory(Arena<T>& arena, const RunConfig& config, std::size_t tokens);
+  void plan_memory(Arena<T>& arena, const RunConfig& config, const BatchPart& part);
 };
 
 template <class T>
 class MoeLayer {
  public:
   // `config` is read at every step, so its live fields may change between two steps.
-  MoeLayer(const RunConfig& config, int sequences, int length);
+  MoeLayer(const RunConfig& config, const BatchPart& part);
 
   // y_TD = residual_TD + moe(h_TD). `sums`, if given, receives the experts' forward quantization statistics.
-  void forward(const LayerView<T>& w, const T* expert_bias, const T* h, const T* residual, MoeActivations<T>& a, T* y,
-               const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock);
+  void forward(const LayerView<T>& w, const T* expert_bias, const T* h, const T* residual, MoeActivations<T>& a,
+               MoeWorkspace<T>& ws, T* y, const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock);
   // dh_TD = dL/dh from dy_TD.
   void backward(const LayerView<T>& w, const LayerView<T>& g, const T* h, const T* dy, const MoeActivations<T>& a,
                 MoeWorkspace<T>& ws, T* dh, const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock);
 
  private:
+  // Rows grouped by expert, through the experts wherever they are.
+  void experts_forward(const LayerView<T>& w, MoeActivations<T>& a, MoeWorkspace<T>& ws,
+                       const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock);
+  void experts_backward(const LayerView<T>& w, const LayerView<T>& g, const MoeActivations<T>& a, MoeWorkspace<T>& ws,
+                        const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock);
+
   const RunConfig& config_;
-  int sequences_, length_;
+  const BatchPart& part_;
   GroupedExperts<T> experts_;
 };
 

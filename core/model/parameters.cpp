@@ -148,6 +148,18 @@ std::size_t Parameters<T>::count() const {
 }
 
 template <class T>
+std::vector<ParameterRun> Parameters<T>::runs() const {
+  std::vector<ParameterRun> runs;
+  for (const ParameterTensor& tensor : tensors_) {
+    const bool of_experts = tensor.shape.size() == 3;
+    for (std::size_t b = 0; b < tensor.blocks(); ++b)
+      runs.push_back(
+          {tensor.offset + b * tensor.outer_stride, tensor.block_elements(), of_experts ? static_cast<int>(b) : -1});
+  }
+  return runs;
+}
+
+template <class T>
 std::vector<T> Parameters<T>::gather(const ParameterTensor& tensor, const T* arena) const {
   std::vector<T> values;
   values.reserve(tensor.elements());

@@ -30,6 +30,12 @@ struct ParameterTensor {
   std::size_t block_elements() const { return elements() / blocks(); }
 };
 
+// Elements that lie together: one expert's share of a tensor, or all of any other.
+struct ParameterRun {
+  std::size_t offset = 0, count = 0;
+  int expert = -1;  // -1: not of a routed expert
+};
+
 // In TorchTitan's order. `arena_size` receives the elements of the whole arena.
 std::vector<ParameterTensor> parameter_layout(const ModelConfig& config, std::size_t& arena_size);
 
@@ -66,6 +72,7 @@ class Parameters {
   const ParameterTensor& tensor(std::string_view name) const;
   std::size_t size() const { return size_; }  // of each arena, padding included (always zero)
   std::size_t count() const;                  // of trained numbers
+  std::vector<ParameterRun> runs() const;     // all of them, tensors in order
 
   T *weights = nullptr, *gradients = nullptr, *moment1 = nullptr, *moment2 = nullptr;
   ModelView<T> weight_view, gradient_view;

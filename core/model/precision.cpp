@@ -119,17 +119,23 @@ RoundingKey LinearPrecision::key(Direction direction, Operand operand, int part)
   key.seed = formats->seed;
   key.stream = hash_of({stream, operand_index(direction, operand), static_cast<std::uint64_t>(part)});
   key.rotation_seed = hash_of({formats->seed, stream, static_cast<std::uint64_t>(direction)});
+  if (operand != Operand::w) key.first_row = static_cast<std::uint32_t>(first_row);
   return key;
 }
 
 LinearPrecision LayerPrecision::of(Linear first, int stacked) const {
-  if (!step) return {};
+  LinearPrecision precision;
+  precision.shard_rows = shard_rows;
+  precision.first_row = first_row;
+  if (!step) return precision;
   const ClassPrecision& formats = step->of(linear_info(first).gemm_class);
   const int tapped = tap ? tap->part_of(layer, first, stacked) : -1;
-  if (formats.plain && tapped < 0) return {};
+  if (formats.plain && tapped < 0) return precision;
   const auto index = static_cast<std::size_t>(first);
-  LinearPrecision precision{&formats, hash_of({static_cast<std::uint64_t>(layer), index}),
-                            sums ? &(*sums)[index] : nullptr, stacked};
+  precision.formats = &formats;
+  precision.stream = hash_of({static_cast<std::uint64_t>(layer), index});
+  precision.sums = sums ? &(*sums)[index] : nullptr;
+  precision.stacked = stacked;
   if (tapped >= 0) precision.tap = tap, precision.tapped = tapped;
   return precision;
 }

@@ -89,7 +89,7 @@ using LayerSums = std::array<LinearSums, kNumLinears>;
 class OperandTap;
 
 // How linear.h quantizes around one weight, or around several of equal size stacked along its outputs (w1 and w3),
-// each of which has scales, random bits and sums of its own.
+// each of which has scales, random bits and sums of its own; and in which order it adds.
 struct LinearPrecision {
   const ClassPrecision* formats = nullptr;  // nullptr: operands as they are
   std::uint64_t stream = 0;                 // one for each weight of the model
@@ -97,6 +97,8 @@ struct LinearPrecision {
   int stacked = 1;
   OperandTap* tap = nullptr;  // of operand x, or of the part `tapped`; nullptr: nobody looks
   int tapped = 0;
+  int shard_rows = 0;         // rows of a shard (batch_part.h); 0: all rows are one
+  std::size_t first_row = 0;  // of the first row here in the whole batch
 
   RoundingKey key(Direction direction, Operand operand, int part) const;
 };
@@ -107,6 +109,8 @@ struct LayerPrecision {
   int layer = 0;
   LayerSums* sums = nullptr;  // nullptr: nobody counts
   OperandTap* tap = nullptr;  // nullptr: nobody looks
+  int shard_rows = 0;         // as LinearPrecision's
+  std::size_t first_row = 0;
 
   LinearPrecision of(Linear first, int stacked = 1) const;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/model/batch_part.h"
 #include "core/numerics/lanes.h"
 #include "core/numerics/parallel.h"
 #include "core/numerics/simd.h"
@@ -10,7 +11,7 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kSliceRows = 64;
+constexpr std::size_t kSliceRows = kShardRows;
 
 template <class T>
 MOESCOPE_INLINE void forward_row(const T* x, int dim, const T* weight, T eps, T* y, T* inv) {
@@ -68,7 +69,7 @@ int rms_norm_partials(int rows) {
 
 template <class T>
 void rms_norm_backward(const T* dy, const T* x, std::size_t x_stride, const T* inv, int rows, int dim, const T* weight,
-                       T* dx, std::size_t dx_stride, bool accumulate, T* dweight, T* partial) {
+                       T* dx, std::size_t dx_stride, bool accumulate, T* dweight, T* partial, int shard_rows) {
   const std::size_t d = static_cast<std::size_t>(dim);
   parallel_slices(static_cast<std::size_t>(rows), kSliceRows, [&](std::size_t first, std::size_t last) {
     T* own = partial + first / kSliceRows * d;
@@ -76,15 +77,21 @@ void rms_norm_backward(const T* dy, const T* x, std::size_t x_stride, const T* i
     backward_rows(dy + first * d, x + first * x_stride, x_stride, inv + first, last - first, dim, weight,
                   dx + first * dx_stride, dx_stride, accumulate, own);
   });
+  const int shards = shard_rows > 0 ? rows / shard_rows : 1, slices = rms_norm_partials(rows) / shards;
+  const std::size_t shard = static_cast<std::size_t>(slices) * d;
+  for (int s = 0; s < shards; ++s) {
+    T* sum = partial + static_cast<std::size_t>(s) * shard;
+    for (int slice = 1; slice < slices; ++slice)
+      for (std::size_t i = 0; i < d; ++i) sum[i] += sum[static_cast<std::size_t>(slice) * d + i];
+  }
+  add_pairwise(partial, d, shards, shard);
   std::copy_n(partial, d, dweight);
-  for (int slice = 1; slice < rms_norm_partials(rows); ++slice)
-    for (std::size_t i = 0; i < d; ++i) dweight[i] += partial[static_cast<std::size_t>(slice) * d + i];
 }
 
 #define INSTANTIATE(T)                                                                                               \
   template void rms_norm_forward<T>(const T*, std::size_t, int, int, const T*, double, T*, T*);                      \
   template void rms_norm_backward<T>(const T*, const T*, std::size_t, const T*, int, int, const T*, T*, std::size_t, \
-                                     bool, T*, T*);
+                                     bool, T*, T*, int);
 INSTANTIATE(float)
 INSTANTIATE(double)
 #undef INSTANTIATE

@@ -13,10 +13,11 @@ void rms_norm_forward(const T* x, std::size_t x_stride, int rows, int dim, const
 
 // dx (+)= dL/dx, with `dx_stride`; dweight_D = dL/dweight.
 //   dx = inv (w dy) - x inv^3 / D sum(w dy x)
-// `partial` holds the weight gradient of each slice of rows: rms_norm_partials(rows) * D elements.
+// `partial` holds the weight gradient of each slice of rows: rms_norm_partials(rows) * D elements. `shard_rows`: those
+// of a shard, whose sums are added pairwise (batch_part.h); 0: all rows are one.
 template <class T>
 void rms_norm_backward(const T* dy, const T* x, std::size_t x_stride, const T* inv, int rows, int dim, const T* weight,
-                       T* dx, std::size_t dx_stride, bool accumulate, T* dweight, T* partial);
+                       T* dx, std::size_t dx_stride, bool accumulate, T* dweight, T* partial, int shard_rows = 0);
 int rms_norm_partials(int rows);
 
 }  // namespace moescope

@@ -97,13 +97,13 @@ void mixing_weights(const RouterConfig& config, const T* scores, const std::int3
 
 // Choice and mixing weights of token t.
 template <class T>
-void route_token(const RouterConfig& config, const T* expert_bias, int n_experts, std::size_t t,
+void route_token(const RouterConfig& config, const T* expert_bias, int n_experts, const BatchPart& part, std::size_t t,
                  RouterActivations<T>& a) {
   const T* scores = a.scores + t * size(n_experts);
   std::int32_t* ids = a.ids.data() + t * size(config.top_k);
   if (config.force_balance) {
     for (int j = 0; j < config.top_k; ++j)
-      ids[j] = static_cast<std::int32_t>((t * size(config.top_k) + size(j)) % size(n_experts));
+      ids[j] = static_cast<std::int32_t>(((part.first_token() + t) * size(config.top_k) + size(j)) % size(n_experts));
     a.margin[t] = std::numeric_limits<T>::quiet_NaN();
   } else {
     thread_local std::vector<T> choice;
@@ -123,48 +123,77 @@ T share_divisor(const RouterConfig& config, const T* scores, int n_experts) {
   return sum;
 }
 
-int aux_groups(const RouterConfig& config, int sequences) {
-  return config.aux_mode == AuxMode::batch ? 1 : sequences;
+// Sets of tokens whose shares are added up apart: sequences, or in batch mode shards, whose sums are then added.
+int aux_groups(const RouterConfig& config, const BatchPart& part) {
+  return config.aux_mode == AuxMode::batch ? part.shards : part.sequences;
+}
+
+// Of one set of tokens: counts of each expert's slots in `load`, sums of the shares in `share`, both [E].
+template <class T>
+void add_up_group(const RouterConfig& config, int n_experts, std::size_t first, std::size_t last,
+                  const RouterActivations<T>& a, T* load, double* share) {
+  const std::size_t experts = size(n_experts), top_k = size(config.top_k);
+  std::fill_n(load, experts, T{0});
+  std::fill_n(share, experts, 0.0);
+  for (std::size_t t = first; t < last; ++t) {
+    const T* scores = a.scores + t * experts;
+    const T divisor = share_divisor(config, scores, n_experts);
+    for (std::size_t e = 0; e < experts; ++e) share[e] += static_cast<double>(scores[e] / divisor);
+    for (std::size_t j = 0; j < top_k; ++j) load[a.ids[t * top_k + j]] += T{1};
+  }
+}
+
+// Turns a group's counts into f and returns sum_e f_e P_e.
+template <class T>
+double group_loss(std::size_t experts, std::size_t top_k, std::size_t tokens, T* load, const double* share) {
+  double loss = 0;
+  for (std::size_t e = 0; e < experts; ++e) {
+    load[e] *= static_cast<T>(static_cast<double>(experts) / static_cast<double>(top_k * tokens));
+    loss += static_cast<double>(load[e]) * share[e] / static_cast<double>(tokens);
+  }
+  return loss;
 }
 
 // aux_coeff * mean over sequences of sum_e f_e P_e, f_e = E / (K S) count_e, P_e = mean share of expert e
 // (DeepSeek-V3, arXiv:2412.19437, section 2.1.2; in batch mode the whole batch is one sequence).
 template <class T>
-double auxiliary_loss(const RouterConfig& config, int sequences, int length, int n_experts, RouterActivations<T>& a) {
-  const int groups = aux_groups(config, sequences);
-  const std::size_t experts = size(n_experts), top_k = size(config.top_k);
-  const std::size_t tokens = size(sequences) * size(length) / size(groups);
-  thread_local std::vector<double> loss_of_group;
-  loss_of_group.assign(size(groups), 0.0);
-  double* losses = loss_of_group.data();
+double auxiliary_loss(const RouterConfig& config, const BatchPart& part, int n_experts, RouterActivations<T>& a) {
+  const int groups = aux_groups(config, part);
+  const std::size_t experts = size(n_experts), top_k = size(config.top_k), tokens = part.tokens() / size(groups);
+  thread_local std::vector<double> share_of_group, loss_of_group;
+  share_of_group.resize(size(groups) * experts);
+  double* share = share_of_group.data();
   parallel_for(groups, [&](int group) {
-    thread_local std::vector<double> share;
-    share.assign(experts, 0.0);
-    T* load = a.load + size(group) * experts;
-    std::fill_n(load, experts, T{0});
-    for (std::size_t t = size(group) * tokens; t < (size(group) + 1) * tokens; ++t) {
-      const T* scores = a.scores + t * experts;
-      const T divisor = share_divisor(config, scores, n_experts);
-      for (std::size_t e = 0; e < experts; ++e) share[e] += static_cast<double>(scores[e] / divisor);
-      for (std::size_t j = 0; j < top_k; ++j) load[a.ids[t * top_k + j]] += T{1};
-    }
-    double loss = 0;
-    for (std::size_t e = 0; e < experts; ++e) {
-      load[e] *= static_cast<T>(static_cast<double>(experts) / static_cast<double>(top_k * tokens));
-      loss += static_cast<double>(load[e]) * share[e] / static_cast<double>(tokens);
-    }
-    losses[group] = loss;
+    add_up_group(config, n_experts, size(group) * tokens, (size(group) + 1) * tokens, a, a.load + size(group) * experts,
+                 share + size(group) * experts);
   });
-  double total = 0;
-  for (const double loss : loss_of_group) total += loss;
-  return config.aux_coeff * total / groups;
+  if (config.aux_mode == AuxMode::batch) {
+    add_pairwise(share, experts, groups, experts);
+    add_pairwise(a.load, experts, groups, experts);
+    sum_over_ranks(part.ranks, share, experts);
+    sum_over_ranks(part.ranks, a.load, experts);
+    return config.aux_coeff * group_loss(experts, top_k, part.all_tokens, a.load, share);
+  }
+  loss_of_group.resize(size(groups));
+  for (std::size_t g = 0; g < size(groups); ++g)
+    loss_of_group[g] = group_loss(experts, top_k, tokens, a.load + g * experts, share + g * experts);
+  const std::size_t length = size(part.length);
+  const double total = sum_over_batch(part, [length](std::size_t first, std::size_t last) {
+    double sum = 0;
+    for (std::size_t g = first / length; g < last / length; ++g) sum += loss_of_group[g];
+    return sum;
+  });
+  return config.aux_coeff * total / part.all_sequences();
 }
 
 template <class T>
-double z_loss(const RouterConfig& config, std::size_t tokens, const T* lse) {
-  double sum = 0;
-  for (std::size_t t = 0; t < tokens; ++t) sum += static_cast<double>(lse[t]) * static_cast<double>(lse[t]);
-  return config.z_coeff * sum / static_cast<double>(tokens);
+double z_loss(const RouterConfig& config, const BatchPart& part, const T* lse) {
+  const double sum = sum_over_batch(part, [lse](std::size_t first, std::size_t last) {
+    double squares = 0;
+    for (std::size_t t = first; t < last; ++t) squares += static_cast<double>(lse[t]) * static_cast<double>(lse[t]);
+    return squares;
+  });
+  return config.z_coeff * sum / static_cast<double>(part.all_tokens);
 }
 
 // ds_E of token t from its mixing weights.
@@ -217,14 +246,14 @@ void z_gradient(const T* logits, int n_experts, T coefficient, T* gradient) {
 }  // namespace
 
 template <class T>
-void RouterActivations<T>::plan(Arena<T>& arena, int sequences, int length, int n_experts, int top_k) {
-  const std::size_t tokens = size(sequences) * size(length);
+void RouterActivations<T>::plan(Arena<T>& arena, const BatchPart& part, int n_experts, int top_k) {
+  const std::size_t tokens = part.tokens();
   arena.plan(logits, tokens * size(n_experts));
   arena.plan(scores, tokens * size(n_experts));
   arena.plan(lse, tokens);
   arena.plan(mix, tokens * size(top_k));
   arena.plan(margin, tokens);
-  arena.plan(load, size(sequences) * size(n_experts));
+  arena.plan(load, size(std::max(part.sequences, part.shards)) * size(n_experts));
   ids.assign(tokens * size(top_k), 0);
   tokens_per_expert.assign(size(n_experts), 0);
 }
@@ -254,28 +283,29 @@ T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int
 }
 
 template <class T>
-void router_forward(const RouterConfig& config, const T* gate, const T* expert_bias, const T* h, int sequences,
-                    int length, int dim, int n_experts, RouterActivations<T>& a, const LinearPrecision& precision) {
-  const std::size_t tokens = size(sequences) * size(length);
+void router_forward(const RouterConfig& config, const T* gate, const T* expert_bias, const T* h, const BatchPart& part,
+                    int dim, int n_experts, RouterActivations<T>& a, const LinearPrecision& precision) {
+  const std::size_t tokens = part.tokens();
   linear_forward(h, static_cast<int>(tokens), dim, gate, n_experts, a.logits, false, precision);
   parallel_slices(tokens, kTokenSlice, [&](std::size_t first, std::size_t last) {
     score_rows(config.score_func, a.logits + first * size(n_experts), last - first, n_experts, config.z_coeff > 0,
                a.scores + first * size(n_experts), a.lse + first);
-    for (std::size_t t = first; t < last; ++t) route_token(config, expert_bias, n_experts, t, a);
+    for (std::size_t t = first; t < last; ++t) route_token(config, expert_bias, n_experts, part, t, a);
   });
   std::fill(a.tokens_per_expert.begin(), a.tokens_per_expert.end(), 0u);
   for (std::size_t i = 0; i < tokens * size(config.top_k); ++i) ++a.tokens_per_expert[size(a.ids[i])];
-  a.aux_loss = config.aux_mode == AuxMode::none ? 0 : auxiliary_loss(config, sequences, length, n_experts, a);
-  a.z_loss = config.z_coeff > 0 ? z_loss(config, tokens, a.lse) : 0;
+  sum_over_ranks(part.ranks, a.tokens_per_expert.data(), a.tokens_per_expert.size());
+  a.aux_loss = config.aux_mode == AuxMode::none ? 0 : auxiliary_loss(config, part, n_experts, a);
+  a.z_loss = config.z_coeff > 0 ? z_loss(config, part, a.lse) : 0;
 }
 
 template <class T>
-void router_backward(const RouterConfig& config, const T* gate, const T* h, const T* dmix, int sequences, int length,
+void router_backward(const RouterConfig& config, const T* gate, const T* h, const T* dmix, const BatchPart& part,
                      int dim, int n_experts, const RouterActivations<T>& a, T* dlogits, T* dgate, T* dh,
                      bool accumulate, const LinearPrecision& precision) {
-  const std::size_t tokens = size(sequences) * size(length), experts = size(n_experts), top_k = size(config.top_k);
-  const std::size_t tokens_per_group = tokens / size(aux_groups(config, sequences));
-  const T aux_share = static_cast<T>(config.aux_coeff / static_cast<double>(tokens));
+  const std::size_t tokens = part.tokens(), experts = size(n_experts), top_k = size(config.top_k);
+  const std::size_t tokens_per_load = config.aux_mode == AuxMode::batch ? tokens : size(part.length);
+  const T aux_share = static_cast<T>(config.aux_coeff / static_cast<double>(part.all_tokens));
   parallel_slices(tokens, kTokenSlice, [&](std::size_t first, std::size_t last) {
     for (std::size_t t = first; t < last; ++t) {
       const T* scores = a.scores + t * experts;
@@ -283,11 +313,11 @@ void router_backward(const RouterConfig& config, const T* gate, const T* h, cons
       std::fill_n(gradient, experts, T{0});
       mix_gradient(config, scores, a.ids.data() + t * top_k, a.mix + t * top_k, dmix + t * top_k, gradient);
       if (config.aux_mode != AuxMode::none)
-        aux_gradient(config, scores, a.load + t / tokens_per_group * experts, n_experts, aux_share, gradient);
+        aux_gradient(config, scores, a.load + t / tokens_per_load * experts, n_experts, aux_share, gradient);
       score_gradient(config.score_func, scores, n_experts, gradient);
       if (config.z_coeff > 0)
         z_gradient(a.logits + t * experts, n_experts,
-                   static_cast<T>(2 * config.z_coeff / static_cast<double>(tokens)) * a.lse[t], gradient);
+                   static_cast<T>(2 * config.z_coeff / static_cast<double>(part.all_tokens)) * a.lse[t], gradient);
     }
   });
   linear_backward_weight(dlogits, h, static_cast<int>(tokens), n_experts, dim, dgate, precision);
@@ -312,13 +342,13 @@ void update_expert_bias(std::span<T> expert_bias, std::span<const std::uint32_t>
   for (std::size_t e = 0; e < experts; ++e) expert_bias[e] += static_cast<T>(rate * direction(e) - mean);
 }
 
-#define INSTANTIATE(T)                                                                                     \
-  template struct RouterActivations<T>;                                                                    \
-  template T choose_experts<T>(const RouterConfig&, std::span<const T>, std::int32_t*);                    \
-  template void router_forward<T>(const RouterConfig&, const T*, const T*, const T*, int, int, int, int,   \
-                                  RouterActivations<T>&, const LinearPrecision&);                          \
-  template void router_backward<T>(const RouterConfig&, const T*, const T*, const T*, int, int, int, int,  \
-                                   const RouterActivations<T>&, T*, T*, T*, bool, const LinearPrecision&); \
+#define INSTANTIATE(T)                                                                                            \
+  template struct RouterActivations<T>;                                                                           \
+  template T choose_experts<T>(const RouterConfig&, std::span<const T>, std::int32_t*);                           \
+  template void router_forward<T>(const RouterConfig&, const T*, const T*, const T*, const BatchPart&, int, int,  \
+                                  RouterActivations<T>&, const LinearPrecision&);                                 \
+  template void router_backward<T>(const RouterConfig&, const T*, const T*, const T*, const BatchPart&, int, int, \
+                                   const RouterActivations<T>&, T*, T*, T*, bool, const LinearPrecision&);        \
   template void update_expert_bias<T>(std::span<T>, std::span<const std::uint32_t>, double, bool);
 INSTANTIATE(float)
 INSTANTIATE(double)

@@ -1,6 +1,6 @@
 // The router of one MoE layer: scores, the choice of experts, mixing weights, auxiliary losses, expert_bias.
 //
-// Legend: T = B*S tokens (B sequences of S), D dim, E experts, K top_k, G groups.
+// Legend: T = B*S tokens here (B sequences of S), D dim, E experts, K top_k, G groups.
 // As TorchTitan (models/moe): s = sigmoid or softmax of gate(h); experts are chosen by s + expert_bias, tokens are
 // mixed by s alone. With groups, a group counts the sum of its two best choice scores, and only the best groups stay.
 #pragma once
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/model/arena.h"
+#include "core/model/batch_part.h"
 #include "core/model/precision.h"
 #include "core/run_config.h"
 
@@ -24,20 +25,20 @@ struct RouterActivations {
   T* margin;                      // [T] K-th minus (K+1)-th choice score; NaN where there is no (K+1)-th
   T* load;                        // [B, E] f of the auxiliary loss; one row for the whole batch in batch mode
   std::vector<std::int32_t> ids;  // [T, K] chosen experts, ascending (round-robin order when balance is forced)
-  std::vector<std::uint32_t> tokens_per_expert;  // [E]
-  double aux_loss = 0, z_loss = 0;               // with their coefficients
+  std::vector<std::uint32_t> tokens_per_expert;  // [E] of the whole batch
+  double aux_loss = 0, z_loss = 0;               // of the whole batch, with their coefficients
 
-  void plan(Arena<T>& arena, int sequences, int length, int n_experts, int top_k);
+  void plan(Arena<T>& arena, const BatchPart& part, int n_experts, int top_k);
 };
 
 // gate_ED, h_TD; fills everything in `a`.
 template <class T>
-void router_forward(const RouterConfig& config, const T* gate, const T* expert_bias, const T* h, int sequences,
-                    int length, int dim, int n_experts, RouterActivations<T>& a, const LinearPrecision& precision = {});
+void router_forward(const RouterConfig& config, const T* gate, const T* expert_bias, const T* h, const BatchPart& part,
+                    int dim, int n_experts, RouterActivations<T>& a, const LinearPrecision& precision = {});
 
 // From dmix_TK: dgate_ED, and dh_TD = (or +=) the gradient through the scores; `dlogits` is [T, E] of scratch.
 template <class T>
-void router_backward(const RouterConfig& config, const T* gate, const T* h, const T* dmix, int sequences, int length,
+void router_backward(const RouterConfig& config, const T* gate, const T* h, const T* dmix, const BatchPart& part,
                      int dim, int n_experts, const RouterActivations<T>& a, T* dlogits, T* dgate, T* dh,
                      bool accumulate, const LinearPrecision& precision = {});
 

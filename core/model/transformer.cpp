@@ -21,14 +21,14 @@ std::size_t size(int n) {
 }  // namespace
 
 template <class T>
-Transformer<T>::Transformer(const RunConfig& config, const Parameters<T>& parameters, int sequences, int length)
+Transformer<T>::Transformer(const RunConfig& config, const Parameters<T>& parameters, int sequences, int length,
+                            Ranks* ranks)
     : config_(config),
       parameters_(parameters),
-      sequences_(sequences),
-      length_(length),
+      part_(sequences, length, ranks),
       top_k_(config.router.top_k),
-      attention_(config.model, sequences, length),
-      moe_layer_(config, sequences, length),
+      attention_(config.model, part_.sequences, length),
+      moe_layer_(config, part_),
       blocks_(size(config.model.n_layers)),
       dense_(size(config.model.n_dense_layers)),
       moe_(size(config.model.n_layers - config.model.n_dense_layers)),
@@ -49,7 +49,7 @@ void Transformer<T>::plan_memory() {
     block.attention.plan(memory_, m, n);
   }
   for (auto& dense : dense_) dense.plan(memory_, n, m.dense_inter);
-  for (auto& moe : moe_) moe.plan_memory(memory_, config_, sequences_, length_);
+  for (auto& moe : moe_) moe.plan_memory(memory_, config_, part_);
   memory_.plan(last_x_, n * d);
   memory_.plan(last_h_, n * d);
   memory_.plan(last_inv_, n);
@@ -61,14 +61,14 @@ void Transformer<T>::plan_memory() {
   memory_.plan(norm_partial_, size(rms_norm_partials(static_cast<int>(n))) * d);
   dense_scratch_.plan(memory_, n, m.dense_inter);
   attention_ws_.plan(memory_, m, n);
-  moe_ws_.plan_memory(memory_, config_, n);
+  moe_ws_.plan_memory(memory_, config_, part_);
   memory_.commit();
 }
 
 template <class T>
 Losses Transformer<T>::forward(const Batch& batch, const std::vector<std::vector<T>>& expert_bias,
                                bool quant_statistics, PhaseClock& clock, std::int64_t step) {
-  assert(batch.sequences == sequences_ && batch.length == length_ && config_.router.top_k == top_k_);
+  assert(batch.sequences == sequences() && batch.length == length() && config_.router.top_k == top_k_);
   quant_statistics_ = quant_statistics;
   precision_ = step_precision(config_.precision, config_.seed, step);
   if (quant_statistics && !precision_.plain)
@@ -109,7 +109,7 @@ void Transformer<T>::feed_forward_half(int layer, const std::vector<std::vector<
     return;
   }
   const std::size_t i = size(moe_index(layer));
-  moe_layer_.forward(w, expert_bias[i].data(), block.h, block.middle, moe_[i], y, precision_of(layer),
+  moe_layer_.forward(w, expert_bias[i].data(), block.h, block.middle, moe_[i], moe_ws_, y, precision_of(layer),
                      quant_statistics_ ? &quant_sums_[i] : nullptr, clock);
 }
 
@@ -146,7 +146,7 @@ void Transformer<T>::feed_forward_half_backward(int layer, PhaseClock& clock) {
                         quant_statistics_ ? &quant_sums_[i] : nullptr, clock);
   }
   rms_norm_backward(dh_, block.middle, size(m.dim), block.h_inv, n, m.dim, w.ffn_norm, dx_, size(m.dim), true,
-                    g.ffn_norm, norm_partial_);
+                    g.ffn_norm, norm_partial_, part_.shard_rows());
 }
 
 template <class T>
@@ -154,23 +154,29 @@ void Transformer<T>::embed(const Batch& batch) {
   const std::size_t d = size(config_.model.dim);
   const T* table = parameters_.weight_view.embedding;
   T* x = block_output(-1);
+  const std::int32_t* input = batch.input.data() + part_.first_token();
   parallel_slices(tokens(), kTokenSlice, [&](std::size_t first, std::size_t last) {
-    for (std::size_t t = first; t < last; ++t) std::copy_n(table + size(batch.input[t]) * d, d, x + t * d);
+    for (std::size_t t = first; t < last; ++t) std::copy_n(table + size(input[t]) * d, d, x + t * d);
   });
 }
 
-// Each task owns some columns of the table and adds tokens in order.
+// Each task owns some columns of the table and adds tokens in order, shard by shard.
 template <class T>
 void Transformer<T>::embed_backward(const Batch& batch) {
   const std::size_t d = size(config_.model.dim);
   T* gradient = parameters_.gradient_view.embedding;
+  const std::int32_t* input = batch.input.data() + part_.first_token();
+  const std::size_t vocab = size(config_.model.vocab), rows = size(part_.shard_rows());
   parallel_slices(d, kColumnSlice, [&](std::size_t first, std::size_t last) {
-    for (std::size_t v = 0; v < size(config_.model.vocab); ++v)
-      std::fill(gradient + v * d + first, gradient + v * d + last, T{0});
+    const std::size_t width = last - first, table = vocab * width;
+    thread_local std::vector<T> sums;  // [shard][vocabulary][columns]
+    sums.assign(size(part_.shards) * table, T{0});
     for (std::size_t t = 0; t < tokens(); ++t) {
-      T* row = gradient + size(batch.input[t]) * d;
-      for (std::size_t i = first; i < last; ++i) row[i] += dx_[t * d + i];
+      T* row = sums.data() + t / rows * table + size(input[t]) * width;
+      for (std::size_t i = 0; i < width; ++i) row[i] += dx_[t * d + first + i];
     }
+    add_pairwise(sums.data(), table, part_.shards, table);
+    for (std::size_t v = 0; v < vocab; ++v) std::copy_n(sums.data() + v * width, width, gradient + v * d + first);
   });
 }
 
@@ -181,7 +187,7 @@ double Transformer<T>::head_forward(const Batch& batch) {
   const ModelView<T>& w = parameters_.weight_view;
   rms_norm_forward(last_x_, size(m.dim), n, m.dim, w.norm, m.norm_eps, last_h_, last_inv_);
   linear_forward(last_h_, n, m.dim, w.output, m.vocab, logits_, false, head_precision());
-  return cross_entropy(logits_, batch.target.data(), n, m.vocab, dlogits_, token_loss_);
+  return cross_entropy(logits_, batch.target.data() + part_.first_token(), part_, m.vocab, dlogits_, token_loss_);
 }
 
 template <class T>
@@ -192,7 +198,7 @@ void Transformer<T>::head_backward() {
   linear_backward_weight(dlogits_, last_h_, n, m.vocab, m.dim, g.output, head_precision());
   linear_backward_input(dlogits_, n, m.vocab, w.output, m.dim, dh_, false, head_precision());
   rms_norm_backward(dh_, last_x_, size(m.dim), last_inv_, n, m.dim, w.norm, dx_, size(m.dim), false, g.norm,
-                    norm_partial_);
+                    norm_partial_, part_.shard_rows());
 }
 
 template class Transformer<float>;

@@ -1,7 +1,8 @@
 // The whole model: embedding, blocks of attention and feed-forward, head and loss, with the backward pass.
 //
 //   x = embedding;  per block: x += attention(rms(x)), x += ffn(rms(x));  logits = output rms(x)
-// Legend: T = B*S tokens, D dim, V vocabulary.
+// Legend: T = B*S tokens here, D dim, V vocabulary. As one of R ranks a model holds all weights, its share of the batch
+// and computes the experts that are its own (batch_part.h, expert_exchange.h).
 #pragma once
 
 #include <cstdint>
@@ -29,16 +30,18 @@ struct Losses {
 template <class T>
 class Transformer {
  public:
-  // Fits batches of `sequences` x `length`; both references must outlive it. config's live fields may change between
-  // steps, except that a new top_k needs a new Transformer.
-  Transformer(const RunConfig& config, const Parameters<T>& parameters, int sequences, int length);
+  // Fits batches of `sequences` x `length`; the references and `ranks` must outlive it. config's live fields may change
+  // between steps, except that a new top_k needs a new Transformer.
+  Transformer(const RunConfig& config, const Parameters<T>& parameters, int sequences, int length,
+              Ranks* ranks = nullptr);
 
-  int sequences() const { return sequences_; }
-  int length() const { return length_; }
+  int sequences() const { return part_.all_sequences(); }
+  int length() const { return part_.length; }
+  const BatchPart& part() const { return part_; }
   int top_k() const { return top_k_; }
 
-  // `expert_bias`: [MoE layer][E]. With `quant_statistics` all quantizers count. `step` keeps the random bits of steps
-  // apart.
+  // `batch` is the whole batch, of which a rank takes its part. `expert_bias`: [MoE layer][E]. With `quant_statistics`
+  // all quantizers count. `step` keeps the random bits of steps apart.
   Losses forward(const Batch& batch, const std::vector<std::vector<T>>& expert_bias, bool quant_statistics,
                  PhaseClock& clock, std::int64_t step = 0);
   // Lets `tap` take its operand from now on; nullptr: no longer.
@@ -61,10 +64,15 @@ class Transformer {
     AttentionActivations<T> attention;
   };
   void plan_memory();
-  std::size_t tokens() const { return static_cast<std::size_t>(sequences_) * static_cast<std::size_t>(length_); }
+  std::size_t tokens() const { return part_.tokens(); }
   int moe_index(int layer) const { return layer - config_.model.n_dense_layers; }
   LayerPrecision precision_of(int layer) {
-    return {&precision_, layer, quant_statistics_ ? &linear_sums_[static_cast<std::size_t>(layer)] : nullptr, tap_};
+    return {&precision_,
+            layer,
+            quant_statistics_ ? &linear_sums_[static_cast<std::size_t>(layer)] : nullptr,
+            tap_,
+            part_.shard_rows(),
+            part_.first_token()};
   }
   LinearPrecision head_precision() { return precision_of(config_.model.n_layers).of(Linear::output); }
   T* block_output(int layer) {
@@ -79,7 +87,8 @@ class Transformer {
 
   const RunConfig& config_;
   const Parameters<T>& parameters_;
-  int sequences_, length_, top_k_;
+  BatchPart part_;
+  int top_k_;
   bool quant_statistics_ = false;
   OperandTap* tap_ = nullptr;
   Attention<T> attention_;

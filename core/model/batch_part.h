@@ -1,0 +1,73 @@
+// Which part of the batch this process holds, and in which order sums over tokens are added.
+//
+// A batch is cut into shards of neighbouring sequences. A sum over tokens is taken inside each shard first, in token
+// order; then shards are added pairwise, (0 + 1) + (2 + 3). A process holds all shards, or as one of R ranks an equal
+// share of neighbouring ones, so that any R that divides the shards adds the same numbers in the same order.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "core/parallel/ranks.h"
+
+namespace moescope {
+
+// Shards of a batch: at most four, fewer where they would not be whole sequences of a multiple of 64 tokens together
+// (a tile of a GEMM or a block of a format never reaches over two).
+inline constexpr int kMostShards = 4;
+inline constexpr int kShardRows = 64;
+inline int batch_shards(int sequences, int length) {
+  int shards = kMostShards;
+  while (shards > 1 && (sequences % shards || sequences / shards * length % kShardRows)) shards /= 2;
+  return shards;
+}
+
+// The part of a batch of `sequences` x `length` that one of the ranks holds. R divides batch_shards().
+struct BatchPart {
+  BatchPart(int all_sequences, int length, Ranks* ranks_or_null = nullptr)
+      : ranks(ranks_or_null),
+        of(ranks ? ranks->size() : 1),
+        sequences(all_sequences / of),
+        first_sequence(ranks ? ranks->rank() * sequences : 0),
+        length(length),
+        shards(batch_shards(all_sequences, length) / of),
+        all_tokens(static_cast<std::size_t>(all_sequences) * static_cast<std::size_t>(length)) {}
+
+  Ranks* ranks;  // nullptr: alone
+  int of;        // R
+  int sequences, first_sequence, length;
+  int shards;              // held here
+  std::size_t all_tokens;  // of the whole batch
+
+  std::size_t tokens() const { return static_cast<std::size_t>(sequences) * static_cast<std::size_t>(length); }
+  std::size_t first_token() const {
+    return static_cast<std::size_t>(first_sequence) * static_cast<std::size_t>(length);
+  }
+  int shard_rows() const { return sequences / shards * length; }
+  int all_sequences() const { return sequences * of; }
+};
+
+// values[0] = all of them, `stride` apart, added pairwise. Their number is a power of two.
+template <class T>
+void add_pairwise(T* values, std::size_t count, int parts, std::size_t stride) {
+  for (int distance = 1; distance < parts; distance *= 2)
+    for (int p = 0; p + distance < parts; p += 2 * distance) {
+      T* sum = values + static_cast<std::size_t>(p) * stride;
+      const T* other = sum + static_cast<std::size_t>(distance) * stride;
+      for (std::size_t i = 0; i < count; ++i) sum[i] += other[i];
+    }
+}
+
+// Sum over all tokens of the batch of a figure that `of_shard(first token, last token)` adds up in order.
+template <class OfShard>
+double sum_over_batch(const BatchPart& part, const OfShard& of_shard) {
+  std::vector<double> sums;
+  const auto rows = static_cast<std::size_t>(part.shard_rows());
+  for (int s = 0; s < part.shards; ++s)
+    sums.push_back(of_shard(static_cast<std::size_t>(s) * rows, static_cast<std::size_t>(s + 1) * rows));
+  add_pairwise(sums.data(), 1, part.shards, 1);
+  sum_over_ranks(part.ranks, sums.data(), 1);
+  return sums[0];
+}
+
+}  // namespace moescope

@@ -1,0 +1,46 @@
+// The all-to-alls of one MoE layer whose experts are spread over ranks: token rows go to the experts and come back.
+//
+// Legend: E experts, R ranks; expert e lives on rank e / (E / R). N rows here (T*K slots, grouped by expert), M rows
+// that arrive, D values a row. Rows arrive in the order of the whole batch: grouped by expert, inside an expert by
+// source rank and there in token order. So an expert sees the rows that one process would give it, in the same order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/model/dispatch.h"
+#include "core/parallel/ranks.h"
+
+namespace moescope {
+
+class ExpertExchange {
+ public:
+  // Tells all ranks how many rows come to each of their experts. `here`: the plan of the tokens here.
+  void plan(const DispatchPlan& here, Ranks& ranks);
+
+  // Of the experts here, rows [M]; the others have none. Only expert_offset is filled.
+  const DispatchPlan& at_experts() const { return at_experts_; }
+
+  // rows_ND -> at_experts_MD, and back.
+  template <class T>
+  void to_experts(const T* rows, int dim, T* at_experts) const;
+  template <class T>
+  void from_experts(const T* at_experts, int dim, T* rows) const;
+
+  // Rows that this rank sent to each rank, [R].
+  const std::vector<std::uint32_t>& sent_rows() const { return sent_rows_; }
+
+ private:
+  struct Run {
+    std::size_t arrived, at_expert, rows;  // first row as it arrives, and in its place
+  };
+  Ranks::Parts parts(const std::vector<std::uint32_t>& rows, std::size_t row_bytes) const;
+
+  Ranks* ranks_ = nullptr;
+  DispatchPlan at_experts_;
+  std::vector<std::uint32_t> sent_rows_, received_rows_;  // [R]
+  std::vector<Run> runs_;                                 // one for each source and expert
+};
+
+}  // namespace moescope
