@@ -10,6 +10,11 @@ namespace moescope {
 
 namespace {
 
+// In the order of the tabs.
+QStringList workspaceNames() {
+  return {"overview", "router", "compare", "microscaling"};
+}
+
 QString presetList() {
   QStringList names;
   for (const std::string& name : preset_names()) names << QString::fromStdString(name);
@@ -39,7 +44,7 @@ void addOptions(QCommandLineParser& parser) {
   parser.addOption({"after-steps", "Steps to train before the screenshot (default 100).", "N"});
   parser.addOption({"size", "Size of the window, 1280x800 for example.", "WxH"});
   parser.addOption({"theme", "dark or light.", "NAME"});
-  parser.addOption({"workspace", "overview, compare or microscaling.", "NAME"});
+  parser.addOption({"workspace", workspaceNames().join(", ") + ".", "NAME"});
 }
 
 void addProblems(Arguments& result, const std::vector<ConfigProblem>& problems) {
@@ -119,9 +124,9 @@ Arguments parseArguments(const QStringList& arguments) {
   readSteps(parser, result);
   readLooks(parser, result);
   result.workspace = parser.value("workspace");
-  if (parser.isSet("workspace") && !QStringList{"overview", "compare", "microscaling"}.contains(result.workspace))
-    result.problems
-        << QString("--workspace: \"%1\" is no workspace; give overview, compare or microscaling").arg(result.workspace);
+  if (parser.isSet("workspace") && !workspaceNames().contains(result.workspace))
+    result.problems << QString("--workspace: \"%1\" is no workspace; give one of %2")
+                           .arg(result.workspace, workspaceNames().join(", "));
   result.screenshot = parser.value("screenshot");
   return result;
 }

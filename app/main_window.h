@@ -21,6 +21,7 @@ class CompareWorkspace;
 class LiveBar;
 class MicroscalingWorkspace;
 class Overview;
+class RouterWorkspace;
 class RunBar;
 class SetupForm;
 class StatusLine;
@@ -55,6 +56,7 @@ class MainWindow : public QMainWindow {
   LiveBar* liveBar() { return live_bar_; }
   RunBar* runBar() { return run_bar_; }
   Overview* overview() { return overview_; }
+  RouterWorkspace* routerWorkspace() { return router_; }
   CompareWorkspace* compareWorkspace() { return compare_; }
   MicroscalingWorkspace* microscaling() { return microscaling_; }
   Workspace* workspace() const;  // on the screen
@@ -132,6 +134,7 @@ class MainWindow : public QMainWindow {
   QStackedWidget* stack_ = nullptr;
   QTabBar* tabs_ = nullptr;
   Overview* overview_ = nullptr;
+  RouterWorkspace* router_ = nullptr;
   CompareWorkspace* compare_ = nullptr;
   MicroscalingWorkspace* microscaling_ = nullptr;
   int shown_run_ = 0;  // whose settings the bars show

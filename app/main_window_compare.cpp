@@ -9,6 +9,7 @@
 #include "app/main_window.h"
 #include "app/microscaling_workspace.h"
 #include "app/overview.h"
+#include "app/router_workspace.h"
 #include "app/run_bar.h"
 #include "app/run_chips.h"
 #include "app/setup_form.h"
@@ -38,6 +39,7 @@ QStringList otherFormats(const RunConfig& config) {
 void MainWindow::buildWorkspaces() {
   stack_ = new QStackedWidget(this);
   overview_ = new Overview(&selection_, stack_);
+  router_ = new RouterWorkspace(&selection_, stack_);
   compare_ = new CompareWorkspace(&selection_, &compared_, stack_);
   microscaling_ = new MicroscalingWorkspace(&selection_, stack_);
   tabs_ = new QTabBar;
@@ -62,7 +64,7 @@ void MainWindow::buildWorkspaces() {
 }
 
 QList<Workspace*> MainWindow::workspaces() const {
-  return {overview_, compare_, microscaling_};
+  return {overview_, router_, compare_, microscaling_};
 }
 
 Workspace* MainWindow::workspace() const {

@@ -89,6 +89,9 @@ class SyntheticRun {
     router.entropy_norm = entropy_norm(router.tokens_per_expert);
     router.dead_fraction = step < 180 && layer == 2 ? 1.0f / experts : 0.0f;
     router.margin = 0.05f;
+    router.score_entropy =
+        static_cast<float>(std::log(experts) * (0.98 - 0.1 * (1 - std::exp(-static_cast<double>(step) / 900))));
+    router.aux_loss = router.z_loss = 0;
     if (shape_.ranks > 0) router.volume = volume(router);
     return router;
   }

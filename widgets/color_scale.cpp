@@ -70,8 +70,12 @@ std::uint8_t utilisationCode(double utilisation) {
   if (std::isnan(utilisation)) return kNoDataCode;
   if (utilisation <= 0) return kZeroLoadCode;
   const double limit = std::log2(kUtilisationLimit);
-  const double position = std::clamp((std::log2(utilisation) + limit) / (2 * limit), 0.0, 1.0);
-  return static_cast<std::uint8_t>(2 + std::lround(position * 253));
+  return divergingCode((std::log2(utilisation) + limit) / (2 * limit));
+}
+
+std::uint8_t divergingCode(double position) {
+  if (std::isnan(position)) return kNoDataCode;
+  return static_cast<std::uint8_t>(2 + std::lround(std::clamp(position, 0.0, 1.0) * 253));
 }
 
 QColor seriesColor(int index, bool dark) {

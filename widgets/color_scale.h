@@ -35,6 +35,8 @@ inline constexpr double kUtilisationLimit = 4;
 inline constexpr std::uint8_t kZeroLoadCode = 1;
 Lut utilisationLut(bool dark);
 std::uint8_t utilisationCode(double utilisation);
+// Any other quantity on the same colours: position 0..1, neutral at 1/2; NaN gives kNoDataCode.
+std::uint8_t divergingCode(double position);
 
 // Okabe and Ito's colour-blind-safe series, ordered and lightened or darkened for the theme.
 QColor seriesColor(int index, bool dark);

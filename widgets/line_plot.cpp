@@ -29,6 +29,16 @@ QString csvNumber(const PyramidBin& bin) {
 
 }  // namespace
 
+std::vector<PyramidBin> LineSeries::slices(StepRange range, int bins) const {
+  return fetch ? fetch(range, bins) : history->series(metric, layer, range, bins);
+}
+
+float LineSeries::valueAt(std::int64_t step) const {
+  if (!fetch) return history->value_at(metric, layer, step);
+  const PyramidBin bin = fetch({step, step}, 1).front();
+  return bin.finite > 0 ? bin.mean() : kNoValue;
+}
+
 LinePlot::LinePlot(Selection* selection, QWidget* parent) : TimeAxisPlot(selection, parent) {}
 
 void LinePlot::setSeries(std::vector<LineSeries> series) {
@@ -60,7 +70,7 @@ std::vector<LinePlot::Column> LinePlot::columnsOf(const LineSeries& series) cons
     const double share = std::abs(xOf(part.last + 0.5) - xOf(part.first - 0.5)) / std::max(1, plotRect().width());
     const int room = std::max(1, static_cast<int>(std::ceil(share * width)));
     const int bins = static_cast<int>(std::min<std::int64_t>(part.size(), room));
-    const auto slices = series.history->series(series.metric, series.layer, part, bins);
+    const auto slices = series.slices(part, bins);
     std::vector<float> smooth(slices.size(), kNoValue);
     if (series.smoothing > 0)
       smooth = series.history->smoothed(series.metric, series.layer, part, bins, series.smoothing);
@@ -212,7 +222,7 @@ void LinePlot::paintSeriesLegend(QPainter& painter) const {
   for (const ReferenceLine& line : references_)
     entries.push_back({line.label, {}, QPen(mutedText(palette()), 1, Qt::DashLine)});
   for (const LineSeries& series : series_) {
-    const double value = series.history ? series.history->value_at(series.metric, series.layer, step) : kNoValue;
+    const double value = series.history ? series.valueAt(step) : kNoValue;
     QString text = QLatin1Char(' ') + (percent_ ? formatPercent(value) : formatValue(value, 3));
     if (series.smoothing > 0) text += tr(" (strong: EMA %1)").arg(series.smoothing, 0, 'g', 3);
     entries.push_back({series.label, text, QPen(seriesColor(series.color, dark()), 3)});
@@ -243,8 +253,7 @@ QStringList LinePlot::readoutAt(QPoint position) const {
   QStringList lines{tr("step %1").arg(formatCount(step))};
   for (std::size_t i = 0; i < series_.size(); ++i) {
     if (!series_[i].history) continue;
-    QString line = series_[i].label + QStringLiteral(": ") +
-                   formatted(series_[i].history->value_at(series_[i].metric, series_[i].layer, step));
+    QString line = series_[i].label + QStringLiteral(": ") + formatted(series_[i].valueAt(step));
     const auto after = std::ranges::lower_bound(columns_[i], static_cast<double>(step), {}, &Column::step);
     if (series_[i].smoothing > 0 && after != columns_[i].end())
       line += tr(", smoothed %1").arg(formatted(after->smooth));
@@ -261,7 +270,7 @@ QString LinePlot::csv() const {
   for (const LineSeries& each : series_) {
     text += QStringLiteral(",\"%1, %2\"").arg(each.label, caption_);
     if (each.smoothing > 0) text += QStringLiteral(",\"%1, smoothed %2\"").arg(each.label).arg(each.smoothing);
-    values.push_back(each.history->series(each.metric, each.layer, range(), steps));
+    values.push_back(each.slices(range(), steps));
     smoothed.push_back(each.smoothing > 0
                            ? each.history->smoothed(each.metric, each.layer, range(), steps, each.smoothing)
                            : std::vector<float>{});

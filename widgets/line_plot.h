@@ -16,6 +16,10 @@ struct LineSeries {
   QString label;
   int color = 0;         // index of seriesColor
   double smoothing = 0;  // factor of the exponential moving average; 0: none
+  // Instead of a metric of the history: `bins` equal slices of the range.
+  std::function<std::vector<PyramidBin>(StepRange, int bins)> fetch{};
+  std::vector<PyramidBin> slices(StepRange range, int bins) const;
+  float valueAt(std::int64_t step) const;
 };
 
 struct ReferenceLine {

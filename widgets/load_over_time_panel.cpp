@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/telemetry/router_stats.h"
 #include "widgets/expert_load_panel.h"
@@ -16,15 +17,56 @@ LoadOverTimePanel::LoadOverTimePanel(Selection* selection, QWidget* parent)
   plot_->refill = [this] { refill(); };
   plot_->describe = [this](int expert, std::int64_t step) { return describe(expert, step); };
   plot_->fetch = [this](StepRange range, int bins) {
-    const auto values = selection_->history()->utilisation(selection_->layer(), range, bins);
+    const auto values = selection_->history()->utilisation(selection_->layer(), range, bins, summary());
     std::vector<std::uint8_t> codes(values.size());
     std::ranges::transform(values, codes.begin(), utilisationCode);
     return codes;
   };
   plot_->setWeights(utilisationWeights());
   connect(plot_, &TimeHeatMap::rowClicked, selection_, &Selection::setExpert);
+  sort_ = new QComboBox(this);
+  sort_->addItems({tr("by id"), tr("by load")});
+  sort_->setAccessibleName(tr("Order of experts"));
+  sort_->setToolTip(
+      tr("Order of the experts from top to bottom: by id, or from the most to the least loaded at the "
+         "cursor's step"));
+  summary_ = new QComboBox(this);
+  summary_->addItems({tr("extreme"), tr("mean")});
+  summary_->setAccessibleName(tr("Steps that share a pixel"));
+  summary_->setToolTip(
+      tr("Where many steps share a pixel: the value farthest from fair, which loses no spike but makes "
+         "a noisy run look worse the farther you zoom out, or their mean"));
+  for (QComboBox* choice : {sort_, summary_})
+    connect(choice, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
+  connect(selection_, &Selection::timeChanged, plot_, [this] {
+    if (sort_->currentIndex() == 1) plot_->markDirty();
+  });
   addControl(new LayerCombo(selection, this));
+  addControl(sort_);
+  addControl(summary_);
   addBody(plot_);
+}
+
+void LoadOverTimePanel::setSummary(Summary summary) {
+  summary_->setCurrentIndex(summary == Summary::mean ? 1 : 0);
+}
+
+void LoadOverTimePanel::setSortedByLoad(bool sorted) {
+  sort_->setCurrentIndex(sorted ? 1 : 0);
+}
+
+// Empty: by id.
+std::vector<int> LoadOverTimePanel::order() const {
+  const auto frame = selection_->frame();
+  if (sort_->currentIndex() == 0 || !frame) return {};
+  const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
+  if (router == frame->routers.end()) return {};
+  const auto& counts = router->tokens_per_expert;
+  if (std::ssize(counts) != selection_->history()->info().n_experts) return {};
+  std::vector<int> order(counts.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater{}, [&](int e) { return counts[static_cast<std::size_t>(e)]; });
+  return order;
 }
 
 QString LoadOverTimePanel::status() const {
@@ -40,8 +82,14 @@ void LoadOverTimePanel::refill() {
     return plot_->setNotice(notInLogNotice(history->info(), tr("tokens per expert")));
   plot_->setNotice({});
   plot_->setLegend(utilisationLegend(isDark(palette())));
-  plot_->setRowAxis(integerTicks(0, experts - 1, std::max(2, plot_->height() / 26)), tr("expert"), false);
-  plot_->setSource(QStringLiteral("%1:%2").arg(reinterpret_cast<quintptr>(history)).arg(selection_->layer()), experts);
+  plot_->setRowOrder(order());
+  plot_->setRowAxis(integerTicks(0, experts - 1, std::max(2, plot_->height() / 26)),
+                    sort_->currentIndex() == 0 ? tr("expert") : tr("experts, most loaded first"), false);
+  plot_->setSource(QStringLiteral("%1:%2:%3")
+                       .arg(reinterpret_cast<quintptr>(history))
+                       .arg(selection_->layer())
+                       .arg(summary_->currentIndex()),
+                   experts);
   plot_->setCurrentRow(selection_->expert());
 }
 
@@ -76,10 +124,21 @@ QString LoadOverTimePanel::csv() const {
   return text;
 }
 
+QVariantMap LoadOverTimePanel::saveState() const {
+  return {{QStringLiteral("sort"), sort_->currentIndex()}, {QStringLiteral("summary"), summary_->currentIndex()}};
+}
+
+void LoadOverTimePanel::restoreState(const QVariantMap& state) {
+  sort_->setCurrentIndex(std::clamp(state.value(QStringLiteral("sort")).toInt(), 0, 1));
+  summary_->setCurrentIndex(std::clamp(state.value(QStringLiteral("summary")).toInt(), 0, 1));
+}
+
 QString LoadOverTimePanel::explain() const {
   return tr("<p><b>Utilisation of each expert of one layer over steps</b>, on the scale of Expert load. Where many "
             "steps "
-            "or experts share a pixel, the value farthest from 1 is shown: a spike is never lost. A band that grows "
+            "share a pixel, either the value farthest from 1 is shown (a spike is never lost, but zoomed out the "
+            "noise of a balanced router looks like imbalance), or their mean (what lasts stays, noise fades). A band "
+            "that grows "
             "stronger: the rich get richer. A checkerboard: the bias overshoots and oscillates. Black: no token.</p>"
             "<p>Wheel zooms, drag chooses a range, middle or Shift drag pans, double click fits, a click moves the "
             "cursor of all panels and chooses the expert.</p>") +

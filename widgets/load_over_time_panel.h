@@ -14,6 +14,11 @@ class LoadOverTimePanel : public Panel {
   explicit LoadOverTimePanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
+  QVariantMap saveState() const override;
+  void restoreState(const QVariantMap& state) override;
+
+  void setSummary(Summary summary);  // of the steps that share a pixel
+  void setSortedByLoad(bool sorted);
   TimeHeatMap* plot() const { return plot_; }
 
  protected:
@@ -23,7 +28,11 @@ class LoadOverTimePanel : public Panel {
   void refill();
   QStringList describe(int expert, std::int64_t step) const;
 
+  Summary summary() const { return summary_->currentIndex() == 1 ? Summary::mean : Summary::farthest; }
+  std::vector<int> order() const;
+
   TimeHeatMap* plot_;
+  QComboBox *summary_, *sort_;
 };
 
 }  // namespace moescope

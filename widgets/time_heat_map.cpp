@@ -39,9 +39,14 @@ void TimeHeatMap::setLegend(const LegendScale& scale) {
   legend_ = scale;
 }
 
-double TimeHeatMap::yOf(double row) const {
+int TimeHeatMap::placeOf(int row) const {
+  const auto found = std::ranges::find(order_, row);
+  return found == order_.end() ? row : static_cast<int>(found - order_.begin());
+}
+
+double TimeHeatMap::yOf(double place) const {
   const QRect plot = plotRect();
-  const double share = (row - first_row_) / std::max(1, last_row_ - first_row_ + 1);
+  const double share = (place - first_row_) / std::max(1, last_row_ - first_row_ + 1);
   return upward_ ? plot.bottom() + 1 - share * plot.height() : plot.top() + share * plot.height();
 }
 
@@ -50,7 +55,7 @@ int TimeHeatMap::rowAt(int y) const {
   double share = (y + 0.5 - plot.top()) / std::max(1, plot.height());
   if (upward_) share = 1 - share;
   const int row = first_row_ + static_cast<int>(std::floor(share * (last_row_ - first_row_ + 1)));
-  return std::clamp(row, first_row_, std::max(first_row_, last_row_));
+  return rowOf(std::clamp(row, first_row_, std::max(first_row_, last_row_)));
 }
 
 // Fetches only columns that are new to the cache or may have grown since.
@@ -105,12 +110,15 @@ QImage TimeHeatMap::image(int pixel_rows) const {
   std::vector<std::uint8_t> line(columns);
   for (int y = 0; y < height; ++y) {
     const int from = first_row_ + y * shown / height, to = first_row_ + (y + 1) * shown / height;
-    for (int c = 0; c < columns; ++c) line[c] = codes_[static_cast<std::size_t>(c) * rows_ + from];
-    for (int row = from + 1; row < to; ++row)
+    const std::uint8_t* first = codes_.data() + rowOf(from);
+    for (int c = 0; c < columns; ++c) line[c] = first[static_cast<std::size_t>(c) * rows_];
+    for (int place = from + 1; place < to; ++place) {
+      const std::uint8_t* other = codes_.data() + rowOf(place);
       for (int c = 0; c < columns; ++c) {
-        const std::uint8_t code = codes_[static_cast<std::size_t>(c) * rows_ + row];
+        const std::uint8_t code = other[static_cast<std::size_t>(c) * rows_];
         if (weights_[code] > weights_[line[c]]) line[c] = code;
       }
+    }
     for (int c = 1; held_ && c < columns; ++c)
       if (line[c] == kNoDataCode && (first_column_ + c) * stride_ <= known_last_step_) line[c] = line[c - 1];
     auto* out = reinterpret_cast<QRgb*>(picture.scanLine(upward_ ? height - 1 - y : y));
@@ -121,7 +129,8 @@ QImage TimeHeatMap::image(int pixel_rows) const {
 
 QString TimeHeatMap::staticKey() const {
   return TimeAxisPlot::staticKey() + QStringLiteral(":%1:%2:%3").arg(first_row_).arg(last_row_).arg(rows_) +
-         row_caption_ + legend_.caption;
+         row_caption_ + legend_.caption + (legend_.ticks.empty() ? QString() : legend_.ticks.back().label) +
+         (row_ticks_.empty() ? QString() : row_ticks_.front().label);
 }
 
 void TimeHeatMap::paintStatic(QPainter& painter) {
@@ -153,9 +162,10 @@ void TimeHeatMap::paintData(QPainter& painter) {
 }
 
 void TimeHeatMap::paintOverlay(QPainter& painter) {
-  if (current_row_ >= first_row_ && current_row_ <= last_row_) {
+  const int place = current_row_ < 0 ? -1 : placeOf(current_row_);
+  if (place >= first_row_ && place <= last_row_) {
     const QRect plot = plotRect();
-    const double a = yOf(current_row_), b = yOf(current_row_ + 1);
+    const double a = yOf(place), b = yOf(place + 1);
     painter.setPen(accentColor(dark()));
     if (std::abs(b - a) >= kLeastFramedRow) {
       painter.drawRect(QRectF(plot.left(), std::min(a, b) - 0.5, plot.width() - 1, std::abs(b - a)));

@@ -29,9 +29,11 @@ class TimeHeatMap : public TimeAxisPlot {
   // Columns without data repeat the one before: for what is measured every n-th step only.
   void setHeld(bool held) { held_ = held; }
   void setCurrentRow(int row) { current_row_ = row; }
+  // Which row stands at each place, a permutation; empty: as fetched. Everything else counts rows as fetched.
+  void setRowOrder(std::vector<int> order) { order_ = std::move(order); }
 
   int rowAt(int y) const;
-  double yOf(double row) const;  // upper edge of the row, or its lower one when rows go upward
+  double yOf(double place) const;  // upper edge of the row there, or its lower one when rows go upward
   std::uint8_t codeAt(int row, std::int64_t step) const;
 
  signals:
@@ -47,11 +49,14 @@ class TimeHeatMap : public TimeAxisPlot {
 
  private:
   void updateColumns();
+  int rowOf(int place) const { return order_.empty() ? place : order_[static_cast<std::size_t>(place)]; }
+  int placeOf(int row) const;
   QImage image(int pixel_rows) const;
 
   QString source_;
   int rows_ = 0, first_row_ = 0, last_row_ = -1, current_row_ = -1;
   bool upward_ = false, held_ = false;
+  std::vector<int> order_;
   std::vector<Tick> row_ticks_;
   QString row_caption_;
   LegendScale legend_;
