@@ -278,9 +278,9 @@ class CompareTest : public QObject {
     OpenWindow w;
     auto* tabs = w.window.findChild<QTabBar*>("workspace_tabs");
     QVERIFY(tabs);
-    QTest::mouseClick(tabs, Qt::LeftButton, {}, tabs->tabRect(1).center());
+    QTest::mouseClick(tabs, Qt::LeftButton, {}, tabs->tabRect(2).center());
     QVERIFY(w.window.compareWorkspace()->isVisible());
-    QTest::keyClick(&w.window, Qt::Key_3, Qt::ControlModifier);
+    QTest::keyClick(&w.window, Qt::Key_4, Qt::ControlModifier);
     QVERIFY(w.window.microscaling()->isVisible());
     QVERIFY(!w.window.compareWorkspace()->isVisible());
   }

@@ -156,7 +156,8 @@ void CurvePlot::leaveEvent(QEvent*) {
 void CurvePlot::keyPressEvent(QKeyEvent* event) {
   const int way = event->key() == Qt::Key_Right ? 1 : event->key() == Qt::Key_Left ? -1 : 0;
   if (way == 0 || !std::isfinite(mark_)) return QWidget::keyPressEvent(event);
-  emit xChosen(std::clamp(mark_ + way * mark_step_, low_, high_));
+  mark_ = std::clamp(mark_ + way * mark_step_, low_, high_);  // at once: keys may come faster than paints
+  emit xChosen(mark_);
 }
 
 }  // namespace moescope

@@ -129,7 +129,8 @@ void PercentilePlot::mouseMoveEvent(QMouseEvent* event) {
 
 void PercentilePlot::mousePressEvent(QMouseEvent* event) {
   const int place = notice().isEmpty() ? placeAt(event->pos()) : -1;
-  if (event->button() == Qt::LeftButton && place >= 0) emit groupChosen(groups_[static_cast<std::size_t>(place)].id);
+  if (event->button() == Qt::LeftButton && place >= 0)
+    emit groupChosen(current_ = groups_[static_cast<std::size_t>(place)].id);
 }
 
 void PercentilePlot::leaveEvent(QEvent*) {
@@ -142,7 +143,8 @@ void PercentilePlot::keyPressEvent(QKeyEvent* event) {
   const int way = event->key() == Qt::Key_Right ? 1 : event->key() == Qt::Key_Left ? -1 : 0;
   if (way == 0 || groups_.empty()) return QWidget::keyPressEvent(event);
   const int place = std::clamp(placeOf(current_) + way, 0, static_cast<int>(groups_.size()) - 1);
-  emit groupChosen(groups_[static_cast<std::size_t>(place)].id);
+  current_ = groups_[static_cast<std::size_t>(place)].id;  // at once: keys may come faster than paints
+  emit groupChosen(current_);
 }
 
 }  // namespace moescope

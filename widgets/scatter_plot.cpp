@@ -138,7 +138,7 @@ void ScatterPlot::mouseMoveEvent(QMouseEvent* event) {
 
 void ScatterPlot::mousePressEvent(QMouseEvent* event) {
   const int point = notice().isEmpty() ? nearest(event->pos()) : -1;
-  if (event->button() == Qt::LeftButton && point >= 0) emit pointChosen(point);
+  if (event->button() == Qt::LeftButton && point >= 0) emit pointChosen(current_ = point);
 }
 
 void ScatterPlot::leaveEvent(QEvent*) {
@@ -152,6 +152,7 @@ void ScatterPlot::keyPressEvent(QKeyEvent* event) {
   const bool back = event->key() == Qt::Key_Left || event->key() == Qt::Key_Up;
   if (points_.empty() || (!on && !back)) return QWidget::keyPressEvent(event);
   const int point = std::clamp(current_ + (on ? 1 : -1), 0, static_cast<int>(points_.size()) - 1);
+  current_ = point;  // at once: keys may come faster than paints
   emit pointChosen(point);
   if (describe) emit readoutChanged(describe(point).join(QStringLiteral("   ")));
 }
