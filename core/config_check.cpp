@@ -135,9 +135,11 @@ void check_groups(const RunConfig& c, Rules& found) {
                          " up to " + std::to_string(c.model.n_experts / 2) + ", or 0 for no groups"});
     return;
   }
-  if (r.n_limited_groups < 1 || r.n_limited_groups > r.n_groups) {
+  if (r.n_limited_groups == 0) return;
+  if (r.n_limited_groups > r.n_groups) {
     found.push_back({{"router.n_limited_groups", "router.n_groups"},
-                     "n_limited_groups is " + limited + ", but there are " + given + " groups: choose 1 to " + given});
+                     "n_limited_groups is " + limited + ", but there are " + given + " groups: choose 1 to " + given +
+                         ", or 0 for no limit"});
     return;
   }
   const int reachable = r.n_limited_groups * (c.model.n_experts / r.n_groups);
@@ -262,6 +264,7 @@ std::vector<RuleViolation> rule_violations(const RunConfig& config) {
   Rules found;
   check_layers(config, found);
   check_router(config, found);
+  check_acts(config, found);
   check_ranks(config, found);
   check_schedule(config, found);
   check_precision(config, found);

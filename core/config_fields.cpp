@@ -157,6 +157,15 @@ void add_model_shape(std::vector<ConfigField>& t) {
       "model.n_shared", "Model", "Shared experts", "experts", {0, 16},
       "Experts that every token passes, beside the routed ones; they are one network of this many times the expert "
       "width. DeepSeek-V3: 1. They take up what all tokens need, so that routed experts can specialise. 0: none."));
+  t.push_back(field<s, &ModelConfig::outlier_channel>(
+      "model.outlier_channel", "Model", "Loud channel", "", {0, 8191},
+      "Which channel of the feed-forward inputs is loud when the factor below is not 1. Counts from 0."));
+  t.push_back(field<s, &ModelConfig::outlier_factor>(
+      "model.outlier_factor", "Model", "Loud channel's factor", "", {1e-3, 1e4},
+      "At the start, the gain of one channel in every RMSNorm before a feed-forward is multiplied by this, and the "
+      "weights that read it (gate, w1, w3) are divided by it: the model computes the same, but its activations have an "
+      "outlier, as large models grow them. In blocks with a scale of their own the outlier costs its neighbours their "
+      "precision. 30 to 300 shows it. 1: none."));
 }
 
 void add_attention(std::vector<ConfigField>& t) {
@@ -200,23 +209,28 @@ void add_router_choice(std::vector<ConfigField>& t) {
       "router.top_k", kGroup, "Experts per token (top_k)", "experts", {1, 64},
       "How many routed experts each token visits. DeepSeek-V3: 8 of 256. Expert time and all-to-all volume rise in "
       "proportion; a higher value also evens out load. With 1 and normalised gates the router gets no gradient.")));
-  t.push_back(field<s, &RouterConfig::score_func>(
+  t.push_back(live(field<s, &RouterConfig::score_func>(
       "router.score_func", kGroup, "Score function", "", kNone,
       "Turns the router's outputs into scores. sigmoid (DeepSeek-V3): each expert is judged on its own. softmax "
-      "(DeepSeek-V2 and 16B models): experts compete, scores sum to 1, so one that leads takes from all others."));
-  t.push_back(field<s, &RouterConfig::n_groups>(
+      "(DeepSeek-V2 and 16B models): experts compete, scores sum to 1, so one that leads takes from all others. "
+      "Changed "
+      "while it trains, scores are of another size at once: biases that fitted sigmoid's (about 0.5) rule softmax's "
+      "(about 1/E).")));
+  t.push_back(live(field<s, &RouterConfig::n_groups>(
       "router.n_groups", kGroup, "Expert groups", "groups", {0, 256},
       "Experts split into this many groups, and a token may choose only from a few of them. DeepSeek-V3: 8, one group "
       "per "
-      "node, so that a token travels to few nodes. 0: no groups. Must divide the experts, at least 2 in each."));
-  t.push_back(field<s, &RouterConfig::n_limited_groups>(
+      "node, so that a token travels to few nodes. 0: no groups. Must divide the experts, at least 2 in each. While "
+      "it trains: first the groups, then how many of them a token may choose from.")));
+  t.push_back(live(field<s, &RouterConfig::n_limited_groups>(
       "router.n_limited_groups", kGroup, "Groups per token", "groups", {0, 256},
       "How many groups a token may choose from; a group counts by the sum of its two best scores. DeepSeek-V3: 4 of 8. "
-      "Fewer means less traffic between nodes and a tighter choice. 0 exactly when there are no groups."));
-  t.push_back(field<s, &RouterConfig::route_norm>(
+      "Fewer means less traffic between nodes and a tighter choice. 0: from all of them, as if there were no "
+      "groups.")));
+  t.push_back(live(field<s, &RouterConfig::route_norm>(
       "router.route_norm", kGroup, "Normalise gates", "", kNone,
       "Divide the scores of a token's chosen experts by their sum, so that its mixing weights add up to route_scale. "
-      "DeepSeek-V3: true; DeepSeek-V2-Lite and TorchTitan's 16B: false."));
+      "DeepSeek-V3: true; DeepSeek-V2-Lite and TorchTitan's 16B: false.")));
   t.push_back(live(field<s, &RouterConfig::route_scale>("router.route_scale", kGroup, "Gate scale", "", {0.01, 100},
                                                         "Factor on all mixing weights. DeepSeek-V3: 2.5, so that "
                                                         "routed experts weigh as much as the shared one. Raising it "
@@ -260,6 +274,38 @@ void add_router_balance(std::vector<ConfigField>& t) {
       "Nothing is dropped: like DeepSeek-V3 the training is dropless. 0: off; Switch uses 1.25.")));
 }
 
+void add_router_actions(std::vector<ConfigField>& t) {
+  constexpr auto s = &RunConfig::router;
+  constexpr auto kGroup = "Router actions";
+  t.push_back(live(field<s, &RouterConfig::killed_experts>(
+      "router.killed_experts", kGroup, "Killed experts", "", kNone,
+      "Experts that cannot be chosen from the next step on, as LAYER:EXPERT: 2:7 is expert 7 of layer 2, *:3 expert 3 "
+      "of every MoE layer; several with commas. Their weights stay, their bias rests, the living balance among "
+      "themselves. What a lost machine does to a model, and how fast the others take over. Take an entry out and the "
+      "expert lives again. Empty: none.")));
+  t.push_back(live(field<s, &RouterConfig::pinned_bias>(
+      "router.pinned_bias", kGroup, "Pinned biases", "", kNone,
+      "Holds expert_bias of single experts at a value, as LAYER:EXPERT=BIAS: 2:7=0.5, *:3=-1; several with commas. A "
+      "positive bias draws tokens whose scores would not have brought them; with sigmoid scores 0.5 is a lot, with "
+      "softmax 1/E is. An entry that is taken out lets the bias move on from where it was held. Empty: none.")));
+  t.push_back(live(field<s, &RouterConfig::frozen>(
+      "router.frozen", kGroup, "Freeze the router", "", kNone,
+      "The gate's weights and expert_bias stay as they are while all else trains on: what the experts learn when their "
+      "tokens do not move. The frozen gate's gradient counts in no norm.")));
+  t.push_back(live(field<s, &RouterConfig::gate_noise>(
+      "router.gate_noise", kGroup, "Gate noise", "", {0, 100},
+      "Standard deviation of Gaussian noise on the router's outputs when experts are chosen in training; mixing "
+      "weights "
+      "come from the scores without it. Shazeer et al. 2017 explore and balance this way. Outputs are of the size of 1 "
+      "to 5, so 0.1 flips thin margins only and 10 is a lottery. The draws follow from seed, step and place. 0: "
+      "none.")));
+  t.push_back(field<s, &RouterConfig::initial_bias>(
+      "router.initial_bias", kGroup, "Biases at the start", "", kNone,
+      "expert_bias before the first step, as LAYER:EXPERT=BIAS: *:0=0.3; several with commas. A rigged start: whether "
+      "balancing undoes it, and how fast, is what to watch. Unlike a pinned bias it moves on at once. Empty: all 0, as "
+      "in DeepSeek-V3."));
+}
+
 void add_optimizer(std::vector<ConfigField>& t) {
   constexpr auto s = &RunConfig::optimizer;
   constexpr auto kGroup = "Optimizer";
@@ -300,6 +346,11 @@ void add_optimizer(std::vector<ConfigField>& t) {
       "optimizer.clip", kGroup, "Gradient clipping", "", {1e-6, 1e9},
       "Gradients are scaled down so that their norm over all weights does not pass this. DeepSeek-V3: 1.0. A norm that "
       "is above it at every step means that the learning rate is not what it seems."));
+  t.push_back(live(field<s, &OptimizerConfig::router_lr_factor>(
+      "optimizer.router_lr_factor", kGroup, "Router's learning rate factor", "", {0, 1000},
+      "The gates' learning rate is this times the others', with their weight decay. Above 1 routing hardens early and "
+      "may collapse; below 1 it stays soft for longer. 0: the gates' weights rest while expert_bias still moves. 1: "
+      "as all else.")));
 }
 
 void add_precision(std::vector<ConfigField>& t) {
@@ -380,6 +431,12 @@ void add_rest(std::vector<ConfigField>& t) {
   t.push_back(field<d, &DataConfig::seq>(
       "data.seq", "Data", "Sequence length", "tokens", {2, 16384},
       "Tokens in one sequence. DeepSeek-V3: 4096. Attention takes time and memory with its square."));
+  t.push_back(live(field<d, &DataConfig::mixture>(
+      "data.mixture", "Data", "Mixture of domains", "", kNone,
+      "Weights of the domains in the batches, as DOMAIN=WEIGHT: code=1 reads that one alone, prose=0.5, JSON=2, *=1 "
+      "weighs two and all others (*); domains that are not named count 0. Changed while it trains this is a domain "
+      "shift, and shows how far biases lag behind. Runs side by side read the same batches, so it changes for all. "
+      "Empty: the built-in domains equally often, of your own text every place equally likely.")));
   constexpr auto p = &RunConfig::parallel;
   t.push_back(field<p, &ParallelConfig::ranks>("parallel.ranks", "All-to-all", "Virtual ranks", "ranks", {1, 256},
                                                "GPUs among which experts and tokens are imagined to be spread; the "
@@ -423,6 +480,7 @@ std::vector<ConfigField> make_table() {
   add_attention(table);
   add_router_choice(table);
   add_router_balance(table);
+  add_router_actions(table);
   add_optimizer(table);
   add_precision(table);
   add_rest(table);

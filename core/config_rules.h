@@ -16,6 +16,7 @@ struct RuleViolation {
 };
 // The config's values are each within their own range.
 std::vector<RuleViolation> rule_violations(const RunConfig& config);
+void check_acts(const RunConfig& config, std::vector<RuleViolation>& found);  // of them, those of config_check_acts.cpp
 
 // Appends the violations in which no key of `bad` takes part, at the line of the first key that has one.
 void add_rule_problems(const RunConfig& config, const std::set<std::string>& bad,

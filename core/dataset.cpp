@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <stdexcept>
 
 #include "core/domain_generator.h"
 #include "core/text_dataset.h"
@@ -14,18 +15,18 @@ namespace {
 class GeneratedDataset : public Dataset {
  public:
   GeneratedDataset(const DataConfig& config, std::int64_t seed)
-      : config_(config), order_(seed, "data.domain_order"), text_(seed, "data.generated_text") {
+      : Dataset(seed), config_(config), order_(seed, "data.domain_order"), text_(seed, "data.generated_text") {
     for (const Domain& domain : generated_domains()) names_.push_back(domain.name);
   }
 
   const std::vector<std::string>& domains() const override { return names_; }
   std::string summary() const override { return "built-in generator of " + std::to_string(names_.size()) + " domains"; }
 
-  Batch batch(std::int64_t step) const override {
+  Batch batch(std::int64_t step, const Mixture& mixture) const override {
     Batch batch = empty_batch(config_.batch, config_.seq);
     for (int row = 0; row < config_.batch; ++row) {
       const std::uint64_t index = static_cast<std::uint64_t>(step) * config_.batch + row;
-      const int domain = domain_of(index);
+      const int domain = mixture.empty() ? domain_of(index) : mixture.domain_of(index);
       fill_sequence(batch, row, domain, sequence_text(index, domain));
     }
     return batch;
@@ -78,9 +79,20 @@ void fill_sequence(Batch& batch, int row, int domain, std::string_view text) {
   batch.domain[row] = domain;
 }
 
+Mixture Dataset::mixture(const std::string& text) const {
+  const std::vector<double> weights = mixture_weights(text, domains());
+  return weights.empty() ? Mixture{} : Mixture(weights, seed_);
+}
+
 std::unique_ptr<Dataset> open_dataset(const DataConfig& config, std::int64_t seed) {
-  if (config.path.empty()) return std::make_unique<GeneratedDataset>(config, seed);
-  return open_text_dataset(config, seed);
+  std::unique_ptr<Dataset> data =
+      config.path.empty() ? std::make_unique<GeneratedDataset>(config, seed) : open_text_dataset(config, seed);
+  try {
+    data->mixture_ = data->mixture(config.mixture);
+  } catch (const std::invalid_argument& error) {
+    throw std::runtime_error(std::string("data.mixture: ") + error.what());
+  }
+  return data;
 }
 
 }  // namespace moescope

@@ -111,7 +111,7 @@ std::vector<GradientFrame> GradientReference::compare(Learner<float>& learner, c
   kept_.assign(gradients, gradients + learner.parameters.size());
   PhaseClock clock;  // all of it is telemetry to the caller
   clock.start(Phase::other);
-  model_->forward(batch, learner.expert_bias, false, clock);
+  model_->forward(batch, learner.expert_bias, false, clock, learner.steps_taken);
   model_->backward(batch, clock);
   std::vector<GradientFrame> frames = frames_of(learner.parameters, config_.model.n_layers, kept_.data(), gradients);
   std::copy(kept_.begin(), kept_.end(), gradients);

@@ -22,6 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr const char* kMixtureKey = "data.mixture";  // the one live key that all runs share
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
 void make_names_unique(std::vector<RunConfig>& configs) {
@@ -52,7 +53,11 @@ struct PinnedChange {
 };
 
 std::string change_text(const ConfigField& field, const RunConfig& before, const ConfigValue& value) {
-  return field.key + ' ' + to_string(field.get(before)) + " -> " + to_string(value);
+  const auto shown = [](const ConfigValue& v) {
+    std::string text = to_string(v);
+    return text.empty() ? std::string("none") : text;
+  };
+  return field.key + ' ' + shown(field.get(before)) + " -> " + shown(value);
 }
 
 }  // namespace
@@ -151,6 +156,23 @@ struct Lab::State {
     if (OpenRun* run = find(number)) return *run;
     throw std::invalid_argument("there is no run number " + std::to_string(number));
   }
+  // data.mixture in the words of the data that are open; their names never change.
+  void require_domains(const std::string& mixture) const {
+    try {
+      mixture_weights(mixture, lock_step.data().domains());
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument(std::string(kMixtureKey) + ": " + error.what());
+    }
+  }
+  // A change that was found good.
+  void accept(LiveChange change, const ConfigField& field, OpenRun& run) {
+    std::string text = change_text(field, run.config, change.value);
+    if (change.key == kMixtureKey && runs.size() > 1) text += " (for all runs, which read the same batches)";
+    field.set(run.config, change.value);
+    PinnedChange pinned{PinnedChange::kNotYet, std::move(change), std::move(text)};
+    if (&run == &runs.front()) first_changes.push_back(pinned);
+    requests.push_back(std::move(pinned));
+  }
   void ask_locked() {
     ++asked;
     wake.notify_one();
@@ -232,6 +254,8 @@ void Lab::State::serve(PinnedChange& request) {
       logged.step = request.step;  // requests come in the order of the log
       break;
     }
+    if (request.change.key == kMixtureKey)
+      lock_step.set_mixture(request.step, std::get<std::string>(request.change.value));
   }
   if (trainer->steps_taken() >= request.step) {
     apply_pending(request.step);  // what was made to the first run at this step comes before
@@ -492,18 +516,18 @@ void Lab::remove_run(int run) {
 void Lab::change(const LiveChange& change) {
   const std::lock_guard lock(state_->mutex);
   const ConfigField* field = find_field(change.key);
-  State::OpenRun& run = state_->find_or_throw(change.run);
+  const State::OpenRun& run = state_->find_or_throw(change.run);
   if (field == nullptr) throw std::invalid_argument(change.key + ": no such key");
   if (!field->live) throw std::invalid_argument(change.key + ": cannot be changed while it trains");
   if (std::string message = check_field(*field, change.value); !message.empty())
     throw std::invalid_argument(change.key + ' ' + message);
+  const bool shared = change.key == kMixtureKey;
+  if (shared) state_->require_domains(std::get<std::string>(change.value));
   RunConfig changed = run.config;
   field->set(changed, change.value);
   if (const auto problems = validate(changed); !problems.empty()) throw std::invalid_argument(problems.front().text());
-  PinnedChange pinned{PinnedChange::kNotYet, change, change_text(*field, run.config, change.value)};
-  run.config = std::move(changed);
-  if (&run == &state_->runs.front()) state_->first_changes.push_back(pinned);
-  state_->requests.push_back(std::move(pinned));
+  for (State::OpenRun& open : state_->runs)
+    if (shared || open.number == change.run) state_->accept({open.number, change.key, change.value}, *field, open);
   state_->ask_locked();
 }
 

@@ -64,8 +64,9 @@ class Lab {
   void run_until(std::int64_t step);       // pauses before any run takes `step`
   void set_max_steps_per_s(double limit);  // 0: as fast as it can
   // Takes effect before run A's next step (a run that catches up gets there later) and is recorded as a marker "key old
-  // -> new". Throws std::invalid_argument, changing nothing, when there is no such run or key, the key is not live, or
-  // the config would not pass validate().
+  // -> new". A change of data.mixture is one for all runs, whichever it names, since all read the same batches. Throws
+  // std::invalid_argument, changing nothing, when there is no such run, key or domain, the key is not live, or the
+  // config would not pass validate().
   void change(const LiveChange& change);
   void note(std::string text);  // pinned to the next step of every run
   // With all changes that were accepted; std::invalid_argument: no such run.

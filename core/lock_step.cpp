@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <chrono>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
 
@@ -39,12 +40,14 @@ std::string lock_step_problem(const RunConfig& first, const RunConfig& other) {
 
 LockStep::LockStep(std::vector<Trainer> trainers) {
   check_fit(trainers);
-  data_ = open_dataset(trainers.front().config().data, trainers.front().config().seed);
+  const RunConfig& first = trainers.front().config();
+  data_ = open_dataset(first.data, first.seed);
+  mixtures_[0] = data_->mixture(first.data.mixture);
   for (Trainer& trainer : trainers) runs_.push_back({static_cast<int>(runs_.size()), std::move(trainer)});
 }
 
 void LockStep::add(int number, Trainer trainer) {
-  assert(!find(number) && lock_step_problem(runs_.front().trainer.config(), trainer.config()).empty());
+  assert(!find(number));
   runs_.push_back({number, std::move(trainer)});
 }
 
@@ -74,10 +77,16 @@ void LockStep::tap_next_step(int number, OperandTap* tap) {
     if (run.number == number) run.tap = tap;
 }
 
+void LockStep::set_mixture(std::int64_t step, const std::string& text) {
+  Mixture mixture = data_->mixture(text);
+  mixtures_.erase(mixtures_.lower_bound(step), mixtures_.end());
+  mixtures_[step] = std::move(mixture);
+}
+
 int LockStep::step(const std::function<bool(TelemetryFrame)>& publish) {
   const std::int64_t step = next_step();
   in_step_ = runs_.front().number;
-  const Batch batch = data_->batch(step);
+  const Batch batch = data_->batch(step, std::prev(mixtures_.upper_bound(step))->second);
   int taken = 0;
   for (Run& run : runs_) {
     if (run.trainer.steps_taken() != step) continue;

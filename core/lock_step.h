@@ -1,12 +1,14 @@
 // Runs that train on the same batches, each of which takes a step before any takes the next.
 //
 // Batches are those of the first run's [data] section and seed: a run that differs from it only in `seed` starts from
-// other weights and reads the same text. A run that joins later begins with step 0 and is taken alone until it has
+// other weights and reads the same text. The mixture of domains is one for all, and is kept by step: a run that catches
+// up reads what the others read. A run that joins later begins with step 0 and is taken alone until it has
 // caught up. Not thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,6 +45,8 @@ class LockStep {
   const std::vector<Run>& runs() const { return runs_; }
   Trainer* find(int number);  // nullptr: there is no such run
   const Dataset& data() const { return *data_; }
+  // data.mixture for the batches of `step` and later. Throws std::invalid_argument as Dataset::mixture().
+  void set_mixture(std::int64_t step, const std::string& text);
   std::int64_t next_step() const;  // the lowest that some run has yet to take
   bool level() const { return next_step() == runs_.front().trainer.steps_taken(); }
 
@@ -58,7 +62,8 @@ class LockStep {
 
   std::vector<Run> runs_;
   std::unique_ptr<Dataset> data_;
-  RoutingArchive routing_;  // of the first
+  std::map<std::int64_t, Mixture> mixtures_;  // by the first step of each
+  RoutingArchive routing_;                    // of the first
   int in_step_ = 0;
 };
 

@@ -42,6 +42,8 @@ struct ModelConfig {
   int n_experts = 16;
   int moe_inter = 128;
   int n_shared = 1;  // one FFN of width n_shared * moe_inter; 0: none
+  int outlier_channel = 0;
+  double outlier_factor = 1;  // on that channel of every feed-forward's input at the start; 1: none
 };
 
 struct RouterConfig {
@@ -56,8 +58,13 @@ struct RouterConfig {
   AuxMode aux_mode = AuxMode::none;
   double aux_coeff = 0.0;
   double z_coeff = 0.0;
-  bool force_balance = false;    // round-robin, as in the published throughput runs
-  double capacity_factor = 0.0;  // what-if only: slots beyond it are counted as dropped, never dropped; 0: off
+  bool force_balance = false;       // round-robin, as in the published throughput runs
+  double capacity_factor = 0.0;     // what-if only: slots beyond it are counted as dropped, never dropped; 0: off
+  double gate_noise = 0.0;          // standard deviation of what is added to the logits that choose; 0: none
+  bool frozen = false;              // gate and expert_bias stay as they are
+  std::string killed_experts = {};  // cannot be chosen; this and the next two: core/expert_list.h
+  std::string pinned_bias = {};     // expert_bias held at these values
+  std::string initial_bias = {};    // expert_bias before the first step
 };
 
 struct OptimizerConfig {
@@ -70,7 +77,8 @@ struct OptimizerConfig {
   double beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 0.1;
-  double clip = 1.0;  // gradient norm limit
+  double clip = 1.0;              // gradient norm limit
+  double router_lr_factor = 1.0;  // on the learning rate of the gates
 };
 
 // Number formats of the operands of every weight's three GEMMs, by kind of weight. Attention's products of
@@ -91,9 +99,10 @@ struct PrecisionConfig {
 };
 
 struct DataConfig {
-  std::string path;  // empty: the embedded generator of labelled domains; else a text file or a folder
-  int batch = 8;     // sequences
-  int seq = 128;     // tokens
+  std::string path;          // empty: the embedded generator of labelled domains; else a text file or a folder
+  int batch = 8;             // sequences
+  int seq = 128;             // tokens
+  std::string mixture = {};  // weights of the domains (core/mixture.h); empty: as the data lie
 };
 
 // Virtual ranks over which all-to-all volumes are counted.

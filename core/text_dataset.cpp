@@ -135,7 +135,7 @@ void drop_short_domains(Collection& all, std::size_t needed) {
 class TextDataset : public Dataset {
  public:
   TextDataset(const DataConfig& config, std::int64_t seed, Collection all)
-      : config_(config), places_(seed, "data.text_places"), all_(std::move(all)) {
+      : Dataset(seed), config_(config), places_(seed, "data.text_places"), all_(std::move(all)) {
     std::uint64_t starts = 0;
     for (const TextDomain& domain : all_.domains) {
       names_.push_back(domain.name);
@@ -155,13 +155,21 @@ class TextDataset : public Dataset {
     return skipped.empty() ? text : text + "; skipped: " + skipped;
   }
 
-  Batch batch(std::int64_t step) const override {
+  Batch batch(std::int64_t step, const Mixture& mixture) const override {
     Batch batch = empty_batch(config_.batch, config_.seq);
     for (int row = 0; row < config_.batch; ++row) {
-      Draws draws(places_, static_cast<std::uint64_t>(step) * config_.batch + row);
-      const std::uint64_t place = draws.below64(starts_.back());
-      const auto domain = std::upper_bound(starts_.begin(), starts_.end(), place) - starts_.begin();
-      const std::uint64_t offset = place - (domain == 0 ? 0 : starts_[domain - 1]);
+      const std::uint64_t index = static_cast<std::uint64_t>(step) * config_.batch + row;
+      Draws draws(places_, index);
+      auto domain = mixture.empty() ? std::ptrdiff_t{0} : std::ptrdiff_t{mixture.domain_of(index)};
+      const auto first_start = [&] { return domain == 0 ? 0 : starts_[domain - 1]; };
+      std::uint64_t offset = 0;
+      if (mixture.empty()) {
+        const std::uint64_t place = draws.below64(starts_.back());
+        domain = std::upper_bound(starts_.begin(), starts_.end(), place) - starts_.begin();
+        offset = place - first_start();
+      } else {
+        offset = draws.below64(starts_[domain] - first_start());
+      }
       const std::string_view text = all_.domains[domain].text;
       fill_sequence(batch, row, static_cast<int>(domain), text.substr(offset, config_.seq + 1));
     }

@@ -169,6 +169,32 @@ TEST(Lab, EveryLiveKeyReachesTheTrainer) {
   EXPECT_FLOAT_EQ(frame->routers[0].max_vio, 0) << "round-robin";
 }
 
+TEST(Lab, MixtureOfDomainsIsOneForAllRunsAndKeptByStep) {
+  Lab together({tiny("a"), tiny("b")}, "");
+  run_to(together, 4);
+  EXPECT_THROW(together.change({1, "data.mixture", std::string("klingon=1")}), std::invalid_argument);
+  together.change({1, "data.mixture", std::string("JSON=1")});
+  EXPECT_EQ(together.config(0).data.mixture, "JSON=1");
+  run_to(together, 8);
+  EXPECT_EQ(together.status().error, "");
+  EXPECT_EQ(losses(*together.histories()[0]), losses(*together.histories()[1]));
+  for (const auto& history : together.histories()) {
+    ASSERT_EQ(history->markers().size(), 1u);
+    EXPECT_EQ(history->markers()[0].step, 4);
+    EXPECT_EQ(history->markers()[0].text, "data.mixture none -> JSON=1 (for all runs, which read the same batches)");
+  }
+  Lab undisturbed({tiny("a")}, "");
+  run_to(undisturbed, 8);
+  const auto plain = losses(*undisturbed.histories()[0]), shifted = losses(*together.histories()[0]);
+  EXPECT_TRUE(std::equal(plain.begin(), plain.begin() + 4, shifted.begin()));
+  EXPECT_NE(plain[4], shifted[4]);
+
+  const int late = together.add_run(together.config(0));  // reads the old mixture up to step 4
+  run_to(together, 9);
+  EXPECT_EQ(losses(*together.histories()[2]), losses(*together.histories()[0]));
+  EXPECT_EQ(together.config(late).data.mixture, "JSON=1");
+}
+
 TEST(Lab, RefusesChangesThatCannotBe) {
   Lab lab({tiny()}, "");
   EXPECT_THROW(lab.change({0, "router.top_k", std::int64_t{5}}), std::invalid_argument);

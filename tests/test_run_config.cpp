@@ -42,7 +42,7 @@ TEST(ConfigFields, AreCompleteAndUnique) {
     EXPECT_GT(field.help.size(), 30u) << field.key;
     EXPECT_EQ(find_field(field.key), &field);
   }
-  EXPECT_EQ(keys.size(), 63u) << "one for each member of RunConfig's structs";
+  EXPECT_EQ(keys.size(), 72u) << "one for each member of RunConfig's structs";
   EXPECT_EQ(find_field("router.topk"), nullptr);
 }
 
@@ -61,15 +61,42 @@ TEST(ConfigFields, LiveOnesAreThoseThatATrainerCanTakeOver) {
   std::set<std::string> live;
   for (const ConfigField& field : config_fields())
     if (field.live) live.insert(field.key);
-  EXPECT_EQ(live,
-            (std::set<std::string>{
-                "optimizer.lr",          "router.bias_update_rate", "router.bias_centring",  "router.aux_mode",
-                "router.aux_coeff",      "router.z_coeff",          "router.top_k",          "router.force_balance",
-                "router.route_scale",    "router.capacity_factor",  "precision.experts",     "precision.shared_experts",
-                "precision.dense_ffn",   "precision.attention",     "precision.router_gate", "precision.head",
-                "precision.rounding",    "precision.hadamard",      "precision.payload",     "precision.override_x",
-                "precision.override_w",  "precision.override_dy",   "telemetry.every",       "telemetry.quant_every",
-                "telemetry.flips_every", "telemetry.gradient_every"}));
+  EXPECT_EQ(live, (std::set<std::string>{"optimizer.lr",
+                                         "router.bias_update_rate",
+                                         "router.bias_centring",
+                                         "router.aux_mode",
+                                         "router.aux_coeff",
+                                         "router.z_coeff",
+                                         "router.top_k",
+                                         "router.force_balance",
+                                         "router.route_scale",
+                                         "router.capacity_factor",
+                                         "precision.experts",
+                                         "precision.shared_experts",
+                                         "precision.dense_ffn",
+                                         "precision.attention",
+                                         "precision.router_gate",
+                                         "precision.head",
+                                         "precision.rounding",
+                                         "precision.hadamard",
+                                         "precision.payload",
+                                         "precision.override_x",
+                                         "precision.override_w",
+                                         "precision.override_dy",
+                                         "telemetry.every",
+                                         "telemetry.quant_every",
+                                         "telemetry.flips_every",
+                                         "telemetry.gradient_every",
+                                         "router.score_func",
+                                         "router.n_groups",
+                                         "router.n_limited_groups",
+                                         "router.route_norm",
+                                         "router.gate_noise",
+                                         "router.frozen",
+                                         "router.killed_experts",
+                                         "router.pinned_bias",
+                                         "optimizer.router_lr_factor",
+                                         "data.mixture"}));
 }
 
 TEST(ConfigFields, EveryRecipeMayBeChosen) {
@@ -285,12 +312,33 @@ INSTANTIATE_TEST_SUITE_P(
                                c.router.n_limited_groups = 4;
                              }},
                     RuleCase{"router.n_limited_groups", [](RunConfig& c) { c.router.n_limited_groups = 2; }},
-                    RuleCase{"router.n_limited_groups", [](RunConfig& c) { c.router.n_groups = 4; }},
                     RuleCase{"router.n_limited_groups",
                              [](RunConfig& c) {
                                c.router.n_groups = 4;
                                c.router.n_limited_groups = 5;
                              }},
+                    RuleCase{"router.killed_experts", [](RunConfig& c) { c.router.killed_experts = "1:16"; }},
+                    RuleCase{"router.killed_experts", [](RunConfig& c) { c.router.killed_experts = "0:1"; }},
+                    RuleCase{"router.killed_experts",
+                             [](RunConfig& c) {
+                               c.router.killed_experts = "2:0, 2:1, 2:2";
+                               c.router.top_k = 14;
+                             }},
+                    RuleCase{"router.killed_experts",
+                             [](RunConfig& c) {
+                               c.router.killed_experts = "*:4, *:5, *:6";
+                               c.router.n_groups = 4;
+                               c.router.n_limited_groups = 1;
+                             }},
+                    RuleCase{"router.pinned_bias", [](RunConfig& c) { c.router.pinned_bias = "2:3=1e9"; }},
+                    RuleCase{"router.initial_bias", [](RunConfig& c) { c.router.initial_bias = "*:77=1"; }},
+                    RuleCase{"model.outlier_channel",
+                             [](RunConfig& c) {
+                               c.model.outlier_channel = 128;
+                               c.model.outlier_factor = 300;
+                             }},
+                    RuleCase{"data.mixture", [](RunConfig& c) { c.data.mixture = "klingon=1"; }},
+                    RuleCase{"data.mixture", [](RunConfig& c) { c.data.mixture = "*=0"; }},
                     RuleCase{"model.n_dense_layers", [](RunConfig& c) { c.model.n_dense_layers = 5; }},
                     RuleCase{"model.qk_rope_head_dim", [](RunConfig& c) { c.model.qk_rope_head_dim = 15; }},
                     RuleCase{"parallel.ranks", [](RunConfig& c) { c.parallel.ranks = 3; }},

@@ -1,13 +1,24 @@
 #include "core/model/learner.h"
 
 #include <algorithm>
-#include <iterator>
 #include <stdexcept>
 #include <string>
 
+#include "core/expert_list.h"
 #include "core/model/adamw.h"
+#include "core/model/outlier_channel.h"
 
 namespace moescope {
+namespace {
+
+template <class T>
+void set_biases(const std::string& list, const ModelConfig& model, std::vector<std::vector<T>>& expert_bias) {
+  for (const auto& [at, value] : parse_experts(list, model, ListOf::values))
+    expert_bias[static_cast<std::size_t>(at.first - model.n_dense_layers)][static_cast<std::size_t>(at.second)] =
+        static_cast<T>(value);
+}
+
+}  // namespace
 
 template <class T>
 Learner<T>::Learner(const RunConfig& run_config, Weights weights, Ranks* ranks)
@@ -17,9 +28,45 @@ Learner<T>::Learner(const RunConfig& run_config, Weights weights, Ranks* ranks)
                   std::vector<T>(static_cast<std::size_t>(run_config.model.n_experts), T{0})),
       ranks_(ranks),
       slices_(optimizer_slices(parameters.runs())) {
-  std::copy_if(slices_.begin(), slices_.end(), std::back_inserter(own_slices_),
-               [&](const ParameterRun& slice) { return is_of_rank(slice, ranks, run_config.model.n_experts); });
-  if (weights == Weights::initialised) parameters.initialise(config.seed);
+  for (const ParameterRun& slice : slices_)
+    if (is_of_rank(slice, ranks, run_config.model.n_experts))
+      (is_of_gate(slice) ? gate_slices_ : own_slices_).push_back(slice);
+  if (weights == Weights::zero) return;
+  parameters.initialise(config.seed);
+  make_outlier_channel(config.model, parameters.weight_view);
+  set_biases(config.router.initial_bias, config.model, expert_bias);
+}
+
+template <class T>
+bool Learner<T>::is_of_gate(const ParameterRun& slice) const {
+  const std::size_t elements =
+      static_cast<std::size_t>(config.model.n_experts) * static_cast<std::size_t>(config.model.dim);
+  const T* at = parameters.weights + slice.offset;
+  return std::ranges::any_of(parameters.weight_view.layers, [&](const LayerView<T>& layer) {
+    return layer.gate && at >= layer.gate && at < layer.gate + elements;
+  });
+}
+
+template <class T>
+void Learner<T>::pin_biases() {
+  set_biases(config.router.pinned_bias, config.model, expert_bias);
+}
+
+// A frozen gate has no gradient: not in the norm either.
+template <class T>
+void Learner<T>::rest_gates() {
+  for (const ParameterRun& slice : gate_slices_) std::fill_n(parameters.gradients + slice.offset, slice.count, T{0});
+}
+
+// The gates at a rate of their own, or not at all.
+template <class T>
+void Learner<T>::move_weights(double lr, double gradient_scale) {
+  const auto move = [&](const std::vector<ParameterRun>& slices, double rate) {
+    adamw_update<T>(config.optimizer, steps_taken, rate, gradient_scale, slices, parameters.gradients,
+                    parameters.weights, parameters.moment1, parameters.moment2);
+  };
+  move(own_slices_, lr);
+  if (!config.router.frozen) move(gate_slices_, lr * config.optimizer.router_lr_factor);
 }
 
 template <class T>
@@ -31,23 +78,25 @@ Losses Learner<T>::forward(const Batch& batch, bool quant_statistics, PhaseClock
     model_ = std::make_unique<Transformer<T>>(config, parameters, batch.sequences, batch.length, ranks_);
   }
   model_->set_tap(tap);
+  pin_biases();
   return model_->forward(batch, expert_bias, quant_statistics, clock, steps_taken);
 }
 
 template <class T>
 StepResult Learner<T>::update(const Losses& losses, PhaseClock& clock) {
   clock.enter(Phase::optimizer);
+  if (config.router.frozen) rest_gates();
   StepResult result{.losses = losses};
   sum_replicated_gradients();
   result.grad_norm = gradient_norm(parameters.gradients, slices_, config.model.n_experts, ranks_);
   result.lr = learning_rate(config.optimizer, steps_taken);
   const double scale = std::min(1.0, config.optimizer.clip / (result.grad_norm + 1e-6));
-  if (config.router.bias_update_rate > 0)
+  if (config.router.bias_update_rate > 0 && !config.router.frozen)
     for (std::size_t i = 0; i < expert_bias.size(); ++i)
       update_expert_bias<T>(expert_bias[i], model_->moe()[i].router.tokens_per_expert, config.router.bias_update_rate,
-                            config.router.bias_centring);
-  adamw_update<T>(config.optimizer, steps_taken, result.lr, scale, own_slices_, parameters.gradients,
-                  parameters.weights, parameters.moment1, parameters.moment2);
+                            config.router.bias_centring, model_->killed(i));
+  pin_biases();
+  move_weights(result.lr, scale);
   ++steps_taken;
   clock.enter(Phase::other);
   return result;

@@ -1,6 +1,7 @@
 // Model, gradients and optimizer state of one run, and one training step without telemetry.
 //
 // Order of a step: forward, backward, gradient norm, expert_bias, AdamW (TorchTitan's: the bias moves before weights).
+// Pinned biases are put in place before the forward pass and after the update.
 #pragma once
 
 #include <cstdint>
@@ -49,11 +50,15 @@ class Learner {
   void gather_experts();
 
  private:
+  bool is_of_gate(const ParameterRun& slice) const;
+  void pin_biases();
+  void rest_gates();
+  void move_weights(double lr, double gradient_scale);
   void sum_replicated_gradients();
 
   Ranks* ranks_;
-  std::vector<ParameterRun> slices_, own_slices_;
-  std::unique_ptr<Transformer<T>> model_;  // rebuilt when the batch's shape or top_k changes
+  std::vector<ParameterRun> slices_, own_slices_, gate_slices_;  // all; this rank's, without and of the gates
+  std::unique_ptr<Transformer<T>> model_;                        // rebuilt when the batch's shape or top_k changes
 };
 
 // Throws std::runtime_error: why a training with this config cannot be spread over so many ranks.

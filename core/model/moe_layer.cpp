@@ -80,12 +80,12 @@ MoeLayer<T>::MoeLayer(const RunConfig& config, const BatchPart& part)
 template <class T>
 void MoeLayer<T>::forward(const LayerView<T>& w, const T* expert_bias, const T* h, const T* residual,
                           MoeActivations<T>& a, MoeWorkspace<T>& ws, T* y, const LayerPrecision& precision,
-                          QuantSiteSums* sums, PhaseClock& clock) {
+                          QuantSiteSums* sums, PhaseClock& clock, const RoutingLimits& limits) {
   const ModelConfig& m = config_.model;
   const int tokens = static_cast<int>(part_.tokens());
   clock.enter(Phase::router);
   router_forward(config_.router, w.gate, expert_bias, h, part_, m.dim, m.n_experts, a.router,
-                 precision.of(Linear::gate));
+                 precision.of(Linear::gate), limits);
   clock.enter(Phase::dispatch);
   plan_dispatch(a.router.ids, config_.router.top_k, m.n_experts, a.plan);
   dispatch_payload(outbound(config_.precision.payload), a.plan, h, tokens, m.dim, part_.ranks ? ws.dx : a.x);

@@ -51,7 +51,8 @@ class MoeLayer {
 
   // y_TD = residual_TD + moe(h_TD). `sums`, if given, receives the experts' forward quantization statistics.
   void forward(const LayerView<T>& w, const T* expert_bias, const T* h, const T* residual, MoeActivations<T>& a,
-               MoeWorkspace<T>& ws, T* y, const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock);
+               MoeWorkspace<T>& ws, T* y, const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock,
+               const RoutingLimits& limits = {});
   // dh_TD = dL/dh from dy_TD.
   void backward(const LayerView<T>& w, const LayerView<T>& g, const T* h, const T* dy, const MoeActivations<T>& a,
                 MoeWorkspace<T>& ws, T* dh, const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock);

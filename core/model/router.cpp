@@ -9,6 +9,7 @@
 #include "core/model/linear.h"
 #include "core/numerics/lanes.h"
 #include "core/numerics/parallel.h"
+#include "core/numerics/rng.h"
 #include "core/numerics/simd.h"
 #include "core/numerics/softmax_row.h"
 
@@ -64,24 +65,31 @@ int best_indices(std::span<const T> values, int count, const Allowed& allowed, s
 
 // Marks the groups that stay.
 template <class T>
-void keep_best_groups(const RouterConfig& config, std::span<const T> choice, std::vector<std::uint8_t>& keep) {
+void keep_best_groups(const RouterConfig& config, std::span<const T> choice, const std::uint8_t* killed,
+                      std::vector<std::uint8_t>& keep) {
   const std::size_t groups = size(config.n_groups), width = choice.size() / groups;
   thread_local std::vector<T> group_score;
+  thread_local std::vector<std::size_t> living;
   thread_local std::vector<std::int32_t> best;
   group_score.assign(groups, T{0});
+  living.assign(groups, width);
   for (std::size_t g = 0; g < groups; ++g) {
     T first = -std::numeric_limits<T>::infinity(), second = first;
-    for (const T value : choice.subspan(g * width, width)) {
-      second = std::max(second, std::min(first, value));
-      first = std::max(first, value);
+    for (std::size_t e = g * width; e < (g + 1) * width; ++e) {
+      if (killed && killed[e]) {
+        --living[g];
+        continue;
+      }
+      second = std::max(second, std::min(first, choice[e]));
+      first = std::max(first, choice[e]);
     }
-    group_score[g] = width > 1 ? first + second : first;
+    group_score[g] = living[g] > 1 ? first + second : first;
   }
   best.resize(size(config.n_limited_groups));
-  best_indices<T>(
-      group_score, config.n_limited_groups, [](std::int32_t) { return true; }, best.data());
+  const int kept = best_indices<T>(
+      group_score, config.n_limited_groups, [&](std::int32_t g) { return living[size(g)] > 0; }, best.data());
   keep.assign(groups, 0);
-  for (const std::int32_t g : best) keep[size(g)] = 1;
+  for (int i = 0; i < kept; ++i) keep[size(best[size(i)])] = 1;
 }
 
 template <class T>
@@ -95,23 +103,53 @@ void mixing_weights(const RouterConfig& config, const T* scores, const std::int3
   for (int j = 0; j < config.top_k; ++j) mix[j] *= factor;
 }
 
+// A token's scores from logits with noise: the E numbers that belong to token `t` of the whole batch.
+template <class T>
+const T* noisy_scores(const RouterConfig& config, const T* logits, int n_experts, std::size_t t,
+                      const RandomStream& noise) {
+  thread_local std::vector<T> z, scores;
+  z.resize(size(n_experts));
+  scores.resize(size(n_experts));
+  for (std::size_t e = 0; e < z.size(); ++e)
+    z[e] = logits[e] + static_cast<T>(config.gate_noise * noise.normal(t * z.size() + e));
+  T lse{};
+  score_rows(config.score_func, z.data(), 1, n_experts, false, scores.data(), &lse);
+  return scores.data();
+}
+
 // Choice and mixing weights of token t.
 template <class T>
 void route_token(const RouterConfig& config, const T* expert_bias, int n_experts, const BatchPart& part, std::size_t t,
-                 RouterActivations<T>& a) {
+                 const RoutingLimits& limits, const RandomStream& noise, RouterActivations<T>& a) {
   const T* scores = a.scores + t * size(n_experts);
+  const T* judged = scores;
+  if (config.gate_noise > 0)
+    judged = noisy_scores(config, a.logits + t * size(n_experts), n_experts, part.first_token() + t, noise);
+  thread_local std::vector<T> choice;
+  choice.resize(size(n_experts));
+  for (int e = 0; e < n_experts; ++e) choice[size(e)] = judged[e] + expert_bias[e];
   std::int32_t* ids = a.ids.data() + t * size(config.top_k);
-  if (config.force_balance) {
-    for (int j = 0; j < config.top_k; ++j)
-      ids[j] = static_cast<std::int32_t>(((part.first_token() + t) * size(config.top_k) + size(j)) % size(n_experts));
-    a.margin[t] = std::numeric_limits<T>::quiet_NaN();
-  } else {
-    thread_local std::vector<T> choice;
-    choice.resize(size(n_experts));
-    for (int e = 0; e < n_experts; ++e) choice[size(e)] = scores[e] + expert_bias[e];
-    a.margin[t] = choose_experts<T>(config, choice, ids);
-  }
+  a.margin[t] = choose_experts<T>(config, choice, ids, limits.killed);
   mixing_weights(config, scores, ids, a.mix + t * size(config.top_k));
+}
+
+// Experts that can be chosen, ascending.
+std::vector<std::int32_t> living_experts(int n_experts, const std::uint8_t* killed) {
+  std::vector<std::int32_t> living;
+  for (std::int32_t e = 0; e < n_experts; ++e)
+    if (!killed || !killed[e]) living.push_back(e);
+  return living;
+}
+
+// The same for a token whose experts are dealt in turn.
+template <class T>
+void deal_token(const RouterConfig& config, const std::vector<std::int32_t>& living, int n_experts,
+                const BatchPart& part, std::size_t t, RouterActivations<T>& a) {
+  std::int32_t* ids = a.ids.data() + t * size(config.top_k);
+  for (int j = 0; j < config.top_k; ++j)
+    ids[j] = living[((part.first_token() + t) * size(config.top_k) + size(j)) % living.size()];
+  a.margin[t] = std::numeric_limits<T>::quiet_NaN();
+  mixing_weights(config, a.scores + t * size(n_experts), ids, a.mix + t * size(config.top_k));
 }
 
 // The share of each expert in a token's scores; for softmax they sum to 1 already.
@@ -259,16 +297,19 @@ void RouterActivations<T>::plan(Arena<T>& arena, const BatchPart& part, int n_ex
 }
 
 template <class T>
-T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int32_t* ids) {
+T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int32_t* ids, const std::uint8_t* killed) {
   thread_local std::vector<std::uint8_t> keep;
   thread_local std::vector<std::int32_t> best;
   best.resize(size(config.top_k) + 1);
   int found = 0;
-  if (config.n_groups > 0) {
-    keep_best_groups(config, choice, keep);
+  if (config.n_groups > 0 && config.n_limited_groups > 0) {
+    keep_best_groups(config, choice, killed, keep);
     const std::size_t width = choice.size() / size(config.n_groups);
-    const auto allowed = [&](std::int32_t e) { return keep[size(e) / width] != 0; };
+    const auto allowed = [&](std::int32_t e) { return keep[size(e) / width] != 0 && !(killed && killed[e]); };
     found = best_indices(choice, config.top_k + 1, allowed, best.data());
+  } else if (killed) {
+    found = best_indices(
+        choice, config.top_k + 1, [&](std::int32_t e) { return !killed[e]; }, best.data());
   } else {
     found = best_indices(
         choice, config.top_k + 1, [](std::int32_t) { return true; }, best.data());
@@ -284,13 +325,21 @@ T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int
 
 template <class T>
 void router_forward(const RouterConfig& config, const T* gate, const T* expert_bias, const T* h, const BatchPart& part,
-                    int dim, int n_experts, RouterActivations<T>& a, const LinearPrecision& precision) {
+                    int dim, int n_experts, RouterActivations<T>& a, const LinearPrecision& precision,
+                    const RoutingLimits& limits) {
   const std::size_t tokens = part.tokens();
+  const RandomStream noise(static_cast<std::int64_t>(limits.noise_seed), "router.gate_noise");
+  const auto living = config.force_balance ? living_experts(n_experts, limits.killed) : std::vector<std::int32_t>{};
   linear_forward(h, static_cast<int>(tokens), dim, gate, n_experts, a.logits, false, precision);
   parallel_slices(tokens, kTokenSlice, [&](std::size_t first, std::size_t last) {
     score_rows(config.score_func, a.logits + first * size(n_experts), last - first, n_experts, config.z_coeff > 0,
                a.scores + first * size(n_experts), a.lse + first);
-    for (std::size_t t = first; t < last; ++t) route_token(config, expert_bias, n_experts, part, t, a);
+    for (std::size_t t = first; t < last; ++t) {
+      if (config.force_balance)
+        deal_token(config, living, n_experts, part, t, a);
+      else
+        route_token(config, expert_bias, n_experts, part, t, limits, noise, a);
+    }
   });
   std::fill(a.tokens_per_expert.begin(), a.tokens_per_expert.end(), 0u);
   for (std::size_t i = 0; i < tokens * size(config.top_k); ++i) ++a.tokens_per_expert[size(a.ids[i])];
@@ -326,30 +375,37 @@ void router_backward(const RouterConfig& config, const T* gate, const T* h, cons
 
 template <class T>
 void update_expert_bias(std::span<T> expert_bias, std::span<const std::uint32_t> tokens_per_expert, double rate,
-                        bool centring) {
+                        bool centring, const std::uint8_t* killed) {
   assert(expert_bias.size() == tokens_per_expert.size());
-  const std::size_t experts = expert_bias.size();
+  const auto rests = [&](std::size_t e) { return killed && killed[e]; };
+  std::size_t experts = 0;
   std::uint64_t total = 0;
-  for (const std::uint32_t n : tokens_per_expert) total += n;
+  for (std::size_t e = 0; e < expert_bias.size(); ++e) {
+    if (rests(e)) continue;
+    ++experts;
+    total += tokens_per_expert[e];
+  }
   // n_e E against the total: exact, where mean(n) may round.
   auto direction = [&](std::size_t e) {
     const std::uint64_t load = std::uint64_t{tokens_per_expert[e]} * experts;
     return static_cast<int>(load < total) - static_cast<int>(load > total);
   };
   int sum = 0;
-  for (std::size_t e = 0; e < experts; ++e) sum += direction(e);
+  for (std::size_t e = 0; e < expert_bias.size(); ++e)
+    if (!rests(e)) sum += direction(e);
   const double mean = centring ? rate * sum / static_cast<double>(experts) : 0;
-  for (std::size_t e = 0; e < experts; ++e) expert_bias[e] += static_cast<T>(rate * direction(e) - mean);
+  for (std::size_t e = 0; e < expert_bias.size(); ++e)
+    if (!rests(e)) expert_bias[e] += static_cast<T>(rate * direction(e) - mean);
 }
 
 #define INSTANTIATE(T)                                                                                            \
   template struct RouterActivations<T>;                                                                           \
-  template T choose_experts<T>(const RouterConfig&, std::span<const T>, std::int32_t*);                           \
+  template T choose_experts<T>(const RouterConfig&, std::span<const T>, std::int32_t*, const std::uint8_t*);      \
   template void router_forward<T>(const RouterConfig&, const T*, const T*, const T*, const BatchPart&, int, int,  \
-                                  RouterActivations<T>&, const LinearPrecision&);                                 \
+                                  RouterActivations<T>&, const LinearPrecision&, const RoutingLimits&);           \
   template void router_backward<T>(const RouterConfig&, const T*, const T*, const T*, const BatchPart&, int, int, \
                                    const RouterActivations<T>&, T*, T*, T*, bool, const LinearPrecision&);        \
-  template void update_expert_bias<T>(std::span<T>, std::span<const std::uint32_t>, double, bool);
+  template void update_expert_bias<T>(std::span<T>, std::span<const std::uint32_t>, double, bool, const std::uint8_t*);
 INSTANTIATE(float)
 INSTANTIATE(double)
 #undef INSTANTIATE

@@ -70,6 +70,8 @@ Losses Transformer<T>::forward(const Batch& batch, const std::vector<std::vector
                                bool quant_statistics, PhaseClock& clock, std::int64_t step) {
   assert(batch.sequences == sequences() && batch.length == length() && config_.router.top_k == top_k_);
   quant_statistics_ = quant_statistics;
+  step_ = step;
+  killed_ = killed_masks(config_);
   precision_ = step_precision(config_.precision, config_.seed, step);
   if (quant_statistics && !precision_.plain)
     for (LayerSums& sums : linear_sums_) sums = {};
@@ -109,8 +111,10 @@ void Transformer<T>::feed_forward_half(int layer, const std::vector<std::vector<
     return;
   }
   const std::size_t i = size(moe_index(layer));
+  const RoutingLimits limits{
+      killed(i), hash_of({static_cast<std::uint64_t>(config_.seed), static_cast<std::uint64_t>(step_), size(layer)})};
   moe_layer_.forward(w, expert_bias[i].data(), block.h, block.middle, moe_[i], moe_ws_, y, precision_of(layer),
-                     quant_statistics_ ? &quant_sums_[i] : nullptr, clock);
+                     quant_statistics_ ? &quant_sums_[i] : nullptr, clock, limits);
 }
 
 template <class T>

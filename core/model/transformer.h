@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/dataset.h"
+#include "core/expert_list.h"
 #include "core/model/arena.h"
 #include "core/model/attention.h"
 #include "core/model/feed_forward.h"
@@ -41,7 +42,7 @@ class Transformer {
   int top_k() const { return top_k_; }
 
   // `batch` is the whole batch, of which a rank takes its part. `expert_bias`: [MoE layer][E]. With `quant_statistics`
-  // all quantizers count. `step` keeps the random bits of steps apart.
+  // all quantizers count. `step` keeps the random bits (of stochastic rounding and gate noise) of steps apart.
   Losses forward(const Batch& batch, const std::vector<std::vector<T>>& expert_bias, bool quant_statistics,
                  PhaseClock& clock, std::int64_t step = 0);
   // Lets `tap` take its operand from now on; nullptr: no longer.
@@ -54,6 +55,7 @@ class Transformer {
   const std::vector<MoeActivations<T>>& moe() const { return moe_; }
   const std::vector<QuantSiteSums>& quant_sums() const { return quant_sums_; }  // per MoE layer
   const std::vector<LayerSums>& linear_sums() const { return linear_sums_; }    // per layer, then the head's
+  const std::uint8_t* killed(std::size_t moe) const { return killed_.empty() ? nullptr : killed_[moe].data(); }  // [E]
   const StepPrecision& precision() const { return precision_; }
 
  private:
@@ -91,6 +93,8 @@ class Transformer {
   int top_k_;
   bool quant_statistics_ = false;
   OperandTap* tap_ = nullptr;
+  std::int64_t step_ = 0;
+  ExpertMasks killed_;
   Attention<T> attention_;
   MoeLayer<T> moe_layer_;
   Arena<T> memory_;
