@@ -54,6 +54,7 @@ MainWindow::MainWindow(bool remembers) : clock_(&selection_), remembers_(remembe
   connectForm();
   connectSession();
   connectComparison();
+  connectFindings();
   connect(&clock_, &FrameClock::ticked, this, &MainWindow::onTick);
   connect(&undo_, &QUndoStack::indexChanged, &clock_, &FrameClock::wake);
   since_status_.start();
@@ -133,7 +134,7 @@ void MainWindow::openRecording(const QString& path) {
 
 void MainWindow::openFile(const QString& path) {
   const QFileInfo info(path);
-  if (info.suffix() == "moescope") return openRecording(path);
+  if (info.suffix() == "moescope" || info.suffix() == "jsonl") return openRecording(path);
   if (info.suffix() == "safetensors") return openTensors(path);
   if (info.suffix() == "toml") {
     if (loadConfigIntoForm(path)) startRun(form_->draft());

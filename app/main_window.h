@@ -9,6 +9,7 @@
 #include "app/run_session.h"
 #include "app/theme.h"
 #include "widgets/compared_runs.h"
+#include "widgets/findings_watch.h"
 #include "widgets/selection.h"
 
 class QMenu;
@@ -57,6 +58,7 @@ class MainWindow : public QMainWindow {
   RunBar* runBar() { return run_bar_; }
   Overview* overview() { return overview_; }
   RouterWorkspace* routerWorkspace() { return router_; }
+  FindingsWatch* findings() { return &findings_; }
   CompareWorkspace* compareWorkspace() { return compare_; }
   MicroscalingWorkspace* microscaling() { return microscaling_; }
   Workspace* workspace() const;  // on the screen
@@ -80,6 +82,9 @@ class MainWindow : public QMainWindow {
   void connectForm();
   void connectSession();
   void connectComparison();
+  void connectFindings();
+  void showFindings();
+  void focusSetting(const QString& key);
   void buildMenus();
   void buildFileMenu();
   void buildEditMenu();
@@ -131,6 +136,7 @@ class MainWindow : public QMainWindow {
   SetupForm* form_ = nullptr;
   QDockWidget* form_dock_ = nullptr;
   ComparedRuns compared_;
+  FindingsWatch findings_{&selection_, &compared_};
   QStackedWidget* stack_ = nullptr;
   QTabBar* tabs_ = nullptr;
   Overview* overview_ = nullptr;

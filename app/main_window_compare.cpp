@@ -38,8 +38,8 @@ QStringList otherFormats(const RunConfig& config) {
 
 void MainWindow::buildWorkspaces() {
   stack_ = new QStackedWidget(this);
-  overview_ = new Overview(&selection_, stack_);
-  router_ = new RouterWorkspace(&selection_, stack_);
+  overview_ = new Overview(&selection_, &findings_, stack_);
+  router_ = new RouterWorkspace(&selection_, &findings_, stack_);
   compare_ = new CompareWorkspace(&selection_, &compared_, stack_);
   microscaling_ = new MicroscalingWorkspace(&selection_, stack_);
   tabs_ = new QTabBar;

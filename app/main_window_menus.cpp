@@ -113,6 +113,8 @@ void MainWindow::buildViewMenu() {
   menuBar()->setCornerWidget(tabs_, Qt::TopRightCorner);
   menu->addAction("&Restore Default Layout", this, &MainWindow::restoreDefaultLayout);
   menu->addSeparator();
+  QAction* findings = menu->addAction("F&indings", QKeySequence(Qt::Key_F6), this, &MainWindow::showFindings);
+  findings->setWhatsThis("Findings: what is wrong with the open runs");
   menu->addAction("&Fit all steps and follow", QKeySequence("Ctrl+0"), this, [this] {
     selection_.fitRange();
     clock_.wake();

@@ -10,7 +10,8 @@
 
 namespace moescope {
 
-Overview::Overview(Selection* selection, QWidget* parent) : Workspace(selection, "Overview", parent) {
+Overview::Overview(Selection* selection, FindingsWatch* findings, QWidget* parent)
+    : Workspace(selection, "Overview", parent) {
   addLoss();
   addExpertLoad();
   addLoadOverTime();
@@ -18,6 +19,7 @@ Overview::Overview(Selection* selection, QWidget* parent) : Workspace(selection,
   addAllToAll();
   addScaleHistogram();
   addQuantError();
+  findings_ = addFindings(findings, "dock_findings");
   timeline_ = addTimeline("dock_timeline");
   arrange();
 }
@@ -44,6 +46,12 @@ void Overview::addQuantError() {
   quant_error_ = addDock(new QuantErrorPanel(selection_), "dock_quant_error");
 }
 
+void Overview::showFindings() {
+  findings_->show();
+  findings_->raise();
+  findings_->widget()->setFocus();
+}
+
 // Two rows: what the router does over what it costs and what the number formats do. Split first; a dock that is part
 // of a tab group would be pulled out of it.
 void Overview::arrange() {
@@ -57,6 +65,8 @@ void Overview::arrange() {
   splitDockWidget(all_to_all_, scale_histogram_, Qt::Horizontal);
   splitDockWidget(scale_histogram_, quant_error_, Qt::Horizontal);
   for (QDockWidget* dock : docks()) dock->show();
+  tabifyDockWidget(balance_, findings_);
+  balance_->raise();
 }
 
 void Overview::shareOut() {

@@ -9,7 +9,9 @@ class Overview : public Workspace {
   Q_OBJECT
 
  public:
-  explicit Overview(Selection* selection, QWidget* parent = nullptr);
+  Overview(Selection* selection, FindingsWatch* findings, QWidget* parent = nullptr);
+
+  void showFindings();  // in front
 
   void arrange() override;
   void shareOut() override;  // the same room for all panels of a row
@@ -24,6 +26,7 @@ class Overview : public Workspace {
   void addQuantError();
 
   QDockWidget *loss_, *expert_load_, *load_over_time_, *balance_, *all_to_all_, *scale_histogram_, *quant_error_;
+  QDockWidget* findings_;
   QDockWidget* timeline_;
 };
 

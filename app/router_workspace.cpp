@@ -10,7 +10,8 @@
 
 namespace moescope {
 
-RouterWorkspace::RouterWorkspace(Selection* selection, QWidget* parent) : Workspace(selection, "Router", parent) {
+RouterWorkspace::RouterWorkspace(Selection* selection, FindingsWatch* findings, QWidget* parent)
+    : Workspace(selection, "Router", parent) {
   load_ = addDock(new ExpertLoadPanel(selection_), "dock_router_load");
   load_over_time_ = addDock(new LoadOverTimePanel(selection_), "dock_router_load_over_time");
   layers_ = addDock(new LayerBalancePanel(selection_), "dock_router_layers");
@@ -18,6 +19,7 @@ RouterWorkspace::RouterWorkspace(Selection* selection, QWidget* parent) : Worksp
   gate_ = addDock(new GateLoadPanel(selection_), "dock_router_gate");
   confidence_ = addDock(new ConfidencePanel(selection_), "dock_router_confidence");
   capacity_ = addDock(new CapacityPanel(selection_), "dock_router_capacity");
+  findings_ = addFindings(findings, "dock_router_findings");
   timeline_ = addTimeline("dock_router_timeline");
   arrange();
 }
@@ -34,6 +36,7 @@ void RouterWorkspace::arrange() {
   splitDockWidget(bias_, gate_, Qt::Horizontal);
   splitDockWidget(gate_, confidence_, Qt::Horizontal);
   tabifyDockWidget(confidence_, capacity_);
+  tabifyDockWidget(capacity_, findings_);
   for (QDockWidget* dock : docks()) dock->show();
   confidence_->raise();
 }

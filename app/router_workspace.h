@@ -9,13 +9,13 @@ class RouterWorkspace : public Workspace {
   Q_OBJECT
 
  public:
-  explicit RouterWorkspace(Selection* selection, QWidget* parent = nullptr);
+  explicit RouterWorkspace(Selection* selection, FindingsWatch* findings, QWidget* parent = nullptr);
 
   void arrange() override;
   void shareOut() override;
 
  private:
-  QDockWidget *load_, *load_over_time_, *layers_, *bias_, *gate_, *confidence_, *capacity_;
+  QDockWidget *load_, *load_over_time_, *layers_, *bias_, *gate_, *confidence_, *capacity_, *findings_;
   QDockWidget* timeline_;
 };
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <stdexcept>
 
+#include "core/telemetry/import_jsonl.h"
 #include "core/telemetry/recording.h"
 
 namespace moescope {
@@ -54,6 +55,14 @@ void RunSession::open(const QString& recording_path) {
   auto result = std::make_shared<Opened>();
   result->path = recording_path;
   launch(result, [this](Opened& opened) {
+    if (opened.path.endsWith(".jsonl")) {
+      const auto progress = [&](double share) {
+        emit openingProgress(share);
+        return !cancelled_.load();
+      };
+      opened.histories.push_back(import_jsonl(opened.path.toStdString(), progress).history);
+      return;
+    }
     const RecordingReader reader(opened.path.toStdString());
     const auto& runs = reader.runs();
     if (runs.empty()) throw std::runtime_error(opened.path.toStdString() + ": the recording holds no run");

@@ -96,7 +96,7 @@ QWidget* SetupForm::makeFields() {
     if (!known) addGroup(column, field.group);
   }
   column->addStretch(1);
-  auto* scroll = new QScrollArea;
+  auto* scroll = scroll_ = new QScrollArea;
   scroll->setWidgetResizable(true);
   scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   scroll->setFrameShape(QFrame::NoFrame);
@@ -220,6 +220,24 @@ void SetupForm::setOpenRun(const RunConfig* config) {
   }
   revert_->setEnabled(has_open_run_);
   check();
+}
+
+bool SetupForm::showField(const std::string& key) {
+  FieldEditor* wanted = editor(key);
+  if (!wanted) return false;
+  filter_->clear();
+  for (Group& group : groups_)
+    if (std::ranges::find(group.keys, key) != group.keys.end())
+      static_cast<QToolButton*>(group.header)->setChecked(true);
+  // After the layout has taken the group in.
+  QMetaObject::invokeMethod(
+      this,
+      [this, wanted] {
+        scroll_->ensureWidgetVisible(wanted, 0, 60);
+        wanted->setFocus(Qt::ShortcutFocusReason);
+      },
+      Qt::QueuedConnection);
+  return true;
 }
 
 void SetupForm::onEdited(const std::string& key) {

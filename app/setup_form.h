@@ -15,6 +15,7 @@ class QGridLayout;
 class QLabel;
 class QLineEdit;
 class QPushButton;
+class QScrollArea;
 class QVBoxLayout;
 
 namespace moescope {
@@ -34,6 +35,7 @@ class SetupForm : public QWidget {
   const std::vector<ConfigProblem>& problems() const { return problems_; }
   QString problemOf(const std::string& key) const;  // as shown beside the field, empty: none
   FieldEditor* editor(const std::string& key) const;
+  bool showField(const std::string& key);  // opens its group and goes to it; false: there is none
   QSize sizeHint() const override { return {300, 600}; }
 
  signals:
@@ -77,6 +79,7 @@ class SetupForm : public QWidget {
   std::vector<ConfigProblem> problems_;
   QComboBox* presets_ = nullptr;
   QLineEdit* filter_ = nullptr;
+  QScrollArea* scroll_ = nullptr;
   QLabel* explanation_ = nullptr;
   QLabel* summary_ = nullptr;
   QPushButton* start_ = nullptr;

@@ -32,7 +32,14 @@ StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent) {
       "<p><b>measured</b>: counted or timed in this run<br><b>modelled</b>: computed from it by a stated formula<br>"
       "<b>published</b>: from a paper or a vendor, with its source</p><p>What is not marked is measured.</p>");
   kinds->setText("figures: measured unless marked modelled or published");
+  findings_ = new QToolButton(this);
+  findings_->setAutoRaise(true);
+  findings_->setObjectName("findings_badge");
+  findings_->setToolTip("What is wrong with the open runs: a click shows the list (F6)");
+  connect(findings_, &QToolButton::clicked, this, &StatusLine::findingsClicked);
+  showFindings(0, 0, false);
   addWidget(training_);
+  addWidget(findings_);
   addWidget(holdings_, 1);
   for (QLabel* label : {screen_, threads_, kinds}) addPermanentWidget(label);
 }
@@ -74,6 +81,15 @@ void StatusLine::showHoldings(const QString& path, const History& history) {
   holdings_->setText(text);
   holdings_->setToolTip(
       QString("%1<br>%2 of arrays in memory").arg(path.toHtmlEscaped(), bytes(history.array_bytes())));
+}
+
+void StatusLine::showFindings(int severe, int warnings, bool ready) {
+  QStringList parts;
+  if (severe) parts << QString("%1 severe").arg(severe);
+  if (warnings) parts << QString("%1 %2").arg(warnings).arg(warnings == 1 ? "warning" : "warnings");
+  const QString mark = QString::fromUtf8(severe ? "\u25b2 " : warnings ? "\u25c6 " : "");
+  findings_->setText(mark + (parts.isEmpty() ? QString("no findings") : parts.join(", ")));
+  findings_->setVisible(ready);
 }
 
 void StatusLine::showThreads(int threads) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QStatusBar>
+#include <QToolButton>
 
 #include "core/lab.h"
 #include "core/telemetry/history.h"
@@ -21,10 +22,15 @@ class StatusLine : public QStatusBar {
   void showScreen(double frames_per_s, double frame_ms);
   void showHoldings(const QString& path, const History& history);
   void showThreads(int threads);
+  void showFindings(int severe, int warnings, bool ready);
+
+ signals:
+  void findingsClicked();
 
  private:
   QLabel* add(const QString& tip);
 
+  QToolButton* findings_;
   QLabel *training_, *screen_, *holdings_, *threads_;
 };
 

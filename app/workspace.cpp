@@ -57,6 +57,15 @@ QDockWidget* Workspace::addDock(Panel* panel, const char* object_name) {
   return dock;
 }
 
+QDockWidget* Workspace::addFindings(FindingsWatch* watch, const char* object_name) {
+  auto* panel = new FindingsPanel(selection_, watch);
+  QDockWidget* dock = addDock(panel, object_name);
+  connect(panel, &FindingsPanel::countChanged, dock, [dock](int count) {
+    dock->setWindowTitle(count ? QString("Findings (%1)").arg(count) : QString("Findings"));
+  });
+  return dock;
+}
+
 QDockWidget* Workspace::addTimeline(const char* object_name) {
   QDockWidget* dock = addDock(new TimelineBar(selection_), "Timeline", object_name);
   dock->setTitleBarWidget(new QWidget(dock));

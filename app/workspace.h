@@ -6,6 +6,7 @@
 #include <QMainWindow>
 #include <QVariantMap>
 
+#include "widgets/findings_panel.h"
 #include "widgets/panel.h"
 #include "widgets/selection.h"
 
@@ -40,6 +41,7 @@ class Workspace : public QMainWindow {
  protected:
   QDockWidget* addDock(Panel* panel, const char* object_name);
   QDockWidget* addDock(QWidget* content, const QString& title, const char* object_name);
+  QDockWidget* addFindings(FindingsWatch* watch, const char* object_name);  // counts them in its tab
   QDockWidget* addTimeline(const char* object_name);  // without a title: the bar says what it is
 
   void showEvent(QShowEvent* event) override;

@@ -144,7 +144,7 @@ void FindingsScan::State::read(std::int64_t first, std::int64_t last, const std:
     const int layer = load.layer();
     max_vio.push_back(history->values(Metric::max_vio, layer, range));
     const std::vector<float> entropy = history->values(Metric::entropy_norm, layer, range);
-    const std::vector<float> rows = history->utilisation(layer, range, steps);
+    const std::vector<float> rows = history->utilisation(layer, range, steps, Summary::mean);
     const std::size_t width = rows.size() / static_cast<std::size_t>(steps);
     for (std::int64_t b = 0; b < blocks; ++b) {
       const auto& [now, next] = frames[static_cast<std::size_t>(b)];

@@ -352,6 +352,12 @@ ImportedLog import_jsonl(const std::string& path, const std::function<bool(doubl
         path + ": holds no training step" +
         (bad.empty() ? std::string() : "; line " + std::to_string(bad[0].number) + ": " + bad[0].why));
   }
+  if (reader.bad_lines() > 0) {
+    const BadLine& first = reader.first_bad_lines().front();
+    reader.history()->append(Marker{0, reader.history()->steps().last, "event",
+                                    std::to_string(reader.bad_lines()) + " lines could not be read, the first: line " +
+                                        std::to_string(first.number) + ": " + first.why});
+  }
   return {reader.history(), reader.lines(), reader.bad_lines(), reader.first_bad_lines()};
 }
 

@@ -277,7 +277,7 @@ void LoadWatch::add_collapse(std::vector<Finding>& out) const {
   finding.experts = {static_cast<int>(fullest - mean_.begin())};
   const double use = mean_use(0), effective = use * (n_experts_ - top_k_) + top_k_;
   finding.metric = "entropy_norm";
-  finding.title += collapsed ? " has collapsed: a few experts take the tokens" : " is collapsing";
+  finding.title += collapsed ? " has collapsed" : " is collapsing";
   finding.saw = "Its load is as uneven as if " + decimal(effective, 3) + " of " + std::to_string(n_experts_) +
                 " experts did all the work (entropy of the load, mean of 50 steps)";
   if (!collapsed) {

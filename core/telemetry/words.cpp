@@ -23,7 +23,7 @@ std::string percent(double share) {
 std::string grouped(std::int64_t value) {
   std::string digits = std::to_string(value);
   const std::size_t sign = value < 0 ? 1 : 0;
-  for (std::size_t place = digits.size(); place > sign + 3;) digits.insert(place -= 3, ",");
+  for (std::size_t place = digits.size(); place > sign + 3;) digits.insert(place -= 3, 1, ',');
   return digits;
 }
 

@@ -1,0 +1,44 @@
+// Findings: who shows them, and the way from one to the setting that moves it.
+#include <QAction>
+#include <QDockWidget>
+
+#include "app/field_editor.h"
+#include "app/live_bar.h"
+#include "app/main_window.h"
+#include "app/overview.h"
+#include "app/setup_form.h"
+#include "app/status_line.h"
+
+namespace moescope {
+
+void MainWindow::connectFindings() {
+  connect(&findings_, &FindingsWatch::changed, this, [this] {
+    status_->showFindings(findings_.count(Severity::severe), findings_.count(Severity::warning), findings_.ready());
+  });
+  connect(status_, &StatusLine::findingsClicked, this, &MainWindow::showFindings);
+  for (FindingsPanel* panel : findChildren<FindingsPanel*>())
+    connect(panel, &FindingsPanel::knobRequested, this, &MainWindow::focusSetting);
+}
+
+// In the workspace on the screen if it has a list of its own.
+void MainWindow::showFindings() {
+  for (FindingsPanel* panel : workspace()->findChildren<FindingsPanel*>()) {
+    auto* dock = qobject_cast<QDockWidget*>(panel->parentWidget());
+    if (!dock) continue;
+    dock->show();
+    dock->raise();
+    return panel->setFocus();
+  }
+  showWorkspace(overview_);
+  overview_->showFindings();
+}
+
+// Where it can be turned at once, else in the form.
+void MainWindow::focusSetting(const QString& key) {
+  FieldEditor* live = live_bar_->editor(key.toStdString());
+  if (live && live->isEnabled() && live->isVisible()) return live->setFocus(Qt::ShortcutFocusReason);
+  form_dock_->show();
+  form_->showField(key.toStdString());
+}
+
+}  // namespace moescope
