@@ -251,6 +251,7 @@ class MainWindowTest : public QObject {
     QCOMPARE(window.setupForm()->isVisible(), form);
     const int room = size.width() - (form ? 400 : 0);
     for (const Panel* panel : window.overview()->panels()) {
+      if (panel->title() == "Findings") continue;  // a tab behind Balance
       QVERIFY2(!panel->visibleRegion().isEmpty(), qPrintable(panel->title()));
       QVERIFY2(panel->width() > room / 5, qPrintable(QString("%1: %2").arg(panel->title()).arg(panel->width())));
       QVERIFY2(panel->height() > size.height() / 4, qPrintable(panel->title()));

@@ -356,6 +356,10 @@ QString FindingsPanel::csv() const {
                 .arg(csvField(QString::fromStdString(f.title)), csvField(QString::fromStdString(f.saw)),
                      csvField(QString::fromStdString(f.why)), list(f.knobs));
   }
+  if (watch_->count(Severity::note) + watch_->count(Severity::warning) + watch_->count(Severity::severe) == 0) {
+    text += QStringLiteral(",,,none,,,,,%1,%2,,\n")
+                .arg(csvField(tr("Nothing found")), csvField(watch_->checked().join(QLatin1Char(' '))));
+  }
   return text;
 }
 
