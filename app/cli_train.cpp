@@ -288,7 +288,7 @@ class Training {
     JsonLines json(o_.jsonl);
     sink_ = std::make_unique<FrameSink>(o_.out);
     for (const LockStep::Run& run : lock_step_.runs())
-      histories_.push_back(sink_->add_run(run_info(run.trainer.config(), run.number)));
+      histories_.push_back(sink_->add_run(run_info(run.trainer.config(), run.number, lock_step_.data().domains())));
     introduce();
     catch_signals();
     train(json);

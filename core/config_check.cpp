@@ -10,6 +10,7 @@
 
 #include "core/config_rules.h"
 #include "core/run_config.h"
+#include "core/telemetry/text_escape.h"
 
 namespace moescope {
 namespace {
@@ -66,6 +67,17 @@ bool is_name(std::string_view text) {
   return !text.empty() && text.size() <= 64 && text[0] != '.' && std::all_of(text.begin(), text.end(), allowed);
 }
 
+constexpr std::size_t kMaxProbe = 1024;
+
+std::string check_probe(const std::string& text) {
+  if (!is_plain_utf8(text)) return "holds control characters or is not UTF-8, allowed are escapes: \\n, \\t, \\x41";
+  const auto bytes = unescape_bytes(text);
+  if (!bytes) return "holds a backslash that begins none of \\n, \\t, \\r, \\x41 and \\\\";
+  if (bytes->size() > kMaxProbe)
+    return "has " + std::to_string(bytes->size()) + " bytes, allowed are at most " + std::to_string(kMaxProbe);
+  return {};
+}
+
 std::string check_text(const ConfigField& field, const std::string& text) {
   if (!field.choices.empty()) {
     if (std::ranges::find(field.choices, text) != field.choices.end()) return {};
@@ -73,6 +85,7 @@ std::string check_text(const ConfigField& field, const std::string& text) {
   }
   if (field.key == "name" && !is_name(text))
     return "is \"" + text + "\", allowed are 1 to 64 letters, digits and - _ . + without a leading dot";
+  if (field.key == "telemetry.probe") return check_probe(text);
   if (!is_plain_utf8(text)) return "holds control characters or is not UTF-8, allowed is plain UTF-8 text";
   return {};
 }

@@ -473,6 +473,37 @@ void add_rest(std::vector<ConfigField>& t) {
       "and low in the window means oscillation or noise, high in both means imbalance."));
 }
 
+void add_texts(std::vector<ConfigField>& t) {
+  constexpr auto s = &RunConfig::telemetry;
+  constexpr auto kGroup = "Telemetry";
+  t.push_back(live(field<s, &TelemetryConfig::specialisation_every>(
+      "telemetry.specialisation_every", kGroup, "Specialisation every", "steps", {0, 10000},
+      "Steps between tables of who chooses which expert: domain by expert, expert by expert, byte by expert. Every "
+      "batch "
+      "since the table before is counted, so that fewer tables are less noisy ones. 0: never.")));
+  t.push_back(live(field<s, &TelemetryConfig::texts_every>(
+      "telemetry.texts_every", kGroup, "Probe text every", "steps", {0, 10000},
+      "Steps between routings of the probe text, token by token and layer by layer, with the weights of that moment; a "
+      "passage of the batch that was just trained on comes along, of each domain in turn. An edited probe is routed at "
+      "the next step. The training is not touched. 0: never.")));
+  t.push_back(live(field<s, &TelemetryConfig::probe>(
+      "telemetry.probe", kGroup, "Probe text", "", kNone,
+      "The text whose routing is shown in the workspace Text and compared from step to step; at most 1024 bytes. "
+      "\\n is a new line, \\t a tab, \\x41 the byte 0x41, \\\\ a backslash. What is longer than data.seq is "
+      "read in pieces of that length, as the model has learnt to read. Empty: no probe.")));
+  t.push_back(live(field<s, &TelemetryConfig::sample_every>(
+      "telemetry.sample_every", kGroup, "Sample every", "steps", {0, 10000},
+      "Steps between texts that the model writes itself, going on from the beginning of the probe text. Writing one "
+      "takes up to as many forward passes as it has bytes. 0: never.")));
+  t.push_back(live(field<s, &TelemetryConfig::sample_length>(
+      "telemetry.sample_length", kGroup, "Length of the sample", "bytes", {1, 1024},
+      "Bytes that the model writes. With what it is given they fill data.seq at most.")));
+  t.push_back(live(field<s, &TelemetryConfig::sample_temperature>(
+      "telemetry.sample_temperature", kGroup, "Sampling temperature", "", {0, 5},
+      "How boldly the model writes: 0 takes the likeliest byte each time and soon repeats itself; 1 draws as the model "
+      "predicts; more is wilder. The dice follow from seed and step: the same run writes the same text.")));
+}
+
 std::vector<ConfigField> make_table() {
   std::vector<ConfigField> table;
   add_run(table);
@@ -484,6 +515,7 @@ std::vector<ConfigField> make_table() {
   add_optimizer(table);
   add_precision(table);
   add_rest(table);
+  add_texts(table);
   return table;
 }
 

@@ -24,6 +24,7 @@ class GeneratedDataset : public Dataset {
 
   Batch batch(std::int64_t step, const Mixture& mixture) const override {
     Batch batch = empty_batch(config_.batch, config_.seq);
+    batch.domain_names = &names_;
     for (int row = 0; row < config_.batch; ++row) {
       const std::uint64_t index = static_cast<std::uint64_t>(step) * config_.batch + row;
       const int domain = mixture.empty() ? domain_of(index) : mixture.domain_of(index);

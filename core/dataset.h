@@ -17,9 +17,10 @@ namespace moescope {
 
 struct Batch {
   int sequences = 0, length = 0;
-  std::vector<std::int32_t> input;   // [B*S]
-  std::vector<std::int32_t> target;  // [B*S], the next byte
-  std::vector<std::int32_t> domain;  // [B], index into Dataset::domains()
+  std::vector<std::int32_t> input;                         // [B*S]
+  std::vector<std::int32_t> target;                        // [B*S], the next byte
+  std::vector<std::int32_t> domain;                        // [B], index into Dataset::domains()
+  const std::vector<std::string>* domain_names = nullptr;  // these; the dataset's own. nullptr: they have no names
 };
 
 class Dataset {

@@ -52,9 +52,18 @@ struct PinnedChange {
   static constexpr std::int64_t kNotYet = -1;  // accepted, waits for the step in flight
 };
 
+// A probe text would fill the timeline.
+std::string shortened(std::string text) {
+  constexpr std::size_t kLongest = 48;
+  if (text.size() <= kLongest) return text;
+  std::size_t end = kLongest - 3;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // not within a UTF-8 sequence
+  return text.substr(0, end) + "...";
+}
+
 std::string change_text(const ConfigField& field, const RunConfig& before, const ConfigValue& value) {
   const auto shown = [](const ConfigValue& v) {
-    std::string text = to_string(v);
+    std::string text = shortened(to_string(v));
     return text.empty() ? std::string("none") : text;
   };
   return field.key + ' ' + shown(field.get(before)) + " -> " + shown(value);
@@ -146,7 +155,7 @@ struct Lab::State {
   void warn(const std::string& text);
 
   void open_run(int number, const RunConfig& config) {
-    runs.push_back({number, config, sink.add_run(run_info(config, number))});
+    runs.push_back({number, config, sink.add_run(run_info(config, number, lock_step.data().domains()))});
   }
   OpenRun* find(int number) {
     const auto run = std::find_if(runs.begin(), runs.end(), [&](const OpenRun& open) { return open.number == number; });

@@ -10,21 +10,6 @@
 namespace moescope {
 namespace {
 
-const std::array<float, FlipFrame::kMarginBins>& bin_edges() {
-  static const auto edges = [] {
-    std::array<float, FlipFrame::kMarginBins> lower{};
-    for (int b = 0; b < FlipFrame::kMarginBins; ++b) lower[static_cast<std::size_t>(b)] = FlipFrame::edge(b);
-    return lower;
-  }();
-  return edges;
-}
-
-std::size_t margin_bin(float margin) {
-  const auto& edges = bin_edges();
-  const auto above = std::upper_bound(edges.begin(), edges.end(), margin) - edges.begin();
-  return static_cast<std::size_t>(std::max<std::ptrdiff_t>(1, above) - 1);
-}
-
 std::size_t bytes_of(const std::vector<KeptRouting>& routing) {
   std::size_t bytes = 0;
   for (const KeptRouting& layer : routing)
@@ -43,7 +28,7 @@ FlipFrame flips_of_layer(const KeptRouting& reference, const KeptRouting& other)
     const bool flip = !std::equal(ids, ids + top_k, other.ids_TK.data() + t * top_k);
     flipped += flip;
     if (std::isnan(reference.margin_T[t])) continue;
-    const std::size_t bin = margin_bin(reference.margin_T[t]);
+    const auto bin = static_cast<std::size_t>(half_octave_bin(reference.margin_T[t]));
     ++frame.margin_tokens[bin];
     frame.margin_flipped[bin] += flip;
   }

@@ -112,11 +112,21 @@ struct ParallelConfig {
 };
 
 struct TelemetryConfig {
-  int every = 1;           // steps between frames with arrays; scalars come with every step
-  int quant_every = 1;     // steps between frames with quantization statistics
-  int flips_every = 10;    // steps between comparisons of the routing with run 0's; 0: never
-  int gradient_every = 0;  // steps between comparisons of the gradients with FP32; 0: never
-  int window = 50;         // steps over which windowed MaxVio and dead experts are judged
+  int every = 1;                  // steps between frames with arrays; scalars come with every step
+  int quant_every = 1;            // steps between frames with quantization statistics
+  int flips_every = 10;           // steps between comparisons of the routing with run 0's; 0: never
+  int gradient_every = 0;         // steps between comparisons of the gradients with FP32; 0: never
+  int window = 50;                // steps over which windowed MaxVio and dead experts are judged
+  int specialisation_every = 20;  // steps between frames that say who chooses which expert, counted since; 0: never
+  int texts_every = 20;           // steps between routings of the probe and of a passage of the batch; 0: never
+  // With escapes as in core/telemetry/text_escape.h; empty: none. A line or two of each generated domain.
+  std::string probe =
+      R"(The old king sees the river.\nint sum_x(int x, int y) {\n  return x + y;\n}\n12+30=42\n7*8=56\n)"
+      R"({"id":4165,"name":"Ada"}\n([{<>}])[()]\nTATAATATGGCTGAACTGTAA\n<div><p>old</p></div>\n)"
+      R"(12:04:31 worker-2 INFO\nby 5: 10 15 20 25 30\nSOS .../---/.../\n)";
+  int sample_every = 200;           // steps between texts written by the model; 0: never
+  int sample_length = 64;           // bytes that it writes
+  double sample_temperature = 0.8;  // 0: always the likeliest byte
 };
 
 struct RunConfig {

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <span>
 #include <stdexcept>
+#include <utility>
 
 #include "core/model/router_sums.h"
 #include "core/parallel/volumes.h"
@@ -29,6 +30,10 @@ RouterFrame router_frame(const RunConfig& config, int layer, const RouterActivat
   frame.gate_mass = std::move(sums.gate_mass);
   frame.score_entropy = sums.score_entropy;
   frame.margin = sums.margin;
+  frame.mutual_information = mutual_information(frame.score_mass, frame.score_entropy);
+  frame.score_chosen.assign(sums.score_chosen.begin(), sums.score_chosen.end());
+  frame.score_rejected.assign(sums.score_rejected.begin(), sums.score_rejected.end());
+  frame.margin_tokens.assign(sums.margin_tokens.begin(), sums.margin_tokens.end());
   frame.max_vio = max_vio(frame.tokens_per_expert);
   frame.max_vio_window = max_vio(window.counts());
   frame.cv = coefficient_of_variation(frame.tokens_per_expert);
@@ -155,6 +160,9 @@ TelemetryFrame Trainer::step(const Batch& batch, OperandTap* tap) {
       frame.routers.push_back(router_frame(config, layer, moe[i].router, s.learner.expert_bias[i], s.windows[i]));
   }
   if (with_quants && !s.learner.model().precision().plain) frame.quants = quant_frames(config, s.learner.model());
+  s.specialisation.add(batch, s.learner);
+  if (due(frame.step, config.telemetry.specialisation_every)) frame.specialisation = s.specialisation.take();
+  frame.texts = s.texts.collect(s.learner, batch, frame.step);
   frame.phase_ms = s.clock.milliseconds();
   return frame;
 }
@@ -200,7 +208,7 @@ void Trainer::apply(const LiveChange& change) {
   state_->learner.config = changed;
 }
 
-RunInfo run_info(const RunConfig& config, int run) {
+RunInfo run_info(const RunConfig& config, int run, std::vector<std::string> domains) {
   RunInfo info;
   info.run = run;
   info.name = config.name;
@@ -216,6 +224,7 @@ RunInfo run_info(const RunConfig& config, int run) {
   info.ranks_per_node = config.parallel.ranks_per_node;
   info.dim = config.model.dim;
   info.window = config.telemetry.window;
+  info.domains = std::move(domains);
   return info;
 }
 

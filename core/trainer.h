@@ -57,6 +57,6 @@ class Trainer {
   std::unique_ptr<State> state_;
 };
 
-RunInfo run_info(const RunConfig& config, int run);
+RunInfo run_info(const RunConfig& config, int run, std::vector<std::string> domains = {});
 
 }  // namespace moescope

@@ -7,6 +7,8 @@
 
 #include "core/gradient_reference.h"
 #include "core/model/learner.h"
+#include "core/routed_texts.h"
+#include "core/specialisation_counter.h"
 #include "core/telemetry/router_stats.h"
 #include "core/trainer.h"
 
@@ -20,6 +22,8 @@ struct Trainer::State {
   std::int64_t tokens_seen = 0;
   PhaseClock clock;
   std::optional<GradientReference> gradient_reference;  // while telemetry.gradient_every asks for it
+  SpecialisationCounter specialisation;
+  RoutedTexts texts;
 };
 
 }  // namespace moescope

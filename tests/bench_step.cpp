@@ -1,6 +1,8 @@
-// Whole training steps: bench_step [shape ...] [--steps N] [--threads N] [--recipes | --recipes-everywhere]
+// Whole training steps: bench_step [shape ...] [--steps N] [--threads N]
+//                       [--recipes | --recipes-everywhere | --telemetry]
 //
 // --recipes: the routed experts in every recipe against FP32, with statistics; --recipes-everywhere: all weights.
+// --telemetry: all of it at the default cadence against none, over --steps N steps (200 or more: a whole cycle of it).
 //
 // Shapes S, M, L (byte-level models of growing width) and presets by name. Prints, per shape, FP32 and MXFP8 steps
 // with telemetry and FP32 steps without, taken in turn so that a busy machine slows all alike, and the sgemm peak of
@@ -177,6 +179,7 @@ void bench(const std::string& name, const RunConfig& base, int steps) {
   const auto data = open_dataset(base.data, base.seed);
   RunConfig silent = base, rounded = base;
   silent.telemetry.every = silent.telemetry.quant_every = 1 << 30;
+  silent.telemetry.specialisation_every = silent.telemetry.texts_every = silent.telemetry.sample_every = 0;
   rounded.precision.experts = Recipe::mxfp8_rceil;
   std::vector<Variant> variants(3);
   variants[0] = {"FP32", std::make_unique<Trainer>(base), {}, {}, {}};
@@ -193,6 +196,30 @@ void bench(const std::string& name, const RunConfig& base, int steps) {
   };
   std::printf("  MXFP8 / FP32 %.2f (CPU %.2f)   telemetry on / off %.3f (CPU %.3f)\n\n", ratio(2, 0, &Variant::seconds),
               ratio(2, 0, &Variant::cpu), ratio(0, 1, &Variant::seconds), ratio(0, 1, &Variant::cpu));
+  std::fflush(stdout);
+}
+
+// Sums, not medians: what comes every 200 steps counts with its share.
+void bench_telemetry(const std::string& name, const RunConfig& base, int steps) {
+  const auto data = open_dataset(base.data, base.seed);
+  RunConfig silent = base;
+  TelemetryConfig& t = silent.telemetry;
+  t.every = t.quant_every = 1 << 30;
+  t.flips_every = t.gradient_every = t.specialisation_every = t.texts_every = t.sample_every = 0;
+  std::vector<Variant> variants(2);
+  variants[0] = {"all telemetry", std::make_unique<Trainer>(base), {}, {}, {}};
+  variants[1] = {"none", std::make_unique<Trainer>(silent), {}, {}, {}};
+  for (int step = -1; step < steps; ++step)
+    for (Variant& variant : variants) measure(variant, *data, step >= 0);
+  const auto sum = [](const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); };
+  const auto& phase = variants[0].phase_ms[static_cast<std::size_t>(Phase::telemetry)];
+  std::printf("%s: telemetry at the default cadence over %d steps: %.2f ms of %.2f ms a step, %.2f %%\n", name.c_str(),
+              steps, sum(phase) / steps, sum(variants[0].seconds) / steps * 1e3,
+              sum(phase) * 1e-1 / sum(variants[0].seconds));
+  std::printf("  all / none %.3f (CPU %.3f); of medians %.3f (CPU %.3f)\n\n",
+              sum(variants[0].seconds) / sum(variants[1].seconds), sum(variants[0].cpu) / sum(variants[1].cpu),
+              median(variants[0].seconds) / median(variants[1].seconds),
+              median(variants[0].cpu) / median(variants[1].cpu));
   std::fflush(stdout);
 }
 
@@ -234,6 +261,7 @@ int main(int argc, char** argv) {
   std::printf("%s\n", ensure_fast_openblas(argv).c_str());
   std::vector<std::string> names;
   int steps = 9;
+  bool telemetry = false;
   Recipes which = Recipes::none;
   for (int i = 1; i < argc; ++i) {
     if (!std::strcmp(argv[i], "--steps") && i + 1 < argc)
@@ -242,6 +270,8 @@ int main(int argc, char** argv) {
       which = Recipes::experts;
     else if (!std::strcmp(argv[i], "--recipes-everywhere"))
       which = Recipes::everywhere;
+    else if (!std::strcmp(argv[i], "--telemetry"))
+      telemetry = true;
     else if (!std::strcmp(argv[i], "--threads") && i + 1 < argc)
       set_num_threads(std::atoi(argv[++i]));
     else
@@ -254,7 +284,9 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "bench_step: \"%s\" is neither S, M, L nor a preset\n", name.c_str());
       return 2;
     }
-    if (which == Recipes::none)
+    if (telemetry)
+      bench_telemetry(name, config, steps);
+    else if (which == Recipes::none)
       bench(name, config, steps);
     else
       bench_recipes(name, config, steps, which);

@@ -33,6 +33,7 @@ inline RunInfo sample_info(SampleShape shape) {
   info.ranks_per_node = shape.ranks_per_node;
   info.dim = 64;
   info.window = 50;
+  info.domains = {"prose", "code \"c\"", "DNA"};
   return info;
 }
 
@@ -64,6 +65,9 @@ inline TelemetryFrame sample_frame(std::int64_t step, SampleShape shape, std::mt
     router.expert_bias = sample_floats(shape.n_experts, rng);
     router.score_mass = sample_floats(shape.n_experts, rng);
     router.gate_mass = sample_floats(shape.n_experts, rng);
+    router.score_chosen = sample_counts(kHalfOctaves, 300, rng);
+    router.score_rejected = sample_counts(kHalfOctaves, 300, rng);
+    router.margin_tokens = sample_counts(kHalfOctaves, 300, rng);
     router.volume.ranks = shape.ranks;
     router.volume.ranks_per_node = shape.ranks_per_node;
     const std::size_t matrix = static_cast<std::size_t>(shape.ranks) * shape.ranks;
@@ -100,6 +104,46 @@ inline TelemetryFrame sample_frame(std::int64_t step, SampleShape shape, std::mt
   return frame;
 }
 
+inline SpecialisationFrame sample_specialisation(int layer, SampleShape shape, std::mt19937& rng) {
+  const auto experts = static_cast<std::size_t>(shape.n_experts);
+  SpecialisationFrame special;
+  special.layer = layer;
+  special.domain_DE = sample_counts(3 * experts, 100'000, rng);
+  special.together_EE = sample_counts(experts * experts, 1000, rng);
+  for (std::size_t i = 0; i < experts; ++i)
+    for (std::size_t j = 0; j < i; ++j) special.together_EE[i * experts + j] = special.together_EE[j * experts + i];
+  special.byte_256E = sample_counts(256 * experts, 200, rng);
+  return special;
+}
+
+// Every byte may occur.
+inline TokenFrame sample_text(TextKind kind, SampleShape shape, std::mt19937& rng) {
+  TokenFrame text;
+  text.kind = kind;
+  for (std::size_t t = 20 + rng() % 9; t > 0; --t) text.text += static_cast<char>(rng());
+  text.prompt = kind == TextKind::sample ? 7 : 0;
+  text.domain = kind == TextKind::batch ? "code \"c\"" : "";
+  text.loss_T = sample_floats(text.text.size(), rng);
+  text.loss_T[0] = kNoValue;
+  for (int layer = 1; layer <= shape.moe_layers; ++layer) {
+    TokenLayer& routed = text.layers.emplace_back();
+    routed.layer = layer;
+    routed.top_k = 2;
+    for (std::size_t i = 0; i < 2 * text.text.size(); ++i)
+      routed.experts_TK.push_back(static_cast<std::uint16_t>(rng() % static_cast<unsigned>(shape.n_experts)));
+    routed.scores_TK = sample_floats(2 * text.text.size(), rng);
+    routed.margin_T = sample_floats(text.text.size(), rng);
+  }
+  return text;
+}
+
+inline void add_specialisation_and_texts(TelemetryFrame& frame, SampleShape shape, std::mt19937& rng) {
+  for (int layer = 1; layer <= shape.moe_layers; ++layer)
+    frame.specialisation.push_back(sample_specialisation(layer, shape, rng));
+  for (const TextKind kind : {TextKind::probe, TextKind::batch}) frame.texts.push_back(sample_text(kind, shape, rng));
+  if (frame.step % 2 == 0) frame.texts.push_back(sample_text(TextKind::sample, shape, rng));
+}
+
 // Bits, so that NaN equals itself and kNoValue differs from other NaN.
 inline bool same(float a, float b) {
   return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
@@ -115,6 +159,9 @@ inline void expect_equal(const RouterFrame& a, const RouterFrame& b) {
   EXPECT_TRUE(same(a.expert_bias, b.expert_bias));
   EXPECT_TRUE(same(a.score_mass, b.score_mass));
   EXPECT_TRUE(same(a.gate_mass, b.gate_mass));
+  EXPECT_EQ(a.score_chosen, b.score_chosen);
+  EXPECT_EQ(a.score_rejected, b.score_rejected);
+  EXPECT_EQ(a.margin_tokens, b.margin_tokens);
   EXPECT_EQ(a.volume.ranks, b.volume.ranks);
   EXPECT_EQ(a.volume.ranks_per_node, b.volume.ranks_per_node);
   EXPECT_EQ(a.volume.copies_RR, b.volume.copies_RR);
@@ -145,6 +192,29 @@ inline void expect_equal(const GradientFrame& a, const GradientFrame& b) {
   EXPECT_EQ(a.layer, b.layer);
   EXPECT_EQ(a.group, b.group);
   for (const auto& field : kGradientFields) EXPECT_TRUE(same(a.*field.member, b.*field.member)) << field.name;
+}
+
+inline void expect_equal(const SpecialisationFrame& a, const SpecialisationFrame& b) {
+  EXPECT_EQ(a.layer, b.layer);
+  EXPECT_EQ(a.domain_DE, b.domain_DE);
+  EXPECT_EQ(a.together_EE, b.together_EE);
+  EXPECT_EQ(a.byte_256E, b.byte_256E);
+}
+
+inline void expect_equal(const TokenFrame& a, const TokenFrame& b) {
+  EXPECT_EQ(a.kind, b.kind);
+  EXPECT_EQ(a.text, b.text);
+  EXPECT_EQ(a.prompt, b.prompt);
+  EXPECT_EQ(a.domain, b.domain);
+  EXPECT_TRUE(same(a.loss_T, b.loss_T));
+  ASSERT_EQ(a.layers.size(), b.layers.size());
+  for (std::size_t i = 0; i < a.layers.size(); ++i) {
+    EXPECT_EQ(a.layers[i].layer, b.layers[i].layer);
+    EXPECT_EQ(a.layers[i].top_k, b.layers[i].top_k);
+    EXPECT_EQ(a.layers[i].experts_TK, b.layers[i].experts_TK);
+    EXPECT_TRUE(same(a.layers[i].scores_TK, b.layers[i].scores_TK));
+    EXPECT_TRUE(same(a.layers[i].margin_T, b.layers[i].margin_T));
+  }
 }
 
 inline void expect_equal(const TelemetryFrame& a, const TelemetryFrame& b) {

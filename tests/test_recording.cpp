@@ -17,6 +17,7 @@
 #include "core/telemetry/recording.h"
 #include "core/telemetry/schema.h"
 #include "core/telemetry/sqlite.h"
+#include "core/telemetry/text_escape.h"
 #include "tests/sample_frames.h"
 
 namespace moescope {
@@ -34,12 +35,16 @@ FramePtr share(TelemetryFrame frame) {
   return std::make_shared<const TelemetryFrame>(std::move(frame));
 }
 
-void write_run(const std::string& path, int steps) {
+void write_run(const std::string& path, int steps, bool with_texts = false) {
   std::mt19937 rng(1);
   RecordingWriter writer(path);
   writer.add_run(sample_info({}));
   std::vector<FramePtr> frames;
-  for (int step = 0; step < steps; ++step) frames.push_back(share(sample_frame(step, {}, rng)));
+  for (int step = 0; step < steps; ++step) {
+    TelemetryFrame frame = sample_frame(step, {}, rng);
+    if (with_texts) add_specialisation_and_texts(frame, {}, rng);
+    frames.push_back(share(std::move(frame)));
+  }
   writer.write(frames);
 }
 
@@ -274,7 +279,91 @@ TEST(Recording, SaysWhatIsWrongWithAFile) {
   const std::string newer = temporary_file("newer.moescope");
   write_run(newer, 2);
   Connection(newer, SQLITE_OPEN_READWRITE).execute("PRAGMA user_version = 7");
-  expect_failure(newer, "format 7, but this program reads formats 1 to 3: a newer MoEScope wrote it");
+  expect_failure(newer, "format 7, but this program reads formats 1 to 4: a newer MoEScope wrote it");
+}
+
+// The file as version 3 would have written it.
+void make_third_format(Connection& file) {
+  for (const char* table : {"specialisation", "text", "text_layer"})
+    file.execute((std::string("DROP TABLE ") + table).c_str());
+  const auto keep_columns = [&](const std::string& table, const std::string& columns) {
+    file.execute(("CREATE TABLE old AS SELECT " + columns + " FROM " + table).c_str());
+    file.execute(("DROP TABLE " + table).c_str());
+    file.execute(("ALTER TABLE old RENAME TO " + table).c_str());
+  };
+  keep_columns("router",
+               "id, run, step, layer, max_vio, max_vio_window, cv, entropy_norm, dead_fraction, score_entropy, margin, "
+               "aux_loss, z_loss, padding_fraction, dropped_fraction, nan_mask, tokens_per_expert, expert_bias, "
+               "score_mass, gate_mass");
+  keep_columns("run",
+               "run, name, source, config_toml, n_layers, moe_layers, n_experts, top_k, tokens_per_step, ranks, "
+               "ranks_per_node, dim, window");
+  file.execute("PRAGMA user_version = 3");
+}
+
+TEST(Recording, FilesOfTheThirdFormatStillOpen) {
+  const std::string path = temporary_file("third_format.moescope");
+  write_run(path, 4);
+  {
+    Connection old(path, SQLITE_OPEN_READWRITE);
+    make_third_format(old);
+  }
+  const RecordingReader reader(path);
+  EXPECT_TRUE(reader.runs()[0].domains.empty());
+  const auto history = reader.load(0);
+  EXPECT_EQ(history->steps(), (StepRange{0, 3}));
+  std::mt19937 rng(1);  // as write_run()
+  TelemetryFrame wanted = sample_frame(0, {}, rng);
+  for (RouterFrame& router : wanted.routers) {
+    router.mutual_information = kNoValue;
+    router.score_chosen = router.score_rejected = router.margin_tokens = {};
+  }
+  expect_equal(*history->frame_at(0), wanted);
+  EXPECT_EQ(history->specialisation_frame_at(3), nullptr);
+  std::int64_t step = 3;
+  EXPECT_EQ(history->text_at(TextKind::probe, step), nullptr);
+}
+
+TEST(Recording, SpecialisationAndTextsRoundTripBitForBit) {
+  const std::string path = temporary_file("texts.moescope");
+  std::mt19937 rng(8);
+  const SampleShape shape{3, 12, 4, 2, 3};
+  std::vector<TelemetryFrame> frames;
+  for (int step = 0; step < 6; ++step) {
+    frames.push_back(sample_frame(step, shape, rng));
+    if (step != 3) add_specialisation_and_texts(frames.back(), shape, rng);
+  }
+  {
+    RecordingWriter writer(path);
+    writer.add_run(sample_info(shape));
+    for (const TelemetryFrame& frame : frames) writer.write(std::vector{share(frame)});
+  }
+  const RecordingReader reader(path);
+  EXPECT_EQ(reader.runs()[0].domains, sample_info(shape).domains);
+  const auto history = reader.load(0);
+  const auto expect_specialisation = [&](std::int64_t asked, std::size_t found) {
+    const auto frame = history->specialisation_frame_at(asked);
+    ASSERT_NE(frame, nullptr);
+    EXPECT_EQ(frame->step, static_cast<std::int64_t>(found));
+    ASSERT_EQ(frame->specialisation.size(), frames[found].specialisation.size());
+    for (std::size_t i = 0; i < frame->specialisation.size(); ++i)
+      expect_equal(frame->specialisation[i], frames[found].specialisation[i]);
+  };
+  expect_specialisation(1, 1);
+  expect_specialisation(3, 2);
+  const auto expect_text = [&](TextKind kind, std::int64_t asked, std::size_t found, std::size_t position) {
+    std::int64_t step = asked;
+    const auto text = history->text_at(kind, step);
+    ASSERT_NE(text, nullptr);
+    EXPECT_EQ(step, static_cast<std::int64_t>(found));
+    expect_equal(*text, frames[found].texts[position]);
+  };
+  expect_text(TextKind::probe, 1, 1, 0);
+  expect_text(TextKind::batch, 3, 2, 1);
+  expect_text(TextKind::sample, 3, 2, 2);
+  expect_text(TextKind::sample, 2, 2, 2);
+  EXPECT_EQ(history->text_steps(TextKind::sample), (std::vector<std::int64_t>{0, 2, 4}));
+  EXPECT_EQ(history->text_steps(TextKind::probe), (std::vector<std::int64_t>{0, 1, 2, 4, 5}));
 }
 
 TEST(Recording, FilesOfTheFirstFormatStillOpen) {
@@ -282,6 +371,7 @@ TEST(Recording, FilesOfTheFirstFormatStillOpen) {
   write_run(path, 4);
   {
     Connection old(path, SQLITE_OPEN_READWRITE);
+    make_third_format(old);
     old.execute("DROP TABLE flip");
     old.execute("DROP TABLE gradient");
     old.execute(
@@ -315,6 +405,18 @@ TEST(Recording, DamagedRowsAreNamed) {
            Case{"UPDATE flip SET margin_flipped = x'00' WHERE step = 3", "margin_flipped has 1 bytes"},
            Case{"UPDATE gradient SET tensors = 'norms' WHERE step = 3", "tensors is 'norms'"},
            Case{"UPDATE gradient SET layer = -2 WHERE step = 3", "layer is -2"},
+           Case{"UPDATE router SET score_chosen = x'0102' WHERE step = 3", "score_chosen has 2 bytes"},
+           Case{"UPDATE specialisation SET together = x'00' WHERE step = 3", "together has 1 bytes"},
+           Case{"UPDATE specialisation SET domain_experts = x'000000' WHERE step = 3", "domain_experts has 3 bytes"},
+           Case{"UPDATE text SET kind = 'song' WHERE step = 3", "kind is 'song'"},
+           Case{"UPDATE text SET text = x'4142' WHERE step = 3", "expected 8"},
+           Case{"UPDATE text SET prompt = 700 WHERE step = 3", "prompt is 700"},
+           Case{"UPDATE text_layer SET top_k = 1000 WHERE step = 3", "top_k is 1000"},
+           Case{"UPDATE text_layer SET position = 3 WHERE step = 3", "position is 3"},
+           Case{"UPDATE text_layer SET experts = x'ff' WHERE step = 3", "experts has 1 bytes"},
+           Case{"UPDATE text_layer SET experts = replace(hex(zeroblob(length(experts) / 2)), '0', 'a') WHERE step = 3",
+                "expert is "},
+           Case{"UPDATE run SET domains = '[1]'", "domains is not"},
            Case{"UPDATE run SET n_experts = 1000000000", "n_experts is 1000000000"},
            Case{"UPDATE run SET moe_layers = '{\"a\": 1}'", "moe_layers"},
            Case{"UPDATE run SET moe_layers = '[1.5]'", "moe_layers"},
@@ -322,7 +424,7 @@ TEST(Recording, DamagedRowsAreNamed) {
            Case{"DELETE FROM router WHERE step = 3", "no such router row"},
        }) {
     const std::string path = temporary_file("damaged.moescope");
-    write_run(path, 5);
+    write_run(path, 5, true);
     Connection(path, SQLITE_OPEN_READWRITE).execute(c.sql);
     expect_failure(path, c.message);
   }
@@ -417,12 +519,19 @@ TEST(JsonLines, KeysAreTheFieldsAndNaNIsNull) {
   std::mt19937 rng(7);
   TelemetryFrame frame = sample_frame(5, {}, rng);
   frame.ce_loss = std::numeric_limits<float>::quiet_NaN();
+  add_specialisation_and_texts(frame, {}, rng);
   frame.lr = 0.1f;
   frame.routers[1].margin = kNoValue;
   const std::string line = to_json_line(frame);
   EXPECT_EQ(line.find('\n'), std::string::npos);
   EXPECT_NE(line.find("\"lr\":0.1,"), std::string::npos) << "shortest digits";
   const auto json = nlohmann::json::parse(line);
+  EXPECT_EQ(json["specialisation"][1]["together"][2][3], frame.specialisation[1].together_EE[2 * 8 + 3]);
+  EXPECT_EQ(json["specialisation"][0]["domain"][2][5], frame.specialisation[0].domain_DE[2 * 8 + 5]);
+  EXPECT_EQ(json["specialisation"][0]["byte"]["65"][5], frame.specialisation[0].byte_256E[65 * 8 + 5]);
+  EXPECT_EQ(unescape_bytes(json["texts"][0]["text"].get<std::string>()), frame.texts[0].text);
+  EXPECT_TRUE(json["texts"][0]["loss"][0].is_null());
+  EXPECT_EQ(json["texts"][1]["layers"][1]["experts"][4][1], frame.texts[1].layers[1].experts_TK[4 * 2 + 1]);
   EXPECT_EQ(json["step"], 5);
   EXPECT_TRUE(json["ce_loss"].is_null());
   EXPECT_TRUE(json["routers"][1]["margin"].is_null());

@@ -42,7 +42,7 @@ TEST(ConfigFields, AreCompleteAndUnique) {
     EXPECT_GT(field.help.size(), 30u) << field.key;
     EXPECT_EQ(find_field(field.key), &field);
   }
-  EXPECT_EQ(keys.size(), 72u) << "one for each member of RunConfig's structs";
+  EXPECT_EQ(keys.size(), 78u) << "one for each member of RunConfig's structs";
   EXPECT_EQ(find_field("router.topk"), nullptr);
 }
 
@@ -96,7 +96,13 @@ TEST(ConfigFields, LiveOnesAreThoseThatATrainerCanTakeOver) {
                                          "router.killed_experts",
                                          "router.pinned_bias",
                                          "optimizer.router_lr_factor",
-                                         "data.mixture"}));
+                                         "data.mixture",
+                                         "telemetry.probe",
+                                         "telemetry.sample_every",
+                                         "telemetry.sample_length",
+                                         "telemetry.sample_temperature",
+                                         "telemetry.specialisation_every",
+                                         "telemetry.texts_every"}));
 }
 
 TEST(ConfigFields, EveryRecipeMayBeChosen) {

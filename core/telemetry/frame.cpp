@@ -9,6 +9,11 @@ const char* phase_name(Phase phase) {
   return kNames[static_cast<int>(phase)];
 }
 
+const char* text_kind_name(TextKind kind) {
+  static constexpr const char* kNames[kNumTextKinds] = {"probe", "sample", "batch"};
+  return kNames[static_cast<int>(kind)];
+}
+
 const char* operand_name(Operand operand) {
   static constexpr const char* kNames[] = {"x", "W", "dY"};
   return kNames[static_cast<int>(operand)];

@@ -4,6 +4,7 @@
 // Empty vectors and NaN mean "this source does not have it" (another cadence, an imported log); panels say so.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -31,6 +32,14 @@ inline constexpr int kHalfOctaves = 40;
 using HalfOctaves = std::array<std::uint32_t, kHalfOctaves>;
 inline float half_octave_edge(int bin) {
   return std::exp2(0.5f * static_cast<float>(bin - kHalfOctaves));
+}
+inline int half_octave_bin(float value) {
+  if (!(value > 0)) return 0;
+  constexpr std::uint32_t kMantissaOfSqrt2 = 0x3504f3;
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const int octave = static_cast<int>(bits >> 23) - 127;
+  const int bin = kHalfOctaves + 2 * octave + ((bits & 0x7fffff) >= kMantissaOfSqrt2 ? 1 : 0);
+  return std::clamp(bin, 0, kHalfOctaves - 1);
 }
 
 // Token copies between R virtual ranks for one MoE layer's dispatch; combine is its transpose.
@@ -68,15 +77,18 @@ struct RouterFrame {
   VolumeFrame volume;
 };
 
-// Who chooses which expert in one MoE layer, over the batch.
+// Who chooses which expert in one MoE layer, over all batches since the frame before that had it. Formulas of what the
+// screen shows of it: core/telemetry/specialisation.h.
 struct SpecialisationFrame {
   int layer = 0;
   std::vector<std::uint32_t> domain_DE;    // slots of expert e from domain d (RunInfo::domains)
   std::vector<std::uint32_t> together_EE;  // tokens that chose both i and j; [i][i]: tokens of i
   std::vector<std::uint32_t> byte_256E;    // slots of expert e from tokens that are byte b
+  std::size_t n_experts() const { return byte_256E.size() / 256; }
 };
 
-// How a text was routed, token by token (a token is a byte).
+// How a text was routed, token by token (a token is a byte). Probe and sample: by the weights and expert_bias after the
+// step; a passage of the batch: in the step itself.
 struct TokenLayer {
   int layer = 0;
   int top_k = 0;
@@ -89,11 +101,14 @@ enum class TextKind : std::uint8_t {
   sample,  // written by the model itself
   batch    // a passage that it was just trained on
 };
+inline constexpr int kNumTextKinds = 3;
+const char* text_kind_name(TextKind kind);
 struct TokenFrame {
   TextKind kind = TextKind::probe;
   std::string text;           // [T]
+  int prompt = 0;             // of a sample: its first bytes, which were given
   std::string domain;         // of a passage of the data; empty: unknown
-  std::vector<float> loss_T;  // nats, of predicting this byte from those before it; the first has none
+  std::vector<float> loss_T;  // nats, of predicting this byte from those before it; the first of a sequence has none
   std::vector<TokenLayer> layers;
 };
 

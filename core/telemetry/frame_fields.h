@@ -22,7 +22,7 @@ inline constexpr std::array<FloatField<TelemetryFrame>, 6> kFrameFields = {{
     {"tokens_per_s", &TelemetryFrame::tokens_per_s},
 }};
 
-inline constexpr std::array<FloatField<RouterFrame>, 11> kRouterFields = {{
+inline constexpr std::array<FloatField<RouterFrame>, 12> kRouterFields = {{
     {"max_vio", &RouterFrame::max_vio},
     {"max_vio_window", &RouterFrame::max_vio_window},
     {"cv", &RouterFrame::cv},
@@ -34,6 +34,7 @@ inline constexpr std::array<FloatField<RouterFrame>, 11> kRouterFields = {{
     {"z_loss", &RouterFrame::z_loss},
     {"padding_fraction", &RouterFrame::padding_fraction},
     {"dropped_fraction", &RouterFrame::dropped_fraction},
+    {"mutual_information", &RouterFrame::mutual_information},
 }};
 
 inline constexpr std::array<FloatField<QuantFrame>, 8> kQuantFields = {{

@@ -1,6 +1,7 @@
 #include "core/telemetry/frame_pack.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cstring>
 #include <span>
@@ -9,6 +10,8 @@
 #include "core/telemetry/frame_fields.h"
 
 namespace moescope {
+
+static_assert(std::endian::native == std::endian::little, "wide counts are copied as they lie in memory");
 
 namespace {
 
@@ -22,6 +25,10 @@ class Packer {
   void put_text(const char* text, std::size_t size) {
     if (size) std::memcpy(grow(size), text, size);
   }
+  void put_string(const std::string& text) {
+    put(static_cast<std::uint32_t>(text.size()));
+    put_text(text.data(), text.size());
+  }
   void put_floats(const std::vector<float>& values) {
     put(static_cast<std::uint32_t>(values.size()));
     const std::size_t bytes = values.size() * sizeof(float);
@@ -33,8 +40,15 @@ class Packer {
     put(static_cast<std::uint32_t>(counts.size()));
     put(width);
     std::uint8_t* out = grow(counts.size() * width);
-    for (const std::uint32_t n : counts) {
-      for (int b = 0; b < width; ++b) *out++ = static_cast<std::uint8_t>(n >> 8 * b);
+    if (width == 1) {
+      for (const std::uint32_t n : counts) *out++ = static_cast<std::uint8_t>(n);
+    } else if (width == 2) {
+      for (const std::uint32_t n : counts) {
+        *out++ = static_cast<std::uint8_t>(n);
+        *out++ = static_cast<std::uint8_t>(n >> 8);
+      }
+    } else {
+      std::memcpy(out, counts.data(), counts.size() * width);
     }
   }
   void put_scalars(const TelemetryFrame& frame) {
@@ -69,6 +83,10 @@ class Unpacker {
     std::memcpy(&value, take(sizeof value), sizeof value);
     return value;
   }
+  std::string get_string() {
+    const auto size = get<std::uint32_t>();
+    return {reinterpret_cast<const char*>(take(size)), size};
+  }
   void get_floats(std::vector<float>& values) {
     values.resize(get<std::uint32_t>());
     const std::size_t bytes = values.size() * sizeof(float);
@@ -78,9 +96,12 @@ class Unpacker {
   void get_counts(std::uint32_t* counts, std::size_t size) {
     const int width = get<std::uint8_t>();
     const std::uint8_t* bytes = take(size * width);
-    for (std::size_t i = 0; i < size; ++i) {
-      counts[i] = 0;
-      for (int b = 0; b < width; ++b) counts[i] |= std::uint32_t{*bytes++} << 8 * b;
+    if (width == 1) {
+      std::copy_n(bytes, size, counts);
+    } else if (width == 2) {
+      for (std::size_t i = 0; i < size; ++i) counts[i] = bytes[2 * i] | std::uint32_t{bytes[2 * i + 1]} << 8;
+    } else if (size) {
+      std::memcpy(counts, bytes, size * sizeof(std::uint32_t));
     }
   }
   void get_counts(std::vector<std::uint32_t>& counts) {
@@ -145,6 +166,9 @@ PackedFrame pack_routers(const TelemetryFrame& frame) {
     packer.put_counts(router.volume.copies_RR);
     packer.put_counts(router.volume.distinct_RR);
     packer.put_counts(router.volume.nodes_RN);
+    packer.put_counts(router.score_chosen);
+    packer.put_counts(router.score_rejected);
+    packer.put_counts(router.margin_tokens);
     packer.put_at(begin, static_cast<std::uint32_t>(packer.size() - begin));
   }
   return packer.take();
@@ -167,6 +191,9 @@ void unpack_routers(const PackedFrame& packed, TelemetryFrame& frame) {
     unpacker.get_counts(router.volume.copies_RR);
     unpacker.get_counts(router.volume.distinct_RR);
     unpacker.get_counts(router.volume.nodes_RN);
+    unpacker.get_counts(router.score_chosen);
+    unpacker.get_counts(router.score_rejected);
+    unpacker.get_counts(router.margin_tokens);
   }
 }
 
@@ -265,6 +292,89 @@ bool unpack_bias(const PackedFrame& packed, int layer, std::vector<float>& bias)
     unpacker.take(bytes - sizeof(std::uint32_t) - sizeof(int));
   }
   return false;
+}
+
+// together_EE is symmetric: its upper triangle is kept.
+PackedFrame pack_specialisation(const TelemetryFrame& frame) {
+  Packer packer;
+  packer.put_scalars(frame);
+  packer.put(static_cast<std::uint32_t>(frame.specialisation.size()));
+  std::vector<std::uint32_t> upper;
+  for (const SpecialisationFrame& special : frame.specialisation) {
+    packer.put(special.layer);
+    packer.put_counts(special.domain_DE);
+    const std::size_t experts = special.n_experts();
+    upper.clear();
+    for (std::size_t i = 0; i < experts; ++i) {
+      const auto row = special.together_EE.begin() + static_cast<std::ptrdiff_t>(i * experts);
+      upper.insert(upper.end(), row + static_cast<std::ptrdiff_t>(i), row + static_cast<std::ptrdiff_t>(experts));
+    }
+    packer.put(static_cast<std::uint32_t>(experts));
+    packer.put_counts(upper);
+    packer.put_counts(special.byte_256E);
+  }
+  return packer.take();
+}
+
+void unpack_specialisation(const PackedFrame& packed, TelemetryFrame& frame) {
+  Unpacker unpacker(packed);
+  unpacker.get_scalars(frame);
+  frame.specialisation.resize(unpacker.get<std::uint32_t>());
+  std::vector<std::uint32_t> upper;
+  for (SpecialisationFrame& special : frame.specialisation) {
+    special.layer = unpacker.get<int>();
+    unpacker.get_counts(special.domain_DE);
+    const auto experts = std::size_t{unpacker.get<std::uint32_t>()};
+    unpacker.get_counts(upper);
+    special.together_EE.resize(experts * experts);
+    const std::uint32_t* next = upper.data();
+    for (std::size_t i = 0; i < experts; ++i) {
+      for (std::size_t j = i; j < experts; ++j) {
+        special.together_EE[i * experts + j] = special.together_EE[j * experts + i] = *next++;
+      }
+    }
+    unpacker.get_counts(special.byte_256E);
+  }
+}
+
+PackedFrame pack_text(const TelemetryFrame& frame, const TokenFrame& text) {
+  Packer packer;
+  packer.put_scalars(frame);
+  packer.put(text.kind);
+  packer.put_string(text.text);
+  packer.put(text.prompt);
+  packer.put_string(text.domain);
+  packer.put_floats(text.loss_T);
+  packer.put(static_cast<std::uint32_t>(text.layers.size()));
+  for (const TokenLayer& layer : text.layers) {
+    packer.put(layer.layer);
+    packer.put(layer.top_k);
+    packer.put_counts(std::vector<std::uint32_t>(layer.experts_TK.begin(), layer.experts_TK.end()));
+    packer.put_floats(layer.scores_TK);
+    packer.put_floats(layer.margin_T);
+  }
+  return packer.take();
+}
+
+void unpack_text(const PackedFrame& packed, TelemetryFrame& frame) {
+  Unpacker unpacker(packed);
+  unpacker.get_scalars(frame);
+  TokenFrame& text = frame.texts.emplace_back();
+  text.kind = unpacker.get<TextKind>();
+  text.text = unpacker.get_string();
+  text.prompt = unpacker.get<int>();
+  text.domain = unpacker.get_string();
+  unpacker.get_floats(text.loss_T);
+  text.layers.resize(unpacker.get<std::uint32_t>());
+  std::vector<std::uint32_t> experts;
+  for (TokenLayer& layer : text.layers) {
+    layer.layer = unpacker.get<int>();
+    layer.top_k = unpacker.get<int>();
+    unpacker.get_counts(experts);
+    layer.experts_TK.assign(experts.begin(), experts.end());
+    unpacker.get_floats(layer.scores_TK);
+    unpacker.get_floats(layer.margin_T);
+  }
 }
 
 bool unpack_scales(const PackedFrame& packed, int layer, ExpertWeight weight, Operand operand, Direction direction,

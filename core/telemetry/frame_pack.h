@@ -14,14 +14,18 @@ namespace moescope {
 
 using PackedFrame = std::vector<std::uint8_t>;
 
-PackedFrame pack_routers(const TelemetryFrame& frame);    // scalars and routers
-PackedFrame pack_quants(const TelemetryFrame& frame);     // scalars and quants
-PackedFrame pack_flips(const TelemetryFrame& frame);      // scalars and flips
-PackedFrame pack_gradients(const TelemetryFrame& frame);  // scalars and gradients
+PackedFrame pack_routers(const TelemetryFrame& frame);                       // scalars and routers
+PackedFrame pack_quants(const TelemetryFrame& frame);                        // scalars and quants
+PackedFrame pack_flips(const TelemetryFrame& frame);                         // scalars and flips
+PackedFrame pack_gradients(const TelemetryFrame& frame);                     // scalars and gradients
+PackedFrame pack_specialisation(const TelemetryFrame& frame);                // scalars and specialisation
+PackedFrame pack_text(const TelemetryFrame& frame, const TokenFrame& text);  // scalars and one of the frame's texts
 void unpack_routers(const PackedFrame& packed, TelemetryFrame& frame);
 void unpack_quants(const PackedFrame& packed, TelemetryFrame& frame);
 void unpack_flips(const PackedFrame& packed, TelemetryFrame& frame);
 void unpack_gradients(const PackedFrame& packed, TelemetryFrame& frame);
+void unpack_specialisation(const PackedFrame& packed, TelemetryFrame& frame);
+void unpack_text(const PackedFrame& packed, TelemetryFrame& frame);  // adds it to the frame's
 
 // The expert_bias of one layer out of pack_routers; false: the layer is not there or has none.
 bool unpack_bias(const PackedFrame& packed, int layer, std::vector<float>& bias);

@@ -13,6 +13,7 @@
 #include "core/telemetry/load_rows.h"
 #include "core/telemetry/router_stats.h"
 #include "core/telemetry/thinning.h"
+#include "core/telemetry/volume_stats.h"
 
 namespace moescope {
 
@@ -73,6 +74,11 @@ class KeptFrames {
     return after == entries_.begin() ? nullptr : &*std::prev(after);
   }
 
+  std::vector<std::int64_t> steps() const {
+    std::vector<std::int64_t> steps;
+    for (const Entry& entry : entries_) steps.push_back(entry.step);
+    return steps;
+  }
   std::size_t bytes() const { return bytes_; }
   int every() const { return every_; }
 
@@ -91,12 +97,36 @@ struct Part {
   PackedFrame (*pack)(const TelemetryFrame&);
   void (*unpack)(const PackedFrame&, TelemetryFrame&);
 };
-enum PartIndex { kRouters, kQuants, kFlips, kGradients, kNumParts };
+enum PartIndex { kRouters, kQuants, kFlips, kGradients, kSpecialisation, kProbe, kSample, kBatch, kNumParts };
+constexpr int kNumLightParts = kSpecialisation;  // unpacked together; the others are large and come alone
+constexpr PartIndex part_of(TextKind kind) {
+  return static_cast<PartIndex>(kProbe + static_cast<int>(kind));
+}
+
+const TokenFrame* find_text(const TelemetryFrame& frame, TextKind kind) {
+  for (const TokenFrame& text : frame.texts) {
+    if (text.kind == kind) return &text;
+  }
+  return nullptr;
+}
+
+// A frame has at most one text of a kind.
+template <TextKind kind>
+constexpr Part text_part() {
+  return {[](const TelemetryFrame& frame) { return find_text(frame, kind) != nullptr; },
+          [](const TelemetryFrame& frame) { return pack_text(frame, *find_text(frame, kind)); }, unpack_text};
+}
+
 constexpr std::array<Part, kNumParts> kParts = {{
     {has_arrays, pack_routers, unpack_routers},
     {[](const TelemetryFrame& frame) { return !frame.quants.empty(); }, pack_quants, unpack_quants},
     {[](const TelemetryFrame& frame) { return !frame.flips.empty(); }, pack_flips, unpack_flips},
     {[](const TelemetryFrame& frame) { return !frame.gradients.empty(); }, pack_gradients, unpack_gradients},
+    {[](const TelemetryFrame& frame) { return !frame.specialisation.empty(); }, pack_specialisation,
+     unpack_specialisation},
+    text_part<TextKind::probe>(),
+    text_part<TextKind::sample>(),
+    text_part<TextKind::batch>(),
 }};
 
 struct LayerColumns {
@@ -169,10 +199,27 @@ float whole_gradient(const TelemetryFrame& frame, int layer, float GradientFrame
   return kNoValue;
 }
 
+template <class Figure>
+float mean_of_volumes(const TelemetryFrame& frame, int layer, const Figure& figure) {
+  Mean mean;
+  for (const RouterFrame& router : frame.routers) {
+    if (layer == kWholeRun || router.layer == layer) mean.add(figure(router.volume));
+  }
+  return mean.get();
+}
+
 // In the order of Metric, after the router's.
-std::array<float, kNumLayerMetrics - kNumRouterMetrics> derived_values(const TelemetryFrame& frame, int layer) {
-  return {mean_flip_rate(frame, layer), mean_sqnr(frame, layer), whole_gradient(frame, layer, &GradientFrame::snr_db),
-          whole_gradient(frame, layer, &GradientFrame::cosine)};
+std::array<float, kNumLayerMetrics - kNumRouterMetrics> derived_values(const TelemetryFrame& frame, int layer,
+                                                                       std::int64_t tokens) {
+  const auto ranks = [tokens](const VolumeFrame& volume) { return ranks_per_token(volume, tokens); };
+  const auto nodes = [tokens](const VolumeFrame& volume) { return nodes_per_token(volume, tokens); };
+  return {mean_flip_rate(frame, layer),
+          mean_sqnr(frame, layer),
+          whole_gradient(frame, layer, &GradientFrame::snr_db),
+          whole_gradient(frame, layer, &GradientFrame::cosine),
+          mean_of_volumes(frame, layer, ranks),
+          mean_of_volumes(frame, layer, nodes),
+          mean_of_volumes(frame, layer, rank_overload)};
 }
 
 float step_ms(const TelemetryFrame& frame) {
@@ -187,6 +234,7 @@ struct History::State {
   mutable std::mutex mutex;
   std::atomic<std::uint64_t> sequence{0};
   std::size_t budget = 0;
+  std::int64_t tokens_per_step = 0;
 
   // All below under the mutex; the one writer may read its own writes without.
   std::vector<std::int64_t> steps;
@@ -198,6 +246,7 @@ struct History::State {
   // Frames as they are, for the cursor: the newest of each part, and the one looked at last.
   std::array<FramePtr, kNumParts> newest;
   mutable FramePtr looked_at;
+  mutable std::array<FramePtr, kNumParts> looked_at_alone;  // of the large parts
 
   // First row whose step is at or after `step`.
   std::size_t row_of(std::int64_t step) const {
@@ -239,6 +288,7 @@ struct History::State {
     for (KeptFrames& part : kept) part.truncate(step);
     newest = {};
     looked_at = nullptr;
+    looked_at_alone = {};
     std::erase_if(markers, [step](const Marker& marker) { return marker.step > step; });
   }
 
@@ -267,7 +317,7 @@ struct History::State {
       whole[kFirstRouterMetric + i].append(mean_over_layers(frame.routers, kRouterFields[i].member));
     }
     int derived = kFirstRouterMetric + kNumRouterMetrics;
-    for (const float value : derived_values(frame, kWholeRun)) whole[derived++].append(value);
+    for (const float value : derived_values(frame, kWholeRun, tokens_per_step)) whole[derived++].append(value);
     for (LayerColumns& columns : layers) {
       const auto router = std::find_if(frame.routers.begin(), frame.routers.end(),
                                        [&](const RouterFrame& r) { return r.layer == columns.layer; });
@@ -275,7 +325,8 @@ struct History::State {
         columns.scalars[i].append(router == frame.routers.end() ? kNoValue : (*router).*kRouterFields[i].member);
       }
       int of_layer = kNumRouterMetrics;
-      for (const float value : derived_values(frame, columns.layer)) columns.scalars[of_layer++].append(value);
+      for (const float value : derived_values(frame, columns.layer, tokens_per_step))
+        columns.scalars[of_layer++].append(value);
     }
     steps.push_back(frame.step);
   }
@@ -333,7 +384,8 @@ int History::State::experts() const {
   return load->n_experts();
 }
 
-// The newest at or before `step` that has `part`, with all that is kept of its step. Unpacks without the lock.
+// The newest at or before `step` that has `part`; a light part comes with all light ones of its step. Unpacks without
+// the lock.
 FramePtr History::State::frame_with(PartIndex part, std::int64_t step) const {
   std::unique_lock lock(mutex);
   const KeptFrames::Entry* entry = kept[part].find(step);
@@ -342,10 +394,12 @@ FramePtr History::State::frame_with(PartIndex part, std::int64_t step) const {
   for (const FramePtr& frame : newest) {
     if (frame && frame->step == step) return frame;
   }
-  if (looked_at && looked_at->step == step) return looked_at;
+  const bool light = part < kNumLightParts;
+  FramePtr& remembered = light ? looked_at : looked_at_alone[part];
+  if (remembered && remembered->step == step) return remembered;
   const std::uint64_t seen = sequence;
   std::array<std::shared_ptr<const PackedFrame>, kNumParts> packed;
-  for (int i = 0; i < kNumParts; ++i) {
+  for (int i = light ? 0 : part; i < (light ? kNumLightParts : part + 1); ++i) {
     const KeptFrames::Entry* found = kept[i].find(step);
     if (found && found->step == step) packed[i] = found->packed;
   }
@@ -355,13 +409,14 @@ FramePtr History::State::frame_with(PartIndex part, std::int64_t step) const {
     if (packed[i]) kParts[i].unpack(*packed[i], *frame);
   }
   lock.lock();
-  if (sequence == seen) looked_at = frame;
+  if (sequence == seen) remembered = frame;
   return frame;
 }
 
 History::History(RunInfo info, std::size_t array_budget_bytes)
     : info_(std::move(info)), state_(std::make_unique<State>()) {
   state_->budget = array_budget_bytes;
+  state_->tokens_per_step = info_.tokens_per_step;
   state_->load = std::make_unique<LoadRows>(info_.moe_layers, info_.n_experts);
   for (const int layer : info_.moe_layers) state_->columns_of(layer);
 }
@@ -425,6 +480,22 @@ std::shared_ptr<const TelemetryFrame> History::flip_frame_at(std::int64_t step) 
 
 std::shared_ptr<const TelemetryFrame> History::gradient_frame_at(std::int64_t step) const {
   return state_->frame_with(kGradients, step);
+}
+
+std::shared_ptr<const TelemetryFrame> History::specialisation_frame_at(std::int64_t step) const {
+  return state_->frame_with(kSpecialisation, step);
+}
+
+std::shared_ptr<const TokenFrame> History::text_at(TextKind kind, std::int64_t& step) const {
+  const FramePtr frame = state_->frame_with(part_of(kind), step);
+  if (!frame) return nullptr;
+  step = frame->step;
+  return {frame, find_text(*frame, kind)};
+}
+
+std::vector<std::int64_t> History::text_steps(TextKind kind) const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->kept[part_of(kind)].steps();
 }
 
 float History::value_at(Metric metric, int layer, std::int64_t step) const {

@@ -43,13 +43,17 @@ enum class Metric {
   router_aux_loss,
   router_z_loss,
   padding_fraction,
-  dropped_fraction,  // kWholeRun: mean over layers
-  flip_rate,         // the same
-  quant_sqnr_db,     // mean over the layer's (all) quantized operands
-  gradient_snr_db,   // of all tensors of the layer, any kind of layer, or of the model
+  dropped_fraction,
+  mutual_information,  // kWholeRun: mean over layers
+  flip_rate,           // the same
+  quant_sqnr_db,       // mean over the layer's (all) quantized operands
+  gradient_snr_db,     // of all tensors of the layer, any kind of layer, or of the model
   gradient_cosine,
+  ranks_per_token,  // per MoE layer or mean over layers, as the two that follow
+  nodes_per_token,
+  rank_overload,
 };
-inline constexpr int kNumMetrics = 28;
+inline constexpr int kNumMetrics = 32;
 inline constexpr int kWholeRun = -1;
 
 struct StepRange {
@@ -83,6 +87,11 @@ class History {
   // The newest at or before `step` that has flips (gradients), nullptr: none.
   std::shared_ptr<const TelemetryFrame> flip_frame_at(std::int64_t step) const;
   std::shared_ptr<const TelemetryFrame> gradient_frame_at(std::int64_t step) const;
+  // The newest at or before `step` that has specialisation, nullptr: none. Its other arrays may be missing.
+  std::shared_ptr<const TelemetryFrame> specialisation_frame_at(std::int64_t step) const;
+  // The newest text of that kind at or before `step`, nullptr: none. `step` becomes that of the text.
+  std::shared_ptr<const TokenFrame> text_at(TextKind kind, std::int64_t& step) const;
+  std::vector<std::int64_t> text_steps(TextKind kind) const;  // kept ones, rising
   // The very step's or the nearest earlier scalar, NaN: none.
   float value_at(Metric metric, int layer, std::int64_t step) const;
 

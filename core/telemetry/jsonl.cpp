@@ -1,11 +1,13 @@
 #include "core/telemetry/jsonl.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "core/telemetry/frame_fields.h"
+#include "core/telemetry/text_escape.h"
 
 namespace moescope {
 
@@ -36,12 +38,13 @@ void put_array(Json& json, const char* key, const std::vector<float>& values) {
   for (const float value : values) array.push_back(number(value));
 }
 
-Json rows_of(const std::vector<std::uint32_t>& matrix, std::size_t rows) {
+template <class Count>
+Json rows_of(const std::vector<Count>& matrix, std::size_t rows) {
   Json out = Json::array();
-  const std::size_t columns = matrix.size() / rows;
+  const std::size_t columns = rows ? matrix.size() / rows : 0;
   for (std::size_t r = 0; r < rows; ++r) {
-    out.push_back(std::vector<std::uint32_t>(matrix.begin() + static_cast<std::ptrdiff_t>(r * columns),
-                                             matrix.begin() + static_cast<std::ptrdiff_t>((r + 1) * columns)));
+    out.push_back(std::vector<Count>(matrix.begin() + static_cast<std::ptrdiff_t>(r * columns),
+                                     matrix.begin() + static_cast<std::ptrdiff_t>((r + 1) * columns)));
   }
   return out;
 }
@@ -54,6 +57,9 @@ Json to_json(const RouterFrame& router) {
   put_array(json, "expert_bias", router.expert_bias);
   put_array(json, "score_mass", router.score_mass);
   put_array(json, "gate_mass", router.gate_mass);
+  if (!router.score_chosen.empty()) json["score_chosen"] = router.score_chosen;
+  if (!router.score_rejected.empty()) json["score_rejected"] = router.score_rejected;
+  if (!router.margin_tokens.empty()) json["margin_tokens"] = router.margin_tokens;
   const VolumeFrame& volume = router.volume;
   if (volume.ranks > 0) {
     const auto ranks = static_cast<std::size_t>(volume.ranks);
@@ -99,6 +105,40 @@ Json to_json(const GradientFrame& gradient) {
   return json;
 }
 
+Json to_json(const SpecialisationFrame& special) {
+  const std::size_t experts = special.n_experts();
+  Json json;
+  json["layer"] = special.layer;
+  json["domain"] = rows_of(special.domain_DE, experts ? special.domain_DE.size() / experts : 0);
+  json["together"] = rows_of(special.together_EE, experts);
+  Json& bytes = json["byte"] = Json::object();
+  for (std::size_t byte = 0; byte < 256; ++byte) {
+    const auto row = special.byte_256E.begin() + static_cast<std::ptrdiff_t>(byte * experts);
+    const std::vector<std::uint32_t> counts(row, row + static_cast<std::ptrdiff_t>(experts));
+    if (std::any_of(counts.begin(), counts.end(), [](std::uint32_t n) { return n > 0; }))
+      bytes[std::to_string(byte)] = counts;
+  }
+  return json;
+}
+
+Json to_json(const TokenFrame& text) {
+  Json json;
+  json["kind"] = text_kind_name(text.kind);
+  json["text"] = escape_bytes(text.text);
+  if (text.kind == TextKind::sample) json["prompt"] = text.prompt;
+  if (!text.domain.empty()) json["domain"] = text.domain;
+  put_array(json, "loss", text.loss_T);
+  Json& layers = json["layers"] = Json::array();
+  for (const TokenLayer& layer : text.layers) {
+    Json& row = layers.emplace_back();
+    row["layer"] = layer.layer;
+    row["experts"] = rows_of(layer.experts_TK, text.text.size());
+    put_array(row, "scores", layer.scores_TK);
+    put_array(row, "margin", layer.margin_T);
+  }
+  return json;
+}
+
 template <class Row>
 void put_rows(Json& json, const char* key, const std::vector<Row>& rows) {
   if (rows.empty()) return;
@@ -128,6 +168,8 @@ std::string to_json_line(const TelemetryFrame& frame) {
   put_rows(json, "quants", frame.quants);
   put_rows(json, "flips", frame.flips);
   put_rows(json, "gradients", frame.gradients);
+  put_rows(json, "specialisation", frame.specialisation);
+  put_rows(json, "texts", frame.texts);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

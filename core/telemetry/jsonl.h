@@ -5,8 +5,10 @@
 // [...], ..., "volume": {"ranks", "ranks_per_node", "copies", "distinct", "nodes"}}], "quants": [{"layer", "weight",
 // "operand", "direction", "format", "amax", ..., "e8m0_blocks": {"<scale byte>": blocks}}], "flips": [{"layer",
 // "flip_rate", "margin_tokens": [...], "margin_flipped":
-// [...]}], "gradients": [{"layer" (null: the whole model's), "tensors", "snr_db", "cosine"}]}. Absent values, NaN and
-// Inf are null; absent arrays are left out. Matrices are arrays of rows.
+// [...]}], "gradients": [{"layer" (null: the whole model's), "tensors", "snr_db", "cosine"}], "specialisation":
+// [{"layer", "domain": [[...]], "together": [[...]], "byte": {"<byte>": [...]}}], "texts": [{"kind", "text" (with
+// escapes as in text_escape.h), "loss", "layers": [{"layer", "experts": [[...]], "scores": [...], "margin"}]}]}. Absent
+// values, NaN and Inf are null; absent arrays are left out. Matrices are arrays of rows.
 #pragma once
 
 #include <string>

@@ -118,11 +118,12 @@ float get_float(Statement& row) {
   return row.get_real(value) ? static_cast<float>(value) : kNoValue;
 }
 
+// The first `count` of `fields`: later ones came with later versions.
 template <class Struct, std::size_t N>
-void get_fields(Statement& row, Struct& out, const std::array<FloatField<Struct>, N>& fields) {
-  for (const auto& field : fields) out.*field.member = get_float(row);
+void get_fields(Statement& row, Struct& out, const std::array<FloatField<Struct>, N>& fields, std::size_t count = N) {
+  for (std::size_t i = 0; i < count; ++i) out.*fields[i].member = get_float(row);
   const std::int64_t nan_mask = row.get_integer();
-  for (std::size_t i = 0; i < N; ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     if (nan_mask >> i & 1) out.*fields[i].member = std::numeric_limits<float>::quiet_NaN();
   }
 }
@@ -168,12 +169,16 @@ class FrameRows {
   std::int64_t id_ = -1;
 };
 
-void read_router(Statement& row, const RunInfo& info, RouterFrame& router) {
+std::vector<std::uint32_t> half_octaves_of(std::span<const std::uint8_t> blob, const char* what) {
+  return array_of<std::uint32_t>(blob, blob.empty() ? 0 : kHalfOctaves, what);
+}
+
+void read_router(Statement& row, const RunInfo& info, std::int64_t version, RouterFrame& router) {
   router.layer = narrow(row.get_integer(), 0, kMaxLayers, "layer");
   if (std::find(info.moe_layers.begin(), info.moe_layers.end(), router.layer) == info.moe_layers.end()) {
     throw std::runtime_error("layer " + std::to_string(router.layer) + " is not among the run's MoE layers");
   }
-  get_fields(row, router, kRouterFields);
+  get_fields(row, router, kRouterFields, version < 4 ? kRouterFields.size() - 1 : kRouterFields.size());
   const auto experts = [&](std::span<const std::uint8_t> blob) { return blob.empty() ? 0 : info.n_experts; };
   const auto tokens = row.get_blob();
   router.tokens_per_expert = array_of<std::uint32_t>(tokens, experts(tokens), "tokens_per_expert");
@@ -183,6 +188,10 @@ void read_router(Statement& row, const RunInfo& info, RouterFrame& router) {
   router.score_mass = array_of<float>(score, experts(score), "score_mass");
   const auto gate = row.get_blob();
   router.gate_mass = array_of<float>(gate, experts(gate), "gate_mass");
+  if (version < 4) return;
+  router.score_chosen = half_octaves_of(row.get_blob(), "score_chosen");
+  router.score_rejected = half_octaves_of(row.get_blob(), "score_rejected");
+  router.margin_tokens = half_octaves_of(row.get_blob(), "margin_tokens");
 }
 
 void read_volume(Statement& row, VolumeFrame& volume) {
@@ -231,7 +240,45 @@ void read_gradient(Statement& row, GradientFrame& gradient) {
   get_fields(row, gradient, kGradientFields);
 }
 
-RunInfo read_run(Statement& row, const std::string& path) {
+void read_specialisation(Statement& row, const RunInfo& info, SpecialisationFrame& special) {
+  special.layer = narrow(row.get_integer(), 0, kMaxLayers, "layer");
+  const auto experts = static_cast<std::size_t>(info.n_experts);
+  const auto domains = row.get_blob();
+  const std::size_t row_bytes = experts * sizeof(std::uint32_t);
+  const std::size_t rows = row_bytes == 0 ? 0 : domains.size() / row_bytes;
+  special.domain_DE = array_of<std::uint32_t>(domains, rows * experts, "domain_experts");
+  special.together_EE = array_of<std::uint32_t>(row.get_blob(), experts * experts, "together");
+  special.byte_256E = array_of<std::uint32_t>(row.get_blob(), 256 * experts, "byte_experts");
+}
+
+void read_text(Statement& row, TokenFrame& text) {
+  text.kind = named(row.get_text(), text_kind_name, kNumTextKinds, "kind");
+  const auto bytes = row.get_blob();
+  text.text.assign(bytes.begin(), bytes.end());
+  text.prompt = narrow(row.get_integer(), 0, static_cast<std::int64_t>(text.text.size()), "prompt");
+  text.domain = row.get_text();
+  text.loss_T = array_of<float>(row.get_blob(), text.text.size(), "loss");
+}
+
+void read_text_layer(Statement& row, const RunInfo& info, std::vector<TokenFrame>& texts) {
+  const int position = narrow(row.get_integer(), 0, static_cast<std::int64_t>(texts.size()) - 1, "position");
+  TokenFrame& text = texts[static_cast<std::size_t>(position)];
+  TokenLayer& layer = text.layers.emplace_back();
+  layer.layer = narrow(row.get_integer(), 0, kMaxLayers, "layer");
+  layer.top_k = narrow(row.get_integer(), 1, std::max(1, info.n_experts), "top_k");
+  const std::size_t slots = text.text.size() * static_cast<std::size_t>(layer.top_k);
+  layer.experts_TK = array_of<std::uint16_t>(row.get_blob(), slots, "experts");
+  for (const std::uint16_t expert : layer.experts_TK) narrow(expert, 0, info.n_experts - 1, "expert");
+  layer.scores_TK = array_of<float>(row.get_blob(), slots, "scores");
+  layer.margin_T = array_of<float>(row.get_blob(), text.text.size(), "margin");
+}
+
+nlohmann::json parse_array(const std::string& text) {
+  auto array = nlohmann::json::parse(text, nullptr, false);
+  return array.is_array() && static_cast<std::int64_t>(array.size()) <= kMaxLayers ? array : nlohmann::json();
+}
+
+RunInfo read_run(Statement& row, std::int64_t version, const std::string& path) {
   RunInfo info;
   info.run = narrow(row.get_integer(), 0, 1 << 20, path + ": damaged: table run: run");
   const std::string where = path + ": damaged: run " + std::to_string(info.run) + ": ";
@@ -239,8 +286,8 @@ RunInfo read_run(Statement& row, const std::string& path) {
   info.source = row.get_text();
   info.config_toml = row.get_text();
   info.n_layers = narrow(row.get_integer(), 0, kMaxLayers, where + "n_layers");
-  const auto layers = nlohmann::json::parse(row.get_text(), nullptr, false);
-  if (!layers.is_array() || static_cast<std::int64_t>(layers.size()) > kMaxLayers ||
+  const auto layers = parse_array(row.get_text());
+  if (!layers.is_array() ||
       !std::all_of(layers.begin(), layers.end(), [](const auto& layer) { return layer.is_number_integer(); })) {
     throw std::runtime_error(where + "moe_layers is not a JSON array of layer indices");
   }
@@ -256,6 +303,13 @@ RunInfo read_run(Statement& row, const std::string& path) {
   info.ranks_per_node = narrow(row.get_integer(), 0, kMaxRanks, where + "ranks_per_node");
   info.dim = narrow(row.get_integer(), 0, 1 << 24, where + "dim");
   info.window = narrow(row.get_integer(), 0, std::numeric_limits<int>::max(), where + "window");
+  if (version < 4) return info;
+  const auto domains = parse_array(row.get_text());
+  if (!domains.is_array() ||
+      !std::all_of(domains.begin(), domains.end(), [](const auto& name) { return name.is_string(); })) {
+    throw std::runtime_error(where + "domains is not a JSON array of names");
+  }
+  info.domains = domains.template get<std::vector<std::string>>();
   return info;
 }
 
@@ -268,11 +322,15 @@ class FrameReader {
         routers_(connection, "router", info.run),
         volumes_(connection, "volume", info.run),
         quants_(connection, "quant", info.run) {
-    const std::int64_t version = connection.integer("PRAGMA user_version");
-    with_gemm_class_ = version >= 3;
-    if (version >= 2) {
+    version_ = connection.integer("PRAGMA user_version");
+    if (version_ >= 2) {
       flips_.emplace(connection, "flip", info.run);
       gradients_.emplace(connection, "gradient", info.run);
+    }
+    if (version_ >= 4) {
+      specialisation_.emplace(connection, "specialisation", info.run);
+      texts_.emplace(connection, "text", info.run);
+      text_layers_.emplace(connection, "text_layer", info.run);
     }
     frames_.bind(std::int64_t{info.run});
   }
@@ -287,29 +345,38 @@ class FrameReader {
     frame->tokens = frames_.get_integer();
     get_fields(frames_, *frame, kFrameFields);
     for (float& ms : frame->phase_ms) ms = get_float(frames_);
-    routers_.of_frame(id,
-                      [&](Statement& row, std::int64_t) { read_router(row, info_, frame->routers.emplace_back()); });
+    routers_.of_frame(
+        id, [&](Statement& row, std::int64_t) { read_router(row, info_, version_, frame->routers.emplace_back()); });
     volumes_.of_frame(id, [&](Statement& row, std::int64_t row_id) {
       const std::size_t position = row_id & 0xffff;
       if (position >= frame->routers.size()) throw std::runtime_error("there is no such router row");
       read_volume(row, frame->routers[position].volume);
     });
     quants_.of_frame(
-        id, [&](Statement& row, std::int64_t) { read_quant(row, with_gemm_class_, frame->quants.emplace_back()); });
+        id, [&](Statement& row, std::int64_t) { read_quant(row, version_ >= 3, frame->quants.emplace_back()); });
     if (flips_)
       flips_->of_frame(id, [&](Statement& row, std::int64_t) { read_flip(row, frame->flips.emplace_back()); });
     if (gradients_)
       gradients_->of_frame(id,
                            [&](Statement& row, std::int64_t) { read_gradient(row, frame->gradients.emplace_back()); });
+    if (specialisation_) add_specialisation_and_texts(id, *frame);
     return frame;
   }
 
  private:
+  void add_specialisation_and_texts(std::int64_t id, TelemetryFrame& frame) {
+    specialisation_->of_frame(id, [&](Statement& row, std::int64_t) {
+      read_specialisation(row, info_, frame.specialisation.emplace_back());
+    });
+    texts_->of_frame(id, [&](Statement& row, std::int64_t) { read_text(row, frame.texts.emplace_back()); });
+    text_layers_->of_frame(id, [&](Statement& row, std::int64_t) { read_text_layer(row, info_, frame.texts); });
+  }
   const RunInfo& info_;
   Statement frames_;
-  bool with_gemm_class_ = false;
+  std::int64_t version_ = 0;
   FrameRows routers_, volumes_, quants_;
-  std::optional<FrameRows> flips_, gradients_;  // since format 2
+  std::optional<FrameRows> flips_, gradients_;                     // since format 2
+  std::optional<FrameRows> specialisation_, texts_, text_layers_;  // since format 4
 };
 
 std::vector<Marker> read_markers(Connection& connection, int run) {
@@ -331,7 +398,8 @@ std::vector<Marker> read_markers(Connection& connection, int run) {
 struct RecordingReader::Database {
   explicit Database(const std::string& path) : path(path), connection(open_recording(path)) {
     Statement rows(*connection, "SELECT * FROM run ORDER BY run");
-    while (rows.next()) runs.push_back(read_run(rows, path));
+    const std::int64_t version = connection->integer("PRAGMA user_version");
+    while (rows.next()) runs.push_back(read_run(rows, version, path));
   }
   std::string path;
   std::unique_ptr<Connection> connection;

@@ -138,6 +138,9 @@ struct RecordingWriter::Database {
   void insert(const TelemetryFrame& frame, const QuantFrame& quant, std::int64_t row_id);
   void insert(const TelemetryFrame& frame, const FlipFrame& flip, std::int64_t row_id);
   void insert(const TelemetryFrame& frame, const GradientFrame& gradient, std::int64_t row_id);
+  void insert(const TelemetryFrame& frame, const SpecialisationFrame& special, std::int64_t row_id);
+  void insert(const TelemetryFrame& frame, const TokenFrame& text, std::int64_t row_id);
+  void insert_text_layers(const TelemetryFrame& frame, std::int64_t frame_id);
   template <class Row>
   void insert_all(const TelemetryFrame& frame, const std::vector<Row>& rows, std::int64_t frame_id) {
     std::int64_t row_id = frame_id << 16;
@@ -149,11 +152,14 @@ struct RecordingWriter::Database {
   Connection& connection;
   Statement begin{connection, "BEGIN"}, commit{connection, "COMMIT"};
   Statement insert_frame{connection, insert_sql("frame", 5 + 6 + 1 + kNumPhases)};
-  Statement insert_router{connection, insert_sql("router", 4 + 11 + 1 + 4)};
+  Statement insert_router{connection, insert_sql("router", 4 + 12 + 1 + 7)};
   Statement insert_volume{connection, insert_sql("volume", 10)};
   Statement insert_quant{connection, insert_sql("quant", 8 + 8 + 1 + 3)};
   Statement insert_flip{connection, insert_sql("flip", 4 + 1 + 1 + 2)};
   Statement insert_gradient{connection, insert_sql("gradient", 5 + 2 + 1)};
+  Statement insert_specialisation{connection, insert_sql("specialisation", 7)};
+  Statement insert_text{connection, insert_sql("text", 8)};
+  Statement insert_text_layer{connection, insert_sql("text_layer", 9)};
   Statement insert_marker{connection, "INSERT INTO marker (run, step, kind, text) VALUES (?, ?, ?, ?)"};
   std::int64_t next_id = 1;
   std::map<int, std::int64_t> newest_step;  // by run
@@ -173,6 +179,9 @@ void RecordingWriter::Database::insert(const TelemetryFrame& frame) {
   insert_all(frame, frame.quants, id);
   insert_all(frame, frame.flips, id);
   insert_all(frame, frame.gradients, id);
+  insert_all(frame, frame.specialisation, id);
+  insert_all(frame, frame.texts, id);
+  insert_text_layers(frame, id);
 }
 
 void RecordingWriter::Database::insert(const TelemetryFrame& frame, const RouterFrame& router, std::int64_t row_id) {
@@ -182,6 +191,9 @@ void RecordingWriter::Database::insert(const TelemetryFrame& frame, const Router
   bind_array(insert_router, router.expert_bias);
   bind_array(insert_router, router.score_mass);
   bind_array(insert_router, router.gate_mass);
+  bind_array(insert_router, router.score_chosen);
+  bind_array(insert_router, router.score_rejected);
+  bind_array(insert_router, router.margin_tokens);
   insert_router.run();
   const VolumeFrame& volume = router.volume;
   if (volume.ranks == 0) return;
@@ -224,6 +236,38 @@ void RecordingWriter::Database::insert(const TelemetryFrame& frame, const Gradie
   insert_gradient.run();
 }
 
+void RecordingWriter::Database::insert(const TelemetryFrame& frame, const SpecialisationFrame& special,
+                                       std::int64_t row_id) {
+  insert_specialisation.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{special.layer});
+  bind_array(insert_specialisation, special.domain_DE);
+  bind_array(insert_specialisation, special.together_EE);
+  bind_array(insert_specialisation, special.byte_256E);
+  insert_specialisation.run();
+}
+
+void RecordingWriter::Database::insert(const TelemetryFrame& frame, const TokenFrame& text, std::int64_t row_id) {
+  insert_text.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(text_kind_name(text.kind));
+  insert_text.bind_blob(text.text.data(), text.text.size());
+  insert_text.bind(std::int64_t{text.prompt}).bind(std::string_view(text.domain));
+  bind_array(insert_text, text.loss_T);
+  insert_text.run();
+}
+
+void RecordingWriter::Database::insert_text_layers(const TelemetryFrame& frame, std::int64_t frame_id) {
+  std::int64_t row_id = frame_id << 16;
+  for (std::size_t position = 0; position < frame.texts.size(); ++position) {
+    for (const TokenLayer& layer : frame.texts[position].layers) {
+      insert_text_layer.bind(row_id++).bind(std::int64_t{frame.run}).bind(frame.step);
+      insert_text_layer.bind(static_cast<std::int64_t>(position)).bind(std::int64_t{layer.layer});
+      insert_text_layer.bind(std::int64_t{layer.top_k});
+      bind_array(insert_text_layer, layer.experts_TK);
+      bind_array(insert_text_layer, layer.scores_TK);
+      bind_array(insert_text_layer, layer.margin_T);
+      insert_text_layer.run();
+    }
+  }
+}
+
 // A rewind: the other past goes. Rows of that time lie at the end of each table.
 void RecordingWriter::Database::forget_from(int run, std::int64_t step) {
   Statement find(connection, "SELECT coalesce(min(id), 0) FROM frame WHERE run = ? AND step >= ?");
@@ -231,7 +275,8 @@ void RecordingWriter::Database::forget_from(int run, std::int64_t step) {
   find.next();
   const std::int64_t id = find.get_integer();
   find.run();
-  for (const char* table : {"router", "volume", "quant", "flip", "gradient", "frame"}) {
+  for (const char* table :
+       {"router", "volume", "quant", "flip", "gradient", "specialisation", "text", "text_layer", "frame"}) {
     const bool is_frame = std::string_view(table) == "frame";
     Statement remove(connection, std::string("DELETE FROM ") + table + " WHERE id >= ? AND run = ? AND step >= ?");
     remove.bind(is_frame ? id : id << 16).bind(std::int64_t{run}).bind(step).run();
@@ -244,12 +289,14 @@ RecordingWriter::~RecordingWriter() = default;
 
 void RecordingWriter::add_run(const RunInfo& info) {
   const std::string layers = nlohmann::json(info.moe_layers).dump();
-  Statement insert(db_->connection, "INSERT OR REPLACE INTO run VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)");
+  const std::string domains =
+      nlohmann::json(info.domains).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  Statement insert(db_->connection, "INSERT OR REPLACE INTO run VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   insert.bind(std::int64_t{info.run}).bind(std::string_view(info.name)).bind(std::string_view(info.source));
   insert.bind(std::string_view(info.config_toml)).bind(std::int64_t{info.n_layers}).bind(std::string_view(layers));
   insert.bind(std::int64_t{info.n_experts}).bind(std::int64_t{info.top_k}).bind(info.tokens_per_step);
   insert.bind(std::int64_t{info.ranks}).bind(std::int64_t{info.ranks_per_node}).bind(std::int64_t{info.dim});
-  insert.bind(std::int64_t{info.window}).run();
+  insert.bind(std::int64_t{info.window}).bind(std::string_view(domains)).run();
 }
 
 void RecordingWriter::write(std::span<const std::shared_ptr<const TelemetryFrame>> frames) {

@@ -133,6 +133,11 @@ float score_entropy(std::span<const float> scores_E) {
   return sum > 0 ? std::max(0.0f, std::log(sum) - s_ln_s / sum) : kNoValue;
 }
 
+float mutual_information(std::span<const float> score_mass_E, float mean_score_entropy) {
+  if (score_mass_E.empty() || !std::isfinite(mean_score_entropy)) return kNoValue;
+  return std::max(0.0f, score_entropy(score_mass_E) - mean_score_entropy);
+}
+
 float score_margin(std::span<const float> biased_scores_E, std::span<const std::int32_t> chosen_K) {
   float lowest_chosen = std::numeric_limits<float>::infinity();
   for (const std::int32_t e : chosen_K) lowest_chosen = std::min(lowest_chosen, biased_scores_E[e]);

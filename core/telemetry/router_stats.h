@@ -54,6 +54,10 @@ float max_vio_noise_floor(std::int64_t tokens, int top_k, int n_experts);
 // the entropy of the load. Scores are not negative (sigmoid or softmax).
 float score_entropy(std::span<const float> scores_E);
 
+// H(P) - mean H(p_t) in nats, P_e the mean over tokens of p_te = s_te / sum s (RouterFrame::score_mass) and mean H(p_t)
+// the mean score entropy: what the token says about the expert. 0: every token has the same scores; at most ln E.
+float mutual_information(std::span<const float> score_mass_E, float mean_score_entropy);
+
 // One token: smallest chosen minus largest not chosen biased score, s_(K) - s_(K+1): how far this routing is from
 // changing. Scores of -inf are out of the choice (a limited group). kNoValue when there was nothing else to choose.
 float score_margin(std::span<const float> biased_scores_E, std::span<const std::int32_t> chosen_K);

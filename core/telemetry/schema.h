@@ -2,14 +2,15 @@
 //
 // The file's application_id is kApplicationId and its user_version kFormatVersion. A change that older programs cannot
 // read raises the version; they refuse newer files. Version 2 added the tables flip and gradient, version 3 the weights
-// beside the routed experts' to quant; this program reads all three.
+// beside the routed experts' to quant, version 4 the tables specialisation, text and text_layer, the router's
+// histograms and mutual_information, and the names of the run's domains. This program reads all four.
 //
 // Blobs are arrays, little-endian, without header: uint32 or float32 as said at the column, shape from `run`.
 // NULL in a REAL column: no value was recorded, or, where the row's nan_mask says so, the value was NaN: bit i stands
 // for the i-th of the row's columns marked [i].
 //
-// One row per step in `frame`, with id rising in the order of writing. Rows of router, volume, quant, flip and gradient
-// belong to frame id >> 16, so that rows of one frame lie together; run and step are repeated in them for reading
+// One row per step in `frame`, with id rising in the order of writing. Rows of all other tables but marker belong to
+// frame id >> 16, so that rows of one frame lie together; run and step are repeated in them for reading
 // without a join:
 //   SELECT step, max_vio FROM router WHERE run = 0 AND layer = 1 ORDER BY step;
 #pragma once
@@ -17,7 +18,7 @@
 namespace moescope {
 
 inline constexpr int kApplicationId = 0x4d6f4553;  // "MoES"
-inline constexpr int kFormatVersion = 3;
+inline constexpr int kFormatVersion = 4;
 inline constexpr int kOldestFormatVersion = 1;
 
 inline constexpr const char* kSchema = R"sql(
@@ -39,7 +40,8 @@ CREATE TABLE run (
   ranks           INTEGER,       -- R, virtual ranks over which volumes are counted
   ranks_per_node  INTEGER,
   dim             INTEGER,       -- D, width of a token; its copy is 2 D bytes in BF16
-  window          INTEGER        -- steps of max_vio_window and dead_fraction
+  window          INTEGER,       -- steps of max_vio_window and dead_fraction
+  domains         TEXT           -- JSON array of the names of the data's domains; since version 4
 );
 
 CREATE TABLE frame (             -- a training step
@@ -84,11 +86,15 @@ CREATE TABLE router (            -- router of one MoE layer at a step; formulas:
   z_loss          REAL,          -- [8]
   padding_fraction REAL,         -- [9] rows added to multiples of 32, over T K
   dropped_fraction REAL,         -- [10] what-if at router.capacity_factor
+  mutual_information REAL,       -- [11] entropy of the mean scores minus score_entropy, nats; since version 4
   nan_mask        INTEGER,
   tokens_per_expert BLOB,        -- uint32 [E]
   expert_bias     BLOB,          -- float32 [E], after the step's update
   score_mass      BLOB,          -- float32 [E], sums to 1
-  gate_mass       BLOB           -- float32 [E], sums to 1
+  gate_mass       BLOB,          -- float32 [E], sums to 1
+  score_chosen    BLOB,          -- uint32 [40]: scores of chosen experts, bin b from 2^((b - 40) / 2), the first from 0
+  score_rejected  BLOB,          -- uint32 [40]: of all others
+  margin_tokens   BLOB           -- uint32 [40]: tokens by margin; all three since version 4
 );
 
 CREATE TABLE volume (            -- token copies between ranks in one layer's dispatch; combine is the transpose
@@ -147,6 +153,39 @@ CREATE TABLE gradient (          -- a group of gradients against those of an FP3
   snr_db          REAL,          -- [0] 9e999 when equal
   cosine          REAL,          -- [1]
   nan_mask        INTEGER
+);
+
+CREATE TABLE specialisation (    -- who chose which expert in one MoE layer, since the row before; since version 4
+  id              INTEGER PRIMARY KEY,  -- (frame id << 16) + position in the frame
+  run             INTEGER,
+  step            INTEGER,
+  layer           INTEGER,
+  domain_experts  BLOB,          -- uint32 [D, E] slots by domain (run.domains) and expert
+  together        BLOB,          -- uint32 [E, E] tokens that chose both; on the diagonal those of the expert
+  byte_experts    BLOB           -- uint32 [256, E] slots by the token's byte and expert
+);
+
+CREATE TABLE text (              -- a text and how it was routed; a token is a byte; since version 4
+  id              INTEGER PRIMARY KEY,  -- (frame id << 16) + position in the frame
+  run             INTEGER,
+  step            INTEGER,
+  kind            TEXT,          -- 'probe', 'sample', 'batch'
+  text            BLOB,          -- [T] bytes
+  prompt          INTEGER,       -- of a sample: bytes that were given
+  domain          TEXT,          -- of a passage of the data
+  loss            BLOB           -- float32 [T], nats; NaN: no prediction
+);
+
+CREATE TABLE text_layer (        -- one MoE layer's routing of a text
+  id              INTEGER PRIMARY KEY,  -- (frame id << 16) + position among the layers of all texts of the frame
+  run             INTEGER,
+  step            INTEGER,
+  position        INTEGER,       -- of the text in its frame
+  layer           INTEGER,
+  top_k           INTEGER,       -- K
+  experts         BLOB,          -- uint16 [T, K], best biased score first
+  scores          BLOB,          -- float32 [T, K], before bias
+  margin          BLOB           -- float32 [T]
 );
 
 CREATE TABLE marker (            -- a live change, a note or an event, pinned to the step before which it happened

@@ -1,0 +1,73 @@
+#include "core/specialisation_counter.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/numerics/parallel.h"
+
+namespace moescope {
+namespace {
+
+std::size_t count_of_domains(const Batch& batch) {
+  if (batch.domain_names) return batch.domain_names->size();
+  return static_cast<std::size_t>(*std::ranges::max_element(batch.domain)) + 1;
+}
+
+void add_layer(const Batch& batch, const std::vector<std::int32_t>& ids_TK, std::size_t top_k,
+               SpecialisationFrame& counts) {
+  const std::size_t experts = counts.n_experts(), length = static_cast<std::size_t>(batch.length);
+  for (std::size_t t = 0; t < batch.input.size(); ++t) {
+    const std::int32_t* ids = ids_TK.data() + t * top_k;
+    std::uint32_t* of_domain = counts.domain_DE.data() + static_cast<std::size_t>(batch.domain[t / length]) * experts;
+    std::uint32_t* of_byte = counts.byte_256E.data() + static_cast<std::size_t>(batch.input[t]) * experts;
+    for (std::size_t i = 0; i < top_k; ++i) {
+      const auto e = static_cast<std::size_t>(ids[i]);
+      ++of_domain[e];
+      ++of_byte[e];
+      for (std::size_t j = i; j < top_k; ++j) {
+        const auto other = static_cast<std::size_t>(ids[j]);
+        ++counts.together_EE[std::min(e, other) * experts + std::max(e, other)];
+      }
+    }
+  }
+}
+
+void mirror(SpecialisationFrame& counts) {
+  const std::size_t experts = counts.n_experts();
+  for (std::size_t i = 0; i < experts; ++i)
+    for (std::size_t j = 0; j < i; ++j) counts.together_EE[i * experts + j] = counts.together_EE[j * experts + i];
+}
+
+}  // namespace
+
+void SpecialisationCounter::add(const Batch& batch, const Learner<float>& learner) {
+  const RunConfig& config = learner.config;
+  if (config.telemetry.specialisation_every == 0) {
+    counts_.clear();
+    return;
+  }
+  const auto& moe = learner.model().moe();
+  const auto experts = static_cast<std::size_t>(config.model.n_experts);
+  const std::size_t domains = count_of_domains(batch);
+  if (counts_.size() != moe.size() || (!moe.empty() && counts_[0].domain_DE.size() < domains * experts)) {
+    counts_.assign(moe.size(), {});
+    for (std::size_t i = 0; i < moe.size(); ++i) {
+      counts_[i].layer = config.model.n_dense_layers + static_cast<int>(i);
+      counts_[i].domain_DE.resize(domains * experts);
+      counts_[i].together_EE.resize(experts * experts);
+      counts_[i].byte_256E.resize(256 * experts);
+    }
+  }
+  const auto top_k = static_cast<std::size_t>(learner.model().top_k());
+  parallel_for(static_cast<int>(moe.size()), [&](int i) {
+    const auto layer = static_cast<std::size_t>(i);
+    add_layer(batch, moe[layer].router.ids, top_k, counts_[layer]);
+  });
+}
+
+std::vector<SpecialisationFrame> SpecialisationCounter::take() {
+  for (SpecialisationFrame& counts : counts_) mirror(counts);
+  return std::exchange(counts_, {});
+}
+
+}  // namespace moescope

@@ -1,0 +1,24 @@
+// Counts who chooses which expert, batch by batch. Legend: T tokens, E experts, K top_k, D domains of the data.
+#pragma once
+
+#include <vector>
+
+#include "core/dataset.h"
+#include "core/model/learner.h"
+#include "core/telemetry/frame.h"
+
+namespace moescope {
+
+class SpecialisationCounter {
+ public:
+  // The routing of the learner's last forward pass, which was on `batch`. Nothing is counted while
+  // telemetry.specialisation_every is 0.
+  void add(const Batch& batch, const Learner<float>& learner);
+  // What was counted since the last call, per MoE layer.
+  std::vector<SpecialisationFrame> take();
+
+ private:
+  std::vector<SpecialisationFrame> counts_;  // together_EE: its upper triangle only
+};
+
+}  // namespace moescope
