@@ -212,7 +212,9 @@ void bench_telemetry(const std::string& name, const RunConfig& base, int steps) 
   for (int step = -1; step < steps; ++step)
     for (Variant& variant : variants) measure(variant, *data, step >= 0);
   const auto sum = [](const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); };
-  const auto& phase = variants[0].phase_ms[static_cast<std::size_t>(Phase::telemetry)];
+  std::vector<double> phase;
+  for (const auto& ms : variants[0].phases)
+    phase.push_back(static_cast<double>(ms[static_cast<std::size_t>(Phase::telemetry)]));
   std::printf("%s: telemetry at the default cadence over %d steps: %.2f ms of %.2f ms a step, %.2f %%\n", name.c_str(),
               steps, sum(phase) / steps, sum(variants[0].seconds) / steps * 1e3,
               sum(phase) * 1e-1 / sum(variants[0].seconds));
