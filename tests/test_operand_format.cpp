@@ -384,7 +384,7 @@ TEST(StochasticRounding, TilesChangeNothing) {
       Matrix out(in.rows, in.cols);
       for (std::uint32_t r = 0; r < in.rows; r += static_cast<std::uint32_t>(h))
         for (std::uint32_t c = 0; c < in.cols; c += static_cast<std::uint32_t>(w))
-          quantize_operand_tile(f, {&in.v[r * in.cols + c], h, w, in.cols}, axis, {3, 4, r, c}, matrix_amax(in.view()),
+          quantize_operand_tile(f, {&in.v[r * in.cols + c], h, w, in.cols}, axis, {3, 4, r, c}, operand_amax(f, in.view(), axis, {}),
                                 &out.at(r, c), out.cols, nullptr);
       expect_same_values(out, quantized(f, in, axis, {3, 4}), "tiles of " + describe(f, axis));
     }

@@ -1,10 +1,9 @@
 #include "core/model/operand.h"
 
 #include <algorithm>
-#include <cmath>
+#include <numeric>
 #include <vector>
 
-#include "core/numerics/hadamard.h"
 #include "core/numerics/parallel.h"
 
 namespace moescope {
@@ -35,32 +34,18 @@ int num_bands(MatrixView in, BlockAxis axis) {
   return static_cast<int>(((axis == BlockAxis::row ? in.rows : in.cols) + kBand - 1) / kBand);
 }
 
-float amax_of_bands(MatrixView in, BlockAxis axis) {
+float amax_of_bands(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key) {
   std::vector<float> amax(size(num_bands(in, axis)));
   parallel_for(static_cast<int>(amax.size()),
-               [&](int band) { amax[size(band)] = matrix_amax(band_of(in, axis, band).in); });
-  float largest = 0;
-  for (const float value : amax) {
-    if (!std::isfinite(value)) return value;
-    largest = std::max(largest, value);
-  }
-  return largest;
+               [&](int band) { amax[size(band)] = operand_amax(format, band_of(in, axis, band).in, axis, key); });
+  return std::accumulate(amax.begin(), amax.end(), 0.0f, larger_amax);
 }
 
-// The bands of a tensor that has one scale each counted themselves as a block.
-void count_as_one_block(QuantSums& sums) {
-  for (std::uint32_t& blocks : sums.e8m0_blocks) blocks = std::min(blocks, 1u);
-  sums.blocks = 1;
-  sums.clipped_blocks = std::min<std::uint64_t>(sums.clipped_blocks, 1);
-  if (sums.crest_blocks == 0) return;
-  sums.crest_blocks = 1;
-  sums.crest = sums.amax / std::sqrt(sums.x2 / static_cast<double>(sums.elements));
-}
-
-void quantize_bands(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key, float* out,
-                    QuantSums* sums) {
+void quantize_all(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key, float* out,
+                  QuantSums* sums) {
+  if (in.rows == 0 || in.cols == 0) return;
   const int bands = num_bands(in, axis);
-  const float amax = has_tensor_scale(format) ? amax_of_bands(in, axis) : 0;
+  const float amax = has_tensor_scale(format) ? amax_of_bands(format, in, axis, key) : 0;
   std::vector<QuantSums> band_sums(sums ? size(bands) : 0);
   parallel_for(bands, [&](int index) {
     const Band band = band_of(in, axis, index);
@@ -73,22 +58,8 @@ void quantize_bands(const OperandFormat& format, MatrixView in, BlockAxis axis, 
   if (!sums) return;
   QuantSums total;
   for (const QuantSums& band : band_sums) total.add(band);
-  if (format.scheme == QuantScheme::fp8 && has_tensor_scale(format)) count_as_one_block(total);
+  if (format.scheme == QuantScheme::fp8 && has_tensor_scale(format)) total.join_blocks();
   sums->add(total);
-}
-
-void quantize_all(OperandFormat format, MatrixView in, BlockAxis axis, const RoundingKey& key, float* out,
-                  QuantSums* sums) {
-  if (in.rows == 0 || in.cols == 0) return;
-  if (!format.hadamard || !has_tensor_scale(format)) return quantize_bands(format, in, axis, key, out, sums);
-  // The scale follows from the largest rotated value.
-  std::vector<float> rotated(in.rows * in.stride);
-  parallel_for(num_bands(in, axis), [&](int index) {
-    const Band band = band_of(in, axis, index);
-    hadamard_rotate(band.in, axis, format.hadamard, key.rotation_seed, 0, rotated.data() + band.offset, in.stride);
-  });
-  format.hadamard = 0;
-  quantize_bands(format, {rotated.data(), in.rows, in.cols, in.stride}, axis, key, out, sums);
 }
 
 // Runs `quantize` on float copies of the matrix.

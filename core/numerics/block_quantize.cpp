@@ -7,20 +7,14 @@
 #include <limits>
 #include <vector>
 
-#include "core/numerics/block_kernels.h"
 #include "core/numerics/float_rounding.h"
+#include "core/numerics/operand_format.h"
 
 namespace moescope {
 namespace {
 
 constexpr const char* kRuleNames[] = {"floor", "rceil", "even", "ceil"};
 constexpr std::uint32_t kInfinityBits = 0x7F800000;
-
-// One element after scaling: sign kept, magnitude rounded.
-float round_element(const ElementRounding& f, float y) {
-  const float magnitude = round_magnitude(f, std::fabs(y));
-  return f.sign_bit || magnitude != 0 ? std::copysign(magnitude, y) : 0.0f;
-}
 
 // 2^(127 - code); a float32 subnormal at code 254.
 float inverse_scale(std::uint8_t code) {
@@ -33,95 +27,10 @@ float block_amax(const float* x, std::size_t step, std::size_t n) {
   return std::bit_cast<float>(bits);  // NaN sorts above infinity, infinity above all numbers
 }
 
-void quantize_block(const BlockFormat& format, const ElementRounding& f, const float* x, std::size_t step,
-                    std::size_t n, float* out, std::size_t out_step, QuantSums* sums) {
-  const float amax = block_amax(x, step, n);
-  const std::uint8_t code = scale_code(format.rule, format.element, amax);
-  if (sums) {
-    ++sums->blocks;
-    ++sums->e8m0_blocks[code];
-    sums->elements += n;
-    for (std::size_t i = 0; i < n; ++i) {
-      const float magnitude = std::fabs(x[i * step]);
-      sums->nonzero += magnitude != 0;
-      if (magnitude <= std::numeric_limits<float>::max()) sums->amax = std::max(sums->amax, magnitude);
-    }
-  }
-  if (code == 255) {
-    for (std::size_t i = 0; i < n; ++i) out[i * out_step] = std::numeric_limits<float>::quiet_NaN();
-    return;
-  }
-  const float inverse = inverse_scale(code), scale = decode_e8m0(code);
-  double x2 = 0;
-  bool clips = false;
-  for (std::size_t i = 0; i < n; ++i) {
-    const float v = x[i * step], y = v * inverse;
-    const float q = round_element(f, y) * scale;
-    out[i * out_step] = q;
-    if (!sums) continue;
-    const double error = static_cast<double>(v) - q;
-    x2 += static_cast<double>(v) * v;
-    sums->q2 += static_cast<double>(q) * q;
-    sums->xq += static_cast<double>(v) * q;
-    sums->err2 += error * error;
-    sums->underflow += v != 0 && q == 0;
-    sums->clipped += std::fabs(y) > f.max;
-    clips |= std::fabs(y) > f.max;
-  }
-  if (!sums) return;
-  sums->x2 += x2;
-  sums->clipped_blocks += clips;
-  if (amax > 0) {
-    sums->crest += amax / std::sqrt(x2 / static_cast<double>(n));
-    ++sums->crest_blocks;
-  }
-}
-
 MOESCOPE_SIMD void encode_block(const ElementRounding& rounding, const float* __restrict x, std::size_t n,
                                 float inverse, std::uint8_t* __restrict codes) {
   const ElementRounding f = rounding;
   for (std::size_t i = 0; i < n; ++i) codes[i] = encode_number(f, x[i] * inverse);
-}
-
-void flush_row_batch(const BlockFormat& format, const ElementRounding& f, RowBlocks& batch, QuantSums* sums) {
-  const std::size_t block = static_cast<std::size_t>(format.block);
-  if (batch.count && !quantize_row_batch(format, batch, sums))
-    for (std::size_t j = 0; j < batch.count; ++j)
-      quantize_block(format, f, batch.x[j], 1, block, batch.out[j], 1, sums);
-  batch.count = 0;
-}
-
-void quantize_along_rows(const BlockFormat& format, MatrixView in, float* out, std::size_t out_stride,
-                         QuantSums* sums) {
-  const ElementRounding f = rounding_of(format.element);
-  const std::size_t block = static_cast<std::size_t>(format.block);
-  const std::size_t batched = block % kLanes == 0 ? in.cols / block * block : 0;
-  RowBlocks batch;
-  for (std::size_t r = 0; r < in.rows; ++r) {
-    const float* x = in.data + r * in.stride;
-    float* q = out + r * out_stride;
-    for (std::size_t c = 0; c < batched; c += block) {
-      batch.x[batch.count] = x + c;
-      batch.out[batch.count] = q + c;
-      if (++batch.count == kRowBatch) flush_row_batch(format, f, batch, sums);
-    }
-    for (std::size_t c = batched; c < in.cols; c += block)
-      quantize_block(format, f, x + c, 1, std::min(block, in.cols - c), q + c, 1, sums);
-  }
-  flush_row_batch(format, f, batch, sums);
-}
-
-// One row of blocks that reach down `in.rows` rows.
-void quantize_panel(const BlockFormat& format, const ElementRounding& f, MatrixView in, float* out,
-                    std::size_t out_stride, QuantSums* sums) {
-  for (std::size_t c = 0; c < in.cols; c += kColumnBatch) {
-    const std::size_t cols = std::min(kColumnBatch, in.cols - c);
-    std::size_t batched = cols / kLanes * kLanes;
-    const MatrixView batch{in.data + c, in.rows, batched, in.stride};
-    if (batched && !quantize_column_batch(format, batch, out + c, out_stride, sums)) batched = 0;
-    for (std::size_t i = c + batched; i < c + cols; ++i)
-      quantize_block(format, f, in.data + i, in.stride, in.rows, out + i, out_stride, sums);
-  }
 }
 
 double share(std::uint64_t part, std::uint64_t whole) {
@@ -173,6 +82,15 @@ void QuantSums::add(const QuantSums& other) {
   crest += other.crest, crest_blocks += other.crest_blocks;
 }
 
+void QuantSums::join_blocks() {
+  for (std::uint32_t& count : e8m0_blocks) count = std::min(count, 1u);
+  blocks = std::min<std::uint64_t>(blocks, 1);
+  clipped_blocks = std::min<std::uint64_t>(clipped_blocks, 1);
+  if (crest_blocks == 0) return;
+  crest_blocks = 1;
+  crest = amax / std::sqrt(x2 / static_cast<double>(elements));
+}
+
 double QuantSums::sqnr_db() const {
   return err2 == 0 ? std::numeric_limits<double>::infinity() : 10 * std::log10(x2 / err2);
 }
@@ -197,14 +115,12 @@ double QuantSums::mean_crest() const {
 
 void quantize_dequantize(const BlockFormat& format, MatrixView in, BlockAxis axis, float* out, std::size_t out_stride,
                          QuantSums* sums) {
-  if (in.rows == 0 || in.cols == 0) return;
-  assert(format.block > 0 && in.data != out);
-  if (axis == BlockAxis::row) return quantize_along_rows(format, in, out, out_stride, sums);
-  const ElementRounding f = rounding_of(format.element);
-  const std::size_t block = static_cast<std::size_t>(format.block);
-  for (std::size_t r = 0; r < in.rows; r += block)
-    quantize_panel(format, f, {in.data + r * in.stride, std::min(block, in.rows - r), in.cols, in.stride},
-                   out + r * out_stride, out_stride, sums);
+  OperandFormat operand;
+  operand.scheme = QuantScheme::mx;
+  operand.element = format.element;
+  operand.rule = format.rule;
+  operand.block = format.block;
+  quantize_operand(operand, in, axis, {}, out, out_stride, sums);
 }
 
 void quantize_rows(const BlockFormat& format, MatrixView in, std::uint8_t* codes, std::uint8_t* scales) {

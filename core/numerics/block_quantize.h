@@ -49,6 +49,7 @@ struct QuantSums {
   std::uint64_t crest_blocks = 0;
 
   void add(const QuantSums& other);
+  void join_blocks();          // parts of one tensor with one scale were counted as blocks: make them one
   double sqnr_db() const;      // 10 log10(x2 / err2); +inf when exact
   double relative_l2() const;  // sqrt(err2 / x2)
   double cosine() const;       // NaN when either tensor is zero

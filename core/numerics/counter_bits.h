@@ -24,8 +24,10 @@ inline RowKey row_key(std::uint64_t seed, std::uint64_t stream, std::uint64_t ro
   return {static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32)};
 }
 
-[[gnu::always_inline]] inline std::uint32_t column_bits(RowKey key, std::uint32_t column) {
-  std::uint32_t h = column + key.a;
+// `Word`: std::uint32_t, or a vector of them.
+template <class Word>
+[[gnu::always_inline]] inline Word column_bits(RowKey key, Word column) {
+  Word h = column + key.a;
   h = (h ^ (h >> 16)) * 0x7FEB352D;
   h = (h ^ (h >> 15) ^ key.b) * 0x846CA68B;
   return h ^ (h >> 16);

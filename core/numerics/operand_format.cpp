@@ -1,13 +1,14 @@
 #include "core/numerics/operand_format.h"
 
 #include <algorithm>
-#include <bit>
 #include <cassert>
 #include <cmath>
-#include <memory>
+#include <numeric>
+#include <vector>
 
 #include "core/numerics/hadamard.h"
 #include "core/numerics/operand_kernels.h"
+#include "core/numerics/value_kernels.h"
 
 namespace moescope {
 namespace {
@@ -35,98 +36,68 @@ Scope scope_of(const OperandFormat& format, BlockAxis axis) {
   return axis == BlockAxis::row ? Scope{across, along} : Scope{along, across};
 }
 
-Tile part_of(const Tile& t, std::size_t row, std::size_t col, std::size_t rows, std::size_t cols) {
-  Tile part{t.x + row * t.stride + col,
-            t.stride,
-            std::min(rows, t.rows - row),
-            std::min(cols, t.cols - col),
-            t.out + row * t.out_stride + col,
-            t.out_stride,
-            t.key};
-  part.key.first_row += static_cast<std::uint32_t>(row);
-  part.key.first_col += static_cast<std::uint32_t>(col);
-  return part;
-}
-
-// A tile under a scale that is not finite.
-void fill_nan(const Tile& t, QuantSums* sums) {
-  for (std::size_t r = 0; r < t.rows; ++r) {
-    std::fill_n(t.out + r * t.out_stride, t.cols, std::numeric_limits<float>::quiet_NaN());
-    if (!sums) continue;
-    for (std::size_t c = 0; c < t.cols; ++c) {
-      const float magnitude = std::fabs(t.x[r * t.stride + c]);
-      sums->nonzero += magnitude != 0;
-      if (magnitude <= std::numeric_limits<float>::max()) sums->amax = std::max(sums->amax, magnitude);
-    }
-  }
-  if (!sums) return;
-  sums->elements += t.rows * t.cols;
-  ++sums->blocks;
-  ++sums->e8m0_blocks[255];
-}
-
-void quantize_block_or_nan(const Scaling& scaling, const Tile& block, QuantSums* sums) {
-  if (!quantize_area(scaling, block, tile_amax(block), sums)) fill_nan(block, sums);
-}
-
-void for_each_block(const Tile& t, Scope scope, const auto& body) {
-  for (std::size_t r = 0; r < t.rows; r += std::min(scope.rows, t.rows))
-    for (std::size_t c = 0; c < t.cols; c += std::min(scope.cols, t.cols))
-      body(part_of(t, r, c, scope.rows, scope.cols));
-}
-
-// Rows with scales of their own, as many at a time as fit.
-void quantize_by_rows(const Scaling& scaling, const Tile& t, std::size_t width, QuantSums* sums) {
-  const std::size_t cols = std::min(t.cols, kTileCols);
-  const std::size_t rows = kTileCols / ((cols + width - 1) / width * width);
-  for_each_block(t, {rows, cols}, [&](const Tile& tile) {
-    if (quantize_separate_rows(scaling, tile, width, sums)) return;
-    for_each_block(tile, {1, width}, [&](const Tile& block) { quantize_block_or_nan(scaling, block, sums); });
+void quantize_scaled(const Scaling& scaling, const Tile& t, Scope scope, float tensor_amax, QuantSums* sums) {
+  if (scope.rows == 1) return quantize_row_blocks(scaling, t, scope.cols, sums);
+  if (scope.cols == 1) return quantize_column_blocks(scaling, t, scope.rows, sums);
+  for_each_part(t, scope.rows, scope.cols, [&](const Tile& area) {
+    quantize_area(scaling, area, scope.rows == kAll ? tensor_amax : tile_amax(area), sums);
   });
 }
 
-void quantize_scaled(const Scaling& scaling, const Tile& t, Scope scope, QuantSums* sums) {
-  const std::size_t width = scope.cols == kAll ? std::bit_ceil(t.cols) : scope.cols;
-  if (!std::has_single_bit(width) || width > kTileCols)
-    return for_each_block(t, scope, [&](const Tile& block) { quantize_block_or_nan(scaling, block, sums); });
-  if (scope.rows == 1) return quantize_by_rows(scaling, t, width, sums);
-  for_each_block(t, {scope.rows, kTileCols}, [&](const Tile& tile) {
-    if (quantize_tile(scaling, tile, width, sums)) return;
-    for_each_block(tile, scope, [&](const Tile& block) { quantize_block_or_nan(scaling, block, sums); });
-  });
-}
-
-void quantize_tensor(const Scaling& scaling, const Tile& t, Scope scope, float amax, QuantSums* sums) {
-  if (!std::isfinite(amax)) return for_each_block(t, scope, [&](const Tile& block) { fill_nan(block, sums); });
-  if (scaling.format.scheme == QuantScheme::nvfp4) return quantize_scaled(scaling, t, scope, sums);
-  quantize_area(scaling, t, amax, sums);
-}
+constexpr std::size_t kLargeElements = std::size_t{2} << 20;  // 8 MB in, 8 MB out
 
 Tile tile_of(MatrixView in, const RoundingKey& key, float* out, std::size_t out_stride) {
-  return {in.data, in.stride, in.rows, in.cols, out, out_stride, key};
+  return {in.data, in.stride, in.rows, in.cols, out, out_stride, key, in.rows * in.cols >= kLargeElements};
 }
 
-void quantize_unrotated(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
-                        const float* tensor_amax, float* out, std::size_t out_stride, QuantSums* sums) {
-  const Tile t = tile_of(in, key, out, out_stride);
+void quantize_unrotated(const OperandFormat& format, const Tile& t, BlockAxis axis, float tensor_amax,
+                        QuantSums* sums) {
   if (format.scheme == QuantScheme::fp32) return copy_values(t, sums);
   if (format.scheme == QuantScheme::bf16) return round_values_bf16(t, format.rounding, sums);
-  if (format.scheme == QuantScheme::mx && format.rounding == Rounding::nearest)
-    return quantize_dequantize({format.element, format.rule, format.block}, in, axis, out, out_stride, sums);
-  const Scope scope = scope_of(format, axis);
-  if (!has_tensor_scale(format)) return quantize_scaled(scaling_of(format, 0), t, scope, sums);
-  const float amax = tensor_amax ? *tensor_amax : tile_amax(t);
-  quantize_tensor(scaling_of(format, amax), t, scope, amax, sums);
+  quantize_scaled(scaling_of(format, tensor_amax), t, scope_of(format, axis), tensor_amax, sums);
 }
 
-void quantize(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
-              const float* tensor_amax, float* out, std::size_t out_stride, QuantSums* sums) {
-  if (in.rows == 0 || in.cols == 0) return;
-  if (!format.hadamard) return quantize_unrotated(format, in, axis, key, tensor_amax, out, out_stride, sums);
-  const auto rotated = std::make_unique_for_overwrite<float[]>(in.rows * in.cols);
-  hadamard_rotate(in, axis, format.hadamard, key.rotation_seed, axis == BlockAxis::row ? key.first_col : key.first_row,
-                  rotated.get(), in.cols);
-  quantize_unrotated(format, {rotated.get(), in.rows, in.cols, in.cols}, axis, key, tensor_amax, out, out_stride, sums);
+// Rotated tiles
+// --------------------------------------------------------------------------------------------------------
+
+constexpr std::size_t kRotatedElements = 16384;  // of a tile: half of what it takes stays in the first caches
+
+// Tiles that cut neither a scale nor a block of the rotation.
+Scope rotated_scope(const OperandFormat& format, BlockAxis axis, const Tile& t) {
+  const bool rows = axis == BlockAxis::row, scaled = format.scheme >= QuantScheme::fp8 && !has_tensor_scale(format);
+  const Scope scope = scaled ? scope_of(format, axis) : Scope{1, 1};
+  const std::size_t scale_along = rows ? scope.cols : scope.rows, scale_across = rows ? scope.rows : scope.cols;
+  const std::size_t length = rows ? t.cols : t.rows;
+  const auto rounded_up = [](std::size_t extent, std::size_t unit) { return (extent + unit - 1) / unit * unit; };
+  std::size_t along = length;
+  if (scale_along != kAll)
+    along = rounded_up(rows ? 256 : 32, std::lcm(scale_along, static_cast<std::size_t>(format.hadamard)));
+  const std::size_t across = rounded_up(kRotatedElements / std::min(along, length) + 1, std::lcm(scale_across, 16));
+  return rows ? Scope{across, along} : Scope{along, across};
+}
+
+// body(rotated tile, in a buffer of this thread) for all tiles, one after the other.
+void for_each_rotated(const OperandFormat& format, const Tile& t, BlockAxis axis, const auto& body) {
+  thread_local std::vector<float> rotated;
+  const Scope scope = rotated_scope(format, axis, t);
+  for_each_part(t, scope.rows, scope.cols, [&](Tile part) {
+    if (rotated.size() < part.rows * part.cols) rotated.resize(part.rows * part.cols);
+    hadamard_rotate({part.x, part.rows, part.cols, part.stride}, axis, format.hadamard, part.key.rotation_seed,
+                    axis == BlockAxis::row ? part.key.first_col : part.key.first_row, rotated.data(), part.cols);
+    part.x = rotated.data(), part.stride = part.cols;
+    body(part);
+  });
+}
+
+void quantize(const OperandFormat& format, const Tile& t, BlockAxis axis, float tensor_amax, QuantSums* sums) {
+  if (!format.hadamard) return quantize_unrotated(format, t, axis, tensor_amax, sums);
+  QuantSums tiles;
+  for_each_rotated(format, t, axis, [&](const Tile& part) {
+    quantize_unrotated(format, part, axis, tensor_amax, sums ? &tiles : nullptr);
+  });
+  if (!sums) return;
+  if (format.scheme == QuantScheme::fp8 && has_tensor_scale(format)) tiles.join_blocks();
+  sums->add(tiles);
 }
 
 }  // namespace
@@ -160,19 +131,28 @@ bool has_tensor_scale(const OperandFormat& format) {
          (format.scheme == QuantScheme::fp8 && format.granularity == ScaleGranularity::tensor);
 }
 
-float matrix_amax(MatrixView in) {
-  return tile_amax(tile_of(in, {}, nullptr, 0));
+float operand_amax(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key) {
+  const Tile t = tile_of(in, key, nullptr, 0);
+  if (!format.hadamard || in.rows == 0 || in.cols == 0) return tile_amax(t);
+  float amax = 0;
+  for_each_rotated(format, t, axis, [&](const Tile& part) { amax = larger_amax(amax, tile_amax(part)); });
+  return amax;
+}
+
+float larger_amax(float a, float b) {
+  return std::isfinite(a) && !(b <= a) ? b : a;
 }
 
 void quantize_operand(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key, float* out,
                       std::size_t out_stride, QuantSums* sums) {
-  quantize(format, in, axis, key, nullptr, out, out_stride, sums);
+  const float amax = has_tensor_scale(format) ? operand_amax(format, in, axis, key) : 0;
+  quantize_operand_tile(format, in, axis, key, amax, out, out_stride, sums);
 }
 
 void quantize_operand_tile(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
                            float tensor_amax, float* out, std::size_t out_stride, QuantSums* sums) {
-  assert(!(format.hadamard && has_tensor_scale(format)));
-  quantize(format, in, axis, key, &tensor_amax, out, out_stride, sums);
+  if (in.rows == 0 || in.cols == 0) return;
+  quantize(format, tile_of(in, key, out, out_stride), axis, tensor_amax, sums);
 }
 
 }  // namespace moescope

@@ -81,9 +81,11 @@ void quantize_operand(const OperandFormat& format, MatrixView in, BlockAxis axis
                       std::size_t out_stride, QuantSums* sums);
 
 // For tensors that are quantized in tiles. Tiles start at multiples of 128 in both directions; a scale "per row" or a
-// column of it must not be cut, and rotated tensors with a tensor-wide scale cannot be cut either.
+// column of it must not be cut. A tensor-wide scale follows from the largest of all tiles' operand_amax, which is that
+// of the rotated values when they are rotated; NaN or infinity if there is one.
 bool has_tensor_scale(const OperandFormat& format);
-float matrix_amax(MatrixView in);  // NaN or infinity if there is one
+float operand_amax(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key);
+float larger_amax(float a, float b);  // the one that is not finite, if there is one
 void quantize_operand_tile(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
                            float tensor_amax, float* out, std::size_t out_stride, QuantSums* sums);
 

@@ -1,0 +1,85 @@
+// Tiles of a tensor that is quantized, and how their results go to memory.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
+
+#include "core/numerics/lanes.h"
+#include "core/numerics/operand_format.h"
+
+namespace moescope {
+
+struct Tile {
+  const float* x;
+  std::size_t stride, rows, cols;
+  float* out;
+  std::size_t out_stride;
+  RoundingKey key;     // with the tile's own first row and column
+  bool large = false;  // part of what no cache holds: results bypass the caches, and values are fetched ahead
+};
+
+inline Tile part_of(const Tile& t, std::size_t row, std::size_t col, std::size_t rows, std::size_t cols) {
+  Tile part = t;
+  part.x += row * t.stride + col;
+  part.out += row * t.out_stride + col;
+  part.rows = std::min(rows, t.rows - row);
+  part.cols = std::min(cols, t.cols - col);
+  part.key.first_row += static_cast<std::uint32_t>(row);
+  part.key.first_col += static_cast<std::uint32_t>(col);
+  return part;
+}
+
+void for_each_part(const Tile& t, std::size_t rows, std::size_t cols, const auto& body) {
+  for (std::size_t r = 0; r < t.rows; r += std::min(rows, t.rows))
+    for (std::size_t c = 0; c < t.cols; c += std::min(cols, t.cols)) body(part_of(t, r, c, rows, cols));
+}
+
+struct Target {
+  bool bypass;        // whole vectors go past the caches
+  std::size_t ahead;  // how far ahead of the values in use others are fetched
+};
+
+inline Target target_of(const Tile& t, std::size_t ahead) {
+#ifdef __SSE__
+  const bool aligned = reinterpret_cast<std::uintptr_t>(t.out) % 16 == 0 && t.out_stride % 4 == 0;
+  return {t.large && aligned, t.large ? ahead : 0};
+#else
+  return {false, t.large ? ahead : 0};
+#endif
+}
+
+// The first `lanes` of v; `out` must be aligned to 16 bytes to go past the caches.
+MOESCOPE_INLINE void write_lanes(const Target& target, float* out, Lanes<float> v, std::size_t lanes) {
+  if (lanes < kLanes<float>) return store_first(out, v, static_cast<int>(lanes));
+#ifdef __SSE__
+  if (target.bypass) {
+    __m128 quarters[4];
+    std::memcpy(quarters, &v, sizeof(v));
+    for (int i = 0; i < 4; ++i) _mm_stream_ps(out + 4 * i, quarters[i]);
+    return;
+  }
+#endif
+  store(out, v);
+}
+
+// What went past the caches is in memory before anything that follows.
+inline void finish_writing(const Tile& t) {
+#ifdef __SSE__
+  if (t.large) _mm_sfence();
+#endif
+}
+
+// body(i, values, how many of them) for a stretch of values, sixteen at a time.
+template <class Body>
+MOESCOPE_INLINE void for_each_vector(const float* x, std::size_t count, const Body& body) {
+  constexpr std::size_t kWidth = kLanes<float>;
+  std::size_t i = 0;
+  for (; i + kWidth <= count; i += kWidth) body(i, load(x + i), kWidth);
+  if (i < count) body(i, load_first(x + i, static_cast<int>(count - i)), count - i);
+}
+
+}  // namespace moescope
