@@ -1,7 +1,8 @@
 // Whole training steps: bench_step [shape ...] [--steps N] [--threads N]
-//                       [--recipes | --recipes-everywhere | --telemetry]
+//                       [--recipes | --recipes-everywhere | --telemetry] [--only PART]
 //
-// --recipes: the routed experts in every recipe against FP32, with statistics; --recipes-everywhere: all weights.
+// --recipes: the routed experts in every recipe against FP32, with statistics; --recipes-everywhere: all weights;
+// --only: the recipes with PART in their names.
 // --telemetry: all of it at the default cadence against none, over --steps N steps (200 or more: a whole cycle of it).
 //
 // Shapes S, M, L (byte-level models of growing width) and presets by name. Prints, per shape, FP32 and MXFP8 steps
@@ -227,32 +228,41 @@ void bench_telemetry(const std::string& name, const RunConfig& base, int steps) 
 
 enum class Recipes { none, experts, everywhere };
 
-// All recipes in turn, so that a busy machine slows all alike.
-void bench_recipes(const std::string& name, const RunConfig& base, int steps, Recipes which) {
+Variant variant_of(const RunConfig& base, Recipes which, Recipe recipe, Rounding rounding, bool rotated) {
+  RunConfig config = base;
+  PrecisionConfig& p = config.precision;
+  p = {};
+  p.experts = recipe;
+  if (which == Recipes::everywhere) p.shared_experts = p.dense_ffn = p.attention = p.router_gate = p.head = recipe;
+  p.rounding = rounding;
+  p.hadamard = rotated;
+  const char* more = rotated ? " stochastic, rotated" : rounding == Rounding::stochastic ? " stochastic" : "";
+  return {recipe_info(recipe).name + std::string(more), std::make_unique<Trainer>(config), {}, {}, {}};
+}
+
+// Each recipe in turn with FP32, so that a busy machine slows both alike; those whose name has `part`.
+void bench_recipes(const std::string& name, const RunConfig& base, int steps, Recipes which, const std::string& part) {
   const auto data = open_dataset(base.data, base.seed);
-  std::vector<Variant> variants;
-  const auto add = [&](Recipe recipe, Rounding rounding, bool hadamard, const char* more) {
-    RunConfig config = base;
-    PrecisionConfig& p = config.precision;
-    p = {};
-    p.experts = recipe;
-    if (which == Recipes::everywhere) p.shared_experts = p.dense_ffn = p.attention = p.router_gate = p.head = recipe;
-    p.rounding = rounding;
-    p.hadamard = hadamard;
-    variants.push_back({recipe_info(recipe).name + std::string(more), std::make_unique<Trainer>(config), {}, {}, {}});
-  };
-  for (const RecipeInfo& info : recipes()) add(info.recipe, Rounding::nearest, false, "");
-  add(Recipe::mxfp4, Rounding::stochastic, false, " stochastic");
-  add(Recipe::nvfp4, Rounding::stochastic, true, " stochastic, rotated");
-  for (int step = -1; step < steps; ++step)
-    for (Variant& variant : variants) measure(variant, *data, step >= 0);
   std::printf("%s, %s, against FP32 (medians of %d steps)\n", name.c_str(),
               which == Recipes::experts ? "routed experts" : "all weights", steps);
-  for (const Variant& variant : variants)
-    std::printf("  %-28s %8.2f ms/step (CPU %8.2f)   %.2fx (CPU %.2fx)\n", variant.name.c_str(),
-                median(variant.seconds) * 1e3, median(variant.cpu) * 1e3,
-                median(variant.seconds) / median(variants[0].seconds), median(variant.cpu) / median(variants[0].cpu));
-  std::fflush(stdout);
+  const auto compare = [&](Recipe recipe, Rounding rounding, bool rotated) {
+    if (std::string(recipe_info(recipe).name).find(part) == std::string::npos) return;
+    Variant plain = variant_of(base, which, Recipe::fp32, Rounding::nearest, false);
+    Variant own = variant_of(base, which, recipe, rounding, rotated);
+    for (int step = -1; step < steps; ++step) {
+      measure(plain, *data, step >= 0);
+      measure(own, *data, step >= 0);
+    }
+    std::printf("  %-28s %8.2f ms/step (CPU %8.2f)   %.2fx (CPU %.2fx)\n", own.name.c_str(), median(own.seconds) * 1e3,
+                median(own.cpu) * 1e3, median(own.seconds) / median(plain.seconds),
+                median(own.cpu) / median(plain.cpu));
+    std::fflush(stdout);
+  };
+  for (const RecipeInfo& info : recipes()) compare(info.recipe, Rounding::nearest, false);
+  for (const Recipe recipe : {Recipe::mxfp8_rceil, Recipe::mxfp4, Recipe::nvfp4}) {
+    compare(recipe, Rounding::stochastic, false);
+    compare(recipe, Rounding::stochastic, true);
+  }
 }
 
 }  // namespace
@@ -262,6 +272,7 @@ int main(int argc, char** argv) {
   using namespace moescope;
   std::printf("%s\n", ensure_fast_openblas(argv).c_str());
   std::vector<std::string> names;
+  std::string part;
   int steps = 9;
   bool telemetry = false;
   Recipes which = Recipes::none;
@@ -272,6 +283,8 @@ int main(int argc, char** argv) {
       which = Recipes::experts;
     else if (!std::strcmp(argv[i], "--recipes-everywhere"))
       which = Recipes::everywhere;
+    else if (!std::strcmp(argv[i], "--only") && i + 1 < argc)
+      part = argv[++i];
     else if (!std::strcmp(argv[i], "--telemetry"))
       telemetry = true;
     else if (!std::strcmp(argv[i], "--threads") && i + 1 < argc)
@@ -291,6 +304,6 @@ int main(int argc, char** argv) {
     else if (which == Recipes::none)
       bench(name, config, steps);
     else
-      bench_recipes(name, config, steps, which);
+      bench_recipes(name, config, steps, which, part);
   }
 }
