@@ -50,7 +50,13 @@ FlipsPanel::FlipsPanel(Selection* selection, QWidget* parent)
   };
   connect(layers_, &TimeHeatMap::rowClicked, this,
           [this](int row) { selection_->setLayer(shown()->info().moe_layers[static_cast<std::size_t>(row)]); });
-  margins_ = new MarginPlot(this);
+  margins_ = new HalfOctavePlot(this);
+  margins_->setTexts({.value = tr("margin"),
+                      .counted = tr("tokens"),
+                      .caption = tr("margin in run A: score of the last chosen expert minus the next, log"),
+                      .in_short = tr("margin of run A's choice, log"),
+                      .back = tr("all"),
+                      .front = tr("flips")});
   margins_->setAccessibleName(tr("Flips by margin"));
   margins_->refill = [this] { refillMargins(); };
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})

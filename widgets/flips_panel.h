@@ -4,8 +4,8 @@
 #include <QStackedWidget>
 
 #include "widgets/compared_runs.h"
+#include "widgets/half_octave_plot.h"
 #include "widgets/line_plot.h"
-#include "widgets/margin_plot.h"
 #include "widgets/panel.h"
 #include "widgets/time_heat_map.h"
 
@@ -22,7 +22,7 @@ class FlipsPanel : public Panel {
   void restoreState(const QVariantMap& state) override;
 
   void showLayers(bool layers);  // layer x step of one run instead of the runs' means
-  MarginPlot* margins() const { return margins_; }
+  HalfOctavePlot* margins() const { return margins_; }
 
  protected:
   QString status() const override;
@@ -38,7 +38,7 @@ class FlipsPanel : public Panel {
 
   LinePlot* lines_;
   TimeHeatMap* layers_;
-  MarginPlot* margins_;
+  HalfOctavePlot* margins_;
   QStackedWidget* stack_;
   QToolButton* by_layer_;
 };
