@@ -55,6 +55,7 @@ MainWindow::MainWindow(bool remembers) : clock_(&selection_), remembers_(remembe
   connectSession();
   connectComparison();
   connectFindings();
+  connectExpertCard();
   connect(&clock_, &FrameClock::ticked, this, &MainWindow::onTick);
   connect(&undo_, &QUndoStack::indexChanged, &clock_, &FrameClock::wake);
   since_status_.start();

@@ -82,6 +82,7 @@ class MainWindow : public QMainWindow {
   void connectForm();
   void connectSession();
   void connectComparison();
+  void connectExpertCard();
   void connectFindings();
   void showFindings();
   void focusSetting(const QString& key);

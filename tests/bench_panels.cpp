@@ -139,7 +139,7 @@ void takeCloseUps(const QString& folder, const QString& theme, const SyntheticRu
 
   selection.setHistories({small.history()});
   selection.setRange({560, 640});
-  load->setSortedByLoad(true);
+  load->setSort(ExpertLoadPanel::by_load);
   static_cast<BalancePanel*>(overview.panels()[3])->showFigure(BalancePanel::kFigures);
   static_cast<AllToAllPanel*>(overview.panels()[4])->setDeduplicated(true);
   auto* loss = static_cast<LossPanel*>(overview.panels()[0]);

@@ -98,7 +98,7 @@ class PanelsTest : public QObject {
 
   void sortedByLoadTheClickStillFindsItsExpert() {
     ExpertLoadPanel panel(selection_.get());
-    panel.setSortedByLoad(true);
+    panel.setSort(ExpertLoadPanel::by_load);
     show(&panel);
     const RouterFrame& router = selection_->frame()->routers[1];
     const auto hottest = std::ranges::max_element(router.tokens_per_expert) - router.tokens_per_expert.begin();

@@ -8,9 +8,12 @@
 #include "widgets/bias_panel.h"
 #include "widgets/capacity_panel.h"
 #include "widgets/confidence_panel.h"
+#include "widgets/expert_card.h"
+#include "widgets/expert_load_panel.h"
 #include "widgets/gate_load_panel.h"
 #include "widgets/layer_balance_panel.h"
 #include "widgets/load_over_time_panel.h"
+#include "widgets/scores_panel.h"
 
 using namespace moescope;
 
@@ -186,7 +189,7 @@ class RouterPanelsTest : public QObject {
 
   void sortedByLoadTheTopRowIsTheFullestExpert() {
     LoadOverTimePanel panel(selection_.get());
-    panel.setSortedByLoad(true);
+    panel.setSort(LoadOverTimePanel::by_load);
     show(&panel, {420, 300});
     const auto& counts = selection_->frame()->routers[0].tokens_per_expert;
     const auto fullest = std::ranges::max_element(counts) - counts.begin();

@@ -51,7 +51,7 @@ TEST(Specialisation, DomainsOfAnExpertComeByLift) {
   const auto domains = domains_of_expert(two_domains(), 1);
   ASSERT_EQ(domains.size(), 2u);
   EXPECT_EQ(domains[0].domain, 1u);
-  EXPECT_EQ(domains[0].slots, 20u);
+  EXPECT_EQ(domains[0].n_slots, 20u);
   EXPECT_FLOAT_EQ(domains[0].share, 2 / 3.0f);
   EXPECT_FLOAT_EQ(domains[0].lift, (1 / 3.0f) / 0.3f);
   EXPECT_FLOAT_EQ(domains[1].lift, 0.25f / 0.3f);

@@ -11,7 +11,11 @@ enum { kEntropy, kMargin, kAux, kZ };
 
 ConfidencePanel::ConfidencePanel(Selection* selection, QWidget* parent)
     : FiguresPanel(selection, tr("Router confidence and losses"),
-                   {{tr("Score entropy"), tr("nats"), {{Metric::score_entropy, tr("entropy")}}, 3},
+                   {{tr("Score entropy"),
+                     tr("nats"),
+                     {{Metric::score_entropy, tr("entropy")}, {Metric::mutual_information, tr("mutual information")}},
+                     4,
+                     tr("Entropy of a token's scores, mutual information of token and expert")},
                     {tr("Margin"), tr("score margin"), {{Metric::margin, tr("margin")}}},
                     {tr("Aux loss"), tr("load-balance loss"), {{Metric::router_aux_loss, tr("aux loss")}}},
                     {tr("z loss"), tr("z loss"), {{Metric::router_z_loss, tr("z loss")}}}},

@@ -42,16 +42,31 @@ ExpertLoadPanel::ExpertLoadPanel(Selection* selection, QWidget* parent)
   });
 
   sort_ = new QComboBox(this);
-  sort_->addItems({tr("by id"), tr("by load")});
+  sort_->addItems({tr("by id"), tr("by load"), tr("by cluster")});
   sort_->setAccessibleName(tr("Order of experts"));
-  sort_->setToolTip(tr("Order of the experts in each row: by id, or from the most to the least loaded"));
+  sort_->setToolTip(
+      tr("Order of the experts in each row: by id, from the most to the least loaded, or so that those "
+         "which are chosen together stand together"));
   connect(sort_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(sort_);
   addBody(view_);
 }
 
-void ExpertLoadPanel::setSortedByLoad(bool sorted) {
-  sort_->setCurrentIndex(sorted ? 1 : 0);
+void ExpertLoadPanel::setSort(Sort sort) {
+  sort_->setCurrentIndex(sort);
+}
+
+std::vector<int> ExpertLoadPanel::orderOf(const RouterFrame& router, int columns) {
+  const auto& counts = router.tokens_per_expert;
+  if (sort_->currentIndex() == by_cluster) {
+    const std::vector<int>& order = clusters_.of(*selection_->history(), router.layer);
+    if (std::ssize(order) == columns) return order;
+  }
+  std::vector<int> order(static_cast<std::size_t>(columns));
+  std::iota(order.begin(), order.end(), 0);
+  if (sort_->currentIndex() == by_load)
+    std::ranges::stable_sort(order, std::greater{}, [&](int e) { return e < std::ssize(counts) ? counts[e] : 0; });
+  return order;
 }
 
 QString ExpertLoadPanel::status() const {
@@ -73,17 +88,12 @@ void ExpertLoadPanel::refill() {
   int columns = 0;
   for (const RouterFrame& router : frame_->routers)
     columns = std::max(columns, static_cast<int>(router.tokens_per_expert.size()));
-  const bool sorted = sort_->currentIndex() == 1;
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(rows) * columns, kNoDataCode);
   order_.assign(rows, {});
   std::vector<Tick> row_ticks;
   for (int row = 0; row < rows; ++row) {
     const auto& counts = routerAt(row).tokens_per_expert;
-    auto& order = order_[row];
-    order.resize(columns);
-    std::iota(order.begin(), order.end(), 0);
-    if (sorted)
-      std::ranges::stable_sort(order, std::greater{}, [&](int e) { return e < std::ssize(counts) ? counts[e] : 0; });
+    const std::vector<int>& order = order_[row] = orderOf(routerAt(row), columns);
     const std::uint64_t total = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
     for (int column = 0; column < columns && total > 0; ++column)
       if (order[column] < std::ssize(counts))
@@ -95,7 +105,9 @@ void ExpertLoadPanel::refill() {
   view_->setLegend(utilisationLegend(isDark(palette())));
   view_->setRowAxis(std::move(row_ticks), tr("layer"));
   view_->setColumnAxis(integerTicks(0, columns - 1, std::max(2, view_->width() / 60)),
-                       sorted ? tr("rank by load, most loaded first") : tr("expert"));
+                       sort_->currentIndex() == by_load      ? tr("rank by load, most loaded first")
+                       : sort_->currentIndex() == by_cluster ? tr("experts, chosen together side by side")
+                                                             : tr("expert"));
   markCurrent();
 }
 
@@ -164,7 +176,9 @@ QString ExpertLoadPanel::explain() const {
             "4; what lies beyond takes the end colours. An expert without a token in this step is black and struck "
             "through: normal for single steps when K T / E is small, see the dead experts of Balance for a whole "
             "window. "
-            "Click or arrow keys choose layer and expert for all panels.</p>") +
+            "Click or arrow keys choose layer and expert for all panels. <i>By cluster</i>: each layer's experts in "
+            "the order of a clustering by co-activation, N_ij / sqrt(N_ii N_jj) over the tokens that chose i and j, as "
+            "last counted; by id as long as nothing was.</p>") +
          metricCards({"utilisation", "expert_bias", "gate_mass"});
 }
 
@@ -173,7 +187,7 @@ QVariantMap ExpertLoadPanel::saveState() const {
 }
 
 void ExpertLoadPanel::restoreState(const QVariantMap& state) {
-  sort_->setCurrentIndex(std::clamp(state.value(QStringLiteral("sort")).toInt(), 0, 1));
+  sort_->setCurrentIndex(std::clamp(state.value(QStringLiteral("sort")).toInt(), 0, 2));
 }
 
 }  // namespace moescope

@@ -3,6 +3,7 @@
 
 #include <QComboBox>
 
+#include "widgets/cluster_orders.h"
 #include "widgets/matrix_plot.h"
 #include "widgets/panel.h"
 
@@ -18,7 +19,8 @@ class ExpertLoadPanel : public Panel {
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
 
-  void setSortedByLoad(bool sorted);
+  enum Sort { by_id, by_load, by_cluster };
+  void setSort(Sort sort);
   MatrixPlot* view() const { return view_; }
 
  protected:
@@ -35,6 +37,8 @@ class ExpertLoadPanel : public Panel {
   MatrixPlot* view_;
   QComboBox* sort_;
   std::shared_ptr<const TelemetryFrame> frame_;
+  ClusterOrders clusters_;
+  std::vector<int> orderOf(const RouterFrame& router, int columns);
   std::vector<std::vector<int>> order_;  // [row][column] -> expert
 };
 

@@ -25,7 +25,7 @@ LoadOverTimePanel::LoadOverTimePanel(Selection* selection, QWidget* parent)
   plot_->setWeights(utilisationWeights());
   connect(plot_, &TimeHeatMap::rowClicked, selection_, &Selection::setExpert);
   sort_ = new QComboBox(this);
-  sort_->addItems({tr("by id"), tr("by load")});
+  sort_->addItems({tr("by id"), tr("by load"), tr("by cluster")});
   sort_->setAccessibleName(tr("Order of experts"));
   sort_->setToolTip(
       tr("Order of the experts from top to bottom: by id, or from the most to the least loaded at the "
@@ -51,18 +51,23 @@ void LoadOverTimePanel::setSummary(Summary summary) {
   summary_->setCurrentIndex(summary == Summary::mean ? 1 : 0);
 }
 
-void LoadOverTimePanel::setSortedByLoad(bool sorted) {
-  sort_->setCurrentIndex(sorted ? 1 : 0);
+void LoadOverTimePanel::setSort(Sort sort) {
+  sort_->setCurrentIndex(sort);
 }
 
 // Empty: by id.
-std::vector<int> LoadOverTimePanel::order() const {
+std::vector<int> LoadOverTimePanel::order() {
+  const History& history = *selection_->history();
+  if (sort_->currentIndex() == by_cluster) {
+    const std::vector<int>& order = clusters_.of(history, selection_->layer());
+    return std::ssize(order) == history.info().n_experts ? order : std::vector<int>{};
+  }
   const auto frame = selection_->frame();
   if (sort_->currentIndex() == 0 || !frame) return {};
   const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
   if (router == frame->routers.end()) return {};
   const auto& counts = router->tokens_per_expert;
-  if (std::ssize(counts) != selection_->history()->info().n_experts) return {};
+  if (std::ssize(counts) != history.info().n_experts) return {};
   std::vector<int> order(counts.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, std::greater{}, [&](int e) { return counts[static_cast<std::size_t>(e)]; });
@@ -84,7 +89,10 @@ void LoadOverTimePanel::refill() {
   plot_->setLegend(utilisationLegend(isDark(palette())));
   plot_->setRowOrder(order());
   plot_->setRowAxis(integerTicks(0, experts - 1, std::max(2, plot_->height() / 26)),
-                    sort_->currentIndex() == 0 ? tr("expert") : tr("experts, most loaded first"), false);
+                    sort_->currentIndex() == by_load      ? tr("experts, most loaded first")
+                    : sort_->currentIndex() == by_cluster ? tr("experts by cluster")
+                                                          : tr("expert"),
+                    false);
   plot_->setSource(QStringLiteral("%1:%2:%3")
                        .arg(reinterpret_cast<quintptr>(history))
                        .arg(selection_->layer())
@@ -129,7 +137,7 @@ QVariantMap LoadOverTimePanel::saveState() const {
 }
 
 void LoadOverTimePanel::restoreState(const QVariantMap& state) {
-  sort_->setCurrentIndex(std::clamp(state.value(QStringLiteral("sort")).toInt(), 0, 1));
+  sort_->setCurrentIndex(std::clamp(state.value(QStringLiteral("sort")).toInt(), 0, 2));
   summary_->setCurrentIndex(std::clamp(state.value(QStringLiteral("summary")).toInt(), 0, 1));
 }
 

@@ -1,6 +1,7 @@
 // Load of every expert of the chosen layer over steps, on the scale of the expert load.
 #pragma once
 
+#include "widgets/cluster_orders.h"
 #include "widgets/layer_combo.h"
 #include "widgets/panel.h"
 #include "widgets/time_heat_map.h"
@@ -18,7 +19,8 @@ class LoadOverTimePanel : public Panel {
   void restoreState(const QVariantMap& state) override;
 
   void setSummary(Summary summary);  // of the steps that share a pixel
-  void setSortedByLoad(bool sorted);
+  enum Sort { by_id, by_load, by_cluster };
+  void setSort(Sort sort);
   TimeHeatMap* plot() const { return plot_; }
 
  protected:
@@ -29,9 +31,10 @@ class LoadOverTimePanel : public Panel {
   QStringList describe(int expert, std::int64_t step) const;
 
   Summary summary() const { return summary_->currentIndex() == 1 ? Summary::mean : Summary::farthest; }
-  std::vector<int> order() const;
+  std::vector<int> order();
 
   TimeHeatMap* plot_;
+  ClusterOrders clusters_;
   QComboBox *summary_, *sort_;
 };
 

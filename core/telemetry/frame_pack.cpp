@@ -316,25 +316,52 @@ PackedFrame pack_specialisation(const TelemetryFrame& frame) {
   return packer.take();
 }
 
+namespace {
+
+void get_specialisation(Unpacker& unpacker, SpecialisationFrame& special) {
+  unpacker.get_counts(special.domain_DE);
+  const auto experts = std::size_t{unpacker.get<std::uint32_t>()};
+  std::vector<std::uint32_t> upper;
+  unpacker.get_counts(upper);
+  special.together_EE.resize(experts * experts);
+  const std::uint32_t* next = upper.data();
+  for (std::size_t i = 0; i < experts; ++i) {
+    for (std::size_t j = i; j < experts; ++j) {
+      special.together_EE[i * experts + j] = special.together_EE[j * experts + i] = *next++;
+    }
+  }
+  unpacker.get_counts(special.byte_256E);
+}
+
+}  // namespace
+
 void unpack_specialisation(const PackedFrame& packed, TelemetryFrame& frame) {
   Unpacker unpacker(packed);
   unpacker.get_scalars(frame);
   frame.specialisation.resize(unpacker.get<std::uint32_t>());
-  std::vector<std::uint32_t> upper;
   for (SpecialisationFrame& special : frame.specialisation) {
     special.layer = unpacker.get<int>();
-    unpacker.get_counts(special.domain_DE);
-    const auto experts = std::size_t{unpacker.get<std::uint32_t>()};
-    unpacker.get_counts(upper);
-    special.together_EE.resize(experts * experts);
-    const std::uint32_t* next = upper.data();
-    for (std::size_t i = 0; i < experts; ++i) {
-      for (std::size_t j = i; j < experts; ++j) {
-        special.together_EE[i * experts + j] = special.together_EE[j * experts + i] = *next++;
-      }
-    }
-    unpacker.get_counts(special.byte_256E);
+    get_specialisation(unpacker, special);
   }
+}
+
+bool unpack_specialisation_of(const PackedFrame& packed, int layer, SpecialisationFrame& special) {
+  Unpacker unpacker(packed);
+  TelemetryFrame scalars;
+  unpacker.get_scalars(scalars);
+  const auto size = unpacker.get<std::uint32_t>();
+  for (std::uint32_t i = 0; i < size; ++i) {
+    special.layer = unpacker.get<int>();
+    if (special.layer == layer) {
+      get_specialisation(unpacker, special);
+      return true;
+    }
+    unpacker.skip_counts();
+    unpacker.get<std::uint32_t>();
+    unpacker.skip_counts();
+    unpacker.skip_counts();
+  }
+  return false;
 }
 
 PackedFrame pack_text(const TelemetryFrame& frame, const TokenFrame& text) {

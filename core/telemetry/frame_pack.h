@@ -27,6 +27,9 @@ void unpack_gradients(const PackedFrame& packed, TelemetryFrame& frame);
 void unpack_specialisation(const PackedFrame& packed, TelemetryFrame& frame);
 void unpack_text(const PackedFrame& packed, TelemetryFrame& frame);  // adds it to the frame's
 
+// One layer out of pack_specialisation; false: it is not there.
+bool unpack_specialisation_of(const PackedFrame& packed, int layer, SpecialisationFrame& special);
+
 // The expert_bias of one layer out of pack_routers; false: the layer is not there or has none.
 bool unpack_bias(const PackedFrame& packed, int layer, std::vector<float>& bias);
 

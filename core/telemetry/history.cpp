@@ -486,6 +486,19 @@ std::shared_ptr<const TelemetryFrame> History::specialisation_frame_at(std::int6
   return state_->frame_with(kSpecialisation, step);
 }
 
+std::optional<SpecialisationFrame> History::specialisation_of(int layer, std::int64_t step) const {
+  std::shared_ptr<const PackedFrame> packed;
+  {
+    const std::lock_guard lock(state_->mutex);
+    const KeptFrames::Entry* entry = state_->kept[kSpecialisation].find(step);
+    if (!entry) return std::nullopt;
+    packed = entry->packed;
+  }
+  SpecialisationFrame special;
+  if (!unpack_specialisation_of(*packed, layer, special)) return std::nullopt;
+  return special;
+}
+
 std::shared_ptr<const TokenFrame> History::text_at(TextKind kind, std::int64_t& step) const {
   const FramePtr frame = state_->frame_with(part_of(kind), step);
   if (!frame) return nullptr;

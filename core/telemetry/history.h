@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/telemetry/frame.h"
@@ -89,6 +90,8 @@ class History {
   std::shared_ptr<const TelemetryFrame> gradient_frame_at(std::int64_t step) const;
   // The newest at or before `step` that has specialisation, nullptr: none. Its other arrays may be missing.
   std::shared_ptr<const TelemetryFrame> specialisation_frame_at(std::int64_t step) const;
+  // One layer of it, without unpacking the others; nothing: it is not there.
+  std::optional<SpecialisationFrame> specialisation_of(int layer, std::int64_t step) const;
   // The newest text of that kind at or before `step`, nullptr: none. `step` becomes that of the text.
   std::shared_ptr<const TokenFrame> text_at(TextKind kind, std::int64_t& step) const;
   std::vector<std::int64_t> text_steps(TextKind kind) const;  // kept ones, rising

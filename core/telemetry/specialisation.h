@@ -26,7 +26,7 @@ std::vector<float> domain_lift(const SpecialisationFrame& frame);
 // The other way round: of the slots of one expert, which domains they come from, most preferred first.
 struct DomainOfExpert {
   std::size_t domain;
-  std::uint32_t slots;
+  std::uint32_t n_slots;
   float share;  // n_de / sum_d n_de
   float lift;   // P(e | d) / P(e)
 };
@@ -42,7 +42,7 @@ float coactivation_baseline(int top_k, int n_experts);
 // are left out as noise.
 struct ByteOfExpert {
   std::uint8_t byte;
-  std::uint32_t slots;
+  std::uint32_t n_slots;
   float share;  // of the expert's slots
   float lift;
 };
