@@ -50,6 +50,7 @@ std::vector<std::unique_ptr<Panel>> allPanels(Selection* selection) {
   curves->showLines(true);
   panels.push_back(std::move(curves));
   panels.push_back(std::make_unique<GateLoadPanel>(selection));
+  panels.push_back(std::make_unique<ScoresPanel>(selection));
   panels.push_back(std::make_unique<ConfidencePanel>(selection));
   panels.push_back(std::make_unique<CapacityPanel>(selection));
   auto padding = std::make_unique<CapacityPanel>(selection);
@@ -195,6 +196,72 @@ class RouterPanelsTest : public QObject {
     const auto fullest = std::ranges::max_element(counts) - counts.begin();
     QTest::mouseClick(panel.plot(), Qt::LeftButton, {}, {200, 14});
     QCOMPARE(selection_->expert(), static_cast<int>(fullest));
+  }
+
+  void clusteredRowsStandByTheirTeams() {
+    SyntheticRun run({.specialise_every = 50});
+    run.append(60);
+    Selection selection;
+    selection.setHistories({run.history()});
+    ExpertLoadPanel panel(&selection);
+    panel.setSort(ExpertLoadPanel::by_cluster);
+    show(&panel);
+    int changes = 0, before = -1;
+    for (int column = 0; column < 16; ++column) {
+      QTest::mouseClick(panel.view(), Qt::LeftButton, {}, panel.view()->cellRect(2, column).center().toPoint());
+      const int team = (selection.expert() * 7 + 3) % 16 / 4;
+      changes += column > 0 && team != before;
+      before = team;
+    }
+    QCOMPARE(changes, 3);  // four teams, each in one piece
+  }
+
+  void cardShowsTheChosenExpertAndAsksForActions() {
+    SyntheticRun run({.specialise_every = 50});
+    run.append(120);
+    Selection selection;
+    selection.setHistories({run.history()});
+    ExpertCard card(&selection);
+    show(&card, {320, 620});
+    const auto buttons = card.findChildren<QPushButton*>();
+    QCOMPARE(buttons.size(), 2);
+    for (const QPushButton* button : buttons) QVERIFY(!button->isEnabled());
+    for (const PlotFrame* plot : card.findChildren<PlotFrame*>()) QVERIFY(!plot->notice().isEmpty());
+
+    ExpertCard::Intervention now{.possible = true, .killed = false, .pinned_bias = {}};
+    card.interventionOf = [&](int layer, int expert) {
+      return layer == 2 && expert == 7 ? now : ExpertCard::Intervention{true, false, {}};
+    };
+    selection.setLayer(2);
+    selection.setExpert(7);
+    QApplication::processEvents();
+    for (const PlotFrame* plot : card.findChildren<PlotFrame*>())
+      QVERIFY2(plot->notice().isEmpty(), qPrintable(plot->accessibleName()));
+    QCOMPARE(card.findChild<QSpinBox*>()->value(), 7);
+    QVERIFY(card.findChild<ShareBars*>()->accessibleDescription().contains(QStringLiteral("lift")));
+    QVERIFY(card.findChild<TokenContexts*>()->accessibleDescription().contains(QLatin1Char('[')));
+
+    QSignalSpy kill(&card, &ExpertCard::killRequested), pin(&card, &ExpertCard::pinRequested);
+    QTest::mouseClick(buttons[0], Qt::LeftButton);
+    QCOMPARE(kill.last(), (QVariantList{2, 7, true}));
+    now.killed = true;
+    card.refreshActions();
+    QTest::mouseClick(buttons[0], Qt::LeftButton);
+    QCOMPARE(kill.last(), (QVariantList{2, 7, false}));
+    QTest::mouseClick(buttons[1], Qt::LeftButton);
+    QCOMPARE(pin.last()[2].value<std::optional<double>>().value(),
+             double{selection.frame()->routers[1].expert_bias[7]});
+    now.pinned_bias = 0.5;
+    card.refreshActions();
+    QTest::mouseClick(buttons[1], Qt::LeftButton);
+    QVERIFY(!pin.last()[2].value<std::optional<double>>());
+
+    const QStringList rows = lines(card.csv());
+    QCOMPARE(rows.size(), 1 + 120);
+    const auto frame = run.history()->frame_at(33);
+    const QStringList cells = rows[1 + 33].split(QLatin1Char(','));
+    QVERIFY(std::abs(cells[3].toFloat() - utilisation(frame->routers[1].tokens_per_expert, 7)) < 1e-3f);
+    QCOMPARE(cells[4].toFloat(), frame->routers[1].expert_bias[7]);
   }
 
   void biasTableHoldsTheFramesValues() {

@@ -25,6 +25,7 @@ struct SyntheticShape {
   int window = 100;
   int quant_every = 1;  // 0: no quantization
   bool scalars_only = false;
+  int specialise_every = 0;  // steps between co-activation counts and routed texts; 0: none
 };
 
 class SyntheticRun {
@@ -34,8 +35,10 @@ class SyntheticRun {
 
   std::shared_ptr<History> history() const { return history_; }
 
+  std::shared_ptr<const TelemetryFrame> next() { return std::make_shared<TelemetryFrame>(frame(next_++)); }
+
   void append(std::int64_t steps) {
-    for (std::int64_t i = 0; i < steps; ++i) history_->append(std::make_shared<TelemetryFrame>(frame(next_++)));
+    for (std::int64_t i = 0; i < steps; ++i) history_->append(next());
   }
 
   void restartAt(std::int64_t step) { next_ = step; }  // a step seen before replaces what followed
@@ -54,6 +57,7 @@ class SyntheticRun {
     info.ranks_per_node = shape_.ranks_per_node;
     info.dim = shape_.dim;
     info.window = shape_.window;
+    if (shape_.specialise_every > 0) info.domains = {"prose", "code", "arithmetic", "json"};
     return info;
   }
 
@@ -92,6 +96,15 @@ class SyntheticRun {
     router.score_entropy =
         static_cast<float>(std::log(experts) * (0.98 - 0.1 * (1 - std::exp(-static_cast<double>(step) / 900))));
     router.aux_loss = router.z_loss = 0;
+    router.mutual_information = static_cast<float>(0.4 * (1 - std::exp(-static_cast<double>(step) / 900)));
+    for (int bin = 0; bin < kHalfOctaves; ++bin) {
+      const auto hump = [bin](double centre, double width, double height) {
+        return static_cast<std::uint32_t>(height * std::exp(-(bin - centre) * (bin - centre) / (2 * width * width)));
+      };
+      router.score_chosen.push_back(hump(38, 1.2, 400));
+      router.score_rejected.push_back(hump(36 - 2 * (1 - std::exp(-static_cast<double>(step) / 900)), 2, 3000));
+      router.margin_tokens.push_back(hump(28, 3, 150));
+    }
     if (shape_.ranks > 0) router.volume = volume(router);
     return router;
   }
@@ -140,6 +153,48 @@ class SyntheticRun {
     return quant;
   }
 
+  // Teams of four experts, each with a domain of its own.
+  SpecialisationFrame specialisation(int layer) {
+    const auto experts = static_cast<std::size_t>(shape_.experts);
+    SpecialisationFrame special;
+    special.layer = layer;
+    special.together_EE.resize(experts * experts);
+    special.byte_256E.assign(256 * experts, 3);
+    special.domain_DE.assign(kDomains * experts, 5);
+    const auto team = [&](std::size_t e) { return (e * 7 + static_cast<std::size_t>(layer)) % experts / 4; };
+    for (std::size_t i = 0; i < experts; ++i) {
+      special.domain_DE[team(i) % kDomains * experts + i] = 40;
+      for (std::size_t j = i; j < experts; ++j) {
+        const auto together = static_cast<std::uint32_t>(i == j               ? 500
+                                                         : team(i) == team(j) ? 120 + 40 * uniform()
+                                                                              : 9 * uniform());
+        special.together_EE[i * experts + j] = special.together_EE[j * experts + i] = together;
+      }
+    }
+    return special;
+  }
+
+  TokenFrame text(TextKind kind) {
+    TokenFrame text;
+    text.kind = kind;
+    while (text.text.size() < 512) text.text += "for (int i = 0; i < n; ++i) sum += x[i] * w[i];  // 12 + 30 = 42\n";
+    text.text.resize(512);
+    text.loss_T.assign(text.text.size(), 1.2f);
+    for (int layer = 1; layer < shape_.layers; ++layer) {
+      TokenLayer& routed = text.layers.emplace_back();
+      routed.layer = layer;
+      routed.top_k = shape_.top_k;
+      for (std::size_t t = 0; t < text.text.size(); ++t)
+        for (int k = 0; k < shape_.top_k; ++k) {
+          routed.experts_TK.push_back(
+              static_cast<std::uint16_t>((static_cast<unsigned char>(text.text[t]) * 5 + k) % shape_.experts));
+          routed.scores_TK.push_back(static_cast<float>(0.9 / (k + 1) + 0.1 * uniform()));
+        }
+      routed.margin_T.assign(text.text.size(), 0.05f);
+    }
+    return text;
+  }
+
   TelemetryFrame frame(std::int64_t step) {
     TelemetryFrame frame;
     const double t = static_cast<double>(step);
@@ -153,6 +208,10 @@ class SyntheticRun {
     frame.phase_ms[static_cast<int>(Phase::experts)] = static_cast<float>(1000 * shape_.tokens / frame.tokens_per_s);
     if (shape_.scalars_only) return frame;
     for (int layer = 1; layer < shape_.layers; ++layer) frame.routers.push_back(router(layer, step));
+    if (shape_.specialise_every > 0 && step % shape_.specialise_every == 0) {
+      for (int layer = 1; layer < shape_.layers; ++layer) frame.specialisation.push_back(specialisation(layer));
+      for (const TextKind kind : {TextKind::probe, TextKind::batch}) frame.texts.push_back(text(kind));
+    }
     if (shape_.quant_every > 0 && step % shape_.quant_every == 0)
       for (int layer = 1; layer < shape_.layers; ++layer)
         for (const ExpertWeight weight : {ExpertWeight::w1, ExpertWeight::w2, ExpertWeight::w3}) {
@@ -166,6 +225,7 @@ class SyntheticRun {
     return frame;
   }
 
+  static constexpr std::size_t kDomains = 4;
   SyntheticShape shape_;
   std::shared_ptr<History> history_;
   std::int64_t next_ = 0;

@@ -33,8 +33,8 @@ void ConfidencePanel::decorate(int figure, LinePlot* plot, std::vector<Reference
   const RunInfo& info = selection_->history()->info();
   if (figure == kEntropy && info.n_experts > 1 && info.top_k > 0) {
     const double all = std::log(info.n_experts), chosen = std::log(info.top_k);
-    references->push_back({all, tr("ln E %1").arg(formatValue(all, 3))});
-    references->push_back({chosen, tr("ln K %1").arg(formatValue(chosen, 3))});
+    references->push_back({all, tr("ln(E)=%1").arg(formatValue(all, 3))});
+    references->push_back({chosen, tr("ln(K)=%1").arg(formatValue(chosen, 3))});
     plot->setAtLeastShown(0, 1.1 * all);
   } else {
     plot->setAtLeastShown(0, 0);

@@ -160,8 +160,7 @@ QString ExpertCard::loadText() const {
   const RouterFrame* at = router();
   const auto e = static_cast<std::size_t>(std::max(0, selection_->expert()));
   if (!at || selection_->expert() < 0 || e >= at->tokens_per_expert.size()) return QStringLiteral("-");
-  return tr("%1 (%2 tokens)")
-      .arg(formatValue(utilisation(at->tokens_per_expert, e), 3), formatCount(at->tokens_per_expert[e]));
+  return formatValue(utilisation(at->tokens_per_expert, e), 3);
 }
 
 // Experts lie on the virtual ranks in order, E / R on each, as the volumes are counted.

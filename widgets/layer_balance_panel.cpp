@@ -126,7 +126,7 @@ void LayerBalancePanel::refillLines() {
   }
   lines_->setReferences(std::move(references));
   lines_->setSeries({{active, percentileMetric(2), kWholeRun, tr("worst"), 1, 0},
-                     {active, percentileMetric(1), kWholeRun, tr("90 %"), 3, 0},
+                     {active, percentileMetric(1), kWholeRun, tr("90%"), 3, 0},
                      {active, percentileMetric(0), kWholeRun, tr("median"), 0, 0}});
 }
 
