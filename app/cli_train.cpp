@@ -1,5 +1,6 @@
 #include "app/cli_train.h"
 
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -20,7 +21,9 @@
 #include "app/cli_progress.h"
 #include "core/checkpoint_folder.h"
 #include "core/lock_step.h"
+#include "core/model/learner.h"
 #include "core/numerics/parallel.h"
+#include "core/parallel/mpi_ranks.h"
 #include "core/run_config.h"
 #include "core/telemetry/frame_sink.h"
 #include "core/telemetry/jsonl.h"
@@ -35,7 +38,7 @@ struct TrainOptions {
   std::string preset, config, data, precision, out, jsonl, checkpoint, resume;
   std::vector<std::string> set, compare;
   std::int64_t steps = 0, seed = 0, every = 0;
-  int threads = 0;
+  int threads = 0, ep = 0, ranks_per_node = 0;
   double epsilon = 0.01;
   bool overwrite = false, noise_twin = false;
   bool has_data = false, has_seed = false, has_steps = false;
@@ -55,7 +58,32 @@ void stop_after_step(int signal) {
   g_signal = signal;
 }
 
-void catch_signals() {
+// Where a step waits for a rank that is gone, only this comes through. What is written is whole: SQLite's transaction
+// in flight is undone when the recording is next opened.
+void give_up(int) {
+  constexpr char kMessage[] =
+      "\nmoescope-cli: stopped: another rank has ended or does not answer. The recording is whole up to the last step; "
+      "go on from the last checkpoint with --resume DIR, on as many ranks as there are.\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage, sizeof kMessage - 1);
+  _exit(1);
+}
+
+// mpirun asks with SIGTERM when a rank has died, and kills a second later.
+void stop_soon(int signal) {
+  g_signal = signal;
+  itimerval soon{};
+  soon.it_value.tv_usec = 600000;
+  setitimer(ITIMER_REAL, &soon, nullptr);
+}
+
+void catch_signals(bool among_ranks) {
+  if (among_ranks) {
+    std::signal(SIGALRM, give_up);
+    std::signal(SIGTERM, stop_soon);
+    std::signal(SIGINT, SIG_IGN);  // mpirun gets it, too, and tells all ranks
+    std::signal(SIGPIPE, SIG_IGN);
+    return;
+  }
   struct sigaction action {};
   action.sa_handler = stop_after_step;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
@@ -107,6 +135,11 @@ std::vector<Override> read_overrides(const TrainOptions& o, std::vector<ConfigPr
   if (o.has_seed) add_override(list, problems, "--seed " + std::to_string(o.seed), "seed", std::to_string(o.seed));
   if (!o.precision.empty())
     add_override(list, problems, "--precision " + o.precision, "precision.experts", o.precision);
+  if (o.ep > 0) {  // the virtual ranks are the real ones
+    add_override(list, problems, "--ep " + std::to_string(o.ep), "parallel.ranks", std::to_string(o.ep));
+    const std::string per_node = std::to_string(o.ranks_per_node > 0 ? o.ranks_per_node : o.ep);
+    add_override(list, problems, "--ranks-per-node " + per_node, "parallel.ranks_per_node", per_node);
+  }
   for (const std::string& setting : o.set) add_setting(list, problems, "--set " + setting, setting);
   return list;
 }
@@ -180,14 +213,14 @@ void refuse_conflicts(const TrainOptions& o, const RunConfig& config) {
   if (!problems.empty()) refuse(problems);
 }
 
-Trainer resumed_trainer(const TrainOptions& o) {
+Trainer resumed_trainer(const TrainOptions& o, Ranks* ranks) {
   if (!o.compare.empty() || o.noise_twin)
     throw std::runtime_error("--compare and --noise-twin start from the beginning, so they do not go with --resume");
   const std::vector<std::string> files = newest_checkpoint(o.resume);
   if (files.size() > 1)
     throw std::runtime_error(fs::path(files.front()).parent_path().string() + ": holds " +
                              std::to_string(files.size()) + " runs, needed is one");
-  Trainer trainer = Trainer::resume(files.front());
+  Trainer trainer = Trainer::resume(files.front(), ranks);
   refuse_conflicts(o, trainer.config());
   return trainer;
 }
@@ -268,14 +301,44 @@ struct Tail {
   }
 };
 
+// Bytes that the all-to-alls gave to the transport, against those that the routing says.
+struct WireTotals {
+  int ranks = 0;
+  double sent = 0, counted = 0, ms = 0, steps = 0;
+
+  void add(const TelemetryFrame& frame) {
+    const WireFrame& wire = frame.wire;
+    if (wire.ranks == 0 || frame.routers.empty()) return;
+    ranks = wire.ranks;
+    const auto size = static_cast<std::size_t>(ranks);
+    for (std::size_t i = 0; i < size * size; ++i) {
+      if (i / size == i % size) continue;  // stays on its rank
+      sent += static_cast<double>(wire.sent_RR[i]);
+      for (const RouterFrame& router : frame.routers) counted += router.volume.copies_RR[i];
+    }
+    for (const float rank_ms : wire.all_to_all_ms_R) ms += static_cast<double>(rank_ms) / ranks;
+    ++steps;
+  }
+  void print(std::FILE* text, const RunConfig& config) const {
+    if (steps == 0) return;
+    // A copy crosses four times, as 32-bit values: dispatch and combine, forward and backward.
+    const double by_routing = counted * 4 * 4 * config.model.dim;
+    std::fprintf(text, "all-to-all  %.0f bytes a step between %d ranks measured, %.0f by the routing; %.1f ms a step\n",
+                 sent / steps, ranks, by_routing / steps, ms / steps);
+  }
+};
+
 class Training {
  public:
-  Training(const TrainOptions& options, std::vector<Trainer> trainers)
+  Training(const TrainOptions& options, std::vector<Trainer> trainers, Ranks* ranks)
       : o_(options),
+        ranks_(ranks),
         lock_step_(std::move(trainers)),
         first_(lock_step_.next_step()),
         end_(o_.has_steps ? o_.steps : config().optimizer.total_steps),
-        text_(o_.jsonl == "-" ? stderr : stdout),
+        text_(!writes()         ? std::fopen("/dev/null", "w")
+              : o_.jsonl == "-" ? stderr
+                                : stdout),
         progress_(text_, first_, end_) {
     if (end_ < first_)
       throw std::runtime_error("--steps " + std::to_string(end_) + ": the checkpoint has already taken " +
@@ -284,13 +347,13 @@ class Training {
 
   // Returns the exit status.
   int run() {
-    prepare_checkpoints();
-    JsonLines json(o_.jsonl);
-    sink_ = std::make_unique<FrameSink>(o_.out);
+    if (writes()) prepare_checkpoints();
+    JsonLines json(writes() ? o_.jsonl : "");
+    sink_ = std::make_unique<FrameSink>(writes() ? o_.out : "");
     for (const LockStep::Run& run : lock_step_.runs())
       histories_.push_back(sink_->add_run(run_info(run.trainer.config(), run.number, lock_step_.data().domains())));
     introduce();
-    catch_signals();
+    catch_signals(ranks_ != nullptr);
     train(json);
     progress_.finish();
     if (!o_.checkpoint.empty() && whole_ && !lost_) save_checkpoint();
@@ -304,6 +367,15 @@ class Training {
   }
 
  private:
+  bool writes() const { return !ranks_ || ranks_->rank() == 0; }
+
+  // Ranks stop together, or those that go on would wait for the others.
+  bool is_stopped() const {
+    int stopped = g_signal != 0 || lost_ || !failure_.empty() ? 1 : 0;
+    sum_over_ranks(ranks_, &stopped, 1);
+    return stopped != 0;
+  }
+
   const RunConfig& config() const { return lock_step_.runs().front().trainer.config(); }
 
   // A folder that cannot be written to is better known now than after hours of training.
@@ -327,10 +399,12 @@ class Training {
   }
 
   void train(JsonLines& json) {
-    try {
-      for (std::int64_t step = first_; step < end_ && g_signal == 0 && !lost_; ++step) take_step(step, json);
-    } catch (const std::exception& error) {
-      failure_ = error.what();
+    for (std::int64_t step = first_; step < end_ && !is_stopped(); ++step) {
+      try {
+        take_step(step, json);
+      } catch (const std::exception& error) {
+        failure_ = error.what();
+      }
     }
   }
 
@@ -338,6 +412,7 @@ class Training {
     whole_ = false;
     lock_step_.step([&](TelemetryFrame frame) {
       if (frame.run == 0) {
+        wire_.add(frame);
         tail_.add(frame);
         progress_.show(frame);
         sink_->flush();  // the step before is on disk by now, so a kill loses no more than this one
@@ -356,6 +431,10 @@ class Training {
 
   void save_checkpoint() {
     const std::int64_t step = lock_step_.next_step();
+    if (!writes()) {
+      for (const LockStep::Run& run : lock_step_.runs()) run.trainer.save({});  // hands its experts to rank 0
+      return;
+    }
     write_checkpoint(o_.checkpoint, step, [&](const std::string& folder) {
       for (const LockStep::Run& run : lock_step_.runs())
         run.trainer.save(folder + '/' + run.trainer.config().name + ".safetensors");
@@ -379,6 +458,7 @@ class Training {
     if (!is_missing(tail_.max_vio))
       std::fprintf(text_, "MaxVio      %.3f in the last batch, %.3f over %d steps (mean over MoE layers)\n",
                    tail_.max_vio, tail_.max_vio_window, config().telemetry.window);
+    wire_.print(text_, config());
     if (!o_.out.empty()) std::fprintf(text_, "recording   %s\n", o_.out.c_str());
     if (!o_.jsonl.empty() && o_.jsonl != "-") std::fprintf(text_, "JSON lines  %s\n", o_.jsonl.c_str());
     if (!checkpoint_.empty()) std::fprintf(text_, "checkpoint  %s\n", checkpoint_.c_str());
@@ -392,6 +472,7 @@ class Training {
   }
 
   const TrainOptions& o_;
+  Ranks* ranks_;  // nullptr: one process
   LockStep lock_step_;
   std::int64_t first_, end_;
   std::FILE* text_;  // progress and summary
@@ -399,22 +480,63 @@ class Training {
   std::unique_ptr<FrameSink> sink_;
   std::vector<std::shared_ptr<History>> histories_;
   Tail tail_;
+  WireTotals wire_;
   bool lost_ = false;
   bool whole_ = true;       // the trainers are between two steps
   std::string failure_;     // what ended the training before its time, or what could not be written
   std::string checkpoint_;  // the last one
 };
 
+// All ranks at once, or none: a rank that leaves would let the others wait.
+std::unique_ptr<Ranks> open_ranks(const TrainOptions& o) {
+  if (o.ep == 0) {
+    if (o.ranks_per_node > 0) throw std::runtime_error("--ranks-per-node: needs --ep R");
+    return nullptr;
+  }
+  if (!o.compare.empty() || o.noise_twin)
+    throw std::runtime_error("--ep: trains one run; --compare and --noise-twin do not go with it");
+  const int per_node = o.ranks_per_node > 0 ? o.ranks_per_node : o.ep;
+  if (o.ep % per_node != 0)
+    throw std::runtime_error("--ranks-per-node " + std::to_string(per_node) + ": must divide the " +
+                             std::to_string(o.ep) + " ranks of --ep");
+  return mpi_ranks(o.ep, per_node);
+}
+
+// Only one rank writes, so only it knows.
+void check_outputs(const TrainOptions& options, Ranks* ranks) {
+  std::string problem;
+  try {
+    if (!ranks || ranks->rank() == 0) check_outputs(options);
+  } catch (const std::runtime_error& error) {
+    problem = error.what();
+  }
+  int found = problem.empty() ? 0 : 1;
+  sum_over_ranks(ranks, &found, 1);
+  if (found > 0) throw std::runtime_error(problem);
+}
+
+// Errors of all ranks are the same; one says so.
 void train(const TrainOptions& options) {
   set_num_threads(options.threads);
-  check_outputs(options);
-  std::vector<Trainer> trainers;
-  if (!options.resume.empty())
-    trainers.push_back(resumed_trainer(options));
-  else
-    for (const RunConfig& config : fresh_configs(options)) trainers.emplace_back(config);
-  Training training(options, std::move(trainers));
-  if (const int status = training.run(); status != 0) throw CLI::RuntimeError(status);
+  const std::unique_ptr<Ranks> ranks = open_ranks(options);
+  const bool writes = !ranks || ranks->rank() == 0;
+  try {
+    check_outputs(options, ranks.get());
+    std::vector<Trainer> trainers;
+    if (!options.resume.empty()) {
+      trainers.push_back(resumed_trainer(options, ranks.get()));
+    } else {
+      for (const RunConfig& config : fresh_configs(options)) {
+        if (ranks) check_ranks(config, ranks->size());
+        trainers.emplace_back(config, ranks.get());
+      }
+    }
+    Training training(options, std::move(trainers), ranks.get());
+    if (const int status = training.run(); status != 0) throw CLI::RuntimeError(status);
+  } catch (const std::runtime_error&) {
+    if (writes) throw;
+    throw CLI::RuntimeError(2);
+  }
 }
 
 void add_options(CLI::App& sub, TrainOptions& o) {
@@ -436,6 +558,12 @@ void add_options(CLI::App& sub, TrainOptions& o) {
                  "optimizer.total_steps; the schedule is not changed)")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1000000000000}));
   sub.add_option("--threads", o.threads, "Threads to train on (default: one per core); results do not depend on it")
+      ->check(CLI::Range(1, 1024));
+  sub.add_option("--ep", o.ep,
+                 "Expert-parallel ranks: spreads experts and sequences over the processes that mpirun -n EP started, "
+                 "bit-identically")
+      ->check(CLI::Range(1, 1024));
+  sub.add_option("--ranks-per-node", o.ranks_per_node, "With --ep: neighbouring ranks taken as one node (default: all)")
       ->check(CLI::Range(1, 1024));
   sub.add_option("--out", o.out, "Recording to write, for the window and for sqlite3");
   sub.add_option("--jsonl", o.jsonl, "JSON lines to write, one object per step; - is standard output");
@@ -472,6 +600,7 @@ void add_train_command(CLI::App& app) {
       "  moescope-cli train --preset mini-v3 --data texts/ --checkpoint kept --every 200\n"
       "  moescope-cli train --resume kept --checkpoint kept --steps 3000\n"
       "  moescope-cli train --preset nano --compare precision.experts=mxfp8_rceil --noise-twin\n"
+      "  mpirun -n 2 moescope-cli train --preset mini-v3 --ep 2 --out spread.moescope\n"
       "The published check that MXFP8 trains like BF16, in miniature (1,500 steps, three models, minutes to hours):\n"
       "  moescope-cli train --preset 16B-like --compare precision.experts=mxfp8_rceil --noise-twin --out "
       "check.moescope\n"

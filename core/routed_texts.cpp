@@ -84,12 +84,13 @@ TokenFrame routed(const Learner<float>& learner, const Transformer<float>& model
   return frame;
 }
 
-// Of the domain whose turn it is, or of the next that the batch has.
-int sequence_in_turn(const Batch& batch, std::int64_t turn) {
+// Of the domain whose turn it is, or of the next that the sequences here have.
+int sequence_in_turn(const Batch& batch, const BatchPart& part, std::int64_t turn) {
   const auto domains = batch.domain_names ? std::ssize(*batch.domain_names)
                                           : *std::ranges::max_element(batch.domain) + std::ptrdiff_t{1};
   const auto distance = [&](std::int32_t domain) { return (domain - turn % domains + domains) % domains; };
-  return static_cast<int>(std::ranges::min_element(batch.domain, {}, distance) - batch.domain.begin());
+  const auto first = batch.domain.begin() + part.first_sequence;
+  return static_cast<int>(std::ranges::min_element(first, first + part.sequences, {}, distance) - batch.domain.begin());
 }
 
 }  // namespace
@@ -153,19 +154,23 @@ TokenFrame RoutedTexts::sample(const Learner<float>& learner, std::string_view p
   return frame;
 }
 
+bool RoutedTexts::due(const TelemetryConfig& config, std::int64_t step) {
+  return moescope::due(step, config.texts_every) || moescope::due(step, config.sample_every);
+}
+
 std::vector<TokenFrame> RoutedTexts::collect(const Learner<float>& learner, const Batch& batch, std::int64_t step) {
   const TelemetryConfig& config = learner.config.telemetry;
   std::vector<TokenFrame> texts;
   if (learner.model().moe().empty()) return texts;
   const std::string text = unescape_bytes(config.probe).value_or("");
   const bool edited = last_probe_ && config.probe != *last_probe_;
-  if (!text.empty() && config.texts_every > 0 && (edited || due(step, config.texts_every)))
+  if (!text.empty() && config.texts_every > 0 && (edited || moescope::due(step, config.texts_every)))
     texts.push_back(probe(learner, text));
   const bool bolder = last_probe_ && config.sample_temperature != last_temperature_;
-  if (config.sample_every > 0 && (edited || bolder || due(step, config.sample_every)))
+  if (config.sample_every > 0 && (edited || bolder || moescope::due(step, config.sample_every)))
     texts.push_back(sample(learner, text, step));
-  if (due(step, config.texts_every))
-    texts.push_back(batch_passage(learner, batch, sequence_in_turn(batch, step / config.texts_every)));
+  if (moescope::due(step, config.texts_every))
+    texts.push_back(batch_passage(learner, batch, sequence_in_turn(batch, learner.model().part(), step / config.texts_every)));
   last_probe_ = config.probe;
   last_temperature_ = config.sample_temperature;
   return texts;
@@ -176,7 +181,8 @@ TokenFrame batch_passage(const Learner<float>& learner, const Batch& batch, int 
   const std::size_t count = std::min(kPassageBytes, size(batch.length));
   std::string text;
   for (std::size_t t = first; t < first + count; ++t) text += static_cast<char>(batch.input[t]);
-  TokenFrame frame = routed(learner, learner.model(), TextKind::batch, std::move(text), first, size(batch.length));
+  const std::size_t here = first - learner.model().part().first_token();
+  TokenFrame frame = routed(learner, learner.model(), TextKind::batch, std::move(text), here, size(batch.length));
   if (batch.domain_names) frame.domain = (*batch.domain_names)[size(batch.domain[size(sequence)])];
   return frame;
 }

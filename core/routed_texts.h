@@ -19,6 +19,9 @@ namespace moescope {
 
 class RoutedTexts {
  public:
+  // Whether collect() will have any after `step`, as far as the settings say.
+  static bool due(const TelemetryConfig& config, std::int64_t step);
+  // Among ranks this is one's alone, after all have brought their experts together: Learner::gather_experts().
   // Those due after `step`, whose update has been made; its forward pass was on `batch`. A probe that was edited, or
   // another temperature, is due at once.
   std::vector<TokenFrame> collect(const Learner<float>& learner, const Batch& batch, std::int64_t step);
@@ -39,7 +42,7 @@ class RoutedTexts {
 };
 
 // Loss and routing of the first bytes (at most 256) of one sequence of the batch that `learner` has just passed
-// through.
+// through; of those that it held.
 TokenFrame batch_passage(const Learner<float>& learner, const Batch& batch, int sequence);
 
 }  // namespace moescope

@@ -13,11 +13,13 @@ std::size_t count_of_domains(const Batch& batch) {
   return static_cast<std::size_t>(*std::ranges::max_element(batch.domain)) + 1;
 }
 
-void add_layer(const Batch& batch, const std::vector<std::int32_t>& ids_TK, std::size_t top_k,
+// ids_TK of the tokens here.
+void add_layer(const Batch& batch, const BatchPart& part, const std::vector<std::int32_t>& ids_TK, std::size_t top_k,
                SpecialisationFrame& counts) {
   const std::size_t experts = counts.n_experts(), length = static_cast<std::size_t>(batch.length);
-  for (std::size_t t = 0; t < batch.input.size(); ++t) {
-    const std::int32_t* ids = ids_TK.data() + t * top_k;
+  for (std::size_t here = 0; here < part.tokens(); ++here) {
+    const std::size_t t = part.first_token() + here;
+    const std::int32_t* ids = ids_TK.data() + here * top_k;
     std::uint32_t* of_domain = counts.domain_DE.data() + static_cast<std::size_t>(batch.domain[t / length]) * experts;
     std::uint32_t* of_byte = counts.byte_256E.data() + static_cast<std::size_t>(batch.input[t]) * experts;
     for (std::size_t i = 0; i < top_k; ++i) {
@@ -61,12 +63,16 @@ void SpecialisationCounter::add(const Batch& batch, const Learner<float>& learne
   const auto top_k = static_cast<std::size_t>(learner.model().top_k());
   parallel_for(static_cast<int>(moe.size()), [&](int i) {
     const auto layer = static_cast<std::size_t>(i);
-    add_layer(batch, moe[layer].router.ids, top_k, counts_[layer]);
+    add_layer(batch, learner.model().part(), moe[layer].router.ids, top_k, counts_[layer]);
   });
 }
 
-std::vector<SpecialisationFrame> SpecialisationCounter::take() {
-  for (SpecialisationFrame& counts : counts_) mirror(counts);
+std::vector<SpecialisationFrame> SpecialisationCounter::take(Ranks* ranks) {
+  for (SpecialisationFrame& counts : counts_) {
+    for (std::vector<std::uint32_t>* table : {&counts.domain_DE, &counts.together_EE, &counts.byte_256E})
+      sum_over_ranks(ranks, table->data(), table->size());
+    mirror(counts);
+  }
   return std::exchange(counts_, {});
 }
 

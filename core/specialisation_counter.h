@@ -14,8 +14,8 @@ class SpecialisationCounter {
   // The routing of the learner's last forward pass, which was on `batch`. Nothing is counted while
   // telemetry.specialisation_every is 0.
   void add(const Batch& batch, const Learner<float>& learner);
-  // What was counted since the last call, per MoE layer.
-  std::vector<SpecialisationFrame> take();
+  // What was counted since the last call, per MoE layer, by all `ranks` together.
+  std::vector<SpecialisationFrame> take(Ranks* ranks);
 
  private:
   std::vector<SpecialisationFrame> counts_;  // together_EE: its upper triangle only

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/model/rank_gather.h"
 #include "core/model/router_sums.h"
 #include "core/parallel/volumes.h"
 #include "core/trainer_state.h"
@@ -101,25 +102,27 @@ void add_linear_quants(int layer, const StepPrecision& precision, const LayerSum
 std::vector<QuantFrame> quant_frames(const RunConfig& config, const Transformer<float>& model) {
   std::vector<QuantFrame> frames;
   const StepPrecision& precision = model.precision();
+  const WholeQuantSums sums(model);
   const int layers = config.model.n_layers, dense = config.model.n_dense_layers;
   for (int layer = 0; layer <= layers; ++layer) {
     if (layer >= dense && layer < layers)
-      add_expert_quants(layer, precision.of(GemmClass::experts),
-                        model.quant_sums()[static_cast<std::size_t>(layer - dense)], frames);
+      add_expert_quants(layer, precision.of(GemmClass::experts), sums.experts[static_cast<std::size_t>(layer - dense)],
+                        frames);
     const bool head = layer == layers;
-    add_linear_quants(head ? -1 : layer, precision, model.linear_sums()[static_cast<std::size_t>(layer)], frames);
+    add_linear_quants(head ? -1 : layer, precision, sums.linears[static_cast<std::size_t>(layer)], frames);
   }
   return frames;
 }
 
 }  // namespace
 
-Trainer::State::State(const RunConfig& config, Weights weights)
-    : learner(config, weights),
+Trainer::State::State(const RunConfig& config, Weights weights, Ranks* ranks)
+    : learner(config, weights, ranks),
       windows(static_cast<std::size_t>(config.model.n_layers - config.model.n_dense_layers),
               LoadWindow(config.model.n_experts, config.telemetry.window)) {}
 
-Trainer::Trainer(const RunConfig& config) : state_(std::make_unique<State>(config, Weights::initialised)) {}
+Trainer::Trainer(const RunConfig& config, Ranks* ranks)
+    : state_(std::make_unique<State>(config, Weights::initialised, ranks)) {}
 Trainer::Trainer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Trainer::~Trainer() = default;
 Trainer::Trainer(Trainer&&) noexcept = default;
@@ -151,18 +154,25 @@ TelemetryFrame Trainer::step(const Batch& batch, OperandTap* tap) {
   frame.grad_norm = static_cast<float>(result.grad_norm);
   frame.lr = static_cast<float>(result.lr);
 
-  const auto& moe = s.learner.model().moe();
+  const Transformer<float>& model = s.learner.model();
+  const auto& moe = model.moe();
+  Ranks* ranks = s.learner.ranks();
+  const bool writes = !ranks || ranks->rank() == 0;
   const bool with_arrays = due(frame.step, config.telemetry.every);
   for (std::size_t i = 0; i < moe.size(); ++i) {
     const int layer = config.model.n_dense_layers + static_cast<int>(i);
     s.windows[i].push(moe[i].router.tokens_per_expert);
-    if (with_arrays)
-      frame.routers.push_back(router_frame(config, layer, moe[i].router, s.learner.expert_bias[i], s.windows[i]));
+    if (!with_arrays) continue;
+    const WholeRouter router(moe[i].router, model.part(), config.model.n_experts, model.top_k());
+    if (writes)
+      frame.routers.push_back(router_frame(config, layer, router.get(), s.learner.expert_bias[i], s.windows[i]));
   }
-  if (with_quants && !s.learner.model().precision().plain) frame.quants = quant_frames(config, s.learner.model());
+  if (with_quants && !model.precision().plain) frame.quants = quant_frames(config, model);
   s.specialisation.add(batch, s.learner);
-  if (due(frame.step, config.telemetry.specialisation_every)) frame.specialisation = s.specialisation.take();
-  frame.texts = s.texts.collect(s.learner, batch, frame.step);
+  if (due(frame.step, config.telemetry.specialisation_every)) frame.specialisation = s.specialisation.take(ranks);
+  if (s.texts.due(config.telemetry, frame.step)) s.learner.gather_experts();  // a text may want any of them
+  if (writes) frame.texts = s.texts.collect(s.learner, batch, frame.step);
+  frame.wire = gather_wire(ranks);
   frame.phase_ms = s.clock.milliseconds();
   return frame;
 }

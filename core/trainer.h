@@ -1,7 +1,8 @@
 // One model in training: batch -> forward -> loss -> backward -> clip -> expert_bias update -> AdamW -> frame.
 //
 // Semantics: TorchTitan's DeepSeek-V3 (torchtitan/models/deepseek_v3, components/optimizer); departures are options.
-// Bit-identical for any number of threads: tiles and reduction orders are fixed by the config alone.
+// Bit-identical for any number of threads and ranks: tiles and reduction orders are fixed by the config alone.
+// As one of several ranks a trainer takes the steps that all take; its frame has arrays on rank 0 only.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,8 @@
 
 namespace moescope {
 
+class Ranks;
+
 // How one MoE layer routed a step. Legend: T tokens, K top_k.
 struct LayerRouting {
   int layer = 0;
@@ -28,7 +31,8 @@ class OperandTap;
 
 class Trainer {
  public:
-  explicit Trainer(const RunConfig& config);  // the config passed validate()
+  // The config passed validate(), and check_ranks() where there are `ranks`, which outlive this.
+  explicit Trainer(const RunConfig& config, Ranks* ranks = nullptr);
   ~Trainer();
   Trainer(Trainer&&) noexcept;
   Trainer& operator=(Trainer&&) noexcept;
@@ -48,8 +52,10 @@ class Trainer {
   std::vector<LayerRouting> routing() const;  // of the last step that was taken here, until the next
 
   // Checkpoint: one safetensors file with weights, moments, expert_bias, counters and the config as TOML.
+  // Collective: ranks bring their experts together, and rank 0 writes.
   void save(const std::string& path) const;
-  static Trainer resume(const std::string& path);  // throws std::runtime_error: not ours, truncated, other version
+  // Throws std::runtime_error: not ours, truncated, other version, not for so many ranks.
+  static Trainer resume(const std::string& path, Ranks* ranks = nullptr);
 
  private:
   struct State;

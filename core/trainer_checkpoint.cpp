@@ -99,8 +99,10 @@ void load_window(const SafetensorsFile& file, const std::string& name, int n_exp
 }  // namespace
 
 void Trainer::save(const std::string& path) const {
-  const State& s = *state_;
+  State& s = *state_;
   const RunConfig& config = s.learner.config;
+  s.learner.gather_experts();
+  if (s.learner.ranks() && s.learner.ranks()->rank() != 0) return;
   SafetensorsWriter writer;
   writer.set_metadata(kVersionKey, kVersion);
   writer.set_metadata("config", to_toml(config));
@@ -125,11 +127,16 @@ void Trainer::save(const std::string& path) const {
   writer.write(path);
 }
 
-Trainer Trainer::resume(const std::string& path) {
+Trainer Trainer::resume(const std::string& path, Ranks* ranks) {
   const SafetensorsFile file(path);
   if (const std::string& version = meta(file, kVersionKey); version != kVersion)
     fail(path, "checkpoint of version \"" + version + "\"; this program reads version " + kVersion);
-  auto state = std::make_unique<State>(saved_config(file), Weights::zero);
+  RunConfig config = saved_config(file);
+  if (ranks) {
+    check_ranks(config, ranks->size());
+    config.parallel = {ranks->size(), ranks->ranks_per_node()};  // whatever they were: nothing that is trained changes
+  }
+  auto state = std::make_unique<State>(config, Weights::zero, ranks);
   Learner<float>& learner = state->learner;
   for (const SavedArena& saved : kArenas)
     for (const ParameterTensor& tensor : learner.parameters.tensors()) {

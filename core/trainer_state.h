@@ -15,7 +15,7 @@
 namespace moescope {
 
 struct Trainer::State {
-  State(const RunConfig& config, Weights weights);
+  State(const RunConfig& config, Weights weights, Ranks* ranks);
 
   Learner<float> learner;
   std::vector<LoadWindow> windows;  // per MoE layer

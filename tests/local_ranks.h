@@ -19,7 +19,7 @@ class LocalRanks : public Ranks {
     std::vector<const void*> send;
     std::vector<const Parts*> parts;
   };
-  LocalRanks(Board& board, int rank) : board_(board), rank_(rank) {}
+  LocalRanks(Board& board, int rank, int ranks_per_node) : Ranks(ranks_per_node), board_(board), rank_(rank) {}
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(board_.send.size()); }
@@ -33,7 +33,9 @@ class LocalRanks : public Ranks {
         std::memcpy(static_cast<char*>(all) + r * bytes, board_.send[r], bytes);
     });
   }
-  void all_to_all(const void* send, const Parts& sent, void* receive, const Parts& received) override {
+
+ protected:
+  void send_to_all(const void* send, const Parts& sent, void* receive, const Parts& received) override {
     const auto me = static_cast<std::size_t>(rank_);
     meet(send, &sent, [&] {
       for (std::size_t r = 0; r < board_.send.size(); ++r) {
@@ -60,12 +62,12 @@ class LocalRanks : public Ranks {
 };
 
 // body(ranks) on `size` threads.
-inline void run_local_ranks(int size, const std::function<void(Ranks&)>& body) {
+inline void run_local_ranks(int size, int ranks_per_node, const std::function<void(Ranks&)>& body) {
   LocalRanks::Board board(size);
   std::vector<std::thread> threads;
   for (int r = 0; r < size; ++r)
     threads.emplace_back([&, r] {
-      LocalRanks ranks(board, r);
+      LocalRanks ranks(board, r, ranks_per_node);
       body(ranks);
     });
   for (std::thread& thread : threads) thread.join();

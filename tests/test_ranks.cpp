@@ -63,7 +63,7 @@ Outcome train(const RunConfig& config, Ranks* ranks) {
 void expect_the_same(const RunConfig& config, int size) {
   const Outcome alone = train(config, nullptr);
   std::vector<Outcome> outcomes(static_cast<std::size_t>(size));
-  run_local_ranks(size,
+  run_local_ranks(size, size,
                   [&](Ranks& ranks) { outcomes[static_cast<std::size_t>(ranks.rank())] = train(config, &ranks); });
   for (const Outcome& spread : outcomes) {
     EXPECT_EQ(spread.ce, alone.ce);

@@ -120,7 +120,7 @@ int GroupedExperts<T>::group_rows(const Pass& pass, std::initializer_list<QuantS
 template <class T>
 void GroupedExperts<T>::cut_into_groups(const DispatchPlan& plan, int rows_at_most, bool with_empty) {
   groups_.clear();
-  for (int e = 0; e < experts_; ++e) {
+  for (int e = first_; e < first_ + count_; ++e) {
     const int rows = plan.tokens_of(e);
     const std::size_t first = size(plan.expert_offset[size(e)]);
     if (rows == 0 && with_empty) groups_.push_back({e, first, 0, 0});
@@ -219,8 +219,8 @@ void GroupedExperts<T>::backward(const ClassPrecision& precision, int layer, con
                [&](int task) { dgrad_group(pass, w, groups_[size(task)], size(task), h13, dy, dh13, dx); });
   const std::size_t matrix = size(dim_) * size(inter_);
   const int at_most = group_rows(pass, {wgrad_dy, wgrad_a});
-  parallel_for(2 * experts_, [&](int task) {
-    const int expert = task / 2;
+  parallel_for(2 * count_, [&](int task) {
+    const int expert = first_ + task / 2;
     if (task % 2 == 0)
       wgrad_w13(pass, g.w13 + size(expert) * 2 * matrix, plan, expert, at_most, x, dh13);
     else

@@ -58,7 +58,9 @@ extern const std::array<QuantSource, kQuantSources> kQuantSourceTable;
 template <class T>
 class GroupedExperts {
  public:
-  GroupedExperts(int n_experts, int dim, int inter) : experts_(n_experts), dim_(dim), inter_(inter) {}
+  // Of the experts [first, first + count) alone statistics are taken; others must have no rows.
+  GroupedExperts(int n_experts, int first, int count, int dim, int inter)
+      : experts_(n_experts), first_(first), count_(count), dim_(dim), inter_(inter) {}
 
   // x_ND -> h13_N2F, a_NF, y_ND. `layer` keeps the random bits of layers apart. `sums`, if given, receives the
   // statistics of the forward sites; `tap`, if given, what it asks for.
@@ -109,7 +111,7 @@ class GroupedExperts {
   void wgrad_w13(const Pass& pass, T* dw13, const DispatchPlan& plan, int expert, int rows_at_most, const T* x,
                  const T* dh13);
 
-  int experts_, dim_, inter_;
+  int experts_, first_, count_, dim_, inter_;
   std::vector<RowGroup> groups_;
   std::vector<QuantSiteSums> task_sums_;  // added up in task order
 };

@@ -75,7 +75,10 @@ void MoeWorkspace<T>::plan_memory(Arena<T>& arena, const RunConfig& config, cons
 
 template <class T>
 MoeLayer<T>::MoeLayer(const RunConfig& config, const BatchPart& part)
-    : config_(config), part_(part), experts_(config.model.n_experts, config.model.dim, config.model.moe_inter) {}
+    : config_(config),
+      part_(part),
+      experts_(config.model.n_experts, part.ranks ? part.ranks->rank() * (config.model.n_experts / part.of) : 0,
+               config.model.n_experts / part.of, config.model.dim, config.model.moe_inter) {}
 
 template <class T>
 void MoeLayer<T>::forward(const LayerView<T>& w, const T* expert_bias, const T* h, const T* residual,

@@ -4,28 +4,57 @@
 // R is a power of two, so that sums over ranks are a balanced tree, which one process can add in the same order.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 namespace moescope {
 
 class Ranks {
  public:
+  explicit Ranks(int ranks_per_node) : ranks_per_node_(ranks_per_node) {}
   virtual ~Ranks() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  // Neighbouring ranks that are taken to share a fast link.
+  int ranks_per_node() const { return ranks_per_node_; }
 
   // Sends `bytes` to `partner`, which does the same with this rank.
   virtual void exchange(int partner, const void* send, void* receive, std::size_t bytes) = 0;
   // `all` [R][bytes] in order of ranks.
   virtual void gather_all(const void* mine, std::size_t bytes, void* all) = 0;
-  // Elements of 1 byte; counts and offsets [R]. What a rank keeps for itself is copied.
+  // Bytes for and from each rank, and where they are, [R]. What a rank keeps for itself is copied.
   struct Parts {
     std::vector<std::size_t> bytes, offset;
   };
-  virtual void all_to_all(const void* send, const Parts& sent, void* receive, const Parts& received) = 0;
+  void all_to_all(const void* send, const Parts& sent, void* receive, const Parts& received) {
+    const auto start = std::chrono::steady_clock::now();
+    send_to_all(send, sent, receive, received);
+    traffic_.ms += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    traffic_.sent.resize(sent.bytes.size());
+    for (std::size_t r = 0; r < sent.bytes.size(); ++r) traffic_.sent[r] += sent.bytes[r];
+  }
+
+  // What all_to_all did since this was asked last: bytes given to the transport for each rank [R] (what a rank keeps
+  // for itself included), and the time it took here, waiting for others included.
+  struct Traffic {
+    std::vector<std::uint64_t> sent;
+    double ms = 0;
+  };
+  Traffic take_traffic() {
+    Traffic traffic = std::move(traffic_);
+    traffic.sent.resize(static_cast<std::size_t>(size()));
+    traffic_ = {};
+    return traffic;
+  }
+
+ protected:
+  virtual void send_to_all(const void* send, const Parts& sent, void* receive, const Parts& received) = 0;
+
+ private:
+  int ranks_per_node_;
+  Traffic traffic_;
 };
 
 // Element by element over all ranks, (0 + 1) + (2 + 3): the same bits on every rank. nullptr: one rank, nothing to do.

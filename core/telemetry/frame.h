@@ -52,6 +52,13 @@ struct VolumeFrame {
   std::vector<std::uint32_t> nodes_RN;     // DeepEP: one copy per destination node, own node counted
 };
 
+// What a step's all-to-alls really moved, where experts are spread over processes: all layers, forward and backward.
+struct WireFrame {
+  int ranks = 0;                       // 0: one process
+  std::vector<std::uint64_t> sent_RR;  // bytes given to the transport, [source][destination]; the diagonal stays
+  std::vector<float> all_to_all_ms_R;  // time in all-to-alls, waiting for other ranks included
+};
+
 // Router of one MoE layer. Formulas: core/telemetry/router_stats.h.
 struct RouterFrame {
   int layer = 0;                                 // index among all layers
@@ -192,6 +199,7 @@ struct TelemetryFrame {
   std::vector<GradientFrame> gradients;             // per layer and group, then those of no layer
   std::vector<SpecialisationFrame> specialisation;  // per MoE layer
   std::vector<TokenFrame> texts;
+  WireFrame wire;
 };
 
 // A live change, a note or an event, pinned to the step before which it happened.
