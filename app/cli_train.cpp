@@ -24,6 +24,7 @@
 #include "core/model/learner.h"
 #include "core/numerics/parallel.h"
 #include "core/parallel/mpi_ranks.h"
+#include "core/parallel/two_hop.h"
 #include "core/run_config.h"
 #include "core/telemetry/frame_sink.h"
 #include "core/telemetry/jsonl.h"
@@ -38,6 +39,7 @@ struct TrainOptions {
   std::string preset, config, data, precision, out, jsonl, checkpoint, resume;
   std::vector<std::string> set, compare;
   std::int64_t steps = 0, seed = 0, every = 0;
+  std::string all_to_all = "flat";
   int threads = 0, ep = 0, ranks_per_node = 0;
   double epsilon = 0.01;
   bool overwrite = false, noise_twin = false;
@@ -314,15 +316,15 @@ struct WireTotals {
     for (std::size_t i = 0; i < size * size; ++i) {
       if (i / size == i % size) continue;  // stays on its rank
       sent += static_cast<double>(wire.sent_RR[i]);
-      for (const RouterFrame& router : frame.routers) counted += router.volume.copies_RR[i];
     }
+    for (const RouterFrame& router : frame.routers)
+      for (const std::uint64_t rows : wire_rows(router.volume, wire.over_nodes)) counted += static_cast<double>(rows);
     for (const float rank_ms : wire.all_to_all_ms_R) ms += static_cast<double>(rank_ms) / ranks;
     ++steps;
   }
   void print(std::FILE* text, const RunConfig& config) const {
     if (steps == 0) return;
-    // A copy crosses four times, as 32-bit values: dispatch and combine, forward and backward.
-    const double by_routing = counted * 4 * 4 * config.model.dim;
+    const double by_routing = counted * 4 * config.model.dim;  // rows of 32-bit values
     std::fprintf(text, "all-to-all  %.0f bytes a step between %d ranks measured, %.0f by the routing; %.1f ms a step\n",
                  sent / steps, ranks, by_routing / steps, ms / steps);
   }
@@ -499,7 +501,7 @@ std::unique_ptr<Ranks> open_ranks(const TrainOptions& o) {
   if (o.ep % per_node != 0)
     throw std::runtime_error("--ranks-per-node " + std::to_string(per_node) + ": must divide the " +
                              std::to_string(o.ep) + " ranks of --ep");
-  return mpi_ranks(o.ep, per_node);
+  return mpi_ranks(o.ep, per_node, o.all_to_all == "hierarchical");
 }
 
 // Only one rank writes, so only it knows.
@@ -565,6 +567,9 @@ void add_options(CLI::App& sub, TrainOptions& o) {
       ->check(CLI::Range(1, 1024));
   sub.add_option("--ranks-per-node", o.ranks_per_node, "With --ep: neighbouring ranks taken as one node (default: all)")
       ->check(CLI::Range(1, 1024));
+  sub.add_option("--all-to-all", o.all_to_all,
+                 "With --ep: flat, or hierarchical: rows for another node go once to it and are handed on there")
+      ->check(CLI::IsMember({"flat", "hierarchical"}));
   sub.add_option("--out", o.out, "Recording to write, for the window and for sqlite3");
   sub.add_option("--jsonl", o.jsonl, "JSON lines to write, one object per step; - is standard output");
   sub.add_option("--checkpoint", o.checkpoint,

@@ -19,7 +19,8 @@ class LocalRanks : public Ranks {
     std::vector<const void*> send;
     std::vector<const Parts*> parts;
   };
-  LocalRanks(Board& board, int rank, int ranks_per_node) : Ranks(ranks_per_node), board_(board), rank_(rank) {}
+  LocalRanks(Board& board, int rank, int ranks_per_node, bool over_nodes)
+      : Ranks(ranks_per_node, over_nodes), board_(board), rank_(rank) {}
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(board_.send.size()); }
@@ -62,12 +63,12 @@ class LocalRanks : public Ranks {
 };
 
 // body(ranks) on `size` threads.
-inline void run_local_ranks(int size, int ranks_per_node, const std::function<void(Ranks&)>& body) {
+inline void run_local_ranks(int size, int ranks_per_node, bool over_nodes, const std::function<void(Ranks&)>& body) {
   LocalRanks::Board board(size);
   std::vector<std::thread> threads;
   for (int r = 0; r < size; ++r)
     threads.emplace_back([&, r] {
-      LocalRanks ranks(board, r, ranks_per_node);
+      LocalRanks ranks(board, r, ranks_per_node, over_nodes);
       body(ranks);
     });
   for (std::thread& thread : threads) thread.join();

@@ -94,6 +94,14 @@ TEST_F(MpiTrain, IsOneProcessToTheBit) {
   }
 }
 
+TEST_F(MpiTrain, OverNodesIsTheSameToTheBit) {
+  const std::string what = "--preset nano --steps 6 --set precision.payload=bf16 ";
+  ASSERT_EQ(run(kAlone + what + "--checkpoint " + path("1")).status, 0);
+  const Ended ended = run(mpirun(4) + what + "--all-to-all hierarchical --ranks-per-node 2 --checkpoint " + path("4"));
+  ASSERT_EQ(ended.status, 0) << ended.output;
+  expect_the_same_weights(path("1"), path("4"));
+}
+
 // What was given to MPI is what the volumes count: a 32-bit row a copy, four times.
 TEST_F(MpiTrain, BytesOnTheWireAreTheCountedOnes) {
   const Ended ended = run(mpirun(4) + "--preset nano --ranks-per-node 2 --steps 3 --out " + path("run.moescope"));

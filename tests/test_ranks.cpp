@@ -4,6 +4,8 @@
 
 #include "core/dataset.h"
 #include "core/model/learner.h"
+#include "core/model/rank_gather.h"
+#include "core/parallel/volumes.h"
 #include "tests/local_ranks.h"
 
 namespace moescope {
@@ -60,10 +62,10 @@ Outcome train(const RunConfig& config, Ranks* ranks) {
   return outcome;
 }
 
-void expect_the_same(const RunConfig& config, int size) {
+void expect_the_same(const RunConfig& config, int size, int per_node = 1, bool over_nodes = false) {
   const Outcome alone = train(config, nullptr);
   std::vector<Outcome> outcomes(static_cast<std::size_t>(size));
-  run_local_ranks(size, size,
+  run_local_ranks(size, per_node, over_nodes,
                   [&](Ranks& ranks) { outcomes[static_cast<std::size_t>(ranks.rank())] = train(config, &ranks); });
   for (const Outcome& spread : outcomes) {
     EXPECT_EQ(spread.ce, alone.ce);
@@ -110,6 +112,48 @@ TEST(Ranks, InLowPrecisionEverywhere) {
   precision.hadamard = true;
   precision.experts = Recipe::nvfp4;
   expect_the_same(config, 2);
+}
+
+TEST(Ranks, OverNodesAsStraight) {
+  RunConfig config = small_config();
+  expect_the_same(config, 4, 2, true);
+  expect_the_same(config, 4, 1, true);
+  expect_the_same(config, 4, 4, true);
+  config.precision.experts = Recipe::mxfp8_rceil;
+  config.precision.payload = TokenPayload::mxfp8;
+  config.router.n_groups = 4;
+  config.router.n_limited_groups = 2;
+  expect_the_same(config, 4, 2, true);
+}
+
+// What the transport was given is what the counts of the routing say, from rank to rank.
+TEST(Ranks, SendWhatTheVolumesCount) {
+  const RunConfig config = small_config();
+  const auto data = open_dataset(config.data, config.seed);
+  for (const bool over_nodes : {false, true}) {
+    WireFrame wire;
+    std::vector<std::uint64_t> rows(16);
+    run_local_ranks(4, 2, over_nodes, [&](Ranks& ranks) {
+      Learner<float> learner(config, Weights::initialised, &ranks);
+      PhaseClock clock;
+      clock.start(Phase::other);
+      learner.step(data->batch(0), false, clock);
+      const WireFrame moved = gather_wire(&ranks);
+      for (const auto& moe : learner.model().moe()) {
+        const WholeRouter router(moe.router, learner.model().part(), 8, 2);
+        if (ranks.rank() != 0) continue;
+        const auto of_layer = wire_rows(count_volumes(router.get().ids, 2, 8, 4, 2), over_nodes);
+        for (std::size_t i = 0; i < 16; ++i) rows[i] += of_layer[i];
+      }
+      if (ranks.rank() == 0) wire = moved;
+    });
+    EXPECT_EQ(wire.over_nodes, over_nodes);
+    for (std::size_t i = 0; i < 16; ++i) {
+      if (i % 5 == 0) continue;  // stays
+      EXPECT_EQ(wire.sent_RR[i], rows[i] * 4 * 32) << i << (over_nodes ? " over nodes" : "");
+      EXPECT_GT(rows[i], 0u);
+    }
+  }
 }
 
 TEST(Ranks, RefuseWhatCannotBeSpread) {

@@ -7,8 +7,9 @@
 
 namespace moescope {
 
-void ExpertExchange::plan(const DispatchPlan& here, Ranks& ranks) {
+void ExpertExchange::plan(const DispatchPlan& here, const std::vector<std::int32_t>& topk_TK, Ranks& ranks) {
   ranks_ = &ranks;
+  if (ranks.over_nodes()) merged_.plan(ranks, topk_TK, here.top_k, here.experts());
   const int size = ranks.size(), experts = here.experts(), own = experts / size, first = ranks.rank() * own;
   assert(experts % size == 0);
   std::vector<std::uint32_t> mine(static_cast<std::size_t>(experts));
@@ -57,12 +58,21 @@ Ranks::Parts ExpertExchange::parts(const std::vector<std::uint32_t>& rows, std::
   return parts;
 }
 
+void ExpertExchange::exchange(const void* send, const std::vector<std::uint32_t>& sent_rows, void* receive,
+                              const std::vector<std::uint32_t>& received_rows, std::size_t row_bytes) const {
+  const Ranks::Parts sent = parts(sent_rows, row_bytes), received = parts(received_rows, row_bytes);
+  if (ranks_->over_nodes())
+    all_to_all_over_nodes(*ranks_, send, sent, receive, received);
+  else
+    ranks_->all_to_all(send, sent, receive, received);
+}
+
 template <class T>
 void ExpertExchange::to_experts(const T* rows, int dim, T* at_experts) const {
   const auto d = static_cast<std::size_t>(dim);
   thread_local std::vector<T> arrived;
   arrived.resize(static_cast<std::size_t>(at_experts_.expert_offset.back()) * d);
-  ranks_->all_to_all(rows, parts(sent_rows_, d * sizeof(T)), arrived.data(), parts(received_rows_, d * sizeof(T)));
+  exchange(rows, sent_rows_, arrived.data(), received_rows_, d * sizeof(T));
   const T* from = arrived.data();
   parallel_for(static_cast<int>(runs_.size()), [&](int i) {
     const Run& run = runs_[static_cast<std::size_t>(i)];
@@ -80,7 +90,7 @@ void ExpertExchange::from_experts(const T* at_experts, int dim, T* rows) const {
     const Run& run = runs_[static_cast<std::size_t>(i)];
     std::copy_n(at_experts + run.at_expert * d, run.rows * d, to + run.arrived * d);
   });
-  ranks_->all_to_all(to, parts(received_rows_, d * sizeof(T)), rows, parts(sent_rows_, d * sizeof(T)));
+  exchange(to, received_rows_, rows, sent_rows_, d * sizeof(T));
 }
 
 template void ExpertExchange::to_experts<float>(const float*, int, float*) const;

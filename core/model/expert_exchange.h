@@ -10,26 +10,29 @@
 #include <vector>
 
 #include "core/model/dispatch.h"
-#include "core/parallel/ranks.h"
+#include "core/parallel/two_hop.h"
 
 namespace moescope {
 
 class ExpertExchange {
  public:
-  // Tells all ranks how many rows come to each of their experts. `here`: the plan of the tokens here.
-  void plan(const DispatchPlan& here, Ranks& ranks);
+  // Tells all ranks how many rows come to each of their experts. `here`: the plan of the tokens here, which chose
+  // topk_TK.
+  void plan(const DispatchPlan& here, const std::vector<std::int32_t>& topk_TK, Ranks& ranks);
 
   // Of the experts here, rows [M]; the others have none. Only expert_offset is filled.
   const DispatchPlan& at_experts() const { return at_experts_; }
 
+  // Over nodes only: tokens_TD -> at_experts_MD, each token once to a node and once to a rank.
+  template <class T>
+  void dispatch_merged(const T* tokens, int dim, T* at_experts) const {
+    merged_.send(tokens, static_cast<std::size_t>(dim) * sizeof(T), at_experts);
+  }
   // rows_ND -> at_experts_MD, and back.
   template <class T>
   void to_experts(const T* rows, int dim, T* at_experts) const;
   template <class T>
   void from_experts(const T* at_experts, int dim, T* rows) const;
-
-  // Rows that this rank sent to each rank, [R].
-  const std::vector<std::uint32_t>& sent_rows() const { return sent_rows_; }
 
  private:
   struct Run {
@@ -37,7 +40,11 @@ class ExpertExchange {
   };
   Ranks::Parts parts(const std::vector<std::uint32_t>& rows, std::size_t row_bytes) const;
 
+  void exchange(const void* send, const std::vector<std::uint32_t>& sent_rows, void* receive,
+                const std::vector<std::uint32_t>& received_rows, std::size_t row_bytes) const;
+
   Ranks* ranks_ = nullptr;
+  MergedDispatch merged_;  // over nodes
   DispatchPlan at_experts_;
   std::vector<std::uint32_t> sent_rows_, received_rows_;  // [R]
   std::vector<Run> runs_;                                 // one for each source and expert

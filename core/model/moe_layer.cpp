@@ -28,15 +28,13 @@ void transfer(const OperandFormat& format, T* rows_ND, const DispatchPlan& plan,
   if (!is_plain(format)) round_rows(format, rows_ND, plan.token_of_slot.size(), dim);
 }
 
-// Rounds each token once, not each of its copies.
+// The tokens as they travel: each is rounded once, not each of its copies. In this thread's scratch.
 template <class T>
-void dispatch_payload(const OperandFormat& format, const DispatchPlan& plan, const T* h, int tokens, int dim, T* x) {
-  if (!is_plain(format)) {
-    T* sent = thread_scratch<T>(size(tokens) * size(dim));
-    quantize_in_bands(format, h, tokens, dim, size(dim), BlockAxis::row, {}, sent, nullptr);
-    h = sent;
-  }
-  dispatch_forward(plan, h, dim, x);
+const T* sent_tokens(const OperandFormat& format, const T* h, int tokens, int dim) {
+  if (is_plain(format)) return h;
+  T* sent = thread_scratch<T>(size(tokens) * size(dim));
+  quantize_in_bands(format, h, tokens, dim, size(dim), BlockAxis::row, {}, sent, nullptr);
+  return sent;
 }
 
 FeedForwardPrecision shared_precision(const LayerPrecision& precision) {
@@ -91,7 +89,7 @@ void MoeLayer<T>::forward(const LayerView<T>& w, const T* expert_bias, const T* 
                  precision.of(Linear::gate), limits);
   clock.enter(Phase::dispatch);
   plan_dispatch(a.router.ids, config_.router.top_k, m.n_experts, a.plan);
-  dispatch_payload(outbound(config_.precision.payload), a.plan, h, tokens, m.dim, part_.ranks ? ws.dx : a.x);
+  bring_to_experts(sent_tokens(outbound(config_.precision.payload), h, tokens, m.dim), a, ws);
   experts_forward(w, a, ws, precision, sums, clock);
   combine_forward(a.plan, residual, a.router.mix, a.y, m.dim, y);
   if (m.n_shared == 0) return;
@@ -101,13 +99,19 @@ void MoeLayer<T>::forward(const LayerView<T>& w, const T* expert_bias, const T* 
 
 // Between ranks the rows that leave are in the workspace's dx.
 template <class T>
+void MoeLayer<T>::bring_to_experts(const T* tokens, MoeActivations<T>& a, MoeWorkspace<T>& ws) {
+  const int dim = config_.model.dim;
+  if (!part_.ranks) return dispatch_forward(a.plan, tokens, dim, a.x);
+  a.exchange.plan(a.plan, a.router.ids, *part_.ranks);
+  if (part_.ranks->over_nodes()) return a.exchange.dispatch_merged(tokens, dim, a.x);
+  dispatch_forward(a.plan, tokens, dim, ws.dx);
+  a.exchange.to_experts(ws.dx, dim, a.x);
+}
+
+template <class T>
 void MoeLayer<T>::experts_forward(const LayerView<T>& w, MoeActivations<T>& a, MoeWorkspace<T>& ws,
                                   const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock) {
   const int dim = config_.model.dim;
-  if (part_.ranks) {
-    a.exchange.plan(a.plan, *part_.ranks);
-    a.exchange.to_experts(ws.dx, dim, a.x);
-  }
   clock.enter(Phase::experts);
   experts_.forward(precision.step->of(GemmClass::experts), precision.layer, w.experts,
                    part_.ranks ? a.exchange.at_experts() : a.plan, a.x, a.h13, a.a, part_.ranks ? ws.row_experts : a.y,

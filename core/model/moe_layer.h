@@ -58,6 +58,7 @@ class MoeLayer {
                 MoeWorkspace<T>& ws, T* dh, const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock);
 
  private:
+  void bring_to_experts(const T* tokens, MoeActivations<T>& a, MoeWorkspace<T>& ws);
   // Rows grouped by expert, through the experts wherever they are.
   void experts_forward(const LayerView<T>& w, MoeActivations<T>& a, MoeWorkspace<T>& ws,
                        const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock);

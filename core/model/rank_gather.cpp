@@ -58,6 +58,7 @@ WireFrame gather_wire(Ranks* ranks) {
   WireFrame wire;
   if (!ranks) return wire;
   wire.ranks = ranks->size();
+  wire.over_nodes = ranks->over_nodes();
   const Ranks::Traffic traffic = ranks->take_traffic();
   const auto size = static_cast<std::size_t>(wire.ranks);
   wire.sent_RR.resize(size * size);

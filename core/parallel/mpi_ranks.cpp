@@ -20,7 +20,7 @@ constexpr std::size_t kMostBytes = std::size_t{1} << 30;  // MPI counts are int
 // An error of MPI's ends the program, with its own message: there is no going on without a rank.
 class MpiRanks : public Ranks {
  public:
-  explicit MpiRanks(int ranks_per_node) : Ranks(ranks_per_node) {
+  MpiRanks(int ranks_per_node, bool over_nodes) : Ranks(ranks_per_node, over_nodes) {
     int provided = 0;
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
@@ -74,8 +74,8 @@ bool has_mpi() {
   return true;
 }
 
-std::unique_ptr<Ranks> mpi_ranks(int size, int ranks_per_node) {
-  auto ranks = std::make_unique<MpiRanks>(ranks_per_node);
+std::unique_ptr<Ranks> mpi_ranks(int size, int ranks_per_node, bool over_nodes) {
+  auto ranks = std::make_unique<MpiRanks>(ranks_per_node, over_nodes);
   if (ranks->size() != size)
     throw std::runtime_error("--ep " + std::to_string(size) + ": mpirun started " + std::to_string(ranks->size()) +
                              (ranks->size() == 1 ? " process" : " processes") + "; needed is mpirun -n " +
@@ -89,7 +89,7 @@ bool has_mpi() {
   return false;
 }
 
-std::unique_ptr<Ranks> mpi_ranks(int size, int) {
+std::unique_ptr<Ranks> mpi_ranks(int size, int, bool) {
   throw std::runtime_error("--ep " + std::to_string(size) +
                            ": this program was built without MPI; install libopenmpi-dev and build again");
 }

@@ -13,12 +13,14 @@ namespace moescope {
 
 class Ranks {
  public:
-  explicit Ranks(int ranks_per_node) : ranks_per_node_(ranks_per_node) {}
+  Ranks(int ranks_per_node, bool over_nodes) : ranks_per_node_(ranks_per_node), over_nodes_(over_nodes) {}
   virtual ~Ranks() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
   // Neighbouring ranks that are taken to share a fast link.
   int ranks_per_node() const { return ranks_per_node_; }
+  // Whether token rows go by way of their node (two_hop.h) instead of straight to their rank.
+  bool over_nodes() const { return over_nodes_; }
 
   // Sends `bytes` to `partner`, which does the same with this rank.
   virtual void exchange(int partner, const void* send, void* receive, std::size_t bytes) = 0;
@@ -54,6 +56,7 @@ class Ranks {
 
  private:
   int ranks_per_node_;
+  bool over_nodes_;
   Traffic traffic_;
 };
 

@@ -55,6 +55,7 @@ struct VolumeFrame {
 // What a step's all-to-alls really moved, where experts are spread over processes: all layers, forward and backward.
 struct WireFrame {
   int ranks = 0;                       // 0: one process
+  bool over_nodes = false;             // by way of nodes (two_hop.h), or straight to the rank
   std::vector<std::uint64_t> sent_RR;  // bytes given to the transport, [source][destination]; the diagonal stays
   std::vector<float> all_to_all_ms_R;  // time in all-to-alls, waiting for other ranks included
 };

@@ -1,0 +1,229 @@
+#include "core/parallel/two_hop.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+namespace moescope {
+namespace {
+
+// Where a rank sits.
+struct Places {
+  int size, per_node;
+  int node(int rank) const { return rank / per_node; }
+  int place(int rank) const { return rank % per_node; }
+  int rank(int node, int place) const { return node * per_node + place; }
+  int nodes() const { return size / per_node; }
+};
+
+Places places_of(const Ranks& ranks) {
+  assert(ranks.size() % ranks.ranks_per_node() == 0);
+  return {ranks.size(), ranks.ranks_per_node()};
+}
+
+Ranks::Parts parts_of(const std::vector<std::size_t>& counts, std::size_t unit = 1) {
+  Ranks::Parts parts;
+  std::size_t offset = 0;
+  for (const std::size_t n : counts) {
+    parts.bytes.push_back(n * unit);
+    parts.offset.push_back(offset);
+    offset += n * unit;
+  }
+  return parts;
+}
+
+std::size_t total_of(const Ranks::Parts& parts) {
+  return parts.bytes.empty() ? 0 : parts.offset.back() + parts.bytes.back();
+}
+
+}  // namespace
+
+void all_to_all_over_nodes(Ranks& ranks, const void* send, const Ranks::Parts& sent, void* receive,
+                           const Ranks::Parts& received) {
+  const Places at = places_of(ranks);
+  const int me = ranks.rank(), my_node = at.node(me), my_place = at.place(me);
+  const auto size = static_cast<std::size_t>(at.size);
+  std::vector<std::size_t> bytes(size * size);  // [source][destination]
+  ranks.gather_all(sent.bytes.data(), size * sizeof(std::size_t), bytes.data());
+  const auto between = [&](int source, int to) {
+    return bytes[static_cast<std::size_t>(source) * size + static_cast<std::size_t>(to)];
+  };
+
+  // First hop: everything for a node to its rank at my place.
+  std::vector<std::size_t> out(size), in(size);
+  std::vector<char> packed, gateway;
+  for (int node = 0; node < at.nodes(); ++node) {
+    if (node == my_node) continue;
+    const int partner = at.rank(node, my_place);
+    for (int place = 0; place < at.per_node; ++place) {
+      const auto to = static_cast<std::size_t>(at.rank(node, place));
+      const char* from = static_cast<const char*>(send) + sent.offset[to];
+      packed.insert(packed.end(), from, from + sent.bytes[to]);
+      out[static_cast<std::size_t>(partner)] += sent.bytes[to];
+      in[static_cast<std::size_t>(partner)] += between(partner, at.rank(my_node, place));
+    }
+  }
+  const Ranks::Parts in_parts = parts_of(in);
+  gateway.resize(total_of(in_parts));
+  ranks.all_to_all(packed.data(), parts_of(out), gateway.data(), in_parts);
+
+  // Second hop, inside the node: of all sources at my place, in order of their nodes.
+  std::vector<std::size_t> on(size), arrive(size);
+  std::vector<char> handed, arrived;
+  for (int place = 0; place < at.per_node; ++place) {
+    const int to = at.rank(my_node, place);
+    for (int node = 0; node < at.nodes(); ++node) {
+      const int source = at.rank(node, my_place);
+      const char* from = static_cast<const char*>(send) + sent.offset[static_cast<std::size_t>(to)];
+      if (node != my_node) {
+        from = gateway.data() + in_parts.offset[static_cast<std::size_t>(source)];
+        for (int before = 0; before < place; ++before) from += between(source, at.rank(my_node, before));
+      }
+      handed.insert(handed.end(), from, from + between(source, to));
+      on[static_cast<std::size_t>(to)] += between(source, to);
+      arrive[static_cast<std::size_t>(to)] += between(at.rank(node, place), me);
+    }
+  }
+  const Ranks::Parts arrive_parts = parts_of(arrive);
+  arrived.resize(total_of(arrive_parts));
+  ranks.all_to_all(handed.data(), parts_of(on), arrived.data(), arrive_parts);
+  for (int place = 0; place < at.per_node; ++place) {
+    const char* from = arrived.data() + arrive_parts.offset[static_cast<std::size_t>(at.rank(my_node, place))];
+    for (int node = 0; node < at.nodes(); ++node) {
+      const auto source = static_cast<std::size_t>(at.rank(node, place));
+      std::memcpy(static_cast<char*>(receive) + received.offset[source], from, received.bytes[source]);
+      from += received.bytes[source];
+    }
+  }
+}
+
+void MergedDispatch::plan(Ranks& ranks, const std::vector<std::int32_t>& topk_TK, int top_k, int n_experts) {
+  ranks_ = &ranks;
+  const Places at = places_of(ranks);
+  const int me = ranks.rank(), my_node = at.node(me), my_place = at.place(me), own = n_experts / at.size;
+  const auto size = static_cast<std::size_t>(at.size), k = static_cast<std::size_t>(top_k);
+  const std::size_t tokens = topk_TK.size() / k;
+  std::vector<std::int32_t> all(topk_TK.size() * size);
+  ranks.gather_all(topk_TK.data(), topk_TK.size() * sizeof(std::int32_t), all.data());
+  const auto chosen = [&](int source, std::size_t t) {
+    return std::span(all).subspan((static_cast<std::size_t>(source) * tokens + t) * k, k);
+  };
+  const auto needs_rank = [&](int source, std::size_t t, int rank) {
+    return std::ranges::any_of(chosen(source, t), [&](std::int32_t e) { return e / own == rank; });
+  };
+  const auto needs_node = [&](int source, std::size_t t, int node) {
+    return std::ranges::any_of(chosen(source, t), [&](std::int32_t e) { return at.node(e / own) == node; });
+  };
+
+  outward_.clear();
+  outward_rows_.assign(size, 0);
+  gateway_rows_.assign(size, 0);
+  std::vector<std::vector<std::int32_t>> at_gateway(size);  // [source][token]: its row after the first hop
+  std::int32_t row = 0;
+  for (int node = 0; node < at.nodes(); ++node) {
+    if (node == my_node) continue;
+    const auto partner = static_cast<std::size_t>(at.rank(node, my_place));
+    at_gateway[partner].assign(tokens, -1);
+    for (std::size_t t = 0; t < tokens; ++t) {
+      if (needs_node(me, t, node)) {
+        outward_.push_back(static_cast<std::int32_t>(t));
+        ++outward_rows_[partner];
+      }
+      if (needs_node(static_cast<int>(partner), t, my_node)) {
+        at_gateway[partner][t] = row++;
+        ++gateway_rows_[partner];
+      }
+    }
+  }
+
+  onward_.clear();
+  onward_rows_.assign(size, 0);
+  arrived_rows_.assign(size, 0);
+  std::vector<std::vector<std::int32_t>> arrived(size);  // [source][token]: its row after the second hop
+  std::int32_t arrived_row = 0;
+  for (int place = 0; place < at.per_node; ++place) {
+    const int to = at.rank(my_node, place);
+    for (int node = 0; node < at.nodes(); ++node) {
+      const int source = at.rank(node, my_place), theirs = at.rank(node, place);
+      arrived[static_cast<std::size_t>(theirs)].assign(tokens, -1);
+      for (std::size_t t = 0; t < tokens; ++t) {
+        if (needs_rank(source, t, to)) {
+          const std::int32_t from =
+              source == me ? -1 - static_cast<std::int32_t>(t) : at_gateway[static_cast<std::size_t>(source)][t];
+          onward_.push_back({from, static_cast<std::int32_t>(onward_.size())});
+          ++onward_rows_[static_cast<std::size_t>(to)];
+        }
+        if (needs_rank(theirs, t, me)) {
+          arrived[static_cast<std::size_t>(theirs)][t] = arrived_row++;
+          ++arrived_rows_[static_cast<std::size_t>(to)];
+        }
+      }
+    }
+  }
+
+  placed_.clear();
+  for (int e = me * own; e < (me + 1) * own; ++e)
+    for (int source = 0; source < at.size; ++source)
+      for (std::size_t t = 0; t < tokens; ++t)
+        if (std::ranges::count(chosen(source, t), e))
+          placed_.push_back({arrived[static_cast<std::size_t>(source)][t], static_cast<std::int32_t>(placed_.size())});
+}
+
+void MergedDispatch::send(const void* rows, std::size_t row_bytes, void* at_experts) const {
+  const auto* own = static_cast<const char*>(rows);
+  const auto copy = [row_bytes](char* to, std::size_t to_row, const char* from, std::size_t from_row) {
+    std::memcpy(to + to_row * row_bytes, from + from_row * row_bytes, row_bytes);
+  };
+  std::vector<char> packed(outward_.size() * row_bytes);
+  for (std::size_t i = 0; i < outward_.size(); ++i) copy(packed.data(), i, own, static_cast<std::size_t>(outward_[i]));
+  const Ranks::Parts gateway_parts = parts_of(gateway_rows_, row_bytes);
+  std::vector<char> gateway(total_of(gateway_parts));
+  ranks_->all_to_all(packed.data(), parts_of(outward_rows_, row_bytes), gateway.data(), gateway_parts);
+
+  std::vector<char> handed(onward_.size() * row_bytes);
+  for (const Move& move : onward_) {
+    const bool here = move.from < 0;
+    copy(handed.data(), static_cast<std::size_t>(move.to), here ? own : gateway.data(),
+         static_cast<std::size_t>(here ? -1 - move.from : move.from));
+  }
+  const Ranks::Parts arrived_parts = parts_of(arrived_rows_, row_bytes);
+  std::vector<char> arrived(total_of(arrived_parts));
+  ranks_->all_to_all(handed.data(), parts_of(onward_rows_, row_bytes), arrived.data(), arrived_parts);
+  for (const Move& move : placed_)
+    copy(static_cast<char*>(at_experts), static_cast<std::size_t>(move.to), arrived.data(),
+         static_cast<std::size_t>(move.from));
+}
+
+std::vector<std::uint64_t> wire_rows(const VolumeFrame& volume, bool over_nodes) {
+  const Places at{volume.ranks, volume.ranks_per_node};
+  const auto size = static_cast<std::size_t>(volume.ranks);
+  std::vector<std::uint64_t> rows(size * size);
+  const auto add = [&](int from, int to, std::uint64_t n) {
+    if (from != to) rows[static_cast<std::size_t>(from) * size + static_cast<std::size_t>(to)] += n;
+  };
+  const auto add_route = [&](int from, int to, std::uint64_t n) {
+    const int gateway = over_nodes && at.node(from) != at.node(to) ? at.rank(at.node(to), at.place(from)) : from;
+    add(from, gateway, n);
+    add(gateway, to, n);
+  };
+  for (int source = 0; source < at.size; ++source)
+    for (int to = 0; to < at.size; ++to) {
+      const std::size_t i = static_cast<std::size_t>(source) * size + static_cast<std::size_t>(to);
+      const std::uint64_t copies = volume.copies_RR[i];
+      add_route(source, to, over_nodes ? copies : 2 * copies);
+      add_route(to, source, 2 * copies);
+      if (over_nodes)
+        add(at.node(source) == at.node(to) ? source : at.rank(at.node(to), at.place(source)), to,
+            volume.distinct_RR[i]);
+    }
+  if (!over_nodes) return rows;
+  for (int source = 0; source < at.size; ++source)
+    for (int node = 0; node < at.nodes(); ++node)
+      if (node != at.node(source))
+        add(source, at.rank(node, at.place(source)),
+            volume.nodes_RN[static_cast<std::size_t>(source) * static_cast<std::size_t>(at.nodes()) +
+                            static_cast<std::size_t>(node)]);
+  return rows;
+}
+
+}  // namespace moescope
