@@ -497,6 +497,9 @@ std::unique_ptr<Ranks> open_ranks(const TrainOptions& o) {
   }
   if (!o.compare.empty() || o.noise_twin)
     throw std::runtime_error("--ep: trains one run; --compare and --noise-twin do not go with it");
+  if ((o.ep & (o.ep - 1)) != 0)
+    throw std::runtime_error("--ep " + std::to_string(o.ep) +
+                             ": must be a power of two, so that sums are added in one order");
   const int per_node = o.ranks_per_node > 0 ? o.ranks_per_node : o.ep;
   if (o.ep % per_node != 0)
     throw std::runtime_error("--ranks-per-node " + std::to_string(per_node) + ": must divide the " +

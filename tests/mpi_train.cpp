@@ -67,6 +67,8 @@ class MpiTrain : public ::testing::Test {
 Json figures(Json frame) {
   for (const char* timed : {"wall_s", "tokens_per_s", "phase_ms", "wire"}) frame.erase(timed);
   for (Json& router : frame["routers"]) router.erase("volume");  // over as many ranks as there are
+  for (std::size_t i = frame.contains("texts") ? frame["texts"].size() : 0; i-- > 0;)
+    if (frame["texts"][i]["kind"] == "batch") frame["texts"].erase(i);  // of the sequences that rank 0 has
   return frame;
 }
 
@@ -89,7 +91,7 @@ TEST_F(MpiTrain, IsOneProcessToTheBit) {
     ASSERT_EQ(ended.status, 0) << ended.output;
     const std::vector<Json> spread = lines(name + ".jsonl");
     ASSERT_EQ(spread.size(), alone.size());
-    for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_EQ(figures(spread[i]), figures(alone[i])) << i;
+    for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_TRUE(figures(spread[i]) == figures(alone[i])) << i;
     expect_the_same_weights(path("1"), path(name));
   }
 }
@@ -175,7 +177,7 @@ TEST_F(MpiTrain, WrongStartsAreRefusedAndNobodyWaits) {
   EXPECT_NE(ended.status, 0);
   EXPECT_NE(ended.output.find("mpirun -n 2"), std::string::npos) << ended.output;
   ended = run(mpirun(3) + "--preset nano --steps 1");
-  EXPECT_NE(ended.output.find("can be cut into 4"), std::string::npos) << ended.output;
+  EXPECT_NE(ended.output.find("power of two"), std::string::npos) << ended.output;
 }
 
 }  // namespace

@@ -558,5 +558,27 @@ TEST(JsonLines, KeysAreTheFieldsAndNaNIsNull) {
   EXPECT_FALSE(nlohmann::json::parse(to_json_line(TelemetryFrame{})).contains("routers"));
 }
 
+TEST(Recording, KeepsWhatWentOverTheWire) {
+  const std::string path = temporary_file("wire.moescope");
+  std::mt19937 rng(1);
+  TelemetryFrame frame = sample_frame(0, {}, rng);
+  frame.wire = {2, true, {1, std::uint64_t{1} << 40, 3, 4}, {0.5f, 2.5f}};
+  {
+    RecordingWriter writer(path);
+    writer.add_run(sample_info({}));
+    const auto shared = std::make_shared<const TelemetryFrame>(frame);
+    writer.write(std::span(&shared, 1));
+  }
+  const auto read = RecordingReader(path).load(0)->frame_at(0);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->wire.ranks, 2);
+  EXPECT_TRUE(read->wire.over_nodes);
+  EXPECT_EQ(read->wire.sent_RR, frame.wire.sent_RR);
+  EXPECT_EQ(read->wire.all_to_all_ms_R, frame.wire.all_to_all_ms_R);
+  const auto json = nlohmann::json::parse(to_json_line(frame));
+  EXPECT_EQ(json["wire"]["sent_bytes"][0][1], std::uint64_t{1} << 40);
+  EXPECT_EQ(json["wire"]["all_to_all_ms"][1], 2.5);
+}
+
 }  // namespace
 }  // namespace moescope

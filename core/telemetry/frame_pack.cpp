@@ -171,6 +171,11 @@ PackedFrame pack_routers(const TelemetryFrame& frame) {
     packer.put_counts(router.margin_tokens);
     packer.put_at(begin, static_cast<std::uint32_t>(packer.size() - begin));
   }
+  const WireFrame& wire = frame.wire;
+  packer.put(wire.ranks);
+  packer.put(wire.over_nodes);
+  for (const std::uint64_t bytes : wire.sent_RR) packer.put(bytes);
+  for (const float ms : wire.all_to_all_ms_R) packer.put(ms);
   return packer.take();
 }
 
@@ -195,6 +200,14 @@ void unpack_routers(const PackedFrame& packed, TelemetryFrame& frame) {
     unpacker.get_counts(router.score_rejected);
     unpacker.get_counts(router.margin_tokens);
   }
+  WireFrame& wire = frame.wire;
+  wire.ranks = unpacker.get<int>();
+  wire.over_nodes = unpacker.get<bool>();
+  const auto ranks = static_cast<std::size_t>(wire.ranks);
+  wire.sent_RR.resize(ranks * ranks);
+  wire.all_to_all_ms_R.resize(ranks);
+  for (std::uint64_t& bytes : wire.sent_RR) bytes = unpacker.get<std::uint64_t>();
+  for (float& ms : wire.all_to_all_ms_R) ms = unpacker.get<float>();
 }
 
 PackedFrame pack_quants(const TelemetryFrame& frame) {

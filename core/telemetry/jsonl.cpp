@@ -139,6 +139,14 @@ Json to_json(const TokenFrame& text) {
   return json;
 }
 
+Json to_json(const WireFrame& wire) {
+  Json json = {{"ranks", wire.ranks},
+               {"over_nodes", wire.over_nodes},
+               {"sent_bytes", rows_of(wire.sent_RR, static_cast<std::size_t>(wire.ranks))}};
+  put_array(json, "all_to_all_ms", wire.all_to_all_ms_R);
+  return json;
+}
+
 template <class Row>
 void put_rows(Json& json, const char* key, const std::vector<Row>& rows) {
   if (rows.empty()) return;
@@ -170,6 +178,7 @@ std::string to_json_line(const TelemetryFrame& frame) {
   put_rows(json, "gradients", frame.gradients);
   put_rows(json, "specialisation", frame.specialisation);
   put_rows(json, "texts", frame.texts);
+  if (frame.wire.ranks > 0) json["wire"] = to_json(frame.wire);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -206,6 +206,14 @@ void read_volume(Statement& row, VolumeFrame& volume) {
   volume.nodes_RN = counts_of(row.get_blob(), ranks * nodes, width, "distinct_nodes");
 }
 
+void read_wire(Statement& row, WireFrame& wire) {
+  wire.ranks = narrow(row.get_integer(), 1, kMaxRanks, "ranks");
+  wire.over_nodes = row.get_integer() != 0;
+  const auto ranks = static_cast<std::size_t>(wire.ranks);
+  wire.sent_RR = array_of<std::uint64_t>(row.get_blob(), ranks * ranks, "sent_bytes");
+  wire.all_to_all_ms_R = array_of<float>(row.get_blob(), ranks, "all_to_all_ms");
+}
+
 void read_quant(Statement& row, bool with_class, QuantFrame& quant) {
   quant.layer = narrow(row.get_integer(), -1, kMaxLayers, "layer");
   std::string weight = row.get_text();
@@ -331,6 +339,7 @@ class FrameReader {
       specialisation_.emplace(connection, "specialisation", info.run);
       texts_.emplace(connection, "text", info.run);
       text_layers_.emplace(connection, "text_layer", info.run);
+      wires_.emplace(connection, "wire", info.run);
     }
     frames_.bind(std::int64_t{info.run});
   }
@@ -360,6 +369,7 @@ class FrameReader {
       gradients_->of_frame(id,
                            [&](Statement& row, std::int64_t) { read_gradient(row, frame->gradients.emplace_back()); });
     if (specialisation_) add_specialisation_and_texts(id, *frame);
+    if (wires_) wires_->of_frame(id, [&](Statement& row, std::int64_t) { read_wire(row, frame->wire); });
     return frame;
   }
 
@@ -376,7 +386,7 @@ class FrameReader {
   std::int64_t version_ = 0;
   FrameRows routers_, volumes_, quants_;
   std::optional<FrameRows> flips_, gradients_;                     // since format 2
-  std::optional<FrameRows> specialisation_, texts_, text_layers_;  // since format 4
+  std::optional<FrameRows> specialisation_, texts_, text_layers_, wires_;  // since format 4
 };
 
 std::vector<Marker> read_markers(Connection& connection, int run) {

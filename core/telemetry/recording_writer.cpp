@@ -140,6 +140,7 @@ struct RecordingWriter::Database {
   void insert(const TelemetryFrame& frame, const GradientFrame& gradient, std::int64_t row_id);
   void insert(const TelemetryFrame& frame, const SpecialisationFrame& special, std::int64_t row_id);
   void insert(const TelemetryFrame& frame, const TokenFrame& text, std::int64_t row_id);
+  void insert(const TelemetryFrame& frame, const WireFrame& wire, std::int64_t row_id);
   void insert_text_layers(const TelemetryFrame& frame, std::int64_t frame_id);
   template <class Row>
   void insert_all(const TelemetryFrame& frame, const std::vector<Row>& rows, std::int64_t frame_id) {
@@ -160,6 +161,7 @@ struct RecordingWriter::Database {
   Statement insert_specialisation{connection, insert_sql("specialisation", 7)};
   Statement insert_text{connection, insert_sql("text", 8)};
   Statement insert_text_layer{connection, insert_sql("text_layer", 9)};
+  Statement insert_wire{connection, insert_sql("wire", 7)};
   Statement insert_marker{connection, "INSERT INTO marker (run, step, kind, text) VALUES (?, ?, ?, ?)"};
   std::int64_t next_id = 1;
   std::map<int, std::int64_t> newest_step;  // by run
@@ -182,6 +184,7 @@ void RecordingWriter::Database::insert(const TelemetryFrame& frame) {
   insert_all(frame, frame.specialisation, id);
   insert_all(frame, frame.texts, id);
   insert_text_layers(frame, id);
+  if (frame.wire.ranks > 0) insert(frame, frame.wire, id << 16);
 }
 
 void RecordingWriter::Database::insert(const TelemetryFrame& frame, const RouterFrame& router, std::int64_t row_id) {
@@ -253,6 +256,14 @@ void RecordingWriter::Database::insert(const TelemetryFrame& frame, const TokenF
   insert_text.run();
 }
 
+void RecordingWriter::Database::insert(const TelemetryFrame& frame, const WireFrame& wire, std::int64_t row_id) {
+  insert_wire.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{wire.ranks});
+  insert_wire.bind(std::int64_t{wire.over_nodes});
+  bind_array(insert_wire, wire.sent_RR);
+  bind_array(insert_wire, wire.all_to_all_ms_R);
+  insert_wire.run();
+}
+
 void RecordingWriter::Database::insert_text_layers(const TelemetryFrame& frame, std::int64_t frame_id) {
   std::int64_t row_id = frame_id << 16;
   for (std::size_t position = 0; position < frame.texts.size(); ++position) {
@@ -276,7 +287,7 @@ void RecordingWriter::Database::forget_from(int run, std::int64_t step) {
   const std::int64_t id = find.get_integer();
   find.run();
   for (const char* table :
-       {"router", "volume", "quant", "flip", "gradient", "specialisation", "text", "text_layer", "frame"}) {
+       {"router", "volume", "quant", "flip", "gradient", "specialisation", "text", "text_layer", "wire", "frame"}) {
     const bool is_frame = std::string_view(table) == "frame";
     Statement remove(connection, std::string("DELETE FROM ") + table + " WHERE id >= ? AND run = ? AND step >= ?");
     remove.bind(is_frame ? id : id << 16).bind(std::int64_t{run}).bind(step).run();

@@ -2,7 +2,7 @@
 //
 // The file's application_id is kApplicationId and its user_version kFormatVersion. A change that older programs cannot
 // read raises the version; they refuse newer files. Version 2 added the tables flip and gradient, version 3 the weights
-// beside the routed experts' to quant, version 4 the tables specialisation, text and text_layer, the router's
+// beside the routed experts' to quant, version 4 the tables specialisation, text, text_layer and wire, the router's
 // histograms and mutual_information, and the names of the run's domains. This program reads all four.
 //
 // Blobs are arrays, little-endian, without header: uint32 or float32 as said at the column, shape from `run`.
@@ -186,6 +186,16 @@ CREATE TABLE text_layer (        -- one MoE layer's routing of a text
   experts         BLOB,          -- uint16 [T, K], best biased score first
   scores          BLOB,          -- float32 [T, K], before bias
   margin          BLOB           -- float32 [T]
+);
+
+CREATE TABLE wire (              -- what the all-to-alls of a step moved between processes; since version 4
+  id              INTEGER PRIMARY KEY,  -- frame id << 16
+  run             INTEGER,
+  step            INTEGER,
+  ranks           INTEGER,       -- R processes
+  over_nodes      INTEGER,       -- 1: by way of nodes; 0: straight to the rank
+  sent_bytes      BLOB,          -- uint64 [R, R] source, destination, all layers, forward and backward
+  all_to_all_ms   BLOB           -- float32 [R], waiting included
 );
 
 CREATE TABLE marker (            -- a live change, a note or an event, pinned to the step before which it happened
