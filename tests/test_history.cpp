@@ -346,6 +346,35 @@ TEST(History, ThinsArraysToTheBudget) {
   EXPECT_EQ(history.utilisation(1, {0, 3999}, 10)[3 * 8 + 1], 0.0f);
 }
 
+// Ten times the scalars that the budget holds: what is old is kept in slices,
+// what is new step by step.
+TEST(History, ScalarsKeepToTheirBudget) {
+  const std::size_t budget = 10'000'000;
+  History history(sample_info({}), 1000, budget);
+  for (int step = 0; step < 200'000; ++step) {
+    auto frame = std::make_shared<TelemetryFrame>();
+    frame->step = 5 + 3 * step;
+    frame->ce_loss = static_cast<float>(step);
+    frame->routers.resize(2);
+    for (int i = 0; i < 2; ++i) {
+      frame->routers[i].layer = i + 1;
+      frame->routers[i].max_vio = static_cast<float>(i + step % 100);
+    }
+    history.append(std::move(frame));
+    if (step % 5000 == 4999) {
+      ASSERT_LE(history.scalar_bytes(), budget * 5 / 4) << step;
+    }
+  }
+  EXPECT_EQ(history.steps(), (StepRange{5, 5 + 3 * 199'999}));
+  const auto all = history.series(Metric::max_vio, 2, history.steps(), 1)[0];
+  EXPECT_EQ(all.finite, 200'000u);
+  EXPECT_EQ(all.max, 100);
+  EXPECT_EQ(history.value_at(Metric::ce_loss, kWholeRun, 5 + 3 * 199'990), 199'990);
+  EXPECT_NEAR(history.value_at(Metric::ce_loss, kWholeRun, 5 + 3 * 1000), 1000, 256);
+  const auto old = history.series(Metric::ce_loss, kWholeRun, {5, 5 + 3 * 99'999}, 10);
+  for (int b = 0; b < 10; ++b) EXPECT_NEAR(old[b].mean(), 5000 + 10'000 * b, 300) << b;
+}
+
 TEST(History, BudgetOfNothingStillShowsNow) {
   std::mt19937 rng(10);
   History history(sample_info({}), 1);

@@ -91,6 +91,63 @@ TEST(Pyramid, FindsTheNewestValueBefore) {
   }
 }
 
+// Whatever is forgotten: whole bins stay exact, nothing is lost or counted
+// twice, and the series goes on, also after a rewind into what is forgotten.
+TEST(Pyramid, ForgetsFromBelow) {
+  for (unsigned seed = 0; seed < 8; ++seed) {
+    std::mt19937 rng(seed);
+    Pyramid pyramid;
+    std::vector<float> values;
+    const auto grow = [&](int count) {
+      for (int i = 0; i < count; ++i) {
+        values.push_back(random_value(rng));
+        pyramid.append(values.back());
+      }
+    };
+    grow(200'000);
+    const std::size_t before = pyramid.bytes();
+    for (int i = 0; i < 6; ++i) pyramid.forget_older_half();
+    EXPECT_LT(pyramid.bytes(), before / 6);
+    expect_same(pyramid.slice(0, values.size()), values, 0, values.size());
+    for (std::size_t first = 0; first + 4096 * 3 <= values.size(); first += 4096 * 7)
+      expect_same(pyramid.slice(first, first + 4096 * 3), values, first, first + 4096 * 3);
+    expect_same(pyramid.slice(values.size() - 900, values.size()), values, values.size() - 900, values.size());
+    std::uint32_t counted = 0;  // in pieces that fit no bin
+    for (std::size_t first = 0; first < values.size(); first += 77) {
+      const PyramidBin bin = pyramid.slice(first, std::min(first + 77, values.size()));
+      counted += bin.finite + bin.non_finite + bin.missing;
+    }
+    EXPECT_EQ(counted, values.size());
+
+    const std::size_t back = 3000 + rng() % 100'000;
+    values.resize(back);
+    pyramid.truncate(back);
+    const std::size_t whole = back / 4096 * 4096;
+    expect_same(pyramid.slice(0, whole), values, 0, whole);
+    grow(50'000);
+    ASSERT_EQ(pyramid.size(), values.size());
+    const std::size_t after = back / 4096 * 4096 + 4096;
+    expect_same(pyramid.slice(after, values.size()), values, after, values.size());
+    ASSERT_NE(pyramid.last_present(values.size()), Pyramid::kNone);
+  }
+}
+
+TEST(Pyramid, StaysSmallForAnyLength) {
+  Pyramid pyramid;
+  for (int i = 0; i < 3 << 20; ++i) {
+    pyramid.append(static_cast<float>(i));
+    while (pyramid.bytes() > 600'000 && pyramid.forget_older_half()) {
+    }
+    if (i % 65536 == 0) {
+      ASSERT_LE(pyramid.bytes(), 600'000u);
+    }
+  }
+  EXPECT_EQ(pyramid.slice(0, pyramid.size()).finite, 3u << 20);
+  EXPECT_EQ(pyramid.slice(0, pyramid.size()).max, static_cast<float>((3 << 20) - 1));
+  EXPECT_NEAR(pyramid[1000], 1000, 4096);
+  EXPECT_EQ(pyramid[(3 << 20) - 5], static_cast<float>((3 << 20) - 5));
+}
+
 TEST(Pyramid, TakesAboutSixBytesAValue) {
   Pyramid pyramid;
   for (int i = 0; i < 1 << 20; ++i) pyramid.append(1);

@@ -27,7 +27,7 @@ CapacityPanel::CapacityPanel(Selection* selection, QWidget* parent)
   tiles->setSpacing(2);
   auto* group = new QButtonGroup(this);
   for (int i = 0; i <= kDrops; ++i) {
-    const QString name = i < kDrops ? tr("Pad to %1").arg(kAlignments[static_cast<std::size_t>(i)]) : tr("Dropped");
+    const QString name = i < kDrops ? tr("Pad %1").arg(kAlignments[static_cast<std::size_t>(i)]) : tr("Drop");
     auto* tile = new ValueTile(
         selection, name, [this, i] { return valueText(i); }, row);
     tile->setCheckable(true);
@@ -202,12 +202,12 @@ QString CapacityPanel::csv() const {
 }
 
 QString CapacityPanel::explain() const {
-  return tr("<p><b>What this load would cost.</b> <i>Pad to A:</i> a grouped GEMM computes whole tiles, so each "
+  return tr("<p><b>What this load would cost.</b> <i>Pad A:</i> a grouped GEMM computes whole tiles, so each "
             "expert's "
             "rows are padded with zeros to a multiple of A: 8 for FP16 tensor cores, 16 for FP8, 32 for MXFP8 scale "
             "blocks, 128 for DeepGEMM-like kernels. The tile is the mean of layers, the plot shows every layer: "
             "<code>sum_e (ceil(n_e / A) A - n_e) / sum_e n_e</code>.</p>"
-            "<p><i>Dropped:</i> this router drops nothing. One with a fixed capacity would throw away what goes beyond "
+            "<p><i>Drop:</i> this router drops nothing. One with a fixed capacity would throw away what goes beyond "
             "it: <code>sum_e max(0, n_e - ceil(c T K / E)) / sum_e n_e</code>. Move the slider, or the line in the "
             "plot.</p>") +
          metricCards({"padding_fraction", "dropped_fraction"});

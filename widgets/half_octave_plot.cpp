@@ -134,8 +134,11 @@ void HalfOctavePlot::paintCountLegend(QPainter& painter) const {
   for (const auto& [text, color] : rows) {
     painter.fillRect(QRect(row.left(), row.center().y() - 4, 10, 9), color);
     painter.setPen(palette().text().color());
-    painter.drawText(row.adjusted(15, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter,
-                     metrics.elidedText(text, Qt::ElideRight, row.width() - 15));
+    painter.drawText(
+        row.adjusted(15, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter,
+        metrics.elidedText(
+            metrics.horizontalAdvance(text) > row.width() - 15 ? text.section(QLatin1Char(','), 0, 0) : text,
+            Qt::ElideRight, row.width() - 15));
     row.translate(0, metrics.height());
   }
 }

@@ -12,6 +12,7 @@
 #include "core/telemetry/frame_pack.h"
 #include "core/telemetry/load_rows.h"
 #include "core/telemetry/router_stats.h"
+#include "core/telemetry/step_rows.h"
 #include "core/telemetry/thinning.h"
 #include "core/telemetry/volume_stats.h"
 
@@ -19,6 +20,7 @@ namespace moescope {
 
 namespace {
 
+constexpr std::size_t kScalarCheckRows = 256;  // rows between looks at the room that scalars take
 constexpr int kFirstRouterMetric = static_cast<int>(Metric::max_vio);
 constexpr int kNumRouterMetrics = static_cast<int>(kRouterFields.size());
 constexpr int kNumLayerMetrics = kNumMetrics - kFirstRouterMetric;  // the router's, then derived ones
@@ -234,10 +236,11 @@ struct History::State {
   mutable std::mutex mutex;
   std::atomic<std::uint64_t> sequence{0};
   std::size_t budget = 0;
+  std::size_t scalar_budget = 0;
   std::int64_t tokens_per_step = 0;
 
   // All below under the mutex; the one writer may read its own writes without.
-  std::vector<std::int64_t> steps;
+  StepRows steps;
   std::array<Pyramid, kNumMetrics> whole;
   std::vector<LayerColumns> layers;
   std::vector<Marker> markers;
@@ -248,13 +251,7 @@ struct History::State {
   mutable FramePtr looked_at;
   mutable std::array<FramePtr, kNumParts> looked_at_alone;  // of the large parts
 
-  // First row whose step is at or after `step`.
-  std::size_t row_of(std::int64_t step) const {
-    if (steps.empty() || step <= steps.front()) return 0;
-    if (step > steps.back()) return steps.size();
-    if (steps.back() - steps.front() + 1 == static_cast<std::int64_t>(steps.size())) return step - steps.front();
-    return std::lower_bound(steps.begin(), steps.end(), step) - steps.begin();
-  }
+  std::size_t row_of(std::int64_t step) const { return steps.row_of(step); }
 
   const Pyramid* column(Metric metric, int layer) const {
     const int index = static_cast<int>(metric);
@@ -279,7 +276,7 @@ struct History::State {
 
   void truncate(std::int64_t step) {
     const std::size_t rows = row_of(step);
-    steps.resize(rows);
+    steps.truncate(rows);
     for (Pyramid& column : whole) column.truncate(rows);
     for (LayerColumns& columns : layers) {
       for (Pyramid& column : columns.scalars) column.truncate(rows);
@@ -329,6 +326,25 @@ struct History::State {
         columns.scalars[of_layer++].append(value);
     }
     steps.push_back(frame.step);
+  }
+
+  std::size_t scalar_bytes() const {
+    std::size_t bytes = steps.bytes();
+    for (const Pyramid& column : whole) bytes += column.bytes();
+    for (const LayerColumns& columns : layers) {
+      for (const Pyramid& column : columns.scalars) bytes += column.bytes();
+    }
+    return bytes;
+  }
+
+  // False: nothing is long enough.
+  bool forget_scalars() {
+    bool any = false;
+    for (Pyramid& column : whole) any |= column.forget_older_half();
+    for (LayerColumns& columns : layers) {
+      for (Pyramid& column : columns.scalars) any |= column.forget_older_half();
+    }
+    return any;
   }
 
   std::size_t array_bytes() const {
@@ -413,9 +429,10 @@ FramePtr History::State::frame_with(PartIndex part, std::int64_t step) const {
   return frame;
 }
 
-History::History(RunInfo info, std::size_t array_budget_bytes)
+History::History(RunInfo info, std::size_t array_budget_bytes, std::size_t scalar_budget_bytes)
     : info_(std::move(info)), state_(std::make_unique<State>()) {
   state_->budget = array_budget_bytes;
+  state_->scalar_budget = scalar_budget_bytes;
   state_->tokens_per_step = info_.tokens_per_step;
   state_->load = std::make_unique<LoadRows>(info_.moe_layers, info_.n_experts);
   for (const int layer : info_.moe_layers) state_->columns_of(layer);
@@ -434,6 +451,10 @@ void History::append(std::shared_ptr<const TelemetryFrame> frame) {
     const std::lock_guard lock(state_->mutex);
     if (!state_->steps.empty() && frame->step <= state_->steps.back()) state_->truncate(frame->step);
     state_->append_scalars(*frame);
+    if (state_->steps.size() % kScalarCheckRows == 0) {
+      while (state_->scalar_bytes() > state_->scalar_budget && state_->forget_scalars()) {
+      }
+    }
     if (present[kRouters]) state_->load->append(frame->step, frame->routers);
     for (int i = 0; i < kNumParts; ++i) {
       if (!present[i]) continue;
@@ -563,7 +584,8 @@ std::vector<float> History::smoothed(Metric metric, int layer, StepRange range, 
     if (!column) return out;
     for (int b = 0; b <= bins; ++b) edges[b] = state_->row_of(slice_begin(range, bins, b));
     const std::size_t first = edges.front() > reach ? edges.front() - reach : 0;
-    values.assign(column->data() + first, column->data() + edges.back());
+    values.resize(edges.back() - first);
+    column->copy(first, edges.back(), values.data());
     for (std::size_t& edge : edges) edge -= first;
   }
   double sum = 0;
@@ -618,6 +640,11 @@ std::vector<std::uint32_t> History::scale_waterfall(int layer, ExpertWeight weig
 int History::kept_every() const {
   const std::lock_guard lock(state_->mutex);
   return state_->kept[kRouters].every();
+}
+
+std::size_t History::scalar_bytes() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->scalar_bytes();
 }
 
 std::size_t History::array_bytes() const {

@@ -2,7 +2,9 @@
 //
 // One writer (the history thread or a file opener) and any number of readers. Readers hold the lock only
 // while they copy out what they draw, so the writer waits microseconds; the trainer never touches this class.
-// Scalars keep every step in a min/max/mean pyramid. Arrays keep whole frames up to a byte budget; past it the
+// Scalars keep every step in a min/max/mean pyramid, also up to a budget (a metric of a layer takes 6 bytes a step):
+// past it the oldest single values go first and leave min, max and mean of every 16, then those leave that of 256.
+// Arrays keep whole frames up to a byte budget; past it the
 // older half is thinned by two, and kept_every() says so. Where that half is thinned unevenly its densest part goes
 // first, so that a long run stays evenly covered. Utilisation is kept apart, as 16-bit log2 u in steps of 1/2048 octave
 // (exact to 0.02 %); thinned, two of its rows merge into one that holds the value farther from 1 and the mean.
@@ -69,7 +71,8 @@ enum class Summary { farthest, mean };  // of the steps that share a pixel
 
 class History {
  public:
-  explicit History(RunInfo info, std::size_t array_budget_bytes = std::size_t{512} << 20);
+  explicit History(RunInfo info, std::size_t array_budget_bytes = std::size_t{512} << 20,
+                   std::size_t scalar_budget_bytes = std::size_t{256} << 20);
   ~History();
 
   void append(
@@ -119,6 +122,7 @@ class History {
 
   int kept_every() const;  // 1: every frame with arrays is still in memory
   std::size_t array_bytes() const;
+  std::size_t scalar_bytes() const;
 
  private:
   struct State;

@@ -19,26 +19,37 @@ struct PyramidBin {
   void add(const PyramidBin& other);
 };
 
-// The series itself and, above it, one bin for every 16, 256, 4096, ... values: about 6 bytes a value.
+// The series itself and, above it, one bin for every 16, 256, 4096, ... values: about 6 bytes a value. What is old can
+// be forgotten from below: single values first, then bins of 16, ...; slices there count a bin where it begins.
 class Pyramid {
  public:
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
   void append(float value);         // O(log size), amortised O(1)
   void truncate(std::size_t size);  // forgets the values from index `size` on
-  std::size_t size() const { return values_.size(); }
-  float operator[](std::size_t index) const { return values_[index]; }
-  const float* data() const { return values_.data(); }
+  std::size_t size() const { return size_; }
+  float operator[](std::size_t index) const;                            // where it is forgotten: its bin's mean
+  void copy(std::size_t first, std::size_t last, float* values) const;  // the same of [first, last)
   PyramidBin slice(std::size_t first,
                    std::size_t last) const;  // of [first, last), last <= size(); O(log(last - first))
   // Index of the newest value before `end` that is not missing, kNone: there is none.
   std::size_t last_present(std::size_t end) const;
   std::size_t bytes() const;
+  // Forgets the older half of whatever level takes the most room; false: all levels are short already.
+  bool forget_older_half();
 
  private:
   static constexpr std::size_t kFanOut = 16;
-  std::vector<float> values_;
-  std::vector<std::vector<PyramidBin>> levels_;  // full bins only: levels_[k][i] covers kFanOut^(k+1) values
+  static constexpr std::size_t kLeastKept = 512;  // entries of a level
+  // Entry i of a level; a forgotten one is the 16th part of what is above it.
+  PyramidBin entry(std::size_t level, std::size_t i) const;
+  PyramidBin slice_at(std::size_t level, std::size_t first, std::size_t last) const;
+  std::size_t forgotten(std::size_t level) const { return level < forgotten_.size() ? forgotten_[level] : 0; }
+
+  std::size_t size_ = 0;
+  std::vector<float> values_;                    // from forgotten(0) on
+  std::vector<std::vector<PyramidBin>> levels_;  // full bins only: levels_[k] from forgotten(k + 1) on
+  std::vector<std::size_t> forgotten_;           // by level, 0 the values; multiples of kFanOut; empty: nothing is
 };
 
 }  // namespace moescope

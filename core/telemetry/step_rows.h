@@ -1,0 +1,69 @@
+// The steps that a history has, one row each, in runs of equal spacing: a row
+// of a run that is recorded at one cadence costs nothing.
+#pragma once
+
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace moescope {
+
+class StepRows {
+ public:
+  bool empty() const { return size_ == 0; }
+  std::size_t size() const { return size_; }
+  std::int64_t front() const { return runs_.front().step; }
+  std::int64_t back() const { return (*this)[size_ - 1]; }
+
+  std::int64_t operator[](std::size_t row) const {
+    const auto after =
+        std::upper_bound(runs_.begin(), runs_.end(), row, [](std::size_t r, const Run& run) { return r < run.row; });
+    const Run& run = *std::prev(after);
+    return run.step + static_cast<std::int64_t>(row - run.row) * run.stride;
+  }
+
+  // Steps rise.
+  void push_back(std::int64_t step) {
+    assert(empty() || step > back());
+    if (!empty()) {
+      Run& run = runs_.back();
+      const auto length = static_cast<std::int64_t>(size_ - run.row);
+      if (length == 1) run.stride = step - run.step;
+      if (step != run.step + length * run.stride) runs_.push_back({size_, step, 1});
+    } else {
+      runs_.push_back({0, step, 1});
+    }
+    ++size_;
+  }
+
+  void truncate(std::size_t rows) {
+    size_ = std::min(size_, rows);
+    while (!runs_.empty() && runs_.back().row >= size_) runs_.pop_back();
+  }
+
+  // First row whose step is at or after `step`.
+  std::size_t row_of(std::int64_t step) const {
+    if (empty() || step <= front()) return 0;
+    if (step > back()) return size_;
+    const auto after =
+        std::upper_bound(runs_.begin(), runs_.end(), step, [](std::int64_t s, const Run& run) { return s < run.step; });
+    const Run& run = *std::prev(after);
+    const std::size_t end = after == runs_.end() ? size_ : after->row;
+    return std::min(end, run.row + static_cast<std::size_t>((step - run.step + run.stride - 1) / run.stride));
+  }
+
+  std::size_t bytes() const { return runs_.capacity() * sizeof(Run); }
+
+ private:
+  struct Run {
+    std::size_t row;
+    std::int64_t step;
+    std::int64_t stride;
+  };
+  std::vector<Run> runs_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace moescope
