@@ -56,6 +56,7 @@ MainWindow::MainWindow(bool remembers) : clock_(&selection_), remembers_(remembe
   connectComparison();
   connectFindings();
   connectExpertCard();
+  connectCapture();
   connect(&clock_, &FrameClock::ticked, this, &MainWindow::onTick);
   connect(&undo_, &QUndoStack::indexChanged, &clock_, &FrameClock::wake);
   since_status_.start();

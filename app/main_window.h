@@ -18,6 +18,7 @@ class QTabBar;
 
 namespace moescope {
 
+class CaptureDesk;
 class CompareWorkspace;
 class LiveBar;
 class MicroscalingWorkspace;
@@ -86,6 +87,7 @@ class MainWindow : public QMainWindow {
   void connectFindings();
   void showFindings();
   void focusSetting(const QString& key);
+  void connectCapture();
   void buildMenus();
   void buildFileMenu();
   void buildEditMenu();
@@ -144,6 +146,7 @@ class MainWindow : public QMainWindow {
   RouterWorkspace* router_ = nullptr;
   CompareWorkspace* compare_ = nullptr;
   MicroscalingWorkspace* microscaling_ = nullptr;
+  CaptureDesk* capture_desk_ = nullptr;
   int shown_run_ = 0;  // whose settings the bars show
   StatusLine* status_ = nullptr;
   QProgressDialog* progress_ = nullptr;

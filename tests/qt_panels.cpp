@@ -265,7 +265,7 @@ class PanelsTest : public QObject {
     // Columns: w1 forward x w, w1 dgrad dy w, w1 wgrad x dy, then w3, then w2.
     QTest::mouseClick(panel.view(), Qt::LeftButton, {}, panel.view()->cellRect(2, 6 + 5).center().toPoint());
     QCOMPARE(selection_->layer(), 3);
-    QCOMPARE(selection_->tensor(), (Selection::Tensor{ExpertWeight::w3, Operand::dy, Direction::wgrad}));
+    QCOMPARE(selection_->tensor(), (OperandPlace{3, GemmClass::experts, "w3", Operand::dy, Direction::wgrad}));
   }
 
   void deduplicatedMatrixIsDarkerOnTheSameScale() {

@@ -279,7 +279,8 @@ void FindingsPanel::showEvidence(const Finding& finding) {
   if (!finding.layers.empty()) selection_->setLayer(finding.layers.front());
   if (!finding.experts.empty()) selection_->setExpert(finding.experts.front());
   if (finding.tensor && finding.tensor->of_experts) {
-    selection_->setTensor({finding.tensor->weight, finding.tensor->operand, finding.tensor->direction});
+    selection_->setTensor({selection_->layer(), GemmClass::experts, expert_weight_name(finding.tensor->weight),
+                           finding.tensor->operand, finding.tensor->direction});
   }
 }
 

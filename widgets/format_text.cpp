@@ -38,6 +38,45 @@ QString blockAxisLabel(BlockAxis axis) {
                                 : QCoreApplication::translate("moescope", "down columns");
 }
 
+QString operandFormatLabel(const OperandFormat& format) {
+  const auto tr = [](const char* text) { return QCoreApplication::translate("moescope", text); };
+  QString text;
+  switch (format.scheme) {
+    case QuantScheme::fp32:
+      return QStringLiteral("FP32");
+    case QuantScheme::bf16:
+      text = QStringLiteral("BF16");
+      break;
+    case QuantScheme::fp8:
+      text = QStringLiteral("FP8 ") + elementFormatLabel(format.element) + QStringLiteral(", ");
+      switch (format.granularity) {
+        case ScaleGranularity::tensor:
+          text += tr("one scale");
+          break;
+        case ScaleGranularity::row:
+          text += tr("a scale per row");
+          break;
+        case ScaleGranularity::block_1x128:
+          text += tr("blocks of 1 x 128");
+          break;
+        case ScaleGranularity::block_128x128:
+          text += tr("blocks of 128 x 128");
+      }
+      break;
+    case QuantScheme::mx:
+      text = QStringLiteral("MXFP%1 %2, %3, ")
+                 .arg(traits(format.element).bits)
+                 .arg(elementFormatLabel(format.element), scaleRuleLabel(format.rule)) +
+             tr("blocks of %1").arg(format.block);
+      break;
+    case QuantScheme::nvfp4:
+      text = QStringLiteral("NVFP4 E2M1, ") + tr("blocks of 16");
+  }
+  if (format.rounding == Rounding::stochastic) text += tr(", stochastic rounding");
+  if (format.hadamard) text += tr(", rotated in blocks of %1").arg(format.hadamard);
+  return text;
+}
+
 QString blockFormatLabel(const BlockFormat& format) {
   return QStringLiteral("%1 %2, %3")
       .arg(elementFormatLabel(format.element), scaleRuleLabel(format.rule))

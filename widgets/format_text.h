@@ -7,6 +7,7 @@
 #include <QString>
 
 #include "core/numerics/block_anatomy.h"
+#include "core/numerics/operand_format.h"
 
 namespace moescope {
 
@@ -16,6 +17,7 @@ QString elementFormatLabel(ElementFormat format);  // "E4M3"
 QString scaleRuleLabel(ScaleRule rule);            // "RCEIL"
 QString blockAxisLabel(BlockAxis axis);            // "along rows"
 QString blockFormatLabel(const BlockFormat& format);
+QString operandFormatLabel(const OperandFormat& format);  // "MXFP8 E4M3, RCEIL, blocks of 32"
 
 // Combo boxes whose index is the enum's value.
 void fillElementFormats(QComboBox* box);

@@ -224,8 +224,9 @@ void MatrixPlot::mouseMoveEvent(QMouseEvent* event) {
 
 void MatrixPlot::mousePressEvent(QMouseEvent* event) {
   int row = 0, column = 0;
-  if (event->button() == Qt::LeftButton && notice().isEmpty() && cellAt(event->pos(), &row, &column))
-    emit cellChosen(row, column);
+  if (event->button() != Qt::LeftButton || !notice().isEmpty() || !cellAt(event->pos(), &row, &column)) return;
+  emit cellChosen(row, column);
+  emit cellOpened(row, column);
 }
 
 void MatrixPlot::leaveEvent(QEvent*) {
@@ -249,6 +250,10 @@ void MatrixPlot::keyPressEvent(QKeyEvent* event) {
     case Qt::Key_Down:
       ++row;
       break;
+    case Qt::Key_Return:
+    case Qt::Key_Enter:
+      if (row_ >= 0 && row_ < rows_ && column_ >= 0 && column_ < columns_) emit cellOpened(row_, column_);
+      return;
     default:
       return QWidget::keyPressEvent(event);
   }

@@ -37,6 +37,7 @@ class MatrixPlot : public PlotFrame {
 
  signals:
   void cellChosen(int row, int column);
+  void cellOpened(int row, int column);  // clicked, or Enter; after cellChosen
 
  protected:
   QMargins margins() const override;

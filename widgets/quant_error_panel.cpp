@@ -3,8 +3,10 @@
 #include <QPainter>
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "widgets/metric_text.h"
+#include "widgets/operand_combos.h"
 #include "widgets/tensor_text.h"
 
 namespace moescope {
@@ -23,8 +25,8 @@ QString percentOrNothing(float share) {
   return std::isnan(share) ? QString() : QString::number(share * 100, 'g', 6);
 }
 
-const QuantFrame* firstOfExperts(const TelemetryFrame& frame) {
-  const auto first = std::ranges::find(frame.quants, GemmClass::experts, &QuantFrame::gemm_class);
+const QuantFrame* firstOf(const TelemetryFrame& frame, GemmClass gemm_class) {
+  const auto first = std::ranges::find(frame.quants, gemm_class, &QuantFrame::gemm_class);
   return first == frame.quants.end() ? nullptr : &*first;
 }
 
@@ -44,19 +46,22 @@ QuantErrorPanel::QuantErrorPanel(Selection* selection, QWidget* parent)
   connect(selection_, &Selection::dataChanged, view_, &PlotFrame::markDirty);
   connect(selection_, &Selection::timeChanged, view_, &PlotFrame::markDirty);
   connect(selection_, &Selection::focusChanged, view_, [this] {
+    if (selection_->tensor().gemm_class != gemm_class_) return view_->markDirty();
     markCurrent();
     view_->update();
   });
-  connect(view_, &MatrixPlot::cellChosen, this, [this](int row, int column) {
-    selection_->setLayer(layers_[row]);
-    selection_->setTensor(tensors_[column]);
+  connect(view_, &MatrixPlot::cellChosen, this,
+          [this](int row, int column) { selection_->setTensor(placeAt(row, column)); });
+  connect(view_, &MatrixPlot::cellOpened, this, [this](int row, int column) {
+    if (quantAt(row, column)) emit operandOpened(placeAt(row, column), frame_->step);
   });
+  addControl(new GemmClassCombo(selection_, this));
   addBody(view_);
 }
 
 QString QuantErrorPanel::status() const {
   const auto frame = selection_->quantFrame();
-  const QuantFrame* first = frame ? firstOfExperts(*frame) : nullptr;
+  const QuantFrame* first = frame ? firstOf(*frame, selection_->tensor().gemm_class) : nullptr;
   if (!first) return {};
   return timeStatus(frame->step, true) + QStringLiteral(", ") + QString::fromStdString(first->format);
 }
@@ -67,7 +72,9 @@ void QuantErrorPanel::refill() {
   if (!history) return view_->setNotice(noRunNotice());
   if (history->steps().empty()) return view_->setNotice(noDataYetNotice());
   frame_ = selection_->quantFrame();
-  if (!frame_ || !firstOfExperts(*frame_)) return view_->setNotice(noQuantizationNotice());
+  gemm_class_ = selection_->tensor().gemm_class;
+  if (!frame_ || !firstOf(*frame_, gemm_class_))
+    return view_->setNotice(noQuantizationNotice(frame_.get(), gemm_class_));
   view_->setNotice({});
 
   indexCells();
@@ -84,10 +91,11 @@ void QuantErrorPanel::refill() {
     legend.ticks.push_back({(db - kLowestDb) / (kHighestDb - kLowestDb), QString::number(db)});
   view_->setLegend(legend);
   std::vector<Tick> row_ticks, column_ticks;
-  for (int row = 0; row < rows; ++row) row_ticks.push_back({static_cast<double>(row), QString::number(layers_[row])});
+  for (int row = 0; row < rows; ++row)
+    row_ticks.push_back({static_cast<double>(row), layers_[row] < 0 ? QString() : QString::number(layers_[row])});
   for (int column = 0; column < columns; ++column)
     column_ticks.push_back({static_cast<double>(column), QLatin1String(operand_name(tensors_[column].operand))});
-  view_->setRowAxis(std::move(row_ticks), tr("layer"));
+  view_->setRowAxis(std::move(row_ticks), gemm_class_ == GemmClass::head ? tr("head") : tr("layer"));
   const bool bars = view_->cellsRect().height() >= rows * kLeastGlyphCell;
   QString caption = tr("operand;  hover for underflow and clipped values");
   for (const QString& text : {tr("operand;  bars in cells: underflow below, clipped above, log from 0.001 % to 100 %"),
@@ -99,43 +107,33 @@ void QuantErrorPanel::refill() {
   markCurrent();
 }
 
+OperandPlace QuantErrorPanel::placeAt(int row, int column) const {
+  OperandPlace place = tensors_[static_cast<std::size_t>(column)];
+  place.layer = layers_[static_cast<std::size_t>(row)];
+  return place;
+}
+
 const QuantFrame* QuantErrorPanel::quantAt(int row, int column) const {
   return cells_[static_cast<std::size_t>(row) * tensors_.size() + column];
 }
 
-// One pass over the frame: 61 layers have a thousand operands.
+// Layers and operands by binary search: 61 layers have some thousands of operands.
 void QuantErrorPanel::indexCells() {
-  const auto all = allTensors();
-  std::vector<bool> present(all.size(), false);
-  const auto placeOf = [&](const QuantFrame& quant) {
-    if (quant.gemm_class != GemmClass::experts) return std::ssize(all);
-    return std::ranges::find(all, Selection::Tensor{quant.weight, quant.operand, quant.direction}) - all.begin();
-  };
-  layers_.clear();
-  for (const QuantFrame& quant : frame_->quants) {
-    if (quant.gemm_class != GemmClass::experts) continue;
-    if (layers_.empty() || layers_.back() != quant.layer) layers_.push_back(quant.layer);
-    if (const auto place = placeOf(quant); place < std::ssize(all)) present[place] = true;
-  }
-  std::ranges::sort(layers_);
-  layers_.erase(std::unique(layers_.begin(), layers_.end()), layers_.end());
-  tensors_.clear();
-  std::vector<std::size_t> column_of(all.size() + 1, 0);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    column_of[i] = tensors_.size();
-    if (present[i]) tensors_.push_back(all[i]);
-  }
+  layers_ = layersOf(*frame_, gemm_class_);
+  tensors_ = operandsOf(*frame_, gemm_class_);
   cells_.assign(layers_.size() * tensors_.size(), nullptr);
   for (const QuantFrame& quant : frame_->quants) {
-    const std::size_t row = std::ranges::lower_bound(layers_, quant.layer) - layers_.begin();
-    if (const auto place = placeOf(quant); place < std::ssize(all))
-      cells_[row * tensors_.size() + column_of[place]] = &quant;
+    if (quant.gemm_class != gemm_class_) continue;
+    const auto row = static_cast<std::size_t>(std::ranges::lower_bound(layers_, quant.layer) - layers_.begin());
+    const auto column = std::ranges::lower_bound(tensors_, place_of(quant), comesBefore) - tensors_.begin();
+    cells_[row * tensors_.size() + static_cast<std::size_t>(column)] = &quant;
   }
 }
 
 void QuantErrorPanel::markCurrent() {
-  const auto row = std::ranges::find(layers_, selection_->layer());
-  const auto column = std::ranges::find(tensors_, selection_->tensor());
+  OperandPlace current = selection_->tensor();
+  const auto row = std::ranges::find(layers_, std::exchange(current.layer, 0));
+  const auto column = std::ranges::find(tensors_, current);
   view_->setCurrent(row == layers_.end() ? -1 : static_cast<int>(row - layers_.begin()),
                     column == tensors_.end() ? -1 : static_cast<int>(column - tensors_.begin()));
 }
@@ -184,11 +182,11 @@ void QuantErrorPanel::paintGroups(QPainter& painter) const {
     for (int first = 0; first < view_->columns();) {
       int last = first;
       const auto same = [&](int other) {
-        return tensors_[other].weight == tensors_[first].weight &&
+        return tensors_[other].gemm == tensors_[first].gemm &&
                (line == 0 || tensors_[other].direction == tensors_[first].direction);
       };
       while (last + 1 < view_->columns() && same(last + 1)) ++last;
-      const QString text = line == 0 ? QLatin1String(expert_weight_name(tensors_[first].weight))
+      const QString text = line == 0 ? QString::fromStdString(tensors_[first].gemm)
                                      : QLatin1String(direction_name(tensors_[first].direction));
       header(first, last, line, text, text.left(1));
       first = last + 1;
@@ -199,7 +197,7 @@ QStringList QuantErrorPanel::describe(int row, int column) const {
   const QuantFrame* quant = quantAt(row, column);
   if (!quant) return {};
   return {
-      tr("layer %1, %2, %3").arg(layers_[row]).arg(tensorName(tensors_[column]), QString::fromStdString(quant->format)),
+      tr("%1, %2").arg(placeName(placeAt(row, column)), QString::fromStdString(quant->format)),
       tr("SQNR %1 dB, relative L2 %2, cosine %3")
           .arg(formatValue(quant->sqnr_db, 3), formatValue(quant->relative_l2, 3), formatValue(quant->cosine, 6)),
       tr("underflow %1").arg(formatPercent(quant->underflow)),
@@ -233,12 +231,16 @@ QString QuantErrorPanel::csv() const {
 }
 
 QString QuantErrorPanel::explain() const {
-  return tr("<p><b>What quantization does to each operand of the experts' GEMMs.</b> Colour: SQNR. The bar along the "
-            "bottom "
-            "of a cell is its underflow, the one along the top the share of clipped values, both of logarithmic "
-            "length: "
-            "none at 0.001 %, full at 100 %. SQNR is ruled by large values and hides lost small ones: read it with the "
-            "underflow bar. Click or arrow keys choose layer and tensor for the block scales.</p>") +
+  return tr("<p><b>What quantization does to each operand of a class of GEMMs.</b> The chooser lists the classes that "
+            "this run quantizes. Three GEMMs per weight W: forward y = x W<sup>T</sup>, dgrad dx = dY W, wgrad dW = "
+            "dY<sup>T</sup> x; each operand is quantized anew along the dimension that its GEMM contracts. <i>Token "
+            "payload</i>: the rows that dispatch and combine carry between ranks, each token counted once.</p>"
+            "<p>Colour: SQNR. The bar along the bottom of a cell is its underflow, the one along the top the share of "
+            "clipped values, both of logarithmic length: none at 0.001 %, full at 100 %. SQNR is ruled by large values "
+            "and hides lost small ones: read it with the underflow bar.</p>"
+            "<p><b>Click a cell</b> (or Enter): the tensor itself is captured from the running model and opens in "
+            "Microscaling as a map of its block scales, down to the bits of a block. Arrow keys only choose the tensor "
+            "for the panel Block scales.</p>") +
          metricCards({"sqnr_db", "underflow", "clipped", "clipped_blocks", "relative_l2", "cosine", "crest", "amax"});
 }
 

@@ -1,5 +1,5 @@
-// What quantization does to every operand: layer x (weight, direction, operand), SQNR in colour, underflow and clipping
-// as bars in each cell.
+// What quantization does to every operand of one class of GEMMs: layer x (weight, direction, operand), SQNR in colour,
+// underflow and clipping as bars in each cell. A click on a cell asks for the tensor itself.
 #pragma once
 
 #include "widgets/matrix_plot.h"
@@ -16,6 +16,10 @@ class QuantErrorPanel : public Panel {
   QString explain() const override;
   MatrixPlot* view() const { return view_; }
 
+ signals:
+  // A cell was clicked, or Enter pressed on it: the operand, and the step that the matrix shows.
+  void operandOpened(const OperandPlace& place, std::int64_t step);
+
  protected:
   QString status() const override;
 
@@ -23,6 +27,7 @@ class QuantErrorPanel : public Panel {
   void refill();
   void indexCells();
   void markCurrent();
+  OperandPlace placeAt(int row, int column) const;
   void paintGlyphs(QPainter& painter) const;
   void paintGroups(QPainter& painter) const;
   const QuantFrame* quantAt(int row, int column) const;
@@ -30,9 +35,10 @@ class QuantErrorPanel : public Panel {
 
   MatrixPlot* view_;
   std::shared_ptr<const TelemetryFrame> frame_;
-  std::vector<int> layers_;                 // rows
-  std::vector<Selection::Tensor> tensors_;  // columns
-  std::vector<const QuantFrame*> cells_;    // rows x columns, in frame_; nullptr: not quantized
+  GemmClass gemm_class_ = GemmClass::experts;
+  std::vector<int> layers_;               // rows
+  std::vector<OperandPlace> tensors_;     // columns, layer 0
+  std::vector<const QuantFrame*> cells_;  // rows x columns, in frame_; nullptr: not quantized
 };
 
 }  // namespace moescope

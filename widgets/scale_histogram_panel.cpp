@@ -1,12 +1,12 @@
 #include "widgets/scale_histogram_panel.h"
 
-#include <QSignalBlocker>
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "widgets/matrix_plot.h"
 #include "widgets/metric_text.h"
+#include "widgets/operand_combos.h"
 #include "widgets/tensor_text.h"
 
 namespace moescope {
@@ -36,9 +36,7 @@ ScaleHistogramPanel::ScaleHistogramPanel(Selection* selection, QWidget* parent)
   waterfall_->refill = [this] { refillWaterfall(); };
   waterfall_->describe = [this](int byte, std::int64_t step) { return describe(byte, step); };
   waterfall_->fetch = [this](StepRange range, int bins) {
-    const auto tensor = selection_->tensor();
-    const auto blocks = selection_->history()->scale_waterfall(selection_->layer(), tensor.weight, tensor.operand,
-                                                               tensor.direction, range, bins);
+    const auto blocks = selection_->history()->scale_waterfall(selection_->tensor(), range, bins);
     std::vector<std::uint8_t> codes(blocks.size(), kNoDataCode);
     for (std::size_t column = 0; column < blocks.size(); column += 256) {
       const double all = std::accumulate(blocks.begin() + column, blocks.begin() + column + 256, 0.0);
@@ -60,20 +58,9 @@ ScaleHistogramPanel::ScaleHistogramPanel(Selection* selection, QWidget* parent)
   connect(selection_, &Selection::timeChanged, bars_, &PlotFrame::markDirty);
   connect(selection_, &Selection::focusChanged, bars_, &PlotFrame::markDirty);
 
-  tensors_ = new QComboBox(this);
-  tensors_->setAccessibleName(tr("Tensor"));
-  tensors_->setToolTip(tr("Weight of the expert, operand of its GEMM, direction"));
-  for (const Selection::Tensor tensor : allTensors()) tensors_->addItem(tensorName(tensor));
-  const auto synchronise = [this] {
-    const auto all = allTensors();
-    const QSignalBlocker quiet(tensors_);
-    tensors_->setCurrentIndex(static_cast<int>(std::ranges::find(all, selection_->tensor()) - all.begin()));
-  };
-  connect(selection_, &Selection::focusChanged, tensors_, synchronise);
-  connect(tensors_, &QComboBox::activated, this, [this](int index) { selection_->setTensor(allTensors()[index]); });
-  synchronise();
-  addControl(tensors_);
-  addControl(new LayerCombo(selection, this));
+  addControl(new GemmClassCombo(selection_, this));
+  addControl(new OperandCombo(selection_, this));
+  addControl(new OperandLayerCombo(selection_, this));
   addBody(body);
   setFocusProxy(waterfall_);
 }
@@ -87,10 +74,10 @@ QString ScaleHistogramPanel::notice() const {
   if (!history) return noRunNotice();
   if (history->steps().empty()) return noDataYetNotice();
   const auto newest = history->quant_frame_at(history->steps().last);
-  if (!newest) return noQuantizationNotice();
-  if (!findTensor(newest.get(), selection_->layer(), selection_->tensor()))
-    return notInLogNotice(history->info(),
-                          tr("scales of %1, layer %2").arg(tensorName(selection_->tensor())).arg(selection_->layer()));
+  if (!newest || layersOf(*newest, selection_->tensor().gemm_class).empty())
+    return noQuantizationNotice(newest.get(), selection_->tensor().gemm_class);
+  if (!findTensor(newest.get(), selection_->tensor()))
+    return notInLogNotice(history->info(), tr("scales of %1").arg(placeName(selection_->tensor())));
   return {};
 }
 
@@ -98,13 +85,13 @@ QString ScaleHistogramPanel::notice() const {
 void ScaleHistogramPanel::updateRows() {
   const QString key = QStringLiteral("%1:%2:%3")
                           .arg(reinterpret_cast<quintptr>(selection_->history()))
-                          .arg(selection_->layer())
-                          .arg(tensorName(selection_->tensor()));
+                          .arg(static_cast<int>(selection_->tensor().gemm_class))
+                          .arg(placeName(selection_->tensor()));
   int low = first_byte_, high = last_byte_;
   if (std::exchange(rows_of_, key) != key) low = 255, high = 0;
   for (const std::int64_t step : {selection_->step(), selection_->history()->steps().last, selection_->range().first}) {
     const auto frame = selection_->history()->quant_frame_at(step);
-    const QuantFrame* quant = findTensor(frame.get(), selection_->layer(), selection_->tensor());
+    const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
     for (int byte = 0; quant && byte < kNanByte; ++byte) {
       if (quant->e8m0_blocks[byte] == 0) continue;
       low = std::min(low, std::max(0, byte - 1));
@@ -143,7 +130,7 @@ void ScaleHistogramPanel::refillBars() {
   if (!why.isEmpty()) return;
   updateRows();
   const auto frame = this->frame();
-  const QuantFrame* quant = findTensor(frame.get(), selection_->layer(), selection_->tensor());
+  const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   std::vector<double> shares(last_byte_ - first_byte_ + 1, 0);
   const double all = quant ? total(quant->e8m0_blocks) : 0;
   for (std::size_t i = 0; i < shares.size() && all > 0; ++i) shares[i] = quant->e8m0_blocks[first_byte_ + i] / all;
@@ -156,7 +143,7 @@ void ScaleHistogramPanel::refillBars() {
 
 QStringList ScaleHistogramPanel::describe(int byte, std::int64_t step) const {
   const auto frame = selection_->history()->quant_frame_at(step);
-  const QuantFrame* quant = findTensor(frame.get(), selection_->layer(), selection_->tensor());
+  const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   if (!quant) return {tr("not measured at this step")};
   const double all = total(quant->e8m0_blocks), blocks = quant->e8m0_blocks[byte];
   return {tr("step %1, scale 2^%2 (byte %3)").arg(formatCount(frame->step)).arg(byte - kBias).arg(byte),
@@ -165,7 +152,7 @@ QStringList ScaleHistogramPanel::describe(int byte, std::int64_t step) const {
 
 QString ScaleHistogramPanel::status() const {
   const auto frame = this->frame();
-  const QuantFrame* quant = findTensor(frame.get(), selection_->layer(), selection_->tensor());
+  const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   if (!quant) return {};
   return timeStatus(frame->step, true) + tr(", %1, NaN blocks %2, amax %3")
                                              .arg(QString::fromStdString(quant->format),
@@ -176,16 +163,17 @@ QString ScaleHistogramPanel::status() const {
 QString ScaleHistogramPanel::csv() const {
   QString text = QStringLiteral("step,layer,tensor,E8M0 byte,scale [2^k],blocks\n");
   const auto frame = this->frame();
-  const QuantFrame* quant = findTensor(frame.get(), selection_->layer(), selection_->tensor());
+  const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   for (int byte = 0; quant && byte < 256; ++byte) {
     if (quant->e8m0_blocks[byte] == 0) continue;
-    text += QStringLiteral("%1,%2,%3,%4,%5,%6\n")
-                .arg(frame->step)
-                .arg(selection_->layer())
-                .arg(tensorName(selection_->tensor()))
-                .arg(byte)
-                .arg(byte == kNanByte ? QStringLiteral("NaN") : QString::number(byte - kBias))
-                .arg(quant->e8m0_blocks[byte]);
+    text +=
+        QStringLiteral("%1,%2,%3,%4,%5,%6\n")
+            .arg(frame->step)
+            .arg(selection_->tensor().layer)
+            .arg(gemmClassLabel(selection_->tensor().gemm_class) + QLatin1Char(' ') + tensorName(selection_->tensor()))
+            .arg(byte)
+            .arg(byte == kNanByte ? QStringLiteral("NaN") : QString::number(byte - kBias))
+            .arg(quant->e8m0_blocks[byte]);
   }
   return text;
 }

@@ -2,10 +2,7 @@
 // the same axis.
 #pragma once
 
-#include <QComboBox>
-
 #include "widgets/histogram.h"
-#include "widgets/layer_combo.h"
 #include "widgets/panel.h"
 #include "widgets/time_heat_map.h"
 
@@ -34,7 +31,6 @@ class ScaleHistogramPanel : public Panel {
 
   TimeHeatMap* waterfall_;
   Histogram* bars_;
-  QComboBox* tensors_;
   int first_byte_ = 0, last_byte_ = -1;  // of the axis; only widens while the tensor stays
   QString rows_of_;
 };

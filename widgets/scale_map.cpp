@@ -115,6 +115,7 @@ ScaleMap::ScaleMap(Selection* selection, QWidget* parent)
   cells_->setWeights(sequentialWeights());
   cells_->refill = [this] { refill(); };
   cells_->describe = [this](int row, int column) { return describe(row, column); };
+  cells_->decorate = [this](QPainter& painter) { paintGroups(painter); };
   connect(cells_, &MatrixPlot::cellChosen, this, &ScaleMap::choose);
   connect(cells_, &ScaleMapCells::fitted, this, &ScaleMap::fit);
   connect(cells_, &ScaleMapCells::zoomed, this, [this](double row, double column, double factor) {
@@ -163,12 +164,9 @@ void ScaleMap::setFormat(const BlockFormat& format, BlockAxis axis) {
 void ScaleMap::setSides() {
   has_current_ = false;
   low_ = 0, high_ = -1;
-  const auto blocks = [this](std::size_t size) {
-    const auto block = static_cast<std::size_t>(format_.block);
-    return (size + block - 1) / block;
-  };
-  rows_ = {axis_ == BlockAxis::row ? source_.rows() : blocks(source_.rows())};
-  columns_ = {axis_ == BlockAxis::row ? blocks(source_.cols()) : source_.cols()};
+  const auto block = static_cast<std::size_t>(format_.block);
+  rows_ = {axis_ == BlockAxis::row ? source_.rows() : source_.blocksDown(block)};
+  columns_ = {axis_ == BlockAxis::row ? (source_.cols() + block - 1) / block : source_.cols()};
   columns_.run = axis_ == BlockAxis::row ? kBlockRun : kColumnRun;
   cells_->setNotice(source_.valid() ? QString() : tr("No tensor is open"));
   fit();
@@ -228,7 +226,7 @@ void ScaleMap::scalesDownColumns(std::vector<std::uint8_t>& codes) const {
   std::vector<std::uint32_t> amax(shown);
   for (std::size_t i = 0; i < rows_.shown(); ++i) {
     std::fill(amax.begin(), amax.end(), 0);
-    const std::size_t first = rows_.at(i) * block, last = std::min(first + block, source_.rows());
+    const auto [first, last] = source_.blockRows(rows_.at(i), block);
     for (std::size_t row = first; row < last; ++row) {
       for (std::size_t j = 0; j < shown; j += columns_.run) {
         const std::size_t count = std::min(columns_.run, shown - j);
@@ -297,10 +295,49 @@ std::vector<Tick> ScaleMap::sideTicks(const Side& side, int most) const {
   return ticks;
 }
 
+// An expert's number where its rows begin; those too close to the one before have none.
+std::vector<Tick> ScaleMap::expertTicks(int most) const {
+  std::vector<Tick> ticks;
+  const std::vector<std::size_t>& groups = source_.rowGroups();
+  const double least = static_cast<double>(cells_->rows()) / most;
+  for (std::size_t g = 0; g + 1 < groups.size(); ++g) {
+    if (groups[g] == groups[g + 1]) continue;
+    const int cell = shownAt(rows_, firstCellOf(g));
+    if (cell >= 0 && (ticks.empty() || cell - ticks.back().value >= least))
+      ticks.push_back({static_cast<double>(cell), tr("e%1").arg(g)});
+  }
+  return ticks;
+}
+
+// Of a group in the map's rows.
+std::size_t ScaleMap::firstCellOf(std::size_t group) const {
+  const std::size_t row = source_.rowGroups()[group];
+  return axis_ == BlockAxis::row ? row : source_.blockAt(row, static_cast<std::size_t>(format_.block));
+}
+
+// A line above every expert's first row.
+void ScaleMap::paintGroups(QPainter& painter) const {
+  if (!source_.valid() || !source_.grouped()) return;
+  const std::vector<std::size_t>& groups = source_.rowGroups();
+  painter.setPen(palette().base().color());
+  for (std::size_t g = 1; g + 1 < groups.size(); ++g) {
+    if (groups[g] == groups[g + 1]) continue;
+    const int cell = shownAt(rows_, firstCellOf(g));
+    if (cell <= 0) continue;
+    const double y = cells_->cellRect(cell, 0).top();
+    painter.drawLine(QPointF(cells_->cellsRect().left(), y), QPointF(cells_->cellsRect().right(), y));
+  }
+}
+
 void ScaleMap::setAxes() {
   const bool along_rows = axis_ == BlockAxis::row;
   const QString blocks = tr("block of %1").arg(format_.block);
-  cells_->setRowAxis(sideTicks(rows_, std::max(2, cells_->height() / 32)), along_rows ? tr("row") : blocks);
+  const int most_rows = std::max(2, cells_->height() / 32);
+  if (source_.grouped())
+    cells_->setRowAxis(expertTicks(std::max(2, cells_->height() / 18)),
+                       along_rows ? tr("row, by expert") : tr("%1, by expert").arg(blocks));
+  else
+    cells_->setRowAxis(sideTicks(rows_, most_rows), along_rows ? tr("row") : blocks);
   cells_->setColumnAxis(sideTicks(columns_, std::max(2, cells_->width() / 56)), along_rows ? blocks : tr("column"));
 }
 
@@ -318,6 +355,10 @@ QStringList ScaleMap::describe(int row, int column) const {
                                                static_cast<std::size_t>(format_.block)));
   QStringList lines{along_rows ? tr("row %1, block %2").arg(r).arg(c) : tr("column %1, block %2").arg(c).arg(r),
                     tr("amax %1").arg(formatValue(block.amax))};
+  if (source_.grouped())
+    lines.prepend(tr("expert %1")
+                      .arg(source_.groupOf(
+                          along_rows ? r : source_.blockRows(r, static_cast<std::size_t>(format_.block)).first)));
   if (block.scale_code == 255) return lines << tr("NaN block");
   return lines << tr("scale 2^%1, byte %2").arg(block.scale_code - 127).arg(block.scale_code)
                << tr("SQNR %1 dB").arg(formatValue(block.sums.sqnr_db(), 3))

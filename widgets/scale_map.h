@@ -81,6 +81,9 @@ class ScaleMap : public Panel {
   QStringList describe(int row, int column) const;
   void choose(int row, int column);
   void syncScrollBars();
+  std::vector<Tick> expertTicks(int most) const;
+  std::size_t firstCellOf(std::size_t group) const;
+  void paintGroups(QPainter& painter) const;
   std::vector<Tick> sideTicks(const Side& side, int most) const;
   int shownAt(const Side& side, std::size_t position) const;  // -1: not shown
 

@@ -34,6 +34,7 @@ void Selection::setHistories(std::vector<std::shared_ptr<const History>> histori
   run_ = std::clamp(run_, 0, std::max(0, static_cast<int>(histories_.size()) - 1));
   if (const History* now = history()) {
     layer_ = nearestMoeLayer(now->info(), layer_);
+    takeTensorAlong();
     if (expert_ >= now->info().n_experts) expert_ = -1;
   }
   following_ = true;
@@ -66,6 +67,7 @@ void Selection::setRun(int run) {
   if (run == run_) return;
   run_ = run;
   layer_ = nearestMoeLayer(history()->info(), layer_);
+  takeTensorAlong();
   if (expert_ >= history()->info().n_experts) expert_ = -1;
   emit focusChanged();
   moveTime(following_ ? history()->steps().last : step_, range_);
@@ -142,7 +144,9 @@ int Selection::layer() const {
 
 void Selection::setLayer(int layer) {
   if (const History* now = history()) layer = nearestMoeLayer(now->info(), layer);
-  if (std::exchange(layer_, layer) != layer) emit focusChanged();
+  if (std::exchange(layer_, layer) == layer) return;
+  takeTensorAlong();
+  emit focusChanged();
 }
 
 int Selection::expert() const {
@@ -155,12 +159,21 @@ void Selection::setExpert(int expert) {
   if (std::exchange(expert_, expert) != expert) emit focusChanged();
 }
 
-Selection::Tensor Selection::tensor() const {
+const OperandPlace& Selection::tensor() const {
   return tensor_;
 }
 
-void Selection::setTensor(Tensor tensor) {
-  if (std::exchange(tensor_, tensor) != tensor) emit focusChanged();
+void Selection::setTensor(OperandPlace tensor) {
+  if (tensor == tensor_) return;
+  tensor_ = std::move(tensor);
+  if (const History* now = history(); now && std::ranges::count(now->info().moe_layers, tensor_.layer) > 0)
+    layer_ = tensor_.layer;
+  emit focusChanged();
+}
+
+// Dense layers and the head have operands that no MoE layer has.
+void Selection::takeTensorAlong() {
+  if (tensor_.gemm_class != GemmClass::dense_ffn && tensor_.gemm_class != GemmClass::head) tensor_.layer = layer_;
 }
 
 std::int64_t Selection::hoverStep() const {

@@ -37,14 +37,9 @@ class Selection : public QObject {
   void setLayer(int layer);
   int expert() const;  // -1: none
   void setExpert(int expert);
-  struct Tensor {
-    ExpertWeight weight = ExpertWeight::w1;
-    Operand operand = Operand::x;
-    Direction direction = Direction::forward;
-    bool operator==(const Tensor&) const = default;
-  };
-  Tensor tensor() const;
-  void setTensor(Tensor tensor);
+  // Its layer goes with layer() wherever the operand exists there; choosing one of a MoE layer chooses that layer.
+  const OperandPlace& tensor() const;
+  void setTensor(OperandPlace tensor);
 
   // What the "now" panels draw: the newest frame with arrays, and with quantization statistics, at or before step().
   // Unpacked once for all panels; nullptr: none.
@@ -65,6 +60,7 @@ class Selection : public QObject {
   void hoverChanged();
 
  private:
+  void takeTensorAlong();
   // Clamps both to the steps there are; true: something changed and timeChanged was emitted.
   bool moveTime(std::int64_t step, StepRange range);
 
@@ -76,7 +72,7 @@ class Selection : public QObject {
   bool range_is_all_ = true;
   int layer_ = 0;
   int expert_ = -1;
-  Tensor tensor_;
+  OperandPlace tensor_;
   std::int64_t hover_step_ = -1;
   std::uint64_t seen_sequence_ = 0;
 

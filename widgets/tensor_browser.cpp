@@ -19,8 +19,13 @@ QuantSums figuresOf(const TensorSource& source, const BlockFormat& format, Block
   *sampled = !sample.whole || source.slices() > 1;
   QuantSums sums;
   std::vector<float> out(sample.values.size());
-  quantize_dequantize(format, {sample.values.data(), sample.rows, sample.cols, sample.cols}, axis, out.data(),
-                      sample.cols, &sums);
+  for (std::size_t g = 0; g + 1 < sample.row_groups.size(); ++g) {
+    const std::size_t first = sample.row_groups[g] * sample.cols,
+                      rows = sample.row_groups[g + 1] - sample.row_groups[g];
+    if (rows > 0)
+      quantize_dequantize(format, {sample.values.data() + first, rows, sample.cols, sample.cols}, axis,
+                          out.data() + first, sample.cols, &sums);
+  }
   return sums;
 }
 

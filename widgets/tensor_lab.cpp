@@ -8,9 +8,12 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "widgets/capture_bar.h"
+#include "widgets/expert_stats_panel.h"
 #include "widgets/microscope.h"
 #include "widgets/scale_map.h"
 #include "widgets/tensor_browser.h"
+#include "widgets/tensor_text.h"
 #include "widgets/what_if.h"
 
 namespace moescope {
@@ -23,8 +26,16 @@ TensorLab::TensorLab(Selection* selection, QWidget* parent) : QWidget(parent) {
   what_if_ = new WhatIfStrip(selection, this);
   microscope_ = new Microscope(selection, this);
 
+  bar_ = new CaptureBar(this);
+  experts_ = new ExpertStatsPanel(selection, this);
+  lists_ = new QTabWidget(this);
+  lists_->setDocumentMode(true);
+  lists_->setTabPosition(QTabWidget::South);
+  lists_->addTab(browser_, browser_->title());
+  lists_->addTab(experts_, experts_->title());
+  for (Panel* panel : std::initializer_list<Panel*>{browser_, experts_}) panel->setTitleShown(false);
   auto* top = new QSplitter(Qt::Horizontal, this);
-  for (Panel* panel : std::initializer_list<Panel*>{browser_, map_, what_if_}) top->addWidget(panel);
+  for (QWidget* part : std::initializer_list<QWidget*>{lists_, map_, what_if_}) top->addWidget(part);
   top->setSizes({430, 380, 470});
   auto* all = new QSplitter(Qt::Vertical, this);
   all->addWidget(top);
@@ -34,18 +45,21 @@ TensorLab::TensorLab(Selection* selection, QWidget* parent) : QWidget(parent) {
   all->setStretchFactor(1, 1);
   auto* layout = new QVBoxLayout(this);
   layout->setContentsMargins(0, 0, 0, 0);
-  layout->addWidget(all);
+  layout->setSpacing(0);
+  layout->addWidget(bar_);
+  layout->addWidget(all, 1);
   connectPanels();
 }
 
 std::vector<Panel*> TensorLab::panels() const {
-  return {browser_, map_, what_if_, microscope_};
+  return {browser_, experts_, map_, what_if_, microscope_};
 }
 
 void TensorLab::connectPanels() {
   for (Panel* panel : panels()) connect(panel, &Panel::readoutChanged, this, &TensorLab::readoutChanged);
   connect(browser_, &TensorBrowser::openRequested, this, &TensorLab::askForFile);
-  connect(browser_, &TensorBrowser::tensorChosen, this, [this](const TensorSource& s) { openTensor(s, 0); });
+  connect(browser_, &TensorBrowser::tensorChosen, this, &TensorLab::openWhole);
+  connect(experts_, &ExpertStatsPanel::expertChosen, this, &TensorLab::showExpert);
   connect(map_, &ScaleMap::sliceChosen, this, [this](std::size_t slice) { openTensor(source_, slice); });
   connect(map_, &ScaleMap::blockChosen, this,
           [this](std::size_t line, std::size_t block) { openBlock(line, block, 0); });
@@ -64,6 +78,35 @@ void TensorLab::setTensor(const QString& name, std::size_t rows, std::size_t col
   browser_->addTensor(TensorSource(name, rows, cols, std::move(values)));
 }
 
+void TensorLab::setCaptured(std::shared_ptr<const CapturedOperand> captured) {
+  captured_ = captured;
+  const OperandFormat& format = captured->format;
+  // Formats without block scales of powers of two are shown in the MX blocks of the choice that stands.
+  BlockFormat blocks = format_;
+  if (format.scheme == QuantScheme::mx) blocks = {format.element, format.rule, format.block};
+  setFormat(blocks, captured->axis);
+  const QString name = QString::fromStdString(captured->run_name) + QStringLiteral(": ") + placeName(captured->place);
+  browser_->addTensor(TensorSource(name, std::move(captured)));
+}
+
+void TensorLab::openWhole(const TensorSource& source) {
+  whole_ = source;
+  experts_->setCaptured(source.captured());
+  openTensor(source, 0);
+}
+
+void TensorLab::showExpert(int expert) {
+  if (!whole_.valid()) return;
+  const auto groups = static_cast<int>(whole_.rowGroups().size()) - 1;
+  if (expert >= groups) return;
+  if (expert >= 0 && !whole_.group(static_cast<std::size_t>(expert)).valid()) {
+    emit readoutChanged(tr("Expert %1 got no token in this step").arg(expert));
+    return;
+  }
+  openTensor(expert < 0 || !whole_.grouped() ? whole_ : whole_.group(static_cast<std::size_t>(expert)), 0);
+  experts_->setCurrent(expert);
+}
+
 void TensorLab::openTensor(const TensorSource& source, std::size_t slice) {
   source_ = source;
   slice_ = slice;
@@ -80,7 +123,9 @@ void TensorLab::openBlock(std::size_t line, std::size_t block, int element) {
   map_->setCurrent(line, block);
   const QString slice = source_.slices() > 1 ? tr(", slice %1").arg(slice_) : QString();
   const QString place = along_rows ? tr("row %1, block %2") : tr("column %1, block %2");
-  microscope_->setBlock(source_.name() + slice + QStringLiteral(", ") + place.arg(line).arg(block),
+  const std::size_t row = along_rows ? line : source_.blockRows(block, static_cast<std::size_t>(format_.block)).first;
+  const QString expert = source_.grouped() ? tr("expert %1, ").arg(source_.groupOf(row)) : QString();
+  microscope_->setBlock(source_.name() + slice + QStringLiteral(", ") + expert + place.arg(line).arg(block),
                         source_.readBlock(slice_, along_rows, line, block, static_cast<std::size_t>(format_.block)),
                         format_, axis_);
   microscope_->selectElement(element);
@@ -90,31 +135,46 @@ void TensorLab::openBlock(std::size_t line, std::size_t block, int element) {
 void TensorLab::turnAxis(BlockAxis axis) {
   if (axis == axis_) return;
   const auto size = static_cast<std::size_t>(format_.block);
-  const std::size_t along = block_ * size + static_cast<std::size_t>(element_);
-  const std::size_t line = line_;
+  const Element at = elementAt(size);
   axis_ = axis;
   map_->setFormat(format_, axis_);
   what_if_->setChoice(format_, axis_);
   browser_->setFormat(format_, axis_);
-  if (source_.valid()) openBlock(along, line / size, static_cast<int>(line % size));
+  openElement(at);
 }
 
 void TensorLab::setFormat(const BlockFormat& format, BlockAxis axis) {
   const bool other_block = format.block != format_.block;
   if (!other_block && format.element == format_.element && format.rule == format_.rule) return turnAxis(axis);
-  const std::size_t along = block_ * static_cast<std::size_t>(format_.block) + static_cast<std::size_t>(element_);
+  const Element at = elementAt(static_cast<std::size_t>(format_.block));
   format_ = format;
   map_->setFormat(format_, axis_);
   what_if_->setChoice(format_, axis_);
   browser_->setFormat(format_, axis_);
   if (axis != axis_ || other_block) {
-    const auto size = static_cast<std::size_t>(format_.block);
-    block_ = along / size;
-    element_ = static_cast<int>(along % size);
-    if (axis != axis_) return turnAxis(axis);
-    if (source_.valid()) return openBlock(line_, block_, element_);
+    axis_ = axis;
+    map_->setFormat(format_, axis_);
+    what_if_->setChoice(format_, axis_);
+    browser_->setFormat(format_, axis_);
+    if (source_.valid()) return openElement(at);
   }
   microscope_->setFormat(format_);
+}
+
+// Where the chosen element of the open block lies, at `size` elements a block.
+TensorLab::Element TensorLab::elementAt(std::size_t size) const {
+  const auto element = static_cast<std::size_t>(element_);
+  if (axis_ == BlockAxis::row) return {line_, block_ * size + element};
+  return {source_.valid() ? source_.blockRows(block_, size).first + element : 0, line_};
+}
+
+// The block through it.
+void TensorLab::openElement(Element at) {
+  if (!source_.valid()) return;
+  const auto size = static_cast<std::size_t>(format_.block);
+  if (axis_ == BlockAxis::row) return openBlock(at.row, at.col / size, static_cast<int>(at.col % size));
+  const std::size_t block = source_.blockAt(at.row, size);
+  openBlock(at.col, block, static_cast<int>(at.row - source_.blockRows(block, size).first));
 }
 
 void TensorLab::askForFile() {

@@ -1,9 +1,12 @@
-// A tensor down to the block: list | map of block scales | what-if strip, and the microscope below.
+// A tensor down to the block: what it is, then list (or figures by expert) | map of block scales | what-if strip, and
+// the microscope below.
 //
 // One choice of element format, scale rule, block size and axis holds for all four.
 #pragma once
 
+#include <QTabWidget>
 #include <QWidget>
+#include <memory>
 #include <vector>
 
 #include "core/numerics/block_quantize.h"
@@ -11,6 +14,8 @@
 
 namespace moescope {
 
+class CaptureBar;
+class ExpertStatsPanel;
 class Microscope;
 class Panel;
 class ScaleMap;
@@ -28,8 +33,14 @@ class TensorLab : public QWidget {
   bool openFile(const QString& path);
   // A tensor captured from the run, rows x cols, row-major; replaces an earlier one of the same name.
   void setTensor(const QString& name, std::size_t rows, std::size_t cols, std::vector<float> values);
+  // An operand of a step, in the format and along the axis that it is quantized in.
+  void setCaptured(std::shared_ptr<const CapturedOperand> captured);
+  std::shared_ptr<const CapturedOperand> captured() const { return captured_; }  // the last; nullptr: none
+  void showExpert(int expert);  // the rows of one expert of a captured operand; -1: all rows
   void setFormat(const BlockFormat& format, BlockAxis axis);
 
+  CaptureBar* captureBar() const { return bar_; }
+  ExpertStatsPanel* expertStats() const { return experts_; }
   TensorBrowser* browser() const { return browser_; }
   ScaleMap* map() const { return map_; }
   WhatIfStrip* whatIf() const { return what_if_; }
@@ -48,16 +59,26 @@ class TensorLab : public QWidget {
   void connectPanels();
   void openTensor(const TensorSource& source, std::size_t slice);
   void openBlock(std::size_t line, std::size_t block, int element);
+  struct Element {
+    std::size_t row, col;
+  };
+  Element elementAt(std::size_t block_size) const;
+  void openElement(Element at);
+  void openWhole(const TensorSource& source);
   void turnAxis(BlockAxis axis);
   void askForFile();
 
-  TensorSource source_;
+  std::shared_ptr<const CapturedOperand> captured_;
+  TensorSource whole_, source_;  // source_: what is shown of it
   std::size_t slice_ = 0, line_ = 0, block_ = 0;
   int element_ = 0;  // chosen in the microscope
   BlockFormat format_;
   BlockAxis axis_ = BlockAxis::row;
 
+  CaptureBar* bar_;
+  QTabWidget* lists_;
   TensorBrowser* browser_;
+  ExpertStatsPanel* experts_;
   ScaleMap* map_;
   WhatIfStrip* what_if_;
   Microscope* microscope_;

@@ -47,6 +47,7 @@ TensorSource::TensorSource(const QString& name, std::size_t rows, std::size_t co
       slices_(1),
       rows_(rows),
       cols_(cols),
+      row_groups_{0, rows},
       values_(std::make_shared<const std::vector<float>>(std::move(values))) {
   assert(values_->size() == rows * cols);
 }
@@ -63,10 +64,62 @@ TensorSource::TensorSource(std::shared_ptr<const SafetensorsFile> file, std::siz
   cols_ = dimensions ? tensor.shape.back() : 1;
   rows_ = dimensions > 1 ? tensor.shape[dimensions - 2] : 1;
   slices_ = tensor.elements() / (rows_ * cols_);
+  row_groups_ = {0, rows_};
+}
+
+TensorSource::TensorSource(const QString& name, std::shared_ptr<const CapturedOperand> captured)
+    : name_(name),
+      dtype_(QStringLiteral("F32")),
+      shape_(shapeText({captured->rows, captured->cols})),
+      slices_(1),
+      rows_(captured->rows),
+      cols_(captured->cols),
+      row_groups_(captured->expert_rows.empty() ? std::vector<std::size_t>{0, captured->rows} : captured->expert_rows),
+      values_(captured, &captured->values),
+      captured_(std::move(captured)) {}
+
+std::size_t TensorSource::groupOf(std::size_t row) const {
+  return static_cast<std::size_t>(std::upper_bound(row_groups_.begin(), row_groups_.end() - 1, row) -
+                                  row_groups_.begin()) -
+         1;
+}
+
+TensorSource TensorSource::group(std::size_t index) const {
+  TensorSource part = *this;
+  part.first_row_ = first_row_ + row_groups_[index];
+  part.rows_ = row_groups_[index + 1] - row_groups_[index];
+  part.row_groups_ = {0, part.rows_};
+  part.shape_ = shapeText({part.rows_, part.cols_});
+  return part;
+}
+
+std::size_t TensorSource::blocksDown(std::size_t block) const {
+  std::size_t blocks = 0;
+  for (std::size_t g = 0; g + 1 < row_groups_.size(); ++g)
+    blocks += (row_groups_[g + 1] - row_groups_[g] + block - 1) / block;
+  return blocks;
+}
+
+TensorSource::Rows TensorSource::blockRows(std::size_t index, std::size_t block) const {
+  for (std::size_t g = 0; g + 1 < row_groups_.size(); ++g) {
+    const std::size_t blocks = (row_groups_[g + 1] - row_groups_[g] + block - 1) / block;
+    if (index < blocks) {
+      const std::size_t first = row_groups_[g] + index * block;
+      return {first, std::min(first + block, row_groups_[g + 1])};
+    }
+    index -= blocks;
+  }
+  return {rows_, rows_};
+}
+
+std::size_t TensorSource::blockAt(std::size_t row, std::size_t block) const {
+  std::size_t index = 0, group = groupOf(row);
+  for (std::size_t g = 0; g < group; ++g) index += (row_groups_[g + 1] - row_groups_[g] + block - 1) / block;
+  return index + (row - row_groups_[group]) / block;
 }
 
 void TensorSource::readRow(std::size_t slice, std::size_t row, std::size_t col, std::size_t count, float* out) const {
-  const std::size_t first = (slice * rows_ + row) * cols_ + col;
+  const std::size_t first = (slice * rows_ + first_row_ + row) * cols_ + col;
   if (values_) {
     std::copy_n(values_->data() + first, count, out);
     return;
@@ -77,17 +130,19 @@ void TensorSource::readRow(std::size_t slice, std::size_t row, std::size_t col, 
 
 std::vector<float> TensorSource::readBlock(std::size_t slice, bool along_row, std::size_t line, std::size_t index,
                                            std::size_t block) const {
-  const std::size_t length = along_row ? cols_ : rows_;
-  std::vector<float> values(std::min(block, length - index * block));
   if (along_row) {
+    std::vector<float> values(std::min(block, cols_ - index * block));
     readRow(slice, line, index * block, values.size(), values.data());
-  } else {
-    for (std::size_t i = 0; i < values.size(); ++i) readRow(slice, index * block + i, line, 1, &values[i]);
+    return values;
   }
+  const Rows rows = blockRows(index, block);
+  std::vector<float> values(rows.last - rows.first);
+  for (std::size_t i = 0; i < values.size(); ++i) readRow(slice, rows.first + i, line, 1, &values[i]);
   return values;
 }
 
 TensorSource::Sample TensorSource::sample(std::size_t slice, std::size_t most_elements) const {
+  if (grouped()) return sampleOfGroups(most_elements);
   std::vector<std::size_t> row_begins = tileBegins(rows_, rows_), col_begins = tileBegins(cols_, cols_);
   const bool whole = rows_ * cols_ <= most_elements;
   if (!whole) {
@@ -97,7 +152,8 @@ TensorSource::Sample TensorSource::sample(std::size_t slice, std::size_t most_el
     row_begins = tileBegins(rows_, down);
     col_begins = tileBegins(cols_, tiles / row_begins.size());
   }
-  Sample sample{{}, covered(row_begins, rows_), covered(col_begins, cols_), whole};
+  Sample sample{{}, covered(row_begins, rows_), covered(col_begins, cols_), whole, {}};
+  sample.row_groups = {0, sample.rows};
   sample.values.resize(sample.rows * sample.cols);
   float* out = sample.values.data();
   for (const std::size_t row_begin : row_begins)
@@ -107,6 +163,27 @@ TensorSource::Sample TensorSource::sample(std::size_t slice, std::size_t most_el
         readRow(slice, r, col_begin, count, out);
         out += count;
       }
+  return sample;
+}
+
+// Whole experts, evenly spread.
+TensorSource::Sample TensorSource::sampleOfGroups(std::size_t most_elements) const {
+  const std::size_t groups = row_groups_.size() - 1;
+  std::size_t step = 1;
+  const auto rows_at = [&](std::size_t every) {
+    std::size_t rows = 0;
+    for (std::size_t g = 0; g < groups; g += every) rows += row_groups_[g + 1] - row_groups_[g];
+    return rows;
+  };
+  while (step < groups && rows_at(step) * cols_ > most_elements) ++step;
+  Sample sample{{}, rows_at(step), cols_, step == 1, {0}};
+  sample.values.reserve(sample.rows * cols_);
+  for (std::size_t g = 0; g < groups; g += step) {
+    const std::size_t first = row_groups_[g], rows = row_groups_[g + 1] - first;
+    const float* begin = values_->data() + (first_row_ + first) * cols_;
+    sample.values.insert(sample.values.end(), begin, begin + rows * cols_);
+    sample.row_groups.push_back(sample.row_groups.back() + rows);
+  }
   return sample;
 }
 

@@ -1,6 +1,8 @@
 // Where the microscope's values come from: a captured tensor in memory or one of a mapped .safetensors file. Only what
 // is asked for is read.
 //
+// Rows of a captured operand belong to experts: blocks down a column begin anew with each of them.
+//
 // A tensor is shown as `slices` matrices of rows x cols: the last two dimensions are rows and cols, the others slices
 // (the experts of a grouped weight), so that no column block crosses from one expert into the next.
 #pragma once
@@ -10,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/captured_operand.h"
 #include "core/safetensors.h"
 
 namespace moescope {
@@ -20,6 +23,7 @@ class TensorSource {
   // values: rows x cols, row-major.
   TensorSource(const QString& name, std::size_t rows, std::size_t cols, std::vector<float> values);
   TensorSource(std::shared_ptr<const SafetensorsFile> file, std::size_t index);
+  TensorSource(const QString& name, std::shared_ptr<const CapturedOperand> captured);
 
   bool valid() const { return rows_ > 0 && cols_ > 0; }
   const QString& name() const { return name_; }
@@ -28,6 +32,21 @@ class TensorSource {
   std::size_t slices() const { return slices_; }
   std::size_t rows() const { return rows_; }
   std::size_t cols() const { return cols_; }
+
+  // First row of every expert and the end; {0, rows} where there are none.
+  const std::vector<std::size_t>& rowGroups() const { return row_groups_; }
+  bool grouped() const { return row_groups_.size() > 2; }
+  std::size_t groupOf(std::size_t row) const;
+  TensorSource group(std::size_t index) const;                                   // its rows alone
+  std::shared_ptr<const CapturedOperand> captured() const { return captured_; }  // nullptr: not captured
+
+  // Blocks of `block` values down a column; none crosses from one group into the next.
+  std::size_t blocksDown(std::size_t block) const;
+  struct Rows {
+    std::size_t first, last;  // last exclusive
+  };
+  Rows blockRows(std::size_t index, std::size_t block) const;
+  std::size_t blockAt(std::size_t row, std::size_t block) const;
 
   // `count` values of a row from `col` on, into `out`.
   void readRow(std::size_t slice, std::size_t row, std::size_t col, std::size_t count, float* out) const;
@@ -40,13 +59,19 @@ class TensorSource {
     std::vector<float> values;
     std::size_t rows = 0, cols = 0;
     bool whole = true;
+    std::vector<std::size_t> row_groups;  // of the sample
   };
   Sample sample(std::size_t slice, std::size_t most_elements) const;
 
  private:
+  Sample sampleOfGroups(std::size_t most_elements) const;
+
   QString name_, dtype_, shape_;
   std::size_t slices_ = 0, rows_ = 0, cols_ = 0;
+  std::vector<std::size_t> row_groups_ = {0, 0};
   std::shared_ptr<const std::vector<float>> values_;
+  std::size_t first_row_ = 0;  // in values_
+  std::shared_ptr<const CapturedOperand> captured_;
   std::shared_ptr<const SafetensorsFile> file_;
   std::size_t index_ = 0;
 };

@@ -8,11 +8,18 @@
 
 namespace moescope {
 
-// The operands that each GEMM of the experts quantizes: forward x w, dgrad dy w, wgrad x dy; w1 w3 w2 in the order of
-// use.
-std::vector<Selection::Tensor> allTensors();
-QString tensorName(Selection::Tensor tensor);                                                    // "w1 x forward"
-const QuantFrame* findTensor(const TelemetryFrame* frame, int layer, Selection::Tensor tensor);  // nullptr: not there
-QString noQuantizationNotice();
+// In the order of use: weights as a token meets them, of each forward x W, dgrad dY W, wgrad x dY.
+bool comesBefore(const OperandPlace& a, const OperandPlace& b);  // of one class; layers do not count
+// Every operand of the class that some layer of the frame quantizes, once, with layer 0.
+std::vector<OperandPlace> operandsOf(const TelemetryFrame& frame, GemmClass gemm_class);
+std::vector<int> layersOf(const TelemetryFrame& frame, GemmClass gemm_class);  // ascending; -1: the head
+
+QString gemmClassLabel(GemmClass gemm_class);   // "routed experts"
+QString tensorName(const OperandPlace& place);  // "w1 x forward"
+QString layerName(int layer);                   // "layer 3", "head"
+QString placeName(const OperandPlace& place);   // "layer 3, routed experts, w1 x forward"
+const QuantFrame* findTensor(const TelemetryFrame* frame, const OperandPlace& place);  // nullptr: not there
+// Why there is nothing to see of a class in a frame that may be nullptr.
+QString noQuantizationNotice(const TelemetryFrame* frame, GemmClass gemm_class);
 
 }  // namespace moescope

@@ -45,11 +45,13 @@ void WhatIfStrip::setSource(const TensorSource& source, std::size_t slice) {
   cancel_->show();
   worker_.start([this, request, source, slice](std::stop_token stop) {
     const TensorSource::Sample sample = source.sample(slice, kMostElements);
-    std::vector<WhatIfRow> rows = what_if({sample.values.data(), sample.rows, sample.cols, sample.cols}, stop);
+    std::vector<WhatIfRow> rows =
+        what_if({sample.values.data(), sample.rows, sample.cols, sample.cols}, stop, sample.row_groups);
     if (rows.empty()) return;
     const double all = static_cast<double>(source.rows()) * static_cast<double>(source.cols());
     const QString note = sample.whole ? tr("all %1 values").arg(formatCount(all))
-                                      : tr("sampled: %1 of %2 values, in tiles of 512 x 512")
+                                      : tr(source.grouped() ? "sampled: %1 of %2 values, whole experts"
+                                                            : "sampled: %1 of %2 values, in tiles of 512 x 512")
                                             .arg(formatCount(static_cast<double>(sample.values.size())))
                                             .arg(formatCount(all));
     QMetaObject::invokeMethod(

@@ -292,12 +292,19 @@ std::vector<WhatIfRow> empty_rows() {
   return rows;
 }
 
-// Every kChunks-th tile, of both axes.
-std::vector<WhatIfRow> chunk_rows(const MatrixView& in, std::size_t chunk, const std::stop_token& stop) {
+// A part of the matrix whose blocks end with it.
+struct Stretch {
+  MatrixView in;
+  BlockAxis axis;
+};
+
+// Every kChunks-th tile of all stretches.
+std::vector<WhatIfRow> chunk_rows(const std::vector<Stretch>& stretches, std::size_t chunk,
+                                  const std::stop_token& stop) {
   std::vector<WhatIfRow> rows = empty_rows();
   const auto tile = std::make_unique<Tile>();
   std::size_t n = 0;
-  for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
+  for (const auto& [in, axis] : stretches) {
     const std::size_t lanes = axis == BlockAxis::row ? in.rows : in.cols;
     const std::size_t depth = axis == BlockAxis::row ? in.cols : in.rows;
     for (std::size_t depth0 = 0; depth0 < depth; depth0 += kDepth)
@@ -313,13 +320,23 @@ std::vector<WhatIfRow> chunk_rows(const MatrixView& in, std::size_t chunk, const
   return rows;
 }
 
+std::vector<Stretch> stretches_of(const MatrixView& in, std::span<const std::size_t> row_groups) {
+  std::vector<Stretch> stretches{{in, BlockAxis::row}};
+  if (row_groups.empty()) stretches.push_back({in, BlockAxis::column});
+  for (std::size_t g = 0; g + 1 < row_groups.size(); ++g)
+    stretches.push_back({{in.data + row_groups[g] * in.stride, row_groups[g + 1] - row_groups[g], in.cols, in.stride},
+                         BlockAxis::column});
+  return stretches;
+}
+
 }  // namespace
 
-std::vector<WhatIfRow> what_if(MatrixView in, std::stop_token stop) {
+std::vector<WhatIfRow> what_if(MatrixView in, std::stop_token stop, std::span<const std::size_t> row_groups) {
+  const std::vector<Stretch> stretches = stretches_of(in, row_groups);
   std::array<std::vector<WhatIfRow>, kChunks> chunks;
   parallel_for(kChunks, [&](int chunk) {
     const auto index = static_cast<std::size_t>(chunk);
-    chunks[index] = chunk_rows(in, index, stop);
+    chunks[index] = chunk_rows(stretches, index, stop);
   });
   if (stop.stop_requested()) return {};
   std::vector<WhatIfRow> rows = empty_rows();

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <stop_token>
 #include <vector>
 
@@ -27,7 +28,8 @@ struct WhatIfRow {
 // to 1e-5 (float32 in stretches of 64, double beyond;
 // where rounding reaches 2^128 the quantizer's sums are infinite, these are not). Independent of the number of threads.
 // Empty when stopped.
-std::vector<WhatIfRow> what_if(MatrixView in, std::stop_token stop = {});
+// `row_groups`: first row of each group of rows and the end; blocks down a column do not cross from one into the next.
+std::vector<WhatIfRow> what_if(MatrixView in, std::stop_token stop = {}, std::span<const std::size_t> row_groups = {});
 // Position of a choice in it; -1 for a block size that is not among them.
 int what_if_index(const BlockFormat& format, BlockAxis axis);
 

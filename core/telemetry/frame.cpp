@@ -30,8 +30,8 @@ const char* expert_weight_name(ExpertWeight weight) {
 }
 
 const char* gemm_class_name(GemmClass gemm_class) {
-  static constexpr const char* kNames[kNumGemmClasses] = {"experts",   "shared_experts", "dense_ffn",
-                                                          "attention", "router_gate",    "head"};
+  static constexpr const char* kNames[kNumQuantClasses] = {"experts",     "shared_experts", "dense_ffn", "attention",
+                                                           "router_gate", "head",           "payload"};
   return kNames[static_cast<int>(gemm_class)];
 }
 

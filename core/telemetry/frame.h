@@ -124,8 +124,17 @@ enum class Operand : std::uint8_t { x, w, dy };
 enum class Direction : std::uint8_t { forward, dgrad, wgrad };
 enum class ExpertWeight : std::uint8_t { w1, w2, w3 };
 // Kinds of weights that take a number format of their own.
-enum class GemmClass : std::uint8_t { experts, shared_experts, dense_ffn, attention, router_gate, head };
-inline constexpr int kNumGemmClasses = 6;
+enum class GemmClass : std::uint8_t {
+  experts,
+  shared_experts,
+  dense_ffn,
+  attention,
+  router_gate,
+  head,
+  payload  // not a GEMM: the rows that dispatch and combine carry between ranks
+};
+inline constexpr int kNumGemmClasses = 6;   // without the payload
+inline constexpr int kNumQuantClasses = 7;  // with it
 const char* operand_name(Operand operand);
 const char* direction_name(Direction direction);
 const char* expert_weight_name(ExpertWeight weight);
@@ -136,7 +145,8 @@ struct QuantFrame {
   int layer = 0;  // -1: not of a layer (head)
   GemmClass gemm_class = GemmClass::experts;
   ExpertWeight weight = ExpertWeight::w1;  // of the routed experts
-  std::string gemm;                        // weight of any other class: "w1", "wkv_b", "gate"; empty for experts
+  // Weight of any other class: "w1", "wkv_b", "gate"; "dispatch" or "combine" of the payload; empty for experts.
+  std::string gemm;
   Operand operand = Operand::x;
   Direction direction = Direction::forward;
   std::string format;                            // "e4m3", "bf16"

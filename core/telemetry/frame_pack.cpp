@@ -417,18 +417,20 @@ void unpack_text(const PackedFrame& packed, TelemetryFrame& frame) {
   }
 }
 
-bool unpack_scales(const PackedFrame& packed, int layer, ExpertWeight weight, Operand operand, Direction direction,
-                   std::uint32_t* counts) {
+bool unpack_scales(const PackedFrame& packed, const OperandPlace& place, std::uint32_t* counts) {
   Unpacker unpacker(packed);
   TelemetryFrame scalars;
   unpacker.get_scalars(scalars);
   const auto size = unpacker.get<std::uint32_t>();
   for (std::uint32_t i = 0; i < size; ++i) {
     const auto key = unpacker.get<QuantKey>();
-    unpacker.take(key.gemm_length + key.format_length + kQuantFields.size() * sizeof(float));
+    const auto* name = reinterpret_cast<const char*>(unpacker.take(key.gemm_length));
+    const std::string_view gemm =
+        key.gemm_class == GemmClass::experts ? expert_weight_name(key.weight) : std::string_view(name, key.gemm_length);
+    unpacker.take(key.format_length + kQuantFields.size() * sizeof(float));
     const int first = unpacker.get<std::uint8_t>();
-    if (key.layer == layer && key.gemm_class == GemmClass::experts && key.weight == weight && key.operand == operand &&
-        key.direction == direction) {
+    if (key.layer == place.layer && key.gemm_class == place.gemm_class && gemm == place.gemm &&
+        key.operand == place.operand && key.direction == place.direction) {
       const std::uint32_t count = unpacker.get_count_header();
       std::fill_n(counts, 256, 0u);
       unpacker.get_counts(counts + first, count);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/telemetry/frame.h"
+#include "core/telemetry/operand_place.h"
 
 namespace moescope {
 
@@ -33,9 +34,7 @@ bool unpack_specialisation_of(const PackedFrame& packed, int layer, Specialisati
 // The expert_bias of one layer out of pack_routers; false: the layer is not there or has none.
 bool unpack_bias(const PackedFrame& packed, int layer, std::vector<float>& bias);
 
-// Writes to `counts` [256] the scale histogram of one operand of the routed experts out of pack_quants; false: it is
-// not there.
-bool unpack_scales(const PackedFrame& packed, int layer, ExpertWeight weight, Operand operand, Direction direction,
-                   std::uint32_t* counts);
+// Writes to `counts` [256] the scale histogram of one operand out of pack_quants; false: it is not there.
+bool unpack_scales(const PackedFrame& packed, const OperandPlace& place, std::uint32_t* counts);
 
 }  // namespace moescope

@@ -188,6 +188,7 @@ float mean_flip_rate(const TelemetryFrame& frame, int layer) {
 float mean_sqnr(const TelemetryFrame& frame, int layer) {
   Mean mean;
   for (const QuantFrame& quant : frame.quants) {
+    if (quant.gemm_class == GemmClass::payload) continue;  // no operand: a round trip over the wire
     if (layer == kWholeRun || quant.layer == layer) mean.add(quant.sqnr_db);
   }
   return mean.get();
@@ -626,13 +627,12 @@ std::vector<float> History::expert_bias(int layer, StepRange range, int bins) co
   return out;
 }
 
-std::vector<std::uint32_t> History::scale_waterfall(int layer, ExpertWeight weight, Operand operand,
-                                                    Direction direction, StepRange range, int bins) const {
+std::vector<std::uint32_t> History::scale_waterfall(const OperandPlace& place, StepRange range, int bins) const {
   assert(bins > 0);
   std::vector<std::uint32_t> out(static_cast<std::size_t>(bins) * 256);
   const auto newest = state_->newest_of(kQuants, range, bins);
   for (int b = 0; b < bins; ++b) {
-    if (newest[b]) unpack_scales(*newest[b], layer, weight, operand, direction, out.data() + std::size_t{256} * b);
+    if (newest[b]) unpack_scales(*newest[b], place, out.data() + std::size_t{256} * b);
   }
   return out;
 }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/telemetry/frame.h"
+#include "core/telemetry/operand_place.h"
 #include "core/telemetry/pyramid.h"
 
 namespace moescope {
@@ -117,8 +118,7 @@ class History {
   // expert_bias of one MoE layer: bins x E, the bin's newest kept frame; NaN where there is none.
   std::vector<float> expert_bias(int layer, StepRange range, int bins) const;
   // Blocks by E8M0 byte of one operand: bins x 256, the bin's newest kept frame; empty bins are all zero.
-  std::vector<std::uint32_t> scale_waterfall(int layer, ExpertWeight weight, Operand operand, Direction direction,
-                                             StepRange range, int bins) const;
+  std::vector<std::uint32_t> scale_waterfall(const OperandPlace& place, StepRange range, int bins) const;
 
   int kept_every() const;  // 1: every frame with arrays is still in memory
   std::size_t array_bytes() const;

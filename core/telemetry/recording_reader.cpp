@@ -226,7 +226,7 @@ void read_quant(Statement& row, bool with_class, QuantFrame& quant) {
   const int count = narrow(static_cast<std::int64_t>(blob.size() / 4), 0, 256 - first, "number of counts in blocks");
   const auto counts = array_of<std::uint32_t>(blob, count, "blocks");
   std::copy(counts.begin(), counts.end(), quant.e8m0_blocks.begin() + first);
-  if (with_class) quant.gemm_class = named(row.get_text(), gemm_class_name, kNumGemmClasses, "gemm_class");
+  if (with_class) quant.gemm_class = named(row.get_text(), gemm_class_name, kNumQuantClasses, "gemm_class");
   if (quant.gemm_class == GemmClass::experts)
     quant.weight = named(weight, expert_weight_name, 3, "weight");
   else

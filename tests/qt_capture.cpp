@@ -1,0 +1,234 @@
+// From a cell of the quantization-error matrix to the bits of a block of the tensor behind it, with real events on a
+// real model in training. With MOESCOPE_PICTURES=DIR it also writes PNGs there.
+#include <QApplication>
+#include <QComboBox>
+#include <QSettings>
+#include <QSignalSpy>
+#include <QStandardItemModel>
+#include <QTemporaryDir>
+#include <QTest>
+#include <QToolButton>
+#include <cmath>
+
+#include "app/main_window.h"
+#include "app/microscaling_workspace.h"
+#include "app/overview.h"
+#include "widgets/capture_bar.h"
+#include "widgets/expert_stats_panel.h"
+#include "widgets/matrix_plot.h"
+#include "widgets/microscope.h"
+#include "widgets/quant_error_panel.h"
+#include "widgets/scale_histogram_panel.h"
+#include "widgets/scale_map.h"
+#include "widgets/tensor_lab.h"
+#include "widgets/tensor_text.h"
+#include "widgets/what_if.h"
+
+using namespace moescope;
+
+namespace {
+
+constexpr int kWaitMs = 20000;
+
+RunConfig quantizedNano() {
+  RunConfig config = load_preset("nano").config;
+  for (Recipe* recipe :
+       {&config.precision.experts, &config.precision.attention, &config.precision.dense_ffn, &config.precision.head})
+    *recipe = Recipe::mxfp8_rceil;
+  return config;
+}
+
+// A shown window with a paused run.
+struct OpenWindow {
+  MainWindow window;
+
+  explicit OpenWindow(const RunConfig& config = quantizedNano(), const QSize& size = {1280, 800}) : window(false) {
+    window.setRecorded(false);
+    window.resize(size);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    QSignalSpy opened(window.session(), &RunSession::opened);
+    window.startRun(config, MainWindow::Start::paused);
+    if (!opened.wait(kWaitMs)) qFatal("no run");
+  }
+  Lab* lab() { return window.session()->lab(); }
+  TensorLab* tensors() { return window.microscaling()->tensorLab(); }
+  QString bar() { return tensors()->captureBar()->text(); }
+  QuantErrorPanel* matrix() { return window.overview()->findChild<QuantErrorPanel*>(); }
+  void trainTo(std::int64_t step) {
+    lab()->run_until(step);
+    QTRY_VERIFY_WITH_TIMEOUT(!lab()->status().running && lab()->status().step == step, kWaitMs);
+    lab()->flush();
+    window.frameClock()->wake();
+    QTRY_COMPARE_WITH_TIMEOUT(window.selection()->step(), step - 1, kWaitMs);
+  }
+  // The cell of an operand in the Overview's matrix, whose class is chosen.
+  void click(const OperandPlace& place) {
+    MatrixPlot* view = matrix()->view();
+    view->grab();
+    const auto frame = window.selection()->quantFrame();
+    const auto layers = layersOf(*frame, place.gemm_class);
+    const auto operands = operandsOf(*frame, place.gemm_class);
+    OperandPlace anywhere = place;
+    anywhere.layer = 0;
+    const auto row = static_cast<int>(std::ranges::find(layers, place.layer) - layers.begin());
+    const auto column = static_cast<int>(std::ranges::find(operands, anywhere) - operands.begin());
+    QTest::mouseClick(view, Qt::LeftButton, {}, view->cellRect(row, column).center().toPoint());
+  }
+  void waitForCapture() { QTRY_VERIFY_WITH_TIMEOUT(bar().contains(QStringLiteral(" values")), kWaitMs); }
+  void picture(const QString& name) {
+    const QString directory = qEnvironmentVariable("MOESCOPE_PICTURES");
+    if (directory.isEmpty()) return;
+    QTest::qWait(600);  // the strip and the figures by expert come from beside
+    window.grab().save(directory + QLatin1Char('/') + name + QStringLiteral(".png"));
+  }
+};
+
+QComboBox* comboOf(QWidget* panel, const char* name) {
+  for (QComboBox* box : panel->findChildren<QComboBox*>())
+    if (box->accessibleName() == QLatin1String(name)) return box;
+  return nullptr;
+}
+
+}  // namespace
+
+class CaptureTest : public QObject {
+  Q_OBJECT
+
+ private:
+  QTemporaryDir home_;
+
+ private slots:
+  void initTestCase() {
+    qputenv("XDG_DATA_HOME", home_.path().toUtf8());
+    QCoreApplication::setApplicationName(QStringLiteral("moescope"));
+    QSettings::setPath(QSettings::IniFormat, QSettings::UserScope, home_.path());
+  }
+
+  void aClickOnACellEndsInTheBlock() {
+    OpenWindow w;
+    w.trainTo(3);
+    const OperandPlace place{1, GemmClass::experts, "w1", Operand::dy, Direction::dgrad};
+    w.click(place);
+    QCOMPARE(w.window.workspace(), w.window.microscaling());
+    w.waitForCapture();
+    const auto captured = w.tensors()->captured();
+    QVERIFY(captured && captured->place == place && captured->ahead);
+    QCOMPARE(captured->step, std::int64_t(3));
+    QCOMPARE(w.lab()->status().step, std::int64_t(3));  // no step was taken for it
+    for (const char* said : {"layer 1, routed experts, w1 dY dgrad", "run nano", "step 3", "MXFP8 E4M3, RCEIL",
+                             "was computed for this picture only", "The matrix shows step 2"})
+      QVERIFY2(w.bar().contains(QLatin1String(said)), qPrintable(w.bar()));
+
+    auto* cells = const_cast<ScaleMapCells*>(w.tensors()->map()->cells());
+    cells->grab();
+    QCOMPARE(cells->columns(), static_cast<int>((captured->cols + 31) / 32));
+    QTest::mouseClick(cells, Qt::LeftButton, {}, cells->cellRect(7, 1).center().toPoint());
+    const BlockAnatomy& block = w.tensors()->microscope()->block();
+    for (std::size_t i = 0; i < 32; ++i)
+      QCOMPARE(block.elements[i].value, captured->values[7 * captured->cols + 32 + i]);
+    QCOMPARE(block.format.element, ElementFormat::e4m3);
+    w.picture(QStringLiteral("capture_dgrad"));
+  }
+
+  void aRunningModelIsCapturedInItsStepAndAgainByKey() {
+    OpenWindow w;
+    w.trainTo(2);
+    w.lab()->run();
+    w.click({1, GemmClass::experts, "w2", Operand::x, Direction::forward});
+    w.waitForCapture();
+    const auto first = w.tensors()->captured();
+    QVERIFY(!first->ahead);
+    QTest::keyClick(&w.window, Qt::Key_T);
+    QTRY_VERIFY_WITH_TIMEOUT(w.tensors()->captured() != first, kWaitMs);
+    QVERIFY(w.tensors()->captured()->step > first->step);
+    w.lab()->pause();
+  }
+
+  // Blocks of a weight gradient's operands run down the rows of one expert and end with it.
+  void noBlockCrossesFromOneExpertIntoTheNext() {
+    OpenWindow w;
+    w.trainTo(2);
+    w.click({1, GemmClass::experts, "w1", Operand::x, Direction::wgrad});
+    w.waitForCapture();
+    const auto captured = w.tensors()->captured();
+    QCOMPARE(w.tensors()->map()->axis(), BlockAxis::column);
+    std::size_t blocks = 0;
+    std::vector<std::size_t> first_row;
+    for (std::size_t e = 0; e + 1 < captured->expert_rows.size(); ++e)
+      for (std::size_t row = captured->expert_rows[e]; row < captured->expert_rows[e + 1]; row += 32, ++blocks)
+        first_row.push_back(row);
+    QCOMPARE(w.tensors()->map()->csv().count(QLatin1Char('\n')), static_cast<int>(1 + blocks * captured->cols));
+    emit w.tensors()->map()->blockChosen(5, blocks - 1);
+    QCOMPARE(w.tensors()->microscope()->block().elements[0].value,
+             captured->values[first_row.back() * captured->cols + 5]);
+    // The what-if strip cuts its blocks at the same places.
+    QSignalSpy finished(w.tensors()->whatIf(), &WhatIfStrip::finished);
+    if (w.tensors()->whatIf()->table()->rows().empty()) QVERIFY(finished.wait(kWaitMs));
+    const auto& row = w.tensors()->whatIf()->table()->rows()[std::size_t(what_if_index({}, BlockAxis::column))];
+    const QuantSums sums = quantizer_sums(*captured);
+    QCOMPARE(row.sums.e8m0_blocks, sums.e8m0_blocks);
+    QVERIFY(std::fabs(row.sums.sqnr_db() - sums.sqnr_db()) < 1e-3);
+    w.picture(QStringLiteral("capture_wgrad"));
+  }
+
+  void figuresByExpertAreTheQuantizersAndLeadToTheRows() {
+    OpenWindow w;
+    w.trainTo(2);
+    w.click({1, GemmClass::experts, "w1", Operand::x, Direction::forward});
+    w.waitForCapture();
+    const auto captured = w.tensors()->captured();
+    ExpertStatsPanel* stats = w.tensors()->expertStats();
+    const auto experts = expert_sums(*captured);
+    QTRY_COMPARE_WITH_TIMEOUT(stats->table()->rowCount(), static_cast<int>(experts.size()) + 1, kWaitMs);
+    const QStringList lines = stats->csv().split(QLatin1Char('\n'));
+    QVERIFY(lines[1].startsWith(QStringLiteral("all,%1,").arg(captured->rows)));
+    std::size_t expert = 0;
+    while (captured->expert_rows[expert + 1] == captured->expert_rows[expert] || expert == 0) ++expert;
+    const QStringList figures = lines[2 + static_cast<int>(expert)].split(QLatin1Char(','));
+    QCOMPARE(figures[0].toInt(), static_cast<int>(expert));
+    QCOMPARE(figures[2].toDouble(), QString::number(experts[expert].sqnr_db(), 'g', 9).toDouble());
+    emit stats->expertChosen(static_cast<int>(expert));
+    QCOMPARE(w.tensors()->microscope()->block().elements[3].value,
+             captured->values[captured->expert_rows[expert] * captured->cols + 3]);
+    emit stats->expertChosen(-1);
+    QCOMPARE(w.tensors()->microscope()->block().elements[3].value, captured->values[3]);
+    w.tensors()->findChild<QTabWidget*>()->setCurrentIndex(1);
+    w.picture(QStringLiteral("capture_experts"));
+  }
+
+  void everyClassHasItsMatrixAndItsScales() {
+    OpenWindow w;
+    w.trainTo(2);
+    QComboBox* classes = comboOf(w.matrix(), "Class of GEMMs");
+    QVERIFY(classes);
+    const auto choose = [&](GemmClass gemm_class) {
+      classes->setCurrentIndex(static_cast<int>(gemm_class));
+      emit classes->activated(static_cast<int>(gemm_class));
+      w.matrix()->view()->grab();
+    };
+    const auto enabled = [&](GemmClass gemm_class) {
+      return static_cast<QStandardItemModel*>(classes->model())->item(static_cast<int>(gemm_class))->isEnabled();
+    };
+    QVERIFY(enabled(GemmClass::attention) && enabled(GemmClass::head) && enabled(GemmClass::dense_ffn));
+    QVERIFY(!enabled(GemmClass::router_gate));
+    choose(GemmClass::attention);
+    const RunConfig config = w.lab()->config(0);
+    QCOMPARE(w.matrix()->view()->rows(), config.model.n_layers);
+    QCOMPARE(w.matrix()->view()->columns(), 4 * 6);  // wq wkv_a wkv_b wo
+    auto* scales = w.window.overview()->findChild<ScaleHistogramPanel*>();
+    QVERIFY(scales->csv().contains(QStringLiteral("attention wq x forward")));
+    w.picture(QStringLiteral("overview_attention"));
+    choose(GemmClass::head);
+    QCOMPARE(w.matrix()->view()->rows(), 1);
+    QCOMPARE(w.window.selection()->tensor().layer, -1);
+    w.click({-1, GemmClass::head, "output", Operand::w, Direction::dgrad});
+    w.waitForCapture();
+    QCOMPARE(w.tensors()->captured()->rows, std::size_t(config.model.vocab));
+    QVERIFY(w.tensors()->captured()->expert_rows.empty());
+    w.picture(QStringLiteral("capture_head"));
+  }
+};
+
+QTEST_MAIN(CaptureTest)
+#include "qt_capture.moc"

@@ -1,0 +1,141 @@
+#include "widgets/capture_bar.h"
+
+#include <QHBoxLayout>
+#include <QVBoxLayout>
+
+#include "widgets/axis.h"
+#include "widgets/color_scale.h"
+#include "widgets/format_text.h"
+#include "widgets/tensor_text.h"
+
+namespace moescope {
+
+CaptureBar::CaptureBar(QWidget* parent) : QWidget(parent) {
+  const auto label = [this] {
+    auto* made = new QLabel(this);
+    made->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    made->setWordWrap(true);
+    made->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+    return made;
+  };
+  head_ = label();
+  head_->setAccessibleName(tr("Operand that is shown"));
+  QFont bold = head_->font();
+  bold.setBold(true);
+  head_->setFont(bold);
+  details_ = label();
+  note_ = label();
+  const auto button = [this](const QString& text, const QString& tip) {
+    auto* made = new QToolButton(this);
+    made->setText(text);
+    made->setToolTip(tip);
+    made->hide();
+    return made;
+  };
+  again_ = button(tr("Capture again"), tr("The same operand of the step that the run takes now (T)"));
+  again_->setShortcut(Qt::Key_T);
+  save_ = button(tr("Save..."), tr("Save the captured tensor as a .safetensors file"));
+  recompute_ =
+      button({}, tr("Train a copy of the run from its beginning up to that step and capture the operand there; "
+                    "the open run is not touched"));
+  cancel_ = button(tr("Cancel"), tr("Stop computing"));
+  connect(again_, &QToolButton::clicked, this, &CaptureBar::againRequested);
+  connect(save_, &QToolButton::clicked, this, &CaptureBar::saveRequested);
+  connect(cancel_, &QToolButton::clicked, this, &CaptureBar::cancelRequested);
+  connect(recompute_, &QToolButton::clicked, this, [this] { emit recomputeRequested(offered_step_); });
+
+  auto* row = new QHBoxLayout(this);
+  row->setContentsMargins(8, 4, 8, 4);
+  auto* texts = new QVBoxLayout;
+  texts->setSpacing(1);
+  for (QLabel* line : {head_, details_, note_}) texts->addWidget(line);
+  row->addLayout(texts, 1);
+  for (QToolButton* each : {cancel_, recompute_, again_, save_}) row->addWidget(each, 0, Qt::AlignTop);
+  setSource(Source::none, false);
+}
+
+void CaptureBar::setSource(Source source, bool can_recompute) {
+  source_ = source;
+  can_recompute_ = can_recompute;
+  for (QToolButton* button : {cancel_, again_, save_}) button->hide();
+  offer(-1);
+  setTexts({},
+           source == Source::live
+               ? tr("Click a cell of Quantization error: the operand itself is captured from the running model and "
+                    "opens here. Or open a .safetensors file.")
+           : source == Source::recording
+               ? tr("A recording keeps statistics, not tensors. Click a cell of Quantization error to compute its step "
+                    "again, or open a .safetensors file.")
+               : tr("Open a .safetensors file, or start a run and click a cell of Quantization error."),
+           {});
+}
+
+void CaptureBar::setTexts(const QString& head, const QString& details, const QString& note) {
+  const std::pair<QLabel*, QString> texts[] = {{head_, head}, {details_, details}, {note_, note}};
+  for (const auto& [label, text] : texts) {
+    label->setText(text);
+    label->setVisible(!text.isEmpty());
+  }
+}
+
+void CaptureBar::offer(std::int64_t step) {
+  offered_step_ = step;
+  recompute_->setVisible(step >= 0 && can_recompute_);
+  recompute_->setText(tr("Compute step %1 again").arg(formatCount(static_cast<double>(step))));
+}
+
+void CaptureBar::showWaiting(const OperandPlace& place, bool paused) {
+  offer(-1);
+  cancel_->hide();
+  setTexts(placeName(place),
+           paused ? tr("Computing the step to come for the picture; the paused run stays as it is")
+                  : tr("Capturing it from the next step"),
+           {});
+}
+
+void CaptureBar::showProgress(const OperandPlace& place, std::int64_t step, std::int64_t wanted) {
+  offer(-1);
+  cancel_->show();
+  again_->hide();
+  setTexts(placeName(place),
+           tr("Training a copy of the run from its beginning: step %1 of %2")
+               .arg(formatCount(static_cast<double>(step)), formatCount(static_cast<double>(wanted))),
+           {});
+}
+
+void CaptureBar::showCaptured(const CapturedOperand& captured, std::int64_t wanted_step, const QString& note) {
+  cancel_->hide();
+  save_->show();
+  again_->setVisible(source_ == Source::live);
+  const QString step = formatCount(static_cast<double>(captured.step));
+  QStringList details{tr("run %1").arg(QString::fromStdString(captured.run_name)), tr("step %1").arg(step),
+                      tr("%1 x %2 values").arg(captured.rows).arg(captured.cols),
+                      captured.format.scheme == QuantScheme::fp32
+                          ? tr("not quantized (FP32)")
+                          : tr("quantized to %1").arg(operandFormatLabel(captured.format)),
+                      captured.axis == BlockAxis::row ? tr("contracted along rows") : tr("contracted down columns")};
+  if (!captured.expert_rows.empty()) details << tr("%1 experts").arg(captured.expert_rows.size() - 1);
+  QStringList notes;
+  const bool other_step = wanted_step >= 0 && wanted_step != captured.step;
+  if (captured.ahead)
+    notes << tr("The run is paused before step %1, which was computed for this picture only.").arg(step);
+  if (other_step)
+    notes << tr("The matrix shows step %1; this is step %2.")
+                 .arg(formatCount(static_cast<double>(wanted_step)), captured.ahead ? step : tr("%1, now").arg(step));
+  if (!note.isEmpty()) notes << note;
+  offer(other_step ? wanted_step : -1);
+  setTexts(placeName(captured.place), details.join(QStringLiteral("  \u00b7  ")), notes.join(QLatin1Char(' ')));
+}
+
+void CaptureBar::showFailed(const OperandPlace& place, const QString& why, std::int64_t wanted_step) {
+  cancel_->hide();
+  offer(wanted_step);
+  again_->setVisible(source_ == Source::live);
+  setTexts(placeName(place), {}, why);
+}
+
+QString CaptureBar::text() const {
+  return QStringList{head_->text(), details_->text(), note_->text()}.join(QLatin1Char('\n'));
+}
+
+}  // namespace moescope

@@ -1,0 +1,46 @@
+// Above the tensors: which operand of which run and step is shown, how it came, and what else can be asked for.
+#pragma once
+
+#include <QLabel>
+#include <QToolButton>
+#include <QWidget>
+
+#include "core/captured_operand.h"
+
+namespace moescope {
+
+class CaptureBar : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit CaptureBar(QWidget* parent = nullptr);
+
+  // Where operands come from.
+  enum class Source { none, live, recording };
+  void setSource(Source source, bool can_recompute);
+  void showWaiting(const OperandPlace& place, bool paused);
+  void showProgress(const OperandPlace& place, std::int64_t step, std::int64_t wanted);  // of a recomputation
+  // `wanted_step`: of the matrix that was clicked; -1: none. `note`: what else is to be said.
+  void showCaptured(const CapturedOperand& captured, std::int64_t wanted_step, const QString& note = {});
+  // Nothing could be captured; `wanted_step` can be computed again where that is possible.
+  void showFailed(const OperandPlace& place, const QString& why, std::int64_t wanted_step);
+  QString text() const;  // as it reads, plain
+
+ signals:
+  void againRequested();
+  void saveRequested();
+  void recomputeRequested(std::int64_t step);
+  void cancelRequested();
+
+ private:
+  void setTexts(const QString& head, const QString& details, const QString& note);
+  void offer(std::int64_t step);
+
+  Source source_ = Source::none;
+  bool can_recompute_ = false;
+  std::int64_t offered_step_ = -1;
+  QLabel *head_, *details_, *note_;
+  QToolButton *again_, *save_, *recompute_, *cancel_;
+};
+
+}  // namespace moescope
