@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/expert_weights.h"
 #include "core/model/rank_gather.h"
 #include "core/model/router_sums.h"
 #include "core/parallel/volumes.h"
@@ -169,8 +170,12 @@ TelemetryFrame Trainer::step(const Batch& batch, OperandTap* tap) {
   }
   if (with_quants && !model.precision().plain) frame.quants = quant_frames(config, model);
   s.specialisation.add(batch, s.learner);
-  if (due(frame.step, config.telemetry.specialisation_every)) frame.specialisation = s.specialisation.take(ranks);
-  if (s.texts.due(config.telemetry, frame.step)) s.learner.gather_experts();  // a text may want any of them
+  const bool with_experts = due(frame.step, config.telemetry.specialisation_every);
+  if (with_experts || s.texts.due(config.telemetry, frame.step)) s.learner.gather_experts();  // any may be wanted
+  if (with_experts) {
+    frame.specialisation = s.specialisation.take(ranks);
+    if (writes) add_expert_weights(s.learner, frame.specialisation);
+  }
   if (writes) frame.texts = s.texts.collect(s.learner, batch, frame.step);
   frame.wire = gather_wire(ranks);
   frame.phase_ms = s.clock.milliseconds();

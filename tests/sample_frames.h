@@ -113,6 +113,8 @@ inline SpecialisationFrame sample_specialisation(int layer, SampleShape shape, s
   for (std::size_t i = 0; i < experts; ++i)
     for (std::size_t j = 0; j < i; ++j) special.together_EE[i * experts + j] = special.together_EE[j * experts + i];
   special.byte_256E = sample_counts(256 * experts, 200, rng);
+  special.weight_norm_E = sample_floats(shape.n_experts, rng);
+  special.weight_sqnr_E = sample_floats(shape.n_experts, rng);
   return special;
 }
 
@@ -199,6 +201,8 @@ inline void expect_equal(const SpecialisationFrame& a, const SpecialisationFrame
   EXPECT_EQ(a.domain_DE, b.domain_DE);
   EXPECT_EQ(a.together_EE, b.together_EE);
   EXPECT_EQ(a.byte_256E, b.byte_256E);
+  EXPECT_TRUE(same(a.weight_norm_E, b.weight_norm_E));
+  EXPECT_TRUE(same(a.weight_sqnr_E, b.weight_sqnr_E));
 }
 
 inline void expect_equal(const TokenFrame& a, const TokenFrame& b) {

@@ -81,6 +81,7 @@ void ExpertCard::addTiles() {
       {tr("Gate mass"), [this] { return figure(&RouterFrame::gate_mass, true); }},
       {tr("Score mass"), [this] { return figure(&RouterFrame::score_mass, true); }},
       {tr("Rank, node"), [this] { return rankText(); }},
+      {tr("Weights"), [this] { return weightsText(); }},
   };
   for (int i = 0; i < static_cast<int>(tiles.size()); ++i) {
     auto* tile = new ValueTile(selection_, tiles[static_cast<std::size_t>(i)].first,
@@ -170,6 +171,17 @@ QString ExpertCard::rankText() const {
   const RunInfo& info = history->info();
   const auto rank = static_cast<std::int64_t>(selection_->expert()) * info.ranks / std::max(1, info.n_experts);
   return tr("%1 of %2, node %3").arg(rank).arg(info.ranks).arg(rank / std::max(1, info.ranks_per_node));
+}
+
+QString ExpertCard::weightsText() const {
+  const History* history = selection_->history();
+  const auto e = static_cast<std::size_t>(selection_->expert());
+  if (!history || selection_->expert() < 0) return QStringLiteral("-");
+  const auto now = history->specialisation_of(selection_->layer(), selection_->step());
+  if (!now || e >= now->weight_norm_E.size()) return QStringLiteral("-");
+  const QString norm = tr("norm %1").arg(formatValue(now->weight_norm_E[e]));
+  const float sqnr = e < now->weight_sqnr_E.size() ? now->weight_sqnr_E[e] : kNoValue;
+  return is_missing(sqnr) ? norm : tr("%1, %2 dB").arg(norm).arg(static_cast<double>(sqnr), 0, 'f', 1);
 }
 
 void ExpertCard::refillLoad() {
@@ -281,7 +293,8 @@ QString ExpertCard::explain() const {
             "cursor's step; then its load (1 is its fair share) and its bias over steps; the domains that it prefers; "
             "and the tokens that give it the largest part of their mix, in the probe text, the sample and the batch "
             "passage: the stronger the colour, the larger the part.</p>"
-            "<p>Ranks are the virtual ranks over which volumes are counted: experts in order, E / R on each.</p>"
+            "<p>Ranks are the virtual ranks over which volumes are counted: experts in order, E / R on each. Weights: the length "
+            "of w1, w2 and w3 together, and their SQNR in the run's number format, where it has one.</p>"
             "<p><i>Kill</i> takes it out of the router's choice, <i>Pin bias</i> holds its bias against the update "
             "rule. "
             "Both are undoable and marked on the timeline.</p>") +

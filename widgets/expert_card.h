@@ -51,6 +51,7 @@ class ExpertCard : public Panel {
   QString figure(const std::vector<float> RouterFrame::*values, bool share) const;
   QString loadText() const;
   QString rankText() const;
+  QString weightsText() const;
 
   QSpinBox* expert_;
   LinePlot *load_, *bias_;

@@ -85,13 +85,15 @@ struct RouterFrame {
   VolumeFrame volume;
 };
 
-// Who chooses which expert in one MoE layer, over all batches since the frame before that had it. Formulas of what the
-// screen shows of it: core/telemetry/specialisation.h.
+// Who chooses which expert in one MoE layer, over all batches since the frame before that had it, and what the experts'
+// weights are like after the step. Formulas of what the screen shows of it: core/telemetry/specialisation.h.
 struct SpecialisationFrame {
   int layer = 0;
   std::vector<std::uint32_t> domain_DE;    // slots of expert e from domain d (RunInfo::domains)
   std::vector<std::uint32_t> together_EE;  // tokens that chose both i and j; [i][i]: tokens of i
   std::vector<std::uint32_t> byte_256E;    // slots of expert e from tokens that are byte b
+  std::vector<float> weight_norm_E;        // length of an expert's w1, w2 and w3 together
+  std::vector<float> weight_sqnr_E;        // dB, of the same in the run's format; kNoValue: not quantized
   std::size_t n_experts() const { return byte_256E.size() / 256; }
 };
 

@@ -325,6 +325,8 @@ PackedFrame pack_specialisation(const TelemetryFrame& frame) {
     packer.put(static_cast<std::uint32_t>(experts));
     packer.put_counts(upper);
     packer.put_counts(special.byte_256E);
+    packer.put_floats(special.weight_norm_E);
+    packer.put_floats(special.weight_sqnr_E);
   }
   return packer.take();
 }
@@ -344,6 +346,8 @@ void get_specialisation(Unpacker& unpacker, SpecialisationFrame& special) {
     }
   }
   unpacker.get_counts(special.byte_256E);
+  unpacker.get_floats(special.weight_norm_E);
+  unpacker.get_floats(special.weight_sqnr_E);
 }
 
 }  // namespace

@@ -118,6 +118,8 @@ Json to_json(const SpecialisationFrame& special) {
     if (std::any_of(counts.begin(), counts.end(), [](std::uint32_t n) { return n > 0; }))
       bytes[std::to_string(byte)] = counts;
   }
+  put_array(json, "weight_norm", special.weight_norm_E);
+  put_array(json, "weight_sqnr", special.weight_sqnr_E);
   return json;
 }
 

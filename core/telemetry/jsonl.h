@@ -6,7 +6,8 @@
 // "operand", "direction", "format", "amax", ..., "e8m0_blocks": {"<scale byte>": blocks}}], "flips": [{"layer",
 // "flip_rate", "margin_tokens": [...], "margin_flipped":
 // [...]}], "gradients": [{"layer" (null: the whole model's), "tensors", "snr_db", "cosine"}], "specialisation":
-// [{"layer", "domain": [[...]], "together": [[...]], "byte": {"<byte>": [...]}}], "texts": [{"kind", "text" (with
+// [{"layer", "domain": [[...]], "together": [[...]], "byte": {"<byte>": [...]},
+// "weight_norm": [...], "weight_sqnr": [...]}], "texts": [{"kind", "text" (with
 // escapes as in text_escape.h), "loss", "layers": [{"layer", "experts": [[...]], "scores": [...], "margin"}]}],
 // "wire": {"ranks", "over_nodes", "sent_bytes", "all_to_all_ms"} where experts are spread over processes}. Absent values,
 // NaN and Inf are null; absent arrays are left out. Matrices are arrays of rows.

@@ -257,6 +257,10 @@ void read_specialisation(Statement& row, const RunInfo& info, SpecialisationFram
   special.domain_DE = array_of<std::uint32_t>(domains, rows * experts, "domain_experts");
   special.together_EE = array_of<std::uint32_t>(row.get_blob(), experts * experts, "together");
   special.byte_256E = array_of<std::uint32_t>(row.get_blob(), 256 * experts, "byte_experts");
+  for (auto* values : {&special.weight_norm_E, &special.weight_sqnr_E}) {
+    const auto blob = row.get_blob();
+    if (!blob.empty()) *values = array_of<float>(blob, experts, "weight_norm or weight_sqnr");
+  }
 }
 
 void read_text(Statement& row, TokenFrame& text) {

@@ -158,7 +158,7 @@ struct RecordingWriter::Database {
   Statement insert_quant{connection, insert_sql("quant", 8 + 8 + 1 + 3)};
   Statement insert_flip{connection, insert_sql("flip", 4 + 1 + 1 + 2)};
   Statement insert_gradient{connection, insert_sql("gradient", 5 + 2 + 1)};
-  Statement insert_specialisation{connection, insert_sql("specialisation", 7)};
+  Statement insert_specialisation{connection, insert_sql("specialisation", 9)};
   Statement insert_text{connection, insert_sql("text", 8)};
   Statement insert_text_layer{connection, insert_sql("text_layer", 9)};
   Statement insert_wire{connection, insert_sql("wire", 7)};
@@ -245,6 +245,8 @@ void RecordingWriter::Database::insert(const TelemetryFrame& frame, const Specia
   bind_array(insert_specialisation, special.domain_DE);
   bind_array(insert_specialisation, special.together_EE);
   bind_array(insert_specialisation, special.byte_256E);
+  bind_array(insert_specialisation, special.weight_norm_E);
+  bind_array(insert_specialisation, special.weight_sqnr_E);
   insert_specialisation.run();
 }
 
