@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "core/dataset.h"
 #include "core/safetensors.h"
@@ -49,7 +50,7 @@ TEST(ExpertWeights, NormAndErrorAreThoseOfTheWeightsAfterTheStep) {
       const auto cols = static_cast<std::size_t>(name == std::string("w2") ? inter : dim);
       BlockFormat format;
       format.element = ElementFormat::e4m3;
-      format.scale = ScaleRule::rceil;
+      format.rule = ScaleRule::rceil;
       QuantSums own;
       quantize_dequantize(format, {values.data(), size / cols, cols, cols}, BlockAxis::row, decoded.data(), cols, &own);
       sums.add(own);
