@@ -215,16 +215,17 @@ void refuse_conflicts(const TrainOptions& o, const RunConfig& config) {
   if (!problems.empty()) refuse(problems);
 }
 
-Trainer resumed_trainer(const TrainOptions& o, Ranks* ranks) {
+std::vector<Trainer> resumed_trainers(const TrainOptions& o, Ranks* ranks) {
   if (!o.compare.empty() || o.noise_twin)
     throw std::runtime_error("--compare and --noise-twin start from the beginning, so they do not go with --resume");
   const std::vector<std::string> files = newest_checkpoint(o.resume);
-  if (files.size() > 1)
+  if (ranks && files.size() > 1)
     throw std::runtime_error(fs::path(files.front()).parent_path().string() + ": holds " +
-                             std::to_string(files.size()) + " runs, needed is one");
-  Trainer trainer = Trainer::resume(files.front(), ranks);
-  refuse_conflicts(o, trainer.config());
-  return trainer;
+                             std::to_string(files.size()) + " runs, but --ep trains one");
+  std::vector<Trainer> trainers;
+  for (const std::string& file : files) trainers.push_back(Trainer::resume(file, ranks));
+  refuse_conflicts(o, trainers.front().config());
+  return trainers;
 }
 
 // Everything that can be wrong with the paths is found before the first of them is touched.
@@ -438,8 +439,12 @@ class Training {
       return;
     }
     write_checkpoint(o_.checkpoint, step, [&](const std::string& folder) {
-      for (const LockStep::Run& run : lock_step_.runs())
-        run.trainer.save(folder + '/' + run.trainer.config().name + ".safetensors");
+      std::vector<std::string> names;
+      for (const LockStep::Run& run : lock_step_.runs()) {
+        names.push_back(run.trainer.config().name);
+        run.trainer.save(folder + '/' + names.back() + ".safetensors");
+      }
+      write_run_order(folder, names);
     });
     checkpoint_ = o_.checkpoint + '/' + std::to_string(step);
     for (const LockStep::Run& run : lock_step_.runs())
@@ -529,7 +534,7 @@ void train(const TrainOptions& options) {
     check_outputs(options, ranks.get());
     std::vector<Trainer> trainers;
     if (!options.resume.empty()) {
-      trainers.push_back(resumed_trainer(options, ranks.get()));
+      trainers = resumed_trainers(options, ranks.get());
     } else {
       for (const RunConfig& config : fresh_configs(options)) {
         if (ranks) check_ranks(config, ranks->size());

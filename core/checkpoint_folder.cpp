@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 
 namespace moescope {
@@ -48,6 +49,12 @@ std::vector<std::int64_t> checkpoint_steps(const std::string& folder) {
   return steps;
 }
 
+void write_run_order(const std::string& step_folder, const std::vector<std::string>& run_names) {
+  std::ofstream order(fs::path(step_folder) / "runs.txt");
+  for (const std::string& name : run_names) order << name << ".safetensors\n";
+  if (!order.flush()) throw std::runtime_error(step_folder + "/runs.txt: cannot be written");
+}
+
 std::vector<std::string> newest_checkpoint(const std::string& folder) {
   const std::vector<std::int64_t> steps = checkpoint_steps(folder);
   if (steps.empty())
@@ -58,6 +65,12 @@ std::vector<std::string> newest_checkpoint(const std::string& folder) {
     if (entry.path().extension() == ".safetensors") files.push_back(entry.path().string());
   if (files.empty()) throw std::runtime_error(newest.string() + ": holds no .safetensors file");
   std::sort(files.begin(), files.end());
+  std::ifstream order(newest / "runs.txt");
+  auto placed = files.begin();
+  for (std::string name; std::getline(order, name);) {
+    const auto found = std::find(placed, files.end(), (newest / name).string());
+    if (found != files.end()) std::rotate(placed++, found, found + 1);
+  }
   return files;
 }
 

@@ -1,4 +1,5 @@
-// Checkpoints of one or several runs on disk: FOLDER/<step>/<run name>.safetensors.
+// Checkpoints of one or several runs on disk: FOLDER/<step>/<run name>.safetensors, and FOLDER/<step>/runs.txt with the
+// files' names in the order of the runs: the first run's batches are everyone's.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,11 @@ void write_checkpoint(const std::string& folder, std::int64_t step,
 // Steps that have a checkpoint, rising; empty when there is none or no such folder.
 std::vector<std::int64_t> checkpoint_steps(const std::string& folder);
 
-// The files of the newest checkpoint, by name. Throws std::runtime_error when there is none.
+// Into a step's folder.
+void write_run_order(const std::string& step_folder, const std::vector<std::string>& run_names);
+
+// The files of the newest checkpoint, in the order of runs.txt; without it, and those it does not name, by name. Throws
+// std::runtime_error when there is none.
 std::vector<std::string> newest_checkpoint(const std::string& folder);
 
 }  // namespace moescope

@@ -471,6 +471,17 @@ void add_rest(std::vector<ConfigField>& t) {
       "Steps over which windowed MaxVio and dead experts are judged. A batch alone shows sampling noise; high in the "
       "batch "
       "and low in the window means oscillation or noise, high in both means imbalance."));
+  t.push_back(live(field<v, &TelemetryConfig::checkpoint_every>(
+      "telemetry.checkpoint_every", "Telemetry", "Checkpoints every", "steps", {0, 1e6},
+      "Steps between the checkpoints that the window keeps, to which the training can be taken back and from which a "
+      "twin "
+      "can branch off. Each is a copy of 12 bytes per parameter in memory and in a folder beside the recording, made "
+      "in "
+      "a few milliseconds per million parameters. Run A's value counts for all. 0: none but those made by hand.")));
+  t.push_back(live(field<v, &TelemetryConfig::checkpoints_kept>(
+      "telemetry.checkpoints_kept", "Telemetry", "Checkpoints kept", "checkpoints", {1, 64},
+      "How many stay, 512 MiB at most: close together near the newest step, wider apart farther back, and always the "
+      "first.")));
 }
 
 void add_texts(std::vector<ConfigField>& t) {

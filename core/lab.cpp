@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -45,6 +46,7 @@ std::vector<Trainer> make_trainers(std::vector<RunConfig> configs) {
 
 // A live change and the step before which it takes effect.
 struct PinnedChange {
+  std::uint64_t id = 0;  // rises in the order in which they were accepted
   std::int64_t step = kNotYet;
   LiveChange change;
   std::string text;  // of its marker
@@ -61,6 +63,16 @@ std::string shortened(std::string text) {
   return text.substr(0, end) + "...";
 }
 
+void require_valid(const RunConfig& config) {
+  if (const auto problems = validate(config); !problems.empty()) throw std::invalid_argument(problems.front().text());
+}
+
+// "a/b.checkpoints" for the recording "a/b.moescope".
+std::string ring_folder(const std::string& recording_path) {
+  if (recording_path.empty()) return {};
+  return std::filesystem::path(recording_path).replace_extension(".checkpoints").string();
+}
+
 std::string change_text(const ConfigField& field, const RunConfig& before, const ConfigValue& value) {
   const auto shown = [](const ConfigValue& v) {
     std::string text = shortened(to_string(v));
@@ -72,8 +84,8 @@ std::string change_text(const ConfigField& field, const RunConfig& before, const
 }  // namespace
 
 struct Lab::State {
-  explicit State(std::vector<Trainer> trainers, std::string recording_path)
-      : lock_step(std::move(trainers)), sink(std::move(recording_path)) {
+  explicit State(std::vector<Trainer> trainers, const std::string& recording_path)
+      : lock_step(std::move(trainers)), sink(recording_path), ring(ring_folder(recording_path)) {
     for (const LockStep::Run& run : lock_step.runs()) open_run(run.number, run.trainer.config());
     first_config_at_start = runs.front().config;
     first_step = lowest_step = status.step = lock_step.next_step();
@@ -84,6 +96,7 @@ struct Lab::State {
     int number;
     RunConfig config;  // with all changes that were accepted
     std::shared_ptr<History> history;
+    std::int64_t first_step = 0;
   };
   struct Note {
     std::string text;
@@ -93,8 +106,17 @@ struct Lab::State {
   };
   struct AddRequest {
     int number;
-    RunConfig config;                  // at step 0
-    std::set<std::string> deliberate;  // keys in which it is to differ from the first run
+    RunConfig config;                  // at its first step
+    std::set<std::string> deliberate;  // keys in which it is to differ from the run whose changes it gets
+    int like = 0;                      // that run
+    CheckpointRing::Snapshot from;     // nullptr: the beginning
+    std::uint64_t changes_before = 0;  // with the id of the last change that is in `config`
+    std::string text;                  // of a marker; empty: none
+  };
+  struct KeepRequest {};
+  struct RewindRequest {
+    std::int64_t step;
+    std::map<int, CheckpointRing::Snapshot> runs;
   };
   struct RemoveRequest {
     int number;
@@ -104,15 +126,18 @@ struct Lab::State {
     OperandPlace place;
     std::shared_ptr<Capture> capture;
   };
-  using Request = std::variant<PinnedChange, Note, CheckpointRequest, AddRequest, RemoveRequest, CaptureRequest>;
+  using Request = std::variant<PinnedChange, Note, CheckpointRequest, AddRequest, RemoveRequest, CaptureRequest,
+                               KeepRequest, RewindRequest>;
 
   // --- touched by the training thread only ---
   LockStep lock_step;
   std::map<int, std::vector<PinnedChange>> pending;  // by run, for steps that it has not reached
   Clock::time_point next_due{};                      // of the speed limit
   PendingCaptures captures;
+  std::uint64_t last_served = 0;  // id of a change
 
-  FrameSink sink;  // after what may throw: it creates a file; its members may be called from any thread
+  FrameSink sink;       // after what may throw: it creates a file; its members may be called from any thread
+  CheckpointRing ring;  // the same
 
   // --- shared, under `mutex` ---
   mutable std::mutex mutex;
@@ -129,7 +154,9 @@ struct Lab::State {
   std::vector<OpenRun> runs;
   int next_number = 0;
   RunConfig first_config_at_start;
-  std::vector<PinnedChange> first_changes;  // all that were made to the first run
+  std::vector<PinnedChange> changes;                     // all that were made and not taken back by a rewind
+  std::uint64_t last_accepted = 0;                       // id of a change
+  std::map<std::int64_t, std::uint64_t> changes_before;  // by kept checkpoint: the last change before it
   std::deque<Request> requests;
   std::uint64_t asked = 0, done = 0;  // rounds of work between steps
   LabStatus status;
@@ -147,6 +174,10 @@ struct Lab::State {
   void serve(const AddRequest& request);
   void serve(const RemoveRequest& request);
   void serve(const CaptureRequest& request);
+  void serve(const KeepRequest& request);
+  void serve(const RewindRequest& request);
+  void keep(const LockStep::Run& run, bool by_hand);
+  void keep_due(std::int64_t step);
   void compute_captures_ahead(std::unique_lock<std::mutex>& lock);
   void apply_pending(std::int64_t step);
   void apply(int run, const PinnedChange& change);
@@ -178,10 +209,36 @@ struct Lab::State {
     std::string text = change_text(field, run.config, change.value);
     if (change.key == kMixtureKey && runs.size() > 1) text += " (for all runs, which read the same batches)";
     field.set(run.config, change.value);
-    PinnedChange pinned{PinnedChange::kNotYet, std::move(change), std::move(text)};
-    if (&run == &runs.front()) first_changes.push_back(pinned);
-    requests.push_back(std::move(pinned));
+    changes.push_back({++last_accepted, PinnedChange::kNotYet, std::move(change), std::move(text)});
+    requests.push_back(changes.back());
   }
+  std::string unique_name(RunConfig config) const {
+    std::vector<RunConfig> named;
+    for (const OpenRun& run : runs) named.push_back(run.config);
+    named.push_back(std::move(config));
+    make_names_unique(named);
+    return named.back().name;
+  }
+  void require_room() const {
+    if (runs.size() >= kMaxRuns)
+      throw std::invalid_argument(std::to_string(kMaxRuns) +
+                                  " runs are open, more cannot be compared: close one first");
+  }
+  // `config` with the changes that a run with this request will get; throws when one of them does not fit.
+  RunConfig config_to_come(const AddRequest& request) const {
+    RunConfig now = request.config;
+    for (const PinnedChange& made : changes) {
+      if (!is_for(made, request)) continue;
+      find_field(made.change.key)->set(now, made.change.value);
+      require_valid(now);
+    }
+    return now;
+  }
+  static bool is_for(const PinnedChange& made, const AddRequest& request) {
+    return made.change.run == request.like && made.id > request.changes_before &&
+           request.deliberate.count(made.change.key) == 0;
+  }
+  int open(AddRequest request);
   void ask_locked() {
     ++asked;
     wake.notify_one();
@@ -234,13 +291,13 @@ void Lab::State::do_requests(std::unique_lock<std::mutex>& lock) {
   idle.notify_all();
 }
 
-// Under the lock. A run whose request waits yet stands at step 0.
+// Under the lock. A run whose request waits yet stands at its first step.
 void Lab::State::show_progress() {
   status.step = lowest_step = lock_step.runs().front().trainer.steps_taken();
   status.catching_up.clear();
   for (const OpenRun& run : runs) {
     const Trainer* trainer = lock_step.find(run.number);
-    const std::int64_t step = trainer ? trainer->steps_taken() : 0;
+    const std::int64_t step = trainer ? trainer->steps_taken() : run.first_step;
     if (step < status.step) status.catching_up.push_back({run.number, step});
     lowest_step = std::min(lowest_step, step);
   }
@@ -255,17 +312,16 @@ void Lab::State::warn(const std::string& text) {
 void Lab::State::serve(PinnedChange& request) {
   const Trainer* trainer = lock_step.find(request.change.run);
   if (!trainer) return;  // removed since
-  request.step = lock_step.runs().front().trainer.steps_taken();
-  if (request.change.run == lock_step.runs().front().number) {
+  const int first = lock_step.runs().front().number;
+  request.step = lock_step.find(first)->steps_taken();
+  last_served = request.id;
+  {
     const std::lock_guard lock(mutex);
-    for (PinnedChange& logged : first_changes) {
-      if (logged.step != PinnedChange::kNotYet) continue;
-      logged.step = request.step;  // requests come in the order of the log
-      break;
-    }
-    if (request.change.key == kMixtureKey)
-      lock_step.set_mixture(request.step, std::get<std::string>(request.change.value));
+    const auto logged = std::ranges::find(changes, request.id, &PinnedChange::id);
+    if (logged != changes.end()) logged->step = request.step;  // else a rewind, asked for since, will take it back
   }
+  if (request.change.key == kMixtureKey && request.change.run == first)
+    lock_step.set_mixture(request.step, std::get<std::string>(request.change.value));
   if (trainer->steps_taken() >= request.step) {
     apply_pending(request.step);  // what was made to the first run at this step comes before
     apply(request.change.run, request);
@@ -301,8 +357,12 @@ void Lab::State::serve(const CheckpointRequest& request) {
     if (broken) throw std::runtime_error("training failed in mid-step, so there is no state worth keeping");
     if (!lock_step.level()) throw std::runtime_error("no checkpoint could be written while a run catches up");
     write_checkpoint(request.directory, step, [&](const std::string& folder) {
-      for (const LockStep::Run& run : lock_step.runs())
-        run.trainer.save(folder + '/' + run.trainer.config().name + ".safetensors");
+      std::vector<std::string> names;
+      for (const LockStep::Run& run : lock_step.runs()) {
+        names.push_back(run.trainer.config().name);
+        run.trainer.save(folder + '/' + names.back() + ".safetensors");
+      }
+      write_run_order(folder, names);
     });
     text = "checkpoint " + request.directory + '/' + std::to_string(step);
   } catch (const std::exception& error) {
@@ -313,19 +373,21 @@ void Lab::State::serve(const CheckpointRequest& request) {
 }
 
 void Lab::State::serve(const AddRequest& request) {
-  std::vector<PinnedChange> changes;
+  std::vector<PinnedChange> to_come;
   {
     const std::lock_guard lock(mutex);
     if (!find(request.number)) return;  // removed since
-    for (PinnedChange change : first_changes) {
-      if (change.step == PinnedChange::kNotYet || request.deliberate.count(change.change.key) > 0) continue;
+    for (PinnedChange change : changes) {
+      if (change.step == PinnedChange::kNotYet || !is_for(change, request)) continue;
       change.change.run = request.number;
-      changes.push_back(std::move(change));
+      to_come.push_back(std::move(change));
     }
   }
   try {
-    lock_step.add(request.number, Trainer(request.config));
-    pending[request.number] = std::move(changes);
+    lock_step.add(request.number,
+                  request.from ? Trainer::resume(*request.from, request.config) : Trainer(request.config));
+    pending[request.number] = std::move(to_come);
+    if (!request.text.empty()) sink.publish(Marker{request.number, request.from->steps_taken, "event", request.text});
   } catch (const std::exception& error) {
     sink.remove_run(request.number);
     const std::lock_guard lock(mutex);
@@ -334,8 +396,60 @@ void Lab::State::serve(const AddRequest& request) {
   }
 }
 
+void Lab::State::keep(const LockStep::Run& run, bool by_hand) {
+  ring.keep(run.number, run.trainer.snapshot(), by_hand,
+            lock_step.runs().front().trainer.config().telemetry.checkpoints_kept);
+}
+
+// Before `step` is taken. A run that catches up is kept where the others were.
+void Lab::State::keep_due(std::int64_t step) {
+  const int every = lock_step.runs().front().trainer.config().telemetry.checkpoint_every;
+  const bool level_now = lock_step.level();
+  const bool due = every > 0 && (step % every == 0 || ring.list().empty());
+  if (level_now ? !due || ring.holds(step) : !ring.holds(step)) return;
+  for (const LockStep::Run& run : lock_step.runs())
+    if (run.trainer.steps_taken() == step && !ring.find(step, run.number)) keep(run, false);
+  if (!level_now) return;
+  const std::lock_guard lock(mutex);
+  changes_before[step] = last_served;
+}
+
+void Lab::State::serve(const KeepRequest&) {
+  if (broken || !lock_step.level())
+    return warn(broken ? "no checkpoint: training failed in mid-step" : "no checkpoint while a run catches up");
+  const std::int64_t step = lock_step.next_step();
+  for (const LockStep::Run& run : lock_step.runs()) {
+    keep(run, true);
+    sink.publish(Marker{run.number, step, "event", "checkpoint kept"});
+  }
+  const std::lock_guard lock(mutex);
+  changes_before[step] = last_served;
+}
+
+void Lab::State::serve(const RewindRequest& request) {
+  const std::int64_t from = lock_step.runs().front().trainer.steps_taken();
+  ring.forget_after(request.step);  // again: the step in flight may have been due
+  for (auto [number, snapshot] : request.runs) {
+    Trainer* trainer = lock_step.find(number);
+    if (!trainer) continue;  // removed since
+    if (!snapshot && trainer->steps_taken() > request.step) snapshot = ring.find(request.step, number);
+    std::erase_if(pending[number], [&](const PinnedChange& change) { return change.step > request.step; });
+    if (!snapshot) continue;  // not so far yet
+    pending[number].clear();
+    trainer->restore(*snapshot);
+    sink.rewind(number, request.step);
+    sink.publish(
+        Marker{number, request.step, "event", "rewound from step " + std::to_string(from) + " to the checkpoint here"});
+  }
+  lock_step.set_mixture(request.step, lock_step.runs().front().trainer.config().data.mixture);
+  const std::lock_guard lock(mutex);
+  changes_before.erase(changes_before.upper_bound(request.step), changes_before.end());
+  broken = false;
+}
+
 void Lab::State::serve(const RemoveRequest& request) {
   captures.fail_run(request.number, "the run was removed");
+  ring.forget_run(request.number);
   lock_step.remove(request.number);
   pending.erase(request.number);
   sink.remove_run(request.number);
@@ -367,6 +481,7 @@ void Lab::State::take_step(std::unique_lock<std::mutex>& lock) {
   const auto name_of = [this](int run) { return lock_step.find(run)->config().name; };
   try {
     apply_pending(step);
+    keep_due(step);
     captures.join_step(lock_step);
     taken = lock_step.step([&](TelemetryFrame frame) {
       if (is_lost(frame) && failure.empty()) {
@@ -468,48 +583,119 @@ void Lab::set_max_steps_per_s(double limit) {
 int Lab::add_run(RunConfig config) {
   const std::lock_guard lock(state_->mutex);
   const State::OpenRun& first = state_->runs.front();
-  if (state_->runs.size() >= kMaxRuns)
-    throw std::invalid_argument(std::to_string(kMaxRuns) + " runs are open, more cannot be compared: close one first");
-  if (state_->first_step > 0)
-    throw std::invalid_argument("these runs were resumed at step " + std::to_string(state_->first_step) +
-                                ", so that a new run cannot take the steps before: compare runs from their beginning");
+  state_->require_room();
   if (const std::string problem = lock_step_problem(first.config, config); !problem.empty())
     throw std::invalid_argument(problem);
-  const auto require_valid = [](const RunConfig& candidate) {
-    if (const auto problems = validate(candidate); !problems.empty())
-      throw std::invalid_argument(problems.front().text());
-  };
   require_valid(config);
-  State::AddRequest request{state_->next_number, state_->first_config_at_start, {}};
+  State::AddRequest request{.number = state_->next_number,
+                            .config = state_->first_config_at_start,
+                            .deliberate = {},
+                            .like = first.number,
+                            .from = nullptr,
+                            .changes_before = 0,
+                            .text = {}};
+  if (state_->first_step > 0) request.from = state_->ring.find(state_->first_step, first.number);
   for (const ConfigDifference& found : difference(first.config, config)) {
     const ConfigField& field = *find_field(found.key);
+    if (state_->first_step > 0 && (!field.live || !request.from))
+      throw std::invalid_argument("these runs were resumed at step " + std::to_string(state_->first_step) +
+                                  ", so that a new run cannot take the steps before: " + found.key +
+                                  " can be compared only from the beginning");
     field.set(request.config, field.get(config));
     request.deliberate.insert(found.key);
   }
-  std::vector<RunConfig> named;
-  for (const State::OpenRun& run : state_->runs) named.push_back(run.config);
-  named.push_back(config);
-  make_names_unique(named);
-  request.config.name = named.back().name;
+  if (state_->first_step > 0 && !request.from)
+    throw std::invalid_argument("these runs were resumed at step " + std::to_string(state_->first_step) +
+                                " and no checkpoint of that step is kept (telemetry.checkpoint_every is 0)");
+  request.config.name = config.name;
+  return state_->open(std::move(request));
+}
+
+// Under the lock.
+int Lab::State::open(AddRequest request) {
+  request.config.name = unique_name(request.config);
   require_valid(request.config);
-  RunConfig now = request.config;  // with the changes that it will get
-  for (const PinnedChange& made : state_->first_changes) {
-    if (request.deliberate.count(made.change.key) > 0) continue;
-    find_field(made.change.key)->set(now, made.change.value);
-    require_valid(now);
+  RunConfig now = config_to_come(request);
+  const int number = next_number++;
+  request.number = number;
+  open_run(number, request.config);
+  OpenRun& run = runs.back();
+  run.config = std::move(now);
+  run.first_step = request.from ? request.from->steps_taken : first_step;
+  if (status.step > run.first_step) {
+    status.catching_up.push_back({number, run.first_step});
+    lowest_step = std::min(lowest_step, run.first_step);
+    level = false;
   }
-  state_->open_run(request.number, request.config);
-  state_->runs.back().config = std::move(now);
-  ++state_->next_number;
-  const int number = request.number;
-  if (state_->status.step > 0) {
-    state_->status.catching_up.push_back({number, 0});
-    state_->lowest_step = 0;
-    state_->level = false;
-  }
-  state_->requests.push_back(std::move(request));
-  state_->ask_locked();
+  requests.push_back(std::move(request));
+  ask_locked();
   return number;
+}
+
+std::vector<KeptCheckpoint> Lab::checkpoints() const {
+  return state_->ring.list();
+}
+
+void Lab::keep_checkpoint() {
+  const std::lock_guard lock(state_->mutex);
+  state_->requests.push_back(State::KeepRequest{});
+  state_->ask_locked();
+}
+
+void Lab::rewind(std::int64_t step) {
+  const std::lock_guard lock(state_->mutex);
+  State& s = *state_;
+  State::RewindRequest request{step, {}};
+  if (!s.ring.holds(step)) throw std::invalid_argument("no checkpoint of step " + std::to_string(step) + " is kept");
+  for (const State::OpenRun& run : s.runs) {
+    CheckpointRing::Snapshot snapshot = s.ring.find(step, run.number);
+    const auto behind = std::ranges::find(s.status.catching_up, run.number, &RunProgress::run);
+    if (!snapshot && (behind == s.status.catching_up.end() || behind->step > step))
+      throw std::invalid_argument("run " + run.config.name + " is not in the checkpoint of step " +
+                                  std::to_string(step) + ": it began later; close it, or go back less far");
+    request.runs[run.number] = std::move(snapshot);
+  }
+  const std::uint64_t last = s.changes_before[step];
+  std::erase_if(s.changes, [last](const PinnedChange& change) { return change.id > last; });
+  s.changes_before.erase(s.changes_before.upper_bound(step), s.changes_before.end());
+  for (State::OpenRun& run : s.runs)
+    if (request.runs[run.number]) run.config = request.runs[run.number]->config;
+  s.ring.forget_after(step);
+  s.status.error.clear();
+  s.status.running = false;
+  s.single_steps = 0;
+  s.status.step = step;
+  s.lowest_step = std::min(s.lowest_step, step);
+  s.requests.push_back(std::move(request));
+  s.ask_locked();
+}
+
+int Lab::branch(int run, std::int64_t step, const std::vector<LiveChange>& changes) {
+  const std::lock_guard lock(state_->mutex);
+  State& s = *state_;
+  const State::OpenRun& source = s.find_or_throw(run);
+  s.require_room();
+  State::AddRequest request;
+  request.from = s.ring.find(step, run);
+  if (!request.from)
+    throw std::invalid_argument("no checkpoint of run " + source.config.name + " at step " + std::to_string(step) +
+                                " is kept");
+  request.like = run;
+  request.config = request.from->config;
+  request.changes_before = s.changes_before[step];
+  request.text = "branched off run " + source.config.name + " at step " + std::to_string(step);
+  for (const LiveChange& change : changes) {
+    const ConfigField* field = find_field(change.key);
+    if (!field || !field->live || change.key == kMixtureKey)
+      throw std::invalid_argument(change.key + ": cannot be changed for a twin alone");
+    if (std::string message = check_field(*field, change.value); !message.empty())
+      throw std::invalid_argument(change.key + ' ' + message);
+    request.text += ", " + change_text(*field, request.config, change.value);
+    field->set(request.config, change.value);
+    request.deliberate.insert(change.key);
+  }
+  request.config.name = twin_name(request.from->config, request.config);
+  return s.open(std::move(request));
 }
 
 void Lab::remove_run(int run) {
@@ -534,7 +720,7 @@ void Lab::change(const LiveChange& change) {
   if (shared) state_->require_domains(std::get<std::string>(change.value));
   RunConfig changed = run.config;
   field->set(changed, change.value);
-  if (const auto problems = validate(changed); !problems.empty()) throw std::invalid_argument(problems.front().text());
+  require_valid(changed);
   for (State::OpenRun& open : state_->runs)
     if (shared || open.number == change.run) state_->accept({open.number, change.key, change.value}, *field, open);
   state_->ask_locked();

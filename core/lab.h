@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/capture.h"
+#include "core/checkpoint_ring.h"
 #include "core/lock_step.h"
 #include "core/run_config.h"
 #include "core/telemetry/frame_sink.h"
@@ -49,8 +50,9 @@ class Lab {
   // runs that lag are taken alone until all are level. It gets run A's settings as they were at the start, except for
   // the keys in which `config` differs from what run A's settings are now: those are the comparison. Changes that were
   // made to A while it trained are made to it at the same steps, unless they are of these keys. A name that is there
-  // already gets a number. Throws std::invalid_argument, changing nothing: kMaxRuns are open, another [data] section, a
-  // config that is not valid (with those changes), runs that were resumed and so have no beginning here.
+  // already gets a number. Beside runs that were resumed it begins where they did, from run A's checkpoint, and may
+  // differ in live keys only. Throws std::invalid_argument, changing nothing: kMaxRuns are open, another [data]
+  // section, a config that is not valid (with those changes).
   int add_run(RunConfig config);
   // Its history ends, its recording stays. Throws std::invalid_argument: no such run, or run A, whose batches they are.
   void remove_run(int run);
@@ -68,16 +70,29 @@ class Lab {
   // std::invalid_argument, changing nothing, when there is no such run, key or domain, the key is not live, or the
   // config would not pass validate().
   void change(const LiveChange& change);
+  // What the ring holds (checkpoint_ring.h): every telemetry.checkpoint_every steps of run A, the first step among
+  // them.
+  std::vector<KeptCheckpoint> checkpoints() const;
+  void keep_checkpoint();  // of now, by hand; while a run catches up it fails with status().warning
+  // Pauses, and takes all runs back to a kept checkpoint: weights, settings, mixture. Runs that have not come so far
+  // stay where they are. What came after is forgotten, of histories at once, of the recording when the next step is
+  // recorded. Trained again without a change it comes out the same to the bit. Throws std::invalid_argument, changing
+  // nothing: no such checkpoint, or an open run that is not in it.
+  void rewind(std::int64_t step);
+  // A twin that goes on from what `run` was at a kept checkpoint, with `changes` of live keys, and catches up on run
+  // A's batches; its number. Later changes of `run` are made to it at the same steps, unless of these keys. Throws
+  // std::invalid_argument, changing nothing: no such checkpoint, kMaxRuns are open, a change that cannot be.
+  int branch(int run, std::int64_t step, const std::vector<LiveChange>& changes);
   void note(std::string text);  // pinned to the next step of every run
   // With all changes that were accepted; std::invalid_argument: no such run.
   RunConfig config(int run) const;
   // Between two steps: DIRECTORY/<step>/<run name>.safetensors. Failure becomes status().warning and a marker; while a
   // run catches up it fails.
   void save_checkpoint(std::string directory);
-  // An operand of the run's next step, copied as it enters its quantizer (CapturedOperand::ahead: while the lab is paused
-  // or the run waits for others, the step is computed for the picture only and not taken). Nothing of the training
-  // changes. The run's next frame has quantization statistics, if the step is taken. Throws std::invalid_argument: no
-  // such run. Fails: the model has no such operand, the run is removed, the lab ends.
+  // An operand of the run's next step, copied as it enters its quantizer (CapturedOperand::ahead: while the lab is
+  // paused or the run waits for others, the step is computed for the picture only and not taken). Nothing of the
+  // training changes. The run's next frame has quantization statistics, if the step is taken. Throws
+  // std::invalid_argument: no such run. Fails: the model has no such operand, the run is removed, the lab ends.
   std::shared_ptr<const Capture> capture(int run, const OperandPlace& place);
   // Waits until what was asked before is done and all frames so far are in the histories and in the recording.
   // It does not wait for run(), run_until(), step_once() or captures to end.

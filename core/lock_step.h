@@ -38,7 +38,7 @@ class LockStep {
   // std::runtime_error (they do not fit together; data that cannot be read).
   explicit LockStep(std::vector<Trainer> trainers);
 
-  // Fits the first by lock_step_problem().
+  // Fits the first by lock_step_problem(), and has taken no more steps than it.
   void add(int number, Trainer trainer);
   void remove(int number);  // not the first
 

@@ -127,6 +127,8 @@ struct TelemetryConfig {
   int sample_every = 200;           // steps between texts written by the model; 0: never
   int sample_length = 64;           // bytes that it writes
   double sample_temperature = 0.8;  // 0: always the likeliest byte
+  int checkpoint_every = 100;       // steps between checkpoints to go back to; 0: none
+  int checkpoints_kept = 8;         // at most
 };
 
 struct RunConfig {

@@ -14,6 +14,7 @@
 #include "core/dataset.h"
 #include "core/run_config.h"
 #include "core/telemetry/frame.h"
+#include "core/trainer_snapshot.h"
 
 namespace moescope {
 
@@ -56,6 +57,12 @@ class Trainer {
   void save(const std::string& path) const;
   // Throws std::runtime_error: not ours, truncated, other version, not for so many ranks.
   static Trainer resume(const std::string& path, Ranks* ranks = nullptr);
+
+  // The same in memory: a copy of 12 bytes per parameter.
+  std::shared_ptr<const TrainerSnapshot> snapshot() const;
+  void restore(const TrainerSnapshot& snapshot);  // of this trainer, or of one with the same model
+  // A trainer that goes on from there with another config, of which only live keys and the name may differ.
+  static Trainer resume(const TrainerSnapshot& snapshot, const RunConfig& config);
 
  private:
   struct State;

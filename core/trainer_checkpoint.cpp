@@ -9,6 +9,7 @@
 //             first
 // Nothing else is needed: initial weights and batches are pure functions of the config and the step.
 #include <algorithm>
+#include <cassert>
 #include <charconv>
 #include <cstring>
 #include <span>
@@ -27,10 +28,11 @@ constexpr const char* kVersion = "1";
 struct SavedArena {
   const char* prefix;
   float* Parameters<float>::*arena;
+  std::vector<float> TrainerSnapshot::*kept;
 };
-constexpr SavedArena kArenas[] = {{"", &Parameters<float>::weights},
-                                  {"moment1.", &Parameters<float>::moment1},
-                                  {"moment2.", &Parameters<float>::moment2}};
+constexpr SavedArena kArenas[] = {{"", &Parameters<float>::weights, &TrainerSnapshot::weights},
+                                  {"moment1.", &Parameters<float>::moment1, &TrainerSnapshot::moment1},
+                                  {"moment2.", &Parameters<float>::moment2, &TrainerSnapshot::moment2}};
 
 std::string layer_name(const RunConfig& config, std::size_t moe) {
   return "layers." + std::to_string(static_cast<std::size_t>(config.model.n_dense_layers) + moe);
@@ -98,33 +100,73 @@ void load_window(const SafetensorsFile& file, const std::string& name, int n_exp
 
 }  // namespace
 
-void Trainer::save(const std::string& path) const {
-  State& s = *state_;
-  const RunConfig& config = s.learner.config;
-  s.learner.gather_experts();
-  if (s.learner.ranks() && s.learner.ranks()->rank() != 0) return;
+void TrainerSnapshot::save(const std::string& path) const {
+  std::size_t arena_size = 0;
+  const std::vector<ParameterTensor> tensors = parameter_layout(config.model, arena_size);
   SafetensorsWriter writer;
   writer.set_metadata(kVersionKey, kVersion);
   writer.set_metadata("config", to_toml(config));
-  writer.set_metadata("steps_taken", std::to_string(s.learner.steps_taken));
-  writer.set_metadata("tokens_seen", std::to_string(s.tokens_seen));
+  writer.set_metadata("steps_taken", std::to_string(steps_taken));
+  writer.set_metadata("tokens_seen", std::to_string(tokens_seen));
   for (const SavedArena& saved : kArenas)
-    for (const ParameterTensor& tensor : s.learner.parameters.tensors()) {
-      const std::vector<float> values = s.learner.parameters.gather(tensor, s.learner.parameters.*saved.arena);
+    for (const ParameterTensor& tensor : tensors) {
+      const std::vector<float> values = gather_tensor<float>(tensor, (this->*saved.kept).data());
       writer.add(saved.prefix + tensor.name, DType::f32, tensor.shape, std::as_bytes(std::span(values)));
     }
-  for (std::size_t i = 0; i < s.windows.size(); ++i) {
-    const auto& bias = s.learner.expert_bias[i];
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    const auto& bias = expert_bias[i];
     writer.add(layer_name(config, i) + ".moe.expert_bias", DType::f32, {bias.size()}, std::as_bytes(std::span(bias)));
     std::vector<std::uint32_t> counts;
-    for (int step = 0; step < s.windows[i].steps(); ++step) {
-      const auto row = s.windows[i].step(step);
+    for (int step = 0; step < windows[i].steps(); ++step) {
+      const auto row = windows[i].step(step);
       counts.insert(counts.end(), row.begin(), row.end());
     }
     writer.add("window." + layer_name(config, i), DType::u32,
-               {static_cast<std::size_t>(s.windows[i].steps()), bias.size()}, std::as_bytes(std::span(counts)));
+               {static_cast<std::size_t>(windows[i].steps()), bias.size()}, std::as_bytes(std::span(counts)));
   }
   writer.write(path);
+}
+
+void Trainer::save(const std::string& path) const {
+  Learner<float>& learner = state_->learner;
+  learner.gather_experts();
+  if (!learner.ranks() || learner.ranks()->rank() == 0) snapshot()->save(path);
+}
+
+std::shared_ptr<const TrainerSnapshot> Trainer::snapshot() const {
+  const State& s = *state_;
+  auto taken = std::make_shared<TrainerSnapshot>();
+  taken->config = s.learner.config;
+  taken->steps_taken = s.learner.steps_taken;
+  taken->tokens_seen = s.tokens_seen;
+  for (const SavedArena& saved : kArenas) {
+    const float* arena = s.learner.parameters.*saved.arena;
+    ((*taken).*saved.kept).assign(arena, arena + s.learner.parameters.size());
+  }
+  taken->expert_bias = s.learner.expert_bias;
+  taken->windows = s.windows;
+  return taken;
+}
+
+void Trainer::restore(const TrainerSnapshot& snapshot) {
+  State& s = *state_;
+  s.learner.config = snapshot.config;
+  s.learner.steps_taken = snapshot.steps_taken;
+  s.tokens_seen = snapshot.tokens_seen;
+  for (const SavedArena& saved : kArenas) {
+    const std::vector<float>& kept = snapshot.*saved.kept;
+    assert(kept.size() == s.learner.parameters.size());
+    std::copy(kept.begin(), kept.end(), s.learner.parameters.*saved.arena);
+  }
+  s.learner.expert_bias = snapshot.expert_bias;
+  s.windows = snapshot.windows;
+}
+
+Trainer Trainer::resume(const TrainerSnapshot& snapshot, const RunConfig& config) {
+  Trainer trainer(std::make_unique<State>(config, Weights::zero));
+  trainer.restore(snapshot);
+  trainer.state_->learner.config = config;
+  return trainer;
 }
 
 Trainer Trainer::resume(const std::string& path, Ranks* ranks) {

@@ -301,6 +301,17 @@ TEST_F(Cli, ResumedEqualsUninterrupted) {
   EXPECT_EQ(read("c/20/n.safetensors"), read("w/20/n.safetensors")) << "weights, moments and all";
 }
 
+TEST_F(Cli, RunsInLockStepResumeTogetherTheFirstFirst) {
+  ASSERT_EQ(run({"train", "--preset", "nano", "--set", "name=z", "--compare", "router.top_k=1", "--steps", "3",
+                 "--checkpoint", path("c")})
+                .status,
+            0);
+  const Result rest = run({"train", "--resume", path("c"), "--steps", "5", "--jsonl", path("rest.jsonl")});
+  ASSERT_EQ(rest.status, 0) << rest.err;
+  EXPECT_NE(rest.out.find("z: "), std::string::npos) << rest.out;
+  EXPECT_NE(rest.out.find("in lock-step with z+top_k-1"), std::string::npos) << rest.out;
+}
+
 TEST_F(Cli, ResumeRefusesWhatWouldChangeTheRun) {
   ASSERT_EQ(run(train({"--steps", "3", "--checkpoint", path("c")})).status, 0);
   const auto resume = [&](std::vector<std::string> more) {

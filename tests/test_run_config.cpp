@@ -42,7 +42,7 @@ TEST(ConfigFields, AreCompleteAndUnique) {
     EXPECT_GT(field.help.size(), 30u) << field.key;
     EXPECT_EQ(find_field(field.key), &field);
   }
-  EXPECT_EQ(keys.size(), 78u) << "one for each member of RunConfig's structs";
+  EXPECT_EQ(keys.size(), 80u) << "one for each member of RunConfig's structs";
   EXPECT_EQ(find_field("router.topk"), nullptr);
 }
 
@@ -86,6 +86,8 @@ TEST(ConfigFields, LiveOnesAreThoseThatATrainerCanTakeOver) {
                                          "telemetry.every",
                                          "telemetry.quant_every",
                                          "telemetry.flips_every",
+                                         "telemetry.checkpoint_every",
+                                         "telemetry.checkpoints_kept",
                                          "telemetry.gradient_every",
                                          "router.score_func",
                                          "router.n_groups",

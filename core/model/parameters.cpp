@@ -161,13 +161,7 @@ std::vector<ParameterRun> Parameters<T>::runs() const {
 
 template <class T>
 std::vector<T> Parameters<T>::gather(const ParameterTensor& tensor, const T* arena) const {
-  std::vector<T> values;
-  values.reserve(tensor.elements());
-  for (std::size_t b = 0; b < tensor.blocks(); ++b) {
-    const T* block = arena + tensor.offset + b * tensor.outer_stride;
-    values.insert(values.end(), block, block + tensor.block_elements());
-  }
-  return values;
+  return gather_tensor(tensor, arena);
 }
 
 template <class T>

@@ -39,6 +39,18 @@ struct ParameterRun {
 // In TorchTitan's order. `arena_size` receives the elements of the whole arena.
 std::vector<ParameterTensor> parameter_layout(const ModelConfig& config, std::size_t& arena_size);
 
+// Elements of one tensor in its own order, out of an arena of that layout.
+template <class T>
+std::vector<T> gather_tensor(const ParameterTensor& tensor, const T* arena) {
+  std::vector<T> values;
+  values.reserve(tensor.elements());
+  for (std::size_t b = 0; b < tensor.blocks(); ++b) {
+    const T* block = arena + tensor.offset + b * tensor.outer_stride;
+    values.insert(values.end(), block, block + tensor.block_elements());
+  }
+  return values;
+}
+
 template <class T>
 struct FeedForwardView {
   T* w13 = nullptr;  // [2F, D]: w1, then w3; per expert, `expert_stride` 2FD apart

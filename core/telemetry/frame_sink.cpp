@@ -19,7 +19,11 @@ using Flush = std::shared_ptr<std::promise<void>>;
 struct RemovedRun {
   int run;
 };
-using Item = std::variant<std::monostate, FramePtr, Marker, NewRun, RemovedRun, Flush>;
+struct Rewind {
+  int run;
+  std::int64_t step;
+};
+using Item = std::variant<std::monostate, FramePtr, Marker, NewRun, RemovedRun, Rewind, Flush>;
 
 struct Node {
   Item item;
@@ -126,6 +130,9 @@ void FrameSink::State::drain() {
       take(*history);
     } else if (const auto* removed = std::get_if<RemovedRun>(&item)) {
       histories.erase(removed->run);
+    } else if (const auto* rewind = std::get_if<Rewind>(&item)) {
+      if (const auto history = histories.find(rewind->run); history != histories.end())
+        history->second->forget_from(rewind->step);
     } else {
       take(std::get<Flush>(item));
     }
@@ -189,6 +196,10 @@ std::shared_ptr<History> FrameSink::add_run(const RunInfo& info) {
 
 void FrameSink::remove_run(int run) {
   state_->push(RemovedRun{run});
+}
+
+void FrameSink::rewind(int run, std::int64_t step) {
+  state_->push(Rewind{run, step});
 }
 
 void FrameSink::publish(TelemetryFrame frame) {

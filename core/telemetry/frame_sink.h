@@ -26,8 +26,10 @@ class FrameSink {
   void remove_run(int run);            // no more frames of it will come; what is recorded stays
   void publish(TelemetryFrame frame);  // wait-free
   void publish(Marker marker);         // wait-free
-  void flush();                        // returns once all that was published before is appended and written
-  std::string error() const;           // a recording that failed (disk full); training goes on; empty: none
+  // The run goes on from before `step`: its history forgets what came after at once, the recording with the next frame.
+  void rewind(int run, std::int64_t step);
+  void flush();               // returns once all that was published before is appended and written
+  std::string error() const;  // a recording that failed (disk full); training goes on; empty: none
 
  private:
   struct State;

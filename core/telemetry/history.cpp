@@ -474,6 +474,12 @@ void History::append(Marker marker) {
   ++state_->sequence;
 }
 
+void History::forget_from(std::int64_t step) {
+  const std::lock_guard lock(state_->mutex);
+  state_->truncate(step);
+  ++state_->sequence;
+}
+
 std::uint64_t History::sequence() const {
   return state_->sequence;
 }

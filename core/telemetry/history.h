@@ -79,6 +79,7 @@ class History {
   void append(
       std::shared_ptr<const TelemetryFrame> frame);  // steps must rise; a step seen before replaces what follows
   void append(Marker marker);
+  void forget_from(std::int64_t step);  // frames of `step` and later, markers after it: a rewind
 
   const RunInfo& info() const { return info_; }
   std::uint64_t sequence() const;  // rises with every append; "is there news"

@@ -1,0 +1,26 @@
+// All that a training goes on from, between two steps; immutable, so that threads can share it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/run_config.h"
+#include "core/telemetry/router_stats.h"
+
+namespace moescope {
+
+struct TrainerSnapshot {
+  RunConfig config;  // with live changes
+  std::int64_t steps_taken = 0, tokens_seen = 0;
+  std::vector<float> weights, moment1, moment2;  // Parameters' arenas
+  std::vector<std::vector<float>> expert_bias;   // [MoE layer][E]
+  std::vector<LoadWindow> windows;               // per MoE layer
+
+  std::size_t bytes() const { return (weights.size() + moment1.size() + moment2.size()) * sizeof(float); }
+  // One safetensors file (trainer_checkpoint.cpp). Throws std::runtime_error.
+  void save(const std::string& path) const;
+};
+
+}  // namespace moescope
