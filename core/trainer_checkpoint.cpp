@@ -160,6 +160,7 @@ void Trainer::restore(const TrainerSnapshot& snapshot) {
   }
   s.learner.expert_bias = snapshot.expert_bias;
   s.windows = snapshot.windows;
+  s.specialisation = {};  // counts since a step that is no more
 }
 
 Trainer Trainer::resume(const TrainerSnapshot& snapshot, const RunConfig& config) {
