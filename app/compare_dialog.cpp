@@ -14,11 +14,11 @@
 
 namespace moescope {
 
-CompareDialog::CompareDialog(const RunConfig& first, const QString& key, QWidget* parent)
-    : QDialog(parent), first_(first) {
+CompareDialog::CompareDialog(const RunConfig& first, const QString& key, QWidget* parent, std::optional<qint64> from)
+    : QDialog(parent), first_(first), from_(from) {
   setAttribute(Qt::WA_DeleteOnClose);
   setObjectName("compare_dialog");
-  setWindowTitle("Compare with...");
+  setWindowTitle(from ? QString("Branch off from step %1").arg(*from) : QString("Compare with..."));
   keys_ = new QComboBox;
   keys_->setEditable(true);
   keys_->setInsertPolicy(QComboBox::NoInsert);
@@ -26,7 +26,7 @@ CompareDialog::CompareDialog(const RunConfig& first, const QString& key, QWidget
   keys_->completer()->setCompletionMode(QCompleter::PopupCompletion);
   keys_->setToolTip("The setting in which the twin differs; type a part of its name to find it");
   for (const ConfigField& field : config_fields())
-    if (comparable(field)) keys_->addItem(QString::fromStdString(field.key));
+    if (comparable(field) && (field.live || !from)) keys_->addItem(QString::fromStdString(field.key));
   now_ = new QLabel;
   place_ = new QVBoxLayout;
   problem_ = new QLabel;
@@ -45,12 +45,16 @@ CompareDialog::CompareDialog(const RunConfig& first, const QString& key, QWidget
   });
   auto* form = new QFormLayout;
   form->addRow("Setting", keys_);
-  form->addRow("Run A", now_);
+  form->addRow(from ? "Now" : "Run A", now_);
   form->addRow("Twin", place_);
   auto* column = new QVBoxLayout(this);
   auto* words = new QLabel(
-      "The twin starts from step 0 with run A's settings but this one, reads the same batches and "
-      "catches up while run A waits.");
+      from ? QString(
+                 "The twin goes on from what the run was at step %1 with this setting changed, reads the same batches "
+                 "and catches up while run A waits. Without a change it is the run over again, to act on later.")
+                 .arg(*from)
+           : QString("The twin starts from step 0 with run A's settings but this one, reads the same batches and "
+                     "catches up while run A waits."));
   words->setWordWrap(true);
   column->addWidget(words);
   column->addLayout(form);
@@ -95,7 +99,7 @@ void CompareDialog::check() {
   if (problem.isEmpty()) {
     const RunConfig wanted = twin();
     const auto problems = validate(wanted);
-    if (difference(first_, wanted).empty())
+    if (difference(first_, wanted).empty() && !from_)
       problem = "That is what run A has: choose another value.";
     else if (!problems.empty())
       problem = QString::fromStdString(problems.front().message);

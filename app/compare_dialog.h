@@ -1,7 +1,8 @@
-// Chooses the one setting in which a twin differs from run A.
+// Chooses the one setting in which a twin differs from run A, or from what a run was at a checkpoint.
 #pragma once
 
 #include <QDialog>
+#include <optional>
 
 #include "core/run_config.h"
 
@@ -18,7 +19,10 @@ class CompareDialog : public QDialog {
   Q_OBJECT
 
  public:
-  CompareDialog(const RunConfig& first, const QString& key, QWidget* parent = nullptr);
+  // With `from`, the step of a checkpoint, the twin goes on from there: it can differ in live settings only, or in
+  // none.
+  CompareDialog(const RunConfig& first, const QString& key, QWidget* parent = nullptr,
+                std::optional<qint64> from = std::nullopt);
 
   // Settings that twins may differ in: those of [data] are the batches, which all runs share.
   static bool comparable(const ConfigField& field);
@@ -34,6 +38,7 @@ class CompareDialog : public QDialog {
   RunConfig twin() const;
 
   RunConfig first_;
+  std::optional<qint64> from_;
   QComboBox* keys_;
   QVBoxLayout* place_;
   FieldEditor* editor_ = nullptr;

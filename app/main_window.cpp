@@ -10,6 +10,7 @@
 #include <QScreen>
 #include <QTimer>
 
+#include "app/actions_dock.h"
 #include "app/compare_workspace.h"
 #include "app/live_bar.h"
 #include "app/live_change_command.h"
@@ -49,6 +50,7 @@ MainWindow::MainWindow(bool remembers) : clock_(&selection_), remembers_(remembe
   buildBars();
   buildWorkspaces();
   buildForm();
+  buildActions();
   buildMenus();
   connectRunBar();
   connectForm();
@@ -207,6 +209,7 @@ void MainWindow::requestChange(const QString& key, const ConfigValue& value) {
   field->set(wanted, value);
   if (const auto problems = validate(wanted); !problems.empty()) {
     live_bar_->showProblem(QString::fromStdString(problems.front().message));
+    actions_->showProblem(QString::fromStdString(problems.front().message));
     return;
   }
   undo_.push(new LiveChangeCommand(&session_, session_.runAt(selection_.run()), *field, before, value));
@@ -257,6 +260,8 @@ void MainWindow::showConfigEverywhere() {
   const RunConfig config = session_.config(shown_run_);
   const RunConfig* live = session_.isLive() ? &config : nullptr;
   live_bar_->showConfig(session_.hasConfig() ? &config : nullptr, session_.isLive());
+  actions_->showDomains(session_.histories().front()->info().domains);
+  actions_->showConfig(session_.hasConfig() ? &config : nullptr, session_.isLive());
   form_->setOpenRun(live);
   if (live)
     run_bar_->showRun(*live);
@@ -278,6 +283,7 @@ void MainWindow::onTick() {
     run_bar_->showStatus(status);
     session_.noticeRuns();
     showChips();
+    showCheckpoints();
     status_->showTraining(status);
     if (status.running) pauseBeforeTheDiskIsFull();
   }

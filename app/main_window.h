@@ -18,8 +18,10 @@ class QTabBar;
 
 namespace moescope {
 
+class ActionsDock;
 class CaptureDesk;
 class CompareWorkspace;
+class ExpertActions;
 class LiveBar;
 class MicroscalingWorkspace;
 class Overview;
@@ -44,6 +46,7 @@ class MainWindow : public QMainWindow {
   void setUntil(std::optional<qint64> step);                    // pauses before this step; nothing: no end
   void openRecording(const QString& path);
   void openFile(const QString& path);       // by what it is: a recording, a config, tensors, text to train on
+  void rewind(qint64 step);                 // to a kept checkpoint
   void addRun(RunConfig twin);              // beside run A, and shows the comparison
   bool showWorkspace(const QString& name);  // in any case of letters; false: there is none
   void setAboutFacts(const QStringList& facts) { about_facts_ = facts; }
@@ -56,6 +59,8 @@ class MainWindow : public QMainWindow {
   FrameClock* frameClock() { return &clock_; }
   SetupForm* setupForm() { return form_; }
   LiveBar* liveBar() { return live_bar_; }
+  ActionsDock* actionsDock() { return actions_; }
+  ExpertActions* expertActions() { return expert_actions_; }
   RunBar* runBar() { return run_bar_; }
   Overview* overview() { return overview_; }
   RouterWorkspace* routerWorkspace() { return router_; }
@@ -89,6 +94,8 @@ class MainWindow : public QMainWindow {
   void focusSetting(const QString& key);
   void connectCapture();
   void buildMenus();
+  void buildActions();
+  void buildActionsMenu();
   void buildFileMenu();
   void buildEditMenu();
   void buildRunMenu();
@@ -112,6 +119,13 @@ class MainWindow : public QMainWindow {
   void showWorkspace(Workspace* workspace);
   void openTensors(const QString& path);
   void askForTwin(const QString& key);
+  void askForBranch(qint64 step);
+  void keepCheckpoint();
+  std::vector<KeptCheckpoint> keptCheckpoints() const;
+  std::optional<qint64> checkpointBefore(qint64 step);  // at the step, before it, else the first there is
+  void showCheckpoints();
+  void showTimelineMenu(QPoint global, qint64 step);
+  void showExpertMenu(QPoint global);
   void removeRun(int place);
   void measureGradients(int every);
   void onRunsChanged();
@@ -148,6 +162,8 @@ class MainWindow : public QMainWindow {
   MicroscalingWorkspace* microscaling_ = nullptr;
   CaptureDesk* capture_desk_ = nullptr;
   int shown_run_ = 0;  // whose settings the bars show
+  ActionsDock* actions_ = nullptr;
+  ExpertActions* expert_actions_ = nullptr;
   StatusLine* status_ = nullptr;
   QProgressDialog* progress_ = nullptr;
   QMenu* recent_menu_ = nullptr;

@@ -40,6 +40,7 @@ void MainWindow::buildMenus() {
   buildFileMenu();
   buildEditMenu();
   buildRunMenu();
+  buildActionsMenu();
   buildViewMenu();
   buildHelpMenu();
 }

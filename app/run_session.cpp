@@ -131,6 +131,32 @@ QString RunSession::addRun(const RunConfig& config) {
   return {};
 }
 
+QString RunSession::rewind(std::int64_t step) {
+  if (!lab_) return "only a model in training can go back";
+  try {
+    lab_->rewind(step);
+  } catch (const std::invalid_argument& refused) {
+    return QString::fromUtf8(refused.what());
+  }
+  emit configChanged();
+  return {};
+}
+
+QString RunSession::branch(int place, std::int64_t step, const RunConfig& twin) {
+  if (!lab_) return "only beside a model in training can another be trained";
+  std::vector<LiveChange> changes;
+  for (const ConfigDifference& found : difference(config(place), twin))
+    changes.push_back({runAt(place), found.key, find_field(found.key)->get(twin)});
+  try {
+    lab_->branch(runAt(place), step, changes);
+  } catch (const std::invalid_argument& refused) {
+    return QString::fromUtf8(refused.what());
+  }
+  if (const LabStatus now = lab_->status(); !now.running && now.step > step) lab_->run_until(now.step);
+  noticeRuns();
+  return {};
+}
+
 QString RunSession::removeRun(int place) {
   if (!lab_) return "a recording keeps its runs";
   try {

@@ -42,6 +42,9 @@ class RunSession : public QObject {
   // These return why they were refused, empty: they were not.
   QString change(const LiveChange& change);
   QString addRun(const RunConfig& config);  // trains it up to where run A is, even while paused
+  QString rewind(std::int64_t step);
+  // A twin of the run at `place` from a kept checkpoint on, with the keys in which `config` differs from the run's.
+  QString branch(int place, std::int64_t step, const RunConfig& twin);
   QString removeRun(int place);
   void noticeRuns();  // looks whether the lab gave up a run by itself
 

@@ -1,30 +1,34 @@
 #include "core/lab.h"
 
-#include <algorithm>
-#include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <filesystem>
 #include <limits>
-#include <map>
-#include <mutex>
-#include <set>
-#include <stdexcept>
-#include <thread>
-#include <utility>
-#include <variant>
 
 #include "core/checkpoint_folder.h"
-#include "core/lock_step.h"
-#include "core/pending_captures.h"
+#include "core/lab_state.h"
 
 namespace moescope {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = LabClock;
 
-constexpr const char* kMixtureKey = "data.mixture";  // the one live key that all runs share
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+
+std::vector<Trainer> make_trainers(std::vector<RunConfig> configs) {
+  make_names_unique(configs);
+  std::vector<Trainer> trainers;
+  for (const RunConfig& config : configs) trainers.emplace_back(config);
+  return trainers;
+}
+
+// A probe text would fill the timeline.
+std::string shortened(std::string text) {
+  constexpr std::size_t kLongest = 48;
+  if (text.size() <= kLongest) return text;
+  std::size_t end = kLongest - 3;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // not within a UTF-8 sequence
+  return text.substr(0, end) + "...";
+}
+
+}  // namespace
 
 void make_names_unique(std::vector<RunConfig>& configs) {
   for (std::size_t i = 0; i < configs.size(); ++i) {
@@ -37,40 +41,8 @@ void make_names_unique(std::vector<RunConfig>& configs) {
   }
 }
 
-std::vector<Trainer> make_trainers(std::vector<RunConfig> configs) {
-  make_names_unique(configs);
-  std::vector<Trainer> trainers;
-  for (const RunConfig& config : configs) trainers.emplace_back(config);
-  return trainers;
-}
-
-// A live change and the step before which it takes effect.
-struct PinnedChange {
-  std::uint64_t id = 0;  // rises in the order in which they were accepted
-  std::int64_t step = kNotYet;
-  LiveChange change;
-  std::string text;  // of its marker
-
-  static constexpr std::int64_t kNotYet = -1;  // accepted, waits for the step in flight
-};
-
-// A probe text would fill the timeline.
-std::string shortened(std::string text) {
-  constexpr std::size_t kLongest = 48;
-  if (text.size() <= kLongest) return text;
-  std::size_t end = kLongest - 3;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // not within a UTF-8 sequence
-  return text.substr(0, end) + "...";
-}
-
 void require_valid(const RunConfig& config) {
   if (const auto problems = validate(config); !problems.empty()) throw std::invalid_argument(problems.front().text());
-}
-
-// "a/b.checkpoints" for the recording "a/b.moescope".
-std::string ring_folder(const std::string& recording_path) {
-  if (recording_path.empty()) return {};
-  return std::filesystem::path(recording_path).replace_extension(".checkpoints").string();
 }
 
 std::string change_text(const ConfigField& field, const RunConfig& before, const ConfigValue& value) {
@@ -80,170 +52,6 @@ std::string change_text(const ConfigField& field, const RunConfig& before, const
   };
   return field.key + ' ' + shown(field.get(before)) + " -> " + shown(value);
 }
-
-}  // namespace
-
-struct Lab::State {
-  explicit State(std::vector<Trainer> trainers, const std::string& recording_path)
-      : lock_step(std::move(trainers)), sink(recording_path), ring(ring_folder(recording_path)) {
-    for (const LockStep::Run& run : lock_step.runs()) open_run(run.number, run.trainer.config());
-    first_config_at_start = runs.front().config;
-    first_step = lowest_step = status.step = lock_step.next_step();
-    next_number = static_cast<int>(runs.size());
-  }
-
-  struct OpenRun {
-    int number;
-    RunConfig config;  // with all changes that were accepted
-    std::shared_ptr<History> history;
-    std::int64_t first_step = 0;
-  };
-  struct Note {
-    std::string text;
-  };
-  struct CheckpointRequest {
-    std::string directory;
-  };
-  struct AddRequest {
-    int number;
-    RunConfig config;                  // at its first step
-    std::set<std::string> deliberate;  // keys in which it is to differ from the run whose changes it gets
-    int like = 0;                      // that run
-    CheckpointRing::Snapshot from;     // nullptr: the beginning
-    std::uint64_t changes_before = 0;  // with the id of the last change that is in `config`
-    std::string text;                  // of a marker; empty: none
-  };
-  struct KeepRequest {};
-  struct RewindRequest {
-    std::int64_t step;
-    std::map<int, CheckpointRing::Snapshot> runs;
-  };
-  struct RemoveRequest {
-    int number;
-  };
-  struct CaptureRequest {
-    int run;
-    OperandPlace place;
-    std::shared_ptr<Capture> capture;
-  };
-  using Request = std::variant<PinnedChange, Note, CheckpointRequest, AddRequest, RemoveRequest, CaptureRequest,
-                               KeepRequest, RewindRequest>;
-
-  // --- touched by the training thread only ---
-  LockStep lock_step;
-  std::map<int, std::vector<PinnedChange>> pending;  // by run, for steps that it has not reached
-  Clock::time_point next_due{};                      // of the speed limit
-  PendingCaptures captures;
-  std::uint64_t last_served = 0;  // id of a change
-
-  FrameSink sink;       // after what may throw: it creates a file; its members may be called from any thread
-  CheckpointRing ring;  // the same
-
-  // --- shared, under `mutex` ---
-  mutable std::mutex mutex;
-  std::condition_variable wake;  // the training thread: something was asked
-  std::condition_variable idle;  // flush(): the work that was asked is done
-  bool stop = false;
-  bool broken = false;  // an exception left a trainer in mid-step: no further step; written by the training thread only
-  bool level = true;    // no run catches up
-  std::int64_t first_step = 0;   // at which the lab began
-  std::int64_t lowest_step = 0;  // next step to take, by any run
-  std::int64_t run_before = 0;   // while running: pause before taking this step
-  int single_steps = 0;
-  double max_steps_per_s = 0;
-  std::vector<OpenRun> runs;
-  int next_number = 0;
-  RunConfig first_config_at_start;
-  std::vector<PinnedChange> changes;                     // all that were made and not taken back by a rewind
-  std::uint64_t last_accepted = 0;                       // id of a change
-  std::map<std::int64_t, std::uint64_t> changes_before;  // by kept checkpoint: the last change before it
-  std::deque<Request> requests;
-  std::uint64_t asked = 0, done = 0;  // rounds of work between steps
-  LabStatus status;
-
-  std::thread thread;  // last: everything above is ready when it starts
-
-  void main_loop();
-  bool wait_for_work(std::unique_lock<std::mutex>& lock);
-  bool wants_step() const { return !broken && (single_steps > 0 || status.running); }
-  bool is_limited() const { return max_steps_per_s > 0 && single_steps == 0 && level; }
-  void do_requests(std::unique_lock<std::mutex>& lock);
-  void serve(PinnedChange& request);
-  void serve(const Note& request);
-  void serve(const CheckpointRequest& request);
-  void serve(const AddRequest& request);
-  void serve(const RemoveRequest& request);
-  void serve(const CaptureRequest& request);
-  void serve(const KeepRequest& request);
-  void serve(const RewindRequest& request);
-  void keep(const LockStep::Run& run, bool by_hand);
-  void keep_due(std::int64_t step);
-  void compute_captures_ahead(std::unique_lock<std::mutex>& lock);
-  void apply_pending(std::int64_t step);
-  void apply(int run, const PinnedChange& change);
-  void take_step(std::unique_lock<std::mutex>& lock);
-  void show_progress();
-  void warn(const std::string& text);
-
-  void open_run(int number, const RunConfig& config) {
-    runs.push_back({number, config, sink.add_run(run_info(config, number, lock_step.data().domains()))});
-  }
-  OpenRun* find(int number) {
-    const auto run = std::find_if(runs.begin(), runs.end(), [&](const OpenRun& open) { return open.number == number; });
-    return run == runs.end() ? nullptr : &*run;
-  }
-  OpenRun& find_or_throw(int number) {
-    if (OpenRun* run = find(number)) return *run;
-    throw std::invalid_argument("there is no run number " + std::to_string(number));
-  }
-  // data.mixture in the words of the data that are open; their names never change.
-  void require_domains(const std::string& mixture) const {
-    try {
-      mixture_weights(mixture, lock_step.data().domains());
-    } catch (const std::invalid_argument& error) {
-      throw std::invalid_argument(std::string(kMixtureKey) + ": " + error.what());
-    }
-  }
-  // A change that was found good.
-  void accept(LiveChange change, const ConfigField& field, OpenRun& run) {
-    std::string text = change_text(field, run.config, change.value);
-    if (change.key == kMixtureKey && runs.size() > 1) text += " (for all runs, which read the same batches)";
-    field.set(run.config, change.value);
-    changes.push_back({++last_accepted, PinnedChange::kNotYet, std::move(change), std::move(text)});
-    requests.push_back(changes.back());
-  }
-  std::string unique_name(RunConfig config) const {
-    std::vector<RunConfig> named;
-    for (const OpenRun& run : runs) named.push_back(run.config);
-    named.push_back(std::move(config));
-    make_names_unique(named);
-    return named.back().name;
-  }
-  void require_room() const {
-    if (runs.size() >= kMaxRuns)
-      throw std::invalid_argument(std::to_string(kMaxRuns) +
-                                  " runs are open, more cannot be compared: close one first");
-  }
-  // `config` with the changes that a run with this request will get; throws when one of them does not fit.
-  RunConfig config_to_come(const AddRequest& request) const {
-    RunConfig now = request.config;
-    for (const PinnedChange& made : changes) {
-      if (!is_for(made, request)) continue;
-      find_field(made.change.key)->set(now, made.change.value);
-      require_valid(now);
-    }
-    return now;
-  }
-  static bool is_for(const PinnedChange& made, const AddRequest& request) {
-    return made.change.run == request.like && made.id > request.changes_before &&
-           request.deliberate.count(made.change.key) == 0;
-  }
-  int open(AddRequest request);
-  void ask_locked() {
-    ++asked;
-    wake.notify_one();
-  }
-};
 
 // Returns with the lock held when there is something to do; false: stop.
 bool Lab::State::wait_for_work(std::unique_lock<std::mutex>& lock) {
@@ -394,57 +202,6 @@ void Lab::State::serve(const AddRequest& request) {
     status.warning = "run " + request.config.name + " could not be opened: " + error.what();
     std::erase_if(runs, [&](const OpenRun& run) { return run.number == request.number; });
   }
-}
-
-void Lab::State::keep(const LockStep::Run& run, bool by_hand) {
-  ring.keep(run.number, run.trainer.snapshot(), by_hand,
-            lock_step.runs().front().trainer.config().telemetry.checkpoints_kept);
-}
-
-// Before `step` is taken. A run that catches up is kept where the others were.
-void Lab::State::keep_due(std::int64_t step) {
-  const int every = lock_step.runs().front().trainer.config().telemetry.checkpoint_every;
-  const bool level_now = lock_step.level();
-  const bool due = every > 0 && (step % every == 0 || ring.list().empty());
-  if (level_now ? !due || ring.holds(step) : !ring.holds(step)) return;
-  for (const LockStep::Run& run : lock_step.runs())
-    if (run.trainer.steps_taken() == step && !ring.find(step, run.number)) keep(run, false);
-  if (!level_now) return;
-  const std::lock_guard lock(mutex);
-  changes_before[step] = last_served;
-}
-
-void Lab::State::serve(const KeepRequest&) {
-  if (broken || !lock_step.level())
-    return warn(broken ? "no checkpoint: training failed in mid-step" : "no checkpoint while a run catches up");
-  const std::int64_t step = lock_step.next_step();
-  for (const LockStep::Run& run : lock_step.runs()) {
-    keep(run, true);
-    sink.publish(Marker{run.number, step, "event", "checkpoint kept"});
-  }
-  const std::lock_guard lock(mutex);
-  changes_before[step] = last_served;
-}
-
-void Lab::State::serve(const RewindRequest& request) {
-  const std::int64_t from = lock_step.runs().front().trainer.steps_taken();
-  ring.forget_after(request.step);  // again: the step in flight may have been due
-  for (auto [number, snapshot] : request.runs) {
-    Trainer* trainer = lock_step.find(number);
-    if (!trainer) continue;  // removed since
-    if (!snapshot && trainer->steps_taken() > request.step) snapshot = ring.find(request.step, number);
-    std::erase_if(pending[number], [&](const PinnedChange& change) { return change.step > request.step; });
-    if (!snapshot) continue;  // not so far yet
-    pending[number].clear();
-    trainer->restore(*snapshot);
-    sink.rewind(number, request.step);
-    sink.publish(
-        Marker{number, request.step, "event", "rewound from step " + std::to_string(from) + " to the checkpoint here"});
-  }
-  lock_step.set_mixture(request.step, lock_step.runs().front().trainer.config().data.mixture);
-  const std::lock_guard lock(mutex);
-  changes_before.erase(changes_before.upper_bound(request.step), changes_before.end());
-  broken = false;
 }
 
 void Lab::State::serve(const RemoveRequest& request) {
@@ -630,72 +387,6 @@ int Lab::State::open(AddRequest request) {
   requests.push_back(std::move(request));
   ask_locked();
   return number;
-}
-
-std::vector<KeptCheckpoint> Lab::checkpoints() const {
-  return state_->ring.list();
-}
-
-void Lab::keep_checkpoint() {
-  const std::lock_guard lock(state_->mutex);
-  state_->requests.push_back(State::KeepRequest{});
-  state_->ask_locked();
-}
-
-void Lab::rewind(std::int64_t step) {
-  const std::lock_guard lock(state_->mutex);
-  State& s = *state_;
-  State::RewindRequest request{step, {}};
-  if (!s.ring.holds(step)) throw std::invalid_argument("no checkpoint of step " + std::to_string(step) + " is kept");
-  for (const State::OpenRun& run : s.runs) {
-    CheckpointRing::Snapshot snapshot = s.ring.find(step, run.number);
-    const auto behind = std::ranges::find(s.status.catching_up, run.number, &RunProgress::run);
-    if (!snapshot && (behind == s.status.catching_up.end() || behind->step > step))
-      throw std::invalid_argument("run " + run.config.name + " is not in the checkpoint of step " +
-                                  std::to_string(step) + ": it began later; close it, or go back less far");
-    request.runs[run.number] = std::move(snapshot);
-  }
-  const std::uint64_t last = s.changes_before[step];
-  std::erase_if(s.changes, [last](const PinnedChange& change) { return change.id > last; });
-  s.changes_before.erase(s.changes_before.upper_bound(step), s.changes_before.end());
-  for (State::OpenRun& run : s.runs)
-    if (request.runs[run.number]) run.config = request.runs[run.number]->config;
-  s.ring.forget_after(step);
-  s.status.error.clear();
-  s.status.running = false;
-  s.single_steps = 0;
-  s.status.step = step;
-  s.lowest_step = std::min(s.lowest_step, step);
-  s.requests.push_back(std::move(request));
-  s.ask_locked();
-}
-
-int Lab::branch(int run, std::int64_t step, const std::vector<LiveChange>& changes) {
-  const std::lock_guard lock(state_->mutex);
-  State& s = *state_;
-  const State::OpenRun& source = s.find_or_throw(run);
-  s.require_room();
-  State::AddRequest request;
-  request.from = s.ring.find(step, run);
-  if (!request.from)
-    throw std::invalid_argument("no checkpoint of run " + source.config.name + " at step " + std::to_string(step) +
-                                " is kept");
-  request.like = run;
-  request.config = request.from->config;
-  request.changes_before = s.changes_before[step];
-  request.text = "branched off run " + source.config.name + " at step " + std::to_string(step);
-  for (const LiveChange& change : changes) {
-    const ConfigField* field = find_field(change.key);
-    if (!field || !field->live || change.key == kMixtureKey)
-      throw std::invalid_argument(change.key + ": cannot be changed for a twin alone");
-    if (std::string message = check_field(*field, change.value); !message.empty())
-      throw std::invalid_argument(change.key + ' ' + message);
-    request.text += ", " + change_text(*field, request.config, change.value);
-    field->set(request.config, change.value);
-    request.deliberate.insert(change.key);
-  }
-  request.config.name = twin_name(request.from->config, request.config);
-  return s.open(std::move(request));
 }
 
 void Lab::remove_run(int run) {

@@ -1,5 +1,6 @@
 #include "widgets/timeline_bar.h"
 
+#include <QContextMenuEvent>
 #include <QHBoxLayout>
 #include <QHelpEvent>
 #include <QKeyEvent>
@@ -50,6 +51,12 @@ std::int64_t TimelineTrack::stepAt(double x) const {
   const QRect plot = plotRect();
   const double share = std::clamp((x - plot.left()) / std::max(1, plot.width() - 1), 0.0, 1.0);
   return all_.empty() ? 0 : all_.first + std::llround(share * (all_.last - all_.first));
+}
+
+void TimelineTrack::setCheckpoints(const std::vector<std::int64_t>& steps) {
+  if (steps == checkpoints_) return;
+  checkpoints_ = steps;
+  update();
 }
 
 QRect TimelineTrack::rangeLane() const {
@@ -127,6 +134,11 @@ void TimelineTrack::paintOverlay(QPainter& painter) {
     painter.drawPolygon(QPolygon({{x - 4, 2}, {x + 4, 2}, {x, 9}}));
     painter.fillRect(QRect(x, 9, 1, plot.bottom() - 9), mutedText(palette()));
   }
+  for (const std::int64_t step : checkpoints_) {
+    if (all_.empty()) break;
+    const int x = std::clamp(xOf(static_cast<double>(step)), plot.left(), plot.right());
+    painter.fillRect(QRect(x - 1, plot.bottom() - 9, 3, 10), accentColor(dark()));
+  }
   const int cursor = xOf(selection_->step());
   painter.setBrush(accentColor(dark()));
   painter.drawEllipse(QPoint(cursor, plot.top() - 5), 5, 5);
@@ -150,6 +162,9 @@ QString TimelineTrack::markerTextAt(int x) const {
   for (const Marker& marker : markers_)
     if (std::abs(xOf(marker.step) - x) <= 5)
       return tr("step %1: %2").arg(formatCount(marker.step), QString::fromStdString(marker.text));
+  for (const std::int64_t step : checkpoints_)
+    if (std::abs(xOf(static_cast<double>(step)) - x) <= 4)
+      return tr("checkpoint before step %1: right click to go back or to branch off").arg(formatCount(step));
   return {};
 }
 
@@ -218,6 +233,13 @@ void TimelineTrack::mouseDoubleClickEvent(QMouseEvent*) {
 void TimelineTrack::leaveEvent(QEvent*) {
   mouse_x_ = -1;
   update();
+}
+
+void TimelineTrack::contextMenuEvent(QContextMenuEvent* event) {
+  const bool by_key = event->reason() == QContextMenuEvent::Keyboard;
+  const qint64 step = by_key ? selection_->step() : stepAt(event->x());
+  emit menuRequested(by_key ? mapToGlobal(QPoint(xOf(static_cast<double>(step)), height() / 2)) : event->globalPos(),
+                     step);
 }
 
 void TimelineTrack::keyPressEvent(QKeyEvent* event) {

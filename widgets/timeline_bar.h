@@ -15,8 +15,12 @@ class TimelineTrack : public PlotFrame {
   explicit TimelineTrack(Selection* selection, QWidget* parent = nullptr);
   int xOf(double step) const;
   std::int64_t stepAt(double x) const;
+  void setCheckpoints(const std::vector<std::int64_t>& steps);  // drawn as ticks that the menu is about
   QSize minimumSizeHint() const override { return {160, 52}; }
   QSize sizeHint() const override { return {600, 56}; }
+
+ signals:
+  void menuRequested(QPoint global, qint64 step);  // by mouse or the menu key
 
  protected:
   QMargins margins() const override { return {10, 12, 10, 17}; }
@@ -30,6 +34,7 @@ class TimelineTrack : public PlotFrame {
   void mouseReleaseEvent(QMouseEvent* event) override;
   void mouseDoubleClickEvent(QMouseEvent* event) override;
   void leaveEvent(QEvent* event) override;
+  void contextMenuEvent(QContextMenuEvent* event) override;
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
@@ -43,6 +48,7 @@ class TimelineTrack : public PlotFrame {
   StepRange all_;
   std::vector<PyramidBin> loss_;
   std::vector<Marker> markers_;
+  std::vector<std::int64_t> checkpoints_;
   Drag drag_ = Drag::none;
   std::int64_t press_step_ = 0;
   StepRange press_range_;

@@ -1,0 +1,42 @@
+// How much of each domain the batches hold: a slider for each, written to data.mixture when it is let go.
+#pragma once
+
+#include <QWidget>
+#include <vector>
+
+class QGridLayout;
+class QLabel;
+class QPushButton;
+class QSlider;
+
+namespace moescope {
+
+class MixtureEditor : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit MixtureEditor(QWidget* parent = nullptr);
+  void setDomains(const std::vector<std::string>& domains);
+  void setMixture(const std::string& text);  // emits nothing; empty: all sliders alike, "as the data lie"
+  QSlider* slider(int domain) const { return rows_[static_cast<std::size_t>(domain)].slider; }
+
+ signals:
+  void mixtureChosen(QString text);
+
+ private:
+  struct Row {
+    QLabel* name;
+    QSlider* slider;
+    QLabel* share;
+  };
+  void choose();
+  void showShares();
+
+  QGridLayout* grid_;
+  QPushButton* even_;
+  std::vector<std::string> domains_;
+  std::vector<Row> rows_;
+  bool as_data_lie_ = true;
+};
+
+}  // namespace moescope
