@@ -164,7 +164,7 @@ void Trainer::restore(const TrainerSnapshot& snapshot) {
 }
 
 Trainer Trainer::resume(const TrainerSnapshot& snapshot, const RunConfig& config) {
-  Trainer trainer(std::make_unique<State>(config, Weights::zero));
+  Trainer trainer(std::make_unique<State>(config, Weights::zero, nullptr));
   trainer.restore(snapshot);
   trainer.state_->learner.config = config;
   return trainer;
