@@ -12,7 +12,7 @@ namespace {
 
 // In the order of the tabs.
 QStringList workspaceNames() {
-  return {"overview", "router", "compare", "microscaling"};
+  return {"overview", "router", "compare", "microscaling", "text"};
 }
 
 QString presetList() {

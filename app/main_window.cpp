@@ -20,6 +20,7 @@
 #include "app/settings.h"
 #include "app/setup_form.h"
 #include "app/status_line.h"
+#include "app/text_workspace.h"
 #include "core/numerics/parallel.h"
 
 namespace moescope {
@@ -263,6 +264,7 @@ void MainWindow::showConfigEverywhere() {
   actions_->showDomains(session_.histories().front()->info().domains);
   actions_->showConfig(session_.hasConfig() ? &config : nullptr, session_.isLive());
   form_->setOpenRun(live);
+  text_->setLive(live != nullptr);
   if (live)
     run_bar_->showRun(*live);
   else if (session_.isRecording())

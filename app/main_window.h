@@ -29,6 +29,7 @@ class RouterWorkspace;
 class RunBar;
 class SetupForm;
 class StatusLine;
+class TextWorkspace;
 class Workspace;
 
 class MainWindow : public QMainWindow {
@@ -67,6 +68,7 @@ class MainWindow : public QMainWindow {
   FindingsWatch* findings() { return &findings_; }
   CompareWorkspace* compareWorkspace() { return compare_; }
   MicroscalingWorkspace* microscaling() { return microscaling_; }
+  TextWorkspace* textWorkspace() { return text_; }
   Workspace* workspace() const;  // on the screen
 
  signals:
@@ -161,6 +163,7 @@ class MainWindow : public QMainWindow {
   CompareWorkspace* compare_ = nullptr;
   MicroscalingWorkspace* microscaling_ = nullptr;
   CaptureDesk* capture_desk_ = nullptr;
+  TextWorkspace* text_ = nullptr;
   int shown_run_ = 0;  // whose settings the bars show
   ActionsDock* actions_ = nullptr;
   ExpertActions* expert_actions_ = nullptr;

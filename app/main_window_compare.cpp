@@ -13,6 +13,7 @@
 #include "app/run_bar.h"
 #include "app/run_chips.h"
 #include "app/setup_form.h"
+#include "app/text_workspace.h"
 #include "widgets/gradient_panel.h"
 #include "widgets/tensor_lab.h"
 
@@ -42,6 +43,9 @@ void MainWindow::buildWorkspaces() {
   router_ = new RouterWorkspace(&selection_, &findings_, stack_);
   compare_ = new CompareWorkspace(&selection_, &compared_, stack_);
   microscaling_ = new MicroscalingWorkspace(&selection_, stack_);
+  text_ = new TextWorkspace(&selection_, stack_);
+  connect(text_, &TextWorkspace::probeWanted, this,
+          [this](const QString& escaped) { requestChange("telemetry.probe", escaped.toStdString()); });
   tabs_ = new QTabBar;
   tabs_->setDrawBase(false);
   tabs_->setExpanding(false);
@@ -64,7 +68,7 @@ void MainWindow::buildWorkspaces() {
 }
 
 QList<Workspace*> MainWindow::workspaces() const {
-  return {overview_, router_, compare_, microscaling_};
+  return {overview_, router_, compare_, microscaling_, text_};
 }
 
 Workspace* MainWindow::workspace() const {

@@ -67,7 +67,7 @@ void MatrixPlot::setCurrent(int row, int column) {
 }
 
 QMargins MatrixPlot::margins() const {
-  return QMargins(kAxisLabelWidth - 12, 6, kLegendWidth + 12, kAxisLabelHeight) + extra_;
+  return QMargins(row_label_width_ + 8, 6, kLegendWidth + 12, kAxisLabelHeight) + extra_;
 }
 
 QRect MatrixPlot::cellsRect() const {

@@ -23,6 +23,7 @@ class MatrixPlot : public PlotFrame {
   void setColumnAxis(std::vector<Tick> ticks, const QString& caption);
   void setCurrent(int row, int column);                // -1: none
   void setHatched(int code) { hatched_code_ = code; }  // drawn with diagonal lines where cells are large enough
+  void setRowLabelWidth(int width) { row_label_width_ = width; }  // of long names; the axis then has no caption
   void setExtraMargins(const QMargins& margins) { extra_ = margins; }
   void setSquare(bool square) { square_ = square; }
   std::function<void(QPainter&)> decorate;  // after the cells, into the cached picture
@@ -61,6 +62,7 @@ class MatrixPlot : public PlotFrame {
   std::vector<Tick> row_ticks_, column_ticks_;
   QString row_caption_, column_caption_;
   QMargins extra_;
+  int row_label_width_ = kAxisLabelWidth - 20;
   bool square_ = false;
   QPoint mouse_{-1, -1};
 };
