@@ -1,0 +1,53 @@
+// A figure taken apart: its formula with this instant's values put in, for the explain cards.
+//
+// The expression is plain arithmetic, + - * / ^ ( ) with ln, log10, exp, sqrt, cos, ceil, max, mean and median, and
+// what it comes to is what the screen shows (tests/test_explain.cpp evaluates it). Where a frame does not hold what a
+// figure was made of (a mean over tokens), the expression says what it amounts to, and `note` what that is.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/telemetry/history.h"
+#include "core/telemetry/metrics.h"
+
+namespace moescope {
+
+// Which operand a figure of QuantFrame is of.
+struct QuantTarget {
+  GemmClass gemm_class = GemmClass::experts;
+  ExpertWeight weight = ExpertWeight::w1;
+  std::string gemm;  // of other classes than experts
+  Operand operand = Operand::x;
+  Direction direction = Direction::forward;
+};
+
+// What is asked about.
+struct FigureTarget {
+  std::string key;                     // of metrics.h
+  int layer = kWholeRun;               // kWholeRun: of the run, or the mean over its layers
+  int expert = -1;                     // of array figures
+  std::int64_t step = 0;               // the newest value at or before it
+  std::optional<QuantTarget> quant{};  // nothing: the first quantized operand of the layer
+};
+
+struct Explanation {
+  const MetricInfo* info = nullptr;  // never nullptr
+  std::string where;                 // "layer 2, expert 5, step 1,234"
+  std::string expression;            // "(96 - 64) / 64"; empty: there is no value here
+  double value = kNoValue;           // as the screen shows it
+  std::string note;                  // what the numbers are
+  struct Knob {
+    std::string key, value;  // value empty: not known
+  };
+  std::vector<Knob> knobs;
+};
+
+// `target.key` must be one of metrics.h's.
+Explanation explain_figure(const History& history, const FigureTarget& target);
+
+}  // namespace moescope
