@@ -127,6 +127,8 @@ class Explain : public testing::Test {
     a.telemetry.flips_every = 1;
     a.telemetry.gradient_every = 1;
     a.telemetry.window = 8;
+    a.telemetry.specialisation_every = 8;
+    a.telemetry.texts_every = 8;
     RunConfig b = a;
     b.precision.experts = Recipe::mxfp8_floor;
     b.seed = 2;
@@ -158,7 +160,7 @@ TEST(ExplainEvaluator, Computes) {
 
 TEST_F(Explain, EveryFigureAddsUpAtALayer) {
   for (const std::string& key : keys()) {
-    FigureTarget target{.key = key, .layer = 1, .expert = 3, .step = 24};
+    FigureTarget target{.key = key, .layer = 1, .expert = 3, .other = key == "byte_affinity" ? 101 : 2, .step = 24};
     Explanation figure = explain_figure(b(), target);
     if (figure.expression.empty()) {  // a figure of the run, not of a layer
       target.layer = kWholeRun;

@@ -22,7 +22,7 @@ TEST(Metrics, EveryOneIsExplained) {
   std::set<std::string> keys;
   for (const MetricInfo& info : all_metrics()) {
     EXPECT_TRUE(keys.insert(info.key).second) << info.key << " twice";
-    for (const char* text : {info.name, info.formula, info.good, info.bad, info.source}) {
+    for (const char* text : {info.name, info.formula, info.good, info.bad, info.knob, info.source}) {
       EXPECT_GT(std::strlen(text), 0u) << info.key;
     }
     EXPECT_EQ(find_metric(info.key)->name, info.name);

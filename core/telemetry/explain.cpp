@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "core/telemetry/run_settings.h"
+#include "core/telemetry/specialisation.h"
 #include "core/telemetry/words.h"
 
 namespace moescope {
@@ -473,6 +474,104 @@ Parts copies(Context& at, const std::vector<std::uint32_t>& matrix, const char* 
           std::string("tokens of the batch times ") + what};
 }
 
+// --- who chooses which expert ---
+
+std::uint64_t cell(const std::vector<std::uint32_t>& table, std::size_t columns, std::size_t row, std::size_t column) {
+  return table[row * columns + column];
+}
+
+double row_sum(const std::vector<std::uint32_t>& table, std::size_t columns, std::size_t row) {
+  double sum = 0;
+  for (std::size_t c = 0; c < columns; ++c) sum += table[row * columns + c];
+  return sum;
+}
+
+double column_sum(const std::vector<std::uint32_t>& table, std::size_t columns, std::size_t column) {
+  double sum = 0;
+  for (std::size_t i = column; i < table.size(); i += columns) sum += table[i];
+  return sum;
+}
+
+// A cell as share of its row, over the share that its column has of all.
+std::optional<Parts> lift(Context& at, const std::vector<std::uint32_t>& table, std::size_t columns, std::size_t row,
+                          std::size_t column, const std::string& note) {
+  const auto here = static_cast<double>(cell(table, columns, row, column));
+  const double of_row = row_sum(table, columns, row), of_column = column_sum(table, columns, column);
+  const auto all = static_cast<double>(total(table));
+  if (of_row <= 0 || of_column <= 0) return std::nullopt;
+  at.value = here / of_row / (of_column / all);
+  return Parts{"(" + num(here) + " / " + num(of_row) + ") / (" + num(of_column) + " / " + num(all) + ")", note};
+}
+
+std::optional<Parts> specialisation(Context& at) {
+  const auto frame = at.history.specialisation_frame_at(at.target.step);
+  const auto experts = static_cast<std::size_t>(at.info().n_experts);
+  const auto expert = static_cast<std::size_t>(std::max(0, at.target.expert));
+  const auto other = static_cast<std::size_t>(std::max(0, at.target.other));
+  if (!frame || expert >= experts) return std::nullopt;
+  at.step = frame->step;
+  for (const SpecialisationFrame& special : frame->specialisation) {
+    if (special.layer != at.target.layer) continue;
+    const auto& key = at.target.key;
+    if ((key == "domain_share" || key == "domain_lift") && (other + 1) * experts <= special.domain_DE.size()) {
+      const std::string domain =
+          other < at.info().domains.size() ? at.info().domains[other] : "domain " + std::to_string(other);
+      if (key == "domain_lift") {
+        return lift(at, special.domain_DE, experts, other, expert,
+                    "share of the expert in " + domain + ", over its share in all text");
+      }
+      const auto slots = static_cast<double>(cell(special.domain_DE, experts, other, expert));
+      const double all = row_sum(special.domain_DE, experts, other);
+      if (all <= 0) return std::nullopt;
+      at.value = slots / all;
+      return Parts{num(slots) + " / " + num(all), "slots of the expert from " + domain + ", of all from there"};
+    }
+    if (key == "coactivation" && special.together_EE.size() == experts * experts && other < experts) {
+      const auto alone = static_cast<double>(cell(special.together_EE, experts, expert, expert));
+      if (alone <= 0) return std::nullopt;
+      const auto both = static_cast<double>(cell(special.together_EE, experts, expert, other));
+      at.value = both / alone;
+      return Parts{num(both) + " / " + num(alone), "tokens that chose experts " + std::to_string(expert) + " and " +
+                                                       std::to_string(other) + ", of those that chose the first"};
+    }
+    if (key == "byte_affinity" && special.byte_256E.size() == 256 * experts && other < 256) {
+      // P(b | e) / P(b) is the same as P(e | b) / P(e).
+      return lift(at, special.byte_256E, experts, other, expert,
+                  "share of the expert among the slots of byte " + std::to_string(other) + ", over its share of all");
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Parts> stability(Context& at) {
+  std::int64_t step = at.target.step;
+  const auto now = at.history.text_at(TextKind::probe, step);
+  if (!now) return std::nullopt;
+  std::int64_t reference = step - 1;
+  const auto then = at.history.text_at(TextKind::probe, reference);
+  if (!then) return std::nullopt;
+  at.step = step;
+  at.value = static_cast<double>(routing_stability(*now, *then, at.target.layer));
+  const double choices = static_cast<double>(now->text.size()) * at.info().top_k;
+  if (!std::isfinite(at.value) || choices <= 0) return std::nullopt;
+  return Parts{num(std::round(at.value * choices)) + " / " + num(choices),
+               "choices of the probe's tokens that are those of step " + grouped(reference) + ", of all"};
+}
+
+std::optional<Parts> histogram(Context& at) {
+  const RouterFrame& router = *at.router;
+  if (at.target.key == "margin_histogram") {
+    if (router.margin_tokens.empty()) return std::nullopt;
+    at.value = static_cast<double>(total(router.margin_tokens));
+    return plain(at, "tokens in all bins");
+  }
+  if (router.score_chosen.empty()) return std::nullopt;
+  const auto chosen = static_cast<double>(total(router.score_chosen));
+  const auto rejected = static_cast<double>(total(router.score_rejected));
+  at.value = chosen + rejected;
+  return Parts{num(chosen) + " + " + num(rejected), "scores of chosen experts, T K, and of all others"};
+}
+
 std::optional<Parts> array_parts(Context& at) {
   const std::string& key = at.target.key;
   if (key == "margin_tokens" || key == "margin_flipped") {
@@ -489,7 +588,11 @@ std::optional<Parts> array_parts(Context& at) {
     at.value = std::accumulate(values.begin(), values.end(), 0.0);
     return Parts{sum_text(values), "tokens in all bins, by layer"};
   }
+  if (key == "routing_stability") return stability(at);
+  if (key == "domain_share" || key == "domain_lift" || key == "coactivation" || key == "byte_affinity")
+    return specialisation(at);
   if (!at.router) return std::nullopt;
+  if (key == "score_histogram" || key == "margin_histogram") return histogram(at);
   const auto expert = static_cast<std::size_t>(std::max(0, at.target.expert));
   const RouterFrame& router = *at.router;
   if (key == "utilisation" && expert < router.tokens_per_expert.size() && total(router.tokens_per_expert) > 0)

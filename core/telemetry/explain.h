@@ -31,6 +31,7 @@ struct FigureTarget {
   std::string key;                     // of metrics.h
   int layer = kWholeRun;               // kWholeRun: of the run, or the mean over its layers
   int expert = -1;                     // of array figures
+  int other = -1;                      // beside it: the domain, second expert or byte
   std::int64_t step = 0;               // the newest value at or before it
   std::optional<QuantTarget> quant{};  // nothing: the first quantized operand of the layer
 };

@@ -171,7 +171,7 @@ constexpr std::array<MetricInfo, 9> kQuantMetrics = {{
      "FLOOR on bell-shaped data clips about one block in five; on values of one size, all or none.",
      "precision.experts", "blocks of 32 along the contracting dimension", kMeasured},
     {"crest", "Crest factor", "", "mean over blocks of amax / rms", "2 to 2.5 for bell-shaped data in blocks of 32.",
-     "Towards sqrt(32) = 5.7: one value rules its block and takes the others' precision.", "",
+     "Towards sqrt(32) = 5.7: one value rules its block and takes the others' precision.", "precision.hadamard",
      "peak over root mean square", kMeasured},
     {"e8m0_blocks", "Block scales", "blocks", "blocks by scale 2^k, stored as byte k + 127",
      "A narrow hump that moves slowly.",
