@@ -95,6 +95,7 @@ class MainWindow : public QMainWindow {
   void showFindings();
   void focusSetting(const QString& key);
   void connectCapture();
+  void explainUnderMouse();
   void buildMenus();
   void buildActions();
   void buildActionsMenu();

@@ -1,5 +1,7 @@
 // Findings: who shows them, and the way from one to the setting that moves it.
 #include <QAction>
+#include <QApplication>
+#include <QCursor>
 #include <QDockWidget>
 
 #include "app/field_editor.h"
@@ -16,8 +18,7 @@ void MainWindow::connectFindings() {
     status_->showFindings(findings_.count(Severity::severe), findings_.count(Severity::warning), findings_.ready());
   });
   connect(status_, &StatusLine::findingsClicked, this, &MainWindow::showFindings);
-  for (FindingsPanel* panel : findChildren<FindingsPanel*>())
-    connect(panel, &FindingsPanel::knobRequested, this, &MainWindow::focusSetting);
+  for (Panel* panel : findChildren<Panel*>()) connect(panel, &Panel::knobRequested, this, &MainWindow::focusSetting);
 }
 
 // In the workspace on the screen if it has a list of its own.
@@ -39,6 +40,16 @@ void MainWindow::focusSetting(const QString& key) {
   if (live && live->isEnabled() && live->isVisible()) return live->setFocus(Qt::ShortcutFocusReason);
   form_dock_->show();
   form_->showField(key.toStdString());
+}
+
+// Under the mouse; without one over a panel, the panel that has the keyboard.
+void MainWindow::explainUnderMouse() {
+  const auto panel_of = [](QWidget* widget) {
+    while (widget && !qobject_cast<Panel*>(widget)) widget = widget->parentWidget();
+    return qobject_cast<Panel*>(widget);
+  };
+  if (Panel* panel = panel_of(QApplication::widgetAt(QCursor::pos()))) return panel->explainAt(QCursor::pos());
+  if (Panel* panel = panel_of(focusWidget())) panel->explainAt(panel->mapToGlobal(panel->rect().center()));
 }
 
 }  // namespace moescope

@@ -130,6 +130,9 @@ void MainWindow::buildViewMenu() {
 
 void MainWindow::buildHelpMenu() {
   QMenu* menu = menuBar()->addMenu("&Help");
+  QAction* under_mouse = menu->addAction("&Explain what is under the mouse", this, &MainWindow::explainUnderMouse);
+  under_mouse->setShortcuts({QKeySequence(Qt::Key_F1), QKeySequence("E")});
+  under_mouse->setWhatsThis("Explain the figure under the mouse, with its formula and its numbers");
   menu->addAction("&Shortcuts", QKeySequence("Ctrl+/"), this,
                   [this] { showShortcutSheet(this, findChildren<QAction*>()); });
   QMenu* explain = menu->addMenu("&What am I looking at?");

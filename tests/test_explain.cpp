@@ -187,11 +187,7 @@ TEST_F(Explain, EveryQuantizedOperandAddsUp) {
   ASSERT_FALSE(frame->quants.empty());
   for (const QuantFrame& quant : frame->quants) {
     for (const MetricInfo& info : quant_metrics()) {
-      const FigureTarget target{
-          .key = info.key,
-          .layer = quant.layer,
-          .step = 24,
-          .quant = QuantTarget{quant.gemm_class, quant.weight, quant.gemm, quant.operand, quant.direction}};
+      const FigureTarget target{.key = info.key, .layer = quant.layer, .step = 24, .quant = place_of(quant)};
       expect_it_adds_up(explain_figure(b(), target));
     }
   }

@@ -63,6 +63,11 @@ AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("All-to-all"), Provenance::measured, parent) {
   view_ = new MatrixPlot(this);
   view_->refill = [this] { refill(); };
+  view_->figure = [this](int, int) {
+    return FigureTarget{.key = mode_->currentIndex() == 1 ? "distinct" : "copies",
+                        .layer = selection_->layer(),
+                        .step = selection_->step()};
+  };
   view_->describe = [this](int source, int destination) { return describe(source, destination); };
   view_->decorate = [this](QPainter& painter) { paintSums(painter); };
   view_->setWeights(sequentialWeights());

@@ -39,6 +39,9 @@ BiasPanel::BiasPanel(Selection* selection, QWidget* parent)
   map_->setWeights(divergingWeights());
   map_->setHeld(true);
   map_->refill = [this] { refillMap(); };
+  map_->figure = [this](int expert, std::int64_t step) {
+    return FigureTarget{.key = "expert_bias", .layer = selection_->layer(), .expert = expert, .step = step};
+  };
   map_->describe = [this](int expert, std::int64_t step) { return describe(expert, step); };
   map_->fetch = [this](StepRange range, int bins) {
     const auto bias = selection_->history()->expert_bias(selection_->layer(), range, bins);

@@ -39,7 +39,7 @@ std::vector<CompareTablePanel::Line> CompareTablePanel::lines(bool for_screen) c
   std::vector<Line> lines;
   const auto add = [&](const QString& name, const char* metric, auto&& text) {
     Line line{name, {}, {}};
-    if (const MetricInfo* info = metric ? find_metric(metric) : nullptr) line.tip = metricCard(*info);
+    if (const MetricInfo* info = metric ? find_metric(metric) : nullptr) line.tip = moescope::metricCard(*info);
     for (const auto& history : histories) line.cells.push_back(text(run_figures(*history, window)));
     lines.push_back(std::move(line));
   };

@@ -27,6 +27,12 @@ ExpertLoadPanel::ExpertLoadPanel(Selection* selection, QWidget* parent)
   view_ = new MatrixPlot(this);
   view_->refill = [this] { refill(); };
   view_->describe = [this](int row, int column) { return describe(row, column); };
+  view_->figure = [this](int row, int column) {
+    return FigureTarget{.key = "utilisation",
+                        .layer = routerAt(row).layer,
+                        .expert = expertAt(row, column),
+                        .step = frame_ ? frame_->step : selection_->step()};
+  };
   view_->decorate = [this](QPainter& painter) { paintNumbers(painter); };
   view_->setWeights(utilisationWeights());
   view_->setHatched(kZeroLoadCode);

@@ -31,6 +31,8 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
     auto* tile = new ValueTile(
         selection, all ? tr("All") : figures_[i].name, [this, i] { return valueText(i); }, row);
     tile->setCheckable(true);
+    if (!all)
+      tile->figure = [this, i] { return target(metric_info(figures_[static_cast<std::size_t>(i)].curves[0].first)); };
     tile->setToolTip(all ? tr("As many of the %1 plots as there is room for").arg(count) : figures_[i].hint);
     group->addButton(tile, i);
     tiles->addWidget(tile, all ? 2 : figures_[i].room);
@@ -51,6 +53,12 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
     for (ValueTile* tile : tiles_) tile->update();
   });
   showFigure(0);
+}
+
+FigureTarget FiguresPanel::target(const MetricInfo& info) const {
+  FigureTarget of_layer = Panel::target(info);
+  of_layer.layer = layer();
+  return of_layer;
 }
 
 void FiguresPanel::showFigure(int figure) {

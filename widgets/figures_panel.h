@@ -36,6 +36,7 @@ class FiguresPanel : public Panel {
   virtual QString whyNothing(int) const { return {}; }
   QString figureCards() const;  // the explanations of all curves
   int layer() const;            // kWholeRun: mean
+  FigureTarget target(const MetricInfo& info) const override;
   QString status() const override;
   void resizeEvent(QResizeEvent* event) override;
 

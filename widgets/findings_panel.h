@@ -26,7 +26,6 @@ class FindingsPanel : public Panel {
   QString healthyText() const { return healthy_->text(); }
 
  signals:
-  void knobRequested(const QString& key);
   void countChanged(int ongoing);  // for the title
 
  protected:

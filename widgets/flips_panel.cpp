@@ -37,6 +37,12 @@ FlipsPanel::FlipsPanel(Selection* selection, QWidget* parent)
   layers_->refill = [this] { refillLayers(); };
   layers_->setHeld(true);
   layers_->setWeights(sequentialWeights());
+  layers_->figure = [this](int row, std::int64_t step) -> std::optional<FigureTarget> {
+    const History* history = selection_->history();
+    if (!history || row < 0 || row >= std::ssize(history->info().moe_layers)) return std::nullopt;
+    return FigureTarget{
+        .key = "flip_rate", .layer = history->info().moe_layers[static_cast<std::size_t>(row)], .step = step};
+  };
   layers_->describe = [this](int row, std::int64_t step) { return describe(row, step); };
   layers_->fetch = [this](StepRange range, int bins) {
     const auto& layers = shown()->info().moe_layers;

@@ -262,6 +262,22 @@ QStringList LinePlot::readoutAt(QPoint position) const {
   return lines;
 }
 
+std::optional<FigureTarget> LinePlot::figureAt(QPoint position) const {
+  if (!notice().isEmpty() || !plotRect().contains(position)) return std::nullopt;
+  const std::int64_t step = stepAt(position.x());
+  const Axis axis = valueAxis();
+  std::optional<FigureTarget> nearest;
+  double least = 0;
+  for (const LineSeries& each : series_) {
+    if (each.fetch || each.history.get() != selection_->history()) continue;
+    const double away = std::fabs(axis.toPixel(static_cast<double>(each.valueAt(step))) - position.y());
+    if (nearest && !(away < least)) continue;
+    nearest = FigureTarget{.key = metric_info(each.metric).key, .layer = each.layer, .step = step};
+    least = away;
+  }
+  return nearest;
+}
+
 QString LinePlot::csv() const {
   QString text = QStringLiteral("step");
   std::vector<std::vector<PyramidBin>> values;

@@ -41,7 +41,8 @@ class LinePlot : public TimeAxisPlot {
   void setPercent(bool percent) { percent_ = percent; }
   void setAtLeastShown(double low, double high);  // the value axis always holds these
 
-  QString csv() const;  // every step of the visible range
+  std::optional<FigureTarget> figureAt(QPoint position) const override;  // of the nearest curve
+  QString csv() const;                                                   // every step of the visible range
 
  protected:
   void paintStatic(QPainter& painter) override;

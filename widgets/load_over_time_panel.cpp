@@ -16,6 +16,9 @@ LoadOverTimePanel::LoadOverTimePanel(Selection* selection, QWidget* parent)
   plot_ = new TimeHeatMap(selection, this);
   plot_->refill = [this] { refill(); };
   plot_->describe = [this](int expert, std::int64_t step) { return describe(expert, step); };
+  plot_->figure = [this](int expert, std::int64_t step) {
+    return FigureTarget{.key = "utilisation", .layer = selection_->layer(), .expert = expert, .step = step};
+  };
   plot_->fetch = [this](StepRange range, int bins) {
     const auto values = selection_->history()->utilisation(selection_->layer(), range, bins, summary());
     std::vector<std::uint8_t> codes(values.size());

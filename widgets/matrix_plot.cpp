@@ -214,6 +214,12 @@ void MatrixPlot::paintOverlay(QPainter& painter) {
   }
 }
 
+std::optional<FigureTarget> MatrixPlot::figureAt(QPoint position) const {
+  int row = 0, column = 0;
+  if (!figure || !notice().isEmpty() || !cellAt(position, &row, &column)) return std::nullopt;
+  return figure(row, column);
+}
+
 void MatrixPlot::mouseMoveEvent(QMouseEvent* event) {
   mouse_ = event->pos();
   int row = 0, column = 0;

@@ -28,6 +28,8 @@ class MatrixPlot : public PlotFrame {
   void setSquare(bool square) { square_ = square; }
   std::function<void(QPainter&)> decorate;  // after the cells, into the cached picture
   std::function<QStringList(int row, int column)> describe;
+  std::function<std::optional<FigureTarget>(int row, int column)> figure;
+  std::optional<FigureTarget> figureAt(QPoint position) const override;
 
   int rows() const { return rows_; }
   int columns() const { return columns_; }

@@ -1,9 +1,13 @@
 #include "widgets/panel.h"
 
+#include <QContextMenuEvent>
 #include <QPainter>
-#include <QWhatsThis>
+#include <algorithm>
 
 #include "widgets/color_scale.h"
+#include "widgets/explain_card.h"
+#include "widgets/metric_text.h"
+#include "widgets/value_tile.h"
 
 namespace moescope {
 
@@ -61,7 +65,7 @@ Panel::Panel(Selection* selection, const QString& title, Provenance provenance, 
   explain_button_->setAccessibleName(tr("Explain %1").arg(title));
   explain_button_->setToolTip(tr("What is shown here: formulas, how to read it, sources"));
   connect(explain_button_, &QToolButton::clicked, this, [this] {
-    QWhatsThis::showText(explain_button_->mapToGlobal(explain_button_->rect().bottomLeft()), explain(), this);
+    openCard(explain_button_->mapToGlobal(explain_button_->rect().bottomLeft()), title_, [this] { return explain(); });
   });
   header_->addWidget(explain_button_);
 
@@ -69,6 +73,79 @@ Panel::Panel(Selection* selection, const QString& title, Provenance provenance, 
   connect(selection_, &Selection::dataChanged, status, refresh);
   connect(selection_, &Selection::timeChanged, status, refresh);
   connect(selection_, &Selection::focusChanged, status, refresh);
+}
+
+std::optional<FigureTarget> Panel::figureAt(QWidget* child, QPoint position) const {
+  if (const auto* plot = qobject_cast<const PlotFrame*>(child)) return plot->figureAt(position);
+  if (const auto* tile = qobject_cast<const ValueTile*>(child); tile && tile->figure) return tile->figure();
+  return std::nullopt;
+}
+
+void Panel::explainAt(QPoint position) {
+  QWidget* child = childAt(mapFromGlobal(position));
+  for (QWidget* at = child; at && at != this; at = at->parentWidget()) {
+    const auto figure = selection_->history() ? figureAt(at, at->mapFromGlobal(position)) : std::nullopt;
+    if (!figure) continue;
+    const MetricInfo* info = find_metric(figure->key);
+    const bool at_cursor = figure->step == selection_->step();  // and stays there when the cursor moves
+    return openCard(position, QString::fromUtf8(info->name), [this, at_cursor, figure = *figure]() mutable {
+      const History* history = selection_->history();
+      if (at_cursor) figure.step = selection_->step();
+      return history ? figureCard(explain_figure(*history, figure)) : QString();
+    });
+  }
+  openCard(position, title_, [this] { return explain(); });
+}
+
+void Panel::contextMenuEvent(QContextMenuEvent* event) {
+  explainAt(event->globalPos());
+}
+
+void Panel::openCard(QPoint at, const QString& title, std::function<QString()> html) {
+  ExplainCard* card = ExplainCard::open(window(), at, title, std::move(html));
+  connect(card, &ExplainCard::knobRequested, this, &Panel::knobRequested);
+  const auto refresh = [card] { card->refresh(); };
+  connect(selection_, &Selection::dataChanged, card, refresh);
+  connect(selection_, &Selection::timeChanged, card, refresh);
+  connect(selection_, &Selection::focusChanged, card, refresh);
+  connect(this, &QObject::destroyed, card, &QObject::deleteLater);
+}
+
+FigureTarget Panel::target(const MetricInfo& info) const {
+  FigureTarget target;
+  target.key = info.key;
+  target.layer = selection_->layer();
+  target.expert = selection_->expert();
+  target.step = selection_->step();
+  target.quant = selection_->tensor();
+  if (target.expert >= 0) return target;
+  target.expert = 0;
+  const auto frame = selection_->frame();
+  if (!frame) return target;
+  for (const RouterFrame& router : frame->routers) {  // nobody chosen: the fullest
+    if (router.layer != target.layer || router.tokens_per_expert.empty()) continue;
+    target.expert =
+        static_cast<int>(std::ranges::max_element(router.tokens_per_expert) - router.tokens_per_expert.begin());
+  }
+  return target;
+}
+
+QString Panel::metricCard(const MetricInfo& info) const {
+  const History* history = selection_->history();
+  if (!history) return moescope::metricCard(info);
+  FigureTarget wanted = target(info);
+  Explanation figure = explain_figure(*history, wanted);
+  if (figure.where.empty() && wanted.layer != kWholeRun) {
+    wanted.layer = kWholeRun;
+    figure = explain_figure(*history, wanted);
+  }
+  return figureCard(figure);
+}
+
+QString Panel::metricCards(std::initializer_list<const char*> keys) const {
+  QString cards;
+  for (const char* key : keys) cards += metricCard(*find_metric(key));
+  return cards;
 }
 
 void Panel::setTitleShown(bool shown) {

@@ -9,6 +9,7 @@
 #include <QVariantMap>
 #include <QWidget>
 
+#include "core/telemetry/explain.h"
 #include "core/telemetry/metrics.h"
 #include "widgets/plot_frame.h"
 #include "widgets/selection.h"
@@ -24,6 +25,10 @@ class Panel : public QWidget {
   const QString& title() const { return title_; }
   virtual QString csv() const = 0;      // what is shown, a header with units first
   virtual QString explain() const = 0;  // rich text: what it shows, formulas, sources, how to read it
+  // The explain card of the figure there, or of the whole panel where there is no figure (global position).
+  void explainAt(QPoint position);
+  // The figure that a child at a place of its own shows; the default asks plots and tiles.
+  virtual std::optional<FigureTarget> figureAt(QWidget* child, QPoint position) const;
   // Choices of this panel that survive a restart.
   virtual QVariantMap saveState() const { return {}; }
   virtual void restoreState(const QVariantMap&) {}
@@ -36,10 +41,18 @@ class Panel : public QWidget {
 
  signals:
   void readoutChanged(const QString& text);  // for the status bar
+  void knobRequested(const QString& key);    // from an explain card
 
  protected:
+  // Which value of a metric this panel shows now: for the cards of explain(). The default: the chosen layer, expert
+  // and tensor at the cursor's step; of the run where a layer has none.
+  virtual FigureTarget target(const MetricInfo& info) const;
+  // Cards with this instant's values; they hide the functions of metric_text.h in panels.
+  QString metricCard(const MetricInfo& info) const;
+  QString metricCards(std::initializer_list<const char*> keys) const;
   // One line for the header, asked for while painting: "step 1,234, held", "1 of 4 steps kept".
   virtual QString status() const;
+  void contextMenuEvent(QContextMenuEvent* event) override;  // explains what is there
   // Adds to the controls at the right of the header.
   void addControl(QWidget* control);
   void addBody(QWidget* body, int stretch = 1);  // connects the readout of plots
@@ -50,6 +63,7 @@ class Panel : public QWidget {
 
  private:
   class StatusLine;
+  void openCard(QPoint at, const QString& title, std::function<QString()> html);
   QString title_;
   QLabel* title_label_;
   QHBoxLayout* header_;

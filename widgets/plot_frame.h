@@ -10,7 +10,9 @@
 #include <QStringList>
 #include <QWidget>
 #include <functional>
+#include <optional>
 
+#include "core/telemetry/explain.h"
 #include "widgets/axis.h"
 
 namespace moescope {
@@ -30,6 +32,8 @@ class PlotFrame : public QWidget {
 
   int paintCount() const { return paint_count_; }
   double lastPaintMs() const { return last_paint_ms_; }
+  // The figure drawn at a place, for its explain card; nothing: none.
+  virtual std::optional<FigureTarget> figureAt(QPoint) const { return std::nullopt; }
   QSize minimumSizeHint() const override { return {160, 80}; }
   QSize sizeHint() const override { return {420, 240}; }
 

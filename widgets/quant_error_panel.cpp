@@ -36,6 +36,11 @@ QuantErrorPanel::QuantErrorPanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("Quantization error"), Provenance::measured, parent) {
   view_ = new MatrixPlot(this);
   view_->refill = [this] { refill(); };
+  view_->figure = [this](int row, int column) -> std::optional<FigureTarget> {
+    const QuantFrame* quant = quantAt(row, column);
+    if (!quant) return std::nullopt;
+    return FigureTarget{.key = "sqnr_db", .layer = quant->layer, .step = selection_->step(), .quant = place_of(*quant)};
+  };
   view_->describe = [this](int row, int column) { return describe(row, column); };
   view_->decorate = [this](QPainter& painter) {
     paintGlyphs(painter);

@@ -181,6 +181,11 @@ void TimeHeatMap::paintOverlay(QPainter& painter) {
   TimeAxisPlot::paintOverlay(painter);
 }
 
+std::optional<FigureTarget> TimeHeatMap::figureAt(QPoint position) const {
+  if (!figure || !notice().isEmpty() || !plotRect().contains(position)) return std::nullopt;
+  return figure(rowAt(position.y()), stepAt(position.x()));
+}
+
 QStringList TimeHeatMap::readoutAt(QPoint position) const {
   return describe ? describe(rowAt(position.y()), stepAt(position.x())) : QStringList{};
 }

@@ -18,6 +18,8 @@ class TimeHeatMap : public TimeAxisPlot {
   // Cells of `bins` equal slices of the range, bins x rows, as codes of the colour scale. Set before the first paint.
   std::function<std::vector<std::uint8_t>(StepRange, int bins)> fetch;
   std::function<QStringList(int row, std::int64_t step)> describe;
+  std::function<std::optional<FigureTarget>(int row, std::int64_t step)> figure;
+  std::optional<FigureTarget> figureAt(QPoint position) const override;
 
   // Called in refill: what is shown. Cells are kept as long as `source` stays the same.
   void setSource(const QString& source, int rows);

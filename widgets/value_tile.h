@@ -5,6 +5,7 @@
 #include <QAbstractButton>
 #include <functional>
 
+#include "core/telemetry/explain.h"
 #include "widgets/selection.h"
 
 namespace moescope {
@@ -14,6 +15,7 @@ class ValueTile : public QAbstractButton {
 
  public:
   ValueTile(Selection* selection, const QString& name, std::function<QString()> value, QWidget* parent = nullptr);
+  std::function<FigureTarget()> figure;  // what the number is, for the explain card; empty: not a single figure
   QSize sizeHint() const override;
   QSize minimumSizeHint() const override { return {24, sizeHint().height()}; }
 

@@ -379,12 +379,7 @@ Parts scalar_parts(const Context& at, Metric metric) {
 
 const QuantFrame* find_quant(const TelemetryFrame& frame, const FigureTarget& target) {
   for (const QuantFrame& quant : frame.quants) {
-    if (target.layer != kWholeRun && quant.layer != target.layer) continue;
-    if (!target.quant) return &quant;
-    const QuantTarget& wanted = *target.quant;
-    if (quant.gemm_class == wanted.gemm_class && quant.operand == wanted.operand &&
-        quant.direction == wanted.direction && quant.gemm == wanted.gemm &&
-        (quant.gemm_class != GemmClass::experts || quant.weight == wanted.weight)) {
+    if (target.quant ? place_of(quant) == *target.quant : target.layer == kWholeRun || quant.layer == target.layer) {
       return &quant;
     }
   }
@@ -680,9 +675,7 @@ void explain_quant(Explanation& out, Context& at, float QuantFrame::*member) {
   at.step = frame->step;
   at.value = member ? static_cast<double>(quant->*member) : 0;
   put(out, at, quant_parts(at, *quant), false);
-  out.where = (quant->layer >= 0 ? "layer " + std::to_string(quant->layer) + ", " : std::string()) + gemm_name(*quant) +
-              " " + operand_name(quant->operand) + " " + direction_name(quant->direction) + " in " + quant->format +
-              ", step " + grouped(at.step);
+  out.where = place_text(place_of(*quant)) + " in " + quant->format + ", step " + grouped(at.step);
 }
 
 }  // namespace

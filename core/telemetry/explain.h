@@ -14,26 +14,18 @@
 
 #include "core/telemetry/history.h"
 #include "core/telemetry/metrics.h"
+#include "core/telemetry/operand_place.h"
 
 namespace moescope {
 
-// Which operand a figure of QuantFrame is of.
-struct QuantTarget {
-  GemmClass gemm_class = GemmClass::experts;
-  ExpertWeight weight = ExpertWeight::w1;
-  std::string gemm;  // of other classes than experts
-  Operand operand = Operand::x;
-  Direction direction = Direction::forward;
-};
-
 // What is asked about.
 struct FigureTarget {
-  std::string key;                     // of metrics.h
-  int layer = kWholeRun;               // kWholeRun: of the run, or the mean over its layers
-  int expert = -1;                     // of array figures
-  int other = -1;                      // beside it: the domain, second expert or byte
-  std::int64_t step = 0;               // the newest value at or before it
-  std::optional<QuantTarget> quant{};  // nothing: the first quantized operand of the layer
+  std::string key;                      // of metrics.h
+  int layer = kWholeRun;                // kWholeRun: of the run, or the mean over its layers
+  int expert = -1;                      // of array figures
+  int other = -1;                       // beside it: the domain, second expert or byte
+  std::int64_t step = 0;                // the newest value at or before it
+  std::optional<OperandPlace> quant{};  // of QuantFrame figures; nothing: the first quantized operand of the layer
 };
 
 struct Explanation {

@@ -1,0 +1,103 @@
+// Explain cards: of panels, of the figure under the mouse; pinned, copied, closed.
+#include <QApplication>
+#include <QClipboard>
+#include <QPointer>
+#include <QSignalSpy>
+#include <QTest>
+#include <algorithm>
+
+#include "tests/synthetic_run.h"
+#include "widgets/balance_panel.h"
+#include "widgets/expert_load_panel.h"
+#include "widgets/explain_card.h"
+#include "widgets/matrix_plot.h"
+#include "widgets/value_tile.h"
+
+namespace moescope {
+
+class QtExplain : public QObject {
+  Q_OBJECT
+
+ private:
+  SyntheticRun run_{{.layers = 4, .experts = 8}};
+  Selection selection_;
+
+  static ExplainCard* card(QWidget* window) {
+    for (ExplainCard* each : window->findChildren<ExplainCard*>())
+      if (each->isVisible()) return each;
+    return nullptr;
+  }
+
+ private slots:
+  void initTestCase() {
+    run_.append(30);
+    selection_.setHistories({run_.history()});
+    selection_.setLayer(2);
+  }
+
+  void aPanelsCardHasTheValuesPutIn() {
+    BalancePanel panel(&selection_);
+    panel.setOneLayer(true);
+    const QString text = panel.explain();
+    const RouterFrame& router = run_.history()->frame_at(29)->routers[1];
+    const auto most = *std::ranges::max_element(router.tokens_per_expert);
+    QVERIFY2(text.contains(QString("(%1 - ").arg(most)), qPrintable(text));
+    QVERIFY(text.contains("layer 2, step 29"));
+    QVERIFY(text.contains("knob:router.bias_update_rate"));
+  }
+
+  void theFigureUnderTheMouse() {
+    ExpertLoadPanel panel(&selection_);
+    panel.resize(500, 400);
+    panel.show();
+    auto* cells = panel.findChild<MatrixPlot*>();
+    cells->grab();  // fills it
+    const QPoint at = cells->mapToGlobal(cells->cellRect(1, 3).center().toPoint());
+    panel.explainAt(at);
+    ExplainCard* shown = card(&panel);
+    QVERIFY(shown);
+    const std::uint32_t n = run_.history()->frame_at(29)->routers[1].tokens_per_expert[3];
+    QVERIFY2(shown->text().contains(QString("%1 * 8 / ").arg(n)), qPrintable(shown->text()));
+    QVERIFY(shown->text().contains("layer 2, expert 3, step 29"));
+    QVERIFY(panel.rect().contains(shown->geometry()) || shown->width() > panel.width() - 16);
+
+    QTest::keyClick(shown, Qt::Key_Escape);
+    QTRY_VERIFY(!card(&panel));
+  }
+
+  void pinnedCardsStayAndFollow() {
+    QWidget window;
+    BalancePanel panel(&selection_, &window);
+    window.resize(700, 500);
+    panel.resize(700, 300);
+    window.show();
+    auto* tile = panel.findChild<ValueTile*>();
+    panel.explainAt(tile->mapToGlobal(tile->rect().center()));
+    ExplainCard* first = card(&window);
+    QVERIFY(first);
+    QVERIFY(first->text().contains("MaxVio"));
+    first->setPinned(true);
+    const QString before = first->text();
+    QTest::mouseClick(&panel, Qt::LeftButton, {}, {350, 290});
+    QTest::qWait(20);
+    QVERIFY(first->isVisible());
+    run_.append(1);
+    selection_.refresh();
+    QVERIFY(first->text() != before);
+    QTest::keyClick(first, Qt::Key_C, Qt::ControlModifier);
+    QCOMPARE(QApplication::clipboard()->text(), first->text());
+    panel.explainAt(panel.mapToGlobal(QPoint(5, 5)));  // a second one, of the panel as a whole
+    QCOMPARE(window.findChildren<ExplainCard*>().size(), 2);
+    QPointer<ExplainCard> second;
+    for (ExplainCard* each : window.findChildren<ExplainCard*>())
+      if (each != first) second = each;
+    QTest::mouseClick(&panel, Qt::LeftButton, {}, {690, 290});
+    QTRY_VERIFY(!second);
+    QVERIFY(first->isVisible());
+  }
+};
+
+}  // namespace moescope
+
+QTEST_MAIN(moescope::QtExplain)
+#include "qt_explain.moc"
