@@ -18,7 +18,9 @@ QStringList workspaceNames() {
 QString presetList() {
   QStringList names;
   for (const std::string& name : preset_names()) names << QString::fromStdString(name);
-  return names.join(", ");
+  QStringList comparisons;
+  for (const std::string& name : comparison_preset_names()) comparisons << QString::fromStdString(name);
+  return names.join(", ") + "; several runs side by side: " + comparisons.join(", ");
 }
 
 QString description() {
@@ -57,9 +59,9 @@ void readConfig(const QCommandLineParser& parser, Arguments& result) {
       parser.isSet("config") ? load_config(parser.value("config").toStdString())
                              : load_preset(parser.isSet("preset") ? parser.value("preset").toStdString() : "small");
   addProblems(result, parsed.problems);
-  result.config = parsed.config;
+  result.configs = all_runs(parsed);
   if (!parser.isSet("data")) return;
-  result.config.data.path = parser.value("data").toStdString();
+  for (RunConfig& config : result.configs) config.data.path = parser.value("data").toStdString();
   if (!QFileInfo::exists(parser.value("data")))
     result.problems
         << QString("--data: %1 does not exist; give a text file or a folder of text files").arg(parser.value("data"));

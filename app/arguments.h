@@ -11,9 +11,9 @@
 namespace moescope {
 
 struct Arguments {
-  QString recording;   // open this instead of training
-  RunConfig config;    // what to train
-  QString screenshot;  // empty: an ordinary window
+  QString recording;               // open this instead of training
+  std::vector<RunConfig> configs;  // what to train; the first is run A
+  QString screenshot;              // empty: an ordinary window
   std::optional<qint64> after_steps;
   QSize size;  // invalid: as last time
   std::optional<Theme> theme;

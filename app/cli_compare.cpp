@@ -57,8 +57,8 @@ std::string aligned(const std::vector<Row>& rows) {
 }
 
 std::string table(std::span<const HistoryPtr> histories, std::span<const RunConfig> configs, StepRange window) {
-  std::vector<Row> rows = {
-      {"run", "loss", "mean loss", "MaxVio", "tokens/s", "SQNR dB", "flips %", "grad cos", "differs in"}};
+  std::vector<Row> rows = {{"run", "loss", "mean loss", "MaxVio", "tokens/s", "SQNR dB", "flips %", "by rounding %",
+                            "grad cos", "differs in"}};
   for (std::size_t i = 0; i < histories.size(); ++i) {
     const RunFigures f = run_figures(*histories[i], window);
     std::string name(1, static_cast<char>('A' + i));
@@ -66,7 +66,8 @@ std::string table(std::span<const HistoryPtr> histories, std::span<const RunConf
     name += f.name;
     rows.push_back({name, figure(f.final_loss, "%.4f"), figure(f.mean_loss, "%.4f"), figure(f.max_vio, "%.3f"),
                     figure(f.tokens_per_s, "%.0f"), figure(f.sqnr_db, "%.1f"), figure(f.flip_rate, "%.2f", 100),
-                    figure(f.gradient_cosine, "%.5f"), settings_of(configs.front(), configs[i])});
+                    figure(f.rounding_flip_rate, "%.2f", 100), figure(f.gradient_cosine, "%.5f"),
+                    settings_of(configs.front(), configs[i])});
   }
   drop_empty_columns(rows);
   return aligned(rows);
@@ -96,7 +97,8 @@ std::string comparison_report(std::span<const HistoryPtr> histories, std::span<c
       text += conclude(*histories.front(), *other, same_settings).text + '\n';
   }
   if (same_settings.size() > 1)
-    text += "The band is 2.5 times the smoothed |loss difference| of runs that differ only in their seed (" +
+    text += "The band is " + to_string(ConfigValue(kBandFactor)) +
+            " times the smoothed |loss difference| of runs that differ only in their seed (" +
             std::to_string(same_settings.size() - 1) + (same_settings.size() == 2 ? " twin).\n" : " twins).\n");
   else
     text += "Add --noise-twin to know how much of a difference is noise.\n";

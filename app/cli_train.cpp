@@ -150,15 +150,24 @@ ParsedConfig named_config(const TrainOptions& o) {
   return !o.config.empty() ? load_config(o.config) : load_preset(o.preset.empty() ? "small" : o.preset);
 }
 
-RunConfig fresh_config(const TrainOptions& o) {
+// The run that the options name, with the twins of its [[compare]] tables. What the options set goes for all of them,
+// but for a twin's own differences.
+std::vector<RunConfig> named_runs(const TrainOptions& o) {
   ParsedConfig parsed = named_config(o);
   std::vector<ConfigProblem> problems = std::move(parsed.problems);
   const std::vector<Override> overrides = read_overrides(o, problems);
-  for (const Override& change : overrides) change.field->set(parsed.config, change.value);
+  std::vector<RunConfig> runs = all_runs(parsed);
+  for (RunConfig& run : runs) {
+    const std::vector<ConfigDifference> own = difference(parsed.config, run);
+    for (const Override& change : overrides)
+      if (std::ranges::none_of(own, [&](const ConfigDifference& d) { return d.key == change.field->key; }))
+        change.field->set(run, change.value);
+  }
   // What the file got wrong on its own is known; what the overrides make of it is checked on the whole.
-  if (problems.empty()) problems = validate(parsed.config);
+  for (const RunConfig& run : runs)
+    if (problems.empty()) problems = validate(run);
   if (!problems.empty()) refuse(problems);
-  return parsed.config;
+  return runs;
 }
 
 // --compare KEY=VALUE[,KEY=VALUE...]
@@ -179,18 +188,32 @@ RunConfig twin_config(const RunConfig& first, const std::string& settings) {
   return twin;
 }
 
+// Two twins may have one name (mxfp8 in the experts, mxfp8 in the attention); runs and checkpoints need one each.
+std::string free_name(const std::string& wanted, const std::vector<RunConfig>& taken) {
+  const auto is_taken = [&](const std::string& name) {
+    return std::ranges::any_of(taken, [&](const RunConfig& config) { return config.name == name; });
+  };
+  std::string name = wanted;
+  for (int n = 2; is_taken(name); ++n) name = wanted + '-' + std::to_string(n);
+  return name;
+}
+
 // The run and its twins.
 std::vector<RunConfig> fresh_configs(const TrainOptions& o) {
-  std::vector<RunConfig> configs = {fresh_config(o)};
-  if (o.compare.size() + (o.noise_twin ? 1 : 0) >= kMaxRuns)
-    throw std::runtime_error("--compare: " + std::to_string(o.compare.size() + 1 + (o.noise_twin ? 1 : 0)) +
-                             " runs, allowed are " + std::to_string(kMaxRuns) + " with the one they are compared with");
-  for (const std::string& settings : o.compare) configs.push_back(twin_config(configs.front(), settings));
-  if (o.noise_twin) configs.push_back(noise_twin(configs.front()));
-  for (std::size_t i = 1; i < configs.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      if (configs[i].name == configs[j].name)
-        throw std::runtime_error("--compare: the same twin twice (" + configs[i].name + ')');
+  std::vector<RunConfig> configs = named_runs(o);
+  std::vector<RunConfig> twins;
+  for (const std::string& settings : o.compare) twins.push_back(twin_config(configs.front(), settings));
+  if (o.noise_twin) twins.push_back(noise_twin(configs.front()));
+  if (configs.size() + twins.size() > kMaxRuns)
+    throw std::runtime_error("--compare: " + std::to_string(configs.size() + twins.size()) + " runs, allowed are " +
+                             std::to_string(kMaxRuns) + " with the one they are compared with");
+  for (RunConfig& twin : twins) {
+    for (const RunConfig& other : configs)
+      if (difference(twin, other).empty())
+        throw std::runtime_error("--compare: the same twin twice (" + twin.name + ')');
+    twin.name = free_name(twin.name, configs);
+    configs.push_back(std::move(twin));
+  }
   return configs;
 }
 
@@ -553,15 +576,22 @@ void add_options(CLI::App& sub, TrainOptions& o) {
   sub.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   std::string presets;
   for (const std::string& name : preset_names()) presets += (presets.empty() ? "" : ", ") + name;
-  auto* preset = sub.add_option("--preset", o.preset, "Start from a preset: " + presets + " (default: small)");
-  sub.add_option("--config", o.config, "Start from a TOML file; keys that it leaves out keep their defaults")
+  presets += " (default: small); or from a comparison of several runs:";
+  for (const std::string& name : comparison_preset_names()) presets += (presets.ends_with(':') ? " " : ", ") + name;
+  auto* preset = sub.add_option("--preset", o.preset, "Start from a preset: " + presets);
+  sub.add_option("--config", o.config,
+                 "Start from a TOML file; keys that it leaves out keep their defaults. Tables [[compare]] in it are "
+                 "twins, as --compare makes them")
       ->excludes(preset);
   sub.add_option("--set", o.set, "KEY=VALUE: one key of the config, such as router.top_k=4; may be repeated")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false);
   sub.add_option("--data", o.data, "Text file or folder to train on (default: the built-in generator)");
+  std::string formats;
+  for (const RecipeInfo& info : recipes()) formats += (formats.empty() ? "" : ", ") + std::string(info.name);
   sub.add_option("--precision", o.precision,
-                 "Number format of the routed experts: fp32, bf16, mxfp8_rceil, mxfp8_floor");
+                 "Recipe of number formats of the routed experts: " + formats +
+                     " (other weights: --set precision.attention=..., see precision.* in a saved config)");
   sub.add_option("--seed", o.seed, "Seed of weights and data");
   sub.add_option("--steps", o.steps,
                  "Steps to have taken at the end, those before --resume included (default: "
@@ -614,9 +644,10 @@ void add_train_command(CLI::App& app) {
       "  moescope-cli train --resume kept --checkpoint kept --steps 3000\n"
       "  moescope-cli train --preset nano --compare precision.experts=mxfp8_rceil --noise-twin\n"
       "  mpirun -n 2 moescope-cli train --preset mini-v3 --ep 2 --out spread.moescope\n"
-      "The published check that MXFP8 trains like BF16, in miniature (1,500 steps, three models, minutes to hours):\n"
-      "  moescope-cli train --preset 16B-like --compare precision.experts=mxfp8_rceil --noise-twin --out "
-      "check.moescope\n"
+      "The published check that MXFP8 trains like BF16, in miniature (1,500 steps, three models: minutes to an hour),\n"
+      "and where it fails:\n"
+      "  moescope-cli train --preset convergence-check --out check.moescope\n"
+      "  moescope-cli train --preset mxfp4-everywhere --out fails.moescope\n"
       "Ctrl-C stops after the step in flight, with everything saved. Exit status: 0 done, 1 training or writing "
       "failed,\n"
       "2 wrong input, 130 stopped by Ctrl-C.");

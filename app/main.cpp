@@ -45,14 +45,17 @@ int runWindow(QApplication& app, const Arguments& arguments, const QStringList& 
   QObject::connect(&window, &MainWindow::pictureMoved, &window, [&since_start] {
     qCDebug(startLog, "first moving picture %lld ms after start", static_cast<long long>(since_start.elapsed()));
   });
-  if (!arguments.workspace.isEmpty()) window.showWorkspace(arguments.workspace);
+  if (!arguments.workspace.isEmpty())
+    window.showWorkspace(arguments.workspace);
+  else if (arguments.configs.size() > 1)
+    window.showWorkspace("compare");
   window.show();
   if (!arguments.screenshot.isEmpty())
     takeScreenshot(&window, arguments);
   else if (!arguments.recording.isEmpty())
     window.openRecording(arguments.recording);
   else
-    window.startRun(arguments.config);
+    window.startRuns(arguments.configs, MainWindow::Start::running);
   return app.exec();
 }
 

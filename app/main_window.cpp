@@ -142,7 +142,7 @@ void MainWindow::openFile(const QString& path) {
   if (info.suffix() == "moescope" || info.suffix() == "jsonl") return openRecording(path);
   if (info.suffix() == "safetensors") return openTensors(path);
   if (info.suffix() == "toml") {
-    if (loadConfigIntoForm(path)) startRun(form_->draft());
+    if (loadConfigIntoForm(path)) startTogether(load_config(path.toStdString()));
     return;
   }
   RunConfig config = session_.hasConfig() ? session_.config() : form_->draft();
@@ -162,7 +162,12 @@ bool MainWindow::loadConfigIntoForm(const QString& path) {
 }
 
 void MainWindow::startPreset(const QString& name) {
-  startRun(load_preset(name.toStdString()).config);
+  startTogether(load_preset(name.toStdString()));
+}
+
+void MainWindow::startTogether(const ParsedConfig& parsed) {
+  if (!parsed.twins.empty()) showWorkspace(compare_);
+  startRuns(all_runs(parsed), Start::running);
 }
 
 void MainWindow::resetRun() {

@@ -116,6 +116,7 @@ class MainWindow : public QMainWindow {
   void stepOnce();
   void resetRun();
   void startPreset(const QString& name);
+  void startTogether(const ParsedConfig& parsed);
   bool loadConfigIntoForm(const QString& path);  // false: it was refused, and the person told
   void showConfigEverywhere();
   QList<Workspace*> workspaces() const;

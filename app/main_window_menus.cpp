@@ -91,6 +91,11 @@ void MainWindow::buildRunMenu() {
     const QString text = QString::fromStdString(name);
     presets->addAction(text, this, [this, text] { startPreset(text); });
   }
+  presets->addSection("Several runs side by side");
+  for (const std::string& name : comparison_preset_names()) {
+    const QString text = QString::fromStdString(name);
+    presets->addAction(text, this, [this, text] { startPreset(text); });
+  }
 }
 
 void MainWindow::buildViewMenu() {

@@ -124,10 +124,15 @@ void RunBar::showUntil(std::optional<qint64> step) {
 
 void RunBar::makePreset() {
   preset_ = new QComboBox;
-  for (const std::string& name : preset_names()) preset_->addItem(QString::fromStdString(name));
+  const auto add = [this](const std::string& name) {  // with the name that its run A goes by
+    preset_->addItem(QString::fromStdString(name), QString::fromStdString(load_preset(name).config.name));
+  };
+  for (const std::string& name : preset_names()) add(name);
+  preset_->insertSeparator(preset_->count());
+  for (const std::string& name : comparison_preset_names()) add(name);
   preset_->setPlaceholderText("own settings");
   preset_->setCurrentIndex(-1);
-  preset_->setToolTip("Start a new run of this preset");
+  preset_->setToolTip("Start a new run of this preset; those below the line are several runs side by side");
   preset_->setFocusPolicy(Qt::TabFocus);
   preset_->setAccessibleName("Preset");
   connect(preset_, &QComboBox::activated, this, [this] { emit presetRequested(preset_->currentText()); });
@@ -183,7 +188,7 @@ void RunBar::showRun(const RunConfig& config) {
   const QString summary = QString::fromStdString(config.name) + ": " + runSummary(config);
   summary_->setText(summary);
   summary_->setToolTip(summary);
-  preset_->setCurrentIndex(preset_->findText(QString::fromStdString(config.name)));
+  preset_->setCurrentIndex(preset_->findData(QString::fromStdString(config.name)));
 }
 
 void RunBar::showRecording(const QString& name, const RunConfig* config) {

@@ -56,7 +56,7 @@ void takeScreenshot(MainWindow* window, const Arguments& arguments) {
   });
   window->setRecorded(false);
   window->setUntil(steps);
-  window->startRun(arguments.config);
+  window->startRuns(arguments.configs, MainWindow::Start::running);
 }
 
 }  // namespace moescope

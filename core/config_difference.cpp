@@ -33,11 +33,12 @@ RunConfig noise_twin(RunConfig config) {
 
 std::string twin_name(const RunConfig& first, const RunConfig& twin) {
   constexpr std::size_t kMaxLength = 64;
-  std::string name = first.name;
+  std::string name = first.name, last;
   for (const ConfigDifference& found : difference(first, twin)) {
     const std::string key = found.key.substr(found.key.rfind('.') + 1);
-    name += '+';
-    name += find_field(found.key)->choices.empty() ? key + '-' + found.b : found.b;
+    const std::string part = '+' + (find_field(found.key)->choices.empty() ? key + '-' + found.b : found.b);
+    if (part != last) name += part;  // one format in several classes of weights is named once
+    last = part;
   }
   for (char& c : name)
     if (!std::isalnum(static_cast<unsigned char>(c)) && std::string_view("-_.+").find(c) == std::string_view::npos)

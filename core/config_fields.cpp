@@ -464,7 +464,8 @@ void add_rest(std::vector<ConfigField>& t) {
   t.push_back(live(field<v, &TelemetryConfig::gradient_every>(
       "telemetry.gradient_every", "Telemetry", "Gradients against FP32 every", "steps", {0, 10000},
       "Steps between comparisons of this run's gradients with those of an extra forward and backward pass in FP32 on "
-      "the same weights and batch: signal-to-noise ratio and cosine per layer and kind of tensor. Such a step takes "
+      "the same weights and batch: signal-to-noise ratio and cosine per layer and kind of tensor, and which share of "
+      "the tokens FP32 would have routed to other experts. Such a step takes "
       "about twice as long; the training itself is not touched. 0: never.")));
   t.push_back(field<v, &TelemetryConfig::window>(
       "telemetry.window", "Telemetry", "Window of balance", "steps", {2, 10000},

@@ -52,11 +52,16 @@ std::string section_list() {
   return text;
 }
 
+constexpr std::size_t kMaxTwins = 3;
+
+constexpr const char *kPresetKey = "preset", *kCompareKey = "compare";
+
 struct Reader {
   ParsedConfig parsed;
   std::string file;
   std::set<std::string> bad;
   std::map<std::string, int> lines;
+  bool in_twin = false;
 
   void problem(int line, const std::string& key, std::string message) {
     parsed.problems.push_back({file, line, key, std::move(message)});
@@ -67,6 +72,7 @@ struct Reader {
     for (const auto& [key, node] : table) {
       const std::string path = prefix.empty() ? std::string(key.str()) : prefix + "." + std::string(key.str());
       const int line = static_cast<int>(key.source().begin.line);
+      if (prefix.empty() && !in_twin && (path == kPresetKey || path == kCompareKey)) continue;  // are read apart
       if (const ConfigField* field = find_field(path))
         read_field(*field, node, line);
       else if (node.is_table() && prefix.empty() && is_section(path))
@@ -80,6 +86,47 @@ struct Reader {
 
   static bool is_section(const std::string& name) {
     return std::ranges::any_of(config_fields(), [&](const auto& f) { return f.key.starts_with(name + "."); });
+  }
+
+  void read_preset(const toml::table& table) {
+    const toml::node* node = table.get(kPresetKey);
+    if (!node) return;
+    const int line = static_cast<int>(node->source().begin.line);
+    if (!node->is_string()) return problem(line, kPresetKey, "is no text, needed is the name of a preset");
+    const ParsedConfig preset = load_preset(**node->as_string());
+    if (!preset.problems.empty()) return problem(line, kPresetKey, preset.problems.front().message);
+    parsed.config = preset.config;
+  }
+
+  void read_comparisons(const toml::table& table) {
+    const toml::node* node = table.get(kCompareKey);
+    if (!node) return;
+    const int line = static_cast<int>(node->source().begin.line);
+    if (!node->is_array_of_tables())
+      return problem(line, kCompareKey, "needed is [[compare]] with the settings in which a twin differs");
+    const toml::array& twins = *node->as_array();
+    if (twins.size() > kMaxTwins)
+      return problem(line, kCompareKey,
+                     "holds " + std::to_string(twins.size()) + " twins, allowed are " + std::to_string(kMaxTwins));
+    for (const toml::node& twin : twins) read_twin(*twin.as_table());
+  }
+
+  void read_twin(const toml::table& table) {
+    const int line = static_cast<int>(table.source().begin.line);
+    Reader reader;
+    reader.file = file;
+    reader.in_twin = true;
+    reader.parsed.config = parsed.config;
+    reader.read(table, "");
+    for (const auto& [key, at] : reader.lines)
+      if (key.starts_with("data.")) reader.problem(at, key, "runs that are compared read the same batches");
+    RunConfig& twin = reader.parsed.config;
+    if (!table.contains("name")) twin.name = twin_name(parsed.config, twin);
+    if (reader.parsed.problems.empty() && difference(parsed.config, twin).empty())
+      reader.problem(line, kCompareKey, "differs in nothing from the run that it is compared with");
+    add_rule_problems(twin, reader.bad, reader.lines, file, reader.parsed.problems);
+    for (ConfigProblem& found : reader.parsed.problems) parsed.problems.push_back(std::move(found));
+    parsed.twins.push_back(std::move(twin));
   }
 
   void read_field(const ConfigField& field, const toml::node& node, int line) {
@@ -207,14 +254,18 @@ ConfigValue parse_value(const ConfigField& field, std::string_view text) {
 ParsedConfig parse_config(std::string_view text, std::string_view file_name) {
   Reader reader;
   reader.file = file_name;
+  toml::table table;
   try {
-    reader.read(toml::parse(text, file_name), "");
+    table = toml::parse(text, file_name);
   } catch (const toml::parse_error& error) {
     reader.problem(static_cast<int>(error.source().begin.line), "", "not TOML: " + std::string(error.description()));
     return std::move(reader.parsed);
   }
+  reader.read_preset(table);
+  reader.read(table, "");
   std::ranges::stable_sort(reader.parsed.problems, {}, &ConfigProblem::line);
   add_rule_problems(reader.parsed.config, reader.bad, reader.lines, reader.file, reader.parsed.problems);
+  if (reader.parsed.problems.empty()) reader.read_comparisons(table);
   return std::move(reader.parsed);
 }
 
@@ -238,11 +289,24 @@ std::vector<std::string> preset_names() {
   return {"nano", "small", "mini-v3", "16B-like"};
 }
 
+std::vector<std::string> comparison_preset_names() {
+  return {"convergence-check", "mxfp4-everywhere", "mini-v3-formats"};
+}
+
+std::vector<RunConfig> all_runs(const ParsedConfig& parsed) {
+  std::vector<RunConfig> runs = {parsed.config};
+  runs.insert(runs.end(), parsed.twins.begin(), parsed.twins.end());
+  return runs;
+}
+
 ParsedConfig load_preset(std::string_view name) {
-  const std::string asset_name = "presets/" + std::string(name) + ".toml";
-  if (const std::string_view text = asset(asset_name); !text.empty()) return parse_config(text, asset_name);
+  for (const char* folder : {"presets/", "presets/compare/"}) {
+    const std::string asset_name = folder + std::string(name) + ".toml";
+    if (const std::string_view text = asset(asset_name); !text.empty()) return parse_config(text, asset_name);
+  }
   std::string message = "is \"" + std::string(name) + "\", allowed are";
   for (const std::string& known : preset_names()) message += (known == "nano" ? " " : ", ") + known;
+  for (const std::string& known : comparison_preset_names()) message += ", " + known;
   ParsedConfig parsed;
   parsed.problems.push_back({"", 0, "preset", message});
   return parsed;

@@ -7,6 +7,8 @@
 #include <limits>
 #include <string_view>
 
+#include "core/routing_flips.h"
+
 namespace moescope {
 namespace {
 
@@ -100,7 +102,7 @@ RunConfig in_fp32(RunConfig config) {
   return config;
 }
 
-std::vector<GradientFrame> GradientReference::compare(Learner<float>& learner, const Batch& batch) {
+Fp32Comparison GradientReference::compare(Learner<float>& learner, const Batch& batch) {
   config_ = in_fp32(learner.config);
   if (!model_ || model_->sequences() != batch.sequences || model_->length() != batch.length ||
       model_->top_k() != config_.router.top_k) {
@@ -113,9 +115,11 @@ std::vector<GradientFrame> GradientReference::compare(Learner<float>& learner, c
   clock.start(Phase::other);
   model_->forward(batch, learner.expert_bias, false, clock, learner.steps_taken);
   model_->backward(batch, clock);
-  std::vector<GradientFrame> frames = frames_of(learner.parameters, config_.model.n_layers, kept_.data(), gradients);
+  Fp32Comparison found{frames_of(learner.parameters, config_.model.n_layers, kept_.data(), gradients),
+                       routing_flips(keep_routing(routing_of(config_, *model_)),
+                                     keep_routing(routing_of(learner.config, learner.model())))};
   std::copy(kept_.begin(), kept_.end(), gradients);
-  return frames;
+  return found;
 }
 
 }  // namespace moescope

@@ -1,4 +1,4 @@
-// How far a run's gradients are from those that FP32 would have given on the same weights and batch.
+// How far a run's gradients and routing are from those that FP32 would have given on the same weights and batch.
 #pragma once
 
 #include <memory>
@@ -9,11 +9,16 @@
 
 namespace moescope {
 
+struct Fp32Comparison {
+  std::vector<GradientFrame> gradients;
+  std::vector<FlipFrame> flips;
+};
+
 class GradientReference {
  public:
   // `learner` has just taken forward and backward on `batch` and is left as it was, to the bit. An extra forward and
   // backward pass through a second set of activations, which stays allocated until this object goes.
-  std::vector<GradientFrame> compare(Learner<float>& learner, const Batch& batch);
+  Fp32Comparison compare(Learner<float>& learner, const Batch& batch);
 
  private:
   RunConfig config_;  // the learner's in FP32; the model refers to it

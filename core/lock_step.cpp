@@ -103,9 +103,9 @@ void LockStep::add_flips(const Run& run, TelemetryFrame& frame) {
   if (!due(frame.step, run.trainer.config().telemetry.flips_every)) return;
   const auto begin = std::chrono::steady_clock::now();
   if (&run == &runs_.front()) {
-    routing_.put(frame.step, keep_routing(run.trainer));
+    routing_.put(frame.step, keep_routing(run.trainer.routing()));
   } else if (const auto* reference = routing_.find(frame.step)) {
-    frame.flips = routing_flips(*reference, keep_routing(run.trainer));
+    frame.flips = routing_flips(*reference, keep_routing(run.trainer.routing()));
   }
   frame.phase_ms[static_cast<std::size_t>(Phase::telemetry)] +=
       std::chrono::duration<float, std::milli>(std::chrono::steady_clock::now() - begin).count();

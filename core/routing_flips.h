@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/model/transformer.h"
 #include "core/telemetry/frame.h"
 #include "core/trainer.h"
 
@@ -18,7 +19,9 @@ struct KeptRouting {
   std::vector<float> margin_T;
 };
 
-std::vector<KeptRouting> keep_routing(const Trainer& trainer);  // of its last step
+// Of the model's last forward pass, until the next.
+std::vector<LayerRouting> routing_of(const RunConfig& config, const Transformer<float>& model);
+std::vector<KeptRouting> keep_routing(const std::vector<LayerRouting>& routing);
 // Of the layers that can be compared (FlipFrame says which); margins are the reference's.
 std::vector<FlipFrame> routing_flips(const std::vector<KeptRouting>& reference, const std::vector<KeptRouting>& other);
 

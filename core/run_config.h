@@ -185,13 +185,23 @@ std::string check_field(const ConfigField& field, const ConfigValue& value);
 
 struct ParsedConfig {
   RunConfig config;
+  std::vector<RunConfig> twins;         // to train beside it, in lock-step
   std::vector<ConfigProblem> problems;  // syntax, unknown keys (with the nearest known one), ranges, cross-checks
 };
+// Besides the keys of config_fields() a file may hold
+//   preset = "16B-like"                    the settings of a preset in place of the defaults
+//   [[compare]]                            a twin: what it is called and the settings in which it differs
+//   name = "mxfp8"
+//   precision.experts = "mxfp8_rceil"
 ParsedConfig parse_config(std::string_view toml, std::string_view file_name);
 ParsedConfig load_config(const std::string& path);  // an unreadable file is a problem, too
-// Presets are assets/presets/<name>.toml; their names, in teaching order.
+// Presets are assets/presets/<name>.toml, one run each, and assets/presets/compare/<name>.toml, several runs; their
+// names, in teaching order. load_preset takes either.
 std::vector<std::string> preset_names();
+std::vector<std::string> comparison_preset_names();
 ParsedConfig load_preset(std::string_view name);
+// The parsed run and its twins.
+std::vector<RunConfig> all_runs(const ParsedConfig& parsed);
 
 // Complete TOML with every key, comments from the table's help; parse_config reads it back to an equal config.
 std::string to_toml(const RunConfig& config);

@@ -10,6 +10,7 @@
 #include "core/model/rank_gather.h"
 #include "core/model/router_sums.h"
 #include "core/parallel/volumes.h"
+#include "core/routing_flips.h"
 #include "core/trainer_state.h"
 
 namespace moescope {
@@ -141,7 +142,9 @@ TelemetryFrame Trainer::step(const Batch& batch, OperandTap* tap) {
   s.clock.enter(Phase::telemetry);
   if (due(frame.step, config.telemetry.gradient_every)) {
     if (!s.gradient_reference) s.gradient_reference.emplace();
-    frame.gradients = s.gradient_reference->compare(s.learner, batch);
+    Fp32Comparison found = s.gradient_reference->compare(s.learner, batch);
+    frame.gradients = std::move(found.gradients);
+    frame.rounding_flips = std::move(found.flips);
   } else if (config.telemetry.gradient_every == 0) {
     s.gradient_reference.reset();
   }
@@ -197,18 +200,7 @@ std::int64_t Trainer::steps_taken() const {
 }
 
 std::vector<LayerRouting> Trainer::routing() const {
-  const RunConfig& config = state_->learner.config;
-  std::vector<LayerRouting> layers;
-  for (const auto& moe : state_->learner.model().moe()) {
-    const auto top_k = static_cast<std::size_t>(state_->learner.model().top_k());
-    const std::vector<std::int32_t>& ids = moe.router.ids;
-    layers.push_back({config.model.n_dense_layers + static_cast<int>(layers.size()),
-                      config.model.n_experts,
-                      static_cast<int>(top_k),
-                      ids,
-                      {moe.router.margin, ids.size() / top_k}});
-  }
-  return layers;
+  return routing_of(state_->learner.config, state_->learner.model());
 }
 
 void Trainer::apply(const LiveChange& change) {

@@ -91,11 +91,13 @@ inline TelemetryFrame sample_frame(std::int64_t step, SampleShape shape, std::mt
       const int first = rng() % 240;
       for (int byte = first; byte < first + 12; ++byte) quant.e8m0_blocks[byte] = rng() % 5000;
     }
-    FlipFrame& flip = frame.flips.emplace_back();
-    flip.layer = layer;
-    flip.flip_rate = value(rng);
-    for (auto& n : flip.margin_tokens) n = rng() % 400;
-    for (auto& n : flip.margin_flipped) n = rng() % 40;
+    for (auto* flips : {&frame.flips, &frame.rounding_flips}) {
+      FlipFrame& flip = flips->emplace_back();
+      flip.layer = layer;
+      flip.flip_rate = value(rng);
+      for (auto& n : flip.margin_tokens) n = rng() % 400;
+      for (auto& n : flip.margin_flipped) n = rng() % 40;
+    }
   }
   for (int layer = -1; layer <= shape.moe_layers; ++layer) {
     frame.gradients.push_back({layer, static_cast<GradientGroup>((layer + 1) % 6), value(rng), value(rng)});
@@ -234,6 +236,8 @@ inline void expect_equal(const TelemetryFrame& a, const TelemetryFrame& b) {
   for (std::size_t i = 0; i < a.quants.size(); ++i) expect_equal(a.quants[i], b.quants[i]);
   ASSERT_EQ(a.flips.size(), b.flips.size());
   for (std::size_t i = 0; i < a.flips.size(); ++i) expect_equal(a.flips[i], b.flips[i]);
+  ASSERT_EQ(a.rounding_flips.size(), b.rounding_flips.size());
+  for (std::size_t i = 0; i < a.rounding_flips.size(); ++i) expect_equal(a.rounding_flips[i], b.rounding_flips[i]);
   ASSERT_EQ(a.gradients.size(), b.gradients.size());
   for (std::size_t i = 0; i < a.gradients.size(); ++i) expect_equal(a.gradients[i], b.gradients[i]);
 }

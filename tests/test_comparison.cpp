@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -77,12 +78,13 @@ TEST(Gap, SmoothedDoesNotDependOnTheViewedRange) {
   EXPECT_NEAR(whole[120], sum / weight, 1e-6);
 }
 
-TEST(NoiseBand, IsTwoStandardDeviationsOfABellShapedGap) {
+TEST(NoiseBand, IsTwiceTheMeanSizeOfAGapBetweenSeeds) {
   const HistoryPtr runs[] = {history("a", 4000, noisy(1, 0.1)), history("n", 4000, noisy(2, 0.1)),
                              history("m", 4000, noisy(3, 0.1))};
   const auto band = noise_band(runs, Metric::ce_loss, kWholeRun, {0, 3999}, 4);
-  const double two_sigma = 2 * 0.1 * std::sqrt(2.0);  // of the difference of two
-  for (const float width : band) EXPECT_NEAR(width, two_sigma, 0.15 * two_sigma);
+  const double sigma = 0.1 * std::sqrt(2.0);  // of the difference of two
+  const double expected = 2 * std::sqrt(2 / M_PI) * sigma;
+  for (const float width : band) EXPECT_NEAR(width, expected, 0.15 * expected);
   const std::span<const HistoryPtr> one(runs, 1);
   EXPECT_TRUE(is_missing(noise_band(one, Metric::ce_loss, kWholeRun, {0, 3999}, 1)[0])) << "one run has no twin";
 }
@@ -146,7 +148,7 @@ TEST_F(Conclusions, OutsideFromAStepOn) {
   EXPECT_LT(c.out.first, 450);
   EXPECT_EQ(c.out.last, 999);
   EXPECT_NEAR(c.gap, 0.4, 0.05);
-  EXPECT_NE(c.text.find("B is higher by 0.4"), std::string::npos) << c.text;
+  EXPECT_NE(c.text.find("its loss is higher by 0.4"), std::string::npos) << c.text;
 }
 
 TEST_F(Conclusions, OutAndBackAgain) {
@@ -180,6 +182,48 @@ TEST_F(Conclusions, JudgeOnlyWhereTheNoiseTwinHasGot) {
   const Conclusion c = conclude(*a_, *b, behind);
   EXPECT_EQ(c.verdict, Verdict::inside) << c.text;
   EXPECT_EQ(c.steps, (StepRange{0, 299}));
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](float x, float y) {
+    return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
+  });
+}
+
+// Fed step by step, with one run taken back in between, it must say what looking at everything anew says.
+TEST(RunGaps, KeptUpToDateAreThoseOfTheWholePast) {
+  auto a = history("A", 40, noisy(1, 0.1)), b = history("B", 30, noisy(2, 0.1)), n = history("N", 35, noisy(3, 0.1));
+  const auto go_on = [](History& run, std::int64_t from, std::int64_t to, unsigned seed) {
+    const Loss loss = noisy(seed, 0.1);
+    for (std::int64_t step = from; step < to; ++step) {
+      auto frame = std::make_shared<TelemetryFrame>();
+      frame->step = step;
+      frame->ce_loss = static_cast<float>(step == 77 ? std::nan("") : loss(step));
+      run.append(std::move(frame));
+    }
+  };
+  const std::vector<HistoryPtr> same{a, n};
+  RunGaps gaps;
+  const auto check = [&](const char* when) {
+    gaps.set({a, b, n}, same);
+    const StepRange range{5, 150};
+    EXPECT_TRUE(same_bits(gaps.smoothed(1, range, 13), smoothed_gap(*a, *b, Metric::ce_loss, kWholeRun, range, 13)))
+        << when;
+    EXPECT_TRUE(same_bits(gaps.band(range, 13), noise_band(same, Metric::ce_loss, kWholeRun, range, 13))) << when;
+    const auto fresh = gap_series(*a, *b, Metric::ce_loss, kWholeRun, range, 13), kept = gaps.series(1, range, 13);
+    for (std::size_t i = 0; i < fresh.size(); ++i) EXPECT_EQ(kept[i].sum, fresh[i].sum) << when;
+    EXPECT_EQ(gaps.first_difference(1, 0.2), first_difference(*a, *b, 0.2)) << when;
+    EXPECT_EQ(gaps.conclusion(1).text, conclude(*a, *b, same).text) << when;
+  };
+  check("at first");
+  go_on(*b, 30, 120, 5);
+  go_on(*a, 40, 100, 6);
+  check("some on");
+  go_on(*n, 35, 130, 7);
+  check("the twin, too");
+  go_on(*b, 60, 130, 8);  // taken back to 60
+  go_on(*a, 100, 130, 9);
+  check("another past");
 }
 
 // Twenty comparisons of runs that differ by chance alone: nearly all must be called so.

@@ -34,6 +34,45 @@ TEST(History, EmptyHasNothing) {
   EXPECT_EQ(history.kept_every(), 1);
 }
 
+// Averages are kept between calls: more steps, a past that was taken back and many factors must not show.
+TEST(History, SmoothedIsThatOfTheWholePastHoweverItCameAbout) {
+  History history(sample_info({}));
+  std::mt19937 rng(3);
+  std::vector<float> losses;
+  const auto go_on = [&](std::int64_t from, std::int64_t to) {
+    losses.resize(static_cast<std::size_t>(from));
+    for (std::int64_t step = from; step < to; ++step) {
+      auto frame = std::make_shared<TelemetryFrame>();
+      frame->step = step;
+      frame->ce_loss = step % 13 == 5 ? kNoValue : std::uniform_real_distribution<float>(0, 1)(rng);
+      losses.push_back(frame->ce_loss);
+      history.append(std::move(frame));
+    }
+  };
+  const auto check = [&](double factor, StepRange range) {
+    const auto got = history.smoothed(Metric::ce_loss, kWholeRun, range, static_cast<int>(range.size()), factor);
+    double sum = 0, weight = 0;
+    for (std::int64_t step = 0; step < static_cast<std::int64_t>(losses.size()); ++step) {
+      const float loss = losses[static_cast<std::size_t>(step)];
+      if (!is_missing(loss)) sum = factor * sum + (1 - factor) * loss, weight = factor * weight + (1 - factor);
+      if (step < range.first || step > range.last) continue;
+      const float average = got[static_cast<std::size_t>(step - range.first)];
+      if (is_missing(loss))
+        ASSERT_TRUE(is_missing(average)) << step;
+      else
+        ASSERT_NEAR(average, sum / weight, 1e-6) << step;
+    }
+  };
+  go_on(0, 200);
+  for (int i = 1; i < 40; ++i) check(0.025 * i, {100, 150});
+  go_on(200, 300);
+  check(0.9, {150, 299});
+  check(0.025, {0, 299});
+  go_on(120, 250);
+  check(0.9, {100, 249});
+  check(0.5, {0, 249});
+}
+
 TEST(History, GivesFramesBackBitForBit) {
   std::mt19937 rng(1);
   History history(sample_info({}));
@@ -50,7 +89,8 @@ TEST(History, GivesFramesBackBitForBit) {
   }
   expect_equal(*history.frame_at(100000), *frames[299]);
   EXPECT_EQ(history.frame_at(-1), nullptr);
-  EXPECT_LT(history.array_bytes(), 300 * sizeof(QuantFrame) * 12 / 4) << "packed to less than a quarter";
+  EXPECT_LT(history.array_bytes(), 300 * (sizeof(QuantFrame) * 12 + sizeof(FlipFrame) * 4) / 4)
+      << "packed to less than a quarter";
 }
 
 TEST(History, CadencesAreIndependent) {

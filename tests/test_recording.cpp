@@ -298,6 +298,8 @@ void make_third_format(Connection& file) {
   keep_columns("run",
                "run, name, source, config_toml, n_layers, moe_layers, n_experts, top_k, tokens_per_step, ranks, "
                "ranks_per_node, dim, window");
+  file.execute("DELETE FROM flip WHERE reference = 'fp32'");
+  keep_columns("flip", "id, run, step, layer, flip_rate, nan_mask, margin_tokens, margin_flipped");
   file.execute("PRAGMA user_version = 3");
 }
 
@@ -318,6 +320,7 @@ TEST(Recording, FilesOfTheThirdFormatStillOpen) {
     router.mutual_information = kNoValue;
     router.score_chosen = router.score_rejected = router.margin_tokens = {};
   }
+  wanted.rounding_flips = {};
   expect_equal(*history->frame_at(0), wanted);
   EXPECT_EQ(history->specialisation_frame_at(3), nullptr);
   std::int64_t step = 3;
@@ -389,6 +392,21 @@ TEST(Recording, FilesOfTheFirstFormatStillOpen) {
   EXPECT_EQ(history->gradient_frame_at(3), nullptr);
 }
 
+TEST(Recording, FlipsOfTheThirdFormatAreThoseAgainstRun0) {
+  const std::string path = temporary_file("third_format.moescope");
+  write_run(path, 4);
+  const auto written = RecordingReader(path).load(0)->flip_frame_at(3);
+  ASSERT_NE(written, nullptr);
+  ASSERT_FALSE(written->flips.empty());
+  {
+    Connection old(path, SQLITE_OPEN_READWRITE);
+    make_third_format(old);
+  }
+  const auto history = RecordingReader(path).load(0);
+  EXPECT_EQ(history->flip_frame_at(3)->flips.size(), written->flips.size());
+  EXPECT_TRUE(history->gradient_frame_at(3)->rounding_flips.empty());
+}
+
 TEST(Recording, DamagedRowsAreNamed) {
   struct Case {
     const char* sql;
@@ -400,6 +418,7 @@ TEST(Recording, DamagedRowsAreNamed) {
            Case{"UPDATE volume SET ranks = 2000000000 WHERE step = 3", "ranks is 2000000000"},
            Case{"UPDATE volume SET count_bytes = 3 WHERE step = 3", "bytes, expected"},
            Case{"UPDATE quant SET weight = 'w9' WHERE step = 3", "weight is 'w9'"},
+           Case{"UPDATE flip SET reference = 'x' WHERE step = 3", "reference is 'x'"},
            Case{"UPDATE quant SET gemm_class = 'w1' WHERE step = 3", "gemm_class is 'w1'"},
            Case{"UPDATE quant SET first_byte = 250 WHERE step = 3", "expected 0 to 6"},
            Case{"UPDATE flip SET margin_flipped = x'00' WHERE step = 3", "margin_flipped has 1 bytes"},

@@ -463,13 +463,74 @@ TEST(Memory, RefusalSaysHowMuch) {
 TEST(Presets, AllAreValidAndNamed) {
   std::size_t files = 0;
   for (const Asset& asset : assets()) files += asset.name.starts_with("presets/");
-  EXPECT_EQ(files, preset_names().size());
+  EXPECT_EQ(files, preset_names().size() + comparison_preset_names().size());
   for (const std::string& name : preset_names()) {
     const ParsedConfig preset = load_preset(name);
     EXPECT_EQ(all_text(preset.problems), "");
     EXPECT_EQ(preset.config.name, name);
     EXPECT_LT(memory_estimate(preset.config), 1e9);
   }
+}
+
+TEST(Presets, ComparisonsAreValidAndEachHasANoiseTwin) {
+  for (const std::string& name : comparison_preset_names()) {
+    const ParsedConfig preset = load_preset(name);
+    EXPECT_EQ(all_text(preset.problems), "") << name;
+    const std::vector<RunConfig> runs = all_runs(preset);
+    ASSERT_GE(runs.size(), 3u) << name;
+    EXPECT_TRUE(is_noise_twin(runs.front(), runs.back())) << name << ": what else would the band be made of";
+    for (const RunConfig& run : runs) {
+      EXPECT_TRUE(validate(run).empty()) << name;
+      EXPECT_EQ(run.precision.router_gate == Recipe::mxfp4, run.name == "mxfp4") << name;
+    }
+  }
+  const std::vector<RunConfig> check = all_runs(load_preset("convergence-check"));
+  EXPECT_EQ(check[0].optimizer.total_steps, 1500);
+  EXPECT_EQ(check[0].model.n_experts, 64) << "as preset = \"16B-like\" says";
+  EXPECT_EQ(check[0].precision.experts, Recipe::bf16);
+  EXPECT_EQ(difference(check[0], check[1]),
+            (std::vector<ConfigDifference>{
+                {"precision.experts", find_field("precision.experts")->label, "bf16", "mxfp8_rceil"},
+                {"precision.dense_ffn", find_field("precision.dense_ffn")->label, "bf16", "mxfp8_rceil"}}));
+}
+
+TEST(ParseConfig, TwinsAreTheRunWithTheirDifferences) {
+  const ParsedConfig parsed = parse_config(
+      "preset = \"nano\"\nseed = 4\n[[compare]]\nname = \"other\"\nrouter.top_k = 3\n[[compare]]\nseed = 5\n", "f");
+  EXPECT_EQ(all_text(parsed.problems), "");
+  EXPECT_EQ(parsed.config.model.dim, load_preset("nano").config.model.dim);
+  EXPECT_EQ(parsed.config.seed, 4);
+  ASSERT_EQ(parsed.twins.size(), 2u);
+  EXPECT_EQ(parsed.twins[0].name, "other");
+  EXPECT_EQ(parsed.twins[0].router.top_k, 3);
+  EXPECT_EQ(parsed.twins[0].seed, 4);
+  EXPECT_EQ(parsed.twins[1].name, "nano+seed-5");
+}
+
+TEST(ParseConfig, TwinsThatCannotBe) {
+  const auto problems = [](const char* text) { return all_text(parse_config(text, "f").problems); };
+  EXPECT_EQ(problems("[[compare]]\nname = \"x\"\n"),
+            "f:1: compare: differs in nothing from the run that it is compared with\n");
+  EXPECT_EQ(problems("[[compare]]\ndata.batch = 2\n"),
+            "f:2: data.batch: runs that are compared read the same batches\n");
+  EXPECT_EQ(problems("[[compare]]\nrouter.top_k = 17\n"),
+            "f:2: router.top_k: top_k is 17, but there are 16 experts: choose 1 to 16\n");
+  EXPECT_EQ(problems("[[compare]]\nrouter.topk = 9\n"), "f:2: router.topk: no such key, did you mean router.top_k?\n");
+  EXPECT_EQ(problems("[[compare]]\npreset = \"nano\"\n"), "f:2: preset: no such key, did you mean seed?\n");
+  EXPECT_EQ(problems("compare = 3\n"),
+            "f:1: compare: needed is [[compare]] with the settings in which a twin differs\n");
+  EXPECT_EQ(problems("preset = \"huge\"\n").substr(0, 42), "f:1: preset: is \"huge\", allowed are nano, ");
+  EXPECT_EQ(problems("preset = 3\n"), "f:1: preset: is no text, needed is the name of a preset\n");
+  EXPECT_EQ(problems("[[compare]]\nseed=2\n[[compare]]\nseed=3\n[[compare]]\nseed=4\n[[compare]]\nseed=5\n"),
+            "f:1: compare: holds 4 twins, allowed are 3\n");
+}
+
+TEST(TwinName, NamesAFormatOfSeveralClassesOnce) {
+  RunConfig first, twin;
+  twin.precision.experts = twin.precision.attention = Recipe::mxfp4;
+  EXPECT_EQ(twin_name(first, twin), "run+mxfp4");
+  twin.router.top_k = 3;
+  EXPECT_EQ(twin_name(first, twin), "run+top_k-3+mxfp4");
 }
 
 TEST(Presets, AreWhatTheyArePromisedToBe) {
@@ -486,7 +547,8 @@ TEST(Presets, AreWhatTheyArePromisedToBe) {
 
 TEST(Presets, UnknownOneNamesTheKnown) {
   EXPECT_EQ(all_text(load_preset("tiny").problems),
-            "preset: is \"tiny\", allowed are nano, small, mini-v3, 16B-like\n");
+            "preset: is \"tiny\", allowed are nano, small, mini-v3, 16B-like, convergence-check, mxfp4-everywhere, "
+            "mini-v3-formats\n");
 }
 
 }  // namespace

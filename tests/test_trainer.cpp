@@ -12,6 +12,7 @@
 #include "core/model/learner.h"
 #include "core/model/linear.h"
 #include "core/model/precision.h"
+#include "core/routing_flips.h"
 #include "core/trainer.h"
 
 namespace moescope {
@@ -175,6 +176,29 @@ TEST_F(TrainerTest, GradientFramesCoverEveryGroup) {
     EXPECT_EQ(f.gradients[i].snr_db, std::numeric_limits<float>::infinity()) << "FP32 is its own reference";
     EXPECT_FLOAT_EQ(f.gradients[i].cosine, 1);
   }
+}
+
+// A quantized gate sends tokens elsewhere than the same weights in FP32 do; all else being exact, only from there.
+TEST_F(TrainerTest, RoundingFlipsAreThoseOfTheSameWeights) {
+  config_.telemetry.gradient_every = 2;
+  config_.precision.router_gate = Recipe::mxfp4;
+  Trainer trainer(config_);
+  RunConfig exact = config_;
+  exact.precision.router_gate = Recipe::fp32;
+  Trainer fp32(exact);
+  const TelemetryFrame f = step(trainer), of_fp32 = step(fp32);
+  ASSERT_EQ(f.rounding_flips.size(), 2u);
+  // Both start from the same weights, so that here the flips between the two runs are those of rounding, too.
+  const auto between = routing_flips(keep_routing(fp32.routing()), keep_routing(trainer.routing()));
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(f.rounding_flips[i].flip_rate, between[i].flip_rate);
+    EXPECT_EQ(f.rounding_flips[i].margin_tokens, between[i].margin_tokens);
+    EXPECT_EQ(f.rounding_flips[i].margin_flipped, between[i].margin_flipped);
+    EXPECT_EQ(of_fp32.rounding_flips[i].flip_rate, 0) << "FP32 is its own reference";
+  }
+  EXPECT_GT(f.rounding_flips[0].flip_rate, 0.02);
+  EXPECT_LT(f.rounding_flips[0].flip_rate, 0.9);
+  EXPECT_TRUE(step(trainer).rounding_flips.empty()) << "at the cadence of the gradients";
 }
 
 // The same figure from two models of their own, one in each format.

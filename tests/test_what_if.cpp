@@ -1,6 +1,7 @@
 // The what-if strip against quantize_dequantize, choice by choice, and the lessons read from it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -113,6 +114,22 @@ TEST(WhatIfLessons, ReferenceLevelsOnGaussianData) {
   EXPECT_EQ(sums_of(all, ElementFormat::e4m3, ScaleRule::rceil, 32).clipped, 0u);
 }
 
+// Student's t with three degrees of freedom: FLOOR clips the tails that RCEIL keeps.
+TEST(WhatIfLessons, HeavyTailsWidenTheGapOfFloor) {
+  const std::vector<float> a = gaussian(4 * 256 * 1024);
+  std::vector<float> x(256 * 1024);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    double chi2 = 0;
+    for (std::size_t k = 1; k < 4; ++k) chi2 += double{a[k * x.size() + i]} * a[k * x.size() + i];
+    x[i] = static_cast<float>(a[i] / std::sqrt(chi2 / 3));
+  }
+  const std::vector<WhatIfRow> all = what_if({x.data(), 256, 1024, 1024});
+  const double floor = sums_of(all, ElementFormat::e4m3, ScaleRule::floor, 32).sqnr_db();
+  const double rceil = sums_of(all, ElementFormat::e4m3, ScaleRule::rceil, 32).sqnr_db();
+  EXPECT_NEAR(rceil, 31.4, 0.4);
+  EXPECT_GT(rceil - floor, 1.2) << "0.8 dB on bell-shaped data";
+}
+
 // Norm gains of about 0.93: with FLOOR every value clips to 0.875.
 TEST(WhatIfLessons, GainsNearOneClipEverywhereWithFloor) {
   std::vector<float> x = gaussian(64 * 1024, 0.01);
@@ -120,7 +137,11 @@ TEST(WhatIfLessons, GainsNearOneClipEverywhereWithFloor) {
   const std::vector<WhatIfRow> all = what_if({x.data(), 64, 1024, 1024});
   const QuantSums& floor = sums_of(all, ElementFormat::e4m3, ScaleRule::floor, 32);
   EXPECT_GT(floor.clipped_share(), 0.9999);
-  EXPECT_NEAR(floor.sqnr_db(), 24.4, 0.2);
+  EXPECT_NEAR(floor.sqnr_db(), 24.4, 0.1);
+  std::vector<float> q(x.size());
+  quantize_dequantize({ElementFormat::e4m3, ScaleRule::floor, 32}, {x.data(), 64, 1024, 1024}, BlockAxis::row, q.data(),
+                      1024, nullptr);
+  EXPECT_TRUE(std::ranges::all_of(q, [](float v) { return v == 0.875f; }));
   EXPECT_NEAR(sums_of(all, ElementFormat::e4m3, ScaleRule::rceil, 32).sqnr_db(), 37.5, 0.5);
 }
 
@@ -128,11 +149,11 @@ struct Neighbourhood {
   double sqnr_db, zeroed;
 };
 // Of all values but the loud channel.
-Neighbourhood around_loud_channel(ElementFormat element) {
+Neighbourhood around_loud_channel(ElementFormat element, float gain = 300) {
   constexpr std::size_t kRows = 1024, kCols = 128, kLoud = 5;
   std::vector<float> x = gaussian(kRows * kCols), q(x.size());
   for (std::size_t r = 0; r < kRows; ++r)
-    for (std::size_t c = kLoud; c < kCols; c += 32) x[r * kCols + c] *= 300;
+    for (std::size_t c = kLoud; c < kCols; c += 32) x[r * kCols + c] *= gain;
   quantize_dequantize({element, ScaleRule::rceil, 32}, {x.data(), kRows, kCols, kCols}, BlockAxis::row, q.data(), kCols,
                       nullptr);
   double x2 = 0, err2 = 0, zeroed = 0, n = 0;
@@ -153,6 +174,15 @@ TEST(WhatIfLessons, AnOutlierOf300LeavesMxfp8NeighboursAloneAndErasesMxfp4Ones) 
   const Neighbourhood mxfp4 = around_loud_channel(ElementFormat::e2m1);
   EXPECT_NEAR(mxfp4.sqnr_db, 0.3, 0.2);
   EXPECT_NEAR(mxfp4.zeroed, 0.96, 0.015);
+}
+
+// E4M3 has 448 * 2^6 between its largest value and its smallest normal one, 448 * 2^10 to well under the smallest.
+TEST(WhatIfLessons, HowLoudAnOutlierMustBeForMxfp8) {
+  EXPECT_GT(around_loud_channel(ElementFormat::e4m3, 1e4f).sqnr_db, 29);
+  const Neighbourhood subnormal = around_loud_channel(ElementFormat::e4m3, 1e5f);
+  EXPECT_LT(subnormal.sqnr_db, 26);
+  EXPECT_LT(subnormal.zeroed, 0.4);
+  EXPECT_GT(around_loud_channel(ElementFormat::e4m3, 1e6f).zeroed, 0.7);
 }
 
 // One loud channel: blocks down the tokens keep it apart.

@@ -61,8 +61,10 @@ std::vector<CompareTablePanel::Line> CompareTablePanel::lines(bool for_screen) c
   });
   add(tr("MaxVio, batch"), "max_vio", [&](const RunFigures& f) { return number(f.max_vio, 3); });
   add(tr("SQNR [dB]"), "quant_sqnr_db", [&](const RunFigures& f) { return number(f.sqnr_db, 3); });
-  add(for_screen ? tr("Routing flips") : tr("Routing flips against run A [share]"), "flip_rate",
+  add(for_screen ? tr("Flips against A") : tr("Routing flips against run A [share]"), "flip_rate",
       [&](const RunFigures& f) { return number(f.flip_rate, 3, true); });
+  add(for_screen ? tr("Flips by rounding") : tr("Routing flips against FP32 on the same weights [share]"),
+      "rounding_flip_rate", [&](const RunFigures& f) { return number(f.rounding_flip_rate, 3, true); });
   add(tr("Gradient cosine"), "gradient_cosine", [&](const RunFigures& f) { return number(f.gradient_cosine, 5); });
   add(for_screen ? tr("Tokens/s") : tr("Tokens/s of this run alone"), "tokens_per_s", [&](const RunFigures& f) {
     return is_missing(f.tokens_per_s) || !for_screen ? number(f.tokens_per_s, 4)

@@ -22,6 +22,8 @@ class FlipsPanel : public Panel {
   void restoreState(const QVariantMap& state) override;
 
   void showLayers(bool layers);  // layer x step of one run instead of the runs' means
+  // Against an FP32 pass of the same weights instead of run A: what the formats do, without the drift of the runs.
+  void showRounding(bool rounding);
   HalfOctavePlot* margins() const { return margins_; }
 
  protected:
@@ -30,7 +32,11 @@ class FlipsPanel : public Panel {
  private:
   QString whyNothing() const;  // empty: there is something to show
   const History* shown() const;
-  std::shared_ptr<const TelemetryFrame> frame() const;
+  std::shared_ptr<const TelemetryFrame> frameAt(std::int64_t step) const;
+  const std::vector<FlipFrame>& flipsOf(const TelemetryFrame& frame) const;
+  bool rounding() const { return by_rounding_->isChecked(); }
+  Metric metric() const { return rounding() ? Metric::rounding_flip_rate : Metric::flip_rate; }
+  int shownRun() const;  // -1: none
   void refillLines();
   void refillLayers();
   void refillMargins();
@@ -40,7 +46,7 @@ class FlipsPanel : public Panel {
   TimeHeatMap* layers_;
   HalfOctavePlot* margins_;
   QStackedWidget* stack_;
-  QToolButton* by_layer_;
+  QToolButton *by_layer_, *by_rounding_;
 };
 
 }  // namespace moescope

@@ -52,11 +52,11 @@ void GapPanel::refill() {
     plot_->setNotice(noDataYetNotice());
   } else {
     plot_->setNotice({});
+    gaps_.set(histories, runs_->sameSettings(*selection_));
     std::vector<GapSeries> series;
     for (int run = 1; run < static_cast<int>(histories.size()); ++run)
-      series.push_back({histories[0], histories[run], runLabel(*selection_, run), run,
-                        first_difference(*histories[0], *histories[run], epsilon())});
-    plot_->setSeries(std::move(series), runs_->sameSettings(*selection_));
+      series.push_back({run, runLabel(*selection_, run), run, gaps_.first_difference(run, epsilon())});
+    plot_->setSeries(std::move(series), gaps_);
     words = conclude();
   }
   if (words == conclusion_->text()) return;
@@ -69,16 +69,17 @@ void GapPanel::refill() {
 
 QString GapPanel::conclude() const {
   const auto& histories = selection_->histories();
-  const std::vector<HistoryPtr> same = runs_->sameSettings(*selection_);
   QStringList lines;
   for (int run = 1; run < static_cast<int>(histories.size()); ++run) {
     const bool twin = run < std::ssize(runs_->runs()) && runs_->runs()[run].noise_twin;
     // "nano+mxfp8_rceil against nano: ...": the letter says it, too, and room is scarce.
-    QString text = QString::fromStdString(moescope::conclude(*histories[0], *histories[run], same).text);
+    QString text = QString::fromStdString(gaps_.conclusion(run).text);
     const QString who = QString::fromStdString(histories[run]->info().name + " against " + histories[0]->info().name);
     if (text.startsWith(who)) text.replace(0, who.size(), runLabel(*selection_, run).mid(2) + tr(" against A"));
     if (twin)
       text = tr("%1: run A's settings with another seed; it makes the band").arg(runLabel(*selection_, run).mid(2));
+    else if (const auto first = gaps_.first_difference(run, epsilon()))
+      text += tr("; first step with |gap| > %1: %2").arg(epsilon()).arg(*first);
     lines << QStringLiteral("<b style='color:%1'>%2</b> %3")
                  .arg(seriesColor(run, isDark(palette())).name(), runLetter(run), text.toHtmlEscaped());
   }
@@ -125,7 +126,7 @@ QString GapPanel::explain() const {
             "<p><b>Seed-noise band.</b> Runs that differ only in their seed differ in loss, too; a gap within that is "
             "no evidence of anything. The grey band is +-%1 times the smoothed |gap| between run A and its noise "
             "twins, "
-            "averaged over all pairs of them: about two standard deviations. One twin gives a rough band, two a better "
+            "averaged over all pairs of them. One twin gives a rough band, two a better "
             "one. \"Compare with...\" offers the twin in one click.</p>"
             "<p><b>Conclusion.</b> A run is called different when its smoothed gap stays out of the band for at least "
             "%2 steps.</p>")

@@ -33,6 +33,7 @@ class GapPanel : public Panel {
   QString conclude() const;
 
   const ComparedRuns* runs_;
+  RunGaps gaps_;
   GapPlot* plot_;
   QLabel* conclusion_;
   QDoubleSpinBox* epsilon_;

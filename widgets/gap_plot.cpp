@@ -19,7 +19,8 @@ QColor bandColor(const QPalette& palette) {
 }
 
 QString signedText(double value) {
-  const QString text = formatValue(value, 3);
+  if (!std::isfinite(value)) return QStringLiteral("-");
+  const QString text = QString::number(value, 'f', std::abs(value) < 0.1 ? 4 : 3);
   return value > 0 ? QLatin1Char('+') + text : text;
 }
 
@@ -32,15 +33,12 @@ int GapPlot::bins() const {
   return static_cast<int>(std::clamp<std::int64_t>(range().size(), 1, std::max<std::int64_t>(1, pixels)));
 }
 
-void GapPlot::setSeries(std::vector<GapSeries> series, std::vector<HistoryPtr> same_settings) {
+void GapPlot::setSeries(std::vector<GapSeries> series, const RunGaps& gaps) {
   series_ = std::move(series);
   curves_.clear();
-  for (const GapSeries& each : series_) {
-    curves_.push_back({gap_series(*each.a, *each.b, Metric::ce_loss, kWholeRun, range(), bins()),
-                       smoothed_gap(*each.a, *each.b, Metric::ce_loss, kWholeRun, range(), bins())});
-  }
-  band_.clear();
-  if (same_settings.size() > 1) band_ = noise_band(same_settings, Metric::ce_loss, kWholeRun, range(), bins());
+  for (const GapSeries& each : series_)
+    curves_.push_back({gaps.series(each.place, range(), bins()), gaps.smoothed(each.place, range(), bins())});
+  band_ = gaps.band(range(), bins());
   chooseValueRange();
 }
 
@@ -178,38 +176,52 @@ void GapPlot::paintOverlay(QPainter& painter) {
   TimeAxisPlot::paintOverlay(painter);
 }
 
-// Top right, a line each: names with the smoothed gap at the crosshair or the newest step, and what the band is.
+// The value at the bin of `step`, or the newest before it: a run may be a step behind.
+float GapPlot::newestAt(const std::vector<float>& values, std::int64_t step) const {
+  for (std::size_t bin = binAt(step) + 1; bin-- > 0;)
+    if (std::isfinite(values[bin])) return values[bin];
+  return kNoValue;
+}
+
+// Top right: the runs' smoothed gaps at the crosshair or the newest step, and below what the band is.
 void GapPlot::paintGapLegend(QPainter& painter) const {
   if (curves_.empty() || range().empty()) return;
-  const QFontMetrics metrics(painter.font());
-  const QRect plot = plotRect();
   const std::int64_t step = std::clamp(selection_->hoverStep() >= 0 ? selection_->hoverStep() : selection_->step(),
                                        range().first, range().last);
-  struct Entry {
-    QString text;
-    QColor color;
-    bool filled;
-  };
-  std::vector<Entry> entries;
+  std::vector<LegendEntry> gaps, band;
   for (std::size_t i = 0; i < series_.size(); ++i)
-    entries.push_back({series_[i].label + QStringLiteral("  ") + signedText(curves_[i].smooth[binAt(step)]),
-                       seriesColor(series_[i].color, dark()), false});
+    gaps.push_back({series_[i].label.left(1) + QLatin1Char(' ') + signedText(newestAt(curves_[i].smooth, step)),
+                    seriesColor(series_[i].color, dark()), false});
   if (!band_.empty())
-    entries.push_back({tr("seed noise  +-%1").arg(formatValue(band_[binAt(step)], 2)), bandColor(palette()), true});
-  int widest = 0;
-  for (const Entry& entry : entries) widest = std::max(widest, metrics.horizontalAdvance(entry.text));
-  const int width = std::min(widest + 24, plot.width());
+    band.push_back({tr("seed noise +-%1 (%2 x mean |gap| of seed twins)")
+                        .arg(QString::number(static_cast<double>(newestAt(band_, step)), 'g', 2))
+                        .arg(kBandFactor),
+                    bandColor(palette()), true});
+  const QRect plot = plotRect();
+  QRect row(plot.left(), plot.top() + 1, plot.width(), QFontMetrics(painter.font()).height());
+  paintLegendRow(painter, row, gaps);
+  row.translate(0, row.height());
+  paintLegendRow(painter, row, band);
+}
+
+// Right-aligned, entries beside each other.
+void GapPlot::paintLegendRow(QPainter& painter, QRect row, const std::vector<LegendEntry>& entries) const {
+  constexpr int kMark = 20, kSpace = 10;
+  const QFontMetrics metrics(painter.font());
+  int width = 0;
+  for (const LegendEntry& entry : entries) width += kMark + metrics.horizontalAdvance(entry.text) + kSpace;
+  row.setLeft(std::max(row.left(), row.right() - width));
   QColor ground = palette().base().color();
   ground.setAlpha(200);
-  QRect row(plot.right() - width, plot.top() + 1, width, metrics.height());
-  painter.fillRect(QRect(row.topLeft(), QSize(width, row.height() * static_cast<int>(entries.size()))), ground);
-  for (const Entry& entry : entries) {
+  if (!entries.empty()) painter.fillRect(row, ground);
+  for (const LegendEntry& entry : entries) {
     painter.fillRect(QRect(row.left() + 3, row.center().y() - (entry.filled ? 4 : 1), 12, entry.filled ? 9 : 3),
                      entry.color);
     painter.setPen(palette().text().color());
-    painter.drawText(row.adjusted(20, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter,
-                     metrics.elidedText(entry.text, Qt::ElideRight, width - 20));
-    row.translate(0, metrics.height());
+    const int room = std::min(metrics.horizontalAdvance(entry.text) + 1, row.width() - kMark);
+    painter.drawText(QRect(row.left() + kMark, row.top(), room, row.height()), Qt::AlignLeft | Qt::AlignVCenter,
+                     metrics.elidedText(entry.text, Qt::ElideRight, room));
+    row.setLeft(row.left() + kMark + room + kSpace);
   }
 }
 
@@ -224,7 +236,7 @@ QStringList GapPlot::readoutAt(QPoint position) const {
                    .arg(series_[i].label, signedText(raw.mean()), signedText(curves_[i].smooth[binAt(step)]));
     if (series_[i].first_difference == step) lines << tr("first step beyond epsilon");
   }
-  if (!band_.empty()) lines << tr("seed-noise band +-%1").arg(formatValue(band_[binAt(step)], 3));
+  if (!band_.empty()) lines << tr("seed-noise band +-%1").arg(formatValue(newestAt(band_, step), 4));
   return lines;
 }
 

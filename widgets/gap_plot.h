@@ -11,7 +11,7 @@
 namespace moescope {
 
 struct GapSeries {
-  HistoryPtr a, b;
+  int place = 1;  // of the run among those compared
   QString label;
   int color = 0;
   std::optional<std::int64_t> first_difference{};
@@ -23,8 +23,8 @@ class GapPlot : public TimeAxisPlot {
  public:
   explicit GapPlot(Selection* selection, QWidget* parent = nullptr);
 
-  // Called in refill. `same_settings`: what the band is made of; fewer than two: no band.
-  void setSeries(std::vector<GapSeries> series, std::vector<HistoryPtr> same_settings);
+  // Called in refill.
+  void setSeries(std::vector<GapSeries> series, const RunGaps& gaps);
   void setCaption(const QString& caption) { caption_ = caption; }
 
  protected:
@@ -39,7 +39,14 @@ class GapPlot : public TimeAxisPlot {
     std::vector<PyramidBin> raw;
     std::vector<float> smooth;
   };
+  struct LegendEntry {
+    QString text;
+    QColor color;
+    bool filled;
+  };
   int bins() const;
+  float newestAt(const std::vector<float>& values, std::int64_t step) const;
+  void paintLegendRow(QPainter& painter, QRect row, const std::vector<LegendEntry>& entries) const;
   double centreOf(std::size_t bin, std::size_t bins) const;
   std::size_t binAt(std::int64_t step) const;
   Axis valueAxis() const;

@@ -11,6 +11,14 @@
 #include "widgets/color_scale.h"
 
 namespace moescope {
+namespace {
+
+// What is counted by powers of two spans many powers of ten.
+QString shortNumber(double value) {
+  return std::isnan(value) ? QStringLiteral("-") : QString::number(value, 'g', 2);
+}
+
+}  // namespace
 
 HalfOctavePlot::HalfOctavePlot(QWidget* parent) : PlotFrame(parent) {
   setMouseTracking(true);
@@ -126,7 +134,7 @@ void HalfOctavePlot::paintCountLegend(QPainter& painter) const {
   faint.setAlpha(110);
   const QColor strong = seriesColor(color_, dark());
   const auto named = [](const QString& name, const HalfOctaves& counts) {
-    return tr("%1, median %2").arg(name, formatValue(median(counts), 2));
+    return tr("%1, median %2").arg(name, shortNumber(median(counts)));
   };
   std::vector<std::pair<QString, QColor>> rows{{named(texts_.back, back_), texts_.front.isEmpty() ? strong : faint}};
   if (!texts_.front.isEmpty()) rows.emplace_back(named(texts_.front, front_), strong);
@@ -146,8 +154,7 @@ void HalfOctavePlot::paintCountLegend(QPainter& painter) const {
 QStringList HalfOctavePlot::describe(int bin) const {
   const auto i = static_cast<std::size_t>(bin);
   QStringList lines{
-      tr("%1 %2 to %3")
-          .arg(texts_.value, formatValue(half_octave_edge(bin), 2), formatValue(half_octave_edge(bin + 1), 2))};
+      tr("%1 %2 to %3").arg(texts_.value, shortNumber(half_octave_edge(bin)), shortNumber(half_octave_edge(bin + 1)))};
   if (texts_.shares) {
     lines << tr("%1: %2 (%3)").arg(texts_.back).arg(back_[i]).arg(formatPercent(back_[i] / back_total_));
     if (!texts_.front.isEmpty())

@@ -11,63 +11,57 @@ namespace moescope {
 
 namespace {
 
-// Bias-corrected exponential moving average of what is finite.
-class Average {
- public:
-  void add(double value) {
-    if (!std::isfinite(value)) return;
-    sum_ = kGapFactor * sum_ + (1 - kGapFactor) * value;
-    weight_ = kGapFactor * weight_ + (1 - kGapFactor);
-  }
-  float get() const { return weight_ > 0 ? static_cast<float>(sum_ / weight_) : kNoValue; }
-
- private:
-  double sum_ = 0, weight_ = 0;
-};
-
-// b - a at every step of `range`; NaN where one has no finite value.
-std::vector<double> gaps(const History& a, const History& b, Metric metric, int layer, StepRange range) {
-  const std::vector<float> of_a = a.values(metric, layer, range), of_b = b.values(metric, layer, range);
-  std::vector<double> out(of_a.size());
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    const double gap = static_cast<double>(of_b[i]) - static_cast<double>(of_a[i]);
-    out[i] = std::isfinite(gap) ? gap : std::nan("");
-  }
-  return out;
+// Of runs that outlive the track.
+GapTrack track_of(const History& a, const History& b, Metric metric = Metric::ce_loss, int layer = kWholeRun) {
+  GapTrack track(HistoryPtr(HistoryPtr(), &a), HistoryPtr(HistoryPtr(), &b), metric, layer);
+  track.update();
+  return track;
 }
 
-std::vector<float> smoothed(const std::vector<double>& values) {
-  std::vector<float> out;
-  out.reserve(values.size());
-  Average average;
-  for (const double value : values) {
-    average.add(value);
-    out.push_back(average.get());
-  }
-  return out;
+std::vector<GapTrack> pairs_of(std::span<const HistoryPtr> runs, Metric metric = Metric::ce_loss,
+                               int layer = kWholeRun) {
+  std::vector<GapTrack> pairs;
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    for (std::size_t j = i + 1; j < runs.size(); ++j) pairs.emplace_back(runs[i], runs[j], metric, layer).update();
+  return pairs;
 }
 
-// Half width at every step of `range`, which begins where all runs do.
-std::vector<float> band_of(std::span<const HistoryPtr> runs, Metric metric, int layer, StepRange range) {
-  std::vector<double> sum(static_cast<std::size_t>(range.size()), 0.0);
-  std::vector<int> pairs(sum.size(), 0);
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    for (std::size_t j = i + 1; j < runs.size(); ++j) {
-      std::vector<double> sizes = gaps(*runs[i], *runs[j], metric, layer, range);
-      const StepRange both = common_steps(*runs[i], *runs[j]);
-      for (double& size : sizes) size = std::fabs(size);
-      const std::vector<float> width = smoothed(sizes);
-      for (std::size_t s = 0; s < width.size(); ++s) {
-        if (is_missing(width[s]) || range.first + static_cast<std::int64_t>(s) > both.last) continue;
-        sum[s] += width[s];
-        ++pairs[s];
-      }
+// Half width at a step; kNoValue: no pair has got there.
+float band_at(const std::vector<GapTrack>& pairs, std::int64_t step) {
+  double sum = 0;
+  int counted = 0;
+  for (const GapTrack& pair : pairs) {
+    const StepRange steps = pair.steps();
+    if (step < steps.first || step > steps.last) continue;
+    const float size = pair.size()[static_cast<std::size_t>(step - steps.first)];
+    if (is_missing(size)) continue;
+    sum += static_cast<double>(size);
+    ++counted;
+  }
+  return counted ? static_cast<float>(kBandFactor * sum / counted) : kNoValue;
+}
+
+// The same at every step of `steps`.
+std::vector<float> band_over(const std::vector<GapTrack>& pairs, StepRange steps) {
+  std::vector<double> sum(static_cast<std::size_t>(steps.size()), 0.0);
+  std::vector<int> counted(sum.size(), 0);
+  std::vector<float> sizes;
+  for (const GapTrack& pair : pairs) {
+    const StepRange both{std::max(steps.first, pair.steps().first), std::min(steps.last, pair.steps().last)};
+    if (both.empty()) continue;
+    sizes.resize(static_cast<std::size_t>(both.size()));
+    const auto from = static_cast<std::size_t>(both.first - pair.steps().first);
+    pair.size().copy(from, from + sizes.size(), sizes.data());
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      if (is_missing(sizes[i])) continue;
+      const std::size_t at = i + static_cast<std::size_t>(both.first - steps.first);
+      sum[at] += static_cast<double>(sizes[i]);
+      ++counted[at];
     }
   }
   std::vector<float> band(sum.size(), kNoValue);
-  for (std::size_t s = 0; s < band.size(); ++s) {
-    if (pairs[s]) band[s] = static_cast<float>(kBandFactor * sum[s] / pairs[s]);
-  }
+  for (std::size_t i = 0; i < band.size(); ++i)
+    if (counted[i]) band[i] = static_cast<float>(kBandFactor * sum[i] / counted[i]);
   return band;
 }
 
@@ -76,26 +70,47 @@ std::int64_t bin_begin(StepRange range, int bins, int bin) {
   return range.first + size / bins * bin + size % bins * bin / bins;
 }
 
-// Of `values`, which begin at step `first`, the one at the last step of each bin that they reach.
-std::vector<float> at_bin_ends(const std::vector<float>& values, std::int64_t first, StepRange range, int bins) {
+// value(step) at the last step of `steps` in each bin; kNoValue where the bin has none.
+template <class Value>
+std::vector<float> at_bin_ends(StepRange steps, StepRange range, int bins, Value value) {
   std::vector<float> out(static_cast<std::size_t>(bins), kNoValue);
-  const std::int64_t end = first + static_cast<std::int64_t>(values.size());
+  if (steps.empty() || range.empty()) return out;
   for (int b = 0; b < bins; ++b) {
-    const std::int64_t from = std::max(first, bin_begin(range, bins, b));
-    const std::int64_t to = std::min(end, bin_begin(range, bins, b + 1));
-    if (from < to) out[static_cast<std::size_t>(b)] = values[static_cast<std::size_t>(to - 1 - first)];
+    const std::int64_t from = std::max(steps.first, bin_begin(range, bins, b));
+    const std::int64_t to = std::min(steps.last + 1, bin_begin(range, bins, b + 1));
+    if (from < to) out[static_cast<std::size_t>(b)] = value(to - 1);
   }
   return out;
 }
 
-StepRange all_steps(std::span<const HistoryPtr> runs) {  // from the first to the last that any took
-  StepRange all;
-  for (const HistoryPtr& run : runs) {
-    const StepRange steps = run->steps();
+std::vector<PyramidBin> series_of(const GapTrack& track, StepRange range, int bins) {
+  std::vector<PyramidBin> out(static_cast<std::size_t>(bins));
+  const StepRange steps = track.steps();
+  if (steps.empty() || range.empty()) return out;
+  for (int b = 0; b < bins; ++b) {
+    const std::int64_t from = std::max(steps.first, bin_begin(range, bins, b));
+    const std::int64_t to = std::min(steps.last + 1, bin_begin(range, bins, b + 1));
+    if (from < to)
+      out[static_cast<std::size_t>(b)] =
+          track.raw().slice(static_cast<std::size_t>(from - steps.first), static_cast<std::size_t>(to - steps.first));
+  }
+  return out;
+}
+
+std::vector<float> smoothed_of(const GapTrack& track, StepRange range, int bins) {
+  const StepRange steps = track.steps();
+  return at_bin_ends(steps, range, bins,
+                     [&](std::int64_t step) { return track.smooth()[static_cast<std::size_t>(step - steps.first)]; });
+}
+
+std::vector<float> band_of(const std::vector<GapTrack>& pairs, StepRange range, int bins) {
+  StepRange all;  // from the first to the last step that any pair took
+  for (const GapTrack& pair : pairs) {
+    const StepRange steps = pair.steps();
     if (steps.empty()) continue;
     all = all.empty() ? steps : StepRange{std::min(all.first, steps.first), std::max(all.last, steps.last)};
   }
-  return all;
+  return at_bin_ends(all, range, bins, [&](std::int64_t step) { return band_at(pairs, step); });
 }
 
 float mean_of(const History& history, Metric metric, StepRange window) {
@@ -140,8 +155,8 @@ Stretches stretches_of(const std::vector<bool>& out) {
   return found;
 }
 
-std::string higher_or_lower(const History& b, float gap) {
-  return b.info().name + (gap > 0 ? " is higher" : " is lower");
+std::string higher_or_lower(float gap) {
+  return gap > 0 ? "its loss is higher" : "its loss is lower";
 }
 
 void put_in_words(const History& a, const History& b, Conclusion& c) {
@@ -155,37 +170,26 @@ void put_in_words(const History& a, const History& b, Conclusion& c) {
       c.text = who + "the same losses to the bit over " + steps_text(c.steps);
       break;
     case Verdict::no_band:
-      c.text = who + higher_or_lower(b, c.gap) + " by " + gap + " at step " + std::to_string(c.steps.last) +
+      c.text = who + higher_or_lower(c.gap) + " by " + gap + " at step " + std::to_string(c.steps.last) +
                "; without a twin that differs only in seed nothing tells whether that is more than noise";
       break;
     case Verdict::inside:
       c.text = who + "inside the seed-noise band: no evidence of a difference over " + steps_text(c.steps) + " (gap " +
-               gap + ", band +-" + number(c.band) + ")";
+               (c.gap < 0 ? "-" : "+") + gap + ", band +-" + number(c.band) + ")";
       break;
     case Verdict::returned:
-      c.text = who + "outside the seed-noise band over " + steps_text(c.out) + ", where " + higher_or_lower(b, c.gap) +
+      c.text = who + "outside the seed-noise band over " + steps_text(c.out) + ", where " + higher_or_lower(c.gap) +
                " by up to " + gap + " (band +-" + number(c.band) + "), inside at the end";
       break;
     case Verdict::outside:
       c.text = who + "outside the seed-noise band from step " + std::to_string(c.out.first) +
-               " on: " + higher_or_lower(b, c.gap) + " by " + gap + " at step " + std::to_string(c.out.last) +
+               " on: " + higher_or_lower(c.gap) + " by " + gap + " at step " + std::to_string(c.out.last) +
                " (band +-" + number(c.band) + ")";
       break;
     case Verdict::lost:
       c.text = who + "one loss is no number any more from step " + std::to_string(c.out.first) + " on";
       break;
   }
-}
-
-// The step from which on the loss of just one is not finite; none: both are or both are not at the end.
-std::optional<std::int64_t> lost_from(const History& a, const History& b, StepRange steps) {
-  const std::vector<float> of_a = a.values(Metric::ce_loss, kWholeRun, steps);
-  const std::vector<float> of_b = b.values(Metric::ce_loss, kWholeRun, steps);
-  std::optional<std::int64_t> from;
-  for (std::size_t s = of_a.size(); s-- > 0 && std::isfinite(of_a[s]) != std::isfinite(of_b[s]);) {
-    from = steps.first + static_cast<std::int64_t>(s);
-  }
-  return from;
 }
 
 // Steps up to the last that has a band.
@@ -218,6 +222,34 @@ void judge_against_band(const std::vector<float>& gap, const std::vector<float>&
   c.band = band[at];
 }
 
+Conclusion conclude_from(const GapTrack& track, const std::vector<GapTrack>& pairs) {
+  Conclusion c;
+  c.steps = track.steps();
+  if (const auto lost = track.lost()) {
+    c.verdict = Verdict::lost;
+    c.out = {*lost, c.steps.last};
+  } else if (c.steps.size() >= kLastingSteps) {
+    std::vector<float> gap(track.smooth().size()), band = band_over(pairs, c.steps);
+    track.smooth().copy(0, gap.size(), gap.data());
+    if (track.identical()) {
+      c.verdict = Verdict::identical;
+      c.gap = 0;
+    } else if (is_missing(gap.back())) {
+      c.verdict = Verdict::too_short;  // no step has two losses
+    } else if (const std::int64_t judged = steps_with(band); judged < kLastingSteps) {
+      c.verdict = Verdict::no_band;
+      c.gap = gap.back();
+    } else {
+      c.steps.last = c.steps.first + judged - 1;  // a noise twin may still be catching up
+      gap.resize(static_cast<std::size_t>(judged));
+      band.resize(static_cast<std::size_t>(judged));
+      judge_against_band(gap, band, c);
+    }
+  }
+  put_in_words(*track.a(), *track.b(), c);
+  return c;
+}
+
 }  // namespace
 
 StepRange common_steps(const History& a, const History& b) {
@@ -229,51 +261,23 @@ StepRange common_steps(const History& a, const History& b) {
 std::vector<PyramidBin> gap_series(const History& a, const History& b, Metric metric, int layer, StepRange range,
                                    int bins) {
   assert(bins > 0);
-  std::vector<PyramidBin> out(static_cast<std::size_t>(bins));
-  const StepRange common = common_steps(a, b);
-  const StepRange steps{std::max(range.first, common.first), std::min(range.last, common.last)};
-  if (steps.empty()) return out;
-  const std::vector<double> values = gaps(a, b, metric, layer, steps);
-  int bin = 0;
-  for (std::int64_t step = steps.first; step <= steps.last; ++step) {
-    while (bin + 1 < bins && step >= bin_begin(range, bins, bin + 1)) ++bin;
-    const double value = values[static_cast<std::size_t>(step - steps.first)];
-    out[static_cast<std::size_t>(bin)].add(std::isnan(value) ? kNoValue : static_cast<float>(value));
-  }
-  return out;
+  return series_of(track_of(a, b, metric, layer), range, bins);
 }
 
 std::vector<float> smoothed_gap(const History& a, const History& b, Metric metric, int layer, StepRange range,
                                 int bins) {
   assert(bins > 0);
-  const StepRange common = common_steps(a, b);
-  const StepRange steps{common.first, std::min(range.last, common.last)};
-  if (steps.empty() || range.empty()) return std::vector<float>(static_cast<std::size_t>(bins), kNoValue);
-  return at_bin_ends(smoothed(gaps(a, b, metric, layer, steps)), steps.first, range, bins);
+  return smoothed_of(track_of(a, b, metric, layer), range, bins);
 }
 
 std::vector<float> noise_band(std::span<const HistoryPtr> same_settings, Metric metric, int layer, StepRange range,
                               int bins) {
   assert(bins > 0);
-  const StepRange all = all_steps(same_settings);
-  const StepRange steps{all.first, std::min(range.last, all.last)};
-  if (steps.empty() || range.empty()) return std::vector<float>(static_cast<std::size_t>(bins), kNoValue);
-  return at_bin_ends(band_of(same_settings, metric, layer, steps), steps.first, range, bins);
+  return band_of(pairs_of(same_settings, metric, layer), range, bins);
 }
 
 std::optional<std::int64_t> first_difference(const History& a, const History& b, double epsilon) {
-  const StepRange steps = common_steps(a, b);
-  const std::vector<float> of_a = a.values(Metric::ce_loss, kWholeRun, steps);
-  const std::vector<float> of_b = b.values(Metric::ce_loss, kWholeRun, steps);
-  for (std::size_t s = 0; s < of_a.size(); ++s) {
-    if (is_missing(of_a[s]) || is_missing(of_b[s])) continue;
-    const bool finite = std::isfinite(of_a[s]);
-    const double gap = static_cast<double>(of_b[s]) - static_cast<double>(of_a[s]);
-    if (finite != std::isfinite(of_b[s]) || (finite && std::fabs(gap) > epsilon)) {
-      return steps.first + static_cast<std::int64_t>(s);
-    }
-  }
-  return std::nullopt;
+  return track_of(a, b).first_beyond(epsilon);
 }
 
 std::vector<float> load_difference(const RouterFrame& a, const RouterFrame& b) {
@@ -297,6 +301,7 @@ RunFigures run_figures(const History& history, StepRange window) {
   row.tokens_per_s = mean_of(history, Metric::tokens_per_s, window);
   row.sqnr_db = mean_of(history, Metric::quant_sqnr_db, window);
   row.flip_rate = mean_of(history, Metric::flip_rate, window);
+  row.rounding_flip_rate = mean_of(history, Metric::rounding_flip_rate, window);
   row.gradient_cosine = mean_of(history, Metric::gradient_cosine, window);
   return row;
 }
@@ -313,32 +318,53 @@ StepRange last_common_steps(std::span<const HistoryPtr> histories, std::int64_t 
 }
 
 Conclusion conclude(const History& a, const History& b, std::span<const HistoryPtr> same_settings) {
-  Conclusion c;
-  c.steps = common_steps(a, b);
-  if (c.steps.empty()) c.steps = {};
-  if (const auto lost = lost_from(a, b, c.steps)) {
-    c.verdict = Verdict::lost;
-    c.out = {*lost, c.steps.last};
-  } else if (c.steps.size() >= kLastingSteps) {
-    const std::vector<double> raw = gaps(a, b, Metric::ce_loss, kWholeRun, c.steps);
-    std::vector<float> gap = smoothed(raw), band = band_of(same_settings, Metric::ce_loss, kWholeRun, c.steps);
-    if (std::all_of(raw.begin(), raw.end(), [](double value) { return value == 0; })) {
-      c.verdict = Verdict::identical;
-      c.gap = 0;
-    } else if (is_missing(gap.back())) {
-      c.verdict = Verdict::too_short;  // no step has two losses
-    } else if (const std::int64_t judged = steps_with(band); judged < kLastingSteps) {
-      c.verdict = Verdict::no_band;
-      c.gap = gap.back();
-    } else {
-      c.steps.last = c.steps.first + judged - 1;  // a noise twin may still be catching up
-      gap.resize(static_cast<std::size_t>(judged));
-      band.resize(static_cast<std::size_t>(judged));
-      judge_against_band(gap, band, c);
-    }
-  }
-  put_in_words(a, b, c);
-  return c;
+  return conclude_from(track_of(a, b), pairs_of(same_settings));
+}
+
+void RunGaps::set(const std::vector<HistoryPtr>& runs, const std::vector<HistoryPtr>& same_settings) {
+  const auto kept = [](std::vector<GapTrack>& old, const HistoryPtr& a, const HistoryPtr& b) {
+    const auto same = std::find_if(old.begin(), old.end(), [&](const GapTrack& t) { return t.a() == a && t.b() == b; });
+    return same == old.end() ? GapTrack(a, b) : std::move(*same);
+  };
+  std::vector<GapTrack> tracks, pairs;
+  for (std::size_t run = 1; run < runs.size(); ++run) tracks.push_back(kept(tracks_, runs[0], runs[run]));
+  for (std::size_t i = 0; i < same_settings.size(); ++i)
+    for (std::size_t j = i + 1; j < same_settings.size(); ++j)
+      pairs.push_back(kept(pairs_, same_settings[i], same_settings[j]));
+  const bool same_pairs = pairs.size() == pairs_.size() && tracks.size() == tracks_.size();
+  tracks_ = std::move(tracks);
+  pairs_ = std::move(pairs);
+  if (!same_pairs || conclusions_.size() != tracks_.size()) conclusions_.clear();
+  update();
+}
+
+void RunGaps::update() {
+  bool news = conclusions_.size() != tracks_.size();
+  for (std::vector<GapTrack>* tracks : {&tracks_, &pairs_})
+    for (GapTrack& track : *tracks) news |= track.update();
+  if (!news) return;
+  conclusions_.clear();
+  for (const GapTrack& track : tracks_) conclusions_.push_back(conclude_from(track, pairs_));
+}
+
+std::vector<PyramidBin> RunGaps::series(int place, StepRange range, int bins) const {
+  return series_of(tracks_[static_cast<std::size_t>(place - 1)], range, bins);
+}
+
+std::vector<float> RunGaps::smoothed(int place, StepRange range, int bins) const {
+  return smoothed_of(tracks_[static_cast<std::size_t>(place - 1)], range, bins);
+}
+
+std::optional<std::int64_t> RunGaps::first_difference(int place, double epsilon) {
+  return tracks_[static_cast<std::size_t>(place - 1)].first_beyond(epsilon);
+}
+
+const Conclusion& RunGaps::conclusion(int place) const {
+  return conclusions_[static_cast<std::size_t>(place - 1)];
+}
+
+std::vector<float> RunGaps::band(StepRange range, int bins) const {
+  return pairs_.empty() ? std::vector<float>{} : band_of(pairs_, range, bins);
 }
 
 }  // namespace moescope

@@ -166,10 +166,13 @@ struct QuantFrame {
 // Name of the weight, whatever its class.
 std::string gemm_name(const QuantFrame& quant);
 
-// Tokens of one MoE layer whose set of chosen experts differs from run 0's at the same step and on the same tokens.
-// Empty where the runs' routers cannot be compared: another number of experts or top_k, or the layer is dense there.
+// Tokens of one MoE layer whose set of chosen experts differs from a reference's at the same step and on the same
+// tokens. The reference is
+// - run 0: how far the runs have drifted apart, whose weights differ by then (TelemetryFrame::flips). Empty where the
+//   runs' routers cannot be compared: another number of experts or top_k, or the layer is dense there;
+// - an FP32 pass with this run's own weights: what its number formats do at this step (rounding_flips).
 struct FlipFrame {
-  // Margins are run 0's K-th minus (K+1)-th biased score.
+  // Margins are the reference's K-th minus (K+1)-th biased score.
   static constexpr int kMarginBins = kHalfOctaves;
   static float edge(int bin) { return half_octave_edge(bin); }
   using MarginHistogram = HalfOctaves;
@@ -210,6 +213,7 @@ struct TelemetryFrame {
   std::vector<QuantFrame> quants;
   std::vector<FlipFrame> flips;                     // per MoE layer; of runs beside run 0
   std::vector<GradientFrame> gradients;             // per layer and group, then those of no layer
+  std::vector<FlipFrame> rounding_flips;            // per MoE layer, of the FP32 pass that gives the gradients
   std::vector<SpecialisationFrame> specialisation;  // per MoE layer
   std::vector<TokenFrame> texts;
   WireFrame wire;

@@ -146,6 +146,28 @@ struct QuantKey {
 };
 static_assert(std::has_unique_object_representations_v<QuantKey>);
 
+void put_flips(Packer& packer, const std::vector<FlipFrame>& flips) {
+  packer.put(static_cast<std::uint32_t>(flips.size()));
+  for (const FlipFrame& flip : flips) {
+    packer.put(flip.layer);
+    packer.put(flip.flip_rate);
+    packer.put_counts(flip.margin_tokens);
+    packer.put_counts(flip.margin_flipped);
+  }
+}
+
+void get_flips(Unpacker& unpacker, std::vector<FlipFrame>& flips) {
+  flips.resize(unpacker.get<std::uint32_t>());
+  for (FlipFrame& flip : flips) {
+    flip.layer = unpacker.get<int>();
+    flip.flip_rate = unpacker.get<float>();
+    for (auto* histogram : {&flip.margin_tokens, &flip.margin_flipped}) {
+      const std::uint32_t bins = unpacker.get_count_header();
+      unpacker.get_counts(histogram->data(), bins);
+    }
+  }
+}
+
 }  // namespace
 
 PackedFrame pack_routers(const TelemetryFrame& frame) {
@@ -252,28 +274,14 @@ void unpack_quants(const PackedFrame& packed, TelemetryFrame& frame) {
 PackedFrame pack_flips(const TelemetryFrame& frame) {
   Packer packer;
   packer.put_scalars(frame);
-  packer.put(static_cast<std::uint32_t>(frame.flips.size()));
-  for (const FlipFrame& flip : frame.flips) {
-    packer.put(flip.layer);
-    packer.put(flip.flip_rate);
-    packer.put_counts(flip.margin_tokens);
-    packer.put_counts(flip.margin_flipped);
-  }
+  put_flips(packer, frame.flips);
   return packer.take();
 }
 
 void unpack_flips(const PackedFrame& packed, TelemetryFrame& frame) {
   Unpacker unpacker(packed);
   unpacker.get_scalars(frame);
-  frame.flips.resize(unpacker.get<std::uint32_t>());
-  for (FlipFrame& flip : frame.flips) {
-    flip.layer = unpacker.get<int>();
-    flip.flip_rate = unpacker.get<float>();
-    for (auto* histogram : {&flip.margin_tokens, &flip.margin_flipped}) {
-      const std::uint32_t bins = unpacker.get_count_header();
-      unpacker.get_counts(histogram->data(), bins);
-    }
-  }
+  get_flips(unpacker, frame.flips);
 }
 
 PackedFrame pack_gradients(const TelemetryFrame& frame) {
@@ -281,6 +289,7 @@ PackedFrame pack_gradients(const TelemetryFrame& frame) {
   packer.put_scalars(frame);
   packer.put(static_cast<std::uint32_t>(frame.gradients.size()));
   for (const GradientFrame& gradient : frame.gradients) packer.put(gradient);
+  put_flips(packer, frame.rounding_flips);
   return packer.take();
 }
 
@@ -289,6 +298,7 @@ void unpack_gradients(const PackedFrame& packed, TelemetryFrame& frame) {
   unpacker.get_scalars(frame);
   frame.gradients.resize(unpacker.get<std::uint32_t>());
   for (GradientFrame& gradient : frame.gradients) gradient = unpacker.get<GradientFrame>();
+  get_flips(unpacker, frame.rounding_flips);
 }
 
 bool unpack_bias(const PackedFrame& packed, int layer, std::vector<float>& bias) {

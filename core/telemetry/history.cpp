@@ -177,9 +177,9 @@ class Mean {
   float last_ = kNoValue;
 };
 
-float mean_flip_rate(const TelemetryFrame& frame, int layer) {
+float mean_flip_rate(const std::vector<FlipFrame>& flips, int layer) {
   Mean mean;
-  for (const FlipFrame& flip : frame.flips) {
+  for (const FlipFrame& flip : flips) {
     if (layer == kWholeRun || flip.layer == layer) mean.add(flip.flip_rate);
   }
   return mean.get();
@@ -216,13 +216,14 @@ std::array<float, kNumLayerMetrics - kNumRouterMetrics> derived_values(const Tel
                                                                        std::int64_t tokens) {
   const auto ranks = [tokens](const VolumeFrame& volume) { return ranks_per_token(volume, tokens); };
   const auto nodes = [tokens](const VolumeFrame& volume) { return nodes_per_token(volume, tokens); };
-  return {mean_flip_rate(frame, layer),
+  return {mean_flip_rate(frame.flips, layer),
           mean_sqnr(frame, layer),
           whole_gradient(frame, layer, &GradientFrame::snr_db),
           whole_gradient(frame, layer, &GradientFrame::cosine),
           mean_of_volumes(frame, layer, ranks),
           mean_of_volumes(frame, layer, nodes),
-          mean_of_volumes(frame, layer, rank_overload)};
+          mean_of_volumes(frame, layer, rank_overload),
+          mean_flip_rate(frame.rounding_flips, layer)};
 }
 
 float step_ms(const TelemetryFrame& frame) {
@@ -233,9 +234,41 @@ float step_ms(const TelemetryFrame& frame) {
 
 }  // namespace
 
+// An exponential moving average of a column at each of its newest rows, kNoValue where the row has no finite value.
+struct SmoothedColumn {
+  static constexpr std::size_t kMostRows = std::size_t{1} << 19;
+
+  Metric metric;
+  int layer;
+  double factor;
+  std::uint64_t truncations = 0, used = 0;
+  std::size_t first_row = 0;
+  double sum = 0, weight = 0;
+  std::vector<float> averages;  // from first_row on
+
+  std::size_t end_row() const { return first_row + averages.size(); }
+  void add(float value) {
+    if (!std::isfinite(value)) return averages.push_back(kNoValue);
+    sum = factor * sum + (1 - factor) * static_cast<double>(value);
+    weight = factor * weight + (1 - factor);
+    averages.push_back(static_cast<float>(sum / weight));
+  }
+  void forget_old() {
+    if (averages.size() <= kMostRows) return;
+    const std::size_t gone = averages.size() - kMostRows / 2;
+    averages.erase(averages.begin(), averages.begin() + static_cast<std::ptrdiff_t>(gone));
+    first_row += gone;
+  }
+};
+constexpr std::size_t kSmoothedColumns = 24;  // kept; a window shows some ten
+
 struct History::State {
   mutable std::mutex mutex;
-  std::atomic<std::uint64_t> sequence{0};
+  std::atomic<std::uint64_t> sequence{0}, truncations{0};
+  // Of the readers; taken before `mutex`, so that the writer never waits while an average is computed.
+  mutable std::mutex smoothed_mutex;
+  mutable std::vector<SmoothedColumn> smoothed;
+  mutable std::uint64_t smoothed_uses = 0;
   std::size_t budget = 0;
   std::size_t scalar_budget = 0;
   std::int64_t tokens_per_step = 0;
@@ -276,6 +309,7 @@ struct History::State {
   }
 
   void truncate(std::int64_t step) {
+    ++truncations;
     const std::size_t rows = row_of(step);
     steps.truncate(rows);
     for (Pyramid& column : whole) column.truncate(rows);
@@ -346,6 +380,22 @@ struct History::State {
       for (Pyramid& column : columns.scalars) any |= column.forget_older_half();
     }
     return any;
+  }
+
+  // The one asked for, or a new one in place of the one that was not for longest. Under smoothed_mutex.
+  SmoothedColumn& smoothed_column(Metric metric, int layer, double factor) const {
+    auto found = std::find_if(smoothed.begin(), smoothed.end(), [&](const SmoothedColumn& column) {
+      return column.metric == metric && column.layer == layer && column.factor == factor;
+    });
+    if (found == smoothed.end()) {
+      if (smoothed.size() == kSmoothedColumns)
+        smoothed.erase(std::min_element(smoothed.begin(), smoothed.end(),
+                                        [](const auto& a, const auto& b) { return a.used < b.used; }));
+      smoothed.push_back({metric, layer, factor});
+      found = std::prev(smoothed.end());
+    }
+    found->used = ++smoothed_uses;
+    return *found;
   }
 
   std::size_t array_bytes() const {
@@ -484,6 +534,10 @@ std::uint64_t History::sequence() const {
   return state_->sequence;
 }
 
+std::uint64_t History::truncations() const {
+  return state_->truncations;
+}
+
 StepRange History::steps() const {
   const std::lock_guard lock(state_->mutex);
   return state_->steps.empty() ? StepRange{} : StepRange{state_->steps.front(), state_->steps.back()};
@@ -581,33 +635,34 @@ std::vector<float> History::smoothed(Metric metric, int layer, StepRange range, 
   assert(bins > 0 && factor > 0 && factor < 1);
   std::vector<float> out(bins, kNoValue);
   if (range.empty()) return out;
-  // Values older than this weigh less than 1e-12 of the average.
-  const auto reach = static_cast<std::size_t>(std::ceil(std::log(1e-12) / std::log(factor)));
+  const std::lock_guard smoothed_lock(state_->smoothed_mutex);
+  SmoothedColumn& kept = state_->smoothed_column(metric, layer, factor);
   std::vector<std::size_t> edges(static_cast<std::size_t>(bins) + 1);
+  // Of values older than this the average keeps less than 1e-12; rows before the kept ones are averaged from there.
+  const auto reach = static_cast<std::size_t>(std::ceil(std::log(1e-12) / std::log(factor)));
   std::vector<float> values;
+  std::size_t first = 0;
+  bool direct = false;
   {
     const std::lock_guard lock(state_->mutex);
     const Pyramid* column = state_->column(metric, layer);
     if (!column) return out;
+    if (kept.truncations != state_->truncations) kept = {metric, layer, factor, state_->truncations, kept.used};
     for (int b = 0; b <= bins; ++b) edges[b] = state_->row_of(slice_begin(range, bins, b));
-    const std::size_t first = edges.front() > reach ? edges.front() - reach : 0;
-    values.resize(edges.back() - first);
-    column->copy(first, edges.back(), values.data());
-    for (std::size_t& edge : edges) edge -= first;
-  }
-  double sum = 0;
-  double weight = 0;
-  std::size_t row = 0;
-  for (int b = 0; b < bins; ++b) {
-    bool any = false;
-    for (; row < edges[b + 1]; ++row) {
-      if (!std::isfinite(values[row])) continue;
-      sum = factor * sum + (1 - factor) * values[row];
-      weight = factor * weight + (1 - factor);
-      any |= row >= edges[b];
+    direct = edges.front() < kept.first_row;
+    const std::size_t begin = direct ? (edges.front() > reach ? edges.front() - reach : 0) : kept.end_row();
+    first = direct ? begin : kept.first_row;
+    if (begin < edges.back()) {
+      values.resize(edges.back() - begin);
+      column->copy(begin, edges.back(), values.data());
     }
-    if (any) out[b] = static_cast<float>(sum / weight);
   }
+  SmoothedColumn old{metric, layer, factor};
+  SmoothedColumn& used = direct ? old : kept;
+  for (const float value : values) used.add(value);
+  for (int b = 0; b < bins; ++b)
+    for (std::size_t row = edges[b + 1]; is_missing(out[b]) && row-- > edges[b];) out[b] = used.averages[row - first];
+  kept.forget_old();
   return out;
 }
 

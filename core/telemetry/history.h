@@ -53,11 +53,12 @@ enum class Metric {
   quant_sqnr_db,       // mean over the layer's (all) quantized operands
   gradient_snr_db,     // of all tensors of the layer, any kind of layer, or of the model
   gradient_cosine,
-  ranks_per_token,  // per MoE layer or mean over layers, as the two that follow
+  ranks_per_token,  // per MoE layer or mean over layers, as those that follow
   nodes_per_token,
   rank_overload,
+  rounding_flip_rate,
 };
-inline constexpr int kNumMetrics = 32;
+inline constexpr int kNumMetrics = 33;
 inline constexpr int kWholeRun = -1;
 
 struct StepRange {
@@ -82,7 +83,8 @@ class History {
   void forget_from(std::int64_t step);  // frames of `step` and later, markers after it: a rewind
 
   const RunInfo& info() const { return info_; }
-  std::uint64_t sequence() const;  // rises with every append; "is there news"
+  std::uint64_t sequence() const;     // rises with every append; "is there news"
+  std::uint64_t truncations() const;  // rises with every append that took steps back
   StepRange steps() const;
   std::vector<Marker> markers() const;
 
@@ -108,7 +110,7 @@ class History {
   // `bins` equal slices of `range`, each with min, max, mean and count of the steps in it.
   std::vector<PyramidBin> series(Metric metric, int layer, StepRange range, int bins) const;
   // Exponential moving average (bias-corrected, factor 0..1 exclusive) computed on every step, then read at the
-  // last step of each bin; NaN where the bin has none.
+  // last step of each bin; NaN where the bin has none. Kept for the next call: only new steps cost.
   std::vector<float> smoothed(Metric metric, int layer, StepRange range, int bins, double factor) const;
 
   // Utilisation u_e = n_e E / (K T) of one MoE layer for plotting: bins x E row-major, of the bin's steps the value

@@ -181,6 +181,7 @@ std::string to_json_line(const TelemetryFrame& frame) {
   put_rows(json, "specialisation", frame.specialisation);
   put_rows(json, "texts", frame.texts);
   if (frame.wire.ranks > 0) json["wire"] = to_json(frame.wire);
+  put_rows(json, "rounding_flips", frame.rounding_flips);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

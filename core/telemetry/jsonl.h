@@ -9,8 +9,9 @@
 // [{"layer", "domain": [[...]], "together": [[...]], "byte": {"<byte>": [...]},
 // "weight_norm": [...], "weight_sqnr": [...]}], "texts": [{"kind", "text" (with
 // escapes as in text_escape.h), "loss", "layers": [{"layer", "experts": [[...]], "scores": [...], "margin"}]}],
-// "wire": {"ranks", "over_nodes", "sent_bytes", "all_to_all_ms"} where experts are spread over processes}. Absent values,
-// NaN and Inf are null; absent arrays are left out. Matrices are arrays of rows.
+// "wire": {"ranks", "over_nodes", "sent_bytes", "all_to_all_ms"} where experts are spread over processes,
+// "rounding_flips": as flips}. Absent values, NaN and Inf are null; absent arrays are left out. Matrices are arrays of
+// rows.
 #pragma once
 
 #include <string>

@@ -144,6 +144,14 @@ constexpr std::array<MetricInfo, kNumMetrics> kMetrics = {{
      "1.5 means that all others wait for a rank with half as much again as the mean; placement may help where the "
      "experts' load is uneven but stable.",
      "parallel.ranks, router.bias_update_rate, router.aux_coeff", "Megatron-LM's overload factor", kMeasured},
+    {"rounding_flip_rate", "Routing flips by rounding", "share",
+     "#{tokens whose set of K experts differs from an FP32 pass's with the same weights} / T, mean over layers",
+     "A few per cent and flat: the formats decide choices that hang on a hair, and the runs' weights have no part in "
+     "it.",
+     "High or growing with the layers: the formats' errors reach the router. Where its gate is quantized, too, compare "
+     "with it in fp32.",
+     "precision.router_gate, precision.experts, telemetry.gradient_every",
+     "set of chosen experts compared token by token with the FP32 pass that gives the gradients", kMeasured},
 }};
 
 constexpr std::array<MetricInfo, 9> kQuantMetrics = {{

@@ -233,13 +233,20 @@ void read_quant(Statement& row, bool with_class, QuantFrame& quant) {
     quant.gemm = std::move(weight);
 }
 
-void read_flip(Statement& row, FlipFrame& flip) {
+// Into the frame's list that it belongs to.
+void read_flip(Statement& row, bool with_reference, TelemetryFrame& frame) {
+  FlipFrame flip;
   flip.layer = narrow(row.get_integer(), 0, kMaxLayers, "layer");
   get_fields(row, flip, kFlipFields);
   const auto tokens = array_of<std::uint32_t>(row.get_blob(), FlipFrame::kMarginBins, "margin_tokens");
   std::copy(tokens.begin(), tokens.end(), flip.margin_tokens.begin());
   const auto flipped = array_of<std::uint32_t>(row.get_blob(), FlipFrame::kMarginBins, "margin_flipped");
   std::copy(flipped.begin(), flipped.end(), flip.margin_flipped.begin());
+  const std::string reference = with_reference ? row.get_text() : kRun0Reference;
+  if (reference != kRun0Reference && reference != kFp32Reference)
+    throw std::runtime_error("reference is '" + reference + "', known are '" + kRun0Reference + "' and '" +
+                             kFp32Reference + '\'');
+  (reference == kFp32Reference ? frame.rounding_flips : frame.flips).push_back(flip);
 }
 
 void read_gradient(Statement& row, GradientFrame& gradient) {
@@ -367,8 +374,7 @@ class FrameReader {
     });
     quants_.of_frame(
         id, [&](Statement& row, std::int64_t) { read_quant(row, version_ >= 3, frame->quants.emplace_back()); });
-    if (flips_)
-      flips_->of_frame(id, [&](Statement& row, std::int64_t) { read_flip(row, frame->flips.emplace_back()); });
+    if (flips_) flips_->of_frame(id, [&](Statement& row, std::int64_t) { read_flip(row, version_ >= 4, *frame); });
     if (gradients_)
       gradients_->of_frame(id,
                            [&](Statement& row, std::int64_t) { read_gradient(row, frame->gradients.emplace_back()); });
@@ -389,7 +395,7 @@ class FrameReader {
   Statement frames_;
   std::int64_t version_ = 0;
   FrameRows routers_, volumes_, quants_;
-  std::optional<FrameRows> flips_, gradients_;                     // since format 2
+  std::optional<FrameRows> flips_, gradients_;                             // since format 2
   std::optional<FrameRows> specialisation_, texts_, text_layers_, wires_;  // since format 4
 };
 

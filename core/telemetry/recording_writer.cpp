@@ -136,7 +136,7 @@ struct RecordingWriter::Database {
   void insert(const TelemetryFrame& frame);
   void insert(const TelemetryFrame& frame, const RouterFrame& router, std::int64_t row_id);
   void insert(const TelemetryFrame& frame, const QuantFrame& quant, std::int64_t row_id);
-  void insert(const TelemetryFrame& frame, const FlipFrame& flip, std::int64_t row_id);
+  void insert_flips(const TelemetryFrame& frame, std::int64_t frame_id);
   void insert(const TelemetryFrame& frame, const GradientFrame& gradient, std::int64_t row_id);
   void insert(const TelemetryFrame& frame, const SpecialisationFrame& special, std::int64_t row_id);
   void insert(const TelemetryFrame& frame, const TokenFrame& text, std::int64_t row_id);
@@ -156,7 +156,7 @@ struct RecordingWriter::Database {
   Statement insert_router{connection, insert_sql("router", 4 + 12 + 1 + 7)};
   Statement insert_volume{connection, insert_sql("volume", 10)};
   Statement insert_quant{connection, insert_sql("quant", 8 + 8 + 1 + 3)};
-  Statement insert_flip{connection, insert_sql("flip", 4 + 1 + 1 + 2)};
+  Statement insert_flip{connection, insert_sql("flip", 4 + 1 + 1 + 3)};
   Statement insert_gradient{connection, insert_sql("gradient", 5 + 2 + 1)};
   Statement insert_specialisation{connection, insert_sql("specialisation", 9)};
   Statement insert_text{connection, insert_sql("text", 8)};
@@ -179,7 +179,7 @@ void RecordingWriter::Database::insert(const TelemetryFrame& frame) {
   insert_frame.run();
   insert_all(frame, frame.routers, id);
   insert_all(frame, frame.quants, id);
-  insert_all(frame, frame.flips, id);
+  insert_flips(frame, id);
   insert_all(frame, frame.gradients, id);
   insert_all(frame, frame.specialisation, id);
   insert_all(frame, frame.texts, id);
@@ -223,12 +223,18 @@ void RecordingWriter::Database::insert(const TelemetryFrame& frame, const QuantF
   insert_quant.run();
 }
 
-void RecordingWriter::Database::insert(const TelemetryFrame& frame, const FlipFrame& flip, std::int64_t row_id) {
-  insert_flip.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{flip.layer});
-  bind_fields(insert_flip, flip, kFlipFields);
-  insert_flip.bind_blob(flip.margin_tokens.data(), sizeof flip.margin_tokens);
-  insert_flip.bind_blob(flip.margin_flipped.data(), sizeof flip.margin_flipped);
-  insert_flip.run();
+void RecordingWriter::Database::insert_flips(const TelemetryFrame& frame, std::int64_t frame_id) {
+  std::int64_t row_id = frame_id << 16;
+  for (const bool fp32 : {false, true}) {
+    for (const FlipFrame& flip : fp32 ? frame.rounding_flips : frame.flips) {
+      insert_flip.bind(row_id++).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{flip.layer});
+      bind_fields(insert_flip, flip, kFlipFields);
+      insert_flip.bind_blob(flip.margin_tokens.data(), sizeof flip.margin_tokens);
+      insert_flip.bind_blob(flip.margin_flipped.data(), sizeof flip.margin_flipped);
+      insert_flip.bind(fp32 ? kFp32Reference : kRun0Reference);
+      insert_flip.run();
+    }
+  }
 }
 
 void RecordingWriter::Database::insert(const TelemetryFrame& frame, const GradientFrame& gradient,

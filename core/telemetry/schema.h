@@ -3,7 +3,8 @@
 // The file's application_id is kApplicationId and its user_version kFormatVersion. A change that older programs cannot
 // read raises the version; they refuse newer files. Version 2 added the tables flip and gradient, version 3 the weights
 // beside the routed experts' to quant, version 4 the tables specialisation, text, text_layer and wire, the router's
-// histograms and mutual_information, and the names of the run's domains. This program reads all four.
+// histograms and mutual_information, the names of the run's domains, and flips against FP32. This program reads all
+// four.
 //
 // Blobs are arrays, little-endian, without header: uint32 or float32 as said at the column, shape from `run`.
 // NULL in a REAL column: no value was recorded, or, where the row's nan_mask says so, the value was NaN: bit i stands
@@ -20,6 +21,10 @@ namespace moescope {
 inline constexpr int kApplicationId = 0x4d6f4553;  // "MoES"
 inline constexpr int kFormatVersion = 4;
 inline constexpr int kOldestFormatVersion = 1;
+
+// flip.reference
+inline constexpr const char* kRun0Reference = "run 0";
+inline constexpr const char* kFp32Reference = "fp32";
 
 inline constexpr const char* kSchema = R"sql(
 CREATE TABLE meta (              -- about the file: format_version, program, created (UTC)
@@ -133,15 +138,16 @@ CREATE TABLE quant (             -- one quantized operand of one GEMM, all route
   gemm_class      TEXT           -- 'experts' (routed), 'attention', ... as the keys in [precision]; since version 3
 );
 
-CREATE TABLE flip (              -- one MoE layer's tokens that chose another set of experts than in run 0
+CREATE TABLE flip (              -- one MoE layer's tokens that chose another set of experts than in `reference`
   id              INTEGER PRIMARY KEY,  -- (frame id << 16) + position in the frame
   run             INTEGER,
   step            INTEGER,
   layer           INTEGER,
   flip_rate       REAL,          -- [0] share of the batch's tokens
   nan_mask        INTEGER,
-  margin_tokens   BLOB,          -- uint32 [40]: tokens by run 0's margin, bin b from 2^((b - 40) / 2), the first from 0
-  margin_flipped  BLOB           -- uint32 [40]: those of them that flipped
+  margin_tokens   BLOB,          -- uint32 [40]: tokens by its margin, bin b from 2^((b - 40) / 2), the first from 0
+  margin_flipped  BLOB,          -- uint32 [40]: those of them that flipped
+  reference       TEXT           -- 'run 0', or 'fp32': a pass in FP32 with the run's own weights; since version 4
 );
 
 CREATE TABLE gradient (          -- a group of gradients against those of an FP32 pass on the same weights and batch
