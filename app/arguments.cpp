@@ -5,6 +5,7 @@
 #include <QRegularExpression>
 
 #include "app/settings.h"
+#include "core/lesson.h"
 
 namespace moescope {
 
@@ -23,6 +24,12 @@ QString presetList() {
   return names.join(", ") + "; several runs side by side: " + comparisons.join(", ");
 }
 
+QString lessonList() {
+  QStringList names;
+  for (const std::string& name : lesson_names()) names << QString::fromStdString(name);
+  return names.join(", ");
+}
+
 QString description() {
   return QString(
              "Trains a small mixture-of-experts language model and shows live what router, all-to-all and number "
@@ -39,6 +46,7 @@ void addOptions(QCommandLineParser& parser) {
   parser.addOption({"preset", "Train this preset: " + presetList() + ".", "NAME"});
   parser.addOption({"config", "Train with the settings of this TOML file.", "FILE.toml"});
   parser.addOption({"data", "Train on this text file or folder of text files.", "PATH"});
+  parser.addOption({"lesson", "Begin a guided lesson: " + lessonList() + ", its number, or a lesson file.", "NAME"});
   parser.addOption({"screenshot",
                     "Save a picture of the whole window and quit; needs no display with "
                     "QT_QPA_PLATFORM=offscreen.",
@@ -78,6 +86,14 @@ void readRecording(const QCommandLineParser& parser, Arguments& result) {
     if (parser.isSet(option))
       result.problems
           << QString("--%1 is for training: it does not go with a recording (%2)").arg(option, result.recording);
+}
+
+void readLesson(const QCommandLineParser& parser, Arguments& result) {
+  if (!parser.isSet("lesson")) return;
+  result.lesson = parser.value("lesson");
+  addProblems(result, find_lesson(result.lesson.toStdString()).problems);
+  if (!result.recording.isEmpty() || parser.isSet("screenshot"))
+    result.problems << "--lesson does not go with a recording or --screenshot";
 }
 
 void readSteps(const QCommandLineParser& parser, Arguments& result) {
@@ -123,6 +139,7 @@ Arguments parseArguments(const QStringList& arguments) {
   if (parser.isSet(version)) result.print = QString("moescope %1\n").arg(QCoreApplication::applicationVersion());
   if (!result.print.isEmpty()) return result;
   parser.positionalArguments().isEmpty() ? readConfig(parser, result) : readRecording(parser, result);
+  readLesson(parser, result);
   readSteps(parser, result);
   readLooks(parser, result);
   result.workspace = parser.value("workspace");

@@ -13,6 +13,7 @@ namespace moescope {
 struct Arguments {
   QString recording;               // open this instead of training
   std::vector<RunConfig> configs;  // what to train; the first is run A
+  QString lesson;                  // empty: none; else it begins
   QString screenshot;              // empty: an ordinary window
   std::optional<qint64> after_steps;
   QSize size;  // invalid: as last time

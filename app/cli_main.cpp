@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "app/cli_lesson.h"
 #include "app/cli_predict.h"
 #include "app/cli_quantize.h"
 #include "app/cli_train.h"
@@ -47,6 +48,7 @@ int main(int argc, char** argv) {
   moescope::add_quantize_command(app);
   moescope::add_volumes_command(app);
   moescope::add_predict_command(app);
+  moescope::add_lesson_command(app);
   app.footer(
       "Examples:\n"
       "  moescope-cli train --preset small --steps 500 --out run.moescope\n"

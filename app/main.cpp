@@ -54,6 +54,8 @@ int runWindow(QApplication& app, const Arguments& arguments, const QStringList& 
     takeScreenshot(&window, arguments);
   else if (!arguments.recording.isEmpty())
     window.openRecording(arguments.recording);
+  else if (!arguments.lesson.isEmpty())
+    window.startLesson(arguments.lesson);
   else
     window.startRuns(arguments.configs, MainWindow::Start::running);
   return app.exec();

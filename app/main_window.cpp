@@ -52,6 +52,7 @@ MainWindow::MainWindow(bool remembers) : clock_(&selection_), remembers_(remembe
   buildWorkspaces();
   buildForm();
   buildActions();
+  buildLessons();
   buildMenus();
   connectRunBar();
   connectForm();
@@ -207,9 +208,13 @@ void MainWindow::stepOnce() {
 }
 
 void MainWindow::requestChange(const QString& key, const ConfigValue& value) {
+  changeRun(selection_.run(), key, value);
+}
+
+void MainWindow::changeRun(int place, const QString& key, const ConfigValue& value) {
   const ConfigField* field = find_field(key.toStdString());
-  if (!session_.isLive() || !field) return;
-  RunConfig wanted = session_.config(selection_.run());
+  if (!session_.isLive() || !field || place >= static_cast<int>(session_.histories().size())) return;
+  RunConfig wanted = session_.config(place);
   const ConfigValue before = field->get(wanted);
   if (before == value) return;
   field->set(wanted, value);
@@ -218,7 +223,7 @@ void MainWindow::requestChange(const QString& key, const ConfigValue& value) {
     actions_->showProblem(QString::fromStdString(problems.front().message));
     return;
   }
-  undo_.push(new LiveChangeCommand(&session_, session_.runAt(selection_.run()), *field, before, value));
+  undo_.push(new LiveChangeCommand(&session_, session_.runAt(place), *field, before, value));
 }
 
 void MainWindow::onOpeningStarted(const QString& what) {
@@ -381,6 +386,7 @@ void MainWindow::showEvent(QShowEvent* event) {
 // The training stops within a step; the session's end waits for it with the window already gone from the screen.
 void MainWindow::closeEvent(QCloseEvent* event) {
   if (Lab* lab = session_.lab()) lab->pause();
+  leaveLesson();
   if (remembers_) rememberLayout();
   QMainWindow::closeEvent(event);
 }

@@ -22,6 +22,8 @@ class ActionsDock;
 class CaptureDesk;
 class CompareWorkspace;
 class ExpertActions;
+class LessonGuide;
+class LessonPane;
 class LiveBar;
 class MicroscalingWorkspace;
 class Overview;
@@ -50,6 +52,13 @@ class MainWindow : public QMainWindow {
   void rewind(qint64 step);                 // to a kept checkpoint
   void addRun(RunConfig twin);              // beside run A, and shows the comparison
   bool showWorkspace(const QString& name);  // in any case of letters; false: there is none
+  // A built-in lesson by name or number, or a file; asks before it replaces a run that a person trained.
+  void startLesson(const QString& name_or_path);
+  void leaveLesson();
+  // What a lesson does to the window.
+  void startLessonRuns(const std::vector<RunConfig>& configs);  // paused, in memory only
+  void runUntil(qint64 step);
+  void changeRun(int place, const QString& key, const ConfigValue& value);  // undoable
   void setAboutFacts(const QStringList& facts) { about_facts_ = facts; }
   void restoreDefaultLayout();
   void setTheme(Theme theme);
@@ -69,7 +78,10 @@ class MainWindow : public QMainWindow {
   CompareWorkspace* compareWorkspace() { return compare_; }
   MicroscalingWorkspace* microscaling() { return microscaling_; }
   TextWorkspace* textWorkspace() { return text_; }
+  LessonGuide* lessonGuide() { return guide_; }
+  LessonPane* lessonPane() { return lesson_pane_; }
   Workspace* workspace() const;  // on the screen
+  QList<Workspace*> workspaces() const;
 
  signals:
   void failed(QString message);  // after it was shown
@@ -106,6 +118,13 @@ class MainWindow : public QMainWindow {
   void buildHelpMenu();
   void fillRecentFiles();
 
+  void buildLessons();
+  void buildLessonMenu();
+  void fillLessonMenu();
+  void beginLesson(const QString& name_or_path);
+  void takeLayoutForLesson();
+  void giveLayoutBack();
+
   void onOpeningStarted(const QString& what);
   void onOpened();
   void onFailed(const QString& message);
@@ -119,7 +138,6 @@ class MainWindow : public QMainWindow {
   void startTogether(const ParsedConfig& parsed);
   bool loadConfigIntoForm(const QString& path);  // false: it was refused, and the person told
   void showConfigEverywhere();
-  QList<Workspace*> workspaces() const;
   void showWorkspace(Workspace* workspace);
   void openTensors(const QString& path);
   void askForTwin(const QString& key);
@@ -169,6 +187,11 @@ class MainWindow : public QMainWindow {
   int shown_run_ = 0;  // whose settings the bars show
   ActionsDock* actions_ = nullptr;
   ExpertActions* expert_actions_ = nullptr;
+  LessonGuide* guide_ = nullptr;
+  LessonPane* lesson_pane_ = nullptr;
+  QDockWidget* lesson_dock_ = nullptr;
+  QMenu* lesson_menu_ = nullptr;
+  QVariantMap own_layout_;  // the person's, while a lesson arranges the window
   StatusLine* status_ = nullptr;
   QProgressDialog* progress_ = nullptr;
   QMenu* recent_menu_ = nullptr;

@@ -42,6 +42,7 @@ void MainWindow::buildMenus() {
   buildRunMenu();
   buildActionsMenu();
   buildViewMenu();
+  buildLessonMenu();
   buildHelpMenu();
 }
 

@@ -162,6 +162,16 @@ void TensorBrowser::select(int tensor) {
   if (index.isValid()) view_->setCurrentIndex(index);
 }
 
+bool TensorBrowser::selectNamed(const QString& name) {
+  const std::vector<TensorEntry>& entries = model_.entries();
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].source.name() != name) continue;
+    select(static_cast<int>(i));
+    return true;
+  }
+  return false;
+}
+
 void TensorBrowser::computeWanted() {
   scheduled_ = false;
   const std::vector<int> wanted = model_.takeWanted();

@@ -26,6 +26,7 @@ class TensorBrowser : public Panel {
   void addTensor(const TensorSource& source);
   void setFormat(const BlockFormat& format, BlockAxis axis);
   void select(int tensor);  // index in file order
+  bool selectNamed(const QString& name);  // false: there is none
   const TensorListModel& model() const { return model_; }
   QString error() const { return error_; }
 

@@ -107,6 +107,15 @@ void TensorLab::showExpert(int expert) {
   experts_->setCurrent(expert);
 }
 
+void TensorLab::showTensor(const QString& name, const BlockFormat& format, BlockAxis axis, std::size_t row,
+                           std::size_t col) {
+  if (!browser_->selectNamed(name)) return;
+  setFormat(format, axis);
+  const auto size = static_cast<std::size_t>(format.block);
+  const std::size_t line = axis == BlockAxis::row ? row : col, along = axis == BlockAxis::row ? col : row;
+  openBlock(line, along / size, static_cast<int>(along % size));
+}
+
 void TensorLab::openTensor(const TensorSource& source, std::size_t slice) {
   source_ = source;
   slice_ = slice;

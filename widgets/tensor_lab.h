@@ -38,6 +38,11 @@ class TensorLab : public QWidget {
   std::shared_ptr<const CapturedOperand> captured() const { return captured_; }  // the last; nullptr: none
   void showExpert(int expert);  // the rows of one expert of a captured operand; -1: all rows
   void setFormat(const BlockFormat& format, BlockAxis axis);
+  // An open tensor in this format, the block through one element under the microscope; no such name: nothing happens.
+  void showTensor(const QString& name, const BlockFormat& format, BlockAxis axis, std::size_t row, std::size_t col);
+  const BlockFormat& format() const { return format_; }
+  BlockAxis axis() const { return axis_; }
+  const QString& tensorName() const { return source_.name(); }  // empty: none is open
 
   CaptureBar* captureBar() const { return bar_; }
   ExpertStatsPanel* expertStats() const { return experts_; }

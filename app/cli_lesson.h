@@ -1,0 +1,12 @@
+// moescope-cli lesson: a guided lesson without a window.
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace moescope {
+
+void add_lesson_command(CLI::App& app);
+
+}  // namespace moescope
