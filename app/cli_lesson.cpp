@@ -38,7 +38,9 @@ void print_figures() {
 }
 
 const char* mark(LessonJudgement::State state) {
-  return state == LessonJudgement::State::holds ? "holds " : state == LessonJudgement::State::fails ? "FAILS " : "open  ";
+  return state == LessonJudgement::State::holds   ? "holds "
+         : state == LessonJudgement::State::fails ? "FAILS "
+                                                  : "open  ";
 }
 
 bool give(const Options& options, std::optional<std::int64_t> seed) {

@@ -3,6 +3,7 @@
 #include <QDockWidget>
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "app/lesson_highlight.h"
 #include "app/main_window.h"
@@ -78,11 +79,15 @@ LessonGuide::LessonGuide(MainWindow* window, LessonPane* pane) : QObject(window)
     showReveal();
     pane_->scrollToReveal();
   });
-  connect(window_->session(), &RunSession::opened, this, [this] {
-    ours_open_ = opening_ours_;
-    opening_ours_ = false;
-    if (active_) showStep();
-  });
+  // After the window has taken the run in.
+  connect(
+      window_->session(), &RunSession::opened, this,
+      [this] {
+        ours_open_ = std::exchange(opening_ours_, false);
+        if (active_ && !at_end_) arrange(), look();
+      },
+      Qt::QueuedConnection);
+  connect(window_->session(), &RunSession::failed, this, [this] { opening_ours_ = false; });
   timer_.setInterval(kLookMs);
   connect(&timer_, &QTimer::timeout, this, &LessonGuide::look);
 }
@@ -154,11 +159,13 @@ bool LessonGuide::runsAreOurs() const {
 }
 
 int LessonGuide::rightPredictions() const {
-  return static_cast<int>(std::count_if(states_.begin(), states_.end(), [](const StepState& s) { return s.right == true; }));
+  return static_cast<int>(
+      std::count_if(states_.begin(), states_.end(), [](const StepState& s) { return s.right == true; }));
 }
 
 int LessonGuide::predictions() const {
-  return static_cast<int>(std::count_if(states_.begin(), states_.end(), [](const StepState& s) { return s.right.has_value(); }));
+  return static_cast<int>(
+      std::count_if(states_.begin(), states_.end(), [](const StepState& s) { return s.right.has_value(); }));
 }
 
 void LessonGuide::next() {
@@ -220,9 +227,9 @@ void LessonGuide::showEnd() {
   page.text = q(lesson_.teaches);
   if (asked > 0) {
     page.text += "\n\n" + tr("You saw **%1 of %2** coming. ").arg(right).arg(asked);
-    page.text += right == asked    ? tr("Nothing here surprises you any more.")
+    page.text += right == asked       ? tr("Nothing here surprises you any more.")
                  : 2 * right >= asked ? tr("The others are what the lesson was for.")
-                                   : tr("Good: what surprises stays. Try it again some day (Reset).");
+                                      : tr("Good: what surprises stays. Try it again some day (Reset).");
   }
   page.text += "\n\n" + tr("The run is yours now: change what you like, everything is undoable. **Leave** brings back "
                            "your own arrangement of panels.");
@@ -249,7 +256,8 @@ void LessonGuide::arrange() {
     if (wanted != arranged_ && !view.panels.empty()) {
       workspace->arrange();
       for (QDockWidget* dock : workspace->docks()) {
-        const bool named = std::find(view.panels.begin(), view.panels.end(), dock->objectName().toStdString()) != view.panels.end();
+        const bool named =
+            std::find(view.panels.begin(), view.panels.end(), dock->objectName().toStdString()) != view.panels.end();
         dock->setVisible(named || isTimeline(*dock));
         if (dock->objectName().toStdString() == view.panels.front()) dock->raise();
       }
@@ -281,8 +289,7 @@ void LessonGuide::perform(int index) {
       window_->runUntil(task.until);
       break;
     case LessonTask::Kind::set:
-      for (const LessonSetting& setting : task.settings)
-        window_->changeRun(task.run, q(setting.key), setting.value);
+      for (const LessonSetting& setting : task.settings) window_->changeRun(task.run, q(setting.key), setting.value);
       break;
     case LessonTask::Kind::twin: {
       RunConfig twin = window_->session()->config();
@@ -320,7 +327,8 @@ bool LessonGuide::done(const LessonTask& task) const {
       const LabStatus status = session.lab()->status();
       if (status.step < task.until || !status.catching_up.empty()) return false;
       const auto& histories = session.histories();
-      return std::all_of(histories.begin(), histories.end(), [&](const auto& h) { return h->steps().last + 1 >= task.until; });
+      return std::all_of(histories.begin(), histories.end(),
+                         [&](const auto& h) { return h->steps().last + 1 >= task.until; });
     }
     case LessonTask::Kind::set:
       return session.isLive() && task.run < runs && hasSettings(session.config(task.run), task.settings);
@@ -371,7 +379,8 @@ void LessonGuide::look() {
   const bool offered = (!step.reveal.empty() || step.prediction) && !state().revealed;
   pane_->setRevealOffered(offered);
   const bool predicted = !step.prediction || state().predicted();
-  pane_->setRevealEnabled(predicted && tasksDone(), !predicted ? tr("First make your prediction.") : tr("First do the task."));
+  pane_->setRevealEnabled(predicted && tasksDone(),
+                          !predicted ? tr("First make your prediction.") : tr("First do the task."));
 }
 
 void LessonGuide::showTasks() {
@@ -414,8 +423,10 @@ void LessonGuide::showReveal() {
     }
   }
   QString said = verdict(s);
-  if (!holds) said = tr("**This run shows something else.** Look at the line that is not ticked: a setting differs from the "
-                        "lesson's, or chance was strong. Reset starts the lesson afresh.");
+  if (!holds)
+    said =
+        tr("**This run shows something else.** Look at the line that is not ticked: a setting differs from the "
+           "lesson's, or chance was strong. Reset starts the lesson afresh.");
   pane_->showReveal(said, q(reader_.fill_in(step.reveal, step.values)));
 }
 

@@ -23,7 +23,7 @@ namespace moescope {
 
 namespace {
 
-constexpr double kTextSize = 1.12;   // of the application's font: read from a step away
+constexpr double kTextSize = 1.12;  // of the application's font: read from a step away
 constexpr double kTitleSize = 1.45;
 
 QFont scaled(const QFont& font, double factor, bool bold = false) {
@@ -254,7 +254,8 @@ void LessonPane::makeChoices(const Page& page) {
 
 void LessonPane::takeNumber() {
   bool ok = false;
-  const double value = QLocale::c().toDouble(QString(number_->text()).remove('%').remove("dB").remove('x').trimmed(), &ok);
+  const double value =
+      QLocale::c().toDouble(QString(number_->text()).remove('%').remove("dB").remove('x').trimmed(), &ok);
   if (!ok) {
     number_->clear();
     number_->setPlaceholderText(tr("a number, such as 0.5 or 30"));
@@ -324,8 +325,8 @@ void LessonPane::showChecks(const QList<Check>& checks) {
   for (int i = 0; i < checks.size(); ++i) {
     QWidget* row = check_->itemAt(i + 1)->widget();
     row->findChild<QLabel*>("mark")->setText(markText(checks[i].mark));
-    row->findChild<QLabel*>("check")->setText(QString("%1<br><b>%2</b>")
-                                                  .arg(checks[i].text.toHtmlEscaped(), checks[i].value.toHtmlEscaped()));
+    row->findChild<QLabel*>("check")->setText(
+        QString("%1<br><b>%2</b>").arg(checks[i].text.toHtmlEscaped(), checks[i].value.toHtmlEscaped()));
   }
   colour();
 }

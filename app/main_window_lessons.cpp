@@ -60,7 +60,8 @@ void MainWindow::buildLessons() {
   });
   connect(guide_, &LessonGuide::left, this, &MainWindow::giveLayoutBack);
   connect(guide_, &LessonGuide::finished, this, [this](const QString& lesson, int right, int asked) {
-    if (remembers_ && !lesson.isEmpty()) settings().setValue(scoreKey(lesson), QString("%1 of %2").arg(right).arg(asked));
+    if (remembers_ && !lesson.isEmpty())
+      settings().setValue(scoreKey(lesson), QString("%1 of %2").arg(right).arg(asked));
   });
   connect(guide_, &LessonGuide::nextLessonRequested, this, [this] {
     const int next = numberOf(QString::fromStdString(guide_->lesson().name)) + 1;
@@ -113,8 +114,9 @@ void MainWindow::startLesson(const QString& name_or_path) {
   const ParsedLesson parsed = find_lesson(name_or_path.toStdString());
   if (!has_run || parsed.lesson.runs.empty() || !parsed.problems.empty()) return beginLesson(name_or_path);
   session_.lab()->pause();
-  const QString kept = session_.path().isEmpty() ? QString("It was not recorded.")
-                                                 : QString("What it did so far stays in its recording:\n%1").arg(session_.path());
+  const QString kept = session_.path().isEmpty()
+                           ? QString("It was not recorded.")
+                           : QString("What it did so far stays in its recording:\n%1").arg(session_.path());
   auto* box = new QMessageBox(QMessageBox::Question, "MoEScope",
                               QString("The lesson trains a model of its own in place of the run \"%1\". %2")
                                   .arg(QString::fromStdString(session_.config().name), kept),

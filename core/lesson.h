@@ -39,13 +39,13 @@ struct LessonFigure {
   int run = 0;  // place: 0 is A
   LessonPick layer;
   LessonPick expert{.of = LessonPick::Of::max};
-  std::int64_t last = 1;                  // steps, when `from` is not given
-  std::optional<std::int64_t> from, to;   // inclusive
-  bool since_change = false;              // from and to count from the run's newest live change
+  std::int64_t last = 1;                 // steps, when `from` is not given
+  std::optional<std::int64_t> from, to;  // inclusive
+  bool since_change = false;             // from and to count from the run's newest live change
   LessonPick::Of over = LessonPick::Of::mean;
-  std::int64_t lag = 1;                   // load_correlation
-  std::string of;                         // steps_until: a metric
-  double limit = 0;                       // steps_until
+  std::int64_t lag = 1;  // load_correlation
+  std::string of;        // steps_until: a metric
+  double limit = 0;      // steps_until
 
   // Of tensors.
   std::string tensor;

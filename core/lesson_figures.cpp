@@ -94,7 +94,8 @@ std::optional<std::int64_t> newest_change(const History& history) {
 // Empty: not all of its steps have been taken.
 StepRange stretch(const LessonFigure& figure, const History& history) {
   const StepRange taken = history.steps();
-  if (!figure.from) return taken.size() < figure.last ? StepRange{} : StepRange{taken.last - figure.last + 1, taken.last};
+  if (!figure.from)
+    return taken.size() < figure.last ? StepRange{} : StepRange{taken.last - figure.last + 1, taken.last};
   std::int64_t origin = 0;
   if (figure.since_change) {
     const auto change = newest_change(history);
@@ -283,8 +284,7 @@ double tensor_figure(const std::string& key, const LessonTensor& tensor, LessonC
 
 // The 8-GPU file: the only one with both ways of the all-to-all.
 const MeasuredLayer* measured_layer(const LessonFigure& figure) {
-  static const Calibration calibration =
-      parse_calibration(asset("calibration/h200x8.json"), "calibration/h200x8.json");
+  static const Calibration calibration = parse_calibration(asset("calibration/h200x8.json"), "calibration/h200x8.json");
   for (const MeasuredLayer& layer : calibration.layers)
     if (layer.shape.model == figure.model && layer.routing.label == figure.routing) return &layer;
   return nullptr;
@@ -320,7 +320,7 @@ std::string figure_text(const LessonFigure& figure, double value) {
   const std::string_view unit = info->unit;
   char text[48];
   if (unit == "%")
-    std::snprintf(text, sizeof text, std::fabs(value) < 0.001 && value != 0 ? "%.3f %%" : "%.1f %%", 100 * value);
+    std::snprintf(text, sizeof text, std::fabs(value) < 0.001 && value != 0 ? "%.2f %%" : "%.1f %%", 100 * value);
   else if (unit == "dB")
     std::snprintf(text, sizeof text, "%.1f dB", value);
   else if (unit == "x")
@@ -329,7 +329,8 @@ std::string figure_text(const LessonFigure& figure, double value) {
     std::snprintf(text, sizeof text, "%.0f steps", value);
   else
     std::snprintf(text, sizeof text, std::fabs(value) >= 100 ? "%.0f%s%s" : "%.3g%s%s", value,
-                  unit.empty() || unit == "nats/byte" ? "" : " ", unit.empty() || unit == "nats/byte" ? "" : info->unit);
+                  unit.empty() || unit == "nats/byte" ? "" : " ",
+                  unit.empty() || unit == "nats/byte" ? "" : info->unit);
   return text;
 }
 
@@ -366,7 +367,8 @@ std::optional<double> LessonReader::read_run(const LessonFigure& figure) const {
   const auto frames = frames_of(history, range);
   if (figure.key == "flip_margin_ratio") return finite(flip_margin_ratio(frames));
   std::vector<double> over_layers;
-  for (const int layer : layers_of(figure, history)) over_layers.push_back(layer_figure(figure, history, frames, layer));
+  for (const int layer : layers_of(figure, history))
+    over_layers.push_back(layer_figure(figure, history, frames, layer));
   return finite(fold(figure.layer.of == Of::one ? Of::mean : figure.layer.of, 0, over_layers));
 }
 

@@ -48,8 +48,7 @@ class LessonReader {
   std::optional<double> read(const LessonFigure& figure) const;
   LessonJudgement judge(const LessonCheck& check) const;
   // `text` with {name} replaced by the value of that name, "..." while there is none.
-  std::string fill_in(const std::string& text,
-                      const std::vector<std::pair<std::string, LessonFigure>>& values) const;
+  std::string fill_in(const std::string& text, const std::vector<std::pair<std::string, LessonFigure>>& values) const;
 
  private:
   std::optional<double> read_run(const LessonFigure& figure) const;

@@ -9,6 +9,7 @@ namespace {
 
 // Numbers that one element may take out of its stream: a normal takes two, a Student's t two per degree of freedom.
 constexpr std::uint64_t kDraws = 64;
+constexpr int kPatch = 32;
 
 double student_t(const RandomStream& stream, std::uint64_t first, double freedom) {
   double chi2 = 0;
@@ -24,16 +25,16 @@ double student_t(const RandomStream& stream, std::uint64_t first, double freedom
 std::vector<float> make_tensor(const LessonTensor& tensor) {
   const RandomStream values(tensor.seed, "lesson " + tensor.name);
   const RandomStream spreads(tensor.seed, "lesson spread " + tensor.name);
-  const RandomStream rows(tensor.seed, "lesson rows " + tensor.name);
+  const RandomStream patches(tensor.seed, "lesson patches " + tensor.name);
   std::vector<float> out;
   out.reserve(static_cast<std::size_t>(tensor.rows) * static_cast<std::size_t>(tensor.cols));
   for (int r = 0; r < tensor.rows; ++r) {
-    const double row_factor = std::exp2(tensor.row_spread * rows.normal(static_cast<std::uint64_t>(r)));
     for (int c = 0; c < tensor.cols; ++c) {
       const std::uint64_t n = out.size();
       const double z = tensor.recipe == LessonTensor::Recipe::gaussian ? values.normal(n)
                                                                        : student_t(values, n * kDraws, tensor.freedom);
-      double factor = row_factor * std::exp2(tensor.spread * spreads.normal(n));
+      const std::uint64_t patch = static_cast<std::uint64_t>(r) << 32 | static_cast<std::uint64_t>(c / kPatch);
+      double factor = std::exp2(-tensor.spread * spreads.uniform(n) - tensor.patch_spread * patches.uniform(patch));
       if (c == tensor.loud_column) factor *= tensor.loud_factor;
       out.push_back(static_cast<float>((tensor.mean + tensor.sigma * z) * factor));
     }
@@ -44,7 +45,7 @@ std::vector<float> make_tensor(const LessonTensor& tensor) {
 bool counts(const LessonTensor& tensor, LessonColumns columns, int column) {
   if (columns == LessonColumns::all) return true;
   if (column == tensor.loud_column) return false;
-  return columns == LessonColumns::others || column / 32 == tensor.loud_column / 32;
+  return columns == LessonColumns::others || column / kPatch == tensor.loud_column / kPatch;
 }
 
 }  // namespace moescope

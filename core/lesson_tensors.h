@@ -10,15 +10,15 @@ namespace moescope {
 // Every value is  (mean + sigma z) * f,  with z drawn from
 //   gaussian     the standard normal distribution
 //   heavy_tails  Student's t with `freedom` degrees of freedom
-// and f = 2^(spread n1) * 2^(row_spread n2) with normal n1 of the element and n2 of its row, times `loud_factor` in
-// column `loud_column`.
+// and f = 2^-(spread u1) * 2^-(patch_spread u2) with u1 of the element and u2 of its patch (32 columns of one row)
+// drawn evenly from [0, 1), times `loud_factor` in column `loud_column`.
 struct LessonTensor {
   std::string name, about;
   enum class Recipe { gaussian, heavy_tails } recipe = Recipe::gaussian;
   int rows = 256, cols = 256;
   double mean = 0, sigma = 1, freedom = 3;
-  double spread = 0, row_spread = 0;  // octaves
-  int loud_column = -1;               // none
+  double spread = 0, patch_spread = 0;  // octaves
+  int loud_column = -1;                 // none
   double loud_factor = 1;
   std::int64_t seed = 1;
 };

@@ -27,7 +27,9 @@ int line_of(const toml::node& node) {
 struct Problems {
   std::string file;
   std::vector<ConfigProblem> found;
-  void add(int line, const std::string& key, const std::string& message) { found.push_back({file, line, key, message}); }
+  void add(int line, const std::string& key, const std::string& message) {
+    found.push_back({file, line, key, message});
+  }
 };
 
 // One table: values are taken by key; what is left over at the end is unknown.
@@ -50,7 +52,9 @@ class Section {
   bool has(std::string_view key) const { return table_.contains(key); }
   int line() const { return line_of(table_); }
   int line(std::string_view key) const { return has(key) ? line_of(*table_.get(key)) : line(); }
-  std::string path(std::string_view key) const { return path_.empty() ? std::string(key) : path_ + "." + std::string(key); }
+  std::string path(std::string_view key) const {
+    return path_.empty() ? std::string(key) : path_ + "." + std::string(key);
+  }
   void problem(std::string_view key, int line, const std::string& message) { problems_.add(line, path(key), message); }
   void problem(std::string_view key, const std::string& message) { problem(key, line(key), message); }
   Problems& problems() { return problems_; }
@@ -299,8 +303,8 @@ class LessonParser {
     tensor.mean = section.number("mean", tensor.mean, -1e6, 1e6);
     tensor.sigma = section.number("sigma", tensor.sigma, 0, 1e6);
     tensor.freedom = static_cast<double>(section.integer("freedom", 3, 1, 30));
-    tensor.spread = section.number("spread", 0, 0, 20);
-    tensor.row_spread = section.number("row_spread", 0, 0, 20);
+    tensor.spread = section.number("spread", 0, 0, 40);
+    tensor.patch_spread = section.number("patch_spread", 0, 0, 40);
     tensor.loud_column = static_cast<int>(section.integer("loud_column", -1, 0, tensor.cols - 1));
     tensor.loud_factor = section.number("loud_factor", 1, 0, 1e6);
     if (seed_) tensor.seed = *seed_;
@@ -312,7 +316,8 @@ class LessonParser {
     figure.key = section.required_text("figure");
     const LessonFigureInfo* info = find_lesson_figure(figure.key);
     if (!info) {
-      if (!figure.key.empty()) section.problem("figure", "there is no figure " + figure.key + ", allowed are " + keys());
+      if (!figure.key.empty())
+        section.problem("figure", "there is no figure " + figure.key + ", allowed are " + keys());
       figure.key = "ce_loss";
       info = find_lesson_figure(figure.key);
     }
@@ -323,8 +328,8 @@ class LessonParser {
       figure.model = section.required_text("model");
       figure.routing = section.required_text("routing");
       if (!LessonReader({}).read(figure))
-        section.problem("routing", "calibration/h200x8.json has no layer " + figure.model + " with routing " +
-                                       figure.routing);
+        section.problem("routing",
+                        "calibration/h200x8.json has no layer " + figure.model + " with routing " + figure.routing);
     }
     return figure;
   }
@@ -446,7 +451,8 @@ class LessonParser {
 
   static std::string default_text(const LessonTask& task) {
     std::string settings;
-    for (const LessonSetting& s : task.settings) settings += (settings.empty() ? "" : ", ") + s.key + " = " + to_string(s.value);
+    for (const LessonSetting& s : task.settings)
+      settings += (settings.empty() ? "" : ", ") + s.key + " = " + to_string(s.value);
     switch (task.kind) {
       case LessonTask::Kind::start:
         return "Start the run of this step";
@@ -555,8 +561,8 @@ ParsedLesson parse_lesson(std::string_view text, std::string_view file, std::opt
     return parsed;
   } catch (const toml::parse_error& error) {
     ParsedLesson parsed;
-    parsed.problems.push_back({std::string(file), static_cast<int>(error.source().begin.line), "",
-                               std::string(error.description())});
+    parsed.problems.push_back(
+        {std::string(file), static_cast<int>(error.source().begin.line), "", std::string(error.description())});
     return parsed;
   }
 }
