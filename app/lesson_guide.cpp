@@ -9,6 +9,7 @@
 #include "app/main_window.h"
 #include "app/microscaling_workspace.h"
 #include "app/workspace.h"
+#include "widgets/tensor_browser.h"
 #include "widgets/tensor_lab.h"
 
 namespace moescope {
@@ -16,6 +17,7 @@ namespace moescope {
 namespace {
 
 constexpr int kLookMs = 250;
+constexpr int kRoomForList = 1600;  // of the window, beside the lesson
 
 QString q(const std::string& text) {
   return QString::fromStdString(text);
@@ -151,6 +153,7 @@ void LessonGuide::leave() {
   timer_.stop();
   qDeleteAll(highlights_);
   highlights_.clear();
+  window_->microscaling()->tensorLab()->browser()->show();
   emit left();
 }
 
@@ -265,6 +268,9 @@ void LessonGuide::arrange() {
     }
     arranged_ = wanted;
   }
+  // The list of a lesson's one or two tensors is not worth a third of a small window.
+  if (!lesson_.tensors.empty())
+    window_->microscaling()->tensorLab()->browser()->setVisible(window_->width() >= kRoomForList);
   highlight();
 }
 
@@ -341,7 +347,8 @@ bool LessonGuide::done(const LessonTask& task) const {
       const BlockFormat& f = lab.format();
       const BlockFormat& wanted = task.format.format;
       return lab.tensorName() == q(task.tensor) && f.element == wanted.element && f.rule == wanted.rule &&
-             f.block == wanted.block && lab.axis() == task.format.axis;
+             f.block == wanted.block && lab.axis() == task.format.axis &&
+             lab.showsBlockOf(static_cast<std::size_t>(task.row), static_cast<std::size_t>(task.column));
     }
   }
   return false;
@@ -365,10 +372,13 @@ void LessonGuide::look() {
     state().done[i] = true;
   }
   showTasks();
+  // What is measured would answer the question.
+  const bool predicted = !step.prediction || state().predicted();
   QList<LessonPane::Check> checks;
   for (const LessonCheck& check : step.checks) {
-    LessonPane::Check shown{q(check.text), tr("comes with the task above"), LessonPane::Mark::pending};
-    if (tasksDone()) {
+    LessonPane::Check shown{q(check.text), predicted ? tr("after the task") : tr("after your prediction"),
+                            LessonPane::Mark::pending};
+    if (predicted && tasksDone()) {
       const LessonJudgement judged = reader_.judge(check);
       shown.value = q(judged.text);
       shown.mark = markOf(judged.state);
@@ -378,7 +388,6 @@ void LessonGuide::look() {
   pane_->showChecks(checks);
   const bool offered = (!step.reveal.empty() || step.prediction) && !state().revealed;
   pane_->setRevealOffered(offered);
-  const bool predicted = !step.prediction || state().predicted();
   pane_->setRevealEnabled(predicted && tasksDone(),
                           !predicted ? tr("First make your prediction.") : tr("First do the task."));
 }

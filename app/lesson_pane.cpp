@@ -16,6 +16,7 @@
 #include <QTimer>
 #include <QToolButton>
 #include <QVBoxLayout>
+#include <algorithm>
 
 #include "app/theme.h"
 
@@ -353,9 +354,13 @@ void LessonPane::setNextText(const QString& text) {
   next_->setText(text);
 }
 
-// Once the layout knows how tall the new text is.
+// Once the layout knows how tall the new text is: its end in sight, its beginning first where both do not fit.
 void LessonPane::scrollToReveal() {
-  QTimer::singleShot(0, this, [this] { scroll_->ensureWidgetVisible(reveal_box_, 0, 0); });
+  QTimer::singleShot(50, this, [this] {
+    const int top = reveal_box_->y(), bottom = top + reveal_box_->height();
+    QScrollBar* bar = scroll_->verticalScrollBar();
+    bar->setValue(std::min(top, bottom - scroll_->viewport()->height() + 8));
+  });
 }
 
 QList<QWidget*> LessonPane::choiceButtons() const {
@@ -422,8 +427,12 @@ void LessonPane::colour() {
   place_->setStyleSheet("color:" + muted);
   why_not_->setStyleSheet("color:" + muted);
   dots_->setStyleSheet("color:" + p.link().color().name());
-  setStyleSheet(QString("QFrame#lesson_box { background: %1; border: 1px solid %2; border-radius: 5px; }")
-                    .arg(p.alternateBase().color().name(), p.mid().color().name()));
+  setStyleSheet(
+      QString("QFrame#lesson_box { background: %1; border: 1px solid %2; border-radius: 5px; }"
+              "QRadioButton::indicator { width: 10px; height: 10px; border-radius: 7px; border: 2px solid %3; }"
+              "QRadioButton::indicator:focus { border-color: %4; }"
+              "QRadioButton::indicator:checked { border-color: %4; background: %4; }")
+          .arg(p.alternateBase().color().name(), p.mid().color().name(), muted, p.link().color().name()));
   for (int i = 0; i < checks_.size() && i + 1 < check_->count(); ++i) {
     auto* mark = check_->itemAt(i + 1)->widget()->findChild<QLabel*>("mark");
     const QColor colour = checks_[i].mark == Mark::holds   ? p.link().color()

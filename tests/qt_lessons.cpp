@@ -1,6 +1,7 @@
 // Lessons in the window: taken to their end with keys and clicks, on a real model in training.
 #include <QDockWidget>
 #include <QLabel>
+#include <QLineEdit>
 #include <QMessageBox>
 #include <QPushButton>
 #include <QSignalSpy>
@@ -126,7 +127,7 @@ class LessonTest : public QObject {
     open.goOn();
     QTRY_VERIFY(open.pane()->revealButton()->isEnabled());
     open.goOn();
-    QVERIFY(open.pane()->visibleText().contains("Not what you expected"));
+    QVERIFY2(open.pane()->visibleText().contains("Not what you expected"), qPrintable(open.pane()->visibleText()));
     QCOMPARE(open.guide()->predictions(), 1);
     QCOMPARE(open.guide()->rightPredictions(), 0);
   }

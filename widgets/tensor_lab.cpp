@@ -116,6 +116,11 @@ void TensorLab::showTensor(const QString& name, const BlockFormat& format, Block
   openBlock(line, along / size, static_cast<int>(along % size));
 }
 
+bool TensorLab::showsBlockOf(std::size_t row, std::size_t col) const {
+  const auto size = static_cast<std::size_t>(format_.block);
+  return axis_ == BlockAxis::row ? line_ == row && block_ == col / size : line_ == col && block_ == row / size;
+}
+
 void TensorLab::openTensor(const TensorSource& source, std::size_t slice) {
   source_ = source;
   slice_ = slice;

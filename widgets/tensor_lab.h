@@ -42,6 +42,7 @@ class TensorLab : public QWidget {
   void showTensor(const QString& name, const BlockFormat& format, BlockAxis axis, std::size_t row, std::size_t col);
   const BlockFormat& format() const { return format_; }
   BlockAxis axis() const { return axis_; }
+  bool showsBlockOf(std::size_t row, std::size_t col) const;  // under the microscope
   const QString& tensorName() const { return source_.name(); }  // empty: none is open
 
   CaptureBar* captureBar() const { return bar_; }
