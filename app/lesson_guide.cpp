@@ -9,7 +9,6 @@
 #include "app/main_window.h"
 #include "app/microscaling_workspace.h"
 #include "app/workspace.h"
-#include "widgets/tensor_browser.h"
 #include "widgets/tensor_lab.h"
 
 namespace moescope {
@@ -153,7 +152,7 @@ void LessonGuide::leave() {
   timer_.stop();
   qDeleteAll(highlights_);
   highlights_.clear();
-  window_->microscaling()->tensorLab()->browser()->show();
+  window_->microscaling()->tensorLab()->setListsShown(true);
   emit left();
 }
 
@@ -270,7 +269,7 @@ void LessonGuide::arrange() {
   }
   // The list of a lesson's one or two tensors is not worth a third of a small window.
   if (!lesson_.tensors.empty())
-    window_->microscaling()->tensorLab()->browser()->setVisible(window_->width() >= kRoomForList);
+    window_->microscaling()->tensorLab()->setListsShown(window_->width() >= kRoomForList);
   highlight();
 }
 

@@ -459,7 +459,7 @@ class LessonParser {
       case LessonTask::Kind::run_until:
         return "Train to step " + std::to_string(task.until);
       case LessonTask::Kind::set:
-        return "Set " + settings;
+        return std::string("Run ") + static_cast<char>('A' + task.run) + ": set " + settings;
       case LessonTask::Kind::twin:
         return "Add a twin with " + settings;
       case LessonTask::Kind::show:
@@ -517,6 +517,11 @@ class LessonParser {
         Section figure(*node.as_table(), at, problems_);
         step.values.emplace_back(key.str(), read_figure(figure));
       }
+    }
+    for (std::size_t at = step.reveal.find('{'); at != std::string::npos; at = step.reveal.find('{', at + 1)) {
+      const std::string name = step.reveal.substr(at + 1, step.reveal.find('}', at) - at - 1);
+      if (std::none_of(step.values.begin(), step.values.end(), [&](const auto& value) { return value.first == name; }))
+        section.problem("reveal", "speaks of {" + name + "}, which [step.values] does not have");
     }
     if (step.prediction && step.prediction->number == std::nullopt && step.checks.empty())
       section.problem("predict", "a prediction among choices needs checks that show which one is right");

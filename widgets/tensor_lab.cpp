@@ -48,6 +48,8 @@ TensorLab::TensorLab(Selection* selection, QWidget* parent) : QWidget(parent) {
   layout->setSpacing(0);
   layout->addWidget(bar_);
   layout->addWidget(all, 1);
+  // Small enough that a lesson fits beside them on a small screen.
+  for (Panel* panel : panels()) panel->setMinimumSize(200, 140);
   connectPanels();
 }
 
@@ -114,6 +116,10 @@ void TensorLab::showTensor(const QString& name, const BlockFormat& format, Block
   const auto size = static_cast<std::size_t>(format.block);
   const std::size_t line = axis == BlockAxis::row ? row : col, along = axis == BlockAxis::row ? col : row;
   openBlock(line, along / size, static_cast<int>(along % size));
+}
+
+void TensorLab::setListsShown(bool shown) {
+  lists_->setVisible(shown);
 }
 
 bool TensorLab::showsBlockOf(std::size_t row, std::size_t col) const {

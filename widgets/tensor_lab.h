@@ -40,6 +40,7 @@ class TensorLab : public QWidget {
   void setFormat(const BlockFormat& format, BlockAxis axis);
   // An open tensor in this format, the block through one element under the microscope; no such name: nothing happens.
   void showTensor(const QString& name, const BlockFormat& format, BlockAxis axis, std::size_t row, std::size_t col);
+  void setListsShown(bool shown);  // of tensors and experts
   const BlockFormat& format() const { return format_; }
   BlockAxis axis() const { return axis_; }
   bool showsBlockOf(std::size_t row, std::size_t col) const;  // under the microscope
