@@ -355,7 +355,7 @@ std::vector<float> RunGaps::smoothed(int place, StepRange range, int bins) const
   return smoothed_of(tracks_[static_cast<std::size_t>(place - 1)], range, bins);
 }
 
-std::optional<std::int64_t> RunGaps::first_difference(int place, double epsilon) {
+std::optional<std::int64_t> RunGaps::first_difference(int place, double epsilon) const {
   return tracks_[static_cast<std::size_t>(place - 1)].first_beyond(epsilon);
 }
 

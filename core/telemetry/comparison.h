@@ -103,7 +103,7 @@ class RunGaps {
   // Of the run at this place, from 1.
   std::vector<PyramidBin> series(int place, StepRange range, int bins) const;
   std::vector<float> smoothed(int place, StepRange range, int bins) const;
-  std::optional<std::int64_t> first_difference(int place, double epsilon);
+  std::optional<std::int64_t> first_difference(int place, double epsilon) const;
   const Conclusion& conclusion(int place) const;
   // Empty: fewer than two runs of the same settings.
   std::vector<float> band(StepRange range, int bins) const;

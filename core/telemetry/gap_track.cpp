@@ -70,7 +70,7 @@ void GapTrack::add(std::int64_t step, float of_a, float of_b) {
   if (!first_lost_ && !is_missing(of_a) && !is_missing(of_b)) first_lost_ = step;
 }
 
-std::optional<std::int64_t> GapTrack::first_beyond(double epsilon) {
+std::optional<std::int64_t> GapTrack::first_beyond(double epsilon) const {
   if (epsilon != epsilon_) {
     epsilon_ = epsilon;
     beyond_.reset();

@@ -37,7 +37,7 @@ class GapTrack {
   std::optional<std::int64_t> lost() const { return lost_; }  // since when just one of them is no number, to the end
   // The first step with |gap| > epsilon, or at which just one of them is no number. Asked again, it looks at what is
   // new.
-  std::optional<std::int64_t> first_beyond(double epsilon);
+  std::optional<std::int64_t> first_beyond(double epsilon) const;
 
  private:
   class Average {
@@ -59,9 +59,10 @@ class GapTrack {
   Pyramid raw_, smooth_, size_;
   Average average_, average_size_;
   bool identical_ = true;
-  std::optional<std::int64_t> lost_, first_lost_, beyond_;
-  double epsilon_ = -1;     // that beyond_ is for
-  std::size_t looked_ = 0;  // at so many steps for it
+  std::optional<std::int64_t> lost_, first_lost_;
+  mutable std::optional<std::int64_t> beyond_;
+  mutable double epsilon_ = -1;     // that beyond_ is for
+  mutable std::size_t looked_ = 0;  // at so many steps for it
 };
 
 }  // namespace moescope

@@ -244,7 +244,7 @@ struct SmoothedColumn {
   std::uint64_t truncations = 0, used = 0;
   std::size_t first_row = 0;
   double sum = 0, weight = 0;
-  std::vector<float> averages;  // from first_row on
+  std::vector<float> averages{};  // from first_row on
 
   std::size_t end_row() const { return first_row + averages.size(); }
   void add(float value) {
