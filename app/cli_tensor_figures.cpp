@@ -23,11 +23,10 @@ void each_piece(const TensorView& tensor, std::size_t matrix, std::size_t unit, 
   }
 }
 
-float amax_of(const TensorView& tensor, std::size_t matrix) {
+float amax_of(const OperandFormat& format, BlockAxis axis, const TensorView& tensor, std::size_t matrix) {
   float amax = 0;
   each_piece(tensor, matrix, 1, [&](std::size_t, MatrixView piece) {
-    const float found = matrix_amax(piece);
-    if (!std::isnan(amax) && !(found <= amax)) amax = found;  // NaN stays
+    amax = larger_amax(amax, operand_amax(format, piece, axis, {}));
   });
   return amax;
 }
@@ -53,7 +52,7 @@ QuantSums figures_of(const TensorView& tensor, const OperandFormat& format, Bloc
   QuantSums sums;
   std::vector<float> decoded;
   for (std::size_t m = 0; m < stack.matrices && stack.rows > 0; ++m) {
-    const float amax = has_tensor_scale(format) ? amax_of(tensor, m) : 0;
+    const float amax = has_tensor_scale(format) ? amax_of(format, axis, tensor, m) : 0;
     const std::size_t unit = needs_whole_columns(format, axis) ? stack.rows : kTileRows;
     each_piece(tensor, m, unit, [&](std::size_t row, MatrixView piece) {
       decoded.resize(piece.rows * piece.cols);
