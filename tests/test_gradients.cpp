@@ -246,7 +246,7 @@ TEST(Gradients, DispatchExpertsAndCombine) {
   const FeedForwardView<double> w{w13.data(), w2.data()}, g{g13.data(), g2.data()};
   DispatchPlan plan;
   plan_dispatch(ids, kTopK, kExperts, plan);
-  GroupedExperts<double> experts(kExperts, kDim, kInter);
+  GroupedExperts<double> experts(kExperts, 0, kExperts, kDim, kInter);
   const auto loss = [&] {
     dispatch_forward(plan, h.data(), kDim, x.data());
     experts.forward({}, 0, w, plan, x.data(), h13.data(), a.data(), expert_y.data(), nullptr);
