@@ -90,8 +90,10 @@ void print_layers(const LayerModel& model, const CalibrationReport& report, cons
               model.calibration().path.c_str(),
               model.calibration().gpu.empty() ? "GPU not named" : model.calibration().gpu.c_str(),
               model.calibration().world);
-  std::printf("fitted, the only one: sustained_gemm_slowdown = %.2f (to experts_ms of the two H200 files)\n",
-              model.sustained_slowdown());
+  std::printf(
+      "fitted, the only one: sustained_gemm_slowdown = %.2f (chosen by the errors of experts_ms and of "
+      "whole layers of the two H200 files)\n",
+      model.sustained_slowdown());
   std::printf("memory copy %.0f GB/s (%s)\n\n", model.memory_copy_GBps(), memory_source.c_str());
   std::printf("%-12s %-12s %-9s %6s | %8s %8s %9s | %8s %8s %9s | %6s | %8s %8s %9s\n", "model", "routing", "by",
               "tokens", "comm", "measured", "error", "experts", "measured", "error", "rest", "layer", "measured",

@@ -19,7 +19,9 @@ class QTabBar;
 namespace moescope {
 
 class ActionsDock;
+class AllToAllWorkspace;
 class CaptureDesk;
+class ClusterWorkspace;
 class CompareWorkspace;
 class ExpertActions;
 class LessonGuide;
@@ -184,6 +186,8 @@ class MainWindow : public QMainWindow {
   MicroscalingWorkspace* microscaling_ = nullptr;
   CaptureDesk* capture_desk_ = nullptr;
   TextWorkspace* text_ = nullptr;
+  AllToAllWorkspace* all_to_all_ = nullptr;
+  ClusterWorkspace* cluster_ = nullptr;
   int shown_run_ = 0;  // whose settings the bars show
   ActionsDock* actions_ = nullptr;
   ExpertActions* expert_actions_ = nullptr;

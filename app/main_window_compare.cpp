@@ -3,6 +3,8 @@
 #include <QStatusBar>
 #include <QTabBar>
 
+#include "app/all_to_all_workspace.h"
+#include "app/cluster_workspace.h"
 #include "app/compare_dialog.h"
 #include "app/compare_workspace.h"
 #include "app/live_bar.h"
@@ -46,6 +48,8 @@ void MainWindow::buildWorkspaces() {
   text_ = new TextWorkspace(&selection_, stack_);
   connect(text_, &TextWorkspace::probeWanted, this,
           [this](const QString& escaped) { requestChange("telemetry.probe", escaped.toStdString()); });
+  all_to_all_ = new AllToAllWorkspace(&selection_, stack_);
+  cluster_ = new ClusterWorkspace(&selection_, stack_);
   tabs_ = new QTabBar;
   tabs_->setDrawBase(false);
   tabs_->setExpanding(false);
@@ -68,7 +72,7 @@ void MainWindow::buildWorkspaces() {
 }
 
 QList<Workspace*> MainWindow::workspaces() const {
-  return {overview_, router_, compare_, microscaling_, text_};
+  return {overview_, router_, all_to_all_, microscaling_, compare_, cluster_, text_};
 }
 
 Workspace* MainWindow::workspace() const {

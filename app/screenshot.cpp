@@ -2,6 +2,7 @@
 
 #include <QApplication>
 #include <QTimer>
+#include <algorithm>
 #include <cstdio>
 
 #include "app/main_window.h"
@@ -12,6 +13,7 @@ namespace moescope {
 namespace {
 
 constexpr int kPollMs = 50;
+constexpr int kMostWaitMs = 30000;
 constexpr int kSettleMs = 200;  // layouts and scroll bars find their places in the event loop
 
 void quitWith(const QString& problem) {
@@ -28,11 +30,20 @@ void grab(MainWindow* window, const QString& path) {
   }
 }
 
+// Panels that have a worker say with the property "busy" that what they show is not yet what was asked.
+void grabWhenReady(MainWindow* window, const QString& path, int wait_ms) {
+  const QList<Panel*> panels = window->workspace()->panels();
+  const bool busy = std::ranges::any_of(
+      panels, [](const Panel* panel) { return panel->isVisible() && panel->property("busy").toBool(); });
+  if (!busy || wait_ms <= 0) return QTimer::singleShot(kSettleMs, window, [window, path] { grab(window, path); });
+  QTimer::singleShot(kPollMs, window, [=] { grabWhenReady(window, path, wait_ms - kPollMs); });
+}
+
 void finish(MainWindow* window, const QString& path) {
   if (Lab* lab = window->session()->lab()) lab->flush();
   window->selection()->refresh();
   window->frameClock()->wake();
-  QTimer::singleShot(kSettleMs, window, [window, path] { grab(window, path); });
+  QTimer::singleShot(kSettleMs, window, [window, path] { grabWhenReady(window, path, kMostWaitMs); });
 }
 
 }  // namespace

@@ -278,7 +278,9 @@ class CompareTest : public QObject {
     OpenWindow w;
     auto* tabs = w.window.findChild<QTabBar*>("workspace_tabs");
     QVERIFY(tabs);
-    QTest::mouseClick(tabs, Qt::LeftButton, {}, tabs->tabRect(2).center());
+    const int compare = 4;  // Overview, Router, All-to-all, Microscaling, Compare, Cluster
+    QCOMPARE(tabs->tabText(compare), QStringLiteral("Compare"));
+    QTest::mouseClick(tabs, Qt::LeftButton, {}, tabs->tabRect(compare).center());
     QVERIFY(w.window.compareWorkspace()->isVisible());
     QTest::keyClick(&w.window, Qt::Key_4, Qt::ControlModifier);
     QVERIFY(w.window.microscaling()->isVisible());

@@ -90,6 +90,17 @@ AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
     for (ValueTile* tile : tiles_) tile->update();
   });
   addControl(mode_);
+  payload_ = new QComboBox(this);
+  payload_->addItems({tr("BF16"), tr("FP8"), tr("MXFP8")});
+  payload_->setAccessibleName(tr("Payload"));
+  payload_->setToolTip(
+      tr("A token's row of D values as it travels\nBF16: 2 D bytes\nFP8: D + 4 D / 128, DeepEP's "
+         "dispatch\nMXFP8: D + D / 32"));
+  connect(payload_, &QComboBox::currentIndexChanged, this, [this] {
+    view_->markDirty();
+    for (ValueTile* tile : tiles_) tile->update();
+  });
+  addControl(payload_);
   addControl(new LayerCombo(selection, this));
 
   auto* row = new QWidget(this);
@@ -115,8 +126,23 @@ void AllToAllPanel::setDeduplicated(bool deduplicated) {
   mode_->setCurrentIndex(deduplicated ? 1 : 0);
 }
 
+void AllToAllPanel::setPayload(Payload payload) {
+  payload_->setCurrentIndex(static_cast<int>(payload));
+}
+
 double AllToAllPanel::bytesPerCopy() const {
-  return 2.0 * selection_->history()->info().dim;
+  return static_cast<double>(bytes_per_token(payload(), selection_->history()->info().dim));
+}
+
+QString AllToAllPanel::bytesRule() const {
+  switch (payload()) {
+    case Payload::fp8:
+      return tr("D + 4 D / 128 (FP8)");
+    case Payload::mxfp8:
+      return tr("D + D / 32 (MXFP8)");
+    default:
+      return tr("2 D (BF16)");
+  }
 }
 
 std::shared_ptr<const TelemetryFrame> AllToAllPanel::frame() const {
@@ -161,9 +187,9 @@ void AllToAllPanel::refill() {
   std::vector<Tick> ticks;
   for (int rank = 0; rank < volume->ranks; ++rank) ticks.push_back({static_cast<double>(rank), QString::number(rank)});
   view_->setRowAxis(ticks, tr("from rank"));
-  const QString caption = tr("to rank;  dispatch, counted here, bytes = copies x 2 D (BF16)");
+  const QString caption = tr("to rank;  dispatch, counted here, bytes = copies x %1").arg(bytesRule());
   const bool roomy = view_->fontMetrics().horizontalAdvance(caption) < view_->cellsRect().width();
-  view_->setColumnAxis(ticks, roomy ? caption : tr("to rank; copies x 2 D"));
+  view_->setColumnAxis(ticks, roomy ? caption : tr("to rank; copies x %1").arg(bytesRule()));
 }
 
 // Borders of nodes, and the sums of what leaves each rank (right) and reaches it (below).
@@ -257,7 +283,8 @@ QString AllToAllPanel::explain() const {
   return tr("<p><b>Token copies that the dispatch of one layer sends from rank to rank</b>, counted from this step's "
             "real "
             "routing; combine is the transpose. Ranks are virtual: tokens are split evenly, experts lie on ranks in "
-            "order. Bytes = copies x 2 D, a token of D values in BF16.</p>"
+            "order. Bytes = copies x a token's row of D values: 2 D in BF16, D + 4 D / 128 in "
+            "FP8, D + D / 32 in MXFP8. Only counts are of this run, whatever it travels in.</p>"
             "<p><b>moved</b> leaves out the diagonal (veiled), which stays on its rank. <b>max/mean</b> is "
             "the "
             "load of the fullest rank, own tokens included: everybody waits for it; its bar is orange. <b>saved</b>: "
@@ -266,11 +293,12 @@ QString AllToAllPanel::explain() const {
 }
 
 QVariantMap AllToAllPanel::saveState() const {
-  return {{QStringLiteral("mode"), mode_->currentIndex()}};
+  return {{QStringLiteral("mode"), mode_->currentIndex()}, {QStringLiteral("payload"), payload_->currentIndex()}};
 }
 
 void AllToAllPanel::restoreState(const QVariantMap& state) {
   mode_->setCurrentIndex(std::clamp(state.value(QStringLiteral("mode")).toInt(), 0, 1));
+  payload_->setCurrentIndex(std::clamp(state.value(QStringLiteral("payload")).toInt(), 0, 2));
 }
 
 }  // namespace moescope

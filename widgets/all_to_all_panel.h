@@ -4,6 +4,7 @@
 #include <QComboBox>
 #include <array>
 
+#include "core/parallel/volumes.h"
 #include "widgets/layer_combo.h"
 #include "widgets/matrix_plot.h"
 #include "widgets/panel.h"
@@ -29,6 +30,7 @@ class AllToAllPanel : public Panel {
   void restoreState(const QVariantMap& state) override;
 
   void setDeduplicated(bool deduplicated);
+  void setPayload(Payload payload);
   MatrixPlot* view() const { return view_; }
 
  protected:
@@ -40,12 +42,14 @@ class AllToAllPanel : public Panel {
   std::shared_ptr<const TelemetryFrame> frame() const;
   const VolumeFrame* volume(const std::shared_ptr<const TelemetryFrame>& frame) const;  // of the layer, nullptr: none
   bool deduplicated() const { return mode_->currentIndex() == 1; }
-  double bytesPerCopy() const;
+  Payload payload() const { return static_cast<Payload>(payload_->currentIndex()); }
+  double bytesPerCopy() const;  // a token's row in the chosen payload
+  QString bytesRule() const;    // how they are computed
   QStringList describe(int source, int destination) const;
   QString totalText(int which) const;
 
   MatrixPlot* view_;
-  QComboBox* mode_;
+  QComboBox *mode_, *payload_;
   std::array<ValueTile*, 4> tiles_{};
   std::shared_ptr<const TelemetryFrame> shown_;
 };

@@ -27,8 +27,10 @@
 namespace moescope {
 
 // Grouped GEMMs measured one by one, with pauses, against the nine of a layer back to back: the layer's are slower by
-// this factor, on both calibrated hosts (clocks fall under sustained load). Fitted once to the experts_ms of the 4- and
-// the 8-GPU H200 file together; the only fitted number of the layer model.
+// this factor, on both calibrated hosts (clocks fall under sustained load). The only fitted number of the layer model:
+// chosen once, by looking at the errors of experts_ms and of the whole layers of the 4- and the 8-GPU H200 file
+// together. The whole-layer errors on these two files are therefore not those of a prediction made blind; on another
+// file they are.
 inline constexpr double kSustainedGemmSlowdown = 1.12;
 
 struct LayerTime {

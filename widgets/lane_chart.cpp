@@ -1,0 +1,157 @@
+#include "widgets/lane_chart.h"
+
+#include <QMouseEvent>
+#include <QPainter>
+#include <algorithm>
+#include <cmath>
+
+#include "widgets/color_scale.h"
+
+namespace moescope {
+namespace {
+
+constexpr int kSwatch = 16, kKeyGap = 12, kFlagHeight = 9, kNearFlag = 6;
+
+}  // namespace
+
+LaneChart::LaneChart(QWidget* parent) : PlotFrame(parent) {}
+
+void LaneChart::setLanes(QStringList names, std::vector<Interval> intervals, double end) {
+  names_ = std::move(names);
+  intervals_ = std::move(intervals);
+  end_ = std::max(end, 1e-9);
+}
+
+int LaneChart::keyLines() const {
+  int lines = activities_.empty() ? 0 : 1, x = 6;
+  for (const Activity& activity : activities_) {
+    const int wide = kSwatch + 5 + fontMetrics().horizontalAdvance(activity.name) + kKeyGap;
+    if (x > 6 && x + wide - kKeyGap > width()) {
+      ++lines;
+      x = 6;
+    }
+    x += wide;
+  }
+  return lines;
+}
+
+QMargins LaneChart::margins() const {
+  int widest = 0;
+  for (const QString& name : names_) widest = std::max(widest, fontMetrics().horizontalAdvance(name));
+  const int line = fontMetrics().height();
+  return {std::min(widest, width() / 4) + 12, keyLines() * line + 4 + kFlagHeight, 14, 2 * line + 6};
+}
+
+Axis LaneChart::axis() const {
+  const QRect plot = plotRect();
+  return {.low = 0, .high = end_, .at_low = plot.left() + 0.0, .at_high = plot.right() + 0.0};
+}
+
+double LaneChart::laneHeight() const {
+  return plotRect().height() / std::max(1.0, static_cast<double>(names_.size()));
+}
+
+QString LaneChart::staticKey() const {
+  QString key = names_.join(QLatin1Char(',')) + caption_ + QString::number(end_);
+  for (const Activity& activity : activities_) key += activity.name;
+  return key;
+}
+
+void LaneChart::paintStatic(QPainter& painter) {
+  const QRect plot = plotRect();
+  const QFontMetrics metrics(painter.font());
+  for (const Tick& tick : linearTicks(0, end_, std::max(2, plot.width() / 70))) {
+    const int x = static_cast<int>(std::lround(axis().toPixel(tick.value)));
+    painter.setPen(gridColor(palette()));
+    painter.drawLine(x, plot.top(), x, plot.bottom() + 3);
+    painter.setPen(palette().text().color());
+    painter.drawText(QRect(x - 40, plot.bottom() + 3, 80, metrics.height()), Qt::AlignCenter, tick.label);
+  }
+  painter.setPen(mutedText(palette()));
+  painter.drawText(QRect(plot.left(), plot.bottom() + 3 + metrics.height(), plot.width(), metrics.height()),
+                   Qt::AlignCenter, metrics.elidedText(caption_, Qt::ElideRight, plot.width()));
+  painter.setPen(palette().text().color());
+  const int every = std::max(1, static_cast<int>(std::ceil(metrics.height() / laneHeight())));
+  for (int lane = 0; lane < names_.size(); lane += every) {
+    const int y = static_cast<int>(plot.top() + (lane + 0.5) * laneHeight()) - metrics.height() / 2;
+    painter.drawText(QRect(2, y, plot.left() - 8, metrics.height()), Qt::AlignRight | Qt::AlignVCenter, names_[lane]);
+  }
+  paintKey(painter);
+}
+
+void LaneChart::paintKey(QPainter& painter) const {
+  const QFontMetrics metrics(painter.font());
+  int x = 6, y = 1;
+  for (const Activity& activity : activities_) {
+    const int wide = kSwatch + 5 + metrics.horizontalAdvance(activity.name) + kKeyGap;
+    if (x > 6 && x + wide - kKeyGap > width()) {
+      x = 6;
+      y += metrics.height();
+    }
+    const QRect swatch(x, y + 3, kSwatch, metrics.height() - 6);
+    const QColor color = seriesColor(activity.color, dark());
+    painter.fillRect(swatch, QBrush(color, activity.fill));
+    painter.setPen(color);
+    painter.drawRect(swatch.adjusted(0, 0, -1, -1));
+    painter.setPen(palette().text().color());
+    painter.drawText(QRect(x + kSwatch + 5, y, wide, metrics.height()), Qt::AlignLeft | Qt::AlignVCenter,
+                     activity.name);
+    x += wide;
+  }
+}
+
+void LaneChart::paintData(QPainter& painter) {
+  const QRect plot = plotRect();
+  const double each = laneHeight();
+  for (const Interval& interval : intervals_) {
+    if (interval.activity < 0 || interval.activity >= static_cast<int>(activities_.size())) continue;
+    const Activity& activity = activities_[static_cast<std::size_t>(interval.activity)];
+    const double left = axis().toPixel(interval.from), right = axis().toPixel(interval.to);
+    const QRectF bar(left, plot.top() + interval.lane * each + each * 0.08, std::max(0.5, right - left), each * 0.84);
+    painter.fillRect(bar, QBrush(seriesColor(activity.color, dark()), activity.fill));
+  }
+  painter.setPen(Qt::NoPen);
+  painter.setBrush(palette().text().color());
+  for (const Flag& flag : flags_) {
+    const double x = axis().toPixel(flag.at);
+    painter.drawPolygon(QPolygonF(
+        {{x, plot.top() - 1.0}, {x - 4, plot.top() - 1.0 - kFlagHeight}, {x + 4, plot.top() - 1.0 - kFlagHeight}}));
+  }
+  painter.setBrush(Qt::NoBrush);
+}
+
+QStringList LaneChart::at(QPoint position) const {
+  const QRect plot = plotRect();
+  if (position.x() < plot.left() || position.x() > plot.right()) return {};
+  if (position.y() < plot.top()) {
+    QStringList texts;
+    for (const Flag& flag : flags_)
+      if (std::abs(axis().toPixel(flag.at) - position.x()) < kNearFlag) texts << flag.text;
+    return texts.mid(0, 8);
+  }
+  const int lane = static_cast<int>((position.y() - plot.top()) / laneHeight());
+  const double time = axis().fromPixel(position.x());
+  for (const Interval& interval : intervals_)
+    if (interval.lane == lane && interval.from <= time && time < interval.to)
+      return {names_.value(lane), activities_.at(static_cast<std::size_t>(interval.activity)).name,
+              tr("%1 to %2").arg(formatValue(interval.from, 5), formatValue(interval.to, 5))};
+  return {};
+}
+
+void LaneChart::paintOverlay(QPainter& painter) {
+  if (mouse_.x() >= 0) paintReadout(painter, mouse_, at(mouse_));
+}
+
+void LaneChart::mouseMoveEvent(QMouseEvent* event) {
+  mouse_ = event->pos();
+  emit readoutChanged(notice().isEmpty() ? at(mouse_).join(QStringLiteral("   ")) : QString());
+  update();
+}
+
+void LaneChart::leaveEvent(QEvent*) {
+  mouse_ = {-1, -1};
+  emit readoutChanged({});
+  update();
+}
+
+}  // namespace moescope

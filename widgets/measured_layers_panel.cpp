@@ -1,0 +1,201 @@
+#include "widgets/measured_layers_panel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "core/assets.h"
+#include "core/cluster/hardware.h"
+#include "core/cluster/step_model.h"
+#include "core/parallel/load_routing.h"
+#include "core/parallel/routing_patterns.h"
+
+namespace moescope {
+namespace {
+
+constexpr const char* kFile = "calibration/h200x8.json";
+
+double gain(const LayerTime& standard, const LayerTime& deep_ep) {
+  return standard.layer_ms() / deep_ep.layer_ms();
+}
+
+// The gain that the model gives to a routing; `like` says shape and tokens.
+LayerGain modelled(const LayerModel& model, const MeasuredLayer& like, const std::vector<std::int32_t>& topk,
+                   const QString& name) {
+  const int world = model.calibration().world;
+  const VolumeFrame volume = count_volumes(topk, like.shape.top_k, like.shape.n_experts, world, world);
+  const auto tokens = static_cast<std::int64_t>(topk.size()) / like.shape.top_k;
+  const RoutingTraffic traffic = routing_traffic(volume, tokens, AllToAll::deep_ep);
+  LayerRouting routing = like.routing;
+  routing.label.clear();
+  routing.tokens_per_expert.assign(static_cast<std::size_t>(like.shape.n_experts), 0);
+  for (const std::int32_t expert : topk) ++routing.tokens_per_expert[static_cast<std::size_t>(expert)];
+  routing.skew = routing.expert_max_over_mean = std::nan("");
+  routing.rank_max_over_mean = traffic.expert_rows_max_over_mean;
+  routing.copies_per_token_deep_ep = traffic.copies_per_token;
+  std::vector<std::string> notes;
+  const LayerTime deep_ep = model.predict(like.shape, routing, AllToAll::deep_ep, notes);
+  const double ratio = gain(model.predict(like.shape, routing, AllToAll::standard, notes), deep_ep);
+  return {name,         traffic.copies_per_token, traffic.expert_rows_max_over_mean, std::nan(""), ratio,
+          std::nan(""), deep_ep.layer_ms()};
+}
+
+}  // namespace
+
+LayerGains layer_gains(const std::string& name, const std::vector<std::uint32_t>& live_load) {
+  Calibration calibration = parse_calibration(asset(kFile), kFile);
+  const HardwareProfile* profile = profile_of_gpu(calibration.gpu);
+  const LayerModel model(std::move(calibration), (profile ? *profile : hardware_profile("h200")).memory_copy.value);
+  LayerGains gains;
+  const CalibrationReport report = compare_with_measured(model);
+  const MeasuredLayer* like = nullptr;
+  for (const MeasuredLayer& layer : model.calibration().layers)
+    if (!like && layer.shape.model == name) like = &layer;
+  if (!like) throw std::runtime_error(std::string(kFile) + " has no layer of " + name);
+  for (std::size_t i = 0; i + 1 < report.rows.size(); ++i) {
+    const LayerComparison &standard = report.rows[i], &deep_ep = report.rows[i + 1];
+    if (standard.shape.model != name || standard.way != AllToAll::standard || deep_ep.way != AllToAll::deep_ep ||
+        standard.routing.tokens_per_rank != like->routing.tokens_per_rank)
+      continue;
+    gains.measured.push_back(
+        {QString::fromStdString(standard.routing.label), standard.routing.copies_per_token_deep_ep,
+         standard.routing.rank_max_over_mean, standard.measured_layer_ms / deep_ep.measured_layer_ms,
+         gain(standard.predicted, deep_ep.predicted), deep_ep.measured_layer_ms, deep_ep.predicted.layer_ms()});
+  }
+  MeasuredLayer shaped = *like;
+  std::vector<std::string> notes;
+  shaped.shape = model.complete(like->shape, like->routing, notes);
+  const int top_k = shaped.shape.top_k, experts = shaped.shape.n_experts, world = model.calibration().world;
+  const auto tokens = static_cast<std::int64_t>(shaped.routing.tokens_per_rank) * world;
+  for (int limited = 1; limited <= 8; ++limited) {
+    if (limited * experts / 8 < top_k || experts % 8) continue;
+    const RoutingPattern pattern{RoutingRule::grouped, 8, limited, 1};
+    gains.by_groups.push_back(modelled(model, shaped, route_by_pattern(pattern, tokens, top_k, experts),
+                                       Panel::tr("%1 of 8 groups").arg(limited)));
+  }
+  for (const double skew : {0.0, 0.2, 0.4, 0.6, 0.8, 1.0}) {
+    const RoutingPattern pattern{RoutingRule::zipf, 8, 4, skew};
+    gains.by_skew.push_back(
+        modelled(model, shaped, route_by_pattern(pattern, tokens, top_k, experts), Panel::tr("Zipf %1").arg(skew)));
+  }
+  std::ranges::sort(gains.by_skew, {}, &LayerGain::rank_max_over_mean);
+  if (!live_load.empty())
+    gains.live = modelled(model, shaped, route_by_load(stretch_load(live_load, experts), tokens, top_k),
+                          Panel::tr("the load of the layer that you look at"));
+  return gains;
+}
+
+MeasuredLayersPanel::MeasuredLayersPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("DeepEP's gain on measured layers"), Provenance::published, parent) {
+  shape_ = new QComboBox(this);
+  shape_->addItems({QStringLiteral("671B"), QStringLiteral("16B")});
+  shape_->setAccessibleName(tr("Shape of the layer"));
+  axis_ = new QComboBox(this);
+  axis_->addItems({tr("by copies a token"), tr("by imbalance")});
+  axis_->setAccessibleName(tr("Horizontal axis"));
+  addControl(shape_);
+  addControl(axis_);
+  plot_ = new XyPlot(this);
+  plot_->refill = [this] { refill(); };
+  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
+    connect(selection_, signal, plot_, &PlotFrame::markDirty);
+  for (QComboBox* box : {shape_, axis_}) connect(box, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
+  addBody(plot_);
+}
+
+void MeasuredLayersPanel::refill() {
+  std::vector<std::uint32_t> load;
+  if (const auto frame = selection_->frame()) {
+    const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
+    if (router != frame->routers.end()) load = router->tokens_per_expert;
+  }
+  const std::pair now{shape_->currentText().toStdString(), load};
+  if (!computing_ && asked_ != now) {
+    asked_ = now;
+    computing_ = true;
+    setProperty("busy", true);
+    worker_.start([this, now](std::stop_token stopped) {
+      LayerGains gains = layer_gains(now.first, now.second);
+      if (stopped.stop_requested()) return;
+      QMetaObject::invokeMethod(
+          this,
+          [this, gains = std::move(gains)] {
+            gains_ = gains;
+            computing_ = false;
+            setProperty("busy", false);
+            plot_->markDirty();
+          },
+          Qt::QueuedConnection);
+    });
+  }
+  if (!gains_) return plot_->setNotice(tr("Being computed"));
+  plot_->setNotice({});
+  draw();
+}
+
+void MeasuredLayersPanel::draw() {
+  const bool by_copies = axis_->currentIndex() == 0;
+  const auto x = [by_copies](const LayerGain& g) { return by_copies ? g.copies : g.rank_max_over_mean; };
+  XyPlot::Series measured{tr("measured on 8 H200s"), 0, XyPlot::Mark::disc, Qt::NoPen, {}, {}};
+  XyPlot::Series predicted{tr("layer model, same routing"), 1, XyPlot::Mark::ring, Qt::NoPen, {}, {}};
+  XyPlot::Series curve{
+      by_copies ? tr("model, 1 to 8 groups") : tr("model, Zipf 0 to 1"), 1, XyPlot::Mark::none, Qt::DashLine, {}, {}};
+  XyPlot::Series live{tr("this session's router (modelled)"), 3, XyPlot::Mark::diamond, Qt::NoPen, {}, {}};
+  for (const LayerGain& g : gains_->measured) {
+    measured.points.emplace_back(x(g), g.measured);
+    measured.names.push_back(tr("%1, %2 ms").arg(g.name, formatValue(g.measured_ms, 3)));
+    predicted.points.emplace_back(x(g), g.modelled);
+    predicted.names.push_back(g.name);
+  }
+  for (const LayerGain& g : by_copies ? gains_->by_groups : gains_->by_skew) {
+    curve.points.emplace_back(x(g), g.modelled);
+    curve.names.push_back(g.name);
+  }
+  if (gains_->live) {
+    live.points.emplace_back(x(*gains_->live), gains_->live->modelled);
+    live.names.push_back(gains_->live->name);
+  }
+  plot_->setCaptions(by_copies ? tr("copies a token that DeepEP sends (standard: K)") : tr("fullest rank / mean"),
+                     tr("time standard / DeepEP"));
+  plot_->setAtLeastShown({1, by_copies ? 2.0 : 1.1}, {0.9, 1.1});
+  plot_->setReference(1, tr("no gain"));
+  plot_->setSeries({measured, predicted, curve, live});
+}
+
+QString MeasuredLayersPanel::status() const {
+  return tr("measured elsewhere, and modelled");
+}
+
+QString MeasuredLayersPanel::csv() const {
+  QString text = QStringLiteral(
+      "kind,routing,copies a token,rank max/mean,measured standard/DeepEP,modelled standard/DeepEP,measured DeepEP "
+      "layer [ms],modelled DeepEP layer [ms]\n");
+  if (!gains_) return text;
+  const auto number = [](double value) { return std::isfinite(value) ? QString::number(value, 'g', 6) : QString(); };
+  const auto add = [&](const char* kind, const LayerGain& g) {
+    text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7,%8\n")
+                .arg(QString::fromUtf8(kind), g.name, number(g.copies), number(g.rank_max_over_mean),
+                     number(g.measured), number(g.modelled), number(g.measured_ms), number(g.modelled_ms));
+  };
+  for (const LayerGain& g : gains_->measured) add("measured on 8 H200s", g);
+  for (const LayerGain& g : gains_->by_groups) add("modelled, groups", g);
+  for (const LayerGain& g : gains_->by_skew) add("modelled, Zipf", g);
+  if (gains_->live) add("modelled, this router", *gains_->live);
+  return text;
+}
+
+QString MeasuredLayersPanel::explain() const {
+  return tr(
+      "<p><b>How much faster a whole MoE layer is with DeepEP</b>, forward and backward, inside one node of 8 "
+      "H200s. <i>Discs</i> were measured on such a node (assets/calibration), not here. <i>Rings</i> are the "
+      "layer model for the same routings: all-to-all, grouped GEMMs and memory measured part by part, the "
+      "layer's time never looked at except for one constant. The <i>dashed</i> line is the same model for "
+      "routings that nobody measured. The <i>diamond</i> is this session's router: its load is measured here, "
+      "stretched to the shape's experts; the time is modelled.</p>"
+      "<p>Under forced round-robin a token's experts share one rank and DeepEP sends one copy: the gain of the "
+      "published runs, 1.25x for the 671B shape. Routings that a learned router can have need four to five "
+      "copies and gain 1.06 to 1.14x, the 16B shape nothing. A fullest rank at 1.55 x the mean makes the layer "
+      "1.5 to 1.8 times as long: imbalance costs more than either way saves.</p>");
+}
+
+}  // namespace moescope
