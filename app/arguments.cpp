@@ -13,7 +13,7 @@ namespace {
 
 // In the order of the tabs.
 QStringList workspaceNames() {
-  return {"overview", "router", "compare", "microscaling", "text"};
+  return {"overview", "router", "all-to-all", "microscaling", "compare", "cluster", "text"};
 }
 
 QString presetList() {
