@@ -1,4 +1,5 @@
 // Acting on a run in training through the window: experts, router, mixture of domains, checkpoints.
+#include <QCheckBox>
 #include <QComboBox>
 #include <QLineEdit>
 #include <QMenu>
@@ -151,8 +152,9 @@ class ActionsTest : public QObject {
     QVERIFY(dialog);
     QCOMPARE(dialog->windowTitle(), QString("Branch off from step 5"));
     dialog->setKey("router.force_balance");
-    QTest::mouseClick(dialog->editor()->findChild<QWidget*>("router.force_balance"), Qt::LeftButton, Qt::NoModifier,
-                      QPoint(8, 8));
+    auto* box = dialog->editor()->findChild<QCheckBox*>();
+    QVERIFY(box);
+    QTest::keyClick(box, Qt::Key_Space);
     for (QPushButton* button : dialog->findChildren<QPushButton*>())
       if (button->text() == "Train the twin") button->click();
     QTRY_COMPARE_WITH_TIMEOUT(t.window.session()->histories().size(), std::size_t{2}, kWaitMs);

@@ -577,6 +577,21 @@ TEST(JsonLines, KeysAreTheFieldsAndNaNIsNull) {
   EXPECT_FALSE(nlohmann::json::parse(to_json_line(TelemetryFrame{})).contains("routers"));
 }
 
+TEST(History, UnpacksOneLayerOfSpecialisationAsAllOfThem) {
+  std::mt19937 rng(3);
+  TelemetryFrame frame = sample_frame(0, {}, rng);
+  add_specialisation_and_texts(frame, {}, rng);
+  History history(sample_info({}));
+  history.append(std::make_shared<const TelemetryFrame>(frame));
+  ASSERT_GT(frame.specialisation.size(), 1u);
+  for (const SpecialisationFrame& layer : frame.specialisation) {
+    const auto alone = history.specialisation_of(layer.layer, 0);
+    ASSERT_TRUE(alone);
+    expect_equal(*alone, layer);
+  }
+  EXPECT_FALSE(history.specialisation_of(99, 0));
+}
+
 TEST(Recording, KeepsWhatWentOverTheWire) {
   const std::string path = temporary_file("wire.moescope");
   std::mt19937 rng(1);

@@ -387,6 +387,7 @@ bool unpack_specialisation_of(const PackedFrame& packed, int layer, Specialisati
     unpacker.get<std::uint32_t>();
     unpacker.skip_counts();
     unpacker.skip_counts();
+    for (int i = 0; i < 2; ++i) unpacker.take(unpacker.get<std::uint32_t>() * sizeof(float));
   }
   return false;
 }
