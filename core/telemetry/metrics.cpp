@@ -146,8 +146,8 @@ constexpr std::array<MetricInfo, kNumMetrics> kMetrics = {{
      "parallel.ranks, router.bias_update_rate, router.aux_coeff", "Megatron-LM's overload factor", kMeasured},
     {"rounding_flip_rate", "Routing flips by rounding", "share",
      "#{tokens whose set of K experts differs from an FP32 pass's with the same weights} / T, mean over layers",
-     "A few per cent and flat: the formats decide choices that hang on a hair, and the runs' weights have no part in "
-     "it.",
+     "A few per cent in 8 bits, some ten in 4: the formats decide choices that hang on a hair, and the runs' weights "
+     "have no part in it.",
      "High or growing with the layers: the formats' errors reach the router. Where its gate is quantized, too, compare "
      "with it in fp32.",
      "precision.router_gate, precision.experts, telemetry.gradient_every",
