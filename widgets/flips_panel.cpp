@@ -240,8 +240,10 @@ QString FlipsPanel::explain() const {
             "the level of no relation.</p>"
             "<p><b>By rounding</b>: against an FP32 pass with the run's own weights, at the steps at which gradients "
             "are "
-            "compared. This is what the number formats do to the routing: in mini-v3 0.5 % of the tokens in BF16, 5 % in "
-            "MXFP8 and 17 % in NVFP4 after 450 steps. The coloured bars sit at the thin margins, left: rounding decides "
+            "compared. This is what the number formats do to the routing: in mini-v3 0.5 % of the tokens in BF16, 5 % "
+            "in "
+            "MXFP8 and 17 % in NVFP4 after 450 steps. The coloured bars sit at the thin margins, left: rounding "
+            "decides "
             "what hangs on a hair.</p>") +
          metricCards({"rounding_flip_rate", "flip_rate", "margin_tokens", "margin_flipped"});
 }
