@@ -343,7 +343,7 @@ bool LessonGuide::done(const LessonTask& task) const {
       return false;
     case LessonTask::Kind::show: {
       const TensorLab& lab = *window_->microscaling()->tensorLab();
-      const BlockFormat& f = lab.format();
+      const BlockFormat f = lab.format().mx();
       const BlockFormat& wanted = task.format.format;
       return lab.tensorName() == q(task.tensor) && f.element == wanted.element && f.rule == wanted.rule &&
              f.block == wanted.block && lab.axis() == task.format.axis &&
@@ -360,7 +360,7 @@ bool LessonGuide::tasksDone() {
 void LessonGuide::look() {
   if (!active_ || at_end_) return;
   const TensorLab& lab = *window_->microscaling()->tensorLab();
-  reader_.set_chosen({lab.format(), lab.axis()});
+  reader_.set_chosen({lab.format().mx(), lab.axis()});
   reader_.set_histories(window_->session()->histories());
   const LessonStep& step = now();
   // One after another: a later one that happens to hold already waits for its turn.

@@ -101,13 +101,27 @@ void add_linear_quants(int layer, const StepPrecision& precision, const LayerSum
   }
 }
 
+void add_transfer_quants(int layer, TokenPayload payload, const TransferSums& sums, std::vector<QuantFrame>& frames) {
+  for (int i = 0; i < kNumTransfers; ++i) {
+    const auto transfer = static_cast<Transfer>(i);
+    const OperandPlace place = transfer_place(layer, transfer);
+    frames.push_back(quant_frame(layer, {place.direction, place.operand}, transfer_format(payload, transfer),
+                                 sums[static_cast<std::size_t>(i)]));
+    frames.back().gemm_class = place.gemm_class;
+    frames.back().gemm = place.gemm;
+  }
+}
+
 std::vector<QuantFrame> quant_frames(const RunConfig& config, const Transformer<float>& model) {
   std::vector<QuantFrame> frames;
   const StepPrecision& precision = model.precision();
   const WholeQuantSums sums(model);
   const int layers = config.model.n_layers, dense = config.model.n_dense_layers;
   for (int layer = 0; layer <= layers; ++layer) {
-    if (layer >= dense && layer < layers)
+    const bool moe = layer >= dense && layer < layers;
+    if (moe && config.precision.payload != TokenPayload::fp32)
+      add_transfer_quants(layer, config.precision.payload, sums.transfers[static_cast<std::size_t>(layer)], frames);
+    if (moe && !precision.of(GemmClass::experts).plain)
       add_expert_quants(layer, precision.of(GemmClass::experts), sums.experts[static_cast<std::size_t>(layer - dense)],
                         frames);
     const bool head = layer == layers;
@@ -171,7 +185,8 @@ TelemetryFrame Trainer::step(const Batch& batch, OperandTap* tap) {
     if (writes)
       frame.routers.push_back(router_frame(config, layer, router.get(), s.learner.expert_bias[i], s.windows[i]));
   }
-  if (with_quants && !model.precision().plain) frame.quants = quant_frames(config, model);
+  const bool any_rounded = !model.precision().plain || config.precision.payload != TokenPayload::fp32;
+  if (with_quants && any_rounded) frame.quants = quant_frames(config, model);
   s.specialisation.add(batch, s.learner);
   const bool with_experts = due(frame.step, config.telemetry.specialisation_every);
   if (with_experts || s.texts.due(config.telemetry, frame.step)) s.learner.gather_experts();  // any may be wanted

@@ -197,6 +197,70 @@ class CaptureTest : public QObject {
     w.picture(QStringLiteral("capture_experts"));
   }
 
+  // NVFP4 as the run quantizes it: every expert is a tensor with a scale of its own.
+  void nvfp4OpensInItsOwnBlocks() {
+    RunConfig config = quantizedNano();
+    config.precision.experts = Recipe::nvfp4;
+    OpenWindow w(config);
+    w.trainTo(2);
+    w.click({1, GemmClass::experts, "w1", Operand::x, Direction::wgrad});
+    w.waitForCapture();
+    QVERIFY2(w.bar().contains(QStringLiteral("NVFP4")), qPrintable(w.bar()));
+    const auto captured = w.tensors()->captured();
+    const CapturedOperand& all = *captured;
+    std::vector<float> decoded(all.values.size());
+    QuantSums sums;
+    for (const QuantizerCall& call : all.calls)
+      quantize_operand(all.format, {all.values.data() + call.first_row * all.cols, call.rows, all.cols, all.cols},
+                       all.axis, call.key, decoded.data() + call.first_row * all.cols, all.cols, &sums);
+    std::size_t blocks = 0;
+    for (std::size_t e = 0; e + 1 < all.expert_rows.size(); ++e)
+      blocks += (all.expert_rows[e + 1] - all.expert_rows[e] + 15) / 16;
+    for (const std::size_t block : {std::size_t{0}, blocks / 2, blocks - 1}) {
+      emit w.tensors()->map()->blockChosen(9, block);
+      const BlockAnatomy& seen = w.tensors()->microscope()->block();
+      QVERIFY(seen.format.nvfp4);
+      const TensorSource source(QStringLiteral("t"), captured);
+      const auto rows = source.blockRows(block, 16);
+      QCOMPARE(seen.elements.size(), rows.last - rows.first);
+      for (std::size_t i = 0; i < seen.elements.size(); ++i)
+        QCOMPARE(seen.elements[i].dequantized, decoded[(rows.first + i) * all.cols + 9]);
+    }
+    QSignalSpy finished(w.tensors()->whatIf(), &WhatIfStrip::finished);
+    if (w.tensors()->whatIf()->table()->schemes().empty()) QVERIFY(finished.wait(kWaitMs));
+    const SchemeRow& row = w.tensors()->whatIf()->table()->schemes()[kWhatIfSchemes];  // down columns
+    QCOMPARE(row.sums.e8m0_blocks, sums.e8m0_blocks);
+    QVERIFY(std::fabs(row.sums.sqnr_db() - sums.sqnr_db()) < 1e-6);
+    w.picture(QStringLiteral("capture_nvfp4"));
+    // From the strip back to MX and again to NVFP4.
+    auto* table = const_cast<WhatIfTable*>(w.tensors()->whatIf()->table());
+    QTest::mouseClick(table, Qt::LeftButton, {}, table->cellRect(BlockAxis::row, 0, 2).center());
+    QVERIFY(!w.tensors()->microscope()->block().format.nvfp4);
+    QCOMPARE(w.tensors()->microscope()->block().elements.size(), std::size_t(32));
+    QTest::mouseClick(table, Qt::LeftButton, {}, table->schemeRect(BlockAxis::column, 0).center());
+    QVERIFY(w.tensors()->microscope()->block().format.nvfp4);
+    QCOMPARE(w.tensors()->map()->axis(), BlockAxis::column);
+  }
+
+  void thePayloadIsAClassOfItsOwn() {
+    RunConfig config = quantizedNano();
+    config.precision.payload = TokenPayload::mxfp8;
+    OpenWindow w(config);
+    w.trainTo(2);
+    OperandPlace place{1, GemmClass::payload, "dispatch", Operand::x, Direction::forward};
+    w.window.selection()->setTensor(place);
+    w.matrix()->view()->grab();
+    QCOMPARE(w.matrix()->view()->columns(), 4);
+    w.click(place);
+    w.waitForCapture();
+    QCOMPARE(w.tensors()->captured()->rows, std::size_t(config.data.batch) * config.data.seq);  // a token once
+    place.gemm = "combine";
+    w.window.showWorkspace(QStringLiteral("overview"));
+    w.click(place);
+    QTRY_VERIFY_WITH_TIMEOUT(w.bar().contains(QStringLiteral("BF16")), kWaitMs);
+    w.picture(QStringLiteral("capture_payload"));
+  }
+
   void everyClassHasItsMatrixAndItsScales() {
     OpenWindow w;
     w.trainTo(2);

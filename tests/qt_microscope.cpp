@@ -300,22 +300,22 @@ void MicroscopeTest::whatIfAgreesAndAppliesAChoice() {
   QVERIFY(finished.wait(kPatience));
   QTest::qWait(50);
   QCOMPARE(finished.count(), 1);
-  const BlockFormat format{ElementFormat::e2m1, ScaleRule::rceil, 64};
+  const BlockChoice format{ElementFormat::e2m1, ScaleRule::rceil, 64};
   QuantSums sums;
   std::vector<float> out(values.size());
-  quantize_dequantize(format, {values.data(), 128, 256, 256}, BlockAxis::column, out.data(), 256, &sums);
-  const auto& row = strip.table()->rows()[std::size_t(what_if_index(format, BlockAxis::column))];
+  quantize_dequantize(format.mx(), {values.data(), 128, 256, 256}, BlockAxis::column, out.data(), 256, &sums);
+  const auto& row = strip.table()->rows()[std::size_t(what_if_index(format.mx(), BlockAxis::column))];
   QVERIFY(std::fabs(row.sums.sqnr_db() - sums.sqnr_db()) < 0.001);
   QSignalSpy chosen(&strip, &WhatIfStrip::chosen);
   auto* table = const_cast<WhatIfTable*>(strip.table());
   QTest::mouseClick(table, Qt::LeftButton, {},
                     table->cellRect(BlockAxis::column, int(ElementFormat::e2m1), 3).center());
   QCOMPARE(chosen.count(), 1);
-  QCOMPARE(chosen[0][0].value<BlockFormat>().block, 64);
+  QCOMPARE(chosen[0][0].value<BlockChoice>().block, 64);
   QCOMPARE(chosen[0][1].value<BlockAxis>(), BlockAxis::column);
   QTest::keyClick(table, Qt::Key_Left);
-  QCOMPARE(chosen[1][0].value<BlockFormat>().block, 32);
-  QCOMPARE(strip.csv().count(QLatin1Char('\n')), 337);
+  QCOMPARE(chosen[1][0].value<BlockChoice>().block, 32);
+  QCOMPARE(strip.csv().count(QLatin1Char('\n')), 337 + 8);
 }
 
 void MicroscopeTest::labLeadsFromFileToBlock() {

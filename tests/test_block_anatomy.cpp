@@ -1,11 +1,15 @@
 // The anatomy of a block against the quantizer, against blocks worked by hand, and the lessons that outliers teach.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <random>
+#include <span>
 #include <vector>
 
 #include "core/numerics/block_anatomy.h"
+#include "core/numerics/operand_format.h"
 #include "core/numerics/rng.h"
 
 namespace moescope {
@@ -33,10 +37,10 @@ TEST(BlockAnatomy, AgreesWithTheQuantizerForEveryFormatAndRule) {
     for (const ScaleRule rule : kRules)
       for (const double sigma : {1.0, 1e-30, 1e30, 1e-42}) {
         const std::vector<float> x = gaussian(32, sigma, static_cast<int>(rule) + 7);
-        const BlockFormat format{element, rule, 32};
+        const BlockChoice format{element, rule, 32};
         std::vector<float> q(32);
         QuantSums sums;
-        quantize_dequantize(format, {x.data(), 1, 32, 32}, BlockAxis::row, q.data(), 32, &sums);
+        quantize_dequantize(format.mx(), {x.data(), 1, 32, 32}, BlockAxis::row, q.data(), 32, &sums);
         const BlockAnatomy block = block_anatomy(format, x);
         for (int i = 0; i < 32; ++i) {
           EXPECT_EQ(block.elements[i].dequantized, q[i]);
@@ -161,7 +165,7 @@ TEST(BlockAnatomy, NearestEvenPicksANeighbourNoFartherThanTheOther) {
 
 TEST(BlockAnatomy, StochasticRoundingIsUnbiasedAndReproducible) {
   const std::vector<float> x = {1.0f, 0.3f, -0.2f, 0.013f};
-  const BlockFormat format{ElementFormat::e2m1, ScaleRule::rceil, 32};
+  const BlockChoice format{ElementFormat::e2m1, ScaleRule::rceil, 32};
   std::vector<double> mean(x.size());
   constexpr int kDraws = 20000;
   for (int draw = 0; draw < kDraws; ++draw) {
@@ -172,6 +176,51 @@ TEST(BlockAnatomy, StochasticRoundingIsUnbiasedAndReproducible) {
   const auto once = block_anatomy(format, x, BlockRounding::stochastic, 5);
   const auto again = block_anatomy(format, x, BlockRounding::stochastic, 5);
   for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(once.elements[i].fields.code, again.elements[i].fields.code);
+}
+
+// Block by block the quantizer's own values, whatever the range of the tensor.
+TEST(BlockAnatomy, Nvfp4IsTheQuantizers) {
+  constexpr std::size_t kRows = 6, kCols = 72;  // the last block of a row is short
+  std::mt19937 rng(3);
+  std::normal_distribution<float> normal;
+  for (const float spread : {0.0f, 1.0f, 6.0f}) {
+    std::vector<float> x(kRows * kCols), out(x.size());
+    for (float& v : x) v = normal(rng) * std::exp2(spread * normal(rng));
+    std::fill_n(x.begin() + 16, 16, 0.0f);
+    OperandFormat format;
+    format.scheme = QuantScheme::nvfp4;
+    format.element = ElementFormat::e2m1;
+    QuantSums wanted, sums;
+    quantize_operand(format, {x.data(), kRows, kCols, kCols}, BlockAxis::row, {}, out.data(), kCols, &wanted);
+    float amax = 0;
+    for (const float value : x) amax = larger_amax(amax, std::fabs(value));
+    for (std::size_t r = 0; r < kRows; ++r)
+      for (std::size_t c = 0; c < kCols; c += 16) {
+        const std::size_t n = std::min<std::size_t>(16, kCols - c);
+        const BlockAnatomy block =
+            block_anatomy(kNvfp4, std::span(x).subspan(r * kCols + c, n), BlockRounding::nearest_even, 0, amax);
+        for (std::size_t i = 0; i < n; ++i)
+          EXPECT_EQ(std::bit_cast<std::uint32_t>(block.elements[i].dequantized),
+                    std::bit_cast<std::uint32_t>(out[r * kCols + c + i]))
+              << spread << ' ' << r << ' ' << c + i;
+        EXPECT_FALSE(block.derivation.empty());
+        sums.add(block.sums);
+      }
+    EXPECT_EQ(sums.e8m0_blocks, wanted.e8m0_blocks);
+    EXPECT_EQ(sums.underflow, wanted.underflow);
+    EXPECT_EQ(sums.clipped, wanted.clipped);
+    EXPECT_NEAR(sums.sqnr_db(), wanted.sqnr_db(), 1e-4);
+  }
+}
+
+TEST(BlockAnatomy, Nvfp4WithoutANumberHasNoScale) {
+  std::vector<float> x(16, 1.0f);
+  EXPECT_TRUE(block_anatomy(kNvfp4, x, BlockRounding::nearest_even, 0, INFINITY).is_nan());
+  x[3] = NAN;
+  const BlockAnatomy block = block_anatomy(kNvfp4, x);
+  EXPECT_TRUE(block.is_nan());
+  EXPECT_TRUE(std::isnan(block.elements[0].dequantized));
+  EXPECT_EQ(block.sums.e8m0_blocks[255], 1u);
 }
 
 }  // namespace

@@ -119,8 +119,9 @@ RunConfig with(RunConfig config, std::initializer_list<std::pair<const char*, co
 
 INSTANTIATE_TEST_SUITE_P(
     Recipes, EveryOperand,
-    testing::Values(quantized("mxfp8_rceil"), quantized("fp8_tensorwise"), quantized("fp8_rowwise"),
-                    quantized("fp8_deepseek_128"), quantized("bf16"),
+    testing::Values(with(quantized("mxfp8_rceil"), {{"precision.payload", "mxfp8"}}), quantized("fp8_tensorwise"),
+                    quantized("fp8_rowwise"), quantized("fp8_deepseek_128"),
+                    with(quantized("bf16"), {{"precision.payload", "bf16"}}),
                     with(quantized("nvfp4"), {{"precision.rounding", "stochastic"}, {"precision.hadamard", "true"}}),
                     with(quantized("mxfp4"), {{"precision.rounding", "stochastic"}, {"precision.hadamard", "true"}})),
     [](const auto& info) { return std::to_string(info.index); });

@@ -152,4 +152,8 @@ void paintLegend(QPainter& painter, const QRect& area, const LegendScale& scale,
   }
 }
 
+double glyphLength(double share) {
+  return share > 0 ? std::clamp(1 + std::log10(share) / 5, 0.0, 1.0) : 0.0;
+}
+
 }  // namespace moescope

@@ -62,4 +62,7 @@ struct LegendScale {
 inline constexpr int kLegendWidth = 70;
 void paintLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette);
 
+// Length of a bar that stands for a share: 0 up to 0.001 %, 1 for 100 %, log10 between, for small shares matter.
+double glyphLength(double share);
+
 }  // namespace moescope

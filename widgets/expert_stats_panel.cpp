@@ -126,6 +126,7 @@ void ExpertStatsPanel::deliver(int request, const QuantSums& all, std::vector<Qu
     table_->item(row, kExpert)->setData(kExpertRole, static_cast<int>(e));
   }
   table_->resizeColumnsToContents();
+  table_->setColumnWidth(kExpert, fontMetrics().horizontalAdvance(tr("expert")) + 30);  // room for the arrow
   table_->horizontalHeader()->setSortIndicator(kExpert, Qt::AscendingOrder);
   table_->setSortingEnabled(true);
   notice_->hide();

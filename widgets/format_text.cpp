@@ -38,6 +38,15 @@ QString blockAxisLabel(BlockAxis axis) {
                                 : QCoreApplication::translate("moescope", "down columns");
 }
 
+OperandFormat operandFormat(const BlockChoice& choice) {
+  OperandFormat format;
+  format.scheme = choice.nvfp4 ? QuantScheme::nvfp4 : QuantScheme::mx;
+  format.element = choice.element;
+  format.rule = choice.rule;
+  format.block = choice.block;
+  return format;
+}
+
 QString operandFormatLabel(const OperandFormat& format) {
   const auto tr = [](const char* text) { return QCoreApplication::translate("moescope", text); };
   QString text;
@@ -77,7 +86,8 @@ QString operandFormatLabel(const OperandFormat& format) {
   return text;
 }
 
-QString blockFormatLabel(const BlockFormat& format) {
+QString blockFormatLabel(const BlockChoice& format) {
+  if (format.nvfp4) return QStringLiteral("NVFP4");
   return QStringLiteral("%1 %2, %3")
       .arg(elementFormatLabel(format.element), scaleRuleLabel(format.rule))
       .arg(QCoreApplication::translate("moescope", "blocks of %1").arg(format.block));
@@ -87,6 +97,14 @@ void fillElementFormats(QComboBox* box) {
   for (int i = 0; i < kElementFormats; ++i) box->addItem(elementFormatLabel(static_cast<ElementFormat>(i)));
   box->setAccessibleName(QCoreApplication::translate("moescope", "Element format"));
   box->setToolTip(box->accessibleName());
+}
+
+void fillBlockFormats(QComboBox* box) {
+  fillElementFormats(box);
+  box->addItem(QStringLiteral("NVFP4"));
+  box->setItemData(box->count() - 1,
+                   QCoreApplication::translate("moescope", "E2M1 in blocks of 16 under E4M3 scales and a tensor scale"),
+                   Qt::ToolTipRole);
 }
 
 void fillScaleRules(QComboBox* box) {

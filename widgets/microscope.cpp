@@ -19,8 +19,7 @@ bool Microscope::State::operator==(const State& other) const {
   // Bitwise: NaN equals itself here, and -0 differs from 0.
   return values.size() == other.values.size() &&
          std::memcmp(values.data(), other.values.data(), values.size() * sizeof(float)) == 0 &&
-         format.element == other.format.element && format.rule == other.format.rule &&
-         format.block == other.format.block && rounding == other.rounding && draw == other.draw;
+         format == other.format && rounding == other.rounding && draw == other.draw;
 }
 
 class Microscope::Change : public QUndoCommand {
@@ -54,14 +53,16 @@ void Microscope::makeControls() {
   }
   connect(presets_, &QComboBox::activated, this, &Microscope::loadPreset);
   format_ = new QComboBox(this);
-  fillElementFormats(format_);
+  fillBlockFormats(format_);
   rule_ = new QComboBox(this);
   fillScaleRules(rule_);
   const auto choose = [this] {
-    BlockFormat format = state_.format;
+    if (format_->currentIndex() == kNvfp4Index) return requestFormat(kNvfp4);
+    BlockChoice format = state_.format;
+    if (format.nvfp4) format = {};
     format.element = static_cast<ElementFormat>(format_->currentIndex());
     format.rule = static_cast<ScaleRule>(rule_->currentIndex());
-    setFormat(format);
+    requestFormat(format);
   };
   connect(format_, &QComboBox::activated, this, choose);
   connect(rule_, &QComboBox::activated, this, choose);
@@ -77,11 +78,12 @@ void Microscope::makeControls() {
     ++next.draw;
     change(std::move(next), tr("draw"));
   });
-  axis_box_ = new QComboBox(this);
-  axis_box_->addItems({blockAxisLabel(BlockAxis::row), blockAxisLabel(BlockAxis::column)});
-  axis_box_->setAccessibleName(tr("Block axis"));
-  axis_box_->setToolTip(tr("The block through the same element along the other axis"));
-  connect(axis_box_, &QComboBox::activated, this, [this](int i) { emit axisChosen(static_cast<BlockAxis>(i)); });
+  turn_ = new QToolButton(this);
+  turn_->setAccessibleName(tr("Block axis"));
+  turn_->setToolTip(tr("Which way the block runs. Click: the block through the same element along the other axis (X)"));
+  turn_->setShortcut(Qt::Key_X);
+  connect(turn_, &QToolButton::clicked, this,
+          [this] { emit axisChosen(axis_ == BlockAxis::row ? BlockAxis::column : BlockAxis::row); });
   auto* reset_button = new QToolButton(this);
   reset_button->setText(tr("Reset"));
   reset_button->setToolTip(tr("Back to the block as it was opened"));
@@ -91,7 +93,7 @@ void Microscope::makeControls() {
   row->setContentsMargins(0, 0, 0, 0);
   row->setSpacing(4);
   for (QWidget* control :
-       std::initializer_list<QWidget*>{presets_, format_, rule_, rounding_, draw_, axis_box_, reset_button})
+       std::initializer_list<QWidget*>{presets_, format_, rule_, rounding_, draw_, turn_, reset_button})
     row->addWidget(control);
   row->addStretch(1);
 }
@@ -164,7 +166,9 @@ void Microscope::makeActions() {
   }
 }
 
-void Microscope::setBlock(const QString& origin, std::vector<float> values, const BlockFormat& format, BlockAxis axis) {
+void Microscope::setBlock(const QString& origin, std::vector<float> values, const BlockChoice& format, BlockAxis axis,
+                          float tensor_amax) {
+  tensor_amax_ = tensor_amax;
   origin_ = origin;
   axis_ = axis;
   original_ = {std::move(values), format, state_.rounding, state_.draw};
@@ -173,10 +177,16 @@ void Microscope::setBlock(const QString& origin, std::vector<float> values, cons
   apply(original_);
 }
 
-void Microscope::setFormat(const BlockFormat& format) {
+void Microscope::setFormat(const BlockChoice& format) {
   State next = state_;
   next.format = format;
   change(std::move(next), tr("format"));
+}
+
+// Another block size means another block of the tensor, which its owner brings.
+void Microscope::requestFormat(const BlockChoice& format) {
+  if (format.block != state_.format.block && !origin_.isEmpty()) return emit formatChosen(format);
+  setFormat(format);
 }
 
 void Microscope::editValue(int element, float value) {
@@ -209,9 +219,9 @@ void Microscope::change(State next, const QString& what) {
 }
 
 void Microscope::apply(const State& state) {
-  const bool other = state.format.element != state_.format.element || state.format.rule != state_.format.rule;
+  const bool other = state.format != state_.format;
   state_ = state;
-  block_ = block_anatomy(state_.format, state_.values, state_.rounding, state_.draw);
+  block_ = block_anatomy(state_.format, state_.values, state_.rounding, state_.draw, tensor_amax_);
   refresh();
   if (other) emit formatChosen(state_.format);
 }
@@ -226,23 +236,23 @@ void Microscope::selectElement(int element) {
 }
 
 void Microscope::refresh() {
-  format_->setCurrentIndex(static_cast<int>(state_.format.element));
+  format_->setCurrentIndex(state_.format.nvfp4 ? kNvfp4Index : static_cast<int>(state_.format.element));
+  rule_->setEnabled(!state_.format.nvfp4);
   rule_->setCurrentIndex(static_cast<int>(state_.format.rule));
   rounding_->setCurrentIndex(static_cast<int>(state_.rounding));
   draw_->setVisible(state_.rounding == BlockRounding::stochastic);
-  axis_box_->setCurrentIndex(static_cast<int>(axis_));
-  axis_box_->setEnabled(!origin_.isEmpty());
+  turn_->setText(tr("%1 \u21c4").arg(blockAxisLabel(axis_)));
+  turn_->setEnabled(!origin_.isEmpty());
 
   QStringList lines;
   for (const std::string& line : block_.derivation) lines << QString::fromStdString(line);
   derivation_->setText(lines.join(QStringLiteral("  \u2192  ")));
   const QuantSums& sums = block_.sums;
-  figures_->setText(block_.scale_code == 255
-                        ? tr("NaN block: no figures")
-                        : tr("SQNR %1 dB   flushed to zero %2   clipped %3   crest factor %4")
-                              .arg(sums.err2 == 0 ? tr("exact, infinite") : formatValue(sums.sqnr_db(), 3),
-                                   formatPercent(sums.underflow_share()), formatPercent(sums.clipped_share()),
-                                   formatValue(sums.mean_crest(), 3)));
+  figures_->setText(block_.is_nan() ? tr("NaN block: no figures")
+                                    : tr("SQNR %1 dB   flushed to zero %2   clipped %3   crest factor %4")
+                                          .arg(sums.err2 == 0 ? tr("exact, infinite") : formatValue(sums.sqnr_db(), 3),
+                                               formatPercent(sums.underflow_share()),
+                                               formatPercent(sums.clipped_share()), formatValue(sums.mean_crest(), 3)));
   bars_->setBlock(&block_);
   model_->setBlock(&block_);
   table_->resizeColumnsToContents();
@@ -250,8 +260,9 @@ void Microscope::refresh() {
   const ElementFormat format = state_.format.element;
   line_->setPoints({{elementFormatLabel(format), representable_values(format)}});
   line_->setCaption(
-      block_.scale_code == 255
-          ? tr("representable values of %1").arg(elementFormatLabel(format))
+      block_.is_nan() ? tr("representable values of %1").arg(elementFormatLabel(format))
+      : state_.format.nvfp4
+          ? tr("y = x / %1 on the values of %2").arg(formatValue(block_.scale)).arg(elementFormatLabel(format))
           : tr("y = x / 2^%1 on the values of %2").arg(block_.scale_code - 127).arg(elementFormatLabel(format)));
   std::vector<NumberLine::Mark> marks;
   for (std::size_t i = 0; i < block_.elements.size(); ++i) {

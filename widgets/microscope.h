@@ -24,9 +24,11 @@ class Microscope : public Panel {
   explicit Microscope(Selection* selection, QWidget* parent = nullptr);
 
   // A block of a tensor, from `origin` ("w1, row 3, block 7"); forgets the edits of the one before. Rounding stays.
-  void setBlock(const QString& origin, std::vector<float> values, const BlockFormat& format, BlockAxis axis);
+  // `tensor_amax`: NVFP4's tensor scale follows from it.
+  void setBlock(const QString& origin, std::vector<float> values, const BlockChoice& format, BlockAxis axis,
+                float tensor_amax = 0);
   // Keeps the values, unlike setBlock; undoable.
-  void setFormat(const BlockFormat& format);
+  void setFormat(const BlockChoice& format);
   void editValue(int element, float value);
   void setRounding(BlockRounding rounding);
   void loadPreset(int preset);
@@ -43,7 +45,7 @@ class Microscope : public Panel {
 
  signals:
   void elementChosen(int element);
-  void formatChosen(const BlockFormat& format);  // chosen, undone or redone here
+  void formatChosen(const BlockChoice& format);  // chosen, undone or redone here
   void axisChosen(BlockAxis axis);               // wants the block along the other axis through the same element
 
  protected:
@@ -52,7 +54,7 @@ class Microscope : public Panel {
  private:
   struct State {
     std::vector<float> values;
-    BlockFormat format;
+    BlockChoice format;
     BlockRounding rounding = BlockRounding::nearest_even;
     std::int64_t draw = 0;
     bool operator==(const State& other) const;
@@ -62,6 +64,7 @@ class Microscope : public Panel {
   void makeControls();
   void makeBody();
   void makeActions();
+  void requestFormat(const BlockChoice& format);
   void change(State next, const QString& what);
   void apply(const State& state);
   void refresh();
@@ -69,12 +72,13 @@ class Microscope : public Panel {
   State state_, original_;
   QString origin_;
   BlockAxis axis_ = BlockAxis::row;
+  float tensor_amax_ = 0;
   BlockAnatomy block_;
   QUndoStack undo_;
 
   QWidget* controls_ = nullptr;
-  QComboBox *presets_ = nullptr, *format_ = nullptr, *rule_ = nullptr, *rounding_ = nullptr, *axis_box_ = nullptr;
-  QToolButton *draw_ = nullptr, *log_ = nullptr;
+  QComboBox *presets_ = nullptr, *format_ = nullptr, *rule_ = nullptr, *rounding_ = nullptr;
+  QToolButton *draw_ = nullptr, *log_ = nullptr, *turn_ = nullptr;
   QLabel *derivation_ = nullptr, *figures_ = nullptr;
   BlockBars* bars_ = nullptr;
   NumberLine* line_ = nullptr;

@@ -27,10 +27,12 @@ OperandChoices choicesOf(const TelemetryFrame* frame, GemmClass gemm_class) {
 
 }  // namespace
 
-GemmClassCombo::GemmClassCombo(Selection* selection, QWidget* parent) : QComboBox(parent), selection_(selection) {
+GemmClassCombo::GemmClassCombo(Selection* selection, QWidget* parent, bool brief)
+    : QComboBox(parent), selection_(selection) {
   setAccessibleName(tr("Class of GEMMs"));
   setToolTip(tr("Whose operands: each class of weights has a number format of its own"));
-  for (int i = 0; i < kNumQuantClasses; ++i) addItem(gemmClassLabel(static_cast<GemmClass>(i)));
+  for (int i = 0; i < kNumQuantClasses; ++i)
+    addItem(brief ? gemmClassBrief(static_cast<GemmClass>(i)) : gemmClassLabel(static_cast<GemmClass>(i)));
   connect(this, &QComboBox::activated, this, &GemmClassCombo::choose);
   follow(selection_, this, &GemmClassCombo::synchronise);
   synchronise();
@@ -80,7 +82,8 @@ void OperandCombo::synchronise() {
     const QSignalBlocker quiet(this);
     places_ = frame ? operandsOf(*frame, choices.gemm_class) : std::vector<OperandPlace>{};
     clear();
-    for (const OperandPlace& place : places_) addItem(tensorName(place));
+    for (const OperandPlace& place : places_)
+      addItem(tensorName(place).replace(QStringLiteral("forward"), QStringLiteral("fwd")));
     setEnabled(!places_.empty());
   }
   OperandPlace current = selection_->tensor();
@@ -107,7 +110,7 @@ void OperandLayerCombo::synchronise() {
     const QSignalBlocker quiet(this);
     layers_ = frame ? layersOf(*frame, choices.gemm_class) : std::vector<int>{};
     clear();
-    for (const int layer : layers_) addItem(layerName(layer));
+    for (const int layer : layers_) addItem(layer < 0 ? layerName(layer) : tr("L%1").arg(layer));
     setEnabled(!layers_.empty());
   }
   setCurrentIndex(static_cast<int>(std::ranges::find(layers_, selection_->tensor().layer) - layers_.begin()));

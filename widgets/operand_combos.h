@@ -21,7 +21,8 @@ class GemmClassCombo : public QComboBox {
   Q_OBJECT
 
  public:
-  explicit GemmClassCombo(Selection* selection, QWidget* parent = nullptr);
+  // `brief`: "routed" for "routed experts", where there is little room.
+  explicit GemmClassCombo(Selection* selection, QWidget* parent = nullptr, bool brief = false);
 
  private:
   void synchronise();

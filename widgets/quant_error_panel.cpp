@@ -16,11 +16,6 @@ constexpr double kLowestDb = 15, kHighestDb = 35;  // ends of the colour scale
 constexpr double kLeastGlyphCell = 6;              // logical pixels; lower cells show colour only
 constexpr int kGroupHeight = 30;
 
-// 0 for up to 0.001 %, 1 for 100 %, log10 between: small shares matter.
-double glyphLength(float share) {
-  return share > 0 ? std::clamp(1 + std::log10(static_cast<double>(share)) / 5, 0.0, 1.0) : 0.0;
-}
-
 QString percentOrNothing(float share) {
   return std::isnan(share) ? QString() : QString::number(share * 100, 'g', 6);
 }

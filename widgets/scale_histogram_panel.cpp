@@ -58,7 +58,7 @@ ScaleHistogramPanel::ScaleHistogramPanel(Selection* selection, QWidget* parent)
   connect(selection_, &Selection::timeChanged, bars_, &PlotFrame::markDirty);
   connect(selection_, &Selection::focusChanged, bars_, &PlotFrame::markDirty);
 
-  addControl(new GemmClassCombo(selection_, this));
+  addControl(new GemmClassCombo(selection_, this, true));
   addControl(new OperandCombo(selection_, this));
   addControl(new OperandLayerCombo(selection_, this));
   addBody(body);
@@ -179,13 +179,14 @@ QString ScaleHistogramPanel::csv() const {
 }
 
 QString ScaleHistogramPanel::explain() const {
-  return tr("<p><b>The block scales of one quantized operand.</b> Each block of 32 values shares one scale 2^k. Left: "
-            "share "
-            "of the blocks by exponent over steps; between two measured steps the last one is held. Right: the "
+  return tr("<p><b>The block scales of one quantized operand.</b> Each block of 32 values shares one scale 2^k (NVFP4: "
+            "16 values, and k is "
+            "the exponent of a scale between two powers of two; FP8: what shares a scale counts as a block). The "
+            "choosers list every class of GEMMs that this run quantizes, its operands and its layers. Left: share of "
+            "the blocks by exponent over steps; between two measured steps the last one is held. Right: the "
             "histogram at the cursor, on the same axis. Blocks with NaN or Inf (byte 255) are counted apart, above.</p>"
             "<p><b>rceil</b>: k = ceil(log2(amax / max)), nothing clips. <b>floor</b>: k = floor(log2 amax) - emax, "
-            "the "
-            "largest values of a block may clip. Drifting down: the tensor shrinks (often gradients). Wide: blocks "
+            "the largest values of a block may clip. Drifting down: the tensor shrinks (often gradients). Wide: blocks "
             "differ much, and block scaling earns its keep. One thin line: a scale per tensor would do.</p>") +
          metricCards({"e8m0_blocks", "amax"});
 }

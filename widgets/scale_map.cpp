@@ -151,7 +151,7 @@ void ScaleMap::setSource(const TensorSource& source, std::size_t slice) {
   setSides();
 }
 
-void ScaleMap::setFormat(const BlockFormat& format, BlockAxis axis) {
+void ScaleMap::setFormat(const BlockChoice& format, BlockAxis axis) {
   const bool same_blocks = format.block == format_.block && axis == axis_;
   format_ = format;
   axis_ = axis;
@@ -214,7 +214,7 @@ void ScaleMap::scalesAlongRows(std::vector<std::uint8_t>& codes) const {
         std::uint32_t amax = 0;
         for (std::size_t k = col; k < std::min(col + block, end); ++k)
           amax = std::max(amax, magnitudeBits(values[k - begin]));
-        codes.push_back(scale_code(format_.rule, format_.element, std::bit_cast<float>(amax)));
+        codes.push_back(scaleOf(amax, rows_.at(i)));
       }
     }
 }
@@ -234,9 +234,18 @@ void ScaleMap::scalesDownColumns(std::vector<std::uint8_t>& codes) const {
       }
       for (std::size_t j = 0; j < shown; ++j) amax[j] = std::max(amax[j], magnitudeBits(values[j]));
     }
-    for (const std::uint32_t bits : amax)
-      codes.push_back(scale_code(format_.rule, format_.element, std::bit_cast<float>(bits)));
+    for (const std::uint32_t bits : amax) codes.push_back(scaleOf(bits, first));
   }
+}
+
+// E8M0 byte of a block that lies in `row`; of NVFP4 that of the power of two below its scale.
+std::uint8_t ScaleMap::scaleOf(std::uint32_t amax_bits, std::size_t row) const {
+  const auto amax = std::bit_cast<float>(amax_bits);
+  if (!format_.nvfp4) return scale_code(format_.rule, format_.element, amax);
+  const float tensor_amax = source_.tensorAmax(slice_, row);
+  if (!std::isfinite(tensor_amax) || !std::isfinite(amax)) return 255;
+  const float t = nvfp4_tensor_scale(std::max(amax, tensor_amax));
+  return static_cast<std::uint8_t>(magnitudeBits(nvfp4_scale(nvfp4_scale_code(amax, t), t)) >> 23);
 }
 
 std::vector<std::uint8_t> ScaleMap::scales() const {
@@ -350,17 +359,19 @@ int ScaleMap::shownAt(const Side& side, std::size_t position) const {
 QStringList ScaleMap::describe(int row, int column) const {
   const std::size_t r = rows_.at(static_cast<std::size_t>(row)), c = columns_.at(static_cast<std::size_t>(column));
   const bool along_rows = axis_ == BlockAxis::row;
+  const auto size = static_cast<std::size_t>(format_.block);
+  const std::size_t first = along_rows ? r : source_.blockRows(r, size).first;
   const BlockAnatomy block =
-      block_anatomy(format_, source_.readBlock(slice_, along_rows, along_rows ? r : c, along_rows ? c : r,
-                                               static_cast<std::size_t>(format_.block)));
+      block_anatomy(format_, source_.readBlock(slice_, along_rows, along_rows ? r : c, along_rows ? c : r, size),
+                    BlockRounding::nearest_even, 0, format_.nvfp4 ? source_.tensorAmax(slice_, first) : 0);
   QStringList lines{along_rows ? tr("row %1, block %2").arg(r).arg(c) : tr("column %1, block %2").arg(c).arg(r),
                     tr("amax %1").arg(formatValue(block.amax))};
-  if (source_.grouped())
-    lines.prepend(tr("expert %1")
-                      .arg(source_.groupOf(
-                          along_rows ? r : source_.blockRows(r, static_cast<std::size_t>(format_.block)).first)));
-  if (block.scale_code == 255) return lines << tr("NaN block");
-  return lines << tr("scale 2^%1, byte %2").arg(block.scale_code - 127).arg(block.scale_code)
+  if (source_.grouped()) lines.prepend(tr("expert %1").arg(source_.groupOf(first)));
+  if (block.is_nan()) return lines << tr("NaN block");
+  return lines << (format_.nvfp4 ? tr("scale %1 = tensor %2 x E4M3 %3")
+                                       .arg(formatValue(block.scale), formatValue(block.tensor_scale),
+                                            exactText(decode(ElementFormat::e4m3, block.scale_code)))
+                                 : tr("scale 2^%1, byte %2").arg(block.scale_code - 127).arg(block.scale_code))
                << tr("SQNR %1 dB").arg(formatValue(block.sums.sqnr_db(), 3))
                << tr("flushed to zero %1").arg(formatPercent(block.sums.underflow_share()))
                << tr("clipped %1").arg(formatPercent(block.sums.clipped_share()));
@@ -411,7 +422,8 @@ QString ScaleMap::explain() const {
       "<p>Stripes that run along the blocks are harmless: the loud values share their blocks with each other. "
       "Stripes across the blocks put one loud value into every block; turn the axis to separate it. A block of "
       "zeros has its own colour; hatched blocks hold a NaN or an infinity.</p>"
-      "<p>Scale: OCP Microscaling Formats v1.0, E8M0, byte = k + 127. Click a block to see inside.</p>");
+      "<p>Scale: OCP Microscaling Formats v1.0, E8M0, byte = k + 127. NVFP4: the colour is the power of two "
+      "below the scale, which is an E4M3 number times the tensor's (the expert's). Click a block to see inside.</p>");
 }
 
 }  // namespace moescope

@@ -9,7 +9,7 @@
 #include <QScrollBar>
 #include <QSpinBox>
 
-#include "core/numerics/block_quantize.h"
+#include "core/numerics/block_anatomy.h"
 #include "widgets/matrix_plot.h"
 #include "widgets/panel.h"
 #include "widgets/tensor_source.h"
@@ -41,7 +41,7 @@ class ScaleMap : public Panel {
   explicit ScaleMap(Selection* selection, QWidget* parent = nullptr);
 
   void setSource(const TensorSource& source, std::size_t slice = 0);
-  void setFormat(const BlockFormat& format, BlockAxis axis);
+  void setFormat(const BlockChoice& format, BlockAxis axis);
   void setCurrent(std::size_t line, std::size_t block);  // see blockChosen
   BlockAxis axis() const { return axis_; }
   std::size_t slice() const { return slice_; }
@@ -73,6 +73,7 @@ class ScaleMap : public Panel {
   void refill();
   void thin();
   std::vector<std::uint8_t> scales() const;
+  std::uint8_t scaleOf(std::uint32_t amax_bits, std::size_t row) const;
   void scalesAlongRows(std::vector<std::uint8_t>& codes) const;
   void scalesDownColumns(std::vector<std::uint8_t>& codes) const;
   void setAxes();
@@ -89,7 +90,7 @@ class ScaleMap : public Panel {
 
   TensorSource source_;
   std::size_t slice_ = 0;
-  BlockFormat format_;
+  BlockChoice format_;
   BlockAxis axis_ = BlockAxis::row;
   Side rows_, columns_;
   std::size_t current_row_ = 0, current_column_ = 0;

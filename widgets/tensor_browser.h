@@ -8,6 +8,7 @@
 #include <QTableView>
 #include <QToolButton>
 
+#include "core/numerics/block_anatomy.h"
 #include "widgets/latest_worker.h"
 #include "widgets/panel.h"
 #include "widgets/tensor_list_model.h"
@@ -24,7 +25,7 @@ class TensorBrowser : public Panel {
   bool openFile(const QString& path);
   // Adds or replaces a tensor of that name and selects it.
   void addTensor(const TensorSource& source);
-  void setFormat(const BlockFormat& format, BlockAxis axis);
+  void setFormat(const BlockChoice& format, BlockAxis axis);
   void select(int tensor);  // index in file order
   bool selectNamed(const QString& name);  // false: there is none
   const TensorListModel& model() const { return model_; }
@@ -48,7 +49,7 @@ class TensorBrowser : public Panel {
 
   TensorListModel model_;
   QSortFilterProxyModel proxy_;
-  BlockFormat format_;
+  BlockChoice format_;
   BlockAxis axis_ = BlockAxis::row;
   QString path_, error_;
   int generation_ = 0;

@@ -68,7 +68,7 @@ void TensorLab::connectPanels() {
   connect(map_, &ScaleMap::axisChosen, this, &TensorLab::turnAxis);
   connect(microscope_, &Microscope::axisChosen, this, &TensorLab::turnAxis);
   connect(microscope_, &Microscope::elementChosen, this, [this](int element) { element_ = element; });
-  connect(microscope_, &Microscope::formatChosen, this, [this](const BlockFormat& f) { setFormat(f, axis_); });
+  connect(microscope_, &Microscope::formatChosen, this, [this](const BlockChoice& f) { setFormat(f, axis_); });
   connect(what_if_, &WhatIfStrip::chosen, this, &TensorLab::setFormat);
 }
 
@@ -84,8 +84,9 @@ void TensorLab::setCaptured(std::shared_ptr<const CapturedOperand> captured) {
   captured_ = captured;
   const OperandFormat& format = captured->format;
   // Formats without block scales of powers of two are shown in the MX blocks of the choice that stands.
-  BlockFormat blocks = format_;
+  BlockChoice blocks = format_;
   if (format.scheme == QuantScheme::mx) blocks = {format.element, format.rule, format.block};
+  if (format.scheme == QuantScheme::nvfp4) blocks = kNvfp4;
   setFormat(blocks, captured->axis);
   const QString name = QString::fromStdString(captured->run_name) + QStringLiteral(": ") + placeName(captured->place);
   browser_->addTensor(TensorSource(name, std::move(captured)));
@@ -112,7 +113,7 @@ void TensorLab::showExpert(int expert) {
 void TensorLab::showTensor(const QString& name, const BlockFormat& format, BlockAxis axis, std::size_t row,
                            std::size_t col) {
   if (!browser_->selectNamed(name)) return;
-  setFormat(format, axis);
+  setFormat({format.element, format.rule, format.block}, axis);
   const auto size = static_cast<std::size_t>(format.block);
   const std::size_t line = axis == BlockAxis::row ? row : col, along = axis == BlockAxis::row ? col : row;
   openBlock(line, along / size, static_cast<int>(along % size));
@@ -147,7 +148,7 @@ void TensorLab::openBlock(std::size_t line, std::size_t block, int element) {
   const QString expert = source_.grouped() ? tr("expert %1, ").arg(source_.groupOf(row)) : QString();
   microscope_->setBlock(source_.name() + slice + QStringLiteral(", ") + expert + place.arg(line).arg(block),
                         source_.readBlock(slice_, along_rows, line, block, static_cast<std::size_t>(format_.block)),
-                        format_, axis_);
+                        format_, axis_, format_.nvfp4 ? source_.tensorAmax(slice_, row) : 0);
   microscope_->selectElement(element);
 }
 
@@ -163,15 +164,15 @@ void TensorLab::turnAxis(BlockAxis axis) {
   openElement(at);
 }
 
-void TensorLab::setFormat(const BlockFormat& format, BlockAxis axis) {
+void TensorLab::setFormat(const BlockChoice& format, BlockAxis axis) {
   const bool other_block = format.block != format_.block;
-  if (!other_block && format.element == format_.element && format.rule == format_.rule) return turnAxis(axis);
+  if (format == format_) return turnAxis(axis);
   const Element at = elementAt(static_cast<std::size_t>(format_.block));
   format_ = format;
   map_->setFormat(format_, axis_);
   what_if_->setChoice(format_, axis_);
   browser_->setFormat(format_, axis_);
-  if (axis != axis_ || other_block) {
+  if (axis != axis_ || other_block || format.nvfp4) {
     axis_ = axis;
     map_->setFormat(format_, axis_);
     what_if_->setChoice(format_, axis_);

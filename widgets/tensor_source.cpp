@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <span>
 
+#include "core/numerics/operand_format.h"
+
 namespace moescope {
 namespace {
 
@@ -89,6 +91,7 @@ TensorSource TensorSource::group(std::size_t index) const {
   part.first_row_ = first_row_ + row_groups_[index];
   part.rows_ = row_groups_[index + 1] - row_groups_[index];
   part.row_groups_ = {0, part.rows_};
+  part.amax_of_group_.clear();
   part.shape_ = shapeText({part.rows_, part.cols_});
   return part;
 }
@@ -164,6 +167,22 @@ TensorSource::Sample TensorSource::sample(std::size_t slice, std::size_t most_el
         out += count;
       }
   return sample;
+}
+
+float TensorSource::tensorAmax(std::size_t slice, std::size_t row) const {
+  constexpr std::size_t kMostElements = std::size_t{4} << 20;
+  const std::size_t groups = row_groups_.size() - 1;
+  if (amax_of_group_.empty() || amax_slice_ != slice) {
+    amax_slice_ = slice;
+    amax_of_group_.assign(groups, 0);
+    for (std::size_t g = 0; g < groups; ++g) {
+      const TensorSource part = grouped() ? group(g) : *this;
+      if (!part.valid()) continue;
+      const Sample sample = part.sample(slice, kMostElements);
+      for (const float value : sample.values) amax_of_group_[g] = larger_amax(amax_of_group_[g], std::fabs(value));
+    }
+  }
+  return amax_of_group_[groupOf(row)];
 }
 
 // Whole experts, evenly spread.

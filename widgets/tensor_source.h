@@ -48,6 +48,10 @@ class TensorSource {
   Rows blockRows(std::size_t index, std::size_t block) const;
   std::size_t blockAt(std::size_t row, std::size_t block) const;
 
+  // Largest magnitude of the tensor that shares a scale of its own with this row: its group's, of a large file's tensor
+  // a sample's. Kept once it was asked for.
+  float tensorAmax(std::size_t slice, std::size_t row) const;
+
   // `count` values of a row from `col` on, into `out`.
   void readRow(std::size_t slice, std::size_t row, std::size_t col, std::size_t count, float* out) const;
   // One block of up to `block` values, shorter at the end: block number along the axis, row or column across it.
@@ -72,6 +76,8 @@ class TensorSource {
   std::shared_ptr<const std::vector<float>> values_;
   std::size_t first_row_ = 0;  // in values_
   std::shared_ptr<const CapturedOperand> captured_;
+  mutable std::size_t amax_slice_ = 0;
+  mutable std::vector<float> amax_of_group_;  // empty: not known
   std::shared_ptr<const SafetensorsFile> file_;
   std::size_t index_ = 0;
 };

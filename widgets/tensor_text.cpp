@@ -65,6 +65,13 @@ QString gemmClassLabel(GemmClass gemm_class) {
   return tr(kLabels[static_cast<int>(gemm_class)]);
 }
 
+QString gemmClassBrief(GemmClass gemm_class) {
+  return gemmClassLabel(gemm_class)
+      .remove(QStringLiteral(" experts"))
+      .remove(QStringLiteral("router "))
+      .remove(QStringLiteral("token "));
+}
+
 QString tensorName(const OperandPlace& place) {
   return QStringLiteral("%1 %2 %3")
       .arg(QString::fromStdString(place.gemm), QLatin1String(operand_name(place.operand)),

@@ -15,6 +15,7 @@ std::vector<OperandPlace> operandsOf(const TelemetryFrame& frame, GemmClass gemm
 std::vector<int> layersOf(const TelemetryFrame& frame, GemmClass gemm_class);  // ascending; -1: the head
 
 QString gemmClassLabel(GemmClass gemm_class);   // "routed experts"
+QString gemmClassBrief(GemmClass gemm_class);   // "routed"
 QString tensorName(const OperandPlace& place);  // "w1 x forward"
 QString layerName(int layer);                   // "layer 3", "head"
 QString placeName(const OperandPlace& place);   // "layer 3, routed experts, w1 x forward"

@@ -40,6 +40,7 @@ void WhatIfStrip::setSource(const TensorSource& source, std::size_t slice) {
   const int request = ++request_;
   note_.clear();
   table_->setRows({});
+  table_->setSchemes({});
   table_->setNotice(source.valid() ? tr("Computing") : tr("No tensor is open"));
   if (!source.valid()) return cancel();
   cancel_->show();
@@ -47,7 +48,9 @@ void WhatIfStrip::setSource(const TensorSource& source, std::size_t slice) {
     const TensorSource::Sample sample = source.sample(slice, kMostElements);
     std::vector<WhatIfRow> rows =
         what_if({sample.values.data(), sample.rows, sample.cols, sample.cols}, stop, sample.row_groups);
-    if (rows.empty()) return;
+    std::vector<SchemeRow> schemes =
+        what_if_schemes({sample.values.data(), sample.rows, sample.cols, sample.cols}, stop, sample.row_groups);
+    if (rows.empty() || schemes.empty()) return;
     const double all = static_cast<double>(source.rows()) * static_cast<double>(source.cols());
     const QString note = sample.whole ? tr("all %1 values").arg(formatCount(all))
                                       : tr(source.grouped() ? "sampled: %1 of %2 values, whole experts"
@@ -55,17 +58,22 @@ void WhatIfStrip::setSource(const TensorSource& source, std::size_t slice) {
                                             .arg(formatCount(static_cast<double>(sample.values.size())))
                                             .arg(formatCount(all));
     QMetaObject::invokeMethod(
-        this, [this, request, rows = std::move(rows), note]() mutable { deliver(request, std::move(rows), note); },
+        this,
+        [this, request, rows = std::move(rows), schemes = std::move(schemes), note]() mutable {
+          deliver(request, std::move(rows), std::move(schemes), note);
+        },
         Qt::QueuedConnection);
   });
 }
 
-void WhatIfStrip::deliver(int request, std::vector<WhatIfRow> rows, const QString& note) {
+void WhatIfStrip::deliver(int request, std::vector<WhatIfRow> rows, std::vector<SchemeRow> schemes,
+                          const QString& note) {
   if (request != request_) return;
   cancel_->hide();
   note_ = note;
   table_->setNotice({});
   table_->setRows(std::move(rows));
+  table_->setSchemes(std::move(schemes));
   update();
   emit finished();
 }
@@ -78,7 +86,7 @@ void WhatIfStrip::cancel() {
   table_->markDirty();
 }
 
-void WhatIfStrip::setChoice(const BlockFormat& format, BlockAxis axis) {
+void WhatIfStrip::setChoice(const BlockChoice& format, BlockAxis axis) {
   table_->setChoice(format, axis);
 }
 
@@ -101,6 +109,18 @@ QString WhatIfStrip::csv() const {
                         QString::number(row.sums.mean_crest(), 'g', 8)}
                 .join(QLatin1Char(',')) +
             QLatin1Char('\n');
+  for (const SchemeRow& row : table_->schemes())
+    text += QStringList{row.axis == BlockAxis::row ? QStringLiteral("row") : QStringLiteral("column"),
+                        QString(),
+                        operandFormatLabel(row.format).remove(QLatin1Char(',')),
+                        QString(),
+                        QString::number(row.sums.sqnr_db(), 'g', 8),
+                        QString::number(row.sums.underflow_share(), 'g', 8),
+                        QString::number(row.sums.clipped_share(), 'g', 8),
+                        QString::number(row.sums.clipped_blocks_share(), 'g', 8),
+                        QString::number(row.sums.mean_crest(), 'g', 8)}
+                .join(QLatin1Char(',')) +
+            QLatin1Char('\n');
   return text;
 }
 
@@ -108,8 +128,13 @@ QString WhatIfStrip::explain() const {
   return tr(
       "<p><b>The open tensor, quantized every way.</b> SQNR = 10 log10(sum x^2 / sum (x - q)^2) in dB; flushed to "
       "zero (0:) counts values that were not zero and became it; clipped (!:) counts |x| / scale above the "
-      "format's maximum. A star marks the highest SQNR among formats of as many bits; the frame is the choice "
+      "format's maximum. Where a cell has no room for them they are bars: flushed to zero along its bottom, clipped "
+      "along its top, of logarithmic length from 0.001 % to 100 %. A star marks the highest SQNR among formats of as "
+      "many bits; the frame is the choice "
       "that map and microscope show. Click a cell to apply it.</p>"
+      "<p>Below: NVFP4 (E2M1 in blocks of 16, E4M3 block scales, one FP32 scale per tensor) and FP8 E4M3 with FP32 "
+      "scales per 1 x 128 block (DeepSeek), per row and per tensor. Of routed experts every expert is a tensor, as in "
+      "training.</p>"
       "<p>Read SQNR and flushed to zero together: large values decide SQNR, small ones vanish unseen. Block size "
       "hardly matters to 8-bit formats on smooth data and matters much to E2M1. If one axis is much better than "
       "the other, some channel is loud.</p>");

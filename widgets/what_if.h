@@ -5,6 +5,7 @@
 #include <QComboBox>
 #include <QToolButton>
 
+#include "core/numerics/block_anatomy.h"
 #include "widgets/latest_worker.h"
 #include "widgets/panel.h"
 #include "widgets/tensor_source.h"
@@ -19,7 +20,7 @@ class WhatIfStrip : public Panel {
   explicit WhatIfStrip(Selection* selection, QWidget* parent = nullptr);
 
   void setSource(const TensorSource& source, std::size_t slice = 0);
-  void setChoice(const BlockFormat& format, BlockAxis axis);
+  void setChoice(const BlockChoice& format, BlockAxis axis);
   const WhatIfTable* table() const { return table_; }
   void cancel();
 
@@ -27,14 +28,14 @@ class WhatIfStrip : public Panel {
   QString explain() const override;
 
  signals:
-  void chosen(const BlockFormat& format, BlockAxis axis);
+  void chosen(const BlockChoice& format, BlockAxis axis);
   void finished();
 
  protected:
   QString status() const override;
 
  private:
-  void deliver(int request, std::vector<WhatIfRow> rows, const QString& note);
+  void deliver(int request, std::vector<WhatIfRow> rows, std::vector<SchemeRow> schemes, const QString& note);
 
   WhatIfTable* table_;
   QComboBox *metric_, *columns_;

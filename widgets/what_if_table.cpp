@@ -32,6 +32,11 @@ void WhatIfTable::setRows(std::vector<WhatIfRow> rows) {
   markDirty();
 }
 
+void WhatIfTable::setSchemes(std::vector<SchemeRow> schemes) {
+  schemes_ = std::move(schemes);
+  markDirty();
+}
+
 void WhatIfTable::setMetric(WhatIfMetric metric) {
   metric_ = metric;
   markDirty();
@@ -42,7 +47,7 @@ void WhatIfTable::setColumns(WhatIfColumns columns) {
   markDirty();
 }
 
-void WhatIfTable::setChoice(const BlockFormat& format, BlockAxis axis) {
+void WhatIfTable::setChoice(const BlockChoice& format, BlockAxis axis) {
   choice_ = format;
   axis_ = axis;
   markDirty();
@@ -53,13 +58,13 @@ int WhatIfTable::columnCount() const {
 }
 
 const WhatIfRow& WhatIfTable::rowOf(const Cell& cell) const {
-  BlockFormat format = choice_;
+  BlockChoice format = choice_.nvfp4 ? BlockChoice{} : choice_;
   format.element = static_cast<ElementFormat>(cell.format);
   if (columns_ == WhatIfColumns::block_sizes)
     format.block = kWhatIfBlocks[static_cast<std::size_t>(cell.column)];
   else
     format.rule = static_cast<ScaleRule>(cell.column);
-  const int index = what_if_index(format, static_cast<BlockAxis>(cell.axis));
+  const int index = what_if_index(format.mx(), static_cast<BlockAxis>(cell.axis));
   return rows_[static_cast<std::size_t>(std::max(0, index))];
 }
 
@@ -101,10 +106,64 @@ LegendScale WhatIfTable::legend() const {
 QRect WhatIfTable::cellRect(BlockAxis axis, int format, int column) const {
   const QRect plot = plotRect();
   const int head = 2 * fontMetrics().height();
-  const int half = plot.height() / 2, top = plot.top() + static_cast<int>(axis) * half + head;
+  const int half = (plot.height() - schemesHeight()) / 2, top = plot.top() + static_cast<int>(axis) * half + head;
   const int height = std::max(4, (half - head - 4) / kWhatIfFormats);
   const int width = std::max(8, plot.width() / columnCount());
   return {plot.left() + column * width, top + format * height, width - kColumnGap, height - 1};
+}
+
+int WhatIfTable::schemesHeight() const {
+  return 4 * fontMetrics().height() + 8;
+}
+
+QRect WhatIfTable::schemeRect(BlockAxis axis, int scheme) const {
+  const QRect plot = plotRect();
+  const int line = fontMetrics().height();
+  const int top = plot.bottom() - schemesHeight() + 2 * line + 2 + static_cast<int>(axis) * (line + 3);
+  const int width = std::max(8, plot.width() / kWhatIfSchemes);
+  return {plot.left() + scheme * width, top, width - kColumnGap, line + 2};
+}
+
+const SchemeRow& WhatIfTable::schemeRow(BlockAxis axis, int scheme) const {
+  return schemes_[static_cast<std::size_t>(static_cast<int>(axis) * kWhatIfSchemes + scheme)];
+}
+
+// Nothing: there is no scheme at the position.
+const SchemeRow* WhatIfTable::schemeAt(QPoint position) const {
+  if (schemes_.empty()) return nullptr;
+  for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column})
+    for (int scheme = 0; scheme < kWhatIfSchemes; ++scheme)
+      if (schemeRect(axis, scheme).contains(position)) return &schemeRow(axis, scheme);
+  return nullptr;
+}
+
+void WhatIfTable::paintSchemes(QPainter& painter, const LegendScale& legend) const {
+  if (schemes_.empty()) return;
+  const char* names[kWhatIfSchemes] = {"NVFP4", "FP8 1x128", QT_TR_NOOP("FP8 row"), QT_TR_NOOP("FP8 tensor")};
+  const int line = fontMetrics().height();
+  const QRect first = schemeRect(BlockAxis::row, 0);
+  painter.setPen(mutedText(palette()));
+  painter.drawText(first.left(), first.top() - line - fontMetrics().descent(), tr("other scales than powers of two"));
+  for (int scheme = 0; scheme < kWhatIfSchemes; ++scheme) {
+    painter.setPen(palette().text().color());
+    const QRect head = schemeRect(BlockAxis::row, scheme).translated(0, -line);
+    painter.drawText(QRect(head.left(), head.top(), head.width(), line), Qt::AlignCenter, tr(names[scheme]));
+    for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
+      const QRect box = schemeRect(axis, scheme);
+      const QuantSums& sums = schemeRow(axis, scheme).sums;
+      const QRgb color = legend.lut[scaleCode(position(valueOf(sums)))];
+      painter.fillRect(box, QColor(color));
+      painter.setPen(textOn(color));
+      painter.drawText(box, Qt::AlignCenter, textOf(sums));
+      if (metric_ == WhatIfMetric::sqnr) paintGlyphs(painter, box, sums, textOn(color));
+    }
+  }
+  painter.setPen(palette().text().color());
+  for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
+    const QRect box = schemeRect(axis, 0);
+    painter.drawText(QRect(0, box.top(), box.left() - 5, box.height()), Qt::AlignRight | Qt::AlignVCenter,
+                     axis == BlockAxis::row ? tr("rows") : tr("cols"));
+  }
 }
 
 bool WhatIfTable::find(QPoint position, Cell* cell) const {
@@ -125,7 +184,7 @@ WhatIfTable::Cell WhatIfTable::choiceCell() const {
     const auto found = std::find(kWhatIfBlocks.begin(), kWhatIfBlocks.end(), choice_.block);
     column = found == kWhatIfBlocks.end() ? -1 : static_cast<int>(found - kWhatIfBlocks.begin());
   }
-  return {static_cast<int>(axis_), static_cast<int>(choice_.element), column};
+  return {static_cast<int>(axis_), static_cast<int>(choice_.element), choice_.nvfp4 ? -1 : column};
 }
 
 // The highest SQNR among formats of the same number of bits; of equal ones the first.
@@ -189,6 +248,19 @@ void WhatIfTable::paintCell(QPainter& painter, const Cell& cell, const LegendSca
     if (metrics.horizontalAdvance(second) <= box.width() - 4) text += QLatin1Char('\n') + second;
   }
   painter.drawText(box, Qt::AlignCenter, text);
+  if (metric_ == WhatIfMetric::sqnr && !text.contains(QLatin1Char('\n')))
+    paintGlyphs(painter, box, sums, textOn(color));
+}
+
+// What the SQNR hides, as in the panel Quantization error.
+void WhatIfTable::paintGlyphs(QPainter& painter, const QRect& box, const QuantSums& sums, const QColor& ink) const {
+  const int thick = std::clamp(box.height() / 8, 1, 3);
+  const auto bar = [&](double share, int y) {
+    if (const double length = glyphLength(share) * (box.width() - 2); length > 0)
+      painter.fillRect(QRectF(box.left() + 1, y, std::max(1.0, length), thick), ink);
+  };
+  bar(sums.underflow_share(), box.bottom() - thick + 1);
+  bar(sums.clipped_share(), box.top());
 }
 
 void WhatIfTable::paintData(QPainter& painter) {
@@ -199,6 +271,7 @@ void WhatIfTable::paintData(QPainter& painter) {
     for (int format = 0; format < kWhatIfFormats; ++format)
       for (int column = 0; column < columnCount(); ++column) paintCell(painter, {axis, format, column}, scale);
   }
+  paintSchemes(painter, scale);
   paintLegend(painter, QRect(width() - kLegendWidth, 2, kLegendWidth - 2, std::min(height() - 6, 260)), scale,
               palette());
 }
@@ -211,13 +284,27 @@ void WhatIfTable::paintOverlay(QPainter& painter) {
     painter.setPen(accentColor(dark()));
     for (int i = 0; i < 3; ++i) painter.drawRect(box.adjusted(-1 + i, -1 + i, -i, -i));
   }
+  if (choice_.nvfp4 && !schemes_.empty()) {
+    painter.setPen(accentColor(dark()));
+    for (int i = 0; i < 3; ++i) painter.drawRect(schemeRect(axis_, 0).adjusted(-1 + i, -1 + i, -i, -i));
+  }
   Cell cell;
   if (find(mouse_, &cell)) paintReadout(painter, mouse_, readout(cell));
+  if (const SchemeRow* scheme = schemeAt(mouse_)) paintReadout(painter, mouse_, readout(*scheme));
 }
 
 QStringList WhatIfTable::readout(const Cell& cell) const {
   const WhatIfRow& row = rowOf(cell);
-  return {tr("%1, %2").arg(blockFormatLabel(row.format), blockAxisLabel(row.axis)),
+  return {tr("%1, %2").arg(operandFormatLabel(operandFormat({row.format.element, row.format.rule, row.format.block})),
+                           blockAxisLabel(row.axis)),
+          tr("SQNR %1 dB").arg(formatValue(row.sums.sqnr_db(), 4)),
+          tr("flushed to zero %1").arg(formatPercent(row.sums.underflow_share())),
+          tr("clipped %1 of elements, %2 of blocks")
+              .arg(formatPercent(row.sums.clipped_share()), formatPercent(row.sums.clipped_blocks_share()))};
+}
+
+QStringList WhatIfTable::readout(const SchemeRow& row) const {
+  return {tr("%1, %2").arg(operandFormatLabel(row.format), blockAxisLabel(row.axis)),
           tr("SQNR %1 dB").arg(formatValue(row.sums.sqnr_db(), 4)),
           tr("flushed to zero %1").arg(formatPercent(row.sums.underflow_share())),
           tr("clipped %1 of elements, %2 of blocks")
@@ -226,7 +313,7 @@ QStringList WhatIfTable::readout(const Cell& cell) const {
 
 void WhatIfTable::choose(const Cell& cell) {
   const WhatIfRow& row = rowOf(cell);
-  const BlockFormat format = row.format;
+  const BlockChoice format{row.format.element, row.format.rule, row.format.block};
   const BlockAxis axis = row.axis;
   setChoice(format, axis);
   emit chosen(format, axis);
@@ -236,13 +323,21 @@ void WhatIfTable::choose(const Cell& cell) {
 void WhatIfTable::mouseMoveEvent(QMouseEvent* event) {
   mouse_ = event->pos();
   Cell cell;
-  emit readoutChanged(find(mouse_, &cell) ? readout(cell).join(QStringLiteral("   ")) : QString());
+  const SchemeRow* scheme = schemeAt(mouse_);
+  const QStringList lines = find(mouse_, &cell) ? readout(cell) : scheme ? readout(*scheme) : QStringList();
+  emit readoutChanged(lines.join(QStringLiteral("   ")));
   update();
 }
 
 void WhatIfTable::mousePressEvent(QMouseEvent* event) {
   Cell cell;
-  if (event->button() == Qt::LeftButton && find(event->pos(), &cell)) choose(cell);
+  if (event->button() != Qt::LeftButton) return;
+  if (find(event->pos(), &cell)) return choose(cell);
+  const SchemeRow* scheme = schemeAt(event->pos());
+  if (!scheme || scheme->format.scheme != QuantScheme::nvfp4) return;
+  const BlockAxis axis = scheme->axis;
+  setChoice(kNvfp4, axis);
+  emit chosen(kNvfp4, axis);
 }
 
 void WhatIfTable::leaveEvent(QEvent*) {

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "core/numerics/block_anatomy.h"
 #include "core/numerics/what_if.h"
 #include "widgets/color_scale.h"
 #include "widgets/plot_frame.h"
@@ -21,15 +22,18 @@ class WhatIfTable : public PlotFrame {
 
   void setRows(std::vector<WhatIfRow> rows);  // of what_if; empty: none yet
   const std::vector<WhatIfRow>& rows() const { return rows_; }
+  void setSchemes(std::vector<SchemeRow> schemes);  // of what_if_schemes; empty: none yet
+  const std::vector<SchemeRow>& schemes() const { return schemes_; }
   void setMetric(WhatIfMetric metric);
   void setColumns(WhatIfColumns columns);
   // Block sizes are compared at this rule, rules at this block size.
-  void setChoice(const BlockFormat& format, BlockAxis axis);
+  void setChoice(const BlockChoice& format, BlockAxis axis);
   QRect cellRect(BlockAxis axis, int format, int column) const;
   int columnCount() const;
+  QRect schemeRect(BlockAxis axis, int scheme) const;
 
  signals:
-  void chosen(const BlockFormat& format, BlockAxis axis);
+  void chosen(const BlockChoice& format, BlockAxis axis);
 
  protected:
   QMargins margins() const override { return {46, 4, kLegendWidth + 8, 4}; }
@@ -56,14 +60,21 @@ class WhatIfTable : public PlotFrame {
   void choose(const Cell& cell);
   void paintHeads(QPainter& painter, int axis) const;
   void paintCell(QPainter& painter, const Cell& cell, const LegendScale& legend) const;
+  void paintGlyphs(QPainter& painter, const QRect& box, const QuantSums& sums, const QColor& ink) const;
   LegendScale legend() const;
   double position(double value) const;  // on the colour scale, 0..1
   QStringList readout(const Cell& cell) const;
+  QStringList readout(const SchemeRow& row) const;
+  int schemesHeight() const;
+  const SchemeRow& schemeRow(BlockAxis axis, int scheme) const;
+  const SchemeRow* schemeAt(QPoint position) const;
+  void paintSchemes(QPainter& painter, const LegendScale& legend) const;
 
   std::vector<WhatIfRow> rows_;
+  std::vector<SchemeRow> schemes_;
   WhatIfMetric metric_ = WhatIfMetric::sqnr;
   WhatIfColumns columns_ = WhatIfColumns::block_sizes;
-  BlockFormat choice_;
+  BlockChoice choice_;
   BlockAxis axis_ = BlockAxis::row;
   QPoint mouse_{-1, -1};
 };

@@ -1,6 +1,7 @@
 #include "core/model/moe_layer.h"
 
 #include "core/model/operand.h"
+#include "core/model/operand_tap.h"
 #include "core/numerics/parallel.h"
 
 namespace moescope {
@@ -10,30 +11,39 @@ std::size_t size(int n) {
   return static_cast<std::size_t>(n);
 }
 
-// What the all-to-all carries in the direction of dispatch's forward pass, and on the way back.
-OperandFormat outbound(TokenPayload payload) {
-  OperandFormat format;
-  if (payload == TokenPayload::bf16) format.scheme = QuantScheme::bf16;
-  if (payload == TokenPayload::mxfp8) format.scheme = QuantScheme::mx;
-  return format;
-}
-OperandFormat inbound(TokenPayload payload) {
-  OperandFormat format;
-  if (payload != TokenPayload::fp32) format.scheme = QuantScheme::bf16;
-  return format;
+QuantSums* sums_of(const LayerPrecision& precision, Transfer transfer) {
+  if (!precision.transfers) return nullptr;
+  QuantSums& sums = (*precision.transfers)[static_cast<std::size_t>(transfer)];
+  sums = {};
+  return &sums;
 }
 
 template <class T>
-void transfer(const OperandFormat& format, T* rows_ND, const DispatchPlan& plan, int dim) {
-  if (!is_plain(format)) round_rows(format, rows_ND, plan.token_of_slot.size(), dim);
+void let_tap_take(const LayerPrecision& precision, Transfer transfer, const OperandFormat& format, const T* rows_of,
+                  std::size_t rows, int dim) {
+  if (precision.tap && precision.tap->place() == transfer_place(precision.layer, transfer))
+    precision.tap->take(format, BlockAxis::row, -1, rows_of, static_cast<int>(rows), dim, size(dim), {});
+}
+
+// Rounds a row for each copy of a token.
+template <class T>
+void send(TokenPayload payload, Transfer transfer, T* rows_ND, const DispatchPlan& plan, int dim,
+          const LayerPrecision& precision) {
+  const OperandFormat format = transfer_format(payload, transfer);
+  const std::size_t rows = plan.token_of_slot.size();
+  let_tap_take(precision, transfer, format, rows_ND, rows, dim);
+  if (!is_plain(format)) round_rows(format, rows_ND, rows, dim, sums_of(precision, transfer));
 }
 
 // The tokens as they travel: each is rounded once, not each of its copies. In this thread's scratch.
 template <class T>
-const T* sent_tokens(const OperandFormat& format, const T* h, int tokens, int dim) {
+const T* sent_tokens(TokenPayload payload, const T* h, int tokens, int dim, const LayerPrecision& precision) {
+  const OperandFormat format = transfer_format(payload, Transfer::dispatch);
+  let_tap_take(precision, Transfer::dispatch, format, h, size(tokens), dim);
   if (is_plain(format)) return h;
   T* sent = thread_scratch<T>(size(tokens) * size(dim));
-  quantize_in_bands(format, h, tokens, dim, size(dim), BlockAxis::row, {}, sent, nullptr);
+  quantize_in_bands(format, h, tokens, dim, size(dim), BlockAxis::row, {}, sent,
+                    sums_of(precision, Transfer::dispatch));
   return sent;
 }
 
@@ -89,7 +99,7 @@ void MoeLayer<T>::forward(const LayerView<T>& w, const T* expert_bias, const T* 
                  precision.of(Linear::gate), limits);
   clock.enter(Phase::dispatch);
   plan_dispatch(a.router.ids, config_.router.top_k, m.n_experts, a.plan);
-  bring_to_experts(sent_tokens(outbound(config_.precision.payload), h, tokens, m.dim), a, ws);
+  bring_to_experts(sent_tokens(config_.precision.payload, h, tokens, m.dim, precision), a, ws);
   experts_forward(w, a, ws, precision, sums, clock);
   combine_forward(a.plan, residual, a.router.mix, a.y, m.dim, y);
   if (m.n_shared == 0) return;
@@ -118,7 +128,7 @@ void MoeLayer<T>::experts_forward(const LayerView<T>& w, MoeActivations<T>& a, M
                    sums, precision.tap);
   clock.enter(Phase::combine);
   if (part_.ranks) a.exchange.from_experts(ws.row_experts, dim, a.y);
-  transfer(inbound(config_.precision.payload), a.y, a.plan, dim);
+  send(config_.precision.payload, Transfer::combine, a.y, a.plan, dim, precision);
 }
 
 template <class T>
@@ -145,7 +155,7 @@ void MoeLayer<T>::experts_backward(const LayerView<T>& w, const LayerView<T>& g,
                                    MoeWorkspace<T>& ws, const LayerPrecision& precision, QuantSiteSums* sums,
                                    PhaseClock& clock) {
   const int dim = config_.model.dim;
-  transfer(outbound(config_.precision.payload), ws.dy, a.plan, dim);
+  send(config_.precision.payload, Transfer::combine_gradient, ws.dy, a.plan, dim, precision);
   if (part_.ranks) a.exchange.to_experts(ws.dy, dim, ws.row_experts);
   clock.enter(Phase::experts);
   experts_.backward(precision.step->of(GemmClass::experts), precision.layer, w.experts, g.experts,
@@ -154,7 +164,7 @@ void MoeLayer<T>::experts_backward(const LayerView<T>& w, const LayerView<T>& g,
                     precision.tap);
   clock.enter(Phase::dispatch);
   if (part_.ranks) a.exchange.from_experts(ws.drow_experts, dim, ws.dx);
-  transfer(inbound(config_.precision.payload), ws.dx, a.plan, dim);
+  send(config_.precision.payload, Transfer::dispatch_gradient, ws.dx, a.plan, dim, precision);
 }
 
 template struct MoeActivations<float>;

@@ -103,17 +103,19 @@ void quantize_in_bands(const OperandFormat& format, const double* in, int rows, 
 }
 
 template <class T>
-void round_rows(const OperandFormat& format, T* rows_of, std::size_t rows, int cols) {
+void round_rows(const OperandFormat& format, T* rows_of, std::size_t rows, int cols, QuantSums* sums) {
+  std::vector<QuantSums> band_sums(sums ? (rows + kBand - 1) / kBand : 0);
   parallel_slices(rows, kBand, [&](std::size_t first, std::size_t last) {
     const std::size_t n = (last - first) * size(cols);
     T* rounded = thread_scratch<T>(n);
     T* band = rows_of + first * size(cols);
     quantize_alone(format, band, static_cast<int>(last - first), cols, size(cols), BlockAxis::row, {}, rounded,
-                   nullptr);
+                   sums ? &band_sums[first / kBand] : nullptr);
     std::copy_n(rounded, n, band);
   });
+  for (const QuantSums& band : band_sums) sums->add(band);
 }
-template void round_rows<float>(const OperandFormat&, float*, std::size_t, int);
-template void round_rows<double>(const OperandFormat&, double*, std::size_t, int);
+template void round_rows<float>(const OperandFormat&, float*, std::size_t, int, QuantSums*);
+template void round_rows<double>(const OperandFormat&, double*, std::size_t, int, QuantSums*);
 
 }  // namespace moescope

@@ -21,6 +21,6 @@ void quantize_in_bands(const OperandFormat& format, const T* in, int rows, int c
 
 // Each row by itself, in place: what comes out of a transfer in that format. `format` has no tensor-wide scale.
 template <class T>
-void round_rows(const OperandFormat& format, T* rows_of, std::size_t rows, int cols);
+void round_rows(const OperandFormat& format, T* rows_of, std::size_t rows, int cols, QuantSums* sums = nullptr);
 
 }  // namespace moescope

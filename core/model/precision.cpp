@@ -99,6 +99,25 @@ StepPrecision step_precision(const PrecisionConfig& config, std::int64_t seed, s
   return precision;
 }
 
+// DeepEP's way: mxfp8 stands for what experts read, their inputs and the gradients of their outputs; what they give is
+// summed up and stays in bf16.
+OperandFormat transfer_format(TokenPayload payload, Transfer transfer) {
+  const bool to_experts = transfer == Transfer::dispatch || transfer == Transfer::combine_gradient;
+  OperandFormat format;
+  if (payload == TokenPayload::mxfp8 && to_experts)
+    format.scheme = QuantScheme::mx;
+  else if (payload != TokenPayload::fp32)
+    format.scheme = QuantScheme::bf16;
+  return format;
+}
+
+OperandPlace transfer_place(int layer, Transfer transfer) {
+  const bool forward = transfer == Transfer::dispatch || transfer == Transfer::combine;
+  const bool dispatch = transfer == Transfer::dispatch || transfer == Transfer::dispatch_gradient;
+  return {layer, GemmClass::payload, dispatch ? "dispatch" : "combine", forward ? Operand::x : Operand::dy,
+          forward ? Direction::forward : Direction::dgrad};
+}
+
 std::uint64_t hash_of(std::initializer_list<std::uint64_t> values) {
   std::uint64_t hash = 0;
   for (const std::uint64_t value : values) hash = mix_bits(hash ^ mix_bits(value));

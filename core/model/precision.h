@@ -12,7 +12,7 @@
 
 #include "core/numerics/recipes.h"
 #include "core/run_config.h"
-#include "core/telemetry/frame.h"
+#include "core/telemetry/operand_place.h"
 
 namespace moescope {
 
@@ -86,6 +86,15 @@ Linear source_of_x(Linear linear);
 using LinearSums = std::array<QuantSums, 6>;
 using LayerSums = std::array<LinearSums, kNumLinears>;
 
+// What travels between ranks around the routed experts of a layer: their inputs and outputs, and on the way back the
+// gradients of both.
+enum class Transfer : std::uint8_t { dispatch, combine, combine_gradient, dispatch_gradient };
+inline constexpr int kNumTransfers = 4;
+using TransferSums = std::array<QuantSums, kNumTransfers>;
+OperandFormat transfer_format(TokenPayload payload, Transfer transfer);
+// Place of a transfer among the operands: gemm "dispatch" or "combine", operand x or dY, direction forward or dgrad.
+OperandPlace transfer_place(int layer, Transfer transfer);
+
 class OperandTap;
 
 // How linear.h quantizes around one weight, or around several of equal size stacked along its outputs (w1 and w3),
@@ -111,6 +120,7 @@ struct LayerPrecision {
   OperandTap* tap = nullptr;  // nullptr: nobody looks
   int shard_rows = 0;         // as LinearPrecision's
   std::size_t first_row = 0;
+  TransferSums* transfers = nullptr;  // nullptr: nobody counts
 
   LinearPrecision of(Linear first, int stacked = 1) const;
 };

@@ -43,10 +43,12 @@ void WholeRouter::gather(const float* here, std::size_t width, std::vector<float
 }
 
 WholeQuantSums::WholeQuantSums(const Transformer<float>& model)
-    : experts(model.quant_sums()), linears(model.linear_sums()) {
+    : experts(model.quant_sums()), linears(model.linear_sums()), transfers(model.transfer_sums()) {
   Ranks* ranks = model.part().ranks;
   if (!ranks) return;
   for (QuantSiteSums& layer : experts)
+    add_over_ranks(*ranks, layer.data(), layer.size(), [](std::size_t) { return true; });
+  for (TransferSums& layer : transfers)
     add_over_ranks(*ranks, layer.data(), layer.size(), [](std::size_t) { return true; });
   for (LayerSums& layer : linears)
     for (LinearSums& linear : layer)

@@ -26,8 +26,9 @@ class WholeRouter {
 // Quantization statistics over all ranks: of what each has a part of the sum, of what all have alike rank 0's.
 struct WholeQuantSums {
   explicit WholeQuantSums(const Transformer<float>& model);
-  std::vector<QuantSiteSums> experts;  // per MoE layer
-  std::vector<LayerSums> linears;      // per layer, then the head's
+  std::vector<QuantSiteSums> experts;   // per MoE layer
+  std::vector<LayerSums> linears;       // per layer, then the head's
+  std::vector<TransferSums> transfers;  // per layer
 };
 
 // What the all-to-alls of all ranks moved since this was asked last; ranks = 0 without.

@@ -33,7 +33,8 @@ Transformer<T>::Transformer(const RunConfig& config, const Parameters<T>& parame
       dense_(size(config.model.n_dense_layers)),
       moe_(size(config.model.n_layers - config.model.n_dense_layers)),
       quant_sums_(moe_.size()),
-      linear_sums_(size(config.model.n_layers + 1)) {
+      linear_sums_(size(config.model.n_layers + 1)),
+      transfer_sums_(size(config.model.n_layers + 1)) {
   plan_memory();
 }
 

@@ -53,8 +53,9 @@ class Transformer {
   // Of the last forward pass.
   const T* logits() const { return logits_; }  // [T, V]
   const std::vector<MoeActivations<T>>& moe() const { return moe_; }
-  const std::vector<QuantSiteSums>& quant_sums() const { return quant_sums_; }  // per MoE layer
-  const std::vector<LayerSums>& linear_sums() const { return linear_sums_; }    // per layer, then the head's
+  const std::vector<QuantSiteSums>& quant_sums() const { return quant_sums_; }       // per MoE layer
+  const std::vector<LayerSums>& linear_sums() const { return linear_sums_; }         // per layer, then the head's
+  const std::vector<TransferSums>& transfer_sums() const { return transfer_sums_; }  // per layer
   const std::uint8_t* killed(std::size_t moe) const { return killed_.empty() ? nullptr : killed_[moe].data(); }  // [E]
   const StepPrecision& precision() const { return precision_; }
 
@@ -74,7 +75,8 @@ class Transformer {
             quant_statistics_ ? &linear_sums_[static_cast<std::size_t>(layer)] : nullptr,
             tap_,
             part_.shard_rows(),
-            part_.first_token()};
+            part_.first_token(),
+            quant_statistics_ ? &transfer_sums_[static_cast<std::size_t>(layer)] : nullptr};
   }
   LinearPrecision head_precision() { return precision_of(config_.model.n_layers).of(Linear::output); }
   T* block_output(int layer) {
@@ -104,6 +106,7 @@ class Transformer {
   StepPrecision precision_;
   std::vector<QuantSiteSums> quant_sums_;
   std::vector<LayerSums> linear_sums_;
+  std::vector<TransferSums> transfer_sums_;
   T *last_x_, *last_h_, *last_inv_, *logits_, *dlogits_, *token_loss_;
   T *dx_, *dh_, *norm_partial_;
   FeedForwardActivations<T> dense_scratch_;

@@ -172,16 +172,61 @@ void find_amax(BlockAnatomy& block, std::span<const float> values) {
   block.amax = std::bit_cast<float>(most);
 }
 
+std::vector<std::string> derive_nvfp4(const BlockAnatomy& block, float tensor_amax) {
+  const float t = block.tensor_scale;
+  std::vector<std::string> lines = {
+      "tensor amax = " + number(tensor_amax) + ": t = amax / (448 x 6) = " + scientific(t),
+      block.amax_at < 0
+          ? std::string("all values are 0: amax = 0")
+          : "amax of the block = |element " + std::to_string(block.amax_at) + "| = " + number(block.amax)};
+  const float wanted = block.amax / 6.0f / t;
+  const CodeFields s = code_fields(ElementFormat::e4m3, block.scale_code);
+  char hex[8];
+  std::snprintf(hex, sizeof hex, "0x%02X", block.scale_code);
+  lines.push_back("(amax / 6) / t = " + number(wanted) +
+                  (wanted < 0x1p-6f ? ", below the least block scale 2^-6"
+                   : wanted > 448   ? ", above 448"
+                                    : "") +
+                  ": block scale E4M3 " + hex + " = " + s.formula.substr(2));
+  lines.push_back("scale = t x s = " + number(block.scale));
+  if (block.amax_at < 0) return lines;
+  const float top = block.amax / block.scale;
+  lines.push_back("amax / scale = " + number(top) +
+                  (top > 6 ? " > 6, the largest E2M1: it clips" : " <= 6: nothing clips"));
+  return lines;
+}
+
+void find_nvfp4_scale(BlockAnatomy& block, float tensor_amax) {
+  tensor_amax = std::max(tensor_amax, block.amax);
+  if (!std::isfinite(block.amax) || !std::isfinite(tensor_amax)) {
+    block.scale = std::numeric_limits<float>::quiet_NaN();
+    block.scale_code = 0x7F;
+    block.derivation = {"the tensor holds a NaN or an infinity: it has no scale, and all of it decodes to NaN"};
+    return;
+  }
+  block.tensor_scale = nvfp4_tensor_scale(tensor_amax);
+  block.scale_code = nvfp4_scale_code(block.amax, block.tensor_scale);
+  block.scale = nvfp4_scale(block.scale_code, block.tensor_scale);
+  block.derivation = derive_nvfp4(block, tensor_amax);
+}
+
+void find_mx_scale(BlockAnatomy& block, std::span<const float> values) {
+  block.scale_code = scale_code(block.format.rule, block.format.element, block.amax);
+  block.scale = decode_e8m0(block.scale_code);
+  block.derivation = derive(block, values);
+}
+
 void count_block(BlockAnatomy& block, std::span<const float> values) {
   QuantSums& sums = block.sums;
   sums.blocks = 1;
   sums.elements = values.size();
-  ++sums.e8m0_blocks[block.scale_code];
+  const std::uint32_t scale_bits = std::bit_cast<std::uint32_t>(block.scale) & 0x7FFFFFFF;
+  ++sums.e8m0_blocks[block.is_nan() ? 255 : block.format.nvfp4 ? scale_bits >> 23 : block.scale_code];
   for (const float v : values) {
     sums.nonzero += v != 0;
     if (std::isfinite(v)) sums.amax = std::max(sums.amax, std::fabs(v));
   }
-  if (block.scale_code == 255) return;
+  if (block.is_nan()) return;
   for (const ElementAnatomy& e : block.elements) add_element(sums, e);
   sums.clipped_blocks = sums.clipped > 0;
   if (block.amax > 0) {
@@ -191,6 +236,19 @@ void count_block(BlockAnatomy& block, std::span<const float> values) {
 }
 
 }  // namespace
+
+// The quantizer's, in its order (core/numerics/operand_format.h says where they are from).
+float nvfp4_tensor_scale(float tensor_amax) {
+  return std::max(tensor_amax / (448.0f * 6.0f), 0x1p-120f);
+}
+
+std::uint8_t nvfp4_scale_code(float amax, float tensor_scale) {
+  return encode(ElementFormat::e4m3, std::clamp(amax / 6.0f / tensor_scale, 0x1p-6f, 448.0f));
+}
+
+float nvfp4_scale(std::uint8_t scale_code, float tensor_scale) {
+  return tensor_scale * decode(ElementFormat::e4m3, scale_code);
+}
 
 const char* code_kind_name(CodeKind kind) {
   constexpr const char* kNames[] = {"zero", "subnormal", "normal", "infinity", "NaN"};
@@ -245,23 +303,22 @@ Neighbours neighbours(ElementFormat format, float y) {
   return {*(above - 1), *above};
 }
 
-BlockAnatomy block_anatomy(const BlockFormat& format, std::span<const float> values, BlockRounding rounding,
-                           std::int64_t draw) {
+BlockAnatomy block_anatomy(const BlockChoice& format, std::span<const float> values, BlockRounding rounding,
+                           std::int64_t draw, float tensor_amax) {
   BlockAnatomy block;
   block.format = format;
   block.rounding = rounding;
   find_amax(block, values);
-  block.scale_code = scale_code(format.rule, format.element, block.amax);
-  block.scale = decode_e8m0(block.scale_code);
-  block.derivation = derive(block, values);
+  format.nvfp4 ? find_nvfp4_scale(block, tensor_amax) : find_mx_scale(block, values);
 
-  const bool nan_block = block.scale_code == 255;
-  const float inverse = nan_block ? block.scale : decode_e8m0(static_cast<std::uint8_t>(254 - block.scale_code));
+  const bool nan_block = block.is_nan();
+  const float inverse =
+      nan_block || format.nvfp4 ? block.scale : decode_e8m0(static_cast<std::uint8_t>(254 - block.scale_code));
   const RandomStream stream(draw, "block microscope");
   for (std::size_t i = 0; i < values.size(); ++i) {
     ElementAnatomy e;
     e.value = values[i];
-    e.scaled = e.value * inverse;
+    e.scaled = format.nvfp4 ? e.value / block.scale : e.value * inverse;
     e.grid = neighbours(format.element, e.scaled);
     if (e.grid.above > e.grid.below)
       e.probability_up =

@@ -1,7 +1,9 @@
-// Everything that happens to one microscaling block, exact and in words: for the block microscope.
+// Everything that happens to one block, exact and in words: for the block microscope.
 //
 // The same arithmetic as block_quantize.h, element by element with every intermediate value kept:
 //   amax -> scale code c (derivation in words) -> y = x * 2^(127 - c) -> code -> decoded -> q = decoded * 2^(c - 127)
+// and for NVFP4 as operand_format.h:
+//   t of the tensor's amax -> E4M3 code of the block scale s -> y = x / (t s) -> code -> decoded -> q = decoded * (t s)
 #pragma once
 
 #include <cstdint>
@@ -37,6 +39,22 @@ struct Neighbours {
 };
 Neighbours neighbours(ElementFormat format, float y);
 
+// How a block is looked at: in MX, or in NVFP4.
+struct BlockChoice {
+  ElementFormat element = ElementFormat::e4m3;
+  ScaleRule rule = ScaleRule::rceil;
+  int block = 32;      // elements sharing a scale
+  bool nvfp4 = false;  // E2M1 in blocks of 16; `rule` counts for nothing
+  BlockFormat mx() const { return {element, rule, block}; }
+  bool operator==(const BlockChoice&) const = default;
+};
+inline constexpr BlockChoice kNvfp4 = {ElementFormat::e2m1, ScaleRule::rceil, 16, true};
+
+// NVFP4's scales. Both finite; amax of a NaN block has none.
+float nvfp4_tensor_scale(float tensor_amax);                     // t
+std::uint8_t nvfp4_scale_code(float amax, float tensor_scale);   // E4M3 code of s
+float nvfp4_scale(std::uint8_t scale_code, float tensor_scale);  // t s
+
 enum class BlockRounding : std::uint8_t { nearest_even, stochastic };
 
 struct ElementAnatomy {
@@ -53,20 +71,24 @@ struct ElementAnatomy {
 };
 
 struct BlockAnatomy {
-  BlockFormat format;
+  BlockChoice format;
   BlockRounding rounding = BlockRounding::nearest_even;
   float amax = 0;
-  int amax_at = -1;  // index of the first element that has it, or of the first NaN or infinity; -1: all zero
-  std::uint8_t scale_code = 0;
-  float scale = 0;                      // NaN for code 255
+  int amax_at = -1;             // index of the first element that has it, or of the first NaN or infinity; -1: all zero
+  std::uint8_t scale_code = 0;  // E8M0; of NVFP4 E4M3
+  float tensor_scale = 1;       // t of NVFP4
+  float scale = 0;              // NaN in a NaN block
+  bool is_nan() const { return scale != scale; }
   std::vector<std::string> derivation;  // one sentence a step, with this block's numbers
   std::vector<ElementAnatomy> elements;
   QuantSums sums;
 };
 
 // `values` is the block (format.block is not used). Stochastic rounding moves up with probability_up, decided by draw
-// number `draw` of a counter-based stream: the same draw gives the same codes.
-BlockAnatomy block_anatomy(const BlockFormat& format, std::span<const float> values,
-                           BlockRounding rounding = BlockRounding::nearest_even, std::int64_t draw = 0);
+// number `draw` of a counter-based stream: the same draw gives the same codes. `tensor_amax`: of NVFP4's whole tensor;
+// that of the block where the block has more.
+BlockAnatomy block_anatomy(const BlockChoice& format, std::span<const float> values,
+                           BlockRounding rounding = BlockRounding::nearest_even, std::int64_t draw = 0,
+                           float tensor_amax = 0);
 
 }  // namespace moescope

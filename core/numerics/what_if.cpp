@@ -348,6 +348,31 @@ std::vector<WhatIfRow> what_if(MatrixView in, std::stop_token stop, std::span<co
   return rows;
 }
 
+std::vector<SchemeRow> what_if_schemes(MatrixView in, std::stop_token stop, std::span<const std::size_t> row_groups) {
+  const std::array<std::size_t, 2> whole = {0, in.rows};
+  if (row_groups.empty()) row_groups = whole;
+  OperandFormat nvfp4, fp8;
+  nvfp4.scheme = QuantScheme::nvfp4;
+  nvfp4.element = ElementFormat::e2m1;
+  fp8.scheme = QuantScheme::fp8;
+  std::array<OperandFormat, kWhatIfSchemes> formats = {nvfp4, fp8, fp8, fp8};
+  formats[1].granularity = ScaleGranularity::block_1x128;
+  formats[2].granularity = ScaleGranularity::row;
+  formats[3].granularity = ScaleGranularity::tensor;
+  const auto out = std::make_unique_for_overwrite<float[]>(in.rows * in.cols);
+  std::vector<SchemeRow> rows;
+  for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column})
+    for (const OperandFormat& format : formats) {
+      if (stop.stop_requested()) return {};
+      SchemeRow& row = rows.emplace_back(SchemeRow{format, axis, {}});
+      for (std::size_t g = 0; g + 1 < row_groups.size(); ++g)
+        quantize_operand(format,
+                         {in.data + row_groups[g] * in.stride, row_groups[g + 1] - row_groups[g], in.cols, in.stride},
+                         axis, {}, out.get(), in.cols, &row.sums);
+    }
+  return rows;
+}
+
 int what_if_index(const BlockFormat& format, BlockAxis axis) {
   const auto block = std::find(kWhatIfBlocks.begin(), kWhatIfBlocks.end(), format.block);
   if (block == kWhatIfBlocks.end()) return -1;

@@ -11,7 +11,7 @@
 #include <stop_token>
 #include <vector>
 
-#include "core/numerics/block_quantize.h"
+#include "core/numerics/operand_format.h"
 
 namespace moescope {
 
@@ -30,6 +30,18 @@ struct WhatIfRow {
 // Empty when stopped.
 // `row_groups`: first row of each group of rows and the end; blocks down a column do not cross from one into the next.
 std::vector<WhatIfRow> what_if(MatrixView in, std::stop_token stop = {}, std::span<const std::size_t> row_groups = {});
+// The same for schemes whose scales are no powers of two: NVFP4, and FP8 in blocks of 1x128, per row and per tensor, in
+// E4M3 along both axes. Every group of rows is a tensor of its own, as the experts are in training.
+struct SchemeRow {
+  OperandFormat format;
+  BlockAxis axis = BlockAxis::row;
+  QuantSums sums;
+};
+inline constexpr int kWhatIfSchemes = 4;
+// Ordered by axis and scheme. Exactly quantize_operand's. Empty when stopped.
+std::vector<SchemeRow> what_if_schemes(MatrixView in, std::stop_token stop = {},
+                                       std::span<const std::size_t> row_groups = {});
+
 // Position of a choice in it; -1 for a block size that is not among them.
 int what_if_index(const BlockFormat& format, BlockAxis axis);
 
