@@ -47,10 +47,7 @@ void addOptions(QCommandLineParser& parser) {
   parser.addOption({"config", "Train with the settings of this TOML file.", "FILE.toml"});
   parser.addOption({"data", "Train on this text file or folder of text files.", "PATH"});
   parser.addOption({"lesson", "Begin a guided lesson: " + lessonList() + ", its number, or a lesson file.", "NAME"});
-  parser.addOption({"screenshot",
-                    "Save a picture of the whole window and quit; needs no display with "
-                    "QT_QPA_PLATFORM=offscreen.",
-                    "OUT.png"});
+  parser.addOption({"screenshot", "Save a picture of the whole window and quit; needs no display.", "OUT.png"});
   parser.addOption({"after-steps", "Steps to train before the screenshot (default 100).", "N"});
   parser.addOption({"size", "Size of the window, 1280x800 for example.", "WxH"});
   parser.addOption({"theme", "dark or light.", "NAME"});

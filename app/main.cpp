@@ -28,6 +28,13 @@ void dropKnownNoise(QtMsgType type, const QMessageLogContext& context, const QSt
   if (!text.startsWith("This plugin does not support ")) shown_by_qt(type, context, text);
 }
 
+// Without a display Qt would abort; help, errors and pictures need none. An explicit choice of platform is left alone.
+bool hasDisplay() {
+  for (const char* name : {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"})
+    if (!qEnvironmentVariableIsEmpty(name)) return true;
+  return false;
+}
+
 QStringList aboutFacts(const std::string& blas) {
   return {QString::fromStdString(blas).toHtmlEscaped(), QString("Qt %1").arg(qVersion()),
           QString("Training on %1 threads").arg(num_threads())};
@@ -68,6 +75,8 @@ int main(int argc, char** argv) {
   QElapsedTimer since_start;
   since_start.start();
   shown_by_qt = qInstallMessageHandler(dropKnownNoise);
+  const bool display = hasDisplay();
+  if (!display) qputenv("QT_QPA_PLATFORM", "offscreen");
   QApplication app(argc, argv);
   QApplication::setApplicationName("moescope");
   QApplication::setApplicationVersion(MOESCOPE_VERSION);
@@ -75,6 +84,10 @@ int main(int argc, char** argv) {
   const Arguments arguments = parseArguments(app.arguments());
   if (!arguments.print.isEmpty()) return std::fputs(qPrintable(arguments.print), stdout) < 0;
   if (!arguments.problems.isEmpty()) return refuse(arguments.problems);
+  if (!display && arguments.screenshot.isEmpty())
+    return refuse(
+        {"no display (DISPLAY and WAYLAND_DISPLAY are not set): a window cannot open; --screenshot OUT.png "
+         "and moescope-cli work without one"});
   try {
     return runWindow(app, arguments, aboutFacts(blas), since_start);
   } catch (const std::exception& e) {

@@ -13,8 +13,11 @@ struct Result {
   QString out, err;
 };
 
-Result start(const QStringList& arguments) {
+Result start(const QStringList& arguments, const QStringList& without = {}) {
   QProcess program;
+  QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
+  for (const QString& name : without) environment.remove(name);
+  program.setProcessEnvironment(environment);
   program.start(MOESCOPE_APP, arguments);
   if (!program.waitForFinished(120000)) return {-1, {}, program.errorString()};
   return {program.exitCode(), program.readAllStandardOutput(), program.readAllStandardError()};
@@ -88,6 +91,17 @@ class ProgramTest : public QObject {
     const Result result = start({"--preset", "nano", "--screenshot", "/nowhere/x.png", "--after-steps", "1"});
     QCOMPARE(result.status, 1);
     QVERIFY2(result.err.contains("/nowhere/x.png"), qPrintable(result.err));
+  }
+
+  void withoutADisplayHelpAndPicturesWorkAndAWindowIsRefused() {
+    const QStringList display = {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"};
+    QCOMPARE(start({"--help"}, display).status, 0);
+    const QString path = home_.filePath("no_display.png");
+    QCOMPARE(start({"--preset", "nano", "--screenshot", path, "--after-steps", "1"}, display).status, 0);
+    QVERIFY(!QImage(path).isNull());
+    const Result window = start({"--preset", "nano"}, display);
+    QCOMPARE(window.status, 2);
+    QVERIFY2(window.err.contains("no display"), qPrintable(window.err));
   }
 
   void helpSaysHowManyRecordingsAreKept() {
