@@ -11,23 +11,13 @@
 #include "core/telemetry/specialisation.h"
 #include "core/telemetry/text_escape.h"
 #include "core/trainer.h"
+#include "tests/small_run.h"
 
 namespace moescope {
 namespace {
 
 RunConfig small_config() {
-  RunConfig c;
-  c.model.dim = 32;
-  c.model.n_layers = 3;
-  c.model.dense_inter = 64;
-  c.model.n_heads = 2;
-  c.model.kv_lora_rank = 16;
-  c.model.qk_nope_head_dim = 8;
-  c.model.qk_rope_head_dim = 8;
-  c.model.v_head_dim = 8;
-  c.model.n_experts = 8;
-  c.model.moe_inter = 32;
-  c.optimizer.warmup_steps = 2;
+  RunConfig c = small_run();
   c.data.batch = 3;
   c.data.seq = 40;
   c.telemetry.texts_every = 2;

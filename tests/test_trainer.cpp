@@ -14,26 +14,13 @@
 #include "core/model/precision.h"
 #include "core/routing_flips.h"
 #include "core/trainer.h"
+#include "tests/small_run.h"
 
 namespace moescope {
 namespace {
 
 RunConfig small_config() {
-  RunConfig c;
-  c.model.dim = 32;
-  c.model.n_layers = 3;
-  c.model.dense_inter = 64;
-  c.model.n_heads = 2;
-  c.model.kv_lora_rank = 16;
-  c.model.qk_nope_head_dim = 8;
-  c.model.qk_rope_head_dim = 8;
-  c.model.v_head_dim = 8;
-  c.model.n_experts = 8;
-  c.model.moe_inter = 32;
-  c.optimizer.warmup_steps = 2;
-  c.optimizer.total_steps = 100;
-  c.data.batch = 2;
-  c.data.seq = 40;
+  RunConfig c = small_run();
   c.telemetry.window = 3;
   return c;
 }
