@@ -13,16 +13,17 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kMaxBlock = 128;
+constexpr std::size_t kFactors = 1024;  // of a stretch of a row, a multiple of every block
 constexpr std::size_t kWidth = kLanes<float>;
 
 MOESCOPE_INLINE float sign_of(std::uint64_t seed, std::size_t index) {
   return mix_bits(mix_bits(seed) ^ index) & 1 ? -1.0f : 1.0f;
 }
 
-// Signs of a block, times 1 / sqrt(n).
-void find_factors(std::uint64_t seed, std::size_t first, std::size_t n, float* factor) {
+// Signs of `count` values of blocks of n, times 1 / sqrt(n).
+void find_factors(std::uint64_t seed, std::size_t first, std::size_t n, std::size_t count, float* factor) {
   const float norm = static_cast<float>(1 / std::sqrt(static_cast<double>(n)));
-  for (std::size_t i = 0; i < n; ++i) factor[i] = norm * sign_of(seed, first + i);
+  for (std::size_t i = 0; i < count; ++i) factor[i] = norm * sign_of(seed, first + i);
 }
 
 // Down columns: neighbouring columns side by side
@@ -132,31 +133,36 @@ void rotate_few(const float* in, std::size_t n, const float* factor, float* out)
       }
 }
 
-MOESCOPE_SIMD void rotate_rows(const MatrixView& in, std::size_t first, std::size_t n, const float* factor, float* out,
-                               std::size_t out_stride) {
-  for (std::size_t r = 0; r < in.rows; ++r) {
-    const float* x = in.data + r * in.stride + first;
-    float* y = out + r * out_stride + first;
-    switch (n) {
-      case 8:
-        rotate_block<8>(x, factor, y);
-        break;
-      case 16:
-        rotate_block<16>(x, factor, y);
-        break;
-      case 32:
-        rotate_block<32>(x, factor, y);
-        break;
-      case 64:
-        rotate_block<64>(x, factor, y);
-        break;
-      case 128:
-        rotate_block<128>(x, factor, y);
-        break;
-      default:
-        rotate_few(x, n, factor, y);
+// Whole blocks of n, row by row: memory is read in order.
+template <std::size_t kBlock>
+MOESCOPE_INLINE void rotate_blocks(const MatrixView& in, std::size_t first, std::size_t count, const float* factor,
+                                   float* out, std::size_t out_stride) {
+  for (std::size_t r = 0; r < in.rows; ++r)
+    for (std::size_t k = first; k < first + count; k += kBlock) {
+      const float* x = in.data + r * in.stride + k;
+      for (std::size_t i = 0; i < kBlock; i += kWidth) __builtin_prefetch(x + in.stride + i);  // the next row's
+      rotate_block<kBlock>(x, factor + k - first, out + r * out_stride + k);
     }
+}
+
+// Columns [first, first + count), a multiple of n.
+MOESCOPE_SIMD void rotate_rows(const MatrixView& in, std::size_t first, std::size_t count, std::size_t n,
+                               const float* factor, float* out, std::size_t out_stride) {
+  switch (n) {
+    case 8:
+      return rotate_blocks<8>(in, first, count, factor, out, out_stride);
+    case 16:
+      return rotate_blocks<16>(in, first, count, factor, out, out_stride);
+    case 32:
+      return rotate_blocks<32>(in, first, count, factor, out, out_stride);
+    case 64:
+      return rotate_blocks<64>(in, first, count, factor, out, out_stride);
+    case 128:
+      return rotate_blocks<128>(in, first, count, factor, out, out_stride);
   }
+  assert(n == count);
+  for (std::size_t r = 0; r < in.rows; ++r)
+    rotate_few(in.data + r * in.stride + first, n, factor, out + r * out_stride + first);
 }
 
 }  // namespace
@@ -167,12 +173,14 @@ void hadamard_rotate(MatrixView in, BlockAxis axis, int block, std::uint64_t see
          std::has_single_bit(static_cast<unsigned>(block)));
   assert(first % static_cast<std::size_t>(block) == 0);
   const std::size_t length = axis == BlockAxis::row ? in.cols : in.rows;
-  for (std::size_t k = 0, n = 0; k < length; k += n) {
-    n = std::min(static_cast<std::size_t>(block), std::bit_floor(length - k));
-    alignas(64) float factor[kMaxBlock];
-    find_factors(seed, first + k, n, factor);
+  for (std::size_t k = 0, count = 0; k < length; k += count) {
+    const std::size_t whole = static_cast<std::size_t>(block);
+    const std::size_t n = std::min(whole, std::bit_floor(length - k));
+    count = n == whole && axis == BlockAxis::row ? std::min((length - k) / n * n, kFactors) : n;
+    alignas(64) float factor[kFactors];
+    find_factors(seed, first + k, n, count, factor);
     if (axis == BlockAxis::row)
-      rotate_rows(in, k, n, factor, out, out_stride);
+      rotate_rows(in, k, count, n, factor, out, out_stride);
     else
       rotate_columns(in.data + k * in.stride, in.stride, n, in.cols, factor, out + k * out_stride, out_stride);
   }

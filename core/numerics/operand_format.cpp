@@ -71,7 +71,7 @@ Scope rotated_scope(const OperandFormat& format, BlockAxis axis, const Tile& t) 
   const auto rounded_up = [](std::size_t extent, std::size_t unit) { return (extent + unit - 1) / unit * unit; };
   std::size_t along = length;
   if (scale_along != kAll)
-    along = rounded_up(rows ? 256 : 32, std::lcm(scale_along, static_cast<std::size_t>(format.hadamard)));
+    along = rounded_up(rows ? 1024 : 32, std::lcm(scale_along, static_cast<std::size_t>(format.hadamard)));
   const std::size_t across = rounded_up(kRotatedElements / std::min(along, length) + 1, std::lcm(scale_across, 16));
   return rows ? Scope{across, along} : Scope{along, across};
 }
