@@ -42,7 +42,10 @@ QString description() {
 }
 
 void addOptions(QCommandLineParser& parser) {
-  parser.addPositionalArgument("FILE", "A recording to open, .moescope", "[FILE.moescope]");
+  parser.addPositionalArgument("FILE",
+                               "What to open: recordings, training logs (JSON lines); several are runs A, B, ... side "
+                               "by side. Also tensors, a config, a lesson, text to train on.",
+                               "[FILE...]");
   parser.addOption({"preset", "Train this preset: " + presetList() + ".", "NAME"});
   parser.addOption({"config", "Train with the settings of this TOML file.", "FILE.toml"});
   parser.addOption({"data", "Train on this text file or folder of text files.", "PATH"});
@@ -72,25 +75,22 @@ void readConfig(const QCommandLineParser& parser, Arguments& result) {
         << QString("--data: %1 does not exist; give a text file or a folder of text files").arg(parser.value("data"));
 }
 
-void readRecording(const QCommandLineParser& parser, Arguments& result) {
-  const QStringList files = parser.positionalArguments();
-  if (files.size() > 1)
-    result.problems
-        << QString("%1 files given (%2): one recording can be opened").arg(files.size()).arg(files.join(", "));
-  result.recording = files.first();
-  if (!QFileInfo::exists(result.recording)) result.problems << result.recording + ": no such file";
+void readFiles(const QCommandLineParser& parser, Arguments& result) {
+  result.files = parser.positionalArguments();
+  for (const QString& file : result.files)
+    if (!QFileInfo::exists(file)) result.problems << file + ": no such file";
   for (const char* option : {"preset", "config", "data", "after-steps"})
     if (parser.isSet(option))
       result.problems
-          << QString("--%1 is for training: it does not go with a recording (%2)").arg(option, result.recording);
+          << QString("--%1 is for training: it does not go with a file to open (%2)").arg(option, result.files.first());
 }
 
 void readLesson(const QCommandLineParser& parser, Arguments& result) {
   if (!parser.isSet("lesson")) return;
   result.lesson = parser.value("lesson");
   addProblems(result, find_lesson(result.lesson.toStdString()).problems);
-  if (!result.recording.isEmpty() || parser.isSet("screenshot"))
-    result.problems << "--lesson does not go with a recording or --screenshot";
+  if (!result.files.isEmpty() || parser.isSet("screenshot"))
+    result.problems << "--lesson does not go with a file to open or --screenshot";
 }
 
 void readSteps(const QCommandLineParser& parser, Arguments& result) {
@@ -135,7 +135,7 @@ Arguments parseArguments(const QStringList& arguments) {
   if (parser.isSet(help)) result.print = parser.helpText();
   if (parser.isSet(version)) result.print = QString("moescope %1\n").arg(QCoreApplication::applicationVersion());
   if (!result.print.isEmpty()) return result;
-  parser.positionalArguments().isEmpty() ? readConfig(parser, result) : readRecording(parser, result);
+  parser.positionalArguments().isEmpty() ? readConfig(parser, result) : readFiles(parser, result);
   readLesson(parser, result);
   readSteps(parser, result);
   readLooks(parser, result);

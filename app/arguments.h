@@ -11,7 +11,7 @@
 namespace moescope {
 
 struct Arguments {
-  QString recording;               // open this instead of training
+  QStringList files;               // open these instead of training
   std::vector<RunConfig> configs;  // what to train; the first is run A
   QString lesson;                  // empty: none; else it begins
   QString screenshot;              // empty: an ordinary window

@@ -293,10 +293,12 @@ class JsonLines {
     file_.open(path, std::ios::binary | std::ios::trunc);
     if (!file_) throw std::runtime_error("--jsonl " + path + ": cannot be written: " + std::strerror(errno));
   }
-  void write(const TelemetryFrame& frame) {
+  // Of a TelemetryFrame, or of the RunInfo that goes before a run's first.
+  template <class Told>
+  void write(const Told& told) {
     if (path_.empty()) return;
     std::ostream& out = path_ == "-" ? std::cout : file_;
-    out << to_json_line(frame) << '\n' << std::flush;
+    out << to_json_line(told) << '\n' << std::flush;
     if (!out) throw std::runtime_error("--jsonl " + path_ + ": cannot be written: " + std::strerror(errno));
   }
 
@@ -378,6 +380,7 @@ class Training {
     sink_ = std::make_unique<FrameSink>(writes() ? o_.out : "");
     for (const LockStep::Run& run : lock_step_.runs())
       histories_.push_back(sink_->add_run(run_info(run.trainer.config(), run.number, lock_step_.data().domains())));
+    for (const auto& history : histories_) json.write(history->info());
     introduce();
     catch_signals(ranks_ != nullptr);
     train(json);

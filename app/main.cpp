@@ -59,8 +59,8 @@ int runWindow(QApplication& app, const Arguments& arguments, const QStringList& 
   window.show();
   if (!arguments.screenshot.isEmpty())
     takeScreenshot(&window, arguments);
-  else if (!arguments.recording.isEmpty())
-    window.openRecording(arguments.recording);
+  else if (!arguments.files.isEmpty())
+    window.openFiles(arguments.files);
   else if (!arguments.lesson.isEmpty())
     window.startLesson(arguments.lesson);
   else

@@ -38,6 +38,13 @@ QStringList texts(const std::vector<ConfigProblem>& problems) {
   return lines;
 }
 
+QStringList localFiles(const QMimeData* data) {
+  QStringList paths;
+  for (const QUrl& url : data->urls())
+    if (url.isLocalFile()) paths << url.toLocalFile();
+  return paths;
+}
+
 }  // namespace
 
 MainWindow::MainWindow(bool remembers) : clock_(&selection_), remembers_(remembers) {
@@ -132,23 +139,6 @@ void MainWindow::startRuns(std::vector<RunConfig> configs, Start start) {
   run_when_open_ = start == Start::running;
   const QString name = QString::fromStdString(configs.front().name);
   guarded([&] { session_.start(std::move(configs), recorded_ ? newRecordingPath(name) : QString()); });
-}
-
-void MainWindow::openRecording(const QString& path) {
-  session_.open(path);
-}
-
-void MainWindow::openFile(const QString& path) {
-  const QFileInfo info(path);
-  if (info.suffix() == "moescope" || info.suffix() == "jsonl") return openRecording(path);
-  if (info.suffix() == "safetensors") return openTensors(path);
-  if (info.suffix() == "toml") {
-    if (loadConfigIntoForm(path)) startTogether(load_config(path.toStdString()));
-    return;
-  }
-  RunConfig config = session_.hasConfig() ? session_.config() : form_->draft();
-  config.data.path = path.toStdString();
-  startRun(config);
 }
 
 bool MainWindow::loadConfigIntoForm(const QString& path) {
@@ -247,8 +237,10 @@ void MainWindow::onOpened() {
     lab->set_max_steps_per_s(speed_limit_);
     if (run_when_open_) goOn();
   } else {
-    rememberRecentFile(session_.path());
+    for (const QString& path : session_.paths()) rememberRecentFile(path);
     status_->showRecordingOpen();
+    if (session_.histories().size() > 1 && session_.paths().size() > 1) showWorkspace(compare_);
+    sayWhatWasSkipped();
   }
   clock_.setSourceActive(session_.isLive());
   if (session_.hasConfig()) form_->setDraft(session_.config());
@@ -397,13 +389,13 @@ void MainWindow::changeEvent(QEvent* event) {
 }
 
 void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
-  if (event->mimeData()->hasUrls() && event->mimeData()->urls().first().isLocalFile()) event->acceptProposedAction();
+  if (!localFiles(event->mimeData()).isEmpty()) event->acceptProposedAction();
 }
 
 void MainWindow::dropEvent(QDropEvent* event) {
-  const QString path = event->mimeData()->urls().first().toLocalFile();
+  const QStringList paths = localFiles(event->mimeData());
   event->acceptProposedAction();
-  QTimer::singleShot(0, this, [this, path] { openFile(path); });  // the other program waits for this event's end
+  QTimer::singleShot(0, this, [this, paths] { openFiles(paths); });  // the other program waits for this event's end
 }
 
 }  // namespace moescope

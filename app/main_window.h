@@ -49,11 +49,11 @@ class MainWindow : public QMainWindow {
   void startRuns(std::vector<RunConfig> configs, Start start);  // in lock-step, the first is run A
   void setRecorded(bool recorded) { recorded_ = recorded; }     // off: runs stay in memory only
   void setUntil(std::optional<qint64> step);                    // pauses before this step; nothing: no end
-  void openRecording(const QString& path);
-  void openFile(const QString& path);       // by what it is: a recording, a config, tensors, text to train on
-  void rewind(qint64 step);                 // to a kept checkpoint
-  void addRun(RunConfig twin);              // beside run A, and shows the comparison
-  bool showWorkspace(const QString& name);  // in any case of letters; false: there is none
+  void openFile(const QString& path) { openFiles({path}); }
+  void openFiles(const QStringList& paths);  // by what they are (core/file_kind.h); several runs as A, B, ...
+  void rewind(qint64 step);                  // to a kept checkpoint
+  void addRun(RunConfig twin);               // beside run A, and shows the comparison
+  bool showWorkspace(const QString& name);   // in any case of letters; false: there is none
   // A built-in lesson by name or number, or a file; asks before it replaces a run that a person trained.
   void startLesson(const QString& name_or_path);
   void leaveLesson();
@@ -142,6 +142,8 @@ class MainWindow : public QMainWindow {
   void showConfigEverywhere();
   void showWorkspace(Workspace* workspace);
   void openTensors(const QString& path);
+  void openOther(const QString& path);
+  void sayWhatWasSkipped();
   void askForTwin(const QString& key);
   void askForBranch(qint64 step);
   void keepCheckpoint();
@@ -159,7 +161,7 @@ class MainWindow : public QMainWindow {
   void pauseBeforeTheDiskIsFull();
   void guarded(const std::function<void()>& action);  // shows what it throws
 
-  void askOpenRecording();
+  void askOpen();
   void askOpenConfig();
   void askOpenTensors();
   void askSaveConfig();

@@ -48,7 +48,7 @@ void MainWindow::buildMenus() {
 
 void MainWindow::buildFileMenu() {
   QMenu* menu = menuBar()->addMenu("&File");
-  menu->addAction("&Open recording...", QKeySequence::Open, this, &MainWindow::askOpenRecording);
+  menu->addAction("&Open...", QKeySequence::Open, this, &MainWindow::askOpen);
   menu->addAction("Open &config...", this, &MainWindow::askOpenConfig);
   menu->addAction("Open &tensors...", this, &MainWindow::askOpenTensors);
   menu->addAction("&Save config as...", QKeySequence::Save, this, &MainWindow::askSaveConfig);
@@ -160,13 +160,16 @@ void MainWindow::fillRecentFiles() {
   recent_menu_->addAction("Recordings of this window...", this, [this] {
     const QString path =
         QFileDialog::getOpenFileName(this, "Open recording", recordingsFolder(), "Recordings (*.moescope)");
-    if (!path.isEmpty()) openRecording(path);
+    if (!path.isEmpty()) openFile(path);
   });
 }
 
-void MainWindow::askOpenRecording() {
-  const QString path = QFileDialog::getOpenFileName(this, "Open recording", QString(), "Recordings (*.moescope)");
-  if (!path.isEmpty()) openRecording(path);
+void MainWindow::askOpen() {
+  openFiles(QFileDialog::getOpenFileNames(
+      this, "Open", QString(),
+      "All that can be opened (*.moescope *.jsonl *.ndjson *.csv *tfevents* *.safetensors *.toml *.txt);;"
+      "Recordings (*.moescope);;Training logs (*.jsonl *.ndjson *.log *.json);;Tables of expert loads (*.csv);;"
+      "TensorBoard events (*tfevents*);;Tensors (*.safetensors);;Run configs and lessons (*.toml);;All files (*)"));
 }
 
 void MainWindow::askOpenConfig() {

@@ -4,17 +4,32 @@
 #include <functional>
 #include <stdexcept>
 
-#include "core/telemetry/import_jsonl.h"
-#include "core/telemetry/recording.h"
-
 namespace moescope {
 
 struct RunSession::Opened {
   std::unique_ptr<Lab> lab;
   std::vector<std::shared_ptr<const History>> histories;
   std::vector<RunConfig> configs;
+  std::vector<SkippedLines> skipped;
+  QStringList paths;
   QString path, error;
 };
+
+namespace {
+
+// Of all runs, or none: what only some of them tell cannot be compared.
+std::vector<RunConfig> configsOf(const std::vector<std::shared_ptr<const History>>& histories) {
+  std::vector<RunConfig> configs;
+  for (const auto& history : histories) {
+    const RunInfo& run = history->info();
+    if (run.config_toml.empty()) return {};
+    const ParsedConfig parsed = parse_config(run.config_toml, run.source);
+    configs.push_back(parsed.config);
+  }
+  return configs;
+}
+
+}  // namespace
 
 RunSession::RunSession(QObject* parent) : QObject(parent) {}
 
@@ -49,36 +64,26 @@ void RunSession::start(std::vector<RunConfig> configs, const QString& recording_
   });
 }
 
-void RunSession::open(const QString& recording_path) {
-  if (opening()) return;
-  emit openingStarted("Reading " + QFileInfo(recording_path).fileName());
+void RunSession::open(const QStringList& paths) {
+  if (opening() || paths.isEmpty()) return;
+  QStringList names;
+  for (const QString& path : paths) names << QFileInfo(path).fileName();
+  emit openingStarted("Reading " + names.join(", "));
   auto result = std::make_shared<Opened>();
-  result->path = recording_path;
+  result->path = paths.front();
+  result->paths = paths;
   launch(result, [this](Opened& opened) {
-    if (opened.path.endsWith(".jsonl")) {
-      const auto progress = [&](double share) {
-        emit openingProgress(share);
-        return !cancelled_.load();
-      };
-      opened.histories.push_back(import_jsonl(opened.path.toStdString(), progress).history);
-      return;
-    }
-    const RecordingReader reader(opened.path.toStdString());
-    const auto& runs = reader.runs();
-    if (runs.empty()) throw std::runtime_error(opened.path.toStdString() + ": the recording holds no run");
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      const auto progress = [&](double share) {
-        emit openingProgress((static_cast<double>(i) + share) / static_cast<double>(runs.size()));
-        return !cancelled_.load();
-      };
-      auto history = reader.load(runs[i].run, progress);
-      if (cancelled_) return;
-      opened.histories.push_back(std::move(history));
-    }
-    for (const RunInfo& run : runs) {
-      if (run.config_toml.empty()) return opened.configs.clear();
-      opened.configs.push_back(parse_config(run.config_toml, opened.path.toStdString()).config);
-    }
+    ImportOptions options;
+    options.progress = [&](double share) {
+      emit openingProgress(share);
+      return !cancelled_.load();
+    };
+    std::vector<std::string> files;
+    for (const QString& path : opened.paths) files.push_back(path.toStdString());
+    OpenedRuns runs = open_runs(files, options, kMaxRuns);
+    opened.histories.assign(runs.histories.begin(), runs.histories.end());
+    opened.skipped = std::move(runs.skipped);
+    opened.configs = configsOf(opened.histories);
   });
 }
 
@@ -96,6 +101,8 @@ void RunSession::adopt(Opened& result) {
   histories_ = std::move(result.histories);
   recorded_configs_ = std::move(result.configs);
   path_ = result.path;
+  paths_ = result.paths;
+  skipped_ = std::move(result.skipped);
   emit opened();
 }
 

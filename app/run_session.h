@@ -3,12 +3,14 @@
 
 #include <QObject>
 #include <QString>
+#include <QStringList>
 #include <atomic>
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "core/lab.h"
+#include "core/open_runs.h"
 #include "core/run_config.h"
 #include "core/telemetry/history.h"
 
@@ -25,14 +27,16 @@ class RunSession : public QObject {
   // keeps the run in memory only.
   // Opens paused; the first of 1 to kMaxRuns configs is run A.
   void start(std::vector<RunConfig> configs, const QString& recording_path);
-  void open(const QString& recording_path);
+  void open(const QStringList& paths);  // files that hold runs (core/file_kind.h), as runs A, B, ...
   void cancelOpening();
   bool opening() const { return opener_.joinable(); }
 
   bool isLive() const { return lab_ != nullptr; }
   bool isRecording() const { return !lab_ && !histories_.empty(); }
   Lab* lab() const { return lab_.get(); }        // nullptr: nothing in training
-  const QString& path() const { return path_; }  // of the recording written or shown; empty: memory only
+  const QString& path() const { return path_; }  // of the recording written or of what is shown; empty: memory only
+  const QStringList& paths() const { return paths_; }  // all files that are shown; empty: a run in training
+  const std::vector<SkippedLines>& skipped() const { return skipped_; }  // what these had that could not be read
   const std::vector<std::shared_ptr<const History>>& histories() const { return histories_; }
 
   // Settings of an open run: in training with every change that was asked for, of a recording as it started.
@@ -65,6 +69,8 @@ class RunSession : public QObject {
   std::vector<std::shared_ptr<const History>> histories_;
   std::vector<RunConfig> recorded_configs_;  // as many as there are histories, or none
   QString path_;
+  QStringList paths_;
+  std::vector<SkippedLines> skipped_;
   std::thread opener_;
   std::atomic<bool> cancelled_ = false;
 };

@@ -51,9 +51,9 @@ void finish(MainWindow* window, const QString& path) {
 void takeScreenshot(MainWindow* window, const Arguments& arguments) {
   const QString path = arguments.screenshot;
   QObject::connect(window, &MainWindow::failed, window, quitWith);
-  if (!arguments.recording.isEmpty()) {
+  if (!arguments.files.isEmpty()) {
     QObject::connect(window->session(), &RunSession::opened, window, [window, path] { finish(window, path); });
-    return window->openRecording(arguments.recording);
+    return window->openFiles(arguments.files);
   }
   const qint64 steps = arguments.after_steps.value_or(kScreenshotSteps);
   auto* poll = new QTimer(window);

@@ -23,7 +23,7 @@ class QtFindings : public QObject {
 
  private:
   static std::shared_ptr<const History> sample(const char* name) {
-    return import_jsonl(std::string(MOESCOPE_TEST_DATA) + "/../assets/samples/" + name + ".jsonl").history;
+    return import_jsonl(std::string(MOESCOPE_TEST_DATA) + "/../assets/samples/" + name + ".jsonl").runs.front();
   }
 
  private slots:

@@ -20,6 +20,7 @@
 #include "app/run_bar.h"
 #include "app/settings.h"
 #include "app/setup_form.h"
+#include "app/workspace.h"
 
 using namespace moescope;
 
@@ -74,9 +75,11 @@ struct OpenWindow {
   QMessageBox* complaint() { return window.findChild<QMessageBox*>("complaint"); }
 };
 
-void drop(QWidget* target, const QString& path) {
+void drop(QWidget* target, const QStringList& paths) {
   QMimeData data;
-  data.setUrls({QUrl::fromLocalFile(path)});
+  QList<QUrl> urls;
+  for (const QString& path : paths) urls << QUrl::fromLocalFile(path);
+  data.setUrls(urls);
   QDragEnterEvent enter(QPoint(50, 50), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
   QCoreApplication::sendEvent(target, &enter);
   QVERIFY(enter.isAccepted());
@@ -274,7 +277,7 @@ class MainWindowTest : public QObject {
     file.write("name = \"bad\"\n[router]\ntop_k = 400\nbias_updaterate = 0.1\n");
     file.close();
     QSignalSpy failed(&w.window, &MainWindow::failed);
-    drop(&w.window, path);
+    drop(&w.window, {path});
     QVERIFY(failed.wait(kWaitMs));
     const QString message = failed[0][0].toString();
     QVERIFY2(message.contains("bad.toml:3") && message.contains("bad.toml:4"), qPrintable(message));
@@ -292,7 +295,7 @@ class MainWindowTest : public QObject {
     file.write("this is no recording");
     file.close();
     QSignalSpy failed(&w.window, &MainWindow::failed);
-    w.window.openRecording(path);
+    w.window.openFile(path);
     QVERIFY(failed.wait(kWaitMs));
     QVERIFY2(failed[0][0].toString().contains("no.moescope"), qPrintable(failed[0][0].toString()));
     w.trainTo(1);
@@ -323,7 +326,7 @@ class MainWindowTest : public QObject {
     MainWindow window;
     window.show();
     QSignalSpy opened(window.session(), &RunSession::opened);
-    window.openRecording(path);
+    window.openFile(path);
     QVERIFY(opened.wait(kWaitMs));
     QVERIFY(window.session()->isRecording());
     QCOMPARE(window.selection()->history()->steps().size(), 20);
@@ -338,10 +341,35 @@ class MainWindowTest : public QObject {
     QVERIFY(!window.runBar()->runAction()->isEnabled());
   }
 
+  void droppedLogsAreRunsSideBySide() {
+    OpenWindow w;
+    QTemporaryDir folder;
+    const QString bad = folder.filePath("bad.jsonl");
+    QFile file(bad);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write("{\"step\":0,\"loss\":1,\"tokens_per_expert\":[[1,3]]}\nnot json\n{\"step\":1,\"loss\":2}\n");
+    file.close();
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    const QString samples = QString(MOESCOPE_TEST_DATA) + "/../assets/samples/";
+    drop(&w.window, {samples + "unbalanced_bf16.jsonl", samples + "domain_shift.jsonl", bad});
+    QVERIFY(opened.wait(kWaitMs));
+    QCOMPARE(w.window.session()->histories().size(), std::size_t{3});
+    QVERIFY(!w.window.session()->isLive());
+    QCOMPARE(w.window.workspace()->name(), QString("Compare"));
+    auto* told = w.window.findChild<QMessageBox*>("skipped_lines");
+    QVERIFY(told);
+    QVERIFY2(told->text().contains("bad.jsonl: 1 line could not be read"), qPrintable(told->text()));
+    QVERIFY2(told->detailedText().contains("line 2: not JSON"), qPrintable(told->detailedText()));
+    told->close();
+    drop(&w.window, {bad, "/usr/share/common-licenses"});  // data to train on beside a run
+    QTRY_VERIFY(w.complaint());
+    QVERIFY2(w.complaint()->text().contains("text to train on"), qPrintable(w.complaint()->text()));
+  }
+
   void droppedTextBecomesTheData() {
     OpenWindow w;
     QSignalSpy opened(w.window.session(), &RunSession::opened);
-    drop(&w.window, "/usr/share/common-licenses");
+    drop(&w.window, {"/usr/share/common-licenses"});
     QVERIFY(opened.wait(kWaitMs));
     QCOMPARE(w.lab()->config(0).data.path, std::string("/usr/share/common-licenses"));
     w.window.session()->lab()->pause();

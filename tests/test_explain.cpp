@@ -232,7 +232,8 @@ TEST(RunSettings, StartAndLiveChanges) {
 }
 
 TEST(ExplainLog, AnImportedLogHasWhatItHas) {
-  const auto history = import_jsonl(std::string(MOESCOPE_TEST_DATA) + "/../assets/samples/domain_shift.jsonl").history;
+  const auto history =
+      import_jsonl(std::string(MOESCOPE_TEST_DATA) + "/../assets/samples/domain_shift.jsonl").runs.front();
   for (const char* key : {"ce_loss", "grad_norm", "max_vio", "max_vio_window", "cv", "entropy_norm", "dead_fraction",
                           "utilisation", "score_entropy", "margin", "max_vio_p90"}) {
     const std::string name = key;

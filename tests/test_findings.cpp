@@ -18,7 +18,7 @@ namespace moescope {
 namespace {
 
 HistoryPtr sample(const char* name) {
-  return import_jsonl(std::string(MOESCOPE_TEST_DATA) + "/../assets/samples/" + name + ".jsonl").history;
+  return import_jsonl(std::string(MOESCOPE_TEST_DATA) + "/../assets/samples/" + name + ".jsonl").runs.front();
 }
 
 HistoryPtr trained(RunConfig config, int steps) {

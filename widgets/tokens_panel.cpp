@@ -234,7 +234,7 @@ ExpertColors TokensPanel::colorsOf(const TokenLayer& layer) {
     const auto frame = selection_->history()->specialisation_frame_at(step_);
     if (frame)
       for (const SpecialisationFrame& special : frame->specialisation)
-        if (special.layer == layer.layer)
+        if (special.layer == layer.layer && !special.together_EE.empty())
           return ExpertColors::inOrder(coactivation_order(special.together_EE, static_cast<int>(special.n_experts())),
                                        dark);
   }

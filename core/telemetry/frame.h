@@ -94,7 +94,10 @@ struct SpecialisationFrame {
   std::vector<std::uint32_t> byte_256E;    // slots of expert e from tokens that are byte b
   std::vector<float> weight_norm_E;        // length of an expert's w1, w2 and w3 together
   std::vector<float> weight_sqnr_E;        // dB, of the same in the run's format; kNoValue: not quantized
-  std::size_t n_experts() const { return byte_256E.size() / 256; }
+  int experts = 0;                         // E where byte_256E is not there: an imported log
+  std::size_t n_experts() const {
+    return byte_256E.empty() ? static_cast<std::size_t>(experts) : byte_256E.size() / 256;
+  }
 };
 
 // How a text was routed, token by token (a token is a byte). Probe and sample: by the weights and expert_bias after the

@@ -328,7 +328,7 @@ PackedFrame pack_specialisation(const TelemetryFrame& frame) {
     packer.put_counts(special.domain_DE);
     const std::size_t experts = special.n_experts();
     upper.clear();
-    for (std::size_t i = 0; i < experts; ++i) {
+    for (std::size_t i = 0; i < experts && !special.together_EE.empty(); ++i) {
       const auto row = special.together_EE.begin() + static_cast<std::ptrdiff_t>(i * experts);
       upper.insert(upper.end(), row + static_cast<std::ptrdiff_t>(i), row + static_cast<std::ptrdiff_t>(experts));
     }
@@ -348,9 +348,10 @@ void get_specialisation(Unpacker& unpacker, SpecialisationFrame& special) {
   const auto experts = std::size_t{unpacker.get<std::uint32_t>()};
   std::vector<std::uint32_t> upper;
   unpacker.get_counts(upper);
-  special.together_EE.resize(experts * experts);
+  special.experts = static_cast<int>(experts);
+  if (!upper.empty()) special.together_EE.resize(experts * experts);
   const std::uint32_t* next = upper.data();
-  for (std::size_t i = 0; i < experts; ++i) {
+  for (std::size_t i = 0; i < experts && !upper.empty(); ++i) {
     for (std::size_t j = i; j < experts; ++j) {
       special.together_EE[i * experts + j] = special.together_EE[j * experts + i] = *next++;
     }

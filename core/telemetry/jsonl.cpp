@@ -17,7 +17,9 @@ using Json = nlohmann::ordered_json;
 
 // Nearest double with the float's shortest decimal digits, so that 0.1f is written as 0.1.
 Json number(float value) {
-  if (!std::isfinite(value)) return nullptr;
+  if (is_missing(value)) return nullptr;
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
   char text[32];
   const auto end = std::to_chars(text, text + sizeof text, value).ptr;
   double exact = 0;
@@ -110,9 +112,9 @@ Json to_json(const SpecialisationFrame& special) {
   Json json;
   json["layer"] = special.layer;
   json["domain"] = rows_of(special.domain_DE, experts ? special.domain_DE.size() / experts : 0);
-  json["together"] = rows_of(special.together_EE, experts);
+  if (!special.together_EE.empty()) json["together"] = rows_of(special.together_EE, experts);
   Json& bytes = json["byte"] = Json::object();
-  for (std::size_t byte = 0; byte < 256; ++byte) {
+  for (std::size_t byte = 0; byte < 256 && !special.byte_256E.empty(); ++byte) {
     const auto row = special.byte_256E.begin() + static_cast<std::ptrdiff_t>(byte * experts);
     const std::vector<std::uint32_t> counts(row, row + static_cast<std::ptrdiff_t>(experts));
     if (std::any_of(counts.begin(), counts.end(), [](std::uint32_t n) { return n > 0; }))
@@ -164,6 +166,24 @@ std::string key_of(Phase phase) {
 }
 
 }  // namespace
+
+std::string to_json_line(const RunInfo& info) {
+  Json json = {{"run", info.run},
+               {"name", info.name},
+               {"source", info.source},
+               {"layers", info.n_layers},
+               {"moe_layers", info.moe_layers},
+               {"experts", info.n_experts},
+               {"top_k", info.top_k},
+               {"tokens_per_step", info.tokens_per_step},
+               {"ranks", info.ranks},
+               {"ranks_per_node", info.ranks_per_node},
+               {"dim", info.dim},
+               {"window", info.window},
+               {"domains", info.domains},
+               {"config", info.config_toml}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 std::string to_json_line(const TelemetryFrame& frame) {
   Json json;

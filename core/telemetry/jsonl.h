@@ -10,8 +10,10 @@
 // "weight_norm": [...], "weight_sqnr": [...]}], "texts": [{"kind", "text" (with
 // escapes as in text_escape.h), "loss", "layers": [{"layer", "experts": [[...]], "scores": [...], "margin"}]}],
 // "wire": {"ranks", "over_nodes", "sent_bytes", "all_to_all_ms"} where experts are spread over processes,
-// "rounding_flips": as flips}. Absent values, NaN and Inf are null; absent arrays are left out. Matrices are arrays of
-// rows.
+// "rounding_flips": as flips}. Absent values are null, NaN and infinities the strings "NaN", "Infinity" and
+// "-Infinity"; absent arrays are left out. Matrices are arrays of rows. Before its first step a run has a line of its
+// own, without "step": {"run", "name", "source", "layers", "moe_layers", "experts", "top_k", "tokens_per_step",
+// "ranks", "ranks_per_node", "dim", "window", "domains", "config"}. import_jsonl.h reads all of it back.
 #pragma once
 
 #include <string>
@@ -21,5 +23,6 @@
 namespace moescope {
 
 std::string to_json_line(const TelemetryFrame& frame);  // without the newline
+std::string to_json_line(const RunInfo& info);
 
 }  // namespace moescope

@@ -38,10 +38,11 @@ class RecordingReader {
   explicit RecordingReader(const std::string& path);
   ~RecordingReader();
   const std::vector<RunInfo>& runs() const;
-  // Fills a history of `run`; `progress` gets 0..1 and returns false to cancel, which returns nullptr.
+  // Fills a history of `run`; `progress` gets 0..1 and returns false to cancel, which returns nullptr. `as_run` is its
+  // number where it is opened beside runs of other files; -1: the recording's.
   // Throws std::runtime_error on a damaged file, naming the row.
   std::shared_ptr<History> load(int run, const std::function<bool(double)>& progress = {},
-                                std::size_t array_budget_bytes = std::size_t{512} << 20) const;
+                                std::size_t array_budget_bytes = std::size_t{512} << 20, int as_run = -1) const;
 
  private:
   struct Database;

@@ -262,8 +262,11 @@ void read_specialisation(Statement& row, const RunInfo& info, SpecialisationFram
   const std::size_t row_bytes = experts * sizeof(std::uint32_t);
   const std::size_t rows = row_bytes == 0 ? 0 : domains.size() / row_bytes;
   special.domain_DE = array_of<std::uint32_t>(domains, rows * experts, "domain_experts");
-  special.together_EE = array_of<std::uint32_t>(row.get_blob(), experts * experts, "together");
-  special.byte_256E = array_of<std::uint32_t>(row.get_blob(), 256 * experts, "byte_experts");
+  const auto together = row.get_blob();
+  if (!together.empty()) special.together_EE = array_of<std::uint32_t>(together, experts * experts, "together");
+  const auto bytes = row.get_blob();
+  if (!bytes.empty()) special.byte_256E = array_of<std::uint32_t>(bytes, 256 * experts, "byte_experts");
+  special.experts = info.n_experts;
   for (auto* values : {&special.weight_norm_E, &special.weight_sqnr_E}) {
     const auto blob = row.get_blob();
     if (!blob.empty()) *values = array_of<float>(blob, experts, "weight_norm or weight_sqnr");
@@ -434,7 +437,7 @@ const std::vector<RunInfo>& RecordingReader::runs() const {
 }
 
 std::shared_ptr<History> RecordingReader::load(int run, const std::function<bool(double)>& progress,
-                                               std::size_t array_budget_bytes) const {
+                                               std::size_t array_budget_bytes, int as_run) const {
   const auto info = std::find_if(db_->runs.begin(), db_->runs.end(), [run](const RunInfo& r) { return r.run == run; });
   if (info == db_->runs.end()) throw std::runtime_error(db_->path + ": has no run " + std::to_string(run));
   Connection& connection = *db_->connection;
@@ -444,7 +447,9 @@ std::shared_ptr<History> RecordingReader::load(int run, const std::function<bool
     ~End() { sqlite3_exec(connection.handle(), "ROLLBACK", nullptr, nullptr, nullptr); }
   } end{connection};
   const auto last_id = static_cast<double>(std::max<std::int64_t>(1, connection.integer("SELECT max(id) FROM frame")));
-  auto history = std::make_shared<History>(*info, array_budget_bytes);
+  RunInfo known = *info;
+  if (as_run >= 0) known.run = as_run;
+  auto history = std::make_shared<History>(known, array_budget_bytes);
   try {
     FrameReader reader(connection, *info);
     std::int64_t id = 0;
@@ -452,7 +457,10 @@ std::shared_ptr<History> RecordingReader::load(int run, const std::function<bool
       history->append(std::move(frame));
       if (progress && n % 64 == 0 && !progress(static_cast<double>(id) / last_id)) return nullptr;
     }
-    for (Marker& marker : read_markers(connection, run)) history->append(std::move(marker));
+    for (Marker& marker : read_markers(connection, run)) {
+      marker.run = known.run;
+      history->append(std::move(marker));
+    }
   } catch (const std::runtime_error& error) {
     const std::string message = error.what();
     throw std::runtime_error(message.starts_with(connection.path()) ? message : db_->path + ": " + message);

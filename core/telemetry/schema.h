@@ -167,8 +167,8 @@ CREATE TABLE specialisation (    -- who chose which expert in one MoE layer, sin
   step            INTEGER,
   layer           INTEGER,
   domain_experts  BLOB,          -- uint32 [D, E] slots by domain (run.domains) and expert
-  together        BLOB,          -- uint32 [E, E] tokens that chose both; on the diagonal those of the expert
-  byte_experts    BLOB,          -- uint32 [256, E] slots by the token's byte and expert
+  together        BLOB,          -- uint32 [E, E] tokens that chose both; on the diagonal those of the expert; or empty
+  byte_experts    BLOB,          -- uint32 [256, E] slots by the token's byte and expert; or empty
   weight_norm     BLOB,          -- float32 [E] length of the expert's weights; empty: not known
   weight_sqnr     BLOB           -- float32 [E] dB, of the weights in the run's format; NaN: not quantized
 );

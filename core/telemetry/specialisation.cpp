@@ -47,6 +47,7 @@ std::string_view surroundings(const TokenFrame& text, std::size_t position) {
 
 void accumulate(SpecialisationFrame& sum, const SpecialisationFrame& more) {
   sum.layer = more.layer;
+  sum.experts = more.experts;
   add(sum.domain_DE, more.domain_DE);
   add(sum.together_EE, more.together_EE);
   add(sum.byte_256E, more.byte_256E);
@@ -94,7 +95,7 @@ std::vector<DomainOfExpert> domains_of_expert(const SpecialisationFrame& frame, 
 std::vector<float> coactivation_share(const SpecialisationFrame& frame) {
   const std::size_t experts = frame.n_experts();
   std::vector<float> share(frame.together_EE.size(), kNoValue);
-  for (std::size_t i = 0; i < experts; ++i)
+  for (std::size_t i = 0; i < experts && !share.empty(); ++i)
     for (std::size_t j = 0; j < experts; ++j)
       if (i != j)
         share[i * experts + j] = ratio(frame.together_EE[i * experts + j], frame.together_EE[i * experts + i]);
@@ -110,7 +111,7 @@ std::vector<ByteOfExpert> bytes_of_expert(const SpecialisationFrame& frame, std:
   const std::size_t experts = frame.n_experts();
   const Margins sums(frame.byte_256E, experts);
   std::vector<ByteOfExpert> bytes;
-  for (std::size_t b = 0; b < 256 && experts > 0; ++b) {
+  for (std::size_t b = 0; b < 256 && !frame.byte_256E.empty(); ++b) {
     const std::uint32_t slots = frame.byte_256E[b * experts + expert];
     if (slots < std::max(1u, min_slots)) continue;
     bytes.push_back({static_cast<std::uint8_t>(b), slots, ratio(slots, sums.columns[expert]),
@@ -142,6 +143,7 @@ const char* byte_class_name(ByteClass byte_class) {
 
 std::vector<float> byte_class_lift(const SpecialisationFrame& frame) {
   const std::size_t experts = frame.n_experts();
+  if (frame.byte_256E.empty()) return {};
   std::vector<std::uint32_t> slots(kNumByteClasses * experts);
   for (std::size_t b = 0; b < 256; ++b) {
     const auto of_class = static_cast<std::size_t>(byte_class(static_cast<std::uint8_t>(b))) * experts;

@@ -1,0 +1,66 @@
+// Files of every kind into the window: dropped, chosen, named on the command line, or opened again.
+#include <QFileInfo>
+#include <QMessageBox>
+#include <QPushButton>
+
+#include "app/main_window.h"
+#include "app/setup_form.h"
+#include "core/file_kind.h"
+
+namespace moescope {
+
+void MainWindow::openFiles(const QStringList& paths) {
+  if (paths.isEmpty()) return;
+  guarded([&] {
+    std::vector<FileKind> kinds;
+    for (const QString& path : paths) kinds.push_back(file_kind(path.toStdString()));
+    if (std::ranges::all_of(kinds, holds_runs)) return session_.open(paths);
+    if (paths.size() > 1) {
+      QStringList lines{
+          "Several files open together where each holds runs: recordings, logs, tables, events. These are:"};
+      for (qsizetype i = 0; i < paths.size(); ++i)
+        lines << QString("%1: %2").arg(QFileInfo(paths[i]).fileName(),
+                                       QString(file_kind_name(kinds[static_cast<std::size_t>(i)])));
+      return complain(lines.join('\n'));
+    }
+    openOther(paths.front());
+  });
+}
+
+// What holds no run.
+void MainWindow::openOther(const QString& path) {
+  switch (file_kind(path.toStdString())) {
+    case FileKind::tensors:
+      return openTensors(path);
+    case FileKind::lesson:
+      return startLesson(path);
+    case FileKind::config:
+      if (loadConfigIntoForm(path)) startTogether(load_config(path.toStdString()));
+      return;
+    default:
+      RunConfig config = session_.hasConfig() ? session_.config() : form_->draft();
+      config.data.path = path.toStdString();
+      startRun(config);
+  }
+}
+
+// Never a silent loss: what a log had that could not be read is told once it is open, with its line numbers.
+void MainWindow::sayWhatWasSkipped() {
+  if (session_.skipped().empty()) return;
+  QStringList summaries, all;
+  for (const SkippedLines& skipped : session_.skipped()) {
+    const QString name = QFileInfo(QString::fromStdString(skipped.path)).fileName();
+    summaries << name + ": " + QString::fromStdString(skipped.bad.summary(skipped.unit));
+    all << name + "\n" + QString::fromStdString(skipped.bad.text(skipped.unit));
+  }
+  auto* box =
+      new QMessageBox(QMessageBox::Information, "MoEScope",
+                      summaries.join("\n") + "\n\nThey were skipped; everything else is open.", QMessageBox::Ok, this);
+  box->setAttribute(Qt::WA_DeleteOnClose);
+  box->setObjectName("skipped_lines");
+  box->setDetailedText(all.join('\n'));
+  box->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  box->open();
+}
+
+}  // namespace moescope

@@ -1,0 +1,70 @@
+#include "core/open_runs.h"
+
+#include <stdexcept>
+
+#include "core/file_kind.h"
+#include "core/telemetry/import_jsonl.h"
+#include "core/telemetry/recording.h"
+
+namespace moescope {
+
+namespace {
+
+Imported open_recording(const std::string& path, const ImportOptions& options) {
+  const RecordingReader reader(path);
+  const auto& runs = reader.runs();
+  if (runs.empty()) throw std::runtime_error(path + ": the recording holds no run");
+  Imported imported;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const auto progress = [&](double share) {
+      return !options.progress || options.progress((static_cast<double>(i) + share) / static_cast<double>(runs.size()));
+    };
+    auto history = reader.load(runs[i].run, progress, options.array_budget_bytes, options.run + static_cast<int>(i));
+    if (!history) return {};
+    imported.runs.push_back(std::move(history));
+  }
+  return imported;
+}
+
+Imported import_file(const std::string& path, const ImportOptions& options) {
+  switch (const FileKind kind = file_kind(path)) {
+    case FileKind::recording:
+      return open_recording(path, options);
+    case FileKind::training_log:
+      return import_jsonl(path, options);
+    default:
+      throw std::runtime_error(path + ": is a " + file_kind_name(kind) + ", which holds no run");
+  }
+}
+
+}  // namespace
+
+OpenedRuns open_runs(const std::vector<std::string>& paths, const ImportOptions& options, std::size_t most_runs) {
+  OpenedRuns opened;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    ImportOptions of_file = options;
+    of_file.run = options.run + static_cast<int>(opened.histories.size());
+    if (options.progress) {
+      of_file.progress = [&, i](double share) {
+        return options.progress((static_cast<double>(i) + share) / static_cast<double>(paths.size()));
+      };
+    }
+    Imported imported = import_file(paths[i], of_file);
+    if (imported.runs.empty()) return {};
+    if (imported.bad.count() > 0) {
+      for (const auto& run : imported.runs) {
+        const Marker marker{run->info().run, run->steps().last, "event", imported.bad.summary(imported.unit)};
+        run->append(marker);
+        if (options.on_marker) options.on_marker(marker);
+      }
+      opened.skipped.push_back({paths[i], std::move(imported.bad), imported.unit});
+    }
+    for (auto& run : imported.runs) opened.histories.push_back(std::move(run));
+    if (opened.histories.size() > most_runs)
+      throw std::runtime_error(paths[i] + ": " + std::to_string(opened.histories.size()) + " runs together; at most " +
+                               std::to_string(most_runs) + " can be open side by side");
+  }
+  return opened;
+}
+
+}  // namespace moescope

@@ -1,0 +1,28 @@
+// Opens files that hold runs, of whatever kind, as runs A, B, ... in the order given: for the window and moescope-cli.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/telemetry/import.h"
+
+namespace moescope {
+
+// What one file had that could not be read.
+struct SkippedLines {
+  std::string path;
+  BadLines bad;
+  const char* unit = "line";
+};
+
+struct OpenedRuns {
+  std::vector<std::shared_ptr<History>> histories;  // empty: it was cancelled
+  std::vector<SkippedLines> skipped;                // of the files that had any
+};
+
+// More runs than can be open at once are refused: `most_runs`. `options.run` is the number of the first; its callbacks
+// hear of all files but recordings. Throws std::runtime_error with the file.
+OpenedRuns open_runs(const std::vector<std::string>& paths, const ImportOptions& options, std::size_t most_runs);
+
+}  // namespace moescope

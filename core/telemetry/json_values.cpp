@@ -1,0 +1,122 @@
+#include "core/telemetry/json_values.h"
+
+#include <cmath>
+#include <limits>
+
+namespace moescope {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kMostNesting = 64;  // deeper ones are no log
+
+std::string with_quoted_non_numbers(std::string_view line) {
+  std::string out;
+  out.reserve(line.size() + 16);
+  bool in_string = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '"') in_string = !in_string;
+    if (in_string && line[i] == '\\' && i + 1 < line.size()) out += line[i++];
+    bool replaced = false;
+    for (const std::string_view word : {"NaN", "-Infinity", "Infinity"}) {
+      if (in_string || line.substr(i, word.size()) != word) continue;
+      out.append("\"").append(word).append("\"");
+      i += word.size() - 1;
+      replaced = true;
+      break;
+    }
+    if (!replaced) out += line[i];
+  }
+  return out;
+}
+
+// Objects within objects are destroyed one inside the other: a line of a million brackets would use up the stack.
+bool nested_too_deep(std::string_view line) {
+  int depth = 0;
+  for (const char c : line) {
+    if (c == '[' || c == '{') {
+      if (++depth > kMostNesting) return true;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Json parse_json_line(std::string_view line) {
+  if (nested_too_deep(line)) throw Unreadable("nested more than " + std::to_string(kMostNesting) + " deep");
+  const bool non_numbers =
+      line.find("NaN") != std::string_view::npos || line.find("Infinity") != std::string_view::npos;
+  Json json = non_numbers ? Json::parse(with_quoted_non_numbers(line), nullptr, false)
+                          : Json::parse(line.begin(), line.end(), nullptr, false);
+  if (json.is_discarded()) throw Unreadable("not JSON, or cut off");
+  if (!json.is_object()) throw Unreadable("not an object");
+  return json;
+}
+
+const Json* member(const Json& json, std::initializer_list<const char*> keys) {
+  for (const char* key : keys) {
+    const auto found = json.find(key);
+    if (found != json.end() && !found->is_null()) return &*found;
+  }
+  return nullptr;
+}
+
+float to_float(const Json& value, const char* key) {
+  if (value.is_null()) return kNoValue;
+  if (value.is_number()) return static_cast<float>(value.get<double>());
+  if (value.is_string()) {
+    const auto& text = value.get_ref<const std::string&>();
+    if (text == "NaN") return std::numeric_limits<float>::quiet_NaN();
+    if (text == "Infinity") return std::numeric_limits<float>::infinity();
+    if (text == "-Infinity") return -std::numeric_limits<float>::infinity();
+  }
+  throw Unreadable(std::string(key) + ": not a number");
+}
+
+std::int64_t to_count(const Json& value, const char* key, double limit) {
+  const double number = value.is_number() ? value.get<double>() : -1;
+  if (!(number >= 0 && number <= limit && number == std::floor(number))) {
+    throw Unreadable(std::string(key) + ": not a whole number from 0 on");
+  }
+  return static_cast<std::int64_t>(number);
+}
+
+int to_index(const Json& value, const char* key, int lowest, int highest) {
+  const double number = value.is_number() ? value.get<double>() : lowest - 1.0;
+  if (!(number >= lowest && number <= highest && number == std::floor(number))) {
+    throw Unreadable(std::string(key) + ": not a whole number from " + std::to_string(lowest) + " to " +
+                     std::to_string(highest));
+  }
+  return static_cast<int>(number);
+}
+
+const Json& list_of(const Json& value, const char* key, std::size_t size, const char* of_what) {
+  if (!value.is_array()) throw Unreadable(std::string(key) + ": not a list");
+  if (size && value.size() != size) {
+    throw Unreadable(std::string(key) + ": " + std::to_string(value.size()) + " " + of_what + ", not " +
+                     std::to_string(size));
+  }
+  return value;
+}
+
+std::vector<std::uint32_t> to_counts(const Json& list, const char* key, std::size_t size, const char* of_what) {
+  std::vector<std::uint32_t> counts;
+  counts.reserve(size);
+  for (const Json& value : list_of(list, key, size, of_what)) {
+    counts.push_back(static_cast<std::uint32_t>(to_count(value, key, 4294967295.0)));
+  }
+  return counts;
+}
+
+std::vector<float> to_floats(const Json& list, const char* key, std::size_t size, const char* of_what) {
+  std::vector<float> values;
+  values.reserve(size);
+  for (const Json& value : list_of(list, key, size, of_what)) values.push_back(to_float(value, key));
+  return values;
+}
+
+}  // namespace moescope
