@@ -307,6 +307,37 @@ TEST(Findings, NumberFormats) {
   EXPECT_EQ(findings[1].knobs, std::vector<std::string>{"precision.experts"});
 }
 
+QuantFrame clipped_blocks(int layer, GemmClass of, const char* format, float sqnr_db, float share) {
+  QuantFrame quant;
+  quant.layer = layer;
+  quant.gemm_class = of;
+  quant.gemm = of == GemmClass::experts ? "" : "w1";
+  quant.format = format;
+  quant.sqnr_db = sqnr_db, quant.underflow = 0.001f, quant.clipped = 0.009f, quant.clipped_blocks = share;
+  quant.crest = 2.3f;
+  return quant;
+}
+
+TEST(Findings, ClippingSpeaksWhereItCosts) {
+  MadeUp floor, nvfp4;
+  for (int i = 0; i < 150; ++i) {
+    TelemetryFrame& frame = floor.next();
+    for (const int layer : {1, 2}) {
+      frame.quants.push_back(clipped_blocks(layer, GemmClass::experts, "e4m3", 30.6f, 0.172f));
+      frame.quants.push_back(clipped_blocks(layer, GemmClass::shared_experts, "e4m3", 30.6f, 0.18f));
+    }
+    nvfp4.next().quants.push_back(clipped_blocks(1, GemmClass::experts, "e2m1", 20.4f, 0.513f));
+    floor.push(), nvfp4.push();
+  }
+  const auto findings = find_all(floor.history());
+  ASSERT_EQ(findings.size(), 1u) << all_text(findings);  // one for all weights
+  EXPECT_EQ(findings[0].kind, FindingKind::clipping);
+  EXPECT_EQ(findings[0].severity, Severity::note);
+  EXPECT_EQ(findings[0].layers, (std::vector<int>{1, 2}));
+  EXPECT_EQ(findings[0].knobs, (std::vector<std::string>{"precision.experts", "precision.shared_experts"}));
+  EXPECT_TRUE(find_all(nvfp4.history()).empty()) << all_text(find_all(nvfp4.history()));
+}
+
 TEST(Findings, ReadInPiecesAsAtOnce) {
   const HistoryPtr history = sample("unbalanced_bf16");
   FindingsScan scan(history);

@@ -22,15 +22,33 @@ std::string tensor_name(const QuantFrame& quant) {
   return of_class + gemm_name(quant) + " " + operand_name(quant.operand) + " (" + direction_name(quant.direction) + ")";
 }
 
+// The others that it stands for; nothing where it is alone.
+std::string worst_of(std::vector<int> layers, const std::set<GemmClass>& classes) {
+  std::erase(layers, -1);  // the head is no layer, and its class says it
+  std::ranges::sort(layers);
+  std::string others;
+  if (layers.size() > 1) others = "layers " + listed(layers, 12);
+  if (classes.size() > 1) {
+    others += others.empty() ? "" : " and of ";
+    for (const GemmClass of : classes)
+      others += std::string(of == *classes.begin()    ? ""
+                            : of == *classes.rbegin() ? " and "
+                                                      : ", ") +
+                gemm_class_name(of);
+  }
+  return others.empty() ? others : " It is the worst of " + others + ".";
+}
+
 }  // namespace
 
 void QuantWatch::note(FindingKind kind, const QuantFrame& quant, double value, bool higher_is_worse) {
-  Case& found = fresh_[{kind, quant.gemm_class, quant.operand, quant.format}];
+  Case& found = fresh_[{kind, quant.operand, quant.format}];
   const auto place = std::ranges::find(found.layers, quant.layer);
   if (place == found.layers.end()) found.layers.push_back(quant.layer);
-  const bool worst = found.values.empty() || (higher_is_worse ? value > found.values[0] : value < found.values[0]);
-  if (!worst) return;
-  found.values = {value};
+  const bool first = found.classes.empty();
+  found.classes.insert(quant.gemm_class);
+  if (!first && (higher_is_worse ? value <= found.value : value >= found.value)) return;
+  found.value = value;
   found.worst = quant;
 }
 
@@ -44,7 +62,8 @@ void QuantWatch::frame(const TelemetryFrame& frame) {
     const auto blocks = static_cast<double>(quant.clipped_blocks);
     if (sqnr < known->sqnr_db - kLowSqnrBy) note(FindingKind::low_sqnr, quant, sqnr, false);
     if (underflow > known->underflow_limit) note(FindingKind::underflow, quant, underflow, true);
-    if (blocks > kClippedBlocks) note(FindingKind::clipping, quant, blocks, true);
+    if (blocks > kClippedBlocks && sqnr < known->sqnr_db - kClippingCosts)
+      note(FindingKind::clipping, quant, blocks, true);
   }
   for (auto& [group, found] : fresh_) {
     const auto before = cases_.find(group);
@@ -58,28 +77,22 @@ void QuantWatch::findings(std::vector<Finding>& out) const {
   for (const auto& [group, found] : cases_) {
     if (found.frames < kLastingFrames) continue;
     const QuantFrame& worst = found.worst;
-    const std::string what = std::get<3>(group);
+    const std::string what = std::get<2>(group);
     const double reference_db = reference(worst.format)->sqnr_db;
     Finding finding;
     finding.kind = std::get<0>(group);
     finding.severity = Severity::warning;
     finding.run = run_;
     finding.steps = {found.since, step_};
-    finding.layers = {worst.layer};
+    if (worst.layer >= 0) finding.layers = {worst.layer};
     for (const int layer : found.layers) {
-      if (layer != worst.layer) finding.layers.push_back(layer);
+      if (layer != worst.layer && layer >= 0) finding.layers.push_back(layer);
     }
     finding.tensor = {worst.weight, worst.operand, worst.direction, worst.gemm_class == GemmClass::experts};
-    finding.knobs = {std::string("precision.") + gemm_class_name(worst.gemm_class)};
-    const std::string where = "Layer " + std::to_string(worst.layer) + ", " + tensor_name(worst) + " in " + what + ": ";
-    const std::string more = found.layers.size() > 1 ? " It is the worst of layers " +
-                                                           [&] {
-                                                             std::vector<int> sorted = found.layers;
-                                                             std::ranges::sort(sorted);
-                                                             return listed(sorted, 12);
-                                                           }() +
-                                                           "."
-                                                     : std::string();
+    for (const GemmClass of : found.classes) finding.knobs.push_back(std::string("precision.") + gemm_class_name(of));
+    const std::string where = (worst.layer < 0 ? "" : "Layer " + std::to_string(worst.layer) + ", ") +
+                              tensor_name(worst) + " in " + what + ": ";
+    const std::string more = worst_of(found.layers, found.classes);
     const auto underflow = static_cast<double>(worst.underflow), sqnr = static_cast<double>(worst.sqnr_db);
     const std::string of = std::string(" of ") + operand_name(worst.operand);
     if (finding.kind == FindingKind::underflow) {
@@ -98,8 +111,8 @@ void QuantWatch::findings(std::vector<Finding>& out) const {
                     percent(static_cast<double>(worst.clipped)) + " of the values are beyond the largest number." +
                     more;
       finding.why =
-          "The largest value of a block is cut short, by up to an eighth with FLOOR and E4M3. Scales by RCEIL "
-          "never clip.";
+          "The largest value of a block is cut short, by up to an eighth with FLOOR and E4M3, and the noise shows it. "
+          "Scales by RCEIL never clip.";
     } else {
       finding.metric = "sqnr_db";
       finding.title = "Low SQNR" + of + ": " + decimal(sqnr, 3) + " dB in " + what;
