@@ -47,14 +47,15 @@ bool begins_with_json_line(const std::string& bytes) {
   return nlohmann::json::accept(line) && bytes.find("\"step\"") != std::string::npos;
 }
 
-// "layer" and "expert" among the names of the first line, or only numbers in it.
+// "layer" and "expert" among the names of the first line, or, in a .csv, only numbers in it.
 bool begins_with_load_table(const std::string& bytes, bool named_csv) {
   std::string line = bytes.substr(0, bytes.find_first_of("\r\n"));
   std::transform(line.begin(), line.end(), line.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::erase_if(line, [](char c) { return c == ' ' || c == '\t' || c == '"'; });
   if (std::count(line.begin(), line.end(), ',') == 0) return false;
-  const bool numbers = line.find_first_not_of("0123456789, \t") == std::string::npos;
-  return (line.find("layer") != std::string::npos && line.find("expert") != std::string::npos) ||
-         (named_csv && numbers);
+  if (named_csv && line.find_first_not_of("0123456789,") == std::string::npos) return true;
+  const std::string columns = "," + line + ",";
+  return columns.find(",layer,") != std::string::npos && columns.find(",expert,") != std::string::npos;
 }
 
 // A lesson has steps and a title of its own; a config has neither.

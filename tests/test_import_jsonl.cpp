@@ -299,6 +299,7 @@ TEST(OpenRuns, SeveralFilesAreSeveralRuns) {
   EXPECT_EQ(opened.histories[1]->info().run, 1);
   EXPECT_EQ(opened.histories[1]->info().name, "domain_shift");
   EXPECT_DOUBLE_EQ(last, 1);
+  options.progress = {};
   EXPECT_THROW(open_runs({folder + "domain_shift.jsonl", folder + "domain_shift.jsonl"}, options, 1),
                std::runtime_error);
 }
