@@ -29,6 +29,7 @@ class LessonPane;
 class LiveBar;
 class MicroscalingWorkspace;
 class Overview;
+class Panel;
 class RouterWorkspace;
 class RunBar;
 class SetupForm;
@@ -151,7 +152,7 @@ class MainWindow : public QMainWindow {
   std::optional<qint64> checkpointBefore(qint64 step);  // at the step, before it, else the first there is
   void showCheckpoints();
   void showTimelineMenu(QPoint global, qint64 step);
-  void showExpertMenu(QPoint global);
+  void showExpertMenu(Panel* panel, QPoint global);
   void removeRun(int place);
   void measureGradients(int every);
   void onRunsChanged();

@@ -32,9 +32,10 @@ void MainWindow::buildActions() {
   for (Workspace* workspace : workspaces())
     for (QDockWidget* dock : workspace->docks())
       if (qobject_cast<ExpertLoadPanel*>(dock->widget()) || qobject_cast<LoadOverTimePanel*>(dock->widget())) {
-        dock->widget()->setContextMenuPolicy(Qt::CustomContextMenu);
-        connect(dock->widget(), &QWidget::customContextMenuRequested, this,
-                [this, panel = dock->widget()](QPoint at) { showExpertMenu(panel->mapToGlobal(at)); });
+        auto* panel = static_cast<Panel*>(dock->widget());
+        panel->setContextMenuPolicy(Qt::CustomContextMenu);
+        connect(panel, &QWidget::customContextMenuRequested, this,
+                [this, panel](QPoint at) { showExpertMenu(panel, panel->mapToGlobal(at)); });
       }
 }
 
@@ -98,12 +99,17 @@ void MainWindow::buildActionsMenu() {
   });
 }
 
-void MainWindow::showExpertMenu(QPoint global) {
+// Of the expert under the mouse; of the chosen one where there is none.
+void MainWindow::showExpertMenu(Panel* panel, QPoint global) {
+  const auto figure = panel->figureUnder(global);
+  const int layer = figure ? figure->layer : selection_.layer(), expert = figure ? figure->expert : selection_.expert();
   QMenu menu(this);
-  if (selection_.expert() < 0)
+  menu.addAction("&Explain", this, [panel, global] { panel->explainAt(global); });
+  menu.addSeparator();
+  if (expert < 0)
     menu.addAction("Click an expert first: its actions appear here")->setEnabled(false);
   else
-    expert_actions_->fillMenu(&menu, selection_.layer(), selection_.expert());
+    expert_actions_->fillMenu(&menu, layer, expert);
   menu.exec(global);
 }
 

@@ -81,20 +81,22 @@ std::optional<FigureTarget> Panel::figureAt(QWidget* child, QPoint position) con
   return std::nullopt;
 }
 
+std::optional<FigureTarget> Panel::figureUnder(QPoint position) const {
+  if (!selection_->history()) return std::nullopt;
+  for (QWidget* at = childAt(mapFromGlobal(position)); at && at != this; at = at->parentWidget())
+    if (const auto figure = figureAt(at, at->mapFromGlobal(position))) return figure;
+  return std::nullopt;
+}
+
 void Panel::explainAt(QPoint position) {
-  QWidget* child = childAt(mapFromGlobal(position));
-  for (QWidget* at = child; at && at != this; at = at->parentWidget()) {
-    const auto figure = selection_->history() ? figureAt(at, at->mapFromGlobal(position)) : std::nullopt;
-    if (!figure) continue;
-    const MetricInfo* info = find_metric(figure->key);
-    const bool at_cursor = figure->step == selection_->step();  // and stays there when the cursor moves
-    return openCard(position, QString::fromUtf8(info->name), [this, at_cursor, figure = *figure]() mutable {
-      const History* history = selection_->history();
-      if (at_cursor) figure.step = selection_->step();
-      return history ? figureCard(explain_figure(*history, figure)) : QString();
-    });
-  }
-  openCard(position, title_, [this] { return explain(); });
+  const auto figure = figureUnder(position);
+  if (!figure) return openCard(position, title_, [this] { return explain(); });
+  const bool at_cursor = figure->step == selection_->step();  // and stays there when the cursor moves
+  openCard(position, QString::fromUtf8(find_metric(figure->key)->name), [this, at_cursor, figure = *figure]() mutable {
+    const History* history = selection_->history();
+    if (at_cursor) figure.step = selection_->step();
+    return history ? figureCard(explain_figure(*history, figure)) : QString();
+  });
 }
 
 void Panel::contextMenuEvent(QContextMenuEvent* event) {

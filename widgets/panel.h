@@ -25,6 +25,7 @@ class Panel : public QWidget {
   const QString& title() const { return title_; }
   virtual QString csv() const = 0;      // what is shown, a header with units first
   virtual QString explain() const = 0;  // rich text: what it shows, formulas, sources, how to read it
+  std::optional<FigureTarget> figureUnder(QPoint position) const;  // global position
   // The explain card of the figure there, or of the whole panel where there is no figure (global position).
   void explainAt(QPoint position);
   // The figure that a child at a place of its own shows; the default asks plots and tiles.
