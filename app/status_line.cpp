@@ -38,6 +38,9 @@ StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent) {
   findings_->setToolTip("What is wrong with the open runs: a click shows the list (F6)");
   connect(findings_, &QToolButton::clicked, this, &StatusLine::findingsClicked);
   showFindings(0, 0, false);
+  connect(this, &QStatusBar::messageChanged, this, [this](const QString& text) {
+    if (text.isEmpty()) findings_->setVisible(findings_ready_);
+  });
   addWidget(training_);
   addWidget(findings_);
   addWidget(holdings_, 1);
@@ -89,7 +92,8 @@ void StatusLine::showFindings(int severe, int warnings, bool ready) {
   if (warnings) parts << QString("%1 %2").arg(warnings).arg(warnings == 1 ? "warning" : "warnings");
   const QString mark = QString::fromUtf8(severe ? "\u25b2 " : warnings ? "\u25c6 " : "");
   findings_->setText(mark + (parts.isEmpty() ? QString("no findings") : parts.join(", ")));
-  findings_->setVisible(ready);
+  findings_ready_ = ready;
+  if (currentMessage().isEmpty()) findings_->setVisible(ready);  // a message hides it and must not be drawn over
 }
 
 void StatusLine::showThreads(int threads) {

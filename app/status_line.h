@@ -31,6 +31,7 @@ class StatusLine : public QStatusBar {
   QLabel* add(const QString& tip);
 
   QToolButton* findings_;
+  bool findings_ready_ = false;
   QLabel *training_, *screen_, *holdings_, *threads_;
 };
 

@@ -12,6 +12,7 @@
 #include "app/main_window.h"
 #include "app/overview.h"
 #include "app/setup_form.h"
+#include "app/status_line.h"
 #include "core/telemetry/import_jsonl.h"
 #include "tests/synthetic_run.h"
 #include "widgets/findings_panel.h"
@@ -110,6 +111,20 @@ class QtFindings : public QObject {
     QVERIFY(of_b >= 0);
     panel.choose(of_b);
     QCOMPARE(selection.run(), 1);
+  }
+
+  void theBadgeGivesWayToAMessage() {
+    StatusLine line;
+    line.show();
+    auto* badge = line.findChild<QToolButton*>("findings_badge");
+    line.showFindings(0, 1, true);
+    QVERIFY(badge->isVisible());
+    line.showMessage("expert 3, 67 tokens");
+    line.showFindings(0, 2, true);
+    QVERIFY(!badge->isVisible());
+    line.clearMessage();
+    QVERIFY(badge->isVisible());
+    QCOMPARE(badge->text().right(10), QString("2 warnings"));
   }
 
   void theWindowGoesFromTheBadgeToTheSetting() {

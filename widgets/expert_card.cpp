@@ -29,6 +29,7 @@ ExpertCard::ExpertCard(Selection* selection, QWidget* parent)
   expert_->setPrefix(tr("expert "));
   expert_->setSpecialValueText(tr("no expert"));
   expert_->setMinimum(-1);
+  expert_->setMinimumWidth(fontMetrics().horizontalAdvance(tr("expert 255")) + 34);  // with its arrows
   expert_->setWrapping(true);
   expert_->setAccessibleName(tr("Expert"));
   addControl(new LayerCombo(selection, this));
