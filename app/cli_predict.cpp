@@ -45,7 +45,7 @@ std::string percent(double error) {
   return std::isnan(error) ? "-" : cell(100 * error, "%+.1f %%");
 }
 
-std::string routing_text(const LayerRouting& routing) {
+std::string routing_text(const ClusterRouting& routing) {
   if (!routing.label.empty()) return routing.label;
   return std::isnan(routing.skew) ? "" : "skew " + cell(routing.skew, "%g");
 }

@@ -9,6 +9,8 @@
 #include "app/main_window.h"
 #include "app/microscaling_workspace.h"
 #include "app/workspace.h"
+#include "widgets/capture_bar.h"
+#include "widgets/loss_panel.h"
 #include "widgets/tensor_lab.h"
 
 namespace moescope {
@@ -66,12 +68,14 @@ LessonGuide::LessonGuide(MainWindow* window, LessonPane* pane) : QObject(window)
   connect(pane_, &LessonPane::predicted, this, [this](int choice) {
     if (!active_ || at_end_ || state().revealed) return;
     state().choice = std::max(choice, -1);
+    if (now().view.after_prediction) arrange();
     look();
   });
   connect(pane_, &LessonPane::predictedNumber, this, [this](double value, const QString& text) {
     if (!active_ || at_end_ || state().revealed) return;
     state().value = value;
     state().number = text;
+    if (now().view.after_prediction) arrange();
     look();
   });
   connect(pane_, &LessonPane::revealRequested, this, [this] {
@@ -144,15 +148,19 @@ void LessonGuide::openTensors() {
   for (const LessonTensor& tensor : lesson_.tensors)
     lab->setTensor(q(tensor.name), static_cast<std::size_t>(tensor.rows), static_cast<std::size_t>(tensor.cols),
                    make_tensor(tensor));
+  QStringList about;
+  for (const LessonTensor& tensor : lesson_.tensors) about << q(tensor.name) + ": " + q(tensor.about);
+  lab->captureBar()->showSample(about.join("; "));
 }
 
 void LessonGuide::leave() {
   if (!active_) return;
   active_ = false;
   timer_.stop();
-  qDeleteAll(highlights_);
-  highlights_.clear();
-  window_->microscaling()->tensorLab()->setListsShown(true);
+  clearHighlights();
+  TensorLab* lab = window_->microscaling()->tensorLab();
+  lab->setListsShown(true);
+  lab->captureBar()->showSample({});
   emit left();
 }
 
@@ -247,6 +255,7 @@ void LessonGuide::showEnd() {
 // between stay.
 void LessonGuide::arrange() {
   const LessonView& view = now().view;
+  if (view.after_prediction && !state().predicted()) return clearHighlights();
   if (view.run) window_->selection()->setRun(*view.run);
   if (view.layer) window_->selection()->setLayer(*view.layer);
   if (view.expert) window_->selection()->setExpert(*view.expert);
@@ -255,9 +264,12 @@ void LessonGuide::arrange() {
     window_->showWorkspace(workspace->name());
     QString wanted = workspace->name();
     for (const std::string& panel : view.panels) wanted += " " + q(panel);
+    const Metric metric = view.metric.value_or(Metric::ce_loss);
+    wanted += " " + q(metric_info(metric).key);
     if (wanted != arranged_ && !view.panels.empty()) {
       workspace->arrange();
       for (QDockWidget* dock : workspace->docks()) {
+        if (auto* loss = qobject_cast<LossPanel*>(dock->widget())) loss->setMetric(metric);
         const bool named =
             std::find(view.panels.begin(), view.panels.end(), dock->objectName().toStdString()) != view.panels.end();
         dock->setVisible(named || isTimeline(*dock));
@@ -268,14 +280,17 @@ void LessonGuide::arrange() {
     arranged_ = wanted;
   }
   // The list of a lesson's one or two tensors is not worth a third of a small window.
-  if (!lesson_.tensors.empty())
-    window_->microscaling()->tensorLab()->setListsShown(window_->width() >= kRoomForList);
+  if (!lesson_.tensors.empty()) window_->microscaling()->tensorLab()->setListsShown(window_->width() >= kRoomForList);
   highlight();
 }
 
-void LessonGuide::highlight() {
+void LessonGuide::clearHighlights() {
   qDeleteAll(highlights_);
   highlights_.clear();
+}
+
+void LessonGuide::highlight() {
+  clearHighlights();
   const Workspace* workspace = workspaceNamed(window_->workspaces(), now().view.workspace);
   if (!workspace) return;
   for (const std::string& name : now().view.highlight)

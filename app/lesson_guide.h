@@ -70,6 +70,7 @@ class LessonGuide : public QObject {
   void showEnd();
   void arrange();
   void highlight();
+  void clearHighlights();
   void openTensors();
   void perform(int task);
   bool done(const LessonTask& task) const;

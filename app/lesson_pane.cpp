@@ -151,14 +151,6 @@ void LessonPane::makePage(QBoxLayout* column) {
   inside->addWidget(hint_, 0, Qt::AlignLeft);
   hint_text_ = text(inside);
   connect(hint_, &QToolButton::toggled, hint_text_, &QWidget::setVisible);
-  reveal_ = new QPushButton(tr("What happened?"));
-  reveal_->setFont(scaled(font(), kTextSize));
-  listen(reveal_);
-  connect(reveal_, &QPushButton::clicked, this, &LessonPane::revealRequested);
-  inside->addWidget(reveal_);
-  why_not_ = new QLabel;
-  why_not_->setWordWrap(true);
-  inside->addWidget(why_not_);
   QBoxLayout* reveal = nullptr;
   reveal_box_ = box(inside, tr("What happened"), &reveal);
   verdict_ = text(reveal);
@@ -172,7 +164,13 @@ void LessonPane::makePage(QBoxLayout* column) {
   column->addWidget(scroll_, 1);
 }
 
+// The reveal is offered where it is always seen, however far the page is scrolled.
 void LessonPane::makeFoot(QBoxLayout* column) {
+  reveal_ = new QPushButton(this);
+  reveal_->setFont(scaled(font(), kTextSize));
+  listen(reveal_);
+  connect(reveal_, &QPushButton::clicked, this, &LessonPane::revealRequested);
+  column->addWidget(reveal_);
   auto* row = new QHBoxLayout;
   back_ = new QPushButton(tr("Back"), this);
   reset_ = new QPushButton(tr("Reset"), this);
@@ -219,9 +217,8 @@ void LessonPane::makeChoices(const Page& page) {
   predict_box_->setVisible(!page.question.isEmpty());
   question_->setText(page.question);
   if (page.question.isEmpty()) return;
-  int id = 0;
-  for (const QString& choice : page.choices) {
-    // A radio button's own text does not wrap.
+  // A radio button's own text does not wrap.
+  const auto offer = [this](const QString& choice, int id) {
     auto* row = new QWidget;
     auto* line = new QHBoxLayout(row);
     line->setContentsMargins(0, 0, 0, 0);
@@ -235,22 +232,23 @@ void LessonPane::makeChoices(const Page& page) {
     label->installEventFilter(this);
     line->addWidget(button, 0, Qt::AlignTop);
     line->addWidget(label, 1);
-    choices_->addButton(button, id++);
+    choices_->addButton(button, id);
     listen(button);
     predict_->addWidget(row);
-  }
+  };
+  for (int i = 0; i < page.choices.size(); ++i) offer(page.choices[i], i);
   if (page.choices.isEmpty()) {
     number_ = new QLineEdit;
     number_->setPlaceholderText(tr("your number, then Return"));
     number_->setFont(scaled(font(), kTextSize));
     number_->setAccessibleName(page.question);
     connect(number_, &QLineEdit::returnPressed, this, &LessonPane::takeNumber);
+    connect(number_, &QLineEdit::editingFinished, this, [this] {  // left for the next button: that is an answer, too
+      if (!answered_ && !number_->text().isEmpty()) takeNumber();
+    });
     predict_->addWidget(number_);
   }
-  auto* skip = new QRadioButton(tr("I would rather just see"));
-  choices_->addButton(skip, -2);  // -1 means to the group: give it an id
-  listen(skip);
-  predict_->addWidget(skip);
+  offer(tr("I would rather just see"), -2);  // -1 means to the group: give it an id
 }
 
 void LessonPane::takeNumber() {
@@ -322,6 +320,10 @@ void LessonPane::showChecks(const QList<Check>& checks) {
       check_->addWidget(row);
     }
   }
+  const auto judged = [](const Check& check) { return check.mark != Mark::pending; };
+  const bool first = !checks_.isEmpty() && std::none_of(checks_.begin(), checks_.end(), judged) &&
+                     std::any_of(checks.begin(), checks.end(), judged);
+  if (first) QTimer::singleShot(50, this, [this] { scroll_->ensureWidgetVisible(check_box_, 0, 8); });
   checks_ = checks;
   for (int i = 0; i < checks.size(); ++i) {
     QWidget* row = check_->itemAt(i + 1)->widget();
@@ -341,13 +343,13 @@ void LessonPane::showReveal(const QString& verdict, const QString& text) {
 
 void LessonPane::setRevealOffered(bool offered) {
   reveal_->setVisible(offered);
-  if (!offered) why_not_->hide();
 }
 
 void LessonPane::setRevealEnabled(bool enabled, const QString& why_not) {
+  const QString what = tr("What happened?");
   reveal_->setEnabled(enabled);
-  why_not_->setText(why_not);
-  why_not_->setVisible(!enabled && !why_not.isEmpty() && reveal_->isVisibleTo(this));
+  reveal_->setText(enabled || why_not.isEmpty() ? what : what + "  " + why_not);
+  reveal_->setFont(scaled(font(), kTextSize, enabled));
 }
 
 void LessonPane::setNextText(const QString& text) {
@@ -425,7 +427,6 @@ void LessonPane::colour() {
   const QPalette p = palette();
   const QString muted = mutedColor(p).name();
   place_->setStyleSheet("color:" + muted);
-  why_not_->setStyleSheet("color:" + muted);
   dots_->setStyleSheet("color:" + p.link().color().name());
   setStyleSheet(
       QString("QFrame#lesson_box { background: %1; border: 1px solid %2; border-radius: 5px; }"

@@ -100,7 +100,7 @@ class LessonPane : public QWidget {
   QScrollArea* scroll_;
   QFrame *predict_box_, *do_box_, *check_box_, *reveal_box_;
   QBoxLayout *predict_, *do_, *check_;
-  QLabel *question_, *verdict_, *reveal_text_, *hint_text_, *why_not_;
+  QLabel *question_, *verdict_, *reveal_text_, *hint_text_;
   QButtonGroup* choices_;
   QLineEdit* number_ = nullptr;
   QToolButton* hint_;

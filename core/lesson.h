@@ -15,6 +15,7 @@
 #include "core/lesson_tensors.h"
 #include "core/numerics/block_quantize.h"
 #include "core/run_config.h"
+#include "core/telemetry/metrics.h"
 
 namespace moescope {
 
@@ -47,12 +48,14 @@ struct LessonFigure {
   std::string of;        // steps_until: a metric
   double limit = 0;      // steps_until
 
+  int slots_per_rank = 0;  // placed_max_over_mean
+
   // Of tensors.
   std::string tensor;
   std::optional<LessonFormat> format;  // nothing: the one that the person has chosen
   LessonColumns columns = LessonColumns::all;
 
-  // Of measured layers on a cluster (assets/calibration).
+  // Of measured layers on a cluster (assets/calibration); `model` of modelled ones, too.
   std::string model, routing;
 };
 
@@ -105,6 +108,8 @@ struct LessonView {
   std::vector<std::string> panels;     // dock names; the workspace's others are put away
   std::vector<std::string> highlight;  // of these
   std::optional<int> run, layer, expert;
+  std::optional<Metric> metric;   // what the loss panels draw; nothing: the loss
+  bool after_prediction = false;  // only then: it would give the answer away
 };
 
 struct LessonStep {

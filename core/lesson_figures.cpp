@@ -4,12 +4,15 @@
 #include <cassert>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 
 #include "core/assets.h"
 #include "core/cluster/calibration.h"
 #include "core/numerics/operand_format.h"
+#include "core/parallel/placement.h"
 #include "core/parallel/volumes.h"
 #include "core/telemetry/metrics.h"
+#include "core/telemetry/specialisation.h"
 
 namespace moescope {
 namespace {
@@ -19,6 +22,7 @@ using Source = LessonFigureInfo::Source;
 
 constexpr LessonFigureInfo kOwnFigures[] = {
     {"utilisation", Source::run, "", "tokens of an expert over its fair share, all steps of the stretch together"},
+    {"expert_share", Source::run, "%", "share of all chosen slots that goes to an expert"},
     {"expert_bias", Source::run, "", "expert_bias of an expert at the end of the stretch"},
     {"bias_spread", Source::run, "", "largest minus smallest expert_bias of a layer at the end of the stretch"},
     {"load_correlation", Source::run, "",
@@ -29,6 +33,17 @@ constexpr LessonFigureInfo kOwnFigures[] = {
     {"ranks_per_token", Source::run, "", "distinct destination ranks per token: copies after de-duplication"},
     {"nodes_per_token", Source::run, "", "distinct destination nodes per token"},
     {"mxfp8_payload", Source::run, "%", "bytes of a token's row in MXFP8 over its bytes in BF16"},
+    {"placed_max_over_mean", Source::run, "",
+     "rank_max_over_mean if a balancer had placed the experts by the load of the 50 steps before, `slots_per_rank` (0: "
+     "no "
+     "replicas)"},
+    {"domain_bits", Source::run, "bits",
+     "mutual information between a slot's domain and its expert, sum p(d,e) log2(p(d,e) / (p(d) p(e))): 0 when no "
+     "expert prefers a domain"},
+    {"modelled_gain", Source::run, "x",
+     "modelled: layer time with the standard all-to-all over that with DeepEP, if `model`'s layer on 8 H200s had this "
+     "router's load"},
+    {"modelled_deep_ep_ms", Source::run, "ms", "modelled: that layer's time with DeepEP"},
     {"flip_margin_ratio", Source::run, "",
      "median margin of the tokens that flipped over the median margin of all tokens"},
     {"steps_until", Source::run, "steps",
@@ -39,6 +54,11 @@ constexpr LessonFigureInfo kOwnFigures[] = {
     {"clipped_blocks", Source::tensor, "%", "share of blocks with such a value"},
     {"measured_gain", Source::cluster, "x", "measured layer time with the standard all-to-all over that with DeepEP"},
     {"measured_layer_ms", Source::cluster, "ms", "measured layer time with the standard all-to-all"},
+    {"measured_deep_ep_ms", Source::cluster, "ms", "measured layer time with DeepEP"},
+    {"measured_slowdown", Source::cluster, "x",
+     "measured layer time with the standard all-to-all over that under forced round-robin"},
+    {"measured_deep_ep_slowdown", Source::cluster, "x", "the same with DeepEP"},
+    {"measured_copies", Source::cluster, "", "copies a token that DeepEP sent in that measurement"},
     {"measured_rank_max_over_mean", Source::cluster, "", "load of the fullest rank over the mean in that measurement"},
 };
 
@@ -54,12 +74,6 @@ const std::vector<LessonFigureInfo>& table() {
     return all;
   }();
   return rows;
-}
-
-std::optional<Metric> metric_named(std::string_view key) {
-  for (int m = 0; m < kNumMetrics; ++m)
-    if (key == metric_info(static_cast<Metric>(m)).key) return static_cast<Metric>(m);
-  return std::nullopt;
 }
 
 bool per_layer(Metric metric) {
@@ -140,6 +154,18 @@ std::vector<double> utilisations(Frames frames, int layer) {
   }
   for (double& n : tokens) n *= static_cast<double>(tokens.size()) / sum;
   return tokens;
+}
+
+// Slots of every expert, all frames together.
+std::vector<std::uint64_t> loads(Frames frames, int layer) {
+  std::vector<std::uint64_t> slots;
+  for (const auto& frame : frames) {
+    const RouterFrame* router = router_of(*frame, layer);
+    if (!router) continue;
+    slots.resize(router->tokens_per_expert.size());
+    for (std::size_t e = 0; e < slots.size(); ++e) slots[e] += router->tokens_per_expert[e];
+  }
+  return slots;
 }
 
 std::vector<double> biases(Frames frames, int layer) {
@@ -238,9 +264,54 @@ double metric_figure(const LessonFigure& figure, Metric metric, const History& h
   return fold(figure.layer.of == Of::one ? Of::mean : figure.layer.of, 0, over_layers);
 }
 
+// The balancer sees what came before the stretch; how well that holds is judged on the stretch.
+double placed_max_over_mean(const History& history, StepRange range, Frames frames, int layer, int slots) {
+  constexpr std::int64_t kSeen = 50;
+  const auto before = frames_of(history, {std::max(range.first - kSeen, history.steps().first), range.first - 1});
+  const auto seen = loads(before, layer), then = loads(frames, layer);
+  const RouterFrame* router = frames.empty() ? nullptr : router_of(*frames.front(), layer);
+  if (seen.empty() || then.empty() || !router || router->volume.ranks == 0) return NAN;
+  const int ranks = router->volume.ranks;
+  const int least = (static_cast<int>(seen.size()) + ranks - 1) / ranks;
+  const Placement placement =
+      place_balanced(seen, ranks, {.slots_per_rank = std::max(slots, least), .n_groups = 1, .ranks_per_node = ranks});
+  const std::vector<double> load = rank_loads(placement, then);
+  const double sum = std::accumulate(load.begin(), load.end(), 0.0);
+  return *std::max_element(load.begin(), load.end()) * static_cast<double>(load.size()) / sum;
+}
+
+// Plug-in estimate of the mutual information of domain and expert, bits a slot.
+double domain_bits(Frames frames, int layer, std::size_t domains) {
+  SpecialisationFrame sum;
+  for (const auto& frame : frames)
+    for (const SpecialisationFrame& each : frame->specialisation)
+      if (each.layer == layer) accumulate(sum, each);
+  if (sum.domain_DE.empty() || domains == 0) return NAN;
+  const std::size_t experts = sum.domain_DE.size() / domains;
+  std::vector<double> of_domain(domains), of_expert(experts);
+  double all = 0, bits = 0;
+  for (std::size_t i = 0; i < sum.domain_DE.size(); ++i) {
+    const double n = sum.domain_DE[i];
+    all += n, of_domain[i / experts] += n, of_expert[i % experts] += n;
+  }
+  for (std::size_t i = 0; i < sum.domain_DE.size(); ++i) {
+    const double n = sum.domain_DE[i];
+    if (n > 0) bits += n / all * std::log2(n * all / (of_domain[i / experts] * of_expert[i % experts]));
+  }
+  return bits;
+}
+
 double layer_figure(const LessonFigure& figure, const History& history, Frames frames, int layer) {
   const Of expert = figure.expert.of;
   if (figure.key == "utilisation") return fold(expert, figure.expert.index, utilisations(frames, layer));
+  if (figure.key == "expert_share") {
+    std::vector<double> shares = utilisations(frames, layer);
+    for (double& share : shares) share /= static_cast<double>(shares.size());
+    return fold(expert, figure.expert.index, shares);
+  }
+  if (figure.key == "placed_max_over_mean")
+    return placed_max_over_mean(history, stretch(figure, history), frames, layer, figure.slots_per_rank);
+  if (figure.key == "domain_bits") return domain_bits(frames, layer, history.info().domains.size());
   if (figure.key == "expert_bias") return fold(expert, figure.expert.index, biases(frames, layer));
   if (figure.key == "bias_spread") {
     const std::vector<double> all = biases(frames, layer);
@@ -283,18 +354,24 @@ double tensor_figure(const std::string& key, const LessonTensor& tensor, LessonC
 }
 
 // The 8-GPU file: the only one with both ways of the all-to-all.
-const MeasuredLayer* measured_layer(const LessonFigure& figure) {
+const MeasuredLayer* measured_layer(const std::string& model, const std::string& routing) {
   static const Calibration calibration = parse_calibration(asset("calibration/h200x8.json"), "calibration/h200x8.json");
   for (const MeasuredLayer& layer : calibration.layers)
-    if (layer.shape.model == figure.model && layer.routing.label == figure.routing) return &layer;
+    if (layer.shape.model == model && layer.routing.label == routing) return &layer;
   return nullptr;
 }
 
 double cluster_figure(const LessonFigure& figure) {
-  const MeasuredLayer* layer = measured_layer(figure);
-  if (!layer) return NAN;
-  if (figure.key == "measured_gain") return layer->times.standard_layer_ms / layer->times.deep_ep_layer_ms;
-  if (figure.key == "measured_layer_ms") return layer->times.standard_layer_ms;
+  const MeasuredLayer* layer = measured_layer(figure.model, figure.routing);
+  const MeasuredLayer* even = measured_layer(figure.model, "round_robin");
+  if (!layer || !even) return NAN;
+  const auto& times = layer->times;
+  if (figure.key == "measured_gain") return times.standard_layer_ms / times.deep_ep_layer_ms;
+  if (figure.key == "measured_layer_ms") return times.standard_layer_ms;
+  if (figure.key == "measured_deep_ep_ms") return times.deep_ep_layer_ms;
+  if (figure.key == "measured_slowdown") return times.standard_layer_ms / even->times.standard_layer_ms;
+  if (figure.key == "measured_deep_ep_slowdown") return times.deep_ep_layer_ms / even->times.deep_ep_layer_ms;
+  if (figure.key == "measured_copies") return layer->routing.copies_per_token_deep_ep;
   return layer->routing.rank_max_over_mean;
 }
 
@@ -303,6 +380,12 @@ std::optional<double> finite(double value) {
 }
 
 }  // namespace
+
+std::optional<Metric> metric_named(std::string_view key) {
+  for (int m = 0; m < kNumMetrics; ++m)
+    if (key == metric_info(static_cast<Metric>(m)).key) return static_cast<Metric>(m);
+  return std::nullopt;
+}
 
 std::span<const LessonFigureInfo> lesson_figures() {
   return table();
@@ -368,8 +451,18 @@ std::optional<double> LessonReader::read_run(const LessonFigure& figure) const {
   if (figure.key == "flip_margin_ratio") return finite(flip_margin_ratio(frames));
   std::vector<double> over_layers;
   for (const int layer : layers_of(figure, history))
-    over_layers.push_back(layer_figure(figure, history, frames, layer));
+    over_layers.push_back(figure.key.starts_with("modelled_") ? modelled_figure(figure, layer, loads(frames, layer))
+                                                              : layer_figure(figure, history, frames, layer));
   return finite(fold(figure.layer.of == Of::one ? Of::mean : figure.layer.of, 0, over_layers));
+}
+
+double LessonReader::modelled_figure(const LessonFigure& figure, int layer,
+                                     const std::vector<std::uint64_t>& load) const {
+  if (load.empty()) return NAN;
+  const std::vector<std::uint32_t> counts(load.begin(), load.end());
+  auto& [known, gain] = modelled_[figure.model + static_cast<char>('A' + figure.run) + std::to_string(layer)];
+  if (known != counts) gain = layer_gain_of_load(figure.model, known = counts);
+  return figure.key == "modelled_gain" ? gain.modelled : gain.modelled_ms;
 }
 
 std::optional<double> LessonReader::read_tensor(const LessonFigure& figure) const {

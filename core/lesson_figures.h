@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/cluster/layer_gains.h"
 #include "core/lesson.h"
 #include "core/telemetry/history.h"
 
@@ -26,6 +27,9 @@ struct LessonFigureInfo {
 std::span<const LessonFigureInfo> lesson_figures();
 // Of any figure; nullptr: there is no such key.
 const LessonFigureInfo* find_lesson_figure(std::string_view key);
+
+// The run's metric of that key.
+std::optional<Metric> metric_named(std::string_view key);
 
 // As on screen: "31.5 dB", "9.6 %", "0.143".
 std::string figure_text(const LessonFigure& figure, double value);
@@ -53,12 +57,14 @@ class LessonReader {
  private:
   std::optional<double> read_run(const LessonFigure& figure) const;
   std::optional<double> read_tensor(const LessonFigure& figure) const;
+  double modelled_figure(const LessonFigure& figure, int layer, const std::vector<std::uint64_t>& load) const;
 
   std::vector<LessonTensor> tensors_;
   std::vector<std::shared_ptr<const History>> histories_;
   LessonFormat chosen_;
   mutable std::map<std::string, std::vector<float>> values_;  // of tensors, by name
   mutable std::map<std::string, double> known_;               // tensor figures, by all that they depend on
+  mutable std::map<std::string, std::pair<std::vector<std::uint32_t>, LayerGain>> modelled_;  // the last of each layer
 };
 
 }  // namespace moescope

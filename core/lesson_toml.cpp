@@ -344,9 +344,13 @@ class LessonParser {
     if (figure.to && !figure.from) section.problem("to", "goes with from");
     figure.since_change = section.choice("since", {"start", "change"}, 0) == 1;
     figure.over = static_cast<LessonPick::Of>(section.choice("over", {"mean", "max", "min"}, 0));
-    if (figure.key == "utilisation" || figure.key == "expert_bias")
+    if (figure.key == "utilisation" || figure.key == "expert_share" || figure.key == "expert_bias")
       figure.expert = read_pick(section, "expert", figure.expert);
     if (figure.key == "load_correlation") figure.lag = section.integer("lag", 1, 1, 1000);
+    if (figure.key == "placed_max_over_mean") figure.slots_per_rank = section.integer("slots_per_rank", 0, 0, 1024);
+    if (figure.key.starts_with("modelled_")) {
+      figure.model = section.choice("model", {"671B", "16B"}, 0) == 0 ? "671B" : "16B";
+    }
     if (figure.key != "steps_until") return;
     figure.of = section.required_text("of");
     figure.limit = section.number("limit", 0, -1e9, 1e9);
@@ -498,6 +502,11 @@ class LessonParser {
     step.view.workspace = section.text("workspace");
     step.view.panels = section.texts("panels");
     step.view.highlight = section.texts("highlight");
+    if (const std::string metric = section.text("metric"); !metric.empty()) {
+      step.view.metric = metric_named(metric);
+      if (!step.view.metric) section.problem("metric", "there is no metric " + metric);
+    }
+    step.view.after_prediction = section.choice("arrange", {"at_once", "after_prediction"}, 0) == 1;
     if (section.has("run")) step.view.run = read_run_letter(section, "run");
     section.node("run");
     for (const auto& [key, place] : {std::pair{"layer", &step.view.layer}, std::pair{"expert", &step.view.expert}}) {
@@ -523,6 +532,9 @@ class LessonParser {
       if (std::none_of(step.values.begin(), step.values.end(), [&](const auto& value) { return value.first == name; }))
         section.problem("reveal", "speaks of {" + name + "}, which [step.values] does not have");
     }
+    if (step.view.after_prediction && !step.prediction) section.problem("arrange", "there is no [step.predict]");
+    if (step.view.after_prediction && lesson_.steps.empty())
+      section.problem("arrange", "is the first step's: it has no earlier arrangement to keep until then");
     if (step.prediction && step.prediction->number == std::nullopt && step.checks.empty())
       section.problem("predict", "a prediction among choices needs checks that show which one is right");
     lesson_.steps.push_back(std::move(step));

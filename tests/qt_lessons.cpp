@@ -14,6 +14,7 @@
 #include "app/microscaling_workspace.h"
 #include "app/workspace.h"
 #include "core/lesson_figures.h"
+#include "widgets/loss_panel.h"
 #include "widgets/tensor_lab.h"
 
 using namespace moescope;
@@ -140,7 +141,14 @@ class LessonTest : public QObject {
     for (QDockWidget* dock : overview->docks())
       if (dock->objectName() == "dock_balance") balance = dock;
     balance->close();
-    open.open("who-pays");
+    QTemporaryDir folder;
+    QFile file(folder.filePath("mine.toml"));
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write(
+        "title = \"x\"\nteaches = \"x\"\n[runs]\npreset = \"nano\"\n[[step]]\ntitle = \"x\"\ntext = \"x\"\n"
+        "workspace = \"Overview\"\npanels = [\"dock_all_to_all\"]\n");
+    file.close();
+    open.open(qPrintable(file.fileName()));
     QTRY_VERIFY(!open.window.findChild<QDockWidget*>("dock_loss")->isVisible());
     QVERIFY(open.window.findChild<QDockWidget*>("dock_all_to_all")->isVisible());
     QVERIFY(open.window.findChild<QDockWidget*>("dock_lesson")->isVisible());
@@ -149,6 +157,27 @@ class LessonTest : public QObject {
     QTRY_VERIFY(open.window.findChild<QDockWidget*>("dock_loss")->isVisible());
     QVERIFY(!balance->isVisible());
     QCOMPARE(open.window.workspace(), overview);
+  }
+
+  void panelsThatGiveTheAnswerAwayWaitForThePrediction() {
+    OpenWindow open;
+    open.open("rich-get-richer");
+    open.guide()->next();
+    open.guide()->next();
+    QVERIFY(open.guide()->lesson().steps[2].view.after_prediction);
+    QCOMPARE(open.window.workspace()->name(), QString("Router"));
+    QTest::keyClick(open.pane()->choiceButtons()[0], Qt::Key_Space);
+    QCOMPARE(open.window.workspace()->name(), QString("Overview"));
+  }
+
+  void aLessonChoosesWhatTheCurvesShow() {
+    OpenWindow open;
+    open.open("bias-or-loss");
+    QCOMPARE(open.window.workspace()->name(), QString("Compare"));
+    auto* loss = open.window.workspace()->findChild<LossPanel*>();
+    QCOMPARE(loss->metric(), Metric::max_vio_window);
+    open.window.leaveLesson();
+    QCOMPARE(loss->metric(), Metric::ce_loss);
   }
 
   void aRunThatAPersonTrainedIsNotReplacedUnasked() {

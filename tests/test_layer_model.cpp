@@ -155,7 +155,7 @@ TEST(LayerModel, SaysWhatIsMissingAndGoesOn) {
 TEST(LayerModel, InfersGroupsAndExpertsThatAFileDoesNotSay) {
   std::vector<std::string> notes;
   const LayerModel model(parse_calibration(asset(kFiles[0]), "f"), 4300);
-  LayerRouting routing;
+  ClusterRouting routing;
   routing.tokens_per_rank = 4096;
   EXPECT_EQ(model.complete({"671B_slice"}, routing, notes).n_experts, 32);
   EXPECT_EQ(model.complete({"16B"}, routing, notes).n_experts, 64);

@@ -144,6 +144,43 @@ TEST(LessonFigures, VolumesPerTokenAndTheFullestRank) {
   EXPECT_DOUBLE_EQ(*reader.read(figure("rank_max_over_mean", 2)), 1.5);  // column 0 gets 3 of 4 copies
 }
 
+// The two heavy experts share a rank; a balancer that saw it gives each a rank of its own.
+TEST(LessonFigures, ABalancerPlacesByWhatCameBefore) {
+  RunInfo info;
+  info.n_layers = 2;
+  info.moe_layers = {1};
+  info.n_experts = 4;
+  info.top_k = 1;
+  info.tokens_per_step = 8;
+  info.domains = {"a", "b"};
+  auto history = std::make_shared<History>(info);
+  for (int step = 0; step < 3; ++step) {
+    auto frame = std::make_shared<TelemetryFrame>();
+    frame->step = step;
+    RouterFrame router;
+    router.layer = 1;
+    router.tokens_per_expert = {3, 3, 1, 1};  // experts 0 and 1 share a rank
+    router.volume = {.ranks = 2, .ranks_per_node = 2, .copies_RR = {3, 1, 3, 1}, .distinct_RR = {}, .nodes_RN = {}};
+    frame->routers.push_back(router);
+    SpecialisationFrame who;
+    who.layer = 1;
+    who.domain_DE = {3, 1, 0, 0, 0, 2, 1, 1};
+    who.together_EE.resize(16), who.byte_256E.resize(1024);
+    frame->specialisation.push_back(who);
+    history->append(std::shared_ptr<const TelemetryFrame>(frame));
+  }
+  LessonReader reader({});
+  reader.set_histories({history});
+  EXPECT_DOUBLE_EQ(*reader.read(figure("rank_max_over_mean", 1)), 1.5);
+  EXPECT_DOUBLE_EQ(*reader.read(figure("placed_max_over_mean", 1)), 1.0);
+  EXPECT_FALSE(reader.read(figure("placed_max_over_mean", 3)));  // nothing came before
+  EXPECT_DOUBLE_EQ(*reader.read(figure("expert_share", 1)), 0.375);
+  // H(expert) - H(expert | domain), by hand.
+  const double of_expert = -2 * (3. / 8) * std::log2(3. / 8) - 2 * (1. / 8) * std::log2(1. / 8);
+  const double given = 0.5 * (-.75 * std::log2(.75) - .25 * std::log2(.25)) + 0.5 * 1.5;
+  EXPECT_NEAR(*reader.read(figure("domain_bits", 1)), of_expert - given, 1e-12);
+}
+
 TEST(LessonFigures, RecoveryCountsFromTheNewestChange) {
   auto history = swinging_history();
   for (int step = 4; step < 40; ++step) {

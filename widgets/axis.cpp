@@ -20,6 +20,7 @@ double roundStep(double least) {
 
 QString tickLabel(double value, double step) {
   const double size = std::abs(value);
+  if (size == 0 && step < 1e-3) return QStringLiteral("0");
   if (size != 0 && (size >= 1e5 || size < 1e-3)) {
     if (size >= 1e5) return formatCount(value);
     return QString::number(value, 'g', 3);

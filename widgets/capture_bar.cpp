@@ -70,6 +70,11 @@ void CaptureBar::setSource(Source source, bool can_recompute) {
            {});
 }
 
+void CaptureBar::showSample(const QString& about) {
+  setSource(source_, can_recompute_);
+  if (!about.isEmpty()) setTexts({}, about, {});
+}
+
 void CaptureBar::setTexts(const QString& head, const QString& details, const QString& note) {
   const std::pair<QLabel*, QString> texts[] = {{head_, head}, {details_, details}, {note_, note}};
   for (const auto& [label, text] : texts) {

@@ -24,7 +24,8 @@ class CaptureBar : public QWidget {
   void showCaptured(const CapturedOperand& captured, std::int64_t wanted_step, const QString& note = {});
   // Nothing could be captured; `wanted_step` can be computed again where that is possible.
   void showFailed(const OperandPlace& place, const QString& why, std::int64_t wanted_step);
-  QString text() const;  // as it reads, plain
+  void showSample(const QString& about);  // of tensors that come from elsewhere; empty: what can be opened
+  QString text() const;                   // as it reads, plain
 
  signals:
   void againRequested();

@@ -70,12 +70,16 @@ void GapPanel::refill() {
 QString GapPanel::conclude() const {
   const auto& histories = selection_->histories();
   QStringList lines;
+  bool untold = false;
   for (int run = 1; run < static_cast<int>(histories.size()); ++run) {
     const bool twin = run < std::ssize(runs_->runs()) && runs_->runs()[run].noise_twin;
     // "nano+mxfp8_rceil against nano: ...": the letter says it, too, and room is scarce.
     QString text = QString::fromStdString(gaps_.conclusion(run).text);
     const QString who = QString::fromStdString(histories[run]->info().name + " against " + histories[0]->info().name);
     if (text.startsWith(who)) text.replace(0, who.size(), runLabel(*selection_, run).mid(2) + tr(" against A"));
+    // Once for all of them, not on every line.
+    if (const auto cause = text.indexOf(QStringLiteral("; without a twin")); cause > 0 && histories.size() > 2)
+      text.truncate(cause), untold = true;
     if (twin)
       text = tr("%1: run A's settings with another seed; it makes the band").arg(runLabel(*selection_, run).mid(2));
     else if (const auto first = gaps_.first_difference(run, epsilon()))
@@ -83,6 +87,8 @@ QString GapPanel::conclude() const {
     lines << QStringLiteral("<b style='color:%1'>%2</b> %3")
                  .arg(seriesColor(run, isDark(palette())).name(), runLetter(run), text.toHtmlEscaped());
   }
+  if (untold)
+    lines << tr("Without a twin that differs only in seed nothing tells whether that is more than noise (N).");
   return lines.join(QStringLiteral("<br>"));
 }
 

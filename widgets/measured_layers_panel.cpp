@@ -2,88 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
-
-#include "core/assets.h"
-#include "core/cluster/hardware.h"
-#include "core/cluster/step_model.h"
-#include "core/parallel/load_routing.h"
-#include "core/parallel/routing_patterns.h"
 
 namespace moescope {
-namespace {
-
-constexpr const char* kFile = "calibration/h200x8.json";
-
-double gain(const LayerTime& standard, const LayerTime& deep_ep) {
-  return standard.layer_ms() / deep_ep.layer_ms();
-}
-
-// The gain that the model gives to a routing; `like` says shape and tokens.
-LayerGain modelled(const LayerModel& model, const MeasuredLayer& like, const std::vector<std::int32_t>& topk,
-                   const QString& name) {
-  const int world = model.calibration().world;
-  const VolumeFrame volume = count_volumes(topk, like.shape.top_k, like.shape.n_experts, world, world);
-  const auto tokens = static_cast<std::int64_t>(topk.size()) / like.shape.top_k;
-  const RoutingTraffic traffic = routing_traffic(volume, tokens, AllToAll::deep_ep);
-  LayerRouting routing = like.routing;
-  routing.label.clear();
-  routing.tokens_per_expert.assign(static_cast<std::size_t>(like.shape.n_experts), 0);
-  for (const std::int32_t expert : topk) ++routing.tokens_per_expert[static_cast<std::size_t>(expert)];
-  routing.skew = routing.expert_max_over_mean = std::nan("");
-  routing.rank_max_over_mean = traffic.expert_rows_max_over_mean;
-  routing.copies_per_token_deep_ep = traffic.copies_per_token;
-  std::vector<std::string> notes;
-  const LayerTime deep_ep = model.predict(like.shape, routing, AllToAll::deep_ep, notes);
-  const double ratio = gain(model.predict(like.shape, routing, AllToAll::standard, notes), deep_ep);
-  return {name,         traffic.copies_per_token, traffic.expert_rows_max_over_mean, std::nan(""), ratio,
-          std::nan(""), deep_ep.layer_ms()};
-}
-
-}  // namespace
-
-LayerGains layer_gains(const std::string& name, const std::vector<std::uint32_t>& live_load) {
-  Calibration calibration = parse_calibration(asset(kFile), kFile);
-  const HardwareProfile* profile = profile_of_gpu(calibration.gpu);
-  const LayerModel model(std::move(calibration), (profile ? *profile : hardware_profile("h200")).memory_copy.value);
-  LayerGains gains;
-  const CalibrationReport report = compare_with_measured(model);
-  const MeasuredLayer* like = nullptr;
-  for (const MeasuredLayer& layer : model.calibration().layers)
-    if (!like && layer.shape.model == name) like = &layer;
-  if (!like) throw std::runtime_error(std::string(kFile) + " has no layer of " + name);
-  for (std::size_t i = 0; i + 1 < report.rows.size(); ++i) {
-    const LayerComparison &standard = report.rows[i], &deep_ep = report.rows[i + 1];
-    if (standard.shape.model != name || standard.way != AllToAll::standard || deep_ep.way != AllToAll::deep_ep ||
-        standard.routing.tokens_per_rank != like->routing.tokens_per_rank)
-      continue;
-    gains.measured.push_back(
-        {QString::fromStdString(standard.routing.label), standard.routing.copies_per_token_deep_ep,
-         standard.routing.rank_max_over_mean, standard.measured_layer_ms / deep_ep.measured_layer_ms,
-         gain(standard.predicted, deep_ep.predicted), deep_ep.measured_layer_ms, deep_ep.predicted.layer_ms()});
-  }
-  MeasuredLayer shaped = *like;
-  std::vector<std::string> notes;
-  shaped.shape = model.complete(like->shape, like->routing, notes);
-  const int top_k = shaped.shape.top_k, experts = shaped.shape.n_experts, world = model.calibration().world;
-  const auto tokens = static_cast<std::int64_t>(shaped.routing.tokens_per_rank) * world;
-  for (int limited = 1; limited <= 8; ++limited) {
-    if (limited * experts / 8 < top_k || experts % 8) continue;
-    const RoutingPattern pattern{RoutingRule::grouped, 8, limited, 1};
-    gains.by_groups.push_back(modelled(model, shaped, route_by_pattern(pattern, tokens, top_k, experts),
-                                       Panel::tr("%1 of 8 groups").arg(limited)));
-  }
-  for (const double skew : {0.0, 0.2, 0.4, 0.6, 0.8, 1.0}) {
-    const RoutingPattern pattern{RoutingRule::zipf, 8, 4, skew};
-    gains.by_skew.push_back(
-        modelled(model, shaped, route_by_pattern(pattern, tokens, top_k, experts), Panel::tr("Zipf %1").arg(skew)));
-  }
-  std::ranges::sort(gains.by_skew, {}, &LayerGain::rank_max_over_mean);
-  if (!live_load.empty())
-    gains.live = modelled(model, shaped, route_by_load(stretch_load(live_load, experts), tokens, top_k),
-                          Panel::tr("the load of the layer that you look at"));
-  return gains;
-}
 
 MeasuredLayersPanel::MeasuredLayersPanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("DeepEP's gain on measured layers"), Provenance::published, parent) {
@@ -143,21 +63,21 @@ void MeasuredLayersPanel::draw() {
   XyPlot::Series live{tr("this session's router (modelled)"), 3, XyPlot::Mark::diamond, Qt::NoPen, {}, {}};
   for (const LayerGain& g : gains_->measured) {
     measured.points.emplace_back(x(g), g.measured);
-    measured.names.push_back(tr("%1, %2 ms").arg(g.name, formatValue(g.measured_ms, 3)));
+    measured.names.push_back(tr("%1, %2 ms").arg(QString::fromStdString(g.name), formatValue(g.measured_ms, 3)));
     predicted.points.emplace_back(x(g), g.modelled);
-    predicted.names.push_back(g.name);
+    predicted.names.push_back(QString::fromStdString(g.name));
   }
   for (const LayerGain& g : by_copies ? gains_->by_groups : gains_->by_skew) {
     curve.points.emplace_back(x(g), g.modelled);
-    curve.names.push_back(g.name);
+    curve.names.push_back(QString::fromStdString(g.name));
   }
   if (gains_->live) {
     live.points.emplace_back(x(*gains_->live), gains_->live->modelled);
-    live.names.push_back(gains_->live->name);
+    live.names.push_back(QString::fromStdString(gains_->live->name));
   }
   plot_->setCaptions(by_copies ? tr("copies a token that DeepEP sends (standard: K)") : tr("fullest rank / mean"),
                      tr("time standard / DeepEP"));
-  plot_->setAtLeastShown({1, by_copies ? 2.0 : 1.1}, {0.9, 1.1});
+  plot_->setAtLeastShown({1, by_copies ? 2.0 : 1.1}, {0.9, 1.3});
   plot_->setReference(1, tr("no gain"));
   plot_->setSeries({measured, predicted, curve, live});
 }
@@ -174,8 +94,9 @@ QString MeasuredLayersPanel::csv() const {
   const auto number = [](double value) { return std::isfinite(value) ? QString::number(value, 'g', 6) : QString(); };
   const auto add = [&](const char* kind, const LayerGain& g) {
     text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7,%8\n")
-                .arg(QString::fromUtf8(kind), g.name, number(g.copies), number(g.rank_max_over_mean),
-                     number(g.measured), number(g.modelled), number(g.measured_ms), number(g.modelled_ms));
+                .arg(QString::fromUtf8(kind), QString::fromStdString(g.name), number(g.copies),
+                     number(g.rank_max_over_mean), number(g.measured), number(g.modelled), number(g.measured_ms),
+                     number(g.modelled_ms));
   };
   for (const LayerGain& g : gains_->measured) add("measured on 8 H200s", g);
   for (const LayerGain& g : gains_->by_groups) add("modelled, groups", g);

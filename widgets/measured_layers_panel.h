@@ -5,27 +5,12 @@
 #include <QComboBox>
 #include <optional>
 
-#include "core/cluster/layer_model.h"
+#include "core/cluster/layer_gains.h"
 #include "widgets/latest_worker.h"
 #include "widgets/panel.h"
 #include "widgets/xy_plot.h"
 
 namespace moescope {
-
-struct LayerGain {
-  QString name;  // of the routing
-  double copies, rank_max_over_mean;
-  double measured, modelled;        // standard / DeepEP time of the layer; measured NaN: only modelled
-  double measured_ms, modelled_ms;  // DeepEP layer
-};
-
-struct LayerGains {
-  std::vector<LayerGain> measured, by_groups, by_skew;  // the latter two: modelled curves
-  std::optional<LayerGain> live;                        // modelled
-};
-
-// `model`: "671B" or "16B". `live_load`: tokens_per_expert seen here, may be empty. Pure; for a worker.
-LayerGains layer_gains(const std::string& model, const std::vector<std::uint32_t>& live_load);
 
 class MeasuredLayersPanel : public Panel {
   Q_OBJECT

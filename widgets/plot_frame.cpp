@@ -101,6 +101,15 @@ void PlotFrame::paintLeftAxis(QPainter& painter, const Axis& axis, const std::ve
                               const QString& caption) const {
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());
+  painter.save();
+  int widest = 0;
+  for (const Tick& tick : ticks) widest = std::max(widest, metrics.horizontalAdvance(tick.label));
+  const int room = plot.left() - 6 - (caption.isEmpty() ? 0 : metrics.height() + 1);
+  if (widest > room) {  // smaller rather than through the caption
+    QFont small = painter.font();
+    small.setPointSizeF(small.pointSizeF() * std::max(0.7, static_cast<double>(room) / widest));
+    painter.setFont(small);
+  }
   for (const Tick& tick : ticks) {
     const int y = static_cast<int>(std::lround(axis.toPixel(tick.value)));
     if (y < plot.top() || y > plot.bottom() + 1) continue;
@@ -110,6 +119,7 @@ void PlotFrame::paintLeftAxis(QPainter& painter, const Axis& axis, const std::ve
     const QRect place(0, y - metrics.height() / 2, plot.left() - 6, metrics.height());
     painter.drawText(place, Qt::AlignRight | Qt::AlignVCenter, tick.label);
   }
+  painter.restore();
   if (caption.isEmpty()) return;
   painter.save();
   painter.setPen(mutedText(palette()));

@@ -194,7 +194,7 @@ void read_layers(Reader& in, Calibration& out) {
     MeasuredLayer layer;
     layer.shape = {in.words(row, place, "model"), in.count(row, place, "D"), in.count(row, place, "H"),
                    in.count(row, place, "E"), in.count(row, place, "top_k")};
-    LayerRouting& routing = layer.routing;
+    ClusterRouting& routing = layer.routing;
     routing.label = in.words(row, place, "routing");
     routing.tokens_per_rank = in.number(row, place, "tokens_per_rank", 1);
     routing.tokens_per_expert = read_counts(in, row, place, out.world);

@@ -41,7 +41,7 @@ struct LayerShape {
   int dim = 0, hidden = 0, n_experts = 0, top_k = 0;
 };
 
-struct LayerRouting {
+struct ClusterRouting {
   double tokens_per_rank = 0;
   std::string label;                                // "round_robin", "skewed:0.6", ""
   std::vector<std::int64_t> tokens_per_expert;      // [E] over all ranks, expert e on rank e / (E / R); empty: not told
@@ -56,7 +56,7 @@ struct LayerTimes {
 
 struct MeasuredLayer {
   LayerShape shape;
-  LayerRouting routing;
+  ClusterRouting routing;
   LayerTimes times;
 };
 

@@ -173,7 +173,7 @@ double gemm_ms(const std::vector<GroupedGemmPoint>& points, double GroupedGemmPo
 // ---- routing ----
 
 // How the token rows lie on the ranks: shares of all T K R rows.
-std::vector<double> rank_shares(const LayerRouting& routing, int ranks, std::vector<std::string>& notes) {
+std::vector<double> rank_shares(const ClusterRouting& routing, int ranks, std::vector<std::string>& notes) {
   std::vector<double> shares(ranks, 1.0 / ranks);
   if (!routing.tokens_per_expert.empty()) {
     const std::size_t local = routing.tokens_per_expert.size() / ranks;
@@ -197,7 +197,7 @@ std::vector<double> rank_shares(const LayerRouting& routing, int ranks, std::vec
   return shares;
 }
 
-RankLoad fullest_rank(const LayerShape& shape, const LayerRouting& routing, const std::vector<double>& shares,
+RankLoad fullest_rank(const LayerShape& shape, const ClusterRouting& routing, const std::vector<double>& shares,
                       int ranks) {
   RankLoad load;
   load.groups = std::max(1, shape.n_experts / ranks);
@@ -222,7 +222,7 @@ RankLoad fullest_rank(const LayerShape& shape, const LayerRouting& routing, cons
 }
 
 // Mean distinct ranks of a token under a routing by rule; NaN: the label is none.
-double copies_by_rule(const LayerShape& shape, const LayerRouting& routing, int ranks) {
+double copies_by_rule(const LayerShape& shape, const ClusterRouting& routing, int ranks) {
   constexpr int kMostRanks = 512, kMostSlots = 1 << 12;  // what is quickly counted, and more than any layer has
   if (routing.label.empty() || shape.n_experts % ranks || ranks > kMostRanks || shape.top_k > kMostSlots) return kNaN;
   try {
@@ -308,7 +308,7 @@ LayerModel::LayerModel(Calibration calibration, double memory_copy_GBps, double 
   memory_GBps_ = std::isnan(calibration_.memory_copy_GBps) ? memory_copy_GBps : calibration_.memory_copy_GBps;
 }
 
-LayerShape LayerModel::complete(const LayerShape& given, const LayerRouting& routing,
+LayerShape LayerModel::complete(const LayerShape& given, const ClusterRouting& routing,
                                 std::vector<std::string>& notes) const {
   LayerShape shape = given;
   const std::string who = "ep_layer: " + (shape.model.empty() ? std::string("a row without model") : shape.model);
@@ -339,7 +339,7 @@ LayerShape LayerModel::complete(const LayerShape& given, const LayerRouting& rou
   return shape;
 }
 
-LayerTime LayerModel::predict(const LayerShape& given, const LayerRouting& routing, AllToAll way,
+LayerTime LayerModel::predict(const LayerShape& given, const ClusterRouting& routing, AllToAll way,
                               std::vector<std::string>& notes) const {
   const LayerShape shape = complete(given, routing, notes);
   const int ranks = calibration_.world;

@@ -49,8 +49,8 @@ class LayerModel {
 
   // What the shape and the routing lack, filled in from the calibration's world and the published shape of that name.
   // What was assumed is added to `notes`, each once. Throws std::runtime_error when a shape cannot be known.
-  LayerShape complete(const LayerShape& shape, const LayerRouting& routing, std::vector<std::string>& notes) const;
-  LayerTime predict(const LayerShape& shape, const LayerRouting& routing, AllToAll way,
+  LayerShape complete(const LayerShape& shape, const ClusterRouting& routing, std::vector<std::string>& notes) const;
+  LayerTime predict(const LayerShape& shape, const ClusterRouting& routing, AllToAll way,
                     std::vector<std::string>& notes) const;
 
  private:
@@ -60,7 +60,7 @@ class LayerModel {
 
 struct LayerComparison {
   LayerShape shape;
-  LayerRouting routing;
+  ClusterRouting routing;
   AllToAll way;
   LayerTime predicted;
   double measured_comm_ms, measured_layer_ms, measured_experts_ms;  // NaN: not measured

@@ -1,0 +1,32 @@
+// What DeepEP gains on a whole MoE layer against the standard all-to-all: measured on 8 H200s
+// (assets/calibration/h200x8.json), the layer model's curve through the points, and the router that one looks at as one
+// more place on the axis.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace moescope {
+
+struct LayerGain {
+  std::string name;  // of the routing
+  double copies, rank_max_over_mean;
+  double measured, modelled;        // standard / DeepEP time of the layer; measured NaN: only modelled
+  double measured_ms, modelled_ms;  // DeepEP layer
+};
+
+struct LayerGains {
+  std::vector<LayerGain> measured, by_groups, by_skew;  // the latter two: modelled curves
+  std::optional<LayerGain> live;                        // modelled
+};
+
+// `model`: "671B" or "16B". `live_load`: tokens_per_expert seen here, may be empty. Pure; for a worker.
+// Throws std::runtime_error: a model that was not measured.
+LayerGains layer_gains(const std::string& model, const std::vector<std::uint32_t>& live_load);
+
+// The live point of it alone.
+LayerGain layer_gain_of_load(const std::string& model, const std::vector<std::uint32_t>& load);
+
+}  // namespace moescope
