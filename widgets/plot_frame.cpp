@@ -28,7 +28,7 @@ void PlotFrame::setNotice(const QString& notice) {
 }
 
 QRect PlotFrame::plotRect() const {
-  return rect().marginsRemoved(margins());
+  return rect().marginsRemoved(margins()).adjusted(label_excess_, 0, 0, 0);
 }
 
 bool PlotFrame::dark() const {
@@ -40,8 +40,12 @@ void PlotFrame::paintEvent(QPaintEvent*) {
   timer.start();
   const QSize device_size = size() * devicePixelRatioF();
   if (std::exchange(dirty_, false) || content_.size() != device_size) {
-    if (refill) refill();
-    renderContent();
+    render();
+    if (std::exchange(label_excess_, wanted_excess_) != wanted_excess_) {
+      static_key_.clear();
+      static_layer_ = {};
+      render();
+    }
   }
   QPainter painter(this);
   painter.drawPixmap(0, 0, content_);
@@ -52,6 +56,11 @@ void PlotFrame::paintEvent(QPaintEvent*) {
   }
   ++paint_count_;
   last_paint_ms_ = timer.nsecsElapsed() * 1e-6;
+}
+
+void PlotFrame::render() {
+  if (refill) refill();
+  renderContent();
 }
 
 void PlotFrame::renderStatic() {
@@ -101,25 +110,19 @@ void PlotFrame::paintLeftAxis(QPainter& painter, const Axis& axis, const std::ve
                               const QString& caption) const {
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());
-  painter.save();
   int widest = 0;
-  for (const Tick& tick : ticks) widest = std::max(widest, metrics.horizontalAdvance(tick.label));
-  const int room = plot.left() - 6 - (caption.isEmpty() ? 0 : metrics.height() + 1);
-  if (widest > room) {  // smaller rather than through the caption
-    QFont small = painter.font();
-    small.setPointSizeF(small.pointSizeF() * std::max(0.7, static_cast<double>(room) / widest));
-    painter.setFont(small);
-  }
   for (const Tick& tick : ticks) {
     const int y = static_cast<int>(std::lround(axis.toPixel(tick.value)));
     if (y < plot.top() || y > plot.bottom() + 1) continue;
+    widest = std::max(widest, metrics.horizontalAdvance(tick.label));
     painter.setPen(gridColor(palette()));
     painter.drawLine(plot.left() - 3, y, plot.right(), y);
     painter.setPen(palette().text().color());
     const QRect place(0, y - metrics.height() / 2, plot.left() - 6, metrics.height());
     painter.drawText(place, Qt::AlignRight | Qt::AlignVCenter, tick.label);
   }
-  painter.restore();
+  const int needed = widest + 6 + (caption.isEmpty() ? 0 : metrics.height() + 1);
+  wanted_excess_ = std::max(0, needed - margins().left());
   if (caption.isEmpty()) return;
   painter.save();
   painter.setPen(mutedText(palette()));

@@ -1,4 +1,4 @@
-// The ground that every painted plot stands on: fixed margins, a cached picture, a notice in place of missing data.
+// The ground that every painted plot stands on: margins, a cached picture, a notice in place of missing data.
 //
 // A plot paints in three steps: refill() copies what it needs out of the History, only when something changed and the
 // plot is really on screen; static layer (axes, grid, labels) and data go into one cached picture; the overlay
@@ -50,7 +50,7 @@ class PlotFrame : public QWidget {
 
   QRect plotRect() const;
   bool dark() const;
-  // Ticks with grid lines at the left, labels right-aligned in the fixed margin; the caption stands on top of the axis.
+  // Ticks with grid lines at the left, labels right-aligned in the margin, which grows with them; the caption stands on top of the axis.
   void paintLeftAxis(QPainter& painter, const Axis& axis, const std::vector<Tick>& ticks, const QString& caption) const;
   // A small box of lines beside `near`, always inside the widget.
   void paintReadout(QPainter& painter, QPoint near, const QStringList& lines) const;
@@ -63,6 +63,7 @@ class PlotFrame : public QWidget {
   static constexpr int kAxisLabelHeight = 34;
 
  private:
+  void render();
   void renderStatic();
   void renderContent();
 
@@ -70,6 +71,8 @@ class PlotFrame : public QWidget {
   QString notice_;
   QPixmap static_layer_, content_;
   QString static_key_;
+  int label_excess_ = 0;           // by which the labels of the left axis exceed its margin
+  mutable int wanted_excess_ = 0;  // as found while painting
   int paint_count_ = 0;
   double last_paint_ms_ = 0;
 };
