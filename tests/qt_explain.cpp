@@ -10,6 +10,7 @@
 #include "widgets/balance_panel.h"
 #include "widgets/expert_load_panel.h"
 #include "widgets/explain_card.h"
+#include "widgets/gate_load_panel.h"
 #include "widgets/matrix_plot.h"
 #include "widgets/value_tile.h"
 
@@ -63,6 +64,17 @@ class QtExplain : public QObject {
 
     QTest::keyClick(shown, Qt::Key_Escape);
     QTRY_VERIFY(!card(&panel));
+  }
+
+  void aPointOfAScatterPlotIsOneExpert() {
+    GateLoadPanel panel(&selection_);
+    panel.resize(500, 400);
+    panel.show();
+    panel.plot()->grab();  // fills it
+    panel.explainAt(panel.plot()->mapToGlobal(panel.plot()->placeOf(3).toPoint()));
+    ExplainCard* shown = card(&panel);
+    QVERIFY(shown);
+    QVERIFY2(shown->text().contains("layer 2, expert 3, step"), qPrintable(shown->text()));
   }
 
   void pinnedCardsStayAndFollow() {

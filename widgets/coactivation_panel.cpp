@@ -17,6 +17,13 @@ CoactivationPanel::CoactivationPanel(Selection* selection, QWidget* parent)
   view_ = new MatrixPlot(this);
   view_->refill = [this] { refill(); };
   view_->describe = [this](int row, int column) { return describe(row, column); };
+  view_->figure = [this](int row, int column) {
+    return FigureTarget{.key = "coactivation",
+                        .layer = selection_->layer(),
+                        .expert = order_[static_cast<std::size_t>(row)],
+                        .other = order_[static_cast<std::size_t>(column)],
+                        .step = selection_->step()};
+  };
   view_->setWeights(utilisationWeights());
   view_->setHatched(kZeroLoadCode);
   view_->setSquare(true);

@@ -14,6 +14,14 @@ GateLoadPanel::GateLoadPanel(Selection* selection, QWidget* parent)
   plot_ = new ScatterPlot(this);
   plot_->refill = [this] { refill(); };
   plot_->describe = [this](int expert) { return describe(expert); };
+  plot_->figureOf = [this](QPoint position) -> std::optional<FigureTarget> {
+    const int expert = plot_->nearest(position);
+    if (expert < 0) return std::nullopt;
+    return FigureTarget{.key = mass_->currentIndex() == 1 ? "score_mass" : "gate_mass",
+                        .layer = selection_->layer(),
+                        .expert = expert,
+                        .step = selection_->step()};
+  };
   connect(plot_, &ScatterPlot::pointChosen, selection_, &Selection::setExpert);
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
     connect(selection_, signal, plot_, &PlotFrame::markDirty);

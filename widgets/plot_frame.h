@@ -32,8 +32,11 @@ class PlotFrame : public QWidget {
 
   int paintCount() const { return paint_count_; }
   double lastPaintMs() const { return last_paint_ms_; }
-  // The figure drawn at a place, for its explain card; nothing: none.
-  virtual std::optional<FigureTarget> figureAt(QPoint) const { return std::nullopt; }
+  // The figure drawn at a place, for its explain card; nothing: none. Plots of one figure each ask their owner.
+  std::function<std::optional<FigureTarget>(QPoint)> figureOf;
+  virtual std::optional<FigureTarget> figureAt(QPoint position) const {
+    return figureOf && notice_.isEmpty() ? figureOf(position) : std::nullopt;
+  }
   QSize minimumSizeHint() const override { return {160, 80}; }
   QSize sizeHint() const override { return {420, 240}; }
 
@@ -50,7 +53,8 @@ class PlotFrame : public QWidget {
 
   QRect plotRect() const;
   bool dark() const;
-  // Ticks with grid lines at the left, labels right-aligned in the margin, which grows with them; the caption stands on top of the axis.
+  // Ticks with grid lines at the left, labels right-aligned in the margin, which grows with them; the caption stands on
+  // top of the axis.
   void paintLeftAxis(QPainter& painter, const Axis& axis, const std::vector<Tick>& ticks, const QString& caption) const;
   // A small box of lines beside `near`, always inside the widget.
   void paintReadout(QPainter& painter, QPoint near, const QStringList& lines) const;

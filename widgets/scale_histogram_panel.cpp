@@ -51,6 +51,8 @@ ScaleHistogramPanel::ScaleHistogramPanel(Selection* selection, QWidget* parent)
   bars_ = new Histogram(body);
   bars_->refill = [this] { refillBars(); };
   bars_->describe = [this](int byte) { return describe(byte, selection_->step()); };
+  waterfall_->figure = [this](int, std::int64_t step) { return scalesAt(step); };
+  bars_->figureOf = [this](QPoint) { return scalesAt(selection_->step()); };
   bars_->setAccessibleName(tr("Block scales at the cursor"));
   row->addWidget(waterfall_, 3);
   row->addWidget(bars_, 1);
@@ -104,6 +106,12 @@ void ScaleHistogramPanel::updateRows() {
   }
   first_byte_ = low;
   last_byte_ = high;
+}
+
+FigureTarget ScaleHistogramPanel::scalesAt(std::int64_t step) const {
+  FigureTarget target = this->target(*find_metric("e8m0_blocks"));
+  target.step = step;
+  return target;
 }
 
 void ScaleHistogramPanel::refillWaterfall() {

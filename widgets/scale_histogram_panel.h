@@ -28,6 +28,7 @@ class ScaleHistogramPanel : public Panel {
   QString notice() const;  // why there is nothing to see; empty: there is
   std::shared_ptr<const TelemetryFrame> frame() const;
   QStringList describe(int byte, std::int64_t step) const;
+  FigureTarget scalesAt(std::int64_t step) const;
 
   TimeHeatMap* waterfall_;
   Histogram* bars_;

@@ -24,7 +24,8 @@ class ScatterPlot : public PlotFrame {
   void setLegend(const LegendScale& scale);
   void setCurrent(int point) { current_ = point; }
   std::function<QStringList(int point)> describe;
-  QPointF placeOf(int point) const;  // widget pixels
+  QPointF placeOf(int point) const;    // widget pixels
+  int nearest(QPoint position) const;  // -1: none near
 
  signals:
   void pointChosen(int point);
@@ -42,7 +43,6 @@ class ScatterPlot : public PlotFrame {
 
  private:
   Axis axis(bool vertical) const;
-  int nearest(QPoint position) const;  // -1: none near
 
   std::vector<Point> points_;
   QString x_caption_, y_caption_;

@@ -44,6 +44,10 @@ ScoresPanel::ScoresPanel(Selection* selection, QWidget* parent)
     if (margins_->notice().isEmpty()) margins_->setHistograms(counts().margins, {}, 0);
   };
   for (HalfOctavePlot* plot : {scores_, margins_})
+    plot->figureOf = [this, key = plot == scores_ ? "score_histogram" : "margin_histogram"](QPoint) {
+      return FigureTarget{.key = key, .layer = selection_->layer(), .step = selection_->step()};
+    };
+  for (HalfOctavePlot* plot : {scores_, margins_})
     for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
       connect(selection_, signal, plot, &PlotFrame::markDirty);
   layers_ = new QComboBox(this);

@@ -36,6 +36,13 @@ SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
   view_ = new MatrixPlot(this);
   view_->refill = [this] { refill(); };
   view_->describe = [this](int row, int column) { return describe(row, column); };
+  view_->figure = [this](int row, int column) {
+    return FigureTarget{.key = "domain_lift",
+                        .layer = selection_->layer(),
+                        .expert = columns_[static_cast<std::size_t>(column)],
+                        .other = row,
+                        .step = selection_->step()};
+  };
   view_->decorate = [this](QPainter& painter) { paintNumbers(painter); };
   view_->setWeights(utilisationWeights());
   view_->setHatched(kZeroLoadCode);
