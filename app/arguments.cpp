@@ -6,6 +6,7 @@
 
 #include "app/settings.h"
 #include "core/lesson.h"
+#include "core/lock_step.h"
 
 namespace moescope {
 
@@ -50,6 +51,10 @@ void addOptions(QCommandLineParser& parser) {
   parser.addOption({"config", "Train with the settings of this TOML file.", "FILE.toml"});
   parser.addOption({"data", "Train on this text file or folder of text files.", "PATH"});
   parser.addOption({"lesson", "Begin a guided lesson: " + lessonList() + ", its number, or a lesson file.", "NAME"});
+  parser.addOption({"follow",
+                    "Follow a training log (JSON lines) that another program writes; it may not exist yet. Given "
+                    "twice: runs A and B.",
+                    "FILE.jsonl"});
   parser.addOption({"screenshot", "Save a picture of the whole window and quit; needs no display.", "OUT.png"});
   parser.addOption({"after-steps", "Steps to train before the screenshot (default 100).", "N"});
   parser.addOption({"size", "Size of the window, 1280x800 for example.", "WxH"});
@@ -83,6 +88,18 @@ void readFiles(const QCommandLineParser& parser, Arguments& result) {
     if (parser.isSet(option))
       result.problems
           << QString("--%1 is for training: it does not go with a file to open (%2)").arg(option, result.files.first());
+}
+
+void readFollow(const QCommandLineParser& parser, Arguments& result) {
+  result.follow = parser.values("follow");
+  if (result.follow.isEmpty()) return;
+  if (!result.files.isEmpty()) result.problems << "--follow does not go with a file to open; give --follow twice";
+  if (result.follow.size() > static_cast<qsizetype>(kMaxRuns))
+    result.problems << QString("--follow: %1 logs given; at most %2 can be open side by side")
+                           .arg(result.follow.size())
+                           .arg(kMaxRuns);
+  for (const char* option : {"preset", "config", "data", "lesson"})
+    if (parser.isSet(option)) result.problems << QString("--%1 does not go with --follow").arg(option);
 }
 
 void readLesson(const QCommandLineParser& parser, Arguments& result) {
@@ -136,6 +153,7 @@ Arguments parseArguments(const QStringList& arguments) {
   if (parser.isSet(version)) result.print = QString("moescope %1\n").arg(QCoreApplication::applicationVersion());
   if (!result.print.isEmpty()) return result;
   parser.positionalArguments().isEmpty() ? readConfig(parser, result) : readFiles(parser, result);
+  readFollow(parser, result);
   readLesson(parser, result);
   readSteps(parser, result);
   readLooks(parser, result);

@@ -12,6 +12,7 @@ namespace moescope {
 
 struct Arguments {
   QStringList files;               // open these instead of training
+  QStringList follow;              // logs to follow instead
   std::vector<RunConfig> configs;  // what to train; the first is run A
   QString lesson;                  // empty: none; else it begins
   QString screenshot;              // empty: an ordinary window

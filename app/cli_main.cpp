@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "app/cli_import.h"
 #include "app/cli_lesson.h"
 #include "app/cli_predict.h"
 #include "app/cli_quantize.h"
@@ -39,8 +40,9 @@ void check_command(const CLI::App& app, const char* given) {
 int main(int argc, char** argv) {
   moescope::ensure_fast_openblas(argv);
   CLI::App app{
-      "MoEscope without a window: trains mixture-of-experts models, quantizes tensors, counts and predicts cluster "
-      "communication."};
+      "MoEscope without a window: trains mixture-of-experts models, imports logs of other programs, quantizes tensors, "
+      "counts "
+      "and predicts cluster communication."};
   app.name("moescope-cli");
   app.set_version_flag("--version", "moescope-cli " MOESCOPE_VERSION);
   app.require_subcommand(1);
@@ -49,6 +51,7 @@ int main(int argc, char** argv) {
   moescope::add_volumes_command(app);
   moescope::add_predict_command(app);
   moescope::add_lesson_command(app);
+  moescope::add_import_command(app);
   app.footer(
       "Examples:\n"
       "  moescope-cli train --preset small --steps 500 --out run.moescope\n"

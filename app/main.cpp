@@ -59,6 +59,8 @@ int runWindow(QApplication& app, const Arguments& arguments, const QStringList& 
   window.show();
   if (!arguments.screenshot.isEmpty())
     takeScreenshot(&window, arguments);
+  else if (!arguments.follow.isEmpty())
+    window.follow(arguments.follow);
   else if (!arguments.files.isEmpty())
     window.openFiles(arguments.files);
   else if (!arguments.lesson.isEmpty())

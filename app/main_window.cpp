@@ -228,7 +228,7 @@ void MainWindow::onOpeningStarted(const QString& what) {
 }
 
 void MainWindow::onOpened() {
-  progress_->deleteLater();
+  if (progress_) progress_->deleteLater();
   undo_.clear();
   pause_at_bytes_ = kPauseAfterBytes;
   selection_.setHistories(session_.histories());
@@ -242,7 +242,7 @@ void MainWindow::onOpened() {
     if (session_.histories().size() > 1 && session_.paths().size() > 1) showWorkspace(compare_);
     sayWhatWasSkipped();
   }
-  clock_.setSourceActive(session_.isLive());
+  clock_.setSourceActive(session_.isLive() || session_.isFollowing() || session_.fillingShare() >= 0);
   if (session_.hasConfig()) form_->setDraft(session_.config());
   showConfigEverywhere();
   setWindowTitle(session_.path().isEmpty() ? QString("MoEScope")
@@ -251,7 +251,7 @@ void MainWindow::onOpened() {
 }
 
 void MainWindow::onFailed(const QString& message) {
-  progress_->deleteLater();
+  if (progress_) progress_->deleteLater();
   if (!message.isEmpty()) complain(message);
   clock_.wake();
 }
@@ -269,6 +269,8 @@ void MainWindow::showConfigEverywhere() {
   text_->setLive(live != nullptr);
   if (live)
     run_bar_->showRun(*live);
+  else if (session_.isFollowing())
+    run_bar_->showFollowing(QFileInfo(session_.path()).fileName());
   else if (session_.isRecording())
     run_bar_->showRecording(QFileInfo(session_.path()).fileName(), session_.hasConfig() ? &config : nullptr);
   else
@@ -291,6 +293,9 @@ void MainWindow::onTick() {
     status_->showTraining(status);
     if (status.running) pauseBeforeTheDiskIsFull();
   }
+  if (session_.isFollowing()) status_->showFollowing(session_.followingText());
+  if (const double share = session_.fillingShare(); share >= 0)
+    status_->showFollowing(QString("recording; reading all of it: %1 %").arg(static_cast<int>(100 * share)));
   if (selection_.history()) status_->showHoldings(session_.path(), *selection_.history());
   status_->showScreen(clock_.framesPerSecond(), clock_.frameMs());
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QMainWindow>
+#include <QPointer>
 #include <QProgressDialog>
 #include <QUndoStack>
 
@@ -52,9 +53,10 @@ class MainWindow : public QMainWindow {
   void setUntil(std::optional<qint64> step);                    // pauses before this step; nothing: no end
   void openFile(const QString& path) { openFiles({path}); }
   void openFiles(const QStringList& paths);  // by what they are (core/file_kind.h); several runs as A, B, ...
-  void rewind(qint64 step);                  // to a kept checkpoint
-  void addRun(RunConfig twin);               // beside run A, and shows the comparison
-  bool showWorkspace(const QString& name);   // in any case of letters; false: there is none
+  void follow(const QStringList& logs) { session_.follow(logs); }
+  void rewind(qint64 step);                 // to a kept checkpoint
+  void addRun(RunConfig twin);              // beside run A, and shows the comparison
+  bool showWorkspace(const QString& name);  // in any case of letters; false: there is none
   // A built-in lesson by name or number, or a file; asks before it replaces a run that a person trained.
   void startLesson(const QString& name_or_path);
   void leaveLesson();
@@ -144,6 +146,7 @@ class MainWindow : public QMainWindow {
   void showWorkspace(Workspace* workspace);
   void openTensors(const QString& path);
   void openOther(const QString& path);
+  void openSample();
   void sayWhatWasSkipped();
   void askForTwin(const QString& key);
   void askForBranch(qint64 step);
@@ -200,7 +203,7 @@ class MainWindow : public QMainWindow {
   QMenu* lesson_menu_ = nullptr;
   QVariantMap own_layout_;  // the person's, while a lesson arranges the window
   StatusLine* status_ = nullptr;
-  QProgressDialog* progress_ = nullptr;
+  QPointer<QProgressDialog> progress_;
   QMenu* recent_menu_ = nullptr;
   QStringList about_facts_;
   double speed_limit_ = 0;

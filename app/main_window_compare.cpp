@@ -16,6 +16,7 @@
 #include "app/run_chips.h"
 #include "app/setup_form.h"
 #include "app/text_workspace.h"
+#include "core/telemetry/log_settings.h"
 #include "widgets/gradient_panel.h"
 #include "widgets/tensor_lab.h"
 
@@ -35,6 +36,28 @@ QStringList otherFormats(const RunConfig& config) {
   for (const std::string& choice : field->choices)
     if (choice != to_string(field->get(config))) formats << QString::fromStdString(choice);
   return formats;
+}
+
+// What logs tell of their settings in their first lines.
+std::vector<ComparedRun> comparedLogs(const std::vector<HistoryPtr>& histories) {
+  std::vector<ComparedRun> compared;
+  std::map<std::string, std::string> first;
+  for (const HistoryPtr& history : histories) {
+    const auto settings = log_settings(*history);
+    ComparedRun run;
+    if (compared.empty()) {
+      first = settings;
+    } else {
+      for (const LogDifference& found : difference(first, settings))
+        run.settings.push_back(
+            {QString::fromStdString(found.key), QString::fromStdString(found.a), QString::fromStdString(found.b)});
+      const auto until = same_settings_until(first, settings);
+      run.noise_twin = until.has_value();
+      if (until && *until < history->steps().last) run.twin_until = beginning_of(*history, *until);
+    }
+    compared.push_back(std::move(run));
+  }
+  return compared;
 }
 
 }  // namespace
@@ -174,6 +197,7 @@ void MainWindow::showComparedRuns() {
           {QString::fromStdString(found.key), QString::fromStdString(found.a), QString::fromStdString(found.b)});
     compared.push_back(std::move(run));
   }
+  if (!session_.hasConfig()) compared = comparedLogs(session_.histories());
   compared_.set(std::move(compared));
   compare_->gradientPanel()->setLive(session_.isLive());
   run_bar_->chips()->setLive(session_.isLive());

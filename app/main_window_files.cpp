@@ -1,10 +1,14 @@
 // Files of every kind into the window: dropped, chosen, named on the command line, or opened again.
+#include <QDir>
 #include <QFileInfo>
 #include <QMessageBox>
-#include <QPushButton>
+#include <QSaveFile>
+#include <QStandardPaths>
+#include <stdexcept>
 
 #include "app/main_window.h"
 #include "app/setup_form.h"
+#include "core/assets.h"
 #include "core/file_kind.h"
 
 namespace moescope {
@@ -27,6 +31,24 @@ void MainWindow::openFiles(const QStringList& paths) {
   });
 }
 
+// The logs of assets/samples, which are built in, as files that can be opened like any.
+void MainWindow::openSample() {
+  guarded([&] {
+    const QString folder = QStandardPaths::writableLocation(QStandardPaths::CacheLocation) + "/samples";
+    QStringList paths;
+    for (const char* name : {"unbalanced_bf16.jsonl", "domain_shift.jsonl"}) {
+      const QString path = folder + '/' + name;
+      QSaveFile file(path);
+      const std::string_view text = asset(std::string("samples/") + name);
+      if (!QDir().mkpath(folder) || !file.open(QIODevice::WriteOnly) ||
+          file.write(text.data(), static_cast<qint64>(text.size())) < 0 || !file.commit())
+        throw std::runtime_error((path + ": " + file.errorString()).toStdString());
+      paths << path;
+    }
+    openFiles(paths);
+  });
+}
+
 // What holds no run.
 void MainWindow::openOther(const QString& path) {
   switch (file_kind(path.toStdString())) {
@@ -44,18 +66,22 @@ void MainWindow::openOther(const QString& path) {
   }
 }
 
-// Never a silent loss: what a log had that could not be read is told once it is open, with its line numbers.
+// Never a silent loss: what a log had that could not be read is told once it is open, and on demand, with its line
+// numbers.
 void MainWindow::sayWhatWasSkipped() {
-  if (session_.skipped().empty()) return;
+  const std::vector<SkippedLines> files = session_.skipped();
+  if (files.empty()) return;
   QStringList summaries, all;
-  for (const SkippedLines& skipped : session_.skipped()) {
+  for (const SkippedLines& skipped : files) {
     const QString name = QFileInfo(QString::fromStdString(skipped.path)).fileName();
     summaries << name + ": " + QString::fromStdString(skipped.bad.summary(skipped.unit));
     all << name + "\n" + QString::fromStdString(skipped.bad.text(skipped.unit));
   }
-  auto* box =
-      new QMessageBox(QMessageBox::Information, "MoEScope",
-                      summaries.join("\n") + "\n\nThey were skipped; everything else is open.", QMessageBox::Ok, this);
+  auto* box = new QMessageBox(QMessageBox::Information, "MoEScope",
+                              summaries.join("\n") +
+                                  "\n\nThey were skipped; everything else is open. File > Lines that could not be "
+                                  "read shows them again.",
+                              QMessageBox::Ok, this);
   box->setAttribute(Qt::WA_DeleteOnClose);
   box->setObjectName("skipped_lines");
   box->setDetailedText(all.join('\n'));

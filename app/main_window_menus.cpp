@@ -51,6 +51,9 @@ void MainWindow::buildFileMenu() {
   menu->addAction("&Open...", QKeySequence::Open, this, &MainWindow::askOpen);
   menu->addAction("Open &config...", this, &MainWindow::askOpenConfig);
   menu->addAction("Open &tensors...", this, &MainWindow::askOpenTensors);
+  QAction* skipped = menu->addAction("&Lines that could not be read...", this, &MainWindow::sayWhatWasSkipped);
+  skipped->setEnabled(false);
+  connect(menu, &QMenu::aboutToShow, this, [this, skipped] { skipped->setEnabled(!session_.skipped().empty()); });
   menu->addAction("&Save config as...", QKeySequence::Save, this, &MainWindow::askSaveConfig);
   recent_menu_ = menu->addMenu("&Recent files");
   connect(recent_menu_, &QMenu::aboutToShow, this, &MainWindow::fillRecentFiles);
@@ -148,6 +151,9 @@ void MainWindow::buildHelpMenu() {
       explain->addAction(panel->title(), this,
                          [this, panel] { showExplanation(this, panel->title(), panel->explain()); });
   });
+  menu->addSeparator();
+  menu->addAction("Open the &sample", this, &MainWindow::openSample)
+      ->setWhatsThis("Open the sample: logs of two real runs side by side");
   menu->addSeparator();
   menu->addAction("&About MoEScope", this, [this] { showAbout(this, about_facts_); });
 }

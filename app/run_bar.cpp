@@ -202,6 +202,12 @@ void RunBar::showRecording(const QString& name, const RunConfig* config) {
   preset_->setCurrentIndex(-1);
 }
 
+void RunBar::showFollowing(const QString& name) {
+  showRecording(name, nullptr);
+  count_->setText("following");
+  summary_->setText("following " + name);
+}
+
 void RunBar::showStatus(const LabStatus& status) {
   if (status.running != running_) setRunning(status.running);
   count_->setText("step " + QLocale(QLocale::English).toString(static_cast<qlonglong>(status.step)));

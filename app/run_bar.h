@@ -32,6 +32,7 @@ class RunBar : public QToolBar {
   RunChips* chips() const { return chips_; }
 
   void showNothing();
+  void showFollowing(const QString& name);  // a log that another program writes
   void showRun(const RunConfig& config);
   void showRecording(const QString& name, const RunConfig* config);
   void showStatus(const LabStatus& status);  // a run in training only

@@ -12,6 +12,7 @@ struct RunSession::Opened {
   std::vector<RunConfig> configs;
   std::vector<SkippedLines> skipped;
   QStringList paths;
+  bool glanced = false;
   QString path, error;
 };
 
@@ -31,11 +32,17 @@ std::vector<RunConfig> configsOf(const std::vector<std::shared_ptr<const History
 
 }  // namespace
 
-RunSession::RunSession(QObject* parent) : QObject(parent) {}
+constexpr int kFollowMs = 200;  // between two looks whether a followed file began anew
+
+RunSession::RunSession(QObject* parent) : QObject(parent) {
+  follow_timer_.setInterval(kFollowMs);
+  connect(&follow_timer_, &QTimer::timeout, this, &RunSession::noticeFollowed);
+}
 
 RunSession::~RunSession() {
   cancelled_ = true;
   if (opener_.joinable()) opener_.join();
+  stopFilling();
 }
 
 void RunSession::launch(std::shared_ptr<Opened> result, std::function<void(Opened&)> work) {
@@ -80,10 +87,97 @@ void RunSession::open(const QStringList& paths) {
     };
     std::vector<std::string> files;
     for (const QString& path : opened.paths) files.push_back(path.toStdString());
+    options.glance = true;
     OpenedRuns runs = open_runs(files, options, kMaxRuns);
+    opened.glanced = runs.glanced;
     opened.histories.assign(runs.histories.begin(), runs.histories.end());
     opened.skipped = std::move(runs.skipped);
     opened.configs = configsOf(opened.histories);
+  });
+}
+
+void RunSession::follow(const QStringList& paths) {
+  if (opening() || paths.isEmpty()) return;
+  const std::unique_ptr<Lab> old = std::exchange(lab_, nullptr);
+  stopFilling();
+  histories_.clear();
+  recorded_configs_.clear();
+  skipped_.clear();
+  followers_.clear();
+  for (const QString& path : paths)
+    followers_.push_back(std::make_unique<LogFollower>(path.toStdString(), static_cast<int>(followers_.size())));
+  path_ = paths.front();
+  paths_ = paths;
+  follow_timer_.start();
+  emit opened();
+}
+
+// Frames arrive by themselves; here only runs that began, or began anew.
+void RunSession::noticeFollowed() {
+  std::vector<std::shared_ptr<const History>> now;
+  for (const auto& follower : followers_)
+    for (const auto& history : follower->histories()) now.push_back(history);
+  if (now.size() > kMaxRuns) now.resize(kMaxRuns);
+  if (now == histories_ || (now.empty() && !histories_.empty())) return;
+  histories_ = std::move(now);
+  recorded_configs_ = configsOf(histories_);
+  emit runsChanged();
+}
+
+QString RunSession::followingText() const {
+  QStringList texts;
+  for (const auto& follower : followers_) {
+    const QString name = QFileInfo(QString::fromStdString(follower->path())).fileName();
+    const QString problem = QString::fromStdString(follower->problem());
+    const qint64 bad = follower->bad().count();
+    QString text = problem.isEmpty() ? QString("following %1: %2 lines").arg(name).arg(follower->lines())
+                                     : QString("waiting for %1 (%2)").arg(name, problem.toLower());
+    if (bad > 0) text += QString(", %1 could not be read").arg(bad);
+    if (follower->restarts() > 0) text += QString(", began anew %1 times").arg(follower->restarts());
+    texts << text;
+  }
+  return texts.join("; ");
+}
+
+std::vector<SkippedLines> RunSession::skipped() const {
+  std::vector<SkippedLines> skipped = skipped_;
+  for (const auto& follower : followers_)
+    if (BadLines bad = follower->bad(); bad.count() > 0) skipped.push_back({follower->path(), std::move(bad)});
+  return skipped;
+}
+
+void RunSession::stopFilling() {
+  filling_cancelled_ = true;
+  if (filler_.joinable()) filler_.join();
+  filling_cancelled_ = false;
+}
+
+// Reads the whole files once more, and shows that in place of the glance.
+void RunSession::fill() {
+  std::vector<std::string> files;
+  for (const QString& path : paths_) files.push_back(path.toStdString());
+  filling_ = 0;
+  filler_ = std::thread([this, files = std::move(files), of = histories_] {
+    ImportOptions options;
+    options.progress = [this](double share) {
+      filling_ = share;
+      return !filling_cancelled_.load();
+    };
+    auto runs = std::make_shared<OpenedRuns>();
+    try {
+      *runs = open_runs(files, options, kMaxRuns);
+    } catch (const std::exception&) {  // what a glance showed stays
+    }
+    QMetaObject::invokeMethod(
+        this,
+        [this, runs, of] {
+          if (histories_ != of) return;  // something else was opened meanwhile
+          if (filler_.joinable()) filler_.join();
+          if (runs->histories.empty()) return;
+          histories_.assign(runs->histories.begin(), runs->histories.end());
+          emit runsChanged();
+        },
+        Qt::QueuedConnection);
   });
 }
 
@@ -98,12 +192,16 @@ void RunSession::adopt(Opened& result) {
     return;
   }
   const std::unique_ptr<Lab> old = std::exchange(lab_, std::move(result.lab));
+  follow_timer_.stop();
+  followers_.clear();
+  stopFilling();
   histories_ = std::move(result.histories);
   recorded_configs_ = std::move(result.configs);
   path_ = result.path;
   paths_ = result.paths;
   skipped_ = std::move(result.skipped);
   emit opened();
+  if (result.glanced) fill();
 }
 
 int RunSession::runAt(int place) const {

@@ -4,6 +4,7 @@
 #include <QObject>
 #include <QString>
 #include <QStringList>
+#include <QTimer>
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -13,6 +14,7 @@
 #include "core/open_runs.h"
 #include "core/run_config.h"
 #include "core/telemetry/history.h"
+#include "core/telemetry/log_follower.h"
 
 namespace moescope {
 
@@ -28,15 +30,22 @@ class RunSession : public QObject {
   // Opens paused; the first of 1 to kMaxRuns configs is run A.
   void start(std::vector<RunConfig> configs, const QString& recording_path);
   void open(const QStringList& paths);  // files that hold runs (core/file_kind.h), as runs A, B, ...
+  // Shows what other programs log while they do; files that do not exist yet are waited for. Replaces what is open.
+  void follow(const QStringList& paths);
   void cancelOpening();
   bool opening() const { return opener_.joinable(); }
 
   bool isLive() const { return lab_ != nullptr; }
+  bool isFollowing() const { return !followers_.empty(); }
+  // A large recording shows at once what a glance finds, while the rest is read beside the window: 0 to 1; -1: nothing
+  // is being read.
+  double fillingShare() const { return filler_.joinable() ? filling_.load() : -1; }
+  QString followingText() const;  // "following run.jsonl: 120 lines"; or what it waits for
   bool isRecording() const { return !lab_ && !histories_.empty(); }
   Lab* lab() const { return lab_.get(); }        // nullptr: nothing in training
   const QString& path() const { return path_; }  // of the recording written or of what is shown; empty: memory only
   const QStringList& paths() const { return paths_; }  // all files that are shown; empty: a run in training
-  const std::vector<SkippedLines>& skipped() const { return skipped_; }  // what these had that could not be read
+  std::vector<SkippedLines> skipped() const;           // what these had that could not be read
   const std::vector<std::shared_ptr<const History>>& histories() const { return histories_; }
 
   // Settings of an open run: in training with every change that was asked for, of a recording as it started.
@@ -64,15 +73,21 @@ class RunSession : public QObject {
   struct Opened;
   void launch(std::shared_ptr<Opened> result, std::function<void(Opened&)> work);
   void adopt(Opened& result);
+  void noticeFollowed();
+  void fill();
+  void stopFilling();
 
   std::unique_ptr<Lab> lab_;
   std::vector<std::shared_ptr<const History>> histories_;
   std::vector<RunConfig> recorded_configs_;  // as many as there are histories, or none
   QString path_;
   QStringList paths_;
+  std::vector<std::unique_ptr<LogFollower>> followers_;
+  QTimer follow_timer_;
   std::vector<SkippedLines> skipped_;
-  std::thread opener_;
-  std::atomic<bool> cancelled_ = false;
+  std::thread opener_, filler_;
+  std::atomic<bool> cancelled_ = false, filling_cancelled_ = false;
+  std::atomic<double> filling_ = 0;
 };
 
 }  // namespace moescope

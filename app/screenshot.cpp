@@ -55,6 +55,18 @@ void takeScreenshot(MainWindow* window, const Arguments& arguments) {
     QObject::connect(window->session(), &RunSession::opened, window, [window, path] { finish(window, path); });
     return window->openFiles(arguments.files);
   }
+  if (!arguments.follow.isEmpty()) {
+    const qint64 after = arguments.after_steps.value_or(1);
+    auto* poll = new QTimer(window);
+    QObject::connect(poll, &QTimer::timeout, window, [window, poll, path, after] {
+      const auto& histories = window->session()->histories();
+      if (histories.empty() || histories.front()->steps().size() < after) return;
+      poll->stop();
+      finish(window, path);
+    });
+    poll->start(kPollMs);
+    return window->follow(arguments.follow);
+  }
   const qint64 steps = arguments.after_steps.value_or(kScreenshotSteps);
   auto* poll = new QTimer(window);
   QObject::connect(window->session(), &RunSession::opened, poll, [poll] { poll->start(kPollMs); });

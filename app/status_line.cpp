@@ -70,6 +70,10 @@ void StatusLine::showRecordingOpen() {
   training_->setText("recording, not in training");
 }
 
+void StatusLine::showFollowing(const QString& text) {
+  training_->setText(text);
+}
+
 void StatusLine::showScreen(double frames_per_s, double frame_ms) {
   screen_->setText(QString("screen %1 fps, %2 ms").arg(frames_per_s, 0, 'f', 0).arg(frame_ms, 0, 'f', 1));
 }

@@ -19,6 +19,7 @@ class StatusLine : public QStatusBar {
 
   void showTraining(const LabStatus& status);
   void showRecordingOpen();
+  void showFollowing(const QString& text);
   void showScreen(double frames_per_s, double frame_ms);
   void showHoldings(const QString& path, const History& history);
   void showThreads(int threads);

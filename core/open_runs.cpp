@@ -3,7 +3,9 @@
 #include <stdexcept>
 
 #include "core/file_kind.h"
+#include "core/import_events.h"
 #include "core/telemetry/import_jsonl.h"
+#include "core/telemetry/import_table.h"
 #include "core/telemetry/recording.h"
 
 namespace moescope {
@@ -19,7 +21,11 @@ Imported open_recording(const std::string& path, const ImportOptions& options) {
     const auto progress = [&](double share) {
       return !options.progress || options.progress((static_cast<double>(i) + share) / static_cast<double>(runs.size()));
     };
-    auto history = reader.load(runs[i].run, progress, options.array_budget_bytes, options.run + static_cast<int>(i));
+    const bool glance = options.glance && reader.is_large(runs[i].run);
+    const int as_run = options.run + static_cast<int>(i);
+    auto history = glance ? reader.glance(runs[i].run, progress, options.array_budget_bytes, as_run)
+                          : reader.load(runs[i].run, progress, options.array_budget_bytes, as_run);
+    imported.glanced |= glance;
     if (!history) return {};
     imported.runs.push_back(std::move(history));
   }
@@ -32,6 +38,10 @@ Imported import_file(const std::string& path, const ImportOptions& options) {
       return open_recording(path, options);
     case FileKind::training_log:
       return import_jsonl(path, options);
+    case FileKind::load_table:
+      return import_table(path, options);
+    case FileKind::event_file:
+      return import_events(path, options);
     default:
       throw std::runtime_error(path + ": is a " + file_kind_name(kind) + ", which holds no run");
   }
@@ -51,6 +61,7 @@ OpenedRuns open_runs(const std::vector<std::string>& paths, const ImportOptions&
     }
     Imported imported = import_file(paths[i], of_file);
     if (imported.runs.empty()) return {};
+    opened.glanced |= imported.glanced;
     if (imported.bad.count() > 0) {
       for (const auto& run : imported.runs) {
         const Marker marker{run->info().run, run->steps().last, "event", imported.bad.summary(imported.unit)};

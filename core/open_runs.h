@@ -19,6 +19,7 @@ struct SkippedLines {
 struct OpenedRuns {
   std::vector<std::shared_ptr<History>> histories;  // empty: it was cancelled
   std::vector<SkippedLines> skipped;                // of the files that had any
+  bool glanced = false;                             // options.glance, and at least one is not all that its file holds
 };
 
 // More runs than can be open at once are refused: `most_runs`. `options.run` is the number of the first; its callbacks

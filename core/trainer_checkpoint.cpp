@@ -89,6 +89,13 @@ std::vector<V> raw_values(const TensorView& view) {
   return values;
 }
 
+// Before anything of the model's size is allocated: a damaged config can claim any.
+void check_tensors(const SafetensorsFile& file, const ModelConfig& model) {
+  std::size_t arena_size = 0;
+  for (const ParameterTensor& tensor : parameter_layout(model, arena_size))
+    for (const SavedArena& saved : kArenas) checked_tensor(file, saved.prefix + tensor.name, DType::f32, tensor.shape);
+}
+
 void load_window(const SafetensorsFile& file, const std::string& name, int n_experts, LoadWindow& window) {
   const TensorView* view = file.find(name);
   const std::size_t experts = static_cast<std::size_t>(n_experts);
@@ -179,6 +186,7 @@ Trainer Trainer::resume(const std::string& path, Ranks* ranks) {
     check_ranks(config, ranks->size());
     config.parallel = {ranks->size(), ranks->ranks_per_node()};  // whatever they were: nothing that is trained changes
   }
+  check_tensors(file, config.model);
   auto state = std::make_unique<State>(config, Weights::zero, ranks);
   Learner<float>& learner = state->learner;
   for (const SavedArena& saved : kArenas)

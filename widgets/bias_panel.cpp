@@ -75,10 +75,10 @@ void BiasPanel::showLines(bool lines) {
 }
 
 const std::vector<float>* BiasPanel::biasNow() const {
-  const auto frame = selection_->frame();
-  if (!frame) return nullptr;
-  const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
-  return router == frame->routers.end() || router->expert_bias.empty() ? nullptr : &router->expert_bias;
+  const History* history = selection_->history();
+  const StepRange until{history->steps().first, selection_->step()};
+  now_ = until.empty() ? std::vector<float>() : history->expert_bias(selection_->layer(), until, 1);
+  return now_.empty() || std::isnan(now_.front()) ? nullptr : &now_;
 }
 
 QString BiasPanel::whyNothing() const {

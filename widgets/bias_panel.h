@@ -28,7 +28,7 @@ class BiasPanel : public Panel {
   QString status() const override;
 
  private:
-  const std::vector<float>* biasNow() const;  // of the layer at the cursor, nullptr: none
+  const std::vector<float>* biasNow() const;  // of the layer at the cursor or last known before; nullptr: none
   QString whyNothing() const;
   void refillMap();
   void refillLines();
@@ -50,6 +50,7 @@ class BiasPanel : public Panel {
     std::vector<float> bias;
   };
   mutable Image image_;
+  mutable std::vector<float> now_;
 };
 
 }  // namespace moescope

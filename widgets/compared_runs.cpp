@@ -13,7 +13,7 @@ std::vector<HistoryPtr> ComparedRuns::sameSettings(const Selection& selection) c
   if (histories.empty()) return same;
   same.push_back(histories.front());
   for (std::size_t run = 1; run < std::min(runs_.size(), histories.size()); ++run)
-    if (runs_[run].noise_twin) same.push_back(histories[run]);
+    if (runs_[run].noise_twin) same.push_back(runs_[run].twin_until ? runs_[run].twin_until : histories[run]);
   return same;
 }
 

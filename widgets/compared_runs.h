@@ -17,10 +17,11 @@ struct SettingDifference {
 // Settings of one open run beside run A's; run A has none.
 struct ComparedRun {
   bool noise_twin = false;  // differs from run A only in seed
+  HistoryPtr twin_until;    // of an imported noise twin whose settings change on the way: its beginning
   std::vector<SettingDifference> settings;
 };
 
-// Set by who knows the settings, in the order of Selection::histories(). Empty for imported logs.
+// Set by who knows the settings, in the order of Selection::histories(). Empty for logs that do not tell theirs.
 class ComparedRuns : public QObject {
   Q_OBJECT
 

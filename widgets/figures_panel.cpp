@@ -134,8 +134,10 @@ QString FiguresPanel::valueText(int figure) const {
   if (!history || history->steps().empty()) return tr("no data");
   QStringList texts;
   for (const auto& [metric, label] : figures_[figure].curves) {
-    const double value = history->value_at(metric, layer(), selection_->step());
-    texts << (metricIsShare(metric) ? formatPercent(value) : formatValue(value, 3));
+    const float value = history->value_at(metric, layer(), selection_->step());
+    texts << (is_missing(value)       ? QStringLiteral("-")
+              : metricIsShare(metric) ? formatPercent(value)
+                                      : formatValue(value, 3));
   }
   return texts.join(QStringLiteral(", "));
 }

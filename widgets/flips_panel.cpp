@@ -136,6 +136,8 @@ QString FlipsPanel::whyNothing() const {
   if (!shown()) return nothingToCompareNotice();
   if (shown()->steps().empty()) return noDataYetNotice();
   if (frameAt(shown()->steps().last)) return {};
+  if (shown()->info().config_toml.empty())
+    return notInLogNotice(shown()->info(), rounding() ? tr("a pass in FP32") : tr("routing token by token"));
   if (rounding())
     return tr(
         "No step was compared with FP32 yet: \"Measure\" in the panel Gradient error, or "

@@ -96,6 +96,8 @@ QString GradientPanel::status() const {
 
 void GradientPanel::refillLines() {
   if (!selection_->history()) return lines_->setNotice(noRunNotice());
+  if (!measured() && selection_->history()->info().config_toml.empty())
+    return lines_->setNotice(notInLogNotice(selection_->history()->info(), tr("gradients of an FP32 pass")));
   if (!measured())
     return lines_->setNotice(live_ ? tr("Gradients are not compared with FP32 yet (telemetry.gradient_every)")
                                    : tr("Gradients were not compared with FP32 (telemetry.gradient_every was 0)"));

@@ -141,7 +141,9 @@ void BytesAgainstKPanel::refill() {
   if (!history) return plot_->setNotice(noRunNotice());
   const auto frame = selection_->frame();
   const VolumeFrame* volume = volumeOf(frame.get(), selection_->layer());
-  if (!volume) return plot_->setNotice(noDataYetNotice());
+  if (!volume)
+    return plot_->setNotice(history->steps().empty() ? noDataYetNotice()
+                                                     : notInLogNotice(history->info(), tr("copies between ranks")));
   const RunInfo& info = history->info();
   const int experts = info.n_experts, ranks = volume->ranks, per_node = volume->ranks_per_node;
   if (experts <= 0 || ranks <= 0 || experts % ranks)

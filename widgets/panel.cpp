@@ -203,8 +203,10 @@ QString noDataYetNotice() {
 }
 
 QString notInLogNotice(const RunInfo& info, const QString& what) {
-  const QString source = info.source.empty() ? Panel::tr("this run") : QString::fromStdString(info.source);
-  return Panel::tr("%1: not in %2").arg(what, source);
+  // A log by its name: where it lies is in the tool tips of the run bar.
+  const QString source = QString::fromStdString(info.source);
+  const QString name = source.mid(source.lastIndexOf(QLatin1Char('/')) + 1);
+  return Panel::tr("%1: not in %2").arg(what, name.isEmpty() ? Panel::tr("this run") : name);
 }
 
 }  // namespace moescope

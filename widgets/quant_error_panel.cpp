@@ -74,7 +74,7 @@ void QuantErrorPanel::refill() {
   frame_ = selection_->quantFrame();
   gemm_class_ = selection_->tensor().gemm_class;
   if (!frame_ || !firstOf(*frame_, gemm_class_))
-    return view_->setNotice(noQuantizationNotice(frame_.get(), gemm_class_));
+    return view_->setNotice(noQuantizationNotice(history->info(), frame_.get(), gemm_class_));
   view_->setNotice({});
 
   indexCells();

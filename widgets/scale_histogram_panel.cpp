@@ -77,7 +77,7 @@ QString ScaleHistogramPanel::notice() const {
   if (history->steps().empty()) return noDataYetNotice();
   const auto newest = history->quant_frame_at(history->steps().last);
   if (!newest || layersOf(*newest, selection_->tensor().gemm_class).empty())
-    return noQuantizationNotice(newest.get(), selection_->tensor().gemm_class);
+    return noQuantizationNotice(history->info(), newest.get(), selection_->tensor().gemm_class);
   if (!findTensor(newest.get(), selection_->tensor()))
     return notInLogNotice(history->info(), tr("scales of %1").arg(placeName(selection_->tensor())));
   return {};

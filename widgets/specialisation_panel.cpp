@@ -64,13 +64,17 @@ SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
 }
 
 const SpecialisationFrame* SpecialisationPanel::table() const {
-  return specialisationOf(frame_.get(), selection_->layer());
+  const SpecialisationFrame* chosen = specialisationOf(frame_.get(), selection_->layer());
+  // A log may tell it of one layer only: the axis says which.
+  if (!chosen && frame_ && frame_->specialisation.size() == 1) return &frame_->specialisation.front();
+  return chosen;
 }
 
 std::vector<int> SpecialisationPanel::columnOrder(const SpecialisationFrame& table,
                                                   const std::vector<float>& lift) const {
   const int experts = static_cast<int>(table.n_experts());
-  if (order_->currentIndex() == kByTeam) return coactivation_order(table.together_EE, experts);
+  if (order_->currentIndex() == kByTeam && !table.together_EE.empty())
+    return coactivation_order(table.together_EE, experts);
   std::vector<int> order(static_cast<std::size_t>(experts));
   std::iota(order.begin(), order.end(), 0);
   if (order_->currentIndex() == kById) return order;

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <tuple>
 
+#include "widgets/panel.h"
+
 namespace moescope {
 namespace {
 
@@ -98,7 +100,9 @@ const QuantFrame* findTensor(const TelemetryFrame* frame, const OperandPlace& pl
   return found == frame->quants.end() ? nullptr : &*found;
 }
 
-QString noQuantizationNotice(const TelemetryFrame* frame, GemmClass gemm_class) {
+QString noQuantizationNotice(const RunInfo& info, const TelemetryFrame* frame, GemmClass gemm_class) {
+  if (info.config_toml.empty() && (!frame || frame->quants.empty()))
+    return notInLogNotice(info, tr("quantization statistics"));
   if (gemm_class == GemmClass::payload)
     return tr("This run's token payload travels in FP32. Set precision.payload to bf16 or mxfp8 in the set-up.");
   const QString how = tr("Set precision.%1 to mxfp8_rceil or another recipe, in the set-up or, while it runs, in the "

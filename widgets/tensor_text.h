@@ -21,6 +21,6 @@ QString layerName(int layer);                   // "layer 3", "head"
 QString placeName(const OperandPlace& place);   // "layer 3, routed experts, w1 x forward"
 const QuantFrame* findTensor(const TelemetryFrame* frame, const OperandPlace& place);  // nullptr: not there
 // Why there is nothing to see of a class in a frame that may be nullptr.
-QString noQuantizationNotice(const TelemetryFrame* frame, GemmClass gemm_class);
+QString noQuantizationNotice(const RunInfo& info, const TelemetryFrame* frame, GemmClass gemm_class);
 
 }  // namespace moescope

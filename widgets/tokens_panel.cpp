@@ -249,6 +249,9 @@ void TokensPanel::refill() {
   findText();
   if (!text_) {
     view_->setText(nullptr, {});
+    if (history->info().config_toml.empty())
+      return view_->setNotice(notInLogNotice(
+          history->info(), shows_ == Shows::sample ? tr("text of the model's own") : tr("texts with their routing")));
     return view_->setNotice(
         shows_ == Shows::sample    ? tr("No sample yet: telemetry.sample_every says how often the model writes one")
         : wantedDomain().isEmpty() ? tr("No probe text yet: telemetry.texts_every and telemetry.probe")

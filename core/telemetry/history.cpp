@@ -406,6 +406,7 @@ struct History::State {
   bool thin_largest();
   // What to read from without the lock: of each bin of the range the newest kept frame, nullptr: none.
   std::vector<std::shared_ptr<const PackedFrame>> newest_of(PartIndex part, StepRange range, int bins) const;
+  bool newest_bias(int layer, std::int64_t first, std::int64_t last, std::vector<float>& bias) const;
   LoadRows::View load_view(int layer, StepRange range, int bins) const;
   int experts() const;
   FramePtr frame_with(PartIndex part, std::int64_t step) const;
@@ -437,6 +438,24 @@ std::vector<std::shared_ptr<const PackedFrame>> History::State::newest_of(PartIn
     if (entry && entry->step >= slice_begin(range, bins, b)) newest[b] = entry->packed;
   }
   return newest;
+}
+
+// Of the frames of `first` to `last`; false: none has one.
+bool History::State::newest_bias(int layer, std::int64_t first, std::int64_t last, std::vector<float>& bias) const {
+  for (std::int64_t step = last;;) {
+    std::shared_ptr<const PackedFrame> packed;
+    {
+      const std::lock_guard lock(mutex);
+      const KeptFrames::Entry* entry = kept[kRouters].find(step);
+      if (!entry || entry->step < first) return false;
+      step = entry->step - 1;
+      packed = entry->packed;
+    }
+    std::vector<float> found;
+    if (!unpack_bias(*packed, layer, found)) continue;
+    bias = std::move(found);
+    return true;
+  }
 }
 
 LoadRows::View History::State::load_view(int layer, StepRange range, int bins) const {
@@ -680,9 +699,15 @@ std::vector<float> History::expert_bias(int layer, StepRange range, int bins) co
   const auto newest = state_->newest_of(kRouters, range, bins);
   const auto experts = static_cast<std::size_t>(state_->experts());
   std::vector<float> out(experts * newest.size(), std::numeric_limits<float>::quiet_NaN());
-  std::vector<float> bias;
+  std::vector<float> bias, known;  // of a log that has it on some steps only, the last known one goes on
+  std::int64_t known_at = range.first - 1;
   for (std::size_t b = 0; b < newest.size(); ++b) {
-    if (!newest[b] || !unpack_bias(*newest[b], layer, bias)) continue;
+    if (!newest[b]) continue;
+    if (!unpack_bias(*newest[b], layer, bias)) {
+      const std::int64_t last = slice_begin(range, bins, static_cast<int>(b) + 1) - 1;
+      if (state_->newest_bias(layer, known_at + 1, last, known)) known_at = last;
+      bias = known;
+    }
     std::copy_n(bias.begin(), std::min(experts, bias.size()), out.begin() + static_cast<std::ptrdiff_t>(b * experts));
   }
   return out;

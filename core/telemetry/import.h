@@ -52,7 +52,8 @@ struct ImportOptions {
   std::function<void(const RunInfo&)> on_run;
   std::function<void(const std::shared_ptr<const TelemetryFrame>&)> on_frame;
   std::function<void(const Marker&)> on_marker;
-  std::string tags;  // a mapping file for TensorBoard's tags (import_events.h); empty: the built-in patterns
+  bool glance = false;  // of large recordings take what can be shown at once (RecordingReader::glance)
+  std::string tags;     // a mapping file for TensorBoard's tags (import_events.h); empty: the built-in patterns
 };
 
 class ImportedRun {
@@ -78,6 +79,7 @@ struct Imported {
   std::int64_t lines = 0;
   BadLines bad;
   const char* unit = "line";  // of which `bad` counts: "line", "record"
+  bool glanced = false;       // there is more in the file
 };
 
 }  // namespace moescope

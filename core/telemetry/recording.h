@@ -43,9 +43,17 @@ class RecordingReader {
   // Throws std::runtime_error on a damaged file, naming the row.
   std::shared_ptr<History> load(int run, const std::function<bool(double)>& progress = {},
                                 std::size_t array_budget_bytes = std::size_t{512} << 20, int as_run = -1) const;
+  // Whether load() of that run would take long: then a glance shows it within a second.
+  bool is_large(int run) const;
+  // The same with the figures of every step, but layers and arrays only of some, evenly spread: kGlanceRows of them.
+  static constexpr std::int64_t kGlanceRows = 30000;
+  std::shared_ptr<History> glance(int run, const std::function<bool(double)>& progress = {},
+                                  std::size_t array_budget_bytes = std::size_t{512} << 20, int as_run = -1) const;
 
  private:
   struct Database;
+  std::shared_ptr<History> load_every(int run, std::int64_t every, const std::function<bool(double)>& progress,
+                                      std::size_t array_budget_bytes, int as_run) const;
   std::unique_ptr<Database> db_;
 };
 

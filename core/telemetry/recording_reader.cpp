@@ -137,17 +137,29 @@ Enum named(const std::string& name, const char* (*name_of)(Enum), int count, con
   throw std::runtime_error(std::string(what) + " is '" + name + "'");
 }
 
-// A table read along with `frame`: rows in the order of their id, each belonging to frame id >> 16.
+// A table read along with `frame`: rows in the order of their id, each belonging to frame id >> 16. Where only some
+// frames are wanted it seeks each.
 class FrameRows {
  public:
-  FrameRows(Connection& connection, const char* table, int run)
-      : table_(table), rows_(connection, std::string("SELECT * FROM ") + table + " WHERE run = ? ORDER BY id") {
+  FrameRows(Connection& connection, const char* table, int run, bool seeks)
+      : table_(table),
+        rows_(connection,
+              std::string("SELECT * FROM ") + table +
+                  (seeks ? " WHERE id >= ? AND id < ? AND run = ? ORDER BY id" : " WHERE run = ? ORDER BY id")),
+        run_(run),
+        seeks_(seeks) {
+    if (seeks_) return;
     rows_.bind(std::int64_t{run});
     advance();
   }
   // Calls `read` with each row of that frame, at its fourth column.
   template <class Read>
   void of_frame(std::int64_t frame_id, Read read) {
+    if (seeks_) {
+      rows_.reset();
+      rows_.bind(frame_id << 16).bind((frame_id + 1) << 16).bind(std::int64_t{run_});
+      advance();
+    }
     while (id_ >= 0 && id_ >> 16 < frame_id) advance();
     while (id_ >= 0 && id_ >> 16 == frame_id) {
       rows_.get_integer();  // run
@@ -166,6 +178,8 @@ class FrameRows {
   void advance() { id_ = rows_.next() ? rows_.get_integer() : -1; }
   const char* table_;
   Statement rows_;
+  int run_;
+  bool seeks_;
   std::int64_t id_ = -1;
 };
 
@@ -335,25 +349,26 @@ RunInfo read_run(Statement& row, std::int64_t version, const std::string& path) 
   return info;
 }
 
-// Of a run, in the order written.
+// Of a run, in the order written; all but the figures of the step itself only of every `every`th frame.
 class FrameReader {
  public:
-  FrameReader(Connection& connection, const RunInfo& info)
+  FrameReader(Connection& connection, const RunInfo& info, std::int64_t every)
       : info_(info),
+        every_(every),
         frames_(connection, "SELECT * FROM frame WHERE run = ? ORDER BY id"),
-        routers_(connection, "router", info.run),
-        volumes_(connection, "volume", info.run),
-        quants_(connection, "quant", info.run) {
+        routers_(connection, "router", info.run, every_ > 1),
+        volumes_(connection, "volume", info.run, every_ > 1),
+        quants_(connection, "quant", info.run, every_ > 1) {
     version_ = connection.integer("PRAGMA user_version");
     if (version_ >= 2) {
-      flips_.emplace(connection, "flip", info.run);
-      gradients_.emplace(connection, "gradient", info.run);
+      flips_.emplace(connection, "flip", info.run, every_ > 1);
+      gradients_.emplace(connection, "gradient", info.run, every_ > 1);
     }
     if (version_ >= 4) {
-      specialisation_.emplace(connection, "specialisation", info.run);
-      texts_.emplace(connection, "text", info.run);
-      text_layers_.emplace(connection, "text_layer", info.run);
-      wires_.emplace(connection, "wire", info.run);
+      specialisation_.emplace(connection, "specialisation", info.run, every_ > 1);
+      texts_.emplace(connection, "text", info.run, every_ > 1);
+      text_layers_.emplace(connection, "text_layer", info.run, every_ > 1);
+      wires_.emplace(connection, "wire", info.run, every_ > 1);
     }
     frames_.bind(std::int64_t{info.run});
   }
@@ -368,6 +383,7 @@ class FrameReader {
     frame->tokens = frames_.get_integer();
     get_fields(frames_, *frame, kFrameFields);
     for (float& ms : frame->phase_ms) ms = get_float(frames_);
+    if (n_++ % every_ != 0) return frame;
     routers_.of_frame(
         id, [&](Statement& row, std::int64_t) { read_router(row, info_, version_, frame->routers.emplace_back()); });
     volumes_.of_frame(id, [&](Statement& row, std::int64_t row_id) {
@@ -395,6 +411,7 @@ class FrameReader {
     text_layers_->of_frame(id, [&](Statement& row, std::int64_t) { read_text_layer(row, info_, frame.texts); });
   }
   const RunInfo& info_;
+  std::int64_t every_, n_ = 0;
   Statement frames_;
   std::int64_t version_ = 0;
   FrameRows routers_, volumes_, quants_;
@@ -424,10 +441,20 @@ struct RecordingReader::Database {
     const std::int64_t version = connection->integer("PRAGMA user_version");
     while (rows.next()) runs.push_back(read_run(rows, version, path));
   }
+  std::int64_t rows_of(int run) const;
   std::string path;
   std::unique_ptr<Connection> connection;
   std::vector<RunInfo> runs;
 };
+
+// Layers of all frames of a run. Frames are counted without reading them: ids are dense but for a rewind.
+std::int64_t RecordingReader::Database::rows_of(int run) const {
+  const auto info = std::find_if(runs.begin(), runs.end(), [run](const RunInfo& r) { return r.run == run; });
+  if (info == runs.end()) return 0;
+  const std::int64_t frames = connection->integer("SELECT coalesce(max(id) - min(id) + 1, 0) FROM frame");
+  const auto layers = static_cast<std::int64_t>(std::max<std::size_t>(1, info->moe_layers.size()));
+  return std::max<std::int64_t>(0, frames) / static_cast<std::int64_t>(std::max<std::size_t>(1, runs.size())) * layers;
+}
 
 RecordingReader::RecordingReader(const std::string& path) : db_(std::make_unique<Database>(path)) {}
 RecordingReader::~RecordingReader() = default;
@@ -438,6 +465,22 @@ const std::vector<RunInfo>& RecordingReader::runs() const {
 
 std::shared_ptr<History> RecordingReader::load(int run, const std::function<bool(double)>& progress,
                                                std::size_t array_budget_bytes, int as_run) const {
+  return load_every(run, 1, progress, array_budget_bytes, as_run);
+}
+
+bool RecordingReader::is_large(int run) const {
+  return db_->rows_of(run) > 3 * kGlanceRows;
+}
+
+std::shared_ptr<History> RecordingReader::glance(int run, const std::function<bool(double)>& progress,
+                                                 std::size_t array_budget_bytes, int as_run) const {
+  const std::int64_t every = std::max<std::int64_t>(1, db_->rows_of(run) / kGlanceRows);
+  return load_every(run, every, progress, array_budget_bytes, as_run);
+}
+
+std::shared_ptr<History> RecordingReader::load_every(int run, std::int64_t every,
+                                                     const std::function<bool(double)>& progress,
+                                                     std::size_t array_budget_bytes, int as_run) const {
   const auto info = std::find_if(db_->runs.begin(), db_->runs.end(), [run](const RunInfo& r) { return r.run == run; });
   if (info == db_->runs.end()) throw std::runtime_error(db_->path + ": has no run " + std::to_string(run));
   Connection& connection = *db_->connection;
@@ -451,7 +494,7 @@ std::shared_ptr<History> RecordingReader::load(int run, const std::function<bool
   if (as_run >= 0) known.run = as_run;
   auto history = std::make_shared<History>(known, array_budget_bytes);
   try {
-    FrameReader reader(connection, *info);
+    FrameReader reader(connection, *info, every);
     std::int64_t id = 0;
     for (int n = 0; auto frame = reader.next(id); ++n) {
       history->append(std::move(frame));

@@ -75,6 +75,11 @@ void Statement::run() {
   }
 }
 
+void Statement::reset() {
+  sqlite3_reset(statement_);
+  parameter_ = 0;
+}
+
 bool Statement::next() {
   column_ = 0;
   const int code = sqlite3_step(statement_);

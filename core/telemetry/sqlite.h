@@ -42,8 +42,9 @@ class Statement {
   Statement& bind(double value);  // NaN binds NULL
   Statement& bind(std::string_view text);
   Statement& bind_blob(const void* data, std::size_t bytes);
-  void run();   // a statement without result; ready for the next parameters
-  bool next();  // the next row; false: no more
+  void run();    // a statement without result; ready for the next parameters
+  bool next();   // the next row; false: no more
+  void reset();  // ready for other parameters, before the last row
 
   // Columns of the current row, from the left.
   std::int64_t get_integer();

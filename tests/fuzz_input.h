@@ -1,0 +1,29 @@
+// What the fuzzers share: an input as a file in memory, and what must hold.
+#pragma once
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace moescope {
+
+inline void require(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "violated: %s\n", what);
+  std::abort();
+}
+
+// For readers that open a path: nothing touches a disk.
+inline const std::string& as_file(const std::uint8_t* data, std::size_t size) {
+  static const int fd = ::memfd_create("fuzz_input", 0);
+  static const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  require(::ftruncate(fd, 0) == 0, "truncate");
+  require(::pwrite(fd, data, size, 0) == static_cast<ssize_t>(size), "write");
+  return path;
+}
+
+}  // namespace moescope
