@@ -10,6 +10,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "core/file_kind.h"
 #include "core/lock_step.h"
 #include "core/open_runs.h"
 #include "core/telemetry/recording.h"
@@ -97,6 +98,7 @@ void check_output(const ImportCommand& command) {
   if (fs::exists(command.out) && !command.overwrite)
     throw std::runtime_error("--out " + command.out + ": exists; give --overwrite to replace it");
   for (const std::string& file : command.files) {
+    if (file_kind(file) == FileKind::recording) throw std::runtime_error(file + ": is a recording already");
     std::error_code error;
     if (fs::equivalent(file, command.out, error)) throw std::runtime_error("--out " + command.out + ": is read, too");
   }

@@ -366,6 +366,47 @@ class MainWindowTest : public QObject {
     QVERIFY2(w.complaint()->text().contains("text to train on"), qPrintable(w.complaint()->text()));
   }
 
+  void aLogIsFollowedWhileItGrows() {
+    QTemporaryDir folder;
+    const QString path = folder.filePath("run.jsonl");
+    MainWindow window(false);
+    window.show();
+    window.follow({path});
+    QVERIFY(window.session()->isFollowing());
+    QTRY_VERIFY_WITH_TIMEOUT(window.session()->followingText().contains("waiting for run.jsonl"), kWaitMs);
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly | QIODevice::Unbuffered));
+    for (int step = 0; step < 30; ++step)
+      file.write(QString("{\"step\":%1,\"loss\":%2,\"tokens_per_expert\":[[1,3,4,2],[2,3,4,1]]}\n")
+                     .arg(step)
+                     .arg(5 - 0.1 * step)
+                     .toUtf8());
+    QTRY_COMPARE_WITH_TIMEOUT(window.selection()->step(), 29, kWaitMs);
+    QVERIFY(window.selection()->following());
+    file.write("half a line");
+    file.write(" that is no JSON\n");
+    QTRY_COMPARE_WITH_TIMEOUT(window.session()->skipped().size(), std::size_t{1}, kWaitMs);
+    QVERIFY(window.session()->followingText().contains("1 could not be read"));
+    QVERIFY(file.resize(0));  // the training began anew
+    QVERIFY(file.seek(0));
+    QTRY_VERIFY_WITH_TIMEOUT(window.session()->followingText().contains("began anew"), kWaitMs);
+    file.write("{\"step\":0,\"loss\":1,\"tokens_per_expert\":[[1,3]]}\n");
+    QTRY_COMPARE_WITH_TIMEOUT(window.session()->histories().front()->steps().last, 0, kWaitMs);
+  }
+
+  void theSampleOpensFromTheHelpMenu() {
+    MainWindow window(false);
+    window.show();
+    QSignalSpy opened(window.session(), &RunSession::opened);
+    QAction* sample = menuAction(window, "Open the sample");
+    QVERIFY(sample);
+    sample->trigger();
+    QVERIFY(opened.wait(kWaitMs));
+    QCOMPARE(window.session()->histories().size(), std::size_t{2});
+    QCOMPARE(QString::fromStdString(window.session()->histories()[1]->info().name), QString("domain_shift"));
+    QTRY_VERIFY_WITH_TIMEOUT(window.findings()->count(Severity::severe) == 3, kWaitMs);
+  }
+
   void droppedTextBecomesTheData() {
     OpenWindow w;
     QSignalSpy opened(w.window.session(), &RunSession::opened);

@@ -298,7 +298,8 @@ std::vector<std::string> findings_checked(const History& history) {
   }
   lines.push_back(history.quant_frame_at(INT64_MAX)
                       ? "Number formats: underflow, clipping, SQNR of every quantized operand."
-                      : "Not checked: number formats; nothing is quantized here.");
+                  : info.config_toml.empty() ? "Not checked: number formats, which are not in this log."
+                                             : "Not checked: number formats; nothing is quantized here.");
   return lines;
 }
 
