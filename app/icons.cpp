@@ -2,8 +2,10 @@
 
 #include <QPainter>
 #include <QPainterPath>
+#include <QSvgRenderer>
 #include <cmath>
 
+#include "core/assets.h"
 #include "widgets/color_scale.h"
 
 namespace moescope {
@@ -81,6 +83,20 @@ QIcon picture(Picture which, const QPalette& palette) {
   QIcon icon;
   icon.addPixmap(drawn(which, palette.color(QPalette::Active, QPalette::ButtonText)), QIcon::Normal);
   icon.addPixmap(drawn(which, palette.color(QPalette::Disabled, QPalette::ButtonText)), QIcon::Disabled);
+  return icon;
+}
+
+QIcon applicationIcon() {
+  const std::string_view svg = asset("moescope.svg");
+  QSvgRenderer renderer(QByteArray(svg.data(), static_cast<qsizetype>(svg.size())));
+  QIcon icon;
+  for (const int size : {16, 32, 48, 128}) {
+    QPixmap pixmap(size, size);
+    pixmap.fill(Qt::transparent);
+    QPainter painter(&pixmap);
+    renderer.render(&painter);
+    icon.addPixmap(pixmap);
+  }
   return icon;
 }
 

@@ -9,6 +9,8 @@ namespace moescope {
 enum class Picture { play, pause, step, reset, settings };
 QIcon picture(Picture which, const QPalette& palette);
 
+QIcon applicationIcon();  // assets/moescope.svg
+
 QPixmap chipPixmap(const QString& letter, const QColor& color, int height, qreal ratio);  // a run's coloured letter
 
 }  // namespace moescope

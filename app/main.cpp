@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "app/arguments.h"
+#include "app/icons.h"
 #include "app/main_window.h"
 #include "app/screenshot.h"
 #include "core/numerics/gemm.h"
@@ -82,6 +83,8 @@ int main(int argc, char** argv) {
   QApplication app(argc, argv);
   QApplication::setApplicationName("moescope");
   QApplication::setApplicationVersion(MOESCOPE_VERSION);
+  QApplication::setDesktopFileName("moescope");
+  QApplication::setWindowIcon(applicationIcon());
   QThreadPool::globalInstance()->setMaxThreadCount(1);  // painting must not take the cores from the training
   const Arguments arguments = parseArguments(app.arguments());
   if (!arguments.print.isEmpty()) return std::fputs(qPrintable(arguments.print), stdout) < 0;

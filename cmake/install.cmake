@@ -1,0 +1,41 @@
+# cmake --install, and a Debian package: cpack --config build/release/CPackConfig.cmake
+include(GNUInstallDirs)
+install(TARGETS moescope moescope-cli)
+install(FILES packaging/moescope.desktop DESTINATION ${CMAKE_INSTALL_DATADIR}/applications)
+install(FILES assets/moescope.svg DESTINATION ${CMAKE_INSTALL_DATADIR}/icons/hicolor/scalable/apps)
+install(FILES packaging/moescope-mime.xml DESTINATION ${CMAKE_INSTALL_DATADIR}/mime/packages RENAME moescope.xml)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
+install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# For people, the program has its own copies built in: samples to open, the file that a PyTorch training imports.
+install(DIRECTORY assets/samples DESTINATION ${CMAKE_INSTALL_DATADIR}/moescope)
+install(DIRECTORY assets/python DESTINATION ${CMAKE_INSTALL_DATADIR}/moescope OPTIONAL PATTERN __pycache__ EXCLUDE)
+
+find_program(HELP2MAN help2man)
+if(HELP2MAN)
+  set(MAN_PAGES ${CMAKE_BINARY_DIR}/man)
+  add_custom_command(
+    OUTPUT ${MAN_PAGES}/moescope.1
+    COMMAND ${CMAKE_SOURCE_DIR}/packaging/man_pages.sh $<TARGET_FILE:moescope> $<TARGET_FILE:moescope-cli> ${MAN_PAGES}
+    DEPENDS moescope moescope-cli packaging/man_pages.sh)
+  add_custom_target(man_pages ALL DEPENDS ${MAN_PAGES}/moescope.1)
+  install(DIRECTORY ${MAN_PAGES}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+else()
+  message(STATUS "No help2man: man pages are not made")
+endif()
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME moescope)
+set(CPACK_PACKAGE_CONTACT "MoEscope developers <moescope@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Laboratory for mixture-of-experts routing and microscaling formats")
+set(CPACK_PACKAGE_DESCRIPTION
+    "Trains a small DeepSeek-V3-style mixture-of-experts language model on the CPU and shows live what its router, its
+all-to-all and its MXFP8 number formats do. Reads recordings and logs of other trainings, compares precisions side by
+side, predicts the step time of a cluster.")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "qt6-qpa-plugins, fonts-dejavu-core")  # opened at run time, so shlibdeps cannot see them
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "openmpi-bin")
+include(CPack)
