@@ -9,6 +9,7 @@
 #include "app/cli_lesson.h"
 #include "app/cli_predict.h"
 #include "app/cli_quantize.h"
+#include "app/cli_reproduce.h"
 #include "app/cli_train.h"
 #include "app/cli_volumes.h"
 #include "core/numerics/gemm.h"
@@ -51,6 +52,7 @@ int main(int argc, char** argv) {
   moescope::add_volumes_command(app);
   moescope::add_predict_command(app);
   moescope::add_lesson_command(app);
+  moescope::add_reproduce_command(app);
   moescope::add_import_command(app);
   app.footer(
       "Examples:\n"

@@ -1,4 +1,5 @@
 # cmake --install, and a Debian package: cpack --config build/release/CPackConfig.cmake
+set(CMAKE_INSTALL_DOCDIR share/doc/moescope)
 include(GNUInstallDirs)
 install(TARGETS moescope moescope-cli)
 install(FILES packaging/moescope.desktop DESTINATION ${CMAKE_INSTALL_DATADIR}/applications)

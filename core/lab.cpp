@@ -46,11 +46,9 @@ void require_valid(const RunConfig& config) {
 }
 
 std::string change_text(const ConfigField& field, const RunConfig& before, const ConfigValue& value) {
-  const auto shown = [](const ConfigValue& v) {
-    std::string text = shortened(to_string(v));
-    return text.empty() ? std::string("none") : text;
-  };
-  return field.key + ' ' + shown(field.get(before)) + " -> " + shown(value);
+  const auto shown = [](const std::string& text) { return text.empty() ? std::string("none") : text; };
+  // The new value in full: with it the run can be trained again (core/reproduce.h).
+  return field.key + ' ' + shown(shortened(to_string(field.get(before)))) + " -> " + shown(to_string(value));
 }
 
 // Returns with the lock held when there is something to do; false: stop.

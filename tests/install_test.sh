@@ -46,8 +46,9 @@ depends=$(dpkg-deb -f "$deb" Depends)
 for needed in libqt6widgets6 libopenblas libsqlite3-0 qt6-qpa-plugins; do
   [[ $depends == *$needed* ]] || fail "the package does not depend on $needed: $depends"
 done
+dpkg-deb -c "$deb" >"$root/contents"
 for file in bin/moescope bin/moescope-cli share/applications/moescope.desktop share/man/man1/moescope-cli-train.1 \
   share/icons/hicolor/scalable/apps/moescope.svg share/mime/packages/moescope.xml share/doc/moescope/copyright; do
-  dpkg-deb -c "$deb" | grep -q " ./usr/$file\(\.gz\)\?$" || fail "the package lacks $file"
+  grep -q " \./usr/$file$" "$root/contents" || fail "the package lacks $file"
 done
 echo "installed, used, packed: $(basename "$deb"), $(du -k "$deb" | cut -f1) kB"
