@@ -28,7 +28,9 @@ constexpr LessonFigureInfo kOwnFigures[] = {
     {"load_correlation", Source::run, "",
      "correlation of the experts' utilisation between step t and step t + lag, over the stretch: near 1 the same "
      "experts stay hot, near 0 it is noise, below 0 the load swings"},
-    {"rank_max_over_mean", Source::run, "", "token copies that the fullest rank receives over the mean of the ranks"},
+    {"rank_max_over_mean", Source::run, "",
+     "token copies that the fullest rank receives over the mean of the ranks, all steps of the stretch together"},
+    {"batch_rank_max_over_mean", Source::run, "", "the same in a single batch, mean over the steps of the stretch"},
     {"copies_per_token", Source::run, "", "token copies of the standard all-to-all per token"},
     {"ranks_per_token", Source::run, "", "distinct destination ranks per token: copies after de-duplication"},
     {"nodes_per_token", Source::run, "", "distinct destination nodes per token"},
@@ -318,7 +320,14 @@ double layer_figure(const LessonFigure& figure, const History& history, Frames f
     return fold(Of::max, 0, all) - fold(Of::min, 0, all);
   }
   if (figure.key == "load_correlation") return load_correlation(frames, layer, static_cast<std::size_t>(figure.lag));
-  return volume_figure(figure.key, frames, layer, static_cast<double>(history.info().tokens_per_step));
+  const auto tokens = static_cast<double>(history.info().tokens_per_step);
+  if (figure.key == "batch_rank_max_over_mean") {
+    std::vector<double> steps;
+    for (std::size_t t = 0; t < frames.size(); ++t)
+      steps.push_back(volume_figure("rank_max_over_mean", frames.subspan(t, 1), layer, tokens));
+    return fold(Of::mean, 0, steps);
+  }
+  return volume_figure(figure.key, frames, layer, tokens);
 }
 
 OperandFormat operand_format(const LessonFormat& lesson) {

@@ -142,6 +142,7 @@ TEST(LessonFigures, VolumesPerTokenAndTheFullestRank) {
   EXPECT_DOUBLE_EQ(*reader.read(figure("copies_per_token", 2)), 1.0);
   EXPECT_DOUBLE_EQ(*reader.read(figure("ranks_per_token", 2)), 0.75);
   EXPECT_DOUBLE_EQ(*reader.read(figure("rank_max_over_mean", 2)), 1.5);  // column 0 gets 3 of 4 copies
+  EXPECT_DOUBLE_EQ(*reader.read(figure("batch_rank_max_over_mean", 2)), 1.5);
 }
 
 // The two heavy experts share a rank; a balancer that saw it gives each a rank of its own.
