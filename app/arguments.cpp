@@ -6,6 +6,7 @@
 
 #include "app/settings.h"
 #include "core/lesson.h"
+#include "core/telemetry/run_feed.h"
 #include "core/lock_step.h"
 
 namespace moescope {
@@ -50,6 +51,9 @@ void addOptions(QCommandLineParser& parser) {
   parser.addOption({"preset", "Train this preset: " + presetList() + ".", "NAME"});
   parser.addOption({"config", "Train with the settings of this TOML file.", "FILE.toml"});
   parser.addOption({"data", "Train on this text file or folder of text files.", "PATH"});
+  parser.addOption({"attach",
+                    "Look on at a training that runs with --serve PORT; its token is in MOESCOPE_TOKEN, or asked for.",
+                    "HOST:PORT"});
   parser.addOption({"lesson", "Begin a guided lesson: " + lessonList() + ", its number, or a lesson file.", "NAME"});
   parser.addOption({"follow",
                     "Follow a training log (JSON lines) that another program writes; it may not exist yet. Given "
@@ -110,6 +114,21 @@ void readLesson(const QCommandLineParser& parser, Arguments& result) {
     result.problems << "--lesson does not go with a file to open or --screenshot";
 }
 
+void readAttach(const QCommandLineParser& parser, Arguments& result) {
+  if (!parser.isSet("attach")) return;
+  result.attach = parser.value("attach");
+  try {
+    parse_feed_address(result.attach.toStdString());
+  } catch (const std::runtime_error& error) {
+    result.problems << QString("--attach: ") + error.what();
+  }
+  for (const char* option : {"preset", "config", "data", "after-steps", "lesson", "follow"})
+    if (parser.isSet(option)) result.problems << QString("--%1 does not go with --attach").arg(option);
+  if (parser.isSet("screenshot") && qEnvironmentVariableIsEmpty(kTokenVariable))
+    result.problems << QString("--attach with --screenshot: %1 must hold the token").arg(kTokenVariable);
+  if (!result.files.isEmpty()) result.problems << "--attach does not go with a file to open";
+}
+
 void readSteps(const QCommandLineParser& parser, Arguments& result) {
   if (!parser.isSet("after-steps")) return;
   bool ok = false;
@@ -154,6 +173,7 @@ Arguments parseArguments(const QStringList& arguments) {
   if (!result.print.isEmpty()) return result;
   parser.positionalArguments().isEmpty() ? readConfig(parser, result) : readFiles(parser, result);
   readFollow(parser, result);
+  readAttach(parser, result);
   readLesson(parser, result);
   readSteps(parser, result);
   readLooks(parser, result);

@@ -14,6 +14,7 @@ struct Arguments {
   QStringList files;               // open these instead of training
   QStringList follow;              // logs to follow instead
   std::vector<RunConfig> configs;  // what to train; the first is run A
+  QString attach;                  // HOST:PORT of a training to look on at; empty: none
   QString lesson;                  // empty: none; else it begins
   QString screenshot;              // empty: an ordinary window
   std::optional<qint64> after_steps;

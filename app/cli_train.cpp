@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <filesystem>
@@ -24,10 +25,11 @@
 #include "core/model/learner.h"
 #include "core/numerics/parallel.h"
 #include "core/parallel/mpi_ranks.h"
-#include "core/parallel/two_hop.h"
+#include "core/parallel/wire.h"
 #include "core/run_config.h"
 #include "core/telemetry/frame_sink.h"
 #include "core/telemetry/jsonl.h"
+#include "core/telemetry/run_feed.h"
 #include "core/trainer.h"
 
 namespace moescope {
@@ -40,7 +42,8 @@ struct TrainOptions {
   std::vector<std::string> set, compare;
   std::int64_t steps = 0, seed = 0, every = 0;
   std::string all_to_all = "flat";
-  int threads = 0, ep = 0, ranks_per_node = 0;
+  std::string serve_address = "127.0.0.1";
+  int threads = 0, ep = 0, ranks_per_node = 0, serve = 0;
   double epsilon = 0.01;
   bool overwrite = false, noise_twin = false;
   bool has_data = false, has_seed = false, has_steps = false;
@@ -334,7 +337,7 @@ struct WireTotals {
   int ranks = 0;
   double sent = 0, counted = 0, ms = 0, steps = 0;
 
-  void add(const TelemetryFrame& frame) {
+  void add(const TelemetryFrame& frame, const RunConfig& config) {
     const WireFrame& wire = frame.wire;
     if (wire.ranks == 0 || frame.routers.empty()) return;
     ranks = wire.ranks;
@@ -343,16 +346,18 @@ struct WireTotals {
       if (i / size == i % size) continue;  // stays on its rank
       sent += static_cast<double>(wire.sent_RR[i]);
     }
+    const std::string payload = to_string(find_field("precision.payload")->get(config));
+    const RowBytes row = wire_row_bytes(payload, config.model.dim);
     for (const RouterFrame& router : frame.routers)
-      for (const std::uint64_t rows : wire_rows(router.volume, wire.over_nodes)) counted += static_cast<double>(rows);
+      for (const std::uint64_t bytes : wire_bytes(router.volume, wire.over_nodes, row))
+        counted += static_cast<double>(bytes);
     for (const float rank_ms : wire.all_to_all_ms_R) ms += static_cast<double>(rank_ms) / ranks;
     ++steps;
   }
-  void print(std::FILE* text, const RunConfig& config) const {
+  void print(std::FILE* text) const {
     if (steps == 0) return;
-    const double by_routing = counted * 4 * config.model.dim;  // rows of 32-bit values
     std::fprintf(text, "all-to-all  %.0f bytes a step between %d ranks measured, %.0f by the routing; %.1f ms a step\n",
-                 sent / steps, ranks, by_routing / steps, ms / steps);
+                 sent / steps, ranks, counted / steps, ms / steps);
   }
 };
 
@@ -382,6 +387,7 @@ class Training {
       histories_.push_back(sink_->add_run(run_info(run.trainer.config(), run.number, lock_step_.data().domains())));
     for (const auto& history : histories_) json.write(history->info());
     introduce();
+    if (writes() && o_.serve > 0) serve();
     catch_signals(ranks_ != nullptr);
     train(json);
     progress_.finish();
@@ -389,6 +395,9 @@ class Training {
     sink_->flush();
     if (failure_.empty()) failure_ = sink_->error();
     sink_.reset();
+    if (feed_)
+      feed_->end(!failure_.empty() ? "the training failed: " + failure_
+                                   : "the training ended after " + std::to_string(lock_step_.next_step()) + " steps");
     summarize();
     if (!failure_.empty()) std::fprintf(stderr, "moescope-cli: error: %s\n", failure_.c_str());
     if (lost_ || !failure_.empty()) return 1;
@@ -427,6 +436,16 @@ class Training {
     std::fflush(text_);
   }
 
+  void serve() {
+    const char* given = std::getenv(kTokenVariable);
+    const std::string token = given && *given ? given : new_feed_token();
+    feed_ = std::make_unique<RunFeed>(FeedAddress{o_.serve_address, o_.serve}, token);
+    for (const auto& history : histories_) feed_->add_run(history->info());
+    std::fprintf(text_, "serving     %s; to look on: %s=%s moescope --attach %s\n", feed_->address().text().c_str(),
+                 kTokenVariable, token.c_str(), feed_->address().text().c_str());
+    std::fflush(text_);
+  }
+
   void train(JsonLines& json) {
     for (std::int64_t step = first_; step < end_ && !is_stopped(); ++step) {
       try {
@@ -441,12 +460,13 @@ class Training {
     whole_ = false;
     lock_step_.step([&](TelemetryFrame frame) {
       if (frame.run == 0) {
-        wire_.add(frame);
+        wire_.add(frame, config());
         tail_.add(frame);
         progress_.show(frame);
         sink_->flush();  // the step before is on disk by now, so a kill loses no more than this one
       }
       sink_->publish(frame);
+      if (feed_) feed_->publish(std::make_shared<const TelemetryFrame>(frame));
       if (is_lost(frame)) {
         lost_ = true;
         sink_->publish(Marker{frame.run, step, "event", "the loss is no number any more"});
@@ -491,7 +511,7 @@ class Training {
     if (!is_missing(tail_.max_vio))
       std::fprintf(text_, "MaxVio      %.3f in the last batch, %.3f over %d steps (mean over MoE layers)\n",
                    tail_.max_vio, tail_.max_vio_window, config().telemetry.window);
-    wire_.print(text_, config());
+    wire_.print(text_);
     if (!o_.out.empty()) std::fprintf(text_, "recording   %s\n", o_.out.c_str());
     if (!o_.jsonl.empty() && o_.jsonl != "-") std::fprintf(text_, "JSON lines  %s\n", o_.jsonl.c_str());
     if (!checkpoint_.empty()) std::fprintf(text_, "checkpoint  %s\n", checkpoint_.c_str());
@@ -512,6 +532,7 @@ class Training {
   Progress progress_;
   std::unique_ptr<FrameSink> sink_;
   std::vector<std::shared_ptr<History>> histories_;
+  std::unique_ptr<RunFeed> feed_;  // for windows that look on
   Tail tail_;
   WireTotals wire_;
   bool lost_ = false;
@@ -611,6 +632,13 @@ void add_options(CLI::App& sub, TrainOptions& o) {
   sub.add_option("--all-to-all", o.all_to_all,
                  "With --ep: flat, or hierarchical: rows for another node go once to it and are handed on there")
       ->check(CLI::IsMember({"flat", "hierarchical"}));
+  auto* serve = sub.add_option("--serve", o.serve,
+                               "Port at which moescope --attach can look on while it trains; prints the token that "
+                               "it needs (MOESCOPE_TOKEN, where that is set)")
+                    ->check(CLI::Range(1, 65535));
+  sub.add_option("--serve-address", o.serve_address,
+                 "With --serve: address to listen at (default: 127.0.0.1, this machine alone; nothing is encrypted)")
+      ->needs(serve);
   sub.add_option("--out", o.out, "Recording to write, for the window and for sqlite3");
   sub.add_option("--jsonl", o.jsonl, "JSON lines to write, one object per step; - is standard output");
   sub.add_option("--checkpoint", o.checkpoint,
@@ -646,7 +674,7 @@ void add_train_command(CLI::App& app) {
       "  moescope-cli train --preset mini-v3 --data texts/ --checkpoint kept --every 200\n"
       "  moescope-cli train --resume kept --checkpoint kept --steps 3000\n"
       "  moescope-cli train --preset nano --compare precision.experts=mxfp8_rceil --noise-twin\n"
-      "  mpirun -n 2 moescope-cli train --preset mini-v3 --ep 2 --out spread.moescope\n"
+      "  mpirun -n 2 moescope-cli train --preset mini-v3 --ep 2 --out spread.moescope --serve 5000\n"
       "The published check that MXFP8 trains like BF16, in miniature (1,500 steps, three models: minutes to an hour),\n"
       "and where it fails:\n"
       "  moescope-cli train --preset convergence-check --out check.moescope\n"

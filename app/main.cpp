@@ -64,6 +64,8 @@ int runWindow(QApplication& app, const Arguments& arguments, const QStringList& 
     window.follow(arguments.follow);
   else if (!arguments.files.isEmpty())
     window.openFiles(arguments.files);
+  else if (!arguments.attach.isEmpty())
+    window.attach(arguments.attach);
   else if (!arguments.lesson.isEmpty())
     window.startLesson(arguments.lesson);
   else

@@ -126,6 +126,8 @@ void MainWindow::connectSession() {
   connect(&session_, &RunSession::opened, this, &MainWindow::onOpened);
   connect(&session_, &RunSession::failed, this, &MainWindow::onFailed);
   connect(&session_, &RunSession::configChanged, this, &MainWindow::showConfigEverywhere);
+  connect(&session_, &RunSession::grew, &clock_, &FrameClock::wake);
+  connect(&session_, &RunSession::growingEnded, this, &MainWindow::onGrowingEnded);
 }
 
 void MainWindow::startRun(const RunConfig& config, Start start) {
@@ -238,15 +240,17 @@ void MainWindow::onOpened() {
     if (run_when_open_) goOn();
   } else {
     for (const QString& path : session_.paths()) rememberRecentFile(path);
-    status_->showRecordingOpen();
+    status_->showFollowing(session_.attachedTo().isEmpty() ? "recording, new steps are followed"
+                                                               : "attached to " + session_.attachedTo());
     if (session_.histories().size() > 1 && session_.paths().size() > 1) showWorkspace(compare_);
     sayWhatWasSkipped();
   }
   clock_.setSourceActive(session_.isLive() || session_.isFollowing() || session_.fillingShare() >= 0);
   if (session_.hasConfig()) form_->setDraft(session_.config());
   showConfigEverywhere();
-  setWindowTitle(session_.path().isEmpty() ? QString("MoEScope")
-                                           : QFileInfo(session_.path()).fileName() + " - MoEScope");
+  const QString shown =
+      session_.attachedTo().isEmpty() ? QFileInfo(session_.path()).fileName() : session_.attachedTo();
+  setWindowTitle(shown.isEmpty() ? QString("MoEScope") : shown + " - MoEScope");
   clock_.wake();
 }
 
@@ -272,7 +276,9 @@ void MainWindow::showConfigEverywhere() {
   else if (session_.isFollowing())
     run_bar_->showFollowing(QFileInfo(session_.path()).fileName());
   else if (session_.isRecording())
-    run_bar_->showRecording(QFileInfo(session_.path()).fileName(), session_.hasConfig() ? &config : nullptr);
+    run_bar_->showRecording(
+        session_.attachedTo().isEmpty() ? QFileInfo(session_.path()).fileName() : session_.attachedTo(),
+        session_.hasConfig() ? &config : nullptr);
   else
     run_bar_->showNothing();
 }

@@ -54,6 +54,8 @@ class MainWindow : public QMainWindow {
   void openFile(const QString& path) { openFiles({path}); }
   void openFiles(const QStringList& paths);  // by what they are (core/file_kind.h); several runs as A, B, ...
   void follow(const QStringList& logs) { session_.follow(logs); }
+  // Looks on at a training that serves its frames; without a token it is asked for, or MOESCOPE_TOKEN has it.
+  void attach(const QString& address, QString token = {});
   void rewind(qint64 step);                 // to a kept checkpoint
   void addRun(RunConfig twin);              // beside run A, and shows the comparison
   bool showWorkspace(const QString& name);  // in any case of letters; false: there is none
@@ -146,6 +148,8 @@ class MainWindow : public QMainWindow {
   void showWorkspace(Workspace* workspace);
   void openTensors(const QString& path);
   void openOther(const QString& path);
+  void askAttach();
+  void onGrowingEnded(const QString& why);
   void openSample();
   void sayWhatWasSkipped();
   void askForTwin(const QString& key);

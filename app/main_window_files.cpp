@@ -1,6 +1,7 @@
 // Files of every kind into the window: dropped, chosen, named on the command line, or opened again.
 #include <QDir>
 #include <QFileInfo>
+#include <QInputDialog>
 #include <QMessageBox>
 #include <QSaveFile>
 #include <QStandardPaths>
@@ -8,8 +9,10 @@
 
 #include "app/main_window.h"
 #include "app/setup_form.h"
+#include "app/status_line.h"
 #include "core/assets.h"
 #include "core/file_kind.h"
+#include "core/telemetry/run_feed.h"
 
 namespace moescope {
 
@@ -64,6 +67,29 @@ void MainWindow::openOther(const QString& path) {
       config.data.path = path.toStdString();
       startRun(config);
   }
+}
+
+void MainWindow::askAttach() {
+  bool given = false;
+  const QString address =
+      QInputDialog::getText(this, "Attach to a training",
+                            "HOST:PORT of a training that runs with --serve PORT.\nIt prints both this and its token.",
+                            QLineEdit::Normal, "127.0.0.1:5000", &given);
+  if (given) attach(address.trimmed());
+}
+
+void MainWindow::attach(const QString& address, QString token) {
+  if (token.isEmpty()) token = qEnvironmentVariable(kTokenVariable);
+  if (token.isEmpty())
+    token = QInputDialog::getText(this, "Attach to a training", "Token of the training at " + address + ":",
+                                  QLineEdit::Password);
+  session_.attach(address, token);
+}
+
+void MainWindow::onGrowingEnded(const QString& why) {
+  status_->showFollowing(session_.attachedTo().isEmpty() ? "recording, followed no more" : "attached no more");
+  if (session_.attachedTo().isEmpty() || !why.contains("the training ended")) return complain(why);
+  statusBar()->showMessage(why);
 }
 
 // Never a silent loss: what a log had that could not be read is told once it is open, and on demand, with its line

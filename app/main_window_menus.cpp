@@ -49,6 +49,7 @@ void MainWindow::buildMenus() {
 void MainWindow::buildFileMenu() {
   QMenu* menu = menuBar()->addMenu("&File");
   menu->addAction("&Open...", QKeySequence::Open, this, &MainWindow::askOpen);
+  menu->addAction("&Attach to a training...", this, &MainWindow::askAttach);
   menu->addAction("Open &config...", this, &MainWindow::askOpenConfig);
   menu->addAction("Open &tensors...", this, &MainWindow::askOpenTensors);
   QAction* skipped = menu->addAction("&Lines that could not be read...", this, &MainWindow::sayWhatWasSkipped);

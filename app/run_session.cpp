@@ -1,8 +1,12 @@
 #include "app/run_session.h"
 
 #include <QFileInfo>
+#include <condition_variable>
 #include <functional>
+#include <mutex>
 #include <stdexcept>
+
+#include "core/telemetry/run_feed.h"
 
 namespace moescope {
 
@@ -12,11 +16,14 @@ struct RunSession::Opened {
   std::vector<RunConfig> configs;
   std::vector<SkippedLines> skipped;
   QStringList paths;
+  std::vector<std::function<std::size_t()>> more;
   bool glanced = false;
-  QString path, error;
+  QString path, attached_to, error;
 };
 
 namespace {
+
+constexpr int kFollowMs = 200;  // between two looks at a file that grows
 
 // Of all runs, or none: what only some of them tell cannot be compared.
 std::vector<RunConfig> configsOf(const std::vector<std::shared_ptr<const History>>& histories) {
@@ -32,8 +39,6 @@ std::vector<RunConfig> configsOf(const std::vector<std::shared_ptr<const History
 
 }  // namespace
 
-constexpr int kFollowMs = 200;  // between two looks whether a followed file began anew
-
 RunSession::RunSession(QObject* parent) : QObject(parent) {
   follow_timer_.setInterval(kFollowMs);
   connect(&follow_timer_, &QTimer::timeout, this, &RunSession::noticeFollowed);
@@ -41,6 +46,7 @@ RunSession::RunSession(QObject* parent) : QObject(parent) {
 
 RunSession::~RunSession() {
   cancelled_ = true;
+  grower_ = {};
   if (opener_.joinable()) opener_.join();
   stopFilling();
 }
@@ -92,6 +98,7 @@ void RunSession::open(const QStringList& paths) {
     opened.glanced = runs.glanced;
     opened.histories.assign(runs.histories.begin(), runs.histories.end());
     opened.skipped = std::move(runs.skipped);
+    opened.more = std::move(runs.more);
     opened.configs = configsOf(opened.histories);
   });
 }
@@ -100,6 +107,8 @@ void RunSession::follow(const QStringList& paths) {
   if (opening() || paths.isEmpty()) return;
   const std::unique_ptr<Lab> old = std::exchange(lab_, nullptr);
   stopFilling();
+  grower_ = {};
+  attached_to_.clear();
   histories_.clear();
   recorded_configs_.clear();
   skipped_.clear();
@@ -176,8 +185,48 @@ void RunSession::fill() {
           if (runs->histories.empty()) return;
           histories_.assign(runs->histories.begin(), runs->histories.end());
           emit runsChanged();
+          growWith(std::move(runs->more));
         },
         Qt::QueuedConnection);
+  });
+}
+
+void RunSession::attach(const QString& address, const QString& token) {
+  if (opening()) return;
+  emit openingStarted("Attaching to " + address + " and waiting for its first step");
+  auto result = std::make_shared<Opened>();
+  launch(result, [this, address, token](Opened& opened) {
+    const auto runs =
+        std::make_shared<AttachedRuns>(parse_feed_address(address.toStdString()), token.trimmed().toStdString());
+    while (!runs->complete() && !cancelled_) runs->read(kFollowMs);
+    for (const auto& history : runs->histories()) opened.histories.push_back(history);
+    if (opened.histories.size() > kMaxRuns)
+      throw std::runtime_error(address.toStdString() + ": trains more runs than can be shown side by side");
+    opened.configs = configsOf(opened.histories);
+    opened.attached_to = QString::fromStdString(runs->address().text());
+    opened.more.push_back([runs] { return runs->read(kFollowMs); });
+  });
+}
+
+// Until another run is opened, or a source has no more.
+void RunSession::growWith(std::vector<std::function<std::size_t()>> more) {
+  grower_ = {};
+  if (more.empty()) return;
+  grower_ = std::jthread([this, more = std::move(more)](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any alarm;
+    while (!stop.stop_requested()) {
+      try {
+        std::size_t news = 0;
+        for (const auto& read : more) news += read();
+        if (news > 0) emit grew();
+      } catch (const std::exception& e) {
+        emit growingEnded(QString::fromUtf8(e.what()));
+        return;
+      }
+      std::unique_lock lock(mutex);
+      alarm.wait_for(lock, stop, std::chrono::milliseconds(kFollowMs), [] { return false; });
+    }
   });
 }
 
@@ -195,13 +244,15 @@ void RunSession::adopt(Opened& result) {
   follow_timer_.stop();
   followers_.clear();
   stopFilling();
+  grower_ = {};
   histories_ = std::move(result.histories);
   recorded_configs_ = std::move(result.configs);
   path_ = result.path;
   paths_ = result.paths;
   skipped_ = std::move(result.skipped);
+  attached_to_ = result.attached_to;
   emit opened();
-  if (result.glanced) fill();
+  result.glanced ? fill() : growWith(std::move(result.more));
 }
 
 int RunSession::runAt(int place) const {

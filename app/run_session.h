@@ -6,6 +6,7 @@
 #include <QStringList>
 #include <QTimer>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -32,6 +33,8 @@ class RunSession : public QObject {
   void open(const QStringList& paths);  // files that hold runs (core/file_kind.h), as runs A, B, ...
   // Shows what other programs log while they do; files that do not exist yet are waited for. Replaces what is open.
   void follow(const QStringList& paths);
+  // Looks on at a training elsewhere that serves its frames (train --serve), from its first step on.
+  void attach(const QString& address, const QString& token);
   void cancelOpening();
   bool opening() const { return opener_.joinable(); }
 
@@ -41,6 +44,7 @@ class RunSession : public QObject {
   // is being read.
   double fillingShare() const { return filler_.joinable() ? filling_.load() : -1; }
   QString followingText() const;  // "following run.jsonl: 120 lines"; or what it waits for
+  const QString& attachedTo() const { return attached_to_; }  // HOST:PORT; empty: to nothing
   bool isRecording() const { return !lab_ && !histories_.empty(); }
   Lab* lab() const { return lab_.get(); }        // nullptr: nothing in training
   const QString& path() const { return path_; }  // of the recording written or of what is shown; empty: memory only
@@ -68,11 +72,14 @@ class RunSession : public QObject {
   void failed(QString message);  // opening ended without anything new
   void configChanged();
   void runsChanged();  // one was added or removed
+  void grew();         // a recording that is still written, or a training looked on at, brought steps
+  void growingEnded(QString why);  // no more will come
 
  private:
   struct Opened;
   void launch(std::shared_ptr<Opened> result, std::function<void(Opened&)> work);
   void adopt(Opened& result);
+  void growWith(std::vector<std::function<std::size_t()>> more);
   void noticeFollowed();
   void fill();
   void stopFilling();
@@ -88,6 +95,8 @@ class RunSession : public QObject {
   std::thread opener_, filler_;
   std::atomic<bool> cancelled_ = false, filling_cancelled_ = false;
   std::atomic<double> filling_ = 0;
+  QString attached_to_;
+  std::jthread grower_;  // appends to the histories what their sources bring
 };
 
 }  // namespace moescope

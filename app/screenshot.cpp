@@ -67,6 +67,10 @@ void takeScreenshot(MainWindow* window, const Arguments& arguments) {
     poll->start(kPollMs);
     return window->follow(arguments.follow);
   }
+  if (!arguments.attach.isEmpty()) {
+    QObject::connect(window->session(), &RunSession::opened, window, [window, path] { finish(window, path); });
+    return window->attach(arguments.attach);
+  }
   const qint64 steps = arguments.after_steps.value_or(kScreenshotSteps);
   auto* poll = new QTimer(window);
   QObject::connect(window->session(), &RunSession::opened, poll, [poll] { poll->start(kPollMs); });

@@ -66,10 +66,6 @@ void StatusLine::showTraining(const LabStatus& status) {
   training_->setText(text);
 }
 
-void StatusLine::showRecordingOpen() {
-  training_->setText("recording, not in training");
-}
-
 void StatusLine::showFollowing(const QString& text) {
   training_->setText(text);
 }

@@ -18,8 +18,7 @@ class StatusLine : public QStatusBar {
   explicit StatusLine(QWidget* parent = nullptr);
 
   void showTraining(const LabStatus& status);
-  void showRecordingOpen();
-  void showFollowing(const QString& text);
+  void showFollowing(const QString& text);  // of what is not in training here
   void showScreen(double frames_per_s, double frame_ms);
   void showHoldings(const QString& path, const History& history);
   void showThreads(int threads);

@@ -7,8 +7,10 @@
 #include <cstdio>
 #include <map>
 #include <set>
+#include <stdexcept>
 
 #include "core/config_rules.h"
+#include "core/parallel/placement_choice.h"
 #include "core/run_config.h"
 #include "core/telemetry/text_escape.h"
 
@@ -67,6 +69,15 @@ bool is_name(std::string_view text) {
   return !text.empty() && text.size() <= 64 && text[0] != '.' && std::all_of(text.begin(), text.end(), allowed);
 }
 
+std::string check_placement(const std::string& text) {
+  try {
+    parse_placement_choice(text);
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return {};
+}
+
 constexpr std::size_t kMaxProbe = 1024;
 
 std::string check_probe(const std::string& text) {
@@ -86,6 +97,7 @@ std::string check_text(const ConfigField& field, const std::string& text) {
   if (field.key == "name" && !is_name(text))
     return "is \"" + text + "\", allowed are 1 to 64 letters, digits and - _ . + without a leading dot";
   if (field.key == "telemetry.probe") return check_probe(text);
+  if (field.key == "parallel.placement") return check_placement(text);
   if (!is_plain_utf8(text)) return "holds control characters or is not UTF-8, allowed is plain UTF-8 text";
   return {};
 }
@@ -189,6 +201,11 @@ void check_ranks(const RunConfig& c, Rules& found) {
     found.push_back({{"parallel.ranks_per_node", "parallel.ranks"},
                      "ranks_per_node is " + std::to_string(p.ranks_per_node) + ", but the " + ranks +
                          " ranks must fill whole nodes: choose a divisor of " + ranks});
+  const std::string misplaced =
+      placement_problem(parse_placement_choice(p.placement), c.model.n_experts, std::max(1, p.ranks));
+  if (!misplaced.empty())
+    found.push_back({{"parallel.placement", "parallel.ranks", "model.n_experts"},
+                     misplaced + ": choose another placement, or contiguous"});
 }
 
 void check_schedule(const RunConfig& c, Rules& found) {

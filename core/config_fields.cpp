@@ -448,6 +448,12 @@ void add_rest(std::vector<ConfigField>& t) {
       "Ranks that share a fast link (NVLink): 8 in most machines. Copies to other nodes go over the slower network, "
       "where "
       "DeepEP sends one copy per node instead of one per chosen expert."));
+  t.push_back(live(field<p, &ParallelConfig::placement>(
+      "parallel.placement", "All-to-all", "Expert placement", "", kNone,
+      "Which expert lies on which virtual rank, for counting: contiguous (in order); random; balanced (as DeepSeek's "
+      "EPLB: the heaviest get replicas in one more slot a rank, then experts are packed by the step's own load); or by "
+      "hand, the rank of each expert of a layer, LAYER:RANK,RANK,...;LAYER:..., as dragging in the panel Expert "
+      "placement writes it. No effect on the training.")));
   constexpr auto v = &RunConfig::telemetry;
   t.push_back(live(field<v, &TelemetryConfig::every>(
       "telemetry.every", "Telemetry", "Router arrays every", "steps", {1, 10000},

@@ -12,30 +12,33 @@ namespace moescope {
 
 namespace {
 
-Imported open_recording(const std::string& path, const ImportOptions& options) {
-  const RecordingReader reader(path);
-  const auto& runs = reader.runs();
+using More = std::vector<std::function<std::size_t()>>;
+
+Imported open_recording(const std::string& path, const ImportOptions& options, More& more) {
+  const auto reader = std::make_shared<RecordingReader>(path);
+  const auto& runs = reader->runs();
   if (runs.empty()) throw std::runtime_error(path + ": the recording holds no run");
   Imported imported;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const auto progress = [&](double share) {
       return !options.progress || options.progress((static_cast<double>(i) + share) / static_cast<double>(runs.size()));
     };
-    const bool glance = options.glance && reader.is_large(runs[i].run);
+    const bool glance = options.glance && reader->is_large(runs[i].run);
     const int as_run = options.run + static_cast<int>(i);
-    auto history = glance ? reader.glance(runs[i].run, progress, options.array_budget_bytes, as_run)
-                          : reader.load(runs[i].run, progress, options.array_budget_bytes, as_run);
+    auto history = glance ? reader->glance(runs[i].run, progress, options.array_budget_bytes, as_run)
+                          : reader->load(runs[i].run, progress, options.array_budget_bytes, as_run);
     imported.glanced |= glance;
     if (!history) return {};
     imported.runs.push_back(std::move(history));
   }
+  more.push_back([reader] { return reader->load_new(); });
   return imported;
 }
 
-Imported import_file(const std::string& path, const ImportOptions& options) {
+Imported import_file(const std::string& path, const ImportOptions& options, More& more) {
   switch (const FileKind kind = file_kind(path)) {
     case FileKind::recording:
-      return open_recording(path, options);
+      return open_recording(path, options, more);
     case FileKind::training_log:
       return import_jsonl(path, options);
     case FileKind::load_table:
@@ -59,7 +62,7 @@ OpenedRuns open_runs(const std::vector<std::string>& paths, const ImportOptions&
         return options.progress((static_cast<double>(i) + share) / static_cast<double>(paths.size()));
       };
     }
-    Imported imported = import_file(paths[i], of_file);
+    Imported imported = import_file(paths[i], of_file, opened.more);
     if (imported.runs.empty()) return {};
     opened.glanced |= imported.glanced;
     if (imported.bad.count() > 0) {

@@ -1,6 +1,7 @@
 // Opens files that hold runs, of whatever kind, as runs A, B, ... in the order given: for the window and moescope-cli.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,9 @@ struct SkippedLines {
 struct OpenedRuns {
   std::vector<std::shared_ptr<History>> histories;  // empty: it was cancelled
   std::vector<SkippedLines> skipped;                // of the files that had any
+  // Of files that a training may still write: appends what came since to `histories`, and says how much. One thread at
+  // a time; throws std::runtime_error when the file can be read no more.
+  std::vector<std::function<std::size_t()>> more;
   bool glanced = false;                             // options.glance, and at least one is not all that its file holds
 };
 

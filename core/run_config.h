@@ -109,6 +109,7 @@ struct DataConfig {
 struct ParallelConfig {
   int ranks = 8;
   int ranks_per_node = 8;
+  std::string placement = "contiguous";  // of experts (core/parallel/placement_choice.h)
 };
 
 struct TelemetryConfig {

@@ -9,6 +9,7 @@
 #include "core/expert_weights.h"
 #include "core/model/rank_gather.h"
 #include "core/model/router_sums.h"
+#include "core/parallel/placement_choice.h"
 #include "core/parallel/volumes.h"
 #include "core/routing_flips.h"
 #include "core/trainer_state.h"
@@ -20,6 +21,16 @@ constexpr std::uint32_t kQuantBlock = 32;
 
 bool due(std::int64_t step, int every) {
   return every > 0 && step % every == 0;
+}
+
+VolumeFrame volume_of(const RunConfig& config, int layer, const RouterActivations<float>& router) {
+  const ParallelConfig& p = config.parallel;
+  const PlacementChoice choice = parse_placement_choice(p.placement);
+  if (choice.kind == PlacementChoice::Kind::contiguous)
+    return count_volumes(router.ids, config.router.top_k, config.model.n_experts, p.ranks, p.ranks_per_node);
+  const std::vector<std::uint64_t> load(router.tokens_per_expert.begin(), router.tokens_per_expert.end());
+  const Placement placement = place(choice, {layer, p.ranks, p.ranks_per_node, config.router.n_groups}, load);
+  return count_volumes(router.ids, config.router.top_k, placement, p.ranks_per_node);
 }
 
 RouterFrame router_frame(const RunConfig& config, int layer, const RouterActivations<float>& router,
@@ -46,8 +57,7 @@ RouterFrame router_frame(const RunConfig& config, int layer, const RouterActivat
   frame.z_loss = static_cast<float>(router.z_loss);
   frame.padding_fraction = padding_fraction(frame.tokens_per_expert, kQuantBlock);
   frame.dropped_fraction = dropped_fraction(frame.tokens_per_expert, config.router.capacity_factor);
-  frame.volume = count_volumes(router.ids, config.router.top_k, config.model.n_experts, config.parallel.ranks,
-                               config.parallel.ranks_per_node);
+  frame.volume = volume_of(config, layer, router);
   return frame;
 }
 

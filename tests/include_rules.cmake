@@ -23,4 +23,4 @@ forbid(core "\"(widgets|app)/" "core includes nothing above itself")
 forbid(core/telemetry "\"core/(numerics|model|parallel|cluster|[a-z_]+\\.h)" "telemetry is the lowest room")
 forbid(core/numerics "\"core/(model|parallel|cluster|[a-z_]+\\.h)" "numerics knows no model")
 forbid(widgets "\"(app/|core/[^t]|core/t[^e])" "widgets may include core/telemetry, the number formats and the cluster models only"
-       "\"core/(numerics/(float_formats|block_quantize|block_anatomy|what_if|operand_format)|parallel/(volumes|placement|routing_patterns|load_routing)|cluster/[a-z_]+|assets|safetensors|captured_operand)\\.h\"")
+       "\"core/(numerics/(float_formats|block_quantize|block_anatomy|what_if|operand_format)|parallel/(volumes|wire|placement|placement_choice|routing_patterns|load_routing)|cluster/[a-z_]+|assets|safetensors|captured_operand)\\.h\"")

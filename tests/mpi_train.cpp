@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "core/checkpoint_folder.h"
+#include "core/parallel/wire.h"
 #include "core/safetensors.h"
 #include "core/telemetry/recording.h"
 
@@ -107,24 +108,35 @@ TEST_F(MpiTrain, OverNodesIsTheSameToTheBit) {
   expect_the_same_weights(path("1"), path("4"));
 }
 
-// What was given to MPI is what the volumes count: a 32-bit row a copy, four times.
+// What was given to MPI is what the volumes count, in the bytes of the payload; and the weights stay those of one
+// process.
 TEST_F(MpiTrain, BytesOnTheWireAreTheCountedOnes) {
-  const Ended ended = run(mpirun(4) + "--preset nano --ranks-per-node 2 --steps 3 --out " + path("run.moescope"));
-  ASSERT_EQ(ended.status, 0) << ended.output;
-  const RecordingReader reader(path("run.moescope"));
-  const auto history = reader.load(0);
-  const auto frame = history->frame_at(2);
-  ASSERT_TRUE(frame);
-  ASSERT_EQ(frame->wire.ranks, 4);
-  const int row_bytes = 4 * history->info().dim;
-  for (int source = 0; source < 4; ++source)
-    for (int to = 0; to < 4; ++to) {
-      std::uint64_t copies = 0;  // out, and home again on the way of the other
-      for (const RouterFrame& router : frame->routers)
-        copies += 2 * router.volume.copies_RR[source * 4 + to] + 2 * router.volume.copies_RR[to * 4 + source];
-      EXPECT_EQ(frame->wire.sent_RR[source * 4 + to], copies * row_bytes) << source << " to " << to;
-    }
-  for (const float ms : frame->wire.all_to_all_ms_R) EXPECT_GT(ms, 0);
+  for (const char* payload : {"fp32", "bf16", "mxfp8"}) {
+    SCOPED_TRACE(payload);
+    const std::string what = std::string("--preset nano --steps 3 --set precision.payload=") + payload + ' ';
+    const std::string name = payload;
+    const Ended ended = run(mpirun(4) + what + "--ranks-per-node 2 --out " + path(name + ".moescope") +
+                            " --checkpoint " + path(name));
+    ASSERT_EQ(ended.status, 0) << ended.output;
+    ASSERT_EQ(run(kAlone + what + "--checkpoint " + path(name + "1")).status, 0);
+    expect_the_same_weights(path(name), path(name + "1"));
+    const RecordingReader reader(path(name + ".moescope"));
+    const auto history = reader.load(0);
+    const auto frame = history->frame_at(2);
+    ASSERT_TRUE(frame);
+    ASSERT_EQ(frame->wire.ranks, 4);
+    const RowBytes row = wire_row_bytes(payload, history->info().dim);
+    for (std::size_t source = 0; source < 4; ++source)
+      for (std::size_t to = 0; to < 4; ++to) {
+        if (source == to) continue;
+        std::uint64_t bytes = 0;  // out, and home again on the way of the other
+        for (const RouterFrame& router : frame->routers)
+          bytes += router.volume.copies_RR[source * 4 + to] * (row.dispatch + row.combine_gradient) +
+                   router.volume.copies_RR[to * 4 + source] * (row.combine + row.dispatch_gradient);
+        EXPECT_EQ(frame->wire.sent_RR[source * 4 + to], bytes) << source << " to " << to;
+      }
+    for (const float ms : frame->wire.all_to_all_ms_R) EXPECT_GT(ms, 0);
+  }
 }
 
 TEST_F(MpiTrain, GoesOnBitIdenticallyOnOtherNumbersOfRanks) {

@@ -1,11 +1,17 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "core/dataset.h"
 #include "core/model/learner.h"
+#include "core/model/operand.h"
 #include "core/model/rank_gather.h"
+#include "core/model/row_codec.h"
+#include "core/numerics/rng.h"
 #include "core/parallel/volumes.h"
+#include "core/parallel/wire.h"
 #include "tests/local_ranks.h"
 
 namespace moescope {
@@ -126,34 +132,86 @@ TEST(Ranks, OverNodesAsStraight) {
   expect_the_same(config, 4, 2, true);
 }
 
-// What the transport was given is what the counts of the routing say, from rank to rank.
-TEST(Ranks, SendWhatTheVolumesCount) {
-  const RunConfig config = small_config();
+// What the transport was given is what the counts of the routing say, from rank to rank, in the payload's own bytes.
+void expect_counted_bytes(TokenPayload payload, const RowBytes& row, bool over_nodes) {
+  RunConfig config = small_config();
+  config.precision.payload = payload;
   const auto data = open_dataset(config.data, config.seed);
-  for (const bool over_nodes : {false, true}) {
-    WireFrame wire;
-    std::vector<std::uint64_t> rows(16);
-    run_local_ranks(4, 2, over_nodes, [&](Ranks& ranks) {
-      Learner<float> learner(config, Weights::initialised, &ranks);
-      PhaseClock clock;
-      clock.start(Phase::other);
-      learner.step(data->batch(0), false, clock);
-      const WireFrame moved = gather_wire(&ranks);
-      for (const auto& moe : learner.model().moe()) {
-        const WholeRouter router(moe.router, learner.model().part(), 8, 2);
-        if (ranks.rank() != 0) continue;
-        const auto of_layer = wire_rows(count_volumes(router.get().ids, 2, 8, 4, 2), over_nodes);
-        for (std::size_t i = 0; i < 16; ++i) rows[i] += of_layer[i];
-      }
-      if (ranks.rank() == 0) wire = moved;
-    });
-    EXPECT_EQ(wire.over_nodes, over_nodes);
-    for (std::size_t i = 0; i < 16; ++i) {
-      if (i % 5 == 0) continue;  // stays
-      EXPECT_EQ(wire.sent_RR[i], rows[i] * 4 * 32) << i << (over_nodes ? " over nodes" : "");
-      const bool straight = !over_nodes || i / 4 / 2 == i % 4 / 2 || i / 4 % 2 == i % 4 % 2;
-      EXPECT_EQ(rows[i] > 0, straight) << i;
+  WireFrame wire;
+  std::vector<std::uint64_t> counted(16);
+  run_local_ranks(4, 2, over_nodes, [&](Ranks& ranks) {
+    Learner<float> learner(config, Weights::initialised, &ranks);
+    PhaseClock clock;
+    clock.start(Phase::other);
+    learner.step(data->batch(0), false, clock);
+    const WireFrame moved = gather_wire(&ranks);
+    for (const auto& moe : learner.model().moe()) {
+      const WholeRouter router(moe.router, learner.model().part(), 8, 2);
+      if (ranks.rank() != 0) continue;
+      const auto of_layer = wire_bytes(count_volumes(router.get().ids, 2, 8, 4, 2), over_nodes, row);
+      for (std::size_t i = 0; i < 16; ++i) counted[i] += of_layer[i];
     }
+    if (ranks.rank() == 0) wire = moved;
+  });
+  EXPECT_EQ(wire.over_nodes, over_nodes);
+  for (std::size_t i = 0; i < 16; ++i) {
+    if (i % 5 == 0) continue;  // stays
+    EXPECT_EQ(wire.sent_RR[i], counted[i]) << i << (over_nodes ? " over nodes" : "");
+    const bool straight = !over_nodes || i / 4 / 2 == i % 4 / 2 || i / 4 % 2 == i % 4 % 2;
+    EXPECT_EQ(counted[i] > 0, straight) << i;
+  }
+}
+
+TEST(Ranks, SendWhatTheVolumesCount) {
+  for (const bool over_nodes : {false, true}) {
+    expect_counted_bytes(TokenPayload::fp32, {128, 128, 128, 128}, over_nodes);
+    expect_counted_bytes(TokenPayload::bf16, {64, 64, 64, 64}, over_nodes);
+    expect_counted_bytes(TokenPayload::mxfp8, {33, 64, 33, 64}, over_nodes);  // 32 codes and a scale
+  }
+}
+
+TEST(Ranks, RowBytesAreThoseOfTheVolumes) {
+  EXPECT_EQ(wire_row_bytes("bf16", 7168).combine, 14336);
+  EXPECT_EQ(wire_row_bytes("mxfp8", 7168).dispatch, 7392);
+  EXPECT_EQ(wire_row_bytes("mxfp8", 7168).combine_gradient, 7392);
+  EXPECT_EQ(wire_row_bytes("mxfp8", 7168).dispatch_gradient, 14336);
+  EXPECT_EQ(wire_row_bytes("fp32", 8).dispatch, 32);
+  EXPECT_THROW(wire_row_bytes("fp16", 8), std::runtime_error);
+}
+
+// Rounded rows of all magnitudes, and of special values, are the same after the journey.
+TEST(Ranks, RowsThatWereRoundedArriveBitByBit) {
+  constexpr int kDim = 100;  // the last block has 4
+  constexpr std::size_t kRows = 300;
+  std::vector<float> rows(kRows * kDim);
+  RandomStream stream(1, "rows");
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const double exponent = -140 + 255 * stream.uniform(2 * (i / 32)) + 12 * stream.uniform(7 * i + 1);
+    rows[i] = static_cast<float>((stream.uniform(3 * i) - 0.5) * std::exp2(exponent));
+  }
+  std::fill_n(rows.begin(), 64, 0.0f);
+  rows[3] = -0.0f;
+  rows[200] = 449;  // 2^1: 224.5 rounds to 224
+  OperandFormat bf16, mx;
+  bf16.scheme = QuantScheme::bf16;
+  mx.scheme = QuantScheme::mx;
+  for (const OperandFormat& format : {OperandFormat{}, bf16, mx}) {
+    std::vector<float> sent = rows, arrived(rows.size(), 7);
+    if (!is_plain(format)) round_rows(format, sent.data(), kRows, kDim);
+    const RowCodec<float> codec(format, kDim);
+    std::vector<std::uint8_t> bytes(kRows * codec.row_bytes());
+    codec.encode(sent.data(), kRows, bytes.data());
+    codec.decode(bytes.data(), kRows, arrived.data());
+    EXPECT_EQ(std::memcmp(sent.data(), arrived.data(), sent.size() * sizeof(float)), 0) << element_name(format);
+  }
+  rows[0] = std::numeric_limits<float>::infinity();
+  for (const OperandFormat& format : {bf16, mx}) {
+    const RowCodec<float> codec(format, kDim);
+    std::vector<std::uint8_t> bytes(codec.row_bytes());
+    std::vector<float> arrived(kDim);
+    codec.encode(rows.data(), 1, bytes.data());
+    codec.decode(bytes.data(), 1, arrived.data());
+    EXPECT_FALSE(std::isfinite(arrived[0]));
   }
 }
 

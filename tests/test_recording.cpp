@@ -238,6 +238,40 @@ TEST(Recording, ReadsWhileTheWriterGoesOn) {
   EXPECT_EQ(early.load(0)->steps(), (StepRange{0, 299}));
 }
 
+// What a window does with a recording that grows: it gets every step once, and goes back with a training that does.
+TEST(Recording, GrowsInTheHistoryThatWasLoaded) {
+  const std::string path = temporary_file("grows.moescope");
+  std::mt19937 rng(4);
+  RecordingWriter writer(path);
+  writer.add_run(sample_info({}));
+  std::vector<std::shared_ptr<const TelemetryFrame>> written;
+  const auto write = [&](std::int64_t step) {
+    written.push_back(share(sample_frame(step, {}, rng)));
+    writer.write(std::vector{written.back()});
+  };
+  write(0);
+  const RecordingReader reader(path);
+  const auto history = reader.load(0);
+  EXPECT_EQ(history->steps(), (StepRange{0, 0}));
+  EXPECT_EQ(reader.load_new(), 0u);
+  for (int step = 1; step < 40; ++step) {
+    write(step);
+    if (step % 3 == 0) EXPECT_EQ(reader.load_new(), 3u) << step;
+  }
+  EXPECT_EQ(history->steps(), (StepRange{0, 39}));
+  expect_equal(*history->frame_at(39), *written[39]);
+  EXPECT_EQ(reader.load_new(), 0u);
+  writer.write(Marker{0, 40, "note", "here"});
+  EXPECT_EQ(reader.load_new(), 1u);
+  ASSERT_EQ(history->markers().size(), 1u);
+  write(20);  // a rewind
+  write(21);
+  EXPECT_EQ(reader.load_new(), 2u);
+  EXPECT_EQ(history->steps(), (StepRange{0, 21}));
+  expect_equal(*history->frame_at(20), *written[40]);
+  EXPECT_TRUE(history->markers().empty());
+}
+
 TEST(Recording, RefusesToReplaceOtherFiles) {
   const std::string path = temporary_file("letter.txt");
   std::ofstream(path)

@@ -28,6 +28,7 @@ ConfigValue other_value(const ConfigField& field) {
   if (const bool* flag = std::get_if<bool>(&usual)) return !*flag;
   if (!field.choices.empty())
     return field.choices.back() == std::get<std::string>(usual) ? field.choices.front() : field.choices.back();
+  if (field.key == "parallel.placement") return std::string("1:0,1;2:1,0");
   if (std::holds_alternative<std::string>(usual)) return std::string("a-b_c.d+1");
   if (std::holds_alternative<std::int64_t>(usual)) return static_cast<std::int64_t>(field.max);
   return field.min + (field.max - field.min) / 3;
@@ -42,7 +43,7 @@ TEST(ConfigFields, AreCompleteAndUnique) {
     EXPECT_GT(field.help.size(), 30u) << field.key;
     EXPECT_EQ(find_field(field.key), &field);
   }
-  EXPECT_EQ(keys.size(), 80u) << "one for each member of RunConfig's structs";
+  EXPECT_EQ(keys.size(), 81u) << "one for each member of RunConfig's structs";
   EXPECT_EQ(find_field("router.topk"), nullptr);
 }
 
@@ -99,6 +100,7 @@ TEST(ConfigFields, LiveOnesAreThoseThatATrainerCanTakeOver) {
                                          "router.pinned_bias",
                                          "optimizer.router_lr_factor",
                                          "data.mixture",
+                                         "parallel.placement",
                                          "telemetry.probe",
                                          "telemetry.sample_every",
                                          "telemetry.sample_length",
@@ -346,6 +348,7 @@ INSTANTIATE_TEST_SUITE_P(
                                c.model.outlier_factor = 300;
                              }},
                     RuleCase{"data.mixture", [](RunConfig& c) { c.data.mixture = "klingon=1"; }},
+                    RuleCase{"parallel.placement", [](RunConfig& c) { c.parallel.placement = "1:0,1"; }},
                     RuleCase{"data.mixture", [](RunConfig& c) { c.data.mixture = "*=0"; }},
                     RuleCase{"model.n_dense_layers", [](RunConfig& c) { c.model.n_dense_layers = 5; }},
                     RuleCase{"model.qk_rope_head_dim", [](RunConfig& c) { c.model.qk_rope_head_dim = 15; }},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <numeric>
 
 #include "core/numerics/parallel.h"
 
@@ -67,35 +68,70 @@ void ExpertExchange::exchange(const void* send, const std::vector<std::uint32_t>
     ranks_->all_to_all(send, sent, receive, received);
 }
 
+std::size_t ExpertExchange::rows_here() const {
+  return std::accumulate(sent_rows_.begin(), sent_rows_.end(), std::size_t{0});
+}
+
+std::size_t ExpertExchange::rows_there() const {
+  return static_cast<std::size_t>(at_experts_.expert_offset.back());
+}
+
 template <class T>
-void ExpertExchange::to_experts(const T* rows, int dim, T* at_experts) const {
-  const auto d = static_cast<std::size_t>(dim);
-  thread_local std::vector<T> arrived;
-  arrived.resize(static_cast<std::size_t>(at_experts_.expert_offset.back()) * d);
-  exchange(rows, sent_rows_, arrived.data(), received_rows_, d * sizeof(T));
-  const T* from = arrived.data();
+void ExpertExchange::dispatch_merged(const OperandFormat& format, const T* tokens_of, std::size_t tokens, int dim,
+                                     T* at_experts) const {
+  const RowCodec<T> codec(format, dim);
+  if (codec.copies()) return merged_.send(tokens_of, codec.row_bytes(), at_experts);
+  thread_local std::vector<std::uint8_t> leaving, arrived;
+  leaving.resize(tokens * codec.row_bytes());
+  arrived.resize(rows_there() * codec.row_bytes());
+  codec.encode(tokens_of, tokens, leaving.data());
+  merged_.send(leaving.data(), codec.row_bytes(), arrived.data());
+  codec.decode(arrived.data(), rows_there(), at_experts);
+}
+
+template <class T>
+void ExpertExchange::to_experts(const OperandFormat& format, const T* rows, int dim, T* at_experts) const {
+  const RowCodec<T> codec(format, dim);
+  const std::size_t bytes = codec.row_bytes();
+  thread_local std::vector<std::uint8_t> leaving, arrived;
+  arrived.resize(rows_there() * bytes);
+  const void* send = rows;
+  if (!codec.copies()) {
+    leaving.resize(rows_here() * bytes);
+    codec.encode(rows, rows_here(), leaving.data());
+    send = leaving.data();
+  }
+  exchange(send, sent_rows_, arrived.data(), received_rows_, bytes);
+  const std::uint8_t* from = arrived.data();
   parallel_for(static_cast<int>(runs_.size()), [&](int i) {
     const Run& run = runs_[static_cast<std::size_t>(i)];
-    std::copy_n(from + run.arrived * d, run.rows * d, at_experts + run.at_expert * d);
+    codec.decode(from + run.arrived * bytes, run.rows, at_experts + run.at_expert * static_cast<std::size_t>(dim));
   });
 }
 
 template <class T>
-void ExpertExchange::from_experts(const T* at_experts, int dim, T* rows) const {
-  const auto d = static_cast<std::size_t>(dim);
-  thread_local std::vector<T> leaving;
-  leaving.resize(static_cast<std::size_t>(at_experts_.expert_offset.back()) * d);
-  T* to = leaving.data();
+void ExpertExchange::from_experts(const OperandFormat& format, const T* at_experts, int dim, T* rows) const {
+  const RowCodec<T> codec(format, dim);
+  const std::size_t bytes = codec.row_bytes();
+  thread_local std::vector<std::uint8_t> leaving, arrived;
+  leaving.resize(rows_there() * bytes);
+  std::uint8_t* to = leaving.data();
   parallel_for(static_cast<int>(runs_.size()), [&](int i) {
     const Run& run = runs_[static_cast<std::size_t>(i)];
-    std::copy_n(at_experts + run.at_expert * d, run.rows * d, to + run.arrived * d);
+    codec.encode(at_experts + run.at_expert * static_cast<std::size_t>(dim), run.rows, to + run.arrived * bytes);
   });
-  exchange(to, received_rows_, rows, sent_rows_, d * sizeof(T));
+  if (codec.copies()) return exchange(to, received_rows_, rows, sent_rows_, bytes);
+  arrived.resize(rows_here() * bytes);
+  exchange(to, received_rows_, arrived.data(), sent_rows_, bytes);
+  codec.decode(arrived.data(), rows_here(), rows);
 }
 
-template void ExpertExchange::to_experts<float>(const float*, int, float*) const;
-template void ExpertExchange::to_experts<double>(const double*, int, double*) const;
-template void ExpertExchange::from_experts<float>(const float*, int, float*) const;
-template void ExpertExchange::from_experts<double>(const double*, int, double*) const;
+#define INSTANTIATE(T)                                                                                                \
+  template void ExpertExchange::dispatch_merged<T>(const OperandFormat&, const T*, std::size_t, int, T*) const;      \
+  template void ExpertExchange::to_experts<T>(const OperandFormat&, const T*, int, T*) const;                        \
+  template void ExpertExchange::from_experts<T>(const OperandFormat&, const T*, int, T*) const;
+INSTANTIATE(float)
+INSTANTIATE(double)
+#undef INSTANTIATE
 
 }  // namespace moescope

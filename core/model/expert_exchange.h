@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/model/dispatch.h"
+#include "core/model/row_codec.h"
 #include "core/parallel/two_hop.h"
 
 namespace moescope {
@@ -23,21 +24,23 @@ class ExpertExchange {
   // Of the experts here, rows [M]; the others have none. Only expert_offset is filled.
   const DispatchPlan& at_experts() const { return at_experts_; }
 
-  // Over nodes only: tokens_TD -> at_experts_MD, each token once to a node and once to a rank.
+  // Rows travel in `format`, to which they were rounded before (row_codec.h).
+  // Over nodes only: tokens_TD -> at_experts_MD, each of the `tokens` once to a node and once to a rank.
   template <class T>
-  void dispatch_merged(const T* tokens, int dim, T* at_experts) const {
-    merged_.send(tokens, static_cast<std::size_t>(dim) * sizeof(T), at_experts);
-  }
+  void dispatch_merged(const OperandFormat& format, const T* tokens_of, std::size_t tokens, int dim,
+                       T* at_experts) const;
   // rows_ND -> at_experts_MD, and back.
   template <class T>
-  void to_experts(const T* rows, int dim, T* at_experts) const;
+  void to_experts(const OperandFormat& format, const T* rows, int dim, T* at_experts) const;
   template <class T>
-  void from_experts(const T* at_experts, int dim, T* rows) const;
+  void from_experts(const OperandFormat& format, const T* at_experts, int dim, T* rows) const;
 
  private:
   struct Run {
     std::size_t arrived, at_expert, rows;  // first row as it arrives, and in its place
   };
+  std::size_t rows_here() const;   // N
+  std::size_t rows_there() const;  // M
   Ranks::Parts parts(const std::vector<std::uint32_t>& rows, std::size_t row_bytes) const;
 
   void exchange(const void* send, const std::vector<std::uint32_t>& sent_rows, void* receive,

@@ -148,6 +148,8 @@ void check_ranks(const RunConfig& config, int ranks) {
     refuse("they must divide the " + std::to_string(config.model.n_experts) + " experts");
   if (ranks > 1 && config.telemetry.gradient_every > 0)
     refuse("gradients cannot be compared with FP32; set telemetry.gradient_every to 0");
+  if (ranks > 1 && config.parallel.placement != "contiguous")
+    refuse("experts lie on them in order; set parallel.placement to contiguous");
   if (ranks == 1) return;
   const StepPrecision precision = step_precision(config.precision, config.seed, 0);
   for (int c = 0; c < kNumGemmClasses; ++c) {

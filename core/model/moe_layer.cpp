@@ -25,14 +25,18 @@ void let_tap_take(const LayerPrecision& precision, Transfer transfer, const Oper
     precision.tap->take(format, BlockAxis::row, -1, rows_of, static_cast<int>(rows), dim, size(dim), {});
 }
 
-// Rounds a row for each copy of a token.
+// Rounds a row for each copy of a token, where it leaves.
 template <class T>
-void send(TokenPayload payload, Transfer transfer, T* rows_ND, const DispatchPlan& plan, int dim,
+void send(TokenPayload payload, Transfer transfer, T* rows_of, std::size_t rows, int dim,
           const LayerPrecision& precision) {
   const OperandFormat format = transfer_format(payload, transfer);
-  const std::size_t rows = plan.token_of_slot.size();
-  let_tap_take(precision, transfer, format, rows_ND, rows, dim);
-  if (!is_plain(format)) round_rows(format, rows_ND, rows, dim, sums_of(precision, transfer));
+  let_tap_take(precision, transfer, format, rows_of, rows, dim);
+  if (!is_plain(format)) round_rows(format, rows_of, rows, dim, sums_of(precision, transfer));
+}
+
+// Rows that come to the experts here.
+std::size_t rows_at_experts(const DispatchPlan& at_experts) {
+  return size(at_experts.expert_offset.back());
 }
 
 // The tokens as they travel: each is rounded once, not each of its copies. In this thread's scratch.
@@ -113,22 +117,25 @@ void MoeLayer<T>::bring_to_experts(const T* tokens, MoeActivations<T>& a, MoeWor
   const int dim = config_.model.dim;
   if (!part_.ranks) return dispatch_forward(a.plan, tokens, dim, a.x);
   a.exchange.plan(a.plan, a.router.ids, *part_.ranks);
-  if (part_.ranks->over_nodes()) return a.exchange.dispatch_merged(tokens, dim, a.x);
+  const OperandFormat format = transfer_format(config_.precision.payload, Transfer::dispatch);
+  if (part_.ranks->over_nodes()) return a.exchange.dispatch_merged(format, tokens, part_.tokens(), dim, a.x);
   dispatch_forward(a.plan, tokens, dim, ws.dx);
-  a.exchange.to_experts(ws.dx, dim, a.x);
+  a.exchange.to_experts(format, ws.dx, dim, a.x);
 }
 
 template <class T>
 void MoeLayer<T>::experts_forward(const LayerView<T>& w, MoeActivations<T>& a, MoeWorkspace<T>& ws,
                                   const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock) {
   const int dim = config_.model.dim;
+  const DispatchPlan& plan = part_.ranks ? a.exchange.at_experts() : a.plan;
+  T* y = part_.ranks ? ws.row_experts : a.y;
   clock.enter(Phase::experts);
-  experts_.forward(precision.step->of(GemmClass::experts), precision.layer, w.experts,
-                   part_.ranks ? a.exchange.at_experts() : a.plan, a.x, a.h13, a.a, part_.ranks ? ws.row_experts : a.y,
-                   sums, precision.tap);
+  experts_.forward(precision.step->of(GemmClass::experts), precision.layer, w.experts, plan, a.x, a.h13, a.a, y, sums,
+                   precision.tap);
   clock.enter(Phase::combine);
-  if (part_.ranks) a.exchange.from_experts(ws.row_experts, dim, a.y);
-  send(config_.precision.payload, Transfer::combine, a.y, a.plan, dim, precision);
+  const TokenPayload payload = config_.precision.payload;
+  send(payload, Transfer::combine, y, rows_at_experts(plan), dim, precision);
+  if (part_.ranks) a.exchange.from_experts(transfer_format(payload, Transfer::combine), y, dim, a.y);
 }
 
 template <class T>
@@ -155,16 +162,19 @@ void MoeLayer<T>::experts_backward(const LayerView<T>& w, const LayerView<T>& g,
                                    MoeWorkspace<T>& ws, const LayerPrecision& precision, QuantSiteSums* sums,
                                    PhaseClock& clock) {
   const int dim = config_.model.dim;
-  send(config_.precision.payload, Transfer::combine_gradient, ws.dy, a.plan, dim, precision);
-  if (part_.ranks) a.exchange.to_experts(ws.dy, dim, ws.row_experts);
+  const TokenPayload payload = config_.precision.payload;
+  const DispatchPlan& plan = part_.ranks ? a.exchange.at_experts() : a.plan;
+  send(payload, Transfer::combine_gradient, ws.dy, rows_at_experts(a.plan), dim, precision);
+  T* dy = part_.ranks ? ws.row_experts : ws.dy;
+  T* dx = part_.ranks ? ws.drow_experts : ws.dx;
+  if (part_.ranks)
+    a.exchange.to_experts(transfer_format(payload, Transfer::combine_gradient), ws.dy, dim, dy);
   clock.enter(Phase::experts);
-  experts_.backward(precision.step->of(GemmClass::experts), precision.layer, w.experts, g.experts,
-                    part_.ranks ? a.exchange.at_experts() : a.plan, a.x, a.h13, a.a,
-                    part_.ranks ? ws.row_experts : ws.dy, ws.dh13, part_.ranks ? ws.drow_experts : ws.dx, sums,
-                    precision.tap);
+  experts_.backward(precision.step->of(GemmClass::experts), precision.layer, w.experts, g.experts, plan, a.x, a.h13,
+                    a.a, dy, ws.dh13, dx, sums, precision.tap);
   clock.enter(Phase::dispatch);
-  if (part_.ranks) a.exchange.from_experts(ws.drow_experts, dim, ws.dx);
-  send(config_.precision.payload, Transfer::dispatch_gradient, ws.dx, a.plan, dim, precision);
+  send(payload, Transfer::dispatch_gradient, dx, rows_at_experts(plan), dim, precision);
+  if (part_.ranks) a.exchange.from_experts(transfer_format(payload, Transfer::dispatch_gradient), dx, dim, ws.dx);
 }
 
 template struct MoeActivations<float>;

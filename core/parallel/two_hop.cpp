@@ -195,36 +195,4 @@ void MergedDispatch::send(const void* rows, std::size_t row_bytes, void* at_expe
          static_cast<std::size_t>(move.from));
 }
 
-std::vector<std::uint64_t> wire_rows(const VolumeFrame& volume, bool over_nodes) {
-  const Places at{volume.ranks, volume.ranks_per_node};
-  const auto size = static_cast<std::size_t>(volume.ranks);
-  std::vector<std::uint64_t> rows(size * size);
-  const auto add = [&](int from, int to, std::uint64_t n) {
-    if (from != to) rows[static_cast<std::size_t>(from) * size + static_cast<std::size_t>(to)] += n;
-  };
-  const auto add_route = [&](int from, int to, std::uint64_t n) {
-    const int gateway = over_nodes && at.node(from) != at.node(to) ? at.rank(at.node(to), at.place(from)) : from;
-    add(from, gateway, n);
-    add(gateway, to, n);
-  };
-  for (int source = 0; source < at.size; ++source)
-    for (int to = 0; to < at.size; ++to) {
-      const std::size_t i = static_cast<std::size_t>(source) * size + static_cast<std::size_t>(to);
-      const std::uint64_t copies = volume.copies_RR[i];
-      add_route(source, to, over_nodes ? copies : 2 * copies);
-      add_route(to, source, 2 * copies);
-      if (over_nodes)
-        add(at.node(source) == at.node(to) ? source : at.rank(at.node(to), at.place(source)), to,
-            volume.distinct_RR[i]);
-    }
-  if (!over_nodes) return rows;
-  for (int source = 0; source < at.size; ++source)
-    for (int node = 0; node < at.nodes(); ++node)
-      if (node != at.node(source))
-        add(source, at.rank(node, at.place(source)),
-            volume.nodes_RN[static_cast<std::size_t>(source) * static_cast<std::size_t>(at.nodes()) +
-                            static_cast<std::size_t>(node)]);
-  return rows;
-}
-
 }  // namespace moescope

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/parallel/ranks.h"
-#include "core/telemetry/frame.h"
 
 namespace moescope {
 
@@ -37,10 +36,5 @@ class MergedDispatch {
   std::vector<std::size_t> onward_rows_, arrived_rows_;  // [R]
   std::vector<Move> placed_;                             // arrived row -> row at its expert
 };
-
-// Rows that one layer's four all-to-alls (dispatch and combine, forward and backward) give to the transport from rank
-// to rank, [R, R], the diagonal left out. Over nodes the forward dispatch is merged; the other three carry a row for
-// every chosen expert, because their sums must be added in one order wherever experts live.
-std::vector<std::uint64_t> wire_rows(const VolumeFrame& volume, bool over_nodes);
 
 }  // namespace moescope

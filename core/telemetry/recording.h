@@ -31,7 +31,7 @@ class RecordingWriter {
   std::unique_ptr<Database> db_;
 };
 
-// Opens while a writer still appends, too, and then shows what was written until load().
+// Opens while a writer still appends, too, and then shows what was written until load(), and load_new() what follows.
 class RecordingReader {
  public:
   // Throws std::runtime_error: no such file, not a recording, of a newer version, damaged.
@@ -49,6 +49,9 @@ class RecordingReader {
   static constexpr std::int64_t kGlanceRows = 30000;
   std::shared_ptr<History> glance(int run, const std::function<bool(double)>& progress = {},
                                   std::size_t array_budget_bytes = std::size_t{512} << 20, int as_run = -1) const;
+  // Appends what was written since to the histories that load() gave: how many steps and markers. Costs next to nothing
+  // where nothing was. One thread at a time. Throws std::runtime_error as load() does.
+  std::size_t load_new() const;
 
  private:
   struct Database;

@@ -141,15 +141,16 @@ Enum named(const std::string& name, const char* (*name_of)(Enum), int count, con
 // frames are wanted it seeks each.
 class FrameRows {
  public:
-  FrameRows(Connection& connection, const char* table, int run, bool seeks)
+  // `after`: of frames with a larger id.
+  FrameRows(Connection& connection, const char* table, int run, bool seeks, std::int64_t after)
       : table_(table),
         rows_(connection,
               std::string("SELECT * FROM ") + table +
-                  (seeks ? " WHERE id >= ? AND id < ? AND run = ? ORDER BY id" : " WHERE run = ? ORDER BY id")),
+                  (seeks ? " WHERE id >= ? AND id < ? AND run = ? ORDER BY id" : " WHERE id >= ? AND run = ? ORDER BY id")),
         run_(run),
         seeks_(seeks) {
     if (seeks_) return;
-    rows_.bind(std::int64_t{run});
+    rows_.bind((after + 1) << 16).bind(std::int64_t{run});
     advance();
   }
   // Calls `read` with each row of that frame, at its fourth column.
@@ -349,28 +350,28 @@ RunInfo read_run(Statement& row, std::int64_t version, const std::string& path) 
   return info;
 }
 
-// Of a run, in the order written; all but the figures of the step itself only of every `every`th frame.
+// Of a run, in the order written, those with an id beyond `after`; all but the figures of the step itself only of every `every`th frame.
 class FrameReader {
  public:
-  FrameReader(Connection& connection, const RunInfo& info, std::int64_t every)
+  FrameReader(Connection& connection, const RunInfo& info, std::int64_t every, std::int64_t after)
       : info_(info),
         every_(every),
-        frames_(connection, "SELECT * FROM frame WHERE run = ? ORDER BY id"),
-        routers_(connection, "router", info.run, every_ > 1),
-        volumes_(connection, "volume", info.run, every_ > 1),
-        quants_(connection, "quant", info.run, every_ > 1) {
+        frames_(connection, "SELECT * FROM frame WHERE run = ? AND id > ? ORDER BY id"),
+        routers_(connection, "router", info.run, every_ > 1, after),
+        volumes_(connection, "volume", info.run, every_ > 1, after),
+        quants_(connection, "quant", info.run, every_ > 1, after) {
     version_ = connection.integer("PRAGMA user_version");
     if (version_ >= 2) {
-      flips_.emplace(connection, "flip", info.run, every_ > 1);
-      gradients_.emplace(connection, "gradient", info.run, every_ > 1);
+      flips_.emplace(connection, "flip", info.run, every_ > 1, after);
+      gradients_.emplace(connection, "gradient", info.run, every_ > 1, after);
     }
     if (version_ >= 4) {
-      specialisation_.emplace(connection, "specialisation", info.run, every_ > 1);
-      texts_.emplace(connection, "text", info.run, every_ > 1);
-      text_layers_.emplace(connection, "text_layer", info.run, every_ > 1);
-      wires_.emplace(connection, "wire", info.run, every_ > 1);
+      specialisation_.emplace(connection, "specialisation", info.run, every_ > 1, after);
+      texts_.emplace(connection, "text", info.run, every_ > 1, after);
+      text_layers_.emplace(connection, "text_layer", info.run, every_ > 1, after);
+      wires_.emplace(connection, "wire", info.run, every_ > 1, after);
     }
-    frames_.bind(std::int64_t{info.run});
+    frames_.bind(std::int64_t{info.run}).bind(after);
   }
   // nullptr: no more. Sets `id`.
   std::shared_ptr<const TelemetryFrame> next(std::int64_t& id) {
@@ -419,12 +420,14 @@ class FrameReader {
   std::optional<FrameRows> specialisation_, texts_, text_layers_, wires_;  // since format 4
 };
 
-std::vector<Marker> read_markers(Connection& connection, int run) {
+// With an id beyond `after`, which becomes that of the last one.
+std::vector<Marker> read_markers(Connection& connection, int run, std::int64_t& after) {
   std::vector<Marker> markers;
-  Statement rows(connection, "SELECT step, kind, text FROM marker WHERE run = ? ORDER BY id");
-  rows.bind(std::int64_t{run});
+  Statement rows(connection, "SELECT id, step, kind, text FROM marker WHERE run = ? AND id > ? ORDER BY id");
+  rows.bind(std::int64_t{run}).bind(after);
   while (rows.next()) {
     Marker& marker = markers.emplace_back();
+    after = rows.get_integer();
     marker.run = run;
     marker.step = rows.get_integer();
     marker.kind = rows.get_text();
@@ -436,6 +439,11 @@ std::vector<Marker> read_markers(Connection& connection, int run) {
 }  // namespace
 
 struct RecordingReader::Database {
+  struct Loaded {
+    RunInfo info;  // as in the file
+    std::shared_ptr<History> history;
+    std::int64_t last_frame = 0, last_marker = 0;  // ids
+  };
   explicit Database(const std::string& path) : path(path), connection(open_recording(path)) {
     Statement rows(*connection, "SELECT * FROM run ORDER BY run");
     const std::int64_t version = connection->integer("PRAGMA user_version");
@@ -444,8 +452,48 @@ struct RecordingReader::Database {
   std::int64_t rows_of(int run) const;
   std::string path;
   std::unique_ptr<Connection> connection;
+  // Appends what lies behind the last rows that were read, arrays of every `every`th frame; false: cancelled.
+  bool read_on(Loaded& loaded, std::int64_t every, const std::function<bool(double)>& progress) const;
   std::vector<RunInfo> runs;
+  std::vector<Loaded> loaded;
+  std::int64_t version_seen = -1;  // of the data, as SQLite numbers what others write
 };
+
+bool RecordingReader::Database::read_on(Loaded& of, std::int64_t every,
+                                        const std::function<bool(double)>& progress) const {
+  const auto last_id = static_cast<double>(std::max<std::int64_t>(1, connection->integer("SELECT max(id) FROM frame")));
+  const int run = of.info.run, as_run = of.history->info().run;
+  try {
+    FrameReader reader(*connection, of.info, every, of.last_frame);
+    for (int n = 0; auto frame = reader.next(of.last_frame); ++n) {
+      of.history->append(std::move(frame));
+      if (progress && n % 64 == 0 && !progress(static_cast<double>(of.last_frame) / last_id)) return false;
+    }
+    for (Marker& marker : read_markers(*connection, run, of.last_marker)) {
+      marker.run = as_run;
+      of.history->append(std::move(marker));
+    }
+  } catch (const std::runtime_error& error) {
+    const std::string message = error.what();
+    throw std::runtime_error(message.starts_with(connection->path()) ? message : path + ": " + message);
+  }
+  return true;
+}
+
+namespace {
+
+// One state of the file, however far a writer gets meanwhile.
+class Snapshot {
+ public:
+  explicit Snapshot(Connection& connection) : connection_(connection) { connection.execute("BEGIN"); }
+  ~Snapshot() { sqlite3_exec(connection_.handle(), "ROLLBACK", nullptr, nullptr, nullptr); }
+  Snapshot(const Snapshot&) = delete;
+
+ private:
+  Connection& connection_;
+};
+
+}  // namespace
 
 // Layers of all frames of a run. Frames are counted without reading them: ids are dense but for a rewind.
 std::int64_t RecordingReader::Database::rows_of(int run) const {
@@ -483,33 +531,29 @@ std::shared_ptr<History> RecordingReader::load_every(int run, std::int64_t every
                                                      std::size_t array_budget_bytes, int as_run) const {
   const auto info = std::find_if(db_->runs.begin(), db_->runs.end(), [run](const RunInfo& r) { return r.run == run; });
   if (info == db_->runs.end()) throw std::runtime_error(db_->path + ": has no run " + std::to_string(run));
-  Connection& connection = *db_->connection;
-  connection.execute("BEGIN");  // one state of the file, however far a writer gets meanwhile
-  struct End {
-    Connection& connection;
-    ~End() { sqlite3_exec(connection.handle(), "ROLLBACK", nullptr, nullptr, nullptr); }
-  } end{connection};
-  const auto last_id = static_cast<double>(std::max<std::int64_t>(1, connection.integer("SELECT max(id) FROM frame")));
   RunInfo known = *info;
   if (as_run >= 0) known.run = as_run;
-  auto history = std::make_shared<History>(known, array_budget_bytes);
-  try {
-    FrameReader reader(connection, *info, every);
-    std::int64_t id = 0;
-    for (int n = 0; auto frame = reader.next(id); ++n) {
-      history->append(std::move(frame));
-      if (progress && n % 64 == 0 && !progress(static_cast<double>(id) / last_id)) return nullptr;
-    }
-    for (Marker& marker : read_markers(connection, run)) {
-      marker.run = known.run;
-      history->append(std::move(marker));
-    }
-  } catch (const std::runtime_error& error) {
-    const std::string message = error.what();
-    throw std::runtime_error(message.starts_with(connection.path()) ? message : db_->path + ": " + message);
-  }
+  Database::Loaded loaded{*info, std::make_shared<History>(known, array_budget_bytes)};
+  if (db_->loaded.empty()) db_->version_seen = db_->connection->integer("PRAGMA data_version");
+  const Snapshot snapshot(*db_->connection);
+  if (!db_->read_on(loaded, every, progress)) return nullptr;
   if (progress) progress(1.0);
-  return history;
+  if (every == 1) db_->loaded.push_back(loaded);
+  return loaded.history;
+}
+
+std::size_t RecordingReader::load_new() const {
+  const std::int64_t version = db_->connection->integer("PRAGMA data_version");
+  if (version == db_->version_seen) return 0;
+  const Snapshot snapshot(*db_->connection);
+  std::uint64_t news = 0;
+  for (Database::Loaded& loaded : db_->loaded) {
+    const std::uint64_t before = loaded.history->sequence();
+    db_->read_on(loaded, 1, {});
+    news += loaded.history->sequence() - before;
+  }
+  db_->version_seen = version;
+  return news;
 }
 
 }  // namespace moescope

@@ -1,0 +1,33 @@
+// Token rows as they travel between ranks: in the bytes of the format that they were rounded to.
+//
+// Legend: D values a row. fp32: 4 D bytes; bf16: 2 D; mx with E4M3 and blocks of 32: D codes, then D / 32 scale bytes
+// (the last block of a row may be shorter). So a row takes what bytes_per_token() of parallel/volumes.h says. Rows that
+// were rounded to the format come back bit by bit, but for the payload of NaNs; others come back rounded. Values of
+// type double travel as they are: they are for tests of gradients.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/numerics/operand_format.h"
+
+namespace moescope {
+
+template <class T>
+class RowCodec {
+ public:
+  // `format` is plain, bf16 or mx without rotation.
+  RowCodec(const OperandFormat& format, int dim);
+
+  std::size_t row_bytes() const { return row_bytes_; }
+  bool copies() const { return copies_; }  // rows travel as they lie in memory
+  void encode(const T* rows_of, std::size_t rows, std::uint8_t* bytes) const;
+  void decode(const std::uint8_t* bytes, std::size_t rows, T* rows_of) const;
+
+ private:
+  OperandFormat format_;
+  std::size_t dim_, row_bytes_;
+  bool copies_;
+};
+
+}  // namespace moescope

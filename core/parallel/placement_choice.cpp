@@ -1,0 +1,94 @@
+#include "core/parallel/placement_choice.h"
+
+#include <algorithm>
+#include <charconv>
+#include <stdexcept>
+
+namespace moescope {
+namespace {
+
+using Kind = PlacementChoice::Kind;
+constexpr std::string_view kNames[] = {"contiguous", "random", "balanced"};
+
+[[noreturn]] void refuse(std::string_view text) {
+  throw std::runtime_error("'" + std::string(text.substr(0, 80)) +
+                           "' is no placement; allowed: contiguous, random, balanced, or by hand the rank of each "
+                           "expert of a layer, LAYER:RANK,RANK,...;LAYER:...");
+}
+
+// Up to `end` or the end of the text; what was read is cut off.
+int take_number(std::string_view& rest, std::string_view whole) {
+  int value = 0;
+  const auto [stop, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
+  if (error != std::errc() || value < 0) refuse(whole);
+  rest.remove_prefix(static_cast<std::size_t>(stop - rest.data()));
+  return value;
+}
+
+char take_char(std::string_view& rest) {
+  const char c = rest.front();
+  rest.remove_prefix(1);
+  return c;
+}
+
+PlacementChoice parse_by_hand(std::string_view text) {
+  PlacementChoice choice{Kind::by_hand, {}};
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const int layer = take_number(rest, text);
+    if (rest.empty() || take_char(rest) != ':' || choice.by_hand.contains(layer)) refuse(text);
+    std::vector<std::int32_t>& ranks = choice.by_hand[layer];
+    for (char next = ','; next == ',';) {
+      ranks.push_back(take_number(rest, text));
+      next = rest.empty() ? ';' : take_char(rest);
+      if (next != ',' && next != ';') refuse(text);
+    }
+  }
+  return choice;
+}
+
+}  // namespace
+
+PlacementChoice parse_placement_choice(std::string_view text) {
+  for (std::size_t i = 0; i < std::size(kNames); ++i)
+    if (text == kNames[i]) return {static_cast<Kind>(i), {}};
+  if (text.empty()) refuse(text);
+  return parse_by_hand(text);
+}
+
+std::string placement_choice_text(const PlacementChoice& choice) {
+  if (choice.kind != Kind::by_hand) return std::string(kNames[static_cast<std::size_t>(choice.kind)]);
+  std::string text;
+  for (const auto& [layer, ranks] : choice.by_hand) {
+    text += (text.empty() ? "" : ";") + std::to_string(layer) + ':';
+    for (std::size_t e = 0; e < ranks.size(); ++e) text += (e > 0 ? "," : "") + std::to_string(ranks[e]);
+  }
+  return text;
+}
+
+std::string placement_problem(const PlacementChoice& choice, int n_experts, int ranks) {
+  for (const auto& [layer, rank_of] : choice.by_hand) {
+    const std::string where = "placement of layer " + std::to_string(layer);
+    if (static_cast<int>(rank_of.size()) != n_experts)
+      return where + " names " + std::to_string(rank_of.size()) + " ranks, needed is one for each of the " +
+             std::to_string(n_experts) + " experts";
+    const std::int32_t most = *std::ranges::max_element(rank_of);
+    if (most >= ranks)
+      return where + " names rank " + std::to_string(most) + ", allowed are 0 to " + std::to_string(ranks - 1);
+  }
+  return {};
+}
+
+Placement place(const PlacementChoice& choice, const PlacementSite& site, std::span<const std::uint64_t> load_E) {
+  const int n_experts = static_cast<int>(load_E.size());
+  if (choice.kind == Kind::random) return place_random(n_experts, site.ranks, site.layer + 1);
+  if (choice.kind == Kind::balanced) {
+    const int slots = (n_experts + site.ranks - 1) / site.ranks + 1;
+    return place_balanced(load_E, site.ranks, {slots, std::max(1, site.n_groups), site.ranks_per_node});
+  }
+  const auto by_hand = choice.by_hand.find(site.layer);
+  if (by_hand == choice.by_hand.end()) return place_contiguous(n_experts, site.ranks);
+  return place_by_hand(by_hand->second, site.ranks);
+}
+
+}  // namespace moescope

@@ -1,0 +1,39 @@
+// Which expert lies on which rank, as the setting parallel.placement says it.
+//
+// Legend: E experts, R ranks. "contiguous"; "random" (the same shuffle for every run; another for every layer);
+// "balanced" (place_balanced() from the step's own load, with one more expert slot a rank for replicas); or by hand, a
+// list of layers with the rank of each expert: "1:0,0,1,1;2:1,1,0,0". Layers that are not named are contiguous.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/parallel/placement.h"
+
+namespace moescope {
+
+struct PlacementChoice {
+  enum class Kind { contiguous, random, balanced, by_hand };
+  Kind kind = Kind::contiguous;
+  std::map<int, std::vector<std::int32_t>> by_hand;  // [layer]: rank of expert e
+  bool operator==(const PlacementChoice&) const = default;
+};
+
+// Throws std::runtime_error naming what is allowed.
+PlacementChoice parse_placement_choice(std::string_view text);
+std::string placement_choice_text(const PlacementChoice& choice);  // parses to the same
+// Why it cannot be with so many experts and ranks; empty: it can.
+std::string placement_problem(const PlacementChoice& choice, int n_experts, int ranks);
+
+struct PlacementSite {
+  int layer = 0, ranks = 1, ranks_per_node = 8;
+  int n_groups = 1;  // of the router
+};
+// `load_E`: read where the choice is balanced.
+Placement place(const PlacementChoice& choice, const PlacementSite& site, std::span<const std::uint64_t> load_E);
+
+}  // namespace moescope

@@ -1,0 +1,27 @@
+// Bytes that the all-to-alls of a training over processes give to the transport, as the routing counts them.
+//
+// Legend: R ranks, D values a row.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "core/telemetry/frame.h"
+
+namespace moescope {
+
+// Bytes of a row in each of a layer's four all-to-alls.
+struct RowBytes {
+  std::int64_t dispatch = 0, combine = 0, combine_gradient = 0, dispatch_gradient = 0;
+};
+// `payload` as in the setting precision.payload: fp32 (4 D in all four), bf16 (2 D), or mxfp8 (D + D / 32 towards the
+// experts, 2 D from them). Throws std::runtime_error naming the allowed ones.
+RowBytes wire_row_bytes(std::string_view payload, std::int64_t dim);
+
+// What one layer's four all-to-alls send from rank to rank, [R, R], the diagonal left out. `over_nodes` as
+// WireFrame's: then the forward dispatch is merged; the other three carry a row for every chosen expert, because their
+// sums must be added in one order wherever experts live.
+std::vector<std::uint64_t> wire_bytes(const VolumeFrame& volume, bool over_nodes, const RowBytes& row);
+
+}  // namespace moescope
