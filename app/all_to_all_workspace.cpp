@@ -2,7 +2,9 @@
 
 #include "widgets/all_to_all_panel.h"
 #include "widgets/link_bytes_panel.h"
+#include "widgets/placement_panel.h"
 #include "widgets/rank_spread_panel.h"
+#include "widgets/wire_panel.h"
 
 namespace moescope {
 
@@ -10,6 +12,9 @@ AllToAllWorkspace::AllToAllWorkspace(Selection* selection, QWidget* parent)
     : Workspace(selection, "All-to-all", parent) {
   matrix_ = addDock(new AllToAllPanel(selection_), "dock_a2a_matrix");
   spread_ = addDock(new RankSpreadPanel(selection_), "dock_a2a_spread");
+  placement_panel_ = new PlacementPanel(selection_);
+  placement_ = addDock(placement_panel_, "dock_a2a_placement");
+  wire_ = addDock(new WirePanel(selection_), "dock_a2a_wire");
   links_ = addDock(new LinkBytesPanel(selection_), "dock_a2a_links");
   sweep_ = addDock(new BytesAgainstKPanel(selection_), "dock_a2a_sweep");
   timeline_ = addTimeline("dock_a2a_timeline");
@@ -23,7 +28,11 @@ void AllToAllWorkspace::arrange() {
   splitDockWidget(matrix_, links_, Qt::Horizontal);
   splitDockWidget(matrix_, spread_, Qt::Vertical);
   splitDockWidget(links_, sweep_, Qt::Vertical);
+  tabifyDockWidget(spread_, placement_);
+  tabifyDockWidget(sweep_, wire_);
   for (QDockWidget* dock : docks()) dock->show();
+  spread_->raise();
+  sweep_->raise();
 }
 
 void AllToAllWorkspace::shareOut() {

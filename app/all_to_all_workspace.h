@@ -5,6 +5,8 @@
 
 namespace moescope {
 
+class PlacementPanel;
+
 class AllToAllWorkspace : public Workspace {
   Q_OBJECT
 
@@ -13,9 +15,11 @@ class AllToAllWorkspace : public Workspace {
 
   void arrange() override;
   void shareOut() override;
+  PlacementPanel* placement() const { return placement_panel_; }
 
  private:
-  QDockWidget *matrix_, *spread_, *links_, *sweep_, *timeline_;
+  QDockWidget *matrix_, *spread_, *links_, *sweep_, *placement_, *wire_, *timeline_;
+  PlacementPanel* placement_panel_;
 };
 
 }  // namespace moescope

@@ -2,13 +2,17 @@
 
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 
+#include "app/cli_routing.h"
 #include "core/cluster/layer_model.h"
+#include "core/cluster/live_cost.h"
 #include "core/cluster/step_model.h"
+#include "core/parallel/load_routing.h"
 #include "core/parallel/routing_patterns.h"
 
 namespace moescope {
@@ -19,6 +23,9 @@ using Json = nlohmann::ordered_json;
 struct Options {
   std::string calibration, model = "671B", hardware = "b200", recipe = "bf16", all_to_all = "standard";
   std::string routing = "forced", payload = "bf16", recompute = "full", hypothesis = "h2", placement = "contiguous";
+  int run = 0, layer = -1;  // of a recording
+  std::int64_t step = -1;
+  bool node_limited = false;
   int ep = 32, ranks_per_node = 8, gpus = 256, tp = 0, pp = 0, virtual_stages = 0, microbatches = 0, slots = 0;
   std::int64_t seq = 8192, seed = 1;
   double overlap = 0, memory_GBps = 0;
@@ -146,35 +153,72 @@ void predict_layers(const Options& options) {
 
 // ---- a training step ----
 
-Placement placement_of(const Options& o, const std::vector<std::int32_t>& topk_TK, const ModelShape& shape) {
-  const int n_experts = static_cast<int>(shape.n_experts);
-  if (o.placement == "contiguous") return place_contiguous(n_experts, o.ep);
-  if (o.placement == "random") return place_random(n_experts, o.ep, o.seed);
-  if (o.placement != "balanced")
-    throw std::runtime_error("--placement is '" + o.placement + "'; allowed: contiguous, random, balanced");
-  std::vector<std::uint64_t> load(n_experts);
-  for (const std::int32_t expert : topk_TK) ++load[expert];
-  return place_balanced(load, o.ep, {o.slots, std::max(1, static_cast<int>(shape.n_groups)), o.ranks_per_node});
+using Routing = std::vector<std::int32_t>;
+
+bool is_recorded(const Options& o) {
+  return o.routing.ends_with(".moescope") || std::filesystem::is_regular_file(o.routing);
 }
 
-RoutingTraffic traffic_of(const Options& o, const ModelShape& shape, AllToAll way, std::string& routing) {
+// The load of one layer of the recording; the most uneven one unless --layer says which.
+std::vector<std::uint32_t> recorded_load(const Options& o, std::string& name) {
+  const RecordedStep step = recorded_step(o.routing, o.run, o.step);
+  const RouterFrame* chosen = nullptr;
+  for (const RouterFrame& router : step.frame->routers) {
+    const bool wanted = o.layer < 0 ? !chosen || router.max_vio > chosen->max_vio : router.layer == o.layer;
+    if (wanted && !router.tokens_per_expert.empty()) chosen = &router;
+  }
+  if (!chosen)
+    throw std::runtime_error(o.routing + ": " +
+                             (o.layer < 0 ? std::string("no layer") : "layer " + std::to_string(o.layer)) +
+                             " has tokens per expert at step " + std::to_string(step.frame->step));
+  const auto& load = chosen->tokens_per_expert;
+  name = "the load of layer " + std::to_string(chosen->layer) + (o.layer < 0 ? ", the most uneven one," : "") +
+         " at step " + std::to_string(step.frame->step) + " of " + o.routing + " (" + std::to_string(load.size()) +
+         " experts, stretched to the model's)" + (o.node_limited ? ", node-limited" : "");
+  return load;
+}
+
+Routing routing_by_rule(const Options& o, const ModelShape& shape, std::int64_t tokens, std::string& name) {
   RoutingPattern groups;
   if (shape.n_groups)
     groups = {RoutingRule::uniform, static_cast<int>(shape.n_groups), static_cast<int>(shape.limited_groups), 1};
+  if (o.node_limited)
+    throw std::runtime_error("--node-limited goes with the routing of a recording; grouped is such a routing by rule");
   const RoutingPattern pattern = parse_routing_pattern(o.routing, groups);
-  routing = routing_pattern_name(pattern);
+  name = routing_pattern_name(pattern);
+  return route_by_pattern(pattern, tokens, static_cast<int>(shape.top_k), static_cast<int>(shape.n_experts), o.seed);
+}
+
+Routing routing_by_load(const Options& o, const ModelShape& shape, std::int64_t tokens,
+                        const std::vector<std::uint32_t>& load) {
+  const int limited = o.node_limited ? static_cast<int>(shape.limited_groups) : 0;
+  return route_by_load(stretch_load(load, static_cast<int>(shape.n_experts), o.seed), tokens,
+                       static_cast<int>(shape.top_k), static_cast<int>(shape.n_groups), limited, o.seed);
+}
+
+// What is asked about, and of what load; by rule: of none.
+struct Asked {
+  StepConfig config;
+  std::string routing;
+  std::vector<std::uint32_t> load;
+};
+
+RoutingTraffic traffic_of(const Options& o, const ModelShape& shape, AllToAll way, Asked& asked) {
   if (o.ep > shape.n_experts)
     throw std::runtime_error("--ep " + std::to_string(o.ep) + " is more than the " + std::to_string(shape.n_experts) +
                              " experts");
+  if (is_recorded(o)) asked.load = recorded_load(o, asked.routing);
   // Enough tokens that sampling moves max/mean by less than a per cent; all ranks get a whole number of rounds.
   const std::int64_t tokens = std::int64_t{o.ep} * std::max<std::int64_t>(shape.n_experts, 65536 / o.ep);
-  const int top_k = static_cast<int>(shape.top_k);
-  const auto topk = route_by_pattern(pattern, tokens, top_k, static_cast<int>(shape.n_experts), o.seed);
-  return routing_traffic(count_volumes(topk, top_k, placement_of(o, topk, shape), o.ranks_per_node), tokens, way);
+  const Routing topk = asked.load.empty() ? routing_by_rule(o, shape, tokens, asked.routing)
+                                          : routing_by_load(o, shape, tokens, asked.load);
+  const Placement placement = placement_named({o.placement, o.ep, o.ranks_per_node, o.slots, o.seed}, topk, shape);
+  return routing_traffic(count_volumes(topk, static_cast<int>(shape.top_k), placement, o.ranks_per_node), tokens, way);
 }
 
-StepConfig config_of(const Options& o, std::string& routing) {
-  StepConfig config;
+Asked asked_by(const Options& o) {
+  Asked asked;
+  StepConfig& config = asked.config;
   config.shape = model_shape(o.model);
   config.hardware = hardware_profile(o.hardware);
   if (o.recipe != "bf16" && o.recipe != "mxfp8")
@@ -183,7 +227,7 @@ StepConfig config_of(const Options& o, std::string& routing) {
   config.way = all_to_all_named(o.all_to_all);
   config.payload = payload_named(o.payload);
   config.recompute = recompute_named(o.recompute);
-  config.traffic = traffic_of(o, config.shape, config.way, routing);
+  config.traffic = traffic_of(o, config.shape, config.way, asked);
   // As published for these shapes: 671B with TP 2 and PP 2, others with neither.
   const bool large = o.model == "671B";
   config.gpus = o.gpus;
@@ -193,7 +237,50 @@ StepConfig config_of(const Options& o, std::string& routing) {
   config.microbatches = o.microbatches ? o.microbatches : config.pp > 1 ? 64 : 1;
   config.seq = o.seq;
   config.overlap = o.overlap;
-  return config;
+  return asked;
+}
+
+// ---- what the load of a router seen in a recording would cost ----
+
+const char* variant_name(const LiveCase& c) {
+  if (c.node_limited && c.balanced) return "all three";
+  if (c.node_limited) return "node-limited";
+  if (c.balanced) return "balanced placement";
+  return c.payload == Payload::mxfp8 ? "MXFP8 payload" : "as it is";
+}
+
+Json live_costs_json(const std::vector<LiveCost>& costs) {
+  Json rows = Json::array();
+  for (const LiveCost& cost : costs)
+    rows.push_back({{"ep", cost.the_case.ep},
+                    {"variant", variant_name(cost.the_case)},
+                    {"node_limited", cost.the_case.node_limited},
+                    {"balanced_placement", cost.the_case.balanced},
+                    {"payload", payload_name(cost.the_case.payload)},
+                    {"tokens_per_second_per_gpu", cost.tokens_per_second},
+                    {"band", {cost.band.low, cost.band.high}},
+                    {"forced_balance", cost.forced_tokens_per_second},
+                    {"kind", "modelled"},
+                    {"expert_rows_max_over_mean", cost.traffic.expert_rows_max_over_mean},
+                    {"copies_per_token", cost.traffic.copies_per_token}});
+  return rows;
+}
+
+void print_live_costs(const std::vector<LiveCost>& costs, const Asked& asked) {
+  std::printf("\nwhat this imbalance costs: tokens/s/GPU (modelled) and the change against forced balance, %s\n",
+              all_to_all_name(asked.config.way));
+  std::printf("%4s %8s", "EP", "forced");
+  for (std::size_t i = 0; i < costs.size() && costs[i].the_case.ep == costs[0].the_case.ep; ++i)
+    std::printf(" %19s", variant_name(costs[i].the_case));
+  for (std::size_t i = 0; i < costs.size(); ++i) {
+    const LiveCost& cost = costs[i];
+    if (i == 0 || cost.the_case.ep != costs[i - 1].the_case.ep)
+      std::printf("\n%4d %8.0f", cost.the_case.ep, cost.forced_tokens_per_second);
+    char text[32];
+    std::snprintf(text, sizeof text, "%.0f (%+.0f %%)", cost.tokens_per_second, -100 * cost.lost());
+    std::printf(" %19s", text);
+  }
+  std::printf("\n");
 }
 
 Json published_json(Hypothesis hypothesis) {
@@ -215,15 +302,16 @@ Json fitted_json(const StepParameters& p, const StepConfig& config) {
           {"deep_ep_overhead_ms", {{"value", p.deep_ep_overhead_ms}, {"kind", "assumed"}}}};
 }
 
-void print_step_json(const StepConfig& config, const StepParameters& parameters, const StepTime& time, const Band& band,
-                     const std::string& routing) {
+void print_step_json(const Asked& asked, const StepParameters& parameters, const StepTime& time, const Band& band,
+                     const std::vector<LiveCost>& costs) {
+  const StepConfig& config = asked.config;
   Json root;
   root["model"] = config.shape.name;
   root["hardware"] = config.hardware.name;
   root["recipe"] = config.mxfp8 ? "mxfp8" : "bf16";
   root["all_to_all"] = all_to_all_name(config.way);
   root["payload"] = payload_name(config.payload);
-  root["routing"] = routing;
+  root["routing"] = asked.routing;
   root["ep"] = config.traffic.ranks;
   root["ranks_per_node"] = config.traffic.ranks_per_node;
   root["hypothesis"] = hypothesis_name(parameters.hypothesis);
@@ -250,6 +338,7 @@ void print_step_json(const StepConfig& config, const StepParameters& parameters,
                                     {"source", value.source}};
   }
   root["published"] = published_json(parameters.hypothesis);
+  if (!costs.empty()) root["cost_of_this_load"] = live_costs_json(costs);
   std::printf("%s\n", root.dump(2).c_str());
 }
 
@@ -300,15 +389,16 @@ void print_step(const StepConfig& config, const StepParameters& p, const StepTim
 
 void predict_step(const Options& options) {
   const Hypothesis hypothesis = hypothesis_named(options.hypothesis);
-  std::string routing;
-  const StepConfig config = config_of(options, routing);
+  const Asked asked = asked_by(options);
   const StepParameters parameters = fit_to_published(hypothesis);
-  const StepTime time = step_time(config, parameters);
-  const Band band = throughput_band(config, hypothesis);
-  if (options.json)
-    print_step_json(config, parameters, time, band, routing);
-  else
-    print_step(config, parameters, time, band, routing);
+  const StepTime time = step_time(asked.config, parameters);
+  const Band band = throughput_band(asked.config, hypothesis);
+  std::vector<LiveCost> costs;
+  if (!asked.load.empty())
+    costs = live_costs(asked.config, hypothesis, asked.load, live_cases(asked.config), options.seed);
+  if (options.json) return print_step_json(asked, parameters, time, band, costs);
+  print_step(asked.config, parameters, time, band, asked.routing);
+  if (!costs.empty()) print_live_costs(costs, asked);
 }
 
 void add_options(CLI::App* command, Options& o) {
@@ -328,8 +418,16 @@ void add_options(CLI::App* command, Options& o) {
       ->capture_default_str();
   command->add_option("--all-to-all", o.all_to_all, "standard or deepep")->capture_default_str();
   command->add_option("--payload", o.payload, "What the all-to-all carries: bf16, fp8 or mxfp8")->capture_default_str();
-  command->add_option("--routing", o.routing, "forced, uniform, grouped[:LIMITED[/GROUPS]] or zipf:S")
+  command
+      ->add_option("--routing", o.routing,
+                   "forced, uniform, grouped[:LIMITED[/GROUPS]], zipf:S, or a recording: the load of its router, "
+                   "stretched to the model's experts; then also what it costs per EP degree")
       ->capture_default_str();
+  command->add_option("--run", o.run, "With a recording: its run")->capture_default_str();
+  command->add_option("--step", o.step, "With a recording: its step (default: the last)");
+  command->add_option("--layer", o.layer, "With a recording: its layer (default: the most uneven one)");
+  command->add_flag("--node-limited", o.node_limited,
+                    "With a recording: tokens stay inside the model's limited groups");
   command->add_option("--placement", o.placement, "contiguous, random or balanced")->capture_default_str();
   command->add_option("--slots", o.slots, "Expert slots a rank for balanced")->check(CLI::Range(1, 1024));
   command->add_option("--ep", o.ep, "Expert-parallel ranks")->check(CLI::Range(1, 256))->capture_default_str();
@@ -364,6 +462,7 @@ void add_predict_command(CLI::App& app) {
       "Examples:\n"
       "  moescope-cli predict --calibration assets/calibration/h200x8.json\n"
       "  moescope-cli predict --model 671B --hardware b200 --recipe mxfp8 --all-to-all standard\n"
+      "  moescope-cli predict --routing run.moescope --recipe mxfp8 --all-to-all deepep --node-limited\n"
       "  moescope-cli predict --routing zipf:0.6 --ep 64 --all-to-all deepep --hypothesis h1 --json");
   command->callback([options] {
     if (options->calibration.empty())

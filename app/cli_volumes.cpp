@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "app/cli_routing.h"
 #include "core/cluster/model_shape.h"
 #include "core/parallel/routing_patterns.h"
 #include "core/parallel/volumes.h"
 #include "core/safetensors.h"
-#include "core/telemetry/recording.h"
 
 namespace moescope {
 namespace {
@@ -58,14 +58,8 @@ Placement placement_of(const Options& options, const std::vector<std::int32_t>& 
   if (options.ranks > n_experts && options.slots == 0 && options.placement != "balanced")
     throw std::runtime_error("--ranks " + std::to_string(options.ranks) + " is more than the " +
                              std::to_string(n_experts) + " experts; allowed with --placement balanced --slots 1");
-  if (options.placement == "contiguous") return place_contiguous(n_experts, options.ranks);
-  if (options.placement == "random") return place_random(n_experts, options.ranks, options.seed);
-  if (options.placement != "balanced")
-    throw std::runtime_error("--placement is '" + options.placement + "'; allowed: contiguous, random, balanced");
-  std::vector<std::uint64_t> load(n_experts);
-  for (const std::int32_t expert : topk_TK) ++load[expert];
-  return place_balanced(load, options.ranks,
-                        {options.slots, std::max(1, static_cast<int>(shape.n_groups)), options.ranks_per_node});
+  return placement_named({options.placement, options.ranks, options.ranks_per_node, options.slots, options.seed},
+                         topk_TK, shape);
 }
 
 // [R, T, K] or [T, K]; the number of experts from --experts, the file's metadata or the model.
@@ -128,13 +122,7 @@ void add(std::vector<std::uint32_t>& sum, const std::vector<std::uint32_t>& more
 
 // The ranks and the placement are the recording's own: it holds counts, not the choices of each token.
 Counted count_recording(const Options& options) {
-  const RecordingReader reader(options.recording);
-  const auto found = std::ranges::find(reader.runs(), options.run, &RunInfo::run);
-  if (found == reader.runs().end())
-    throw std::runtime_error(options.recording + ": has no run " + std::to_string(options.run));
-  const auto history = reader.load(options.run);
-  const auto frame = history->frame_at(options.step < 0 ? INT64_MAX : options.step);
-  if (!frame) throw std::runtime_error(options.recording + ": has no frame with volumes at or before that step");
+  const auto [info, frame] = recorded_step(options.recording, options.run, options.step);
   Counted counted;
   int layers = 0;
   for (const RouterFrame& router : frame->routers) {
@@ -153,11 +141,11 @@ Counted count_recording(const Options& options) {
   counted.routing = options.recording + ", run " + std::to_string(options.run) + ", step " +
                     std::to_string(frame->step) +
                     (layers == 1 ? "" : ", mean of " + std::to_string(layers) + " layers");
-  counted.tokens = found->tokens_per_step * layers;
-  counted.dim = options.dim > 0 ? options.dim : found->dim;
-  counted.top_k = found->top_k;
-  counted.n_experts = found->n_experts;
-  counted.moe_layers = static_cast<int>(found->moe_layers.size());
+  counted.tokens = info.tokens_per_step * layers;
+  counted.dim = options.dim > 0 ? options.dim : info.dim;
+  counted.top_k = info.top_k;
+  counted.n_experts = info.n_experts;
+  counted.moe_layers = static_cast<int>(info.moe_layers.size());
   return counted;
 }
 

@@ -4,6 +4,7 @@
 #include "widgets/measured_layers_panel.h"
 #include "widgets/node_health_panel.h"
 #include "widgets/published_panel.h"
+#include "widgets/rank_timeline_panel.h"
 #include "widgets/step_time_panel.h"
 
 namespace moescope {
@@ -16,9 +17,14 @@ ClusterWorkspace::ClusterWorkspace(Selection* selection, QWidget* parent) : Work
   step_time_ = addDock(step_time, "dock_cluster_step_time");
   live_cost_ = addDock(live_cost, "dock_cluster_live_cost");
   layers_ = addDock(new MeasuredLayersPanel(selection_), "dock_cluster_layers");
+  timeline_panel_ = new RankTimelinePanel(selection_);
+  timeline_ = addDock(timeline_panel_, "dock_cluster_timeline");
   health_ = addDock(new NodeHealthPanel(selection_), "dock_cluster_health");
   connect(published, &PublishedPanel::hypothesisChanged, step_time, &StepTimePanel::setHypothesis);
   connect(published, &PublishedPanel::hypothesisChanged, live_cost, &LiveCostPanel::setHypothesis);
+  connect(step_time, &StepTimePanel::answerChanged, timeline_panel_, [this, step_time] {
+    if (step_time->answered()) timeline_panel_->show(*step_time->answered());
+  });
   arrange();
 }
 
@@ -28,6 +34,7 @@ void ClusterWorkspace::arrange() {
   splitDockWidget(published_, step_time_, Qt::Horizontal);
   splitDockWidget(published_, live_cost_, Qt::Vertical);
   splitDockWidget(step_time_, layers_, Qt::Vertical);
+  tabifyDockWidget(layers_, timeline_);
   tabifyDockWidget(layers_, health_);
   for (QDockWidget* dock : docks()) dock->show();
   layers_->raise();

@@ -6,6 +6,8 @@
 
 namespace moescope {
 
+class RankTimelinePanel;
+
 class ClusterWorkspace : public Workspace {
   Q_OBJECT
 
@@ -14,9 +16,11 @@ class ClusterWorkspace : public Workspace {
 
   void arrange() override;
   void shareOut() override;
+  RankTimelinePanel* timeline() const { return timeline_panel_; }
 
  private:
-  QDockWidget *published_, *step_time_, *live_cost_, *layers_, *health_;
+  QDockWidget *published_, *step_time_, *live_cost_, *layers_, *timeline_, *health_;
+  RankTimelinePanel* timeline_panel_;
 };
 
 }  // namespace moescope

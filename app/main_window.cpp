@@ -68,6 +68,7 @@ MainWindow::MainWindow(bool remembers) : clock_(&selection_), remembers_(remembe
   connectFindings();
   connectExpertCard();
   connectCapture();
+  connectCluster();
   connect(&clock_, &FrameClock::ticked, this, &MainWindow::onTick);
   connect(&undo_, &QUndoStack::indexChanged, &clock_, &FrameClock::wake);
   since_status_.start();
@@ -248,8 +249,7 @@ void MainWindow::onOpened() {
   clock_.setSourceActive(session_.isLive() || session_.isFollowing() || session_.fillingShare() >= 0);
   if (session_.hasConfig()) form_->setDraft(session_.config());
   showConfigEverywhere();
-  const QString shown =
-      session_.attachedTo().isEmpty() ? QFileInfo(session_.path()).fileName() : session_.attachedTo();
+  const QString shown = session_.attachedTo().isEmpty() ? QFileInfo(session_.path()).fileName() : session_.attachedTo();
   setWindowTitle(shown.isEmpty() ? QString("MoEScope") : shown + " - MoEScope");
   clock_.wake();
 }
@@ -271,6 +271,7 @@ void MainWindow::showConfigEverywhere() {
   actions_->showConfig(session_.hasConfig() ? &config : nullptr, session_.isLive());
   form_->setOpenRun(live);
   text_->setLive(live != nullptr);
+  showPlacement(live);
   if (live)
     run_bar_->showRun(*live);
   else if (session_.isFollowing())

@@ -56,6 +56,7 @@ class MainWindow : public QMainWindow {
   void follow(const QStringList& logs) { session_.follow(logs); }
   // Looks on at a training that serves its frames; without a token it is asked for, or MOESCOPE_TOKEN has it.
   void attach(const QString& address, QString token = {});
+  void exportTrace(const QString& path);    // of the modelled timeline; throws std::runtime_error
   void rewind(qint64 step);                 // to a kept checkpoint
   void addRun(RunConfig twin);              // beside run A, and shows the comparison
   bool showWorkspace(const QString& name);  // in any case of letters; false: there is none
@@ -84,6 +85,8 @@ class MainWindow : public QMainWindow {
   FindingsWatch* findings() { return &findings_; }
   CompareWorkspace* compareWorkspace() { return compare_; }
   MicroscalingWorkspace* microscaling() { return microscaling_; }
+  AllToAllWorkspace* allToAllWorkspace() { return all_to_all_; }
+  ClusterWorkspace* clusterWorkspace() { return cluster_; }
   TextWorkspace* textWorkspace() { return text_; }
   LessonGuide* lessonGuide() { return guide_; }
   LessonPane* lessonPane() { return lesson_pane_; }
@@ -151,6 +154,10 @@ class MainWindow : public QMainWindow {
   void askAttach();
   void onGrowingEnded(const QString& why);
   void openSample();
+  void connectCluster();
+  void placeExperts(const QString& placement);
+  void showPlacement(const RunConfig* live);  // nullptr: a recording
+  void askExportTrace();
   void sayWhatWasSkipped();
   void askForTwin(const QString& key);
   void askForBranch(qint64 step);

@@ -59,6 +59,7 @@ void MainWindow::buildFileMenu() {
   recent_menu_ = menu->addMenu("&Recent files");
   connect(recent_menu_, &QMenu::aboutToShow, this, &MainWindow::fillRecentFiles);
   menu->addSeparator();
+  menu->addAction("Save the modelled time&line as Chrome trace...", this, &MainWindow::askExportTrace);
   menu->addAction("Save &picture of the window...", QKeySequence("Ctrl+P"), this, &MainWindow::askSaveScreenshot);
   menu->addSeparator();
   menu->addAction("&Quit", QKeySequence::Quit, this, &QWidget::close);

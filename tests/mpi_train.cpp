@@ -115,8 +115,8 @@ TEST_F(MpiTrain, BytesOnTheWireAreTheCountedOnes) {
     SCOPED_TRACE(payload);
     const std::string what = std::string("--preset nano --steps 3 --set precision.payload=") + payload + ' ';
     const std::string name = payload;
-    const Ended ended = run(mpirun(4) + what + "--ranks-per-node 2 --out " + path(name + ".moescope") +
-                            " --checkpoint " + path(name));
+    const Ended ended =
+        run(mpirun(4) + what + "--ranks-per-node 2 --out " + path(name + ".moescope") + " --checkpoint " + path(name));
     ASSERT_EQ(ended.status, 0) << ended.output;
     ASSERT_EQ(run(kAlone + what + "--checkpoint " + path(name + "1")).status, 0);
     expect_the_same_weights(path(name), path(name + "1"));

@@ -113,7 +113,7 @@ class ClusterPanelsTest : public QObject {
     show(&panel);
     QTRY_VERIFY_WITH_TIMEOUT(!panel.costs().empty(), kWaitMs);
     const StepConfig config = published_b200_config(true, AllToAll::deep_ep);
-    const auto cases = LiveCostPanel::cases(config);
+    const auto cases = live_cases(config);
     QCOMPARE(panel.costs().size(), cases.size());
     QCOMPARE(panel.table()->rowCount(), static_cast<int>(possible_ep(config).size()));
     const auto frame = selection_->frame();

@@ -161,7 +161,8 @@ TEST(RunFeed, AnAnswerThatIsNoneIsToldFromATraining) {
 
 TEST(RunFeed, WhatComesAfterTheWelcomeMayBeAnything) {
   std::mt19937 rng(3);
-  for (const char* rest : {"\xff\xfe\n", "{\"step\": \"x\"}\n", "[[[[[[\n", "{\"step\":0,\"routers\":[{\"layer\":-7}]}\n"}) {
+  for (const char* rest :
+       {"\xff\xfe\n", "{\"step\": \"x\"}\n", "[[[[[[\n", "{\"step\":0,\"routers\":[{\"layer\":-7}]}\n"}) {
     const FakeServer server(std::string("moescope 1 1\n") + rest);
     AttachedRuns attached(server.address(), kToken);
     expect_said(thrown([&] { read_until(attached, 0); }), "no training");

@@ -52,19 +52,6 @@ void LiveCostPanel::setHypothesis(Hypothesis hypothesis) {
   hypothesis_->setCurrentIndex(static_cast<int>(hypothesis));
 }
 
-std::vector<LiveCase> LiveCostPanel::cases(const StepConfig& config) {
-  std::vector<LiveCase> cases;
-  for (const int ep : possible_ep(config)) {
-    const LiveCase plain{.ep = ep};
-    cases.push_back(plain);
-    cases.push_back({.ep = ep, .node_limited = true});
-    cases.push_back({.ep = ep, .balanced = true});
-    cases.push_back({.ep = ep, .payload = Payload::mxfp8});
-    cases.push_back({.ep = ep, .node_limited = true, .balanced = true, .payload = Payload::mxfp8});
-  }
-  return cases;
-}
-
 void LiveCostPanel::showEvent(QShowEvent* event) {
   Panel::showEvent(event);
   renew();
@@ -101,7 +88,7 @@ void LiveCostPanel::renew() {
   setProperty("busy", true);
   worker_.start([this, now](std::stop_token stopped) {
     const StepConfig config = askedConfig();
-    std::vector<LiveCost> costs = live_costs(config, now.hypothesis, now.load, cases(config));
+    std::vector<LiveCost> costs = live_costs(config, now.hypothesis, now.load, live_cases(config));
     if (stopped.stop_requested()) return;
     QMetaObject::invokeMethod(
         this, [this, now, costs = std::move(costs)] { show(costs, now); }, Qt::QueuedConnection);

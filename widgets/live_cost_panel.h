@@ -18,16 +18,14 @@ class LiveCostPanel : public Panel {
 
  public:
   // Columns of the table, in their order: as it is, node-limited, balanced placement, MXFP8 payload, all three.
-  static constexpr int kVariants = 5;
+  static constexpr int kVariants = kLiveVariants;
 
   explicit LiveCostPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
 
   void setHypothesis(Hypothesis hypothesis);
-  // The cases in rows of kVariants, one row per EP degree.
-  static std::vector<LiveCase> cases(const StepConfig& config);
-  const std::vector<LiveCost>& costs() const { return costs_; }
+  const std::vector<LiveCost>& costs() const { return costs_; }  // of live_cases(), a row per EP degree
   QTableWidget* table() const { return table_; }
 
  protected:

@@ -99,6 +99,19 @@ std::vector<LiveCost> live_costs(const StepConfig& config, Hypothesis hypothesis
   return costs;
 }
 
+std::vector<LiveCase> live_cases(const StepConfig& config) {
+  std::vector<LiveCase> cases;
+  for (const int ep : possible_ep(config)) {
+    const LiveCase plain{.ep = ep, .way = config.way};
+    cases.insert(cases.end(), kLiveVariants, plain);
+    LiveCase* of_ep = &cases[cases.size() - kLiveVariants];
+    of_ep[1].node_limited = of_ep[4].node_limited = true;
+    of_ep[2].balanced = of_ep[4].balanced = true;
+    of_ep[3].payload = of_ep[4].payload = Payload::mxfp8;
+  }
+  return cases;
+}
+
 std::vector<int> possible_ep(const StepConfig& config, int ranks_per_node) {
   std::vector<int> degrees;
   const int stage = config.gpus / config.pp;

@@ -37,6 +37,11 @@ std::vector<LiveCost> live_costs(const StepConfig& config, Hypothesis hypothesis
                                  std::span<const std::uint32_t> tokens_per_expert, std::span<const LiveCase> cases,
                                  std::int64_t seed = 1);
 
+// For every possible EP degree, with the config's way: as it is, node-limited, balanced placement, MXFP8 payload, and
+// all three.
+inline constexpr int kLiveVariants = 5;
+std::vector<LiveCase> live_cases(const StepConfig& config);
+
 // EP degrees from one node to all GPUs of a pipeline stage that divide both the experts and the GPUs.
 std::vector<int> possible_ep(const StepConfig& config, int ranks_per_node = 8);
 

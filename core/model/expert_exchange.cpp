@@ -126,9 +126,9 @@ void ExpertExchange::from_experts(const OperandFormat& format, const T* at_exper
   codec.decode(arrived.data(), rows_here(), rows);
 }
 
-#define INSTANTIATE(T)                                                                                                \
-  template void ExpertExchange::dispatch_merged<T>(const OperandFormat&, const T*, std::size_t, int, T*) const;      \
-  template void ExpertExchange::to_experts<T>(const OperandFormat&, const T*, int, T*) const;                        \
+#define INSTANTIATE(T)                                                                                          \
+  template void ExpertExchange::dispatch_merged<T>(const OperandFormat&, const T*, std::size_t, int, T*) const; \
+  template void ExpertExchange::to_experts<T>(const OperandFormat&, const T*, int, T*) const;                   \
   template void ExpertExchange::from_experts<T>(const OperandFormat&, const T*, int, T*) const;
 INSTANTIATE(float)
 INSTANTIATE(double)

@@ -167,8 +167,7 @@ void MoeLayer<T>::experts_backward(const LayerView<T>& w, const LayerView<T>& g,
   send(payload, Transfer::combine_gradient, ws.dy, rows_at_experts(a.plan), dim, precision);
   T* dy = part_.ranks ? ws.row_experts : ws.dy;
   T* dx = part_.ranks ? ws.drow_experts : ws.dx;
-  if (part_.ranks)
-    a.exchange.to_experts(transfer_format(payload, Transfer::combine_gradient), ws.dy, dim, dy);
+  if (part_.ranks) a.exchange.to_experts(transfer_format(payload, Transfer::combine_gradient), ws.dy, dim, dy);
   clock.enter(Phase::experts);
   experts_.backward(precision.step->of(GemmClass::experts), precision.layer, w.experts, g.experts, plan, a.x, a.h13,
                     a.a, dy, ws.dh13, dx, sums, precision.tap);

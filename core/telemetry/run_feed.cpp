@@ -143,9 +143,9 @@ struct RunFeed::State {
   struct Client {
     Descriptor socket;
     Clock::time_point since = Clock::now();
-    std::string heard;      // of its greeting
+    std::string heard;  // of its greeting
     bool welcome = false;
-    std::string own;        // for this client alone, before the lines
+    std::string own;         // for this client alone, before the lines
     std::uint64_t line = 0;  // next
     std::size_t sent = 0;    // of it, or of `own`
     bool leaves = false;     // once `own` is sent
