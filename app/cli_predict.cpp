@@ -168,9 +168,9 @@ std::vector<std::uint32_t> recorded_load(const Options& o, std::string& name) {
     if (wanted && !router.tokens_per_expert.empty()) chosen = &router;
   }
   if (!chosen)
-    throw std::runtime_error(o.routing + ": " +
-                             (o.layer < 0 ? std::string("no layer") : "layer " + std::to_string(o.layer)) +
-                             " has tokens per expert at step " + std::to_string(step.frame->step));
+    throw std::runtime_error(o.routing + ": has no tokens per expert of " +
+                             (o.layer < 0 ? std::string("any layer") : "layer " + std::to_string(o.layer)) +
+                             " at step " + std::to_string(step.frame->step));
   const auto& load = chosen->tokens_per_expert;
   name = "the load of layer " + std::to_string(chosen->layer) + (o.layer < 0 ? ", the most uneven one," : "") +
          " at step " + std::to_string(step.frame->step) + " of " + o.routing + " (" + std::to_string(load.size()) +

@@ -277,9 +277,9 @@ void MainWindow::showConfigEverywhere() {
   else if (session_.isFollowing())
     run_bar_->showFollowing(QFileInfo(session_.path()).fileName());
   else if (session_.isRecording())
-    run_bar_->showRecording(
-        session_.attachedTo().isEmpty() ? QFileInfo(session_.path()).fileName() : session_.attachedTo(),
-        session_.hasConfig() ? &config : nullptr);
+    run_bar_->showRecording(session_.attachedTo().isEmpty() ? "recording " + QFileInfo(session_.path()).fileName()
+                                                            : "attached to " + session_.attachedTo(),
+                            session_.hasConfig() ? &config : nullptr);
   else
     run_bar_->showNothing();
 }

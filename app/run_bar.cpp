@@ -191,12 +191,12 @@ void RunBar::showRun(const RunConfig& config) {
   preset_->setCurrentIndex(preset_->findData(QString::fromStdString(config.name)));
 }
 
-void RunBar::showRecording(const QString& name, const RunConfig* config) {
+void RunBar::showRecording(const QString& what, const RunConfig* config) {
   setControlsEnabled(false);
   reset_->setEnabled(false);
   setRunning(false);
-  count_->setText("recording");
-  const QString summary = "recording " + name + (config ? ": " + runSummary(*config) : QString());
+  count_->setText(what.section(' ', 0, 0));
+  const QString summary = what + (config ? ": " + runSummary(*config) : QString());
   summary_->setText(summary);
   summary_->setToolTip(summary);
   preset_->setCurrentIndex(-1);

@@ -34,7 +34,8 @@ class RunBar : public QToolBar {
   void showNothing();
   void showFollowing(const QString& name);  // a log that another program writes
   void showRun(const RunConfig& config);
-  void showRecording(const QString& name, const RunConfig* config);
+  // "recording x.moescope", "attached to 127.0.0.1:5000"
+  void showRecording(const QString& what, const RunConfig* config);
   void showStatus(const LabStatus& status);  // a run in training only
   void showUntil(std::optional<qint64> step);
 

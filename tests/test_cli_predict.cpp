@@ -52,6 +52,39 @@ TEST(CliPredict, ComparesACalibrationFileWithItsLayers) {
   EXPECT_LE(report["errors"]["layer"]["worst"].get<double>(), 0.20);
 }
 
+// The load of a recorded router instead of a rule, and what it would cost per EP degree.
+TEST(CliPredict, AnswersWithTheRouterOfARecording) {
+  const auto path =
+      std::filesystem::temp_directory_path() / ("moescope_routing_" + std::to_string(::getpid()) + ".moescope");
+  ASSERT_EQ(run("train --preset nano --steps 3 --overwrite --out " + path.string()).status, 0);
+  const std::string what = "predict --recipe mxfp8 --all-to-all deepep --routing " + path.string();
+  const Result free = run(what + " --json"), limited = run(what + " --node-limited --json"), table = run(what);
+  const Result no_layer = run(what + " --layer 7"), no_run = run(what + " --run 3");
+  const Result balanced = run(what + " --placement balanced --slots 9 --json");
+  for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path.string() + suffix);
+  ASSERT_EQ(free.status, 0) << free.out;
+  ASSERT_EQ(limited.status, 0) << limited.out;
+  ASSERT_EQ(balanced.status, 0) << balanced.out;
+  const Json a = Json::parse(free.out), b = Json::parse(limited.out), c = Json::parse(balanced.out);
+  EXPECT_LT(b["traffic"]["network_copies_per_token"].get<double>(),
+            a["traffic"]["network_copies_per_token"].get<double>());
+  EXPECT_LT(c["traffic"]["expert_rows_max_over_mean"].get<double>(),
+            a["traffic"]["expert_rows_max_over_mean"].get<double>());
+  EXPECT_LT(a["tokens_per_second_per_gpu"]["value"].get<double>(), 918);
+  // The same question as the row of EP 32 asks.
+  ASSERT_EQ(a["cost_of_this_load"].size(), 25u);
+  for (const Json& row : a["cost_of_this_load"]) {
+    EXPECT_EQ(row["kind"], "modelled");
+    if (row["ep"] == 32 && row["variant"] == "as it is")
+      EXPECT_NEAR(row["tokens_per_second_per_gpu"].get<double>(), a["tokens_per_second_per_gpu"]["value"].get<double>(),
+                  1e-6);
+  }
+  EXPECT_NE(table.out.find("what this imbalance costs"), std::string::npos);
+  EXPECT_NE(no_layer.status, 0);
+  EXPECT_NE(no_layer.out.find("of layer 7"), std::string::npos) << no_layer.out;
+  EXPECT_NE(no_run.out.find("has no run 3"), std::string::npos) << no_run.out;
+}
+
 TEST(CliPredict, StatesTheKindOfEveryPart) {
   const Result result = run("predict --model 671B --hardware b200 --recipe mxfp8 --all-to-all deepep --json");
   ASSERT_EQ(result.status, 0) << result.out;

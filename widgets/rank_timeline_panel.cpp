@@ -65,11 +65,13 @@ void RankTimelinePanel::show(const ClusterAnswer& answer) {
   QStringList lanes;
   for (int rank = 0; rank < timeline_.ranks; ++rank) lanes << tr("rank %1").arg(rank);
   chart_->setLanes(std::move(lanes), std::move(intervals), timeline_.total_us * kMs);
-  headline_->setText(
-      tr("<b>%1 ms</b> a layer (modelled): %2. Ranks wait %3 of the time; rank %4 has most rows. "
-         "<i>Time of a step</i> chooses what is shown.")
-          .arg(formatValue(timeline_.total_us * kMs, 3), of_.toHtmlEscaped(), formatPercent(timeline_.waiting_share))
-          .arg(slowest));
+  const bool even = timeline_.waiting_share < 0.005;
+  headline_->setText(tr("<b>%1 ms</b> a layer (modelled): %2. %3 <i>Time of a step</i> chooses what is shown.")
+                         .arg(formatValue(timeline_.total_us * kMs, 3), of_.toHtmlEscaped(),
+                              even ? tr("All ranks have as much to do.")
+                                   : tr("Ranks wait %1 of the time; rank %2 has most rows.")
+                                         .arg(formatPercent(timeline_.waiting_share))
+                                         .arg(slowest)));
   chart_->markDirty();
 }
 
