@@ -6,8 +6,8 @@
 
 #include "app/settings.h"
 #include "core/lesson.h"
-#include "core/telemetry/run_feed.h"
 #include "core/lock_step.h"
+#include "core/telemetry/run_feed.h"
 
 namespace moescope {
 

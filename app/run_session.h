@@ -43,7 +43,7 @@ class RunSession : public QObject {
   // A large recording shows at once what a glance finds, while the rest is read beside the window: 0 to 1; -1: nothing
   // is being read.
   double fillingShare() const { return filler_.joinable() ? filling_.load() : -1; }
-  QString followingText() const;  // "following run.jsonl: 120 lines"; or what it waits for
+  QString followingText() const;                              // "following run.jsonl: 120 lines"; or what it waits for
   const QString& attachedTo() const { return attached_to_; }  // HOST:PORT; empty: to nothing
   bool isRecording() const { return !lab_ && !histories_.empty(); }
   Lab* lab() const { return lab_.get(); }        // nullptr: nothing in training
@@ -71,8 +71,8 @@ class RunSession : public QObject {
   void opened();
   void failed(QString message);  // opening ended without anything new
   void configChanged();
-  void runsChanged();  // one was added or removed
-  void grew();         // a recording that is still written, or a training looked on at, brought steps
+  void runsChanged();              // one was added or removed
+  void grew();                     // a recording that is still written, or a training looked on at, brought steps
   void growingEnded(QString why);  // no more will come
 
  private:

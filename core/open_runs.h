@@ -23,7 +23,7 @@ struct OpenedRuns {
   // Of files that a training may still write: appends what came since to `histories`, and says how much. One thread at
   // a time; throws std::runtime_error when the file can be read no more.
   std::vector<std::function<std::size_t()>> more;
-  bool glanced = false;                             // options.glance, and at least one is not all that its file holds
+  bool glanced = false;  // options.glance, and at least one is not all that its file holds
 };
 
 // More runs than can be open at once are refused: `most_runs`. `options.run` is the number of the first; its callbacks

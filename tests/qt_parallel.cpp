@@ -267,7 +267,7 @@ class ParallelTest : public QObject {
       publish(step);
       QTRY_COMPARE_WITH_TIMEOUT(open.window.selection()->step(), step, kWaitMs);
     }
-    QSignalSpy ended(open.window.session(), &RunSession::followingEnded);
+    QSignalSpy ended(open.window.session(), &RunSession::growingEnded);
     feed->end("the training ended after 4 steps");
     QVERIFY(ended.wait(kWaitMs));
     QCOMPARE(failed.size(), 1);  // no complaint: it is as it should be

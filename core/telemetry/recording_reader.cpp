@@ -144,9 +144,9 @@ class FrameRows {
   // `after`: of frames with a larger id.
   FrameRows(Connection& connection, const char* table, int run, bool seeks, std::int64_t after)
       : table_(table),
-        rows_(connection,
-              std::string("SELECT * FROM ") + table +
-                  (seeks ? " WHERE id >= ? AND id < ? AND run = ? ORDER BY id" : " WHERE id >= ? AND run = ? ORDER BY id")),
+        rows_(connection, std::string("SELECT * FROM ") + table +
+                              (seeks ? " WHERE id >= ? AND id < ? AND run = ? ORDER BY id"
+                                     : " WHERE id >= ? AND run = ? ORDER BY id")),
         run_(run),
         seeks_(seeks) {
     if (seeks_) return;
@@ -350,7 +350,8 @@ RunInfo read_run(Statement& row, std::int64_t version, const std::string& path) 
   return info;
 }
 
-// Of a run, in the order written, those with an id beyond `after`; all but the figures of the step itself only of every `every`th frame.
+// Of a run, in the order written, those with an id beyond `after`; all but the figures of the step itself only of every
+// `every`th frame.
 class FrameReader {
  public:
   FrameReader(Connection& connection, const RunInfo& info, std::int64_t every, std::int64_t after)
