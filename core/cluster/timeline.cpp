@@ -1,6 +1,7 @@
 #include "core/cluster/timeline.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace moescope {
@@ -102,6 +103,16 @@ LayerTimeline layer_timeline(const StepConfig& config, const StepParameters& par
   return Layer(c, parameters, rank_loads_of(volume, c.way, scale)).run();
 }
 
+namespace {
+
+// Perfetto keeps whole nanoseconds and drops what overlaps: ends are rounded first, so that one interval ends
+// where the next begins.
+double whole_ns(double us) {
+  return std::round(us * 1e3);
+}
+
+}  // namespace
+
 std::string to_chrome_trace(const LayerTimeline& timeline, const std::string& title) {
   using Json = nlohmann::ordered_json;
   Json events = Json::array();
@@ -119,8 +130,8 @@ std::string to_chrome_trace(const LayerTimeline& timeline, const std::string& ti
                       {"ph", "X"},
                       {"pid", 0},
                       {"tid", interval.rank},
-                      {"ts", interval.from_us},
-                      {"dur", interval.to_us - interval.from_us},
+                      {"ts", whole_ns(interval.from_us) / 1e3},
+                      {"dur", (whole_ns(interval.to_us) - whole_ns(interval.from_us)) / 1e3},
                       {"args", {{"pass", interval.backward ? "backward" : "forward"}, {"kind", "modelled"}}}});
   }
   return Json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump(1);
