@@ -112,7 +112,7 @@ void PlacementStrip::paintData(QPainter& painter) {
     painter.setPen(QPen(edge, 1));
     painter.drawRect(rect);
     if (rect.height() < fontMetrics().height() || rect.width() < fontMetrics().horizontalAdvance("000")) continue;
-    painter.setPen(color.lightness() > 140 ? Qt::black : Qt::white);
+    painter.setPen(textOn(color.rgb()));
     painter.drawText(rect, Qt::AlignCenter, QString::number(block.expert));
   }
   painter.setPen(QPen(mutedText(palette()), 0));
