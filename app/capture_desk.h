@@ -1,12 +1,12 @@
 // Gets operands out of the open run for the Microscaling workspace: asks the lab, looks now and then whether they are
-// there, and never waits.
+// there, and never waits. Operands of steps that are over, and of recordings, are computed again by a copy of the run.
 #pragma once
 
 #include <QObject>
 #include <QTimer>
 #include <memory>
 
-#include "core/capture.h"
+#include "core/recompute.h"
 #include "widgets/selection.h"
 
 namespace moescope {
@@ -23,6 +23,7 @@ class CaptureDesk : public QObject {
   // An operand of the run that is looked at; `step`: of the matrix from which it was chosen.
   void open(const OperandPlace& place, std::int64_t step);
   void again();
+  void recompute(std::int64_t step);  // the same operand
   void save(const QString& path);  // the captured operand; throws std::runtime_error
   void refresh();                  // another run or recording is open
 
@@ -32,12 +33,15 @@ class CaptureDesk : public QObject {
 
  private:
   void look();
+  void lookAtRecompute();
+  RecomputePlan planOf(std::int64_t step) const;
 
   RunSession* session_;
   Selection* selection_;
   TensorLab* lab_;
   QTimer timer_;
   std::shared_ptr<const Capture> capture_;
+  std::unique_ptr<Recompute> recompute_;
   OperandPlace place_;
   std::int64_t wanted_step_ = -1;
 };

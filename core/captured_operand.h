@@ -32,6 +32,7 @@ struct CapturedOperand {
   // First row of each expert and the end, [E + 1]; empty: not of the routed experts. No block crosses them.
   std::vector<std::size_t> expert_rows;
   std::vector<QuantizerCall> calls;  // in the order in which their statistics were added up
+  QuantSums sums;                    // of the whole operand, by quantizer_sums()
 };
 
 // What the quantizer counted: the numbers from which the step's QuantFrame was made.

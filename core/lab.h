@@ -94,6 +94,8 @@ class Lab {
   // training changes. The run's next frame has quantization statistics, if the step is taken. Throws
   // std::invalid_argument: no such run. Fails: the model has no such operand, the run is removed, the lab ends.
   std::shared_ptr<const Capture> capture(int run, const OperandPlace& place);
+  // The newest kept checkpoint of the run at or before `step`; nullptr: none.
+  std::shared_ptr<const TrainerSnapshot> checkpoint_before(int run, std::int64_t step) const;
   // Waits until what was asked before is done and all frames so far are in the histories and in the recording.
   // It does not wait for run(), run_until(), step_once() or captures to end.
   void flush();

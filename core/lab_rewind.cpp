@@ -61,6 +61,14 @@ std::vector<KeptCheckpoint> Lab::checkpoints() const {
   return state_->ring.list();
 }
 
+std::shared_ptr<const TrainerSnapshot> Lab::checkpoint_before(int run, std::int64_t step) const {
+  CheckpointRing::Snapshot newest;
+  for (const KeptCheckpoint& kept : state_->ring.list())
+    if (kept.step <= step)
+      if (CheckpointRing::Snapshot found = state_->ring.find(kept.step, run)) newest = std::move(found);
+  return newest;
+}
+
 void Lab::keep_checkpoint() {
   const std::lock_guard lock(state_->mutex);
   state_->requests.push_back(State::KeepRequest{});

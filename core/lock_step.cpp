@@ -83,10 +83,14 @@ void LockStep::set_mixture(std::int64_t step, const std::string& text) {
   mixtures_[step] = std::move(mixture);
 }
 
+Batch LockStep::batch(std::int64_t step) const {
+  return data_->batch(step, std::prev(mixtures_.upper_bound(step))->second);
+}
+
 int LockStep::step(const std::function<bool(TelemetryFrame)>& publish) {
   const std::int64_t step = next_step();
   in_step_ = runs_.front().number;
-  const Batch batch = data_->batch(step, std::prev(mixtures_.upper_bound(step))->second);
+  const Batch batch = this->batch(step);
   int taken = 0;
   for (Run& run : runs_) {
     if (run.trainer.steps_taken() != step) continue;

@@ -45,6 +45,7 @@ class LockStep {
   const std::vector<Run>& runs() const { return runs_; }
   Trainer* find(int number);  // nullptr: there is no such run
   const Dataset& data() const { return *data_; }
+  Batch batch(std::int64_t step) const;  // with the mixture of that step
   // data.mixture for the batches of `step` and later. Throws std::invalid_argument as Dataset::mixture().
   void set_mixture(std::int64_t step, const std::string& text);
   std::int64_t next_step() const;  // the lowest that some run has yet to take

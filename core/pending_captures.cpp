@@ -56,7 +56,7 @@ void PendingCaptures::compute_ahead(LockStep& runs, bool paused) {
     if (!paused && trainer->steps_taken() == next) return false;
     const std::int64_t step = trainer->steps_taken();
     try {
-      trainer->compute_ahead(runs.data().batch(step), *pending.tap);
+      trainer->compute_ahead(runs.batch(step), *pending.tap);
       deliver(pending, *trainer, step, true);
     } catch (const std::exception& error) {
       pending.capture->fail(std::string("step ") + std::to_string(step) + " could not be computed: " + error.what());

@@ -22,19 +22,20 @@ std::optional<float> parseFloat(const QString& text) {
 BlockModel::BlockModel(QObject* parent) : QAbstractTableModel(parent) {}
 
 void BlockModel::setBlock(const BlockAnatomy* block) {
-  const bool same_rows = block_ && rowCount() == static_cast<int>(block->elements.size());
-  if (same_rows) {
+  const int rows = static_cast<int>(block->elements.size());
+  if (rows == rows_) {
     block_ = block;
     emit dataChanged(index(0, 0), index(rowCount() - 1, kColumns - 1));
     return;
   }
   beginResetModel();
   block_ = block;
+  rows_ = rows;
   endResetModel();
 }
 
 int BlockModel::rowCount(const QModelIndex& parent) const {
-  return parent.isValid() || !block_ ? 0 : static_cast<int>(block_->elements.size());
+  return parent.isValid() ? 0 : rows_;
 }
 
 int BlockModel::columnCount(const QModelIndex& parent) const {

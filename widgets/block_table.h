@@ -33,6 +33,7 @@ class BlockModel : public QAbstractTableModel {
  private:
   QString text(const ElementAnatomy& e, int column) const;
   const BlockAnatomy* block_ = nullptr;
+  int rows_ = 0;  // that the views know of: the block may be filled anew in its place
 };
 
 // Paints the bits of the code in the colours of their fields.

@@ -2,6 +2,7 @@
 
 #include <QHBoxLayout>
 #include <QVBoxLayout>
+#include <cmath>
 
 #include "widgets/axis.h"
 #include "widgets/color_scale.h"
@@ -9,6 +10,41 @@
 #include "widgets/tensor_text.h"
 
 namespace moescope {
+namespace {
+
+QString figures(const QuantSums& sums) {
+  return CaptureBar::tr("SQNR %1, underflow %2, clipped %3")
+      .arg(std::isinf(sums.sqnr_db()) ? CaptureBar::tr("exact")
+                                      : QString::number(sums.sqnr_db(), 'f', 1) + CaptureBar::tr(" dB"),
+           formatPercent(sums.underflow_share()), formatPercent(sums.clipped_share()));
+}
+
+// How what the panels below show differs from what the run does.
+QStringList differences(const OperandFormat& format) {
+  QStringList notes;
+  switch (format.scheme) {
+    case QuantScheme::fp8:
+      notes << CaptureBar::tr("Map and microscope show these values in MX blocks instead, of powers of two; FP8's own "
+                              "scales are in the last rows of What if.");
+      break;
+    case QuantScheme::bf16:
+    case QuantScheme::fp32:
+      notes << CaptureBar::tr("%1 has no scales: map and microscope show what MX blocks would do to these values.")
+                   .arg(format.scheme == QuantScheme::bf16 ? QStringLiteral("BF16") : QStringLiteral("FP32"));
+      break;
+    case QuantScheme::mx:
+    case QuantScheme::nvfp4:
+      break;
+  }
+  if (format.hadamard > 0)
+    notes << CaptureBar::tr("The run rotates them by a random Hadamard matrix (%1) first; they are shown before that.")
+                 .arg(format.hadamard);
+  if (format.rounding == Rounding::stochastic)
+    notes << CaptureBar::tr("The run rounds stochastically; the microscope makes draws of its own.");
+  return notes;
+}
+
+}  // namespace
 
 CaptureBar::CaptureBar(QWidget* parent) : QWidget(parent) {
   const auto label = [this] {
@@ -51,12 +87,11 @@ CaptureBar::CaptureBar(QWidget* parent) : QWidget(parent) {
   for (QLabel* line : {head_, details_, note_}) texts->addWidget(line);
   row->addLayout(texts, 1);
   for (QToolButton* each : {cancel_, recompute_, again_, save_}) row->addWidget(each, 0, Qt::AlignTop);
-  setSource(Source::none, false);
+  setSource(Source::none);
 }
 
-void CaptureBar::setSource(Source source, bool can_recompute) {
+void CaptureBar::setSource(Source source) {
   source_ = source;
-  can_recompute_ = can_recompute;
   for (QToolButton* button : {cancel_, again_, save_}) button->hide();
   offer(-1);
   setTexts({},
@@ -64,8 +99,8 @@ void CaptureBar::setSource(Source source, bool can_recompute) {
                ? tr("Click a cell of Quantization error: the operand itself is captured from the running model and "
                     "opens here. Or open a .safetensors file.")
            : source == Source::recording
-               ? tr("A recording keeps statistics, not tensors. Click a cell of Quantization error to compute its step "
-                    "again, or open a .safetensors file.")
+               ? tr("A recording keeps statistics, not tensors. Click a cell of Quantization error and its step can be "
+                    "computed again, to the bit. Or open a .safetensors file.")
                : tr("Open a .safetensors file, or start a run and click a cell of Quantization error."),
            {});
 }
@@ -85,7 +120,7 @@ void CaptureBar::setTexts(const QString& head, const QString& details, const QSt
 
 void CaptureBar::offer(std::int64_t step) {
   offered_step_ = step;
-  recompute_->setVisible(step >= 0 && can_recompute_);
+  recompute_->setVisible(step >= 0);
   recompute_->setText(tr("Compute step %1 again").arg(formatCount(static_cast<double>(step))));
 }
 
@@ -98,13 +133,15 @@ void CaptureBar::showWaiting(const OperandPlace& place, bool paused) {
            {});
 }
 
-void CaptureBar::showProgress(const OperandPlace& place, std::int64_t step, std::int64_t wanted) {
+void CaptureBar::showProgress(const OperandPlace& place, std::int64_t first, std::int64_t step, std::int64_t wanted) {
   offer(-1);
   cancel_->show();
   again_->hide();
+  const auto count = [](std::int64_t n) { return formatCount(static_cast<double>(n)); };
   setTexts(placeName(place),
-           tr("Training a copy of the run from its beginning: step %1 of %2")
-               .arg(formatCount(static_cast<double>(step)), formatCount(static_cast<double>(wanted))),
+           first > 0 ? tr("Training a copy of the run from its checkpoint of step %1: step %2 of %3")
+                           .arg(count(first), count(step), count(wanted))
+                     : tr("Training a copy of the run from its beginning: step %1 of %2").arg(count(step), count(wanted)),
            {});
 }
 
@@ -117,10 +154,11 @@ void CaptureBar::showCaptured(const CapturedOperand& captured, std::int64_t want
                       tr("%1 x %2 values").arg(captured.rows).arg(captured.cols),
                       captured.format.scheme == QuantScheme::fp32
                           ? tr("not quantized (FP32)")
-                          : tr("quantized to %1").arg(operandFormatLabel(captured.format)),
-                      captured.axis == BlockAxis::row ? tr("contracted along rows") : tr("contracted down columns")};
+                          : tr("quantized to %1: %2").arg(operandFormatLabel(captured.format), figures(captured.sums))};
+  if (captured.place.gemm_class != GemmClass::payload)
+    details << (captured.axis == BlockAxis::row ? tr("contracted along rows") : tr("contracted down columns"));
   if (!captured.expert_rows.empty()) details << tr("%1 experts").arg(captured.expert_rows.size() - 1);
-  QStringList notes;
+  QStringList notes = differences(captured.format);
   const bool other_step = wanted_step >= 0 && wanted_step != captured.step;
   if (captured.ahead)
     notes << tr("The run is paused before step %1, which was computed for this picture only.").arg(step);
@@ -132,9 +170,9 @@ void CaptureBar::showCaptured(const CapturedOperand& captured, std::int64_t want
   setTexts(placeName(captured.place), details.join(QStringLiteral("  \u00b7  ")), notes.join(QLatin1Char(' ')));
 }
 
-void CaptureBar::showFailed(const OperandPlace& place, const QString& why, std::int64_t wanted_step) {
+void CaptureBar::showFailed(const OperandPlace& place, const QString& why, std::int64_t offered_step) {
   cancel_->hide();
-  offer(wanted_step);
+  offer(offered_step);
   again_->setVisible(source_ == Source::live);
   setTexts(placeName(place), {}, why);
 }

@@ -17,13 +17,14 @@ class CaptureBar : public QWidget {
 
   // Where operands come from.
   enum class Source { none, live, recording };
-  void setSource(Source source, bool can_recompute);
+  void setSource(Source source);
   void showWaiting(const OperandPlace& place, bool paused);
-  void showProgress(const OperandPlace& place, std::int64_t step, std::int64_t wanted);  // of a recomputation
+  // Of a recomputation that began with step `first`, is at `step` and goes to `wanted`.
+  void showProgress(const OperandPlace& place, std::int64_t first, std::int64_t step, std::int64_t wanted);
   // `wanted_step`: of the matrix that was clicked; -1: none. `note`: what else is to be said.
   void showCaptured(const CapturedOperand& captured, std::int64_t wanted_step, const QString& note = {});
-  // Nothing could be captured; `wanted_step` can be computed again where that is possible.
-  void showFailed(const OperandPlace& place, const QString& why, std::int64_t wanted_step);
+  // Nothing could be captured; `offered_step` can be computed again, -1: none can.
+  void showFailed(const OperandPlace& place, const QString& why, std::int64_t offered_step);
   void showSample(const QString& about);  // of tensors that come from elsewhere; empty: what can be opened
   QString text() const;                   // as it reads, plain
 
@@ -38,7 +39,6 @@ class CaptureBar : public QWidget {
   void offer(std::int64_t step);
 
   Source source_ = Source::none;
-  bool can_recompute_ = false;
   std::int64_t offered_step_ = -1;
   QLabel *head_, *details_, *note_;
   QToolButton *again_, *save_, *recompute_, *cancel_;

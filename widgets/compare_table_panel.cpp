@@ -4,6 +4,8 @@
 #include <QClipboard>
 #include <QHeaderView>
 #include <QKeyEvent>
+#include <QRegularExpression>
+#include <QTimer>
 #include <algorithm>
 #include <cmath>
 
@@ -11,6 +13,23 @@
 #include "widgets/metric_text.h"
 
 namespace moescope {
+namespace {
+
+constexpr int kWrapped = Qt::AlignLeft | Qt::AlignVCenter | Qt::TextWordWrap;
+
+// A name that may go on in the next line after - + _ and dots.
+QString breakable(QString name) {
+  static const QRegularExpression kBreaks(QStringLiteral("([-+_.])(?=[^0-9])"));
+  return name.replace(kBreaks, QStringLiteral("\\1\u200b"));
+}
+
+// Settings of [precision] are most of what runs are compared in.
+QString settingLabel(const QString& key) {
+  const QString group = QStringLiteral("precision.");
+  return key.startsWith(group) ? key.mid(group.size()) : key;
+}
+
+}  // namespace
 
 CompareTablePanel::CompareTablePanel(Selection* selection, const ComparedRuns* runs, QWidget* parent)
     : Panel(selection, tr("Runs"), Provenance::measured, parent), runs_(runs) {
@@ -20,7 +39,8 @@ CompareTablePanel::CompareTablePanel(Selection* selection, const ComparedRuns* r
   table_->setAccessibleName(tr("Figures and settings of the runs"));
   table_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 6);
   table_->horizontalHeader()->setSectionResizeMode(QHeaderView::Stretch);
-  table_->horizontalHeader()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
+  table_->horizontalHeader()->setDefaultAlignment(Qt::Alignment(kWrapped));
+  table_->horizontalHeader()->viewport()->installEventFilter(this);
   table_->installEventFilter(this);
   connect(table_->horizontalHeader(), &QHeaderView::sectionClicked, selection_, &Selection::setRun);
   connect(selection_, &Selection::dataChanged, this, &CompareTablePanel::fill);
@@ -52,7 +72,7 @@ std::vector<CompareTablePanel::Line> CompareTablePanel::lines(bool for_screen) c
   add(tr("Steps compared"), nullptr, [](const RunFigures& f) { return QString::number(f.steps); });
   const QString unit = for_screen ? QString() : tr(" [nats/byte]");
   add(tr("Loss, last step") + unit, "ce_loss", [&](const RunFigures& f) { return number(f.final_loss, 4); });
-  add(tr("Loss, %1").arg(last) + unit, "ce_loss", [&](const RunFigures& f) { return number(f.mean_loss, 4); });
+  add((for_screen ? tr("Loss, mean") : tr("Loss, %1").arg(last)) + unit, "ce_loss", [&](const RunFigures& f) { return number(f.mean_loss, 4); });
   const float of_a = histories.empty() ? kNoValue : run_figures(*histories.front(), window).mean_loss;
   add(tr("  minus run A's") + unit, "ce_loss", [&](const RunFigures& f) {
     const float gap = f.mean_loss - of_a;
@@ -76,7 +96,7 @@ std::vector<CompareTablePanel::Line> CompareTablePanel::lines(bool for_screen) c
     for (const SettingDifference& setting : run.settings)
       if (std::ranges::find(keys, setting.key) == keys.end()) keys.push_back(setting.key);
   for (const QString& key : keys) {
-    Line line{key, std::vector<QString>(histories.size()), {}};
+    Line line{for_screen ? settingLabel(key) : key, std::vector<QString>(histories.size()), for_screen ? key : QString()};
     QString in_a;
     for (std::size_t run = 1; run < std::min(histories.size(), runs_->runs().size()); ++run)
       for (const SettingDifference& setting : runs_->runs()[run].settings)
@@ -101,9 +121,9 @@ void CompareTablePanel::fill() {
   table_->setColumnCount(runs);
   const bool dark = isDark(palette());
   for (int run = 0; run < runs; ++run) {
-    auto* header = new QTableWidgetItem(runLabel(*selection_, run));
+    auto* header = new QTableWidgetItem(breakable(runLabel(*selection_, run)));
     header->setForeground(seriesColor(run, dark));
-    header->setToolTip(tr("Click to make it the active run"));
+    header->setToolTip(tr("%1. Click to make it the active run").arg(runLabel(*selection_, run)));
     table_->setHorizontalHeaderItem(run, header);
   }
   for (int row = 0; row < std::ssize(all); ++row) {
@@ -114,10 +134,24 @@ void CompareTablePanel::fill() {
     for (int run = 0; run < runs; ++run) {
       QTableWidgetItem* cell = table_->item(row, run);
       if (!cell) table_->setItem(row, run, cell = new QTableWidgetItem);
-      cell->setText(line.cells[static_cast<std::size_t>(run)]);
+      cell->setText(breakable(line.cells[static_cast<std::size_t>(run)]));
       cell->setToolTip(line.cells[static_cast<std::size_t>(run)]);
     }
   }
+  fitHeights();
+}
+
+// Names are wrapped, not cut.
+void CompareTablePanel::fitHeights() {
+  QHeaderView* header = table_->horizontalHeader();
+  int height = 0;
+  for (int run = 0; run < table_->columnCount(); ++run) {
+    const QRect room(0, 0, header->sectionSize(run) - 10, 1000);
+    const QTableWidgetItem* name = table_->horizontalHeaderItem(run);
+    if (name) height = std::max(height, header->fontMetrics().boundingRect(room, kWrapped, name->text()).height());
+  }
+  if (height > 0) header->setFixedHeight(height + 6);
+  table_->resizeRowsToContents();
 }
 
 QString CompareTablePanel::status() const {
@@ -125,6 +159,8 @@ QString CompareTablePanel::status() const {
 }
 
 bool CompareTablePanel::eventFilter(QObject* watched, QEvent* event) {
+  if (event->type() == QEvent::Resize && watched == table_->horizontalHeader()->viewport())
+    QTimer::singleShot(0, this, &CompareTablePanel::fitHeights);
   if (event->type() == QEvent::KeyPress && static_cast<QKeyEvent*>(event)->matches(QKeySequence::Copy)) {
     copy();
     return true;
@@ -157,7 +193,7 @@ QString CompareTablePanel::csv() const {
 }
 
 QString CompareTablePanel::explain() const {
-  return tr("<p><b>The runs in numbers.</b> Means are over the last %1 steps that all runs took, on the same batches. "
+  return tr("<p><b>The runs in numbers.</b> Means (losses in nats/byte) are over the last %1 steps that all runs took, on the same batches. "
             "Below the figures: every setting in which a run differs from run A. A click on a column's head makes that "
             "run the active one. A difference of loss says little without the seed-noise band of \"Loss gap\".</p>")
              .arg(kWindow) +

@@ -32,6 +32,7 @@ class CompareTablePanel : public Panel {
   };
   std::vector<Line> lines(bool for_screen) const;
   void fill();
+  void fitHeights();
   void copy();
 
   const ComparedRuns* runs_;

@@ -12,7 +12,7 @@ GapPanel::GapPanel(Selection* selection, const ComparedRuns* runs, QWidget* pare
     : Panel(selection, tr("Loss gap"), Provenance::measured, parent), runs_(runs) {
   plot_ = new GapPlot(selection, this);
   plot_->refill = [this] { refill(); };
-  plot_->setCaption(tr("loss minus A's, nats/byte"));
+  plot_->setCaption(tr("gap, nats/byte"));
   connect(runs_, &ComparedRuns::changed, plot_, &PlotFrame::markDirty);
 
   epsilon_ = new QDoubleSpinBox(this);

@@ -83,13 +83,18 @@ void TensorLab::setTensor(const QString& name, std::size_t rows, std::size_t col
 void TensorLab::setCaptured(std::shared_ptr<const CapturedOperand> captured) {
   captured_ = captured;
   const OperandFormat& format = captured->format;
-  // Formats without block scales of powers of two are shown in the MX blocks of the choice that stands.
+  // FP8 is shown in MX blocks of its elements, what has no scale in the blocks of the choice that stands; the bar says
+  // so.
   BlockChoice blocks = format_;
   if (format.scheme == QuantScheme::mx) blocks = {format.element, format.rule, format.block};
+  if (format.scheme == QuantScheme::fp8) blocks = {.element = format.element};
   if (format.scheme == QuantScheme::nvfp4) blocks = kNvfp4;
+  const BlockRounding rounding =
+      format.rounding == Rounding::stochastic ? BlockRounding::stochastic : BlockRounding::nearest_even;
   setFormat(blocks, captured->axis);
   const QString name = QString::fromStdString(captured->run_name) + QStringLiteral(": ") + placeName(captured->place);
   browser_->addTensor(TensorSource(name, std::move(captured)));
+  if (rounding != microscope_->block().rounding) microscope_->setRounding(rounding);
 }
 
 void TensorLab::openWhole(const TensorSource& source) {

@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kMostDb = 50;  // top of the colour scale
 constexpr int kColumnGap = 2;
+constexpr int kStripe = 5;  // height of a row without figures
 
 // "11%", "0.4%", "0%": for a cell.
 QString shortPercent(double share) {
@@ -105,11 +106,24 @@ LegendScale WhatIfTable::legend() const {
 
 QRect WhatIfTable::cellRect(BlockAxis axis, int format, int column) const {
   const QRect plot = plotRect();
-  const int head = 2 * fontMetrics().height();
-  const int half = (plot.height() - schemesHeight()) / 2, top = plot.top() + static_cast<int>(axis) * half + head;
-  const int height = std::max(4, (half - head - 4) / kWhatIfFormats);
+  const Rows rows = rowsOf(axis);
   const int width = std::max(8, plot.width() / columnCount());
-  return {plot.left() + column * width, top + format * height, width - kColumnGap, height - 1};
+  return {plot.left() + column * width, rows.top + format * rows.height, width - kColumnGap, rows.height - 1};
+}
+
+// Both axes alike where there is room for figures in all rows; else the chosen one has the room, and the other is
+// coloured stripes.
+WhatIfTable::Rows WhatIfTable::rowsOf(BlockAxis axis) const {
+  const QRect plot = plotRect();
+  const int line = fontMetrics().height(), head = 2 * line;
+  const int room = plot.height() - schemesHeight(), half = room / 2;
+  if (const int height = (half - head - 4) / kWhatIfFormats; height >= line)
+    return {plot.top() + static_cast<int>(axis) * half + head, height};
+  const int large = std::clamp((room - head - line - 12 - kWhatIfFormats * kStripe) / kWhatIfFormats, kStripe, line + 2);
+  const int first = axis_ == BlockAxis::row ? large : kStripe;
+  if (axis == BlockAxis::row) return {plot.top() + (axis_ == axis ? head : line), first};
+  const int top = plot.top() + (axis_ == axis ? line : head) + kWhatIfFormats * first + 6;
+  return {top + (axis_ == axis ? head : line), axis_ == axis ? large : kStripe};
 }
 
 int WhatIfTable::schemesHeight() const {
@@ -214,8 +228,11 @@ void WhatIfTable::paintHeads(QPainter& painter, int axis) const {
   const QString fixed = columns_ == WhatIfColumns::block_sizes ? tr("%1, block size").arg(scaleRuleLabel(choice_.rule))
                                                                : tr("blocks of %1, scale rule").arg(choice_.block);
   painter.setPen(mutedText(palette()));
-  painter.drawText(first.left(), first.top() - metrics.height() - metrics.descent(),
-                   tr("blocks %1: %2").arg(blockAxisLabel(static_cast<BlockAxis>(axis)), fixed));
+  const bool stripes = first.height() + 1 < metrics.height();
+  painter.drawText(first.left(), first.top() - (stripes ? 0 : metrics.height()) - metrics.descent(),
+                   tr("blocks %1: %2").arg(blockAxisLabel(static_cast<BlockAxis>(axis)),
+                                           stripes ? tr("hover for figures, click to see them all") : fixed));
+  if (stripes) return;
   painter.setPen(palette().text().color());
   for (int column = 0; column < columnCount(); ++column) {
     const QString label = columns_ == WhatIfColumns::block_sizes
@@ -238,8 +255,9 @@ void WhatIfTable::paintCell(QPainter& painter, const Cell& cell, const LegendSca
   const double value = valueOf(sums);
   const QRgb color = legend.lut[scaleCode(position(value))];
   painter.fillRect(box, QColor(color));
-  painter.setPen(textOn(color));
   const QFontMetrics metrics(painter.font());
+  if (box.height() + 1 < metrics.height()) return;
+  painter.setPen(textOn(color));
   QString text = textOf(sums);
   if (isBest(cell)) text += QStringLiteral(" \u2605");
   if (box.height() >= 2 * metrics.height() - 4 && metric_ == WhatIfMetric::sqnr) {

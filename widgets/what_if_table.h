@@ -51,6 +51,10 @@ class WhatIfTable : public PlotFrame {
     int axis = 0, format = 0, column = 0;
     bool operator==(const Cell&) const = default;
   };
+  struct Rows {
+    int top, height;
+  };
+  Rows rowsOf(BlockAxis axis) const;  // of the formats
   const WhatIfRow& rowOf(const Cell& cell) const;
   double valueOf(const QuantSums& sums) const;
   QString textOf(const QuantSums& sums) const;

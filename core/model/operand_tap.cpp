@@ -76,6 +76,7 @@ std::optional<CapturedOperand> OperandTap::finish(int n_experts) {
     for (const std::size_t rows : rows_of_expert) captured.expert_rows.push_back(captured.expert_rows.back() + rows);
   }
   pieces_.clear();
+  captured.sums = quantizer_sums(captured);
   return captured;
 }
 
