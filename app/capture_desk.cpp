@@ -71,8 +71,11 @@ RecomputePlan CaptureDesk::planOf(std::int64_t step) const {
   const History& run = *histories[static_cast<std::size_t>(selection_->run())];
   if (const Lab* training = session_->lab())
     return plan_recompute(run, *histories.front(), place_, step, training->checkpoint_before(run.info().run, step));
-  return plan_recompute(run, *histories.front(), place_, step, nullptr,
-                        recorded_checkpoint(session_->path().toStdString(), run.info().name, step));
+  // Of runs out of several files each reads its own batches.
+  const bool several = session_->paths().size() > 1;
+  return plan_recompute(
+      run, several ? run : *histories.front(), place_, step, nullptr,
+      several ? std::string() : recorded_checkpoint(session_->path().toStdString(), run.info().name, step));
 }
 
 void CaptureDesk::recompute(std::int64_t step) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "widgets/block_formats_table.h"
 #include "widgets/block_table.h"
 #include "widgets/number_line.h"
 
@@ -159,6 +160,7 @@ FormatExplorer::FormatExplorer(Selection* selection, QWidget* parent)
   line_->setAccessibleName(tr("Representable values"));
   line_->setMinimumHeight(90);
   addBody(table_, 0);
+  addBody(new BlockFormatsTable(this), 0);
   addBody(makeCodeRow(), 0);
   addBody(line_);
   setFormat(0);
@@ -338,7 +340,12 @@ QString FormatExplorer::explain() const {
       "exponent field 0 it is subnormal: (-1)^s x 2^(1 - bias) x m / 2^M.</p>"
       "<p>Exponent bits buy range, mantissa bits buy precision: E4M3 spans 17.8 binades with 3 mantissa bits, E5M2 "
       "31.8 with 2, E2M1 3.6 with 1. Spacing doubles with every binade; compare two formats on the line.</p>"
-      "<p>Source: OCP Microscaling Formats (MX) v1.0.</p>");
+      "<p><b>With scales.</b> In MX 32 values share a power of two, so that a block's range is that of the elements, and "
+      "a tensor's is next to unlimited. In NVFP4 16 values share an E4M3 number, times one FP32 number for the tensor "
+      "(amax / (6 x 448)): a finer scale, but a block whose amax is under 2^-6 x 6 times that number shares the least "
+      "scale. FP8 recipes divide by an FP32 scale for a tensor, a row, 128 values or 128 x 128.</p>"
+      "<p>Sources: OCP Microscaling Formats (MX) v1.0; NVFP4: NVIDIA, arXiv:2509.25149, and torchao's nvfp4_tensor; "
+      "FP8: torchao's float8.</p>");
 }
 
 QVariantMap FormatExplorer::saveState() const {

@@ -78,7 +78,10 @@ QString ScaleHistogramPanel::notice() const {
   const auto newest = history->quant_frame_at(history->steps().last);
   if (!newest || layersOf(*newest, selection_->tensor().gemm_class).empty())
     return noQuantizationNotice(history->info(), newest.get(), selection_->tensor().gemm_class);
-  if (!findTensor(newest.get(), selection_->tensor()))
+  const QuantFrame* tensor = findTensor(newest.get(), selection_->tensor());
+  if (tensor && tensor->format == "bf16")
+    return tr("%1 is in BF16, which has no scales").arg(placeName(selection_->tensor()));
+  if (!tensor)
     return notInLogNotice(history->info(), tr("scales of %1").arg(placeName(selection_->tensor())));
   return {};
 }
