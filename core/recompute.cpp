@@ -41,7 +41,8 @@ std::vector<std::pair<std::int64_t, LiveChange>> changes_of(const History& histo
                                                             std::int64_t to) {
   std::vector<std::pair<std::int64_t, LiveChange>> changes;
   for (const Marker& marker : history.markers())
-    if (marker.kind == "change" && marker.run == history.info().run && marker.step >= from && marker.step <= to)
+    if (marker.kind == "change" && marker.run == history.info().run && marker.step >= from && marker.step <= to &&
+        !marker.text.starts_with("telemetry."))  // what is looked at
       changes.emplace_back(marker.step, change_of(marker));
   return changes;
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <cmath>
@@ -15,6 +16,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "core/mapped_read.h"
 #include "core/numerics/float_formats.h"
 
 namespace moescope {
@@ -186,6 +188,11 @@ T load(const std::byte* at) {
   return value;
 }
 
+[[noreturn]] void fail_shortened(const std::string& tensor) {
+  throw std::runtime_error("tensor '" + tensor +
+                           "': its file became shorter while it was open (another program wrote it); open it again");
+}
+
 float half_to_float(std::uint16_t half) {
   const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000) << 16;
   const std::uint32_t magnitude = half & 0x7FFF;
@@ -199,7 +206,13 @@ template <class Sink>
 void each_element(const TensorView& t, std::size_t first, std::size_t count, Sink sink) {
   const std::byte* p = t.bytes.data() + first * dtype_bytes(t.dtype);
   const auto run = [&]<class Stored>(Stored, auto convert) {
-    for (std::size_t i = 0; i < count; ++i) sink(i, convert(load<Stored>(p + i * sizeof(Stored))));
+    std::array<std::byte, 1024 * sizeof(Stored)> part;
+    for (std::size_t begin = 0; begin < count; begin += 1024) {
+      const std::size_t here = std::min<std::size_t>(1024, count - begin);
+      if (!copy_mapped(p + begin * sizeof(Stored), part.data(), here * sizeof(Stored))) fail_shortened(t.name);
+      for (std::size_t i = 0; i < here; ++i)
+        sink(begin + i, convert(load<Stored>(part.data() + i * sizeof(Stored))));
+    }
   };
   const auto same = [](auto value) { return value; };
   switch (t.dtype) {
@@ -274,6 +287,10 @@ std::vector<float> TensorView::floats(std::size_t first, std::size_t count) cons
   return values;
 }
 
+void TensorView::copy_bytes(std::byte* out) const {
+  if (!bytes.empty() && !copy_mapped(bytes.data(), out, bytes.size())) fail_shortened(name);
+}
+
 std::vector<double> TensorView::doubles() const {
   std::vector<double> values(elements());
   each_element(*this, 0, elements(), [&](std::size_t i, auto value) { values[i] = static_cast<double>(value); });
@@ -324,12 +341,19 @@ void SafetensorsFile::Mapping::parse() {
   if (bytes < kPrefixBytes)
     fail(path, "holds " + std::to_string(bytes) + " bytes; a safetensors file begins with 8 bytes of header length");
   const std::span<const std::byte> all(data, bytes);
-  const std::uint64_t header_bytes = little_endian_u64(all);
+  const auto copied = [&](std::size_t first, std::size_t count) {
+    std::string text(count, '\0');
+    if (!copy_mapped(data + first, reinterpret_cast<std::byte*>(text.data()), count))
+      fail(path, "became shorter while it was opened");
+    return text;
+  };
+  const std::string prefix = copied(0, kPrefixBytes);
+  const std::uint64_t header_bytes = little_endian_u64(std::as_bytes(std::span(prefix)));
   const std::uint64_t allowed = std::min<std::uint64_t>(kMaxHeaderBytes, bytes - kPrefixBytes);
   if (header_bytes > allowed)
     fail(path, "header length is " + std::to_string(header_bytes) + "; allowed: at most " + std::to_string(allowed) +
                    (allowed == kMaxHeaderBytes ? "" : ", what the file holds (truncated, or not a safetensors file?)"));
-  const std::string_view text(reinterpret_cast<const char*>(data) + kPrefixBytes, header_bytes);
+  const std::string text = copied(kPrefixBytes, header_bytes);
   const std::span<const std::byte> payload = all.subspan(kPrefixBytes + header_bytes);
 
   const Json header = parse_header(path, text);

@@ -38,9 +38,12 @@ struct TensorView {
   std::string name;
   DType dtype;
   std::vector<std::size_t> shape;    // empty: a scalar
-  std::span<const std::byte> bytes;  // into the mapped file; unaligned access is the reader's matter
+  // Into the mapped file, unaligned. For their place and number: reading them directly ends the program when another
+  // has shortened the file, which all methods below turn into std::runtime_error.
+  std::span<const std::byte> bytes;
 
   std::size_t elements() const;
+  void copy_bytes(std::byte* out) const;  // all, as they stand
   // Converted copy of elements [first, first + count); integers convert exactly where float/double can hold them.
   std::vector<float> floats(std::size_t first, std::size_t count) const;
   std::vector<float> floats() const { return floats(0, elements()); }

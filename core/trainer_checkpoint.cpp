@@ -85,7 +85,7 @@ const TensorView& checked_tensor(const SafetensorsFile& file, const std::string&
 template <class V>
 std::vector<V> raw_values(const TensorView& view) {
   std::vector<V> values(view.elements());
-  if (!values.empty()) std::memcpy(values.data(), view.bytes.data(), values.size() * sizeof(V));
+  view.copy_bytes(reinterpret_cast<std::byte*>(values.data()));
   return values;
 }
 

@@ -10,10 +10,12 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <span>
 
 #include "core/safetensors.h"
 #include "widgets/block_bars.h"
 #include "widgets/block_presets.h"
+#include "widgets/capture_bar.h"
 #include "widgets/format_explorer.h"
 #include "widgets/microscope.h"
 #include "widgets/number_line.h"
@@ -100,6 +102,7 @@ class MicroscopeTest : public QObject {
   void labLeadsFromFileToBlock();
   void turningTheAxisKeepsTheElement();
   void malformedFilesSayWhy();
+  void aFileThatBecomesShorterSaysSo();
   void hugeFilesOpenAtOnce();
   void capturedTensorReplacesItsOlderSelf();
   void samplesKeepBlocksWhole();
@@ -368,6 +371,24 @@ void MicroscopeTest::malformedFilesSayWhy() {
   QCOMPARE(lab.browser()->model().rowCount(), 0);
   QVERIFY(lab.openFile(path_));
   QVERIFY(lab.browser()->error().isEmpty());
+}
+
+void MicroscopeTest::aFileThatBecomesShorterSaysSo() {
+  const QString path = dir_.filePath(QStringLiteral("shorter.safetensors"));
+  SafetensorsWriter writer;
+  const std::vector<float> values = gaussian(512 * 1024);
+  writer.add("w", DType::f32, {512, 1024}, std::as_bytes(std::span(values)));
+  writer.write(path.toStdString());
+  TensorLab lab(&selection_);
+  lab.resize(1280, 800);
+  lab.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&lab));
+  QVERIFY(lab.openFile(path));
+  std::filesystem::resize_file(path.toStdString(), 300000);
+  emit lab.map()->blockChosen(511, 7);
+  QVERIFY(std::isnan(lab.microscope()->block().elements[0].value));
+  QVERIFY2(lab.captureBar()->text().contains(QStringLiteral("became shorter")), qPrintable(lab.captureBar()->text()));
+  lab.grab();
 }
 
 // 5 GB in one tensor, without blocks on the disk: only what is shown may be read.

@@ -7,6 +7,7 @@
 
 #include "core/numerics/hadamard.h"
 #include "core/numerics/operand_format.h"
+#include "core/numerics/recipes.h"
 
 using namespace moescope;
 
@@ -170,8 +171,8 @@ std::vector<OperandFormat> all_scaled() {
     for (const ScaleGranularity g : {ScaleGranularity::tensor, ScaleGranularity::row, ScaleGranularity::block_1x128,
                                      ScaleGranularity::block_128x128})
       for (const bool power_of_two : {false, true}) formats.push_back(fp8(element, g, power_of_two));
-  for (const ElementFormat element :
-       {ElementFormat::e4m3, ElementFormat::e3m2, ElementFormat::e2m3, ElementFormat::e2m1})
+  for (const ElementFormat element : {ElementFormat::e4m3, ElementFormat::e5m2, ElementFormat::e3m2,
+                                      ElementFormat::e2m3, ElementFormat::e2m1})
     formats.push_back(mx(element));
   return formats;
 }
@@ -403,6 +404,55 @@ Matrix rotated(const Matrix& m, BlockAxis axis, int block, std::uint64_t seed = 
   Matrix out(m.rows, m.cols);
   hadamard_rotate(m.view(), axis, block, seed, 0, out.v.data(), out.cols);
   return out;
+}
+
+// What each of the 15 recipes does to each of the six operands, with and without rotation: the definition applied to
+// the rotated matrix, which is not turned back.
+TEST(EveryRecipe, OfEachOperandIsItsDefinition) {
+  const Matrix in = awkward_matrix(40, 160), gaussian = normal_matrix(33, 256, 8);
+  const std::pair<Direction, Operand> operands[] = {
+      {Direction::forward, Operand::x}, {Direction::forward, Operand::w}, {Direction::dgrad, Operand::dy},
+      {Direction::dgrad, Operand::w},   {Direction::wgrad, Operand::dy},  {Direction::wgrad, Operand::x}};
+  for (const RecipeInfo& info : recipes())
+    for (const auto& [direction, operand] : operands)
+      for (const int hadamard : {0, 32}) {
+        const OperandFormat f = recipe_format(info.recipe, direction, operand, {Rounding::nearest, hadamard});
+        if (f.scheme == QuantScheme::fp32 || f.scheme == QuantScheme::bf16) continue;  // tests of their own
+        for (const Matrix& m : {in, gaussian}) {
+          const std::string what = std::string(info.name) + ", operand " + std::to_string(static_cast<int>(operand)) +
+                                   " of " + direction_name(direction) + ", rotation " + std::to_string(f.hadamard);
+          const RoundingKey key{.rotation_seed = 9};
+          const Matrix turned = f.hadamard ? rotated(m, BlockAxis::row, f.hadamard) : m;
+          Figures want;
+          QuantSums got;
+          expect_same_values(quantized(f, m, BlockAxis::row, key, &got), encode_by_definition(f, turned, want), what);
+          EXPECT_EQ(got.underflow, want.underflow) << what;
+          EXPECT_EQ(got.clipped, want.clipped) << what;
+          EXPECT_EQ(got.e8m0_blocks, want.histogram) << what;
+          const Matrix columns = quantized(f, transposed(m), BlockAxis::column, key);
+          expect_same_values(transposed(columns), encode_by_definition(f, turned, want), what + ", down columns");
+        }
+      }
+}
+
+// What is not the nearest value is the one on the other side.
+TEST(EveryRecipe, StochasticRoundingGivesANeighbourOfTheDefinition) {
+  const Matrix in = normal_matrix(24, 256, 11);
+  for (OperandFormat f : all_stochastic()) {
+    if (f.scheme == QuantScheme::bf16) continue;
+    OperandFormat nearest = f;
+    nearest.rounding = Rounding::nearest;
+    const Matrix near = quantized(nearest, in, BlockAxis::row);
+    for (int draw = 0; draw < 20; ++draw) {
+      const Matrix q = quantized(f, in, BlockAxis::row, {static_cast<std::uint64_t>(draw), 3});
+      for (std::size_t i = 0; i < q.v.size(); ++i) {
+        if (q.v[i] == near.v[i]) continue;
+        const double x = in.v[i], error = std::fabs(q.v[i] - x), least = std::fabs(near.v[i] - x);
+        EXPECT_GE(error * (1 + 1e-6), least) << describe(f, BlockAxis::row) << " at " << i;
+        EXPECT_EQ(q.v[i] > x, near.v[i] < x) << describe(f, BlockAxis::row) << " at " << i;  // on the other side
+      }
+    }
+  }
 }
 
 TEST(Hadamard, LeavesProductsAndBothAxesAgree) {

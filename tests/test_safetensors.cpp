@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -61,6 +62,29 @@ class SafetensorsTest : public ::testing::Test {
 template <class T>
 std::span<const std::byte> bytes_of(const std::vector<T>& values) {
   return std::as_bytes(std::span(values));
+}
+
+// Another program writes the file anew: reading what is gone is an error, not the end of the program.
+TEST_F(SafetensorsTest, AFileThatBecomesShorterIsAnError) {
+  SafetensorsWriter writer;
+  const std::vector<float> values(100000, 2.0f);
+  writer.add("w", DType::f32, {100, 1000}, std::as_bytes(std::span(values)));
+  writer.write(path_);
+  const SafetensorsFile file(path_);
+  EXPECT_EQ(file.at("w").floats(99999, 1)[0], 2.0f);
+  std::filesystem::resize_file(path_, 8192);
+  EXPECT_EQ(file.at("w").floats(0, 10)[9], 2.0f);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THROW(file.at("w").floats(50000, 10), std::runtime_error);
+    EXPECT_THROW(file.at("w").doubles(), std::runtime_error);
+  }
+  std::vector<std::byte> all(file.at("w").bytes.size());
+  try {
+    file.at("w").copy_bytes(all.data());
+    FAIL();
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("'w': its file became shorter"), std::string::npos) << error.what();
+  }
 }
 
 }  // namespace

@@ -106,7 +106,7 @@ void CaptureBar::setSource(Source source) {
 }
 
 void CaptureBar::showSample(const QString& about) {
-  setSource(source_, can_recompute_);
+  setSource(source_);
   if (!about.isEmpty()) setTexts({}, about, {});
 }
 

@@ -240,7 +240,10 @@ QString QuantErrorPanel::explain() const {
             "and hides lost small ones: read it with the underflow bar.</p>"
             "<p><b>Click a cell</b> (or Enter): the tensor itself is captured from the running model and opens in "
             "Microscaling as a map of its block scales, down to the bits of a block. Arrow keys only choose the tensor "
-            "for the panel Block scales.</p>") +
+            "for the panel Block scales. Of a step that is over, and of a recording, a copy of the run computes the "
+            "tensor again, to the bit.</p>"
+            "<p><i>exact</i>: no error at all. Rows that arrived as MXFP8 payload are on the grid already, so that "
+            "quantizing them again along the same blocks costs nothing.</p>") +
          metricCards({"sqnr_db", "underflow", "clipped", "clipped_blocks", "relative_l2", "cosine", "crest", "amax"});
 }
 

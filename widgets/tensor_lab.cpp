@@ -155,6 +155,11 @@ void TensorLab::openBlock(std::size_t line, std::size_t block, int element) {
                         source_.readBlock(slice_, along_rows, line, block, static_cast<std::size_t>(format_.block)),
                         format_, axis_, format_.nvfp4 ? source_.tensorAmax(slice_, row) : 0);
   microscope_->selectElement(element);
+  if (source_.lost())
+    bar_->showSample(
+        tr("%1: its file became shorter while it was open (another program wrote it). What is gone reads as NaN; open "
+           "the file again.")
+            .arg(source_.name()));
 }
 
 // The block through the same element.

@@ -8,7 +8,9 @@
 #include <cassert>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <span>
+#include <stdexcept>
 
 #include "core/numerics/operand_format.h"
 
@@ -55,7 +57,7 @@ TensorSource::TensorSource(const QString& name, std::size_t rows, std::size_t co
 }
 
 TensorSource::TensorSource(std::shared_ptr<const SafetensorsFile> file, std::size_t index)
-    : file_(std::move(file)), index_(index) {
+    : file_(std::move(file)), lost_(std::make_shared<std::atomic<bool>>(false)), index_(index) {
   const TensorView& tensor = file_->tensors()[index];
   name_ = QString::fromStdString(tensor.name);
   dtype_ = QString::fromLatin1(dtype_name(tensor.dtype));
@@ -127,8 +129,13 @@ void TensorSource::readRow(std::size_t slice, std::size_t row, std::size_t col, 
     std::copy_n(values_->data() + first, count, out);
     return;
   }
-  const std::vector<float> values = file_->tensors()[index_].floats(first, count);
-  std::copy(values.begin(), values.end(), out);
+  try {
+    const std::vector<float> values = file_->tensors()[index_].floats(first, count);
+    std::copy(values.begin(), values.end(), out);
+  } catch (const std::runtime_error&) {
+    lost_->store(true, std::memory_order_relaxed);
+    std::fill_n(out, count, std::numeric_limits<float>::quiet_NaN());
+  }
 }
 
 std::vector<float> TensorSource::readBlock(std::size_t slice, bool along_row, std::size_t line, std::size_t index,

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <QString>
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -52,6 +53,9 @@ class TensorSource {
   // a sample's. Kept once it was asked for.
   float tensorAmax(std::size_t slice, std::size_t row) const;
 
+  // Another program has shortened the file: what is gone is read as NaN. Of all copies of this.
+  bool lost() const { return lost_ && lost_->load(std::memory_order_relaxed); }
+
   // `count` values of a row from `col` on, into `out`.
   void readRow(std::size_t slice, std::size_t row, std::size_t col, std::size_t count, float* out) const;
   // One block of up to `block` values, shorter at the end: block number along the axis, row or column across it.
@@ -79,6 +83,7 @@ class TensorSource {
   mutable std::size_t amax_slice_ = 0;
   mutable std::vector<float> amax_of_group_;  // empty: not known
   std::shared_ptr<const SafetensorsFile> file_;
+  std::shared_ptr<std::atomic<bool>> lost_;  // with a file
   std::size_t index_ = 0;
 };
 
