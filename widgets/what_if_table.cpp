@@ -231,7 +231,7 @@ void WhatIfTable::paintHeads(QPainter& painter, int axis) const {
   const bool stripes = first.height() + 1 < metrics.height();
   painter.drawText(first.left(), first.top() - (stripes ? 0 : metrics.height()) - metrics.descent(),
                    tr("blocks %1: %2").arg(blockAxisLabel(static_cast<BlockAxis>(axis)),
-                                           stripes ? tr("hover for figures, click to see them all") : fixed));
+                                           stripes ? tr("hover or click for figures") : fixed));
   if (stripes) return;
   painter.setPen(palette().text().color());
   for (int column = 0; column < columnCount(); ++column) {
