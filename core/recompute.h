@@ -1,5 +1,5 @@
-// An operand of a step that is over: training is deterministic, so a copy of the run, taken on from a checkpoint or from
-// its beginning with the same changes and batches, computes the very tensor again.
+// An operand of a step that is over: training is deterministic, so a copy of the run, taken on from a checkpoint or
+// from its beginning with the same changes and batches, computes the very tensor again.
 //
 // The copy trains in a thread of its own; the run it is of goes on untouched. That it is the same step is checked: the
 // loss of the step must be the recorded one to the bit.
@@ -25,9 +25,9 @@ struct RecomputePlan {
   std::int64_t step = 0;
   float loss = kNoValue;  // of that step, as recorded
 
-  RunConfig config;                             // of the run at its first step
-  std::shared_ptr<const TrainerSnapshot> from;  // nullptr: `from_file`
-  std::string from_file;                        // a checkpoint; empty: step 0
+  RunConfig config;                                          // of the run at its first step
+  std::shared_ptr<const TrainerSnapshot> from;               // nullptr: `from_file`
+  std::string from_file;                                     // a checkpoint; empty: step 0
   std::vector<std::pair<std::int64_t, LiveChange>> changes;  // by the step before which each took effect
 
   DataConfig data;  // of the first run, whose batches are everyone's
@@ -36,8 +36,8 @@ struct RecomputePlan {
 };
 
 // From what the histories of the run and of the first run hold. Throws std::invalid_argument with the reason why the
-// step cannot be computed again: it was not taken, no settings are known, it began from a checkpoint that is not kept, a
-// change is not known in full.
+// step cannot be computed again: it was not taken, no settings are known, it began from a checkpoint that is not kept,
+// a change is not known in full.
 RecomputePlan plan_recompute(const History& run, const History& first, const OperandPlace& place, std::int64_t step,
                              std::shared_ptr<const TrainerSnapshot> from = nullptr, std::string from_file = {});
 

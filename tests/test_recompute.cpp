@@ -90,9 +90,9 @@ TEST(Recompute, IsTheTensorOfThenFromACheckpointAndFromTheRecording) {
     EXPECT_EQ(kept->steps_taken, 4);
     expect_same(*recomputed(plan_recompute(*histories[0], *histories[0], kExperts, step, kept)), *then_a);
     expect_same(*recomputed(plan_recompute(*histories[0], *histories[0], kExperts, step)), *then_a);
-    expect_same(*recomputed(plan_recompute(*histories[1], *histories[0], kAttention, step,
-                                           lab.checkpoint_before(1, step))),
-                *then_b);
+    expect_same(
+        *recomputed(plan_recompute(*histories[1], *histories[0], kAttention, step, lab.checkpoint_before(1, step))),
+        *then_b);
     EXPECT_EQ(lab.status().step, 10);
   }
   const RecordingReader reader(path);
