@@ -92,7 +92,7 @@ void BiasPanel::refillMap() {
   map_->setNotice(whyNothing());
   if (!map_->notice().isEmpty()) return;
   const std::vector<float>& bias = *biasNow();
-  double largest = 1e-6;
+  double largest = 1e-3;  // one step of the usual rate: what is smaller is no colour
   for (const float b : bias) largest = std::max<double>(largest, std::abs(b));
   const double next = niceRange(0, largest, false).high;
   if (next > limit_ || next < limit_ / 4) limit_ = next;  // rarely: the picture is coloured anew
