@@ -25,9 +25,8 @@ void each_piece(const TensorView& tensor, std::size_t matrix, std::size_t unit, 
 
 float amax_of(const OperandFormat& format, BlockAxis axis, const TensorView& tensor, std::size_t matrix) {
   float amax = 0;
-  each_piece(tensor, matrix, 1, [&](std::size_t, MatrixView piece) {
-    amax = larger_amax(amax, operand_amax(format, piece, axis, {}));
-  });
+  each_piece(tensor, matrix, 1,
+             [&](std::size_t, MatrixView piece) { amax = larger_amax(amax, operand_amax(format, piece, axis, {})); });
   return amax;
 }
 

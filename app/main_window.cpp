@@ -16,6 +16,7 @@
 #include "app/live_change_command.h"
 #include "app/microscaling_workspace.h"
 #include "app/overview.h"
+#include "app/replay.h"
 #include "app/run_bar.h"
 #include "app/settings.h"
 #include "app/setup_form.h"
@@ -67,6 +68,7 @@ MainWindow::MainWindow(bool remembers) : clock_(&selection_), remembers_(remembe
   connectComparison();
   connectFindings();
   connectExpertCard();
+  connectReplay();
   connectCapture();
   connectCluster();
   connect(&clock_, &FrameClock::ticked, this, &MainWindow::onTick);
@@ -108,6 +110,7 @@ void MainWindow::connectRunBar() {
   connect(run_bar_, &RunBar::presetRequested, this, &MainWindow::startPreset);
   connect(run_bar_, &RunBar::speedRequested, this, [this](double limit) {
     speed_limit_ = limit;
+    replay_->setSpeed(limit);
     if (Lab* lab = session_.lab()) lab->set_max_steps_per_s(limit);
   });
   connect(run_bar_, &RunBar::untilRequested, this, &MainWindow::setUntil);
@@ -165,6 +168,7 @@ void MainWindow::startTogether(const ParsedConfig& parsed) {
 }
 
 void MainWindow::resetRun() {
+  if (session_.isRecording()) return replay_->toStart();
   if (!session_.isLive()) return;
   const bool running = session_.lab()->status().running;
   std::vector<RunConfig> configs;
@@ -175,6 +179,7 @@ void MainWindow::resetRun() {
 
 // The end that was asked for counts until it is reached; going on from there has no end.
 void MainWindow::goOn() {
+  if (session_.isRecording()) return replay_->play();
   Lab* lab = session_.lab();
   if (!lab) return;
   if (until_ && *until_ > lab->status().step)
@@ -191,12 +196,18 @@ void MainWindow::setUntil(std::optional<qint64> step) {
 }
 
 void MainWindow::pause() {
-  if (Lab* lab = session_.lab()) lab->pause();
+  if (Lab* lab = session_.lab())
+    lab->pause();
+  else
+    replay_->pause();
   clock_.wake();
 }
 
 void MainWindow::stepOnce() {
-  if (Lab* lab = session_.lab()) lab->step_once();
+  if (Lab* lab = session_.lab())
+    lab->step_once();
+  else if (session_.isRecording())
+    replay_->stepOnce();
   clock_.wake();
 }
 
@@ -233,6 +244,7 @@ void MainWindow::onOpeningStarted(const QString& what) {
 void MainWindow::onOpened() {
   if (progress_) progress_->deleteLater();
   undo_.clear();
+  replay_->pause();
   pause_at_bytes_ = kPauseAfterBytes;
   selection_.setHistories(session_.histories());
   selection_.fitRange();

@@ -31,6 +31,7 @@ class LiveBar;
 class MicroscalingWorkspace;
 class Overview;
 class Panel;
+class Replay;
 class RouterWorkspace;
 class RunBar;
 class SetupForm;
@@ -113,6 +114,10 @@ class MainWindow : public QMainWindow {
   void connectSession();
   void connectComparison();
   void connectExpertCard();
+  void connectReplay();
+  void addReplayActions(QMenu* menu);
+  void continueRecording();
+  void reproduceRecording();
   void connectFindings();
   void showFindings();
   void focusSetting(const QString& key);
@@ -207,6 +212,7 @@ class MainWindow : public QMainWindow {
   ClusterWorkspace* cluster_ = nullptr;
   int shown_run_ = 0;  // whose settings the bars show
   ActionsDock* actions_ = nullptr;
+  Replay* replay_ = nullptr;
   ExpertActions* expert_actions_ = nullptr;
   LessonGuide* guide_ = nullptr;
   LessonPane* lesson_pane_ = nullptr;

@@ -92,6 +92,8 @@ void MainWindow::buildRunMenu() {
     menu->addAction(choose);
   }
   menu->addSeparator();
+  addReplayActions(menu);
+  menu->addSeparator();
   QMenu* presets = menu->addMenu("Start a &preset");
   for (const std::string& name : preset_names()) {
     const QString text = QString::fromStdString(name);

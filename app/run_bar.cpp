@@ -78,13 +78,15 @@ void RunBar::makeActions() {
   connect(run_, &QAction::triggered, this, [this] { emit runRequested(!running_); });
   step_ = addAction("Step");
   step_->setShortcut(Qt::Key_Period);
-  step_->setWhatsThis("Train exactly one step");
-  step_->setToolTip("Train exactly one step (.)");
+  step_->setWhatsThis("Train exactly one step, or show the next of a recording");
+  step_->setToolTip("Train exactly one step, or show the next of a recording (.)");
   connect(step_, &QAction::triggered, this, &RunBar::stepRequested);
   reset_ = addAction("Reset");
   reset_->setShortcut(Qt::Key_R);
   reset_->setWhatsThis("Reset: start this run again from step 0");
-  reset_->setToolTip("Start this run again from step 0 with its settings as they are now (R); its recording stays");
+  reset_->setToolTip(
+      "Start this run again from step 0 with its settings as they are now (R); its recording stays. "
+      "In a recording: back to its first step");
   connect(reset_, &QAction::triggered, this, &RunBar::resetRequested);
   count_ = new QLabel;
   count_->setMinimumWidth(fontMetrics().horizontalAdvance("step 0,000,000"));
@@ -98,7 +100,9 @@ void RunBar::makePace() {
   speed_ = new QComboBox;
   speed_->addItem("max", 0.0);
   for (double limit : {60.0, 10.0, 1.0}) speed_->addItem(QString("%1/s").arg(limit), limit);
-  speed_->setToolTip("Limit of steps per second: slow it down to watch single steps");
+  speed_->setToolTip(
+      "Limit of steps per second: slow it down to watch single steps. max: as fast as training can; a recording is "
+      "replayed in 10 s");
   speed_->setFocusPolicy(Qt::TabFocus);
   connect(speed_, &QComboBox::activated, this, [this] { emit speedRequested(speed_->currentData().toDouble()); });
   addWidget(labelled("Speed", speed_));
@@ -192,8 +196,9 @@ void RunBar::showRun(const RunConfig& config) {
 }
 
 void RunBar::showRecording(const QString& what, const RunConfig* config) {
-  setControlsEnabled(false);
-  reset_->setEnabled(false);
+  setControlsEnabled(true);
+  until_->setEnabled(false);
+  reset_->setEnabled(true);
   setRunning(false);
   count_->setText(what.section(' ', 0, 0));
   const QString summary = what + (config ? ": " + runSummary(*config) : QString());
@@ -202,8 +207,17 @@ void RunBar::showRecording(const QString& what, const RunConfig* config) {
   preset_->setCurrentIndex(-1);
 }
 
+void RunBar::showReplay(bool playing, std::int64_t step) {
+  if (playing != running_) setRunning(playing);
+  run_->setText(playing ? "Pause" : "Play");
+  run_->setToolTip(playing ? "Pause the replay (Space)" : "Replay the recording from the cursor on (Space)");
+  count_->setText("step " + QLocale(QLocale::English).toString(static_cast<qlonglong>(step)));
+}
+
 void RunBar::showFollowing(const QString& name) {
   showRecording(name, nullptr);
+  setControlsEnabled(false);
+  reset_->setEnabled(false);
   count_->setText("following");
   summary_->setText("following " + name);
 }

@@ -36,7 +36,8 @@ class RunBar : public QToolBar {
   void showRun(const RunConfig& config);
   // "recording x.moescope", "attached to 127.0.0.1:5000"
   void showRecording(const QString& what, const RunConfig* config);
-  void showStatus(const LabStatus& status);  // a run in training only
+  void showReplay(bool playing, std::int64_t step);  // of a recording
+  void showStatus(const LabStatus& status);          // a run in training only
   void showUntil(std::optional<qint64> step);
 
  signals:

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <stdexcept>
 
+#include "core/checkpoint_folder.h"
 #include "core/telemetry/run_feed.h"
 
 namespace moescope {
@@ -73,6 +74,22 @@ void RunSession::start(std::vector<RunConfig> configs, const QString& recording_
   result->path = recording_path;
   launch(result, [](Opened& opened) {
     opened.lab = std::make_unique<Lab>(opened.configs, opened.path.toStdString());
+    for (const auto& history : opened.lab->histories()) opened.histories.push_back(history);
+  });
+}
+
+void RunSession::resume(const QString& checkpoints, const QString& recording_path) {
+  if (opening()) return;
+  if (lab_) lab_->pause();
+  emit openingStarted("Reading the checkpoint");
+  auto result = std::make_shared<Opened>();
+  result->path = recording_path;
+  launch(result, [checkpoints](Opened& opened) {
+    std::vector<Trainer> trainers;
+    for (const std::string& file : newest_checkpoint(checkpoints.toStdString()))
+      trainers.push_back(Trainer::resume(file));
+    for (const Trainer& trainer : trainers) opened.configs.push_back(trainer.config());
+    opened.lab = std::make_unique<Lab>(std::move(trainers), opened.path.toStdString());
     for (const auto& history : opened.lab->histories()) opened.histories.push_back(history);
   });
 }

@@ -42,7 +42,7 @@ class Workspace : public QMainWindow {
   QDockWidget* addDock(Panel* panel, const char* object_name);
   QDockWidget* addDock(QWidget* content, const QString& title, const char* object_name);
   QDockWidget* addFindings(FindingsWatch* watch, const char* object_name);  // counts them in its tab
-  QDockWidget* addTimeline(const char* object_name);  // without a title: the bar says what it is
+  QDockWidget* addTimeline(const char* object_name);                        // without a title: the bar says what it is
 
   void showEvent(QShowEvent* event) override;
 

@@ -20,6 +20,11 @@ std::int64_t step_of(const std::string& name) {
 
 }  // namespace
 
+std::string checkpoints_of(const std::string& recording_path) {
+  if (recording_path.empty()) return {};
+  return fs::path(recording_path).replace_extension(".checkpoints").string();
+}
+
 void write_checkpoint(const std::string& folder, std::int64_t step,
                       const std::function<void(const std::string& step_folder)>& write) {
   const fs::path final_path = fs::path(folder) / std::to_string(step);

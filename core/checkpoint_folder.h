@@ -9,6 +9,9 @@
 
 namespace moescope {
 
+// Where the window's runs keep theirs: "a/b.checkpoints" for the recording "a/b.moescope"; empty for an empty path.
+std::string checkpoints_of(const std::string& recording_path);
+
 // Calls write(<folder of the step>) on a folder beside the final one and then renames it, so that FOLDER/<step> is
 // either whole or absent; an earlier one of the same step is replaced. Throws std::runtime_error.
 void write_checkpoint(const std::string& folder, std::int64_t step,

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
-#include <filesystem>
 #include <map>
 #include <mutex>
 #include <set>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <variant>
 
+#include "core/checkpoint_folder.h"
 #include "core/lab.h"
 #include "core/lock_step.h"
 #include "core/pending_captures.h"
@@ -37,15 +37,9 @@ void make_names_unique(std::vector<RunConfig>& configs);
 void require_valid(const RunConfig& config);  // throws std::invalid_argument with the first problem
 std::string change_text(const ConfigField& field, const RunConfig& before, const ConfigValue& value);
 
-// "a/b.checkpoints" for the recording "a/b.moescope".
-inline std::string ring_folder(const std::string& recording_path) {
-  if (recording_path.empty()) return {};
-  return std::filesystem::path(recording_path).replace_extension(".checkpoints").string();
-}
-
 struct Lab::State {
   explicit State(std::vector<Trainer> trainers, const std::string& recording_path)
-      : lock_step(std::move(trainers)), sink(recording_path), ring(ring_folder(recording_path)) {
+      : lock_step(std::move(trainers)), sink(recording_path), ring(checkpoints_of(recording_path)) {
     for (const LockStep::Run& run : lock_step.runs()) open_run(run.number, run.trainer.config());
     first_config_at_start = runs.front().config;
     first_step = lowest_step = status.step = lock_step.next_step();

@@ -1,0 +1,89 @@
+// Recordings: played again, trained on from their checkpoints, and trained once more to see whether they come out the
+// same.
+#include <QFileInfo>
+#include <QMenu>
+#include <QMessageBox>
+#include <memory>
+#include <vector>
+
+#include "app/main_window.h"
+#include "app/progress_job.h"
+#include "app/replay.h"
+#include "app/run_bar.h"
+#include "app/settings.h"
+#include "core/checkpoint_folder.h"
+#include "core/reproduce.h"
+
+namespace moescope {
+
+void MainWindow::connectReplay() {
+  replay_ = new Replay(&selection_, this);
+  replay_->setSpeed(speed_limit_);
+  const auto show = [this] {
+    if (!session_.isRecording() || session_.isFollowing()) return;
+    run_bar_->showReplay(replay_->playing(), selection_.step());
+    clock_.wake();
+  };
+  connect(replay_, &Replay::changed, this, show);
+  connect(&selection_, &Selection::timeChanged, this, show);
+}
+
+void MainWindow::addReplayActions(QMenu* menu) {
+  QAction* loop = menu->addAction("&Loop the replay of a recording");
+  loop->setCheckable(true);
+  connect(loop, &QAction::toggled, this, [this](bool on) { replay_->setLoop(on); });
+  QAction* go_on =
+      menu->addAction("Co&ntinue this recording from its checkpoint", this, &MainWindow::continueRecording);
+  QAction* again = menu->addAction("Re&produce this recording...", this, &MainWindow::reproduceRecording);
+  again->setToolTip("Train it once more beside the window and compare every loss to the bit");
+  menu->setToolTipsVisible(true);
+  connect(menu, &QMenu::aboutToShow, this, [this, go_on, again] {
+    const bool recording = session_.isRecording() && !session_.isFollowing();
+    const auto steps =
+        recording ? checkpoint_steps(checkpoints_of(session_.path().toStdString())) : std::vector<std::int64_t>{};
+    go_on->setText(steps.empty() ? QString("Co&ntinue this recording from its checkpoint")
+                                 : QString("Co&ntinue this recording from step %1").arg(steps.back()));
+    go_on->setToolTip(steps.empty() ? "No checkpoint lies beside it" : "Into a recording of its own; this one stays");
+    go_on->setEnabled(!steps.empty());
+    again->setEnabled(recording);
+  });
+  // Disabled entries could not say what is missing when they are chosen elsewhere.
+  connect(menu, &QMenu::aboutToHide, this, [go_on, again] {
+    go_on->setEnabled(true);
+    again->setEnabled(true);
+  });
+}
+
+void MainWindow::continueRecording() {
+  const QString folder = QString::fromStdString(checkpoints_of(session_.path().toStdString()));
+  if (!session_.isRecording() || checkpoint_steps(folder.toStdString()).empty())
+    return complain("Open a recording with checkpoints beside it first: runs of this window keep them");
+  guarded([&] { session_.resume(folder, newRecordingPath(QFileInfo(session_.path()).completeBaseName())); });
+}
+
+void MainWindow::reproduceRecording() {
+  if (!session_.isRecording() || session_.isFollowing()) return complain("Open a recording first");
+  const RunInfo first = session_.histories().front()->info();
+  const std::shared_ptr<const History> history = session_.histories()[static_cast<std::size_t>(selection_.run())];
+  if (const std::string problem = reproduce_problem(first, *history); !problem.empty())
+    return complain(QString::fromStdString(problem));
+  auto result = std::make_shared<Reproduction>();
+  const QString name = QString::fromStdString(history->info().name);
+  auto* job = new ProgressJob("Training " + name + " once more", this, [=](const auto& progress) {
+    *result = reproduce(first, *history, -1, [&](std::int64_t done, std::int64_t all) {
+      return progress(static_cast<double>(done) / static_cast<double>(all));
+    });
+    return result->differs_at >= 0 || result->compared == history->steps().size();
+  });
+  connect(job, &ProgressJob::failed, this, &MainWindow::complain);
+  connect(job, &ProgressJob::done, this, [this, result, name] {
+    auto* box = new QMessageBox(result->differs_at < 0 ? QMessageBox::Information : QMessageBox::Warning, "Reproduced",
+                                name + ": " + QString::fromStdString(result->text()), QMessageBox::Ok, this);
+    box->setObjectName("reproduction");
+    box->setAttribute(Qt::WA_DeleteOnClose);
+    box->open();
+    if (result->differs_at >= 0) selection_.setStep(result->differs_at);
+  });
+}
+
+}  // namespace moescope

@@ -1,0 +1,139 @@
+// Recordings played again, continued and reproduced.
+#include <QMessageBox>
+#include <QSignalSpy>
+#include <QStandardPaths>
+#include <QTemporaryDir>
+#include <QTest>
+
+#include "app/main_window.h"
+#include "app/replay.h"
+#include "app/run_bar.h"
+#include "app/run_session.h"
+#include "core/checkpoint_folder.h"
+#include "core/lab.h"
+#include "tests/small_run.h"
+#include "tests/synthetic_run.h"
+
+namespace moescope {
+
+class QtReplay : public QObject {
+  Q_OBJECT
+
+ private:
+  QTemporaryDir folder_;
+
+  // 30 steps with a checkpoint every 10.
+  QString recorded(const char* name) {
+    const QString path = folder_.filePath(QString(name) + ".moescope");
+    RunConfig config = small_run();
+    config.name = name;
+    config.telemetry.checkpoint_every = 10;
+    Lab lab({config}, path.toStdString());
+    lab.run_until(30);
+    while (lab.status().step < 30) lab.flush();
+    lab.flush();
+    return path;
+  }
+
+  static QAction* action(MainWindow* window, const QString& part) {
+    for (QAction* each : window->findChildren<QAction*>())
+      if (QString(each->text()).remove('&').contains(part)) return each;
+    return nullptr;
+  }
+
+ private slots:
+  void initTestCase() { QStandardPaths::setTestModeEnabled(true); }
+
+  void theCursorGoesThroughTheSteps() {
+    SyntheticRun run({.layers = 2, .experts = 8});
+    run.append(200);
+    Selection selection;
+    selection.setHistories({run.history()});
+    Replay replay(&selection);
+    replay.setSpeed(2000);
+    replay.play();  // the cursor stands at the end
+    QVERIFY(replay.playing());
+    QCOMPARE(selection.step(), 0);
+    QSignalSpy moved(&selection, &Selection::timeChanged);
+    QTRY_VERIFY(selection.step() > 20);
+    QCOMPARE(selection.range().last, std::max<std::int64_t>(selection.step(), 1));
+    replay.pause();
+    const auto held = selection.step();
+    QTest::qWait(80);
+    QCOMPARE(selection.step(), held);
+    replay.stepOnce();
+    QCOMPARE(selection.step(), held + 1);
+    replay.play();  // on from there
+    QVERIFY(selection.step() >= held + 1);
+    QTRY_VERIFY(!replay.playing());
+    QCOMPARE(selection.step(), 199);
+    QVERIFY(moved.size() > 3);
+    replay.setLoop(true);
+    replay.setSpeed(20000);
+    replay.play();
+    QTest::qWait(300);
+    QVERIFY(replay.playing());
+    replay.pause();
+  }
+
+  void theRunBarPlaysARecording() {
+    MainWindow window(false);
+    window.show();
+    QSignalSpy opened(window.session(), &RunSession::opened);
+    window.openFile(recorded("played"));
+    QTRY_COMPARE(opened.size(), 1);
+    RunBar* bar = window.findChild<RunBar*>();
+    QVERIFY(bar->runAction()->isEnabled());
+    bar->resetAction()->trigger();
+    QCOMPARE(window.selection()->step(), 0);
+    QTest::keyClick(&window, Qt::Key_Period);
+    QCOMPARE(window.selection()->step(), 1);
+    QCOMPARE(bar->runAction()->text(), QString("Play"));
+    bar->runAction()->trigger();
+    QCOMPARE(bar->runAction()->text(), QString("Pause"));
+    bar->runAction()->trigger();
+    QCOMPARE(bar->runAction()->text(), QString("Play"));
+  }
+
+  void aRecordingIsReproduced() {
+    MainWindow window(false);
+    window.show();
+    QSignalSpy opened(window.session(), &RunSession::opened);
+    window.openFile(recorded("again"));
+    QTRY_COMPARE(opened.size(), 1);
+    action(&window, "Reproduce this recording")->trigger();
+    QTRY_VERIFY_WITH_TIMEOUT(window.findChild<QMessageBox*>("reproduction"), 20000);
+    auto* box = window.findChild<QMessageBox*>("reproduction");
+    QVERIFY2(box->text().contains("The same losses to the bit over 30 steps"), qPrintable(box->text()));
+    box->accept();
+  }
+
+  void aRecordingGoesOnFromItsCheckpoint() {
+    const QString path = recorded("longer");
+    MainWindow window(false);
+    window.show();
+    QSignalSpy opened(window.session(), &RunSession::opened);
+    window.openFile(path);
+    QTRY_COMPARE(opened.size(), 1);
+    const auto whole = window.session()->histories().front();
+    action(&window, "Continue this recording")->trigger();
+    QTRY_COMPARE(opened.size(), 2);
+    QVERIFY(window.session()->isLive());
+    QVERIFY(window.session()->path() != path);
+    Lab* lab = window.session()->lab();
+    const std::int64_t from = checkpoint_steps(checkpoints_of(path.toStdString())).back();
+    QCOMPARE(from, 20);
+    lab->run_until(30);
+    QTRY_VERIFY(lab->status().step >= 30);
+    lab->flush();
+    const auto now = lab->histories().front();
+    QCOMPARE(now->steps().first, from);
+    for (std::int64_t step = from; step < 30; ++step)  // as if it had never been stopped
+      QCOMPARE(now->value_at(Metric::ce_loss, kWholeRun, step), whole->value_at(Metric::ce_loss, kWholeRun, step));
+  }
+};
+
+}  // namespace moescope
+
+QTEST_MAIN(moescope::QtReplay)
+#include "qt_replay.moc"
