@@ -20,7 +20,7 @@ void MainWindow::connectReplay() {
   replay_ = new Replay(&selection_, this);
   replay_->setSpeed(speed_limit_);
   const auto show = [this] {
-    if (!session_.isRecording() || session_.isFollowing()) return;
+    if (!session_.isRecording() || session_.isFollowing() || !session_.attachedTo().isEmpty()) return;
     run_bar_->showReplay(replay_->playing(), selection_.step());
     clock_.wake();
   };
@@ -38,7 +38,7 @@ void MainWindow::addReplayActions(QMenu* menu) {
   again->setToolTip("Train it once more beside the window and compare every loss to the bit");
   menu->setToolTipsVisible(true);
   connect(menu, &QMenu::aboutToShow, this, [this, go_on, again] {
-    const bool recording = session_.isRecording() && !session_.isFollowing();
+    const bool recording = session_.isRecording() && !session_.isFollowing() && session_.attachedTo().isEmpty();
     const auto steps =
         recording ? checkpoint_steps(checkpoints_of(session_.path().toStdString())) : std::vector<std::int64_t>{};
     go_on->setText(steps.empty() ? QString("Co&ntinue this recording from its checkpoint")
