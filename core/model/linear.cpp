@@ -1,6 +1,7 @@
 #include "core/model/linear.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <vector>
 
@@ -92,23 +93,34 @@ void take_operands(const LinearPrecision& precision, Direction direction, Operan
   }
 }
 
+// sum = (sum + parts[0]) + (parts[1] + parts[2]), parts `count` apart: add_pairwise of four shards in one pass. With
+// two, sum + parts[0].
+template <class T>
+void join_shards(T* __restrict sum, const T* __restrict parts, std::size_t count, int shards) {
+  static_assert(kMostShards == 4);
+  assert(shards == 2 || shards == 4);
+  if (shards == 2) {
+    for (std::size_t i = 0; i < count; ++i) sum[i] += parts[i];
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i) sum[i] = (sum[i] + parts[i]) + (parts[count + i] + parts[2 * count + i]);
+}
+
 // dW of `n` outputs: each shard's own, then added pairwise. `dw` is [n, in].
 template <class T>
 void weight_tile(const T* dy, const T* x, int rows, int shard_rows, int n, int out, int in, T* dw) {
   const int shards = shard_rows > 0 ? rows / shard_rows : 1;
   const int rows_of_one = rows / shards;
   const std::size_t size = static_cast<std::size_t>(n) * static_cast<std::size_t>(in);
-  thread_local std::vector<T> partial;  // apart from the thread's scratch, which may hold the operands
-  if (shards > 1) partial.resize(size * static_cast<std::size_t>(shards));
+  thread_local std::vector<T> others;  // apart from the thread's scratch, which may hold the operands
+  if (shards > 1) others.resize(size * static_cast<std::size_t>(shards - 1));
   for (int s = 0; s < shards; ++s) {
     const std::size_t first = static_cast<std::size_t>(s) * static_cast<std::size_t>(rows_of_one);
     gemm(Trans::yes, Trans::no, n, in, rows_of_one, T{1}, dy + first * static_cast<std::size_t>(out), out,
          x + first * static_cast<std::size_t>(in), in, T{0},
-         shards == 1 ? dw : partial.data() + static_cast<std::size_t>(s) * size, in);
+         s == 0 ? dw : others.data() + static_cast<std::size_t>(s - 1) * size, in);
   }
-  if (shards == 1) return;
-  add_pairwise(partial.data(), size, shards, size);
-  std::copy_n(partial.data(), size, dw);
+  if (shards > 1) join_shards(dw, others.data(), size, shards);
 }
 
 }  // namespace
