@@ -34,7 +34,7 @@ void MainWindow::addReplayActions(QMenu* menu) {
   connect(loop, &QAction::toggled, this, [this](bool on) { replay_->setLoop(on); });
   QAction* go_on =
       menu->addAction("Co&ntinue this recording from its checkpoint", this, &MainWindow::continueRecording);
-  QAction* again = menu->addAction("Re&produce this recording...", this, &MainWindow::reproduceRecording);
+  QAction* again = menu->addAction("Repro&duce this recording...", this, &MainWindow::reproduceRecording);
   again->setToolTip("Train it once more beside the window and compare every loss to the bit");
   menu->setToolTipsVisible(true);
   connect(menu, &QMenu::aboutToShow, this, [this, go_on, again] {
