@@ -54,7 +54,7 @@ NodeHealthPanel::NodeHealthPanel(Selection* selection, QWidget* parent)
   strip_->setCaption(tr("hours"));
   addBody(strip_, 2);
   curve_ = new XyPlot(this);
-  curve_->setCaptions(tr("hours"), tr("goodput, share"));
+  curve_->setCaptions(tr("hours"), tr("share"));
   addBody(curve_, 2);
   events_ = new QPlainTextEdit(this);
   events_->setReadOnly(true);
