@@ -439,7 +439,12 @@ class Training {
   void serve() {
     const char* given = std::getenv(kTokenVariable);
     const std::string token = given && *given ? given : new_feed_token();
-    feed_ = std::make_unique<RunFeed>(FeedAddress{o_.serve_address, o_.serve}, token);
+    try {
+      feed_ = std::make_unique<RunFeed>(FeedAddress{o_.serve_address, o_.serve}, token);
+    } catch (const std::runtime_error& error) {
+      failure_ = std::string("--serve: ") + error.what();  // all ranks learn of it before the first step
+      return;
+    }
     for (const auto& history : histories_) feed_->add_run(history->info());
     std::fprintf(text_, "serving     %s; to look on: %s=%s moescope --attach %s\n", feed_->address().text().c_str(),
                  kTokenVariable, token.c_str(), feed_->address().text().c_str());

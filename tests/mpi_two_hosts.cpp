@@ -65,8 +65,8 @@ class TwoHosts : public ::testing::Test {
     const std::string subnet = "10.77.41.0/24";
     return run("OMPI_MCA_plm=rsh ip netns exec " + a_ + " unshare --uts sh -c 'hostname " + a_ + "; exec " +
                MOESCOPE_MPIRUN + " --mca plm_rsh_agent " + path("agent") +
-               " --mca btl tcp,self --mca btl_tcp_if_include " + subnet + " --mca oob_tcp_if_include " + subnet +
-               " --host 10.77.41.1:2,10.77.41.2:2 -n 4 " + MOESCOPE_CLI +
+               " --mca mpi_yield_when_idle 1 --mca btl tcp,self --mca btl_tcp_if_include " + subnet +
+               " --mca oob_tcp_if_include " + subnet + " --host 10.77.41.1:2,10.77.41.2:2 -n 4 " + MOESCOPE_CLI +
                " train --threads 1 --ep 4 --ranks-per-node 2 " + what + "'");
   }
   // That left the first host so far.
