@@ -90,7 +90,7 @@ RecomputePlan plan_recompute(const History& run, const History& first, const Ope
 }
 
 std::string recorded_checkpoint(const std::string& recording_path, const std::string& run_name, std::int64_t step) {
-  const std::string folder = ring_folder(recording_path);
+  const std::string folder = checkpoints_of(recording_path);
   if (folder.empty()) return {};
   std::string newest;
   for (const std::int64_t kept : checkpoint_steps(folder)) {
