@@ -53,9 +53,13 @@ int runWindow(QApplication& app, const Arguments& arguments, const QStringList& 
   QObject::connect(&window, &MainWindow::pictureMoved, &window, [&since_start] {
     qCDebug(startLog, "first moving picture %lld ms after start", static_cast<long long>(since_start.elapsed()));
   });
-  if (!arguments.workspace.isEmpty())
+  if (!arguments.workspace.isEmpty()) {
     window.showWorkspace(arguments.workspace);
-  else if (arguments.configs.size() > 1)
+    // Files side by side show the comparison, but for who asks for something else.
+    QObject::connect(
+        window.session(), &RunSession::opened, &window, [&] { window.showWorkspace(arguments.workspace); },
+        Qt::SingleShotConnection);
+  } else if (arguments.configs.size() > 1)
     window.showWorkspace("compare");
   window.show();
   if (!arguments.screenshot.isEmpty())

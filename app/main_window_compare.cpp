@@ -15,6 +15,7 @@
 #include "app/run_bar.h"
 #include "app/run_chips.h"
 #include "app/setup_form.h"
+#include "app/status_line.h"
 #include "app/text_workspace.h"
 #include "core/telemetry/log_settings.h"
 #include "widgets/gradient_panel.h"
@@ -183,6 +184,9 @@ void MainWindow::onRunsChanged() {
     selection_.setStep(step);
   }
   showConfigEverywhere();
+  if (session_.isLive() || session_.isFollowing()) return;
+  clock_.setSourceActive(false);  // a large recording is read to its end
+  status_->showRecordingOpen();
 }
 
 void MainWindow::showComparedRuns() {

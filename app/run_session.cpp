@@ -199,8 +199,7 @@ void RunSession::fill() {
         [this, runs, of] {
           if (histories_ != of) return;  // something else was opened meanwhile
           if (filler_.joinable()) filler_.join();
-          if (runs->histories.empty()) return;
-          histories_.assign(runs->histories.begin(), runs->histories.end());
+          if (!runs->histories.empty()) histories_.assign(runs->histories.begin(), runs->histories.end());
           emit runsChanged();
           growWith(std::move(runs->more));
         },
@@ -268,8 +267,9 @@ void RunSession::adopt(Opened& result) {
   paths_ = result.paths;
   skipped_ = std::move(result.skipped);
   attached_to_ = result.attached_to;
+  if (result.glanced) fill();
   emit opened();
-  result.glanced ? fill() : growWith(std::move(result.more));
+  if (!result.glanced) growWith(std::move(result.more));
 }
 
 int RunSession::runAt(int place) const {

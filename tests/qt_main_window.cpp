@@ -395,6 +395,34 @@ class MainWindowTest : public QObject {
     QTRY_COMPARE_WITH_TIMEOUT(window.session()->histories().front()->steps().last, 0, kWaitMs);
   }
 
+  void anImportTellsHowFarItIsAndCanBeCancelled() {
+    OpenWindow w;
+    QTemporaryDir folder;
+    const QString path = folder.filePath("large.jsonl");
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    QByteArray layer = "[1";
+    for (int expert = 1; expert < 256; ++expert) layer += ",100";
+    layer += "]";
+    QByteArray layers = layer;
+    for (int i = 1; i < 20; ++i) layers += "," + layer;
+    for (int step = 0; step < 1000; ++step)
+      file.write("{\"step\":" + QByteArray::number(step) + ",\"tokens_per_expert\":[" + layers + "]}\n");
+    file.close();
+    QSignalSpy progress(w.window.session(), &RunSession::openingProgress);
+    QSignalSpy failed(w.window.session(), &RunSession::failed);
+    connect(w.window.session(), &RunSession::openingProgress, &w.window, [&](double share) {
+      if (share > 0.2) emit w.window.findChild<QProgressDialog*>()->canceled();  // as its button does
+    });
+    w.window.openFile(path);
+    QVERIFY(failed.wait(kWaitMs));
+    QVERIFY(failed[0][0].toString().isEmpty());
+    QVERIFY(progress.size() > 1);
+    QVERIFY2(progress.last()[0].toDouble() < 1, "it did not read to the end");
+    QVERIFY(w.window.session()->isLive());  // what was open stays
+    QVERIFY(!w.complaint());
+  }
+
   void theSampleOpensFromTheHelpMenu() {
     MainWindow window(false);
     window.show();

@@ -79,7 +79,7 @@ TEST_F(CliImport, BadLinesAreToldWithTheirNumbers) {
   ASSERT_EQ(markers.size(), 1u) << "the recording keeps that some are missing";
   EXPECT_NE(markers[0].text.find("2 lines could not be read"), std::string::npos);
   EXPECT_EQ(import(path("nothing.jsonl") + " -o " + path("n.moescope")), 2);
-  EXPECT_NE(read("err").find("no such file"), std::string::npos) << read("err");
+  EXPECT_NE(read("err").find("No such file"), std::string::npos) << read("err");
 }
 
 TEST_F(CliImport, InterruptedItLeavesNothing) {

@@ -230,6 +230,24 @@ TEST(ImportJsonl, TheFirstLoadMayComeLate) {
   EXPECT_EQ(reader.history()->frame_at(3)->step, 2) << "step 3 has no load of its own";
 }
 
+TEST(ImportJsonl, ABiasThatIsToldNowAndThenIsTheLastKnownOne) {
+  LogReader reader("sparse.jsonl");
+  for (int step = 0; step < 40; ++step)
+    reader.read_line(R"({"step":)" + std::to_string(step) + R"(,"tokens_per_expert":[[1,2]])" +
+                     (step % 10 == 5 ? R"(,"expert_bias":[[)" + std::to_string(step) + ",0]]}" : std::string("}")));
+  const auto history = reader.history();
+  const auto bias = history->expert_bias(0, {0, 39}, 40);
+  ASSERT_EQ(bias.size(), 80u);
+  EXPECT_TRUE(std::isnan(bias[2 * 4])) << "nothing is known before the first";
+  EXPECT_FLOAT_EQ(bias[2 * 5], 5);
+  EXPECT_FLOAT_EQ(bias[2 * 14], 5);
+  EXPECT_FLOAT_EQ(bias[2 * 15], 15);
+  EXPECT_FLOAT_EQ(bias[2 * 39], 35);
+  EXPECT_FLOAT_EQ(history->expert_bias(0, {0, 23}, 1)[0], 15);
+  EXPECT_TRUE(history->frame_at(23)->routers[0].expert_bias.empty())
+      << "the frame itself says nothing it does not know";
+}
+
 TEST(ImportJsonl, DomainsAreThereWithoutBytesAndPairs) {
   const LogReader reader =
       read({kSettings, R"({"step":0,"tokens_per_expert":[[5,5,5,5],[20,0,0,0]],"domain_expert_layer":2,)"

@@ -31,6 +31,10 @@ std::string temporary_file(const std::string& name) {
   return path;
 }
 
+std::string temporary_path(const std::string& name) {
+  return std::filesystem::temp_directory_path() / ("moescope_recording_" + name);
+}
+
 FramePtr share(TelemetryFrame frame) {
   return std::make_shared<const TelemetryFrame>(std::move(frame));
 }
@@ -624,6 +628,46 @@ TEST(History, UnpacksOneLayerOfSpecialisationAsAllOfThem) {
     expect_equal(*alone, layer);
   }
   EXPECT_FALSE(history.specialisation_of(99, 0));
+}
+
+// 96,000 rows of layers: beyond what is read at once.
+TEST(Recording, AGlanceHasTheFiguresOfEveryStepAndArraysOfSome) {
+  const std::string path = temporary_file("glance.moescope");
+  constexpr int kSteps = 1600, kLayers = 60;
+  RunInfo info = sample_info({.moe_layers = kLayers, .n_experts = 2});
+  {
+    RecordingWriter writer(path);
+    writer.add_run(info);
+    std::vector<FramePtr> frames;
+    for (int step = 0; step < kSteps; ++step) {
+      TelemetryFrame frame;
+      frame.step = step;
+      frame.ce_loss = static_cast<float>(step);
+      for (int layer = 1; layer <= kLayers; ++layer) {
+        RouterFrame& router = frame.routers.emplace_back();
+        router.layer = layer;
+        router.tokens_per_expert = {static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(layer)};
+      }
+      frames.push_back(share(std::move(frame)));
+    }
+    writer.write(frames);
+  }
+  const RecordingReader reader(path);
+  EXPECT_TRUE(reader.is_large(0));
+  const auto glance = reader.glance(0), whole = reader.load(0);
+  EXPECT_EQ(glance->steps(), whole->steps());
+  EXPECT_EQ(glance->values(Metric::ce_loss, kWholeRun, {0, kSteps - 1}),
+            whole->values(Metric::ce_loss, kWholeRun, {0, kSteps - 1}));
+  int with_arrays = 0;
+  for (int step = 0; step < kSteps; ++step) {
+    const auto frame = glance->frame_at(step);
+    if (frame->step != step) continue;
+    ++with_arrays;
+    expect_equal(frame->routers[kLayers - 1], whole->frame_at(step)->routers[kLayers - 1]);
+  }
+  EXPECT_EQ(with_arrays, 534) << "every third";
+  write_run(temporary_file("small.moescope"), 5);
+  EXPECT_FALSE(RecordingReader(temporary_path("small.moescope")).is_large(0));
 }
 
 TEST(Recording, KeepsWhatWentOverTheWire) {

@@ -80,8 +80,15 @@ QString GapPanel::conclude() const {
     // Once for all of them, not on every line.
     if (const auto cause = text.indexOf(QStringLiteral("; without a twin")); cause > 0 && histories.size() > 2)
       text.truncate(cause), untold = true;
-    if (twin)
-      text = tr("%1: run A's settings with another seed; it makes the band").arg(runLabel(*selection_, run).mid(2));
+    const HistoryPtr beginning = twin ? runs_->runs()[run].twin_until : nullptr;
+    if (beginning)
+      text = tr("%1: run A's settings up to step %2; until there it makes the band")
+                 .arg(runLabel(*selection_, run).mid(2), formatCount(beginning->steps().last));
+    else if (twin)
+      text =
+          histories[run]->info().config_toml.empty()
+              ? tr("%1: run A's settings once more; it makes the band").arg(runLabel(*selection_, run).mid(2))
+              : tr("%1: run A's settings with another seed; it makes the band").arg(runLabel(*selection_, run).mid(2));
     else if (const auto first = gaps_.first_difference(run, epsilon()))
       text += tr("; first step with |gap| > %1: %2").arg(epsilon()).arg(*first);
     lines << QStringLiteral("<b style='color:%1'>%2</b> %3")

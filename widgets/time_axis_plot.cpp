@@ -10,6 +10,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/telemetry/import.h"
 #include "widgets/color_scale.h"
 
 namespace moescope {
@@ -104,7 +105,7 @@ void TimeAxisPlot::paintMarkers(QPainter& painter) const {
   painter.setPen(mutedText(palette()));
   painter.setBrush(mutedText(palette()));
   for (const Marker& marker : selection_->history()->markers()) {
-    if (marker.step < range().first || marker.step > range().last) continue;
+    if (marker.kind == kSettingsMarker || marker.step < range().first || marker.step > range().last) continue;
     const int x = static_cast<int>(std::lround(xOf(marker.step)));
     painter.drawPolygon(QPolygon({{x - 4, plot.top() - 7}, {x + 4, plot.top() - 7}, {x, plot.top() - 1}}));
     for (int y = plot.top(); y < plot.bottom(); y += 5) painter.drawLine(x, y, x, y + 1);
@@ -142,7 +143,7 @@ void TimeAxisPlot::paintOverlay(QPainter& painter) {
 QString TimeAxisPlot::markerTextAt(int x) const {
   if (!selection_->history()) return {};
   for (const Marker& marker : selection_->history()->markers())
-    if (std::abs(xOf(marker.step) - x) <= 4)
+    if (marker.kind != kSettingsMarker && std::abs(xOf(marker.step) - x) <= 4)
       return tr("step %1: %2").arg(formatCount(marker.step), QString::fromStdString(marker.text));
   return {};
 }

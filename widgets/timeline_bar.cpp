@@ -12,6 +12,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/telemetry/import.h"
 #include "widgets/color_scale.h"
 #include "widgets/panel.h"
 
@@ -38,6 +39,7 @@ void TimelineTrack::fill() {
   loss_ = history->series(Metric::ce_loss, kWholeRun, all_,
                           static_cast<int>(std::clamp<std::int64_t>(width, 1, all_.size())));
   markers_ = history->markers();
+  std::erase_if(markers_, [](const Marker& marker) { return marker.kind == kSettingsMarker; });
 }
 
 int TimelineTrack::xOf(double step) const {
