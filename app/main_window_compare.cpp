@@ -184,9 +184,9 @@ void MainWindow::onRunsChanged() {
     selection_.setStep(step);
   }
   showConfigEverywhere();
-  if (session_.isLive() || session_.isFollowing()) return;
-  clock_.setSourceActive(false);  // a large recording is read to its end
-  status_->showRecordingOpen();
+  if (session_.isLive() || session_.isFollowing() || !session_.attachedTo().isEmpty()) return;
+  clock_.setSourceActive(false);  // a large recording is read to its end; what grows wakes it
+  status_->showFollowing("recording, all of it read");
 }
 
 void MainWindow::showComparedRuns() {
