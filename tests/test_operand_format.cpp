@@ -28,6 +28,38 @@ double nearest_value(ElementFormat format, double y) {
   return std::copysign(best, y);
 }
 
+// Of the neighbours a <= |y| < b in the format, b in floor((|y| - a) / (b - a) * 2^24) of 2^24 draws; the largest value
+// where |y| is beyond it.
+double drawn_value(ElementFormat format, double y, std::uint32_t bits24) {
+  const int codes = 1 << (traits(format).bits - 1);
+  double a = 0, b = INFINITY;
+  for (int code = 0; code < codes; ++code) {
+    const double value = decode(format, static_cast<std::uint8_t>(code));
+    if (!std::isfinite(value)) continue;
+    if (value <= std::fabs(y)) a = std::max(a, value);
+    if (value > std::fabs(y)) b = std::min(b, value);
+  }
+  if (!std::isfinite(b)) return std::copysign(a, y);
+  const double share = std::floor((std::fabs(y) - a) / (b - a) * 0x1p24);
+  return std::copysign(share + bits24 >= 0x1p24 ? b : a, y);
+}
+
+// The 32 bits of an element's draw, by the definition in counter_bits.h: SplitMix64's finalizer for (seed, stream,
+// row), two rounds of multiply and xorshift for the column.
+std::uint32_t draw_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t row, std::uint32_t column) {
+  const auto finalize = [](std::uint64_t z) {
+    z += 0x9E3779B97F4A7C15ull;
+    z ^= z >> 30, z *= 0xBF58476D1CE4E5B9ull;
+    z ^= z >> 27, z *= 0x94D049BB133111EBull;
+    return z ^ z >> 31;
+  };
+  const std::uint64_t key = finalize(finalize(finalize(seed) ^ stream) ^ row);
+  std::uint32_t h = column + static_cast<std::uint32_t>(key);
+  h ^= h >> 16, h *= 0x7FEB352Du;
+  h ^= h >> 15, h ^= static_cast<std::uint32_t>(key >> 32), h *= 0x846CA68Bu;
+  return h ^ h >> 16;
+}
+
 struct Matrix {
   std::size_t rows, cols;
   std::vector<float> v;
@@ -73,6 +105,8 @@ struct Figures {
   std::array<std::uint32_t, 256> histogram{};
 };
 
+constexpr std::uint64_t kSeed = 77, kStream = 12;  // of stochastic rounding
+
 // One block by the definitions in operand_format.h, in double wherever float32 is not asked for.
 void encode_block(const OperandFormat& f, float tensor_amax, const Matrix& in, std::size_t r0, std::size_t r1,
                   std::size_t c0, std::size_t c1, Matrix& out, Figures& s) {
@@ -108,7 +142,10 @@ void encode_block(const OperandFormat& f, float tensor_amax, const Matrix& in, s
         continue;
       }
       const float y = f.scheme == QuantScheme::nvfp4 ? x / scale : x * e;
-      const float q = static_cast<float>(nearest_value(f.element, y)) * scale;
+      const bool drawn = f.rounding == Rounding::stochastic;
+      const std::uint32_t bits24 = drawn ? draw_bits(kSeed, kStream, r, static_cast<std::uint32_t>(c)) >> 8 : 0;
+      const float q =
+          static_cast<float>(drawn ? drawn_value(f.element, y, bits24) : nearest_value(f.element, y)) * scale;
       out.at(r, c) = q;
       y_max = std::max(y_max, std::fabs(static_cast<double>(y)));
       x2 += static_cast<double>(x) * x, s.q2 += static_cast<double>(q) * q, s.xq += static_cast<double>(x) * q;
@@ -171,8 +208,8 @@ std::vector<OperandFormat> all_scaled() {
     for (const ScaleGranularity g : {ScaleGranularity::tensor, ScaleGranularity::row, ScaleGranularity::block_1x128,
                                      ScaleGranularity::block_128x128})
       for (const bool power_of_two : {false, true}) formats.push_back(fp8(element, g, power_of_two));
-  for (const ElementFormat element : {ElementFormat::e4m3, ElementFormat::e5m2, ElementFormat::e3m2,
-                                      ElementFormat::e2m3, ElementFormat::e2m1})
+  for (const ElementFormat element :
+       {ElementFormat::e4m3, ElementFormat::e5m2, ElementFormat::e3m2, ElementFormat::e2m3, ElementFormat::e2m1})
     formats.push_back(mx(element));
   return formats;
 }
@@ -351,6 +388,25 @@ TEST(StochasticRounding, IsUnbiasedAndGivesANeighbour) {
   }
 }
 
+TEST(StochasticRounding, EveryDrawIsThatOfTheDefinition) {
+  for (const Matrix& in : {normal_matrix(40, 160, 9), awkward_matrix(40, 160)})
+    for (const OperandFormat& f : all_stochastic()) {
+      const Matrix got = quantized(f, in, BlockAxis::row, {kSeed, kStream});
+      Figures figures;
+      Matrix want(in.rows, in.cols);
+      if (f.scheme != QuantScheme::bf16) {
+        want = encode_by_definition(f, in, figures);
+      } else {
+        for (std::size_t r = 0; r < in.rows; ++r)
+          for (std::size_t c = 0; c < in.cols; ++c) {
+            const std::uint32_t draw = draw_bits(kSeed, kStream, r, static_cast<std::uint32_t>(c)) >> 16;
+            want.at(r, c) = std::bit_cast<float>((std::bit_cast<std::uint32_t>(in.at(r, c)) + draw) & 0xFFFF0000u);
+          }
+      }
+      expect_same_values(got, want, "drawn " + describe(f, BlockAxis::row));
+    }
+}
+
 TEST(StochasticRounding, NextToNearestByAtMostOneStep) {
   const Matrix in = normal_matrix(16, 128);
   OperandFormat nearest = kNvfp4, stochastic = kNvfp4;
@@ -385,8 +441,8 @@ TEST(StochasticRounding, TilesChangeNothing) {
       Matrix out(in.rows, in.cols);
       for (std::uint32_t r = 0; r < in.rows; r += static_cast<std::uint32_t>(h))
         for (std::uint32_t c = 0; c < in.cols; c += static_cast<std::uint32_t>(w))
-          quantize_operand_tile(f, {&in.v[r * in.cols + c], h, w, in.cols}, axis, {3, 4, r, c}, operand_amax(f, in.view(), axis, {}),
-                                &out.at(r, c), out.cols, nullptr);
+          quantize_operand_tile(f, {&in.v[r * in.cols + c], h, w, in.cols}, axis, {3, 4, r, c},
+                                operand_amax(f, in.view(), axis, {}), &out.at(r, c), out.cols, nullptr);
       expect_same_values(out, quantized(f, in, axis, {3, 4}), "tiles of " + describe(f, axis));
     }
   }
@@ -410,9 +466,9 @@ Matrix rotated(const Matrix& m, BlockAxis axis, int block, std::uint64_t seed = 
 // the rotated matrix, which is not turned back.
 TEST(EveryRecipe, OfEachOperandIsItsDefinition) {
   const Matrix in = awkward_matrix(40, 160), gaussian = normal_matrix(33, 256, 8);
-  const std::pair<Direction, Operand> operands[] = {
-      {Direction::forward, Operand::x}, {Direction::forward, Operand::w}, {Direction::dgrad, Operand::dy},
-      {Direction::dgrad, Operand::w},   {Direction::wgrad, Operand::dy},  {Direction::wgrad, Operand::x}};
+  const std::pair<Direction, Operand> operands[] = {{Direction::forward, Operand::x}, {Direction::forward, Operand::w},
+                                                    {Direction::dgrad, Operand::dy},  {Direction::dgrad, Operand::w},
+                                                    {Direction::wgrad, Operand::dy},  {Direction::wgrad, Operand::x}};
   for (const RecipeInfo& info : recipes())
     for (const auto& [direction, operand] : operands)
       for (const int hadamard : {0, 32}) {
