@@ -207,7 +207,8 @@ void TensorBrowser::cancel() {
 
 QString TensorBrowser::status() const {
   if (!error_.isEmpty() || model_.entries().empty()) return {};
-  QString text = tr("%1 tensors").arg(formatCount(static_cast<double>(model_.entries().size())));
+  const std::size_t count = model_.entries().size();
+  QString text = count == 1 ? tr("1 tensor") : tr("%1 tensors").arg(formatCount(static_cast<double>(count)));
   if (!path_.isEmpty()) text = QFileInfo(path_).fileName() + QStringLiteral(", ") + text;
   return text;
 }
