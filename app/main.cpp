@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "app/arguments.h"
+#include "app/crash_watch.h"
 #include "app/icons.h"
 #include "app/main_window.h"
 #include "app/screenshot.h"
@@ -44,7 +45,8 @@ QStringList aboutFacts(const std::string& blas) {
 int runWindow(QApplication& app, const Arguments& arguments, const QStringList& facts,
               const QElapsedTimer& since_start) {
   applyTheme(arguments.theme.value_or(rememberedTheme()));
-  MainWindow window(arguments.screenshot.isEmpty());
+  const bool for_a_person = arguments.screenshot.isEmpty() && !arguments.export_request.wanted();
+  MainWindow window(for_a_person);
   window.setAboutFacts(facts);
   if (arguments.size.isValid()) {
     window.setWindowState(Qt::WindowNoState);
@@ -61,11 +63,15 @@ int runWindow(QApplication& app, const Arguments& arguments, const QStringList& 
         Qt::SingleShotConnection);
   } else if (arguments.configs.size() > 1)
     window.showWorkspace("compare");
+  CrashWatch crashes(&window);
   window.show();
+  if (for_a_person) crashes.offerLeftBehind();
   if (!arguments.screenshot.isEmpty())
     takeScreenshot(&window, arguments);
   else if (!arguments.follow.isEmpty())
     window.follow(arguments.follow);
+  else if (arguments.export_request.wanted())
+    takeExport(&window, arguments);
   else if (!arguments.files.isEmpty())
     window.openFiles(arguments.files);
   else if (!arguments.attach.isEmpty())
@@ -95,10 +101,10 @@ int main(int argc, char** argv) {
   const Arguments arguments = parseArguments(app.arguments());
   if (!arguments.print.isEmpty()) return std::fputs(qPrintable(arguments.print), stdout) < 0;
   if (!arguments.problems.isEmpty()) return refuse(arguments.problems);
-  if (!display && arguments.screenshot.isEmpty())
+  if (!display && arguments.screenshot.isEmpty() && !arguments.export_request.wanted())
     return refuse(
-        {"no display (DISPLAY and WAYLAND_DISPLAY are not set): a window cannot open; --screenshot OUT.png "
-         "and moescope-cli work without one"});
+        {"no display (DISPLAY and WAYLAND_DISPLAY are not set): a window cannot open; --screenshot OUT.png, "
+         "--export and moescope-cli work without one"});
   try {
     return runWindow(app, arguments, aboutFacts(blas), since_start);
   } catch (const std::exception& e) {

@@ -12,6 +12,7 @@
 
 #include "app/actions_dock.h"
 #include "app/compare_workspace.h"
+#include "app/layout_autosave.h"
 #include "app/live_bar.h"
 #include "app/live_change_command.h"
 #include "app/microscaling_workspace.h"
@@ -74,7 +75,9 @@ MainWindow::MainWindow(bool remembers) : clock_(&selection_), remembers_(remembe
   connect(&clock_, &FrameClock::ticked, this, &MainWindow::onTick);
   connect(&undo_, &QUndoStack::indexChanged, &clock_, &FrameClock::wake);
   since_status_.start();
-  if (remembers_) restoreLayout();
+  if (!remembers_) return;
+  restoreLayout();
+  new LayoutAutosave(this);
 }
 
 MainWindow::~MainWindow() = default;

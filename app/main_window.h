@@ -70,6 +70,7 @@ class MainWindow : public QMainWindow {
   void changeRun(int place, const QString& key, const ConfigValue& value);  // undoable
   void setAboutFacts(const QStringList& facts) { about_facts_ = facts; }
   void restoreDefaultLayout();
+  void rememberLayout();
   void setTheme(Theme theme);
 
   RunSession* session() { return &session_; }
@@ -186,7 +187,6 @@ class MainWindow : public QMainWindow {
   void askOpenTensors();
   void askSaveConfig();
   void askSaveScreenshot();
-  void rememberLayout();
   void restoreLayout();
   void fitScreen();
 

@@ -70,7 +70,7 @@ void MainWindow::buildActionsMenu() {
   toggle("&Freeze the router, or let it learn", "router.frozen", QKeySequence(Qt::Key_Z));
   toggle("Force &balance, or let the router choose", "router.force_balance", {});
   menu->addSeparator();
-  menu->addAction("Keep a &checkpoint now", QKeySequence("Ctrl+K"), this, &MainWindow::keepCheckpoint);
+  menu->addAction("Keep a &checkpoint now", QKeySequence("Ctrl+Shift+K"), this, &MainWindow::keepCheckpoint);
   menu->addAction("&Rewind to the checkpoint before the cursor", QKeySequence("Ctrl+Backspace"), this,
                   [this] {
                     if (const auto step = checkpointBefore(selection_.step())) rewind(*step);

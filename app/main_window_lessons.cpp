@@ -72,6 +72,7 @@ void MainWindow::buildLessons() {
 
 void MainWindow::buildLessonMenu() {
   lesson_menu_ = menuBar()->addMenu("&Lessons");
+  lesson_menu_->setProperty("fills_itself", true);
   connect(lesson_menu_, &QMenu::aboutToShow, this, &MainWindow::fillLessonMenu);
   const auto key = [this](const QKeySequence& keys, const QString& what, auto act) {
     auto* action = new QAction(what, this);

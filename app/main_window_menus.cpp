@@ -11,7 +11,9 @@
 #include <QTabBar>
 #include <stdexcept>
 
+#include "app/commands.h"
 #include "app/compare_workspace.h"
+#include "app/export_menu.h"
 #include "app/main_window.h"
 #include "app/microscaling_workspace.h"
 #include "app/overview.h"
@@ -57,9 +59,12 @@ void MainWindow::buildFileMenu() {
   connect(menu, &QMenu::aboutToShow, this, [this, skipped] { skipped->setEnabled(!session_.skipped().empty()); });
   menu->addAction("&Save config as...", QKeySequence::Save, this, &MainWindow::askSaveConfig);
   recent_menu_ = menu->addMenu("&Recent files");
+  recent_menu_->setProperty("fills_itself", true);
   connect(recent_menu_, &QMenu::aboutToShow, this, &MainWindow::fillRecentFiles);
   menu->addSeparator();
-  menu->addAction("Save the modelled time&line as Chrome trace...", this, &MainWindow::askExportTrace);
+  QMenu* exports = menu->addMenu("&Export");
+  fillExportMenu(this, exports);
+  exports->addAction("Save the modelled time&line as Chrome trace...", this, &MainWindow::askExportTrace);
   menu->addAction("Save &picture of the window...", QKeySequence("Ctrl+P"), this, &MainWindow::askSaveScreenshot);
   menu->addSeparator();
   menu->addAction("&Quit", QKeySequence::Quit, this, &QWidget::close);
@@ -72,6 +77,9 @@ void MainWindow::buildEditMenu() {
   QAction* redo = undo_.createRedoAction(this, "&Redo");
   redo->setShortcuts({QKeySequence("Ctrl+Y"), QKeySequence("Ctrl+Shift+Z")});
   menu->addActions({undo, redo});
+  menu->addSeparator();
+  addCopyAction(this, menu);
+  addPaletteAction(this, menu);
 }
 
 void MainWindow::buildRunMenu() {
@@ -112,6 +120,7 @@ void MainWindow::buildViewMenu() {
   form->setShortcut(Qt::Key_F2);
   menu->addAction(form);
   QMenu* panels = menu->addMenu("&Panels");
+  panels->setProperty("fills_itself", true);
   connect(panels, &QMenu::aboutToShow, this, [this, panels] {
     panels->clear();
     for (QDockWidget* dock : workspace()->docks()) panels->addAction(dock->toggleViewAction());
@@ -149,6 +158,7 @@ void MainWindow::buildHelpMenu() {
   menu->addAction("&Shortcuts", QKeySequence("Ctrl+/"), this,
                   [this] { showShortcutSheet(this, findChildren<QAction*>()); });
   QMenu* explain = menu->addMenu("&What am I looking at?");
+  explain->setProperty("fills_itself", true);
   connect(explain, &QMenu::aboutToShow, this, [this, explain] {
     explain->clear();
     for (Panel* panel : workspace()->panels())
@@ -164,7 +174,8 @@ void MainWindow::buildHelpMenu() {
 
 void MainWindow::fillRecentFiles() {
   recent_menu_->clear();
-  for (const QString& path : recentFiles()) recent_menu_->addAction(path, this, [this, path] { openFile(path); });
+  for (const QString& path : recentFiles())
+    recent_menu_->addAction(path, this, [this, path] { openRecentFile(this, path); });
   if (recent_menu_->isEmpty()) recent_menu_->addAction("none yet")->setEnabled(false);
   recent_menu_->addSeparator();
   recent_menu_->addAction("Recordings of this window...", this, [this] {

@@ -61,4 +61,10 @@ void rememberRecentFile(const QString& path) {
   settings().setValue("recent_files", QStringList(files.mid(0, kRecentFiles)));
 }
 
+void forgetRecentFile(const QString& path) {
+  QStringList files = recentFiles();
+  files.removeAll(path);
+  settings().setValue("recent_files", files);
+}
+
 }  // namespace moescope

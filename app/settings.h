@@ -23,5 +23,6 @@ QString newRecordingPath(const QString& name);
 
 QStringList recentFiles();
 void rememberRecentFile(const QString& path);
+void forgetRecentFile(const QString& path);
 
 }  // namespace moescope

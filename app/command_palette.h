@@ -1,0 +1,66 @@
+// Ctrl+K: everything that the window can do, found by a few letters of its name, run from the keyboard.
+#pragma once
+
+#include <QAbstractListModel>
+#include <QDialog>
+#include <QLineEdit>
+#include <QListView>
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace moescope {
+
+struct Command {
+  QString title;  // "Start a preset: nano"
+  QString group;  // "Run", "Lesson": shown muted, matched too
+  QString keys;   // "Ctrl+O"; empty: none
+  std::function<void()> run;
+};
+
+// Whether the letters of `query` occur in `text` in this order (spaces apart, case aside), and how well: beginnings of
+// words and runs of letters count most. `matched` gets their places.
+std::optional<int> fuzzyScore(const QString& query, const QString& text, std::vector<int>* matched = nullptr);
+
+class CommandList : public QAbstractListModel {
+  Q_OBJECT
+
+ public:
+  enum Roles { kGroup = Qt::UserRole, kKeys, kMatched };
+  explicit CommandList(std::vector<Command> commands, QObject* parent);
+  void setQuery(const QString& query);  // best first; empty: all, in their order
+  const Command& at(int row) const { return commands_[shown_[static_cast<std::size_t>(row)].command]; }
+  int rowCount(const QModelIndex& parent = {}) const override;
+  QVariant data(const QModelIndex& index, int role) const override;
+
+ private:
+  struct Shown {
+    std::size_t command;
+    int score;
+    std::vector<int> matched;
+  };
+  std::vector<Command> commands_;
+  std::vector<Shown> shown_;
+};
+
+class CommandPalette : public QDialog {
+  Q_OBJECT
+
+ public:
+  CommandPalette(std::vector<Command> commands, QWidget* window);
+
+  QLineEdit* query() const { return query_; }
+  QListView* list() const { return list_; }
+
+ protected:
+  bool eventFilter(QObject* watched, QEvent* event) override;
+
+ private:
+  void search(const QString& text);
+  void runCurrent();
+  QLineEdit* query_;
+  QListView* list_;
+  CommandList* commands_;
+};
+
+}  // namespace moescope
