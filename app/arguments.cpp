@@ -60,6 +60,7 @@ void addOptions(QCommandLineParser& parser) {
                     "twice: runs A and B.",
                     "FILE.jsonl"});
   parser.addOption({"screenshot", "Save a picture of the whole window and quit; needs no display.", "OUT.png"});
+  addExportOptions(parser);
   parser.addOption({"after-steps", "Steps to train before the screenshot (default 100).", "N"});
   parser.addOption({"size", "Size of the window, 1280x800 for example.", "WxH"});
   parser.addOption({"theme", "dark or light.", "NAME"});
@@ -176,6 +177,7 @@ Arguments parseArguments(const QStringList& arguments) {
   readAttach(parser, result);
   readLesson(parser, result);
   readSteps(parser, result);
+  result.export_request = readExport(parser, result.problems);
   readLooks(parser, result);
   result.workspace = parser.value("workspace");
   if (parser.isSet("workspace") && !workspaceNames().contains(result.workspace))

@@ -5,6 +5,7 @@
 #include <QStringList>
 #include <optional>
 
+#include "app/export_request.h"
 #include "app/theme.h"
 #include "core/run_config.h"
 
@@ -17,6 +18,7 @@ struct Arguments {
   QString attach;                  // HOST:PORT of a training to look on at; empty: none
   QString lesson;                  // empty: none; else it begins
   QString screenshot;              // empty: an ordinary window
+  ExportRequest export_request;
   std::optional<qint64> after_steps;
   QSize size;  // invalid: as last time
   std::optional<Theme> theme;

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "app/cli_export.h"
 #include "app/cli_import.h"
 #include "app/cli_lesson.h"
 #include "app/cli_predict.h"
@@ -54,6 +55,7 @@ int main(int argc, char** argv) {
   moescope::add_lesson_command(app);
   moescope::add_reproduce_command(app);
   moescope::add_import_command(app);
+  moescope::add_export_command(app);
   app.footer(
       "Examples:\n"
       "  moescope-cli train --preset small --steps 500 --out run.moescope\n"

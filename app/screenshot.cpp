@@ -16,37 +16,44 @@ constexpr int kPollMs = 50;
 constexpr int kMostWaitMs = 30000;
 constexpr int kSettleMs = 200;  // layouts and scroll bars find their places in the event loop
 
+// Panels that have a worker say with the property "busy" that what they show is not yet what was asked.
+void waitForPanels(MainWindow* window, std::function<void()> then, int wait_ms) {
+  const QList<Panel*> panels = window->workspace()->panels();
+  const bool busy = std::ranges::any_of(
+      panels, [](const Panel* panel) { return panel->isVisible() && panel->property("busy").toBool(); });
+  if (!busy || wait_ms <= 0) return QTimer::singleShot(kSettleMs, window, then);
+  QTimer::singleShot(kPollMs, window, [=] { waitForPanels(window, then, wait_ms - kPollMs); });
+}
+
+void finish(MainWindow* window, const QString& path) {
+  whenPanelsAreReady(window, [window, path] {
+    if (guardedQuit([&] { Overview::savePicture(window, path); })) quitWith({});
+  });
+}
+
+}  // namespace
+
 void quitWith(const QString& problem) {
   if (!problem.isEmpty()) std::fprintf(stderr, "moescope: %s\n", qPrintable(problem));
   QApplication::exit(problem.isEmpty() ? 0 : 1);
 }
 
-void grab(MainWindow* window, const QString& path) {
+bool guardedQuit(const std::function<void()>& action) {
   try {
-    Overview::savePicture(window, path);
-    quitWith({});
+    action();
+    return true;
   } catch (const std::exception& e) {
     quitWith(QString::fromUtf8(e.what()));
+    return false;
   }
 }
 
-// Panels that have a worker say with the property "busy" that what they show is not yet what was asked.
-void grabWhenReady(MainWindow* window, const QString& path, int wait_ms) {
-  const QList<Panel*> panels = window->workspace()->panels();
-  const bool busy = std::ranges::any_of(
-      panels, [](const Panel* panel) { return panel->isVisible() && panel->property("busy").toBool(); });
-  if (!busy || wait_ms <= 0) return QTimer::singleShot(kSettleMs, window, [window, path] { grab(window, path); });
-  QTimer::singleShot(kPollMs, window, [=] { grabWhenReady(window, path, wait_ms - kPollMs); });
-}
-
-void finish(MainWindow* window, const QString& path) {
+void whenPanelsAreReady(MainWindow* window, std::function<void()> then) {
   if (Lab* lab = window->session()->lab()) lab->flush();
   window->selection()->refresh();
   window->frameClock()->wake();
-  QTimer::singleShot(kSettleMs, window, [window, path] { grabWhenReady(window, path, kMostWaitMs); });
+  QTimer::singleShot(kSettleMs, window, [=] { waitForPanels(window, then, kMostWaitMs); });
 }
-
-}  // namespace
 
 void takeScreenshot(MainWindow* window, const Arguments& arguments) {
   const QString path = arguments.screenshot;

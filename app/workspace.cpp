@@ -1,5 +1,7 @@
 #include "app/workspace.h"
 
+#include <QApplication>
+#include <QClipboard>
 #include <QFileDialog>
 #include <QMenu>
 #include <QSaveFile>
@@ -9,6 +11,7 @@
 #include <utility>
 
 #include "app/dock_title.h"
+#include "app/picture.h"
 #include "app/shortcut_sheet.h"
 #include "widgets/timeline_bar.h"
 
@@ -104,8 +107,10 @@ bool Workspace::restore(const QVariantMap& state) {
 
 QMenu* Workspace::panelMenu(QDockWidget* dock, Panel* panel) {
   auto* menu = new QMenu(dock);
-  menu->addAction("Save &picture (PNG)...", this, [this, panel] { askAndSavePicture(panel); });
+  menu->addAction("Save &picture (PNG, SVG)...", this, [this, panel] { askAndSavePicture(panel); });
   menu->addAction("Save &table (CSV)...", this, [this, panel] { askAndSaveTable(panel); });
+  menu->addAction("&Copy picture and table", this,
+                  [this, panel] { QApplication::clipboard()->setMimeData(panelMimeData(panel, *selection_)); });
   menu->addAction("&What am I looking at?", this,
                   [this, panel] { showExplanation(this, panel->title(), panel->explain()); });
   menu->addSeparator();
@@ -116,10 +121,10 @@ QMenu* Workspace::panelMenu(QDockWidget* dock, Panel* panel) {
 
 void Workspace::askAndSavePicture(Panel* panel) {
   const QString path =
-      QFileDialog::getSaveFileName(this, "Save picture", suggestedPath(*panel, ".png"), "Pictures (*.png)");
+      QFileDialog::getSaveFileName(this, "Save picture", suggestedPath(*panel, ".png"), "Pictures (*.png *.svg)");
   if (path.isEmpty()) return;
   try {
-    savePicture(panel, path);
+    savePanelFigure(panel, *selection_, path);
     emit saved(path);
   } catch (const std::exception& e) {
     emit failed(QString::fromUtf8(e.what()));

@@ -29,6 +29,10 @@ class Workspace : public QMainWindow {
   QVariantMap remembered() const;
   bool restore(const QVariantMap& state);
 
+  // Ask for a file, save, and say so by saved() or failed().
+  void askAndSavePicture(Panel* panel);
+  void askAndSaveTable(Panel* panel);
+
   // Write what a panel shows; throw std::runtime_error when the file cannot be written.
   static void savePicture(QWidget* widget, const QString& path);
   static void saveTable(const Panel& panel, const QString& path);
@@ -50,8 +54,6 @@ class Workspace : public QMainWindow {
 
  private:
   QMenu* panelMenu(QDockWidget* dock, Panel* panel);
-  void askAndSavePicture(Panel* panel);
-  void askAndSaveTable(Panel* panel);
 
   QString name_;
   QList<QDockWidget*> docks_;

@@ -32,6 +32,7 @@ class GapPlot : public TimeAxisPlot {
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
+  void paintPrintedOverlay(QPainter& painter) override { paintGapLegend(painter); }
   QStringList readoutAt(QPoint position) const override;
 
  private:

@@ -48,6 +48,7 @@ class LinePlot : public TimeAxisPlot {
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
+  void paintPrintedOverlay(QPainter& painter) override { paintSeriesLegend(painter); }
   QString staticKey() const override;
   QStringList readoutAt(QPoint position) const override;
 

@@ -1,5 +1,7 @@
 #include "widgets/panel.h"
 
+#include <QAbstractButton>
+#include <QComboBox>
 #include <QContextMenuEvent>
 #include <QPainter>
 #include <algorithm>
@@ -56,7 +58,8 @@ Panel::Panel(Selection* selection, const QString& title, Provenance provenance, 
   bold.setBold(true);
   title_label_->setFont(bold);
   header_->addWidget(title_label_);
-  auto* status = new StatusLine(this, tr(provenance_name(provenance)));
+  provenance_ = tr(provenance_name(provenance));
+  auto* status = new StatusLine(this, provenance_);
   header_->addWidget(status, 1);
 
   explain_button_ = new QToolButton(this);
@@ -148,6 +151,41 @@ QString Panel::metricCards(std::initializer_list<const char*> keys) const {
   QString cards;
   for (const char* key : keys) cards += metricCard(*find_metric(key));
   return cards;
+}
+
+namespace {
+
+// What a control is set to, as words; empty: nothing that a reader of a picture needs.
+QString settingOf(const QWidget* control) {
+  if (!control->isVisibleTo(control->parentWidget())) return {};
+  if (const auto* choice = qobject_cast<const QComboBox*>(control)) return choice->currentText();
+  if (const auto* button = qobject_cast<const QAbstractButton*>(control))
+    return button->isCheckable() && button->isChecked() ? QString(button->text()).remove('&') : QString();
+  if (const auto* label = qobject_cast<const QLabel*>(control)) return label->text();
+  QStringList parts;
+  for (const QWidget* inner : control->findChildren<QWidget*>(QString(), Qt::FindDirectChildrenOnly))
+    if (const QString part = settingOf(inner); !part.isEmpty()) parts << part;
+  return parts.join(' ');
+}
+
+}  // namespace
+
+QString Panel::caption() const {
+  QStringList parts = {provenance_};
+  if (const QString now = status(); !now.isEmpty()) parts << now;
+  for (int i = 0; i < header_->count(); ++i) {
+    const QWidget* control = header_->itemAt(i)->widget();
+    if (!control || control == title_label_ || control == explain_button_) continue;
+    if (const QString setting = settingOf(control); !setting.isEmpty()) parts << setting;
+  }
+  parts = parts.join(QStringLiteral(", ")).split(QStringLiteral(", "));
+  parts.removeDuplicates();  // what a control is set to, the header may say as well
+  return parts.join(QStringLiteral(", "));
+}
+
+QRect Panel::bodyRect() const {
+  const int top = header_->geometry().bottom() + 1 + column_->spacing();
+  return rect().adjusted(0, top, 0, 0);
 }
 
 void Panel::setTitleShown(bool shown) {

@@ -35,6 +35,10 @@ class Panel : public QWidget {
   virtual void restoreState(const QVariantMap&) {}
 
   void setTitleShown(bool shown);  // off where the dock already shows it
+  // For a picture on paper: what the header says ("measured, step 1,234") with what its controls are set to, and the
+  // place of what is under the header.
+  QString caption() const;
+  QRect bodyRect() const;
   double lastPaintMs() const;      // sum over the plots
   int paintCount() const;
   QSize minimumSizeHint() const override { return {300, 160}; }
@@ -69,6 +73,7 @@ class Panel : public QWidget {
   QLabel* title_label_;
   QHBoxLayout* header_;
   QVBoxLayout* column_;
+  QString provenance_;
   QToolButton* explain_button_;
 };
 

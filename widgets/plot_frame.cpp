@@ -36,6 +36,7 @@ bool PlotFrame::dark() const {
 }
 
 void PlotFrame::paintEvent(QPaintEvent*) {
+  if (printed_) return paintPrinted();
   QElapsedTimer timer;
   timer.start();
   const QSize device_size = size() * devicePixelRatioF();
@@ -61,6 +62,29 @@ void PlotFrame::paintEvent(QPaintEvent*) {
 void PlotFrame::render() {
   if (refill) refill();
   renderContent();
+}
+
+void PlotFrame::paintPrinted() {
+  dirty_ = true;  // what is filled in now is for this picture
+  render();       // tells how wide the labels are
+  label_excess_ = wanted_excess_;
+  if (refill) refill();
+  QPainter painter(this);
+  painter.setFont(font());
+  painter.fillRect(rect(), palette().base());
+  if (!notice_.isEmpty()) {
+    painter.setPen(mutedText(palette()));
+    painter.drawText(rect().adjusted(12, 4, -12, -4), Qt::AlignCenter | Qt::TextWordWrap, notice_);
+    return;
+  }
+  painter.save();
+  paintStatic(painter);
+  painter.restore();
+  painter.save();
+  painter.setClipRect(rect());
+  paintData(painter);
+  painter.restore();
+  paintPrintedOverlay(painter);
 }
 
 void PlotFrame::renderStatic() {

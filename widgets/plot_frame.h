@@ -30,6 +30,9 @@ class PlotFrame : public QWidget {
   void setNotice(const QString& notice);
   const QString& notice() const { return notice_; }
 
+  // For a picture on paper: drawn afresh at whatever resolution the painter has, without what the mouse points at.
+  void setPrinted(bool printed) { printed_ = printed; }
+
   int paintCount() const { return paint_count_; }
   double lastPaintMs() const { return last_paint_ms_; }
   // The figure drawn at a place, for its explain card; nothing: none. Plots of one figure each ask their owner.
@@ -48,6 +51,7 @@ class PlotFrame : public QWidget {
   virtual void paintStatic(QPainter& painter) = 0;
   virtual void paintData(QPainter& painter) = 0;
   virtual void paintOverlay(QPainter&) {}
+  virtual void paintPrintedOverlay(QPainter&) {}  // what of it belongs on paper: legends, marks
   // What the static layer depends on besides size, resolution, font and palette.
   virtual QString staticKey() const { return {}; }
 
@@ -70,8 +74,9 @@ class PlotFrame : public QWidget {
   void render();
   void renderStatic();
   void renderContent();
+  void paintPrinted();
 
-  bool dirty_ = true;
+  bool dirty_ = true, printed_ = false;
   QString notice_;
   QPixmap static_layer_, content_;
   QString static_key_;

@@ -52,6 +52,10 @@ class RecordingReader {
   // Appends what was written since to the histories that load() gave: how many steps and markers. Costs next to nothing
   // where nothing was. One thread at a time. Throws std::runtime_error as load() does.
   std::size_t load_new() const;
+  // Every frame of `run` in the order written, one at a time and whole, with the share of the file that was read;
+  // `take` returns false to stop. Throws as load().
+  void read(int run, const std::function<bool(const std::shared_ptr<const TelemetryFrame>&, double)>& take) const;
+  std::vector<Marker> markers(int run) const;
 
  private:
   struct Database;

@@ -557,4 +557,30 @@ std::size_t RecordingReader::load_new() const {
   return news;
 }
 
+void RecordingReader::read(int run,
+                           const std::function<bool(const std::shared_ptr<const TelemetryFrame>&, double)>& take) const {
+  const auto info = std::find_if(db_->runs.begin(), db_->runs.end(), [run](const RunInfo& r) { return r.run == run; });
+  if (info == db_->runs.end()) throw std::runtime_error(db_->path + ": has no run " + std::to_string(run));
+  Connection& connection = *db_->connection;
+  connection.execute("BEGIN");  // one state of the file, however far a writer gets meanwhile
+  struct End {
+    Connection& connection;
+    ~End() { sqlite3_exec(connection.handle(), "ROLLBACK", nullptr, nullptr, nullptr); }
+  } end{connection};
+  const auto last_id = static_cast<double>(std::max<std::int64_t>(1, connection.integer("SELECT max(id) FROM frame")));
+  try {
+    FrameReader reader(connection, *info, 1);
+    std::int64_t id = 0;
+    while (const auto frame = reader.next(id))
+      if (!take(frame, static_cast<double>(id) / last_id)) return;
+  } catch (const std::runtime_error& error) {
+    const std::string message = error.what();
+    throw std::runtime_error(message.starts_with("damaged") ? db_->path + ": " + message : message);
+  }
+}
+
+std::vector<Marker> RecordingReader::markers(int run) const {
+  return read_markers(*db_->connection, run);
+}
+
 }  // namespace moescope

@@ -1,0 +1,10 @@
+// moescope-cli export: a recording in the forms that other programs read.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace moescope {
+
+void add_export_command(CLI::App& app);
+
+}  // namespace moescope

@@ -1,0 +1,37 @@
+// A paint device that writes SVG: text stays text, clips are kept, pictures of heat maps are embedded pixel for pixel.
+//
+// Why not QSvgGenerator: that of Qt 6.4 drops every clip, so that a zoomed curve runs across the axes.
+#pragma once
+
+#include <QByteArray>
+#include <QPaintDevice>
+#include <QSize>
+#include <QString>
+#include <memory>
+
+namespace moescope {
+
+class SvgEngine;
+
+class SvgDevice : public QPaintDevice {
+ public:
+  // Size in CSS pixels; title and description are for those who cannot see the picture.
+  SvgDevice(QSize size, const QString& title, const QString& description);
+  ~SvgDevice() override;
+
+  QByteArray document() const;  // once the painter has ended
+  // The <svg> element alone, for an HTML page; `prefix` keeps its ids apart from those of other pictures.
+  QByteArray element(const QByteArray& prefix = {}) const;
+
+  QPaintEngine* paintEngine() const override;
+
+ protected:
+  int metric(PaintDeviceMetric metric) const override;
+
+ private:
+  QSize size_;
+  QString title_, description_;
+  std::unique_ptr<SvgEngine> engine_;
+};
+
+}  // namespace moescope

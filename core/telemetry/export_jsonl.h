@@ -1,0 +1,16 @@
+// All that a recording holds as JSON lines (jsonl.h): of each run a line that describes it, then a line a step. Live
+// changes, notes and events are "markers" [{"step", "kind", "text"}] of the first step that comes after them, of the
+// last where none does.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace moescope {
+
+// Throws std::runtime_error: the recording cannot be read, the file not written. `progress` gets 0..1 and returns false
+// to cancel, which leaves no file; returns whether it was written.
+bool export_jsonl(const std::string& recording, const std::string& path,
+                  const std::function<bool(double)>& progress = {});
+
+}  // namespace moescope

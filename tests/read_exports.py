@@ -1,0 +1,123 @@
+"""Readers of exported files that share no code with MoEScope: plain Python, from the formats' published descriptions.
+
+  read_exports.py events FILE        {"tag": [[step, value], ...]} of a TensorBoard event file, every checksum verified
+  read_exports.py safetensors FILE   {"name": {"dtype", "shape", "sum"}} and "__metadata__"
+  read_exports.py trace FILE         counts of a Chrome trace's events by phase letter, and the longest overlap in us
+"""
+import array
+import json
+import struct
+import sys
+
+
+def crc32c_table():
+    table = []
+    for n in range(256):
+        for _ in range(8):
+            n = (n >> 1) ^ 0x82F63B78 if n & 1 else n >> 1
+        table.append(n)
+    return table
+
+
+TABLE = crc32c_table()
+
+
+def masked_crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+    crc ^= 0xFFFFFFFF
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def records(data):
+    at = 0
+    while at < len(data):
+        header = data[at:at + 8]
+        (length,) = struct.unpack("<Q", header)
+        (header_sum,) = struct.unpack("<I", data[at + 8:at + 12])
+        assert header_sum == masked_crc32c(header), "checksum of a record's length"
+        body = data[at + 12:at + 12 + length]
+        (body_sum,) = struct.unpack("<I", data[at + 12 + length:at + 16 + length])
+        assert body_sum == masked_crc32c(body), "checksum of a record"
+        yield body
+        at += 16 + length
+    assert at == len(data)
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        at += 1
+        if byte < 0x80:
+            return value, at
+
+
+def fields(message):
+    at = 0
+    while at < len(message):
+        key, at = varint(message, at)
+        kind = key & 7
+        if kind == 0:
+            value, at = varint(message, at)
+        elif kind == 1:
+            value, at = struct.unpack("<d", message[at:at + 8])[0], at + 8
+        elif kind == 5:
+            value, at = struct.unpack("<f", message[at:at + 4])[0], at + 4
+        else:
+            assert kind == 2, kind
+            length, at = varint(message, at)
+            value, at = message[at:at + length], at + length
+        yield key >> 3, value
+
+
+def events(path):
+    tags = {}
+    with open(path, "rb") as file:
+        for number, record in enumerate(records(file.read())):
+            event = list(fields(record))
+            if number == 0:
+                assert (3, b"brain.Event:2") in event, event
+                continue
+            step = dict(event).get(2, 0)
+            for value in [v for key, v in fields(dict(event)[5]) if key == 1]:
+                parts = dict(fields(value))
+                tags.setdefault(parts[1].decode(), []).append([step, parts[2]])
+    return tags
+
+
+def safetensors(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + length])
+    out = {"__metadata__": header.pop("__metadata__", {})}
+    for name, tensor in header.items():
+        begin, end = tensor["data_offsets"]
+        values = array.array("f", data[8 + length + begin:8 + length + end])
+        out[name] = {"dtype": tensor["dtype"], "shape": tensor["shape"], "sum": sum(values), "count": len(values)}
+    return out
+
+
+def trace(path):
+    with open(path) as file:
+        trace_events = json.load(file)["traceEvents"]
+    counts = {}
+    lanes = {}
+    for event in trace_events:
+        counts[event["ph"]] = counts.get(event["ph"], 0) + 1
+        if event["ph"] == "X":
+            lanes.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["ts"] + event["dur"]))
+    overlap = 0
+    for spans in lanes.values():
+        spans.sort()
+        for before, after in zip(spans, spans[1:]):
+            overlap = max(overlap, before[1] - after[0])
+    return {"counts": counts, "overlap_us": overlap, "lanes": len(lanes)}
+
+
+if __name__ == "__main__":
+    print(json.dumps(globals()[sys.argv[1]](sys.argv[2])))
