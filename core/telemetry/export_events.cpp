@@ -1,7 +1,6 @@
 #include "core/telemetry/export_events.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -9,6 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "core/telemetry/event_records.h"
 #include "core/telemetry/metrics.h"
 
 namespace moescope {
@@ -43,23 +43,6 @@ void put_bytes(std::string& out, int field, std::string_view bytes) {
   put_key(out, field, kBytes);
   put_varint(out, bytes.size());
   out += bytes;
-}
-
-// Castagnoli's CRC, reflected.
-constexpr std::array<std::uint32_t, 256> kCrcTable = [] {
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t i = 0; i < 256; ++i) {
-    std::uint32_t rest = i;
-    for (int bit = 0; bit < 8; ++bit) rest = rest >> 1 ^ (rest & 1 ? 0x82f63b78u : 0);
-    table[i] = rest;
-  }
-  return table;
-}();
-
-std::uint32_t masked_crc(std::string_view bytes) {
-  std::uint32_t crc = ~0u;
-  for (const char byte : bytes) crc = kCrcTable[(crc ^ static_cast<std::uint8_t>(byte)) & 0xff] ^ crc >> 8;
-  return std::rotr(~crc, 15) + 0xa282ead8u;
 }
 
 struct Series {
@@ -123,11 +106,7 @@ void EventWriter::scalars(double wall_time, std::int64_t step, std::span<const N
 }
 
 void EventWriter::record(const std::string& message) {
-  std::string header, footer;
-  put_little_endian(header, static_cast<std::uint64_t>(message.size()));
-  put_little_endian(footer, masked_crc(message));
-  put_little_endian(header, masked_crc(header));
-  file_ << header << message << footer;
+  file_ << framed_record(message);
   if (!file_) throw std::runtime_error(path_ + ": cannot be written: " + std::strerror(errno));
 }
 
