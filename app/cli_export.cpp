@@ -69,7 +69,7 @@ void export_all_events(const Options& options) {
 
 void export_tensors(const Options& options) {
   const bool checkpoint = options.in.ends_with(".safetensors");
-  const std::string from = checkpoint ? options.in : recorded_checkpoint(options.in, options.run, options.step);
+  const std::string from = checkpoint ? options.in : kept_checkpoint(options.in, options.run, options.step);
   const int tensors = export_weights(from, options.out);
   std::printf("%s: %d tensors of %s\n", options.out.c_str(), tensors, from.c_str());
 }

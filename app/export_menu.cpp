@@ -114,7 +114,7 @@ void exportWeights(MainWindow* window) {
     const int place = window->selection()->run();
     const std::string run = session->histories()[static_cast<std::size_t>(place)]->info().name;
     std::string from;
-    if (!session->isLive()) from = recorded_checkpoint(session->path().toStdString(), run, {});
+    if (!session->isLive()) from = kept_checkpoint(session->path().toStdString(), run, {});
     const QString path = QFileDialog::getSaveFileName(window, "Save weights", suggested(*window, ".safetensors"),
                                                       "Tensors (*.safetensors)");
     if (path.isEmpty()) return;

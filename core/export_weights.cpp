@@ -34,9 +34,9 @@ int export_weights(const std::string& checkpoint, const std::string& path) {
   return static_cast<int>(kept.size());
 }
 
-std::string recorded_checkpoint(const std::string& recording, const std::string& run_name,
+std::string kept_checkpoint(const std::string& recording, const std::string& run_name,
                                 std::optional<std::int64_t> step) {
-  const std::string folder = fs::path(recording).replace_extension(".checkpoints").string();
+  const std::string folder = checkpoints_of(recording);
   const std::vector<std::int64_t> steps = checkpoint_steps(folder);
   std::string there;
   for (const std::int64_t each : steps) there += (there.empty() ? "" : ", ") + std::to_string(each);

@@ -193,7 +193,7 @@ TEST_F(Export, TraceHasAStepAndItsPhasesWithoutOverlap) {
 }
 
 TEST_F(Export, WeightsAreThoseOfTheCheckpoint) {
-  const std::string checkpoint = recorded_checkpoint(recording(), "first", {});
+  const std::string checkpoint = kept_checkpoint(recording(), "first", {});
   const int tensors = export_weights(checkpoint, path("weights.safetensors"));
   const SafetensorsFile all(checkpoint), kept(path("weights.safetensors"));
   EXPECT_EQ(kept.tensors().size(), static_cast<std::size_t>(tensors));
@@ -204,7 +204,7 @@ TEST_F(Export, WeightsAreThoseOfTheCheckpoint) {
   EXPECT_TRUE(kept.metadata().contains("config"));
   EXPECT_THROW(export_weights(path("weights.safetensors"), path("x")), std::runtime_error) << "no checkpoint";
   try {
-    recorded_checkpoint(recording(), {}, 12345);
+    kept_checkpoint(recording(), {}, 12345);
     FAIL();
   } catch (const std::runtime_error& error) {
     EXPECT_NE(std::string(error.what()).find("there are "), std::string::npos) << error.what();

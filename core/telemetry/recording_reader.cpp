@@ -569,7 +569,7 @@ void RecordingReader::read(int run,
   } end{connection};
   const auto last_id = static_cast<double>(std::max<std::int64_t>(1, connection.integer("SELECT max(id) FROM frame")));
   try {
-    FrameReader reader(connection, *info, 1);
+    FrameReader reader(connection, *info, 1, 0);
     std::int64_t id = 0;
     while (const auto frame = reader.next(id))
       if (!take(frame, static_cast<double>(id) / last_id)) return;
@@ -580,7 +580,8 @@ void RecordingReader::read(int run,
 }
 
 std::vector<Marker> RecordingReader::markers(int run) const {
-  return read_markers(*db_->connection, run);
+  std::int64_t after = 0;
+  return read_markers(*db_->connection, run, after);
 }
 
 }  // namespace moescope
