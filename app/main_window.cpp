@@ -61,6 +61,7 @@ MainWindow::MainWindow(bool remembers) : clock_(&selection_), remembers_(remembe
   buildWorkspaces();
   buildForm();
   buildActions();
+  buildNotes();
   buildLessons();
   buildMenus();
   connectRunBar();

@@ -29,6 +29,7 @@ class LessonGuide;
 class LessonPane;
 class LiveBar;
 class MicroscalingWorkspace;
+class NotesDock;
 class Overview;
 class Panel;
 class Replay;
@@ -80,6 +81,7 @@ class MainWindow : public QMainWindow {
   SetupForm* setupForm() { return form_; }
   LiveBar* liveBar() { return live_bar_; }
   ActionsDock* actionsDock() { return actions_; }
+  NotesDock* notesDock() { return notes_; }
   ExpertActions* expertActions() { return expert_actions_; }
   RunBar* runBar() { return run_bar_; }
   Overview* overview() { return overview_; }
@@ -133,6 +135,10 @@ class MainWindow : public QMainWindow {
   void buildViewMenu();
   void buildHelpMenu();
   void fillRecentFiles();
+
+  void buildNotes();
+  void addNoteActions(QMenu* menu);
+  void addNoteActions(QMenu* menu, qint64 step);
 
   void buildLessons();
   void buildLessonMenu();
@@ -213,6 +219,7 @@ class MainWindow : public QMainWindow {
   int shown_run_ = 0;  // whose settings the bars show
   ActionsDock* actions_ = nullptr;
   Replay* replay_ = nullptr;
+  NotesDock* notes_ = nullptr;
   ExpertActions* expert_actions_ = nullptr;
   LessonGuide* guide_ = nullptr;
   LessonPane* lesson_pane_ = nullptr;

@@ -81,6 +81,8 @@ void MainWindow::buildActionsMenu() {
                     if (const auto step = checkpointBefore(selection_.step())) askForBranch(*step);
                   })
       ->setToolTip("Train a twin from there on, with another setting");
+  menu->addSeparator();
+  addNoteActions(menu);
   connect(menu, &QMenu::aboutToShow, this, [this, kill, pin] {
     const int layer = selection_.layer(), expert = selection_.expert();
     const bool possible = expert_actions_->possible(layer, expert);
@@ -128,6 +130,7 @@ std::optional<qint64> MainWindow::checkpointBefore(qint64 step) {
 void MainWindow::showTimelineMenu(QPoint global, qint64 step) {
   QMenu menu(this);
   menu.setToolTipsVisible(true);
+  addNoteActions(&menu, step);
   const auto kept = keptCheckpoints();
   if (!session_.isLive() || kept.empty()) {
     menu.addAction("No checkpoints: only a model in training keeps them")->setEnabled(false);

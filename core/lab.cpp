@@ -4,6 +4,7 @@
 
 #include "core/checkpoint_folder.h"
 #include "core/lab_state.h"
+#include "core/telemetry/notes.h"
 
 namespace moescope {
 namespace {
@@ -419,6 +420,10 @@ void Lab::note(std::string text) {
   const std::lock_guard lock(state_->mutex);
   state_->requests.push_back(State::Note{std::move(text)});
   state_->ask_locked();
+}
+
+void Lab::pin_note(int run, std::int64_t step, std::string text) {
+  state_->sink.publish(Marker{run, step, kNoteKind, std::move(text)});
 }
 
 RunConfig Lab::config(int run) const {

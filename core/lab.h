@@ -84,6 +84,8 @@ class Lab {
   // std::invalid_argument, changing nothing: no such checkpoint, kMaxRuns are open, a change that cannot be.
   int branch(int run, std::int64_t step, const std::vector<LiveChange>& changes);
   void note(std::string text);  // pinned to the next step of every run
+  // Pinned to any step of a run, and into its recording; an empty text takes the step's note away (notes.h).
+  void pin_note(int run, std::int64_t step, std::string text);
   // With all changes that were accepted; std::invalid_argument: no such run.
   RunConfig config(int run) const;
   // Between two steps: DIRECTORY/<step>/<run name>.safetensors. Failure becomes status().warning and a marker; while a

@@ -13,10 +13,17 @@
 #include <limits>
 
 #include "core/telemetry/import.h"
+#include "core/telemetry/notes.h"
 #include "widgets/color_scale.h"
 #include "widgets/panel.h"
 
 namespace moescope {
+
+namespace {
+
+constexpr int kNoteColor = 1;  // of the colours of curves
+
+}  // namespace
 
 TimelineTrack::TimelineTrack(Selection* selection, QWidget* parent) : PlotFrame(parent), selection_(selection) {
   setAccessibleName(tr("Timeline"));
@@ -130,11 +137,14 @@ void TimelineTrack::paintOverlay(QPainter& painter) {
     painter.fillRect(QRect(x - 2, lane.top() - 2, 5, lane.height() + 4), palette().text());
 
   painter.setPen(Qt::NoPen);
-  painter.setBrush(mutedText(palette()));
   for (const Marker& marker : markers_) {
     const int x = xOf(marker.step);
-    painter.drawPolygon(QPolygon({{x - 4, 2}, {x + 4, 2}, {x, 9}}));
-    painter.fillRect(QRect(x, 9, 1, plot.bottom() - 9), mutedText(palette()));
+    const bool note = marker.kind == kNoteKind;  // a flag; what happened to the run is a triangle
+    const QColor color = note ? seriesColor(kNoteColor, dark()) : mutedText(palette());
+    painter.setBrush(color);
+    painter.drawPolygon(note ? QPolygon({{x, 1}, {x + 9, 1}, {x + 6, 5}, {x + 9, 9}, {x, 9}})
+                             : QPolygon({{x - 4, 2}, {x + 4, 2}, {x, 9}}));
+    painter.fillRect(QRect(x, note ? 1 : 9, 1, plot.bottom() - (note ? 1 : 9)), color);
   }
   for (const std::int64_t step : checkpoints_) {
     if (all_.empty()) break;
@@ -168,6 +178,12 @@ QString TimelineTrack::markerTextAt(int x) const {
     if (std::abs(xOf(static_cast<double>(step)) - x) <= 4)
       return tr("checkpoint before step %1: right click to go back or to branch off").arg(formatCount(step));
   return {};
+}
+
+std::int64_t TimelineTrack::noteOrStepAt(int x) const {
+  for (const Marker& marker : markers_)
+    if (marker.kind == kNoteKind && std::abs(xOf(static_cast<double>(marker.step)) - x) <= 5) return marker.step;
+  return stepAt(x);
 }
 
 bool TimelineTrack::event(QEvent* event) {
@@ -239,7 +255,7 @@ void TimelineTrack::leaveEvent(QEvent*) {
 
 void TimelineTrack::contextMenuEvent(QContextMenuEvent* event) {
   const bool by_key = event->reason() == QContextMenuEvent::Keyboard;
-  const qint64 step = by_key ? selection_->step() : stepAt(event->x());
+  const qint64 step = by_key ? selection_->step() : noteOrStepAt(event->x());
   emit menuRequested(by_key ? mapToGlobal(QPoint(xOf(static_cast<double>(step)), height() / 2)) : event->globalPos(),
                      step);
 }

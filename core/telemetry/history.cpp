@@ -11,6 +11,7 @@
 #include "core/telemetry/frame_fields.h"
 #include "core/telemetry/frame_pack.h"
 #include "core/telemetry/load_rows.h"
+#include "core/telemetry/notes.h"
 #include "core/telemetry/router_stats.h"
 #include "core/telemetry/step_rows.h"
 #include "core/telemetry/thinning.h"
@@ -539,7 +540,10 @@ void History::append(std::shared_ptr<const TelemetryFrame> frame) {
 
 void History::append(Marker marker) {
   const std::lock_guard lock(state_->mutex);
-  state_->markers.push_back(std::move(marker));
+  const bool note = marker.kind == kNoteKind;
+  if (note)
+    std::erase_if(state_->markers, [&](const Marker& m) { return m.kind == kNoteKind && m.step == marker.step; });
+  if (!note || !marker.text.empty()) state_->markers.push_back(std::move(marker));
   ++state_->sequence;
 }
 

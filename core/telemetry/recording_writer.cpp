@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "core/telemetry/frame_fields.h"
+#include "core/telemetry/notes.h"
 #include "core/telemetry/recording.h"
 #include "core/telemetry/schema.h"
 #include "core/telemetry/sqlite.h"
@@ -331,6 +332,7 @@ void RecordingWriter::write(std::span<const std::shared_ptr<const TelemetryFrame
 }
 
 void RecordingWriter::write(const Marker& marker) {
+  if (marker.kind == kNoteKind) return replace_note(db_->connection, marker);
   db_->insert_marker.bind(std::int64_t{marker.run}).bind(marker.step);
   db_->insert_marker.bind(std::string_view(marker.kind)).bind(std::string_view(marker.text)).run();
 }

@@ -210,7 +210,7 @@ CREATE TABLE marker (            -- a live change, a note or an event, pinned to
   id              INTEGER PRIMARY KEY,
   run             INTEGER,
   step            INTEGER,
-  kind            TEXT,          -- 'change', 'note', 'event'
+  kind            TEXT,          -- 'change', 'note' (at most one a step), 'event'
   text            TEXT
 );
 )sql";
