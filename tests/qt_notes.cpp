@@ -10,6 +10,7 @@
 
 #include "app/main_window.h"
 #include "app/notes_dock.h"
+#include "app/workspace.h"
 #include "core/telemetry/notes.h"
 #include "tests/small_run.h"
 #include "widgets/timeline_bar.h"
