@@ -133,6 +133,9 @@ class NotesTest : public QObject {
  private:
   void open(MainWindow& window) {
     QSignalSpy opened(window.session(), &RunSession::opened);
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    window.activateWindow();
+    QVERIFY(QTest::qWaitForWindowActive(&window));
     window.openFile(recording_);
     QVERIFY(opened.wait(kWaitMs));
     window.selection()->refresh();
