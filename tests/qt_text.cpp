@@ -59,6 +59,7 @@ SpecialisationFrame table(int layer) {
 std::shared_ptr<History> madeRun(const std::string& probe = "abcd\nef 12") {
   RunInfo info;
   info.name = "A";
+  info.config_toml = "name = \"A\"\n";
   info.n_layers = 3;
   info.moe_layers = {1, 2};
   info.n_experts = 4;

@@ -48,6 +48,7 @@ class SyntheticRun {
     RunInfo info;
     info.name = "A";
     info.source = "a made-up run";
+    info.config_toml = "name = \"A\"\n";
     info.n_layers = shape_.layers;
     for (int layer = 1; layer < shape_.layers; ++layer) info.moe_layers.push_back(layer);
     info.n_experts = shape_.experts;

@@ -379,8 +379,8 @@ TEST_F(Cli, KilledRecordingOpensAndLacksAtMostTheStepInFlight) {
 
 TEST_F(Cli, ReaderThatGoesAwayEndsTheTrainingCleanly) {
   const std::string command = std::string(MOESCOPE_CLI) + " train --config " + path("nano.toml") +
-                              " --steps 100000 --jsonl - --out " + path("r") + " 2>" + path("err") + " | head -n 3 > " +
-                              path("three");
+                              " --steps 100000 --jsonl - --out " + path("r") + " 2>" + path("err") + " | head -n 4 > " +
+                              path("three");  // the run and three steps
   ASSERT_EQ(std::system(command.c_str()), 0);
   EXPECT_EQ(steps_of(read("three")).size(), 3u);
   EXPECT_NE(read("err").find("--jsonl -: cannot be written"), std::string::npos) << read("err");
