@@ -93,6 +93,7 @@ bool sameName(const QString& a, const QString& b) {
 ReportSource reportSource(MainWindow* window) {
   ReportSource source;
   source.selection = window->selection();
+  source.compared = window->comparedRuns();
   const RunSession* session = window->session();
   if (session->hasConfig())
     for (int place = 0; place < static_cast<int>(session->histories().size()); ++place)

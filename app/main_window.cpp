@@ -257,8 +257,9 @@ void MainWindow::onOpened() {
     if (run_when_open_) goOn();
   } else {
     for (const QString& path : session_.paths()) rememberRecentFile(path);
-    status_->showFollowing(session_.attachedTo().isEmpty() ? "recording, new steps are followed"
-                                                               : "attached to " + session_.attachedTo());
+    status_->showFollowing(!session_.attachedTo().isEmpty() ? "attached to " + session_.attachedTo()
+                           : session_.canGrow()             ? "recording, new steps are followed"
+                                                            : "as it was when it was opened");
     if (session_.histories().size() > 1 && session_.paths().size() > 1) showWorkspace(compare_);
     sayWhatWasSkipped();
   }

@@ -88,6 +88,7 @@ class MainWindow : public QMainWindow {
   RouterWorkspace* routerWorkspace() { return router_; }
   FindingsWatch* findings() { return &findings_; }
   CompareWorkspace* compareWorkspace() { return compare_; }
+  const ComparedRuns* comparedRuns() const { return &compared_; }
   MicroscalingWorkspace* microscaling() { return microscaling_; }
   AllToAllWorkspace* allToAllWorkspace() { return all_to_all_; }
   ClusterWorkspace* clusterWorkspace() { return cluster_; }

@@ -54,9 +54,7 @@ class Report {
   explicit Report(const ReportSource& source)
       : source_(source), histories_(source.selection->histories().begin(), source.selection->histories().end()) {
     if (histories_.empty()) return;
-    same_settings_ = {histories_.front()};
-    for (std::size_t i = 1; i < source_.configs.size() && i < histories_.size(); ++i)
-      if (is_noise_twin(source_.configs.front(), source_.configs[i])) same_settings_.push_back(histories_[i]);
+    same_settings_ = source_.compared->sameSettings(*source_.selection);
   }
 
   QByteArray text() {
@@ -82,9 +80,12 @@ class Report {
     return runLetter(static_cast<int>(place)) + ' ' + html(histories_[place]->info().name);
   }
   bool compares() const { return histories_.size() > 1; }
-  bool noiseTwin(std::size_t i) const {
-    return i < source_.configs.size() && is_noise_twin(source_.configs.front(), source_.configs[i]);
+  const ComparedRun& compared(std::size_t i) const {
+    static const ComparedRun unknown;
+    return i < source_.compared->runs().size() ? source_.compared->runs()[i] : unknown;
   }
+  bool noiseTwin(std::size_t i) const { return compared(i).noise_twin; }
+  QString twinWords(std::size_t i) const;
 
   void head();
   void outcome();
@@ -116,6 +117,15 @@ void Report::head() {
                    "report of " + QDateTime::currentDateTime().toString("yyyy-MM-dd hh:mm"));
 }
 
+QString Report::twinWords(std::size_t i) const {
+  if (const HistoryPtr beginning = compared(i).twin_until)
+    return QString("the settings of A up to step %1. What separates the two until there is chance.")
+        .arg(beginning->steps().last);
+  return histories_[i]->info().config_toml.empty()
+             ? QString("the settings of A once more. What separates the two is chance.")
+             : QString("the settings of A with another seed. What separates the two is chance.");
+}
+
 // What a reader wants first: did it make a difference?
 void Report::outcome() {
   out_ += "<h2>What came out</h2>\n";
@@ -137,10 +147,7 @@ void Report::outcome() {
     const QString differs = first ? QString("Its losses differ from those of A from step %1 on.").arg(*first)
                                   : QString("Its losses equal those of A at every step, to the bit.");
     if (noiseTwin(i))
-      out_ += QString(
-                  "<p><b>%1</b> is a noise twin: the settings of A with another seed. What separates the two is "
-                  "chance. %2</p>\n")
-                  .arg(name(i), differs);
+      out_ += QString("<p><b>%1</b> is a noise twin: %2 %3</p>\n").arg(name(i), twinWords(i), differs);
     else
       out_ += QString("<p class=\"verdict\">%1</p><p>%2</p>\n")
                   .arg(html(conclude(*histories_.front(), *histories_[i], same_settings_).text), differs);
@@ -148,9 +155,9 @@ void Report::outcome() {
   if (compares())
     out_ += same_settings_.size() > 1
                 ? QString(
-                      "<p class=\"muted\">The seed-noise band is %1 times the smoothed |loss difference| of runs "
-                      "that differ only in their seed. Inside it a difference is no larger than what another seed "
-                      "makes; that does not show that there is none.</p>\n")
+                      "<p class=\"muted\">The noise band is %1 times the smoothed |loss difference| of runs that "
+                      "differ by chance alone: in their seed, or in nothing that their settings say. Inside it a "
+                      "difference is no larger than chance makes; that does not show that there is none.</p>\n")
                       .arg(kBandFactor)
                 : QString(
                       "<p class=\"muted\">No run differs from A only in its seed, so nothing here tells how much "
@@ -179,25 +186,32 @@ void Report::figuresTable() {
       "figure.</p>\n";
 }
 
+// Of logs, what their first lines say.
 void Report::settings() {
-  if (source_.configs.empty() || !compares()) return;
-  const RunConfig& a = source_.configs.front();
-  std::vector<ConfigDifference> keys;
-  for (const RunConfig& other : source_.configs)
-    for (const ConfigDifference& found : difference(a, other))
-      if (std::ranges::none_of(keys, [&](const ConfigDifference& known) { return known.key == found.key; }))
+  if (!compares()) return;
+  std::vector<SettingDifference> keys;
+  for (const ComparedRun& run : source_.compared->runs())
+    for (const SettingDifference& found : run.settings)
+      if (std::ranges::none_of(keys, [&](const SettingDifference& known) { return known.key == found.key; }))
         keys.push_back(found);
+  if (keys.empty() && source_.configs.empty()) return;
   out_ += "<h2>Settings that differ</h2>\n";
   if (keys.empty()) {
     out_ += "<p>None: all runs have the same settings.</p>\n";
     return;
   }
   QStringList header = {"setting"};
-  for (std::size_t i = 0; i < source_.configs.size() && i < histories_.size(); ++i) header << name(i);
+  for (std::size_t i = 0; i < histories_.size(); ++i) header << name(i);
   out_ += "<table>\n" + row(header, "th");
-  for (const ConfigDifference& key : keys) {
-    QStringList cells = {html(key.label) + " <span class=\"muted\">" + html(key.key) + "</span>"};
-    for (const RunConfig& config : source_.configs) cells << html(to_string(find_field(key.key)->get(config)));
+  for (const SettingDifference& key : keys) {
+    const ConfigField* field = find_field(key.key.toStdString());
+    QStringList cells = {(field ? html(field->label) + ' ' : QString()) + "<span class=\"muted\">" +
+                         key.key.toHtmlEscaped() + "</span>"};
+    for (std::size_t i = 0; i < histories_.size(); ++i) {
+      const auto& own = compared(i).settings;
+      const auto found = std::ranges::find(own, key.key, &SettingDifference::key);
+      cells << (found == own.end() ? key.of_a : found->of_this).toHtmlEscaped();
+    }
     out_ += row(cells);
   }
   out_ += "</table>\n";

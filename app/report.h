@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/run_config.h"
+#include "widgets/compared_runs.h"
 #include "widgets/panel.h"
 #include "widgets/selection.h"
 
@@ -20,10 +21,11 @@ struct ReportPicture {
 
 struct ReportSource {
   Selection* selection = nullptr;  // its active run changes while the figures of each run are drawn, and is put back
-  std::vector<RunConfig> configs;  // of the open runs; empty: not known (imported logs)
-  QString file;                    // name of the recording; empty: in memory only
-  QList<ReportPicture> of_all;     // panels that show all runs
-  QList<ReportPicture> of_each;    // panels that show the active run
+  const ComparedRuns* compared = nullptr;  // what the open runs differ in, and which of them make the noise band
+  std::vector<RunConfig> configs;          // of the open runs; empty: not known (imported logs)
+  QString file;                            // name of the recording; empty: in memory only
+  QList<ReportPicture> of_all;             // panels that show all runs
+  QList<ReportPicture> of_each;            // panels that show the active run
 };
 
 QByteArray report(const ReportSource& source);

@@ -126,6 +126,7 @@ void RunSession::follow(const QStringList& paths) {
   stopFilling();
   grower_ = {};
   attached_to_.clear();
+  can_grow_ = false;
   histories_.clear();
   recorded_configs_.clear();
   skipped_.clear();
@@ -267,6 +268,7 @@ void RunSession::adopt(Opened& result) {
   paths_ = result.paths;
   skipped_ = std::move(result.skipped);
   attached_to_ = result.attached_to;
+  can_grow_ = !result.more.empty();
   if (result.glanced) fill();
   emit opened();
   if (!result.glanced) growWith(std::move(result.more));

@@ -42,6 +42,8 @@ class RunSession : public QObject {
 
   bool isLive() const { return lab_ != nullptr; }
   bool isFollowing() const { return !followers_.empty(); }
+  // What is open brings its new steps by itself: a recording that may still be written, a training looked on at.
+  bool canGrow() const { return can_grow_; }
   // A large recording shows at once what a glance finds, while the rest is read beside the window: 0 to 1; -1: nothing
   // is being read.
   double fillingShare() const { return filler_.joinable() ? filling_.load() : -1; }
@@ -98,6 +100,7 @@ class RunSession : public QObject {
   std::atomic<bool> cancelled_ = false, filling_cancelled_ = false;
   std::atomic<double> filling_ = 0;
   QString attached_to_;
+  bool can_grow_ = false;
   std::jthread grower_;  // appends to the histories what their sources bring
 };
 

@@ -11,6 +11,7 @@
 #include <QTemporaryDir>
 #include <QTest>
 #include <QXmlStreamReader>
+#include <cmath>
 
 #include "app/export_menu.h"
 #include "app/export_request.h"
@@ -238,6 +239,35 @@ class ExportTest : public QObject {
       QVERIFY2(!ids.contains(id), id.constData());
       ids << id;
     }
+  }
+
+  // Two logs with the same settings up to a step make a band, and a third is judged by it.
+  void reportOfLogsKnowsEqualRuns() {
+    QStringList paths;
+    const auto log = [&](const char* name, const char* settings, double phase) {
+      paths << home_.filePath(QString(name) + ".jsonl");
+      QFile file(paths.back());
+      QVERIFY(file.open(QIODevice::WriteOnly));
+      file.write(QByteArray("{\"run\":\"") + name + "\",\"experts\":2," + settings + "}\n");
+      for (int step = 0; step < 300; ++step)
+        file.write(QString("{\"step\":%1,\"loss\":%2,\"tokens_per_expert\":[[3,5]]}\n")
+                       .arg(step)
+                       .arg(2 + 0.1 * std::sin(1.7 * step + phase))
+                       .toLatin1());
+    };
+    log("first", "\"precision\":\"bf16\",\"domain_shift_step\":0", 0);
+    log("other", "\"precision\":\"mxfp8\",\"domain_shift_step\":0", 1);
+    log("twin", "\"precision\":\"bf16\",\"domain_shift_step\":200", 2);
+    MainWindow window(false);
+    QSignalSpy opened(window.session(), &RunSession::opened);
+    window.openFiles(paths);
+    QVERIFY(opened.wait(20000));
+    const QByteArray page = report(reportSource(&window));
+    QVERIFY(page.contains("<b>C twin</b> is a noise twin: the settings of A up to step 199."));
+    QVERIFY(
+        page.contains("other against first: inside the noise band: no evidence of a difference over steps 0 to 199"));
+    QVERIFY(page.contains(R"(<td><span class="muted">precision</span></td><td>bf16</td><td>mxfp8</td><td>bf16</td>)"));
+    QVERIFY(!page.contains("nothing here tells how much"));
   }
 };
 

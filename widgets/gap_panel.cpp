@@ -117,7 +117,7 @@ QString GapPanel::csv() const {
   std::vector<float> band;
   if (same.size() > 1 && steps > 0) {
     band = noise_band(same, Metric::ce_loss, kWholeRun, range, steps);
-    text += QLatin1Char(',') + csvField(tr("seed-noise band, half width [nats/byte]"));
+    text += QLatin1Char(',') + csvField(tr("noise band, half width [nats/byte]"));
   }
   text += QLatin1Char('\n');
   const auto number = [](float value) { return std::isfinite(value) ? QString::number(value, 'g', 9) : QString(); };

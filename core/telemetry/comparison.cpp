@@ -155,6 +155,10 @@ Stretches stretches_of(const std::vector<bool>& out) {
   return found;
 }
 
+// In the first steps runs of equal settings have not had the time to drift apart, and their band is as narrow as
+// rounding: what leaves it then, and comes back, tells nothing of the training.
+constexpr std::int64_t kBandOpens = 100;
+
 std::string higher_or_lower(float gap) {
   return gap > 0 ? "its loss is higher" : "its loss is lower";
 }
@@ -174,15 +178,17 @@ void put_in_words(const History& a, const History& b, Conclusion& c) {
                "; without a twin that differs only in seed nothing tells whether that is more than noise";
       break;
     case Verdict::inside:
-      c.text = who + "inside the seed-noise band: no evidence of a difference over " + steps_text(c.steps) + " (gap " +
+      c.text = who + "inside the noise band: no evidence of a difference over " + steps_text(c.steps) + " (gap " +
                (c.gap < 0 ? "-" : "+") + gap + ", band +-" + number(c.band) + ")";
+      if (!c.out.empty())
+        c.text += ", but for " + steps_text(c.out) + ", too early for equal runs to have drifted apart";
       break;
     case Verdict::returned:
-      c.text = who + "outside the seed-noise band over " + steps_text(c.out) + ", where " + higher_or_lower(c.gap) +
+      c.text = who + "outside the noise band over " + steps_text(c.out) + ", where " + higher_or_lower(c.gap) +
                " by up to " + gap + " (band +-" + number(c.band) + "), inside at the end";
       break;
     case Verdict::outside:
-      c.text = who + "outside the seed-noise band from step " + std::to_string(c.out.first) +
+      c.text = who + "outside the noise band from step " + std::to_string(c.out.first) +
                " on: " + higher_or_lower(c.gap) + " by " + gap + " at step " + std::to_string(c.out.last) +
                " (band +-" + number(c.band) + ")";
       break;
@@ -207,6 +213,9 @@ void judge_against_band(const std::vector<float>& gap, const std::vector<float>&
   if (found.last.size() >= kLastingSteps) {
     c.verdict = Verdict::outside;
     where = found.last;
+  } else if (found.longest.size() >= kLastingSteps && found.longest.last < kBandOpens) {
+    c.verdict = Verdict::inside;
+    c.out = {c.steps.first + found.longest.first, c.steps.first + found.longest.last};
   } else if (found.longest.size() >= kLastingSteps) {
     c.verdict = Verdict::returned;
     where = found.longest;

@@ -83,8 +83,10 @@ enum class Verdict {
 
 struct Conclusion {
   Verdict verdict = Verdict::too_short;
-  StepRange steps;        // judged
-  StepRange out;          // outside: to the end; returned: the longest time out; lost: from where on
+  StepRange steps;  // judged
+  // outside: to the end; returned: the longest time out; lost: from where on; inside: a time at the beginning, when the
+  // band is still as narrow as rounding.
+  StepRange out;
   float gap = kNoValue;   // smoothed, of ce_loss, at the last step; returned: the largest within `out`
   float band = kNoValue;  // half width at that step
   std::string text;       // one sentence that names the runs

@@ -59,10 +59,6 @@ const RouterFrame* router_of(const std::shared_ptr<const TelemetryFrame>& frame,
   return nullptr;
 }
 
-// In the first steps runs of equal settings have not had the time to drift apart, and their band is as narrow as
-// rounding: what leaves it then, and comes back, tells nothing of the training.
-constexpr std::int64_t kBandOpens = 100;
-
 }  // namespace
 
 const char* finding_kind_name(FindingKind kind) {
@@ -239,13 +235,6 @@ std::vector<Finding> compare_findings(const HistoryPtr& a, const HistoryPtr& b,
       finding.why = "Runs that differ by chance alone differ as much: this comparison gives no reason to prefer one.";
       break;
     case Verdict::returned:
-      if (conclusion.out.last < conclusion.steps.first + kBandOpens) {
-        finding.title = names + ": inside the noise band";
-        finding.why =
-            "Runs that differ by chance alone differ as much, once they have had the time to drift apart: this "
-            "comparison gives no reason to prefer one.";
-        break;
-      }
       finding.title = names + ": was outside the noise band, and came back";
       finding.steps = conclusion.out;
       finding.why = "A real difference for a while; by the end it is within what chance explains.";
