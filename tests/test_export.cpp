@@ -163,6 +163,11 @@ TEST_F(Export, JsonLinesHoldEverythingAndOpenAgain) {
   EXPECT_TRUE(opened.skipped.empty());
   for (int run = 0; run < 2; ++run) {
     const auto recorded = history(run);
+    const auto kept = opened.histories[static_cast<std::size_t>(run)]->markers(), wanted = recorded->markers();
+    ASSERT_EQ(kept.size(), wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      EXPECT_EQ(std::tie(kept[i].run, kept[i].step, kept[i].kind, kept[i].text),
+                std::tie(wanted[i].run, wanted[i].step, wanted[i].kind, wanted[i].text));
     for (const Metric metric : {Metric::ce_loss, Metric::grad_norm, Metric::max_vio, Metric::quant_sqnr_db}) {
       const auto a = opened.histories[static_cast<std::size_t>(run)]->values(metric, kWholeRun, recorded->steps());
       const auto b = recorded->values(metric, kWholeRun, recorded->steps());

@@ -16,6 +16,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kMostHeld = 64;  // steps without a load that wait for one that has it
+constexpr double kLastStep = 1e15;
 constexpr std::size_t kChunk = std::size_t{1} << 20;
 
 // Keys of a step that hold a list with an entry a layer.
@@ -71,6 +72,7 @@ struct LogReader::State {
   TelemetryFrame frame_of(const Run& run, const Json& json, const RunInfo& info) const;
   void read_nested(const Run& run, const Json& json, const RunInfo& info, TelemetryFrame& frame) const;
   void read_domains(const Json& json, const RunInfo& info, TelemetryFrame& frame) const;
+  void take(Run& run, const Json& json);
 };
 
 void LogReader::State::describe(Run& run, const Json& json) {
@@ -125,7 +127,9 @@ void LogReader::State::open(Run& run, int number, RunInfo info, std::int64_t fir
   const auto place = std::find(order.begin(), order.end(), number) - order.begin();
   info.run = options->run + static_cast<int>(place);
   run.imported = std::make_unique<ImportedRun>(std::move(info), *options);
-  if (!run.settings || run.settings->contains("config")) return;
+  // The program's own lines say settings otherwise: of its trainings as `config`, of imported runs as a marker.
+  const bool own = run.settings && run.settings->contains("source") && run.settings->contains("moe_layers");
+  if (!run.settings || own || run.settings->contains("config")) return;
   run.imported->add(
       Marker{0, first_step, kSettingsMarker, run.settings->dump(-1, ' ', true, Json::error_handler_t::replace)});
 }
@@ -197,9 +201,23 @@ TelemetryFrame LogReader::State::frame_of(const Run& run, const Json& json, cons
   return frame;
 }
 
+// The frame of a line that holds a whole step, and what was noted at it.
+void LogReader::State::take(Run& run, const Json& json) {
+  run.imported->add(frame_of(run, json, run.imported->info()));
+  const Json* markers = member(json, {"markers"});
+  if (!markers) return;
+  for (const Json& each : list_of(*markers, "markers", 0, "entries")) {
+    if (!each.is_object()) throw Unreadable("markers: not objects");
+    Marker marker{run.imported->info().run, 0, each.value("kind", "event"), each.value("text", "")};
+    const Json* step = member(each, {"step"});
+    marker.step = to_count(step ? *step : *member(json, {"step"}), "markers: step", kLastStep);
+    run.imported->add(std::move(marker));
+  }
+}
+
 // A line that is one layer of a step.
 void LogReader::State::add_layer(Run& run, int number, const Json& json) {
-  if (run.part && run.part->step != to_count(*member(json, {"step"}), "step", 1e15)) take_part(run, number);
+  if (run.part && run.part->step != to_count(*member(json, {"step"}), "step", kLastStep)) take_part(run, number);
   RunInfo info = run.imported ? run.imported->info() : run.told;
   if (const Json* load = member(json, {"tokens_per_expert"}); load && load->is_array() && !run.imported) {
     if (run.part && !run.part->routers.empty())
@@ -260,12 +278,9 @@ void LogReader::State::take_held(Run& run, int number) {
     try {
       if (!run.imported) {
         const RunInfo info = learned(run, json);
-        TelemetryFrame frame = frame_of(run, json, info);
-        open(run, number, info, frame.step);
-        run.imported->add(std::move(frame));
-      } else {
-        run.imported->add(frame_of(run, json, run.imported->info()));
+        open(run, number, info, frame_of(run, json, info).step);
       }
+      take(run, json);
     } catch (const Unreadable& unreadable) {
       bad.add(line, unreadable.what());
     }
@@ -275,7 +290,7 @@ void LogReader::State::take_held(Run& run, int number) {
 void LogReader::State::step(Run& run, int number, const Json& json) {
   if (json.contains("layer") && !json.contains("routers")) return add_layer(run, number, json);
   take_part(run, number);
-  if (run.imported) return run.imported->add(frame_of(run, json, run.imported->info()));
+  if (run.imported) return take(run, json);
   const RunInfo info = learned(run, json);
   TelemetryFrame frame = frame_of(run, json, info);
   if (info.moe_layers.empty() && run.held.size() < kMostHeld) {
@@ -285,7 +300,7 @@ void LogReader::State::step(Run& run, int number, const Json& json) {
   const std::int64_t first_step = run.held.empty() ? frame.step : run.held.front().second["step"].get<std::int64_t>();
   open(run, number, info, first_step);
   take_held(run, number);
-  run.imported->add(std::move(frame));
+  take(run, json);
 }
 
 void LogReader::State::understand(std::string_view line) {
