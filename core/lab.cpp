@@ -20,15 +20,6 @@ std::vector<Trainer> make_trainers(std::vector<RunConfig> configs) {
   return trainers;
 }
 
-// A probe text would fill the timeline.
-std::string shortened(std::string text) {
-  constexpr std::size_t kLongest = 48;
-  if (text.size() <= kLongest) return text;
-  std::size_t end = kLongest - 3;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // not within a UTF-8 sequence
-  return text.substr(0, end) + "...";
-}
-
 }  // namespace
 
 void make_names_unique(std::vector<RunConfig>& configs) {
@@ -44,12 +35,6 @@ void make_names_unique(std::vector<RunConfig>& configs) {
 
 void require_valid(const RunConfig& config) {
   if (const auto problems = validate(config); !problems.empty()) throw std::invalid_argument(problems.front().text());
-}
-
-std::string change_text(const ConfigField& field, const RunConfig& before, const ConfigValue& value) {
-  const auto shown = [](const std::string& text) { return text.empty() ? std::string("none") : text; };
-  // The new value in full: with it the run can be trained again (core/reproduce.h).
-  return field.key + ' ' + shown(shortened(to_string(field.get(before)))) + " -> " + shown(to_string(value));
 }
 
 // Returns with the lock held when there is something to do; false: stop.

@@ -17,11 +17,11 @@
 #include "core/lab.h"
 #include "core/lock_step.h"
 #include "core/pending_captures.h"
+#include "core/recorded_run.h"
 
 namespace moescope {
 
 using LabClock = std::chrono::steady_clock;
-inline constexpr const char* kMixtureKey = "data.mixture";  // the one live key that all runs share
 
 // A live change and the step before which it takes effect.
 struct PinnedChange {
@@ -35,7 +35,6 @@ struct PinnedChange {
 
 void make_names_unique(std::vector<RunConfig>& configs);
 void require_valid(const RunConfig& config);  // throws std::invalid_argument with the first problem
-std::string change_text(const ConfigField& field, const RunConfig& before, const ConfigValue& value);
 
 struct Lab::State {
   explicit State(std::vector<Trainer> trainers, const std::string& recording_path)
@@ -160,8 +159,8 @@ struct Lab::State {
   }
   // A change that was found good.
   void accept(LiveChange change, const ConfigField& field, OpenRun& run) {
-    std::string text = change_text(field, run.config, change.value);
-    if (change.key == kMixtureKey && runs.size() > 1) text += " (for all runs, which read the same batches)";
+    const bool for_all = change.key == kMixtureKey && runs.size() > 1;
+    std::string text = change_text(field, run.config, change.value, for_all);
     field.set(run.config, change.value);
     changes.push_back({++last_accepted, PinnedChange::kNotYet, std::move(change), std::move(text)});
     requests.push_back(changes.back());

@@ -8,44 +8,12 @@
 
 #include "core/checkpoint_folder.h"
 #include "core/dataset.h"
-#include "core/lab_state.h"
 #include "core/model/operand_tap.h"
+#include "core/recorded_run.h"
 #include "core/trainer.h"
 
 namespace moescope {
 namespace {
-
-constexpr const char* kForAll = " (for all runs";
-
-// "optimizer.lr 0.002 -> 0.01": the key and the new value, as Lab writes its markers.
-LiveChange change_of(const Marker& marker) {
-  const std::string& text = marker.text;
-  const auto space = text.find(' '), arrow = text.find(" -> ");
-  const std::string unknown = "the change at step " + std::to_string(marker.step) + " is not known in full: " + text;
-  if (space == std::string::npos || arrow == std::string::npos) throw std::invalid_argument(unknown);
-  const ConfigField* field = find_field(text.substr(0, space));
-  std::string value = text.substr(arrow + 4);
-  value = value.substr(0, value.find(kForAll));
-  if (!field || value.ends_with("...")) throw std::invalid_argument(unknown);
-  if (value == "none" && std::holds_alternative<std::string>(field->get({})) && field->choices.empty()) value.clear();
-  return {marker.run, field->key, parse_value(*field, value)};
-}
-
-RunConfig config_of(const History& history) {
-  const RunInfo& info = history.info();
-  if (info.config_toml.empty()) throw std::invalid_argument("the settings of run " + info.name + " are not known");
-  return parse_config(info.config_toml, "recording").config;
-}
-
-std::vector<std::pair<std::int64_t, LiveChange>> changes_of(const History& history, std::int64_t from,
-                                                            std::int64_t to) {
-  std::vector<std::pair<std::int64_t, LiveChange>> changes;
-  for (const Marker& marker : history.markers())
-    if (marker.kind == "change" && marker.run == history.info().run && marker.step >= from && marker.step <= to &&
-        !marker.text.starts_with("telemetry."))  // what is looked at
-      changes.emplace_back(marker.step, change_of(marker));
-  return changes;
-}
 
 std::unique_ptr<Dataset> data_of(const RecomputePlan& plan) {
   return open_dataset(plan.data, plan.data_seed);
@@ -76,16 +44,18 @@ RecomputePlan plan_recompute(const History& run, const History& first, const Ope
   plan.place = place;
   plan.step = step;
   plan.loss = run.value_at(Metric::ce_loss, kWholeRun, step);
-  plan.config = config_of(run);
-  plan.changes = changes_of(run, from ? from->steps_taken : 0, step);
+  plan.config = recorded_config(run.info());
+  const std::int64_t first_step = from ? from->steps_taken : 0;
+  for (auto& change : recorded_changes(run))
+    if (change.first >= first_step && change.first <= step) plan.changes.push_back(std::move(change));
   plan.from = std::move(from);
   plan.from_file = std::move(from_file);
 
-  const RunConfig data = config_of(first);
+  const RunConfig data = recorded_config(first.info());
   plan.data = data.data;
   plan.data_seed = data.seed;
-  for (auto& [at, change] : changes_of(first, 0, step))
-    if (change.key == kMixtureKey) plan.mixtures.emplace_back(at, std::get<std::string>(change.value));
+  for (auto& [at, change] : recorded_changes(first))
+    if (change.key == kMixtureKey && at <= step) plan.mixtures.emplace_back(at, std::get<std::string>(change.value));
   return plan;
 }
 

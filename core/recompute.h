@@ -36,8 +36,8 @@ struct RecomputePlan {
 };
 
 // From what the histories of the run and of the first run hold. Throws std::invalid_argument with the reason why the
-// step cannot be computed again: it was not taken, no settings are known, it began from a checkpoint that is not kept,
-// a change is not known in full.
+// step cannot be computed again: it was not taken, or began from a checkpoint that is not kept; and what
+// recorded_config() and recorded_changes() throw (recorded_run.h).
 RecomputePlan plan_recompute(const History& run, const History& first, const OperandPlace& place, std::int64_t step,
                              std::shared_ptr<const TrainerSnapshot> from = nullptr, std::string from_file = {});
 

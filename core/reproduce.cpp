@@ -4,64 +4,17 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <map>
 #include <stdexcept>
 #include <vector>
 
+#include "core/recorded_run.h"
 #include "core/trainer.h"
 
 namespace moescope {
 namespace {
 
-constexpr const char* kMixtureKey = "data.mixture";
-constexpr const char* kArrow = " -> ";
-
-RunConfig config_of(const RunInfo& info) {
-  const ParsedConfig parsed = parse_config(info.config_toml, info.name);
-  if (!parsed.problems.empty())
-    throw std::runtime_error(info.name +
-                             ": its recorded settings do not fit this version: " + parsed.problems.front().text());
-  return parsed.config;
-}
-
-std::string toml_value(const ConfigField& field, const std::string& text) {
-  const ConfigValue sample = field.get(RunConfig{});
-  if (!std::holds_alternative<std::string>(sample)) return text;
-  return '"' + (text == "none" && field.choices.empty() ? std::string() : text) + '"';
-}
-
-// "router.bias_update_rate 0.001 -> 0.01" as the lab marks it.
-LiveChange change_of(const Marker& marker) {
-  const auto space = marker.text.find(' ');
-  const auto arrow = marker.text.find(kArrow);
-  const ConfigField* field = find_field(marker.text.substr(0, space));
-  const auto fail = [&](const std::string& why) {
-    return std::runtime_error("the change at step " + std::to_string(marker.step) + " cannot be made again: \"" +
-                              marker.text + "\" " + why);
-  };
-  if (!field || arrow == std::string::npos) throw fail("names no setting");
-  std::string value = marker.text.substr(arrow + std::string_view(kArrow).size());
-  if (field->key == kMixtureKey) value = value.substr(0, value.find(" ("));  // what is said of it
-  const auto dot = field->key.find('.');
-  const ParsedConfig parsed = parse_config(
-      "[" + field->key.substr(0, dot) + "]\n" + field->key.substr(dot + 1) + " = " + toml_value(*field, value) + "\n",
-      "change");
-  LiveChange change{0, field->key, field->get(parsed.config)};
-  if (const std::string problem = check_field(*field, change.value); !problem.empty()) throw fail(problem);
-  return change;
-}
-
 bool same_bits(float a, float b) {
   return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) || (std::isnan(a) && std::isnan(b));
-}
-
-std::multimap<std::int64_t, LiveChange> changes_of(const History& history) {
-  std::multimap<std::int64_t, LiveChange> changes;
-  for (const Marker& marker : history.markers()) {
-    if (marker.kind != "change" || marker.run != history.info().run) continue;
-    if (!marker.text.starts_with("telemetry.")) changes.emplace(marker.step, change_of(marker));  // what is looked at
-  }
-  return changes;
 }
 
 }  // namespace
@@ -93,18 +46,18 @@ Reproduction reproduce(const RunInfo& first, const History& history, std::int64_
                        const std::function<bool(std::int64_t, std::int64_t)>& progress) {
   if (const std::string problem = reproduce_problem(first, history); !problem.empty())
     throw std::runtime_error(problem);
-  const RunConfig of_first = config_of(first);
+  const RunConfig of_first = recorded_config(first);
   const std::unique_ptr<Dataset> data = open_dataset(of_first.data, of_first.seed);
-  const auto changes = changes_of(history);
-  Trainer trainer(config_of(history.info()));
+  const StepChanges changes = recorded_changes(history);
+  Trainer trainer(recorded_config(history.info()));
   Mixture mixture = data->mixture(of_first.data.mixture);
   const std::int64_t recorded_steps = history.steps().size();
   const std::int64_t all = steps < 0 ? recorded_steps : std::min(steps, recorded_steps);
   const std::vector<float> losses = history.values(Metric::ce_loss, kWholeRun, {0, all - 1});
   Reproduction result;
+  auto change = changes.begin();
   for (std::int64_t step = 0; step < all && progress(step, all); ++step) {
-    const auto [begin, end] = changes.equal_range(step);
-    for (auto change = begin; change != end; ++change) {
+    for (; change != changes.end() && change->first <= step; ++change) {
       trainer.apply(change->second);
       if (change->second.key == kMixtureKey) mixture = data->mixture(std::get<std::string>(change->second.value));
     }
