@@ -293,10 +293,10 @@ void MainWindow::showConfigEverywhere() {
     run_bar_->showRun(*live);
   else if (session_.isFollowing())
     run_bar_->showFollowing(QFileInfo(session_.path()).fileName());
+  else if (!session_.attachedTo().isEmpty())
+    run_bar_->showRecording("attached to " + session_.attachedTo(), session_.hasConfig() ? &config : nullptr);
   else if (session_.isRecording())
-    run_bar_->showRecording(session_.attachedTo().isEmpty() ? "recording " + QFileInfo(session_.path()).fileName()
-                                                            : "attached to " + session_.attachedTo(),
-                            session_.hasConfig() ? &config : nullptr);
+    showRecording(session_.hasConfig() ? &config : nullptr);
   else
     run_bar_->showNothing();
 }

@@ -28,6 +28,12 @@ void MainWindow::connectReplay() {
   connect(&selection_, &Selection::timeChanged, this, show);
 }
 
+void MainWindow::showRecording(const RunConfig* config) {
+  const QString name = QFileInfo(session_.path()).fileName();
+  run_bar_->showRecording((session_.canGrow() ? "recording " : "log ") + name, config);
+  run_bar_->showReplay(replay_->playing(), selection_.step());
+}
+
 void MainWindow::addReplayActions(QMenu* menu) {
   QAction* loop = menu->addAction("&Loop the replay of a recording");
   loop->setCheckable(true);

@@ -76,9 +76,11 @@ void StatusLine::showScreen(double frames_per_s, double frame_ms) {
 
 void StatusLine::showHoldings(const QString& path, const History& history) {
   const StepRange steps = history.steps();
+  const QString file = QFileInfo(path).fileName();
   QString text = path.isEmpty()
                      ? "not recorded: in memory only"
-                     : QString("recording %1, %2").arg(QFileInfo(path).fileName(), bytes(recordingBytes(path)));
+                     : QString("%1 %2, %3")
+                           .arg(file.endsWith(".moescope") ? "recording" : "log", file, bytes(recordingBytes(path)));
   text += QString(", %1 steps").arg(grouped(steps.size()));
   if (history.kept_every() > 1) text += QString(", older arrays 1 of %1 in memory").arg(history.kept_every());
   holdings_->setText(text);
