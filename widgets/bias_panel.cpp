@@ -11,12 +11,13 @@ namespace moescope {
 namespace {
 
 LegendScale biasLegend(double limit, bool dark) {
+  const auto text = [](double bias) { return QString::number(bias, 'g', 3); };  // from 0.0005 to whole numbers
   return {.lut = utilisationLut(dark),
-          .ticks = {{0.0, formatValue(-limit, 2)},
-                    {0.25, formatValue(-limit / 2, 2)},
+          .ticks = {{0.0, text(-limit)},
+                    {0.25, text(-limit / 2)},
                     {0.5, QStringLiteral("0")},
-                    {0.75, QLatin1Char('+') + formatValue(limit / 2, 2)},
-                    {1.0, QLatin1Char('+') + formatValue(limit, 2)}},
+                    {0.75, QLatin1Char('+') + text(limit / 2)},
+                    {1.0, QLatin1Char('+') + text(limit)}},
           .caption = QStringLiteral("bias"),
           .beyond = true,
           .first_code = 2};
