@@ -20,7 +20,7 @@ int export_weights(const std::string& checkpoint, const std::string& path) {
   std::vector<TensorSpec> specs;
   for (const TensorView& tensor : file.tensors()) {
     if (tensor.name.starts_with("moment1.") || tensor.name.starts_with("moment2.") ||
-        tensor.name.starts_with("window."))
+        tensor.name.starts_with("window.") || tensor.name.starts_with("specialisation."))
       continue;
     kept.push_back(&tensor);
     specs.push_back({tensor.name, tensor.dtype, tensor.shape});

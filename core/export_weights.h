@@ -1,4 +1,4 @@
-// A checkpoint's weights without what only training needs (AdamW's moments, load windows): every weight and
+// A checkpoint's weights without what only training needs (AdamW's moments, load windows, counts): every weight and
 // expert_bias in F32 under the names of the checkpoint, the run's config as metadata.
 #pragma once
 

@@ -34,6 +34,12 @@ void add_layer(const Batch& batch, const BatchPart& part, const std::vector<std:
   }
 }
 
+void sum_tables(Ranks* ranks, std::vector<SpecialisationFrame>& frames) {
+  for (SpecialisationFrame& counts : frames)
+    for (std::vector<std::uint32_t>* table : {&counts.domain_DE, &counts.together_EE, &counts.byte_256E})
+      sum_over_ranks(ranks, table->data(), table->size());
+}
+
 void mirror(SpecialisationFrame& counts) {
   const std::size_t experts = counts.n_experts();
   for (std::size_t i = 0; i < experts; ++i)
@@ -68,12 +74,24 @@ void SpecialisationCounter::add(const Batch& batch, const Learner<float>& learne
 }
 
 std::vector<SpecialisationFrame> SpecialisationCounter::take(Ranks* ranks) {
-  for (SpecialisationFrame& counts : counts_) {
-    for (std::vector<std::uint32_t>* table : {&counts.domain_DE, &counts.together_EE, &counts.byte_256E})
-      sum_over_ranks(ranks, table->data(), table->size());
-    mirror(counts);
-  }
+  sum_tables(ranks, counts_);
+  for (SpecialisationFrame& counts : counts_) mirror(counts);
   return std::exchange(counts_, {});
+}
+
+std::vector<SpecialisationFrame> SpecialisationCounter::so_far(Ranks* ranks) const {
+  std::vector<SpecialisationFrame> counts = counts_;
+  sum_tables(ranks, counts);
+  return counts;
+}
+
+// All ranks hold tables of the same size, so that they can be summed.
+void SpecialisationCounter::go_on_from(std::vector<SpecialisationFrame> counts, Ranks* ranks) {
+  counts_ = std::move(counts);
+  if (!ranks || ranks->rank() == 0) return;
+  for (SpecialisationFrame& frame : counts_)
+    for (std::vector<std::uint32_t>* table : {&frame.domain_DE, &frame.together_EE, &frame.byte_256E})
+      std::ranges::fill(*table, 0);
 }
 
 }  // namespace moescope

@@ -17,6 +17,11 @@ class SpecialisationCounter {
   // What was counted since the last call, per MoE layer, by all `ranks` together.
   std::vector<SpecialisationFrame> take(Ranks* ranks);
 
+  // For a checkpoint: what was counted since then, which goes on counting, by all `ranks` together, and back again,
+  // where rank 0 takes it all. Empty: nothing was counted.
+  std::vector<SpecialisationFrame> so_far(Ranks* ranks) const;
+  void go_on_from(std::vector<SpecialisationFrame> counts, Ranks* ranks);
+
  private:
   std::vector<SpecialisationFrame> counts_;  // together_EE: its upper triangle only
 };

@@ -7,6 +7,8 @@
 //             layers.I.moe.expert_bias                   F32 [E]
 //             window.layers.I                            U32 [steps, E], tokens_per_expert of the last steps, oldest
 //             first
+//             specialisation.layers.I.TABLE              U32, TABLE: domain [D, E], together [E, E], byte [256, E]; what
+//             was counted since the last table that was shown; not there where nothing was
 // Nothing else is needed: initial weights and batches are pure functions of the config and the step.
 #include <algorithm>
 #include <cassert>
@@ -34,8 +36,20 @@ constexpr SavedArena kArenas[] = {{"", &Parameters<float>::weights, &TrainerSnap
                                   {"moment1.", &Parameters<float>::moment1, &TrainerSnapshot::moment1},
                                   {"moment2.", &Parameters<float>::moment2, &TrainerSnapshot::moment2}};
 
+struct SavedTable {
+  const char* name;
+  std::vector<std::uint32_t> SpecialisationFrame::*table;
+};
+constexpr SavedTable kTables[] = {{"domain", &SpecialisationFrame::domain_DE},
+                                  {"together", &SpecialisationFrame::together_EE},
+                                  {"byte", &SpecialisationFrame::byte_256E}};
+
 std::string layer_name(const RunConfig& config, std::size_t moe) {
   return "layers." + std::to_string(static_cast<std::size_t>(config.model.n_dense_layers) + moe);
+}
+
+std::string table_name(const RunConfig& config, std::size_t moe, const SavedTable& saved) {
+  return std::string("specialisation.").append(layer_name(config, moe)).append(".").append(saved.name);
 }
 
 [[noreturn]] void fail(const std::string& path, const std::string& why) {
@@ -105,6 +119,32 @@ void load_window(const SafetensorsFile& file, const std::string& name, int n_exp
   for (std::size_t at = 0; at < counts.size(); at += experts) window.push({counts.data() + at, experts});
 }
 
+// Rows of a table; 0: as many as the file has.
+std::size_t rows_of(const SavedTable& saved, std::size_t experts) {
+  if (saved.table == &SpecialisationFrame::domain_DE) return 0;
+  return saved.table == &SpecialisationFrame::byte_256E ? 256 : experts;
+}
+
+// Empty where the file has none of it: nothing was counted, or it was written before this was kept.
+std::vector<SpecialisationFrame> load_specialisation(const SafetensorsFile& file, const RunConfig& config) {
+  const auto experts = static_cast<std::size_t>(config.model.n_experts);
+  std::vector<SpecialisationFrame> counts(
+      static_cast<std::size_t>(config.model.n_layers - config.model.n_dense_layers));
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    counts[i].layer = config.model.n_dense_layers + static_cast<int>(i);
+    for (const SavedTable& saved : kTables) {
+      const std::string name = table_name(config, i, saved);
+      const TensorView* view = file.find(name);
+      if (!view && i == 0 && &saved == kTables) return {};
+      std::size_t rows = rows_of(saved, experts);
+      if (rows == 0 && view && view->shape.size() == 2)
+        rows = i == 0 ? view->shape[0] : counts[0].domain_DE.size() / experts;
+      counts[i].*saved.table = raw_values<std::uint32_t>(checked_tensor(file, name, DType::u32, {rows, experts}));
+    }
+  }
+  return counts;
+}
+
 }  // namespace
 
 void TrainerSnapshot::save(const std::string& path) const {
@@ -131,27 +171,39 @@ void TrainerSnapshot::save(const std::string& path) const {
     writer.add("window." + layer_name(config, i), DType::u32,
                {static_cast<std::size_t>(windows[i].steps()), bias.size()}, std::as_bytes(std::span(counts)));
   }
+  const auto experts = static_cast<std::size_t>(config.model.n_experts);
+  for (std::size_t i = 0; i < specialisation.size(); ++i)
+    for (const SavedTable& saved : kTables) {
+      const auto& table = specialisation[i].*saved.table;
+      writer.add(table_name(config, i, saved), DType::u32,
+                 {table.size() / experts, experts}, std::as_bytes(std::span(table)));
+    }
   writer.write(path);
 }
 
 void Trainer::save(const std::string& path) const {
   Learner<float>& learner = state_->learner;
   learner.gather_experts();
-  if (!learner.ranks() || learner.ranks()->rank() == 0) snapshot()->save(path);
+  std::vector<SpecialisationFrame> counts = state_->specialisation.so_far(learner.ranks());
+  if (!learner.ranks() || learner.ranks()->rank() == 0) state_->snapshot(std::move(counts))->save(path);
 }
 
 std::shared_ptr<const TrainerSnapshot> Trainer::snapshot() const {
-  const State& s = *state_;
+  return state_->snapshot(state_->specialisation.so_far(state_->learner.ranks()));
+}
+
+std::shared_ptr<const TrainerSnapshot> Trainer::State::snapshot(std::vector<SpecialisationFrame> counts) const {
   auto taken = std::make_shared<TrainerSnapshot>();
-  taken->config = s.learner.config;
-  taken->steps_taken = s.learner.steps_taken;
-  taken->tokens_seen = s.tokens_seen;
+  taken->config = learner.config;
+  taken->steps_taken = learner.steps_taken;
+  taken->tokens_seen = tokens_seen;
   for (const SavedArena& saved : kArenas) {
-    const float* arena = s.learner.parameters.*saved.arena;
-    ((*taken).*saved.kept).assign(arena, arena + s.learner.parameters.size());
+    const float* arena = learner.parameters.*saved.arena;
+    ((*taken).*saved.kept).assign(arena, arena + learner.parameters.size());
   }
-  taken->expert_bias = s.learner.expert_bias;
-  taken->windows = s.windows;
+  taken->expert_bias = learner.expert_bias;
+  taken->windows = windows;
+  taken->specialisation = std::move(counts);
   return taken;
 }
 
@@ -167,7 +219,7 @@ void Trainer::restore(const TrainerSnapshot& snapshot) {
   }
   s.learner.expert_bias = snapshot.expert_bias;
   s.windows = snapshot.windows;
-  s.specialisation = {};  // counts since a step that is no more
+  s.specialisation.go_on_from(snapshot.specialisation, s.learner.ranks());
 }
 
 Trainer Trainer::resume(const TrainerSnapshot& snapshot, const RunConfig& config) {
@@ -202,6 +254,7 @@ Trainer Trainer::resume(const std::string& path, Ranks* ranks) {
   }
   learner.steps_taken = meta_count(file, "steps_taken");
   state->tokens_seen = meta_count(file, "tokens_seen");
+  state->specialisation.go_on_from(load_specialisation(file, learner.config), ranks);
   return Trainer(std::move(state));
 }
 

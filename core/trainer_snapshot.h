@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/run_config.h"
+#include "core/telemetry/frame.h"
 #include "core/telemetry/router_stats.h"
 
 namespace moescope {
@@ -17,8 +18,15 @@ struct TrainerSnapshot {
   std::vector<float> weights, moment1, moment2;  // Parameters' arenas
   std::vector<std::vector<float>> expert_bias;   // [MoE layer][E]
   std::vector<LoadWindow> windows;               // per MoE layer
+  // Counted since the last table of who chooses which expert, per MoE layer (specialisation_counter.h); empty: nothing.
+  std::vector<SpecialisationFrame> specialisation;
 
-  std::size_t bytes() const { return (weights.size() + moment1.size() + moment2.size()) * sizeof(float); }
+  std::size_t bytes() const {
+    std::size_t values = weights.size() + moment1.size() + moment2.size();
+    for (const SpecialisationFrame& counts : specialisation)
+      values += counts.domain_DE.size() + counts.together_EE.size() + counts.byte_256E.size();
+    return values * sizeof(float);
+  }
   // One safetensors file (trainer_checkpoint.cpp). Throws std::runtime_error.
   void save(const std::string& path) const;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -16,6 +17,7 @@ namespace moescope {
 
 struct Trainer::State {
   State(const RunConfig& config, Weights weights, Ranks* ranks);
+  std::shared_ptr<const TrainerSnapshot> snapshot(std::vector<SpecialisationFrame> counts) const;
 
   Learner<float> learner;
   std::vector<LoadWindow> windows;  // per MoE layer

@@ -272,14 +272,53 @@ class TextTest : public QObject {
     Selection selection;
     RoutingStabilityPanel panel(&selection);
     show(selection, panel, madeRun());
-    QVERIFY(panel.bars()->notice().isEmpty());
+    const auto settle = [&] {
+      panel.grab();
+      QTRY_VERIFY(!panel.computing());
+      panel.grab();
+    };
+    settle();
+    QVERIFY2(panel.lines()->notice().contains("100 steps before"), "the run has 40 steps");
+    panel.restoreState({{"against", 2}});
+    settle();
+    QVERIFY(panel.lines()->notice().isEmpty());
     QCOMPARE(panel.referenceStep(), 0);
-    // Layer 1 is as it was, layer 2 has none of its experts any more: turned by one of {e, e + 2}.
-    QVERIFY2(panel.csv().contains("40,0,1,1,0.5\n") && panel.csv().contains("40,0,2,0,0.5\n"), qPrintable(panel.csv()));
+    // Layer 1 is as it was, layer 2 has none of its experts any more from step 20 on: turned by one of {e, e + 2}.
+    for (const char* row : {"10,0,2,1,0.1666667,1,0.5\n", "40,0,1,1,0.1666667,1,0.5\n", "40,0,2,0,0.1666667,0,0.5\n"})
+      QVERIFY2(panel.csv().contains(row), qPrintable(panel.csv()));
+    QCOMPARE(panel.csv().count('\n'), 1 + 2 * 4);
     panel.restoreState({{"against", 1}});
-    panel.grab();
+    settle();
     QCOMPARE(panel.referenceStep(), 20);
-    QVERIFY(panel.csv().contains("40,20,2,1,0.5\n"));
+    QVERIFY(panel.csv().contains("40,20,2,1,") && panel.csv().contains("20,10,2,0,"));
+  }
+
+  void stabilityIsDrawnOverStepsByLayerAndAtAStep() {
+    Selection selection;
+    RoutingStabilityPanel panel(&selection);
+    panel.restoreState({{"against", 2}});
+    show(selection, panel, madeRun());
+    QTRY_VERIFY(!panel.computing());
+    panel.grab();
+    // The curves' cards take the earlier step along.
+    const QPoint low(panel.lines()->width() - 40, panel.lines()->height() - 44);
+    const auto curve = panel.lines()->figureAt(low);
+    QVERIFY(curve);
+    QCOMPARE(curve->key, std::string("unchanged_choices"));
+    QCOMPARE(curve->layer, 2);
+    QCOMPARE(curve->reference, 0);
+    panel.showView(RoutingStabilityPanel::by_layer);
+    panel.grab();
+    QVERIFY(panel.layers()->codeAt(0, 30) > 250);
+    QCOMPARE(panel.layers()->codeAt(1, 30), std::uint8_t{1});
+    QCOMPARE(panel.layers()->codeAt(1, 0), kNoDataCode);
+    panel.showView(RoutingStabilityPanel::at_the_step);
+    panel.grab();
+    QVERIFY(panel.bars()->notice().isEmpty());
+    QCOMPARE(panel.csv().count('\n'), 1 + 2);
+    selection.setStep(0);
+    panel.grab();
+    QVERIFY(!panel.bars()->notice().isEmpty());
   }
 
   void nothingIsShownOfARunWithoutTexts() {

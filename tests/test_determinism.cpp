@@ -51,6 +51,7 @@ RunConfig config_with(const Numbers& numbers) {
   c.data.batch = 3;
   c.data.seq = 100;
   c.telemetry.window = 4;
+  c.telemetry.specialisation_every = 3;
   return c;
 }
 
@@ -70,6 +71,8 @@ std::string digest(const TelemetryFrame& f) {
     add(r.score_mass.data(), r.score_mass.size() * 4);
     for (const float v : {r.max_vio_window, r.dead_fraction, r.margin, r.score_entropy}) add(&v, sizeof(v));
   }
+  for (const SpecialisationFrame& s : f.specialisation)
+    for (const auto* table : {&s.domain_DE, &s.together_EE, &s.byte_256E}) add(table->data(), table->size() * 4);
   for (const QuantFrame& q : f.quants) {
     add(q.e8m0_blocks.data(), sizeof(q.e8m0_blocks));
     for (const float v : {q.amax, q.sqnr_db, q.cosine, q.underflow, q.crest}) add(&v, sizeof(v));
@@ -247,6 +250,17 @@ TEST_F(BadCheckpoint, EachIsNamed) {
   contains("[256, 64]");
   write_altered(keep, "window.layers.1");
   contains("window.layers.1");
+
+  // Counts since the last table: all of them or, in a file from before they were kept, none.
+  Trainer counting(config);
+  const auto data = open_dataset(config.data, config.seed);
+  for (int step = 0; step < 2; ++step) counting.step(data->batch(step));
+  counting.save(good_);
+  EXPECT_EQ(resume_error(good_), "resumed");
+  write_altered(keep, "specialisation.layers.2.together");
+  contains("specialisation.layers.2.together");
+  write_altered(keep, "", "specialisation.layers.1.domain");
+  contains("specialisation.layers.1.domain");
 
   SafetensorsWriter foreign;
   foreign.add("x", DType::u8, {1}, std::as_bytes(std::span("x", 1)));

@@ -105,6 +105,10 @@ TEST(Specialisation, StabilityIsTheMeanSharedPart) {
   EXPECT_TRUE(is_missing(routing_stability(now, routed("abd", {0, 1, 2, 3, 4, 5}), 2))) << "another text";
   EXPECT_TRUE(is_missing(routing_stability(now, routed("abc", {0, 1, 2}), 2))) << "another top_k";
   EXPECT_FLOAT_EQ(stability_baseline(4, 32), 0.125f);
+  EXPECT_FLOAT_EQ(unchanged_choices(now, routed("abc", {1, 0, 3, 7, 6, 7}), 2), 1 / 3.0f) << "as sets, whatever order";
+  EXPECT_TRUE(is_missing(unchanged_choices(now, routed("abd", {0, 1, 2, 3, 4, 5}), 2)));
+  EXPECT_FLOAT_EQ(unchanged_baseline(2, 8), 1 / 28.0f);
+  EXPECT_FLOAT_EQ(unchanged_baseline(8, 8), 1);
 }
 
 TEST(Specialisation, FavouriteTokensAreThoseWithTheLargestShareOfTheMix) {

@@ -259,6 +259,7 @@ QStringList LinePlot::readoutAt(QPoint position) const {
       line += tr(", smoothed %1").arg(formatted(after->smooth));
     lines << line;
   }
+  if (const QString last = note ? note(step) : QString(); !last.isEmpty()) lines << last;
   return lines;
 }
 
@@ -269,10 +270,11 @@ std::optional<FigureTarget> LinePlot::figureAt(QPoint position) const {
   std::optional<FigureTarget> nearest;
   double least = 0;
   for (const LineSeries& each : series_) {
-    if (each.fetch || each.history.get() != selection_->history()) continue;
+    if ((each.fetch && !each.figure) || each.history.get() != selection_->history()) continue;
     const double away = std::fabs(axis.toPixel(static_cast<double>(each.valueAt(step))) - position.y());
     if (nearest && !(away < least)) continue;
-    nearest = FigureTarget{.key = metric_info(each.metric).key, .layer = each.layer, .step = step};
+    nearest = each.figure ? each.figure(step)
+                          : FigureTarget{.key = metric_info(each.metric).key, .layer = each.layer, .step = step};
     least = away;
   }
   return nearest;

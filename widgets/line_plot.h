@@ -18,6 +18,7 @@ struct LineSeries {
   double smoothing = 0;  // factor of the exponential moving average; 0: none
   // Instead of a metric of the history: `bins` equal slices of the range.
   std::function<std::vector<PyramidBin>(StepRange, int bins)> fetch{};
+  std::function<FigureTarget(std::int64_t step)> figure{};  // of such a curve
   std::vector<PyramidBin> slices(StepRange range, int bins) const;
   float valueAt(std::int64_t step) const;
 };
@@ -33,6 +34,7 @@ class LinePlot : public TimeAxisPlot {
  public:
   explicit LinePlot(Selection* selection, QWidget* parent = nullptr);
 
+  std::function<QString(std::int64_t step)> note;  // a last line of the readout; empty: none
   void setSeries(std::vector<LineSeries> series);
   void setReferences(std::vector<ReferenceLine> references);
   void setCaption(const QString& caption) { caption_ = caption; }  // name and unit, along the value axis

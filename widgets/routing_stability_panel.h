@@ -1,73 +1,81 @@
-// How much of the probe text's routing is still what it was at an earlier step, layer by layer and through time.
+// How much of the probe text's routing is still what it was at an earlier step: over steps, layer by layer over steps,
+// or of all layers at one step.
 #pragma once
 
 #include <QComboBox>
+#include <QStackedWidget>
+#include <memory>
 
+#include "core/telemetry/stability_track.h"
+#include "widgets/latest_worker.h"
+#include "widgets/line_plot.h"
 #include "widgets/panel.h"
+#include "widgets/stability_bars.h"
+#include "widgets/time_heat_map.h"
 
 namespace moescope {
-
-// A bar for each layer with its height in percent, chance as a line.
-class StabilityBars : public PlotFrame {
-  Q_OBJECT
-
- public:
-  struct Bar {
-    int layer;
-    float stability;  // kNoValue: cannot be compared
-  };
-  explicit StabilityBars(QWidget* parent = nullptr) : PlotFrame(parent) { setMouseTracking(true); }
-  void setBars(std::vector<Bar> bars, float baseline, int current_layer);
-  std::function<QStringList(int bar)> describe;
-
- signals:
-  void layerChosen(int layer);
-
- protected:
-  QMargins margins() const override { return {kAxisLabelWidth, 20, 10, 22}; }
-  QString staticKey() const override;
-  void paintStatic(QPainter& painter) override;
-  void paintData(QPainter& painter) override;
-  void paintOverlay(QPainter& painter) override;
-  void mouseMoveEvent(QMouseEvent* event) override;
-  void mousePressEvent(QMouseEvent* event) override;
-  void leaveEvent(QEvent* event) override;
-
- private:
-  QRectF slot(std::size_t bar) const;
-  int barAt(QPoint position) const;
-  std::vector<Bar> bars_;
-  float baseline_ = 0;
-  int current_ = -1;
-  QPoint mouse_{-1, -1};
-};
 
 class RoutingStabilityPanel : public Panel {
   Q_OBJECT
 
  public:
+  enum View { over_steps, by_layer, at_the_step };
+
   explicit RoutingStabilityPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
 
+  void showView(View view) { view_->setCurrentIndex(view); }
+  void setWholeSets(bool whole) { figure_->setCurrentIndex(whole ? 0 : 1); }
+  LinePlot* lines() const { return lines_; }
+  TimeHeatMap* layers() const { return layers_; }
   StabilityBars* bars() const { return bars_; }
-  std::int64_t referenceStep() const { return reference_step_; }
+  const StabilityTrack& track() const { return track_; }
+  bool computing() const { return busy_; }
+  std::int64_t referenceStep() const;  // of what is shown at the cursor; -1: nothing
 
  protected:
   QString status() const override;
+  FigureTarget target(const MetricInfo& info) const override;
 
  private:
-  void refill();
-  std::int64_t wantedReference(const History& history) const;
-  QStringList describe(int bar) const;
+  using HistoryPtr = std::shared_ptr<const History>;
 
+  bool wholeSets() const { return figure_->currentIndex() == 0; }
+  float baseline() const;
+  QString valueCaption() const;
+  EarlierStep earlier() const;
+  HistoryPtr active() const;
+  void markAll();
+  // Refills: each returns early with a notice where there is nothing to draw.
+  QString whyNothing() const;
+  QString whyNoTrack() const;
+  void bringUpToDate();
+  void deliver(StabilityTrack track, const HistoryPtr& of, bool more);
+  void refillLines();
+  void refillLayers();
+  void refillBars();
+  LineSeries series(const QString& label, int color, std::function<float(const StabilityPoint&)> value,
+                    std::function<int(const StabilityPoint&)> layer) const;
+  FigureTarget figure(int layer, std::int64_t step) const;
+  QStringList describeLayer(int row, std::int64_t step) const;
+  QStringList describeBar(int bar) const;
+
+  QComboBox *view_, *figure_, *against_;
+  QStackedWidget* stack_;
+  LinePlot* lines_;
+  TimeHeatMap* layers_;
   StabilityBars* bars_;
-  QComboBox* against_;
-  std::int64_t pinned_ = -1, step_ = -1, reference_step_ = -1;
-  std::vector<StabilityBars::Bar> values_;
-  float baseline_ = 0;
+  std::int64_t pinned_ = -1;
+
+  StabilityTrack track_;
+  HistoryPtr track_of_;
+  std::uint64_t track_seen_ = 0;  // sequence of the history when it was complete
+  int track_version_ = 0;         // rises with all that is delivered
+  bool busy_ = false;
+  LatestWorker worker_;
 };
 
 }  // namespace moescope

@@ -538,19 +538,34 @@ std::optional<Parts> specialisation(Context& at) {
   return std::nullopt;
 }
 
+// Of one layer, or the mean over those that can be compared.
 std::optional<Parts> stability(Context& at) {
   std::int64_t step = at.target.step;
   const auto now = at.history.text_at(TextKind::probe, step);
   if (!now) return std::nullopt;
-  std::int64_t reference = step - 1;
+  std::int64_t reference = at.target.reference >= 0 ? at.target.reference : step - 1;
   const auto then = at.history.text_at(TextKind::probe, reference);
   if (!then) return std::nullopt;
   at.step = step;
-  at.value = static_cast<double>(routing_stability(*now, *then, at.target.layer));
-  const double choices = static_cast<double>(now->text.size()) * at.info().top_k;
-  if (!std::isfinite(at.value) || choices <= 0) return std::nullopt;
-  return Parts{num(std::round(at.value * choices)) + " / " + num(choices),
-               "choices of the probe's tokens that are those of step " + grouped(reference) + ", of all"};
+  const bool sets = at.target.key == "unchanged_choices";
+  const auto value = [&](int layer) {
+    return static_cast<double>(sets ? unchanged_choices(*now, *then, layer) : routing_stability(*now, *then, layer));
+  };
+  if (at.target.layer == kWholeRun) {
+    std::vector<double> values;
+    for (const TokenLayer& layer : now->layers)
+      if (const double of_layer = value(layer.layer); std::isfinite(of_layer)) values.push_back(of_layer);
+    if (values.empty()) return std::nullopt;
+    at.value = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+    return Parts{mean_text(values), "mean over the MoE layers, against step " + grouped(reference)};
+  }
+  at.value = value(at.target.layer);
+  const double of = static_cast<double>(now->text.size()) * (sets ? 1 : at.info().top_k);
+  if (!std::isfinite(at.value) || of <= 0) return std::nullopt;
+  return Parts{num(std::round(at.value * of)) + " / " + num(of),
+               (sets ? "tokens of the probe whose experts are all those of step "
+                     : "choices of the probe's tokens that are those of step ") +
+                   grouped(reference) + ", of all"};
 }
 
 std::optional<Parts> histogram(Context& at) {
@@ -583,7 +598,7 @@ std::optional<Parts> array_parts(Context& at) {
     at.value = std::accumulate(values.begin(), values.end(), 0.0);
     return Parts{sum_text(values), "tokens in all bins, by layer"};
   }
-  if (key == "routing_stability") return stability(at);
+  if (key == "routing_stability" || key == "unchanged_choices") return stability(at);
   if (key == "domain_share" || key == "domain_lift" || key == "coactivation" || key == "byte_affinity")
     return specialisation(at);
   if (!at.router) return std::nullopt;

@@ -25,6 +25,7 @@ struct FigureTarget {
   int expert = -1;                      // of array figures
   int other = -1;                       // beside it: the domain, second expert or byte
   std::int64_t step = 0;                // the newest value at or before it
+  std::int64_t reference = -1;          // of routing stability: the earlier step; -1: the routing before
   std::optional<OperandPlace> quant{};  // of QuantFrame figures; nothing: the first quantized operand of the layer
 };
 

@@ -189,7 +189,7 @@ constexpr std::array<MetricInfo, 9> kQuantMetrics = {{
      "precision.experts", "OCP Microscaling Formats v1.0", kMeasured},
 }};
 
-constexpr std::array<MetricInfo, 16> kArrayMetrics = {{
+constexpr std::array<MetricInfo, 17> kArrayMetrics = {{
     {"utilisation", "Utilisation", "x fair share", "u_e = n_e E / (K T)", "1 is fair; 0.8 to 1.25 is ordinary noise.",
      "2 has twice its share, 0 is dead. In expert parallelism the fullest rank sets the pace.",
      "router.bias_update_rate, router.aux_coeff", "NeMo Automodel, expert utilization ratio", kMeasured},
@@ -251,6 +251,13 @@ constexpr std::array<MetricInfo, 16> kArrayMetrics = {{
      "Rises to 1 as the reference comes nearer to the end: routing settles. Chance alone gives K/E.",
      "Falls suddenly: the router was thrown over, by a change of data, bias rate or format.",
      "router.bias_update_rate, optimizer.lr", "router saturation, OLMoE arXiv:2409.02060", kMeasured},
+    {"unchanged_choices", "Unchanged choices", "share",
+     "#{tokens of the probe whose set of K experts is that of the reference step} / T",
+     "Rises as the router settles. Chance alone gives 1 / (E over K), next to nothing.",
+     "Falls suddenly: the router was thrown over. Stays low while single experts stay the same: of each set one expert "
+     "changes, mostly the last, which is chosen by the thinnest margin.",
+     "router.bias_update_rate, optimizer.lr", "set of chosen experts compared token by token with the earlier step",
+     kMeasured},
 }};
 
 }  // namespace

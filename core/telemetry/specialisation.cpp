@@ -43,6 +43,20 @@ std::string_view surroundings(const TokenFrame& text, std::size_t position) {
   return std::string_view(text.text).substr(first, position + kContextBytes + 1 - first);
 }
 
+// How many of a token's K experts are the same, by token; empty where the two cannot be compared.
+std::vector<std::size_t> shared_experts(const TokenFrame& now, const TokenFrame& then, int layer) {
+  const TokenLayer *a = find_layer(now, layer), *b = find_layer(then, layer);
+  if (!a || !b || a->top_k != b->top_k || now.text != then.text) return {};
+  const auto top_k = static_cast<std::size_t>(a->top_k);
+  std::vector<std::size_t> shared(now.text.size());
+  for (std::size_t t = 0; t < shared.size(); ++t) {
+    const auto* chosen = a->experts_TK.data() + t * top_k;
+    const auto* before = b->experts_TK.data() + t * top_k;
+    for (std::size_t i = 0; i < top_k; ++i) shared[t] += std::find(before, before + top_k, chosen[i]) != before + top_k;
+  }
+  return shared;
+}
+
 }  // namespace
 
 void accumulate(SpecialisationFrame& sum, const SpecialisationFrame& more) {
@@ -157,16 +171,23 @@ std::vector<float> byte_class_lift(const SpecialisationFrame& frame) {
 }
 
 float routing_stability(const TokenFrame& now, const TokenFrame& then, int layer) {
-  const TokenLayer *a = find_layer(now, layer), *b = find_layer(then, layer);
-  if (!a || !b || a->top_k != b->top_k || now.text != then.text || now.text.empty()) return kNoValue;
-  const auto top_k = static_cast<std::size_t>(a->top_k);
-  std::size_t same = 0;
-  for (std::size_t t = 0; t < now.text.size(); ++t) {
-    const auto* chosen = a->experts_TK.data() + t * top_k;
-    const auto* before = b->experts_TK.data() + t * top_k;
-    for (std::size_t i = 0; i < top_k; ++i) same += std::find(before, before + top_k, chosen[i]) != before + top_k;
-  }
-  return static_cast<float>(static_cast<double>(same) / static_cast<double>(now.text.size() * top_k));
+  const std::vector<std::size_t> shared = shared_experts(now, then, layer);
+  if (shared.empty()) return kNoValue;
+  const double same = static_cast<double>(std::accumulate(shared.begin(), shared.end(), std::size_t{0}));
+  return static_cast<float>(same / (static_cast<double>(shared.size()) * find_layer(now, layer)->top_k));
+}
+
+float unchanged_choices(const TokenFrame& now, const TokenFrame& then, int layer) {
+  const std::vector<std::size_t> shared = shared_experts(now, then, layer);
+  if (shared.empty()) return kNoValue;
+  const auto top_k = static_cast<std::size_t>(find_layer(now, layer)->top_k);
+  return ratio(static_cast<double>(std::ranges::count(shared, top_k)), static_cast<double>(shared.size()));
+}
+
+float unchanged_baseline(int top_k, int n_experts) {
+  double sets = 1;
+  for (int k = 0; k < top_k; ++k) sets *= static_cast<double>(n_experts - k) / (k + 1);
+  return ratio(1, sets);
 }
 
 float stability_baseline(int top_k, int n_experts) {

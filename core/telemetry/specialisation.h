@@ -61,6 +61,10 @@ std::vector<float> byte_class_lift(const SpecialisationFrame& frame);
 float routing_stability(const TokenFrame& now, const TokenFrame& then, int layer);
 // K / E: the same for two routings that know nothing of each other.
 float stability_baseline(int top_k, int n_experts);
+// #{tokens whose set of K experts is the same} / T; stricter: one expert of K exchanged counts as changed.
+float unchanged_choices(const TokenFrame& now, const TokenFrame& then, int layer);
+// 1 / (E over K): the same for two routings that know nothing of each other.
+float unchanged_baseline(int top_k, int n_experts);
 
 const TokenLayer* find_layer(const TokenFrame& text, int layer);  // nullptr: there is none
 // Shares of token t's chosen experts in its mix: s_k / sum_k s_k, [K] in the order of the layer.
