@@ -58,8 +58,8 @@ std::vector<Named> panels(Selection* s) {
   std::vector<Named> all;
   all.push_back(made<ExpertLoadPanel>(s, "Expert load, by id"));
   all.push_back(made(s, "Expert load, by cluster", &ExpertLoadPanel::setSort, ExpertLoadPanel::by_cluster));
-  all.push_back(made<LoadOverTimePanel>(s, "Load over time, extreme"));
-  all.push_back(made(s, "Load over time, mean", &LoadOverTimePanel::setSummary, Summary::mean));
+  all.push_back(made(s, "Load over time, extreme", &LoadOverTimePanel::setSummary, Summary::farthest));
+  all.push_back(made<LoadOverTimePanel>(s, "Load over time, mean"));
   all.push_back(made(s, "Load over time, by load", &LoadOverTimePanel::setSort, LoadOverTimePanel::by_load));
   all.push_back(made<LayerBalancePanel>(s, "All layers, over layers"));
   all.push_back(made(s, "All layers, by layer", &LayerBalancePanel::showView, LayerBalancePanel::by_layer));

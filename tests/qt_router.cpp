@@ -181,10 +181,12 @@ class RouterPanelsTest : public QObject {
       for (std::int64_t step = 1000; step < 2000; step += 20)
         for (int e = 0; e < 16; ++e) out->push_back(std::abs(panel.plot()->codeAt(e, step) - utilisationCode(1)));
     };
-    farFromFair(&extreme);
-    panel.setSummary(Summary::mean);
+    farFromFair(&mean);  // the default: noise must not look like imbalance
+    QVERIFY2(panel.caption().contains(QStringLiteral("mean of ")), qPrintable(panel.caption()));
+    panel.setSummary(Summary::farthest);
     QApplication::processEvents();
-    farFromFair(&mean);
+    farFromFair(&extreme);
+    QVERIFY2(panel.caption().contains(QStringLiteral("extreme of ")), qPrintable(panel.caption()));
     QVERIFY(std::accumulate(mean.begin(), mean.end(), 0) < std::accumulate(extreme.begin(), extreme.end(), 0) * 0.8);
   }
 

@@ -141,7 +141,7 @@ std::vector<std::uint8_t> LayerBalancePanel::fetchLayers(StepRange range, int bi
   for (std::size_t row = 0; row < layers.size(); ++row) {
     const auto slices = history->series(metric(), layers[row], range, bins);
     for (std::size_t bin = 0; bin < slices.size(); ++bin)
-      if (slices[bin].finite > 0) codes[bin * layers.size() + row] = scaleCode(vioPosition(slices[bin].max));
+      if (slices[bin].finite > 0) codes[bin * layers.size() + row] = scaleCode(vioPosition(slices[bin].mean()));
   }
   return codes;
 }
@@ -198,7 +198,10 @@ QStringList LayerBalancePanel::describeSpread(int layer) const {
 }
 
 QString LayerBalancePanel::status() const {
-  return timeStatus(selection_->step(), view_->currentIndex() == within_layers);
+  const QString now = timeStatus(selection_->step(), view_->currentIndex() == within_layers);
+  const bool summed = view_->currentIndex() == by_layer && layers_->stepsPerColumn() > 1 && layers_->notice().isEmpty();
+  if (now.isEmpty() || !summed) return now;
+  return tr("mean of %1 steps a column, %2").arg(formatCount(static_cast<double>(layers_->stepsPerColumn())), now);
 }
 
 QString LayerBalancePanel::csv() const {
@@ -235,8 +238,8 @@ QString LayerBalancePanel::csv() const {
 
 QString LayerBalancePanel::explain() const {
   return tr("<p><b>How even the load is in all MoE layers.</b> <i>Over layers:</i> at every step the median layer, the "
-            "layer that 90 % stay below, and the worst. <i>By layer:</i> the same figure layer by layer. <i>Within "
-            "layers:</i> how the experts of each layer spread at one step.</p>"
+            "layer that 90 % stay below, and the worst. <i>By layer:</i> the same figure layer by layer, the mean "
+            "of the steps that share a column. <i>Within layers:</i> how the experts of each layer spread at one step.</p>"
             "<p>The dashed line is what a perfectly balanced router shows by chance: with n = T K / E slots per "
             "expert the counts are binomial, and the expected largest of E of them exceeds the mean by "
             "<code>sqrt(E / (E - 1)) (M - n) / n</code>, <code>M = sum_m (1 - F(m)^E)</code>; about 0.22 to 0.4 with "

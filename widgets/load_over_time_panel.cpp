@@ -34,11 +34,12 @@ LoadOverTimePanel::LoadOverTimePanel(Selection* selection, QWidget* parent)
       tr("Order of the experts from top to bottom: by id, or from the most to the least loaded at the "
          "cursor's step"));
   summary_ = new QComboBox(this);
-  summary_->addItems({tr("extreme"), tr("mean")});
+  summary_->addItems({tr("mean"), tr("extreme")});
   summary_->setAccessibleName(tr("Steps that share a pixel"));
   summary_->setToolTip(
-      tr("Where many steps share a pixel: the value farthest from fair, which loses no spike but makes "
-         "a noisy run look worse the farther you zoom out, or their mean"));
+      tr("Where many steps share a pixel: their mean, in which what lasts stays and noise fades; or the value farthest "
+         "from fair, which loses no spike but makes every noisy run look worse the farther you zoom out. At one step a "
+         "pixel both are the same"));
   for (QComboBox* choice : {sort_, summary_})
     connect(choice, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
   connect(selection_, &Selection::timeChanged, plot_, [this] {
@@ -51,7 +52,7 @@ LoadOverTimePanel::LoadOverTimePanel(Selection* selection, QWidget* parent)
 }
 
 void LoadOverTimePanel::setSummary(Summary summary) {
-  summary_->setCurrentIndex(summary == Summary::mean ? 1 : 0);
+  summary_->setCurrentIndex(summary == Summary::mean ? 0 : 1);
 }
 
 void LoadOverTimePanel::setSort(Sort sort) {
@@ -77,8 +78,13 @@ std::vector<int> LoadOverTimePanel::order() {
   return order;
 }
 
+// Says what a column is as soon as it is more than one step.
 QString LoadOverTimePanel::status() const {
-  return timeStatus(selection_->step(), true);
+  const QString now = timeStatus(selection_->step(), true);
+  const std::int64_t steps = plot_->stepsPerColumn();
+  if (now.isEmpty() || steps <= 1 || !plot_->notice().isEmpty()) return now;
+  return (summary() == Summary::mean ? tr("mean of %1 steps a column, %2") : tr("extreme of %1 steps a column, %2"))
+      .arg(formatCount(static_cast<double>(steps)), now);
 }
 
 void LoadOverTimePanel::refill() {
@@ -109,10 +115,27 @@ QStringList LoadOverTimePanel::describe(int expert, std::int64_t step) const {
   if (!frame) return {};
   const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
   if (router == frame->routers.end() || expert >= std::ssize(router->tokens_per_expert)) return {};
-  return {tr("step %1, layer %2, expert %3").arg(formatCount(frame->step)).arg(router->layer).arg(expert),
-          tr("%1 tokens, utilisation %2")
-              .arg(formatCount(router->tokens_per_expert[expert]),
-                   formatValue(utilisation(router->tokens_per_expert, expert), 3))};
+  QStringList lines{tr("step %1, layer %2, expert %3").arg(formatCount(frame->step)).arg(router->layer).arg(expert),
+                    tr("%1 tokens, utilisation %2")
+                        .arg(formatCount(router->tokens_per_expert[expert]),
+                             formatValue(utilisation(router->tokens_per_expert, expert), 3))};
+  if (const QString column = columnText(expert, step); !column.isEmpty()) lines << column;
+  return lines;
+}
+
+// Both readings of the column under the mouse, whichever is drawn; empty where a column is one step.
+QString LoadOverTimePanel::columnText(int expert, std::int64_t step) const {
+  const std::int64_t steps = plot_->stepsPerColumn(), first = step / steps * steps;
+  if (steps <= 1) return {};
+  const StepRange column{first, first + steps - 1};
+  const auto value = [&](Summary summary) {
+    const auto row = selection_->history()->utilisation(selection_->layer(), column, 1, summary);
+    return static_cast<std::size_t>(expert) < row.size() ? row[static_cast<std::size_t>(expert)] : kNoValue;
+  };
+  return tr("its column, steps %1 to %2: mean %3, extreme %4")
+      .arg(formatCount(static_cast<double>(column.first)), formatCount(static_cast<double>(column.last)),
+           formatValue(static_cast<double>(value(Summary::mean)), 3),
+           formatValue(static_cast<double>(value(Summary::farthest)), 3));
 }
 
 QString LoadOverTimePanel::csv() const {
@@ -123,7 +146,7 @@ QString LoadOverTimePanel::csv() const {
   const int experts = history->info().n_experts, steps = static_cast<int>(range.size());
   for (int e = 0; e < experts; ++e) text += QStringLiteral(",utilisation of expert %1 (1 = fair)").arg(e);
   text += QLatin1Char('\n');
-  const auto values = history->utilisation(selection_->layer(), range, steps);
+  const auto values = history->utilisation(selection_->layer(), range, steps, summary());
   for (int i = 0; i < steps; ++i) {
     text += QStringLiteral("%1,%2").arg(range.first + i).arg(selection_->layer());
     for (int e = 0; e < experts; ++e) {
@@ -136,21 +159,23 @@ QString LoadOverTimePanel::csv() const {
 }
 
 QVariantMap LoadOverTimePanel::saveState() const {
-  return {{QStringLiteral("sort"), sort_->currentIndex()}, {QStringLiteral("summary"), summary_->currentIndex()}};
+  return {{QStringLiteral("sort"), sort_->currentIndex()}, {QStringLiteral("extreme"), summary() == Summary::farthest}};
 }
 
 void LoadOverTimePanel::restoreState(const QVariantMap& state) {
   sort_->setCurrentIndex(std::clamp(state.value(QStringLiteral("sort")).toInt(), 0, 2));
-  summary_->setCurrentIndex(std::clamp(state.value(QStringLiteral("summary")).toInt(), 0, 1));
+  setSummary(state.value(QStringLiteral("extreme")).toBool() ? Summary::farthest : Summary::mean);
 }
 
 QString LoadOverTimePanel::explain() const {
-  return tr("<p><b>Utilisation of each expert of one layer over steps</b>, on the scale of Expert load. Where many "
-            "steps "
-            "share a pixel, either the value farthest from 1 is shown (a spike is never lost, but zoomed out the "
-            "noise of a balanced router looks like imbalance), or their mean (what lasts stays, noise fades). A band "
-            "that grows "
-            "stronger: the rich get richer. A checkerboard: the bias overshoots and oscillates. Black: no token.</p>"
+  return tr("<p><b>Utilisation of each expert of one layer over steps</b>, on the scale of Expert load. Where many steps "
+            "share a pixel, their mean is shown: what lasts stays, noise fades, so that a healthy router looks healthy "
+            "however far you zoom out. <i>Extreme</i> shows the value farthest from 1 instead: no spike is lost, but "
+            "the noise of a balanced router looks like imbalance. The header says how many steps a column is, the "
+            "mouse gives both figures of a column. What swings from batch to batch averages out, too: zoom in, or see "
+            "Findings.</p>"
+            "<p>A band that grows stronger: the rich get richer. A checkerboard (zoomed in): the bias overshoots and "
+            "oscillates. Black: no token.</p>"
             "<p>Wheel zooms, drag chooses a range, middle or Shift drag pans, double click fits, a click moves the "
             "cursor of all panels and chooses the expert.</p>") +
          metricCards({"utilisation"});

@@ -29,8 +29,9 @@ class LoadOverTimePanel : public Panel {
  private:
   void refill();
   QStringList describe(int expert, std::int64_t step) const;
+  QString columnText(int expert, std::int64_t step) const;
 
-  Summary summary() const { return summary_->currentIndex() == 1 ? Summary::mean : Summary::farthest; }
+  Summary summary() const { return summary_->currentIndex() == 0 ? Summary::mean : Summary::farthest; }
   std::vector<int> order();
 
   TimeHeatMap* plot_;
