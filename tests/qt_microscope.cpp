@@ -259,6 +259,7 @@ void MicroscopeTest::mapShowsTheScaleOfEveryBlock() {
   QVERIFY(map.csv().contains(QStringLiteral("6,0,255,NaN\n")));
   QVERIFY(map.csv().contains(QStringLiteral("7,0,119,-8\n")));
   QVERIFY(map.cells()->describe(5, 1).join(QLatin1Char(' ')).contains(QStringLiteral("2^0")));
+  QCOMPARE(map.scaleRange(), std::pair(-8, 0));
   QSignalSpy chosen(&map, &ScaleMap::blockChosen);
   auto* cells = const_cast<ScaleMapCells*>(map.cells());
   QTest::mouseClick(cells, Qt::LeftButton, {}, map.cells()->cellRect(5, 1).center().toPoint());
@@ -270,6 +271,11 @@ void MicroscopeTest::mapShowsTheScaleOfEveryBlock() {
   QCOMPARE(map.cells()->rows(), 2);
   QCOMPARE(map.cells()->columns(), 64);
   QVERIFY(map.csv().contains(QStringLiteral("0,40,127,0\n")));
+  std::ranges::fill(values, 0.01f);
+  values[0] = 0.05f;
+  map.setSource(TensorSource(QStringLiteral("small"), 64, 64, values));
+  map.grab();
+  QCOMPARE(map.scaleRange(), std::pair(-15, -13));  // small scales have the whole of the colours, too
 }
 
 void MicroscopeTest::mapThinsHugeTensors() {

@@ -282,9 +282,8 @@ void ScaleMap::refill() {
   for (const std::uint8_t code : codes) {
     if (code == 0 || code == 255) continue;
     const int k = code - 127;
-    low_ = high_ < low_ ? k : std::min(low_, k);
-    high_ = std::max(high_, k);
-    if (high_ < low_) high_ = low_;
+    if (high_ < low_) low_ = high_ = k;
+    low_ = std::min(low_, k), high_ = std::max(high_, k);
   }
   for (std::uint8_t& code : codes) code = cellCode(code);
   cells_->setLegend(legend());

@@ -47,6 +47,7 @@ class ScaleMap : public Panel {
   std::size_t slice() const { return slice_; }
   void fit();
   const ScaleMapCells* cells() const { return cells_; }
+  std::pair<int, int> scaleRange() const { return {low_, high_}; }  // exponents of two at the ends of the colours
 
   QString csv() const override;
   QString explain() const override;

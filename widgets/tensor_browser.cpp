@@ -45,6 +45,7 @@ TensorBrowser::TensorBrowser(Selection* selection, QWidget* parent)
   view_->setSelectionMode(QAbstractItemView::SingleSelection);
   view_->verticalHeader()->hide();
   view_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 5);
+  view_->setWordWrap(false);
   view_->setTextElideMode(Qt::ElideLeft);  // names differ at their ends
   for (const int column :
        {TensorListModel::kType, TensorListModel::kSqnr, TensorListModel::kUnderflow, TensorListModel::kClipped})
