@@ -70,7 +70,9 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     print_error(error.what());
-    std::fprintf(stderr, "moescope-cli --help shows what is allowed.\n");
+    const auto given = app.get_subcommands();
+    std::fprintf(stderr, "moescope-cli %s--help shows what is allowed.\n",
+                 given.empty() ? "" : (given.front()->get_name() + " ").c_str());
   } catch (const std::exception& error) {
     print_error(error.what());
   }

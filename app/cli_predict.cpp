@@ -125,7 +125,24 @@ void print_layers(const LayerModel& model, const CalibrationReport& report, cons
   for (const std::string& note : report.notes) std::printf("  %s\n", note.c_str());
 }
 
-void predict_layers(const Options& options) {
+// A file from which nothing follows is a mistake.
+void check_predicted(const std::string& path, const CalibrationReport& report) {
+  for (const LayerComparison& row : report.rows)
+    if (!std::isnan(row.predicted.comm_ms) || !std::isnan(row.predicted.experts_ms)) return;
+  std::string said =
+      path + (report.rows.empty() ? ": has no layer to predict" : ": nothing to predict its layers from");
+  for (const std::string& note : report.notes) said += "\n  " + note;
+  throw std::runtime_error(said);
+}
+
+void predict_layers(const CLI::App& command, const Options& options) {
+  refuse_given(command, {"--recipe",       "--all-to-all", "--payload",   "--routing",
+                         "--run",          "--step",       "--layer",     "--node-limited",
+                         "--placement",    "--slots",      "--ep",        "--ranks-per-node",
+                         "--gpus",         "--tp",         "--pp",        "--virtual-stages",
+                         "--microbatches", "--seq",        "--recompute", "--overlap",
+                         "--hypothesis",   "--seed"},
+               "says nothing with --calibration, whose layers are those of its file");
   Calibration calibration = read_calibration(options.calibration);
   std::string source;
   double memory = options.memory_GBps;
@@ -140,11 +157,14 @@ void predict_layers(const Options& options) {
     const HardwareProfile fallback = hardware_profile("h200");
     memory = fallback.memory_copy.value;
     source = "assumed, that of an H200";
-    calibration.missing.push_back("memory_copy_GBps: not in the file, and no hardware profile is of '" +
-                                  calibration.gpu + "'; --memory-bandwidth gives it");
+    calibration.missing.push_back("memory_copy_GBps: not in the file, and " +
+                                  (calibration.gpu.empty() ? std::string("the file names no gpu")
+                                                           : "no hardware profile is of '" + calibration.gpu + "'") +
+                                  "; taken as that of an H200, --memory-bandwidth gives another");
   }
   const LayerModel model(std::move(calibration), memory);
   const CalibrationReport report = compare_with_measured(model);
+  check_predicted(options.calibration, report);
   if (options.json)
     print_layers_json(model, report, source);
   else
@@ -155,63 +175,35 @@ void predict_layers(const Options& options) {
 
 using Routing = std::vector<std::int32_t>;
 
-bool is_recorded(const Options& o) {
-  return o.routing.ends_with(".moescope") || std::filesystem::is_regular_file(o.routing);
-}
-
-// The load of one layer of the recording; the most uneven one unless --layer says which.
-std::vector<std::uint32_t> recorded_load(const Options& o, std::string& name) {
-  const RecordedStep step = recorded_step(o.routing, o.run, o.step);
-  const RouterFrame* chosen = nullptr;
-  for (const RouterFrame& router : step.frame->routers) {
-    const bool wanted = o.layer < 0 ? !chosen || router.max_vio > chosen->max_vio : router.layer == o.layer;
-    if (wanted && !router.tokens_per_expert.empty()) chosen = &router;
-  }
-  if (!chosen)
-    throw std::runtime_error(o.routing + ": has no tokens per expert of " +
-                             (o.layer < 0 ? std::string("any layer") : "layer " + std::to_string(o.layer)) +
-                             " at step " + std::to_string(step.frame->step));
-  const auto& load = chosen->tokens_per_expert;
-  name = "the load of layer " + std::to_string(chosen->layer) + (o.layer < 0 ? ", the most uneven one," : "") +
-         " at step " + std::to_string(step.frame->step) + " of " + o.routing + " (" + std::to_string(load.size()) +
-         " experts, stretched to the model's)" + (o.node_limited ? ", node-limited" : "");
-  return load;
-}
-
 Routing routing_by_rule(const Options& o, const ModelShape& shape, std::int64_t tokens, std::string& name) {
   RoutingPattern groups;
   if (shape.n_groups)
     groups = {RoutingRule::uniform, static_cast<int>(shape.n_groups), static_cast<int>(shape.limited_groups), 1};
-  if (o.node_limited)
-    throw std::runtime_error("--node-limited goes with the routing of a recording; grouped is such a routing by rule");
   const RoutingPattern pattern = parse_routing_pattern(o.routing, groups);
   name = routing_pattern_name(pattern);
   return route_by_pattern(pattern, tokens, static_cast<int>(shape.top_k), static_cast<int>(shape.n_experts), o.seed);
-}
-
-Routing routing_by_load(const Options& o, const ModelShape& shape, std::int64_t tokens,
-                        const std::vector<std::uint32_t>& load) {
-  const int limited = o.node_limited ? static_cast<int>(shape.limited_groups) : 0;
-  return route_by_load(stretch_load(load, static_cast<int>(shape.n_experts), o.seed), tokens,
-                       static_cast<int>(shape.top_k), static_cast<int>(shape.n_groups), limited, o.seed);
 }
 
 // What is asked about, and of what load; by rule: of none.
 struct Asked {
   StepConfig config;
   std::string routing;
-  std::vector<std::uint32_t> load;
+  RecordedLoad load;
 };
 
 RoutingTraffic traffic_of(const Options& o, const ModelShape& shape, AllToAll way, Asked& asked) {
   if (o.ep > shape.n_experts)
     throw std::runtime_error("--ep " + std::to_string(o.ep) + " is more than the " + std::to_string(shape.n_experts) +
                              " experts");
-  if (is_recorded(o)) asked.load = recorded_load(o, asked.routing);
+  const bool recorded = is_recording(o.routing);
+  if (recorded) {
+    asked.load = recorded_load({o.routing, o.run, o.layer, o.step});
+    asked.routing = asked.load.name + (o.node_limited ? ", node-limited" : "");
+  }
   // Enough tokens that sampling moves max/mean by less than a per cent; all ranks get a whole number of rounds.
   const std::int64_t tokens = std::int64_t{o.ep} * std::max<std::int64_t>(shape.n_experts, 65536 / o.ep);
-  const Routing topk = asked.load.empty() ? routing_by_rule(o, shape, tokens, asked.routing)
-                                          : routing_by_load(o, shape, tokens, asked.load);
+  const Routing topk = recorded ? route_by_recorded_load(asked.load, shape, tokens, o.node_limited, o.seed)
+                                : routing_by_rule(o, shape, tokens, asked.routing);
   const Placement placement = placement_named({o.placement, o.ep, o.ranks_per_node, o.slots, o.seed}, topk, shape);
   return routing_traffic(count_volumes(topk, static_cast<int>(shape.top_k), placement, o.ranks_per_node), tokens, way);
 }
@@ -387,15 +379,22 @@ void print_step(const StepConfig& config, const StepParameters& p, const StepTim
   print_published(p.hypothesis);
 }
 
-void predict_step(const Options& options) {
+void check_step_options(const CLI::App& command, const Options& options) {
+  if (!is_recording(options.routing))
+    refuse_given(command, {"--run", "--step", "--layer", "--node-limited"},
+                 "goes with a recording as --routing (grouped is node-limited by rule)");
+}
+
+void predict_step(const CLI::App& command, const Options& options) {
+  check_step_options(command, options);
   const Hypothesis hypothesis = hypothesis_named(options.hypothesis);
   const Asked asked = asked_by(options);
   const StepParameters parameters = fit_to_published(hypothesis);
   const StepTime time = step_time(asked.config, parameters);
   const Band band = throughput_band(asked.config, hypothesis);
   std::vector<LiveCost> costs;
-  if (!asked.load.empty())
-    costs = live_costs(asked.config, hypothesis, asked.load, live_cases(asked.config), options.seed);
+  if (is_recording(options.routing))
+    costs = live_costs(asked.config, hypothesis, asked.load.tokens_per_expert, live_cases(asked.config), options.seed);
   if (options.json) return print_step_json(asked, parameters, time, band, costs);
   print_step(asked.config, parameters, time, band, asked.routing);
   if (!costs.empty()) print_live_costs(costs, asked);
@@ -464,11 +463,11 @@ void add_predict_command(CLI::App& app) {
       "  moescope-cli predict --model 671B --hardware b200 --recipe mxfp8 --all-to-all standard\n"
       "  moescope-cli predict --routing run.moescope --recipe mxfp8 --all-to-all deepep --node-limited\n"
       "  moescope-cli predict --routing zipf:0.6 --ep 64 --all-to-all deepep --hypothesis h1 --json");
-  command->callback([options] {
+  command->callback([options, command] {
     if (options->calibration.empty())
-      predict_step(*options);
+      predict_step(*command, *options);
     else
-      predict_layers(*options);
+      predict_layers(*command, *options);
   });
 }
 

@@ -35,7 +35,8 @@ struct Options {
 struct Counted {
   VolumeFrame volume;
   std::string routing;
-  std::int64_t tokens = 0;  // of all ranks and, where several layers are added, of each of them
+  std::vector<std::uint32_t> copies_RE;  // by source rank and expert; empty: a recording holds no such counts
+  std::int64_t tokens = 0;               // of all ranks and, where several layers are added, of each of them
   int dim = 0, top_k = 0, n_experts = 0, moe_layers = 1;
 };
 
@@ -62,8 +63,19 @@ Placement placement_of(const Options& options, const std::vector<std::int32_t>& 
                          topk_TK, shape);
 }
 
-// [R, T, K] or [T, K]; the number of experts from --experts, the file's metadata or the model.
-std::vector<std::int32_t> read_topk(const Options& options, ModelShape& shape) {
+// A number of the file's metadata, `otherwise` where it has none.
+std::int64_t metadata_number(const SafetensorsFile& file, const char* key, std::int64_t otherwise, std::int64_t most) {
+  const auto found = file.metadata().find(key);
+  if (found == file.metadata().end()) return otherwise;
+  const std::int64_t value = std::atoll(found->second.c_str());
+  if (value < 1 || value > most)
+    throw std::runtime_error(file.path() + ": metadata '" + key + "' is '" + found->second + "', allowed are 1 to " +
+                             std::to_string(most));
+  return value;
+}
+
+// [R, T, K] or [T, K]. What the command line leaves open, experts, ranks and ranks of a node, is the file's.
+std::vector<std::int32_t> read_topk(const CLI::App& command, Options& options, ModelShape& shape) {
   const SafetensorsFile file(options.topk);
   const TensorView& tensor = file.at(options.tensor);
   const std::string where = options.topk + ": tensor '" + options.tensor + "': ";
@@ -71,12 +83,16 @@ std::vector<std::int32_t> read_topk(const Options& options, ModelShape& shape) {
     throw std::runtime_error(where + "whole numbers of shape [tokens, top_k] or [ranks, tokens, top_k] are needed");
   if (tensor.shape.back() > 1024) throw std::runtime_error(where + "top_k is above 1024");
   shape.top_k = static_cast<std::int64_t>(tensor.shape.back());
-  if (options.experts <= 0) {
-    const auto found = file.metadata().find("experts");
-    if (found != file.metadata().end()) shape.n_experts = std::atoll(found->second.c_str());
-    if (shape.n_experts < 1 || shape.n_experts > 4096)
-      throw std::runtime_error(options.topk + ": metadata 'experts' is '" + found->second + "'");
+  if (options.top_k > 0 && options.top_k != shape.top_k)
+    throw std::runtime_error(where + "has top_k " + std::to_string(shape.top_k) + ", --top-k says " +
+                             std::to_string(options.top_k));
+  if (options.experts <= 0) shape.n_experts = metadata_number(file, "experts", shape.n_experts, 4096);
+  if (command.count("--ranks") == 0) {
+    const bool by_rank = tensor.shape.size() == 3 && tensor.shape[0] >= 1 && tensor.shape[0] <= 256;
+    options.ranks = static_cast<int>(metadata_number(file, "ranks", by_rank ? tensor.shape[0] : options.ranks, 256));
   }
+  if (command.count("--ranks-per-node") == 0)
+    options.ranks_per_node = static_cast<int>(metadata_number(file, "ranks_per_node", options.ranks_per_node, 256));
   std::vector<std::int32_t> topk_TK;
   for (const std::int64_t expert : tensor.integers()) {
     if (expert < 0 || expert >= shape.n_experts)
@@ -88,23 +104,35 @@ std::vector<std::int32_t> read_topk(const Options& options, ModelShape& shape) {
   return topk_TK;
 }
 
-Counted count_routing(const Options& options) {
+// By a rule, or by the load of a recorded router.
+std::vector<std::int32_t> route(const Options& options, const ModelShape& shape, std::string& name) {
+  if (options.tokens_per_rank > kMaxSlots / (options.ranks * shape.top_k))
+    throw std::runtime_error("--tokens-per-rank: ranks x tokens x top_k is limited to 2^26");
+  const std::int64_t tokens = options.tokens_per_rank * options.ranks;
+  if (is_recording(options.routing)) {
+    const RecordedLoad load = recorded_load({options.routing, options.run, options.layer, options.step});
+    name = load.name;
+    return route_by_recorded_load(load, shape, tokens, false, options.seed);
+  }
+  RoutingPattern groups;
+  groups.n_groups = shape.n_groups ? static_cast<int>(shape.n_groups) : 8;
+  groups.limited_groups = shape.limited_groups ? static_cast<int>(shape.limited_groups) : 4;
+  const RoutingPattern pattern = parse_routing_pattern(options.routing, groups);
+  name = routing_pattern_name(pattern);
+  return route_by_pattern(pattern, tokens, static_cast<int>(shape.top_k), static_cast<int>(shape.n_experts),
+                          options.seed);
+}
+
+Counted count_routing(const CLI::App& command, Options& options) {
   ModelShape shape = shape_of(options);
   Counted counted;
   std::vector<std::int32_t> topk_TK;
   if (!options.topk.empty()) {
-    topk_TK = read_topk(options, shape);
+    refuse_given(command, {"--tokens-per-rank"}, "says nothing with --topk: the tokens are those of the file");
+    topk_TK = read_topk(command, options, shape);
     counted.routing = options.topk;
   } else {
-    RoutingPattern groups;
-    groups.n_groups = shape.n_groups ? static_cast<int>(shape.n_groups) : 8;
-    groups.limited_groups = shape.limited_groups ? static_cast<int>(shape.limited_groups) : 4;
-    const RoutingPattern pattern = parse_routing_pattern(options.routing, groups);
-    counted.routing = routing_pattern_name(pattern);
-    if (options.tokens_per_rank > kMaxSlots / (options.ranks * shape.top_k))
-      throw std::runtime_error("--tokens-per-rank: ranks x tokens x top_k is limited to 2^26");
-    topk_TK = route_by_pattern(pattern, options.tokens_per_rank * options.ranks, static_cast<int>(shape.top_k),
-                               static_cast<int>(shape.n_experts), options.seed);
+    topk_TK = route(options, shape, counted.routing);
   }
   counted.top_k = static_cast<int>(shape.top_k);
   counted.n_experts = static_cast<int>(shape.n_experts);
@@ -112,6 +140,7 @@ Counted count_routing(const Options& options) {
   counted.moe_layers = static_cast<int>(shape.n_moe_layers());
   counted.tokens = static_cast<std::int64_t>(topk_TK.size()) / counted.top_k;
   counted.volume = count_volumes(topk_TK, counted.top_k, placement_of(options, topk_TK, shape), options.ranks_per_node);
+  counted.copies_RE = count_by_expert(topk_TK, counted.top_k, counted.n_experts, options.ranks);
   return counted;
 }
 
@@ -220,6 +249,7 @@ Json to_json(const Counted& counted, const std::vector<WayCounts>& ways, const s
     root["copies_RR"] = counted.volume.copies_RR;
     root["distinct_RR"] = counted.volume.distinct_RR;
     root["nodes_RN"] = counted.volume.nodes_RN;
+    if (!counted.copies_RE.empty()) root["copies_RE"] = counted.copies_RE;
   }
   return root;
 }
@@ -227,9 +257,9 @@ Json to_json(const Counted& counted, const std::vector<WayCounts>& ways, const s
 void print_table(const Counted& counted, const std::vector<WayCounts>& ways, const std::vector<AllToAllOp>& ops) {
   const VolumeFrame& volume = counted.volume;
   const double tokens = static_cast<double>(counted.tokens);
-  std::printf("%s; %d experts, top_k %d, dim %d; %d ranks on nodes of %d; all figures counted\n",
+  std::printf("%s; %d experts, top_k %d, dim %d; %d rank%s on nodes of %d; all figures counted\n",
               counted.routing.c_str(), counted.n_experts, counted.top_k, counted.dim, volume.ranks,
-              volume.ranks_per_node);
+              volume.ranks == 1 ? "" : "s", volume.ranks_per_node);
   std::printf("a token reaches %.3f ranks on %.3f nodes\n\n", sum_of(volume.distinct_RR) / tokens,
               sum_of(volume.nodes_RN) / tokens);
   std::printf("%-10s %-22s %-6s %11s | %12s %12s %12s | %12s %12s\n", "", "bytes per token", "as", "bytes a copy",
@@ -245,14 +275,34 @@ void print_table(const Counted& counted, const std::vector<WayCounts>& ways, con
       network += way.network * bytes * counted.moe_layers;
     }
     std::printf(
-        "%-10s all operations of %d layers: %.3f MB NVLink, %.3f MB network a token; received max/mean %.3f\n\n",
+        "%-10s all operations of %d layers: %.4g MB NVLink, %.4g MB network a token; received max/mean %.3f\n\n",
         all_to_all_name(way.way), counted.moe_layers, nvlink / 1e6, network / 1e6, way.received_max_over_mean);
   }
 }
 
-void print_volumes(const Options& options) {
+// An option that would change nothing is a misunderstanding.
+void check_options(const CLI::App& command, Options& options) {
+  if (options.routing.ends_with(".safetensors")) {
+    if (!options.topk.empty() || !options.recording.empty())
+      throw std::runtime_error("--routing " + options.routing + " excludes --topk and --recording");
+    options.topk = options.routing;
+  }
+  if (!options.recording.empty())
+    refuse_given(command,
+                 {"--model", "--experts", "--top-k", "--moe-layers", "--groups", "--limited-groups", "--ranks",
+                  "--ranks-per-node", "--placement", "--slots", "--tokens-per-rank", "--seed"},
+                 "says nothing with --recording, whose counts are those of its own run; --routing " +
+                     options.recording + " routes any shape over any ranks by the load of its router");
+  else if (!is_recording(options.routing) || !options.topk.empty())
+    refuse_given(command, {"--run", "--step", "--layer"}, "goes with --recording, or with a recording as --routing");
+  if (options.topk.empty()) refuse_given(command, {"--tensor"}, "goes with --topk FILE.safetensors");
+  if (!options.json) refuse_given(command, {"--matrices"}, "goes with --json");
+}
+
+void print_volumes(const CLI::App& command, Options options) {
+  check_options(command, options);
   const Payload payload = payload_named(options.payload);
-  const Counted counted = options.recording.empty() ? count_routing(options) : count_recording(options);
+  const Counted counted = options.recording.empty() ? count_routing(command, options) : count_recording(options);
   const std::vector<AllToAllOp> ops = all_to_all_ops(payload, !options.no_recompute);
   const std::vector<WayCounts> ways{way_counts(counted, AllToAll::standard), way_counts(counted, AllToAll::deep_ep)};
   if (options.json)
@@ -270,17 +320,26 @@ void add_options(CLI::App* command, Options& o) {
   command->add_option("--moe-layers", o.moe_layers, "MoE layers")->check(CLI::Range(1, 10000));
   command->add_option("--groups", o.groups, "Routing groups")->check(count);
   command->add_option("--limited-groups", o.limited_groups, "Groups a token may choose from")->check(count);
-  auto* routing = command->add_option("--routing", o.routing, "forced, uniform, grouped[:LIMITED[/GROUPS]], zipf:S")
-                      ->capture_default_str();
+  auto* routing =
+      command
+          ->add_option("--routing", o.routing,
+                       "forced, uniform, grouped[:LIMITED[/GROUPS]], zipf:S, a .safetensors as --topk takes, "
+                       "or a recording: the load of its router, stretched to the model's experts")
+          ->capture_default_str();
   auto* topk =
       command->add_option("--topk", o.topk, "Routing from a .safetensors: [tokens, top_k] or [ranks, tokens, top_k]")
           ->excludes(routing);
   command->add_option("--tensor", o.tensor, "Its tensor")->capture_default_str();
-  command->add_option("--recording", o.recording, "Counts of a recorded run")->excludes(routing)->excludes(topk);
+  command->add_option("--recording", o.recording, "The counts of a recorded run, on its own ranks")
+      ->excludes(routing)
+      ->excludes(topk);
   command->add_option("--run", o.run, "Run of the recording")->capture_default_str();
   command->add_option("--step", o.step, "Step of the recording (default: the last)");
-  command->add_option("--layer", o.layer, "Layer of the recording (default: the mean of all)");
-  command->add_option("--ranks", o.ranks, "Expert-parallel ranks")->check(CLI::Range(1, 256))->capture_default_str();
+  command->add_option("--layer", o.layer,
+                      "Layer of the recording (default: --recording: the mean of all; --routing: the most uneven)");
+  command->add_option("--ranks", o.ranks, "Expert-parallel ranks (default with --topk: the file's)")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
   command->add_option("--ranks-per-node", o.ranks_per_node, "Ranks that NVLink joins")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
@@ -295,7 +354,8 @@ void add_options(CLI::App* command, Options& o) {
   command->add_option("--seed", o.seed, "Of random routings and placements")->capture_default_str();
   command->add_flag("--no-recompute", o.no_recompute, "Four operations a layer instead of six");
   command->add_flag("--json", o.json, "As JSON");
-  command->add_flag("--matrices", o.matrices, "With --json: the R x R and R x nodes counts");
+  command->add_flag("--matrices", o.matrices,
+                    "With --json: the counts by rank (R x R), node (R x N) and expert (R x E)");
 }
 
 }  // namespace
@@ -309,8 +369,9 @@ void add_volumes_command(CLI::App& app) {
       "  moescope-cli volumes --model 671B --ranks 32 --routing grouped:4\n"
       "  moescope-cli volumes --model 16B --routing zipf:0.8 --ranks 16 --placement balanced --slots 5\n"
       "  moescope-cli volumes --topk routing.safetensors --ranks 64 --payload mxfp8 --json\n"
-      "  moescope-cli volumes --recording run.moescope --step 400");
-  command->callback([options] { print_volumes(*options); });
+      "  moescope-cli volumes --recording run.moescope --step 400\n"
+      "  moescope-cli volumes --routing run.moescope --model 671B --ranks 256");
+  command->callback([options, command] { print_volumes(*command, *options); });
 }
 
 }  // namespace moescope

@@ -11,3 +11,6 @@ endforeach()
 foreach(set tiny mid softmax_aux wide)
   add_golden_test(golden_model_${set} golden_model model/${set})
 endforeach()
+add_test(NAME golden_volumes_corrupt COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/corrupt_volumes.py
+  $<TARGET_FILE:golden_volumes> ${CMAKE_CURRENT_SOURCE_DIR}/golden/volumes/16b_16_ranks_skewed.safetensors)
+set_tests_properties(golden_volumes_corrupt PROPERTIES LABELS golden TIMEOUT 600)

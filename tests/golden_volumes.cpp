@@ -77,12 +77,14 @@ bool check(const std::string& path) {
   if (ranks_per_node < 1) throw std::runtime_error(path + ": ranks_per_node is " + per_node->second);
   const std::size_t nodes = (R + ranks_per_node - 1) / ranks_per_node;
 
-  const VolumeFrame volume =
-      count_volumes(read_routing(file, n_experts), static_cast<int>(routing[2]), n_experts, ranks, ranks_per_node);
+  const std::vector<std::int32_t> topk_TK = read_routing(file, n_experts);
+  const int top_k = static_cast<int>(routing[2]);
+  const VolumeFrame volume = count_volumes(topk_TK, top_k, n_experts, ranks, ranks_per_node);
   std::printf("%s: %d ranks in nodes of %d, %zu tokens each, top %zu of %d\n", path.c_str(), ranks, ranks_per_node,
               routing[1], routing[2], n_experts);
   const auto to_expert = tensor_of_shape(file, "tokens_to_expert", {R, experts[1]}).integers();
-  bool same = compare("copies", volume.copies_RR, by_rank(to_expert, ranks, n_experts));
+  bool same = compare("copies by expert", count_by_expert(topk_TK, top_k, n_experts, ranks), to_expert);
+  same &= compare("copies by rank", volume.copies_RR, by_rank(to_expert, ranks, n_experts));
   same &= compare("distinct by rank", volume.distinct_RR, tensor_of_shape(file, "tokens_to_rank", {R, R}).integers());
   same &= compare("distinct by node", volume.nodes_RN, tensor_of_shape(file, "tokens_to_node", {R, nodes}).integers());
   return same;

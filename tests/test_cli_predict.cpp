@@ -75,9 +75,10 @@ TEST(CliPredict, AnswersWithTheRouterOfARecording) {
   ASSERT_EQ(a["cost_of_this_load"].size(), 25u);
   for (const Json& row : a["cost_of_this_load"]) {
     EXPECT_EQ(row["kind"], "modelled");
-    if (row["ep"] == 32 && row["variant"] == "as it is")
+    if (row["ep"] == 32 && row["variant"] == "as it is") {
       EXPECT_NEAR(row["tokens_per_second_per_gpu"].get<double>(), a["tokens_per_second_per_gpu"]["value"].get<double>(),
                   1e-6);
+    }
   }
   EXPECT_NE(table.out.find("what this imbalance costs"), std::string::npos);
   EXPECT_NE(no_layer.status, 0);
@@ -115,6 +116,46 @@ TEST(CliVolumes, ReadsARoutingFile) {
   EXPECT_EQ(Json::parse(result.out)["ranks_per_token"], 2);  // 4 experts a rank, 8 chosen in a row
 }
 
+// Ranks, nodes and experts are the file's; one count by expert is that of the reference data.
+TEST(CliVolumes, TakesItsTopologyFromTheRoutingFile) {
+  const std::string path = std::string(MOESCOPE_TEST_DATA) + "/golden/volumes/16b_16_ranks_skewed.safetensors";
+  const Result topk = run("volumes --json --matrices --topk " + path),
+               routing = run("volumes --json --routing " + path);
+  ASSERT_EQ(topk.status, 0) << topk.out;
+  ASSERT_EQ(routing.status, 0) << routing.out;
+  const Json report = Json::parse(topk.out);
+  EXPECT_EQ(report["ranks"], 16);
+  EXPECT_EQ(report["n_experts"], 64);
+  EXPECT_EQ(report["top_k"], 6);
+  ASSERT_EQ(report["copies_RE"].size(), 16u * 64);
+  std::int64_t copies = 0;
+  for (const Json& count : report["copies_RE"]) copies += count.get<std::int64_t>();
+  EXPECT_EQ(copies, 49152);
+  EXPECT_EQ(Json::parse(routing.out)["standard"], report["standard"]);
+}
+
+// The counts of a recording are exact, on its own ranks; its load alone goes to any shape and any ranks.
+TEST(CliVolumes, RoutesByTheLoadOfARecording) {
+  const auto file =
+      std::filesystem::temp_directory_path() / ("moescope_volumes_" + std::to_string(::getpid()) + ".moescope");
+  ASSERT_EQ(run("train --preset nano --steps 3 --overwrite --out " + file.string()).status, 0);
+  const Result exact = run("volumes --json --recording " + file.string());
+  const Result ranks = run("volumes --ranks 64 --recording " + file.string());
+  const Result routed = run("volumes --json --model 671B --ranks 64 --tokens-per-rank 64 --routing " + file.string());
+  const Result late = run("volumes --step 3 --recording " + file.string());
+  for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(file.string() + suffix);
+  ASSERT_EQ(exact.status, 0) << exact.out;
+  ASSERT_EQ(routed.status, 0) << routed.out;
+  EXPECT_EQ(Json::parse(exact.out)["ranks"], 4);
+  EXPECT_EQ(Json::parse(routed.out)["ranks"], 64);
+  EXPECT_EQ(Json::parse(routed.out)["n_experts"], 256);
+  EXPECT_GT(Json::parse(routed.out)["standard"]["received_max_over_mean"].get<double>(), 1.1);
+  EXPECT_EQ(ranks.status, 2);
+  EXPECT_NE(ranks.out.find("--ranks says nothing with --recording"), std::string::npos) << ranks.out;
+  EXPECT_EQ(late.status, 2);
+  EXPECT_NE(late.out.find("ends with step 2, before step 3"), std::string::npos) << late.out;
+}
+
 TEST(CliPredict, WrongInputIsTwoAndSaysWhatIsAllowed) {
   for (const auto& [arguments, said] : {std::pair{"predict --calibration /nowhere.json", "/nowhere.json"},
                                         {"predict --hardware h100 --recipe mxfp8", "H100"},
@@ -122,7 +163,12 @@ TEST(CliPredict, WrongInputIsTwoAndSaysWhatIsAllowed) {
                                         {"predict --ep 48", "EP 48"},
                                         {"volumes --placement best", "contiguous, random, balanced"},
                                         {"volumes --topk /nowhere.safetensors", "/nowhere.safetensors"},
-                                        {"volumes --ranks 0", "--ranks"}}) {
+                                        {"volumes --matrices", "goes with --json"},
+                                        {"volumes --layer 1", "goes with --recording"},
+                                        {"volumes --tensor x", "goes with --topk"},
+                                        {"predict --node-limited", "goes with a recording"},
+                                        {"predict --calibration /x.json --ep 8", "--ep says nothing"},
+                                        {"volumes --ranks 0", "volumes --help shows"}}) {
     const Result result = run(arguments);
     EXPECT_EQ(result.status, 2) << arguments;
     EXPECT_NE(result.out.find(said), std::string::npos) << result.out;

@@ -46,12 +46,14 @@ TEST(Volumes, AgreesWithTheDefinition) {
     const VolumeFrame v = count_volumes(topk, c.top_k, c.n_experts, c.ranks, c.per_node);
     const int nodes = (c.ranks + c.per_node - 1) / c.per_node;
     std::vector<std::uint32_t> copies(c.ranks * c.ranks), distinct(c.ranks * c.ranks), to_nodes(c.ranks * nodes);
+    std::vector<std::uint32_t> to_experts(c.ranks * c.n_experts);
     for (int t = 0; t < c.tokens; ++t) {
       const int source = t * c.ranks / c.tokens;
       std::set<int> ranks, node_set;
       for (int k = 0; k < c.top_k; ++k) {
         const int rank = topk[t * c.top_k + k] / (c.n_experts / c.ranks);
         ++copies[source * c.ranks + rank];
+        ++to_experts[source * c.n_experts + topk[t * c.top_k + k]];
         ranks.insert(rank);
         node_set.insert(rank / c.per_node);
       }
@@ -63,6 +65,7 @@ TEST(Volumes, AgreesWithTheDefinition) {
     EXPECT_EQ(v.copies_RR, copies);
     EXPECT_EQ(v.distinct_RR, distinct);
     EXPECT_EQ(v.nodes_RN, to_nodes);
+    EXPECT_EQ(count_by_expert(topk, c.top_k, c.n_experts, c.ranks), to_experts);
   }
 }
 

@@ -1,5 +1,7 @@
 #include "core/cluster/calibration.h"
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -8,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <stdexcept>
 
 namespace moescope {
@@ -18,6 +21,7 @@ using Json = nlohmann::json;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr std::uintmax_t kMaxBytes = std::uintmax_t{64} << 20;
 constexpr double kMaxCount = 1e15;
+constexpr double kMaxSkew = 8;  // Zipf exponent; above 3 one expert has nearly all
 
 // Reads one file, remembering which figures rows of a list lack.
 class Reader {
@@ -33,14 +37,14 @@ class Reader {
     return found == object.end() || found->is_null() ? nullptr : &*found;
   }
 
-  // NaN: absent. Otherwise within [low, high].
+  // NaN: absent. Otherwise within [low, high]. `place` is empty for what stands outside of lists.
   double number(const Json& row, const std::string& place, const char* key, double low, double high = kMaxCount) const {
     const Json* value = find(row, key);
     if (!value) return kNaN;
-    if (!value->is_number()) fail(place + "." + key, std::string("is ") + value->type_name() + ", a number is needed");
+    if (!value->is_number()) fail(at(place, key), std::string("is ") + value->type_name() + ", a number is needed");
     const double number = value->get<double>();
     if (!(number >= low && number <= high))
-      fail(place + "." + key, "is " + value->dump() + ", allowed are " + text(low) + " to " + text(high));
+      fail(at(place, key), "is " + value->dump() + ", allowed are " + text(low) + " to " + text(high));
     return number;
   }
   double time(const Json& row, const std::string& place, const char* key) const {
@@ -49,13 +53,13 @@ class Reader {
   int count(const Json& row, const std::string& place, const char* key) const {
     const double value = number(row, place, key, 1, 1 << 20);
     if (std::isnan(value)) return 0;
-    if (value != std::floor(value)) fail(place + "." + key, "is " + text(value) + ", a whole number is needed");
+    if (value != std::floor(value)) fail(at(place, key), "is " + text(value) + ", a whole number is needed");
     return static_cast<int>(value);
   }
   std::string words(const Json& row, const std::string& place, const char* key) const {
     const Json* value = find(row, key);
     if (!value) return {};
-    if (!value->is_string()) fail(place + "." + key, std::string("is ") + value->type_name() + ", a text is needed");
+    if (!value->is_string()) fail(at(place, key), std::string("is ") + value->type_name() + ", a text is needed");
     return value->get<std::string>();
   }
 
@@ -96,11 +100,13 @@ class Reader {
 
   static std::string text(double value) {
     char buffer[32];
-    std::snprintf(buffer, sizeof buffer, "%.6g", value);
+    std::snprintf(buffer, sizeof buffer, value == std::floor(value) ? "%.0f" : "%.6g", value);
     return buffer;
   }
 
  private:
+  static std::string at(const std::string& place, const char* key) { return place.empty() ? key : place + "." + key; }
+
   const Json& root_;
   std::string path_;
   std::vector<std::string> missing_;
@@ -147,7 +153,7 @@ void read_grouped_gemm(Reader& in, Calibration& out) {
     GroupedGemmPoint point{in.words(row, place, "shape"),
                            in.count(row, place, "groups"),
                            in.number(row, place, "tokens", 1),
-                           in.number(row, place, "skew", 0, 100),
+                           in.number(row, place, "skew", 0, kMaxSkew),
                            in.number(row, place, "max_over_mean", 0.99, 1e6),
                            in.time(row, place, "bf16_ms"),
                            in.time(row, place, "bf16_dgrad_ms"),
@@ -172,16 +178,60 @@ std::vector<std::int64_t> read_counts(const Reader& in, const Json& row, const s
   if (!list->is_array()) in.fail(here, std::string("is ") + list->type_name() + ", a list is needed");
   std::int64_t total = 0;
   for (const Json& value : *list) {
-    if (!value.is_number_integer() || value.get<double>() < 0 || value.get<double>() > kMaxCount)
+    const double count = value.is_number() ? value.get<double>() : -1;
+    if (!(count >= 0 && count <= kMaxCount && count == std::floor(count)))
       in.fail(here, "holds " + value.dump() + ", whole numbers of 0 or more are needed");
-    counts.push_back(value.get<std::int64_t>());
+    counts.push_back(static_cast<std::int64_t>(count));
     total += counts.back();
   }
   if (counts.empty() || counts.size() % static_cast<std::size_t>(world))
-    in.fail(here, "has " + std::to_string(counts.size()) + " experts, a multiple of world = " + std::to_string(world) +
-                      " is needed");
+    in.fail(here, "has " + std::to_string(counts.size()) +
+                      " experts, which do not lie evenly on world = " + std::to_string(world) + " ranks");
   if (total == 0) in.fail(here, "is all zero");
   return counts;
+}
+
+// The Zipf exponent of "skewed:0.6" or "zipf:0.6", NaN: another routing.
+double skew_of(const std::string& label) {
+  for (const std::string rule : {"skewed:", "zipf:"}) {
+    double skew = kNaN;
+    if (label.starts_with(rule)) std::from_chars(label.data() + rule.size(), label.data() + label.size(), skew);
+    if (skew >= 0 && skew <= kMaxSkew) return skew;
+  }
+  return kNaN;
+}
+
+// Counts, tokens and ranks of a layer say the same thing twice; where they differ one of them is wrong, and with it
+// all that would follow.
+void check_layer(const Reader& in, const std::string& place, const LayerShape& shape, const ClusterRouting& routing,
+                 int world) {
+  constexpr double kTolerance = 0.02;
+  const double most = routing.rank_max_over_mean;
+  if (most > world * (1 + kTolerance))
+    in.fail(place + ".rank_max_over_mean",
+            "is " + Reader::text(most) + ", more than world = " + std::to_string(world) + " ranks can have");
+  const std::vector<std::int64_t>& counts = routing.tokens_per_expert;
+  if (counts.empty()) return;
+  const double rows = static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
+  const double per_rank = routing.tokens_per_rank * shape.top_k;
+  if (per_rank > 0 && std::fabs(rows / (per_rank * world) - 1) > kTolerance)
+    in.fail(place + ".tokens_per_expert",
+            "counts " + Reader::text(rows) + " rows of all ranks, but tokens_per_rank x top_k x world is " +
+                Reader::text(routing.tokens_per_rank) + " x " + std::to_string(shape.top_k) + " x " +
+                std::to_string(world) + " = " + Reader::text(per_rank * world) +
+                "; one of them is wrong (world = " + Reader::text(rows / per_rank) + " would fit)");
+  const std::size_t local = counts.size() / static_cast<std::size_t>(world);
+  double fullest = 0;
+  for (std::size_t first = 0; first < counts.size(); first += local) {
+    const auto begin = counts.begin() + static_cast<std::ptrdiff_t>(first);
+    fullest = std::max(fullest, static_cast<double>(std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(local),
+                                                                    std::int64_t{0})));
+  }
+  const double counted = fullest * world / rows;
+  if (std::fabs(counted / most - 1) > kTolerance)
+    in.fail(place + ".rank_max_over_mean", "is " + Reader::text(most) +
+                                               ", but tokens_per_expert over world = " + std::to_string(world) +
+                                               " ranks gives " + Reader::text(counted) + "; one of them is wrong");
 }
 
 // The newer name of a time, or the older.
@@ -200,7 +250,8 @@ void read_layers(Reader& in, Calibration& out) {
     routing.tokens_per_expert = read_counts(in, row, place, out.world);
     routing.rank_max_over_mean = in.number(row, place, "rank_max_over_mean", 0.99, 1e6);
     routing.expert_max_over_mean = in.number(row, place, "expert_max_over_mean", 0.99, 1e6);
-    routing.skew = in.number(row, place, "skew", 0, 100);
+    routing.skew = in.number(row, place, "skew", 0, kMaxSkew);
+    if (std::isnan(routing.skew)) routing.skew = skew_of(routing.label);
     routing.copies_per_token_deep_ep = in.number(row, place, "copies_per_token_deep_ep", 0.5, 1e4);
     layer.times = {either(in.time(row, place, "standard_comm_ms"), in.time(row, place, "comm_4x_a2a_ms")),
                    either(in.time(row, place, "standard_layer_ms"), in.time(row, place, "layer_ms")),
@@ -210,8 +261,20 @@ void read_layers(Reader& in, Calibration& out) {
         routing.tokens_per_expert.size() != static_cast<std::size_t>(layer.shape.n_experts))
       in.fail(place + ".tokens_per_expert", "has " + std::to_string(routing.tokens_per_expert.size()) +
                                                 " experts, E is " + std::to_string(layer.shape.n_experts));
+    check_layer(in, place, layer.shape, routing, out.world);
     if (in.has("ep_layer", {{"tokens_per_rank", routing.tokens_per_rank}})) out.layers.push_back(std::move(layer));
   });
+}
+
+// Times in another unit than ms show in how fast the largest message travels.
+void check_unit(Reader& in, const Calibration& calibration) {
+  constexpr double kSlowest = 1, kFastest = 20'000;  // GB/s of a rank in an all-to-all between GPUs
+  if (calibration.all_to_all.empty()) return;
+  const AllToAllPoint& largest = *std::ranges::max_element(calibration.all_to_all, {}, &AllToAllPoint::bytes_per_rank);
+  const double GBps = largest.bytes_per_rank / (largest.ms * 1e6);
+  if (GBps < kSlowest || GBps > kFastest)
+    in.note("all_to_all_uniform: the largest message would travel at " + Reader::text(GBps) +
+            " GB/s; are these times in ms?");
 }
 
 }  // namespace
@@ -221,20 +284,22 @@ Calibration parse_calibration(std::string_view text, const std::string& path) {
   try {
     root = Json::parse(text);
   } catch (const Json::exception& error) {
-    throw std::runtime_error(path + ": is not JSON: " + error.what());
+    const std::string what = error.what();  // begins with the library's own number of the error, in brackets
+    throw std::runtime_error(path + ": is not JSON: " + what.substr(std::min(what.find("] ") + 2, what.size())));
   }
   if (!root.is_object()) throw std::runtime_error(path + ": holds " + root.type_name() + ", an object is needed");
   Reader in(root, path);
   Calibration out;
   out.path = path;
-  out.gpu = in.words(root, "file", "gpu");
-  out.world = in.count(root, "file", "world");
+  out.gpu = in.words(root, "", "gpu");
+  out.world = in.count(root, "", "world");
   if (out.world == 0) in.fail("world", "not in the file; the number of ranks that were measured is needed");
-  out.memory_copy_GBps = in.number(root, "file", "memory_copy_GBps", 1, 1e6);
+  out.memory_copy_GBps = in.number(root, "", "memory_copy_GBps", 1, 1e6);
   read_all_to_all(in, out);
   read_deep_ep(in, out);
   read_grouped_gemm(in, out);
   read_layers(in, out);
+  check_unit(in, out);
   out.missing = in.missing();
   return out;
 }

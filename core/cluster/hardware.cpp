@@ -113,7 +113,7 @@ std::span<const HardwareProfile> hardware_profiles() {
 
 const HardwareProfile* profile_of_gpu(std::string_view gpu) {
   for (const HardwareProfile& profile : hardware_profiles())
-    if (profile.gpu == gpu) return &profile;
+    if (gpu == profile.gpu || gpu.starts_with(profile.gpu + " ")) return &profile;
   return nullptr;
 }
 

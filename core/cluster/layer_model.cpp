@@ -47,18 +47,29 @@ std::vector<Point> by_size(std::vector<Point> points) {
   return merged;
 }
 
-// Latency + size / bandwidth: linear between points, flat below the first, the last slope above the last.
+// Latency + size / bandwidth: linear between points, the first slope below the first as far as it can be one (less data
+// is never slower, and nothing takes less than no time), the last slope above the last. One point: in proportion.
 double time_at(std::vector<Point> points, double x) {
   points = by_size(std::move(points));
   if (points.empty()) return kNaN;
-  if (x <= points.front().x) return points.front().ms;
-  if (points.size() == 1) return points.front().ms * x / points.front().x;
+  const Point first = points.front();
+  if (points.size() == 1) return first.x > 0 ? first.ms * x / first.x : first.ms;
+  if (x <= first.x) {
+    const double slope = (points[1].ms - first.ms) / (points[1].x - first.x);
+    return first.ms - std::clamp(slope, 0.0, first.x > 0 ? first.ms / first.x : 0) * (first.x - x);
+  }
   std::size_t i = 1;
   while (i + 1 < points.size() && x > points[i].x) ++i;
   const Point a = points[i - 1], b = points[i];
   double slope = (b.ms - a.ms) / (b.x - a.x);
   if (x > b.x && slope <= 0) slope = b.ms / b.x;  // more data is never faster
   return b.ms + slope * (x - b.x);
+}
+
+// Where one point is all there is, between "as much" (latency) and "in proportion" (bandwidth): the exponent whose
+// largest error is the smallest.
+double halfway_at(const Point& only, double x) {
+  return only.ms * std::sqrt(x / only.x);
 }
 
 // A power law between neighbours; below the first its exponent is held between 0 and 1, above the last bandwidth rules.
@@ -68,6 +79,7 @@ double power_at(std::vector<Point> points, double x) {
   std::size_t i = 1;
   while (i + 1 < points.size() && x > points[i].x) ++i;
   const Point a = points[i - 1], b = points[i];
+  if (!(a.ms > 0 && b.ms > 0)) return time_at(std::move(points), x);  // a part that takes no time
   double exponent = std::log(b.ms / a.ms) / std::log(b.x / a.x);
   if (x < a.x) exponent = std::clamp(exponent, 0.0, 1.0);
   return a.ms * std::pow(x / a.x, exponent);
@@ -93,13 +105,24 @@ void add_note(std::vector<std::string>& notes, std::string note) {
 
 // ---- grouped GEMMs ----
 
-// "671B_slice" measures the weights of "671B_w1": the longest name before an underscore that the file has.
-std::string gemm_model(const Calibration& calibration, const std::string& model) {
-  for (std::string name = model;; name.resize(name.rfind('_'))) {
-    for (const GroupedGemmPoint& point : calibration.grouped_gemm)
-      if (point.shape == name + "_w1" || point.shape == name + "_w2") return name;
-    if (name.rfind('_') == std::string::npos || name.empty()) return {};
+bool has_gemms(const Calibration& calibration, const std::string& name) {
+  return std::ranges::any_of(calibration.grouped_gemm, [&](const GroupedGemmPoint& point) {
+    return point.shape == name + "_w1" || point.shape == name + "_w2";
+  });
+}
+
+// "671B_slice" measures the weights of "671B_w1": the longest name before an underscore that the file has. A layer of
+// another name, or of none, has the GEMMs of the published shape with its D and H.
+std::string gemm_model(const Calibration& calibration, const LayerShape& shape) {
+  for (std::string name = shape.model; !name.empty();) {
+    if (has_gemms(calibration, name)) return name;
+    const std::size_t underscore = name.rfind('_');
+    name.resize(underscore == std::string::npos ? 0 : underscore);
   }
+  for (const ModelShape& published : model_shapes())
+    if (published.dim == shape.dim && published.moe_inter == shape.hidden && has_gemms(calibration, published.name))
+      return published.name;
+  return {};
 }
 
 // Of Zipf(s) over G groups max/mean is G / sum i^-s: the G that fits best. 0: no skewed row says.
@@ -172,8 +195,26 @@ double gemm_ms(const std::vector<GroupedGemmPoint>& points, double GroupedGemmPo
 
 // ---- routing ----
 
+// Fullest rank over the mean of a Zipf routing of which only the exponent is known: the mean over which experts are the
+// popular ones.
+double zipf_max_over_mean(const LayerShape& shape, double skew, int ranks) {
+  constexpr int kPlacements = 16, kTokens = 2048;
+  double sum = 0;
+  for (int seed = 1; seed <= kPlacements; ++seed) {
+    RoutingPattern pattern;
+    pattern.rule = RoutingRule::zipf;
+    pattern.zipf_exponent = skew;
+    std::vector<double> rows(static_cast<std::size_t>(ranks));
+    for (const std::int32_t e : route_by_pattern(pattern, kTokens, shape.top_k, shape.n_experts, seed))
+      ++rows[static_cast<std::size_t>(e / (shape.n_experts / ranks))];
+    sum += *std::ranges::max_element(rows) * ranks / (kTokens * shape.top_k);
+  }
+  return sum / kPlacements;
+}
+
 // How the token rows lie on the ranks: shares of all T K R rows.
-std::vector<double> rank_shares(const ClusterRouting& routing, int ranks, std::vector<std::string>& notes) {
+std::vector<double> rank_shares(const LayerShape& shape, const ClusterRouting& routing, int ranks,
+                                std::vector<std::string>& notes) {
   std::vector<double> shares(ranks, 1.0 / ranks);
   if (!routing.tokens_per_expert.empty()) {
     const std::size_t local = routing.tokens_per_expert.size() / ranks;
@@ -187,12 +228,20 @@ std::vector<double> rank_shares(const ClusterRouting& routing, int ranks, std::v
     }
     return shares;
   }
-  if (std::isnan(routing.rank_max_over_mean)) {
+  double most = routing.rank_max_over_mean;
+  if (!std::isnan(most)) {
+    add_note(notes, "ep_layer: rows without tokens_per_expert take the fullest rank from rank_max_over_mean");
+  } else if (routing.skew > 0 && shape.n_experts % ranks == 0 && shape.top_k <= shape.n_experts) {
+    add_note(notes,
+             "ep_layer: rows without tokens_per_expert and rank_max_over_mean take the fullest rank of their Zipf "
+             "exponent, the mean over random placements");
+    most = zipf_max_over_mean(shape, routing.skew, ranks);
+  } else {
     add_note(notes, "ep_layer: rows without tokens_per_expert and rank_max_over_mean are taken as balanced over ranks");
     return shares;
   }
-  add_note(notes, "ep_layer: rows without tokens_per_expert take the fullest rank from rank_max_over_mean");
-  shares[0] = std::min(1.0, std::max(1.0, routing.rank_max_over_mean) / ranks);
+  if (ranks == 1) return shares;
+  shares[0] = std::min(1.0, std::max(1.0, most) / ranks);
   for (int r = 1; r < ranks; ++r) shares[r] = (1 - shares[0]) / (ranks - 1);
   return shares;
 }
@@ -292,13 +341,17 @@ double deep_ep_ms(const Calibration& calibration, DeepEpPart part, double dim, d
     by_dim_tokens[point.dim][point.tokens].push_back({point.received / point.tokens, deep_ep_part_ms(point, part)});
   const auto at_dim = [&](const std::map<double, std::vector<Point>>& by_tokens) {
     std::vector<Point> times;
-    for (const auto& [measured, points] : by_tokens) times.push_back({measured, time_at(points, rows_per_token)});
+    for (const auto& [measured, points] : by_tokens) {
+      const std::vector<Point> sizes = by_size(points);
+      times.push_back(
+          {measured, sizes.size() == 1 ? halfway_at(sizes[0], rows_per_token) : time_at(sizes, rows_per_token)});
+    }
     return power_at(times, tokens);
   };
   if (const auto exact = by_dim_tokens.find(dim); exact != by_dim_tokens.end()) return at_dim(exact->second);
   std::vector<Point> by_dim;
   for (const auto& [measured, by_tokens] : by_dim_tokens) by_dim.push_back({measured, at_dim(by_tokens)});
-  return power_at(by_dim, dim);
+  return by_dim.size() == 1 ? halfway_at(by_dim[0], dim) : power_at(by_dim, dim);
 }
 
 }  // namespace
@@ -312,7 +365,7 @@ LayerShape LayerModel::complete(const LayerShape& given, const ClusterRouting& r
                                 std::vector<std::string>& notes) const {
   LayerShape shape = given;
   const std::string who = "ep_layer: " + (shape.model.empty() ? std::string("a row without model") : shape.model);
-  const std::string gemms = gemm_model(calibration_, shape.model);
+  const std::string gemms = gemm_model(calibration_, shape);
   const ModelShape* published = find_model_shape(shape.model);
   if (!published) published = find_model_shape(shape.model.substr(0, shape.model.find('_')));
   const auto fill = [&](int& value, const char* name, std::int64_t known) {
@@ -343,17 +396,19 @@ LayerTime LayerModel::predict(const LayerShape& given, const ClusterRouting& rou
                               std::vector<std::string>& notes) const {
   const LayerShape shape = complete(given, routing, notes);
   const int ranks = calibration_.world;
-  const std::vector<double> shares = rank_shares(routing, ranks, notes);
+  const std::vector<double> shares = rank_shares(shape, routing, ranks, notes);
   const double load_over_mean = *std::ranges::max_element(shares) * ranks;
   const RankLoad load = fullest_rank(shape, routing, shares, ranks);
   const double row_bytes = 2.0 * shape.dim, sent_rows = routing.tokens_per_rank * shape.top_k;
   const auto memory_ms = [&](double bytes) { return bytes / (memory_GBps_ * 1e6); };
 
   LayerTime time;
-  const std::string model = gemm_model(calibration_, shape.model);
+  const std::string model = gemm_model(calibration_, shape);
   const auto w1 = points_of(calibration_, model + "_w1"), w2 = points_of(calibration_, model + "_w2");
   if (w1.empty() || w2.empty()) {
-    add_note(notes, "grouped_gemm: has no " + shape.model + "_w1 and _w2; no time for these experts");
+    add_note(notes, "grouped_gemm: has no " + (shape.model.empty() ? "shape MODEL" : shape.model) +
+                        "_w1 and _w2, nor a published shape of D " + std::to_string(shape.dim) + ", H " +
+                        std::to_string(shape.hidden) + "; no time for these experts");
   } else if (!measured_groups(w1) || !measured_groups(w2)) {
     add_note(notes, "grouped_gemm: neither groups nor a skewed row; as many groups as the layer has experts a rank");
   }
@@ -383,7 +438,8 @@ LayerTime LayerModel::predict(const LayerShape& given, const ClusterRouting& rou
   for (const DeepEpPoint& point : calibration_.deep_ep) dims.insert(point.dim);
   if (dims.size() == 1 && *dims.begin() != shape.dim)
     add_note(notes,
-             "deep_ep: measured at one D only; a wider row is taken to cost in proportion, a narrower one as much");
+             "deep_ep: measured at one D only; another is taken to cost as the square root of its width, halfway "
+             "between latency and bandwidth");
   const double rows = deep_ep_rows_per_token(shares, copies);
   time.comm_ms = deep_ep_ms(calibration_, DeepEpPart::comm, shape.dim, routing.tokens_per_rank, rows);
   time.rest_ms = memory_ms(kDeepEpPasses * load.rows * row_bytes) +

@@ -8,7 +8,8 @@
 //       latency + bytes / bandwidth (linear). Where the file measured a hot rank, its gain or loss against an
 //       all-to-all of as many more bytes is applied.
 //     DeepEP: dispatch + dispatch with cached handle + 2 x combine, at the token rows that the fullest rank receives:
-//       linear in rows between measured routings of one T, log-log between measured T and between measured D.
+//       linear in rows between measured routings of one T, log-log between measured T and between measured D; where
+//       only one routing or one D was measured, with the square root, halfway between latency and bandwidth.
 //   experts  three grouped GEMMs forward, three dgrad, three wgrad, over the rows of the fullest rank, each group
 //   padded
 //     to the 128 rows of a GEMM tile; linear in rows, and linear in ln(max/mean) between measured skews. For another

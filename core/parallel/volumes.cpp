@@ -9,6 +9,11 @@
 namespace moescope {
 namespace {
 
+// The token after the last one of a source rank: t * R / T == source  <=>  t < ceil((source + 1) T / R)
+std::size_t end_of_source(std::size_t source, std::size_t tokens, std::size_t ranks) {
+  return ((source + 1) * tokens + ranks - 1) / ranks;
+}
+
 // rank_of(expert): the rank that takes this copy.
 template <class RankOf>
 VolumeFrame count(std::span<const std::int32_t> topk_TK, int top_k, int ranks, int ranks_per_node, RankOf rank_of) {
@@ -34,8 +39,7 @@ VolumeFrame count(std::span<const std::int32_t> topk_TK, int top_k, int ranks, i
     std::uint32_t* copies = volume.copies_RR.data() + source * ranks;
     std::uint32_t* distinct = volume.distinct_RR.data() + source * ranks;
     std::uint32_t* to_nodes = volume.nodes_RN.data() + source * nodes;
-    // t * R / T == source  <=>  t < ceil((source + 1) T / R)
-    const std::size_t end = ((source + 1) * tokens + ranks - 1) / ranks;
+    const std::size_t end = end_of_source(source, tokens, static_cast<std::size_t>(ranks));
     for (; t < end; ++t) {
       const std::int32_t* chosen = topk_TK.data() + t * top_k;
       for (int k = 0; k < top_k; ++k) {
@@ -81,6 +85,20 @@ VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, cons
     if (next[expert] == placement.first_replica[expert + 1]) next[expert] = placement.first_replica[expert];
     return placement.replica_rank[replica];
   });
+}
+
+std::vector<std::uint32_t> count_by_expert(std::span<const std::int32_t> topk_TK, int top_k, int n_experts, int ranks) {
+  const auto k = static_cast<std::size_t>(top_k), experts = static_cast<std::size_t>(n_experts);
+  std::vector<std::uint32_t> copies_RE(static_cast<std::size_t>(ranks) * experts);
+  std::size_t slot = 0;
+  for (std::size_t source = 0; source < static_cast<std::size_t>(ranks); ++source) {
+    const std::size_t end = k * end_of_source(source, topk_TK.size() / k, static_cast<std::size_t>(ranks));
+    for (; slot < end; ++slot) {
+      assert(topk_TK[slot] >= 0 && topk_TK[slot] < n_experts);
+      ++copies_RE[source * experts + static_cast<std::size_t>(topk_TK[slot])];
+    }
+  }
+  return copies_RE;
 }
 
 std::int64_t bytes_per_token(Payload payload, std::int64_t dim) {
