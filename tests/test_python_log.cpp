@@ -1,5 +1,5 @@
 // assets/python/moescope_log.py with PyTorch as Debian has it: what it logs of a small model in training is what that
-// model counted. PyTorch is too large to be installed for this; where it is not there, the test says so.
+// model counted. tests/run installs PyTorch; where it is not there, the test says so.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ int shell(const std::string& command) {
 
 TEST(PythonLog, WhatItLogsIsWhatTheModelCounted) {
   if (shell(std::string(kPython) + " -c 'import torch' 2>/dev/null") != 0)
-    GTEST_SKIP() << "no PyTorch for " << kPython << ": apt-get install python3-torch (700 MB) runs this test";
+    GTEST_SKIP() << "no PyTorch for " << kPython << ": apt-get install python3-torch runs this test";
   const fs::path folder = fs::temp_directory_path() / ("moescope_python_" + std::to_string(::getpid()));
   fs::create_directories(folder);
   ASSERT_EQ(shell(std::string(kPython) + " " MOESCOPE_TEST_DATA "/python/train_moe.py " + folder.string() + " " +
