@@ -113,8 +113,7 @@ ReportSource reportSource(MainWindow* window) {
     take(window->compareWorkspace(),
          {{"dock_compare_loss", kLoss.words},
           {"dock_compare_gap",
-           "Loss of each run minus that of run A. Grey is the band that another seed alone makes: a line inside it is "
-           "no "
+           "Loss of each run minus that of run A. Grey is the band that chance alone makes: a line inside it is no "
            "evidence of a difference. Dashed: the first step at which losses differ by more than the panel's "
            "threshold."},
           {"dock_compare_load_difference",

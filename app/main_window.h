@@ -119,6 +119,7 @@ class MainWindow : public QMainWindow {
   void connectComparison();
   void connectExpertCard();
   void connectReplay();
+  std::int64_t stepsUpToCursor() const;
   void showRecording(const RunConfig* config);  // nullptr: its settings are not known
   void addReplayActions(QMenu* menu);
   void continueRecording();

@@ -47,9 +47,13 @@ void MainWindow::addReplayActions(QMenu* menu) {
     const bool recording = session_.isRecording() && !session_.isFollowing() && session_.attachedTo().isEmpty();
     const auto steps =
         recording ? checkpoint_steps(checkpoints_of(session_.path().toStdString())) : std::vector<std::int64_t>{};
-    go_on->setText(steps.empty() ? QString("Co&ntinue this recording from its checkpoint")
-                                 : QString("Co&ntinue this recording from step %1").arg(steps.back()));
-    go_on->setToolTip(steps.empty() ? "No checkpoint lies beside it" : "Into a recording of its own; this one stays");
+    go_on->setText(steps.empty()
+                       ? QString("Co&ntinue this recording from its checkpoint")
+                       : QString("Co&ntinue this recording from step %1").arg(checkpoint_at(steps, stepsUpToCursor())));
+    go_on->setToolTip(steps.empty()
+                          ? "No checkpoint lies beside it"
+                          : "From the last checkpoint up to the cursor, into a recording of its own; this one "
+                            "stays");
     go_on->setEnabled(!steps.empty());
     again->setEnabled(recording);
   });
@@ -60,11 +64,18 @@ void MainWindow::addReplayActions(QMenu* menu) {
   });
 }
 
+// A checkpoint of step N is what N steps made: those up to the cursor are one more than its step.
+std::int64_t MainWindow::stepsUpToCursor() const {
+  return selection_.step() + 1;
+}
+
 void MainWindow::continueRecording() {
   const QString folder = QString::fromStdString(checkpoints_of(session_.path().toStdString()));
   if (!session_.isRecording() || checkpoint_steps(folder.toStdString()).empty())
     return complain("Open a recording with checkpoints beside it first: runs of this window keep them");
-  guarded([&] { session_.resume(folder, newRecordingPath(QFileInfo(session_.path()).completeBaseName())); });
+  guarded([&] {
+    session_.resume(folder, newRecordingPath(QFileInfo(session_.path()).completeBaseName()), stepsUpToCursor());
+  });
 }
 
 void MainWindow::reproduceRecording() {

@@ -78,15 +78,15 @@ void RunSession::start(std::vector<RunConfig> configs, const QString& recording_
   });
 }
 
-void RunSession::resume(const QString& checkpoints, const QString& recording_path) {
+void RunSession::resume(const QString& checkpoints, const QString& recording_path, std::int64_t step) {
   if (opening()) return;
   if (lab_) lab_->pause();
   emit openingStarted("Reading the checkpoint");
   auto result = std::make_shared<Opened>();
   result->path = recording_path;
-  launch(result, [checkpoints](Opened& opened) {
+  launch(result, [checkpoints, step](Opened& opened) {
     std::vector<Trainer> trainers;
-    for (const std::string& file : newest_checkpoint(checkpoints.toStdString()))
+    for (const std::string& file : newest_checkpoint(checkpoints.toStdString(), step))
       trainers.push_back(Trainer::resume(file));
     for (const Trainer& trainer : trainers) opened.configs.push_back(trainer.config());
     opened.lab = std::make_unique<Lab>(std::move(trainers), opened.path.toStdString());

@@ -30,8 +30,9 @@ class RunSession : public QObject {
   // keeps the run in memory only.
   // Opens paused; the first of 1 to kMaxRuns configs is run A.
   void start(std::vector<RunConfig> configs, const QString& recording_path);
-  // Goes on from the newest checkpoint of a folder (core/checkpoint_folder.h) into a recording of its own.
-  void resume(const QString& checkpoints, const QString& recording_path);
+  // Goes on from the newest checkpoint of a folder at or before `step` (core/checkpoint_folder.h) into a recording of
+  // its own.
+  void resume(const QString& checkpoints, const QString& recording_path, std::int64_t step = INT64_MAX);
   void open(const QStringList& paths);  // files that hold runs (core/file_kind.h), as runs A, B, ...
   // Shows what other programs log while they do; files that do not exist yet are waited for. Replaces what is open.
   void follow(const QStringList& paths);

@@ -60,11 +60,16 @@ void write_run_order(const std::string& step_folder, const std::vector<std::stri
   if (!order.flush()) throw std::runtime_error(step_folder + "/runs.txt: cannot be written");
 }
 
-std::vector<std::string> newest_checkpoint(const std::string& folder) {
+std::int64_t checkpoint_at(const std::vector<std::int64_t>& steps, std::int64_t step) {
+  const auto later = std::ranges::upper_bound(steps, step);
+  return later == steps.begin() ? steps.front() : *std::prev(later);
+}
+
+std::vector<std::string> newest_checkpoint(const std::string& folder, std::int64_t step) {
   const std::vector<std::int64_t> steps = checkpoint_steps(folder);
   if (steps.empty())
     throw std::runtime_error(folder + ": holds no checkpoint: needed is a folder FOLDER/<step>/<run name>.safetensors");
-  const fs::path newest = fs::path(folder) / std::to_string(steps.back());
+  const fs::path newest = fs::path(folder) / std::to_string(checkpoint_at(steps, step));
   std::vector<std::string> files;
   for (const auto& entry : fs::directory_iterator(newest))
     if (entry.path().extension() == ".safetensors") files.push_back(entry.path().string());

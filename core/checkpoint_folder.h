@@ -23,8 +23,10 @@ std::vector<std::int64_t> checkpoint_steps(const std::string& folder);
 // Into a step's folder.
 void write_run_order(const std::string& step_folder, const std::vector<std::string>& run_names);
 
-// The files of the newest checkpoint, in the order of runs.txt; without it, and those it does not name, by name. Throws
-// std::runtime_error when there is none.
-std::vector<std::string> newest_checkpoint(const std::string& folder);
+// The files of the newest checkpoint at or before a step, of the oldest where there is none, in the order of runs.txt;
+// without it, and those it does not name, by name. Throws std::runtime_error when the folder holds none.
+std::vector<std::string> newest_checkpoint(const std::string& folder, std::int64_t step = INT64_MAX);
+// The step of that checkpoint; `steps` as checkpoint_steps() gives them, not empty.
+std::int64_t checkpoint_at(const std::vector<std::int64_t>& steps, std::int64_t step);
 
 }  // namespace moescope

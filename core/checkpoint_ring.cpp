@@ -131,9 +131,11 @@ CheckpointRing::~CheckpointRing() {
   }
   state_->thread.join();
   try {
-    Entries newest;
-    if (state_->entries.size() > 1) newest.insert(*state_->entries.rbegin());  // else nothing was trained
-    state_->sync(newest);
+    Entries left;
+    for (const auto& [step, entry] : state_->entries)
+      if (entry.by_hand) left.emplace(step, entry);
+    if (state_->entries.size() > 1) left.insert(*state_->entries.rbegin());  // else nothing was trained
+    state_->sync(left);
     fs::remove(state_->folder);  // if empty
   } catch (const std::exception&) {
     // nobody is left to be told

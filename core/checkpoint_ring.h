@@ -30,7 +30,7 @@ class CheckpointRing {
   static constexpr int kSyncSeconds = 5;
 
   explicit CheckpointRing(std::string folder);  // empty: memory only. What an earlier ring left there goes.
-  ~CheckpointRing();                            // leaves the newest in the folder
+  ~CheckpointRing();                            // leaves the newest and those made by hand in the folder
 
   // Of a run at a step that has been kept for others, too, or not yet. `at_most` checkpoints stay.
   void keep(int run, Snapshot snapshot, bool by_hand, int at_most);

@@ -22,13 +22,16 @@ class QtReplay : public QObject {
  private:
   QTemporaryDir folder_;
 
-  // 30 steps with a checkpoint every 10.
+  // 30 steps with a checkpoint every 10, and the one of step 10 kept for good.
   QString recorded(const char* name) {
     const QString path = folder_.filePath(QString(name) + ".moescope");
     RunConfig config = small_run();
     config.name = name;
     config.telemetry.checkpoint_every = 10;
     Lab lab({config}, path.toStdString());
+    lab.run_until(10);
+    while (lab.status().step < 10) lab.flush();
+    lab.keep_checkpoint();
     lab.run_until(30);
     while (lab.status().step < 30) lab.flush();
     lab.flush();
@@ -108,7 +111,17 @@ class QtReplay : public QObject {
     box->accept();
   }
 
-  void aRecordingGoesOnFromItsCheckpoint() {
+  void aRecordingGoesOnFromTheCheckpointBeforeTheCursor_data() {
+    QTest::addColumn<int>("cursor");
+    QTest::addColumn<int>("from");
+    QTest::newRow("end") << 29 << 20;
+    QTest::newRow("middle") << 14 << 10;
+    QTest::newRow("the step that made the checkpoint") << 9 << 10;
+  }
+
+  void aRecordingGoesOnFromTheCheckpointBeforeTheCursor() {
+    QFETCH(int, cursor);
+    QFETCH(int, from);
     const QString path = recorded("longer");
     MainWindow window(false);
     window.show();
@@ -116,18 +129,18 @@ class QtReplay : public QObject {
     window.openFile(path);
     QTRY_COMPARE(opened.size(), 1);
     const auto whole = window.session()->histories().front();
+    QCOMPARE(checkpoint_steps(checkpoints_of(path.toStdString())).back(), std::int64_t{20});
+    window.selection()->setStep(cursor);
     action(&window, "Continue this recording")->trigger();
     QTRY_COMPARE(opened.size(), 2);
     QVERIFY(window.session()->isLive());
     QVERIFY(window.session()->path() != path);
     Lab* lab = window.session()->lab();
-    const std::int64_t from = checkpoint_steps(checkpoints_of(path.toStdString())).back();
-    QCOMPARE(from, 20);
     lab->run_until(30);
     QTRY_VERIFY(lab->status().step >= 30);
     lab->flush();
     const auto now = lab->histories().front();
-    QCOMPARE(now->steps().first, from);
+    QCOMPARE(now->steps().first, std::int64_t{from});
     for (std::int64_t step = from; step < 30; ++step)  // as if it had never been stopped
       QCOMPARE(now->value_at(Metric::ce_loss, kWholeRun, step), whole->value_at(Metric::ce_loss, kWholeRun, step));
   }

@@ -233,19 +233,23 @@ class RingFolder : public testing::Test {
   fs::path root_;
 };
 
-TEST_F(RingFolder, HoldsWhatMemoryHoldsAndAtTheEndTheNewest) {
+TEST_F(RingFolder, HoldsWhatMemoryHoldsAndAtTheEndTheNewestAndThoseMadeByHand) {
   const std::string folder = (root_ / "r.checkpoints").string();
   std::vector<float> whole;
   {
     Lab lab({tiny("z"), tiny("b")}, (root_ / "r.moescope").string());
     lab.change({0, "router.pinned_bias", std::string("1:0=0.2")});
+    run_to(lab, 3);
+    lab.keep_checkpoint();
     run_to(lab, 9);
-    for (int i = 0; i < 1500 && checkpoint_steps(folder).size() < 3; ++i) std::this_thread::sleep_for(10ms);
-    EXPECT_EQ(checkpoint_steps(folder), (std::vector<std::int64_t>{0, 4, 8})) << "while it trains";
+    for (int i = 0; i < 1500 && checkpoint_steps(folder).size() < 4; ++i) std::this_thread::sleep_for(10ms);
+    EXPECT_EQ(checkpoint_steps(folder), (std::vector<std::int64_t>{0, 3, 4, 8})) << "while it trains";
     run_to(lab, 11);
     whole = losses(lab, 0, 8);
   }
-  EXPECT_EQ(checkpoint_steps(folder), (std::vector<std::int64_t>{8}));
+  EXPECT_EQ(checkpoint_steps(folder), (std::vector<std::int64_t>{3, 8}));
+  EXPECT_EQ(fs::path(newest_checkpoint(folder, 7).front()).parent_path().filename(), "3");
+  EXPECT_EQ(fs::path(newest_checkpoint(folder, 1).front()).parent_path().filename(), "3") << "the oldest that there is";
   std::vector<Trainer> trainers;
   for (const std::string& file : newest_checkpoint(folder)) trainers.push_back(Trainer::resume(file));
   ASSERT_EQ(trainers.size(), 2u);
