@@ -5,9 +5,9 @@
 #include <cmath>
 #include <cstdio>
 #include <functional>
-#include <map>
 #include <numeric>
 
+#include "core/telemetry/frame_fields.h"
 #include "core/telemetry/run_settings.h"
 #include "core/telemetry/specialisation.h"
 #include "core/telemetry/words.h"
@@ -693,6 +693,14 @@ void explain_quant(Explanation& out, Context& at, float QuantFrame::*member) {
   out.where = place_text(place_of(*quant)) + " in " + quant->format + ", step " + grouped(at.step);
 }
 
+// nullptr: the histogram of scales, which is no single figure; nothing: not of the quantizers.
+std::optional<float QuantFrame::*> quant_member(const std::string& key) {
+  if (key == "e8m0_blocks") return nullptr;
+  for (const auto& field : kQuantFields)
+    if (key == field.name) return field.member;
+  return std::nullopt;
+}
+
 }  // namespace
 
 Explanation explain_figure(const History& history, const FigureTarget& target) {
@@ -700,19 +708,10 @@ Explanation explain_figure(const History& history, const FigureTarget& target) {
   out.info = find_metric(target.key);
   assert(out.info);
   Context at{history, target, 0, nullptr, nullptr, 0};
-  const std::map<std::string, float QuantFrame::*> quants = {{"amax", &QuantFrame::amax},
-                                                             {"sqnr_db", &QuantFrame::sqnr_db},
-                                                             {"relative_l2", &QuantFrame::relative_l2},
-                                                             {"cosine", &QuantFrame::cosine},
-                                                             {"underflow", &QuantFrame::underflow},
-                                                             {"clipped", &QuantFrame::clipped},
-                                                             {"clipped_blocks", &QuantFrame::clipped_blocks},
-                                                             {"crest", &QuantFrame::crest},
-                                                             {"e8m0_blocks", nullptr}};
   if (const auto metric = scalar_of(target.key)) {
     explain_scalar(out, at, *metric);
-  } else if (const auto quant = quants.find(target.key); quant != quants.end()) {
-    explain_quant(out, at, quant->second);
+  } else if (const auto member = quant_member(target.key)) {
+    explain_quant(out, at, *member);
   } else {
     at.frame = history.frame_at(target.step);
     at.step = at.frame ? at.frame->step : target.step;

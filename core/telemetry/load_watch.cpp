@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/telemetry/finite_mean.h"
 #include "core/telemetry/words.h"
 
 namespace moescope {
@@ -17,17 +18,6 @@ constexpr int kLastingWindows = 2;  // an oscillation is one when it shows twice
 constexpr int kGateWindows = 3;     // 150 steps
 constexpr double kGateShare = 0.5;  // who has less of the load is not being pushed up
 constexpr std::int64_t kLeastEpisode = 2 * kMeanSteps;
-
-double mean_of_finite(std::span<const float> values) {
-  double sum = 0;
-  int count = 0;
-  for (const float value : values) {
-    if (!std::isfinite(value)) continue;
-    sum += static_cast<double>(value);
-    ++count;
-  }
-  return count ? sum / count : std::nan("");
-}
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/telemetry/finite_mean.h"
 #include "core/telemetry/words.h"
 
 namespace moescope {
@@ -16,30 +17,19 @@ constexpr std::size_t kPeak = 10;                           // blocks in which t
 constexpr std::size_t kEdge = 5;                            // batches on each side, to place the jump
 constexpr std::int64_t kSearch = 4;                         // blocks in which it is looked for
 
-float mean_of_finite(std::span<const float> values) {
-  double sum = 0;
-  int count = 0;
-  for (const float value : values) {
-    if (!std::isfinite(value)) continue;
-    sum += static_cast<double>(value);
-    ++count;
-  }
-  return count ? static_cast<float>(sum / count) : std::nanf("");
-}
-
 }  // namespace
 
 ShiftWatch::ShiftWatch(std::vector<int> layers, int run)
     : layers_(std::move(layers)), run_(run), means_(layers_.size()) {}
 
 double ShiftWatch::mean(std::size_t layer, std::size_t begin, std::size_t end) const {
-  return static_cast<double>(mean_of_finite(std::span(means_[layer]).subspan(begin, end - begin)));
+  return mean_of_finite(std::span(means_[layer]).subspan(begin, end - begin));
 }
 
 void ShiftWatch::block(std::int64_t first, std::span<const float> whole,
                        const std::vector<std::vector<float>>& by_layer) {
   last_step_ = first + FindingsScan::kBlock - 1;
-  for (std::size_t l = 0; l < layers_.size(); ++l) means_[l].push_back(mean_of_finite(by_layer[l]));
+  for (std::size_t l = 0; l < layers_.size(); ++l) means_[l].push_back(static_cast<float>(mean_of_finite(by_layer[l])));
   whole_.insert(whole_.end(), whole.begin(), whole.end());
   const std::size_t kept = (kBefore + kAfter) * static_cast<std::size_t>(FindingsScan::kBlock);
   if (whole_.size() > kept) whole_.erase(whole_.begin(), whole_.end() - static_cast<std::ptrdiff_t>(kept));
@@ -84,12 +74,12 @@ std::int64_t ShiftWatch::jump_step(std::int64_t first) const {
     steps.push_back(begin + static_cast<std::int64_t>(i));
   }
   std::int64_t best = first;
-  float highest = -1e30f;
+  double highest = -1e30;
   for (std::size_t i = 1; i < batches.size(); ++i) {
     if (last_step_ - steps[i] >= kSearch * FindingsScan::kBlock) continue;
     const std::size_t before = std::min(i, kEdge), after = std::min(batches.size() - i, kEdge);
-    const float rise = mean_of_finite(std::span(batches).subspan(i, after)) -
-                       mean_of_finite(std::span(batches).subspan(i - before, before));
+    const double rise = mean_of_finite(std::span(batches).subspan(i, after)) -
+                        mean_of_finite(std::span(batches).subspan(i - before, before));
     if (rise > highest) highest = rise, best = steps[i];
   }
   return best;
