@@ -28,24 +28,28 @@ double nearest_value(ElementFormat format, double y) {
   return std::copysign(best, y);
 }
 
-// Of the neighbours a <= |y| < b in the format, b in floor((|y| - a) / (b - a) * 2^24) of 2^24 draws; the largest value
+// |y| between its neighbours a < b in the format is moved by a share of b - a, from -1/2 to 1/2 by the draw as a signed
+// number; the sum, of float32, goes to the nearer of the two, from the middle to that of even code. The largest value
 // where |y| is beyond it.
-double drawn_value(ElementFormat format, double y, std::uint32_t bits24) {
+double drawn_value(ElementFormat format, float y, std::uint32_t bits16) {
   const int codes = 1 << (traits(format).bits - 1);
   double a = 0, b = INFINITY;
+  bool a_even = true;
+  const float magnitude = std::fabs(y);
   for (int code = 0; code < codes; ++code) {
     const double value = decode(format, static_cast<std::uint8_t>(code));
     if (!std::isfinite(value)) continue;
-    if (value <= std::fabs(y)) a = std::max(a, value);
-    if (value > std::fabs(y)) b = std::min(b, value);
+    if (value <= magnitude && value >= a) a = value, a_even = code % 2 == 0;
+    if (value > magnitude) b = std::min(b, value);
   }
   if (!std::isfinite(b)) return std::copysign(a, y);
-  const double share = std::floor((std::fabs(y) - a) / (b - a) * 0x1p24);
-  return std::copysign(share + bits24 >= 0x1p24 ? b : a, y);
+  const double share = (static_cast<std::int16_t>(bits16) + 0.5) * 0x1p-16, middle = (a + b) / 2;
+  const float sum = magnitude + static_cast<float>(share * (b - a));
+  return std::copysign(sum > middle || (sum == middle && !a_even) ? b : a, y);
 }
 
-// The 32 bits of an element's draw, by the definition in counter_bits.h: SplitMix64's finalizer for (seed, stream,
-// row), two rounds of multiply and xorshift for the column.
+// The 16 bits of an element's draw, by the definition in counter_bits.h: SplitMix64's finalizer for (seed, stream,
+// row), two rounds of multiply and xorshift for the column, one multiplication for both.
 std::uint32_t draw_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t row, std::uint32_t column) {
   const auto finalize = [](std::uint64_t z) {
     z += 0x9E3779B97F4A7C15ull;
@@ -54,10 +58,11 @@ std::uint32_t draw_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t 
     return z ^ z >> 31;
   };
   const std::uint64_t key = finalize(finalize(finalize(seed) ^ stream) ^ row);
-  std::uint32_t h = column + static_cast<std::uint32_t>(key);
+  std::uint32_t h = column;
   h ^= h >> 16, h *= 0x7FEB352Du;
-  h ^= h >> 15, h ^= static_cast<std::uint32_t>(key >> 32), h *= 0x846CA68Bu;
-  return h ^ h >> 16;
+  h ^= h >> 15, h *= 0x846CA68Bu;
+  h ^= h >> 16, h ^= static_cast<std::uint32_t>(key >> 32);
+  return h * (static_cast<std::uint32_t>(key) | 1) >> 16;
 }
 
 struct Matrix {
@@ -143,9 +148,9 @@ void encode_block(const OperandFormat& f, float tensor_amax, const Matrix& in, s
       }
       const float y = f.scheme == QuantScheme::nvfp4 ? x / scale : x * e;
       const bool drawn = f.rounding == Rounding::stochastic;
-      const std::uint32_t bits24 = drawn ? draw_bits(kSeed, kStream, r, static_cast<std::uint32_t>(c)) >> 8 : 0;
+      const std::uint32_t bits16 = drawn ? draw_bits(kSeed, kStream, r, static_cast<std::uint32_t>(c)) : 0;
       const float q =
-          static_cast<float>(drawn ? drawn_value(f.element, y, bits24) : nearest_value(f.element, y)) * scale;
+          static_cast<float>(drawn ? drawn_value(f.element, y, bits16) : nearest_value(f.element, y)) * scale;
       out.at(r, c) = q;
       y_max = std::max(y_max, std::fabs(static_cast<double>(y)));
       x2 += static_cast<double>(x) * x, s.q2 += static_cast<double>(q) * q, s.xq += static_cast<double>(x) * q;
@@ -399,7 +404,7 @@ TEST(StochasticRounding, EveryDrawIsThatOfTheDefinition) {
       } else {
         for (std::size_t r = 0; r < in.rows; ++r)
           for (std::size_t c = 0; c < in.cols; ++c) {
-            const std::uint32_t draw = draw_bits(kSeed, kStream, r, static_cast<std::uint32_t>(c)) >> 16;
+            const std::uint32_t draw = draw_bits(kSeed, kStream, r, static_cast<std::uint32_t>(c));
             want.at(r, c) = std::bit_cast<float>((std::bit_cast<std::uint32_t>(in.at(r, c)) + draw) & 0xFFFF0000u);
           }
       }

@@ -1,7 +1,9 @@
 // Random bits as a pure function of (seed, stream, row, column): the source of stochastic rounding.
 //
-// A row has 64 bits of key; a column costs two 32-bit multiplications, which vectorise. The mixing is that of
-// SplitMix64's finalizer (Steele, Lea, Flood 2014) for keys, and two multiply-xorshift rounds for columns.
+// Rows have a key of 64 mixed bits (SplitMix64's finalizer; Steele, Lea, Flood 2014), columns one of 32 that knows
+// nothing of the run, so that tables of it can be kept. The two meet in one multiplication modulo 2^32 by the row's odd
+// factor, of which the upper half is the draw: multiply-shift hashing (Dietzfelbinger et al. 1997), uniform for every
+// column and, between any two of a row, all but independent.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +18,25 @@ inline std::uint64_t mix_bits(std::uint64_t z) {
 }
 
 struct RowKey {
-  std::uint32_t a, b;
+  std::uint32_t factor, mask;
 };
 
 inline RowKey row_key(std::uint64_t seed, std::uint64_t stream, std::uint64_t row) {
   const std::uint64_t key = mix_bits(mix_bits(mix_bits(seed) ^ stream) ^ row);
-  return {static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32)};
+  return {static_cast<std::uint32_t>(key) | 1, static_cast<std::uint32_t>(key >> 32)};
 }
 
-// `Word`: std::uint32_t, or a vector of them.
-template <class Word>
-[[gnu::always_inline]] inline Word column_bits(RowKey key, Word column) {
-  Word h = column + key.a;
-  h = (h ^ (h >> 16)) * 0x7FEB352D;
-  h = (h ^ (h >> 15) ^ key.b) * 0x846CA68B;
+// Two rounds of multiply and xorshift.
+inline std::uint32_t column_key(std::uint32_t column) {
+  std::uint32_t h = (column ^ (column >> 16)) * 0x7FEB352D;
+  h = (h ^ (h >> 15)) * 0x846CA68B;
   return h ^ (h >> 16);
+}
+
+// The draw is in the upper 16 bits. `Word`: std::uint32_t, or a vector of them.
+template <class Word>
+[[gnu::always_inline]] inline Word draw_bits(RowKey row, Word column) {
+  return (column ^ row.mask) * row.factor;
 }
 
 }  // namespace moescope

@@ -22,9 +22,17 @@ MOESCOPE_INLINE Ints magnitude_bits(Floats x) {
 MOESCOPE_INLINE Ints larger(Ints a, Ints b) {
   return a > b ? a : b;
 }
-// 1 where `bits`, which are not negative, are not 0.
-MOESCOPE_INLINE Ints one_if_any(Ints bits) {
-  return bits < 1 ? bits : Ints{} + 1;
+MOESCOPE_INLINE Floats splat(float v) {
+  return Floats{} + v;
+}
+MOESCOPE_INLINE Floats smaller(Floats a, Floats b) {
+  return a < b ? a : b;
+}
+
+// Adds 1 to the counts of the lanes in which `bits` is not 0.
+MOESCOPE_INLINE Words counted(Words counts, Ints bits) {
+  const Words words = (Words)bits, one = Words{} + 1;
+  return counts + (words > one ? one : words);
 }
 
 // How values become elements, chosen at compile time: each costs more than the one before.
@@ -42,19 +50,40 @@ constexpr bool divides(Way way) {
   return way == Way::divided || way == Way::stochastic_divided;
 }
 
-// `y`: magnitudes in units of the element, at most 2 * max.
-MOESCOPE_INLINE Floats round_nearest(const ElementRounding& f, Floats y) {
-  const Floats magic = (Floats)(larger((Ints)y & kInfinityBits, Ints{} + f.min_normal_bits) + f.magic_offset);
-  return (y + magic) - magic;
+// An element's rounding over lanes. A value with exponent e is rounded by adding 1.5 * 2^(e + 23 - m) and taking it
+// away again (float_rounding.h), which is a power of two times a constant: two fused operations, the products being
+// exact. The half more keeps the sum of a slightly negative value in the same binade.
+struct LaneRounding {
+  Ints min_normal;    // bits
+  Floats to_last;     // 1.5 * 2^(23 - m)
+  Ints to_draw_unit;  // exponents between 2^e and 2^-32 of the distance between neighbours, as bits
+  Floats max;
+  Floats zero;  // -0, which adds nothing; 0 for INT8, which has no -0
+};
+
+MOESCOPE_INLINE LaneRounding lane_rounding(const ElementRounding& f) {
+  const std::int32_t zero = f.sign_bit ? ~kMagnitudeMask : 0;
+  return {Ints{} + f.min_normal_bits, splat(1.5f * static_cast<float>(1 << (23 - f.mantissa_bits))),
+          Ints{} + ((f.mantissa_bits + 32) << 23), splat(f.max), (Floats)(Ints{} + zero)};
 }
 
-// As a fixed-point number of 24 bits after the element's last one, plus 24 random bits, cut off. `y` is at most max.
-MOESCOPE_INLINE Floats round_stochastic(const ElementRounding& f, Floats y, Words random) {
-  const Ints exponent = larger((Ints)y & kInfinityBits, Ints{} + f.min_normal_bits);
-  const Floats to_fixed = (Floats)((254 << 23) + ((f.mantissa_bits + 24) << 23) - exponent);
-  const Floats step = (Floats)(exponent - (f.mantissa_bits << 23));
-  const Ints fixed = __builtin_convertvector(y * to_fixed, Ints) + (Ints)(random >> 8);
-  return __builtin_convertvector(fixed >> 24, Floats) * step;
+// To a multiple of 2^-m times `exponent`, a power of two.
+MOESCOPE_INLINE Floats rounded_at(const LaneRounding& f, Floats y, Floats exponent) {
+  const Floats shifted = y + exponent * f.to_last;
+  return shifted - exponent * f.to_last;
+}
+
+// `y`: magnitudes in units of the element, at most 2 * max.
+MOESCOPE_INLINE Floats round_nearest(const LaneRounding& f, Floats y) {
+  return rounded_at(f, y, (Floats)larger((Ints)y & kInfinityBits, f.min_normal));
+}
+
+// Moved by the draw first, by less than half the distance to a neighbour. `y` is at most max.
+MOESCOPE_INLINE Floats round_stochastic(const LaneRounding& f, Floats y, Words draw) {
+  const Ints exponent = larger((Ints)y & kInfinityBits, f.min_normal);
+  const Ints shift = (Ints)((draw & 0xFFFF0000) | 0x8000);  // in units of 2^-32: 16 bits and a half
+  const Floats moved = y + __builtin_convertvector(shift, Floats) * (Floats)(exponent - f.to_draw_unit);
+  return rounded_at(f, moved, (Floats)exponent);
 }
 
 // x / scale, rounded once, from the rounded reciprocal: several times faster than a division.
@@ -69,30 +98,27 @@ MOESCOPE_INLINE Floats quotient(Floats x, Floats scale, Floats reciprocal) {
 }
 
 struct Quantized {
-  Ints magnitude;       // bits of |x|
-  Floats y;             // |x| in units of the element
-  Floats r;             // y rounded
-  Floats q;             // r in units of x
-  Floats signed_value;  // what x decodes to
+  Ints magnitude;  // bits of |x|
+  Floats y;        // |x| in units of the element
+  Floats r;        // y rounded
+  Floats value;    // what x decodes to
 };
 
-// `random` is used by stochastic ways alone. A decode of NaN makes everything NaN.
+// `draw` is used by stochastic ways alone. A decode of NaN makes everything NaN.
 template <Way kWay>
-MOESCOPE_INLINE Quantized quantize_lanes(const ElementRounding& f, Floats x, Floats encode, Floats decode,
-                                         Words random) {
+MOESCOPE_INLINE Quantized quantize_lanes(const LaneRounding& f, Floats x, Floats encode, Floats decode, Words draw) {
   Quantized v;
   v.magnitude = magnitude_bits(x);
-  const Floats magnitude = (Floats)v.magnitude, max = Floats{} + f.max;
+  const Floats magnitude = (Floats)v.magnitude;
   v.y = divides(kWay) ? quotient(magnitude, decode, encode) : magnitude * encode;
   if constexpr (is_stochastic(kWay)) {
-    v.r = round_stochastic(f, v.y < max ? v.y : max, random);
+    v.r = round_stochastic(f, smaller(v.y, f.max), draw);
   } else {
     v.r = round_nearest(f, v.y);
-    if constexpr (kWay != Way::nearest) v.r = v.r < max ? v.r : max;
+    if constexpr (kWay != Way::nearest) v.r = smaller(v.r, f.max);
   }
-  v.q = v.r * decode;
-  const Floats zero = (Floats)(Ints{} + (f.sign_bit ? ~kMagnitudeMask : 0));  // changes nothing but the -0 of INT8
-  v.signed_value = (Floats)((Ints)v.q | ((Ints)x & ~kMagnitudeMask)) + zero;
+  const Floats signed_decode = (Floats)((Ints)decode | ((Ints)x & ~kMagnitudeMask));
+  v.value = v.r * signed_decode + f.zero;
   return v;
 }
 

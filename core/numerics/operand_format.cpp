@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "core/numerics/counter_bits.h"
 #include "core/numerics/hadamard.h"
 #include "core/numerics/operand_kernels.h"
 #include "core/numerics/value_kernels.h"
@@ -46,8 +47,16 @@ void quantize_scaled(const Scaling& scaling, const Tile& t, Scope scope, float t
 
 constexpr std::size_t kLargeElements = std::size_t{2} << 20;  // 8 MB in, 8 MB out
 
+// Keys of columns [first, first + count) and 15 more, from a table of this thread that grows as needed.
+const std::uint32_t* column_keys(std::size_t first, std::size_t count) {
+  thread_local std::vector<std::uint32_t> keys;
+  for (std::size_t c = keys.size(); c < first + count + 15; ++c)
+    keys.push_back(column_key(static_cast<std::uint32_t>(c)));
+  return keys.data() + first;
+}
+
 Tile tile_of(MatrixView in, const RoundingKey& key, float* out, std::size_t out_stride) {
-  return {in.data, in.stride, in.rows, in.cols, out, out_stride, key, in.rows * in.cols >= kLargeElements};
+  return {in.data, in.stride, in.rows, in.cols, out, out_stride, key, nullptr, in.rows * in.cols >= kLargeElements};
 }
 
 void quantize_unrotated(const OperandFormat& format, const Tile& t, BlockAxis axis, float tensor_amax,
@@ -152,7 +161,9 @@ void quantize_operand(const OperandFormat& format, MatrixView in, BlockAxis axis
 void quantize_operand_tile(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
                            float tensor_amax, float* out, std::size_t out_stride, QuantSums* sums) {
   if (in.rows == 0 || in.cols == 0) return;
-  quantize(format, tile_of(in, key, out, out_stride), axis, tensor_amax, sums);
+  Tile tile = tile_of(in, key, out, out_stride);
+  if (format.rounding == Rounding::stochastic) tile.column_keys = column_keys(key.first_col, in.cols);
+  quantize(format, tile, axis, tensor_amax, sums);
 }
 
 }  // namespace moescope

@@ -40,8 +40,9 @@ enum class QuantScheme : std::uint8_t { fp32, bf16, fp8, mx, nvfp4 };
 // What shares one FP32 scale of fp8; "row" is a row of the operand as the GEMM reads it, of full contracting length.
 enum class ScaleGranularity : std::uint8_t { tensor, row, block_1x128, block_128x128 };
 
-// stochastic: y between two neighbours a < b of the format gives b with probability (y - a) / (b - a), to 2^-24, so
-// that the mean of q is x wherever nothing clips. Scales are rounded as always.
+// stochastic: y between two neighbours a < b of the format gives b with probability (y - a) / (b - a), to 2^-17, so
+// that the mean of q is x wherever nothing clips: y is moved by (k + 1/2) / 2^16 of b - a, k a draw of 16 bits with its
+// sign (counter_bits.h), and goes to the nearer of the two. Scales are rounded as always.
 enum class Rounding : std::uint8_t { nearest, stochastic };
 
 struct OperandFormat {

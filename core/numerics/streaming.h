@@ -18,7 +18,8 @@ struct Tile {
   std::size_t stride, rows, cols;
   float* out;
   std::size_t out_stride;
-  RoundingKey key;     // with the tile's own first row and column
+  RoundingKey key;                             // with the tile's own first row and column
+  const std::uint32_t* column_keys = nullptr;  // of the tile's columns (counter_bits.h) and 15 more; stochastic alone
   bool large = false;  // part of what no cache holds: results bypass the caches, and values are fetched ahead
 };
 
@@ -26,6 +27,7 @@ inline Tile part_of(const Tile& t, std::size_t row, std::size_t col, std::size_t
   Tile part = t;
   part.x += row * t.stride + col;
   part.out += row * t.out_stride + col;
+  if (t.column_keys) part.column_keys += col;
   part.rows = std::min(rows, t.rows - row);
   part.cols = std::min(cols, t.cols - col);
   part.key.first_row += static_cast<std::uint32_t>(row);

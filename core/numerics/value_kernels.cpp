@@ -19,11 +19,11 @@ enum class Values : std::uint8_t { copied, bf16_nearest, bf16_stochastic };
 
 // `kSafe`: all values are below kTopBf16Bits.
 template <Values kValues, bool kSafe>
-MOESCOPE_INLINE Floats rounded(Floats x, Words random) {
+MOESCOPE_INLINE Floats rounded(Floats x, Words draw) {
   if constexpr (kValues == Values::copied) return x;
   const Words bits = (Words)x;
   const Words nearest = (bits + 0x7FFF + (bits >> 16 & 1)) & kBf16Mask;
-  const Words up = kValues == Values::bf16_stochastic ? (bits + (random >> 16)) & kBf16Mask : nearest;
+  const Words up = kValues == Values::bf16_stochastic ? (bits + (draw >> 16)) & kBf16Mask : nearest;
   if constexpr (kSafe) return (Floats)up;
   const Ints magnitude = magnitude_bits(x);
   const Words quiet_nan = (bits | 0x00400000) & kBf16Mask;
@@ -32,7 +32,8 @@ MOESCOPE_INLINE Floats rounded(Floats x, Words random) {
 
 struct ValueSums {
   Floats x2{}, q2{}, err2{};
-  Ints nonzero{}, nonzero_out{}, clipped{};
+  Words nonzero{}, nonzero_out{};
+  Ints clipped{};
 };
 
 // Sums leave out elements that are not finite, before or after.
@@ -48,8 +49,8 @@ MOESCOPE_INLINE void add_lanes(Floats x, Floats q, float inverse_unit, ValueSums
   s.x2 += a * a;
   s.q2 += b * b;
   s.err2 += (a - b) * (a - b);
-  s.nonzero += one_if_any(x_bits);
-  s.nonzero_out += one_if_any(q_bits);
+  s.nonzero = counted(s.nonzero, x_bits);
+  s.nonzero_out = counted(s.nonzero_out, q_bits);
 }
 
 struct Stretch {
@@ -61,7 +62,6 @@ struct Stretch {
 template <Values kValues, bool kSafe>
 MOESCOPE_INLINE void convert(const Stretch& stretch, ValueSums* sums) {
   const Tile& t = stretch.tile;
-  const Words lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   ValueSums s;
   for (std::size_t r = 0; r < t.rows; ++r) {
     const RowKey key = row_key(t.key.seed, t.key.stream, t.key.first_row + r);
@@ -70,10 +70,9 @@ MOESCOPE_INLINE void convert(const Stretch& stretch, ValueSums* sums) {
     for_each_vector(
         in, t.cols, [&](std::size_t i, Floats x, std::size_t lanes) __attribute__((always_inline)) {
           __builtin_prefetch(in + i + stretch.target.ahead);
-          Words random{};
-          if constexpr (kValues == Values::bf16_stochastic)
-            random = column_bits(key, lane + (t.key.first_col + static_cast<std::uint32_t>(i)));
-          const Floats q = rounded<kValues, kSafe>(x, random);
+          Words draw{};
+          if constexpr (kValues == Values::bf16_stochastic) draw = draw_bits(key, load(t.column_keys + i));
+          const Floats q = rounded<kValues, kSafe>(x, draw);
           write_lanes(stretch.target, out + i, q, lanes);
           if (sums) add_lanes<kSafe>(x, q, stretch.inverse_unit, s);
         });
@@ -120,12 +119,12 @@ void convert_rows(Values values, const Tile& t, const Target& target, QuantSums*
   if (!sums) return;
   const double unit = std::bit_cast<double>(static_cast<std::int64_t>(exponent - 127 + 1023) << 52);
   const double unit2 = unit * unit, x2 = sum_of<float>(s.x2), q2 = sum_of<float>(s.q2), err2 = sum_of<float>(s.err2);
-  const auto nonzero = static_cast<std::uint64_t>(sum_of<std::int32_t>(s.nonzero));
+  const std::uint64_t nonzero = sum_of<std::uint32_t>(s.nonzero);
   sums->x2 += x2 * unit2, sums->q2 += q2 * unit2, sums->err2 += err2 * unit2;
   sums->xq += (x2 + q2 - err2) / 2 * unit2;  // x2 - 2 xq + q2 = err2
   sums->elements += t.rows * t.cols;
   sums->nonzero += nonzero;
-  sums->underflow += nonzero - static_cast<std::uint64_t>(sum_of<std::int32_t>(s.nonzero_out));
+  sums->underflow += nonzero - sum_of<std::uint32_t>(s.nonzero_out);
   sums->clipped += static_cast<std::uint64_t>(sum_of<std::int32_t>(s.clipped));
   sums->amax = std::max(sums->amax, std::bit_cast<float>(top));
 }

@@ -1,0 +1,127 @@
+#include "core/numerics/column_kernels.h"
+
+#include <algorithm>
+
+#include "core/numerics/lane_sums.h"
+#include "core/numerics/simd.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::size_t kWidth = kLanes<float>;
+constexpr std::size_t kStrip = 4;       // vectors side by side, so that a column tile's rows are written at once
+constexpr std::size_t kTileRows = 128;  // sums down a column are taken over so many rows in float32
+
+static_assert(kTileCols <= kScales && kTileCols % (kStrip * kWidth) == 0);
+
+// `kVectors` neighbours of sixteen columns, from column c on, down a tile; `lanes` fewer than sixteen in a lone vector.
+template <int kVectors>
+MOESCOPE_INLINE void find_strip_amax(const Tile& t, std::size_t c, std::size_t lanes, std::int32_t* amax_bits) {
+  Ints top[kVectors] = {};
+  for (std::size_t r = 0; r < t.rows; ++r) {
+    const float* x = t.x + r * t.stride + c;
+#pragma GCC unroll 4
+    for (int i = 0; i < kVectors; ++i) {
+      const Floats v =
+          lanes == kWidth ? load(x + static_cast<std::size_t>(i) * kWidth) : load_first(x, static_cast<int>(lanes));
+      top[i] = larger(top[i], magnitude_bits(v));
+    }
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < kVectors; ++i) store(amax_bits + c + static_cast<std::size_t>(i) * kWidth, top[i]);
+}
+
+// body(first column, number of vectors as a constant, lanes of each) for all strips of a tile.
+template <class Body>
+MOESCOPE_INLINE void for_each_strip(std::size_t cols, const Body& body) {
+  std::size_t c = 0;
+  for (; c + kStrip * kWidth <= cols; c += kStrip * kWidth) body.template operator()<kStrip>(c, kWidth);
+  for (; c < cols; c += kWidth) body.template operator()<1>(c, std::min(kWidth, cols - c));
+}
+
+// Rows [first, first + rows) of a strip.
+template <Way kWay, bool kSums, int kVectors>
+MOESCOPE_INLINE void quantize_strip(const LaneRounding& f, Floats clip_limit, const Tile& t, std::size_t first,
+                                    std::size_t rows, std::size_t c, std::size_t lanes, const Target& target, Batch& b,
+                                    Squares& total, Counts& counts) {
+  Squares squares[kVectors];
+  for (std::size_t r = first; r < first + rows; ++r) {
+    const float* in = t.x + r * t.stride + c;
+    float* out = t.out + r * t.out_stride + c;
+    const RowKey key = row_key_of<kWay>(t, r);
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < kVectors; ++i) {
+      __builtin_prefetch(in + i * kWidth + target.ahead);
+      const Floats x = lanes == kWidth ? load(in + i * kWidth) : load_first(in, static_cast<int>(lanes));
+      const Floats encode = load(b.scales.encode.data() + c + i * kWidth);
+      const Floats decode = load(b.scales.decode.data() + c + i * kWidth);
+      const Quantized v =
+          quantize_lanes<kWay>(f, x, encode, decode, draws_of<kWay>(key, t.column_keys + c + i * kWidth));
+      write_lanes(target, out + i * kWidth, v.value, lanes);
+      if constexpr (kSums) {
+        add_squares(v, x, encode, squares[i]);
+        add_counts<kWay>(v, clip_limit, counts);
+      }
+    }
+  }
+  if constexpr (kSums) {
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < kVectors; ++i) {
+      float* x2 = b.x2.data() + c + i * kWidth;
+      const Floats weight2 = load(b.weight2.data() + c + i * kWidth);
+      store(x2, first == 0 ? squares[i].x2 : load(x2) + squares[i].x2);
+      total.q2 += squares[i].q2 * weight2;
+      total.err2 += squares[i].err2 * weight2;
+    }
+  }
+}
+
+template <Way kWay, bool kSums>
+MOESCOPE_INLINE void quantize_columns(const Scaling& s, const Tile& tile, const Target& to, Batch& b, Totals& totals) {
+  const Tile t = tile;  // copies, which no writing changes
+  const Target target = to;
+  const LaneRounding f = lane_rounding(s.rounding);
+  const Floats clip_limit = splat(s.clip_limit);
+  for (std::size_t first = 0; first < t.rows; first += kTileRows) {
+    const std::size_t rows = std::min(kTileRows, t.rows - first);
+    Squares squares;
+    Counts counts;
+    for_each_strip(
+        t.cols, [&]<int kVectors>(std::size_t c, std::size_t lanes) __attribute__((always_inline)) {
+          quantize_strip<kWay, kSums, kVectors>(f, clip_limit, t, first, rows, c, lanes, target, b, squares, counts);
+        });
+    if constexpr (kSums) {
+      totals.q2 += sum_of<float>(squares.q2), totals.err2 += sum_of<float>(squares.err2);
+      add_counts(counts, totals);
+    }
+  }
+}
+
+#define MOESCOPE_COLUMNS(name, way)                                                                                    \
+  MOESCOPE_SIMD void columns_##name(const Scaling& s, const Tile& t, const Target& target, Batch& b, Totals& totals) { \
+    quantize_columns<way, false>(s, t, target, b, totals);                                                             \
+  }                                                                                                                    \
+  MOESCOPE_SIMD void columns_##name##_sums(const Scaling& s, const Tile& t, const Target& target, Batch& b,            \
+                                           Totals& totals) {                                                           \
+    quantize_columns<way, true>(s, t, target, b, totals);                                                              \
+  }
+MOESCOPE_FOR_EACH_WAY(MOESCOPE_COLUMNS)
+#undef MOESCOPE_COLUMNS
+
+}  // namespace
+
+QuantizeColumns columns_function(const OperandFormat& format, bool clips, bool sums) {
+  const Way way = way_of(format, clips);
+#define MOESCOPE_NAMES(name, way) {columns_##name, columns_##name##_sums},
+  constexpr QuantizeColumns kFunctions[][2] = {MOESCOPE_FOR_EACH_WAY(MOESCOPE_NAMES)};
+#undef MOESCOPE_NAMES
+  return kFunctions[static_cast<int>(way)][sums];
+}
+
+MOESCOPE_SIMD void find_column_amax(const Tile& t, std::int32_t* amax_bits) {
+  for_each_strip(
+      t.cols, [&]<int kVectors>(std::size_t c, std::size_t lanes)
+                  __attribute__((always_inline)) { find_strip_amax<kVectors>(t, c, lanes, amax_bits); });
+}
+
+}  // namespace moescope

@@ -1,0 +1,19 @@
+// Blocks down columns: largest magnitudes, then values, of a batch of columns side by side.
+#pragma once
+
+#include "core/numerics/batch.h"
+#include "core/numerics/streaming.h"
+
+namespace moescope {
+
+inline constexpr std::size_t kTileCols = 256;  // at most, of a batch: a kilobyte of each row, for the memory
+
+// Of every column.
+void find_column_amax(const Tile& tile, std::int32_t* amax_bits);
+
+// Quantizes a tile whose columns are the blocks of the batch, and adds what its values add up to when `sums` was asked
+// for. `clips`: some values exceed the element's maximum.
+using QuantizeColumns = void (*)(const Scaling&, const Tile&, const Target&, Batch&, Totals&);
+QuantizeColumns columns_function(const OperandFormat& format, bool clips, bool sums);
+
+}  // namespace moescope

@@ -1,0 +1,60 @@
+// Figures of sixteen values at once, and the ways in which a loop over them is compiled.
+#pragma once
+
+#include "core/numerics/batch.h"
+#include "core/numerics/element_lanes.h"
+#include "core/numerics/streaming.h"
+
+namespace moescope {
+
+struct Counts {
+  Words nonzero{}, nonzero_out{}, clipped{};
+};
+template <Way kWay>
+MOESCOPE_INLINE void add_counts(const Quantized& v, Floats clip_limit, Counts& counts) {
+  counts.nonzero = counted(counts.nonzero, v.magnitude);
+  counts.nonzero_out = counted(counts.nonzero_out, (Ints)v.r);
+  if constexpr (kWay != Way::nearest) counts.clipped = v.y > clip_limit ? counts.clipped + 1 : counts.clipped;
+}
+MOESCOPE_INLINE void add_counts(const Counts& counts, Totals& totals) {
+  const std::uint64_t nonzero = sum_of<std::uint32_t>(counts.nonzero);
+  totals.nonzero += nonzero;
+  totals.underflow += nonzero - sum_of<std::uint32_t>(counts.nonzero_out);
+  totals.clipped += sum_of<std::uint32_t>(counts.clipped);
+}
+
+// In units of the scale.
+struct Squares {
+  Floats x2{}, q2{}, err2{};
+};
+MOESCOPE_INLINE void add_squares(const Quantized& v, Floats x, Floats encode, Squares& squares) {
+  const Floats error = (x - v.value) * encode;
+  squares.x2 += v.y * v.y;
+  squares.q2 += v.r * v.r;
+  squares.err2 += error * error;
+}
+
+// Draws of sixteen neighbours of a row.
+template <Way kWay>
+MOESCOPE_INLINE Words draws_of(RowKey row, const std::uint32_t* column_keys) {
+  if constexpr (is_stochastic(kWay)) return draw_bits(row, load(column_keys));
+  return Words{};
+}
+template <Way kWay>
+MOESCOPE_INLINE RowKey row_key_of(const Tile& t, std::size_t row) {
+  if constexpr (is_stochastic(kWay)) return row_key(t.key.seed, t.key.stream, t.key.first_row + row);
+  return {};
+}
+
+#define MOESCOPE_FOR_EACH_WAY(body)                                                         \
+  body(nearest, Way::nearest) body(saturating, Way::saturating) body(divided, Way::divided) \
+      body(stochastic, Way::stochastic) body(stochastic_divided, Way::stochastic_divided)
+
+inline Way way_of(const OperandFormat& format, bool clips) {
+  const bool divided = format.scheme == QuantScheme::nvfp4;
+  if (format.rounding == Rounding::stochastic) return divided ? Way::stochastic_divided : Way::stochastic;
+  if (divided) return Way::divided;
+  return clips ? Way::saturating : Way::nearest;
+}
+
+}  // namespace moescope

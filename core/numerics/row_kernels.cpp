@@ -1,0 +1,177 @@
+#include "core/numerics/row_kernels.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "core/numerics/careful_kernels.h"
+#include "core/numerics/lane_sums.h"
+#include "core/numerics/simd.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::size_t kWidth = kLanes<float>;
+
+// Joins the quarters of four vectors: four values of each.
+template <class T, class Join>
+MOESCOPE_INLINE Lanes<T> joined_quarters(const Lanes<T> (&v)[4], Join join) {
+  const auto halves = [&](Lanes<T> a, Lanes<T> b) __attribute__((always_inline)) {
+    return join(__builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23),
+                __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31));
+  };
+  const Lanes<T> ab = halves(v[0], v[1]), cd = halves(v[2], v[3]);
+  return join(__builtin_shufflevector(ab, cd, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27),
+              __builtin_shufflevector(ab, cd, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31));
+}
+
+// Joins every four neighbours.
+template <class T, class Join>
+MOESCOPE_INLINE void fold_quarters(const T* __restrict quarters, std::size_t count, T* __restrict to, Join join) {
+  alignas(64) T pairs[2 * kScales];
+  for (std::size_t i = 0; i < 2 * count; ++i) pairs[i] = join(quarters[2 * i], quarters[2 * i + 1]);
+  for (std::size_t i = 0; i < count; ++i) to[i] = join(pairs[2 * i], pairs[2 * i + 1]);
+}
+
+constexpr auto kLarger = [](auto a, auto b) __attribute__((always_inline)) {
+  return a > b ? a : b;
+};
+constexpr auto kSum = [](auto a, auto b) __attribute__((always_inline)) {
+  return a + b;
+};
+
+// Calls body(width), with the usual widths as constants when they divide the rows.
+template <class Body>
+MOESCOPE_INLINE void for_width(const Tile& t, std::size_t width, const Body& body) {
+  if (width == 32 && t.cols % 32 == 0) return body(std::integral_constant<std::size_t, 32>());
+  if (width == 16 && t.cols % 16 == 0) return body(std::integral_constant<std::size_t, 16>());
+  body(width);
+}
+
+// `count` values from column c on, the last ones of the row at most; a constant of for_width divides the row.
+MOESCOPE_INLINE std::size_t block_length(std::size_t cols, std::size_t c, std::size_t width) {
+  return std::min(width, cols - c);
+}
+template <std::size_t kBlock>
+MOESCOPE_INLINE std::size_t block_length(std::size_t, std::size_t, std::integral_constant<std::size_t, kBlock>) {
+  return kBlock;
+}
+
+// body(row, column, block) for all blocks, of which the last of a row may be shorter; `to` gets what it returns for
+// each, joined over the lanes. Row by row, four blocks at a time; `at_row(r)` is what body is told of a row.
+template <class T, class Width, class Join, class AtRow, class Body>
+MOESCOPE_INLINE void for_each_block(const Tile& t, Width width, T* __restrict to, Join join, const AtRow& at_row,
+                                    const Body& body) {
+  alignas(64) T quarters[4 * kScales + kWidth];
+  const std::size_t rows = t.rows, cols = t.cols;
+  std::size_t j = 0;
+  for (std::size_t r = 0; r < rows; ++r) {
+    const auto row = at_row(r);
+    std::size_t c = 0;
+    for (; c + 3 * width < cols; c += 4 * width, j += 4) {
+      Lanes<T> v[4];
+#pragma GCC unroll 4
+      for (std::size_t k = 0; k < 4; ++k) v[k] = body(row, c + k * width, j + k);
+      store(quarters + 4 * j, joined_quarters<T>(v, join));
+    }
+    for (; c < cols; c += width, ++j) {
+      const Lanes<T> v[4] = {body(row, c, j)};
+      store(quarters + 4 * j, joined_quarters<T>(v, join));
+    }
+  }
+  fold_quarters(quarters, j, to, join);
+}
+
+template <class Width>
+MOESCOPE_INLINE void find_amax(const Tile& t, Width width, std::int32_t* amax_bits) {
+  const std::size_t cols = t.cols;
+  for_each_block<std::int32_t>(
+      t, width, amax_bits, kLarger, [&](std::size_t r) __attribute__((always_inline)) { return t.x + r * t.stride; },
+      [&](const float* in, std::size_t c, std::size_t) __attribute__((always_inline)) {
+        Ints top{};
+        for_each_vector(
+            in + c,
+            block_length(cols, c, width), [&](std::size_t, Floats x, std::size_t) __attribute__((always_inline)) {
+              top = larger(top, magnitude_bits(x));
+            });
+        return top;
+      });
+}
+
+struct Row {
+  const float* in;
+  float* out;
+  RowKey key;
+};
+
+template <Way kWay, bool kSums, class Width>
+MOESCOPE_INLINE void quantize_rows(const Scaling& s, const Tile& t, Width width, const Target& to, Batch& b,
+                                   Totals& totals) {
+  const Target target = to;  // a copy, which no writing changes
+  const std::size_t cols = t.cols;
+  const std::uint32_t* column_keys = t.column_keys;
+  const LaneRounding f = lane_rounding(s.rounding);
+  const Floats clip_limit = splat(s.clip_limit);
+  Floats q2{}, err2{};
+  Counts counts;
+  const auto at_row = [&](std::size_t r) __attribute__((always_inline)) {
+    return Row{t.x + r * t.stride, t.out + r * t.out_stride, row_key_of<kWay>(t, r)};
+  };
+  const auto quantize_block = [&](const Row& row, std::size_t c, std::size_t j) __attribute__((always_inline)) {
+    const Floats encode = splat(b.scales.encode[j]), decode = splat(b.scales.decode[j]);
+    Squares squares;
+    for_each_vector(
+        row.in + c,
+        block_length(cols, c, width), [&](std::size_t i, Floats x, std::size_t lanes) __attribute__((always_inline)) {
+          __builtin_prefetch(row.in + c + i + target.ahead);
+          const Words draws = draws_of<kWay>(row.key, column_keys + c + i);
+          const Quantized v = quantize_lanes<kWay>(f, x, encode, decode, draws);
+          write_lanes(target, row.out + c + i, v.value, lanes);
+          if constexpr (kSums) {
+            add_squares(v, x, encode, squares);
+            add_counts<kWay>(v, clip_limit, counts);
+          }
+        });
+    if constexpr (kSums) {
+      const Floats weight2 = splat(b.weight2[j]);
+      q2 += squares.q2 * weight2;
+      err2 += squares.err2 * weight2;
+    }
+    return squares.x2;
+  };
+  for_each_block<float>(t, width, b.x2.data(), kSum, at_row, quantize_block);
+  if constexpr (kSums) {
+    totals.q2 += sum_of<float>(q2), totals.err2 += sum_of<float>(err2);
+    add_counts(counts, totals);
+  }
+}
+
+#define MOESCOPE_ROWS(name, way)                                                                                      \
+  MOESCOPE_SIMD void rows_##name(const Scaling& s, const Tile& t, std::size_t width, const Target& target, Batch& b,  \
+                                 Totals& totals) {                                                                    \
+    quantize_rows<way, false>(s, t, width, target, b, totals);                                                        \
+  }                                                                                                                   \
+  MOESCOPE_SIMD void rows_##name##_sums(const Scaling& s, const Tile& t, std::size_t width, const Target& target,     \
+                                        Batch& b, Totals& totals) {                                                   \
+    for_width(                                                                                                        \
+        t,                                                                                                            \
+        width, [&](auto w) __attribute__((always_inline)) { quantize_rows<way, true>(s, t, w, target, b, totals); }); \
+  }
+MOESCOPE_FOR_EACH_WAY(MOESCOPE_ROWS)
+#undef MOESCOPE_ROWS
+
+}  // namespace
+
+QuantizeRows rows_function(const OperandFormat& format, bool clips, bool sums) {
+  const Way way = way_of(format, clips);
+#define MOESCOPE_NAMES(name, way) {rows_##name, rows_##name##_sums},
+  constexpr QuantizeRows kFunctions[][2] = {MOESCOPE_FOR_EACH_WAY(MOESCOPE_NAMES)};
+#undef MOESCOPE_NAMES
+  return kFunctions[static_cast<int>(way)][sums];
+}
+
+MOESCOPE_SIMD void find_row_amax(const Tile& t, std::size_t width, std::int32_t* amax_bits) {
+  for_width(
+      t, width, [&](auto w) __attribute__((always_inline)) { find_amax(t, w, amax_bits); });
+}
+
+}  // namespace moescope
