@@ -164,7 +164,7 @@ QString RoutingStabilityPanel::whyNothing() const {
 QString RoutingStabilityPanel::whyNoTrack() const {
   if (const QString why = whyNothing(); !why.isEmpty()) return why;
   if (!track_.points().empty()) return {};
-  if (busy_) return tr("Comparing the routings of the probe text");
+  if (busy_ && track_.looked() < 0) return tr("Comparing the routings of the probe text");
   return tr("Nothing to compare with yet: the probe text is routed every telemetry.texts_every steps, and the first that "
             "has an earlier one %1 is still to come")
       .arg(against_->currentIndex() == kShortBefore ? tr("100 steps before it") : tr("as chosen"));
@@ -178,33 +178,23 @@ void RoutingStabilityPanel::bringUpToDate() {
   if (track_of_ != history || track_.earlier() != wanted) {
     track_ = StabilityTrack(wanted);
     track_of_ = history;
-    track_seen_ = 0;
     ++track_version_;
   }
-  if (track_seen_ == history->sequence()) return;
+  if (!track_.behind(*history)) return;
   busy_ = true;
   worker_.start([this, history, track = track_](std::stop_token) mutable {
-    const std::uint64_t sequence = history->sequence();
-    const bool more = track.update(*history, kAtATime);
+    track.update(*history, kAtATime);
     QMetaObject::invokeMethod(
-        this,
-        [this, history, sequence, more, track = std::move(track)]() mutable {
-          track_seen_ = sequence;
-          deliver(std::move(track), history, more);
-        },
+        this, [this, history, track = std::move(track)]() mutable { deliver(std::move(track), history); },
         Qt::QueuedConnection);
   });
 }
 
-void RoutingStabilityPanel::deliver(StabilityTrack track, const HistoryPtr& of, bool more) {
+void RoutingStabilityPanel::deliver(StabilityTrack track, const HistoryPtr& of) {
   busy_ = false;
-  const bool still_wanted = of == active() && track.earlier() == earlier();
-  const bool news = track.looked() != track_.looked() || track.points().size() != track_.points().size();
-  if (still_wanted) track_ = std::move(track);
-  if (!still_wanted || more) track_seen_ = 0;
-  if (!news && still_wanted && !more) return;
+  if (of == active() && track.earlier() == earlier()) track_ = std::move(track);
   ++track_version_;
-  markAll();
+  markAll();  // goes on where there is more
 }
 
 LineSeries RoutingStabilityPanel::series(const QString& label, int color,

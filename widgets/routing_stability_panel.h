@@ -53,7 +53,7 @@ class RoutingStabilityPanel : public Panel {
   QString whyNothing() const;
   QString whyNoTrack() const;
   void bringUpToDate();
-  void deliver(StabilityTrack track, const HistoryPtr& of, bool more);
+  void deliver(StabilityTrack track, const HistoryPtr& of);
   void refillLines();
   void refillLayers();
   void refillBars();
@@ -72,8 +72,7 @@ class RoutingStabilityPanel : public Panel {
 
   StabilityTrack track_;
   HistoryPtr track_of_;
-  std::uint64_t track_seen_ = 0;  // sequence of the history when it was complete
-  int track_version_ = 0;         // rises with all that is delivered
+  int track_version_ = 0;  // rises with all that is delivered
   bool busy_ = false;
   LatestWorker worker_;
 };

@@ -48,6 +48,12 @@ bool StabilityTrack::update(const History& history, int at_most) {
   return false;
 }
 
+bool StabilityTrack::behind(const History& history) const {
+  if (history.truncations() != truncations_) return true;
+  const std::vector<std::int64_t> steps = history.text_steps(TextKind::probe);
+  return !steps.empty() && steps.back() > looked_;
+}
+
 const StabilityPoint* StabilityTrack::at(std::int64_t step) const {
   const auto after = std::ranges::upper_bound(points_, step, {}, &StabilityPoint::step);
   return after == points_.begin() ? nullptr : &*std::prev(after);

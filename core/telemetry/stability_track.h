@@ -31,6 +31,7 @@ class StabilityTrack {
   // Takes in at most so many routings that are new; from the beginning where the run was taken back. True: there are
   // more. Unpacks two routed texts each: not for the thread of the screen.
   bool update(const History& history, int at_most);
+  bool behind(const History& history) const;  // update() has something to do
 
   const EarlierStep& earlier() const { return earlier_; }
   const std::vector<int>& layers() const { return layers_; }
