@@ -69,8 +69,8 @@ Lut utilisationLut(bool dark) {
 std::uint8_t utilisationCode(double utilisation) {
   if (std::isnan(utilisation)) return kNoDataCode;
   if (utilisation <= 0) return kZeroLoadCode;
-  const double limit = std::log2(kUtilisationLimit);
-  return divergingCode((std::log2(utilisation) + limit) / (2 * limit));
+  static const double kLimit = std::log2(kUtilisationLimit);
+  return divergingCode((std::log2(utilisation) + kLimit) / (2 * kLimit));
 }
 
 std::uint8_t divergingCode(double position) {

@@ -35,21 +35,27 @@ bool PlotFrame::dark() const {
   return isDark(palette());
 }
 
+// New data go straight to the screen, which saves a copy of all pixels. Where only the overlay moved since, a picture of
+// the data is kept to be painted over; one that was wanted between the last two changes is likely wanted again.
 void PlotFrame::paintEvent(QPaintEvent*) {
   if (printed_) return paintPrinted();
   QElapsedTimer timer;
   timer.start();
-  const QSize device_size = size() * devicePixelRatioF();
-  if (std::exchange(dirty_, false) || content_.size() != device_size) {
-    render();
-    if (std::exchange(label_excess_, wanted_excess_) != wanted_excess_) {
-      static_key_.clear();
-      static_layer_ = {};
-      render();
-    }
+  const bool news = std::exchange(dirty_, false) || static_layer_.size() != size() * devicePixelRatioF();
+  if (news) {
+    prepare();
+    content_valid_ = false;
   }
   QPainter painter(this);
-  painter.drawPixmap(0, 0, content_);
+  if (news && !overlay_moved_) {
+    painter.save();
+    paintContent(painter);
+    painter.restore();
+  } else {
+    if (!std::exchange(content_valid_, true)) renderContent();
+    painter.drawPixmap(0, 0, content_);
+  }
+  overlay_moved_ = !news;
   if (notice_.isEmpty()) paintOverlay(painter);
   if (hasFocus()) {
     painter.setPen(palette().highlight().color());
@@ -59,16 +65,19 @@ void PlotFrame::paintEvent(QPaintEvent*) {
   last_paint_ms_ = timer.nsecsElapsed() * 1e-6;
 }
 
-void PlotFrame::render() {
+// What is drawn, and the static layer; again where its labels turn out wider than their margin.
+void PlotFrame::prepare() {
   if (refill) refill();
-  renderContent();
+  renderStatic();
+  if (std::exchange(label_excess_, wanted_excess_) == wanted_excess_) return;
+  static_layer_ = {};
+  if (refill) refill();
+  renderStatic();
 }
 
 void PlotFrame::paintPrinted() {
   dirty_ = true;  // what is filled in now is for this picture
-  render();       // tells how wide the labels are
-  label_excess_ = wanted_excess_;
-  if (refill) refill();
+  prepare();      // tells how wide the labels are
   QPainter painter(this);
   painter.setFont(font());
   painter.fillRect(rect(), palette().base());
@@ -103,12 +112,15 @@ void PlotFrame::renderStatic() {
 }
 
 void PlotFrame::renderContent() {
-  renderStatic();
   // Into the old picture's memory: fresh pages cost more than the copy.
   if (content_.size() != static_layer_.size()) content_ = QPixmap(static_layer_.size());
   content_.setDevicePixelRatio(devicePixelRatioF());
   QPainter painter(&content_);
   painter.setFont(font());
+  paintContent(painter);
+}
+
+void PlotFrame::paintContent(QPainter& painter) {
   painter.setCompositionMode(QPainter::CompositionMode_Source);
   painter.drawPixmap(0, 0, static_layer_);
   painter.setCompositionMode(QPainter::CompositionMode_SourceOver);

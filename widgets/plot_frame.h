@@ -1,8 +1,9 @@
 // The ground that every painted plot stands on: margins, a cached picture, a notice in place of missing data.
 //
 // A plot paints in three steps: refill() copies what it needs out of the History, only when something changed and the
-// plot is really on screen; static layer (axes, grid, labels) and data go into one cached picture; the overlay
-// (crosshair, cursor, hover, focus) is painted over it at every paint. So a moving mouse costs a copy of pixels.
+// plot is really on screen; the data are painted over a cached static layer (axes, grid, labels); the overlay
+// (crosshair, cursor, hover, focus) over both. Of these a picture is kept as soon as only the overlay changes, so that
+// a moving mouse costs a copy of pixels.
 #pragma once
 
 #include <QMargins>
@@ -71,12 +72,15 @@ class PlotFrame : public QWidget {
   static constexpr int kAxisLabelHeight = 34;
 
  private:
-  void render();
+  void prepare();
   void renderStatic();
   void renderContent();
+  void paintContent(QPainter& painter);
   void paintPrinted();
 
   bool dirty_ = true, printed_ = false;
+  bool content_valid_ = false;  // content_ shows what was prepared last
+  bool overlay_moved_ = false;  // and nothing else, at the last paint
   QString notice_;
   QPixmap static_layer_, content_;
   QString static_key_;

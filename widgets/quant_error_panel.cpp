@@ -77,7 +77,7 @@ void QuantErrorPanel::refill() {
     return view_->setNotice(noQuantizationNotice(history->info(), frame_.get(), gemm_class_));
   view_->setNotice({});
 
-  indexCells();
+  if (indexed_ != frame_ || indexed_class_ != gemm_class_) indexCells();
   const int rows = static_cast<int>(layers_.size()), columns = static_cast<int>(tensors_.size());
   std::vector<std::uint8_t> codes;
   for (int row = 0; row < rows; ++row)
@@ -119,6 +119,8 @@ const QuantFrame* QuantErrorPanel::quantAt(int row, int column) const {
 
 // Layers and operands by binary search: 61 layers have some thousands of operands.
 void QuantErrorPanel::indexCells() {
+  indexed_ = frame_;
+  indexed_class_ = gemm_class_;
   layers_ = layersOf(*frame_, gemm_class_);
   tensors_ = operandsOf(*frame_, gemm_class_);
   cells_.assign(layers_.size() * tensors_.size(), nullptr);

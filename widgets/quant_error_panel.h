@@ -36,6 +36,8 @@ class QuantErrorPanel : public Panel {
   MatrixPlot* view_;
   std::shared_ptr<const TelemetryFrame> frame_;
   GemmClass gemm_class_ = GemmClass::experts;
+  std::shared_ptr<const TelemetryFrame> indexed_;  // what the following were made of: it comes every n-th step only
+  GemmClass indexed_class_ = GemmClass::experts;
   std::vector<int> layers_;               // rows
   std::vector<OperandPlace> tensors_;     // columns, layer 0
   std::vector<const QuantFrame*> cells_;  // rows x columns, in frame_; nullptr: not quantized

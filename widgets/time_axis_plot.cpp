@@ -44,8 +44,17 @@ QMargins TimeAxisPlot::margins() const {
   return {kAxisLabelWidth, 10, right_margin_, labels_shown_ ? kAxisLabelHeight : 6};
 }
 
+// Where the ticks are, not the range: a long run grows for many steps before one of them moves by a pixel.
 QString TimeAxisPlot::staticKey() const {
-  return QStringLiteral("%1:%2:%3:%4").arg(range().first).arg(range().last).arg(log_steps_).arg(labels_shown_);
+  QString key = QStringLiteral("%1:%2").arg(log_steps_).arg(labels_shown_);
+  for (const Tick& tick : stepTicks()) key += QStringLiteral(":%1@%2").arg(tick.label).arg(std::lround(xOf(tick.value)));
+  return key;
+}
+
+std::vector<Tick> TimeAxisPlot::stepTicks() const {
+  const int most = std::max(3, plotRect().width() / 64);
+  if (!log_steps_) return integerTicks(range().first, range().last, most);
+  return logTicks(std::max<double>(1, range().first), std::max<double>(1, range().last), most);
 }
 
 double TimeAxisPlot::warp(double step) const {
@@ -80,10 +89,7 @@ std::int64_t TimeAxisPlot::stepAt(double x) const {
 void TimeAxisPlot::paintStepAxis(QPainter& painter) const {
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());
-  const int most = std::max(3, plot.width() / 64);
-  const auto ticks = log_steps_ ? logTicks(std::max<double>(1, range().first), std::max<double>(1, range().last), most)
-                                : integerTicks(range().first, range().last, most);
-  for (const Tick& tick : ticks) {
+  for (const Tick& tick : stepTicks()) {
     const int x = static_cast<int>(std::lround(xOf(tick.value)));
     painter.setPen(gridColor(palette()));
     painter.drawLine(x, plot.top(), x, plot.bottom() + 3);

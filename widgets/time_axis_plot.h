@@ -47,6 +47,7 @@ class TimeAxisPlot : public PlotFrame {
  private:
   enum class Drag { none, pressed, box, pan };
   // Axis coordinate: the step itself, or log10(step + 1).
+  std::vector<Tick> stepTicks() const;
   double warp(double step) const;
   double unwarp(double coordinate) const;
   double low() const;

@@ -74,7 +74,13 @@ QRect TimelineTrack::rangeLane() const {
 }
 
 QString TimelineTrack::staticKey() const {
-  return QStringLiteral("%1:%2").arg(all_.first).arg(all_.last);
+  QString key;
+  for (const Tick& tick : ticks()) key += QStringLiteral("%1@%2 ").arg(tick.label).arg(xOf(tick.value));
+  return key;
+}
+
+std::vector<Tick> TimelineTrack::ticks() const {
+  return integerTicks(all_.first, all_.last, std::max(2, plotRect().width() / 90));
 }
 
 void TimelineTrack::paintStatic(QPainter& painter) {
@@ -85,7 +91,7 @@ void TimelineTrack::paintStatic(QPainter& painter) {
   painter.setFont(small);
   painter.setPen(mutedText(palette()));
   int last_right = -1000;
-  for (const Tick& tick : integerTicks(all_.first, all_.last, std::max(2, plot.width() / 90))) {
+  for (const Tick& tick : ticks()) {
     const int half = metrics.horizontalAdvance(tick.label) / 2 + 1;
     const int x = std::clamp(xOf(tick.value), half, width() - half);
     if (x - half < last_right) continue;
@@ -101,19 +107,21 @@ void TimelineTrack::paintData(QPainter& painter) {
   for (const PyramidBin& bin : loss_)
     if (bin.finite > 0) low = std::min<double>(low, bin.min), high = std::max<double>(high, bin.max);
   if (low > high) return;
-  // Logarithmic where it can be: the steep start would flatten the rest.
-  const Axis axis{.low = low,
-                  .high = std::max(high, low + 1e-9),
+  // Logarithmic where it can be: the steep start would flatten the rest. Taken once a value: there are thousands.
+  const bool log = low > 0;
+  const auto scaled = [log](double value) { return log ? std::log(value) : value; };
+  const Axis axis{.low = scaled(low),
+                  .high = scaled(std::max(high, low + 1e-9)),
                   .at_low = plot.bottom() - 1.0,
-                  .at_high = plot.top() + 1.0,
-                  .log = low > 0};
+                  .at_high = plot.top() + 1.0};
   std::vector<QPointF> points;
   std::vector<QLineF> spans;
   for (std::size_t i = 0; i < loss_.size(); ++i) {
     if (loss_[i].finite == 0) continue;
     const double x = plot.left() + (i + 0.5) / loss_.size() * plot.width();
-    points.emplace_back(x, axis.toPixel(loss_[i].mean()));
-    spans.emplace_back(x, axis.toPixel(loss_[i].max), x, axis.toPixel(loss_[i].min));
+    points.emplace_back(x, axis.toPixel(scaled(loss_[i].mean())));
+    if (loss_[i].finite == 1) continue;
+    spans.emplace_back(x, axis.toPixel(scaled(loss_[i].max)), x, axis.toPixel(scaled(loss_[i].min)));
   }
   QColor faint = seriesColor(0, dark());
   faint.setAlpha(110);

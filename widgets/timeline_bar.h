@@ -13,6 +13,7 @@ class TimelineTrack : public PlotFrame {
 
  public:
   explicit TimelineTrack(Selection* selection, QWidget* parent = nullptr);
+  std::vector<Tick> ticks() const;
   int xOf(double step) const;
   std::int64_t stepAt(double x) const;
   std::int64_t noteOrStepAt(int x) const;  // the step of a note whose flag is there
