@@ -59,6 +59,7 @@ void refuse_given(const CLI::App& command, std::initializer_list<const char*> op
 
 Placement placement_named(const PlacementOptions& o, std::span<const std::int32_t> topk_TK, const ModelShape& shape) {
   const int n_experts = static_cast<int>(shape.n_experts);
+  if (o.slots > 0 && o.name != "balanced") throw std::runtime_error("--slots goes with --placement balanced");
   if (o.name == "contiguous") return place_contiguous(n_experts, o.ranks);
   if (o.name == "random") return place_random(n_experts, o.ranks, o.seed);
   if (o.name != "balanced")

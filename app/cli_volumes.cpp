@@ -56,7 +56,7 @@ ModelShape shape_of(const Options& options) {
 
 Placement placement_of(const Options& options, const std::vector<std::int32_t>& topk_TK, const ModelShape& shape) {
   const int n_experts = static_cast<int>(shape.n_experts);
-  if (options.ranks > n_experts && options.slots == 0 && options.placement != "balanced")
+  if (options.ranks > n_experts && options.placement != "balanced")
     throw std::runtime_error("--ranks " + std::to_string(options.ranks) + " is more than the " +
                              std::to_string(n_experts) + " experts; allowed with --placement balanced --slots 1");
   return placement_named({options.placement, options.ranks, options.ranks_per_node, options.slots, options.seed},

@@ -106,6 +106,23 @@ class ClusterPanelsTest : public QObject {
     QVERIFY(!answer(question).problem.empty());
     question.live_load = {5, 1, 1, 1};
     QVERIFY(answer(question).problem.empty());
+    question.model = "16B";
+    question.routing = AskedRouting::live_limited;
+    QVERIFY2(answer(question).problem.find("no limited groups") != std::string::npos, answer(question).problem.c_str());
+  }
+
+  // The same question has the same answer in both panels, as it is and inside the limited groups.
+  void oneRouterCostsTheSameInBothPanels() {
+    ClusterQuestion question;
+    question.live_load = {900, 300, 200, 150, 100, 80, 60, 10};
+    const LiveCase cases[] = {{32, false}, {32, true}};
+    const auto costs =
+        live_costs(published_b200_config(true, AllToAll::deep_ep), Hypothesis::h2, question.live_load, cases);
+    for (const bool limited : {false, true}) {
+      question.routing = limited ? AskedRouting::live_limited : AskedRouting::live;
+      const double here = answer(question).time.tokens_per_second, there = costs[limited].tokens_per_second;
+      QVERIFY2(std::abs(here / there - 1) < 1e-9, qPrintable(QStringLiteral("%1, %2").arg(here).arg(there)));
+    }
   }
 
   void theLiveRoutersCostIsCores() {

@@ -2,7 +2,8 @@
 
   read_exports.py events FILE        {"tag": [[step, value], ...]} of a TensorBoard event file, every checksum verified
   read_exports.py safetensors FILE   {"name": {"dtype", "shape", "sum"}} and "__metadata__"
-  read_exports.py trace FILE         counts of a Chrome trace's events by phase letter, and the longest overlap in us
+  read_exports.py trace FILE         a Chrome trace by the rules of its format: counts of events by phase letter and
+                                     name, threads, the last end and the longest overlap in us
 """
 import array
 import json
@@ -102,21 +103,46 @@ def safetensors(path):
     return out
 
 
+# Rules of the Trace Event Format (JSON object form): metadata events name processes and threads in args.name, complete
+# events have a name, whole process and thread ids, and a start and a length in microseconds; counters have numbers.
+def check_trace_event(event, named):
+    assert isinstance(event["name"], str) and event["name"], event
+    assert type(event["pid"]) is int, event
+    if event["ph"] == "M":
+        assert event["name"] in ("process_name", "thread_name", "process_sort_index", "thread_sort_index"), event
+        if event["name"].endswith("_name"):
+            assert isinstance(event["args"]["name"], str) and event["args"]["name"], event
+            named.add((event["pid"], event["tid"]) if event["name"] == "thread_name" else event["pid"])
+        return
+    assert type(event["ts"]) in (int, float) and event["ts"] >= 0, event
+    if event["ph"] == "X":
+        assert type(event["tid"]) is int, event
+        assert type(event["dur"]) in (int, float) and event["dur"] >= 0, event
+        assert event["pid"] in named and (event["pid"], event["tid"]) in named, ("not named", event)
+    elif event["ph"] == "C":
+        assert all(type(value) in (int, float) for value in event["args"].values()), event
+    else:
+        assert event["ph"] == "i" and event.get("s", "t") in "gpt", event
+
+
 def trace(path):
     with open(path) as file:
-        trace_events = json.load(file)["traceEvents"]
-    counts = {}
-    lanes = {}
-    for event in trace_events:
+        data = json.load(file)
+    assert data.get("displayTimeUnit", "ms") in ("ms", "ns")
+    counts, lanes, names, named = {}, {}, {}, set()
+    for event in data["traceEvents"]:
+        check_trace_event(event, named)
         counts[event["ph"]] = counts.get(event["ph"], 0) + 1
         if event["ph"] == "X":
+            names[event["name"]] = names.get(event["name"], 0) + 1
             lanes.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["ts"] + event["dur"]))
-    overlap = 0
+    overlap = end = 0
     for spans in lanes.values():
         spans.sort()
+        end = max(end, spans[-1][1])
         for before, after in zip(spans, spans[1:]):
             overlap = max(overlap, before[1] - after[0])
-    return {"counts": counts, "overlap_us": overlap, "lanes": len(lanes)}
+    return {"counts": counts, "names": names, "overlap_us": overlap, "end_us": end, "lanes": len(lanes)}
 
 
 if __name__ == "__main__":

@@ -163,6 +163,7 @@ TEST(CliPredict, WrongInputIsTwoAndSaysWhatIsAllowed) {
                                         {"predict --ep 48", "EP 48"},
                                         {"volumes --placement best", "contiguous, random, balanced"},
                                         {"volumes --topk /nowhere.safetensors", "/nowhere.safetensors"},
+                                        {"volumes --slots 3", "goes with --placement balanced"},
                                         {"volumes --matrices", "goes with --json"},
                                         {"volumes --layer 1", "goes with --recording"},
                                         {"volumes --tensor x", "goes with --topk"},

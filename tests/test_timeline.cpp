@@ -1,6 +1,11 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -103,6 +108,31 @@ TEST(Timeline, TraceKeepsTheRulesOfItsFormat) {
   }
   EXPECT_EQ(named.size(), 32u);
   for (const auto& [tid, end] : end_ns) EXPECT_TRUE(named.contains(tid));
+}
+
+// The same rules, checked by a reader that shares no code with the writer.
+TEST(Timeline, TraceIsReadByPython) {
+  if (std::system("command -v python3 > /dev/null") != 0) GTEST_SKIP() << "python3 is not installed";
+  const StepConfig config = published_b200_config(true, AllToAll::deep_ep);
+  const LayerTimeline timeline = layer_timeline(config, fit_to_published(Hypothesis::h2),
+                                                volume_of({RoutingRule::zipf, 8, 4, 0.7}, config.shape, 32), kTokens);
+  const auto file = std::filesystem::temp_directory_path() / ("moescope_trace_" + std::to_string(::getpid()) + ".json");
+  std::ofstream(file) << to_chrome_trace(timeline, "671B");
+  FILE* pipe =
+      ::popen(("python3 '" MOESCOPE_TEST_DATA "/read_exports.py' trace '" + file.string() + "' 2>&1").c_str(), "r");
+  ASSERT_NE(pipe, nullptr);
+  std::string said;
+  char buffer[4096];
+  for (std::size_t n; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) said.append(buffer, n);
+  ASSERT_EQ(::pclose(pipe), 0) << said;
+  std::filesystem::remove(file);
+  const nlohmann::json read = nlohmann::json::parse(said);
+  EXPECT_EQ(read["lanes"], 32);
+  EXPECT_EQ(read["counts"]["M"], 33);
+  EXPECT_EQ(read["counts"]["X"], timeline.intervals.size());
+  for (const char* name : {"dispatch", "experts", "combine"}) EXPECT_EQ(read["names"][name], 64) << name;
+  EXPECT_LE(read["overlap_us"].get<double>(), 1e-6);
+  EXPECT_NEAR(read["end_us"].get<double>(), timeline.total_us, 1e-3);
 }
 
 TEST(LiveCost, EqualLoadsUnderUniformRoutingAreTheKnownDispersion) {

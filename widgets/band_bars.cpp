@@ -15,9 +15,7 @@ constexpr double kThickestRow = 26;
 
 }  // namespace
 
-BandBars::BandBars(QWidget* parent) : PlotFrame(parent) {
-  format_ = [](double value) { return formatValue(value, 4); };
-}
+BandBars::BandBars(QWidget* parent) : PlotFrame(parent) {}
 
 void BandBars::setRows(std::vector<Row> rows) {
   rows_ = std::move(rows);
@@ -98,7 +96,8 @@ void BandBars::paintStatic(QPainter& painter) {
     painter.setPen(gridColor(palette()));
     painter.drawLine(x, plot.top(), x, plot.bottom() + 3);
     painter.setPen(palette().text().color());
-    painter.drawText(QRect(x - 40, plot.bottom() + 3, 80, metrics.height()), Qt::AlignCenter, format_(tick.value));
+    painter.drawText(QRect(x - 40, plot.bottom() + 3, 80, metrics.height()), Qt::AlignCenter,
+                     format_ ? format_(tick.value) : tick.label);
   }
   painter.setPen(mutedText(palette()));
   const QRect line(4, plot.bottom() + 3 + metrics.height(), width() - 8, metrics.height());

@@ -36,8 +36,8 @@ class BandBars : public PlotFrame {
   void setRows(std::vector<Row> rows);
   const std::vector<Row>& rows() const { return rows_; }
   void setLegend(std::vector<LegendEntry> legend);
-  void setCaption(const QString& caption) { caption_ = caption; }  // of the axis, with unit
-  void setFormatter(std::function<QString(double)> format) { format_ = std::move(format); }
+  void setCaption(const QString& caption) { caption_ = caption; }                            // of the axis, with unit
+  void setFormatter(std::function<QString(double)> format) { format_ = std::move(format); }  // of the axis
   std::function<QStringList(int row)> describe;
 
  protected:

@@ -14,10 +14,13 @@ constexpr std::int64_t kTokens = 65536;  // sampling then moves max/mean of 32 r
 
 std::vector<std::int32_t> route(const ClusterQuestion& q, const ModelShape& shape) {
   const int top_k = static_cast<int>(shape.top_k), n_experts = static_cast<int>(shape.n_experts);
-  if (q.routing == AskedRouting::live) {
+  if (is_live(q.routing)) {
+    const bool limited = q.routing == AskedRouting::live_limited;
+    if (limited && shape.limited_groups == 0)
+      throw std::runtime_error(shape.name + " has no limited groups; choose this router as it is");
     if (q.live_load.empty()) throw std::runtime_error("No router is open whose load could be taken");
     return route_by_load(stretch_load(q.live_load, n_experts), kTokens, top_k, static_cast<int>(shape.n_groups),
-                         static_cast<int>(shape.limited_groups));
+                         limited ? static_cast<int>(shape.limited_groups) : 0);
   }
   RoutingPattern pattern;
   if (shape.n_groups) {

@@ -10,7 +10,11 @@
 
 namespace moescope {
 
-enum class AskedRouting { forced, uniform, grouped, zipf, live };
+// live_limited: as live, but a token stays inside the model's limited groups.
+enum class AskedRouting { forced, uniform, grouped, zipf, live, live_limited };
+constexpr bool is_live(AskedRouting routing) {
+  return routing == AskedRouting::live || routing == AskedRouting::live_limited;
+}
 enum class AskedPlacement { contiguous, random, balanced };
 
 struct ClusterQuestion {
@@ -25,7 +29,7 @@ struct ClusterQuestion {
   Recompute recompute = Recompute::full;
   double overlap = 0;
   Hypothesis hypothesis = Hypothesis::h2;
-  std::vector<std::uint32_t> live_load;  // tokens_per_expert of a layer seen here; of use to AskedRouting::live
+  std::vector<std::uint32_t> live_load;  // tokens_per_expert of a layer seen here; of use where is_live(routing)
   bool operator==(const ClusterQuestion&) const = default;
 };
 

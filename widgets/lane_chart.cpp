@@ -103,12 +103,23 @@ void LaneChart::paintKey(QPainter& painter) const {
 void LaneChart::paintData(QPainter& painter) {
   const QRect plot = plotRect();
   const double each = laneHeight();
-  for (const Interval& interval : intervals_) {
-    if (interval.activity < 0 || interval.activity >= static_cast<int>(activities_.size())) continue;
-    const Activity& activity = activities_[static_cast<std::size_t>(interval.activity)];
-    const double left = axis().toPixel(interval.from), right = axis().toPixel(interval.to);
-    const QRectF bar(left, plot.top() + interval.lane * each + each * 0.08, std::max(0.5, right - left), each * 0.84);
-    painter.fillRect(bar, QBrush(seriesColor(activity.color, dark()), activity.fill));
+  // What is narrower than a pixel comes last, a pixel wide and the fainter the shorter: none of many is left out by
+  // where it happens to fall.
+  for (const bool narrow : {false, true}) {
+    for (const Interval& interval : intervals_) {
+      if (interval.activity < 0 || interval.activity >= static_cast<int>(activities_.size())) continue;
+      const double left = axis().toPixel(interval.from), wide = axis().toPixel(interval.to) - left;
+      if ((wide < 1) != narrow) continue;
+      const Activity& activity = activities_[static_cast<std::size_t>(interval.activity)];
+      const double top = plot.top() + interval.lane * each + each * 0.08, high = each * 0.84;
+      QColor color = seriesColor(activity.color, dark());
+      if (narrow) {
+        color.setAlphaF(static_cast<float>(std::sqrt(std::max(wide, 0.0))));
+        painter.fillRect(QRectF(std::floor(left), top, 1, high), color);
+      } else {
+        painter.fillRect(QRectF(left, top, wide, high), QBrush(color, activity.fill));
+      }
+    }
   }
   painter.setPen(Qt::NoPen);
   painter.setBrush(palette().text().color());

@@ -76,7 +76,8 @@ void LinkBytesPanel::refill() {
       const double sum = line.network + line.nvlink;
       if (lines_.empty()) standard = sum;
       const QString saved = standard > 0 && !lines_.empty()
-                                ? tr("%1, saves %2").arg(formatBytes(sum), formatPercent(1 - sum / standard))
+                                ? tr(sum > standard ? "%1, costs %2 more" : "%1, saves %2")
+                                      .arg(formatBytes(sum), formatPercent(std::abs(1 - sum / standard)))
                                 : formatBytes(sum);
       rows.push_back(rowOf(wayName(way) + QLatin1Char(' ') + payloadName(payload), line.network, line.nvlink, saved));
       lines_.push_back(line);

@@ -64,6 +64,7 @@ void LiveCostPanel::say(const QString& notice) {
 // One answer at a time, and a pause between two: while training goes on a new load comes with every step.
 void LiveCostPanel::renew() {
   if (!isVisible() || computing_) return;
+  setProperty("busy", false);
   const History* history = selection_->history();
   if (!history) return say(noRunNotice());
   if (history->steps().empty()) return say(noDataYetNotice());
@@ -75,6 +76,7 @@ void LiveCostPanel::renew() {
   }
   if (now.load.empty()) return say(notInLogNotice(history->info(), tr("tokens per expert")));
   if (now == asked_) return;
+  setProperty("busy", true);
   if (since_.isValid() && since_.elapsed() < kLeastPauseMs) {
     if (!std::exchange(waiting_, true))
       QTimer::singleShot(kLeastPauseMs - static_cast<int>(since_.elapsed()), this, [this] {
@@ -85,7 +87,6 @@ void LiveCostPanel::renew() {
   }
   asked_ = now;
   computing_ = true;
-  setProperty("busy", true);
   worker_.start([this, now](std::stop_token stopped) {
     const StepConfig config = askedConfig();
     std::vector<LiveCost> costs = live_costs(config, now.hypothesis, now.load, live_cases(config));
@@ -136,8 +137,7 @@ void LiveCostPanel::show(std::vector<LiveCost> costs, const Asked& of) {
     }
   }
   say(tr("tokens/s/GPU and the change against forced balance; MXFP8 experts, DeepEP. The load of layer %1 at step %2 "
-         "is "
-         "measured here, all else is modelled.")
+         "is measured here, all else is modelled.")
           .arg(of.layer)
           .arg(formatCount(static_cast<double>(of.step))));
   renew();  // there may be news by now

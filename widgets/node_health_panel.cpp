@@ -35,7 +35,7 @@ NodeHealthPanel::NodeHealthPanel(Selection* selection, QWidget* parent)
     connect(box, &QSpinBox::valueChanged, this, [this] { compute(); });
     return box;
   };
-  step_ = spin(tr("at step"), 0, 1999, 500, {}, tr("Step in which the injected fault happens"));
+  step_ = spin(tr("at step"), 0, 1999, 510, {}, tr("Step in which the injected fault happens"));
   mtbf_ = spin(tr("MTBF"), 0, 100000, 2000, tr(" h"), tr("Mean time between failures of one node; 0: none at random"));
   checkpoint_ = spin(tr("save every"), 0, 2000, 20, {}, tr("Steps between checkpoints; 0: none"));
   addBody(row, 0);
@@ -115,7 +115,7 @@ void NodeHealthPanel::compute() {
   curve_->setSeries({goodput, lost});
   const std::int64_t best = best_checkpoint_every(asked);
   summary_->setText(
-      tr("<b>Goodput %1</b>, %2 of %3 steps taken twice, %4 restarts from %5 faults in %6 h. %7 All modelled.")
+      tr("<b>Goodput %1</b>, %2 of %3 steps taken twice; restarts: %4, faults: %5, in %6 h. %7 All modelled.")
           .arg(formatPercent(outcome_.goodput))
           .arg(outcome_.lost_steps)
           .arg(asked.steps)

@@ -48,7 +48,7 @@ StepTimePanel::StepTimePanel(Selection* selection, QWidget* parent)
   plot_->describe = [this](int row) { return describe(row); };
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
     connect(selection_, signal, this, [this] {
-      if (routing_->currentIndex() == static_cast<int>(AskedRouting::live)) plot_->markDirty();
+      if (is_live(static_cast<AskedRouting>(routing_->currentIndex()))) plot_->markDirty();
     });
   addBody(plot_);
   chosen();
@@ -86,11 +86,12 @@ void StepTimePanel::buildChoices() {
   way_ = addChoice(grid, 3, tr("Way"), {tr("standard"), tr("DeepEP")}, tr("Kind of all-to-all"));
   payload_ = addChoice(grid, 4, tr("Payload"), {tr("BF16"), tr("FP8"), tr("MXFP8")}, tr("What the all-to-all carries"));
   ep_ = addChoice(grid, 5, tr("EP"), {"8", "16", "32", "64", "128", "256"}, tr("Expert-parallel ranks, in nodes of 8"));
-  routing_ =
-      addChoice(grid, 6, tr("Routing"), {tr("forced"), tr("uniform"), tr("grouped"), tr("Zipf"), tr("this router")},
-                tr("forced: round-robin, as in the published runs\nuniform: all experts alike\ngrouped: 4 of 8 "
-                   "groups\nZipf: experts of unequal popularity\nthis router: the load of the layer and step that "
-                   "you look at, stretched to the model's experts"));
+  routing_ = addChoice(
+      grid, 6, tr("Routing"),
+      {tr("forced"), tr("uniform"), tr("grouped"), tr("Zipf"), tr("this router"), tr("this, node-limited")},
+      tr("forced: round-robin, as in the published runs\nuniform: all experts alike\ngrouped: 4 of 8 "
+         "groups\nZipf: experts of unequal popularity\nthis router: the load of the layer and step that "
+         "you look at, stretched to the model's experts\nnode-limited: its tokens stay inside 4 of 8 groups"));
   placement_ = addChoice(grid, 7, tr("Placement"), {tr("in order"), tr("random"), tr("balanced")},
                          tr("balanced: replicate the heaviest and pack, one more slot a rank"));
   recompute_ = addChoice(grid, 8, tr("Recompute"), {tr("none"), tr("selective"), tr("full")},
@@ -131,7 +132,7 @@ ClusterQuestion StepTimePanel::question() const {
   q.recompute = static_cast<Recompute>(recompute_->currentIndex());
   q.overlap = overlap_->value() / 100.0;
   q.hypothesis = static_cast<Hypothesis>(hypothesis_->currentIndex());
-  if (q.routing != AskedRouting::live) return q;
+  if (!is_live(q.routing)) return q;
   if (const auto frame = selection_->frame()) {
     const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
     if (router != frame->routers.end()) q.live_load = router->tokens_per_expert;
@@ -226,7 +227,7 @@ QStringList StepTimePanel::describe(int row) const {
 }
 
 QString StepTimePanel::status() const {
-  if (routing_->currentIndex() != static_cast<int>(AskedRouting::live)) return {};
+  if (!is_live(static_cast<AskedRouting>(routing_->currentIndex()))) return {};
   const auto frame = selection_->frame();
   return frame ? tr("load of layer %1, %2").arg(selection_->layer()).arg(timeStatus(frame->step, true)) : QString();
 }

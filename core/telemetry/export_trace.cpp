@@ -1,5 +1,6 @@
 #include "core/telemetry/export_trace.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -62,7 +63,7 @@ void put_step(TraceFile& trace, const TelemetryFrame& frame) {
   for (const float ms : frame.phase_ms)
     if (std::isfinite(ms)) total_ms += static_cast<double>(ms);
   const double end_us = 1e6 * frame.wall_s;
-  double at_us = end_us - 1e3 * total_ms;
+  double at_us = std::max(0.0, end_us - 1e3 * total_ms);  // phases are rounded, their sum may exceed the first step
   Json step = slice("step", "step " + std::to_string(frame.step), frame, kStepThread, at_us, 1e3 * total_ms);
   step["args"] = {{"step", frame.step}, {"tokens_seen", frame.tokens}};
   if (std::isfinite(frame.ce_loss)) step["args"]["ce_loss"] = frame.ce_loss;
