@@ -19,49 +19,54 @@ std::size_t padded_count(const Batch& b) {
 }
 
 // Largest magnitudes in units of the element.
-MOESCOPE_SIMD void scale_amax(const Scaling& s, Batch& b) {
-  const std::size_t padded = padded_count(b);
-  const float* __restrict encode = b.scales.encode.data();
-  const float* __restrict decode = b.scales.decode.data();
-  float* __restrict scaled = b.scaled_amax.data();
-  if (s.format.scheme == QuantScheme::nvfp4)
-    for (std::size_t i = 0; i < padded; ++i)
-      scaled[i] = quotient(std::bit_cast<float>(b.scales.amax_bits[i]), decode[i], encode[i]);
-  else
-    for (std::size_t i = 0; i < padded; ++i) scaled[i] = std::bit_cast<float>(b.scales.amax_bits[i]) * encode[i];
+template <bool kDivided>
+MOESCOPE_INLINE Floats scaled_amax(const Batch& b, std::size_t i) {
+  const Floats amax = (Floats)load(b.scales.amax_bits.data() + i), encode = load(b.scales.encode.data() + i);
+  if constexpr (kDivided) return quotient(amax, load(b.scales.decode.data() + i), encode);
+  return amax * encode;
 }
 
 // Everything about the batch that follows from its scales.
-MOESCOPE_SIMD void weigh_blocks(const Scaling& s, Batch& b) {
+template <bool kDivided>
+MOESCOPE_INLINE void weigh_blocks(const Scaling& s, Batch& b) {
   const std::size_t padded = padded_count(b);
-  scale_amax(s, b);
-  const float clip_limit = s.clip_limit;
-  std::int32_t top_amax = 0, top_code = 0, least_code = 255, clipped = 0;
-  for (std::size_t i = 0; i < padded; ++i) {
-    const std::int32_t amax = b.scales.amax_bits[i], code = b.scales.code[i];
-    clipped += b.scaled_amax[i] > clip_limit;
-    top_amax = std::max(top_amax, amax);
-    top_code = std::max(top_code, amax == 0 ? 0 : code);
-    least_code = std::min(least_code, amax == 0 ? 255 : code);
+  const Floats clip_limit = splat(s.clip_limit);
+  Ints top_amax{}, top_code{}, least_code = Ints{} + 255, clipped{};
+  for (std::size_t i = 0; i < padded; i += kWidth) {
+    const Ints amax = load(b.scales.amax_bits.data() + i), code = load(b.scales.code.data() + i);
+    const Floats scaled = scaled_amax<kDivided>(b, i);
+    store(b.scaled_amax.data() + i, scaled);
+    clipped = scaled > clip_limit ? clipped + 1 : clipped;
+    top_amax = larger(top_amax, amax);
+    top_code = larger(top_code, amax == 0 ? Ints{} : code);
+    const Ints counting = amax == 0 ? Ints{} + 255 : code;
+    least_code = counting < least_code ? counting : least_code;
   }
-  const std::int32_t exponent = std::clamp(top_code, 1, 253);
-  const float inverse_unit = std::bit_cast<float>((254 - exponent) << 23);
-  for (std::size_t i = 0; i < padded; ++i) {
-    const float weight = b.scales.amax_bits[i] == 0 ? 0.0f : b.scales.decode[i] * inverse_unit;
-    b.weight2[i] = weight * weight;
+  const std::int32_t top = max_of<std::int32_t>(top_code), exponent = std::clamp(top, 1, 253);
+  b.inverse_unit = std::bit_cast<float>((254 - exponent) << 23);
+  const Floats inverse_unit = splat(b.inverse_unit);
+  for (std::size_t i = 0; i < padded; i += kWidth) {
+    const Floats weight = load(b.scales.decode.data() + i) * inverse_unit;
+    const Ints amax = load(b.scales.amax_bits.data() + i);
+    store(b.weight2.data() + i, amax == 0 ? Floats{} : weight * weight);
   }
   const double unit = std::bit_cast<double>(static_cast<std::int64_t>(exponent - 127 + 1023) << 52);
   b.unit2 = unit * unit;
-  b.top_amax = top_code == 255 ? kInfinityBits : top_amax;
-  b.spread = std::max(top_code - least_code, 0);
-  b.clipped_blocks = clipped;
+  b.top_amax = top == 255 ? kInfinityBits : max_of<std::int32_t>(top_amax);
+  b.spread = std::max(top - 255 + max_of<std::int32_t>(255 - least_code), 0);
+  b.clipped_blocks = sum_of<std::int32_t>(clipped);
+}
+
+MOESCOPE_SIMD void weigh_blocks_of(const Scaling& s, Batch& b) {
+  if (s.format.scheme == QuantScheme::nvfp4) return weigh_blocks<true>(s, b);
+  weigh_blocks<false>(s, b);
 }
 
 }  // namespace
 
 void find_batch_scales(const Scaling& s, Batch& b) {
   find_scales(s, b.count, b.scales);
-  weigh_blocks(s, b);
+  weigh_blocks_of(s, b);
 }
 
 MOESCOPE_SIMD void add_x2(Batch& b, std::size_t count, Totals& totals) {
@@ -105,19 +110,18 @@ MOESCOPE_SIMD void add_blocks(const Batch& b, std::size_t per_row, std::size_t e
   for (std::size_t i = 0; i < padded; ++i) size[i] = static_cast<float>(elements);
   if (last_elements != elements)
     for (std::size_t i = per_row - 1; i < b.count; i += per_row) size[i] = static_cast<float>(last_elements);
-  alignas(64) float crest[kScales];
-  std::int32_t nonzero = 0;
-  for (std::size_t i = 0; i < padded; ++i) {
-    const float x2 = b.x2[i] > 0 ? b.x2[i] : std::numeric_limits<float>::max();
-    crest[i] = b.scaled_amax[i] * b.scaled_amax[i] * size[i] / x2;
-    nonzero += b.scales.amax_bits[i] != 0;
-  }
-  for (std::size_t i = 0; i < padded; ++i) crest[i] = std::sqrt(crest[i]);
   Floats crest_sum{};
-  for (std::size_t i = 0; i < padded; i += kWidth) crest_sum += load(crest + i);
+  Words nonzero{};
+  for (std::size_t i = 0; i < padded; i += kWidth) {
+    const Floats x2 = load(b.x2.data() + i), scaled = load(b.scaled_amax.data() + i);
+    const Floats crest2 =
+        scaled * scaled * load(size + i) / (x2 > 0 ? x2 : splat(std::numeric_limits<float>::max()));
+    crest_sum += square_root(crest2);
+    nonzero = counted(nonzero, load(b.scales.amax_bits.data() + i));
+  }
   sums.blocks += b.count;
   sums.crest += sum_of<float>(crest_sum);
-  sums.crest_blocks += static_cast<std::uint64_t>(nonzero);
+  sums.crest_blocks += sum_of<std::uint32_t>(nonzero);
   sums.clipped_blocks += static_cast<std::uint64_t>(b.clipped_blocks);
   sums.amax = std::max(sums.amax, std::bit_cast<float>(b.top_amax));
 }

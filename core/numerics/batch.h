@@ -14,7 +14,8 @@ namespace moescope {
 struct Batch {
   Scales scales;
   std::size_t count = 0;
-  double unit2 = 1;                                // square of a power of two near the largest scale
+  float inverse_unit = 1;                          // the unit: a power of two near the largest scale
+  double unit2 = 1;                                // its square
   alignas(64) std::array<float, kScales> weight2;  // square of the scale in that unit; 0 under a block of zeros
   alignas(64) std::array<float, kScales> x2;       // of the block, in units of its scale
   alignas(64) std::array<float, kScales> scaled_amax;

@@ -59,7 +59,10 @@ MOESCOPE_INLINE void quantize_strip(const LaneRounding& f, Floats clip_limit, co
           quantize_lanes<kWay>(f, x, encode, decode, draws_of<kWay>(key, t.column_keys + c + i * kWidth));
       write_lanes(target, out + i * kWidth, v.value, lanes);
       if constexpr (kSums) {
-        add_squares(v, x, encode, squares[i]);
+        const Floats error = (x - v.value) * encode;  // in units of the scale, as the others
+        squares[i].x2 += v.y * v.y;
+        squares[i].q2 += v.r * v.r;
+        squares[i].err2 += error * error;
         add_counts<kWay>(v, clip_limit, counts);
       }
     }

@@ -23,16 +23,9 @@ MOESCOPE_INLINE void add_counts(const Counts& counts, Totals& totals) {
   totals.clipped += sum_of<std::uint32_t>(counts.clipped);
 }
 
-// In units of the scale.
 struct Squares {
   Floats x2{}, q2{}, err2{};
 };
-MOESCOPE_INLINE void add_squares(const Quantized& v, Floats x, Floats encode, Squares& squares) {
-  const Floats error = (x - v.value) * encode;
-  squares.x2 += v.y * v.y;
-  squares.q2 += v.r * v.r;
-  squares.err2 += error * error;
-}
 
 // Draws of sixteen neighbours of a row.
 template <Way kWay>

@@ -110,15 +110,15 @@ MOESCOPE_INLINE void quantize_rows(const Scaling& s, const Tile& t, Width width,
   const std::size_t cols = t.cols;
   const std::uint32_t* column_keys = t.column_keys;
   const LaneRounding f = lane_rounding(s.rounding);
-  const Floats clip_limit = splat(s.clip_limit);
+  const Floats clip_limit = splat(s.clip_limit), inverse_unit = splat(b.inverse_unit);
   Floats q2{}, err2{};
   Counts counts;
   const auto at_row = [&](std::size_t r) __attribute__((always_inline)) {
     return Row{t.x + r * t.stride, t.out + r * t.out_stride, row_key_of<kWay>(t, r)};
   };
   const auto quantize_block = [&](const Row& row, std::size_t c, std::size_t j) __attribute__((always_inline)) {
-    const Floats encode = splat(b.scales.encode[j]), decode = splat(b.scales.decode[j]);
-    Squares squares;
+    const Floats encode = splat_magnitude(b.scales.encode[j]), decode = splat_magnitude(b.scales.decode[j]);
+    Floats x2{};
     for_each_vector(
         row.in + c,
         block_length(cols, c, width), [&](std::size_t i, Floats x, std::size_t lanes) __attribute__((always_inline)) {
@@ -127,16 +127,15 @@ MOESCOPE_INLINE void quantize_rows(const Scaling& s, const Tile& t, Width width,
           const Quantized v = quantize_lanes<kWay>(f, x, encode, decode, draws);
           write_lanes(target, row.out + c + i, v.value, lanes);
           if constexpr (kSums) {
-            add_squares(v, x, encode, squares);
+            // A block's own in units of its scale; the others, in that of the batch, need not be told apart by block.
+            const Floats q = v.value * inverse_unit, error = (x - v.value) * inverse_unit;
+            x2 += v.y * v.y;
+            q2 += q * q;
+            err2 += error * error;
             add_counts<kWay>(v, clip_limit, counts);
           }
         });
-    if constexpr (kSums) {
-      const Floats weight2 = splat(b.weight2[j]);
-      q2 += squares.q2 * weight2;
-      err2 += squares.err2 * weight2;
-    }
-    return squares.x2;
+    return x2;
   };
   for_each_block<float>(t, width, b.x2.data(), kSum, at_row, quantize_block);
   if constexpr (kSums) {
