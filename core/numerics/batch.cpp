@@ -114,8 +114,7 @@ MOESCOPE_SIMD void add_blocks(const Batch& b, std::size_t per_row, std::size_t e
   Words nonzero{};
   for (std::size_t i = 0; i < padded; i += kWidth) {
     const Floats x2 = load(b.x2.data() + i), scaled = load(b.scaled_amax.data() + i);
-    const Floats crest2 =
-        scaled * scaled * load(size + i) / (x2 > 0 ? x2 : splat(std::numeric_limits<float>::max()));
+    const Floats crest2 = scaled * scaled * load(size + i) / (x2 > 0 ? x2 : splat(std::numeric_limits<float>::max()));
     crest_sum += square_root(crest2);
     nonzero = counted(nonzero, load(b.scales.amax_bits.data() + i));
   }
