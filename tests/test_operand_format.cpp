@@ -282,6 +282,17 @@ TEST(OperandFormat, EveryQuantizerMatchesItsDefinition) {
   }
 }
 
+TEST(OperandFormat, ColumnsTooLongForTheCachesToo) {
+  for (const bool power_of_two : {false, true}) {
+    const OperandFormat f = fp8(ElementFormat::e4m3, ScaleGranularity::row, power_of_two);
+    Matrix in = normal_matrix(300, 700);  // down columns: two batches of them, six tiles of rows
+    check_against_definition(f, in, true);
+    in.at(270, 650) = NAN;
+    check_against_definition(f, in, false);
+    check_against_definition(f, awkward_matrix(40, 1030), false);
+  }
+}
+
 TEST(OperandFormat, MxSpecialRulesGoThroughToo) {
   for (const ScaleRule rule : {ScaleRule::floor, ScaleRule::even, ScaleRule::ceil})
     check_against_definition(mx(ElementFormat::e4m3, rule), normal_matrix(40, 96), true);

@@ -49,6 +49,7 @@ MOESCOPE_INLINE void weigh_blocks(const Scaling& s, Batch& b) {
     const Floats weight = load(b.scales.decode.data() + i) * inverse_unit;
     const Ints amax = load(b.scales.amax_bits.data() + i);
     store(b.weight2.data() + i, amax == 0 ? Floats{} : weight * weight);
+    store(b.x2.data() + i, Floats{});
   }
   const double unit = std::bit_cast<double>(static_cast<std::int64_t>(exponent - 127 + 1023) << 52);
   b.unit2 = unit * unit;

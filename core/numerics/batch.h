@@ -17,7 +17,7 @@ struct Batch {
   float inverse_unit = 1;                          // the unit: a power of two near the largest scale
   double unit2 = 1;                                // its square
   alignas(64) std::array<float, kScales> weight2;  // square of the scale in that unit; 0 under a block of zeros
-  alignas(64) std::array<float, kScales> x2;       // of the block, in units of its scale
+  alignas(64) std::array<float, kScales> x2;       // of the block, in units of its scale; 0 at first
   alignas(64) std::array<float, kScales> scaled_amax;
   std::int32_t top_amax = 0;  // bits
   std::int32_t spread = 0;    // binary exponents between the scales that matter

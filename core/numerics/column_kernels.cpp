@@ -9,8 +9,7 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kWidth = kLanes<float>;
-constexpr std::size_t kStrip = 4;       // vectors side by side, so that a column tile's rows are written at once
-constexpr std::size_t kTileRows = 128;  // sums down a column are taken over so many rows in float32
+constexpr std::size_t kStrip = 4;  // vectors side by side, so that a column tile's rows are written at once
 
 static_assert(kTileCols <= kScales && kTileCols % (kStrip * kWidth) == 0);
 
@@ -72,7 +71,7 @@ MOESCOPE_INLINE void quantize_strip(const LaneRounding& f, Floats clip_limit, co
     for (std::size_t i = 0; i < kVectors; ++i) {
       float* x2 = b.x2.data() + c + i * kWidth;
       const Floats weight2 = load(b.weight2.data() + c + i * kWidth);
-      store(x2, first == 0 ? squares[i].x2 : load(x2) + squares[i].x2);
+      store(x2, load(x2) + squares[i].x2);
       total.q2 += squares[i].q2 * weight2;
       total.err2 += squares[i].err2 * weight2;
     }
@@ -125,6 +124,24 @@ MOESCOPE_SIMD void find_column_amax(const Tile& t, std::int32_t* amax_bits) {
   for_each_strip(
       t.cols, [&]<int kVectors>(std::size_t c, std::size_t lanes)
                   __attribute__((always_inline)) { find_strip_amax<kVectors>(t, c, lanes, amax_bits); });
+}
+
+// Eight rows at a time, over all columns.
+MOESCOPE_SIMD void raise_column_amax(const Tile& t, std::int32_t* amax_bits) {
+  constexpr std::size_t kRows = 8;
+  for (std::size_t r = 0; r < t.rows; r += kRows) {
+    const std::size_t rows = std::min(kRows, t.rows - r);
+    const float* first = t.x + r * t.stride;
+    for (std::size_t c = 0; c < t.cols; c += kWidth) {
+      Ints top = load(amax_bits + c);
+      for (std::size_t k = 0; k < rows; ++k) {
+        const float* x = first + k * t.stride + c;
+        const bool whole = c + kWidth <= t.cols;
+        top = larger(top, magnitude_bits(whole ? load(x) : load_first(x, static_cast<int>(t.cols - c))));
+      }
+      store(amax_bits + c, top);
+    }
+  }
 }
 
 }  // namespace moescope

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <vector>
 
 #include "core/numerics/careful_kernels.h"
 #include "core/numerics/column_kernels.h"
@@ -15,6 +16,7 @@ namespace {
 constexpr std::size_t kWidth = kLanes<float>;
 constexpr std::size_t kBatchElements = 4096;  // a batch is read twice and stays in the first cache
 constexpr std::size_t kAreaCols = 1024;
+constexpr std::size_t kTallRows = 512;  // of kTileCols columns: half a megabyte
 
 std::size_t padded(std::size_t count) {
   return (count + kWidth - 1) / kWidth * kWidth;
@@ -41,7 +43,17 @@ void quantize_row_batch(const Scaling& s, const Tile& t, std::size_t width, cons
     quantize_carefully(s, part_of(t, j / per_row, j % per_row * width, 1, width), b, j, *sums);
 }
 
-// At most kTileCols columns.
+// At most kTileCols columns, all blocks of a batch whose values have been quantized.
+void add_columns(const Scaling& s, const Tile& t, Batch& b, Totals& totals, ScaleCounts& counts, QuantSums& sums) {
+  add_x2(b, b.count, totals);
+  if (sums_hold(b, totals)) {
+    add_values(totals, b.unit2, t.rows * t.cols, sums);
+    add_blocks(b, 1, t.rows, t.rows, sums);
+    return counts.add(b);
+  }
+  for (std::size_t c = 0; c < t.cols; ++c) quantize_carefully(s, part_of(t, 0, c, t.rows, 1), b, c, sums);
+}
+
 void quantize_column_batch(const Scaling& s, const Tile& t, const Target& target, ScaleCounts& counts,
                            QuantSums* sums) {
   Batch b;
@@ -50,14 +62,34 @@ void quantize_column_batch(const Scaling& s, const Tile& t, const Target& target
   find_batch_scales(s, b);
   Totals totals;
   columns_function(s.format, b.clipped_blocks > 0, sums)(s, t, target, b, totals);
-  if (!sums) return;
-  add_x2(b, b.count, totals);
-  if (sums_hold(b, totals)) {
-    add_values(totals, b.unit2, t.rows * t.cols, *sums);
-    add_blocks(b, 1, t.rows, t.rows, *sums);
-    return counts.add(b);
+  if (sums) add_columns(s, t, b, totals, counts, *sums);
+}
+
+// Columns that are too long for the caches: all are read for their scales in the order of the memory, then once more.
+void quantize_tall_columns(const Scaling& s, const Tile& t, const Target& target, ScaleCounts& counts,
+                           QuantSums* sums) {
+  std::vector<std::int32_t> amax_bits(padded(t.cols));
+  raise_column_amax(t, amax_bits.data());
+  const std::size_t count = (t.cols + kTileCols - 1) / kTileCols;
+  std::vector<Batch> batches(count);
+  std::vector<Totals> totals(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    Batch& b = batches[i];
+    b.count = std::min(kTileCols, t.cols - i * kTileCols);
+    std::copy_n(amax_bits.begin() + static_cast<std::ptrdiff_t>(i * kTileCols), b.count, b.scales.amax_bits.begin());
+    find_batch_scales(s, b);
   }
-  for (std::size_t c = 0; c < t.cols; ++c) quantize_carefully(s, part_of(t, 0, c, t.rows, 1), b, c, *sums);
+  std::size_t at = 0;
+  for_each_part(t, kTileRows, kTileCols, [&](const Tile& part) {
+    Batch& b = batches[at];
+    columns_function(s.format, b.clipped_blocks > 0, sums)(s, part, target, b, totals[at]);
+    at = (at + 1) % count;
+  });
+  if (!sums) return;
+  for_each_part(t, t.rows, kTileCols, [&](const Tile& part) {
+    add_columns(s, part, batches[at], totals[at], counts, *sums);
+    ++at;
+  });
 }
 
 MOESCOPE_SIMD std::int32_t row_amax_bits(const float* __restrict x, std::size_t count, std::int32_t top) {
@@ -91,7 +123,10 @@ void quantize_row_blocks(const Scaling& s, const Tile& t, std::size_t width, Qua
 void quantize_column_blocks(const Scaling& s, const Tile& t, std::size_t depth, QuantSums* sums) {
   const Target target = target_of(t, kTileCols);
   ScaleCounts counts;
-  for_each_part(t, depth, kTileCols, [&](const Tile& part) { quantize_column_batch(s, part, target, counts, sums); });
+  if (std::min(depth, t.rows) > kTallRows)
+    for_each_part(t, depth, t.cols, [&](const Tile& part) { quantize_tall_columns(s, part, target, counts, sums); });
+  else
+    for_each_part(t, depth, kTileCols, [&](const Tile& part) { quantize_column_batch(s, part, target, counts, sums); });
   if (sums) counts.add_to(*sums);
   finish_writing(t);
 }
