@@ -427,9 +427,10 @@ class Training {
   }
 
   void introduce() {
+    std::string on = num_threads() == 1 ? "1 thread" : std::to_string(num_threads()) + " threads";
+    if (ranks_) on += " on each of " + std::to_string(ranks_->size()) + " ranks";
     std::fprintf(text_, "%s: %.2f million parameters, %s, %s%s\n", config().name.c_str(),
-                 parameter_count(config()) * 1e-6, lock_step_.data().summary().c_str(),
-                 num_threads() == 1 ? "1 thread" : (std::to_string(num_threads()) + " threads").c_str(),
+                 parameter_count(config()) * 1e-6, lock_step_.data().summary().c_str(), on.c_str(),
                  first_ > 0 ? (", resumed after step " + std::to_string(first_ - 1)).c_str() : "");
     for (std::size_t i = 1; i < lock_step_.runs().size(); ++i)
       std::fprintf(text_, "in lock-step with %s\n", lock_step_.runs()[i].trainer.config().name.c_str());
@@ -577,10 +578,17 @@ void check_outputs(const TrainOptions& options, Ranks* ranks) {
   if (found > 0) throw std::runtime_error(problem);
 }
 
+// Ranks on one machine share its cores: more threads than cores would wait for each other.
+void share_cores(const Ranks& ranks) {
+  const auto cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  set_num_threads(std::min(num_threads(), std::max(1, cores / ranks.size_here())));
+}
+
 // Errors of all ranks are the same; one says so.
 void train(const TrainOptions& options) {
   set_num_threads(options.threads);
   const std::unique_ptr<Ranks> ranks = open_ranks(options);
+  if (ranks && options.threads == 0) share_cores(*ranks);
   const bool writes = !ranks || ranks->rank() == 0;
   try {
     check_outputs(options, ranks.get());
@@ -626,7 +634,10 @@ void add_options(CLI::App& sub, TrainOptions& o) {
                  "Steps to have taken at the end, those before --resume included (default: "
                  "optimizer.total_steps; the schedule is not changed)")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1000000000000}));
-  sub.add_option("--threads", o.threads, "Threads to train on (default: one per core); results do not depend on it")
+  sub.add_option(
+         "--threads", o.threads,
+         "Threads to train on, of each rank (default: one per core, shared by the ranks on this machine); results "
+         "do not depend on it")
       ->check(CLI::Range(1, 1024));
   sub.add_option("--ep", o.ep,
                  "Expert-parallel ranks: spreads experts and sequences over the processes that mpirun -n EP started, "

@@ -25,11 +25,16 @@ class MpiRanks : public Ranks {
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    MPI_Comm here;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here);
+    MPI_Comm_size(here, &size_here_);
+    MPI_Comm_free(&here);
   }
   ~MpiRanks() override { MPI_Finalize(); }
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
+  int size_here() const override { return size_here_; }
 
   void exchange(int partner, const void* send, void* receive, std::size_t bytes) override {
     for (std::size_t done = 0; done < bytes; done += kMostBytes) {
@@ -65,7 +70,7 @@ class MpiRanks : public Ranks {
     return result;
   }
 
-  int rank_ = 0, size_ = 1;
+  int rank_ = 0, size_ = 1, size_here_ = 1;
 };
 
 }  // namespace

@@ -17,6 +17,7 @@ class Ranks {
   virtual ~Ranks() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  virtual int size_here() const { return size(); }  // ranks that share the cores of this machine
   // Neighbouring ranks that are taken to share a fast link.
   int ranks_per_node() const { return ranks_per_node_; }
   // Whether token rows go by way of their node (two_hop.h) instead of straight to their rank.
