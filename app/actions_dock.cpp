@@ -107,7 +107,11 @@ QWidget* ActionsDock::makeCheckpoints() {
   column->setContentsMargins(0, 0, 0, 0);
   checkpoints_ = new QComboBox;
   checkpoints_->setAccessibleName("Checkpoint");
-  checkpoints_->setToolTip("Kept checkpoints: every telemetry.checkpoint_every steps, closer together near the newest");
+  checkpoints_->setToolTip(
+      "Kept checkpoints, in memory and in the folder NAME.checkpoints beside the recording: one every 100 steps, at "
+      "most "
+      "8 and 512 MiB, closer together near the newest. Set-up > Telemetry changes it: Checkpoints every, Checkpoints "
+      "kept");
   rewind_ = new QPushButton("Rewind");
   rewind_->setToolTip("Take all runs back to this checkpoint. What came after it is forgotten.");
   branch_ = new QPushButton("Branch...");

@@ -1,9 +1,11 @@
-// What the Router workspace costs at the size of DeepSeek-V3: CPU ms of one frame of each panel, on a made-up history
-// of 61 layers (60 with experts) x 256 experts x 10,000 steps, for a new step, another layer, a jump of the cursor
-// through the whole run, and a mouse that moves. The limit of each is 16 ms.
-//   bench_router [steps] [layers] [experts]
+// What the workspaces Router and Text cost at the size of DeepSeek-V3: CPU ms of one frame of each panel, on a made-up
+// history of 61 layers (60 with experts) x 256 experts x 10,000 steps, for a new step, another layer, a jump of the
+// cursor through the whole run, and a mouse that moves. The limit of each is 16 ms. And what reading it all for
+// findings takes, which is done beside the thread of the screen.
+//   bench_router [steps] [layers] [experts] [steps between texts and tables]
 //   bench_router --recording FILE     a run of this size with few steps as a recording, to be opened and looked at
 #include <QApplication>
+#include <QElapsedTimer>
 #include <QMouseEvent>
 #include <QStyleFactory>
 #include <algorithm>
@@ -11,18 +13,24 @@
 #include <ctime>
 #include <functional>
 
+#include "core/telemetry/findings.h"
 #include "core/telemetry/recording.h"
 #include "tests/synthetic_run.h"
 #include "widgets/bias_panel.h"
+#include "widgets/byte_affinity_panel.h"
 #include "widgets/capacity_panel.h"
+#include "widgets/coactivation_panel.h"
 #include "widgets/confidence_panel.h"
 #include "widgets/expert_card.h"
 #include "widgets/expert_load_panel.h"
 #include "widgets/gate_load_panel.h"
 #include "widgets/layer_balance_panel.h"
 #include "widgets/load_over_time_panel.h"
+#include "widgets/routing_stability_panel.h"
 #include "widgets/scores_panel.h"
+#include "widgets/specialisation_panel.h"
 #include "widgets/timeline_bar.h"
+#include "widgets/tokens_panel.h"
 
 using namespace moescope;
 
@@ -72,6 +80,18 @@ std::vector<Named> panels(Selection* s) {
   all.push_back(made<CapacityPanel>(s, "Dropped tokens"));
   all.push_back(made(s, "Padding", &CapacityPanel::showFigure, 2));
   all.push_back(made<ExpertCard>(s, "Expert card"));
+  all.push_back({"Tokens, one layer", std::make_unique<TokensPanel>(s, TokensPanel::Shows::probe_and_data)});
+  all.push_back({"Tokens, all layers", std::make_unique<TokensPanel>(s, TokensPanel::Shows::probe_and_data)});
+  static_cast<TokensPanel*>(all.back().widget.get())->showAllLayers(true);
+  all.push_back(made<SpecialisationPanel>(s, "Specialisation"));
+  all.push_back(made<CoactivationPanel>(s, "Co-activation"));
+  all.push_back(made<ByteAffinityPanel>(s, "Byte affinity"));
+  for (const auto& [view, name] : {std::pair{RoutingStabilityPanel::over_steps, "Stability over steps"},
+                                   {RoutingStabilityPanel::by_layer, "Stability by layer"},
+                                   {RoutingStabilityPanel::at_the_step, "Stability at the step"}}) {
+    all.push_back(made(s, name, &RoutingStabilityPanel::showView, view));
+    static_cast<RoutingStabilityPanel*>(all.back().widget.get())->restoreState({{"view", view}, {"against", 2}});
+  }
   all.push_back({"Timeline", std::make_unique<TimelineBar>(s)});
   return all;
 }
@@ -104,6 +124,40 @@ void hover(QWidget* widget, int i) {
   }
 }
 
+// The stability panels compare texts on a thread of their own: what it takes until nothing is missing.
+void settle(QWidget* widget) {
+  const auto* stability = qobject_cast<RoutingStabilityPanel*>(widget);
+  if (!stability) return;
+  QElapsedTimer timer;
+  timer.start();
+  do {
+    QApplication::processEvents();
+  } while (stability->computing());
+  std::printf("  (%zu routings of the probe compared in %lld ms beside the screen)\n",
+              stability->track().points().size(), static_cast<long long>(timer.elapsed()));
+}
+
+void measureFindings(SyntheticRun& run, std::int64_t steps) {
+  const double before = cpuMs();
+  FindingsScan scan(run.history());
+  scan.advance(INT64_MAX);
+  const std::size_t found = scan.findings().size();
+  const double whole = cpuMs() - before;
+  std::vector<double> blocks;
+  for (int i = 0; i < kFrames; ++i) {
+    run.append(FindingsScan::kBlock);
+    const double start = cpuMs();
+    scan.advance(INT64_MAX);
+    (void)scan.findings();
+    blocks.push_back(cpuMs() - start);
+  }
+  std::ranges::sort(blocks);
+  std::printf(
+      "Findings: all %lld steps read in %.0f ms (%.3f ms a step, %zu findings); %lld new ones in %.2f ms (%.2f)\n",
+      static_cast<long long>(steps), whole, whole / static_cast<double>(steps), found,
+      static_cast<long long>(FindingsScan::kBlock), blocks[blocks.size() / 2], blocks.back());
+}
+
 int measure(const SyntheticShape& shape, std::int64_t steps) {
   SyntheticRun run(shape);
   const double before = cpuMs();
@@ -121,6 +175,7 @@ int measure(const SyntheticShape& shape, std::int64_t steps) {
     panel.widget->resize(620, 460);
     panel.widget->show();
     for (int i = 0; i < 3; ++i) QApplication::processEvents();
+    settle(panel.widget.get());
     const Times all[] = {
         timesOf([&](int) { selection.refresh(); }, [&] { run.append(1); }),
         timesOf([&](int i) { selection.setLayer(1 + (i * 7) % (shape.layers - 1)); }),
@@ -137,6 +192,7 @@ int measure(const SyntheticShape& shape, std::int64_t steps) {
     panel.widget->hide();
   }
   std::printf("%d of them over the limit\n", over);
+  measureFindings(run, steps);
   return over > 0;
 }
 
@@ -171,6 +227,6 @@ int main(int argc, char** argv) {
                   .ranks = 0,
                   .tokens = 8192,
                   .quant_every = 0,
-                  .specialise_every = 500},
+                  .specialise_every = number(4, 200)},
                  number(1, 10'000));
 }

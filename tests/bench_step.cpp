@@ -1,9 +1,10 @@
 // Whole training steps: bench_step [shape ...] [--steps N] [--threads N]
-//                       [--recipes | --recipes-everywhere | --telemetry] [--only PART]
+//                       [--recipes | --recipes-everywhere | --telemetry | --checkpoints] [--only PART]
 //
 // --recipes: the routed experts in every recipe against FP32, with statistics; --recipes-everywhere: all weights;
 // --only: the recipes with PART in their names.
 // --telemetry: all of it at the default cadence against none, over --steps N steps (200 or more: a whole cycle of it).
+// --checkpoints: what keeping one to go back to costs, and its share of a step at the default cadence.
 //
 // Shapes S, M, L (byte-level models of growing width) and presets by name. Prints, per shape, FP32 and MXFP8 steps
 // with telemetry and FP32 steps without, taken in turn so that a busy machine slows all alike, and the sgemm peak of
@@ -15,6 +16,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -226,6 +228,38 @@ void bench_telemetry(const std::string& name, const RunConfig& base, int steps) 
   std::fflush(stdout);
 }
 
+// Taking a snapshot holds the training up; writing it down is done by a thread of its own, which costs CPU time only.
+void bench_checkpoints(const std::string& name, const RunConfig& base, int steps) {
+  const auto data = open_dataset(base.data, base.seed);
+  Variant variant{"", std::make_unique<Trainer>(base), {}, {}, {}};
+  const std::string path = (std::filesystem::temp_directory_path() / "moescope_bench.safetensors").string();
+  std::vector<double> taking, writing;
+  std::shared_ptr<const TrainerSnapshot> kept;
+  for (int step = -2; step < steps; ++step) {
+    measure(variant, *data, step >= 0);
+    const auto start = Clock::now();
+    std::shared_ptr<const TrainerSnapshot> taken = variant.trainer->snapshot();
+    if (step >= 0) taking.push_back(seconds_since(start));
+    kept = std::move(taken);  // the one before goes: memory is asked for anew each time, as in the ring
+    if (step % 4) continue;
+    const double cpu = cpu_seconds();
+    kept->save(path);
+    if (step >= 0) writing.push_back(cpu_seconds() - cpu);
+  }
+  std::filesystem::remove(path);
+  const TelemetryConfig& t = base.telemetry;
+  const double ms = median(taking) * 1e3, step_ms = median(variant.seconds) * 1e3, file_ms = median(writing) * 1e3;
+  std::printf("%s: %.1f M weights; a checkpoint %.1f MB, %d kept %.0f MB\n", name.c_str(), weights_in_millions(base),
+              static_cast<double>(kept->bytes()) * 1e-6, t.checkpoints_kept,
+              static_cast<double>(kept->bytes()) * 1e-6 * t.checkpoints_kept);
+  std::printf("  taken in %.2f ms (worst %.2f) of a step's %.2f ms; every %d steps: %.3f %% of step time\n", ms,
+              *std::max_element(taking.begin(), taking.end()) * 1e3, step_ms, t.checkpoint_every,
+              100 * ms / (t.checkpoint_every * step_ms));
+  std::printf("  written beside it in %.1f ms CPU: %.3f %% of one core at that cadence\n\n", file_ms,
+              100 * file_ms / (t.checkpoint_every * step_ms));
+  std::fflush(stdout);
+}
+
 enum class Recipes { none, experts, everywhere };
 
 Variant variant_of(const RunConfig& base, Recipes which, Recipe recipe, Rounding rounding, bool rotated) {
@@ -274,7 +308,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> names;
   std::string part;
   int steps = 9;
-  bool telemetry = false;
+  bool telemetry = false, checkpoints = false;
   Recipes which = Recipes::none;
   for (int i = 1; i < argc; ++i) {
     if (!std::strcmp(argv[i], "--steps") && i + 1 < argc)
@@ -287,6 +321,8 @@ int main(int argc, char** argv) {
       part = argv[++i];
     else if (!std::strcmp(argv[i], "--telemetry"))
       telemetry = true;
+    else if (!std::strcmp(argv[i], "--checkpoints"))
+      checkpoints = true;
     else if (!std::strcmp(argv[i], "--threads") && i + 1 < argc)
       set_num_threads(std::atoi(argv[++i]));
     else
@@ -299,7 +335,9 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "bench_step: \"%s\" is neither S, M, L nor a preset\n", name.c_str());
       return 2;
     }
-    if (telemetry)
+    if (checkpoints)
+      bench_checkpoints(name, config, steps);
+    else if (telemetry)
       bench_telemetry(name, config, steps);
     else if (which == Recipes::none)
       bench(name, config, steps);

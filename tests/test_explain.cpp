@@ -10,7 +10,9 @@
 #include "core/run_config.h"
 #include "core/telemetry/explain.h"
 #include "core/telemetry/import_jsonl.h"
+#include "core/telemetry/router_stats.h"
 #include "core/telemetry/run_settings.h"
+#include "core/telemetry/volume_stats.h"
 #include "core/trainer.h"
 
 namespace moescope {
@@ -206,6 +208,65 @@ TEST_F(Explain, NumbersAreThoseOfTheFrame) {
   EXPECT_EQ(explain_figure(b(), {.key = "copies", .layer = 1, .step = 24}).expression, "256 * 2");
   const Explanation bias = explain_figure(b(), {.key = "expert_bias", .layer = 1, .expert = 3, .step = 24});
   EXPECT_NE(bias.expression.find_first_of("+-"), std::string::npos);
+}
+
+TEST_F(Explain, EveryCellOfTheGradientMatrixAddsUp) {
+  const auto frame = b().gradient_frame_at(24);
+  ASSERT_TRUE(frame);
+  for (const GradientFrame& gradient : frame->gradients)
+    for (const char* key : {"gradient_snr_db", "gradient_cosine"}) {
+      const Explanation figure = explain_figure(
+          b(), {.key = key, .layer = gradient.layer, .other = static_cast<int>(gradient.group), .step = 24});
+      expect_it_adds_up(figure);
+      EXPECT_FLOAT_EQ(static_cast<float>(figure.value),
+                      std::string(key) == "gradient_cosine" ? gradient.cosine : gradient.snr_db);
+      EXPECT_NE(figure.where.find(gradient_group_name(gradient.group)), std::string::npos);
+    }
+}
+
+TEST_F(Explain, WhatIfsAreOfTheirOwnParameter) {
+  const RouterFrame& router = b().frame_at(24)->routers[0];
+  for (const double alignment : {8, 16, 128}) {
+    const FigureTarget target{.key = "padding_fraction", .layer = 1, .step = 24, .parameter = alignment};
+    const Explanation figure = explain_figure(b(), target);
+    expect_it_adds_up(figure);
+    EXPECT_FLOAT_EQ(static_cast<float>(figure.value),
+                    padding_fraction(router.tokens_per_expert, static_cast<std::uint32_t>(alignment)));
+  }
+  for (const int layer : {1, kWholeRun})
+    for (const double factor : {0.5, 1.25})
+      expect_it_adds_up(
+          explain_figure(b(), {.key = "dropped_fraction", .layer = layer, .step = 24, .parameter = factor}));
+  EXPECT_GT(explain_figure(b(), {.key = "dropped_fraction", .layer = 1, .step = 24, .parameter = 0.5}).value, 0.49);
+}
+
+TEST_F(Explain, VolumesAreThoseOfTheChosenAllToAll) {
+  const VolumeFrame& volume = b().frame_at(24)->routers[0].volume;
+  for (const bool lean : {false, true}) {
+    const DispatchTotals totals = dispatch_totals(volume, lean);
+    const auto value = [&](const char* key) {
+      const Explanation figure =
+          explain_figure(b(), {.key = key, .layer = 1, .other = lean ? 1 : 0, .step = 24, .parameter = 100});
+      expect_it_adds_up(figure);
+      return figure.value;
+    };
+    EXPECT_DOUBLE_EQ(value("bytes_moved"), totals.moved * 100);
+    EXPECT_DOUBLE_EQ(value("bytes_across_nodes"), totals.across_nodes * 100);
+    EXPECT_DOUBLE_EQ(value("dispatch_overload"), totals.max_over_mean);
+  }
+}
+
+TEST_F(Explain, StabilityIsAgainstTheStepThatIsShown) {
+  const auto value = [](const char* key, int layer, std::int64_t reference) {
+    const Explanation figure = explain_figure(b(), {.key = key, .layer = layer, .step = 24, .reference = reference});
+    expect_it_adds_up(figure);
+    EXPECT_NE(figure.note.find("step " + std::to_string(reference)), std::string::npos) << figure.note;
+    return figure.value;
+  };
+  for (const int layer : {1, kWholeRun}) {
+    EXPECT_EQ(value("unchanged_choices", layer, 24), 1);
+    EXPECT_LE(value("unchanged_choices", layer, 0), value("routing_stability", layer, 0));
+  }
 }
 
 TEST_F(Explain, KnobsSayWhatTheyAre) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/telemetry/volume_stats.h"
 #include "widgets/metric_text.h"
 
 namespace moescope {
@@ -21,40 +22,6 @@ std::vector<double> sums(const std::vector<std::uint32_t>& copies, int ranks, bo
     for (int d = 0; d < ranks; ++d)
       if (s != d) result[of_columns ? d : s] += copies[static_cast<std::size_t>(s) * ranks + d];
   return result;
-}
-
-// Standard: every copy to another node crosses the network. DeepEP: one copy per destination node does.
-double crossing(const VolumeFrame& volume, bool deduplicated) {
-  double count = 0;
-  const int ranks = volume.ranks, per_node = std::max(1, volume.ranks_per_node);
-  const int nodes = (ranks + per_node - 1) / per_node;
-  for (int s = 0; s < ranks; ++s) {
-    if (deduplicated && !volume.nodes_RN.empty()) {
-      for (int n = 0; n < nodes; ++n)
-        if (n != s / per_node) count += volume.nodes_RN[static_cast<std::size_t>(s) * nodes + n];
-    } else {
-      for (int d = 0; d < ranks; ++d)
-        if (d / per_node != s / per_node) count += volume.copies_RR[static_cast<std::size_t>(s) * ranks + d];
-    }
-  }
-  return count;
-}
-
-DispatchTotals totalsOf(const VolumeFrame& volume, bool deduplicated) {
-  const auto& copies = copiesOf(volume, deduplicated);
-  const int ranks = volume.ranks;
-  std::vector<double> received(ranks, 0);
-  DispatchTotals totals;
-  for (int s = 0; s < ranks; ++s)
-    for (int d = 0; d < ranks; ++d) {
-      const double count = copies[static_cast<std::size_t>(s) * ranks + d];
-      received[d] += count;
-      if (s != d) totals.moved += count;
-    }
-  totals.across_nodes = crossing(volume, deduplicated);
-  const double all = std::accumulate(received.begin(), received.end(), 0.0);
-  totals.max_over_mean = all > 0 ? *std::ranges::max_element(received) * ranks / all : kNoValue;
-  return totals;
 }
 
 }  // namespace
@@ -115,6 +82,7 @@ AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
     tiles_[i] = new ValueTile(
         selection, names[i], [this, i] { return totalText(i); }, row);
     tiles_[i]->setToolTip(tips[i]);
+    tiles_[i]->figure = [this, i] { return totalFigure(i); };
     tiles_[i]->setFocusPolicy(Qt::NoFocus);
     layout->addWidget(tiles_[i]);
   }
@@ -241,11 +209,20 @@ QStringList AllToAllPanel::describe(int source, int destination) const {
           tr("rank %1 receives %2").arg(destination).arg(formatBytes(in[destination] * bytesPerCopy()))};
 }
 
+FigureTarget AllToAllPanel::totalFigure(int which) const {
+  static constexpr const char* kKeys[] = {"bytes_moved", "bytes_across_nodes", "dispatch_overload", "bytes_saved"};
+  return {.key = kKeys[which],
+          .layer = selection_->layer(),
+          .other = deduplicated() ? 1 : 0,
+          .step = selection_->step(),
+          .parameter = bytesPerCopy()};
+}
+
 QString AllToAllPanel::totalText(int which) const {
   const auto shown = frame();
   const VolumeFrame* volume = this->volume(shown);
   if (!volume) return tr("no data");
-  const DispatchTotals standard = totalsOf(*volume, false), lean = totalsOf(*volume, true);
+  const DispatchTotals standard = dispatch_totals(*volume, false), lean = dispatch_totals(*volume, true);
   const DispatchTotals& now = deduplicated() ? lean : standard;
   switch (which) {
     case 0:

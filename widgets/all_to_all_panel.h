@@ -12,13 +12,6 @@
 
 namespace moescope {
 
-// Sums over one layer's dispatch. Copies that stay on their rank are counted as received, but not as moved.
-struct DispatchTotals {
-  double moved = 0;          // copies to other ranks
-  double across_nodes = 0;   // of these, copies that cross to another node
-  double max_over_mean = 0;  // of the copies that a rank receives, own ones included
-};
-
 class AllToAllPanel : public Panel {
   Q_OBJECT
 
@@ -47,6 +40,7 @@ class AllToAllPanel : public Panel {
   QString bytesRule() const;    // how they are computed
   QStringList describe(int source, int destination) const;
   QString totalText(int which) const;
+  FigureTarget totalFigure(int which) const;
 
   MatrixPlot* view_;
   QComboBox *mode_, *payload_;

@@ -36,6 +36,7 @@ CapacityPanel::CapacityPanel(Selection* selection, QWidget* parent)
                               "mean of layers")
                                .arg(kAlignments[static_cast<std::size_t>(i)])
                          : tr("Assignments beyond the capacity, over all; mean of layers"));
+    tile->figure = [this, i] { return figure(i, kWholeRun, capacityFactor()); };
     group->addButton(tile, i);
     tiles->addWidget(tile);
     tiles_[static_cast<std::size_t>(i)] = tile;
@@ -44,6 +45,11 @@ CapacityPanel::CapacityPanel(Selection* selection, QWidget* parent)
   plot_ = new CurvePlot(this);
   plot_->refill = [this] { refill(); };
   plot_->describe = [this](double x) { return describe(x); };
+  plot_->figureOf = [this](QPoint at) -> std::optional<FigureTarget> {
+    const double x = plot_->xAt(at);
+    if (shown_ == kDrops) return figure(shown_, selection_->layer(), x);
+    return figure(shown_, static_cast<int>(std::lround(x)), x);
+  };
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
     connect(selection_, signal, plot_, &PlotFrame::markDirty);
   connect(plot_, &CurvePlot::xChosen, this, [this](double x) {
@@ -85,6 +91,13 @@ void CapacityPanel::setCapacityFactor(double factor) {
 
 double CapacityPanel::capacityFactor() const {
   return kLeastFactor + factor_->value() * kFactorStep;
+}
+
+FigureTarget CapacityPanel::figure(int which, int layer, double factor) const {
+  return {.key = which == kDrops ? "dropped_fraction" : "padding_fraction",
+          .layer = layer,
+          .step = selection_->step(),
+          .parameter = which == kDrops ? factor : kAlignments[static_cast<std::size_t>(which)]};
 }
 
 double CapacityPanel::figureOf(const RouterFrame& router, int figure) const {

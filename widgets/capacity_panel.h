@@ -37,6 +37,7 @@ class CapacityPanel : public Panel {
   QStringList describe(double x) const;
   QString valueText(int figure) const;
   double figureOf(const RouterFrame& router, int figure) const;
+  FigureTarget figure(int which, int layer, double factor) const;
 
   CurvePlot* plot_;
   QSlider* factor_;

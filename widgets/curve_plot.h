@@ -2,6 +2,7 @@
 // the mark.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "widgets/plot_frame.h"
@@ -26,6 +27,7 @@ class CurvePlot : public PlotFrame {
   void setMark(double x) { mark_ = x; }                                       // NaN: none
   void setMarkStep(double step) { mark_step_ = step; }                        // of the arrow keys
   std::function<QStringList(double x)> describe;
+  double xAt(QPoint position) const { return std::clamp(xAxis().fromPixel(position.x()), low_, high_); }
 
  signals:
   void xChosen(double x);

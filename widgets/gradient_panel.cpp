@@ -25,6 +25,12 @@ GradientPanel::GradientPanel(Selection* selection, QWidget* parent)
   matrix_ = new MatrixPlot(this);
   matrix_->refill = [this] { refillMatrix(); };
   matrix_->describe = [this](int row, int column) { return describe(row, column); };
+  matrix_->figure = [this](int row, int column) {
+    return FigureTarget{.key = cosine() ? "gradient_cosine" : "gradient_snr_db",
+                        .layer = layers_[static_cast<std::size_t>(row)],
+                        .other = static_cast<int>(columns_[static_cast<std::size_t>(column)]),
+                        .step = selection_->step()};
+  };
   matrix_->decorate = [this](QPainter& painter) { paintNumbers(painter); };
   matrix_->setWeights(sequentialWeights());
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})

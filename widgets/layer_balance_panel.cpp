@@ -158,6 +158,8 @@ void LayerBalancePanel::refillLayers() {
   layers_->setRowAxis(std::move(ticks), tr("layer"), false);
   layers_->setSource(QStringLiteral("%1:%2").arg(reinterpret_cast<quintptr>(history)).arg(window()),
                      static_cast<int>(layers.size()));
+  const std::int64_t steps = layers_->stepsPerColumn();
+  layers_->setStepNote(steps > 1 ? tr("mean of %1 a column").arg(formatCount(static_cast<double>(steps))) : QString());
   const auto place = std::ranges::find(layers, selection_->layer());
   layers_->setCurrentRow(place == layers.end() ? -1 : static_cast<int>(place - layers.begin()));
 }
@@ -198,10 +200,7 @@ QStringList LayerBalancePanel::describeSpread(int layer) const {
 }
 
 QString LayerBalancePanel::status() const {
-  const QString now = timeStatus(selection_->step(), view_->currentIndex() == within_layers);
-  const bool summed = view_->currentIndex() == by_layer && layers_->stepsPerColumn() > 1 && layers_->notice().isEmpty();
-  if (now.isEmpty() || !summed) return now;
-  return tr("mean of %1 steps a column, %2").arg(formatCount(static_cast<double>(layers_->stepsPerColumn())), now);
+  return timeStatus(selection_->step(), view_->currentIndex() == within_layers);
 }
 
 QString LayerBalancePanel::csv() const {
@@ -239,7 +238,8 @@ QString LayerBalancePanel::csv() const {
 QString LayerBalancePanel::explain() const {
   return tr("<p><b>How even the load is in all MoE layers.</b> <i>Over layers:</i> at every step the median layer, the "
             "layer that 90 % stay below, and the worst. <i>By layer:</i> the same figure layer by layer, the mean "
-            "of the steps that share a column. <i>Within layers:</i> how the experts of each layer spread at one step.</p>"
+            "of the steps that share a column. <i>Within layers:</i> how the experts of each layer spread at one "
+            "step.</p>"
             "<p>The dashed line is what a perfectly balanced router shows by chance: with n = T K / E slots per "
             "expert the counts are binomial, and the expected largest of E of them exceeds the mean by "
             "<code>sqrt(E / (E - 1)) (M - n) / n</code>, <code>M = sum_m (1 - F(m)^E)</code>; about 0.22 to 0.4 with "

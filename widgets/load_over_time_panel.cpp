@@ -78,13 +78,8 @@ std::vector<int> LoadOverTimePanel::order() {
   return order;
 }
 
-// Says what a column is as soon as it is more than one step.
 QString LoadOverTimePanel::status() const {
-  const QString now = timeStatus(selection_->step(), true);
-  const std::int64_t steps = plot_->stepsPerColumn();
-  if (now.isEmpty() || steps <= 1 || !plot_->notice().isEmpty()) return now;
-  return (summary() == Summary::mean ? tr("mean of %1 steps a column, %2") : tr("extreme of %1 steps a column, %2"))
-      .arg(formatCount(static_cast<double>(steps)), now);
+  return timeStatus(selection_->step(), true);
 }
 
 void LoadOverTimePanel::refill() {
@@ -107,6 +102,9 @@ void LoadOverTimePanel::refill() {
                        .arg(selection_->layer())
                        .arg(summary_->currentIndex()),
                    experts);
+  const std::int64_t steps = plot_->stepsPerColumn();
+  const QString note = summary() == Summary::mean ? tr("mean of %1 a column") : tr("extreme of %1 a column");
+  plot_->setStepNote(steps > 1 ? note.arg(formatCount(static_cast<double>(steps))) : QString());
   plot_->setCurrentRow(selection_->expert());
 }
 
@@ -168,10 +166,11 @@ void LoadOverTimePanel::restoreState(const QVariantMap& state) {
 }
 
 QString LoadOverTimePanel::explain() const {
-  return tr("<p><b>Utilisation of each expert of one layer over steps</b>, on the scale of Expert load. Where many steps "
+  return tr("<p><b>Utilisation of each expert of one layer over steps</b>, on the scale of Expert load. Where many "
+            "steps "
             "share a pixel, their mean is shown: what lasts stays, noise fades, so that a healthy router looks healthy "
             "however far you zoom out. <i>Extreme</i> shows the value farthest from 1 instead: no spike is lost, but "
-            "the noise of a balanced router looks like imbalance. The header says how many steps a column is, the "
+            "the noise of a balanced router looks like imbalance. The axis says how many steps a column is, the "
             "mouse gives both figures of a column. What swings from batch to batch averages out, too: zoom in, or see "
             "Findings.</p>"
             "<p>A band that grows stronger: the rich get richer. A checkerboard (zoomed in): the bias overshoots and "

@@ -83,26 +83,29 @@ RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* pare
     connect(selection_, signal, bars_, &PlotFrame::markDirty);
 
   stack_ = new QStackedWidget(this);
-  for (PlotFrame* plot : {static_cast<PlotFrame*>(lines_), static_cast<PlotFrame*>(layers_),
-                          static_cast<PlotFrame*>(bars_)})
+  for (PlotFrame* plot :
+       {static_cast<PlotFrame*>(lines_), static_cast<PlotFrame*>(layers_), static_cast<PlotFrame*>(bars_)})
     stack_->addWidget(plot);
   view_ = new QComboBox(this);
   view_->addItems({tr("over steps"), tr("by layer"), tr("at the step")});
   view_->setAccessibleName(tr("View"));
-  view_->setToolTip(tr("Curves over steps (of every layer, of many layers the lowest, their mean and the highest); every "
-                       "layer over steps in colour; or a bar for each layer at the cursor's step"));
+  view_->setToolTip(
+      tr("Curves over steps (of every layer, of many layers the lowest, their mean and the highest); every "
+         "layer over steps in colour; or a bar for each layer at the cursor's step"));
   connect(view_, &QComboBox::currentIndexChanged, stack_, &QStackedWidget::setCurrentIndex);
   figure_ = new QComboBox(this);
   figure_->addItems({tr("whole sets"), tr("experts")});
   figure_->setAccessibleName(tr("What must be the same"));
-  figure_->setToolTip(tr("Whole sets: share of the probe's tokens whose top-k set of experts is unchanged. Experts: share "
-                         "of their chosen experts that are the same, one by one, which is never less"));
+  figure_->setToolTip(
+      tr("Whole sets: share of the probe's tokens whose top-k set of experts is unchanged. Experts: share "
+         "of their chosen experts that are the same, one by one, which is never less"));
   against_ = new QComboBox(this);
   against_->addItems({tr("100 before"), tr("half way"), tr("first"), tr("pin this step")});
   against_->setAccessibleName(tr("Earlier step to compare with"));
-  against_->setToolTip(tr("The earlier routing of the same probe text that each step is compared with: 100 steps before "
-                          "it, at half its steps, the first; or always the step at which the cursor is now (choose it "
-                          "again to pin another)"));
+  against_->setToolTip(
+      tr("The earlier routing of the same probe text that each step is compared with: 100 steps before "
+         "it, at half its steps, the first; or always the step at which the cursor is now (choose it "
+         "again to pin another)"));
   for (QComboBox* choice : {figure_, against_})
     connect(choice, &QComboBox::currentIndexChanged, this, &RoutingStabilityPanel::markAll);
   connect(against_, &QComboBox::activated, this, [this](int index) {
@@ -116,8 +119,8 @@ RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* pare
 }
 
 void RoutingStabilityPanel::markAll() {
-  for (PlotFrame* plot : {static_cast<PlotFrame*>(lines_), static_cast<PlotFrame*>(layers_),
-                          static_cast<PlotFrame*>(bars_)})
+  for (PlotFrame* plot :
+       {static_cast<PlotFrame*>(lines_), static_cast<PlotFrame*>(layers_), static_cast<PlotFrame*>(bars_)})
     plot->markDirty();
   update();
 }
@@ -132,8 +135,8 @@ EarlierStep RoutingStabilityPanel::earlier() const {
     case kHalfway:
       return {EarlierStep::Kind::half_way, 0};
     case kFirst: {
-      const auto steps = selection_->history() ? selection_->history()->text_steps(TextKind::probe)
-                                               : std::vector<std::int64_t>{};
+      const auto steps =
+          selection_->history() ? selection_->history()->text_steps(TextKind::probe) : std::vector<std::int64_t>{};
       return {EarlierStep::Kind::at, steps.empty() ? 0 : steps.front()};
     }
     case kPinned:
@@ -156,8 +159,7 @@ QString RoutingStabilityPanel::whyNothing() const {
   const History* history = selection_->history();
   if (!history) return noRunNotice();
   if (history->steps().empty()) return noDataYetNotice();
-  if (history->text_steps(TextKind::probe).empty())
-    return notInLogNotice(history->info(), tr("a routed probe text"));
+  if (history->text_steps(TextKind::probe).empty()) return notInLogNotice(history->info(), tr("a routed probe text"));
   return {};
 }
 
@@ -165,7 +167,8 @@ QString RoutingStabilityPanel::whyNoTrack() const {
   if (const QString why = whyNothing(); !why.isEmpty()) return why;
   if (!track_.points().empty()) return {};
   if (busy_ && track_.looked() < 0) return tr("Comparing the routings of the probe text");
-  return tr("Nothing to compare with yet: the probe text is routed every telemetry.texts_every steps, and the first that "
+  return tr("Nothing to compare with yet: the probe text is routed every telemetry.texts_every steps, and the first "
+            "that "
             "has an earlier one %1 is still to come")
       .arg(against_->currentIndex() == kShortBefore ? tr("100 steps before it") : tr("as chosen"));
 }
@@ -232,9 +235,9 @@ void RoutingStabilityPanel::refillLines() {
   const auto& layers = track_.layers();
   std::vector<LineSeries> all;
   for (std::size_t i = 0; i < layers.size() && layers.size() <= kMostLines; ++i)
-    all.push_back(series(tr("L%1").arg(layers[i]), static_cast<int>(i),
-                         [values, i](const StabilityPoint& p) { return values(p)[i]; },
-                         [layer = layers[i]](const StabilityPoint&) { return layer; }));
+    all.push_back(series(
+        tr("L%1").arg(layers[i]), static_cast<int>(i), [values, i](const StabilityPoint& p) { return values(p)[i]; },
+        [layer = layers[i]](const StabilityPoint&) { return layer; }));
   if (all.empty()) {
     const auto layerWith = [values, layers](float (*pick)(const std::vector<float>&)) {
       return [=](const StabilityPoint& p) {
@@ -242,16 +245,17 @@ void RoutingStabilityPanel::refillLines() {
         return found == values(p).end() ? kWholeRun : layers[static_cast<std::size_t>(found - values(p).begin())];
       };
     };
-    all = {series(tr("highest"), 2, [values](const StabilityPoint& p) { return highest(values(p)); },
-                  layerWith(highest)),
-           series(tr("mean"), 0, [values](const StabilityPoint& p) { return meanOf(values(p)); },
-                  [](const StabilityPoint&) { return kWholeRun; }),
-           series(tr("lowest"), 1, [values](const StabilityPoint& p) { return lowest(values(p)); },
-                  layerWith(lowest))};
+    all = {series(
+               tr("highest"), 2, [values](const StabilityPoint& p) { return highest(values(p)); }, layerWith(highest)),
+           series(
+               tr("mean"), 0, [values](const StabilityPoint& p) { return meanOf(values(p)); },
+               [](const StabilityPoint&) { return kWholeRun; }),
+           series(
+               tr("lowest"), 1, [values](const StabilityPoint& p) { return lowest(values(p)); }, layerWith(lowest))};
   }
   lines_->setCaption(valueCaption());
-  lines_->setReferences({{static_cast<double>(baseline()),
-                          tr("chance %1").arg(formatPercent(static_cast<double>(baseline())))}});
+  lines_->setReferences(
+      {{static_cast<double>(baseline()), tr("chance %1").arg(formatPercent(static_cast<double>(baseline())))}});
   lines_->setSeries(std::move(all));
 }
 
@@ -316,10 +320,10 @@ QStringList RoutingStabilityPanel::describeLayer(int row, std::int64_t step) con
   const StabilityPoint* point = track_.at(step);
   if (!point || row >= std::ssize(track_.layers())) return {};
   const auto i = static_cast<std::size_t>(row);
-  const QString head = tr("layer %1, step %2 against step %3")
-                           .arg(track_.layers()[i])
-                           .arg(formatCount(static_cast<double>(point->step)),
-                                formatCount(static_cast<double>(point->reference)));
+  const QString head =
+      tr("layer %1, step %2 against step %3")
+          .arg(track_.layers()[i])
+          .arg(formatCount(static_cast<double>(point->step)), formatCount(static_cast<double>(point->reference)));
   if (is_missing(point->unchanged_L[i])) return {head, tr("not comparable: another probe text or top_k then")};
   const auto percent = [](float share) { return formatPercent(static_cast<double>(share)); };
   const RunInfo& info = selection_->history()->info();
@@ -371,7 +375,8 @@ QString RoutingStabilityPanel::csv() const {
 }
 
 QString RoutingStabilityPanel::explain() const {
-  return tr("<p><b>How much of the probe's routing is still what it was at an earlier step</b>, layer by layer. <i>Over "
+  return tr("<p><b>How much of the probe's routing is still what it was at an earlier step</b>, layer by layer. "
+            "<i>Over "
             "steps:</i> every routing of the probe text against an earlier one of the same text. <i>Whole sets:</i> "
             "share of the tokens that have the very same top-k set; <i>experts:</i> share of the single choices, which "
             "is OLMoE's router saturation. Dashed: two routings that know nothing of each other. Where the probe text "

@@ -46,8 +46,9 @@ QMargins TimeAxisPlot::margins() const {
 
 // Where the ticks are, not the range: a long run grows for many steps before one of them moves by a pixel.
 QString TimeAxisPlot::staticKey() const {
-  QString key = QStringLiteral("%1:%2").arg(log_steps_).arg(labels_shown_);
-  for (const Tick& tick : stepTicks()) key += QStringLiteral(":%1@%2").arg(tick.label).arg(std::lround(xOf(tick.value)));
+  QString key = QStringLiteral("%1:%2").arg(log_steps_).arg(labels_shown_) + step_note_;
+  for (const Tick& tick : stepTicks())
+    key += QStringLiteral(":%1@%2").arg(tick.label).arg(std::lround(xOf(tick.value)));
   return key;
 }
 
@@ -102,7 +103,9 @@ void TimeAxisPlot::paintStepAxis(QPainter& painter) const {
   if (!labels_shown_) return;
   painter.setPen(mutedText(palette()));
   const QRect caption(plot.left(), plot.bottom() + 4 + metrics.height() - 1, plot.width(), metrics.height());
-  painter.drawText(caption, Qt::AlignCenter, log_steps_ ? tr("step, log") : tr("step"));
+  QString text = log_steps_ ? tr("step, log") : tr("step");
+  if (!step_note_.isEmpty()) text += QStringLiteral(";  ") + step_note_;
+  painter.drawText(caption, Qt::AlignCenter, metrics.elidedText(text, Qt::ElideRight, caption.width()));
 }
 
 void TimeAxisPlot::paintMarkers(QPainter& painter) const {

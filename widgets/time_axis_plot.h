@@ -20,6 +20,9 @@ class TimeAxisPlot : public PlotFrame {
   bool logSteps() const { return log_steps_; }
   // Without labels when another plot with the same axis stands right below.
   void setStepLabelsShown(bool shown);
+  // Beside the caption of the axis, set in refill: "mean of 12 a column".
+  void setStepNote(const QString& note) { step_note_ = note; }
+  const QString& stepNote() const { return step_note_; }
 
  protected:
   StepRange range() const { return selection_->range(); }
@@ -59,6 +62,7 @@ class TimeAxisPlot : public PlotFrame {
 
   bool log_steps_ = false;
   bool labels_shown_ = true;
+  QString step_note_;
   StepRange seen_range_;
   Drag drag_ = Drag::none;
   QPoint press_, mouse_{-1, -1};

@@ -84,7 +84,6 @@ std::vector<Tick> TimelineTrack::ticks() const {
 }
 
 void TimelineTrack::paintStatic(QPainter& painter) {
-  const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());
   QFont small = painter.font();
   small.setPointSizeF(small.pointSizeF() * 0.85);

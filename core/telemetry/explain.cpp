@@ -8,8 +8,10 @@
 #include <numeric>
 
 #include "core/telemetry/frame_fields.h"
+#include "core/telemetry/router_stats.h"
 #include "core/telemetry/run_settings.h"
 #include "core/telemetry/specialisation.h"
+#include "core/telemetry/volume_stats.h"
 #include "core/telemetry/words.h"
 
 namespace moescope {
@@ -469,6 +471,75 @@ Parts copies(Context& at, const std::vector<std::uint32_t>& matrix, const char* 
           std::string("tokens of the batch times ") + what};
 }
 
+// Totals of one layer's dispatch, standard or de-duplicated.
+std::optional<Parts> dispatch(Context& at) {
+  const VolumeFrame& volume = at.router->volume;
+  const auto cells = static_cast<std::size_t>(volume.ranks) * static_cast<std::size_t>(volume.ranks);
+  if (cells == 0 || volume.copies_RR.size() != cells || volume.distinct_RR.size() != cells) return std::nullopt;
+  const bool lean = at.target.other == 1;
+  const DispatchTotals totals = dispatch_totals(volume, lean);
+  const double bytes = std::isfinite(at.target.parameter) ? at.target.parameter : 2.0 * at.info().dim;
+  const std::string& key = at.target.key;
+  const std::string kind = lean ? "one for each destination rank" : "one for each chosen expert";
+  if (key == "dispatch_overload") {
+    at.value = totals.max_over_mean;
+    if (totals.received <= 0) return std::nullopt;
+    return Parts{num(totals.fullest) + " * " + std::to_string(volume.ranks) + " / " + num(totals.received),
+                 "copies (" + kind + ") that reach the fullest rank, ranks R, copies that reach all"};
+  }
+  if (key == "bytes_saved") {
+    const double standard = dispatch_totals(volume, false).moved, merged = dispatch_totals(volume, true).moved;
+    if (standard <= 0) return std::nullopt;
+    at.value = 1 - merged / standard;
+    return Parts{"1 - " + num(merged) + " / " + num(standard),
+                 "moved copies, one for each destination rank, and one for each chosen expert"};
+  }
+  const double copies = key == "bytes_moved" ? totals.moved : totals.across_nodes;
+  at.value = copies * bytes;
+  return Parts{num(copies) + " * " + num(bytes),
+               std::string(key == "bytes_moved" ? "copies that leave their rank" : "copies to another node") + " (" +
+                   (lean && key == "bytes_across_nodes" ? "one for each destination node" : kind) +
+                   "), bytes of a token's row"};
+}
+
+// Padding to another alignment than the recorded one, drops at another capacity factor: from the load itself.
+std::optional<Parts> what_if(Context& at) {
+  const bool padding = at.target.key == "padding_fraction";
+  const double parameter = at.target.parameter;
+  const auto value = [&](const RouterFrame& router) {
+    return static_cast<double>(padding
+                                   ? padding_fraction(router.tokens_per_expert, static_cast<std::uint32_t>(parameter))
+                                   : dropped_fraction(router.tokens_per_expert, parameter));
+  };
+  if (!at.frame) return std::nullopt;
+  at.step = at.frame->step;
+  if (at.target.layer == kWholeRun) {
+    std::vector<double> values;
+    for (const RouterFrame& router : at.frame->routers)
+      if (const double of_layer = value(router); std::isfinite(of_layer)) values.push_back(of_layer);
+    if (values.empty()) return std::nullopt;
+    at.value = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+    return Parts{mean_text(values), "mean over the MoE layers, " + listed(at.info().moe_layers) +
+                                        (padding ? ", padded to a multiple of " : ", at capacity factor ") +
+                                        num(parameter)};
+  }
+  if (!at.router) return std::nullopt;
+  at.value = value(*at.router);
+  const auto& counts = at.router->tokens_per_expert;
+  const auto slots = static_cast<double>(total(counts));
+  if (!std::isfinite(at.value) || slots <= 0) return std::nullopt;
+  if (!padding) {
+    const double room = std::ceil(parameter * slots / static_cast<double>(counts.size()));
+    return Parts{num(std::round(at.value * slots)) + " / " + num(slots),
+                 "slots beyond the room of " + num(room) + " an expert, ceil(c T K / E) with c = " + num(parameter) +
+                     ", of all"};
+  }
+  double rows = 0;
+  for (const std::uint32_t n : counts) rows += std::ceil(n / parameter) * parameter;
+  return Parts{"(" + num(rows) + " - " + num(slots) + ") / " + num(slots),
+               "rows after each expert's were filled up to a multiple of " + num(parameter) + ", and slots"};
+}
+
 // --- who chooses which expert ---
 
 std::uint64_t cell(const std::vector<std::uint32_t>& table, std::size_t columns, std::size_t row, std::size_t column) {
@@ -611,6 +682,8 @@ std::optional<Parts> array_parts(Context& at) {
   if (key == "score_mass" && expert < router.score_mass.size()) return mass(at, router.score_mass, "of the scores");
   if (key == "gate_mass" && expert < router.gate_mass.size())
     return mass(at, router.gate_mass, "of the mixing weights");
+  if (key == "bytes_moved" || key == "bytes_across_nodes" || key == "dispatch_overload" || key == "bytes_saved")
+    return dispatch(at);
   const VolumeFrame& volume = router.volume;
   if (key == "copies" && !volume.copies_RR.empty()) return copies(at, volume.copies_RR, "experts per token, K");
   if (key == "distinct" && !volume.distinct_RR.empty())
@@ -683,6 +756,23 @@ void explain_scalar(Explanation& out, Context& at, Metric metric) {
   put(out, at, std::isfinite(at.value) ? scalar_parts(at, metric) : Parts{"", "no number"}, false);
 }
 
+// One cell of the matrix of layers and groups of tensors.
+void explain_gradient(Explanation& out, Context& at) {
+  const auto frame = at.history.gradient_frame_at(at.target.step);
+  if (!frame) return;
+  const auto group = static_cast<GradientGroup>(at.target.other);
+  for (const GradientFrame& gradient : frame->gradients) {
+    if (gradient.layer != at.target.layer || gradient.group != group) continue;
+    const bool cosine = at.target.key == "gradient_cosine";
+    at.step = frame->step;
+    at.value = static_cast<double>(cosine ? gradient.cosine : gradient.snr_db);
+    put(out, at, cosine ? angle(at, "between the gradient and FP32's") : gradient_snr(at), false);
+    out.where =
+        std::string(gradient_group_name(group)) + (at.target.layer < 0 ? " of the model, " : " of ") + out.where;
+    return;
+  }
+}
+
 void explain_quant(Explanation& out, Context& at, float QuantFrame::*member) {
   const auto frame = at.history.quant_frame_at(at.target.step);
   const QuantFrame* quant = frame ? find_quant(*frame, at.target) : nullptr;
@@ -708,7 +798,15 @@ Explanation explain_figure(const History& history, const FigureTarget& target) {
   out.info = find_metric(target.key);
   assert(out.info);
   Context at{history, target, 0, nullptr, nullptr, 0};
-  if (const auto metric = scalar_of(target.key)) {
+  const bool what_if_figure = (target.key == "padding_fraction" || target.key == "dropped_fraction") &&
+                              std::isfinite(target.parameter) && target.parameter > 0;
+  if ((target.key == "gradient_snr_db" || target.key == "gradient_cosine") && target.other >= 0) {
+    explain_gradient(out, at);
+  } else if (what_if_figure) {
+    at.frame = history.frame_at(target.step);
+    at.router = router_of(at.frame.get(), target.layer);
+    if (auto parts = what_if(at)) put(out, at, std::move(*parts), false);
+  } else if (const auto metric = scalar_of(target.key)) {
     explain_scalar(out, at, *metric);
   } else if (const auto member = quant_member(target.key)) {
     explain_quant(out, at, *member);

@@ -20,12 +20,13 @@ namespace moescope {
 
 // What is asked about.
 struct FigureTarget {
-  std::string key;                      // of metrics.h
-  int layer = kWholeRun;                // kWholeRun: of the run, or the mean over its layers
-  int expert = -1;                      // of array figures
-  int other = -1;                       // beside it: the domain, second expert or byte
+  std::string key;        // of metrics.h
+  int layer = kWholeRun;  // kWholeRun: of the run, or the mean over its layers
+  int expert = -1;        // of array figures
+  int other = -1;  // beside it: the domain, second expert, byte, GradientGroup; of an all-to-all 1: de-duplicated
   std::int64_t step = 0;                // the newest value at or before it
   std::int64_t reference = -1;          // of routing stability: the earlier step; -1: the routing before
+  double parameter = kNoValue;          // what-if capacity factor, alignment of padding, bytes of a token's row
   std::optional<OperandPlace> quant{};  // of QuantFrame figures; nothing: the first quantized operand of the layer
 };
 

@@ -189,7 +189,7 @@ constexpr std::array<MetricInfo, 9> kQuantMetrics = {{
      "precision.experts", "OCP Microscaling Formats v1.0", kMeasured},
 }};
 
-constexpr std::array<MetricInfo, 17> kArrayMetrics = {{
+constexpr std::array<MetricInfo, 21> kArrayMetrics = {{
     {"utilisation", "Utilisation", "x fair share", "u_e = n_e E / (K T)", "1 is fair; 0.8 to 1.25 is ordinary noise.",
      "2 has twice its share, 0 is dead. In expert parallelism the fullest rank sets the pace.",
      "router.bias_update_rate, router.aux_coeff", "NeMo Automodel, expert utilization ratio", kMeasured},
@@ -258,6 +258,29 @@ constexpr std::array<MetricInfo, 17> kArrayMetrics = {{
      "changes, mostly the last, which is chosen by the thinnest margin.",
      "router.bias_update_rate, optimizer.lr", "set of chosen experts compared token by token with the earlier step",
      kMeasured},
+    {"bytes_moved", "Moved by dispatch", "bytes",
+     "copies that leave their rank * bytes of a token's row; one copy per chosen expert, or de-duplicated one per "
+     "destination rank",
+     "De-duplicated well under the standard volume; either far under T K times the row's bytes.",
+     "Near T K times the row's bytes: nothing stays at home and nothing merges. Combine moves as much again, "
+     "backwards.",
+     "parallel.ranks, router.top_k, router.n_limited_groups, parallel.placement", "counted from this step's routing",
+     kMeasured},
+    {"bytes_across_nodes", "Across nodes", "bytes",
+     "copies to ranks of another node * bytes of a token's row; de-duplicated: one copy per token and destination node",
+     "A small part of what is moved: fast links inside the node carry the rest.",
+     "Nearly all that is moved: the network between nodes, some ten times slower, sets the pace.",
+     "parallel.ranks_per_node, router.n_limited_groups, parallel.placement", "DeepEP internode dispatch", kMeasured},
+    {"dispatch_overload", "Fullest rank of the layer", "x mean",
+     "max_r n_r / mean_r n_r, n_r the copies that arrive on rank r, those that stay included",
+     "Near 1: all ranks compute as much.",
+     "1.5: all others wait while one rank computes half as much again as the mean.",
+     "router.bias_update_rate, router.aux_coeff, parallel.placement", "Megatron-LM's overload factor", kMeasured},
+    {"bytes_saved", "Saved by de-duplication", "share",
+     "1 - moved copies with one per destination rank / moved copies with one per chosen expert",
+     "High: tokens choose several experts of the same rank, as with node-limited routing.",
+     "0: every copy goes to a rank of its own, so that merging has nothing to merge.",
+     "router.n_limited_groups, router.top_k, parallel.ranks", "DeepEP layout (is_token_in_rank)", kMeasured},
 }};
 
 }  // namespace

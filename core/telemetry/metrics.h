@@ -34,7 +34,8 @@ const MetricInfo& metric_info(Metric metric);
 std::span<const MetricInfo> quant_metrics();
 // Figures drawn as arrays: utilisation, expert_bias, score_mass, gate_mass, copies, distinct, nodes, margin_tokens,
 // margin_flipped, score_histogram, margin_histogram, domain_share, domain_lift, coactivation, byte_affinity,
-// routing_stability, unchanged_choices.
+// routing_stability, unchanged_choices, bytes_moved,
+// bytes_across_nodes, dispatch_overload, bytes_saved.
 std::span<const MetricInfo> array_metrics();
 // Any of these by key; "router_aux_loss" and "router_z_loss" are the per-layer terms. nullptr: there is none.
 const MetricInfo* find_metric(std::string_view key);

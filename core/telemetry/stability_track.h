@@ -19,8 +19,8 @@ struct EarlierStep {
 
 // kNoValue where a layer cannot be compared: another text or top_k then.
 struct StabilityPoint {
-  std::int64_t step = 0, reference = 0;             // that were routed
-  std::vector<float> unchanged_L, shared_L;         // unchanged_choices and routing_stability, per layer of the track
+  std::int64_t step = 0, reference = 0;      // that were routed
+  std::vector<float> unchanged_L, shared_L;  // unchanged_choices and routing_stability, per layer of the track
   float value(bool whole_sets, std::size_t i) const { return (whole_sets ? unchanged_L : shared_L)[i]; }
 };
 

@@ -13,6 +13,23 @@ float per_token(const std::vector<std::uint32_t>& copies, std::int64_t tokens) {
   return static_cast<float>(static_cast<double>(sum) / static_cast<double>(tokens));
 }
 
+// Standard: every copy to another node crosses the network. DeepEP: one copy per destination node does.
+double crossing(const VolumeFrame& volume, bool deduplicated) {
+  double count = 0;
+  const int ranks = volume.ranks, per_node = std::max(1, volume.ranks_per_node);
+  const int nodes = (ranks + per_node - 1) / per_node;
+  for (int s = 0; s < ranks; ++s) {
+    if (deduplicated && !volume.nodes_RN.empty()) {
+      for (int n = 0; n < nodes; ++n)
+        if (n != s / per_node) count += volume.nodes_RN[static_cast<std::size_t>(s * nodes + n)];
+    } else {
+      for (int d = 0; d < ranks; ++d)
+        if (d / per_node != s / per_node) count += volume.copies_RR[static_cast<std::size_t>(s * ranks + d)];
+    }
+  }
+  return count;
+}
+
 }  // namespace
 
 float ranks_per_token(const VolumeFrame& volume, std::int64_t tokens) {
@@ -31,6 +48,25 @@ float rank_overload(const VolumeFrame& volume) {
   if (sum == 0) return kNoValue;
   const double largest = static_cast<double>(*std::max_element(received.begin(), received.end()));
   return static_cast<float>(largest * static_cast<double>(ranks) / static_cast<double>(sum));
+}
+
+DispatchTotals dispatch_totals(const VolumeFrame& volume, bool deduplicated) {
+  const auto& copies = deduplicated ? volume.distinct_RR : volume.copies_RR;
+  const auto ranks = static_cast<std::size_t>(volume.ranks);
+  std::vector<double> received(ranks, 0);
+  DispatchTotals totals;
+  for (std::size_t s = 0; s < ranks; ++s)
+    for (std::size_t d = 0; d < ranks; ++d) {
+      received[d] += copies[s * ranks + d];
+      if (s != d) totals.moved += copies[s * ranks + d];
+    }
+  totals.across_nodes = crossing(volume, deduplicated);
+  for (const double copies_to : received) {
+    totals.fullest = std::max(totals.fullest, copies_to);
+    totals.received += copies_to;
+  }
+  if (totals.received > 0) totals.max_over_mean = totals.fullest * static_cast<double>(ranks) / totals.received;
+  return totals;
 }
 
 }  // namespace moescope

@@ -18,4 +18,14 @@ float nodes_per_token(const VolumeFrame& volume, std::int64_t tokens);
 // fullest rank's experts set the pace of all. Megatron-LM's overload factor. kNoValue where nothing arrived.
 float rank_overload(const VolumeFrame& volume);
 
+// Sums over one layer's dispatch, in token copies. Those that stay on their rank are received, but not moved.
+struct DispatchTotals {
+  double moved = 0;                 // to other ranks
+  double across_nodes = 0;          // of these, to another node; de-duplicated: one for each node that a token goes to
+  double fullest = 0;               // received by the rank that gets most, own ones included
+  double received = 0;              // by all ranks
+  double max_over_mean = kNoValue;  // fullest R / received
+};
+DispatchTotals dispatch_totals(const VolumeFrame& volume, bool deduplicated);
+
 }  // namespace moescope
