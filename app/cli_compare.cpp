@@ -84,7 +84,7 @@ std::string comparison_report(std::span<const HistoryPtr> histories, std::span<c
     if (is_noise_twin(configs.front(), configs[i])) same_settings.push_back(histories[i]);
 
   std::string text = "Comparison after " + std::to_string(window.last + 1) + " steps; means over the last " +
-                     std::to_string(window.size()) + ", loss in nats/byte\n" + table(histories, configs, window);
+                     std::to_string(window.size()) + ", loss in nats/token\n" + table(histories, configs, window);
   for (std::size_t i = 1; i < histories.size(); ++i) {
     const HistoryPtr& other = histories[i];
     const auto first = first_difference(*histories.front(), *other, epsilon);

@@ -510,7 +510,7 @@ class Training {
       std::fprintf(text_, "Stopped: the loss is no number any more at step %lld.\n", static_cast<long long>(taken - 1));
     std::fprintf(text_, "steps       %lld\n", static_cast<long long>(taken));
     if (!tail_.losses.empty()) {
-      std::fprintf(text_, "final loss  %.4f nats/byte (mean of the last %zu steps: %.4f)\n", tail_.losses.back(),
+      std::fprintf(text_, "final loss  %.4f nats/token (mean of the last %zu steps: %.4f)\n", tail_.losses.back(),
                    tail_.losses.size(), tail_.mean_loss());
       std::fprintf(text_, "speed       %.0f tokens/s\n", progress_.tokens_per_s());
     }

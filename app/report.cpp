@@ -171,7 +171,7 @@ void Report::figuresTable() {
               .arg(window.last)
               .arg(window.size())
               .arg(compares() ? " that all runs took" : "");
-  out_ += row({"run", "loss, nats/byte", "mean loss, nats/byte", "MaxVio", "tokens/s", "SQNR, dB",
+  out_ += row({"run", "loss, nats/token", "mean loss, nats/token", "MaxVio", "tokens/s", "SQNR, dB",
                "routing flips against A, %", "flips by rounding, %", "gradient cosine"},
               "th");
   for (std::size_t i = 0; i < histories_.size(); ++i) {

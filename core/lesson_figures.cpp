@@ -421,8 +421,8 @@ std::string figure_text(const LessonFigure& figure, double value) {
     std::snprintf(text, sizeof text, "%.0f steps", value);
   else
     std::snprintf(text, sizeof text, std::fabs(value) >= 100 ? "%.0f%s%s" : "%.3g%s%s", value,
-                  unit.empty() || unit == "nats/byte" ? "" : " ",
-                  unit.empty() || unit == "nats/byte" ? "" : info->unit);
+                  unit.empty() || unit == "nats/token" ? "" : " ",
+                  unit.empty() || unit == "nats/token" ? "" : info->unit);
   return text;
 }
 

@@ -16,7 +16,7 @@ namespace moescope {
 struct Reproduction {
   std::int64_t compared = 0;         // steps
   std::int64_t differs_at = -1;      // first step whose loss is another, -1: none
-  float recorded = 0, computed = 0;  // there, nats/byte
+  float recorded = 0, computed = 0;  // there, nats/token
   std::string text() const;          // a sentence: what was compared and what came of it
 };
 

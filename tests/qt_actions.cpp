@@ -16,6 +16,7 @@
 #include "app/field_editor.h"
 #include "app/main_window.h"
 #include "app/mixture_editor.h"
+#include "tests/takes_keys.h"
 #include "widgets/timeline_bar.h"
 
 using namespace moescope;
@@ -37,6 +38,7 @@ struct Trained {
     QSignalSpy opened(window.session(), &RunSession::opened);
     window.startRun(config, MainWindow::Start::paused);
     if (!opened.wait(kWaitMs)) qFatal("no run");
+    if (!takesKeys(&window)) qFatal("no keys");
     trainTo(12);
   }
   Lab* lab() { return window.session()->lab(); }

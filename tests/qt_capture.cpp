@@ -13,6 +13,7 @@
 #include "app/main_window.h"
 #include "app/microscaling_workspace.h"
 #include "app/overview.h"
+#include "tests/takes_keys.h"
 #include "widgets/capture_bar.h"
 #include "widgets/expert_stats_panel.h"
 #include "widgets/matrix_plot.h"
@@ -50,6 +51,7 @@ struct OpenWindow {
     QSignalSpy opened(window.session(), &RunSession::opened);
     window.startRun(config, MainWindow::Start::paused);
     if (!opened.wait(kWaitMs)) qFatal("no run");
+    QVERIFY(takesKeys(&window));
   }
   Lab* lab() { return window.session()->lab(); }
   TensorLab* tensors() { return window.microscaling()->tensorLab(); }

@@ -21,6 +21,7 @@
 #include "app/run_bar.h"
 #include "app/run_chips.h"
 #include "app/setup_form.h"
+#include "tests/takes_keys.h"
 #include "widgets/compare_table_panel.h"
 #include "widgets/flips_panel.h"
 #include "widgets/gap_panel.h"
@@ -53,6 +54,7 @@ struct OpenWindow {
     QSignalSpy opened(window.session(), &RunSession::opened);
     window.startRun(config, MainWindow::Start::paused);
     if (!opened.wait(kWaitMs)) qFatal("no run");
+    QVERIFY(takesKeys(&window));
   }
   Lab* lab() { return window.session()->lab(); }
   RunChips* chips() { return window.runBar()->chips(); }

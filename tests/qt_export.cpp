@@ -20,6 +20,7 @@
 #include "app/picture.h"
 #include "app/report.h"
 #include "app/svg_device.h"
+#include "tests/takes_keys.h"
 
 using namespace moescope;
 
@@ -73,6 +74,7 @@ class ExportTest : public QObject {
     config.precision.experts = Recipe::mxfp8_rceil;
     window_->startRun(config, MainWindow::Start::paused);
     QVERIFY(opened.wait(20000));
+    QVERIFY(takesKeys(window_.get()));
     Lab* lab = window_->session()->lab();
     lab->run_until(20);
     QTRY_VERIFY_WITH_TIMEOUT(!lab->status().running && lab->status().step == 20, 30000);

@@ -14,6 +14,7 @@
 #include "app/microscaling_workspace.h"
 #include "app/workspace.h"
 #include "core/lesson_figures.h"
+#include "tests/takes_keys.h"
 #include "widgets/loss_panel.h"
 #include "widgets/tensor_lab.h"
 
@@ -39,6 +40,7 @@ struct OpenWindow {
     window.startLesson(lesson);
     QVERIFY(guide()->active());
     if (!guide()->lesson().runs.empty()) QVERIFY(opened.wait(kWaitMs));
+    QVERIFY(takesKeys(&window));
   }
   // Answers a prediction as the lesson has it, does what it asks, and reveals.
   void takeStep() {

@@ -21,6 +21,7 @@
 #include "app/settings.h"
 #include "app/setup_form.h"
 #include "app/workspace.h"
+#include "tests/takes_keys.h"
 
 using namespace moescope;
 
@@ -50,6 +51,7 @@ struct OpenWindow {
     QSignalSpy failed(&window, &MainWindow::failed);
     window.startRun(config, MainWindow::Start::paused);
     if (!opened.wait(kWaitMs)) qFatal("no run: %s", failed.isEmpty() ? "" : qPrintable(failed[0][0].toString()));
+    QVERIFY(takesKeys(&window));
   }
   Lab* lab() { return window.session()->lab(); }
   std::int64_t step() { return lab()->status().step; }

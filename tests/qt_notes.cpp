@@ -13,6 +13,7 @@
 #include "app/workspace.h"
 #include "core/telemetry/notes.h"
 #include "tests/small_run.h"
+#include "tests/takes_keys.h"
 #include "widgets/timeline_bar.h"
 
 using namespace moescope;
@@ -49,6 +50,7 @@ class NotesTest : public QObject {
       MainWindow window(false);
       window.show();
       open(window);
+      QVERIFY(takesKeys(&window));  // not while it is opened: a progress bar has the keys
       NotesDock* notes = window.notesDock();
       window.selection()->setStep(12);
       QTest::keyClick(&window, Qt::Key_M);
@@ -135,7 +137,7 @@ class NotesTest : public QObject {
     QSignalSpy opened(window.session(), &RunSession::opened);
     QVERIFY(QTest::qWaitForWindowExposed(&window));
     window.activateWindow();
-    QVERIFY(QTest::qWaitForWindowActive(&window));
+    QVERIFY(takesKeys(&window));
     window.openFile(recording_);
     QVERIFY(opened.wait(kWaitMs));
     window.selection()->refresh();

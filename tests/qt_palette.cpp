@@ -21,6 +21,7 @@
 #include "app/workspace.h"
 #include "core/lesson.h"
 #include "core/telemetry/recording.h"
+#include "tests/takes_keys.h"
 
 using namespace moescope;
 
@@ -90,7 +91,7 @@ class PaletteTest : public QObject {
   void byKeyboardOnly() {
     MainWindow window(false);
     window.show();
-    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    QVERIFY(takesKeys(&window));
     window.showWorkspace("overview");
     QTest::keyClick(&window, Qt::Key_K, Qt::ControlModifier);
     CommandPalette* palette = paletteOf(window);
@@ -107,7 +108,7 @@ class PaletteTest : public QObject {
     QTRY_COMPARE(window.workspace()->name(), QString("Text"));
 
     window.activateWindow();
-    QVERIFY(QTest::qWaitForWindowActive(&window));
+    QVERIFY(takesKeys(&window));
     QTest::keyClick(&window, Qt::Key_K, Qt::ControlModifier);
     QVERIFY(paletteOf(window));
     QTest::keyClick(paletteOf(window)->query(), Qt::Key_Escape);

@@ -216,7 +216,7 @@ class PanelsTest : public QObject {
     QApplication::processEvents();
     const QStringList rows = lines(panel.csv());
     QCOMPARE(rows.size(), 1 + 31);
-    QVERIFY(rows[0].contains(QStringLiteral("nats/byte")));
+    QVERIFY(rows[0].contains(QStringLiteral("nats/token")));
     for (int i = 0; i < 31; ++i) {
       const QStringList cells = rows[1 + i].split(QLatin1Char(','));
       QCOMPARE(cells[0].toInt(), 10 + i);

@@ -13,6 +13,7 @@
 #include "core/lab.h"
 #include "tests/small_run.h"
 #include "tests/synthetic_run.h"
+#include "tests/takes_keys.h"
 
 namespace moescope {
 
@@ -85,6 +86,7 @@ class QtReplay : public QObject {
     QSignalSpy opened(window.session(), &RunSession::opened);
     window.openFile(recorded("played"));
     QTRY_COMPARE(opened.size(), 1);
+    QVERIFY(takesKeys(&window));
     RunBar* bar = window.findChild<RunBar*>();
     QVERIFY(bar->runAction()->isEnabled());
     bar->resetAction()->trigger();
@@ -104,6 +106,7 @@ class QtReplay : public QObject {
     QSignalSpy opened(window.session(), &RunSession::opened);
     window.openFile(recorded("again"));
     QTRY_COMPARE(opened.size(), 1);
+    QVERIFY(takesKeys(&window));
     action(&window, "Reproduce this recording")->trigger();
     QTRY_VERIFY_WITH_TIMEOUT(window.findChild<QMessageBox*>("reproduction"), 20000);
     auto* box = window.findChild<QMessageBox*>("reproduction");
@@ -128,6 +131,7 @@ class QtReplay : public QObject {
     QSignalSpy opened(window.session(), &RunSession::opened);
     window.openFile(path);
     QTRY_COMPARE(opened.size(), 1);
+    QVERIFY(takesKeys(&window));
     const auto whole = window.session()->histories().front();
     QCOMPARE(checkpoint_steps(checkpoints_of(path.toStdString())).back(), std::int64_t{20});
     window.selection()->setStep(cursor);

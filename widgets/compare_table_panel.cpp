@@ -70,7 +70,7 @@ std::vector<CompareTablePanel::Line> CompareTablePanel::lines(bool for_screen) c
   };
   const QString last = tr("mean of %1 steps").arg(std::max<std::int64_t>(0, window.size()));
   add(tr("Steps compared"), nullptr, [](const RunFigures& f) { return QString::number(f.steps); });
-  const QString unit = for_screen ? QString() : tr(" [nats/byte]");
+  const QString unit = for_screen ? QString() : tr(" [nats/token]");
   add(tr("Loss, last step") + unit, "ce_loss", [&](const RunFigures& f) { return number(f.final_loss, 4); });
   add((for_screen ? tr("Loss, mean") : tr("Loss, %1").arg(last)) + unit, "ce_loss", [&](const RunFigures& f) { return number(f.mean_loss, 4); });
   const float of_a = histories.empty() ? kNoValue : run_figures(*histories.front(), window).mean_loss;
@@ -193,7 +193,7 @@ QString CompareTablePanel::csv() const {
 }
 
 QString CompareTablePanel::explain() const {
-  return tr("<p><b>The runs in numbers.</b> Means (losses in nats/byte) are over the last %1 steps that all runs took, on the same batches. "
+  return tr("<p><b>The runs in numbers.</b> Means (losses in nats/token) are over the last %1 steps that all runs took, on the same batches. "
             "Below the figures: every setting in which a run differs from run A. A click on a column's head makes that "
             "run the active one. A difference of loss says little without the seed-noise band of \"Loss gap\".</p>")
              .arg(kWindow) +

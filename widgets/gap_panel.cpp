@@ -12,7 +12,7 @@ GapPanel::GapPanel(Selection* selection, const ComparedRuns* runs, QWidget* pare
     : Panel(selection, tr("Loss gap"), Provenance::measured, parent), runs_(runs) {
   plot_ = new GapPlot(selection, this);
   plot_->refill = [this] { refill(); };
-  plot_->setCaption(tr("gap, nats/byte"));
+  plot_->setCaption(tr("gap, nats/token"));
   connect(runs_, &ComparedRuns::changed, plot_, &PlotFrame::markDirty);
 
   epsilon_ = new QDoubleSpinBox(this);
@@ -108,8 +108,8 @@ QString GapPanel::csv() const {
   const int steps = static_cast<int>(range.size());
   for (int run = 1; run < static_cast<int>(histories.size()) && steps > 0; ++run) {
     const QString name = runLabel(*selection_, run);
-    text += QLatin1Char(',') + csvField(tr("%1 minus A, cross-entropy [nats/byte]").arg(name)) + QLatin1Char(',') +
-            csvField(tr("%1 minus A, smoothed [nats/byte]").arg(name));
+    text += QLatin1Char(',') + csvField(tr("%1 minus A, cross-entropy [nats/token]").arg(name)) + QLatin1Char(',') +
+            csvField(tr("%1 minus A, smoothed [nats/token]").arg(name));
     raw.push_back(gap_series(*histories[0], *histories[run], Metric::ce_loss, kWholeRun, range, steps));
     columns.push_back(smoothed_gap(*histories[0], *histories[run], Metric::ce_loss, kWholeRun, range, steps));
   }
@@ -117,7 +117,7 @@ QString GapPanel::csv() const {
   std::vector<float> band;
   if (same.size() > 1 && steps > 0) {
     band = noise_band(same, Metric::ce_loss, kWholeRun, range, steps);
-    text += QLatin1Char(',') + csvField(tr("noise band, half width [nats/byte]"));
+    text += QLatin1Char(',') + csvField(tr("noise band, half width [nats/token]"));
   }
   text += QLatin1Char('\n');
   const auto number = [](float value) { return std::isfinite(value) ? QString::number(value, 'g', 9) : QString(); };

@@ -9,7 +9,7 @@
 namespace moescope {
 
 QString metricName(Metric metric);     // "Cross-entropy loss"
-QString metricCaption(Metric metric);  // "Cross-entropy loss, nats/byte"
+QString metricCaption(Metric metric);  // "Cross-entropy loss, nats/token"
 bool metricIsShare(Metric metric);     // shown in percent
 
 // Rich text: name, unit, formula, how to read it, what moves it, source.

@@ -319,7 +319,7 @@ QString TokensPanel::status() const {
   if (!text_) return {};
   QString text = timeStatus(step_, false);
   const double loss = meanLoss(*text_);
-  if (std::isfinite(loss)) text += tr(", loss %1 nats/byte").arg(formatValue(loss, 3));
+  if (std::isfinite(loss)) text += tr(", loss %1 nats/token").arg(formatValue(loss, 3));
   if (shows_ == Shows::sample) text += tr(", given text underlined");
   return text;
 }

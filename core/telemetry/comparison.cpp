@@ -165,7 +165,7 @@ std::string higher_or_lower(float gap) {
 
 void put_in_words(const History& a, const History& b, Conclusion& c) {
   const std::string who = b.info().name + " against " + a.info().name + ": ";
-  const std::string gap = number(c.gap) + " nats/byte";
+  const std::string gap = number(c.gap) + " nats/token";
   switch (c.verdict) {
     case Verdict::too_short:
       c.text = who + "fewer than " + std::to_string(kLastingSteps) + " steps in common, too few to judge";

@@ -75,7 +75,7 @@ void put_step(TraceFile& trace, const TelemetryFrame& frame) {
     trace.event(slice("phase", phase_name(static_cast<Phase>(p)), frame, kPhaseThread, at_us, us));
     at_us += us;
   }
-  if (std::isfinite(frame.ce_loss)) counter(trace, frame, "ce_loss, nats/byte", end_us, {{"ce_loss", frame.ce_loss}});
+  if (std::isfinite(frame.ce_loss)) counter(trace, frame, "ce_loss, nats/token", end_us, {{"ce_loss", frame.ce_loss}});
   if (std::isfinite(frame.tokens_per_s))
     counter(trace, frame, "tokens/s", end_us, {{"tokens_per_s", frame.tokens_per_s}});
   Json waits;

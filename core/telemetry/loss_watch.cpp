@@ -74,7 +74,7 @@ void LossWatch::findings(std::vector<Finding>& out, std::span<const Marker> mark
     found.steps = spike.steps;
     found.title = "The loss jumped at step " + grouped(spike.steps.first);
     found.saw = "From about " + decimal(static_cast<double>(spike.before), 3) + " to " +
-                decimal(static_cast<double>(spike.highest), 3) + " nats/byte" +
+                decimal(static_cast<double>(spike.highest), 3) + " nats/token" +
                 (is_missing(spike.grad_norm) ? std::string()
                                              : ", gradient norm " + decimal(static_cast<double>(spike.grad_norm), 3)) +
                 (spike.steps.size() > 1 ? ", over " + steps_in_words(spike.steps.first, spike.steps.last) : "") + ".";

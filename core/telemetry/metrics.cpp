@@ -10,10 +10,12 @@ constexpr Provenance kMeasured = Provenance::measured;
 
 // In the order of Metric.
 constexpr std::array<MetricInfo, kNumMetrics> kMetrics = {{
-    {"ce_loss", "Cross-entropy loss", "nats/byte", "mean over tokens of -ln p(next byte)",
-     "Falls steadily; below the text's unigram entropy once context is used. ln 256 = 5.55 is a uniform guess.",
+    {"ce_loss", "Cross-entropy loss", "nats/token", "mean over tokens of -ln p(next token)",
+     "Falls steadily; below the text's unigram entropy once context is used. A uniform guess has ln(vocabulary): ln "
+     "256 "
+     "= 5.55 where a token is a byte, as in the models trained here.",
      "Rises or jumps: learning rate too high, or a number format that loses the gradient. NaN: diverged.",
-     "optimizer.lr, precision.experts", "cross-entropy in nats; divide by ln 2 for bits per byte", kMeasured},
+     "optimizer.lr, precision.experts", "cross-entropy in nats; divide by ln 2 for bits per token", kMeasured},
     {"aux_loss", "Load-balance loss", "", "sum over MoE layers of the layer's auxiliary loss, coefficient included",
      "Small beside the cross-entropy; at its coefficient times the number of layers when the load is even.",
      "Of the order of the cross-entropy: balance is bought with language modelling.",
