@@ -628,6 +628,12 @@ TEST(History, UnpacksOneLayerOfSpecialisationAsAllOfThem) {
     expect_equal(*alone, layer);
   }
   EXPECT_FALSE(history.specialisation_of(99, 0));
+  const auto layer = history.specialisation_layer_at(frame.specialisation.back().layer, 5);
+  ASSERT_TRUE(layer);
+  EXPECT_EQ(layer->step, 0);
+  ASSERT_EQ(layer->specialisation.size(), 1u);
+  EXPECT_EQ(layer->specialisation[0].domain_DE, frame.specialisation.back().domain_DE);
+  EXPECT_EQ(history.specialisation_layer_at(99, 0)->specialisation.size(), frame.specialisation.size());
 }
 
 // 96,000 rows of layers: beyond what is read at once.

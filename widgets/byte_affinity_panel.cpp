@@ -115,7 +115,7 @@ void ByteAffinityPanel::refill() {
   frame_.reset();
   if (!history) return view_->setNotice(noRunNotice());
   if (history->steps().empty()) return view_->setNotice(noDataYetNotice());
-  frame_ = history->specialisation_frame_at(selection_->step());
+  frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
   const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
   if (!now || now->byte_256E.empty()) return view_->setNotice(notInLogNotice(history->info(), tr("bytes by expert")));
   view_->setNotice({});
@@ -137,7 +137,7 @@ void ByteAffinityPanel::refill() {
 
 void ByteAffinityPanel::refillStrip() {
   const History* history = selection_->history();
-  const auto frame = history ? history->specialisation_frame_at(selection_->step()) : nullptr;
+  const auto frame = history ? history->specialisation_layer_at(selection_->layer(), selection_->step()) : nullptr;
   const SpecialisationFrame* now = specialisationOf(frame.get(), selection_->layer());
   strip_->setNotice(now ? QString() : QString(QLatin1Char(' ')));
   if (!now) return;

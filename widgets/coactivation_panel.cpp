@@ -55,7 +55,7 @@ void CoactivationPanel::refill() {
   frame_.reset();
   if (!history) return view_->setNotice(noRunNotice());
   if (history->steps().empty()) return view_->setNotice(noDataYetNotice());
-  frame_ = history->specialisation_frame_at(selection_->step());
+  frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
   const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
   if (!now || now->together_EE.empty())
     return view_->setNotice(notInLogNotice(history->info(), tr("experts chosen together")));

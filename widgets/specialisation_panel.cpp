@@ -95,7 +95,7 @@ void SpecialisationPanel::refill() {
   frame_.reset();
   if (!history) return view_->setNotice(noRunNotice());
   if (history->steps().empty()) return view_->setNotice(noDataYetNotice());
-  frame_ = history->specialisation_frame_at(selection_->step());
+  frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
   const SpecialisationFrame* now = table();
   if (!now || now->domain_DE.empty()) return view_->setNotice(notInLogNotice(history->info(), tr("domains by expert")));
   view_->setNotice({});

@@ -231,12 +231,10 @@ ExpertColors TokensPanel::colorsOf(const TokenLayer& layer) {
   const int experts = selection_->history()->info().n_experts;
   const bool dark = isDark(palette());
   if (color_->currentIndex() == 1) {
-    const auto frame = selection_->history()->specialisation_frame_at(step_);
-    if (frame)
-      for (const SpecialisationFrame& special : frame->specialisation)
-        if (special.layer == layer.layer && !special.together_EE.empty())
-          return ExpertColors::inOrder(coactivation_order(special.together_EE, static_cast<int>(special.n_experts())),
-                                       dark);
+    const auto special = selection_->history()->specialisation_of(layer.layer, step_);
+    if (special && !special->together_EE.empty())
+      return ExpertColors::inOrder(coactivation_order(special->together_EE, static_cast<int>(special->n_experts())),
+                                   dark);
   }
   return ExpertColors::byId(experts, dark);
 }

@@ -572,7 +572,7 @@ std::optional<Parts> lift(Context& at, const std::vector<std::uint32_t>& table, 
 }
 
 std::optional<Parts> specialisation(Context& at) {
-  const auto frame = at.history.specialisation_frame_at(at.target.step);
+  const auto frame = at.history.specialisation_layer_at(at.target.layer, at.target.step);
   const auto experts = static_cast<std::size_t>(at.info().n_experts);
   const auto expert = static_cast<std::size_t>(std::max(0, at.target.expert));
   const auto other = static_cast<std::size_t>(std::max(0, at.target.other));

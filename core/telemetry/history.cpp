@@ -604,6 +604,20 @@ std::optional<SpecialisationFrame> History::specialisation_of(int layer, std::in
   return special;
 }
 
+std::shared_ptr<const TelemetryFrame> History::specialisation_layer_at(int layer, std::int64_t step) const {
+  std::shared_ptr<const PackedFrame> packed;
+  auto frame = std::make_shared<TelemetryFrame>();
+  {
+    const std::lock_guard lock(state_->mutex);
+    const KeptFrames::Entry* entry = state_->kept[kSpecialisation].find(step);
+    if (!entry) return nullptr;
+    packed = entry->packed;
+    frame->step = entry->step;
+  }
+  if (unpack_specialisation_of(*packed, layer, frame->specialisation.emplace_back())) return frame;
+  return specialisation_frame_at(step);
+}
+
 std::shared_ptr<const TokenFrame> History::text_at(TextKind kind, std::int64_t& step) const {
   const FramePtr frame = state_->frame_with(part_of(kind), step);
   if (!frame) return nullptr;

@@ -99,6 +99,8 @@ class History {
   std::shared_ptr<const TelemetryFrame> specialisation_frame_at(std::int64_t step) const;
   // One layer of it, without unpacking the others; nothing: it is not there.
   std::optional<SpecialisationFrame> specialisation_of(int layer, std::int64_t step) const;
+  // The same frame with this layer alone, for whoever looks at one at a time; with all where it is not among them.
+  std::shared_ptr<const TelemetryFrame> specialisation_layer_at(int layer, std::int64_t step) const;
   // The newest text of that kind at or before `step`, nullptr: none. `step` becomes that of the text.
   std::shared_ptr<const TokenFrame> text_at(TextKind kind, std::int64_t& step) const;
   std::vector<std::int64_t> text_steps(TextKind kind) const;  // kept ones, rising
