@@ -41,7 +41,7 @@ struct TrainOptions {
   std::string preset, config, data, precision, out, jsonl, checkpoint, resume;
   std::vector<std::string> set, compare;
   std::int64_t steps = 0, seed = 0, every = 0;
-  std::string all_to_all = "flat";
+  std::string all_to_all;  // empty: flat
   std::string serve_address = "127.0.0.1";
   int threads = 0, ep = 0, ranks_per_node = 0, serve = 0;
   double epsilon = 0.01;
@@ -551,6 +551,7 @@ class Training {
 std::unique_ptr<Ranks> open_ranks(const TrainOptions& o) {
   if (o.ep == 0) {
     if (o.ranks_per_node > 0) throw std::runtime_error("--ranks-per-node: needs --ep R");
+    if (!o.all_to_all.empty()) throw std::runtime_error("--all-to-all: needs --ep R");
     return nullptr;
   }
   if (!o.compare.empty() || o.noise_twin)

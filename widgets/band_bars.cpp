@@ -171,6 +171,7 @@ void BandBars::paintData(QPainter& painter) {
                      metrics.elidedText(row.name, Qt::ElideRight, room));
     double sum = 0;
     for (const Part& part : row.parts) {
+      if (!(part.value > 0)) continue;
       const double from = axis().toPixel(sum), to = axis().toPixel(sum + part.value);
       paintBar(painter, QRectF(from, y + each * 0.12, std::max(1.0, to - from), each * 0.76), part.color, part.fill);
       sum += part.value;

@@ -14,6 +14,7 @@ namespace moescope {
 namespace {
 
 constexpr int kMostTimes = 80;
+constexpr std::size_t kMostMarks = 24;  // more would be a band
 
 QString noRanks() {
   return Panel::tr(
@@ -163,7 +164,8 @@ void WirePanel::fillPlot(const History& history) {
   }
   times_ = std::move(kept);
   plot_->setAtLeastShown({static_cast<double>(range.first), static_cast<double>(range.last)}, {0, 0.1});
-  plot_->setSeries({{tr("slowest rank"), 1, XyPlot::Mark::disc, Qt::SolidLine, std::move(slowest)},
+  const auto mark = slowest.size() <= kMostMarks ? XyPlot::Mark::disc : XyPlot::Mark::none;
+  plot_->setSeries({{tr("slowest rank"), 1, mark, Qt::SolidLine, std::move(slowest)},
                     {tr("mean of ranks"), 0, XyPlot::Mark::none, Qt::DashLine, std::move(mean)}});
 }
 
