@@ -98,6 +98,7 @@ void StepTimePanel::buildChoices() {
                          tr("selective keeps the results of the all-to-all"));
   hypothesis_ = addChoice(grid, 9, tr("Reading"), {}, {});
   fillHypotheses(hypothesis_);
+  for (int h = 0; h < hypothesis_->count(); ++h) hypothesis_->setItemText(h, hypothesis_->itemText(h).left(2));  // room
   zipf_ = new QDoubleSpinBox(this);
   zipf_->setRange(0, 2);
   zipf_->setSingleStep(0.1);
