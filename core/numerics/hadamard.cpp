@@ -4,8 +4,10 @@
 #include <bit>
 #include <cassert>
 #include <cmath>
+#include <vector>
 
 #include "core/numerics/counter_bits.h"
+#include "core/numerics/hadamard_rows.h"
 #include "core/numerics/lanes.h"
 #include "core/numerics/simd.h"
 
@@ -13,31 +15,41 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kMaxBlock = 128;
-constexpr std::size_t kFactors = 1024;  // of a stretch of a row, a multiple of every block
 constexpr std::size_t kWidth = kLanes<float>;
 
 MOESCOPE_INLINE float sign_of(std::uint64_t seed, std::size_t index) {
   return mix_bits(mix_bits(seed) ^ index) & 1 ? -1.0f : 1.0f;
 }
 
-// Signs of `count` values of blocks of n, times 1 / sqrt(n).
-void find_factors(std::uint64_t seed, std::size_t first, std::size_t n, std::size_t count, float* factor) {
-  const float norm = static_cast<float>(1 / std::sqrt(static_cast<double>(n)));
-  for (std::size_t i = 0; i < count; ++i) factor[i] = norm * sign_of(seed, first + i);
+float norm_of(std::size_t n) {
+  return static_cast<float>(1 / std::sqrt(static_cast<double>(n)));
+}
+
+// Signs of values [first, first + count) of blocks of n, times 1 / sqrt(n), from a table of this thread: tiles of one
+// tensor come one after the other.
+const float* factors_of(std::uint64_t seed, std::size_t n, std::size_t first, std::size_t count) {
+  thread_local std::vector<float> factors;
+  thread_local std::uint64_t of_seed = 0;
+  thread_local std::size_t of_n = 0;
+  if (seed != of_seed || n != of_n) factors.clear(), of_seed = seed, of_n = n;
+  for (std::size_t i = factors.size(); i < first + count; ++i) factors.push_back(norm_of(n) * sign_of(seed, i));
+  return factors.data() + first;
 }
 
 // Down columns: neighbouring columns side by side
 // -----------------------------------------------------------------------
 
-// The n values of sixteen columns, the first `lanes` of them given.
+// The n values of sixteen columns, the first `lanes` of them given; those `ahead` are fetched.
 template <std::size_t kBlock>
-MOESCOPE_INLINE void rotate_sixteen_columns(const float* in, std::size_t stride, std::size_t lanes, const float* factor,
-                                            float* out, std::size_t out_stride) {
+MOESCOPE_INLINE void rotate_sixteen_columns(const float* in, std::size_t stride, std::size_t lanes, std::size_t ahead,
+                                            const float* factor, float* out, std::size_t out_stride) {
   Lanes<float> v[kBlock];
   const int count = static_cast<int>(lanes);
 #pragma GCC unroll 16
-  for (std::size_t k = 0; k < kBlock; ++k)
+  for (std::size_t k = 0; k < kBlock; ++k) {
+    __builtin_prefetch(in + k * stride + ahead);
     v[k] = (lanes == kWidth ? load(in + k * stride) : load_first(in + k * stride, count)) * factor[k];
+  }
 #pragma GCC unroll 8
   for (std::size_t half = 1; half < kBlock; half *= 2)
 #pragma GCC unroll 16
@@ -58,17 +70,17 @@ MOESCOPE_INLINE void rotate_sixteen_columns(const float* in, std::size_t stride,
 
 template <std::size_t kBlock>
 MOESCOPE_INLINE void rotate_columns(const float* in, std::size_t stride, std::size_t cols, const float* factor,
-                                    float* out, std::size_t out_stride) {
+                                    float* out, std::size_t out_stride, std::size_t ahead) {
   for (std::size_t c = 0; c < cols; c += kWidth)
-    rotate_sixteen_columns<kBlock>(in + c, stride, std::min(kWidth, cols - c), factor, out + c, out_stride);
+    rotate_sixteen_columns<kBlock>(in + c, stride, std::min(kWidth, cols - c), ahead, factor, out + c, out_stride);
 }
 
 MOESCOPE_SIMD void rotate_columns(const float* in, std::size_t stride, std::size_t n, std::size_t cols,
-                                  const float* factor, float* out, std::size_t out_stride) {
+                                  const float* factor, float* out, std::size_t out_stride, std::size_t ahead) {
   switch (n) {
 #define MOESCOPE_BLOCK(size) \
   case size:                 \
-    return rotate_columns<size>(in, stride, cols, factor, out, out_stride);
+    return rotate_columns<size>(in, stride, cols, factor, out, out_stride, ahead);
     MOESCOPE_BLOCK(1)
     MOESCOPE_BLOCK(2)
     MOESCOPE_BLOCK(4)
@@ -84,43 +96,6 @@ MOESCOPE_SIMD void rotate_columns(const float* in, std::size_t stride, std::size
 // Along rows
 // -----------------------------------------------------------------------------------------------------------
 
-typedef float Eight __attribute__((vector_size(32)));
-
-// a + b in the lower of two places that are `half` apart, a - b in the upper; b's sign makes one product exact.
-template <int kHalf>
-MOESCOPE_INLINE Eight butterfly(Eight v) {
-  constexpr auto sign = [](int lane) { return lane & kHalf ? -1.0f : 1.0f; };
-  const Eight signs = {sign(0), sign(1), sign(2), sign(3), sign(4), sign(5), sign(6), sign(7)};
-  const Eight partner = __builtin_shufflevector(v, v, 0 ^ kHalf, 1 ^ kHalf, 2 ^ kHalf, 3 ^ kHalf, 4 ^ kHalf, 5 ^ kHalf,
-                                                6 ^ kHalf, 7 ^ kHalf);
-  return partner + v * signs;
-}
-
-// kBlock neighbours, a multiple of eight.
-template <std::size_t kBlock>
-MOESCOPE_INLINE void rotate_block(const float* in, const float* factor, float* out) {
-  constexpr std::size_t kEights = kBlock / 8;
-  Eight v[kEights];
-#pragma GCC unroll 16
-  for (std::size_t k = 0; k < kEights; ++k) {
-    Eight x, f;
-    std::memcpy(&x, in + 8 * k, sizeof(x));
-    std::memcpy(&f, factor + 8 * k, sizeof(f));
-    v[k] = butterfly<4>(butterfly<2>(butterfly<1>(x * f)));
-  }
-#pragma GCC unroll 8
-  for (std::size_t half = 1; half < kEights; half *= 2)
-#pragma GCC unroll 16
-    for (std::size_t i = 0; i < kEights / 2; ++i) {
-      const std::size_t k = i / half * 2 * half + i % half;
-      const Eight a = v[k], c = v[k + half];
-      v[k] = a + c;
-      v[k + half] = a - c;
-    }
-#pragma GCC unroll 16
-  for (std::size_t k = 0; k < kEights; ++k) std::memcpy(out + 8 * k, &v[k], sizeof(v[k]));
-}
-
 // A block of less than eight.
 void rotate_few(const float* in, std::size_t n, const float* factor, float* out) {
   for (std::size_t k = 0; k < n; ++k) out[k] = in[k] * factor[k];
@@ -133,33 +108,10 @@ void rotate_few(const float* in, std::size_t n, const float* factor, float* out)
       }
 }
 
-// Whole blocks of n, row by row: memory is read in order.
-template <std::size_t kBlock>
-MOESCOPE_INLINE void rotate_blocks(const MatrixView& in, std::size_t first, std::size_t count, const float* factor,
-                                   float* out, std::size_t out_stride) {
-  for (std::size_t r = 0; r < in.rows; ++r)
-    for (std::size_t k = first; k < first + count; k += kBlock) {
-      const float* x = in.data + r * in.stride + k;
-      for (std::size_t i = 0; i < kBlock; i += kWidth) __builtin_prefetch(x + in.stride + i);  // the next row's
-      rotate_block<kBlock>(x, factor + k - first, out + r * out_stride + k);
-    }
-}
-
 // Columns [first, first + count), a multiple of n.
-MOESCOPE_SIMD void rotate_rows(const MatrixView& in, std::size_t first, std::size_t count, std::size_t n,
-                               const float* factor, float* out, std::size_t out_stride) {
-  switch (n) {
-    case 8:
-      return rotate_blocks<8>(in, first, count, factor, out, out_stride);
-    case 16:
-      return rotate_blocks<16>(in, first, count, factor, out, out_stride);
-    case 32:
-      return rotate_blocks<32>(in, first, count, factor, out, out_stride);
-    case 64:
-      return rotate_blocks<64>(in, first, count, factor, out, out_stride);
-    case 128:
-      return rotate_blocks<128>(in, first, count, factor, out, out_stride);
-  }
+void rotate_rows(const MatrixView& in, std::size_t first, std::size_t count, std::size_t n, const float* factor,
+                 float* out, std::size_t out_stride, std::size_t ahead) {
+  if (n >= 8) return rotate_row_blocks(in, first, count, n, factor, out, out_stride, ahead);
   assert(n == count);
   for (std::size_t r = 0; r < in.rows; ++r)
     rotate_few(in.data + r * in.stride + first, n, factor, out + r * out_stride + first);
@@ -168,21 +120,25 @@ MOESCOPE_SIMD void rotate_rows(const MatrixView& in, std::size_t first, std::siz
 }  // namespace
 
 void hadamard_rotate(MatrixView in, BlockAxis axis, int block, std::uint64_t seed, std::size_t first, float* out,
-                     std::size_t out_stride) {
+                     std::size_t out_stride, std::size_t ahead) {
   assert(block > 0 && static_cast<std::size_t>(block) <= kMaxBlock &&
          std::has_single_bit(static_cast<unsigned>(block)));
   assert(first % static_cast<std::size_t>(block) == 0);
-  const std::size_t length = axis == BlockAxis::row ? in.cols : in.rows;
+  const std::size_t length = axis == BlockAxis::row ? in.cols : in.rows, whole = static_cast<std::size_t>(block);
   for (std::size_t k = 0, count = 0; k < length; k += count) {
-    const std::size_t whole = static_cast<std::size_t>(block);
     const std::size_t n = std::min(whole, std::bit_floor(length - k));
-    count = n == whole && axis == BlockAxis::row ? std::min((length - k) / n * n, kFactors) : n;
-    alignas(64) float factor[kFactors];
-    find_factors(seed, first + k, n, count, factor);
-    if (axis == BlockAxis::row)
-      rotate_rows(in, k, count, n, factor, out, out_stride);
-    else
-      rotate_columns(in.data + k * in.stride, in.stride, n, in.cols, factor, out + k * out_stride, out_stride);
+    count = n == whole ? (length - k) / n * n : n;
+    alignas(64) float few[kMaxBlock];
+    if (n != whole)
+      for (std::size_t i = 0; i < n; ++i) few[i] = norm_of(n) * sign_of(seed, first + k + i);
+    const float* factor = n == whole ? factors_of(seed, n, first + k, count) : few;
+    if (axis == BlockAxis::row) {
+      rotate_rows(in, k, count, n, factor, out, out_stride, ahead);
+      continue;
+    }
+    for (std::size_t i = k; i < k + count; i += n)
+      rotate_columns(in.data + i * in.stride, in.stride, n, in.cols, factor + i - k, out + i * out_stride, out_stride,
+                     ahead);
   }
 }
 

@@ -69,7 +69,7 @@ void quantize_unrotated(const OperandFormat& format, const Tile& t, BlockAxis ax
 // Rotated tiles
 // --------------------------------------------------------------------------------------------------------
 
-constexpr std::size_t kRotatedElements = 16384;  // of a tile: half of what it takes stays in the first caches
+constexpr std::size_t kRotatedElements = 8192;  // of a tile, written and read again in the first caches
 
 // Tiles that cut neither a scale nor a block of the rotation.
 Scope rotated_scope(const OperandFormat& format, BlockAxis axis, const Tile& t) {
@@ -80,8 +80,10 @@ Scope rotated_scope(const OperandFormat& format, BlockAxis axis, const Tile& t) 
   const auto rounded_up = [](std::size_t extent, std::size_t unit) { return (extent + unit - 1) / unit * unit; };
   std::size_t along = length;
   if (scale_along != kAll)
-    along = rounded_up(rows ? 1024 : 32, std::lcm(scale_along, static_cast<std::size_t>(format.hadamard)));
-  const std::size_t across = rounded_up(kRotatedElements / std::min(along, length) + 1, std::lcm(scale_across, 16));
+    along = rounded_up(rows ? std::min(length, kRotatedElements) : 32,
+                       std::lcm(scale_along, static_cast<std::size_t>(format.hadamard)));
+  const std::size_t unit = rows ? scale_across : std::lcm(scale_across, 16);  // whole vectors of columns
+  const std::size_t across = rounded_up(std::max<std::size_t>(kRotatedElements / std::min(along, length), 1), unit);
   return rows ? Scope{across, along} : Scope{along, across};
 }
 
@@ -92,7 +94,10 @@ void for_each_rotated(const OperandFormat& format, const Tile& t, BlockAxis axis
   for_each_part(t, scope.rows, scope.cols, [&](Tile part) {
     if (rotated.size() < part.rows * part.cols) rotated.resize(part.rows * part.cols);
     hadamard_rotate({part.x, part.rows, part.cols, part.stride}, axis, format.hadamard, part.key.rotation_seed,
-                    axis == BlockAxis::row ? part.key.first_col : part.key.first_row, rotated.data(), part.cols);
+                    axis == BlockAxis::row ? part.key.first_col : part.key.first_row, rotated.data(), part.cols,
+                    !t.large              ? 0
+                    : part.cols == t.cols ? part.rows * part.stride
+                                          : part.cols);
     part.x = rotated.data(), part.stride = part.cols;
     body(part);
   });
