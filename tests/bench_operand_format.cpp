@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -23,11 +25,27 @@ struct Size {
   int repeats;  // within one timing
 };
 
-std::vector<float> normal_values(std::size_t count) {
+// Begins a line of the cache, as the program's own tensors do.
+class Tensor {
+ public:
+  explicit Tensor(std::size_t count) : values_(static_cast<float*>(std::aligned_alloc(64, count * sizeof(float)))) {
+    std::fill_n(data(), count, 0.0f);
+  }
+  float* data() { return values_.get(); }
+  const float* data() const { return values_.get(); }
+
+ private:
+  struct Free {
+    void operator()(float* p) const { std::free(p); }
+  };
+  std::unique_ptr<float, Free> values_;
+};
+
+Tensor normal_values(std::size_t count) {
   std::mt19937 generator(1);
   std::normal_distribution<float> normal;
-  std::vector<float> values(count);
-  for (float& v : values) v = normal(generator);
+  Tensor values(count);
+  for (std::size_t i = 0; i < count; ++i) values.data()[i] = normal(generator);
   return values;
 }
 
@@ -54,8 +72,8 @@ double median(std::vector<double> v) {
 
 void quantize(benchmark::State& state, OperandFormat format, Size size, BlockAxis axis) {
   const std::size_t count = size.rows * size.cols;
-  const std::vector<float> in = normal_values(count);
-  std::vector<float> out(count);
+  const Tensor in = normal_values(count);
+  Tensor out(count);
   std::vector<double> copy_s, work_s;
   for (auto _ : state) {
     copy_s.push_back(seconds(size.repeats, [&] { std::memcpy(out.data(), in.data(), count * sizeof(float)); }));
@@ -74,8 +92,8 @@ void quantize(benchmark::State& state, OperandFormat format, Size size, BlockAxi
 // On `threads` stripes at once, each with a tensor of its own half; the copy likewise.
 void quantize_on_threads(benchmark::State& state, OperandFormat format, BlockAxis axis, std::size_t threads) {
   constexpr std::size_t kSide = 4096;
-  const std::vector<float> in = normal_values(kSide * kSide);
-  std::vector<float> out(in.size());
+  const Tensor in = normal_values(kSide * kSide);
+  Tensor out(kSide * kSide);
   const std::size_t rows = kSide / threads;
   const auto on_stripes = [&](const auto& work) {
     const auto start = std::chrono::steady_clock::now();
@@ -88,10 +106,11 @@ void quantize_on_threads(benchmark::State& state, OperandFormat format, BlockAxi
   };
   std::vector<double> copy_s, work_s;
   for (auto _ : state) {
-    copy_s.push_back(on_stripes([&](std::size_t at) { std::memcpy(&out[at], &in[at], rows * kSide * sizeof(float)); }));
+    copy_s.push_back(on_stripes(
+        [&](std::size_t at) { std::memcpy(out.data() + at, in.data() + at, rows * kSide * sizeof(float)); }));
     work_s.push_back(on_stripes([&](std::size_t at) {
       QuantSums sums;
-      quantize_operand(format, {&in[at], rows, kSide, kSide}, axis, {}, &out[at], kSide, &sums);
+      quantize_operand(format, {in.data() + at, rows, kSide, kSide}, axis, {}, out.data() + at, kSide, &sums);
       benchmark::DoNotOptimize(sums);
     }));
     state.SetIterationTime(work_s.back());

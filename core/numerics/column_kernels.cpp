@@ -46,11 +46,12 @@ MOESCOPE_INLINE void quantize_strip(const LaneRounding& f, Floats clip_limit, co
   Squares squares[kVectors];
   for (std::size_t r = first; r < first + rows; ++r) {
     const float* in = t.x + r * t.stride + c;
+    const float* next = t.next + r * t.next_stride + c;
     float* out = t.out + r * t.out_stride + c;
     const RowKey key = row_key_of<kWay>(t, r);
 #pragma GCC unroll 4
     for (std::size_t i = 0; i < kVectors; ++i) {
-      __builtin_prefetch(in + i * kWidth + target.ahead);
+      __builtin_prefetch(next + i * kWidth);
       const Floats x = lanes == kWidth ? load(in + i * kWidth) : load_first(in, static_cast<int>(lanes));
       const Floats encode = load(b.scales.encode.data() + c + i * kWidth);
       const Floats decode = load(b.scales.decode.data() + c + i * kWidth);

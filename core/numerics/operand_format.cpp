@@ -56,7 +56,14 @@ const std::uint32_t* column_keys(std::size_t first, std::size_t count) {
 }
 
 Tile tile_of(MatrixView in, const RoundingKey& key, float* out, std::size_t out_stride) {
-  return {in.data, in.stride, in.rows, in.cols, out, out_stride, key, nullptr, in.rows * in.cols >= kLargeElements};
+  return {.x = in.data,
+          .stride = in.stride,
+          .rows = in.rows,
+          .cols = in.cols,
+          .out = out,
+          .out_stride = out_stride,
+          .key = key,
+          .large = in.rows * in.cols >= kLargeElements};
 }
 
 void quantize_unrotated(const OperandFormat& format, const Tile& t, BlockAxis axis, float tensor_amax,
@@ -87,17 +94,20 @@ Scope rotated_scope(const OperandFormat& format, BlockAxis axis, const Tile& t) 
   return rows ? Scope{across, along} : Scope{along, across};
 }
 
-// body(rotated tile, in a buffer of this thread) for all tiles, one after the other.
-void for_each_rotated(const OperandFormat& format, const Tile& t, BlockAxis axis, const auto& body) {
+// body(rotated tile, in a buffer of this thread) for all tiles, one after the other. The next one is fetched while the
+// body works, or while this one is rotated if the body reads nothing but the buffer.
+enum class Fetch : std::uint8_t { by_body, by_rotation };
+
+void for_each_rotated(const OperandFormat& format, const Tile& t, BlockAxis axis, Fetch fetch, const auto& body) {
   thread_local std::vector<float> rotated;
   const Scope scope = rotated_scope(format, axis, t);
   for_each_part(t, scope.rows, scope.cols, [&](Tile part) {
     if (rotated.size() < part.rows * part.cols) rotated.resize(part.rows * part.cols);
+    const std::size_t ahead = !t.large ? 0 : part.cols == t.cols ? part.rows * part.stride : part.cols;
     hadamard_rotate({part.x, part.rows, part.cols, part.stride}, axis, format.hadamard, part.key.rotation_seed,
                     axis == BlockAxis::row ? part.key.first_col : part.key.first_row, rotated.data(), part.cols,
-                    !t.large              ? 0
-                    : part.cols == t.cols ? part.rows * part.stride
-                                          : part.cols);
+                    fetch == Fetch::by_rotation ? ahead : 0);
+    part.next = part.x + ahead, part.next_stride = part.stride;
     part.x = rotated.data(), part.stride = part.cols;
     body(part);
   });
@@ -106,7 +116,7 @@ void for_each_rotated(const OperandFormat& format, const Tile& t, BlockAxis axis
 void quantize(const OperandFormat& format, const Tile& t, BlockAxis axis, float tensor_amax, QuantSums* sums) {
   if (!format.hadamard) return quantize_unrotated(format, t, axis, tensor_amax, sums);
   QuantSums tiles;
-  for_each_rotated(format, t, axis, [&](const Tile& part) {
+  for_each_rotated(format, t, axis, Fetch::by_body, [&](const Tile& part) {
     quantize_unrotated(format, part, axis, tensor_amax, sums ? &tiles : nullptr);
   });
   if (!sums) return;
@@ -149,7 +159,8 @@ float operand_amax(const OperandFormat& format, MatrixView in, BlockAxis axis, c
   const Tile t = tile_of(in, key, nullptr, 0);
   if (!format.hadamard || in.rows == 0 || in.cols == 0) return tile_amax(t);
   float amax = 0;
-  for_each_rotated(format, t, axis, [&](const Tile& part) { amax = larger_amax(amax, tile_amax(part)); });
+  for_each_rotated(format, t, axis, Fetch::by_rotation,
+                   [&](const Tile& part) { amax = larger_amax(amax, tile_amax(part)); });
   return amax;
 }
 
@@ -169,6 +180,7 @@ void quantize_operand_tile(const OperandFormat& format, MatrixView in, BlockAxis
   Tile tile = tile_of(in, key, out, out_stride);
   if (format.rounding == Rounding::stochastic) tile.column_keys = column_keys(key.first_col, in.cols);
   quantize(format, tile, axis, tensor_amax, sums);
+  finish_writing(tile);
 }
 
 }  // namespace moescope

@@ -105,40 +105,41 @@ float tile_amax(const Tile& t) {
   return std::bit_cast<float>(top);
 }
 
-void quantize_row_blocks(const Scaling& s, const Tile& t, std::size_t width, QuantSums* sums) {
-  width = std::min(width, t.cols);
+void quantize_row_blocks(const Scaling& s, const Tile& tile, std::size_t width, QuantSums* sums) {
+  width = std::min(width, tile.cols);
   if (width > kBatchElements)
-    return for_each_part(t, 1, width, [&](const Tile& row) { quantize_area(s, row, tile_amax(row), sums); });
+    return for_each_part(tile, 1, width, [&](const Tile& row) { quantize_area(s, row, tile_amax(row), sums); });
   const std::size_t blocks = std::min(kScales, kBatchElements / padded(width));
+  const Tile t = fetching(tile, blocks * padded(width));
   const std::size_t cols = std::min(t.cols, blocks * width), per_row = (cols + width - 1) / width;
-  Target target = target_of(t, blocks * padded(width));
+  Target target = target_of(t);
   target.bypass &= width % kWidth == 0;
   ScaleCounts counts;
   for_each_part(t, blocks / per_row, cols,
                 [&](const Tile& part) { quantize_row_batch(s, part, width, target, counts, sums); });
   if (sums) counts.add_to(*sums);
-  finish_writing(t);
 }
 
-void quantize_column_blocks(const Scaling& s, const Tile& t, std::size_t depth, QuantSums* sums) {
-  const Target target = target_of(t, kTileCols);
+void quantize_column_blocks(const Scaling& s, const Tile& tile, std::size_t depth, QuantSums* sums) {
+  const Tile t = fetching(tile, kTileCols);
+  const Target target = target_of(t);
   ScaleCounts counts;
   if (std::min(depth, t.rows) > kTallRows)
     for_each_part(t, depth, t.cols, [&](const Tile& part) { quantize_tall_columns(s, part, target, counts, sums); });
   else
     for_each_part(t, depth, kTileCols, [&](const Tile& part) { quantize_column_batch(s, part, target, counts, sums); });
   if (sums) counts.add_to(*sums);
-  finish_writing(t);
 }
 
-void quantize_area(const Scaling& s, const Tile& t, float amax, QuantSums* sums) {
+void quantize_area(const Scaling& s, const Tile& tile, float amax, QuantSums* sums) {
+  const Tile t = fetching(tile, kBatchElements);
   const std::size_t cols = std::min(t.cols, kAreaCols), rows = kBatchElements / padded(cols);
   Batch b;
   b.count = std::min(rows, kScales);
   std::fill_n(b.scales.amax_bits.begin(), b.count, std::bit_cast<std::int32_t>(amax));
   find_batch_scales(s, b);
   const QuantizeRows quantize = rows_function(s.format, b.clipped_blocks > 0, sums);
-  const Target target = target_of(t, kBatchElements);
+  const Target target = target_of(t);
   double x2 = 0;
   for_each_part(t, b.count, cols, [&](const Tile& part) {
     Totals totals;
@@ -151,7 +152,6 @@ void quantize_area(const Scaling& s, const Tile& t, float amax, QuantSums* sums)
     add_values(totals, wide ? 1 : b.unit2, part.rows * part.cols, *sums);
     x2 += totals.x2 * (wide ? 1 : b.unit2);
   });
-  finish_writing(t);
   if (sums) add_block(s, b, 0, t.rows * t.cols, x2, *sums);
 }
 

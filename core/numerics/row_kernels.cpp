@@ -99,6 +99,7 @@ MOESCOPE_INLINE void find_amax(const Tile& t, Width width, std::int32_t* amax_bi
 
 struct Row {
   const float* in;
+  const float* next;
   float* out;
   RowKey key;
 };
@@ -114,7 +115,7 @@ MOESCOPE_INLINE void quantize_rows(const Scaling& s, const Tile& t, Width width,
   Floats q2{}, err2{};
   Counts counts;
   const auto at_row = [&](std::size_t r) __attribute__((always_inline)) {
-    return Row{t.x + r * t.stride, t.out + r * t.out_stride, row_key_of<kWay>(t, r)};
+    return Row{t.x + r * t.stride, t.next + r * t.next_stride, t.out + r * t.out_stride, row_key_of<kWay>(t, r)};
   };
   const auto quantize_block = [&](const Row& row, std::size_t c, std::size_t j) __attribute__((always_inline)) {
     const Floats encode = splat_magnitude(b.scales.encode[j]), decode = splat_magnitude(b.scales.decode[j]);
@@ -122,7 +123,7 @@ MOESCOPE_INLINE void quantize_rows(const Scaling& s, const Tile& t, Width width,
     for_each_vector(
         row.in + c,
         block_length(cols, c, width), [&](std::size_t i, Floats x, std::size_t lanes) __attribute__((always_inline)) {
-          __builtin_prefetch(row.in + c + i + target.ahead);
+          __builtin_prefetch(row.next + c + i);
           const Words draws = draws_of<kWay>(row.key, column_keys + c + i);
           const Quantized v = quantize_lanes<kWay>(f, x, encode, decode, draws);
           write_lanes(target, row.out + c + i, v.value, lanes);

@@ -21,6 +21,9 @@ struct Tile {
   RoundingKey key;                             // with the tile's own first row and column
   const std::uint32_t* column_keys = nullptr;  // of the tile's columns (counter_bits.h) and 15 more; stochastic alone
   bool large = false;  // part of what no cache holds: results bypass the caches, and values are fetched ahead
+  // What will be wanted after the tile: fetched in its rows, value by value, while the tile is quantized.
+  const float* next = nullptr;
+  std::size_t next_stride = 0;
 };
 
 inline Tile part_of(const Tile& t, std::size_t row, std::size_t col, std::size_t rows, std::size_t cols) {
@@ -28,6 +31,7 @@ inline Tile part_of(const Tile& t, std::size_t row, std::size_t col, std::size_t
   part.x += row * t.stride + col;
   part.out += row * t.out_stride + col;
   if (t.column_keys) part.column_keys += col;
+  if (t.next) part.next += row * t.next_stride + col;
   part.rows = std::min(rows, t.rows - row);
   part.cols = std::min(cols, t.cols - col);
   part.key.first_row += static_cast<std::uint32_t>(row);
@@ -40,17 +44,23 @@ void for_each_part(const Tile& t, std::size_t rows, std::size_t cols, const auto
     for (std::size_t c = 0; c < t.cols; c += std::min(cols, t.cols)) body(part_of(t, r, c, rows, cols));
 }
 
+// The tile, with values `ahead` of its own to be fetched if nothing else is.
+inline Tile fetching(Tile t, std::size_t ahead) {
+  if (t.next) return t;
+  t.next = t.x + (t.large ? ahead : 0);
+  t.next_stride = t.stride;
+  return t;
+}
+
 struct Target {
-  bool bypass;        // whole vectors go past the caches
-  std::size_t ahead;  // how far ahead of the values in use others are fetched
+  bool bypass;  // whole vectors go past the caches
 };
 
-inline Target target_of(const Tile& t, std::size_t ahead) {
+inline Target target_of(const Tile& t) {
 #ifdef __SSE__
-  const bool aligned = reinterpret_cast<std::uintptr_t>(t.out) % 16 == 0 && t.out_stride % 4 == 0;
-  return {t.large && aligned, t.large ? ahead : 0};
+  return {t.large && reinterpret_cast<std::uintptr_t>(t.out) % 16 == 0 && t.out_stride % 4 == 0};
 #else
-  return {false, t.large ? ahead : 0};
+  return {false};
 #endif
 }
 
