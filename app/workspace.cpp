@@ -6,6 +6,7 @@
 #include <QMenu>
 #include <QSaveFile>
 #include <QStandardPaths>
+#include <QTabBar>
 #include <QTimer>
 #include <stdexcept>
 #include <utility>
@@ -40,7 +41,23 @@ Workspace::Workspace(Selection* selection, const QString& name, QWidget* parent)
 // The first time; docks that were just shown get their sizes when the layout has taken them in.
 void Workspace::showEvent(QShowEvent* event) {
   QMainWindow::showEvent(event);
-  if (!std::exchange(arranged_, true)) QTimer::singleShot(0, this, [this] { shareOut(); });
+  if (!std::exchange(arranged_, true))
+    QTimer::singleShot(0, this, [this] {
+      shareOut();
+      hideEmptyTabBars();
+    });
+}
+
+bool Workspace::event(QEvent* event) {
+  const bool done = QMainWindow::event(event);
+  if (event->type() == QEvent::LayoutRequest || event->type() == QEvent::Resize) hideEmptyTabBars();
+  return done;
+}
+
+// Docks that are put into tabs anew leave Qt's former bar visible, without tabs, its line across the panels.
+void Workspace::hideEmptyTabBars() {
+  for (QTabBar* bar : findChildren<QTabBar*>(QString(), Qt::FindDirectChildrenOnly))
+    if (bar->count() == 0) bar->hide();
 }
 
 QDockWidget* Workspace::addDock(QWidget* content, const QString& title, const char* object_name) {

@@ -49,10 +49,12 @@ class Workspace : public QMainWindow {
   QDockWidget* addTimeline(const char* object_name);                        // without a title: the bar says what it is
 
   void showEvent(QShowEvent* event) override;
+  bool event(QEvent* event) override;
 
   Selection* selection_;
 
  private:
+  void hideEmptyTabBars();
   QMenu* panelMenu(QDockWidget* dock, Panel* panel);
 
   QString name_;

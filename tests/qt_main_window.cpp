@@ -9,6 +9,7 @@
 #include <QMimeData>
 #include <QSettings>
 #include <QSignalSpy>
+#include <QTabBar>
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -104,6 +105,22 @@ class MainWindowTest : public QObject {
   QTemporaryDir home_;
 
  private slots:
+  void noEmptyTabBarStaysInAWorkspace() {
+    OpenWindow t;
+    t.window.resize(1900, 1000);
+    for (const char* name : {"overview", "router", "text"}) {
+      QVERIFY(t.window.showWorkspace(QString(name)));
+      QTest::qWait(50);
+      int with_tabs = 0;
+      for (const QTabBar* bar : t.window.findChildren<QTabBar*>()) {
+        if (!bar->isVisible()) continue;
+        QVERIFY2(bar->count() > 0, name);
+        with_tabs += qobject_cast<const Workspace*>(bar->parentWidget()) != nullptr;
+      }
+      QVERIFY2(with_tabs > 0, name);
+    }
+  }
+
   void initTestCase() {
     qputenv("XDG_DATA_HOME", home_.path().toUtf8());
     QCoreApplication::setApplicationName("moescope");
