@@ -7,7 +7,9 @@
 #include <algorithm>
 
 #include "tests/synthetic_run.h"
+#include "widgets/all_to_all_panel.h"
 #include "widgets/balance_panel.h"
+#include "widgets/capacity_panel.h"
 #include "widgets/expert_load_panel.h"
 #include "widgets/explain_card.h"
 #include "widgets/gate_load_panel.h"
@@ -75,6 +77,35 @@ class QtExplain : public QObject {
     ExplainCard* shown = card(&panel);
     QVERIFY(shown);
     QVERIFY2(shown->text().contains("layer 2, expert 3, step"), qPrintable(shown->text()));
+  }
+
+  // Not the panel's card: the figure's own, with what is on the tile.
+  void tilesOfVolumesAndCapacityHaveTheirOwn() {
+    AllToAllPanel volumes(&selection_);
+    CapacityPanel capacity(&selection_);
+    int tiles = 0;
+    for (Panel* panel : {static_cast<Panel*>(&volumes), static_cast<Panel*>(&capacity)}) {
+      panel->resize(600, 400);
+      panel->show();
+      QApplication::processEvents();
+      for (const ValueTile* tile : panel->findChildren<ValueTile*>()) {
+        const auto figure = panel->figureUnder(tile->mapToGlobal(tile->rect().center()));
+        QVERIFY2(figure, qPrintable(tile->accessibleName()));
+        QVERIFY(find_metric(figure->key));
+        const Explanation explained = explain_figure(*run_.history(), *figure);
+        QVERIFY2(!explained.expression.empty(), figure->key.c_str());
+        ++tiles;
+      }
+    }
+    QCOMPARE(tiles, 4 + 5);
+    capacity.showFigure(0);  // padded to 8
+    auto* plot = capacity.findChild<CurvePlot*>();
+    plot->grab();
+    const auto bar = plot->figureAt(plot->rect().center());
+    QVERIFY(bar);
+    QCOMPARE(bar->key, std::string("padding_fraction"));
+    QCOMPARE(bar->parameter, 8.0);
+    QCOMPARE(bar->layer, 2);
   }
 
   void pinnedCardsStayAndFollow() {
