@@ -161,9 +161,6 @@ void Workspace::askAndSaveTable(Panel* panel) {
 }
 
 void Workspace::savePicture(QWidget* widget, const QString& path) {
-  // Docks that were moved leave tab bars without tabs, which would paint their base lines across the panels.
-  for (QTabBar* bar : widget->findChildren<QTabBar*>())
-    if (bar->count() == 0) bar->hide();
   QSaveFile file(path);
   if (!file.open(QIODevice::WriteOnly) || !widget->grab().save(&file, "PNG") || !file.commit())
     throw std::runtime_error((path + ": cannot save the picture: " + file.errorString()).toStdString());
