@@ -176,7 +176,7 @@ class ActionsTest : public QObject {
     const QPoint at(track->xOf(5), 20);
     QContextMenuEvent mouse(QContextMenuEvent::Mouse, at, track->mapToGlobal(at));
     QCoreApplication::sendEvent(track, &mouse);
-    QContextMenuEvent key(QContextMenuEvent::Keyboard, QPoint());
+    QContextMenuEvent key(QContextMenuEvent::Keyboard, QPoint(), track->mapToGlobal(QPoint()));
     QCoreApplication::sendEvent(track, &key);
     QCOMPARE(asked.size(), 2);
     QCOMPARE(asked[0][1].toLongLong(), 5);

@@ -260,7 +260,9 @@ TEST(Recording, GrowsInTheHistoryThatWasLoaded) {
   EXPECT_EQ(reader.load_new(), 0u);
   for (int step = 1; step < 40; ++step) {
     write(step);
-    if (step % 3 == 0) EXPECT_EQ(reader.load_new(), 3u) << step;
+    if (step % 3 == 0) {
+      EXPECT_EQ(reader.load_new(), 3u) << step;
+    }
   }
   EXPECT_EQ(history->steps(), (StepRange{0, 39}));
   expect_equal(*history->frame_at(39), *written[39]);
