@@ -24,8 +24,8 @@ class CaptureDesk : public QObject {
   void open(const OperandPlace& place, std::int64_t step);
   void again();
   void recompute(std::int64_t step);  // the same operand
-  void save(const QString& path);  // the captured operand; throws std::runtime_error
-  void refresh();                  // another run or recording is open
+  void save(const QString& path);     // the captured operand; throws std::runtime_error
+  void refresh();                     // another run or recording is open
 
  signals:
   void shown();  // an operand is on its way: show where it will appear

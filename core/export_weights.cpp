@@ -35,7 +35,7 @@ int export_weights(const std::string& checkpoint, const std::string& path) {
 }
 
 std::string kept_checkpoint(const std::string& recording, const std::string& run_name,
-                                std::optional<std::int64_t> step) {
+                            std::optional<std::int64_t> step) {
   const std::string folder = checkpoints_of(recording);
   const std::vector<std::int64_t> steps = checkpoint_steps(folder);
   std::string there;

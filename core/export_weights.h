@@ -14,6 +14,6 @@ int export_weights(const std::string& checkpoint, const std::string& path);
 // The newest checkpoint file of a run (RunInfo::name; empty: the first) beside a recording, or of that step. Throws
 // std::runtime_error naming the steps there are.
 std::string kept_checkpoint(const std::string& recording, const std::string& run_name,
-                                std::optional<std::int64_t> step);
+                            std::optional<std::int64_t> step);
 
 }  // namespace moescope

@@ -96,7 +96,8 @@ const char* file_kind_name(FileKind kind) {
 FileKind file_kind(const std::string& path) {
   std::error_code error;
   const auto status = fs::status(path, error);
-  if (!fs::exists(status)) throw std::runtime_error(path + ": " + (error ? error.message() : "No such file or directory"));
+  if (!fs::exists(status))
+    throw std::runtime_error(path + ": " + (error ? error.message() : "No such file or directory"));
   if (fs::is_directory(status)) return holds_event_files(path) ? FileKind::event_file : FileKind::text;
   const std::string suffix = fs::path(path).extension().string();
   const std::string bytes = beginning(path);

@@ -170,7 +170,8 @@ std::vector<TokenFrame> RoutedTexts::collect(const Learner<float>& learner, cons
   if (config.sample_every > 0 && (edited || bolder || moescope::due(step, config.sample_every)))
     texts.push_back(sample(learner, text, step));
   if (moescope::due(step, config.texts_every))
-    texts.push_back(batch_passage(learner, batch, sequence_in_turn(batch, learner.model().part(), step / config.texts_every)));
+    texts.push_back(
+        batch_passage(learner, batch, sequence_in_turn(batch, learner.model().part(), step / config.texts_every)));
   last_probe_ = config.probe;
   last_temperature_ = config.sample_temperature;
   return texts;

@@ -210,8 +210,7 @@ void each_element(const TensorView& t, std::size_t first, std::size_t count, Sin
     for (std::size_t begin = 0; begin < count; begin += 1024) {
       const std::size_t here = std::min<std::size_t>(1024, count - begin);
       if (!copy_mapped(p + begin * sizeof(Stored), part.data(), here * sizeof(Stored))) fail_shortened(t.name);
-      for (std::size_t i = 0; i < here; ++i)
-        sink(begin + i, convert(load<Stored>(part.data() + i * sizeof(Stored))));
+      for (std::size_t i = 0; i < here; ++i) sink(begin + i, convert(load<Stored>(part.data() + i * sizeof(Stored))));
     }
   };
   const auto same = [](auto value) { return value; };

@@ -37,7 +37,7 @@ const char* dtype_name(DType dtype);  // "F32"
 struct TensorView {
   std::string name;
   DType dtype;
-  std::vector<std::size_t> shape;    // empty: a scalar
+  std::vector<std::size_t> shape;  // empty: a scalar
   // Into the mapped file, unaligned. For their place and number: reading them directly ends the program when another
   // has shortened the file, which all methods below turn into std::runtime_error.
   std::span<const std::byte> bytes;

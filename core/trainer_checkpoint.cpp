@@ -7,8 +7,8 @@
 //             layers.I.moe.expert_bias                   F32 [E]
 //             window.layers.I                            U32 [steps, E], tokens_per_expert of the last steps, oldest
 //             first
-//             specialisation.layers.I.TABLE              U32, TABLE: domain [D, E], together [E, E], byte [256, E]; what
-//             was counted since the last table that was shown; not there where nothing was
+//             specialisation.layers.I.TABLE              U32, TABLE: domain [D, E], together [E, E], byte [256, E];
+//             what was counted since the last table that was shown; not there where nothing was
 // Nothing else is needed: initial weights and batches are pure functions of the config and the step.
 #include <algorithm>
 #include <cassert>
@@ -175,8 +175,8 @@ void TrainerSnapshot::save(const std::string& path) const {
   for (std::size_t i = 0; i < specialisation.size(); ++i)
     for (const SavedTable& saved : kTables) {
       const auto& table = specialisation[i].*saved.table;
-      writer.add(table_name(config, i, saved), DType::u32,
-                 {table.size() / experts, experts}, std::as_bytes(std::span(table)));
+      writer.add(table_name(config, i, saved), DType::u32, {table.size() / experts, experts},
+                 std::as_bytes(std::span(table)));
     }
   writer.write(path);
 }

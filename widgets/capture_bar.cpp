@@ -24,8 +24,9 @@ QStringList differences(const OperandFormat& format) {
   QStringList notes;
   switch (format.scheme) {
     case QuantScheme::fp8:
-      notes << CaptureBar::tr("Map and microscope show these values in MX blocks instead, of powers of two; FP8's own "
-                              "scales are in the last rows of What if.");
+      notes << CaptureBar::tr(
+          "Map and microscope show these values in MX blocks instead, of powers of two; FP8's own "
+          "scales are in the last rows of What if.");
       break;
     case QuantScheme::bf16:
     case QuantScheme::fp32:
@@ -139,9 +140,10 @@ void CaptureBar::showProgress(const OperandPlace& place, std::int64_t first, std
   again_->hide();
   const auto count = [](std::int64_t n) { return formatCount(static_cast<double>(n)); };
   setTexts(placeName(place),
-           first > 0 ? tr("Training a copy of the run from its checkpoint of step %1: step %2 of %3")
-                           .arg(count(first), count(step), count(wanted))
-                     : tr("Training a copy of the run from its beginning: step %1 of %2").arg(count(step), count(wanted)),
+           first > 0
+               ? tr("Training a copy of the run from its checkpoint of step %1: step %2 of %3")
+                     .arg(count(first), count(step), count(wanted))
+               : tr("Training a copy of the run from its beginning: step %1 of %2").arg(count(step), count(wanted)),
            {});
 }
 

@@ -72,7 +72,8 @@ std::vector<CompareTablePanel::Line> CompareTablePanel::lines(bool for_screen) c
   add(tr("Steps compared"), nullptr, [](const RunFigures& f) { return QString::number(f.steps); });
   const QString unit = for_screen ? QString() : tr(" [nats/token]");
   add(tr("Loss, last step") + unit, "ce_loss", [&](const RunFigures& f) { return number(f.final_loss, 4); });
-  add((for_screen ? tr("Loss, mean") : tr("Loss, %1").arg(last)) + unit, "ce_loss", [&](const RunFigures& f) { return number(f.mean_loss, 4); });
+  add((for_screen ? tr("Loss, mean") : tr("Loss, %1").arg(last)) + unit, "ce_loss",
+      [&](const RunFigures& f) { return number(f.mean_loss, 4); });
   const float of_a = histories.empty() ? kNoValue : run_figures(*histories.front(), window).mean_loss;
   add(tr("  minus run A's") + unit, "ce_loss", [&](const RunFigures& f) {
     const float gap = f.mean_loss - of_a;
@@ -96,7 +97,8 @@ std::vector<CompareTablePanel::Line> CompareTablePanel::lines(bool for_screen) c
     for (const SettingDifference& setting : run.settings)
       if (std::ranges::find(keys, setting.key) == keys.end()) keys.push_back(setting.key);
   for (const QString& key : keys) {
-    Line line{for_screen ? settingLabel(key) : key, std::vector<QString>(histories.size()), for_screen ? key : QString()};
+    Line line{for_screen ? settingLabel(key) : key, std::vector<QString>(histories.size()),
+              for_screen ? key : QString()};
     QString in_a;
     for (std::size_t run = 1; run < std::min(histories.size(), runs_->runs().size()); ++run)
       for (const SettingDifference& setting : runs_->runs()[run].settings)
@@ -193,7 +195,8 @@ QString CompareTablePanel::csv() const {
 }
 
 QString CompareTablePanel::explain() const {
-  return tr("<p><b>The runs in numbers.</b> Means (losses in nats/token) are over the last %1 steps that all runs took, on the same batches. "
+  return tr("<p><b>The runs in numbers.</b> Means (losses in nats/token) are over the last %1 steps that all runs "
+            "took, on the same batches. "
             "Below the figures: every setting in which a run differs from run A. A click on a column's head makes that "
             "run the active one. A difference of loss says little without the seed-noise band of \"Loss gap\".</p>")
              .arg(kWindow) +

@@ -39,7 +39,7 @@ class Panel : public QWidget {
   // place of what is under the header.
   QString caption() const;
   QRect bodyRect() const;
-  double lastPaintMs() const;      // sum over the plots
+  double lastPaintMs() const;  // sum over the plots
   int paintCount() const;
   QSize minimumSizeHint() const override { return {300, 160}; }
   QSize sizeHint() const override { return {460, 260}; }

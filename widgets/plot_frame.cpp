@@ -35,8 +35,8 @@ bool PlotFrame::dark() const {
   return isDark(palette());
 }
 
-// New data go straight to the screen, which saves a copy of all pixels. Where only the overlay moved since, a picture of
-// the data is kept to be painted over; one that was wanted between the last two changes is likely wanted again.
+// New data go straight to the screen, which saves a copy of all pixels. Where only the overlay moved since, a picture
+// of the data is kept to be painted over; one that was wanted between the last two changes is likely wanted again.
 void PlotFrame::paintEvent(QPaintEvent*) {
   if (printed_) return paintPrinted();
   QElapsedTimer timer;

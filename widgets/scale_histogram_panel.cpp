@@ -81,8 +81,7 @@ QString ScaleHistogramPanel::notice() const {
   const QuantFrame* tensor = findTensor(newest.get(), selection_->tensor());
   if (tensor && tensor->format == "bf16")
     return tr("%1 is in BF16, which has no scales").arg(placeName(selection_->tensor()));
-  if (!tensor)
-    return notInLogNotice(history->info(), tr("scales of %1").arg(placeName(selection_->tensor())));
+  if (!tensor) return notInLogNotice(history->info(), tr("scales of %1").arg(placeName(selection_->tensor())));
   return {};
 }
 

@@ -26,7 +26,7 @@ class TensorBrowser : public Panel {
   // Adds or replaces a tensor of that name and selects it.
   void addTensor(const TensorSource& source);
   void setFormat(const BlockChoice& format, BlockAxis axis);
-  void select(int tensor);  // index in file order
+  void select(int tensor);                // index in file order
   bool selectNamed(const QString& name);  // false: there is none
   const TensorListModel& model() const { return model_; }
   QString error() const { return error_; }

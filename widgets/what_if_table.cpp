@@ -119,7 +119,8 @@ WhatIfTable::Rows WhatIfTable::rowsOf(BlockAxis axis) const {
   const int room = plot.height() - schemesHeight(), half = room / 2;
   if (const int height = (half - head - 4) / kWhatIfFormats; height >= line)
     return {plot.top() + static_cast<int>(axis) * half + head, height};
-  const int large = std::clamp((room - head - line - 12 - kWhatIfFormats * kStripe) / kWhatIfFormats, kStripe, line + 2);
+  const int large =
+      std::clamp((room - head - line - 12 - kWhatIfFormats * kStripe) / kWhatIfFormats, kStripe, line + 2);
   const int first = axis_ == BlockAxis::row ? large : kStripe;
   if (axis == BlockAxis::row) return {plot.top() + (axis_ == axis ? head : line), first};
   const int top = plot.top() + (axis_ == axis ? line : head) + kWhatIfFormats * first + 6;
@@ -229,9 +230,10 @@ void WhatIfTable::paintHeads(QPainter& painter, int axis) const {
                                                                : tr("blocks of %1, scale rule").arg(choice_.block);
   painter.setPen(mutedText(palette()));
   const bool stripes = first.height() + 1 < metrics.height();
-  painter.drawText(first.left(), first.top() - (stripes ? 0 : metrics.height()) - metrics.descent(),
-                   tr("blocks %1: %2").arg(blockAxisLabel(static_cast<BlockAxis>(axis)),
-                                           stripes ? tr("hover or click for figures") : fixed));
+  painter.drawText(
+      first.left(), first.top() - (stripes ? 0 : metrics.height()) - metrics.descent(),
+      tr("blocks %1: %2")
+          .arg(blockAxisLabel(static_cast<BlockAxis>(axis)), stripes ? tr("hover or click for figures") : fixed));
   if (stripes) return;
   painter.setPen(palette().text().color());
   for (int column = 0; column < columnCount(); ++column) {

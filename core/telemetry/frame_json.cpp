@@ -79,7 +79,8 @@ VolumeFrame volume_from_json(const Json& json) {
   const Json* per_node = member(json, {"ranks_per_node"});
   if (!ranks) throw Unreadable("volume: no ranks");
   volume.ranks = to_index(*ranks, "ranks", 1, static_cast<int>(kMostRanks));
-  volume.ranks_per_node = per_node ? to_index(*per_node, "ranks_per_node", 1, static_cast<int>(kMostRanks)) : volume.ranks;
+  volume.ranks_per_node =
+      per_node ? to_index(*per_node, "ranks_per_node", 1, static_cast<int>(kMostRanks)) : volume.ranks;
   const auto n = static_cast<std::size_t>(volume.ranks);
   const std::size_t nodes =
       (n + static_cast<std::size_t>(volume.ranks_per_node) - 1) / static_cast<std::size_t>(volume.ranks_per_node);

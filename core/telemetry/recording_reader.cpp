@@ -557,8 +557,8 @@ std::size_t RecordingReader::load_new() const {
   return news;
 }
 
-void RecordingReader::read(int run,
-                           const std::function<bool(const std::shared_ptr<const TelemetryFrame>&, double)>& take) const {
+void RecordingReader::read(
+    int run, const std::function<bool(const std::shared_ptr<const TelemetryFrame>&, double)>& take) const {
   const auto info = std::find_if(db_->runs.begin(), db_->runs.end(), [run](const RunInfo& r) { return r.run == run; });
   if (info == db_->runs.end()) throw std::runtime_error(db_->path + ": has no run " + std::to_string(run));
   Connection& connection = *db_->connection;
