@@ -234,7 +234,7 @@ TEST(BlockQuantize, MatchesTheDefinitionOnEveryShape) {
 }
 
 TEST(BlockQuantize, MatchesTheDefinitionForOtherBlockLengths) {
-  for (const int block : {1, 8, 16, 48, 128, 512})
+  for (const int block : {1, 8, 16, 24, 48, 128, 512})
     expect_definition({ElementFormat::e4m3, ScaleRule::rceil, block}, gaussian(37, 530),
                       "block " + std::to_string(block));
 }

@@ -89,8 +89,8 @@ MOESCOPE_INLINE void find_amax(const Tile& t, Width width, std::int32_t* amax_bi
       [&](const float* in, std::size_t c, std::size_t) __attribute__((always_inline)) {
         Ints top{};
         for_each_vector(
-            in + c,
-            block_length(cols, c, width), [&](std::size_t, Floats x, std::size_t) __attribute__((always_inline)) {
+            in + c, block_length(cols, c, width),
+            cols - c, [&](std::size_t, Floats x, std::size_t) __attribute__((always_inline)) {
               top = larger(top, magnitude_bits(x));
             });
         return top;
@@ -121,8 +121,8 @@ MOESCOPE_INLINE void quantize_rows(const Scaling& s, const Tile& t, Width width,
     const Floats encode = splat_magnitude(b.scales.encode[j]), decode = splat_magnitude(b.scales.decode[j]);
     Floats x2{};
     for_each_vector(
-        row.in + c,
-        block_length(cols, c, width), [&](std::size_t i, Floats x, std::size_t lanes) __attribute__((always_inline)) {
+        row.in + c, block_length(cols, c, width),
+        cols - c, [&](std::size_t i, Floats x, std::size_t lanes) __attribute__((always_inline)) {
           __builtin_prefetch(row.next + c + i);
           const Words draws = draws_of<kWay>(row.key, column_keys + c + i);
           const Quantized v = quantize_lanes<kWay>(f, x, encode, decode, draws);

@@ -85,13 +85,23 @@ inline void finish_writing(const Tile& t) {
 #endif
 }
 
-// body(i, values, how many of them) for a stretch of values, sixteen at a time.
+// body(i, values, how many of them) for a stretch of values, sixteen at a time. Where `room` is left in the row for a
+// whole vector, the last one is whole, too, with zeros for what is not of the stretch: written, they are to be followed
+// by what belongs there.
 template <class Body>
-MOESCOPE_INLINE void for_each_vector(const float* x, std::size_t count, const Body& body) {
+MOESCOPE_INLINE void for_each_vector(const float* x, std::size_t count, std::size_t room, const Body& body) {
   constexpr std::size_t kWidth = kLanes<float>;
+  typedef std::int32_t Mask __attribute__((vector_size(64)));
   std::size_t i = 0;
   for (; i + kWidth <= count; i += kWidth) body(i, load(x + i), kWidth);
-  if (i < count) body(i, load_first(x + i, static_cast<int>(count - i)), count - i);
+  if (i == count) return;
+  if (i + kWidth > room) return body(i, load_first(x + i, static_cast<int>(count - i)), count - i);
+  constexpr Mask kLane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  body(i, (Lanes<float>)((Mask)load(x + i) & (kLane < static_cast<std::int32_t>(count - i))), kWidth);
+}
+template <class Body>
+MOESCOPE_INLINE void for_each_vector(const float* x, std::size_t count, const Body& body) {
+  for_each_vector(x, count, count, body);
 }
 
 }  // namespace moescope
