@@ -14,10 +14,10 @@ CompareWorkspace::CompareWorkspace(Selection* selection, const ComparedRuns* run
   loss_ = addDock(new LossPanel(selection_), "dock_compare_loss");
   gap_ = addDock(new GapPanel(selection_, runs), "dock_compare_gap");
   table_ = addDock(new CompareTablePanel(selection_, runs), "dock_compare_table");
-  flips_ = addDock(new FlipsPanel(selection_), "dock_compare_flips");
+  flips_ = addDock(new FlipsPanel(selection_, runs), "dock_compare_flips");
   gradient_panel_ = new GradientPanel(selection_);
   gradient_ = addDock(gradient_panel_, "dock_compare_gradient");
-  load_difference_ = addDock(new LoadDifferencePanel(selection_), "dock_compare_load_difference");
+  load_difference_ = addDock(new LoadDifferencePanel(selection_, runs), "dock_compare_load_difference");
   timeline_ = addTimeline("dock_compare_timeline");
   arrange();
 }

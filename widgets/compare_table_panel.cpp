@@ -82,10 +82,10 @@ std::vector<CompareTablePanel::Line> CompareTablePanel::lines(bool for_screen) c
   });
   add(tr("MaxVio, batch"), "max_vio", [&](const RunFigures& f) { return number(f.max_vio, 3); });
   add(tr("SQNR [dB]"), "quant_sqnr_db", [&](const RunFigures& f) { return number(f.sqnr_db, 3); });
-  add(for_screen ? tr("Flips against A") : tr("Routing flips against run A [share]"), "flip_rate",
-      [&](const RunFigures& f) { return number(f.flip_rate, 3, true); });
   add(for_screen ? tr("Flips by rounding") : tr("Routing flips against FP32 on the same weights [share]"),
       "rounding_flip_rate", [&](const RunFigures& f) { return number(f.rounding_flip_rate, 3, true); });
+  add(for_screen ? tr("Flips by drift") : tr("Routing flips against run A [share]"), "flip_rate",
+      [&](const RunFigures& f) { return number(f.flip_rate, 3, true); });
   add(tr("Gradient cosine"), "gradient_cosine", [&](const RunFigures& f) { return number(f.gradient_cosine, 5); });
   add(for_screen ? tr("Tokens/s") : tr("Tokens/s of this run alone"), "tokens_per_s", [&](const RunFigures& f) {
     return is_missing(f.tokens_per_s) || !for_screen ? number(f.tokens_per_s, 4)
@@ -200,7 +200,8 @@ QString CompareTablePanel::explain() const {
             "Below the figures: every setting in which a run differs from run A. A click on a column's head makes that "
             "run the active one. A difference of loss says little without the seed-noise band of \"Loss gap\".</p>")
              .arg(kWindow) +
-         metricCards({"ce_loss", "max_vio", "quant_sqnr_db", "flip_rate", "gradient_cosine", "tokens_per_s"});
+         metricCards({"ce_loss", "max_vio", "quant_sqnr_db", "rounding_flip_rate", "flip_rate", "gradient_cosine",
+                      "tokens_per_s"});
 }
 
 }  // namespace moescope

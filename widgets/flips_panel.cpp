@@ -26,8 +26,8 @@ LegendScale rateLegend(bool dark) {
 
 }  // namespace
 
-FlipsPanel::FlipsPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Routing flips"), Provenance::measured, parent) {
+FlipsPanel::FlipsPanel(Selection* selection, const ComparedRuns* runs, QWidget* parent)
+    : Panel(selection, tr("Routing flips"), Provenance::measured, parent), runs_(runs) {
   lines_ = new LinePlot(selection, this);
   lines_->refill = [this] { refillLines(); };
   lines_->setPercent(true);
@@ -77,6 +77,9 @@ FlipsPanel::FlipsPanel(Selection* selection, QWidget* parent)
          "apart"));
   by_rounding_->setCheckable(true);
   connect(by_rounding_, &QToolButton::toggled, this, &FlipsPanel::showRounding);
+  connect(by_rounding_, &QToolButton::clicked, this, [this] { chosen_ = true; });
+  connect(selection_, &Selection::dataChanged, this, &FlipsPanel::chooseReference);
+  connect(runs_, &ComparedRuns::changed, margins_, &PlotFrame::markDirty);
   addControl(by_rounding_);
 
   auto* body = new QWidget(this);
@@ -87,8 +90,43 @@ FlipsPanel::FlipsPanel(Selection* selection, QWidget* parent)
   stack_->addWidget(layers_);
   row->addWidget(stack_, 1);
   row->addWidget(margins_, 1);
+  conclusion_ = new ConclusionLabel(this);
+  addBody(conclusion_, 0);
   addBody(body);
   showRounding(false);
+}
+
+// Flips against run A look as if a format did them; where it is known what formats do, that comes first.
+void FlipsPanel::chooseReference() {
+  if (chosen_ || rounding()) return;
+  for (const auto& history : selection_->histories()) {
+    if (history->steps().empty()) continue;
+    const auto frame = history->gradient_frame_at(history->steps().last);
+    if (frame && !frame->rounding_flips.empty()) return showRounding(true);
+  }
+}
+
+QString FlipsPanel::conclude() const {
+  QStringList rates;
+  QString twin;
+  for (int run = rounding() ? 0 : 1; run < static_cast<int>(selection_->histories().size()); ++run) {
+    const History& history = *selection_->histories()[static_cast<std::size_t>(run)];
+    const auto frame =
+        rounding() ? history.gradient_frame_at(selection_->step()) : history.flip_frame_at(selection_->step());
+    if (!frame || flipsOf(*frame).empty()) continue;
+    double sum = 0;
+    for (const FlipFrame& flips : flipsOf(*frame)) sum += static_cast<double>(flips.flip_rate);
+    const double rate = sum / static_cast<double>(flipsOf(*frame).size());
+    rates << runFigure(run, formatPercent(rate), palette());
+    if (run < std::ssize(runs_->runs()) && runs_->runs()[static_cast<std::size_t>(run)].noise_twin)
+      twin = runLetter(run);
+  }
+  if (rates.isEmpty()) return {};
+  const QString list = rates.join(QStringLiteral(", "));
+  if (rounding()) return tr("Tokens that rounding alone sends to other experts: %1").arg(list);
+  return tr("Tokens with other experts than in A: %1. Weights have drifted apart: that is not the format's rounding")
+             .arg(list) +
+         (twin.isEmpty() ? QString() : tr(" (another seed, %1, does the same)").arg(twin));
 }
 
 void FlipsPanel::showLayers(bool layers) {
@@ -173,6 +211,7 @@ void FlipsPanel::refillLayers() {
 }
 
 void FlipsPanel::refillMargins() {
+  conclusion_->say(selection_->histories().empty() ? QString() : conclude());
   const auto now = whyNothing().isEmpty() ? frameAt(selection_->step()) : nullptr;
   margins_->setNotice(now                      ? QString()
                       : whyNothing().isEmpty() ? tr("Not compared yet at this step")
@@ -251,12 +290,16 @@ QString FlipsPanel::explain() const {
 }
 
 QVariantMap FlipsPanel::saveState() const {
-  return {{QStringLiteral("by_layer"), by_layer_->isChecked()}, {QStringLiteral("by_rounding"), rounding()}};
+  QVariantMap state{{QStringLiteral("by_layer"), by_layer_->isChecked()}};
+  if (chosen_) state.insert(QStringLiteral("by_rounding"), rounding());
+  return state;
 }
 
 void FlipsPanel::restoreState(const QVariantMap& state) {
   showLayers(state.value(QStringLiteral("by_layer")).toBool());
+  chosen_ = state.contains(QStringLiteral("by_rounding"));
   showRounding(state.value(QStringLiteral("by_rounding")).toBool());
+  chooseReference();
 }
 
 }  // namespace moescope

@@ -4,6 +4,7 @@
 #include <QStackedWidget>
 
 #include "widgets/compared_runs.h"
+#include "widgets/conclusion_label.h"
 #include "widgets/half_octave_plot.h"
 #include "widgets/line_plot.h"
 #include "widgets/panel.h"
@@ -15,7 +16,8 @@ class FlipsPanel : public Panel {
   Q_OBJECT
 
  public:
-  explicit FlipsPanel(Selection* selection, QWidget* parent = nullptr);
+  // By rounding from the first step on that was compared with FP32, until somebody chooses.
+  FlipsPanel(Selection* selection, const ComparedRuns* runs, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
   QVariantMap saveState() const override;
@@ -24,6 +26,8 @@ class FlipsPanel : public Panel {
   void showLayers(bool layers);  // layer x step of one run instead of the runs' means
   // Against an FP32 pass of the same weights instead of run A: what the formats do, without the drift of the runs.
   void showRounding(bool rounding);
+  bool rounding() const { return by_rounding_->isChecked(); }
+  QString conclusion() const { return conclusion_->text(); }  // rich text
   HalfOctavePlot* margins() const { return margins_; }
 
  protected:
@@ -34,14 +38,18 @@ class FlipsPanel : public Panel {
   const History* shown() const;
   std::shared_ptr<const TelemetryFrame> frameAt(std::int64_t step) const;
   const std::vector<FlipFrame>& flipsOf(const TelemetryFrame& frame) const;
-  bool rounding() const { return by_rounding_->isChecked(); }
   Metric metric() const { return rounding() ? Metric::rounding_flip_rate : Metric::flip_rate; }
   int shownRun() const;  // -1: none
+  void chooseReference();
+  QString conclude() const;
   void refillLines();
   void refillLayers();
   void refillMargins();
   QStringList describe(int row, std::int64_t step) const;
 
+  const ComparedRuns* runs_;
+  bool chosen_ = false;  // by somebody: which reference
+  ConclusionLabel* conclusion_;
   LinePlot* lines_;
   TimeHeatMap* layers_;
   HalfOctavePlot* margins_;

@@ -1,6 +1,5 @@
 #include "widgets/gap_panel.h"
 
-#include <QTimer>
 #include <cmath>
 
 #include "widgets/color_scale.h"
@@ -27,12 +26,7 @@ GapPanel::GapPanel(Selection* selection, const ComparedRuns* runs, QWidget* pare
   connect(epsilon_, &QDoubleSpinBox::valueChanged, plot_, &PlotFrame::markDirty);
   addControl(epsilon_);
 
-  conclusion_ = new QLabel(this);
-  conclusion_->setWordWrap(true);
-  conclusion_->setTextFormat(Qt::RichText);
-  conclusion_->setTextInteractionFlags(Qt::TextSelectableByMouse);
-  conclusion_->setAccessibleName(tr("Conclusion"));
-  conclusion_->hide();
+  conclusion_ = new ConclusionLabel(this);
   addBody(conclusion_, 0);
   addBody(plot_);
 }
@@ -59,12 +53,7 @@ void GapPanel::refill() {
     plot_->setSeries(std::move(series), gaps_);
     words = conclude();
   }
-  if (words == conclusion_->text()) return;
-  // A label that grows moves the plot, which must not happen while the plot paints.
-  QTimer::singleShot(0, this, [this, words] {
-    conclusion_->setText(words);
-    conclusion_->setVisible(!words.isEmpty());
-  });
+  conclusion_->say(words);
 }
 
 QString GapPanel::conclude() const {

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <QDoubleSpinBox>
-#include <QLabel>
 
 #include "widgets/compared_runs.h"
+#include "widgets/conclusion_label.h"
 #include "widgets/gap_plot.h"
 #include "widgets/panel.h"
 
@@ -35,7 +35,7 @@ class GapPanel : public Panel {
   const ComparedRuns* runs_;
   RunGaps gaps_;
   GapPlot* plot_;
-  QLabel* conclusion_;
+  ConclusionLabel* conclusion_;
   QDoubleSpinBox* epsilon_;
 };
 

@@ -192,7 +192,7 @@ void GapPlot::paintGapLegend(QPainter& painter) const {
   for (std::size_t i = 0; i < series_.size(); ++i)
     gaps.push_back({series_[i].label.left(1) + QLatin1Char(' ') + signedText(newestAt(curves_[i].smooth, step)),
                     seriesColor(series_[i].color, dark()), false});
-  if (!band_.empty())
+  if (!band_.empty() && std::isfinite(newestAt(band_, step)))
     band.push_back({tr("noise +-%1 (%2 x mean |gap| of noise twins)")
                         .arg(QString::number(static_cast<double>(newestAt(band_, step)), 'g', 2))
                         .arg(kBandFactor),
@@ -236,7 +236,8 @@ QStringList GapPlot::readoutAt(QPoint position) const {
                    .arg(series_[i].label, signedText(raw.mean()), signedText(curves_[i].smooth[binAt(step)]));
     if (series_[i].first_difference == step) lines << tr("first step beyond epsilon");
   }
-  if (!band_.empty()) lines << tr("noise band +-%1").arg(formatValue(newestAt(band_, step), 4));
+  if (!band_.empty() && std::isfinite(newestAt(band_, step)))
+    lines << tr("noise band +-%1").arg(formatValue(newestAt(band_, step), 4));
   return lines;
 }
 

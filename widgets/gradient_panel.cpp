@@ -60,8 +60,29 @@ GradientPanel::GradientPanel(Selection* selection, QWidget* parent)
   stack_ = new QStackedWidget(this);
   stack_->addWidget(lines_);
   stack_->addWidget(matrix_);
+  conclusion_ = new ConclusionLabel(this);
+  addBody(conclusion_, 0);
   addBody(stack_);
   addBody(measure_, 0);
+  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged})
+    connect(selection_, signal, this, [this] {
+      if (isVisible()) conclusion_->say(conclude());
+    });
+}
+
+// An SNR as what it means: the length of the error in shares of the gradient's.
+QString GradientPanel::conclude() const {
+  QStringList errors;
+  for (int run = 0; run < static_cast<int>(selection_->histories().size()); ++run) {
+    const History& history = *selection_->histories()[static_cast<std::size_t>(run)];
+    const auto frame = history.gradient_frame_at(selection_->step());
+    const float snr = frame ? history.value_at(Metric::gradient_snr_db, kWholeRun, frame->step) : kNoValue;
+    if (!is_missing(snr))
+      errors << runFigure(run, formatPercent(std::pow(10.0, -static_cast<double>(snr) / 20)), palette());
+  }
+  return errors.isEmpty()
+             ? QString()
+             : tr("Rounding turns the gradient off by %1 of its length").arg(errors.join(QStringLiteral(", ")));
 }
 
 void GradientPanel::setLive(bool live) {
@@ -218,7 +239,8 @@ QString GradientPanel::explain() const {
             "every run over steps, or by layer and group of tensors of the active run.</p>"
             "<p><b>Reading it.</b> BF16 keeps some 40 dB and more, 8-bit formats lose a part of that, 4 bits most. 20 "
             "dB "
-            "is an error of a tenth of the gradient. Errors grow from the head back to the first layer.</p>") +
+            "is an error of a tenth of the gradient: the sentence above says it for every run. Errors grow from the "
+            "head back to the first layer.</p>") +
          metricCards({"gradient_snr_db", "gradient_cosine"});
 }
 

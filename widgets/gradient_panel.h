@@ -6,6 +6,7 @@
 #include <QStackedWidget>
 
 #include "widgets/compared_runs.h"
+#include "widgets/conclusion_label.h"
 #include "widgets/line_plot.h"
 #include "widgets/matrix_plot.h"
 #include "widgets/panel.h"
@@ -26,6 +27,7 @@ class GradientPanel : public Panel {
   void setLive(bool live);
   void showCosine(bool cosine);
   void showLayers(bool layers);  // layers x tensors of the active run instead of the runs' whole models
+  QString conclusion() const { return conclusion_->text(); }  // rich text
   QPushButton* measureButton() const { return measure_; }
 
   static constexpr int kCadence = 20;
@@ -40,6 +42,7 @@ class GradientPanel : public Panel {
   bool cosine() const { return figure_->currentIndex() == 1; }
   bool measured() const;
   std::shared_ptr<const TelemetryFrame> frame() const;
+  QString conclude() const;
   void refillLines();
   void refillMatrix();
   void showButton();
@@ -48,6 +51,7 @@ class GradientPanel : public Panel {
   QStringList describe(int row, int column) const;
   QString valueText(const GradientFrame& gradient) const;
 
+  ConclusionLabel* conclusion_;
   LinePlot* lines_;
   MatrixPlot* matrix_;
   QComboBox* figure_;

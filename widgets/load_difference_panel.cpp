@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/telemetry/router_stats.h"
+#include "widgets/expert_load_panel.h"
 #include "widgets/metric_text.h"
 
 namespace moescope {
@@ -35,8 +37,8 @@ QString signedText(float value) {
 
 }  // namespace
 
-LoadDifferencePanel::LoadDifferencePanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Load difference"), Provenance::measured, parent) {
+LoadDifferencePanel::LoadDifferencePanel(Selection* selection, const ComparedRuns* runs, QWidget* parent)
+    : Panel(selection, tr("Load difference"), Provenance::measured, parent), runs_(runs) {
   view_ = new MatrixPlot(this);
   view_->refill = [this] { refill(); };
   view_->describe = [this](int row, int column) { return describe(row, column); };
@@ -52,12 +54,20 @@ LoadDifferencePanel::LoadDifferencePanel(Selection* selection, QWidget* parent)
     selection_->setLayer(rows_[static_cast<std::size_t>(row)].layer);
     selection_->setExpert(column);
   });
+  connect(runs_, &ComparedRuns::changed, view_, &PlotFrame::markDirty);
+  shown_ = new QComboBox(this);
+  shown_->addItems({tr("minus A"), tr("the run"), tr("run A")});
+  shown_->setAccessibleName(tr("Loads"));
+  shown_->setToolTip(tr("The load of each expert in the run minus that in run A, or either of them"));
+  connect(shown_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
+  addControl(shown_);
+  conclusion_ = new ConclusionLabel(this);
+  addBody(conclusion_, 0);
   addBody(view_);
 }
 
-std::vector<LoadDifferencePanel::Row> LoadDifferencePanel::rows(std::int64_t* step) const {
+std::vector<LoadDifferencePanel::Row> LoadDifferencePanel::rows(int run, std::int64_t* step) const {
   std::vector<Row> rows;
-  const int run = comparedRun(*selection_);
   if (run < 0) return rows;
   const auto b = selection_->histories()[static_cast<std::size_t>(run)]->frame_at(selection_->step());
   if (!b) return rows;
@@ -67,10 +77,41 @@ std::vector<LoadDifferencePanel::Row> LoadDifferencePanel::rows(std::int64_t* st
   for (const RouterFrame& router : b->routers) {
     const auto other = std::ranges::find(a->routers, router.layer, &RouterFrame::layer);
     if (other == a->routers.end()) continue;
-    if (std::vector<float> difference = load_difference(*other, router); !difference.empty())
-      rows.push_back({router.layer, std::move(difference)});
+    Row row{router.layer, load_difference(*other, router), {}, {}};
+    if (row.difference.empty()) continue;
+    for (std::size_t e = 0; e < row.difference.size(); ++e) {
+      row.of_run.push_back(utilisation(router.tokens_per_expert, e));
+      row.of_a.push_back(utilisation(other->tokens_per_expert, e));
+    }
+    rows.push_back(std::move(row));
   }
   return rows;
+}
+
+const std::vector<float>& LoadDifferencePanel::valuesOf(const Row& row) const {
+  return shown() == Shown::difference ? row.difference : shown() == Shown::run ? row.of_run : row.of_a;
+}
+
+// Of all runs, so that a difference can be held against what another seed makes.
+QString LoadDifferencePanel::conclude() const {
+  QStringList differences;
+  QString twin;
+  for (int run = 1; run < static_cast<int>(selection_->histories().size()); ++run) {
+    double sum = 0;
+    std::size_t count = 0;
+    std::int64_t step = 0;
+    for (const Row& row : rows(run, &step)) {
+      for (const float value : row.difference) sum += static_cast<double>(std::fabs(value));
+      count += row.difference.size();
+    }
+    if (count == 0) continue;
+    differences << runFigure(run, QString::number(sum / static_cast<double>(count), 'f', 2), palette());
+    if (run < std::ssize(runs_->runs()) && runs_->runs()[static_cast<std::size_t>(run)].noise_twin)
+      twin = runLetter(run);
+  }
+  if (differences.isEmpty()) return {};
+  return tr("Mean |difference| from A in fair shares: %1").arg(differences.join(QStringLiteral(", "))) +
+         (twin.isEmpty() ? QString() : tr("; %1 is another seed alone").arg(twin));
 }
 
 QString LoadDifferencePanel::status() const {
@@ -80,14 +121,17 @@ QString LoadDifferencePanel::status() const {
   const auto frame = selection_->histories()[static_cast<std::size_t>(run)]->frame_at(selection_->step());
   if (!frame) return {};
   step = frame->step;
-  return tr("%1, %2 minus A").arg(timeStatus(step, true), runLabel(*selection_, run));
+  const QString loads = shown() == Shown::difference ? tr("%1 minus A").arg(runLabel(*selection_, run))
+                                                     : runLabel(*selection_, shown() == Shown::run ? run : 0);
+  return timeStatus(step, true) + QStringLiteral(", ") + loads;
 }
 
 void LoadDifferencePanel::refill() {
+  conclusion_->say(comparedRun(*selection_) < 0 ? QString() : conclude());
   if (!selection_->history()) return view_->setNotice(noRunNotice());
   if (comparedRun(*selection_) < 0) return view_->setNotice(nothingToCompareNotice());
   std::int64_t step = 0;
-  rows_ = rows(&step);
+  rows_ = rows(comparedRun(*selection_), &step);
   if (rows_.empty())
     return view_->setNotice(tr("No step with the loads of both runs, or they have different numbers of experts"));
   view_->setNotice({});
@@ -97,12 +141,16 @@ void LoadDifferencePanel::refill() {
   std::vector<Tick> row_ticks;
   for (const Row& row : rows_) {
     row_ticks.push_back({static_cast<double>(row_ticks.size()), QString::number(row.layer)});
-    for (int e = 0; e < columns; ++e)
-      codes.push_back(e < std::ssize(row.difference) ? differenceCode(row.difference[static_cast<std::size_t>(e)])
-                                                     : kNoDataCode);
+    const std::vector<float>& values = valuesOf(row);
+    for (int e = 0; e < columns; ++e) {
+      const float value = e < std::ssize(values) ? values[static_cast<std::size_t>(e)] : kNoValue;
+      codes.push_back(shown() == Shown::difference ? differenceCode(value)
+                                                   : utilisationCode(static_cast<double>(value)));
+    }
   }
   view_->setCells(static_cast<int>(rows_.size()), columns, std::move(codes));
-  view_->setLegend(differenceLegend(isDark(palette())));
+  view_->setLegend(shown() == Shown::difference ? differenceLegend(isDark(palette()))
+                                                : utilisationLegend(isDark(palette())));
   view_->setRowAxis(std::move(row_ticks), tr("layer"));
   view_->setColumnAxis(integerTicks(0, columns - 1, std::max(2, view_->width() / 60)), tr("expert"));
   markCurrent();
@@ -120,9 +168,10 @@ void LoadDifferencePanel::paintNumbers(QPainter& painter) const {
     return;
   for (int row = 0; row < view_->rows(); ++row)
     for (int e = 0; e < std::ssize(rows_[static_cast<std::size_t>(row)].difference); ++e) {
+      const float value = valuesOf(rows_[static_cast<std::size_t>(row)])[static_cast<std::size_t>(e)];
       painter.setPen(textOn(view_->cellColor(row, e)));
       painter.drawText(view_->cellRect(row, e), Qt::AlignCenter,
-                       signedText(rows_[static_cast<std::size_t>(row)].difference[static_cast<std::size_t>(e)]));
+                       shown() == Shown::difference ? signedText(value) : QString::number(value, 'f', 2));
     }
 }
 
@@ -130,26 +179,47 @@ QStringList LoadDifferencePanel::describe(int row, int column) const {
   if (row >= std::ssize(rows_) || column >= std::ssize(rows_[static_cast<std::size_t>(row)].difference)) return {};
   const Row& at = rows_[static_cast<std::size_t>(row)];
   return {tr("layer %1, expert %2").arg(at.layer).arg(column),
-          tr("utilisation %1 against run A's").arg(signedText(at.difference[static_cast<std::size_t>(column)]))};
+          tr("utilisation %1, in run A %2: %3")
+              .arg(at.of_run[static_cast<std::size_t>(column)], 0, 'f', 2)
+              .arg(at.of_a[static_cast<std::size_t>(column)], 0, 'f', 2)
+              .arg(signedText(at.difference[static_cast<std::size_t>(column)]))};
 }
 
 QString LoadDifferencePanel::csv() const {
-  QString text = QStringLiteral("step,layer,expert,utilisation minus run A's (1 = a fair share)\n");
+  QString text =
+      QStringLiteral("step,layer,expert,utilisation minus run A's (1 = a fair share),utilisation,in run A\n");
   std::int64_t step = 0;
-  for (const Row& row : rows(&step))
+  for (const Row& row : rows(comparedRun(*selection_), &step))
     for (std::size_t e = 0; e < row.difference.size(); ++e)
-      text += QStringLiteral("%1,%2,%3,%4\n").arg(step).arg(row.layer).arg(e).arg(row.difference[e], 0, 'g', 9);
+      text += QStringLiteral("%1,%2,%3,%4,%5,%6\n")
+                  .arg(step)
+                  .arg(row.layer)
+                  .arg(e)
+                  .arg(row.difference[e], 0, 'g', 9)
+                  .arg(row.of_run[e], 0, 'g', 9)
+                  .arg(row.of_a[e], 0, 'g', 9);
   return text;
 }
 
 QString LoadDifferencePanel::explain() const {
   return tr("<p><b>Utilisation of each expert in one run minus that in run A</b>, same step and batch. The run is the "
             "active one; while A is active, B. 0: both send it as many tokens. +1: a whole fair share more than in "
-            "A.</p><p><b>Reading it.</b> Faint and changing from step to step: noise. A cell that stays coloured: the "
+            "A. The list at the top shows either run's own load instead.</p>"
+            "<p><b>Reading it.</b> The mean over all cells stands above, for every run: a run whose mean is that of a "
+            "noise twin, which has another seed and nothing else, uses its experts as differently as chance does. "
+            "Faint and changing from step to step: noise. A cell that stays coloured: the "
             "runs have come to use that expert differently; experts of runs with other first weights have nothing to "
             "do "
             "with each other.</p>") +
          metricCards({"utilisation"});
+}
+
+QVariantMap LoadDifferencePanel::saveState() const {
+  return {{QStringLiteral("shown"), shown_->currentIndex()}};
+}
+
+void LoadDifferencePanel::restoreState(const QVariantMap& state) {
+  shown_->setCurrentIndex(std::clamp(state.value(QStringLiteral("shown")).toInt(), 0, shown_->count() - 1));
 }
 
 }  // namespace moescope

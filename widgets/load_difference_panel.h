@@ -1,7 +1,10 @@
-// Load of every expert in one run minus the same in run A.
+// Load of every expert in one run minus the same in run A, or the load in either.
 #pragma once
 
+#include <QComboBox>
+
 #include "widgets/compared_runs.h"
+#include "widgets/conclusion_label.h"
 #include "widgets/matrix_plot.h"
 #include "widgets/panel.h"
 
@@ -11,9 +14,15 @@ class LoadDifferencePanel : public Panel {
   Q_OBJECT
 
  public:
-  explicit LoadDifferencePanel(Selection* selection, QWidget* parent = nullptr);
+  enum class Shown { difference, run, run_a };
+
+  LoadDifferencePanel(Selection* selection, const ComparedRuns* runs, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
+  QVariantMap saveState() const override;
+  void restoreState(const QVariantMap& state) override;
+  void setShown(Shown shown) { shown_->setCurrentIndex(static_cast<int>(shown)); }
+  QString conclusion() const { return conclusion_->text(); }  // rich text
   MatrixPlot* view() const { return view_; }
 
  protected:
@@ -22,15 +31,21 @@ class LoadDifferencePanel : public Panel {
  private:
   struct Row {
     int layer = 0;
-    std::vector<float> difference;  // [E]
+    std::vector<float> difference, of_run, of_a;  // [E]; utilisation
   };
   // Of the layers that both have with equal numbers of experts, at the newest step at or before the cursor's.
-  std::vector<Row> rows(std::int64_t* step) const;
+  std::vector<Row> rows(int run, std::int64_t* step) const;
+  const std::vector<float>& valuesOf(const Row& row) const;
+  Shown shown() const { return static_cast<Shown>(shown_->currentIndex()); }
+  QString conclude() const;
   void refill();
   void markCurrent();
   void paintNumbers(QPainter& painter) const;
   QStringList describe(int row, int column) const;
 
+  const ComparedRuns* runs_;
+  QComboBox* shown_;
+  ConclusionLabel* conclusion_;
   MatrixPlot* view_;
   std::vector<Row> rows_;
 };
