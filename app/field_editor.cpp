@@ -1,5 +1,6 @@
 #include "app/field_editor.h"
 
+#include <QAbstractItemView>
 #include <QCheckBox>
 #include <QComboBox>
 #include <QFileDialog>
@@ -15,6 +16,8 @@
 namespace moescope {
 
 namespace {
+
+constexpr int kShownLetters = 12;  // of a choice; "mxfp8_e5m2_grad" would take half of the form
 
 QString number(double value) {
   return QString::number(value, 'g', QLocale::FloatingPointShortest);
@@ -106,8 +109,10 @@ QWidget* FieldEditor::makeCheckBox() {
 QWidget* FieldEditor::makeChoice() {
   choice_ = new QuietComboBox;
   choice_->setFocusPolicy(Qt::StrongFocus);
-  choice_->setSizeAdjustPolicy(QComboBox::AdjustToContents);
+  choice_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
+  choice_->setMinimumContentsLength(kShownLetters);
   for (const std::string& choice : field_.choices) choice_->addItem(QString::fromStdString(choice));
+  choice_->view()->setMinimumWidth(choice_->view()->sizeHintForColumn(0) + 24);  // the list itself shows whole names
   connect(choice_, &QComboBox::activated, this, [this] {
     emit edited();
     emit committed();

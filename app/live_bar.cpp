@@ -5,6 +5,7 @@
 
 #include "app/field_editor.h"
 #include "app/theme.h"
+#include "app/twin_menu.h"
 
 namespace moescope {
 
@@ -43,6 +44,12 @@ void LiveBar::addField(const char* key, const QString& label) {
   row->addWidget(name);
   row->addWidget(editor);
   addWidget(box);
+  const QString named = key;
+  offerTwins(name, editor->field(),
+             {.now = [editor] { return editor->value().value_or(editor->field().get(RunConfig{})); },
+              .possible = [this] { return live_; },
+              .chosen = [this, named](const ConfigValue& value) { emit twinRequested(named, value); },
+              .other = [this, named] { emit compareRequested(named); }});
   editors_[key] = editor;
   connect(editor, &FieldEditor::edited, this, [this, editor] { showProblem(editor->problem()); });
   connect(editor, &FieldEditor::committed, this, [this, editor] { onCommitted(editor); });
@@ -54,6 +61,7 @@ void LiveBar::onCommitted(FieldEditor* editor) {
 }
 
 void LiveBar::showConfig(const RunConfig* config, bool live) {
+  live_ = live;
   for (const auto& [key, editor] : editors_) {
     editor->setEnabled(live);
     if (config) editor->setValue(editor->field().get(*config));

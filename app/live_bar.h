@@ -26,11 +26,14 @@ class LiveBar : public QToolBar {
 
  signals:
   void changeRequested(QString key, moescope::ConfigValue value);
+  void twinRequested(QString key, moescope::ConfigValue value);  // beside run A, with this value instead
+  void compareRequested(QString key);                            // with another
 
  private:
   void addField(const char* key, const QString& label);
   void onCommitted(FieldEditor* editor);
 
+  bool live_ = false;
   std::map<std::string, FieldEditor*> editors_;
   QLabel* title_ = nullptr;
   QLabel* problem_;

@@ -175,6 +175,7 @@ class MainWindow : public QMainWindow {
   void askExportTrace();
   void sayWhatWasSkipped();
   void askForTwin(const QString& key);
+  void addTwinWith(const QString& key, const ConfigValue& value);  // run A with one setting changed
   void askForBranch(qint64 step);
   void keepCheckpoint();
   std::vector<KeptCheckpoint> keptCheckpoints() const;

@@ -127,14 +127,14 @@ void MainWindow::connectComparison() {
   connect(chips, &RunChips::activated, &selection_, &Selection::setRun);
   connect(chips, &RunChips::removeRequested, this, &MainWindow::removeRun);
   connect(chips, &RunChips::noiseTwinRequested, this, [this] { addRun(noise_twin(session_.config())); });
-  connect(chips, &RunChips::formatTwinRequested, this, [this](const QString& format) {
-    RunConfig twin = session_.config();
-    find_field("precision.experts")->set(twin, format.toStdString());
-    addRun(twin);
-  });
+  connect(chips, &RunChips::formatTwinRequested, this,
+          [this](const QString& format) { addTwinWith("precision.experts", format.toStdString()); });
   connect(chips, &RunChips::twinRequested, this, [this] { askForTwin({}); });
   connect(form_, &SetupForm::compareRequested, this, &MainWindow::askForTwin);
   connect(form_, &SetupForm::twinRequested, this, &MainWindow::addRun);
+  connect(form_, &SetupForm::valueTwinRequested, this, &MainWindow::addTwinWith);
+  connect(live_bar_, &LiveBar::twinRequested, this, &MainWindow::addTwinWith);
+  connect(live_bar_, &LiveBar::compareRequested, this, &MainWindow::askForTwin);
   connect(compare_->gradientPanel(), &GradientPanel::cadenceRequested, this, &MainWindow::measureGradients);
   connect(&session_, &RunSession::runsChanged, this, &MainWindow::onRunsChanged);
   connect(&selection_, &Selection::focusChanged, this, [this] {
@@ -154,6 +154,15 @@ void MainWindow::addRun(RunConfig twin) {
   if (const QString refused = session_.addRun(twin); !refused.isEmpty()) return complain(refused);
   showWorkspace(compare_);
   clock_.wake();
+}
+
+void MainWindow::addTwinWith(const QString& key, const ConfigValue& value) {
+  RunConfig twin = session_.config();
+  find_field(key.toStdString())->set(twin, value);
+  const auto problems = validate(twin);
+  if (!problems.empty()) return complain(QString::fromStdString(problems.front().message));
+  if (difference(session_.config(), twin).empty()) return complain("That is what run A has: choose another value.");
+  addRun(twin);
 }
 
 void MainWindow::removeRun(int place) {

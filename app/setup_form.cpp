@@ -1,6 +1,5 @@
 #include "app/setup_form.h"
 
-#include <QAction>
 #include <QComboBox>
 #include <QGridLayout>
 #include <QHBoxLayout>
@@ -15,6 +14,7 @@
 #include "app/compare_dialog.h"
 #include "app/field_editor.h"
 #include "app/theme.h"
+#include "app/twin_menu.h"
 
 namespace moescope {
 
@@ -109,11 +109,17 @@ QWidget* SetupForm::makeBottom() {
   auto* column = new QVBoxLayout(bottom);
   column->setContentsMargins(0, 0, 0, 0);
   explanation_ = wrappedLabel();
-  explanation_->setMinimumHeight(5 * fontMetrics().height());
   explanation_->setAlignment(Qt::AlignTop | Qt::AlignLeft);
   explanation_->setText(
       "Point at a setting to read what it does. Settings marked \"live\" act on the running model "
-      "at its next step; all others need a new run.");
+      "at its next step; all others need a new run. A right click trains a twin with another value beside the run.");
+  // Of one height, whatever it explains: fields must not move under the pointer.
+  auto* words = new QScrollArea;
+  words->setWidgetResizable(true);
+  words->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  words->setFrameShape(QFrame::NoFrame);
+  words->setFixedHeight(7 * fontMetrics().lineSpacing());
+  words->setWidget(explanation_);
   summary_ = wrappedLabel();
   start_ = new QPushButton("Start new run");
   start_->setObjectName("start_new_run");
@@ -130,7 +136,7 @@ QWidget* SetupForm::makeBottom() {
   row->addWidget(revert_);
   row->addWidget(compare_);
   row->addWidget(start_, 1);
-  column->addWidget(explanation_);
+  column->addWidget(words);
   column->addWidget(summary_);
   column->addLayout(row);
   return bottom;
@@ -177,17 +183,23 @@ void SetupForm::addRow(QGridLayout* grid, const ConfigField& field) {
   grid->addWidget(row.problem, y + 1, 0, 1, 3);
   rows_[field.key] = row;
   const std::string key = field.key;
-  if (CompareDialog::comparable(field)) {
-    auto* compare = new QAction("Compare with another value...", row.label);
-    connect(compare, &QAction::triggered, this, [this, key] { emit compareRequested(QString::fromStdString(key)); });
-    for (QWidget* part : {static_cast<QWidget*>(row.label), static_cast<QWidget*>(row.unit)}) {
-      part->setContextMenuPolicy(Qt::ActionsContextMenu);
-      part->addAction(compare);
-    }
-  }
+  offerTwinsOf(row);
   connect(row.editor, &FieldEditor::edited, this, [this, key] { onEdited(key); });
   connect(row.editor, &FieldEditor::committed, this, [this, key] { onCommitted(key); });
   connect(row.editor, &FieldEditor::focused, this, [this, &field] { explain(field); });
+}
+
+void SetupForm::offerTwinsOf(const Row& row) {
+  const ConfigField& field = row.editor->field();
+  if (!CompareDialog::comparable(field)) return;
+  const QString key = QString::fromStdString(field.key);
+  const TwinOffers offers{.now = [this, &field] { return field.get(has_open_run_ ? open_run_ : draft_); },
+                          .possible = [this] { return has_open_run_; },
+                          .chosen = [this, key](const ConfigValue& value) { emit valueTwinRequested(key, value); },
+                          .other = [this, key] { emit compareRequested(key); }};
+  for (QWidget* part : {static_cast<QWidget*>(row.label), static_cast<QWidget*>(row.unit)})
+    offerTwins(part, field, offers);
+  if (!row.editor->findChild<QLineEdit*>()) offerTwins(row.editor->focusProxy(), field, offers);
 }
 
 FieldEditor* SetupForm::editor(const std::string& key) const {

@@ -43,7 +43,8 @@ class SetupForm : public QWidget {
   void liveChangeRequested(QString key, moescope::ConfigValue value);
   void presetRequested(QString name);
   void openConfigRequested();
-  void compareRequested(QString key);              // with another value of this setting
+  void compareRequested(QString key);  // with another value of this setting
+  void valueTwinRequested(QString key, moescope::ConfigValue value);
   void twinRequested(moescope::RunConfig config);  // with the draft
 
  private:
@@ -63,6 +64,7 @@ class SetupForm : public QWidget {
   QWidget* makeBottom();
   void addGroup(QVBoxLayout* column, const std::string& title);
   void addRow(QGridLayout* grid, const ConfigField& field);
+  void offerTwinsOf(const Row& row);
   void onEdited(const std::string& key);
   void onCommitted(const std::string& key);
   void check();

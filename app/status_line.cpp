@@ -3,6 +3,7 @@
 #include <QFileInfo>
 #include <QLabel>
 #include <QLocale>
+#include <QPainter>
 
 #include "app/settings.h"
 
@@ -18,12 +19,27 @@ QString bytes(qint64 size) {
   return QLocale(QLocale::English).formattedDataSize(size, 1, QLocale::DataSizeSIFormat);
 }
 
+// Gives way where the line is short: names of recordings must not make the window wider.
+class ShortenedLabel : public QLabel {
+ public:
+  using QLabel::QLabel;
+  QSize minimumSizeHint() const override { return {80, QLabel::minimumSizeHint().height()}; }
+
+ protected:
+  void paintEvent(QPaintEvent*) override {
+    QPainter painter(this);
+    const QRect room = contentsRect();
+    painter.drawText(room, Qt::AlignLeft | Qt::AlignVCenter,
+                     fontMetrics().elidedText(text(), Qt::ElideMiddle, room.width()));
+  }
+};
+
 }  // namespace
 
 StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent) {
   setSizeGripEnabled(false);
   training_ = add("Steps taken, and tokens per second of the last steps");
-  holdings_ = add("Where this run is recorded, step by step, and what of it is in memory");
+  holdings_ = add("Where this run is recorded, step by step, and what of it is in memory", new ShortenedLabel(this));
   screen_ = add(
       "New pictures per second and what one costs: CPU time of the window's thread. The screen follows the data at no "
       "more than 5 % of one core; training never waits for it.");
@@ -47,8 +63,8 @@ StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent) {
   for (QLabel* label : {screen_, threads_, kinds}) addPermanentWidget(label);
 }
 
-QLabel* StatusLine::add(const QString& tip) {
-  auto* label = new QLabel(this);
+QLabel* StatusLine::add(const QString& tip, QLabel* label) {
+  if (!label) label = new QLabel(this);
   label->setToolTip(tip);
   label->setContentsMargins(4, 0, 8, 0);
   return label;

@@ -28,7 +28,7 @@ class StatusLine : public QStatusBar {
   void findingsClicked();
 
  private:
-  QLabel* add(const QString& tip);
+  QLabel* add(const QString& tip, QLabel* label = nullptr);
 
   QToolButton* findings_;
   bool findings_ready_ = false;

@@ -8,10 +8,12 @@
 #include <QMenu>
 #include <QMimeData>
 #include <QPushButton>
+#include <QRegularExpression>
 #include <QSignalSpy>
 #include <QTabBar>
 #include <QTemporaryDir>
 #include <QTest>
+#include <cmath>
 
 #include "app/compare_dialog.h"
 #include "app/compare_workspace.h"
@@ -21,7 +23,10 @@
 #include "app/run_bar.h"
 #include "app/run_chips.h"
 #include "app/setup_form.h"
+#include "app/twin_menu.h"
+#include "core/telemetry/router_stats.h"
 #include "tests/takes_keys.h"
+#include "widgets/axis.h"
 #include "widgets/compare_table_panel.h"
 #include "widgets/flips_panel.h"
 #include "widgets/gap_panel.h"
@@ -229,6 +234,7 @@ class CompareTest : public QObject {
 
     const auto flips = h[1]->flip_frame_at(59);
     QVERIFY(flips);
+    w.panel<FlipsPanel>()->showRounding(false);
     QVERIFY(w.panel<FlipsPanel>()->csv().contains(QString::number(flips->flips[0].flip_rate, 'g', 9)));
     const auto gradients = h[1]->gradient_frame_at(59);
     QVERIFY(gradients);
@@ -237,9 +243,80 @@ class CompareTest : public QObject {
     const auto difference = load_difference(h[0]->frame_at(59)->routers[0], h[1]->frame_at(59)->routers[0]);
     const QStringList shown = column(w.panel<LoadDifferencePanel>()->csv(), 3);
     for (std::size_t e = 0; e < difference.size(); ++e) QCOMPARE(shown[static_cast<int>(e)].toFloat(), difference[e]);
+    const QStringList own = column(w.panel<LoadDifferencePanel>()->csv(), 4);
+    for (std::size_t e = 0; e < difference.size(); ++e)
+      QCOMPARE(own[static_cast<int>(e)].toFloat(), utilisation(h[1]->frame_at(59)->routers[0].tokens_per_expert, e));
     for (Panel* panel : w.window.compareWorkspace()->panels()) {
       QVERIFY2(panel->csv().count('\n') > 1, qPrintable(panel->title()));
       QVERIFY2(!panel->explain().isEmpty(), qPrintable(panel->title()));
+    }
+  }
+
+  // One click from any setting's label: the values of its context menu.
+  void everySettingOffersTwinsInOneClick() {
+    OpenWindow w;
+    for (const ConfigField& field : config_fields()) {
+      const ConfigValue now = field.get(w.window.session()->config());
+      for (const ConfigValue& value : twinValues(field, now)) {
+        QVERIFY2(value != now && check_field(field, value).empty(), field.key.c_str());
+      }
+      if (field.choices.empty()) continue;
+      QCOMPARE(twinValues(field, now).size(), field.choices.size() - 1);
+    }
+    const auto choose = [&](const char* key, const char* text) {
+      QMenu menu;
+      auto* form = w.window.setupForm();
+      const ConfigField& field = form->editor(key)->field();
+      fillTwinMenu(&menu, field,
+                   {.now = [&] { return field.get(w.window.session()->config()); },
+                    .possible = [] { return true; },
+                    .chosen = [&](const ConfigValue& value) { emit form->valueTwinRequested(key, value); },
+                    .other = [] {}});
+      for (QAction* action : menu.actions())
+        if (action->text().trimmed() == text) return action->trigger();
+      QFAIL(text);
+    };
+    choose("precision.router_gate", "mxfp4");
+    choose("optimizer.lr", "0.002");
+    choose("precision.hadamard", "true");
+    QCOMPARE(w.window.session()->histories().size(), 4u);
+    QCOMPARE(w.window.session()->config(1).precision.router_gate, Recipe::mxfp4);
+    QCOMPARE(w.window.session()->config(2).optimizer.lr, 0.002);
+    QVERIFY(w.window.session()->config(3).precision.hadamard);
+  }
+
+  // What a stranger would read off the screen.
+  void panelsSayInWordsWhatTheirPicturesMean() {
+    OpenWindow w;
+    w.addFormat("mxfp4");
+    w.window.addRun(noise_twin(w.window.session()->config()));
+    w.trainTo(12);
+    QVERIFY(w.window.showWorkspace("compare"));
+    const auto plain = [](QString html) { return html.remove(QRegularExpression("<[^>]*>")).replace("&nbsp;", " "); };
+    const auto& h = w.window.selection()->histories();
+
+    auto* gradients = w.panel<GradientPanel>();
+    const float snr = h[1]->value_at(Metric::gradient_snr_db, kWholeRun, 10);
+    const QString off = "B " + formatPercent(std::pow(10.0, -snr / 20.0));
+    QTRY_VERIFY2(plain(gradients->conclusion()).contains(off), qPrintable(gradients->conclusion()));
+
+    auto* flips = w.panel<FlipsPanel>();
+    QVERIFY(flips->rounding());  // what formats do comes first, where it is known
+    const auto compared = h[1]->gradient_frame_at(11);
+    QVERIFY(compared);
+    double rate = 0;
+    for (const FlipFrame& layer : compared->rounding_flips) rate += layer.flip_rate / compared->rounding_flips.size();
+    QVERIFY(rate > 0);
+    QTRY_VERIFY2(plain(flips->conclusion()).contains("B " + formatPercent(rate)), qPrintable(flips->conclusion()));
+    flips->showRounding(false);
+    QTRY_VERIFY2(plain(flips->conclusion()).contains("another seed, C"), qPrintable(flips->conclusion()));
+
+    auto* loads = w.panel<LoadDifferencePanel>();
+    QTRY_VERIFY2(plain(loads->conclusion()).contains("C is another seed alone"), qPrintable(loads->conclusion()));
+    for (const auto shown : {LoadDifferencePanel::Shown::run, LoadDifferencePanel::Shown::run_a}) {
+      loads->setShown(shown);
+      QTRY_VERIFY(loads->caption().contains(shown == LoadDifferencePanel::Shown::run ? "B mxfp4" : "A nano"));
+      QVERIFY(!loads->caption().contains("minus"));
     }
   }
 
