@@ -211,7 +211,11 @@ void MainWindow::showComparedRuns() {
     compared.push_back(std::move(run));
   }
   if (!session_.hasConfig()) compared = comparedLogs(session_.histories());
-  compared_.set(std::move(compared));
+  std::vector<RunConfig> configs;
+  for (int place = 0; place < static_cast<int>(session_.histories().size()) && session_.hasConfig(); ++place)
+    configs.push_back(session_.config(place));
+  const std::string preset = comparison_preset_of(configs);
+  compared_.set(std::move(compared), preset.empty() ? QString() : QString::fromStdString(preset_about(preset)));
   compare_->gradientPanel()->setLive(session_.isLive());
   run_bar_->chips()->setLive(session_.isLive());
   if (session_.hasConfig()) run_bar_->chips()->setFormats(otherFormats(first));

@@ -103,15 +103,15 @@ void MainWindow::buildRunMenu() {
   addReplayActions(menu);
   menu->addSeparator();
   QMenu* presets = menu->addMenu("Start a &preset");
-  for (const std::string& name : preset_names()) {
+  presets->setToolTipsVisible(true);
+  const auto add = [this, presets](const std::string& name) {
     const QString text = QString::fromStdString(name);
-    presets->addAction(text, this, [this, text] { startPreset(text); });
-  }
+    presets->addAction(text, this, [this, text] { startPreset(text); })
+        ->setToolTip(QString::fromStdString(preset_about(name)).trimmed());
+  };
+  for (const std::string& name : preset_names()) add(name);
   presets->addSection("Several runs side by side");
-  for (const std::string& name : comparison_preset_names()) {
-    const QString text = QString::fromStdString(name);
-    presets->addAction(text, this, [this, text] { startPreset(text); });
-  }
+  for (const std::string& name : comparison_preset_names()) add(name);
 }
 
 void MainWindow::buildViewMenu() {

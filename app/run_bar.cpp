@@ -130,6 +130,7 @@ void RunBar::makePreset() {
   preset_ = new QComboBox;
   const auto add = [this](const std::string& name) {  // with the name that its run A goes by
     preset_->addItem(QString::fromStdString(name), QString::fromStdString(load_preset(name).config.name));
+    preset_->setItemData(preset_->count() - 1, QString::fromStdString(preset_about(name)).trimmed(), Qt::ToolTipRole);
   };
   for (const std::string& name : preset_names()) add(name);
   preset_->insertSeparator(preset_->count());

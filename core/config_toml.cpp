@@ -285,6 +285,23 @@ ParsedConfig load_config(const std::string& path) {
   return parse_config(text, path);
 }
 
+namespace {
+
+struct PresetFile {
+  std::string name;
+  std::string_view text;
+};
+
+PresetFile preset_file(std::string_view preset) {
+  for (const char* folder : {"presets/", "presets/compare/"}) {
+    const std::string name = folder + std::string(preset) + ".toml";
+    if (const std::string_view text = asset(name); !text.empty()) return {name, text};
+  }
+  return {};
+}
+
+}  // namespace
+
 std::vector<std::string> preset_names() {
   return {"nano", "small", "mini-v3", "16B-like"};
 }
@@ -299,11 +316,28 @@ std::vector<RunConfig> all_runs(const ParsedConfig& parsed) {
   return runs;
 }
 
-ParsedConfig load_preset(std::string_view name) {
-  for (const char* folder : {"presets/", "presets/compare/"}) {
-    const std::string asset_name = folder + std::string(name) + ".toml";
-    if (const std::string_view text = asset(asset_name); !text.empty()) return parse_config(text, asset_name);
+std::string preset_about(std::string_view name) {
+  std::istringstream file{std::string(preset_file(name).text)};
+  std::string about;
+  for (std::string line; std::getline(file, line) && line.starts_with('#');)
+    about += line.substr(line.starts_with("# ") ? 2 : 1) + '\n';
+  return about;
+}
+
+// Live changes of a run do not make it another comparison, other formats at its start do.
+std::string comparison_preset_of(const std::vector<RunConfig>& runs) {
+  for (const std::string& name : comparison_preset_names()) {
+    const std::vector<RunConfig> of_preset = all_runs(load_preset(name));
+    if (std::ranges::equal(runs, of_preset, [](const RunConfig& a, const RunConfig& b) {
+          return a.name == b.name && a.seed == b.seed && a.model.dim == b.model.dim;
+        }))
+      return name;
   }
+  return {};
+}
+
+ParsedConfig load_preset(std::string_view name) {
+  if (const PresetFile file = preset_file(name); !file.text.empty()) return parse_config(file.text, file.name);
   std::string message = "is \"" + std::string(name) + "\", allowed are";
   for (const std::string& known : preset_names()) message += (known == "nano" ? " " : ", ") + known;
   for (const std::string& known : comparison_preset_names()) message += ", " + known;

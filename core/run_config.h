@@ -201,6 +201,10 @@ ParsedConfig load_config(const std::string& path);  // an unreadable file is a p
 std::vector<std::string> preset_names();
 std::vector<std::string> comparison_preset_names();
 ParsedConfig load_preset(std::string_view name);
+// What a preset's file says about itself at its top: for comparisons with what is expected, and was measured.
+std::string preset_about(std::string_view name);
+// The comparison preset whose runs these are, by names, seeds and size; empty: of none.
+std::string comparison_preset_of(const std::vector<RunConfig>& runs);
 // The parsed run and its twins.
 std::vector<RunConfig> all_runs(const ParsedConfig& parsed);
 

@@ -2,8 +2,9 @@
 
 namespace moescope {
 
-void ComparedRuns::set(std::vector<ComparedRun> runs) {
+void ComparedRuns::set(std::vector<ComparedRun> runs, const QString& about) {
   runs_ = std::move(runs);
+  about_ = about;
   emit changed();
 }
 

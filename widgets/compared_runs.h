@@ -27,7 +27,8 @@ class ComparedRuns : public QObject {
 
  public:
   explicit ComparedRuns(QObject* parent = nullptr) : QObject(parent) {}
-  void set(std::vector<ComparedRun> runs);
+  void set(std::vector<ComparedRun> runs, const QString& about = {});
+  const QString& about() const { return about_; }  // what is expected of them, if somebody wrote that down; plain text
   const std::vector<ComparedRun>& runs() const { return runs_; }
   // Run A and its noise twins: what the seed-noise band is made of.
   std::vector<HistoryPtr> sameSettings(const Selection& selection) const;
@@ -37,6 +38,7 @@ class ComparedRuns : public QObject {
 
  private:
   std::vector<ComparedRun> runs_;
+  QString about_;
 };
 
 QString runLetter(int place);

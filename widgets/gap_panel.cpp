@@ -7,12 +7,27 @@
 
 namespace moescope {
 
+namespace {
+
+// Lines are joined: those of a file are shorter than a card is wide.
+QStringList paragraphs(const QString& text) {
+  QStringList paragraphs;
+  for (const QString& paragraph : text.split(QStringLiteral("\n\n"), Qt::SkipEmptyParts))
+    paragraphs << paragraph.simplified();
+  return paragraphs;
+}
+
+}  // namespace
+
 GapPanel::GapPanel(Selection* selection, const ComparedRuns* runs, QWidget* parent)
     : Panel(selection, tr("Loss gap"), Provenance::measured, parent), runs_(runs) {
   plot_ = new GapPlot(selection, this);
   plot_->refill = [this] { refill(); };
   plot_->setCaption(tr("gap, nats/token"));
-  connect(runs_, &ComparedRuns::changed, plot_, &PlotFrame::markDirty);
+  connect(runs_, &ComparedRuns::changed, this, [this] {
+    conclusion_->setToolTip(runs_->about().trimmed());
+    plot_->markDirty();
+  });
 
   epsilon_ = new QDoubleSpinBox(this);
   epsilon_->setDecimals(4);
@@ -59,6 +74,10 @@ void GapPanel::refill() {
 QString GapPanel::conclude() const {
   const auto& histories = selection_->histories();
   QStringList lines;
+  // Nothing can be said yet: what is to be expected, if somebody has tried it.
+  const auto too_short = [&](int run) { return gaps_.conclusion(run).verdict == Verdict::too_short; };
+  if (const QStringList about = paragraphs(runs_->about()); !about.isEmpty() && too_short(1))
+    return tr("Too few steps to judge. ") + about.last().toHtmlEscaped();
   bool untold = false;
   for (int run = 1; run < static_cast<int>(histories.size()); ++run) {
     const bool twin = run < std::ssize(runs_->runs()) && runs_->runs()[run].noise_twin;
@@ -122,7 +141,12 @@ QString GapPanel::csv() const {
 }
 
 QString GapPanel::explain() const {
-  return tr("<p><b>Loss of each run minus that of run A, at equal steps and on the same batches.</b> Faint: every "
+  QString about;
+  for (const QString& paragraph : paragraphs(runs_->about()))
+    about += QStringLiteral("<p>%1</p>").arg(paragraph.toHtmlEscaped());
+  if (!about.isEmpty()) about = tr("<p><b>This comparison.</b></p>") + about;
+  return about +
+         tr("<p><b>Loss of each run minus that of run A, at equal steps and on the same batches.</b> Faint: every "
             "step. Strong: exponential moving average over 50 steps. A pointer at the zero line marks the first step "
             "at which the losses differ by more than the set amount.</p>"
             "<p><b>Seed-noise band.</b> Runs that differ only in their seed differ in loss, too; a gap within that is "
