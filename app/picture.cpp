@@ -239,6 +239,7 @@ Figure panelFigure(Panel* panel, const Selection& selection, FigureKind kind, QS
   const QSize least = size.isValid() ? size : kLeastFigure;
   const QSize wanted = size.isValid() ? size : panel->size().expandedTo(least);
   Resized resized(panel, wanted);
+  resized.become(wanted + QSize(0, panel->bodyRect().top()));  // the header is not in the picture
   const QFont title_font = sized(panel->font(), 1.35, true), font = panel->font();
   const int title_height = QFontMetrics(title_font).height(), line = QFontMetrics(font).height() + 1;
   const QSize body = panel->bodyRect().size();

@@ -33,10 +33,7 @@ LossPanel::LossPanel(Selection* selection, QWidget* parent)
   metric_ = new QComboBox(this);
   metric_->setAccessibleName(tr("Metric"));
   for (const Metric metric : kShown) metric_->addItem(metricName(metric));
-  metric_->setMinimumContentsLength(8);
   metric_->setSizeAdjustPolicy(QComboBox::AdjustToContents);
-  metric_->setSizePolicy(QSizePolicy::Maximum, QSizePolicy::Fixed);
-  metric_->setMinimumWidth(80);
   connect(metric_, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
 
   smoothing_ = new QSlider(Qt::Horizontal, this);

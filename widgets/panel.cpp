@@ -28,13 +28,11 @@ class Panel::StatusLine : public QWidget {
   void paintEvent(QPaintEvent*) override {
     QPainter painter(this);
     painter.setPen(mutedText(palette()));
-    const QString text = panel_->status();
-    const QString all = text.isEmpty() ? tag_ : tag_ + QStringLiteral(", ") + text;
-    // Where hardly more than the kind of numbers fits, only that, whole.
-    const bool brief = width() < fontMetrics().horizontalAdvance(tag_ + QStringLiteral(", step 1..."));
-    const QString shown = brief ? tag_ : fontMetrics().elidedText(all, Qt::ElideRight, width());
-    painter.drawText(rect(), Qt::AlignLeft | Qt::AlignVCenter, shown);
-    if (toolTip() != all) setToolTip(all);
+    QStringList texts = {tag_};  // with ever more of the status: what does not fit as a whole is left out
+    for (const QString& part : panel_->status().split(QStringLiteral(", "), Qt::SkipEmptyParts))
+      texts.prepend(texts.front() + QStringLiteral(", ") + part);
+    painter.drawText(rect(), Qt::AlignLeft | Qt::AlignVCenter, firstThatFits(texts, fontMetrics(), width()));
+    if (toolTip() != texts.front()) setToolTip(texts.front());
   }
 
  private:
@@ -52,6 +50,9 @@ Panel::Panel(Selection* selection, const QString& title, Provenance provenance, 
   header_ = new QHBoxLayout;
   header_->setSpacing(5);
   column_->addLayout(header_);
+  second_row_ = new QHBoxLayout;
+  second_row_->setSpacing(5);
+  column_->addLayout(second_row_);
 
   title_label_ = new QLabel(title, this);
   QFont bold = title_label_->font();
@@ -59,8 +60,8 @@ Panel::Panel(Selection* selection, const QString& title, Provenance provenance, 
   title_label_->setFont(bold);
   header_->addWidget(title_label_);
   provenance_ = tr(provenance_name(provenance));
-  auto* status = new StatusLine(this, provenance_);
-  header_->addWidget(status, 1);
+  status_line_ = new StatusLine(this, provenance_);
+  header_->addWidget(status_line_, 1);
 
   explain_button_ = new QToolButton(this);
   explain_button_->setText(QStringLiteral("?"));
@@ -72,10 +73,8 @@ Panel::Panel(Selection* selection, const QString& title, Provenance provenance, 
   });
   header_->addWidget(explain_button_);
 
-  const auto refresh = [status] { status->update(); };
-  connect(selection_, &Selection::dataChanged, status, refresh);
-  connect(selection_, &Selection::timeChanged, status, refresh);
-  connect(selection_, &Selection::focusChanged, status, refresh);
+  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
+    connect(selection_, signal, status_line_, qOverload<>(&QWidget::update));
 }
 
 std::optional<FigureTarget> Panel::figureAt(QWidget* child, QPoint position) const {
@@ -173,18 +172,15 @@ QString settingOf(const QWidget* control) {
 QString Panel::caption() const {
   QStringList parts = {provenance_};
   if (const QString now = status(); !now.isEmpty()) parts << now;
-  for (int i = 0; i < header_->count(); ++i) {
-    const QWidget* control = header_->itemAt(i)->widget();
-    if (!control || control == title_label_ || control == explain_button_) continue;
+  for (const QWidget* control : controls_)
     if (const QString setting = settingOf(control); !setting.isEmpty()) parts << setting;
-  }
   parts = parts.join(QStringLiteral(", ")).split(QStringLiteral(", "));
   parts.removeDuplicates();  // what a control is set to, the header may say as well
   return parts.join(QStringLiteral(", "));
 }
 
 QRect Panel::bodyRect() const {
-  const int top = header_->geometry().bottom() + 1 + column_->spacing();
+  const int top = (wrapped_ ? second_row_ : header_)->geometry().bottom() + 1 + column_->spacing();
   return rect().adjusted(0, top, 0, 0);
 }
 
@@ -209,7 +205,41 @@ QString Panel::status() const {
 }
 
 void Panel::addControl(QWidget* control) {
+  controls_.push_back(control);
   header_->insertWidget(header_->count() - 1, control);
+}
+
+bool Panel::event(QEvent* event) {
+  if (event->type() == QEvent::LayoutRequest || event->type() == QEvent::Resize) arrangeControls();
+  return QWidget::event(event);
+}
+
+void Panel::hideEvent(QHideEvent* event) {
+  if (window()->isVisible()) emit readoutChanged({});  // not while everything goes down
+  QWidget::hideEvent(event);
+}
+
+// Moves the controls only when that changes, so that the layout comes to rest.
+void Panel::arrangeControls() {
+  int needed = status_line_->minimumSizeHint().width() + explain_button_->sizeHint().width() + header_->spacing();
+  if (!title_label_->isHidden()) needed += title_label_->sizeHint().width() + header_->spacing();
+  for (const QWidget* control : controls_) {
+    if (control->isHidden()) continue;
+    needed += control->sizeHint().expandedTo(control->minimumSize()).boundedTo(control->maximumSize()).width() +
+              header_->spacing();
+  }
+  const bool wrap = needed > contentsRect().width() - 8;  // the column's margins
+  if (wrap == wrapped_) return;
+  wrapped_ = wrap;
+  while (second_row_->count() > 0) delete second_row_->takeAt(0);
+  if (wrap) second_row_->addStretch(1);
+  for (QWidget* control : controls_) {
+    header_->removeWidget(control);
+    if (wrap)
+      second_row_->addWidget(control);
+    else
+      header_->insertWidget(header_->count() - 1, control);
+  }
 }
 
 void Panel::addBody(QWidget* body, int stretch) {

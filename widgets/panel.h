@@ -1,5 +1,6 @@
-// A panel: header row (name, kind of numbers, state, controls, "?") over one or more plots. The window docks it and
-// asks it for its picture (QWidget::grab), its table and its explanation.
+// A panel: header row (name, kind of numbers, state, controls, "?") over one or more plots; where the controls do not
+// fit beside the rest they get a row of their own. The window docks it and asks it for its picture (QWidget::grab), its
+// table and its explanation.
 #pragma once
 
 #include <QHBoxLayout>
@@ -8,6 +9,7 @@
 #include <QVBoxLayout>
 #include <QVariantMap>
 #include <QWidget>
+#include <vector>
 
 #include "core/telemetry/explain.h"
 #include "core/telemetry/metrics.h"
@@ -58,6 +60,8 @@ class Panel : public QWidget {
   // One line for the header, asked for while painting: "step 1,234, held", "1 of 4 steps kept".
   virtual QString status() const;
   void contextMenuEvent(QContextMenuEvent* event) override;  // explains what is there
+  bool event(QEvent* event) override;
+  void hideEvent(QHideEvent* event) override;  // what it said in the status bar goes with it
   // Adds to the controls at the right of the header.
   void addControl(QWidget* control);
   void addBody(QWidget* body, int stretch = 1);  // connects the readout of plots
@@ -71,8 +75,13 @@ class Panel : public QWidget {
   void openCard(QPoint at, const QString& title, std::function<QString()> html);
   QString title_;
   QLabel* title_label_;
-  QHBoxLayout* header_;
+  void arrangeControls();
+
+  QHBoxLayout *header_, *second_row_;
   QVBoxLayout* column_;
+  StatusLine* status_line_;
+  std::vector<QWidget*> controls_;
+  bool wrapped_ = false;  // the controls stand in the second row
   QString provenance_;
   QToolButton* explain_button_;
 };

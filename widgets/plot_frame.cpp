@@ -195,4 +195,10 @@ void PlotFrame::paintReadout(QPainter& painter, QPoint near, const QStringList& 
   }
 }
 
+QString firstThatFits(const QStringList& texts, const QFontMetrics& metrics, int width) {
+  for (const QString& text : texts)
+    if (metrics.horizontalAdvance(text) <= width) return text;
+  return texts.back();
+}
+
 }  // namespace moescope

@@ -90,4 +90,7 @@ class PlotFrame : public QWidget {
   double last_paint_ms_ = 0;
 };
 
+// Of one text from long to short: the longest that needs no more than `width`, or the last.
+QString firstThatFits(const QStringList& texts, const QFontMetrics& metrics, int width);
+
 }  // namespace moescope
