@@ -16,6 +16,19 @@ const std::vector<std::uint32_t>& copiesOf(const VolumeFrame& volume, bool dedup
   return deduplicated ? volume.distinct_RR : volume.copies_RR;
 }
 
+// Over the diagonal, which does not move.
+QColor veil(const QPalette& palette) {
+  QColor color = palette.base().color();
+  color.setAlpha(120);
+  return color;
+}
+
+QColor veiled(const QColor& color, const QPalette& palette) {
+  const QColor over = veil(palette);
+  const auto mixed = [&](int below, int above) { return below + (above - below) * over.alpha() / 255; };
+  return {mixed(color.red(), over.red()), mixed(color.green(), over.green()), mixed(color.blue(), over.blue())};
+}
+
 std::vector<double> sums(const std::vector<std::uint32_t>& copies, int ranks, bool of_columns) {
   std::vector<double> result(ranks, 0);
   for (int s = 0; s < ranks; ++s)
@@ -151,13 +164,14 @@ void AllToAllPanel::refill() {
   LegendScale legend{.lut = viridisLut(isDark(palette())), .ticks = {}, .caption = tr("bytes")};
   for (const double share : {0.0, 0.25, 0.5, 0.75, 1.0})
     legend.ticks.push_back({share, formatBytes(share * top * bytesPerCopy())});
+  legend.swatches = {{veiled(QColor(legend.lut[128]), palette()), tr("itself")}};
   view_->setLegend(legend);
   std::vector<Tick> ticks;
   for (int rank = 0; rank < volume->ranks; ++rank) ticks.push_back({static_cast<double>(rank), QString::number(rank)});
   view_->setRowAxis(ticks, tr("from rank"));
-  const QString caption = tr("to rank;  dispatch, counted here, bytes = copies x %1").arg(bytesRule());
-  const bool roomy = view_->fontMetrics().horizontalAdvance(caption) < view_->cellsRect().width();
-  view_->setColumnAxis(ticks, roomy ? caption : tr("to rank; copies x %1").arg(bytesRule()));
+  const QStringList captions = {tr("to rank;  dispatch, counted here, bytes = copies x %1").arg(bytesRule()),
+                                tr("to rank; copies x %1").arg(bytesRule()), tr("to rank")};
+  view_->setColumnAxis(ticks, firstThatFits(captions, view_->fontMetrics(), view_->cellsRect().width()));
 }
 
 // Borders of nodes, and the sums of what leaves each rank (right) and reaches it (below).
@@ -166,9 +180,7 @@ void AllToAllPanel::paintSums(QPainter& painter) const {
   if (!volume) return;
   const QRect cells = view_->cellsRect();
   const int ranks = volume->ranks, per_node = volume->ranks_per_node;
-  QColor veil = palette().base().color();
-  veil.setAlpha(120);
-  for (int rank = 0; rank < ranks; ++rank) painter.fillRect(view_->cellRect(rank, rank), veil);
+  for (int rank = 0; rank < ranks; ++rank) painter.fillRect(view_->cellRect(rank, rank), veil(palette()));
   painter.setPen(QPen(isDark(palette()) ? Qt::white : Qt::black, 0));
   for (int rank = per_node; per_node > 0 && rank < ranks; rank += per_node) {
     const QPointF corner = view_->cellRect(rank, rank).topLeft();

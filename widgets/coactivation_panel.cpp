@@ -79,6 +79,7 @@ void CoactivationPanel::refill() {
   view_->setCells(experts, experts, std::move(codes));
   LegendScale legend = liftLegend(isDark(palette()));
   legend.caption = tr("x chance");
+  legend.swatches.push_back({QColor(legend.lut[kNoDataCode]), tr("itself")});
   view_->setLegend(legend);
   view_->setRowAxis(ticks, tr("of tokens of"));
   view_->setColumnAxis(std::move(ticks), tr("these also go to expert, layer %1").arg(now->layer));

@@ -110,12 +110,13 @@ QBrush hatch(const QColor& color) {
 void paintLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette) {
   const QFontMetrics metrics(painter.font());
   const int arrow = scale.beyond ? 6 : 0;
+  const int top_room = std::max(arrow, metrics.height() / 2 - 3);  // the uppermost label keeps off the caption
   painter.setPen(mutedText(palette));
   painter.drawText(QRect(area.left(), area.top(), area.width(), metrics.height()), Qt::AlignLeft | Qt::AlignVCenter,
                    metrics.elidedText(scale.caption, Qt::ElideRight, area.width()));
-  const int swatch = scale.zero_label.isEmpty() ? 0 : metrics.height() + 2;
-  const QRect bar(area.left() + 1, area.top() + metrics.height() + 3 + arrow, 10,
-                  area.height() - metrics.height() - 4 - 2 * arrow - swatch);
+  const int swatch = metrics.height() + 2, swatches = swatch * static_cast<int>(scale.swatches.size());
+  const QRect bar(area.left() + 1, area.top() + metrics.height() + 3 + top_room, 10,
+                  area.height() - metrics.height() - 4 - top_room - arrow - swatches);
   if (bar.height() < 8) return;
 
   const int codes = 256 - scale.first_code;
@@ -133,12 +134,17 @@ void paintLegend(QPainter& painter, const QRect& area, const LegendScale& scale,
     painter.setBrush(Qt::NoBrush);
   }
   painter.setPen(palette.text().color());
-  if (swatch > 0) {
-    const QRect box(bar.left(), area.bottom() - 10, 10, 10);
-    painter.fillRect(box, QColor(scale.lut[kZeroLoadCode]));
-    painter.drawLine(box.bottomLeft(), box.topRight());
-    painter.drawText(QRect(bar.right() + 5, area.bottom() - metrics.height() + 3, area.width(), metrics.height()),
-                     Qt::AlignLeft | Qt::AlignVCenter, scale.zero_label);
+  int bottom = area.bottom() - swatches;
+  for (const LegendScale::Swatch& each : scale.swatches) {
+    bottom += swatch;
+    const QRect box(bar.left(), bottom - 10, 10, 10);
+    painter.fillRect(box, each.color);
+    painter.setPen(mutedText(palette));
+    painter.drawRect(box.adjusted(0, 0, -1, -1));
+    painter.setPen(palette.text().color());
+    if (each.struck) painter.drawLine(box.bottomLeft(), box.topRight());
+    painter.drawText(QRect(bar.right() + 5, bottom - metrics.height() + 3, area.width(), metrics.height()),
+                     Qt::AlignLeft | Qt::AlignVCenter, each.label);
   }
   int last_y = INT_MAX;
   for (const Tick& tick : scale.ticks) {

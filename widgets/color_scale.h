@@ -50,14 +50,20 @@ QColor textOn(QRgb background);
 QBrush hatch(const QColor& color);
 
 // A vertical legend: the scale's colours with labelled ticks (value = position 0..1) at the right and a caption on
-// top. `beyond` adds arrow heads: values outside the scale take the end colours.
+// top. `beyond` adds arrow heads: values outside the scale take the end colours. Under the bar: what else a cell can
+// be.
 struct LegendScale {
+  struct Swatch {
+    QColor color;
+    QString label;
+    bool struck = false;
+  };
   Lut lut{};
   std::vector<Tick> ticks;
   QString caption;
   bool beyond = false;
   int first_code = 1;
-  QString zero_label{};  // not empty: a swatch of kZeroLoadCode under the bar
+  std::vector<Swatch> swatches{};
 };
 inline constexpr int kLegendWidth = 70;
 void paintLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette);

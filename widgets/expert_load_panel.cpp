@@ -19,7 +19,7 @@ LegendScale utilisationLegend(bool dark) {
           .caption = QStringLiteral("x fair"),
           .beyond = true,
           .first_code = 2,
-          .zero_label = QStringLiteral("0")};
+          .swatches = {{QColor(utilisationLut(dark)[kZeroLoadCode]), QStringLiteral("0"), true}}};
 }
 
 ExpertLoadPanel::ExpertLoadPanel(Selection* selection, QWidget* parent)

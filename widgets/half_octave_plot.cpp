@@ -102,8 +102,7 @@ void HalfOctavePlot::paintStatic(QPainter& painter) {
   }
   painter.setPen(mutedText(palette()));
   const QRect caption(0, plot.bottom() + 3 + metrics.height(), width(), metrics.height());
-  const bool fits = metrics.horizontalAdvance(texts_.caption) <= caption.width();
-  const QString text = fits ? texts_.caption : texts_.in_short;
+  const QString text = firstThatFits({texts_.caption, texts_.in_short}, metrics, caption.width());
   painter.drawText(caption, Qt::AlignCenter, metrics.elidedText(text, Qt::ElideRight, caption.width()));
 }
 

@@ -97,13 +97,12 @@ void QuantErrorPanel::refill() {
     column_ticks.push_back({static_cast<double>(column), QLatin1String(operand_name(tensors_[column].operand))});
   view_->setRowAxis(std::move(row_ticks), gemm_class_ == GemmClass::head ? tr("head") : tr("layer"));
   const bool bars = view_->cellsRect().height() >= rows * kLeastGlyphCell;
-  QString caption = tr("operand;  hover for underflow and clipped values");
-  for (const QString& text : {tr("operand;  bars in cells: underflow below, clipped above, log from 0.001 % to 100 %"),
-                              tr("low bar: underflow, top bar: clipped"), tr("low: underflow, top: clipped")}) {
-    if (bars) caption = text;
-    if (view_->fontMetrics().horizontalAdvance(caption) < view_->cellsRect().width()) break;
-  }
-  view_->setColumnAxis(std::move(column_ticks), caption);
+  const QStringList captions =
+      bars ? QStringList{tr("operand;  bars in cells: underflow below, clipped above, log from 0.001 % to 100 %"),
+                         tr("low bar: underflow, top bar: clipped"), tr("low: underflow, top: clipped"), tr("operand")}
+           : QStringList{tr("operand;  hover for underflow and clipped values"), tr("operand")};
+  view_->setColumnAxis(std::move(column_ticks),
+                       firstThatFits(captions, view_->fontMetrics(), view_->cellsRect().width()));
   markCurrent();
 }
 
