@@ -35,7 +35,9 @@ int comparedRun(const Selection& selection) {
 }
 
 QString nothingToCompareNotice() {
-  return QObject::tr("Nothing to compare with: \"Compare with...\" in the run bar makes a twin of run A");
+  return QObject::tr(
+      "Nothing to compare with: \"Compare with...\" in the run bar trains a twin of run A; logs and recordings are "
+      "compared when they are opened together");
 }
 
 QString csvField(const QString& text) {

@@ -215,7 +215,10 @@ void FlipsPanel::refillMargins() {
   const auto now = whyNothing().isEmpty() ? frameAt(selection_->step()) : nullptr;
   margins_->setNotice(now                      ? QString()
                       : whyNothing().isEmpty() ? tr("Not compared yet at this step")
-                                               : QString(QChar(u' ')));
+                      : rounding() ? tr("How narrow the flipped choices were (their margins): drawn as soon "
+                                        "as there is a pass in FP32")
+                                   : tr("How narrow the flipped choices were (their margins): drawn as soon "
+                                        "as there is a run to compare with"));
   if (!now) return;
   FlipFrame::MarginHistogram tokens{}, flipped{};
   for (const FlipFrame& flips : flipsOf(*now)) {
