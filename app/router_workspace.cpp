@@ -56,7 +56,7 @@ void RouterWorkspace::arrange() {
   splitDockWidget(gate_, confidence_, Qt::Horizontal);
   tabifyDockWidget(gate_, scores_);
   tabifyDockWidget(confidence_, capacity_);
-  tabifyDockWidget(capacity_, findings_);
+  tabifyDockWidget(scores_, findings_);  // where the names of the tabs fit on a small screen
   for (QDockWidget* dock : docks()) dock->setVisible(dock != card_ || selection_->expert() >= 0);
   gate_->raise();
   confidence_->raise();

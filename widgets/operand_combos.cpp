@@ -84,8 +84,8 @@ void OperandCombo::synchronise() {
     clear();
     for (const OperandPlace& place : places_)
       addItem(tensorName(place).replace(QStringLiteral("forward"), QStringLiteral("fwd")));
-    setEnabled(!places_.empty());
   }
+  setVisible(!places_.empty());
   OperandPlace current = selection_->tensor();
   current.layer = 0;
   setCurrentIndex(static_cast<int>(std::ranges::find(places_, current) - places_.begin()));
@@ -111,8 +111,8 @@ void OperandLayerCombo::synchronise() {
     layers_ = frame ? layersOf(*frame, choices.gemm_class) : std::vector<int>{};
     clear();
     for (const int layer : layers_) addItem(layer < 0 ? layerName(layer) : tr("L%1").arg(layer));
-    setEnabled(!layers_.empty());
   }
+  setVisible(!layers_.empty());
   setCurrentIndex(static_cast<int>(std::ranges::find(layers_, selection_->tensor().layer) - layers_.begin()));
 }
 
