@@ -16,6 +16,7 @@
 #include "app/live_bar.h"
 #include "app/live_change_command.h"
 #include "app/microscaling_workspace.h"
+#include "app/notice_bar.h"
 #include "app/overview.h"
 #include "app/replay.h"
 #include "app/run_bar.h"
@@ -248,6 +249,8 @@ void MainWindow::onOpeningStarted(const QString& what) {
 void MainWindow::onOpened() {
   if (progress_) progress_->deleteLater();
   undo_.clear();
+  growing_ended_ = false;
+  notice_->showNotice({});
   replay_->pause();
   pause_at_bytes_ = kPauseAfterBytes;
   selection_.setHistories(session_.histories());
@@ -287,6 +290,7 @@ void MainWindow::showConfigEverywhere() {
   actions_->showDomains(session_.histories().front()->info().domains);
   actions_->showConfig(session_.hasConfig() ? &config : nullptr, session_.isLive());
   form_->setOpenRun(live);
+  form_->setPurpose(purposeOfForm());
   text_->setLive(live != nullptr);
   showPlacement(live);
   if (live)
@@ -294,11 +298,19 @@ void MainWindow::showConfigEverywhere() {
   else if (session_.isFollowing())
     run_bar_->showFollowing(QFileInfo(session_.path()).fileName());
   else if (!session_.attachedTo().isEmpty())
-    run_bar_->showRecording("attached to " + session_.attachedTo(), session_.hasConfig() ? &config : nullptr);
+    run_bar_->showRecording((growing_ended_ ? "detached from " : "attached to ") + session_.attachedTo(),
+                            session_.hasConfig() ? &config : nullptr);
   else if (session_.isRecording())
     showRecording(session_.hasConfig() ? &config : nullptr);
   else
     run_bar_->showNothing();
+}
+
+// Empty: the settings are those of the run in training.
+QString MainWindow::purposeOfForm() const {
+  if (session_.isLive()) return {};
+  return session_.hasConfig() ? "Settings of the next run, filled in from what is open"
+                              : "Settings of the next run, not of what is open";
 }
 
 void MainWindow::onTick() {

@@ -29,6 +29,7 @@ class LessonGuide;
 class LessonPane;
 class LiveBar;
 class MicroscalingWorkspace;
+class NoticeBar;
 class NotesDock;
 class Overview;
 class Panel;
@@ -84,6 +85,7 @@ class MainWindow : public QMainWindow {
   NotesDock* notesDock() { return notes_; }
   ExpertActions* expertActions() { return expert_actions_; }
   RunBar* runBar() { return run_bar_; }
+  NoticeBar* noticeBar() { return notice_; }
   Overview* overview() { return overview_; }
   RouterWorkspace* routerWorkspace() { return router_; }
   FindingsWatch* findings() { return &findings_; }
@@ -189,6 +191,8 @@ class MainWindow : public QMainWindow {
   void showComparedRuns();
   void showChips();
   void complain(const QString& message);
+  void showReadout(const QString& text);
+  QString purposeOfForm() const;
   void pauseBeforeTheDiskIsFull();
   void guarded(const std::function<void()>& action);  // shows what it throws
 
@@ -210,6 +214,7 @@ class MainWindow : public QMainWindow {
   QDockWidget* form_dock_ = nullptr;
   ComparedRuns compared_;
   FindingsWatch findings_{&selection_, &compared_};
+  NoticeBar* notice_ = nullptr;  // over the workspaces
   QStackedWidget* stack_ = nullptr;
   QTabBar* tabs_ = nullptr;
   Overview* overview_ = nullptr;
@@ -234,12 +239,14 @@ class MainWindow : public QMainWindow {
   QPointer<QProgressDialog> progress_;
   QMenu* recent_menu_ = nullptr;
   QStringList about_facts_;
+  QString readout_;  // the last one in the status bar
   double speed_limit_ = 0;
   std::optional<qint64> until_;
   qint64 pause_at_bytes_ = 0;
   const bool remembers_;
   bool recorded_ = true, run_when_open_ = true;
   bool arranged_ = false, picture_moved_ = false;
+  bool growing_ended_ = false;  // of what was followed or attached to
   QElapsedTimer since_status_;
 };
 

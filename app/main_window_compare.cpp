@@ -2,6 +2,7 @@
 #include <QStackedWidget>
 #include <QStatusBar>
 #include <QTabBar>
+#include <QVBoxLayout>
 
 #include "app/all_to_all_workspace.h"
 #include "app/cluster_workspace.h"
@@ -10,6 +11,7 @@
 #include "app/live_bar.h"
 #include "app/main_window.h"
 #include "app/microscaling_workspace.h"
+#include "app/notice_bar.h"
 #include "app/overview.h"
 #include "app/router_workspace.h"
 #include "app/run_bar.h"
@@ -64,7 +66,14 @@ std::vector<ComparedRun> comparedLogs(const std::vector<HistoryPtr>& histories) 
 }  // namespace
 
 void MainWindow::buildWorkspaces() {
-  stack_ = new QStackedWidget(this);
+  auto* central = new QWidget(this);
+  notice_ = new NoticeBar(central);
+  stack_ = new QStackedWidget(central);
+  auto* column = new QVBoxLayout(central);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(0);
+  column->addWidget(notice_);
+  column->addWidget(stack_, 1);
   overview_ = new Overview(&selection_, &findings_, stack_);
   router_ = new RouterWorkspace(&selection_, &findings_, stack_);
   compare_ = new CompareWorkspace(&selection_, &compared_, stack_);
@@ -84,15 +93,14 @@ void MainWindow::buildWorkspaces() {
     stack_->addWidget(workspace);
     tabs_->setTabToolTip(tabs_->addTab(workspace->name()),
                          QString("Workspace %1 (Ctrl+%2)").arg(workspace->name()).arg(tabs_->count() + 1));
-    connect(workspace, &Workspace::readoutChanged, this,
-            [this](const QString& text) { statusBar()->showMessage(text); });
+    connect(workspace, &Workspace::readoutChanged, this, &MainWindow::showReadout);
     connect(workspace, &Workspace::failed, this, &MainWindow::complain);
     connect(workspace, &Workspace::saved, this,
             [this](const QString& path) { statusBar()->showMessage("saved " + path, 5000); });
   }
   connect(tabs_, &QTabBar::currentChanged, stack_, &QStackedWidget::setCurrentIndex);
   connect(tabs_, &QTabBar::currentChanged, &clock_, &FrameClock::wake);
-  setCentralWidget(stack_);
+  setCentralWidget(central);
 }
 
 QList<Workspace*> MainWindow::workspaces() const {
@@ -120,6 +128,13 @@ void MainWindow::openTensors(const QString& path) {
   showWorkspace(microscaling_);
   microscaling_->showTensorLab();
   microscaling_->tensorLab()->openFile(path);
+}
+
+// What is under the mouse or the keyboard's cursor; when that goes, other messages stay.
+void MainWindow::showReadout(const QString& text) {
+  if (text.isEmpty() && statusBar()->currentMessage() != readout_) return;
+  readout_ = text;
+  statusBar()->showMessage(text);
 }
 
 void MainWindow::connectComparison() {

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "app/main_window.h"
+#include "app/notice_bar.h"
 #include "app/setup_form.h"
 #include "app/status_line.h"
 #include "core/assets.h"
@@ -87,9 +88,12 @@ void MainWindow::attach(const QString& address, QString token) {
 }
 
 void MainWindow::onGrowingEnded(const QString& why) {
-  status_->showFollowing(session_.attachedTo().isEmpty() ? "recording, followed no more" : "attached no more");
-  if (session_.attachedTo().isEmpty() || !why.contains("the training ended")) return complain(why);
-  statusBar()->showMessage(why);
+  const bool attached = !session_.attachedTo().isEmpty();
+  growing_ended_ = true;
+  status_->showFollowing(attached ? "attached no more" : "recording, followed no more");
+  notice_->showNotice((attached ? "Attached no more. " : "Followed no more. ") + why + '.');
+  showConfigEverywhere();
+  if (!attached || !why.contains("the training ended")) complain(why);
 }
 
 // Never a silent loss: what a log had that could not be read is told once it is open, and on demand, with its line

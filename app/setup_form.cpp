@@ -53,10 +53,22 @@ SetupForm::SetupForm(QWidget* parent) : QWidget(parent) {
   column->setContentsMargins(6, 6, 6, 6);
   column->setSpacing(6);
   setMinimumWidth(300);
+  purpose_ = wrappedLabel();
+  purpose_->setObjectName("setup_purpose");
+  QFont bold = purpose_->font();
+  bold.setBold(true);
+  purpose_->setFont(bold);
+  column->addWidget(purpose_);
   column->addWidget(makeTop());
   column->addWidget(makeFields(), 1);
   column->addWidget(makeBottom());
+  setPurpose("Settings of the next run");
   setDraft(RunConfig{});
+}
+
+void SetupForm::setPurpose(const QString& text) {
+  purpose_->setText(text);
+  purpose_->setVisible(!text.isEmpty());
 }
 
 QWidget* SetupForm::makeTop() {

@@ -32,6 +32,7 @@ class SetupForm : public QWidget {
   void setDraft(const RunConfig& config);
   // The config of the open run, which decides what "changed" means; nullptr: no run that could be changed live.
   void setOpenRun(const RunConfig* config);
+  void setPurpose(const QString& text);  // what the settings are for, on top; empty: those of the open run
   const std::vector<ConfigProblem>& problems() const { return problems_; }
   QString problemOf(const std::string& key) const;  // as shown beside the field, empty: none
   FieldEditor* editor(const std::string& key) const;
@@ -82,6 +83,7 @@ class SetupForm : public QWidget {
   QComboBox* presets_ = nullptr;
   QLineEdit* filter_ = nullptr;
   QScrollArea* scroll_ = nullptr;
+  QLabel* purpose_ = nullptr;
   QLabel* explanation_ = nullptr;
   QLabel* summary_ = nullptr;
   QPushButton* start_ = nullptr;

@@ -223,6 +223,7 @@ void Microscope::apply(const State& state) {
   state_ = state;
   block_ = block_anatomy(state_.format, state_.values, state_.rounding, state_.draw, tensor_amax_);
   refresh();
+  emitReadout();
   if (other) emit formatChosen(state_.format);
 }
 
@@ -232,6 +233,13 @@ void Microscope::selectElement(int element) {
   line_->setCurrentMark(element);
   if (table_->currentIndex().row() != element) table_->selectRow(element);
   emit elementChosen(element);
+  emitReadout();
+}
+
+// Of the chosen element as it is now.
+void Microscope::emitReadout() {
+  const int element = table_->currentIndex().row();
+  if (!isVisible() || element < 0) return;
   emit readoutChanged(elementReadout(block_, element).join(QStringLiteral("   ")));
 }
 

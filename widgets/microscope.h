@@ -68,6 +68,7 @@ class Microscope : public Panel {
   void change(State next, const QString& what);
   void apply(const State& state);
   void refresh();
+  void emitReadout();
 
   State state_, original_;
   QString origin_;
