@@ -1,6 +1,9 @@
 // moescope-cli: MoEscope without a window.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -37,6 +40,15 @@ void check_command(const CLI::App& app, const char* given) {
   throw std::runtime_error(std::string(given) + ": no such command, allowed are " + allowed);
 }
 
+// The processes of `mpirun moescope-cli train --ep R` make the same mistakes; the first of them tells.
+bool tells_errors(int argc, char** argv) {
+  const bool among_ranks =
+      std::any_of(argv, argv + argc, [](const std::string& arg) { return arg == "--ep" || arg.starts_with("--ep="); });
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
+    if (const char* rank = std::getenv(name); among_ranks && rank) return std::strcmp(rank, "0") == 0;
+  return true;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -69,12 +81,13 @@ int main(int argc, char** argv) {
     return failure.get_exit_code();
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    if (!tells_errors(argc, argv)) return kWrongInput;
     print_error(error.what());
     const auto given = app.get_subcommands();
     std::fprintf(stderr, "moescope-cli %s--help shows what is allowed.\n",
                  given.empty() ? "" : (given.front()->get_name() + " ").c_str());
   } catch (const std::exception& error) {
-    print_error(error.what());
+    if (tells_errors(argc, argv)) print_error(error.what());
   }
   return kWrongInput;
 }

@@ -1,9 +1,7 @@
 #include "app/cli_train.h"
 
-#include <sys/time.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -15,11 +13,13 @@
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <stdexcept>
 
 #include "app/cli_compare.h"
 #include "app/cli_progress.h"
+#include "app/cli_train_options.h"
+#include "app/cli_train_runs.h"
+#include "app/cli_train_stop.h"
 #include "core/checkpoint_folder.h"
 #include "core/lock_step.h"
 #include "core/model/learner.h"
@@ -36,223 +36,6 @@ namespace moescope {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct TrainOptions {
-  std::string preset, config, data, precision, out, jsonl, checkpoint, resume;
-  std::vector<std::string> set, compare;
-  std::int64_t steps = 0, seed = 0, every = 0;
-  std::string all_to_all;  // empty: flat
-  std::string serve_address = "127.0.0.1";
-  int threads = 0, ep = 0, ranks_per_node = 0, serve = 0;
-  double epsilon = 0.01;
-  bool overwrite = false, noise_twin = false;
-  bool has_data = false, has_seed = false, has_steps = false;
-};
-
-// One setting that the command line gives for a key of the config.
-struct Override {
-  std::string option;  // as the user wrote it: "--seed 3"
-  const ConfigField* field;
-  ConfigValue value;
-};
-
-volatile std::sig_atomic_t g_signal = 0;
-
-// The first signal stops after the step in flight; a second one ends the program at once.
-void stop_after_step(int signal) {
-  g_signal = signal;
-}
-
-// Where a step waits for a rank that is gone, only this comes through. What is written is whole: SQLite's transaction
-// in flight is undone when the recording is next opened.
-void give_up(int) {
-  constexpr char kMessage[] =
-      "\nmoescope-cli: stopped: another rank has ended or does not answer. The recording is whole up to the last step; "
-      "go on from the last checkpoint with --resume DIR, on as many ranks as there are.\n";
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage, sizeof kMessage - 1);
-  _exit(1);
-}
-
-// mpirun asks with SIGTERM when a rank has died, and kills a second later.
-void stop_soon(int signal) {
-  g_signal = signal;
-  itimerval soon{};
-  soon.it_value.tv_usec = 600000;
-  setitimer(ITIMER_REAL, &soon, nullptr);
-}
-
-void catch_signals(bool among_ranks) {
-  if (among_ranks) {
-    std::signal(SIGALRM, give_up);
-    std::signal(SIGTERM, stop_soon);
-    std::signal(SIGINT, SIG_IGN);  // mpirun gets it, too, and tells all ranks
-    std::signal(SIGPIPE, SIG_IGN);
-    return;
-  }
-  struct sigaction action {};
-  action.sa_handler = stop_after_step;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);  // a reader of --jsonl - that went away shows as a failed write
-}
-
-[[noreturn]] void refuse(const std::vector<ConfigProblem>& problems) {
-  std::string text;
-  for (const ConfigProblem& problem : problems) {
-    if (!text.empty()) text += '\n';
-    text += problem.text();
-  }
-  throw std::runtime_error(text);
-}
-
-void add_override(std::vector<Override>& list, std::vector<ConfigProblem>& problems, const std::string& option,
-                  const std::string& key, const std::string& text) {
-  const ConfigField* field = find_field(key);
-  if (field == nullptr) {
-    problems.push_back({"", 0, option, "no such key, did you mean " + nearest_key(key) + "?"});
-    return;
-  }
-  std::string message;
-  try {
-    ConfigValue value = parse_value(*field, text);
-    message = check_field(*field, value);
-    if (message.empty()) list.push_back({option, field, std::move(value)});
-  } catch (const std::invalid_argument& error) {
-    message = error.what();
-  }
-  if (!message.empty()) problems.push_back({"", 0, option, key + ' ' + message});
-}
-
-// KEY=VALUE as the user wrote it behind `option`.
-void add_setting(std::vector<Override>& list, std::vector<ConfigProblem>& problems, const std::string& option,
-                 const std::string& setting) {
-  const std::size_t equals = setting.find('=');
-  if (equals == std::string::npos)
-    problems.push_back({"", 0, option, "needed is KEY=VALUE, such as router.top_k=4"});
-  else
-    add_override(list, problems, option, setting.substr(0, equals), setting.substr(equals + 1));
-}
-
-std::vector<Override> read_overrides(const TrainOptions& o, std::vector<ConfigProblem>& problems) {
-  std::vector<Override> list;
-  if (o.has_data) add_override(list, problems, "--data " + o.data, "data.path", o.data);
-  if (o.has_seed) add_override(list, problems, "--seed " + std::to_string(o.seed), "seed", std::to_string(o.seed));
-  if (!o.precision.empty())
-    add_override(list, problems, "--precision " + o.precision, "precision.experts", o.precision);
-  if (o.ep > 0) {  // the virtual ranks are the real ones
-    add_override(list, problems, "--ep " + std::to_string(o.ep), "parallel.ranks", std::to_string(o.ep));
-    const std::string per_node = std::to_string(o.ranks_per_node > 0 ? o.ranks_per_node : o.ep);
-    add_override(list, problems, "--ranks-per-node " + per_node, "parallel.ranks_per_node", per_node);
-  }
-  for (const std::string& setting : o.set) add_setting(list, problems, "--set " + setting, setting);
-  return list;
-}
-
-ParsedConfig named_config(const TrainOptions& o) {
-  return !o.config.empty() ? load_config(o.config) : load_preset(o.preset.empty() ? "small" : o.preset);
-}
-
-// The run that the options name, with the twins of its [[compare]] tables. What the options set goes for all of them,
-// but for a twin's own differences.
-std::vector<RunConfig> named_runs(const TrainOptions& o) {
-  ParsedConfig parsed = named_config(o);
-  std::vector<ConfigProblem> problems = std::move(parsed.problems);
-  const std::vector<Override> overrides = read_overrides(o, problems);
-  std::vector<RunConfig> runs = all_runs(parsed);
-  for (RunConfig& run : runs) {
-    const std::vector<ConfigDifference> own = difference(parsed.config, run);
-    for (const Override& change : overrides)
-      if (std::ranges::none_of(own, [&](const ConfigDifference& d) { return d.key == change.field->key; }))
-        change.field->set(run, change.value);
-  }
-  // What the file got wrong on its own is known; what the overrides make of it is checked on the whole.
-  for (const RunConfig& run : runs)
-    if (problems.empty()) problems = validate(run);
-  if (!problems.empty()) refuse(problems);
-  return runs;
-}
-
-// --compare KEY=VALUE[,KEY=VALUE...]
-RunConfig twin_config(const RunConfig& first, const std::string& settings) {
-  const std::string option = "--compare " + settings;
-  std::vector<Override> changes;
-  std::vector<ConfigProblem> problems;
-  std::istringstream list(settings);
-  for (std::string setting; std::getline(list, setting, ',');) add_setting(changes, problems, option, setting);
-  RunConfig twin = first;
-  for (const Override& change : changes) change.field->set(twin, change.value);
-  twin.name = twin_name(first, twin);
-  if (problems.empty()) problems = validate(twin);
-  if (!problems.empty()) refuse(problems);
-  if (const std::string problem = lock_step_problem(first, twin); !problem.empty())
-    throw std::runtime_error(option + ": " + problem);
-  if (difference(first, twin).empty()) throw std::runtime_error(option + ": is what the run has already");
-  return twin;
-}
-
-// Two twins may have one name (mxfp8 in the experts, mxfp8 in the attention); runs and checkpoints need one each.
-std::string free_name(const std::string& wanted, const std::vector<RunConfig>& taken) {
-  const auto is_taken = [&](const std::string& name) {
-    return std::ranges::any_of(taken, [&](const RunConfig& config) { return config.name == name; });
-  };
-  std::string name = wanted;
-  for (int n = 2; is_taken(name); ++n) name = wanted + '-' + std::to_string(n);
-  return name;
-}
-
-// The run and its twins.
-std::vector<RunConfig> fresh_configs(const TrainOptions& o) {
-  std::vector<RunConfig> configs = named_runs(o);
-  std::vector<RunConfig> twins;
-  for (const std::string& settings : o.compare) twins.push_back(twin_config(configs.front(), settings));
-  if (o.noise_twin) twins.push_back(noise_twin(configs.front()));
-  if (configs.size() + twins.size() > kMaxRuns)
-    throw std::runtime_error("--compare: " + std::to_string(configs.size() + twins.size()) + " runs, allowed are " +
-                             std::to_string(kMaxRuns) + " with the one they are compared with");
-  for (RunConfig& twin : twins) {
-    for (const RunConfig& other : configs)
-      if (difference(twin, other).empty())
-        throw std::runtime_error("--compare: the same twin twice (" + twin.name + ')');
-    twin.name = free_name(twin.name, configs);
-    configs.push_back(std::move(twin));
-  }
-  return configs;
-}
-
-// A resumed run is the run of its checkpoint; an option may repeat what that says, but not change it.
-void refuse_conflicts(const TrainOptions& o, const RunConfig& config) {
-  std::vector<ConfigProblem> problems;
-  const auto compare = [&](const std::string& option, const ConfigField& field, const ConfigValue& wanted) {
-    const ConfigValue kept = field.get(config);
-    if (kept != wanted)
-      problems.push_back({"", 0, option,
-                          "conflicts with --resume: the checkpoint was trained with " + field.key + " = " +
-                              to_string(kept) +
-                              (option.find('=') == std::string::npos ? ", not " + to_string(wanted) : "")});
-  };
-  for (const Override& change : read_overrides(o, problems)) compare(change.option, *change.field, change.value);
-  if (!o.config.empty() || !o.preset.empty()) {
-    const ParsedConfig named = named_config(o);
-    problems.insert(problems.end(), named.problems.begin(), named.problems.end());
-    const std::string option = o.config.empty() ? "--preset " + o.preset : "--config " + o.config;
-    for (const ConfigField& field : config_fields()) compare(option, field, field.get(named.config));
-  }
-  if (!problems.empty()) refuse(problems);
-}
-
-std::vector<Trainer> resumed_trainers(const TrainOptions& o, Ranks* ranks) {
-  if (!o.compare.empty() || o.noise_twin)
-    throw std::runtime_error("--compare and --noise-twin start from the beginning, so they do not go with --resume");
-  const std::vector<std::string> files = newest_checkpoint(o.resume);
-  if (ranks && files.size() > 1)
-    throw std::runtime_error(fs::path(files.front()).parent_path().string() + ": holds " +
-                             std::to_string(files.size()) + " runs, but --ep trains one");
-  std::vector<Trainer> trainers;
-  for (const std::string& file : files) trainers.push_back(Trainer::resume(file, ranks));
-  refuse_conflicts(o, trainers.front().config());
-  return trainers;
-}
 
 // Everything that can be wrong with the paths is found before the first of them is touched.
 void check_outputs(const TrainOptions& o) {
@@ -388,7 +171,7 @@ class Training {
     for (const auto& history : histories_) json.write(history->info());
     introduce();
     if (writes() && o_.serve > 0) serve();
-    catch_signals(ranks_ != nullptr);
+    catch_signals(ranks_);
     train(json);
     progress_.finish();
     if (!o_.checkpoint.empty() && whole_ && !lost_) save_checkpoint();
@@ -401,7 +184,7 @@ class Training {
     summarize();
     if (!failure_.empty()) std::fprintf(stderr, "moescope-cli: error: %s\n", failure_.c_str());
     if (lost_ || !failure_.empty()) return 1;
-    return g_signal != 0 ? 128 + g_signal : 0;
+    return stop_signal() != 0 ? 128 + stop_signal() : 0;
   }
 
  private:
@@ -409,7 +192,7 @@ class Training {
 
   // Ranks stop together, or those that go on would wait for the others.
   bool is_stopped() const {
-    int stopped = g_signal != 0 || lost_ || !failure_.empty() ? 1 : 0;
+    int stopped = stop_signal() != 0 || lost_ || !failure_.empty() ? 1 : 0;
     sum_over_ranks(ranks_, &stopped, 1);
     return stopped != 0;
   }
@@ -505,7 +288,7 @@ class Training {
 
   void summarize() {
     const std::int64_t taken = lock_step_.next_step();
-    if (g_signal != 0) std::fprintf(text_, "Stopped by %s.\n", g_signal == SIGINT ? "Ctrl-C" : "a signal");
+    if (stop_signal() != 0) std::fprintf(text_, "Stopped by %s.\n", stop_signal() == SIGINT ? "Ctrl-C" : "a signal");
     if (lost_)
       std::fprintf(text_, "Stopped: the loss is no number any more at step %lld.\n", static_cast<long long>(taken - 1));
     std::fprintf(text_, "steps       %lld\n", static_cast<long long>(taken));
@@ -610,80 +393,12 @@ void train(const TrainOptions& options) {
   }
 }
 
-void add_options(CLI::App& sub, TrainOptions& o) {
-  sub.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  std::string presets;
-  for (const std::string& name : preset_names()) presets += (presets.empty() ? "" : ", ") + name;
-  presets += " (default: small); or from a comparison of several runs:";
-  for (const std::string& name : comparison_preset_names()) presets += (presets.ends_with(':') ? " " : ", ") + name;
-  auto* preset = sub.add_option("--preset", o.preset, "Start from a preset: " + presets);
-  sub.add_option("--config", o.config,
-                 "Start from a TOML file; keys that it leaves out keep their defaults. Tables [[compare]] in it are "
-                 "twins, as --compare makes them")
-      ->excludes(preset);
-  sub.add_option("--set", o.set, "KEY=VALUE: one key of the config, such as router.top_k=4; may be repeated")
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->allow_extra_args(false);
-  sub.add_option("--data", o.data, "Text file or folder to train on (default: the built-in generator)");
-  std::string formats;
-  for (const RecipeInfo& info : recipes()) formats += (formats.empty() ? "" : ", ") + std::string(info.name);
-  sub.add_option("--precision", o.precision,
-                 "Recipe of number formats of the routed experts: " + formats +
-                     " (other weights: --set precision.attention=..., see precision.* in a saved config)");
-  sub.add_option("--seed", o.seed, "Seed of weights and data");
-  sub.add_option("--steps", o.steps,
-                 "Steps to have taken at the end, those before --resume included (default: "
-                 "optimizer.total_steps; the schedule is not changed)")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1000000000000}));
-  sub.add_option(
-         "--threads", o.threads,
-         "Threads to train on, of each rank (default: one per core, shared by the ranks on this machine); results "
-         "do not depend on it")
-      ->check(CLI::Range(1, 1024));
-  sub.add_option("--ep", o.ep,
-                 "Expert-parallel ranks: spreads experts and sequences over the processes that mpirun -n EP started, "
-                 "bit-identically")
-      ->check(CLI::Range(1, 1024));
-  sub.add_option("--ranks-per-node", o.ranks_per_node, "With --ep: neighbouring ranks taken as one node (default: all)")
-      ->check(CLI::Range(1, 1024));
-  sub.add_option("--all-to-all", o.all_to_all,
-                 "With --ep: flat, or hierarchical: rows for another node go once to it and are handed on there")
-      ->check(CLI::IsMember({"flat", "hierarchical"}));
-  auto* serve = sub.add_option("--serve", o.serve,
-                               "Port at which moescope --attach can look on while it trains; prints the token that "
-                               "it needs (MOESCOPE_TOKEN, where that is set)")
-                    ->check(CLI::Range(1, 65535));
-  sub.add_option("--serve-address", o.serve_address,
-                 "With --serve: address to listen at (default: 127.0.0.1, this machine alone; nothing is encrypted)")
-      ->needs(serve);
-  sub.add_option("--out", o.out, "Recording to write, for the window and for sqlite3");
-  sub.add_option("--jsonl", o.jsonl, "JSON lines to write, one object per step; - is standard output");
-  sub.add_option("--checkpoint", o.checkpoint,
-                 "Folder for checkpoints, DIR/<step>/<name>.safetensors; one is written at the end");
-  sub.add_option("--every", o.every, "Steps between further checkpoints")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000000}));
-  sub.add_option("--resume", o.resume,
-                 "Go on from the newest checkpoint in this folder, with its config, bit-identically");
-  sub.add_option(
-         "--compare", o.compare,
-         "KEY=VALUE[,KEY=VALUE...]: train a twin that differs in this, in lock-step on the same batches, and say "
-         "at the end what difference it made; may be repeated, up to three twins")
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->allow_extra_args(false);
-  sub.add_flag("--noise-twin", o.noise_twin,
-               "Train a twin that differs only in its seed (other first weights, same batches): what it differs by is "
-               "noise");
-  sub.add_option("--epsilon", o.epsilon, "Loss difference whose first step a comparison names (default: 0.01)")
-      ->check(CLI::Range(0.0, 100.0));
-  sub.add_flag("--overwrite", o.overwrite, "Replace files that exist");
-}
-
 }  // namespace
 
 void add_train_command(CLI::App& app) {
   auto options = std::make_shared<TrainOptions>();
   CLI::App* sub = app.add_subcommand("train", "Train a model and record it");
-  add_options(*sub, *options);
+  add_train_options(*sub, *options);
   sub->footer(
       "Examples:\n"
       "  moescope-cli train --preset small --steps 500 --out run.moescope\n"

@@ -12,14 +12,10 @@
 
 #include "core/lock_step.h"
 #include "core/numerics/gemm.h"
+#include "tests/bench_measures.h"
 
 namespace moescope {
 namespace {
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
 
 LockStep runs_of(const RunConfig& config, int count) {
   std::vector<Trainer> trainers;

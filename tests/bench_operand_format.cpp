@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/numerics/recipes.h"
+#include "tests/bench_measures.h"
 
 using namespace moescope;
 
@@ -63,11 +64,6 @@ double seconds(int repeats, auto work) {
     benchmark::ClobberMemory();
   }
   return (now_s() - start) / repeats;
-}
-
-double median(std::vector<double> v) {
-  std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
-  return v[v.size() / 2];
 }
 
 void quantize(benchmark::State& state, OperandFormat format, Size size, BlockAxis axis) {

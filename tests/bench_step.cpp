@@ -9,7 +9,6 @@
 // Shapes S, M, L (byte-level models of growing width) and presets by name. Prints, per shape, FP32 and MXFP8 steps
 // with telemetry and FP32 steps without, taken in turn so that a busy machine slows all alike, and the sgemm peak of
 // the same run. FLOPs: 6 x active matmul weights x tokens, plus attention counted as a full square.
-#include <time.h>
 
 #include <algorithm>
 #include <array>
@@ -26,6 +25,7 @@
 #include "core/numerics/gemm.h"
 #include "core/numerics/parallel.h"
 #include "core/trainer.h"
+#include "tests/bench_measures.h"
 
 namespace moescope {
 namespace {
@@ -34,18 +34,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// Of all threads; on a busy machine steadier than the time that passed, but it counts waiting for other threads, too.
-double cpu_seconds() {
-  timespec t{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
 }
 
 RunConfig shape(int dim, int layers, int dense, int heads, int kv_rank, int nope, int rope, int v, int experts,

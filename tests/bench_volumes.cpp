@@ -3,7 +3,6 @@
 // DeepSeek-V3 routes; `replicated`: uniform, over 32 ranks with one redundant expert each.
 // mini_v3_step: all MoE layers of a real step counted again beside it; `of_step` is their share of it, below 0.02.
 #include <benchmark/benchmark.h>
-#include <time.h>
 
 #include <algorithm>
 #include <numeric>
@@ -13,6 +12,7 @@
 #include "core/numerics/gemm.h"
 #include "core/parallel/volumes.h"
 #include "core/trainer.h"
+#include "tests/bench_measures.h"
 
 using namespace moescope;
 
@@ -56,18 +56,6 @@ void replicated(benchmark::State& state) {
   const int ranks = static_cast<int>(state.range(0));
   const std::vector<std::uint64_t> load_E(kExperts, 1);
   count_all(state, place_balanced(load_E, ranks, {kExperts / ranks + 1, 1, kRanksPerNode}), 8);
-}
-
-// Of all threads: others may be using the machine. A thread that waits for others counts as well.
-double cpu_seconds() {
-  timespec t{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
 }
 
 void mini_v3_step(benchmark::State& state) {

@@ -17,26 +17,13 @@
 #include "core/parallel/wire.h"
 #include "core/safetensors.h"
 #include "core/telemetry/recording.h"
+#include "tests/run_command.h"
 
 namespace moescope {
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-
-struct Ended {
-  int status;  // -1: by a signal
-  std::string output;
-};
-
-Ended run(const std::string& command) {
-  std::FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  std::string output;
-  char buffer[4096];
-  while (const std::size_t n = fread(buffer, 1, sizeof buffer, pipe)) output.append(buffer, n);
-  const int status = pclose(pipe);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
-}
 
 std::string mpirun(int ranks) {
   return std::string(MOESCOPE_MPIRUN) + " -n " + std::to_string(ranks) + ' ' + MOESCOPE_CLI +
@@ -150,13 +137,21 @@ TEST_F(MpiTrain, GoesOnBitIdenticallyOnOtherNumbersOfRanks) {
   expect_the_same_weights(path("whole"), path("spread"));
 }
 
-TEST_F(MpiTrain, AKilledRankEndsTheRunAndLeavesTheRecordingWhole) {
+std::size_t count(const std::string& text, const std::string& of) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(of); at != std::string::npos; at = text.find(of, at + 1)) ++found;
+  return found;
+}
+
+class MpiKilled : public MpiTrain, public ::testing::WithParamInterface<std::size_t> {};
+
+TEST_P(MpiKilled, EndsTheRunAndLeavesTheRecordingWhole) {
   const pid_t child = fork();
   if (child == 0) {
     setpgid(0, 0);
     std::freopen(path("log").c_str(), "w", stderr);
     std::freopen("/dev/null", "w", stdout);
-    const std::string command = "exec " + mpirun(2) + "--preset nano --steps 1000000 --out " + path("run.moescope") +
+    const std::string command = "exec " + mpirun(4) + "--preset nano --steps 1000000 --out " + path("run.moescope") +
                                 " --checkpoint " + path("kept") + " --every 2";
     execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
     _exit(127);
@@ -165,17 +160,17 @@ TEST_F(MpiTrain, AKilledRankEndsTheRunAndLeavesTheRecordingWhole) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   ASSERT_GE(checkpoint_steps(path("kept")).size(), 3u);
   const Ended ranks = run("pgrep -P " + std::to_string(child));
-  pid_t last = 0;
-  for (std::istringstream in(ranks.output); in >> last;) {
-  }
-  ASSERT_GT(last, 0);
-  kill(last, SIGKILL);
+  std::vector<pid_t> pids;
+  std::istringstream in(ranks.output);
+  for (pid_t pid = 0; in >> pid;) pids.push_back(pid);
+  ASSERT_EQ(pids.size(), 4u);
+  kill(pids[GetParam()], SIGKILL);
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_FALSE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   std::stringstream log;
   log << std::ifstream(path("log")).rdbuf();
-  EXPECT_NE(log.str().find("--resume"), std::string::npos) << log.str();
+  EXPECT_EQ(count(log.str(), "--resume"), 1u) << log.str();  // one of the others says so
 
   const auto history = RecordingReader(path("run.moescope")).load(0);
   EXPECT_GE(history->steps().last, checkpoint_steps(path("kept")).back() - 1);
@@ -183,6 +178,8 @@ TEST_F(MpiTrain, AKilledRankEndsTheRunAndLeavesTheRecordingWhole) {
   const Ended resumed = run(mpirun(4) + "--resume " + path("kept") + " --steps " + std::to_string(to));
   EXPECT_EQ(resumed.status, 0) << resumed.output;
 }
+
+INSTANTIATE_TEST_SUITE_P(FirstAndLast, MpiKilled, ::testing::Values(0u, 3u));
 
 TEST_F(MpiTrain, WrongStartsAreRefusedAndNobodyWaits) {
   Ended ended = run(mpirun(2) + "--preset nano --steps 1 --out " + path("none/x.moescope"));
@@ -195,7 +192,11 @@ TEST_F(MpiTrain, WrongStartsAreRefusedAndNobodyWaits) {
   EXPECT_NE(ended.status, 0);
   EXPECT_NE(ended.output.find("192.0.2.1:5999"), std::string::npos) << ended.output;
   ended = run(mpirun(3) + "--preset nano --steps 1");
-  EXPECT_NE(ended.output.find("power of two"), std::string::npos) << ended.output;
+  EXPECT_EQ(count(ended.output, "power of two"), 1u) << ended.output;  // one rank says so
+  ended = run(std::string(MOESCOPE_MPIRUN) + " -n 2 " + MOESCOPE_CLI + " train --preset nano --steps 1 --ep 4");
+  EXPECT_EQ(count(ended.output, "needed is mpirun -n 4"), 1u) << ended.output;
+  ended = run(std::string(MOESCOPE_MPIRUN) + " -n 2 " + MOESCOPE_CLI + " train --preset nano --steps 1 --ep many");
+  EXPECT_EQ(count(ended.output, "moescope-cli: error"), 1u) << ended.output;
 }
 
 }  // namespace

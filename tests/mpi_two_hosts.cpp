@@ -2,7 +2,6 @@
 // are not permitted (a container without CAP_NET_ADMIN) it is skipped.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,25 +13,12 @@
 #include "core/checkpoint_folder.h"
 #include "core/safetensors.h"
 #include "core/telemetry/recording.h"
+#include "tests/run_command.h"
 
 namespace moescope {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Ended {
-  int status;
-  std::string output;
-};
-
-Ended run(const std::string& command) {
-  std::FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  std::string output;
-  char buffer[4096];
-  while (const std::size_t n = fread(buffer, 1, sizeof buffer, pipe)) output.append(buffer, n);
-  const int status = pclose(pipe);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
-}
 
 class TwoHosts : public ::testing::Test {
  protected:

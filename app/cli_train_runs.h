@@ -1,0 +1,18 @@
+// The runs that the options of moescope-cli train name: from a preset or a file with what the options change, with
+// their twins, or from a checkpoint. All that is wrong with them is found before the first step.
+#pragma once
+
+#include <vector>
+
+#include "app/cli_train_options.h"
+#include "core/parallel/ranks.h"
+#include "core/run_config.h"
+#include "core/trainer.h"
+
+namespace moescope {
+
+// Both throw std::runtime_error, a line for each problem.
+std::vector<RunConfig> fresh_configs(const TrainOptions& o);  // the run and its twins
+std::vector<Trainer> resumed_trainers(const TrainOptions& o, Ranks* ranks);
+
+}  // namespace moescope

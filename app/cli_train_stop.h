@@ -1,0 +1,13 @@
+// How a training without a window is stopped from outside.
+#pragma once
+
+#include "core/parallel/ranks.h"
+
+namespace moescope {
+
+// From now on a signal stops the training after the step in flight; collective over `ranks` (nullptr: one process).
+// Ranks whose step waits for one that is gone end soon after mpirun asks them to, and one of each machine says so.
+void catch_signals(Ranks* ranks);
+int stop_signal();  // that has come; 0: none
+
+}  // namespace moescope

@@ -1,0 +1,22 @@
+// What benchmarks on a busy machine measure by.
+#pragma once
+
+#include <algorithm>
+#include <ctime>
+#include <vector>
+
+namespace moescope {
+
+// Of all threads; on a busy machine steadier than the time that passed, but it counts waiting for other threads, too.
+inline double cpu_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
+inline double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+}  // namespace moescope
