@@ -180,7 +180,8 @@ std::string scale_range(const QuantSums& sums) {
 }
 
 std::string sqnr_text(const QuantSums& sums) {
-  if (sums.x2 == 0) return "-";
+  if (sums.elements == 0) return "-";
+  if (sums.all_nan()) return "NaN";
   if (sums.err2 == 0) return "exact";
   char text[32];
   std::snprintf(text, sizeof text, "%.2f", sums.sqnr_db());
@@ -197,7 +198,7 @@ Json number(double value) {
 Json to_json(const QuantSums& sums) {
   Json json;
   json["elements"] = sums.elements;
-  json["exact"] = sums.err2 == 0;
+  json["exact"] = sums.err2 == 0 && !sums.all_nan();
   json["sqnr_db"] = number(sums.sqnr_db());
   json["relative_l2"] = number(sums.relative_l2());
   json["cosine"] = number(sums.cosine());

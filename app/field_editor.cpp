@@ -12,6 +12,7 @@
 #include <QToolButton>
 
 #include "app/number_edit.h"
+#include "app/operands_dialog.h"
 
 namespace moescope {
 
@@ -73,15 +74,12 @@ FieldEditor::FieldEditor(const ConfigField& field, QWidget* parent)
     auto* menu = new QMenu(button);
     menu->addAction("Text &file...", this, [this] { browse(false); });
     menu->addAction("F&older of text files...", this, [this] { browse(true); });
-    menu->addAction("&Built-in generator", this, [this] {
-      text_->clear();
-      emit edited();
-      emit committed();
-    });
+    menu->addAction("&Built-in generator", this, [this] { enterText({}); });
     button->setMenu(menu);
     button->setPopupMode(QToolButton::InstantPopup);
     row->addWidget(button);
   }
+  if (field.key == "precision.operands") addOperandsButton(row);
   setFocusProxy(editor);
   setToolTip(fieldToolTip(field));
   editor->setAccessibleName(QString::fromStdString(field.label));
@@ -138,7 +136,23 @@ void FieldEditor::browse(bool folder) {
   const QString path = folder ? QFileDialog::getExistingDirectory(window(), "Folder of text files", text_->text())
                               : QFileDialog::getOpenFileName(window(), "Text file", text_->text());
   if (path.isEmpty()) return;
-  text_->setText(path);
+  enterText(path);
+}
+
+void FieldEditor::addOperandsButton(QHBoxLayout* row) {
+  auto* button = new QToolButton;
+  button->setText("...");
+  button->setToolTip("Choose a recipe for each operand of each class of GEMMs");
+  connect(button, &QToolButton::clicked, this, [this] {
+    auto* dialog = new OperandsDialog(text_->text(), window());
+    connect(dialog, &OperandsDialog::chosen, this, &FieldEditor::enterText);
+    dialog->open();
+  });
+  row->addWidget(button);
+}
+
+void FieldEditor::enterText(const QString& text) {
+  text_->setText(text);
   emit edited();
   emit committed();
 }

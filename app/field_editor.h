@@ -8,6 +8,7 @@
 
 class QCheckBox;
 class QComboBox;
+class QHBoxLayout;
 class QLineEdit;
 
 namespace moescope {
@@ -43,6 +44,8 @@ class FieldEditor : public QWidget {
   QWidget* makeNumber(bool whole);
   QWidget* makeText();
   void browse(bool folder);
+  void addOperandsButton(QHBoxLayout* row);
+  void enterText(const QString& text);  // as if it had been typed
 
   const ConfigField& field_;
   ConfigValue type_;  // a value of the field's type

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "core/config_rules.h"
+#include "core/operand_recipes.h"
 #include "core/parallel/placement_choice.h"
 #include "core/run_config.h"
 #include "core/telemetry/text_escape.h"
@@ -240,7 +241,29 @@ void check_blocks(const char* key, Recipe recipe, const char* size_key, int size
                        std::to_string(block) + ", or another " + key});
 }
 
+// Feed-forward units must fill the blocks of any operand's recipe.
+void check_operand_recipe(const RunConfig& c, const OperandRecipe& operand, Rules& found) {
+  constexpr auto kKey = "precision.operands";
+  const bool dense = operand.gemm_class == GemmClass::dense_ffn;
+  if (!dense && operand.gemm_class != GemmClass::experts && operand.gemm_class != GemmClass::shared_experts) return;
+  check_blocks(kKey, operand.recipe, "model.dim", c.model.dim, found);
+  if (dense)
+    check_blocks(kKey, operand.recipe, "model.dense_inter", c.model.dense_inter, found);
+  else
+    check_blocks(kKey, operand.recipe, "model.moe_inter", c.model.moe_inter, found);
+}
+
+void check_operand_recipes(const RunConfig& c, Rules& found) {
+  try {
+    for (const OperandRecipe& operand : parse_operand_recipes(c.precision.operands))
+      check_operand_recipe(c, operand, found);
+  } catch (const std::invalid_argument& error) {
+    found.push_back({{"precision.operands"}, error.what()});
+  }
+}
+
 void check_precision(const RunConfig& c, Rules& found) {
+  check_operand_recipes(c, found);
   const PrecisionConfig& p = c.precision;
   const bool any_moe = c.model.n_dense_layers < c.model.n_layers;
   check_blocks("precision.experts", p.experts, "model.dim", c.model.dim, found);

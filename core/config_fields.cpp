@@ -415,6 +415,11 @@ void add_precision(std::vector<ConfigField>& t) {
       "precision.override_dy", kGroup, "Instead for gradients", "", kNone,
       "Format of the gradients (dY) in place of the recipe's, in every part of the model whose recipe is not fp32. "
       "mxfp8_e5m2 gives them more range and a bit less precision. none: as the recipe says."));
+  add(field<s, &PrecisionConfig::operands>(
+      "precision.operands", kGroup, "Recipes of single operands", "", kNone,
+      "A recipe for one operand of one class of GEMMs, over all that is set above, as CLASS.OPERAND=RECIPE: "
+      "experts.dY=mxfp8_e5m2_grad, attention.W=bf16; several with commas. Classes: experts, shared_experts, dense_ffn, "
+      "attention, router_gate, head; operands: x, W, dY; recipes as for precision.experts. Empty: none."));
 }
 
 void add_rest(std::vector<ConfigField>& t) {

@@ -96,6 +96,7 @@ struct PrecisionConfig {
   OperandOverride override_x = OperandOverride::none;  // of every class whose recipe is not fp32
   OperandOverride override_w = OperandOverride::none;
   OperandOverride override_dy = OperandOverride::none;
+  std::string operands = {};  // of single classes, over all of these: core/operand_recipes.h
 };
 
 struct DataConfig {

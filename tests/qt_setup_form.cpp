@@ -1,12 +1,16 @@
 // The set-up form as a person uses it: typed text, arrows, problems beside the fields, live fields.
+#include <QComboBox>
+#include <QDialogButtonBox>
 #include <QLabel>
 #include <QLineEdit>
 #include <QPushButton>
 #include <QSignalSpy>
 #include <QTest>
+#include <QToolButton>
 
 #include "app/field_editor.h"
 #include "app/number_edit.h"
+#include "app/operands_dialog.h"
 #include "app/setup_form.h"
 
 using namespace moescope;
@@ -58,6 +62,23 @@ class SetupFormTest : public QObject {
       QCOMPARE(to_toml(form.draft()), to_toml(config));
       QVERIFY(form.problems().empty());
     }
+  }
+
+  // A table of classes and operands stands behind the button.
+  void recipesOfOperandsAreChosenFromATable() {
+    FormWithKeys f;
+    f.type("precision.operands", "gate.x=bf16");
+    QVERIFY2(f.form.problemOf("precision.operands").contains("router_gate"),
+             qPrintable(f.form.problemOf("precision.operands")));
+    f.type("precision.operands", "experts.W=mxfp4");
+    f.form.editor("precision.operands")->findChild<QToolButton*>()->click();
+    auto* table = f.form.window()->findChild<OperandsDialog*>("operands_dialog");
+    QVERIFY(table);
+    QCOMPARE(table->choice(GemmClass::experts, Operand::w)->currentText(), QString("mxfp4"));
+    table->choice(GemmClass::attention, Operand::dy)->setCurrentText("mxfp8_e5m2_grad");
+    table->findChild<QDialogButtonBox*>()->button(QDialogButtonBox::Ok)->click();
+    QCOMPARE(f.form.draft().precision.operands, std::string("experts.W=mxfp4, attention.dY=mxfp8_e5m2_grad"));
+    QCOMPARE(f.form.problemOf("precision.operands"), QString());
   }
 
   void typingShowsTheProblemAndForbidsTheStart() {

@@ -283,6 +283,21 @@ TEST(BlockQuantize, NanAndInfinitySpoilTheirBlockOnly) {
   }
 }
 
+TEST(BlockQuantize, ATensorOfNanHasNoFiguresAndIsNotExact) {
+  const std::vector<float> x(64, kNan), zeros(64, 0.0f);
+  std::vector<float> q(64);
+  QuantSums nan, zero;
+  quantize_dequantize({ElementFormat::e4m3, ScaleRule::rceil, 32}, {x.data(), 2, 32, 32}, BlockAxis::row, q.data(), 32,
+                      &nan);
+  EXPECT_TRUE(nan.all_nan());
+  EXPECT_TRUE(std::isnan(nan.sqnr_db())) << nan.sqnr_db();
+  EXPECT_TRUE(std::isnan(nan.relative_l2()));
+  quantize_dequantize({ElementFormat::e4m3, ScaleRule::rceil, 32}, {zeros.data(), 2, 32, 32}, BlockAxis::row, q.data(),
+                      32, &zero);
+  EXPECT_FALSE(zero.all_nan());
+  EXPECT_TRUE(std::isinf(zero.sqnr_db())) << "zeros are kept exactly";
+}
+
 TEST(BlockQuantize, EmptyMatrices) {
   QuantSums sums;
   quantize_dequantize({}, {nullptr, 0, 64, 64}, BlockAxis::row, nullptr, 64, &sums);

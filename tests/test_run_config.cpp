@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/assets.h"
+#include "core/operand_recipes.h"
 #include "core/run_config.h"
 
 namespace moescope {
@@ -43,7 +44,7 @@ TEST(ConfigFields, AreCompleteAndUnique) {
     EXPECT_GT(field.help.size(), 30u) << field.key;
     EXPECT_EQ(find_field(field.key), &field);
   }
-  EXPECT_EQ(keys.size(), 81u) << "one for each member of RunConfig's structs";
+  EXPECT_EQ(keys.size(), 82u) << "one for each member of RunConfig's structs";
   EXPECT_EQ(find_field("router.topk"), nullptr);
 }
 
@@ -84,6 +85,7 @@ TEST(ConfigFields, LiveOnesAreThoseThatATrainerCanTakeOver) {
                                          "precision.override_x",
                                          "precision.override_w",
                                          "precision.override_dy",
+                                         "precision.operands",
                                          "telemetry.every",
                                          "telemetry.quant_every",
                                          "telemetry.flips_every",
@@ -567,6 +569,30 @@ TEST(Presets, SayWhatToExpectAndAreKnownByTheirRuns) {
   EXPECT_EQ(comparison_preset_of({load_preset("nano").config}), "");
   EXPECT_NE(preset_about("mini-v3").find("DeepSeek-V3"), std::string::npos);
   EXPECT_EQ(preset_about("no such preset"), "");
+}
+
+TEST(OperandRecipes, AreReadWrittenAndRefusedWithWhatIsAllowed) {
+  const std::string text = "experts.dY=mxfp8_e5m2_grad, attention.W=bf16";
+  const auto recipes = parse_operand_recipes(text);
+  ASSERT_EQ(recipes.size(), 2u);
+  EXPECT_EQ(recipes[1], (OperandRecipe{GemmClass::attention, Operand::w, Recipe::bf16}));
+  EXPECT_EQ(operand_recipes_text(recipes), text);
+  EXPECT_TRUE(parse_operand_recipes(" ").empty());
+  const auto refused = [](const char* entry) {
+    RunConfig config;
+    config.precision.operands = entry;
+    const auto problems = validate(config);
+    return problems.size() == 1 && problems[0].key == "precision.operands" ? problems[0].message : std::string();
+  };
+  EXPECT_NE(refused("gate.x=bf16").find("router_gate"), std::string::npos);
+  EXPECT_NE(refused("head.y=bf16").find("x, W, dY"), std::string::npos);
+  EXPECT_NE(refused("head.x=int3").find("mxfp6_e2m3"), std::string::npos);
+  EXPECT_NE(refused("head.x").find("CLASS.OPERAND=RECIPE"), std::string::npos);
+  EXPECT_NE(refused("head=x.bf16").find("CLASS.OPERAND=RECIPE"), std::string::npos);
+  RunConfig odd;
+  odd.model.moe_inter = 40;
+  odd.precision.operands = "experts.W=mxfp4";
+  EXPECT_EQ(validate(odd).size(), 1u) << "40 values do not fill blocks of 32";
 }
 
 }  // namespace

@@ -312,6 +312,7 @@ TEST_F(TrainerTest, EveryKeyOfPrecisionMayChangeWhileARunTrains) {
     ConfigValue value = true;
     if (!field.choices.empty()) value = field.choices.back() == "nvfp4" ? "bf16" : field.choices.back();
     if (!field.choices.empty() && field.choices.size() == kNumRecipes) value = std::string("nvfp4");
+    if (field.key == "precision.operands") value = std::string("attention.W=mxfp4");
     changed.apply(change(field.key, value));
     const TelemetryFrame a = step(changed), b = step(as_it_was);
     EXPECT_TRUE(std::isfinite(a.ce_loss));
@@ -416,6 +417,26 @@ TEST_F(TrainerTest, OverridesReachOneOperandOfEveryQuantizedClass) {
   for (const QuantFrame& q : f.quants) {
     EXPECT_NE(q.operand, Operand::w);
     EXPECT_EQ(q.format, q.operand == Operand::dy ? "e5m2" : "e4m3");
+  }
+}
+
+// A recipe for one operand of one class, of a class that is fp32 otherwise, too; it goes before overrides.
+TEST_F(TrainerTest, RecipesOfSingleOperandsReachThatOperandAlone) {
+  config_.precision.experts = Recipe::mxfp8_rceil;
+  config_.precision.override_w = OperandOverride::bf16;
+  config_.precision.operands = "experts.dY=mxfp8_e5m2_grad, experts.W=mxfp6_e2m3, router_gate.x = mxfp4";
+  ASSERT_TRUE(validate(config_).empty());
+  Trainer trainer(config_);
+  const TelemetryFrame f = step(trainer);
+  EXPECT_EQ(f.quants.size(), 2u * 18 + 2 * 2) << "the gate has x in forward and wgrad";
+  for (const QuantFrame& q : f.quants) {
+    const char* expected = q.gemm_class == GemmClass::router_gate ? "e2m1"
+                           : q.operand == Operand::dy             ? "e5m2"
+                           : q.operand == Operand::w              ? "e2m3"
+                                                                  : "e4m3";
+    EXPECT_EQ(q.format, expected) << gemm_name(q) << operand_name(q.operand);
+    EXPECT_TRUE(q.gemm_class == GemmClass::experts ||
+                (q.gemm_class == GemmClass::router_gate && q.operand == Operand::x));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "widgets/tensor_list_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "widgets/axis.h"
@@ -20,6 +21,7 @@ void TensorListModel::setFigures(int row, const QuantSums& sums, bool sampled) {
   entry.state = TensorEntry::Figures::known;
   entry.sampled = sampled;
   entry.sqnr_db = sums.sqnr_db();
+  entry.nan_blocks = sums.e8m0_blocks[255];
   entry.underflow_share = sums.underflow_share();
   entry.clipped_share = sums.clipped_share();
   emit dataChanged(index(row, kSqnr), index(row, kClipped));
@@ -55,7 +57,9 @@ QString TensorListModel::figure(const TensorEntry& entry, int row, int column) c
   const QString about = entry.sampled ? QStringLiteral("~") : QString();
   switch (column) {
     case kSqnr:
-      return about + (entry.sqnr_db > 1e9 ? tr("exact") : formatValue(entry.sqnr_db, 3));
+      if (std::isnan(entry.sqnr_db)) return about + tr("NaN");
+      return about + (entry.sqnr_db > 1e9 ? tr("exact") : formatValue(entry.sqnr_db, 3)) +
+             (entry.nan_blocks > 0 ? tr(", NaN") : QString());
     case kUnderflow:
       return about + formatPercent(entry.underflow_share);
     default:
@@ -72,7 +76,11 @@ QVariant TensorListModel::data(const QModelIndex& index, int role) const {
   if (role == Qt::ToolTipRole)
     return entry.usable
                ? tr("%1\n%2 %3\n~ marks figures of a sample")
-                     .arg(entry.source.name(), entry.source.dtype(), entry.source.shape())
+                         .arg(entry.source.name(), entry.source.dtype(), entry.source.shape()) +
+                     (entry.nan_blocks > 0
+                          ? tr("\n%1 blocks hold NaN or infinity: they have no figures and are left out")
+                                .arg(entry.nan_blocks)
+                          : QString())
                : tr("%1: %2 has no floating-point values to quantize").arg(entry.source.name(), entry.source.dtype());
   if (role != Qt::DisplayRole) return {};
   switch (index.column()) {

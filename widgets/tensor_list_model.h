@@ -14,6 +14,7 @@ struct TensorEntry {
   bool usable = true;  // floating-point and not empty
   enum class Figures { none, asked, known, failed } state = Figures::none;
   bool sampled = false;
+  std::uint32_t nan_blocks = 0;  // left out of the figures
   double sqnr_db = 0, underflow_share = 0, clipped_share = 0;
 };
 

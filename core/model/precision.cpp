@@ -1,9 +1,12 @@
 #include "core/model/precision.h"
 
 #include <cassert>
+#include <optional>
+#include <vector>
 
 #include "core/model/operand_tap.h"
 #include "core/numerics/counter_bits.h"
+#include "core/operand_recipes.h"
 
 namespace moescope {
 namespace {
@@ -50,26 +53,41 @@ OperandFormat overriding_format(OperandOverride chosen) {
   return format;
 }
 
-OperandFormat operand_format(const PrecisionConfig& config, Recipe recipe, GemmOperand at) {
+using OwnRecipes = std::array<std::optional<Recipe>, 3>;  // of the operands of one class
+
+OwnRecipes own_recipes(const std::vector<OperandRecipe>& all, GemmClass gemm_class) {
+  OwnRecipes own;
+  for (const OperandRecipe& each : all)
+    if (each.gemm_class == gemm_class) own[static_cast<std::size_t>(each.operand)] = each.recipe;
+  return own;
+}
+
+// By the class's recipe, or what stands in its place for every class.
+OperandFormat class_format(const PrecisionConfig& config, Recipe recipe, GemmOperand at) {
+  if (recipe == Recipe::fp32) return {};
   const OperandOverride chosen = at.operand == Operand::x   ? config.override_x
                                  : at.operand == Operand::w ? config.override_w
                                                             : config.override_dy;
-  OperandFormat format =
-      chosen == OperandOverride::none ? recipe_format(recipe, at.direction, at.operand) : overriding_format(chosen);
+  return chosen == OperandOverride::none ? recipe_format(recipe, at.direction, at.operand) : overriding_format(chosen);
+}
+
+OperandFormat operand_format(const PrecisionConfig& config, Recipe recipe, const OwnRecipes& own, GemmOperand at) {
+  const auto& mine = own[static_cast<std::size_t>(at.operand)];
+  OperandFormat format = mine ? recipe_format(*mine, at.direction, at.operand) : class_format(config, recipe, at);
   const bool high_precision = format.scheme == QuantScheme::fp32 || format.scheme == QuantScheme::bf16;
   if (!high_precision) format.rounding = config.rounding;
   return format;
 }
 
-ClassPrecision class_precision(const PrecisionConfig& config, Recipe recipe, std::uint64_t seed) {
+ClassPrecision class_precision(const PrecisionConfig& config, Recipe recipe, const OwnRecipes& own,
+                               std::uint64_t seed) {
   ClassPrecision precision;
   precision.seed = seed;
-  if (recipe == Recipe::fp32) return precision;
   const int rotation = !config.hadamard ? 0 : recipe == Recipe::nvfp4 ? 16 : 32;
   for (std::size_t i = 0; i < kGemmOperands.size(); i += 2) {
     OperandFormat &a = precision.formats[i], &b = precision.formats[i + 1];
-    a = operand_format(config, recipe, kGemmOperands[i]);
-    b = operand_format(config, recipe, kGemmOperands[i + 1]);
+    a = operand_format(config, recipe, own, kGemmOperands[i]);
+    b = operand_format(config, recipe, own, kGemmOperands[i + 1]);
     // Both operands of a product are rotated or none is; high precision gains nothing from it.
     const auto coarse = [](const OperandFormat& f) {
       return f.scheme != QuantScheme::fp32 && f.scheme != QuantScheme::bf16;
@@ -85,9 +103,10 @@ ClassPrecision class_precision(const PrecisionConfig& config, Recipe recipe, std
 StepPrecision step_precision(const PrecisionConfig& config, std::int64_t seed, std::int64_t step) {
   const std::uint64_t mixed = hash_of({static_cast<std::uint64_t>(seed), static_cast<std::uint64_t>(step)});
   StepPrecision precision;
+  const std::vector<OperandRecipe> operands = parse_operand_recipes(config.operands);
   const auto set = [&](GemmClass gemm_class, Recipe recipe) {
     ClassPrecision& of_class = precision.classes[static_cast<std::size_t>(gemm_class)];
-    of_class = class_precision(config, recipe, mixed);
+    of_class = class_precision(config, recipe, own_recipes(operands, gemm_class), mixed);
     precision.plain = precision.plain && of_class.plain;
   };
   set(GemmClass::experts, config.experts);

@@ -92,9 +92,11 @@ void QuantSums::join_blocks() {
 }
 
 double QuantSums::sqnr_db() const {
+  if (all_nan()) return std::numeric_limits<double>::quiet_NaN();
   return err2 == 0 ? std::numeric_limits<double>::infinity() : 10 * std::log10(x2 / err2);
 }
 double QuantSums::relative_l2() const {
+  if (all_nan()) return std::numeric_limits<double>::quiet_NaN();
   return err2 == 0 ? 0.0 : std::sqrt(err2 / x2);
 }
 double QuantSums::cosine() const {

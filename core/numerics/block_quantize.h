@@ -49,10 +49,11 @@ struct QuantSums {
   std::uint64_t crest_blocks = 0;
 
   void add(const QuantSums& other);
-  void join_blocks();          // parts of one tensor with one scale were counted as blocks: make them one
-  double sqnr_db() const;      // 10 log10(x2 / err2); +inf when exact
-  double relative_l2() const;  // sqrt(err2 / x2)
-  double cosine() const;       // NaN when either tensor is zero
+  void join_blocks();  // parts of one tensor with one scale were counted as blocks: make them one
+  bool all_nan() const { return x2 == 0 && nonzero > 0; }  // nothing is left of which an error could be told
+  double sqnr_db() const;                                  // 10 log10(x2 / err2); +inf when exact, NaN when all_nan()
+  double relative_l2() const;                              // sqrt(err2 / x2); NaN when all_nan()
+  double cosine() const;                                   // NaN when either tensor is zero
   double underflow_share() const, clipped_share() const, clipped_blocks_share() const, mean_crest() const;
 };
 
