@@ -10,6 +10,7 @@
 #include <deque>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -69,6 +70,19 @@ void check_outputs(const TrainOptions& o) {
                              std::to_string(steps.back()) +
                              " of another training; choose another folder, continue with --resume " + o.checkpoint +
                              ", or give --overwrite");
+}
+
+// What can fail on one rank alone, for only one writes: all go on after it, or none.
+void together(Ranks* ranks, const std::function<void()>& action) {
+  std::string problem;
+  try {
+    action();
+  } catch (const std::runtime_error& error) {
+    problem = error.what();
+  }
+  int found = problem.empty() ? 0 : 1;
+  sum_over_ranks(ranks, &found, 1);
+  if (found > 0) throw std::runtime_error(problem);
 }
 
 class JsonLines {
@@ -163,9 +177,13 @@ class Training {
 
   // Returns the exit status.
   int run() {
-    if (writes()) prepare_checkpoints();
-    JsonLines json(writes() ? o_.jsonl : "");
-    sink_ = std::make_unique<FrameSink>(writes() ? o_.out : "");
+    std::optional<JsonLines> lines;
+    together(ranks_, [&] {
+      if (writes()) prepare_checkpoints();
+      lines.emplace(writes() ? o_.jsonl : "");
+      sink_ = std::make_unique<FrameSink>(writes() ? o_.out : "");
+    });
+    JsonLines& json = *lines;
     for (const LockStep::Run& run : lock_step_.runs())
       histories_.push_back(sink_->add_run(run_info(run.trainer.config(), run.number, lock_step_.data().domains())));
     for (const auto& history : histories_) json.write(history->info());
@@ -349,19 +367,6 @@ std::unique_ptr<Ranks> open_ranks(const TrainOptions& o) {
   return mpi_ranks(o.ep, per_node, o.all_to_all == "hierarchical");
 }
 
-// Only one rank writes, so only it knows.
-void check_outputs(const TrainOptions& options, Ranks* ranks) {
-  std::string problem;
-  try {
-    if (!ranks || ranks->rank() == 0) check_outputs(options);
-  } catch (const std::runtime_error& error) {
-    problem = error.what();
-  }
-  int found = problem.empty() ? 0 : 1;
-  sum_over_ranks(ranks, &found, 1);
-  if (found > 0) throw std::runtime_error(problem);
-}
-
 // Ranks on one machine share its cores: more threads than cores would wait for each other.
 void share_cores(const Ranks& ranks) {
   const auto cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
@@ -375,7 +380,9 @@ void train(const TrainOptions& options) {
   if (ranks && options.threads == 0) share_cores(*ranks);
   const bool writes = !ranks || ranks->rank() == 0;
   try {
-    check_outputs(options, ranks.get());
+    together(ranks.get(), [&] {
+      if (writes) check_outputs(options);
+    });
     std::vector<Trainer> trainers;
     if (!options.resume.empty()) {
       trainers = resumed_trainers(options, ranks.get());

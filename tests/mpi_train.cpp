@@ -185,6 +185,8 @@ TEST_F(MpiTrain, WrongStartsAreRefusedAndNobodyWaits) {
   Ended ended = run(mpirun(2) + "--preset nano --steps 1 --out " + path("none/x.moescope"));
   EXPECT_NE(ended.status, 0);
   EXPECT_NE(ended.output.find("--out"), std::string::npos) << ended.output;
+  ended = run("timeout 60 " + mpirun(2) + "--preset nano --steps 1 --checkpoint /proc/none");
+  EXPECT_EQ(count(ended.output, "--checkpoint /proc/none"), 1u) << ended.output;
   ended = run(std::string(MOESCOPE_CLI) + " train --preset nano --steps 1 --ep 2");
   EXPECT_NE(ended.status, 0);
   EXPECT_NE(ended.output.find("mpirun -n 2"), std::string::npos) << ended.output;
