@@ -244,6 +244,32 @@ class CaptureTest : public QObject {
     QCOMPARE(w.tensors()->map()->axis(), BlockAxis::column);
   }
 
+  // FP8 as DeepSeek trains it: weights in blocks of 128 x 128, activations in 1 x 128, under FP32 scales.
+  void fp8OpensUnderItsOwnScales() {
+    RunConfig config = quantizedNano();
+    config.precision.experts = Recipe::fp8_deepseek_128;
+    OpenWindow w(config);
+    w.trainTo(2);
+    for (const Operand operand : {Operand::w, Operand::x}) {
+      w.click({1, GemmClass::experts, "w1", operand, Direction::forward});
+      w.waitForCapture();
+      const CapturedOperand& all = *w.tensors()->captured();
+      QVERIFY(all.format.scheme == QuantScheme::fp8);
+      std::vector<float> decoded(all.values.size());
+      for (const QuantizerCall& call : all.calls)
+        quantize_operand(all.format, {all.values.data() + call.first_row * all.cols, call.rows, all.cols, all.cols},
+                         all.axis, call.key, decoded.data() + call.first_row * all.cols, all.cols, nullptr);
+      for (const std::size_t row : {std::size_t{0}, all.rows / 2, all.rows - 1}) {
+        emit w.tensors()->map()->blockChosen(row, 0);
+        const BlockAnatomy& seen = w.tensors()->microscope()->block();
+        QVERIFY(seen.format.fp8 == all.format.granularity);
+        for (std::size_t i = 0; i < seen.elements.size(); ++i)
+          QCOMPARE(seen.elements[i].dequantized, decoded[row * all.cols + i]);
+      }
+      w.picture(operand == Operand::w ? QStringLiteral("capture_fp8_w") : QStringLiteral("capture_fp8_x"));
+    }
+  }
+
   void thePayloadIsAClassOfItsOwn() {
     RunConfig config = quantizedNano();
     config.precision.payload = TokenPayload::mxfp8;

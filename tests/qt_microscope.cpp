@@ -17,6 +17,7 @@
 #include "widgets/block_presets.h"
 #include "widgets/capture_bar.h"
 #include "widgets/format_explorer.h"
+#include "widgets/format_text.h"
 #include "widgets/microscope.h"
 #include "widgets/number_line.h"
 #include "widgets/scale_map.h"
@@ -106,6 +107,8 @@ class MicroscopeTest : public QObject {
   void hugeFilesOpenAtOnce();
   void capturedTensorReplacesItsOlderSelf();
   void samplesKeepBlocksWhole();
+  void fp8BlocksAreTheQuantizers();
+  void fp8IsChosenFromStripAndList();
   void pictures();
 
  private:
@@ -456,6 +459,60 @@ void MicroscopeTest::samplesKeepBlocksWhole() {
       QCOMPARE(at / kCols % 512, r % 512);
     }
   QVERIFY(source.sample(0, kRows * kCols).whole);
+}
+
+// Every block of FP8 on both axes is what the quantizer makes of the tensor, whatever shares its scale.
+void MicroscopeTest::fp8BlocksAreTheQuantizers() {
+  constexpr std::size_t kRows = 300, kCols = 200;  // the last blocks are short on both axes
+  const std::vector<float> x = structured(kRows, kCols);
+  const TensorSource source(QStringLiteral("t"), kRows, kCols, x);
+  std::vector<float> decoded(x.size());
+  for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column})
+    for (const auto granularity : {ScaleGranularity::tensor, ScaleGranularity::row, ScaleGranularity::block_1x128,
+                                   ScaleGranularity::block_128x128})
+      for (const auto& [element, power_of_two] :
+           {std::pair(ElementFormat::e4m3, false), std::pair(ElementFormat::e4m3, true),
+            std::pair(ElementFormat::e5m2, false)}) {
+        const BlockChoice choice = fp8_choice(granularity, element, power_of_two);
+        QuantSums wanted, sums;
+        quantize_operand(operandFormat(choice), {x.data(), kRows, kCols, kCols}, axis, {}, decoded.data(), kCols,
+                         &wanted);
+        const bool along_row = axis == BlockAxis::row;
+        const std::size_t lines = along_row ? kRows : kCols, length = along_row ? kCols : kRows;
+        for (std::size_t line = 0; line < lines; ++line)
+          for (std::size_t index = 0; index * 128 < length; ++index) {
+            const BlockAnatomy block =
+                block_anatomy(choice, source.readBlock(0, along_row, line, index, 128), BlockRounding::nearest_even, 0,
+                              source.sharedAmax(0, choice, axis, line, index));
+            for (std::size_t i = 0; i < block.elements.size(); ++i) {
+              const std::size_t along = index * 128 + i;
+              QCOMPARE(block.elements[i].dequantized, decoded[along_row ? line * kCols + along : along * kCols + line]);
+            }
+            sums.add(block.sums);
+          }
+        QCOMPARE(sums.underflow, wanted.underflow);
+        QCOMPARE(sums.clipped, wanted.clipped);
+        QVERIFY(std::fabs(sums.sqnr_db() - wanted.sqnr_db()) < 1e-4);
+      }
+}
+
+// The scheme cells of What if and the microscope's list lead to them, and the map follows.
+void MicroscopeTest::fp8IsChosenFromStripAndList() {
+  TensorLab lab(&selection_);
+  lab.setTensor(QStringLiteral("w"), 256, 192, structured(256, 192));
+  lab.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&lab));
+  auto* table = const_cast<WhatIfTable*>(lab.whatIf()->table());
+  QTRY_VERIFY_WITH_TIMEOUT(!table->schemes().empty(), kPatience);
+  for (int scheme = 1; scheme < kWhatIfSchemes; ++scheme) {
+    QTest::mouseClick(table, Qt::LeftButton, {}, table->schemeRect(BlockAxis::row, scheme).center());
+    const BlockAnatomy& block = lab.microscope()->block();
+    QVERIFY(operandFormat(block.format) == table->schemes()[static_cast<std::size_t>(scheme)].format);
+    QCOMPARE(block.elements.size(), std::size_t(128));
+    QTRY_COMPARE(lab.map()->csv().count('\n'), 1 + 256 * 2);
+  }
+  // One scale for the tensor is one colour.
+  QTRY_COMPARE(lab.map()->scaleRange().first, lab.map()->scaleRange().second);
 }
 
 void MicroscopeTest::pictures() {

@@ -24,9 +24,8 @@ QStringList differences(const OperandFormat& format) {
   QStringList notes;
   switch (format.scheme) {
     case QuantScheme::fp8:
-      notes << CaptureBar::tr(
-          "Map and microscope show these values in MX blocks instead, of powers of two; FP8's own "
-          "scales are in the last rows of What if.");
+      if (format.granularity != ScaleGranularity::block_1x128)
+        notes << CaptureBar::tr("128 values at a time are shown; more of them share their scale.");
       break;
     case QuantScheme::bf16:
     case QuantScheme::fp32:

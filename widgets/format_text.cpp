@@ -40,8 +40,13 @@ QString blockAxisLabel(BlockAxis axis) {
 
 OperandFormat operandFormat(const BlockChoice& choice) {
   OperandFormat format;
-  format.scheme = choice.nvfp4 ? QuantScheme::nvfp4 : QuantScheme::mx;
+  format.scheme = choice.nvfp4 ? QuantScheme::nvfp4 : choice.fp8 ? QuantScheme::fp8 : QuantScheme::mx;
   format.element = choice.element;
+  if (choice.fp8) {
+    format.granularity = *choice.fp8;
+    format.power_of_two_scale = choice.power_of_two;
+    return format;
+  }
   format.rule = choice.rule;
   format.block = choice.block;
   return format;
@@ -88,6 +93,7 @@ QString operandFormatLabel(const OperandFormat& format) {
 
 QString blockFormatLabel(const BlockChoice& format) {
   if (format.nvfp4) return QStringLiteral("NVFP4");
+  if (format.fp8) return operandFormatLabel(operandFormat(format));
   return QStringLiteral("%1 %2, %3")
       .arg(elementFormatLabel(format.element), scaleRuleLabel(format.rule))
       .arg(QCoreApplication::translate("moescope", "blocks of %1").arg(format.block));
@@ -105,6 +111,17 @@ void fillBlockFormats(QComboBox* box) {
   box->setItemData(box->count() - 1,
                    QCoreApplication::translate("moescope", "E2M1 in blocks of 16 under E4M3 scales and a tensor scale"),
                    Qt::ToolTipRole);
+  for (const char* name : {"FP8 tensor", "FP8 row", "FP8 1x128", "FP8 128x128"}) {
+    box->addItem(QCoreApplication::translate("moescope", name));
+    box->setItemData(box->count() - 1,
+                     QCoreApplication::translate("moescope", "FP8 under FP32 scales: what shares one is in its name"),
+                     Qt::ToolTipRole);
+  }
+}
+
+int blockFormatIndex(const BlockChoice& choice) {
+  if (choice.nvfp4) return kNvfp4Index;
+  return choice.fp8 ? kFp8Index + static_cast<int>(*choice.fp8) : static_cast<int>(choice.element);
 }
 
 void fillScaleRules(QComboBox* box) {

@@ -18,12 +18,14 @@ QString scaleRuleLabel(ScaleRule rule);            // "RCEIL"
 QString blockAxisLabel(BlockAxis axis);            // "along rows"
 QString blockFormatLabel(const BlockChoice& format);
 inline constexpr int kNvfp4Index = kElementFormats;  // after the element formats in fillBlockFormats()
+inline constexpr int kFp8Index = kNvfp4Index + 1;    // and then FP8, by ScaleGranularity
+int blockFormatIndex(const BlockChoice& choice);
 OperandFormat operandFormat(const BlockChoice& choice);
 QString operandFormatLabel(const OperandFormat& format);  // "MXFP8 E4M3, RCEIL, blocks of 32"
 
 // Combo boxes whose index is the enum's value.
 void fillElementFormats(QComboBox* box);
-void fillBlockFormats(QComboBox* box);  // element formats, then NVFP4
+void fillBlockFormats(QComboBox* box);  // element formats, then NVFP4 and FP8
 void fillScaleRules(QComboBox* box);
 
 // Fields of a code: what each bit is, from the left.

@@ -58,8 +58,10 @@ void Microscope::makeControls() {
   fillScaleRules(rule_);
   const auto choose = [this] {
     if (format_->currentIndex() == kNvfp4Index) return requestFormat(kNvfp4);
+    if (format_->currentIndex() >= kFp8Index)
+      return requestFormat(fp8_choice(static_cast<ScaleGranularity>(format_->currentIndex() - kFp8Index)));
     BlockChoice format = state_.format;
-    if (format.nvfp4) format = {};
+    if (format.nvfp4 || format.fp8) format = {};
     format.element = static_cast<ElementFormat>(format_->currentIndex());
     format.rule = static_cast<ScaleRule>(rule_->currentIndex());
     requestFormat(format);
@@ -244,8 +246,8 @@ void Microscope::emitReadout() {
 }
 
 void Microscope::refresh() {
-  format_->setCurrentIndex(state_.format.nvfp4 ? kNvfp4Index : static_cast<int>(state_.format.element));
-  rule_->setEnabled(!state_.format.nvfp4);
+  format_->setCurrentIndex(blockFormatIndex(state_.format));
+  rule_->setEnabled(!state_.format.nvfp4 && !state_.format.fp8);
   rule_->setCurrentIndex(static_cast<int>(state_.format.rule));
   rounding_->setCurrentIndex(static_cast<int>(state_.rounding));
   draw_->setVisible(state_.rounding == BlockRounding::stochastic);
@@ -269,8 +271,10 @@ void Microscope::refresh() {
   line_->setPoints({{elementFormatLabel(format), representable_values(format)}});
   line_->setCaption(
       block_.is_nan() ? tr("representable values of %1").arg(elementFormatLabel(format))
-      : state_.format.nvfp4
-          ? tr("y = x / %1 on the values of %2").arg(formatValue(block_.scale)).arg(elementFormatLabel(format))
+      : state_.format.nvfp4 || state_.format.fp8
+          ? tr("y = x / %1 on the values of %2")
+                .arg(QString::number(block_.scale, 'g', 3))
+                .arg(elementFormatLabel(format))
           : tr("y = x / 2^%1 on the values of %2").arg(block_.scale_code - 127).arg(elementFormatLabel(format)));
   std::vector<NumberLine::Mark> marks;
   for (std::size_t i = 0; i < block_.elements.size(); ++i) {
@@ -315,6 +319,9 @@ QString Microscope::explain() const {
       "at its maximum.</p>"
       "<p>Hollow bars are the values, filled bars what the format gives back. On the number line a thread leads "
       "from each scaled value to the code it is stored as; a cross marks values that clip or become zero.</p>"
+      "<p>NVFP4 has blocks of 16 under an E4M3 scale and one FP32 scale for the tensor; FP8 an FP32 scale for 1 x 128 "
+      "or 128 x 128 values, a row or the tensor, of which 128 are shown at a time. Both take the open tensor's amax "
+      "into account; of an example block its own.</p>"
       "<p>Values can be edited in the table (F2). FLOOR leaves up to 1/8 of the range above the maximum, which "
       "clips; RCEIL never clips. Formulas: OCP Microscaling Formats v1.0; RCEIL as NVIDIA's conversion to E8M0 "
       "rounding up.</p>");

@@ -63,7 +63,11 @@ QString QuantErrorPanel::status() const {
   const auto frame = selection_->quantFrame();
   const QuantFrame* first = frame ? firstOf(*frame, selection_->tensor().gemm_class) : nullptr;
   if (!first) return {};
-  return timeStatus(frame->step, true) + QStringLiteral(", ") + QString::fromStdString(first->format);
+  QStringList formats;  // operands may have formats of their own
+  for (const QuantFrame& quant : frame->quants)
+    if (quant.gemm_class == first->gemm_class) formats << QString::fromStdString(quant.format);
+  formats.removeDuplicates();
+  return timeStatus(frame->step, true) + QStringLiteral(", ") + formats.join(QStringLiteral("/"));
 }
 
 void QuantErrorPanel::refill() {

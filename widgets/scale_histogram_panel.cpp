@@ -81,6 +81,8 @@ QString ScaleHistogramPanel::notice() const {
   const QuantFrame* tensor = findTensor(newest.get(), selection_->tensor());
   if (tensor && tensor->format == "bf16")
     return tr("%1 is in BF16, which has no scales").arg(placeName(selection_->tensor()));
+  if (!tensor && !history->info().config_toml.empty())
+    return tr("%1 is not quantized: choose another operand above").arg(placeName(selection_->tensor()));
   if (!tensor) return notInLogNotice(history->info(), tr("scales of %1").arg(placeName(selection_->tensor())));
   return {};
 }

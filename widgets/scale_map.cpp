@@ -214,7 +214,7 @@ void ScaleMap::scalesAlongRows(std::vector<std::uint8_t>& codes) const {
         std::uint32_t amax = 0;
         for (std::size_t k = col; k < std::min(col + block, end); ++k)
           amax = std::max(amax, magnitudeBits(values[k - begin]));
-        codes.push_back(scaleOf(amax, rows_.at(i)));
+        codes.push_back(scaleOf(amax, rows_.at(i), col / block));
       }
     }
 }
@@ -234,15 +234,21 @@ void ScaleMap::scalesDownColumns(std::vector<std::uint8_t>& codes) const {
       }
       for (std::size_t j = 0; j < shown; ++j) amax[j] = std::max(amax[j], magnitudeBits(values[j]));
     }
-    for (const std::uint32_t bits : amax) codes.push_back(scaleOf(bits, first));
+    for (std::size_t j = 0; j < shown; ++j) codes.push_back(scaleOf(amax[j], columns_.at(j), rows_.at(i)));
   }
 }
 
-// E8M0 byte of a block that lies in `row`; of NVFP4 that of the power of two below its scale.
-std::uint8_t ScaleMap::scaleOf(std::uint32_t amax_bits, std::size_t row) const {
+// E8M0 byte of a block; of NVFP4 and FP8 that of the power of two below its scale.
+std::uint8_t ScaleMap::scaleOf(std::uint32_t amax_bits, std::size_t line, std::size_t block) const {
   const auto amax = std::bit_cast<float>(amax_bits);
-  if (!format_.nvfp4) return scale_code(format_.rule, format_.element, amax);
-  const float tensor_amax = source_.tensorAmax(slice_, row);
+  if (!format_.nvfp4 && !format_.fp8) return scale_code(format_.rule, format_.element, amax);
+  const float tensor_amax = source_.sharedAmax(slice_, format_, axis_, line, block);
+  if (format_.fp8) {
+    const float shared = larger_amax(amax, tensor_amax);
+    return std::isfinite(shared)
+               ? static_cast<std::uint8_t>(magnitudeBits(1.0f / fp8_encoding_scale(format_, shared)) >> 23)
+               : 255;
+  }
   if (!std::isfinite(tensor_amax) || !std::isfinite(amax)) return 255;
   const float t = nvfp4_tensor_scale(std::max(amax, tensor_amax));
   return static_cast<std::uint8_t>(magnitudeBits(nvfp4_scale(nvfp4_scale_code(amax, t), t)) >> 23);
@@ -362,15 +368,17 @@ QStringList ScaleMap::describe(int row, int column) const {
   const std::size_t first = along_rows ? r : source_.blockRows(r, size).first;
   const BlockAnatomy block =
       block_anatomy(format_, source_.readBlock(slice_, along_rows, along_rows ? r : c, along_rows ? c : r, size),
-                    BlockRounding::nearest_even, 0, format_.nvfp4 ? source_.tensorAmax(slice_, first) : 0);
+                    BlockRounding::nearest_even, 0,
+                    source_.sharedAmax(slice_, format_, axis_, along_rows ? r : c, along_rows ? c : r));
   QStringList lines{along_rows ? tr("row %1, block %2").arg(r).arg(c) : tr("column %1, block %2").arg(c).arg(r),
                     tr("amax %1").arg(formatValue(block.amax))};
   if (source_.grouped()) lines.prepend(tr("expert %1").arg(source_.groupOf(first)));
   if (block.is_nan()) return lines << tr("NaN block");
-  return lines << (format_.nvfp4 ? tr("scale %1 = tensor %2 x E4M3 %3")
-                                       .arg(formatValue(block.scale), formatValue(block.tensor_scale),
-                                            exactText(decode(ElementFormat::e4m3, block.scale_code)))
-                                 : tr("scale 2^%1, byte %2").arg(block.scale_code - 127).arg(block.scale_code))
+  return lines << (format_.fp8     ? tr("scale %1").arg(formatValue(block.scale))
+                   : format_.nvfp4 ? tr("scale %1 = tensor %2 x E4M3 %3")
+                                         .arg(formatValue(block.scale), formatValue(block.tensor_scale),
+                                              exactText(decode(ElementFormat::e4m3, block.scale_code)))
+                                   : tr("scale 2^%1, byte %2").arg(block.scale_code - 127).arg(block.scale_code))
                << tr("SQNR %1 dB").arg(formatValue(block.sums.sqnr_db(), 3))
                << tr("flushed to zero %1").arg(formatPercent(block.sums.underflow_share()))
                << tr("clipped %1").arg(formatPercent(block.sums.clipped_share()));
@@ -422,7 +430,9 @@ QString ScaleMap::explain() const {
       "Stripes across the blocks put one loud value into every block; turn the axis to separate it. A block of "
       "zeros has its own colour; hatched blocks hold a NaN or an infinity.</p>"
       "<p>Scale: OCP Microscaling Formats v1.0, E8M0, byte = k + 127. NVFP4: the colour is the power of two "
-      "below the scale, which is an E4M3 number times the tensor's (the expert's). Click a block to see inside.</p>");
+      "below the scale, which is an E4M3 number times the tensor's (the expert's). FP8: "
+      "the power of two below the FP32 scale; a cell is 128 values, whatever shares their scale: in 128 x 128 blocks "
+      "128 rows, then a row or the whole tensor. Click a block to see inside.</p>");
 }
 
 }  // namespace moescope

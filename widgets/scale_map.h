@@ -74,7 +74,7 @@ class ScaleMap : public Panel {
   void refill();
   void thin();
   std::vector<std::uint8_t> scales() const;
-  std::uint8_t scaleOf(std::uint32_t amax_bits, std::size_t row) const;
+  std::uint8_t scaleOf(std::uint32_t amax_bits, std::size_t line, std::size_t block) const;
   void scalesAlongRows(std::vector<std::uint8_t>& codes) const;
   void scalesDownColumns(std::vector<std::uint8_t>& codes) const;
   void setAxes();

@@ -83,11 +83,11 @@ void TensorLab::setTensor(const QString& name, std::size_t rows, std::size_t col
 void TensorLab::setCaptured(std::shared_ptr<const CapturedOperand> captured) {
   captured_ = captured;
   const OperandFormat& format = captured->format;
-  // FP8 is shown in MX blocks of its elements, what has no scale in the blocks of the choice that stands; the bar says
-  // so.
+  // What has no scale is shown in the blocks of the choice that stands; the bar says so.
   BlockChoice blocks = format_;
   if (format.scheme == QuantScheme::mx) blocks = {format.element, format.rule, format.block};
-  if (format.scheme == QuantScheme::fp8) blocks = {.element = format.element};
+  if (format.scheme == QuantScheme::fp8)
+    blocks = fp8_choice(format.granularity, format.element, format.power_of_two_scale);
   if (format.scheme == QuantScheme::nvfp4) blocks = kNvfp4;
   const BlockRounding rounding =
       format.rounding == Rounding::stochastic ? BlockRounding::stochastic : BlockRounding::nearest_even;
@@ -153,7 +153,7 @@ void TensorLab::openBlock(std::size_t line, std::size_t block, int element) {
   const QString expert = source_.grouped() ? tr("expert %1, ").arg(source_.groupOf(row)) : QString();
   microscope_->setBlock(source_.name() + slice + QStringLiteral(", ") + expert + place.arg(line).arg(block),
                         source_.readBlock(slice_, along_rows, line, block, static_cast<std::size_t>(format_.block)),
-                        format_, axis_, format_.nvfp4 ? source_.tensorAmax(slice_, row) : 0);
+                        format_, axis_, source_.sharedAmax(slice_, format_, axis_, line, block));
   microscope_->selectElement(element);
   if (source_.lost())
     bar_->showSample(
@@ -182,7 +182,7 @@ void TensorLab::setFormat(const BlockChoice& format, BlockAxis axis) {
   map_->setFormat(format_, axis_);
   what_if_->setChoice(format_, axis_);
   browser_->setFormat(format_, axis_);
-  if (axis != axis_ || other_block || format.nvfp4) {
+  if (axis != axis_ || other_block || shares_scale(format)) {
     axis_ = axis;
     map_->setFormat(format_, axis_);
     what_if_->setChoice(format_, axis_);

@@ -192,6 +192,49 @@ float TensorSource::tensorAmax(std::size_t slice, std::size_t row) const {
   return amax_of_group_[groupOf(row)];
 }
 
+float TensorSource::columnAmax(std::size_t slice, std::size_t group, std::size_t column) const {
+  constexpr std::size_t kMostElements = std::size_t{16} << 20;
+  if (amax_of_column_.empty() || columns_slice_ != slice || columns_group_ != group) {
+    columns_slice_ = slice, columns_group_ = group;
+    amax_of_column_.assign(cols_, 0);
+    const std::size_t first = row_groups_[group], last = row_groups_[group + 1];
+    const std::size_t step = std::max<std::size_t>(1, (last - first) * cols_ / kMostElements);
+    std::vector<float> values(cols_);
+    for (std::size_t row = first; row < last; row += step) {
+      readRow(slice, row, 0, cols_, values.data());
+      for (std::size_t c = 0; c < cols_; ++c)
+        amax_of_column_[c] = larger_amax(amax_of_column_[c], std::fabs(values[c]));
+    }
+  }
+  return amax_of_column_[column];
+}
+
+float TensorSource::sharedAmax(std::size_t slice, const BlockChoice& format, BlockAxis axis, std::size_t line,
+                               std::size_t index) const {
+  if (!shares_scale(format)) return 0;
+  const auto size = static_cast<std::size_t>(format.block);
+  const bool along_row = axis == BlockAxis::row;
+  const std::size_t row = along_row ? line : blockRows(index, size).first;
+  if (format.nvfp4 || format.fp8 == ScaleGranularity::tensor) return tensorAmax(slice, row);
+  const std::size_t group = groupOf(row);
+  if (format.fp8 == ScaleGranularity::row && !along_row) return columnAmax(slice, group, line);
+  Rows rows{row, row + 1};
+  std::size_t col = 0, count = cols_;
+  if (format.fp8 == ScaleGranularity::block_128x128) {
+    rows.first = row - (row - row_groups_[group]) % size;
+    rows.last = std::min(rows.first + size, row_groups_[group + 1]);
+    col = along_row ? index * size : line / size * size;
+    count = std::min(size, cols_ - col);
+  }
+  float amax = 0;
+  std::vector<float> values(count);
+  for (std::size_t r = rows.first; r < rows.last; ++r) {
+    readRow(slice, r, col, count, values.data());
+    for (const float value : values) amax = larger_amax(amax, std::fabs(value));
+  }
+  return amax;
+}
+
 // Whole experts, evenly spread.
 TensorSource::Sample TensorSource::sampleOfGroups(std::size_t most_elements) const {
   const std::size_t groups = row_groups_.size() - 1;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/captured_operand.h"
+#include "core/numerics/block_anatomy.h"
 #include "core/safetensors.h"
 
 namespace moescope {
@@ -52,6 +53,10 @@ class TensorSource {
   // Largest magnitude of the tensor that shares a scale of its own with this row: its group's, of a large file's tensor
   // a sample's. Kept once it was asked for.
   float tensorAmax(std::size_t slice, std::size_t row) const;
+  // Largest magnitude of all that has a say in the scale of a block beside the block's own values: the tensor (above),
+  // the whole row or column (down long columns a sample's) or the 128 rows and columns around it. 0: nothing has.
+  float sharedAmax(std::size_t slice, const BlockChoice& format, BlockAxis axis, std::size_t line,
+                   std::size_t index) const;
 
   // Another program has shortened the file: what is gone is read as NaN. Of all copies of this.
   bool lost() const { return lost_ && lost_->load(std::memory_order_relaxed); }
@@ -72,6 +77,7 @@ class TensorSource {
   Sample sample(std::size_t slice, std::size_t most_elements) const;
 
  private:
+  float columnAmax(std::size_t slice, std::size_t group, std::size_t column) const;
   Sample sampleOfGroups(std::size_t most_elements) const;
 
   QString name_, dtype_, shape_;
@@ -82,6 +88,8 @@ class TensorSource {
   std::shared_ptr<const CapturedOperand> captured_;
   mutable std::size_t amax_slice_ = 0;
   mutable std::vector<float> amax_of_group_;  // empty: not known
+  mutable std::size_t columns_slice_ = 0, columns_group_ = 0;
+  mutable std::vector<float> amax_of_column_;  // of that group; empty: not known
   std::shared_ptr<const SafetensorsFile> file_;
   std::shared_ptr<std::atomic<bool>> lost_;  // with a file
   std::size_t index_ = 0;

@@ -59,7 +59,7 @@ int WhatIfTable::columnCount() const {
 }
 
 const WhatIfRow& WhatIfTable::rowOf(const Cell& cell) const {
-  BlockChoice format = choice_.nvfp4 ? BlockChoice{} : choice_;
+  BlockChoice format = choice_.nvfp4 || choice_.fp8 ? BlockChoice{} : choice_;
   format.element = static_cast<ElementFormat>(cell.format);
   if (columns_ == WhatIfColumns::block_sizes)
     format.block = kWhatIfBlocks[static_cast<std::size_t>(cell.column)];
@@ -199,7 +199,14 @@ WhatIfTable::Cell WhatIfTable::choiceCell() const {
     const auto found = std::find(kWhatIfBlocks.begin(), kWhatIfBlocks.end(), choice_.block);
     column = found == kWhatIfBlocks.end() ? -1 : static_cast<int>(found - kWhatIfBlocks.begin());
   }
-  return {static_cast<int>(axis_), static_cast<int>(choice_.element), choice_.nvfp4 ? -1 : column};
+  return {static_cast<int>(axis_), static_cast<int>(choice_.element), choice_.nvfp4 || choice_.fp8 ? -1 : column};
+}
+
+int WhatIfTable::schemeOfChoice() const {
+  if (!choice_.nvfp4 && !choice_.fp8) return -1;
+  for (int scheme = 0; scheme < kWhatIfSchemes && !schemes_.empty(); ++scheme)
+    if (schemeRow(axis_, scheme).format == operandFormat(choice_)) return scheme;
+  return -1;
 }
 
 // The highest SQNR among formats of the same number of bits; of equal ones the first.
@@ -304,9 +311,9 @@ void WhatIfTable::paintOverlay(QPainter& painter) {
     painter.setPen(accentColor(dark()));
     for (int i = 0; i < 3; ++i) painter.drawRect(box.adjusted(-1 + i, -1 + i, -i, -i));
   }
-  if (choice_.nvfp4 && !schemes_.empty()) {
+  if (const int scheme = schemeOfChoice(); scheme >= 0) {
     painter.setPen(accentColor(dark()));
-    for (int i = 0; i < 3; ++i) painter.drawRect(schemeRect(axis_, 0).adjusted(-1 + i, -1 + i, -i, -i));
+    for (int i = 0; i < 3; ++i) painter.drawRect(schemeRect(axis_, scheme).adjusted(-1 + i, -1 + i, -i, -i));
   }
   Cell cell;
   if (find(mouse_, &cell)) paintReadout(painter, mouse_, readout(cell));
@@ -354,10 +361,14 @@ void WhatIfTable::mousePressEvent(QMouseEvent* event) {
   if (event->button() != Qt::LeftButton) return;
   if (find(event->pos(), &cell)) return choose(cell);
   const SchemeRow* scheme = schemeAt(event->pos());
-  if (!scheme || scheme->format.scheme != QuantScheme::nvfp4) return;
+  if (!scheme) return;
   const BlockAxis axis = scheme->axis;
-  setChoice(kNvfp4, axis);
-  emit chosen(kNvfp4, axis);
+  const OperandFormat format = scheme->format;
+  const BlockChoice choice = format.scheme == QuantScheme::nvfp4
+                                 ? kNvfp4
+                                 : fp8_choice(format.granularity, format.element, format.power_of_two_scale);
+  setChoice(choice, axis);
+  emit chosen(choice, axis);
 }
 
 void WhatIfTable::leaveEvent(QEvent*) {

@@ -62,6 +62,7 @@ class WhatIfTable : public PlotFrame {
   bool find(QPoint position, Cell* cell) const;
   Cell choiceCell() const;  // column -1: not among the columns
   void choose(const Cell& cell);
+  int schemeOfChoice() const;  // among the schemes; -1: it is none
   void paintHeads(QPainter& painter, int axis) const;
   void paintCell(QPainter& painter, const Cell& cell, const LegendScale& legend) const;
   void paintGlyphs(QPainter& painter, const QRect& box, const QuantSums& sums, const QColor& ink) const;

@@ -210,6 +210,44 @@ void find_nvfp4_scale(BlockAnatomy& block, float tensor_amax) {
   block.derivation = derive_nvfp4(block, tensor_amax);
 }
 
+const char* sharer(ScaleGranularity granularity) {
+  switch (granularity) {
+    case ScaleGranularity::tensor:
+      return "the tensor";
+    case ScaleGranularity::row:
+      return "the whole row";
+    case ScaleGranularity::block_1x128:
+      return "the block";
+    case ScaleGranularity::block_128x128:
+      return "the 128 x 128 block";
+  }
+  return "";
+}
+
+std::vector<std::string> derive_fp8(const BlockAnatomy& block, float amax, float encode) {
+  const FormatTraits& f = traits(block.format.element);
+  std::vector<std::string> lines = {std::string("amax of ") + sharer(*block.format.fp8) + " = " + number(amax)};
+  const float exact = fp8_encoding_scale(fp8_choice(*block.format.fp8, block.format.element), amax);
+  lines.push_back("e = max / amax = " + number(f.max) + " / " + number(std::max(amax, 1e-12f)) + " = " + number(exact));
+  if (block.format.power_of_two) lines.push_back("rounded down to a power of two: e = " + scientific(encode));
+  lines.push_back("scale = 1 / e = " + number(block.scale));
+  lines.push_back("largest |x| here x e = " + number(block.amax * encode) + ", and the largest " +
+                  named(block.format.element) + " is " + number(f.max) + ": nothing clips");
+  return lines;
+}
+
+// Returns e.
+float find_fp8_scale(BlockAnatomy& block, float shared_amax) {
+  const float amax = larger_amax(shared_amax, block.amax);
+  const float encode = fp8_encoding_scale(block.format, amax);
+  block.scale = std::isfinite(amax) ? 1.0f / encode : std::numeric_limits<float>::quiet_NaN();
+  block.derivation = std::isfinite(amax)
+                         ? derive_fp8(block, amax, encode)
+                         : std::vector<std::string>{std::string(sharer(*block.format.fp8)) +
+                                                    " holds a NaN or an infinity: all that shares its scale is NaN"};
+  return encode;
+}
+
 void find_mx_scale(BlockAnatomy& block, std::span<const float> values) {
   block.scale_code = scale_code(block.format.rule, block.format.element, block.amax);
   block.scale = decode_e8m0(block.scale_code);
@@ -221,7 +259,9 @@ void count_block(BlockAnatomy& block, std::span<const float> values) {
   sums.blocks = 1;
   sums.elements = values.size();
   const std::uint32_t scale_bits = std::bit_cast<std::uint32_t>(block.scale) & 0x7FFFFFFF;
-  ++sums.e8m0_blocks[block.is_nan() ? 255 : block.format.nvfp4 ? scale_bits >> 23 : block.scale_code];
+  ++sums.e8m0_blocks[block.is_nan()                           ? 255
+                     : block.format.nvfp4 || block.format.fp8 ? scale_bits >> 23
+                                                              : block.scale_code];
   for (const float v : values) {
     sums.nonzero += v != 0;
     if (std::isfinite(v)) sums.amax = std::max(sums.amax, std::fabs(v));
@@ -248,6 +288,12 @@ std::uint8_t nvfp4_scale_code(float amax, float tensor_scale) {
 
 float nvfp4_scale(std::uint8_t scale_code, float tensor_scale) {
   return tensor_scale * decode(ElementFormat::e4m3, scale_code);
+}
+
+float fp8_encoding_scale(const BlockChoice& format, float amax) {
+  const double max = traits(format.element).max;
+  const float encode = static_cast<float>(max / static_cast<double>(std::max(amax, 1e-12f)));
+  return format.power_of_two ? std::bit_cast<float>(std::bit_cast<std::uint32_t>(encode) & kInfinityBits) : encode;
 }
 
 const char* code_kind_name(CodeKind kind) {
@@ -304,16 +350,20 @@ Neighbours neighbours(ElementFormat format, float y) {
 }
 
 BlockAnatomy block_anatomy(const BlockChoice& format, std::span<const float> values, BlockRounding rounding,
-                           std::int64_t draw, float tensor_amax) {
+                           std::int64_t draw, float shared_amax) {
   BlockAnatomy block;
   block.format = format;
   block.rounding = rounding;
   find_amax(block, values);
-  format.nvfp4 ? find_nvfp4_scale(block, tensor_amax) : find_mx_scale(block, values);
-
+  float inverse = 0;  // of the scale; NVFP4 divides
+  if (format.nvfp4)
+    find_nvfp4_scale(block, shared_amax);
+  else if (format.fp8)
+    inverse = find_fp8_scale(block, shared_amax);
+  else
+    find_mx_scale(block, values), inverse = decode_e8m0(static_cast<std::uint8_t>(254 - block.scale_code));
   const bool nan_block = block.is_nan();
-  const float inverse =
-      nan_block || format.nvfp4 ? block.scale : decode_e8m0(static_cast<std::uint8_t>(254 - block.scale_code));
+  if (nan_block) inverse = block.scale;
   const RandomStream stream(draw, "block microscope");
   for (std::size_t i = 0; i < values.size(); ++i) {
     ElementAnatomy e;
@@ -328,7 +378,8 @@ BlockAnatomy block_anatomy(const BlockChoice& format, std::span<const float> val
     e.dequantized = nan_block ? std::numeric_limits<float>::quiet_NaN() : e.decoded * block.scale;
     e.error = static_cast<double>(e.dequantized) - e.value;
     e.underflow = !nan_block && e.value != 0 && e.dequantized == 0;
-    e.clipped = !nan_block && std::fabs(e.scaled) > traits(format.element).max;
+    // An excess of FP8 is the rounding of its scale.
+    e.clipped = !nan_block && !format.fp8 && std::fabs(e.scaled) > traits(format.element).max;
     block.elements.push_back(std::move(e));
   }
   count_block(block, values);
