@@ -381,6 +381,8 @@ class MainWindowTest : public QObject {
     QVERIFY2(told->text().contains("bad.jsonl: 1 line could not be read"), qPrintable(told->text()));
     QVERIFY2(told->detailedText().contains("line 2: not JSON"), qPrintable(told->detailedText()));
     told->close();
+    QCOMPARE(w.window.setupForm()->findChild<QLabel*>("setup_purpose")->text(),
+             QString("Settings of the next run, not of what is open"));
     drop(&w.window, {bad, "/usr/share/common-licenses"});  // data to train on beside a run
     QTRY_VERIFY(w.complaint());
     QVERIFY2(w.complaint()->text().contains("text to train on"), qPrintable(w.complaint()->text()));

@@ -125,6 +125,7 @@ void MicroscopeTest::editingAValueMovesTheScaleAndCanBeUndone() {
   microscope.setBlock(QStringLiteral("test"), std::vector<float>(32, 1.0f), {}, BlockAxis::row);
   QCOMPARE(int(microscope.block().scale_code), 119);
   auto* table = microscope.findChild<QTableView*>();
+  QSignalSpy readout(&microscope, &Panel::readoutChanged);
   table->setCurrentIndex(table->model()->index(3, 0));
   table->setFocus();
   QTest::keyClick(table, Qt::Key_F2);
@@ -135,6 +136,7 @@ void MicroscopeTest::editingAValueMovesTheScaleAndCanBeUndone() {
   QTest::keyClick(editor, Qt::Key_Return);
   QTRY_COMPARE(microscope.block().elements[3].value, 1000.0f);  // delegates commit from the event loop
   QCOMPARE(int(microscope.block().scale_code), 129);            // 1000 / 448 rounds up to 2^2
+  QCOMPARE(readout.last()[0].toString(), elementReadout(microscope.block(), 3).join(QStringLiteral("   ")));
   QTest::keyClick(table, Qt::Key_Z, Qt::ControlModifier);
   QCOMPARE(int(microscope.block().scale_code), 119);
   QTest::keyClick(table, Qt::Key_Y, Qt::ControlModifier);

@@ -132,6 +132,31 @@ class PanelsTest : public QObject {
     QVERIFY2(text.contains(formatCount(tokens) + QStringLiteral(" tokens")), qPrintable(text));
   }
 
+  // In a narrow panel they stand under the title, whole, and go back when there is room again.
+  void controlsAreNeverClipped() {
+    LossPanel panel(selection_.get());
+    panel.setMinimumSize(200, 140);  // as in a dock
+    show(&panel);
+    const auto* metric = panel.findChild<QComboBox*>();
+    const auto* explain = panel.findChild<QToolButton*>();
+    for (const int width : {700, 350, 700}) {
+      panel.resize(width, 300);
+      QTRY_COMPARE(metric->geometry().top() > explain->geometry().bottom(), width < 400);
+      QVERIFY(metric->width() >= metric->sizeHint().width());
+      QVERIFY(panel.bodyRect().top() > metric->geometry().bottom());
+    }
+  }
+
+  void aHiddenPanelTakesItsReadoutAlong() {
+    QWidget window;
+    auto* panel = new ExpertLoadPanel(selection_.get(), &window);
+    show(&window);
+    QSignalSpy readout(panel, &Panel::readoutChanged);
+    panel->hide();
+    QCOMPARE(readout.size(), 1);
+    QCOMPARE(readout[0][0].toString(), QString());
+  }
+
   void wheelZoomsTheSharedRangeAboutTheMouse() {
     LossPanel loss(selection_.get());
     LoadOverTimePanel load(selection_.get());

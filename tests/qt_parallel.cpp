@@ -15,6 +15,7 @@
 #include "app/all_to_all_workspace.h"
 #include "app/cluster_workspace.h"
 #include "app/main_window.h"
+#include "app/notice_bar.h"
 #include "core/parallel/wire.h"
 #include "core/telemetry/recording.h"
 #include "core/telemetry/run_feed.h"
@@ -271,6 +272,8 @@ class ParallelTest : public QObject {
     feed->end("the training ended after 4 steps");
     QVERIFY(ended.wait(kWaitMs));
     QCOMPARE(failed.size(), 1);  // no complaint: it is as it should be
+    QVERIFY(open.window.noticeBar()->isVisible());
+    QVERIFY(open.window.noticeBar()->text().contains("the training ended after 4 steps"));
     QCOMPARE(open.window.selection()->history()->steps().last, 3);
     feed.reset();
     open.window.attach(address, kToken);

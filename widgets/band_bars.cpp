@@ -1,6 +1,5 @@
 #include "widgets/band_bars.h"
 
-#include <QMouseEvent>
 #include <QPainter>
 #include <algorithm>
 #include <cmath>
@@ -185,24 +184,9 @@ void BandBars::paintData(QPainter& painter) {
   }
 }
 
-void BandBars::paintOverlay(QPainter& painter) {
-  const int row = describe ? rowAt(mouse_) : -1;
-  if (row < 0 || mouse_.x() < 0) return;
-  const QStringList lines = describe(row);
-  if (!lines.isEmpty()) paintReadout(painter, mouse_, lines);
-}
-
-void BandBars::mouseMoveEvent(QMouseEvent* event) {
-  mouse_ = event->pos();
-  const int row = describe && notice().isEmpty() ? rowAt(mouse_) : -1;
-  emit readoutChanged(row < 0 ? QString() : describe(row).join(QStringLiteral("   ")));
-  update();
-}
-
-void BandBars::leaveEvent(QEvent*) {
-  mouse_ = {-1, -1};
-  emit readoutChanged({});
-  update();
+QStringList BandBars::readoutAt(QPoint position) const {
+  const int row = describe ? rowAt(position) : -1;
+  return row < 0 ? QStringList() : describe(row);
 }
 
 }  // namespace moescope

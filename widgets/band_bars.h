@@ -45,9 +45,7 @@ class BandBars : public PlotFrame {
   QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
-  void paintOverlay(QPainter& painter) override;
-  void mouseMoveEvent(QMouseEvent* event) override;
-  void leaveEvent(QEvent*) override;
+  QStringList readoutAt(QPoint position) const override;
 
  private:
   Axis axis() const;
@@ -65,7 +63,6 @@ class BandBars : public PlotFrame {
   QString caption_;
   std::function<QString(double)> format_;
   double top_ = 1;
-  QPoint mouse_{-1, -1};
 };
 
 }  // namespace moescope

@@ -121,24 +121,16 @@ void BlockBars::paintOverlay(QPainter& painter) {
     painter.setPen(accentColor(dark()));
     painter.drawRect(slot(current_).adjusted(0, 0, -1, -1));
   }
-  if (hover_ < 0 || hover_ >= static_cast<int>(block_->elements.size())) return;
-  paintReadout(painter, slot(hover_).center().toPoint(), elementReadout(*block_, hover_));
+  PlotFrame::paintOverlay(painter);
 }
 
-void BlockBars::mouseMoveEvent(QMouseEvent* event) {
-  hover_ = elementAt(event->pos());
-  emit readoutChanged(hover_ < 0 ? QString() : elementReadout(*block_, hover_).join(QStringLiteral("   ")));
-  update();
+QStringList BlockBars::readoutAt(QPoint position) const {
+  const int element = block_ ? elementAt(position) : -1;
+  return element < 0 ? QStringList() : elementReadout(*block_, element);
 }
 
 void BlockBars::mousePressEvent(QMouseEvent* event) {
   if (const int element = elementAt(event->pos()); element >= 0) emit elementChosen(element);
-}
-
-void BlockBars::leaveEvent(QEvent*) {
-  hover_ = -1;
-  emit readoutChanged({});
-  update();
 }
 
 void BlockBars::keyPressEvent(QKeyEvent* event) {

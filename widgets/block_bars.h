@@ -22,9 +22,8 @@ class BlockBars : public PlotFrame {
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
-  void mouseMoveEvent(QMouseEvent* event) override;
+  QStringList readoutAt(QPoint position) const override;
   void mousePressEvent(QMouseEvent* event) override;
-  void leaveEvent(QEvent* event) override;
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
@@ -33,7 +32,7 @@ class BlockBars : public PlotFrame {
   int elementAt(QPoint position) const;
 
   const BlockAnatomy* block_ = nullptr;
-  int current_ = -1, hover_ = -1;
+  int current_ = -1;
 };
 
 // "x3 = 0.5 -> 0.46875, error -0.03125, flushed to zero": for readouts.

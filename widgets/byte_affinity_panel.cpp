@@ -1,7 +1,6 @@
 #include "widgets/byte_affinity_panel.h"
 
 #include <QFontDatabase>
-#include <QMouseEvent>
 #include <QPainter>
 #include <algorithm>
 
@@ -62,23 +61,12 @@ void ByteStrip::paintData(QPainter& painter) {
   }
 }
 
-void ByteStrip::paintOverlay(QPainter& painter) {
-  if (!plotRect().contains(mouse_)) return;
-  const auto index = static_cast<std::size_t>((mouse_.x() - plotRect().left()) / boxSize().width());
-  if (index >= bytes_.size()) return;
-  paintReadout(painter, mouse_,
-               {tr("%1, lift %2").arg(byteName(bytes_[index].byte), formatValue(bytes_[index].lift, 3)),
-                tr("%1 of the expert's tokens").arg(formatPercent(bytes_[index].share))});
-}
-
-void ByteStrip::mouseMoveEvent(QMouseEvent* event) {
-  mouse_ = event->pos();
-  update();
-}
-
-void ByteStrip::leaveEvent(QEvent*) {
-  mouse_ = {-1, -1};
-  update();
+QStringList ByteStrip::readoutAt(QPoint position) const {
+  if (!plotRect().contains(position)) return {};
+  const auto index = static_cast<std::size_t>((position.x() - plotRect().left()) / boxSize().width());
+  if (index >= bytes_.size()) return {};
+  return {tr("%1, lift %2").arg(byteName(bytes_[index].byte), formatValue(bytes_[index].lift, 3)),
+          tr("%1 of the expert's tokens").arg(formatPercent(bytes_[index].share))};
 }
 
 ByteAffinityPanel::ByteAffinityPanel(Selection* selection, QWidget* parent)

@@ -23,15 +23,12 @@ class ByteStrip : public PlotFrame {
   QMargins margins() const override { return {6, 18, 6, 2}; }
   void paintStatic(QPainter&) override {}
   void paintData(QPainter& painter) override;
-  void paintOverlay(QPainter& painter) override;
-  void mouseMoveEvent(QMouseEvent* event) override;
-  void leaveEvent(QEvent* event) override;
+  QStringList readoutAt(QPoint position) const override;
 
  private:
   QSize boxSize() const;
   QString title_;
   std::vector<Byte> bytes_;
-  QPoint mouse_{-1, -1};
 };
 
 class ByteAffinityPanel : public Panel {

@@ -131,26 +131,22 @@ void CurvePlot::paintOverlay(QPainter& painter) {
   if (!describe || !plot.contains(mouse_)) return;
   painter.setPen(palette().text().color());
   painter.drawLine(mouse_.x(), plot.top(), mouse_.x(), plot.bottom());
-  paintReadout(painter, mouse_, describe(xAxis().fromPixel(mouse_.x())));
+  PlotFrame::paintOverlay(painter);
+}
+
+QStringList CurvePlot::readoutAt(QPoint position) const {
+  return describe && plotRect().contains(position) ? describe(xAxis().fromPixel(position.x())) : QStringList();
 }
 
 void CurvePlot::mouseMoveEvent(QMouseEvent* event) {
-  mouse_ = event->pos();
+  PlotFrame::mouseMoveEvent(event);
   const bool inside = describe && notice().isEmpty() && plotRect().contains(mouse_);
-  emit readoutChanged(inside ? describe(xAxis().fromPixel(mouse_.x())).join(QStringLiteral("   ")) : QString());
   if (inside && event->buttons() & Qt::LeftButton) emit xChosen(xAxis().fromPixel(mouse_.x()));
-  update();
 }
 
 void CurvePlot::mousePressEvent(QMouseEvent* event) {
   if (event->button() == Qt::LeftButton && notice().isEmpty() && plotRect().contains(event->pos()))
     emit xChosen(xAxis().fromPixel(event->pos().x()));
-}
-
-void CurvePlot::leaveEvent(QEvent*) {
-  mouse_ = {-1, -1};
-  emit readoutChanged({});
-  update();
 }
 
 void CurvePlot::keyPressEvent(QKeyEvent* event) {

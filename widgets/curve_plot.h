@@ -38,9 +38,9 @@ class CurvePlot : public PlotFrame {
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
+  QStringList readoutAt(QPoint position) const override;
   void mouseMoveEvent(QMouseEvent* event) override;
   void mousePressEvent(QMouseEvent* event) override;
-  void leaveEvent(QEvent*) override;
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
@@ -54,7 +54,6 @@ class CurvePlot : public PlotFrame {
   bool bars_ = false;
   QString x_caption_, value_caption_;
   double low_ = 0, high_ = 1, top_ = 1, mark_, mark_step_ = 1;
-  QPoint mouse_{-1, -1};
 };
 
 }  // namespace moescope

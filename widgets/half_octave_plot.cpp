@@ -1,6 +1,5 @@
 #include "widgets/half_octave_plot.h"
 
-#include <QMouseEvent>
 #include <QPainter>
 #include <algorithm>
 #include <cmath>
@@ -166,21 +165,9 @@ QStringList HalfOctavePlot::describe(int bin) const {
   return lines;
 }
 
-void HalfOctavePlot::paintOverlay(QPainter& painter) {
-  if (const int bin = binAt(mouse_.x()); bin >= 0) paintReadout(painter, mouse_, describe(bin));
-}
-
-void HalfOctavePlot::mouseMoveEvent(QMouseEvent* event) {
-  mouse_ = event->pos();
-  const int bin = binAt(mouse_.x());
-  emit readoutChanged(bin >= 0 && notice().isEmpty() ? describe(bin).join(QStringLiteral("   ")) : QString());
-  update();
-}
-
-void HalfOctavePlot::leaveEvent(QEvent*) {
-  mouse_ = {-1, -1};
-  emit readoutChanged({});
-  update();
+QStringList HalfOctavePlot::readoutAt(QPoint position) const {
+  const int bin = binAt(position.x());
+  return bin < 0 ? QStringList() : describe(bin);
 }
 
 }  // namespace moescope

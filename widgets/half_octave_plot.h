@@ -30,9 +30,7 @@ class HalfOctavePlot : public PlotFrame {
   QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
-  void paintOverlay(QPainter& painter) override;
-  void mouseMoveEvent(QMouseEvent* event) override;
-  void leaveEvent(QEvent*) override;
+  QStringList readoutAt(QPoint position) const override;
 
  private:
   double xOf(double bin) const;  // lower edge
@@ -46,7 +44,6 @@ class HalfOctavePlot : public PlotFrame {
   HalfOctaves back_{}, front_{};
   int color_ = 1, first_ = 0, last_ = kHalfOctaves - 1;
   double top_ = 10, back_total_ = 1, front_total_ = 1;
-  QPoint mouse_{-1, -1};
 };
 
 }  // namespace moescope

@@ -1,6 +1,5 @@
 #include "widgets/histogram.h"
 
-#include <QMouseEvent>
 #include <QPainter>
 #include <algorithm>
 #include <cmath>
@@ -84,22 +83,9 @@ void Histogram::paintData(QPainter& painter) {
   }
 }
 
-void Histogram::paintOverlay(QPainter& painter) {
-  if (describe && plotRect().contains(mouse_) && !shares_.empty())
-    paintReadout(painter, mouse_, describe(categoryAt(mouse_.y())));
-}
-
-void Histogram::mouseMoveEvent(QMouseEvent* event) {
-  mouse_ = event->pos();
-  const bool inside = describe && plotRect().contains(mouse_) && !shares_.empty() && notice().isEmpty();
-  emit readoutChanged(inside ? describe(categoryAt(mouse_.y())).join(QStringLiteral("   ")) : QString());
-  update();
-}
-
-void Histogram::leaveEvent(QEvent*) {
-  mouse_ = {-1, -1};
-  emit readoutChanged({});
-  update();
+QStringList Histogram::readoutAt(QPoint position) const {
+  if (!describe || !plotRect().contains(position) || shares_.empty()) return {};
+  return describe(categoryAt(position.y()));
 }
 
 }  // namespace moescope

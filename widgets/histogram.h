@@ -26,9 +26,7 @@ class Histogram : public PlotFrame {
   QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
-  void paintOverlay(QPainter& painter) override;
-  void mouseMoveEvent(QMouseEvent* event) override;
-  void leaveEvent(QEvent* event) override;
+  QStringList readoutAt(QPoint position) const override;
 
  private:
   double yOf(double category) const;  // lower edge
@@ -39,7 +37,6 @@ class Histogram : public PlotFrame {
   double top_share_ = 1;
   std::vector<Tick> ticks_;
   QString share_caption_;
-  QPoint mouse_{-1, -1};
 };
 
 }  // namespace moescope

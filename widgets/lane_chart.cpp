@@ -1,6 +1,5 @@
 #include "widgets/lane_chart.h"
 
-#include <QMouseEvent>
 #include <QPainter>
 #include <algorithm>
 #include <cmath>
@@ -131,7 +130,7 @@ void LaneChart::paintData(QPainter& painter) {
   painter.setBrush(Qt::NoBrush);
 }
 
-QStringList LaneChart::at(QPoint position) const {
+QStringList LaneChart::readoutAt(QPoint position) const {
   const QRect plot = plotRect();
   if (position.x() < plot.left() || position.x() > plot.right()) return {};
   if (position.y() < plot.top()) {
@@ -147,22 +146,6 @@ QStringList LaneChart::at(QPoint position) const {
       return {names_.value(lane), activities_.at(static_cast<std::size_t>(interval.activity)).name,
               tr("%1 to %2").arg(formatValue(interval.from, 5), formatValue(interval.to, 5))};
   return {};
-}
-
-void LaneChart::paintOverlay(QPainter& painter) {
-  if (mouse_.x() >= 0) paintReadout(painter, mouse_, at(mouse_));
-}
-
-void LaneChart::mouseMoveEvent(QMouseEvent* event) {
-  mouse_ = event->pos();
-  emit readoutChanged(notice().isEmpty() ? at(mouse_).join(QStringLiteral("   ")) : QString());
-  update();
-}
-
-void LaneChart::leaveEvent(QEvent*) {
-  mouse_ = {-1, -1};
-  emit readoutChanged({});
-  update();
 }
 
 }  // namespace moescope

@@ -37,15 +37,12 @@ class LaneChart : public PlotFrame {
   QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
-  void paintOverlay(QPainter& painter) override;
-  void mouseMoveEvent(QMouseEvent* event) override;
-  void leaveEvent(QEvent*) override;
+  QStringList readoutAt(QPoint position) const override;
 
  private:
   Axis axis() const;
   double laneHeight() const;
   int keyLines() const;
-  QStringList at(QPoint position) const;
   void paintKey(QPainter& painter) const;
 
   std::vector<Activity> activities_;
@@ -54,7 +51,6 @@ class LaneChart : public PlotFrame {
   std::vector<Flag> flags_;
   QString caption_;
   double end_ = 1;
-  QPoint mouse_{-1, -1};
 };
 
 }  // namespace moescope

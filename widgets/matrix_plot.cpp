@@ -210,8 +210,8 @@ void MatrixPlot::paintOverlay(QPainter& painter) {
   if (describe && cellAt(mouse_, &row, &column)) {
     painter.setPen(palette().text().color());
     painter.drawRect(cellRect(row, column).adjusted(0, 0, -1, -1));
-    paintReadout(painter, mouse_, describe(row, column));
   }
+  PlotFrame::paintOverlay(painter);
 }
 
 std::optional<FigureTarget> MatrixPlot::figureAt(QPoint position) const {
@@ -220,12 +220,9 @@ std::optional<FigureTarget> MatrixPlot::figureAt(QPoint position) const {
   return figure(row, column);
 }
 
-void MatrixPlot::mouseMoveEvent(QMouseEvent* event) {
-  mouse_ = event->pos();
+QStringList MatrixPlot::readoutAt(QPoint position) const {
   int row = 0, column = 0;
-  const bool inside = notice().isEmpty() && describe && cellAt(mouse_, &row, &column);
-  emit readoutChanged(inside ? describe(row, column).join(QStringLiteral("   ")) : QString());
-  update();
+  return describe && cellAt(position, &row, &column) ? describe(row, column) : QStringList();
 }
 
 void MatrixPlot::mousePressEvent(QMouseEvent* event) {
@@ -233,12 +230,6 @@ void MatrixPlot::mousePressEvent(QMouseEvent* event) {
   if (event->button() != Qt::LeftButton || !notice().isEmpty() || !cellAt(event->pos(), &row, &column)) return;
   emit cellChosen(row, column);
   emit cellOpened(row, column);
-}
-
-void MatrixPlot::leaveEvent(QEvent*) {
-  mouse_ = {-1, -1};
-  emit readoutChanged({});
-  update();
 }
 
 void MatrixPlot::keyPressEvent(QKeyEvent* event) {

@@ -48,9 +48,8 @@ class MatrixPlot : public PlotFrame {
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
-  void mouseMoveEvent(QMouseEvent* event) override;
+  QStringList readoutAt(QPoint position) const override;
   void mousePressEvent(QMouseEvent* event) override;
-  void leaveEvent(QEvent* event) override;
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
@@ -66,7 +65,6 @@ class MatrixPlot : public PlotFrame {
   QMargins extra_;
   int row_label_width_ = kAxisLabelWidth - 20;
   bool square_ = false;
-  QPoint mouse_{-1, -1};
 };
 
 // Weights for setWeights: on a diverging scale the value farthest from the neutral code wins, and no token at all

@@ -186,7 +186,7 @@ void NumberLine::paintOverlay(QPainter& painter) {
     }
     painter.setClipping(false);
   }
-  if (plot.contains(mouse_)) paintReadout(painter, mouse_, readoutAt(mouse_));
+  PlotFrame::paintOverlay(painter);
 }
 
 QStringList NumberLine::readoutAt(QPoint position) const {
@@ -241,23 +241,15 @@ void NumberLine::mousePressEvent(QMouseEvent* event) {
 }
 
 void NumberLine::mouseMoveEvent(QMouseEvent* event) {
-  mouse_ = event->pos();
   if (event->buttons() & Qt::LeftButton) {
-    const double move = (press_.x() - mouse_.x()) * (press_high_ - press_low_) / std::max(1, plotRect().width());
+    const double move = (press_.x() - event->pos().x()) * (press_high_ - press_low_) / std::max(1, plotRect().width());
     showRange(press_low_ + move, press_high_ + move);
   }
-  emit readoutChanged(readoutAt(mouse_).join(QStringLiteral("   ")));
-  update();
+  PlotFrame::mouseMoveEvent(event);
 }
 
 void NumberLine::mouseDoubleClickEvent(QMouseEvent*) {
   fit();
-}
-
-void NumberLine::leaveEvent(QEvent*) {
-  mouse_ = {-1, -1};
-  emit readoutChanged({});
-  update();
 }
 
 void NumberLine::keyPressEvent(QKeyEvent* event) {

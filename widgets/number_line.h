@@ -44,11 +44,11 @@ class NumberLine : public PlotFrame {
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
+  QStringList readoutAt(QPoint position) const override;
   void wheelEvent(QWheelEvent* event) override;
   void mousePressEvent(QMouseEvent* event) override;
   void mouseMoveEvent(QMouseEvent* event) override;
   void mouseDoubleClickEvent(QMouseEvent* event) override;
-  void leaveEvent(QEvent* event) override;
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
@@ -61,7 +61,6 @@ class NumberLine : public PlotFrame {
   void zoomAbout(double x, double factor);
   void panBy(double share);
   void showRange(double low, double high);
-  QStringList readoutAt(QPoint position) const;
 
   std::vector<Points> rows_;
   std::vector<Mark> marks_;
@@ -70,7 +69,7 @@ class NumberLine : public PlotFrame {
   QString caption_;
   double least_ = 1, extent_ = 1;  // below least_ is the middle of a log line; the largest magnitude there is
   double low_ = -1, high_ = 1;     // coordinates
-  QPoint mouse_{-1, -1}, press_;
+  QPoint press_;
   double press_low_ = 0, press_high_ = 0;
 };
 

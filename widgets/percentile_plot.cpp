@@ -114,29 +114,18 @@ void PercentilePlot::paintOverlay(QPainter& painter) {
     painter.drawPolygon(QPolygonF({tip, tip + QPointF(-4, 5), tip + QPointF(4, 5)}));
     painter.setBrush(Qt::NoBrush);
   }
-  const int place = placeAt(mouse_);
-  if (place >= 0 && describe) paintReadout(painter, mouse_, describe(groups_[static_cast<std::size_t>(place)].id));
+  PlotFrame::paintOverlay(painter);
 }
 
-void PercentilePlot::mouseMoveEvent(QMouseEvent* event) {
-  mouse_ = event->pos();
-  const int place = notice().isEmpty() ? placeAt(mouse_) : -1;
-  emit readoutChanged(place >= 0 && describe
-                          ? describe(groups_[static_cast<std::size_t>(place)].id).join(QStringLiteral("   "))
-                          : QString());
-  update();
+QStringList PercentilePlot::readoutAt(QPoint position) const {
+  const int place = describe ? placeAt(position) : -1;
+  return place < 0 ? QStringList() : describe(groups_[static_cast<std::size_t>(place)].id);
 }
 
 void PercentilePlot::mousePressEvent(QMouseEvent* event) {
   const int place = notice().isEmpty() ? placeAt(event->pos()) : -1;
   if (event->button() == Qt::LeftButton && place >= 0)
     emit groupChosen(current_ = groups_[static_cast<std::size_t>(place)].id);
-}
-
-void PercentilePlot::leaveEvent(QEvent*) {
-  mouse_ = {-1, -1};
-  emit readoutChanged({});
-  update();
 }
 
 void PercentilePlot::keyPressEvent(QKeyEvent* event) {

@@ -34,9 +34,8 @@ class PercentilePlot : public PlotFrame {
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
-  void mouseMoveEvent(QMouseEvent* event) override;
+  QStringList readoutAt(QPoint position) const override;
   void mousePressEvent(QMouseEvent* event) override;
-  void leaveEvent(QEvent*) override;
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
@@ -50,7 +49,6 @@ class PercentilePlot : public PlotFrame {
   QString group_caption_, value_caption_;
   int current_ = -1;
   int octaves_ = 2;  // the axis reaches from 2^-octaves_ to 2^octaves_
-  QPoint mouse_{-1, -1};
 };
 
 }  // namespace moescope

@@ -139,7 +139,12 @@ void PlacementStrip::paintOverlay(QPainter& painter) {
         QRectF(plot.left() + target * columnWidth() + 1, plot.top() - 6, columnWidth() - 2, plot.height() + 6));
     return paintReadout(painter, mouse_, {tr("expert %1 to rank %2").arg(dragged_).arg(target)});
   }
-  if (const Block* block = blockAt(mouse_)) paintReadout(painter, mouse_, describe(*block));
+  PlotFrame::paintOverlay(painter);
+}
+
+QStringList PlacementStrip::readoutAt(QPoint position) const {
+  const Block* block = blockAt(position);
+  return block ? describe(*block) : QStringList();
 }
 
 const PlacementStrip::Block* PlacementStrip::blockAt(QPoint position) const {
@@ -179,11 +184,8 @@ void PlacementStrip::mousePressEvent(QMouseEvent* event) {
 }
 
 void PlacementStrip::mouseMoveEvent(QMouseEvent* event) {
-  mouse_ = event->pos();
-  const Block* block = blockAt(mouse_);
-  setCursor(dragged_ >= 0 ? Qt::ClosedHandCursor : block ? Qt::OpenHandCursor : Qt::ArrowCursor);
-  emit readoutChanged(block && notice().isEmpty() ? describe(*block).join(QStringLiteral("   ")) : QString());
-  update();
+  PlotFrame::mouseMoveEvent(event);
+  setCursor(dragged_ >= 0 ? Qt::ClosedHandCursor : blockAt(mouse_) ? Qt::OpenHandCursor : Qt::ArrowCursor);
 }
 
 void PlacementStrip::mouseReleaseEvent(QMouseEvent* event) {
@@ -193,12 +195,6 @@ void PlacementStrip::mouseReleaseEvent(QMouseEvent* event) {
   const bool there =
       std::ranges::any_of(blocks_, [&](const Block& block) { return block.expert == expert && block.rank == rank; });
   if (!there) emit moved(expert, rank);
-}
-
-void PlacementStrip::leaveEvent(QEvent*) {
-  mouse_ = {-1, -1};
-  emit readoutChanged({});
-  update();
 }
 
 void PlacementStrip::keyPressEvent(QKeyEvent* event) {

@@ -33,10 +33,10 @@ class PlacementStrip : public PlotFrame {
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
+  QStringList readoutAt(QPoint position) const override;
   void mousePressEvent(QMouseEvent* event) override;
   void mouseMoveEvent(QMouseEvent* event) override;
   void mouseReleaseEvent(QMouseEvent* event) override;
-  void leaveEvent(QEvent*) override;
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
@@ -57,7 +57,6 @@ class PlacementStrip : public PlotFrame {
   std::vector<double> rank_load_;
   int ranks_per_node_ = 8, chosen_ = -1, dragged_ = -1, fullest_ = -1;
   double top_ = 1, mean_ = 0;
-  QPoint mouse_{-1, -1};
 };
 
 }  // namespace moescope

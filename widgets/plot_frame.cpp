@@ -2,6 +2,7 @@
 
 #include <QElapsedTimer>
 #include <QEvent>
+#include <QMouseEvent>
 #include <QPainter>
 #include <algorithm>
 #include <cmath>
@@ -127,6 +128,22 @@ void PlotFrame::paintContent(QPainter& painter) {
   if (!notice_.isEmpty()) return;
   painter.setClipRect(rect());
   paintData(painter);
+}
+
+void PlotFrame::paintOverlay(QPainter& painter) {
+  if (mouse_.x() >= 0) paintReadout(painter, mouse_, readoutAt(mouse_));
+}
+
+void PlotFrame::mouseMoveEvent(QMouseEvent* event) {
+  mouse_ = event->pos();
+  emit readoutChanged(notice_.isEmpty() ? readoutAt(mouse_).join(QStringLiteral("   ")) : QString());
+  update();
+}
+
+void PlotFrame::leaveEvent(QEvent*) {
+  mouse_ = {-1, -1};
+  emit readoutChanged({});
+  update();
 }
 
 void PlotFrame::changeEvent(QEvent* event) {

@@ -51,7 +51,9 @@ class PlotFrame : public QWidget {
   virtual QMargins margins() const { return {kAxisLabelWidth, 8, 10, kAxisLabelHeight}; }
   virtual void paintStatic(QPainter& painter) = 0;
   virtual void paintData(QPainter& painter) = 0;
-  virtual void paintOverlay(QPainter&) {}
+  // What is told of a place under the mouse: beside it, by the default overlay, and in the status bar.
+  virtual QStringList readoutAt(QPoint) const { return {}; }
+  virtual void paintOverlay(QPainter& painter);
   virtual void paintPrintedOverlay(QPainter&) {}  // what of it belongs on paper: legends, marks
   // What the static layer depends on besides size, resolution, font and palette.
   virtual QString staticKey() const { return {}; }
@@ -64,9 +66,13 @@ class PlotFrame : public QWidget {
   // A small box of lines beside `near`, always inside the widget.
   void paintReadout(QPainter& painter, QPoint near, const QStringList& lines) const;
 
+  void mouseMoveEvent(QMouseEvent* event) override;
+  void leaveEvent(QEvent* event) override;
   void paintEvent(QPaintEvent*) override;
   void changeEvent(QEvent* event) override;
   void resizeEvent(QResizeEvent*) override;
+
+  QPoint mouse_{-1, -1};  // negative: elsewhere
 
   static constexpr int kAxisLabelWidth = 58;
   static constexpr int kAxisLabelHeight = 34;

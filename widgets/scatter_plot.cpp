@@ -125,26 +125,18 @@ void ScatterPlot::paintOverlay(QPainter& painter) {
   if (const int point = nearest(mouse_); point >= 0 && describe) {
     painter.setPen(palette().text().color());
     painter.drawEllipse(placeOf(point), 5, 5);
-    paintReadout(painter, mouse_, describe(point));
   }
+  PlotFrame::paintOverlay(painter);
 }
 
-void ScatterPlot::mouseMoveEvent(QMouseEvent* event) {
-  mouse_ = event->pos();
-  const int point = notice().isEmpty() ? nearest(mouse_) : -1;
-  emit readoutChanged(point >= 0 && describe ? describe(point).join(QStringLiteral("   ")) : QString());
-  update();
+QStringList ScatterPlot::readoutAt(QPoint position) const {
+  const int point = describe ? nearest(position) : -1;
+  return point < 0 ? QStringList() : describe(point);
 }
 
 void ScatterPlot::mousePressEvent(QMouseEvent* event) {
   const int point = notice().isEmpty() ? nearest(event->pos()) : -1;
   if (event->button() == Qt::LeftButton && point >= 0) emit pointChosen(current_ = point);
-}
-
-void ScatterPlot::leaveEvent(QEvent*) {
-  mouse_ = {-1, -1};
-  emit readoutChanged({});
-  update();
 }
 
 void ScatterPlot::keyPressEvent(QKeyEvent* event) {

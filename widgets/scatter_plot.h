@@ -36,9 +36,8 @@ class ScatterPlot : public PlotFrame {
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
-  void mouseMoveEvent(QMouseEvent* event) override;
+  QStringList readoutAt(QPoint position) const override;
   void mousePressEvent(QMouseEvent* event) override;
-  void leaveEvent(QEvent*) override;
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
@@ -49,7 +48,6 @@ class ScatterPlot : public PlotFrame {
   LegendScale legend_;
   int octaves_ = 2;  // both axes reach from 2^-octaves_ to 2^octaves_
   int current_ = -1;
-  QPoint mouse_{-1, -1};
 };
 
 }  // namespace moescope

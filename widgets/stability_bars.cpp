@@ -100,26 +100,17 @@ void StabilityBars::paintOverlay(QPainter& painter) {
     painter.drawRect(QRectF(place.left() + 2, place.bottom() + 1, place.width() - 4, 2));
     painter.setBrush(Qt::NoBrush);
   }
-  const int bar = barAt(mouse_);
-  if (bar >= 0 && describe) paintReadout(painter, mouse_, describe(bar));
+  PlotFrame::paintOverlay(painter);
 }
 
-void StabilityBars::mouseMoveEvent(QMouseEvent* event) {
-  mouse_ = event->pos();
-  const int bar = notice().isEmpty() ? barAt(mouse_) : -1;
-  emit readoutChanged(bar >= 0 && describe ? describe(bar).join(QStringLiteral("   ")) : QString());
-  update();
+QStringList StabilityBars::readoutAt(QPoint position) const {
+  const int bar = describe ? barAt(position) : -1;
+  return bar < 0 ? QStringList() : describe(bar);
 }
 
 void StabilityBars::mousePressEvent(QMouseEvent* event) {
   const int bar = notice().isEmpty() ? barAt(event->pos()) : -1;
   if (bar >= 0) emit layerChosen(bars_[static_cast<std::size_t>(bar)].layer);
-}
-
-void StabilityBars::leaveEvent(QEvent*) {
-  mouse_ = {-1, -1};
-  emit readoutChanged({});
-  update();
 }
 
 }  // namespace moescope

@@ -31,9 +31,8 @@ class StabilityBars : public PlotFrame {
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
-  void mouseMoveEvent(QMouseEvent* event) override;
+  QStringList readoutAt(QPoint position) const override;
   void mousePressEvent(QMouseEvent* event) override;
-  void leaveEvent(QEvent* event) override;
 
  private:
   QRectF slot(std::size_t bar) const;
@@ -42,7 +41,6 @@ class StabilityBars : public PlotFrame {
   float baseline_ = 0;
   QString caption_;
   int current_ = -1;
-  QPoint mouse_{-1, -1};
 };
 
 }  // namespace moescope

@@ -251,11 +251,9 @@ void TimeAxisPlot::mouseDoubleClickEvent(QMouseEvent*) {
   selection_->fitRange();
 }
 
-void TimeAxisPlot::leaveEvent(QEvent*) {
-  mouse_ = {-1, -1};
+void TimeAxisPlot::leaveEvent(QEvent* event) {
   selection_->setHoverStep(-1);
-  emit readoutChanged({});
-  update();
+  PlotFrame::leaveEvent(event);
 }
 
 void TimeAxisPlot::keyPressEvent(QKeyEvent* event) {

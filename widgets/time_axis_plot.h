@@ -29,7 +29,6 @@ class TimeAxisPlot : public PlotFrame {
   double xOf(double step) const;                // centre of a step, widget pixels
   std::int64_t stepAt(double x) const;          // clamped to the range
   void paintStepAxis(QPainter& painter) const;  // part of the static layer
-  virtual QStringList readoutAt(QPoint) const { return {}; }
   virtual void clickedAt(QPoint position);
 
   QMargins margins() const override;
@@ -65,7 +64,7 @@ class TimeAxisPlot : public PlotFrame {
   QString step_note_;
   StepRange seen_range_;
   Drag drag_ = Drag::none;
-  QPoint press_, mouse_{-1, -1};
+  QPoint press_;
   StepRange press_range_;
 };
 

@@ -100,28 +100,22 @@ void TokenPathPlot::paintOverlay(QPainter& painter) {
   painter.setPen(QPen(accentColor(dark()), 2));
   for (const Piece& piece : pieces_)
     if (piece.layer == layer_ && piece.expert == expert_) painter.drawRect(piece.box.adjusted(0, 0, -1, -1));
-  const Piece* piece = pieceAt(mouse_);
-  if (!piece) return;
+  PlotFrame::paintOverlay(painter);
+}
+
+QStringList TokenPathPlot::readoutAt(QPoint position) const {
+  const Piece* piece = pieceAt(position);
+  if (!piece) return {};
   const auto column = std::ranges::find_if(columns_, [&](const Column& c) { return c.layer->layer == piece->layer; });
   const float margin = column->layer->margin_T[static_cast<std::size_t>(position_)];
   QStringList lines{tr("layer %1, expert %2").arg(piece->layer).arg(piece->expert),
                     tr("%1 of the mix, score %2").arg(formatPercent(piece->share), formatValue(piece->score))};
   if (!is_missing(margin)) lines << tr("margin of the layer's choice %1").arg(formatValue(margin));
-  paintReadout(painter, mouse_, lines);
-}
-
-void TokenPathPlot::mouseMoveEvent(QMouseEvent* event) {
-  mouse_ = event->pos();
-  update();
+  return lines;
 }
 
 void TokenPathPlot::mousePressEvent(QMouseEvent* event) {
   if (const Piece* piece = pieceAt(event->pos())) emit expertChosen(piece->layer, piece->expert);
-}
-
-void TokenPathPlot::leaveEvent(QEvent*) {
-  mouse_ = {-1, -1};
-  update();
 }
 
 }  // namespace moescope

@@ -32,9 +32,8 @@ class TokenPathPlot : public PlotFrame {
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
-  void mouseMoveEvent(QMouseEvent* event) override;
+  QStringList readoutAt(QPoint position) const override;
   void mousePressEvent(QMouseEvent* event) override;
-  void leaveEvent(QEvent* event) override;
 
  private:
   struct Piece {
@@ -50,7 +49,6 @@ class TokenPathPlot : public PlotFrame {
   int position_ = -1, layer_ = -1, expert_ = -1;
   std::vector<Column> columns_;
   std::vector<Piece> pieces_;
-  QPoint mouse_{-1, -1};
 };
 
 }  // namespace moescope

@@ -251,17 +251,14 @@ void TokenTextView::paintOverlay(QPainter& painter) {
   if (token < 0 || !describe) return;
   painter.setPen(palette().text().color());
   painter.drawRect(cellOf(token).adjusted(0, 0, -1, -2));
-  const int layer = row >= 0 ? rows_[static_cast<std::size_t>(row)].layer->layer : -1;
-  paintReadout(painter, mouse_, describe(token, layer));
+  PlotFrame::paintOverlay(painter);
 }
 
-void TokenTextView::mouseMoveEvent(QMouseEvent* event) {
-  mouse_ = event->pos();
+QStringList TokenTextView::readoutAt(QPoint position) const {
   int row = -1;
-  const int token = notice().isEmpty() ? tokenAt(mouse_, &row) : -1;
+  const int token = describe ? tokenAt(position, &row) : -1;
   const int layer = row >= 0 ? rows_[static_cast<std::size_t>(row)].layer->layer : -1;
-  emit readoutChanged(token >= 0 && describe ? describe(token, layer).join(QStringLiteral("   ")) : QString());
-  update();
+  return token < 0 ? QStringList() : describe(token, layer);
 }
 
 void TokenTextView::mousePressEvent(QMouseEvent* event) {
@@ -283,12 +280,6 @@ void TokenTextView::scrollTo(int line) {
 
 void TokenTextView::wheelEvent(QWheelEvent* event) {
   scrollTo(first_line_ - (event->angleDelta().y() > 0 ? 1 : -1));
-}
-
-void TokenTextView::leaveEvent(QEvent*) {
-  mouse_ = {-1, -1};
-  emit readoutChanged({});
-  update();
 }
 
 void TokenTextView::keyPressEvent(QKeyEvent* event) {

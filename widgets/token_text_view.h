@@ -42,10 +42,9 @@ class TokenTextView : public PlotFrame {
   void paintStatic(QPainter&) override {}
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
-  void mouseMoveEvent(QMouseEvent* event) override;
+  QStringList readoutAt(QPoint position) const override;
   void mousePressEvent(QMouseEvent* event) override;
   void wheelEvent(QWheelEvent* event) override;
-  void leaveEvent(QEvent* event) override;
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
@@ -78,7 +77,6 @@ class TokenTextView : public PlotFrame {
   QSize letter_;  // of a cell
   int row_height_ = 0, gap_ = 3, left_ = 0, lines_ = 0, first_line_ = 0, visible_lines_ = 1;
   int highlight_layer_ = -1, highlight_ = -1, current_ = -1;
-  QPoint mouse_{-1, -1};
 };
 
 }  // namespace moescope

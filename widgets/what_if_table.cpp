@@ -315,9 +315,7 @@ void WhatIfTable::paintOverlay(QPainter& painter) {
     painter.setPen(accentColor(dark()));
     for (int i = 0; i < 3; ++i) painter.drawRect(schemeRect(axis_, scheme).adjusted(-1 + i, -1 + i, -i, -i));
   }
-  Cell cell;
-  if (find(mouse_, &cell)) paintReadout(painter, mouse_, readout(cell));
-  if (const SchemeRow* scheme = schemeAt(mouse_)) paintReadout(painter, mouse_, readout(*scheme));
+  PlotFrame::paintOverlay(painter);
 }
 
 QStringList WhatIfTable::readout(const Cell& cell) const {
@@ -347,13 +345,11 @@ void WhatIfTable::choose(const Cell& cell) {
   emit readoutChanged(readout(cell).join(QStringLiteral("   ")));
 }
 
-void WhatIfTable::mouseMoveEvent(QMouseEvent* event) {
-  mouse_ = event->pos();
+QStringList WhatIfTable::readoutAt(QPoint position) const {
   Cell cell;
-  const SchemeRow* scheme = schemeAt(mouse_);
-  const QStringList lines = find(mouse_, &cell) ? readout(cell) : scheme ? readout(*scheme) : QStringList();
-  emit readoutChanged(lines.join(QStringLiteral("   ")));
-  update();
+  if (find(position, &cell)) return readout(cell);
+  const SchemeRow* scheme = schemeAt(position);
+  return scheme ? readout(*scheme) : QStringList();
 }
 
 void WhatIfTable::mousePressEvent(QMouseEvent* event) {
@@ -369,12 +365,6 @@ void WhatIfTable::mousePressEvent(QMouseEvent* event) {
                                  : fp8_choice(format.granularity, format.element, format.power_of_two_scale);
   setChoice(choice, axis);
   emit chosen(choice, axis);
-}
-
-void WhatIfTable::leaveEvent(QEvent*) {
-  mouse_ = {-1, -1};
-  emit readoutChanged({});
-  update();
 }
 
 void WhatIfTable::keyPressEvent(QKeyEvent* event) {

@@ -41,9 +41,8 @@ class WhatIfTable : public PlotFrame {
   void paintStatic(QPainter&) override {}
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
-  void mouseMoveEvent(QMouseEvent* event) override;
+  QStringList readoutAt(QPoint position) const override;
   void mousePressEvent(QMouseEvent* event) override;
-  void leaveEvent(QEvent* event) override;
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
@@ -81,7 +80,6 @@ class WhatIfTable : public PlotFrame {
   WhatIfColumns columns_ = WhatIfColumns::block_sizes;
   BlockChoice choice_;
   BlockAxis axis_ = BlockAxis::row;
-  QPoint mouse_{-1, -1};
 };
 
 }  // namespace moescope

@@ -1,6 +1,5 @@
 #include "widgets/xy_plot.h"
 
-#include <QMouseEvent>
 #include <QPainter>
 #include <algorithm>
 #include <cmath>
@@ -161,7 +160,7 @@ void XyPlot::paintData(QPainter& painter) {
   painter.setRenderHint(QPainter::Antialiasing, false);
 }
 
-QStringList XyPlot::nearest(QPoint position) const {
+QStringList XyPlot::readoutAt(QPoint position) const {
   QStringList lines;
   double best = kNear;
   for (const Series& s : series_)
@@ -174,22 +173,6 @@ QStringList XyPlot::nearest(QPoint position) const {
       lines << tr("%1; %2").arg(formatValue(s.points[i].x(), 4), formatValue(s.points[i].y(), 4));
     }
   return lines;
-}
-
-void XyPlot::paintOverlay(QPainter& painter) {
-  if (mouse_.x() >= 0) paintReadout(painter, mouse_, nearest(mouse_));
-}
-
-void XyPlot::mouseMoveEvent(QMouseEvent* event) {
-  mouse_ = event->pos();
-  emit readoutChanged(notice().isEmpty() ? nearest(mouse_).join(QStringLiteral("   ")) : QString());
-  update();
-}
-
-void XyPlot::leaveEvent(QEvent*) {
-  mouse_ = {-1, -1};
-  emit readoutChanged({});
-  update();
 }
 
 }  // namespace moescope

@@ -34,9 +34,7 @@ class XyPlot : public PlotFrame {
   QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
-  void paintOverlay(QPainter& painter) override;
-  void mouseMoveEvent(QMouseEvent* event) override;
-  void leaveEvent(QEvent*) override;
+  QStringList readoutAt(QPoint position) const override;
 
  private:
   Axis xAxis() const;
@@ -45,13 +43,11 @@ class XyPlot : public PlotFrame {
   int keyLines() const;
   void paintKey(QPainter& painter) const;
   void paintMark(QPainter& painter, const QPointF& at, const Series& series) const;
-  QStringList nearest(QPoint position) const;
 
   std::vector<Series> series_;
   QString x_caption_, y_caption_, reference_label_;
   ValueRange least_x_, least_y_, x_, y_;
   double reference_;
-  QPoint mouse_{-1, -1};
 };
 
 }  // namespace moescope
