@@ -10,22 +10,19 @@
 
 #include "core/telemetry/frame_fields.h"
 #include "core/telemetry/frame_pack.h"
+#include "core/telemetry/kept_frames.h"
+#include "core/telemetry/layer_values.h"
 #include "core/telemetry/load_rows.h"
 #include "core/telemetry/notes.h"
 #include "core/telemetry/router_stats.h"
+#include "core/telemetry/smoothed_column.h"
 #include "core/telemetry/step_rows.h"
-#include "core/telemetry/thinning.h"
-#include "core/telemetry/volume_stats.h"
 
 namespace moescope {
 
 namespace {
 
 constexpr std::size_t kScalarCheckRows = 256;  // rows between looks at the room that scalars take
-constexpr int kFirstRouterMetric = static_cast<int>(Metric::max_vio);
-constexpr int kNumRouterMetrics = static_cast<int>(kRouterFields.size());
-constexpr int kNumLayerMetrics = kNumMetrics - kFirstRouterMetric;  // the router's, then derived ones
-static_assert(static_cast<int>(Metric::flip_rate) == kFirstRouterMetric + kNumRouterMetrics);
 static_assert(static_cast<int>(Metric::step_ms) == static_cast<int>(kFrameFields.size()));
 
 using FramePtr = std::shared_ptr<const TelemetryFrame>;
@@ -34,65 +31,6 @@ bool has_arrays(const TelemetryFrame& frame) {
   return std::any_of(frame.routers.begin(), frame.routers.end(),
                      [](const RouterFrame& router) { return !router.tokens_per_expert.empty(); });
 }
-
-// Whole frames, packed, by step.
-class KeptFrames {
- public:
-  struct Entry {
-    std::int64_t step;
-    std::uint64_t ordinal;
-    std::shared_ptr<const PackedFrame> packed;
-  };
-
-  void append(std::int64_t step, PackedFrame packed) {
-    const std::uint64_t ordinal = entries_.empty() ? 0 : entries_.back().ordinal + 1;
-    entries_.push_back({step, ordinal, std::make_shared<const PackedFrame>(std::move(packed))});
-    bytes_ += bytes_of(entries_.back());
-  }
-
-  void truncate(std::int64_t step) {
-    while (!entries_.empty() && entries_.back().step >= step) {
-      bytes_ -= bytes_of(entries_.back());
-      entries_.pop_back();
-    }
-  }
-
-  bool thin() {
-    const std::size_t half = entries_.size() / 2;
-    const int level = finest_level(std::span<const Entry>(entries_).first(half));
-    if (level < 0) return false;
-    const auto end = entries_.begin() + static_cast<std::ptrdiff_t>(half);
-    const auto kept = std::stable_partition(entries_.begin(), end,
-                                            [level](const Entry& entry) { return !is_dropped(entry.ordinal, level); });
-    for (auto dropped = kept; dropped != end; ++dropped) bytes_ -= bytes_of(*dropped);
-    entries_.erase(kept, end);
-    every_ = std::max(every_, 2 << level);
-    return true;
-  }
-
-  // The newest entry at or before `step`, nullptr: none.
-  const Entry* find(std::int64_t step) const {
-    const auto after = std::upper_bound(entries_.begin(), entries_.end(), step,
-                                        [](std::int64_t s, const Entry& entry) { return s < entry.step; });
-    return after == entries_.begin() ? nullptr : &*std::prev(after);
-  }
-
-  std::vector<std::int64_t> steps() const {
-    std::vector<std::int64_t> steps;
-    for (const Entry& entry : entries_) steps.push_back(entry.step);
-    return steps;
-  }
-  std::size_t bytes() const { return bytes_; }
-  int every() const { return every_; }
-
- private:
-  static std::size_t bytes_of(const Entry& entry) {
-    return sizeof(Entry) + sizeof(PackedFrame) + 2 * sizeof(void*) + entry.packed->capacity();
-  }
-  std::vector<Entry> entries_;
-  std::size_t bytes_ = 0;
-  int every_ = 1;
-};
 
 // Arrays of a frame that come at a cadence of their own and are kept apart.
 struct Part {
@@ -148,119 +86,8 @@ std::vector<std::int64_t> slice_edges(StepRange range, int bins) {
   return edges;
 }
 
-// Mean over the layers that have a value; NaN when one of them is not finite.
-float mean_over_layers(const std::vector<RouterFrame>& routers, float RouterFrame::*member) {
-  double sum = 0;
-  int present = 0;
-  for (const RouterFrame& router : routers) {
-    if (is_missing(router.*member)) continue;
-    sum += router.*member;
-    ++present;
-  }
-  return present ? static_cast<float>(sum / present) : kNoValue;
-}
-
-// Mean of the finite ones; what all are when none is finite.
-class Mean {
- public:
-  void add(float value) {
-    if (is_missing(value)) return;
-    last_ = value;
-    if (!std::isfinite(value)) return;
-    sum_ += value;
-    ++count_;
-  }
-  float get() const { return count_ ? static_cast<float>(sum_ / count_) : last_; }
-
- private:
-  double sum_ = 0;
-  int count_ = 0;
-  float last_ = kNoValue;
-};
-
-float mean_flip_rate(const std::vector<FlipFrame>& flips, int layer) {
-  Mean mean;
-  for (const FlipFrame& flip : flips) {
-    if (layer == kWholeRun || flip.layer == layer) mean.add(flip.flip_rate);
-  }
-  return mean.get();
-}
-
-float mean_sqnr(const TelemetryFrame& frame, int layer) {
-  Mean mean;
-  for (const QuantFrame& quant : frame.quants) {
-    if (quant.gemm_class == GemmClass::payload) continue;  // no operand: a round trip over the wire
-    if (layer == kWholeRun || quant.layer == layer) mean.add(quant.sqnr_db);
-  }
-  return mean.get();
-}
-
-float whole_gradient(const TelemetryFrame& frame, int layer, float GradientFrame::*member) {
-  static_assert(kWholeRun == -1);  // as GradientFrame::layer has it
-  for (const GradientFrame& gradient : frame.gradients) {
-    if (gradient.layer == layer && gradient.group == GradientGroup::all) return gradient.*member;
-  }
-  return kNoValue;
-}
-
-template <class Figure>
-float mean_of_volumes(const TelemetryFrame& frame, int layer, const Figure& figure) {
-  Mean mean;
-  for (const RouterFrame& router : frame.routers) {
-    if (layer == kWholeRun || router.layer == layer) mean.add(figure(router.volume));
-  }
-  return mean.get();
-}
-
-// In the order of Metric, after the router's.
-std::array<float, kNumLayerMetrics - kNumRouterMetrics> derived_values(const TelemetryFrame& frame, int layer,
-                                                                       std::int64_t tokens) {
-  const auto ranks = [tokens](const VolumeFrame& volume) { return ranks_per_token(volume, tokens); };
-  const auto nodes = [tokens](const VolumeFrame& volume) { return nodes_per_token(volume, tokens); };
-  return {mean_flip_rate(frame.flips, layer),
-          mean_sqnr(frame, layer),
-          whole_gradient(frame, layer, &GradientFrame::snr_db),
-          whole_gradient(frame, layer, &GradientFrame::cosine),
-          mean_of_volumes(frame, layer, ranks),
-          mean_of_volumes(frame, layer, nodes),
-          mean_of_volumes(frame, layer, rank_overload),
-          mean_flip_rate(frame.rounding_flips, layer)};
-}
-
-float step_ms(const TelemetryFrame& frame) {
-  float sum = 0;
-  for (const float ms : frame.phase_ms) sum += ms;
-  return sum > 0 ? sum : kNoValue;
-}
-
 }  // namespace
 
-// An exponential moving average of a column at each of its newest rows, kNoValue where the row has no finite value.
-struct SmoothedColumn {
-  static constexpr std::size_t kMostRows = std::size_t{1} << 19;
-
-  Metric metric;
-  int layer;
-  double factor;
-  std::uint64_t truncations = 0, used = 0;
-  std::size_t first_row = 0;
-  double sum = 0, weight = 0;
-  std::vector<float> averages{};  // from first_row on
-
-  std::size_t end_row() const { return first_row + averages.size(); }
-  void add(float value) {
-    if (!std::isfinite(value)) return averages.push_back(kNoValue);
-    sum = factor * sum + (1 - factor) * static_cast<double>(value);
-    weight = factor * weight + (1 - factor);
-    averages.push_back(static_cast<float>(sum / weight));
-  }
-  void forget_old() {
-    if (averages.size() <= kMostRows) return;
-    const std::size_t gone = averages.size() - kMostRows / 2;
-    averages.erase(averages.begin(), averages.begin() + static_cast<std::ptrdiff_t>(gone));
-    first_row += gone;
-  }
-};
 constexpr std::size_t kSmoothedColumns = 24;  // kept; a window shows some ten
 
 struct History::State {
