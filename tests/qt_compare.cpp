@@ -291,6 +291,7 @@ class CompareTest : public QObject {
     w.addFormat("mxfp4");
     w.window.addRun(noise_twin(w.window.session()->config()));
     w.trainTo(12);
+    w.window.selection()->setRun(1);
     QVERIFY(w.window.showWorkspace("compare"));
     const auto plain = [](QString html) { return html.remove(QRegularExpression("<[^>]*>")).replace("&nbsp;", " "); };
     const auto& h = w.window.selection()->histories();
@@ -299,6 +300,13 @@ class CompareTest : public QObject {
     const float snr = h[1]->value_at(Metric::gradient_snr_db, kWholeRun, 10);
     const QString off = "B " + formatPercent(std::pow(10.0, -snr / 20.0));
     QTRY_VERIFY2(plain(gradients->conclusion()).contains(off), qPrintable(gradients->conclusion()));
+
+    // Layer by layer, B minus A.
+    gradients->showLayers(true);
+    gradients->showMinusA(true);
+    const auto of = [&](int run) { return h[run]->gradient_frame_at(11)->gradients.front().snr_db; };
+    QTRY_COMPARE(gradients->shownValue(0, 0), of(1) - of(0));
+    QVERIFY2(gradients->caption().contains("minus A"), qPrintable(gradients->caption()));
 
     auto* flips = w.panel<FlipsPanel>();
     QVERIFY(flips->rounding());  // what formats do comes first, where it is known
@@ -309,10 +317,10 @@ class CompareTest : public QObject {
     QVERIFY(rate > 0);
     QTRY_VERIFY2(plain(flips->conclusion()).contains("B " + formatPercent(rate)), qPrintable(flips->conclusion()));
     flips->showRounding(false);
-    QTRY_VERIFY2(plain(flips->conclusion()).contains("another seed, C"), qPrintable(flips->conclusion()));
+    QTRY_VERIFY2(plain(flips->conclusion()).contains("another seed alone, C"), qPrintable(flips->conclusion()));
 
     auto* loads = w.panel<LoadDifferencePanel>();
-    QTRY_VERIFY2(plain(loads->conclusion()).contains("C is another seed alone"), qPrintable(loads->conclusion()));
+    QTRY_VERIFY2(plain(loads->conclusion()).contains("another seed alone: C"), qPrintable(loads->conclusion()));
     for (const auto shown : {LoadDifferencePanel::Shown::run, LoadDifferencePanel::Shown::run_a}) {
       loads->setShown(shown);
       QTRY_VERIFY(loads->caption().contains(shown == LoadDifferencePanel::Shown::run ? "B mxfp4" : "A nano"));

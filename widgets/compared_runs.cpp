@@ -8,6 +8,13 @@ void ComparedRuns::set(std::vector<ComparedRun> runs, const QString& about) {
   emit changed();
 }
 
+QString ComparedRuns::noiseTwins() const {
+  QStringList letters;
+  for (int run = 1; run < static_cast<int>(runs_.size()); ++run)
+    if (runs_[static_cast<std::size_t>(run)].noise_twin) letters << runLetter(run);
+  return letters.join(QStringLiteral(", "));
+}
+
 std::vector<HistoryPtr> ComparedRuns::sameSettings(const Selection& selection) const {
   const auto& histories = selection.histories();
   std::vector<HistoryPtr> same;

@@ -30,6 +30,7 @@ class ComparedRuns : public QObject {
   void set(std::vector<ComparedRun> runs, const QString& about = {});
   const QString& about() const { return about_; }  // what is expected of them, if somebody wrote that down; plain text
   const std::vector<ComparedRun>& runs() const { return runs_; }
+  QString noiseTwins() const;  // their letters: "C, D"; empty: there is none
   // Run A and its noise twins: what the seed-noise band is made of.
   std::vector<HistoryPtr> sameSettings(const Selection& selection) const;
 

@@ -108,7 +108,6 @@ void FlipsPanel::chooseReference() {
 
 QString FlipsPanel::conclude() const {
   QStringList rates;
-  QString twin;
   for (int run = rounding() ? 0 : 1; run < static_cast<int>(selection_->histories().size()); ++run) {
     const History& history = *selection_->histories()[static_cast<std::size_t>(run)];
     const auto frame =
@@ -118,15 +117,14 @@ QString FlipsPanel::conclude() const {
     for (const FlipFrame& flips : flipsOf(*frame)) sum += static_cast<double>(flips.flip_rate);
     const double rate = sum / static_cast<double>(flipsOf(*frame).size());
     rates << runFigure(run, formatPercent(rate), palette());
-    if (run < std::ssize(runs_->runs()) && runs_->runs()[static_cast<std::size_t>(run)].noise_twin)
-      twin = runLetter(run);
   }
   if (rates.isEmpty()) return {};
   const QString list = rates.join(QStringLiteral(", "));
   if (rounding()) return tr("Tokens that rounding alone sends to other experts: %1").arg(list);
   return tr("Tokens with other experts than in A: %1. Weights have drifted apart: that is not the format's rounding")
              .arg(list) +
-         (twin.isEmpty() ? QString() : tr(" (another seed, %1, does the same)").arg(twin));
+         (runs_->noiseTwins().isEmpty() ? QString()
+                                        : tr(" (another seed alone, %1, does the same)").arg(runs_->noiseTwins()));
 }
 
 void FlipsPanel::showLayers(bool layers) {
@@ -150,7 +148,7 @@ void FlipsPanel::showRounding(bool rounding) {
 }
 
 int FlipsPanel::shownRun() const {
-  if (rounding() && selection_->history()) return selection_->run();
+  if (rounding() && selection_->histories().size() == 1) return 0;
   return comparedRun(*selection_);
 }
 

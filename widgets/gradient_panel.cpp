@@ -10,6 +10,7 @@ namespace moescope {
 namespace {
 
 constexpr double kHighestDb = 60;
+constexpr double kMostDb = 20, kMostCosine = 0.1;  // of differences: ends of the colour scale
 
 // 1 - cosine spans decades: 0.9 is bad and 0.99999 perfect.
 double cosinePosition(double cosine) {
@@ -57,6 +58,13 @@ GradientPanel::GradientPanel(Selection* selection, QWidget* parent)
   by_layer_->setCheckable(true);
   connect(by_layer_, &QToolButton::toggled, this, &GradientPanel::showLayers);
   addControl(by_layer_);
+  minus_a_ = new QToolButton(this);
+  minus_a_->setText(tr("minus A"));
+  minus_a_->setToolTip(tr("The active run's figures less run A's; of run A itself they are its own"));
+  minus_a_->setCheckable(true);
+  minus_a_->hide();
+  connect(minus_a_, &QToolButton::toggled, matrix_, &PlotFrame::markDirty);
+  addControl(minus_a_);
   stack_ = new QStackedWidget(this);
   stack_->addWidget(lines_);
   stack_->addWidget(matrix_);
@@ -106,7 +114,12 @@ void GradientPanel::showCosine(bool cosine) {
 
 void GradientPanel::showLayers(bool layers) {
   by_layer_->setChecked(layers);
+  minus_a_->setVisible(layers);
   stack_->setCurrentWidget(layers ? static_cast<QWidget*>(matrix_) : lines_);
+}
+
+void GradientPanel::showMinusA(bool minus) {
+  minus_a_->setChecked(minus);
 }
 
 std::shared_ptr<const TelemetryFrame> GradientPanel::frame() const {
@@ -118,7 +131,9 @@ QString GradientPanel::status() const {
   const auto now = frame();
   if (!now) return {};
   const QString when = timeStatus(now->step, false);
-  return by_layer_->isChecked() ? tr("%1, layers of %2").arg(when, runLabel(*selection_, selection_->run())) : when;
+  if (!by_layer_->isChecked()) return when;
+  return tr("%1, layers of %2").arg(when, runLabel(*selection_, selection_->run())) +
+         (minusA() ? tr(" minus A") : QString());
 }
 
 void GradientPanel::refillLines() {
@@ -140,6 +155,7 @@ void GradientPanel::refillLines() {
 
 void GradientPanel::refillMatrix() {
   frame_ = frame();
+  frame_of_a_ = frame_ ? selection_->histories().front()->gradient_frame_at(frame_->step) : nullptr;
   if (!frame_) return matrix_->setNotice(measured() ? tr("Not measured yet at this step") : QString(QChar(u' ')));
   matrix_->setNotice({});
   layers_.clear();
@@ -159,25 +175,18 @@ void GradientPanel::refillMatrix() {
   for (int row = 0; row < std::ssize(layers_); ++row) {
     rows.push_back({static_cast<double>(row), layers_[row] < 0 ? tr("model") : QString::number(layers_[row])});
     for (int column = 0; column < std::ssize(columns_); ++column) {
-      const GradientFrame* at = cell(row, column);
-      const double value = !at ? std::nan("") : cosine() ? cosinePosition(at->cosine) : at->snr_db / kHighestDb;
-      codes.push_back(scaleCode(std::isinf(value) ? 1.0 : std::isnan(value) ? value : std::clamp(value, 0.0, 1.0)));
+      const double value = shownValue(row, column);
+      const double at = position(value);
+      codes.push_back(minusA() ? divergingCode(at) : scaleCode(at));
     }
   }
   for (int column = 0; column < std::ssize(columns_); ++column)
     columns.push_back({static_cast<double>(column), QLatin1String(gradient_group_name(columns_[column]))});
-  LegendScale legend{
-      .lut = cividisLut(isDark(palette())), .ticks = {}, .caption = cosine() ? tr("cosine") : tr("SNR dB")};
-  if (cosine()) {
-    for (const double value : {0.0, 0.9, 0.99, 0.999, 0.9999})
-      legend.ticks.push_back({cosinePosition(value), QString::number(value)});
-  } else {
-    for (const int db : {0, 20, 40, 60}) legend.ticks.push_back({db / kHighestDb, QString::number(db)});
-  }
-  legend.beyond = true;
   matrix_->setCells(static_cast<int>(layers_.size()), static_cast<int>(columns_.size()), std::move(codes));
-  matrix_->setLegend(legend);
-  matrix_->setRowAxis(std::move(rows), tr("layer"));
+  matrix_->setWeights(minusA() ? utilisationWeights() : sequentialWeights());
+  matrix_->setLegend(legend());
+  const QString run = runLetter(selection_->run());
+  matrix_->setRowAxis(std::move(rows), minusA() ? tr("layer, %1 minus A").arg(run) : tr("layer, %1").arg(run));
   matrix_->setColumnAxis(std::move(columns), tr("tensors"));
 }
 
@@ -189,9 +198,53 @@ const GradientFrame* GradientPanel::cell(int row, int column) const {
   return nullptr;
 }
 
-QString GradientPanel::valueText(const GradientFrame& gradient) const {
-  if (cosine()) return QString::number(gradient.cosine, 'f', 4);
-  return std::isinf(gradient.snr_db) ? tr("exact") : QString::number(gradient.snr_db, 'f', 1);
+double GradientPanel::figureOf(const GradientFrame& gradient) const {
+  return cosine() ? static_cast<double>(gradient.cosine) : static_cast<double>(gradient.snr_db);
+}
+
+double GradientPanel::shownValue(int row, int column) const {
+  const GradientFrame* at = frame_ ? cell(row, column) : nullptr;
+  if (!at) return std::nan("");
+  if (!minusA()) return figureOf(*at);
+  if (!frame_of_a_ || frame_of_a_->step != frame_->step) return std::nan("");
+  for (const GradientFrame& other : frame_of_a_->gradients)
+    if (other.layer == at->layer && other.group == at->group)
+      return figureOf(*at) == figureOf(other) ? 0 : figureOf(*at) - figureOf(other);  // both may be infinite
+  return std::nan("");
+}
+
+double GradientPanel::position(double value) const {
+  if (std::isnan(value)) return value;
+  if (minusA()) return std::clamp(0.5 + value / (2 * (cosine() ? kMostCosine : kMostDb)), 0.0, 1.0);
+  return cosine() ? cosinePosition(value) : std::clamp(value / kHighestDb, 0.0, 1.0);
+}
+
+LegendScale GradientPanel::legend() const {
+  const bool dark = isDark(palette());
+  LegendScale legend{.lut = minusA() ? utilisationLut(dark) : cividisLut(dark),
+                     .ticks = {},
+                     .caption = cosine() ? tr("cosine") : tr("SNR dB"),
+                     .beyond = true,
+                     .first_code = minusA() ? 2 : 1};
+  const auto tick = [&](double value) {
+    legend.ticks.push_back(
+        {position(value), (minusA() && value > 0 ? QStringLiteral("+") : QString()) + QString::number(value)});
+  };
+  const double most = cosine() ? kMostCosine : kMostDb;
+  if (minusA())
+    for (const double value : {-most, -most / 2, 0.0, most / 2, most}) tick(value);
+  else if (cosine())
+    for (const double value : {0.0, 0.9, 0.99, 0.999, 0.9999}) tick(value);
+  else
+    for (const double value : {0.0, 20.0, 40.0, 60.0}) tick(value);
+  return legend;
+}
+
+QString GradientPanel::valueText(double value) const {
+  if (std::isnan(value)) return {};
+  const QString sign = minusA() && value > 0 ? QStringLiteral("+") : QString();
+  if (std::isinf(value)) return minusA() ? (value > 0 ? tr("exact") : tr("A exact")) : tr("exact");
+  return sign + QString::number(value, 'f', cosine() ? 4 : 1);
 }
 
 void GradientPanel::paintNumbers(QPainter& painter) const {
@@ -201,10 +254,8 @@ void GradientPanel::paintNumbers(QPainter& painter) const {
   if (size.width() < metrics.horizontalAdvance(widest) + 4 || size.height() < metrics.height() + 2) return;
   for (int row = 0; row < matrix_->rows(); ++row)
     for (int column = 0; column < matrix_->columns(); ++column) {
-      const GradientFrame* at = cell(row, column);
-      if (!at) continue;
       painter.setPen(textOn(matrix_->cellColor(row, column)));
-      painter.drawText(matrix_->cellRect(row, column), Qt::AlignCenter, valueText(*at));
+      painter.drawText(matrix_->cellRect(row, column), Qt::AlignCenter, valueText(shownValue(row, column)));
     }
 }
 
@@ -213,7 +264,8 @@ QStringList GradientPanel::describe(int row, int column) const {
   if (!at) return {};
   const QString group = QLatin1String(gradient_group_name(at->group));
   return {at->layer < 0 ? group : tr("layer %1, %2").arg(at->layer).arg(group),
-          tr("SNR %1 dB, cosine %2").arg(formatValue(at->snr_db, 3), formatValue(at->cosine, 6))};
+          tr("SNR %1 dB, cosine %2").arg(formatValue(at->snr_db, 3), formatValue(at->cosine, 6)) +
+              (minusA() ? tr("; minus A's %1").arg(valueText(shownValue(row, column))) : QString())};
 }
 
 QString GradientPanel::csv() const {
@@ -245,12 +297,15 @@ QString GradientPanel::explain() const {
 }
 
 QVariantMap GradientPanel::saveState() const {
-  return {{QStringLiteral("figure"), figure_->currentIndex()}, {QStringLiteral("by_layer"), by_layer_->isChecked()}};
+  return {{QStringLiteral("figure"), figure_->currentIndex()},
+          {QStringLiteral("by_layer"), by_layer_->isChecked()},
+          {QStringLiteral("minus_a"), minus_a_->isChecked()}};
 }
 
 void GradientPanel::restoreState(const QVariantMap& state) {
   showCosine(state.value(QStringLiteral("figure")).toInt() == 1);
   showLayers(state.value(QStringLiteral("by_layer")).toBool());
+  showMinusA(state.value(QStringLiteral("minus_a")).toBool());
 }
 
 }  // namespace moescope

@@ -28,6 +28,8 @@ class GradientPanel : public Panel {
   void showCosine(bool cosine);
   void showLayers(bool layers);  // layers x tensors of the active run instead of the runs' whole models
   QString conclusion() const { return conclusion_->text(); }  // rich text
+  void showMinusA(bool minus);                                // of them, the active run's figures less run A's
+  double shownValue(int row, int column) const;               // of the matrix; NaN: none
   QPushButton* measureButton() const { return measure_; }
 
   static constexpr int kCadence = 20;
@@ -48,18 +50,22 @@ class GradientPanel : public Panel {
   void showButton();
   void paintNumbers(QPainter& painter) const;
   const GradientFrame* cell(int row, int column) const;
+  bool minusA() const { return minus_a_->isChecked() && selection_->run() > 0; }
+  double figureOf(const GradientFrame& gradient) const;
+  double position(double value) const;  // on the colour scale, 0..1
+  LegendScale legend() const;
   QStringList describe(int row, int column) const;
-  QString valueText(const GradientFrame& gradient) const;
+  QString valueText(double value) const;
 
   ConclusionLabel* conclusion_;
   LinePlot* lines_;
   MatrixPlot* matrix_;
   QComboBox* figure_;
   QStackedWidget* stack_;
-  QToolButton* by_layer_;
+  QToolButton *by_layer_, *minus_a_;
   QPushButton* measure_;
   bool live_ = false;
-  std::shared_ptr<const TelemetryFrame> frame_;
+  std::shared_ptr<const TelemetryFrame> frame_, frame_of_a_;
   std::vector<int> layers_;             // rows; -1: of no layer
   std::vector<GradientGroup> columns_;  // of frame_
 };

@@ -95,7 +95,6 @@ const std::vector<float>& LoadDifferencePanel::valuesOf(const Row& row) const {
 // Of all runs, so that a difference can be held against what another seed makes.
 QString LoadDifferencePanel::conclude() const {
   QStringList differences;
-  QString twin;
   for (int run = 1; run < static_cast<int>(selection_->histories().size()); ++run) {
     double sum = 0;
     std::size_t count = 0;
@@ -106,12 +105,10 @@ QString LoadDifferencePanel::conclude() const {
     }
     if (count == 0) continue;
     differences << runFigure(run, QString::number(sum / static_cast<double>(count), 'f', 2), palette());
-    if (run < std::ssize(runs_->runs()) && runs_->runs()[static_cast<std::size_t>(run)].noise_twin)
-      twin = runLetter(run);
   }
   if (differences.isEmpty()) return {};
   return tr("Mean |difference| from A in fair shares: %1").arg(differences.join(QStringLiteral(", "))) +
-         (twin.isEmpty() ? QString() : tr("; %1 is another seed alone").arg(twin));
+         (runs_->noiseTwins().isEmpty() ? QString() : tr("; another seed alone: %1").arg(runs_->noiseTwins()));
 }
 
 QString LoadDifferencePanel::status() const {
@@ -151,7 +148,10 @@ void LoadDifferencePanel::refill() {
   view_->setCells(static_cast<int>(rows_.size()), columns, std::move(codes));
   view_->setLegend(shown() == Shown::difference ? differenceLegend(isDark(palette()))
                                                 : utilisationLegend(isDark(palette())));
-  view_->setRowAxis(std::move(row_ticks), tr("layer"));
+  const QString run = runLetter(comparedRun(*selection_));
+  view_->setRowAxis(std::move(row_ticks), shown() == Shown::difference ? tr("layer, %1 minus A").arg(run)
+                                          : shown() == Shown::run      ? tr("layer, %1").arg(run)
+                                                                       : tr("layer, A"));
   view_->setColumnAxis(integerTicks(0, columns - 1, std::max(2, view_->width() / 60)), tr("expert"));
   markCurrent();
 }

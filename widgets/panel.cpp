@@ -207,6 +207,11 @@ QString Panel::status() const {
 void Panel::addControl(QWidget* control) {
   controls_.push_back(control);
   header_->insertWidget(header_->count() - 1, control);
+  // What is chosen there is in the status.
+  const auto say_anew = [this] { status_line_->update(); };
+  if (auto* box = qobject_cast<QComboBox*>(control)) connect(box, &QComboBox::currentIndexChanged, this, say_anew);
+  if (auto* button = qobject_cast<QAbstractButton*>(control))
+    connect(button, &QAbstractButton::toggled, this, say_anew);
 }
 
 bool Panel::event(QEvent* event) {
