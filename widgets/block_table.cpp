@@ -55,7 +55,7 @@ QString BlockModel::text(const ElementAnatomy& e, int column) const {
     case kDequantized:
       return digits(e.dequantized);
     case kError:
-      return QString::number(e.error, 'g', 4);
+      return std::isnan(e.error) ? QStringLiteral("NaN") : QString::number(e.error, 'g', 4);
     case kNote:
       return std::isnan(e.dequantized)              ? tr("NaN block")
              : e.underflow                          ? tr("flushed to 0")

@@ -215,7 +215,7 @@ const char* sharer(ScaleGranularity granularity) {
     case ScaleGranularity::tensor:
       return "the tensor";
     case ScaleGranularity::row:
-      return "the whole row";
+      return "the whole row or column";
     case ScaleGranularity::block_1x128:
       return "the block";
     case ScaleGranularity::block_128x128:
