@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "core/model/operand.h"
 #include "core/safetensors.h"
@@ -15,11 +16,12 @@ bool runs_on(const CapturedOperand& captured, std::size_t call) {
          captured.calls[call].expert == captured.calls[call - 1].expert;
 }
 
-void add_call(const CapturedOperand& captured, const QuantizerCall& call, float* out, QuantSums& sums) {
+void quantize_call(const CapturedOperand& captured, const OperandFormat& format, const QuantizerCall& call, float* out,
+                   QuantSums* sums) {
   const float* in = captured.values.data() + call.first_row * captured.cols;
   const auto quantize = call.expert < 0 ? quantize_in_bands<float> : quantize_alone<float>;
-  quantize(captured.format, in, static_cast<int>(call.rows), static_cast<int>(captured.cols), captured.cols,
-           captured.axis, call.key, out, &sums);
+  quantize(format, in, static_cast<int>(call.rows), static_cast<int>(captured.cols), captured.cols, captured.axis,
+           call.key, out, sums);
 }
 
 // Sums of every stretch of calls, in their order.
@@ -28,7 +30,7 @@ std::vector<std::pair<int, QuantSums>> sums_of_calls(const CapturedOperand& capt
   std::vector<std::pair<int, QuantSums>> sums;
   for (std::size_t i = 0; i < captured.calls.size(); ++i) {
     if (!runs_on(captured, i)) sums.push_back({captured.calls[i].expert, {}});
-    add_call(captured, captured.calls[i], out.get(), sums.back().second);
+    quantize_call(captured, captured.format, captured.calls[i], out.get(), &sums.back().second);
   }
   return sums;
 }
@@ -46,6 +48,17 @@ std::vector<QuantSums> expert_sums(const CapturedOperand& captured) {
   if (experts.empty()) return experts;
   for (const auto& [expert, sums] : sums_of_calls(captured)) experts[static_cast<std::size_t>(expert)].add(sums);
   return experts;
+}
+
+CapturedOperand rotated(CapturedOperand captured) {
+  OperandFormat rotation;
+  rotation.hadamard = std::exchange(captured.format.hadamard, 0);
+  if (rotation.hadamard == 0) return captured;
+  std::vector<float> values(captured.values.size());
+  for (const QuantizerCall& call : captured.calls)
+    quantize_call(captured, rotation, call, values.data() + call.first_row * captured.cols, nullptr);
+  captured.values = std::move(values);
+  return captured;
 }
 
 void save_captured(const CapturedOperand& captured, const std::string& path) {

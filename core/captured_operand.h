@@ -40,6 +40,9 @@ QuantSums quantizer_sums(const CapturedOperand& captured);
 // The same of each routed expert by itself, [E]; empty without routed experts.
 std::vector<QuantSums> expert_sums(const CapturedOperand& captured);
 
+// The same as its quantizer saw it after its rotation, in a format that rotates no more: every figure stays as it is.
+CapturedOperand rotated(CapturedOperand captured);
+
 // One safetensors file: the tensor in F32, "expert_rows" if it has them, and all else as metadata. Throws
 // std::runtime_error when it cannot be written.
 void save_captured(const CapturedOperand& captured, const std::string& path);

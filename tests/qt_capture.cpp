@@ -270,6 +270,34 @@ class CaptureTest : public QObject {
     }
   }
 
+  // What a rotated operand looks like to its quantizer, and before.
+  void rotatedOperandsAreShownAsTheyAreQuantized() {
+    RunConfig config = quantizedNano();
+    config.precision.experts = Recipe::mxfp4;
+    config.precision.hadamard = true;
+    OpenWindow w(config);
+    w.trainTo(2);
+    w.click({1, GemmClass::experts, "w1", Operand::w, Direction::forward});
+    w.waitForCapture();
+    const CapturedOperand& captured = *w.tensors()->captured();
+    const CapturedOperand turned = rotated(captured);
+    const auto shows = [&](const CapturedOperand& wanted) {
+      emit w.tensors()->map()->blockChosen(5, 1);
+      const auto& elements = w.tensors()->microscope()->block().elements;
+      for (std::size_t i = 0; i < elements.size(); ++i)
+        if (elements[i].value != wanted.values[5 * wanted.cols + 32 + i]) return false;
+      return !elements.empty();
+    };
+    QVERIFY(shows(turned));
+    QVERIFY(!w.tensors()->microscope()->caption().contains("edited"));
+    auto* button = w.tensors()->captureBar()->rotatedButton();
+    QVERIFY(button->isVisible());
+    QTest::mouseClick(button, Qt::LeftButton);
+    QVERIFY(shows(captured));
+    QTest::mouseClick(button, Qt::LeftButton);
+    QVERIFY(shows(turned));
+  }
+
   void thePayloadIsAClassOfItsOwn() {
     RunConfig config = quantizedNano();
     config.precision.payload = TokenPayload::mxfp8;

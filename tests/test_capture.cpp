@@ -101,6 +101,12 @@ TEST_P(EveryOperand, QuantizedAgainHasTheFiguresOfTheStep) {
     EXPECT_EQ(captured->values.size(), captured->rows * captured->cols);
     expect_figures(quantizer_sums(*captured), *found, place_text(place));
 
+    if (captured->format.hadamard > 0) {
+      const CapturedOperand seen = rotated(*captured);
+      EXPECT_EQ(seen.format.hadamard, 0);
+      EXPECT_NE(seen.values, captured->values);
+      expect_figures(quantizer_sums(seen), *found, "rotated " + place_text(place));
+    }
     const std::vector<QuantSums> experts = expert_sums(*captured);
     ASSERT_EQ(experts.size(), place.gemm_class == GemmClass::experts ? 8u : 0u);
     std::uint64_t elements = 0;

@@ -37,7 +37,7 @@ QStringList differences(const OperandFormat& format) {
       break;
   }
   if (format.hadamard > 0)
-    notes << CaptureBar::tr("The run rotates them by a random Hadamard matrix (%1) first; they are shown before that.")
+    notes << CaptureBar::tr("The run rotates them by a random Hadamard matrix (%1) before it quantizes them.")
                  .arg(format.hadamard);
   if (format.rounding == Rounding::stochastic)
     notes << CaptureBar::tr("The run rounds stochastically; the microscope makes draws of its own.");
@@ -75,6 +75,11 @@ CaptureBar::CaptureBar(QWidget* parent) : QWidget(parent) {
       button({}, tr("Train a copy of the run from its beginning up to that step and capture the operand there; "
                     "the open run is not touched"));
   cancel_ = button(tr("Cancel"), tr("Stop computing"));
+  rotated_ =
+      button(tr("Rotated"), tr("The values as they are quantized, after the rotation, or as they were before it"));
+  rotated_->setCheckable(true);
+  rotated_->setChecked(true);
+  connect(rotated_, &QToolButton::toggled, this, &CaptureBar::rotationToggled);
   connect(again_, &QToolButton::clicked, this, &CaptureBar::againRequested);
   connect(save_, &QToolButton::clicked, this, &CaptureBar::saveRequested);
   connect(cancel_, &QToolButton::clicked, this, &CaptureBar::cancelRequested);
@@ -86,13 +91,13 @@ CaptureBar::CaptureBar(QWidget* parent) : QWidget(parent) {
   texts->setSpacing(1);
   for (QLabel* line : {head_, details_, note_}) texts->addWidget(line);
   row->addLayout(texts, 1);
-  for (QToolButton* each : {cancel_, recompute_, again_, save_}) row->addWidget(each, 0, Qt::AlignTop);
+  for (QToolButton* each : {cancel_, rotated_, recompute_, again_, save_}) row->addWidget(each, 0, Qt::AlignTop);
   setSource(Source::none);
 }
 
 void CaptureBar::setSource(Source source) {
   source_ = source;
-  for (QToolButton* button : {cancel_, again_, save_}) button->hide();
+  for (QToolButton* button : {cancel_, again_, save_, rotated_}) button->hide();
   offer(-1);
   setTexts({},
            source == Source::live
@@ -150,6 +155,7 @@ void CaptureBar::showCaptured(const CapturedOperand& captured, std::int64_t want
   cancel_->hide();
   save_->show();
   again_->setVisible(source_ == Source::live);
+  rotated_->setVisible(captured.format.hadamard > 0);
   const QString step = formatCount(static_cast<double>(captured.step));
   QStringList details{tr("run %1").arg(QString::fromStdString(captured.run_name)), tr("step %1").arg(step),
                       tr("%1 x %2 values").arg(captured.rows).arg(captured.cols),

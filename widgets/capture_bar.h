@@ -27,12 +27,14 @@ class CaptureBar : public QWidget {
   void showFailed(const OperandPlace& place, const QString& why, std::int64_t offered_step);
   void showSample(const QString& about);  // of tensors that come from elsewhere; empty: what can be opened
   QString text() const;                   // as it reads, plain
+  QToolButton* rotatedButton() const { return rotated_; }
 
  signals:
   void againRequested();
   void saveRequested();
   void recomputeRequested(std::int64_t step);
   void cancelRequested();
+  void rotationToggled(bool rotated);  // show what is quantized: the values after their rotation
 
  private:
   void setTexts(const QString& head, const QString& details, const QString& note);
@@ -41,7 +43,7 @@ class CaptureBar : public QWidget {
   Source source_ = Source::none;
   std::int64_t offered_step_ = -1;
   QLabel *head_, *details_, *note_;
-  QToolButton *again_, *save_, *recompute_, *cancel_;
+  QToolButton *again_, *save_, *recompute_, *cancel_, *rotated_;
 };
 
 }  // namespace moescope

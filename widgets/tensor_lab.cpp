@@ -27,6 +27,9 @@ TensorLab::TensorLab(Selection* selection, QWidget* parent) : QWidget(parent) {
   microscope_ = new Microscope(selection, this);
 
   bar_ = new CaptureBar(this);
+  connect(bar_, &CaptureBar::rotationToggled, this, [this] {
+    if (captured_) showCaptured();
+  });
   experts_ = new ExpertStatsPanel(selection, this);
   lists_ = new QTabWidget(this);
   lists_->setDocumentMode(true);
@@ -81,7 +84,15 @@ void TensorLab::setTensor(const QString& name, std::size_t rows, std::size_t col
 }
 
 void TensorLab::setCaptured(std::shared_ptr<const CapturedOperand> captured) {
-  captured_ = captured;
+  captured_ = std::move(captured);
+  showCaptured();
+}
+
+// As the quantizer saw it, unless somebody wants to see it before its rotation.
+void TensorLab::showCaptured() {
+  auto captured = captured_;
+  const bool turned = captured->format.hadamard > 0 && bar_->rotatedButton()->isChecked();
+  if (turned) captured = std::make_shared<const CapturedOperand>(rotated(*captured));
   const OperandFormat& format = captured->format;
   // What has no scale is shown in the blocks of the choice that stands; the bar says so.
   BlockChoice blocks = format_;
@@ -92,7 +103,8 @@ void TensorLab::setCaptured(std::shared_ptr<const CapturedOperand> captured) {
   const BlockRounding rounding =
       format.rounding == Rounding::stochastic ? BlockRounding::stochastic : BlockRounding::nearest_even;
   setFormat(blocks, captured->axis);
-  const QString name = QString::fromStdString(captured->run_name) + QStringLiteral(": ") + placeName(captured->place);
+  const QString name = QString::fromStdString(captured->run_name) + QStringLiteral(": ") + placeName(captured->place) +
+                       (turned ? tr(", rotated") : QString());
   browser_->addTensor(TensorSource(name, std::move(captured)));
   if (rounding != microscope_->block().rounding) microscope_->setRounding(rounding);
 }

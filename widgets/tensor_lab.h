@@ -64,6 +64,7 @@ class TensorLab : public QWidget {
 
  private:
   void connectPanels();
+  void showCaptured();
   void openTensor(const TensorSource& source, std::size_t slice);
   void openBlock(std::size_t line, std::size_t block, int element);
   struct Element {
