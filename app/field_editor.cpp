@@ -108,8 +108,12 @@ QWidget* FieldEditor::makeChoice() {
   choice_ = new QuietComboBox;
   choice_->setFocusPolicy(Qt::StrongFocus);
   choice_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
-  choice_->setMinimumContentsLength(kShownLetters);
-  for (const std::string& choice : field_.choices) choice_->addItem(QString::fromStdString(choice));
+  std::size_t longest = 0;
+  for (const std::string& choice : field_.choices) {
+    choice_->addItem(QString::fromStdString(choice));
+    longest = std::max(longest, choice.size());
+  }
+  choice_->setMinimumContentsLength(std::min(kShownLetters, static_cast<int>(longest)));
   choice_->view()->setMinimumWidth(choice_->view()->sizeHintForColumn(0) + 24);  // the list itself shows whole names
   connect(choice_, &QComboBox::activated, this, [this] {
     emit edited();

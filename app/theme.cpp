@@ -1,7 +1,8 @@
 #include "app/theme.h"
 
 #include <QApplication>
-#include <QStyleFactory>
+#include <QProxyStyle>
+#include <QStyleOption>
 #include <QToolTip>
 
 #include "app/settings.h"
@@ -48,6 +49,36 @@ bool isDark(const QPalette& palette) {
   return palette.window().color().lightness() < 128;
 }
 
+// Fusion, whose pressed buttons can hardly be told from others on a dark ground.
+class Style : public QProxyStyle {
+ public:
+  Style() : QProxyStyle(QStringLiteral("Fusion")) {}
+
+  void drawPrimitive(PrimitiveElement element, const QStyleOption* option, QPainter* painter,
+                     const QWidget* widget) const override {
+    const bool button = element == PE_PanelButtonCommand || element == PE_PanelButtonTool;
+    const auto* as_button = button ? qstyleoption_cast<const QStyleOptionButton*>(option) : nullptr;
+    if (!button || !(option->state & State_On)) return QProxyStyle::drawPrimitive(element, option, painter, widget);
+    const QPalette colors = QApplication::palette();
+    const QColor ground = mixed(colors.button().color(), colors.highlight().color(), 0.45);
+    if (as_button) {
+      QStyleOptionButton on(*as_button);
+      on.palette.setColor(QPalette::Button, ground);
+      return QProxyStyle::drawPrimitive(element, &on, painter, widget);
+    }
+    QStyleOption on(*option);
+    on.palette.setColor(QPalette::Button, ground);
+    QProxyStyle::drawPrimitive(element, &on, painter, widget);
+  }
+
+ private:
+  static QColor mixed(const QColor& a, const QColor& b, float share) {
+    const auto between = [share](float from, float to) { return from + (to - from) * share; };
+    return QColor::fromRgbF(between(a.redF(), b.redF()), between(a.greenF(), b.greenF()),
+                            between(a.blueF(), b.blueF()));
+  }
+};
+
 }  // namespace
 
 std::optional<Theme> themeNamed(const QString& name) {
@@ -70,7 +101,7 @@ QPalette themePalette(Theme theme) {
 }
 
 void applyTheme(Theme theme) {
-  QApplication::setStyle(QStyleFactory::create("Fusion"));
+  QApplication::setStyle(new Style);
   const QPalette palette = themePalette(theme);
   QApplication::setPalette(palette);
   QToolTip::setPalette(palette);

@@ -136,15 +136,13 @@ void HalfOctavePlot::paintCountLegend(QPainter& painter) const {
   };
   std::vector<std::pair<QString, QColor>> rows{{named(texts_.back, back_), texts_.front.isEmpty() ? strong : faint}};
   if (!texts_.front.isEmpty()) rows.emplace_back(named(texts_.front, front_), strong);
-  QRect row(plot.left() + 4, plot.top() + 1, width() - plot.left() - 4, metrics.height());
+  QRect row(plot.left() + 4, plot.top() + 1, width() - plot.left() - 6, metrics.height());
   for (const auto& [text, color] : rows) {
     painter.fillRect(QRect(row.left(), row.center().y() - 4, 10, 9), color);
     painter.setPen(palette().text().color());
-    painter.drawText(
-        row.adjusted(15, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter,
-        metrics.elidedText(
-            metrics.horizontalAdvance(text) > row.width() - 15 ? text.section(QLatin1Char(','), 0, 0) : text,
-            Qt::ElideRight, row.width() - 15));
+    const QString shown = firstThatFits({text, text.section(QLatin1Char(','), 0, 0)}, metrics, row.width() - 15);
+    painter.drawText(row.adjusted(15, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter,
+                     metrics.elidedText(shown, Qt::ElideRight, row.width() - 15));
     row.translate(0, metrics.height());
   }
 }
