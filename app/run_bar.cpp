@@ -8,6 +8,8 @@
 #include <QLabel>
 #include <QLineEdit>
 #include <QLocale>
+#include <QPainter>
+#include <QStyle>
 #include <limits>
 
 #include "app/icons.h"
@@ -16,6 +18,16 @@
 namespace moescope {
 
 namespace {
+
+// Ends in dots where the bar has no room for all of it; the tool tip has.
+class ShortenedLabel : public QLabel {
+ protected:
+  void paintEvent(QPaintEvent*) override {
+    QPainter painter(this);
+    style()->drawItemText(&painter, contentsRect(), Qt::AlignLeft | Qt::AlignVCenter, palette(), isEnabled(),
+                          fontMetrics().elidedText(text(), Qt::ElideRight, contentsRect().width()), foregroundRole());
+  }
+};
 
 QString valueOf(const RunConfig& config, const char* key) {
   return QString::fromStdString(to_string(find_field(key)->get(config)));
@@ -148,7 +160,7 @@ void RunBar::makeChips() {
   addSeparator();
   chips_ = new RunChips;
   addWidget(chips_);
-  summary_ = new QLabel;
+  summary_ = new ShortenedLabel;
   summary_->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Preferred);
   summary_->setMinimumWidth(10);  // the bar gives it what is left; the tool tip has all of it
   summary_->setAccessibleName("Settings of the active run");

@@ -21,9 +21,18 @@ void LaneChart::setLanes(QStringList names, std::vector<Interval> intervals, dou
   end_ = std::max(end, 1e-9);
 }
 
+std::vector<LaneChart::Activity> LaneChart::keyed() const {
+  std::vector<Activity> those;
+  for (int i = 0; i < static_cast<int>(activities_.size()); ++i)
+    if (std::ranges::find(intervals_, i, &Interval::activity) != intervals_.end())
+      those.push_back(activities_[static_cast<std::size_t>(i)]);
+  return those;
+}
+
 int LaneChart::keyLines() const {
-  int lines = activities_.empty() ? 0 : 1, x = 6;
-  for (const Activity& activity : activities_) {
+  const std::vector<Activity> those = keyed();
+  int lines = those.empty() ? 0 : 1, x = 6;
+  for (const Activity& activity : those) {
     const int wide = kSwatch + 5 + fontMetrics().horizontalAdvance(activity.name) + kKeyGap;
     if (x > 6 && x + wide - kKeyGap > width()) {
       ++lines;
@@ -52,7 +61,7 @@ double LaneChart::laneHeight() const {
 
 QString LaneChart::staticKey() const {
   QString key = names_.join(QLatin1Char(',')) + caption_ + QString::number(end_);
-  for (const Activity& activity : activities_) key += activity.name;
+  for (const Activity& activity : keyed()) key += activity.name;
   return key;
 }
 
@@ -81,7 +90,7 @@ void LaneChart::paintStatic(QPainter& painter) {
 void LaneChart::paintKey(QPainter& painter) const {
   const QFontMetrics metrics(painter.font());
   int x = 6, y = 1;
-  for (const Activity& activity : activities_) {
+  for (const Activity& activity : keyed()) {
     const int wide = kSwatch + 5 + metrics.horizontalAdvance(activity.name) + kKeyGap;
     if (x > 6 && x + wide - kKeyGap > width()) {
       x = 6;

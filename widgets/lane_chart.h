@@ -42,6 +42,7 @@ class LaneChart : public PlotFrame {
  private:
   Axis axis() const;
   double laneHeight() const;
+  std::vector<Activity> keyed() const;  // those that occur
   int keyLines() const;
   void paintKey(QPainter& painter) const;
 

@@ -100,6 +100,7 @@ void LiveCostPanel::show(std::vector<LiveCost> costs, const Asked& of) {
   costs_ = std::move(costs);
   shown_ = of;
   computing_ = false;
+  update();  // the header, too: it says of which step
   setProperty("busy", false);
   since_.start();
   const int rows = static_cast<int>(costs_.size()) / kVariants;

@@ -1,6 +1,7 @@
 #include "widgets/node_health_panel.h"
 
 #include <QGridLayout>
+#include <QStackedWidget>
 #include <algorithm>
 #include <stdexcept>
 
@@ -52,15 +53,23 @@ NodeHealthPanel::NodeHealthPanel(Selection* selection, QWidget* parent)
     activities.push_back({QString::fromUtf8(activity_name(static_cast<Activity>(a))), kColors[a], kFills[a]});
   strip_->setActivities(std::move(activities));
   strip_->setCaption(tr("hours"));
+  strip_->setMinimumHeight(90);
   addBody(strip_, 2);
   curve_ = new XyPlot(this);
   curve_->setCaptions(tr("hours"), tr("share"));
-  addBody(curve_, 2);
   events_ = new QPlainTextEdit(this);
   events_->setReadOnly(true);
   events_->setAccessibleName(tr("Events"));
-  events_->setMinimumHeight(40);
-  addBody(events_, 1);
+  auto* below = new QStackedWidget(this);  // one at a time, so that each can be read in a low panel
+  below->addWidget(curve_);
+  below->addWidget(events_);
+  addBody(below, 3);
+  view_ = new QComboBox(this);
+  view_->addItems({tr("goodput"), tr("events")});
+  view_->setAccessibleName(tr("Shown below the strip"));
+  view_->setToolTip(tr("Goodput over time, or the list of what happens when"));
+  connect(view_, &QComboBox::currentIndexChanged, below, &QStackedWidget::setCurrentIndex);
+  addControl(view_);
   connect(kind_, &QComboBox::currentIndexChanged, this, [this] { compute(); });
   compute();
 }

@@ -29,7 +29,7 @@ class NodeHealthPanel : public Panel {
  private:
   void compute();
 
-  QComboBox* kind_;
+  QComboBox *kind_, *view_;
   QSpinBox *step_, *mtbf_, *checkpoint_;
   QLabel* summary_;
   LaneChart* strip_;

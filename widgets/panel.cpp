@@ -256,6 +256,7 @@ void Panel::addBody(QWidget* body, int stretch) {
     setFocusProxy(plot);
     plot->setAccessibleName(title_);
   }
+  status_line_->raise();  // painted last: it tells what the plots have found when they were painted
 }
 
 QString Panel::timeStatus(std::int64_t shown_step, bool arrays) const {
