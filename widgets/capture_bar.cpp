@@ -40,7 +40,8 @@ QStringList differences(const OperandFormat& format) {
     notes << CaptureBar::tr("The run rotates them by a random Hadamard matrix (%1) before it quantizes them.")
                  .arg(format.hadamard);
   if (format.rounding == Rounding::stochastic)
-    notes << CaptureBar::tr("The run rounds stochastically; the microscope makes draws of its own.");
+    notes << CaptureBar::tr(
+        "The run rounds stochastically; the microscope makes draws of its own, list and What if round to nearest.");
   return notes;
 }
 
