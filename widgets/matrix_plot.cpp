@@ -54,6 +54,9 @@ void MatrixPlot::setLegend(const LegendScale& scale) {
 void MatrixPlot::setRowAxis(std::vector<Tick> ticks, const QString& caption) {
   row_ticks_ = std::move(ticks);
   row_caption_ = caption;
+  int widest = 0;
+  for (const Tick& tick : row_ticks_) widest = std::max(widest, fontMetrics().horizontalAdvance(tick.label));
+  beside_caption_ = caption.isEmpty() ? 0 : widest + fontMetrics().height() + 2;
 }
 
 void MatrixPlot::setColumnAxis(std::vector<Tick> ticks, const QString& caption) {
@@ -67,7 +70,7 @@ void MatrixPlot::setCurrent(int row, int column) {
 }
 
 QMargins MatrixPlot::margins() const {
-  return QMargins(row_label_width_ + 8, 6, kLegendWidth + 12, kAxisLabelHeight) + extra_;
+  return QMargins(std::max(row_label_width_, beside_caption_) + 8, 6, kLegendWidth + 12, kAxisLabelHeight) + extra_;
 }
 
 QRect MatrixPlot::cellsRect() const {

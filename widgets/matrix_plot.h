@@ -64,6 +64,7 @@ class MatrixPlot : public PlotFrame {
   QString row_caption_, column_caption_;
   QMargins extra_;
   int row_label_width_ = kAxisLabelWidth - 20;
+  int beside_caption_ = 0;  // room that the widest row label takes beside the upright caption
   bool square_ = false;
 };
 

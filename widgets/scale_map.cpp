@@ -352,7 +352,10 @@ void ScaleMap::setAxes() {
                        along_rows ? tr("row, by expert") : tr("%1, by expert").arg(blocks));
   else
     cells_->setRowAxis(sideTicks(rows_, most_rows), along_rows ? tr("row") : blocks);
-  cells_->setColumnAxis(sideTicks(columns_, std::max(2, cells_->width() / 56)), along_rows ? blocks : tr("column"));
+  QString across = along_rows ? blocks : tr("column");
+  if (const std::size_t step = rows_.step * columns_.step; step > 1)
+    across += tr(";  1 of %1 blocks is drawn, zoom in").arg(formatCount(static_cast<double>(step)));
+  cells_->setColumnAxis(sideTicks(columns_, std::max(2, cells_->width() / 56)), across);
 }
 
 int ScaleMap::shownAt(const Side& side, std::size_t position) const {
@@ -401,10 +404,7 @@ void ScaleMap::setCurrent(std::size_t line, std::size_t block) {
 
 QString ScaleMap::status() const {
   if (!source_.valid()) return {};
-  QString text = source_.name();
-  if (rows_.step > 1 || columns_.step > 1)
-    text += tr(", drawing 1 of %1 blocks, zoom in for all").arg(rows_.step * columns_.step);
-  return text;
+  return source_.name();
 }
 
 QString ScaleMap::csv() const {
