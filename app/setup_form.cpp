@@ -32,6 +32,7 @@ QToolButton* groupHeader(const QString& title, QWidget* body) {
   header->setText(title);
   header->setCheckable(true);
   header->setAutoRaise(true);
+  header->setProperty(kHeadingProperty, true);
   header->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
   header->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
   QFont bold = header->font();

@@ -4,6 +4,7 @@
 #include <QProxyStyle>
 #include <QStyleOption>
 #include <QToolTip>
+#include <QWidget>
 
 #include "app/settings.h"
 
@@ -58,7 +59,9 @@ class Style : public QProxyStyle {
                      const QWidget* widget) const override {
     const bool button = element == PE_PanelButtonCommand || element == PE_PanelButtonTool;
     const auto* as_button = button ? qstyleoption_cast<const QStyleOptionButton*>(option) : nullptr;
-    if (!button || !(option->state & State_On)) return QProxyStyle::drawPrimitive(element, option, painter, widget);
+    const bool heading = widget && widget->property(kHeadingProperty).toBool();
+    if (!button || heading || !(option->state & State_On))
+      return QProxyStyle::drawPrimitive(element, option, painter, widget);
     const QPalette colors = QApplication::palette();
     const QColor ground = mixed(colors.button().color(), colors.highlight().color(), 0.45);
     if (as_button) {

@@ -13,6 +13,9 @@ std::optional<Theme> themeNamed(const QString& name);
 const char* themeName(Theme theme);
 Theme rememberedTheme();  // of the last window; at first the desktop's own
 
+// Of buttons that fold something away: their arrow tells, so that they need not stand out when they are pressed.
+inline constexpr char kHeadingProperty[] = "heading";
+
 void applyTheme(Theme theme);  // to the whole application
 void rememberTheme(Theme theme);
 QPalette themePalette(Theme theme);

@@ -38,8 +38,10 @@ QSize ByteStrip::boxSize() const {
 void ByteStrip::paintData(QPainter& painter) {
   const QFontMetrics metrics(painter.font());
   painter.setPen(palette().text().color());
+  // Without the hint in its second sentence where there is no room for it.
+  const QString title = firstThatFits({title_, title_.section(QStringLiteral(". "), 0, 0)}, metrics, width() - 12);
   painter.drawText(QRect(6, 0, width() - 12, metrics.height() + 2), Qt::AlignVCenter,
-                   metrics.elidedText(title_, Qt::ElideRight, width() - 12));
+                   metrics.elidedText(title, Qt::ElideRight, width() - 12));
   const QSize box = boxSize();
   const Lut lut = utilisationLut(dark());
   QFont letters = QFontDatabase::systemFont(QFontDatabase::FixedFont);

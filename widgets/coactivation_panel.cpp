@@ -82,7 +82,9 @@ void CoactivationPanel::refill() {
   legend.swatches.push_back({QColor(legend.lut[kNoDataCode]), tr("itself")});
   view_->setLegend(legend);
   view_->setRowAxis(ticks, tr("of tokens of"));
-  view_->setColumnAxis(std::move(ticks), tr("these also go to expert, layer %1").arg(now->layer));
+  view_->setColumnAxis(std::move(ticks), firstThatFits({tr("these also go to expert, layer %1").arg(now->layer),
+                                                        tr("these also go to expert"), tr("expert")},
+                                                       view_->fontMetrics(), view_->cellsRect().width()));
   const auto place = std::ranges::find(order_, selection_->expert());
   view_->setCurrent(place == order_.end() ? -1 : static_cast<int>(place - order_.begin()), -1);
 }

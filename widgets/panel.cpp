@@ -5,6 +5,9 @@
 #include <QContextMenuEvent>
 #include <QPainter>
 #include <algorithm>
+#include <memory>
+#include <numeric>
+#include <utility>
 
 #include "widgets/color_scale.h"
 #include "widgets/explain_card.h"
@@ -50,9 +53,9 @@ Panel::Panel(Selection* selection, const QString& title, Provenance provenance, 
   header_ = new QHBoxLayout;
   header_->setSpacing(5);
   column_->addLayout(header_);
-  second_row_ = new QHBoxLayout;
-  second_row_->setSpacing(5);
-  column_->addLayout(second_row_);
+  rows_ = new QVBoxLayout;
+  rows_->setSpacing(2);
+  column_->addLayout(rows_);
 
   title_label_ = new QLabel(title, this);
   QFont bold = title_label_->font();
@@ -180,7 +183,8 @@ QString Panel::caption() const {
 }
 
 QRect Panel::bodyRect() const {
-  const int top = (wrapped_ ? second_row_ : header_)->geometry().bottom() + 1 + column_->spacing();
+  const QLayout* above = rows_->count() > 0 ? static_cast<QLayout*>(rows_) : header_;
+  const int top = above->geometry().bottom() + 1 + column_->spacing();
   return rect().adjusted(0, top, 0, 0);
 }
 
@@ -206,6 +210,7 @@ QString Panel::status() const {
 
 void Panel::addControl(QWidget* control) {
   controls_.push_back(control);
+  row_of_.push_back(kInHeader);
   header_->insertWidget(header_->count() - 1, control);
   // What is chosen there is in the status.
   const auto say_anew = [this] { status_line_->update(); };
@@ -226,24 +231,45 @@ void Panel::hideEvent(QHideEvent* event) {
 
 // Moves the controls only when that changes, so that the layout comes to rest.
 void Panel::arrangeControls() {
-  int needed = status_line_->minimumSizeHint().width() + explain_button_->sizeHint().width() + header_->spacing();
-  if (!title_label_->isHidden()) needed += title_label_->sizeHint().width() + header_->spacing();
-  for (const QWidget* control : controls_) {
-    if (control->isHidden()) continue;
-    needed += control->sizeHint().expandedTo(control->minimumSize()).boundedTo(control->maximumSize()).width() +
-              header_->spacing();
+  const int gap = header_->spacing(), room = contentsRect().width() - 8;  // within the column's margins
+  int beside = status_line_->minimumSizeHint().width() + explain_button_->sizeHint().width() + gap;
+  if (!title_label_->isHidden()) beside += title_label_->sizeHint().width() + gap;
+  std::vector<int> widths;
+  for (const QWidget* control : controls_)
+    widths.push_back(
+        control->isHidden()
+            ? 0
+            : control->sizeHint().expandedTo(control->minimumSize()).boundedTo(control->maximumSize()).width() + gap);
+  std::vector<int> rows(controls_.size(), kInHeader);
+  if (std::accumulate(widths.begin(), widths.end(), beside) > room) {
+    int row = 0, x = 0;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (x > 0 && x + widths[i] - gap > room) {
+        ++row;
+        x = 0;
+      }
+      rows[i] = row;
+      x += widths[i];
+    }
   }
-  const bool wrap = needed > contentsRect().width() - 8;  // the column's margins
-  if (wrap == wrapped_) return;
-  wrapped_ = wrap;
-  while (second_row_->count() > 0) delete second_row_->takeAt(0);
-  if (wrap) second_row_->addStretch(1);
-  for (QWidget* control : controls_) {
-    header_->removeWidget(control);
-    if (wrap)
-      second_row_->addWidget(control);
-    else
-      header_->insertWidget(header_->count() - 1, control);
+  if (std::exchange(row_of_, rows) == rows) return;
+  while (rows_->count() > 0) {
+    const std::unique_ptr<QLayoutItem> row(rows_->takeAt(0));
+    while (row->layout()->count() > 0) delete row->layout()->takeAt(0);
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    header_->removeWidget(controls_[i]);
+    if (rows[i] == kInHeader) {
+      header_->insertWidget(header_->count() - 1, controls_[i]);
+      continue;
+    }
+    if (rows[i] == rows_->count()) {
+      auto* row = new QHBoxLayout;
+      row->setSpacing(gap);
+      row->addStretch(1);
+      rows_->addLayout(row);
+    }
+    static_cast<QHBoxLayout*>(rows_->itemAt(rows[i])->layout())->addWidget(controls_[i]);
   }
 }
 

@@ -1,5 +1,5 @@
 // A panel: header row (name, kind of numbers, state, controls, "?") over one or more plots; where the controls do not
-// fit beside the rest they get a row of their own. The window docks it and asks it for its picture (QWidget::grab), its
+// fit beside the rest they get rows of their own. The window docks it and asks it for its picture (QWidget::grab), its
 // table and its explanation.
 #pragma once
 
@@ -77,11 +77,13 @@ class Panel : public QWidget {
   QLabel* title_label_;
   void arrangeControls();
 
-  QHBoxLayout *header_, *second_row_;
+  QHBoxLayout* header_;
+  QVBoxLayout* rows_;  // of controls that do not fit into the header
   QVBoxLayout* column_;
   StatusLine* status_line_;
   std::vector<QWidget*> controls_;
-  bool wrapped_ = false;  // the controls stand in the second row
+  static constexpr int kInHeader = -1;
+  std::vector<int> row_of_;  // of each control
   QString provenance_;
   QToolButton* explain_button_;
 };

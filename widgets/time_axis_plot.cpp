@@ -96,7 +96,8 @@ void TimeAxisPlot::paintStepAxis(QPainter& painter) const {
     painter.drawLine(x, plot.top(), x, plot.bottom() + 3);
     if (!labels_shown_) continue;
     const int width = metrics.horizontalAdvance(tick.label);
-    const int left = std::clamp(x - width / 2, 0, this->width() - width);
+    // Beside the plot there may be a legend.
+    const int left = std::clamp(x - width / 2, 0, std::max(0, plot.right() + 9 - width));
     painter.setPen(palette().text().color());
     painter.drawText(QRect(left, plot.bottom() + 4, width + 1, metrics.height()), Qt::AlignCenter, tick.label);
   }

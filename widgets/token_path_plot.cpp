@@ -47,10 +47,11 @@ std::vector<TokenPathPlot::Piece> TokenPathPlot::pieces() const {
   return pieces;
 }
 
-QString TokenPathPlot::title() const {
-  return tr("token %1, %2: shares of the mix, layer by layer")
-      .arg(position_)
-      .arg(contextOf(*text_, static_cast<std::size_t>(position_), 9));
+QStringList TokenPathPlot::titles() const {
+  const QString context = contextOf(*text_, static_cast<std::size_t>(position_), 9);
+  return {tr("token %1, %2: shares of the mix, layer by layer").arg(position_).arg(context),
+          tr("token %1, %2: shares of the mix").arg(position_).arg(context),
+          tr("token %1, %2").arg(position_).arg(context)};
 }
 
 void TokenPathPlot::paintData(QPainter& painter) {
@@ -60,7 +61,7 @@ void TokenPathPlot::paintData(QPainter& painter) {
   const QFontMetrics metrics(painter.font());
   painter.setPen(palette().text().color());
   painter.drawText(QRect(4, 0, width() - 8, metrics.height() + 2), Qt::AlignVCenter,
-                   metrics.elidedText(title(), Qt::ElideRight, width() - 8));
+                   firstThatFits(titles(), metrics, width() - 8));
   painter.setPen(mutedText(palette()));
   const QRect room = plotRect();
   for (const auto& [label, y] : {std::pair(QStringLiteral("100 %"), room.top()), {QStringLiteral("0"), room.bottom()}})

@@ -41,7 +41,7 @@ class TokenPathPlot : public PlotFrame {
     int layer, expert;
     float share, score;
   };
-  QString title() const;
+  QStringList titles() const;  // from long to short
   std::vector<Piece> pieces() const;
   const Piece* pieceAt(QPoint position) const;
 
