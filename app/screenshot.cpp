@@ -6,7 +6,11 @@
 #include <cstdio>
 
 #include "app/main_window.h"
+#include "app/microscaling_workspace.h"
 #include "app/overview.h"
+#include "widgets/tensor_browser.h"
+#include "widgets/tensor_lab.h"
+#include "widgets/what_if.h"
 
 namespace moescope {
 
@@ -29,6 +33,20 @@ void finish(MainWindow* window, const QString& path) {
   whenPanelsAreReady(window, [window, path] {
     if (guardedQuit([&] { Overview::savePicture(window, path); })) quitWith({});
   });
+}
+
+// Tensors are no run: nothing opens a session. The picture is taken when the slowest panel, What if, has its figures.
+void finishWithTensors(MainWindow* window, const QString& path) {
+  const TensorLab* lab = window->microscaling()->tensorLab();
+  auto* poll = new QTimer(window);
+  QObject::connect(poll, &QTimer::timeout, window, [window, lab, poll, path, waited = 0]() mutable {
+    waited += kPollMs;
+    const bool shown = !lab->whatIf()->table()->schemes().empty() || !lab->browser()->error().isEmpty();
+    if (!shown && waited < kMostWaitMs) return;
+    poll->stop();
+    finish(window, path);
+  });
+  poll->start(kPollMs);
 }
 
 }  // namespace
@@ -60,7 +78,9 @@ void takeScreenshot(MainWindow* window, const Arguments& arguments) {
   QObject::connect(window, &MainWindow::failed, window, quitWith);
   if (!arguments.files.isEmpty()) {
     QObject::connect(window->session(), &RunSession::opened, window, [window, path] { finish(window, path); });
-    return window->openFiles(arguments.files);
+    window->openFiles(arguments.files);
+    if (arguments.files.front().endsWith(".safetensors")) finishWithTensors(window, path);
+    return;
   }
   if (!arguments.follow.isEmpty()) {
     const qint64 after = arguments.after_steps.value_or(1);

@@ -57,6 +57,21 @@ class ProgramTest : public QObject {
     QCOMPARE(qGray(image.pixel(image.width() - 3, image.height() / 2)) < 128, theme == "dark");
   }
 
+  // A file of tensors is no run: the picture does not wait for one.
+  void screenshotOfTensors() {
+    const QString tensors = home_.filePath("t.safetensors"), path = home_.filePath("t.png");
+    QFile file(tensors);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    const QByteArray header = R"({"w":{"dtype":"F32","shape":[8,32],"data_offsets":[0,1024]}})";
+    const quint64 size = static_cast<quint64>(header.size());
+    file.write(reinterpret_cast<const char*>(&size), 8);
+    file.write(header + QByteArray(1024, '\x3f'));
+    file.close();
+    const Result result = start({tensors, "--screenshot", path, "--size", "1280x800"});
+    QVERIFY2(result.status == 0, qPrintable(result.err));
+    QCOMPARE(QImage(path).size(), QSize(1280, 800));
+  }
+
   void errorsAreToldAtOnceWithStatusTwo() {
     QFile file(home_.filePath("bad.toml"));
     QVERIFY(file.open(QIODevice::WriteOnly));

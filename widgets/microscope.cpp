@@ -286,9 +286,9 @@ void Microscope::refresh() {
 }
 
 QString Microscope::status() const {
-  return origin_.isEmpty()                   ? tr("example block")
-         : state_.values != original_.values ? tr("%1, edited").arg(origin_)
-                                             : origin_;
+  return origin_.isEmpty()                                      ? tr("example block")
+         : undo_.canUndo() && state_.values != original_.values ? tr("%1, edited").arg(origin_)
+                                                                : origin_;
 }
 
 QString Microscope::csv() const {

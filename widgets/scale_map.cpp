@@ -354,7 +354,7 @@ void ScaleMap::setAxes() {
     cells_->setRowAxis(sideTicks(rows_, most_rows), along_rows ? tr("row") : blocks);
   QString across = along_rows ? blocks : tr("column");
   if (const std::size_t step = rows_.step * columns_.step; step > 1)
-    across += tr(";  1 of %1 blocks is drawn, zoom in").arg(formatCount(static_cast<double>(step)));
+    across += tr(";  1 in %1 is drawn").arg(formatCount(static_cast<double>(step)));
   cells_->setColumnAxis(sideTicks(columns_, std::max(2, cells_->width() / 56)), across);
 }
 
