@@ -418,7 +418,8 @@ void add_precision(std::vector<ConfigField>& t) {
   add(field<s, &PrecisionConfig::operands>(
       "precision.operands", kGroup, "Recipes of single operands", "", kNone,
       "A recipe for one operand of one class of GEMMs, over all that is set above, as CLASS.OPERAND=RECIPE: "
-      "experts.dY=mxfp8_e5m2_grad, attention.W=bf16; several with commas. Classes: experts, shared_experts, dense_ffn, "
+      "experts.dY=mxfp8_e5m2_grad, attention.W=bf16; several with commas (or semicolons). Classes: experts, "
+      "shared_experts, dense_ffn, "
       "attention, router_gate, head; operands: x, W, dY; recipes as for precision.experts. Empty: none."));
 }
 

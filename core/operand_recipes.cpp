@@ -56,7 +56,7 @@ OperandRecipe parse_entry(std::string_view entry) {
 std::vector<OperandRecipe> parse_operand_recipes(std::string_view text) {
   std::vector<OperandRecipe> recipes;
   while (!trimmed(text).empty()) {
-    const auto comma = std::min(text.find(','), text.size());
+    const auto comma = std::min(text.find_first_of(",;"), text.size());
     recipes.push_back(parse_entry(trimmed(text.substr(0, comma))));
     text.remove_prefix(std::min(comma + 1, text.size()));
   }

@@ -578,6 +578,7 @@ TEST(OperandRecipes, AreReadWrittenAndRefusedWithWhatIsAllowed) {
   EXPECT_EQ(recipes[1], (OperandRecipe{GemmClass::attention, Operand::w, Recipe::bf16}));
   EXPECT_EQ(operand_recipes_text(recipes), text);
   EXPECT_TRUE(parse_operand_recipes(" ").empty());
+  EXPECT_EQ(parse_operand_recipes("experts.dY=mxfp8_e5m2_grad; attention.W=bf16"), recipes);
   const auto refused = [](const char* entry) {
     RunConfig config;
     config.precision.operands = entry;
