@@ -9,7 +9,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kSwatch = 18, kKeyGap = 14;
+constexpr int kSwatch = 18;
 constexpr double kThickestRow = 26;
 
 }  // namespace
@@ -48,22 +48,15 @@ int BandBars::figuresWidth() const {
   return std::min(widest, width() * 2 / 5) + 10;
 }
 
-int BandBars::legendLines() const {
-  int lines = legend_.empty() ? 0 : 1, x = 6;
-  for (const LegendEntry& entry : legend_) {
-    const int wide = kSwatch + 5 + fontMetrics().horizontalAdvance(entry.label) + kKeyGap;
-    if (x > 6 && x + wide - kKeyGap > width()) {
-      ++lines;
-      x = 6;
-    }
-    x += wide;
-  }
-  return lines;
+QStringList BandBars::keyLabels() const {
+  QStringList labels;
+  for (const LegendEntry& entry : legend_) labels << entry.label;
+  return labels;
 }
 
 QMargins BandBars::margins() const {
   const int line = fontMetrics().height();
-  return {namesWidth(), legendLines() * line + 6, figuresWidth(), 2 * line + 6};
+  return {namesWidth(), keyHeight(keyLabels(), kSwatch) + 6, figuresWidth(), 2 * line + 6};
 }
 
 Axis BandBars::axis() const {
@@ -104,26 +97,19 @@ void BandBars::paintStatic(QPainter& painter) {
 }
 
 void BandBars::paintKey(QPainter& painter) const {
-  const QFontMetrics metrics(painter.font());
-  int x = 6, y = 1;
-  for (const LegendEntry& entry : legend_) {
-    const int wide = kSwatch + 5 + metrics.horizontalAdvance(entry.label) + kKeyGap;
-    if (x > 6 && x + wide - kKeyGap > width()) {
-      x = 6;
-      y += metrics.height();
-    }
-    const QRectF swatch(x, y + 3, kSwatch, metrics.height() - 6);
-    if (entry.band) {
+  const std::vector<KeyEntry> entries = keyEntries(keyLabels(), kSwatch);
+  for (std::size_t i = 0; i < legend_.size(); ++i) {
+    const QRectF swatch = entries[i].swatch;
+    if (legend_[i].band) {
       painter.setPen(QPen(palette().text().color(), 1.4));
       painter.drawLine(QLineF(swatch.left(), swatch.center().y(), swatch.right(), swatch.center().y()));
       for (const double end : {swatch.left(), swatch.right()})
         painter.drawLine(QLineF(end, swatch.top(), end, swatch.bottom()));
     } else {
-      paintBar(painter, swatch, entry.color, entry.fill);
+      paintBar(painter, swatch, legend_[i].color, legend_[i].fill);
     }
     painter.setPen(palette().text().color());
-    painter.drawText(QRect(x + kSwatch + 5, y, wide, metrics.height()), Qt::AlignLeft | Qt::AlignVCenter, entry.label);
-    x += wide;
+    painter.drawText(entries[i].text, Qt::AlignLeft | Qt::AlignVCenter, legend_[i].label);
   }
 }
 

@@ -53,7 +53,7 @@ class BandBars : public PlotFrame {
   int rowAt(QPoint position) const;  // -1: none
   int namesWidth() const;
   int figuresWidth() const;
-  int legendLines() const;
+  QStringList keyLabels() const;
   void paintBar(QPainter& painter, const QRectF& bar, int color, Fill fill) const;
   void paintBand(QPainter& painter, double low, double high, double y, double height) const;
   void paintKey(QPainter& painter) const;

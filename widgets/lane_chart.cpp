@@ -9,7 +9,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kSwatch = 16, kKeyGap = 12, kFlagHeight = 9, kNearFlag = 6;
+constexpr int kSwatch = 16, kFlagHeight = 9, kNearFlag = 6;
 
 }  // namespace
 
@@ -29,25 +29,17 @@ std::vector<LaneChart::Activity> LaneChart::keyed() const {
   return those;
 }
 
-int LaneChart::keyLines() const {
-  const std::vector<Activity> those = keyed();
-  int lines = those.empty() ? 0 : 1, x = 6;
-  for (const Activity& activity : those) {
-    const int wide = kSwatch + 5 + fontMetrics().horizontalAdvance(activity.name) + kKeyGap;
-    if (x > 6 && x + wide - kKeyGap > width()) {
-      ++lines;
-      x = 6;
-    }
-    x += wide;
-  }
-  return lines;
+QStringList LaneChart::keyLabels() const {
+  QStringList labels;
+  for (const Activity& activity : keyed()) labels << activity.name;
+  return labels;
 }
 
 QMargins LaneChart::margins() const {
   int widest = 0;
   for (const QString& name : names_) widest = std::max(widest, fontMetrics().horizontalAdvance(name));
   const int line = fontMetrics().height();
-  return {std::min(widest, width() / 4) + 12, keyLines() * line + 4 + kFlagHeight, 14, 2 * line + 6};
+  return {std::min(widest, width() / 4) + 12, keyHeight(keyLabels(), kSwatch) + 4 + kFlagHeight, 14, 2 * line + 6};
 }
 
 Axis LaneChart::axis() const {
@@ -60,9 +52,8 @@ double LaneChart::laneHeight() const {
 }
 
 QString LaneChart::staticKey() const {
-  QString key = names_.join(QLatin1Char(',')) + caption_ + QString::number(end_);
-  for (const Activity& activity : keyed()) key += activity.name;
-  return key;
+  const QString key = names_.join(QLatin1Char(',')) + caption_ + QString::number(end_);
+  return key + keyLabels().join(QLatin1Char(','));
 }
 
 void LaneChart::paintStatic(QPainter& painter) {
@@ -88,23 +79,15 @@ void LaneChart::paintStatic(QPainter& painter) {
 }
 
 void LaneChart::paintKey(QPainter& painter) const {
-  const QFontMetrics metrics(painter.font());
-  int x = 6, y = 1;
-  for (const Activity& activity : keyed()) {
-    const int wide = kSwatch + 5 + metrics.horizontalAdvance(activity.name) + kKeyGap;
-    if (x > 6 && x + wide - kKeyGap > width()) {
-      x = 6;
-      y += metrics.height();
-    }
-    const QRect swatch(x, y + 3, kSwatch, metrics.height() - 6);
-    const QColor color = seriesColor(activity.color, dark());
-    painter.fillRect(swatch, QBrush(color, activity.fill));
+  const std::vector<Activity> those = keyed();
+  const std::vector<KeyEntry> entries = keyEntries(keyLabels(), kSwatch);
+  for (std::size_t i = 0; i < those.size(); ++i) {
+    const QColor color = seriesColor(those[i].color, dark());
+    painter.fillRect(entries[i].swatch, QBrush(color, those[i].fill));
     painter.setPen(color);
-    painter.drawRect(swatch.adjusted(0, 0, -1, -1));
+    painter.drawRect(entries[i].swatch.adjusted(0, 0, -1, -1));
     painter.setPen(palette().text().color());
-    painter.drawText(QRect(x + kSwatch + 5, y, wide, metrics.height()), Qt::AlignLeft | Qt::AlignVCenter,
-                     activity.name);
-    x += wide;
+    painter.drawText(entries[i].text, Qt::AlignLeft | Qt::AlignVCenter, those[i].name);
   }
 }
 

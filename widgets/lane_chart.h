@@ -43,7 +43,7 @@ class LaneChart : public PlotFrame {
   Axis axis() const;
   double laneHeight() const;
   std::vector<Activity> keyed() const;  // those that occur
-  int keyLines() const;
+  QStringList keyLabels() const;
   void paintKey(QPainter& painter) const;
 
   std::vector<Activity> activities_;

@@ -186,6 +186,28 @@ void PlotFrame::paintLeftAxis(QPainter& painter, const Axis& axis, const std::ve
   painter.restore();
 }
 
+std::vector<PlotFrame::KeyEntry> PlotFrame::keyEntries(const QStringList& labels, int swatch) const {
+  constexpr int kLeft = 6, kGap = 14;
+  const QFontMetrics metrics = fontMetrics();
+  std::vector<KeyEntry> entries;
+  int x = kLeft, y = 1;
+  for (const QString& label : labels) {
+    const int text = metrics.horizontalAdvance(label), wide = swatch + 5 + text;
+    if (x > kLeft && x + wide > width()) {
+      x = kLeft;
+      y += metrics.height();
+    }
+    entries.push_back(
+        {QRect(x, y + 3, swatch, metrics.height() - 6), QRect(x + swatch + 5, y, text + kGap, metrics.height())});
+    x += wide + kGap;
+  }
+  return entries;
+}
+
+int PlotFrame::keyHeight(const QStringList& labels, int swatch) const {
+  return labels.isEmpty() ? 0 : keyEntries(labels, swatch).back().text.bottom();
+}
+
 void PlotFrame::paintReadout(QPainter& painter, QPoint near, const QStringList& lines) const {
   if (lines.isEmpty()) return;
   const QFontMetrics metrics(painter.font());

@@ -63,6 +63,13 @@ class PlotFrame : public QWidget {
   // Ticks with grid lines at the left, labels right-aligned in the margin, which grows with them; the caption stands on
   // top of the axis.
   void paintLeftAxis(QPainter& painter, const Axis& axis, const std::vector<Tick>& ticks, const QString& caption) const;
+  // A key on top, as wide as the widget: for each label where its swatch and its text stand, in as many lines as
+  // needed.
+  struct KeyEntry {
+    QRect swatch, text;
+  };
+  std::vector<KeyEntry> keyEntries(const QStringList& labels, int swatch) const;
+  int keyHeight(const QStringList& labels, int swatch) const;
   // A small box of lines beside `near`, always inside the widget.
   void paintReadout(QPainter& painter, QPoint near, const QStringList& lines) const;
 

@@ -9,6 +9,7 @@
 
 #include "core/numerics/block_anatomy.h"
 #include "widgets/format_text.h"
+#include "widgets/tensor_text.h"
 
 namespace moescope {
 namespace {
@@ -110,7 +111,7 @@ ScaleMap::ScaleMap(Selection* selection, QWidget* parent)
   grid->addWidget(horizontal_, 1, 0);
   addBody(body);
   setFocusProxy(cells_);
-  cells_->setNotice(tr("No tensor is open"));
+  cells_->setNotice(noTensorNotice());
   cells_->setHatched(kNoDataCode);
   cells_->setWeights(sequentialWeights());
   cells_->refill = [this] { refill(); };
@@ -168,7 +169,7 @@ void ScaleMap::setSides() {
   rows_ = {axis_ == BlockAxis::row ? source_.rows() : source_.blocksDown(block)};
   columns_ = {axis_ == BlockAxis::row ? (source_.cols() + block - 1) / block : source_.cols()};
   columns_.run = axis_ == BlockAxis::row ? kBlockRun : kColumnRun;
-  cells_->setNotice(source_.valid() ? QString() : tr("No tensor is open"));
+  cells_->setNotice(source_.valid() ? QString() : noTensorNotice());
   fit();
 }
 

@@ -113,4 +113,8 @@ QString noQuantizationNotice(const RunInfo& info, const TelemetryFrame* frame, G
          how;
 }
 
+QString noTensorNotice() {
+  return tr("No tensor is open: click a cell of Quantization error, or open a .safetensors file");
+}
+
 }  // namespace moescope

@@ -22,5 +22,6 @@ QString placeName(const OperandPlace& place);   // "layer 3, routed experts, w1 
 const QuantFrame* findTensor(const TelemetryFrame* frame, const OperandPlace& place);  // nullptr: not there
 // Why there is nothing to see of a class in a frame that may be nullptr.
 QString noQuantizationNotice(const RunInfo& info, const TelemetryFrame* frame, GemmClass gemm_class);
+QString noTensorNotice();  // of what shows a single tensor
 
 }  // namespace moescope

@@ -1,6 +1,7 @@
 #include "widgets/what_if.h"
 
 #include "widgets/format_text.h"
+#include "widgets/tensor_text.h"
 
 namespace moescope {
 namespace {
@@ -32,7 +33,7 @@ WhatIfStrip::WhatIfStrip(Selection* selection, QWidget* parent)
   addControl(columns_);
   addControl(metric_);
   addBody(table_);
-  table_->setNotice(tr("No tensor is open"));
+  table_->setNotice(noTensorNotice());
   connect(table_, &WhatIfTable::chosen, this, &WhatIfStrip::chosen);
 }
 
@@ -41,7 +42,7 @@ void WhatIfStrip::setSource(const TensorSource& source, std::size_t slice) {
   note_.clear();
   table_->setRows({});
   table_->setSchemes({});
-  table_->setNotice(source.valid() ? tr("Computing") : tr("No tensor is open"));
+  table_->setNotice(source.valid() ? tr("Computing") : noTensorNotice());
   if (!source.valid()) return cancel();
   cancel_->show();
   worker_.start([this, request, source, slice](std::stop_token stop) {

@@ -10,7 +10,7 @@ namespace moescope {
 namespace {
 
 constexpr double kMarkRadius = 4.5;
-constexpr int kSwatch = 24, kKeyGap = 14, kNear = 30;
+constexpr int kSwatch = 24, kNear = 30;
 
 }  // namespace
 
@@ -47,21 +47,14 @@ void XyPlot::setReference(double y, const QString& label) {
   reference_label_ = label;
 }
 
-int XyPlot::keyLines() const {
-  int lines = series_.empty() ? 0 : 1, x = 6;
-  for (const Series& s : series_) {
-    const int wide = kSwatch + 5 + fontMetrics().horizontalAdvance(s.label) + kKeyGap;
-    if (x > 6 && x + wide - kKeyGap > width()) {
-      ++lines;
-      x = 6;
-    }
-    x += wide;
-  }
-  return lines;
+QStringList XyPlot::keyLabels() const {
+  QStringList labels;
+  for (const Series& s : series_) labels << s.label;
+  return labels;
 }
 
 QMargins XyPlot::margins() const {
-  return {kAxisLabelWidth, keyLines() * fontMetrics().height() + 8, 12, kAxisLabelHeight};
+  return {kAxisLabelWidth, keyHeight(keyLabels(), kSwatch) + 8, 12, kAxisLabelHeight};
 }
 
 Axis XyPlot::xAxis() const {
@@ -109,24 +102,18 @@ void XyPlot::paintStatic(QPainter& painter) {
 }
 
 void XyPlot::paintKey(QPainter& painter) const {
-  const QFontMetrics metrics(painter.font());
   painter.setRenderHint(QPainter::Antialiasing);
-  int x = 6, y = 1;
-  for (const Series& s : series_) {
-    const int wide = kSwatch + 5 + metrics.horizontalAdvance(s.label) + kKeyGap;
-    if (x > 6 && x + wide - kKeyGap > width()) {
-      x = 6;
-      y += metrics.height();
-    }
-    const double middle = y + metrics.height() / 2.0;
+  const std::vector<KeyEntry> entries = keyEntries(keyLabels(), kSwatch);
+  for (std::size_t i = 0; i < series_.size(); ++i) {
+    const Series& s = series_[i];
+    const QRectF swatch = entries[i].swatch;
     if (s.line != Qt::NoPen) {
       painter.setPen(QPen(seriesColor(s.color, dark()), 1.6, s.line));
-      painter.drawLine(QLineF(x, middle, x + kSwatch, middle));
+      painter.drawLine(QLineF(swatch.left(), swatch.center().y(), swatch.right(), swatch.center().y()));
     }
-    paintMark(painter, QPointF(x + kSwatch / 2.0, middle), s);
+    paintMark(painter, swatch.center(), s);
     painter.setPen(palette().text().color());
-    painter.drawText(QRect(x + kSwatch + 5, y, wide, metrics.height()), Qt::AlignLeft | Qt::AlignVCenter, s.label);
-    x += wide;
+    painter.drawText(entries[i].text, Qt::AlignLeft | Qt::AlignVCenter, s.label);
   }
   painter.setRenderHint(QPainter::Antialiasing, false);
 }

@@ -40,7 +40,7 @@ class XyPlot : public PlotFrame {
   Axis xAxis() const;
   Axis yAxis() const;
   QPointF place(const QPointF& point) const;
-  int keyLines() const;
+  QStringList keyLabels() const;
   void paintKey(QPainter& painter) const;
   void paintMark(QPainter& painter, const QPointF& at, const Series& series) const;
 
