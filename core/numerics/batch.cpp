@@ -76,12 +76,16 @@ MOESCOPE_SIMD void add_x2(Batch& b, std::size_t count, Totals& totals) {
   for (std::size_t i = 0; i < (count + kWidth - 1) / kWidth; ++i)
     x2 += load(b.x2.data() + i * kWidth) * load(b.weight2.data() + i * kWidth);
   totals.x2 = sum_of<float>(x2);
-  totals.xq = (totals.x2 + totals.q2 - totals.err2) / 2;  // x2 - 2 xq + q2 = err2
+  totals.find_xq();
+}
+
+bool sums_hold(std::int32_t top_amax, std::int32_t spread, const Totals& t) {
+  const bool lost_error = t.err2 <= t.x2 * 0x1p-60 && (t.underflow || (spread > 30 && t.x2 > 0));
+  return top_amax < kLimitBits && !lost_error;
 }
 
 bool sums_hold(const Batch& b, const Totals& t) {
-  const bool lost_error = t.err2 <= t.x2 * 0x1p-60 && (t.underflow || (b.spread > 30 && t.x2 > 0));
-  return b.top_amax < kLimitBits && !lost_error;
+  return sums_hold(b.top_amax, b.spread, t);
 }
 
 void add_values(const Totals& t, double unit2, std::uint64_t elements, QuantSums& sums) {
@@ -91,17 +95,33 @@ void add_values(const Totals& t, double unit2, std::uint64_t elements, QuantSums
   sums.nonzero += t.nonzero, sums.underflow += t.underflow, sums.clipped += t.clipped;
 }
 
-void ScaleCounts::add(const Batch& b) {
-  const std::int32_t* code = b.scales.code.data();
-  std::size_t i = 0;
-  for (; i + 4 <= b.count; i += 4)
-    for (std::size_t k = 0; k < 4; ++k) ++counts_[k][static_cast<std::size_t>(code[i + k])];
-  for (; i < b.count; ++i) ++counts_[0][static_cast<std::size_t>(code[i])];
+// Neighbours mostly have one of a few scales, which are counted one after the other, all blocks at once: adding to the
+// counter of each block would wait for the one before.
+MOESCOPE_SIMD void ScaleCounts::add(const std::int32_t* codes, std::size_t count) {
+  constexpr std::int32_t kFew = 6;
+  const std::size_t whole = count / kWidth * kWidth;
+  for (std::size_t i = whole; i < count; ++i) ++counts_[static_cast<std::size_t>(codes[i])];
+  if (!whole) return;
+  Ints top{}, least = Ints{} + 255;
+  for (std::size_t i = 0; i < whole; i += kWidth) {
+    const Ints code = load(codes + i);
+    top = larger(top, code);
+    least = code < least ? code : least;
+  }
+  const std::int32_t first = 255 - max_of<std::int32_t>(255 - least), last = max_of<std::int32_t>(top);
+  if (last - first >= kFew) {
+    for (std::size_t i = 0; i < whole; ++i) ++counts_[static_cast<std::size_t>(codes[i])];
+    return;
+  }
+  for (std::int32_t code = first; code <= last; ++code) {
+    Words found{};
+    for (std::size_t i = 0; i < whole; i += kWidth) found = load(codes + i) == code ? found + 1 : found;
+    counts_[static_cast<std::size_t>(code)] += sum_of<std::uint32_t>(found);
+  }
 }
 
 void ScaleCounts::add_to(QuantSums& sums) const {
-  for (const auto& counts : counts_)
-    for (std::size_t i = 0; i < counts.size(); ++i) sums.e8m0_blocks[i] += counts[i];
+  for (std::size_t i = 0; i < counts_.size(); ++i) sums.e8m0_blocks[i] += counts_[i];
 }
 
 MOESCOPE_SIMD void add_blocks(const Batch& b, std::size_t per_row, std::size_t elements, std::size_t last_elements,

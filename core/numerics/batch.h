@@ -28,6 +28,8 @@ struct Batch {
 struct Totals {
   double x2 = 0, q2 = 0, xq = 0, err2 = 0;
   std::uint64_t nonzero = 0, underflow = 0, clipped = 0;
+
+  void find_xq() { xq = (x2 + q2 - err2) / 2; }  // x2 - 2 xq + q2 = err2
 };
 
 // Scales and all else of b.count blocks from their largest magnitudes in b.scales.amax_bits.
@@ -37,16 +39,18 @@ void add_x2(Batch& batch, std::size_t count, Totals& totals);
 // False where float32 was too narrow for the sums: beyond its range, or values that vanish beside others of their batch
 // while those are (nearly) exact.
 bool sums_hold(const Batch& batch, const Totals& totals);
+bool sums_hold(std::int32_t top_amax, std::int32_t spread, const Totals& totals);
 void add_values(const Totals& totals, double unit2, std::uint64_t elements, QuantSums& sums);
 
-// Blocks of each scale. Neighbours mostly have the same, and adding to one counter after the other would wait for it.
+// Blocks of each scale.
 class ScaleCounts {
  public:
-  void add(const Batch& batch);
+  // Codes of at most kScales blocks.
+  void add(const std::int32_t* codes, std::size_t count);
   void add_to(QuantSums& sums) const;
 
  private:
-  std::array<std::array<std::uint32_t, 256>, 4> counts_{};
+  std::array<std::uint32_t, 256> counts_{};
 };
 
 // Adds a batch of blocks of `elements` values each, or of `last_elements` for the last of every `per_row`, but for

@@ -39,7 +39,7 @@ MOESCOPE_INLINE void for_each_strip(std::size_t cols, const Body& body) {
 }
 
 // Rows [first, first + rows) of a strip.
-template <Way kWay, bool kSums, int kVectors>
+template <Way kWay, bool kSums, bool kLines, int kVectors>
 MOESCOPE_INLINE void quantize_strip(const LaneRounding& f, Floats clip_limit, const Tile& t, std::size_t first,
                                     std::size_t rows, std::size_t c, std::size_t lanes, const Target& target, Batch& b,
                                     Squares& total, Counts& counts) {
@@ -57,7 +57,7 @@ MOESCOPE_INLINE void quantize_strip(const LaneRounding& f, Floats clip_limit, co
       const Floats decode = load(b.scales.decode.data() + c + i * kWidth);
       const Quantized v =
           quantize_lanes<kWay>(f, x, encode, decode, draws_of<kWay>(key, t.column_keys + c + i * kWidth));
-      write_lanes(target, out + i * kWidth, v.value, lanes);
+      write_vector<kLines>(target, out + i * kWidth, v.value, lanes);
       if constexpr (kSums) {
         const Floats error = (x - v.value) * encode;  // in units of the scale, as the others
         squares[i].x2 += v.y * v.y;
@@ -79,7 +79,7 @@ MOESCOPE_INLINE void quantize_strip(const LaneRounding& f, Floats clip_limit, co
   }
 }
 
-template <Way kWay, bool kSums>
+template <Way kWay, bool kSums, bool kLines>
 MOESCOPE_INLINE void quantize_columns(const Scaling& s, const Tile& tile, const Target& to, Batch& b, Totals& totals) {
   const Tile t = tile;  // copies, which no writing changes
   const Target target = to;
@@ -91,7 +91,8 @@ MOESCOPE_INLINE void quantize_columns(const Scaling& s, const Tile& tile, const 
     Counts counts;
     for_each_strip(
         t.cols, [&]<int kVectors>(std::size_t c, std::size_t lanes) __attribute__((always_inline)) {
-          quantize_strip<kWay, kSums, kVectors>(f, clip_limit, t, first, rows, c, lanes, target, b, squares, counts);
+          quantize_strip<kWay, kSums, kLines, kVectors>(f, clip_limit, t, first, rows, c, lanes, target, b, squares,
+                                                        counts);
         });
     if constexpr (kSums) {
       totals.q2 += sum_of<float>(squares.q2), totals.err2 += sum_of<float>(squares.err2);
@@ -100,25 +101,26 @@ MOESCOPE_INLINE void quantize_columns(const Scaling& s, const Tile& tile, const 
   }
 }
 
-#define MOESCOPE_COLUMNS(name, way)                                                                                    \
-  MOESCOPE_SIMD void columns_##name(const Scaling& s, const Tile& t, const Target& target, Batch& b, Totals& totals) { \
-    quantize_columns<way, false>(s, t, target, b, totals);                                                             \
-  }                                                                                                                    \
-  MOESCOPE_SIMD void columns_##name##_sums(const Scaling& s, const Tile& t, const Target& target, Batch& b,            \
-                                           Totals& totals) {                                                           \
-    quantize_columns<way, true>(s, t, target, b, totals);                                                              \
+#define MOESCOPE_COLUMNS(name, way, sums, lines)                                                             \
+  MOESCOPE_SIMD void name(const Scaling& s, const Tile& t, const Target& target, Batch& b, Totals& totals) { \
+    quantize_columns<way, sums, lines>(s, t, target, b, totals);                                             \
   }
-MOESCOPE_FOR_EACH_WAY(MOESCOPE_COLUMNS)
+#define MOESCOPE_ALL_COLUMNS(name, way)                     \
+  MOESCOPE_COLUMNS(columns_##name, way, false, false)       \
+  MOESCOPE_COLUMNS(columns_##name##_sums, way, true, false) \
+  MOESCOPE_COLUMNS(columns_##name##_sums_lines, way, true, true)
+MOESCOPE_FOR_EACH_WAY(MOESCOPE_ALL_COLUMNS)
+#undef MOESCOPE_ALL_COLUMNS
 #undef MOESCOPE_COLUMNS
 
 }  // namespace
 
-QuantizeColumns columns_function(const OperandFormat& format, bool clips, bool sums) {
+QuantizeColumns columns_function(const OperandFormat& format, bool clips, bool sums, bool lines) {
   const Way way = way_of(format, clips);
-#define MOESCOPE_NAMES(name, way) {columns_##name, columns_##name##_sums},
-  constexpr QuantizeColumns kFunctions[][2] = {MOESCOPE_FOR_EACH_WAY(MOESCOPE_NAMES)};
+#define MOESCOPE_NAMES(name, way) {columns_##name, columns_##name##_sums, columns_##name##_sums_lines},
+  constexpr QuantizeColumns kFunctions[][3] = {MOESCOPE_FOR_EACH_WAY(MOESCOPE_NAMES)};
 #undef MOESCOPE_NAMES
-  return kFunctions[static_cast<int>(way)][sums];
+  return kFunctions[static_cast<int>(way)][sums ? 1 + lines : 0];
 }
 
 MOESCOPE_SIMD void find_column_amax(const Tile& t, std::int32_t* amax_bits) {

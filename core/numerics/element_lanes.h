@@ -112,21 +112,28 @@ struct Quantized {
   Floats value;    // what x decodes to
 };
 
-// `draw` is used by stochastic ways alone. A decode of NaN makes everything NaN.
+// `draw` is used by stochastic ways alone.
+template <Way kWay>
+MOESCOPE_INLINE Floats rounded(const LaneRounding& f, Floats y, Words draw) {
+  if constexpr (is_stochastic(kWay)) return round_stochastic(f, smaller(y, f.max), draw);
+  const Floats r = round_nearest(f, y);
+  return kWay == Way::nearest ? r : smaller(r, f.max);
+}
+
+// With the sign of x. A decode of NaN makes everything NaN.
+MOESCOPE_INLINE Floats decoded(const LaneRounding& f, Floats r, Floats decode, Floats x) {
+  const Floats signed_decode = (Floats)((Ints)decode | ((Ints)x & ~kMagnitudeMask));
+  return r * signed_decode + f.zero;
+}
+
 template <Way kWay>
 MOESCOPE_INLINE Quantized quantize_lanes(const LaneRounding& f, Floats x, Floats encode, Floats decode, Words draw) {
   Quantized v;
   v.magnitude = magnitude_bits(x);
   const Floats magnitude = (Floats)v.magnitude;
   v.y = divides(kWay) ? quotient(magnitude, decode, encode) : magnitude * encode;
-  if constexpr (is_stochastic(kWay)) {
-    v.r = round_stochastic(f, smaller(v.y, f.max), draw);
-  } else {
-    v.r = round_nearest(f, v.y);
-    if constexpr (kWay != Way::nearest) v.r = smaller(v.r, f.max);
-  }
-  const Floats signed_decode = (Floats)((Ints)decode | ((Ints)x & ~kMagnitudeMask));
-  v.value = v.r * signed_decode + f.zero;
+  v.r = rounded<kWay>(f, v.y, draw);
+  v.value = decoded(f, v.r, decode, x);
   return v;
 }
 

@@ -7,6 +7,7 @@
 #include "core/numerics/careful_kernels.h"
 #include "core/numerics/column_kernels.h"
 #include "core/numerics/element_lanes.h"
+#include "core/numerics/nvfp4_rows.h"
 #include "core/numerics/row_kernels.h"
 #include "core/numerics/simd.h"
 
@@ -16,7 +17,8 @@ namespace {
 constexpr std::size_t kWidth = kLanes<float>;
 constexpr std::size_t kBatchElements = 4096;  // a batch is read twice and stays in the first cache
 constexpr std::size_t kAreaCols = 1024;
-constexpr std::size_t kTallRows = 512;  // of kTileCols columns: half a megabyte
+constexpr std::size_t kStretchElements = 256 * 1024;  // a megabyte, long enough to be fetched in time
+constexpr std::size_t kTallRows = 512;                // of kTileCols columns: half a megabyte
 
 std::size_t padded(std::size_t count) {
   return (count + kWidth - 1) / kWidth * kWidth;
@@ -31,13 +33,14 @@ void quantize_row_batch(const Scaling& s, const Tile& t, std::size_t width, cons
   find_row_amax(t, width, b.scales.amax_bits.data());
   find_batch_scales(s, b);
   Totals totals;
-  rows_function(s.format, b.clipped_blocks > 0, sums)(s, t, width, target, b, totals);
+  // Whole lines make no difference here, where values are read in bursts anyway.
+  rows_function(s.format, b.clipped_blocks > 0, sums, false)(s, t, width, target, b, totals);
   if (!sums) return;
   add_x2(b, b.count, totals);
   if (sums_hold(b, totals)) {
     add_values(totals, b.unit2, t.rows * t.cols, *sums);
     add_blocks(b, per_row, width, t.cols - (per_row - 1) * width, *sums);
-    return counts.add(b);
+    return counts.add(b.scales.code.data(), b.count);
   }
   for (std::size_t j = 0; j < b.count; ++j)
     quantize_carefully(s, part_of(t, j / per_row, j % per_row * width, 1, width), b, j, *sums);
@@ -49,7 +52,7 @@ void add_columns(const Scaling& s, const Tile& t, Batch& b, Totals& totals, Scal
   if (sums_hold(b, totals)) {
     add_values(totals, b.unit2, t.rows * t.cols, sums);
     add_blocks(b, 1, t.rows, t.rows, sums);
-    return counts.add(b);
+    return counts.add(b.scales.code.data(), b.count);
   }
   for (std::size_t c = 0; c < t.cols; ++c) quantize_carefully(s, part_of(t, 0, c, t.rows, 1), b, c, sums);
 }
@@ -61,7 +64,7 @@ void quantize_column_batch(const Scaling& s, const Tile& t, const Target& target
   find_column_amax(t, b.scales.amax_bits.data());
   find_batch_scales(s, b);
   Totals totals;
-  columns_function(s.format, b.clipped_blocks > 0, sums)(s, t, target, b, totals);
+  columns_function(s.format, b.clipped_blocks > 0, sums, target.lines)(s, t, target, b, totals);
   if (sums) add_columns(s, t, b, totals, counts, *sums);
 }
 
@@ -82,7 +85,7 @@ void quantize_tall_columns(const Scaling& s, const Tile& t, const Target& target
   std::size_t at = 0;
   for_each_part(t, kTileRows, kTileCols, [&](const Tile& part) {
     Batch& b = batches[at];
-    columns_function(s.format, b.clipped_blocks > 0, sums)(s, part, target, b, totals[at]);
+    columns_function(s.format, b.clipped_blocks > 0, sums, target.lines)(s, part, target, b, totals[at]);
     at = (at + 1) % count;
   });
   if (!sums) return;
@@ -101,7 +104,12 @@ MOESCOPE_SIMD std::int32_t row_amax_bits(const float* __restrict x, std::size_t 
 
 float tile_amax(const Tile& t) {
   std::int32_t top = 0;
-  for (std::size_t r = 0; r < t.rows; ++r) top = row_amax_bits(t.x + r * t.stride, t.cols, top);
+  // From the end, a stretch after the other: what was read last is wanted first when the values are quantized.
+  const std::size_t stretch = std::max<std::size_t>(kStretchElements / std::max<std::size_t>(t.cols, 1), 1);
+  for (std::size_t last = t.rows, first; last > 0; last = first) {
+    first = last - std::min(stretch, last);
+    for (std::size_t r = first; r < last; ++r) top = row_amax_bits(t.x + r * t.stride, t.cols, top);
+  }
   return std::bit_cast<float>(top);
 }
 
@@ -113,10 +121,18 @@ void quantize_row_blocks(const Scaling& s, const Tile& tile, std::size_t width, 
   const Tile t = fetching(tile, blocks * padded(width));
   const std::size_t cols = std::min(t.cols, blocks * width), per_row = (cols + width - 1) / width;
   Target target = target_of(t);
-  target.bypass &= width % kWidth == 0;
+  target.bypass &= width % kWidth == 0, target.lines &= width % kWidth == 0;
   ScaleCounts counts;
-  for_each_part(t, blocks / per_row, cols,
-                [&](const Tile& part) { quantize_row_batch(s, part, width, target, counts, sums); });
+  const auto by_batch = [&](const Tile& part) { quantize_row_batch(s, part, width, target, counts, sums); };
+  const bool by_group = sums && s.format.scheme == QuantScheme::nvfp4 && nvfp4_sums_fit(s);
+  const std::size_t grouped = by_group ? t.cols / kNvfp4Group * kNvfp4Group : 0;
+  if (grouped) {
+    const std::size_t part_cols = std::min(grouped, kBatchElements);
+    for_each_part(part_of(t, 0, 0, t.rows, grouped), kBatchElements / part_cols, part_cols, [&](const Tile& part) {
+      if (!quantize_nvfp4_rows(s, part, target, counts, *sums)) by_batch(part);
+    });
+  }
+  if (grouped < t.cols) for_each_part(part_of(t, 0, grouped, t.rows, t.cols), blocks / per_row, cols, by_batch);
   if (sums) counts.add_to(*sums);
 }
 
@@ -138,8 +154,8 @@ void quantize_area(const Scaling& s, const Tile& tile, float amax, QuantSums* su
   b.count = std::min(rows, kScales);
   std::fill_n(b.scales.amax_bits.begin(), b.count, std::bit_cast<std::int32_t>(amax));
   find_batch_scales(s, b);
-  const QuantizeRows quantize = rows_function(s.format, b.clipped_blocks > 0, sums);
   const Target target = target_of(t);
+  const QuantizeRows quantize = rows_function(s.format, b.clipped_blocks > 0, sums, target.lines);
   double x2 = 0;
   for_each_part(t, b.count, cols, [&](const Tile& part) {
     Totals totals;

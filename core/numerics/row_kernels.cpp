@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "core/numerics/careful_kernels.h"
+#include "core/numerics/lane_joins.h"
 #include "core/numerics/lane_sums.h"
 #include "core/numerics/simd.h"
 
@@ -12,18 +13,6 @@ namespace {
 
 constexpr std::size_t kWidth = kLanes<float>;
 
-// Joins the quarters of four vectors: four values of each.
-template <class T, class Join>
-MOESCOPE_INLINE Lanes<T> joined_quarters(const Lanes<T> (&v)[4], Join join) {
-  const auto halves = [&](Lanes<T> a, Lanes<T> b) __attribute__((always_inline)) {
-    return join(__builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23),
-                __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31));
-  };
-  const Lanes<T> ab = halves(v[0], v[1]), cd = halves(v[2], v[3]);
-  return join(__builtin_shufflevector(ab, cd, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27),
-              __builtin_shufflevector(ab, cd, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31));
-}
-
 // Joins every four neighbours.
 template <class T, class Join>
 MOESCOPE_INLINE void fold_quarters(const T* __restrict quarters, std::size_t count, T* __restrict to, Join join) {
@@ -31,13 +20,6 @@ MOESCOPE_INLINE void fold_quarters(const T* __restrict quarters, std::size_t cou
   for (std::size_t i = 0; i < 2 * count; ++i) pairs[i] = join(quarters[2 * i], quarters[2 * i + 1]);
   for (std::size_t i = 0; i < count; ++i) to[i] = join(pairs[2 * i], pairs[2 * i + 1]);
 }
-
-constexpr auto kLarger = [](auto a, auto b) __attribute__((always_inline)) {
-  return a > b ? a : b;
-};
-constexpr auto kSum = [](auto a, auto b) __attribute__((always_inline)) {
-  return a + b;
-};
 
 // Calls body(width), with the usual widths as constants when they divide the rows.
 template <class Body>
@@ -104,7 +86,7 @@ struct Row {
   RowKey key;
 };
 
-template <Way kWay, bool kSums, class Width>
+template <Way kWay, bool kSums, bool kLines, class Width>
 MOESCOPE_INLINE void quantize_rows(const Scaling& s, const Tile& t, Width width, const Target& to, Batch& b,
                                    Totals& totals) {
   const Target target = to;  // a copy, which no writing changes
@@ -126,7 +108,7 @@ MOESCOPE_INLINE void quantize_rows(const Scaling& s, const Tile& t, Width width,
           __builtin_prefetch(row.next + c + i);
           const Words draws = draws_of<kWay>(row.key, column_keys + c + i);
           const Quantized v = quantize_lanes<kWay>(f, x, encode, decode, draws);
-          write_lanes(target, row.out + c + i, v.value, lanes);
+          write_vector<kLines>(target, row.out + c + i, v.value, lanes);
           if constexpr (kSums) {
             // A block's own in units of its scale; the others, in that of the batch, need not be told apart by block.
             const Floats q = v.value * inverse_unit, error = (x - v.value) * inverse_unit;
@@ -145,28 +127,33 @@ MOESCOPE_INLINE void quantize_rows(const Scaling& s, const Tile& t, Width width,
   }
 }
 
-#define MOESCOPE_ROWS(name, way)                                                                                      \
-  MOESCOPE_SIMD void rows_##name(const Scaling& s, const Tile& t, std::size_t width, const Target& target, Batch& b,  \
-                                 Totals& totals) {                                                                    \
-    quantize_rows<way, false>(s, t, width, target, b, totals);                                                        \
-  }                                                                                                                   \
-  MOESCOPE_SIMD void rows_##name##_sums(const Scaling& s, const Tile& t, std::size_t width, const Target& target,     \
-                                        Batch& b, Totals& totals) {                                                   \
-    for_width(                                                                                                        \
-        t,                                                                                                            \
-        width, [&](auto w) __attribute__((always_inline)) { quantize_rows<way, true>(s, t, w, target, b, totals); }); \
+#define MOESCOPE_ROWS(name, way)                                                                                     \
+  MOESCOPE_SIMD void rows_##name(const Scaling& s, const Tile& t, std::size_t width, const Target& target, Batch& b, \
+                                 Totals& totals) {                                                                   \
+    quantize_rows<way, false, false>(s, t, width, target, b, totals);                                                \
+  }                                                                                                                  \
+  MOESCOPE_ROW_SUMS(rows_##name##_sums, way, false)                                                                  \
+  MOESCOPE_ROW_SUMS(rows_##name##_sums_lines, way, true)
+#define MOESCOPE_ROW_SUMS(name, way, lines)                                                                   \
+  MOESCOPE_SIMD void name(const Scaling& s, const Tile& t, std::size_t width, const Target& target, Batch& b, \
+                          Totals& totals) {                                                                   \
+    for_width(                                                                                                \
+        t, width, [&](auto w) __attribute__((always_inline)) {                                                \
+          quantize_rows<way, true, lines>(s, t, w, target, b, totals);                                        \
+        });                                                                                                   \
   }
 MOESCOPE_FOR_EACH_WAY(MOESCOPE_ROWS)
+#undef MOESCOPE_ROW_SUMS
 #undef MOESCOPE_ROWS
 
 }  // namespace
 
-QuantizeRows rows_function(const OperandFormat& format, bool clips, bool sums) {
+QuantizeRows rows_function(const OperandFormat& format, bool clips, bool sums, bool lines) {
   const Way way = way_of(format, clips);
-#define MOESCOPE_NAMES(name, way) {rows_##name, rows_##name##_sums},
-  constexpr QuantizeRows kFunctions[][2] = {MOESCOPE_FOR_EACH_WAY(MOESCOPE_NAMES)};
+#define MOESCOPE_NAMES(name, way) {rows_##name, rows_##name##_sums, rows_##name##_sums_lines},
+  constexpr QuantizeRows kFunctions[][3] = {MOESCOPE_FOR_EACH_WAY(MOESCOPE_NAMES)};
 #undef MOESCOPE_NAMES
-  return kFunctions[static_cast<int>(way)][sums];
+  return kFunctions[static_cast<int>(way)][sums ? 1 + lines : 0];
 }
 
 MOESCOPE_SIMD void find_row_amax(const Tile& t, std::size_t width, std::int32_t* amax_bits) {

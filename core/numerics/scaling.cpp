@@ -5,6 +5,7 @@
 #include <cassert>
 
 #include "core/numerics/element_lanes.h"
+#include "core/numerics/nvfp4_scales.h"
 #include "core/numerics/simd.h"
 
 namespace moescope {
@@ -13,7 +14,7 @@ namespace {
 constexpr std::int32_t kMinNormalBits = 0x00800000;
 constexpr std::int32_t kSmallestE8m0Bits = 0x00400000;  // 2^-127
 constexpr float kLeastFp8Amax = 1e-12f;
-constexpr float kLeastNvfp4Scale = 0x1p-6f, kLeastNvfp4TensorScale = 0x1p-120f;
+constexpr float kLeastNvfp4TensorScale = 0x1p-120f;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 MOESCOPE_INLINE std::int32_t bits_of(float v) {
@@ -87,13 +88,13 @@ MOESCOPE_SIMD void find_fp8_scales(const Scaling& s, std::size_t count, Scales& 
 }
 
 MOESCOPE_SIMD void find_nvfp4_scales(const Scaling& s, std::size_t count, Scales& scales) {
-  const ElementRounding f = rounding_of(ElementFormat::e4m3);
-  const float tensor = s.tensor_scale;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::int32_t bits = scales.amax_bits[i];
-    const float wanted = float_of(bits) / 6.0f / tensor;
-    const float decode = tensor * round_magnitude(f, std::min(std::max(wanted, kLeastNvfp4Scale), f.max));
-    set_float_scale(bits, 1.0f / decode, decode, scales, i);
+  for (std::size_t i = 0; i < count; i += kLanes<float>) {
+    const Ints amax = load(scales.amax_bits.data() + i);
+    const Floats decode = nvfp4_decode((Floats)amax, s.tensor_scale);
+    const Ints code = (Ints)decode >> 23 & 255, most = amax < kInfinityBits ? code : Ints{} + 255;
+    store(scales.code.data() + i, most);
+    store(scales.decode.data() + i, most < 255 ? decode : splat(kNan));
+    store(scales.encode.data() + i, 1.0f / decode);
   }
 }
 

@@ -52,15 +52,25 @@ inline Tile fetching(Tile t, std::size_t ahead) {
   return t;
 }
 
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define MOESCOPE_LINES
+#endif
+
 struct Target {
   bool bypass;  // whole vectors go past the caches
+  bool lines;   // in one piece each, if they begin a line
 };
 
 inline Target target_of(const Tile& t) {
-#ifdef __SSE__
-  return {t.large && reinterpret_cast<std::uintptr_t>(t.out) % 16 == 0 && t.out_stride % 4 == 0};
+  const auto aligned = [&](std::size_t bytes) {
+    return reinterpret_cast<std::uintptr_t>(t.out) % bytes == 0 && t.out_stride * sizeof(float) % bytes == 0;
+  };
+#ifdef MOESCOPE_LINES
+  return {t.large && aligned(16), t.large && aligned(64) && __builtin_cpu_supports("avx512f")};
+#elif defined(__SSE__)
+  return {t.large && aligned(16), false};
 #else
-  return {false};
+  return {false, false};
 #endif
 }
 
@@ -76,6 +86,26 @@ MOESCOPE_INLINE void write_lanes(const Target& target, float* out, Lanes<float> 
   }
 #endif
   store(out, v);
+}
+
+// A whole line, past the caches in one piece: four pieces take half as long again. In assembly, because a function that
+// is compiled for several instruction sets cannot name what only one of them has.
+MOESCOPE_INLINE void write_line(float* out, Lanes<float> v) {
+#ifdef MOESCOPE_LINES
+  asm volatile("vmovups %1, %%zmm0\n\tvmovntps %%zmm0, %0"
+               : "=m"(*reinterpret_cast<Lanes<float>*>(out))
+               : "vm"(v)
+               : "xmm0");
+#else
+  store(out, v);
+#endif
+}
+
+// `kLines`: target.lines, known to whoever compiles a loop for it.
+template <bool kLines>
+MOESCOPE_INLINE void write_vector(const Target& target, float* out, Lanes<float> v, std::size_t lanes) {
+  if (kLines && lanes == kLanes<float>) return write_line(out, v);
+  write_lanes(target, out, v, lanes);
 }
 
 // What went past the caches is in memory before anything that follows.
