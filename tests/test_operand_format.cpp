@@ -2,6 +2,9 @@
 
 #include <bit>
 #include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -296,6 +299,48 @@ TEST(OperandFormat, ColumnsTooLongForTheCachesToo) {
 TEST(OperandFormat, MxSpecialRulesGoThroughToo) {
   for (const ScaleRule rule : {ScaleRule::floor, ScaleRule::even, ScaleRule::ceil})
     check_against_definition(mx(ElementFormat::e4m3, rule), normal_matrix(40, 96), true);
+}
+
+TEST(OperandFormat, Nvfp4FarFromOneGoesThroughToo) {
+  for (const int exponent : {-75, -45, 45, 60}) {
+    Matrix in = normal_matrix(3, 1100);
+    for (float& x : in.v) x = std::ldexp(x, exponent);
+    check_against_definition(kNvfp4, in, true);
+  }
+  Matrix in = normal_matrix(9, 512);
+  for (std::size_t c = 0; c < 256; ++c) in.at(4, c) = std::ldexp(in.at(4, c), -70);  // nothing is left of this group
+  check_against_definition(kNvfp4, in, true);
+}
+
+// Whole, with results that bypass the caches where they lie well, and in pieces that no cache minds.
+TEST(OperandFormat, LargeTensorsAreQuantizedAsSmallOnes) {
+  constexpr std::size_t kRows = 1024, kCols = 2048, kStripe = 128;
+  const Matrix in = normal_matrix(kRows, kCols);
+  OperandFormat rotated = fp8(ElementFormat::e4m3, ScaleGranularity::tensor), drawn = kNvfp4;
+  rotated.hadamard = 32, drawn.rounding = Rounding::stochastic;
+  const std::unique_ptr<float, decltype(&std::free)> memory(
+      static_cast<float*>(std::aligned_alloc(64, (kRows * kCols + 64) * sizeof(float))), &std::free);
+  for (const OperandFormat& f :
+       {kNvfp4, drawn, mx(ElementFormat::e4m3), rotated, fp8(ElementFormat::e4m3, ScaleGranularity::block_128x128)})
+    for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
+      const float amax = operand_amax(f, in.view(), axis, {});
+      Matrix want(kRows, kCols);
+      QuantSums wanted;
+      for (std::uint32_t r = 0; r < kRows; r += kStripe)
+        quantize_operand_tile(f, {&in.v[r * kCols], kStripe, kCols, kCols}, axis, {3, 4, r, 0}, amax, &want.at(r, 0),
+                              kCols, &wanted);
+      for (const std::size_t offset : {0, 4, 8, 1}) {  // a line of the cache, pieces of it, and none
+        const std::string what = describe(f, axis) + " offset " + std::to_string(offset);
+        float* out = memory.get() + offset;
+        QuantSums sums;
+        quantize_operand(f, in.view(), axis, {3, 4}, out, kCols, &sums);
+        ASSERT_EQ(std::memcmp(out, want.v.data(), kRows * kCols * sizeof(float)), 0) << what;
+        EXPECT_EQ(sums.underflow, wanted.underflow) << what;
+        EXPECT_EQ(sums.clipped, wanted.clipped) << what;
+        expect_near_relative(sums.err2, wanted.err2, what + " err2");
+        expect_near_relative(sums.x2, wanted.x2, what + " x2");
+      }
+    }
 }
 
 TEST(OperandFormat, NanAndInfinityMakeTheirScaleNan) {
