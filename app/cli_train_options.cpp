@@ -67,7 +67,7 @@ void add_train_options(CLI::App& sub, TrainOptions& o) {
   sub.add_flag("--noise-twin", o.noise_twin,
                "Train a twin that differs only in its seed (other first weights, same batches): what it differs by is "
                "noise");
-  sub.add_option("--epsilon", o.epsilon, "Loss difference whose first step a comparison names (default: 0.01)")
+  sub.add_option("--epsilon", o.epsilon, "Loss difference whose first step a comparison names (default: 0.05)")
       ->check(CLI::Range(0.0, 100.0));
   sub.add_flag("--overwrite", o.overwrite, "Replace files that exist");
 }

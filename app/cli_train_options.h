@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "core/telemetry/comparison.h"
+
 namespace moescope {
 
 struct TrainOptions {
@@ -15,7 +17,7 @@ struct TrainOptions {
   std::string all_to_all;  // empty: flat
   std::string serve_address = "127.0.0.1";
   int threads = 0, ep = 0, ranks_per_node = 0, serve = 0;
-  double epsilon = 0.01;
+  double epsilon = kGapEpsilon;
   bool overwrite = false, noise_twin = false;
   bool has_data = false, has_seed = false, has_steps = false;
 };

@@ -34,7 +34,7 @@ GapPanel::GapPanel(Selection* selection, const ComparedRuns* runs, QWidget* pare
   epsilon_->setRange(0, 10);
   epsilon_->setSingleStep(0.01);
   epsilon_->setStepType(QAbstractSpinBox::AdaptiveDecimalStepType);
-  epsilon_->setValue(0.05);
+  epsilon_->setValue(kGapEpsilon);
   epsilon_->setPrefix(tr("mark |gap| > "));
   epsilon_->setAccessibleName(tr("Epsilon"));
   epsilon_->setToolTip(tr("Marks the first step at which the losses of a run and of run A differ by more than this"));

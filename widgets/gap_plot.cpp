@@ -39,6 +39,7 @@ void GapPlot::setSeries(std::vector<GapSeries> series, const RunGaps& gaps) {
   for (const GapSeries& each : series_)
     curves_.push_back({gaps.series(each.place, range(), bins()), gaps.smoothed(each.place, range(), bins())});
   band_ = gaps.band(range(), bins());
+  bandPairs_ = gaps.band_pairs();
   chooseValueRange();
 }
 
@@ -193,7 +194,8 @@ void GapPlot::paintGapLegend(QPainter& painter) const {
     gaps.push_back({series_[i].label.left(1) + QLatin1Char(' ') + signedText(newestAt(curves_[i].smooth, step)),
                     seriesColor(series_[i].color, dark()), false});
   if (!band_.empty() && std::isfinite(newestAt(band_, step)))
-    band.push_back({tr("noise +-%1 (%2 x mean |gap| of noise twins)")
+    band.push_back({(bandPairs_ == 1 ? tr("noise +-%1 (rough: %2 x mean |gap| of one noise twin)")
+                                     : tr("noise +-%1 (%2 x mean |gap| of noise twins)"))
                         .arg(QString::number(static_cast<double>(newestAt(band_, step)), 'g', 2))
                         .arg(kBandFactor),
                     bandColor(palette()), true});

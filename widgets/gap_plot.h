@@ -60,6 +60,7 @@ class GapPlot : public TimeAxisPlot {
   std::vector<GapSeries> series_;
   std::vector<Curve> curves_;
   std::vector<float> band_;
+  std::size_t bandPairs_ = 0;
   QString caption_;
   ValueRange values_;
 };

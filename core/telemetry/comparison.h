@@ -47,6 +47,7 @@ std::vector<float> noise_band(std::span<const HistoryPtr> same_settings, Metric 
                               int bins);
 
 // The first step at which |loss_b - loss_a| > epsilon, or the loss of just one of them is no number.
+inline constexpr double kGapEpsilon = 0.05;  // unless the user says another
 std::optional<std::int64_t> first_difference(const History& a, const History& b, double epsilon);
 
 // u_e of b minus u_e of a for every expert of one layer at one step (u_e = n_e E / (K T)), [E]; empty when the layers
@@ -109,6 +110,7 @@ class RunGaps {
   const Conclusion& conclusion(int place) const;
   // Empty: fewer than two runs of the same settings.
   std::vector<float> band(StepRange range, int bins) const;
+  std::size_t band_pairs() const { return pairs_.size(); }  // whose gaps make the band
 
  private:
   std::vector<GapTrack> tracks_;  // of the runs but the first
