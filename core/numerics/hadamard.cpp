@@ -7,15 +7,17 @@
 #include <vector>
 
 #include "core/numerics/counter_bits.h"
+#include "core/numerics/element_lanes.h"
 #include "core/numerics/hadamard_rows.h"
-#include "core/numerics/lanes.h"
 #include "core/numerics/simd.h"
+#include "core/numerics/streaming.h"
 
 namespace moescope {
 namespace {
 
 constexpr std::size_t kMaxBlock = 128;
 constexpr std::size_t kWidth = kLanes<float>;
+constexpr std::size_t kAhead = 256;  // columns: so far ahead of the values in use others are fetched
 
 MOESCOPE_INLINE float sign_of(std::uint64_t seed, std::size_t index) {
   return mix_bits(mix_bits(seed) ^ index) & 1 ? -1.0f : 1.0f;
@@ -39,16 +41,22 @@ const float* factors_of(std::uint64_t seed, std::size_t n, std::size_t first, st
 // Down columns: neighbouring columns side by side
 // -----------------------------------------------------------------------
 
-// The n values of sixteen columns, the first `lanes` of them given; those `ahead` are fetched.
 template <std::size_t kBlock>
-MOESCOPE_INLINE void rotate_sixteen_columns(const float* in, std::size_t stride, std::size_t lanes, std::size_t ahead,
-                                            const float* factor, float* out, std::size_t out_stride) {
+struct SixteenColumns {
   Lanes<float> v[kBlock];
-  const int count = static_cast<int>(lanes);
+};
+
+// The n values of sixteen columns, of which the first `lanes` are given if they are not whole.
+template <std::size_t kBlock, bool kWhole>
+MOESCOPE_INLINE SixteenColumns<kBlock> rotated_columns(const float* in, std::size_t stride, std::size_t lanes,
+                                                       const float* factor) {
+  SixteenColumns<kBlock> columns;
+  Lanes<float>(&v)[kBlock] = columns.v;
 #pragma GCC unroll 16
   for (std::size_t k = 0; k < kBlock; ++k) {
-    __builtin_prefetch(in + k * stride + ahead);
-    v[k] = (lanes == kWidth ? load(in + k * stride) : load_first(in + k * stride, count)) * factor[k];
+    __builtin_prefetch(in + k * stride + kAhead, 0, kSecondCache);  // rows far apart share few places of the first
+    const float* x = in + k * stride;
+    v[k] = (kWhole ? load(x) : load_first(x, static_cast<int>(lanes))) * factor[k];
   }
 #pragma GCC unroll 8
   for (std::size_t half = 1; half < kBlock; half *= 2)
@@ -59,38 +67,61 @@ MOESCOPE_INLINE void rotate_sixteen_columns(const float* in, std::size_t stride,
       v[k] = a + b;
       v[k + half] = a - b;
     }
-#pragma GCC unroll 16
-  for (std::size_t k = 0; k < kBlock; ++k) {
-    if (lanes == kWidth)
-      store(out + k * out_stride, v[k]);
-    else
-      store_first(out + k * out_stride, v[k], count);
-  }
+  return columns;
+}
+
+// body(first column, lanes, values of sixteen columns) for all of them, lanes being a constant but for the last.
+template <std::size_t kBlock>
+MOESCOPE_INLINE void for_each_sixteen(const float* in, std::size_t stride, std::size_t cols, const float* factor,
+                                      const auto& body) {
+  std::size_t c = 0;
+  for (; c + kWidth <= cols; c += kWidth)
+    body(c, kWidth, rotated_columns<kBlock, true>(in + c, stride, kWidth, factor));
+  if (c < cols) body(c, cols - c, rotated_columns<kBlock, false>(in + c, stride, cols - c, factor));
 }
 
 template <std::size_t kBlock>
 MOESCOPE_INLINE void rotate_columns(const float* in, std::size_t stride, std::size_t cols, const float* factor,
-                                    float* out, std::size_t out_stride, std::size_t ahead) {
-  for (std::size_t c = 0; c < cols; c += kWidth)
-    rotate_sixteen_columns<kBlock>(in + c, stride, std::min(kWidth, cols - c), ahead, factor, out + c, out_stride);
+                                    float* out, std::size_t out_stride) {
+  for_each_sixteen<kBlock>(
+      in, stride, cols, factor,
+      [&](std::size_t c, std::size_t lanes, const SixteenColumns<kBlock>& columns) __attribute__((always_inline)) {
+#pragma GCC unroll 16
+        for (std::size_t k = 0; k < kBlock; ++k) {
+          float* to = out + k * out_stride + c;
+          if (lanes == kWidth)
+            store(to, columns.v[k]);
+          else
+            store_first(to, columns.v[k], static_cast<int>(lanes));
+        }
+      });
+}
+
+template <std::size_t kBlock>
+MOESCOPE_INLINE std::int32_t columns_amax(const float* in, std::size_t stride, std::size_t cols, const float* factor) {
+  Ints top{};
+  for_each_sixteen<kBlock>(
+      in, stride, cols,
+      factor, [&](std::size_t, std::size_t, const SixteenColumns<kBlock>& columns) __attribute__((always_inline)) {
+#pragma GCC unroll 16
+        for (const Lanes<float> v : columns.v) top = larger(top, magnitude_bits(v));
+      });
+  return max_of<std::int32_t>(top);
 }
 
 MOESCOPE_SIMD void rotate_columns(const float* in, std::size_t stride, std::size_t n, std::size_t cols,
-                                  const float* factor, float* out, std::size_t out_stride, std::size_t ahead) {
-  switch (n) {
-#define MOESCOPE_BLOCK(size) \
-  case size:                 \
-    return rotate_columns<size>(in, stride, cols, factor, out, out_stride, ahead);
-    MOESCOPE_BLOCK(1)
-    MOESCOPE_BLOCK(2)
-    MOESCOPE_BLOCK(4)
-    MOESCOPE_BLOCK(8)
-    MOESCOPE_BLOCK(16)
-    MOESCOPE_BLOCK(32)
-    MOESCOPE_BLOCK(64)
-    MOESCOPE_BLOCK(128)
-#undef MOESCOPE_BLOCK
-  }
+                                  const float* factor, float* out, std::size_t out_stride) {
+  with_size<1>(
+      n, [&]<std::size_t kBlock>()
+             __attribute__((always_inline)) { rotate_columns<kBlock>(in, stride, cols, factor, out, out_stride); });
+}
+
+MOESCOPE_SIMD std::int32_t rotated_column_amax(const float* in, std::size_t stride, std::size_t n, std::size_t cols,
+                                               const float* factor, std::int32_t top) {
+  with_size<1>(
+      n, [&]<std::size_t kBlock>()
+             __attribute__((always_inline)) { top = std::max(top, columns_amax<kBlock>(in, stride, cols, factor)); });
+  return top;
 }
 
 // Along rows
@@ -110,36 +141,72 @@ void rotate_few(const float* in, std::size_t n, const float* factor, float* out)
 
 // Columns [first, first + count), a multiple of n.
 void rotate_rows(const MatrixView& in, std::size_t first, std::size_t count, std::size_t n, const float* factor,
-                 float* out, std::size_t out_stride, std::size_t ahead) {
-  if (n >= 8) return rotate_row_blocks(in, first, count, n, factor, out, out_stride, ahead);
+                 float* out, std::size_t out_stride) {
+  if (n >= 8) return rotate_row_blocks(in, first, count, n, factor, out, out_stride);
   assert(n == count);
   for (std::size_t r = 0; r < in.rows; ++r)
     rotate_few(in.data + r * in.stride + first, n, factor, out + r * out_stride + first);
 }
 
-}  // namespace
+std::int32_t rotated_rows_amax(const MatrixView& in, std::size_t first, std::size_t count, std::size_t n,
+                               const float* factor, std::int32_t top) {
+  if (n >= 8) return rotated_row_amax(in, first, count, n, factor, top);
+  for (std::size_t r = 0; r < in.rows; ++r) {
+    float few[8];
+    rotate_few(in.data + r * in.stride + first, n, factor, few);
+    for (std::size_t i = 0; i < n; ++i) top = std::max(top, std::bit_cast<std::int32_t>(few[i]) & kMagnitudeMask);
+  }
+  return top;
+}
 
-void hadamard_rotate(MatrixView in, BlockAxis axis, int block, std::uint64_t seed, std::size_t first, float* out,
-                     std::size_t out_stride, std::size_t ahead) {
+// body(first value, count of values, size n of their blocks, factor of each) for the stretches of `length` values.
+void for_each_size(std::size_t length, int block, std::uint64_t seed, std::size_t first, const auto& body) {
   assert(block > 0 && static_cast<std::size_t>(block) <= kMaxBlock &&
          std::has_single_bit(static_cast<unsigned>(block)));
   assert(first % static_cast<std::size_t>(block) == 0);
-  const std::size_t length = axis == BlockAxis::row ? in.cols : in.rows, whole = static_cast<std::size_t>(block);
+  const std::size_t whole = static_cast<std::size_t>(block);
   for (std::size_t k = 0, count = 0; k < length; k += count) {
     const std::size_t n = std::min(whole, std::bit_floor(length - k));
     count = n == whole ? (length - k) / n * n : n;
     alignas(64) float few[kMaxBlock];
     if (n != whole)
       for (std::size_t i = 0; i < n; ++i) few[i] = norm_of(n) * sign_of(seed, first + k + i);
-    const float* factor = n == whole ? factors_of(seed, n, first + k, count) : few;
-    if (axis == BlockAxis::row) {
-      rotate_rows(in, k, count, n, factor, out, out_stride, ahead);
-      continue;
-    }
-    for (std::size_t i = k; i < k + count; i += n)
-      rotate_columns(in.data + i * in.stride, in.stride, n, in.cols, factor + i - k, out + i * out_stride, out_stride,
-                     ahead);
+    body(k, count, n, n == whole ? factors_of(seed, n, first + k, count) : few);
   }
+}
+
+}  // namespace
+
+void hadamard_rotate(MatrixView in, BlockAxis axis, int block, std::uint64_t seed, std::size_t first, float* out,
+                     std::size_t out_stride) {
+  if (axis == BlockAxis::row)
+    return for_each_size(in.cols, block, seed, first,
+                         [&](std::size_t k, std::size_t count, std::size_t n, const float* factor) {
+                           rotate_rows(in, k, count, n, factor, out, out_stride);
+                         });
+  for_each_size(in.rows, block, seed, first, [&](std::size_t k, std::size_t count, std::size_t n, const float* factor) {
+    for (std::size_t i = 0; i < count; i += n)
+      rotate_columns(in.data + (k + i) * in.stride, in.stride, n, in.cols, factor + i, out + (k + i) * out_stride,
+                     out_stride);
+  });
+}
+
+float rotated_amax(MatrixView in, BlockAxis axis, int block, std::uint64_t seed, std::size_t first) {
+  std::int32_t top = 0;
+  const bool rows = axis == BlockAxis::row;
+  for_each_size(
+      rows ? in.cols : in.rows, block, seed, first,
+      [&](std::size_t k, std::size_t count, std::size_t n, const float* factor) {
+        if (rows) {
+          for_each_stretch_from_end(in.rows, in.cols, [&](std::size_t r, std::size_t stretch) {
+            top = rotated_rows_amax({in.data + r * in.stride, stretch, in.cols, in.stride}, k, count, n, factor, top);
+          });
+          return;
+        }
+        for (std::size_t i = count; i > 0; i -= n)
+          top = rotated_column_amax(in.data + (k + i - n) * in.stride, in.stride, n, in.cols, factor + i - n, top);
+      });
+  return std::bit_cast<float>(top);
 }
 
 }  // namespace moescope

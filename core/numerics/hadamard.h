@@ -15,8 +15,9 @@
 namespace moescope {
 
 // `first`: index of the view's first element along the contracting dimension, a multiple of `block`; decides the signs.
-// `ahead`: how far ahead of the values in use others are fetched that will be wanted next.
 void hadamard_rotate(MatrixView in, BlockAxis axis, int block, std::uint64_t seed, std::size_t first, float* out,
-                     std::size_t out_stride, std::size_t ahead = 0);
+                     std::size_t out_stride);
+// Largest magnitude of what it gives; NaN or infinity if there is one.
+float rotated_amax(MatrixView in, BlockAxis axis, int block, std::uint64_t seed, std::size_t first);
 
 }  // namespace moescope

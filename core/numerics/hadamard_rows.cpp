@@ -1,17 +1,17 @@
 #include "core/numerics/hadamard_rows.h"
 
-#include <cassert>
+#include <algorithm>
 #include <cstring>
 
 #include "core/numerics/lanes.h"
 #include "core/numerics/simd.h"
+#include "core/numerics/streaming.h"
 
 namespace moescope {
 namespace {
 
-constexpr std::size_t kLine = kLanes<float>;  // of the cache
-
 typedef float Eight __attribute__((vector_size(32)));
+typedef std::int32_t EightInts __attribute__((vector_size(32)));
 
 // a + b in the lower of two places that are `half` apart, a - b in the upper. The products by a sign are exact, so that
 // adding them in the same operation rounds as adding them afterwards.
@@ -26,9 +26,15 @@ MOESCOPE_INLINE Eight butterfly(Eight v) {
 
 // kBlock neighbours, a multiple of eight.
 template <std::size_t kBlock>
-MOESCOPE_INLINE void rotate_block(const float* in, const float* factor, float* out) {
+struct Block {
+  Eight v[kBlock / 8];
+};
+
+template <std::size_t kBlock>
+MOESCOPE_INLINE Block<kBlock> rotated_block(const float* in, const float* factor) {
   constexpr std::size_t kEights = kBlock / 8;
-  Eight v[kEights];
+  Block<kBlock> block;
+  Eight(&v)[kEights] = block.v;
 #pragma GCC unroll 16
   for (std::size_t k = 0; k < kEights; ++k) {
     Eight x, f;
@@ -45,42 +51,69 @@ MOESCOPE_INLINE void rotate_block(const float* in, const float* factor, float* o
       v[k] = a + c;
       v[k + half] = a - c;
     }
-#pragma GCC unroll 16
-  for (std::size_t k = 0; k < kEights; ++k) std::memcpy(out + 8 * k, &v[k], sizeof(v[k]));
+  return block;
 }
 
-// Whole blocks of n, row by row: memory is read in order.
+// body(row, column, block) for whole blocks, row by row: memory is read in order.
 template <std::size_t kBlock>
-MOESCOPE_INLINE void rotate_blocks(const MatrixView& in, std::size_t first, std::size_t count, const float* factor,
-                                   float* out, std::size_t out_stride, std::size_t ahead) {
+MOESCOPE_INLINE void for_each_block(const MatrixView& in, std::size_t first, std::size_t count, const float* factor,
+                                    const auto& body) {
   const std::size_t rows = in.rows, stride = in.stride;
   for (std::size_t r = 0; r < rows; ++r) {
     const float* x = in.data + r * stride + first;
-    float* to = out + r * out_stride + first;
     for (std::size_t k = 0; k < count; k += kBlock) {
-      for (std::size_t i = 0; i < kBlock; i += kLine) __builtin_prefetch(x + k + i + ahead);
-      rotate_block<kBlock>(x + k, factor + k, to + k);
+      if (k % kPage == 0) __builtin_prefetch(x + k + kPagesAhead * kPage);
+      for (std::size_t i = 0; i < kBlock; i += kLanes<float>) __builtin_prefetch(x + k + i + kPage);
+      body(r, first + k, rotated_block<kBlock>(x + k, factor + k));
     }
   }
+}
+
+template <std::size_t kBlock>
+MOESCOPE_INLINE void rotate_blocks(const MatrixView& in, std::size_t first, std::size_t count, const float* factor,
+                                   float* out, std::size_t out_stride) {
+  for_each_block<kBlock>(
+      in, first, count,
+      factor, [&](std::size_t r, std::size_t c, const Block<kBlock>& block) __attribute__((always_inline)) {
+        float* to = out + r * out_stride + c;
+#pragma GCC unroll 16
+        for (std::size_t k = 0; k < kBlock / 8; ++k) std::memcpy(to + 8 * k, &block.v[k], sizeof(Eight));
+      });
+}
+
+template <std::size_t kBlock>
+MOESCOPE_INLINE std::int32_t blocks_amax(const MatrixView& in, std::size_t first, std::size_t count,
+                                         const float* factor) {
+  EightInts top{};
+  for_each_block<kBlock>(
+      in, first, count,
+      factor, [&](std::size_t, std::size_t, const Block<kBlock>& block) __attribute__((always_inline)) {
+#pragma GCC unroll 16
+        for (const Eight v : block.v) {
+          const EightInts magnitude = (EightInts)v & 0x7FFFFFFF;
+          top = magnitude > top ? magnitude : top;
+        }
+      });
+  std::int32_t largest = 0;
+  for (int l = 0; l < 8; ++l) largest = std::max(largest, top[l]);
+  return largest;
 }
 
 }  // namespace
 
 MOESCOPE_SIMD void rotate_row_blocks(const MatrixView& in, std::size_t first, std::size_t count, std::size_t n,
-                                     const float* factor, float* out, std::size_t out_stride, std::size_t ahead) {
-  switch (n) {
-    case 8:
-      return rotate_blocks<8>(in, first, count, factor, out, out_stride, ahead);
-    case 16:
-      return rotate_blocks<16>(in, first, count, factor, out, out_stride, ahead);
-    case 32:
-      return rotate_blocks<32>(in, first, count, factor, out, out_stride, ahead);
-    case 64:
-      return rotate_blocks<64>(in, first, count, factor, out, out_stride, ahead);
-    case 128:
-      return rotate_blocks<128>(in, first, count, factor, out, out_stride, ahead);
-  }
-  assert(false);
+                                     const float* factor, float* out, std::size_t out_stride) {
+  with_size<8>(
+      n, [&]<std::size_t kBlock>()
+             __attribute__((always_inline)) { rotate_blocks<kBlock>(in, first, count, factor, out, out_stride); });
+}
+
+MOESCOPE_SIMD std::int32_t rotated_row_amax(const MatrixView& in, std::size_t first, std::size_t count, std::size_t n,
+                                            const float* factor, std::int32_t top) {
+  with_size<8>(
+      n, [&]<std::size_t kBlock>()
+             __attribute__((always_inline)) { top = std::max(top, blocks_amax<kBlock>(in, first, count, factor)); });
+  return top;
 }
 
 }  // namespace moescope

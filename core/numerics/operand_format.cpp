@@ -76,7 +76,8 @@ void quantize_unrotated(const OperandFormat& format, const Tile& t, BlockAxis ax
 // Rotated tiles
 // --------------------------------------------------------------------------------------------------------
 
-constexpr std::size_t kRotatedElements = 8192;  // of a tile, written and read again in the first caches
+constexpr std::size_t kRotatedElements = 16384;  // of a tile, written and read again in the second cache
+constexpr std::size_t kRotatedCols = 256;        // at most, of blocks down columns
 
 // Tiles that cut neither a scale nor a block of the rotation.
 Scope rotated_scope(const OperandFormat& format, BlockAxis axis, const Tile& t) {
@@ -87,27 +88,22 @@ Scope rotated_scope(const OperandFormat& format, BlockAxis axis, const Tile& t) 
   const auto rounded_up = [](std::size_t extent, std::size_t unit) { return (extent + unit - 1) / unit * unit; };
   std::size_t along = length;
   if (scale_along != kAll)
-    along = rounded_up(rows ? std::min(length, kRotatedElements) : 32,
+    along = rounded_up(rows ? std::min(length, kRotatedElements) : 1,
                        std::lcm(scale_along, static_cast<std::size_t>(format.hadamard)));
   const std::size_t unit = rows ? scale_across : std::lcm(scale_across, 16);  // whole vectors of columns
-  const std::size_t across = rounded_up(std::max<std::size_t>(kRotatedElements / std::min(along, length), 1), unit);
+  const std::size_t most = kRotatedElements / std::min(along, length);
+  const std::size_t across = rounded_up(std::max<std::size_t>(rows ? most : std::min(most, kRotatedCols), 1), unit);
   return rows ? Scope{across, along} : Scope{along, across};
 }
 
-// body(rotated tile, in a buffer of this thread) for all tiles, one after the other. The next one is fetched while the
-// body works, or while this one is rotated if the body reads nothing but the buffer.
-enum class Fetch : std::uint8_t { by_body, by_rotation };
-
-void for_each_rotated(const OperandFormat& format, const Tile& t, BlockAxis axis, Fetch fetch, const auto& body) {
+// body(rotated tile, in a buffer of this thread) for all tiles, one after the other.
+void for_each_rotated(const OperandFormat& format, const Tile& t, BlockAxis axis, const auto& body) {
   thread_local std::vector<float> rotated;
   const Scope scope = rotated_scope(format, axis, t);
-  for_each_part(t, scope.rows, scope.cols, [&](Tile part) {
+  for_each_part_ahead(t, scope.rows, scope.cols, [&](Tile part) {
     if (rotated.size() < part.rows * part.cols) rotated.resize(part.rows * part.cols);
-    const std::size_t ahead = !t.large ? 0 : part.cols == t.cols ? part.rows * part.stride : part.cols;
     hadamard_rotate({part.x, part.rows, part.cols, part.stride}, axis, format.hadamard, part.key.rotation_seed,
-                    axis == BlockAxis::row ? part.key.first_col : part.key.first_row, rotated.data(), part.cols,
-                    fetch == Fetch::by_rotation ? ahead : 0);
-    part.next = part.x + ahead, part.next_stride = part.stride;
+                    axis == BlockAxis::row ? part.key.first_col : part.key.first_row, rotated.data(), part.cols);
     part.x = rotated.data(), part.stride = part.cols;
     body(part);
   });
@@ -116,7 +112,7 @@ void for_each_rotated(const OperandFormat& format, const Tile& t, BlockAxis axis
 void quantize(const OperandFormat& format, const Tile& t, BlockAxis axis, float tensor_amax, QuantSums* sums) {
   if (!format.hadamard) return quantize_unrotated(format, t, axis, tensor_amax, sums);
   QuantSums tiles;
-  for_each_rotated(format, t, axis, Fetch::by_body, [&](const Tile& part) {
+  for_each_rotated(format, t, axis, [&](const Tile& part) {
     quantize_unrotated(format, part, axis, tensor_amax, sums ? &tiles : nullptr);
   });
   if (!sums) return;
@@ -156,12 +152,9 @@ bool has_tensor_scale(const OperandFormat& format) {
 }
 
 float operand_amax(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key) {
-  const Tile t = tile_of(in, key, nullptr, 0);
-  if (!format.hadamard || in.rows == 0 || in.cols == 0) return tile_amax(t);
-  float amax = 0;
-  for_each_rotated(format, t, axis, Fetch::by_rotation,
-                   [&](const Tile& part) { amax = larger_amax(amax, tile_amax(part)); });
-  return amax;
+  if (!format.hadamard) return tile_amax(tile_of(in, key, nullptr, 0));
+  return rotated_amax(in, axis, format.hadamard, key.rotation_seed,
+                      axis == BlockAxis::row ? key.first_col : key.first_row);
 }
 
 float larger_amax(float a, float b) {

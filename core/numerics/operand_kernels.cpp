@@ -17,8 +17,7 @@ namespace {
 constexpr std::size_t kWidth = kLanes<float>;
 constexpr std::size_t kBatchElements = 4096;  // a batch is read twice and stays in the first cache
 constexpr std::size_t kAreaCols = 1024;
-constexpr std::size_t kStretchElements = 256 * 1024;  // a megabyte, long enough to be fetched in time
-constexpr std::size_t kTallRows = 512;                // of kTileCols columns: half a megabyte
+constexpr std::size_t kTallRows = 512;  // of kTileCols columns: half a megabyte
 
 std::size_t padded(std::size_t count) {
   return (count + kWidth - 1) / kWidth * kWidth;
@@ -49,7 +48,8 @@ void quantize_row_batch(const Scaling& s, const Tile& t, std::size_t width, cons
 // At most kTileCols columns, all blocks of a batch whose values have been quantized.
 void add_columns(const Scaling& s, const Tile& t, Batch& b, Totals& totals, ScaleCounts& counts, QuantSums& sums) {
   add_x2(b, b.count, totals);
-  if (sums_hold(b, totals)) {
+  const bool fit = s.format.scheme != QuantScheme::nvfp4 || nvfp4_sums_fit(s);
+  if (fit && sums_hold(b, totals)) {
     add_values(totals, b.unit2, t.rows * t.cols, sums);
     add_blocks(b, 1, t.rows, t.rows, sums);
     return counts.add(b.scales.code.data(), b.count);
@@ -83,7 +83,7 @@ void quantize_tall_columns(const Scaling& s, const Tile& t, const Target& target
     find_batch_scales(s, b);
   }
   std::size_t at = 0;
-  for_each_part(t, kTileRows, kTileCols, [&](const Tile& part) {
+  for_each_part_ahead(t, kTileRows, kTileCols, [&](const Tile& part) {
     Batch& b = batches[at];
     columns_function(s.format, b.clipped_blocks > 0, sums, target.lines)(s, part, target, b, totals[at]);
     at = (at + 1) % count;
@@ -104,21 +104,22 @@ MOESCOPE_SIMD std::int32_t row_amax_bits(const float* __restrict x, std::size_t 
 
 float tile_amax(const Tile& t) {
   std::int32_t top = 0;
-  // From the end, a stretch after the other: what was read last is wanted first when the values are quantized.
-  const std::size_t stretch = std::max<std::size_t>(kStretchElements / std::max<std::size_t>(t.cols, 1), 1);
-  for (std::size_t last = t.rows, first; last > 0; last = first) {
-    first = last - std::min(stretch, last);
-    for (std::size_t r = first; r < last; ++r) top = row_amax_bits(t.x + r * t.stride, t.cols, top);
-  }
+  for_each_stretch_from_end(t.rows, t.cols, [&](std::size_t first, std::size_t count) {
+    for (std::size_t r = first; r < first + count; ++r)
+      for (std::size_t c = 0; c < t.cols; c += kPage) {
+        const float* x = t.x + r * t.stride + c;
+        if (t.large) __builtin_prefetch(x + kPagesAhead * kPage);  // its address translated meanwhile
+        top = row_amax_bits(x, std::min(kPage, t.cols - c), top);
+      }
+  });
   return std::bit_cast<float>(top);
 }
 
-void quantize_row_blocks(const Scaling& s, const Tile& tile, std::size_t width, QuantSums* sums) {
-  width = std::min(width, tile.cols);
+void quantize_row_blocks(const Scaling& s, const Tile& t, std::size_t width, QuantSums* sums) {
+  width = std::min(width, t.cols);
   if (width > kBatchElements)
-    return for_each_part(tile, 1, width, [&](const Tile& row) { quantize_area(s, row, tile_amax(row), sums); });
+    return for_each_part(t, 1, width, [&](const Tile& row) { quantize_area(s, row, tile_amax(row), sums); });
   const std::size_t blocks = std::min(kScales, kBatchElements / padded(width));
-  const Tile t = fetching(tile, blocks * padded(width));
   const std::size_t cols = std::min(t.cols, blocks * width), per_row = (cols + width - 1) / width;
   Target target = target_of(t);
   target.bypass &= width % kWidth == 0, target.lines &= width % kWidth == 0;
@@ -128,27 +129,27 @@ void quantize_row_blocks(const Scaling& s, const Tile& tile, std::size_t width, 
   const std::size_t grouped = by_group ? t.cols / kNvfp4Group * kNvfp4Group : 0;
   if (grouped) {
     const std::size_t part_cols = std::min(grouped, kBatchElements);
-    for_each_part(part_of(t, 0, 0, t.rows, grouped), kBatchElements / part_cols, part_cols, [&](const Tile& part) {
-      if (!quantize_nvfp4_rows(s, part, target, counts, *sums)) by_batch(part);
-    });
+    for_each_part_ahead(part_of(t, 0, 0, t.rows, grouped), kBatchElements / part_cols, part_cols,
+                        [&](const Tile& part) {
+                          if (!quantize_nvfp4_rows(s, part, target, counts, *sums)) by_batch(part);
+                        });
   }
-  if (grouped < t.cols) for_each_part(part_of(t, 0, grouped, t.rows, t.cols), blocks / per_row, cols, by_batch);
+  if (grouped < t.cols) for_each_part_ahead(part_of(t, 0, grouped, t.rows, t.cols), blocks / per_row, cols, by_batch);
   if (sums) counts.add_to(*sums);
 }
 
-void quantize_column_blocks(const Scaling& s, const Tile& tile, std::size_t depth, QuantSums* sums) {
-  const Tile t = fetching(tile, kTileCols);
+void quantize_column_blocks(const Scaling& s, const Tile& t, std::size_t depth, QuantSums* sums) {
   const Target target = target_of(t);
   ScaleCounts counts;
   if (std::min(depth, t.rows) > kTallRows)
     for_each_part(t, depth, t.cols, [&](const Tile& part) { quantize_tall_columns(s, part, target, counts, sums); });
   else
-    for_each_part(t, depth, kTileCols, [&](const Tile& part) { quantize_column_batch(s, part, target, counts, sums); });
+    for_each_part_ahead(t, depth, kTileCols,
+                        [&](const Tile& part) { quantize_column_batch(s, part, target, counts, sums); });
   if (sums) counts.add_to(*sums);
 }
 
-void quantize_area(const Scaling& s, const Tile& tile, float amax, QuantSums* sums) {
-  const Tile t = fetching(tile, kBatchElements);
+void quantize_area(const Scaling& s, const Tile& t, float amax, QuantSums* sums) {
   const std::size_t cols = std::min(t.cols, kAreaCols), rows = kBatchElements / padded(cols);
   Batch b;
   b.count = std::min(rows, kScales);
@@ -157,7 +158,7 @@ void quantize_area(const Scaling& s, const Tile& tile, float amax, QuantSums* su
   const Target target = target_of(t);
   const QuantizeRows quantize = rows_function(s.format, b.clipped_blocks > 0, sums, target.lines);
   double x2 = 0;
-  for_each_part(t, b.count, cols, [&](const Tile& part) {
+  for_each_part_ahead(t, b.count, cols, [&](const Tile& part) {
     Totals totals;
     quantize(s, part, cols, target, b, totals);
     if (!sums) return;

@@ -21,9 +21,11 @@ struct Tile {
   RoundingKey key;                             // with the tile's own first row and column
   const std::uint32_t* column_keys = nullptr;  // of the tile's columns (counter_bits.h) and 15 more; stochastic alone
   bool large = false;  // part of what no cache holds: results bypass the caches, and values are fetched ahead
-  // What will be wanted after the tile: fetched in its rows, value by value, while the tile is quantized.
+  // What will be wanted after the tile, in its rows: its values are fetched while the tile is quantized, and the pages
+  // of its results touched.
   const float* next = nullptr;
   std::size_t next_stride = 0;
+  float* next_out = nullptr;
 };
 
 inline Tile part_of(const Tile& t, std::size_t row, std::size_t col, std::size_t rows, std::size_t cols) {
@@ -31,7 +33,7 @@ inline Tile part_of(const Tile& t, std::size_t row, std::size_t col, std::size_t
   part.x += row * t.stride + col;
   part.out += row * t.out_stride + col;
   if (t.column_keys) part.column_keys += col;
-  if (t.next) part.next += row * t.next_stride + col;
+  if (t.next) part.next += row * t.next_stride + col, part.next_out += row * t.out_stride + col;
   part.rows = std::min(rows, t.rows - row);
   part.cols = std::min(cols, t.cols - col);
   part.key.first_row += static_cast<std::uint32_t>(row);
@@ -44,12 +46,52 @@ void for_each_part(const Tile& t, std::size_t rows, std::size_t cols, const auto
     for (std::size_t c = 0; c < t.cols; c += std::min(cols, t.cols)) body(part_of(t, r, c, rows, cols));
 }
 
-// The tile, with values `ahead` of its own to be fetched if nothing else is.
-inline Tile fetching(Tile t, std::size_t ahead) {
-  if (t.next) return t;
-  t.next = t.x + (t.large ? ahead : 0);
-  t.next_stride = t.stride;
-  return t;
+inline constexpr int kSecondCache = 2;      // for __builtin_prefetch: not into the first, where the values in use are
+inline constexpr std::size_t kPage = 1024;  // floats of 4 KB
+inline constexpr std::size_t kPagesAhead = 8;  // far enough for a page's address to be translated in time
+
+// Has the addresses of what will be written next translated meanwhile, by one value of each page: nothing fetches what
+// is only written, and waiting at every page took up to a fifth of the time. Inlined always, for GCC drops the call of
+// a function that does nothing but fetch.
+MOESCOPE_INLINE void touch_pages(const Tile& t) {
+  const auto page = [](const float* p) { return reinterpret_cast<std::uintptr_t>(p) / (kPage * sizeof(float)); };
+  for (std::size_t r = 0; r < t.rows; ++r) {
+    const float* first = t.next_out + r * t.out_stride;
+    if (page(first) == page(t.out + r * t.out_stride)) continue;
+    for (std::size_t c = 0; c < t.cols; c += kPage) __builtin_prefetch(first + c);
+  }
+}
+
+// The part that follows the one at (row, col), the same one if it is the last.
+inline Tile part_after(const Tile& t, std::size_t row, std::size_t col, std::size_t rows, std::size_t cols) {
+  if (col + cols < t.cols) return part_of(t, row, col + cols, rows, cols);
+  if (row + rows < t.rows) return part_of(t, row + rows, 0, rows, cols);
+  return part_of(t, row, col, rows, cols);
+}
+
+// As for_each_part, each part of a large tile knowing the next one, unless the whole tile knows what comes after it.
+void for_each_part_ahead(const Tile& t, std::size_t rows, std::size_t cols, const auto& body) {
+  for (std::size_t r = 0; r < t.rows; r += std::min(rows, t.rows))
+    for (std::size_t c = 0; c < t.cols; c += std::min(cols, t.cols)) {
+      Tile part = part_of(t, r, c, rows, cols);
+      if (!t.next) {
+        const Tile after = t.large ? part_after(t, r, c, part.rows, part.cols) : part;
+        part.next = after.x, part.next_stride = t.stride, part.next_out = after.out;
+      }
+      if (t.large) touch_pages(part);
+      body(part);
+    }
+}
+
+// body(first row, count of rows) for stretches of about a megabyte, the last one first: of what is read for its amax
+// and then once more, the beginning is still in the caches. A stretch is long enough to be fetched in time.
+void for_each_stretch_from_end(std::size_t rows, std::size_t cols, const auto& body) {
+  constexpr std::size_t kStretchElements = 256 * 1024;
+  const std::size_t stretch = std::max<std::size_t>(kStretchElements / std::max<std::size_t>(cols, 1), 1);
+  for (std::size_t last = rows, first; last > 0; last = first) {
+    first = last - std::min(stretch, last);
+    body(first, last - first);
+  }
 }
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)

@@ -69,7 +69,7 @@ MOESCOPE_INLINE void convert(const Stretch& stretch, ValueSums* sums) {
     float* out = t.out + r * t.out_stride;
     for_each_vector(
         in, t.cols, [&](std::size_t i, Floats x, std::size_t lanes) __attribute__((always_inline)) {
-          __builtin_prefetch(next + i);
+          __builtin_prefetch(next + i, 0, kSecondCache);
           Words draw{};
           if constexpr (kValues == Values::bf16_stochastic) draw = draw_bits(key, load(t.column_keys + i));
           const Floats q = rounded<kValues, kSafe>(x, draw);
@@ -129,11 +129,10 @@ void convert_rows(Values values, const Tile& t, const Target& target, QuantSums*
   sums->amax = std::max(sums->amax, std::bit_cast<float>(top));
 }
 
-void convert_tile(Values values, const Tile& tile, QuantSums* sums) {
-  const Tile t = fetching(tile, kFlushElements);
+void convert_tile(Values values, const Tile& t, QuantSums* sums) {
   const Target target = target_of(t);
   const std::size_t cols = std::min(t.cols, kFlushElements), rows = kFlushElements / cols;
-  for_each_part(t, rows, cols, [&](const Tile& part) { convert_rows(values, part, target, sums); });
+  for_each_part_ahead(t, rows, cols, [&](const Tile& part) { convert_rows(values, part, target, sums); });
 }
 
 }  // namespace
