@@ -59,10 +59,16 @@ MOESCOPE_INLINE void quantize_strip(const LaneRounding& f, Floats clip_limit, co
           quantize_lanes<kWay>(f, x, encode, decode, draws_of<kWay>(key, t.column_keys + c + i * kWidth));
       write_vector<kLines>(target, out + i * kWidth, v.value, lanes);
       if constexpr (kSums) {
-        const Floats error = (x - v.value) * encode;  // in units of the scale, as the others
         squares[i].x2 += v.y * v.y;
-        squares[i].q2 += v.r * v.r;
-        squares[i].err2 += error * error;
+        if constexpr (divides(kWay)) {
+          const Floats error = x - v.value;
+          total.q2 += v.value * v.value;
+          total.err2 += error * error;
+        } else {
+          const Floats error = (x - v.value) * encode;  // in units of the scale, as the others
+          squares[i].q2 += v.r * v.r;
+          squares[i].err2 += error * error;
+        }
         add_counts<kWay>(v, clip_limit, counts);
       }
     }
@@ -73,6 +79,7 @@ MOESCOPE_INLINE void quantize_strip(const LaneRounding& f, Floats clip_limit, co
       float* x2 = b.x2.data() + c + i * kWidth;
       const Floats weight2 = load(b.weight2.data() + c + i * kWidth);
       store(x2, load(x2) + squares[i].x2);
+      if constexpr (divides(kWay)) continue;
       total.q2 += squares[i].q2 * weight2;
       total.err2 += squares[i].err2 * weight2;
     }
@@ -95,7 +102,8 @@ MOESCOPE_INLINE void quantize_columns(const Scaling& s, const Tile& tile, const 
                                                         counts);
         });
     if constexpr (kSums) {
-      totals.q2 += sum_of<float>(squares.q2), totals.err2 += sum_of<float>(squares.err2);
+      const double unit2 = divides(kWay) ? b.unit2 : 1;
+      totals.q2 += sum_of<float>(squares.q2) / unit2, totals.err2 += sum_of<float>(squares.err2) / unit2;
       add_counts(counts, totals);
     }
   }

@@ -16,6 +16,7 @@ void raise_column_amax(const Tile& tile, std::int32_t* amax_bits);
 
 // Quantizes rows of a tile whose columns are the blocks of the batch, and adds what its values add up to, to the
 // batch's x2 too, when `sums` was asked for. `clips`: some values exceed the element's maximum. `lines`: target.lines.
+// NVFP4's sums hold only if nvfp4_sums_fit.
 using QuantizeColumns = void (*)(const Scaling&, const Tile&, const Target&, Batch&, Totals&);
 QuantizeColumns columns_function(const OperandFormat& format, bool clips, bool sums, bool lines);
 

@@ -25,9 +25,11 @@ MOESCOPE_INLINE Ints larger(Ints a, Ints b) {
 MOESCOPE_INLINE Floats splat(float v) {
   return Floats{} + v;
 }
-// Of a value that is not negative: one operation, which the compiler does not take apart again.
-MOESCOPE_INLINE Floats splat_magnitude(float v) {
-  return (Floats)((Ints{} + __builtin_bit_cast(std::int32_t, v)) & kMagnitudeMask);
+// Read as bits, which the compiler makes one operation of.
+MOESCOPE_INLINE Floats splat_at(const float* p) {
+  std::int32_t bits;
+  std::memcpy(&bits, p, sizeof(bits));
+  return (Floats)(Ints{} + bits);
 }
 MOESCOPE_INLINE Floats square_root(Floats v) {
   for (int l = 0; l < kLanes<float>; ++l) v[l] = __builtin_sqrtf(v[l]);

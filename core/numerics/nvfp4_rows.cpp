@@ -69,11 +69,16 @@ MOESCOPE_INLINE void quantize_quarter(const LaneRounding& f, Floats clip_limit, 
   EACH {
     __builtin_prefetch(next + k * kWidth);
     values[k] = load(x + k * kWidth);
-    encode[k] = splat_magnitude(encodes[k]), decode[k] = splat_magnitude(decodes[k]);
+    encode[k] = splat_at(encodes + k), decode[k] = splat_at(decodes + k);
     v[k].magnitude = magnitude_bits(values[k]);
   }
   EACH v[k].y = quotient((Floats)v[k].magnitude, decode[k], encode[k]);
-  EACH v[k].r = rounded<kWay>(f, v[k].y, draws_of<kWay>(key, column_keys + k * kWidth));
+  EACH {
+    if constexpr (is_stochastic(kWay))
+      v[k].r = rounded<kWay>(f, v[k].y, draws_of<kWay>(key, column_keys + k * kWidth));
+    else
+      v[k].r = round_nearest(f, v[k].y);  // to the largest at most, as long as amax_fits
+  }
   EACH v[k].value = decoded(f, v[k].r, decode[k], values[k]);
   EACH {
     write_vector<kLines>(target, out + k * kWidth, v[k].value, kWidth);
@@ -151,6 +156,12 @@ MOESCOPE_GROUPS(quantize_stochastic, Way::stochastic_divided, false)
 MOESCOPE_GROUPS(quantize_stochastic_lines, Way::stochastic_divided, true)
 #undef MOESCOPE_GROUPS
 
+// A block's scale comes out a sixteenth too small at most, unless it is held under the largest there is: then values
+// exceed 6, but not 7, from where on they would be rounded to what E2M1 has not.
+bool amax_fits(const Scaling& s, std::int32_t amax_bits) {
+  return std::bit_cast<float>(amax_bits) <= s.tensor_scale * (448.0f * 6.0f * 1.01f);
+}
+
 }  // namespace
 
 // Scales lie between 2^-6 and 448 times the tensor's, and values and errors close to their blocks' scales matter.
@@ -171,7 +182,7 @@ bool quantize_nvfp4_rows(const Scaling& s, const Tile& t, const Target& target, 
   add_counts(sums.counts, totals);
   totals.find_xq();
   const std::int32_t top_amax = max_of<std::int32_t>(sums.top_amax);
-  if (!sums_hold(top_amax, 0, totals)) return false;
+  if (!amax_fits(s, top_amax) || !sums_hold(top_amax, 0, totals)) return false;
   add_values(totals, 1, t.rows * t.cols, total);
   total.blocks += t.rows * t.cols / kWidth;
   total.crest += sum_of<float>(sums.crest);

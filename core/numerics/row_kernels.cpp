@@ -100,12 +100,12 @@ MOESCOPE_INLINE void quantize_rows(const Scaling& s, const Tile& t, Width width,
     return Row{t.x + r * t.stride, t.next + r * t.next_stride, t.out + r * t.out_stride, row_key_of<kWay>(t, r)};
   };
   const auto quantize_block = [&](const Row& row, std::size_t c, std::size_t j) __attribute__((always_inline)) {
-    const Floats encode = splat_magnitude(b.scales.encode[j]), decode = splat_magnitude(b.scales.decode[j]);
+    const Floats encode = splat_at(b.scales.encode.data() + j), decode = splat_at(b.scales.decode.data() + j);
     Floats x2{};
     for_each_vector(
         row.in + c, block_length(cols, c, width),
         cols - c, [&](std::size_t i, Floats x, std::size_t lanes) __attribute__((always_inline)) {
-          __builtin_prefetch(row.next + c + i);
+          __builtin_prefetch(row.next + c + i, 0, kSecondCache);
           const Words draws = draws_of<kWay>(row.key, column_keys + c + i);
           const Quantized v = quantize_lanes<kWay>(f, x, encode, decode, draws);
           write_vector<kLines>(target, row.out + c + i, v.value, lanes);
