@@ -40,9 +40,9 @@ Scope scope_of(const OperandFormat& format, BlockAxis axis) {
 void quantize_scaled(const Scaling& scaling, const Tile& t, Scope scope, float tensor_amax, QuantSums* sums) {
   if (scope.rows == 1) return quantize_row_blocks(scaling, t, scope.cols, sums);
   if (scope.cols == 1) return quantize_column_blocks(scaling, t, scope.rows, sums);
-  for_each_part(t, scope.rows, scope.cols, [&](const Tile& area) {
-    quantize_area(scaling, area, scope.rows == kAll ? tensor_amax : tile_amax(area), sums);
-  });
+  if (scope.rows == kAll) return quantize_area(scaling, t, tensor_amax, sums);
+  for_each_part_ahead(t, scope.rows, scope.cols,
+                      [&](const Tile& area) { quantize_area(scaling, area, tile_amax(area), sums); });
 }
 
 constexpr std::size_t kLargeElements = std::size_t{2} << 20;  // 8 MB in, 8 MB out
