@@ -343,6 +343,28 @@ TEST(OperandFormat, LargeTensorsAreQuantizedAsSmallOnes) {
     }
 }
 
+// Values that are far above what their scale can reach become the largest there is, along whole groups of blocks as in
+// pieces that are shorter than one.
+TEST(OperandFormat, Nvfp4SaturatesUnderAnAmaxThatIsTooSmall) {
+  constexpr std::size_t kRows = 8, kCols = 512, kPiece = 128;
+  const Matrix in = normal_matrix(kRows, kCols);
+  for (const float share : {1.0f, 0.95f, 0.5f, 0.01f}) {
+    const float amax = share * operand_amax(kNvfp4, in.view(), BlockAxis::row, {});
+    Matrix out(kRows, kCols), want(kRows, kCols);
+    QuantSums sums, wanted;
+    quantize_operand_tile(kNvfp4, in.view(), BlockAxis::row, {}, amax, out.v.data(), kCols, &sums);
+    for (std::uint32_t c = 0; c < kCols; c += kPiece)
+      quantize_operand_tile(kNvfp4, {&in.v[c], kRows, kPiece, kCols}, BlockAxis::row, {0, 0, 0, c}, amax,
+                            &want.at(0, c), kCols, &wanted);
+    const std::string what = "share " + std::to_string(share);
+    expect_same_values(out, want, what);
+    EXPECT_EQ(sums.clipped, wanted.clipped) << what;
+    EXPECT_EQ(sums.e8m0_blocks, wanted.e8m0_blocks) << what;
+    expect_near_relative(sums.err2, wanted.err2, what + " err2");
+    for (const float v : out.v) ASSERT_LE(std::fabs(v), amax * 1.0001f) << what;
+  }
+}
+
 TEST(OperandFormat, NanAndInfinityMakeTheirScaleNan) {
   for (const OperandFormat& f : all_scaled()) {
     for (const float bad : {NAN, INFINITY}) {
@@ -581,6 +603,21 @@ TEST(Hadamard, LeavesProductsAndBothAxesAgree) {
     expect_same_values(transposed(rotated(transposed(a), BlockAxis::column, block)), ra, "column axis");
     EXPECT_GT(std::fabs(ra.v[0] - a.v[0]) + std::fabs(ra.v[1] - a.v[1]), 0);
   }
+}
+
+TEST(Hadamard, AmaxIsThatOfTheRotatedValues) {
+  OperandFormat f = fp8(ElementFormat::e4m3, ScaleGranularity::tensor);
+  for (f.hadamard = 16; f.hadamard <= 128; f.hadamard *= 2)
+    for (const auto& [rows, cols] : {std::pair<std::size_t, std::size_t>{37, 207}, {300, 33}, {1, 1}, {128, 256}})
+      for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
+        Matrix in = normal_matrix(rows, cols);
+        const Matrix turned = rotated(in, axis, f.hadamard);
+        float want = 0;
+        for (const float v : turned.v) want = std::max(want, std::fabs(v));
+        EXPECT_EQ(operand_amax(f, in.view(), axis, {.rotation_seed = 9}), want) << rows << " x " << cols;
+        in.at(rows - 1, cols / 2) = INFINITY;
+        EXPECT_FALSE(std::isfinite(operand_amax(f, in.view(), axis, {.rotation_seed = 9}))) << rows << " x " << cols;
+      }
 }
 
 TEST(Hadamard, MatchesTheMatrixAndSpreadsAnOutlier) {
