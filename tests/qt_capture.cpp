@@ -50,7 +50,7 @@ struct OpenWindow {
     QVERIFY(QTest::qWaitForWindowExposed(&window));
     QSignalSpy opened(window.session(), &RunSession::opened);
     window.startRun(config, MainWindow::Start::paused);
-    if (!opened.wait(kWaitMs)) qFatal("no run");
+    if (opened.isEmpty() && !opened.wait(kWaitMs)) qFatal("no run");
     QVERIFY(takesKeys(&window));
   }
   Lab* lab() { return window.session()->lab(); }

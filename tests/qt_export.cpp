@@ -73,7 +73,7 @@ class ExportTest : public QObject {
     RunConfig config = load_preset("nano").config;
     config.precision.experts = Recipe::mxfp8_rceil;
     window_->startRun(config, MainWindow::Start::paused);
-    QVERIFY(opened.wait(20000));
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), 20000);
     QVERIFY(takesKeys(window_.get()));
     Lab* lab = window_->session()->lab();
     lab->run_until(20);
@@ -263,7 +263,7 @@ class ExportTest : public QObject {
     MainWindow window(false);
     QSignalSpy opened(window.session(), &RunSession::opened);
     window.openFiles(paths);
-    QVERIFY(opened.wait(20000));
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), 20000);
     const QByteArray page = report(reportSource(&window));
     QVERIFY(page.contains("<b>C twin</b> is a noise twin: the settings of A up to step 199."));
     QVERIFY(

@@ -186,7 +186,7 @@ class LessonTest : public QObject {
     OpenWindow open;
     QSignalSpy opened(open.window.session(), &RunSession::opened);
     open.window.startRun(load_preset("nano").config, MainWindow::Start::paused);
-    QVERIFY(opened.wait(kWaitMs));
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
     open.window.session()->lab()->run_until(3);
     QTRY_COMPARE_WITH_TIMEOUT(open.window.session()->lab()->status().step, 3, kWaitMs);
     open.window.startLesson("bias-or-loss");

@@ -105,7 +105,7 @@ class NotesTest : public QObject {
     window.show();
     QSignalSpy opened(window.session(), &RunSession::opened);
     window.startRun(small_run(), MainWindow::Start::paused);
-    QVERIFY(opened.wait(kWaitMs));
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
     window.session()->lab()->run_until(5);
     QTRY_VERIFY_WITH_TIMEOUT(window.session()->lab()->status().step == 5, kWaitMs);
     window.notesDock()->pin(3, "live");
@@ -125,7 +125,7 @@ class NotesTest : public QObject {
     file.close();
     QSignalSpy opened(window.session(), &RunSession::opened);
     window.openFile(log);
-    QVERIFY(opened.wait(kWaitMs));
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
     QSignalSpy refused(window.notesDock(), &NotesDock::refused);
     window.notesDock()->pin(1, "x");
     QCOMPARE(refused.size(), 1);
@@ -139,7 +139,7 @@ class NotesTest : public QObject {
     window.activateWindow();
     QVERIFY(takesKeys(&window));
     window.openFile(recording_);
-    QVERIFY(opened.wait(kWaitMs));
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
     window.selection()->refresh();
   }
 };

@@ -173,7 +173,7 @@ class PaletteTest : public QObject {
     QVERIFY(question);
     QSignalSpy opened(window.session(), &RunSession::opened);
     question->findChild<QPushButton*>("open_left_behind")->click();
-    QVERIFY(opened.wait(20000));
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), 20000);
     QCOMPARE(window.session()->path(), path);
     QVERIFY(window.selection()->history()->steps().last >= before);
     QVERIFY(CrashWatch::takeLeftBehind().isEmpty());  // told once
@@ -186,7 +186,7 @@ class PaletteTest : public QObject {
       window.setRecorded(true);
       QSignalSpy opened(window.session(), &RunSession::opened);
       window.startRun(load_preset("nano").config, MainWindow::Start::paused);
-      QVERIFY(opened.wait(20000));
+      QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), 20000);
       QVERIFY(QDir(recordingsFolder() + "/running").entryList(QDir::Files).size() == 1);
     }
     QVERIFY(CrashWatch::takeLeftBehind().isEmpty());

@@ -90,7 +90,7 @@ struct OpenWindow {
   void start(const RunConfig& config, int steps) {
     QSignalSpy opened(window.session(), &RunSession::opened);
     window.startRun(config, MainWindow::Start::paused);
-    QVERIFY(opened.wait(kWaitMs));
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
     train(steps);
   }
   void train(int steps) {
@@ -232,7 +232,7 @@ class ParallelTest : public QObject {
     OpenWindow open;
     QSignalSpy opened(open.window.session(), &RunSession::opened);
     open.window.openFile(path);
-    QVERIFY(opened.wait(kWaitMs));
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
     Selection* selection = open.window.selection();
     QCOMPARE(selection->history()->steps().last, 0);
     for (int step = 1; step < 4; ++step) {
@@ -262,7 +262,7 @@ class ParallelTest : public QObject {
     QTest::qWait(300);
     QVERIFY(open.window.session()->opening());
     publish(0);
-    QVERIFY(opened.wait(kWaitMs));
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
     QCOMPARE(open.window.session()->attachedTo(), address);
     for (int step = 1; step < 4; ++step) {
       publish(step);
