@@ -51,7 +51,8 @@ struct OpenWindow {
     QSignalSpy opened(window.session(), &RunSession::opened);
     QSignalSpy failed(&window, &MainWindow::failed);
     window.startRun(config, MainWindow::Start::paused);
-    if (opened.isEmpty() && !opened.wait(kWaitMs)) qFatal("no run: %s", failed.isEmpty() ? "" : qPrintable(failed[0][0].toString()));
+    if (opened.isEmpty() && !opened.wait(kWaitMs))
+      qFatal("no run: %s", failed.isEmpty() ? "" : qPrintable(failed[0][0].toString()));
     QVERIFY(takesKeys(&window));
   }
   Lab* lab() { return window.session()->lab(); }
