@@ -109,14 +109,14 @@ MOESCOPE_INLINE void quantize_columns(const Scaling& s, const Tile& tile, const 
   }
 }
 
-#define MOESCOPE_COLUMNS(name, way, sums, lines)                                                             \
-  MOESCOPE_SIMD void name(const Scaling& s, const Tile& t, const Target& target, Batch& b, Totals& totals) { \
-    quantize_columns<way, sums, lines>(s, t, target, b, totals);                                             \
+#define MOESCOPE_COLUMNS(simd, name, way, sums, lines)                                              \
+  simd void name(const Scaling& s, const Tile& t, const Target& target, Batch& b, Totals& totals) { \
+    quantize_columns<way, sums, lines>(s, t, target, b, totals);                                    \
   }
-#define MOESCOPE_ALL_COLUMNS(name, way)                     \
-  MOESCOPE_COLUMNS(columns_##name, way, false, false)       \
-  MOESCOPE_COLUMNS(columns_##name##_sums, way, true, false) \
-  MOESCOPE_COLUMNS(columns_##name##_sums_lines, way, true, true)
+#define MOESCOPE_ALL_COLUMNS(name, way)                                    \
+  MOESCOPE_COLUMNS(MOESCOPE_SIMD, columns_##name, way, false, false)       \
+  MOESCOPE_COLUMNS(MOESCOPE_SIMD, columns_##name##_sums, way, true, false) \
+  MOESCOPE_COLUMNS(MOESCOPE_SIMD_LINES, columns_##name##_sums_lines, way, true, true)
 MOESCOPE_FOR_EACH_WAY(MOESCOPE_ALL_COLUMNS)
 #undef MOESCOPE_ALL_COLUMNS
 #undef MOESCOPE_COLUMNS

@@ -5,13 +5,6 @@
 
 namespace moescope {
 
-inline constexpr auto kLarger = [](auto a, auto b) __attribute__((always_inline)) {
-  return a > b ? a : b;
-};
-inline constexpr auto kSum = [](auto a, auto b) __attribute__((always_inline)) {
-  return a + b;
-};
-
 // Joins the quarters of four vectors: four values of each.
 template <class T, class Join>
 MOESCOPE_INLINE Lanes<T> joined_quarters(const Lanes<T> (&v)[4], Join join) {

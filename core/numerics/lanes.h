@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #define MOESCOPE_INLINE inline __attribute__((always_inline))
 
@@ -49,21 +50,33 @@ MOESCOPE_INLINE void store_first(T* p, Lanes<T> v, int count) {
   std::memcpy(p, &v, static_cast<std::size_t>(count) * sizeof(T));
 }
 
+// Joins the lanes of v, its upper half with the lower one first, in registers.
+template <class T, std::size_t... kIndex>
+MOESCOPE_INLINE T joined(auto v, const auto& join, std::index_sequence<kIndex...>) {
+  if constexpr (constexpr std::size_t kHalf = sizeof...(kIndex); kHalf == 2)
+    return join(join(v[0], v[2]), join(v[1], v[3]));
+  else
+    return joined<T>(join(__builtin_shufflevector(v, v, kIndex...), __builtin_shufflevector(v, v, kHalf + kIndex...)),
+                     join, std::make_index_sequence<kHalf / 2>());
+}
+template <class T, class Join>
+MOESCOPE_INLINE T joined(Lanes<T> v, const Join& join) {
+  return joined<T>(v, join, std::make_index_sequence<kLanes<T> / 2>());
+}
+inline constexpr auto kLarger = [](auto a, auto b) __attribute__((always_inline)) {
+  return a < b ? b : a;
+};
+inline constexpr auto kSum = [](auto a, auto b) __attribute__((always_inline)) {
+  return a + b;
+};
+
 template <class T>
 MOESCOPE_INLINE T sum_of(Lanes<T> v) {
-  T part[kLanes<T>];
-  std::memcpy(part, &v, sizeof(v));
-  for (int width = kLanes<T> / 2; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i) part[i] += part[i + width];
-  return part[0];
+  return joined<T>(v, kSum);
 }
 template <class T>
 MOESCOPE_INLINE T max_of(Lanes<T> v) {
-  T part[kLanes<T>];
-  std::memcpy(part, &v, sizeof(v));
-  for (int width = kLanes<T> / 2; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i) part[i] = part[i] < part[i + width] ? part[i + width] : part[i];
-  return part[0];
+  return joined<T>(v, kLarger);
 }
 
 template <class T>

@@ -14,8 +14,9 @@ namespace {
 constexpr std::size_t kWidth = kLanes<float>;
 constexpr std::size_t kQuarter = kNvfp4Group / 4;
 
-// Scales of sixteen blocks, and the largest magnitudes that they come from.
+// Sixteen blocks: their scales, and the largest magnitudes that they come from.
 struct Group {
+  alignas(64) std::int32_t amax_bits[kWidth];
   alignas(64) float encode[kWidth], decode[kWidth], scaled_amax[kWidth];
 };
 
@@ -43,18 +44,41 @@ MOESCOPE_INLINE void find_quarter_amax(const float* x, std::int32_t* quarters) {
   store(quarters, joined_quarters<std::int32_t>(top, kLarger));
 }
 
-MOESCOPE_INLINE void find_group_scales(const std::int32_t* quarters, float tensor_scale, Floats clip_limit, Group& g,
-                                       std::int32_t* codes, Sums& sums) {
-  const Ints amax = joined_sixteen(quarters, kLarger);
-  const Floats decode = nvfp4_decode((Floats)amax, tensor_scale), encode = 1.0f / decode;
-  const Floats scaled = quotient((Floats)amax, decode, encode);
-  store(g.encode, encode);
-  store(g.decode, decode);
-  store(g.scaled_amax, scaled);
-  store(codes, (Ints)decode >> 23 & 255);
-  sums.top_amax = larger(sums.top_amax, amax);
-  sums.nonzero_blocks = counted(sums.nonzero_blocks, amax);
-  sums.clipped_blocks = scaled > clip_limit ? sums.clipped_blocks + 1 : sums.clipped_blocks;
+// Scales of a group on their way from `quarters`, a step for each quarter of another group that is quantized meanwhile.
+struct ScalesToBe {
+  Ints amax;
+  Floats decode, encode;
+};
+template <std::size_t kStep>
+MOESCOPE_INLINE void find_scales(const std::int32_t* quarters, float tensor_scale, ScalesToBe& s, Group& g,
+                                 std::int32_t* codes) {
+  if constexpr (kStep == 0) s.amax = joined_sixteen(quarters, kLarger), s.decode = (Floats)s.amax / 6.0f;
+  if constexpr (kStep == 1) s.decode = nvfp4_decode_of_sixth(s.decode, tensor_scale);
+  if constexpr (kStep == 2) s.encode = 1.0f / s.decode;
+  if constexpr (kStep == 3) {
+    store(g.amax_bits, s.amax);
+    store(g.encode, s.encode);
+    store(g.decode, s.decode);
+    store(g.scaled_amax, quotient((Floats)s.amax, s.decode, s.encode));
+    store(codes, (Ints)s.decode >> 23 & 255);
+  }
+}
+
+// Figures of a group's blocks, of which `quarters` holds the squares; in as many steps.
+template <std::size_t kStep>
+MOESCOPE_INLINE void add_group(const Group& g, const float* quarters, Floats clip_limit, Floats& crest, Sums& sums) {
+  if constexpr (kStep == 0) {
+    const Ints amax = load(g.amax_bits);
+    const Floats x2 = joined_sixteen(quarters, kSum), decode = load(g.decode), scaled = load(g.scaled_amax);
+    sums.x2 += x2 * decode * decode;
+    sums.top_amax = larger(sums.top_amax, amax);
+    sums.nonzero_blocks = counted(sums.nonzero_blocks, amax);
+    sums.clipped_blocks = scaled > clip_limit ? sums.clipped_blocks + 1 : sums.clipped_blocks;
+    const Floats largest = splat(std::numeric_limits<float>::max());
+    crest = scaled * scaled * static_cast<float>(kWidth) / (x2 > 0 ? x2 : largest);
+  }
+  if constexpr (kStep == 1) crest = square_root(crest);
+  if constexpr (kStep == 2) sums.crest += crest;
 }
 
 // Four blocks, taken through each step together: one alone would mostly wait for itself. `quarters` gets what their
@@ -67,9 +91,9 @@ MOESCOPE_INLINE void quantize_quarter(const LaneRounding& f, Floats clip_limit, 
   Floats values[4], encode[4], decode[4], x2[4];
   Quantized v[4];
   EACH {
-    __builtin_prefetch(next + k * kWidth);
+    __builtin_prefetch(next + k * kWidth, 0, kSecondCache);
     values[k] = load(x + k * kWidth);
-    encode[k] = splat_at(encodes + k), decode[k] = splat_at(decodes + k);
+    encode[k] = splat_at<kLines>(encodes + k), decode[k] = splat_at<kLines>(decodes + k);
     v[k].magnitude = magnitude_bits(values[k]);
   }
   EACH v[k].y = quotient((Floats)v[k].magnitude, decode[k], encode[k]);
@@ -94,15 +118,8 @@ MOESCOPE_INLINE void quantize_quarter(const LaneRounding& f, Floats clip_limit, 
 }
 #undef EACH
 
-MOESCOPE_INLINE void add_group(const Group& g, const float* quarters, Sums& sums) {
-  const Floats x2 = joined_sixteen(quarters, kSum), decode = load(g.decode), scaled = load(g.scaled_amax);
-  sums.x2 += x2 * decode * decode;
-  const Floats largest = splat(std::numeric_limits<float>::max());
-  sums.crest += square_root(scaled * scaled * static_cast<float>(kWidth) / (x2 > 0 ? x2 : largest));
-}
-
-// The scales of a group take long to find, one operation waiting for the other: while one group is quantized, those of
-// the next are found, from largest magnitudes found one group before.
+// What is found for a group takes long, one operation waiting for the other. While one group is quantized, the scales
+// of the next are found, from largest magnitudes found one group before, and the figures of the last one are added.
 template <Way kWay, bool kLines>
 MOESCOPE_INLINE void quantize_groups(const Scaling& s, const Tile& tile, const Target& to, std::int32_t* codes,
                                      Sums& total) {
@@ -113,47 +130,57 @@ MOESCOPE_INLINE void quantize_groups(const Scaling& s, const Tile& tile, const T
   const float tensor_scale = s.tensor_scale;
   const std::size_t groups = t.rows * t.cols / kNvfp4Group;
   Sums sums;
-  Group scales[2];
+  Group scales[2] = {};
+  ScalesToBe coming;
+  Floats crest;
   alignas(64) std::int32_t amax[4 * kWidth];
-  alignas(64) float x2[4 * kWidth];
+  alignas(64) float x2[4 * kWidth] = {};
   Place at, ahead;
   const auto find_amax = [&](std::size_t quarter) __attribute__((always_inline)) {
     find_quarter_amax(t.x + ahead.row * t.stride + ahead.col + quarter * kQuarter, amax + quarter * kWidth);
   };
-  for (std::size_t quarter = 0; quarter < 4; ++quarter) find_amax(quarter);
-  find_group_scales(amax, tensor_scale, clip_limit, scales[0], codes, sums);
+  const auto for_each_quarter = [](const auto& body) __attribute__((always_inline)) {
+    body.template operator()<0>(), body.template operator()<1>();
+    body.template operator()<2>(), body.template operator()<3>();
+  };
+  for_each_quarter([&]<std::size_t kIndex>() __attribute__((always_inline)) { find_amax(kIndex); });
+  for_each_quarter([&]<std::size_t kStep>() __attribute__((always_inline)) {
+    find_scales<kStep>(amax, tensor_scale, coming, scales[0], codes);
+  });
   if (groups > 1) ahead.advance(t);
-  for (std::size_t quarter = 0; quarter < 4; ++quarter) find_amax(quarter);
+  for_each_quarter([&]<std::size_t kIndex>() __attribute__((always_inline)) { find_amax(kIndex); });
   for (std::size_t i = 0; i < groups; ++i, at.advance(t)) {
     const Group& g = scales[i % 2];
-    if (i + 1 < groups)
-      find_group_scales(amax, tensor_scale, clip_limit, scales[(i + 1) % 2], codes + (i + 1) * kWidth, sums);
+    Group& other = scales[(i + 1) % 2];  // the last one, then the next; after the last of all, that one again
+    std::int32_t* next_codes = codes + std::min(i + 1, groups - 1) * kWidth;
     if (i + 2 < groups) ahead.advance(t);
     const RowKey key = row_key_of<kWay>(t, at.row);
     const float* x = t.x + at.row * t.stride + at.col;
     const float* next = t.next + at.row * t.next_stride + at.col;
     float* out = t.out + at.row * t.out_stride + at.col;
-#pragma GCC unroll 1
-    for (std::size_t quarter = 0; quarter < 4; ++quarter) {
-      find_amax(quarter);
-      const std::size_t c = quarter * kQuarter;
+    for_each_quarter([&]<std::size_t kIndex>() __attribute__((always_inline)) {
+      add_group<kIndex>(other, x2, clip_limit, crest, sums);
+      find_scales<kIndex>(amax, tensor_scale, coming, other, next_codes);
+      find_amax(kIndex);
+      constexpr std::size_t c = kIndex * kQuarter;
       quantize_quarter<kWay, kLines>(f, clip_limit, x + c, next + c, out + c, t.column_keys + at.col + c, key,
-                                     g.encode + 4 * quarter, g.decode + 4 * quarter, target, x2 + quarter * kWidth,
-                                     sums);
-    }
-    add_group(g, x2, sums);
+                                     g.encode + 4 * kIndex, g.decode + 4 * kIndex, target, x2 + kIndex * kWidth, sums);
+    });
   }
+  for_each_quarter([&]<std::size_t kStep>() __attribute__((always_inline)) {
+    add_group<kStep>(scales[(groups - 1) % 2], x2, clip_limit, crest, sums);
+  });
   total = sums;
 }
 
-#define MOESCOPE_GROUPS(name, way, lines)                                                                           \
-  MOESCOPE_SIMD void name(const Scaling& s, const Tile& t, const Target& target, std::int32_t* codes, Sums& sums) { \
-    quantize_groups<way, lines>(s, t, target, codes, sums);                                                         \
+#define MOESCOPE_GROUPS(simd, name, way, lines)                                                            \
+  simd void name(const Scaling& s, const Tile& t, const Target& target, std::int32_t* codes, Sums& sums) { \
+    quantize_groups<way, lines>(s, t, target, codes, sums);                                                \
   }
-MOESCOPE_GROUPS(quantize_nearest, Way::divided, false)
-MOESCOPE_GROUPS(quantize_nearest_lines, Way::divided, true)
-MOESCOPE_GROUPS(quantize_stochastic, Way::stochastic_divided, false)
-MOESCOPE_GROUPS(quantize_stochastic_lines, Way::stochastic_divided, true)
+MOESCOPE_GROUPS(MOESCOPE_SIMD, quantize_nearest, Way::divided, false)
+MOESCOPE_GROUPS(MOESCOPE_SIMD_LINES, quantize_nearest_lines, Way::divided, true)
+MOESCOPE_GROUPS(MOESCOPE_SIMD, quantize_stochastic, Way::stochastic_divided, false)
+MOESCOPE_GROUPS(MOESCOPE_SIMD_LINES, quantize_stochastic_lines, Way::stochastic_divided, true)
 #undef MOESCOPE_GROUPS
 
 // A block's scale comes out a sixteenth too small at most, unless it is held under the largest there is: then values

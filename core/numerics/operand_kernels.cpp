@@ -32,8 +32,7 @@ void quantize_row_batch(const Scaling& s, const Tile& t, std::size_t width, cons
   find_row_amax(t, width, b.scales.amax_bits.data());
   find_batch_scales(s, b);
   Totals totals;
-  // In pieces, not whole lines: of blocks along rows that was measured to be faster.
-  rows_function(s.format, b.clipped_blocks > 0, sums, false)(s, t, width, target, b, totals);
+  rows_function(s.format, b.clipped_blocks > 0, sums, target.lines)(s, t, width, target, b, totals);
   if (!sums) return;
   add_x2(b, b.count, totals);
   if (sums_hold(b, totals)) {

@@ -100,7 +100,8 @@ MOESCOPE_INLINE void quantize_rows(const Scaling& s, const Tile& t, Width width,
     return Row{t.x + r * t.stride, t.next + r * t.next_stride, t.out + r * t.out_stride, row_key_of<kWay>(t, r)};
   };
   const auto quantize_block = [&](const Row& row, std::size_t c, std::size_t j) __attribute__((always_inline)) {
-    const Floats encode = splat_at(b.scales.encode.data() + j), decode = splat_at(b.scales.decode.data() + j);
+    const Floats encode = splat_at<kLines>(b.scales.encode.data() + j);
+    const Floats decode = splat_at<kLines>(b.scales.decode.data() + j);
     Floats x2{};
     for_each_vector(
         row.in + c, block_length(cols, c, width),
@@ -132,15 +133,14 @@ MOESCOPE_INLINE void quantize_rows(const Scaling& s, const Tile& t, Width width,
                                  Totals& totals) {                                                                   \
     quantize_rows<way, false, false>(s, t, width, target, b, totals);                                                \
   }                                                                                                                  \
-  MOESCOPE_ROW_SUMS(rows_##name##_sums, way, false)                                                                  \
-  MOESCOPE_ROW_SUMS(rows_##name##_sums_lines, way, true)
-#define MOESCOPE_ROW_SUMS(name, way, lines)                                                                   \
-  MOESCOPE_SIMD void name(const Scaling& s, const Tile& t, std::size_t width, const Target& target, Batch& b, \
-                          Totals& totals) {                                                                   \
-    for_width(                                                                                                \
-        t, width, [&](auto w) __attribute__((always_inline)) {                                                \
-          quantize_rows<way, true, lines>(s, t, w, target, b, totals);                                        \
-        });                                                                                                   \
+  MOESCOPE_ROW_SUMS(MOESCOPE_SIMD, rows_##name##_sums, way, false)                                                   \
+  MOESCOPE_ROW_SUMS(MOESCOPE_SIMD_LINES, rows_##name##_sums_lines, way, true)
+#define MOESCOPE_ROW_SUMS(simd, name, way, lines)                                                                      \
+  simd void name(const Scaling& s, const Tile& t, std::size_t width, const Target& target, Batch& b, Totals& totals) { \
+    for_width(                                                                                                         \
+        t, width, [&](auto w) __attribute__((always_inline)) {                                                         \
+          quantize_rows<way, true, lines>(s, t, w, target, b, totals);                                                 \
+        });                                                                                                            \
   }
 MOESCOPE_FOR_EACH_WAY(MOESCOPE_ROWS)
 #undef MOESCOPE_ROW_SUMS

@@ -7,3 +7,11 @@
 #else
 #define MOESCOPE_SIMD
 #endif
+
+// For AVX-512 alone, where Target::lines (streaming.h) says that it is there: such a loop may use its instructions.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define MOESCOPE_LINES
+#define MOESCOPE_SIMD_LINES __attribute__((target("arch=x86-64-v4")))
+#else
+#define MOESCOPE_SIMD_LINES
+#endif

@@ -5,11 +5,12 @@
 #include <cstdint>
 #include <cstring>
 #ifdef __SSE__
-#include <xmmintrin.h>
+#include <immintrin.h>
 #endif
 
-#include "core/numerics/lanes.h"
+#include "core/numerics/element_lanes.h"
 #include "core/numerics/operand_format.h"
+#include "core/numerics/simd.h"
 
 namespace moescope {
 
@@ -94,13 +95,9 @@ void for_each_stretch_from_end(std::size_t rows, std::size_t cols, const auto& b
   }
 }
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define MOESCOPE_LINES
-#endif
-
 struct Target {
   bool bypass;  // whole vectors go past the caches
-  bool lines;   // in one piece each, if they begin a line
+  bool lines;   // in one piece each, which begins a line: for functions marked MOESCOPE_SIMD_LINES
 };
 
 inline Target target_of(const Tile& t) {
@@ -108,7 +105,7 @@ inline Target target_of(const Tile& t) {
     return reinterpret_cast<std::uintptr_t>(t.out) % bytes == 0 && t.out_stride * sizeof(float) % bytes == 0;
   };
 #ifdef MOESCOPE_LINES
-  return {t.large && aligned(16), t.large && aligned(64) && __builtin_cpu_supports("avx512f")};
+  return {t.large && aligned(16), t.large && aligned(64) && __builtin_cpu_supports("x86-64-v4")};
 #elif defined(__SSE__)
   return {t.large && aligned(16), false};
 #else
@@ -130,14 +127,11 @@ MOESCOPE_INLINE void write_lanes(const Target& target, float* out, Lanes<float> 
   store(out, v);
 }
 
-// A whole line, past the caches in one piece: four pieces take half as long again. In assembly, because a function that
-// is compiled for several instruction sets cannot name what only one of them has.
+// A whole line, past the caches in one piece: four pieces take half as long again. In assembly, for its intrinsics are
+// known to files compiled for AVX-512 alone.
 MOESCOPE_INLINE void write_line(float* out, Lanes<float> v) {
 #ifdef MOESCOPE_LINES
-  asm volatile("vmovups %1, %%zmm0\n\tvmovntps %%zmm0, %0"
-               : "=m"(*reinterpret_cast<Lanes<float>*>(out))
-               : "vm"(v)
-               : "xmm0");
+  __builtin_ia32_movntps512(out, v);
 #else
   store(out, v);
 #endif
@@ -146,8 +140,22 @@ MOESCOPE_INLINE void write_line(float* out, Lanes<float> v) {
 // `kLines`: target.lines, known to whoever compiles a loop for it.
 template <bool kLines>
 MOESCOPE_INLINE void write_vector(const Target& target, float* out, Lanes<float> v, std::size_t lanes) {
-  if (kLines && lanes == kLanes<float>) return write_line(out, v);
+  if constexpr (kLines)
+    if (lanes == kLanes<float>) return write_line(out, v);
   write_lanes(target, out, v, lanes);
+}
+// One value in all lanes. Broadcast as an integer it is loaded and no more; as a number, as the compiler would have it,
+// it takes an arithmetic unit, too (Zen 4).
+template <bool kLines>
+MOESCOPE_INLINE Lanes<float> splat_at(const float* p) {
+#ifdef MOESCOPE_LINES
+  if constexpr (kLines) {
+    Lanes<float> v;
+    asm("vpbroadcastd %1, %0" : "=v"(v) : "m"(*p));
+    return v;
+  }
+#endif
+  return splat_at(p);
 }
 
 // What went past the caches is in memory before anything that follows.
