@@ -4,11 +4,11 @@
 #include <bit>
 #include <cassert>
 #include <cmath>
-#include <vector>
 
 #include "core/numerics/counter_bits.h"
 #include "core/numerics/element_lanes.h"
 #include "core/numerics/hadamard_rows.h"
+#include "core/numerics/line_vector.h"
 #include "core/numerics/simd.h"
 #include "core/numerics/streaming.h"
 
@@ -30,7 +30,7 @@ float norm_of(std::size_t n) {
 // Signs of values [first, first + count) of blocks of n, times 1 / sqrt(n), from a table of this thread: tiles of one
 // tensor come one after the other.
 const float* factors_of(std::uint64_t seed, std::size_t n, std::size_t first, std::size_t count) {
-  thread_local std::vector<float> factors;
+  thread_local LineVector<float> factors;
   thread_local std::uint64_t of_seed = 0;
   thread_local std::size_t of_n = 0;
   if (seed != of_seed || n != of_n) factors.clear(), of_seed = seed, of_n = n;

@@ -4,10 +4,10 @@
 #include <cassert>
 #include <cmath>
 #include <numeric>
-#include <vector>
 
 #include "core/numerics/counter_bits.h"
 #include "core/numerics/hadamard.h"
+#include "core/numerics/line_vector.h"
 #include "core/numerics/operand_kernels.h"
 #include "core/numerics/value_kernels.h"
 
@@ -49,7 +49,7 @@ constexpr std::size_t kLargeElements = std::size_t{2} << 20;  // 8 MB in, 8 MB o
 
 // Keys of columns [first, first + count) and 15 more, from a table of this thread that grows as needed.
 const std::uint32_t* column_keys(std::size_t first, std::size_t count) {
-  thread_local std::vector<std::uint32_t> keys;
+  thread_local LineVector<std::uint32_t> keys;
   for (std::size_t c = keys.size(); c < first + count + 15; ++c)
     keys.push_back(column_key(static_cast<std::uint32_t>(c)));
   return keys.data() + first;
@@ -98,7 +98,7 @@ Scope rotated_scope(const OperandFormat& format, BlockAxis axis, const Tile& t) 
 
 // body(rotated tile, in a buffer of this thread) for all tiles, one after the other.
 void for_each_rotated(const OperandFormat& format, const Tile& t, BlockAxis axis, const auto& body) {
-  thread_local std::vector<float> rotated;
+  thread_local LineVector<float> rotated;
   const Scope scope = rotated_scope(format, axis, t);
   for_each_part_ahead(t, scope.rows, scope.cols, [&](Tile part) {
     if (rotated.size() < part.rows * part.cols) rotated.resize(part.rows * part.cols);
