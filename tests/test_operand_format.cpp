@@ -608,16 +608,40 @@ TEST(Hadamard, LeavesProductsAndBothAxesAgree) {
 TEST(Hadamard, AmaxIsThatOfTheRotatedValues) {
   OperandFormat f = fp8(ElementFormat::e4m3, ScaleGranularity::tensor);
   for (f.hadamard = 16; f.hadamard <= 128; f.hadamard *= 2)
-    for (const auto& [rows, cols] : {std::pair<std::size_t, std::size_t>{37, 207}, {300, 33}, {1, 1}, {128, 256}})
+    for (const auto& [rows, cols] :
+         {std::pair<std::size_t, std::size_t>{37, 207}, {300, 33}, {1, 1}, {128, 256}, {9, 1100}})
       for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
         Matrix in = normal_matrix(rows, cols);
         const Matrix turned = rotated(in, axis, f.hadamard);
         float want = 0;
         for (const float v : turned.v) want = std::max(want, std::fabs(v));
         EXPECT_EQ(operand_amax(f, in.view(), axis, {.rotation_seed = 9}), want) << rows << " x " << cols;
-        in.at(rows - 1, cols / 2) = INFINITY;
-        EXPECT_FALSE(std::isfinite(operand_amax(f, in.view(), axis, {.rotation_seed = 9}))) << rows << " x " << cols;
+        for (const float v : {INFINITY, -NAN}) {
+          in.at(rows - 1, cols / 2) = v;
+          EXPECT_FALSE(std::isfinite(operand_amax(f, in.view(), axis, {.rotation_seed = 9}))) << rows << " x " << cols;
+        }
       }
+}
+
+// Blocks that cannot hold the largest value are passed over: the one in which all sixteen values meet in one sum, with
+// no other value of any size left of them, must not be.
+TEST(Hadamard, AmaxFindsTheBlockThatMeetsInOneValue) {
+  OperandFormat f = fp8(ElementFormat::e4m3, ScaleGranularity::tensor);
+  f.hadamard = 16;
+  Matrix in = normal_matrix(16, 1024);
+  const float before = operand_amax(f, in.view(), BlockAxis::row, {.rotation_seed = 9});
+  for (const std::size_t first : {0, 512, 1008})
+    for (std::size_t k = 0; k < 16; ++k) {
+      Matrix unit(1, 1024);
+      unit.at(0, first + k) = 1;
+      in.at(first / 100, first + k) =
+          std::copysign(before * 1.001f / 4, rotated(unit, BlockAxis::row, 16).at(0, first));
+    }
+  const float amax = operand_amax(f, in.view(), BlockAxis::row, {.rotation_seed = 9});
+  EXPECT_NEAR(amax, before * 1.001f, before * 1e-5f);
+  float want = 0;
+  for (const float v : rotated(in, BlockAxis::row, 16).v) want = std::max(want, std::fabs(v));
+  EXPECT_EQ(amax, want);
 }
 
 TEST(Hadamard, MatchesTheMatrixAndSpreadsAnOutlier) {

@@ -41,43 +41,73 @@ const float* factors_of(std::uint64_t seed, std::size_t n, std::size_t first, st
 // Down columns: neighbouring columns side by side
 // -----------------------------------------------------------------------
 
-template <std::size_t kBlock>
+// So many values of sixteen columns, and how they meet from `half` on.
+template <std::size_t kCount>
 struct SixteenColumns {
-  Lanes<float> v[kBlock];
+  Lanes<float> v[kCount];
+
+  MOESCOPE_INLINE void join() {
+#pragma GCC unroll 8
+    for (std::size_t half = 1; half < kCount; half *= 2)
+#pragma GCC unroll 16
+      for (std::size_t i = 0; i < kCount / 2; ++i) {
+        const std::size_t k = i / half * 2 * half + i % half;
+        const Lanes<float> a = v[k], b = v[k + half];
+        v[k] = a + b;
+        v[k + half] = a - b;
+      }
+  }
 };
 
-// The n values of sixteen columns, of which the first `lanes` are given if they are not whole.
-template <std::size_t kBlock, bool kWhole>
-MOESCOPE_INLINE SixteenColumns<kBlock> rotated_columns(const float* in, std::size_t stride, std::size_t lanes,
+// kCount values of sixteen columns, rotated; the first `lanes` columns are given if they are not whole.
+template <std::size_t kCount, bool kWhole>
+MOESCOPE_INLINE SixteenColumns<kCount> rotated_columns(const float* in, std::size_t stride, std::size_t lanes,
                                                        const float* factor) {
-  SixteenColumns<kBlock> columns;
-  Lanes<float>(&v)[kBlock] = columns.v;
+  SixteenColumns<kCount> columns;
 #pragma GCC unroll 16
-  for (std::size_t k = 0; k < kBlock; ++k) {
+  for (std::size_t k = 0; k < kCount; ++k) {
     __builtin_prefetch(in + k * stride + kAhead, 0, kSecondCache);  // rows far apart share few places of the first
     const float* x = in + k * stride;
-    v[k] = (kWhole ? load(x) : load_first(x, static_cast<int>(lanes))) * factor[k];
+    columns.v[k] = (kWhole ? load(x) : load_first(x, static_cast<int>(lanes))) * factor[k];
   }
-#pragma GCC unroll 8
-  for (std::size_t half = 1; half < kBlock; half *= 2)
-#pragma GCC unroll 16
-    for (std::size_t i = 0; i < kBlock / 2; ++i) {
-      const std::size_t k = i / half * 2 * half + i % half;
-      const Lanes<float> a = v[k], b = v[k + half];
-      v[k] = a + b;
-      v[k + half] = a - b;
-    }
+  columns.join();
   return columns;
 }
 
-// body(first column, lanes, values of sixteen columns) for all of them, lanes being a constant but for the last.
+constexpr std::size_t kAtOnce = 16;  // values of a column that fit in the registers
+
+// body(row, rows from one to the next, values) for a block of n of sixteen columns. One that does not fit in the
+// registers is rotated in two turns: neighbours first, then what is kAtOnce rows apart.
+template <std::size_t kBlock, bool kWhole>
+MOESCOPE_INLINE void rotate_sixteen(const float* in, std::size_t stride, std::size_t lanes, const float* factor,
+                                    const auto& body) {
+  if constexpr (kBlock <= kAtOnce) return body(0, 1, rotated_columns<kBlock, kWhole>(in, stride, lanes, factor));
+  alignas(64) float turned[kBlock * kWidth];
+  for (std::size_t first = 0; first < kBlock; first += kAtOnce) {
+    const auto columns = rotated_columns<kAtOnce, kWhole>(in + first * stride, stride, lanes, factor + first);
+#pragma GCC unroll 16
+    for (std::size_t k = 0; k < kAtOnce; ++k) store(turned + (first + k) * kWidth, columns.v[k]);
+  }
+  for (std::size_t row = 0; row < kAtOnce; ++row) {
+    constexpr std::size_t kCount = std::max<std::size_t>(kBlock / kAtOnce, 1);
+    SixteenColumns<kCount> columns;
+#pragma GCC unroll 16
+    for (std::size_t k = 0; k < kCount; ++k) columns.v[k] = load(turned + (row + k * kAtOnce) * kWidth);
+    columns.join();
+    body(row, kAtOnce, columns);
+  }
+}
+
+// body(first column, lanes, row, rows from one to the next, values) for all columns, sixteen side by side.
 template <std::size_t kBlock>
 MOESCOPE_INLINE void for_each_sixteen(const float* in, std::size_t stride, std::size_t cols, const float* factor,
                                       const auto& body) {
   std::size_t c = 0;
-  for (; c + kWidth <= cols; c += kWidth)
-    body(c, kWidth, rotated_columns<kBlock, true>(in + c, stride, kWidth, factor));
-  if (c < cols) body(c, cols - c, rotated_columns<kBlock, false>(in + c, stride, cols - c, factor));
+  const auto with_place = [&](std::size_t row, std::size_t step, const auto& columns) __attribute__((always_inline)) {
+    body(c, std::min(kWidth, cols - c), row, step, columns);
+  };
+  for (; c + kWidth <= cols; c += kWidth) rotate_sixteen<kBlock, true>(in + c, stride, kWidth, factor, with_place);
+  if (c < cols) rotate_sixteen<kBlock, false>(in + c, stride, cols - c, factor, with_place);
 }
 
 template <std::size_t kBlock>
@@ -85,26 +115,28 @@ MOESCOPE_INLINE void rotate_columns(const float* in, std::size_t stride, std::si
                                     float* out, std::size_t out_stride) {
   for_each_sixteen<kBlock>(
       in, stride, cols, factor,
-      [&](std::size_t c, std::size_t lanes, const SixteenColumns<kBlock>& columns) __attribute__((always_inline)) {
+      [&](std::size_t c, std::size_t lanes, std::size_t row, std::size_t step, const auto& columns)
+          __attribute__((always_inline)) {
 #pragma GCC unroll 16
-        for (std::size_t k = 0; k < kBlock; ++k) {
-          float* to = out + k * out_stride + c;
-          if (lanes == kWidth)
-            store(to, columns.v[k]);
-          else
-            store_first(to, columns.v[k], static_cast<int>(lanes));
-        }
-      });
+            for (const Lanes<float>& v : columns.v) {
+              float* to = out + row * out_stride + c;
+              if (lanes == kWidth)
+                store(to, v);
+              else
+                store_first(to, v, static_cast<int>(lanes));
+              row += step;
+            }
+          });
 }
 
 template <std::size_t kBlock>
 MOESCOPE_INLINE std::int32_t columns_amax(const float* in, std::size_t stride, std::size_t cols, const float* factor) {
   Ints top{};
   for_each_sixteen<kBlock>(
-      in, stride, cols,
-      factor, [&](std::size_t, std::size_t, const SixteenColumns<kBlock>& columns) __attribute__((always_inline)) {
+      in, stride, cols, factor,
+      [&](std::size_t, std::size_t, std::size_t, std::size_t, const auto& columns) __attribute__((always_inline)) {
 #pragma GCC unroll 16
-        for (const Lanes<float> v : columns.v) top = larger(top, magnitude_bits(v));
+        for (const Lanes<float>& v : columns.v) top = larger(top, magnitude_bits(v));
       });
   return max_of<std::int32_t>(top);
 }
