@@ -76,12 +76,13 @@ MOESCOPE_INLINE SixteenColumns<kCount> rotated_columns(const float* in, std::siz
 
 constexpr std::size_t kAtOnce = 16;  // values of a column that fit in the registers
 
-// body(row, rows from one to the next, values) for a block of n of sixteen columns. One that does not fit in the
-// registers is rotated in two turns: neighbours first, then what is kAtOnce rows apart.
+// body<kWhole>(row, rows from one to the next, values) for a block of n of sixteen columns. One that does not fit in
+// the registers is rotated in two turns: neighbours first, then what is kAtOnce rows apart.
 template <std::size_t kBlock, bool kWhole>
 MOESCOPE_INLINE void rotate_sixteen(const float* in, std::size_t stride, std::size_t lanes, const float* factor,
                                     const auto& body) {
-  if constexpr (kBlock <= kAtOnce) return body(0, 1, rotated_columns<kBlock, kWhole>(in, stride, lanes, factor));
+  if constexpr (kBlock <= kAtOnce)
+    return body.template operator()<kWhole>(0, 1, rotated_columns<kBlock, kWhole>(in, stride, lanes, factor));
   alignas(64) float turned[kBlock * kWidth];
   for (std::size_t first = 0; first < kBlock; first += kAtOnce) {
     const auto columns = rotated_columns<kAtOnce, kWhole>(in + first * stride, stride, lanes, factor + first);
@@ -94,50 +95,61 @@ MOESCOPE_INLINE void rotate_sixteen(const float* in, std::size_t stride, std::si
 #pragma GCC unroll 16
     for (std::size_t k = 0; k < kCount; ++k) columns.v[k] = load(turned + (row + k * kAtOnce) * kWidth);
     columns.join();
-    body(row, kAtOnce, columns);
+    body.template operator()<kWhole>(row, kAtOnce, columns);
   }
-}
-
-// body(first column, lanes, row, rows from one to the next, values) for all columns, sixteen side by side.
-template <std::size_t kBlock>
-MOESCOPE_INLINE void for_each_sixteen(const float* in, std::size_t stride, std::size_t cols, const float* factor,
-                                      const auto& body) {
-  std::size_t c = 0;
-  const auto with_place = [&](std::size_t row, std::size_t step, const auto& columns) __attribute__((always_inline)) {
-    body(c, std::min(kWidth, cols - c), row, step, columns);
-  };
-  for (; c + kWidth <= cols; c += kWidth) rotate_sixteen<kBlock, true>(in + c, stride, kWidth, factor, with_place);
-  if (c < cols) rotate_sixteen<kBlock, false>(in + c, stride, cols - c, factor, with_place);
 }
 
 template <std::size_t kBlock>
 MOESCOPE_INLINE void rotate_columns(const float* in, std::size_t stride, std::size_t cols, const float* factor,
                                     float* out, std::size_t out_stride) {
-  for_each_sixteen<kBlock>(
-      in, stride, cols, factor,
-      [&](std::size_t c, std::size_t lanes, std::size_t row, std::size_t step, const auto& columns)
-          __attribute__((always_inline)) {
+  std::size_t c = 0;
+  const auto write = [&]<bool kWhole>(std::size_t row, std::size_t step, const auto& columns)
+      __attribute__((always_inline)) {
+    float* to = out + row * out_stride + c;
 #pragma GCC unroll 16
-            for (const Lanes<float>& v : columns.v) {
-              float* to = out + row * out_stride + c;
-              if (lanes == kWidth)
-                store(to, v);
-              else
-                store_first(to, v, static_cast<int>(lanes));
-              row += step;
-            }
-          });
+    for (const Lanes<float>& v : columns.v) {
+      if constexpr (kWhole)
+        store(to, v);
+      else
+        store_first(to, v, static_cast<int>(cols - c));
+      to += step * out_stride;
+    }
+  };
+  for (; c + kWidth <= cols; c += kWidth) rotate_sixteen<kBlock, true>(in + c, stride, kWidth, factor, write);
+  if (c < cols) rotate_sixteen<kBlock, false>(in + c, stride, cols - c, factor, write);
 }
 
-template <std::size_t kBlock>
-MOESCOPE_INLINE std::int32_t columns_amax(const float* in, std::size_t stride, std::size_t cols, const float* factor) {
-  Ints top{};
-  for_each_sixteen<kBlock>(
-      in, stride, cols, factor,
-      [&](std::size_t, std::size_t, std::size_t, std::size_t, const auto& columns) __attribute__((always_inline)) {
+// What the magnitudes of kSumBlock values of sixteen columns add up to.
+MOESCOPE_INLINE Floats column_sums(const float* in, std::size_t stride) {
+  Floats sums{};
 #pragma GCC unroll 16
-        for (const Lanes<float>& v : columns.v) top = larger(top, magnitude_bits(v));
-      });
+  for (std::size_t k = 0; k < kSumBlock; ++k) {
+    __builtin_prefetch(in + k * stride + kAhead, 0, kSecondCache);
+    sums += (Floats)magnitude_bits(load(in + k * stride));
+  }
+  return sums;
+}
+
+// The largest magnitude, `known` at least. Columns of kSumBlock values that cannot hold a larger one are not rotated.
+template <std::size_t kBlock>
+MOESCOPE_INLINE std::int32_t columns_amax(const float* in, std::size_t stride, std::size_t cols, const float* factor,
+                                          std::int32_t known) {
+  Ints top = Ints{} + known;
+  const auto raise = [&]<bool kWhole>(std::size_t, std::size_t, const auto& columns) __attribute__((always_inline)) {
+#pragma GCC unroll 16
+    for (const Lanes<float>& v : columns.v) top = larger(top, magnitude_bits(v));
+  };
+  std::size_t c = 0;
+  for (; c + kWidth <= cols; c += kWidth) {
+    if constexpr (kBlock == kSumBlock) {
+      if (max_of<std::int32_t>((Ints)(column_sums(in + c, stride) * kSumBound)) <= known) continue;
+      rotate_sixteen<kBlock, true>(in + c, stride, kWidth, factor, raise);
+      known = max_of<std::int32_t>(top);
+    } else {
+      rotate_sixteen<kBlock, true>(in + c, stride, kWidth, factor, raise);
+    }
+  }
+  if (c < cols) rotate_sixteen<kBlock, false>(in + c, stride, cols - c, factor, raise);
   return max_of<std::int32_t>(top);
 }
 
@@ -152,7 +164,7 @@ MOESCOPE_SIMD std::int32_t rotated_column_amax(const float* in, std::size_t stri
                                                const float* factor, std::int32_t top) {
   with_size<1>(
       n, [&]<std::size_t kBlock>()
-             __attribute__((always_inline)) { top = std::max(top, columns_amax<kBlock>(in, stride, cols, factor)); });
+             __attribute__((always_inline)) { top = columns_amax<kBlock>(in, stride, cols, factor, top); });
   return top;
 }
 

@@ -12,6 +12,7 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kSixteen = kLanes<float>;
+static_assert(kSumBlock == kSixteen);
 
 typedef float Eight __attribute__((vector_size(32)));
 typedef std::int32_t EightInts __attribute__((vector_size(32)));
@@ -128,12 +129,8 @@ MOESCOPE_INLINE Floats block_sums(const float* x) {
   return joined_sixteen<float>(quarters, kSum);
 }
 
-// Of blocks of sixteen, no value comes out above a quarter of what the block's magnitudes add up to: where that is not
-// above the largest so far, as in all but one of a hundred groups of sixteen normal blocks, the blocks need not be
-// rotated. Of larger blocks it nearly always is.
 MOESCOPE_INLINE std::int32_t sixteens_amax(const MatrixView& in, std::size_t first, std::size_t count,
                                            const float* factor, std::int32_t known) {
-  constexpr float kBound = 0.25f * 1.0001f;  // rounding included
   std::int32_t top = known;
   for (std::size_t r = 0; r < in.rows; ++r) {
     const float* x = in.data + r * in.stride + first;
@@ -141,7 +138,7 @@ MOESCOPE_INLINE std::int32_t sixteens_amax(const MatrixView& in, std::size_t fir
       const std::size_t length = std::min(kSixteen * kSixteen, count - k);
       if (k % kPage == 0) __builtin_prefetch(x + k + kPagesAhead * kPage);
       if (length == kSixteen * kSixteen) {
-        const Ints bounds = (Ints)(block_sums(x + k) * kBound);  // a NaN is above all numbers
+        const Ints bounds = (Ints)(block_sums(x + k) * kSumBound);  // a NaN is above all numbers
         if (max_of<std::int32_t>(bounds) <= top) continue;
       }
       EightInts largest{};
