@@ -1,12 +1,14 @@
 // moescope-cli: MoEscope without a window.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "app/cli_export.h"
 #include "app/cli_import.h"
@@ -49,6 +51,12 @@ bool tells_errors(int argc, char** argv) {
   return true;
 }
 
+// mpirun ends all processes as soon as one of them has ended with an error: the others let the one that tells do so.
+int ended_with(int status, bool tells) {
+  if (status != 0 && !tells) std::this_thread::sleep_for(std::chrono::seconds(1));
+  return status;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -73,21 +81,22 @@ int main(int argc, char** argv) {
       "  moescope-cli train --preset small --steps 500 --out run.moescope\n"
       "  moescope-cli quantize weights.safetensors --format mxfp8_e4m3 --scale rceil --out quantized.safetensors\n"
       "moescope-cli COMMAND --help shows a command's options and further examples.");
+  const bool tells = tells_errors(argc, argv);
   try {
     if (argc > 1 && argv[1][0] != '-') check_command(app, argv[1]);
     app.parse(argc, argv);
     return 0;
   } catch (const CLI::RuntimeError& failure) {
-    return failure.get_exit_code();
+    return ended_with(failure.get_exit_code(), tells);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    if (!tells_errors(argc, argv)) return kWrongInput;
+    if (!tells) return ended_with(kWrongInput, false);
     print_error(error.what());
     const auto given = app.get_subcommands();
     std::fprintf(stderr, "moescope-cli %s--help shows what is allowed.\n",
                  given.empty() ? "" : (given.front()->get_name() + " ").c_str());
   } catch (const std::exception& error) {
-    if (tells_errors(argc, argv)) print_error(error.what());
+    if (tells) print_error(error.what());
   }
-  return kWrongInput;
+  return ended_with(kWrongInput, tells);
 }
