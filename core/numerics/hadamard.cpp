@@ -81,21 +81,22 @@ constexpr std::size_t kAtOnce = 16;  // values of a column that fit in the regis
 template <std::size_t kBlock, bool kWhole>
 MOESCOPE_INLINE void rotate_sixteen(const float* in, std::size_t stride, std::size_t lanes, const float* factor,
                                     const auto& body) {
-  if constexpr (kBlock <= kAtOnce)
-    return body.template operator()<kWhole>(0, 1, rotated_columns<kBlock, kWhole>(in, stride, lanes, factor));
-  alignas(64) float turned[kBlock * kWidth];
-  for (std::size_t first = 0; first < kBlock; first += kAtOnce) {
-    const auto columns = rotated_columns<kAtOnce, kWhole>(in + first * stride, stride, lanes, factor + first);
+  if constexpr (kBlock <= kAtOnce) {
+    body.template operator()<kWhole>(0, 1, rotated_columns<kBlock, kWhole>(in, stride, lanes, factor));
+  } else {
+    alignas(64) float turned[kBlock * kWidth];
+    for (std::size_t first = 0; first < kBlock; first += kAtOnce) {
+      const auto columns = rotated_columns<kAtOnce, kWhole>(in + first * stride, stride, lanes, factor + first);
 #pragma GCC unroll 16
-    for (std::size_t k = 0; k < kAtOnce; ++k) store(turned + (first + k) * kWidth, columns.v[k]);
-  }
-  for (std::size_t row = 0; row < kAtOnce; ++row) {
-    constexpr std::size_t kCount = std::max<std::size_t>(kBlock / kAtOnce, 1);
-    SixteenColumns<kCount> columns;
+      for (std::size_t k = 0; k < kAtOnce; ++k) store(turned + (first + k) * kWidth, columns.v[k]);
+    }
+    for (std::size_t row = 0; row < kAtOnce; ++row) {
+      SixteenColumns<kBlock / kAtOnce> columns;
 #pragma GCC unroll 16
-    for (std::size_t k = 0; k < kCount; ++k) columns.v[k] = load(turned + (row + k * kAtOnce) * kWidth);
-    columns.join();
-    body.template operator()<kWhole>(row, kAtOnce, columns);
+      for (std::size_t k = 0; k < kBlock / kAtOnce; ++k) columns.v[k] = load(turned + (row + k * kAtOnce) * kWidth);
+      columns.join();
+      body.template operator()<kWhole>(row, kAtOnce, columns);
+    }
   }
 }
 

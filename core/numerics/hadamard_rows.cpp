@@ -65,9 +65,7 @@ MOESCOPE_INLINE void for_each_block(const MatrixView& in, std::size_t first, std
   const std::size_t rows = in.rows, stride = in.stride;
   for (std::size_t r = 0; r < rows; ++r) {
     const float* x = in.data + r * stride + first;
-    for (std::size_t k = 0; k < count; k += kBlock) {
-      body(r, first + k, rotated_block<kBlock>(x + k, factor + k));
-    }
+    for (std::size_t k = 0; k < count; k += kBlock) body(r, first + k, rotated_block<kBlock>(x + k, factor + k));
   }
 }
 
@@ -120,15 +118,13 @@ MOESCOPE_INLINE Floats block_sums(const float* x) {
   for (std::size_t quarter = 0; quarter < 4; ++quarter) {
     Floats v[4];
 #pragma GCC unroll 4
-    for (std::size_t k = 0; k < 4; ++k) {
-      const float* block = x + (4 * quarter + k) * kSixteen;
-      v[k] = (Floats)magnitude_bits(load(block));
-    }
+    for (std::size_t k = 0; k < 4; ++k) v[k] = (Floats)magnitude_bits(load(x + (4 * quarter + k) * kSixteen));
     store(quarters + quarter * kSixteen, joined_quarters<float>(v, kSum));
   }
   return joined_sixteen<float>(quarters, kSum);
 }
 
+// As blocks_amax, of blocks of sixteen: those that cannot hold a value larger than `known` are not rotated.
 MOESCOPE_INLINE std::int32_t sixteens_amax(const MatrixView& in, std::size_t first, std::size_t count,
                                            const float* factor, std::int32_t known) {
   std::int32_t top = known;
