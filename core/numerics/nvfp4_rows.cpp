@@ -198,7 +198,7 @@ bool nvfp4_sums_fit(const Scaling& s) {
 
 bool quantize_nvfp4_rows(const Scaling& s, const Tile& t, const Target& target, ScaleCounts& counts, QuantSums& total) {
   Sums sums;
-  alignas(64) std::int32_t codes[kNvfp4Elements / kWidth];
+  alignas(64) std::int32_t codes[kScales];
   const bool stochastic = s.format.rounding == Rounding::stochastic;
   if (target.lines)
     (stochastic ? quantize_stochastic_lines : quantize_nearest_lines)(s, t, target, codes, sums);
@@ -216,8 +216,7 @@ bool quantize_nvfp4_rows(const Scaling& s, const Tile& t, const Target& target, 
   total.crest_blocks += sum_of<std::uint32_t>(sums.nonzero_blocks);
   total.clipped_blocks += sum_of<std::uint32_t>(sums.clipped_blocks);
   total.amax = std::max(total.amax, std::bit_cast<float>(top_amax));
-  const std::size_t blocks = t.rows * t.cols / kWidth;
-  for (std::size_t i = 0; i < blocks; i += kScales) counts.add(codes + i, std::min(kScales, blocks - i));
+  counts.add(codes, t.rows * t.cols / kWidth);
   return true;
 }
 

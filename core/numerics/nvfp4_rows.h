@@ -7,13 +7,12 @@
 
 namespace moescope {
 
-inline constexpr std::size_t kNvfp4Group = 256;       // values of sixteen blocks
-inline constexpr std::size_t kNvfp4Elements = 16384;  // of a tile, at most: squares are taken over so many in float32
+inline constexpr std::size_t kNvfp4Group = 256;  // values of sixteen blocks
 
 // Whether float32 holds the sums of squares of whatever is scaled so.
 bool nvfp4_sums_fit(const Scaling& scaling);
 
-// Quantizes a tile of whole groups, of kNvfp4Elements at most. False, and nothing added, if its sums do not hold:
+// Quantizes a tile of whole groups, a few thousand values at most. False, and nothing added, if its sums do not hold:
 // see sums_hold.
 bool quantize_nvfp4_rows(const Scaling& scaling, const Tile& tile, const Target& target, ScaleCounts& counts,
                          QuantSums& sums);

@@ -127,13 +127,11 @@ void quantize_row_blocks(const Scaling& s, const Tile& t, std::size_t width, Qua
   const bool by_group = sums && s.format.scheme == QuantScheme::nvfp4 && nvfp4_sums_fit(s);
   const std::size_t grouped = by_group ? t.cols / kNvfp4Group * kNvfp4Group : 0;
   if (grouped) {
-    // What comes out of another cache already, rotated, is best taken in large parts.
-    const std::size_t elements = t.next ? kNvfp4Elements : kBatchElements, part_cols = std::min(grouped, elements);
-    for_each_part_ahead(part_of(t, 0, 0, t.rows, grouped), elements / part_cols, part_cols, [&](const Tile& part) {
-      if (quantize_nvfp4_rows(s, part, target, counts, *sums)) return;
-      const std::size_t at_once = std::min(part.cols, kBatchElements);
-      for_each_part(part, kBatchElements / at_once, at_once, by_batch);
-    });
+    const std::size_t part_cols = std::min(grouped, kBatchElements);
+    for_each_part_ahead(part_of(t, 0, 0, t.rows, grouped), kBatchElements / part_cols, part_cols,
+                        [&](const Tile& part) {
+                          if (!quantize_nvfp4_rows(s, part, target, counts, *sums)) by_batch(part);
+                        });
   }
   if (grouped < t.cols) for_each_part_ahead(part_of(t, 0, grouped, t.rows, t.cols), blocks / per_row, cols, by_batch);
   if (sums) counts.add_to(*sums);
