@@ -623,24 +623,31 @@ TEST(Hadamard, AmaxIsThatOfTheRotatedValues) {
       }
 }
 
-// Blocks that cannot hold the largest value are passed over: the one in which all sixteen values meet in one sum, with
-// no other value of any size left of them, must not be.
+// Blocks that cannot hold the largest value are passed over: the one in which all sixteen values meet in one sum must
+// not be. It is the last one to be read; what is looked at together with it is zero.
 TEST(Hadamard, AmaxFindsTheBlockThatMeetsInOneValue) {
   OperandFormat f = fp8(ElementFormat::e4m3, ScaleGranularity::tensor);
   f.hadamard = 16;
-  Matrix in = normal_matrix(16, 1024);
-  const float before = operand_amax(f, in.view(), BlockAxis::row, {.rotation_seed = 9});
-  for (std::size_t c = 768; c < 1008; ++c) in.at(15, c) = 0;  // what is looked at together with the last block
-  for (std::size_t c = 1008; c < 1024; ++c) {
-    Matrix unit(1, 1024);
-    unit.at(0, c) = 1;
-    in.at(15, c) = std::copysign(before * 1.001f / 4, rotated(unit, BlockAxis::row, 16).at(0, 1008));
+  for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
+    const bool rows = axis == BlockAxis::row;
+    Matrix in = normal_matrix(rows ? 16 : 1024, rows ? 1024 : 16);
+    const float before = operand_amax(f, in.view(), axis, {.rotation_seed = 9});
+    for (std::size_t i = 0; i < (rows ? 256 : 16); ++i)
+      for (std::size_t k = 0; k < (rows ? 1 : 16); ++k) in.at(rows ? 15 : i, rows ? 768 + i : k) = 0;
+    for (std::size_t k = 0; k < 16; ++k) {
+      Matrix unit(1, 16);
+      unit.at(0, k) = 1;
+      const std::size_t sign_at = rows ? 1008 : 0;  // signs go by the place along the contracting dimension
+      Matrix turned(1, 16);
+      hadamard_rotate(unit.view(), BlockAxis::row, 16, 9, sign_at, turned.v.data(), 16);
+      in.at(rows ? 15 : k, rows ? 1008 + k : 15) = std::copysign(before * 1.001f / 4, turned.at(0, 0));
+    }
+    const float amax = operand_amax(f, in.view(), axis, {.rotation_seed = 9});
+    EXPECT_NEAR(amax, before * 1.001f, before * 1e-5f);
+    float want = 0;
+    for (const float v : rotated(in, axis, 16).v) want = std::max(want, std::fabs(v));
+    EXPECT_EQ(amax, want);
   }
-  const float amax = operand_amax(f, in.view(), BlockAxis::row, {.rotation_seed = 9});
-  EXPECT_NEAR(amax, before * 1.001f, before * 1e-5f);
-  float want = 0;
-  for (const float v : rotated(in, BlockAxis::row, 16).v) want = std::max(want, std::fabs(v));
-  EXPECT_EQ(amax, want);
 }
 
 TEST(Hadamard, MatchesTheMatrixAndSpreadsAnOutlier) {
