@@ -468,5 +468,26 @@ TEST(History, OneWriterManyReaders) {
   EXPECT_EQ(history.steps(), (StepRange{0, 799}));
 }
 
+TEST(History, UnpacksOneLayerOfSpecialisationAsAllOfThem) {
+  std::mt19937 rng(3);
+  TelemetryFrame frame = sample_frame(0, {}, rng);
+  add_specialisation_and_texts(frame, {}, rng);
+  History history(sample_info({}));
+  history.append(std::make_shared<const TelemetryFrame>(frame));
+  ASSERT_GT(frame.specialisation.size(), 1u);
+  for (const SpecialisationFrame& layer : frame.specialisation) {
+    const auto alone = history.specialisation_of(layer.layer, 0);
+    ASSERT_TRUE(alone);
+    expect_equal(*alone, layer);
+  }
+  EXPECT_FALSE(history.specialisation_of(99, 0));
+  const auto layer = history.specialisation_layer_at(frame.specialisation.back().layer, 5);
+  ASSERT_TRUE(layer);
+  EXPECT_EQ(layer->step, 0);
+  ASSERT_EQ(layer->specialisation.size(), 1u);
+  EXPECT_EQ(layer->specialisation[0].domain_DE, frame.specialisation.back().domain_DE);
+  EXPECT_EQ(history.specialisation_layer_at(99, 0)->specialisation.size(), frame.specialisation.size());
+}
+
 }  // namespace
 }  // namespace moescope
