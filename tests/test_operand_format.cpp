@@ -315,7 +315,10 @@ TEST(OperandFormat, Nvfp4FarFromOneGoesThroughToo) {
 // Whole, with results that bypass the caches where they lie well, and in pieces that no cache minds.
 TEST(OperandFormat, LargeTensorsAreQuantizedAsSmallOnes) {
   constexpr std::size_t kRows = 1024, kCols = 2048, kStripe = 128;
-  const Matrix in = normal_matrix(kRows, kCols);
+  Matrix in = normal_matrix(kRows, kCols);
+  for (std::uint32_t c = 0; c < kCols; c += 5) in.at(300, c) = c % 2 ? -0.0f : 0.0f;
+  Matrix spoilt = in;
+  spoilt.at(300, 1100) = NAN;
   OperandFormat rotated = fp8(ElementFormat::e4m3, ScaleGranularity::tensor), drawn = kNvfp4;
   rotated.hadamard = 32, drawn.rounding = Rounding::stochastic;
   const std::unique_ptr<float, decltype(&std::free)> memory(
@@ -324,45 +327,56 @@ TEST(OperandFormat, LargeTensorsAreQuantizedAsSmallOnes) {
        {kNvfp4, drawn, mx(ElementFormat::e4m3), rotated, fp8(ElementFormat::e4m3, ScaleGranularity::block_128x128)})
     for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
       const float amax = operand_amax(f, in.view(), axis, {});
-      Matrix want(kRows, kCols);
-      QuantSums wanted;
-      for (std::uint32_t r = 0; r < kRows; r += kStripe)
-        quantize_operand_tile(f, {&in.v[r * kCols], kStripe, kCols, kCols}, axis, {3, 4, r, 0}, amax, &want.at(r, 0),
-                              kCols, &wanted);
+      const auto by_stripe = [&](const Matrix& from, Matrix& to) {
+        QuantSums sums;
+        for (std::uint32_t r = 0; r < kRows; r += kStripe)
+          quantize_operand_tile(f, {&from.v[r * kCols], kStripe, kCols, kCols}, axis, {3, 4, r, 0}, amax, &to.at(r, 0),
+                                kCols, &sums);
+        return sums;
+      };
+      Matrix want(kRows, kCols), out_of_spoilt(kRows, kCols);
+      QuantSums wanted = by_stripe(in, want);
       for (const std::size_t offset : {0, 4, 8, 1}) {  // a line of the cache, pieces of it, and none
         const std::string what = describe(f, axis) + " offset " + std::to_string(offset);
         float* out = memory.get() + offset;
         QuantSums sums;
         quantize_operand(f, in.view(), axis, {3, 4}, out, kCols, &sums);
         ASSERT_EQ(std::memcmp(out, want.v.data(), kRows * kCols * sizeof(float)), 0) << what;
+        EXPECT_EQ(sums.nonzero, wanted.nonzero) << what;
         EXPECT_EQ(sums.underflow, wanted.underflow) << what;
         EXPECT_EQ(sums.clipped, wanted.clipped) << what;
         expect_near_relative(sums.err2, wanted.err2, what + " err2");
         expect_near_relative(sums.x2, wanted.x2, what + " x2");
       }
+      wanted = by_stripe(spoilt, want);
+      QuantSums sums;
+      quantize_operand_tile(f, spoilt.view(), axis, {3, 4}, amax, out_of_spoilt.v.data(), kCols, &sums);
+      expect_same_values(out_of_spoilt, want, describe(f, axis) + " with NaN");
+      EXPECT_EQ(sums.underflow, wanted.underflow) << describe(f, axis);
     }
 }
 
-// Values that are far above what their scale can reach become the largest there is, along whole groups of blocks as in
-// pieces that are shorter than one.
+// Values that are far above what their scale can reach become the largest there is, many blocks at a time as in pieces
+// that are too narrow for that.
 TEST(OperandFormat, Nvfp4SaturatesUnderAnAmaxThatIsTooSmall) {
-  constexpr std::size_t kRows = 8, kCols = 512, kPiece = 128;
+  constexpr std::size_t kRows = 16, kCols = 768, kPiece = 48;
   const Matrix in = normal_matrix(kRows, kCols);
-  for (const float share : {1.0f, 0.95f, 0.5f, 0.01f}) {
-    const float amax = share * operand_amax(kNvfp4, in.view(), BlockAxis::row, {});
-    Matrix out(kRows, kCols), want(kRows, kCols);
-    QuantSums sums, wanted;
-    quantize_operand_tile(kNvfp4, in.view(), BlockAxis::row, {}, amax, out.v.data(), kCols, &sums);
-    for (std::uint32_t c = 0; c < kCols; c += kPiece)
-      quantize_operand_tile(kNvfp4, {&in.v[c], kRows, kPiece, kCols}, BlockAxis::row, {0, 0, 0, c}, amax,
-                            &want.at(0, c), kCols, &wanted);
-    const std::string what = "share " + std::to_string(share);
-    expect_same_values(out, want, what);
-    EXPECT_EQ(sums.clipped, wanted.clipped) << what;
-    EXPECT_EQ(sums.e8m0_blocks, wanted.e8m0_blocks) << what;
-    expect_near_relative(sums.err2, wanted.err2, what + " err2");
-    for (const float v : out.v) ASSERT_LE(std::fabs(v), amax * 1.0001f) << what;
-  }
+  for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column})
+    for (const float share : {1.0f, 0.95f, 0.5f, 0.01f}) {
+      const float amax = share * operand_amax(kNvfp4, in.view(), axis, {});
+      Matrix out(kRows, kCols), want(kRows, kCols);
+      QuantSums sums, wanted;
+      quantize_operand_tile(kNvfp4, in.view(), axis, {}, amax, out.v.data(), kCols, &sums);
+      for (std::uint32_t c = 0; c < kCols; c += kPiece)
+        quantize_operand_tile(kNvfp4, {&in.v[c], kRows, kPiece, kCols}, axis, {0, 0, 0, c}, amax, &want.at(0, c), kCols,
+                              &wanted);
+      const std::string what = describe(kNvfp4, axis) + " share " + std::to_string(share);
+      expect_same_values(out, want, what);
+      EXPECT_EQ(sums.clipped, wanted.clipped) << what;
+      EXPECT_EQ(sums.e8m0_blocks, wanted.e8m0_blocks) << what;
+      expect_near_relative(sums.err2, wanted.err2, what + " err2");
+      for (const float v : out.v) ASSERT_LE(std::fabs(v), amax * 1.0001f) << what;
+    }
 }
 
 TEST(OperandFormat, NanAndInfinityMakeTheirScaleNan) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/numerics/lane_sums.h"
+#include "core/numerics/nvfp4_lanes.h"
 #include "core/numerics/simd.h"
 
 namespace moescope {
@@ -90,18 +91,60 @@ MOESCOPE_INLINE void quantize_strip(const LaneRounding& f, Floats clip_limit, co
   }
 }
 
+// A whole strip of NVFP4, with its sums.
+template <Way kWay, bool kWide>
+MOESCOPE_INLINE void quantize_nvfp4_strip(const LaneRounding& f, Floats clip_limit2, const Tile& t, std::size_t c,
+                                          const Target& target, Batch& b, FourSums<kWide>& sums) {
+  Floats encode[kStrip], decode[kStrip], x2[kStrip] = {};
+#pragma GCC unroll 4
+  for (std::size_t i = 0; i < kStrip; ++i) {
+    encode[i] = load(b.scales.encode.data() + c + i * kWidth);
+    decode[i] = load(b.scales.decode.data() + c + i * kWidth);
+  }
+  for (std::size_t r = 0; r < t.rows; ++r) {
+    Floats x[kStrip], squares[kStrip];
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < kStrip; ++i) {
+      // Tiles of sixteen rows fit into the first cache two at a time.
+      __builtin_prefetch(t.next + r * t.next_stride + c + i * kWidth);
+      x[i] = load(t.x + r * t.stride + c + i * kWidth);
+    }
+    quantize_four<kWay, kWide>(f, clip_limit2, x, encode, decode, row_key_of<kWay>(t, r), t.column_keys + c, target,
+                               t.out + r * t.out_stride + c, squares, sums);
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < kStrip; ++i) x2[i] += squares[i];
+  }
+#pragma GCC unroll 4
+  for (std::size_t i = 0; i < kStrip; ++i) store(b.x2.data() + c + i * kWidth, x2[i]);
+}
+
+template <bool kWide>
+MOESCOPE_INLINE void add_totals(const FourSums<kWide>& sums, const Tile& t, std::size_t cols, double unit2,
+                                Totals& totals) {
+  const std::uint64_t nonzero = sums.has_zero() ? count_nonzero(t, cols) : t.rows * cols;
+  totals.q2 += sum_of<float>(sums.q2) / unit2, totals.err2 += sum_of<float>(sums.err2) / unit2;
+  totals.nonzero += nonzero;
+  totals.underflow += nonzero - sums.nonzero_out.count();
+  totals.clipped += sums.clipped.count();
+}
+
 template <Way kWay, bool kSums, bool kLines>
 MOESCOPE_INLINE void quantize_columns(const Scaling& s, const Tile& tile, const Target& to, Batch& b, Totals& totals) {
   const Tile t = tile;  // copies, which no writing changes
   const Target target = to;
   const LaneRounding f = lane_rounding(s.rounding);
   const Floats clip_limit = splat(s.clip_limit);
+  constexpr bool kByFour = kSums && divides(kWay);
+  const bool by_four = kByFour && amax_fits(s, b.top_amax);
   for (std::size_t first = 0; first < t.rows; first += kTileRows) {
     const std::size_t rows = std::min(kTileRows, t.rows - first);
     Squares squares;
     Counts counts;
+    FourSums<kLines> sums;
     for_each_strip(
         t.cols, [&]<int kVectors>(std::size_t c, std::size_t lanes) __attribute__((always_inline)) {
+          if constexpr (kByFour && kVectors == kStrip)
+            if (by_four) return quantize_nvfp4_strip<kWay, kLines>(f, clip_limit * clip_limit, t, c, target, b, sums);
           quantize_strip<kWay, kSums, kLines, kVectors>(f, clip_limit, t, first, rows, c, lanes, target, b, squares,
                                                         counts);
         });
@@ -109,6 +152,7 @@ MOESCOPE_INLINE void quantize_columns(const Scaling& s, const Tile& tile, const 
       const double unit2 = divides(kWay) ? b.unit2 : 1;
       totals.q2 += sum_of<float>(squares.q2) / unit2, totals.err2 += sum_of<float>(squares.err2) / unit2;
       add_counts(counts, totals);
+      if (by_four) add_totals(sums, t, t.cols / (kStrip * kWidth) * (kStrip * kWidth), unit2, totals);
     }
   }
 }

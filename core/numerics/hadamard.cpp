@@ -141,15 +141,19 @@ MOESCOPE_INLINE std::int32_t columns_amax(const float* in, std::size_t stride, s
     for (const Lanes<float>& v : columns.v) top = larger(top, magnitude_bits(v));
   };
   std::size_t c = 0;
-  for (; c + kWidth <= cols; c += kWidth) {
-    if constexpr (kBlock == kSumBlock) {
-      if (max_of<std::int32_t>((Ints)(column_sums(in + c, stride) * kSumBound)) <= known) continue;
-      rotate_sixteen<kBlock, true>(in + c, stride, kWidth, factor, raise);
+  if constexpr (kBlock == kSumBlock) {
+    constexpr std::size_t kStretch = 4 * kWidth;
+    for (; c + kStretch <= cols; c += kStretch) {
+      Ints bounds{};
+      for (std::size_t i = c; i < c + kStretch; i += kWidth)
+        bounds = larger(bounds, (Ints)(column_sums(in + i, stride) * kSumBound));
+      if (max_of<std::int32_t>(bounds) <= known) continue;
+      for (std::size_t i = c; i < c + kStretch; i += kWidth)
+        rotate_sixteen<kBlock, true>(in + i, stride, kWidth, factor, raise);
       known = max_of<std::int32_t>(top);
-    } else {
-      rotate_sixteen<kBlock, true>(in + c, stride, kWidth, factor, raise);
     }
   }
+  for (; c + kWidth <= cols; c += kWidth) rotate_sixteen<kBlock, true>(in + c, stride, kWidth, factor, raise);
   if (c < cols) rotate_sixteen<kBlock, false>(in + c, stride, cols - c, factor, raise);
   return max_of<std::int32_t>(top);
 }

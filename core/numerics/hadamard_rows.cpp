@@ -124,19 +124,21 @@ MOESCOPE_INLINE Floats block_sums(const float* x) {
   return joined_sixteen<float>(quarters, kSum);
 }
 
-// As blocks_amax, of blocks of sixteen: those that cannot hold a value larger than `known` are not rotated.
+// As blocks_amax, of blocks of sixteen: of a stretch that cannot hold a value larger than `known` none is rotated.
 MOESCOPE_INLINE std::int32_t sixteens_amax(const MatrixView& in, std::size_t first, std::size_t count,
                                            const float* factor, std::int32_t known) {
+  constexpr std::size_t kGroup = kSixteen * kSixteen, kStretch = 4 * kGroup;  // to decide seldom lets loads run ahead
   std::int32_t top = known;
   for (std::size_t r = 0; r < in.rows; ++r) {
     const float* x = in.data + r * in.stride + first;
-    for (std::size_t k = 0; k < count; k += kSixteen * kSixteen) {
-      const std::size_t length = std::min(kSixteen * kSixteen, count - k);
+    for (std::size_t k = 0, length; k < count; k += length) {
+      length = std::min(kStretch, count - k);
+      if (length >= kGroup) length = length / kGroup * kGroup;
       if (k % kPage == 0) __builtin_prefetch(x + k + kPagesAhead * kPage);
-      if (length == kSixteen * kSixteen) {
-        const Ints bounds = (Ints)(block_sums(x + k) * kSumBound);  // a NaN is above all numbers
-        if (max_of<std::int32_t>(bounds) <= top) continue;
-      }
+      Ints bounds{};
+      for (std::size_t i = k; i + kGroup <= k + length; i += kGroup)
+        bounds = larger(bounds, (Ints)(block_sums(x + i) * kSumBound));  // a NaN is above all numbers
+      if (length >= kGroup && max_of<std::int32_t>(bounds) <= top) continue;
       EightInts largest{};
       for (std::size_t i = k; i < k + length; i += kSixteen)
         raise_amax(rotated_block<kSixteen>(x + i, factor + i), largest);

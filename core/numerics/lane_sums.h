@@ -23,6 +23,15 @@ MOESCOPE_INLINE void add_counts(const Counts& counts, Totals& totals) {
   totals.clipped += sum_of<std::uint32_t>(counts.clipped);
 }
 
+// In the first `cols` columns, a multiple of sixteen.
+MOESCOPE_INLINE std::uint64_t count_nonzero(const Tile& t, std::size_t cols) {
+  Words nonzero{};
+  for (std::size_t r = 0; r < t.rows; ++r)
+    for (std::size_t c = 0; c < cols; c += kLanes<float>)
+      nonzero = counted(nonzero, magnitude_bits(load(t.x + r * t.stride + c)));
+  return sum_of<std::uint32_t>(nonzero);
+}
+
 struct Squares {
   Floats x2{}, q2{}, err2{};
 };

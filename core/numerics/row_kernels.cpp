@@ -13,14 +13,6 @@ namespace {
 
 constexpr std::size_t kWidth = kLanes<float>;
 
-// Joins every four neighbours.
-template <class T, class Join>
-MOESCOPE_INLINE void fold_quarters(const T* __restrict quarters, std::size_t count, T* __restrict to, Join join) {
-  alignas(64) T pairs[2 * kScales];
-  for (std::size_t i = 0; i < 2 * count; ++i) pairs[i] = join(quarters[2 * i], quarters[2 * i + 1]);
-  for (std::size_t i = 0; i < count; ++i) to[i] = join(pairs[2 * i], pairs[2 * i + 1]);
-}
-
 // Calls body(width), with the usual widths as constants when they divide the rows.
 template <class Body>
 MOESCOPE_INLINE void for_width(const Tile& t, std::size_t width, const Body& body) {
@@ -43,7 +35,6 @@ MOESCOPE_INLINE std::size_t block_length(std::size_t, std::size_t, std::integral
 template <class T, class Width, class Join, class AtRow, class Body>
 MOESCOPE_INLINE void for_each_block(const Tile& t, Width width, T* __restrict to, Join join, const AtRow& at_row,
                                     const Body& body) {
-  alignas(64) T quarters[4 * kScales + kWidth];
   const std::size_t rows = t.rows, cols = t.cols;
   std::size_t j = 0;
   for (std::size_t r = 0; r < rows; ++r) {
@@ -53,14 +44,14 @@ MOESCOPE_INLINE void for_each_block(const Tile& t, Width width, T* __restrict to
       Lanes<T> v[4];
 #pragma GCC unroll 4
       for (std::size_t k = 0; k < 4; ++k) v[k] = body(row, c + k * width, j + k);
-      store(quarters + 4 * j, joined_quarters<T>(v, join));
+      const Four<T> four = joined_four<T>(v, join);
+      std::memcpy(to + j, &four, sizeof(four));
     }
     for (; c < cols; c += width, ++j) {
       const Lanes<T> v[4] = {body(row, c, j)};
-      store(quarters + 4 * j, joined_quarters<T>(v, join));
+      to[j] = joined_four<T>(v, join)[0];
     }
   }
-  fold_quarters(quarters, j, to, join);
 }
 
 template <class Width>
