@@ -317,6 +317,7 @@ TEST(OperandFormat, LargeTensorsAreQuantizedAsSmallOnes) {
   constexpr std::size_t kRows = 1024, kCols = 2048, kStripe = 128;
   Matrix in = normal_matrix(kRows, kCols);
   for (std::uint32_t c = 0; c < kCols; c += 5) in.at(300, c) = c % 2 ? -0.0f : 0.0f;
+  const auto zeros = static_cast<std::uint64_t>(std::count(in.v.begin(), in.v.end(), 0.0f));
   Matrix spoilt = in;
   spoilt.at(300, 1100) = NAN;
   OperandFormat rotated = fp8(ElementFormat::e4m3, ScaleGranularity::tensor), drawn = kNvfp4;
@@ -342,7 +343,7 @@ TEST(OperandFormat, LargeTensorsAreQuantizedAsSmallOnes) {
         QuantSums sums;
         quantize_operand(f, in.view(), axis, {3, 4}, out, kCols, &sums);
         ASSERT_EQ(std::memcmp(out, want.v.data(), kRows * kCols * sizeof(float)), 0) << what;
-        EXPECT_EQ(sums.nonzero, wanted.nonzero) << what;
+        EXPECT_EQ(sums.nonzero, f.hadamard ? wanted.nonzero : kRows * kCols - zeros) << what;
         EXPECT_EQ(sums.underflow, wanted.underflow) << what;
         EXPECT_EQ(sums.clipped, wanted.clipped) << what;
         expect_near_relative(sums.err2, wanted.err2, what + " err2");
@@ -350,7 +351,8 @@ TEST(OperandFormat, LargeTensorsAreQuantizedAsSmallOnes) {
       }
       wanted = by_stripe(spoilt, want);
       QuantSums sums;
-      quantize_operand_tile(f, spoilt.view(), axis, {3, 4}, amax, out_of_spoilt.v.data(), kCols, &sums);
+      quantize_operand_tile(f, spoilt.view(), axis, {3, 4}, amax, memory.get(), kCols, &sums);
+      std::copy_n(memory.get(), kRows * kCols, out_of_spoilt.v.begin());
       expect_same_values(out_of_spoilt, want, describe(f, axis) + " with NaN");
       EXPECT_EQ(sums.underflow, wanted.underflow) << describe(f, axis);
     }
