@@ -1,0 +1,85 @@
+// Matrices of known values, formats, and what quantizing one by the other gives.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/numerics/hadamard.h"
+#include "core/numerics/operand_format.h"
+
+namespace moescope {
+
+struct Matrix {
+  std::size_t rows, cols;
+  std::vector<float> v;
+  Matrix(std::size_t r, std::size_t c) : rows(r), cols(c), v(r * c) {}
+  float& at(std::size_t r, std::size_t c) { return v[r * cols + c]; }
+  float at(std::size_t r, std::size_t c) const { return v[r * cols + c]; }
+  MatrixView view() const { return {v.data(), rows, cols, cols}; }
+};
+
+inline Matrix transposed(const Matrix& m) {
+  Matrix t(m.cols, m.rows);
+  for (std::size_t r = 0; r < m.rows; ++r)
+    for (std::size_t c = 0; c < m.cols; ++c) t.at(c, r) = m.at(r, c);
+  return t;
+}
+
+inline Matrix normal_matrix(std::size_t rows, std::size_t cols, int seed = 1) {
+  Matrix m(rows, cols);
+  std::mt19937 generator(static_cast<unsigned>(seed));
+  std::normal_distribution<float> normal;
+  for (float& x : m.v) x = normal(generator);
+  return m;
+}
+
+inline OperandFormat fp8(ElementFormat element, ScaleGranularity granularity, bool power_of_two = false) {
+  return {QuantScheme::fp8, element, granularity, power_of_two};
+}
+inline OperandFormat mx(ElementFormat element, ScaleRule rule = ScaleRule::rceil) {
+  OperandFormat f{QuantScheme::mx, element};
+  f.rule = rule;
+  return f;
+}
+inline const OperandFormat kNvfp4{QuantScheme::nvfp4, ElementFormat::e2m1};
+inline const OperandFormat kBf16{QuantScheme::bf16};
+
+inline std::string describe(const OperandFormat& f, BlockAxis axis) {
+  return std::string(element_name(f)) + " scheme " + std::to_string(static_cast<int>(f.scheme)) + " granularity " +
+         std::to_string(static_cast<int>(f.granularity)) + (f.power_of_two_scale ? " pow2" : "") +
+         (axis == BlockAxis::row ? " rows" : " columns");
+}
+
+inline Matrix quantized(const OperandFormat& f, const Matrix& in, BlockAxis axis, const RoundingKey& key = {},
+                        QuantSums* sums = nullptr) {
+  Matrix out(in.rows, in.cols);
+  quantize_operand(f, in.view(), axis, key, out.v.data(), out.cols, sums);
+  return out;
+}
+
+inline void expect_same_values(const Matrix& got, const Matrix& want, const std::string& what) {
+  int shown = 0;
+  for (std::size_t i = 0; i < got.v.size() && shown < 3; ++i) {
+    const bool same = std::isnan(want.v[i])
+                          ? std::isnan(got.v[i])
+                          : std::bit_cast<std::uint32_t>(got.v[i]) == std::bit_cast<std::uint32_t>(want.v[i]);
+    if (!same) ++shown, ADD_FAILURE() << what << " at " << i << ": " << got.v[i] << ", not " << want.v[i];
+  }
+}
+
+inline void expect_near_relative(double got, double want, const std::string& what) {
+  EXPECT_NEAR(got, want, 2e-5 * std::fabs(want) + 1e-300) << what;
+}
+
+inline Matrix rotated(const Matrix& m, BlockAxis axis, int block, std::uint64_t seed = 9) {
+  Matrix out(m.rows, m.cols);
+  hadamard_rotate(m.view(), axis, block, seed, 0, out.v.data(), out.cols);
+  return out;
+}
+
+}  // namespace moescope
