@@ -35,8 +35,9 @@ MOESCOPE_INLINE Floats square_root(Floats v) {
   for (int l = 0; l < kLanes<float>; ++l) v[l] = __builtin_sqrtf(v[l]);
   return v;
 }
+// Of magnitudes; NaN is above all. As integers any arithmetic unit compares them.
 MOESCOPE_INLINE Floats smaller(Floats a, Floats b) {
-  return a < b ? a : b;
+  return (Floats)((Ints)a < (Ints)b ? (Ints)a : (Ints)b);
 }
 
 // Adds 1 to the counts of the lanes in which `bits` is not 0.

@@ -158,6 +158,29 @@ MOESCOPE_INLINE std::int32_t columns_amax(const float* in, std::size_t stride, s
   return max_of<std::int32_t>(top);
 }
 
+// Raises each column's largest magnitude.
+template <std::size_t kBlock>
+MOESCOPE_INLINE void raise_columns(const float* in, std::size_t stride, std::size_t cols, const float* factor,
+                                   std::int32_t* amax_bits) {
+  std::size_t c = 0;
+  const auto raise = [&]<bool kWhole>(std::size_t, std::size_t, const auto& columns) __attribute__((always_inline)) {
+    const int lanes = static_cast<int>(kWhole ? kWidth : cols - c);
+    Ints top = load_first(amax_bits + c, lanes);
+#pragma GCC unroll 16
+    for (const Lanes<float>& v : columns.v) top = larger(top, magnitude_bits(v));
+    store_first(amax_bits + c, top, lanes);
+  };
+  for (; c + kWidth <= cols; c += kWidth) rotate_sixteen<kBlock, true>(in + c, stride, kWidth, factor, raise);
+  if (c < cols) rotate_sixteen<kBlock, false>(in + c, stride, cols - c, factor, raise);
+}
+
+MOESCOPE_SIMD void raise_columns(const float* in, std::size_t stride, std::size_t n, std::size_t cols,
+                                 const float* factor, std::int32_t* amax_bits) {
+  with_size<1>(
+      n, [&]<std::size_t kBlock>()
+             __attribute__((always_inline)) { raise_columns<kBlock>(in, stride, cols, factor, amax_bits); });
+}
+
 MOESCOPE_SIMD void rotate_columns(const float* in, std::size_t stride, std::size_t n, std::size_t cols,
                                   const float* factor, float* out, std::size_t out_stride) {
   with_size<1>(
@@ -237,6 +260,14 @@ void hadamard_rotate(MatrixView in, BlockAxis axis, int block, std::uint64_t see
     for (std::size_t i = 0; i < count; i += n)
       rotate_columns(in.data + (k + i) * in.stride, in.stride, n, in.cols, factor + i, out + (k + i) * out_stride,
                      out_stride);
+  });
+}
+
+void raise_rotated_column_amax(MatrixView in, int block, std::uint64_t seed, std::size_t first,
+                               std::int32_t* amax_bits) {
+  for_each_size(in.rows, block, seed, first, [&](std::size_t k, std::size_t count, std::size_t n, const float* factor) {
+    for (std::size_t i = 0; i < count; i += n)
+      raise_columns(in.data + (k + i) * in.stride, in.stride, n, in.cols, factor + i, amax_bits);
   });
 }
 

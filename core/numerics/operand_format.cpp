@@ -97,9 +97,8 @@ Scope rotated_scope(const OperandFormat& format, BlockAxis axis, const Tile& t) 
 }
 
 // body(rotated tile, in a buffer of this thread) for all tiles, one after the other.
-void for_each_rotated(const OperandFormat& format, const Tile& t, BlockAxis axis, const auto& body) {
+void for_each_rotated(const OperandFormat& format, const Tile& t, BlockAxis axis, Scope scope, const auto& body) {
   thread_local LineVector<float> rotated;
-  const Scope scope = rotated_scope(format, axis, t);
   for_each_part_ahead(t, scope.rows, scope.cols, [&](Tile part) {
     if (rotated.size() < part.rows * part.cols) rotated.resize(part.rows * part.cols);
     hadamard_rotate({part.x, part.rows, part.cols, part.stride}, axis, format.hadamard, part.key.rotation_seed,
@@ -109,10 +108,29 @@ void for_each_rotated(const OperandFormat& format, const Tile& t, BlockAxis axis
   });
 }
 
+// Long columns of one scale each: rotated for their scales, then once more in tiles that the second cache holds. False,
+// and nothing added, if the sums need more than float32.
+bool quantize_rotated_tall(const OperandFormat& format, const Tile& t, QuantSums* sums) {
+  constexpr Scope kTile = {kTileRows, kTileCols};  // no block of the rotation is longer
+  TallColumns columns(scaling_of(format, 0), t.cols);
+  raise_rotated_column_amax({t.x, t.rows, t.cols, t.stride}, format.hadamard, t.key.rotation_seed, t.key.first_row,
+                            columns.amax_bits());
+  columns.find_scales();
+  for_each_rotated(format, t, BlockAxis::column, kTile,
+                   [&](const Tile& part) { columns.quantize(part, part.key.first_col - t.key.first_col, sums); });
+  if (!sums) return true;
+  if (!columns.sums_hold()) return false;
+  columns.add_to(t, *sums);
+  return true;
+}
+
 void quantize(const OperandFormat& format, const Tile& t, BlockAxis axis, float tensor_amax, QuantSums* sums) {
   if (!format.hadamard) return quantize_unrotated(format, t, axis, tensor_amax, sums);
+  const bool by_column =
+      axis == BlockAxis::column && format.scheme == QuantScheme::fp8 && format.granularity == ScaleGranularity::row;
+  if (by_column && t.rows > kTallRows && quantize_rotated_tall(format, t, sums)) return;
   QuantSums tiles;
-  for_each_rotated(format, t, axis, [&](const Tile& part) {
+  for_each_rotated(format, t, axis, rotated_scope(format, axis, t), [&](const Tile& part) {
     quantize_unrotated(format, part, axis, tensor_amax, sums ? &tiles : nullptr);
   });
   if (!sums) return;

@@ -17,7 +17,6 @@ namespace {
 constexpr std::size_t kWidth = kLanes<float>;
 constexpr std::size_t kBatchElements = 4096;  // a batch is read twice and stays in the first cache
 constexpr std::size_t kAreaCols = 1024;
-constexpr std::size_t kTallRows = 512;  // of kTileCols columns: half a megabyte
 
 std::size_t padded(std::size_t count) {
   return (count + kWidth - 1) / kWidth * kWidth;
@@ -44,11 +43,14 @@ void quantize_row_batch(const Scaling& s, const Tile& t, std::size_t width, cons
     quantize_carefully(s, part_of(t, j / per_row, j % per_row * width, 1, width), b, j, *sums);
 }
 
+bool column_sums_hold(const Scaling& s, Batch& b, Totals& totals) {
+  add_x2(b, b.count, totals);
+  return (s.format.scheme != QuantScheme::nvfp4 || nvfp4_sums_fit(s)) && sums_hold(b, totals);
+}
+
 // At most kTileCols columns, all blocks of a batch whose values have been quantized.
 void add_columns(const Scaling& s, const Tile& t, Batch& b, Totals& totals, ScaleCounts& counts, QuantSums& sums) {
-  add_x2(b, b.count, totals);
-  const bool fit = s.format.scheme != QuantScheme::nvfp4 || nvfp4_sums_fit(s);
-  if (fit && sums_hold(b, totals)) {
+  if (column_sums_hold(s, b, totals)) {
     add_values(totals, b.unit2, t.rows * t.cols, sums);
     add_blocks(b, 1, t.rows, t.rows, sums);
     return counts.add(b.scales.code.data(), b.count);
@@ -65,33 +67,6 @@ void quantize_column_batch(const Scaling& s, const Tile& t, const Target& target
   Totals totals;
   columns_function(s.format, b.clipped_blocks > 0, sums, target.lines)(s, t, target, b, totals);
   if (sums) add_columns(s, t, b, totals, counts, *sums);
-}
-
-// Columns that are too long for the caches: all are read for their scales in the order of the memory, then once more.
-void quantize_tall_columns(const Scaling& s, const Tile& t, const Target& target, ScaleCounts& counts,
-                           QuantSums* sums) {
-  std::vector<std::int32_t> amax_bits(padded(t.cols));
-  raise_column_amax(t, amax_bits.data());
-  const std::size_t count = (t.cols + kTileCols - 1) / kTileCols;
-  std::vector<Batch> batches(count);
-  std::vector<Totals> totals(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    Batch& b = batches[i];
-    b.count = std::min(kTileCols, t.cols - i * kTileCols);
-    std::copy_n(amax_bits.begin() + static_cast<std::ptrdiff_t>(i * kTileCols), b.count, b.scales.amax_bits.begin());
-    find_batch_scales(s, b);
-  }
-  std::size_t at = 0;
-  for_each_part_ahead(t, kTileRows, kTileCols, [&](const Tile& part) {
-    Batch& b = batches[at];
-    columns_function(s.format, b.clipped_blocks > 0, sums, target.lines)(s, part, target, b, totals[at]);
-    at = (at + 1) % count;
-  });
-  if (!sums) return;
-  for_each_part(t, t.rows, kTileCols, [&](const Tile& part) {
-    add_columns(s, part, batches[at], totals[at], counts, *sums);
-    ++at;
-  });
 }
 
 MOESCOPE_SIMD std::int32_t row_amax_bits(const float* __restrict x, std::size_t count, std::int32_t top) {
@@ -141,11 +116,57 @@ void quantize_column_blocks(const Scaling& s, const Tile& t, std::size_t depth, 
   const Target target = target_of(t);
   ScaleCounts counts;
   if (std::min(depth, t.rows) > kTallRows)
-    for_each_part(t, depth, t.cols, [&](const Tile& part) { quantize_tall_columns(s, part, target, counts, sums); });
+    for_each_part(t, depth, t.cols, [&](const Tile& part) {
+      TallColumns columns(s, part.cols);
+      raise_column_amax(part, columns.amax_bits());
+      columns.find_scales();
+      for_each_part_ahead(part, kTileRows, kTileCols, [&](const Tile& tile) {
+        columns.quantize(tile, tile.key.first_col - part.key.first_col, sums);
+      });
+      if (sums) columns.add_to(part, *sums);
+    });
   else
     for_each_part_ahead(t, depth, kTileCols,
                         [&](const Tile& part) { quantize_column_batch(s, part, target, counts, sums); });
   if (sums) counts.add_to(*sums);
+}
+
+TallColumns::TallColumns(const Scaling& s, std::size_t cols)
+    : s_(s),
+      cols_(cols),
+      amax_bits_(padded(cols)),
+      batches_((cols + kTileCols - 1) / kTileCols),
+      totals_(batches_.size()) {}
+
+void TallColumns::find_scales() {
+  for (std::size_t i = 0; i < batches_.size(); ++i) {
+    Batch& b = batches_[i];
+    b.count = std::min(kTileCols, cols_ - i * kTileCols);
+    std::copy_n(amax_bits_.begin() + static_cast<std::ptrdiff_t>(i * kTileCols), b.count, b.scales.amax_bits.begin());
+    find_batch_scales(s_, b);
+  }
+}
+
+void TallColumns::quantize(const Tile& t, std::size_t col, QuantSums* sums) {
+  Batch& b = batches_[col / kTileCols];
+  const Target target = target_of(t);
+  columns_function(s_.format, b.clipped_blocks > 0, sums, target.lines)(s_, t, target, b, totals_[col / kTileCols]);
+}
+
+bool TallColumns::sums_hold() {
+  for (std::size_t i = 0; i < batches_.size(); ++i)
+    if (!column_sums_hold(s_, batches_[i], totals_[i])) return false;
+  return true;
+}
+
+void TallColumns::add_to(const Tile& t, QuantSums& sums) {
+  ScaleCounts counts;
+  std::size_t i = 0;
+  for_each_part(t, t.rows, kTileCols, [&](const Tile& part) {
+    add_columns(s_, part, batches_[i], totals_[i], counts, sums);
+    ++i;
+  });
+  counts.add_to(sums);
 }
 
 void quantize_area(const Scaling& s, const Tile& t, float amax, QuantSums* sums) {
