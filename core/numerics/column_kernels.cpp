@@ -1,6 +1,7 @@
 #include "core/numerics/column_kernels.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "core/numerics/lane_sums.h"
 #include "core/numerics/nvfp4_lanes.h"
@@ -95,6 +96,7 @@ MOESCOPE_INLINE void quantize_strip(const LaneRounding& f, Floats clip_limit, co
 template <Way kWay, bool kWide>
 MOESCOPE_INLINE void quantize_nvfp4_strip(const LaneRounding& f, Floats clip_limit2, const Tile& t, std::size_t c,
                                           const Target& target, Batch& b, FourSums<kWide>& sums) {
+  assert(t.rows <= kTileRows);
   Floats encode[kStrip], decode[kStrip], x2[kStrip] = {};
 #pragma GCC unroll 4
   for (std::size_t i = 0; i < kStrip; ++i) {

@@ -23,9 +23,9 @@ MOESCOPE_INLINE bool amax_fits(const Scaling& s, std::int32_t amax_bits) {
   return std::bit_cast<float>(amax_bits) <= s.tensor_scale * (448.0f * 6.0f * 1.01f);
 }
 
-// Signed; nearest to 6 at most if the amax fits.
+// With the sign of y, or none if drawn; nearest to 6 at most if the amax fits.
 template <Way kWay>
-MOESCOPE_INLINE Floats rounded_sign(const LaneRounding& f, Floats y, RowKey key, const std::uint32_t* column_keys) {
+MOESCOPE_INLINE Floats rounded_e2m1(const LaneRounding& f, Floats y, RowKey key, const std::uint32_t* column_keys) {
   if constexpr (is_stochastic(kWay))
     return rounded<kWay>(f, (Floats)magnitude_bits(y), draws_of<kWay>(key, column_keys));
   else
@@ -43,7 +43,7 @@ MOESCOPE_INLINE void quantize_four(const LaneRounding& f, Floats clip_limit2, co
   constexpr std::size_t kWidth = kLanes<float>;
   Floats y[4], r[4], v[4];
   EACH y[k] = quotient_lanes<kWide>(x[k], decode[k], encode[k]);
-  EACH r[k] = rounded_sign<kWay>(f, y[k], key, column_keys + k * kWidth);
+  EACH r[k] = rounded_e2m1<kWay>(f, y[k], key, column_keys + k * kWidth);
   EACH {
     v[k] = (Floats)((Ints)(r[k] * decode[k]) | ((Ints)x[k] & ~kMagnitudeMask));  // the sign of a zero, too
     write_vector<kWide>(target, out + k * kWidth, v[k], kWidth);

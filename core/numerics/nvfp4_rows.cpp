@@ -58,12 +58,12 @@ MOESCOPE_INLINE void find_quarter_amax(const float* x, std::int32_t* quarters) {
             v, [](Floats a, Floats b) __attribute__((always_inline)) { return larger_magnitude<kWide>(a, b); }));
 }
 
-// Scales of a group on their way from `quarters`, a step for each quarter of another group that is quantized meanwhile.
 struct Divisor {
   Floats value, inverse;
   MOESCOPE_INLINE explicit Divisor(float v) : value(splat(v)), inverse(splat(1 / v)) {}
 };
 
+// Scales of a group on their way from `quarters`, a step for each quarter of another group that is quantized meanwhile.
 struct ScalesToBe {
   Ints amax;
   Floats wanted, decode, encode;

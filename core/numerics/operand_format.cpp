@@ -116,8 +116,9 @@ bool quantize_rotated_tall(const OperandFormat& format, const Tile& t, QuantSums
   raise_rotated_column_amax({t.x, t.rows, t.cols, t.stride}, format.hadamard, t.key.rotation_seed, t.key.first_row,
                             columns.amax_bits());
   columns.find_scales();
-  for_each_rotated(format, t, BlockAxis::column, kTile,
-                   [&](const Tile& part) { columns.quantize(part, part.key.first_col - t.key.first_col, sums); });
+  for_each_rotated(format, t, BlockAxis::column, kTile, [&](const Tile& part) {
+    columns.quantize(part, part.key.first_col - t.key.first_col, sums != nullptr);
+  });
   if (!sums) return true;
   if (!columns.sums_hold()) return false;
   columns.add_to(t, *sums);

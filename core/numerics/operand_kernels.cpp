@@ -121,7 +121,7 @@ void quantize_column_blocks(const Scaling& s, const Tile& t, std::size_t depth, 
       raise_column_amax(part, columns.amax_bits());
       columns.find_scales();
       for_each_part_ahead(part, kTileRows, kTileCols, [&](const Tile& tile) {
-        columns.quantize(tile, tile.key.first_col - part.key.first_col, sums);
+        columns.quantize(tile, tile.key.first_col - part.key.first_col, sums != nullptr);
       });
       if (sums) columns.add_to(part, *sums);
     });
@@ -147,7 +147,7 @@ void TallColumns::find_scales() {
   }
 }
 
-void TallColumns::quantize(const Tile& t, std::size_t col, QuantSums* sums) {
+void TallColumns::quantize(const Tile& t, std::size_t col, bool sums) {
   Batch& b = batches_[col / kTileCols];
   const Target target = target_of(t);
   columns_function(s_.format, b.clipped_blocks > 0, sums, target.lines)(s_, t, target, b, totals_[col / kTileCols]);

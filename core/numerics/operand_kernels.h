@@ -30,7 +30,7 @@ class TallColumns {
   // Largest magnitude of each column, 0 at first; to be set before find_scales.
   std::int32_t* amax_bits() { return amax_bits_.data(); }
   void find_scales();
-  void quantize(const Tile& tile, std::size_t col, QuantSums* sums);  // which get nothing yet
+  void quantize(const Tile& tile, std::size_t col, bool sums);
   // Whether all sums could be taken in float32, so that the values are not needed again.
   bool sums_hold();
   // `all`: the whole columns.

@@ -10,24 +10,36 @@
 
 namespace moescope {
 
+#ifdef MOESCOPE_LINES
+// Controls of the instructions, as their manual numbers them.
+inline constexpr int kSmallestAbsolute = 0b1010, kLargestAbsolute = 0b1011;  // without a sign
+inline constexpr int kAbove = 30, kUnequal = 4;                              // of comparisons
+inline constexpr int kAllLanes = -1, kCurrentRounding = 4;
+
+template <int kControl>
+MOESCOPE_INLINE Floats selected(Floats a, Floats b) {
+  return __builtin_ia32_rangeps512_mask(a, b, kControl, a, kAllLanes, kCurrentRounding);
+}
+MOESCOPE_INLINE Floats fused(Floats a, Floats b, Floats c) {
+  return __builtin_ia32_vfmaddps512_mask(a, b, c, kAllLanes, kCurrentRounding);
+}
+#endif
+
 // The larger magnitude of two values, the smaller one. Of NaN and a number it may be either: whoever needs to know of a
 // NaN learns it from a sum.
 template <bool kWide>
 MOESCOPE_INLINE Floats larger_magnitude(Floats a, Floats b) {
 #ifdef MOESCOPE_LINES
-  constexpr int kLargestAbsolute = 0b1011, kCurrentRounding = 4;
-  if constexpr (kWide) return __builtin_ia32_rangeps512_mask(a, b, kLargestAbsolute, a, 0xFFFF, kCurrentRounding);
+  if constexpr (kWide) return selected<kLargestAbsolute>(a, b);
 #endif
   return (Floats)larger(magnitude_bits(a), magnitude_bits(b));
 }
 template <bool kWide>
 MOESCOPE_INLINE Floats smaller_magnitude(Floats a, Floats b) {
 #ifdef MOESCOPE_LINES
-  constexpr int kSmallestAbsolute = 0b1010, kCurrentRounding = 4;
-  if constexpr (kWide) return __builtin_ia32_rangeps512_mask(a, b, kSmallestAbsolute, a, 0xFFFF, kCurrentRounding);
+  if constexpr (kWide) return selected<kSmallestAbsolute>(a, b);
 #endif
-  const Ints x = magnitude_bits(a), y = magnitude_bits(b);
-  return (Floats)(x < y ? x : y);
+  return smaller((Floats)magnitude_bits(a), (Floats)magnitude_bits(b));
 }
 
 // x / scale, as quotient of element_lanes.h, of which the compiler makes vectors in simple loops alone.
@@ -36,8 +48,7 @@ MOESCOPE_INLINE Floats quotient_lanes(Floats x, Floats scale, Floats reciprocal)
 #ifdef MOESCOPE_LINES
   if constexpr (kWide) {
     const Floats near = x * reciprocal;
-    const Floats rest = __builtin_ia32_vfmaddps512_mask(-near, scale, x, -1, 4);
-    return __builtin_ia32_vfmaddps512_mask(rest, reciprocal, near, -1, 4);
+    return fused(fused(-near, scale, x), reciprocal, near);
   }
 #endif
   return quotient(x, scale, reciprocal);
@@ -50,14 +61,15 @@ class Tally {
  public:
   MOESCOPE_INLINE void add_above(const Floats (&v)[4], Floats limit) {
 #ifdef MOESCOPE_LINES
-    if constexpr (kWide) return add_masks([&](int k) __attribute__((always_inline)) { return mask<30>(v[k], limit); });
+    if constexpr (kWide)
+      return add_masks([&](int k) __attribute__((always_inline)) { return mask<kAbove>(v[k], limit); });
 #endif
     for (const Floats& x : v) lanes_ -= (Words)(x > limit);
   }
   MOESCOPE_INLINE void add_nonzero(const Floats (&v)[4]) {
 #ifdef MOESCOPE_LINES
     if constexpr (kWide)
-      return add_masks([&](int k) __attribute__((always_inline)) { return mask<4>(v[k], Floats{}); });
+      return add_masks([&](int k) __attribute__((always_inline)) { return mask<kUnequal>(v[k], Floats{}); });
 #endif
     for (const Floats& x : v) lanes_ -= (Words)(x != 0);
   }
@@ -69,7 +81,7 @@ class Tally {
 #ifdef MOESCOPE_LINES
   template <int kPredicate>
   static MOESCOPE_INLINE std::uint64_t mask(Floats a, Floats b) {
-    return static_cast<std::uint16_t>(__builtin_ia32_cmpps512_mask(a, b, kPredicate, -1, 4));
+    return static_cast<std::uint16_t>(__builtin_ia32_cmpps512_mask(a, b, kPredicate, kAllLanes, kCurrentRounding));
   }
   MOESCOPE_INLINE void add_masks(const auto& mask_of) {
     const std::uint64_t all = mask_of(0) | mask_of(1) << 16 | mask_of(2) << 32 | mask_of(3) << 48;
