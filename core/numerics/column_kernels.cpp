@@ -104,7 +104,7 @@ MOESCOPE_INLINE void quantize_nvfp4_strip(const LaneRounding& f, Floats clip_lim
     decode[i] = load(b.scales.decode.data() + c + i * kWidth);
   }
   for (std::size_t r = 0; r < t.rows; ++r) {
-    Floats x[kStrip], squares[kStrip];
+    Floats x[kStrip], y[kStrip];
 #pragma GCC unroll 4
     for (std::size_t i = 0; i < kStrip; ++i) {
       // Tiles of sixteen rows fit into the first cache two at a time.
@@ -112,9 +112,9 @@ MOESCOPE_INLINE void quantize_nvfp4_strip(const LaneRounding& f, Floats clip_lim
       x[i] = load(t.x + r * t.stride + c + i * kWidth);
     }
     quantize_four<kWay, kWide>(f, clip_limit2, x, encode, decode, row_key_of<kWay>(t, r), t.column_keys + c, target,
-                               t.out + r * t.out_stride + c, squares, sums);
+                               t.out + r * t.out_stride + c, y, sums);
 #pragma GCC unroll 4
-    for (std::size_t i = 0; i < kStrip; ++i) x2[i] += squares[i];
+    for (std::size_t i = 0; i < kStrip; ++i) x2[i] += y[i] * y[i];
   }
 #pragma GCC unroll 4
   for (std::size_t i = 0; i < kStrip; ++i) store(b.x2.data() + c + i * kWidth, x2[i]);

@@ -89,12 +89,15 @@ MOESCOPE_INLINE Floats round_nearest(const LaneRounding& f, Floats y) {
   return rounded_at(f, y, (Floats)larger((Ints)y & kInfinityBits, f.min_normal));
 }
 
-// Moved by the draw first, by less than half the distance to a neighbour. `y` is at most max.
+// Moved by the draw, by less than half the distance to a neighbour; the other way if the exponent has a sign.
+MOESCOPE_INLINE Floats moved_by(const LaneRounding& f, Floats y, Ints exponent, Words draw) {
+  const Ints shift = (Ints)((draw & 0xFFFF0000) | 0x8000);  // in units of 2^-32: 16 bits and a half
+  return y + __builtin_convertvector(shift, Floats) * (Floats)(exponent - f.to_draw_unit);
+}
+// `y` is at most max.
 MOESCOPE_INLINE Floats round_stochastic(const LaneRounding& f, Floats y, Words draw) {
   const Ints exponent = larger((Ints)y & kInfinityBits, f.min_normal);
-  const Ints shift = (Ints)((draw & 0xFFFF0000) | 0x8000);  // in units of 2^-32: 16 bits and a half
-  const Floats moved = y + __builtin_convertvector(shift, Floats) * (Floats)(exponent - f.to_draw_unit);
-  return rounded_at(f, moved, (Floats)exponent);
+  return rounded_at(f, moved_by(f, y, exponent, draw), (Floats)exponent);
 }
 
 // x / scale, rounded once, from the rounded reciprocal: several times faster than a division.

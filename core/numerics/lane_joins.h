@@ -13,16 +13,21 @@ template <class T>
 using Four = typename FourOf<T>::type;
 
 // Joins the quarters of four vectors: a quarter of the result is what is left of each, in order, of a quarter of them
-// all.
-template <class T, class Join>
-MOESCOPE_INLINE Lanes<T> joined_quarters(const Lanes<T> (&v)[4], Join join) {
+// all. `join_first`: how single lanes meet.
+template <class T, class First, class Join>
+MOESCOPE_INLINE Lanes<T> joined_quarters(const Lanes<T> (&v)[4], First join_first, Join join) {
   const auto halves = [&](Lanes<T> a, Lanes<T> b) __attribute__((always_inline)) {
-    return join(__builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29),
-                __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31));
+    return join_first(__builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29),
+                      __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31));
   };
   const Lanes<T> ab = halves(v[0], v[1]), cd = halves(v[2], v[3]);
   return join(__builtin_shufflevector(ab, cd, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29),
               __builtin_shufflevector(ab, cd, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31));
+}
+
+template <class T, class Join>
+MOESCOPE_INLINE Lanes<T> joined_quarters(const Lanes<T> (&v)[4], Join join) {
+  return joined_quarters<T>(v, join, join);
 }
 
 // Joins each of four vectors to one value.

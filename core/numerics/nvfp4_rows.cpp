@@ -110,15 +110,23 @@ MOESCOPE_INLINE void quantize_quarter(const LaneRounding& f, Floats clip_limit2,
                                       float* out, const std::uint32_t* column_keys, RowKey key, const float* encodes,
                                       const float* decodes, const Target& target, float* quarters,
                                       Running<kWide>& sums) {
-  Floats values[4], encode[4], decode[4], x2[4];
+  Floats values[4], encode[4], decode[4], y[4];
 #pragma GCC unroll 4
   for (std::size_t k = 0; k < 4; ++k) {
     __builtin_prefetch(next + k * kWidth, 0, kSecondCache);
     values[k] = load(x + k * kWidth);
     encode[k] = splat_at<kWide>(encodes + k), decode[k] = splat_at<kWide>(decodes + k);
   }
-  quantize_four<kWay, kWide>(f, clip_limit2, values, encode, decode, key, column_keys, target, out, x2, sums.values);
-  store(quarters, joined_quarters<float>(x2, kSum));
+  quantize_four<kWay, kWide>(f, clip_limit2, values, encode, decode, key, column_keys, target, out, y, sums.values);
+  if constexpr (is_stochastic(kWay)) {
+    const auto squares = [](Floats a, Floats b) __attribute__((always_inline)) {
+      return a * a + b * b;
+    };
+    store(quarters, joined_quarters<float>(y, squares, kSum));
+  } else {  // whose squares are there already
+    const Floats y2[4] = {y[0] * y[0], y[1] * y[1], y[2] * y[2], y[3] * y[3]};
+    store(quarters, joined_quarters<float>(y2, kSum));
+  }
 }
 
 template <bool kWide>

@@ -13,6 +13,7 @@ namespace moescope {
 #ifdef MOESCOPE_LINES
 // Controls of the instructions, as their manual numbers them.
 inline constexpr int kSmallestAbsolute = 0b1010, kLargestAbsolute = 0b1011;  // without a sign
+inline constexpr int kSmallestWithSign = 0b0010, kLargestWithSign = 0b0011;  // by magnitude, with the first one's sign
 inline constexpr int kAbove = 30, kUnequal = 4;                              // of comparisons
 inline constexpr int kAllLanes = -1, kCurrentRounding = 4;
 
@@ -54,8 +55,8 @@ MOESCOPE_INLINE Floats quotient_lanes(Floats x, Floats scale, Floats reciprocal)
   return quotient(x, scale, reciprocal);
 }
 
-// Counts the values of four vectors that are above a limit, or not 0. Adding to a vector under a mask would take the
-// unit that multiplies (Zen 4); masks are counted elsewhere.
+// Counts the values of four vectors that are above a limit, not those of four others, or not +0. Adding to a vector
+// under a mask would take the unit that multiplies (Zen 4); masks are counted elsewhere.
 template <bool kWide>
 class Tally {
  public:
@@ -66,10 +67,16 @@ class Tally {
 #endif
     for (const Floats& x : v) lanes_ -= (Words)(x > limit);
   }
-  MOESCOPE_INLINE void add_nonzero(const Floats (&v)[4]) {
+  MOESCOPE_INLINE void add_unequal(const Floats (&a)[4], const Floats (&b)[4]) {
 #ifdef MOESCOPE_LINES
     if constexpr (kWide)
-      return add_masks([&](int k) __attribute__((always_inline)) { return mask<kUnequal>(v[k], Floats{}); });
+      return add_masks([&](int k) __attribute__((always_inline)) { return mask<kUnequal>(a[k], b[k]); });
+#endif
+    for (int k = 0; k < 4; ++k) lanes_ -= (Words)(a[k] != b[k]);
+  }
+  MOESCOPE_INLINE void add_nonzero(const Floats (&v)[4]) {
+#ifdef MOESCOPE_LINES
+    if constexpr (kWide) return add_mask(nonzero_mask(v));
 #endif
     for (const Floats& x : v) lanes_ -= (Words)(x != 0);
   }
@@ -83,9 +90,19 @@ class Tally {
   static MOESCOPE_INLINE std::uint64_t mask(Floats a, Floats b) {
     return static_cast<std::uint16_t>(__builtin_ia32_cmpps512_mask(a, b, kPredicate, kAllLanes, kCurrentRounding));
   }
-  MOESCOPE_INLINE void add_masks(const auto& mask_of) {
-    const std::uint64_t all = mask_of(0) | mask_of(1) << 16 | mask_of(2) << 32 | mask_of(3) << 48;
+  // Narrowed to bytes with saturation, which keeps what is not +0: one mask instead of four.
+  static MOESCOPE_INLINE std::uint64_t nonzero_mask(const Floats (&v)[4]) {
+    const auto words = [](Floats a, Floats b) __attribute__((always_inline)) {
+      return __builtin_ia32_packssdw512_mask((Ints)a, (Ints)b, Lanes<short>{}, kAllLanes);
+    };
+    const auto bytes = __builtin_ia32_packsswb512_mask(words(v[0], v[1]), words(v[2], v[3]), Lanes<char>{}, kAllLanes);
+    return __builtin_ia32_ptestmb512(bytes, bytes, kAllLanes);
+  }
+  MOESCOPE_INLINE void add_mask(std::uint64_t all) {
     count_ += static_cast<std::uint64_t>(std::popcount(all));
+  }
+  MOESCOPE_INLINE void add_masks(const auto& mask_of) {
+    add_mask(mask_of(0) | mask_of(1) << 16 | mask_of(2) << 32 | mask_of(3) << 48);
   }
 #endif
   std::uint64_t count_ = 0;
