@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "core/numerics/element_lanes.h"
 #include "core/numerics/lane_joins.h"
@@ -15,43 +17,50 @@ constexpr std::size_t kSixteen = kLanes<float>;
 static_assert(kSumBlock == kSixteen);
 
 typedef float Eight __attribute__((vector_size(32)));
-typedef std::int32_t EightInts __attribute__((vector_size(32)));
 
 // a + b in the lower of two places that are `half` apart, a - b in the upper. The products by a sign are exact, so that
 // adding them in the same operation rounds as adding them afterwards.
-template <int kHalf>
-MOESCOPE_INLINE Eight butterfly(Eight v) {
-  constexpr auto sign = [](int lane) { return lane & kHalf ? -1.0f : 1.0f; };
-  const Eight signs = {sign(0), sign(1), sign(2), sign(3), sign(4), sign(5), sign(6), sign(7)};
-  const Eight partner = __builtin_shufflevector(v, v, 0 ^ kHalf, 1 ^ kHalf, 2 ^ kHalf, 3 ^ kHalf, 4 ^ kHalf, 5 ^ kHalf,
-                                                6 ^ kHalf, 7 ^ kHalf);
-  return partner + v * signs;
+template <int kHalf, class Vector, int... kLane>
+MOESCOPE_INLINE Vector butterfly(Vector v, std::integer_sequence<int, kLane...>) {
+  constexpr Vector kSigns = {(kLane & kHalf ? -1.0f : 1.0f)...};
+  return __builtin_shufflevector(v, v, (kLane ^ kHalf)...) + v * kSigns;
 }
 
-// kBlock neighbours, a multiple of eight.
+// Neighbours as they meet from `kHalf` on within one vector.
+template <int kHalf = 1, class Vector>
+MOESCOPE_INLINE Vector joined_lanes(Vector v) {
+  constexpr int kCount = sizeof(Vector) / sizeof(float);
+  if constexpr (kHalf == kCount)
+    return v;
+  else
+    return joined_lanes<2 * kHalf>(butterfly<kHalf>(v, std::make_integer_sequence<int, kCount>()));
+}
+
+// kBlock neighbours: eight, or a multiple of sixteen.
 template <std::size_t kBlock>
 struct Block {
-  Eight v[kBlock / 8];
+  using Vector = std::conditional_t<kBlock == 8, Eight, Floats>;
+  static constexpr std::size_t kPerVector = sizeof(Vector) / sizeof(float), kVectors = kBlock / kPerVector;
+  Vector v[kVectors];
 };
 
 template <std::size_t kBlock>
 MOESCOPE_INLINE Block<kBlock> rotated_block(const float* in, const float* factor) {
-  constexpr std::size_t kEights = kBlock / 8;
   Block<kBlock> block;
-  Eight(&v)[kEights] = block.v;
-#pragma GCC unroll 16
-  for (std::size_t k = 0; k < kEights; ++k) {
-    Eight x, f;
-    std::memcpy(&x, in + 8 * k, sizeof(x));
-    std::memcpy(&f, factor + 8 * k, sizeof(f));
-    v[k] = butterfly<4>(butterfly<2>(butterfly<1>(x * f)));
-  }
+  auto& v = block.v;
 #pragma GCC unroll 8
-  for (std::size_t half = 1; half < kEights; half *= 2)
-#pragma GCC unroll 16
-    for (std::size_t i = 0; i < kEights / 2; ++i) {
+  for (std::size_t k = 0; k < block.kVectors; ++k) {
+    typename Block<kBlock>::Vector x, f;
+    std::memcpy(&x, in + block.kPerVector * k, sizeof(x));
+    std::memcpy(&f, factor + block.kPerVector * k, sizeof(f));
+    v[k] = joined_lanes(x * f);
+  }
+#pragma GCC unroll 4
+  for (std::size_t half = 1; half < block.kVectors; half *= 2)
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < block.kVectors / 2; ++i) {
       const std::size_t k = i / half * 2 * half + i % half;
-      const Eight a = v[k], c = v[k + half];
+      const auto a = v[k], c = v[k + half];
       v[k] = a + c;
       v[k + half] = a - c;
     }
@@ -76,39 +85,38 @@ MOESCOPE_INLINE void rotate_blocks(const MatrixView& in, std::size_t first, std:
       in, first, count,
       factor, [&](std::size_t r, std::size_t c, const Block<kBlock>& block) __attribute__((always_inline)) {
         float* to = out + r * out_stride + c;
-#pragma GCC unroll 16
-        for (std::size_t k = 0; k < kBlock / 8; ++k) std::memcpy(to + 8 * k, &block.v[k], sizeof(Eight));
+#pragma GCC unroll 8
+        for (std::size_t k = 0; k < block.kVectors; ++k)
+          std::memcpy(to + block.kPerVector * k, &block.v[k], sizeof(block.v[k]));
       });
 }
 
-template <std::size_t kBlock>
-MOESCOPE_INLINE void raise_amax(const Block<kBlock>& block, EightInts& top) {
-#pragma GCC unroll 16
-  for (const Eight v : block.v) {
-    const EightInts magnitude = (EightInts)v & kMagnitudeMask;
-    top = magnitude > top ? magnitude : top;
-  }
+MOESCOPE_INLINE Ints magnitudes(Floats v) {
+  return magnitude_bits(v);
+}
+MOESCOPE_INLINE Ints magnitudes(Eight v) {
+  return magnitude_bits(__builtin_shufflevector(v, Eight{}, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
 }
 
-MOESCOPE_INLINE std::int32_t largest_of(EightInts top) {
-  std::int32_t largest = 0;
-  for (int l = 0; l < 8; ++l) largest = std::max(largest, top[l]);
-  return largest;
+template <std::size_t kBlock>
+MOESCOPE_INLINE void raise_amax(const Block<kBlock>& block, Ints& top) {
+#pragma GCC unroll 8
+  for (const auto v : block.v) top = larger(top, magnitudes(v));
 }
 
 template <std::size_t kBlock>
 MOESCOPE_INLINE std::int32_t blocks_amax(const MatrixView& in, std::size_t first, std::size_t count,
                                          const float* factor) {
-  EightInts top{};
+  Ints top{};
   for_each_block<kBlock>(
       in, first, count,
       factor, [&](std::size_t r, std::size_t c, const Block<kBlock>& block) __attribute__((always_inline)) {
         const float* x = in.data + r * in.stride + c;
         if (c % kPage == 0) __builtin_prefetch(x + kPagesAhead * kPage);  // its address translated meanwhile
-        for (std::size_t i = 0; i < kBlock; i += kSixteen) __builtin_prefetch(x + i + 4 * kPage, 0, kSecondCache);
+        for (std::size_t i = 0; i < kBlock; i += kSixteen) __builtin_prefetch(x + i + kAmaxAhead, 0, kSecondCache);
         raise_amax(block, top);
       });
-  return largest_of(top);
+  return max_of<std::int32_t>(top);
 }
 
 // What the magnitudes of sixteen blocks of sixteen add up to.
@@ -118,7 +126,11 @@ MOESCOPE_INLINE Floats block_sums(const float* x) {
   for (std::size_t quarter = 0; quarter < 4; ++quarter) {
     Floats v[4];
 #pragma GCC unroll 4
-    for (std::size_t k = 0; k < 4; ++k) v[k] = (Floats)magnitude_bits(load(x + (4 * quarter + k) * kSixteen));
+    for (std::size_t k = 0; k < 4; ++k) {
+      const float* block = x + (4 * quarter + k) * kSixteen;
+      __builtin_prefetch(block + kAmaxAhead, 0, kSecondCache);
+      v[k] = (Floats)magnitude_bits(load(block));
+    }
     store(quarters + quarter * kSixteen, joined_quarters<float>(v, kSum));
   }
   return joined_sixteen<float>(quarters, kSum);
@@ -139,10 +151,10 @@ MOESCOPE_INLINE std::int32_t sixteens_amax(const MatrixView& in, std::size_t fir
       for (std::size_t i = k; i + kGroup <= k + length; i += kGroup)
         bounds = larger(bounds, (Ints)(block_sums(x + i) * kSumBound));  // a NaN is above all numbers
       if (length >= kGroup && max_of<std::int32_t>(bounds) <= top) continue;
-      EightInts largest{};
+      Ints largest{};
       for (std::size_t i = k; i < k + length; i += kSixteen)
         raise_amax(rotated_block<kSixteen>(x + i, factor + i), largest);
-      top = std::max(top, largest_of(largest));
+      top = std::max(top, max_of<std::int32_t>(largest));
     }
   }
   return top;

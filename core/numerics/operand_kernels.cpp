@@ -69,9 +69,20 @@ void quantize_column_batch(const Scaling& s, const Tile& t, const Target& target
   if (sums) add_columns(s, t, b, totals, counts, *sums);
 }
 
-MOESCOPE_SIMD std::int32_t row_amax_bits(const float* __restrict x, std::size_t count, std::int32_t top) {
-  for (std::size_t i = 0; i < count; ++i) top = std::max(top, std::bit_cast<std::int32_t>(x[i]) & kMagnitudeMask);
-  return top;
+MOESCOPE_SIMD std::int32_t row_amax_bits(const float* x, std::size_t count, std::int32_t known) {
+  Ints top[4] = {Ints{} + known};
+  std::size_t i = 0;
+  for (; i + 4 * kWidth <= count; i += 4 * kWidth)
+#pragma GCC unroll 4
+    for (std::size_t k = 0; k < 4; ++k) {
+      __builtin_prefetch(x + i + k * kWidth + kAmaxAhead, 0, kSecondCache);
+      top[k] = larger(top[k], magnitude_bits(load(x + i + k * kWidth)));
+    }
+  for (; i < count; i += kWidth) {
+    const std::size_t lanes = std::min(kWidth, count - i);
+    top[0] = larger(top[0], magnitude_bits(load_first(x + i, static_cast<int>(lanes))));
+  }
+  return max_of<std::int32_t>(larger(larger(top[0], top[1]), larger(top[2], top[3])));
 }
 
 }  // namespace

@@ -50,6 +50,8 @@ void for_each_part(const Tile& t, std::size_t rows, std::size_t cols, const auto
 inline constexpr int kSecondCache = 2;      // for __builtin_prefetch: not into the first, where the values in use are
 inline constexpr std::size_t kPage = 1024;  // floats of 4 KB
 inline constexpr std::size_t kPagesAhead = 8;  // far enough for a page's address to be translated in time
+inline constexpr std::size_t kAmaxAhead =
+    4 * kPage;  // values are fetched where nothing but a largest magnitude is found
 
 // Has the addresses of what will be written next translated meanwhile, by one value of each page: nothing fetches what
 // is only written, and waiting at every page took up to a fifth of the time. Inlined always, for GCC drops the call of
