@@ -1,6 +1,7 @@
 // The way from a tensor down to the block, with real events. With MOESCOPE_PICTURES=DIR it also writes PNGs there.
 #include <QApplication>
 #include <QElapsedTimer>
+#include <QLabel>
 #include <QMouseEvent>
 #include <QSignalSpy>
 #include <QStyleFactory>
@@ -16,6 +17,7 @@
 #include "widgets/block_bars.h"
 #include "widgets/block_presets.h"
 #include "widgets/capture_bar.h"
+#include "widgets/color_scale.h"
 #include "widgets/format_explorer.h"
 #include "widgets/format_text.h"
 #include "widgets/microscope.h"
@@ -94,6 +96,7 @@ class MicroscopeTest : public QObject {
   void editingAValueMovesTheScaleAndCanBeUndone();
   void presetsShowTheirLesson();
   void formatAndRoundingTakeEffectAtOnce();
+  void theKeyNamesTheBitsOfTheFormat();
   void clickingABarSelectsTheRow();
   void numberLineZoomsAboutTheMouse();
   void explorerReadsCodesAndValuesBothWays();
@@ -195,6 +198,27 @@ void MicroscopeTest::formatAndRoundingTakeEffectAtOnce() {
   const double nearest = microscope.block().sums.err2;
   microscope.setRounding(BlockRounding::stochastic);
   QVERIFY(microscope.block().sums.err2 > nearest);
+}
+
+void MicroscopeTest::theKeyNamesTheBitsOfTheFormat() {
+  Microscope microscope(&selection_);
+  const auto key = [&] {
+    for (const QLabel* label : microscope.findChildren<QLabel*>())
+      if (label->text().startsWith(QStringLiteral("bits of a code"))) return label->text();
+    return QString();
+  };
+  const auto names = [&](BitField field) {
+    return key().contains(bitColor(field, isDark(microscope.palette())).name());
+  };
+  QVERIFY(names(BitField::sign) && names(BitField::exponent) && names(BitField::mantissa));
+  microscope.setFormat({.element = ElementFormat::int8});
+  QVERIFY(names(BitField::sign) && !names(BitField::exponent) && names(BitField::mantissa));
+  const bool dark = isDark(microscope.palette());
+  useTheme(!dark);
+  QCoreApplication::processEvents();
+  const bool renamed = isDark(microscope.palette()) != dark && names(BitField::sign);
+  useTheme(dark);
+  QVERIFY(renamed);
 }
 
 void MicroscopeTest::clickingABarSelectsTheRow() {

@@ -69,7 +69,7 @@ void BlockBars::paintStatic(QPainter& painter) {
     painter.drawText(
         slot(static_cast<int>(tick.value)).adjusted(-20, 0, 20, 0).toRect().translated(0, plotRect().height() + 2),
         Qt::AlignHCenter | Qt::AlignTop, tick.label);
-  // Legend, in place of an axis caption.
+  // Legend, and the axis caption beside it.
   int x = plotRect().left();
   const int y = plotRect().bottom() + 4 + metrics.height();
   const auto entry = [&](const QString& text, bool filled) {
@@ -83,7 +83,10 @@ void BlockBars::paintStatic(QPainter& painter) {
   };
   entry(tr("original"), false);
   entry(tr("dequantized"), true);
-  painter.drawText(x, y + metrics.ascent(), tr("0: flushed to zero   !: clipped"));
+  const QString signs = tr("0: flushed to zero   !: clipped"), caption = tr("element of the block");
+  painter.drawText(x, y + metrics.ascent(), signs);
+  const int caption_x = plotRect().right() - metrics.horizontalAdvance(caption);
+  if (caption_x > x + metrics.horizontalAdvance(signs) + 14) painter.drawText(caption_x, y + metrics.ascent(), caption);
 }
 
 void BlockBars::paintData(QPainter& painter) {

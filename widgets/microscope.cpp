@@ -1,6 +1,7 @@
 #include "widgets/microscope.h"
 
 #include <QAction>
+#include <QEvent>
 #include <QHeaderView>
 #include <QSplitter>
 #include <QUndoCommand>
@@ -10,6 +11,7 @@
 #include "widgets/block_bars.h"
 #include "widgets/block_presets.h"
 #include "widgets/block_table.h"
+#include "widgets/color_scale.h"
 #include "widgets/format_text.h"
 #include "widgets/number_line.h"
 
@@ -123,6 +125,13 @@ void Microscope::makeBody() {
   QFont bold = figures_->font();
   bold.setBold(true);
   figures_->setFont(bold);
+  bits_key_ = new QLabel(this);
+  bits_key_->setTextFormat(Qt::RichText);
+  auto* figures_row = new QWidget(this);
+  auto* row = new QHBoxLayout(figures_row);
+  row->setContentsMargins(0, 0, 0, 0);
+  row->addWidget(figures_, 1);
+  row->addWidget(bits_key_);
 
   model_ = new BlockModel(this);
   table_ = new QTableView(this);
@@ -153,7 +162,7 @@ void Microscope::makeBody() {
   both->setSizes({620, 660});
   addBody(controls_, 0);
   addBody(derivation_, 0);
-  addBody(figures_, 0);
+  addBody(figures_row, 0);
   addBody(both);
 }
 
@@ -245,6 +254,24 @@ void Microscope::emitReadout() {
   emit readoutChanged(elementReadout(block_, element).join(QStringLiteral("   ")));
 }
 
+// What the colours of a code's bits mean, above the table that has them.
+void Microscope::nameBits() {
+  const BitLayout layout = bitLayout(state_.format.element);
+  const auto field = [this](BitField which, const QString& name) {
+    return QStringLiteral("<span style='color:%1'>\u25a0</span>&nbsp;%2")
+        .arg(bitColor(which, isDark(palette())).name(), name);
+  };
+  QStringList fields{field(BitField::sign, tr("sign"))};
+  if (layout.exponent) fields << field(BitField::exponent, tr("exponent"));
+  fields << field(BitField::mantissa, tr("mantissa"));
+  bits_key_->setText(tr("bits of a code: %1").arg(fields.join(QStringLiteral("&nbsp;&nbsp;"))));
+}
+
+void Microscope::changeEvent(QEvent* event) {
+  if (event->type() == QEvent::PaletteChange && bits_key_) nameBits();
+  Panel::changeEvent(event);
+}
+
 void Microscope::refresh() {
   format_->setCurrentIndex(blockFormatIndex(state_.format));
   rule_->setEnabled(!state_.format.nvfp4 && !state_.format.fp8);
@@ -263,6 +290,7 @@ void Microscope::refresh() {
                                           .arg(sums.err2 == 0 ? tr("exact, infinite") : formatValue(sums.sqnr_db(), 3),
                                                formatPercent(sums.underflow_share()),
                                                formatPercent(sums.clipped_share()), formatValue(sums.mean_crest(), 3)));
+  nameBits();
   bars_->setBlock(&block_);
   model_->setBlock(&block_);
   table_->resizeColumnsToContents();

@@ -50,6 +50,7 @@ class Microscope : public Panel {
 
  protected:
   QString status() const override;
+  void changeEvent(QEvent* event) override;
 
  private:
   struct State {
@@ -69,6 +70,7 @@ class Microscope : public Panel {
   void apply(const State& state);
   void refresh();
   void emitReadout();
+  void nameBits();
 
   State state_, original_;
   QString origin_;
@@ -80,7 +82,7 @@ class Microscope : public Panel {
   QWidget* controls_ = nullptr;
   QComboBox *presets_ = nullptr, *format_ = nullptr, *rule_ = nullptr, *rounding_ = nullptr;
   QToolButton *draw_ = nullptr, *log_ = nullptr, *turn_ = nullptr;
-  QLabel *derivation_ = nullptr, *figures_ = nullptr;
+  QLabel *derivation_ = nullptr, *figures_ = nullptr, *bits_key_ = nullptr;
   BlockBars* bars_ = nullptr;
   NumberLine* line_ = nullptr;
   BlockModel* model_ = nullptr;
