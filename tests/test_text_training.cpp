@@ -8,7 +8,6 @@
 #include <filesystem>
 
 #include "core/dataset.h"
-#include "core/numerics/gemm.h"
 #include "core/run_config.h"
 #include "core/trainer.h"
 
@@ -82,9 +81,3 @@ TEST(TextTraining, GeneratedDomainsAreLearnt) {
 
 }  // namespace
 }  // namespace moescope
-
-int main(int argc, char** argv) {
-  moescope::ensure_fast_openblas(argv);
-  testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
-}

@@ -1,0 +1,34 @@
+// Test programs start with the matrix kernels that MoEScope picks for itself.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+namespace {
+
+std::string output_of(const std::string& command) {
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  std::string text;
+  for (int c = pipe ? std::fgetc(pipe) : EOF; c != EOF; c = std::fgetc(pipe)) text += static_cast<char>(c);
+  if (pipe) pclose(pipe);
+  return text;
+}
+
+TEST(Kernels, AreThoseOfTheProgramOnAProcessorUnknownToOpenBlas) {
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("avx2")) GTEST_SKIP() << "this processor has no newer kernels to pick";
+#else
+  GTEST_SKIP() << "OpenBLAS's old kernels are a matter of x86";
+#endif
+  const std::string unknown = "env -u OPENBLAS_CORETYPE -u MOESCOPE_RESTARTED_FROM LD_PRELOAD=" UNKNOWN_PROCESSOR " ";
+  const std::string program = output_of(unknown + MOESCOPE_CLI " --version");
+  const std::string test = output_of(unknown + std::filesystem::read_symlink("/proc/self/exe").string() +
+                                     " --gtest_list_tests");
+  const std::string restarted = "kernels: Prescott\nkernels: ";
+  ASSERT_EQ(program.rfind(restarted, 0), 0u) << program;
+  const std::string picked = program.substr(0, program.find('\n', restarted.size()) + 1);
+  EXPECT_EQ(test.rfind(picked, 0), 0u) << "the program: " << picked << "this test: " << test;
+}
+
+}  // namespace
