@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/model/operand.h"
+#include "core/numerics/format_name.h"
 #include "core/safetensors.h"
 
 namespace moescope {
@@ -78,7 +79,7 @@ void save_captured(const CapturedOperand& captured, const std::string& path) {
            {"gemm", place.gemm},
            {"operand", operand_name(place.operand)},
            {"direction", direction_name(place.direction)},
-           {"quantized_to", element_name(captured.format)},
+           {"quantized_to", format_name(captured.format)},
            {"blocks", captured.axis == BlockAxis::row ? "along rows" : "down columns"}})
     writer.set_metadata(key, value);
   writer.write(path);

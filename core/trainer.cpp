@@ -9,6 +9,7 @@
 #include "core/expert_weights.h"
 #include "core/model/rank_gather.h"
 #include "core/model/router_sums.h"
+#include "core/numerics/format_name.h"
 #include "core/parallel/placement_choice.h"
 #include "core/parallel/volumes.h"
 #include "core/routing_flips.h"
@@ -66,7 +67,7 @@ QuantFrame quant_frame(int layer, GemmOperand at, const OperandFormat& format, c
   frame.layer = layer;
   frame.operand = at.operand;
   frame.direction = at.direction;
-  frame.format = element_name(format);
+  frame.format = format_name(format);
   frame.e8m0_blocks = sums.e8m0_blocks;
   frame.amax = sums.amax;
   frame.sqnr_db = static_cast<float>(sums.sqnr_db());

@@ -136,7 +136,7 @@ class SyntheticRun {
     quant.weight = weight;
     quant.operand = operand;
     quant.direction = direction;
-    quant.format = "e4m3";
+    quant.format = "mxfp8_e4m3_rceil";
     const double drift = operand == Operand::dy ? -14 - 2 * std::log10(1 + step) : operand == Operand::w ? -11 : -7;
     const double centre = 127 + drift + 0.2 * layer, width = operand == Operand::w ? 0.8 : 1.9;
     for (int byte = 0; byte < 255; ++byte) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <thread>
 
+#include "core/dataset.h"
 #include "core/lab.h"
 #include "core/run_config.h"
 #include "core/telemetry/explain.h"
@@ -192,6 +193,87 @@ TEST_F(Explain, EveryQuantizedOperandAddsUp) {
       const FigureTarget target{.key = info.key, .layer = quant.layer, .step = 24, .quant = place_of(quant)};
       expect_it_adds_up(explain_figure(b(), target));
     }
+  }
+}
+
+bool says(const std::string& text, const std::string& what) {
+  return text.find(what) != std::string::npos;
+}
+
+// One step of nano with experts in `recipe`.
+std::shared_ptr<const History> one_step(Recipe recipe) {
+  RunConfig config = load_preset("nano").config;
+  config.precision.experts = recipe;
+  config.telemetry.quant_every = 1;
+  const auto data = open_dataset(config.data, config.seed);
+  Trainer trainer(config);
+  auto history = std::make_shared<History>(run_info(config, 0));
+  history->append(std::make_shared<const TelemetryFrame>(trainer.step(data->batch(0))));
+  return history;
+}
+
+// x of w1: 256 tokens x 2 experts x 64 features = 32,768 values.
+TEST_F(Explain, FormatsAreNotTakenForMx) {
+  const auto text = [](const std::shared_ptr<const History>& history, const char* key) {
+    const Explanation figure = explain_figure(*history, {.key = key, .layer = 1, .step = 0});
+    return figure.where + ": " + figure.expression + "; " + figure.note;
+  };
+  const auto nvfp4 = one_step(Recipe::nvfp4);
+  EXPECT_TRUE(says(text(nvfp4, "sqnr_db"), " in nvfp4, step 0")) << text(nvfp4, "sqnr_db");
+  EXPECT_TRUE(says(text(nvfp4, "sqnr_db"), "bell-shaped data have some 20.4 dB in this format"));
+  EXPECT_TRUE(says(text(nvfp4, "clipped"), "of the 32,768 that 2,048 blocks of 16 hold at most"))
+      << text(nvfp4, "clipped");
+  EXPECT_TRUE(says(text(nvfp4, "crest"), "16 equal values give 1, a lone one sqrt(16) = 4")) << text(nvfp4, "crest");
+  EXPECT_FALSE(says(text(nvfp4, "e8m0_blocks"), "byte")) << text(nvfp4, "e8m0_blocks");
+  EXPECT_TRUE(says(text(nvfp4, "e8m0_blocks"), " to under 2^")) << text(nvfp4, "e8m0_blocks");
+  EXPECT_TRUE(says(text(nvfp4, "e8m0_blocks"), ", of 2,048")) << text(nvfp4, "e8m0_blocks");
+  // A share of the values that are not zero says nothing of all values.
+  EXPECT_FALSE(says(text(nvfp4, "underflow"), "about")) << text(nvfp4, "underflow");
+
+  const auto floor = one_step(Recipe::mxfp8_floor);
+  EXPECT_TRUE(says(text(floor, "sqnr_db"), "30.6 dB in this format")) << text(floor, "sqnr_db");
+  EXPECT_TRUE(says(text(floor, "clipped"), "of the 32,768 that 1,024 blocks of 32 hold at most"))
+      << text(floor, "clipped");
+  EXPECT_TRUE(says(text(floor, "crest"), "sqrt(32) = 5.66")) << text(floor, "crest");
+  EXPECT_TRUE(says(text(floor, "e8m0_blocks"), " (byte 1")) << text(floor, "e8m0_blocks");
+
+  const auto tensorwise = one_step(Recipe::fp8_tensorwise);
+  EXPECT_TRUE(says(text(tensorwise, "crest"), "a lone one sqrt(n)")) << text(tensorwise, "crest");
+  EXPECT_FALSE(says(text(tensorwise, "clipped"), "blocks of")) << text(tensorwise, "clipped");
+  EXPECT_FALSE(says(text(tensorwise, "e8m0_blocks"), "byte")) << text(tensorwise, "e8m0_blocks");
+}
+
+TEST_F(Explain, RecordingsThatNameTheElementAloneAreNotGuessedAt) {
+  QuantFrame quant;
+  quant.layer = 1;
+  quant.format = "e2m1";
+  quant.sqnr_db = 20.1f, quant.clipped = 0.03f, quant.crest = 2.1f, quant.underflow = 0.07f;
+  quant.e8m0_blocks[125] = 2048;
+  TelemetryFrame frame;
+  frame.quants = {quant};
+  History history(RunInfo{});
+  history.append(std::make_shared<const TelemetryFrame>(frame));
+  for (const MetricInfo& info : quant_metrics()) {
+    const Explanation figure = explain_figure(history, {.key = info.key, .layer = 1, .step = 0});
+    for (const char* guess : {"byte", "of 32", "(32)", "18.8", "65,5"})
+      EXPECT_FALSE(says(figure.note, guess)) << figure.note;
+  }
+}
+
+// An even load has E sum f P = 1 in the batch; in sequence mode each sequence has to be even.
+TEST_F(Explain, TheBalanceLossIsExplainedByItsMode) {
+  for (const AuxMode mode : {AuxMode::batch, AuxMode::sequence}) {
+    RunConfig config = load_preset("nano").config;
+    config.router.aux_mode = mode;
+    config.router.aux_coeff = 0.01;
+    const auto data = open_dataset(config.data, config.seed);
+    Trainer trainer(config);
+    History history(run_info(config, 0));
+    history.append(std::make_shared<const TelemetryFrame>(trainer.step(data->batch(0))));
+    const Explanation figure = explain_figure(history, {.key = "router_aux_loss", .layer = 1, .step = 0});
+    expect_it_adds_up(figure);
+    EXPECT_EQ(says(figure.note, "mean over sequences"), mode == AuxMode::sequence) << figure.note;
+    EXPECT_EQ(says(figure.note, "1 at an even load"), mode == AuxMode::batch) << figure.note;
   }
 }
 

@@ -338,6 +338,46 @@ TEST(Findings, ClippingSpeaksWhereItCosts) {
   EXPECT_TRUE(find_all(nvfp4.history()).empty()) << all_text(find_all(nvfp4.history()));
 }
 
+std::string quant_text(const char* format, float sqnr_db, float clipped_share) {
+  MadeUp run;
+  for (int i = 0; i < 150; ++i) {
+    run.next().quants.push_back(clipped_blocks(1, GemmClass::experts, format, sqnr_db, clipped_share));
+    run.push();
+  }
+  return all_text(find_all(run.history()));
+}
+
+TEST(Findings, FormatsAreJudgedByTheirOwnFigures) {
+  const auto says = [](const std::string& text, const char* what) { return text.find(what) != std::string::npos; };
+  // NVFP4 clips half of its block maxima whatever the data: its figures are those of bell-shaped data, and no finding.
+  EXPECT_EQ(quant_text("nvfp4", 20.4f, 0.51f), quant_text("bf16", 60, 0));
+  EXPECT_EQ(quant_text("nvfp4", 17, 0.5f), quant_text("bf16", 60, 0));
+  EXPECT_EQ(quant_text("nvfp4_stochastic", 17.2f, 0.5f), quant_text("bf16", 60, 0));
+  const std::string nvfp4 = quant_text("nvfp4", 15, 0.5f);
+  EXPECT_TRUE(says(nvfp4, "Low SQNR of x: 15 dB in nvfp4")) << nvfp4;
+  EXPECT_TRUE(says(nvfp4, "bell-shaped data have 20.4 dB;")) << nvfp4;
+  EXPECT_FALSE(says(nvfp4, "FLOOR") || says(nvfp4, "E4M3") || says(nvfp4, "RCEIL")) << nvfp4;
+
+  const std::string mxfp4 = quant_text("mxfp4_e2m1_floor", 17, 0.3f);
+  EXPECT_TRUE(says(mxfp4, "FLOOR cuts the largest value of a block by up to 25 % in E2M1")) << mxfp4;
+  const std::string mxfp8 = quant_text("mxfp8_e4m3_floor", 30.6f, 0.17f);
+  EXPECT_TRUE(says(mxfp8, "FLOOR cuts the largest value of a block by up to 12.5 % in E4M3")) << mxfp8;
+  const std::string even = quant_text("mxfp4_e2m1_even", 17, 0.13f);
+  EXPECT_TRUE(says(even, "EVEN cuts the largest value of a block by up to 14.3 % in E2M1")) << even;
+
+  // FP8 never clips, and its scales are no blocks'.
+  const std::string fp8 = quant_text("fp8_e4m3_tensor", 25, 0);
+  EXPECT_TRUE(says(fp8, "bell-shaped data have 31.5 dB;")) << fp8;
+  EXPECT_FALSE(says(fp8, "block")) << fp8;
+  // Stochastic rounding costs 3 dB by itself.
+  EXPECT_EQ(quant_text("mxfp8_e4m3_rceil_stochastic", 28.5f, 0), quant_text("bf16", 60, 0));
+  EXPECT_EQ(quant_text("mxfp4_e2m1_rceil_stochastic", 15.7f, 0), quant_text("bf16", 60, 0));
+  // The element alone: what it has in MX, and no rule is guessed.
+  const std::string element = quant_text("e2m1", 14, 0.3f);
+  EXPECT_TRUE(says(element, "bell-shaped data have 18.8 dB in MX;")) << element;
+  EXPECT_FALSE(says(element, "FLOOR") || says(element, "eighth")) << element;
+}
+
 TEST(Findings, ReadInPiecesAsAtOnce) {
   const HistoryPtr history = sample("unbalanced_bf16");
   FindingsScan scan(history);

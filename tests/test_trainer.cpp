@@ -12,6 +12,7 @@
 #include "core/model/learner.h"
 #include "core/model/linear.h"
 #include "core/model/precision.h"
+#include "core/numerics/format_name.h"
 #include "core/routing_flips.h"
 #include "core/trainer.h"
 #include "tests/small_run.h"
@@ -107,7 +108,7 @@ TEST_F(TrainerTest, QuantFramesCoverEveryOperandOfEveryProduct) {
   for (const QuantFrame& q : f.quants) {
     const std::string what =
         std::string(expert_weight_name(q.weight)) + " " + operand_name(q.operand) + " " + direction_name(q.direction);
-    EXPECT_EQ(q.format, "e4m3");
+    EXPECT_EQ(q.format, "mxfp8_e4m3_rceil");
     EXPECT_GT(q.sqnr_db, 20) << what;
     EXPECT_LT(q.sqnr_db, 50) << what;
     EXPECT_EQ(q.clipped, 0) << what;  // RCEIL never clips
@@ -375,7 +376,7 @@ TEST_F(TrainerTest, EveryRecipeTrainsInEveryClassOfWeights) {
         EXPECT_EQ(q.gemm_class, of_class.gemm_class);
         weights.emplace(q.layer, gemm_name(q));
         const OperandFormat format = recipe_format(info.recipe, q.direction, q.operand);
-        EXPECT_EQ(q.format, element_name(format));
+        EXPECT_EQ(q.format, format_name(format));
         EXPECT_GT(q.sqnr_db, 8) << gemm_name(q) << " " << operand_name(q.operand) << " " << direction_name(q.direction);
         EXPECT_GT(q.cosine, 0.9);
         EXPECT_GT(q.amax, 0);
@@ -416,7 +417,7 @@ TEST_F(TrainerTest, OverridesReachOneOperandOfEveryQuantizedClass) {
   EXPECT_EQ(f.quants.size(), 2u * 12 + 4);
   for (const QuantFrame& q : f.quants) {
     EXPECT_NE(q.operand, Operand::w);
-    EXPECT_EQ(q.format, q.operand == Operand::dy ? "e5m2" : "e4m3");
+    EXPECT_EQ(q.format, q.operand == Operand::dy ? "mxfp8_e5m2_rceil" : "mxfp8_e4m3_rceil");
   }
 }
 
@@ -430,10 +431,10 @@ TEST_F(TrainerTest, RecipesOfSingleOperandsReachThatOperandAlone) {
   const TelemetryFrame f = step(trainer);
   EXPECT_EQ(f.quants.size(), 2u * 18 + 2 * 2) << "the gate has x in forward and wgrad";
   for (const QuantFrame& q : f.quants) {
-    const char* expected = q.gemm_class == GemmClass::router_gate ? "e2m1"
-                           : q.operand == Operand::dy             ? "e5m2"
-                           : q.operand == Operand::w              ? "e2m3"
-                                                                  : "e4m3";
+    const char* expected = q.gemm_class == GemmClass::router_gate ? "mxfp4_e2m1_rceil"
+                           : q.operand == Operand::dy             ? "mxfp8_e5m2_rceil"
+                           : q.operand == Operand::w              ? "mxfp6_e2m3_rceil"
+                                                                  : "mxfp8_e4m3_rceil";
     EXPECT_EQ(q.format, expected) << gemm_name(q) << operand_name(q.operand);
     EXPECT_TRUE(q.gemm_class == GemmClass::experts ||
                 (q.gemm_class == GemmClass::router_gate && q.operand == Operand::x));

@@ -17,9 +17,9 @@
 //          arXiv:2509.25149, appendix on NVFP4 quantization):
 //            t = max(amax_tensor / (448 * 6), 2^-120)
 //            s = cast_E4M3(clamp((amax_block / 6) / t, 2^-6, 448));   y = x / (t * s);   q = cast_E2M1(y) * (t * s)
-//          all in float32. 2^-6 is torchao's least block scale (E4M3's smallest normal): blocks whose amax is under
-//          2^-6 * 6 t share it, zero blocks too. 2^-120 is ours: torchao divides 0 by 0 for a tensor of zeros. s rounds
-//          down as often as up, so amax can come out above 6 and clip to it: NVFP4 clips by design.
+//          all in float32. 2^-6 is the floor of torchao's inference code: blocks whose amax is under 2^-6 * 6 t share
+//          it, zero blocks too; NVIDIA's TransformerEngine has none, but scale 0. 2^-120 is ours: torchao divides 0 by
+//          0 for a tensor of zeros. s rounds down as often as up, so amax can exceed 6 and clips: by design.
 //
 // The tensor of a tensor-wide scale is what one call is given (or tensor_amax says): for grouped experts call once per
 // expert, so that every expert has its own scale.

@@ -19,13 +19,13 @@ constexpr RecipeInfo kRecipes[] = {
      "FP8 E4M3 with FP32 scales per 1x128 of activations and gradients and per 128x128 of weights: DeepSeek-V3.",
      "DeepSeek-V3 report, arXiv:2412.19437, section 3.3.2"},
     {Recipe::mxfp8_floor, "mxfp8_floor",
-     "MXFP8 E4M3 by the scale rule of the OCP standard, which clips blocks whose largest value is above 1.75 x 2^k.",
+     "MXFP8 E4M3 by the scale rule of the OCP standard, which clips a block whose largest value is above 1.75 x 2^k.",
      "OCP Microscaling Formats v1.0, section 6.3"},
     {Recipe::mxfp8_rceil, "mxfp8_rceil",
      "MXFP8 E4M3 in all three GEMMs, scales rounded up so that nothing clips: training on Blackwell.",
      "torchao MoE training, recipe mxfp8_rceil; NVIDIA, arXiv:2506.08027"},
     {Recipe::mxfp8_even, "mxfp8_even",
-     "MXFP8 E4M3 with scales by rounding the largest value to the element's precision first.",
+     "MXFP8 E4M3 with scales by rounding the largest value to the element's precision first; clips less than FLOOR.",
      "torchao ScaleCalculationMode.EVEN"},
     {Recipe::mxfp8_ceil, "mxfp8_ceil",
      "MXFP8 E4M3 with the largest value's exponent rounded up: never clips, wastes up to a bit of range.",
@@ -41,12 +41,13 @@ constexpr RecipeInfo kRecipes[] = {
     {Recipe::mxfp6_e3m2, "mxfp6_e3m2", "MXFP6 with 2 mantissa bits and more range.",
      "OCP Microscaling Formats v1.0; scales by rceil"},
     {Recipe::mxfp4, "mxfp4",
-     "MXFP4: values 0, 0.5, 1, 1.5, 2, 3, 4, 6 in blocks of 32; known to be too coarse for all GEMMs.",
-     "OCP Microscaling Formats v1.0; scales by rceil"},
+     "MXFP4: values 0, 0.5, 1, 1.5, 2, 3, 4, 6 in blocks of 32; too coarse for all three GEMMs: the weight gradient "
+     "breaks first.",
+     "OCP Microscaling Formats v1.0; scales by rceil; the weight gradient: arXiv:2605.09825"},
     {Recipe::nvfp4, "nvfp4",
-     "FP4 in blocks of 16 with E4M3 block scales and an FP32 tensor scale. NVIDIA trains with stochastic rounding of "
-     "gradients and a rotated weight gradient on top.",
-     "torchao NVFP4Tensor; NVIDIA, arXiv:2509.25149"},
+     "FP4 in blocks of 16 with E4M3 block scales and an FP32 tensor scale. NVIDIA trains with weights in blocks of "
+     "16x16, stochastic rounding of gradients and a rotated weight gradient on top.",
+     "torchao NVFP4Tensor, whose least block scale is 2^-6; NVIDIA, arXiv:2509.25149"},
 };
 static_assert(std::size(kRecipes) == kNumRecipes);
 

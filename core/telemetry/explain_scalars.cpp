@@ -178,10 +178,17 @@ Parts score_entropy(const Context& at) {
                                        " of E = " + std::to_string(at.info().n_experts)};
 }
 
-Parts layer_loss(const Context& at, const char* coefficient, const char* rest) {
+Parts layer_loss(const Context& at, const char* coefficient, const std::string& rest) {
   const auto a = at.setting(coefficient);
   if (!a || *a == 0) return plain(at, rest);
   return {num(*a) + " * " + num(at.value / *a), std::string(coefficient) + " times " + rest};
+}
+
+Parts balance_loss(const Context& at) {
+  const bool sequences = setting_at(at.history, "router.aux_mode", at.step) == "sequence";
+  return layer_loss(at, "router.aux_coeff",
+                    sequences ? "the mean over sequences of E sum_e f_e P_e, which is 1 where each is even in itself"
+                              : "E sum_e f_e P_e, which is 1 at an even load");
 }
 
 Parts padding(const Context& at) {
@@ -283,9 +290,7 @@ Parts scalar_parts(const Context& at, Metric metric) {
     case Metric::margin:
       return router_scalar(at, metric, [](const Context& c) { return mean_of_tokens(c, "s_(K) - s_(K+1)"); });
     case Metric::router_aux_loss:
-      return router_scalar(at, metric, [](const Context& c) {
-        return layer_loss(c, "router.aux_coeff", "E sum_e f_e P_e, which is 1 at an even load");
-      });
+      return router_scalar(at, metric, balance_loss);
     case Metric::router_z_loss:
       return router_scalar(at, metric, [](const Context& c) {
         return layer_loss(c, "router.z_coeff", "the mean square of ln sum_e exp logit");

@@ -154,8 +154,8 @@ struct QuantFrame {
   std::string gemm;
   Operand operand = Operand::x;
   Direction direction = Direction::forward;
-  std::string format;                            // "e4m3", "bf16"
-  std::array<std::uint32_t, 256> e8m0_blocks{};  // blocks by scale byte; 255 holds NaN or Inf; none in bf16
+  std::string format;                            // "mxfp8_e4m3_rceil", "nvfp4": quant_format.h
+  std::array<std::uint32_t, 256> e8m0_blocks{};  // blocks by floor(log2 scale) + 127; 255: NaN or Inf
   float amax = kNoValue;
   float sqnr_db = kNoValue;  // +inf when exact
   float relative_l2 = kNoValue;

@@ -1,19 +1,43 @@
 #include "core/telemetry/quant_watch.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
+#include "core/telemetry/quant_format.h"
 #include "core/telemetry/words.h"
 
 namespace moescope {
 
 namespace {
 
-const FormatReference* reference(const std::string& format) {
-  for (const FormatReference& known : kFormatReferences) {
-    if (format == known.format) return &known;
-  }
-  return nullptr;
+std::string upper(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return text;
+}
+
+bool may_clip(const QuantFormat& format) {
+  return format.scale == QuantScale::power_of_two || format.scale == QuantScale::unknown;
+}
+
+std::string why_clipped(const QuantFormat& format) {
+  const double cut = largest_cut(format);
+  if (!(cut > 0))
+    return "The largest value of a block is cut short, and the noise shows it. MX scales by RCEIL never clip.";
+  return upper(format.rule) + " cuts the largest value of a block by up to " + percent(cut) + " in " +
+         upper(format.element) + ", and the noise shows it. Scales by RCEIL never clip.";
+}
+
+// What bell-shaped data have; of an element alone what they have in MX.
+std::string bell_text(const QuantFormat& format) {
+  return "where bell-shaped data have " + decimal(bell_sqnr_db(format), 3) +
+         (format.scale == QuantScale::unknown ? " dB in MX" : " dB");
+}
+
+std::string why_noisy(const QuantFormat& format) {
+  const bool clips = !(largest_cut(format) == 0);
+  return std::string("Values of very different size share a scale") + (clips ? ", or block maxima are clipped" : "") +
+         ": the tensor arrives with more noise than the format has to make.";
 }
 
 std::string tensor_name(const QuantFrame& quant) {
@@ -56,13 +80,15 @@ void QuantWatch::frame(const TelemetryFrame& frame) {
   step_ = frame.step;
   fresh_.clear();
   for (const QuantFrame& quant : frame.quants) {
-    const FormatReference* known = reference(quant.format);
-    if (!known) continue;
+    const QuantFormat format = quant_format(quant.format);
+    const double reference = bell_sqnr_db(format);
+    if (std::isnan(reference)) continue;
     const auto sqnr = static_cast<double>(quant.sqnr_db), underflow = static_cast<double>(quant.underflow);
     const auto blocks = static_cast<double>(quant.clipped_blocks);
-    if (sqnr < known->sqnr_db - kLowSqnrBy) note(FindingKind::low_sqnr, quant, sqnr, false);
-    if (underflow > known->underflow_limit) note(FindingKind::underflow, quant, underflow, true);
-    if (blocks > kClippedBlocks && sqnr < known->sqnr_db - kClippingCosts)
+    if (sqnr < reference - kLowSqnrBy) note(FindingKind::low_sqnr, quant, sqnr, false);
+    if (underflow > std::max(kLeastUnderflow, kUnderflowTimes * bell_underflow(format)))
+      note(FindingKind::underflow, quant, underflow, true);
+    if (may_clip(format) && blocks > kClippedBlocks && sqnr < bell_sqnr_db_by_rceil(format) - kClippingCosts)
       note(FindingKind::clipping, quant, blocks, true);
   }
   for (auto& [group, found] : fresh_) {
@@ -78,7 +104,7 @@ void QuantWatch::findings(std::vector<Finding>& out) const {
     if (found.frames < kLastingFrames) continue;
     const QuantFrame& worst = found.worst;
     const std::string what = std::get<2>(group);
-    const double reference_db = reference(worst.format)->sqnr_db;
+    const QuantFormat format = quant_format(worst.format);
     Finding finding;
     finding.kind = std::get<0>(group);
     finding.severity = Severity::warning;
@@ -110,18 +136,13 @@ void QuantWatch::findings(std::vector<Finding>& out) const {
       finding.saw = where + percent(static_cast<double>(worst.clipped_blocks)) + " of the blocks, " +
                     percent(static_cast<double>(worst.clipped)) + " of the values are beyond the largest number." +
                     more;
-      finding.why =
-          "The largest value of a block is cut short, by up to an eighth with FLOOR and E4M3, and the noise shows it. "
-          "Scales by RCEIL never clip.";
+      finding.why = why_clipped(format);
     } else {
       finding.metric = "sqnr_db";
       finding.title = "Low SQNR" + of + ": " + decimal(sqnr, 3) + " dB in " + what;
-      finding.saw = where + decimal(sqnr, 3) + " dB, where bell-shaped data have " + decimal(reference_db, 3) +
-                    " dB; " + percent(underflow) + " underflow, crest factor " +
-                    decimal(static_cast<double>(worst.crest), 2) + "." + more;
-      finding.why =
-          "Values of very different size share a block's scale, or block maxima are clipped: the tensor "
-          "arrives with more noise than the format has to make.";
+      finding.saw = where + decimal(sqnr, 3) + " dB, " + bell_text(format) + "; " + percent(underflow) +
+                    " underflow, crest factor " + decimal(static_cast<double>(worst.crest), 2) + "." + more;
+      finding.why = why_noisy(format);
     }
     out.push_back(std::move(finding));
   }

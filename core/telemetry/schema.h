@@ -123,7 +123,7 @@ CREATE TABLE quant (             -- one quantized operand of one GEMM, all route
   weight          TEXT,          -- 'w1', 'w2', 'w3'; of other classes 'wq', 'wkv_b', 'gate', 'output', ... too
   operand         TEXT,          -- 'x', 'W', 'dY'
   direction       TEXT,          -- 'forward', 'dgrad', 'wgrad'
-  format          TEXT,          -- 'e4m3', 'bf16'
+  format          TEXT,          -- 'mxfp8_e4m3_rceil', 'nvfp4', 'bf16'; of recordings before that 'e4m3', the element
   amax            REAL,          -- [0] largest absolute value
   sqnr_db         REAL,          -- [1] 9e999 when exact
   relative_l2     REAL,          -- [2]
@@ -133,7 +133,7 @@ CREATE TABLE quant (             -- one quantized operand of one GEMM, all route
   clipped_blocks  REAL,          -- [6] share of blocks with such a value
   crest           REAL,          -- [7] mean over blocks of amax / rms
   nan_mask        INTEGER,
-  first_byte      INTEGER,       -- E8M0 byte (exponent + 127) that the first count stands for
+  first_byte      INTEGER,       -- exponent + 127 (in MX the E8M0 byte) of the scales in the first count
   blocks          BLOB,          -- uint32 [n]: blocks with scale byte first_byte, first_byte + 1, ...
   gemm_class      TEXT           -- 'experts' (routed), 'attention', ... as the keys in [precision]; since version 3
 );
