@@ -343,7 +343,9 @@ void add_options(CLI::App* command, Options& o) {
   command->add_option("--ranks-per-node", o.ranks_per_node, "Ranks that NVLink joins")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
-  command->add_option("--placement", o.placement, "contiguous, random or balanced (replicate and pack, as EPLB does)")
+  command
+      ->add_option("--placement", o.placement,
+                   "contiguous, random or balanced (replicate and pack, as EPLB does for inference)")
       ->capture_default_str();
   command->add_option("--slots", o.slots, "Expert slots a rank for balanced; more than experts / ranks leaves replicas")
       ->check(CLI::Range(1, 1024));

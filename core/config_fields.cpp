@@ -262,8 +262,8 @@ void add_router_balance(std::vector<ConfigField>& t) {
       "router.aux_coeff", kGroup, "Auxiliary loss weight", "", {0, 10},
       "Weight of the auxiliary loss. DeepSeek-V3: 0.0001 per sequence. Small models react visibly from about 0.01 on; "
       "at 1 the load is even and the scores hardly tell tokens apart any more (in 300 steps of nano mutual information "
-      "comes to a thirtieth of that without balancing), while the language loss of so small a model rises by a few per "
-      "cent at most. Useful values depend on the size of the model.")));
+      "comes to less than a tenth of that without balancing), while the language loss of so small a model rises by a "
+      "few per cent at most. Useful values depend on the size of the model.")));
   t.push_back(live(field<s, &RouterConfig::z_coeff>(
       "router.z_coeff", kGroup, "Router z-loss weight", "", {0, 1},
       "Weight of mean(logsumexp(router outputs)^2), which keeps the router's outputs small and its choices soft. "

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "core/lock_step.h"
 #include "core/telemetry/comparison.h"
@@ -38,6 +39,26 @@ std::vector<RunConfig> preset_runs() {
   const std::vector<RunConfig> fails = all_runs(load_preset("mxfp4-everywhere"));
   EXPECT_TRUE(difference(check[0], fails[0]).empty()) << "one baseline serves both";
   return {check[0], check[1], fails[1], check[2]};
+}
+
+// What the help of router.aux_coeff says of a weight of 1.
+TEST(AuxiliaryLoss, OfWeightOneCostsTheScoresNotTheLanguageLoss) {
+  std::vector<RunConfig> configs(2, load_preset("nano").config);
+  for (RunConfig& config : configs) config.router.bias_update_rate = 0;
+  configs[1].router.aux_mode = AuxMode::batch;
+  configs[1].router.aux_coeff = 1;
+  const auto runs = train_together(configs, 300);
+  const auto mean_of = [&](int run, Metric metric, int layer) {
+    const std::vector<float> values = runs[static_cast<std::size_t>(run)]->values(metric, layer, {250, 299});
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  };
+  for (const int layer : runs[0]->info().moe_layers) {
+    const double kept = mean_of(1, Metric::mutual_information, layer) / mean_of(0, Metric::mutual_information, layer);
+    EXPECT_LT(kept, 0.1) << layer;  // a twentieth and less where it was measured
+    EXPECT_LT(mean_of(1, Metric::max_vio_window, layer), 0.1) << layer;
+  }
+  const double rise = mean_of(1, Metric::ce_loss, kWholeRun) / mean_of(0, Metric::ce_loss, kWholeRun) - 1;
+  EXPECT_LT(std::fabs(rise), 0.05) << "a few per cent";
 }
 
 class SmallModel : public testing::TestWithParam<int> {};

@@ -137,6 +137,37 @@ TEST(RouterForward, AuxiliaryLossIsItsCoefficientWhenBalanced) {
   EXPECT_NEAR(route(c, {2, 0, 0, 0}, {0, 0, 0, 0}, 8)->a.aux_loss, 0.01 * 4 * p, 1e-15);
 }
 
+// What the explain card says of the figure.
+TEST(RouterForward, AnEvenBatchOfUnevenSequencesIsAboveTheCoefficientBySequence) {
+  RouterConfig c;
+  c.top_k = 1;
+  c.aux_coeff = 0.01;
+  const auto loss_of = [&](AuxMode mode) {
+    c.aux_mode = mode;
+    Routed routed;
+    const BatchPart two{2, 4};  // sequences of four tokens
+    routed.a.plan(routed.arena, two, 2, c.top_k);
+    routed.arena.commit();
+    const std::vector<double> gate{2, -2}, bias{0, 0}, h{1, 1, 1, 1, -1, -1, -1, -1};
+    router_forward(c, gate.data(), bias.data(), h.data(), two, 1, 2, routed.a);
+    EXPECT_EQ(routed.a.tokens_per_expert, (std::vector<std::uint32_t>{4, 4}));
+    return routed.a.aux_loss;
+  };
+  EXPECT_NEAR(loss_of(AuxMode::batch), 0.01, 1e-15);
+  EXPECT_NEAR(loss_of(AuxMode::sequence), 0.01 * 2 * sigmoid(2) / (sigmoid(2) + sigmoid(-2)), 1e-15);
+}
+
+// f_e counts what was chosen, bias included; the top K of the scores alone, as DeepSeek's formula has it, gives
+// another.
+TEST(RouterForward, TheAuxiliaryLossCountsTheBiasedChoice) {
+  RouterConfig c;
+  c.top_k = 1;
+  c.aux_mode = AuxMode::sequence;
+  c.aux_coeff = 1;
+  const double p1 = sigmoid(0) / (sigmoid(1) + sigmoid(0));
+  EXPECT_NEAR(route(c, {1, 0}, {0, 0.5}, 8)->a.aux_loss, 2 * p1, 1e-15);  // expert 0 has the higher score: 2 (1 - p1)
+}
+
 TEST(RouterForward, ZLossIsTheSquaredLogSumExp) {
   RouterConfig c;
   c.z_coeff = 0.5;

@@ -193,7 +193,9 @@ double group_loss(std::size_t experts, std::size_t top_k, std::size_t tokens, T*
 }
 
 // aux_coeff * mean over sequences of sum_e f_e P_e, f_e = E / (K S) count_e, P_e = mean share of expert e
-// (DeepSeek-V3, arXiv:2412.19437, section 2.1.2; in batch mode the whole batch is one sequence).
+// (DeepSeek-V3, arXiv:2412.19437, section 2.1.2; in batch mode the whole batch is one sequence). count_e is of the
+// experts that were chosen, bias and groups included, as in TorchTitan and NeMo Automodel; DeepSeek's formula, and
+// Megatron-LM, count the top K of the scores alone.
 template <class T>
 double auxiliary_loss(const RouterConfig& config, const BatchPart& part, int n_experts, RouterActivations<T>& a) {
   const int groups = aux_groups(config, part);
