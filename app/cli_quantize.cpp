@@ -164,8 +164,13 @@ std::string shape_text(const TensorView& tensor) {
   return text.empty() ? "scalar" : text;
 }
 
-// "2^-9 .. 2^3", with the number of blocks that hold NaN or infinity.
-std::string scale_range(const QuantSums& sums) {
+bool has_power_of_two_scales(const OperandFormat& format) {
+  return format.scheme == QuantScheme::mx || (format.scheme == QuantScheme::fp8 && format.power_of_two_scale);
+}
+
+// "2^-9 .. 2^3", or where scales lie between powers of two "2^-9 to under 2^4"; with the number of blocks that hold NaN
+// or infinity.
+std::string scale_range(const OperandFormat& format, const QuantSums& sums) {
   int lowest = 255, highest = -1;
   for (int code = 0; code < 255; ++code) {
     if (!sums.e8m0_blocks[static_cast<std::size_t>(code)]) continue;
@@ -173,7 +178,10 @@ std::string scale_range(const QuantSums& sums) {
     highest = code;
   }
   char text[80] = "-";
-  if (highest >= 0) std::snprintf(text, sizeof text, "2^%d .. 2^%d", lowest - 127, highest - 127);
+  const bool exact = has_power_of_two_scales(format);
+  if (highest >= 0)
+    std::snprintf(text, sizeof text, exact ? "2^%d .. 2^%d" : "2^%d to under 2^%d", lowest - 127,
+                  highest - (exact ? 127 : 126));
   std::string range = text;
   if (sums.e8m0_blocks[255]) range.append(", ").append(std::to_string(sums.e8m0_blocks[255])).append(" blocks NaN");
   return range;
@@ -274,12 +282,14 @@ std::string share_text(double share, int digits) {
   return text;
 }
 
-void print_row(int width, const std::string& name, const std::string& shape, const char* axis, const QuantSums& sums) {
+void print_row(int width, const std::string& name, const std::string& shape, const char* axis,
+               const OperandFormat& format, const QuantSums& sums) {
   const bool scaled = sums.blocks > 0;
-  std::printf(
-      "%-*s  %-16s  %-6s %9s %12s %10s %17s  %s\n", width, name.c_str(), shape.c_str(), axis, sqnr_text(sums).c_str(),
-      share_text(sums.underflow_share(), 3).c_str(), share_text(sums.clipped_share(), 3).c_str(),
-      scaled ? share_text(sums.clipped_blocks_share(), 2).c_str() : "-", scaled ? scale_range(sums).c_str() : "-");
+  std::printf("%-*s  %-16s  %-6s %9s %12s %10s %17s  %s\n", width, name.c_str(), shape.c_str(), axis,
+              sqnr_text(sums).c_str(), share_text(sums.underflow_share(), 3).c_str(),
+              share_text(sums.clipped_share(), 3).c_str(),
+              scaled ? share_text(sums.clipped_blocks_share(), 2).c_str() : "-",
+              scaled ? scale_range(format, sums).c_str() : "-");
 }
 
 void print_heading(int width, const char* what) {
@@ -288,11 +298,12 @@ void print_heading(int width, const char* what) {
 }
 
 // SQNR dB / underflow % / clipped % of every choice, a line per axis, element format and rule.
-void print_what_if(const TensorReport& report, const std::string& operand) {
-  std::printf("\n%s, every recipe, as operand %s\n", report.tensor->name.c_str(), operand.c_str());
+void print_what_if(const TensorReport& report, Operand operand) {
+  std::printf("\n%s, every recipe, as operand %s\n", report.tensor->name.c_str(), operand_name(operand));
   print_heading(26, "recipe");
   for (const RecipeFigures& each : report.recipes)
-    print_row(26, recipe_info(each.recipe).name, shape_text(*report.tensor), axis_name(each.axis), each.sums);
+    print_row(26, recipe_info(each.recipe).name, shape_text(*report.tensor), axis_name(each.axis),
+              recipe_format_of(each.recipe, operand), each.sums);
   std::printf("\n%s, every element format, scale rule, block size and axis: SQNR dB / underflow %% / clipped %%\n",
               report.tensor->name.c_str());
   std::printf("%-6s  %-7s  %-5s", "axis", "element", "scale");
@@ -367,9 +378,10 @@ void print_report(const Options& options, const std::vector<TensorReport>& repor
   print_heading(width, "tensor");
   for (const TensorReport& report : reports)
     for (const AxisFigures& each : report.figures)
-      print_row(width, report.tensor->name, shape_text(*report.tensor), axis_name(each.axis), each.sums);
+      print_row(width, report.tensor->name, shape_text(*report.tensor), axis_name(each.axis), format_of(options),
+                each.sums);
   for (const TensorReport& report : reports)
-    if (!report.what_if.empty()) print_what_if(report, options.operand);
+    if (!report.what_if.empty()) print_what_if(report, operand_of(options));
   if (!options.out.empty()) std::printf("wrote %s\n", options.out.c_str());
 }
 

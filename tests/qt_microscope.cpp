@@ -13,6 +13,7 @@
 #include <random>
 #include <span>
 
+#include "app/picture.h"
 #include "core/safetensors.h"
 #include "widgets/block_bars.h"
 #include "widgets/block_presets.h"
@@ -112,6 +113,9 @@ class MicroscopeTest : public QObject {
   void samplesKeepBlocksWhole();
   void fp8BlocksAreTheQuantizers();
   void fp8IsChosenFromStripAndList();
+  void formatsAreNamedAsWhatTheyAre();
+  void whatIfOfNvfp4HeadsWhatItShows();
+  void helpSaysWhatFloorCutsInEveryElement();
   void pictures();
 
  private:
@@ -539,6 +543,67 @@ void MicroscopeTest::fp8IsChosenFromStripAndList() {
   }
   // One scale for the tensor is one colour.
   QTRY_COMPARE(lab.map()->scaleRange().first, lab.map()->scaleRange().second);
+}
+
+void MicroscopeTest::formatsAreNamedAsWhatTheyAre() {
+  OperandFormat format;
+  format.scheme = QuantScheme::mx;
+  format.element = ElementFormat::e2m1;
+  QCOMPARE(operandFormatLabel(format), QStringLiteral("MXFP4 E2M1, RCEIL, blocks of 32"));
+  format.block = 16;
+  QCOMPARE(operandFormatLabel(format), QStringLiteral("E2M1, RCEIL, blocks of 16"));
+  format.block = 32, format.element = ElementFormat::int8;
+  QCOMPARE(operandFormatLabel(format), QStringLiteral("MXINT8, RCEIL, blocks of 32"));
+}
+
+// The heading above the table of power-of-two scales is that of what the table shows.
+void MicroscopeTest::whatIfOfNvfp4HeadsWhatItShows() {
+  WhatIfStrip strip(&selection_);
+  strip.resize(700, 700);
+  strip.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&strip));
+  QSignalSpy finished(&strip, &WhatIfStrip::finished);
+  strip.setSource(TensorSource(QStringLiteral("t"), 64, 256, gaussian(64 * 256)));
+  QTRY_VERIFY_WITH_TIMEOUT(!finished.isEmpty(), kPatience);
+  const_cast<WhatIfTable*>(strip.table())->setColumns(WhatIfColumns::scale_rules);
+  for (const BlockChoice& choice : {kNvfp4, fp8_choice(ScaleGranularity::row)}) {
+    strip.setChoice(choice, BlockAxis::row);
+    const QByteArray svg = panelFigure(&strip, selection_, FigureKind::svg, {700, 700}).svg;
+    QVERIFY(svg.contains("blocks of 32, scale rule"));
+    QVERIFY(!svg.contains("blocks of 16, scale rule") && !svg.contains("blocks of 128, scale rule"));
+  }
+}
+
+// What the help says FLOOR can cut off amax, against blocks of one value each.
+void MicroscopeTest::helpSaysWhatFloorCutsInEveryElement() {
+  const QString help = Microscope(&selection_).explain();
+  const auto cut_of = [](const BlockChoice& format) {
+    double cut = 0;
+    for (int step = 1; step <= 4096; ++step) {  // up to just under 2
+      const std::vector<float> block{std::nextafter(1 + static_cast<float>(step) / 4096, 0.0f)};
+      const BlockAnatomy anatomy = block_anatomy(format, block, BlockRounding::nearest_even, 0, 4000);
+      if (anatomy.elements[0].clipped)
+        cut = std::max(cut, 1 - static_cast<double>(anatomy.elements[0].dequantized) / static_cast<double>(block[0]));
+    }
+    return cut;
+  };
+  const std::pair<ElementFormat, const char*> kSaid[] = {{ElementFormat::e4m3, "1/8 in E4M3, E5M2 and E3M2"},
+                                                         {ElementFormat::e5m2, "1/8 in E4M3, E5M2 and E3M2"},
+                                                         {ElementFormat::e3m2, "1/8 in E4M3, E5M2 and E3M2"},
+                                                         {ElementFormat::e2m3, "1/16 in E2M3"},
+                                                         {ElementFormat::e2m1, "1/4 in E2M1"},
+                                                         {ElementFormat::int8, "1/128 in INT8"}};
+  for (const auto& [element, said] : kSaid) {
+    const double cut = cut_of({element, ScaleRule::floor, 1});
+    const QString share = QStringLiteral("1/%1").arg(std::lround(1 / cut));
+    QVERIFY2(QString::fromLatin1(said).startsWith(share + QLatin1Char(' ')), qPrintable(share));
+    QVERIFY2(help.contains(QLatin1String(said)), said);
+    QVERIFY(cut_of({element, ScaleRule::even, 1}) < cut);
+    QCOMPARE(cut_of({element, ScaleRule::rceil, 1}), 0.0);
+    QCOMPARE(cut_of({element, ScaleRule::ceil, 1}), 0.0);
+  }
+  QCOMPARE(std::lround(1 / cut_of(kNvfp4)), 17L);
+  QVERIFY(help.contains(QStringLiteral("1/17")));
 }
 
 void MicroscopeTest::pictures() {

@@ -14,6 +14,7 @@
 #include "widgets/loss_panel.h"
 #include "widgets/quant_error_panel.h"
 #include "widgets/scale_histogram_panel.h"
+#include "widgets/time_heat_map.h"
 #include "widgets/timeline_bar.h"
 
 using namespace moescope;
@@ -282,6 +283,36 @@ class PanelsTest : public QObject {
     const auto& quants = selection_->quantFrame()->quants;
     const auto place = std::ranges::find(quants, 3, &QuantFrame::layer);  // w1 x forward comes first in a layer
     QCOMPARE(blocks, std::accumulate(place->e8m0_blocks.begin(), place->e8m0_blocks.end(), 0.0));
+  }
+
+  // A byte and a power of two are what MX stores; NVFP4 and FP8 are counted by the power of two below the scale.
+  void onlyScalesOfMxHaveAByte() {
+    for (const auto& [format, text] :
+         {std::pair("mxfp8_e4m3_floor", "scale 2^-2 (byte 125)"), std::pair("nvfp4", "scales from 2^-2 to under 2^-1"),
+          std::pair("fp8_e4m3_1x128", "scales from 2^-2 to under 2^-1"),
+          std::pair("e2m1", "scales from 2^-2 to under 2^-1")}) {
+      QuantFrame quant;
+      quant.layer = 1;
+      quant.format = format;
+      quant.sqnr_db = 20;
+      quant.e8m0_blocks[125] = 2048;
+      TelemetryFrame frame;
+      frame.quants = {quant};
+      RunInfo info;
+      info.n_layers = 2, info.moe_layers = {1}, info.n_experts = 8, info.top_k = 2;
+      const auto history = std::make_shared<History>(info);
+      history->append(std::make_shared<const TelemetryFrame>(frame));
+      Selection selection;
+      selection.setHistories({history});
+      selection.setTensor(place_of(quant));
+      ScaleHistogramPanel panel(&selection);
+      const QStringList said = panel.findChild<TimeHeatMap*>()->describe(125, 0);
+      QCOMPARE(said.first(), QStringLiteral("step 0, ") + QLatin1String(text));
+      QVERIFY(said.last().contains(QStringLiteral("2,048 blocks")) ||
+              said.last().contains(QStringLiteral("2048 blocks")));
+      QVERIFY2(panel.csv().contains(QStringLiteral(",%1,125,-2,2048").arg(QLatin1String(format))),
+               qPrintable(panel.csv()));
+    }
   }
 
   void clickOnTheErrorMatrixChoosesTheTensorOfTheScales() {

@@ -149,6 +149,15 @@ TEST_F(CliQuantize, TheTableHasTheSameFigures) {
   EXPECT_NE(what_if.out.find("block 512"), std::string::npos);
 }
 
+// amax 0.93 / 6 = 0.155: a power of two in MX, a number between two of them in NVFP4, its exponent alone is counted.
+TEST_F(CliQuantize, OnlyScalesOfMxArePowersOfTwo) {
+  const auto scales = [&](const char* format) { return run("--tensor gains --format " + std::string(format)).out; };
+  EXPECT_NE(scales("mxfp4_e2m1").find("2^-2 .. 2^-2"), std::string::npos) << scales("mxfp4_e2m1");
+  EXPECT_NE(scales("nvfp4").find("2^-3 to under 2^-2"), std::string::npos) << scales("nvfp4");
+  EXPECT_NE(scales("fp8_tensorwise").find("to under 2^"), std::string::npos) << scales("fp8_tensorwise");
+  EXPECT_NE(scales("fp8_rowwise").find(" .. 2^"), std::string::npos) << "scales of powers of two by its recipe";
+}
+
 // One NaN spoils all that shares a scale with it: of NVFP4 the tensor, of which nothing is exact then.
 TEST_F(CliQuantize, ATensorThatIsAllNanIsNotCalledExact) {
   std::vector<float> values(64, 1.0f);

@@ -9,6 +9,8 @@
 namespace moescope {
 namespace {
 
+constexpr int kNvfp4Row = 6;  // after the element formats
+
 enum Column { kName, kShared, kBlockScale, kTensorScale, kBits, kInBlock, kInTensor, kLost, kColumns };
 
 double binades(double largest, double least) {
@@ -25,8 +27,7 @@ QStringList mxRow(ElementFormat element) {
   OperandFormat format;
   format.scheme = QuantScheme::mx;
   format.element = element;
-  const QString name = element == ElementFormat::int8 ? QStringLiteral("MXINT8") : operandFormatLabel(format);
-  return {name.section(QLatin1Char(','), 0, 0),
+  return {operandFormatLabel(format).section(QLatin1Char(','), 0, 0),
           BlockFormatsTable::tr("32 along a row or column"),
           QStringLiteral("E8M0"),
           BlockFormatsTable::tr("none"),
@@ -36,7 +37,7 @@ QStringList mxRow(ElementFormat element) {
           BlockFormatsTable::tr("NaN or infinity: its block becomes NaN")};
 }
 
-// Block scales reach from 2^-6 to 448 (operand_format.h).
+// Block scales reach from 2^-6, torchao's floor, to 448 (operand_format.h).
 QStringList nvfp4Row() {
   OperandFormat format;
   format.scheme = QuantScheme::nvfp4;
@@ -83,6 +84,10 @@ BlockFormatsTable::BlockFormatsTable(QWidget* parent) : QTableWidget(parent) {
       item->setFlags(Qt::ItemIsEnabled | Qt::ItemIsSelectable);
       setItem(row, column, item);
     }
+  item(kNvfp4Row, kBlockScale)
+      ->setToolTip(
+          tr("2^-6 is the least block scale of torchao's inference code, and here. NVIDIA's TransformerEngine has no "
+             "such floor: scales go down to E4M3's least number, 2^-9, and a block too small for that becomes zeros"));
   setAccessibleName(tr("Formats with scales"));
   verticalHeader()->hide();
   verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 6);

@@ -344,8 +344,10 @@ QString FormatExplorer::explain() const {
       "and "
       "a tensor's is next to unlimited. In NVFP4 16 values share an E4M3 number, times one FP32 number for the tensor "
       "(amax / (6 x 448)): a finer scale, but a block whose amax is under 2^-6 x 6 times that number shares the least "
-      "scale. FP8 recipes divide by an FP32 scale for a tensor, a row, 128 values or 128 x 128.</p>"
-      "<p>Sources: OCP Microscaling Formats (MX) v1.0; NVFP4: NVIDIA, arXiv:2509.25149, and torchao's nvfp4_tensor; "
+      "scale (2^-6, as in torchao's inference code; NVIDIA's TransformerEngine goes on to 2^-9 and then to 0). FP8 "
+      "recipes divide by an FP32 scale for a tensor, a row, 128 values or 128 x 128.</p>"
+      "<p>Sources: OCP Microscaling Formats (MX) v1.0; NVFP4: NVIDIA, arXiv:2509.25149, computed as torchao's "
+      "nvfp4_tensor does; "
       "FP8: torchao's float8.</p>");
 }
 

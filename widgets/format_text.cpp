@@ -23,6 +23,14 @@ QRect bitRect(const QRect& area, const BitLayout& layout, int bit) {
   return {area.left() + bit * width + gaps * kFieldGap, area.top(), width - 1, area.height()};
 }
 
+// MX is in blocks of 32; in others there is no name but the element's.
+QString mxName(const OperandFormat& format) {
+  const QString element = elementFormatLabel(format.element);
+  if (format.block != 32) return element;
+  if (format.element == ElementFormat::int8) return QStringLiteral("MXINT8");
+  return QStringLiteral("MXFP%1 %2").arg(traits(format.element).bits).arg(element);
+}
+
 }  // namespace
 
 QString elementFormatLabel(ElementFormat format) {
@@ -78,9 +86,7 @@ QString operandFormatLabel(const OperandFormat& format) {
       }
       break;
     case QuantScheme::mx:
-      text = QStringLiteral("MXFP%1 %2, %3, ")
-                 .arg(traits(format.element).bits)
-                 .arg(elementFormatLabel(format.element), scaleRuleLabel(format.rule)) +
+      text = mxName(format) + QStringLiteral(", %1, ").arg(scaleRuleLabel(format.rule)) +
              tr("blocks of %1").arg(format.block);
       break;
     case QuantScheme::nvfp4:
@@ -91,14 +97,6 @@ QString operandFormatLabel(const OperandFormat& format) {
   return text;
 }
 
-QString blockFormatLabel(const BlockChoice& format) {
-  if (format.nvfp4) return QStringLiteral("NVFP4");
-  if (format.fp8) return operandFormatLabel(operandFormat(format));
-  return QStringLiteral("%1 %2, %3")
-      .arg(elementFormatLabel(format.element), scaleRuleLabel(format.rule))
-      .arg(QCoreApplication::translate("moescope", "blocks of %1").arg(format.block));
-}
-
 void fillElementFormats(QComboBox* box) {
   for (int i = 0; i < kElementFormats; ++i) box->addItem(elementFormatLabel(static_cast<ElementFormat>(i)));
   box->setAccessibleName(QCoreApplication::translate("moescope", "Element format"));
@@ -107,6 +105,11 @@ void fillElementFormats(QComboBox* box) {
 
 void fillBlockFormats(QComboBox* box) {
   fillElementFormats(box);
+  for (int i = 0; i < kElementFormats; ++i)
+    box->setItemData(i,
+                     QCoreApplication::translate("moescope", "%1 under power-of-two scales, as in MX")
+                         .arg(elementFormatLabel(static_cast<ElementFormat>(i))),
+                     Qt::ToolTipRole);
   box->addItem(QStringLiteral("NVFP4"));
   box->setItemData(box->count() - 1,
                    QCoreApplication::translate("moescope", "E2M1 in blocks of 16 under E4M3 scales and a tensor scale"),

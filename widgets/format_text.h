@@ -13,10 +13,9 @@ namespace moescope {
 
 inline constexpr int kElementFormats = 6;
 
-QString elementFormatLabel(ElementFormat format);  // "E4M3"
-QString scaleRuleLabel(ScaleRule rule);            // "RCEIL"
-QString blockAxisLabel(BlockAxis axis);            // "along rows"
-QString blockFormatLabel(const BlockChoice& format);
+QString elementFormatLabel(ElementFormat format);    // "E4M3"
+QString scaleRuleLabel(ScaleRule rule);              // "RCEIL"
+QString blockAxisLabel(BlockAxis axis);              // "along rows"
 inline constexpr int kNvfp4Index = kElementFormats;  // after the element formats in fillBlockFormats()
 inline constexpr int kFp8Index = kNvfp4Index + 1;    // and then FP8, by ScaleGranularity
 int blockFormatIndex(const BlockChoice& choice);

@@ -28,10 +28,11 @@ PlacementPanel::PlacementPanel(Selection* selection, QWidget* parent)
   layout->setContentsMargins(4, 0, 4, 0);
   layout->setSpacing(4);
   const QStringList names{tr("in order"), tr("random"), tr("balanced"), tr("by hand")};
-  const QStringList tips{tr("Expert e on rank e R / E"), tr("Shuffled, as many on each rank"),
-                         tr("As DeepSeek's EPLB: the heaviest experts get replicas in one more slot a rank, then all "
-                            "are packed by this step's load"),
-                         tr("As you drag experts from rank to rank in the picture")};
+  const QStringList tips{
+      tr("Expert e on rank e R / E"), tr("Shuffled, as many on each rank"),
+      tr("By the rule of EPLB, DeepSeek's balancer for inference: the heaviest experts get replicas in "
+         "one more slot a rank, then all are packed by this step's load"),
+      tr("As you drag experts from rank to rank in the picture")};
   for (std::size_t i = 0; i < kKinds; ++i) {
     buttons_[i] = new QToolButton(row);
     buttons_[i]->setText(names[static_cast<int>(i)]);
@@ -195,8 +196,9 @@ QString PlacementPanel::explain() const {
       "Drag an expert to another rank, or choose one and press Shift with an arrow key; Ctrl+Z takes it back. In a "
       "training the volumes are counted so from the next step on: matrix, bytes by link, ranks per token. In a "
       "recording only the load can be tried out, because who was chosen together is not in it.</p>"
-      "<p><i>balanced</i> is in the manner of DeepSeek's EPLB (replicate the heaviest, pack by load), from the "
-      "load of the step itself: the best that a balancer can do. No placement changes the training.</p>");
+      "<p><i>balanced</i> is in the manner of EPLB, DeepSeek's balancer for inference (replicate the heaviest, pack by "
+      "load), from the load of the step itself, which a training knows only when it is over, and without the cost of "
+      "adding up the replicas' gradients. No placement changes the training.</p>");
 }
 
 }  // namespace moescope

@@ -248,7 +248,7 @@ QString QuantErrorPanel::explain() const {
             "for the panel Block scales. Of a step that is over, and of a recording, a copy of the run computes the "
             "tensor again, to the bit.</p>"
             "<p><i>exact</i>: no error at all. Rows that arrived as MXFP8 payload are on the grid already, so that "
-            "quantizing them again along the same blocks costs nothing.</p>") +
+            "quantizing them to MXFP8 again along the same blocks costs nothing.</p>") +
          metricCards({"sqnr_db", "underflow", "clipped", "clipped_blocks", "relative_l2", "cosine", "crest", "amax"});
 }
 

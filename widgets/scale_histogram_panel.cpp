@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/telemetry/quant_format.h"
 #include "widgets/matrix_plot.h"
 #include "widgets/metric_text.h"
 #include "widgets/operand_combos.h"
@@ -18,6 +19,14 @@ constexpr double kLeastShare = 1e-4;         // low end of the colour scale of s
 
 double total(const std::array<std::uint32_t, 256>& blocks) {
   return std::accumulate(blocks.begin(), blocks.end(), 0.0);
+}
+
+// Scales of NVFP4 and FP8 are no powers of two, and have no byte of their own here.
+QString scaleText(const std::string& format, int byte) {
+  if (byte == kNanByte) return ScaleHistogramPanel::tr("scale NaN");
+  return quant_format(format).scale == QuantScale::power_of_two
+             ? ScaleHistogramPanel::tr("scale 2^%1 (byte %2)").arg(byte - kBias).arg(byte)
+             : ScaleHistogramPanel::tr("scales from 2^%1 to under 2^%2").arg(byte - kBias).arg(byte - kBias + 1);
 }
 
 std::uint8_t shareCode(double share) {
@@ -79,7 +88,7 @@ QString ScaleHistogramPanel::notice() const {
   if (!newest || layersOf(*newest, selection_->tensor().gemm_class).empty())
     return noQuantizationNotice(history->info(), newest.get(), selection_->tensor().gemm_class);
   const QuantFrame* tensor = findTensor(newest.get(), selection_->tensor());
-  if (tensor && tensor->format == "bf16")
+  if (tensor && quant_format(tensor->format).scale == QuantScale::none)
     return tr("%1 is in BF16, which has no scales").arg(placeName(selection_->tensor()));
   if (!tensor && !history->info().config_toml.empty())
     return tr("%1 is not quantized: choose another operand above").arg(placeName(selection_->tensor()));
@@ -158,7 +167,7 @@ QStringList ScaleHistogramPanel::describe(int byte, std::int64_t step) const {
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   if (!quant) return {tr("not measured at this step")};
   const double all = total(quant->e8m0_blocks), blocks = quant->e8m0_blocks[byte];
-  return {tr("step %1, scale 2^%2 (byte %3)").arg(formatCount(frame->step)).arg(byte - kBias).arg(byte),
+  return {tr("step %1, %2").arg(formatCount(frame->step), scaleText(quant->format, byte)),
           tr("%1 blocks, %2").arg(formatCount(blocks), formatPercent(all > 0 ? blocks / all : 0))};
 }
 
@@ -173,16 +182,17 @@ QString ScaleHistogramPanel::status() const {
 }
 
 QString ScaleHistogramPanel::csv() const {
-  QString text = QStringLiteral("step,layer,tensor,E8M0 byte,scale [2^k],blocks\n");
+  QString text = QStringLiteral("step,layer,tensor,format,exponent + 127,scale [2^k],blocks\n");
   const auto frame = this->frame();
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   for (int byte = 0; quant && byte < 256; ++byte) {
     if (quant->e8m0_blocks[byte] == 0) continue;
     text +=
-        QStringLiteral("%1,%2,%3,%4,%5,%6\n")
+        QStringLiteral("%1,%2,%3,%4,%5,%6,%7\n")
             .arg(frame->step)
             .arg(selection_->tensor().layer)
-            .arg(gemmClassLabel(selection_->tensor().gemm_class) + QLatin1Char(' ') + tensorName(selection_->tensor()))
+            .arg(gemmClassLabel(selection_->tensor().gemm_class) + QLatin1Char(' ') + tensorName(selection_->tensor()),
+                 QString::fromStdString(quant->format))
             .arg(byte)
             .arg(byte == kNanByte ? QStringLiteral("NaN") : QString::number(byte - kBias))
             .arg(quant->e8m0_blocks[byte]);
@@ -191,13 +201,14 @@ QString ScaleHistogramPanel::csv() const {
 }
 
 QString ScaleHistogramPanel::explain() const {
-  return tr("<p><b>The block scales of one quantized operand.</b> Each block of 32 values shares one scale 2^k (NVFP4: "
-            "16 values, and k is "
-            "the exponent of a scale between two powers of two; FP8: what shares a scale counts as a block). The "
+  return tr("<p><b>The block scales of one quantized operand.</b> In MX each block of 32 values shares one "
+            "scale 2^k; in NVFP4 16 values share a scale from 2^k to 2^(k+1), a multiple of the tensor's; in FP8 the "
+            "same, and what shares a scale counts as a block. The "
             "choosers list every class of GEMMs that this run quantizes, its operands and its layers. Left: share of "
             "the blocks by exponent over steps; between two measured steps the last one is held. Right: the "
-            "histogram at the cursor, on the same axis. Blocks with NaN or Inf (byte 255) are counted apart, above.</p>"
-            "<p><b>rceil</b>: k = ceil(log2(amax / max)), nothing clips. <b>floor</b>: k = floor(log2 amax) - emax, "
+            "histogram at the cursor, on the same axis. Blocks with NaN or Inf are counted apart, above.</p>"
+            "<p>In MX: <b>rceil</b>: k = ceil(log2(amax / max)), nothing clips. <b>floor</b>: k = floor(log2 amax) - "
+            "emax, "
             "the largest values of a block may clip. Drifting down: the tensor shrinks (often gradients). Wide: blocks "
             "differ much, and block scaling earns its keep. One thin line: a scale per tensor would do.</p>") +
          metricCards({"e8m0_blocks", "amax"});

@@ -418,17 +418,17 @@ QString ScaleMap::csv() const {
     text += QStringLiteral("%1,%2,%3,%4\n")
                 .arg(rows_.at(i / columns_.shown()))
                 .arg(columns_.at(i % columns_.shown()))
-                .arg(codes[i])
+                .arg(format_.nvfp4 || format_.fp8 ? QString() : QString::number(codes[i]))
                 .arg(codes[i] == 255 ? QStringLiteral("NaN") : QString::number(codes[i] - 127));
   return text;
 }
 
 QString ScaleMap::explain() const {
   return tr(
-      "<p><b>One cell per block, coloured by its scale 2^k.</b> Bright stripes are rows or channels with large "
+      "<p><b>One cell per block, coloured by its scale</b>, in MX 2^k. Bright stripes are rows or channels with large "
       "values; a narrow range of colours means that one scale for the whole tensor would do as well.</p>"
       "<p>Stripes that run along the blocks are harmless: the loud values share their blocks with each other. "
-      "Stripes across the blocks put one loud value into every block; turn the axis to separate it. A block of "
+      "Stripes across the blocks put one loud value into every block; turn the axis to separate it. In MX a block of "
       "zeros has its own colour; hatched blocks hold a NaN or an infinity.</p>"
       "<p>Scale: OCP Microscaling Formats v1.0, E8M0, byte = k + 127. NVFP4: the colour is the power of two "
       "below the scale, which is an E4M3 number times the tensor's (the expert's). FP8: "

@@ -58,8 +58,13 @@ int WhatIfTable::columnCount() const {
   return columns_ == WhatIfColumns::block_sizes ? static_cast<int>(kWhatIfBlocks.size()) : kWhatIfRules;
 }
 
+// The choice, or what stands for it among power-of-two scales, whose table has no row for the others.
+BlockChoice WhatIfTable::mxChoice() const {
+  return choice_.nvfp4 || choice_.fp8 ? BlockChoice{} : choice_;
+}
+
 const WhatIfRow& WhatIfTable::rowOf(const Cell& cell) const {
-  BlockChoice format = choice_.nvfp4 || choice_.fp8 ? BlockChoice{} : choice_;
+  BlockChoice format = mxChoice();
   format.element = static_cast<ElementFormat>(cell.format);
   if (columns_ == WhatIfColumns::block_sizes)
     format.block = kWhatIfBlocks[static_cast<std::size_t>(cell.column)];
@@ -233,8 +238,9 @@ bool WhatIfTable::isBest(const Cell& cell) const {
 void WhatIfTable::paintHeads(QPainter& painter, int axis) const {
   const QFontMetrics metrics(painter.font());
   const QRect first = cellRect(static_cast<BlockAxis>(axis), 0, 0);
-  const QString fixed = columns_ == WhatIfColumns::block_sizes ? tr("%1, block size").arg(scaleRuleLabel(choice_.rule))
-                                                               : tr("blocks of %1, scale rule").arg(choice_.block);
+  const QString fixed = columns_ == WhatIfColumns::block_sizes
+                            ? tr("%1, block size").arg(scaleRuleLabel(mxChoice().rule))
+                            : tr("blocks of %1, scale rule").arg(mxChoice().block);
   painter.setPen(mutedText(palette()));
   const bool stripes = first.height() + 1 < metrics.height();
   painter.drawText(

@@ -54,6 +54,7 @@ class WhatIfTable : public PlotFrame {
     int top, height;
   };
   Rows rowsOf(BlockAxis axis) const;  // of the formats
+  BlockChoice mxChoice() const;
   const WhatIfRow& rowOf(const Cell& cell) const;
   double valueOf(const QuantSums& sums) const;
   QString textOf(const QuantSums& sums) const;
