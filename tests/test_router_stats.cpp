@@ -95,20 +95,23 @@ TEST(RouterStats, WindowForgetsWhatLeavesIt) {
   }
 }
 
-double simulated_floor(std::mt19937& rng, int tokens, int top_k, int n_experts, int trials) {
-  double sum = 0;
+// The load of a router that picks K of E experts for each token, all sets equally likely.
+Counts chosen_by_chance(std::mt19937& rng, int tokens, int top_k, int n_experts) {
   std::vector<int> ids(n_experts);
   std::iota(ids.begin(), ids.end(), 0);
-  for (int trial = 0; trial < trials; ++trial) {
-    Counts counts(n_experts);
-    for (int t = 0; t < tokens; ++t) {
-      for (int k = 0; k < top_k; ++k) {
-        std::swap(ids[k], ids[k + rng() % (n_experts - k)]);
-        ++counts[ids[k]];
-      }
+  Counts counts(n_experts);
+  for (int t = 0; t < tokens; ++t) {
+    for (int k = 0; k < top_k; ++k) {
+      std::swap(ids[k], ids[k + rng() % (n_experts - k)]);
+      ++counts[ids[k]];
     }
-    sum += max_vio(counts);
   }
+  return counts;
+}
+
+double simulated_floor(std::mt19937& rng, int tokens, int top_k, int n_experts, int trials) {
+  double sum = 0;
+  for (int trial = 0; trial < trials; ++trial) sum += max_vio(chosen_by_chance(rng, tokens, top_k, n_experts));
   return sum / trials;
 }
 
@@ -140,6 +143,32 @@ TEST(RouterStats, NoiseFloorAtTheEdges) {
   EXPECT_NEAR(max_vio_noise_floor(1, 1, 2), 1.0, 0.3);
   EXPECT_GT(max_vio_noise_floor(1000, 8, 256), max_vio_noise_floor(100000, 8, 256));
   EXPECT_LT(max_vio_noise_floor(std::int64_t{1} << 40, 8, 256), 1e-4f);
+}
+
+TEST(RouterStats, SpreadAndEntropyByChanceAgreeWithSimulation) {
+  EXPECT_NEAR(utilisation_noise(1024, 2, 16), 0.0827, 1e-4);  // sqrt((1 - 1/8) / 128)
+  EXPECT_TRUE(is_missing(utilisation_noise(0, 2, 16)));
+  EXPECT_EQ(utilisation_noise(100, 8, 8), 0.0f);
+  EXPECT_NEAR(std::exp(load_entropy_by_chance(1, 6, 64)), 6, 1e-9);  // one token: its K experts
+  EXPECT_NEAR(std::exp(load_entropy_by_chance(6, 6, 64)), 26.643, 1e-3);
+  EXPECT_NEAR(load_entropy_by_chance(1 << 24, 8, 256), std::log(256.0), 1e-5);
+  EXPECT_TRUE(std::isnan(load_entropy_by_chance(0, 6, 64)));
+  std::mt19937 rng(5);
+  struct Case {
+    int tokens, top_k, n_experts;
+  };
+  for (const Case c : {Case{50, 6, 64}, {8, 8, 256}, {400, 8, 256}, {64, 1, 8}}) {
+    double entropy = 0, squares = 0;
+    constexpr int kTrials = 400;
+    for (int trial = 0; trial < kTrials; ++trial) {
+      const Counts counts = chosen_by_chance(rng, c.tokens, c.top_k, c.n_experts);
+      entropy += static_cast<double>(entropy_norm(counts)) * std::log(c.n_experts) / kTrials;
+      const auto cv = static_cast<double>(coefficient_of_variation(counts));
+      squares += cv * cv / kTrials;
+    }
+    EXPECT_NEAR(load_entropy_by_chance(c.tokens, c.top_k, c.n_experts), entropy, 0.005) << c.tokens;
+    EXPECT_NEAR(utilisation_noise(c.tokens, c.top_k, c.n_experts) / std::sqrt(squares), 1, 0.03) << c.tokens;
+  }
 }
 
 }  // namespace

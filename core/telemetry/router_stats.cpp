@@ -99,28 +99,63 @@ float percentile(std::vector<float> values, double q) {
   return static_cast<float>(*below + (place - std::floor(place)) * (above - *below));
 }
 
-float max_vio_noise_floor(std::int64_t tokens, int top_k, int n_experts) {
-  if (tokens <= 0 || top_k <= 0 || n_experts <= 1 || top_k > n_experts) return kNoValue;
-  if (top_k == n_experts) return 0;
+namespace {
+
+bool can_choose(std::int64_t tokens, int top_k, int n_experts) {
+  return tokens > 0 && top_k > 0 && n_experts > 1 && top_k <= n_experts;
+}
+
+// Calls visit(m, P(m)) for m = n_e of Binomial(T, K / E), rising, K < E, as far as P is there in double precision: mean
+// +- 12 deviations, and some for skew at small means. Returns the first m.
+template <class Visit>
+double each_count(std::int64_t tokens, int top_k, int n_experts, Visit visit) {
   const double t = static_cast<double>(tokens);
   const double p = static_cast<double>(top_k) / n_experts;
   const double mean = t * p;
   const double deviation = std::sqrt(mean * (1 - p));
-  // Outside of mean +- 12 deviations (and some, for skew at small means) F is 0 or 1 to double precision.
   const double first = std::max(0.0, std::floor(mean - 12 * deviation - 1));
   const double last = std::min(t, std::ceil(mean + 12 * deviation + 40));
   const double ln_odds = std::log(p) - std::log1p(-p);
   double ln_pmf = std::lgamma(t + 1) - std::lgamma(first + 1) - std::lgamma(t - first + 1) + first * std::log(p) +
                   (t - first) * std::log1p(-p);
-  double cdf = 0;
-  double expected_max = first;
-  for (double m = first; m < last; ++m) {
-    cdf = std::min(1.0, cdf + std::exp(ln_pmf));
-    expected_max += 1 - std::pow(cdf, n_experts);
+  for (double m = first; m <= last; ++m) {
+    visit(m, std::exp(ln_pmf));
     ln_pmf += std::log((t - m) / (m + 1)) + ln_odds;
   }
-  const double excess = std::max(0.0, expected_max - mean);
+  return first;
+}
+
+}  // namespace
+
+float max_vio_noise_floor(std::int64_t tokens, int top_k, int n_experts) {
+  if (!can_choose(tokens, top_k, n_experts)) return kNoValue;
+  if (top_k == n_experts) return 0;
+  const double mean = static_cast<double>(tokens) * top_k / n_experts;
+  double cdf = 0;
+  double above_first = 0;
+  const double first = each_count(tokens, top_k, n_experts, [&](double, double pmf) {
+    cdf = std::min(1.0, cdf + pmf);
+    above_first += 1 - std::pow(cdf, n_experts);
+  });
+  const double excess = std::max(0.0, first + above_first - mean);
   return static_cast<float>(std::sqrt(n_experts / (n_experts - 1.0)) * excess / mean);
+}
+
+float utilisation_noise(std::int64_t tokens, int top_k, int n_experts) {
+  if (!can_choose(tokens, top_k, n_experts)) return kNoValue;
+  const double p = static_cast<double>(top_k) / n_experts;
+  return static_cast<float>(std::sqrt((1 - p) / (static_cast<double>(tokens) * p)));
+}
+
+double load_entropy_by_chance(std::int64_t tokens, int top_k, int n_experts) {
+  if (!can_choose(tokens, top_k, n_experts)) return std::numeric_limits<double>::quiet_NaN();
+  if (top_k == n_experts) return std::log(static_cast<double>(n_experts));
+  double n_ln_n = 0;
+  each_count(tokens, top_k, n_experts, [&](double m, double pmf) {
+    if (m > 1) n_ln_n += pmf * m * std::log(m);
+  });
+  const double slots = static_cast<double>(tokens) * top_k;
+  return std::log(slots) - n_experts * n_ln_n / slots;
 }
 
 float score_entropy(std::span<const float> scores_E) {

@@ -50,6 +50,14 @@ float percentile(std::vector<float> values, double q);
 // Within 2 % of simulation for n >= 4 (tests/test_router_stats.cpp). Over a window give the window's tokens.
 float max_vio_noise_floor(std::int64_t tokens, int top_k, int n_experts);
 
+// What else chance alone does to the load of that router, every n_e being Binomial(T, K / E), n = T K / E:
+// - standard deviation of u_e: sqrt((1 - K / E) / n). kNoValue as for the floor;
+// - mean entropy in nats of n_e / (T K): ln(T K) - E mean(n_e ln n_e) / (T K), exact, since the sum of all n_e is
+// fixed.
+//   exp of it is the number of experts that such a sample shows in use: 27 of 64 with 6 tokens and top 6.
+float utilisation_noise(std::int64_t tokens, int top_k, int n_experts);
+double load_entropy_by_chance(std::int64_t tokens, int top_k, int n_experts);
+
 // Entropy in nats of one token's scores as shares: -sum p_e ln p_e, p_e = s_e / sum s. Confidence of the router; not
 // the entropy of the load. Scores are not negative (sigmoid or softmax).
 float score_entropy(std::span<const float> scores_E);
