@@ -17,8 +17,16 @@ Parts utilisation(Context& at) {
   const auto expert = static_cast<std::size_t>(at.target.expert);
   const auto slots = static_cast<double>(total(counts));
   at.value = counts[expert] * static_cast<double>(counts.size()) / slots;
-  return {num(counts[expert]) + " * " + num(static_cast<double>(counts.size())) + " / " + num(slots),
-          "slots of the expert n_e, experts E, all slots T K"};
+  std::string note = "slots of the expert n_e, experts E, all slots T K";
+  const int top_k = at.info().top_k;
+  if (top_k > 0 && top_k < std::ssize(counts)) {
+    const auto tokens = static_cast<std::int64_t>(slots) / top_k;
+    const double spread = static_cast<double>(utilisation_noise(tokens, top_k, static_cast<int>(counts.size())));
+    if (std::isfinite(spread))
+      note += "; in a batch of " + counted(tokens, "token", "tokens") + " chance alone keeps most experts between " +
+              decimal(std::max(0.0, 1 - 2 * spread), 2) + " and " + decimal(1 + 2 * spread, 2);
+  }
+  return {num(counts[expert]) + " * " + num(static_cast<double>(counts.size())) + " / " + num(slots), note};
 }
 
 Parts expert_bias(Context& at) {

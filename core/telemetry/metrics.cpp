@@ -214,7 +214,9 @@ constexpr std::array<MetricInfo, 9> kQuantMetrics = {{
 }};
 
 constexpr std::array<MetricInfo, 21> kArrayMetrics = {{
-    {"utilisation", "Utilisation", "x fair share", "u_e = n_e E / (K T)", "1 is fair; 0.8 to 1.25 is ordinary noise.",
+    {"utilisation", "Utilisation", "x fair share", "u_e = n_e E / (K T)",
+     "1 is fair. Chance alone spreads it by sqrt((1 - K/E) / n), n = T K / E the fair number of tokens: by 0.08 at n = "
+     "128, by 0.35 at n = 8.",
      "2 has twice its share, 0 is dead. In expert parallelism the fullest rank sets the pace.",
      "router.bias_update_rate, router.aux_coeff", "NeMo Automodel, expert utilization ratio", kMeasured},
     {"expert_bias", "Expert bias", "", "b_e += rate * sign(n - n_e), its mean taken off if centred; selection only",
