@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 
+#include "core/telemetry/gate_watch.h"
+#include "core/telemetry/hand_settings.h"
 #include "core/telemetry/load_watch.h"
 #include "core/telemetry/loss_watch.h"
 #include "core/telemetry/quant_watch.h"
@@ -20,7 +23,7 @@ struct KindName {
   FindingKind kind;
   const char* name;
 };
-constexpr std::array<KindName, 15> kKindNames = {{
+constexpr std::array<KindName, 22> kKindNames = {{
     {FindingKind::loss_lost, "loss lost"},
     {FindingKind::collapsed, "collapsed"},
     {FindingKind::collapsing, "collapsing"},
@@ -28,14 +31,21 @@ constexpr std::array<KindName, 15> kKindNames = {{
     {FindingKind::no_recovery, "no recovery"},
     {FindingKind::starved, "starved experts"},
     {FindingKind::hot, "hot experts"},
+    {FindingKind::uneven, "uneven load"},
     {FindingKind::oscillating_bias, "oscillating bias"},
+    {FindingKind::saturated, "saturated router"},
+    {FindingKind::blind, "blind router"},
+    {FindingKind::untaught, "untaught router"},
     {FindingKind::bias_against_gate, "bias against gate"},
+    {FindingKind::loss_stuck, "loss stuck"},
+    {FindingKind::auxiliary_rules, "auxiliary loss rules"},
     {FindingKind::loss_spike, "loss spike"},
     {FindingKind::underflow, "underflow"},
     {FindingKind::clipping, "clipping"},
     {FindingKind::low_sqnr, "low SQNR"},
     {FindingKind::comparison, "comparison"},
     {FindingKind::load_shift, "load shift"},
+    {FindingKind::by_hand, "held by hand"},
 }};
 
 // One step's values that a rewound run cannot have kept by chance.
@@ -77,90 +87,160 @@ std::string finding_id(const Finding& finding) {
   std::string id = std::to_string(finding.run) + "/" + finding_kind_name(finding.kind);
   if (!finding.layers.empty()) id += "/" + std::to_string(finding.layers.front());
   if (finding.tensor) id += std::string("/") + operand_name(finding.tensor->operand);
+  if (finding.kind == FindingKind::auxiliary_rules) id += "/" + finding.metric;
   if (!finding.ongoing || finding.kind == FindingKind::loss_spike) id += "@" + std::to_string(finding.steps.first);
   return id;
 }
 
-struct FindingsScan::State {
-  explicit State(HistoryPtr of) : history(std::move(of)) { restart(); }
+namespace {
 
-  void restart();
-  void read(std::int64_t first, std::int64_t last, const std::stop_token& stop);
-
-  HistoryPtr history;
-  StepRange seen;
-  Fingerprint newest;
-  std::vector<LoadWatch> loads;
-  std::optional<ShiftWatch> shifts;
-  std::optional<LossWatch> losses;
-  std::optional<QuantWatch> quants;
-};
-
-void FindingsScan::State::restart() {
-  const RunInfo& info = history->info();
-  seen = {};
-  newest = {};
-  loads.clear();
-  for (const int layer : info.moe_layers) {
-    if (info.n_experts > 0) loads.emplace_back(layer, info);
-  }
-  shifts.emplace(info.moe_layers, info.run);
-  losses.emplace(info.run);
-  quants.emplace(info.run);
-}
-
-// Steps [first, last], whole blocks.
-void FindingsScan::State::read(std::int64_t first, std::int64_t last, const std::stop_token& stop) {
-  const StepRange range{first, last};
-  const auto steps = static_cast<int>(range.size());
-  const std::int64_t blocks = range.size() / kBlock;
-  const auto of_block = [](const auto& values, std::int64_t block, std::size_t width = 1) {
-    return std::span(values).subspan(static_cast<std::size_t>(block * kBlock) * width,
-                                     static_cast<std::size_t>(kBlock) * width);
+// What looks at the run, each part at its figures: values, so that the steps after the last whole block can be read on
+// a copy.
+struct Watches {
+  struct Layer {
+    LoadWatch load;
+    GateWatch gate;
   };
-  std::vector<std::vector<float>> max_vio;
-  const int window_phase = static_cast<int>((first - seen.first) / kBlock % kMeanBlocks);
-  const auto completes = [&](std::int64_t block) { return (window_phase + block + 1) % kMeanBlocks == 0; };
-  // By block that completes a window: routers of its first step, on which logs have gates and biases if on any, and of
-  // the next.
-  using FramePtr = std::shared_ptr<const TelemetryFrame>;
-  std::vector<std::pair<FramePtr, FramePtr>> frames(static_cast<std::size_t>(blocks));
-  for (std::int64_t b = 0; b < blocks; ++b) {
-    if (!completes(b)) continue;
-    const std::int64_t begin = first + (b + 1 - kMeanBlocks) * kBlock;
-    auto& [now, next] = frames[static_cast<std::size_t>(b)];
-    now = history->frame_at(begin), next = history->frame_at(begin + 1);
-    if (now && now->step != begin) now = nullptr;
-    if (next && next->step != begin + 1) next = nullptr;
-    const auto quant = history->quant_frame_at(first + (b + 1) * kBlock - 1);
-    if (quant && quant->step >= begin) quants->frame(*quant);
-  }
-  for (LoadWatch& load : loads) {
-    if (stop.stop_requested()) break;  // read() is all or nothing for the caller: see advance()
-    const int layer = load.layer();
-    max_vio.push_back(history->values(Metric::max_vio, layer, range));
-    const std::vector<float> entropy = history->values(Metric::entropy_norm, layer, range);
-    const std::vector<float> rows = history->utilisation(layer, range, steps, Summary::mean);
-    const std::size_t width = rows.size() / static_cast<std::size_t>(steps);
-    for (std::int64_t b = 0; b < blocks; ++b) {
-      const auto& [now, next] = frames[static_cast<std::size_t>(b)];
-      if (const RouterFrame* router = router_of(now, layer)) load.router(now->step, *router, router_of(next, layer));
-      load.block(first + b * kBlock, of_block(rows, b, width), of_block(max_vio.back(), b), of_block(entropy, b));
+
+  explicit Watches(const RunInfo& info)
+      : shifts(info.moe_layers, info.run), losses(info.run, !info.config_toml.empty()), quants(info.run) {
+    for (const int layer : info.moe_layers) {
+      if (info.n_experts > 0) layers.push_back({LoadWatch(layer, info), GateWatch(layer, info)});
     }
   }
-  const std::vector<float> whole = history->values(Metric::max_vio, kWholeRun, range);
-  const std::vector<float> loss = history->values(Metric::ce_loss, kWholeRun, range);
-  const std::vector<float> grad_norm = history->values(Metric::grad_norm, kWholeRun, range);
-  if (stop.stop_requested()) return;
-  for (std::int64_t b = 0; b < blocks; ++b) {
+
+  std::vector<Layer> layers;
+  ShiftWatch shifts;
+  LossWatch losses;
+  QuantWatch quants;
+};
+
+// One reading of [first, last] out of a history, from `begin` on, its first step.
+class Reading {
+ public:
+  Reading(const History& history, const HandSettings& settings, std::int64_t begin, StepRange range)
+      : history_(history), settings_(settings), range_(range), phase_((range.first - begin) / kBlock) {}
+  void into(Watches& watches, const std::stop_token& stop);
+
+ private:
+  static constexpr std::int64_t kBlock = FindingsScan::kBlock;
+  using FramePtr = std::shared_ptr<const TelemetryFrame>;
+
+  std::int64_t blocks() const { return (range_.size() + kBlock - 1) / kBlock; }
+  StepRange block(std::int64_t b) const {
+    const std::int64_t first = range_.first + b * kBlock;
+    return {first, std::min(range_.last, first + kBlock - 1)};
+  }
+  // Whole ones: routers and quantizers are looked at once in a window.
+  bool completes_window(std::int64_t b) const {
+    return block(b).size() == kBlock && (phase_ + b + 1) % kMeanBlocks == 0;
+  }
+  template <class Values>
+  auto of_block(const Values& values, std::int64_t b, std::size_t width = 1) const {
+    const auto from = static_cast<std::size_t>(b * kBlock) * width;
+    return std::span(values).subspan(from, static_cast<std::size_t>(block(b).size()) * width);
+  }
+  void read_frames(QuantWatch& quants);
+  void read_layer(Watches::Layer& layer);
+  void read_losses(LossWatch& losses) const;
+
+  const History& history_;
+  const HandSettings& settings_;
+  StepRange range_;
+  std::int64_t phase_;  // blocks before the range
+  // By block that completes a window: routers of the window's first step, on which logs have gates and biases if on
+  // any, and of the next.
+  std::vector<std::pair<FramePtr, FramePtr>> frames_;
+  std::vector<std::vector<float>> max_vio_;  // by layer and step
+};
+
+void Reading::read_frames(QuantWatch& quants) {
+  frames_.resize(static_cast<std::size_t>(blocks()));
+  for (std::int64_t b = 0; b < blocks(); ++b) {
+    if (!completes_window(b)) continue;
+    const std::int64_t begin = block(b).last + 1 - kMeanBlocks * kBlock;
+    auto& [now, next] = frames_[static_cast<std::size_t>(b)];
+    now = history_.frame_at(begin), next = history_.frame_at(begin + 1);
+    if (now && now->step != begin) now = nullptr;
+    if (next && next->step != begin + 1) next = nullptr;
+    const auto quant = history_.quant_frame_at(block(b).last);
+    if (quant && quant->step >= begin) quants.frame(*quant);
+  }
+}
+
+void Reading::read_layer(Watches::Layer& watch) {
+  const int layer = watch.load.layer();
+  max_vio_.push_back(history_.values(Metric::max_vio, layer, range_));
+  const std::vector<float> rows = history_.utilisation(layer, range_, static_cast<int>(range_.size()), Summary::mean);
+  const std::size_t width = rows.size() / static_cast<std::size_t>(range_.size());
+  for (std::int64_t b = 0; b < blocks(); ++b) {
+    const std::int64_t first = block(b).first;
+    const auto& [now, next] = frames_[static_cast<std::size_t>(b)];
+    if (const RouterFrame* router = router_of(now, layer))
+      watch.gate.router(now->step, *router, router_of(next, layer), settings_.softmax(first));
+    watch.gate.pass(block(b).last);
+    const std::vector<std::uint8_t> killed = settings_.killed(layer, first);
+    LoadSettings settings{killed, settings_.nothing_balances(first)};
+    if (!watch.gate.says_nothing()) settings.bias_step = watch.gate.bias_step(), settings.margin = watch.gate.margin();
+    watch.load.block(first, of_block(rows, b, width), of_block(max_vio_.back(), b), settings);
+  }
+}
+
+void Reading::read_losses(LossWatch& losses) const {
+  const auto values = [&](Metric metric) { return history_.values(metric, kWholeRun, range_); };
+  const std::vector<float> ce = values(Metric::ce_loss), aux = values(Metric::aux_loss), z = values(Metric::z_loss),
+                           grad_norm = values(Metric::grad_norm);
+  // Of steps that only means are left of, the bins still know how many values were no numbers.
+  const auto bins = history_.series(Metric::ce_loss, kWholeRun, range_, static_cast<int>(range_.size()));
+  for (std::int64_t b = 0; b < blocks(); ++b) {
+    losses.block(block(b).first, {of_block(ce, b), of_block(aux, b), of_block(z, b), of_block(grad_norm, b)});
+    const auto non_finite = [](float value) { return !std::isfinite(value) && !is_missing(value); };
+    const bool seen = std::ranges::any_of(of_block(ce, b), non_finite);
+    const bool counted =
+        std::ranges::any_of(of_block(bins, b), [](const PyramidBin& bin) { return bin.non_finite > 0; });
+    if (counted && !seen) losses.lost_among(block(b));
+  }
+}
+
+// All or nothing for the caller where it is asked to stop: layers have come differently far then.
+void Reading::into(Watches& watches, const std::stop_token& stop) {
+  read_frames(watches.quants);
+  for (Watches::Layer& layer : watches.layers) {
+    if (stop.stop_requested()) return;
+    read_layer(layer);
+  }
+  const std::vector<float> whole = history_.values(Metric::max_vio, kWholeRun, range_);
+  read_losses(watches.losses);
+  for (std::int64_t b = 0; b < blocks() && !max_vio_.empty(); ++b) {
     std::vector<std::vector<float>> by_layer;
-    for (const auto& values : max_vio) {
+    for (const auto& values : max_vio_) {
       const auto part = of_block(values, b);
       by_layer.emplace_back(part.begin(), part.end());
     }
-    if (!by_layer.empty()) shifts->block(first + b * kBlock, of_block(whole, b), by_layer);
-    losses->block(first + b * kBlock, of_block(loss, b), of_block(grad_norm, b));
+    watches.shifts.block(block(b).first, of_block(whole, b), by_layer);
   }
+}
+
+}  // namespace
+
+struct FindingsScan::State {
+  explicit State(HistoryPtr of) : history(std::move(of)) { restart(); }
+  void restart();
+
+  HistoryPtr history;
+  HandSettings settings;
+  StepRange whole;  // steps in whole blocks
+  StepRange seen;   // and those after them
+  Fingerprint newest;
+  std::optional<Watches> watches;  // of `whole`
+  std::optional<Watches> ahead;    // of `seen`, where that is more
+};
+
+void FindingsScan::State::restart() {
+  whole = seen = {};
+  newest = {};
+  watches.emplace(history->info());
+  ahead.reset();
 }
 
 FindingsScan::FindingsScan(HistoryPtr history) : state_(std::make_unique<State>(std::move(history))) {}
@@ -175,25 +255,48 @@ void FindingsScan::advance(std::int64_t upto, std::stop_token stop) {
                           fingerprint(*s.history, s.seen.last) != s.newest)) {
     s.restart();
   }
-  if (s.seen.empty()) s.seen = {there.first, there.first - 1};
+  s.settings = HandSettings(*s.history);
+  if (s.whole.empty()) s.whole = {there.first, there.first - 1};
   const std::int64_t last = std::min(upto, there.last);
-  while (last - s.seen.last >= kBlock && !stop.stop_requested()) {
-    const std::int64_t blocks = std::min((last - s.seen.last) / kBlock, kChunk / kBlock);
-    const std::int64_t first = s.seen.last + 1, end = s.seen.last + blocks * kBlock;
-    s.read(first, end, stop);
-    if (stop.stop_requested()) return s.restart();  // layers have come differently far
-    s.seen.last = end;
+  while (last - s.whole.last >= kBlock && !stop.stop_requested()) {
+    const std::int64_t blocks = std::min((last - s.whole.last) / kBlock, kChunk / kBlock);
+    const StepRange range{s.whole.last + 1, s.whole.last + blocks * kBlock};
+    Reading(*s.history, s.settings, there.first, range).into(*s.watches, stop);
+    if (stop.stop_requested()) return s.restart();
+    s.whole.last = range.last;
+  }
+  s.ahead.reset();
+  s.seen = s.whole;
+  if (last > s.whole.last && last - s.whole.last < kBlock && !stop.stop_requested()) {
+    s.ahead = s.watches;
+    Reading(*s.history, s.settings, there.first, {s.whole.last + 1, last}).into(*s.ahead, stop);
+    if (stop.stop_requested()) return s.restart();
+    s.seen.last = last;
   }
   if (!s.seen.empty()) s.newest = fingerprint(*s.history, s.seen.last);
 }
 
 std::vector<Finding> FindingsScan::findings() const {
+  const State& s = *state_;
+  const Watches& watches = s.ahead ? *s.ahead : *s.watches;
   std::vector<Finding> out;
-  const std::vector<Marker> markers = state_->history->markers();
-  state_->losses->findings(out, markers);
-  state_->shifts->findings(out, markers);
-  for (const LoadWatch& load : state_->loads) load.findings(out);
-  state_->quants->findings(out);
+  watches.losses.findings(out, s.settings.even_aux(s.seen.last));
+  watches.shifts.findings(out);
+  for (const Watches::Layer& layer : watches.layers) {
+    layer.load.findings(out);
+    layer.gate.findings(out);
+  }
+  watches.quants.findings(out);
+  // A layer that a jump left uneven is told of once.
+  std::vector<int> told;
+  for (const Finding& finding : out) {
+    if (finding.kind == FindingKind::no_recovery) told.insert(told.end(), finding.layers.begin(), finding.layers.end());
+  }
+  std::erase_if(out, [&](const Finding& finding) {
+    return finding.kind == FindingKind::uneven && std::ranges::find(told, finding.layers.front()) != told.end();
+  });
+  for (Finding& finding : out) s.settings.name_in(finding);
+  s.settings.findings(out, s.seen);
   sort_findings(out);
   return out;
 }
@@ -228,7 +331,7 @@ std::vector<Finding> compare_findings(const HistoryPtr& a, const HistoryPtr& b,
       return {};
     case Verdict::identical:
       finding.title = names + ": identical losses";
-      finding.why = "The two differ in nothing that training sees.";
+      finding.why = "Whatever the two differ in, it has not changed a loss by a bit.";
       break;
     case Verdict::inside:
       finding.title = names + ": inside the noise band";
@@ -237,19 +340,21 @@ std::vector<Finding> compare_findings(const HistoryPtr& a, const HistoryPtr& b,
     case Verdict::returned:
       finding.title = names + ": was outside the noise band, and came back";
       finding.steps = conclusion.out;
-      finding.why = "A real difference for a while; by the end it is within what chance explains.";
+      finding.why = "For a while more than runs that differ by chance alone; by the end no more than these.";
       break;
     case Verdict::outside:
       finding.title = names + ": outside the noise band";
       finding.severity = Severity::warning;
       finding.steps = conclusion.out;
-      finding.why = "More than chance explains: the settings in which the runs differ change what is learnt.";
+      finding.why =
+          "More than runs that differ by chance alone: what the two differ in most likely makes the difference. Of "
+          "equal runs about 1 in 50 is called so.";
       break;
     case Verdict::lost:
       finding.title = names + ": the loss of one is no number";
       finding.severity = Severity::severe;
       finding.steps = conclusion.out;
-      finding.why = "One of them diverged.";
+      finding.why = "Nothing can be compared from there on.";
       break;
   }
   return {finding};
@@ -270,7 +375,7 @@ std::vector<std::string> findings_checked(const History& history) {
   const RunInfo& info = history.info();
   const std::string span = steps.empty() ? "nothing yet" : steps_in_words(steps.first, steps.last);
   lines.push_back("Read: " + span + ".");
-  lines.push_back("Loss: NaN, spikes.");
+  lines.push_back("Loss: NaN at any step, spikes, a loss that does not fall, auxiliary losses that outweigh it.");
   const auto frame = history.frame_at(INT64_MAX);
   if (info.n_experts == 0 || info.moe_layers.empty()) {
     lines.push_back("Not checked: load of the experts, which is not in this log.");
@@ -279,11 +384,15 @@ std::vector<std::string> findings_checked(const History& history) {
                     counted(info.n_experts, "expert", "experts") + " each: dead (" + grouped(kDeadBatches) +
                     " batches without a token), starved (under " + percent(kStarvedShare) + " of the fair share for " +
                     grouped(kStarvedSteps) +
-                    " steps), hot, collapsed or collapsing, oscillating, recovery from jumps.");
+                    " steps), hot, uneven for long, collapsed or collapsing, oscillating, recovery from jumps.");
     const bool gates = frame && !frame->routers.empty() && !frame->routers[0].gate_mass.empty() &&
                        !frame->routers[0].expert_bias.empty();
     lines.push_back(gates ? "Bias against gate mass."
                           : "Not checked: bias against gate mass, which is not in this log.");
+    const bool scores = frame && !frame->routers.empty() && !is_missing(frame->routers[0].mutual_information);
+    lines.push_back(scores ? "Scores: saturated, or the same for every token."
+                           : "Not checked: scores of the router, which are not in this log.");
+    if (info.config_toml.empty()) lines.push_back("Not known: what was set or changed by hand.");
   }
   lines.push_back(history.quant_frame_at(INT64_MAX)
                       ? "Number formats: underflow, clipping, SQNR of every quantized operand."

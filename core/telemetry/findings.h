@@ -2,9 +2,10 @@
 // imported logs are judged alike.
 //
 // A scan reads its history in blocks of kBlock steps and keeps what it needs of them: what was read once is not read
-// again, and a step costs the same at the end of a long run as at its beginning. Not for the thread of the screen.
-// Thresholds stand beside the watch that uses them (load_watch.h, shift_watch.h, loss_watch.h, quant_watch.h), each
-// with its reason: a healthy run, its first steps included, has no finding.
+// again, and a step costs the same at the end of a long run as at its beginning. The steps after the last whole block
+// count, too; they are read again when the block is whole. Not for the thread of the screen.
+// Thresholds stand beside the watch that uses them (load_watch.h, gate_watch.h, shift_watch.h, loss_watch.h,
+// quant_watch.h), each with its reason: a healthy run, its first steps included, has no finding.
 #pragma once
 
 #include <cstdint>
@@ -21,21 +22,28 @@
 namespace moescope {
 
 enum class FindingKind {
-  loss_lost,          // NaN or Inf
+  loss_lost,          // NaN or Inf, now or ever
   collapsed,          // a few experts take all tokens of a layer
   collapsing,         // ... and it is on its way there
   dead,               // not one token for long
   no_recovery,        // the load jumped in many layers; this one did not come back
   starved,            // hardly any token for long, without being silent
   hot,                // several times its share for long
+  uneven,             // the fullest has twice its share and more, for long
   oscillating_bias,   // load and bias swing about the even load
+  saturated,          // the scores lie at the ends of their range
+  blind,              // ... or are the same for every token
+  untaught,           // no gradient of the loss reaches the gates
   bias_against_gate,  // the bias gives tokens to an expert whose output the gate weighs at next to nothing
+  loss_stuck,         // it does not fall, or rose and stays up
+  auxiliary_rules,    // an auxiliary loss outweighs the cross-entropy
   loss_spike,
   underflow,
   clipping,
   low_sqnr,
   comparison,  // a gap of losses and the seed-noise band
   load_shift,  // the load jumped in many layers; they came or are coming back
+  by_hand,     // what a person has set rules the router
 };
 const char* finding_kind_name(FindingKind kind);
 
@@ -75,7 +83,7 @@ class FindingsScan {
   explicit FindingsScan(HistoryPtr history);
   ~FindingsScan();
 
-  // Reads on up to and with step `upto`, whole blocks only. Starts anew where the run was rewound. Leaves early when
+  // Reads on up to and with step `upto`. Starts anew where the run was rewound. Leaves early when
   // asked to stop, and can go on later.
   void advance(std::int64_t upto, std::stop_token stop = {});
   std::vector<Finding> findings() const;  // in the order of sort_findings

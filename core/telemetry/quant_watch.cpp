@@ -127,8 +127,8 @@ void QuantWatch::findings(std::vector<Finding>& out) const {
       finding.saw = where + percent(underflow) + " of the non-zero values became zero; SQNR is " + decimal(sqnr, 3) +
                     " dB, which hides it." + more;
       finding.why =
-          "Small values are lost as a whole, and with gradients that is a bias, not noise: what they would "
-          "have taught is never learnt.";
+          "Small values are lost as a whole. Rounded to nearest they are lost at every step, which does not average "
+          "out; rounded stochastically one in a while comes through larger.";
     } else if (finding.kind == FindingKind::clipping) {
       finding.metric = "clipped_blocks";
       if (static_cast<double>(worst.clipped_blocks) < kManyClippedBlocks) finding.severity = Severity::note;

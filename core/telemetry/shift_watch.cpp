@@ -11,6 +11,7 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kBefore = 10, kAfter = 2, kMean = 5;  // blocks
+constexpr std::size_t kKept = kBefore + kAfter;             // the most that is looked back on
 constexpr std::size_t kEarly = 15;                          // blocks in which every router sorts itself out
 constexpr std::size_t kApart = 10;                          // blocks between two shifts
 constexpr std::size_t kPeak = 10;                           // blocks in which the jump reaches its height
@@ -28,8 +29,12 @@ double ShiftWatch::mean(std::size_t layer, std::size_t begin, std::size_t end) c
 
 void ShiftWatch::block(std::int64_t first, std::span<const float> whole,
                        const std::vector<std::vector<float>>& by_layer) {
-  last_step_ = first + FindingsScan::kBlock - 1;
-  for (std::size_t l = 0; l < layers_.size(); ++l) means_[l].push_back(static_cast<float>(mean_of_finite(by_layer[l])));
+  last_step_ = first + std::ssize(whole) - 1;
+  ++blocks_seen_;
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    means_[l].push_back(static_cast<float>(mean_of_finite(by_layer[l])));
+    if (means_[l].size() > kKept) means_[l].erase(means_[l].begin());
+  }
   whole_.insert(whole_.end(), whole.begin(), whole.end());
   const std::size_t kept = (kBefore + kAfter) * static_cast<std::size_t>(FindingsScan::kBlock);
   if (whole_.size() > kept) whole_.erase(whole_.begin(), whole_.end() - static_cast<std::ptrdiff_t>(kept));
@@ -40,7 +45,7 @@ void ShiftWatch::block(std::int64_t first, std::span<const float> whole,
 
 void ShiftWatch::look_for_jump(std::int64_t first) {
   const std::size_t blocks = means_[0].size();
-  if (blocks < kEarly + kAfter) return;
+  if (blocks_seen_ < kEarly + kAfter) return;
   const std::size_t at = blocks - kAfter;
   if (!shifts_.empty() && last_step_ - shifts_.back().step < static_cast<std::int64_t>(kApart) * FindingsScan::kBlock) {
     return;
@@ -65,7 +70,7 @@ void ShiftWatch::look_for_jump(std::int64_t first) {
 
 // Where, in the last blocks, the few batches after lie highest above the few before.
 std::int64_t ShiftWatch::jump_step(std::int64_t first) const {
-  const std::int64_t begin = first + FindingsScan::kBlock - static_cast<std::int64_t>(whole_.size());
+  const std::int64_t begin = last_step_ + 1 - std::ssize(whole_);
   std::vector<float> batches;
   std::vector<std::int64_t> steps;
   for (std::size_t i = 0; i < whole_.size(); ++i) {
@@ -118,24 +123,20 @@ std::vector<std::size_t> ShiftWatch::not_back(const Shift& shift) const {
   return out;
 }
 
-Finding ShiftWatch::describe(const Shift& shift, std::span<const Marker> markers) const {
+Finding ShiftWatch::describe(const Shift& shift) const {
   Finding finding;
   finding.run = run_;
   finding.metric = "max_vio";
   finding.knobs = {"router.bias_update_rate", "router.aux_coeff"};
   finding.steps = {shift.step, shift.over >= 0 ? shift.over : last_step_};
   finding.ongoing = shift.over < 0;
-  std::string cause;
-  for (const Marker& marker : markers) {
-    if (marker.run == run_ && std::abs(marker.step - shift.step) <= 3) cause = " (" + marker.text + ")";
-  }
   std::int64_t first_back = INT64_MAX, last_back = 0, back = 0;
   for (const std::int64_t step : shift.back_at) {
     if (step < 0) continue;
     ++back;
     first_back = std::min(first_back, step - shift.step + 1), last_back = std::max(last_back, step - shift.step + 1);
   }
-  const std::string jump = "At step " + grouped(shift.step) + cause + " the load of most layers jumped: MaxVio from " +
+  const std::string jump = "At step " + grouped(shift.step) + " the load of most layers jumped: MaxVio from " +
                            decimal(shift.mean_before, 2) + " to " + decimal(shift.mean_after, 2) +
                            " (mean of the layers).";
   const std::string returned =
@@ -147,8 +148,8 @@ Finding ShiftWatch::describe(const Shift& shift, std::span<const Marker> markers
     finding.saw = jump + " " + std::to_string(back) + " of " + counted(std::ssize(layers_), "layer", "layers") +
                   (back == 1 ? " is back" : " are back") + (back ? " after " + returned + " steps" : "") + ".";
     finding.why =
-        "Another kind of text or a change of settings: the router's balance was learnt for what came before, "
-        "and the bias needs about the gap over its rate in steps to follow.";
+        "Another kind of text or a change of settings can do it: the router's balance was learnt for what came before. "
+        "Where expert_bias balances, it needs about the gap over its rate in steps to follow.";
     return finding;
   }
   const std::size_t blocks = means_[0].size();
@@ -167,13 +168,13 @@ Finding ShiftWatch::describe(const Shift& shift, std::span<const Marker> markers
   finding.saw += " " + std::to_string(back) + " of the " + std::to_string(layers_.size()) + " layers were back after " +
                  returned + " steps.";
   finding.why =
-      "The bias moves by its rate a step, whatever the distance: what this layer's scores now prefer few experts by is "
-      "more than it has made up for, or grows as fast.";
+      "Where expert_bias balances, it moves by its rate a step, whatever the distance: what this layer's scores now "
+      "prefer few experts by is more than it has made up for, or grows as fast.";
   return finding;
 }
 
-void ShiftWatch::findings(std::vector<Finding>& out, std::span<const Marker> markers) const {
-  for (const Shift& shift : shifts_) out.push_back(describe(shift, markers));
+void ShiftWatch::findings(std::vector<Finding>& out) const {
+  for (const Shift& shift : shifts_) out.push_back(describe(shift));
 }
 
 }  // namespace moescope

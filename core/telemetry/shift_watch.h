@@ -23,9 +23,10 @@ class ShiftWatch {
  public:
   ShiftWatch(std::vector<int> layers, int run);
 
-  // MaxVio of the batches of steps [first, first + kBlock), mean of the layers and each layer's ([layers, kBlock]).
+  // MaxVio of the batches of steps [first, first + n), n at most kBlock, fewer only at the end: mean of the layers and
+  // each layer's ([layers, n]).
   void block(std::int64_t first, std::span<const float> whole, const std::vector<std::vector<float>>& by_layer);
-  void findings(std::vector<Finding>& out, std::span<const Marker> markers) const;
+  void findings(std::vector<Finding>& out) const;
 
  private:
   struct Shift {
@@ -39,13 +40,14 @@ class ShiftWatch {
   void look_for_jump(std::int64_t first);
   void follow();
   std::int64_t jump_step(std::int64_t first) const;
-  Finding describe(const Shift& shift, std::span<const Marker> markers) const;
+  Finding describe(const Shift& shift) const;
   std::vector<std::size_t> not_back(const Shift& shift) const;
 
   std::vector<int> layers_;
   int run_;
   std::int64_t last_step_ = -1;
-  std::vector<std::vector<float>> means_;  // [layers] by block
+  std::size_t blocks_seen_ = 0;
+  std::vector<std::vector<float>> means_;  // [layers] by block, the newest last
   std::vector<float> whole_;               // of the last 3 blocks, by step
   std::vector<Shift> shifts_;
 };
