@@ -220,7 +220,7 @@ void Report::settings() {
 void Report::finding(const Finding& finding) {
   const char* severity = severity_name(finding.severity);
   out_ += QString("<div class=\"%1\"><p><b>%2</b> <span class=\"muted\">%3, steps %4 to %5</span><br>%6 %7</p>")
-              .arg(severity, html(finding.title), severity)
+              .arg(severity, html(finding.title), QString(severity) + (finding.ongoing ? "" : ", over"))
               .arg(finding.steps.first)
               .arg(finding.steps.last)
               .arg(html(finding.saw), html(finding.why));
@@ -242,7 +242,7 @@ void Report::findings() {
     sort_findings(found);
     for (const Finding& each : found) finding(each);
     if (!found.empty()) continue;
-    out_ += "<p>Nothing is wrong with this run. What was looked for:</p><ul>";
+    out_ += "<p>Nothing found in this run. What was looked for:</p><ul>";
     for (const std::string& checked : findings_checked(*histories_[i])) out_ += "<li>" + html(checked) + "</li>";
     out_ += "</ul>\n";
   }

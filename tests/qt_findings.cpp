@@ -6,6 +6,7 @@
 #include <QSignalSpy>
 #include <QStandardPaths>
 #include <QTest>
+#include <limits>
 
 #include "app/field_editor.h"
 #include "app/live_bar.h"
@@ -87,6 +88,27 @@ class QtFindings : public QObject {
     run.append(100);  // news are read without being asked for
     selection.refresh();
     QTRY_VERIFY(watch.checked().join(' ').contains("0 to 129"));
+  }
+
+  void aLossThatWasNaNStaysInTheCount() {
+    Selection selection;
+    ComparedRuns runs;
+    FindingsWatch watch(&selection, &runs);
+    FindingsPanel panel(&selection, &watch);
+    SyntheticRun run({.layers = 3, .experts = 8, .quant_every = 0, .scalars_only = true});
+    run.append(23);
+    auto lost = std::make_shared<TelemetryFrame>(*run.next());
+    lost->ce_loss = std::numeric_limits<float>::quiet_NaN();
+    run.history()->append(lost);
+    selection.setHistories({run.history()});
+    QTRY_COMPARE(watch.count(Severity::severe), 1);  // in the steps after the last whole block
+    QVERIFY(panel.csv().contains("loss lost"));
+    run.append(300);
+    selection.refresh();
+    QTRY_VERIFY(watch.checked().join(' ').contains("0 to 323"));
+    QCOMPARE(watch.count(Severity::severe), 1);
+    QVERIFY(!panel.row(0)->finding().ongoing);
+    QVERIFY(!panel.csv().contains("Nothing found"));
   }
 
   void severalRunsAreToldApart() {

@@ -314,6 +314,7 @@ QString FindingsPanel::status() const {
     parts << QStringLiteral("%1 %2").arg(count).arg(
         count == 1 || severity == Severity::severe ? name : name + QLatin1Char('s'));
   }
+  if (const int over = watch_->overCount()) parts << tr("%1 over").arg(over);
   if (parts.isEmpty()) parts << tr("nothing found");
   if (const int muted = watch_->mutedCount()) parts << tr("%1 muted").arg(muted);
   return parts.join(QStringLiteral(", "));
@@ -357,7 +358,7 @@ QString FindingsPanel::csv() const {
                 .arg(csvField(QString::fromStdString(f.title)), csvField(QString::fromStdString(f.saw)),
                      csvField(QString::fromStdString(f.why)), list(f.knobs));
   }
-  if (watch_->count(Severity::note) + watch_->count(Severity::warning) + watch_->count(Severity::severe) == 0) {
+  if (watch_->mutedCount() == static_cast<int>(watch_->findings().size())) {
     text += QStringLiteral(",,,none,,,,,%1,%2,,\n")
                 .arg(csvField(tr("Nothing found")), csvField(watch_->checked().join(QLatin1Char(' '))));
   }
@@ -369,11 +370,13 @@ QString FindingsPanel::explain() const {
       tr("<p><b>What is wrong with the open runs, in words.</b> The program reads every step of every open run and "
          "lists what a person should look at. A click shows the evidence: run, layer, expert, tensor and steps are "
          "chosen in all panels. Up and Down go through the list, Delete mutes.</p><p>A finding that is over stays in "
-         "the list with an open circle. The first 150 steps, in which every router sorts itself out, are not judged as "
-         "collapse. Looked for:</p><ul>");
+         "the list with an open circle; a loss that was NaN stays for good. The first 150 steps, in which every router "
+         "sorts itself out, are not judged as collapsing. What is set or changed by hand is named where a finding may "
+         "follow from it. Looked for:</p><ul>");
   for (const QString& line : watch_->checked()) text += QStringLiteral("<li>%1</li>").arg(line.toHtmlEscaped());
   return text + QStringLiteral("</ul>") +
-         metricCards({"max_vio", "max_vio_window", "entropy_norm", "dead_fraction", "utilisation", "gate_mass"});
+         metricCards({"max_vio", "max_vio_window", "entropy_norm", "dead_fraction", "utilisation", "gate_mass",
+                      "aux_loss", "mutual_information"});
 }
 
 }  // namespace moescope

@@ -76,6 +76,15 @@ void FindingsWatch::deliver(const Result& result, const std::vector<HistoryPtr>&
   emit changed();
 }
 
+namespace {
+
+// What is over is listed but not counted, except a loss that was no number: what came after may rest on it.
+bool counts(const Finding& finding) {
+  return finding.ongoing || finding.kind == FindingKind::loss_lost;
+}
+
+}  // namespace
+
 int FindingsWatch::placeOf(const Finding& finding) const {
   const auto& histories = selection_->histories();
   for (std::size_t place = 0; place < histories.size(); ++place) {
@@ -98,7 +107,12 @@ int FindingsWatch::mutedCount() const {
 
 int FindingsWatch::count(Severity severity) const {
   return static_cast<int>(std::ranges::count_if(
-      findings_, [&](const Finding& f) { return f.ongoing && f.severity == severity && !isMuted(f); }));
+      findings_, [&](const Finding& f) { return counts(f) && f.severity == severity && !isMuted(f); }));
+}
+
+int FindingsWatch::overCount() const {
+  return static_cast<int>(
+      std::ranges::count_if(findings_, [&](const Finding& f) { return !counts(f) && !isMuted(f); }));
 }
 
 QString FindingsWatch::text() const {

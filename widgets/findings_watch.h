@@ -33,7 +33,8 @@ class FindingsWatch : public QObject {
   void setMuted(const Finding& finding, bool muted);
   bool isMuted(const Finding& finding) const { return muted_.contains(finding_id(finding)); }
   int mutedCount() const;
-  int count(Severity severity) const;  // ongoing and not muted
+  int count(Severity severity) const;  // ongoing, or a loss that was no number, and not muted
+  int overCount() const;               // the others that are not muted
   QString text() const;                // for export: those that are not muted
 
  signals:
