@@ -3,6 +3,7 @@
 #include <QDockWidget>
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "app/lesson_highlight.h"
@@ -309,7 +310,8 @@ void LessonGuide::perform(int index) {
       window_->runUntil(task.until);
       break;
     case LessonTask::Kind::set:
-      for (const LessonSetting& setting : task.settings) window_->changeRun(task.run, q(setting.key), setting.value);
+      for (const int place : places(task))
+        for (const LessonSetting& setting : task.settings) window_->changeRun(place, q(setting.key), setting.value);
       break;
     case LessonTask::Kind::twin: {
       RunConfig twin = window_->session()->config();
@@ -335,6 +337,13 @@ bool LessonGuide::alike(const std::vector<RunConfig>& configs) const {
   return true;
 }
 
+std::vector<int> LessonGuide::places(const LessonTask& task) const {
+  if (task.run != kAllRuns) return {task.run};
+  std::vector<int> all(window_->session()->histories().size());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
 // Judged by what is, so that what a person does by hand counts as well.
 bool LessonGuide::done(const LessonTask& task) const {
   const RunSession& session = *window_->session();
@@ -350,8 +359,12 @@ bool LessonGuide::done(const LessonTask& task) const {
       return std::all_of(histories.begin(), histories.end(),
                          [&](const auto& h) { return h->steps().last + 1 >= task.until; });
     }
-    case LessonTask::Kind::set:
-      return session.isLive() && task.run < runs && hasSettings(session.config(task.run), task.settings);
+    case LessonTask::Kind::set: {
+      const std::vector<int> meant = places(task);
+      return session.isLive() && std::all_of(meant.begin(), meant.end(), [&](int place) {
+               return place < runs && hasSettings(session.config(place), task.settings);
+             });
+    }
     case LessonTask::Kind::twin:
       for (int place = 1; session.isLive() && place < runs; ++place)
         if (hasSettings(session.config(place), task.settings)) return session.lab()->status().catching_up.empty();

@@ -74,6 +74,7 @@ class LessonGuide : public QObject {
   void openTensors();
   void perform(int task);
   bool done(const LessonTask& task) const;
+  std::vector<int> places(const LessonTask& task) const;  // of the runs that a `set` is about
   bool alike(const std::vector<RunConfig>& configs) const;
   void look();
   void showTasks();

@@ -81,12 +81,15 @@ struct LessonRuns {
   bool empty() const { return configs.empty(); }
 };
 
+// In the place of a run: every run of the lesson.
+inline constexpr int kAllRuns = -1;
+
 struct LessonTask {
   enum class Kind { start, run_until, set, twin, show } kind = Kind::run_until;
   std::string text;  // on the button
   LessonRuns start;  // replaces what is open, paused at step 0
   std::int64_t until = 0;
-  int run = 0;                          // set
+  int run = 0;                          // set; or kAllRuns
   std::vector<LessonSetting> settings;  // set, twin
   std::string name;                     // twin
   std::string tensor;                   // show

@@ -25,6 +25,15 @@ int run_at(const Lab& lab, int place) {
   return lab.histories().at(static_cast<std::size_t>(place))->info().run;
 }
 
+void change_settings(const LessonTask& task, Lab& lab) {
+  const bool all = task.run == kAllRuns;
+  const int last = all ? static_cast<int>(lab.histories().size()) - 1 : task.run;
+  for (int place = all ? 0 : task.run; place <= last; ++place)
+    for (const LessonSetting& setting : task.settings)
+      lab.change({.run = run_at(lab, place), .key = setting.key, .value = setting.value});
+  lab.flush();
+}
+
 void add_twin(const LessonTask& task, Lab& lab) {
   RunConfig twin = lab.config(run_at(lab, 0));
   twin.name = task.name;
@@ -46,9 +55,7 @@ void perform(const LessonTask& task, std::unique_ptr<Lab>& lab) {
       wait_until_it_stands(*lab);
       break;
     case LessonTask::Kind::set:
-      for (const LessonSetting& setting : task.settings)
-        lab->change({.run = run_at(*lab, task.run), .key = setting.key, .value = setting.value});
-      lab->flush();
+      change_settings(task, *lab);
       break;
     case LessonTask::Kind::twin:
       add_twin(task, *lab);

@@ -429,7 +429,8 @@ class LessonParser {
         task.until = section.integer("run_until", 1, 1, kMaxSteps);
         break;
       case LessonTask::Kind::set:
-        task.run = read_run_letter(section, "run");
+        task.run = section.choice("run", {"A", "B", "C", "D", "all"}, 0);
+        if (task.run == 4) task.run = kAllRuns;
         task.settings = settings_of(section, true);
         break;
       case LessonTask::Kind::twin: {
@@ -463,6 +464,7 @@ class LessonParser {
       case LessonTask::Kind::run_until:
         return "Train to step " + std::to_string(task.until);
       case LessonTask::Kind::set:
+        if (task.run == kAllRuns) return "All runs: set " + settings;
         return std::string("Run ") + static_cast<char>('A' + task.run) + ": set " + settings;
       case LessonTask::Kind::twin:
         return "Add a twin with " + settings;
