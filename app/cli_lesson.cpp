@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "core/lesson_runner.h"
+#include "core/lesson_twins.h"
 
 namespace moescope {
 namespace {
@@ -48,6 +49,8 @@ bool give(const Options& options, std::optional<std::int64_t> seed) {
   if (!parsed.problems.empty()) throw std::runtime_error(problem_list(parsed.problems));
   const Lesson& lesson = parsed.lesson;
   std::printf("%s%s\n", lesson.title.c_str(), seed ? (", seed " + std::to_string(*seed)).c_str() : "");
+  for (const std::string& each : unclear_comparisons(lesson))
+    std::fprintf(stderr, "note: more than one cause in step %s\n", each.c_str());
   const LessonOutcome outcome = run_lesson(lesson, [&](const std::string& task) {
     if (!options.quiet) std::printf("    ... %s\n", task.c_str());
     std::fflush(stdout);

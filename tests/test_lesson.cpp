@@ -5,6 +5,7 @@
 
 #include "core/lesson.h"
 #include "core/lesson_figures.h"
+#include "core/lesson_twins.h"
 
 using namespace moescope;
 
@@ -110,6 +111,98 @@ TEST(LessonFile, UnknownLessonsAreAnsweredWithTheList) {
   ASSERT_EQ(parsed.problems.size(), 1u);
   EXPECT_NE(parsed.problems[0].message.find("bias-thermostat"), std::string::npos);
   EXPECT_FALSE(find_lesson("/no/such/file.toml").problems.empty());
+}
+
+TEST(LessonFile, ASettingIsForTheRunThatItNamesOrForAll) {
+  const auto task = [](const std::string& run) {
+    const std::string text = kHead + kStep + "[[step.do]]\n" + run + "set = { router.pinned_bias = \"*:0=1\" }\n";
+    const ParsedLesson parsed = parse_lesson(text, "x.toml");
+    EXPECT_TRUE(parsed.problems.empty());
+    return parsed.lesson.steps.at(0).tasks.at(0);
+  };
+  EXPECT_EQ(task("").run, 0);
+  EXPECT_EQ(task("run = \"C\"\n").run, 2);
+  EXPECT_EQ(task("run = \"all\"\n").run, kAllRuns);
+  EXPECT_EQ(task("run = \"all\"\n").text, "All runs: set router.pinned_bias = *:0=1");
+}
+
+namespace {
+
+const std::string kTrain = kStep + "[[step.do]]\nrun_until = 10\n";
+
+std::string twin(const std::string& settings) {
+  return "[[runs.run]]\nname = \"twin\"\nset = { " + settings + " }\n";
+}
+
+// B's loss held against another run's.
+std::string comparison_with(const std::string& run) {
+  return "[[step.check]]\ntext = \"c\"\nfigure = \"ce_loss\"\nrun = \"B\"\nbelow = { figure = \"ce_loss\", run = \"" +
+         run + "\" }\n";
+}
+
+std::vector<std::string> unclear(const std::string& text) {
+  const ParsedLesson parsed = parse_lesson(text, "x.toml");
+  EXPECT_TRUE(parsed.problems.empty()) << parsed.problems.front().text();
+  return unclear_comparisons(parsed.lesson);
+}
+
+}  // namespace
+
+TEST(LessonTwins, DifferInOneSetting) {
+  EXPECT_TRUE(unclear(kHead + twin("router.top_k = 1") + kTrain).empty());
+  EXPECT_TRUE(unclear(kHead + twin("seed = 2") + kTrain).empty());
+  EXPECT_TRUE(unclear(kHead + "[[runs.run]]\nname = \"same\"\n" + kTrain).empty());
+  EXPECT_EQ(unclear(kHead + twin("router.top_k = 1, router.score_func = \"softmax\"") + kTrain),
+            std::vector<std::string>{"\"s\": B differs from every run before it in more than one thing: router.top_k, "
+                                     "router.score_func"});
+}
+
+// Two by two: the last is one setting away from each of two others, and two from the first.
+TEST(LessonTwins, MayFollowFromAnotherTwin) {
+  const std::string runs = kHead + twin("router.top_k = 1") + twin("router.score_func = \"softmax\"") +
+                           twin("router.top_k = 1, router.score_func = \"softmax\"") + kTrain;
+  EXPECT_TRUE(unclear(runs).empty());
+  EXPECT_TRUE(unclear(runs + comparison_with("A") + comparison_with("D")).empty());
+  const auto found = unclear(runs + comparison_with("C"));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0], "\"s\", \"c\": B and C differ in 2 things: router.top_k, router.score_func");
+}
+
+// A recipe is one way in place of another; two ways at once, or a way and its scope, are two things.
+TEST(LessonTwins, ARecipeOfSeveralSettingsIsOneThing) {
+  const std::string aux = "router.aux_mode = \"batch\", router.aux_coeff = 0.1";
+  const std::string bias = "router.bias_update_rate = 0";
+  EXPECT_TRUE(unclear(kHead + twin(aux + ", " + bias) + kTrain).empty());
+  EXPECT_EQ(unclear(kHead + twin(aux) + kTrain).size(), 1u);  // beside the bias rule
+  EXPECT_EQ(unclear(kHead + twin(aux + ", " + bias + ", router.top_k = 1") + kTrain).size(), 1u);
+  const std::string other = "set = { " + bias + ", " + aux + " }\n";
+  EXPECT_TRUE(unclear(kHead + other + twin("router.aux_mode = \"sequence\"") + kTrain).empty());
+  EXPECT_EQ(unclear(kHead + other + twin("router.aux_mode = \"sequence\", router.aux_coeff = 1") + kTrain).size(), 1u);
+  EXPECT_TRUE(unclear(kHead + twin("router.n_groups = 4, router.n_limited_groups = 2") + kTrain).empty());
+  EXPECT_EQ(unclear(kHead + "set = { router.n_groups = 4, router.n_limited_groups = 2 }\n" +
+                    twin("router.n_groups = 2, router.n_limited_groups = 1") + kTrain)
+                .size(),
+            1u);
+}
+
+TEST(LessonTwins, AreJudgedWithWhatTheyWereChangedTo) {
+  const std::string start = kHead + twin("router.top_k = 1") + kStep;
+  const auto set = [](const std::string& run, const std::string& setting) {
+    return "[[step.do]]\nrun = \"" + run + "\"\nset = { " + setting + " }\n";
+  };
+  const std::string rate = "router.bias_update_rate = 0.1", train = "[[step.do]]\nrun_until = 10\n";
+  EXPECT_EQ(unclear(start + set("A", rate) + train).size(), 1u);
+  EXPECT_TRUE(unclear(start + set("all", rate) + train).empty());
+  EXPECT_TRUE(unclear(start + set("B", rate) + set("A", rate) + train).empty());
+  EXPECT_TRUE(unclear(start + set("A", "data.mixture = \"DNA=1\"") + train).empty());  // all read the same batches
+  EXPECT_TRUE(unclear(start + set("A", rate)).empty());                                // nothing trains in that state
+  const std::string twin_of_a = "[[step.do]]\nname = \"x\"\ntwin = { router.top_k = 4 }\n";
+  EXPECT_TRUE(unclear(start + twin_of_a + train).empty());
+  EXPECT_EQ(unclear(start + set("A", rate) + twin_of_a + set("A", "router.z_coeff = 0.1") + train).size(), 2u);
+  const std::string anew =
+      "[[step.do]]\n[step.do.start]\npreset = \"nano\"\n[[step.do.start.run]]\nname = \"t\"\nset = { ";
+  EXPECT_TRUE(unclear(start + anew + "router.top_k = 3 }\n" + train).empty());
+  EXPECT_EQ(unclear(start + anew + "router.top_k = 3, router.z_coeff = 0.1 }\n" + train).size(), 1u);
 }
 
 TEST(LessonFigures, ReadTheStretchOfStepsThatTheySay) {

@@ -1,7 +1,10 @@
 // Every built-in lesson states what will happen; here it does, with our trainer, for three seeds each.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/lesson_runner.h"
+#include "core/lesson_twins.h"
 
 using namespace moescope;
 
@@ -66,4 +69,29 @@ TEST(LessonList, EveryStepThatAsksCanBeAnswered) {
     }
     EXPECT_GE(asked, 2) << name;
   }
+}
+
+// What a lesson shows has one cause: runs that stand side by side, or that a check compares, differ in one thing.
+TEST(LessonList, RunsSideBySideDifferInOneThing) {
+  for (const std::string& name : lesson_names()) {
+    const ParsedLesson parsed = find_lesson(name);
+    ASSERT_TRUE(parsed.problems.empty()) << name;
+    for (const std::string& each : unclear_comparisons(parsed.lesson)) ADD_FAILURE() << name << ", step " << each;
+  }
+}
+
+// The first page of lesson 4 speaks of one block, by number.
+TEST(LessonList, TheBlockOnScreenHasTheAmaxThatIsSpokenOf) {
+  const Lesson lesson = find_lesson("mx-block").lesson;
+  const LessonStep& step = lesson.steps.front();
+  ASSERT_NE(step.text.find("amax is 1.90: element 4 is cut off"), std::string::npos);
+  const LessonTask& task = step.tasks.front();
+  const std::vector<float> values = make_tensor(lesson.tensors.front());
+  const int block = task.format.format.block, first = task.column / block * block;
+  const auto* row = &values[static_cast<std::size_t>(task.row * lesson.tensors.front().cols + first)];
+  int largest = 0;
+  for (int i = 1; i < block; ++i)
+    if (std::fabs(row[i]) > std::fabs(row[largest])) largest = i;
+  EXPECT_EQ(largest, 4);
+  EXPECT_NEAR(std::fabs(row[largest]), 1.90, 0.005);
 }
