@@ -57,6 +57,9 @@ constexpr LessonFigureInfo kOwnFigures[] = {
     {"measured_gain", Source::cluster, "x", "measured layer time with the standard all-to-all over that with DeepEP"},
     {"measured_layer_ms", Source::cluster, "ms", "measured layer time with the standard all-to-all"},
     {"measured_deep_ep_ms", Source::cluster, "ms", "measured layer time with DeepEP"},
+    {"measured_comm_ms", Source::cluster, "ms",
+     "measured time of the layer's two dispatches and two combines alone, standard all-to-all"},
+    {"measured_deep_ep_comm_ms", Source::cluster, "ms", "the same with DeepEP"},
     {"measured_slowdown", Source::cluster, "x",
      "measured layer time with the standard all-to-all over that under forced round-robin"},
     {"measured_deep_ep_slowdown", Source::cluster, "x", "the same with DeepEP"},
@@ -378,6 +381,8 @@ double cluster_figure(const LessonFigure& figure) {
   if (figure.key == "measured_gain") return times.standard_layer_ms / times.deep_ep_layer_ms;
   if (figure.key == "measured_layer_ms") return times.standard_layer_ms;
   if (figure.key == "measured_deep_ep_ms") return times.deep_ep_layer_ms;
+  if (figure.key == "measured_comm_ms") return times.standard_comm_ms;
+  if (figure.key == "measured_deep_ep_comm_ms") return times.deep_ep_comm_ms;
   if (figure.key == "measured_slowdown") return times.standard_layer_ms / even->times.standard_layer_ms;
   if (figure.key == "measured_deep_ep_slowdown") return times.deep_ep_layer_ms / even->times.deep_ep_layer_ms;
   if (figure.key == "measured_copies") return layer->routing.copies_per_token_deep_ep;
