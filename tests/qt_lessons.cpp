@@ -110,6 +110,24 @@ class LessonTest : public QObject {
     QCOMPARE(open.window.undoStack()->count(), 1);  // the change of u can be taken back
   }
 
+  void aSettingForAllRunsIsMadeInEveryRun() {
+    QTemporaryDir folder;
+    QFile file(folder.filePath("mine.toml"));
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write(
+        "title = \"x\"\nteaches = \"x\"\n[runs]\npreset = \"nano\"\n[[runs.run]]\nname = \"twin\"\n"
+        "set = { router.top_k = 1 }\n[[step]]\ntitle = \"x\"\ntext = \"x\"\n"
+        "[[step.do]]\nrun = \"all\"\nset = { router.bias_update_rate = 0.25 }\n");
+    file.close();
+    OpenWindow open;
+    open.open(qPrintable(file.fileName()));
+    open.window.changeRun(0, "router.bias_update_rate", 0.25);  // by hand, in one of them
+    QTest::qWait(500);                                          // the guide looks four times a second
+    QVERIFY(!open.pane()->taskButtons()[0]->text().startsWith(QChar(0x2714)));
+    open.takeStep();
+    for (int place : {0, 1}) QCOMPARE(open.window.session()->config(place).router.bias_update_rate, 0.25);
+  }
+
   void tasksWaitForThePredictionAndOneAnother() {
     OpenWindow open;
     open.open("precision-routing");
