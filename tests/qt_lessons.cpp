@@ -196,6 +196,13 @@ class LessonTest : public QObject {
     QCOMPARE(open.window.workspace()->name(), QString("Compare"));
     auto* loss = open.window.workspace()->findChild<LossPanel*>();
     QCOMPARE(loss->metric(), Metric::max_vio_window);
+    for (const std::string& name : lesson_names()) {
+      for (const LessonStep& step : find_lesson(name).lesson.steps) {
+        if (!step.view.metric) continue;
+        loss->setMetric(*step.view.metric);
+        QVERIFY2(loss->metric() == *step.view.metric, step.title.c_str());
+      }
+    }
     open.window.leaveLesson();
     QCOMPARE(loss->metric(), Metric::ce_loss);
   }
