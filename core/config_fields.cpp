@@ -213,8 +213,7 @@ void add_router_choice(std::vector<ConfigField>& t) {
   t.push_back(live(field<s, &RouterConfig::score_func>(
       "router.score_func", kGroup, "Score function", "", kNone,
       "Turns the router's outputs into scores. sigmoid (DeepSeek-V3): each expert is judged on its own. softmax "
-      "(DeepSeek-V2 and 16B models): experts compete, scores sum to 1, so one that leads takes from all others. "
-      "Changed "
+      "(DeepSeek-V2 and 16B models): experts compete, scores sum to 1, so what one gains the others lose. Changed "
       "while it trains, scores are of another size at once: biases that fitted sigmoid's (about 0.5) rule softmax's "
       "(about 1/E).")));
   t.push_back(live(field<s, &RouterConfig::n_groups>(

@@ -232,10 +232,6 @@ LessonPick read_pick(Section& section, std::string_view key, LessonPick otherwis
   return otherwise;
 }
 
-int read_run_letter(Section& section, std::string_view key) {
-  return section.choice(key, {"A", "B", "C", "D"}, 0);
-}
-
 LessonFormat read_format(Section& section) {
   LessonFormat format;
   const std::string element = section.required_text("format");
@@ -270,6 +266,7 @@ class LessonParser {
       if (const toml::table* runs = root.table("runs")) {
         Section section(*runs, "runs", problems_);
         lesson_.runs = read_runs(section, seed_);
+        runs_open_ = lesson_.runs.configs.size();
       }
       if (lesson_.runs.empty() && lesson_.tensors.empty())
         problems_.add(0, "runs", "a lesson needs [runs] to train or a [[tensor]] to look at");
@@ -334,8 +331,17 @@ class LessonParser {
     return figure;
   }
 
+  // One of those that are open when the step's tasks are done.
+  int read_run(Section& section) {
+    const int run = section.choice("run", {"A", "B", "C", "D"}, 0);
+    if (run > 0 && static_cast<std::size_t>(run) >= runs_open_)
+      section.problem("run", std::string("there is no run ") + static_cast<char>('A' + run) + " in this step: " +
+                                 (runs_open_ == 0 ? "none is open" : std::to_string(runs_open_) + " are open"));
+    return run;
+  }
+
   void read_run_figure(Section& section, LessonFigure& figure) {
-    figure.run = read_run_letter(section, "run");
+    figure.run = read_run(section);
     figure.layer = read_pick(section, "layer", figure.layer);
     figure.last = section.integer("last", 1, 1, kMaxSteps);
     if (section.has("from")) figure.from = section.integer("from", 0, 0, kMaxSteps);
@@ -413,6 +419,9 @@ class LessonParser {
     if (task.text.empty()) task.text = default_text(task);
     if (task.kind != LessonTask::Kind::show && lesson_.runs.empty())
       problems_.add(section.line(), path, "there is no run to do this with: add [runs]");
+    if (task.kind == LessonTask::Kind::start) runs_open_ = task.start.configs.size();
+    if (task.kind == LessonTask::Kind::twin && ++runs_open_ > 4)
+      section.problem("twin", "at most 4 runs are side by side");
     step.tasks.push_back(std::move(task));
   }
 
@@ -429,8 +438,7 @@ class LessonParser {
         task.until = section.integer("run_until", 1, 1, kMaxSteps);
         break;
       case LessonTask::Kind::set:
-        task.run = section.choice("run", {"A", "B", "C", "D", "all"}, 0);
-        if (task.run == 4) task.run = kAllRuns;
+        task.run = section.has("run") && section.text("run") == "all" ? kAllRuns : read_run(section);
         task.settings = settings_of(section, true);
         break;
       case LessonTask::Kind::twin: {
@@ -501,6 +509,7 @@ class LessonParser {
     step.text = section.required_text("text");
     step.hint = section.text("hint");
     step.reveal = section.text("reveal");
+    section.each("do", [&](const toml::table& t, const std::string& p) { read_task(t, p, step); });
     step.view.workspace = section.text("workspace");
     step.view.panels = section.texts("panels");
     step.view.highlight = section.texts("highlight");
@@ -509,14 +518,13 @@ class LessonParser {
       if (!step.view.metric) section.problem("metric", "there is no metric " + metric);
     }
     step.view.after_prediction = section.choice("arrange", {"at_once", "after_prediction"}, 0) == 1;
-    if (section.has("run")) step.view.run = read_run_letter(section, "run");
+    if (section.has("run")) step.view.run = read_run(section);
     section.node("run");
     for (const auto& [key, place] : {std::pair{"layer", &step.view.layer}, std::pair{"expert", &step.view.expert}}) {
       if (section.has(key)) *place = static_cast<int>(section.integer(key, 0, 0, 1023));
       section.node(key);
     }
     if (const toml::table* predict = section.table("predict")) read_prediction(*predict, section.path("predict"), step);
-    section.each("do", [&](const toml::table& t, const std::string& p) { read_task(t, p, step); });
     section.each("check", [&](const toml::table& t, const std::string& p) { read_check(t, p, step); });
     if (const toml::table* values = section.table("values")) {
       for (const auto& [key, node] : *values) {
@@ -545,6 +553,7 @@ class LessonParser {
   std::optional<std::int64_t> seed_;
   Problems problems_;
   Lesson lesson_;
+  std::size_t runs_open_ = 0;
 };
 
 // "lessons/02-bias-thermostat.toml" is "bias-thermostat".

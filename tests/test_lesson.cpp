@@ -115,7 +115,9 @@ TEST(LessonFile, UnknownLessonsAreAnsweredWithTheList) {
 
 TEST(LessonFile, ASettingIsForTheRunThatItNamesOrForAll) {
   const auto task = [](const std::string& run) {
-    const std::string text = kHead + kStep + "[[step.do]]\n" + run + "set = { router.pinned_bias = \"*:0=1\" }\n";
+    const std::string twins = "[[runs.run]]\nname = \"b\"\n[[runs.run]]\nname = \"c\"\n";
+    const std::string text =
+        kHead + twins + kStep + "[[step.do]]\n" + run + "set = { router.pinned_bias = \"*:0=1\" }\n";
     const ParsedLesson parsed = parse_lesson(text, "x.toml");
     EXPECT_TRUE(parsed.problems.empty());
     return parsed.lesson.steps.at(0).tasks.at(0);
@@ -124,6 +126,19 @@ TEST(LessonFile, ASettingIsForTheRunThatItNamesOrForAll) {
   EXPECT_EQ(task("run = \"C\"\n").run, 2);
   EXPECT_EQ(task("run = \"all\"\n").run, kAllRuns);
   EXPECT_EQ(task("run = \"all\"\n").text, "All runs: set router.pinned_bias = *:0=1");
+}
+
+TEST(LessonFile, NamesOnlyRunsThatAreOpen) {
+  const std::string pinned = "set = { router.pinned_bias = \"*:0=1\" }\n";
+  const std::string in_c = "[[step.do]]\nrun = \"C\"\n" + pinned;
+  const std::string two = kHead + "[[runs.run]]\nname = \"b\"\n" + kStep;
+  EXPECT_NE(problems_of(two + in_c).find("there is no run C in this step: 2 are open"), std::string::npos);
+  const std::string one_more = "[[step.do]]\nname = \"c\"\ntwin = { seed = 9 }\n";
+  EXPECT_EQ(problems_of(two + one_more + in_c).find("there is no run"), std::string::npos);
+  EXPECT_NE(problems_of(two + "[[step.check]]\ntext = \"c\"\nfigure = \"ce_loss\"\nrun = \"D\"\nabove = 1\n")
+                .find("there is no run D"),
+            std::string::npos);
+  EXPECT_NE(problems_of(two + one_more + one_more + one_more).find("at most 4 runs"), std::string::npos);
 }
 
 namespace {
