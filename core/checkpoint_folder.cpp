@@ -6,10 +6,14 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "core/telemetry/input_file.h"
+
 namespace moescope {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t kLongestFileName = 255;
 
 // -1: not the name of a step's folder.
 std::int64_t step_of(const std::string& name) {
@@ -75,9 +79,10 @@ std::vector<std::string> newest_checkpoint(const std::string& folder, std::int64
     if (entry.path().extension() == ".safetensors") files.push_back(entry.path().string());
   if (files.empty()) throw std::runtime_error(newest.string() + ": holds no .safetensors file");
   std::sort(files.begin(), files.end());
-  std::ifstream order(newest / "runs.txt");
   auto placed = files.begin();
-  for (std::string name; std::getline(order, name);) {
+  if (!fs::exists(newest / "runs.txt")) return files;
+  InputFile order(newest / "runs.txt");
+  for (std::string name; order.read_line(name, kLongestFileName);) {
     const auto found = std::find(placed, files.end(), (newest / name).string());
     if (found != files.end()) std::rotate(placed++, found, found + 1);
   }

@@ -1,13 +1,8 @@
 // Configs as TOML files, read so that every problem is found in one go and knows its line.
-#include <toml++/toml.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <numeric>
 #include <sstream>
 #include <stdexcept>
@@ -15,6 +10,8 @@
 #include "core/assets.h"
 #include "core/config_rules.h"
 #include "core/run_config.h"
+#include "core/telemetry/input_file.h"
+#include "core/toml_text.h"
 
 namespace moescope {
 namespace {
@@ -256,7 +253,7 @@ ParsedConfig parse_config(std::string_view text, std::string_view file_name) {
   reader.file = file_name;
   toml::table table;
   try {
-    table = toml::parse(text, file_name);
+    table = parse_toml(text, file_name);
   } catch (const toml::parse_error& error) {
     reader.problem(static_cast<int>(error.source().begin.line), "", "not TOML: " + std::string(error.description()));
     return std::move(reader.parsed);
@@ -274,15 +271,11 @@ ParsedConfig load_config(const std::string& path) {
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) return unreadable(path, "no such file");
   if (std::filesystem::is_directory(status)) return unreadable(path, "is a folder, needed is a TOML file");
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return unreadable(path, std::string("cannot be opened: ") + std::strerror(errno));
-  std::string text(kMaxConfigBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) return unreadable(path, "cannot be read");
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kMaxConfigBytes) return unreadable(path, "is larger than 1 MiB, which is no run config");
-  return parse_config(text, path);
+  try {
+    return parse_config(read_file(path, kMaxConfigBytes, "run config"), path);
+  } catch (const std::runtime_error& error) {
+    return unreadable(path, std::string(error.what()).substr(path.size() + 2));
+  }
 }
 
 namespace {

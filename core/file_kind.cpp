@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "core/telemetry/event_records.h"
+#include "core/telemetry/input_file.h"
+#include "core/telemetry/json_values.h"
 
 namespace moescope {
 
@@ -20,11 +18,9 @@ namespace fs = std::filesystem;
 constexpr std::size_t kLookedAt = 4096;
 
 std::string beginning(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error(path + ": cannot be read: " + std::strerror(errno));
+  InputFile file(path);
   std::string bytes(kLookedAt, '\0');
-  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  bytes.resize(static_cast<std::size_t>(file.gcount()));
+  bytes.resize(file.read(bytes.data(), bytes.size()));
   return bytes;
 }
 
@@ -44,7 +40,12 @@ bool begins_with_json_line(const std::string& bytes) {
   const std::size_t end = bytes.find('\n');
   const std::string line = bytes.substr(0, end);
   if (end == std::string::npos && bytes.size() == kLookedAt) return line.find("\"step\"") != std::string::npos;
-  return nlohmann::json::accept(line) && bytes.find("\"step\"") != std::string::npos;
+  try {
+    parse_json_line(line);
+  } catch (const Unreadable&) {
+    return false;
+  }
+  return bytes.find("\"step\"") != std::string::npos;
 }
 
 // "layer" and "expert" among the names of the first line, or, in a .csv, only numbers in it.
@@ -60,9 +61,9 @@ bool begins_with_load_table(const std::string& bytes, bool named_csv) {
 
 // A lesson has steps and a title of its own; a config has neither.
 bool is_lesson(const std::string& path) {
-  std::ifstream file(path);
+  InputFile file(path);
   bool title = false;
-  for (std::string line; std::getline(file, line);) {
+  for (std::string line; file.read_line(line, kLookedAt);) {
     if (line.starts_with("[[step]]")) return true;
     title = title || line.starts_with("teaches");
   }

@@ -5,14 +5,13 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
 #include <stdexcept>
 
 #include "core/tag_map.h"
 #include "core/telemetry/event_records.h"
+#include "core/telemetry/input_file.h"
 #include "core/telemetry/json_values.h"
 #include "tensorboard.pb.h"
 
@@ -24,6 +23,7 @@ namespace fs = std::filesystem;
 namespace pb = tensorboard;
 
 constexpr std::size_t kShownTags = 8;
+constexpr std::uint64_t kMostBytes = std::uint64_t{8} << 30;
 
 enum DataType {
   kFloat = 1,
@@ -356,6 +356,7 @@ bool is_event_file(const fs::path& path) {
 std::map<fs::path, std::vector<fs::path>> event_files(const fs::path& path) {
   std::map<fs::path, std::vector<fs::path>> found;
   if (!fs::is_directory(path)) {
+    require_regular_file(path.string());
     found[path.parent_path()] = {path};
     return found;
   }
@@ -364,13 +365,6 @@ std::map<fs::path, std::vector<fs::path>> event_files(const fs::path& path) {
       found[entry.path().parent_path()].push_back(entry.path());
   for (auto& [folder, files] : found) std::sort(files.begin(), files.end());  // their names begin with their time
   return found;
-}
-
-std::string bytes_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  if (!file) throw std::runtime_error(path.string() + ": cannot be read");
-  return bytes;
 }
 
 TagMap tags_for(const ImportOptions& options, const fs::path& folder) {
@@ -409,7 +403,7 @@ Imported import_events(const std::string& path, const ImportOptions& options) {
     const TagMap tags = tags_for(options, folder);
     Run run(tags);
     for (const fs::path& file : files) {
-      const std::string bytes = bytes_of(file);
+      const std::string bytes = read_file(file.string(), kMostBytes, "file of events");
       run.read_file(bytes, imported.bad, [&](std::size_t left) {
         return !options.progress || options.progress((before + static_cast<double>(bytes.size() - left)) / all);
       });

@@ -1,16 +1,14 @@
 // Lessons as TOML files, read so that every problem is found in one go and knows its line.
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <set>
-#include <sstream>
 
 #include "core/assets.h"
 #include "core/lesson.h"
 #include "core/lesson_figures.h"
+#include "core/telemetry/input_file.h"
+#include "core/toml_text.h"
 
 namespace moescope {
 namespace {
@@ -583,7 +581,7 @@ ParsedLesson unreadable(std::string_view file, const std::string& why) {
 ParsedLesson parse_lesson(std::string_view text, std::string_view file, std::optional<std::int64_t> seed) {
   if (text.size() > kMaxLessonBytes) return unreadable(file, "is larger than 1 MB, so no lesson");
   try {
-    const toml::table table = toml::parse(text, file);
+    const toml::table table = parse_toml(text, file);
     ParsedLesson parsed = LessonParser(std::string(file), seed).parse(table);
     parsed.lesson.name = name_of(file);
     return parsed;
@@ -597,12 +595,12 @@ ParsedLesson parse_lesson(std::string_view text, std::string_view file, std::opt
 
 ParsedLesson load_lesson(const std::string& path, std::optional<std::int64_t> seed) {
   std::error_code code;
-  if (!std::filesystem::is_regular_file(path, code)) return unreadable(path, "no such file");
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) return unreadable(path, "cannot be read");
-  return parse_lesson(text.str(), path, seed);
+  if (!std::filesystem::exists(path, code)) return unreadable(path, "no such file");
+  try {
+    return parse_lesson(read_file(path, kMaxLessonBytes, "lesson"), path, seed);
+  } catch (const std::runtime_error& error) {
+    return unreadable(path, std::string(error.what()).substr(path.size() + 2));
+  }
 }
 
 std::vector<std::string> lesson_names() {

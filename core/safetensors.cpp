@@ -1,9 +1,6 @@
 #include "core/safetensors.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -12,12 +9,18 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <stdexcept>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
 
 #include "core/mapped_read.h"
 #include "core/numerics/float_formats.h"
+#include "core/telemetry/input_file.h"
+#include "core/telemetry/nesting.h"
 
 namespace moescope {
 namespace {
@@ -105,45 +108,104 @@ ByteRange parse_offsets(const std::string& path, const std::string& tensor, cons
   return range;
 }
 
-struct Placed {
-  TensorView view;
-  ByteRange range;
-};
-
-Placed parse_tensor(const std::string& path, const std::string& name, const Json& entry,
-                    std::span<const std::byte> data) {
+TensorView parse_tensor(const std::string& path, const std::string& name, const Json& entry,
+                        std::span<const std::byte> data) {
   if (!entry.is_object()) fail_tensor(path, name, "entry is " + shown(entry) + "; allowed: an object");
   for (const char* key : {"dtype", "shape", "data_offsets"})
     if (!entry.contains(key)) fail_tensor(path, name, std::string("has no '") + key + "'");
-  Placed placed;
-  placed.view.name = name;
-  placed.view.dtype = parse_dtype(path, name, entry["dtype"]);
-  placed.view.shape = parse_shape(path, name, entry["shape"]);
-  placed.range = parse_offsets(path, name, entry["data_offsets"], data.size());
-  const std::size_t found = placed.range.end - placed.range.begin;
-  const std::size_t expected = bytes_of(path, name, placed.view.dtype, placed.view.shape);
+  TensorView tensor;
+  tensor.name = name;
+  tensor.dtype = parse_dtype(path, name, entry["dtype"]);
+  tensor.shape = parse_shape(path, name, entry["shape"]);
+  const ByteRange range = parse_offsets(path, name, entry["data_offsets"], data.size());
+  const std::size_t found = range.end - range.begin;
+  const std::size_t expected = bytes_of(path, name, tensor.dtype, tensor.shape);
   if (found != expected)
     fail_tensor(path, name,
-                "data_offsets span " + std::to_string(found) + " bytes, but shape " + shape_text(placed.view.shape) +
-                    " of " + dtype_name(placed.view.dtype) + " needs " + std::to_string(expected));
-  placed.view.bytes = data.subspan(placed.range.begin, found);
-  return placed;
+                "data_offsets span " + std::to_string(found) + " bytes, but shape " + shape_text(tensor.shape) +
+                    " of " + dtype_name(tensor.dtype) + " needs " + std::to_string(expected));
+  tensor.bytes = data.subspan(range.begin, found);
+  return tensor;
 }
 
-Json parse_header(const std::string& path, std::string_view text) {
-  std::set<std::string> names;
-  const auto callback = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth == 1 && event == Json::parse_event_t::key && !names.insert(parsed.get<std::string>()).second)
-      fail(path, "header names tensor '" + parsed.get<std::string>() + "' twice; allowed: once");
+// Hands on the members of the header one by one, so that a header of a million tensors is never held as a whole.
+class HeaderReader : public nlohmann::json_sax<Json> {
+ public:
+  using Take = std::function<void(const std::string& name, const Json& entry)>;
+  HeaderReader(const std::string& path, std::string_view text, Take take)
+      : path_(path), text_(text), take_(std::move(take)) {}
+
+  bool null() override { return put(nullptr); }
+  bool boolean(bool value) override { return put(value); }
+  bool number_integer(number_integer_t value) override { return put(value); }
+  bool number_unsigned(number_unsigned_t value) override { return put(value); }
+  bool number_float(number_float_t value, const string_t&) override { return put(value); }
+  bool string(string_t& value) override { return put(std::move(value)); }
+  bool binary(binary_t&) override { return false; }  // not in a text
+  bool start_object(std::size_t) override { return begin(Json::value_t::object); }
+  bool start_array(std::size_t) override { return begin(Json::value_t::array); }
+  bool end_object() override { return end(); }
+  bool end_array() override { return end(); }
+  bool key(string_t& key) override {
+    (open_.empty() ? name_ : keys_.back()) = std::move(key);
     return true;
-  };
-  try {
-    Json header = Json::parse(text.begin(), text.end(), callback);
-    if (!header.is_object()) fail(path, "header is " + shown(header) + "; allowed: a JSON object");
-    return header;
-  } catch (const Json::exception& error) {
-    fail(path, std::string("header is not valid JSON: ") + error.what());
   }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
+    fail(path_, std::string("header is not valid JSON: ") + error.what());
+  }
+
+ private:
+  bool put(Json value) {
+    if (!in_header_) fail_no_object();
+    place(std::move(value));
+    return true;
+  }
+  bool begin(Json::value_t type) {
+    if (in_header_) {
+      open_.emplace_back(type);
+      keys_.emplace_back();
+      return true;
+    }
+    if (type != Json::value_t::object) fail_no_object();
+    in_header_ = true;
+    return true;
+  }
+  bool end() {
+    if (open_.empty()) return true;  // of the header
+    Json value = std::move(open_.back());
+    open_.pop_back();
+    keys_.pop_back();
+    place(std::move(value));
+    return true;
+  }
+  // A whole value, into what it belongs to.
+  void place(Json value) {
+    if (open_.empty())
+      take_(name_, value);
+    else if (open_.back().is_array())
+      open_.back().push_back(std::move(value));
+    else
+      open_.back()[keys_.back()] = std::move(value);
+  }
+
+  [[noreturn]] void fail_no_object() const {
+    fail(path_, "header is " + shown(std::string(text_.substr(0, 60))) + "; allowed: a JSON object");
+  }
+
+  const std::string& path_;
+  std::string_view text_;
+  Take take_;
+  bool in_header_ = false;
+  std::string name_;               // of the member in work
+  std::vector<Json> open_;         // its objects and lists that are not at their ends
+  std::vector<std::string> keys_;  // of the values in work, in objects of `open_`
+};
+
+void read_header(const std::string& path, std::string_view text, HeaderReader::Take take) {
+  if (json_too_deep_at(text) != std::string_view::npos)
+    fail(path, "header is not valid JSON of tensors: " + too_deep_text());
+  HeaderReader reader(path, text, std::move(take));
+  Json::sax_parse(text.begin(), text.end(), &reader);
 }
 
 std::map<std::string, std::string> parse_metadata(const std::string& path, const Json& value) {
@@ -156,23 +218,28 @@ std::map<std::string, std::string> parse_metadata(const std::string& path, const
   return metadata;
 }
 
+[[noreturn]] void fail_named_twice(const std::string& path, const std::string& name) {
+  fail(path, "header names tensor '" + name + "' twice; allowed: once");
+}
+
 // The format demands that tensors fill the data without overlap and without holes.
-void check_coverage(const std::string& path, const std::vector<Placed>& in_file_order, std::size_t data_bytes) {
+void check_coverage(const std::string& path, const std::vector<TensorView>& in_file_order,
+                    std::span<const std::byte> data) {
   std::size_t end = 0;
   const std::string* previous = nullptr;
-  for (const Placed& placed : in_file_order) {
-    const auto& [begin, next_end] = placed.range;
+  for (const TensorView& tensor : in_file_order) {
+    const auto begin = static_cast<std::size_t>(tensor.bytes.data() - data.data());
     const std::string after = previous ? "tensor '" + *previous + "' ends" : "the data begin";
     if (begin != end)
-      fail_tensor(path, placed.view.name,
+      fail_tensor(path, tensor.name,
                   "begins at byte " + std::to_string(begin) + ", but " + after + " at " + std::to_string(end) +
                       "; allowed: no overlap and no hole");
-    end = next_end;
-    previous = &placed.view.name;
+    end = begin + tensor.bytes.size();
+    previous = &tensor.name;
   }
-  if (end != data_bytes)
+  if (end != data.size())
     fail(path, "the tensors end at byte " + std::to_string(end) + " of the data, but the file holds " +
-                   std::to_string(data_bytes) + "; allowed: the same");
+                   std::to_string(data.size()) + "; allowed: the same");
 }
 
 std::uint64_t little_endian_u64(std::span<const std::byte> bytes) {
@@ -313,17 +380,12 @@ struct SafetensorsFile::Mapping {
   std::size_t bytes = 0;
   std::vector<TensorView> tensors;
   std::map<std::string, std::string> metadata;
-  std::map<std::string, std::size_t, std::less<>> by_name;
+  std::unordered_map<std::string_view, std::size_t> by_name;  // names are those of `tensors`
 
   explicit Mapping(const std::string& file) : path(file) {
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) fail(path, std::string("cannot be opened: ") + std::strerror(errno));
-    struct stat status {};
-    const bool regular = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
-    bytes = regular ? static_cast<std::size_t>(status.st_size) : 0;
-    void* mapped = bytes ? ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : nullptr;
-    ::close(fd);
-    if (!regular) fail(path, "is not a regular file");
+    const InputFile input(path);
+    bytes = static_cast<std::size_t>(input.size());
+    void* mapped = bytes ? ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, input.descriptor(), 0) : nullptr;
     if (mapped == MAP_FAILED) fail(path, std::string("cannot be mapped: ") + std::strerror(errno));
     data = static_cast<std::byte*>(mapped);
   }
@@ -355,22 +417,24 @@ void SafetensorsFile::Mapping::parse() {
   const std::string text = copied(kPrefixBytes, header_bytes);
   const std::span<const std::byte> payload = all.subspan(kPrefixBytes + header_bytes);
 
-  const Json header = parse_header(path, text);
-  std::vector<Placed> placed;
-  for (const auto& [name, entry] : header.items()) {
-    if (name == kMetadataKey)
-      metadata = parse_metadata(path, entry);
-    else
-      placed.push_back(parse_tensor(path, name, entry, payload));
-  }
-  std::sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
-    return std::tie(a.range.begin, a.range.end, a.view.name) < std::tie(b.range.begin, b.range.end, b.view.name);
+  bool has_metadata = false;
+  read_header(path, text, [&](const std::string& name, const Json& entry) {
+    if (name != kMetadataKey) {
+      tensors.push_back(parse_tensor(path, name, entry, payload));
+      return;
+    }
+    if (std::exchange(has_metadata, true)) fail_named_twice(path, name);
+    metadata = parse_metadata(path, entry);
   });
-  check_coverage(path, placed, payload.size());
-  for (Placed& p : placed) {
-    by_name[p.view.name] = tensors.size();
-    tensors.push_back(std::move(p.view));
-  }
+  std::sort(tensors.begin(), tensors.end(), [](const TensorView& a, const TensorView& b) {
+    const std::byte *a_end = a.bytes.data() + a.bytes.size(), *b_end = b.bytes.data() + b.bytes.size();
+    return std::tuple(a.bytes.data(), a_end, std::string_view(a.name)) <
+           std::tuple(b.bytes.data(), b_end, std::string_view(b.name));
+  });
+  by_name.reserve(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (!by_name.emplace(tensors[i].name, i).second) fail_named_twice(path, tensors[i].name);
+  check_coverage(path, tensors, payload);
 }
 
 SafetensorsFile::SafetensorsFile(const std::string& path) {
@@ -408,15 +472,19 @@ const TensorView& SafetensorsFile::at(std::string_view name) const {
 SafetensorsStream::SafetensorsStream(const std::string& path, const std::vector<TensorSpec>& tensors,
                                      const std::map<std::string, std::string>& metadata)
     : path_(path), temporary_(path + ".tmp") {
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
-  if (!metadata.empty()) header[kMetadataKey] = metadata;
+  std::string text = "{";
+  const auto put = [&text](const std::string& key, const nlohmann::ordered_json& value) {
+    text += (text.size() > 1 ? "," : "") + Json(key).dump() + ':' + value.dump();
+  };
+  if (!metadata.empty()) put(kMetadataKey, metadata);
+  std::unordered_set<std::string_view> names = {kMetadataKey};
   for (const TensorSpec& t : tensors) {
-    if (t.name == kMetadataKey || header.contains(t.name)) fail_tensor(path, t.name, "named twice; allowed: once");
+    if (!names.insert(t.name).second) fail_tensor(path, t.name, "named twice; allowed: once");
     const std::size_t end = declared_ + bytes_of(path, t.name, t.dtype, t.shape);
-    header[t.name] = {{"dtype", dtype_name(t.dtype)}, {"shape", t.shape}, {"data_offsets", {declared_, end}}};
+    put(t.name, {{"dtype", dtype_name(t.dtype)}, {"shape", t.shape}, {"data_offsets", {declared_, end}}});
     declared_ = end;
   }
-  std::string text = header.dump();
+  text += '}';
   text.append((8 - text.size() % 8) % 8, ' ');  // keeps the data aligned
   file_.open(temporary_, std::ios::binary | std::ios::trunc);
   if (!file_) fail(temporary_, std::string("cannot be written: ") + std::strerror(errno));

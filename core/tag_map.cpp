@@ -1,21 +1,20 @@
 #include "core/tag_map.h"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <iterator>
 #include <stdexcept>
 
 #include "core/assets.h"
 #include "core/telemetry/frame_fields.h"
 #include "core/telemetry/import.h"
+#include "core/telemetry/input_file.h"
+#include "core/toml_text.h"
 
 namespace moescope {
 
 namespace {
 
+constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 20;
 constexpr std::string_view kLayer = "{layer}", kExpert = "{expert}";
 
 std::size_t digits(std::string_view text) {
@@ -84,7 +83,7 @@ TagMap TagMap::parse(std::string_view toml, const std::string& file_name) {
   };
   toml::table table;
   try {
-    table = toml::parse(toml, file_name);
+    table = parse_toml(toml, file_name);
   } catch (const toml::parse_error& error) {
     fail(error.source(), std::string(error.description()));
   }
@@ -121,10 +120,7 @@ TagMap TagMap::parse(std::string_view toml, const std::string& file_name) {
 }
 
 TagMap TagMap::load(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file) throw std::runtime_error(path + ": cannot be read");
-  return parse(text, path);
+  return parse(read_file(path, kMaxBytes, "mapping of tags"), path);
 }
 
 const TagMap& TagMap::built_in() {

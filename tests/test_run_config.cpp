@@ -293,7 +293,7 @@ TEST(ParseConfig, SyntaxErrorsHaveALine) {
 TEST(LoadConfig, FilesThatCannotBeRead) {
   EXPECT_EQ(all_text(load_config("/nonexistent/x.toml").problems), "/nonexistent/x.toml: no such file\n");
   EXPECT_EQ(all_text(load_config("/tmp").problems), "/tmp: is a folder, needed is a TOML file\n");
-  EXPECT_EQ(all_text(load_config("/dev/zero").problems), "/dev/zero: is larger than 1 MiB, which is no run config\n");
+  EXPECT_EQ(all_text(load_config("/dev/zero").problems), "/dev/zero: is a device, expected a file\n");
 }
 
 struct RuleCase {

@@ -4,14 +4,14 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <stdexcept>
+
+#include "core/telemetry/input_file.h"
+#include "core/telemetry/json_values.h"
 
 namespace moescope {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr std::uintmax_t kMaxBytes = std::uintmax_t{64} << 20;
+constexpr std::uint64_t kMaxBytes = std::uint64_t{64} << 20;
 constexpr double kMaxCount = 1e15;
 constexpr double kMaxSkew = 8;  // Zipf exponent; above 3 one expert has nearly all
 
@@ -282,10 +282,9 @@ void check_unit(Reader& in, const Calibration& calibration) {
 Calibration parse_calibration(std::string_view text, const std::string& path) {
   Json root;
   try {
-    root = Json::parse(text);
-  } catch (const Json::exception& error) {
-    const std::string what = error.what();  // begins with the library's own number of the error, in brackets
-    throw std::runtime_error(path + ": is not JSON: " + what.substr(std::min(what.find("] ") + 2, what.size())));
+    root = parse_json(text);
+  } catch (const BadJson& error) {
+    throw std::runtime_error(path + ": is not JSON: " + error.what());
   }
   if (!root.is_object()) throw std::runtime_error(path + ": holds " + root.type_name() + ", an object is needed");
   Reader in(root, path);
@@ -305,14 +304,7 @@ Calibration parse_calibration(std::string_view text, const std::string& path) {
 }
 
 Calibration read_calibration(const std::string& path) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);
-  if (error) throw std::runtime_error(path + ": " + error.message());
-  if (size > kMaxBytes) throw std::runtime_error(path + ": is larger than 64 MiB, which no calibration is");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error(path + ": cannot be read");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  return parse_calibration(text, path);
+  return parse_calibration(read_file(path, kMaxBytes, "calibration"), path);
 }
 
 }  // namespace moescope

@@ -1,15 +1,12 @@
 #include "core/cluster/hardware.h"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <cctype>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <stdexcept>
 
 #include "core/assets.h"
+#include "core/telemetry/input_file.h"
+#include "core/toml_text.h"
 
 namespace moescope {
 namespace {
@@ -78,7 +75,7 @@ std::span<const NamedHardwareNumber> hardware_numbers() {
 HardwareProfile parse_hardware(std::string_view text, const std::string& file) {
   toml::table root;
   try {
-    root = toml::parse(text, file);
+    root = parse_toml(text, file);
   } catch (const toml::parse_error& error) {
     fail(file, "line " + std::to_string(error.source().begin.line) + ": not TOML: " + std::string(error.description()));
   }
@@ -126,10 +123,7 @@ HardwareProfile hardware_profile(const std::string& name_or_path) {
   if (!name_or_path.ends_with(".toml"))
     throw std::runtime_error("hardware '" + name_or_path + "': allowed are " + allowed +
                              "or a .toml file of that form");
-  std::ifstream file(name_or_path, std::ios::binary);
-  if (!file || std::filesystem::is_directory(name_or_path)) fail(name_or_path, "cannot be read");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  return parse_hardware(text, name_or_path);
+  return parse_hardware(read_file(name_or_path, std::uint64_t{1} << 20, "hardware profile"), name_or_path);
 }
 
 }  // namespace moescope

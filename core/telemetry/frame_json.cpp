@@ -329,6 +329,7 @@ RunInfo run_info_from_json(const Json& json) {
   RunInfo info;
   if (const Json* run = member(json, {"run"}); run && run->is_number()) info.run = to_index(*run, "run", 0, 1 << 20);
   if (const Json* name = member(json, {"name", "run", "run_name"}); name && name->is_string()) info.name = *name;
+  if (info.name.size() > kLongestImportedName) throw Unreadable("name: longer than 4096 bytes");
   info.config_toml = text_of(json, "config");
   info.n_layers = setting(json, {"layers", "n_layers", "num_layers", "num_hidden_layers"}, kMostLayers);
   if (const Json* layers = member(json, {"moe_layers"})) {

@@ -20,6 +20,7 @@ namespace moescope {
 inline constexpr int kImportWindow = 50;  // steps of max_vio_window and dead_fraction where the file names no window
 // Claims beyond these are damage, not data: nothing is allocated for them. As the recording's reader has them.
 inline constexpr std::size_t kMostImportedExperts = 65536, kMostImportedLayers = 4096, kMostImportedLoads = 1 << 20;
+inline constexpr std::size_t kLongestImportedName = 4096;  // bytes, as in recordings
 // Marker::kind of a run's settings as its log tells them, a JSON object; at the run's first step.
 inline constexpr const char* kSettingsMarker = "settings";
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <stdexcept>
 
 #include "core/telemetry/frame_json.h"
+#include "core/telemetry/input_file.h"
 #include "core/telemetry/json_values.h"
 
 namespace moescope {
@@ -395,22 +395,17 @@ void LineSplitter::finish(LogReader& reader) {
 }
 
 Imported import_jsonl(const std::string& path, const ImportOptions& options) {
-  std::ifstream file(path, std::ios::binary);
-  std::error_code error;
-  const auto size = static_cast<double>(std::filesystem::file_size(path, error));
-  if (!file || error) throw std::runtime_error(path + ": cannot be read");
+  InputFile file(path);
+  const auto size = static_cast<double>(file.size());
   LogReader reader(path, options);
   LineSplitter lines;
   std::string chunk(kChunk, '\0');
   double read = 0;
-  while (file) {
-    file.read(chunk.data(), static_cast<std::streamsize>(chunk.size()));
-    const auto got = static_cast<std::size_t>(file.gcount());
+  while (const std::size_t got = file.read(chunk.data(), chunk.size())) {
     lines.add(std::string_view(chunk).substr(0, got), reader);
     read += static_cast<double>(got);
     if (options.progress && !options.progress(std::min(1.0, read / std::max(1.0, size)))) return {};
   }
-  if (file.bad()) throw std::runtime_error(path + ": cannot be read to its end");
   if (lines.holds_part()) lines.finish(reader);
   reader.settle();
   Imported imported{reader.histories(), reader.lines(), reader.bad()};

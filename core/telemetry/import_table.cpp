@@ -4,9 +4,10 @@
 #include <array>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <stdexcept>
+
+#include "core/telemetry/input_file.h"
 
 namespace moescope {
 
@@ -91,21 +92,18 @@ std::string read_row(std::string_view line, const Layout& layout, Row& row) {
 // Reads the rows of a file in order, twice: once for the shape of the run, once for its frames.
 class Table {
  public:
-  Table(const std::string& path, const ImportOptions& options) : path_(path), options_(&options) {
-    std::error_code error;
-    size_ = static_cast<double>(std::max<std::uintmax_t>(1, std::filesystem::file_size(path, error)));
-  }
+  Table(const std::string& path, const ImportOptions& options) : path_(path), options_(&options) {}
   // `take` gets each row that could be read; false: it was cancelled. Progress from `from` to 1/2 more.
   template <class Take>
   bool read(double from, BadLines* bad, Take take) {
-    std::ifstream file(path_, std::ios::binary);
-    if (!file) throw std::runtime_error(path_ + ": cannot be read");
+    InputFile file(path_);
+    const auto size = static_cast<double>(std::max<std::uint64_t>(1, file.size()));
     std::string line;
     double read = 0;
-    for (lines_ = 0; std::getline(file, line);) {
+    for (lines_ = 0; file.read_line(line, kLongestRow);) {
       ++lines_;
       read += static_cast<double>(line.size() + 1);
-      if (lines_ % kProgressLines == 0 && options_->progress && !options_->progress(from + 0.5 * read / size_))
+      if (lines_ % kProgressLines == 0 && options_->progress && !options_->progress(from + 0.5 * read / size))
         return false;
       if (trimmed(line).empty()) continue;
       if (!layout_) {
@@ -129,7 +127,6 @@ class Table {
  private:
   std::string path_;
   const ImportOptions* options_;
-  double size_ = 1;
   std::int64_t lines_ = 0;
   std::unique_ptr<Layout> layout_;
 };

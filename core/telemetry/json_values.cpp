@@ -1,15 +1,16 @@
 #include "core/telemetry/json_values.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+
+#include "core/telemetry/nesting.h"
 
 namespace moescope {
 
 namespace {
 
 using Json = nlohmann::json;
-
-constexpr int kMostNesting = 64;  // deeper ones are no log
 
 std::string with_quoted_non_numbers(std::string_view line) {
   std::string out;
@@ -31,23 +32,24 @@ std::string with_quoted_non_numbers(std::string_view line) {
   return out;
 }
 
-// Objects within objects are destroyed one inside the other: a line of a million brackets would use up the stack.
-bool nested_too_deep(std::string_view line) {
-  int depth = 0;
-  for (const char c : line) {
-    if (c == '[' || c == '{') {
-      if (++depth > kMostNesting) return true;
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
+Json parse_json(std::string_view text) {
+  constexpr std::size_t kLongestWhy = 300;  // the library repeats what it read last, however long
+  if (const std::size_t at = json_too_deep_at(text); at != std::string_view::npos)
+    throw BadJson(too_deep_text() + " at byte " + std::to_string(at + 1));
+  try {
+    return Json::parse(text.begin(), text.end());
+  } catch (const Json::exception& error) {
+    std::string why = error.what();  // begins with the library's own number of the error, in brackets
+    why.erase(0, std::min(why.find("] ") + 2, why.size()));
+    if (why.size() > kLongestWhy) why = why.substr(0, kLongestWhy) + "...";
+    throw BadJson(why);
+  }
+}
+
 Json parse_json_line(std::string_view line) {
-  if (nested_too_deep(line)) throw Unreadable("nested more than " + std::to_string(kMostNesting) + " deep");
+  if (json_too_deep_at(line) != std::string_view::npos) throw Unreadable(too_deep_text());
   const bool non_numbers =
       line.find("NaN") != std::string_view::npos || line.find("Infinity") != std::string_view::npos;
   Json json = non_numbers ? Json::parse(with_quoted_non_numbers(line), nullptr, false)

@@ -18,6 +18,13 @@ struct Unreadable : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// A whole text. Throws BadJson: what is wrong and where, also where it is nested deeper
+// than kMostNesting.
+struct BadJson : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+nlohmann::json parse_json(std::string_view text);
+
 // One line: an object. Python's NaN, Infinity and -Infinity, which JSON has not, become strings of that name.
 nlohmann::json parse_json_line(std::string_view line);
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "core/telemetry/import.h"
+#include "core/telemetry/json_values.h"
 
 namespace moescope {
 
@@ -32,7 +32,12 @@ std::map<std::string, std::string> log_settings(const History& history) {
   std::map<std::string, std::string> settings;
   for (const Marker& marker : history.markers()) {
     if (marker.kind != kSettingsMarker) continue;
-    const auto json = nlohmann::json::parse(marker.text, nullptr, false);
+    nlohmann::json json;
+    try {
+      json = parse_json(marker.text);
+    } catch (const BadJson&) {
+      continue;  // not written by an import
+    }
     if (!json.is_object()) continue;
     for (const auto& [key, value] : json.items())
       settings[key] = value.is_string() ? value.get<std::string>() : value.dump();
