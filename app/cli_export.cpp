@@ -13,7 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "app/cli_missing.h"
 #include "core/export_weights.h"
+#include "core/file_kind.h"
 #include "core/open_runs.h"
 #include "core/telemetry/export_events.h"
 #include "core/telemetry/export_jsonl.h"
@@ -88,6 +90,7 @@ void check(const Options& options) {
 
 void run(const Options& options) {
   check(options);
+  if (file_kind(options.in) == FileKind::recording) tell_missing(RecordingReader(options.in));
   if (options.to == "jsonl")
     export_jsonl(options.in, options.out);
   else if (options.to == "trace")

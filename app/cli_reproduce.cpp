@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "app/cli_missing.h"
 #include "core/reproduce.h"
 
 namespace moescope {
@@ -41,6 +42,7 @@ Reproduction reproduce_one(const RecordingReader& recording, const RunInfo& info
 
 void run(const Options& options) {
   const RecordingReader recording(options.path);
+  tell_missing(recording);
   if (recording.runs().empty()) throw std::runtime_error(options.path + ": there is no run in it");
   bool found = false, same = true;
   for (const RunInfo& info : recording.runs()) {

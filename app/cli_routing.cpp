@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "app/cli_missing.h"
 #include "core/parallel/load_routing.h"
 #include "core/telemetry/recording.h"
 
@@ -11,6 +12,7 @@ namespace moescope {
 
 RecordedStep recorded_step(const std::string& path, int run, std::int64_t step) {
   const RecordingReader reader(path);
+  tell_missing(reader);
   const auto found = std::ranges::find(reader.runs(), run, &RunInfo::run);
   if (found == reader.runs().end()) throw std::runtime_error(path + ": has no run " + std::to_string(run));
   const auto history = reader.load(run);

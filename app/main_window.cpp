@@ -265,6 +265,7 @@ void MainWindow::onOpened() {
                                                             : "as it was when it was opened");
     if (session_.histories().size() > 1 && session_.paths().size() > 1) showWorkspace(compare_);
     sayWhatWasSkipped();
+    notice_->showNotice(session_.missing().join('\n'));
   }
   clock_.setSourceActive(session_.isLive() || session_.isFollowing() || session_.fillingShare() >= 0);
   if (session_.hasConfig()) form_->setDraft(session_.config());

@@ -16,6 +16,7 @@ struct RunSession::Opened {
   std::vector<std::shared_ptr<const History>> histories;
   std::vector<RunConfig> configs;
   std::vector<SkippedLines> skipped;
+  QStringList missing;
   QStringList paths;
   std::vector<std::function<std::size_t()>> more;
   bool glanced = false;
@@ -115,6 +116,7 @@ void RunSession::open(const QStringList& paths) {
     opened.glanced = runs.glanced;
     opened.histories.assign(runs.histories.begin(), runs.histories.end());
     opened.skipped = std::move(runs.skipped);
+    for (const std::string& missing : runs.missing) opened.missing << QString::fromStdString(missing);
     opened.more = std::move(runs.more);
     opened.configs = configsOf(opened.histories);
   });
@@ -130,6 +132,7 @@ void RunSession::follow(const QStringList& paths) {
   histories_.clear();
   recorded_configs_.clear();
   skipped_.clear();
+  missing_.clear();
   followers_.clear();
   for (const QString& path : paths)
     followers_.push_back(std::make_unique<LogFollower>(path.toStdString(), static_cast<int>(followers_.size())));
@@ -267,6 +270,7 @@ void RunSession::adopt(Opened& result) {
   path_ = result.path;
   paths_ = result.paths;
   skipped_ = std::move(result.skipped);
+  missing_ = result.missing;
   attached_to_ = result.attached_to;
   can_grow_ = !result.more.empty();
   if (result.glanced) fill();

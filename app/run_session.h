@@ -53,8 +53,9 @@ class RunSession : public QObject {
   bool isRecording() const { return !lab_ && !histories_.empty(); }
   Lab* lab() const { return lab_.get(); }        // nullptr: nothing in training
   const QString& path() const { return path_; }  // of the recording written or of what is shown; empty: memory only
-  const QStringList& paths() const { return paths_; }  // all files that are shown; empty: a run in training
-  std::vector<SkippedLines> skipped() const;           // what these had that could not be read
+  const QStringList& paths() const { return paths_; }      // all files that are shown; empty: a run in training
+  const QStringList& missing() const { return missing_; }  // of recordings whose log was not copied along, in words
+  std::vector<SkippedLines> skipped() const;               // what these had that could not be read
   const std::vector<std::shared_ptr<const History>>& histories() const { return histories_; }
 
   // Settings of an open run: in training with every change that was asked for, of a recording as it started.
@@ -97,6 +98,7 @@ class RunSession : public QObject {
   std::vector<std::unique_ptr<LogFollower>> followers_;
   QTimer follow_timer_;
   std::vector<SkippedLines> skipped_;
+  QStringList missing_;
   std::thread opener_, filler_;
   std::atomic<bool> cancelled_ = false, filling_cancelled_ = false;
   std::atomic<double> filling_ = 0;

@@ -1,5 +1,6 @@
 #include "core/open_runs.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "core/file_kind.h"
@@ -12,12 +13,34 @@ namespace moescope {
 
 namespace {
 
-using More = std::vector<std::function<std::size_t()>>;
+void require_fewer_than(std::size_t most_runs, std::size_t runs, const std::string& path) {
+  if (runs > most_runs)
+    throw std::runtime_error(path + ": " + std::to_string(runs) + " runs together; at most " +
+                             std::to_string(most_runs) + " can be open side by side");
+}
 
-Imported open_recording(const std::string& path, const ImportOptions& options, More& more) {
-  const auto reader = std::make_shared<RecordingReader>(path);
+// nullptr: cancelled.
+std::shared_ptr<RecordingReader> recording_at(const std::string& path, const ImportOptions& options) {
+  bool cancelled = false;
+  try {
+    return std::make_shared<RecordingReader>(path, [&] {
+      cancelled = cancelled || (options.progress && !options.progress(0));
+      return !cancelled;
+    });
+  } catch (const std::runtime_error&) {
+    if (!cancelled) throw;
+    return nullptr;
+  }
+}
+
+Imported open_recording(const std::string& path, const ImportOptions& options, std::size_t most_runs,
+                        OpenedRuns& opened) {
+  const auto reader = recording_at(path, options);
+  if (!reader) return {};
   const auto& runs = reader->runs();
-  if (runs.empty()) throw std::runtime_error(path + ": the recording holds no run");
+  if (runs.empty())
+    throw std::runtime_error(reader->missing().empty() ? path + ": the recording holds no run" : reader->missing());
+  require_fewer_than(most_runs, opened.histories.size() + runs.size(), path);
   Imported imported;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const auto progress = [&](double share) {
@@ -31,14 +54,19 @@ Imported open_recording(const std::string& path, const ImportOptions& options, M
     if (!history) return {};
     imported.runs.push_back(std::move(history));
   }
-  more.push_back([reader] { return reader->load_new(); });
+  if (!reader->missing().empty()) {
+    opened.missing.push_back(reader->missing());
+    for (const auto& run : imported.runs)
+      run->append(Marker{run->info().run, std::max<std::int64_t>(0, run->steps().last), "event", reader->missing()});
+  }
+  opened.more.push_back([reader] { return reader->load_new(); });
   return imported;
 }
 
-Imported import_file(const std::string& path, const ImportOptions& options, More& more) {
+Imported import_file(const std::string& path, const ImportOptions& options, std::size_t most_runs, OpenedRuns& opened) {
   switch (const FileKind kind = file_kind(path)) {
     case FileKind::recording:
-      return open_recording(path, options, more);
+      return open_recording(path, options, most_runs, opened);
     case FileKind::training_log:
       return import_jsonl(path, options);
     case FileKind::load_table:
@@ -62,7 +90,7 @@ OpenedRuns open_runs(const std::vector<std::string>& paths, const ImportOptions&
         return options.progress((static_cast<double>(i) + share) / static_cast<double>(paths.size()));
       };
     }
-    Imported imported = import_file(paths[i], of_file, opened.more);
+    Imported imported = import_file(paths[i], of_file, most_runs, opened);
     if (imported.runs.empty()) return {};
     opened.glanced |= imported.glanced;
     if (imported.bad.count() > 0) {
@@ -74,9 +102,7 @@ OpenedRuns open_runs(const std::vector<std::string>& paths, const ImportOptions&
       opened.skipped.push_back({paths[i], std::move(imported.bad), imported.unit});
     }
     for (auto& run : imported.runs) opened.histories.push_back(std::move(run));
-    if (opened.histories.size() > most_runs)
-      throw std::runtime_error(paths[i] + ": " + std::to_string(opened.histories.size()) + " runs together; at most " +
-                               std::to_string(most_runs) + " can be open side by side");
+    require_fewer_than(most_runs, opened.histories.size(), paths[i]);
   }
   return opened;
 }

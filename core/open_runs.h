@@ -20,6 +20,7 @@ struct SkippedLines {
 struct OpenedRuns {
   std::vector<std::shared_ptr<History>> histories;  // empty: it was cancelled
   std::vector<SkippedLines> skipped;                // of the files that had any
+  std::vector<std::string> missing;                 // of recordings without their log: RecordingReader::missing()
   // Of files that a training may still write: appends what came since to `histories`, and says how much. One thread at
   // a time; throws std::runtime_error when the file can be read no more.
   std::vector<std::function<std::size_t()>> more;

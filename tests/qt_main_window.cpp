@@ -12,16 +12,21 @@
 #include <QTabBar>
 #include <QTemporaryDir>
 #include <QTest>
+#include <filesystem>
+#include <random>
 
 #include "app/field_editor.h"
 #include "app/live_bar.h"
 #include "app/main_window.h"
+#include "app/notice_bar.h"
 #include "app/number_edit.h"
 #include "app/overview.h"
 #include "app/run_bar.h"
 #include "app/settings.h"
 #include "app/setup_form.h"
 #include "app/workspace.h"
+#include "core/telemetry/recording.h"
+#include "tests/sample_frames.h"
 #include "tests/takes_keys.h"
 
 using namespace moescope;
@@ -360,6 +365,24 @@ class MainWindowTest : public QObject {
     window.selection()->setStep(7);
     QCOMPARE(window.selection()->step(), 7);
     QCOMPARE(window.runBar()->runAction()->text(), QString("Play"));
+  }
+
+  void aRecordingWithoutItsLogSaysSo() {
+    QTemporaryDir folder;
+    const std::string whole = folder.filePath("whole.moescope").toStdString();
+    const std::string alone = folder.filePath("alone.moescope").toStdString();
+    RecordingWriter writer(whole);
+    writer.add_run(sample_info({}));
+    std::mt19937 rng(1);
+    writer.write(std::vector{std::make_shared<const TelemetryFrame>(sample_frame(0, {}, rng))});
+    std::filesystem::copy_file(whole, alone);  // as of a program that is killed now
+    OpenWindow w;
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    w.window.openFiles({QString::fromStdString(alone)});
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
+    QVERIFY(w.window.noticeBar()->isVisible());
+    QVERIFY2(w.window.noticeBar()->text().contains("alone.moescope-wal, is not here. What is here ends with step 0"),
+             qPrintable(w.window.noticeBar()->text()));
   }
 
   void droppedLogsAreRunsSideBySide() {

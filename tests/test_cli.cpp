@@ -9,11 +9,13 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <sstream>
 #include <thread>
 
 #include "core/run_config.h"
 #include "core/telemetry/recording.h"
+#include "tests/sample_frames.h"
 
 namespace moescope {
 namespace {
@@ -238,6 +240,22 @@ TEST_F(Cli, ComparesRunsInLockStep) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(recording.load(i)->steps(), (StepRange{0, 59}));
   EXPECT_EQ(recording.load(0)->flip_frame_at(50), nullptr);
   EXPECT_EQ(recording.load(1)->flip_frame_at(50)->step, 50);
+}
+
+TEST_F(Cli, SaysThatARecordingIsWithoutItsLog) {
+  RecordingWriter writer(path("whole.moescope"));
+  writer.add_run(sample_info({}));
+  std::mt19937 rng(1);
+  writer.write(std::vector{std::make_shared<const TelemetryFrame>(sample_frame(0, {}, rng))});
+  fs::copy_file(path("whole.moescope"), path("alone.moescope"));  // as of a program that is killed now
+  const std::string words = path("alone.moescope-wal") + ", is not here. What is here ends with step 0";
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"export", path("alone.moescope"), "--to", "jsonl", "-o", path("x.jsonl")},
+        {"volumes", "--routing", path("alone.moescope")},
+        {"reproduce", path("alone.moescope"), "--steps", "1"}}) {
+    const Result result = run(command);
+    EXPECT_NE(result.err.find(words), std::string::npos) << command[0] << ": " << result.err;
+  }
 }
 
 TEST_F(Cli, RefusesComparisonsThatCannotBe) {

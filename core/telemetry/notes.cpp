@@ -1,8 +1,6 @@
 #include "core/telemetry/notes.h"
 
-#include <stdexcept>
-
-#include "core/telemetry/schema.h"
+#include "core/telemetry/recording_file.h"
 #include "core/telemetry/sqlite.h"
 
 namespace moescope {
@@ -35,12 +33,14 @@ void replace_note(Connection& connection, const Marker& note) {
 }
 
 void write_note(const std::string& recording, const Marker& note) {
+  // Closing takes in the log of a program that was killed: nothing is missing then. One that still writes says so
+  // again.
+  const bool takes_in_log = RecordingFile(recording).has_log_of_unclosed();
   Connection connection(recording, SQLITE_OPEN_READWRITE);
   sqlite3_busy_timeout(connection.handle(), kPatienceMs);
-  if (connection.integer("PRAGMA application_id") != kApplicationId)
-    throw std::runtime_error(recording + ": not a MoEScope recording: notes are kept in recordings");
   connection.execute("BEGIN IMMEDIATE");
   replace_note(connection, note);
+  if (takes_in_log) Statement(connection, "UPDATE meta SET value = ? WHERE key = 'state'").bind(kLogTakenIn).run();
   connection.execute("COMMIT");  // or, if it is never reached, undone with the connection
 }
 

@@ -34,10 +34,13 @@ class RecordingWriter {
 // Opens while a writer still appends, too, and then shows what was written until load(), and load_new() what follows.
 class RecordingReader {
  public:
-  // Throws std::runtime_error: no such file, not a recording, of a newer version, damaged.
-  explicit RecordingReader(const std::string& path);
+  // Throws std::runtime_error: no such file, not a recording, of a newer version, damaged. The file may come from
+  // anybody, and is never written to. `go_on` is asked every few milliseconds; false ends it with an error.
+  explicit RecordingReader(const std::string& path, const std::function<bool()>& go_on = {});
   ~RecordingReader();
   const std::vector<RunInfo>& runs() const;
+  // What is known to be missing, in words for a person: recording_file.h. Empty: nothing.
+  const std::string& missing() const;
   // Fills a history of `run`; `progress` gets 0..1 and returns false to cancel, which returns nullptr. `as_run` is its
   // number where it is opened beside runs of other files; -1: the recording's.
   // Throws std::runtime_error on a damaged file, naming the row.

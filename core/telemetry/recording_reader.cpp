@@ -1,15 +1,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
-#include <system_error>
 
 #include "core/telemetry/frame_fields.h"
+#include "core/telemetry/json_values.h"
 #include "core/telemetry/recording.h"
+#include "core/telemetry/recording_file.h"
 #include "core/telemetry/schema.h"
 #include "core/telemetry/sqlite.h"
 
@@ -19,66 +19,8 @@ namespace {
 
 // Sizes beyond these are damage, not data; within them no allocation gets out of hand.
 constexpr std::int64_t kMaxLayers = 4096, kMaxExperts = 65536, kMaxRanks = 4096, kMaxLoadColumns = 1 << 20;
-
-std::string hex(std::int64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%08llx", static_cast<unsigned long long>(value));
-  return text;
-}
-
-void check_is_recording(Connection& connection) {
-  const std::int64_t id = connection.integer("PRAGMA application_id");
-  if (id != kApplicationId) {
-    const bool empty = connection.integer("SELECT count(*) FROM sqlite_master") == 0;
-    throw std::runtime_error(
-        connection.path() + ": not a MoEScope recording: " +
-        (empty ? "an empty database" : "SQLite application id " + hex(id) + ", expected " + hex(kApplicationId)));
-  }
-  const std::int64_t version = connection.integer("PRAGMA user_version");
-  if (version < kOldestFormatVersion || version > kFormatVersion) {
-    throw std::runtime_error(connection.path() + ": recording format " + std::to_string(version) +
-                             ", but this program reads formats " + std::to_string(kOldestFormatVersion) + " to " +
-                             std::to_string(kFormatVersion) +
-                             (version > kFormatVersion ? ": a newer MoEScope wrote it" : ""));
-  }
-}
-
-// file: URI of a path whose directory cannot be written to, so that SQLite cannot set up shared memory beside it.
-std::string immutable_uri(const std::string& path) {
-  std::string uri = "file:";
-  for (const unsigned char c : path) {
-    if (std::isalnum(c) || std::strchr("/._-~", c)) {
-      uri += static_cast<char>(c);
-    } else {
-      char escaped[4];
-      std::snprintf(escaped, sizeof escaped, "%%%02X", c);
-      uri += escaped;
-    }
-  }
-  return uri + "?immutable=1";
-}
-
-std::unique_ptr<Connection> open_recording(const std::string& path) {
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) {
-    throw std::runtime_error(path + ": " + (error ? error.message() : "no such file"));
-  }
-  if (std::filesystem::is_directory(status)) {
-    throw std::runtime_error(path + ": is a directory, expected a recording");
-  }
-  auto connection = std::make_unique<Connection>(path, SQLITE_OPEN_READWRITE);
-  const int code = sqlite3_exec(connection->handle(), "PRAGMA schema_version", nullptr, nullptr, nullptr);
-  switch (code & 0xff) {
-    case SQLITE_NOTADB:
-      throw std::runtime_error(path + ": not a MoEScope recording: no SQLite database");
-    case SQLITE_CANTOPEN:
-    case SQLITE_READONLY:
-      connection = std::make_unique<Connection>(immutable_uri(path), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
-  }
-  check_is_recording(*connection);
-  return connection;
-}
+constexpr std::size_t kMaxRuns = 256;
+constexpr int kLongestOfRun = 2 << 20, kLongestNote = 64 << 20;  // bytes of a text
 
 int narrow(std::int64_t value, std::int64_t lowest, std::int64_t highest, const std::string& what) {
   if (value < lowest || value > highest) {
@@ -137,6 +79,12 @@ Enum named(const std::string& name, const char* (*name_of)(Enum), int count, con
   throw std::runtime_error(std::string(what) + " is '" + name + "'");
 }
 
+// Where another program has copied a table it may have lost its key, and each search would go through all of it.
+bool is_sought_by_id(Connection& connection, const char* table) {
+  Statement key(connection, "SELECT pk = 1 AND upper(type) = 'INTEGER' FROM pragma_table_xinfo(?) WHERE cid = 0");
+  return key.bind(std::string_view(table)).next() && key.get_integer() != 0;
+}
+
 // A table read along with `frame`: rows in the order of their id, each belonging to frame id >> 16. Where only some
 // frames are wanted it seeks each.
 class FrameRows {
@@ -144,11 +92,11 @@ class FrameRows {
   // `after`: of frames with a larger id.
   FrameRows(Connection& connection, const char* table, int run, bool seeks, std::int64_t after)
       : table_(table),
+        seeks_(seeks && is_sought_by_id(connection, table)),
         rows_(connection, std::string("SELECT * FROM ") + table +
-                              (seeks ? " WHERE id >= ? AND id < ? AND run = ? ORDER BY id"
-                                     : " WHERE id >= ? AND run = ? ORDER BY id")),
-        run_(run),
-        seeks_(seeks) {
+                              (seeks_ ? " WHERE id >= ? AND id < ? AND run = ? ORDER BY id"
+                                      : " WHERE id >= ? AND run = ? ORDER BY id")),
+        run_(run) {
     if (seeks_) return;
     rows_.bind((after + 1) << 16).bind(std::int64_t{run});
     advance();
@@ -178,9 +126,9 @@ class FrameRows {
  private:
   void advance() { id_ = rows_.next() ? rows_.get_integer() : -1; }
   const char* table_;
+  bool seeks_;
   Statement rows_;
   int run_;
-  bool seeks_;
   std::int64_t id_ = -1;
 };
 
@@ -311,19 +259,23 @@ void read_text_layer(Statement& row, const RunInfo& info, std::vector<TokenFrame
 }
 
 nlohmann::json parse_array(const std::string& text) {
-  auto array = nlohmann::json::parse(text, nullptr, false);
-  return array.is_array() && static_cast<std::int64_t>(array.size()) <= kMaxLayers ? array : nlohmann::json();
+  try {
+    auto array = parse_json(text);
+    return array.is_array() && static_cast<std::int64_t>(array.size()) <= kMaxLayers ? array : nlohmann::json();
+  } catch (const BadJson&) {
+    return {};
+  }
 }
 
 RunInfo read_run(Statement& row, std::int64_t version, const std::string& path) {
   RunInfo info;
   info.run = narrow(row.get_integer(), 0, 1 << 20, path + ": damaged: table run: run");
   const std::string where = path + ": damaged: run " + std::to_string(info.run) + ": ";
-  info.name = row.get_text();
-  info.source = row.get_text();
-  info.config_toml = row.get_text();
+  info.name = row.get_text((where + "name").c_str());
+  info.source = row.get_text((where + "source").c_str());
+  info.config_toml = row.get_text((where + "config_toml").c_str(), kLongestOfRun);
   info.n_layers = narrow(row.get_integer(), 0, kMaxLayers, where + "n_layers");
-  const auto layers = parse_array(row.get_text());
+  const auto layers = parse_array(row.get_text((where + "moe_layers").c_str(), kLongestOfRun));
   if (!layers.is_array() ||
       !std::all_of(layers.begin(), layers.end(), [](const auto& layer) { return layer.is_number_integer(); })) {
     throw std::runtime_error(where + "moe_layers is not a JSON array of layer indices");
@@ -341,7 +293,7 @@ RunInfo read_run(Statement& row, std::int64_t version, const std::string& path) 
   info.dim = narrow(row.get_integer(), 0, 1 << 24, where + "dim");
   info.window = narrow(row.get_integer(), 0, std::numeric_limits<int>::max(), where + "window");
   if (version < 4) return info;
-  const auto domains = parse_array(row.get_text());
+  const auto domains = parse_array(row.get_text((where + "domains").c_str(), kLongestOfRun));
   if (!domains.is_array() ||
       !std::all_of(domains.begin(), domains.end(), [](const auto& name) { return name.is_string(); })) {
     throw std::runtime_error(where + "domains is not a JSON array of names");
@@ -432,56 +384,10 @@ std::vector<Marker> read_markers(Connection& connection, int run, std::int64_t& 
     marker.run = run;
     marker.step = rows.get_integer();
     marker.kind = rows.get_text();
-    marker.text = rows.get_text();
+    marker.text = rows.get_text("a marker's text", kLongestNote);
   }
   return markers;
 }
-
-}  // namespace
-
-struct RecordingReader::Database {
-  struct Loaded {
-    RunInfo info;  // as in the file
-    std::shared_ptr<History> history;
-    std::int64_t last_frame = 0, last_marker = 0;  // ids
-  };
-  explicit Database(const std::string& path) : path(path), connection(open_recording(path)) {
-    Statement rows(*connection, "SELECT * FROM run ORDER BY run");
-    const std::int64_t version = connection->integer("PRAGMA user_version");
-    while (rows.next()) runs.push_back(read_run(rows, version, path));
-  }
-  std::int64_t rows_of(int run) const;
-  std::string path;
-  std::unique_ptr<Connection> connection;
-  // Appends what lies behind the last rows that were read, arrays of every `every`th frame; false: cancelled.
-  bool read_on(Loaded& loaded, std::int64_t every, const std::function<bool(double)>& progress) const;
-  std::vector<RunInfo> runs;
-  std::vector<Loaded> loaded;
-  std::int64_t version_seen = -1;  // of the data, as SQLite numbers what others write
-};
-
-bool RecordingReader::Database::read_on(Loaded& of, std::int64_t every,
-                                        const std::function<bool(double)>& progress) const {
-  const auto last_id = static_cast<double>(std::max<std::int64_t>(1, connection->integer("SELECT max(id) FROM frame")));
-  const int run = of.info.run, as_run = of.history->info().run;
-  try {
-    FrameReader reader(*connection, of.info, every, of.last_frame);
-    for (int n = 0; auto frame = reader.next(of.last_frame); ++n) {
-      of.history->append(std::move(frame));
-      if (progress && n % 64 == 0 && !progress(static_cast<double>(of.last_frame) / last_id)) return false;
-    }
-    for (Marker& marker : read_markers(*connection, run, of.last_marker)) {
-      marker.run = as_run;
-      of.history->append(std::move(marker));
-    }
-  } catch (const std::runtime_error& error) {
-    const std::string message = error.what();
-    throw std::runtime_error(message.starts_with(connection->path()) ? message : path + ": " + message);
-  }
-  return true;
-}
-
-namespace {
 
 // One state of the file, however far a writer gets meanwhile.
 class Snapshot {
@@ -494,19 +400,107 @@ class Snapshot {
   Connection& connection_;
 };
 
+// While it lives, the connection's statements ask whether to go on.
+class Asking {
+ public:
+  Asking(Connection& connection, std::function<bool()> go_on) : connection_(connection) {
+    connection_.on_progress(std::move(go_on));
+  }
+  ~Asking() { connection_.on_progress({}); }
+  Asking(const Asking&) = delete;
+
+ private:
+  Connection& connection_;
+};
+
+using ReaderProgress = std::function<bool(double)>;
+
 }  // namespace
+
+struct RecordingReader::Database {
+  struct Loaded {
+    RunInfo info;  // as in the file
+    std::shared_ptr<History> history;
+    std::int64_t last_frame = 0, last_marker = 0;  // ids
+  };
+  Database(const std::string& path, const std::function<bool()>& go_on) : path(path), file(path, go_on) {
+    connection().limit_length(kLongestOfRun);
+    connection().on_progress(go_on);
+    Statement rows(connection(), "SELECT * FROM run ORDER BY run");
+    while (rows.next()) {
+      if (runs.size() == kMaxRuns)
+        throw std::runtime_error(path + ": damaged: holds more than " + std::to_string(kMaxRuns) + " runs");
+      runs.push_back(read_run(rows, file.version(), path));
+    }
+    connection().on_progress({});
+    connection().limit_length(kLongestValue);
+    missing = file.missing();
+  }
+  Connection& connection() const { return file.connection(); }
+  const RunInfo& run_of(int run) const {
+    const auto info = std::ranges::find(runs, run, &RunInfo::run);
+    if (info == runs.end()) throw std::runtime_error(path + ": has no run " + std::to_string(run));
+    return *info;
+  }
+  std::int64_t rows_of(int run) const;
+  // One state of the file, read once: nullptr where it was cancelled.
+  std::shared_ptr<History> load_once(const RunInfo& info, std::int64_t every, const ReaderProgress& progress,
+                                     std::size_t array_budget_bytes, int as_run);
+  // Appends what lies behind the last rows that were read, arrays of every `every`th frame; false: cancelled.
+  bool read_on(Loaded& loaded, std::int64_t every, const ReaderProgress& progress) const;
+  std::string path;
+  RecordingFile file;
+  std::string missing;
+  std::vector<RunInfo> runs;
+  std::vector<Loaded> loaded;
+  std::int64_t version_seen = -1;  // of the data, as SQLite numbers what others write
+};
+
+bool RecordingReader::Database::read_on(Loaded& of, std::int64_t every, const ReaderProgress& progress) const {
+  const auto last_id =
+      static_cast<double>(std::max<std::int64_t>(1, connection().integer("SELECT max(id) FROM frame")));
+  const int run = of.info.run, as_run = of.history->info().run;
+  // Asked within a statement, too: one may pass over any number of rows before it finds the next of this run.
+  bool cancelled = false;
+  const auto go_on = [&] {
+    cancelled = cancelled || (progress && !progress(std::min(1.0, static_cast<double>(of.last_frame) / last_id)));
+    return !cancelled;
+  };
+  const Asking asking(connection(), go_on);
+  try {
+    FrameReader reader(connection(), of.info, every, of.last_frame);
+    for (int n = 0; auto frame = reader.next(of.last_frame); ++n) {
+      of.history->append(std::move(frame));
+      if (n % 64 == 0 && !go_on()) return false;
+    }
+    for (Marker& marker : read_markers(connection(), run, of.last_marker)) {
+      marker.run = as_run;
+      of.history->append(std::move(marker));
+    }
+  } catch (const std::runtime_error& error) {
+    if (cancelled) return false;
+    const std::string message = error.what();
+    throw std::runtime_error(message.starts_with(path) ? message : path + ": " + message);
+  }
+  return true;
+}
 
 // Layers of all frames of a run. Frames are counted without reading them: ids are dense but for a rewind.
 std::int64_t RecordingReader::Database::rows_of(int run) const {
   const auto info = std::find_if(runs.begin(), runs.end(), [run](const RunInfo& r) { return r.run == run; });
   if (info == runs.end()) return 0;
-  const std::int64_t frames = connection->integer("SELECT coalesce(max(id) - min(id) + 1, 0) FROM frame");
+  const std::int64_t frames = connection().integer("SELECT coalesce(max(id) - min(id) + 1, 0) FROM frame");
   const auto layers = static_cast<std::int64_t>(std::max<std::size_t>(1, info->moe_layers.size()));
   return std::max<std::int64_t>(0, frames) / static_cast<std::int64_t>(std::max<std::size_t>(1, runs.size())) * layers;
 }
 
-RecordingReader::RecordingReader(const std::string& path) : db_(std::make_unique<Database>(path)) {}
+RecordingReader::RecordingReader(const std::string& path, const std::function<bool()>& go_on)
+    : db_(std::make_unique<Database>(path, go_on)) {}
 RecordingReader::~RecordingReader() = default;
+
+const std::string& RecordingReader::missing() const {
+  return db_->missing;
+}
 
 const std::vector<RunInfo>& RecordingReader::runs() const {
   return db_->runs;
@@ -527,26 +521,47 @@ std::shared_ptr<History> RecordingReader::glance(int run, const std::function<bo
   return load_every(run, every, progress, array_budget_bytes, as_run);
 }
 
+std::shared_ptr<History> RecordingReader::Database::load_once(const RunInfo& info, std::int64_t every,
+                                                              const ReaderProgress& progress,
+                                                              std::size_t array_budget_bytes, int as_run) {
+  RunInfo known = info;
+  if (as_run >= 0) known.run = as_run;
+  Loaded one{info, std::make_shared<History>(known, array_budget_bytes)};
+  if (loaded.empty()) version_seen = connection().integer("PRAGMA data_version");
+  const Snapshot snapshot(connection());
+  if (!read_on(one, every, progress)) return nullptr;
+  if (every == 1) loaded.push_back(one);
+  return one.history;
+}
+
 std::shared_ptr<History> RecordingReader::load_every(int run, std::int64_t every,
                                                      const std::function<bool(double)>& progress,
                                                      std::size_t array_budget_bytes, int as_run) const {
-  const auto info = std::find_if(db_->runs.begin(), db_->runs.end(), [run](const RunInfo& r) { return r.run == run; });
-  if (info == db_->runs.end()) throw std::runtime_error(db_->path + ": has no run " + std::to_string(run));
-  RunInfo known = *info;
-  if (as_run >= 0) known.run = as_run;
-  Database::Loaded loaded{*info, std::make_shared<History>(known, array_budget_bytes)};
-  if (db_->loaded.empty()) db_->version_seen = db_->connection->integer("PRAGMA data_version");
-  const Snapshot snapshot(*db_->connection);
-  if (!db_->read_on(loaded, every, progress)) return nullptr;
-  if (progress) progress(1.0);
-  if (every == 1) db_->loaded.push_back(loaded);
-  return loaded.history;
+  const RunInfo& info = db_->run_of(run);
+  const auto load = [&] { return db_->load_once(info, every, progress, array_budget_bytes, as_run); };
+  std::shared_ptr<History> history;
+  try {
+    history = load();
+  } catch (const std::runtime_error&) {
+    if (!db_->file.changed_unseen()) throw;
+  }
+  if (db_->file.changed_unseen()) {  // while it was read: what was read may be of two states
+    std::erase_if(db_->loaded, [&](const Database::Loaded& one) { return one.history == history; });
+    db_->file.reopen();
+    history = load();
+  }
+  if (history && progress) progress(1.0);
+  return history;
 }
 
 std::size_t RecordingReader::load_new() const {
-  const std::int64_t version = db_->connection->integer("PRAGMA data_version");
+  if (db_->file.changed_unseen()) {
+    db_->file.reopen();
+    db_->version_seen = -1;
+  }
+  const std::int64_t version = db_->connection().integer("PRAGMA data_version");
   if (version == db_->version_seen) return 0;
-  const Snapshot snapshot(*db_->connection);
+  const Snapshot snapshot(db_->connection());
   std::uint64_t news = 0;
   for (Database::Loaded& loaded : db_->loaded) {
     const std::uint64_t before = loaded.history->sequence();
@@ -559,17 +574,13 @@ std::size_t RecordingReader::load_new() const {
 
 void RecordingReader::read(
     int run, const std::function<bool(const std::shared_ptr<const TelemetryFrame>&, double)>& take) const {
-  const auto info = std::find_if(db_->runs.begin(), db_->runs.end(), [run](const RunInfo& r) { return r.run == run; });
-  if (info == db_->runs.end()) throw std::runtime_error(db_->path + ": has no run " + std::to_string(run));
-  Connection& connection = *db_->connection;
-  connection.execute("BEGIN");  // one state of the file, however far a writer gets meanwhile
-  struct End {
-    Connection& connection;
-    ~End() { sqlite3_exec(connection.handle(), "ROLLBACK", nullptr, nullptr, nullptr); }
-  } end{connection};
+  const RunInfo& info = db_->run_of(run);
+  if (db_->file.changed_unseen()) db_->file.reopen();
+  Connection& connection = db_->connection();
+  const Snapshot snapshot(connection);
   const auto last_id = static_cast<double>(std::max<std::int64_t>(1, connection.integer("SELECT max(id) FROM frame")));
   try {
-    FrameReader reader(connection, *info, 1, 0);
+    FrameReader reader(connection, info, 1, 0);
     std::int64_t id = 0;
     while (const auto frame = reader.next(id))
       if (!take(frame, static_cast<double>(id) / last_id)) return;
@@ -581,7 +592,7 @@ void RecordingReader::read(
 
 std::vector<Marker> RecordingReader::markers(int run) const {
   std::int64_t after = 0;
-  return read_markers(*db_->connection, run, after);
+  return read_markers(db_->connection(), run, after);
 }
 
 }  // namespace moescope

@@ -6,14 +6,15 @@
 #include <cmath>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "core/telemetry/frame_fields.h"
+#include "core/telemetry/input_file.h"
 #include "core/telemetry/notes.h"
 #include "core/telemetry/recording.h"
+#include "core/telemetry/recording_file.h"
 #include "core/telemetry/schema.h"
 #include "core/telemetry/sqlite.h"
 
@@ -57,12 +58,11 @@ std::string utc_now() {
 
 // An SQLite file says whose it is at byte 68.
 bool is_recording(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
   char header[72] = {};
-  file.read(header, sizeof header);
+  const bool whole = InputFile(path).read(header, sizeof header) == sizeof header;
   const char id[4] = {kApplicationId >> 24, kApplicationId >> 16 & 0xff, kApplicationId >> 8 & 0xff,
                       kApplicationId & 0xff};
-  return file && std::equal(id, id + 4, header + 68);
+  return whole && std::equal(id, id + 4, header + 68);
 }
 
 void remove_old_recording(const std::string& path) {
@@ -82,11 +82,14 @@ void remove_old_recording(const std::string& path) {
 }
 
 std::unique_ptr<Connection> create_recording(const std::string& path) {
-  if (std::filesystem::exists(path) && std::filesystem::file_size(path) > 0) remove_old_recording(path);
+  if (std::filesystem::exists(path)) {
+    require_regular_file(path);
+    if (std::filesystem::file_size(path) > 0) remove_old_recording(path);
+  }
   auto file = std::make_unique<Connection>(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
   file->execute("PRAGMA journal_mode = WAL");
   file->execute("PRAGMA synchronous = NORMAL");
-  file->execute("PRAGMA journal_size_limit = 33554432");
+  file->execute("PRAGMA journal_size_limit = 4194304");
   file->execute("BEGIN");
   file->execute(("PRAGMA application_id = " + std::to_string(kApplicationId)).c_str());
   file->execute(("PRAGMA user_version = " + std::to_string(kFormatVersion)).c_str());
@@ -97,6 +100,7 @@ std::unique_ptr<Connection> create_recording(const std::string& path) {
   meta.bind("format_version").bind(std::string_view(version)).run();
   meta.bind("program").bind("MoEScope").run();
   meta.bind("created").bind(std::string_view(now)).run();
+  meta.bind("state").bind(kBeingWritten).run();
   file->execute("COMMIT");
   // Into the file proper at once: a killed process leaves a recording even if its WAL is not copied along.
   file->execute("PRAGMA wal_checkpoint(TRUNCATE)");
@@ -131,6 +135,8 @@ class NarrowCounts {
 
 }  // namespace
 
+constexpr std::chrono::milliseconds kLogTakenInEvery{1000};
+
 struct RecordingWriter::Database {
   explicit Database(const std::string& path) : file(create_recording(path)), connection(*file) {}
 
@@ -149,6 +155,8 @@ struct RecordingWriter::Database {
     for (const Row& row : rows) insert(frame, row, row_id++);
   }
   void forget_from(int run, std::int64_t step);
+  void take_in_log();
+  void close();
 
   std::unique_ptr<Connection> file;
   Connection& connection;
@@ -163,9 +171,11 @@ struct RecordingWriter::Database {
   Statement insert_text{connection, insert_sql("text", 8)};
   Statement insert_text_layer{connection, insert_sql("text_layer", 9)};
   Statement insert_wire{connection, insert_sql("wire", 7)};
+  Statement say_being_written{connection, "UPDATE meta SET value = ?1 WHERE key = 'state' AND value <> ?1"};
   Statement insert_marker{connection, "INSERT INTO marker (run, step, kind, text) VALUES (?, ?, ?, ?)"};
   std::int64_t next_id = 1;
   std::map<int, std::int64_t> newest_step;  // by run
+  std::chrono::steady_clock::time_point log_taken_in{};
 };
 
 void RecordingWriter::Database::insert(const TelemetryFrame& frame) {
@@ -304,8 +314,29 @@ void RecordingWriter::Database::forget_from(int run, std::int64_t step) {
   Statement(connection, "DELETE FROM marker WHERE run = ? AND step > ?").bind(std::int64_t{run}).bind(step).run();
 }
 
+// From the log into the file, as far as no reader still needs the file as it was: what a killed program leaves in the
+// log, which may not be copied along, is little.
+void RecordingWriter::Database::take_in_log() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - log_taken_in < kLogTakenInEvery) return;
+  log_taken_in = now;
+  sqlite3_wal_checkpoint_v2(connection.handle(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
+}
+
+// All of the log, and the word that there is none: a reader that is open keeps SQLite from doing it.
+void RecordingWriter::Database::close() {
+  Statement(connection, "UPDATE meta SET value = ? WHERE key = 'state'").bind(kClosed).run();
+  sqlite3_wal_checkpoint_v2(connection.handle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+}
+
 RecordingWriter::RecordingWriter(const std::string& path) : db_(std::make_unique<Database>(path)) {}
-RecordingWriter::~RecordingWriter() = default;
+
+RecordingWriter::~RecordingWriter() {
+  try {
+    db_->close();
+  } catch (const std::exception&) {  // a full disk: what was written is there, and stays a recording not closed
+  }
+}
 
 void RecordingWriter::add_run(const RunInfo& info) {
   const std::string layers = nlohmann::json(info.moe_layers).dump();
@@ -324,11 +355,13 @@ void RecordingWriter::write(std::span<const std::shared_ptr<const TelemetryFrame
   db_->begin.run();
   try {
     for (const auto& frame : frames) db_->insert(*frame);
+    db_->say_being_written.bind(kBeingWritten).run();  // after a note of another program: notes.cpp
     db_->commit.run();
   } catch (...) {
     sqlite3_exec(db_->connection.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
     throw;
   }
+  db_->take_in_log();
 }
 
 void RecordingWriter::write(const Marker& marker) {

@@ -27,7 +27,7 @@ inline constexpr const char* kRun0Reference = "run 0";
 inline constexpr const char* kFp32Reference = "fp32";
 
 inline constexpr const char* kSchema = R"sql(
-CREATE TABLE meta (              -- about the file: format_version, program, created (UTC)
+CREATE TABLE meta (              -- about the file: format_version, program, created (UTC), state: recording_file.h
   key             TEXT PRIMARY KEY,
   value           TEXT
 ) WITHOUT ROWID;

@@ -1,22 +1,58 @@
 #include "core/telemetry/sqlite.h"
 
 #include <stdexcept>
+#include <utility>
+
+#include "core/telemetry/nesting.h"
 
 namespace moescope {
 
-Connection::Connection(const std::string& path, int open_flags) : path_(path) {
+namespace {
+
+constexpr int kInstructionsBetweenAsking = 20000;  // of SQLite's machine, some 1 ms
+
+void harden(sqlite3* db) {
+  sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
+  sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
+  for (const auto& [limit, value] : {std::pair{SQLITE_LIMIT_LENGTH, kLongestValue},
+                                     {SQLITE_LIMIT_SQL_LENGTH, 1 << 18},
+                                     {SQLITE_LIMIT_EXPR_DEPTH, kMostNesting},
+                                     {SQLITE_LIMIT_COMPOUND_SELECT, 16},
+                                     {SQLITE_LIMIT_VDBE_OP, 25000},
+                                     {SQLITE_LIMIT_ATTACHED, 0},
+                                     {SQLITE_LIMIT_TRIGGER_DEPTH, 1}})
+    sqlite3_limit(db, limit, value);
+}
+
+}  // namespace
+
+Connection::Connection(const std::string& path, int open_flags, const char* vfs, const std::string& shown)
+    : path_(shown.empty() ? path : shown) {
   // One thread at a time uses a connection, so SQLite need not lock for us.
-  if (sqlite3_open_v2(path.c_str(), &db_, open_flags | SQLITE_OPEN_NOMUTEX, nullptr) != SQLITE_OK) {
+  if (sqlite3_open_v2(path.c_str(), &db_, open_flags | SQLITE_OPEN_NOMUTEX, vfs) != SQLITE_OK) {
     const std::string message = db_ ? sqlite3_errmsg(db_) : "out of memory";
     sqlite3_close(db_);
     throw std::runtime_error(path_ + ": " + message);
   }
   sqlite3_extended_result_codes(db_, 1);
+  harden(db_);
   sqlite3_busy_timeout(db_, 5000);
 }
 
 Connection::~Connection() {
   sqlite3_close_v2(db_);
+}
+
+void Connection::limit_length(int bytes) {
+  sqlite3_limit(db_, SQLITE_LIMIT_LENGTH, bytes);
+}
+
+void Connection::on_progress(std::function<bool()> go_on) {
+  go_on_ = std::move(go_on);
+  const auto ask = [](void* connection) { return static_cast<Connection*>(connection)->go_on_() ? 0 : 1; };
+  sqlite3_progress_handler(db_, go_on_ ? kInstructionsBetweenAsking : 0, go_on_ ? +ask : nullptr, this);
 }
 
 void Connection::fail(std::string_view what) const {
@@ -87,7 +123,11 @@ bool Statement::next() {
   parameter_ = 0;
   if (code != SQLITE_DONE) {
     // The message is the connection's last, which a reset would repeat but a finalize of another could change.
-    const std::string message = connection_.path() + ": " + sqlite3_errmsg(connection_.handle());
+    std::string message = connection_.path() + ": " + sqlite3_errmsg(connection_.handle());
+    if (code == SQLITE_TOOBIG)
+      message += ": damaged: it is longer than " +
+                 std::to_string(sqlite3_limit(connection_.handle(), SQLITE_LIMIT_LENGTH, -1)) +
+                 " bytes, which nothing in a recording is";
     sqlite3_reset(statement_);
     throw std::runtime_error(message);
   }
@@ -106,10 +146,14 @@ bool Statement::get_real(double& value) {
   return true;
 }
 
-std::string Statement::get_text() {
+std::string Statement::get_text(const char* what, std::size_t most) {
   const int column = column_++;
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
-  return text ? std::string(text, sqlite3_column_bytes(statement_, column)) : std::string();
+  const auto bytes = static_cast<std::size_t>(text ? sqlite3_column_bytes(statement_, column) : 0);
+  if (bytes > most)
+    throw std::runtime_error(std::string(what) + " has " + std::to_string(bytes) + " bytes, expected at most " +
+                             std::to_string(most));
+  return {text ? text : "", bytes};
 }
 
 std::span<const std::uint8_t> Statement::get_blob() {

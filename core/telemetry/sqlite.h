@@ -4,22 +4,33 @@
 #include <sqlite3.h>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 
 namespace moescope {
 
+inline constexpr std::size_t kLongestName = 4096;  // bytes: of a run, a file, a domain, ...
+inline constexpr int kLongestValue = 1 << 28;      // bytes; the counts of 4096 ranks are half of it
+
+// To a file that may come from anybody: nothing that its schema holds is run (triggers, views, functions that only a
+// trusted file may call), and texts, blobs and statements have a largest size.
 // Throws std::runtime_error "PATH: <what SQLite says>" from every member that can fail.
 class Connection {
  public:
-  Connection(const std::string& path, int open_flags);
+  // `vfs`: another of SQLite's ways to the disk than its own choice. `path` may be a URI, `shown` then names the file.
+  Connection(const std::string& path, int open_flags, const char* vfs = nullptr, const std::string& shown = {});
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
   void execute(const char* sql);
   std::int64_t integer(const char* sql);  // first column of the first row
+  // Larger texts, blobs and rows are refused from now on.
+  void limit_length(int bytes);
+  // Asked every few milliseconds while a statement runs; false ends it with an error. Nothing: it is asked no more.
+  void on_progress(std::function<bool()> go_on);
   [[noreturn]] void fail(std::string_view what) const;
   int last_code() const { return sqlite3_extended_errcode(db_); }
   sqlite3* handle() const { return db_; }
@@ -28,6 +39,7 @@ class Connection {
  private:
   std::string path_;
   sqlite3* db_ = nullptr;
+  std::function<bool()> go_on_;
 };
 
 class Statement {
@@ -49,7 +61,8 @@ class Statement {
   // Columns of the current row, from the left.
   std::int64_t get_integer();
   bool get_real(double& value);  // false: NULL
-  std::string get_text();
+  // Throws std::runtime_error "WHAT has N bytes, expected at most M".
+  std::string get_text(const char* what = "a name", std::size_t most = kLongestName);
   std::span<const std::uint8_t> get_blob();  // until the next row
 
  private:
