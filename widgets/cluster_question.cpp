@@ -41,8 +41,8 @@ Placement place(const ClusterQuestion& q, const ModelShape& shape, const std::ve
   if (q.placement == AskedPlacement::random) return place_random(n_experts, q.ep, 1);
   std::vector<std::uint64_t> load(static_cast<std::size_t>(n_experts));
   for (const std::int32_t expert : topk) ++load[static_cast<std::size_t>(expert)];
-  const int slots = (n_experts + q.ep - 1) / q.ep + 1;  // one more than it takes, for replicas
-  return place_balanced(load, q.ep, {slots, std::max(1, static_cast<int>(shape.n_groups)), kRanksPerNode});
+  const int slots_per_rank = (n_experts + q.ep - 1) / q.ep + 1;  // one more than it takes, for replicas
+  return place_balanced(load, q.ep, {slots_per_rank, std::max(1, static_cast<int>(shape.n_groups)), kRanksPerNode});
 }
 
 void fill(const ClusterQuestion& q, ClusterAnswer& a) {
