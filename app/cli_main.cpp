@@ -1,7 +1,11 @@
 // moescope-cli: MoEscope without a window.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -13,16 +17,17 @@
 #include "app/cli_export.h"
 #include "app/cli_import.h"
 #include "app/cli_lesson.h"
+#include "app/cli_output.h"
 #include "app/cli_predict.h"
 #include "app/cli_quantize.h"
 #include "app/cli_reproduce.h"
 #include "app/cli_train.h"
 #include "app/cli_volumes.h"
-#include "core/numerics/gemm.h"
+#include "core/numerics/kernels.h"
 
 namespace {
 
-constexpr int kWrongInput = 2;
+constexpr int kFailed = 1, kWrongInput = 2;
 
 void print_error(const std::string& text) {
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -57,10 +62,21 @@ int ended_with(int status, bool tells) {
   return status;
 }
 
+// What was said must have arrived: a shell that sends it to a full disk learns of it by the status.
+int said_with(int status) {
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
+  // Which of many writes failed is not known any more; the next one fails as it did.
+  const bool fails_yet = write(STDOUT_FILENO, "\n", 1) < 0;
+  print_error(std::string("standard output: cannot be written: ") +
+              (fails_yet ? std::strerror(errno) : "some of it is missing"));
+  return status == 0 ? kFailed : status;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   moescope::ensure_fast_openblas(argv);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow any more shows as a failed write
   CLI::App app{
       "MoEscope without a window: trains mixture-of-experts models, imports logs of other programs, quantizes tensors, "
       "counts "
@@ -80,21 +96,27 @@ int main(int argc, char** argv) {
       "Examples:\n"
       "  moescope-cli train --preset small --steps 500 --out run.moescope\n"
       "  moescope-cli quantize weights.safetensors --format mxfp8_e4m3 --scale rceil --out quantized.safetensors\n"
-      "moescope-cli COMMAND --help shows a command's options and further examples.");
+      "moescope-cli COMMAND --help shows a command's options and further examples.\n"
+      "Exit status: 0 done, 1 a command failed or standard output cannot be written, 2 wrong input or an output file "
+      "that\n"
+      "cannot be written; where a command has more to say, its --help does.");
   const bool tells = tells_errors(argc, argv);
   try {
     if (argc > 1 && argv[1][0] != '-') check_command(app, argv[1]);
     app.parse(argc, argv);
-    return 0;
+    return said_with(0);
   } catch (const CLI::RuntimeError& failure) {
-    return ended_with(failure.get_exit_code(), tells);
+    return ended_with(said_with(failure.get_exit_code()), tells);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    if (error.get_exit_code() == 0) return said_with(app.exit(error));  // --help, --version
     if (!tells) return ended_with(kWrongInput, false);
     print_error(error.what());
     const auto given = app.get_subcommands();
     std::fprintf(stderr, "moescope-cli %s--help shows what is allowed.\n",
                  given.empty() ? "" : (given.front()->get_name() + " ").c_str());
+  } catch (const moescope::OutputError& error) {
+    print_error(error.what());
+    return kFailed;
   } catch (const std::exception& error) {
     if (tells) print_error(error.what());
   }

@@ -3,14 +3,18 @@
 #include <QElapsedTimer>
 #include <QLoggingCategory>
 #include <QThreadPool>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 
 #include "app/arguments.h"
 #include "app/crash_watch.h"
 #include "app/icons.h"
 #include "app/main_window.h"
 #include "app/screenshot.h"
-#include "core/numerics/gemm.h"
+#include "app/stop_signals.h"
+#include "core/numerics/kernels.h"
 #include "core/numerics/parallel.h"
 
 Q_LOGGING_CATEGORY(startLog, "moescope.start", QtWarningMsg)
@@ -22,6 +26,12 @@ using namespace moescope;
 int refuse(const QStringList& problems) {
   for (const QString& problem : problems) std::fprintf(stderr, "moescope: %s\n", qPrintable(problem));
   return 2;
+}
+
+int print(const QString& text) {
+  if (std::fputs(qPrintable(text), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
+  std::fprintf(stderr, "moescope: standard output: cannot be written: %s\n", std::strerror(errno));
+  return 1;
 }
 
 // Qt's offscreen platform says for every window that it cannot propagate size hints or raise it: nothing to mend.
@@ -45,6 +55,8 @@ QStringList aboutFacts(const std::string& blas) {
 int runWindow(QApplication& app, const Arguments& arguments, const QStringList& facts,
               const QElapsedTimer& since_start) {
   applyTheme(arguments.theme.value_or(rememberedTheme()));
+  StopSignals stop;  // outlives the window: a second signal must not end the checkpoint that the first made
+  QObject::connect(&stop, &StopSignals::stopped, &app, [](int signal) { QApplication::exit(128 + signal); });
   const bool for_a_person = arguments.screenshot.isEmpty() && !arguments.export_request.wanted();
   MainWindow window(for_a_person);
   window.setAboutFacts(facts);
@@ -87,6 +99,7 @@ int runWindow(QApplication& app, const Arguments& arguments, const QStringList& 
 
 int main(int argc, char** argv) {
   const std::string blas = ensure_fast_openblas(argv);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow any more shows as a failed write
   QElapsedTimer since_start;
   since_start.start();
   shown_by_qt = qInstallMessageHandler(dropKnownNoise);
@@ -99,7 +112,7 @@ int main(int argc, char** argv) {
   QApplication::setWindowIcon(applicationIcon());
   QThreadPool::globalInstance()->setMaxThreadCount(1);  // painting must not take the cores from the training
   const Arguments arguments = parseArguments(app.arguments());
-  if (!arguments.print.isEmpty()) return std::fputs(qPrintable(arguments.print), stdout) < 0;
+  if (!arguments.print.isEmpty()) return print(arguments.print);
   if (!arguments.problems.isEmpty()) return refuse(arguments.problems);
   if (!display && arguments.screenshot.isEmpty() && !arguments.export_request.wanted())
     return refuse(

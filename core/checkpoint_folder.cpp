@@ -1,7 +1,12 @@
 #include "core/checkpoint_folder.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -22,6 +27,39 @@ std::int64_t step_of(const std::string& name) {
   return error == std::errc{} && end == name.data() + name.size() && step >= 0 ? step : -1;
 }
 
+// A file's bytes, or a folder's names.
+void bring_to_disk(const fs::path& path) {
+  const int opened = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool done = opened >= 0 && (fsync(opened) == 0 || errno == EINVAL);  // EINVAL: not on this file system
+  const int why = errno;
+  if (opened >= 0) close(opened);
+  if (!done) throw std::runtime_error(path.string() + ": cannot be brought to the disk: " + std::strerror(why));
+}
+
+std::vector<std::string> safetensors_in(const fs::path& step_folder) {
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(step_folder))
+    if (entry.path().extension() == ".safetensors") files.push_back(entry.path().string());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+// What runs.txt says; `files` in order of their names.
+std::vector<std::string> in_run_order(const fs::path& runs_txt, const std::vector<std::string>& files) {
+  if (!fs::exists(runs_txt)) return files;
+  InputFile order(runs_txt);
+  std::vector<std::string> named;
+  for (std::string name; order.read_line(name, kLongestFileName);)
+    named.push_back((runs_txt.parent_path() / name).string());
+  std::vector<std::string> sorted = named;
+  std::sort(sorted.begin(), sorted.end());
+  if (sorted == files) return named;
+  std::string there;
+  for (const std::string& file : files) there += (there.empty() ? "" : ", ") + fs::path(file).filename().string();
+  throw std::runtime_error(runs_txt.string() +
+                           ": damaged checkpoint: it does not name the runs that are there, each once: " + there);
+}
+
 }  // namespace
 
 std::string checkpoints_of(const std::string& recording_path) {
@@ -37,9 +75,12 @@ void write_checkpoint(const std::string& folder, std::int64_t step,
     fs::remove_all(partial);
     fs::create_directories(partial);
     write(partial.string());
+    for (const auto& file : fs::directory_iterator(partial)) bring_to_disk(file);
+    bring_to_disk(partial);
     fs::remove_all(replaced);
     if (fs::exists(final_path)) fs::rename(final_path, replaced);
     fs::rename(partial, final_path);
+    bring_to_disk(folder);
     fs::remove_all(replaced);
   } catch (const std::exception& error) {
     std::error_code ignored;
@@ -74,19 +115,9 @@ std::vector<std::string> newest_checkpoint(const std::string& folder, std::int64
   if (steps.empty())
     throw std::runtime_error(folder + ": holds no checkpoint: needed is a folder FOLDER/<step>/<run name>.safetensors");
   const fs::path newest = fs::path(folder) / std::to_string(checkpoint_at(steps, step));
-  std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(newest))
-    if (entry.path().extension() == ".safetensors") files.push_back(entry.path().string());
+  const std::vector<std::string> files = safetensors_in(newest);
   if (files.empty()) throw std::runtime_error(newest.string() + ": holds no .safetensors file");
-  std::sort(files.begin(), files.end());
-  auto placed = files.begin();
-  if (!fs::exists(newest / "runs.txt")) return files;
-  InputFile order(newest / "runs.txt");
-  for (std::string name; order.read_line(name, kLongestFileName);) {
-    const auto found = std::find(placed, files.end(), (newest / name).string());
-    if (found != files.end()) std::rotate(placed++, found, found + 1);
-  }
-  return files;
+  return in_run_order(newest / "runs.txt", files);
 }
 
 }  // namespace moescope

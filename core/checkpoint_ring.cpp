@@ -88,7 +88,10 @@ void CheckpointRing::State::sync_until_stopped() {
   }
 }
 
+// Throws, once all that is wanted is there.
 void CheckpointRing::State::sync(const Entries& wanted) {
+  const std::size_t removed = std::erase_if(
+      written, [this](const auto& kept) { return !fs::exists(fs::path(folder) / std::to_string(kept.first)); });
   for (auto [step, entry] : Entries(written)) {
     const auto still = wanted.find(step);
     if (still != wanted.end() && still->second.runs == entry.runs) continue;
@@ -97,6 +100,10 @@ void CheckpointRing::State::sync(const Entries& wanted) {
   }
   for (const auto& [step, entry] : wanted)
     if (!written.count(step)) write(step, entry);
+  if (removed > 0)
+    throw std::runtime_error(folder + ": " + std::to_string(removed) +
+                             (removed == 1 ? " checkpoint was" : " checkpoints were") +
+                             " removed while training; what is still in memory was written again");
 }
 
 void CheckpointRing::State::write(std::int64_t step, const Entry& entry) {

@@ -39,7 +39,7 @@ class CheckpointRing {
   std::vector<KeptCheckpoint> list() const;         // steps rise
   void forget_after(std::int64_t step);
   void forget_run(int run);
-  std::string error() const;  // of the folder; empty: none
+  std::string error() const;  // of the folder: full, removed meanwhile; empty: none
 
  private:
   struct State;

@@ -7,6 +7,7 @@
 
 #include "core/checkpoint_folder.h"
 #include "core/safetensors.h"
+#include "core/trainer.h"
 
 namespace moescope {
 
@@ -14,8 +15,7 @@ namespace fs = std::filesystem;
 
 int export_weights(const std::string& checkpoint, const std::string& path) {
   const SafetensorsFile file(checkpoint);
-  if (!file.metadata().contains("moescope_checkpoint"))
-    throw std::runtime_error(checkpoint + ": not a MoEScope checkpoint");
+  check_checkpoint(checkpoint);
   std::vector<const TensorView*> kept;
   std::vector<TensorSpec> specs;
   for (const TensorView& tensor : file.tensors()) {

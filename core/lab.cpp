@@ -75,9 +75,10 @@ void Lab::State::do_requests(std::unique_lock<std::mutex>& lock) {
   auto taken = std::exchange(requests, {});
   lock.unlock();
   for (Request& request : taken) std::visit([this](auto& asked_for) { serve(asked_for); }, request);
-  std::string recording_error = sink.error();
+  std::string recording_error = sink.error(), checkpoint_error = ring.error();
   lock.lock();
   show_progress();
+  if (!checkpoint_error.empty()) status.warning = std::move(checkpoint_error);
   if (!recording_error.empty()) status.warning = std::move(recording_error);
   done = round;
   idle.notify_all();

@@ -9,6 +9,7 @@
 #include "core/checkpoint_folder.h"
 #include "core/dataset.h"
 #include "core/model/operand_tap.h"
+#include "core/numerics/kernels.h"
 #include "core/recorded_run.h"
 #include "core/trainer.h"
 
@@ -21,6 +22,17 @@ std::unique_ptr<Dataset> data_of(const RecomputePlan& plan) {
 
 bool same_bits(float a, float b) {
   return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+}
+
+// Why a step can come out otherwise.
+std::string otherwise(const RecomputePlan& plan, float loss) {
+  char losses[80];
+  std::snprintf(losses, sizeof losses, "loss %.9g against %.9g then", loss, plan.loss);
+  const KernelCheck kernels = check_kernels(plan.kernels);
+  return "step " + std::to_string(plan.step) + " came out otherwise: " + losses + ". " +
+         (kernels.outcome == KernelCheck::Outcome::same
+              ? "The kernels are the same: another version of the program trained it, or its data have changed."
+              : kernels.text);
 }
 
 Trainer trainer_of(const RecomputePlan& plan) {
@@ -44,6 +56,7 @@ RecomputePlan plan_recompute(const History& run, const History& first, const Ope
   plan.place = place;
   plan.step = step;
   plan.loss = run.value_at(Metric::ce_loss, kWholeRun, step);
+  plan.kernels = run.info().kernels;
   plan.config = recorded_config(run.info());
   const std::int64_t first_step = from ? from->steps_taken : 0;
   for (auto& change : recorded_changes(run))
@@ -100,11 +113,7 @@ CapturedOperand Recompute::compute(const std::stop_token& stop) {
     frame = trainer.step(data->batch(step, mixture), step == plan_.step ? &tap : nullptr);
     next_step_ = step + 1;
   }
-  if (!same_bits(frame.ce_loss, plan_.loss))
-    throw std::runtime_error("step " + std::to_string(plan_.step) + " came out otherwise: loss " +
-                             std::to_string(frame.ce_loss) + " against " + std::to_string(plan_.loss) +
-                             " then; it was trained by another version of the program, on another kind of CPU, or its "
-                             "data have changed");
+  if (!same_bits(frame.ce_loss, plan_.loss)) throw std::runtime_error(otherwise(plan_, frame.ce_loss));
   std::optional<CapturedOperand> captured = tap.finish(trainer.config().model.n_experts);
   if (!captured) throw std::runtime_error("run " + plan_.config.name + " has no " + place_text(plan_.place));
   captured->run = plan_.run;

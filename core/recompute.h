@@ -24,6 +24,7 @@ struct RecomputePlan {
   OperandPlace place;
   std::int64_t step = 0;
   float loss = kNoValue;  // of that step, as recorded
+  std::string kernels;    // by which (RunInfo::kernels)
 
   RunConfig config;                                          // of the run at its first step
   std::shared_ptr<const TrainerSnapshot> from;               // nullptr: `from_file`

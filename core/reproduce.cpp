@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "core/numerics/kernels.h"
 #include "core/recorded_run.h"
 #include "core/trainer.h"
 
@@ -28,7 +29,8 @@ std::string Reproduction::text() const {
     return std::string(text);
   };
   return "The losses differ from step " + std::to_string(differs_at) + " on: " + shown(recorded) + " recorded, " +
-         shown(computed) + " now; the " + std::to_string(compared - 1) + " before are the same to the bit.";
+         shown(computed) + " now; the " + std::to_string(compared - 1) + " before are the same to the bit." +
+         (kernels.empty() ? "" : " " + kernels);
 }
 
 std::string reproduce_problem(const RunInfo& first, const History& history) {
@@ -55,6 +57,8 @@ Reproduction reproduce(const RunInfo& first, const History& history, std::int64_
   const std::int64_t all = steps < 0 ? recorded_steps : std::min(steps, recorded_steps);
   const std::vector<float> losses = history.values(Metric::ce_loss, kWholeRun, {0, all - 1});
   Reproduction result;
+  if (const KernelCheck check = check_kernels(history.info().kernels); check.outcome != KernelCheck::Outcome::same)
+    result.kernels = check.text;
   auto change = changes.begin();
   for (std::int64_t step = 0; step < all && progress(step, all); ++step) {
     for (; change != changes.end() && change->first <= step; ++change) {

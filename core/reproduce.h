@@ -17,7 +17,8 @@ struct Reproduction {
   std::int64_t compared = 0;         // steps
   std::int64_t differs_at = -1;      // first step whose loss is another, -1: none
   float recorded = 0, computed = 0;  // there, nats/token
-  std::string text() const;          // a sentence: what was compared and what came of it
+  std::string kernels;               // check_kernels().text, unless they are the same
+  std::string text() const;          // what was compared, what came of it and, where the losses differ, kernels
 };
 
 // Why this run cannot be trained again, in words; empty: it can. A log of another program has no config; text that

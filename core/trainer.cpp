@@ -10,6 +10,7 @@
 #include "core/model/rank_gather.h"
 #include "core/model/router_sums.h"
 #include "core/numerics/format_name.h"
+#include "core/numerics/kernels.h"
 #include "core/parallel/placement_choice.h"
 #include "core/parallel/volumes.h"
 #include "core/routing_flips.h"
@@ -258,6 +259,7 @@ RunInfo run_info(const RunConfig& config, int run, std::vector<std::string> doma
   info.dim = config.model.dim;
   info.window = config.telemetry.window;
   info.domains = std::move(domains);
+  info.kernels = kernels_here().text();
   return info;
 }
 

@@ -55,7 +55,10 @@ class Trainer {
   // Checkpoint: one safetensors file with weights, moments, expert_bias, counters and the config as TOML.
   // Collective: ranks bring their experts together, and rank 0 writes.
   void save(const std::string& path) const;
-  // Throws std::runtime_error: not ours, truncated, other version, not for so many ranks.
+  // What save() writes; nullptr on ranks other than 0. Collective, and the only part of it that is.
+  std::shared_ptr<const TrainerSnapshot> gather() const;
+  // Throws std::runtime_error: not ours, truncated, its bytes are not those that were written, other version, not for
+  // so many ranks.
   static Trainer resume(const std::string& path, Ranks* ranks = nullptr);
 
   // The same in memory: a copy of 12 bytes per parameter.
@@ -69,6 +72,12 @@ class Trainer {
   explicit Trainer(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
+
+// Throws std::runtime_error: not a checkpoint of this version, or its bytes are not those that were written. Files of
+// before they had a checksum pass.
+void check_checkpoint(const std::string& path);
+// By which it was computed, Kernels::text(); empty: of before they were stored. Throws std::runtime_error.
+std::string checkpoint_kernels(const std::string& path);
 
 RunInfo run_info(const RunConfig& config, int run, std::vector<std::string> domains = {});
 

@@ -1,6 +1,8 @@
 // Checkpoint file: safetensors.
 //
-//   metadata  moescope_checkpoint  version of this layout
+//   metadata  moescope_checkpoint  version of this layout: 2; version 1 had neither crc32 nor kernels
+//             crc32                of all bytes of the file (checkpoint_checksum.h)
+//             kernels              that computed it (core/numerics/kernels.h)
 //             config               the run config with live changes, TOML
 //             steps_taken, tokens_seen
 //   tensors   NAME, moment1.NAME, moment2.NAME           F32, every weight with AdamW's moments
@@ -17,6 +19,8 @@
 #include <span>
 #include <stdexcept>
 
+#include "core/checkpoint_checksum.h"
+#include "core/numerics/kernels.h"
 #include "core/safetensors.h"
 #include "core/trainer.h"
 #include "core/trainer_state.h"
@@ -25,7 +29,8 @@ namespace moescope {
 namespace {
 
 constexpr const char* kVersionKey = "moescope_checkpoint";
-constexpr const char* kVersion = "1";
+constexpr const char* kKernelsKey = "kernels";
+constexpr const char *kVersion = "2", *kVersionWithoutChecksum = "1";
 
 struct SavedArena {
   const char* prefix;
@@ -70,6 +75,15 @@ std::int64_t meta_count(const SafetensorsFile& file, const std::string& key) {
   if (error != std::errc() || end != text.data() + text.size() || value < 0)
     fail(file.path(), "damaged checkpoint: " + key + " is \"" + text + "\", allowed are whole numbers from 0");
   return value;
+}
+
+// Of its own version, and as it was written.
+void check_file(const SafetensorsFile& file) {
+  const std::string& version = meta(file, kVersionKey);
+  if (version != kVersion && version != kVersionWithoutChecksum)
+    fail(file.path(), "checkpoint of version \"" + version + "\"; this program reads versions " +
+                          kVersionWithoutChecksum + " and " + kVersion);
+  if (version == kVersion) require_checksum(file.path());
 }
 
 RunConfig saved_config(const SafetensorsFile& file) {
@@ -152,6 +166,8 @@ void TrainerSnapshot::save(const std::string& path) const {
   const std::vector<ParameterTensor> tensors = parameter_layout(config.model, arena_size);
   SafetensorsWriter writer;
   writer.set_metadata(kVersionKey, kVersion);
+  writer.set_metadata(kChecksumKey, kChecksumToCome);
+  writer.set_metadata(kKernelsKey, kernels_here().text());
   writer.set_metadata("config", to_toml(config));
   writer.set_metadata("steps_taken", std::to_string(steps_taken));
   writer.set_metadata("tokens_seen", std::to_string(tokens_seen));
@@ -179,13 +195,19 @@ void TrainerSnapshot::save(const std::string& path) const {
                  std::as_bytes(std::span(table)));
     }
   writer.write(path);
+  write_checksum(path);
 }
 
 void Trainer::save(const std::string& path) const {
+  if (const auto gathered = gather()) gathered->save(path);
+}
+
+std::shared_ptr<const TrainerSnapshot> Trainer::gather() const {
   Learner<float>& learner = state_->learner;
   learner.gather_experts();
   std::vector<SpecialisationFrame> counts = state_->specialisation.so_far(learner.ranks());
-  if (!learner.ranks() || learner.ranks()->rank() == 0) state_->snapshot(std::move(counts))->save(path);
+  if (learner.ranks() && learner.ranks()->rank() != 0) return nullptr;
+  return state_->snapshot(std::move(counts));
 }
 
 std::shared_ptr<const TrainerSnapshot> Trainer::snapshot() const {
@@ -229,10 +251,19 @@ Trainer Trainer::resume(const TrainerSnapshot& snapshot, const RunConfig& config
   return trainer;
 }
 
+std::string checkpoint_kernels(const std::string& path) {
+  const SafetensorsFile file(path);
+  const auto found = file.metadata().find(kKernelsKey);
+  return found == file.metadata().end() ? std::string() : found->second;
+}
+
+void check_checkpoint(const std::string& path) {
+  check_file(SafetensorsFile(path));
+}
+
 Trainer Trainer::resume(const std::string& path, Ranks* ranks) {
   const SafetensorsFile file(path);
-  if (const std::string& version = meta(file, kVersionKey); version != kVersion)
-    fail(path, "checkpoint of version \"" + version + "\"; this program reads version " + kVersion);
+  check_file(file);
   RunConfig config = saved_config(file);
   if (ranks) {
     check_ranks(config, ranks->size());

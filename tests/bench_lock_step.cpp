@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/lock_step.h"
-#include "core/numerics/gemm.h"
+#include "core/numerics/kernels.h"
 #include "tests/bench_measures.h"
 
 namespace moescope {

@@ -23,6 +23,7 @@
 
 #include "core/model/parameters.h"
 #include "core/numerics/gemm.h"
+#include "core/numerics/kernels.h"
 #include "core/numerics/parallel.h"
 #include "core/trainer.h"
 #include "tests/bench_measures.h"

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "core/numerics/gemm.h"
+#include "core/numerics/kernels.h"
 #include "core/parallel/volumes.h"
 #include "core/trainer.h"
 #include "tests/bench_measures.h"

@@ -1,4 +1,8 @@
 // The window program itself, started as a process.
+#include <signal.h>
+
+#include <QDir>
+#include <QDirIterator>
 #include <QFile>
 #include <QImage>
 #include <QProcess>
@@ -117,6 +121,47 @@ class ProgramTest : public QObject {
     const Result window = start({"--preset", "nano"}, display);
     QCOMPARE(window.status, 2);
     QVERIFY2(window.err.contains("no display"), qPrintable(window.err));
+  }
+
+  void helpOnAFullDiskIsAnError() {
+    QProcess program;
+    program.setStandardOutputFile("/dev/full");
+    program.start(MOESCOPE_APP, {"--help"});
+    QVERIFY(program.waitForFinished(60000));
+    QCOMPARE(program.exitCode(), 1);
+    const QString said = program.readAllStandardError();
+    QVERIFY2(said.contains("standard output: cannot be written: No space left on device"), qPrintable(said));
+  }
+
+  void aSignalClosesTheWindowWithItsCheckpoint_data() {
+    QTest::addColumn<int>("signal");
+    QTest::newRow("SIGHUP") << SIGHUP;
+    QTest::newRow("SIGTERM") << SIGTERM;
+    QTest::newRow("SIGINT") << SIGINT;
+  }
+  void aSignalClosesTheWindowWithItsCheckpoint() {
+    QFETCH(int, signal);
+    const QTemporaryDir data;
+    QProcess program;
+    QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
+    environment.insert("XDG_DATA_HOME", data.path());
+    environment.insert("QT_QPA_PLATFORM", "offscreen");
+    program.setProcessEnvironment(environment);
+    program.start(MOESCOPE_APP, {"--preset", "nano"});
+    QVERIFY(program.waitForStarted());
+    const auto found = [&](const QString& name, QDir::Filters kind) {
+      QDirIterator each(data.path(), {name}, kind | QDir::NoDotAndDotDot, QDirIterator::Subdirectories);
+      return each.hasNext() ? each.next() : QString();
+    };
+    QTRY_VERIFY_WITH_TIMEOUT(!found("100", QDir::Dirs).isEmpty(), 60000);  // its second checkpoint is on the disk
+    for (int again = 0; again < 2; ++again) ::kill(static_cast<pid_t>(program.processId()), signal);
+    QVERIFY(program.waitForFinished(60000));
+    QCOMPARE(program.exitStatus(), QProcess::NormalExit);
+    QCOMPARE(program.exitCode(), 128 + signal);
+    QVERIFY(!found("*.moescope", QDir::Files).isEmpty());
+    QVERIFY2(found("*.moescope-wal", QDir::Files).isEmpty(), "closed");
+    QVERIFY(!found("nano.safetensors", QDir::Files).isEmpty());
+    QVERIFY2(found("*.partial", QDir::Dirs).isEmpty(), "whole");
   }
 
   void helpSaysHowManyRecordingsAreKept() {

@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <random>
 
 #include "core/model/precision.h"
+#include "core/numerics/kernels.h"
 #include "core/numerics/parallel.h"
 #include "core/safetensors.h"
 #include "core/trainer.h"
@@ -210,12 +212,14 @@ class BadCheckpoint : public testing::Test {
     return "resumed";
   }
 
-  // A checkpoint with one thing changed.
+  // A checkpoint with one thing changed, of version 1, which had no checksum that would find it.
   void write_altered(const std::function<void(SafetensorsWriter&)>& metadata, const std::string& left_out = {},
                      const std::string& reshaped = {}) {
     const SafetensorsFile file(good_);
     SafetensorsWriter writer;
-    for (const auto& [key, value] : file.metadata()) writer.set_metadata(key, value);
+    for (const auto& [key, value] : file.metadata())
+      if (key != "crc32" && key != "kernels") writer.set_metadata(key, value);
+    writer.set_metadata("moescope_checkpoint", "1");
     metadata(writer);
     for (const TensorView& t : file.tensors()) {
       if (t.name == left_out) continue;
@@ -227,6 +231,34 @@ class BadCheckpoint : public testing::Test {
   fs::path directory_;
   std::string good_, bad_;
 };
+
+TEST_F(BadCheckpoint, AnyFlippedBitIsRefused) {
+  Trainer(config_with({Recipe::fp32})).save(good_);
+  const std::string whole = slurp(good_);
+  std::mt19937_64 random(19);
+  std::vector<std::size_t> bits;
+  for (std::size_t bit = 0; bit < 8 * 8; ++bit) bits.push_back(bit);         // the header's length
+  for (int i = 0; i < 200; ++i) bits.push_back(64 + random() % (8 * 4096));  // names, shapes, config
+  for (int i = 0; i < 200; ++i) bits.push_back(random() % (8 * whole.size()));
+  for (const std::size_t bit : bits) {
+    std::string flipped = whole;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ 1 << bit % 8);
+    std::ofstream(bad_, std::ios::binary) << flipped;
+    const std::string error = resume_error(bad_);
+    EXPECT_EQ(error.find(bad_), 0u) << "bit " << bit << ": " << error;
+    EXPECT_NE(error, "resumed") << "bit " << bit;
+  }
+  std::ofstream(bad_, std::ios::binary) << whole;
+  EXPECT_EQ(resume_error(bad_), "resumed");
+}
+
+TEST_F(BadCheckpoint, OneOfBeforeTheChecksumIsResumed) {
+  Trainer(config_with({Recipe::fp32})).save(good_);
+  EXPECT_EQ(checkpoint_kernels(good_), kernels_here().text());
+  write_altered([](SafetensorsWriter&) {});
+  EXPECT_EQ(resume_error(bad_), "resumed");
+  EXPECT_EQ(checkpoint_kernels(bad_), "") << "not recorded";
+}
 
 TEST_F(BadCheckpoint, EachIsNamed) {
   const RunConfig config = config_with({Recipe::fp32});

@@ -183,6 +183,7 @@ TEST(ImportJsonl, WhatTheProgramWritesItReadsBack) {
     EXPECT_EQ(info.moe_layers, a.moe_layers);
     EXPECT_EQ(info.config_toml, a.config_toml);
     EXPECT_EQ(info.domains, a.domains);
+    EXPECT_EQ(info.kernels, a.kernels);
     EXPECT_EQ(std::tuple(info.n_layers, info.n_experts, info.top_k, info.tokens_per_step, info.ranks, info.window),
               std::tuple(a.n_layers, a.n_experts, a.top_k, a.tokens_per_step, a.ranks, a.window));
     for (int step = 0; step < 3; ++step) {

@@ -119,6 +119,7 @@ TEST(Recording, RoundTripIsBitExact) {
     EXPECT_EQ(info.n_experts, wanted.n_experts);
     EXPECT_EQ(info.tokens_per_step, wanted.tokens_per_step);
     EXPECT_EQ(info.window, wanted.window);
+    EXPECT_EQ(info.kernels, wanted.kernels);
     const auto history = reader.load(run);
     EXPECT_EQ(history->steps(), (StepRange{0, 39}));
     for (int step = 0; step < 40; ++step) {
@@ -319,7 +320,7 @@ TEST(Recording, SaysWhatIsWrongWithAFile) {
   const std::string newer = temporary_file("newer.moescope");
   write_run(newer, 2);
   Connection(newer, SQLITE_OPEN_READWRITE).execute("PRAGMA user_version = 7");
-  expect_failure(newer, "format 7, but this program reads formats 1 to 4: a newer MoEScope wrote it");
+  expect_failure(newer, "format 7, but this program reads formats 1 to 5: a newer MoEScope wrote it");
 }
 
 // The file as version 3 would have written it.
@@ -341,6 +342,16 @@ void make_third_format(Connection& file) {
   file.execute("DELETE FROM flip WHERE reference = 'fp32'");
   keep_columns("flip", "id, run, step, layer, flip_rate, nan_mask, margin_tokens, margin_flipped");
   file.execute("PRAGMA user_version = 3");
+}
+
+TEST(Recording, FilesOfTheFourthFormatOpenWithoutKernels) {
+  const std::string path = temporary_file("fourth_format.moescope");
+  write_run(path, 4);
+  Connection(path, SQLITE_OPEN_READWRITE).execute("ALTER TABLE run DROP COLUMN kernels; PRAGMA user_version = 4");
+  const RecordingReader reader(path);
+  EXPECT_EQ(reader.runs()[0].kernels, "");
+  EXPECT_EQ(reader.runs()[0].domains, sample_info({}).domains);
+  EXPECT_EQ(reader.load(0)->steps(), (StepRange{0, 3}));
 }
 
 TEST(Recording, FilesOfTheThirdFormatStillOpen) {

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "core/lab.h"
+#include "core/numerics/kernels.h"
 #include "core/reproduce.h"
 #include "tests/small_run.h"
 
@@ -80,6 +81,30 @@ TEST_F(ReproduceTest, TheFirstStepThatDiffersIsNamed) {
   const std::int64_t differs_at = reproduce(recording.runs()[0], unchanged, -1, go_on).differs_at;
   EXPECT_GE(differs_at, 4);
   EXPECT_LE(differs_at, 5);
+}
+
+// The same bits all the same, and then with a loss that differs.
+TEST_F(ReproduceTest, OtherKernelsAreNamedWhereALossDiffers) {
+  record();
+  const RecordingReader recording(path_);
+  const auto whole = recording.load(0);
+  EXPECT_EQ(whole->info().kernels, kernels_here().text());
+  const auto reproduced = [&](const std::string& kernels, float factor) {
+    RunInfo info = whole->info();
+    info.kernels = kernels;
+    History altered(info);
+    for (std::int64_t step = 0; step < 3; ++step) {
+      TelemetryFrame frame = *whole->frame_at(step);
+      if (step == 2) frame.ce_loss *= factor;
+      altered.append(std::make_shared<const TelemetryFrame>(std::move(frame)));
+    }
+    return reproduce(recording.runs()[0], altered, -1, go_on).text();
+  };
+  const std::string others = "OpenBLAS 0.3.21 Zen9, x86-64-v4 loops";
+  EXPECT_EQ(reproduced(others, 1).find("Zen9"), std::string::npos);
+  EXPECT_NE(reproduced(others, 2).find("Computed by " + others), std::string::npos) << reproduced(others, 2);
+  EXPECT_NE(reproduced("", 2).find("not recorded"), std::string::npos) << reproduced("", 2);
+  EXPECT_EQ(reproduced(kernels_here().text(), 2).find("ernels"), std::string::npos);
 }
 
 TEST_F(ReproduceTest, StopsWhenAskedAndTakesNoMoreStepsThanAsked) {

@@ -269,5 +269,32 @@ TEST_F(RingFolder, HoldsWhatMemoryHoldsAndAtTheEndTheNewestAndThoseMadeByHand) {
   EXPECT_NE(losses(lab, 2, 8), losses(lab, 0, 8));
 }
 
+TEST(Checkpoints, ThatAreRemovedWhileTrainingAreSaidAndWrittenAgain) {
+  const fs::path folder = fs::temp_directory_path() / ("moescope_removed_" + std::to_string(::getpid()));
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  {
+    Lab lab({tiny()}, (folder / "r.moescope").string());
+    const fs::path kept = folder / "r.checkpoints";
+    const auto wait_for = [](const auto& happened) {
+      for (int i = 0; i < 3000 && !happened(); ++i) std::this_thread::sleep_for(10ms);
+    };
+    run_to(lab, 5);
+    wait_for([&] { return fs::exists(kept / "4" / "tiny.safetensors"); });
+    ASSERT_TRUE(fs::exists(kept / "4"));
+    fs::remove_all(kept);
+    run_to(lab, 9);
+    wait_for([&] { return fs::exists(kept / "8"); });
+    EXPECT_TRUE(fs::exists(kept / "4" / "tiny.safetensors")) << "from memory";
+    wait_for([&] {
+      lab.flush();
+      return !lab.status().warning.empty();
+    });
+    EXPECT_NE(lab.status().warning.find("removed while training"), std::string::npos) << lab.status().warning;
+    EXPECT_NE(lab.status().warning.find(kept.string()), std::string::npos);
+  }
+  fs::remove_all(folder);
+}
+
 }  // namespace
 }  // namespace moescope

@@ -331,6 +331,7 @@ RunInfo run_info_from_json(const Json& json) {
   if (const Json* name = member(json, {"name", "run", "run_name"}); name && name->is_string()) info.name = *name;
   if (info.name.size() > kLongestImportedName) throw Unreadable("name: longer than 4096 bytes");
   info.config_toml = text_of(json, "config");
+  info.kernels = text_of(json, "kernels");
   info.n_layers = setting(json, {"layers", "n_layers", "num_layers", "num_hidden_layers"}, kMostLayers);
   if (const Json* layers = member(json, {"moe_layers"})) {
     if (list_of(*layers, "moe_layers", 0, "").size() > kMostImportedLayers) throw Unreadable("moe_layers: too many");

@@ -181,6 +181,7 @@ std::string to_json_line(const RunInfo& info) {
                {"dim", info.dim},
                {"window", info.window},
                {"domains", info.domains},
+               {"kernels", info.kernels},
                {"config", info.config_toml}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

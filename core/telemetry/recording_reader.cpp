@@ -299,6 +299,7 @@ RunInfo read_run(Statement& row, std::int64_t version, const std::string& path) 
     throw std::runtime_error(where + "domains is not a JSON array of names");
   }
   info.domains = domains.template get<std::vector<std::string>>();
+  if (version >= 5) info.kernels = row.get_text();
   return info;
 }
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <map>
@@ -157,6 +159,8 @@ struct RecordingWriter::Database {
   void forget_from(int run, std::int64_t step);
   void take_in_log();
   void close();
+  bool has_moved() const;
+  void require_place() const;
 
   std::unique_ptr<Connection> file;
   Connection& connection;
@@ -331,37 +335,64 @@ void RecordingWriter::Database::close() {
 
 RecordingWriter::RecordingWriter(const std::string& path) : db_(std::make_unique<Database>(path)) {}
 
+// Of a file that was removed or moved, SQLite would remove the log by its name, which may by now be another
+// recording's.
 RecordingWriter::~RecordingWriter() {
+  sqlite3* file = db_->connection.handle();
+  if (db_->has_moved()) {
+    sqlite3_exec(file, "PRAGMA wal_checkpoint(PASSIVE)", nullptr, nullptr, nullptr);
+    sqlite3_db_config(file, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+    return;
+  }
   try {
     db_->close();
   } catch (const std::exception&) {  // a full disk: what was written is there, and stays a recording not closed
   }
 }
 
+bool RecordingWriter::Database::has_moved() const {
+  int moved = 0;
+  return sqlite3_file_control(connection.handle(), "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved != 0;
+}
+
+// SQLite goes on writing to files that have no name any more.
+void RecordingWriter::Database::require_place() const {
+  const std::string& path = connection.path();
+  if (has_moved()) throw std::runtime_error(path + ": was removed or moved while it was written");
+  if (!std::filesystem::exists(path + "-wal"))
+    throw std::runtime_error(path + "-wal: was removed while it was written; the recording is whole up to here");
+}
+
 void RecordingWriter::add_run(const RunInfo& info) {
   const std::string layers = nlohmann::json(info.moe_layers).dump();
   const std::string domains =
       nlohmann::json(info.domains).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  Statement insert(db_->connection, "INSERT OR REPLACE INTO run VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+  Statement insert(db_->connection, "INSERT OR REPLACE INTO run VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   insert.bind(std::int64_t{info.run}).bind(std::string_view(info.name)).bind(std::string_view(info.source));
   insert.bind(std::string_view(info.config_toml)).bind(std::int64_t{info.n_layers}).bind(std::string_view(layers));
   insert.bind(std::int64_t{info.n_experts}).bind(std::int64_t{info.top_k}).bind(info.tokens_per_step);
   insert.bind(std::int64_t{info.ranks}).bind(std::int64_t{info.ranks_per_node}).bind(std::int64_t{info.dim});
-  insert.bind(std::int64_t{info.window}).bind(std::string_view(domains)).run();
+  insert.bind(std::int64_t{info.window}).bind(std::string_view(domains));
+  insert.bind(std::string_view(info.kernels)).run();
 }
 
 void RecordingWriter::write(std::span<const std::shared_ptr<const TelemetryFrame>> frames) {
   if (frames.empty()) return;
+  errno = 0;
   db_->begin.run();
   try {
     for (const auto& frame : frames) db_->insert(*frame);
     db_->say_being_written.bind(kBeingWritten).run();  // after a note of another program: notes.cpp
     db_->commit.run();
-  } catch (...) {
+  } catch (const std::exception& failure) {
+    // "disk I/O error" does not say why; sqlite3_system_errno() is not set by a commit.
+    const int why = (db_->connection.last_code() & 0xff) == SQLITE_IOERR ? errno : 0;
     sqlite3_exec(db_->connection.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
-    throw;
+    if (why == 0) throw;
+    throw std::runtime_error(std::string(failure.what()) + ": " + std::strerror(why));
   }
   db_->take_in_log();
+  db_->require_place();
 }
 
 void RecordingWriter::write(const Marker& marker) {

@@ -3,8 +3,8 @@
 // The file's application_id is kApplicationId and its user_version kFormatVersion. A change that older programs cannot
 // read raises the version; they refuse newer files. Version 2 added the tables flip and gradient, version 3 the weights
 // beside the routed experts' to quant, version 4 the tables specialisation, text, text_layer and wire, the router's
-// histograms and mutual_information, the names of the run's domains, and flips against FP32. This program reads all
-// four.
+// histograms and mutual_information, the names of the run's domains, and flips against FP32, version 5 the kernels that
+// computed a run. This program reads all five.
 //
 // Blobs are arrays, little-endian, without header: uint32 or float32 as said at the column, shape from `run`.
 // NULL in a REAL column: no value was recorded, or, where the row's nan_mask says so, the value was NaN: bit i stands
@@ -19,7 +19,7 @@
 namespace moescope {
 
 inline constexpr int kApplicationId = 0x4d6f4553;  // "MoES"
-inline constexpr int kFormatVersion = 4;
+inline constexpr int kFormatVersion = 5;
 inline constexpr int kOldestFormatVersion = 1;
 
 // flip.reference
@@ -46,7 +46,9 @@ CREATE TABLE run (
   ranks_per_node  INTEGER,
   dim             INTEGER,       -- D, width of a token; its copy is 2 D bytes in BF16
   window          INTEGER,       -- steps of max_vio_window and dead_fraction
-  domains         TEXT           -- JSON array of the names of the data's domains; since version 4
+  domains         TEXT,          -- JSON array of the names of the data's domains; since version 4
+  kernels         TEXT           -- that computed it, beside config, seed and data all that decides its bits:
+                                 -- 'OpenBLAS 0.3.21 SkylakeX, x86-64-v4 loops'; empty: not known; since version 5
 );
 
 CREATE TABLE frame (             -- a training step

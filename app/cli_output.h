@@ -1,0 +1,12 @@
+// Output that cannot be written, as against wrong input: exit status 1 rather than 2.
+#pragma once
+
+#include <stdexcept>
+
+namespace moescope {
+
+struct OutputError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace moescope

@@ -1,0 +1,188 @@
+#include "core/numerics/kernels.h"
+
+#include <cblas.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "core/numerics/simd.h"
+
+namespace moescope {
+namespace {
+
+constexpr const char* kCoreType = "OPENBLAS_CORETYPE";
+// Both say that a restart was made, so that it does not happen twice.
+constexpr const char* kRestartedFrom = "MOESCOPE_RESTARTED_FROM";  // the slow core that OpenBLAS chose
+constexpr const char* kRestartedFor = "MOESCOPE_RESTARTED_FOR";    // the core of a recording
+
+char** own_arguments = nullptr;  // main()'s
+
+enum KernelAge { kBaseline, kAvx, kAvx2, kAvx512, kAvx512Bf16, kUnknown };
+
+struct NamedCore {
+  std::string_view name;
+  KernelAge age;
+};
+// Those of x86-64 that run wherever their instruction set is; AMD's of 2011 to 2015 need one that later CPUs lack.
+constexpr NamedCore kCores[] = {{"Prescott", kBaseline}, {"Sandybridge", kAvx}, {"Haswell", kAvx2},
+                                {"Zen", kAvx2},          {"SkylakeX", kAvx512}, {"Cooperlake", kAvx512Bf16}};
+
+KernelAge needs(std::string_view core) {
+  const auto known = std::ranges::find(kCores, core, &NamedCore::name);
+  return known == std::end(kCores) ? kUnknown : known->age;
+}
+
+KernelAge age_of_kernels(std::string_view core) {
+  if (core == "Sapphirerapids" || core == "SapphireRapids") return kAvx512Bf16;
+  return needs(core) == kUnknown ? kBaseline : needs(core);
+}
+
+KernelAge age_of_cpu() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                      __builtin_cpu_supports("avx512cd");
+  if (avx512) return __builtin_cpu_supports("avx512bf16") ? kAvx512Bf16 : kAvx512;
+  return avx2 ? kAvx2 : __builtin_cpu_supports("avx") ? kAvx : kBaseline;
+#else
+  return kUnknown;
+#endif
+}
+
+bool cpu_can_run(std::string_view core) {
+  const KernelAge cpu = age_of_cpu();
+  return cpu != kUnknown && needs(core) <= cpu;
+}
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(MOESCOPE_NO_TARGET_CLONES)
+// Chosen as the clones of MOESCOPE_SIMD are.
+__attribute__((target("default"))) const char* vector_target() {
+  return "x86-64";
+}
+__attribute__((target("arch=x86-64-v3"))) const char* vector_target() {
+  return "x86-64-v3";
+}
+__attribute__((target("arch=x86-64-v4"))) const char* vector_target() {
+  return "x86-64-v4";
+}
+#else
+const char* vector_target() {
+  return "baseline";
+}
+#endif
+
+// "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
+std::string openblas_version() {
+  const std::string config = openblas_get_config();
+  const auto begin = config.find(' ');
+  if (begin == std::string::npos) return "unknown";
+  return config.substr(begin + 1, config.find(' ', begin + 1) - begin - 1);
+}
+
+bool is_word(std::string_view text) {
+  return !text.empty() && text.size() <= 40 && std::ranges::all_of(text, [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '.' || c == '-' ||
+           c == '_';
+  });
+}
+
+// The program itself, under its own name for whoever lists processes.
+std::string own_path() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "/proc/self/exe" : path.string();
+}
+
+// Returns where it cannot be done.
+void restart(const std::string& core, const char* mark, const std::string& marked) {
+  const char* before = std::getenv(kCoreType);
+  const std::string kept = before ? before : "";
+  setenv(kCoreType, core.c_str(), 1);
+  setenv(mark, marked.c_str(), 1);
+  execv(own_path().c_str(), own_arguments);
+  before ? setenv(kCoreType, kept.c_str(), 1) : unsetenv(kCoreType);
+  unsetenv(mark);
+}
+
+bool set_by_user() {
+  return std::getenv(kCoreType) && !std::getenv(kRestartedFrom) && !std::getenv(kRestartedFor);
+}
+
+}  // namespace
+
+std::string Kernels::text() const {
+  return "OpenBLAS " + openblas + ' ' + core + ", " + vectors + " loops";
+}
+
+const Kernels& kernels_here() {
+  static const Kernels here{openblas_version(), openblas_get_corename(), vector_target()};
+  return here;
+}
+
+std::optional<Kernels> parse_kernels(std::string_view text) {
+  constexpr std::string_view kBegin = "OpenBLAS ", kEnd = " loops";
+  if (!text.starts_with(kBegin) || !text.ends_with(kEnd) || text.size() <= kBegin.size() + kEnd.size()) return {};
+  text = text.substr(kBegin.size(), text.size() - kBegin.size() - kEnd.size());
+  const auto space = text.find(' '), comma = text.find(", ");
+  if (space == text.npos || comma == text.npos || comma < space) return {};
+  Kernels kernels{std::string(text.substr(0, space)), std::string(text.substr(space + 1, comma - space - 1)),
+                  std::string(text.substr(comma + 2))};
+  if (!is_word(kernels.openblas) || !is_word(kernels.core) || !is_word(kernels.vectors)) return {};
+  return kernels;
+}
+
+KernelCheck check_kernels(const std::string& recorded) {
+  using Outcome = KernelCheck::Outcome;
+  const Kernels& here = kernels_here();
+  const std::optional<Kernels> then = parse_kernels(recorded);
+  if (!then)
+    return {Outcome::not_recorded,
+            "Which kernels computed it is not recorded; here are " + here.text() +
+                ". On another kind of CPU the bits may differ.",
+            ""};
+  if (*then == here) return {Outcome::same, "Computed by the kernels that are here, too: " + here.text() + '.', ""};
+  KernelCheck check{Outcome::other,
+                    "Computed by " + then->text() + "; here are " + here.text() +
+                        ". Other kernels add in another order, so the bits may differ from the first step on.",
+                    ""};
+  if (then->core == here.core) return check;
+  if (cpu_can_run(then->core))
+    check.core = then->core;
+  else
+    check.text += " This CPU cannot run OpenBLAS's " + then->core + " kernels.";
+  return check;
+}
+
+KernelCheck use_recorded_kernels(const std::string& recorded) {
+  KernelCheck check = check_kernels(recorded);
+  if (check.core.empty()) return check;
+  if (set_by_user())
+    check.text += std::string(" OPENBLAS_CORETYPE=") + std::getenv(kCoreType) + " is kept, as you set it.";
+  else if (const char* tried = std::getenv(kRestartedFor); tried && tried == check.core)
+    check.text += " This OpenBLAS has no " + check.core + " kernels.";
+  else if (own_arguments)
+    restart(check.core, kRestartedFor, check.core);
+  return check;
+}
+
+std::string ensure_fast_openblas(char** argv) {
+  own_arguments = argv;
+  const std::string core = openblas_get_corename();
+  if (const char* wanted = std::getenv(kRestartedFor); wanted && wanted == core)
+    return "OpenBLAS runs its " + core + " kernels, as the recording asks that is trained again.";
+  if (const char* slow_core = std::getenv(kRestartedFrom))
+    return "OpenBLAS chose its slow " + std::string(slow_core) + " kernels; restarted with its " + core + " kernels.";
+  if (std::getenv(kCoreType)) return "OpenBLAS runs its " + core + " kernels, as OPENBLAS_CORETYPE asks.";
+  const KernelAge cpu = age_of_cpu();
+  const char* better = cpu == kUnknown ? nullptr : cpu >= kAvx512 ? "SkylakeX" : cpu == kAvx2 ? "Haswell" : nullptr;
+  if (!better || age_of_kernels(core) >= needs(better))
+    return "OpenBLAS chose its " + core + " kernels, which fit this CPU.";
+  restart(better, kRestartedFrom, core);
+  return "OpenBLAS chose its slow " + core + " kernels; start with OPENBLAS_CORETYPE=" + better + " for speed.";
+}
+
+}  // namespace moescope

@@ -1,0 +1,40 @@
+// Which kernels compute a run. Beside config, seed and data they alone decide its bits: other kernels add in another
+// order. A recording and a checkpoint store them, so that a training done again elsewhere knows what to expect.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace moescope {
+
+struct Kernels {
+  std::string openblas;  // version: "0.3.21"
+  std::string core;      // of OpenBLAS's kernels, as openblas_get_corename() says: "SkylakeX"
+  std::string vectors;   // instruction set of this program's own loops (simd.h): "x86-64-v4"
+
+  std::string text() const;  // "OpenBLAS 0.3.21 SkylakeX, x86-64-v4 loops"
+  bool operator==(const Kernels&) const = default;
+};
+
+const Kernels& kernels_here();
+std::optional<Kernels> parse_kernels(std::string_view text);  // of text(); nothing: it is none
+
+struct KernelCheck {
+  enum class Outcome { same, not_recorded, other };
+  Outcome outcome = Outcome::same;
+  std::string text;  // a sentence or two: by what it was computed, and what there is here
+  std::string core;  // OPENBLAS_CORETYPE that comes nearer to what was recorded and that this CPU can run; empty: none
+};
+// `recorded`: RunInfo::kernels or those of a checkpoint, Kernels::text(); empty: of before they were stored.
+KernelCheck check_kernels(const std::string& recorded);
+// The same, after a restart of this program with the recorded core where that helps; a core that the user set is kept.
+// Before anything was begun that a restart would lose.
+KernelCheck use_recorded_kernels(const std::string& recorded);
+
+// OpenBLAS picks kernels by CPU model and falls back to those of 2004 for models it does not know. Where the chosen
+// kernels are older than the CPU's instruction sets, restarts this program once with OPENBLAS_CORETYPE set (a type
+// that the user set is left alone). Call first in main(). Returns a sentence for the log and the about box.
+std::string ensure_fast_openblas(char** argv);
+
+}  // namespace moescope
