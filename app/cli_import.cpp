@@ -10,6 +10,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "app/cli_output.h"
 #include "core/file_kind.h"
 #include "core/lock_step.h"
 #include "core/open_runs.h"
@@ -22,7 +23,6 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kFramesAWrite = 64;   // in one transaction
 constexpr std::size_t kShownBadLines = 10;  // of a file; --bad-lines writes all
-constexpr int kInterrupted = 130;
 
 struct ImportCommand {
   std::vector<std::string> files;
@@ -32,8 +32,18 @@ struct ImportCommand {
 
 volatile std::sig_atomic_t g_stopped = 0;
 
-void stop(int) {
-  g_stopped = 1;
+void stop(int signal) {
+  g_stopped = signal;
+}
+
+// A signal that is ignored, as nohup does with SIGHUP, stays so.
+void stop_at(int signal) {
+  struct sigaction action {};
+  if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
+  action = {};
+  action.sa_handler = stop;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(signal, &action, nullptr);
 }
 
 // Written beside the final name and renamed at the end: a recording of that name is whole, or there is none.
@@ -48,7 +58,9 @@ class RecordingInWork {
     std::error_code ignored;
     for (const char* suffix : {"", "-wal", "-shm"}) fs::remove(work_ + suffix, ignored);
   }
-  void add(const RunInfo& info) { writer_->add_run(info); }
+  void add(const RunInfo& info) {
+    record([&] { writer_->add_run(info); });
+  }
   void add(const std::shared_ptr<const TelemetryFrame>& frame) {
     frames_.push_back(frame);
     if (frames_.size() >= kFramesAWrite) write();
@@ -56,15 +68,25 @@ class RecordingInWork {
   void add(const Marker& marker) { markers_.push_back(marker); }
   void finish() {
     write();
-    for (const Marker& marker : markers_) writer_->write(marker);
+    record([&] {
+      for (const Marker& marker : markers_) writer_->write(marker);
+    });
     writer_.reset();
     fs::rename(work_, out_);
   }
 
  private:
   void write() {
-    if (!frames_.empty()) writer_->write(frames_);
+    record([&] { writer_->write(frames_); });
     frames_.clear();
+  }
+  template <class Write>
+  void record(Write write) {
+    try {
+      write();
+    } catch (const std::exception& failure) {
+      throw OutputError(out_ + ": cannot be written: " + failure.what());
+    }
   }
   std::string out_, work_;
   std::unique_ptr<RecordingWriter> writer_;
@@ -118,7 +140,7 @@ void tell_bad_lines(const ImportCommand& command, const std::vector<SkippedLines
   if (command.bad_lines.empty()) return;
   std::ofstream out(command.bad_lines, std::ios::binary);
   out << all << std::flush;
-  if (!out) throw std::runtime_error("--bad-lines " + command.bad_lines + ": cannot be written");
+  if (!out) throw OutputError("--bad-lines " + command.bad_lines + ": cannot be written");
 }
 
 void tell(const OpenedRuns& opened, const std::string& out, double seconds) {
@@ -132,11 +154,7 @@ void tell(const OpenedRuns& opened, const std::string& out, double seconds) {
 
 void import(const ImportCommand& command) {
   check_output(command);
-  struct sigaction action {};
-  action.sa_handler = stop;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) stop_at(signal);
   const auto start = std::chrono::steady_clock::now();
   RecordingInWork recording(command.out);
   OpenedRuns opened;
@@ -156,7 +174,7 @@ void import(const ImportCommand& command) {
   }
   if (opened.histories.empty()) {
     std::fprintf(stderr, "moescope-cli: stopped: nothing was written\n");
-    throw CLI::RuntimeError(kInterrupted);
+    throw CLI::RuntimeError(128 + g_stopped);
   }
   recording.finish();
   tell_bad_lines(command, opened.skipped);
@@ -186,8 +204,10 @@ void add_import_command(CLI::App& app) {
       "Examples:\n"
       "  moescope-cli import balanced.jsonl mxfp8.jsonl -o pair.moescope\n"
       "  moescope-cli import outputs/tb/20260821-0912 -o run.moescope\n"
-      "Lines that cannot be read are counted, listed and skipped. Ctrl-C stops and leaves nothing behind. Exit status: "
-      "0\ndone, 2 wrong input, 130 stopped.");
+      "Lines that cannot be read are counted, listed and skipped. Ctrl-C stops and leaves nothing behind.\n"
+      "Exit status: 0 done, 1 writing failed, 2 wrong input, 128 + signal when one stopped it: 130 Ctrl-C, 143 "
+      "SIGTERM,\n"
+      "129 SIGHUP.");
   sub->callback([command] { import(*command); });
 }
 

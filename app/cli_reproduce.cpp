@@ -7,6 +7,7 @@
 #include <string>
 
 #include "app/cli_missing.h"
+#include "core/numerics/kernels.h"
 #include "core/reproduce.h"
 
 namespace moescope {
@@ -23,8 +24,10 @@ const char* plural(std::int64_t n) {
   return n == 1 ? "" : "s";
 }
 
-Reproduction reproduce_one(const RecordingReader& recording, const RunInfo& info, std::int64_t steps) {
+Reproduction reproduce_one(const RecordingReader& recording, const RunInfo& info, const KernelCheck& kernels,
+                           std::int64_t steps) {
   const auto history = recording.load(info.run);
+  std::printf("%s: %s\n", info.name.c_str(), kernels.text.c_str());
   std::printf("%s: training %lld step%s again\n", info.name.c_str(),
               static_cast<long long>(steps < 0 ? history->steps().size() : steps), plural(steps));
   std::fflush(stdout);
@@ -47,8 +50,10 @@ void run(const Options& options) {
   bool found = false, same = true;
   for (const RunInfo& info : recording.runs()) {
     if (!options.run.empty() && info.name != options.run) continue;
+    // A process has one set of kernels: that of the first run.
+    const KernelCheck kernels = found ? check_kernels(info.kernels) : use_recorded_kernels(info.kernels);
     found = true;
-    same &= reproduce_one(recording, info, options.steps).differs_at < 0;
+    same &= reproduce_one(recording, info, kernels, options.steps).differs_at < 0;
   }
   if (!found) {
     std::string names;
@@ -70,6 +75,9 @@ void add_reproduce_command(CLI::App& app) {
   command->footer(
       "Settings and live changes come from the recording. A run that was resumed or branched off does not begin with\n"
       "step 0 and cannot be trained again; nor can an imported log.\n"
+      "The recording says by which kernels it was computed (OpenBLAS picks them by CPU). Where this CPU can run them "
+      "they\n"
+      "are used again; where it cannot, that is said before the run. OPENBLAS_CORETYPE, where you set it, is kept.\n"
       "Exit status: 0 the same to the bit, 1 a loss differs (the step is named), 2 wrong input.");
   command->callback([options] { run(*options); });
 }

@@ -9,9 +9,7 @@
 #include <cstring>
 #include <deque>
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -19,6 +17,7 @@
 #include "app/cli_compare.h"
 #include "app/cli_progress.h"
 #include "app/cli_train_options.h"
+#include "app/cli_train_outputs.h"
 #include "app/cli_train_runs.h"
 #include "app/cli_train_stop.h"
 #include "core/checkpoint_folder.h"
@@ -29,7 +28,6 @@
 #include "core/parallel/wire.h"
 #include "core/run_config.h"
 #include "core/telemetry/frame_sink.h"
-#include "core/telemetry/jsonl.h"
 #include "core/telemetry/run_feed.h"
 #include "core/trainer.h"
 
@@ -85,28 +83,6 @@ void together(Ranks* ranks, const std::function<void()>& action) {
   if (found > 0) throw std::runtime_error(problem);
 }
 
-class JsonLines {
- public:
-  explicit JsonLines(const std::string& path) : path_(path) {
-    if (path.empty() || path == "-") return;
-    errno = 0;
-    file_.open(path, std::ios::binary | std::ios::trunc);
-    if (!file_) throw std::runtime_error("--jsonl " + path + ": cannot be written: " + std::strerror(errno));
-  }
-  // Of a TelemetryFrame, or of the RunInfo that goes before a run's first.
-  template <class Told>
-  void write(const Told& told) {
-    if (path_.empty()) return;
-    std::ostream& out = path_ == "-" ? std::cout : file_;
-    out << to_json_line(told) << '\n' << std::flush;
-    if (!out) throw std::runtime_error("--jsonl " + path_ + ": cannot be written: " + std::strerror(errno));
-  }
-
- private:
-  std::string path_;
-  std::ofstream file_;
-};
-
 // Figures of the end, over the last steps rather than one batch's luck.
 struct Tail {
   std::deque<float> losses;
@@ -160,9 +136,11 @@ struct WireTotals {
 
 class Training {
  public:
-  Training(const TrainOptions& options, std::vector<Trainer> trainers, Ranks* ranks)
+  // `kernels`: what there is to say of those that computed the checkpoint of --resume.
+  Training(const TrainOptions& options, std::vector<Trainer> trainers, std::string kernels, Ranks* ranks)
       : o_(options),
         ranks_(ranks),
+        kernels_(std::move(kernels)),
         lock_step_(std::move(trainers)),
         first_(lock_step_.next_step()),
         end_(o_.has_steps ? o_.steps : config().optimizer.total_steps),
@@ -177,31 +155,29 @@ class Training {
 
   // Returns the exit status.
   int run() {
-    std::optional<JsonLines> lines;
     together(ranks_, [&] {
-      if (writes()) prepare_checkpoints();
-      lines.emplace(writes() ? o_.jsonl : "");
+      checkpoints_.emplace(writes() ? o_.checkpoint : "");
+      lines_.emplace(writes() ? o_.jsonl : "");
       sink_ = std::make_unique<FrameSink>(writes() ? o_.out : "");
     });
-    JsonLines& json = *lines;
     for (const LockStep::Run& run : lock_step_.runs())
       histories_.push_back(sink_->add_run(run_info(run.trainer.config(), run.number, lock_step_.data().domains())));
-    for (const auto& history : histories_) json.write(history->info());
+    for (const auto& history : histories_) lines_->write(history->info());
     introduce();
     if (writes() && o_.serve > 0) serve();
     catch_signals(ranks_);
-    train(json);
+    train();
     progress_.finish();
-    if (!o_.checkpoint.empty() && whole_ && !lost_) save_checkpoint();
+    if (!o_.checkpoint.empty() && whole_ && !lost_) save_checkpoint(true);
     sink_->flush();
-    if (failure_.empty()) failure_ = sink_->error();
+    look_after_outputs();
     sink_.reset();
     if (feed_)
       feed_->end(!failure_.empty() ? "the training failed: " + failure_
                                    : "the training ended after " + std::to_string(lock_step_.next_step()) + " steps");
     summarize();
     if (!failure_.empty()) std::fprintf(stderr, "moescope-cli: error: %s\n", failure_.c_str());
-    if (lost_ || !failure_.empty()) return 1;
+    if (lost_ || unwritten_ || !failure_.empty()) return 1;
     return stop_signal() != 0 ? 128 + stop_signal() : 0;
   }
 
@@ -217,22 +193,13 @@ class Training {
 
   const RunConfig& config() const { return lock_step_.runs().front().trainer.config(); }
 
-  // A folder that cannot be written to is better known now than after hours of training.
-  void prepare_checkpoints() {
-    if (o_.checkpoint.empty()) return;
-    std::error_code error;
-    fs::create_directories(o_.checkpoint, error);
-    if (error || access(o_.checkpoint.c_str(), W_OK) != 0)
-      throw std::runtime_error("--checkpoint " + o_.checkpoint +
-                               ": cannot be written: " + (error ? error.message() : std::strerror(errno)));
-  }
-
   void introduce() {
     std::string on = num_threads() == 1 ? "1 thread" : std::to_string(num_threads()) + " threads";
     if (ranks_) on += " on each of " + std::to_string(ranks_->size()) + " ranks";
     std::fprintf(text_, "%s: %.2f million parameters, %s, %s%s\n", config().name.c_str(),
                  parameter_count(config()) * 1e-6, lock_step_.data().summary().c_str(), on.c_str(),
                  first_ > 0 ? (", resumed after step " + std::to_string(first_ - 1)).c_str() : "");
+    if (!kernels_.empty()) std::fprintf(text_, "kernels     %s\n", kernels_.c_str());
     for (std::size_t i = 1; i < lock_step_.runs().size(); ++i)
       std::fprintf(text_, "in lock-step with %s\n", lock_step_.runs()[i].trainer.config().name.c_str());
     std::fflush(text_);
@@ -253,17 +220,17 @@ class Training {
     std::fflush(text_);
   }
 
-  void train(JsonLines& json) {
+  void train() {
     for (std::int64_t step = first_; step < end_ && !is_stopped(); ++step) {
       try {
-        take_step(step, json);
+        take_step(step);
       } catch (const std::exception& error) {
         failure_ = error.what();
       }
     }
   }
 
-  void take_step(std::int64_t step, JsonLines& json) {
+  void take_step(std::int64_t step) {
     whole_ = false;
     lock_step_.step([&](TelemetryFrame frame) {
       if (frame.run == 0) {
@@ -278,35 +245,62 @@ class Training {
         lost_ = true;
         sink_->publish(Marker{frame.run, step, "event", "the loss is no number any more"});
       }
-      json.write(frame);
+      lines_->write(frame);
       return true;
     });
     whole_ = true;
-    if (o_.every > 0 && (step + 1) % o_.every == 0 && step + 1 < end_ && !lost_) save_checkpoint();
+    look_after_outputs();
+    if (o_.every > 0 && (step + 1) % o_.every == 0 && step + 1 < end_ && !lost_) save_checkpoint(false);
   }
 
-  void save_checkpoint() {
+  void save_checkpoint(bool last) {
     const std::int64_t step = lock_step_.next_step();
-    if (!writes()) {
-      for (const LockStep::Run& run : lock_step_.runs()) run.trainer.save({});  // hands its experts to rank 0
-      return;
-    }
-    write_checkpoint(o_.checkpoint, step, [&](const std::string& folder) {
+    // Collective, so before anything that can fail on rank 0 alone.
+    const auto gathered = ranks_ ? lock_step_.runs().front().trainer.gather() : nullptr;
+    if (!writes()) return;
+    const bool failed_before = !checkpoints_->error().empty();
+    const bool saved = checkpoints_->save(step, [&](const std::string& folder) {
       std::vector<std::string> names;
       for (const LockStep::Run& run : lock_step_.runs()) {
         names.push_back(run.trainer.config().name);
-        run.trainer.save(folder + '/' + names.back() + ".safetensors");
+        const std::string file = folder + '/' + names.back() + ".safetensors";
+        gathered ? gathered->save(file) : run.trainer.save(file);
       }
       write_run_order(folder, names);
     });
-    checkpoint_ = o_.checkpoint + '/' + std::to_string(step);
+    if (!saved && !failed_before)
+      say(checkpoints_->error() + (last ? "" : "; the training goes on, and the next one is tried"));
+    unwritten_ |= !saved;
     for (const LockStep::Run& run : lock_step_.runs())
-      sink_->publish(Marker{run.number, step, "event", "checkpoint " + checkpoint_});
+      sink_->publish(
+          Marker{run.number, step, "event", saved ? "checkpoint " + checkpoints_->newest() : checkpoints_->error()});
+  }
+
+  // Outputs that ended, said at once: hours may be left.
+  void look_after_outputs() {
+    if (!writes()) return;
+    const auto say_once = [&](const std::string& error, bool& said) {
+      if (error.empty() || said) return;
+      said = unwritten_ = true;
+      say(error + "; the training goes on without it");
+    };
+    say_once(sink_->error(), recording_said_);
+    if (lines_->reader_is_gone())
+      failure_ = lines_->error();
+    else
+      say_once(lines_->error(), lines_said_);
+    if (const std::string removed = checkpoints_->removed(); !removed.empty()) say(removed);
+  }
+
+  void say(const std::string& warning) {
+    progress_.finish();
+    std::fflush(text_);
+    std::fprintf(stderr, "moescope-cli: warning: %s\n", warning.c_str());
   }
 
   void summarize() {
     const std::int64_t taken = lock_step_.next_step();
-    if (stop_signal() != 0) std::fprintf(text_, "Stopped by %s.\n", stop_signal() == SIGINT ? "Ctrl-C" : "a signal");
+    if (stop_signal() != 0) std::fprintf(text_, "Stopped by %s.\n", signal_text(stop_signal()));
     if (lost_)
       std::fprintf(text_, "Stopped: the loss is no number any more at step %lld.\n", static_cast<long long>(taken - 1));
     std::fprintf(text_, "steps       %lld\n", static_cast<long long>(taken));
@@ -319,9 +313,16 @@ class Training {
       std::fprintf(text_, "MaxVio      %.3f in the last batch, %.3f over %d steps (mean over MoE layers)\n",
                    tail_.max_vio, tail_.max_vio_window, config().telemetry.window);
     wire_.print(text_);
-    if (!o_.out.empty()) std::fprintf(text_, "recording   %s\n", o_.out.c_str());
-    if (!o_.jsonl.empty() && o_.jsonl != "-") std::fprintf(text_, "JSON lines  %s\n", o_.jsonl.c_str());
-    if (!checkpoint_.empty()) std::fprintf(text_, "checkpoint  %s\n", checkpoint_.c_str());
+    const auto written = [](bool ended) { return ended ? ", not to the end (see above)" : ""; };
+    if (!o_.out.empty()) std::fprintf(text_, "recording   %s%s\n", o_.out.c_str(), written(recording_said_));
+    if (!o_.jsonl.empty() && o_.jsonl != "-")
+      std::fprintf(text_, "JSON lines  %s%s\n", o_.jsonl.c_str(), written(lines_said_));
+    const std::string& checkpoint = checkpoints_->newest();
+    if (!checkpoints_->error().empty())
+      std::fprintf(text_, "checkpoint  %s (see above)\n",
+                   checkpoint.empty() ? "none could be written" : (checkpoint + ", no later one").c_str());
+    else if (!checkpoint.empty())
+      std::fprintf(text_, "checkpoint  %s\n", checkpoint.c_str());
     if (histories_.size() > 1) {
       std::vector<RunConfig> configs;
       for (const LockStep::Run& run : lock_step_.runs()) configs.push_back(run.trainer.config());
@@ -333,6 +334,7 @@ class Training {
 
   const TrainOptions& o_;
   Ranks* ranks_;  // nullptr: one process
+  std::string kernels_;
   LockStep lock_step_;
   std::int64_t first_, end_;
   std::FILE* text_;  // progress and summary
@@ -343,9 +345,12 @@ class Training {
   Tail tail_;
   WireTotals wire_;
   bool lost_ = false;
-  bool whole_ = true;       // the trainers are between two steps
-  std::string failure_;     // what ended the training before its time, or what could not be written
-  std::string checkpoint_;  // the last one
+  bool whole_ = true;               // the trainers are between two steps
+  std::string failure_;             // what ended the training before its time
+  std::optional<JsonLines> lines_;  // these three write on rank 0 alone
+  std::optional<TrainCheckpoints> checkpoints_;
+  bool recording_said_ = false, lines_said_ = false;  // that it ended
+  bool unwritten_ = false;                            // an output is not what was asked for
 };
 
 // All ranks at once, or none: a rank that leaves would let the others wait.
@@ -376,6 +381,7 @@ void share_cores(const Ranks& ranks) {
 // Errors of all ranks are the same; one says so.
 void train(const TrainOptions& options) {
   set_num_threads(options.threads);
+  const std::string kernels = options.resume.empty() ? "" : kernels_of_checkpoint(options);
   const std::unique_ptr<Ranks> ranks = open_ranks(options);
   if (ranks && options.threads == 0) share_cores(*ranks);
   const bool writes = !ranks || ranks->rank() == 0;
@@ -392,7 +398,7 @@ void train(const TrainOptions& options) {
         trainers.emplace_back(config, ranks.get());
       }
     }
-    Training training(options, std::move(trainers), ranks.get());
+    Training training(options, std::move(trainers), kernels, ranks.get());
     if (const int status = training.run(); status != 0) throw CLI::RuntimeError(status);
   } catch (const std::runtime_error&) {
     if (writes) throw;
@@ -418,9 +424,13 @@ void add_train_command(CLI::App& app) {
       "and where it fails:\n"
       "  moescope-cli train --preset convergence-check --out check.moescope\n"
       "  moescope-cli train --preset mxfp4-everywhere --out fails.moescope\n"
-      "Ctrl-C stops after the step in flight, with everything saved. Exit status: 0 done, 1 training or writing "
-      "failed,\n"
-      "2 wrong input, 130 stopped by Ctrl-C.");
+      "Ctrl-C, SIGTERM and a closed terminal (SIGHUP) stop after the step in flight, with everything saved. A full "
+      "disk\n"
+      "ends the recording or the JSON lines, never the training; that is said once. Checkpoints name the kernels that\n"
+      "computed them: --resume uses these again, or says that it cannot.\n"
+      "Exit status: 0 done, 1 training or writing failed, 2 wrong input, 128 + signal when one stopped it: 130 "
+      "Ctrl-C,\n"
+      "143 SIGTERM, 129 SIGHUP.");
   sub->callback([sub, options] {
     options->has_data = sub->count("--data") > 0;
     options->has_seed = sub->count("--seed") > 0;

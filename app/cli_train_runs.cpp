@@ -7,6 +7,7 @@
 
 #include "core/checkpoint_folder.h"
 #include "core/lock_step.h"
+#include "core/numerics/kernels.h"
 
 namespace moescope {
 namespace {
@@ -168,6 +169,15 @@ void refuse_conflicts(const TrainOptions& o, const RunConfig& config) {
 }
 
 }  // namespace
+
+std::string kernels_of_checkpoint(const TrainOptions& o) {
+  try {
+    const KernelCheck check = use_recorded_kernels(checkpoint_kernels(newest_checkpoint(o.resume).front()));
+    return check.outcome == KernelCheck::Outcome::same ? "" : check.text;
+  } catch (const std::exception&) {
+    return {};  // resumed_trainers() says it, with all ranks there
+  }
+}
 
 std::vector<Trainer> resumed_trainers(const TrainOptions& o, Ranks* ranks) {
   if (!o.compare.empty() || o.noise_twin)

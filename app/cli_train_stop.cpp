@@ -60,13 +60,27 @@ std::vector<pid_t> ranks_before(Ranks& ranks) {
   return before;
 }
 
+// A closed terminal sends it, and then the shell once more: the second must not end the checkpoint that the first made.
+void stop_when_hung_up() {
+  struct sigaction action {};
+  if (sigaction(SIGHUP, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
+  action = {};
+  action.sa_handler = stop_after_step;
+  sigaction(SIGHUP, &action, nullptr);
+}
+
 }  // namespace
 
 int stop_signal() {
   return g_signal;
 }
 
+const char* signal_text(int signal) {
+  return signal == SIGINT ? "Ctrl-C" : signal == SIGHUP ? "SIGHUP: its terminal was closed" : "SIGTERM";
+}
+
 void catch_signals(Ranks* ranks) {
+  stop_when_hung_up();
   std::signal(SIGPIPE, SIG_IGN);  // a reader of --jsonl - that went away shows as a failed write
   if (ranks) {
     g_ranks_before = ranks_before(*ranks);
