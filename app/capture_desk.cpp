@@ -1,5 +1,6 @@
 #include "app/capture_desk.h"
 
+#include "app/kernel_question.h"
 #include "app/run_session.h"
 #include "widgets/capture_bar.h"
 #include "widgets/tensor_lab.h"
@@ -53,7 +54,10 @@ void CaptureDesk::again() {
     } catch (const std::exception& refused) {
       return bar->showFailed(place_, statistics + QString::fromUtf8(refused.what()), -1);
     }
-    return bar->showFailed(place_, statistics + tr("A copy of the run can train up to this step and hold the tensor."),
+    const QString kernels = kernelsNote(shownRun().info().kernels);
+    return bar->showFailed(place_,
+                           statistics + tr("A copy of the run can train up to this step and hold the tensor.") +
+                               (kernels.isEmpty() ? "" : " " + kernels),
                            wanted_step_);
   }
   try {
@@ -65,10 +69,14 @@ void CaptureDesk::again() {
   timer_.start();
 }
 
+const History& CaptureDesk::shownRun() const {
+  return *session_->histories()[static_cast<std::size_t>(selection_->run())];
+}
+
 // Throws what plan_recompute() throws.
 RecomputePlan CaptureDesk::planOf(std::int64_t step) const {
   const auto& histories = session_->histories();
-  const History& run = *histories[static_cast<std::size_t>(selection_->run())];
+  const History& run = shownRun();
   if (const Lab* training = session_->lab())
     return plan_recompute(run, *histories.front(), place_, step, training->checkpoint_before(run.info().run, step));
   // Of runs out of several files each reads its own batches.
@@ -79,6 +87,10 @@ RecomputePlan CaptureDesk::planOf(std::int64_t step) const {
 }
 
 void CaptureDesk::recompute(std::int64_t step) {
+  withKernelsAsked(lab_, shownRun().info().kernels, session_->paths(), [this, step] { startRecompute(step); });
+}
+
+void CaptureDesk::startRecompute(std::int64_t step) {
   capture_.reset();
   recompute_.reset();
   try {

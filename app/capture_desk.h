@@ -34,6 +34,8 @@ class CaptureDesk : public QObject {
  private:
   void look();
   void lookAtRecompute();
+  void startRecompute(std::int64_t step);
+  const History& shownRun() const;
   RecomputePlan planOf(std::int64_t step) const;
 
   RunSession* session_;

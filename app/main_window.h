@@ -126,6 +126,7 @@ class MainWindow : public QMainWindow {
   void addReplayActions(QMenu* menu);
   void continueRecording();
   void reproduceRecording();
+  void reproduce(const RunInfo& first, const std::shared_ptr<const History>& history);
   void connectFindings();
   void showFindings();
   void focusSetting(const QString& key);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "app/kernel_question.h"
 #include "app/main_window.h"
 #include "app/progress_job.h"
 #include "app/replay.h"
@@ -13,6 +14,7 @@
 #include "app/settings.h"
 #include "core/checkpoint_folder.h"
 #include "core/reproduce.h"
+#include "core/trainer.h"
 
 namespace moescope {
 
@@ -73,9 +75,18 @@ void MainWindow::continueRecording() {
   const QString folder = QString::fromStdString(checkpoints_of(session_.path().toStdString()));
   if (!session_.isRecording() || checkpoint_steps(folder.toStdString()).empty())
     return complain("Open a recording with checkpoints beside it first: runs of this window keep them");
-  guarded([&] {
-    session_.resume(folder, newRecordingPath(QFileInfo(session_.path()).completeBaseName()), stepsUpToCursor());
-  });
+  const auto go_on = [this, folder] {
+    guarded([&] {
+      session_.resume(folder, newRecordingPath(QFileInfo(session_.path()).completeBaseName()), stepsUpToCursor());
+    });
+  };
+  std::string kernels;
+  try {
+    kernels = checkpoint_kernels(newest_checkpoint(folder.toStdString(), stepsUpToCursor()).front());
+  } catch (const std::exception& damaged) {
+    return complain(QString::fromUtf8(damaged.what()));
+  }
+  withKernelsAsked(this, kernels, session_.paths(), go_on);
 }
 
 void MainWindow::reproduceRecording() {
@@ -84,14 +95,20 @@ void MainWindow::reproduceRecording() {
   const std::shared_ptr<const History> history = session_.histories()[static_cast<std::size_t>(selection_.run())];
   if (const std::string problem = reproduce_problem(first, *history); !problem.empty())
     return complain(QString::fromStdString(problem));
+  withKernelsAsked(this, history->info().kernels, session_.paths(), [=, this] { reproduce(first, history); });
+}
+
+void MainWindow::reproduce(const RunInfo& first, const std::shared_ptr<const History>& history) {
   auto result = std::make_shared<Reproduction>();
+  const QString note = kernelsNote(history->info().kernels);
   const QString name = QString::fromStdString(history->info().name);
-  auto* job = new ProgressJob("Training " + name + " once more", this, [=](const auto& progress) {
-    *result = reproduce(first, *history, -1, [&](std::int64_t done, std::int64_t all) {
-      return progress(static_cast<double>(done) / static_cast<double>(all));
-    });
-    return result->differs_at >= 0 || result->compared == history->steps().size();
-  });
+  auto* job = new ProgressJob(
+      "Training " + name + " once more" + (note.isEmpty() ? "" : "\n" + note), this, [=](const auto& progress) {
+        *result = moescope::reproduce(first, *history, -1, [&](std::int64_t done, std::int64_t all) {
+          return progress(static_cast<double>(done) / static_cast<double>(all));
+        });
+        return result->differs_at >= 0 || result->compared == history->steps().size();
+      });
   connect(job, &ProgressJob::failed, this, &MainWindow::complain);
   connect(job, &ProgressJob::done, this, [this, result, name] {
     auto* box = new QMessageBox(result->differs_at < 0 ? QMessageBox::Information : QMessageBox::Warning, "Reproduced",

@@ -1,5 +1,8 @@
 // Recordings played again, continued and reproduced.
 #include <QMessageBox>
+#include <QPointer>
+#include <QProgressDialog>
+#include <QPushButton>
 #include <QSignalSpy>
 #include <QStandardPaths>
 #include <QTemporaryDir>
@@ -11,6 +14,7 @@
 #include "app/run_session.h"
 #include "core/checkpoint_folder.h"
 #include "core/lab.h"
+#include "core/telemetry/sqlite.h"
 #include "tests/small_run.h"
 #include "tests/synthetic_run.h"
 #include "tests/takes_keys.h"
@@ -37,6 +41,10 @@ class QtReplay : public QObject {
     while (lab.status().step < 30) lab.flush();
     lab.flush();
     return path;
+  }
+
+  static void alter(const QString& recording, const char* sql) {
+    Connection(recording.toStdString(), SQLITE_OPEN_READWRITE).execute(sql);
   }
 
   static QAction* action(MainWindow* window, const QString& part) {
@@ -112,6 +120,72 @@ class QtReplay : public QObject {
     auto* box = window.findChild<QMessageBox*>("reproduction");
     QVERIFY2(box->text().contains("The same losses to the bit over 30 steps"), qPrintable(box->text()));
     box->accept();
+  }
+
+  // Named before the run, which waits for an answer.
+  void otherKernelsAreAskedAbout() {
+    const QString path = recorded("elsewhere");
+    alter(path, "UPDATE run SET kernels = 'OpenBLAS 0.3.21 Prescott, x86-64 loops'");
+    MainWindow window(false);
+    window.show();
+    QSignalSpy opened(window.session(), &RunSession::opened);
+    window.openFile(path);
+    QTRY_COMPARE(opened.size(), 1);
+    QVERIFY(takesKeys(&window));
+    action(&window, "Reproduce this recording")->trigger();
+    QPointer<QMessageBox> question = window.findChild<QMessageBox*>("other_kernels");
+    QVERIFY(question);
+    QVERIFY2(question->text().contains("Computed by OpenBLAS 0.3.21 Prescott, x86-64 loops"),
+             qPrintable(question->text()));
+    QVERIFY(!window.findChild<QProgressDialog*>());
+#if defined(__x86_64__)
+    QVERIFY2(question->findChild<QPushButton*>("with_recorded_kernels"), "any x86-64 runs them");
+#endif
+    question->reject();
+    QTRY_VERIFY(!question);
+    QVERIFY(!window.findChild<QMessageBox*>("reproduction"));
+    action(&window, "Reproduce this recording")->trigger();
+    window.findChild<QMessageBox*>("other_kernels")->findChild<QPushButton*>("with_these_kernels")->click();
+    QTRY_VERIFY_WITH_TIMEOUT(window.findChild<QMessageBox*>("reproduction"), 20000);
+    window.findChild<QMessageBox*>("reproduction")->accept();
+
+    // Its checkpoint was made here, with the kernels that are here.
+    action(&window, "Continue this recording")->trigger();
+    QVERIFY(!window.findChild<QMessageBox*>("other_kernels"));
+    QTRY_COMPARE(opened.size(), 2);
+    QVERIFY(window.session()->isLive());
+  }
+
+  // Of another CPU that this one does not match: there is no window with its kernels.
+  void kernelsThatCannotRunHereAreNamedOnly() {
+    const QString path = recorded("faraway");
+    alter(path, "UPDATE run SET kernels = 'OpenBLAS 0.3.99 Zen9, x86-64-v9 loops'");
+    MainWindow window(false);
+    window.show();
+    QSignalSpy opened(window.session(), &RunSession::opened);
+    window.openFile(path);
+    QTRY_COMPARE(opened.size(), 1);
+    action(&window, "Reproduce this recording")->trigger();
+    auto* question = window.findChild<QMessageBox*>("other_kernels");
+    QVERIFY(question);
+    QVERIFY2(question->text().contains("cannot run OpenBLAS's Zen9 kernels"), qPrintable(question->text()));
+    QVERIFY(!question->findChild<QPushButton*>("with_recorded_kernels"));
+  }
+
+  void aRecordingOfBeforeSaysThatItsKernelsAreNotRecorded() {
+    const QString path = recorded("before");
+    alter(path, "ALTER TABLE run DROP COLUMN kernels; PRAGMA user_version = 4");
+    MainWindow window(false);
+    window.show();
+    QSignalSpy opened(window.session(), &RunSession::opened);
+    window.openFile(path);
+    QTRY_COMPARE(opened.size(), 1);
+    action(&window, "Reproduce this recording")->trigger();
+    QVERIFY(!window.findChild<QMessageBox*>("other_kernels"));
+    auto* job = window.findChild<QProgressDialog*>();
+    QVERIFY(job);
+    QVERIFY2(job->labelText().contains("is not recorded"), qPrintable(job->labelText()));
+    QTRY_VERIFY_WITH_TIMEOUT(window.findChild<QMessageBox*>("reproduction"), 20000);
   }
 
   void aRecordingGoesOnFromTheCheckpointBeforeTheCursor_data() {
