@@ -6,7 +6,6 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <stdexcept>
 
@@ -15,6 +14,8 @@
 #include "core/lock_step.h"
 #include "core/open_runs.h"
 #include "core/telemetry/recording.h"
+#include "core/telemetry/text_escape.h"
+#include "core/telemetry/whole_file.h"
 
 namespace moescope {
 namespace {
@@ -117,6 +118,8 @@ class Percentage {
 };
 
 void check_output(const ImportCommand& command) {
+  if (const std::string problem = output_problem(command.out); !problem.empty())
+    throw std::runtime_error("--out " + command.out + ": " + problem);
   if (fs::exists(command.out) && !command.overwrite)
     throw std::runtime_error("--out " + command.out + ": exists; give --overwrite to replace it");
   for (const std::string& file : command.files) {
@@ -129,27 +132,32 @@ void check_output(const ImportCommand& command) {
 void tell_bad_lines(const ImportCommand& command, const std::vector<SkippedLines>& skipped) {
   std::string all;
   for (const SkippedLines& file : skipped) {
-    std::fprintf(stderr, "%s: %s\n", file.path.c_str(), file.bad.summary(file.unit).c_str());
+    std::fprintf(stderr, "%s: %s\n", printable(file.path).c_str(), printable(file.bad.summary(file.unit)).c_str());
     const auto& first = file.bad.first();
     for (std::size_t i = 0; i < std::min(kShownBadLines, first.size()); ++i)
-      std::fprintf(stderr, "  %s %lld: %s\n", file.unit, static_cast<long long>(first[i].number), first[i].why.c_str());
+      std::fprintf(stderr, "  %s %lld: %s\n", file.unit, static_cast<long long>(first[i].number),
+                   printable(first[i].why).c_str());
     if (file.bad.count() > static_cast<std::int64_t>(kShownBadLines) && command.bad_lines.empty())
       std::fprintf(stderr, "  ... --bad-lines FILE writes all\n");
     all += file.path + '\n' + file.bad.text(file.unit);
   }
   if (command.bad_lines.empty()) return;
-  std::ofstream out(command.bad_lines, std::ios::binary);
-  out << all << std::flush;
-  if (!out) throw OutputError("--bad-lines " + command.bad_lines + ": cannot be written");
+  try {
+    write_whole_file(command.bad_lines, all);
+  } catch (const std::runtime_error& error) {
+    throw OutputError(std::string("--bad-lines ") + error.what());
+  }
 }
 
 void tell(const OpenedRuns& opened, const std::string& out, double seconds) {
   for (const auto& run : opened.histories) {
     const RunInfo& info = run->info();
     std::printf("%c %s: %lld steps, %zu MoE layers of %d experts\n", static_cast<char>('A' + info.run),
-                info.name.c_str(), static_cast<long long>(run->steps().size()), info.moe_layers.size(), info.n_experts);
+                printable(info.name).c_str(), static_cast<long long>(run->steps().size()), info.moe_layers.size(),
+                info.n_experts);
   }
-  std::printf("%s: %.1f MB, in %.1f s\n", out.c_str(), static_cast<double>(fs::file_size(out)) / 1e6, seconds);
+  std::printf("%s: %.1f MB, in %.1f s\n", printable(out).c_str(), static_cast<double>(fs::file_size(out)) / 1e6,
+              seconds);
 }
 
 void import(const ImportCommand& command) {

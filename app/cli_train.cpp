@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -29,6 +30,8 @@
 #include "core/run_config.h"
 #include "core/telemetry/frame_sink.h"
 #include "core/telemetry/run_feed.h"
+#include "core/telemetry/text_escape.h"
+#include "core/telemetry/whole_file.h"
 #include "core/trainer.h"
 
 namespace moescope {
@@ -36,25 +39,32 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Empty: none is set.
+std::string given_token() {
+  const char* given = std::getenv(kTokenVariable);
+  return given ? given : "";
+}
+
 // Everything that can be wrong with the paths is found before the first of them is touched.
 void check_outputs(const TrainOptions& o) {
-  const auto check_file = [&](const char* option, const std::string& path) {
+  if (o.serve > 0 && !given_token().empty()) check_feed_token(given_token());
+  const auto check_file = [&](const char* option, const std::string& path, bool grows) {
     const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
     if (!path.empty() && path != "-" && access(folder.c_str(), W_OK) != 0)
       throw std::runtime_error(std::string(option) + ' ' + path + ": folder " + folder.string() + ": " +
                                std::strerror(errno));
+    if (path.empty() || path == "-") return;
     const auto status = fs::status(path);
-    if (path.empty() || path == "-" || !fs::exists(status) ||
-        (!fs::is_regular_file(status) && !fs::is_directory(status)))
-      return;
-    if (fs::is_directory(status))
-      throw std::runtime_error(std::string(option) + ' ' + path + ": is a folder, needed is a file");
-    if (!o.overwrite)
+    const bool stream = fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
+    if (stream && grows) return;  // a pipe or a terminal, by way of a link as well
+    if (const std::string problem = output_problem(path); !problem.empty())
+      throw std::runtime_error(std::string(option) + ' ' + path + ": " + problem);
+    if (fs::exists(status) && !o.overwrite)
       throw std::runtime_error(std::string(option) + ' ' + path +
                                ": exists; choose another name, or give --overwrite to replace it");
   };
-  check_file("--out", o.out);
-  check_file("--jsonl", o.jsonl);
+  check_file("--out", o.out, false);
+  check_file("--jsonl", o.jsonl, true);
   if (!o.out.empty() && o.out == o.jsonl) throw std::runtime_error("--out and --jsonl are the same file: " + o.out);
   if (o.every > 0 && o.checkpoint.empty())
     throw std::runtime_error("--every " + std::to_string(o.every) + ": needs --checkpoint DIR");
@@ -176,7 +186,7 @@ class Training {
       feed_->end(!failure_.empty() ? "the training failed: " + failure_
                                    : "the training ended after " + std::to_string(lock_step_.next_step()) + " steps");
     summarize();
-    if (!failure_.empty()) std::fprintf(stderr, "moescope-cli: error: %s\n", failure_.c_str());
+    if (!failure_.empty()) std::fprintf(stderr, "moescope-cli: error: %s\n", printable_lines(failure_).c_str());
     if (lost_ || unwritten_ || !failure_.empty()) return 1;
     return stop_signal() != 0 ? 128 + stop_signal() : 0;
   }
@@ -197,7 +207,7 @@ class Training {
     std::string on = num_threads() == 1 ? "1 thread" : std::to_string(num_threads()) + " threads";
     if (ranks_) on += " on each of " + std::to_string(ranks_->size()) + " ranks";
     std::fprintf(text_, "%s: %.2f million parameters, %s, %s%s\n", config().name.c_str(),
-                 parameter_count(config()) * 1e-6, lock_step_.data().summary().c_str(), on.c_str(),
+                 parameter_count(config()) * 1e-6, printable(lock_step_.data().summary()).c_str(), on.c_str(),
                  first_ > 0 ? (", resumed after step " + std::to_string(first_ - 1)).c_str() : "");
     if (!kernels_.empty()) std::fprintf(text_, "kernels     %s\n", kernels_.c_str());
     for (std::size_t i = 1; i < lock_step_.runs().size(); ++i)
@@ -206,8 +216,8 @@ class Training {
   }
 
   void serve() {
-    const char* given = std::getenv(kTokenVariable);
-    const std::string token = given && *given ? given : new_feed_token();
+    const std::string given = given_token();
+    const std::string token = given.empty() ? new_feed_token() : given;
     try {
       feed_ = std::make_unique<RunFeed>(FeedAddress{o_.serve_address, o_.serve}, token);
     } catch (const std::runtime_error& error) {
@@ -215,9 +225,23 @@ class Training {
       return;
     }
     for (const auto& history : histories_) feed_->add_run(history->info());
-    std::fprintf(text_, "serving     %s; to look on: %s=%s moescope --attach %s\n", feed_->address().text().c_str(),
-                 kTokenVariable, token.c_str(), feed_->address().text().c_str());
+    const std::string address = feed_->address().text();
+    if (given.empty())
+      std::fprintf(text_, "serving     %s; to look on: %s=%s moescope --attach %s\n", address.c_str(), kTokenVariable,
+                   token.c_str(), address.c_str());
+    else
+      std::fprintf(text_, "serving     %s; to look on: moescope --attach %s, with the %s that is set here\n",
+                   address.c_str(), address.c_str(), kTokenVariable);
     std::fflush(text_);
+    if (!feed_->is_loopback()) warn_of_listeners(address);
+  }
+
+  void warn_of_listeners(const std::string& address) const {
+    std::fprintf(stderr,
+                 "moescope-cli: warning: %s can be reached from other machines, and nothing is encrypted: whoever can "
+                 "read the network's traffic sees the token and the whole run. Safer: leave --serve-address out and, "
+                 "on the other machine, open a tunnel: ssh -L %d:127.0.0.1:%d THIS_MACHINE\n",
+                 address.c_str(), o_.serve, o_.serve);
   }
 
   void train() {
@@ -295,7 +319,7 @@ class Training {
   void say(const std::string& warning) {
     progress_.finish();
     std::fflush(text_);
-    std::fprintf(stderr, "moescope-cli: warning: %s\n", warning.c_str());
+    std::fprintf(stderr, "moescope-cli: warning: %s\n", printable_lines(warning).c_str());
   }
 
   void summarize() {
@@ -314,10 +338,10 @@ class Training {
                    tail_.max_vio, tail_.max_vio_window, config().telemetry.window);
     wire_.print(text_);
     const auto written = [](bool ended) { return ended ? ", not to the end (see above)" : ""; };
-    if (!o_.out.empty()) std::fprintf(text_, "recording   %s%s\n", o_.out.c_str(), written(recording_said_));
+    if (!o_.out.empty()) std::fprintf(text_, "recording   %s%s\n", printable(o_.out).c_str(), written(recording_said_));
     if (!o_.jsonl.empty() && o_.jsonl != "-")
-      std::fprintf(text_, "JSON lines  %s%s\n", o_.jsonl.c_str(), written(lines_said_));
-    const std::string& checkpoint = checkpoints_->newest();
+      std::fprintf(text_, "JSON lines  %s%s\n", printable(o_.jsonl).c_str(), written(lines_said_));
+    const std::string checkpoint = printable(checkpoints_->newest());
     if (!checkpoints_->error().empty())
       std::fprintf(text_, "checkpoint  %s (see above)\n",
                    checkpoint.empty() ? "none could be written" : (checkpoint + ", no later one").c_str());
@@ -327,7 +351,7 @@ class Training {
       std::vector<RunConfig> configs;
       for (const LockStep::Run& run : lock_step_.runs()) configs.push_back(run.trainer.config());
       const std::vector<HistoryPtr> histories(histories_.begin(), histories_.end());
-      std::fprintf(text_, "\n%s", comparison_report(histories, configs, o_.epsilon).c_str());
+      std::fprintf(text_, "\n%s", printable_lines(comparison_report(histories, configs, o_.epsilon)).c_str());
     }
     std::fflush(text_);
   }

@@ -6,7 +6,6 @@
 #include <QDateTime>
 #include <QFileDialog>
 #include <QFileInfo>
-#include <QSaveFile>
 #include <QStandardPaths>
 #include <QStatusBar>
 #include <QTemporaryDir>
@@ -24,6 +23,7 @@
 #include "core/telemetry/export_events.h"
 #include "core/telemetry/export_jsonl.h"
 #include "core/telemetry/export_trace.h"
+#include "core/telemetry/whole_file.h"
 
 namespace moescope {
 
@@ -139,9 +139,7 @@ void exportReport(MainWindow* window) {
     QApplication::setOverrideCursor(Qt::WaitCursor);
     const QByteArray text = report(reportSource(window));
     QApplication::restoreOverrideCursor();
-    QSaveFile file(path);
-    if (!file.open(QIODevice::WriteOnly) || file.write(text) < 0 || !file.commit())
-      throw std::runtime_error((path + ": cannot be written: " + file.errorString()).toStdString());
+    write_whole_file(path.toStdString(), text.toStdString());
     saySaved(window, path);
   });
 }

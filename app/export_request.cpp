@@ -3,7 +3,6 @@
 #include <QApplication>
 #include <QDockWidget>
 #include <QFileInfo>
-#include <QSaveFile>
 #include <QTimer>
 #include <cstdio>
 #include <stdexcept>
@@ -15,18 +14,14 @@
 #include "app/picture.h"
 #include "app/report.h"
 #include "app/screenshot.h"
+#include "core/telemetry/text_escape.h"
+#include "core/telemetry/whole_file.h"
 
 namespace moescope {
 
 namespace {
 
 const QStringList kForms = {"png", "svg", "csv", "html"};
-
-void saveBytes(const QString& path, const QByteArray& bytes) {
-  QSaveFile file(path);
-  if (!file.open(QIODevice::WriteOnly) || file.write(bytes) < 0 || !file.commit())
-    throw std::runtime_error((path + ": cannot be written: " + file.errorString()).toStdString());
-}
 
 QString panelNames(const MainWindow& window) {
   QString text;
@@ -61,9 +56,9 @@ void bringUp(MainWindow* window, Workspace* workspace, Panel* panel) {
 
 void write(MainWindow* window, const ExportRequest& request, QSize size, Panel* panel) {
   if (request.to == "html")
-    saveBytes(request.out, report(reportSource(window)));
+    write_whole_file(request.out.toStdString(), report(reportSource(window)).toStdString());
   else if (request.to == "csv")
-    saveBytes(request.out, panel->csv().toUtf8());
+    write_whole_file(request.out.toStdString(), panel->csv().toStdString());
   else if (panel)
     savePanelFigure(panel, *window->selection(), request.out, request.to, size);
   else
@@ -178,7 +173,7 @@ ExportRequest readExport(const QCommandLineParser& parser, QStringList& problems
 void takeExport(MainWindow* window, const Arguments& arguments) {
   QObject::connect(window, &MainWindow::failed, window, quitWith);
   if (arguments.export_request.panel == "list") {
-    std::fputs(qPrintable(panelNames(*window)), stdout);
+    std::fputs(printable_lines(panelNames(*window).toStdString()).c_str(), stdout);
     QTimer::singleShot(0, window, [] { quitWith({}); });
     return;
   }

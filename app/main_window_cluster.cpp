@@ -1,12 +1,12 @@
 // Expert placement and the modelled timeline: what the window does about them.
 #include <QFileDialog>
-#include <QSaveFile>
 #include <QStatusBar>
 #include <stdexcept>
 
 #include "app/all_to_all_workspace.h"
 #include "app/cluster_workspace.h"
 #include "app/main_window.h"
+#include "core/telemetry/whole_file.h"
 #include "widgets/placement_panel.h"
 #include "widgets/rank_timeline_panel.h"
 
@@ -48,11 +48,7 @@ void MainWindow::showPlacement(const RunConfig* live) {
 void MainWindow::exportTrace(const QString& path) {
   if (!cluster_->timeline()->hasTimeline())
     throw std::runtime_error("There is no timeline to save: Time of a step, in the workspace Cluster, has no answer.");
-  const std::string trace = cluster_->timeline()->chromeTrace();
-  QSaveFile file(path);
-  if (!file.open(QIODevice::WriteOnly) || file.write(trace.data(), static_cast<qint64>(trace.size())) < 0 ||
-      !file.commit())
-    throw std::runtime_error((path + ": cannot save the trace: " + file.errorString()).toStdString());
+  write_whole_file(path.toStdString(), cluster_->timeline()->chromeTrace());
   statusBar()->showMessage("saved " + path + "; ui.perfetto.dev opens it", 8000);
 }
 

@@ -3,7 +3,6 @@
 #include <QFileInfo>
 #include <QInputDialog>
 #include <QMessageBox>
-#include <QSaveFile>
 #include <QStandardPaths>
 #include <stdexcept>
 
@@ -14,6 +13,7 @@
 #include "core/assets.h"
 #include "core/file_kind.h"
 #include "core/telemetry/run_feed.h"
+#include "core/telemetry/whole_file.h"
 
 namespace moescope {
 
@@ -42,11 +42,8 @@ void MainWindow::openSample() {
     QStringList paths;
     for (const char* name : {"unbalanced_bf16.jsonl", "domain_shift.jsonl"}) {
       const QString path = folder + '/' + name;
-      QSaveFile file(path);
-      const std::string_view text = asset(std::string("samples/") + name);
-      if (!QDir().mkpath(folder) || !file.open(QIODevice::WriteOnly) ||
-          file.write(text.data(), static_cast<qint64>(text.size())) < 0 || !file.commit())
-        throw std::runtime_error((path + ": " + file.errorString()).toStdString());
+      QDir().mkpath(folder);
+      write_whole_file(path.toStdString(), asset(std::string("samples/") + name));
       paths << path;
     }
     openFiles(paths);
@@ -72,10 +69,10 @@ void MainWindow::openOther(const QString& path) {
 
 void MainWindow::askAttach() {
   bool given = false;
-  const QString address =
-      QInputDialog::getText(this, "Attach to a training",
-                            "HOST:PORT of a training that runs with --serve PORT.\nIt prints both this and its token.",
-                            QLineEdit::Normal, "127.0.0.1:5000", &given);
+  const QString address = QInputDialog::getText(
+      this, "Attach to a training",
+      "HOST:PORT of a training that runs with --serve PORT.\nIt prints both this and the token that it made.",
+      QLineEdit::Normal, "127.0.0.1:5000", &given);
   if (given) attach(address.trimmed());
 }
 

@@ -6,7 +6,6 @@
 #include <QFileDialog>
 #include <QFileInfo>
 #include <QMenuBar>
-#include <QSaveFile>
 #include <QStandardPaths>
 #include <QTabBar>
 #include <stdexcept>
@@ -21,16 +20,11 @@
 #include "app/settings.h"
 #include "app/setup_form.h"
 #include "app/shortcut_sheet.h"
+#include "core/telemetry/whole_file.h"
 
 namespace moescope {
 
 namespace {
-
-void writeText(const QString& path, const std::string& text) {
-  QSaveFile file(path);
-  if (!file.open(QIODevice::WriteOnly) || file.write(text.data(), text.size()) < 0 || !file.commit())
-    throw std::runtime_error((path + ": " + file.errorString()).toStdString());
-}
 
 QString picturesFolder() {
   return QStandardPaths::writableLocation(QStandardPaths::PicturesLocation);
@@ -209,7 +203,7 @@ void MainWindow::askSaveConfig() {
   const RunConfig config = session_.isLive() ? session_.config() : form_->draft();
   const QString path = QFileDialog::getSaveFileName(this, "Save config", QString::fromStdString(config.name) + ".toml",
                                                     "Run configs (*.toml)");
-  if (!path.isEmpty()) guarded([&] { writeText(path, to_toml(config)); });
+  if (!path.isEmpty()) guarded([&] { write_whole_file(path.toStdString(), to_toml(config)); });
 }
 
 void MainWindow::askSaveScreenshot() {

@@ -6,13 +6,13 @@
 #include <QFileInfo>
 #include <QLayout>
 #include <QPainter>
-#include <QSaveFile>
 #include <functional>
 #include <stdexcept>
 
 #include "app/svg_device.h"
 #include "app/theme.h"
 #include "app/workspace.h"
+#include "core/telemetry/whole_file.h"
 #include "widgets/color_scale.h"
 #include "widgets/compared_runs.h"
 #include "widgets/timeline_bar.h"
@@ -185,11 +185,8 @@ Figure drawn(QSize size, FigureKind kind, const QString& title, const QString& d
 }
 
 void saveFigure(const Figure& figure, const QString& path) {
-  QSaveFile file(path);
-  bool done = file.open(QIODevice::WriteOnly);
-  if (done) done = figure.svg.isEmpty() ? figure.image.save(&file, "PNG") : file.write(figure.svg) >= 0;
-  if (!done || !file.commit())
-    throw std::runtime_error((path + ": cannot save the picture: " + file.errorString()).toStdString());
+  const QByteArray bytes = figure.svg.isEmpty() ? pngOf(figure.image) : figure.svg;
+  write_whole_file(path.toStdString(), bytes.toStdString());
 }
 
 FigureKind kindOf(const QString& path, const QString& form) {
@@ -283,6 +280,14 @@ void savePanelFigure(Panel* panel, const Selection& selection, const QString& pa
 
 void saveWorkspaceFigure(Workspace* workspace, const Selection& selection, const QString& path, const QString& form) {
   saveFigure(workspaceFigure(workspace, selection, kindOf(path, form)), path);
+}
+
+QByteArray pngOf(const QImage& image) {
+  QByteArray png;
+  QBuffer buffer(&png);
+  buffer.open(QIODevice::WriteOnly);
+  image.save(&buffer, "PNG");
+  return png;
 }
 
 QMimeData* panelMimeData(Panel* panel, const Selection& selection) {

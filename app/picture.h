@@ -36,6 +36,7 @@ void savePanelFigure(Panel* panel, const Selection& selection, const QString& pa
                      QSize size = {});
 void saveWorkspaceFigure(Workspace* workspace, const Selection& selection, const QString& path,
                          const QString& form = {});
+QByteArray pngOf(const QImage& image);
 // Picture (PNG and SVG) and figures (CSV) for the clipboard.
 QMimeData* panelMimeData(Panel* panel, const Selection& selection);
 

@@ -1,6 +1,5 @@
 #include "app/svg_device.h"
 
-#include <QBuffer>
 #include <QFontInfo>
 #include <QGuiApplication>
 #include <QHash>
@@ -13,6 +12,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+
+#include "app/picture.h"
 
 namespace moescope {
 
@@ -320,10 +321,7 @@ void SvgEngine::drawImage(const QRectF& rect, const QImage& image, const QRectF&
       std::min(static_cast<int>(std::ceil(4 * std::max(rect.width() / part.width(), rect.height() / part.height()))),
                kSmallImageUpscale / std::max(part.width(), part.height()));
   if (times > 1) part = part.scaled(part.size() * times, Qt::IgnoreAspectRatio, Qt::FastTransformation);
-  QByteArray png;
-  QBuffer buffer(&png);
-  buffer.open(QIODevice::WriteOnly);
-  part.save(&buffer, "PNG");
+  const QByteArray png = pngOf(part);
   openGroup();
   const QRectF at = rect.translated(shift());
   body += "<image" + attribute("x", number(at.x())) + attribute("y", number(at.y())) +

@@ -4,7 +4,6 @@
 #include <QClipboard>
 #include <QFileDialog>
 #include <QMenu>
-#include <QSaveFile>
 #include <QStandardPaths>
 #include <QTabBar>
 #include <QTimer>
@@ -14,6 +13,7 @@
 #include "app/dock_title.h"
 #include "app/picture.h"
 #include "app/shortcut_sheet.h"
+#include "core/telemetry/whole_file.h"
 #include "widgets/timeline_bar.h"
 
 namespace moescope {
@@ -161,15 +161,11 @@ void Workspace::askAndSaveTable(Panel* panel) {
 }
 
 void Workspace::savePicture(QWidget* widget, const QString& path) {
-  QSaveFile file(path);
-  if (!file.open(QIODevice::WriteOnly) || !widget->grab().save(&file, "PNG") || !file.commit())
-    throw std::runtime_error((path + ": cannot save the picture: " + file.errorString()).toStdString());
+  write_whole_file(path.toStdString(), pngOf(widget->grab().toImage()).toStdString());
 }
 
 void Workspace::saveTable(const Panel& panel, const QString& path) {
-  QSaveFile file(path);
-  if (!file.open(QIODevice::WriteOnly) || file.write(panel.csv().toUtf8()) < 0 || !file.commit())
-    throw std::runtime_error((path + ": cannot save the table: " + file.errorString()).toStdString());
+  write_whole_file(path.toStdString(), panel.csv().toStdString());
 }
 
 }  // namespace moescope

@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "core/telemetry/input_file.h"
+#include "core/telemetry/whole_file.h"
 
 namespace moescope {
 namespace {
@@ -100,9 +101,9 @@ std::vector<std::int64_t> checkpoint_steps(const std::string& folder) {
 }
 
 void write_run_order(const std::string& step_folder, const std::vector<std::string>& run_names) {
-  std::ofstream order(fs::path(step_folder) / "runs.txt");
-  for (const std::string& name : run_names) order << name << ".safetensors\n";
-  if (!order.flush()) throw std::runtime_error(step_folder + "/runs.txt: cannot be written");
+  std::string order;
+  for (const std::string& name : run_names) order += name + ".safetensors\n";
+  write_whole_file((fs::path(step_folder) / "runs.txt").string(), order);
 }
 
 std::int64_t checkpoint_at(const std::vector<std::int64_t>& steps, std::int64_t step) {

@@ -471,7 +471,7 @@ const TensorView& SafetensorsFile::at(std::string_view name) const {
 
 SafetensorsStream::SafetensorsStream(const std::string& path, const std::vector<TensorSpec>& tensors,
                                      const std::map<std::string, std::string>& metadata)
-    : path_(path), temporary_(path + ".tmp") {
+    : path_(path), file_(path) {
   std::string text = "{";
   const auto put = [&text](const std::string& key, const nlohmann::ordered_json& value) {
     text += (text.size() > 1 ? "," : "") + Json(key).dump() + ':' + value.dump();
@@ -486,36 +486,23 @@ SafetensorsStream::SafetensorsStream(const std::string& path, const std::vector<
   }
   text += '}';
   text.append((8 - text.size() % 8) % 8, ' ');  // keeps the data aligned
-  file_.open(temporary_, std::ios::binary | std::ios::trunc);
-  if (!file_) fail(temporary_, std::string("cannot be written: ") + std::strerror(errno));
   const std::uint64_t length = text.size();
-  for (int i = 0; i < 8; ++i) file_.put(static_cast<char>(length >> (8 * i)));
-  file_.write(text.data(), static_cast<std::streamsize>(text.size()));
-}
-
-SafetensorsStream::~SafetensorsStream() {
-  if (finished_) return;
-  file_.close();
-  std::error_code ignored;
-  std::filesystem::remove(temporary_, ignored);
+  char prefix[kPrefixBytes];
+  for (std::size_t i = 0; i < kPrefixBytes; ++i) prefix[i] = static_cast<char>(length >> (8 * i));
+  file_.write({prefix, kPrefixBytes});
+  file_.write(text);
 }
 
 void SafetensorsStream::append(std::span<const std::byte> bytes) {
-  file_.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  file_.write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   written_ += bytes.size();
-  if (!file_) fail(temporary_, std::string("cannot be written: ") + std::strerror(errno));
 }
 
 void SafetensorsStream::finish() {
   if (written_ != declared_)
     fail(path_,
          std::to_string(written_) + " bytes written, but the tensors declared have " + std::to_string(declared_));
-  file_.close();
-  if (!file_) fail(temporary_, std::string("cannot be written: ") + std::strerror(errno));
-  std::error_code error;
-  std::filesystem::rename(temporary_, path_, error);
-  if (error) fail(path_, "cannot be written: " + error.message());
-  finished_ = true;
+  file_.finish();
 }
 
 void SafetensorsWriter::add(std::string name, DType dtype, std::vector<std::size_t> shape,

@@ -4,13 +4,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "core/telemetry/whole_file.h"
 
 namespace moescope {
 
@@ -73,23 +74,19 @@ struct TensorSpec {
 };
 
 // Writes a file whose tensors are not in memory together: declares all, then takes their bytes in that order.
-// Writes to PATH.tmp and renames in finish(): a reader never sees half a file. Throws std::runtime_error.
+// PATH is there whole after finish(), or as it was (whole_file.h). Throws std::runtime_error.
 class SafetensorsStream {
  public:
   SafetensorsStream(const std::string& path, const std::vector<TensorSpec>& tensors,
                     const std::map<std::string, std::string>& metadata);
-  ~SafetensorsStream();  // removes the temporary file if not finished
-  SafetensorsStream(const SafetensorsStream&) = delete;
-  SafetensorsStream& operator=(const SafetensorsStream&) = delete;
 
   void append(std::span<const std::byte> bytes);
   void finish();
 
  private:
-  std::string path_, temporary_;
-  std::ofstream file_;
+  std::string path_;
+  WholeFile file_;
   std::size_t declared_ = 0, written_ = 0;
-  bool finished_ = false;
 };
 
 // The same from memory.

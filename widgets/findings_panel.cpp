@@ -7,10 +7,10 @@
 #include <QMenu>
 #include <QMessageBox>
 #include <QMouseEvent>
-#include <QSaveFile>
 #include <algorithm>
 #include <utility>
 
+#include "core/telemetry/whole_file.h"
 #include "core/telemetry/words.h"
 #include "widgets/color_scale.h"
 #include "widgets/metric_text.h"
@@ -328,9 +328,10 @@ void FindingsPanel::saveText() {
   const QString path =
       QFileDialog::getSaveFileName(this, tr("Save findings"), QStringLiteral("findings.txt"), tr("Text (*.txt)"));
   if (path.isEmpty()) return;
-  QSaveFile file(path);
-  if (!file.open(QIODevice::WriteOnly) || file.write(watch_->text().toUtf8()) < 0 || !file.commit()) {
-    QMessageBox::warning(this, tr("Findings"), tr("%1: cannot save: %2").arg(path, file.errorString()));
+  try {
+    write_whole_file(path.toStdString(), watch_->text().toStdString());
+  } catch (const std::runtime_error& error) {
+    QMessageBox::warning(this, tr("Findings"), QString::fromStdString(error.what()));
   }
 }
 

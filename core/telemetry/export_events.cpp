@@ -78,8 +78,7 @@ std::string safe_folder_name(const std::string& name) {
 
 }  // namespace
 
-EventWriter::EventWriter(const std::string& path) : path_(path), file_(path, std::ios::binary | std::ios::trunc) {
-  if (!file_) throw std::runtime_error(path + ": cannot be written: " + std::strerror(errno));
+EventWriter::EventWriter(const std::string& path) : file_(path) {
   std::string event;
   put_key(event, kEventWallTime, kFixed64);
   put_little_endian(event, 0.0);
@@ -106,13 +105,11 @@ void EventWriter::scalars(double wall_time, std::int64_t step, std::span<const N
 }
 
 void EventWriter::record(const std::string& message) {
-  file_ << framed_record(message);
-  if (!file_) throw std::runtime_error(path_ + ": cannot be written: " + std::strerror(errno));
+  file_.write(framed_record(message));
 }
 
 void EventWriter::finish() {
-  file_.close();
-  if (!file_) throw std::runtime_error(path_ + ": cannot be written: " + std::strerror(errno));
+  file_.finish();
 }
 
 std::string export_events(const History& history, const std::string& folder, double start,
@@ -145,10 +142,7 @@ std::string export_events(const History& history, const std::string& folder, dou
       if (!now.empty()) writer.scalars(wall_time, block.first + static_cast<std::int64_t>(i), now);
     }
     const double share = static_cast<double>(block.last - all.first + 1) / static_cast<double>(all.size());
-    if (progress && !progress(share)) {
-      std::filesystem::remove(path);
-      return {};
-    }
+    if (progress && !progress(share)) return {};
   }
   writer.finish();
   return path;

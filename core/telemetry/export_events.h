@@ -5,13 +5,13 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <functional>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "core/telemetry/history.h"
+#include "core/telemetry/whole_file.h"
 
 namespace moescope {
 
@@ -26,8 +26,7 @@ class EventWriter {
 
  private:
   void record(const std::string& message);
-  std::string path_;
-  std::ofstream file_;
+  WholeFile file_;
 };
 
 // Every scalar of every step into FOLDER/<run name>/events.out.tfevents.*, which TensorBoard shows as one run; returns

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include "core/telemetry/recording_file.h"
 #include "core/telemetry/schema.h"
 #include "core/telemetry/sqlite.h"
+#include "core/telemetry/whole_file.h"
 
 namespace moescope {
 
@@ -83,12 +85,26 @@ void remove_old_recording(const std::string& path) {
   for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path + suffix);
 }
 
+// SQLite would follow a link, and a file that another laid there between our look and its opening.
+void make_new_file(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (fd < 0) throw std::runtime_error(path + ": cannot be written: " + std::strerror(errno));
+  ::close(fd);
+}
+
 std::unique_ptr<Connection> create_recording(const std::string& path) {
+  for (const char* suffix : {"", "-wal", "-shm", "-journal"})
+    if (const std::string problem = output_problem(path + suffix); !problem.empty())
+      throw std::runtime_error(path + suffix + ": " + problem);
   if (std::filesystem::exists(path)) {
     require_regular_file(path);
-    if (std::filesystem::file_size(path) > 0) remove_old_recording(path);
+    if (std::filesystem::file_size(path) > 0)
+      remove_old_recording(path);
+    else
+      std::filesystem::remove(path);
   }
-  auto file = std::make_unique<Connection>(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+  make_new_file(path);
+  auto file = std::make_unique<Connection>(path, SQLITE_OPEN_READWRITE);
   file->execute("PRAGMA journal_mode = WAL");
   file->execute("PRAGMA synchronous = NORMAL");
   file->execute("PRAGMA journal_size_limit = 4194304");
