@@ -44,11 +44,13 @@ void add_train_options(CLI::App& sub, TrainOptions& o) {
                  "With --ep: flat, or hierarchical: rows for another node go once to it and are handed on there")
       ->check(CLI::IsMember({"flat", "hierarchical"}));
   auto* serve = sub.add_option("--serve", o.serve,
-                               "Port at which moescope --attach can look on while it trains; prints the token that "
-                               "it needs (MOESCOPE_TOKEN, where that is set)")
+                               "Port at which moescope --attach can look on while it trains; makes the token that it "
+                               "needs and prints it, or takes MOESCOPE_TOKEN (16 characters or more), which it does "
+                               "not print")
                     ->check(CLI::Range(1, 65535));
   sub.add_option("--serve-address", o.serve_address,
-                 "With --serve: address to listen at (default: 127.0.0.1, this machine alone; nothing is encrypted)")
+                 "With --serve: address to listen at (default: 127.0.0.1, this machine alone). Any other lets other "
+                 "machines in, with nothing encrypted: rather tunnel, ssh -L PORT:127.0.0.1:PORT HOST")
       ->needs(serve);
   sub.add_option("--out", o.out, "Recording to write, for the window and for sqlite3");
   sub.add_option("--jsonl", o.jsonl, "JSON lines to write, one object per step; - is standard output");

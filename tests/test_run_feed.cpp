@@ -2,11 +2,14 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <random>
 #include <thread>
 
@@ -142,6 +145,114 @@ TEST(RunFeed, GarbageAndSilenceDoNotStopTheFeed) {
   EXPECT_EQ(read_until(attached, 0), 1u);
   close(silent);
   close(noisy);
+}
+
+// Idle connections to a feed, as many as it is asked for.
+class Strangers {
+ public:
+  explicit Strangers(int port) : port_(port) {}
+  ~Strangers() {
+    for (const int fd : sockets_) close(fd);
+  }
+  void come(std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) sockets_.push_back(raw_connection(port_));
+  }
+  // Whether the feed has closed the i-th by `ms` from now.
+  bool is_gone(std::size_t i, int ms) const {
+    pollfd wait{sockets_[i], POLLIN, 0};
+    char byte;
+    return poll(&wait, 1, ms) == 1 && recv(sockets_[i], &byte, 1, 0) == 0;
+  }
+
+ private:
+  int port_;
+  std::vector<int> sockets_;
+};
+
+TEST(RunFeed, IdleStrangersKeepNoWindowOut) {
+  std::mt19937 rng(5);
+  RunFeed feed({"127.0.0.1", 0}, kToken);
+  feed.add_run(sample_info({}));
+  feed.publish(frame_of(0, rng));
+  Strangers strangers(feed.address().port);
+  for (int round = 0; round < 5; ++round) {
+    strangers.come(kMostStrangers);
+    AttachedRuns attached(feed.address(), kToken);
+    EXPECT_EQ(read_until(attached, 0), 1u);
+  }
+}
+
+TEST(RunFeed, AFloodOfStrangersKeepsNoWindowOut) {
+  RunFeed feed({"127.0.0.1", 0}, kToken);
+  feed.add_run(sample_info({}));
+  std::atomic<bool> over = false;
+  std::thread flood([&] {
+    while (!over) {
+      Strangers strangers(feed.address().port);
+      strangers.come(kMostStrangers / 2);
+    }
+  });
+  for (int i = 0; i < 20; ++i) EXPECT_NO_THROW(AttachedRuns(feed.address(), kToken));
+  over = true;
+  flood.join();
+}
+
+TEST(RunFeed, TheOldestStrangersGoFirst) {
+  RunFeed feed({"127.0.0.1", 0}, kToken);
+  Strangers strangers(feed.address().port);
+  strangers.come(kMostStrangers + 2);
+  EXPECT_TRUE(strangers.is_gone(0, 1000));
+  EXPECT_TRUE(strangers.is_gone(1, 1000));
+  EXPECT_FALSE(strangers.is_gone(2, 0));
+  EXPECT_FALSE(strangers.is_gone(kMostStrangers + 1, 0));
+}
+
+TEST(RunFeed, AStrangerHasSomeSecondsForTheToken) {
+  const RunFeed feed({"127.0.0.1", 0}, kToken);
+  Strangers strangers(feed.address().port);
+  strangers.come(1);
+  EXPECT_FALSE(strangers.is_gone(0, kGreetingMs / 2));
+  EXPECT_TRUE(strangers.is_gone(0, kGreetingMs / 2 + 2000));
+}
+
+TEST(RunFeed, StrangersTakeNothingFromThoseWhoAreIn) {
+  std::mt19937 rng(6);
+  RunFeed feed({"127.0.0.1", 0}, kToken);
+  feed.add_run(sample_info({}));
+  std::vector<std::unique_ptr<AttachedRuns>> attached;
+  for (std::size_t i = 0; i < kMostAttached; ++i)
+    attached.push_back(std::make_unique<AttachedRuns>(feed.address(), kToken));
+  Strangers strangers(feed.address().port);
+  strangers.come(2 * kMostStrangers);
+  expect_said(thrown([&] { AttachedRuns(feed.address(), kToken); }), "16 windows are attached already");
+  feed.publish(frame_of(0, rng));
+  for (const auto& window : attached) EXPECT_EQ(read_until(*window, 0), 1u);
+  attached.pop_back();  // its place is free again
+  for (int i = 0; i < 50 && !thrown([&] { AttachedRuns(feed.address(), kToken); }).empty(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(thrown([&] { AttachedRuns(feed.address(), kToken); }), "");
+}
+
+TEST(RunFeed, AWeakTokenIsRefusedAndNotRepeated) {
+  for (const std::string weak : {"", "hunter2", "0123456789abcde"}) {
+    const std::string said = thrown([&] { RunFeed({"127.0.0.1", 0}, weak); });
+    expect_said(said, "MOESCOPE_TOKEN: has " + std::to_string(weak.size()) + " characters, needed are at least 16");
+    if (!weak.empty()) EXPECT_EQ(said.find(weak), std::string::npos);
+  }
+  for (const char* wrong : {"sixteen and more with blanks", "0123456789abcdef\n", "0123456789abcde\xc3\xa4"})
+    expect_said(thrown([&] { check_feed_token(wrong); }), "ASCII characters without blanks");
+  expect_said(thrown([&] { check_feed_token(std::string(129, 'x')); }), "at most 128");
+  EXPECT_NO_THROW(check_feed_token(new_feed_token()));
+  EXPECT_NO_THROW(check_feed_token(std::string(kMostToken, '~')));
+  RunFeed feed({"127.0.0.1", 0}, std::string(kMostToken, '~'));
+  feed.add_run(sample_info({}));
+  EXPECT_NO_THROW(AttachedRuns(feed.address(), std::string(kMostToken, '~')));
+}
+
+TEST(RunFeed, KnowsWhetherOthersCanReachIt) {
+  EXPECT_TRUE(RunFeed({"127.0.0.1", 0}, kToken).is_loopback());
+  EXPECT_TRUE(RunFeed({"localhost", 0}, kToken).is_loopback());
+  EXPECT_FALSE(RunFeed({"0.0.0.0", 0}, kToken).is_loopback());
 }
 
 TEST(RunFeed, AnAnswerThatIsNoneIsToldFromATraining) {

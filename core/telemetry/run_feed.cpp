@@ -30,8 +30,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kLongestGreeting = 256;
-constexpr std::size_t kMostClients = 16;
-constexpr int kGreetingMs = 10000, kConnectMs = 5000, kEndMs = 1000;
+constexpr int kConnectMs = 5000, kEndMs = 1000;
 constexpr std::string_view kHello = "moescope-attach 1 ", kWelcome = "moescope 1 ", kEnd = "moescope end ";
 
 // A file descriptor that is closed.
@@ -79,7 +78,8 @@ Descriptor listen_at(const FeedAddress& address) {
     Descriptor listener(socket(each->ai_family, each->ai_socktype | SOCK_CLOEXEC, each->ai_protocol));
     const int on = 1;
     if (listener) setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (listener && bind(listener.get(), each->ai_addr, each->ai_addrlen) == 0 && listen(listener.get(), 8) == 0) {
+    if (listener && bind(listener.get(), each->ai_addr, each->ai_addrlen) == 0 &&
+        listen(listener.get(), SOMAXCONN) == 0) {
       make_non_blocking(listener.get());
       return listener;
     }
@@ -95,6 +95,14 @@ int port_of(int fd) {
   const auto port = name.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(&name)->sin6_port
                                                : reinterpret_cast<const sockaddr_in*>(&name)->sin_port;
   return ntohs(port);
+}
+
+bool is_loopback_address(int fd) {
+  sockaddr_storage name{};
+  socklen_t size = sizeof name;
+  getsockname(fd, reinterpret_cast<sockaddr*>(&name), &size);
+  if (name.ss_family == AF_INET6) return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(&name)->sin6_addr);
+  return ntohl(reinterpret_cast<const sockaddr_in*>(&name)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
 // Takes as long for a wrong token as for the right one.
@@ -135,6 +143,17 @@ std::string new_feed_token() {
     token += part;
   }
   return token;
+}
+
+void check_feed_token(const std::string& token) {
+  const std::string counted = std::string(kTokenVariable) + ": has " + std::to_string(token.size()) + " characters, ";
+  if (token.size() < kLeastToken)
+    throw std::runtime_error(counted + "needed are at least " + std::to_string(kLeastToken) +
+                             "; leave it unset, and a safe one is made and printed");
+  if (token.size() > kMostToken)
+    throw std::runtime_error(counted + "allowed are at most " + std::to_string(kMostToken));
+  if (!std::ranges::all_of(token, [](char c) { return c > ' ' && c < 127; }))
+    throw std::runtime_error(std::string(kTokenVariable) + ": allowed are ASCII characters without blanks");
 }
 
 // ---- the training's side ----
@@ -181,7 +200,8 @@ struct RunFeed::State {
   void serve();
   bool take_news();  // false: it ended and everybody knows, or has had the time
   void add_line(std::string line);
-  void accept_one();
+  void accept_all();
+  void drop_oldest_stranger();
   void hear(Client& client);
   void greet(Client& client);
   void send_some(Client& client);
@@ -225,13 +245,26 @@ bool RunFeed::State::owes(const Client& client) const {
   return client.socket && (!client.own.empty() || (client.welcome && client.line < first_line + lines.size()));
 }
 
-void RunFeed::State::accept_one() {
-  Descriptor socket(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (!socket || clients.size() >= kMostClients) return;
-  const int on = 1;
-  setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-  setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  clients.emplace_back().socket = std::move(socket);
+// Strangers stand in the order in which they came.
+void RunFeed::State::drop_oldest_stranger() {
+  const auto strangers = std::ranges::count_if(clients, [](const Client& client) { return !client.welcome; });
+  if (static_cast<std::size_t>(strangers) < kMostStrangers) return;
+  clients.erase(std::ranges::find_if(clients, [](const Client& client) { return !client.welcome; }));
+}
+
+// Not one at a time: the system's own queue is short, and who floods it must not keep others out of it.
+void RunFeed::State::accept_all() {
+  for (std::size_t n = 0; n < kMostStrangers; ++n) {
+    Descriptor socket(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket) return;
+    const int on = 1;
+    setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    drop_oldest_stranger();
+    Client& client = clients.emplace_back();
+    client.socket = std::move(socket);
+    hear(client);  // a window's greeting is there by now, or in a moment
+  }
 }
 
 void RunFeed::State::greet(Client& client) {
@@ -245,6 +278,12 @@ void RunFeed::State::greet(Client& client) {
   }
   if (!is_same(line.substr(kHello.size()), token)) {
     client.own = "refused: the token is not that of this training\n";
+    client.leaves = true;
+    return;
+  }
+  const auto attached = std::ranges::count_if(clients, [](const Client& other) { return other.welcome; });
+  if (static_cast<std::size_t>(attached) >= kMostAttached) {
+    client.own = "refused: " + std::to_string(kMostAttached) + " windows are attached already, and no more can be\n";
     client.leaves = true;
     return;
   }
@@ -304,12 +343,13 @@ void RunFeed::State::serve() {
       if (late) client.socket = Descriptor();
     }
     std::erase_if(clients, [](const Client& client) { return !client.socket; });
-    if (waits[1].revents) accept_one();
+    if (waits[1].revents) accept_all();
   }
 }
 
 RunFeed::RunFeed(const FeedAddress& address, std::string token, std::size_t backlog_bytes)
     : state_(std::make_unique<State>()) {
+  check_feed_token(token);
   state_->token = std::move(token);
   state_->backlog_bytes = backlog_bytes;
   state_->listener = listen_at(address);
@@ -325,6 +365,10 @@ RunFeed::~RunFeed() {
 
 FeedAddress RunFeed::address() const {
   return state_->at;
+}
+
+bool RunFeed::is_loopback() const {
+  return is_loopback_address(state_->listener.get());
 }
 
 void RunFeed::add_run(const RunInfo& info) {

@@ -4,6 +4,9 @@
 // each of the RUNS, every step so far (of a long training the newest ones) and each further one as it is taken; at the
 // end of the training "moescope end WHY\n". A wrong token is answered with "refused: WHY\n". Nothing is encrypted: the
 // token keeps other users of the machine out, not who listens on the network.
+//
+// Who has not given the token takes no place of one who has: strangers are bounded apart (kMostStrangers, the oldest
+// goes when another one comes), and have kGreetingMs for it.
 #pragma once
 
 #include <cstdint>
@@ -26,15 +29,24 @@ struct FeedAddress {
 // Throws std::runtime_error: not HOST:PORT, or no port from 1 to 65535.
 FeedAddress parse_feed_address(const std::string& text);
 
+inline constexpr std::size_t kLeastToken = 16, kMostToken = 128;  // characters
+inline constexpr std::size_t kMostAttached = 16, kMostStrangers = 64;
+inline constexpr int kGreetingMs = 3000;
+
 // 128 random bits in hex.
 std::string new_feed_token();
+// Throws std::runtime_error, never with the token in it: too short to be safe from guessing, too long, or with
+// characters that a greeting cannot hold (blanks, control characters, anything but ASCII).
+void check_feed_token(const std::string& token);
 
 class RunFeed {
  public:
-  // Listens at once, in a thread of its own; port 0 takes any that is free. Throws std::runtime_error with the address.
+  // Listens at once, in a thread of its own; port 0 takes any that is free. Throws std::runtime_error: with the
+  // address, or as check_feed_token().
   RunFeed(const FeedAddress& address, std::string token, std::size_t backlog_bytes = std::size_t{256} << 20);
   ~RunFeed();  // without end(): "the training ended"
   FeedAddress address() const;
+  bool is_loopback() const;  // only this machine can reach it
 
   // All runs before the first frame. Any thread; wait-free for all practical purposes: lines are made and sent by the
   // feed's own thread.
