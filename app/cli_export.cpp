@@ -20,6 +20,7 @@
 #include "core/telemetry/export_events.h"
 #include "core/telemetry/export_jsonl.h"
 #include "core/telemetry/export_trace.h"
+#include "core/telemetry/text_escape.h"
 
 namespace moescope {
 namespace {
@@ -65,7 +66,7 @@ void export_all_events(const Options& options) {
     double seconds = 0;
     for (const float ms : history->values(Metric::step_ms, kWholeRun, history->steps()))
       if (ms > 0) seconds += 1e-3 * static_cast<double>(ms);
-    std::printf("%s\n", export_events(*history, options.out, ended - seconds).c_str());
+    std::printf("%s\n", printable(export_events(*history, options.out, ended - seconds)).c_str());
   }
 }
 
@@ -73,7 +74,7 @@ void export_tensors(const Options& options) {
   const bool checkpoint = options.in.ends_with(".safetensors");
   const std::string from = checkpoint ? options.in : kept_checkpoint(options.in, options.run, options.step);
   const int tensors = export_weights(from, options.out);
-  std::printf("%s: %d tensors of %s\n", options.out.c_str(), tensors, from.c_str());
+  std::printf("%s: %d tensors of %s\n", printable(options.out).c_str(), tensors, printable(from).c_str());
 }
 
 void check(const Options& options) {

@@ -7,6 +7,7 @@
 
 #include "core/lesson_runner.h"
 #include "core/lesson_twins.h"
+#include "core/telemetry/text_escape.h"
 
 namespace moescope {
 namespace {
@@ -29,7 +30,8 @@ void print_list() {
   int number = 0;
   for (const std::string& name : lesson_names()) {
     const Lesson lesson = find_lesson(name).lesson;
-    std::printf("%d  %-22s %s\n   %s\n", ++number, name.c_str(), lesson.title.c_str(), lesson.teaches.c_str());
+    std::printf("%d  %-22s %s\n   %s\n", ++number, name.c_str(), printable(lesson.title).c_str(),
+                printable(lesson.teaches).c_str());
   }
 }
 
@@ -48,20 +50,21 @@ bool give(const Options& options, std::optional<std::int64_t> seed) {
   const ParsedLesson parsed = find_lesson(options.name, seed);
   if (!parsed.problems.empty()) throw std::runtime_error(problem_list(parsed.problems));
   const Lesson& lesson = parsed.lesson;
-  std::printf("%s%s\n", lesson.title.c_str(), seed ? (", seed " + std::to_string(*seed)).c_str() : "");
+  std::printf("%s%s\n", printable(lesson.title).c_str(), seed ? (", seed " + std::to_string(*seed)).c_str() : "");
   for (const std::string& each : unclear_comparisons(lesson))
-    std::fprintf(stderr, "note: more than one cause in step %s\n", each.c_str());
+    std::fprintf(stderr, "note: more than one cause in step %s\n", printable(each).c_str());
   const LessonOutcome outcome = run_lesson(lesson, [&](const std::string& task) {
-    if (!options.quiet) std::printf("    ... %s\n", task.c_str());
+    if (!options.quiet) std::printf("    ... %s\n", printable(task).c_str());
     std::fflush(stdout);
   });
   int step = -1;
   for (const LessonOutcome::Line& line : outcome.checks) {
     if (line.step != step) {
       step = line.step;
-      std::printf("  %d %s\n", step + 1, lesson.steps[static_cast<std::size_t>(step)].title.c_str());
+      std::printf("  %d %s\n", step + 1, printable(lesson.steps[static_cast<std::size_t>(step)].title).c_str());
     }
-    std::printf("    %s %s: %s\n", mark(line.judgement.state), line.text.c_str(), line.judgement.text.c_str());
+    std::printf("    %s %s: %s\n", mark(line.judgement.state), printable(line.text).c_str(),
+                printable(line.judgement.text).c_str());
   }
   std::printf("%s\n", outcome.holds ? "It happened as the lesson says." : "It did NOT happen as the lesson says.");
   return outcome.holds;

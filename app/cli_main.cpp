@@ -24,6 +24,7 @@
 #include "app/cli_train.h"
 #include "app/cli_volumes.h"
 #include "core/numerics/kernels.h"
+#include "core/telemetry/text_escape.h"
 
 namespace {
 
@@ -32,7 +33,7 @@ constexpr int kFailed = 1, kWrongInput = 2;
 void print_error(const std::string& text) {
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
-    std::fprintf(stderr, "moescope-cli: error: %s\n", text.substr(begin, end - begin).c_str());
+    std::fprintf(stderr, "moescope-cli: error: %s\n", moescope::printable(text.substr(begin, end - begin)).c_str());
     begin = end + 1;
   }
 }

@@ -14,6 +14,7 @@
 #include "core/cluster/step_model.h"
 #include "core/parallel/load_routing.h"
 #include "core/parallel/routing_patterns.h"
+#include "core/telemetry/text_escape.h"
 
 namespace moescope {
 namespace {
@@ -89,29 +90,29 @@ void print_layers_json(const LayerModel& model, const CalibrationReport& report,
                     {"comm", summary_json(report.comm)},
                     {"experts", summary_json(report.experts)}};
   root["missing_or_assumed"] = report.notes;
-  std::printf("%s\n", root.dump(2).c_str());
+  std::printf("%s\n", root.dump(2, ' ', true, Json::error_handler_t::replace).c_str());
 }
 
 void print_layers(const LayerModel& model, const CalibrationReport& report, const std::string& memory_source) {
   std::printf("%s: %s x %d. ms, forward and backward: predicted is modelled, measured is the file's.\n",
-              model.calibration().path.c_str(),
-              model.calibration().gpu.empty() ? "GPU not named" : model.calibration().gpu.c_str(),
+              printable(model.calibration().path).c_str(),
+              model.calibration().gpu.empty() ? "GPU not named" : printable(model.calibration().gpu).c_str(),
               model.calibration().world);
   std::printf(
       "fitted, the only one: sustained_gemm_slowdown = %.2f (chosen by the errors of experts_ms and of "
       "whole layers of the two H200 files)\n",
       model.sustained_slowdown());
-  std::printf("memory copy %.0f GB/s (%s)\n\n", model.memory_copy_GBps(), memory_source.c_str());
+  std::printf("memory copy %.0f GB/s (%s)\n\n", model.memory_copy_GBps(), printable(memory_source).c_str());
   std::printf("%-12s %-12s %-9s %6s | %8s %8s %9s | %8s %8s %9s | %6s | %8s %8s %9s\n", "model", "routing", "by",
               "tokens", "comm", "measured", "error", "experts", "measured", "error", "rest", "layer", "measured",
               "error");
   for (const LayerComparison& row : report.rows) {
     const LayerTime& time = row.predicted;
-    std::printf("%-12s %-12s %-9s %6.0f | %8s %8s %9s | %8s %8s %9s | %6s | %8s %8s %9s\n", row.shape.model.c_str(),
-                routing_text(row.routing).c_str(), all_to_all_name(row.way), row.routing.tokens_per_rank,
-                cell(time.comm_ms).c_str(), cell(row.measured_comm_ms).c_str(),
-                percent(error_of(time.comm_ms, row.measured_comm_ms)).c_str(), cell(time.experts_ms).c_str(),
-                cell(row.measured_experts_ms).c_str(),
+    std::printf("%-12s %-12s %-9s %6.0f | %8s %8s %9s | %8s %8s %9s | %6s | %8s %8s %9s\n",
+                printable(row.shape.model).c_str(), printable(routing_text(row.routing)).c_str(),
+                all_to_all_name(row.way), row.routing.tokens_per_rank, cell(time.comm_ms).c_str(),
+                cell(row.measured_comm_ms).c_str(), percent(error_of(time.comm_ms, row.measured_comm_ms)).c_str(),
+                cell(time.experts_ms).c_str(), cell(row.measured_experts_ms).c_str(),
                 percent(error_of(time.experts_ms, row.measured_experts_ms)).c_str(), cell(time.rest_ms).c_str(),
                 cell(time.layer_ms()).c_str(), cell(row.measured_layer_ms).c_str(),
                 percent(error_of(time.layer_ms(), row.measured_layer_ms)).c_str());
@@ -122,7 +123,7 @@ void print_layers(const LayerModel& model, const CalibrationReport& report, cons
     std::printf("%-28s %8d %8s %8s\n", name, errors.count, cell(100 * errors.median, "%.1f %%").c_str(),
                 cell(100 * errors.worst, "%.1f %%").c_str());
   if (!report.notes.empty()) std::printf("\nmissing in the file, or assumed:\n");
-  for (const std::string& note : report.notes) std::printf("  %s\n", note.c_str());
+  for (const std::string& note : report.notes) std::printf("  %s\n", printable(note).c_str());
 }
 
 // A file from which nothing follows is a mistake.
@@ -331,7 +332,7 @@ void print_step_json(const Asked& asked, const StepParameters& parameters, const
   }
   root["published"] = published_json(parameters.hypothesis);
   if (!costs.empty()) root["cost_of_this_load"] = live_costs_json(costs);
-  std::printf("%s\n", root.dump(2).c_str());
+  std::printf("%s\n", root.dump(2, ' ', true, Json::error_handler_t::replace).c_str());
 }
 
 double gain(const BarComparison& from, const BarComparison& to, double BarComparison::*figure) {
@@ -358,16 +359,16 @@ void print_step(const StepConfig& config, const StepParameters& p, const StepTim
   std::printf(
       "%s on %d x %s, %s experts, %s all-to-all (%s), routing %s, EP %d on nodes of %d, TP %d, PP %d, seq %lld, "
       "recompute %s\n",
-      config.shape.name.c_str(), config.gpus, config.hardware.name.c_str(), config.mxfp8 ? "MXFP8" : "BF16",
-      all_to_all_name(config.way), payload_name(config.payload), routing.c_str(), config.traffic.ranks,
-      config.traffic.ranks_per_node, config.tp, config.pp, static_cast<long long>(config.seq),
-      recompute_name(config.recompute));
+      printable(config.shape.name).c_str(), config.gpus, printable(config.hardware.name).c_str(),
+      config.mxfp8 ? "MXFP8" : "BF16", all_to_all_name(config.way), payload_name(config.payload),
+      printable(routing).c_str(), config.traffic.ranks, config.traffic.ranks_per_node, config.tp, config.pp,
+      static_cast<long long>(config.seq), recompute_name(config.recompute));
   std::printf("modelled: %.0f tokens/s/GPU (band %.0f..%.0f), %.4f ms/token/GPU\n\n", time.tokens_per_second, band.low,
               band.high, time.ms_per_token);
   std::printf("%-20s %9s %6s  %-9s %s\n", "part", "ms/token", "share", "kind", "how");
   for (const StepPart& part : time.parts)
     std::printf("%-20s %9.4f %5.1f%%  %-9s %s\n", part.name, part.ms, 100 * part.ms / time.ms_per_token,
-                provenance_name(part.kind), part.how.c_str());
+                provenance_name(part.kind), printable(part.how).c_str());
   std::printf(
       "\nhypothesis %s, fitted to the three published runs: standard network %.1f GB/s (%.0f %% of line rate), MXFP8 "
       "grouped GEMMs x %.2f,\nrest %.3f ms/token; assumed: DeepEP overhead %.2f ms/token, a token dispatched and "

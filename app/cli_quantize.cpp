@@ -15,6 +15,7 @@
 #include "core/numerics/block_quantize.h"
 #include "core/numerics/recipes.h"
 #include "core/safetensors.h"
+#include "core/telemetry/text_escape.h"
 
 namespace moescope {
 namespace {
@@ -299,13 +300,13 @@ void print_heading(int width, const char* what) {
 
 // SQNR dB / underflow % / clipped % of every choice, a line per axis, element format and rule.
 void print_what_if(const TensorReport& report, Operand operand) {
-  std::printf("\n%s, every recipe, as operand %s\n", report.tensor->name.c_str(), operand_name(operand));
+  std::printf("\n%s, every recipe, as operand %s\n", printable(report.tensor->name).c_str(), operand_name(operand));
   print_heading(26, "recipe");
   for (const RecipeFigures& each : report.recipes)
     print_row(26, recipe_info(each.recipe).name, shape_text(*report.tensor), axis_name(each.axis),
               recipe_format_of(each.recipe, operand), each.sums);
   std::printf("\n%s, every element format, scale rule, block size and axis: SQNR dB / underflow %% / clipped %%\n",
-              report.tensor->name.c_str());
+              printable(report.tensor->name).c_str());
   std::printf("%-6s  %-7s  %-5s", "axis", "element", "scale");
   for (const int block : kWhatIfBlocks) std::printf("  %18s", ("block " + std::to_string(block)).c_str());
   std::printf("\n");
@@ -339,7 +340,8 @@ std::vector<const TensorView*> chosen_tensors(const SafetensorsFile& file, const
     if (is_floating(tensor.dtype))
       chosen.push_back(&tensor);
     else
-      std::fprintf(stderr, "skipped '%s': dtype %s is not floating\n", tensor.name.c_str(), dtype_name(tensor.dtype));
+      std::fprintf(stderr, "skipped '%s': dtype %s is not floating\n", printable(tensor.name).c_str(),
+                   dtype_name(tensor.dtype));
   }
   return chosen;
 }
@@ -374,15 +376,16 @@ void print_report(const Options& options, const std::vector<TensorReport>& repor
                  : (" of operand " + options.operand).c_str(),
               options.axis.c_str());
   int width = 6;
-  for (const TensorReport& report : reports) width = std::max(width, static_cast<int>(report.tensor->name.size()));
+  for (const TensorReport& report : reports)
+    width = std::max(width, static_cast<int>(printable(report.tensor->name).size()));
   print_heading(width, "tensor");
   for (const TensorReport& report : reports)
     for (const AxisFigures& each : report.figures)
-      print_row(width, report.tensor->name, shape_text(*report.tensor), axis_name(each.axis), format_of(options),
-                each.sums);
+      print_row(width, printable(report.tensor->name), shape_text(*report.tensor), axis_name(each.axis),
+                format_of(options), each.sums);
   for (const TensorReport& report : reports)
     if (!report.what_if.empty()) print_what_if(report, operand_of(options));
-  if (!options.out.empty()) std::printf("wrote %s\n", options.out.c_str());
+  if (!options.out.empty()) std::printf("wrote %s\n", printable(options.out).c_str());
 }
 
 void print_json(const Options& options, const std::vector<TensorReport>& reports) {
@@ -394,7 +397,7 @@ void print_json(const Options& options, const std::vector<TensorReport>& reports
   if (!options.out.empty()) json["out"] = options.out;
   Json& tensors = json["tensors"] = Json::array();
   for (const TensorReport& report : reports) tensors.push_back(to_json(report));
-  std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+  std::printf("%s\n", json.dump(2, ' ', true, Json::error_handler_t::replace).c_str());
 }
 
 void quantize_file(const Options& options) {

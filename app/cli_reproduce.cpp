@@ -9,6 +9,7 @@
 #include "app/cli_missing.h"
 #include "core/numerics/kernels.h"
 #include "core/reproduce.h"
+#include "core/telemetry/text_escape.h"
 
 namespace moescope {
 namespace {
@@ -27,8 +28,8 @@ const char* plural(std::int64_t n) {
 Reproduction reproduce_one(const RecordingReader& recording, const RunInfo& info, const KernelCheck& kernels,
                            std::int64_t steps) {
   const auto history = recording.load(info.run);
-  std::printf("%s: %s\n", info.name.c_str(), kernels.text.c_str());
-  std::printf("%s: training %lld step%s again\n", info.name.c_str(),
+  std::printf("%s: %s\n", printable(info.name).c_str(), printable(kernels.text).c_str());
+  std::printf("%s: training %lld step%s again\n", printable(info.name).c_str(),
               static_cast<long long>(steps < 0 ? history->steps().size() : steps), plural(steps));
   std::fflush(stdout);
   std::int64_t told = 0;
@@ -39,7 +40,7 @@ Reproduction reproduce_one(const RecordingReader& recording, const RunInfo& info
         std::fprintf(stderr, "  %lld of %lld steps\n", static_cast<long long>(done), static_cast<long long>(all));
         return true;
       });
-  std::printf("%s\n", result.text().c_str());
+  std::printf("%s\n", printable_lines(result.text()).c_str());
   return result;
 }
 

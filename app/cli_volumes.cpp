@@ -14,6 +14,7 @@
 #include "core/parallel/routing_patterns.h"
 #include "core/parallel/volumes.h"
 #include "core/safetensors.h"
+#include "core/telemetry/text_escape.h"
 
 namespace moescope {
 namespace {
@@ -258,7 +259,7 @@ void print_table(const Counted& counted, const std::vector<WayCounts>& ways, con
   const VolumeFrame& volume = counted.volume;
   const double tokens = static_cast<double>(counted.tokens);
   std::printf("%s; %d experts, top_k %d, dim %d; %d rank%s on nodes of %d; all figures counted\n",
-              counted.routing.c_str(), counted.n_experts, counted.top_k, counted.dim, volume.ranks,
+              printable(counted.routing).c_str(), counted.n_experts, counted.top_k, counted.dim, volume.ranks,
               volume.ranks == 1 ? "" : "s", volume.ranks_per_node);
   std::printf("a token reaches %.3f ranks on %.3f nodes\n\n", sum_of(volume.distinct_RR) / tokens,
               sum_of(volume.nodes_RN) / tokens);
@@ -306,7 +307,9 @@ void print_volumes(const CLI::App& command, Options options) {
   const std::vector<AllToAllOp> ops = all_to_all_ops(payload, !options.no_recompute);
   const std::vector<WayCounts> ways{way_counts(counted, AllToAll::standard), way_counts(counted, AllToAll::deep_ep)};
   if (options.json)
-    std::printf("%s\n", to_json(counted, ways, ops, options.matrices).dump(2).c_str());
+    std::printf(
+        "%s\n",
+        to_json(counted, ways, ops, options.matrices).dump(2, ' ', true, Json::error_handler_t::replace).c_str());
   else
     print_table(counted, ways, ops);
 }

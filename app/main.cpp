@@ -16,6 +16,7 @@
 #include "app/stop_signals.h"
 #include "core/numerics/kernels.h"
 #include "core/numerics/parallel.h"
+#include "core/telemetry/text_escape.h"
 
 Q_LOGGING_CATEGORY(startLog, "moescope.start", QtWarningMsg)
 
@@ -24,7 +25,8 @@ namespace {
 using namespace moescope;
 
 int refuse(const QStringList& problems) {
-  for (const QString& problem : problems) std::fprintf(stderr, "moescope: %s\n", qPrintable(problem));
+  for (const QString& problem : problems)
+    std::fprintf(stderr, "moescope: %s\n", printable_lines(problem.toStdString()).c_str());
   return 2;
 }
 
@@ -121,7 +123,7 @@ int main(int argc, char** argv) {
   try {
     return runWindow(app, arguments, aboutFacts(blas), since_start);
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "moescope: %s\n", e.what());
+    std::fprintf(stderr, "moescope: %s\n", printable_lines(e.what()).c_str());
     return 1;
   }
 }

@@ -8,6 +8,7 @@
 #include "app/main_window.h"
 #include "app/microscaling_workspace.h"
 #include "app/overview.h"
+#include "core/telemetry/text_escape.h"
 #include "widgets/tensor_browser.h"
 #include "widgets/tensor_lab.h"
 #include "widgets/what_if.h"
@@ -52,7 +53,7 @@ void finishWithTensors(MainWindow* window, const QString& path) {
 }  // namespace
 
 void quitWith(const QString& problem) {
-  if (!problem.isEmpty()) std::fprintf(stderr, "moescope: %s\n", qPrintable(problem));
+  if (!problem.isEmpty()) std::fprintf(stderr, "moescope: %s\n", printable_lines(problem.toStdString()).c_str());
   QApplication::exit(problem.isEmpty() ? 0 : 1);
 }
 

@@ -12,6 +12,7 @@
 #include "core/run_config.h"
 #include "core/telemetry/input_file.h"
 #include "core/toml_text.h"
+#include "core/telemetry/text_encoding.h"
 
 namespace moescope {
 namespace {
@@ -255,7 +256,9 @@ ParsedConfig parse_config(std::string_view text, std::string_view file_name) {
   try {
     table = parse_toml(text, file_name);
   } catch (const toml::parse_error& error) {
-    reader.problem(static_cast<int>(error.source().begin.line), "", "not TOML: " + std::string(error.description()));
+    const std::string encoding = text_problem(text);
+    reader.problem(encoding.empty() ? static_cast<int>(error.source().begin.line) : 0, "",
+                   encoding.empty() ? "not TOML: " + std::string(error.description()) : encoding);
     return std::move(reader.parsed);
   }
   reader.read_preset(table);

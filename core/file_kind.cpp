@@ -8,6 +8,7 @@
 #include "core/telemetry/event_records.h"
 #include "core/telemetry/input_file.h"
 #include "core/telemetry/json_values.h"
+#include "core/telemetry/text_encoding.h"
 
 namespace moescope {
 
@@ -64,8 +65,9 @@ bool is_lesson(const std::string& path) {
   InputFile file(path);
   bool title = false;
   for (std::string line; file.read_line(line, kLookedAt);) {
-    if (line.starts_with("[[step]]")) return true;
-    title = title || line.starts_with("teaches");
+    const std::string_view text = without_byte_order_mark(line);
+    if (text.starts_with("[[step]]")) return true;
+    title = title || text.starts_with("teaches");
   }
   return title;
 }
@@ -101,11 +103,14 @@ FileKind file_kind(const std::string& path) {
     throw std::runtime_error(path + ": " + (error ? error.message() : "No such file or directory"));
   if (fs::is_directory(status)) return holds_event_files(path) ? FileKind::event_file : FileKind::text;
   const std::string suffix = fs::path(path).extension().string();
-  const std::string bytes = beginning(path);
+  const std::string read = beginning(path);
+  const std::string bytes(without_byte_order_mark(read));
   if (bytes.starts_with("SQLite format 3")) return FileKind::recording;
   if (begins_with_record(bytes)) return FileKind::event_file;
   if (suffix == ".moescope") return FileKind::recording;
   if (suffix == ".safetensors") return FileKind::tensors;
+  if (const std::string problem = encoding_problem(read); !problem.empty())
+    throw std::runtime_error(path + ": " + problem);
   if (suffix == ".jsonl" || suffix == ".ndjson") return FileKind::training_log;
   if (suffix == ".toml") return is_lesson(path) ? FileKind::lesson : FileKind::config;
   if (fs::path(path).filename().string().find("tfevents") != std::string::npos) return FileKind::event_file;

@@ -22,7 +22,8 @@ constexpr bool holds_runs(FileKind kind) {
   return kind <= FileKind::load_table;
 }
 
-// Throws std::runtime_error with the path: it is not there, or cannot be read. Reads a few kB at most.
+// Throws std::runtime_error with the path: it is not there, cannot be read, or is compressed or in
+// another encoding than UTF-8 where it should be text. Reads a few kB at most.
 FileKind file_kind(const std::string& path);
 
 }  // namespace moescope

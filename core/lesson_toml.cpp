@@ -9,6 +9,7 @@
 #include "core/lesson_figures.h"
 #include "core/telemetry/input_file.h"
 #include "core/toml_text.h"
+#include "core/telemetry/text_encoding.h"
 
 namespace moescope {
 namespace {
@@ -586,6 +587,7 @@ ParsedLesson parse_lesson(std::string_view text, std::string_view file, std::opt
     parsed.lesson.name = name_of(file);
     return parsed;
   } catch (const toml::parse_error& error) {
+    if (const std::string encoding = text_problem(text); !encoding.empty()) return unreadable(file, encoding);
     ParsedLesson parsed;
     parsed.problems.push_back(
         {std::string(file), static_cast<int>(error.source().begin.line), "", std::string(error.description())});

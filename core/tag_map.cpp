@@ -9,6 +9,7 @@
 #include "core/telemetry/import.h"
 #include "core/telemetry/input_file.h"
 #include "core/toml_text.h"
+#include "core/telemetry/text_encoding.h"
 
 namespace moescope {
 
@@ -85,6 +86,8 @@ TagMap TagMap::parse(std::string_view toml, const std::string& file_name) {
   try {
     table = parse_toml(toml, file_name);
   } catch (const toml::parse_error& error) {
+    if (const std::string encoding = text_problem(toml); !encoding.empty())
+      throw std::runtime_error(file_name + ": " + encoding);
     fail(error.source(), std::string(error.description()));
   }
   TagMap map;

@@ -7,6 +7,7 @@
 #include "core/assets.h"
 #include "core/telemetry/input_file.h"
 #include "core/toml_text.h"
+#include "core/telemetry/text_encoding.h"
 
 namespace moescope {
 namespace {
@@ -77,6 +78,7 @@ HardwareProfile parse_hardware(std::string_view text, const std::string& file) {
   try {
     root = parse_toml(text, file);
   } catch (const toml::parse_error& error) {
+    if (const std::string encoding = text_problem(text); !encoding.empty()) fail(file, encoding);
     fail(file, "line " + std::to_string(error.source().begin.line) + ": not TOML: " + std::string(error.description()));
   }
   HardwareProfile profile;

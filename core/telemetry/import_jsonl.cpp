@@ -8,6 +8,7 @@
 #include "core/telemetry/frame_json.h"
 #include "core/telemetry/input_file.h"
 #include "core/telemetry/json_values.h"
+#include "core/telemetry/text_encoding.h"
 
 namespace moescope {
 
@@ -323,7 +324,7 @@ LogReader::~LogReader() = default;
 LogReader::LogReader(LogReader&&) noexcept = default;
 
 void LogReader::read_line(std::string_view line) {
-  ++state_->lines;
+  if (++state_->lines == 1) line = without_byte_order_mark(line);
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
   try {
     state_->understand(line);
@@ -402,6 +403,8 @@ Imported import_jsonl(const std::string& path, const ImportOptions& options) {
   std::string chunk(kChunk, '\0');
   double read = 0;
   while (const std::size_t got = file.read(chunk.data(), chunk.size())) {
+    const std::string problem = read == 0 ? encoding_problem({chunk.data(), got}) : std::string();
+    if (!problem.empty()) throw std::runtime_error(path + ": " + problem);
     lines.add(std::string_view(chunk).substr(0, got), reader);
     read += static_cast<double>(got);
     if (options.progress && !options.progress(std::min(1.0, read / std::max(1.0, size)))) return {};

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "core/telemetry/input_file.h"
+#include "core/telemetry/text_encoding.h"
 
 namespace moescope {
 
@@ -105,6 +106,7 @@ class Table {
       read += static_cast<double>(line.size() + 1);
       if (lines_ % kProgressLines == 0 && options_->progress && !options_->progress(from + 0.5 * read / size))
         return false;
+      if (lines_ == 1) line = without_byte_order_mark(line);
       if (trimmed(line).empty()) continue;
       if (!layout_) {
         layout_ = std::make_unique<Layout>(line);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/telemetry/nesting.h"
+#include "core/telemetry/text_encoding.h"
 
 namespace moescope {
 
@@ -32,6 +33,37 @@ std::string with_quoted_non_numbers(std::string_view line) {
   return out;
 }
 
+// The first word outside of strings that other languages write for a value and JSON does not know.
+std::string_view foreign_word(std::string_view line) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  bool in_string = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (in_string && line[i] == '\\')
+      ++i;
+    else if (line[i] == '"')
+      in_string = !in_string;
+    if (in_string || i >= line.size() || !is_letter(line[i])) continue;
+    std::size_t end = i;
+    while (end < line.size() && is_letter(line[end])) ++end;
+    for (const std::string_view word : {"nan", "NAN", "inf", "Inf", "INF", "infinity", "None", "True", "False"})
+      if (line.substr(i, end - i) == word) return word;
+    i = end - 1;
+  }
+  return {};
+}
+
+std::string why_not_json(std::string_view line) {
+  if (const std::string problem = encoding_problem(line); !problem.empty()) return problem;
+  if (const std::size_t at = not_utf8_at(line); at != std::string_view::npos)
+    return "not UTF-8 from byte " + std::to_string(at + 1) + " on (Latin-1?), which JSON has to be";
+  if (const std::string_view word = foreign_word(line); !word.empty())
+    return "not JSON: " + std::string(word) + " is no value of it; NaN, Infinity, null, true and false are";
+  const std::size_t first = line.find_first_not_of(" \t{[");
+  if (first != std::string_view::npos && line[first] == '\'')
+    return "not JSON: names stand in single quotes, as Python prints them; json.dumps() writes them as JSON";
+  return "not JSON, or cut off";
+}
+
 }  // namespace
 
 Json parse_json(std::string_view text) {
@@ -54,7 +86,9 @@ Json parse_json_line(std::string_view line) {
       line.find("NaN") != std::string_view::npos || line.find("Infinity") != std::string_view::npos;
   Json json = non_numbers ? Json::parse(with_quoted_non_numbers(line), nullptr, false)
                           : Json::parse(line.begin(), line.end(), nullptr, false);
-  if (json.is_discarded()) throw Unreadable("not JSON, or cut off");
+  if (json.is_discarded()) throw Unreadable(why_not_json(line));
+  if (json.is_string() && non_numbers)
+    throw Unreadable("holds " + json.get<std::string>() + " and nothing else, so no step");
   if (!json.is_object()) throw Unreadable("not an object");
   return json;
 }

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "core/telemetry/import_jsonl.h"
+#include "core/telemetry/text_encoding.h"
 
 namespace moescope {
 
@@ -110,6 +111,11 @@ void LogFollower::State::read_on() {
     const ssize_t got = ::pread(file, chunk.data(), chunk.size(), position);
     if (got <= 0) return;
     const std::string_view bytes = std::string_view(chunk).substr(0, static_cast<std::size_t>(got));
+    if (position == 0) {
+      const std::lock_guard lock(mutex);
+      problem = encoding_problem(bytes);
+      if (!problem.empty()) return;
+    }
     if (first_bytes.size() < 64) first_bytes += bytes.substr(0, 64 - first_bytes.size());
     position += got;
     const std::lock_guard lock(mutex);
