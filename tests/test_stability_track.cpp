@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "core/telemetry/stability_track.h"
 
 namespace moescope {
@@ -81,6 +84,26 @@ TEST(StabilityTrack, AnotherTextCannotBeCompared) {
   ASSERT_EQ(track.points().size(), 1u);
   EXPECT_TRUE(is_missing(track.points()[0].unchanged_L[0]));
   EXPECT_TRUE(is_missing(track.points()[0].shared_L[0]));
+}
+
+TEST(StabilityTrack, ALongRunIsKeptEvenlyAndWithinBounds) {
+  History run = history();
+  StabilityTrack track({EarlierStep::Kind::steps_before, 10});
+  for (std::int64_t step = 0; step < 40000; step += 2) {
+    run.append(routed(step, static_cast<int>(step / 2 % 8)));
+    if (step % 500 == 0) track.update(run, 1000);
+  }
+  track.update(run, 1000);
+  const auto& points = track.points();
+  ASSERT_LE(points.size(), StabilityTrack::kMostPoints);
+  EXPECT_GE(points.size(), StabilityTrack::kMostPoints / 4);
+  EXPECT_EQ(points.front().step, 10);
+  EXPECT_EQ(points.back().step, 39998);
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    EXPECT_GT(points[i].step, points[i - 1].step);
+    EXPECT_LE(points[i].step - points[i - 1].step, 64);
+  }
+  EXPECT_EQ(track.at(20001)->step, std::prev(std::ranges::upper_bound(points, 20001, {}, &StabilityPoint::step))->step);
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ class KeptFrames {
                                             [level](const Entry& entry) { return !is_dropped(entry.ordinal, level); });
     for (auto dropped = kept; dropped != end; ++dropped) bytes_ -= bytes_of(*dropped);
     entries_.erase(kept, end);
+    entries_.shrink_to_fit();
     every_ = std::max(every_, 2 << level);
     return true;
   }
@@ -59,12 +60,12 @@ class KeptFrames {
     for (const Entry& entry : entries_) steps.push_back(entry.step);
     return steps;
   }
-  std::size_t bytes() const { return bytes_; }
+  std::size_t bytes() const { return bytes_ + entries_.capacity() * sizeof(Entry); }
   int every() const { return every_; }
 
  private:
   static std::size_t bytes_of(const Entry& entry) {
-    return sizeof(Entry) + sizeof(PackedFrame) + 2 * sizeof(void*) + entry.packed->capacity();
+    return sizeof(PackedFrame) + 2 * sizeof(void*) + entry.packed->capacity();
   }
   std::vector<Entry> entries_;
   std::size_t bytes_ = 0;

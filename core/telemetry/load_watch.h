@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/telemetry/findings.h"
+#include "core/telemetry/newest.h"
 
 namespace moescope {
 
@@ -64,6 +65,9 @@ struct LoadSettings {
   bool nothing_balances = false;           // known from the settings
   double bias_step = 0, margin = 0;        // of GateWatch; 0: the bias is not what swings
 };
+
+// Of what is over, in a layer: the newest.
+inline constexpr std::size_t kKeptEpisodes = 32;
 
 class LoadWatch {
  public:
@@ -158,7 +162,7 @@ class LoadWatch {
   int swing_windows_ = 0, quiet_windows_ = 0;
   double swing_ = 0, swing_max_vio_ = 0, swing_window_vio_ = 0, swing_step_ = 0, swing_margin_ = 0;
   int swing_lag_ = 0;
-  std::vector<Episode> closed_;
+  Newest<Episode, kKeptEpisodes> closed_;
 };
 
 }  // namespace moescope

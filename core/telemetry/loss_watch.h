@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/telemetry/findings.h"
+#include "core/telemetry/newest.h"
 
 namespace moescope {
 
@@ -73,7 +74,7 @@ class LossWatch {
   std::int64_t first_step_ = -1, last_step_ = -1, seen_ = 0;
   std::vector<Lost> lost_;
   double mean_ = 0, deviation_ = 0, weight_ = 0;
-  std::vector<Spike> spikes_;
+  Newest<Spike, 16> spikes_;
   std::deque<Means> blocks_;  // of whole blocks, the newest last
   double start_ = 0;          // the first loss
   double plateau_ = 0;        // that it does not come down from

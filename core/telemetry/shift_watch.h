@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/telemetry/findings.h"
+#include "core/telemetry/newest.h"
 
 namespace moescope {
 
@@ -49,7 +50,7 @@ class ShiftWatch {
   std::size_t blocks_seen_ = 0;
   std::vector<std::vector<float>> means_;  // [layers] by block, the newest last
   std::vector<float> whole_;               // of the last 3 blocks, by step
-  std::vector<Shift> shifts_;
+  Newest<Shift, 32> shifts_;
 };
 
 }  // namespace moescope

@@ -1,8 +1,10 @@
 #include "core/telemetry/stability_track.h"
 
 #include <algorithm>
+#include <span>
 
 #include "core/telemetry/specialisation.h"
+#include "core/telemetry/thinning.h"
 
 namespace moescope {
 
@@ -44,8 +46,19 @@ bool StabilityTrack::update(const History& history, int at_most) {
       point.unchanged_L.push_back(unchanged_choices(*now, *then, layer));
       point.shared_L.push_back(routing_stability(*now, *then, layer));
     }
+    point.ordinal = taken_++;
+    if (points_.size() > kMostPoints) thin();
   }
   return false;
+}
+
+void StabilityTrack::thin() {
+  const std::size_t half = points_.size() / 2;
+  const int level = finest_level(std::span<const StabilityPoint>(points_).first(half));
+  if (level < 0) return;
+  const auto older = points_.begin() + static_cast<std::ptrdiff_t>(half);
+  points_.erase(std::remove_if(points_.begin(), older, [&](const auto& p) { return is_dropped(p.ordinal, level); }),
+                older);
 }
 
 bool StabilityTrack::behind(const History& history) const {

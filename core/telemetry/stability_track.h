@@ -21,11 +21,15 @@ struct EarlierStep {
 struct StabilityPoint {
   std::int64_t step = 0, reference = 0;      // that were routed
   std::vector<float> unchanged_L, shared_L;  // unchanged_choices and routing_stability, per layer of the track
+  std::uint64_t ordinal = 0;                 // its place among all that were taken in
   float value(bool whole_sets, std::size_t i) const { return (whole_sets ? unchanged_L : shared_L)[i]; }
 };
 
 class StabilityTrack {
  public:
+  // More than a screen shows; past it the past is thinned (thinning.h).
+  static constexpr std::size_t kMostPoints = 4096;
+
   explicit StabilityTrack(EarlierStep earlier = {}) : earlier_(earlier) {}
 
   // Takes in at most so many routings that are new; from the beginning where the run was taken back. True: there are
@@ -35,15 +39,18 @@ class StabilityTrack {
 
   const EarlierStep& earlier() const { return earlier_; }
   const std::vector<int>& layers() const { return layers_; }
-  // Steps rise. A step without an earlier routing to compare with has none.
+  // Steps rise. A step without an earlier routing to compare with has none, nor one that was thinned away.
   const std::vector<StabilityPoint>& points() const { return points_; }
   const StabilityPoint* at(std::int64_t step) const;  // the newest at or before it, nullptr: none
   std::int64_t looked() const { return looked_; }     // at routings up to this step; -1: none
 
  private:
+  void thin();
+
   EarlierStep earlier_;
   std::vector<int> layers_;
   std::vector<StabilityPoint> points_;
+  std::uint64_t taken_ = 0;
   std::int64_t looked_ = -1;
   std::uint64_t truncations_ = 0;
 };

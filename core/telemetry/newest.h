@@ -1,0 +1,29 @@
+// The newest of what keeps coming for as long as a run lasts: what ended long ago must not fill memory or screen.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace moescope {
+
+template <class T, std::size_t kMost>
+class Newest {
+ public:
+  void push_back(T value) {
+    if (values_.size() == kMost) values_.erase(values_.begin());
+    values_.push_back(std::move(value));
+  }
+  bool empty() const { return values_.empty(); }
+  std::size_t size() const { return values_.size(); }
+  T& back() { return values_.back(); }
+  const T& back() const { return values_.back(); }
+  const T& operator[](std::size_t i) const { return values_[i]; }
+  auto begin() const { return values_.begin(); }
+  auto end() const { return values_.end(); }
+
+ private:
+  std::vector<T> values_;
+};
+
+}  // namespace moescope
