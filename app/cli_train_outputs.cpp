@@ -6,11 +6,11 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <iostream>
 #include <stdexcept>
 
 #include "core/checkpoint_folder.h"
 #include "core/telemetry/jsonl.h"
+#include "core/telemetry/whole_file.h"
 
 namespace moescope {
 
@@ -29,29 +29,35 @@ bool WatchedPath::is_there() const {
 }
 
 JsonLines::JsonLines(const std::string& path) : path_(path) {
+  if (path == "-") file_ = stdout;
   if (path.empty() || path == "-") return;
-  errno = 0;
-  file_.open(path, std::ios::binary | std::ios::trunc);
-  if (!file_) throw std::runtime_error("--jsonl " + path + ": cannot be written: " + std::strerror(errno));
+  try {
+    file_ = fdopen(open_growing_file(path), "w");
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(std::string("--jsonl ") + error.what());
+  }
   there_ = WatchedPath(path);
 }
 
+JsonLines::~JsonLines() {
+  if (file_ && file_ != stdout) std::fclose(file_);
+}
+
 void JsonLines::write(const TelemetryFrame& frame) {
-  if (!path_.empty() && error_.empty()) write(to_json_line(frame));
+  if (file_ && error_.empty()) write(to_json_line(frame));
 }
 
 void JsonLines::write(const RunInfo& info) {
-  if (!path_.empty() && error_.empty()) write(to_json_line(info));
+  if (file_ && error_.empty()) write(to_json_line(info));
 }
 
 void JsonLines::write(const std::string& line) {
-  std::ostream& out = path_ == "-" ? std::cout : file_;
-  errno = 0;
-  out << line << '\n' << std::flush;
+  const std::string text = line + '\n';
+  const bool written = std::fwrite(text.data(), 1, text.size(), file_) == text.size() && std::fflush(file_) == 0;
   const int why = errno;
-  if (!out) error_ = "--jsonl " + path_ + ": cannot be written: " + std::strerror(why);
-  reader_is_gone_ = !out && why == EPIPE;
-  if (out && !there_.is_there()) error_ = "--jsonl " + path_ + ": was removed or moved while it was written";
+  if (!written) error_ = "--jsonl " + path_ + ": cannot be written: " + std::strerror(why);
+  reader_is_gone_ = !written && why == EPIPE;
+  if (written && !there_.is_there()) error_ = "--jsonl " + path_ + ": was removed or moved while it was written";
 }
 
 TrainCheckpoints::TrainCheckpoints(const std::string& folder) : folder_(folder) {

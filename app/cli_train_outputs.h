@@ -5,7 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <fstream>
+#include <cstdio>
 #include <functional>
 #include <string>
 #include <vector>
@@ -30,6 +30,9 @@ class WatchedPath {
 class JsonLines {
  public:
   explicit JsonLines(const std::string& path);  // empty: none, -: standard output. Throws std::runtime_error.
+  ~JsonLines();
+  JsonLines(const JsonLines&) = delete;
+  JsonLines& operator=(const JsonLines&) = delete;
   void write(const TelemetryFrame& frame);
   void write(const RunInfo& info);                         // before the run's first frame
   const std::string& error() const { return error_; }      // why no more lines are written; empty: they are
@@ -39,7 +42,7 @@ class JsonLines {
   void write(const std::string& line);
   std::string path_, error_;
   bool reader_is_gone_ = false;
-  std::ofstream file_;
+  std::FILE* file_ = nullptr;
   WatchedPath there_;
 };
 

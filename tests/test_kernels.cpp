@@ -21,10 +21,11 @@ TEST(Kernels, AreThoseOfTheProgramOnAProcessorUnknownToOpenBlas) {
 #else
   GTEST_SKIP() << "OpenBLAS's old kernels are a matter of x86";
 #endif
-  const std::string unknown = "env -u OPENBLAS_CORETYPE -u MOESCOPE_RESTARTED_FROM LD_PRELOAD=" UNKNOWN_PROCESSOR " ";
+  const std::string unknown =
+      "env -u OPENBLAS_CORETYPE -u MOESCOPE_RESTARTED_FROM -u MOESCOPE_RESTARTED_FOR LD_PRELOAD=" UNKNOWN_PROCESSOR " ";
   const std::string program = output_of(unknown + MOESCOPE_CLI " --version");
-  const std::string test = output_of(unknown + std::filesystem::read_symlink("/proc/self/exe").string() +
-                                     " --gtest_list_tests");
+  const std::string test =
+      output_of(unknown + std::filesystem::read_symlink("/proc/self/exe").string() + " --gtest_list_tests");
   const std::string restarted = "kernels: Prescott\nkernels: ";
   ASSERT_EQ(program.rfind(restarted, 0), 0u) << program;
   const std::string picked = program.substr(0, program.find('\n', restarted.size()) + 1);
