@@ -69,8 +69,8 @@ class Report {
       allSettings();
     }
     out_ +=
-        "<p class=\"muted\">Everything above was measured by the program, except where a figure says modelled or "
-        "published. MoEScope " +
+        "<p class=\"muted\">Everything above was measured here, in these runs, except where a figure says otherwise. "
+        "MoEScope " +
         QCoreApplication::applicationVersion().toHtmlEscaped() + "</p></body></html>\n";
     return out_.toUtf8();
   }

@@ -6,6 +6,7 @@
 #include <QPainter>
 
 #include "app/settings.h"
+#include "core/telemetry/metrics.h"
 
 namespace moescope {
 
@@ -44,10 +45,13 @@ StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent) {
       "New pictures per second and what one costs: CPU time of the window's thread. The screen follows the data at no "
       "more than 5 % of one core; training never waits for it.");
   threads_ = add("Threads of the training. The results do not depend on their number.");
-  auto* kinds = add(
-      "<p><b>measured</b>: counted or timed in this run<br><b>modelled</b>: computed from it by a stated formula<br>"
-      "<b>published</b>: from a paper or a vendor, with its source</p><p>What is not marked is measured.</p>");
-  kinds->setText("figures: measured unless marked modelled or published");
+  QString meanings;
+  for (int kind = 0; kind < kNumProvenances; ++kind) {
+    const auto provenance = static_cast<Provenance>(kind);
+    meanings += QStringLiteral("<b>%1</b>: %2<br>").arg(provenance_name(provenance), provenance_meaning(provenance));
+  }
+  auto* kinds = add("<p>" + meanings + "</p><p>What is not marked is measured here.</p>");
+  kinds->setText("figures: measured here unless marked otherwise");
   findings_ = new QToolButton(this);
   findings_->setAutoRaise(true);
   findings_->setObjectName("findings_badge");

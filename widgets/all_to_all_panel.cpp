@@ -40,7 +40,7 @@ std::vector<double> sums(const std::vector<std::uint32_t>& copies, int ranks, bo
 }  // namespace
 
 AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("All-to-all"), Provenance::measured, parent) {
+    : Panel(selection, tr("All-to-all"), Provenance::counted, parent) {
   view_ = new MatrixPlot(this);
   view_->refill = [this] { refill(); };
   view_->figure = [this](int, int) {
@@ -169,7 +169,7 @@ void AllToAllPanel::refill() {
   std::vector<Tick> ticks;
   for (int rank = 0; rank < volume->ranks; ++rank) ticks.push_back({static_cast<double>(rank), QString::number(rank)});
   view_->setRowAxis(ticks, tr("from rank"));
-  const QStringList captions = {tr("to rank;  dispatch, counted here, bytes = copies x %1").arg(bytesRule()),
+  const QStringList captions = {tr("to rank;  dispatch, counted, bytes = copies x %1").arg(bytesRule()),
                                 tr("to rank; copies x %1").arg(bytesRule()), tr("to rank")};
   view_->setColumnAxis(ticks, firstThatFits(captions, view_->fontMetrics(), view_->cellsRect().width()));
 }

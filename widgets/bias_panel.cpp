@@ -34,7 +34,7 @@ std::array<std::uint8_t, 256> divergingWeights() {
 }  // namespace
 
 BiasPanel::BiasPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Expert bias over time"), Provenance::measured, parent) {
+    : Panel(selection, tr("Expert bias over time"), Provenance::measured_here, parent) {
   map_ = new TimeHeatMap(selection, this);
   map_->setAccessibleName(tr("Bias of every expert"));
   map_->setWeights(divergingWeights());

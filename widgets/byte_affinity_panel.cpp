@@ -72,7 +72,7 @@ QStringList ByteStrip::readoutAt(QPoint position) const {
 }
 
 ByteAffinityPanel::ByteAffinityPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Byte affinity"), Provenance::measured, parent) {
+    : Panel(selection, tr("Byte affinity"), Provenance::measured_here, parent) {
   view_ = new MatrixPlot(this);
   view_->refill = [this] { refill(); };
   view_->describe = [this](int row, int column) { return describe(row, column); };

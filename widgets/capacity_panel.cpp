@@ -20,7 +20,7 @@ int sliderPlace(double factor) {
 }  // namespace
 
 CapacityPanel::CapacityPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Padding and capacity"), Provenance::measured, parent) {
+    : Panel(selection, tr("Padding and capacity"), Provenance::measured_here, parent) {
   auto* row = new QWidget(this);
   auto* tiles = new QHBoxLayout(row);
   tiles->setContentsMargins(0, 0, 0, 0);

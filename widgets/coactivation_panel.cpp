@@ -13,7 +13,7 @@
 namespace moescope {
 
 CoactivationPanel::CoactivationPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Co-activation"), Provenance::measured, parent) {
+    : Panel(selection, tr("Co-activation"), Provenance::measured_here, parent) {
   view_ = new MatrixPlot(this);
   view_->refill = [this] { refill(); };
   view_->describe = [this](int row, int column) { return describe(row, column); };

@@ -32,7 +32,7 @@ QString settingLabel(const QString& key) {
 }  // namespace
 
 CompareTablePanel::CompareTablePanel(Selection* selection, const ComparedRuns* runs, QWidget* parent)
-    : Panel(selection, tr("Runs"), Provenance::measured, parent), runs_(runs) {
+    : Panel(selection, tr("Runs"), Provenance::measured_here, parent), runs_(runs) {
   table_ = new QTableWidget(this);
   table_->setEditTriggers(QAbstractItemView::NoEditTriggers);
   table_->setAlternatingRowColors(true);

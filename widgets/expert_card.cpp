@@ -24,7 +24,7 @@ QString notChosenNotice() {
 }  // namespace
 
 ExpertCard::ExpertCard(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Expert"), Provenance::measured, parent) {
+    : Panel(selection, tr("Expert"), Provenance::measured_here, parent) {
   expert_ = new QSpinBox(this);
   expert_->setPrefix(tr("expert "));
   expert_->setSpecialValueText(tr("no expert"));

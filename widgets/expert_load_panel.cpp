@@ -23,7 +23,7 @@ LegendScale utilisationLegend(bool dark) {
 }
 
 ExpertLoadPanel::ExpertLoadPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Expert load"), Provenance::measured, parent) {
+    : Panel(selection, tr("Expert load"), Provenance::measured_here, parent) {
   view_ = new MatrixPlot(this);
   view_->refill = [this] { refill(); };
   view_->describe = [this](int row, int column) { return describe(row, column); };

@@ -71,7 +71,7 @@ QString shareText(double share) {
 }  // namespace
 
 ExpertStatsPanel::ExpertStatsPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("By expert"), Provenance::measured, parent) {
+    : Panel(selection, tr("By expert"), Provenance::measured_here, parent) {
   table_ = new QTableWidget(0, kColumns, this);
   table_->setAccessibleName(title());
   table_->setHorizontalHeaderLabels({tr("expert"), tr("rows"), tr("SQNR dB"), tr("underflow"), tr("clipped"),

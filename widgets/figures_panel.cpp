@@ -14,7 +14,8 @@ constexpr int kStepLabels = 28;  // what the lowest row needs more than the othe
 }  // namespace
 
 FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vector<Figure> figures, QWidget* parent)
-    : Panel(selection, title, Provenance::measured, parent), figures_(std::move(figures)) {
+    : Panel(selection, title, metric_info(figures.at(0).curves.at(0).first).provenance, parent),
+      figures_(std::move(figures)) {
   layers_ = new QComboBox(this);
   layers_->addItems({tr("mean of layers"), tr("chosen layer")});
   layers_->setAccessibleName(tr("Layers"));

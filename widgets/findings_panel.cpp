@@ -150,7 +150,7 @@ void FindingRow::mousePressEvent(QMouseEvent* event) {
 }
 
 FindingsPanel::FindingsPanel(Selection* selection, FindingsWatch* watch, QWidget* parent)
-    : Panel(selection, tr("Findings"), Provenance::measured, parent), watch_(watch) {
+    : Panel(selection, tr("Findings"), Provenance::measured_here, parent), watch_(watch) {
   auto* more = new QToolButton(this);
   more->setText(tr("Text"));
   more->setToolTip(tr("The findings as text"));

@@ -27,7 +27,7 @@ LegendScale rateLegend(bool dark) {
 }  // namespace
 
 FlipsPanel::FlipsPanel(Selection* selection, const ComparedRuns* runs, QWidget* parent)
-    : Panel(selection, tr("Routing flips"), Provenance::measured, parent), runs_(runs) {
+    : Panel(selection, tr("Routing flips"), Provenance::measured_here, parent), runs_(runs) {
   lines_ = new LinePlot(selection, this);
   lines_->refill = [this] { refillLines(); };
   lines_->setPercent(true);

@@ -20,7 +20,7 @@ QStringList paragraphs(const QString& text) {
 }  // namespace
 
 GapPanel::GapPanel(Selection* selection, const ComparedRuns* runs, QWidget* parent)
-    : Panel(selection, tr("Loss gap"), Provenance::measured, parent), runs_(runs) {
+    : Panel(selection, tr("Loss gap"), Provenance::measured_here, parent), runs_(runs) {
   plot_ = new GapPlot(selection, this);
   plot_->refill = [this] { refill(); };
   plot_->setCaption(tr("gap, nats/token"));

@@ -10,7 +10,7 @@
 namespace moescope {
 
 GateLoadPanel::GateLoadPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Gate mass against load"), Provenance::measured, parent) {
+    : Panel(selection, tr("Gate mass against load"), Provenance::measured_here, parent) {
   plot_ = new ScatterPlot(this);
   plot_->refill = [this] { refill(); };
   plot_->describe = [this](int expert) { return describe(expert); };

@@ -20,7 +20,7 @@ double cosinePosition(double cosine) {
 }  // namespace
 
 GradientPanel::GradientPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Gradient error"), Provenance::measured, parent) {
+    : Panel(selection, tr("Gradient error"), Provenance::measured_here, parent) {
   lines_ = new LinePlot(selection, this);
   lines_->refill = [this] { refillLines(); };
   matrix_ = new MatrixPlot(this);

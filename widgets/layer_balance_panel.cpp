@@ -40,7 +40,7 @@ std::array<float, 5> spreadOf(const std::vector<std::uint32_t>& counts) {
 }  // namespace
 
 LayerBalancePanel::LayerBalancePanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Balance of all layers"), Provenance::measured, parent) {
+    : Panel(selection, tr("Balance of all layers"), Provenance::measured_here, parent) {
   lines_ = new LinePlot(selection, this);
   lines_->setAccessibleName(tr("MaxVio over layers"));
   lines_->refill = [this] { refillLines(); };

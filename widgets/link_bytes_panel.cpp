@@ -43,7 +43,7 @@ BandBars::Row rowOf(const QString& name, double network, double nvlink, const QS
 }  // namespace
 
 LinkBytesPanel::LinkBytesPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Bytes by link, and what is saved"), Provenance::measured, parent) {
+    : Panel(selection, tr("Bytes by link, and what is saved"), Provenance::counted, parent) {
   plot_ = new BandBars(this);
   plot_->setFormatter([](double bytes) { return formatBytes(bytes); });
   plot_->setLegend(links());
@@ -95,7 +95,7 @@ QStringList LinkBytesPanel::describe(int row) const {
 
 QString LinkBytesPanel::status() const {
   const auto frame = selection_->frame();
-  return frame ? tr("counted, ") + timeStatus(frame->step, true) : QString();
+  return frame ? timeStatus(frame->step, true) : QString();
 }
 
 QString LinkBytesPanel::csv() const {
@@ -121,7 +121,7 @@ QString LinkBytesPanel::explain() const {
 }
 
 BytesAgainstKPanel::BytesAgainstKPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Bytes per token against K"), Provenance::modelled, parent) {
+    : Panel(selection, tr("Bytes per token against K"), Provenance::counted, parent) {
   payload_ = new QComboBox(this);
   payload_->addItems({tr("BF16"), tr("FP8"), tr("MXFP8")});
   payload_->setAccessibleName(tr("Payload"));
@@ -203,8 +203,8 @@ QString BytesAgainstKPanel::csv() const {
 QString BytesAgainstKPanel::explain() const {
   return tr(
       "<p><b>What another K would send</b>, with this run's experts, ranks and nodes: 4,096 tokens routed "
-      "uniformly at random, their copies counted exactly. A sweep by rule, not this run's routing, hence "
-      "modelled.</p><p>Standard grows with K without end. DeepEP grows until every node and rank has a copy: "
+      "uniformly at random, their copies counted exactly. A sweep by rule, not this run's routing.</p><p>Standard "
+      "grows with K without end. DeepEP grows until every node and rank has a copy: "
       "the more experts a token has, the more of them share a rank.</p>");
 }
 

@@ -38,7 +38,7 @@ QString signedText(float value) {
 }  // namespace
 
 LoadDifferencePanel::LoadDifferencePanel(Selection* selection, const ComparedRuns* runs, QWidget* parent)
-    : Panel(selection, tr("Load difference"), Provenance::measured, parent), runs_(runs) {
+    : Panel(selection, tr("Load difference"), Provenance::measured_here, parent), runs_(runs) {
   view_ = new MatrixPlot(this);
   view_->refill = [this] { refill(); };
   view_->describe = [this](int row, int column) { return describe(row, column); };

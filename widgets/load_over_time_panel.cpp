@@ -12,7 +12,7 @@
 namespace moescope {
 
 LoadOverTimePanel::LoadOverTimePanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Load over time"), Provenance::measured, parent) {
+    : Panel(selection, tr("Load over time"), Provenance::measured_here, parent) {
   plot_ = new TimeHeatMap(selection, this);
   plot_->refill = [this] { refill(); };
   plot_->describe = [this](int expert, std::int64_t step) { return describe(expert, step); };

@@ -27,7 +27,7 @@ int positionOf(double factor) {
 }  // namespace
 
 LossPanel::LossPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Loss"), Provenance::measured, parent) {
+    : Panel(selection, tr("Loss"), Provenance::measured_here, parent) {
   plot_ = new LinePlot(selection, this);
   plot_->refill = [this] { refill(); };
 

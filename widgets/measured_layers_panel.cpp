@@ -6,7 +6,7 @@
 namespace moescope {
 
 MeasuredLayersPanel::MeasuredLayersPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("DeepEP's gain on measured layers"), Provenance::published, parent) {
+    : Panel(selection, tr("DeepEP's gain on measured layers"), Provenance::measured_elsewhere, parent) {
   shape_ = new QComboBox(this);
   shape_->addItems({QStringLiteral("671B"), QStringLiteral("16B")});
   shape_->setAccessibleName(tr("Shape of the layer"));
@@ -56,7 +56,7 @@ void MeasuredLayersPanel::refill() {
 void MeasuredLayersPanel::draw() {
   const bool by_copies = axis_->currentIndex() == 0;
   const auto x = [by_copies](const LayerGain& g) { return by_copies ? g.copies : g.rank_max_over_mean; };
-  XyPlot::Series measured{tr("measured on 8 H200s"), 0, XyPlot::Mark::disc, Qt::NoPen, {}, {}};
+  XyPlot::Series measured{tr("measured elsewhere: 8 H200s"), 0, XyPlot::Mark::disc, Qt::NoPen, {}, {}};
   XyPlot::Series predicted{tr("layer model, same routing"), 1, XyPlot::Mark::ring, Qt::NoPen, {}, {}};
   XyPlot::Series curve{
       by_copies ? tr("model, 1 to 8 groups") : tr("model, Zipf 0 to 1"), 1, XyPlot::Mark::none, Qt::DashLine, {}, {}};
@@ -83,22 +83,25 @@ void MeasuredLayersPanel::draw() {
 }
 
 QString MeasuredLayersPanel::status() const {
-  return tr("measured elsewhere, and modelled");
+  if (!gains_) return tr("and modelled");
+  double worst = 0;
+  for (const LayerGain& g : gains_->measured) worst = std::max(worst, std::abs(g.modelled / g.measured - 1));
+  return tr("and modelled, the model within %1 of them").arg(formatPercent(worst));
 }
 
 QString MeasuredLayersPanel::csv() const {
   QString text = QStringLiteral(
-      "kind,routing,copies a token,rank max/mean,measured standard/DeepEP,modelled standard/DeepEP,measured DeepEP "
-      "layer [ms],modelled DeepEP layer [ms]\n");
+      "kind,routing,copies a token,rank max/mean,measured elsewhere standard/DeepEP,modelled standard/DeepEP,"
+      "measured elsewhere DeepEP layer [ms],modelled DeepEP layer [ms]\n");
   if (!gains_) return text;
   const auto number = [](double value) { return std::isfinite(value) ? QString::number(value, 'g', 6) : QString(); };
   const auto add = [&](const char* kind, const LayerGain& g) {
-    text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7,%8\n")
+    text += QStringLiteral("\"%1\",%2,%3,%4,%5,%6,%7,%8\n")
                 .arg(QString::fromUtf8(kind), QString::fromStdString(g.name), number(g.copies),
                      number(g.rank_max_over_mean), number(g.measured), number(g.modelled), number(g.measured_ms),
                      number(g.modelled_ms));
   };
-  for (const LayerGain& g : gains_->measured) add("measured on 8 H200s", g);
+  for (const LayerGain& g : gains_->measured) add("measured elsewhere", g);
   for (const LayerGain& g : gains_->by_groups) add("modelled, groups", g);
   for (const LayerGain& g : gains_->by_skew) add("modelled, Zipf", g);
   if (gains_->live) add("modelled, this router", *gains_->live);
@@ -108,9 +111,9 @@ QString MeasuredLayersPanel::csv() const {
 QString MeasuredLayersPanel::explain() const {
   return tr(
       "<p><b>How much faster a whole MoE layer is with DeepEP</b>, forward and backward, inside one node of 8 "
-      "H200s. <i>Discs</i> were measured on such a node (assets/calibration), not here. <i>Rings</i> are the "
+      "H200s. <i>Discs</i> were measured elsewhere, on such a node (assets/calibration). <i>Rings</i> are the "
       "layer model for the same routings: all-to-all, grouped GEMMs and memory measured part by part, the "
-      "layer's time never looked at except for one constant. The <i>dashed</i> line is the same model for "
+      "layer's time never looked at except for one fitted constant. The <i>dashed</i> line is the same model for "
       "routings that nobody measured. The <i>diamond</i> is this session's router: its load is measured here, "
       "stretched to the shape's experts; the time is modelled.</p>"
       "<p>Under forced round-robin a token's experts share one rank and DeepEP sends one copy: the gain of the "

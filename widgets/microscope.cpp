@@ -37,7 +37,7 @@ class Microscope::Change : public QUndoCommand {
 };
 
 Microscope::Microscope(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Block microscope"), Provenance::measured, parent) {
+    : Panel(selection, tr("Block microscope"), Provenance::measured_here, parent) {
   makeControls();
   makeBody();
   makeActions();

@@ -21,7 +21,7 @@ double overload(const Placement& placement, std::span<const std::uint64_t> load)
 }  // namespace
 
 PlacementPanel::PlacementPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Expert placement"), Provenance::measured, parent) {
+    : Panel(selection, tr("Expert placement"), Provenance::counted, parent) {
   addControl(new LayerCombo(selection, this));
   auto* row = new QWidget(this);
   auto* layout = new QHBoxLayout(row);
@@ -189,7 +189,7 @@ QString PlacementPanel::csv() const {
 QString PlacementPanel::explain() const {
   return tr(
       "<p><b>Which expert lies on which rank</b>, in the layer that is looked at: a column a rank, a block an "
-      "expert, as high as the token copies that it received in this step (counted here). The fullest rank is "
+      "expert, as high as the token copies counted for it from this step's routing. The fullest rank is "
       "orange: in a synchronous all-to-all everybody waits for it. Hatched: one of several replicas, which take "
       "an expert's tokens in turns. Lines: borders of nodes.</p>"
       "<p>The buttons say what each placement makes of the fullest rank, copies over the mean, and choose it. "

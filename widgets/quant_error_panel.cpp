@@ -28,7 +28,7 @@ const QuantFrame* firstOf(const TelemetryFrame& frame, GemmClass gemm_class) {
 }  // namespace
 
 QuantErrorPanel::QuantErrorPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Quantization error"), Provenance::measured, parent) {
+    : Panel(selection, tr("Quantization error"), Provenance::measured_here, parent) {
   view_ = new MatrixPlot(this);
   view_->refill = [this] { refill(); };
   view_->figure = [this](int row, int column) -> std::optional<FigureTarget> {

@@ -32,7 +32,7 @@ void RankSpreadPanel::decorate(int figure, LinePlot* plot, std::vector<Reference
 
 QString RankSpreadPanel::explain() const {
   return tr("<p><b>What the routing means for communication.</b> A token whose experts share a rank is sent there "
-            "once by DeepEP and once per expert by a standard all-to-all. Counted here on virtual ranks, from every "
+            "once by DeepEP and once per expert by a standard all-to-all. Counted on virtual ranks, from every "
             "step's real routing.</p>") +
          figureCards();
 }

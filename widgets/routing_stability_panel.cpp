@@ -48,7 +48,7 @@ LegendScale shareLegend(bool dark, const QString& caption) {
 }  // namespace
 
 RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Routing stability"), Provenance::measured, parent) {
+    : Panel(selection, tr("Routing stability"), Provenance::measured_here, parent) {
   lines_ = new LinePlot(selection, this);
   lines_->setAccessibleName(tr("Routing stability over steps"));
   lines_->refill = [this] { refillLines(); };

@@ -36,7 +36,7 @@ std::uint8_t shareCode(double share) {
 }  // namespace
 
 ScaleHistogramPanel::ScaleHistogramPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Block scales"), Provenance::measured, parent) {
+    : Panel(selection, tr("Block scales"), Provenance::measured_here, parent) {
   auto* body = new QWidget(this);
   auto* row = new QHBoxLayout(body);
   row->setContentsMargins(0, 0, 0, 0);

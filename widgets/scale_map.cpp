@@ -83,7 +83,7 @@ void ScaleMap::Side::zoom(double share, double factor) {
 }
 
 ScaleMap::ScaleMap(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Block scales"), Provenance::measured, parent) {
+    : Panel(selection, tr("Block scales"), Provenance::measured_here, parent) {
   axis_box_ = new QComboBox(this);
   axis_box_->addItems({blockAxisLabel(BlockAxis::row), blockAxisLabel(BlockAxis::column)});
   axis_box_->setAccessibleName(tr("Block axis"));

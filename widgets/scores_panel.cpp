@@ -14,7 +14,7 @@ void add(const std::vector<std::uint32_t>& counts, HalfOctaves& sum) {
 }  // namespace
 
 ScoresPanel::ScoresPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Scores and margins"), Provenance::measured, parent) {
+    : Panel(selection, tr("Scores and margins"), Provenance::measured_here, parent) {
   scores_ = new HalfOctavePlot(this);
   scores_->setAccessibleName(tr("Scores of chosen and rejected experts"));
   scores_->setTexts({.value = tr("score"),

@@ -32,7 +32,7 @@ LegendScale liftLegend(bool dark) {
 }
 
 SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Specialisation"), Provenance::measured, parent) {
+    : Panel(selection, tr("Specialisation"), Provenance::measured_here, parent) {
   view_ = new MatrixPlot(this);
   view_->refill = [this] { refill(); };
   view_->describe = [this](int row, int column) { return describe(row, column); };

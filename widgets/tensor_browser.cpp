@@ -33,7 +33,7 @@ QuantSums figuresOf(const TensorSource& source, const BlockChoice& format, Block
 }  // namespace
 
 TensorBrowser::TensorBrowser(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Tensors"), Provenance::measured, parent) {
+    : Panel(selection, tr("Tensors"), Provenance::measured_here, parent) {
   makeControls();
   proxy_.setSourceModel(&model_);
   proxy_.setFilterKeyColumn(TensorListModel::kName);

@@ -46,7 +46,7 @@ double meanLoss(const TokenFrame& text) {
 }  // namespace
 
 TokensPanel::TokensPanel(Selection* selection, Shows shows, QWidget* parent)
-    : Panel(selection, shows == Shows::sample ? tr("Sample") : tr("Tokens"), Provenance::measured, parent),
+    : Panel(selection, shows == Shows::sample ? tr("Sample") : tr("Tokens"), Provenance::measured_here, parent),
       shows_(shows) {
   view_ = new TokenTextView(this);
   view_->refill = [this] { refill(); };

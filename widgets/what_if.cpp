@@ -11,7 +11,7 @@ constexpr std::size_t kMostElements = std::size_t{4} << 20;  // beyond it a samp
 }  // namespace
 
 WhatIfStrip::WhatIfStrip(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("What if"), Provenance::measured, parent) {
+    : Panel(selection, tr("What if"), Provenance::measured_here, parent) {
   table_ = new WhatIfTable(this);
   metric_ = new QComboBox(this);
   metric_->addItems({tr("SQNR"), tr("flushed to zero"), tr("clipped")});

@@ -26,7 +26,7 @@ QString noRanks() {
 }  // namespace
 
 WirePanel::WirePanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Bytes on the wire"), Provenance::measured, parent) {
+    : Panel(selection, tr("Bytes on the wire"), Provenance::measured_here, parent) {
   headline_ = new QLabel(this);
   headline_->setWordWrap(true);
   headline_->setTextFormat(Qt::RichText);

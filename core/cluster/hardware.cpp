@@ -23,12 +23,16 @@ constexpr NamedHardwareNumber kNumbers[] = {
     {"gemm_bf16", &P::gemm_bf16, true},
     {"grouped_gemm_bf16", &P::grouped_gemm_bf16, true},
     {"attention_bf16", &P::attention_bf16, true},
+    {"sustained_gemm_slowdown", &P::sustained_gemm_slowdown, false},
     {"mxfp8_grouped_speedup", &P::mxfp8_grouped_speedup, false},
     {"mxfp8_quantize_share", &P::mxfp8_quantize_share, false},
     {"nvlink_all_to_all", &P::nvlink_all_to_all, true},
     {"deep_ep_network", &P::deep_ep_network, true},
     {"all_to_all_latency", &P::all_to_all_latency, true},
 };
+
+constexpr Provenance kKinds[] = {Provenance::measured_elsewhere, Provenance::published, Provenance::modelled,
+                                 Provenance::fitted, Provenance::assumed};
 
 [[noreturn]] void fail(const std::string& file, const std::string& what) {
   throw std::runtime_error(file + ": " + what);
@@ -54,12 +58,19 @@ HardwareNumber read_number(const toml::table& table, const std::string& key, con
   number.unit = words(table, "unit", file, place);
   number.source = words(table, "source", file, place);
   const std::string kind = words(table, "kind", file, place);
-  for (const Provenance candidate : {Provenance::measured, Provenance::published, Provenance::modelled}) {
-    if (kind != provenance_name(candidate)) continue;
-    number.kind = candidate;
+  if (kind == "measured") {  // what a file says was measured was measured elsewhere
+    number.kind = Provenance::measured_elsewhere;
     return number;
   }
-  fail(file, place + "kind: is '" + kind + "', allowed are measured, published, modelled");
+  std::string allowed;
+  for (const Provenance candidate : kKinds) {
+    if (kind == provenance_name(candidate)) {
+      number.kind = candidate;
+      return number;
+    }
+    allowed += (allowed.empty() ? "" : ", ") + std::string(provenance_name(candidate));
+  }
+  fail(file, place + "kind: is '" + kind + "', allowed are " + allowed);
 }
 
 std::string lower(std::string text) {

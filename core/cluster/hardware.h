@@ -24,11 +24,14 @@ struct HardwareProfile {
   HardwareNumber memory, memory_copy;    // peak, and what a copy reaches (bytes read and written)
   HardwareNumber nvlink, network;        // line rates
   HardwareNumber gemm_bf16, grouped_gemm_bf16, attention_bf16;  // achieved
+  HardwareNumber sustained_gemm_slowdown;                       // value 0: not known
   HardwareNumber mxfp8_grouped_speedup, mxfp8_quantize_share;   // value 0: the GPU has no MXFP8
   HardwareNumber nvlink_all_to_all, deep_ep_network;            // achieved
   HardwareNumber all_to_all_latency;                            // us per operation
 
   bool has_mxfp8() const { return mxfp8_grouped_speedup.value > 0; }
+  // Of GEMMs back to back, as in a step, against the same measured one by one; 1 where not known.
+  double gemm_slowdown() const { return sustained_gemm_slowdown.value > 0 ? sustained_gemm_slowdown.value : 1; }
 };
 
 // Every number of a profile by its key, for tables.

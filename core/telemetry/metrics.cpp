@@ -6,7 +6,8 @@ namespace moescope {
 
 namespace {
 
-constexpr Provenance kMeasured = Provenance::measured;
+constexpr Provenance kMeasured = Provenance::measured_here;
+constexpr Provenance kCounted = Provenance::counted;
 
 // In the order of Metric.
 constexpr std::array<MetricInfo, kNumMetrics> kMetrics = {{
@@ -144,19 +145,19 @@ constexpr std::array<MetricInfo, kNumMetrics> kMetrics = {{
      "token copies, one per destination rank / T, mean over layers; own rank counted",
      "Well under min(K, R): a token's experts share ranks, and DeepEP merges their copies.",
      "Near min(K, R): every chosen expert lies on another rank, nothing can be merged.",
-     "parallel.ranks, router.n_limited_groups, router.top_k", "DeepEP layout (is_token_in_rank)", kMeasured},
+     "parallel.ranks, router.n_limited_groups, router.top_k", "DeepEP layout (is_token_in_rank)", kCounted},
     {"nodes_per_token", "Nodes per token", "nodes",
      "token copies, one per destination node / T, mean over layers; own node counted",
      "Near 1, or at the limit of node-limited routing (DeepSeek-V3: 4).",
      "Near min(K, nodes): every token crosses the slow network to everywhere.",
      "parallel.ranks_per_node, router.n_limited_groups", "DeepSeek-V3 arXiv:2412.19437, node-limited routing",
-     kMeasured},
+     kCounted},
     {"rank_overload", "Fullest rank", "x mean",
      "max_r n_r / mean_r n_r, n_r the token copies (one per chosen expert) that arrive on rank r, mean over layers",
      "Near 1: all ranks compute as much.",
      "1.5 means that all others wait for a rank with half as much again as the mean; placement may help where the "
      "experts' load is uneven but stable.",
-     "parallel.ranks, router.bias_update_rate, router.aux_coeff", "Megatron-LM's overload factor", kMeasured},
+     "parallel.ranks, router.bias_update_rate, router.aux_coeff", "Megatron-LM's overload factor", kCounted},
     {"rounding_flip_rate", "Routing flips by rounding", "share",
      "#{tokens whose set of K experts differs from an FP32 pass's with the same weights} / T, mean over layers",
      "A few per cent in 8 bits, some ten in 4: the formats decide choices that hang on a hair, and the runs' weights "
@@ -231,14 +232,14 @@ constexpr std::array<MetricInfo, 21> kArrayMetrics = {{
      "router.route_norm, router.bias_update_rate", "share of the combined output's weights", kMeasured},
     {"copies", "Standard all-to-all", "token copies", "one copy per chosen expert, source rank to expert's rank",
      "Even columns.", "A full column: that rank receives most and all wait for it.", "parallel.ranks, router.top_k",
-     "counted from this step's routing", kMeasured},
+     "counted from this step's routing", kCounted},
     {"distinct", "De-duplicated all-to-all", "token copies", "one copy per token and destination rank",
      "Well under the standard count: tokens choose several experts of one rank.",
      "Equal to the standard count: every copy goes to a rank of its own, nothing to merge.",
-     "parallel.ranks, router.n_limited_groups", "DeepEP layout (is_token_in_rank)", kMeasured},
+     "parallel.ranks, router.n_limited_groups", "DeepEP layout (is_token_in_rank)", kCounted},
     {"nodes", "Copies between nodes", "token copies", "one copy per token and destination node, own node counted",
      "Near 1 per token.", "Near min(K, nodes) per token: every token crosses the network everywhere.",
-     "parallel.ranks_per_node, router.n_limited_groups", "DeepEP internode dispatch", kMeasured},
+     "parallel.ranks_per_node, router.n_limited_groups", "DeepEP internode dispatch", kCounted},
     {"margin_tokens", "Tokens by margin", "tokens", "tokens by run A's s_(K) - s_(K+1), two bins to a factor of two",
      "A hump well to the right of the flips.", "Much of it at thin margins: many choices hang on a hair.",
      "router.bias_update_rate", "K-th minus (K+1)-th biased score of run A", kMeasured},
@@ -291,29 +292,42 @@ constexpr std::array<MetricInfo, 21> kArrayMetrics = {{
      "Near T K times the row's bytes: nothing stays at home and nothing merges. Combine moves as much again, "
      "backwards.",
      "parallel.ranks, router.top_k, router.n_limited_groups, parallel.placement", "counted from this step's routing",
-     kMeasured},
+     kCounted},
     {"bytes_across_nodes", "Across nodes", "bytes",
      "copies to ranks of another node * bytes of a token's row; de-duplicated: one copy per token and destination node",
      "A small part of what is moved: fast links inside the node carry the rest.",
      "Nearly all that is moved: the network between nodes, some ten times slower, sets the pace.",
-     "parallel.ranks_per_node, router.n_limited_groups, parallel.placement", "DeepEP internode dispatch", kMeasured},
+     "parallel.ranks_per_node, router.n_limited_groups, parallel.placement", "DeepEP internode dispatch", kCounted},
     {"dispatch_overload", "Fullest rank of the layer", "x mean",
      "max_r n_r / mean_r n_r, n_r the copies that arrive on rank r, those that stay included",
      "Near 1: all ranks compute as much.",
      "1.5: all others wait while one rank computes half as much again as the mean.",
-     "router.bias_update_rate, router.aux_coeff, parallel.placement", "Megatron-LM's overload factor", kMeasured},
+     "router.bias_update_rate, router.aux_coeff, parallel.placement", "Megatron-LM's overload factor", kCounted},
     {"bytes_saved", "Saved by de-duplication", "share",
      "1 - moved copies with one per destination rank / moved copies with one per chosen expert",
      "High: tokens choose several experts of the same rank, as with node-limited routing.",
      "0: every copy goes to a rank of its own, so that merging has nothing to merge.",
-     "router.n_limited_groups, router.top_k, parallel.ranks", "DeepEP layout (is_token_in_rank)", kMeasured},
+     "router.n_limited_groups, router.top_k, parallel.ranks", "DeepEP layout (is_token_in_rank)", kCounted},
 }};
 
 }  // namespace
 
 const char* provenance_name(Provenance provenance) {
-  static constexpr const char* kNames[] = {"measured", "modelled", "published", "fitted"};
+  static constexpr const char* kNames[kNumProvenances] = {
+      "measured here", "measured elsewhere", "counted", "modelled", "fitted", "assumed", "published"};
   return kNames[static_cast<int>(provenance)];
+}
+
+const char* provenance_meaning(Provenance provenance) {
+  static constexpr const char* kMeanings[kNumProvenances] = {
+      "taken from this run while it trained: values, numbers of tokens, times",
+      "taken on other machines, and stored with the program or in a file",
+      "copies, bytes and FLOPs that follow exactly from a routing and a shape; nothing need have been sent",
+      "computed by a stated formula",
+      "chosen so that a model meets published or measured figures",
+      "a guess within what is usual, which nobody measured or published for this",
+      "from a paper, a vendor or a repository, with its source"};
+  return kMeanings[static_cast<int>(provenance)];
 }
 
 const MetricInfo& metric_info(Metric metric) {

@@ -12,9 +12,11 @@
 
 namespace moescope {
 
-// Measured here, computed by a stated model, taken from a publication, or chosen so that the model meets one.
-enum class Provenance { measured, modelled, published, fitted };
-const char* provenance_name(Provenance provenance);
+// How a number came to be; provenance_meaning says it in a sentence. Each word is used for one thing.
+enum class Provenance { measured_here, measured_elsewhere, counted, modelled, fitted, assumed, published };
+inline constexpr int kNumProvenances = 7;
+const char* provenance_name(Provenance provenance);     // "measured here", "measured elsewhere", "counted", ...
+const char* provenance_meaning(Provenance provenance);  // for legends
 
 struct MetricInfo {
   const char* key;      // field name, also in recordings and JSON lines
