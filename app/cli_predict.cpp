@@ -11,7 +11,7 @@
 #include "app/cli_routing.h"
 #include "core/cluster/layer_model.h"
 #include "core/cluster/live_cost.h"
-#include "core/cluster/step_model.h"
+#include "core/cluster/published_runs.h"
 #include "core/parallel/load_routing.h"
 #include "core/parallel/routing_patterns.h"
 #include "core/telemetry/text_escape.h"
@@ -75,7 +75,8 @@ void print_layers_json(const LayerModel& model, const CalibrationReport& report,
   root["world"] = model.calibration().world;
   root["fitted"] = {{"sustained_gemm_slowdown", model.sustained_slowdown()}};
   root["memory_copy_GBps"] = {{"value", model.memory_copy_GBps()}, {"source", memory_source}};
-  root["kinds"] = {{"predicted", "modelled"}, {"measured", "measured"}};
+  root["kinds"] = {{"predicted", provenance_name(Provenance::modelled)},
+                   {"measured", provenance_name(Provenance::measured_elsewhere)}};
   for (const LayerComparison& row : report.rows) {
     root["layers"].push_back({{"model", row.shape.model},
                               {"routing", routing_text(row.routing)},
@@ -94,7 +95,7 @@ void print_layers_json(const LayerModel& model, const CalibrationReport& report,
 }
 
 void print_layers(const LayerModel& model, const CalibrationReport& report, const std::string& memory_source) {
-  std::printf("%s: %s x %d. ms, forward and backward: predicted is modelled, measured is the file's.\n",
+  std::printf("%s: %s x %d. ms, forward and backward: predicted is modelled, measured was so elsewhere, by the file.\n",
               printable(model.calibration().path).c_str(),
               model.calibration().gpu.empty() ? "GPU not named" : printable(model.calibration().gpu).c_str(),
               model.calibration().world);
@@ -148,7 +149,7 @@ void predict_layers(const CLI::App& command, const Options& options) {
   std::string source;
   double memory = options.memory_GBps;
   if (!std::isnan(calibration.memory_copy_GBps)) {
-    source = "measured, in the file";
+    source = std::string(provenance_name(Provenance::measured_elsewhere)) + ", in the file";
   } else if (memory > 0) {
     source = "given";
   } else if (const HardwareProfile* profile = profile_of_gpu(calibration.gpu)) {
@@ -283,8 +284,28 @@ Json published_json(Hypothesis hypothesis) {
                     {"published", number(bar.published)},
                     {"modelled", bar.modelled},
                     {"band", {bar.band.low, bar.band.high}},
-                    {"standing", bar.standing}});
+                    {"standing", bar.standing},
+                    {"error", number(bar.error())},
+                    {"in_band", std::isnan(bar.published) ? Json(nullptr) : Json(bar.in_band())},
+                    {"verdict", bar.verdict()}});
   return bars;
+}
+
+Json open_json(const StepConfig& config) {
+  Json rows = Json::array();
+  for (const OpenNumber& open : open_numbers(config))
+    rows.push_back(
+        {{"name", open.name}, {"unit", open.unit}, {"slow", open.slow}, {"fast", open.fast}, {"why", open.why}});
+  return rows;
+}
+
+Json pair_json(Hypothesis hypothesis) {
+  const PairCheck check = check_with_pair(hypothesis);
+  return {{"gain_published", check.published_gain},
+          {"gain_modelled", check.modelled_gain},
+          {"standard_network_GBps_implied", check.implied_network_GBps},
+          {"standard_network_GBps_fitted", check.fitted_network_GBps},
+          {"verdict", pair_verdict()}};
 }
 
 Json fitted_json(const StepParameters& p, const StepConfig& config) {
@@ -308,12 +329,17 @@ void print_step_json(const Asked& asked, const StepParameters& parameters, const
   root["ep"] = config.traffic.ranks;
   root["ranks_per_node"] = config.traffic.ranks_per_node;
   root["hypothesis"] = hypothesis_name(parameters.hypothesis);
-  root["tokens_per_second_per_gpu"] = {
-      {"value", time.tokens_per_second}, {"kind", "modelled"}, {"band", {band.low, band.high}}};
-  root["ms_per_token"] = {{"value", time.ms_per_token}, {"kind", "modelled"}};
+  root["tokens_per_second_per_gpu"] = {{"value", time.tokens_per_second},
+                                       {"kind", "modelled"},
+                                       {"fitted", time.fitted()},
+                                       {"band", {band.low, band.high}}};
+  root["ms_per_token"] = {{"value", time.ms_per_token}, {"kind", "modelled"}, {"fitted", time.fitted()}};
   for (const StepPart& part : time.parts)
-    root["parts"].push_back(
-        {{"name", part.name}, {"ms_per_token", part.ms}, {"kind", provenance_name(part.kind)}, {"how", part.how}});
+    root["parts"].push_back({{"name", part.name},
+                             {"ms_per_token", part.ms},
+                             {"kind", provenance_name(part.kind)},
+                             {"fitted", part.fitted},
+                             {"how", part.how}});
   root["traffic"] = {{"kind", "counted"},
                      {"copies_per_token", config.traffic.copies_per_token},
                      {"network_copies_per_token", config.traffic.network},
@@ -330,7 +356,9 @@ void print_step_json(const Asked& asked, const StepParameters& parameters, const
                                     {"kind", provenance_name(value.kind)},
                                     {"source", value.source}};
   }
+  root["open"] = open_json(config);
   root["published"] = published_json(parameters.hypothesis);
+  root["pair"] = pair_json(parameters.hypothesis);
   if (!costs.empty()) root["cost_of_this_load"] = live_costs_json(costs);
   std::printf("%s\n", root.dump(2, ' ', true, Json::error_handler_t::replace).c_str());
 }
@@ -341,16 +369,15 @@ double gain(const BarComparison& from, const BarComparison& to, double BarCompar
 
 void print_published(Hypothesis hypothesis) {
   const std::vector<BarComparison> bars = compare_with_published(hypothesis);
-  std::printf("\ntokens/s/GPU, 671B, forced routing    published  modelled       band  standing\n");
+  std::printf("\ntokens/s/GPU, 671B, forced routing    published  modelled       band  %-18s error\n", "standing");
   for (const BarComparison& bar : bars)
-    std::printf("  %-34s %10s %9.0f  %4.0f..%4.0f  %s\n", bar.name.c_str(), cell(bar.published, "%.0f").c_str(),
-                bar.modelled, bar.band.low, bar.band.high, bar.standing);
+    std::printf("  %-34s %10s %9.0f  %4.0f..%4.0f  %-18s %s\n", bar.name.c_str(), cell(bar.published, "%.0f").c_str(),
+                bar.modelled, bar.band.low, bar.band.high, bar.standing, bar.verdict().c_str());
   constexpr auto published = &BarComparison::published, modelled = &BarComparison::modelled;
-  std::printf(
-      "  gain by DeepEP: published %+.0f %%, modelled %+.0f %%; with MXFP8: %+.0f %%, %+.0f %%; H100, not fitted: "
-      "%+.0f %%, %+.0f %%\n",
-      gain(bars[0], bars[1], published), gain(bars[0], bars[1], modelled), gain(bars[0], bars[2], published),
-      gain(bars[0], bars[2], modelled), gain(bars[4], bars[5], published), gain(bars[4], bars[5], modelled));
+  std::printf("  gain by DeepEP: published %+.0f %%, modelled %+.0f %%; with MXFP8: %+.0f %%, %+.0f %%\n",
+              gain(bars[0], bars[1], published), gain(bars[0], bars[1], modelled), gain(bars[0], bars[2], published),
+              gain(bars[0], bars[2], modelled));
+  std::printf("  %s\n  %s\n", pair_verdict().c_str(), pair_network(hypothesis).c_str());
   std::printf("  The B200 runs are three and so are the fitted parameters: that they come out validates nothing.\n");
 }
 
@@ -363,20 +390,21 @@ void print_step(const StepConfig& config, const StepParameters& p, const StepTim
       config.mxfp8 ? "MXFP8" : "BF16", all_to_all_name(config.way), payload_name(config.payload),
       printable(routing).c_str(), config.traffic.ranks, config.traffic.ranks_per_node, config.tp, config.pp,
       static_cast<long long>(config.seq), recompute_name(config.recompute));
-  std::printf("modelled: %.0f tokens/s/GPU (band %.0f..%.0f), %.4f ms/token/GPU\n\n", time.tokens_per_second, band.low,
-              band.high, time.ms_per_token);
-  std::printf("%-20s %9s %6s  %-9s %s\n", "part", "ms/token", "share", "kind", "how");
+  std::printf("modelled, with fitted numbers: %.0f tokens/s/GPU (band %.0f..%.0f), %.4f ms/token/GPU\n\n",
+              time.tokens_per_second, band.low, band.high, time.ms_per_token);
+  std::printf("%-20s %9s %6s  %-9s %s\n", "part", "ms/token", "share", "kind", "how; * holds a fitted number");
   for (const StepPart& part : time.parts)
-    std::printf("%-20s %9.4f %5.1f%%  %-9s %s\n", part.name, part.ms, 100 * part.ms / time.ms_per_token,
-                provenance_name(part.kind), printable(part.how).c_str());
+    std::printf("%-20s %9.4f %5.1f%%  %-8s%c %s\n", part.name, part.ms, 100 * part.ms / time.ms_per_token,
+                provenance_name(part.kind), part.fitted.empty() ? ' ' : '*', printable(part.how).c_str());
   std::printf(
       "\nhypothesis %s, fitted to the three published runs: standard network %.1f GB/s (%.0f %% of line rate), MXFP8 "
       "grouped GEMMs x %.2f,\nrest %.3f ms/token; assumed: DeepEP overhead %.2f ms/token, a token dispatched and "
       "computed %g times\n",
       hypothesis_name(p.hypothesis), p.standard_network_share * config.hardware.network.value,
       100 * p.standard_network_share, p.mxfp8_speedup, p.rest_ms, p.deep_ep_overhead_ms, time.duplication);
-  std::printf(
-      "band: network 35..46 of 50 GB/s, MXFP8 x 1.2..1.5, compute without routed experts 0.50..0.67 ms/token\n");
+  std::printf("band, from slow to fast:\n");
+  for (const OpenNumber& open : open_numbers(config))
+    std::printf("  %-18s %5.2f..%5.2f %-9s %s\n", open.name, open.slow, open.fast, open.unit, open.why);
   print_published(p.hypothesis);
 }
 

@@ -1,7 +1,9 @@
 // The panels of the Cluster and All-to-all workspaces: what they show are the numbers of core.
+#include <QLabel>
 #include <QStyleFactory>
 #include <QTest>
 #include <cmath>
+#include <set>
 
 #include "core/cluster/live_cost.h"
 #include "core/parallel/routing_patterns.h"
@@ -76,7 +78,75 @@ class ClusterPanelsTest : public QObject {
     QCOMPARE(hatched, 3);
     QCOMPARE(outlined, 1);
     QCOMPARE(dotted, 2);
-    QCOMPARE(lines(panel.csv()).size(), 7);
+    const QStringList csv = lines(panel.csv());
+    QCOMPARE(csv.size(), 7);
+    QVERIFY(csv[0].endsWith(QStringLiteral("error (share),in the band,verdict")));
+    // Each check's error stands beside it, and whether the band holds it: in the row, below, and in the CSV.
+    QStringList said;
+    for (const QLabel* label : panel.findChildren<QLabel*>()) said << label->text();
+    const QString below = said.join(QLatin1Char(' '));
+    int checks = 0;
+    for (const BarComparison& bar : panel.bars()) {
+      if (std::string_view(bar.standing) != "check, not fitted") continue;
+      ++checks;
+      const QString verdict = QString::fromStdString(bar.verdict());
+      QVERIFY2(below.contains(verdict), qPrintable(below));
+      QVERIFY(csv.filter(verdict).size() == 1);
+      const QString error = verdict.left(verdict.indexOf(QLatin1Char('%')) + 1);
+      bool in_row = false;
+      for (const BandBars::Row& row : panel.plot()->rows()) in_row |= row.figure.contains(error);
+      QVERIFY2(in_row, qPrintable(error));
+    }
+    QCOMPARE(checks, 2);
+    QVERIFY2(below.contains(QStringLiteral("the pair speaks against H1")), qPrintable(below));
+  }
+
+  // Hatched is what holds a fitted number, and only that: in the picture, and named in the CSV.
+  void fittedPartsAreHatched() {
+    StepTimePanel panel(selection_.get());
+    for (const bool mxfp8 : {false, true}) {
+      ClusterQuestion question;
+      question.way = mxfp8 ? AllToAll::deep_ep : AllToAll::standard;
+      question.mxfp8 = mxfp8;
+      panel.setQuestion(question);
+      show(&panel);
+      QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.way == question.way, kWaitMs);
+      const auto& parts = panel.answered()->time.parts;
+      const QStringList csv = lines(panel.csv());
+      QCOMPARE(csv.size(), static_cast<int>(parts.size()) + 2);
+      std::set<std::string> hatched;
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        const bool fitted = panel.plot()->rows()[i].parts.at(0).fill == BandBars::Fill::hatched;
+        if (fitted) hatched.insert(parts[i].name);
+        QCOMPARE(fitted, !parts[i].fitted.empty());
+        const QString field = QStringLiteral(",\"%1\",").arg(QString::fromStdString(parts[i].fitted));
+        QVERIFY2(csv[static_cast<int>(i) + 1].contains(field), qPrintable(csv[static_cast<int>(i) + 1]));
+      }
+      const std::set<std::string> expected =
+          mxfp8 ? std::set<std::string>{"routed experts", "quantization", "rest", "uneven stages", "pipeline bubble"}
+                : std::set<std::string>{"all-to-all", "rest", "uneven stages", "pipeline bubble"};
+      QVERIFY(hatched == expected);
+    }
+  }
+
+  // One word for each way a number comes to be: what was taken on H200s does not say that it was measured here.
+  void kindsAreNamedForOneThingEach() {
+    const auto kind = [](Panel* panel) { return panel->caption().section(QLatin1Char(','), 0, 0); };
+    MeasuredLayersPanel layers(selection_.get());
+    QCOMPARE(kind(&layers), QStringLiteral("measured elsewhere"));
+    LinkBytesPanel bytes(selection_.get());
+    QCOMPARE(kind(&bytes), QStringLiteral("counted"));
+    RankSpreadPanel spread(selection_.get());
+    QCOMPARE(kind(&spread), QStringLiteral("counted"));
+    StepTimePanel step(selection_.get());
+    QCOMPARE(kind(&step), QStringLiteral("modelled"));
+    std::set<QString> names;
+    for (int k = 0; k < kNumProvenances; ++k) {
+      const auto provenance = static_cast<Provenance>(k);
+      names.insert(QString::fromUtf8(provenance_name(provenance)));
+      QVERIFY(std::string_view(provenance_meaning(provenance)).size() > 10);
+    }
+    QCOMPARE(static_cast<int>(names.size()), kNumProvenances);
   }
 
   void aStepsPartsAreTheModels() {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/cluster/step_model.h"
+#include "core/cluster/published_runs.h"
 #include "core/telemetry/frame.h"
 
 namespace moescope {

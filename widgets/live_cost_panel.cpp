@@ -138,7 +138,7 @@ void LiveCostPanel::show(std::vector<LiveCost> costs, const Asked& of) {
     }
   }
   say(tr("tokens/s/GPU and the change against forced balance; MXFP8 experts, DeepEP. The load of layer %1 at step %2 "
-         "is measured here, all else is modelled.")
+         "is measured here; the cost is modelled, with fitted numbers.")
           .arg(of.layer)
           .arg(formatCount(static_cast<double>(of.step))));
   renew();  // there may be news by now
@@ -176,7 +176,8 @@ QString LiveCostPanel::explain() const {
       "<p><b>What the load of this session's router would cost DeepSeek-V3 671B on 256 B200s.</b> How unequal "
       "the load of the chosen layer is, is measured here. It is stretched to 256 experts (its sorted "
       "utilisations as a quantile function), 65,536 tokens are routed by it, their copies are counted, and the "
-      "step model of this workspace turns them into tokens/s/GPU. All of that is modelled.</p>"
+      "step model of this workspace turns them into tokens/s/GPU. All of that is modelled, and holds what was fitted "
+      "to the published runs.</p>"
       "<p><i>forced balance</i>: round-robin, as in the published runs. <i>node-limited</i>: a token stays "
       "inside 4 of 8 groups of experts. <i>balanced placement</i>: the heaviest experts get replicas and "
       "experts are packed by load, one more slot a rank. <i>MXFP8 payload</i>: the dispatch carries E4M3 with "

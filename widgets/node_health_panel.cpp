@@ -152,8 +152,8 @@ QString NodeHealthPanel::explain() const {
       "<p><b>What failing nodes cost.</b> 32 nodes of 8 GPUs train synchronously: the slowest sets the pace, a "
       "lost one stops all. Checks find what is wrong, the node is drained and replaced from a pool of spares, "
       "the run resumes from its last checkpoint and takes the steps since then again. The order of events is "
-      "Soperator's (Slurm on Kubernetes), its check intervals are the defaults; other times are assumed. "
-      "Everything here is modelled.</p>"
+      "Soperator's (Slurm on Kubernetes), its check intervals are the published defaults; other times are "
+      "assumed. What comes of them is modelled.</p>"
       "<p><code>goodput = kept steps x time of a healthy step / time so far</code>. Slow GPUs cost little at a "
       "time but are found late; lost nodes cost a restart. The best distance of checkpoints is Young's: "
       "<code>sqrt(2 x checkpoint time x MTBF of the run)</code> (CACM 17:9, 1974).</p>");

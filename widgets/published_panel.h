@@ -5,7 +5,7 @@
 #include <QComboBox>
 #include <QLabel>
 
-#include "core/cluster/step_model.h"
+#include "core/cluster/published_runs.h"
 #include "widgets/band_bars.h"
 #include "widgets/panel.h"
 

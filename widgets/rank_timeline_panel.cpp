@@ -94,7 +94,8 @@ QString RankTimelinePanel::csv() const {
 QString RankTimelinePanel::explain() const {
   return tr(
       "<p><b>One MoE layer and one microbatch on every rank</b>, for the question that <i>Time of a step</i> asks. "
-      "All modelled: each rank's dispatch takes its own bytes over the slower of its two links, and the "
+      "All modelled, at the rates of that panel and with its fitted numbers: each rank's dispatch takes its own bytes "
+      "over the slower of its two links, and the "
       "latency; its experts take their own rows (the backward pass twice as long); an all-to-all ends for all "
       "ranks together, so that who is done early waits for the slowest.</p>"
       "<p>A long blue bar is a rank with hot experts: all others wait for it, twice a layer. Try <i>Routing: this "

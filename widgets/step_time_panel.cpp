@@ -15,13 +15,13 @@ constexpr int kChoicesInRow = 4;
 
 bool isCommunication(const StepPart& part) {
   const std::string_view name = part.name;
-  return name.starts_with("all-to-all") || name == "DeepEP overhead";
+  return name.starts_with("all-to-all") || name == "DeepEP overhead" || name == "tensor parallelism";
 }
 
 int colorOf(const StepPart& part) {
   const std::string_view name = part.name;
   if (isCommunication(part)) return kNetworkColor;
-  return name == "rest" || name == "pipeline bubble" ? kRestColor : kComputeColor;
+  return name == "rest" || name == "uneven stages" || name == "pipeline bubble" ? kRestColor : kComputeColor;
 }
 
 QString perSecond(double tokens) {
@@ -41,9 +41,9 @@ StepTimePanel::StepTimePanel(Selection* selection, QWidget* parent)
   plot_->setCaption(tr("ms per token and GPU"));
   plot_->setFormatter([](double value) { return formatValue(value, 2); });
   plot_->setLegend({{tr("compute"), kComputeColor, Fill::solid, false},
-                    {tr("all-to-all"), kNetworkColor, Fill::solid, false},
-                    {tr("rest"), kRestColor, Fill::solid, false},
-                    {tr("hatched: holds a fitted number"), kRestColor, Fill::hatched, false}});
+                    {tr("communication"), kNetworkColor, Fill::solid, false},
+                    {tr("rest and pipeline"), kRestColor, Fill::solid, false},
+                    {tr("hatched: holds a fitted number"), kNetworkColor, Fill::hatched, false}});
   plot_->refill = [this] { refill(); };
   plot_->describe = [this](int row) { return describe(row); };
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
@@ -196,9 +196,8 @@ void StepTimePanel::show(const ClusterAnswer& answer) {
   setProperty("busy", false);
   std::vector<BandBars::Row> rows;
   for (const StepPart& part : answer.time.parts) {
-    const bool fitted = part.kind == Provenance::fitted;
     rows.push_back({tr(part.name),
-                    {{part.ms, colorOf(part), fitted ? Fill::hatched : Fill::solid}},
+                    {{part.ms, colorOf(part), part.fitted.empty() ? Fill::solid : Fill::hatched}},
                     std::nan(""),
                     std::nan(""),
                     tr("%1 ms, %2, %3")
@@ -208,7 +207,8 @@ void StepTimePanel::show(const ClusterAnswer& answer) {
   }
   plot_->setRows(std::move(rows));
   if (answer.problem.empty())
-    headline_->setText(tr("<b>%1 tokens/s/GPU</b>, band %2-%3 (modelled); %4 ms/token. Network %5 a token, NVLink %6 "
+    headline_->setText(tr("<b>%1 tokens/s/GPU</b>, band %2-%3 (modelled, with fitted numbers); %4 ms/token. Network %5 "
+                          "a token, NVLink %6 "
                           "(counted); fullest rank %7 x the mean.")
                            .arg(perSecond(answer.time.tokens_per_second), perSecond(answer.band.low),
                                 perSecond(answer.band.high), formatValue(answer.time.ms_per_token, 4),
@@ -223,8 +223,10 @@ void StepTimePanel::show(const ClusterAnswer& answer) {
 QStringList StepTimePanel::describe(int row) const {
   if (!answer_ || row < 0 || row >= static_cast<int>(answer_->time.parts.size())) return {};
   const StepPart& part = answer_->time.parts[static_cast<std::size_t>(row)];
-  return {tr("%1: %2 ms per token and GPU").arg(QString::fromUtf8(part.name), formatValue(part.ms, 4)),
-          tr("%1: %2").arg(QString::fromUtf8(provenance_name(part.kind)), QString::fromStdString(part.how))};
+  QStringList lines{tr("%1: %2 ms per token and GPU").arg(QString::fromUtf8(part.name), formatValue(part.ms, 4)),
+                    tr("%1: %2").arg(QString::fromUtf8(provenance_name(part.kind)), QString::fromStdString(part.how))};
+  if (!part.fitted.empty()) lines << tr("holds fitted: %1").arg(QString::fromStdString(part.fitted));
+  return lines;
 }
 
 QString StepTimePanel::status() const {
@@ -234,17 +236,18 @@ QString StepTimePanel::status() const {
 }
 
 QString StepTimePanel::csv() const {
-  QString text = QStringLiteral("part,time [ms per token and GPU],share,kind,how\n");
+  QString text = QStringLiteral("part,time [ms per token and GPU],share,kind,fitted numbers in it,how\n");
   if (!answer_) return text;
   for (const StepPart& part : answer_->time.parts)
-    text += QStringLiteral("%1,%2,%3,%4,\"%5\"\n")
+    text += QStringLiteral("%1,%2,%3,%4,\"%5\",\"%6\"\n")
                 .arg(QString::fromUtf8(part.name))
                 .arg(part.ms, 0, 'g', 7)
                 .arg(part.ms / answer_->time.ms_per_token, 0, 'g', 7)
-                .arg(QString::fromUtf8(provenance_name(part.kind)),
+                .arg(QString::fromUtf8(provenance_name(part.kind)), QString::fromStdString(part.fitted),
                      QString::fromStdString(part.how).replace(QLatin1Char('"'), QLatin1Char('\'')));
-  text += QStringLiteral("tokens/s/GPU,%1,,modelled,\"band %2 to %3\"\n")
+  text += QStringLiteral("tokens/s/GPU,%1,,modelled,\"%2\",\"band %3 to %4\"\n")
               .arg(answer_->time.tokens_per_second, 0, 'f', 2)
+              .arg(QString::fromStdString(answer_->time.fitted()))
               .arg(answer_->band.low, 0, 'f', 2)
               .arg(answer_->band.high, 0, 'f', 2);
   return text;
@@ -254,10 +257,15 @@ QString StepTimePanel::explain() const {
   return tr(
       "<p><b>The time of one training step, as a sum of stated parts</b>, per token and GPU:</p>"
       "<p><code>t = [ routed FLOPs x fullest rank / rate + other GEMMs + attention + (1 - overlap) x all-to-all "
-      "+ rest ] x (1 + bubble)</code>, tokens/s/GPU = 1 / t.</p>"
+      "+ tensor parallelism + rest ] x pipeline</code>, tokens/s/GPU = 1 / t.</p>"
       "<p>Bytes and FLOPs are counted from the model's shape and the routing; rates are those of the hardware "
-      "profile; what is hatched holds a number that was fitted to the three published B200 runs. Point at a "
-      "bar: it says how it was computed. The fullest rank sets the pace of experts and all-to-all.</p>"
+      "profile. <i>Hatched</i>: the part holds a fitted number. Fitted are the network rate of the standard "
+      "all-to-all, the MXFP8 speed-up and the rest, to the three published B200 runs, and on H100 and H200 the "
+      "slow-down of GEMMs back to back, to layers measured on H200s. Point at a bar: it says how it was computed "
+      "and which fitted numbers it holds. The fullest rank sets the pace of experts and all-to-all.</p>"
+      "<p><i>uneven stages</i>: 61 layers, embedding and head do not divide into the pipeline's stages, so that one "
+      "rank has more to do than the others. <i>pipeline bubble</i>: what ranks wait at the beginning and the end of "
+      "a step; both from the schedule, played operation by operation.</p>"
       "<p><i>this router</i> takes how unequal the load of this session's layer is, stretched to the model's "
       "experts: only that is measured here, the cost is modelled.</p>");
 }

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "core/cluster/step_model.h"
+#include "core/cluster/published_runs.h"
 
 namespace moescope {
 

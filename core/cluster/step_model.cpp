@@ -1,29 +1,13 @@
 #include "core/cluster/step_model.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <limits>
 #include <stdexcept>
 
-#include "core/parallel/routing_patterns.h"
+#include "core/cluster/pipeline.h"
 
 namespace moescope {
 namespace {
-
-constexpr double kDeepEpOverheadH1 = 0.20;  // ms per token, assumed
-constexpr double kFittedNetworkGBps = 50;   // line rate of the runs that were fitted
-// The band that the published runs leave open.
-constexpr double kNetworkLow = 35, kNetworkHigh = 46, kSpeedupLow = 1.2, kSpeedupHigh = 1.5;
-constexpr double kComputeLow = 0.50, kComputeHigh = 0.67;
-
-constexpr const char* kBlog = "PyTorch blog on 41 % faster DeepSeek-V3 pre-training on 256 B200s (Nebius ml-cookbook)";
-constexpr const char* kPullRequest = "torchtitan pull request 2107: 512 H100s, TP 1, PP 8, EP 32, sequences of 4096";
-constexpr PublishedRun kB200Runs[] = {{"BF16, standard", 651, false, AllToAll::standard, kBlog},
-                                      {"BF16, DeepEP", 859, false, AllToAll::deep_ep, kBlog},
-                                      {"MXFP8, DeepEP", 918, true, AllToAll::deep_ep, kBlog}};
-constexpr PublishedRun kH100Runs[] = {{"H100 BF16, standard", 346, false, AllToAll::standard, kPullRequest},
-                                      {"H100 BF16, DeepEP", 579, false, AllToAll::deep_ep, kPullRequest}};
 
 template <class... Values>
 std::string text(const char* format, Values... values) {
@@ -33,8 +17,25 @@ std::string text(const char* format, Values... values) {
 }
 
 // FLOPs to ms at TFLOP/s.
-double compute_ms(double flops, const HardwareNumber& rate) {
-  return flops / (rate.value * 1e9);
+double compute_ms(double flops, double tflops) {
+  return flops / (tflops * 1e9);
+}
+
+// What a GEMM rate that was measured one by one comes to with GEMMs back to back.
+double sustained(const HardwareProfile& hw, const HardwareNumber& rate) {
+  return rate.value / hw.gemm_slowdown();
+}
+
+std::string rate_text(const HardwareProfile& hw, const HardwareNumber& rate) {
+  std::string said = text("%.0f TFLOP/s (%s", sustained(hw, rate), provenance_name(rate.kind));
+  if (hw.gemm_slowdown() != 1)
+    said += text(" %g / %g, %s", rate.value, hw.gemm_slowdown(), provenance_name(hw.sustained_gemm_slowdown.kind));
+  return said + ")";
+}
+
+constexpr const char* kSlowdown = "slow-down of GEMMs back to back";
+std::string fitted_slowdown(const HardwareProfile& hw) {
+  return hw.gemm_slowdown() != 1 ? kSlowdown : "";
 }
 
 // A forward pass, its repetition and the backward: two GEMMs for one; attention's backward is 2.5 forward passes.
@@ -59,75 +60,181 @@ void check(const StepConfig& c) {
   if (!(c.overlap >= 0 && c.overlap <= 1)) fail("overlap is a share, 0 to 1");
 }
 
-// What has no part of its own goes with activations through memory.
-double rest_scale(const StepConfig& c) {
+// What has no part of its own goes with activations, and as far as it is memory's with its speed.
+double rest_scale(const StepConfig& c, const StepParameters& p) {
   static const ModelShape& reference = model_shape("671B");
   static const HardwareProfile b200 = hardware_profile("b200");
   const double activations =
       static_cast<double>(c.shape.n_layers * c.shape.dim) / static_cast<double>(reference.n_layers * reference.dim);
-  return activations * b200.memory_copy.value / c.hardware.memory_copy.value;
+  const double memory = b200.memory_copy.value / c.hardware.memory_copy.value;
+  return activations * (1 + p.rest_with_memory * (memory - 1));
 }
 
-void add_compute(const StepConfig& c, const StepParameters& p, StepTime& time) {
-  const HardwareProfile& hw = c.hardware;
-  const ForwardFlops flops = forward_flops(c.shape, c.seq);
-  const PassCounts passes = pass_counts(c.recompute);
-  const double fullest = c.traffic.expert_rows_max_over_mean;
-  const double bf16 = compute_ms(flops.routed_experts * passes.gemm, hw.grouped_gemm_bf16) * time.duplication * fullest;
-  std::string how =
-      text("%.1f GFLOP x %g passes at %g TFLOP/s (%s), fullest rank %.3f of the mean", flops.routed_experts / 1e9,
-           passes.gemm, hw.grouped_gemm_bf16.value, provenance_name(hw.grouped_gemm_bf16.kind), fullest);
-  if (time.duplication > 1) how += text(", computed %g times (H2)", time.duplication);
-  if (c.mxfp8) {
-    const double total = bf16 / p.mxfp8_speedup, quantize = total * hw.mxfp8_quantize_share.value;
-    how += text(", MXFP8 %.2f times as fast (fitted)", p.mxfp8_speedup);
-    time.parts.push_back({"routed experts", total - quantize, Provenance::modelled, how});
-    time.parts.push_back({"quantization", quantize, Provenance::modelled,
-                          text("%.0f %% of the MXFP8 time (published)", 100 * hw.mxfp8_quantize_share.value)});
-  } else {
-    time.parts.push_back({"routed experts", bf16, Provenance::modelled, how});
+// Parts as they are added, and by what they belong to: a stage of the pipeline has its own layers' only.
+class Parts {
+ public:
+  Parts(const StepConfig& config, const StepParameters& parameters, StepTime& time)
+      : c_(config), p_(parameters), hw_(config.hardware), time_(time) {}
+
+  void add_all() {
+    add_compute();
+    add_all_to_all();
+    add_tensor_parallelism();
+    // Permuting, waiting for counts, and by their parameters optimizer and FSDP are the MoE layers'; norms are not.
+    add(kMoeLayer, {"rest", p_.rest_ms * rest_scale(c_, p_), Provenance::fitted,
+                    text("norms, permuting, optimizer, FSDP, waiting for the host; fitted to 671B on B200, scaled by "
+                         "layers x dim and, for %.0f %% of it (assumed), by memory speed",
+                         100 * p_.rest_with_memory),
+                    "rest"});
+    add_pipeline();
   }
-  const double others = flops.shared_experts + flops.attention_linears + flops.dense_ffn + flops.router;
-  time.parts.push_back({"other GEMMs", compute_ms(others * passes.gemm + flops.head * passes.head, hw.gemm_bf16),
-                        Provenance::modelled,
-                        text("%.1f GFLOP x %g passes and the head at %g TFLOP/s (%s)", others / 1e9, passes.gemm,
-                             hw.gemm_bf16.value, provenance_name(hw.gemm_bf16.kind))});
-  time.parts.push_back({"attention", compute_ms(flops.attention * passes.attention, hw.attention_bf16),
-                        Provenance::modelled,
-                        text("%.1f GFLOP (causal) x %g passes at %g TFLOP/s (%s)", flops.attention / 1e9,
-                             passes.attention, hw.attention_bf16.value, provenance_name(hw.attention_bf16.kind))});
-}
 
-void add_all_to_all(const StepConfig& c, const StepParameters& p, StepTime& time) {
-  const HardwareProfile& hw = c.hardware;
-  const bool standard = c.way == AllToAll::standard;
-  const auto ops = all_to_all_ops(c.payload, c.recompute == Recompute::full);
-  double bytes_per_copy = 0;
-  for (const AllToAllOp& op : ops) bytes_per_copy += static_cast<double>(bytes_per_token(op.payload, c.shape.dim));
-  const double layers = static_cast<double>(c.shape.n_moe_layers());
-  const double per_copy = bytes_per_copy * layers * time.duplication;
-  time.network_bytes = per_copy * c.traffic.network;
-  time.nvlink_bytes = per_copy * c.traffic.nvlink;
-  const LayerRates rates = layer_rates(c, p);
-  const double network = per_copy * c.traffic.network_fullest / (rates.network_GBps * 1e6);
-  const double nvlink = per_copy * c.traffic.nvlink_fullest / (rates.nvlink_GBps * 1e6);
-  const double exposed = 1 - c.overlap;
-  const bool on_network = network >= nvlink;
-  std::string how =
-      text("%zu operations a layer, %.2f MB over the network at %.1f GB/s (%s), %.2f MB over NVLink at %g", ops.size(),
-           time.network_bytes / 1e6, rates.network_GBps, standard ? "fitted" : provenance_name(hw.deep_ep_network.kind),
-           time.nvlink_bytes / 1e6, rates.nvlink_GBps);
-  how += on_network ? "; the network sets the time" : "; NVLink sets the time";
-  if (c.overlap > 0) how += text("; %.0f %% hidden (assumed)", 100 * c.overlap);
-  time.parts.push_back({"all-to-all", std::max(network, nvlink) * exposed, Provenance::modelled, how});
-  const double tokens = static_cast<double>(c.seq * c.microbatch_sequences);
-  const double latency = layers * static_cast<double>(ops.size()) * rates.latency_us / 1e3 * c.tp / tokens;
-  time.parts.push_back(
-      {"all-to-all latency", latency * exposed, Provenance::modelled,
-       text("%g us an operation (%s)", rates.latency_us, provenance_name(hw.all_to_all_latency.kind))});
-  if (!standard && p.deep_ep_overhead_ms > 0)
-    time.parts.push_back({"DeepEP overhead", p.deep_ep_overhead_ms, Provenance::modelled, "assumed by H1"});
-}
+ private:
+  enum Where { kMoeLayer, kDenseLayer, kAnyLayer, kHead, kNumWheres };
+
+  void add(Where where, StepPart part) {
+    by_where_[where] += part.ms;
+    time_.parts.push_back(std::move(part));
+  }
+
+  void add_compute() {
+    const ForwardFlops flops = forward_flops(c_.shape, c_.seq);
+    const PassCounts passes = pass_counts(c_.recompute);
+    const double fullest = c_.traffic.expert_rows_max_over_mean;
+    const double rate = sustained(hw_, hw_.grouped_gemm_bf16);
+    const double bf16 = compute_ms(flops.routed_experts * passes.gemm, rate) * time_.duplication * fullest;
+    std::string how = text("%.1f GFLOP x %g passes at %s, fullest rank %.3f of the mean", flops.routed_experts / 1e9,
+                           passes.gemm, rate_text(hw_, hw_.grouped_gemm_bf16).c_str(), fullest);
+    if (time_.duplication > 1) how += text(", computed %g times (H2)", time_.duplication);
+    std::string fitted = fitted_slowdown(hw_);
+    if (c_.mxfp8) {
+      const double total = bf16 / p_.mxfp8_speedup, quantize = total * hw_.mxfp8_quantize_share.value;
+      how += text(", MXFP8 %.2f times as fast (fitted)", p_.mxfp8_speedup);
+      fitted += fitted.empty() ? "MXFP8 speed-up" : ", MXFP8 speed-up";
+      add(kMoeLayer, {"routed experts", total - quantize, Provenance::modelled, how, fitted});
+      add(kMoeLayer, {"quantization", quantize, Provenance::modelled,
+                      text("%.0f %% (%s) of the MXFP8 time, which holds the fitted speed-up",
+                           100 * hw_.mxfp8_quantize_share.value, provenance_name(hw_.mxfp8_quantize_share.kind)),
+                      fitted});
+    } else {
+      add(kMoeLayer, {"routed experts", bf16, Provenance::modelled, how, fitted});
+    }
+    add_other_gemms(flops, passes);
+    add(kAnyLayer,
+        {"attention", compute_ms(flops.attention * passes.attention, hw_.attention_bf16.value), Provenance::modelled,
+         text("%.1f GFLOP (causal) x %g passes at %g TFLOP/s (%s)", flops.attention / 1e9, passes.attention,
+              hw_.attention_bf16.value, provenance_name(hw_.attention_bf16.kind)),
+         ""});
+  }
+
+  void add_other_gemms(const ForwardFlops& flops, const PassCounts& passes) {
+    const double rate = sustained(hw_, hw_.gemm_bf16);
+    const auto ms = [&](double forward, double times) { return compute_ms(forward * times, rate); };
+    const double others = flops.shared_experts + flops.attention_linears + flops.dense_ffn + flops.router;
+    by_where_[kMoeLayer] += ms(flops.shared_experts + flops.router, passes.gemm);
+    by_where_[kDenseLayer] += ms(flops.dense_ffn, passes.gemm);
+    by_where_[kAnyLayer] += ms(flops.attention_linears, passes.gemm);
+    by_where_[kHead] += ms(flops.head, passes.head);
+    time_.parts.push_back({"other GEMMs", ms(others, passes.gemm) + ms(flops.head, passes.head), Provenance::modelled,
+                           text("%.1f GFLOP x %g passes and the head at %s", others / 1e9, passes.gemm,
+                                rate_text(hw_, hw_.gemm_bf16).c_str()),
+                           fitted_slowdown(hw_)});
+  }
+
+  void add_all_to_all() {
+    const bool standard = c_.way == AllToAll::standard;
+    const auto ops = all_to_all_ops(c_.payload, c_.recompute == Recompute::full);
+    double bytes_per_copy = 0;
+    for (const AllToAllOp& op : ops) bytes_per_copy += static_cast<double>(bytes_per_token(op.payload, c_.shape.dim));
+    const double layers = static_cast<double>(c_.shape.n_moe_layers());
+    const double per_copy = bytes_per_copy * layers * time_.duplication;
+    time_.network_bytes = per_copy * c_.traffic.network;
+    time_.nvlink_bytes = per_copy * c_.traffic.nvlink;
+    const LayerRates rates = layer_rates(c_, p_);
+    const double network = per_copy * c_.traffic.network_fullest / (rates.network_GBps * 1e6);
+    const double nvlink = per_copy * c_.traffic.nvlink_fullest / (rates.nvlink_GBps * 1e6);
+    const double exposed = 1 - c_.overlap;
+    const bool on_network = network >= nvlink;
+    std::string how =
+        text("%zu operations a layer, %.2f MB over the network at %.1f GB/s (%s), %.2f MB over NVLink at %g (%s)",
+             ops.size(), time_.network_bytes / 1e6, rates.network_GBps,
+             standard ? "fitted" : provenance_name(hw_.deep_ep_network.kind), time_.nvlink_bytes / 1e6,
+             rates.nvlink_GBps, provenance_name(hw_.nvlink_all_to_all.kind));
+    how += on_network ? "; the network sets the time" : "; NVLink sets the time";
+    if (c_.overlap > 0) how += text("; %.0f %% hidden (assumed)", 100 * c_.overlap);
+    add(kMoeLayer, {"all-to-all", std::max(network, nvlink) * exposed, Provenance::modelled, how,
+                    standard && on_network ? "standard network rate" : ""});
+    const double tokens = static_cast<double>(c_.seq * c_.microbatch_sequences);
+    const double latency = layers * static_cast<double>(ops.size()) * rates.latency_us / 1e3 * c_.tp / tokens;
+    add(kMoeLayer,
+        {"all-to-all latency", latency * exposed, Provenance::modelled,
+         text("%g us an operation (%s)", rates.latency_us, provenance_name(hw_.all_to_all_latency.kind)), ""});
+    if (!standard && p_.deep_ep_overhead_ms > 0)
+      add(kMoeLayer, {"DeepEP overhead", p_.deep_ep_overhead_ms, Provenance::assumed,
+                      "what DeepEP takes beside its bytes, as H1 needs it", ""});
+  }
+
+  // Sequence parallelism: two all-gathers and two reduce-scatters a layer and pass, each of (tp - 1) / tp of the rows.
+  void add_tensor_parallelism() {
+    if (c_.tp == 1) return;
+    const double passes = c_.recompute == Recompute::none ? 2 : 3, operations = 4 * passes;
+    const double row = 2.0 * static_cast<double>(c_.shape.dim);
+    const double bytes = operations * static_cast<double>(c_.shape.n_layers) * (c_.tp - 1) * row;
+    const bool inside = c_.tp <= c_.traffic.ranks_per_node;
+    const HardwareNumber& rate = inside ? hw_.nvlink_all_to_all : hw_.network;
+    add(kAnyLayer, {"tensor parallelism", bytes / (rate.value * 1e6), Provenance::modelled,
+                    text("%.0f all-gathers and reduce-scatters a layer, %.2f MB over %s at %g GB/s (%s)", operations,
+                         bytes / 1e6, inside ? "NVLink" : "the network", rate.value, provenance_name(rate.kind)),
+                    ""});
+  }
+
+  void add_pipeline() {
+    double sum = 0;
+    for (const double ms : by_where_) sum += ms;
+    const PipelineStretch stretch = pipeline();
+    time_.stretch = stretch.total;
+    time_.ms_per_token = sum * stretch.total;
+    time_.tokens_per_second = 1e3 / time_.ms_per_token;
+    if (c_.pp == 1) return;
+    const std::string fitted = time_.fitted();  // all of it is stretched
+    time_.parts.push_back({"uneven stages", sum * (stretch.imbalance - 1), Provenance::modelled,
+                           text("the busiest of %d pipeline ranks has %.3f of the mean: %s", c_.pp, stretch.imbalance,
+                                layers_text().c_str()),
+                           fitted});
+    time_.parts.push_back(
+        {"pipeline bubble", sum * (stretch.total - stretch.imbalance), Provenance::modelled,
+         text("%s played out: %d ranks x %d stages, %d microbatches",
+              c_.virtual_stages > 1 ? "interleaved 1F1B" : "1F1B", c_.pp, c_.virtual_stages, c_.microbatches),
+         fitted});
+  }
+
+  PipelineStretch pipeline() const {
+    const double layers = static_cast<double>(c_.shape.n_layers), moe = static_cast<double>(c_.shape.n_moe_layers());
+    const double dense = static_cast<double>(c_.shape.n_dense_layers);
+    const double any = by_where_[kAnyLayer] / layers;
+    const double a_moe = any + (moe > 0 ? by_where_[kMoeLayer] / moe : 0);
+    const double a_dense = any + (dense > 0 ? by_where_[kDenseLayer] / dense : 0);
+    std::vector<double> stages;
+    for (const StageLayers& stage : layers_by_stage(c_.shape, c_.pp * c_.virtual_stages))
+      stages.push_back(stage.dense * a_dense + stage.moe * a_moe + (stage.head ? by_where_[kHead] : 0));
+    return pipeline_stretch(stages, c_.pp, c_.microbatches, pass_counts(c_.recompute).gemm - 1);
+  }
+
+  // MoE layers of the fullest rank and of the mean one.
+  std::string layers_text() const {
+    std::vector<int> moe(static_cast<std::size_t>(c_.pp));
+    const auto stages = layers_by_stage(c_.shape, c_.pp * c_.virtual_stages);
+    for (std::size_t s = 0; s < stages.size(); ++s) moe[s % moe.size()] += stages[s].moe;
+    return text("%d MoE layers at most, %.2f on average", *std::ranges::max_element(moe),
+                static_cast<double>(c_.shape.n_moe_layers()) / c_.pp);
+  }
+
+  const StepConfig& c_;
+  const StepParameters& p_;
+  const HardwareProfile& hw_;
+  StepTime& time_;
+  double by_where_[kNumWheres] = {};
+};
 
 std::pair<std::uint64_t, std::uint64_t> sum_and_largest(const std::vector<std::uint64_t>& values) {
   std::uint64_t sum = 0, largest = 0;
@@ -138,30 +245,21 @@ std::pair<std::uint64_t, std::uint64_t> sum_and_largest(const std::vector<std::u
   return {sum, largest};
 }
 
-// Forced round-robin, counted. Tokens a rank: a multiple of every rank count in use, so that all ranks get the same.
-RoutingTraffic forced_traffic(const ModelShape& shape, int ranks, AllToAll way) {
-  const std::int64_t tokens = std::int64_t{ranks} * shape.n_experts;
-  const int top_k = static_cast<int>(shape.top_k), n_experts = static_cast<int>(shape.n_experts);
-  const auto topk = route_by_pattern({RoutingRule::round_robin}, tokens, top_k, n_experts);
-  return routing_traffic(count_volumes(topk, top_k, n_experts, ranks, 8), tokens, way);
-}
+}  // namespace
 
-double part_ms(const StepTime& time, std::string_view name) {
+double StepTime::part_ms(std::string_view name) const {
   double ms = 0;
-  for (const StepPart& part : time.parts)
+  for (const StepPart& part : parts)
     if (part.name == name) ms += part.ms;
   return ms;
 }
 
-}  // namespace
-
-double StepTime::network_ms() const {
-  double sum = 0;
-  for (const StepPart& part : parts) {
-    const std::string_view name = part.name;
-    if (name.starts_with("all-to-all") || name == "DeepEP overhead") sum += part.ms;
-  }
-  return sum;
+std::string StepTime::fitted() const {
+  std::string all;
+  for (const StepPart& part : parts)
+    if (!part.fitted.empty() && all.find(part.fitted) == std::string::npos)
+      all += (all.empty() ? "" : ", ") + part.fitted;
+  return all;
 }
 
 double token_duplication(const StepConfig& c, const StepParameters& p) {
@@ -177,7 +275,8 @@ LayerRates layer_rates(const StepConfig& c, const StepParameters& p) {
   rates.latency_us = hw.all_to_all_latency.value;
   const double rows_per_token = static_cast<double>(c.shape.n_moe_layers() * c.shape.top_k);
   const double row_flops = forward_flops(c.shape, c.seq).routed_experts / rows_per_token;
-  rates.expert_row_us = compute_ms(row_flops, hw.grouped_gemm_bf16) * 1e3 / (c.mxfp8 ? p.mxfp8_speedup : 1);
+  rates.expert_row_us =
+      compute_ms(row_flops, sustained(hw, hw.grouped_gemm_bf16)) * 1e3 / (c.mxfp8 ? p.mxfp8_speedup : 1);
   return rates;
 }
 
@@ -233,105 +332,8 @@ StepTime step_time(const StepConfig& c, const StepParameters& p) {
   check(c);
   StepTime time;
   time.duplication = token_duplication(c, p);
-  add_compute(c, p, time);
-  add_all_to_all(c, p, time);
-  time.parts.push_back(
-      {"rest", p.rest_ms * rest_scale(c), Provenance::fitted,
-       "norms, permutes, optimizer, FSDP and tensor-parallel communication, waiting; fitted to 671B on "
-       "B200, scaled by layers x dim and memory speed"});
-  double sum = 0;
-  for (const StepPart& part : time.parts) sum += part.ms;
-  const double bubble = static_cast<double>(c.pp - 1) / (c.virtual_stages * c.microbatches);
-  time.parts.push_back(
-      {"pipeline bubble", sum * bubble, Provenance::modelled,
-       text("(%d - 1) / (%d stages a rank x %d microbatches)", c.pp, c.virtual_stages, c.microbatches)});
-  time.ms_per_token = sum * (1 + bubble);
-  time.tokens_per_second = 1e3 / time.ms_per_token;
+  Parts(c, p, time).add_all();
   return time;
-}
-
-std::span<const PublishedRun> published_b200_runs() {
-  return kB200Runs;
-}
-std::span<const PublishedRun> published_h100_runs() {
-  return kH100Runs;
-}
-
-StepConfig published_b200_config(bool mxfp8, AllToAll way) {
-  StepConfig config;
-  config.shape = model_shape("671B");
-  config.hardware = hardware_profile("b200");
-  config.mxfp8 = mxfp8;
-  config.way = way;
-  config.traffic = forced_traffic(config.shape, 32, way);
-  config.gpus = 256;
-  config.tp = 2;
-  config.pp = 2;
-  config.virtual_stages = 2;
-  config.microbatches = 64;
-  config.seq = 8192;
-  return config;
-}
-
-StepConfig published_h100_config(AllToAll way) {
-  StepConfig config = published_b200_config(false, way);
-  config.hardware = hardware_profile("h100");
-  config.gpus = 512;
-  config.tp = 1;
-  config.pp = 8;
-  config.virtual_stages = 2;  // the schedule is not published: interleaved, two stages a rank, as in the B200 runs
-  config.microbatches = 16;
-  config.seq = 4096;
-  return config;
-}
-
-// With t the three step times without their bubble and G, A, C the parts that are computed:
-//   t2 - t3 = dup G (1 - 1/s);  t2 = C + rest + dup (G + A_deepep) + overhead;  t1 = C + rest + G + bytes / B.
-StepParameters fit_to_published(Hypothesis hypothesis) {
-  StepParameters fit;
-  fit.hypothesis = hypothesis;
-  fit.deep_ep_overhead_ms = hypothesis == Hypothesis::h1 ? kDeepEpOverheadH1 : 0;
-  fit.standard_network_share = 1;
-  const StepConfig standard = published_b200_config(false, AllToAll::standard);
-  const StepTime t1 = step_time(standard, fit);
-  const StepTime t2 = step_time(published_b200_config(false, AllToAll::deep_ep), fit);
-  const double without_bubble = 1 - part_ms(t1, "pipeline bubble") / t1.ms_per_token;
-  const auto published_ms = [&](int run) { return 1e3 / kB200Runs[run].tokens_per_second * without_bubble; };
-  fit.mxfp8_speedup = 1 / (1 - (published_ms(1) - published_ms(2)) / part_ms(t2, "routed experts"));
-  fit.rest_ms = published_ms(1) - t2.ms_per_token * without_bubble;
-  const double computed = t1.ms_per_token * without_bubble - part_ms(t1, "all-to-all") + fit.rest_ms;
-  const double network_ms = published_ms(0) - computed;
-  fit.standard_network_share = t1.network_bytes / 1e6 / network_ms / standard.hardware.network.value;
-  return fit;
-}
-
-Band throughput_band(const StepConfig& config, Hypothesis hypothesis) {
-  StepParameters parameters = fit_to_published(hypothesis);
-  const StepTime reference = step_time(published_b200_config(false, AllToAll::standard), parameters);
-  const double computed = part_ms(reference, "other GEMMs") + part_ms(reference, "attention");
-  const auto at = [&](double network_GBps, double speedup, double compute_ms) {
-    parameters.standard_network_share = network_GBps / kFittedNetworkGBps;
-    parameters.mxfp8_speedup = speedup;
-    parameters.rest_ms = std::max(0.0, compute_ms - computed);
-    return step_time(config, parameters).tokens_per_second;
-  };
-  return {at(kNetworkLow, kSpeedupLow, kComputeHigh), at(kNetworkHigh, kSpeedupHigh, kComputeLow)};
-}
-
-std::vector<BarComparison> compare_with_published(Hypothesis hypothesis) {
-  const StepParameters fit = fit_to_published(hypothesis);
-  std::vector<BarComparison> bars;
-  const auto add = [&](const char* name, double published, const StepConfig& config, const char* standing) {
-    bars.push_back(
-        {name, published, step_time(config, fit).tokens_per_second, throughput_band(config, hypothesis), standing});
-  };
-  for (const PublishedRun& run : kB200Runs)
-    add(run.name, run.tokens_per_second, published_b200_config(run.mxfp8, run.way), "fitted");
-  add("MXFP8, standard", std::numeric_limits<double>::quiet_NaN(), published_b200_config(true, AllToAll::standard),
-      "predicted");
-  for (const PublishedRun& run : kH100Runs)
-    add(run.name, run.tokens_per_second, published_h100_config(run.way), "check, not fitted");
-  return bars;
 }
 
 }  // namespace moescope

@@ -1,17 +1,17 @@
 // Time of a training step on a cluster of GPUs, per token and GPU, as a sum of stated parts.
 //
 // Legend: T tokens, L layers, R = EP ranks. FLOPs and bytes are counted (model_shape.h, volumes.h), rates are a
-// hardware profile's, and three parameters are fitted to the three published runs on 256 B200s:
+// hardware profile's, and three parameters are fitted to published runs (published_runs.h):
 //
 //   t = [ routed_flops f dup / rate / s                  routed experts, the fullest rank's f = max/mean; s: MXFP8
 //       + other_flops / rate + attention_flops / rate    recompute counted
 //       + (1 - overlap) (max(network, NVLink bytes of the fullest rank / rate) dup + latency + overhead)
+//       + tensor-parallel bytes / NVLink rate            4 a layer and pass, arXiv:2205.05198
 //       + rest                                           all that has no part of its own
-//       ] (1 + bubble)                                   (pp - 1) / (virtual_stages microbatches)
+//       ] stretch                                        pipeline.h: uneven stages, and the schedule's bubble
 //   tokens/s/GPU = 1 / t
 //
-// Three data and three parameters: that the published bars come out is a fit and no validation. Which of two readings
-// of the published runs holds is not known, so both can be chosen (Hypothesis). The H100 pair was not fitted to.
+// GEMM rates are those of GEMMs measured one by one over the profile's slow-down of GEMMs back to back.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +56,7 @@ struct StepConfig {
   Payload payload = Payload::bf16;
   RoutingTraffic traffic;
   int gpus = 256, tp = 1, pp = 1, virtual_stages = 1;
-  int microbatches = 1;     // of one optimizer step, through the pipeline
+  int microbatches = 1;     // of one optimizer step, through the pipeline: interleaved 1F1B
   std::int64_t seq = 8192;  // tokens of one sequence
   std::int64_t microbatch_sequences = 1;
   Recompute recompute = Recompute::full;
@@ -66,10 +66,12 @@ struct StepConfig {
 // Chosen so that the model meets published runs, or assumed.
 struct StepParameters {
   Hypothesis hypothesis = Hypothesis::h2;
-  double standard_network_share = 0;  // fitted: what the standard all-to-all reaches of the line rate
+  double standard_network_share = 1;  // fitted: what the standard all-to-all reaches of the line rate
   double mxfp8_speedup = 1;           // fitted: grouped GEMMs, quantization included
-  double rest_ms = 0;                 // fitted: 671B on B200, per token; scaled by L D and by memory speed elsewhere
+  double rest_ms = 0;                 // fitted: 671B on B200, per token; elsewhere scaled by L D and, see below
   double deep_ep_overhead_ms = 0;     // assumed: per token
+  // Assumed: the share of the rest that goes as memory does (norms, permuting); what waits for the host does not.
+  double rest_with_memory = 1;
 };
 
 struct StepPart {
@@ -77,15 +79,18 @@ struct StepPart {
   double ms;  // per token and GPU
   Provenance kind;
   std::string how;
+  std::string fitted;  // the fitted numbers that it holds; empty: none
 };
 
 struct StepTime {
   std::vector<StepPart> parts;
   double ms_per_token = 0;
-  double tokens_per_second = 0;                // per GPU
-  double network_bytes = 0, nvlink_bytes = 0;  // per token, all layers and operations, mean over ranks
-  double duplication = 1;                      // times that a token is dispatched and computed
-  double network_ms() const;                   // the parts that are communication
+  double tokens_per_second = 0;                 // per GPU
+  double network_bytes = 0, nvlink_bytes = 0;   // per token, all layers and operations, mean over ranks
+  double duplication = 1;                       // times that a token is dispatched and computed
+  double stretch = 1;                           // ms_per_token over the sum of the parts but for the pipeline's
+  double part_ms(std::string_view name) const;  // 0: has no such part
+  std::string fitted() const;                   // the fitted numbers that the parts hold; empty: none
 };
 // Throws std::runtime_error: MXFP8 on hardware without, or a config that cannot be.
 StepTime step_time(const StepConfig& config, const StepParameters& parameters);
@@ -99,40 +104,5 @@ struct LayerRates {
 LayerRates layer_rates(const StepConfig& config, const StepParameters& parameters);
 // Times that a token is dispatched and computed.
 double token_duplication(const StepConfig& config, const StepParameters& parameters);
-
-// ---- published runs ----
-
-struct PublishedRun {
-  const char* name;
-  double tokens_per_second;  // per GPU
-  bool mxfp8;
-  AllToAll way;
-  const char* source;
-};
-std::span<const PublishedRun> published_b200_runs();  // 651, 859, 918
-std::span<const PublishedRun> published_h100_runs();  // 346, 579: never fitted to
-
-StepConfig published_b200_config(bool mxfp8, AllToAll way);  // 671B, 256 GPUs, forced routing, EP 32
-StepConfig published_h100_config(AllToAll way);              // 671B, 512 GPUs, forced routing, EP 32
-
-// The three parameters from the three B200 runs, in closed form.
-StepParameters fit_to_published(Hypothesis hypothesis);
-
-// Throughput at both ends of what the published runs leave open: standard network 35 to 46 GB/s, MXFP8 speed-up 1.2 to
-// 1.5, everything but routed experts and all-to-all 0.50 to 0.67 ms/token at 671B on B200.
-struct Band {
-  double low, high;  // tokens/s/GPU
-};
-Band throughput_band(const StepConfig& config, Hypothesis hypothesis);
-
-struct BarComparison {
-  std::string name;
-  double published;  // tokens/s/GPU; NaN: none, a prediction
-  double modelled;
-  Band band;
-  const char* standing;  // "fitted", "predicted", "check, not fitted"
-};
-// The three bars, MXFP8 with standard all-to-all, and the H100 pair.
-std::vector<BarComparison> compare_with_published(Hypothesis hypothesis);
 
 }  // namespace moescope

@@ -1,0 +1,34 @@
+// The pipeline of a training step: which layers each stage holds, and how long the schedule takes with them.
+//
+// Legend: P pipeline ranks, V stages a rank, S = P V stages, M microbatches. Stage s lies on rank s mod P.
+// Sources: torchtitan distributed/pipeline_parallel.py for the layers by stage; the order of operations is that of
+// Interleaved1F1B in torch.distributed.pipelining (Narayanan et al., arXiv:2104.04473), with V = 1 that of 1F1B.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/cluster/model_shape.h"
+
+namespace moescope {
+
+struct StageLayers {
+  int dense = 0, moe = 0;  // transformer blocks
+  bool head = false;       // the last stage; the first holds the embedding
+};
+// Embedding and head count as a layer each; what does not divide goes to the first stages.
+// Throws std::runtime_error: more stages than layers.
+std::vector<StageLayers> layers_by_stage(const ModelShape& shape, int stages);
+
+// Times of a step over that of a pipeline without waiting in which all ranks have as much to do; both 1 or more.
+struct PipelineStretch {
+  double imbalance = 1;  // the busiest rank's work over the mean
+  double total = 1;      // the whole schedule; total - imbalance is the bubble
+};
+// `forward_S`: time of a forward pass of one microbatch through each stage, in any unit; a backward pass takes
+// `backward` times as long. The schedule is played operation by operation: each rank in its order, a forward after that
+// of the stage before, a backward after that of the stage behind. Sending takes no time.
+// Throws std::runtime_error: microbatches that the schedule does not take (V > 1: a whole number of equal rounds).
+PipelineStretch pipeline_stretch(std::span<const double> forward_S, int ranks, int microbatches, double backward);
+
+}  // namespace moescope

@@ -1,0 +1,270 @@
+#include "core/cluster/published_runs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "core/parallel/routing_patterns.h"
+
+namespace moescope {
+namespace {
+
+constexpr double kDeepEpOverheadH1 = 0.20;  // ms per token, assumed
+constexpr double kDeepEpOverheadH2 = 0.10;  // as much as H2 allows, for the band
+
+constexpr const char* kBlog = "PyTorch blog on 41 % faster DeepSeek-V3 pre-training on 256 B200s (Nebius ml-cookbook)";
+constexpr const char* kPullRequest =
+    "torchtitan pull request 2107: 512 H100s, TP 1, PP 8 (Interleaved1F1B), EP 32, 16 sequences of 4096, full "
+    "recompute";
+constexpr PublishedRun kB200Runs[] = {{"BF16, standard", 651, false, AllToAll::standard, kBlog},
+                                      {"BF16, DeepEP", 859, false, AllToAll::deep_ep, kBlog},
+                                      {"MXFP8, DeepEP", 918, true, AllToAll::deep_ep, kBlog}};
+constexpr PublishedRun kH100Runs[] = {{"H100 BF16, standard", 346, false, AllToAll::standard, kPullRequest},
+                                      {"H100 BF16, DeepEP", 579, false, AllToAll::deep_ep, kPullRequest}};
+
+constexpr const char *kStandardNetwork = "standard network", *kDeepEpNetwork = "DeepEP network";
+constexpr const char *kSpeedup = "MXFP8 speed-up", *kOtherCompute = "other compute";
+constexpr const char *kRestWithMemory = "rest with memory", *kAttention = "attention", *kLatency = "latency";
+
+template <class... Values>
+std::string text(const char* format, Values... values) {
+  char buffer[320];
+  std::snprintf(buffer, sizeof buffer, format, values...);
+  return buffer;
+}
+
+// Forced round-robin, counted. Tokens a rank: a multiple of every rank count in use, so that all ranks get the same.
+RoutingTraffic forced_traffic(const ModelShape& shape, int ranks, AllToAll way) {
+  const std::int64_t tokens = std::int64_t{ranks} * shape.n_experts;
+  const int top_k = static_cast<int>(shape.top_k), n_experts = static_cast<int>(shape.n_experts);
+  const auto topk = route_by_pattern({RoutingRule::round_robin}, tokens, top_k, n_experts);
+  return routing_traffic(count_volumes(topk, top_k, n_experts, ranks, 8), tokens, way);
+}
+
+double line_rate() {
+  static const double rate = hardware_profile("b200").network.value;
+  return rate;
+}
+
+// All but routed experts, all-to-all and the pipeline, ms a token: what the fit's rest is a part of.
+double other_ms(const StepTime& time) {
+  return time.part_ms("other GEMMs") + time.part_ms("attention") + time.part_ms("tensor parallelism") +
+         time.part_ms("rest");
+}
+
+// With t the three step times without their pipeline's share and G, A, C the parts that are computed:
+//   t2 - t3 = dup G (1 - 1/s);  t2 = C + rest + dup (G + A_deepep) + overhead;  t1 = C + rest + G + bytes / B.
+// What the pipeline adds depends a little on how the parts share the time, so this is repeated until nothing changes.
+StepParameters fit(Hypothesis hypothesis, double deep_ep_overhead_ms) {
+  constexpr int kMostRounds = 100;
+  const StepConfig configs[] = {published_b200_config(false, AllToAll::standard),
+                                published_b200_config(false, AllToAll::deep_ep),
+                                published_b200_config(true, AllToAll::deep_ep)};
+  StepParameters p;
+  p.hypothesis = hypothesis;
+  p.deep_ep_overhead_ms = deep_ep_overhead_ms;
+  for (int round = 0; round < kMostRounds; ++round) {
+    const StepParameters before = p;
+    StepTime t[3];
+    double published_ms[3], computed_ms[3];
+    for (int i = 0; i < 3; ++i) {
+      t[i] = step_time(configs[i], p);
+      published_ms[i] = 1e3 / kB200Runs[i].tokens_per_second / t[i].stretch;
+      computed_ms[i] = t[i].ms_per_token / t[i].stretch - t[i].part_ms("rest");
+    }
+    p.mxfp8_speedup = 1 / (1 - (published_ms[1] - published_ms[2]) / t[1].part_ms("routed experts"));
+    p.rest_ms = published_ms[1] - computed_ms[1];
+    const double network_ms = published_ms[0] - p.rest_ms - (computed_ms[0] - t[0].part_ms("all-to-all"));
+    p.standard_network_share = t[0].network_bytes / 1e6 / network_ms / configs[0].hardware.network.value;
+    const double change = std::fabs(p.mxfp8_speedup - before.mxfp8_speedup) + std::fabs(p.rest_ms - before.rest_ms) +
+                          std::fabs(p.standard_network_share - before.standard_network_share);
+    if (change < 1e-14) break;
+  }
+  return p;
+}
+
+// The readings of the B200 runs that are possible: H1, H2, and H2 with as much DeepEP overhead as it allows.
+struct Readings {
+  double network_low, network_high, other_low, other_high;
+};
+const Readings& readings() {
+  static const Readings found = [] {
+    Readings r{1e9, 0, 1e9, 0};
+    for (const auto& [hypothesis, overhead] :
+         {std::pair{Hypothesis::h1, kDeepEpOverheadH1}, {Hypothesis::h2, 0.0}, {Hypothesis::h2, kDeepEpOverheadH2}}) {
+      const StepParameters p = fit(hypothesis, overhead);
+      const double network = p.standard_network_share * line_rate();
+      const double other = other_ms(step_time(published_b200_config(false, AllToAll::standard), p));
+      r = {std::min(r.network_low, network), std::max(r.network_high, network), std::min(r.other_low, other),
+           std::max(r.other_high, other)};
+    }
+    return r;
+  }();
+  return found;
+}
+
+bool on_fitted_cluster(const StepConfig& config) {
+  return config.hardware.name == hardware_profile("b200").name;
+}
+
+// A share that rounds to nothing has no sign.
+std::string signed_percent(double share) {
+  const double percent = std::round(100 * share);
+  return percent == 0 ? "0 %" : text("%+.0f %%", percent);
+}
+
+}  // namespace
+
+std::span<const PublishedRun> published_b200_runs() {
+  return kB200Runs;
+}
+std::span<const PublishedRun> published_h100_runs() {
+  return kH100Runs;
+}
+
+StepConfig published_b200_config(bool mxfp8, AllToAll way) {
+  StepConfig config;
+  config.shape = model_shape("671B");
+  config.hardware = hardware_profile("b200");
+  config.mxfp8 = mxfp8;
+  config.way = way;
+  config.traffic = forced_traffic(config.shape, 32, way);
+  config.gpus = 256;
+  config.tp = 2;
+  config.pp = 2;
+  config.virtual_stages = 2;
+  config.microbatches = 64;
+  config.seq = 8192;
+  return config;
+}
+
+StepConfig published_h100_config(AllToAll way) {
+  StepConfig config = published_b200_config(false, way);
+  config.hardware = hardware_profile("h100");
+  config.gpus = 512;
+  config.tp = 1;
+  config.pp = 8;
+  config.virtual_stages = 2;  // torchtitan's default for Interleaved1F1B
+  config.microbatches = 16;
+  config.seq = 4096;
+  return config;
+}
+
+const StepParameters& fit_to_published(Hypothesis hypothesis) {
+  static const StepParameters fits[] = {fit(Hypothesis::h1, kDeepEpOverheadH1), fit(Hypothesis::h2, 0)};
+  return fits[static_cast<int>(hypothesis)];
+}
+
+std::vector<OpenNumber> open_numbers(const StepConfig& config) {
+  const Readings& r = readings();
+  const bool here = on_fitted_cluster(config);
+  std::vector<OpenNumber> open = {
+      {kStandardNetwork, "GB/s", here ? r.network_low : line_rate() / 2, r.network_high,
+       here ? "what the readings of the B200 runs come to"
+            : "fitted on one cluster; on another half of the line rate is assumed as the slow end (widened after the "
+              "H100 pair had shown 35 to be too narrow)"},
+      {kDeepEpNetwork, "GB/s", 0.75 * 51, line_rate(),
+       "DeepEP README: 51 GB/s logical at EP64, 3/4 of it on the network; the line rate"},
+      {kSpeedup, "x", 1.19, 1.60, "torchao's DeepSeek-V3 shapes, 1 to 8 groups"},
+      {kOtherCompute, "ms/token", r.other_high, r.other_low,
+       "what the readings of the B200 runs leave beside routed experts and all-to-all"},
+      {kRestWithMemory, "share", 1, 0, "what of the rest waits for memory and what for the host is not known"}};
+  if (here) return open;
+  const double peak = config.hardware.bf16_dense.value;
+  if (config.hardware.attention_bf16.kind == Provenance::assumed)
+    open.push_back({kAttention, "TFLOP/s", 0.35 * peak, 0.75 * peak,
+                    "arXiv:2407.08608: FlashAttention-2 reaches 35 % and FlashAttention-3 75 % of an H100's peak"});
+  open.push_back({kLatency, "us", 200, 50, "usual between nodes; 77 to 90 were measured inside one"});
+  return open;
+}
+
+Band throughput_band(const StepConfig& config, Hypothesis hypothesis) {
+  const std::vector<OpenNumber> open = open_numbers(config);
+  static const double computed = other_ms(step_time(published_b200_config(false, AllToAll::standard), {}));
+  const StepParameters& fitted = fit_to_published(hypothesis);
+  const auto at = [&](double OpenNumber::*end) {
+    StepParameters p = fitted;
+    StepConfig c = config;
+    for (const OpenNumber& number : open) {
+      const std::string_view name = number.name;
+      const double value = number.*end;
+      if (name == kStandardNetwork) p.standard_network_share = value / line_rate();
+      if (name == kDeepEpNetwork) c.hardware.deep_ep_network.value = value / line_rate() * c.hardware.network.value;
+      if (name == kSpeedup) p.mxfp8_speedup = value;
+      if (name == kOtherCompute) p.rest_ms = std::max(0.0, value - computed);
+      if (name == kRestWithMemory) p.rest_with_memory = value;
+      if (name == kAttention) c.hardware.attention_bf16.value = value;
+      if (name == kLatency) c.hardware.all_to_all_latency.value = value;
+    }
+    return step_time(c, p).tokens_per_second;
+  };
+  return {at(&OpenNumber::slow), at(&OpenNumber::fast)};
+}
+
+std::string BarComparison::verdict() const {
+  constexpr double kNear = 0.05;
+  if (std::isnan(published)) return {};
+  const std::string by = signed_percent(error());
+  if (std::string_view(standing) == "fitted") return by + ", by the fit";
+  if (published < band.low)
+    return by + ", below the band: it was slower than everything that is left open allows; why is not known";
+  if (published > band.high)
+    return by + ", above the band: it was faster than everything that is left open allows; why is not known";
+  if (published < band.low * (1 + kNear)) return by + ", inside the band, at its slow end";
+  if (published > band.high * (1 - kNear)) return by + ", inside the band, at its fast end";
+  return by + ", inside the band";
+}
+
+std::vector<BarComparison> compare_with_published(Hypothesis hypothesis) {
+  const StepParameters& fitted = fit_to_published(hypothesis);
+  std::vector<BarComparison> bars;
+  const auto add = [&](const char* name, double published, const StepConfig& config, const char* standing) {
+    bars.push_back(
+        {name, published, step_time(config, fitted).tokens_per_second, throughput_band(config, hypothesis), standing});
+  };
+  for (const PublishedRun& run : kB200Runs)
+    add(run.name, run.tokens_per_second, published_b200_config(run.mxfp8, run.way), "fitted");
+  add("MXFP8, standard", std::numeric_limits<double>::quiet_NaN(), published_b200_config(true, AllToAll::standard),
+      "predicted");
+  for (const PublishedRun& run : kH100Runs)
+    add(run.name, run.tokens_per_second, published_h100_config(run.way), "check, not fitted");
+  return bars;
+}
+
+PairCheck check_with_pair(Hypothesis hypothesis) {
+  constexpr int kRounds = 30;
+  StepParameters p = fit_to_published(hypothesis);
+  const StepConfig standard = published_h100_config(AllToAll::standard);
+  const StepTime with_deep_ep = step_time(published_h100_config(AllToAll::deep_ep), p);
+  PairCheck check{hypothesis, kH100Runs[1].tokens_per_second / kH100Runs[0].tokens_per_second - 1,
+                  with_deep_ep.tokens_per_second / step_time(standard, p).tokens_per_second - 1, 0,
+                  p.standard_network_share * line_rate()};
+  const double deep_ep_ms = with_deep_ep.part_ms("all-to-all") + with_deep_ep.part_ms("DeepEP overhead");
+  for (int round = 0; round < kRounds; ++round) {  // how the pipeline stretches depends a little on the rate
+    const StepTime time = step_time(standard, p);
+    const double apart = 1e3 / kH100Runs[0].tokens_per_second / time.stretch -
+                         1e3 / kH100Runs[1].tokens_per_second / with_deep_ep.stretch;
+    check.implied_network_GBps = time.network_bytes / 1e6 / (apart + deep_ep_ms);
+    p.standard_network_share = check.implied_network_GBps / standard.hardware.network.value;
+  }
+  return check;
+}
+
+std::string pair_verdict() {
+  const auto miss = [](const PairCheck& c) {
+    return std::fabs(std::log((1 + c.modelled_gain) / (1 + c.published_gain)));
+  };
+  const PairCheck h1 = check_with_pair(Hypothesis::h1), h2 = check_with_pair(Hypothesis::h2);
+  return text("DeepEP's gain on the H100 pair: %s published, H1 gives %s and H2 %s: the pair speaks against %s.",
+              signed_percent(h1.published_gain).c_str(), signed_percent(h1.modelled_gain).c_str(),
+              signed_percent(h2.modelled_gain).c_str(), miss(h1) > miss(h2) ? "H1" : "H2");
+}
+
+std::string pair_network(Hypothesis hypothesis) {
+  const PairCheck check = check_with_pair(hypothesis);
+  return text("The pair implies %.0f GB/s for the standard network there; %.0f were fitted on the B200s.",
+              check.implied_network_GBps, check.fitted_network_GBps);
+}
+
+}  // namespace moescope
