@@ -177,8 +177,9 @@ QString PublishedPanel::explain() const {
             "head over 16 stages leave six of eight ranks with 8 MoE layers, 7.25 are the mean; GEMMs run at their "
             "rate back to back; what tensor parallelism sends on the B200s is not carried over. The pair is not fitted "
             "to: under H2 the model is too fast for both runs, so that something takes longer there which the B200 "
-            "runs do not show. That the slow end of the network was widened after the pair had been seen makes its "
-            "place in the band a weak confirmation. %4</p>"
+            "runs do not show. The slow end of the network, and the ranges of attention and latency, were widened "
+            "after the "
+            "pair had been seen: its place in the band is a weak confirmation. %4</p>"
             "<p>Two readings of the published runs are possible and give different fits: H1, tokens are split over "
             "the two tensor-parallel ranks; H2, with DeepEP both dispatch and compute every token.</p>"
             "<p>Published, tokens/s/GPU:%1</p>")

@@ -21,6 +21,8 @@ class Newest {
   const T& operator[](std::size_t i) const { return values_[i]; }
   auto begin() const { return values_.begin(); }
   auto end() const { return values_.end(); }
+  auto rbegin() const { return values_.rbegin(); }
+  auto rend() const { return values_.rend(); }
 
  private:
   std::vector<T> values_;
