@@ -122,6 +122,8 @@ void check_output(const ImportCommand& command) {
     throw std::runtime_error("--out " + command.out + ": " + problem);
   if (fs::exists(command.out) && !command.overwrite)
     throw std::runtime_error("--out " + command.out + ": exists; give --overwrite to replace it");
+  if (const std::string problem = command.bad_lines.empty() ? "" : output_problem(command.bad_lines); !problem.empty())
+    throw std::runtime_error("--bad-lines " + command.bad_lines + ": " + problem);
   for (const std::string& file : command.files) {
     if (file_kind(file) == FileKind::recording) throw std::runtime_error(file + ": is a recording already");
     std::error_code error;

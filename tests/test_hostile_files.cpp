@@ -169,8 +169,10 @@ TEST(Nesting, CountsBracketsAndDottedKeysOutsideOfStrings) {
   EXPECT_FALSE(toml_fits(nested(dotted(10) + " = {", "", "}", 8)));
   EXPECT_FALSE(toml_fits("a = " + nested("[", "", "]", kMostNesting + 1)));
   const std::string dots(1000, '.'), brackets(1000, '[');
-  EXPECT_TRUE(toml_fits("a = '" + dots + brackets + "' # " + dots + brackets + "\nb = \"\\\"" + brackets + dots + "\""));
-  EXPECT_TRUE(toml_fits("a = \"\"\"\n" + brackets + "\n\\\"\"\" " + dots + "\"\"\"\"\"\nb = '''" + brackets + "'''''\n"));
+  EXPECT_TRUE(
+      toml_fits("a = '" + dots + brackets + "' # " + dots + brackets + "\nb = \"\\\"" + brackets + dots + "\""));
+  EXPECT_TRUE(
+      toml_fits("a = \"\"\"\n" + brackets + "\n\\\"\"\" " + dots + "\"\"\"\"\"\nb = '''" + brackets + "'''''\n"));
   std::string numbers = "a = [";
   for (int i = 0; i < 1000; ++i) numbers += "\n  1.5,";
   EXPECT_TRUE(toml_fits(numbers + "]\n")) << "points of numbers";
@@ -183,11 +185,13 @@ TEST(Nesting, CountsBracketsAndDottedKeysOutsideOfStrings) {
 TEST_F(HostileFiles, DeepJsonIsRefusedByEveryReader) {
   const int depth = 100000;
   for (const std::string& header :
-       {nested("[", "", "]", depth), nested("[", "", "", depth), "{\"__metadata__\":" + nested("{\"a\":", "1", "}", depth) + "}",
+       {nested("[", "", "]", depth), nested("[", "", "", depth),
+        "{\"__metadata__\":" + nested("{\"a\":", "1", "}", depth) + "}",
         "{\"t\":{\"dtype\":\"F32\",\"shape\":" + nested("[", "", "]", depth) + ",\"data_offsets\":[0,0]}}",
         "{\"t\":" + nested("{\"a\":", "1", "}", depth) + "}"}) {
     const std::string x = safetensors(header);
-    EXPECT_EQ(words_of([&] { SafetensorsFile{x}; }), x + ": header is not valid JSON of tensors: nested more than 64 deep");
+    EXPECT_EQ(words_of([&] { SafetensorsFile{x}; }),
+              x + ": header is not valid JSON of tensors: nested more than 64 deep");
   }
   EXPECT_TRUE(has(words_of([&] { parse_calibration(nested("[", "", "]", depth), "c.json"); }),
                   "c.json: is not JSON: nested more than 64 deep at byte 65"));
@@ -214,8 +218,9 @@ TEST_F(HostileFiles, BracketsInALoggedTextAreNoNesting) {
 }
 
 TEST_F(HostileFiles, DeepTomlIsRefusedByEveryReader) {
-  for (const std::string& deep : {"# a key\n" + dotted(60000) + " = 1\n", "\n[" + dotted(60000) + "]\n",
-                                  "\na = " + nested("{a = ", "1", "}", 60000), "\na = " + nested("[", "", "]", 60000)}) {
+  for (const std::string& deep :
+       {"# a key\n" + dotted(60000) + " = 1\n", "\n[" + dotted(60000) + "]\n",
+        "\na = " + nested("{a = ", "1", "}", 60000), "\na = " + nested("[", "", "]", 60000)}) {
     const ParsedConfig config = parse_config(deep, "deep.toml");
     ASSERT_EQ(config.problems.size(), 1u);
     EXPECT_EQ(config.problems[0].text(), "deep.toml:2: not TOML: nested more than 64 deep");
@@ -223,7 +228,8 @@ TEST_F(HostileFiles, DeepTomlIsRefusedByEveryReader) {
     ASSERT_FALSE(lesson.problems.empty());
     EXPECT_TRUE(has(lesson.problems[0].message, "nested more than 64 deep"));
     EXPECT_EQ(words_of([&] { TagMap::parse(deep, "tags.toml"); }), "tags.toml:2: nested more than 64 deep");
-    EXPECT_TRUE(has(words_of([&] { parse_hardware(deep, "h.toml"); }), "h.toml: line 2: not TOML: nested more than 64"));
+    EXPECT_TRUE(
+        has(words_of([&] { parse_hardware(deep, "h.toml"); }), "h.toml: line 2: not TOML: nested more than 64"));
     RunInfo info = sample_info({});
     info.config_toml = deep;
     EXPECT_TRUE(has(words_of([&] { recorded_config(info); }), "nested more than 64 deep")) << "of a recording";
@@ -259,13 +265,15 @@ TEST_F(HostileFiles, RunsAndNamesHaveALargestNumberAndSize) {
   const std::string many = recording();
   change(many,
          "INSERT INTO run SELECT value, name, source, config_toml, n_layers, moe_layers, n_experts, top_k, "
-         "tokens_per_step, ranks, ranks_per_node, dim, window, domains FROM run, (WITH RECURSIVE c(value) AS (SELECT 1 "
+         "tokens_per_step, ranks, ranks_per_node, dim, window, domains, kernels FROM run, (WITH RECURSIVE c(value) AS "
+         "(SELECT 1 "
          "UNION ALL SELECT value + 1 FROM c WHERE value < 100000) SELECT value FROM c)");
   EXPECT_EQ(failure(many), many + ": damaged: holds more than 256 runs");
   const std::string five = recording();
   change(five,
          "INSERT INTO run SELECT value, name, source, config_toml, n_layers, moe_layers, n_experts, top_k, "
-         "tokens_per_step, ranks, ranks_per_node, dim, window, domains FROM run, (WITH RECURSIVE c(value) AS (SELECT 1 "
+         "tokens_per_step, ranks, ranks_per_node, dim, window, domains, kernels FROM run, (WITH RECURSIVE c(value) AS "
+         "(SELECT 1 "
          "UNION ALL SELECT value + 1 FROM c WHERE value < 9) SELECT value FROM c)");
   int loaded = 0;
   ImportOptions options;
@@ -307,7 +315,10 @@ TEST_F(HostileFiles, PipesDevicesAndFoldersAreRefusedByEveryReader) {
   const std::vector<Reader> readers = {
       {"x.moescope", [](const std::string& p) { RecordingReader{p}; }},
       {"w.moescope", [](const std::string& p) { RecordingWriter{p}; }},
-      {"n.moescope", [](const std::string& p) { write_note(p, {0, 0, kNoteKind, "x"}); }},
+      {"n.moescope",
+       [](const std::string& p) {
+         write_note(p, {0, 0, kNoteKind, "x"});
+       }},
       {"x.safetensors", [](const std::string& p) { SafetensorsFile{p}; }},
       {"x.jsonl", [](const std::string& p) { import_jsonl(p, {}); }},
       {"x.csv", [](const std::string& p) { import_table(p, {}); }},
