@@ -97,7 +97,6 @@ std::unique_ptr<Connection> create_recording(const std::string& path) {
     if (const std::string problem = output_problem(path + suffix); !problem.empty())
       throw std::runtime_error(path + suffix + ": " + problem);
   if (std::filesystem::exists(path)) {
-    require_regular_file(path);
     if (std::filesystem::file_size(path) > 0)
       remove_old_recording(path);
     else
