@@ -3,7 +3,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <ranges>
 #include <vector>
 
 namespace moescope {
@@ -35,11 +34,13 @@ const Element* find_element(std::string_view name) {
   return found == std::end(kElements) ? nullptr : found;
 }
 
-// At least one.
+// Between underscores; at least one.
 std::vector<std::string_view> words_of(std::string_view name) {
   std::vector<std::string_view> words;
-  for (const auto word : std::views::split(name, '_')) words.emplace_back(word.begin(), word.end());
-  if (words.empty()) words.emplace_back();
+  for (std::size_t from = 0, to = 0; to != name.npos; from = to + 1) {
+    to = name.find('_', from);
+    words.emplace_back(name.substr(from, to - from));
+  }
   return words;
 }
 
