@@ -21,6 +21,7 @@
 #include "core/numerics/float_formats.h"
 #include "core/telemetry/input_file.h"
 #include "core/telemetry/nesting.h"
+#include "core/telemetry/text_escape.h"
 
 namespace moescope {
 namespace {
@@ -45,7 +46,7 @@ constexpr DTypeInfo kDTypes[] = {{"F64", 8},     {"F32", 4}, {"F16", 2}, {"BF16"
 }
 
 [[noreturn]] void fail_tensor(const std::string& path, const std::string& tensor, const std::string& what) {
-  fail(path, "tensor '" + tensor + "': " + what);
+  fail(path, "tensor '" + printable(tensor) + "': " + what);  // a name could forge lines of the message
 }
 
 std::string shape_text(const std::vector<std::size_t>& shape) {

@@ -10,6 +10,7 @@
 #include "widgets/all_to_all_panel.h"
 #include "widgets/balance_panel.h"
 #include "widgets/expert_load_panel.h"
+#include "widgets/explain_card.h"
 #include "widgets/load_over_time_panel.h"
 #include "widgets/loss_panel.h"
 #include "widgets/quant_error_panel.h"
@@ -81,6 +82,24 @@ class PanelsTest : public QObject {
     run_->append(kSteps);
     selection_ = std::make_unique<Selection>();
     selection_->setHistories({run_->history()});
+  }
+
+  void anImportedRunWasMeasuredElsewhere() {
+    const LossPanel loss(selection_.get());
+    const AllToAllPanel bytes(selection_.get());
+    const auto kind = [](const Panel& panel) { return panel.caption().section(QLatin1Char(','), 0, 0); };
+    QCOMPARE(kind(loss), QStringLiteral("measured here"));
+    RunInfo info = run_->history()->info();
+    info.config_toml.clear();  // as of every log that another program wrote
+    const auto imported = std::make_shared<History>(info);
+    imported->append(run_->next());
+    selection_->setHistories({imported});
+    QCOMPARE(kind(loss), QStringLiteral("measured elsewhere"));
+    QCOMPARE(kind(bytes), QStringLiteral("counted"));
+    FigureTarget target;
+    target.key = "ce_loss";
+    target.step = imported->steps().last;
+    QVERIFY(figureCard(explain_figure(*imported, target)).contains("measured elsewhere"));
   }
 
   void clickSelectsTheCellUnderIt() {

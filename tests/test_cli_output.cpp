@@ -82,7 +82,9 @@ TEST_F(CliOutput, NamesOfTensorsCannotSteerTheTerminal) {
     }
   }
   put_tensors("whole.safetensors", {kEvil}, DType::i32);
-  expect_harmless(cli("quantize whole.safetensors --format mxfp8_e4m3 --scale rceil"));
+  const Ended whole = cli("quantize whole.safetensors --format mxfp8_e4m3 --scale rceil");
+  expect_harmless(whole);
+  EXPECT_EQ(whole.output.find("\nmoescope-cli: error: moescope-cli: error: forged"), std::string::npos) << whole.output;
   put_tensors(kEvil + ".safetensors", {"plain"});
   expect_harmless(cli("quantize '" + kEvil + ".safetensors' --format mxfp8_e4m3 --scale rceil --out '" + kEvil + "'"));
 }

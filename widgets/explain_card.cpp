@@ -49,7 +49,7 @@ QString figureCard(const Explanation& figure) {
   const auto text = [](const char* words) { return QString::fromUtf8(words).toHtmlEscaped(); };
   QString html = QStringLiteral("<p><b>%1</b>%2, %3<br><code>%4</code>")
                      .arg(text(info.name), *info.unit ? QStringLiteral(" [%1]").arg(text(info.unit)) : QString(),
-                          QLatin1String(provenance_name(info.provenance)), text(info.formula));
+                          QLatin1String(provenance_name(figure.kind)), text(info.formula));
   if (!figure.where.empty()) {
     html += QStringLiteral("<br><i>%1:</i><br>").arg(escaped(figure.where));
     if (!figure.expression.empty())

@@ -49,6 +49,7 @@ class Microscope : public Panel {
   void axisChosen(BlockAxis axis);               // wants the block along the other axis through the same element
 
  protected:
+  Provenance kind() const override { return Provenance::measured_here; }  // on a tensor, whatever run is open
   QString status() const override;
   void changeEvent(QEvent* event) override;
 

@@ -19,19 +19,19 @@ namespace moescope {
 // Asks for its text while painting, so that a hidden panel computes nothing.
 class Panel::StatusLine : public QWidget {
  public:
-  StatusLine(Panel* panel, const QString& tag) : QWidget(panel), panel_(panel), tag_(tag) {
+  explicit StatusLine(Panel* panel) : QWidget(panel), panel_(panel) {
     setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Preferred);
   }
   QSize sizeHint() const override { return minimumSizeHint(); }
   QSize minimumSizeHint() const override {
-    return {fontMetrics().horizontalAdvance(tag_) + 2, fontMetrics().height() + 4};
+    return {fontMetrics().horizontalAdvance(tag()) + 2, fontMetrics().height() + 4};
   }
 
  protected:
   void paintEvent(QPaintEvent*) override {
     QPainter painter(this);
     painter.setPen(mutedText(palette()));
-    QStringList texts = {tag_};  // with ever more of the status: what does not fit as a whole is left out
+    QStringList texts = {tag()};  // with ever more of the status: what does not fit as a whole is left out
     for (const QString& part : panel_->status().split(QStringLiteral(", "), Qt::SkipEmptyParts))
       texts.prepend(texts.front() + QStringLiteral(", ") + part);
     painter.drawText(rect(), Qt::AlignLeft | Qt::AlignVCenter, firstThatFits(texts, fontMetrics(), width()));
@@ -39,12 +39,12 @@ class Panel::StatusLine : public QWidget {
   }
 
  private:
+  QString tag() const { return tr(provenance_name(panel_->kind())); }
   Panel* panel_;
-  QString tag_;
 };
 
 Panel::Panel(Selection* selection, const QString& title, Provenance provenance, QWidget* parent)
-    : QWidget(parent), selection_(selection), title_(title) {
+    : QWidget(parent), selection_(selection), title_(title), provenance_(provenance) {
   setAccessibleName(title);
   setFocusPolicy(Qt::StrongFocus);
   column_ = new QVBoxLayout(this);
@@ -62,8 +62,7 @@ Panel::Panel(Selection* selection, const QString& title, Provenance provenance, 
   bold.setBold(true);
   title_label_->setFont(bold);
   header_->addWidget(title_label_);
-  provenance_ = tr(provenance_name(provenance));
-  status_line_ = new StatusLine(this, provenance_);
+  status_line_ = new StatusLine(this);
   header_->addWidget(status_line_, 1);
 
   explain_button_ = new QToolButton(this);
@@ -172,8 +171,13 @@ QString settingOf(const QWidget* control) {
 
 }  // namespace
 
+Provenance Panel::kind() const {
+  const History* history = selection_->history();
+  return history ? provenance_in(history->info(), provenance_) : provenance_;
+}
+
 QString Panel::caption() const {
-  QStringList parts = {provenance_};
+  QStringList parts = {tr(provenance_name(kind()))};
   if (const QString now = status(); !now.isEmpty()) parts << now;
   for (const QWidget* control : controls_)
     if (const QString setting = settingOf(control); !setting.isEmpty()) parts << setting;

@@ -57,6 +57,8 @@ class Panel : public QWidget {
   // Cards with this instant's values; they hide the functions of metric_text.h in panels.
   QString metricCard(const MetricInfo& info) const;
   QString metricCards(std::initializer_list<const char*> keys) const;
+  // How what is shown came to be: for panels of a run, by the run that is open.
+  virtual Provenance kind() const;
   // One line for the header, asked for while painting: "step 1,234, held", "1 of 4 steps kept".
   virtual QString status() const;
   void contextMenuEvent(QContextMenuEvent* event) override;  // explains what is there
@@ -84,7 +86,7 @@ class Panel : public QWidget {
   std::vector<QWidget*> controls_;
   static constexpr int kInHeader = -1;
   std::vector<int> row_of_;  // of each control
-  QString provenance_;
+  Provenance provenance_;
   QToolButton* explain_button_;
 };
 

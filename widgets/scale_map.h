@@ -59,6 +59,7 @@ class ScaleMap : public Panel {
   void sliceChosen(std::size_t slice);
 
  protected:
+  Provenance kind() const override { return Provenance::measured_here; }  // on a tensor, whatever run is open
   QString status() const override;
 
  private:

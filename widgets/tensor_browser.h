@@ -39,6 +39,7 @@ class TensorBrowser : public Panel {
   void openRequested();
 
  protected:
+  Provenance kind() const override { return Provenance::measured_here; }  // on a tensor, whatever run is open
   QString status() const override;
 
  private:

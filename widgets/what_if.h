@@ -32,6 +32,7 @@ class WhatIfStrip : public Panel {
   void finished();
 
  protected:
+  Provenance kind() const override { return Provenance::measured_here; }  // on a tensor, whatever run is open
   QString status() const override;
 
  private:

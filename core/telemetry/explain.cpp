@@ -115,10 +115,16 @@ std::optional<float QuantFrame::*> quant_member(const std::string& key) {
 
 }  // namespace
 
+Provenance provenance_in(const RunInfo& run, Provenance kind) {
+  const bool imported = run.config_toml.empty();
+  return imported && kind == Provenance::measured_here ? Provenance::measured_elsewhere : kind;
+}
+
 Explanation explain_figure(const History& history, const FigureTarget& target) {
   Explanation out;
   out.info = find_metric(target.key);
   assert(out.info);
+  out.kind = provenance_in(history.info(), out.info->provenance);
   Context at{history, target, 0, nullptr, nullptr, 0};
   const bool what_if_figure = (target.key == "padding_fraction" || target.key == "dropped_fraction") &&
                               std::isfinite(target.parameter) && target.parameter > 0;

@@ -30,12 +30,16 @@ struct FigureTarget {
   std::optional<OperandPlace> quant{};  // of QuantFrame figures; nothing: the first quantized operand of the layer
 };
 
+// Of a run that was imported, what metrics.h calls measured here was measured elsewhere.
+Provenance provenance_in(const RunInfo& run, Provenance kind);
+
 struct Explanation {
-  const MetricInfo* info = nullptr;  // never nullptr
-  std::string where;                 // "layer 2, expert 5, step 1,234"
-  std::string expression;            // "(96 - 64) / 64"; empty: there is no value here
-  double value = kNoValue;           // as the screen shows it
-  std::string note;                  // what the numbers are
+  const MetricInfo* info = nullptr;             // never nullptr
+  Provenance kind = Provenance::measured_here;  // of this value, as provenance_in says
+  std::string where;                            // "layer 2, expert 5, step 1,234"
+  std::string expression;                       // "(96 - 64) / 64"; empty: there is no value here
+  double value = kNoValue;                      // as the screen shows it
+  std::string note;                             // what the numbers are
   struct Knob {
     std::string key, value;  // value empty: not known
   };
