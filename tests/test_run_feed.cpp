@@ -40,8 +40,10 @@ std::shared_ptr<const TelemetryFrame> frame_of(int step, std::mt19937& rng) {
 
 std::size_t read_until(AttachedRuns& attached, std::int64_t step) {
   std::size_t steps = 0;
-  for (int i = 0; i < 200; ++i) {
-    steps += attached.read(50);
+  for (int idle = 0; idle < 200;) {  // as long as something comes: sanitizers make it slow
+    const std::size_t got = attached.read(50);
+    idle = got > 0 ? 0 : idle + 1;
+    steps += got;
     if (attached.complete() && attached.histories().front()->steps().last >= step) break;
   }
   return steps;
