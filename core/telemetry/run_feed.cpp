@@ -58,7 +58,9 @@ struct Resolved {
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
     hints.ai_flags = AI_NUMERICSERV | (to_listen ? AI_PASSIVE : 0);
-    const int code = getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &list);
+    // Known without asking: a bare system has no list of hosts.
+    const std::string host = address.host == "localhost" ? "127.0.0.1" : address.host;
+    const int code = getaddrinfo(host.c_str(), std::to_string(address.port).c_str(), &hints, &list);
     if (code != 0) throw std::runtime_error(address.text() + ": " + gai_strerror(code));
   }
   ~Resolved() {
