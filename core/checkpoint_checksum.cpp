@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/telemetry/input_file.h"
+
 namespace moescope {
 namespace {
 
@@ -39,14 +41,13 @@ std::string hex(std::uint32_t crc) {
 }
 
 Checksum checksum_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail(path, std::string("cannot be opened: ") + std::strerror(errno));
+  InputFile file(path);
   std::string length(8, '\0');
+  const bool has_length = file.read(length.data(), length.size()) == length.size();
   std::uint64_t header_bytes = 0;
-  if (file.read(length.data(), 8))
-    for (std::size_t i = 8; i-- > 0;) header_bytes = header_bytes << 8 | static_cast<std::uint8_t>(length[i]);
+  for (std::size_t i = length.size(); i-- > 0;) header_bytes = header_bytes << 8 | static_cast<std::uint8_t>(length[i]);
   std::string header(std::min(header_bytes, kLongestHeader), '\0');
-  if (!file || !file.read(header.data(), static_cast<std::streamsize>(header.size())))
+  if (!has_length || file.read(header.data(), header.size()) != header.size())
     fail(path, "damaged checkpoint: it ends within its header");
   // Within a JSON string a quotation mark is escaped, so that only the key itself reads like this.
   const std::string key = std::string("\"") + kChecksumKey + "\":\"";
@@ -59,11 +60,8 @@ Checksum checksum_of(const std::string& path) {
   sum.said = header.substr(at, kDigits);
   header.replace(at, kDigits, kDigits, '0');
   std::uint32_t crc = add(add(0, length), header);
-  for (std::vector<char> chunk(kChunk); file;) {
-    file.read(chunk.data(), static_cast<std::streamsize>(chunk.size()));
-    crc = add(crc, {chunk.data(), static_cast<std::size_t>(file.gcount())});
-  }
-  if (file.bad()) fail(path, std::string("cannot be read: ") + std::strerror(errno));
+  std::vector<char> chunk(kChunk);
+  while (const std::size_t got = file.read(chunk.data(), chunk.size())) crc = add(crc, {chunk.data(), got});
   sum.found = hex(crc);
   return sum;
 }
