@@ -33,7 +33,7 @@ using namespace moescope;
 
 namespace {
 
-constexpr int kWaitMs = 20000;
+constexpr int kWaitMs = 60000;
 
 RunConfig nano() {
   return load_preset("nano").config;
