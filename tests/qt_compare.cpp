@@ -39,7 +39,7 @@ using namespace moescope;
 
 namespace {
 
-constexpr int kWaitMs = 30000;
+constexpr int kWaitMs = 90000;
 
 RunConfig nano() {
   RunConfig config = load_preset("nano").config;
