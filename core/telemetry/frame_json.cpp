@@ -328,7 +328,8 @@ TelemetryFrame frame_from_json(const Json& json, const RunInfo& info) {
 RunInfo run_info_from_json(const Json& json) {
   RunInfo info;
   if (const Json* run = member(json, {"run"}); run && run->is_number()) info.run = to_index(*run, "run", 0, 1 << 20);
-  if (const Json* name = member(json, {"name", "run", "run_name"}); name && name->is_string()) info.name = *name;
+  if (const Json* name = member(json, {"name", "run", "run_name"}); name && name->is_string())
+    info.name = printable(name->get_ref<const std::string&>());  // one line, wherever it is shown
   if (info.name.size() > kLongestImportedName) throw Unreadable("name: longer than 4096 bytes");
   info.config_toml = text_of(json, "config");
   info.kernels = text_of(json, "kernels");

@@ -183,7 +183,7 @@ std::string to_json_line(const RunInfo& info) {
                {"domains", info.domains},
                {"kernels", info.kernels},
                {"config", info.config_toml}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
 std::string to_json_line(const TelemetryFrame& frame) {
@@ -203,7 +203,7 @@ std::string to_json_line(const TelemetryFrame& frame) {
   put_rows(json, "texts", frame.texts);
   if (frame.wire.ranks > 0) json["wire"] = to_json(frame.wire);
   put_rows(json, "rounding_flips", frame.rounding_flips);
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
 }  // namespace moescope

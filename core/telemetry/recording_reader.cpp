@@ -12,6 +12,7 @@
 #include "core/telemetry/recording_file.h"
 #include "core/telemetry/schema.h"
 #include "core/telemetry/sqlite.h"
+#include "core/telemetry/text_escape.h"
 
 namespace moescope {
 
@@ -271,7 +272,7 @@ RunInfo read_run(Statement& row, std::int64_t version, const std::string& path) 
   RunInfo info;
   info.run = narrow(row.get_integer(), 0, 1 << 20, path + ": damaged: table run: run");
   const std::string where = path + ": damaged: run " + std::to_string(info.run) + ": ";
-  info.name = row.get_text((where + "name").c_str());
+  info.name = printable(row.get_text((where + "name").c_str()));  // one line, wherever it is shown
   info.source = row.get_text((where + "source").c_str());
   info.config_toml = row.get_text((where + "config_toml").c_str(), kLongestOfRun);
   info.n_layers = narrow(row.get_integer(), 0, kMaxLayers, where + "n_layers");
