@@ -68,6 +68,15 @@ void expect_failure(const std::string& path, const std::string& part) {
   EXPECT_NE(message.find(path), std::string::npos) << message;
 }
 
+TEST(Recording, NamesOfRunsStayOnOneLine) {
+  const std::string path = testing::TempDir() + "names_" + std::to_string(::getpid()) + ".moescope";
+  RunInfo info = sample_info({});
+  info.name = "a\nmoescope-cli: error: forged";
+  RecordingWriter(path).add_run(info);
+  EXPECT_EQ(RecordingReader(path).runs().at(0).name, "a\\nmoescope-cli: error: forged");
+  std::filesystem::remove(path);
+}
+
 TEST(Recording, RoundTripIsBitExact) {
   const std::string path = temporary_file("round_trip.moescope");
   std::mt19937 rng(2);
