@@ -9,8 +9,8 @@
 namespace moescope {
 namespace {
 
-Imported read(const std::string& text, const ImportOptions& options = {}) {
-  const auto path = std::filesystem::temp_directory_path() / "moescope_table.csv";
+Imported read(const std::string& text, const ImportOptions& options = {}, const char* file = "moescope_table.csv") {
+  const auto path = std::filesystem::temp_directory_path() / file;
   std::ofstream(path, std::ios::binary) << text;
   return import_table(path.string(), options);
 }
@@ -32,6 +32,12 @@ TEST(ImportTable, StepLayerExpertCount) {
   EXPECT_EQ(history.frame_at(1)->routers[1].tokens_per_expert, (std::vector<std::uint32_t>{0, 6, 6}));
   EXPECT_FLOAT_EQ(history.value_at(Metric::max_vio, 3, 0), 2);
   EXPECT_TRUE(is_missing(history.value_at(Metric::ce_loss, kWholeRun, 1)));
+}
+
+TEST(ImportTable, ARunNamedAfterItsFileStaysOnOneLine) {
+  const Imported table = read("step,layer,expert,count\n0,1,0,5\n", {}, "moescope\nerror: forged.csv");
+  ASSERT_EQ(table.runs.size(), 1u);
+  EXPECT_EQ(table.runs[0]->info().name, "moescope\\nerror: forged");
 }
 
 TEST(ImportTable, ColumnsInAnyOrderAndNone) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/telemetry/text_escape.h"
+
 namespace moescope {
 
 constexpr std::int64_t kMostWindowCounts = std::int64_t{1} << 26;
@@ -27,6 +29,7 @@ std::string BadLines::text(const char* what) const {
 }
 
 ImportedRun::ImportedRun(RunInfo info, const ImportOptions& options) : options_(&options) {
+  info.name = printable(info.name);  // one line, wherever it is shown
   if (info.window <= 0) info.window = kImportWindow;
   // Every layer's window keeps its counts: a claim of 100,000 steps must not take the memory.
   const std::int64_t loads = std::max<std::int64_t>(1, std::ssize(info.moe_layers) * std::int64_t{info.n_experts});
