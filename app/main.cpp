@@ -8,15 +8,15 @@
 #include <cstdio>
 #include <cstring>
 
-#include "app/arguments.h"
-#include "app/crash_watch.h"
-#include "app/icons.h"
-#include "app/main_window.h"
-#include "app/screenshot.h"
-#include "app/stop_signals.h"
+#include "app/export/screenshot.h"
+#include "app/look/icons.h"
+#include "app/session/crash_watch.h"
+#include "app/session/stop_signals.h"
+#include "app/window/arguments.h"
+#include "app/window/main_window.h"
+#include "core/io/text_escape.h"
 #include "core/numerics/kernels.h"
 #include "core/numerics/parallel.h"
-#include "core/telemetry/text_escape.h"
 
 Q_LOGGING_CATEGORY(startLog, "moescope.start", QtWarningMsg)
 

@@ -1,5 +1,5 @@
 # Puts text files of assets/ into the program, so that it needs no path at run time.
-#   embed_assets(OUT_VARIABLE PATTERN...)  ->  a generated source that defines moescope::asset() of core/assets.h
+#   embed_assets(OUT_VARIABLE PATTERN...)  ->  a generated source that defines moescope::asset() of core/files/assets.h
 function(embed_assets out)
   set(generated ${CMAKE_BINARY_DIR}/embedded_assets.cpp)
   set(entries "")
@@ -12,7 +12,7 @@ function(embed_assets out)
     endforeach()
   endforeach()
   file(CONFIGURE OUTPUT ${generated} @ONLY CONTENT [[
-#include "core/assets.h"
+#include "core/files/assets.h"
 
 namespace moescope {
 

@@ -10,8 +10,8 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "core/telemetry/input_file.h"
-#include "core/telemetry/json_values.h"
+#include "core/io/input_file.h"
+#include "core/io/json_values.h"
 
 namespace moescope {
 namespace {

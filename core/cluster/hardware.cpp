@@ -4,10 +4,10 @@
 #include <cctype>
 #include <stdexcept>
 
-#include "core/assets.h"
-#include "core/telemetry/input_file.h"
-#include "core/toml_text.h"
-#include "core/telemetry/text_encoding.h"
+#include "core/files/assets.h"
+#include "core/io/input_file.h"
+#include "core/io/text_encoding.h"
+#include "core/io/toml_text.h"
 
 namespace moescope {
 namespace {

@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <stdexcept>
 
-#include "core/assets.h"
 #include "core/cluster/hardware.h"
 #include "core/cluster/layer_model.h"
 #include "core/cluster/step_model.h"
+#include "core/files/assets.h"
 #include "core/parallel/load_routing.h"
 #include "core/parallel/routing_patterns.h"
 

@@ -5,9 +5,9 @@
 #include <numbers>
 #include <vector>
 
-#include "core/numerics/lanes.h"
+#include "core/numerics/kernels/lanes.h"
+#include "core/numerics/kernels/simd.h"
 #include "core/numerics/parallel.h"
-#include "core/numerics/simd.h"
 
 namespace moescope {
 namespace {

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "core/model/parameters.h"
+#include "core/config/run_config.h"
+#include "core/model/layers/parameters.h"
 #include "core/parallel/ranks.h"
-#include "core/run_config.h"
 
 namespace moescope {
 

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "core/expert_list.h"
+#include "core/config/expert_list.h"
 #include "core/model/adamw.h"
 #include "core/model/outlier_channel.h"
 

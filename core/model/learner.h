@@ -8,11 +8,11 @@
 #include <memory>
 #include <vector>
 
-#include "core/dataset.h"
-#include "core/model/parameters.h"
-#include "core/model/phase_clock.h"
+#include "core/config/run_config.h"
+#include "core/data/dataset.h"
+#include "core/model/layers/parameters.h"
+#include "core/model/layers/phase_clock.h"
 #include "core/model/transformer.h"
-#include "core/run_config.h"
 
 namespace moescope {
 

@@ -1,7 +1,7 @@
 // An outlier to order: the same model with one channel of every feed-forward's input much louder than the others.
 #pragma once
 
-#include "core/model/parameters.h"
+#include "core/model/layers/parameters.h"
 
 namespace moescope {
 

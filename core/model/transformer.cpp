@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cassert>
 
-#include "core/model/linear.h"
-#include "core/model/loss.h"
-#include "core/model/rms_norm.h"
+#include "core/model/layers/linear.h"
+#include "core/model/layers/loss.h"
+#include "core/model/layers/rms_norm.h"
 #include "core/numerics/parallel.h"
 
 namespace moescope {

@@ -9,16 +9,16 @@
 #include <memory>
 #include <vector>
 
-#include "core/dataset.h"
-#include "core/expert_list.h"
-#include "core/model/arena.h"
-#include "core/model/attention.h"
-#include "core/model/feed_forward.h"
-#include "core/model/moe_layer.h"
-#include "core/model/parameters.h"
-#include "core/model/phase_clock.h"
-#include "core/model/precision.h"
-#include "core/run_config.h"
+#include "core/config/expert_list.h"
+#include "core/config/run_config.h"
+#include "core/data/dataset.h"
+#include "core/model/layers/arena.h"
+#include "core/model/layers/attention.h"
+#include "core/model/layers/feed_forward.h"
+#include "core/model/layers/parameters.h"
+#include "core/model/layers/phase_clock.h"
+#include "core/model/layers/precision.h"
+#include "core/model/moe/moe_layer.h"
 
 namespace moescope {
 

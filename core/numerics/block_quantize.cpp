@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "core/numerics/float_rounding.h"
+#include "core/numerics/kernels/float_rounding.h"
 #include "core/numerics/operand_format.h"
 
 namespace moescope {

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 
-#include "core/numerics/float_rounding.h"
+#include "core/numerics/kernels/float_rounding.h"
 
 namespace moescope {
 namespace {

@@ -1,4 +1,5 @@
-// Names of operand formats, as recordings, logs and the screen have them: core/telemetry/quant_format.h lists them.
+// Names of operand formats, as recordings, logs and the screen have them: core/telemetry/frame/quant_format.h lists
+// them.
 #pragma once
 
 #include <string>

@@ -5,12 +5,12 @@
 #include <cassert>
 #include <cmath>
 
-#include "core/numerics/counter_bits.h"
-#include "core/numerics/element_lanes.h"
-#include "core/numerics/hadamard_rows.h"
-#include "core/numerics/line_vector.h"
-#include "core/numerics/simd.h"
-#include "core/numerics/streaming.h"
+#include "core/numerics/kernels/counter_bits.h"
+#include "core/numerics/kernels/element_lanes.h"
+#include "core/numerics/kernels/hadamard_rows.h"
+#include "core/numerics/kernels/line_vector.h"
+#include "core/numerics/kernels/simd.h"
+#include "core/numerics/kernels/streaming.h"
 
 namespace moescope {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "core/numerics/simd.h"
+#include "core/numerics/kernels/simd.h"
 
 namespace moescope {
 namespace {

@@ -5,11 +5,11 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/numerics/counter_bits.h"
 #include "core/numerics/hadamard.h"
-#include "core/numerics/line_vector.h"
-#include "core/numerics/operand_kernels.h"
-#include "core/numerics/value_kernels.h"
+#include "core/numerics/kernels/counter_bits.h"
+#include "core/numerics/kernels/line_vector.h"
+#include "core/numerics/kernels/operand_kernels.h"
+#include "core/numerics/kernels/value_kernels.h"
 
 namespace moescope {
 namespace {

@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "core/numerics/operand_format.h"
-#include "core/telemetry/frame.h"
+#include "core/telemetry/frame/gemm_operand.h"
 
 namespace moescope {
 

@@ -4,9 +4,9 @@
 #include <bit>
 #include <cassert>
 
-#include "core/numerics/element_lanes.h"
-#include "core/numerics/nvfp4_scales.h"
-#include "core/numerics/simd.h"
+#include "core/numerics/kernels/element_lanes.h"
+#include "core/numerics/kernels/nvfp4_scales.h"
+#include "core/numerics/kernels/simd.h"
 
 namespace moescope {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/numerics/float_rounding.h"
+#include "core/numerics/kernels/float_rounding.h"
 #include "core/numerics/operand_format.h"
 
 namespace moescope {

@@ -7,9 +7,9 @@
 #include <cstring>
 #include <memory>
 
-#include "core/numerics/float_rounding.h"
+#include "core/numerics/kernels/float_rounding.h"
+#include "core/numerics/kernels/simd.h"
 #include "core/numerics/parallel.h"
-#include "core/numerics/simd.h"
 
 namespace moescope {
 namespace {

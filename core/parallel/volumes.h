@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/parallel/placement.h"
-#include "core/telemetry/frame.h"
+#include "core/telemetry/frame/frame.h"
 
 namespace moescope {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/telemetry/frame.h"
+#include "core/telemetry/frame/frame.h"
 
 namespace moescope {
 

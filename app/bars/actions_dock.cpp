@@ -1,0 +1,175 @@
+#include "app/bars/actions_dock.h"
+
+#include <QAbstractItemView>
+#include <QComboBox>
+#include <QFormLayout>
+#include <QGroupBox>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QPushButton>
+#include <QScrollArea>
+#include <QSignalBlocker>
+#include <QVBoxLayout>
+
+#include "app/look/theme.h"
+#include "app/setup/field_editor.h"
+#include "app/setup/mixture_editor.h"
+
+namespace moescope {
+
+namespace {
+
+struct Shown {
+  const char* key;
+  const char* label;
+};
+constexpr Shown kFields[] = {{"router.frozen", "freeze the router"},
+                             {"router.force_balance", "force balance"},
+                             {"router.killed_experts", "killed experts"},
+                             {"router.pinned_bias", "pinned biases"},
+                             {"router.gate_noise", "gate noise"},
+                             {"optimizer.router_lr_factor", "router's lr factor"},
+                             {"router.score_func", "scores by"},
+                             {"router.n_groups", "groups"},
+                             {"router.n_limited_groups", "groups per token"},
+                             {"router.bias_centring", "centre biases"},
+                             {"router.z_coeff", "z-loss weight"}};
+
+QGroupBox* boxed(const QString& title, QWidget* content) {
+  auto* box = new QGroupBox(title);
+  auto* column = new QVBoxLayout(box);
+  column->setContentsMargins(6, 4, 6, 6);
+  column->addWidget(content);
+  return box;
+}
+
+}  // namespace
+
+ActionsDock::ActionsDock(QWidget* parent) : QDockWidget("Actions", parent) {
+  setObjectName("dock_actions");
+  setAllowedAreas(Qt::LeftDockWidgetArea | Qt::RightDockWidgetArea);
+  mixture_ = new MixtureEditor;
+  connect(mixture_, &MixtureEditor::mixtureChosen, this,
+          [this](const QString& text) { emit changeRequested("data.mixture", text.toStdString()); });
+  problem_ = new QLabel;
+  problem_->setWordWrap(true);
+  QPalette warning = palette();
+  warning.setColor(QPalette::WindowText, warningColor(palette()));
+  problem_->setPalette(warning);
+  auto* words = new QLabel("At the next step, with a mark on the timeline; Ctrl+Z takes it back.");
+  words->setWordWrap(true);
+  auto* content = new QWidget;
+  auto* column = new QVBoxLayout(content);
+  column->setContentsMargins(6, 6, 6, 6);
+  column->addWidget(words);
+  column->addWidget(boxed("Router", makeFields()));
+  column->addWidget(boxed("Mixture of domains, of all runs", mixture_));
+  column->addWidget(boxed("Checkpoints", makeCheckpoints()));
+  column->addWidget(problem_);
+  column->addStretch(1);
+  auto* scroll = new QScrollArea;
+  scroll->setWidgetResizable(true);
+  scroll->setFrameShape(QFrame::NoFrame);
+  scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  scroll->setWidget(content);
+  setWidget(scroll);
+  setMinimumWidth(290);
+  setMaximumWidth(420);
+  showConfig(nullptr, false);
+  showCheckpoints({});
+}
+
+QWidget* ActionsDock::makeFields() {
+  auto* fields = new QWidget;
+  auto* form = new QFormLayout(fields);
+  form->setContentsMargins(0, 0, 0, 0);
+  form->setVerticalSpacing(3);
+  for (const Shown& shown : kFields) {
+    auto* editor = new FieldEditor(*find_field(shown.key));
+    auto* label = new QLabel(shown.label);
+    label->setBuddy(editor);
+    label->setToolTip(editor->toolTip());
+    form->addRow(label, editor);
+    editors_[shown.key] = editor;
+    connect(editor, &FieldEditor::edited, this, [this, editor] { showProblem(editor->problem()); });
+    connect(editor, &FieldEditor::committed, this, [this, editor] {
+      showProblem(editor->problem());
+      if (editor->problem().isEmpty())
+        emit changeRequested(QString::fromStdString(editor->field().key), *editor->value());
+    });
+  }
+  return fields;
+}
+
+QWidget* ActionsDock::makeCheckpoints() {
+  auto* content = new QWidget;
+  auto* column = new QVBoxLayout(content);
+  column->setContentsMargins(0, 0, 0, 0);
+  checkpoints_ = new QComboBox;
+  checkpoints_->setAccessibleName("Checkpoint");
+  checkpoints_->setToolTip(
+      "Kept checkpoints, in memory and in the folder NAME.checkpoints beside the recording: one every 100 steps, at "
+      "most "
+      "8 and 512 MiB, closer together near the newest. Set-up > Telemetry changes it: Checkpoints every, Checkpoints "
+      "kept");
+  rewind_ = new QPushButton("Rewind");
+  rewind_->setToolTip("Take all runs back to this checkpoint. What came after it is forgotten.");
+  branch_ = new QPushButton("Branch...");
+  branch_->setToolTip("Train a twin from this checkpoint on, beside the run, with another setting");
+  keep_ = new QPushButton("Keep now");
+  keep_->setToolTip("Keep a checkpoint of this very step");
+  column->addWidget(checkpoints_);
+  auto* row = new QHBoxLayout;
+  row->setSpacing(4);
+  for (QPushButton* button : {rewind_, branch_, keep_}) row->addWidget(button);
+  column->addLayout(row);
+  connect(rewind_, &QPushButton::clicked, this, [this] { emit rewindRequested(chosenCheckpoint()); });
+  connect(branch_, &QPushButton::clicked, this, [this] { emit branchRequested(chosenCheckpoint()); });
+  connect(keep_, &QPushButton::clicked, this, &ActionsDock::keepRequested);
+  return content;
+}
+
+qint64 ActionsDock::chosenCheckpoint() const {
+  return checkpoints_->currentIndex() < 0 ? -1 : checkpoints_->currentData().toLongLong();
+}
+
+void ActionsDock::showConfig(const RunConfig* config, bool live) {
+  live_ = live;
+  for (const auto& [key, editor] : editors_) {
+    editor->setEnabled(live);
+    if (config) editor->setValue(editor->field().get(*config));
+  }
+  mixture_->setEnabled(live);
+  keep_->setEnabled(live);
+  if (config) mixture_->setMixture(config->data.mixture);
+  showProblem({});
+}
+
+void ActionsDock::showDomains(const std::vector<std::string>& domains) {
+  mixture_->setDomains(domains);
+}
+
+// The newest first; what was chosen stays chosen.
+void ActionsDock::showCheckpoints(const std::vector<KeptCheckpoint>& kept) {
+  if (checkpoints_->view()->isVisible()) return;
+  const qint64 chosen = checkpoints_->currentIndex() > 0 ? chosenCheckpoint() : -1;
+  const QSignalBlocker quiet(checkpoints_);
+  checkpoints_->clear();
+  for (auto checkpoint = kept.rbegin(); checkpoint != kept.rend(); ++checkpoint)
+    checkpoints_->addItem(QString("step %1, %2 MB%3")
+                              .arg(checkpoint->step)
+                              .arg(static_cast<double>(checkpoint->bytes) * 1e-6, 0, 'f', 1)
+                              .arg(checkpoint->by_hand ? ", by hand" : ""),
+                          static_cast<qint64>(checkpoint->step));
+  if (const int at = checkpoints_->findData(chosen); at > 0) checkpoints_->setCurrentIndex(at);
+  for (QWidget* widget :
+       {static_cast<QWidget*>(checkpoints_), static_cast<QWidget*>(rewind_), static_cast<QWidget*>(branch_)})
+    widget->setEnabled(live_ && !kept.empty());
+}
+
+void ActionsDock::showProblem(const QString& problem) {
+  problem_->setText(problem);
+  problem_->setVisible(!problem.isEmpty());
+}
+
+}  // namespace moescope

@@ -1,0 +1,55 @@
+// All that can be done to the run in training besides the settings of the live bar: router actions, the mixture of
+// domains, and the checkpoints to go back to.
+#pragma once
+
+#include <QDockWidget>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/config/run_config.h"
+#include "core/training/checkpoint_ring.h"
+
+class QComboBox;
+class QLabel;
+class QPushButton;
+
+namespace moescope {
+
+class FieldEditor;
+class MixtureEditor;
+
+class ActionsDock : public QDockWidget {
+  Q_OBJECT
+
+ public:
+  explicit ActionsDock(QWidget* parent = nullptr);
+
+  void showConfig(const RunConfig* config, bool live);  // nullptr: none; not live: to be read only
+  void showDomains(const std::vector<std::string>& domains);
+  void showCheckpoints(const std::vector<KeptCheckpoint>& kept);
+  void showProblem(const QString& problem);
+  FieldEditor* editor(const std::string& key) const { return editors_.at(key); }
+  MixtureEditor* mixture() const { return mixture_; }
+  QComboBox* checkpoints() const { return checkpoints_; }
+  qint64 chosenCheckpoint() const;  // -1: none
+
+ signals:
+  void changeRequested(QString key, moescope::ConfigValue value);
+  void keepRequested();
+  void rewindRequested(qint64 step);
+  void branchRequested(qint64 step);
+
+ private:
+  QWidget* makeFields();
+  QWidget* makeCheckpoints();
+
+  std::map<std::string, FieldEditor*> editors_;
+  MixtureEditor* mixture_;
+  QComboBox* checkpoints_;
+  QPushButton *rewind_, *branch_, *keep_;
+  QLabel* problem_;
+  bool live_ = false;
+};
+
+}  // namespace moescope

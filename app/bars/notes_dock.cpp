@@ -1,0 +1,159 @@
+#include "app/bars/notes_dock.h"
+
+#include <QAction>
+#include <QHBoxLayout>
+#include <QInputDialog>
+#include <QLabel>
+#include <QListWidget>
+#include <QLocale>
+#include <QPushButton>
+#include <QVBoxLayout>
+#include <algorithm>
+#include <stdexcept>
+
+#include "app/session/run_session.h"
+#include "core/files/file_kind.h"
+#include "core/telemetry/recording/notes.h"
+#include "core/telemetry/recording/recording.h"
+#include "widgets/selection/selection.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr int kLongest = 500;  // characters; it is read in one line
+
+QString counted(qint64 step) {
+  return QLocale(QLocale::English).toString(step);
+}
+
+const char* kOnlyRecordings =
+    "Notes are kept in recordings, and this log is none: moescope-cli import makes one of it, which can be opened "
+    "instead";
+
+// The file and the number in it of the run that is open at `place`. Recordings name their runs; a log holds one.
+std::pair<std::string, int> recordedRun(const QStringList& paths, int place) {
+  for (const QString& path : paths) {
+    const std::string file = path.toStdString();
+    if (file_kind(file) != FileKind::recording) {
+      if (place-- == 0) throw std::runtime_error(kOnlyRecordings);
+      continue;
+    }
+    const RecordingReader recording(file);
+    const auto runs = static_cast<int>(recording.runs().size());
+    if (place < runs) return {file, recording.runs()[static_cast<std::size_t>(place)].run};
+    place -= runs;
+  }
+  throw std::runtime_error(kOnlyRecordings);
+}
+
+std::vector<Marker> notesOf(const History* history) {
+  std::vector<Marker> notes = history ? history->markers() : std::vector<Marker>{};
+  std::erase_if(notes, [](const Marker& marker) { return marker.kind != kNoteKind; });
+  std::ranges::stable_sort(notes, {}, &Marker::step);
+  return notes;
+}
+
+}  // namespace
+
+NotesDock::NotesDock(RunSession* session, Selection* selection, QWidget* parent)
+    : QDockWidget("Notes", parent), session_(session), selection_(selection) {
+  setObjectName("dock_notes");
+  setWidget(makeContent());
+  connect(selection_, &Selection::dataChanged, this, &NotesDock::fill);
+  connect(selection_, &Selection::focusChanged, this, &NotesDock::fill);
+}
+
+QWidget* NotesDock::makeContent() {
+  auto* content = new QWidget;
+  auto* column = new QVBoxLayout(content);
+  list_ = new QListWidget;
+  list_->setAccessibleName("Notes of this run");
+  list_->setWordWrap(true);
+  list_->setToolTip("A click shows the note's step");
+  column->addWidget(list_, 1);
+  auto* row = new QHBoxLayout;
+  auto* add = new QPushButton("Pin a note...");
+  add->setToolTip("To the step under the cursor (M)");
+  edit_ = new QPushButton("Edit...");
+  remove_ = new QPushButton("Delete");
+  for (QPushButton* button : {add, edit_, remove_}) row->addWidget(button);
+  column->addLayout(row);
+  connect(add, &QPushButton::clicked, this, [this] { ask(selection_->step()); });
+  connect(edit_, &QPushButton::clicked, this, [this] { ask(chosen()); });
+  connect(remove_, &QPushButton::clicked, this, [this] { pin(chosen(), {}); });
+  connect(list_, &QListWidget::itemActivated, this, [this] { ask(chosen()); });
+  connect(list_, &QListWidget::currentRowChanged, this, [this](int at) {
+    edit_->setEnabled(at >= 0);
+    remove_->setEnabled(at >= 0);
+    if (at >= 0) selection_->setStep(chosen());
+  });
+  auto* remove = new QAction(list_);
+  remove->setShortcut(QKeySequence::Delete);
+  remove->setShortcutContext(Qt::WidgetShortcut);
+  connect(remove, &QAction::triggered, this, [this] { pin(chosen(), {}); });
+  list_->addAction(remove);
+  edit_->setEnabled(false);
+  remove_->setEnabled(false);
+  return content;
+}
+
+qint64 NotesDock::chosen() const {
+  const int at = list_->currentRow();
+  return at < 0 ? -1 : shown_[static_cast<std::size_t>(at)].step;
+}
+
+void NotesDock::fill() {
+  std::vector<Marker> notes = notesOf(selection_->history());
+  if (std::ranges::equal(notes, shown_,
+                         [](const Marker& a, const Marker& b) { return a.step == b.step && a.text == b.text; }))
+    return;
+  const QSignalBlocker quiet(list_);
+  shown_ = std::move(notes);
+  list_->clear();
+  for (const Marker& note : shown_)
+    list_->addItem("step " + counted(note.step) + "   " + QString::fromStdString(note.text));
+  edit_->setEnabled(false);
+  remove_->setEnabled(false);
+}
+
+bool NotesDock::hasNote(qint64 step) const {
+  return selection_->history() && !note_at(*selection_->history(), step).empty();
+}
+
+void NotesDock::ask(qint64 step) {
+  const History* history = selection_->history();
+  if (!history || step < 0) return;
+  auto* dialog = new QInputDialog(this);
+  dialog->setObjectName("note");
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  dialog->setWindowTitle("Note");
+  dialog->setLabelText("Note at step " + counted(step) + (hasNote(step) ? " (empty: delete it)" : ""));
+  dialog->setTextValue(QString::fromStdString(note_at(*history, step)));
+  dialog->resize(480, dialog->sizeHint().height());
+  connect(dialog, &QInputDialog::textValueSelected, this, [this, step](const QString& text) { pin(step, text); });
+  dialog->open();
+}
+
+void NotesDock::pin(qint64 step, const QString& text) {
+  if (step < 0 || session_->histories().empty()) return;
+  const std::string words = text.simplified().left(kLongest).toStdString();
+  const int place = selection_->run();
+  try {
+    if (session_->isLive()) {
+      session_->lab()->pin_note(session_->runAt(place), step, words);
+    } else {
+      const auto [file, run] = recordedRun(session_->paths(), place);
+      write_note(file, {run, step, kNoteKind, words});
+      // What opened it is done with it, and the history locks for itself.
+      const auto history = std::const_pointer_cast<History>(session_->histories()[static_cast<std::size_t>(place)]);
+      history->append(Marker{session_->runAt(place), step, kNoteKind, words});
+    }
+  } catch (const std::exception& error) {
+    emit refused(QString::fromUtf8(error.what()));
+    return;
+  }
+  emit pinned();
+}
+
+}  // namespace moescope

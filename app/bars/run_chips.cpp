@@ -1,0 +1,108 @@
+#include "app/bars/run_chips.h"
+
+#include <QAction>
+#include <QEvent>
+#include <QHBoxLayout>
+#include <QMenu>
+#include <QToolButton>
+
+#include "app/look/icons.h"
+#include "widgets/plots/color_scale.h"
+#include "widgets/selection/compared_runs.h"
+
+namespace moescope {
+
+RunChips::RunChips(QWidget* parent) : QWidget(parent) {
+  auto* row = new QHBoxLayout(this);
+  row->setContentsMargins(4, 0, 4, 0);
+  row->setSpacing(2);
+  for (int run = 0; run < kMost; ++run) {
+    auto* chip = new QToolButton;
+    chip->setCheckable(true);
+    chip->setAutoRaise(true);
+    chip->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
+    chip->setObjectName("chip_" + runLetter(run));
+    chip->setFocusPolicy(Qt::TabFocus);
+    chip->setContextMenuPolicy(Qt::CustomContextMenu);  // actions of its own would give it a menu's arrow
+    connect(chip, &QToolButton::customContextMenuRequested, this, [this, chip](QPoint at) {
+      fillMenu();
+      if (live_) menu_->popup(chip->mapToGlobal(at));
+    });
+    connect(chip, &QToolButton::clicked, this, [this, run] {
+      chips_[static_cast<std::size_t>(run)]->setChecked(run == active_);  // until the choice is made
+      emit activated(run);
+    });
+    chip->hide();
+    row->addWidget(chip);
+    chips_.push_back(chip);
+  }
+  compare_ = new QToolButton;
+  compare_->setText("Compare with...");
+  compare_->setPopupMode(QToolButton::InstantPopup);
+  compare_->setFocusPolicy(Qt::TabFocus);
+  compare_->setToolTip("Train a twin of run A beside it, on the same batches: another setting, number format or seed");
+  menu_ = new QMenu(compare_);
+  compare_->setMenu(menu_);
+  connect(menu_, &QMenu::aboutToShow, this, &RunChips::fillMenu);
+  row->addWidget(compare_);
+  setSizePolicy(QSizePolicy::Fixed, QSizePolicy::Preferred);
+  setLive(false);
+}
+
+void RunChips::setLive(bool live) {
+  live_ = live;
+  compare_->setEnabled(live);
+}
+
+void RunChips::setFormats(const QStringList& formats) {
+  formats_ = formats;
+}
+
+void RunChips::showRuns(const std::vector<Run>& runs, int active) {
+  if (runs == runs_ && active == active_) return;
+  runs_ = runs;
+  active_ = active;
+  drawChips();
+}
+
+void RunChips::drawChips() {
+  for (int run = 0; run < kMost; ++run) {
+    QToolButton* chip = chips_[static_cast<std::size_t>(run)];
+    chip->setVisible(run < count());
+    if (run >= count()) continue;
+    const Run& shown = runs_[static_cast<std::size_t>(run)];
+    chip->setIcon(chipPixmap(runLetter(run), seriesColor(run, isDark(palette())), 18, devicePixelRatioF()));
+    chip->setText(shown.progress);
+    chip->setToolButtonStyle(shown.progress.isEmpty() ? Qt::ToolButtonIconOnly : Qt::ToolButtonTextBesideIcon);
+    chip->setChecked(run == active_);
+    QString tip = QString("Run %1: %2").arg(runLetter(run), shown.name);
+    if (!shown.differs.isEmpty()) tip += "\ndiffers from A in " + shown.differs;
+    if (!shown.progress.isEmpty()) tip += "\ncatching up: step " + shown.progress + "; run A waits for it";
+    chip->setToolTip(tip + "\nClick: panels of one run show it, live settings act on it");
+    chip->setAccessibleName(tip);
+  }
+}
+
+void RunChips::fillMenu() {
+  menu_->clear();
+  const bool room = count() < kMost;
+  menu_->addAction("&Noise twin: same settings, another seed", this, &RunChips::noiseTwinRequested)->setEnabled(room);
+  QMenu* formats = menu_->addMenu("Experts in another number &format");
+  formats->setEnabled(room);
+  for (const QString& format : formats_)
+    formats->addAction(format, this, [this, format] { emit formatTwinRequested(format); });
+  menu_->addAction("Another value of a &setting...", this, &RunChips::twinRequested)->setEnabled(room);
+  if (!room) menu_->addAction(QString("%1 runs are open, more cannot be compared").arg(kMost))->setEnabled(false);
+  if (count() < 2) return;
+  menu_->addSeparator();
+  for (int run = 1; run < count(); ++run)
+    menu_->addAction(QString("Remove run %1, %2").arg(runLetter(run), runs_[static_cast<std::size_t>(run)].name), this,
+                     [this, run] { emit removeRequested(run); });
+}
+
+void RunChips::changeEvent(QEvent* event) {
+  if (event->type() == QEvent::PaletteChange) drawChips();
+  QWidget::changeEvent(event);
+}
+
+}  // namespace moescope

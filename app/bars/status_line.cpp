@@ -1,0 +1,125 @@
+#include "app/bars/status_line.h"
+
+#include <QFileInfo>
+#include <QLabel>
+#include <QLocale>
+#include <QPainter>
+
+#include "app/session/settings.h"
+#include "core/telemetry/history/metrics.h"
+
+namespace moescope {
+
+namespace {
+
+QString grouped(std::int64_t value) {
+  return QLocale(QLocale::English).toString(static_cast<qlonglong>(value));
+}
+
+QString bytes(qint64 size) {
+  return QLocale(QLocale::English).formattedDataSize(size, 1, QLocale::DataSizeSIFormat);
+}
+
+// Gives way where the line is short: names of recordings must not make the window wider.
+class ShortenedLabel : public QLabel {
+ public:
+  using QLabel::QLabel;
+  QSize minimumSizeHint() const override { return {80, QLabel::minimumSizeHint().height()}; }
+
+ protected:
+  void paintEvent(QPaintEvent*) override {
+    QPainter painter(this);
+    const QRect room = contentsRect();
+    painter.drawText(room, Qt::AlignLeft | Qt::AlignVCenter,
+                     fontMetrics().elidedText(text(), Qt::ElideMiddle, room.width()));
+  }
+};
+
+}  // namespace
+
+StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent) {
+  setSizeGripEnabled(false);
+  training_ = add("Steps taken, and tokens per second of the last steps");
+  holdings_ = add("Where this run is recorded, step by step, and what of it is in memory", new ShortenedLabel(this));
+  screen_ = add(
+      "New pictures per second and what one costs: CPU time of the window's thread. The screen follows the data at no "
+      "more than 5 % of one core; training never waits for it.");
+  threads_ = add("Threads of the training. The results do not depend on their number.");
+  QString meanings;
+  for (int kind = 0; kind < kNumProvenances; ++kind) {
+    const auto provenance = static_cast<Provenance>(kind);
+    meanings += QStringLiteral("<b>%1</b>: %2<br>").arg(provenance_name(provenance), provenance_meaning(provenance));
+  }
+  auto* kinds = add("<p>" + meanings + "</p><p>What is not marked is measured here.</p>");
+  kinds->setText("figures: measured here unless marked otherwise");
+  findings_ = new QToolButton(this);
+  findings_->setAutoRaise(true);
+  findings_->setObjectName("findings_badge");
+  findings_->setToolTip("What is wrong with the open runs: a click shows the list (F6)");
+  connect(findings_, &QToolButton::clicked, this, &StatusLine::findingsClicked);
+  showFindings(0, 0, false);
+  connect(this, &QStatusBar::messageChanged, this, [this](const QString& text) {
+    if (text.isEmpty()) findings_->setVisible(findings_ready_);
+  });
+  addWidget(training_);
+  addWidget(findings_);
+  addWidget(holdings_, 1);
+  for (QLabel* label : {screen_, threads_, kinds}) addPermanentWidget(label);
+}
+
+QLabel* StatusLine::add(const QString& tip, QLabel* label) {
+  if (!label) label = new QLabel(this);
+  label->setToolTip(tip);
+  label->setContentsMargins(4, 0, 8, 0);
+  return label;
+}
+
+void StatusLine::showTraining(const LabStatus& status) {
+  QString text = "step " + grouped(status.step);
+  if (!status.error.empty())
+    text += ", stopped: " + QString::fromStdString(status.error);
+  else if (!status.running)
+    text += ", paused";
+  else if (status.tokens_per_s > 0)
+    text += ", " + grouped(std::llround(status.tokens_per_s)) + " tokens/s";
+  if (!status.warning.empty()) text += ", " + QString::fromStdString(status.warning);
+  training_->setText(text);
+}
+
+void StatusLine::showFollowing(const QString& text) {
+  training_->setText(text);
+}
+
+void StatusLine::showScreen(double frames_per_s, double frame_ms) {
+  screen_->setText(QString("screen %1 fps, %2 ms").arg(frames_per_s, 0, 'f', 0).arg(frame_ms, 0, 'f', 1));
+}
+
+void StatusLine::showHoldings(const QString& path, const History& history) {
+  const StepRange steps = history.steps();
+  const QString file = QFileInfo(path).fileName();
+  QString text = path.isEmpty()
+                     ? "not recorded: in memory only"
+                     : QString("%1 %2, %3")
+                           .arg(file.endsWith(".moescope") ? "recording" : "log", file, bytes(recordingBytes(path)));
+  text += QString(", %1 steps").arg(grouped(steps.size()));
+  if (history.kept_every() > 1) text += QString(", older arrays 1 of %1 in memory").arg(history.kept_every());
+  holdings_->setText(text);
+  holdings_->setToolTip(
+      QString("%1<br>%2 of arrays in memory").arg(path.toHtmlEscaped(), bytes(history.array_bytes())));
+}
+
+void StatusLine::showFindings(int severe, int warnings, bool ready) {
+  QStringList parts;
+  if (severe) parts << QString("%1 severe").arg(severe);
+  if (warnings) parts << QString("%1 %2").arg(warnings).arg(warnings == 1 ? "warning" : "warnings");
+  const QString mark = QString::fromUtf8(severe ? "\u25b2 " : warnings ? "\u25c6 " : "");
+  findings_->setText(mark + (parts.isEmpty() ? QString("no findings") : parts.join(", ")));
+  findings_ready_ = ready;
+  if (currentMessage().isEmpty()) findings_->setVisible(ready);  // a message hides it and must not be drawn over
+}
+
+void StatusLine::showThreads(int threads) {
+  threads_->setText(QString("%1 %2").arg(threads).arg(threads == 1 ? "thread" : "threads"));
+}
+
+}  // namespace moescope

@@ -1,0 +1,38 @@
+// The line at the bottom: where the run is, what the screen costs, what the recording holds.
+#pragma once
+
+#include <QStatusBar>
+#include <QToolButton>
+
+#include "core/telemetry/history/history.h"
+#include "core/training/lab.h"
+
+class QLabel;
+
+namespace moescope {
+
+class StatusLine : public QStatusBar {
+  Q_OBJECT
+
+ public:
+  explicit StatusLine(QWidget* parent = nullptr);
+
+  void showTraining(const LabStatus& status);
+  void showFollowing(const QString& text);  // of what is not in training here
+  void showScreen(double frames_per_s, double frame_ms);
+  void showHoldings(const QString& path, const History& history);
+  void showThreads(int threads);
+  void showFindings(int severe, int warnings, bool ready);
+
+ signals:
+  void findingsClicked();
+
+ private:
+  QLabel* add(const QString& tip, QLabel* label = nullptr);
+
+  QToolButton* findings_;
+  bool findings_ready_ = false;
+  QLabel *training_, *screen_, *holdings_, *threads_;
+};
+
+}  // namespace moescope

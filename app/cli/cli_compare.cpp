@@ -1,0 +1,108 @@
+#include "app/cli/cli_compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace moescope {
+namespace {
+
+constexpr std::int64_t kLastSteps = 100;  // over which the table's means are taken
+
+std::string figure(float value, const char* format, double factor = 1) {
+  if (is_missing(value)) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, format, factor * static_cast<double>(value));
+  return text;
+}
+
+std::string settings_of(const RunConfig& first, const RunConfig& config) {
+  std::string text;
+  for (const ConfigDifference& found : difference(first, config))
+    text += (text.empty() ? "" : ", ") + found.key + " = " + found.b;
+  return text;
+}
+
+using Row = std::vector<std::string>;
+
+// Without the columns that hold nothing in this comparison.
+void drop_empty_columns(std::vector<Row>& rows) {
+  for (std::size_t c = rows.front().size(); c-- > 0;) {
+    const bool empty = std::all_of(rows.begin() + 1, rows.end(), [c](const Row& row) { return row[c] == "-"; });
+    if (!empty) continue;
+    for (Row& row : rows) row.erase(row.begin() + static_cast<std::ptrdiff_t>(c));
+  }
+}
+
+// Columns as wide as their widest cell; the first and the last to the left, figures to the right.
+std::string aligned(const std::vector<Row>& rows) {
+  std::vector<std::size_t> width(rows.front().size(), 0);
+  for (const Row& row : rows)
+    for (std::size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], row[c].size());
+  std::string text;
+  for (const Row& row : rows) {
+    std::string line;
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      const std::string space(width[c] - row[c].size(), ' ');
+      const bool left = c == 0 || c + 1 == row.size();
+      if (c > 0) line += "  ";
+      line += left ? row[c] : space;
+      line += left ? space : row[c];
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line;
+    text += '\n';
+  }
+  return text;
+}
+
+std::string table(std::span<const HistoryPtr> histories, std::span<const RunConfig> configs, StepRange window) {
+  std::vector<Row> rows = {{"run", "loss", "mean loss", "MaxVio", "tokens/s", "SQNR dB", "flips %", "by rounding %",
+                            "grad cos", "differs in"}};
+  for (std::size_t i = 0; i < histories.size(); ++i) {
+    const RunFigures f = run_figures(*histories[i], window);
+    std::string name(1, static_cast<char>('A' + i));
+    name += ' ';
+    name += f.name;
+    rows.push_back({name, figure(f.final_loss, "%.4f"), figure(f.mean_loss, "%.4f"), figure(f.max_vio, "%.3f"),
+                    figure(f.tokens_per_s, "%.0f"), figure(f.sqnr_db, "%.1f"), figure(f.flip_rate, "%.2f", 100),
+                    figure(f.rounding_flip_rate, "%.2f", 100), figure(f.gradient_cosine, "%.5f"),
+                    settings_of(configs.front(), configs[i])});
+  }
+  drop_empty_columns(rows);
+  return aligned(rows);
+}
+
+}  // namespace
+
+std::string comparison_report(std::span<const HistoryPtr> histories, std::span<const RunConfig> configs,
+                              double epsilon) {
+  const StepRange window = last_common_steps(histories, kLastSteps);
+  if (window.empty()) return {};
+  std::vector<HistoryPtr> same_settings = {histories.front()};
+  for (std::size_t i = 1; i < histories.size(); ++i)
+    if (is_noise_twin(configs.front(), configs[i])) same_settings.push_back(histories[i]);
+
+  std::string text = "Comparison after " + std::to_string(window.last + 1) + " steps; means over the last " +
+                     std::to_string(window.size()) + ", loss in nats/token\n" + table(histories, configs, window);
+  for (std::size_t i = 1; i < histories.size(); ++i) {
+    const HistoryPtr& other = histories[i];
+    const auto first = first_difference(*histories.front(), *other, epsilon);
+    text += other->info().name + ": ";
+    text += first ? "first step with a loss difference above " + to_string(ConfigValue(epsilon)) + ": " +
+                        std::to_string(*first)
+                  : "no loss difference above " + to_string(ConfigValue(epsilon));
+    text += '\n';
+    if (!is_noise_twin(configs.front(), configs[i]))
+      text += conclude(*histories.front(), *other, same_settings).text + '\n';
+  }
+  if (same_settings.size() > 1)
+    text += "The band is " + to_string(ConfigValue(kBandFactor)) +
+            " times the smoothed |loss difference| of runs that differ only in their seed (" +
+            std::to_string(same_settings.size() - 1) + (same_settings.size() == 2 ? " twin).\n" : " twins).\n");
+  else
+    text += "Add --noise-twin to know how much of a difference is noise.\n";
+  return text;
+}
+
+}  // namespace moescope

@@ -1,0 +1,143 @@
+#include "app/cli/cli_export.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "app/cli/cli_missing.h"
+#include "core/files/file_kind.h"
+#include "core/files/open_runs.h"
+#include "core/io/text_escape.h"
+#include "core/telemetry/logs/export_events.h"
+#include "core/telemetry/logs/export_jsonl.h"
+#include "core/telemetry/logs/export_trace.h"
+#include "core/training/export_weights.h"
+
+namespace moescope {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostRuns = 4;
+
+struct Options {
+  std::string in, to, out, panel, workspace, size, run;
+  std::optional<std::int64_t> step;
+};
+
+// Pictures, tables and reports are what the panels show, so the window program makes them, without a display.
+[[noreturn]] void let_window_export(const Options& options) {
+  const std::string program = (fs::read_symlink("/proc/self/exe").parent_path() / "moescope").string();
+  if (!fs::exists(program))
+    throw std::runtime_error("--to " + options.to + " needs the window program beside this one: " + program +
+                             ": no such file");
+  std::vector<std::string> words = {program, options.in, "--export", options.out, "--to", options.to};
+  for (const auto& [name, value] : {std::pair<const char*, const std::string&>{"--panel", options.panel},
+                                    {"--workspace", options.workspace},
+                                    {"--size", options.size}})
+    if (!value.empty()) words.insert(words.end(), {name, value});
+  if (options.step) words.insert(words.end(), {"--step", std::to_string(*options.step)});
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  setenv("QT_QPA_PLATFORM", "offscreen", 1);
+  std::fflush(nullptr);
+  execv(program.c_str(), arguments.data());
+  throw std::runtime_error(program + ": cannot be started: " + std::strerror(errno));
+}
+
+void export_all_events(const Options& options) {
+  ImportOptions import;
+  const OpenedRuns opened = open_runs({options.in}, import, kMostRuns);
+  const auto written = fs::last_write_time(options.in).time_since_epoch();
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto file_now = fs::file_time_type::clock::now().time_since_epoch();
+  const double ended = std::chrono::duration<double>(now - (file_now - written)).count();
+  for (const auto& history : opened.histories) {
+    double seconds = 0;
+    for (const float ms : history->values(Metric::step_ms, kWholeRun, history->steps()))
+      if (ms > 0) seconds += 1e-3 * static_cast<double>(ms);
+    std::printf("%s\n", printable(export_events(*history, options.out, ended - seconds)).c_str());
+  }
+}
+
+void export_tensors(const Options& options) {
+  const bool checkpoint = options.in.ends_with(".safetensors");
+  const std::string from = checkpoint ? options.in : kept_checkpoint(options.in, options.run, options.step);
+  const int tensors = export_weights(from, options.out);
+  std::printf("%s: %d tensors of %s\n", printable(options.out).c_str(), tensors, printable(from).c_str());
+}
+
+void check(const Options& options) {
+  if (!fs::exists(options.in)) throw std::runtime_error(options.in + ": no such file");
+  const bool of_panels = options.to == "png" || options.to == "svg" || options.to == "csv";
+  if (!options.panel.empty() && !of_panels) throw std::runtime_error("--panel goes with --to png, svg or csv");
+  if (!options.workspace.empty() && options.to != "png" && options.to != "svg")
+    throw std::runtime_error("--workspace goes with --to png or svg");
+  if (options.to == "csv" && options.panel.empty())
+    throw std::runtime_error("--to csv needs --panel NAME; --panel list says which there are");
+  if (options.step && !of_panels && options.to != "safetensors")
+    throw std::runtime_error("--step goes with --to png, svg, csv or safetensors");
+}
+
+void run(const Options& options) {
+  check(options);
+  if (file_kind(options.in) == FileKind::recording) tell_missing(RecordingReader(options.in));
+  if (options.to == "jsonl")
+    export_jsonl(options.in, options.out);
+  else if (options.to == "trace")
+    export_trace(options.in, options.out);
+  else if (options.to == "tensorboard")
+    export_all_events(options);
+  else if (options.to == "safetensors")
+    export_tensors(options);
+  else
+    let_window_export(options);
+}
+
+}  // namespace
+
+void add_export_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("export", "Writes a recording in a form that other programs read");
+  command
+      ->add_option("RECORDING", options->in,
+                   "Recording (.moescope); for tensorboard and pictures any training log, "
+                   "for safetensors a checkpoint, too")
+      ->required();
+  command
+      ->add_option("--to", options->to,
+                   "png, svg: a picture for print, of a panel or a workspace, in the light theme\n"
+                   "csv: what a panel shows\n"
+                   "jsonl: everything, a line a step\n"
+                   "tensorboard: the scalars as event files, OUT is a folder\n"
+                   "trace: where the time of each step went (Chrome trace, Perfetto)\n"
+                   "safetensors: the weights of a kept checkpoint\n"
+                   "html: a report of the runs and how they compare, in one file")
+      ->required()
+      ->check(CLI::IsMember({"png", "svg", "csv", "jsonl", "tensorboard", "trace", "safetensors", "html"}));
+  command->add_option("-o,--out", options->out, "File (tensorboard: folder) to write")->required();
+  command->add_option("--panel", options->panel,
+                      "Panel by its title, \"Loss\" for example; list: says which there are");
+  command->add_option("--workspace", options->workspace, "Workspace: overview (default), router, compare, ...");
+  command->add_option("--size", options->size, "Of the panel or the window in pixels, 900x500 for example");
+  command->add_option("--step", options->step, "Step that is shown, or of the checkpoint (default: the newest)");
+  command->add_option("--run", options->run, "Run whose weights are written (default: the first)");
+  command->footer(
+      "Examples:\n"
+      "  moescope-cli export run.moescope --to svg --panel \"Expert load\" -o load.svg\n"
+      "  moescope-cli export run.moescope --to tensorboard -o logs\n"
+      "  moescope-cli export compared.moescope --to html -o report.html");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace moescope

@@ -1,0 +1,224 @@
+#include "app/cli/cli_import.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+
+#include "app/cli/cli_output.h"
+#include "core/files/file_kind.h"
+#include "core/files/open_runs.h"
+#include "core/io/text_escape.h"
+#include "core/io/whole_file.h"
+#include "core/telemetry/recording/recording.h"
+#include "core/training/lock_step.h"
+
+namespace moescope {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kFramesAWrite = 64;   // in one transaction
+constexpr std::size_t kShownBadLines = 10;  // of a file; --bad-lines writes all
+
+struct ImportCommand {
+  std::vector<std::string> files;
+  std::string out, bad_lines, tags;
+  bool overwrite = false, quiet = false;
+};
+
+volatile std::sig_atomic_t g_stopped = 0;
+
+void stop(int signal) {
+  g_stopped = signal;
+}
+
+// A signal that is ignored, as nohup does with SIGHUP, stays so.
+void stop_at(int signal) {
+  struct sigaction action {};
+  if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
+  action = {};
+  action.sa_handler = stop;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(signal, &action, nullptr);
+}
+
+// Written beside the final name and renamed at the end: a recording of that name is whole, or there is none.
+class RecordingInWork {
+ public:
+  explicit RecordingInWork(std::string out)
+      : out_(std::move(out)),
+        work_(out_ + ".part-" + std::to_string(::getpid())),
+        writer_(new RecordingWriter(work_)) {}
+  ~RecordingInWork() {
+    writer_.reset();
+    std::error_code ignored;
+    for (const char* suffix : {"", "-wal", "-shm"}) fs::remove(work_ + suffix, ignored);
+  }
+  void add(const RunInfo& info) {
+    record([&] { writer_->add_run(info); });
+  }
+  void add(const std::shared_ptr<const TelemetryFrame>& frame) {
+    frames_.push_back(frame);
+    if (frames_.size() >= kFramesAWrite) write();
+  }
+  void add(const Marker& marker) { markers_.push_back(marker); }
+  void finish() {
+    write();
+    record([&] {
+      for (const Marker& marker : markers_) writer_->write(marker);
+    });
+    writer_.reset();
+    fs::rename(work_, out_);
+  }
+
+ private:
+  void write() {
+    record([&] { writer_->write(frames_); });
+    frames_.clear();
+  }
+  template <class Write>
+  void record(Write write) {
+    try {
+      write();
+    } catch (const std::exception& failure) {
+      throw OutputError(out_ + ": cannot be written: " + failure.what());
+    }
+  }
+  std::string out_, work_;
+  std::unique_ptr<RecordingWriter> writer_;
+  std::vector<std::shared_ptr<const TelemetryFrame>> frames_;
+  std::vector<Marker> markers_;
+};
+
+// A line that redraws itself on a terminal; elsewhere nothing until the end.
+class Percentage {
+ public:
+  explicit Percentage(bool quiet) : shown_(!quiet && isatty(STDERR_FILENO) == 1) {}
+  ~Percentage() {
+    if (last_ >= 0) std::fputs("\r\x1b[K", stderr);
+  }
+  void show(double share) {
+    const int now = static_cast<int>(share * 1000);
+    if (!shown_ || now == last_) return;
+    last_ = now;
+    const int full = now / 50;
+    std::fprintf(stderr, "\r[%s%s] %.1f %%\x1b[K", std::string(static_cast<std::size_t>(full), '#').c_str(),
+                 std::string(static_cast<std::size_t>(20 - full), '.').c_str(), now / 10.0);
+    std::fflush(stderr);
+  }
+
+ private:
+  bool shown_;
+  int last_ = -1;
+};
+
+void check_output(const ImportCommand& command) {
+  if (const std::string problem = output_problem(command.out); !problem.empty())
+    throw std::runtime_error("--out " + command.out + ": " + problem);
+  if (fs::exists(command.out) && !command.overwrite)
+    throw std::runtime_error("--out " + command.out + ": exists; give --overwrite to replace it");
+  if (const std::string problem = command.bad_lines.empty() ? "" : output_problem(command.bad_lines); !problem.empty())
+    throw std::runtime_error("--bad-lines " + command.bad_lines + ": " + problem);
+  for (const std::string& file : command.files) {
+    if (file_kind(file) == FileKind::recording) throw std::runtime_error(file + ": is a recording already");
+    std::error_code error;
+    if (fs::equivalent(file, command.out, error)) throw std::runtime_error("--out " + command.out + ": is read, too");
+  }
+}
+
+void tell_bad_lines(const ImportCommand& command, const std::vector<SkippedLines>& skipped) {
+  std::string all;
+  for (const SkippedLines& file : skipped) {
+    std::fprintf(stderr, "%s: %s\n", printable(file.path).c_str(), printable(file.bad.summary(file.unit)).c_str());
+    const auto& first = file.bad.first();
+    for (std::size_t i = 0; i < std::min(kShownBadLines, first.size()); ++i)
+      std::fprintf(stderr, "  %s %lld: %s\n", file.unit, static_cast<long long>(first[i].number),
+                   printable(first[i].why).c_str());
+    if (file.bad.count() > static_cast<std::int64_t>(kShownBadLines) && command.bad_lines.empty())
+      std::fprintf(stderr, "  ... --bad-lines FILE writes all\n");
+    all += file.path + '\n' + file.bad.text(file.unit);
+  }
+  if (command.bad_lines.empty()) return;
+  try {
+    write_whole_file(command.bad_lines, all);
+  } catch (const std::runtime_error& error) {
+    throw OutputError(std::string("--bad-lines ") + error.what());
+  }
+}
+
+void tell(const OpenedRuns& opened, const std::string& out, double seconds) {
+  for (const auto& run : opened.histories) {
+    const RunInfo& info = run->info();
+    std::printf("%c %s: %lld steps, %zu MoE layers of %d experts\n", static_cast<char>('A' + info.run),
+                printable(info.name).c_str(), static_cast<long long>(run->steps().size()), info.moe_layers.size(),
+                info.n_experts);
+  }
+  std::printf("%s: %.1f MB, in %.1f s\n", printable(out).c_str(), static_cast<double>(fs::file_size(out)) / 1e6,
+              seconds);
+}
+
+void import(const ImportCommand& command) {
+  check_output(command);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) stop_at(signal);
+  const auto start = std::chrono::steady_clock::now();
+  RecordingInWork recording(command.out);
+  OpenedRuns opened;
+  {
+    Percentage percentage(command.quiet);
+    ImportOptions options;
+    options.tags = command.tags;
+    options.array_budget_bytes = std::size_t{64} << 20;  // the recording keeps all
+    options.progress = [&](double share) {
+      percentage.show(share);
+      return g_stopped == 0;
+    };
+    options.on_run = [&](const RunInfo& info) { recording.add(info); };
+    options.on_frame = [&](const std::shared_ptr<const TelemetryFrame>& frame) { recording.add(frame); };
+    options.on_marker = [&](const Marker& marker) { recording.add(marker); };
+    opened = open_runs(command.files, options, kMaxRuns);
+  }
+  if (opened.histories.empty()) {
+    std::fprintf(stderr, "moescope-cli: stopped: nothing was written\n");
+    throw CLI::RuntimeError(128 + g_stopped);
+  }
+  recording.finish();
+  tell_bad_lines(command, opened.skipped);
+  if (!command.quiet)
+    tell(opened, command.out, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+}
+
+}  // namespace
+
+void add_import_command(CLI::App& app) {
+  auto command = std::make_shared<ImportCommand>();
+  CLI::App* sub = app.add_subcommand("import", "Turn logs of other programs into a recording");
+  sub->add_option("FILE", command->files,
+                  "Training logs (JSON lines), TensorBoard events (a file or a folder), tables of expert loads (CSV: "
+                  "step,layer,expert,count; llama.cpp's moe-trace); several become runs A, B, ...")
+      ->required()
+      ->expected(1, kMaxRuns);
+  sub->add_option("-o,--out", command->out, "Recording to write")->required();
+  sub->add_option("--tags", command->tags,
+                  "TOML file that says which TensorBoard tags mean what (default: the names that TorchTitan, NeMo "
+                  "Automodel and Megatron-LM use)");
+  sub->add_option("--bad-lines", command->bad_lines,
+                  "Text file for all lines that could not be read, with the reasons");
+  sub->add_flag("--overwrite", command->overwrite, "Replace a file that exists");
+  sub->add_flag("--quiet", command->quiet, "Say only what went wrong");
+  sub->footer(
+      "Examples:\n"
+      "  moescope-cli import balanced.jsonl mxfp8.jsonl -o pair.moescope\n"
+      "  moescope-cli import outputs/tb/20260821-0912 -o run.moescope\n"
+      "Lines that cannot be read are counted, listed and skipped. Ctrl-C stops and leaves nothing behind.\n"
+      "Exit status: 0 done, 1 writing failed, 2 wrong input, 128 + signal when one stopped it: 130 Ctrl-C, 143 "
+      "SIGTERM,\n"
+      "129 SIGHUP.");
+  sub->callback([command] { import(*command); });
+}
+
+}  // namespace moescope

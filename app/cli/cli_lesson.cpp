@@ -1,0 +1,103 @@
+#include "app/cli/cli_lesson.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+
+#include "core/io/text_escape.h"
+#include "core/lessons/lesson_runner.h"
+#include "core/lessons/lesson_twins.h"
+
+namespace moescope {
+namespace {
+
+constexpr int kDidNotHappen = 1;
+
+struct Options {
+  std::string name;
+  std::vector<std::int64_t> seeds;
+  bool list = false, figures = false, quiet = false;
+};
+
+std::string problem_list(const std::vector<ConfigProblem>& problems) {
+  std::string text;
+  for (const ConfigProblem& problem : problems) text += (text.empty() ? "" : "\n") + problem.text();
+  return text;
+}
+
+void print_list() {
+  int number = 0;
+  for (const std::string& name : lesson_names()) {
+    const Lesson lesson = find_lesson(name).lesson;
+    std::printf("%d  %-22s %s\n   %s\n", ++number, name.c_str(), printable(lesson.title).c_str(),
+                printable(lesson.teaches).c_str());
+  }
+}
+
+void print_figures() {
+  for (const LessonFigureInfo& info : lesson_figures())
+    std::printf("%-28s %-10s %s\n", info.key, info.unit, info.meaning);
+}
+
+const char* mark(LessonJudgement::State state) {
+  return state == LessonJudgement::State::holds   ? "holds "
+         : state == LessonJudgement::State::fails ? "FAILS "
+                                                  : "open  ";
+}
+
+bool give(const Options& options, std::optional<std::int64_t> seed) {
+  const ParsedLesson parsed = find_lesson(options.name, seed);
+  if (!parsed.problems.empty()) throw std::runtime_error(problem_list(parsed.problems));
+  const Lesson& lesson = parsed.lesson;
+  std::printf("%s%s\n", printable(lesson.title).c_str(), seed ? (", seed " + std::to_string(*seed)).c_str() : "");
+  for (const std::string& each : unclear_comparisons(lesson))
+    std::fprintf(stderr, "note: more than one cause in step %s\n", printable(each).c_str());
+  const LessonOutcome outcome = run_lesson(lesson, [&](const std::string& task) {
+    if (!options.quiet) std::printf("    ... %s\n", printable(task).c_str());
+    std::fflush(stdout);
+  });
+  int step = -1;
+  for (const LessonOutcome::Line& line : outcome.checks) {
+    if (line.step != step) {
+      step = line.step;
+      std::printf("  %d %s\n", step + 1, printable(lesson.steps[static_cast<std::size_t>(step)].title).c_str());
+    }
+    std::printf("    %s %s: %s\n", mark(line.judgement.state), printable(line.text).c_str(),
+                printable(line.judgement.text).c_str());
+  }
+  std::printf("%s\n", outcome.holds ? "It happened as the lesson says." : "It did NOT happen as the lesson says.");
+  return outcome.holds;
+}
+
+void run(const Options& options) {
+  if (options.figures) return print_figures();
+  if (options.list || options.name.empty()) return print_list();
+  std::vector<std::optional<std::int64_t>> seeds(options.seeds.begin(), options.seeds.end());
+  if (seeds.empty()) seeds.emplace_back();
+  bool all = true;
+  for (const auto& seed : seeds) all &= give(options, seed);
+  if (!all) throw CLI::RuntimeError(kDidNotHappen);
+}
+
+}  // namespace
+
+void add_lesson_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("lesson", "Perform a guided lesson and check that it shows what it says");
+  command->add_option("NAME", options->name, "Name or number of a lesson, or the path of a .toml file");
+  command->add_option("--seed", options->seeds, "Seed of weights, data and tensors; may be repeated")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
+  command->add_flag("--list", options->list, "List the lessons");
+  command->add_flag("--figures", options->figures, "List the figures that a lesson's checks can use");
+  command->add_flag("--quiet", options->quiet, "Only the checks");
+  command->footer(
+      "Examples:\n"
+      "  moescope-cli lesson --list\n"
+      "  moescope-cli lesson bias-thermostat --seed 1 --seed 2 --seed 3\n"
+      "  moescope-cli lesson my-lessons/dropout.toml\n"
+      "Exit status: 0 every check holds, 1 one does not, 2 wrong input.");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace moescope

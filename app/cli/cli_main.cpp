@@ -1,0 +1,125 @@
+// moescope-cli: MoEscope without a window.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "app/cli/cli_export.h"
+#include "app/cli/cli_import.h"
+#include "app/cli/cli_lesson.h"
+#include "app/cli/cli_output.h"
+#include "app/cli/cli_predict.h"
+#include "app/cli/cli_quantize.h"
+#include "app/cli/cli_reproduce.h"
+#include "app/cli/cli_train.h"
+#include "app/cli/cli_volumes.h"
+#include "core/io/text_escape.h"
+#include "core/numerics/kernels.h"
+
+namespace {
+
+constexpr int kFailed = 1, kWrongInput = 2;
+
+void print_error(const std::string& text) {
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    std::fprintf(stderr, "moescope-cli: error: %s\n", moescope::printable(text.substr(begin, end - begin)).c_str());
+    begin = end + 1;
+  }
+}
+
+// CLI11 would say that a command is required, to someone who gave one.
+void check_command(const CLI::App& app, const char* given) {
+  std::string allowed;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    if (command->get_name() == given) return;
+    allowed += (allowed.empty() ? "" : ", ") + command->get_name();
+  }
+  throw std::runtime_error(std::string(given) + ": no such command, allowed are " + allowed);
+}
+
+// The processes of `mpirun moescope-cli train --ep R` make the same mistakes; the first of them tells.
+bool tells_errors(int argc, char** argv) {
+  const bool among_ranks =
+      std::any_of(argv, argv + argc, [](const std::string& arg) { return arg == "--ep" || arg.starts_with("--ep="); });
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
+    if (const char* rank = std::getenv(name); among_ranks && rank) return std::strcmp(rank, "0") == 0;
+  return true;
+}
+
+// mpirun ends all processes as soon as one of them has ended with an error: the others let the one that tells do so.
+int ended_with(int status, bool tells) {
+  if (status != 0 && !tells) std::this_thread::sleep_for(std::chrono::seconds(1));
+  return status;
+}
+
+// What was said must have arrived: a shell that sends it to a full disk learns of it by the status.
+int said_with(int status) {
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
+  // Which of many writes failed is not known any more; the next one fails as it did.
+  const bool fails_yet = write(STDOUT_FILENO, "\n", 1) < 0;
+  print_error(std::string("standard output: cannot be written: ") +
+              (fails_yet ? std::strerror(errno) : "some of it is missing"));
+  return status == 0 ? kFailed : status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  moescope::ensure_fast_openblas(argv);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow any more shows as a failed write
+  CLI::App app{
+      "MoEscope without a window: trains mixture-of-experts models, imports logs of other programs, quantizes tensors, "
+      "counts "
+      "and predicts cluster communication."};
+  app.name("moescope-cli");
+  app.set_version_flag("--version", "moescope-cli " MOESCOPE_VERSION);
+  app.require_subcommand(1);
+  moescope::add_train_command(app);
+  moescope::add_quantize_command(app);
+  moescope::add_volumes_command(app);
+  moescope::add_predict_command(app);
+  moescope::add_lesson_command(app);
+  moescope::add_reproduce_command(app);
+  moescope::add_import_command(app);
+  moescope::add_export_command(app);
+  app.footer(
+      "Examples:\n"
+      "  moescope-cli train --preset small --steps 500 --out run.moescope\n"
+      "  moescope-cli quantize weights.safetensors --format mxfp8_e4m3 --scale rceil --out quantized.safetensors\n"
+      "moescope-cli COMMAND --help shows a command's options and further examples.\n"
+      "Exit status: 0 done, 1 a command failed or standard output cannot be written, 2 wrong input or an output file "
+      "that\n"
+      "cannot be written; where a command has more to say, its --help does.");
+  const bool tells = tells_errors(argc, argv);
+  try {
+    if (argc > 1 && argv[1][0] != '-') check_command(app, argv[1]);
+    app.parse(argc, argv);
+    return said_with(0);
+  } catch (const CLI::RuntimeError& failure) {
+    return ended_with(said_with(failure.get_exit_code()), tells);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return said_with(app.exit(error));  // --help, --version
+    if (!tells) return ended_with(kWrongInput, false);
+    print_error(error.what());
+    const auto given = app.get_subcommands();
+    std::fprintf(stderr, "moescope-cli %s--help shows what is allowed.\n",
+                 given.empty() ? "" : (given.front()->get_name() + " ").c_str());
+  } catch (const moescope::OutputError& error) {
+    print_error(error.what());
+    return kFailed;
+  } catch (const std::exception& error) {
+    if (tells) print_error(error.what());
+  }
+  return ended_with(kWrongInput, tells);
+}

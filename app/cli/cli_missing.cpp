@@ -1,0 +1,11 @@
+#include "app/cli/cli_missing.h"
+
+#include <cstdio>
+
+namespace moescope {
+
+void tell_missing(const RecordingReader& recording) {
+  if (!recording.missing().empty()) std::fprintf(stderr, "moescope-cli: %s\n", recording.missing().c_str());
+}
+
+}  // namespace moescope

@@ -1,0 +1,503 @@
+#include "app/cli/cli_predict.h"
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+
+#include "app/cli/cli_routing.h"
+#include "core/cluster/layer_model.h"
+#include "core/cluster/live_cost.h"
+#include "core/cluster/published_runs.h"
+#include "core/io/text_escape.h"
+#include "core/parallel/load_routing.h"
+#include "core/parallel/routing_patterns.h"
+
+namespace moescope {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::string calibration, model = "671B", hardware = "b200", recipe = "bf16", all_to_all = "standard";
+  std::string routing = "forced", payload = "bf16", recompute = "full", hypothesis = "h2", placement = "contiguous";
+  int run = 0, layer = -1;  // of a recording
+  std::int64_t step = -1;
+  bool node_limited = false;
+  int ep = 32, ranks_per_node = 8, gpus = 256, tp = 0, pp = 0, virtual_stages = 0, microbatches = 0, slots = 0;
+  std::int64_t seq = 8192, seed = 1;
+  double overlap = 0, memory_GBps = 0;
+  bool json = false;
+};
+
+Json number(double value) {
+  return std::isnan(value) ? Json(nullptr) : Json(value);
+}
+
+std::string cell(double value, const char* format = "%.2f") {
+  char text[32];
+  std::snprintf(text, sizeof text, format, value);
+  return std::isnan(value) ? "-" : text;
+}
+
+// ---- measured layers ----
+
+double error_of(double predicted, double measured) {
+  return predicted / measured - 1;
+}
+
+std::string percent(double error) {
+  return std::isnan(error) ? "-" : cell(100 * error, "%+.1f %%");
+}
+
+std::string routing_text(const ClusterRouting& routing) {
+  if (!routing.label.empty()) return routing.label;
+  return std::isnan(routing.skew) ? "" : "skew " + cell(routing.skew, "%g");
+}
+
+Json figure(double predicted, double measured) {
+  return {{"predicted", number(predicted)},
+          {"measured", number(measured)},
+          {"error", number(error_of(predicted, measured))}};
+}
+
+Json summary_json(const ErrorSummary& summary) {
+  return {{"count", summary.count}, {"median", number(summary.median)}, {"worst", number(summary.worst)}};
+}
+
+void print_layers_json(const LayerModel& model, const CalibrationReport& report, const std::string& memory_source) {
+  Json root;
+  root["calibration"] = model.calibration().path;
+  root["gpu"] = model.calibration().gpu;
+  root["world"] = model.calibration().world;
+  root["fitted"] = {{"sustained_gemm_slowdown", model.sustained_slowdown()}};
+  root["memory_copy_GBps"] = {{"value", model.memory_copy_GBps()}, {"source", memory_source}};
+  root["kinds"] = {{"predicted", provenance_name(Provenance::modelled)},
+                   {"measured", provenance_name(Provenance::measured_elsewhere)}};
+  for (const LayerComparison& row : report.rows) {
+    root["layers"].push_back({{"model", row.shape.model},
+                              {"routing", routing_text(row.routing)},
+                              {"all_to_all", all_to_all_name(row.way)},
+                              {"tokens_per_rank", row.routing.tokens_per_rank},
+                              {"comm_ms", figure(row.predicted.comm_ms, row.measured_comm_ms)},
+                              {"experts_ms", figure(row.predicted.experts_ms, row.measured_experts_ms)},
+                              {"rest_ms", number(row.predicted.rest_ms)},
+                              {"layer_ms", figure(row.predicted.layer_ms(), row.measured_layer_ms)}});
+  }
+  root["errors"] = {{"layer", summary_json(report.layer)},
+                    {"comm", summary_json(report.comm)},
+                    {"experts", summary_json(report.experts)}};
+  root["missing_or_assumed"] = report.notes;
+  std::printf("%s\n", root.dump(2, ' ', true, Json::error_handler_t::replace).c_str());
+}
+
+void print_layers(const LayerModel& model, const CalibrationReport& report, const std::string& memory_source) {
+  std::printf("%s: %s x %d. ms, forward and backward: predicted is modelled, measured was so elsewhere, by the file.\n",
+              printable(model.calibration().path).c_str(),
+              model.calibration().gpu.empty() ? "GPU not named" : printable(model.calibration().gpu).c_str(),
+              model.calibration().world);
+  std::printf(
+      "fitted, the only one: sustained_gemm_slowdown = %.2f (chosen by the errors of experts_ms and of "
+      "whole layers of the two H200 files)\n",
+      model.sustained_slowdown());
+  std::printf("memory copy %.0f GB/s (%s)\n\n", model.memory_copy_GBps(), printable(memory_source).c_str());
+  std::printf("%-12s %-12s %-9s %6s | %8s %8s %9s | %8s %8s %9s | %6s | %8s %8s %9s\n", "model", "routing", "by",
+              "tokens", "comm", "measured", "error", "experts", "measured", "error", "rest", "layer", "measured",
+              "error");
+  for (const LayerComparison& row : report.rows) {
+    const LayerTime& time = row.predicted;
+    std::printf("%-12s %-12s %-9s %6.0f | %8s %8s %9s | %8s %8s %9s | %6s | %8s %8s %9s\n",
+                printable(row.shape.model).c_str(), printable(routing_text(row.routing)).c_str(),
+                all_to_all_name(row.way), row.routing.tokens_per_rank, cell(time.comm_ms).c_str(),
+                cell(row.measured_comm_ms).c_str(), percent(error_of(time.comm_ms, row.measured_comm_ms)).c_str(),
+                cell(time.experts_ms).c_str(), cell(row.measured_experts_ms).c_str(),
+                percent(error_of(time.experts_ms, row.measured_experts_ms)).c_str(), cell(time.rest_ms).c_str(),
+                cell(time.layer_ms()).c_str(), cell(row.measured_layer_ms).c_str(),
+                percent(error_of(time.layer_ms(), row.measured_layer_ms)).c_str());
+  }
+  std::printf("\n%-28s %8s %8s %8s\n", "absolute error", "rows", "median", "worst");
+  for (const auto& [name, errors] :
+       {std::pair{"whole layer", report.layer}, {"communication", report.comm}, {"experts", report.experts}})
+    std::printf("%-28s %8d %8s %8s\n", name, errors.count, cell(100 * errors.median, "%.1f %%").c_str(),
+                cell(100 * errors.worst, "%.1f %%").c_str());
+  if (!report.notes.empty()) std::printf("\nmissing in the file, or assumed:\n");
+  for (const std::string& note : report.notes) std::printf("  %s\n", printable(note).c_str());
+}
+
+// A file from which nothing follows is a mistake.
+void check_predicted(const std::string& path, const CalibrationReport& report) {
+  for (const LayerComparison& row : report.rows)
+    if (!std::isnan(row.predicted.comm_ms) || !std::isnan(row.predicted.experts_ms)) return;
+  std::string said =
+      path + (report.rows.empty() ? ": has no layer to predict" : ": nothing to predict its layers from");
+  for (const std::string& note : report.notes) said += "\n  " + note;
+  throw std::runtime_error(said);
+}
+
+void predict_layers(const CLI::App& command, const Options& options) {
+  refuse_given(command, {"--recipe",       "--all-to-all", "--payload",   "--routing",
+                         "--run",          "--step",       "--layer",     "--node-limited",
+                         "--placement",    "--slots",      "--ep",        "--ranks-per-node",
+                         "--gpus",         "--tp",         "--pp",        "--virtual-stages",
+                         "--microbatches", "--seq",        "--recompute", "--overlap",
+                         "--hypothesis",   "--seed"},
+               "says nothing with --calibration, whose layers are those of its file");
+  Calibration calibration = read_calibration(options.calibration);
+  std::string source;
+  double memory = options.memory_GBps;
+  if (!std::isnan(calibration.memory_copy_GBps)) {
+    source = std::string(provenance_name(Provenance::measured_elsewhere)) + ", in the file";
+  } else if (memory > 0) {
+    source = "given";
+  } else if (const HardwareProfile* profile = profile_of_gpu(calibration.gpu)) {
+    memory = profile->memory_copy.value;
+    source = std::string(provenance_name(profile->memory_copy.kind)) + ": " + profile->memory_copy.source;
+  } else {
+    const HardwareProfile fallback = hardware_profile("h200");
+    memory = fallback.memory_copy.value;
+    source = "assumed, that of an H200";
+    calibration.missing.push_back("memory_copy_GBps: not in the file, and " +
+                                  (calibration.gpu.empty() ? std::string("the file names no gpu")
+                                                           : "no hardware profile is of '" + calibration.gpu + "'") +
+                                  "; taken as that of an H200, --memory-bandwidth gives another");
+  }
+  const LayerModel model(std::move(calibration), memory);
+  const CalibrationReport report = compare_with_measured(model);
+  check_predicted(options.calibration, report);
+  if (options.json)
+    print_layers_json(model, report, source);
+  else
+    print_layers(model, report, source);
+}
+
+// ---- a training step ----
+
+using Routing = std::vector<std::int32_t>;
+
+Routing routing_by_rule(const Options& o, const ModelShape& shape, std::int64_t tokens, std::string& name) {
+  RoutingPattern groups;
+  if (shape.n_groups)
+    groups = {RoutingRule::uniform, static_cast<int>(shape.n_groups), static_cast<int>(shape.limited_groups), 1};
+  const RoutingPattern pattern = parse_routing_pattern(o.routing, groups);
+  name = routing_pattern_name(pattern);
+  return route_by_pattern(pattern, tokens, static_cast<int>(shape.top_k), static_cast<int>(shape.n_experts), o.seed);
+}
+
+// What is asked about, and of what load; by rule: of none.
+struct Asked {
+  StepConfig config;
+  std::string routing;
+  RecordedLoad load;
+};
+
+RoutingTraffic traffic_of(const Options& o, const ModelShape& shape, AllToAll way, Asked& asked) {
+  if (o.ep > shape.n_experts)
+    throw std::runtime_error("--ep " + std::to_string(o.ep) + " is more than the " + std::to_string(shape.n_experts) +
+                             " experts");
+  const bool recorded = is_recording(o.routing);
+  if (recorded) {
+    asked.load = recorded_load({o.routing, o.run, o.layer, o.step});
+    asked.routing = asked.load.name + (o.node_limited ? ", node-limited" : "");
+  }
+  // Enough tokens that sampling moves max/mean by less than a per cent; all ranks get a whole number of rounds.
+  const std::int64_t tokens = std::int64_t{o.ep} * std::max<std::int64_t>(shape.n_experts, 65536 / o.ep);
+  const Routing topk = recorded ? route_by_recorded_load(asked.load, shape, tokens, o.node_limited, o.seed)
+                                : routing_by_rule(o, shape, tokens, asked.routing);
+  const Placement placement = placement_named({o.placement, o.ep, o.ranks_per_node, o.slots, o.seed}, topk, shape);
+  return routing_traffic(count_volumes(topk, static_cast<int>(shape.top_k), placement, o.ranks_per_node), tokens, way);
+}
+
+Asked asked_by(const Options& o) {
+  Asked asked;
+  StepConfig& config = asked.config;
+  config.shape = model_shape(o.model);
+  config.hardware = hardware_profile(o.hardware);
+  if (o.recipe != "bf16" && o.recipe != "mxfp8")
+    throw std::runtime_error("--recipe is '" + o.recipe + "'; allowed: bf16, mxfp8");
+  config.mxfp8 = o.recipe == "mxfp8";
+  config.way = all_to_all_named(o.all_to_all);
+  config.payload = payload_named(o.payload);
+  config.recompute = recompute_named(o.recompute);
+  config.traffic = traffic_of(o, config.shape, config.way, asked);
+  // As published for these shapes: 671B with TP 2 and PP 2, others with neither.
+  const bool large = o.model == "671B";
+  config.gpus = o.gpus;
+  config.tp = o.tp ? o.tp : large ? 2 : 1;
+  config.pp = o.pp ? o.pp : large ? 2 : 1;
+  config.virtual_stages = o.virtual_stages ? o.virtual_stages : config.pp > 1 ? 2 : 1;
+  config.microbatches = o.microbatches ? o.microbatches : config.pp > 1 ? 64 : 1;
+  config.seq = o.seq;
+  config.overlap = o.overlap;
+  return asked;
+}
+
+// ---- what the load of a router seen in a recording would cost ----
+
+const char* variant_name(const LiveCase& c) {
+  if (c.node_limited && c.balanced) return "all three";
+  if (c.node_limited) return "node-limited";
+  if (c.balanced) return "balanced placement";
+  return c.payload == Payload::mxfp8 ? "MXFP8 payload" : "as it is";
+}
+
+Json live_costs_json(const std::vector<LiveCost>& costs) {
+  Json rows = Json::array();
+  for (const LiveCost& cost : costs)
+    rows.push_back({{"ep", cost.the_case.ep},
+                    {"variant", variant_name(cost.the_case)},
+                    {"node_limited", cost.the_case.node_limited},
+                    {"balanced_placement", cost.the_case.balanced},
+                    {"payload", payload_name(cost.the_case.payload)},
+                    {"tokens_per_second_per_gpu", cost.tokens_per_second},
+                    {"band", {cost.band.low, cost.band.high}},
+                    {"forced_balance", cost.forced_tokens_per_second},
+                    {"kind", "modelled"},
+                    {"expert_rows_max_over_mean", cost.traffic.expert_rows_max_over_mean},
+                    {"copies_per_token", cost.traffic.copies_per_token}});
+  return rows;
+}
+
+void print_live_costs(const std::vector<LiveCost>& costs, const Asked& asked) {
+  std::printf("\nwhat this imbalance costs: tokens/s/GPU (modelled) and the change against forced balance, %s\n",
+              all_to_all_name(asked.config.way));
+  std::printf("%4s %8s", "EP", "forced");
+  for (std::size_t i = 0; i < costs.size() && costs[i].the_case.ep == costs[0].the_case.ep; ++i)
+    std::printf(" %19s", variant_name(costs[i].the_case));
+  for (std::size_t i = 0; i < costs.size(); ++i) {
+    const LiveCost& cost = costs[i];
+    if (i == 0 || cost.the_case.ep != costs[i - 1].the_case.ep)
+      std::printf("\n%4d %8.0f", cost.the_case.ep, cost.forced_tokens_per_second);
+    char text[32];
+    std::snprintf(text, sizeof text, "%.0f (%+.0f %%)", cost.tokens_per_second, -100 * cost.lost());
+    std::printf(" %19s", text);
+  }
+  std::printf("\n");
+}
+
+Json published_json(Hypothesis hypothesis) {
+  Json bars = Json::array();
+  for (const BarComparison& bar : compare_with_published(hypothesis))
+    bars.push_back({{"name", bar.name},
+                    {"published", number(bar.published)},
+                    {"modelled", bar.modelled},
+                    {"band", {bar.band.low, bar.band.high}},
+                    {"standing", bar.standing},
+                    {"error", number(bar.error())},
+                    {"in_band", std::isnan(bar.published) ? Json(nullptr) : Json(bar.in_band())},
+                    {"verdict", bar.verdict()}});
+  return bars;
+}
+
+Json open_json(const StepConfig& config) {
+  Json rows = Json::array();
+  for (const OpenNumber& open : open_numbers(config))
+    rows.push_back(
+        {{"name", open.name}, {"unit", open.unit}, {"slow", open.slow}, {"fast", open.fast}, {"why", open.why}});
+  return rows;
+}
+
+Json pair_json(Hypothesis hypothesis) {
+  const PairCheck check = check_with_pair(hypothesis);
+  return {{"gain_published", check.published_gain},
+          {"gain_modelled", check.modelled_gain},
+          {"standard_network_GBps_implied", check.implied_network_GBps},
+          {"standard_network_GBps_fitted", check.fitted_network_GBps},
+          {"verdict", pair_verdict()}};
+}
+
+Json fitted_json(const StepParameters& p, const StepConfig& config) {
+  return {{"standard_network_GBps",
+           {{"value", p.standard_network_share * config.hardware.network.value}, {"kind", "fitted"}}},
+          {"mxfp8_grouped_speedup", {{"value", p.mxfp8_speedup}, {"kind", "fitted"}}},
+          {"rest_ms_671B_B200", {{"value", p.rest_ms}, {"kind", "fitted"}}},
+          {"deep_ep_overhead_ms", {{"value", p.deep_ep_overhead_ms}, {"kind", "assumed"}}}};
+}
+
+void print_step_json(const Asked& asked, const StepParameters& parameters, const StepTime& time, const Band& band,
+                     const std::vector<LiveCost>& costs) {
+  const StepConfig& config = asked.config;
+  Json root;
+  root["model"] = config.shape.name;
+  root["hardware"] = config.hardware.name;
+  root["recipe"] = config.mxfp8 ? "mxfp8" : "bf16";
+  root["all_to_all"] = all_to_all_name(config.way);
+  root["payload"] = payload_name(config.payload);
+  root["routing"] = asked.routing;
+  root["ep"] = config.traffic.ranks;
+  root["ranks_per_node"] = config.traffic.ranks_per_node;
+  root["hypothesis"] = hypothesis_name(parameters.hypothesis);
+  root["tokens_per_second_per_gpu"] = {{"value", time.tokens_per_second},
+                                       {"kind", "modelled"},
+                                       {"fitted", time.fitted()},
+                                       {"band", {band.low, band.high}}};
+  root["ms_per_token"] = {{"value", time.ms_per_token}, {"kind", "modelled"}, {"fitted", time.fitted()}};
+  for (const StepPart& part : time.parts)
+    root["parts"].push_back({{"name", part.name},
+                             {"ms_per_token", part.ms},
+                             {"kind", provenance_name(part.kind)},
+                             {"fitted", part.fitted},
+                             {"how", part.how}});
+  root["traffic"] = {{"kind", "counted"},
+                     {"copies_per_token", config.traffic.copies_per_token},
+                     {"network_copies_per_token", config.traffic.network},
+                     {"received_max_over_mean", config.traffic.received_max_over_mean},
+                     {"expert_rows_max_over_mean", config.traffic.expert_rows_max_over_mean},
+                     {"network_bytes_per_token", time.network_bytes},
+                     {"nvlink_bytes_per_token", time.nvlink_bytes}};
+  root["fitted"] = fitted_json(parameters, config);
+  for (const NamedHardwareNumber& named : hardware_numbers()) {
+    const HardwareNumber& value = config.hardware.*named.number;
+    if (value.value > 0)
+      root["profile"][named.key] = {{"value", value.value},
+                                    {"unit", value.unit},
+                                    {"kind", provenance_name(value.kind)},
+                                    {"source", value.source}};
+  }
+  root["open"] = open_json(config);
+  root["published"] = published_json(parameters.hypothesis);
+  root["pair"] = pair_json(parameters.hypothesis);
+  if (!costs.empty()) root["cost_of_this_load"] = live_costs_json(costs);
+  std::printf("%s\n", root.dump(2, ' ', true, Json::error_handler_t::replace).c_str());
+}
+
+double gain(const BarComparison& from, const BarComparison& to, double BarComparison::*figure) {
+  return 100 * (to.*figure / from.*figure - 1);
+}
+
+void print_published(Hypothesis hypothesis) {
+  const std::vector<BarComparison> bars = compare_with_published(hypothesis);
+  std::printf("\ntokens/s/GPU, 671B, forced routing    published  modelled       band  %-18s error\n", "standing");
+  for (const BarComparison& bar : bars)
+    std::printf("  %-34s %10s %9.0f  %4.0f..%4.0f  %-18s %s\n", bar.name.c_str(), cell(bar.published, "%.0f").c_str(),
+                bar.modelled, bar.band.low, bar.band.high, bar.standing, bar.verdict().c_str());
+  constexpr auto published = &BarComparison::published, modelled = &BarComparison::modelled;
+  std::printf("  gain by DeepEP: published %+.0f %%, modelled %+.0f %%; with MXFP8: %+.0f %%, %+.0f %%\n",
+              gain(bars[0], bars[1], published), gain(bars[0], bars[1], modelled), gain(bars[0], bars[2], published),
+              gain(bars[0], bars[2], modelled));
+  std::printf("  %s\n  %s\n", pair_verdict().c_str(), pair_network(hypothesis).c_str());
+  std::printf("  The B200 runs are three and so are the fitted parameters: that they come out validates nothing.\n");
+}
+
+void print_step(const StepConfig& config, const StepParameters& p, const StepTime& time, const Band& band,
+                const std::string& routing) {
+  std::printf(
+      "%s on %d x %s, %s experts, %s all-to-all (%s), routing %s, EP %d on nodes of %d, TP %d, PP %d, seq %lld, "
+      "recompute %s\n",
+      printable(config.shape.name).c_str(), config.gpus, printable(config.hardware.name).c_str(),
+      config.mxfp8 ? "MXFP8" : "BF16", all_to_all_name(config.way), payload_name(config.payload),
+      printable(routing).c_str(), config.traffic.ranks, config.traffic.ranks_per_node, config.tp, config.pp,
+      static_cast<long long>(config.seq), recompute_name(config.recompute));
+  std::printf("modelled, with fitted numbers: %.0f tokens/s/GPU (band %.0f..%.0f), %.4f ms/token/GPU\n\n",
+              time.tokens_per_second, band.low, band.high, time.ms_per_token);
+  std::printf("%-20s %9s %6s  %-9s %s\n", "part", "ms/token", "share", "kind", "how; * holds a fitted number");
+  for (const StepPart& part : time.parts)
+    std::printf("%-20s %9.4f %5.1f%%  %-8s%c %s\n", part.name, part.ms, 100 * part.ms / time.ms_per_token,
+                provenance_name(part.kind), part.fitted.empty() ? ' ' : '*', printable(part.how).c_str());
+  std::printf(
+      "\nhypothesis %s, fitted to the three published runs: standard network %.1f GB/s (%.0f %% of line rate), MXFP8 "
+      "grouped GEMMs x %.2f,\nrest %.3f ms/token; assumed: DeepEP overhead %.2f ms/token, a token dispatched and "
+      "computed %g times\n",
+      hypothesis_name(p.hypothesis), p.standard_network_share * config.hardware.network.value,
+      100 * p.standard_network_share, p.mxfp8_speedup, p.rest_ms, p.deep_ep_overhead_ms, time.duplication);
+  std::printf("band, from slow to fast:\n");
+  for (const OpenNumber& open : open_numbers(config))
+    std::printf("  %-18s %5.2f..%5.2f %-9s %s\n", open.name, open.slow, open.fast, open.unit, open.why);
+  print_published(p.hypothesis);
+}
+
+void check_step_options(const CLI::App& command, const Options& options) {
+  if (!is_recording(options.routing))
+    refuse_given(command, {"--run", "--step", "--layer", "--node-limited"},
+                 "goes with a recording as --routing (grouped is node-limited by rule)");
+}
+
+void predict_step(const CLI::App& command, const Options& options) {
+  check_step_options(command, options);
+  const Hypothesis hypothesis = hypothesis_named(options.hypothesis);
+  const Asked asked = asked_by(options);
+  const StepParameters parameters = fit_to_published(hypothesis);
+  const StepTime time = step_time(asked.config, parameters);
+  const Band band = throughput_band(asked.config, hypothesis);
+  std::vector<LiveCost> costs;
+  if (is_recording(options.routing))
+    costs = live_costs(asked.config, hypothesis, asked.load.tokens_per_expert, live_cases(asked.config), options.seed);
+  if (options.json) return print_step_json(asked, parameters, time, band, costs);
+  print_step(asked.config, parameters, time, band, asked.routing);
+  if (!costs.empty()) print_live_costs(costs, asked);
+}
+
+void add_options(CLI::App* command, Options& o) {
+  const CLI::Range count(1, 1 << 20);
+  auto* calibration =
+      command->add_option("--calibration", o.calibration, "Predict the layers of this JSON file from its parts");
+  command->add_option("--memory-bandwidth", o.memory_GBps, "With --calibration: GB/s of a copy, read and written")
+      ->check(CLI::Range(1.0, 1e6))
+      ->needs(calibration);
+  command->add_option("--model", o.model, "671B, 236B, 16B or debugmodel")
+      ->capture_default_str()
+      ->excludes(calibration);
+  command->add_option("--hardware", o.hardware, "b200, h200, h100 or a .toml")
+      ->capture_default_str()
+      ->excludes(calibration);
+  command->add_option("--recipe", o.recipe, "bf16 or mxfp8 (grouped GEMMs of the routed experts)")
+      ->capture_default_str();
+  command->add_option("--all-to-all", o.all_to_all, "standard or deepep")->capture_default_str();
+  command->add_option("--payload", o.payload, "What the all-to-all carries: bf16, fp8 or mxfp8")->capture_default_str();
+  command
+      ->add_option("--routing", o.routing,
+                   "forced, uniform, grouped[:LIMITED[/GROUPS]], zipf:S, or a recording: the load of its router, "
+                   "stretched to the model's experts; then also what it costs per EP degree")
+      ->capture_default_str();
+  command->add_option("--run", o.run, "With a recording: its run")->capture_default_str();
+  command->add_option("--step", o.step, "With a recording: its step (default: the last)");
+  command->add_option("--layer", o.layer, "With a recording: its layer (default: the most uneven one)");
+  command->add_flag("--node-limited", o.node_limited,
+                    "With a recording: tokens stay inside the model's limited groups");
+  command->add_option("--placement", o.placement, "contiguous, random or balanced")->capture_default_str();
+  command->add_option("--slots", o.slots, "Expert slots a rank for balanced")->check(CLI::Range(1, 1024));
+  command->add_option("--ep", o.ep, "Expert-parallel ranks")->check(CLI::Range(1, 256))->capture_default_str();
+  command->add_option("--ranks-per-node", o.ranks_per_node, "Ranks that NVLink joins")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command->add_option("--gpus", o.gpus, "GPUs in all")->check(count)->capture_default_str();
+  command->add_option("--tp", o.tp, "Tensor-parallel ranks (671B: 2, others: 1)")->check(count);
+  command->add_option("--pp", o.pp, "Pipeline stages (671B: 2, others: 1)")->check(count);
+  command->add_option("--virtual-stages", o.virtual_stages, "Pipeline stages a rank")->check(count);
+  command->add_option("--microbatches", o.microbatches, "Microbatches of a step")->check(count);
+  command->add_option("--seq", o.seq, "Tokens of a sequence")->check(CLI::Range(1, 1 << 24))->capture_default_str();
+  command->add_option("--recompute", o.recompute, "none, selective or full")->capture_default_str();
+  command->add_option("--overlap", o.overlap, "Share of the all-to-all hidden behind compute")
+      ->check(CLI::Range(0.0, 1.0));
+  command
+      ->add_option("--hypothesis", o.hypothesis,
+                   "How to read the published runs: h1 (tokens split over TP, DeepEP overhead) or h2 (tokens "
+                   "duplicated over TP)")
+      ->capture_default_str();
+  command->add_option("--seed", o.seed, "Of random routings and placements")->capture_default_str();
+  command->add_flag("--json", o.json, "As JSON");
+}
+
+}  // namespace
+
+void add_predict_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("predict", "Model the time of a training step, or of measured layers");
+  const auto options = std::make_shared<Options>();
+  add_options(command, *options);
+  command->footer(
+      "Examples:\n"
+      "  moescope-cli predict --calibration assets/calibration/h200x8.json\n"
+      "  moescope-cli predict --model 671B --hardware b200 --recipe mxfp8 --all-to-all standard\n"
+      "  moescope-cli predict --routing run.moescope --recipe mxfp8 --all-to-all deepep --node-limited\n"
+      "  moescope-cli predict --routing zipf:0.6 --ep 64 --all-to-all deepep --hypothesis h1 --json");
+  command->callback([options, command] {
+    if (options->calibration.empty())
+      predict_step(*command, *options);
+    else
+      predict_layers(*command, *options);
+  });
+}
+
+}  // namespace moescope

@@ -1,0 +1,77 @@
+#include "app/cli/cli_progress.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace moescope {
+namespace {
+
+constexpr std::chrono::milliseconds kRedrawEvery{100};
+constexpr std::chrono::seconds kLineAtLeastEvery{10};
+constexpr int kLines = 20;  // plain lines in a training of any length
+
+std::string duration_text(double seconds) {
+  const auto total = static_cast<long>(seconds + 0.5);
+  char text[32];
+  if (total >= 3600)
+    std::snprintf(text, sizeof text, "%ld:%02ld:%02ld", total / 3600, total / 60 % 60, total % 60);
+  else
+    std::snprintf(text, sizeof text, "%ld:%02ld", total / 60, total % 60);
+  return text;
+}
+
+}  // namespace
+
+Progress::Progress(std::FILE* out, std::int64_t first_step, std::int64_t end_step)
+    : out_(out), terminal_(isatty(fileno(out)) == 1), first_(first_step), end_(end_step) {}
+
+void Progress::show(const TelemetryFrame& frame) {
+  const auto now = Clock::now();
+  const std::int64_t done = frame.step + 1 - first_;
+  if (done == 1) {
+    after_first_step_ = now;
+    tokens_after_first_step_ = frame.tokens;
+    tokens_per_s_ = frame.tokens_per_s;
+    seconds_per_step_ = frame.wall_s;
+  } else {
+    const double seconds = std::chrono::duration<double>(now - after_first_step_).count();
+    tokens_per_s_ = static_cast<double>(frame.tokens - tokens_after_first_step_) / seconds;
+    seconds_per_step_ = seconds / static_cast<double>(done - 1);
+  }
+  const bool last = frame.step + 1 == end_;
+  if (terminal_) {
+    if (!last && bar_open_ && now - shown_ < kRedrawEvery) return;
+    std::fprintf(out_, "\r%s\x1b[K", line(frame).c_str());
+    bar_open_ = true;
+  } else {
+    const std::int64_t every = std::max<std::int64_t>(1, (end_ - first_ + kLines - 1) / kLines);
+    if (!last && done != 1 && done % every != 0 && now - shown_ < kLineAtLeastEvery) return;
+    std::fprintf(out_, "%s\n", line(frame).c_str());
+  }
+  std::fflush(out_);
+  shown_ = now;
+}
+
+void Progress::finish() {
+  if (bar_open_) std::fputc('\n', out_);
+  bar_open_ = false;
+}
+
+std::string Progress::line(const TelemetryFrame& frame) const {
+  const double left = static_cast<double>(end_ - frame.step - 1) * seconds_per_step_;
+  char text[128];
+  std::snprintf(text, sizeof text, "step %lld/%lld  loss %.4f  %.0f tokens/s  ETA %s",
+                static_cast<long long>(frame.step + 1), static_cast<long long>(end_), frame.ce_loss, tokens_per_s_,
+                duration_text(left).c_str());
+  return terminal_ ? bar(frame.step + 1 - first_) + ' ' + text : text;
+}
+
+std::string Progress::bar(std::int64_t steps_done) const {
+  constexpr std::int64_t kWidth = 20;
+  const std::int64_t total = std::max<std::int64_t>(1, end_ - first_);
+  const auto full = static_cast<std::size_t>(steps_done * kWidth / total);
+  return '[' + std::string(full, '#') + std::string(kWidth - full, '.') + ']';
+}
+
+}  // namespace moescope

@@ -1,0 +1,34 @@
+// How far a training is: a bar that redraws itself on a terminal, now and then a plain line elsewhere.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "core/telemetry/frame/frame.h"
+
+namespace moescope {
+
+class Progress {
+ public:
+  Progress(std::FILE* out, std::int64_t first_step, std::int64_t end_step);
+  void show(const TelemetryFrame& frame);                // a step was just taken
+  void finish();                                         // the bar stays, what follows starts on a line of its own
+  double tokens_per_s() const { return tokens_per_s_; }  // since the start, the first step left out
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string line(const TelemetryFrame& frame) const;
+  std::string bar(std::int64_t steps_done) const;
+
+  std::FILE* out_;
+  bool terminal_;
+  std::int64_t first_, end_;
+  Clock::time_point after_first_step_{}, shown_{};
+  std::int64_t tokens_after_first_step_ = 0;
+  double tokens_per_s_ = 0, seconds_per_step_ = 0;
+  bool bar_open_ = false;
+};
+
+}  // namespace moescope

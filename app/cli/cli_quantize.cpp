@@ -1,0 +1,464 @@
+#include "app/cli/cli_quantize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "app/cli/cli_tensor_figures.h"
+#include "core/files/safetensors.h"
+#include "core/io/text_escape.h"
+#include "core/numerics/block_quantize.h"
+#include "core/numerics/recipes.h"
+
+namespace moescope {
+namespace {
+
+constexpr int kBlock = 32;
+constexpr std::size_t kChunkElements = std::size_t{1} << 20;  // converted at a time
+
+struct NamedFormat {
+  const char* name;
+  ElementFormat element;
+};
+constexpr NamedFormat kFormats[] = {{"mxfp8_e4m3", ElementFormat::e4m3}, {"mxfp8_e5m2", ElementFormat::e5m2},
+                                    {"mxfp6_e3m2", ElementFormat::e3m2}, {"mxfp6_e2m3", ElementFormat::e2m3},
+                                    {"mxfp4_e2m1", ElementFormat::e2m1}, {"mxint8", ElementFormat::int8}};
+
+struct Options {
+  std::string in, out, tensor, format = "mxfp8_e4m3", scale = "rceil", axis = "row", operand = "W";
+  bool scale_given = false, what_if = false, json = false;
+};
+
+std::string format_names() {
+  std::string names;
+  for (const NamedFormat& format : kFormats) names += (names.empty() ? "" : ", ") + std::string(format.name);
+  for (const RecipeInfo& recipe : recipes()) {
+    const bool is_element = std::ranges::any_of(
+        kFormats, [&](const NamedFormat& format) { return std::string_view(format.name) == recipe.name; });
+    if (recipe.recipe != Recipe::fp32 && !is_element) names += ", " + std::string(recipe.name);
+  }
+  return names;
+}
+
+ScaleRule scale_rule_of(const Options& options) {
+  if (const auto rule = scale_rule_named(options.scale)) return *rule;
+  throw std::runtime_error("--scale is '" + options.scale + "'; allowed: floor, rceil, even, ceil");
+}
+
+Operand operand_of(const Options& options) {
+  for (const Operand operand : {Operand::x, Operand::w, Operand::dy})
+    if (options.operand == operand_name(operand)) return operand;
+  throw std::runtime_error("--operand is '" + options.operand + "'; allowed: x, W, dY");
+}
+
+// The first GEMM that reads it.
+Direction direction_of(Operand operand) {
+  return operand == Operand::dy ? Direction::dgrad : Direction::forward;
+}
+
+// Of a tensor that is `operand` in a recipe.
+OperandFormat recipe_format_of(Recipe recipe, Operand operand) {
+  return recipe_format(recipe, direction_of(operand), operand);
+}
+
+// nullopt: it is not one of the MX element formats, of which codes and scales can be stored.
+std::optional<BlockFormat> block_format_of(const Options& options) {
+  for (const NamedFormat& format : kFormats)
+    if (options.format == format.name) return BlockFormat{format.element, scale_rule_of(options), int{kBlock}};
+  return std::nullopt;
+}
+
+OperandFormat format_of(const Options& options) {
+  if (const auto block = block_format_of(options))
+    return {.scheme = QuantScheme::mx, .element = block->element, .rule = block->rule, .block = block->block};
+  const auto recipe = recipe_named(options.format);
+  if (!recipe || *recipe == Recipe::fp32)
+    throw std::runtime_error("--format is '" + options.format + "'; allowed: " + format_names());
+  if (options.scale_given)
+    throw std::runtime_error("--scale " + options.scale + ": goes with the MX element formats; the recipe " +
+                             options.format + " says itself how it scales");
+  return recipe_format_of(*recipe, operand_of(options));
+}
+
+std::vector<BlockAxis> axes_of(const Options& options) {
+  if (options.axis == "row") return {BlockAxis::row};
+  if (options.axis == "column") return {BlockAxis::column};
+  if (options.axis == "both") return {BlockAxis::row, BlockAxis::column};
+  throw std::runtime_error("--axis is '" + options.axis + "'; allowed: row, column, both");
+}
+
+const char* axis_name(BlockAxis axis) {
+  return axis == BlockAxis::row ? "row" : "column";
+}
+
+bool is_floating(DType dtype) {
+  return dtype <= DType::f8_e5m2;
+}
+
+// A tensor as rows along its last axis; a scalar is one row of one.
+struct Rows {
+  std::size_t rows, cols, blocks;  // blocks of one row
+};
+
+Rows rows_of(const TensorView& tensor) {
+  const std::size_t cols = tensor.shape.empty() ? 1 : tensor.shape.back();
+  const std::size_t rows = cols ? tensor.elements() / cols : 0;
+  return {rows, cols, (cols + kBlock - 1) / kBlock};
+}
+
+std::vector<std::size_t> scales_shape(const TensorView& tensor) {
+  if (tensor.shape.empty()) return {1};
+  std::vector<std::size_t> shape = tensor.shape;
+  shape.back() = rows_of(tensor).blocks;
+  return shape;
+}
+
+// Pieces of whole rows, or of one row cut between blocks, of at most about kChunkElements.
+template <class Visit>
+void each_piece(const Rows& shape, Visit visit) {
+  if (shape.rows == 0) return;
+  const std::size_t cols = std::min(shape.cols, kChunkElements / kBlock * kBlock);
+  const std::size_t rows = std::max<std::size_t>(1, kChunkElements / cols);
+  if (cols == shape.cols) {
+    for (std::size_t r = 0; r < shape.rows; r += rows) visit(r * cols, std::min(rows, shape.rows - r), cols);
+    return;
+  }
+  for (std::size_t r = 0; r < shape.rows; ++r)
+    for (std::size_t c = 0; c < shape.cols; c += cols) visit(r * shape.cols + c, 1, std::min(cols, shape.cols - c));
+}
+
+// The three outputs of a tensor lie one after another in the file, so it is read once for each.
+void write_quantized(const TensorView& tensor, const BlockFormat& format, SafetensorsStream& out) {
+  const Rows shape = rows_of(tensor);
+  std::vector<std::uint8_t> codes, scales, all_scales;
+  std::vector<float> decoded;
+  each_piece(shape, [&](std::size_t first, std::size_t rows, std::size_t cols) {
+    const std::vector<float> values = tensor.floats(first, rows * cols);
+    codes.resize(rows * cols);
+    scales.resize(rows * ((cols + kBlock - 1) / kBlock));
+    quantize_rows(format, {values.data(), rows, cols, cols}, codes.data(), scales.data());
+    out.append(std::as_bytes(std::span(codes)));
+    all_scales.insert(all_scales.end(), scales.begin(), scales.end());
+  });
+  out.append(std::as_bytes(std::span(all_scales)));
+  each_piece(shape, [&](std::size_t first, std::size_t rows, std::size_t cols) {
+    const std::vector<float> values = tensor.floats(first, rows * cols);
+    decoded.resize(rows * cols);
+    quantize_dequantize(format, {values.data(), rows, cols, cols}, BlockAxis::row, decoded.data(), cols, nullptr);
+    out.append(std::as_bytes(std::span(decoded)));
+  });
+}
+
+std::string shape_text(const TensorView& tensor) {
+  std::string text;
+  for (std::size_t size : tensor.shape) {
+    if (!text.empty()) text += 'x';
+    text += std::to_string(size);
+  }
+  return text.empty() ? "scalar" : text;
+}
+
+bool has_power_of_two_scales(const OperandFormat& format) {
+  return format.scheme == QuantScheme::mx || (format.scheme == QuantScheme::fp8 && format.power_of_two_scale);
+}
+
+// "2^-9 .. 2^3", or where scales lie between powers of two "2^-9 to under 2^4"; with the number of blocks that hold NaN
+// or infinity.
+std::string scale_range(const OperandFormat& format, const QuantSums& sums) {
+  int lowest = 255, highest = -1;
+  for (int code = 0; code < 255; ++code) {
+    if (!sums.e8m0_blocks[static_cast<std::size_t>(code)]) continue;
+    lowest = std::min(lowest, code);
+    highest = code;
+  }
+  char text[80] = "-";
+  const bool exact = has_power_of_two_scales(format);
+  if (highest >= 0)
+    std::snprintf(text, sizeof text, exact ? "2^%d .. 2^%d" : "2^%d to under 2^%d", lowest - 127,
+                  highest - (exact ? 127 : 126));
+  std::string range = text;
+  if (sums.e8m0_blocks[255]) range.append(", ").append(std::to_string(sums.e8m0_blocks[255])).append(" blocks NaN");
+  return range;
+}
+
+std::string sqnr_text(const QuantSums& sums) {
+  if (sums.elements == 0) return "-";
+  if (sums.all_nan()) return "NaN";
+  if (sums.err2 == 0) return "exact";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", sums.sqnr_db());
+  return text;
+}
+
+using Json = nlohmann::ordered_json;
+
+Json number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
+
+// Names, units and meaning as in a recording's table quant.
+Json to_json(const QuantSums& sums) {
+  Json json;
+  json["elements"] = sums.elements;
+  json["exact"] = sums.err2 == 0 && !sums.all_nan();
+  json["sqnr_db"] = number(sums.sqnr_db());
+  json["relative_l2"] = number(sums.relative_l2());
+  json["cosine"] = number(sums.cosine());
+  json["amax"] = number(static_cast<double>(sums.amax));
+  json["underflow"] = number(sums.underflow_share());
+  json["clipped"] = number(sums.clipped_share());
+  json["blocks"] = sums.blocks;
+  json["clipped_blocks"] = number(sums.clipped_blocks_share());
+  json["crest"] = number(sums.mean_crest());
+  Json& scales = json["e8m0_blocks"] = Json::object();
+  for (std::size_t byte = 0; byte < sums.e8m0_blocks.size(); ++byte)
+    if (sums.e8m0_blocks[byte]) scales[std::to_string(byte)] = sums.e8m0_blocks[byte];
+  return json;
+}
+
+struct AxisFigures {
+  BlockAxis axis;
+  QuantSums sums;
+};
+struct RecipeFigures {
+  Recipe recipe;
+  BlockAxis axis;
+  QuantSums sums;
+};
+struct TensorReport {
+  const TensorView* tensor;
+  std::vector<AxisFigures> figures;    // of the format that was asked for
+  std::vector<RecipeFigures> recipes;  // of --what-if, and
+  std::vector<WhatIfRow> what_if;      // as what_if.h orders them
+};
+
+TensorReport report_of(const TensorView& tensor, const Options& options) {
+  TensorReport report{&tensor, {}, {}, {}};
+  const OperandFormat format = format_of(options);
+  for (const BlockAxis axis : axes_of(options)) report.figures.push_back({axis, figures_of(tensor, format, axis)});
+  if (!options.what_if) return report;
+  for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column})
+    for (const RecipeInfo& info : recipes())
+      if (info.recipe != Recipe::fp32)
+        report.recipes.push_back(
+            {info.recipe, axis, figures_of(tensor, recipe_format_of(info.recipe, operand_of(options)), axis)});
+  report.what_if = what_if_of(tensor);
+  return report;
+}
+
+Json to_json(const TensorReport& report) {
+  Json json;
+  json["name"] = report.tensor->name;
+  json["dtype"] = dtype_name(report.tensor->dtype);
+  json["shape"] = report.tensor->shape;
+  for (const AxisFigures& each : report.figures) {
+    Json& row = json["figures"].emplace_back(Json{{"axis", axis_name(each.axis)}});
+    row.update(to_json(each.sums));
+  }
+  for (const RecipeFigures& each : report.recipes) {
+    Json& row =
+        json["recipes"].emplace_back(Json{{"recipe", recipe_info(each.recipe).name}, {"axis", axis_name(each.axis)}});
+    row.update(to_json(each.sums));
+  }
+  for (const WhatIfRow& each : report.what_if) {
+    Json& row = json["what_if"].emplace_back(Json{{"element", traits(each.format.element).name},
+                                                  {"scale", scale_rule_name(each.format.rule)},
+                                                  {"block", each.format.block},
+                                                  {"axis", axis_name(each.axis)}});
+    row.update(to_json(each.sums));
+  }
+  return json;
+}
+
+std::string share_text(double share, int digits) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f", digits, 100 * share);
+  return text;
+}
+
+void print_row(int width, const std::string& name, const std::string& shape, const char* axis,
+               const OperandFormat& format, const QuantSums& sums) {
+  const bool scaled = sums.blocks > 0;
+  std::printf("%-*s  %-16s  %-6s %9s %12s %10s %17s  %s\n", width, name.c_str(), shape.c_str(), axis,
+              sqnr_text(sums).c_str(), share_text(sums.underflow_share(), 3).c_str(),
+              share_text(sums.clipped_share(), 3).c_str(),
+              scaled ? share_text(sums.clipped_blocks_share(), 2).c_str() : "-",
+              scaled ? scale_range(format, sums).c_str() : "-");
+}
+
+void print_heading(int width, const char* what) {
+  std::printf("%-*s  %-16s  %-6s %9s %12s %10s %17s  %s\n", width, what, "shape", "axis", "SQNR dB", "underflow %",
+              "clipped %", "clipped blocks %", "scales");
+}
+
+// SQNR dB / underflow % / clipped % of every choice, a line per axis, element format and rule.
+void print_what_if(const TensorReport& report, Operand operand) {
+  std::printf("\n%s, every recipe, as operand %s\n", printable(report.tensor->name).c_str(), operand_name(operand));
+  print_heading(26, "recipe");
+  for (const RecipeFigures& each : report.recipes)
+    print_row(26, recipe_info(each.recipe).name, shape_text(*report.tensor), axis_name(each.axis),
+              recipe_format_of(each.recipe, operand), each.sums);
+  std::printf("\n%s, every element format, scale rule, block size and axis: SQNR dB / underflow %% / clipped %%\n",
+              printable(report.tensor->name).c_str());
+  std::printf("%-6s  %-7s  %-5s", "axis", "element", "scale");
+  for (const int block : kWhatIfBlocks) std::printf("  %18s", ("block " + std::to_string(block)).c_str());
+  std::printf("\n");
+  for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
+    for (const NamedFormat& format : kFormats) {
+      for (const ScaleRule rule : {ScaleRule::floor, ScaleRule::rceil, ScaleRule::even, ScaleRule::ceil}) {
+        std::printf("%-6s  %-7s  %-5s", axis_name(axis), traits(format.element).name, scale_rule_name(rule));
+        for (const int block : kWhatIfBlocks) {
+          const int at = what_if_index({format.element, rule, block}, axis);
+          const QuantSums& sums = report.what_if[static_cast<std::size_t>(at)].sums;
+          const std::string cell = sqnr_text(sums) + " / " + share_text(sums.underflow_share(), 1) + " / " +
+                                   share_text(sums.clipped_share(), 1);
+          std::printf("  %18s", cell.c_str());
+        }
+        std::printf("\n");
+      }
+    }
+  }
+}
+
+std::vector<const TensorView*> chosen_tensors(const SafetensorsFile& file, const std::string& only) {
+  std::vector<const TensorView*> chosen;
+  if (!only.empty()) {
+    const TensorView& tensor = file.at(only);
+    if (!is_floating(tensor.dtype))
+      throw std::runtime_error(file.path() + ": tensor '" + only + "': dtype is " + dtype_name(tensor.dtype) +
+                               "; allowed here: F64, F32, F16, BF16, F8_E4M3, F8_E5M2");
+    return {&tensor};
+  }
+  for (const TensorView& tensor : file.tensors()) {
+    if (is_floating(tensor.dtype))
+      chosen.push_back(&tensor);
+    else
+      std::fprintf(stderr, "skipped '%s': dtype %s is not floating\n", printable(tensor.name).c_str(),
+                   dtype_name(tensor.dtype));
+  }
+  return chosen;
+}
+
+std::vector<TensorSpec> specs_of(const std::vector<const TensorView*>& tensors) {
+  std::vector<TensorSpec> specs;
+  for (const TensorView* tensor : tensors) {
+    specs.push_back({tensor->name + ".codes", DType::u8, tensor->shape});
+    specs.push_back({tensor->name + ".scales", DType::u8, scales_shape(*tensor)});
+    specs.push_back({tensor->name + ".dequant", DType::f32, tensor->shape});
+  }
+  return specs;
+}
+
+void write_file(const Options& options, const std::vector<const TensorView*>& tensors) {
+  const auto format = block_format_of(options);
+  if (!format)
+    throw std::runtime_error("--out: codes and scales can be stored of " + std::string(kFormats[0].name) + ", ..., " +
+                             kFormats[std::size(kFormats) - 1].name + "; leave it out for the figures of " +
+                             options.format);
+  if (options.axis != "row") throw std::runtime_error("--out stores blocks along rows: leave out --axis");
+  SafetensorsStream out(options.out, specs_of(tensors),
+                        {{"format", options.format}, {"scale", options.scale}, {"block", std::to_string(kBlock)}});
+  for (const TensorView* tensor : tensors) write_quantized(*tensor, *format, out);
+  out.finish();
+}
+
+void print_report(const Options& options, const std::vector<TensorReport>& reports) {
+  const bool mx = block_format_of(options).has_value();
+  std::printf("%s%s, axis %s\n", options.format.c_str(),
+              mx ? (", scale rule " + options.scale + ", blocks of " + std::to_string(kBlock)).c_str()
+                 : (" of operand " + options.operand).c_str(),
+              options.axis.c_str());
+  int width = 6;
+  for (const TensorReport& report : reports)
+    width = std::max(width, static_cast<int>(printable(report.tensor->name).size()));
+  print_heading(width, "tensor");
+  for (const TensorReport& report : reports)
+    for (const AxisFigures& each : report.figures)
+      print_row(width, printable(report.tensor->name), shape_text(*report.tensor), axis_name(each.axis),
+                format_of(options), each.sums);
+  for (const TensorReport& report : reports)
+    if (!report.what_if.empty()) print_what_if(report, operand_of(options));
+  if (!options.out.empty()) std::printf("wrote %s\n", printable(options.out).c_str());
+}
+
+void print_json(const Options& options, const std::vector<TensorReport>& reports) {
+  Json json;
+  json["file"] = options.in;
+  json["format"] = options.format;
+  json["scale"] = block_format_of(options) ? Json(options.scale) : Json(nullptr);
+  json["operand"] = options.operand;
+  if (!options.out.empty()) json["out"] = options.out;
+  Json& tensors = json["tensors"] = Json::array();
+  for (const TensorReport& report : reports) tensors.push_back(to_json(report));
+  std::printf("%s\n", json.dump(2, ' ', true, Json::error_handler_t::replace).c_str());
+}
+
+void quantize_file(const Options& options) {
+  format_of(options);  // what the options get wrong is said before a file is read
+  axes_of(options);
+  operand_of(options);
+  const SafetensorsFile file(options.in);
+  const std::vector<const TensorView*> tensors = chosen_tensors(file, options.tensor);
+  if (tensors.empty()) throw std::runtime_error(options.in + ": holds no floating-point tensor");
+  if (!options.out.empty()) write_file(options, tensors);
+  std::vector<TensorReport> reports;
+  for (const TensorView* tensor : tensors) reports.push_back(report_of(*tensor, options));
+  options.json ? print_json(options, reports) : print_report(options, reports);
+}
+
+}  // namespace
+
+void add_quantize_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "quantize", "What number formats do to the tensors of a safetensors file, as figures or as a file");
+  const auto options = std::make_shared<Options>();
+  command->add_option("IN", options->in, "The .safetensors file to read")->required();
+  command->add_option("--out", options->out,
+                      "A .safetensors file to write: NAME.codes, NAME.scales, NAME.dequant (MX element formats)");
+  command->add_option("--tensor", options->tensor, "Only this tensor (default: every floating-point one)");
+  command
+      ->add_option("--format", options->format,
+                   "An MX element format in blocks of 32, or a training recipe: " + format_names())
+      ->capture_default_str();
+  auto* scale = command->add_option("--scale", options->scale, "Of the MX element formats: floor, rceil, even or ceil")
+                    ->capture_default_str();
+  command
+      ->add_option("--axis", options->axis,
+                   "Blocks along the rows (the last axis), down the columns (the last but one), or both: row, column, "
+                   "both")
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--operand", options->operand,
+          "What the tensors are in a recipe that treats operands differently (fp8_deepseek_128: W in blocks of "
+          "128x128, x and dY in 1x128; mxfp8_e5m2_grad: dY in E5M2): x, W or dY")
+      ->capture_default_str();
+  command->add_flag("--what-if", options->what_if,
+                    "Also every recipe, and every element format x scale rule x block size 8 to 512, on both axes");
+  command->add_flag(
+      "--json", options->json,
+      "Write JSON to standard output instead of tables: {\"tensors\": [{\"name\", \"dtype\", \"shape\", "
+      "\"figures\": [{\"axis\", \"sqnr_db\", \"underflow\", ...}], \"recipes\": [...], \"what_if\": [...]}]}; "
+      "shares are 0 to 1, null is no number (\"exact\": no error at all)");
+  command->footer(
+      "The last two axes of a tensor are a matrix; leading ones (experts) count matrices that are quantized each on "
+      "its "
+      "own.\nExamples:\n"
+      "  moescope-cli quantize weights.safetensors\n"
+      "  moescope-cli quantize weights.safetensors --format nvfp4 --axis both\n"
+      "  moescope-cli quantize weights.safetensors --tensor layers.1.moe.experts.w1 --what-if --json | jq .tensors[0]\n"
+      "  moescope-cli quantize weights.safetensors --format mxfp4_e2m1 --scale even --out quantized.safetensors");
+  command->callback([options, scale] {
+    options->scale_given = scale->count() > 0;
+    quantize_file(*options);
+  });
+}
+
+}  // namespace moescope

@@ -1,0 +1,86 @@
+#include "app/cli/cli_reproduce.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "app/cli/cli_missing.h"
+#include "core/io/text_escape.h"
+#include "core/numerics/kernels.h"
+#include "core/training/reproduce.h"
+
+namespace moescope {
+namespace {
+
+constexpr int kDiffers = 1;
+
+struct Options {
+  std::string path, run;
+  std::int64_t steps = -1;
+};
+
+const char* plural(std::int64_t n) {
+  return n == 1 ? "" : "s";
+}
+
+Reproduction reproduce_one(const RecordingReader& recording, const RunInfo& info, const KernelCheck& kernels,
+                           std::int64_t steps) {
+  const auto history = recording.load(info.run);
+  std::printf("%s: %s\n", printable(info.name).c_str(), printable(kernels.text).c_str());
+  std::printf("%s: training %lld step%s again\n", printable(info.name).c_str(),
+              static_cast<long long>(steps < 0 ? history->steps().size() : steps), plural(steps));
+  std::fflush(stdout);
+  std::int64_t told = 0;
+  const Reproduction result =
+      reproduce(recording.runs().front(), *history, steps, [&](std::int64_t done, std::int64_t all) {
+        if (done * 10 / all == told) return true;
+        told = done * 10 / all;
+        std::fprintf(stderr, "  %lld of %lld steps\n", static_cast<long long>(done), static_cast<long long>(all));
+        return true;
+      });
+  std::printf("%s\n", printable_lines(result.text()).c_str());
+  return result;
+}
+
+void run(const Options& options) {
+  const RecordingReader recording(options.path);
+  tell_missing(recording);
+  if (recording.runs().empty()) throw std::runtime_error(options.path + ": there is no run in it");
+  bool found = false, same = true;
+  for (const RunInfo& info : recording.runs()) {
+    if (!options.run.empty() && info.name != options.run) continue;
+    // A process has one set of kernels: that of the first run.
+    const KernelCheck kernels = found ? check_kernels(info.kernels) : use_recorded_kernels(info.kernels);
+    found = true;
+    same &= reproduce_one(recording, info, kernels, options.steps).differs_at < 0;
+  }
+  if (!found) {
+    std::string names;
+    for (const RunInfo& info : recording.runs()) names += (names.empty() ? "" : ", ") + info.name;
+    throw std::runtime_error("--run: there is no run " + options.run + " in " + options.path + ", there are " + names);
+  }
+  if (!same) throw CLI::RuntimeError(kDiffers);
+}
+
+}  // namespace
+
+void add_reproduce_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "reproduce", "Train a recorded run once more and check that its losses are the same to the bit");
+  command->add_option("RECORDING", options->path, "The .moescope file")->required();
+  command->add_option("--run", options->run, "Only the run of this name (default: every run)");
+  command->add_option("--steps", options->steps, "Only the first so many steps")->check(CLI::PositiveNumber);
+  command->footer(
+      "Settings and live changes come from the recording. A run that was resumed or branched off does not begin with\n"
+      "step 0 and cannot be trained again; nor can an imported log.\n"
+      "The recording says by which kernels it was computed (OpenBLAS picks them by CPU). Where this CPU can run them "
+      "they\n"
+      "are used again; where it cannot, that is said before the run. OPENBLAS_CORETYPE, where you set it, is kept.\n"
+      "Exit status: 0 the same to the bit, 1 a loss differs (the step is named), 2 wrong input.");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace moescope

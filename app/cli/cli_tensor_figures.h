@@ -1,0 +1,28 @@
+// What a number format does to a tensor of a file: the figures of `moescope-cli quantize`.
+//
+// A tensor is a stack of matrices [rows, cols] along its last two axes (experts, say), each quantized as an operand of
+// its own, with a scale of its own where the format has one for the whole operand. Files are read in pieces: a tensor
+// larger than the memory is no trouble.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/files/safetensors.h"
+#include "core/numerics/operand_format.h"
+#include "core/numerics/what_if.h"
+
+namespace moescope {
+
+struct MatrixStack {
+  std::size_t matrices = 1, rows = 1, cols = 1;
+};
+// [rows, cols] of a vector is [1, n], of a scalar [1, 1].
+MatrixStack matrices_of(const TensorView& tensor);
+
+// Sums over all matrices.
+QuantSums figures_of(const TensorView& tensor, const OperandFormat& format, BlockAxis axis);
+// As what_if().
+std::vector<WhatIfRow> what_if_of(const TensorView& tensor);
+
+}  // namespace moescope

@@ -1,0 +1,27 @@
+// What can be given to moescope-cli train.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/telemetry/findings/comparison.h"
+
+namespace moescope {
+
+struct TrainOptions {
+  std::string preset, config, data, precision, out, jsonl, checkpoint, resume;
+  std::vector<std::string> set, compare;
+  std::int64_t steps = 0, seed = 0, every = 0;
+  std::string all_to_all;  // empty: flat
+  std::string serve_address = "127.0.0.1";
+  int threads = 0, ep = 0, ranks_per_node = 0, serve = 0;
+  double epsilon = kGapEpsilon;
+  bool overwrite = false, noise_twin = false;
+  bool has_data = false, has_seed = false, has_steps = false;
+};
+
+void add_train_options(CLI::App& sub, TrainOptions& o);
+
+}  // namespace moescope

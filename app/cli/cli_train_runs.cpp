@@ -1,0 +1,195 @@
+#include "app/cli/cli_train_runs.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+#include <stdexcept>
+
+#include "core/numerics/kernels.h"
+#include "core/training/checkpoint_folder.h"
+#include "core/training/lock_step.h"
+
+namespace moescope {
+namespace {
+
+namespace fs = std::filesystem;
+
+// One setting that the command line gives for a key of the config.
+struct Override {
+  std::string option;  // as the user wrote it: "--seed 3"
+  const ConfigField* field;
+  ConfigValue value;
+};
+
+[[noreturn]] void refuse(const std::vector<ConfigProblem>& problems) {
+  std::string text;
+  for (const ConfigProblem& problem : problems) {
+    if (!text.empty()) text += '\n';
+    text += problem.text();
+  }
+  throw std::runtime_error(text);
+}
+
+void add_override(std::vector<Override>& list, std::vector<ConfigProblem>& problems, const std::string& option,
+                  const std::string& key, const std::string& text) {
+  const ConfigField* field = find_field(key);
+  if (field == nullptr) {
+    problems.push_back({"", 0, option, "no such key, did you mean " + nearest_key(key) + "?"});
+    return;
+  }
+  std::string message;
+  try {
+    ConfigValue value = parse_value(*field, text);
+    message = check_field(*field, value);
+    if (message.empty()) list.push_back({option, field, std::move(value)});
+  } catch (const std::invalid_argument& error) {
+    message = error.what();
+  }
+  if (!message.empty()) problems.push_back({"", 0, option, key + ' ' + message});
+}
+
+// KEY=VALUE as the user wrote it behind `option`.
+void add_setting(std::vector<Override>& list, std::vector<ConfigProblem>& problems, const std::string& option,
+                 const std::string& setting) {
+  const std::size_t equals = setting.find('=');
+  if (equals == std::string::npos)
+    problems.push_back({"", 0, option, "needed is KEY=VALUE, such as router.top_k=4"});
+  else
+    add_override(list, problems, option, setting.substr(0, equals), setting.substr(equals + 1));
+}
+
+std::vector<Override> read_overrides(const TrainOptions& o, std::vector<ConfigProblem>& problems) {
+  std::vector<Override> list;
+  if (o.has_data) add_override(list, problems, "--data " + o.data, "data.path", o.data);
+  if (o.has_seed) add_override(list, problems, "--seed " + std::to_string(o.seed), "seed", std::to_string(o.seed));
+  if (!o.precision.empty())
+    add_override(list, problems, "--precision " + o.precision, "precision.experts", o.precision);
+  if (o.ep > 0) {  // the virtual ranks are the real ones
+    add_override(list, problems, "--ep " + std::to_string(o.ep), "parallel.ranks", std::to_string(o.ep));
+    const std::string per_node = std::to_string(o.ranks_per_node > 0 ? o.ranks_per_node : o.ep);
+    add_override(list, problems, "--ranks-per-node " + per_node, "parallel.ranks_per_node", per_node);
+  }
+  for (const std::string& setting : o.set) add_setting(list, problems, "--set " + setting, setting);
+  return list;
+}
+
+ParsedConfig named_config(const TrainOptions& o) {
+  return !o.config.empty() ? load_config(o.config) : load_preset(o.preset.empty() ? "small" : o.preset);
+}
+
+// The run that the options name, with the twins of its [[compare]] tables. What the options set goes for all of them,
+// but for a twin's own differences.
+std::vector<RunConfig> named_runs(const TrainOptions& o) {
+  ParsedConfig parsed = named_config(o);
+  std::vector<ConfigProblem> problems = std::move(parsed.problems);
+  const std::vector<Override> overrides = read_overrides(o, problems);
+  std::vector<RunConfig> runs = all_runs(parsed);
+  for (RunConfig& run : runs) {
+    const std::vector<ConfigDifference> own = difference(parsed.config, run);
+    for (const Override& change : overrides)
+      if (std::ranges::none_of(own, [&](const ConfigDifference& d) { return d.key == change.field->key; }))
+        change.field->set(run, change.value);
+  }
+  // What the file got wrong on its own is known; what the overrides make of it is checked on the whole.
+  for (const RunConfig& run : runs)
+    if (problems.empty()) problems = validate(run);
+  if (!problems.empty()) refuse(problems);
+  return runs;
+}
+
+// --compare KEY=VALUE[,KEY=VALUE...]
+RunConfig twin_config(const RunConfig& first, const std::string& settings) {
+  const std::string option = "--compare " + settings;
+  std::vector<Override> changes;
+  std::vector<ConfigProblem> problems;
+  std::istringstream list(settings);
+  for (std::string setting; std::getline(list, setting, ',');) add_setting(changes, problems, option, setting);
+  RunConfig twin = first;
+  for (const Override& change : changes) change.field->set(twin, change.value);
+  twin.name = twin_name(first, twin);
+  if (problems.empty()) problems = validate(twin);
+  if (!problems.empty()) refuse(problems);
+  if (const std::string problem = lock_step_problem(first, twin); !problem.empty())
+    throw std::runtime_error(option + ": " + problem);
+  if (difference(first, twin).empty()) throw std::runtime_error(option + ": is what the run has already");
+  return twin;
+}
+
+// Two twins may have one name (mxfp8 in the experts, mxfp8 in the attention); runs and checkpoints need one each.
+std::string free_name(const std::string& wanted, const std::vector<RunConfig>& taken) {
+  const auto is_taken = [&](const std::string& name) {
+    return std::ranges::any_of(taken, [&](const RunConfig& config) { return config.name == name; });
+  };
+  std::string name = wanted;
+  for (int n = 2; is_taken(name); ++n) name = wanted + '-' + std::to_string(n);
+  return name;
+}
+
+}  // namespace
+
+std::vector<RunConfig> fresh_configs(const TrainOptions& o) {
+  std::vector<RunConfig> configs = named_runs(o);
+  std::vector<RunConfig> twins;
+  for (const std::string& settings : o.compare) twins.push_back(twin_config(configs.front(), settings));
+  if (o.noise_twin) twins.push_back(noise_twin(configs.front()));
+  if (configs.size() + twins.size() > kMaxRuns)
+    throw std::runtime_error("--compare: " + std::to_string(configs.size() + twins.size()) + " runs, allowed are " +
+                             std::to_string(kMaxRuns) + " with the one they are compared with");
+  for (RunConfig& twin : twins) {
+    for (const RunConfig& other : configs)
+      if (difference(twin, other).empty())
+        throw std::runtime_error("--compare: the same twin twice (" + twin.name + ')');
+    twin.name = free_name(twin.name, configs);
+    configs.push_back(std::move(twin));
+  }
+  return configs;
+}
+
+namespace {
+
+// A resumed run is the run of its checkpoint; an option may repeat what that says, but not change it.
+void refuse_conflicts(const TrainOptions& o, const RunConfig& config) {
+  std::vector<ConfigProblem> problems;
+  const auto compare = [&](const std::string& option, const ConfigField& field, const ConfigValue& wanted) {
+    const ConfigValue kept = field.get(config);
+    if (kept != wanted)
+      problems.push_back({"", 0, option,
+                          "conflicts with --resume: the checkpoint was trained with " + field.key + " = " +
+                              to_string(kept) +
+                              (option.find('=') == std::string::npos ? ", not " + to_string(wanted) : "")});
+  };
+  for (const Override& change : read_overrides(o, problems)) compare(change.option, *change.field, change.value);
+  if (!o.config.empty() || !o.preset.empty()) {
+    const ParsedConfig named = named_config(o);
+    problems.insert(problems.end(), named.problems.begin(), named.problems.end());
+    const std::string option = o.config.empty() ? "--preset " + o.preset : "--config " + o.config;
+    for (const ConfigField& field : config_fields()) compare(option, field, field.get(named.config));
+  }
+  if (!problems.empty()) refuse(problems);
+}
+
+}  // namespace
+
+std::string kernels_of_checkpoint(const TrainOptions& o) {
+  try {
+    const KernelCheck check = use_recorded_kernels(checkpoint_kernels(newest_checkpoint(o.resume).front()));
+    return check.outcome == KernelCheck::Outcome::same ? "" : check.text;
+  } catch (const std::exception&) {
+    return {};  // resumed_trainers() says it, with all ranks there
+  }
+}
+
+std::vector<Trainer> resumed_trainers(const TrainOptions& o, Ranks* ranks) {
+  if (!o.compare.empty() || o.noise_twin)
+    throw std::runtime_error("--compare and --noise-twin start from the beginning, so they do not go with --resume");
+  const std::vector<std::string> files = newest_checkpoint(o.resume);
+  if (ranks && files.size() > 1)
+    throw std::runtime_error(fs::path(files.front()).parent_path().string() + ": holds " +
+                             std::to_string(files.size()) + " runs, but --ep trains one");
+  std::vector<Trainer> trainers;
+  for (const std::string& file : files) trainers.push_back(Trainer::resume(file, ranks));
+  refuse_conflicts(o, trainers.front().config());
+  return trainers;
+}
+
+}  // namespace moescope

@@ -1,0 +1,99 @@
+#include "app/cli/cli_train_stop.h"
+
+#include <signal.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <vector>
+
+namespace moescope {
+namespace {
+
+volatile std::sig_atomic_t g_signal = 0;
+volatile std::sig_atomic_t g_speaks = 1;  // this rank says why the training ends
+
+struct Process {
+  pid_t id;
+  char host[64];
+};
+std::vector<pid_t> g_ranks_before;  // on this machine
+
+// The first signal stops after the step in flight; a second one ends the program at once.
+void stop_after_step(int signal) {
+  g_signal = signal;
+}
+
+// Where a step waits for a rank that is gone, only this comes through. What is written is whole: SQLite's transaction
+// in flight is undone when the recording is next opened.
+void give_up(int) {
+  constexpr char kMessage[] =
+      "\nmoescope-cli: stopped: another rank has ended or does not answer. The recording is whole up to the last step; "
+      "go on from the last checkpoint with --resume DIR, on as many ranks as there are.\n";
+  if (g_speaks && write(STDERR_FILENO, kMessage, sizeof kMessage - 1) < 0) _exit(2);  // nobody reads what it says
+  _exit(1);
+}
+
+// mpirun asks all with SIGTERM when a rank has died, and kills a second later. Now, not when they give up, all that
+// live can be seen to: the first of them speaks.
+void stop_soon(int signal) {
+  g_signal = signal;
+  for (const pid_t before : g_ranks_before)
+    if (kill(before, 0) == 0) g_speaks = 0;
+  itimerval soon{};
+  soon.it_value.tv_usec = g_speaks ? 400000 : 600000;  // heard even where the machine is busy
+  setitimer(ITIMER_REAL, &soon, nullptr);
+}
+
+std::vector<pid_t> ranks_before(Ranks& ranks) {
+  Process mine{};
+  mine.id = getpid();
+  gethostname(mine.host, sizeof mine.host - 1);
+  std::vector<Process> all(static_cast<std::size_t>(ranks.size()));
+  ranks.gather_all(&mine, sizeof mine, all.data());
+  std::vector<pid_t> before;
+  for (int rank = 0; rank < ranks.rank(); ++rank)
+    if (const Process& other = all[static_cast<std::size_t>(rank)]; std::strcmp(other.host, mine.host) == 0)
+      before.push_back(other.id);
+  return before;
+}
+
+// A closed terminal sends it, and then the shell once more: the second must not end the checkpoint that the first made.
+void stop_when_hung_up() {
+  struct sigaction action {};
+  if (sigaction(SIGHUP, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
+  action = {};
+  action.sa_handler = stop_after_step;
+  sigaction(SIGHUP, &action, nullptr);
+}
+
+}  // namespace
+
+int stop_signal() {
+  return g_signal;
+}
+
+const char* signal_text(int signal) {
+  return signal == SIGINT ? "Ctrl-C" : signal == SIGHUP ? "SIGHUP: its terminal was closed" : "SIGTERM";
+}
+
+void catch_signals(Ranks* ranks) {
+  stop_when_hung_up();
+  std::signal(SIGPIPE, SIG_IGN);  // a reader of --jsonl - that went away shows as a failed write
+  if (ranks) {
+    g_ranks_before = ranks_before(*ranks);
+    std::signal(SIGALRM, give_up);
+    std::signal(SIGTERM, stop_soon);
+    std::signal(SIGINT, SIG_IGN);  // mpirun gets it, too, and tells all ranks
+    return;
+  }
+  struct sigaction action {};
+  action.sa_handler = stop_after_step;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+}  // namespace moescope

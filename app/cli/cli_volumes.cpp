@@ -1,0 +1,382 @@
+#include "app/cli/cli_volumes.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "app/cli/cli_routing.h"
+#include "core/cluster/model_shape.h"
+#include "core/files/safetensors.h"
+#include "core/io/text_escape.h"
+#include "core/parallel/routing_patterns.h"
+#include "core/parallel/volumes.h"
+
+namespace moescope {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t kMaxSlots = std::int64_t{1} << 26;  // 256 MiB of chosen experts
+
+struct Options {
+  std::string model = "671B", routing = "forced", topk, tensor = "topk_idx", recording, placement = "contiguous";
+  std::string payload = "bf16";
+  int dim = 0, experts = 0, top_k = 0, moe_layers = 0, groups = 0, limited_groups = 0;
+  int ranks = 32, ranks_per_node = 8, slots = 0, layer = -1, run = 0;
+  std::int64_t tokens_per_rank = 4096, step = -1, seed = 1;
+  bool no_recompute = false, json = false, matrices = false;
+};
+
+// What is counted: one layer's routing or, from a recording, several layers added up.
+struct Counted {
+  VolumeFrame volume;
+  std::string routing;
+  std::vector<std::uint32_t> copies_RE;  // by source rank and expert; empty: a recording holds no such counts
+  std::int64_t tokens = 0;               // of all ranks and, where several layers are added, of each of them
+  int dim = 0, top_k = 0, n_experts = 0, moe_layers = 1;
+};
+
+ModelShape shape_of(const Options& options) {
+  ModelShape shape = model_shape(options.model);
+  const auto take = [](std::int64_t& value, int given) {
+    if (given > 0) value = given;
+  };
+  take(shape.dim, options.dim);
+  take(shape.n_experts, options.experts);
+  take(shape.top_k, options.top_k);
+  take(shape.n_groups, options.groups);
+  take(shape.limited_groups, options.limited_groups);
+  if (options.moe_layers > 0) shape.n_layers = shape.n_dense_layers + options.moe_layers;
+  return shape;
+}
+
+Placement placement_of(const Options& options, const std::vector<std::int32_t>& topk_TK, const ModelShape& shape) {
+  const int n_experts = static_cast<int>(shape.n_experts);
+  if (options.ranks > n_experts && options.placement != "balanced")
+    throw std::runtime_error("--ranks " + std::to_string(options.ranks) + " is more than the " +
+                             std::to_string(n_experts) + " experts; allowed with --placement balanced --slots 1");
+  return placement_named({options.placement, options.ranks, options.ranks_per_node, options.slots, options.seed},
+                         topk_TK, shape);
+}
+
+// A number of the file's metadata, `otherwise` where it has none.
+std::int64_t metadata_number(const SafetensorsFile& file, const char* key, std::int64_t otherwise, std::int64_t most) {
+  const auto found = file.metadata().find(key);
+  if (found == file.metadata().end()) return otherwise;
+  const std::int64_t value = std::atoll(found->second.c_str());
+  if (value < 1 || value > most)
+    throw std::runtime_error(file.path() + ": metadata '" + key + "' is '" + found->second + "', allowed are 1 to " +
+                             std::to_string(most));
+  return value;
+}
+
+// [R, T, K] or [T, K]. What the command line leaves open, experts, ranks and ranks of a node, is the file's.
+std::vector<std::int32_t> read_topk(const CLI::App& command, Options& options, ModelShape& shape) {
+  const SafetensorsFile file(options.topk);
+  const TensorView& tensor = file.at(options.tensor);
+  const std::string where = options.topk + ": tensor '" + options.tensor + "': ";
+  if (tensor.shape.size() < 2 || tensor.shape.back() == 0 || tensor.dtype <= DType::f8_e5m2)
+    throw std::runtime_error(where + "whole numbers of shape [tokens, top_k] or [ranks, tokens, top_k] are needed");
+  if (tensor.shape.back() > 1024) throw std::runtime_error(where + "top_k is above 1024");
+  shape.top_k = static_cast<std::int64_t>(tensor.shape.back());
+  if (options.top_k > 0 && options.top_k != shape.top_k)
+    throw std::runtime_error(where + "has top_k " + std::to_string(shape.top_k) + ", --top-k says " +
+                             std::to_string(options.top_k));
+  if (options.experts <= 0) shape.n_experts = metadata_number(file, "experts", shape.n_experts, 4096);
+  if (command.count("--ranks") == 0) {
+    const bool by_rank = tensor.shape.size() == 3 && tensor.shape[0] >= 1 && tensor.shape[0] <= 256;
+    options.ranks = static_cast<int>(metadata_number(file, "ranks", by_rank ? tensor.shape[0] : options.ranks, 256));
+  }
+  if (command.count("--ranks-per-node") == 0)
+    options.ranks_per_node = static_cast<int>(metadata_number(file, "ranks_per_node", options.ranks_per_node, 256));
+  std::vector<std::int32_t> topk_TK;
+  for (const std::int64_t expert : tensor.integers()) {
+    if (expert < 0 || expert >= shape.n_experts)
+      throw std::runtime_error(where + "holds expert " + std::to_string(expert) + ", but there are " +
+                               std::to_string(shape.n_experts) + " (--experts)");
+    topk_TK.push_back(static_cast<std::int32_t>(expert));
+  }
+  if (topk_TK.empty()) throw std::runtime_error(where + "is empty");
+  return topk_TK;
+}
+
+// By a rule, or by the load of a recorded router.
+std::vector<std::int32_t> route(const Options& options, const ModelShape& shape, std::string& name) {
+  if (options.tokens_per_rank > kMaxSlots / (options.ranks * shape.top_k))
+    throw std::runtime_error("--tokens-per-rank: ranks x tokens x top_k is limited to 2^26");
+  const std::int64_t tokens = options.tokens_per_rank * options.ranks;
+  if (is_recording(options.routing)) {
+    const RecordedLoad load = recorded_load({options.routing, options.run, options.layer, options.step});
+    name = load.name;
+    return route_by_recorded_load(load, shape, tokens, false, options.seed);
+  }
+  RoutingPattern groups;
+  groups.n_groups = shape.n_groups ? static_cast<int>(shape.n_groups) : 8;
+  groups.limited_groups = shape.limited_groups ? static_cast<int>(shape.limited_groups) : 4;
+  const RoutingPattern pattern = parse_routing_pattern(options.routing, groups);
+  name = routing_pattern_name(pattern);
+  return route_by_pattern(pattern, tokens, static_cast<int>(shape.top_k), static_cast<int>(shape.n_experts),
+                          options.seed);
+}
+
+Counted count_routing(const CLI::App& command, Options& options) {
+  ModelShape shape = shape_of(options);
+  Counted counted;
+  std::vector<std::int32_t> topk_TK;
+  if (!options.topk.empty()) {
+    refuse_given(command, {"--tokens-per-rank"}, "says nothing with --topk: the tokens are those of the file");
+    topk_TK = read_topk(command, options, shape);
+    counted.routing = options.topk;
+  } else {
+    topk_TK = route(options, shape, counted.routing);
+  }
+  counted.top_k = static_cast<int>(shape.top_k);
+  counted.n_experts = static_cast<int>(shape.n_experts);
+  counted.dim = static_cast<int>(shape.dim);
+  counted.moe_layers = static_cast<int>(shape.n_moe_layers());
+  counted.tokens = static_cast<std::int64_t>(topk_TK.size()) / counted.top_k;
+  counted.volume = count_volumes(topk_TK, counted.top_k, placement_of(options, topk_TK, shape), options.ranks_per_node);
+  counted.copies_RE = count_by_expert(topk_TK, counted.top_k, counted.n_experts, options.ranks);
+  return counted;
+}
+
+void add(std::vector<std::uint32_t>& sum, const std::vector<std::uint32_t>& more) {
+  sum.resize(more.size());
+  for (std::size_t i = 0; i < more.size(); ++i) sum[i] += more[i];
+}
+
+// The ranks and the placement are the recording's own: it holds counts, not the choices of each token.
+Counted count_recording(const Options& options) {
+  const auto [info, frame] = recorded_step(options.recording, options.run, options.step);
+  Counted counted;
+  int layers = 0;
+  for (const RouterFrame& router : frame->routers) {
+    if (router.volume.ranks == 0 || (options.layer >= 0 && router.layer != options.layer)) continue;
+    counted.volume.ranks = router.volume.ranks;
+    counted.volume.ranks_per_node = router.volume.ranks_per_node;
+    add(counted.volume.copies_RR, router.volume.copies_RR);
+    add(counted.volume.distinct_RR, router.volume.distinct_RR);
+    add(counted.volume.nodes_RN, router.volume.nodes_RN);
+    ++layers;
+  }
+  if (layers == 0)
+    throw std::runtime_error(options.recording + (options.layer >= 0
+                                                      ? ": layer " + std::to_string(options.layer) + " has no volumes"
+                                                      : std::string(": was recorded without volumes")));
+  counted.routing = options.recording + ", run " + std::to_string(options.run) + ", step " +
+                    std::to_string(frame->step) +
+                    (layers == 1 ? "" : ", mean of " + std::to_string(layers) + " layers");
+  counted.tokens = info.tokens_per_step * layers;
+  counted.dim = options.dim > 0 ? options.dim : info.dim;
+  counted.top_k = info.top_k;
+  counted.n_experts = info.n_experts;
+  counted.moe_layers = static_cast<int>(info.moe_layers.size());
+  return counted;
+}
+
+double sum_of(const std::vector<std::uint32_t>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+double max_over_mean(const std::vector<std::uint64_t>& values) {
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  return sum > 0 ? static_cast<double>(std::ranges::max(values)) * static_cast<double>(values.size()) / sum : 1;
+}
+
+struct WayCounts {
+  AllToAll way;
+  double sent, local, nvlink, network;     // copies per token
+  double nvlink_fullest, network_fullest;  // copies of the busiest rank over the mean token count of a rank
+  double received_max_over_mean;
+};
+
+WayCounts way_counts(const Counted& counted, AllToAll way) {
+  const auto links = copies_by_link(counted.volume, way);
+  const LinkCopies sum = total(links);
+  const double tokens = static_cast<double>(counted.tokens);
+  std::uint64_t nvlink = 0, network = 0;
+  for (const LinkCopies& link : links) {
+    nvlink = std::max({nvlink, link.nvlink_in, link.nvlink_out});
+    network = std::max({network, link.network_in, link.network_out});
+  }
+  const auto received = received_tokens(counted.volume, way);
+  const double per_rank = counted.volume.ranks / tokens;
+  return {way,
+          std::accumulate(received.begin(), received.end(), 0.0) / tokens,
+          static_cast<double>(sum.local) / tokens,
+          static_cast<double>(sum.nvlink_out) / tokens,
+          static_cast<double>(sum.network_out) / tokens,
+          static_cast<double>(nvlink) * per_rank,
+          static_cast<double>(network) * per_rank,
+          max_over_mean(received)};
+}
+
+Json to_json(const Counted& counted, const std::vector<WayCounts>& ways, const std::vector<AllToAllOp>& ops,
+             bool matrices) {
+  Json root;
+  root["kind"] = "counted";
+  root["routing"] = counted.routing;
+  root["ranks"] = counted.volume.ranks;
+  root["ranks_per_node"] = counted.volume.ranks_per_node;
+  root["tokens"] = counted.tokens;
+  root["dim"] = counted.dim;
+  root["n_experts"] = counted.n_experts;
+  root["top_k"] = counted.top_k;
+  root["moe_layers"] = counted.moe_layers;
+  root["ranks_per_token"] = sum_of(counted.volume.distinct_RR) / static_cast<double>(counted.tokens);
+  root["nodes_per_token"] = sum_of(counted.volume.nodes_RN) / static_cast<double>(counted.tokens);
+  for (const WayCounts& way : ways) {
+    Json& out = root[all_to_all_name(way.way)];
+    out["copies_per_token"] = {
+        {"sent", way.sent}, {"local", way.local}, {"nvlink", way.nvlink}, {"network", way.network}};
+    out["busiest_rank_copies_per_token"] = {{"nvlink", way.nvlink_fullest}, {"network", way.network_fullest}};
+    out["received_max_over_mean"] = way.received_max_over_mean;
+    for (const AllToAllOp& op : ops) {
+      const double bytes = static_cast<double>(bytes_per_token(op.payload, counted.dim));
+      out["operations"].push_back({{"name", op.name},
+                                   {"payload", payload_name(op.payload)},
+                                   {"bytes_per_copy", bytes},
+                                   {"bytes_per_token", way.sent * bytes},
+                                   {"nvlink_bytes_per_token", way.nvlink * bytes},
+                                   {"network_bytes_per_token", way.network * bytes}});
+    }
+  }
+  if (matrices) {
+    root["copies_RR"] = counted.volume.copies_RR;
+    root["distinct_RR"] = counted.volume.distinct_RR;
+    root["nodes_RN"] = counted.volume.nodes_RN;
+    if (!counted.copies_RE.empty()) root["copies_RE"] = counted.copies_RE;
+  }
+  return root;
+}
+
+void print_table(const Counted& counted, const std::vector<WayCounts>& ways, const std::vector<AllToAllOp>& ops) {
+  const VolumeFrame& volume = counted.volume;
+  const double tokens = static_cast<double>(counted.tokens);
+  std::printf("%s; %d experts, top_k %d, dim %d; %d rank%s on nodes of %d; all figures counted\n",
+              printable(counted.routing).c_str(), counted.n_experts, counted.top_k, counted.dim, volume.ranks,
+              volume.ranks == 1 ? "" : "s", volume.ranks_per_node);
+  std::printf("a token reaches %.3f ranks on %.3f nodes\n\n", sum_of(volume.distinct_RR) / tokens,
+              sum_of(volume.nodes_RN) / tokens);
+  std::printf("%-10s %-22s %-6s %11s | %12s %12s %12s | %12s %12s\n", "", "bytes per token", "as", "bytes a copy",
+              "sent", "NVLink", "network", "busiest NVL", "busiest net");
+  for (const WayCounts& way : ways) {
+    double nvlink = 0, network = 0;
+    for (const AllToAllOp& op : ops) {
+      const double bytes = static_cast<double>(bytes_per_token(op.payload, counted.dim));
+      std::printf("%-10s %-22s %-6s %12.0f | %12.0f %12.0f %12.0f | %12.0f %12.0f\n", all_to_all_name(way.way), op.name,
+                  payload_name(op.payload), bytes, way.sent * bytes, way.nvlink * bytes, way.network * bytes,
+                  way.nvlink_fullest * bytes, way.network_fullest * bytes);
+      nvlink += way.nvlink * bytes * counted.moe_layers;
+      network += way.network * bytes * counted.moe_layers;
+    }
+    std::printf(
+        "%-10s all operations of %d layers: %.4g MB NVLink, %.4g MB network a token; received max/mean %.3f\n\n",
+        all_to_all_name(way.way), counted.moe_layers, nvlink / 1e6, network / 1e6, way.received_max_over_mean);
+  }
+}
+
+// An option that would change nothing is a misunderstanding.
+void check_options(const CLI::App& command, Options& options) {
+  if (options.routing.ends_with(".safetensors")) {
+    if (!options.topk.empty() || !options.recording.empty())
+      throw std::runtime_error("--routing " + options.routing + " excludes --topk and --recording");
+    options.topk = options.routing;
+  }
+  if (!options.recording.empty())
+    refuse_given(command,
+                 {"--model", "--experts", "--top-k", "--moe-layers", "--groups", "--limited-groups", "--ranks",
+                  "--ranks-per-node", "--placement", "--slots", "--tokens-per-rank", "--seed"},
+                 "says nothing with --recording, whose counts are those of its own run; --routing " +
+                     options.recording + " routes any shape over any ranks by the load of its router");
+  else if (!is_recording(options.routing) || !options.topk.empty())
+    refuse_given(command, {"--run", "--step", "--layer"}, "goes with --recording, or with a recording as --routing");
+  if (options.topk.empty()) refuse_given(command, {"--tensor"}, "goes with --topk FILE.safetensors");
+  if (!options.json) refuse_given(command, {"--matrices"}, "goes with --json");
+}
+
+void print_volumes(const CLI::App& command, Options options) {
+  check_options(command, options);
+  const Payload payload = payload_named(options.payload);
+  const Counted counted = options.recording.empty() ? count_routing(command, options) : count_recording(options);
+  const std::vector<AllToAllOp> ops = all_to_all_ops(payload, !options.no_recompute);
+  const std::vector<WayCounts> ways{way_counts(counted, AllToAll::standard), way_counts(counted, AllToAll::deep_ep)};
+  if (options.json)
+    std::printf(
+        "%s\n",
+        to_json(counted, ways, ops, options.matrices).dump(2, ' ', true, Json::error_handler_t::replace).c_str());
+  else
+    print_table(counted, ways, ops);
+}
+
+void add_options(CLI::App* command, Options& o) {
+  const CLI::Range count(1, 1 << 20);
+  command->add_option("--model", o.model, "Shape to start from: 671B, 236B, 16B or debugmodel")->capture_default_str();
+  command->add_option("--dim", o.dim, "Values of a token's row")->check(count);
+  command->add_option("--experts", o.experts, "Routed experts")->check(CLI::Range(1, 4096));
+  command->add_option("--top-k", o.top_k, "Experts of a token")->check(CLI::Range(1, 1024));
+  command->add_option("--moe-layers", o.moe_layers, "MoE layers")->check(CLI::Range(1, 10000));
+  command->add_option("--groups", o.groups, "Routing groups")->check(count);
+  command->add_option("--limited-groups", o.limited_groups, "Groups a token may choose from")->check(count);
+  auto* routing =
+      command
+          ->add_option("--routing", o.routing,
+                       "forced, uniform, grouped[:LIMITED[/GROUPS]], zipf:S, a .safetensors as --topk takes, "
+                       "or a recording: the load of its router, stretched to the model's experts")
+          ->capture_default_str();
+  auto* topk =
+      command->add_option("--topk", o.topk, "Routing from a .safetensors: [tokens, top_k] or [ranks, tokens, top_k]")
+          ->excludes(routing);
+  command->add_option("--tensor", o.tensor, "Its tensor")->capture_default_str();
+  command->add_option("--recording", o.recording, "The counts of a recorded run, on its own ranks")
+      ->excludes(routing)
+      ->excludes(topk);
+  command->add_option("--run", o.run, "Run of the recording")->capture_default_str();
+  command->add_option("--step", o.step, "Step of the recording (default: the last)");
+  command->add_option("--layer", o.layer,
+                      "Layer of the recording (default: --recording: the mean of all; --routing: the most uneven)");
+  command->add_option("--ranks", o.ranks, "Expert-parallel ranks (default with --topk: the file's)")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command->add_option("--ranks-per-node", o.ranks_per_node, "Ranks that NVLink joins")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command
+      ->add_option("--placement", o.placement,
+                   "contiguous, random or balanced (replicate and pack, as EPLB does for inference)")
+      ->capture_default_str();
+  command->add_option("--slots", o.slots, "Expert slots a rank for balanced; more than experts / ranks leaves replicas")
+      ->check(CLI::Range(1, 1024));
+  command->add_option("--tokens-per-rank", o.tokens_per_rank, "Tokens a rank")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  command->add_option("--payload", o.payload, "bf16, fp8 (DeepEP's FP8 dispatch) or mxfp8")->capture_default_str();
+  command->add_option("--seed", o.seed, "Of random routings and placements")->capture_default_str();
+  command->add_flag("--no-recompute", o.no_recompute, "Four operations a layer instead of six");
+  command->add_flag("--json", o.json, "As JSON");
+  command->add_flag("--matrices", o.matrices,
+                    "With --json: the counts by rank (R x R), node (R x N) and expert (R x E)");
+}
+
+}  // namespace
+
+void add_volumes_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("volumes", "Count the bytes of an expert-parallel all-to-all by link");
+  const auto options = std::make_shared<Options>();
+  add_options(command, *options);
+  command->footer(
+      "Examples:\n"
+      "  moescope-cli volumes --model 671B --ranks 32 --routing grouped:4\n"
+      "  moescope-cli volumes --model 16B --routing zipf:0.8 --ranks 16 --placement balanced --slots 5\n"
+      "  moescope-cli volumes --topk routing.safetensors --ranks 64 --payload mxfp8 --json\n"
+      "  moescope-cli volumes --recording run.moescope --step 400\n"
+      "  moescope-cli volumes --routing run.moescope --model 671B --ranks 256");
+  command->callback([options, command] { print_volumes(*command, *options); });
+}
+
+}  // namespace moescope

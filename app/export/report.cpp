@@ -1,0 +1,316 @@
+#include "app/export/report.h"
+
+#include <QCoreApplication>
+#include <QDateTime>
+#include <algorithm>
+#include <cmath>
+
+#include "app/workspaces/picture.h"
+#include "core/telemetry/findings/comparison.h"
+#include "core/telemetry/findings/findings.h"
+#include "widgets/selection/compared_runs.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::int64_t kLastSteps = 100;  // over which the table's means are taken
+constexpr double kAnyDifference = 0;
+constexpr QSize kFigure{640, 330};
+
+constexpr const char* kStyle = R"css(
+body { font: 15px/1.5 "DejaVu Sans", Helvetica, Arial, sans-serif; color: #1d2126; background: #fff;
+       max-width: 1240px; margin: 2em auto; padding: 0 1.2em; }
+h1 { font-size: 1.7em; margin-bottom: .1em } h2 { margin-top: 1.8em; border-bottom: 1px solid #c8ccd2 }
+table { border-collapse: collapse; margin: .6em 0; display: block; overflow-x: auto }
+th, td { padding: .25em .8em; text-align: right; border-bottom: 1px solid #e1e4e8; vertical-align: top }
+th { background: #f1f2f4 } th:first-child, td:first-child, td.words, th.words { text-align: left }
+.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(480px, 1fr)); gap: .5em 1.5em }
+figure { margin: .6em 0; page-break-inside: avoid; min-width: 0 } figure pre { max-height: 24em } figure svg { max-width: 100%; height: auto }
+.muted { color: #5b6470 } .severe, .warning { border-left: 4px solid #9a4d00; padding-left: .8em }
+.note { border-left: 4px solid #9aa1aa; padding-left: .8em } .verdict { font-size: 1.1em }
+details { margin: .5em 0 } summary { cursor: pointer; color: #1b66b0 } pre { overflow-x: auto; background: #f6f7f8; padding: .8em }
+@media print { details { display: none } body { margin: 0; max-width: none } }
+)css";
+
+QString html(const std::string& text) {
+  return QString::fromStdString(text).toHtmlEscaped();
+}
+
+QString figureText(float value, int digits, double factor = 1) {
+  if (is_missing(value)) return "-";
+  if (!std::isfinite(value)) return std::isnan(value) ? "NaN" : value > 0 ? "exact" : "-Inf";
+  return QString::number(factor * static_cast<double>(value), 'f', digits);
+}
+
+QString row(const QStringList& cells, const char* cell = "td") {
+  QString text = "<tr>";
+  for (const QString& each : cells) text += QString("<%1>%2</%1>").arg(cell, each);
+  return text + "</tr>\n";
+}
+
+class Report {
+ public:
+  explicit Report(const ReportSource& source)
+      : source_(source), histories_(source.selection->histories().begin(), source.selection->histories().end()) {
+    if (histories_.empty()) return;
+    same_settings_ = source_.compared->sameSettings(*source_.selection);
+  }
+
+  QByteArray text() {
+    head();
+    if (!histories_.empty()) {
+      outcome();
+      figuresTable();
+      settings();
+      findings();
+      pictures();
+      changes();
+      allSettings();
+    }
+    out_ +=
+        "<p class=\"muted\">Everything above was measured here, in these runs, except where a figure says otherwise. "
+        "MoEScope " +
+        QCoreApplication::applicationVersion().toHtmlEscaped() + "</p></body></html>\n";
+    return out_.toUtf8();
+  }
+
+ private:
+  QString name(std::size_t place) const {
+    return runLetter(static_cast<int>(place)) + ' ' + html(histories_[place]->info().name);
+  }
+  bool compares() const { return histories_.size() > 1; }
+  const ComparedRun& compared(std::size_t i) const {
+    static const ComparedRun unknown;
+    return i < source_.compared->runs().size() ? source_.compared->runs()[i] : unknown;
+  }
+  bool noiseTwin(std::size_t i) const { return compared(i).noise_twin; }
+  QString twinWords(std::size_t i) const;
+
+  void head();
+  void outcome();
+  void figuresTable();
+  void settings();
+  void findings();
+  void finding(const Finding& finding);
+  void pictures();
+  void picture(const ReportPicture& wanted);
+  void changes();
+  void allSettings();
+
+  const ReportSource& source_;
+  std::vector<HistoryPtr> histories_, same_settings_;
+  QString out_;
+  int figure_ = 0;
+};
+
+void Report::head() {
+  QStringList names;
+  for (std::size_t i = 0; i < histories_.size(); ++i) names << html(histories_[i]->info().name);
+  const QString title = names.isEmpty() ? QString("No run") : names.join(compares() ? " against " : "");
+  out_ += QString(
+              "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>%1 - MoEScope</title>"
+              "<meta name=\"viewport\" content=\"width=device-width\"><style>%2</style></head><body>\n"
+              "<h1>%1</h1>\n<p class=\"muted\">%3%4</p>\n")
+              .arg(title, QString(kStyle).trimmed(),
+                   source_.file.isEmpty() ? QString() : "Recording " + source_.file.toHtmlEscaped() + ", ",
+                   "report of " + QDateTime::currentDateTime().toString("yyyy-MM-dd hh:mm"));
+}
+
+QString Report::twinWords(std::size_t i) const {
+  if (const HistoryPtr beginning = compared(i).twin_until)
+    return QString("the settings of A up to step %1. What separates the two until there is chance.")
+        .arg(beginning->steps().last);
+  return histories_[i]->info().config_toml.empty()
+             ? QString("the settings of A once more. What separates the two is chance.")
+             : QString("the settings of A with another seed. What separates the two is chance.");
+}
+
+// What a reader wants first: did it make a difference?
+void Report::outcome() {
+  out_ += "<h2>What came out</h2>\n";
+  for (std::size_t i = 0; i < histories_.size(); ++i) {
+    const RunInfo& info = histories_[i]->info();
+    const StepRange steps = histories_[i]->steps();
+    out_ +=
+        QString("<p><b>%1</b>: %2 steps, %3 layers, %4 of them mixture-of-experts with %5 experts, top %6; %7.</p>\n")
+            .arg(name(i))
+            .arg(steps.empty() ? 0 : steps.last + 1)
+            .arg(info.n_layers)
+            .arg(info.moe_layers.size())
+            .arg(info.n_experts)
+            .arg(info.top_k)
+            .arg(html(info.source));
+  }
+  for (std::size_t i = 1; i < histories_.size(); ++i) {
+    const auto first = first_difference(*histories_.front(), *histories_[i], kAnyDifference);
+    const QString differs = first ? QString("Its losses differ from those of A from step %1 on.").arg(*first)
+                                  : QString("Its losses equal those of A at every step, to the bit.");
+    if (noiseTwin(i))
+      out_ += QString("<p><b>%1</b> is a noise twin: %2 %3</p>\n").arg(name(i), twinWords(i), differs);
+    else
+      out_ += QString("<p class=\"verdict\">%1</p><p>%2</p>\n")
+                  .arg(html(conclude(*histories_.front(), *histories_[i], same_settings_).text), differs);
+  }
+  if (compares())
+    out_ += same_settings_.size() > 1
+                ? QString(
+                      "<p class=\"muted\">The noise band is %1 times the smoothed |loss difference| of runs that "
+                      "differ by chance alone: in their seed, or in nothing that their settings say. Inside it a "
+                      "difference is no larger than chance makes; that does not show that there is none.</p>\n")
+                      .arg(kBandFactor)
+                : QString(
+                      "<p class=\"muted\">No run differs from A only in its seed, so nothing here tells how much "
+                      "of a difference is chance.</p>\n");
+}
+
+void Report::figuresTable() {
+  const StepRange window = last_common_steps(histories_, kLastSteps);
+  if (window.empty()) return;
+  out_ += QString("<h2>Figures</h2>\n<p class=\"muted\">At step %1; means over the last %2 steps%3.</p>\n<table>\n")
+              .arg(window.last)
+              .arg(window.size())
+              .arg(compares() ? " that all runs took" : "");
+  out_ += row({"run", "loss, nats/token", "mean loss, nats/token", "MaxVio", "tokens/s", "SQNR, dB",
+               "routing flips against A, %", "flips by rounding, %", "gradient cosine"},
+              "th");
+  for (std::size_t i = 0; i < histories_.size(); ++i) {
+    const RunFigures f = run_figures(*histories_[i], window);
+    out_ += row({name(i), figureText(f.final_loss, 4), figureText(f.mean_loss, 4), figureText(f.max_vio, 3),
+                 figureText(f.tokens_per_s, 0), figureText(f.sqnr_db, 1), figureText(f.flip_rate, 2, 100),
+                 figureText(f.rounding_flip_rate, 2, 100), figureText(f.gradient_cosine, 5)});
+  }
+  out_ +=
+      "</table>\n<p class=\"muted\">MaxVio: load of the fullest expert over its fair share, minus 1, mean over "
+      "layers. SQNR: signal to quantization noise, mean over quantized operands. A dash: the run has no such "
+      "figure.</p>\n";
+}
+
+// Of logs, what their first lines say.
+void Report::settings() {
+  if (!compares()) return;
+  std::vector<SettingDifference> keys;
+  for (const ComparedRun& run : source_.compared->runs())
+    for (const SettingDifference& found : run.settings)
+      if (std::ranges::none_of(keys, [&](const SettingDifference& known) { return known.key == found.key; }))
+        keys.push_back(found);
+  if (keys.empty() && source_.configs.empty()) return;
+  out_ += "<h2>Settings that differ</h2>\n";
+  if (keys.empty()) {
+    out_ += "<p>None: all runs have the same settings.</p>\n";
+    return;
+  }
+  QStringList header = {"setting"};
+  for (std::size_t i = 0; i < histories_.size(); ++i) header << name(i);
+  out_ += "<table>\n" + row(header, "th");
+  for (const SettingDifference& key : keys) {
+    const ConfigField* field = find_field(key.key.toStdString());
+    QStringList cells = {(field ? html(field->label) + ' ' : QString()) + "<span class=\"muted\">" +
+                         key.key.toHtmlEscaped() + "</span>"};
+    for (std::size_t i = 0; i < histories_.size(); ++i) {
+      const auto& own = compared(i).settings;
+      const auto found = std::ranges::find(own, key.key, &SettingDifference::key);
+      cells << (found == own.end() ? key.of_a : found->of_this).toHtmlEscaped();
+    }
+    out_ += row(cells);
+  }
+  out_ += "</table>\n";
+}
+
+void Report::finding(const Finding& finding) {
+  const char* severity = severity_name(finding.severity);
+  out_ += QString("<div class=\"%1\"><p><b>%2</b> <span class=\"muted\">%3, steps %4 to %5</span><br>%6 %7</p>")
+              .arg(severity, html(finding.title), QString(severity) + (finding.ongoing ? "" : ", over"))
+              .arg(finding.steps.first)
+              .arg(finding.steps.last)
+              .arg(html(finding.saw), html(finding.why));
+  QStringList knobs;
+  for (const std::string& knob : finding.knobs) knobs << "<code>" + html(knob) + "</code>";
+  if (!knobs.isEmpty()) out_ += "<p class=\"muted\">What moves it: " + knobs.join(", ") + "</p>";
+  out_ += "</div>\n";
+}
+
+void Report::findings() {
+  out_ += "<h2>Findings</h2>\n";
+  for (std::size_t i = 0; i < histories_.size(); ++i) {
+    out_ += "<h3>" + name(i) + "</h3>\n";
+    std::vector<Finding> found = find_all(histories_[i]);
+    if (i > 0 && !noiseTwin(i)) {
+      const auto against = compare_findings(histories_.front(), histories_[i], same_settings_);
+      found.insert(found.end(), against.begin(), against.end());
+    }
+    sort_findings(found);
+    for (const Finding& each : found) finding(each);
+    if (!found.empty()) continue;
+    out_ += "<p>Nothing found in this run. What was looked for:</p><ul>";
+    for (const std::string& checked : findings_checked(*histories_[i])) out_ += "<li>" + html(checked) + "</li>";
+    out_ += "</ul>\n";
+  }
+}
+
+void Report::picture(const ReportPicture& wanted) {
+  Panel* panel = wanted.panel;
+  const Figure drawn =
+      panelFigure(panel, *source_.selection, FigureKind::svg, kFigure, "f" + QByteArray::number(++figure_));
+  QList<PlotFrame*> plots = panel->findChildren<PlotFrame*>();
+  plots.removeIf([panel](const PlotFrame* plot) { return !plot->isVisibleTo(panel); });
+  const bool empty =
+      !plots.isEmpty() && std::ranges::all_of(plots, [](const PlotFrame* plot) { return !plot->notice().isEmpty(); });
+  if (empty) {
+    out_ += QString("<p class=\"muted\">%1: %2</p>\n")
+                .arg(panel->title().toHtmlEscaped(), plots.front()->notice().toHtmlEscaped());
+    return;
+  }
+  out_ += QString(
+              "<figure>%1<figcaption>%2</figcaption>\n<details><summary>How to read \"%3\"</summary>%4</details>"
+              "\n<details><summary>The numbers</summary><pre>%5</pre></details></figure>\n")
+              .arg(QString::fromUtf8(drawn.html), wanted.words.toHtmlEscaped(), panel->title().toHtmlEscaped(),
+                   panel->explain(), panel->csv().toHtmlEscaped());
+}
+
+void Report::pictures() {
+  out_ += "<h2>Pictures</h2>\n<div class=\"figures\">\n";
+  Selection* selection = source_.selection;
+  for (const ReportPicture& each : source_.of_all) picture(each);
+  out_ += "</div>\n";
+  const int run = selection->run();
+  for (std::size_t i = 0; i < histories_.size(); ++i) {
+    selection->setRun(static_cast<int>(i));
+    if (compares()) out_ += "<h3>Of run " + name(i) + "</h3>\n";
+    out_ += "<div class=\"figures\">\n";
+    for (const ReportPicture& each : source_.of_each) picture(each);
+    out_ += "</div>\n";
+  }
+  selection->setRun(run);
+}
+
+void Report::changes() {
+  QString rows;
+  for (std::size_t i = 0; i < histories_.size(); ++i)
+    for (const Marker& marker : histories_[i]->markers())
+      rows += QString("<tr><td>%1</td><td>%2</td><td class=\"words\">%3</td><td class=\"words\">%4</td></tr>\n")
+                  .arg(name(i))
+                  .arg(marker.step)
+                  .arg(html(marker.kind), html(marker.text));
+  if (rows.isEmpty()) return;
+  out_ +=
+      "<h2>Changes and notes</h2>\n<table><tr><th>run</th><th>before step</th><th class=\"words\">kind</th>"
+      "<th class=\"words\">what</th></tr>\n" +
+      rows + "</table>\n";
+}
+
+void Report::allSettings() {
+  if (source_.configs.empty()) return;
+  out_ += "<h2>All settings</h2>\n";
+  for (std::size_t i = 0; i < source_.configs.size() && i < histories_.size(); ++i)
+    out_ += QString("<details><summary>%1</summary><pre>%2</pre></details>\n")
+                .arg(name(i), html(to_toml(source_.configs[i])));
+}
+
+}  // namespace
+
+QByteArray report(const ReportSource& source) {
+  return Report(source).text();
+}
+
+}  // namespace moescope

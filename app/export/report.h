@@ -1,0 +1,33 @@
+// A report of the open runs as one HTML file that needs no network: what came out in words, figures as SVG, tables of
+// figures and settings, findings, changes while they trained.
+#pragma once
+
+#include <QByteArray>
+#include <QList>
+#include <QString>
+#include <vector>
+
+#include "core/config/run_config.h"
+#include "widgets/panel/panel.h"
+#include "widgets/selection/compared_runs.h"
+#include "widgets/selection/selection.h"
+
+namespace moescope {
+
+struct ReportPicture {
+  Panel* panel;
+  QString words;  // what it shows and how to read it, in a sentence or two
+};
+
+struct ReportSource {
+  Selection* selection = nullptr;  // its active run changes while the figures of each run are drawn, and is put back
+  const ComparedRuns* compared = nullptr;  // what the open runs differ in, and which of them make the noise band
+  std::vector<RunConfig> configs;          // of the open runs; empty: not known (imported logs)
+  QString file;                            // name of the recording; empty: in memory only
+  QList<ReportPicture> of_all;             // panels that show all runs
+  QList<ReportPicture> of_each;            // panels that show the active run
+};
+
+QByteArray report(const ReportSource& source);
+
+}  // namespace moescope

@@ -1,0 +1,485 @@
+#include "app/lessons/lesson_guide.h"
+
+#include <QDockWidget>
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "app/lessons/lesson_highlight.h"
+#include "app/window/main_window.h"
+#include "app/workspaces/microscaling_workspace.h"
+#include "app/workspaces/workspace.h"
+#include "widgets/microscaling/capture_bar.h"
+#include "widgets/microscaling/tensor_lab.h"
+#include "widgets/overview/loss_panel.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr int kLookMs = 250;
+constexpr int kRoomForList = 1600;  // of the window, beside the lesson
+
+QString q(const std::string& text) {
+  return QString::fromStdString(text);
+}
+
+LessonPane::Mark markOf(LessonJudgement::State state) {
+  switch (state) {
+    case LessonJudgement::State::holds:
+      return LessonPane::Mark::holds;
+    case LessonJudgement::State::fails:
+      return LessonPane::Mark::fails;
+    case LessonJudgement::State::pending:
+      break;
+  }
+  return LessonPane::Mark::pending;
+}
+
+Workspace* workspaceNamed(const QList<Workspace*>& workspaces, const std::string& name) {
+  for (Workspace* workspace : workspaces)
+    if (workspace->name().compare(q(name), Qt::CaseInsensitive) == 0) return workspace;
+  return nullptr;
+}
+
+QDockWidget* dockNamed(const Workspace& workspace, const std::string& name) {
+  for (QDockWidget* dock : workspace.docks())
+    if (dock->objectName() == q(name)) return dock;
+  return nullptr;
+}
+
+bool isTimeline(const QDockWidget& dock) {
+  return dock.objectName().endsWith("timeline");
+}
+
+bool hasSettings(const RunConfig& config, const std::vector<LessonSetting>& settings) {
+  return std::all_of(settings.begin(), settings.end(), [&](const LessonSetting& setting) {
+    return find_field(setting.key)->get(config) == setting.value;
+  });
+}
+
+}  // namespace
+
+LessonGuide::LessonGuide(MainWindow* window, LessonPane* pane) : QObject(window), window_(window), pane_(pane) {
+  connect(pane_, &LessonPane::nextRequested, this, &LessonGuide::next);
+  connect(pane_, &LessonPane::backRequested, this, &LessonGuide::back);
+  connect(pane_, &LessonPane::resetRequested, this, &LessonGuide::reset);
+  connect(pane_, &LessonPane::taskRequested, this, &LessonGuide::perform);
+  connect(pane_, &LessonPane::predicted, this, [this](int choice) {
+    if (!active_ || at_end_ || state().revealed) return;
+    state().choice = std::max(choice, -1);
+    if (now().view.after_prediction) arrange();
+    look();
+  });
+  connect(pane_, &LessonPane::predictedNumber, this, [this](double value, const QString& text) {
+    if (!active_ || at_end_ || state().revealed) return;
+    state().value = value;
+    state().number = text;
+    if (now().view.after_prediction) arrange();
+    look();
+  });
+  connect(pane_, &LessonPane::revealRequested, this, [this] {
+    state().revealed = true;
+    look();
+    showReveal();
+    pane_->scrollToReveal();
+  });
+  // After the window has taken the run in.
+  connect(
+      window_->session(), &RunSession::opened, this,
+      [this] {
+        ours_open_ = std::exchange(opening_ours_, false);
+        if (active_ && !at_end_) arrange(), look();
+      },
+      Qt::QueuedConnection);
+  connect(window_->session(), &RunSession::failed, this, [this] { opening_ours_ = false; });
+  timer_.setInterval(kLookMs);
+  connect(&timer_, &QTimer::timeout, this, &LessonGuide::look);
+}
+
+LessonGuide::~LessonGuide() = default;
+
+QStringList LessonGuide::unknownPanels(const Lesson& lesson, const QList<Workspace*>& workspaces) {
+  QStringList unknown;
+  for (const LessonStep& step : lesson.steps) {
+    const LessonView& view = step.view;
+    if (view.workspace.empty()) continue;
+    const Workspace* workspace = workspaceNamed(workspaces, view.workspace);
+    if (!workspace) {
+      unknown << QString("step \"%1\": there is no workspace %2").arg(q(step.title), q(view.workspace));
+      continue;
+    }
+    for (const auto* names : {&view.panels, &view.highlight})
+      for (const std::string& name : *names)
+        if (!dockNamed(*workspace, name))
+          unknown << QString("step \"%1\": the workspace %2 has no panel %3")
+                         .arg(q(step.title), workspace->name(), q(name));
+  }
+  return unknown;
+}
+
+void LessonGuide::start(const Lesson& lesson, int number, int lessons) {
+  lesson_ = lesson;
+  number_ = number;
+  lessons_ = lessons;
+  active_ = true;
+  begin();
+}
+
+// With a fresh run; what was predicted before is forgotten.
+void LessonGuide::begin() {
+  step_ = 0;
+  at_end_ = false;
+  arranged_.clear();
+  states_.assign(lesson_.steps.size(), {});
+  for (std::size_t i = 0; i < states_.size(); ++i) states_[i].done.assign(lesson_.steps[i].tasks.size(), false);
+  reader_ = LessonReader(lesson_.tensors);
+  openTensors();
+  showStep();
+  if (!lesson_.runs.empty()) {
+    opening_ours_ = true;
+    window_->startLessonRuns(lesson_.runs.configs);
+  }
+  timer_.start();
+}
+
+void LessonGuide::openTensors() {
+  TensorLab* lab = window_->microscaling()->tensorLab();
+  for (const LessonTensor& tensor : lesson_.tensors)
+    lab->setTensor(q(tensor.name), static_cast<std::size_t>(tensor.rows), static_cast<std::size_t>(tensor.cols),
+                   make_tensor(tensor));
+  QStringList about;
+  for (const LessonTensor& tensor : lesson_.tensors) about << q(tensor.name) + ": " + q(tensor.about);
+  lab->captureBar()->showSample(about.join("; "));
+}
+
+void LessonGuide::leave() {
+  if (!active_) return;
+  active_ = false;
+  timer_.stop();
+  clearHighlights();
+  TensorLab* lab = window_->microscaling()->tensorLab();
+  lab->setListsShown(true);
+  lab->captureBar()->showSample({});
+  emit left();
+}
+
+bool LessonGuide::runsAreOurs() const {
+  return ours_open_ && window_->session()->isLive();
+}
+
+int LessonGuide::rightPredictions() const {
+  return static_cast<int>(
+      std::count_if(states_.begin(), states_.end(), [](const StepState& s) { return s.right == true; }));
+}
+
+int LessonGuide::predictions() const {
+  return static_cast<int>(
+      std::count_if(states_.begin(), states_.end(), [](const StepState& s) { return s.right.has_value(); }));
+}
+
+void LessonGuide::next() {
+  if (!active_) return;
+  if (at_end_) return emit nextLessonRequested();
+  if (step_ + 1 == static_cast<int>(lesson_.steps.size())) return showEnd();
+  ++step_;
+  showStep();
+}
+
+void LessonGuide::back() {
+  if (!active_) return;
+  if (!at_end_ && step_ > 0) --step_;
+  at_end_ = false;
+  showStep();
+}
+
+void LessonGuide::reset() {
+  if (active_) begin();
+}
+
+void LessonGuide::showStep() {
+  if (at_end_) return;
+  const LessonStep& step = now();
+  LessonPane::Page page;
+  page.lesson = q(lesson_.title);
+  page.place = number_ < 0 ? tr("Step %1 of %2").arg(step_ + 1).arg(lesson_.steps.size())
+                           : tr("Lesson %1 of %2, step %3 of %4")
+                                 .arg(number_ + 1)
+                                 .arg(lessons_)
+                                 .arg(step_ + 1)
+                                 .arg(lesson_.steps.size());
+  page.title = q(step.title);
+  page.text = q(step.text);
+  page.step = step_;
+  page.steps = static_cast<int>(lesson_.steps.size());
+  if (step.prediction) {
+    page.question = q(step.prediction->question);
+    for (const std::string& choice : step.prediction->choices) page.choices << q(choice);
+  }
+  page.hint = q(step.hint);
+  page.first = step_ == 0;
+  page.last = step_ + 1 == page.steps;
+  pane_->showPage(page);
+  if (state().choice) pane_->showPrediction(*state().choice);
+  if (!state().number.isEmpty()) pane_->showPrediction(state().number);
+  arrange();
+  look();
+  if (state().revealed) showReveal();
+}
+
+void LessonGuide::showEnd() {
+  at_end_ = true;
+  const int right = rightPredictions(), asked = predictions();
+  LessonPane::Page page;
+  page.lesson = q(lesson_.title);
+  page.place = number_ < 0 ? QString() : tr("Lesson %1 of %2").arg(number_ + 1).arg(lessons_);
+  page.title = tr("Done");
+  page.text = q(lesson_.teaches);
+  if (asked > 0) {
+    page.text += "\n\n" + tr("You saw **%1 of %2** coming. ").arg(right).arg(asked);
+    page.text += right == asked       ? tr("Nothing here surprises you any more.")
+                 : 2 * right >= asked ? tr("The others are what the lesson was for.")
+                                      : tr("Good: what surprises stays. Try it again some day (Reset).");
+  }
+  page.text += "\n\n" + tr("The run is yours now: change what you like, everything is undoable. **Leave** brings back "
+                           "your own arrangement of panels.");
+  page.step = static_cast<int>(lesson_.steps.size()) - 1;
+  page.steps = page.step + 1;
+  pane_->showPage(page);
+  pane_->setRevealOffered(false);
+  pane_->setNextText(number_ >= 0 && number_ + 1 < lessons_ ? tr("Next lesson") : tr("Leave"));
+  emit finished(q(lesson_.name), right, asked);
+}
+
+// Only what the step speaks of is on the screen, and only if the step before had it otherwise: a person's own moves in
+// between stay.
+void LessonGuide::arrange() {
+  const LessonView& view = now().view;
+  if (view.after_prediction && !state().predicted()) return clearHighlights();
+  if (view.run) window_->selection()->setRun(*view.run);
+  if (view.layer) window_->selection()->setLayer(*view.layer);
+  if (view.expert) window_->selection()->setExpert(*view.expert);
+  Workspace* workspace = workspaceNamed(window_->workspaces(), view.workspace);
+  if (workspace) {
+    window_->showWorkspace(workspace->name());
+    QString wanted = workspace->name();
+    for (const std::string& panel : view.panels) wanted += " " + q(panel);
+    const Metric metric = view.metric.value_or(Metric::ce_loss);
+    wanted += " " + q(metric_info(metric).key);
+    if (wanted != arranged_ && !view.panels.empty()) {
+      workspace->arrange();
+      for (QDockWidget* dock : workspace->docks()) {
+        if (auto* loss = qobject_cast<LossPanel*>(dock->widget())) loss->setMetric(metric);
+        const bool named =
+            std::find(view.panels.begin(), view.panels.end(), dock->objectName().toStdString()) != view.panels.end();
+        dock->setVisible(named || isTimeline(*dock));
+        if (dock->objectName().toStdString() == view.panels.front()) dock->raise();
+      }
+      QTimer::singleShot(0, workspace, [workspace] { workspace->shareOut(); });
+    }
+    arranged_ = wanted;
+  }
+  // The list of a lesson's one or two tensors is not worth a third of a small window.
+  if (!lesson_.tensors.empty()) window_->microscaling()->tensorLab()->setListsShown(window_->width() >= kRoomForList);
+  highlight();
+}
+
+void LessonGuide::clearHighlights() {
+  qDeleteAll(highlights_);
+  highlights_.clear();
+}
+
+void LessonGuide::highlight() {
+  clearHighlights();
+  const Workspace* workspace = workspaceNamed(window_->workspaces(), now().view.workspace);
+  if (!workspace) return;
+  for (const std::string& name : now().view.highlight)
+    if (QDockWidget* dock = dockNamed(*workspace, name)) highlights_ << new LessonHighlight(dock);
+}
+
+void LessonGuide::perform(int index) {
+  if (!active_ || at_end_ || index >= static_cast<int>(now().tasks.size())) return;
+  const LessonTask& task = now().tasks[static_cast<std::size_t>(index)];
+  switch (task.kind) {
+    case LessonTask::Kind::start:
+      opening_ours_ = true;
+      window_->startLessonRuns(task.start.configs);
+      break;
+    case LessonTask::Kind::run_until:
+      window_->runUntil(task.until);
+      break;
+    case LessonTask::Kind::set:
+      for (const int place : places(task))
+        for (const LessonSetting& setting : task.settings) window_->changeRun(place, q(setting.key), setting.value);
+      break;
+    case LessonTask::Kind::twin: {
+      RunConfig twin = window_->session()->config();
+      for (const LessonSetting& setting : task.settings) find_field(setting.key)->set(twin, setting.value);
+      window_->addRun(twin);
+      break;
+    }
+    case LessonTask::Kind::show: {
+      TensorLab* lab = window_->microscaling()->tensorLab();
+      lab->showTensor(q(task.tensor), task.format.format, task.format.axis, static_cast<std::size_t>(task.row),
+                      static_cast<std::size_t>(task.column));
+      break;
+    }
+  }
+  look();
+}
+
+bool LessonGuide::alike(const std::vector<RunConfig>& configs) const {
+  const RunSession& session = *window_->session();
+  if (!session.isLive() || session.opening() || session.histories().size() != configs.size()) return false;
+  for (int place = 0; place < static_cast<int>(configs.size()); ++place)
+    if (!difference(configs[static_cast<std::size_t>(place)], session.config(place)).empty()) return false;
+  return true;
+}
+
+std::vector<int> LessonGuide::places(const LessonTask& task) const {
+  if (task.run != kAllRuns) return {task.run};
+  std::vector<int> all(window_->session()->histories().size());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+// Judged by what is, so that what a person does by hand counts as well.
+bool LessonGuide::done(const LessonTask& task) const {
+  const RunSession& session = *window_->session();
+  const int runs = static_cast<int>(session.histories().size());
+  switch (task.kind) {
+    case LessonTask::Kind::start:
+      return alike(task.start.configs);
+    case LessonTask::Kind::run_until: {
+      if (!session.isLive() || session.opening()) return false;
+      const LabStatus status = session.lab()->status();
+      if (status.step < task.until || !status.catching_up.empty()) return false;
+      const auto& histories = session.histories();
+      return std::all_of(histories.begin(), histories.end(),
+                         [&](const auto& h) { return h->steps().last + 1 >= task.until; });
+    }
+    case LessonTask::Kind::set: {
+      const std::vector<int> meant = places(task);
+      return session.isLive() && std::all_of(meant.begin(), meant.end(), [&](int place) {
+               return place < runs && hasSettings(session.config(place), task.settings);
+             });
+    }
+    case LessonTask::Kind::twin:
+      for (int place = 1; session.isLive() && place < runs; ++place)
+        if (hasSettings(session.config(place), task.settings)) return session.lab()->status().catching_up.empty();
+      return false;
+    case LessonTask::Kind::show: {
+      const TensorLab& lab = *window_->microscaling()->tensorLab();
+      const BlockFormat f = lab.format().mx();
+      const BlockFormat& wanted = task.format.format;
+      return lab.tensorName() == q(task.tensor) && f.element == wanted.element && f.rule == wanted.rule &&
+             f.block == wanted.block && lab.axis() == task.format.axis &&
+             lab.showsBlockOf(static_cast<std::size_t>(task.row), static_cast<std::size_t>(task.column));
+    }
+  }
+  return false;
+}
+
+bool LessonGuide::tasksDone() {
+  return std::all_of(state().done.begin(), state().done.end(), [](bool each) { return each; });
+}
+
+void LessonGuide::look() {
+  if (!active_ || at_end_) return;
+  const TensorLab& lab = *window_->microscaling()->tensorLab();
+  reader_.set_chosen({lab.format().mx(), lab.axis()});
+  reader_.set_histories(window_->session()->histories());
+  const LessonStep& step = now();
+  // One after another: a later one that happens to hold already waits for its turn.
+  for (std::size_t i = 0; i < step.tasks.size(); ++i) {
+    if (state().done[i]) continue;
+    if (step.prediction && !state().predicted()) break;
+    if (!done(step.tasks[i])) break;
+    state().done[i] = true;
+  }
+  showTasks();
+  // What is measured would answer the question.
+  const bool predicted = !step.prediction || state().predicted();
+  QList<LessonPane::Check> checks;
+  for (const LessonCheck& check : step.checks) {
+    LessonPane::Check shown{q(check.text), predicted ? tr("after the task") : tr("after your prediction"),
+                            LessonPane::Mark::pending};
+    if (predicted && tasksDone()) {
+      const LessonJudgement judged = reader_.judge(check);
+      shown.value = q(judged.text);
+      shown.mark = markOf(judged.state);
+    }
+    checks << shown;
+  }
+  pane_->showChecks(checks);
+  const bool offered = (!step.reveal.empty() || step.prediction) && !state().revealed;
+  pane_->setRevealOffered(offered);
+  pane_->setRevealEnabled(predicted && tasksDone(),
+                          !predicted ? tr("First make your prediction.") : tr("First do the task."));
+}
+
+void LessonGuide::showTasks() {
+  const LessonStep& step = now();
+  const bool predicted = !step.prediction || state().predicted();
+  QList<LessonPane::Task> tasks;
+  bool before = predicted;
+  for (std::size_t i = 0; i < step.tasks.size(); ++i) {
+    LessonPane::Task shown{q(step.tasks[i].text), state().done[i], before, false};
+    const Lab* lab = window_->session()->lab();
+    const bool running = lab && lab->status().running;
+    shown.running = !shown.done && before && running && step.tasks[i].kind == LessonTask::Kind::run_until;
+    shown.enabled = before && !shown.running && (!shown.done || step.tasks[i].kind == LessonTask::Kind::show) &&
+                    !window_->session()->opening();
+    before = before && shown.done;
+    tasks << shown;
+  }
+  pane_->showTasks(tasks);
+}
+
+bool LessonGuide::allHold() const {
+  return std::all_of(now().checks.begin(), now().checks.end(), [this](const LessonCheck& check) {
+    return reader_.judge(check).state == LessonJudgement::State::holds;
+  });
+}
+
+void LessonGuide::showReveal() {
+  const LessonStep& step = now();
+  StepState& s = state();
+  const bool holds = allHold();
+  if (step.prediction && !s.right && holds) {
+    if (step.prediction->number) {
+      const auto measured = reader_.read(*step.prediction->number);
+      const bool share = std::string_view(find_lesson_figure(step.prediction->number->key)->unit) == "%";
+      const double given = share ? s.value / 100 : s.value;
+      if (measured && !s.number.isEmpty())
+        s.right = given > 0 && std::fabs(std::log(given / *measured)) <= std::log(step.prediction->within);
+    } else if (s.choice && *s.choice >= 0) {
+      s.right = *s.choice == step.prediction->right;
+    }
+  }
+  QString said = verdict(s);
+  if (!holds)
+    said =
+        tr("**This run shows something else.** Look at the line that is not ticked: a setting differs from the "
+           "lesson's, or chance was strong. Reset starts the lesson afresh.");
+  pane_->showReveal(said, q(reader_.fill_in(step.reveal, step.values)));
+}
+
+QString LessonGuide::verdict(const StepState& s) const {
+  const auto& prediction = now().prediction;
+  if (!prediction) return {};
+  if (prediction->number) {
+    const auto measured = reader_.read(*prediction->number);
+    const QString value = measured ? q(figure_text(*prediction->number, *measured)) : tr("nothing yet");
+    if (s.number.isEmpty()) return tr("Measured: **%1**").arg(value);
+    return tr("You said %1, measured **%2**. ").arg(s.number, value) +
+           (s.right == true ? tr("Well judged!") : tr("A good question to be wrong about."));
+  }
+  const QString right = q(prediction->choices[static_cast<std::size_t>(prediction->right)]);
+  if (s.right == true) return tr("**You saw it coming:** %1").arg(right);
+  if (s.right == false) return tr("Not what you expected? It happened otherwise: **%1**").arg(right);
+  return tr("What happened: **%1**").arg(right);
+}
+
+}  // namespace moescope

@@ -1,0 +1,446 @@
+#include "app/lessons/lesson_pane.h"
+
+#include <QButtonGroup>
+#include <QDoubleValidator>
+#include <QEvent>
+#include <QFrame>
+#include <QHBoxLayout>
+#include <QKeyEvent>
+#include <QLabel>
+#include <QLineEdit>
+#include <QLocale>
+#include <QPushButton>
+#include <QRadioButton>
+#include <QScrollArea>
+#include <QScrollBar>
+#include <QTimer>
+#include <QToolButton>
+#include <QVBoxLayout>
+#include <algorithm>
+
+#include "app/look/theme.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr double kTextSize = 1.12;  // of the application's font: read from a step away
+constexpr double kTitleSize = 1.45;
+
+QFont scaled(const QFont& font, double factor, bool bold = false) {
+  QFont larger = font;
+  larger.setPointSizeF(font.pointSizeF() * factor);
+  larger.setBold(bold);
+  return larger;
+}
+
+void clear(QBoxLayout* layout, int keep) {
+  while (layout->count() > keep) {
+    QLayoutItem* item = layout->takeAt(keep);
+    delete item->widget();
+    delete item;
+  }
+}
+
+const char* markText(LessonPane::Mark mark) {
+  switch (mark) {
+    case LessonPane::Mark::holds:
+      return "\u2714";
+    case LessonPane::Mark::fails:
+      return "\u2718";
+    case LessonPane::Mark::pending:
+      break;
+  }
+  return "\u25cb";
+}
+
+}  // namespace
+
+LessonPane::LessonPane(QWidget* parent) : QWidget(parent) {
+  setObjectName("lesson_pane");
+  setAccessibleName(tr("Lesson"));
+  setMinimumWidth(330);
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins(10, 8, 10, 8);
+  column->setSpacing(6);
+  makeHead(column);
+  makePage(column);
+  makeFoot(column);
+  colour();
+}
+
+void LessonPane::listen(QWidget* widget) {
+  widget->installEventFilter(this);
+}
+
+void LessonPane::makeHead(QBoxLayout* column) {
+  auto* row = new QHBoxLayout;
+  place_ = new QLabel(this);
+  auto* lessons = new QToolButton(this);
+  lessons->setText(tr("Lessons"));
+  lessons->setToolTip(tr("All lessons (Alt+L)"));
+  lessons->setPopupMode(QToolButton::InstantPopup);
+  lessons->setFocusPolicy(Qt::StrongFocus);
+  listen(lessons);
+  connect(lessons, &QToolButton::clicked, this, [this, lessons] { emit lessonsRequested(lessons); });
+  auto* leave = new QToolButton(this);
+  leave->setText(tr("Leave"));
+  leave->setToolTip(tr("End the lesson and bring back your own arrangement of panels"));
+  leave->setFocusPolicy(Qt::StrongFocus);
+  listen(leave);
+  connect(leave, &QToolButton::clicked, this, &LessonPane::leaveRequested);
+  row->addWidget(place_, 1);
+  row->addWidget(lessons);
+  row->addWidget(leave);
+  column->addLayout(row);
+  title_ = new QLabel(this);
+  title_->setWordWrap(true);
+  title_->setFont(scaled(font(), kTitleSize, true));
+  column->addWidget(title_);
+  dots_ = new QLabel(this);
+  column->addWidget(dots_);
+}
+
+QLabel* LessonPane::text(QBoxLayout* column) {
+  auto* label = new QLabel;
+  label->setWordWrap(true);
+  label->setTextFormat(Qt::MarkdownText);
+  label->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  label->setFont(scaled(font(), kTextSize));
+  column->addWidget(label);
+  return label;
+}
+
+QFrame* LessonPane::box(QBoxLayout* column, const QString& title, QBoxLayout** inside) {
+  auto* frame = new QFrame;
+  frame->setObjectName("lesson_box");
+  *inside = new QVBoxLayout(frame);
+  (*inside)->setContentsMargins(10, 8, 10, 10);
+  (*inside)->setSpacing(6);
+  auto* head = new QLabel(title);
+  head->setFont(scaled(font(), 1, true));
+  (*inside)->addWidget(head);
+  column->addWidget(frame);
+  return frame;
+}
+
+void LessonPane::makePage(QBoxLayout* column) {
+  auto* page = new QWidget;
+  auto* inside = new QVBoxLayout(page);
+  inside->setContentsMargins(0, 4, 8, 4);
+  inside->setSpacing(10);
+  step_title_ = new QLabel;
+  step_title_->setWordWrap(true);
+  step_title_->setFont(scaled(font(), 1.2, true));
+  inside->addWidget(step_title_);
+  text_ = text(inside);
+  predict_box_ = box(inside, tr("Predict"), &predict_);
+  question_ = text(predict_);
+  choices_ = new QButtonGroup(this);
+  connect(choices_, &QButtonGroup::idClicked, this, [this](int id) {
+    answered_ = true;
+    emit predicted(id);
+  });
+  do_box_ = box(inside, tr("Do"), &do_);
+  check_box_ = box(inside, tr("Watch"), &check_);
+  hint_ = new QToolButton;
+  hint_->setText(tr("Hint"));
+  hint_->setCheckable(true);
+  hint_->setFocusPolicy(Qt::StrongFocus);
+  listen(hint_);
+  inside->addWidget(hint_, 0, Qt::AlignLeft);
+  hint_text_ = text(inside);
+  connect(hint_, &QToolButton::toggled, hint_text_, &QWidget::setVisible);
+  QBoxLayout* reveal = nullptr;
+  reveal_box_ = box(inside, tr("What happened"), &reveal);
+  verdict_ = text(reveal);
+  reveal_text_ = text(reveal);
+  inside->addStretch(1);
+  scroll_ = new QScrollArea(this);
+  scroll_->setWidgetResizable(true);
+  scroll_->setFrameShape(QFrame::NoFrame);
+  scroll_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  scroll_->setWidget(page);
+  column->addWidget(scroll_, 1);
+}
+
+// The reveal is offered where it is always seen, however far the page is scrolled.
+void LessonPane::makeFoot(QBoxLayout* column) {
+  reveal_ = new QPushButton(this);
+  reveal_->setFont(scaled(font(), kTextSize));
+  listen(reveal_);
+  connect(reveal_, &QPushButton::clicked, this, &LessonPane::revealRequested);
+  column->addWidget(reveal_);
+  auto* row = new QHBoxLayout;
+  back_ = new QPushButton(tr("Back"), this);
+  reset_ = new QPushButton(tr("Reset"), this);
+  next_ = new QPushButton(tr("Next"), this);
+  back_->setToolTip(tr("The step before (Alt+Left)"));
+  reset_->setToolTip(tr("Start this lesson again, with a fresh run"));
+  next_->setToolTip(tr("The next step (Alt+Right). Ctrl+Return does whatever comes next."));
+  next_->setFont(scaled(font(), kTextSize, true));
+  for (QPushButton* button : {back_, reset_, next_}) {
+    listen(button);
+    row->addWidget(button, button == next_ ? 2 : 1);
+  }
+  connect(back_, &QPushButton::clicked, this, &LessonPane::backRequested);
+  connect(reset_, &QPushButton::clicked, this, &LessonPane::resetRequested);
+  connect(next_, &QPushButton::clicked, this, &LessonPane::nextRequested);
+  column->addLayout(row);
+}
+
+void LessonPane::showPage(const Page& page) {
+  place_->setText(page.place);
+  title_->setText(page.lesson);
+  QString dots;
+  for (int i = 0; i < page.steps; ++i) dots += i <= page.step ? QStringLiteral("\u25cf ") : QStringLiteral("\u25cb ");
+  dots_->setText(dots);
+  dots_->setAccessibleName(tr("Step %1 of %2").arg(page.step + 1).arg(page.steps));
+  step_title_->setText(page.title);
+  text_->setText(page.text);
+  makeChoices(page);
+  hint_->setVisible(!page.hint.isEmpty());
+  hint_->setChecked(false);
+  hint_text_->setText(page.hint);
+  hint_text_->hide();
+  tasks_.clear(), checks_.clear();
+  showTasks({}), showChecks({}), showReveal({}, {});
+  back_->setEnabled(!page.first);
+  next_->setText(page.last ? tr("Finish") : tr("Next"));
+  scroll_->verticalScrollBar()->setValue(0);
+}
+
+void LessonPane::makeChoices(const Page& page) {
+  clear(predict_, 2);
+  number_ = nullptr;
+  answered_ = page.question.isEmpty();
+  predict_box_->setVisible(!page.question.isEmpty());
+  question_->setText(page.question);
+  if (page.question.isEmpty()) return;
+  // A radio button's own text does not wrap.
+  const auto offer = [this](const QString& choice, int id) {
+    auto* row = new QWidget;
+    auto* line = new QHBoxLayout(row);
+    line->setContentsMargins(0, 0, 0, 0);
+    auto* button = new QRadioButton;
+    button->setAccessibleName(choice);
+    button->setProperty("choice", choice);
+    auto* label = new QLabel(choice);
+    label->setWordWrap(true);
+    label->setFont(scaled(font(), kTextSize));
+    label->setBuddy(button);
+    label->installEventFilter(this);
+    line->addWidget(button, 0, Qt::AlignTop);
+    line->addWidget(label, 1);
+    choices_->addButton(button, id);
+    listen(button);
+    predict_->addWidget(row);
+  };
+  for (int i = 0; i < page.choices.size(); ++i) offer(page.choices[i], i);
+  if (page.choices.isEmpty()) {
+    number_ = new QLineEdit;
+    number_->setPlaceholderText(tr("your number, then Return"));
+    number_->setFont(scaled(font(), kTextSize));
+    number_->setAccessibleName(page.question);
+    connect(number_, &QLineEdit::returnPressed, this, &LessonPane::takeNumber);
+    connect(number_, &QLineEdit::editingFinished, this, [this] {  // left for the next button: that is an answer, too
+      if (!answered_ && !number_->text().isEmpty()) takeNumber();
+    });
+    predict_->addWidget(number_);
+  }
+  offer(tr("I would rather just see"), -2);  // -1 means to the group: give it an id
+}
+
+void LessonPane::takeNumber() {
+  bool ok = false;
+  const double value =
+      QLocale::c().toDouble(QString(number_->text()).remove('%').remove("dB").remove('x').trimmed(), &ok);
+  if (!ok) {
+    number_->clear();
+    number_->setPlaceholderText(tr("a number, such as 0.5 or 30"));
+    return;
+  }
+  answered_ = true;
+  emit predictedNumber(value, number_->text());
+}
+
+void LessonPane::showPrediction(int choice) {
+  answered_ = true;
+  if (QAbstractButton* button = choices_->button(choice < 0 ? -2 : choice)) button->setChecked(true);
+}
+
+void LessonPane::showPrediction(const QString& number) {
+  answered_ = true;
+  if (number_) number_->setText(number);
+}
+
+void LessonPane::showTasks(const QList<Task>& tasks) {
+  do_box_->setVisible(!tasks.isEmpty());
+  if (tasks == tasks_ && task_buttons_.size() == tasks.size()) return;
+  if (task_buttons_.size() != tasks.size()) {
+    clear(do_, 1);
+    task_buttons_.clear();
+    for (int i = 0; i < tasks.size(); ++i) {
+      auto* button = new QPushButton;
+      button->setFont(scaled(font(), kTextSize));
+      listen(button);
+      connect(button, &QPushButton::clicked, this, [this, i] { emit taskRequested(i); });
+      do_->addWidget(button);
+      task_buttons_ << button;
+    }
+  }
+  tasks_ = tasks;
+  for (int i = 0; i < tasks.size(); ++i) {
+    const Task& task = tasks[i];
+    const QString mark = task.done ? QStringLiteral("\u2714 ") : task.running ? QStringLiteral("\u2026 ") : QString();
+    task_buttons_[i]->setText(mark + task.text);
+    task_buttons_[i]->setEnabled(task.enabled);
+  }
+}
+
+void LessonPane::showChecks(const QList<Check>& checks) {
+  check_box_->setVisible(!checks.isEmpty());
+  if (checks == checks_ && check_->count() == checks.size() + 1) return;
+  if (check_->count() != checks.size() + 1) {
+    clear(check_, 1);
+    for (int i = 0; i < checks.size(); ++i) {
+      auto* row = new QWidget;
+      auto* line = new QHBoxLayout(row);
+      line->setContentsMargins(0, 0, 0, 0);
+      auto* mark = new QLabel;
+      auto* label = new QLabel;
+      mark->setFont(scaled(font(), 1.3, true));
+      mark->setObjectName("mark");
+      mark->setMinimumWidth(22);
+      label->setObjectName("check");
+      label->setWordWrap(true);
+      label->setFont(scaled(font(), kTextSize));
+      line->addWidget(mark, 0, Qt::AlignTop);
+      line->addWidget(label, 1);
+      check_->addWidget(row);
+    }
+  }
+  const auto judged = [](const Check& check) { return check.mark != Mark::pending; };
+  const bool first = !checks_.isEmpty() && std::none_of(checks_.begin(), checks_.end(), judged) &&
+                     std::any_of(checks.begin(), checks.end(), judged);
+  if (first) QTimer::singleShot(50, this, [this] { scroll_->ensureWidgetVisible(check_box_, 0, 8); });
+  checks_ = checks;
+  for (int i = 0; i < checks.size(); ++i) {
+    QWidget* row = check_->itemAt(i + 1)->widget();
+    row->findChild<QLabel*>("mark")->setText(markText(checks[i].mark));
+    row->findChild<QLabel*>("check")->setText(
+        QString("%1<br><b>%2</b>").arg(checks[i].text.toHtmlEscaped(), checks[i].value.toHtmlEscaped()));
+  }
+  colour();
+}
+
+void LessonPane::showReveal(const QString& verdict, const QString& text) {
+  reveal_box_->setVisible(!verdict.isEmpty() || !text.isEmpty());
+  verdict_->setVisible(!verdict.isEmpty());
+  verdict_->setText(verdict);
+  reveal_text_->setText(text);
+}
+
+void LessonPane::setRevealOffered(bool offered) {
+  reveal_->setVisible(offered);
+}
+
+void LessonPane::setRevealEnabled(bool enabled, const QString& why_not) {
+  const QString what = tr("What happened?");
+  reveal_->setEnabled(enabled);
+  reveal_->setText(enabled || why_not.isEmpty() ? what : what + "  " + why_not);
+  reveal_->setFont(scaled(font(), kTextSize, enabled));
+}
+
+void LessonPane::setNextText(const QString& text) {
+  next_->setText(text);
+}
+
+// Once the layout knows how tall the new text is: its end in sight, its beginning first where both do not fit.
+void LessonPane::scrollToReveal() {
+  QTimer::singleShot(50, this, [this] {
+    const int top = reveal_box_->y(), bottom = top + reveal_box_->height();
+    QScrollBar* bar = scroll_->verticalScrollBar();
+    bar->setValue(std::min(top, bottom - scroll_->viewport()->height() + 8));
+  });
+}
+
+QList<QWidget*> LessonPane::choiceButtons() const {
+  QList<QWidget*> buttons;
+  for (QAbstractButton* button : choices_->buttons()) buttons << button;
+  return buttons;
+}
+
+QList<QPushButton*> LessonPane::taskButtons() const {
+  return task_buttons_;
+}
+
+QString LessonPane::visibleText() const {
+  QString all;
+  for (const QLabel* label : findChildren<QLabel*>())
+    if (label->isVisibleTo(this)) all += label->text() + "\n";
+  return all;
+}
+
+void LessonPane::goOn() {
+  const auto focus = [this](QWidget* widget) {
+    widget->setFocus(Qt::ShortcutFocusReason);
+    scroll_->ensureWidgetVisible(widget);
+  };
+  if (!answered_ && number_) return number_->text().isEmpty() ? focus(number_) : takeNumber();
+  if (!answered_) return focus(choices_->checkedButton() ? choices_->checkedButton() : choices_->buttons().first());
+  for (int i = 0; i < tasks_.size(); ++i)
+    if (!tasks_[i].done) return tasks_[i].enabled ? emit taskRequested(i) : void();
+  if (reveal_->isVisibleTo(this)) return reveal_->isEnabled() ? emit revealRequested() : void();
+  emit nextRequested();
+}
+
+// The window's single-key shortcuts (Space runs) would take the keys that work the page's own buttons.
+bool LessonPane::eventFilter(QObject* watched, QEvent* event) {
+  if (event->type() == QEvent::MouseButtonRelease) {
+    if (auto* label = qobject_cast<QLabel*>(watched))
+      if (auto* button = qobject_cast<QRadioButton*>(label->buddy()); button && button->isEnabled()) button->click();
+  }
+  if (event->type() != QEvent::ShortcutOverride && event->type() != QEvent::KeyPress)
+    return QWidget::eventFilter(watched, event);
+  auto* key = static_cast<QKeyEvent*>(event);
+  if (key->modifiers() & ~Qt::KeypadModifier) return QWidget::eventFilter(watched, event);
+  const bool enter = key->key() == Qt::Key_Return || key->key() == Qt::Key_Enter;
+  if (event->type() == QEvent::KeyPress) {
+    auto* button = qobject_cast<QAbstractButton*>(watched);
+    if (!enter || !button) return QWidget::eventFilter(watched, event);
+    button->click();
+    return true;
+  }
+  if (enter || key->key() == Qt::Key_Space || (key->key() >= Qt::Key_Left && key->key() <= Qt::Key_Down))
+    event->accept();
+  return QWidget::eventFilter(watched, event);
+}
+
+void LessonPane::changeEvent(QEvent* event) {
+  if (event->type() == QEvent::PaletteChange) colour();
+  QWidget::changeEvent(event);
+}
+
+// Marks are signs first; the colour only helps: blue as what the program calls chosen, orange as what warns.
+void LessonPane::colour() {
+  const QPalette p = palette();
+  const QString muted = mutedColor(p).name();
+  place_->setStyleSheet("color:" + muted);
+  dots_->setStyleSheet("color:" + p.link().color().name());
+  setStyleSheet(
+      QString("QFrame#lesson_box { background: %1; border: 1px solid %2; border-radius: 5px; }"
+              "QRadioButton::indicator { width: 10px; height: 10px; border-radius: 7px; border: 2px solid %3; }"
+              "QRadioButton::indicator:focus { border-color: %4; }"
+              "QRadioButton::indicator:checked { border-color: %4; background: %4; }")
+          .arg(p.alternateBase().color().name(), p.mid().color().name(), muted, p.link().color().name()));
+  for (int i = 0; i < checks_.size() && i + 1 < check_->count(); ++i) {
+    auto* mark = check_->itemAt(i + 1)->widget()->findChild<QLabel*>("mark");
+    const QColor colour = checks_[i].mark == Mark::holds   ? p.link().color()
+                          : checks_[i].mark == Mark::fails ? warningColor(p)
+                                                           : mutedColor(p);
+    mark->setStyleSheet("color:" + colour.name());
+  }
+}
+
+}  // namespace moescope

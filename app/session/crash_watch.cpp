@@ -1,0 +1,75 @@
+#include "app/session/crash_watch.h"
+
+#include <QDateTime>
+#include <QDir>
+#include <QFileInfo>
+#include <QMessageBox>
+#include <QPushButton>
+
+#include "app/session/settings.h"
+#include "app/window/main_window.h"
+
+namespace moescope {
+
+namespace {
+
+QString lockFolder() {
+  return recordingsFolder() + "/running";
+}
+
+std::unique_ptr<QLockFile> lockOf(const QString& name) {
+  auto lock = std::make_unique<QLockFile>(lockFolder() + '/' + name);
+  lock->setStaleLockTime(0);  // however long a run takes; only a dead process's lock is stale
+  return lock;
+}
+
+}  // namespace
+
+CrashWatch::CrashWatch(MainWindow* window) : QObject(window), window_(window) {
+  connect(window->session(), &RunSession::opened, this, [this] {
+    const RunSession* session = window_->session();
+    hold(session->isLive() ? session->path() : QString());
+  });
+}
+
+void CrashWatch::hold(const QString& recording) {
+  lock_.reset();
+  if (recording.isEmpty() || QFileInfo(recording).path() != QFileInfo(recordingsFolder()).filePath()) return;
+  QDir().mkpath(lockFolder());
+  lock_ = lockOf(QFileInfo(recording).fileName());
+  if (!lock_->tryLock(0)) lock_.reset();
+}
+
+QStringList CrashWatch::takeLeftBehind() {
+  QStringList recordings;
+  for (const QString& name : QDir(lockFolder()).entryList({"*.moescope"}, QDir::Files, QDir::Time)) {
+    const auto lock = lockOf(name);
+    if (!lock->tryLock(0)) continue;  // its program runs
+    const QString path = recordingsFolder() + '/' + name;
+    if (QFileInfo::exists(path)) recordings << path;
+  }
+  return recordings;
+}
+
+void CrashWatch::offerLeftBehind() {
+  const QStringList left = takeLeftBehind();
+  if (left.isEmpty()) return;
+  const QFileInfo file(left.first());
+  const QString more = left.size() > 1 ? QString("\n%1 more are in %2.").arg(left.size() - 1).arg(file.path()) : "";
+  auto* box = new QMessageBox(QMessageBox::Question, "MoEScope",
+                              QString("The last session ended before it was closed. Its recording is whole up to the "
+                                      "last step:\n%1\n%2, %3 MB.%4")
+                                  .arg(file.fileName(), file.lastModified().toString("yyyy-MM-dd hh:mm"))
+                                  .arg(static_cast<double>(recordingBytes(left.first())) / 1e6, 0, 'f', 1)
+                                  .arg(more),
+                              QMessageBox::NoButton, window_);
+  box->setObjectName("left_behind");
+  box->setAttribute(Qt::WA_DeleteOnClose);
+  QPushButton* open = box->addButton("&Open it", QMessageBox::AcceptRole);
+  open->setObjectName("open_left_behind");
+  box->addButton("&Not now", QMessageBox::RejectRole);
+  connect(open, &QPushButton::clicked, window_, [window = window_, path = left.first()] { window->openFile(path); });
+  box->open();
+}
+
+}  // namespace moescope

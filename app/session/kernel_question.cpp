@@ -1,0 +1,54 @@
+#include "app/session/kernel_question.h"
+
+#include <QCoreApplication>
+#include <QMessageBox>
+#include <QProcess>
+#include <QPushButton>
+
+#include "core/numerics/kernels.h"
+
+namespace moescope {
+namespace {
+
+// A second program: what this window holds stays.
+bool openWindowWith(const std::string& core, const QStringList& files) {
+  QProcess program;
+  program.setProgram(QCoreApplication::applicationFilePath());
+  program.setArguments(files);
+  QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
+  environment.insert("OPENBLAS_CORETYPE", QString::fromStdString(core));
+  program.setProcessEnvironment(environment);
+  return program.startDetached();
+}
+
+}  // namespace
+
+void withKernelsAsked(QWidget* parent, const std::string& recorded, const QStringList& files,
+                      std::function<void()> work) {
+  const KernelCheck check = check_kernels(recorded);
+  if (check.outcome != KernelCheck::Outcome::other) return work();
+  auto* box = new QMessageBox(QMessageBox::Question, "Other kernels", QString::fromStdString(check.text),
+                              QMessageBox::Cancel, parent);
+  box->setObjectName("other_kernels");
+  box->setAttribute(Qt::WA_DeleteOnClose);
+  if (!check.core.empty()) {
+    auto* there = box->addButton(
+        QString("&Open it in a window with %1 kernels").arg(QString::fromStdString(check.core)), QMessageBox::YesRole);
+    there->setObjectName("with_recorded_kernels");
+    QObject::connect(there, &QPushButton::clicked, parent, [parent, core = check.core, files] {
+      if (!openWindowWith(core, files))
+        QMessageBox::warning(parent, "MoEScope", QCoreApplication::applicationFilePath() + " cannot be started");
+    });
+  }
+  auto* here = box->addButton("Go on &here", QMessageBox::AcceptRole);
+  here->setObjectName("with_these_kernels");
+  QObject::connect(here, &QPushButton::clicked, parent, [work = std::move(work)] { work(); });
+  box->open();
+}
+
+QString kernelsNote(const std::string& recorded) {
+  const KernelCheck check = check_kernels(recorded);
+  return check.outcome == KernelCheck::Outcome::same ? QString() : QString::fromStdString(check.text);
+}
+
+}  // namespace moescope

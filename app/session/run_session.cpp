@@ -1,0 +1,359 @@
+#include "app/session/run_session.h"
+
+#include <QFileInfo>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <stdexcept>
+
+#include "core/telemetry/logs/run_feed.h"
+#include "core/training/checkpoint_folder.h"
+
+namespace moescope {
+
+struct RunSession::Opened {
+  std::unique_ptr<Lab> lab;
+  std::vector<std::shared_ptr<const History>> histories;
+  std::vector<RunConfig> configs;
+  std::vector<SkippedLines> skipped;
+  QStringList missing;
+  QStringList paths;
+  std::vector<std::function<std::size_t()>> more;
+  bool glanced = false;
+  QString path, attached_to, error;
+};
+
+namespace {
+
+constexpr int kFollowMs = 200;  // between two looks at a file that grows
+
+// Of all runs, or none: what only some of them tell cannot be compared.
+std::vector<RunConfig> configsOf(const std::vector<std::shared_ptr<const History>>& histories) {
+  std::vector<RunConfig> configs;
+  for (const auto& history : histories) {
+    const RunInfo& run = history->info();
+    if (run.config_toml.empty()) return {};
+    const ParsedConfig parsed = parse_config(run.config_toml, run.source);
+    configs.push_back(parsed.config);
+  }
+  return configs;
+}
+
+}  // namespace
+
+RunSession::RunSession(QObject* parent) : QObject(parent) {
+  follow_timer_.setInterval(kFollowMs);
+  connect(&follow_timer_, &QTimer::timeout, this, &RunSession::noticeFollowed);
+}
+
+RunSession::~RunSession() {
+  cancelled_ = true;
+  grower_ = {};
+  if (opener_.joinable()) opener_.join();
+  stopFilling();
+}
+
+void RunSession::launch(std::shared_ptr<Opened> result, std::function<void(Opened&)> work) {
+  cancelled_ = false;
+  opener_ = std::thread([this, result, work = std::move(work)] {
+    try {
+      work(*result);
+    } catch (const std::exception& e) {
+      result->error = QString::fromUtf8(e.what());
+    }
+    QMetaObject::invokeMethod(
+        this, [this, result] { adopt(*result); }, Qt::QueuedConnection);
+  });
+}
+
+void RunSession::start(std::vector<RunConfig> configs, const QString& recording_path) {
+  if (opening()) return;
+  if (lab_) lab_->pause();
+  emit openingStarted("Building the model");
+  auto result = std::make_shared<Opened>();
+  result->configs = std::move(configs);
+  result->path = recording_path;
+  launch(result, [](Opened& opened) {
+    opened.lab = std::make_unique<Lab>(opened.configs, opened.path.toStdString());
+    for (const auto& history : opened.lab->histories()) opened.histories.push_back(history);
+  });
+}
+
+void RunSession::resume(const QString& checkpoints, const QString& recording_path, std::int64_t step) {
+  if (opening()) return;
+  if (lab_) lab_->pause();
+  emit openingStarted("Reading the checkpoint");
+  auto result = std::make_shared<Opened>();
+  result->path = recording_path;
+  launch(result, [checkpoints, step](Opened& opened) {
+    std::vector<Trainer> trainers;
+    for (const std::string& file : newest_checkpoint(checkpoints.toStdString(), step))
+      trainers.push_back(Trainer::resume(file));
+    for (const Trainer& trainer : trainers) opened.configs.push_back(trainer.config());
+    opened.lab = std::make_unique<Lab>(std::move(trainers), opened.path.toStdString());
+    for (const auto& history : opened.lab->histories()) opened.histories.push_back(history);
+  });
+}
+
+void RunSession::open(const QStringList& paths) {
+  if (opening() || paths.isEmpty()) return;
+  QStringList names;
+  for (const QString& path : paths) names << QFileInfo(path).fileName();
+  emit openingStarted("Reading " + names.join(", "));
+  auto result = std::make_shared<Opened>();
+  result->path = paths.front();
+  result->paths = paths;
+  launch(result, [this](Opened& opened) {
+    ImportOptions options;
+    options.progress = [&](double share) {
+      emit openingProgress(share);
+      return !cancelled_.load();
+    };
+    std::vector<std::string> files;
+    for (const QString& path : opened.paths) files.push_back(path.toStdString());
+    options.glance = true;
+    OpenedRuns runs = open_runs(files, options, kMaxRuns);
+    opened.glanced = runs.glanced;
+    opened.histories.assign(runs.histories.begin(), runs.histories.end());
+    opened.skipped = std::move(runs.skipped);
+    for (const std::string& missing : runs.missing) opened.missing << QString::fromStdString(missing);
+    opened.more = std::move(runs.more);
+    opened.configs = configsOf(opened.histories);
+  });
+}
+
+void RunSession::follow(const QStringList& paths) {
+  if (opening() || paths.isEmpty()) return;
+  const std::unique_ptr<Lab> old = std::exchange(lab_, nullptr);
+  stopFilling();
+  grower_ = {};
+  attached_to_.clear();
+  can_grow_ = false;
+  histories_.clear();
+  recorded_configs_.clear();
+  skipped_.clear();
+  missing_.clear();
+  followers_.clear();
+  for (const QString& path : paths)
+    followers_.push_back(std::make_unique<LogFollower>(path.toStdString(), static_cast<int>(followers_.size())));
+  path_ = paths.front();
+  paths_ = paths;
+  follow_timer_.start();
+  emit opened();
+}
+
+// Frames arrive by themselves; here only runs that began, or began anew.
+void RunSession::noticeFollowed() {
+  std::vector<std::shared_ptr<const History>> now;
+  for (const auto& follower : followers_)
+    for (const auto& history : follower->histories()) now.push_back(history);
+  if (now.size() > kMaxRuns) now.resize(kMaxRuns);
+  if (now == histories_ || (now.empty() && !histories_.empty())) return;
+  histories_ = std::move(now);
+  recorded_configs_ = configsOf(histories_);
+  emit runsChanged();
+}
+
+QString RunSession::followingText() const {
+  QStringList texts;
+  for (const auto& follower : followers_) {
+    const QString name = QFileInfo(QString::fromStdString(follower->path())).fileName();
+    const QString problem = QString::fromStdString(follower->problem());
+    const qint64 bad = follower->bad().count();
+    QString text = problem.isEmpty() ? QString("following %1: %2 lines").arg(name).arg(follower->lines())
+                                     : QString("waiting for %1 (%2)").arg(name, problem.toLower());
+    if (bad > 0) text += QString(", %1 could not be read").arg(bad);
+    if (follower->restarts() > 0) text += QString(", began anew %1 times").arg(follower->restarts());
+    texts << text;
+  }
+  return texts.join("; ");
+}
+
+std::vector<SkippedLines> RunSession::skipped() const {
+  std::vector<SkippedLines> skipped = skipped_;
+  for (const auto& follower : followers_)
+    if (BadLines bad = follower->bad(); bad.count() > 0) skipped.push_back({follower->path(), std::move(bad)});
+  return skipped;
+}
+
+void RunSession::stopFilling() {
+  filling_cancelled_ = true;
+  if (filler_.joinable()) filler_.join();
+  filling_cancelled_ = false;
+}
+
+// Reads the whole files once more, and shows that in place of the glance.
+void RunSession::fill() {
+  std::vector<std::string> files;
+  for (const QString& path : paths_) files.push_back(path.toStdString());
+  filling_ = 0;
+  filler_ = std::thread([this, files = std::move(files), of = histories_] {
+    ImportOptions options;
+    options.progress = [this](double share) {
+      filling_ = share;
+      return !filling_cancelled_.load();
+    };
+    auto runs = std::make_shared<OpenedRuns>();
+    try {
+      *runs = open_runs(files, options, kMaxRuns);
+    } catch (const std::exception&) {  // what a glance showed stays
+    }
+    QMetaObject::invokeMethod(
+        this,
+        [this, runs, of] {
+          if (histories_ != of) return;  // something else was opened meanwhile
+          if (filler_.joinable()) filler_.join();
+          if (!runs->histories.empty()) histories_.assign(runs->histories.begin(), runs->histories.end());
+          emit runsChanged();
+          growWith(std::move(runs->more));
+        },
+        Qt::QueuedConnection);
+  });
+}
+
+void RunSession::attach(const QString& address, const QString& token) {
+  if (opening()) return;
+  emit openingStarted("Attaching to " + address + " and waiting for its first step");
+  auto result = std::make_shared<Opened>();
+  launch(result, [this, address, token](Opened& opened) {
+    const auto runs =
+        std::make_shared<AttachedRuns>(parse_feed_address(address.toStdString()), token.trimmed().toStdString());
+    while (!runs->complete() && !cancelled_) runs->read(kFollowMs);
+    for (const auto& history : runs->histories()) opened.histories.push_back(history);
+    if (opened.histories.size() > kMaxRuns)
+      throw std::runtime_error(address.toStdString() + ": trains more runs than can be shown side by side");
+    opened.configs = configsOf(opened.histories);
+    opened.attached_to = QString::fromStdString(runs->address().text());
+    opened.more.push_back([runs] { return runs->read(kFollowMs); });
+  });
+}
+
+// Until another run is opened, or a source has no more.
+void RunSession::growWith(std::vector<std::function<std::size_t()>> more) {
+  grower_ = {};
+  if (more.empty()) return;
+  grower_ = std::jthread([this, more = std::move(more)](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any alarm;
+    while (!stop.stop_requested()) {
+      try {
+        std::size_t news = 0;
+        for (const auto& read : more) news += read();
+        if (news > 0) emit grew();
+      } catch (const std::exception& e) {
+        emit growingEnded(QString::fromUtf8(e.what()));
+        return;
+      }
+      std::unique_lock lock(mutex);
+      alarm.wait_for(lock, stop, std::chrono::milliseconds(kFollowMs), [] { return false; });
+    }
+  });
+}
+
+void RunSession::cancelOpening() {
+  cancelled_ = true;
+}
+
+void RunSession::adopt(Opened& result) {
+  opener_.join();
+  if (!result.error.isEmpty() || cancelled_) {
+    emit failed(cancelled_ ? QString() : result.error);
+    return;
+  }
+  const std::unique_ptr<Lab> old = std::exchange(lab_, std::move(result.lab));
+  follow_timer_.stop();
+  followers_.clear();
+  stopFilling();
+  grower_ = {};
+  histories_ = std::move(result.histories);
+  recorded_configs_ = std::move(result.configs);
+  path_ = result.path;
+  paths_ = result.paths;
+  skipped_ = std::move(result.skipped);
+  missing_ = result.missing;
+  attached_to_ = result.attached_to;
+  can_grow_ = !result.more.empty();
+  if (result.glanced) fill();
+  emit opened();
+  if (!result.glanced) growWith(std::move(result.more));
+}
+
+int RunSession::runAt(int place) const {
+  return histories_[static_cast<std::size_t>(place)]->info().run;
+}
+
+RunConfig RunSession::config(int place) const {
+  if (lab_) return lab_->config(runAt(place));
+  return recorded_configs_.empty() ? RunConfig{} : recorded_configs_[static_cast<std::size_t>(place)];
+}
+
+QString RunSession::change(const LiveChange& change) {
+  if (!lab_) return "only a model in training can be changed";
+  try {
+    lab_->change(change);
+  } catch (const std::invalid_argument& refused) {
+    return QString::fromUtf8(refused.what());
+  }
+  emit configChanged();
+  return {};
+}
+
+QString RunSession::addRun(const RunConfig& config) {
+  if (!lab_) return "only beside a model in training can another be trained";
+  try {
+    lab_->add_run(config);
+  } catch (const std::invalid_argument& refused) {
+    return QString::fromUtf8(refused.what());
+  }
+  if (const LabStatus now = lab_->status(); !now.running && now.step > 0) lab_->run_until(now.step);
+  noticeRuns();
+  return {};
+}
+
+QString RunSession::rewind(std::int64_t step) {
+  if (!lab_) return "only a model in training can go back";
+  try {
+    lab_->rewind(step);
+  } catch (const std::invalid_argument& refused) {
+    return QString::fromUtf8(refused.what());
+  }
+  emit configChanged();
+  return {};
+}
+
+QString RunSession::branch(int place, std::int64_t step, const RunConfig& twin) {
+  if (!lab_) return "only beside a model in training can another be trained";
+  std::vector<LiveChange> changes;
+  for (const ConfigDifference& found : difference(config(place), twin))
+    changes.push_back({runAt(place), found.key, find_field(found.key)->get(twin)});
+  try {
+    lab_->branch(runAt(place), step, changes);
+  } catch (const std::invalid_argument& refused) {
+    return QString::fromUtf8(refused.what());
+  }
+  if (const LabStatus now = lab_->status(); !now.running && now.step > step) lab_->run_until(now.step);
+  noticeRuns();
+  return {};
+}
+
+QString RunSession::removeRun(int place) {
+  if (!lab_) return "a recording keeps its runs";
+  try {
+    lab_->remove_run(runAt(place));
+  } catch (const std::invalid_argument& refused) {
+    return QString::fromUtf8(refused.what());
+  }
+  noticeRuns();
+  return {};
+}
+
+void RunSession::noticeRuns() {
+  if (!lab_) return;
+  std::vector<std::shared_ptr<const History>> now;
+  for (const auto& history : lab_->histories()) now.push_back(history);
+  if (now == histories_) return;
+  histories_ = std::move(now);
+  emit runsChanged();
+}
+
+}  // namespace moescope

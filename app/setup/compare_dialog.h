@@ -1,0 +1,49 @@
+// Chooses the one setting in which a twin differs from run A, or from what a run was at a checkpoint.
+#pragma once
+
+#include <QDialog>
+#include <optional>
+
+#include "core/config/run_config.h"
+
+class QComboBox;
+class QLabel;
+class QPushButton;
+class QVBoxLayout;
+
+namespace moescope {
+
+class FieldEditor;
+
+class CompareDialog : public QDialog {
+  Q_OBJECT
+
+ public:
+  // With `from`, the step of a checkpoint, the twin goes on from there: it can differ in live settings only, or in
+  // none.
+  CompareDialog(const RunConfig& first, const QString& key, QWidget* parent = nullptr,
+                std::optional<qint64> from = std::nullopt);
+
+  // Settings that twins may differ in: those of [data] are the batches, which all runs share.
+  static bool comparable(const ConfigField& field);
+  void setKey(const QString& key);
+  FieldEditor* editor() const { return editor_; }
+
+ signals:
+  void twinRequested(moescope::RunConfig twin);
+
+ private:
+  void onKeyChosen();
+  void check();
+  RunConfig twin() const;
+
+  RunConfig first_;
+  std::optional<qint64> from_;
+  QComboBox* keys_;
+  QVBoxLayout* place_;
+  FieldEditor* editor_ = nullptr;
+  QLabel *now_, *problem_;
+  QPushButton* ok_;
+};
+
+}  // namespace moescope

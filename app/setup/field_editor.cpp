@@ -1,0 +1,200 @@
+#include "app/setup/field_editor.h"
+
+#include <QAbstractItemView>
+#include <QCheckBox>
+#include <QComboBox>
+#include <QFileDialog>
+#include <QHBoxLayout>
+#include <QKeyEvent>
+#include <QLineEdit>
+#include <QLocale>
+#include <QMenu>
+#include <QToolButton>
+
+#include "app/setup/number_edit.h"
+#include "app/setup/operands_dialog.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr int kShownLetters = 12;  // of a choice; "mxfp8_e5m2_grad" would take half of the form
+
+QString number(double value) {
+  return QString::number(value, 'g', QLocale::FloatingPointShortest);
+}
+
+QString joined(const std::vector<std::string>& choices) {
+  QStringList list;
+  for (const std::string& choice : choices) list << QString::fromStdString(choice);
+  return list.join(", ");
+}
+
+class QuietComboBox : public QComboBox {  // a form that scrolls under the pointer must not change its choices
+ public:
+  using QComboBox::QComboBox;
+
+ protected:
+  void wheelEvent(QWheelEvent* event) override { hasFocus() ? QComboBox::wheelEvent(event) : event->ignore(); }
+};
+
+}  // namespace
+
+QString rangeText(const ConfigField& field) {
+  const ConfigValue type = field.get(RunConfig{});
+  if (!field.choices.empty()) return joined(field.choices);
+  if (std::holds_alternative<bool>(type)) return "on or off";
+  if (std::holds_alternative<std::string>(type)) return "text";
+  QString range = number(field.min) + " to " + number(field.max);
+  if (!field.unit.empty()) range += " " + QString::fromStdString(field.unit);
+  return range;
+}
+
+QString fieldToolTip(const ConfigField& field) {
+  const QString standard = QString::fromStdString(to_string(field.get(RunConfig{})));
+  QString tip =
+      QString("<p><b>%1</b><br>%2</p><p>Allowed: %3<br>Default: %4")
+          .arg(QString::fromStdString(field.key).toHtmlEscaped(), QString::fromStdString(field.help).toHtmlEscaped(),
+               rangeText(field).toHtmlEscaped(), standard.isEmpty() ? QString("none") : standard.toHtmlEscaped());
+  if (field.live) tip += "<br>Live: may change between two steps of a running model";
+  return tip + "</p>";
+}
+
+FieldEditor::FieldEditor(const ConfigField& field, QWidget* parent)
+    : QWidget(parent), field_(field), type_(field.get(RunConfig{})) {
+  auto* row = new QHBoxLayout(this);
+  row->setContentsMargins(0, 0, 0, 0);
+  row->setSpacing(2);
+  QWidget* editor = makeEditor();
+  row->addWidget(editor);
+  if (field.key == "data.path") {
+    auto* button = new QToolButton;
+    button->setText("...");
+    button->setToolTip("Choose a text file or a folder of text files");
+    auto* menu = new QMenu(button);
+    menu->addAction("Text &file...", this, [this] { browse(false); });
+    menu->addAction("F&older of text files...", this, [this] { browse(true); });
+    menu->addAction("&Built-in generator", this, [this] { enterText({}); });
+    button->setMenu(menu);
+    button->setPopupMode(QToolButton::InstantPopup);
+    row->addWidget(button);
+  }
+  if (field.key == "precision.operands") addOperandsButton(row);
+  setFocusProxy(editor);
+  setToolTip(fieldToolTip(field));
+  editor->setAccessibleName(QString::fromStdString(field.label));
+  editor->setAccessibleDescription(QString::fromStdString(field.help));
+  editor->setObjectName(QString::fromStdString(field.key));
+  editor->installEventFilter(this);
+}
+
+QWidget* FieldEditor::makeEditor() {
+  if (std::holds_alternative<bool>(type_)) return makeCheckBox();
+  if (!field_.choices.empty()) return makeChoice();
+  if (std::holds_alternative<std::string>(type_)) return makeText();
+  return makeNumber(std::holds_alternative<std::int64_t>(type_));
+}
+
+QWidget* FieldEditor::makeCheckBox() {
+  check_ = new QCheckBox;
+  connect(check_, &QCheckBox::clicked, this, [this] {
+    emit edited();
+    emit committed();
+  });
+  return check_;
+}
+
+QWidget* FieldEditor::makeChoice() {
+  choice_ = new QuietComboBox;
+  choice_->setFocusPolicy(Qt::StrongFocus);
+  choice_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
+  std::size_t longest = 0;
+  for (const std::string& choice : field_.choices) {
+    choice_->addItem(QString::fromStdString(choice));
+    longest = std::max(longest, choice.size());
+  }
+  choice_->setMinimumContentsLength(std::min(kShownLetters, static_cast<int>(longest)));
+  choice_->view()->setMinimumWidth(choice_->view()->sizeHintForColumn(0) + 24);  // the list itself shows whole names
+  connect(choice_, &QComboBox::activated, this, [this] {
+    emit edited();
+    emit committed();
+  });
+  return choice_;
+}
+
+QWidget* FieldEditor::makeNumber(bool whole) {
+  number_ = new NumberEdit(whole, field_.min, field_.max);
+  connect(number_, &NumberEdit::edited, this, &FieldEditor::edited);
+  connect(number_, &NumberEdit::committed, this, &FieldEditor::committed);
+  return number_;
+}
+
+QWidget* FieldEditor::makeText() {
+  text_ = new QLineEdit;
+  connect(text_, &QLineEdit::textEdited, this, &FieldEditor::edited);
+  connect(text_, &QLineEdit::editingFinished, this, &FieldEditor::committed);
+  return text_;
+}
+
+void FieldEditor::browse(bool folder) {
+  const QString path = folder ? QFileDialog::getExistingDirectory(window(), "Folder of text files", text_->text())
+                              : QFileDialog::getOpenFileName(window(), "Text file", text_->text());
+  if (path.isEmpty()) return;
+  enterText(path);
+}
+
+void FieldEditor::addOperandsButton(QHBoxLayout* row) {
+  auto* button = new QToolButton;
+  button->setText("...");
+  button->setToolTip("Choose a recipe for each operand of each class of GEMMs");
+  connect(button, &QToolButton::clicked, this, [this] {
+    auto* dialog = new OperandsDialog(text_->text(), window());
+    connect(dialog, &OperandsDialog::chosen, this, &FieldEditor::enterText);
+    dialog->open();
+  });
+  row->addWidget(button);
+}
+
+void FieldEditor::enterText(const QString& text) {
+  text_->setText(text);
+  emit edited();
+  emit committed();
+}
+
+void FieldEditor::setValue(const ConfigValue& value) {
+  if (check_) check_->setChecked(std::get<bool>(value));
+  if (choice_) choice_->setCurrentText(QString::fromStdString(std::get<std::string>(value)));
+  if (text_) text_->setText(QString::fromStdString(std::get<std::string>(value)));
+  if (number_ && std::holds_alternative<std::int64_t>(value)) number_->setWhole(std::get<std::int64_t>(value));
+  if (number_ && std::holds_alternative<double>(value)) number_->setNumber(std::get<double>(value));
+}
+
+std::optional<ConfigValue> FieldEditor::value() const {
+  if (check_) return check_->isChecked();
+  if (choice_) return choice_->currentText().toStdString();
+  if (text_) return text_->text().toStdString();
+  if (std::holds_alternative<std::int64_t>(type_)) {
+    const auto whole = number_->whole();
+    return whole ? std::optional<ConfigValue>(*whole) : std::nullopt;
+  }
+  const auto real = number_->number();
+  return real ? std::optional<ConfigValue>(*real) : std::nullopt;
+}
+
+QString FieldEditor::problem() const {
+  if (const auto given = value()) return QString::fromStdString(check_field(field_, *given));
+  const QString kind = std::holds_alternative<std::int64_t>(type_) ? "a whole number" : "a number";
+  return QString("\"%1\" is not %2: give %3").arg(number_->text(), kind, rangeText(field_));
+}
+
+// Space and letters belong to a focused check box or list, not to the run's shortcuts.
+bool FieldEditor::eventFilter(QObject* watched, QEvent* event) {
+  if (event->type() == QEvent::FocusIn || event->type() == QEvent::Enter) emit focused();
+  if (event->type() == QEvent::ShortcutOverride && (check_ || choice_)) {
+    const auto* key = static_cast<QKeyEvent*>(event);
+    if (key->modifiers() == Qt::NoModifier && !key->text().isEmpty()) event->accept();
+  }
+  return QWidget::eventFilter(watched, event);
+}
+
+}  // namespace moescope

@@ -1,0 +1,58 @@
+// The editor of one key of the run config, made from its row in config_fields().
+#pragma once
+
+#include <QWidget>
+#include <optional>
+
+#include "core/config/run_config.h"
+
+class QCheckBox;
+class QComboBox;
+class QHBoxLayout;
+class QLineEdit;
+
+namespace moescope {
+
+class NumberEdit;
+
+QString rangeText(const ConfigField& field);     // "1 to 64 experts", "sigmoid or softmax"
+QString fieldToolTip(const ConfigField& field);  // rich text: key, help, range, default
+
+class FieldEditor : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit FieldEditor(const ConfigField& field, QWidget* parent = nullptr);
+
+  const ConfigField& field() const { return field_; }
+  void setValue(const ConfigValue& value);   // emits nothing
+  std::optional<ConfigValue> value() const;  // nothing: what stands there has not even the right type
+  QString problem() const;                   // of this value alone; empty: none
+
+ signals:
+  void edited();     // with every change by a person
+  void committed();  // when the change is complete: Enter, focus gone, a choice made
+  void focused();    // keyboard focus or pointer came
+
+ protected:
+  bool eventFilter(QObject* watched, QEvent* event) override;
+
+ private:
+  QWidget* makeEditor();
+  QWidget* makeCheckBox();
+  QWidget* makeChoice();
+  QWidget* makeNumber(bool whole);
+  QWidget* makeText();
+  void browse(bool folder);
+  void addOperandsButton(QHBoxLayout* row);
+  void enterText(const QString& text);  // as if it had been typed
+
+  const ConfigField& field_;
+  ConfigValue type_;  // a value of the field's type
+  QCheckBox* check_ = nullptr;
+  QComboBox* choice_ = nullptr;
+  NumberEdit* number_ = nullptr;
+  QLineEdit* text_ = nullptr;
+};
+
+}  // namespace moescope

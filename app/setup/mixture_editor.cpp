@@ -1,0 +1,101 @@
+#include "app/setup/mixture_editor.h"
+
+#include <QGridLayout>
+#include <QLabel>
+#include <QPushButton>
+#include <QSignalBlocker>
+#include <QSlider>
+#include <stdexcept>
+
+#include "core/config/mixture.h"
+
+namespace moescope {
+
+namespace {
+constexpr int kFull = 20;  // steps of a slider
+}
+
+MixtureEditor::MixtureEditor(QWidget* parent) : QWidget(parent) {
+  grid_ = new QGridLayout(this);
+  grid_->setContentsMargins(0, 0, 0, 0);
+  grid_->setVerticalSpacing(2);
+  grid_->setColumnStretch(1, 1);
+  even_ = new QPushButton("As the data lie");
+  even_->setToolTip("No weights: the built-in domains equally often, of your own text every place equally likely");
+  connect(even_, &QPushButton::clicked, this, [this] { emit mixtureChosen({}); });
+}
+
+void MixtureEditor::setDomains(const std::vector<std::string>& domains) {
+  if (domains == domains_) return;
+  domains_ = domains;
+  for (const Row& row : rows_) {
+    delete row.name;
+    delete row.slider;
+    delete row.share;
+  }
+  rows_.clear();
+  for (const std::string& domain : domains) {
+    const QString name = QString::fromStdString(domain);
+    Row row{new QLabel(name), new QSlider(Qt::Horizontal), new QLabel};
+    row.slider->setRange(0, kFull);
+    row.slider->setPageStep(5);
+    row.slider->setAccessibleName("Weight of " + name);
+    row.slider->setToolTip(QString("Weight of %1 in the batches of all runs, from the next step on").arg(name));
+    row.name->setBuddy(row.slider);
+    row.share->setMinimumWidth(row.share->fontMetrics().horizontalAdvance("100 %"));
+    row.share->setAlignment(Qt::AlignRight | Qt::AlignVCenter);
+    // While it is dragged only the shares move; a key press counts at once.
+    connect(row.slider, &QSlider::valueChanged, this, [this, slider = row.slider] {
+      as_data_lie_ = false;
+      showShares();
+      if (!slider->isSliderDown()) choose();
+    });
+    connect(row.slider, &QSlider::sliderReleased, this, &MixtureEditor::choose);
+    const int at = static_cast<int>(rows_.size());
+    grid_->addWidget(row.name, at, 0);
+    grid_->addWidget(row.slider, at, 1);
+    grid_->addWidget(row.share, at, 2);
+    rows_.push_back(row);
+  }
+  grid_->addWidget(even_, static_cast<int>(rows_.size()), 0, 1, 3, Qt::AlignLeft);
+  setMixture({});
+}
+
+void MixtureEditor::setMixture(const std::string& text) {
+  std::vector<double> weights;
+  try {
+    weights = mixture_weights(text, domains_);
+  } catch (const std::invalid_argument&) {
+    return;  // of other data
+  }
+  as_data_lie_ = weights.empty();
+  double most = 0;
+  for (const double weight : weights) most = std::max(most, weight);
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    const QSignalBlocker quiet(rows_[i].slider);
+    rows_[i].slider->setValue(weights.empty() ? kFull / 2 : static_cast<int>(kFull * weights[i] / most + 0.5));
+  }
+  showShares();
+}
+
+void MixtureEditor::showShares() {
+  double sum = 0;
+  for (const Row& row : rows_) sum += row.slider->value();
+  for (const Row& row : rows_)
+    row.share->setText(as_data_lie_ ? QString("-")
+                                    : QString("%1 %").arg(sum > 0 ? 100 * row.slider->value() / sum : 0, 0, 'f', 0));
+  even_->setEnabled(!as_data_lie_);
+}
+
+void MixtureEditor::choose() {
+  MixtureEntries entries;
+  double sum = 0;
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    const int weight = rows_[i].slider->value();
+    sum += weight;
+    if (weight > 0) entries.emplace_back(domains_[i], static_cast<double>(weight) / kFull);
+  }
+  if (sum > 0) emit mixtureChosen(QString::fromStdString(mixture_text(entries)));
+}
+
+}  // namespace moescope

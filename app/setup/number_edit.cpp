@@ -1,0 +1,156 @@
+#include "app/setup/number_edit.h"
+
+#include <QKeyEvent>
+#include <QLineEdit>
+#include <QLocale>
+#include <QTimer>
+#include <QWheelEvent>
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace moescope {
+
+namespace {
+
+constexpr int kRestMs = 400;  // stepping that pauses this long is meant
+
+// Decimal text first, so that 5e-6 is the number that a person would have typed.
+double oneTwoFive(int rank) {
+  static constexpr int kLead[] = {1, 2, 5};
+  const int decade = (rank >= 0 ? rank : rank - 2) / 3;
+  return QString("%1e%2").arg(kLead[rank - 3 * decade]).arg(decade).toDouble();
+}
+
+double nextOneTwoFive(double value, int direction) {
+  int rank = 3 * static_cast<int>(std::floor(std::log10(value)));
+  while (oneTwoFive(rank) <= value * (1 + 1e-9)) ++rank;  // now the first above
+  if (direction > 0) return oneTwoFive(rank);
+  while (oneTwoFive(rank) >= value * (1 - 1e-9)) --rank;
+  return oneTwoFive(rank);
+}
+
+}  // namespace
+
+double nextReal(double value, int direction, double max, double tiny) {
+  if (value < 0) return -nextReal(-value, -direction, max, tiny);
+  if (value == 0) return direction > 0 ? tiny : 0;
+  if (max <= 1 && (value > 0.1 || (value == 0.1 && direction > 0)))
+    return std::round((value + 0.05 * direction) * 1e6) / 1e6;
+  if (direction < 0 && value <= tiny * (1 + 1e-9)) return 0;
+  return nextOneTwoFive(value, direction);
+}
+
+std::int64_t nextWhole(std::int64_t value, int direction) {
+  const std::int64_t size = std::abs(value);
+  std::int64_t step = 1;
+  if (size >= 16) {
+    step = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(size / 8)));
+    if (size % step != 0) step = std::pow(10, static_cast<int>(std::log10(size)) - 1);
+  }
+  return value + direction * step;
+}
+
+NumberEdit::NumberEdit(bool whole, double min, double max, QWidget* parent)
+    : QAbstractSpinBox(parent), whole_(whole), min_(min), max_(max), rest_(new QTimer(this)) {
+  setFocusPolicy(Qt::StrongFocus);
+  rest_->setSingleShot(true);
+  rest_->setInterval(kRestMs);
+  connect(rest_, &QTimer::timeout, this, &NumberEdit::commit);
+  connect(this, &QAbstractSpinBox::editingFinished, this, &NumberEdit::commit);
+  connect(lineEdit(), &QLineEdit::textEdited, this, [this] {
+    dirty_ = true;
+    emit edited();
+  });
+}
+
+void NumberEdit::setNumber(double value) {
+  show(QString::number(value, 'g', QLocale::FloatingPointShortest));
+}
+void NumberEdit::setWhole(std::int64_t value) {
+  show(QString::number(value));
+}
+
+void NumberEdit::show(const QString& text) {
+  if (lineEdit()->text() != text) lineEdit()->setText(text);
+  dirty_ = false;
+}
+
+std::optional<double> NumberEdit::number() const {
+  bool ok = false;
+  const double value = text().trimmed().toDouble(&ok);
+  return ok && std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+std::optional<std::int64_t> NumberEdit::whole() const {
+  bool ok = false;
+  const std::int64_t value = text().trimmed().toLongLong(&ok);
+  return ok ? std::optional(value) : std::nullopt;
+}
+
+void NumberEdit::commit() {
+  rest_->stop();
+  if (!dirty_) return;
+  dirty_ = false;
+  emit committed();
+}
+
+void NumberEdit::stepBy(int steps) {
+  const int direction = steps > 0 ? 1 : -1;
+  for (int i = 0; i < std::abs(steps); ++i) {
+    if (whole_) {
+      if (auto value = whole()) setWhole(std::clamp<double>(nextWhole(*value, direction), min_, max_));
+    } else if (auto value = number()) {
+      setNumber(std::clamp(nextReal(*value, direction, max_), min_, max_));
+    }
+  }
+  dirty_ = true;
+  rest_->start();
+  emit edited();
+}
+
+QAbstractSpinBox::StepEnabled NumberEdit::stepEnabled() const {
+  const auto value = number();
+  if (!value) return StepNone;
+  StepEnabled enabled = StepNone;
+  if (*value < max_) enabled |= StepUpEnabled;
+  if (*value > min_) enabled |= StepDownEnabled;
+  return enabled;
+}
+
+QValidator::State NumberEdit::validate(QString& input, int&) const {
+  const auto allowed = [this](QChar c) { return c.isDigit() || QString(whole_ ? "+-" : "+-.eE").contains(c); };
+  return std::all_of(input.cbegin(), input.cend(), allowed) ? QValidator::Acceptable : QValidator::Invalid;
+}
+
+// A form that scrolls under the pointer must not change the numbers it passes.
+void NumberEdit::wheelEvent(QWheelEvent* event) {
+  if (hasFocus())
+    QAbstractSpinBox::wheelEvent(event);
+  else
+    event->ignore();
+}
+
+// Space, R and the like are no part of a number, and undo after Enter means the change, not the typing.
+bool NumberEdit::isForTheWindow(const QKeyEvent& key) const {
+  if (key.matches(QKeySequence::Undo) || key.matches(QKeySequence::Redo)) return !dirty_;
+  if (key.modifiers() != Qt::NoModifier || key.text().isEmpty() || !key.text()[0].isPrint()) return false;
+  QString text = key.text();
+  int at = 0;
+  return validate(text, at) == QValidator::Invalid;
+}
+
+bool NumberEdit::event(QEvent* event) {
+  if (event->type() == QEvent::ShortcutOverride && isForTheWindow(*static_cast<QKeyEvent*>(event))) {
+    event->ignore();
+    return false;
+  }
+  return QAbstractSpinBox::event(event);
+}
+
+QSize NumberEdit::sizeHint() const {
+  const int digits = fontMetrics().horizontalAdvance("0.00000000");
+  return {digits + 26, QAbstractSpinBox::sizeHint().height()};
+}
+
+}  // namespace moescope

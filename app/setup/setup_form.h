@@ -1,0 +1,94 @@
+// Every key of the run config, grouped, with the problems of validate() beside the fields as one types.
+//
+// The form edits a draft. A live field of an open run does not wait for a new run: its change goes out at once.
+#pragma once
+
+#include <QWidget>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/config/run_config.h"
+
+class QComboBox;
+class QGridLayout;
+class QLabel;
+class QLineEdit;
+class QPushButton;
+class QScrollArea;
+class QVBoxLayout;
+
+namespace moescope {
+
+class FieldEditor;
+
+class SetupForm : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit SetupForm(QWidget* parent = nullptr);
+
+  const RunConfig& draft() const { return draft_; }
+  void setDraft(const RunConfig& config);
+  // The config of the open run, which decides what "changed" means; nullptr: no run that could be changed live.
+  void setOpenRun(const RunConfig* config);
+  void setPurpose(const QString& text);  // what the settings are for, on top; empty: those of the open run
+  const std::vector<ConfigProblem>& problems() const { return problems_; }
+  QString problemOf(const std::string& key) const;  // as shown beside the field, empty: none
+  FieldEditor* editor(const std::string& key) const;
+  bool showField(const std::string& key);  // opens its group and goes to it; false: there is none
+  QSize sizeHint() const override { return {300, 600}; }
+
+ signals:
+  void startRequested(moescope::RunConfig config);
+  void liveChangeRequested(QString key, moescope::ConfigValue value);
+  void presetRequested(QString name);
+  void openConfigRequested();
+  void compareRequested(QString key);  // with another value of this setting
+  void valueTwinRequested(QString key, moescope::ConfigValue value);
+  void twinRequested(moescope::RunConfig config);  // with the draft
+
+ private:
+  struct Row {
+    FieldEditor* editor = nullptr;
+    QLabel* label = nullptr;
+    QLabel* unit = nullptr;
+    QLabel* problem = nullptr;
+  };
+  struct Group {
+    QWidget* header = nullptr;
+    QWidget* body = nullptr;
+    std::vector<std::string> keys;
+  };
+  QWidget* makeTop();
+  QWidget* makeFields();
+  QWidget* makeBottom();
+  void addGroup(QVBoxLayout* column, const std::string& title);
+  void addRow(QGridLayout* grid, const ConfigField& field);
+  void offerTwinsOf(const Row& row);
+  void onEdited(const std::string& key);
+  void onCommitted(const std::string& key);
+  void check();
+  void showProblems();
+  void markChanges();
+  void filter(const QString& text);
+  void explain(const ConfigField& field);
+  bool goesLive(const ConfigField& field) const { return field.live && has_open_run_; }
+
+  RunConfig draft_, open_run_;
+  bool has_open_run_ = false;
+  std::map<std::string, Row> rows_;
+  std::vector<Group> groups_;
+  std::vector<ConfigProblem> problems_;
+  QComboBox* presets_ = nullptr;
+  QLineEdit* filter_ = nullptr;
+  QScrollArea* scroll_ = nullptr;
+  QLabel* purpose_ = nullptr;
+  QLabel* explanation_ = nullptr;
+  QLabel* summary_ = nullptr;
+  QPushButton* start_ = nullptr;
+  QPushButton* revert_ = nullptr;
+  QPushButton* compare_ = nullptr;
+};
+
+}  // namespace moescope

@@ -1,0 +1,228 @@
+#include "app/window/command_palette.h"
+
+#include <QKeyEvent>
+#include <QLabel>
+#include <QPainter>
+#include <QStyledItemDelegate>
+#include <QTextLayout>
+#include <QTimer>
+#include <QVBoxLayout>
+#include <algorithm>
+#include <numeric>
+
+#include "app/look/theme.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr int kWidth = 620, kRowsShown = 12;
+constexpr int kFirstOfWord = 12, kInARow = 14, kMatch = 2, kGap = -1;
+
+// A command's name with the letters that matched in bold, its group after it, its keys at the right.
+class CommandDelegate : public QStyledItemDelegate {
+ public:
+  using QStyledItemDelegate::QStyledItemDelegate;
+
+  QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex&) const override {
+    return {option.fontMetrics.averageCharWidth() * 20, option.fontMetrics.height() + 8};
+  }
+
+  void paint(QPainter* painter, const QStyleOptionViewItem& given, const QModelIndex& index) const override {
+    const bool chosen = given.state & QStyle::State_Selected;
+    const QPalette& palette = given.palette;
+    painter->fillRect(given.rect, chosen ? palette.highlight() : palette.base());
+    const QColor text = chosen ? palette.highlightedText().color() : palette.text().color();
+    QColor muted = chosen ? text : mutedColor(palette);
+    QRect rect = given.rect.adjusted(10, 0, -10, 0);
+    painter->setFont(given.font);
+    const QString keys = index.data(CommandList::kKeys).toString();
+    painter->setPen(muted);
+    painter->drawText(rect, Qt::AlignRight | Qt::AlignVCenter, keys);
+    rect.setRight(rect.right() - given.fontMetrics.horizontalAdvance(keys) - 16);
+    const int used = paintTitle(painter, rect, given.font, text, index);
+    painter->setPen(muted);
+    painter->setFont(given.font);
+    rect.setLeft(rect.left() + used + 14);
+    painter->drawText(rect, Qt::AlignLeft | Qt::AlignVCenter,
+                      given.fontMetrics.elidedText(index.data(CommandList::kGroup).toString(), Qt::ElideRight,
+                                                   std::max(0, rect.width())));
+  }
+
+ private:
+  static int paintTitle(QPainter* painter, const QRect& rect, const QFont& font, const QColor& color,
+                        const QModelIndex& index) {
+    const QString title = index.data(Qt::DisplayRole).toString();
+    QTextLayout layout(title, font);
+    QList<QTextLayout::FormatRange> bold;
+    for (const QVariant& at : index.data(CommandList::kMatched).toList()) {
+      QTextCharFormat format;
+      format.setFontWeight(QFont::Bold);
+      format.setFontUnderline(true);
+      bold.append({at.toInt(), 1, format});
+    }
+    layout.setFormats(bold);
+    layout.beginLayout();
+    QTextLine line = layout.createLine();
+    line.setLineWidth(100000);
+    layout.endLayout();
+    painter->save();
+    painter->setClipRect(rect);
+    painter->setPen(color);
+    layout.draw(painter, QPointF(rect.left(), rect.center().y() - line.height() / 2 + 0.5));
+    painter->restore();
+    return static_cast<int>(line.naturalTextWidth());
+  }
+};
+
+}  // namespace
+
+std::optional<int> fuzzyScore(const QString& query, const QString& text, std::vector<int>* matched) {
+  int score = 0, at = 0, last = -2;
+  for (const QChar wanted : query) {
+    if (wanted.isSpace()) continue;
+    // A letter that begins a word is preferred to one in the middle of the word before.
+    int found = -1;
+    for (int i = at; i < text.size(); ++i) {
+      if (text[i].toLower() != wanted.toLower()) continue;
+      const bool begins = i == 0 || !text[i - 1].isLetterOrNumber();
+      if (found < 0) found = i;
+      if (i == last + 1 || begins) {
+        found = i;
+        break;
+      }
+    }
+    if (found < 0) return std::nullopt;
+    const bool begins = found == 0 || !text[found - 1].isLetterOrNumber();
+    score += kMatch + (begins ? kFirstOfWord : 0) + (found == last + 1 ? kInARow : 0);
+    if (last >= 0 && found != last + 1) score += kGap;
+    if (matched) matched->push_back(found);
+    last = found;
+    at = found + 1;
+  }
+  return score * 8 - static_cast<int>(text.size()) / 4;
+}
+
+CommandList::CommandList(std::vector<Command> commands, QObject* parent)
+    : QAbstractListModel(parent), commands_(std::move(commands)) {
+  setQuery({});
+}
+
+void CommandList::setQuery(const QString& query) {
+  beginResetModel();
+  shown_.clear();
+  for (std::size_t i = 0; i < commands_.size(); ++i) {
+    Shown shown{i, 0, {}};
+    auto score = fuzzyScore(query, commands_[i].title, &shown.matched);
+    if (!score) {
+      shown.matched.clear();
+      score = fuzzyScore(query, commands_[i].group + ' ' + commands_[i].title);
+      if (score) *score -= 40;
+    }
+    if (!score) continue;
+    shown.score = *score;
+    shown_.push_back(std::move(shown));
+  }
+  if (!query.trimmed().isEmpty()) std::ranges::stable_sort(shown_, std::greater{}, &Shown::score);
+  endResetModel();
+}
+
+int CommandList::rowCount(const QModelIndex& parent) const {
+  return parent.isValid() ? 0 : static_cast<int>(shown_.size());
+}
+
+QVariant CommandList::data(const QModelIndex& index, int role) const {
+  const Command& command = at(index.row());
+  switch (role) {
+    case Qt::DisplayRole:
+      return command.title;
+    case Qt::AccessibleTextRole:
+      return command.keys.isEmpty() ? command.title : command.title + ", " + command.keys;
+    case kGroup:
+      return command.group;
+    case kKeys:
+      return command.keys;
+    case kMatched: {
+      QVariantList places;
+      for (const int at : shown_[static_cast<std::size_t>(index.row())].matched) places << at;
+      return places;
+    }
+    default:
+      return {};
+  }
+}
+
+CommandPalette::CommandPalette(std::vector<Command> commands, QWidget* window)
+    : QDialog(window, Qt::Dialog | Qt::FramelessWindowHint) {
+  setObjectName("command_palette");
+  setWindowTitle("Command palette");
+  setAttribute(Qt::WA_DeleteOnClose);
+  setModal(true);
+  query_ = new QLineEdit;
+  query_->setPlaceholderText("A command, preset, panel, workspace, lesson or file: type a few letters of it");
+  query_->setAccessibleName("Command");
+  query_->setClearButtonEnabled(true);
+  commands_ = new CommandList(std::move(commands), this);
+  list_ = new QListView;
+  list_->setModel(commands_);
+  list_->setItemDelegate(new CommandDelegate(list_));
+  list_->setUniformItemSizes(true);
+  list_->setFocusPolicy(Qt::NoFocus);
+  list_->setAccessibleName("Commands");
+  list_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins(8, 8, 8, 8);
+  column->addWidget(query_);
+  column->addWidget(list_);
+  query_->installEventFilter(this);
+  connect(query_, &QLineEdit::textChanged, this, &CommandPalette::search);
+  connect(list_, &QListView::clicked, this, &CommandPalette::runCurrent);
+  search({});
+  const int width = std::min(kWidth, window->width() - 40);
+  resize(width, kRowsShown * list_->sizeHintForRow(0) + query_->sizeHint().height() + 34);
+  move(window->mapToGlobal(QPoint((window->width() - width) / 2, 60)));
+  query_->setFocus();
+}
+
+void CommandPalette::search(const QString& text) {
+  commands_->setQuery(text);
+  list_->setCurrentIndex(commands_->index(0));
+  list_->scrollToTop();
+}
+
+// The palette is gone before the command runs, which may open a dialog of its own.
+void CommandPalette::runCurrent() {
+  const QModelIndex current = list_->currentIndex();
+  if (!current.isValid()) return;
+  const auto run = commands_->at(current.row()).run;
+  QWidget* window = parentWidget();
+  accept();
+  QTimer::singleShot(0, window, run);
+}
+
+bool CommandPalette::eventFilter(QObject* watched, QEvent* event) {
+  if (watched != query_ || event->type() != QEvent::KeyPress) return QDialog::eventFilter(watched, event);
+  const int rows = commands_->rowCount(), row = list_->currentIndex().row();
+  const auto go = [&](int to) {
+    if (rows > 0) list_->setCurrentIndex(commands_->index(std::clamp(to, 0, rows - 1)));
+    return true;
+  };
+  switch (static_cast<QKeyEvent*>(event)->key()) {
+    case Qt::Key_Down:
+      return go(row + 1 == rows ? 0 : row + 1);
+    case Qt::Key_Up:
+      return go(row == 0 ? rows - 1 : row - 1);
+    case Qt::Key_PageDown:
+      return go(row + kRowsShown - 1);
+    case Qt::Key_PageUp:
+      return go(row - kRowsShown + 1);
+    case Qt::Key_Return:
+    case Qt::Key_Enter:
+      runCurrent();
+      return true;
+    default:
+      return QDialog::eventFilter(watched, event);
+  }
+}
+
+}  // namespace moescope

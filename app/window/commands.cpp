@@ -1,0 +1,135 @@
+#include "app/window/commands.h"
+
+#include <QAction>
+#include <QDockWidget>
+#include <QFileInfo>
+#include <QMenu>
+#include <QMenuBar>
+#include <QPointer>
+#include <QSet>
+#include <QStatusBar>
+
+#include "app/export/export_menu.h"
+#include "app/look/shortcut_sheet.h"
+#include "app/session/settings.h"
+#include "app/window/main_window.h"
+#include "app/workspaces/workspace.h"
+#include "core/lessons/lesson.h"
+
+namespace moescope {
+
+namespace {
+
+QString plain(QString text) {
+  return text.remove('&').section('\t', 0, 0);
+}
+
+// Of menus that fill themselves when they open: what is in them comes from where they take it.
+bool fillsItself(const QMenu* menu) {
+  return menu->property("fills_itself").toBool();
+}
+
+class Collector {
+ public:
+  explicit Collector(MainWindow* window) : window_(window) {}
+
+  std::vector<Command> all() {
+    for (const QAction* top : window_->menuBar()->actions())
+      if (top->menu()) takeMenu(top->menu(), plain(top->text()), {});
+    for (QAction* action : window_->findChildren<QAction*>())
+      if (!action->shortcut().isEmpty()) takeAction(action, "Window", {});
+    takePanels();
+    takeLessons();
+    for (const QString& path : recentFiles())
+      add("Open " + QFileInfo(path).fileName(), QFileInfo(path).path(),
+          [window = window_, path] { openRecentFile(window, path); });
+    return std::move(commands_);
+  }
+
+ private:
+  void add(const QString& title, const QString& group, std::function<void()> run, const QString& keys = {}) {
+    commands_.push_back({title, group, keys, std::move(run)});
+  }
+
+  void takeMenu(QMenu* menu, const QString& group, const QString& prefix) {
+    if (fillsItself(menu)) return;
+    for (QAction* action : menu->actions()) {
+      if (action->menu())
+        takeMenu(action->menu(), group, plain(action->text()) + ": ");
+      else
+        takeAction(action, group, prefix);
+    }
+  }
+
+  void takeAction(QAction* action, const QString& group, const QString& prefix) {
+    if (action->isSeparator() || !action->isVisible() || action->text().isEmpty()) return;
+    if (!taken_.contains(action) && action->isEnabled() && action->objectName() != "command_palette_action")
+      add(
+          prefix + plain(action->text()), group,
+          [guard = QPointer<QAction>(action)] {
+            if (guard) guard->trigger();
+          },
+          action->shortcut().toString(QKeySequence::NativeText));
+    taken_.insert(action);
+  }
+
+  void takePanels() {
+    for (Workspace* workspace : window_->workspaces()) {
+      for (Panel* panel : workspace->panels()) {
+        const QString name = panel->title(), group = workspace->name();
+        add("Panel: " + name, group, [window = window_, workspace, panel] { goTo(window, workspace, panel); });
+        add("Save picture of " + name + "...", group, [window = window_, workspace, panel] {
+          goTo(window, workspace, panel);
+          workspace->askAndSavePicture(panel);
+        });
+        add("Save table of " + name + "...", group, [workspace, panel] { workspace->askAndSaveTable(panel); });
+        add("Explain " + name, group,
+            [workspace, panel] { showExplanation(workspace, panel->title(), panel->explain()); });
+      }
+    }
+  }
+
+  static void goTo(MainWindow* window, Workspace* workspace, Panel* panel) {
+    window->showWorkspace(workspace->name());
+    for (QDockWidget* dock : workspace->docks()) {
+      if (!dock->isAncestorOf(panel)) continue;
+      dock->show();
+      dock->raise();
+    }
+    panel->setFocus(Qt::ShortcutFocusReason);
+  }
+
+  void takeLessons() {
+    int number = 0;
+    for (const std::string& name : lesson_names()) {
+      const Lesson lesson = find_lesson(name).lesson;
+      add(QString("Lesson %1: %2").arg(++number).arg(QString::fromStdString(lesson.title)), "Lessons",
+          [window = window_, name] { window->startLesson(QString::fromStdString(name)); });
+    }
+  }
+
+  MainWindow* window_;
+  QSet<QAction*> taken_;
+  std::vector<Command> commands_;
+};
+
+}  // namespace
+
+std::vector<Command> commandsOf(MainWindow* window) {
+  return Collector(window).all();
+}
+
+void addPaletteAction(MainWindow* window, QMenu* menu) {
+  QAction* action = menu->addAction("&Command palette...", QKeySequence("Ctrl+K"), window,
+                                    [window] { (new CommandPalette(commandsOf(window), window))->show(); });
+  action->setObjectName("command_palette_action");
+  action->setWhatsThis("Command palette: find and run anything by a few letters of its name");
+}
+
+void openRecentFile(MainWindow* window, const QString& path) {
+  if (QFileInfo::exists(path)) return window->openFile(path);
+  forgetRecentFile(path);
+  window->statusBar()->showMessage(path + " is no longer there; it was taken off the list", 8000);
+}
+
+}  // namespace moescope

@@ -1,0 +1,20 @@
+// All that the command palette offers: the window's actions, and panels, lessons, recent files.
+#pragma once
+
+#include <vector>
+
+#include "app/window/command_palette.h"
+
+class QMenu;
+
+namespace moescope {
+
+class MainWindow;
+
+std::vector<Command> commandsOf(MainWindow* window);
+void addPaletteAction(MainWindow* window, QMenu* menu);
+
+// Opens a file of the list, or takes one that is no longer there off it and says so.
+void openRecentFile(MainWindow* window, const QString& path);
+
+}  // namespace moescope

@@ -1,0 +1,44 @@
+#include "app/workspaces/all_to_all_workspace.h"
+
+#include "widgets/all_to_all/all_to_all_panel.h"
+#include "widgets/all_to_all/link_bytes_panel.h"
+#include "widgets/all_to_all/placement_panel.h"
+#include "widgets/all_to_all/rank_spread_panel.h"
+#include "widgets/all_to_all/wire_panel.h"
+
+namespace moescope {
+
+AllToAllWorkspace::AllToAllWorkspace(Selection* selection, QWidget* parent)
+    : Workspace(selection, "All-to-all", parent) {
+  matrix_ = addDock(new AllToAllPanel(selection_), "dock_a2a_matrix");
+  spread_ = addDock(new RankSpreadPanel(selection_), "dock_a2a_spread");
+  placement_panel_ = new PlacementPanel(selection_);
+  placement_ = addDock(placement_panel_, "dock_a2a_placement");
+  wire_ = addDock(new WirePanel(selection_), "dock_a2a_wire");
+  links_ = addDock(new LinkBytesPanel(selection_), "dock_a2a_links");
+  sweep_ = addDock(new BytesAgainstKPanel(selection_), "dock_a2a_sweep");
+  timeline_ = addTimeline("dock_a2a_timeline");
+  arrange();
+}
+
+void AllToAllWorkspace::arrange() {
+  for (QDockWidget* dock : docks()) dock->setFloating(false);
+  addDockWidget(Qt::TopDockWidgetArea, matrix_);
+  addDockWidget(Qt::BottomDockWidgetArea, timeline_);
+  splitDockWidget(matrix_, links_, Qt::Horizontal);
+  splitDockWidget(matrix_, spread_, Qt::Vertical);
+  splitDockWidget(links_, sweep_, Qt::Vertical);
+  tabifyDockWidget(spread_, placement_);
+  tabifyDockWidget(sweep_, wire_);
+  for (QDockWidget* dock : docks()) dock->show();
+  spread_->raise();
+  sweep_->raise();
+}
+
+void AllToAllWorkspace::shareOut() {
+  resizeDocks({matrix_, links_}, QList<int>(2, width() / 2), Qt::Horizontal);
+  resizeDocks({matrix_, spread_}, {height() * 3 / 5, height() * 2 / 5}, Qt::Vertical);
+  resizeDocks({links_, sweep_}, {height() * 2 / 5, height() * 3 / 5}, Qt::Vertical);
+}
+
+}  // namespace moescope

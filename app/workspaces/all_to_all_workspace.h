@@ -1,0 +1,25 @@
+// The All-to-all workspace: who sends how much to whom, over which link, and what it would be otherwise.
+#pragma once
+
+#include "app/workspaces/workspace.h"
+
+namespace moescope {
+
+class PlacementPanel;
+
+class AllToAllWorkspace : public Workspace {
+  Q_OBJECT
+
+ public:
+  explicit AllToAllWorkspace(Selection* selection, QWidget* parent = nullptr);
+
+  void arrange() override;
+  void shareOut() override;
+  PlacementPanel* placement() const { return placement_panel_; }
+
+ private:
+  QDockWidget *matrix_, *spread_, *links_, *sweep_, *placement_, *wire_, *timeline_;
+  PlacementPanel* placement_panel_;
+};
+
+}  // namespace moescope

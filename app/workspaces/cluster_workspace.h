@@ -1,0 +1,26 @@
+// The Cluster workspace: what runs like this one would take on hundreds of GPUs; published, measured elsewhere, and
+// modelled.
+#pragma once
+
+#include "app/workspaces/workspace.h"
+
+namespace moescope {
+
+class RankTimelinePanel;
+
+class ClusterWorkspace : public Workspace {
+  Q_OBJECT
+
+ public:
+  explicit ClusterWorkspace(Selection* selection, QWidget* parent = nullptr);
+
+  void arrange() override;
+  void shareOut() override;
+  RankTimelinePanel* timeline() const { return timeline_panel_; }
+
+ private:
+  QDockWidget *published_, *step_time_, *live_cost_, *layers_, *timeline_, *health_;
+  RankTimelinePanel* timeline_panel_;
+};
+
+}  // namespace moescope

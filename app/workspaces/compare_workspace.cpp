@@ -1,0 +1,45 @@
+#include "app/workspaces/compare_workspace.h"
+
+#include "widgets/compare/compare_table_panel.h"
+#include "widgets/compare/flips_panel.h"
+#include "widgets/compare/gap_panel.h"
+#include "widgets/compare/gradient_panel.h"
+#include "widgets/compare/load_difference_panel.h"
+#include "widgets/overview/loss_panel.h"
+
+namespace moescope {
+
+CompareWorkspace::CompareWorkspace(Selection* selection, const ComparedRuns* runs, QWidget* parent)
+    : Workspace(selection, "Compare", parent) {
+  loss_ = addDock(new LossPanel(selection_), "dock_compare_loss");
+  gap_ = addDock(new GapPanel(selection_, runs), "dock_compare_gap");
+  table_ = addDock(new CompareTablePanel(selection_, runs), "dock_compare_table");
+  flips_ = addDock(new FlipsPanel(selection_, runs), "dock_compare_flips");
+  gradient_panel_ = new GradientPanel(selection_);
+  gradient_ = addDock(gradient_panel_, "dock_compare_gradient");
+  load_difference_ = addDock(new LoadDifferencePanel(selection_, runs), "dock_compare_load_difference");
+  timeline_ = addTimeline("dock_compare_timeline");
+  arrange();
+}
+
+// What came out above, why below.
+void CompareWorkspace::arrange() {
+  for (QDockWidget* dock : docks()) dock->setFloating(false);
+  addDockWidget(Qt::TopDockWidgetArea, gap_);
+  addDockWidget(Qt::BottomDockWidgetArea, timeline_);
+  splitDockWidget(gap_, flips_, Qt::Vertical);
+  splitDockWidget(gap_, loss_, Qt::Horizontal);
+  splitDockWidget(loss_, table_, Qt::Horizontal);
+  splitDockWidget(flips_, gradient_, Qt::Horizontal);
+  splitDockWidget(gradient_, load_difference_, Qt::Horizontal);
+  for (QDockWidget* dock : docks()) dock->show();
+}
+
+void CompareWorkspace::shareOut() {
+  const int across = width(), down = height();
+  resizeDocks({gap_, flips_}, {down / 2, down / 2}, Qt::Vertical);
+  resizeDocks({gap_, loss_, table_}, {across * 38 / 100, across * 28 / 100, across * 34 / 100}, Qt::Horizontal);
+  resizeDocks({flips_, gradient_, load_difference_}, QList<int>(3, across / 3), Qt::Horizontal);
+}
+
+}  // namespace moescope

@@ -1,0 +1,44 @@
+#include "app/workspaces/microscaling_workspace.h"
+
+#include "widgets/microscaling/format_explorer.h"
+#include "widgets/microscaling/quant_error_panel.h"
+#include "widgets/microscaling/scale_histogram_panel.h"
+#include "widgets/microscaling/tensor_lab.h"
+
+namespace moescope {
+
+MicroscalingWorkspace::MicroscalingWorkspace(Selection* selection, QWidget* parent)
+    : Workspace(selection, "Microscaling", parent) {
+  lab_ = new TensorLab(selection_);
+  connect(lab_, &TensorLab::readoutChanged, this, &Workspace::readoutChanged);
+  lab_dock_ = addDock(lab_, "Tensors", "dock_tensor_lab");
+  lab_dock_->setTitleBarWidget(new QWidget(lab_dock_));  // its parts have titles of their own
+  quant_error_ = addDock(new QuantErrorPanel(selection_), "dock_micro_quant_error");
+  scale_histogram_ = addDock(new ScaleHistogramPanel(selection_), "dock_micro_scale_histogram");
+  formats_ = addDock(new FormatExplorer(selection_), "dock_formats");
+  arrange();
+}
+
+// One behind another, each with all the room: the laboratory alone fills a small screen.
+void MicroscalingWorkspace::arrange() {
+  for (QDockWidget* dock : docks()) dock->setFloating(false);
+  addDockWidget(Qt::TopDockWidgetArea, lab_dock_);
+  for (QDockWidget* dock : {quant_error_, scale_histogram_, formats_}) tabifyDockWidget(lab_dock_, dock);
+  for (QDockWidget* dock : docks()) dock->show();
+  showTensorLab();
+}
+
+void MicroscalingWorkspace::shareOut() {}
+
+void MicroscalingWorkspace::showTensorLab() {
+  lab_dock_->show();
+  lab_dock_->raise();
+}
+
+QList<Panel*> MicroscalingWorkspace::panels() const {
+  QList<Panel*> panels = Workspace::panels();
+  for (Panel* panel : lab_->panels()) panels << panel;
+  return panels;
+}
+
+}  // namespace moescope

@@ -1,0 +1,27 @@
+// The Microscaling workspace: what number formats do to the run's operands, and to any tensor down to the block.
+#pragma once
+
+#include "app/workspaces/workspace.h"
+
+namespace moescope {
+
+class TensorLab;
+
+class MicroscalingWorkspace : public Workspace {
+  Q_OBJECT
+
+ public:
+  explicit MicroscalingWorkspace(Selection* selection, QWidget* parent = nullptr);
+
+  void arrange() override;
+  void shareOut() override;
+  QList<Panel*> panels() const override;
+  TensorLab* tensorLab() const { return lab_; }
+  void showTensorLab();  // in front of what shares its place
+
+ private:
+  TensorLab* lab_;
+  QDockWidget *lab_dock_, *quant_error_, *scale_histogram_, *formats_;
+};
+
+}  // namespace moescope

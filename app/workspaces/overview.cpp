@@ -1,0 +1,79 @@
+#include "app/workspaces/overview.h"
+
+#include "widgets/all_to_all/all_to_all_panel.h"
+#include "widgets/microscaling/quant_error_panel.h"
+#include "widgets/microscaling/scale_histogram_panel.h"
+#include "widgets/overview/balance_panel.h"
+#include "widgets/overview/loss_panel.h"
+#include "widgets/router/expert_load_panel.h"
+#include "widgets/router/load_over_time_panel.h"
+
+namespace moescope {
+
+Overview::Overview(Selection* selection, FindingsWatch* findings, QWidget* parent)
+    : Workspace(selection, "Overview", parent) {
+  addLoss();
+  addExpertLoad();
+  addLoadOverTime();
+  addBalance();
+  addAllToAll();
+  addScaleHistogram();
+  addQuantError();
+  findings_ = addFindings(findings, "dock_findings");
+  timeline_ = addTimeline("dock_timeline");
+  arrange();
+}
+
+void Overview::addLoss() {
+  loss_ = addDock(new LossPanel(selection_), "dock_loss");
+}
+void Overview::addExpertLoad() {
+  expert_load_ = addDock(new ExpertLoadPanel(selection_), "dock_expert_load");
+}
+void Overview::addLoadOverTime() {
+  load_over_time_ = addDock(new LoadOverTimePanel(selection_), "dock_load_over_time");
+}
+void Overview::addBalance() {
+  balance_ = addDock(new BalancePanel(selection_), "dock_balance");
+}
+void Overview::addAllToAll() {
+  all_to_all_ = addDock(new AllToAllPanel(selection_), "dock_all_to_all");
+}
+void Overview::addScaleHistogram() {
+  scale_histogram_ = addDock(new ScaleHistogramPanel(selection_), "dock_scale_histogram");
+}
+void Overview::addQuantError() {
+  quant_error_ = addDock(new QuantErrorPanel(selection_), "dock_quant_error");
+}
+
+void Overview::showFindings() {
+  findings_->show();
+  findings_->raise();
+  findings_->widget()->setFocus();
+}
+
+// Two rows: what the router does over what it costs and what the number formats do. Split first; a dock that is part
+// of a tab group would be pulled out of it.
+void Overview::arrange() {
+  for (QDockWidget* dock : docks()) dock->setFloating(false);
+  addDockWidget(Qt::TopDockWidgetArea, loss_);
+  addDockWidget(Qt::BottomDockWidgetArea, timeline_);
+  splitDockWidget(loss_, balance_, Qt::Vertical);
+  splitDockWidget(loss_, expert_load_, Qt::Horizontal);
+  splitDockWidget(expert_load_, load_over_time_, Qt::Horizontal);
+  splitDockWidget(balance_, all_to_all_, Qt::Horizontal);
+  splitDockWidget(all_to_all_, scale_histogram_, Qt::Horizontal);
+  splitDockWidget(scale_histogram_, quant_error_, Qt::Horizontal);
+  for (QDockWidget* dock : docks()) dock->show();
+  tabifyDockWidget(balance_, findings_);
+  balance_->raise();
+}
+
+void Overview::shareOut() {
+  const int across = width(), down = height();
+  resizeDocks({loss_, balance_}, {down / 2, down / 2}, Qt::Vertical);
+  resizeDocks({loss_, expert_load_, load_over_time_}, QList<int>(3, across / 3), Qt::Horizontal);
+  resizeDocks({balance_, all_to_all_, scale_histogram_, quant_error_}, QList<int>(4, across / 4), Qt::Horizontal);
+}
+
+}  // namespace moescope

@@ -1,0 +1,33 @@
+// The Overview workspace: what router, experts and number formats of one run do, at a glance.
+#pragma once
+
+#include "app/workspaces/workspace.h"
+
+namespace moescope {
+
+class Overview : public Workspace {
+  Q_OBJECT
+
+ public:
+  Overview(Selection* selection, FindingsWatch* findings, QWidget* parent = nullptr);
+
+  void showFindings();  // in front
+
+  void arrange() override;
+  void shareOut() override;  // the same room for all panels of a row
+
+ private:
+  void addLoss();
+  void addExpertLoad();
+  void addLoadOverTime();
+  void addBalance();
+  void addAllToAll();
+  void addScaleHistogram();
+  void addQuantError();
+
+  QDockWidget *loss_, *expert_load_, *load_over_time_, *balance_, *all_to_all_, *scale_histogram_, *quant_error_;
+  QDockWidget* findings_;
+  QDockWidget* timeline_;
+};
+
+}  // namespace moescope

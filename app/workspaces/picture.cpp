@@ -1,0 +1,302 @@
+#include "app/workspaces/picture.h"
+
+#include <QBuffer>
+#include <QCoreApplication>
+#include <QDockWidget>
+#include <QFileInfo>
+#include <QLayout>
+#include <QPainter>
+#include <functional>
+#include <stdexcept>
+
+#include "app/look/theme.h"
+#include "app/workspaces/svg_device.h"
+#include "app/workspaces/workspace.h"
+#include "core/io/whole_file.h"
+#include "widgets/overview/timeline_bar.h"
+#include "widgets/plots/color_scale.h"
+#include "widgets/selection/compared_runs.h"
+
+namespace moescope {
+
+QString runsLine(const Selection& selection) {
+  QStringList names;
+  int place = 0;
+  std::int64_t steps = 0;
+  for (const auto& history : selection.histories()) {
+    names << runLetter(place++) + ' ' + QString::fromStdString(history->info().name);
+    if (const StepRange range = history->steps(); !range.empty()) steps = std::max(steps, range.last + 1);
+  }
+  if (names.isEmpty()) return "no run is open";
+  return QString("%1 %2; %3 steps").arg(names.size() > 1 ? "Runs" : "Run", names.join(", ")).arg(steps);
+}
+
+namespace {
+
+constexpr int kMargin = 12;
+
+QPalette paper() {
+  QPalette palette = themePalette(Theme::light);
+  palette.setColor(QPalette::Window, Qt::white);
+  palette.setColor(QPalette::Base, Qt::white);
+  return palette;
+}
+
+// While it lives a widget is as on paper: light, its plots drawn afresh.
+class OnPaper {
+ public:
+  explicit OnPaper(QWidget* widget) : widget_(widget), had_(widget->palette()), own_(widget->testAttribute(kOwn)) {
+    widget_->setPalette(paper());
+    for (PlotFrame* plot : plots()) plot->setPrinted(true);
+  }
+  ~OnPaper() {
+    for (PlotFrame* plot : plots()) {
+      plot->setPrinted(false);
+      plot->markDirty();
+    }
+    widget_->setPalette(own_ ? had_ : QPalette());
+  }
+  OnPaper(const OnPaper&) = delete;
+  OnPaper& operator=(const OnPaper&) = delete;
+
+ private:
+  static constexpr Qt::WidgetAttribute kOwn = Qt::WA_SetPalette;
+  QList<PlotFrame*> plots() const {
+    QList<PlotFrame*> all = widget_->findChildren<PlotFrame*>();
+    if (auto* plot = qobject_cast<PlotFrame*>(widget_)) all << plot;
+    return all;
+  }
+  QWidget* widget_;
+  QPalette had_;
+  bool own_;
+};
+
+// While it lives a panel has another size. The layout around it would correct that at the next event.
+class Resized {
+ public:
+  Resized(QWidget* widget, QSize size) : widget_(widget), had_(widget->geometry()) { become(size); }
+  ~Resized() {
+    widget_->setGeometry(had_);
+    settle();
+  }
+  void become(QSize size) {
+    widget_->resize(size);
+    settle();
+  }
+  Resized(const Resized&) = delete;
+  Resized& operator=(const Resized&) = delete;
+
+ private:
+  // From the outside in; a hidden widget is told of its size only when it is shown, so layouts must be told to look.
+  void settle() {
+    QList<QWidget*> all = widget_->findChildren<QWidget*>();
+    all.prepend(widget_);
+    for (QWidget* each : all) {
+      if (!each->layout()) continue;
+      each->layout()->invalidate();
+      each->layout()->activate();
+    }
+  }
+  QWidget* widget_;
+  QRect had_;
+};
+
+// While it lives a panel that cannot be seen stands alone: layouts of hidden windows would give it their size.
+class Detached {
+ public:
+  explicit Detached(QWidget* panel)
+      : panel_(panel), dock_(panel->isVisible() ? nullptr : qobject_cast<QDockWidget*>(panel->parentWidget())) {
+    if (dock_) panel_->setParent(nullptr);
+  }
+  ~Detached() {
+    if (!dock_) return;
+    dock_->setWidget(panel_);
+    panel_->show();
+  }
+  Detached(const Detached&) = delete;
+  Detached& operator=(const Detached&) = delete;
+
+ private:
+  QWidget* panel_;
+  QDockWidget* dock_;
+};
+
+QFont sized(const QFont& font, double factor, bool bold = false) {
+  QFont result = font;
+  result.setPointSizeF(font.pointSizeF() * factor);
+  result.setBold(bold);
+  return result;
+}
+
+void drawLine(QPainter& painter, QRect place, const QFont& font, const QColor& color, const QString& text) {
+  painter.setFont(font);
+  painter.setPen(color);
+  painter.drawText(place, Qt::AlignLeft | Qt::AlignVCenter,
+                   QFontMetrics(font).elidedText(text, Qt::ElideRight, place.width()));
+}
+
+// "Runs [colour] A small, [colour] B twin; 400 steps": squares in the colours of their lines where there are several.
+void drawRuns(QPainter& painter, QRect place, const QFont& font, const Selection& selection) {
+  const auto& histories = selection.histories();
+  if (histories.size() < 2) return drawLine(painter, place, font, paper().text().color(), runsLine(selection));
+  const QFontMetrics metrics(font);
+  const int side = metrics.ascent() - 2;
+  for (std::size_t run = 0; run < histories.size() && place.width() > 2 * side; ++run) {
+    const int number = static_cast<int>(run);
+    painter.fillRect(QRect(place.left(), place.center().y() - side / 2, side, side), seriesColor(number, false));
+    place.setLeft(place.left() + side + 5);
+    const QString name = runLetter(number) + ' ' + QString::fromStdString(histories[run]->info().name);
+    drawLine(painter, place, font, paper().text().color(), name);
+    place.setLeft(place.left() + metrics.horizontalAdvance(name) + 14);
+  }
+  if (place.width() > 2 * side)
+    drawLine(painter, place, font, mutedText(paper()), "where one run is shown: " + runLetter(selection.run()));
+}
+
+void renderBody(QPainter& painter, Panel* panel, QPoint at) {
+  const QRect body = panel->bodyRect();
+  panel->render(&painter, at, QRegion(body), QWidget::DrawChildren);
+}
+
+QString programLine() {
+  return "MoEScope " + QCoreApplication::applicationVersion();
+}
+
+Figure drawn(QSize size, FigureKind kind, const QString& title, const QString& description, const QByteArray& id,
+             const std::function<void(QPainter&)>& paint) {
+  Figure figure;
+  if (kind == FigureKind::svg) {
+    SvgDevice device(size, title, description);
+    QPainter painter(&device);
+    painter.fillRect(QRect(QPoint(0, 0), size), Qt::white);
+    paint(painter);
+    painter.end();
+    figure.svg = device.document();
+    figure.html = device.element(id);
+    return figure;
+  }
+  figure.image = QImage(size * kPrintScale, QImage::Format_RGB32);
+  figure.image.setDevicePixelRatio(kPrintScale);
+  figure.image.fill(Qt::white);
+  QPainter painter(&figure.image);
+  painter.setRenderHint(QPainter::TextAntialiasing);
+  paint(painter);
+  return figure;
+}
+
+void saveFigure(const Figure& figure, const QString& path) {
+  const QByteArray bytes = figure.svg.isEmpty() ? pngOf(figure.image) : figure.svg;
+  write_whole_file(path.toStdString(), bytes.toStdString());
+}
+
+FigureKind kindOf(const QString& path, const QString& form) {
+  const QString wanted = form.isEmpty() ? QFileInfo(path).suffix().toLower() : form;
+  return wanted == "svg" ? FigureKind::svg : FigureKind::image;
+}
+
+// Docks that can be seen, in their places.
+QList<QDockWidget*> docksOnScreen(const Workspace& workspace) {
+  QList<QDockWidget*> docks;
+  for (QDockWidget* dock : workspace.docks())
+    if (dock->isVisible() && !dock->isFloating() && !dock->visibleRegion().isEmpty()) docks << dock;
+  return docks;
+}
+
+void paintDock(QPainter& painter, QDockWidget* dock, QPoint origin) {
+  const QRect place = dock->geometry().translated(origin);
+  QWidget* content = dock->widget();
+  const OnPaper light(content);
+  if (auto* bar = qobject_cast<TimelineBar*>(content)) {
+    static_cast<QWidget*>(bar->track())
+        ->render(&painter, place.topLeft() + bar->track()->mapTo(dock, QPoint(0, 0)), QRegion(), QWidget::DrawChildren);
+    return;
+  }
+  auto* panel = qobject_cast<Panel*>(content);
+  if (!panel) {
+    content->render(&painter, place.topLeft() + content->pos(), QRegion(), QWidget::DrawChildren);
+    return;
+  }
+  const QFont title = sized(painter.font(), 1, true), small = painter.font();
+  const int line = QFontMetrics(title).height();
+  const QRect head(place.left() + 8, place.top() + 2, place.width() - 12, line);
+  drawLine(painter, head, title, paper().text().color(), dock->windowTitle());
+  drawLine(painter, head.translated(0, line), small, mutedText(paper()), panel->caption());
+  painter.setFont(small);
+  const QPoint body = place.topLeft() + panel->pos();
+  renderBody(painter, panel, body + panel->bodyRect().topLeft());
+  painter.setPen(gridColor(paper()));
+  painter.drawRect(place.adjusted(0, 0, -1, -1));
+}
+
+}  // namespace
+
+Figure panelFigure(Panel* panel, const Selection& selection, FigureKind kind, QSize size, const QByteArray& figure_id) {
+  const Detached alone(panel);
+  const OnPaper light(panel);
+  const QSize least = size.isValid() ? size : kLeastFigure;
+  const QSize wanted = size.isValid() ? size : panel->size().expandedTo(least);
+  Resized resized(panel, wanted);
+  resized.become(wanted + QSize(0, panel->bodyRect().top()));  // the header is not in the picture
+  const QFont title_font = sized(panel->font(), 1.35, true), font = panel->font();
+  const int title_height = QFontMetrics(title_font).height(), line = QFontMetrics(font).height() + 1;
+  const QSize body = panel->bodyRect().size();
+  const int head = kMargin + title_height + 2 * line + 6;
+  const QSize all(body.width() + 2 * kMargin, head + body.height() + line + kMargin);
+  const QString runs = runsLine(selection), caption = panel->caption();
+  return drawn(all, kind, panel->title(), runs + "; " + caption, figure_id, [&](QPainter& painter) {
+    const int width = body.width();
+    drawLine(painter, {kMargin, kMargin, width, title_height}, title_font, paper().text().color(), panel->title());
+    drawRuns(painter, {kMargin, kMargin + title_height, width, line}, font, selection);
+    drawLine(painter, {kMargin, kMargin + title_height + line, width, line}, font, mutedText(paper()), caption);
+    painter.setFont(font);
+    renderBody(painter, panel, {kMargin, head});
+    drawLine(painter, {kMargin, head + body.height() + 2, width, line}, sized(font, 0.85), mutedText(paper()),
+             programLine());
+  });
+}
+
+Figure workspaceFigure(Workspace* workspace, const Selection& selection, FigureKind kind) {
+  const QFont font = workspace->font(), title_font = sized(font, 1.35, true);
+  const int title_height = QFontMetrics(title_font).height(), line = QFontMetrics(font).height() + 1;
+  const int head = kMargin + title_height + line + 6;
+  const QSize all(workspace->width() + 2 * kMargin, head + workspace->height() + line + kMargin);
+  const QString runs = runsLine(selection) + ", shown: step " + QString::number(selection.step());
+  return drawn(all, kind, workspace->name(), runs, {}, [&](QPainter& painter) {
+    const int width = workspace->width();
+    drawLine(painter, {kMargin, kMargin, width, title_height}, title_font, paper().text().color(), workspace->name());
+    drawRuns(painter, {kMargin, kMargin + title_height, width, line}, font, selection);
+    for (QDockWidget* dock : docksOnScreen(*workspace)) {
+      painter.setFont(font);
+      paintDock(painter, dock, {kMargin, head});
+    }
+    drawLine(painter, {kMargin, head + workspace->height() + 2, width, line}, sized(font, 0.85), mutedText(paper()),
+             programLine());
+  });
+}
+
+void savePanelFigure(Panel* panel, const Selection& selection, const QString& path, const QString& form, QSize size) {
+  saveFigure(panelFigure(panel, selection, kindOf(path, form), size), path);
+}
+
+void saveWorkspaceFigure(Workspace* workspace, const Selection& selection, const QString& path, const QString& form) {
+  saveFigure(workspaceFigure(workspace, selection, kindOf(path, form)), path);
+}
+
+QByteArray pngOf(const QImage& image) {
+  QByteArray png;
+  QBuffer buffer(&png);
+  buffer.open(QIODevice::WriteOnly);
+  image.save(&buffer, "PNG");
+  return png;
+}
+
+QMimeData* panelMimeData(Panel* panel, const Selection& selection) {
+  auto* data = new QMimeData;
+  data->setImageData(panelFigure(panel, selection, FigureKind::image).image);
+  data->setData("image/svg+xml", panelFigure(panel, selection, FigureKind::svg).svg);
+  data->setText(panel->csv());
+  data->setData("text/csv", panel->csv().toUtf8());
+  return data;
+}
+
+}  // namespace moescope

@@ -1,0 +1,43 @@
+// Pictures for paper and slides: a panel or a workspace in the light theme, whatever the window has, with title, runs
+// and what the controls are set to as words; lines and text drawn afresh, not copied from the screen.
+#pragma once
+
+#include <QByteArray>
+#include <QImage>
+#include <QMimeData>
+#include <QString>
+
+#include "widgets/panel/panel.h"
+
+namespace moescope {
+
+class Workspace;
+
+struct Figure {
+  QByteArray svg;   // document
+  QByteArray html;  // <svg> element, its ids beginning with what figure_id said
+  QImage image;     // kPrintScale times as fine as the screen
+};
+inline constexpr int kPrintScale = 3;
+inline constexpr QSize kLeastFigure{560, 330};
+
+enum class FigureKind { svg, image };
+
+// "Runs A small, B small+mxfp8; 400 steps".
+QString runsLine(const Selection& selection);
+
+// Of an open panel. `size`: of its plots; invalid: as on screen, at least kLeastFigure.
+Figure panelFigure(Panel* panel, const Selection& selection, FigureKind kind, QSize size = {},
+                   const QByteArray& figure_id = {});
+Figure workspaceFigure(Workspace* workspace, const Selection& selection, FigureKind kind);
+
+// `form`: "svg" or "png"; empty: by the path's suffix. Throw std::runtime_error when the file cannot be written.
+void savePanelFigure(Panel* panel, const Selection& selection, const QString& path, const QString& form = {},
+                     QSize size = {});
+void saveWorkspaceFigure(Workspace* workspace, const Selection& selection, const QString& path,
+                         const QString& form = {});
+QByteArray pngOf(const QImage& image);
+// Picture (PNG and SVG) and figures (CSV) for the clipboard.
+QMimeData* panelMimeData(Panel* panel, const Selection& selection);
+
+}  // namespace moescope

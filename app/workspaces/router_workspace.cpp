@@ -1,0 +1,74 @@
+#include "app/workspaces/router_workspace.h"
+
+#include <QTimer>
+#include <algorithm>
+#include <utility>
+
+#include "widgets/router/bias_panel.h"
+#include "widgets/router/capacity_panel.h"
+#include "widgets/router/confidence_panel.h"
+#include "widgets/router/expert_card.h"
+#include "widgets/router/expert_load_panel.h"
+#include "widgets/router/gate_load_panel.h"
+#include "widgets/router/layer_balance_panel.h"
+#include "widgets/router/load_over_time_panel.h"
+#include "widgets/router/scores_panel.h"
+
+namespace moescope {
+
+RouterWorkspace::RouterWorkspace(Selection* selection, FindingsWatch* findings, QWidget* parent)
+    : Workspace(selection, "Router", parent) {
+  load_ = addDock(new ExpertLoadPanel(selection_), "dock_router_load");
+  load_over_time_ = addDock(new LoadOverTimePanel(selection_), "dock_router_load_over_time");
+  layers_ = addDock(new LayerBalancePanel(selection_), "dock_router_layers");
+  bias_ = addDock(new BiasPanel(selection_), "dock_router_bias");
+  gate_ = addDock(new GateLoadPanel(selection_), "dock_router_gate");
+  scores_ = addDock(new ScoresPanel(selection_), "dock_router_scores");
+  confidence_ = addDock(new ConfidencePanel(selection_), "dock_router_confidence");
+  capacity_ = addDock(new CapacityPanel(selection_), "dock_router_capacity");
+  findings_ = addFindings(findings, "dock_router_findings");
+  card_panel_ = new ExpertCard(selection_);
+  card_ = addDock(card_panel_, "dock_router_expert");
+  timeline_ = addTimeline("dock_router_timeline");
+  arrange();
+  connect(selection_, &Selection::focusChanged, this, &RouterWorkspace::showCardOfChosen);
+}
+
+// Another expert than before was chosen, in whatever panel: its card comes, even when it was closed.
+void RouterWorkspace::showCardOfChosen() {
+  const int before = std::exchange(shown_expert_, selection_->expert());
+  if (shown_expert_ < 0 || shown_expert_ == before || card_->isVisibleTo(this)) return;
+  card_->show();
+  if (!card_->isFloating()) QTimer::singleShot(0, this, [this] { shareOut(); });
+}
+
+// Load above, why it is so and what it costs below. Split first; a dock that is part of a tab group would be pulled
+// out.
+void RouterWorkspace::arrange() {
+  for (QDockWidget* dock : docks()) dock->setFloating(false);
+  addDockWidget(Qt::TopDockWidgetArea, load_);
+  addDockWidget(Qt::BottomDockWidgetArea, timeline_);
+  splitDockWidget(load_, card_, Qt::Horizontal);  // first: it takes the whole height
+  splitDockWidget(load_, bias_, Qt::Vertical);
+  splitDockWidget(load_, load_over_time_, Qt::Horizontal);
+  splitDockWidget(load_over_time_, layers_, Qt::Horizontal);
+  splitDockWidget(bias_, gate_, Qt::Horizontal);
+  splitDockWidget(gate_, confidence_, Qt::Horizontal);
+  tabifyDockWidget(gate_, scores_);
+  tabifyDockWidget(confidence_, capacity_);
+  tabifyDockWidget(scores_, findings_);  // where the names of the tabs fit on a small screen
+  for (QDockWidget* dock : docks()) dock->setVisible(dock != card_ || selection_->expert() >= 0);
+  gate_->raise();
+  confidence_->raise();
+}
+
+void RouterWorkspace::shareOut() {
+  const int card = card_->isVisibleTo(this) && !card_->isFloating() ? std::clamp(width() * 23 / 100, 280, 420) : 0;
+  const int across = width() - card, down = height();
+  if (card > 0) resizeDocks({load_, card_}, {across, card}, Qt::Horizontal);
+  resizeDocks({load_, bias_}, {down / 2, down / 2}, Qt::Vertical);
+  resizeDocks({load_, load_over_time_, layers_}, QList<int>(3, across / 3), Qt::Horizontal);
+  resizeDocks({bias_, gate_, confidence_}, QList<int>(3, across / 3), Qt::Horizontal);
+}
+
+}  // namespace moescope

@@ -1,0 +1,31 @@
+// The Router workspace: load, balance, bias, scores and what they cost, expert by expert. The card of an expert opens
+// when one is chosen.
+#pragma once
+
+#include "app/workspaces/workspace.h"
+
+namespace moescope {
+
+class ExpertCard;
+
+class RouterWorkspace : public Workspace {
+  Q_OBJECT
+
+ public:
+  explicit RouterWorkspace(Selection* selection, FindingsWatch* findings, QWidget* parent = nullptr);
+
+  void arrange() override;
+  void shareOut() override;
+  ExpertCard* expertCard() const { return card_panel_; }
+
+ private:
+  void showCardOfChosen();
+
+  QDockWidget *load_, *load_over_time_, *layers_, *bias_, *gate_, *scores_, *confidence_, *capacity_;
+  QDockWidget *card_, *findings_;
+  ExpertCard* card_panel_;
+  QDockWidget* timeline_;
+  int shown_expert_ = -1;
+};
+
+}  // namespace moescope

@@ -1,0 +1,50 @@
+#include "app/workspaces/text_workspace.h"
+
+#include "widgets/text/byte_affinity_panel.h"
+#include "widgets/text/coactivation_panel.h"
+#include "widgets/text/routing_stability_panel.h"
+#include "widgets/text/specialisation_panel.h"
+#include "widgets/text/tokens_panel.h"
+
+namespace moescope {
+
+TextWorkspace::TextWorkspace(Selection* selection, QWidget* parent) : Workspace(selection, "Text", parent) {
+  tokens_panel_ = new TokensPanel(selection_, TokensPanel::Shows::probe_and_data);
+  connect(tokens_panel_, &TokensPanel::probeWanted, this, &TextWorkspace::probeWanted);
+  tokens_ = addDock(tokens_panel_, "dock_text_tokens");
+  sample_panel_ = new TokensPanel(selection_, TokensPanel::Shows::sample);
+  sample_ = addDock(sample_panel_, "dock_text_sample");
+  specialisation_ = addDock(new SpecialisationPanel(selection_), "dock_text_specialisation");
+  coactivation_ = addDock(new CoactivationPanel(selection_), "dock_text_coactivation");
+  bytes_ = addDock(new ByteAffinityPanel(selection_), "dock_text_bytes");
+  stability_ = addDock(new RoutingStabilityPanel(selection_), "dock_text_stability");
+  timeline_ = addTimeline("dock_text_timeline");
+  arrange();
+}
+
+// The text above, what the experts make of all text below.
+void TextWorkspace::arrange() {
+  for (QDockWidget* dock : docks()) dock->setFloating(false);
+  addDockWidget(Qt::TopDockWidgetArea, tokens_);
+  addDockWidget(Qt::BottomDockWidgetArea, timeline_);
+  splitDockWidget(tokens_, specialisation_, Qt::Vertical);
+  splitDockWidget(tokens_, sample_, Qt::Horizontal);
+  splitDockWidget(specialisation_, bytes_, Qt::Horizontal);
+  splitDockWidget(bytes_, coactivation_, Qt::Horizontal);
+  tabifyDockWidget(sample_, stability_);
+  for (QDockWidget* dock : docks()) dock->show();
+  sample_->raise();
+}
+
+void TextWorkspace::shareOut() {
+  const int across = width(), down = height();
+  resizeDocks({tokens_, specialisation_}, {down * 56 / 100, down * 44 / 100}, Qt::Vertical);
+  resizeDocks({tokens_, sample_}, {across * 62 / 100, across * 38 / 100}, Qt::Horizontal);
+  resizeDocks({specialisation_, bytes_, coactivation_}, QList<int>(3, across / 3), Qt::Horizontal);
+}
+
+void TextWorkspace::setLive(bool live) {
+  tokens_panel_->setEditable(live);
+}
+
+}  // namespace moescope

@@ -1,0 +1,30 @@
+// The Text workspace: which experts read which bytes of a text, what they specialise on, how settled that is.
+#pragma once
+
+#include "app/workspaces/workspace.h"
+
+namespace moescope {
+
+class TokensPanel;
+
+class TextWorkspace : public Workspace {
+  Q_OBJECT
+
+ public:
+  explicit TextWorkspace(Selection* selection, QWidget* parent = nullptr);
+
+  void arrange() override;
+  void shareOut() override;
+  TokensPanel* tokens() const { return tokens_panel_; }
+  TokensPanel* sample() const { return sample_panel_; }
+  void setLive(bool live);  // whether another probe text can be asked for
+
+ signals:
+  void probeWanted(const QString& escaped);
+
+ private:
+  TokensPanel *tokens_panel_, *sample_panel_;
+  QDockWidget *tokens_, *sample_, *specialisation_, *coactivation_, *bytes_, *stability_, *timeline_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,65 @@
+// A set of docks with an arrangement of its own: a window in the window, of which one is on the screen at a time.
+#pragma once
+
+#include <QDockWidget>
+#include <QList>
+#include <QMainWindow>
+#include <QVariantMap>
+
+#include "widgets/overview/findings_panel.h"
+#include "widgets/panel/panel.h"
+#include "widgets/selection/selection.h"
+
+namespace moescope {
+
+class Workspace : public QMainWindow {
+  Q_OBJECT
+
+ public:
+  Workspace(Selection* selection, const QString& name, QWidget* parent);
+
+  const QString& name() const { return name_; }
+  virtual void arrange() = 0;   // the default layout, all docks shown
+  virtual void shareOut() = 0;  // default sizes, once the layout has taken the docks in
+  const QList<QDockWidget*>& docks() const { return docks_; }
+  virtual QList<Panel*> panels() const;
+  Panel* panel(const QString& object_name) const;  // nullptr: none
+
+  // Arrangement and choices of the panels; false: not of this version, the default stays.
+  QVariantMap remembered() const;
+  bool restore(const QVariantMap& state);
+
+  // Ask for a file, save, and say so by saved() or failed().
+  void askAndSavePicture(Panel* panel);
+  void askAndSaveTable(Panel* panel);
+
+  // Write what a panel shows; throw std::runtime_error when the file cannot be written.
+  static void savePicture(QWidget* widget, const QString& path);
+  static void saveTable(const Panel& panel, const QString& path);
+
+ signals:
+  void readoutChanged(QString text);
+  void failed(QString message);
+  void saved(QString path);
+
+ protected:
+  QDockWidget* addDock(Panel* panel, const char* object_name);
+  QDockWidget* addDock(QWidget* content, const QString& title, const char* object_name);
+  QDockWidget* addFindings(FindingsWatch* watch, const char* object_name);  // counts them in its tab
+  QDockWidget* addTimeline(const char* object_name);                        // without a title: the bar says what it is
+
+  void showEvent(QShowEvent* event) override;
+  bool event(QEvent* event) override;
+
+  Selection* selection_;
+
+ private:
+  void hideEmptyTabBars();
+  QMenu* panelMenu(QDockWidget* dock, Panel* panel);
+
+  QString name_;
+  QList<QDockWidget*> docks_;
+  bool arranged_ = false;  // restored or shown before
+};
+
+}  // namespace moescope

@@ -1,0 +1,381 @@
+// What makes a config trainable: every value on its own, then the values together.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <stdexcept>
+
+#include "core/config/config_rules.h"
+#include "core/config/operand_recipes.h"
+#include "core/config/run_config.h"
+#include "core/io/text_escape.h"
+#include "core/parallel/placement_choice.h"
+
+namespace moescope {
+namespace {
+
+std::string quoted_list(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? " or " : ", ";
+    text += '"' + names[i] + '"';
+  }
+  return text;
+}
+
+std::string range_text(const ConfigField& field) {
+  return to_string(ConfigValue(field.min)) + " to " + to_string(ConfigValue(field.max));
+}
+
+std::string check_number(const ConfigField& field, double number, const ConfigValue& value) {
+  if (number >= field.min && number <= field.max) return {};  // false for NaN, too
+  if (field.min == field.max)
+    return "is " + to_string(value) + ", allowed is only " + to_string(ConfigValue(field.min));
+  return "is " + to_string(value) + ", allowed is " + range_text(field);
+}
+
+// Text that is not UTF-8 or holds control characters could not be written as TOML and read back.
+bool is_plain_utf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    if (lead < 0x20 || lead == 0x7F) return false;
+    const int length = lead < 0x80                   ? 1
+                       : lead >= 0xC2 && lead < 0xE0 ? 2
+                       : (lead & 0xF0) == 0xE0       ? 3
+                       : lead >= 0xF0 && lead < 0xF5 ? 4
+                                                     : 0;
+    if (length == 0 || i + length > text.size()) return false;
+    std::uint32_t code = length == 1 ? lead : lead & (0xFF >> (length + 1));
+    for (int k = 1; k < length; ++k) {
+      const auto byte = static_cast<unsigned char>(text[i + k]);
+      if ((byte & 0xC0) != 0x80) return false;
+      code = code << 6 | (byte & 0x3F);
+    }
+    if ((length == 3 && code < 0x800) || (length == 4 && code < 0x10000) || code > 0x10FFFF) return false;
+    if (code >= 0xD800 && code < 0xE000) return false;
+    i += length;
+  }
+  return true;
+}
+
+// A name becomes part of file names.
+bool is_name(std::string_view text) {
+  const auto allowed = [](unsigned char c) {
+    return std::isalnum(c) || (c != 0 && std::string_view("-_.+").find(char(c)) != std::string_view::npos);
+  };
+  return !text.empty() && text.size() <= 64 && text[0] != '.' && std::all_of(text.begin(), text.end(), allowed);
+}
+
+std::string check_placement(const std::string& text) {
+  try {
+    parse_placement_choice(text);
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+constexpr std::size_t kMaxProbe = 1024;
+
+std::string check_probe(const std::string& text) {
+  if (!is_plain_utf8(text)) return "holds control characters or is not UTF-8, allowed are escapes: \\n, \\t, \\x41";
+  const auto bytes = unescape_bytes(text);
+  if (!bytes) return "holds a backslash that begins none of \\n, \\t, \\r, \\x41 and \\\\";
+  if (bytes->size() > kMaxProbe)
+    return "has " + std::to_string(bytes->size()) + " bytes, allowed are at most " + std::to_string(kMaxProbe);
+  return {};
+}
+
+std::string check_text(const ConfigField& field, const std::string& text) {
+  if (!field.choices.empty()) {
+    if (std::ranges::find(field.choices, text) != field.choices.end()) return {};
+    return "is \"" + text + "\", allowed is " + quoted_list(field.choices);
+  }
+  if (field.key == "name" && !is_name(text))
+    return "is \"" + text + "\", allowed are 1 to 64 letters, digits and - _ . + without a leading dot";
+  if (field.key == "telemetry.probe") return check_probe(text);
+  if (field.key == "parallel.placement") return check_placement(text);
+  if (!is_plain_utf8(text)) return "holds control characters or is not UTF-8, allowed is plain UTF-8 text";
+  return {};
+}
+
+std::string type_name(const ConfigField& field, std::size_t type) {
+  switch (type) {
+    case 0:
+      return "true or false";
+    case 1:
+      return "a whole number, " + range_text(field);
+    case 2:
+      return "a number, " + range_text(field);
+    default:
+      return field.choices.empty() ? "text" : quoted_list(field.choices);
+  }
+}
+
+double attention_weights(const ModelConfig& m) {
+  const double d = m.dim, heads = m.n_heads, qk = m.qk_nope_head_dim + m.qk_rope_head_dim;
+  const double query = m.q_lora_rank > 0 ? (d + heads * qk) * m.q_lora_rank : d * heads * qk;
+  const double latent = d * (m.kv_lora_rank + m.qk_rope_head_dim);
+  const double unpack = heads * m.kv_lora_rank * double(m.qk_nope_head_dim + m.v_head_dim);
+  return query + latent + unpack + heads * m.v_head_dim * d;
+}
+
+std::string gib(double bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f GiB", bytes / (1 << 30));
+  return text;
+}
+
+using Rules = std::vector<RuleViolation>;
+
+void check_layers(const RunConfig& c, Rules& found) {
+  const ModelConfig& m = c.model;
+  if (m.n_dense_layers > m.n_layers)
+    found.push_back({{"model.n_dense_layers", "model.n_layers"},
+                     "n_dense_layers is " + std::to_string(m.n_dense_layers) + ", but there are " +
+                         std::to_string(m.n_layers) + " layers: choose 0 to " + std::to_string(m.n_layers)});
+  if (m.qk_rope_head_dim % 2 != 0)
+    found.push_back({{"model.qk_rope_head_dim"},
+                     "qk_rope_head_dim is " + std::to_string(m.qk_rope_head_dim) +
+                         ", but features turn in pairs: choose an even number"});
+}
+
+void check_groups(const RunConfig& c, Rules& found) {
+  const RouterConfig& r = c.router;
+  const std::string given = std::to_string(r.n_groups), limited = std::to_string(r.n_limited_groups);
+  const std::string experts = std::to_string(c.model.n_experts);
+  if (r.n_groups == 0) {
+    if (r.n_limited_groups != 0)
+      found.push_back({{"router.n_limited_groups", "router.n_groups"},
+                       "n_limited_groups is " + limited + ", but there are no groups: choose 0, or set n_groups"});
+    return;
+  }
+  if (c.model.n_experts % r.n_groups != 0 || c.model.n_experts / r.n_groups < 2) {
+    found.push_back({{"router.n_groups", "model.n_experts"},
+                     "n_groups is " + given + ", but the " + experts +
+                         " experts must fall into equal groups of at least 2: choose a divisor of " + experts +
+                         " up to " + std::to_string(c.model.n_experts / 2) + ", or 0 for no groups"});
+    return;
+  }
+  if (r.n_limited_groups == 0) return;
+  if (r.n_limited_groups > r.n_groups) {
+    found.push_back({{"router.n_limited_groups", "router.n_groups"},
+                     "n_limited_groups is " + limited + ", but there are " + given + " groups: choose 1 to " + given +
+                         ", or 0 for no limit"});
+    return;
+  }
+  const int reachable = r.n_limited_groups * (c.model.n_experts / r.n_groups);
+  if (reachable < r.top_k)
+    found.push_back({{"router.n_limited_groups", "router.top_k", "router.n_groups"},
+                     "n_limited_groups is " + limited + ", which leaves a token " + std::to_string(reachable) +
+                         " experts, but top_k is " + std::to_string(r.top_k) +
+                         ": raise n_limited_groups or lower top_k"});
+}
+
+void check_router(const RunConfig& c, Rules& found) {
+  if (c.router.top_k > c.model.n_experts)
+    found.push_back({{"router.top_k", "model.n_experts"},
+                     "top_k is " + std::to_string(c.router.top_k) + ", but there are " +
+                         std::to_string(c.model.n_experts) + " experts: choose 1 to " +
+                         std::to_string(c.model.n_experts)});
+  else
+    check_groups(c, found);
+}
+
+void check_ranks(const RunConfig& c, Rules& found) {
+  const ParallelConfig& p = c.parallel;
+  const std::string ranks = std::to_string(p.ranks);
+  if (c.model.n_experts % p.ranks != 0)
+    found.push_back({{"parallel.ranks", "model.n_experts"},
+                     "ranks is " + ranks + ", but the " + std::to_string(c.model.n_experts) +
+                         " experts must spread evenly: choose a divisor of " + std::to_string(c.model.n_experts)});
+  const std::int64_t tokens = std::int64_t{c.data.batch} * c.data.seq;
+  if (p.ranks > tokens)
+    found.push_back({{"parallel.ranks", "data.batch", "data.seq"},
+                     "ranks is " + ranks + ", but a batch has only " + std::to_string(tokens) +
+                         " tokens (batch x seq): choose 1 to " + std::to_string(tokens)});
+  if (p.ranks > p.ranks_per_node && p.ranks % p.ranks_per_node != 0)
+    found.push_back({{"parallel.ranks_per_node", "parallel.ranks"},
+                     "ranks_per_node is " + std::to_string(p.ranks_per_node) + ", but the " + ranks +
+                         " ranks must fill whole nodes: choose a divisor of " + ranks});
+  const std::string misplaced =
+      placement_problem(parse_placement_choice(p.placement), c.model.n_experts, std::max(1, p.ranks));
+  if (!misplaced.empty())
+    found.push_back({{"parallel.placement", "parallel.ranks", "model.n_experts"},
+                     misplaced + ": choose another placement, or contiguous"});
+}
+
+void check_schedule(const RunConfig& c, Rules& found) {
+  const OptimizerConfig& o = c.optimizer;
+  if (o.warmup_steps > o.total_steps)
+    found.push_back({{"optimizer.warmup_steps", "optimizer.total_steps"},
+                     "warmup_steps is " + std::to_string(o.warmup_steps) + ", but the schedule has only " +
+                         std::to_string(o.total_steps) + " steps (total_steps): choose 0 to " +
+                         std::to_string(o.total_steps)});
+  if (o.lr_min > o.lr)
+    found.push_back(
+        {{"optimizer.lr_min", "optimizer.lr"},
+         "lr_min is " + to_string(o.lr_min) + ", but lr is " + to_string(o.lr) + ": choose 0 to " + to_string(o.lr)});
+}
+
+// Values that share a scale along the contracting dimension of the feed-forward units; 0: any length will do.
+int feed_forward_block(Recipe recipe) {
+  const OperandFormat format = recipe_format(recipe, Direction::forward, Operand::x);
+  if (format.scheme == QuantScheme::nvfp4) return 16;
+  return format.scheme == QuantScheme::mx ? format.block : 0;
+}
+
+// Rows of a model that is made for a block format fill its blocks. Attention, gate and head have rows that cannot (one
+// value per expert): there the last block is shorter.
+void check_blocks(const char* key, Recipe recipe, const char* size_key, int size, Rules& found) {
+  const int block = feed_forward_block(recipe);
+  if (block == 0 || size % block == 0) return;
+  const std::string name = std::string(size_key).substr(std::string(size_key).find('.') + 1);
+  found.push_back({{size_key, key},
+                   name + " is " + std::to_string(size) + ", but " + recipe_info(recipe).name +
+                       " quantizes blocks of " + std::to_string(block) + " along it: choose a multiple of " +
+                       std::to_string(block) + ", or another " + key});
+}
+
+// Feed-forward units must fill the blocks of any operand's recipe.
+void check_operand_recipe(const RunConfig& c, const OperandRecipe& operand, Rules& found) {
+  constexpr auto kKey = "precision.operands";
+  const bool dense = operand.gemm_class == GemmClass::dense_ffn;
+  if (!dense && operand.gemm_class != GemmClass::experts && operand.gemm_class != GemmClass::shared_experts) return;
+  check_blocks(kKey, operand.recipe, "model.dim", c.model.dim, found);
+  if (dense)
+    check_blocks(kKey, operand.recipe, "model.dense_inter", c.model.dense_inter, found);
+  else
+    check_blocks(kKey, operand.recipe, "model.moe_inter", c.model.moe_inter, found);
+}
+
+void check_operand_recipes(const RunConfig& c, Rules& found) {
+  try {
+    for (const OperandRecipe& operand : parse_operand_recipes(c.precision.operands))
+      check_operand_recipe(c, operand, found);
+  } catch (const std::invalid_argument& error) {
+    found.push_back({{"precision.operands"}, error.what()});
+  }
+}
+
+void check_precision(const RunConfig& c, Rules& found) {
+  check_operand_recipes(c, found);
+  const PrecisionConfig& p = c.precision;
+  const bool any_moe = c.model.n_dense_layers < c.model.n_layers;
+  check_blocks("precision.experts", p.experts, "model.dim", c.model.dim, found);
+  check_blocks("precision.experts", p.experts, "model.moe_inter", c.model.moe_inter, found);
+  if (any_moe && c.model.n_shared > 0) {
+    check_blocks("precision.shared_experts", p.shared_experts, "model.dim", c.model.dim, found);
+    check_blocks("precision.shared_experts", p.shared_experts, "model.moe_inter", c.model.moe_inter, found);
+  }
+  if (c.model.n_dense_layers > 0) {
+    check_blocks("precision.dense_ffn", p.dense_ffn, "model.dim", c.model.dim, found);
+    check_blocks("precision.dense_ffn", p.dense_ffn, "model.dense_inter", c.model.dense_inter, found);
+  }
+  if (!any_moe && feed_forward_block(p.experts) > 0)
+    found.push_back({{"precision.experts", "model.n_dense_layers"},
+                     "experts are to be quantized, but all layers are dense: choose fp32, or fewer n_dense_layers"});
+}
+
+void check_memory(const RunConfig& c, Rules& found) {
+  const double needed = memory_estimate(c);
+  const double present = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE));
+  if (needed > present)
+    found.push_back({{"model.dim", "model.n_layers", "model.n_experts", "model.moe_inter", "data.seq", "data.batch"},
+                     "training this would need about " + gib(needed) + " of memory, and this machine has " +
+                         gib(present) + ": choose smaller dim, n_layers, n_experts, moe_inter, batch or seq"});
+}
+
+}  // namespace
+
+double parameter_count(const RunConfig& c) {
+  const ModelConfig& m = c.model;
+  const double d = m.dim, moe_layers = std::max(0.0, double(m.n_layers) - m.n_dense_layers);
+  const double dense_layers = m.n_layers - moe_layers;
+  const double expert = 3.0 * d * m.moe_inter;
+  return 2.0 * m.vocab * d + d + m.n_layers * (attention_weights(m) + 2 * d + m.q_lora_rank + m.kv_lora_rank) +
+         dense_layers * 3.0 * d * m.dense_inter + moe_layers * ((m.n_experts + m.n_shared) * expert + d * m.n_experts);
+}
+
+double memory_estimate(const RunConfig& c) {
+  const ModelConfig& m = c.model;
+  const double d = m.dim, tokens = double(c.data.batch) * c.data.seq;
+  const double moe_layers = std::max(0.0, double(m.n_layers) - m.n_dense_layers),
+               dense_layers = m.n_layers - moe_layers;
+  const double head = 2.0 * (m.qk_nope_head_dim + m.qk_rope_head_dim + m.v_head_dim);
+  const double attention = 4 * d + m.n_heads * (head + c.data.seq) + m.q_lora_rank + m.kv_lora_rank;
+  const double moe = c.router.top_k * (2 * d + 4.0 * m.moe_inter) + 4.0 * m.n_shared * m.moe_inter + 2.0 * m.n_experts;
+  const double saved = m.n_layers * attention + dense_layers * 4.0 * m.dense_inter + moe_layers * moe + 2.0 * m.vocab;
+  return 16 * parameter_count(c) + 4 * tokens * saved;
+}
+
+std::vector<RuleViolation> rule_violations(const RunConfig& config) {
+  Rules found;
+  check_layers(config, found);
+  check_router(config, found);
+  check_interventions(config, found);
+  check_ranks(config, found);
+  check_schedule(config, found);
+  check_precision(config, found);
+  check_memory(config, found);
+  return found;
+}
+
+std::string check_field(const ConfigField& field, const ConfigValue& value) {
+  const std::size_t type = field.get(RunConfig{}).index();
+  if (value.index() != type) {
+    const std::string quote = value.index() == 3 ? "\"" : "";
+    return "is " + quote + to_string(value) + quote + ", allowed is " + type_name(field, type);
+  }
+  switch (type) {
+    case 1:
+      return check_number(field, static_cast<double>(std::get<std::int64_t>(value)), value);
+    case 2:
+      return check_number(field, std::get<double>(value), value);
+    case 3:
+      return check_text(field, std::get<std::string>(value));
+    default:
+      return {};
+  }
+}
+
+std::vector<ConfigProblem> validate(const RunConfig& config) {
+  std::vector<ConfigProblem> problems;
+  std::set<std::string> bad;
+  for (const ConfigField& field : config_fields())
+    if (std::string message = check_field(field, field.get(config)); !message.empty()) {
+      problems.push_back({"", 0, field.key, message});
+      bad.insert(field.key);
+    }
+  add_rule_problems(config, bad, {}, "", problems);
+  return problems;
+}
+
+void add_rule_problems(const RunConfig& config, const std::set<std::string>& bad,
+                       const std::map<std::string, int>& lines, const std::string& file,
+                       std::vector<ConfigProblem>& problems) {
+  // The rules divide by these sizes and multiply others; with one of them out of range nothing they say would help.
+  if (bad.count("parallel.ranks") || bad.count("parallel.ranks_per_node") || bad.count("router.n_groups")) return;
+  for (RuleViolation& violation : rule_violations(config)) {
+    if (std::ranges::any_of(violation.keys, [&](const std::string& key) { return bad.count(key) > 0; })) continue;
+    const auto given =
+        std::ranges::find_if(violation.keys, [&](const std::string& key) { return lines.count(key) > 0; });
+    const std::string& key = given == violation.keys.end() ? violation.keys.front() : *given;
+    const auto line = lines.find(key);
+    problems.push_back({file, line == lines.end() ? 0 : line->second, key, std::move(violation.message)});
+  }
+}
+
+std::string ConfigProblem::text() const {
+  std::string where = file;
+  if (line > 0) where += (where.empty() ? "line " : ":") + std::to_string(line);
+  if (!where.empty()) where += ": ";
+  if (!key.empty()) where += key + ": ";
+  return where + message;
+}
+
+}  // namespace moescope

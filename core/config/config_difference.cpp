@@ -1,0 +1,49 @@
+// In which settings two runs differ.
+#include <cctype>
+
+#include "core/config/run_config.h"
+
+namespace moescope {
+
+std::vector<ConfigDifference> difference(const RunConfig& a, const RunConfig& b) {
+  std::vector<ConfigDifference> differences;
+  for (const ConfigField& field : config_fields()) {
+    const ConfigValue of_a = field.get(a), of_b = field.get(b);
+    if (field.key == "name" || of_a == of_b) continue;
+    differences.push_back({field.key, field.label, to_string(of_a), to_string(of_b)});
+  }
+  return differences;
+}
+
+bool is_noise_twin(const RunConfig& a, const RunConfig& b) {
+  for (const ConfigDifference& found : difference(a, b)) {
+    const bool observes = found.key.starts_with("telemetry.") || found.key.starts_with("parallel.");
+    if (found.key != "seed" && !observes) return false;
+  }
+  return a.seed != b.seed;
+}
+
+RunConfig noise_twin(RunConfig config) {
+  const RunConfig first = config;
+  const double last_seed = find_field("seed")->max;
+  config.seed = static_cast<double>(config.seed) < last_seed ? config.seed + 1 : 0;
+  config.name = twin_name(first, config);
+  return config;
+}
+
+std::string twin_name(const RunConfig& first, const RunConfig& twin) {
+  constexpr std::size_t kMaxLength = 64;
+  std::string name = first.name, last;
+  for (const ConfigDifference& found : difference(first, twin)) {
+    const std::string key = found.key.substr(found.key.rfind('.') + 1);
+    const std::string part = '+' + (find_field(found.key)->choices.empty() ? key + '-' + found.b : found.b);
+    if (part != last) name += part;  // one format in several classes of weights is named once
+    last = part;
+  }
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && std::string_view("-_.+").find(c) == std::string_view::npos)
+      c = '-';
+  return name.substr(0, kMaxLength);
+}
+
+}  // namespace moescope

@@ -1,0 +1,361 @@
+// Configs as TOML files, read so that every problem is found in one go and knows its line.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+#include <sstream>
+#include <stdexcept>
+
+#include "core/config/config_rules.h"
+#include "core/config/run_config.h"
+#include "core/files/assets.h"
+#include "core/io/input_file.h"
+#include "core/io/text_encoding.h"
+#include "core/io/toml_text.h"
+
+namespace moescope {
+namespace {
+
+// A config has some 50 lines; whatever is a thousand times as long is not one.
+constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
+
+// Levenshtein distance: insertions, deletions and replacements that turn one word into the other.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row.back();
+}
+
+std::string_view last_part(std::string_view key) {
+  return key.substr(key.rfind('.') + 1);
+}
+
+std::string section_list() {
+  std::string text;
+  for (const ConfigField& field : config_fields()) {
+    const std::string section = field.key.substr(0, field.key.find('.'));
+    if (section == field.key || text.find("[" + section + "]") != std::string::npos) continue;
+    text += (text.empty() ? "[" : ", [") + section + "]";
+  }
+  return text;
+}
+
+constexpr std::size_t kMaxTwins = 3;
+
+constexpr const char *kPresetKey = "preset", *kCompareKey = "compare";
+
+struct Reader {
+  ParsedConfig parsed;
+  std::string file;
+  std::set<std::string> bad;
+  std::map<std::string, int> lines;
+  bool in_twin = false;
+
+  void problem(int line, const std::string& key, std::string message) {
+    parsed.problems.push_back({file, line, key, std::move(message)});
+    bad.insert(key);
+  }
+
+  void read(const toml::table& table, const std::string& prefix) {
+    for (const auto& [key, node] : table) {
+      const std::string path = prefix.empty() ? std::string(key.str()) : prefix + "." + std::string(key.str());
+      const int line = static_cast<int>(key.source().begin.line);
+      if (prefix.empty() && !in_twin && (path == kPresetKey || path == kCompareKey)) continue;  // are read apart
+      if (const ConfigField* field = find_field(path))
+        read_field(*field, node, line);
+      else if (node.is_table() && prefix.empty() && is_section(path))
+        read(*node.as_table(), path);
+      else if (node.is_table() && prefix.empty())
+        problem(line, path, "no such section, allowed are " + section_list());
+      else
+        problem(line, path, "no such key, did you mean " + nearest_key(path) + "?");
+    }
+  }
+
+  static bool is_section(const std::string& name) {
+    return std::ranges::any_of(config_fields(), [&](const auto& f) { return f.key.starts_with(name + "."); });
+  }
+
+  void read_preset(const toml::table& table) {
+    const toml::node* node = table.get(kPresetKey);
+    if (!node) return;
+    const int line = static_cast<int>(node->source().begin.line);
+    if (!node->is_string()) return problem(line, kPresetKey, "is no text, needed is the name of a preset");
+    const ParsedConfig preset = load_preset(**node->as_string());
+    if (!preset.problems.empty()) return problem(line, kPresetKey, preset.problems.front().message);
+    parsed.config = preset.config;
+  }
+
+  void read_comparisons(const toml::table& table) {
+    const toml::node* node = table.get(kCompareKey);
+    if (!node) return;
+    const int line = static_cast<int>(node->source().begin.line);
+    if (!node->is_array_of_tables())
+      return problem(line, kCompareKey, "needed is [[compare]] with the settings in which a twin differs");
+    const toml::array& twins = *node->as_array();
+    if (twins.size() > kMaxTwins)
+      return problem(line, kCompareKey,
+                     "holds " + std::to_string(twins.size()) + " twins, allowed are " + std::to_string(kMaxTwins));
+    for (const toml::node& twin : twins) read_twin(*twin.as_table());
+  }
+
+  void read_twin(const toml::table& table) {
+    const int line = static_cast<int>(table.source().begin.line);
+    Reader reader;
+    reader.file = file;
+    reader.in_twin = true;
+    reader.parsed.config = parsed.config;
+    reader.read(table, "");
+    for (const auto& [key, at] : reader.lines)
+      if (key.starts_with("data.")) reader.problem(at, key, "runs that are compared read the same batches");
+    RunConfig& twin = reader.parsed.config;
+    if (!table.contains("name")) twin.name = twin_name(parsed.config, twin);
+    if (reader.parsed.problems.empty() && difference(parsed.config, twin).empty())
+      reader.problem(line, kCompareKey, "differs in nothing from the run that it is compared with");
+    add_rule_problems(twin, reader.bad, reader.lines, file, reader.parsed.problems);
+    for (ConfigProblem& found : reader.parsed.problems) parsed.problems.push_back(std::move(found));
+    parsed.twins.push_back(std::move(twin));
+  }
+
+  void read_field(const ConfigField& field, const toml::node& node, int line) {
+    lines[field.key] = line;
+    ConfigValue value;
+    if (node.is_boolean()) {
+      value = **node.as_boolean();
+    } else if (node.is_integer() && field.get(RunConfig{}).index() == 2) {
+      value = static_cast<double>(**node.as_integer());
+    } else if (node.is_integer()) {
+      value = **node.as_integer();
+    } else if (node.is_floating_point()) {
+      value = **node.as_floating_point();
+    } else if (node.is_string()) {
+      value = **node.as_string();
+    } else {
+      problem(line, field.key,
+              node.is_array()   ? "is an array, allowed is one value"
+              : node.is_table() ? "is a section, allowed is one value"
+                                : "is a date or time, allowed is a number, text, true or false");
+      return;
+    }
+    if (std::string message = check_field(field, value); !message.empty())
+      problem(line, field.key, message);
+    else
+      field.set(parsed.config, value);
+  }
+};
+std::string toml_text(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;  // check_field has refused control characters
+  }
+  return quoted + '"';
+}
+
+std::string toml_value(const ConfigValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return toml_text(*text);
+  std::string written = to_string(value);
+  if (std::holds_alternative<double>(value) && written.find_first_of(".e") == std::string::npos) written += ".0";
+  return written;
+}
+
+void append_wrapped(std::string& out, const std::string& text, std::size_t width) {
+  std::istringstream words(text);
+  std::string line = "#", word;
+  while (words >> word) {
+    if (line.size() + 1 + word.size() > width) {
+      out += line + '\n';
+      line.assign(1, '#');
+    }
+    line += ' ' + word;
+  }
+  out += line + '\n';
+}
+
+std::string allowed_text(const ConfigField& field) {
+  if (!field.choices.empty()) {
+    std::string text;
+    for (const std::string& choice : field.choices) text += (text.empty() ? "" : " | ") + choice;
+    return text;
+  }
+  const std::size_t type = field.get(RunConfig{}).index();
+  if (type == 0) return "true | false";
+  if (type == 3) return "text";
+  return to_string(ConfigValue(field.min)) + " to " + to_string(ConfigValue(field.max)) +
+         (field.unit.empty() ? "" : " " + field.unit);
+}
+
+ParsedConfig unreadable(const std::string& path, const std::string& why) {
+  ParsedConfig parsed;
+  parsed.problems.push_back({path, 0, "", why});
+  return parsed;
+}
+
+}  // namespace
+
+std::string nearest_key(std::string_view given) {
+  const ConfigField* best = nullptr;
+  std::size_t best_distance = 0;
+  for (const ConfigField& field : config_fields()) {
+    // A right word in the wrong section is nearer than any misspelling.
+    const std::size_t distance =
+        8 * edit_distance(last_part(given), last_part(field.key)) + edit_distance(given, field.key);
+    if (best == nullptr || distance < best_distance) {
+      best = &field;
+      best_distance = distance;
+    }
+  }
+  return best->key;
+}
+
+std::string to_string(const ConfigValue& value) {
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return std::to_string(*integer);
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  const double number = std::get<double>(value);
+  char buffer[32];
+  const bool whole = std::fabs(number) < 1e16 && number == std::floor(number);
+  const auto end = whole ? std::to_chars(buffer, buffer + sizeof buffer, static_cast<std::int64_t>(number))
+                         : std::to_chars(buffer, buffer + sizeof buffer, number);
+  return {buffer, end.ptr};
+}
+
+ConfigValue parse_value(const ConfigField& field, std::string_view text) {
+  const auto parse = [&](auto number) -> ConfigValue {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error == std::errc{} && end == text.data() + text.size()) return number;
+    throw std::invalid_argument(check_field(field, std::string(text)));
+  };
+  switch (field.get(RunConfig{}).index()) {
+    case 0:
+      if (text == "true" || text == "false") return text == "true";
+      throw std::invalid_argument(check_field(field, std::string(text)));
+    case 1:
+      return parse(std::int64_t{});
+    case 2:
+      return parse(double{});
+    default:
+      return std::string(text);
+  }
+}
+
+ParsedConfig parse_config(std::string_view text, std::string_view file_name) {
+  Reader reader;
+  reader.file = file_name;
+  toml::table table;
+  try {
+    table = parse_toml(text, file_name);
+  } catch (const toml::parse_error& error) {
+    const std::string encoding = text_problem(text);
+    reader.problem(encoding.empty() ? static_cast<int>(error.source().begin.line) : 0, "",
+                   encoding.empty() ? "not TOML: " + std::string(error.description()) : encoding);
+    return std::move(reader.parsed);
+  }
+  reader.read_preset(table);
+  reader.read(table, "");
+  std::ranges::stable_sort(reader.parsed.problems, {}, &ConfigProblem::line);
+  add_rule_problems(reader.parsed.config, reader.bad, reader.lines, reader.file, reader.parsed.problems);
+  if (reader.parsed.problems.empty()) reader.read_comparisons(table);
+  return std::move(reader.parsed);
+}
+
+ParsedConfig load_config(const std::string& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) return unreadable(path, "no such file");
+  if (std::filesystem::is_directory(status)) return unreadable(path, "is a folder, needed is a TOML file");
+  try {
+    return parse_config(read_file(path, kMaxConfigBytes, "run config"), path);
+  } catch (const std::runtime_error& error) {
+    return unreadable(path, std::string(error.what()).substr(path.size() + 2));
+  }
+}
+
+namespace {
+
+struct PresetFile {
+  std::string name;
+  std::string_view text;
+};
+
+PresetFile preset_file(std::string_view preset) {
+  for (const char* folder : {"presets/", "presets/compare/"}) {
+    const std::string name = folder + std::string(preset) + ".toml";
+    if (const std::string_view text = asset(name); !text.empty()) return {name, text};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::string> preset_names() {
+  return {"nano", "small", "mini-v3", "16B-like"};
+}
+
+std::vector<std::string> comparison_preset_names() {
+  return {"convergence-check", "mxfp4-everywhere", "mini-v3-formats"};
+}
+
+std::vector<RunConfig> all_runs(const ParsedConfig& parsed) {
+  std::vector<RunConfig> runs = {parsed.config};
+  runs.insert(runs.end(), parsed.twins.begin(), parsed.twins.end());
+  return runs;
+}
+
+std::string preset_about(std::string_view name) {
+  std::istringstream file{std::string(preset_file(name).text)};
+  std::string about;
+  for (std::string line; std::getline(file, line) && line.starts_with('#');)
+    about += line.substr(line.starts_with("# ") ? 2 : 1) + '\n';
+  return about;
+}
+
+// Live changes of a run do not make it another comparison, other formats at its start do.
+std::string comparison_preset_of(const std::vector<RunConfig>& runs) {
+  for (const std::string& name : comparison_preset_names()) {
+    const std::vector<RunConfig> of_preset = all_runs(load_preset(name));
+    if (std::ranges::equal(runs, of_preset, [](const RunConfig& a, const RunConfig& b) {
+          return a.name == b.name && a.seed == b.seed && a.model.dim == b.model.dim;
+        }))
+      return name;
+  }
+  return {};
+}
+
+ParsedConfig load_preset(std::string_view name) {
+  if (const PresetFile file = preset_file(name); !file.text.empty()) return parse_config(file.text, file.name);
+  std::string message = "is \"" + std::string(name) + "\", allowed are";
+  for (const std::string& known : preset_names()) message += (known == "nano" ? " " : ", ") + known;
+  for (const std::string& known : comparison_preset_names()) message += ", " + known;
+  ParsedConfig parsed;
+  parsed.problems.push_back({"", 0, "preset", message});
+  return parsed;
+}
+
+std::string to_toml(const RunConfig& config) {
+  std::string out = "# MoEscope run config. Keys that are left out keep the program's defaults.\n";
+  std::string section;
+  for (const ConfigField& field : config_fields()) {
+    const std::size_t dot = field.key.find('.');
+    const std::string own = dot == std::string::npos ? "" : field.key.substr(0, dot);
+    if (own != section) out += "\n[" + own + "]\n";
+    section = own;
+    out += '\n';
+    append_wrapped(out, field.help, 110);
+    out += "# Allowed: " + allowed_text(field) + (field.live ? "; can be changed while it trains.\n" : ".\n");
+    out += std::string(last_part(field.key)) + " = " + toml_value(field.get(config)) + '\n';
+  }
+  return out;
+}
+
+}  // namespace moescope

@@ -1,0 +1,98 @@
+#include "core/config/expert_list.h"
+
+#include <charconv>
+#include <cmath>
+#include <stdexcept>
+
+namespace moescope {
+namespace {
+
+constexpr double kMaxBias = 1e3;  // far beyond what any score can outweigh
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+template <class T>
+bool read(std::string_view text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+std::string layers_text(const ModelConfig& model) {
+  return "MoE layers are " + std::to_string(model.n_dense_layers) + " to " + std::to_string(model.n_layers - 1);
+}
+
+void add_entry(std::string_view entry, const ModelConfig& model, ListOf kind, ExpertValues& experts) {
+  const auto fail = [&](const std::string& why) {
+    throw std::invalid_argument("\"" + std::string(entry) + "\": " + why);
+  };
+  const std::string form = kind == ListOf::values ? "LAYER:EXPERT=BIAS, such as 2:7=0.5" : "LAYER:EXPERT, such as 2:7";
+  const std::size_t colon = entry.find(':');
+  const std::size_t equals = kind == ListOf::values ? entry.find('=') : entry.size();
+  if (colon == std::string_view::npos || equals == std::string_view::npos || equals < colon) fail("write " + form);
+  const std::string_view layer_text = trimmed(entry.substr(0, colon));
+  int layer = 0, expert = 0;
+  double value = 0;
+  const bool every = layer_text == "*";
+  if ((!every && !read(layer_text, layer)) || !read(trimmed(entry.substr(colon + 1, equals - colon - 1)), expert))
+    fail("write " + form + "; * as the layer is every MoE layer");
+  if (kind == ListOf::values && !(read(trimmed(entry.substr(equals + 1)), value) && std::fabs(value) <= kMaxBias))
+    fail("the bias is no number from -1000 to 1000: choose one");
+  if (expert < 0 || expert >= model.n_experts)
+    fail("there is no expert " + std::to_string(expert) + ": choose 0 to " + std::to_string(model.n_experts - 1));
+  if (!every && (layer < model.n_dense_layers || layer >= model.n_layers))
+    fail("layer " + std::to_string(layer) + " has no experts (" + layers_text(model) + "): choose one of them, or *");
+  const int first = every ? model.n_dense_layers : layer, last = every ? model.n_layers - 1 : layer;
+  for (int at = first; at <= last; ++at) experts[{at, expert}] = value;
+}
+
+}  // namespace
+
+ExpertValues parse_experts(std::string_view text, const ModelConfig& model, ListOf kind) {
+  ExpertValues experts;
+  if (trimmed(text).empty()) return experts;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    add_entry(trimmed(text.substr(0, comma)), model, kind, experts);
+    if (comma == std::string_view::npos) return experts;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+std::string experts_text(const ExpertValues& experts, const ModelConfig& model, ListOf kind) {
+  const auto everywhere = [&](int expert, double value) {
+    for (int layer = model.n_dense_layers; layer < model.n_layers; ++layer) {
+      const auto found = experts.find({layer, expert});
+      if (found == experts.end() || found->second != value) return false;
+    }
+    return model.n_layers - model.n_dense_layers > 1;
+  };
+  std::string text;
+  for (const auto& [at, value] : experts) {
+    const auto [layer, expert] = at;
+    const bool every = everywhere(expert, value);
+    if (every && layer != model.n_dense_layers) continue;  // written with the first
+    text += (text.empty() ? "" : ", ") + (every ? std::string("*") : std::to_string(layer)) + ':';
+    text += std::to_string(expert);
+    if (kind == ListOf::values) text += '=' + to_string(ConfigValue(value));
+  }
+  return text;
+}
+
+ExpertMasks killed_masks(const RunConfig& config) {
+  ExpertMasks masks;
+  if (config.router.killed_experts.empty()) return masks;
+  const ModelConfig& m = config.model;
+  for (const auto& [at, unused] : parse_experts(config.router.killed_experts, m, ListOf::experts)) {
+    if (masks.empty())
+      masks.assign(static_cast<std::size_t>(m.n_layers - m.n_dense_layers),
+                   std::vector<std::uint8_t>(static_cast<std::size_t>(m.n_experts), 0));
+    masks[static_cast<std::size_t>(at.first - m.n_dense_layers)][static_cast<std::size_t>(at.second)] = 1;
+  }
+  return masks;
+}
+
+}  // namespace moescope

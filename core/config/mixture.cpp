@@ -1,0 +1,102 @@
+#include "core/config/mixture.h"
+
+#include <algorithm>
+#include <charconv>
+#include <stdexcept>
+
+#include "core/config/run_config.h"
+#include "core/numerics/rng.h"
+
+namespace moescope {
+namespace {
+
+constexpr double kMaxWeight = 1e6;
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+// The last '=' divides: a file's name may hold others.
+std::pair<std::string, double> parse_entry(std::string_view entry) {
+  const std::size_t equals = entry.rfind('=');
+  double weight = -1;
+  if (equals != std::string_view::npos) {
+    const std::string_view number = trimmed(entry.substr(equals + 1));
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), weight);
+    if (error != std::errc{} || end != number.data() + number.size()) weight = -1;
+  }
+  std::string domain(trimmed(entry.substr(0, equals)));
+  if (domain.empty() || !(weight >= 0 && weight <= kMaxWeight))
+    throw std::invalid_argument("\"" + std::string(entry) +
+                                "\": choose DOMAIN=WEIGHT with a weight from 0 to 1000000, such as prose=0.5");
+  return {std::move(domain), weight};
+}
+
+}  // namespace
+
+MixtureEntries parse_mixture(std::string_view text) {
+  MixtureEntries entries;
+  if (trimmed(text).empty()) return entries;
+  double sum = 0;
+  for (bool more = true; more;) {
+    const std::size_t comma = text.find(',');
+    auto entry = parse_entry(trimmed(text.substr(0, comma)));
+    for (const auto& [domain, weight] : entries)
+      if (domain == entry.first)
+        throw std::invalid_argument("domain \"" + domain + "\" stands there twice: choose one weight");
+    sum += entry.second;
+    entries.push_back(std::move(entry));
+    more = comma != std::string_view::npos;
+    if (more) text.remove_prefix(comma + 1);
+  }
+  if (!(sum > 0)) throw std::invalid_argument("all weights are 0: choose a positive one for at least one domain");
+  return entries;
+}
+
+std::string mixture_text(const MixtureEntries& entries) {
+  std::string text;
+  for (const auto& [domain, weight] : entries)
+    text += (text.empty() ? "" : ", ") + domain + '=' + to_string(ConfigValue(weight));
+  return text;
+}
+
+std::vector<double> mixture_weights(std::string_view text, const std::vector<std::string>& domains) {
+  const MixtureEntries entries = parse_mixture(text);
+  if (entries.empty()) return {};
+  std::vector<double> weights(domains.size(), 0.0);
+  const auto others = std::ranges::find(entries, std::string("*"), &MixtureEntries::value_type::first);
+  if (others != entries.end()) std::ranges::fill(weights, others->second);
+  double sum = 0;
+  for (const auto& [domain, weight] : entries) {
+    const auto at = std::ranges::find(domains, domain);
+    if (at != domains.end()) {
+      weights[static_cast<std::size_t>(at - domains.begin())] = weight;
+    } else if (domain != "*") {
+      std::string known;
+      for (const std::string& name : domains) known += (known.empty() ? "" : ", ") + name;
+      throw std::invalid_argument("there is no domain \"" + domain + "\": choose out of " + known + " and *");
+    }
+  }
+  for (const double weight : weights) sum += weight;
+  if (!(sum > 0)) throw std::invalid_argument("no domain has a weight: choose a positive one for at least one domain");
+  return weights;
+}
+
+Mixture::Mixture(const std::vector<double>& weights, std::int64_t seed)
+    : offset_(RandomStream(seed, "data.mixture").bits(0)) {
+  double sum = 0, end = 0;
+  for (const double weight : weights) sum += weight;
+  for (const double weight : weights) ends_.push_back((end += weight) / sum);
+}
+
+int Mixture::domain_of(std::uint64_t sequence) const {
+  const double place = static_cast<double>((offset_ + sequence * 0x9E3779B97F4A7C15) >> 11) * 0x1p-53;
+  const auto found = std::upper_bound(ends_.begin(), ends_.end(), place);
+  if (found != ends_.end()) return static_cast<int>(found - ends_.begin());
+  // Rounding left the last end below 1.
+  return static_cast<int>(std::lower_bound(ends_.begin(), ends_.end(), ends_.back()) - ends_.begin());
+}
+
+}  // namespace moescope

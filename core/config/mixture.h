@@ -1,0 +1,42 @@
+// How much of each domain the batches hold: "code=1" (that one alone), "prose=0.5, JSON=2, *=1" (* is all others).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace moescope {
+
+// Domains of the generated data set, in its order.
+inline constexpr std::array kGeneratedDomains = {"prose", "code",   "arithmetic", "JSON",     "brackets",
+                                                 "DNA",   "markup", "log",        "counting", "Morse"};
+
+using MixtureEntries = std::vector<std::pair<std::string, double>>;  // domain or "*", weight; in the given order
+
+// Throws std::invalid_argument with what is wrong: no DOMAIN=WEIGHT, a weight below 0, a domain twice, no weight at
+// all.
+MixtureEntries parse_mixture(std::string_view text);
+std::string mixture_text(const MixtureEntries& entries);
+// One weight for each of `domains`, 0 for those that are not named; empty for an empty text. Throws
+// std::invalid_argument when a domain is unknown, naming the known, or none of them has a weight.
+std::vector<double> mixture_weights(std::string_view text, const std::vector<std::string>& domains);
+
+// Which domain each sequence of a run is of. Evenly spread: any stretch of n sequences has each domain n times its
+// share, but for one or two (multiples of the golden ratio, modulo 1, cut by the shares).
+class Mixture {
+ public:
+  Mixture() = default;  // empty: as the data set deals by itself
+  Mixture(const std::vector<double>& weights, std::int64_t seed);
+
+  bool empty() const { return ends_.empty(); }
+  int domain_of(std::uint64_t sequence) const;
+
+ private:
+  std::vector<double> ends_;  // of each domain's part of [0, 1)
+  std::uint64_t offset_ = 0;
+};
+
+}  // namespace moescope

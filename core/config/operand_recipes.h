@@ -1,0 +1,26 @@
+// Recipes of single operands of one class of GEMMs, in place of the class's own: "experts.dY=mxfp8_e5m2_grad,
+// attention.W=bf16". What a recipe does to that operand is done to it; the later of two entries for one operand holds.
+// Semicolons do, too: commas have a meaning of their own in --compare.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/numerics/recipes.h"
+#include "core/telemetry/frame/frame.h"
+
+namespace moescope {
+
+struct OperandRecipe {
+  GemmClass gemm_class;
+  Operand operand;
+  Recipe recipe;
+  bool operator==(const OperandRecipe&) const = default;
+};
+
+// Throws std::invalid_argument with the entry, what is wrong with it and what is allowed.
+std::vector<OperandRecipe> parse_operand_recipes(std::string_view text);
+std::string operand_recipes_text(const std::vector<OperandRecipe>& recipes);
+
+}  // namespace moescope

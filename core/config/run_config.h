@@ -1,0 +1,243 @@
+// Everything a run can be told, one table of fields over plain structs.
+//
+// The table (config_fields) is the only place that knows a key's name, range, unit and meaning;
+// the TOML reader, the validator, the set-up form, live changes and --help all read it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "core/numerics/recipes.h"
+
+namespace moescope {
+
+enum class ScoreFunc { sigmoid, softmax };
+enum class AuxMode { none, sequence, batch };
+enum class Schedule { constant, cosine };
+// Of the token rows that dispatch and combine carry. mxfp8 as torchao's all-to-all: dispatch in the forward pass and
+// combine in the backward pass carry MXFP8 (E4M3, scales by rceil), the two ways back BF16.
+enum class TokenPayload { fp32, bf16, mxfp8 };
+// Takes the place of the recipe's format for one kind of operand. MX scales by rceil.
+enum class OperandOverride { none, fp32, bf16, mxfp8_e4m3, mxfp8_e5m2, mxfp6_e2m3, mxfp6_e3m2, mxfp4_e2m1, nvfp4 };
+
+// Shapes of the model. Field names and meanings are those of TorchTitan's DeepSeek-V3 arguments.
+struct ModelConfig {
+  int vocab = 256;  // byte-level
+  int dim = 128;
+  int n_layers = 4;
+  int n_dense_layers = 1;  // the first ones; the rest are MoE
+  int dense_inter = 384;
+  int n_heads = 4;
+  int q_lora_rank = 0;  // 0: plain query projection
+  int kv_lora_rank = 64;
+  int qk_nope_head_dim = 32;
+  int qk_rope_head_dim = 16;
+  int v_head_dim = 32;
+  double rope_theta = 10000.0;
+  double norm_eps = 1e-5;
+  int n_experts = 16;
+  int moe_inter = 128;
+  int n_shared = 1;  // one FFN of width n_shared * moe_inter; 0: none
+  int outlier_channel = 0;
+  double outlier_factor = 1;  // on that channel of every feed-forward's input at the start; 1: none
+};
+
+struct RouterConfig {
+  int top_k = 2;
+  ScoreFunc score_func = ScoreFunc::sigmoid;
+  int n_groups = 0;  // 0: no group limit
+  int n_limited_groups = 0;
+  bool route_norm = true;
+  double route_scale = 1.0;
+  double bias_update_rate = 1e-3;  // 0: expert_bias stays as it is
+  bool bias_centring = true;       // subtract the mean of each update (TorchTitan); off: as in arXiv:2408.15664
+  AuxMode aux_mode = AuxMode::none;
+  double aux_coeff = 0.0;
+  double z_coeff = 0.0;
+  bool force_balance = false;       // round-robin, as in the published throughput runs
+  double capacity_factor = 0.0;     // what-if only: slots beyond it are counted as dropped, never dropped; 0: off
+  double gate_noise = 0.0;          // standard deviation of what is added to the logits that choose; 0: none
+  bool frozen = false;              // gate and expert_bias stay as they are
+  std::string killed_experts = {};  // cannot be chosen; this and the next two: core/config/expert_list.h
+  std::string pinned_bias = {};     // expert_bias held at these values
+  std::string initial_bias = {};    // expert_bias before the first step
+};
+
+struct OptimizerConfig {
+  double lr = 2e-3;
+  double lr_min = 2e-4;
+  Schedule schedule = Schedule::cosine;
+  int warmup_steps = 50;
+  int total_steps = 2000;  // end of the cosine decay; training may go on at lr_min
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+  double clip = 1.0;              // gradient norm limit
+  double router_lr_factor = 1.0;  // on the learning rate of the gates
+};
+
+// Number formats of the operands of every weight's three GEMMs, by kind of weight. Attention's products of
+// activations with activations (scores and their sums of values) stay in FP32.
+struct PrecisionConfig {
+  Recipe experts = Recipe::fp32;  // routed
+  Recipe shared_experts = Recipe::fp32;
+  Recipe dense_ffn = Recipe::fp32;
+  Recipe attention = Recipe::fp32;
+  Recipe router_gate = Recipe::fp32;
+  Recipe head = Recipe::fp32;
+  Rounding rounding = Rounding::nearest;
+  bool hadamard = false;
+  TokenPayload payload = TokenPayload::fp32;
+  OperandOverride override_x = OperandOverride::none;  // of every class whose recipe is not fp32
+  OperandOverride override_w = OperandOverride::none;
+  OperandOverride override_dy = OperandOverride::none;
+  std::string operands = {};  // of single classes, over all of these: core/config/operand_recipes.h
+};
+
+struct DataConfig {
+  std::string path;          // empty: the embedded generator of labelled domains; else a text file or a folder
+  int batch = 8;             // sequences
+  int seq = 128;             // tokens
+  std::string mixture = {};  // weights of the domains (core/config/mixture.h); empty: as the data lie
+};
+
+// Virtual ranks over which all-to-all volumes are counted.
+struct ParallelConfig {
+  int ranks = 8;
+  int ranks_per_node = 8;
+  std::string placement = "contiguous";  // of experts (core/parallel/placement_choice.h)
+};
+
+struct TelemetryConfig {
+  int every = 1;                  // steps between frames with arrays; scalars come with every step
+  int quant_every = 1;            // steps between frames with quantization statistics
+  int flips_every = 10;           // steps between comparisons of the routing with run 0's; 0: never
+  int gradient_every = 0;         // steps between comparisons of the gradients with FP32; 0: never
+  int window = 50;                // steps over which windowed MaxVio and dead experts are judged
+  int specialisation_every = 20;  // steps between frames that say who chooses which expert, counted since; 0: never
+  int texts_every = 20;           // steps between routings of the probe and of a passage of the batch; 0: never
+  // With escapes as in core/io/text_escape.h; empty: none. A line or two of each generated domain.
+  std::string probe =
+      R"(The old king sees the river.\nint sum_x(int x, int y) {\n  return x + y;\n}\n12+30=42\n7*8=56\n)"
+      R"({"id":4165,"name":"Ada"}\n([{<>}])[()]\nTATAATATGGCTGAACTGTAA\n<div><p>old</p></div>\n)"
+      R"(12:04:31 worker-2 INFO\nby 5: 10 15 20 25 30\nSOS .../---/.../\n)";
+  int sample_every = 200;           // steps between texts written by the model; 0: never
+  int sample_length = 64;           // bytes that it writes
+  double sample_temperature = 0.8;  // 0: always the likeliest byte
+  int checkpoint_every = 100;       // steps between checkpoints to go back to; 0: none
+  int checkpoints_kept = 8;         // at most
+};
+
+struct RunConfig {
+  std::string name = "run";
+  std::int64_t seed = 1;
+  ModelConfig model;
+  RouterConfig router;
+  OptimizerConfig optimizer;
+  PrecisionConfig precision;
+  DataConfig data;
+  ParallelConfig parallel;
+  TelemetryConfig telemetry;
+};
+
+using ConfigValue = std::variant<bool, std::int64_t, double, std::string>;
+
+// One key. Enumerations are strings out of `choices`.
+struct ConfigField {
+  std::string key;                   // "router.top_k"
+  std::string group;                 // title of the form's group: "Router"
+  std::string label;                 // "Experts per token (top_k)"
+  std::string unit;                  // "experts", "tokens", "steps", "" for none
+  std::string help;                  // what it does, what good values are
+  double min = 0, max = 0;           // inclusive; numbers only
+  std::vector<std::string> choices;  // strings with a fixed set only
+  bool live = false;                 // may change between two steps of a running trainer
+  ConfigValue (*get)(const RunConfig&) = nullptr;
+  void (*set)(RunConfig&, const ConfigValue&) = nullptr;  // the value has the field's type and passed check_field
+};
+
+std::span<const ConfigField> config_fields();
+const ConfigField* find_field(std::string_view key);  // nullptr: no such key
+std::string nearest_key(std::string_view key);        // the known key that `key` most likely means
+
+// What is wrong with a config, where, and what would be right.
+struct ConfigProblem {
+  std::string file;  // empty when it did not come from a file
+  int line = 0;      // 1-based; 0: unknown
+  std::string key;
+  std::string message;       // "top_k is 20, but there are 16 experts: choose 1 to 16"
+  std::string text() const;  // "run.toml:12: router.top_k: ..."
+};
+
+// Trained numbers of the model.
+double parameter_count(const RunConfig& config);
+// Bytes that training takes at least, roughly: 16 per parameter (weight, gradient, two moments) and what the forward
+// pass keeps for the backward pass.
+double memory_estimate(const RunConfig& config);
+
+// All problems at once; empty: the config can be trained.
+std::vector<ConfigProblem> validate(const RunConfig& config);
+// Problem with one value on its own (type, range, choice); empty message: none.
+std::string check_field(const ConfigField& field, const ConfigValue& value);
+
+struct ParsedConfig {
+  RunConfig config;
+  std::vector<RunConfig> twins;         // to train beside it, in lock-step
+  std::vector<ConfigProblem> problems;  // syntax, unknown keys (with the nearest known one), ranges, cross-checks
+};
+// Besides the keys of config_fields() a file may hold
+//   preset = "16B-like"                    the settings of a preset in place of the defaults
+//   [[compare]]                            a twin: what it is called and the settings in which it differs
+//   name = "mxfp8"
+//   precision.experts = "mxfp8_rceil"
+ParsedConfig parse_config(std::string_view toml, std::string_view file_name);
+ParsedConfig load_config(const std::string& path);  // an unreadable file is a problem, too
+// Presets are assets/presets/<name>.toml, one run each, and assets/presets/compare/<name>.toml, several runs; their
+// names, in teaching order. load_preset takes either.
+std::vector<std::string> preset_names();
+std::vector<std::string> comparison_preset_names();
+ParsedConfig load_preset(std::string_view name);
+// What a preset's file says about itself at its top: for comparisons with what is expected, and was measured.
+std::string preset_about(std::string_view name);
+// The comparison preset whose runs these are, by names, seeds and size; empty: of none.
+std::string comparison_preset_of(const std::vector<RunConfig>& runs);
+// The parsed run and its twins.
+std::vector<RunConfig> all_runs(const ParsedConfig& parsed);
+
+// Complete TOML with every key, comments from the table's help; parse_config reads it back to an equal config.
+std::string to_toml(const RunConfig& config);
+
+// One key in which two configs differ.
+struct ConfigDifference {
+  std::string key, label;
+  std::string a, b;  // as to_string() writes them
+  bool operator==(const ConfigDifference&) const = default;
+};
+// In the table's order. The name, which every run has of its own, does not count.
+std::vector<ConfigDifference> difference(const RunConfig& a, const RunConfig& b);
+// Whether `b` shows what chance alone does to `a`: it has another seed and the same of everything else that bears on
+// the training ([telemetry] and [parallel] do not). Runs in lock-step read the batches of the first, whatever their
+// seeds are: of two such runs only the first weights differ.
+bool is_noise_twin(const RunConfig& a, const RunConfig& b);
+RunConfig noise_twin(RunConfig config);  // the next seed, and a name that says so
+// What a run that is compared with `first` is called: "16B-like+mxfp8_rceil", "nano+top_k-4"; a valid name.
+std::string twin_name(const RunConfig& first, const RunConfig& twin);
+
+// A change of one live field between two steps.
+struct LiveChange {
+  int run = 0;
+  std::string key;
+  ConfigValue value;
+};
+
+std::string to_string(const ConfigValue& value);
+// The value that `text` stands for in a field: "2e-3", "true", "sigmoid". Throws std::invalid_argument with what is
+// allowed when it is of another type; the range is check_field's matter.
+ConfigValue parse_value(const ConfigField& field, std::string_view text);
+
+}  // namespace moescope

@@ -1,0 +1,99 @@
+#include "core/data/dataset.h"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+#include "core/data/domain_generator.h"
+#include "core/data/text_dataset.h"
+
+namespace moescope {
+namespace {
+
+// Sequence i of a run (i = step * B + row) is cut from freshly generated documents. Domains are dealt like cards:
+// every round of as many sequences as there are domains has each domain once, in an order of its own.
+class GeneratedDataset : public Dataset {
+ public:
+  GeneratedDataset(const DataConfig& config, std::int64_t seed)
+      : Dataset(seed), config_(config), order_(seed, "data.domain_order"), text_(seed, "data.generated_text") {
+    for (const Domain& domain : generated_domains()) names_.push_back(domain.name);
+  }
+
+  const std::vector<std::string>& domains() const override { return names_; }
+  std::string summary() const override { return "built-in generator of " + std::to_string(names_.size()) + " domains"; }
+
+  Batch batch(std::int64_t step, const Mixture& mixture) const override {
+    Batch batch = empty_batch(config_.batch, config_.seq);
+    batch.domain_names = &names_;
+    for (int row = 0; row < config_.batch; ++row) {
+      const std::uint64_t index = static_cast<std::uint64_t>(step) * config_.batch + row;
+      const int domain = mixture.empty() ? domain_of(index) : mixture.domain_of(index);
+      fill_sequence(batch, row, domain, sequence_text(index, domain));
+    }
+    return batch;
+  }
+
+ private:
+  int domain_of(std::uint64_t index) const {
+    const auto domains = static_cast<std::uint32_t>(names_.size());
+    std::vector<int> deck(domains);
+    std::iota(deck.begin(), deck.end(), 0);
+    Draws draws(order_, index / domains);
+    for (std::uint32_t left = domains; left > 1; --left) std::swap(deck[left - 1], deck[draws.below(left)]);
+    return deck[index % domains];
+  }
+
+  // S + 1 bytes that begin anywhere in a document, so that a position says nothing about the content.
+  std::string sequence_text(std::uint64_t index, int domain) const {
+    Draws draws(text_, index);
+    const std::size_t skipped = draws.below(64);
+    const std::size_t needed = skipped + static_cast<std::size_t>(config_.seq) + 1;
+    std::string text;
+    while (text.size() < needed) generated_domains()[domain].append_document(text, draws);
+    return text.substr(skipped, needed - skipped);
+  }
+
+  DataConfig config_;
+  RandomStream order_, text_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace
+
+Batch empty_batch(int sequences, int length) {
+  const std::size_t tokens = static_cast<std::size_t>(sequences) * length;
+  Batch batch;
+  batch.sequences = sequences;
+  batch.length = length;
+  batch.input.resize(tokens);
+  batch.target.resize(tokens);
+  batch.domain.resize(static_cast<std::size_t>(sequences));
+  return batch;
+}
+
+void fill_sequence(Batch& batch, int row, int domain, std::string_view text) {
+  const std::size_t first = static_cast<std::size_t>(row) * batch.length;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(batch.length); ++i) {
+    batch.input[first + i] = static_cast<unsigned char>(text[i]);
+    batch.target[first + i] = static_cast<unsigned char>(text[i + 1]);
+  }
+  batch.domain[row] = domain;
+}
+
+Mixture Dataset::mixture(const std::string& text) const {
+  const std::vector<double> weights = mixture_weights(text, domains());
+  return weights.empty() ? Mixture{} : Mixture(weights, seed_);
+}
+
+std::unique_ptr<Dataset> open_dataset(const DataConfig& config, std::int64_t seed) {
+  std::unique_ptr<Dataset> data =
+      config.path.empty() ? std::make_unique<GeneratedDataset>(config, seed) : open_text_dataset(config, seed);
+  try {
+    data->mixture_ = data->mixture(config.mixture);
+  } catch (const std::invalid_argument& error) {
+    throw std::runtime_error(std::string("data.mixture: ") + error.what());
+  }
+  return data;
+}
+
+}  // namespace moescope

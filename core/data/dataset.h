@@ -1,0 +1,52 @@
+// Batches of bytes with domain labels: the embedded generator, or text files.
+//
+// Legend: B sequences, S tokens of each. Batches are a pure function of (data config, seed, step, mixture), so runs in
+// lock-step see the same ones and a resumed run continues with the one it would have seen.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/config/mixture.h"
+#include "core/config/run_config.h"
+
+namespace moescope {
+
+struct Batch {
+  int sequences = 0, length = 0;
+  std::vector<std::int32_t> input;                         // [B*S]
+  std::vector<std::int32_t> target;                        // [B*S], the next byte
+  std::vector<std::int32_t> domain;                        // [B], index into Dataset::domains()
+  const std::vector<std::string>* domain_names = nullptr;  // these; the dataset's own. nullptr: they have no names
+};
+
+class Dataset {
+ public:
+  explicit Dataset(std::int64_t seed) : seed_(seed) {}
+  virtual ~Dataset() = default;
+  virtual const std::vector<std::string>& domains() const = 0;
+  virtual Batch batch(std::int64_t step, const Mixture& mixture) const = 0;
+  Batch batch(std::int64_t step) const { return batch(step, mixture_); }  // with the mixture it was opened with
+  virtual std::string summary() const { return {}; }  // what was found and what was skipped, for people
+
+  // For data.mixture = `text`. Throws std::invalid_argument as mixture_weights() does.
+  Mixture mixture(const std::string& text) const;
+
+ private:
+  friend std::unique_ptr<Dataset> open_dataset(const DataConfig& config, std::int64_t seed);
+  std::int64_t seed_;
+  Mixture mixture_;
+};
+
+Batch empty_batch(int sequences, int length);  // all zero
+// Row `row` from the first S + 1 bytes of `text`.
+void fill_sequence(Batch& batch, int row, int domain, std::string_view text);
+
+// Throws std::runtime_error with path, what was found and what is needed (unreadable, too short, no text), or with what
+// is wrong with the mixture.
+std::unique_ptr<Dataset> open_dataset(const DataConfig& config, std::int64_t seed);
+
+}  // namespace moescope

@@ -1,0 +1,52 @@
+// Text of labelled domains with structure that can be learnt: sums are right, brackets match, schemas hold.
+//
+// Each domain has byte statistics of its own, so that a router has something to specialise on, and needs no file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "core/numerics/rng.h"
+
+namespace moescope {
+
+// Draws in sequence out of a stream's section of 2^32 numbers.
+class Draws {
+ public:
+  Draws(const RandomStream& stream, std::uint64_t section) : stream_(stream), next_(section << 32) {}
+
+  std::uint32_t below(std::uint32_t n) {  // uniform in [0, n), n > 0
+    return static_cast<std::uint32_t>(((stream_.bits(next_++) >> 32) * n) >> 32);
+  }
+  std::uint64_t below64(std::uint64_t n) {
+    return static_cast<std::uint64_t>((static_cast<unsigned __int128>(stream_.bits(next_++)) * n) >> 64);
+  }
+  int between(int first, int last) {
+    return first + static_cast<int>(below(static_cast<std::uint32_t>(last - first + 1)));
+  }
+  bool chance(double probability) { return stream_.uniform(next_++) < probability; }
+  template <class T, std::size_t N>
+  const T& of(const T (&choices)[N]) {
+    return choices[below(N)];
+  }
+  // The first ones more often: rank r with weight 1 / (r + 1), cheaply approximated by N^u.
+  template <class T, std::size_t N>
+  const T& skewed(const T (&choices)[N]) {
+    const double rank = std::pow(static_cast<double>(N + 1), stream_.uniform(next_++)) - 1;
+    return choices[static_cast<std::size_t>(rank) < N ? static_cast<std::size_t>(rank) : N - 1];
+  }
+
+ private:
+  const RandomStream& stream_;
+  std::uint64_t next_;
+};
+
+struct Domain {
+  const char* name;
+  void (*append_document)(std::string& text, Draws& draws);  // at least one byte, ends with a line feed
+};
+std::span<const Domain> generated_domains();  // in the order of kGeneratedDomains
+
+}  // namespace moescope

@@ -1,0 +1,196 @@
+#include "core/data/text_dataset.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+
+#include "core/data/domain_generator.h"
+
+namespace moescope {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct TextDomain {
+  std::string name;
+  std::string text;
+};
+
+struct Collection {
+  std::string path;  // as the user gave it
+  std::vector<TextDomain> domains;
+  std::int64_t bytes = 0;
+  int files = 0, binary = 0, unreadable = 0, short_domains = 0;
+  std::string unreadable_reason;  // of the first
+
+  void add_bytes(std::int64_t more) {
+    bytes += more;
+    if (bytes > kMaxTextBytes)
+      throw std::runtime_error(path + ": holds more than " + std::to_string(kMaxTextBytes >> 20) +
+                               " MiB of files, which is more than this program reads: choose a smaller file or folder");
+  }
+};
+
+bool read_file(Collection& all, const fs::path& path, std::string& text) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  char chunk[1 << 16];
+  while (file.read(chunk, sizeof chunk) || file.gcount() > 0) {
+    all.add_bytes(file.gcount());
+    text.append(chunk, static_cast<std::size_t>(file.gcount()));
+  }
+  if (file.eof()) return true;
+  if (all.unreadable++ == 0) all.unreadable_reason = path.string() + ": " + std::strerror(errno != 0 ? errno : EIO);
+  return false;
+}
+
+// NUL bytes mark a file that is no text.
+void add_file(Collection& all, const fs::path& path, std::string& domain_text) {
+  std::string text;
+  const std::int64_t before = all.bytes;
+  if (!read_file(all, path, text)) return;
+  if (text.find('\0') != std::string::npos) {
+    ++all.binary;
+    all.bytes = before;
+    return;
+  }
+  if (text.empty()) return;
+  ++all.files;
+  domain_text += text;
+  if (domain_text.back() != '\n') domain_text += '\n';
+}
+
+// By name: the order in which a file system lists a folder is its own affair.
+std::vector<fs::path> sorted_entries(Collection& all, const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> entries;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    entries.push_back(it->path());
+  if (error && all.unreadable++ == 0) all.unreadable_reason = folder.string() + ": " + error.message();
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
+// Links to files are followed, links to folders are not: they could lead back.
+void add_entry(Collection& all, const fs::path& path, std::string& domain_text) {
+  std::error_code error;
+  if (fs::is_regular_file(path, error)) {
+    // Nothing in it, or a kernel's file that might wait for ever.
+    if (fs::file_size(path, error) > 0) add_file(all, path, domain_text);
+  } else if (fs::is_directory(fs::symlink_status(path, error))) {
+    for (const fs::path& entry : sorted_entries(all, path)) add_entry(all, entry, domain_text);
+  }
+}
+
+Collection collect(const std::string& path) {
+  Collection all;
+  all.path = path;
+  std::error_code error;
+  const auto status = fs::status(path, error);
+  if (!fs::exists(status))
+    throw std::runtime_error(path + ": " + (error ? error.message() : "no such file or folder") +
+                             ": needed is a text file or a folder of text files");
+  if (!fs::is_regular_file(status) && !fs::is_directory(status))
+    throw std::runtime_error(path +
+                             ": is neither a file nor a folder: needed is a text file or a folder of text files");
+  const auto entries = fs::is_directory(status) ? sorted_entries(all, path) : std::vector<fs::path>{path};
+  for (const fs::path& entry : entries) {
+    TextDomain domain{entry.filename().string(), {}};
+    add_entry(all, entry, domain.text);
+    if (!domain.text.empty()) all.domains.push_back(std::move(domain));
+  }
+  return all;
+}
+
+std::string skipped_text(const Collection& all) {
+  std::string text;
+  const auto add = [&](int count, const std::string& what) {
+    if (count > 0) text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + what;
+  };
+  add(all.binary, "binary");
+  add(all.unreadable, "unreadable (" + all.unreadable_reason + ")");
+  add(all.short_domains, "too short");
+  return text;
+}
+
+// Sequences need S + 1 bytes: the last target is one beyond the last input.
+void drop_short_domains(Collection& all, std::size_t needed) {
+  std::size_t longest = 0;
+  for (const TextDomain& domain : all.domains) longest = std::max(longest, domain.text.size());
+  if (longest < needed) {
+    std::string message = all.path + ": ";
+    message += longest == 0 ? "holds no text" : "the longest text has " + std::to_string(longest) + " bytes";
+    const std::string skipped = skipped_text(all);
+    if (!skipped.empty()) message += " (skipped: " + skipped + ")";
+    throw std::runtime_error(message + ": needed are at least " + std::to_string(needed) +
+                             " bytes for data.seq = " + std::to_string(needed - 1));
+  }
+  all.short_domains =
+      static_cast<int>(std::erase_if(all.domains, [&](const auto& d) { return d.text.size() < needed; }));
+}
+
+class TextDataset : public Dataset {
+ public:
+  TextDataset(const DataConfig& config, std::int64_t seed, Collection all)
+      : Dataset(seed), config_(config), places_(seed, "data.text_places"), all_(std::move(all)) {
+    std::uint64_t starts = 0;
+    for (const TextDomain& domain : all_.domains) {
+      names_.push_back(domain.name);
+      starts += domain.text.size() - static_cast<std::size_t>(config.seq);
+      starts_.push_back(starts);
+    }
+  }
+
+  const std::vector<std::string>& domains() const override { return names_; }
+
+  std::string summary() const override {
+    char size[32];
+    std::snprintf(size, sizeof size, "%.2f MB", static_cast<double>(all_.bytes) * 1e-6);
+    std::string text = std::to_string(all_.files) + (all_.files == 1 ? " file, " : " files, ") + size + " of text in " +
+                       std::to_string(names_.size()) + (names_.size() == 1 ? " domain" : " domains");
+    const std::string skipped = skipped_text(all_);
+    return skipped.empty() ? text : text + "; skipped: " + skipped;
+  }
+
+  Batch batch(std::int64_t step, const Mixture& mixture) const override {
+    Batch batch = empty_batch(config_.batch, config_.seq);
+    batch.domain_names = &names_;
+    for (int row = 0; row < config_.batch; ++row) {
+      const std::uint64_t index = static_cast<std::uint64_t>(step) * config_.batch + row;
+      Draws draws(places_, index);
+      auto domain = mixture.empty() ? std::ptrdiff_t{0} : std::ptrdiff_t{mixture.domain_of(index)};
+      const auto first_start = [&] { return domain == 0 ? 0 : starts_[domain - 1]; };
+      std::uint64_t offset = 0;
+      if (mixture.empty()) {
+        const std::uint64_t place = draws.below64(starts_.back());
+        domain = std::upper_bound(starts_.begin(), starts_.end(), place) - starts_.begin();
+        offset = place - first_start();
+      } else {
+        offset = draws.below64(starts_[domain] - first_start());
+      }
+      const std::string_view text = all_.domains[domain].text;
+      fill_sequence(batch, row, static_cast<int>(domain), text.substr(offset, config_.seq + 1));
+    }
+    return batch;
+  }
+
+ private:
+  DataConfig config_;
+  RandomStream places_;
+  Collection all_;
+  std::vector<std::string> names_;
+  std::vector<std::uint64_t> starts_;  // cumulative number of places where a sequence can begin
+};
+
+}  // namespace
+
+std::unique_ptr<Dataset> open_text_dataset(const DataConfig& config, std::int64_t seed) {
+  Collection all = collect(config.path);
+  drop_short_domains(all, static_cast<std::size_t>(config.seq) + 1);
+  return std::make_unique<TextDataset>(config, seed, std::move(all));
+}
+
+}  // namespace moescope

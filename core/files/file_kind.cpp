@@ -1,0 +1,122 @@
+#include "core/files/file_kind.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <stdexcept>
+
+#include "core/io/input_file.h"
+#include "core/io/json_values.h"
+#include "core/io/text_encoding.h"
+#include "core/telemetry/logs/event_records.h"
+
+namespace moescope {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kLookedAt = 4096;
+
+std::string beginning(const std::string& path) {
+  InputFile file(path);
+  std::string bytes(kLookedAt, '\0');
+  bytes.resize(file.read(bytes.data(), bytes.size()));
+  return bytes;
+}
+
+bool holds_event_files(const fs::path& folder) {
+  std::error_code error;
+  for (auto entry = fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied, error);
+       !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    if (entry.depth() > 3) entry.disable_recursion_pending();
+    if (entry->path().filename().string().find("tfevents") != std::string::npos) return true;
+  }
+  return false;
+}
+
+// A first line that is an object of its own, or is too long to end here and begins like one that a training log has.
+bool begins_with_json_line(const std::string& bytes) {
+  if (bytes.empty() || bytes.front() != '{') return false;
+  const std::size_t end = bytes.find('\n');
+  const std::string line = bytes.substr(0, end);
+  if (end == std::string::npos && bytes.size() == kLookedAt) return line.find("\"step\"") != std::string::npos;
+  try {
+    parse_json_line(line);
+  } catch (const Unreadable&) {
+    return false;
+  }
+  return bytes.find("\"step\"") != std::string::npos;
+}
+
+// "layer" and "expert" among the names of the first line, or, in a .csv, only numbers in it.
+bool begins_with_load_table(const std::string& bytes, bool named_csv) {
+  std::string line = bytes.substr(0, bytes.find_first_of("\r\n"));
+  std::transform(line.begin(), line.end(), line.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::erase_if(line, [](char c) { return c == ' ' || c == '\t' || c == '"'; });
+  if (std::count(line.begin(), line.end(), ',') == 0) return false;
+  if (named_csv && line.find_first_not_of("0123456789,") == std::string::npos) return true;
+  const std::string columns = "," + line + ",";
+  return columns.find(",layer,") != std::string::npos && columns.find(",expert,") != std::string::npos;
+}
+
+// A lesson has steps and a title of its own; a config has neither.
+bool is_lesson(const std::string& path) {
+  InputFile file(path);
+  bool title = false;
+  for (std::string line; file.read_line(line, kLookedAt);) {
+    const std::string_view text = without_byte_order_mark(line);
+    if (text.starts_with("[[step]]")) return true;
+    title = title || text.starts_with("teaches");
+  }
+  return title;
+}
+
+}  // namespace
+
+const char* file_kind_name(FileKind kind) {
+  switch (kind) {
+    case FileKind::recording:
+      return "recording";
+    case FileKind::training_log:
+      return "training log";
+    case FileKind::event_file:
+      return "TensorBoard events";
+    case FileKind::load_table:
+      return "table of expert loads";
+    case FileKind::tensors:
+      return "tensors";
+    case FileKind::config:
+      return "run config";
+    case FileKind::lesson:
+      return "lesson";
+    case FileKind::text:
+      return "text to train on";
+  }
+  return "";
+}
+
+FileKind file_kind(const std::string& path) {
+  std::error_code error;
+  const auto status = fs::status(path, error);
+  if (!fs::exists(status))
+    throw std::runtime_error(path + ": " + (error ? error.message() : "No such file or directory"));
+  if (fs::is_directory(status)) return holds_event_files(path) ? FileKind::event_file : FileKind::text;
+  const std::string suffix = fs::path(path).extension().string();
+  const std::string read = beginning(path);
+  const std::string bytes(without_byte_order_mark(read));
+  if (bytes.starts_with("SQLite format 3")) return FileKind::recording;
+  if (begins_with_record(bytes)) return FileKind::event_file;
+  if (suffix == ".moescope") return FileKind::recording;
+  if (suffix == ".safetensors") return FileKind::tensors;
+  if (const std::string problem = encoding_problem(read); !problem.empty())
+    throw std::runtime_error(path + ": " + problem);
+  if (suffix == ".jsonl" || suffix == ".ndjson") return FileKind::training_log;
+  if (suffix == ".toml") return is_lesson(path) ? FileKind::lesson : FileKind::config;
+  if (fs::path(path).filename().string().find("tfevents") != std::string::npos) return FileKind::event_file;
+  if (begins_with_load_table(bytes, suffix == ".csv")) return FileKind::load_table;
+  if (begins_with_json_line(bytes)) return FileKind::training_log;
+  return FileKind::text;
+}
+
+}  // namespace moescope

@@ -1,0 +1,41 @@
+#include "core/files/mapped_read.h"
+
+#include <csetjmp>
+#include <csignal>
+#include <cstring>
+
+namespace moescope {
+namespace {
+
+thread_local sigjmp_buf* volatile reader = nullptr;  // where this thread's copy goes on; nullptr: it copies nothing
+struct sigaction before {};
+
+void on_bus_error(int) {
+  if (reader) siglongjmp(*reader, 1);
+  ::sigaction(SIGBUS, &before, nullptr);  // the access is tried again, and then is that handler's
+}
+
+bool install() {
+  struct sigaction action {};
+  action.sa_handler = on_bus_error;
+  action.sa_flags = SA_NODEFER;  // siglongjmp leaves the handler without an end
+  return ::sigaction(SIGBUS, &action, &before) == 0;
+}
+
+}  // namespace
+
+bool copy_mapped(const std::byte* from, std::byte* to, std::size_t bytes) {
+  static const bool installed = install();
+  (void)installed;
+  sigjmp_buf here;
+  if (sigsetjmp(here, 0)) {
+    reader = nullptr;
+    return false;
+  }
+  reader = &here;
+  std::memcpy(to, from, bytes);
+  reader = nullptr;
+  return true;
+}
+
+}  // namespace moescope

@@ -1,0 +1,107 @@
+#include "core/io/input_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+
+namespace moescope {
+
+namespace {
+
+constexpr std::size_t kChunk = std::size_t{64} << 10;
+
+[[noreturn]] void fail(const std::string& path, const std::string& why) {
+  throw std::runtime_error(path + ": " + why);
+}
+
+void require_regular(const std::string& path, const struct stat& status) {
+  if (S_ISREG(status.st_mode)) return;
+  const char* is = S_ISDIR(status.st_mode)    ? "a directory"
+                   : S_ISFIFO(status.st_mode) ? "a named pipe (FIFO)"
+                   : S_ISSOCK(status.st_mode) ? "a socket"
+                                              : "a device";
+  fail(path, std::string("is ") + is + ", expected a file");
+}
+
+}  // namespace
+
+void require_regular_file(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) fail(path, std::string("cannot be opened: ") + std::strerror(errno));
+  require_regular(path, status);
+}
+
+InputFile::InputFile(const std::string& path) : path_(path) {
+  require_regular_file(path);  // before it is opened: opening alone makes some devices act
+  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (descriptor_ < 0) fail(path, std::string("cannot be opened: ") + std::strerror(errno));
+  struct stat status {};
+  try {
+    if (::fstat(descriptor_, &status) != 0) fail(path, std::string("cannot be read: ") + std::strerror(errno));
+    require_regular(path, status);  // it may be another one by now
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
+  }
+  size_ = static_cast<std::uint64_t>(status.st_size);
+}
+
+InputFile::~InputFile() {
+  ::close(descriptor_);
+}
+
+std::size_t InputFile::read(char* to, std::size_t bytes) {
+  std::size_t done = 0;
+  while (done < bytes) {
+    const ssize_t got = ::read(descriptor_, to + done, bytes - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail(path_, std::string("cannot be read: ") + std::strerror(errno));
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return done;
+}
+
+bool InputFile::read_line(std::string& line, std::size_t most) {
+  line.clear();
+  for (bool any = false;; any = true) {
+    if (taken_ == ahead_.size()) {
+      ahead_.resize(kChunk);
+      ahead_.resize(read(ahead_.data(), ahead_.size()));
+      taken_ = 0;
+      if (ahead_.empty()) return any;
+    }
+    const std::size_t end = std::min(ahead_.find('\n', taken_), ahead_.size());
+    const std::size_t room = most + 1 - std::min(most + 1, line.size());
+    line.append(ahead_, taken_, std::min(room, end - taken_));
+    taken_ = end;
+    if (end == ahead_.size()) continue;
+    ++taken_;
+    return true;
+  }
+}
+
+std::string read_file(const std::string& path, std::uint64_t most_bytes, const char* what) {
+  InputFile file(path);
+  const auto refuse = [&] {
+    const bool in_mib = most_bytes >= std::uint64_t{1} << 20;
+    fail(path, "is larger than " + std::to_string(most_bytes >> (in_mib ? 20 : 10)) + (in_mib ? " MiB" : " KiB") +
+                   ", which no " + what + " is");
+  };
+  if (file.size() > most_bytes) refuse();
+  std::string text;
+  for (std::size_t chunk = static_cast<std::size_t>(file.size()) + 1;; chunk = kChunk) {
+    const std::size_t before = text.size();
+    text.resize(before + chunk);
+    text.resize(before + file.read(text.data() + before, chunk));
+    if (text.size() > most_bytes) refuse();  // a file of /proc, whose size is 0, or one that grows
+    if (text.size() < before + chunk) return text;
+  }
+}
+
+}  // namespace moescope

@@ -1,0 +1,165 @@
+#include "core/io/sqlite.h"
+
+#include <stdexcept>
+#include <utility>
+
+#include "core/io/nesting.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr int kInstructionsBetweenAsking = 20000;  // of SQLite's machine, some 1 ms
+
+void harden(sqlite3* db) {
+  sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
+  sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
+  for (const auto& [limit, value] : {std::pair{SQLITE_LIMIT_LENGTH, kLongestValue},
+                                     {SQLITE_LIMIT_SQL_LENGTH, 1 << 18},
+                                     {SQLITE_LIMIT_EXPR_DEPTH, kMostNesting},
+                                     {SQLITE_LIMIT_COMPOUND_SELECT, 16},
+                                     {SQLITE_LIMIT_VDBE_OP, 25000},
+                                     {SQLITE_LIMIT_ATTACHED, 0},
+                                     {SQLITE_LIMIT_TRIGGER_DEPTH, 1}})
+    sqlite3_limit(db, limit, value);
+}
+
+}  // namespace
+
+Connection::Connection(const std::string& path, int open_flags, const char* vfs, const std::string& shown)
+    : path_(shown.empty() ? path : shown) {
+  // One thread at a time uses a connection, so SQLite need not lock for us.
+  if (sqlite3_open_v2(path.c_str(), &db_, open_flags | SQLITE_OPEN_NOMUTEX, vfs) != SQLITE_OK) {
+    const std::string message = db_ ? sqlite3_errmsg(db_) : "out of memory";
+    sqlite3_close(db_);
+    throw std::runtime_error(path_ + ": " + message);
+  }
+  sqlite3_extended_result_codes(db_, 1);
+  harden(db_);
+  sqlite3_busy_timeout(db_, 5000);
+}
+
+Connection::~Connection() {
+  sqlite3_close_v2(db_);
+}
+
+void Connection::limit_length(int bytes) {
+  sqlite3_limit(db_, SQLITE_LIMIT_LENGTH, bytes);
+}
+
+void Connection::on_progress(std::function<bool()> go_on) {
+  go_on_ = std::move(go_on);
+  const auto ask = [](void* connection) { return static_cast<Connection*>(connection)->go_on_() ? 0 : 1; };
+  sqlite3_progress_handler(db_, go_on_ ? kInstructionsBetweenAsking : 0, go_on_ ? +ask : nullptr, this);
+}
+
+void Connection::fail(std::string_view what) const {
+  std::string message = path_ + ": ";
+  if (!what.empty()) message.append(what).append(": ");
+  throw std::runtime_error(message + sqlite3_errmsg(db_));
+}
+
+void Connection::execute(const char* sql) {
+  if (sqlite3_exec(db_, sql, nullptr, nullptr, nullptr) != SQLITE_OK) fail("");
+}
+
+std::int64_t Connection::integer(const char* sql) {
+  Statement statement(*this, sql);
+  return statement.next() ? statement.get_integer() : 0;
+}
+
+Statement::Statement(Connection& connection, const std::string& sql) : connection_(connection) {
+  if (sqlite3_prepare_v3(connection.handle(), sql.c_str(), -1, SQLITE_PREPARE_PERSISTENT, &statement_, nullptr) !=
+      SQLITE_OK) {
+    connection.fail("");
+  }
+}
+
+Statement::~Statement() {
+  sqlite3_finalize(statement_);
+}
+
+Statement& Statement::bind(std::int64_t value) {
+  if (sqlite3_bind_int64(statement_, ++parameter_, value) != SQLITE_OK) connection_.fail("");
+  return *this;
+}
+
+Statement& Statement::bind(double value) {
+  if (sqlite3_bind_double(statement_, ++parameter_, value) != SQLITE_OK) connection_.fail("");
+  return *this;
+}
+
+Statement& Statement::bind(std::string_view text) {
+  if (sqlite3_bind_text64(statement_, ++parameter_, text.data(), text.size(), SQLITE_STATIC, SQLITE_UTF8) !=
+      SQLITE_OK) {
+    connection_.fail("");
+  }
+  return *this;
+}
+
+Statement& Statement::bind_blob(const void* data, std::size_t bytes) {
+  const int code = bytes ? sqlite3_bind_blob64(statement_, ++parameter_, data, bytes, SQLITE_STATIC)
+                         : sqlite3_bind_zeroblob(statement_, ++parameter_, 0);
+  if (code != SQLITE_OK) connection_.fail("");
+  return *this;
+}
+
+void Statement::run() {
+  while (next()) {
+  }
+}
+
+void Statement::reset() {
+  sqlite3_reset(statement_);
+  parameter_ = 0;
+}
+
+bool Statement::next() {
+  column_ = 0;
+  const int code = sqlite3_step(statement_);
+  if (code == SQLITE_ROW) return true;
+  parameter_ = 0;
+  if (code != SQLITE_DONE) {
+    // The message is the connection's last, which a reset would repeat but a finalize of another could change.
+    std::string message = connection_.path() + ": " + sqlite3_errmsg(connection_.handle());
+    if (code == SQLITE_TOOBIG)
+      message += ": damaged: it is longer than " +
+                 std::to_string(sqlite3_limit(connection_.handle(), SQLITE_LIMIT_LENGTH, -1)) +
+                 " bytes, which nothing in a recording is";
+    sqlite3_reset(statement_);
+    throw std::runtime_error(message);
+  }
+  sqlite3_reset(statement_);
+  return false;
+}
+
+std::int64_t Statement::get_integer() {
+  return sqlite3_column_int64(statement_, column_++);
+}
+
+bool Statement::get_real(double& value) {
+  const int column = column_++;
+  if (sqlite3_column_type(statement_, column) == SQLITE_NULL) return false;
+  value = sqlite3_column_double(statement_, column);
+  return true;
+}
+
+std::string Statement::get_text(const char* what, std::size_t most) {
+  const int column = column_++;
+  const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
+  const auto bytes = static_cast<std::size_t>(text ? sqlite3_column_bytes(statement_, column) : 0);
+  if (bytes > most)
+    throw std::runtime_error(std::string(what) + " has " + std::to_string(bytes) + " bytes, expected at most " +
+                             std::to_string(most));
+  return {text ? text : "", bytes};
+}
+
+std::span<const std::uint8_t> Statement::get_blob() {
+  const int column = column_++;
+  const auto* bytes = static_cast<const std::uint8_t*>(sqlite3_column_blob(statement_, column));
+  return {bytes, bytes ? static_cast<std::size_t>(sqlite3_column_bytes(statement_, column)) : 0};
+}
+
+}  // namespace moescope

@@ -1,0 +1,131 @@
+#include "core/io/whole_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <random>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+namespace moescope {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kBuffer = std::size_t{256} << 10;
+constexpr int kTries = 16;
+
+// In the folder of `path`, and short: that name itself may be as long as a name can be.
+std::string temporary_beside(const std::string& path) {
+  std::random_device random;
+  char name[48];
+  std::snprintf(name, sizeof name, ".moescope-%08x%08x%08x.tmp", random(), random(), random());
+  return (fs::path(path).parent_path() / name).string();
+}
+
+// False: errno says why.
+bool write_all(int file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(file, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return true;
+}
+
+// So that the new name, too, is there after the machine lost its power. Not every file system can.
+void sync_folder_of(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  ::fsync(fd);
+  ::close(fd);
+}
+
+}  // namespace
+
+std::string output_problem(const std::string& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) return {};
+  if (S_ISREG(status.st_mode)) return {};
+  if (S_ISDIR(status.st_mode)) return "is a folder, needed is a file";
+  if (!S_ISLNK(status.st_mode)) return "is a device, a pipe or a socket, needed is a file";
+  std::error_code error;
+  const std::string target = fs::read_symlink(path, error).string();
+  return "is a symbolic link to " + target +
+         ", which is not written through; name that file itself, or remove the link";
+}
+
+WholeFile::WholeFile(const std::string& path) : path_(path) {
+  if (const std::string problem = output_problem(path); !problem.empty())
+    throw std::runtime_error(path + ": " + problem);
+  for (int i = 0; i < kTries && file_ < 0; ++i) {
+    temporary_ = temporary_beside(path);
+    file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (file_ < 0 && errno != EEXIST) break;
+  }
+  if (file_ < 0) fail();
+  struct stat replaced {};
+  if (::lstat(path.c_str(), &replaced) == 0) ::fchmod(file_, replaced.st_mode & 0777);
+  buffer_.reserve(kBuffer);
+}
+
+WholeFile::~WholeFile() {
+  if (finished_) return;
+  if (file_ >= 0) ::close(file_);
+  ::unlink(temporary_.c_str());
+}
+
+void WholeFile::flush() {
+  if (!write_all(file_, buffer_)) fail();
+  buffer_.clear();
+}
+
+void WholeFile::write(std::string_view bytes) {
+  if (buffer_.size() + bytes.size() > kBuffer) flush();
+  if (bytes.size() < kBuffer)
+    buffer_.append(bytes);
+  else if (!write_all(file_, bytes))
+    fail();
+}
+
+void WholeFile::finish() {
+  flush();
+  if (::fsync(file_) != 0) fail();
+  if (::close(std::exchange(file_, -1)) != 0) fail();
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail();
+  finished_ = true;
+  sync_folder_of(path_);
+}
+
+void WholeFile::fail() const {
+  throw std::runtime_error(path_ + ": cannot be written: " + std::strerror(errno));
+}
+
+void write_whole_file(const std::string& path, std::string_view bytes) {
+  WholeFile file(path);
+  file.write(bytes);
+  file.finish();
+}
+
+int open_growing_file(const std::string& path) {
+  struct stat status {};
+  const bool link = ::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode);
+  const int how = link ? 0 : O_CREAT | O_TRUNC | O_NOFOLLOW;
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | how, 0666);
+  if (fd < 0 && !link) throw std::runtime_error(path + ": cannot be written: " + std::strerror(errno));
+  const bool stream = fd >= 0 && ::fstat(fd, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+  if (!link || stream) return fd;
+  if (fd >= 0) ::close(fd);
+  throw std::runtime_error(path + ": " + output_problem(path));
+}
+
+}  // namespace moescope

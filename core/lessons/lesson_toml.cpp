@@ -1,0 +1,626 @@
+// Lessons as TOML files, read so that every problem is found in one go and knows its line.
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <set>
+
+#include "core/files/assets.h"
+#include "core/io/input_file.h"
+#include "core/io/text_encoding.h"
+#include "core/io/toml_text.h"
+#include "core/lessons/lesson.h"
+#include "core/lessons/lesson_figures.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::size_t kMaxLessonBytes = std::size_t{1} << 20;
+constexpr int kMaxTensorSide = 4096;
+constexpr std::int64_t kMaxSteps = 100000;  // a lesson that trains for longer is none
+
+int line_of(const toml::node& node) {
+  return static_cast<int>(node.source().begin.line);
+}
+
+// What a reader does with a lesson's problems.
+struct Problems {
+  std::string file;
+  std::vector<ConfigProblem> found;
+  void add(int line, const std::string& key, const std::string& message) {
+    found.push_back({file, line, key, message});
+  }
+};
+
+// One table: values are taken by key; what is left over at the end is unknown.
+class Section {
+ public:
+  Section(const toml::table& table, std::string path, Problems& problems)
+      : table_(table), path_(std::move(path)), problems_(problems) {}
+  ~Section() {
+    for (const auto& [key, node] : table_)
+      if (!used_.contains(key.str()))
+        problem(key.str(), static_cast<int>(key.source().begin.line), "no such key, allowed are " + allowed());
+  }
+  Section(const Section&) = delete;
+  Section& operator=(const Section&) = delete;
+
+  const toml::node* node(std::string_view key) {
+    used_.insert(std::string(key));
+    return table_.get(key);
+  }
+  bool has(std::string_view key) const { return table_.contains(key); }
+  int line() const { return line_of(table_); }
+  int line(std::string_view key) const { return has(key) ? line_of(*table_.get(key)) : line(); }
+  std::string path(std::string_view key) const {
+    return path_.empty() ? std::string(key) : path_ + "." + std::string(key);
+  }
+  void problem(std::string_view key, int line, const std::string& message) { problems_.add(line, path(key), message); }
+  void problem(std::string_view key, const std::string& message) { problem(key, line(key), message); }
+  Problems& problems() { return problems_; }
+
+  std::string text(std::string_view key) {
+    const toml::node* found = node(key);
+    if (!found) return {};
+    if (const auto* value = found->as_string()) return **value;
+    problem(key, "must be text in quotes");
+    return {};
+  }
+  std::string required_text(std::string_view key) {
+    if (!has(key)) problem(key, "is missing");
+    return text(key);
+  }
+  double number(std::string_view key, double otherwise, double min, double max) {
+    const toml::node* found = node(key);
+    if (!found) return otherwise;
+    const auto value = found->value<double>();
+    if (value && found->is_number() && *value >= min && *value <= max) return *value;
+    problem(key, "must be a number from " + to_string(ConfigValue(min)) + " to " + to_string(ConfigValue(max)));
+    return otherwise;
+  }
+  std::int64_t integer(std::string_view key, std::int64_t otherwise, std::int64_t min, std::int64_t max) {
+    const toml::node* found = node(key);
+    if (!found) return otherwise;
+    if (const auto* value = found->as_integer(); value && **value >= min && **value <= max) return **value;
+    problem(key, "must be a whole number from " + std::to_string(min) + " to " + std::to_string(max));
+    return otherwise;
+  }
+  std::vector<std::string> texts(std::string_view key) {
+    const toml::node* found = node(key);
+    std::vector<std::string> list;
+    if (!found) return list;
+    const toml::array* array = found->as_array();
+    if (!array || !std::all_of(array->begin(), array->end(), [](const toml::node& n) { return n.is_string(); })) {
+      problem(key, "must be a list of texts: [\"...\", \"...\"]");
+      return list;
+    }
+    for (const toml::node& each : *array) list.push_back(**each.as_string());
+    return list;
+  }
+  // One of `choices`; its index.
+  int choice(std::string_view key, std::initializer_list<std::string_view> choices, int otherwise) {
+    if (!has(key)) {
+      node(key);
+      return otherwise;
+    }
+    const std::string given = text(key);
+    std::string allowed;
+    int index = 0;
+    for (const std::string_view each : choices) {
+      if (given == each) return index;
+      allowed += (index++ == 0 ? "" : ", ") + std::string(each);
+    }
+    problem(key, "is \"" + given + "\", allowed are " + allowed);
+    return otherwise;
+  }
+  const toml::table* table(std::string_view key) {
+    const toml::node* found = node(key);
+    if (!found || found->is_table()) return found ? found->as_table() : nullptr;
+    problem(key, "must be a table");
+    return nullptr;
+  }
+  // Tables of [[key]], each with its path "key 2".
+  void each(std::string_view key, const std::function<void(const toml::table&, const std::string&)>& take) {
+    const toml::node* found = node(key);
+    if (!found) return;
+    const toml::array* array = found->as_array();
+    if (!array || !array->is_array_of_tables()) return problem(key, "must be written as [[" + path(key) + "]]");
+    int n = 0;
+    for (const toml::node& entry : *array) take(*entry.as_table(), path(key) + " " + std::to_string(++n));
+  }
+
+ private:
+  std::string allowed() const {
+    std::string list;
+    for (const std::string& key : used_) list += (list.empty() ? "" : ", ") + key;
+    return list;
+  }
+
+  const toml::table& table_;
+  std::string path_;
+  Problems& problems_;
+  std::set<std::string, std::less<>> used_;
+};
+
+// ---- settings and runs ----
+
+std::optional<ConfigValue> value_of(const toml::node& node, const ConfigField& field) {
+  if (const auto* flag = node.as_boolean()) return ConfigValue(**flag);
+  if (const auto* text = node.as_string()) return ConfigValue(**text);
+  if (const auto* real = node.as_floating_point()) return ConfigValue(**real);
+  const auto* integer = node.as_integer();
+  if (!integer) return std::nullopt;
+  const bool wants_real = std::holds_alternative<double>(field.get(RunConfig{}));
+  return wants_real ? ConfigValue(static_cast<double>(**integer)) : ConfigValue(**integer);
+}
+
+// Keys of the run config, dotted or nested: { router.top_k = 4 } or { "router.top_k" = 4 }.
+void read_settings(const toml::table& table, const std::string& prefix, const std::string& path, bool live,
+                   std::vector<LessonSetting>& settings, Problems& problems) {
+  for (const auto& [key, node] : table) {
+    const std::string name = prefix.empty() ? std::string(key.str()) : prefix + "." + std::string(key.str());
+    const int line = static_cast<int>(key.source().begin.line);
+    const ConfigField* field = find_field(name);
+    if (!field && node.is_table()) {
+      read_settings(*node.as_table(), name, path, live, settings, problems);
+    } else if (!field) {
+      problems.add(line, path + "." + name, "no such setting, did you mean " + nearest_key(name) + "?");
+    } else if (live && !field->live) {
+      problems.add(line, path + "." + name, "cannot be changed while a run trains");
+    } else if (const auto value = value_of(node, *field); !value) {
+      problems.add(line, path + "." + name, "must be a number, a text, true or false");
+    } else if (const std::string message = check_field(*field, *value); !message.empty()) {
+      problems.add(line, path + "." + name, message);
+    } else {
+      settings.push_back({name, *value});
+    }
+  }
+}
+
+void apply_settings(RunConfig& config, const std::vector<LessonSetting>& settings) {
+  for (const LessonSetting& setting : settings) find_field(setting.key)->set(config, setting.value);
+}
+
+std::vector<LessonSetting> settings_of(Section& section, bool live) {
+  std::vector<LessonSetting> settings;
+  if (const toml::table* table = section.table("set"))
+    read_settings(*table, "", section.path("set"), live, settings, section.problems());
+  return settings;
+}
+
+// preset, set, and a [[...run]] for every run beside A.
+LessonRuns read_runs(Section& section, std::optional<std::int64_t> seed) {
+  LessonRuns runs;
+  const std::string preset = section.required_text("preset");
+  const ParsedConfig parsed = load_preset(preset);
+  if (!preset.empty())
+    for (const ConfigProblem& problem : parsed.problems) section.problem("preset", problem.message);
+  RunConfig first = parsed.config;
+  if (section.has("name")) first.name = section.text("name");
+  section.node("name");
+  apply_settings(first, settings_of(section, false));
+  const std::int64_t shift = seed ? *seed - first.seed : 0;
+  runs.configs.push_back(first);
+  section.each("run", [&](const toml::table& table, const std::string& path) {
+    Section run(table, path, section.problems());
+    RunConfig config = first;
+    config.name = run.required_text("name");
+    apply_settings(config, settings_of(run, false));
+    runs.configs.push_back(config);
+  });
+  for (RunConfig& config : runs.configs) {
+    config.seed += shift;
+    for (const ConfigProblem& problem : validate(config))
+      section.problem("preset", config.name + ": " + problem.key + ": " + problem.message);
+  }
+  if (runs.configs.size() > 4) section.problem("run", "at most 4 runs are side by side");
+  return runs;
+}
+
+// ---- figures ----
+
+LessonPick read_pick(Section& section, std::string_view key, LessonPick otherwise) {
+  const toml::node* node = section.node(key);
+  if (!node) return otherwise;
+  if (const auto* index = node->as_integer(); index && **index >= 0 && **index < 1024)
+    return {LessonPick::Of::one, static_cast<int>(**index)};
+  const auto* text = node->as_string();
+  if (text && **text == "mean") return {LessonPick::Of::mean};
+  if (text && **text == "max") return {LessonPick::Of::max};
+  if (text && **text == "min") return {LessonPick::Of::min};
+  section.problem(key, "must be a number, \"mean\", \"max\" or \"min\"");
+  return otherwise;
+}
+
+LessonFormat read_format(Section& section) {
+  LessonFormat format;
+  const std::string element = section.required_text("format");
+  if (const auto named = format_named(element))
+    format.format.element = *named;
+  else if (!element.empty())
+    section.problem("format", "is \"" + element + "\", allowed are e4m3, e5m2, e3m2, e2m3, e2m1, int8");
+  format.format.rule = static_cast<ScaleRule>(section.choice("rule", {"floor", "rceil", "even", "ceil"}, 1));
+  const toml::node* block = section.node("block");
+  if (block && block->is_string() && **block->as_string() == "tensor") {
+    format.format.block = 0;
+    if (format.format.element != ElementFormat::e4m3 && format.format.element != ElementFormat::e5m2)
+      section.problem("block", "one scale for the tensor goes with e4m3 or e5m2");
+  } else {
+    format.format.block = static_cast<int>(section.integer("block", 32, 1, 4096));
+  }
+  format.axis = section.choice("axis", {"row", "column"}, 0) == 0 ? BlockAxis::row : BlockAxis::column;
+  return format;
+}
+
+class LessonParser {
+ public:
+  LessonParser(std::string file, std::optional<std::int64_t> seed) : seed_(seed) { problems_.file = std::move(file); }
+
+  ParsedLesson parse(const toml::table& table) {
+    {
+      Section root(table, "", problems_);
+      lesson_.title = root.required_text("title");
+      lesson_.teaches = root.required_text("teaches");
+      lesson_.minutes = static_cast<int>(root.integer("minutes", 5, 1, 120));
+      root.each("tensor", [this](const toml::table& t, const std::string& path) { read_tensor(t, path); });
+      if (const toml::table* runs = root.table("runs")) {
+        Section section(*runs, "runs", problems_);
+        lesson_.runs = read_runs(section, seed_);
+        runs_open_ = lesson_.runs.configs.size();
+      }
+      if (lesson_.runs.empty() && lesson_.tensors.empty())
+        problems_.add(0, "runs", "a lesson needs [runs] to train or a [[tensor]] to look at");
+      root.each("step", [this](const toml::table& t, const std::string& path) { read_step(t, path); });
+      if (lesson_.steps.empty()) problems_.add(0, "step", "a lesson needs at least one [[step]]");
+    }
+    std::stable_sort(problems_.found.begin(), problems_.found.end(),
+                     [](const ConfigProblem& a, const ConfigProblem& b) { return a.line < b.line; });
+    return {std::move(lesson_), std::move(problems_.found)};
+  }
+
+ private:
+  const LessonTensor* tensor_named(const std::string& name) const {
+    for (const LessonTensor& tensor : lesson_.tensors)
+      if (tensor.name == name) return &tensor;
+    return nullptr;
+  }
+
+  void check_tensor(Section& section, const std::string& name) {
+    if (!name.empty() && !tensor_named(name)) section.problem("tensor", "there is no [[tensor]] named " + name);
+  }
+
+  void read_tensor(const toml::table& table, const std::string& path) {
+    Section section(table, path, problems_);
+    LessonTensor tensor;
+    tensor.name = section.required_text("name");
+    tensor.about = section.text("about");
+    tensor.recipe = static_cast<LessonTensor::Recipe>(section.choice("recipe", {"gaussian", "heavy_tails"}, 0));
+    tensor.rows = static_cast<int>(section.integer("rows", tensor.rows, 1, kMaxTensorSide));
+    tensor.cols = static_cast<int>(section.integer("cols", tensor.cols, 1, kMaxTensorSide));
+    tensor.mean = section.number("mean", tensor.mean, -1e6, 1e6);
+    tensor.sigma = section.number("sigma", tensor.sigma, 0, 1e6);
+    tensor.freedom = static_cast<double>(section.integer("freedom", 3, 1, 30));
+    tensor.spread = section.number("spread", 0, 0, 40);
+    tensor.patch_spread = section.number("patch_spread", 0, 0, 40);
+    tensor.loud_column = static_cast<int>(section.integer("loud_column", -1, 0, tensor.cols - 1));
+    tensor.loud_factor = section.number("loud_factor", 1, 0, 1e6);
+    if (seed_) tensor.seed = *seed_;
+    lesson_.tensors.push_back(tensor);
+  }
+
+  LessonFigure read_figure(Section& section) {
+    LessonFigure figure;
+    figure.key = section.required_text("figure");
+    const LessonFigureInfo* info = find_lesson_figure(figure.key);
+    if (!info) {
+      if (!figure.key.empty())
+        section.problem("figure", "there is no figure " + figure.key + ", allowed are " + keys());
+      figure.key = "ce_loss";
+      info = find_lesson_figure(figure.key);
+    }
+    figure.times = section.number("times", 1, -1e6, 1e6);
+    if (info->source == LessonFigureInfo::Source::run) read_run_figure(section, figure);
+    if (info->source == LessonFigureInfo::Source::tensor) read_tensor_figure(section, figure);
+    if (info->source == LessonFigureInfo::Source::cluster) {
+      figure.model = section.required_text("model");
+      figure.routing = section.required_text("routing");
+      if (!LessonReader({}).read(figure))
+        section.problem("routing",
+                        "calibration/h200x8.json has no layer " + figure.model + " with routing " + figure.routing);
+    }
+    return figure;
+  }
+
+  // One of those that are open when the step's tasks are done.
+  int read_run(Section& section) {
+    const int run = section.choice("run", {"A", "B", "C", "D"}, 0);
+    if (run > 0 && static_cast<std::size_t>(run) >= runs_open_)
+      section.problem("run", std::string("there is no run ") + static_cast<char>('A' + run) + " in this step: " +
+                                 (runs_open_ == 0 ? "none is open" : std::to_string(runs_open_) + " are open"));
+    return run;
+  }
+
+  void read_run_figure(Section& section, LessonFigure& figure) {
+    figure.run = read_run(section);
+    figure.layer = read_pick(section, "layer", figure.layer);
+    figure.last = section.integer("last", 1, 1, kMaxSteps);
+    if (section.has("from")) figure.from = section.integer("from", 0, 0, kMaxSteps);
+    if (section.has("to")) figure.to = section.integer("to", 0, figure.from.value_or(0), kMaxSteps);
+    section.node("from"), section.node("to");
+    if (figure.to && !figure.from) section.problem("to", "goes with from");
+    figure.since_change = section.choice("since", {"start", "change"}, 0) == 1;
+    figure.over = static_cast<LessonPick::Of>(section.choice("over", {"mean", "max", "min"}, 0));
+    if (figure.key == "utilisation" || figure.key == "expert_share" || figure.key == "expert_bias")
+      figure.expert = read_pick(section, "expert", figure.expert);
+    if (figure.key == "load_correlation") figure.lag = section.integer("lag", 1, 1, 1000);
+    if (figure.key == "placed_max_over_mean") figure.slots_per_rank = section.integer("slots_per_rank", 0, 0, 1024);
+    if (figure.key.starts_with("modelled_")) {
+      figure.model = section.choice("model", {"671B", "16B"}, 0) == 0 ? "671B" : "16B";
+    }
+    if (figure.key != "steps_until") return;
+    figure.of = section.required_text("of");
+    figure.limit = section.number("limit", 0, -1e9, 1e9);
+    if (!section.has("limit")) section.problem("limit", "is missing");
+    const LessonFigureInfo* of = find_lesson_figure(figure.of);
+    if (!of || of->source != LessonFigureInfo::Source::run) section.problem("of", "must be a metric, such as max_vio");
+  }
+
+  void read_tensor_figure(Section& section, LessonFigure& figure) {
+    figure.tensor = section.required_text("tensor");
+    check_tensor(section, figure.tensor);
+    figure.columns = static_cast<LessonColumns>(section.choice("columns", {"all", "neighbours", "others"}, 0));
+    const toml::node* format = section.node("format");
+    if (format && format->is_string() && **format->as_string() == "chosen") return;
+    figure.format = read_format(section);
+  }
+
+  static std::string keys() {
+    std::string list;
+    for (const LessonFigureInfo& info : lesson_figures()) list += (list.empty() ? "" : ", ") + std::string(info.key);
+    return list;
+  }
+
+  std::optional<LessonCheck::Bound> read_bound(Section& section, std::string_view key) {
+    const toml::node* node = section.node(key);
+    if (!node) return std::nullopt;
+    LessonCheck::Bound bound;
+    if (const toml::table* table = node->as_table()) {
+      Section figure(*table, section.path(key), problems_);
+      bound.figure = read_figure(figure);
+    } else if (node->is_number()) {
+      bound.number = *node->value<double>();
+    } else {
+      section.problem(key, "must be a number or a figure { figure = ... }");
+    }
+    return bound;
+  }
+
+  void read_check(const toml::table& table, const std::string& path, LessonStep& step) {
+    Section section(table, path, problems_);
+    LessonCheck check;
+    check.text = section.required_text("text");
+    check.above = read_bound(section, "above");
+    check.below = read_bound(section, "below");
+    if (!check.above && !check.below) section.problem("above", "a check needs above, below or both");
+    check.figure = read_figure(section);
+    step.checks.push_back(std::move(check));
+  }
+
+  void read_task(const toml::table& table, const std::string& path, LessonStep& step) {
+    Section section(table, path, problems_);
+    LessonTask task;
+    task.text = section.text("text");
+    const std::vector<std::string> kinds = {"start", "run_until", "set", "twin", "show"};
+    const auto given = std::count_if(kinds.begin(), kinds.end(), [&](const std::string& k) { return section.has(k); });
+    if (given != 1) return problems_.add(section.line(), path, "needs one of start, run_until, set, twin, show");
+    const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const std::string& k) { return section.has(k); });
+    task.kind = static_cast<LessonTask::Kind>(kind - kinds.begin());
+    read_task_kind(section, task);
+    if (task.text.empty()) task.text = default_text(task);
+    if (task.kind != LessonTask::Kind::show && lesson_.runs.empty())
+      problems_.add(section.line(), path, "there is no run to do this with: add [runs]");
+    if (task.kind == LessonTask::Kind::start) runs_open_ = task.start.configs.size();
+    if (task.kind == LessonTask::Kind::twin && ++runs_open_ > 4)
+      section.problem("twin", "at most 4 runs are side by side");
+    step.tasks.push_back(std::move(task));
+  }
+
+  void read_task_kind(Section& section, LessonTask& task) {
+    switch (task.kind) {
+      case LessonTask::Kind::start: {
+        if (const toml::table* table = section.table("start")) {
+          Section runs(*table, section.path("start"), problems_);
+          task.start = read_runs(runs, seed_);
+        }
+        break;
+      }
+      case LessonTask::Kind::run_until:
+        task.until = section.integer("run_until", 1, 1, kMaxSteps);
+        break;
+      case LessonTask::Kind::set:
+        task.run = section.has("run") && section.text("run") == "all" ? kAllRuns : read_run(section);
+        task.settings = settings_of(section, true);
+        break;
+      case LessonTask::Kind::twin: {
+        task.name = section.required_text("name");
+        if (const toml::table* table = section.table("twin"))
+          read_settings(*table, "", section.path("twin"), false, task.settings, problems_);
+        break;
+      }
+      case LessonTask::Kind::show: {
+        const toml::table* table = section.table("show");
+        if (!table) break;
+        Section show(*table, section.path("show"), problems_);
+        task.tensor = show.required_text("tensor");
+        check_tensor(show, task.tensor);
+        task.format = read_format(show);
+        if (task.format.format.block == 0) show.problem("block", "the screen shows blocks: give a number");
+        task.row = static_cast<int>(show.integer("row", 0, 0, kMaxTensorSide - 1));
+        task.column = static_cast<int>(show.integer("column", 0, 0, kMaxTensorSide - 1));
+        break;
+      }
+    }
+  }
+
+  static std::string default_text(const LessonTask& task) {
+    std::string settings;
+    for (const LessonSetting& s : task.settings)
+      settings += (settings.empty() ? "" : ", ") + s.key + " = " + to_string(s.value);
+    switch (task.kind) {
+      case LessonTask::Kind::start:
+        return "Start the run of this step";
+      case LessonTask::Kind::run_until:
+        return "Train to step " + std::to_string(task.until);
+      case LessonTask::Kind::set:
+        if (task.run == kAllRuns) return "All runs: set " + settings;
+        return std::string("Run ") + static_cast<char>('A' + task.run) + ": set " + settings;
+      case LessonTask::Kind::twin:
+        return "Add a twin with " + settings;
+      case LessonTask::Kind::show:
+        return "Show " + task.tensor;
+    }
+    return {};
+  }
+
+  void read_prediction(const toml::table& table, const std::string& path, LessonStep& step) {
+    Section section(table, path, problems_);
+    LessonPrediction prediction;
+    prediction.question = section.required_text("question");
+    prediction.choices = section.texts("choices");
+    if (const toml::table* number = section.table("number")) {
+      Section figure(*number, section.path("number"), problems_);
+      prediction.number = read_figure(figure);
+      prediction.within = section.number("within", 2, 1, 1000);
+      if (!prediction.choices.empty()) section.problem("number", "a prediction has choices or a number, not both");
+    } else if (prediction.choices.size() < 2) {
+      section.problem("choices", "a prediction needs at least two choices, or a number");
+    } else {
+      if (!section.has("right")) section.problem("right", "is missing: the choice that comes true, 1 for the first");
+      prediction.right =
+          static_cast<int>(section.integer("right", 1, 1, static_cast<std::int64_t>(prediction.choices.size()))) - 1;
+    }
+    step.prediction = std::move(prediction);
+  }
+
+  void read_step(const toml::table& table, const std::string& path) {
+    Section section(table, path, problems_);
+    LessonStep step;
+    step.title = section.required_text("title");
+    step.text = section.required_text("text");
+    step.hint = section.text("hint");
+    step.reveal = section.text("reveal");
+    section.each("do", [&](const toml::table& t, const std::string& p) { read_task(t, p, step); });
+    step.view.workspace = section.text("workspace");
+    step.view.panels = section.texts("panels");
+    step.view.highlight = section.texts("highlight");
+    if (const std::string metric = section.text("metric"); !metric.empty()) {
+      step.view.metric = metric_named(metric);
+      if (!step.view.metric) section.problem("metric", "there is no metric " + metric);
+    }
+    step.view.after_prediction = section.choice("arrange", {"at_once", "after_prediction"}, 0) == 1;
+    if (section.has("run")) step.view.run = read_run(section);
+    section.node("run");
+    for (const auto& [key, place] : {std::pair{"layer", &step.view.layer}, std::pair{"expert", &step.view.expert}}) {
+      if (section.has(key)) *place = static_cast<int>(section.integer(key, 0, 0, 1023));
+      section.node(key);
+    }
+    if (const toml::table* predict = section.table("predict")) read_prediction(*predict, section.path("predict"), step);
+    section.each("check", [&](const toml::table& t, const std::string& p) { read_check(t, p, step); });
+    if (const toml::table* values = section.table("values")) {
+      for (const auto& [key, node] : *values) {
+        const std::string at = section.path("values") + "." + std::string(key.str());
+        if (!node.is_table()) {
+          problems_.add(line_of(node), at, "must be a figure { figure = ... }");
+          continue;
+        }
+        Section figure(*node.as_table(), at, problems_);
+        step.values.emplace_back(key.str(), read_figure(figure));
+      }
+    }
+    for (std::size_t at = step.reveal.find('{'); at != std::string::npos; at = step.reveal.find('{', at + 1)) {
+      const std::string name = step.reveal.substr(at + 1, step.reveal.find('}', at) - at - 1);
+      if (std::none_of(step.values.begin(), step.values.end(), [&](const auto& value) { return value.first == name; }))
+        section.problem("reveal", "speaks of {" + name + "}, which [step.values] does not have");
+    }
+    if (step.view.after_prediction && !step.prediction) section.problem("arrange", "there is no [step.predict]");
+    if (step.view.after_prediction && lesson_.steps.empty())
+      section.problem("arrange", "is the first step's: it has no earlier arrangement to keep until then");
+    if (step.prediction && step.prediction->number == std::nullopt && step.checks.empty())
+      section.problem("predict", "a prediction among choices needs checks that show which one is right");
+    lesson_.steps.push_back(std::move(step));
+  }
+
+  std::optional<std::int64_t> seed_;
+  Problems problems_;
+  Lesson lesson_;
+  std::size_t runs_open_ = 0;
+};
+
+// "lessons/02-bias-thermostat.toml" is "bias-thermostat".
+std::string name_of(std::string_view file) {
+  std::string name = std::filesystem::path(file).stem().string();
+  const std::size_t digits = name.find_first_not_of("0123456789");
+  if (digits != std::string::npos && digits > 0 && name[digits] == '-') name.erase(0, digits + 1);
+  return name;
+}
+
+std::vector<std::string_view> lesson_assets() {
+  std::vector<std::string_view> names;
+  for (const Asset& each : assets())
+    if (each.name.starts_with("lessons/")) names.push_back(each.name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+ParsedLesson unreadable(std::string_view file, const std::string& why) {
+  ParsedLesson parsed;
+  parsed.problems.push_back({std::string(file), 0, "", why});
+  return parsed;
+}
+
+}  // namespace
+
+ParsedLesson parse_lesson(std::string_view text, std::string_view file, std::optional<std::int64_t> seed) {
+  if (text.size() > kMaxLessonBytes) return unreadable(file, "is larger than 1 MB, so no lesson");
+  try {
+    const toml::table table = parse_toml(text, file);
+    ParsedLesson parsed = LessonParser(std::string(file), seed).parse(table);
+    parsed.lesson.name = name_of(file);
+    return parsed;
+  } catch (const toml::parse_error& error) {
+    if (const std::string encoding = text_problem(text); !encoding.empty()) return unreadable(file, encoding);
+    ParsedLesson parsed;
+    parsed.problems.push_back(
+        {std::string(file), static_cast<int>(error.source().begin.line), "", std::string(error.description())});
+    return parsed;
+  }
+}
+
+ParsedLesson load_lesson(const std::string& path, std::optional<std::int64_t> seed) {
+  std::error_code code;
+  if (!std::filesystem::exists(path, code)) return unreadable(path, "no such file");
+  try {
+    return parse_lesson(read_file(path, kMaxLessonBytes, "lesson"), path, seed);
+  } catch (const std::runtime_error& error) {
+    return unreadable(path, std::string(error.what()).substr(path.size() + 2));
+  }
+}
+
+std::vector<std::string> lesson_names() {
+  std::vector<std::string> names;
+  for (const std::string_view asset_name : lesson_assets()) names.push_back(name_of(asset_name));
+  return names;
+}
+
+ParsedLesson find_lesson(std::string_view name, std::optional<std::int64_t> seed) {
+  const std::vector<std::string_view> built_in = lesson_assets();
+  std::string list;
+  for (std::size_t i = 0; i < built_in.size(); ++i) {
+    const std::string each = name_of(built_in[i]);
+    if (name == each || name == std::to_string(i + 1)) return parse_lesson(asset(built_in[i]), built_in[i], seed);
+    list += (list.empty() ? "" : ", ") + each;
+  }
+  if (name.ends_with(".toml")) return load_lesson(std::string(name), seed);
+  return unreadable(name, "no such lesson, allowed are " + list + ", or the path of a .toml file");
+}
+
+}  // namespace moescope

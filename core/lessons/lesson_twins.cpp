@@ -1,0 +1,123 @@
+#include "core/lessons/lesson_twins.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
+
+#include "core/training/recorded_run.h"
+
+namespace moescope {
+namespace {
+
+using Configs = std::vector<RunConfig>;
+
+enum class Balancing { none, bias, loss, both };
+
+Balancing balancing_of(const RouterConfig& router) {
+  const bool bias = router.bias_update_rate > 0;
+  const bool loss = router.aux_mode != AuxMode::none && router.aux_coeff > 0;
+  return bias && loss ? Balancing::both : bias ? Balancing::bias : loss ? Balancing::loss : Balancing::none;
+}
+
+bool another_way_of_balancing(const RouterConfig& a, const RouterConfig& b) {
+  const Balancing of_a = balancing_of(a), of_b = balancing_of(b);
+  return of_a != of_b && of_a != Balancing::both && of_b != Balancing::both;
+}
+
+bool limits_groups(const RouterConfig& router) {
+  return router.n_groups > 0 && router.n_limited_groups > 0;
+}
+
+// Puts the recipe's name in place of its keys.
+void fold(std::vector<std::string>& things, const char* recipe, std::initializer_list<std::string_view> keys) {
+  const auto removed = std::erase_if(
+      things, [&](const std::string& key) { return std::find(keys.begin(), keys.end(), key) != keys.end(); });
+  if (removed > 0) things.push_back(recipe);
+}
+
+std::string letter(std::size_t place) {
+  return std::string(1, static_cast<char>('A' + place));
+}
+
+std::string listed(const std::vector<std::string>& things) {
+  std::string list;
+  for (const std::string& each : things) list += (list.empty() ? "" : ", ") + each;
+  return list;
+}
+
+// What is unclear once is not said twice.
+void add(const std::string& sentence, std::vector<std::string>& unclear) {
+  if (std::find(unclear.begin(), unclear.end(), sentence) == unclear.end()) unclear.push_back(sentence);
+}
+
+void apply(const LessonTask& task, Configs& configs) {
+  if (task.kind == LessonTask::Kind::start) configs = task.start.configs;
+  if (task.kind == LessonTask::Kind::twin && !configs.empty()) configs.push_back(configs.front());
+  for (const LessonSetting& setting : task.settings) {
+    for (std::size_t place = 0; place < configs.size(); ++place) {
+      const bool meant =
+          task.kind == LessonTask::Kind::twin
+              ? place + 1 == configs.size()
+              : task.run == kAllRuns || static_cast<int>(place) == task.run || setting.key == kMixtureKey;
+      if (meant) find_field(setting.key)->set(configs[place], setting.value);
+    }
+  }
+}
+
+// In what the twin differs from the nearest run before it, when that is more than one thing.
+std::vector<std::string> too_far(const Configs& configs, std::size_t twin) {
+  std::vector<std::string> nearest = things_that_differ(configs[0], configs[twin]);
+  for (std::size_t before = 1; before < twin; ++before) {
+    const auto things = things_that_differ(configs[before], configs[twin]);
+    if (things.size() < nearest.size()) nearest = things;
+  }
+  return nearest.size() > 1 ? nearest : std::vector<std::string>{};
+}
+
+// A check whose bound is another run's figure.
+void judge_comparison(const LessonCheck& check, const Configs& configs, const std::string& step,
+                      std::vector<std::string>& unclear) {
+  for (const auto* bound : {&check.above, &check.below}) {
+    if (!*bound || !(*bound)->figure) continue;
+    const auto a = static_cast<std::size_t>(check.figure.run), b = static_cast<std::size_t>((*bound)->figure->run);
+    if (a == b || std::max(a, b) >= configs.size()) continue;
+    const auto things = things_that_differ(configs[a], configs[b]);
+    if (things.size() > 1)
+      add(step + ", \"" + check.text + "\": " + letter(a) + " and " + letter(b) + " differ in " +
+              std::to_string(things.size()) + " things: " + listed(things),
+          unclear);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> things_that_differ(const RunConfig& a, const RunConfig& b) {
+  std::vector<std::string> things;
+  for (const ConfigDifference& each : difference(a, b)) things.push_back(each.key);
+  if (another_way_of_balancing(a.router, b.router))
+    fold(things, "way of balancing", {"router.bias_update_rate", "router.aux_mode", "router.aux_coeff"});
+  if (!limits_groups(a.router) || !limits_groups(b.router))
+    fold(things, "limit on groups", {"router.n_groups", "router.n_limited_groups"});
+  return things;
+}
+
+std::vector<std::string> unclear_comparisons(const Lesson& lesson) {
+  std::vector<std::string> unclear;
+  Configs configs = lesson.runs.configs;
+  for (const LessonStep& step : lesson.steps) {
+    const std::string where = "\"" + step.title + "\"";
+    for (const LessonTask& task : step.tasks) {
+      apply(task, configs);
+      if (task.kind != LessonTask::Kind::run_until) continue;
+      for (std::size_t twin = 1; twin < configs.size(); ++twin)
+        if (const auto things = too_far(configs, twin); !things.empty())
+          add(where + ": " + letter(twin) +
+                  " differs from every run before it in more than one thing: " + listed(things),
+              unclear);
+    }
+    for (const LessonCheck& check : step.checks) judge_comparison(check, configs, where, unclear);
+  }
+  return unclear;
+}
+
+}  // namespace moescope

@@ -1,0 +1,82 @@
+// Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434, section 2.1), causal, with backward.
+//
+//   q          = wq h, or wq_b rms(wq_a h);  per head [nope | rope]
+//   [c | k_r]  = wkv_a h;                    k_r is one rotated key shared by all heads
+//   [k_n | v]  = wkv_b rms(c)                per head
+//   o          = softmax(q.k / sqrt(nope + rope)) v;  y = wo o
+// Legend: T = B*S tokens (B sequences of S), D dim, H heads, dn/dr/dv nope, rope and value head dims, dq = dn + dr,
+// R kv_lora_rank, Q q_lora_rank. Scores are recomputed in the backward pass, so memory grows with T, not with T*S.
+#pragma once
+
+#include <cstdint>
+
+#include "core/config/run_config.h"
+#include "core/model/layers/arena.h"
+#include "core/model/layers/parameters.h"
+#include "core/model/layers/precision.h"
+#include "core/model/layers/rope.h"
+
+namespace moescope {
+
+// What the forward pass of one layer leaves for its backward pass.
+template <class T>
+struct AttentionActivations {
+  T *h, *h_inv;                // [T, D] normed input, [T]
+  T *qa, *qa_normed, *qa_inv;  // [T, Q] twice, [T]; low-rank query only
+  T* q;                        // [T, H, dq], rotated
+  T* kva;                      // [T, R + dr], k_r rotated
+  T *latent, *latent_inv;      // [T, R] normed, [T]
+  T* kv;                       // [T, H, dn + dv]
+  T* lse;                      // [B, H, S] log-sum-exp of each query's scores
+  T* o;                        // [T, H, dv]
+
+  void plan(Arena<T>& arena, const ModelConfig& config, std::size_t tokens);
+};
+
+// Gradients that one layer's backward pass needs at a time; shared by all layers.
+template <class T>
+struct AttentionWorkspace {
+  T *dq, *dkv, *d_o;    // as q, kv, o
+  T* dkva;              // [T, R + dr]
+  T* dlatent;           // [T, R]
+  T *dqa, *dqa_normed;  // [T, Q]
+  T* dk_rope;           // [H, T, dr] one share per head
+  T* dh;                // [T, D]
+  T* norm_partial;
+
+  void plan(Arena<T>& arena, const ModelConfig& config, std::size_t tokens);
+};
+
+template <class T>
+class Attention {
+ public:
+  Attention(const ModelConfig& config, int sequences, int length)
+      : c_(config), sequences_(sequences), length_(length), rope_(length, config.qk_rope_head_dim, config.rope_theta) {}
+
+  // y = x + attention(rms(x)).
+  void forward(const LayerView<T>& w, const T* x, AttentionActivations<T>& a, T* y,
+               const LayerPrecision& precision = {}) const;
+
+  // `dx` holds dL/dy and receives dL/dx; weight gradients go to `g`.
+  void backward(const LayerView<T>& w, const LayerView<T>& g, const T* x, const AttentionActivations<T>& a,
+                AttentionWorkspace<T>& ws, T* dx, const LayerPrecision& precision = {}) const;
+
+ private:
+  int tokens() const { return sequences_ * length_; }
+  int head_dim() const { return c_.qk_nope_head_dim + c_.qk_rope_head_dim; }
+  void rotate(AttentionActivations<T>& a) const;
+  void rotate_back(AttentionWorkspace<T>& ws) const;
+  void head_forward(int sequence, int head, AttentionActivations<T>& a) const;
+  void head_backward(int sequence, int head, const AttentionActivations<T>& a, AttentionWorkspace<T>& ws) const;
+  void gather_keys(int sequence, int head, const AttentionActivations<T>& a, T* keys) const;
+  void scatter_keys(int sequence, int head, const T* dkeys, AttentionWorkspace<T>& ws) const;
+
+  const ModelConfig& c_;
+  int sequences_, length_;
+  Rope<T> rope_;
+};
+
+extern template class Attention<float>;
+extern template class Attention<double>;
+
+}  // namespace moescope

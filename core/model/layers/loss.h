@@ -1,0 +1,16 @@
+// Mean cross-entropy over all tokens, in nats, and its gradient.
+#pragma once
+
+#include <cstdint>
+
+#include "core/model/layers/batch_part.h"
+
+namespace moescope {
+
+// logits_TV of the tokens here; dlogits_TV = (softmax - one-hot) / tokens of the whole batch, `loss_T` receives each
+// token's loss. Returns the mean over the whole batch.
+template <class T>
+double cross_entropy(const T* logits, const std::int32_t* target, const BatchPart& part, int vocab, T* dlogits,
+                     T* loss);
+
+}  // namespace moescope

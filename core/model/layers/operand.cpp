@@ -1,0 +1,121 @@
+#include "core/model/layers/operand.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "core/numerics/parallel.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::size_t kBand = 128;
+
+std::size_t size(int n) {
+  return static_cast<std::size_t>(n);
+}
+
+// Rows of the operand as the GEMM reads it, which share scales along their whole length at most.
+struct Band {
+  MatrixView in;
+  std::size_t offset, row, col;
+};
+Band band_of(MatrixView in, BlockAxis axis, int index) {
+  const std::size_t first = size(index) * kBand;
+  if (axis == BlockAxis::row)
+    return {{in.data + first * in.stride, std::min(kBand, in.rows - first), in.cols, in.stride},
+            first * in.stride,
+            first,
+            0};
+  return {{in.data + first, in.rows, std::min(kBand, in.cols - first), in.stride}, first, 0, first};
+}
+
+int num_bands(MatrixView in, BlockAxis axis) {
+  return static_cast<int>(((axis == BlockAxis::row ? in.rows : in.cols) + kBand - 1) / kBand);
+}
+
+float amax_of_bands(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key) {
+  std::vector<float> amax(size(num_bands(in, axis)));
+  parallel_for(static_cast<int>(amax.size()),
+               [&](int band) { amax[size(band)] = operand_amax(format, band_of(in, axis, band).in, axis, key); });
+  return std::accumulate(amax.begin(), amax.end(), 0.0f, larger_amax);
+}
+
+void quantize_all(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key, float* out,
+                  QuantSums* sums) {
+  if (in.rows == 0 || in.cols == 0) return;
+  const int bands = num_bands(in, axis);
+  const float amax = has_tensor_scale(format) ? amax_of_bands(format, in, axis, key) : 0;
+  std::vector<QuantSums> band_sums(sums ? size(bands) : 0);
+  parallel_for(bands, [&](int index) {
+    const Band band = band_of(in, axis, index);
+    RoundingKey own = key;
+    own.first_row += static_cast<std::uint32_t>(band.row);
+    own.first_col += static_cast<std::uint32_t>(band.col);
+    quantize_operand_tile(format, band.in, axis, own, amax, out + band.offset, in.stride,
+                          sums ? &band_sums[size(index)] : nullptr);
+  });
+  if (!sums) return;
+  QuantSums total;
+  for (const QuantSums& band : band_sums) total.add(band);
+  if (format.scheme == QuantScheme::fp8 && has_tensor_scale(format)) total.join_blocks();
+  sums->add(total);
+}
+
+// Runs `quantize` on float copies of the matrix.
+void in_float(const double* in, int rows, int cols, std::size_t stride, double* out, const auto& quantize) {
+  const std::size_t n = size(rows) * size(cols);
+  std::vector<float> narrow(n), rounded(n);
+  for (std::size_t r = 0; r < size(rows); ++r)
+    for (std::size_t i = 0; i < size(cols); ++i) narrow[r * size(cols) + i] = static_cast<float>(in[r * stride + i]);
+  quantize(MatrixView{narrow.data(), size(rows), size(cols), size(cols)}, rounded.data());
+  for (std::size_t r = 0; r < size(rows); ++r)
+    for (std::size_t i = 0; i < size(cols); ++i) out[r * stride + i] = static_cast<double>(rounded[r * size(cols) + i]);
+}
+
+}  // namespace
+
+template <>
+void quantize_alone(const OperandFormat& format, const float* in, int rows, int cols, std::size_t stride,
+                    BlockAxis axis, const RoundingKey& key, float* out, QuantSums* sums) {
+  quantize_operand(format, {in, size(rows), size(cols), stride}, axis, key, out, stride, sums);
+}
+
+template <>
+void quantize_alone(const OperandFormat& format, const double* in, int rows, int cols, std::size_t stride,
+                    BlockAxis axis, const RoundingKey& key, double* out, QuantSums* sums) {
+  in_float(in, rows, cols, stride, out, [&](MatrixView narrow, float* rounded) {
+    quantize_operand(format, narrow, axis, key, rounded, narrow.stride, sums);
+  });
+}
+
+template <>
+void quantize_in_bands(const OperandFormat& format, const float* in, int rows, int cols, std::size_t stride,
+                       BlockAxis axis, const RoundingKey& key, float* out, QuantSums* sums) {
+  quantize_all(format, {in, size(rows), size(cols), stride}, axis, key, out, sums);
+}
+
+template <>
+void quantize_in_bands(const OperandFormat& format, const double* in, int rows, int cols, std::size_t stride,
+                       BlockAxis axis, const RoundingKey& key, double* out, QuantSums* sums) {
+  in_float(in, rows, cols, stride, out,
+           [&](MatrixView narrow, float* rounded) { quantize_all(format, narrow, axis, key, rounded, sums); });
+}
+
+template <class T>
+void round_rows(const OperandFormat& format, T* rows_of, std::size_t rows, int cols, QuantSums* sums) {
+  std::vector<QuantSums> band_sums(sums ? (rows + kBand - 1) / kBand : 0);
+  parallel_slices(rows, kBand, [&](std::size_t first, std::size_t last) {
+    const std::size_t n = (last - first) * size(cols);
+    T* rounded = thread_scratch<T>(n);
+    T* band = rows_of + first * size(cols);
+    quantize_alone(format, band, static_cast<int>(last - first), cols, size(cols), BlockAxis::row, {}, rounded,
+                   sums ? &band_sums[first / kBand] : nullptr);
+    std::copy_n(rounded, n, band);
+  });
+  for (const QuantSums& band : band_sums) sums->add(band);
+}
+template void round_rows<float>(const OperandFormat&, float*, std::size_t, int, QuantSums*);
+template void round_rows<double>(const OperandFormat&, double*, std::size_t, int, QuantSums*);
+
+}  // namespace moescope

@@ -1,0 +1,88 @@
+#include "core/model/layers/operand_tap.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace moescope {
+namespace {
+
+std::optional<Linear> linear_of(const OperandPlace& place) {
+  for (int i = 0; i < kNumLinears; ++i) {
+    const auto linear = static_cast<Linear>(i);
+    const LinearInfo& info = linear_info(linear);
+    if (info.gemm_class == place.gemm_class && info.name == place.gemm)
+      return place.operand == Operand::x ? source_of_x(linear) : linear;
+  }
+  return std::nullopt;
+}
+
+std::pair<int, std::uint32_t> order_of(const QuantizerCall& call) {
+  return {call.expert, call.key.first_row};
+}
+
+}  // namespace
+
+OperandTap::OperandTap(const OperandPlace& place) : place_(place), linear_(linear_of(place)) {}
+
+bool OperandTap::is_of(int layer, GemmClass gemm_class) const {
+  return gemm_class == place_.gemm_class && (layer == place_.layer || linear_ == Linear::output);
+}
+
+int OperandTap::part_of(int layer, Linear first, int stacked) const {
+  if (!linear_ || !is_of(layer, linear_info(first).gemm_class)) return -1;
+  const int part = static_cast<int>(*linear_) - static_cast<int>(first);
+  return part >= 0 && part < stacked ? part : -1;
+}
+
+template <class T>
+void OperandTap::take(const OperandFormat& format, BlockAxis axis, int expert, const T* in, int rows, int cols,
+                      std::size_t stride, const RoundingKey& key) {
+  Piece piece{{expert, 0, static_cast<std::size_t>(rows), key}, {}};
+  if (rows == 0) return;
+  const std::lock_guard lock(mutex_);
+  const auto same = [&](const Piece& other) { return order_of(other.call) == order_of(piece.call); };
+  if (std::any_of(pieces_.begin(), pieces_.end(), same)) return;
+  piece.values.reserve(piece.call.rows * static_cast<std::size_t>(cols));
+  for (int r = 0; r < rows; ++r) {
+    const T* row = in + static_cast<std::size_t>(r) * stride;
+    for (int c = 0; c < cols; ++c) piece.values.push_back(static_cast<float>(row[c]));
+  }
+  pieces_.push_back(std::move(piece));
+  format_ = format;
+  axis_ = axis;
+  cols_ = static_cast<std::size_t>(cols);
+}
+
+std::optional<CapturedOperand> OperandTap::finish(int n_experts) {
+  if (pieces_.empty()) return std::nullopt;
+  std::sort(pieces_.begin(), pieces_.end(),
+            [](const Piece& a, const Piece& b) { return order_of(a.call) < order_of(b.call); });
+  CapturedOperand captured;
+  captured.place = place_;
+  captured.format = format_;
+  captured.axis = axis_;
+  captured.cols = cols_;
+  std::vector<std::size_t> rows_of_expert(static_cast<std::size_t>(n_experts));
+  for (Piece& piece : pieces_) {
+    piece.call.first_row = captured.rows;
+    captured.rows += piece.call.rows;
+    if (piece.call.expert >= 0) rows_of_expert[static_cast<std::size_t>(piece.call.expert)] += piece.call.rows;
+    captured.values.insert(captured.values.end(), piece.values.begin(), piece.values.end());
+    captured.calls.push_back(piece.call);
+    piece.values = {};
+  }
+  if (place_.gemm_class == GemmClass::experts) {
+    captured.expert_rows.push_back(0);
+    for (const std::size_t rows : rows_of_expert) captured.expert_rows.push_back(captured.expert_rows.back() + rows);
+  }
+  pieces_.clear();
+  captured.sums = quantizer_sums(captured);
+  return captured;
+}
+
+template void OperandTap::take<float>(const OperandFormat&, BlockAxis, int, const float*, int, int, std::size_t,
+                                      const RoundingKey&);
+template void OperandTap::take<double>(const OperandFormat&, BlockAxis, int, const double*, int, int, std::size_t,
+                                       const RoundingKey&);
+
+}  // namespace moescope

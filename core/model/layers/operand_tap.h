@@ -1,0 +1,48 @@
+// Copies one operand of one GEMM on its way into the quantizer. Nothing else of a step changes.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "core/model/layers/captured_operand.h"
+#include "core/model/layers/precision.h"
+
+namespace moescope {
+
+class OperandTap {
+ public:
+  explicit OperandTap(const OperandPlace& place);
+
+  const OperandPlace& place() const { return place_; }
+  bool is_of(int layer, GemmClass gemm_class) const;
+  bool is(Direction direction, Operand operand) const {
+    return direction == place_.direction && operand == place_.operand;
+  }
+  // Which of `stacked` weights that begin with `first` it is; -1: none of them.
+  int part_of(int layer, Linear first, int stacked) const;
+
+  // Rows of `expert` from its row key.first_row on, or all rows with expert -1. Any thread; the same rows may come
+  // again and are taken once.
+  template <class T>
+  void take(const OperandFormat& format, BlockAxis axis, int expert, const T* in, int rows, int cols,
+            std::size_t stride, const RoundingKey& key);
+
+  // What was taken, once the step is over; nothing: the model has no such operand. Of its labels only `place` is set.
+  std::optional<CapturedOperand> finish(int n_experts);
+
+ private:
+  struct Piece {
+    QuantizerCall call;
+    std::vector<float> values;
+  };
+  OperandPlace place_;
+  std::optional<Linear> linear_;  // whose x, W or dY it is; none: of the routed experts or the token payload
+  std::mutex mutex_;
+  std::vector<Piece> pieces_;
+  OperandFormat format_;
+  BlockAxis axis_ = BlockAxis::row;
+  std::size_t cols_ = 0;
+};
+
+}  // namespace moescope

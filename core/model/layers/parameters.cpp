@@ -1,0 +1,214 @@
+#include "core/model/layers/parameters.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "core/numerics/parallel.h"
+#include "core/numerics/rng.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::size_t kAlign = 16;  // elements: a cache line of float
+
+class LayoutBuilder {
+ public:
+  explicit LayoutBuilder(const ModelConfig& config) : c_(config), dim_(size(config.dim)) {}
+
+  std::vector<ParameterTensor> build(std::size_t& arena_size) {
+    add("tok_embeddings.weight", {size(c_.vocab), dim_}, 1.0);
+    for (int layer = 0; layer < c_.n_layers; ++layer) add_layer(layer);
+    add("norm.weight", {dim_}, 0);
+    // The head's draws are cut at three standard deviations.
+    add("output.weight", {size(c_.vocab), dim_}, 1.0 / std::sqrt(static_cast<double>(c_.dim)), 3.0);
+    arena_size = next_;
+    return std::move(tensors_);
+  }
+
+ private:
+  static std::size_t size(int n) { return static_cast<std::size_t>(n); }
+
+  void add(std::string name, std::vector<std::size_t> shape, double std, double cut = 0) {
+    ParameterTensor tensor{std::move(name), std::move(shape), next_, 0, std, cut};
+    tensor.outer_stride = tensor.block_elements();
+    next_ += round_up(tensor.elements());
+    tensors_.push_back(std::move(tensor));
+  }
+
+  static std::size_t round_up(std::size_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
+
+  void add_layer(int layer) {
+    // Linear layers draw with 0.02; those that write to the residual stream shrink with depth.
+    const double depth_std = 0.02 / std::sqrt(2.0 * (layer + 1));
+    const std::string prefix = "layers." + std::to_string(layer) + ".";
+    add(prefix + "attention_norm.weight", {dim_}, 0);
+    add_attention(prefix + "attention.", depth_std);
+    add(prefix + "ffn_norm.weight", {dim_}, 0);
+    if (layer < c_.n_dense_layers) {
+      add_feed_forward(prefix + "feed_forward.", ".weight", {}, size(c_.dense_inter), depth_std);
+      return;
+    }
+    add(prefix + "moe.router.gate.weight", {size(c_.n_experts), dim_}, depth_std);
+    add_feed_forward(prefix + "moe.experts.", "", {size(c_.n_experts)}, size(c_.moe_inter), depth_std);
+    if (c_.n_shared > 0)
+      add_feed_forward(prefix + "moe.shared_experts.", ".weight", {}, size(c_.n_shared * c_.moe_inter), depth_std);
+  }
+
+  void add_attention(const std::string& prefix, double depth_std) {
+    const std::size_t heads = size(c_.n_heads), latent = size(c_.kv_lora_rank);
+    const std::size_t head_dim = size(c_.qk_nope_head_dim + c_.qk_rope_head_dim);
+    if (c_.q_lora_rank > 0) {
+      add(prefix + "wq_a.weight", {size(c_.q_lora_rank), dim_}, 0.02);
+      add(prefix + "q_norm.weight", {size(c_.q_lora_rank)}, 0);
+      add(prefix + "wq_b.weight", {heads * head_dim, size(c_.q_lora_rank)}, 0.02);
+    } else {
+      add(prefix + "wq.weight", {heads * head_dim, dim_}, 0.02);
+    }
+    add(prefix + "wkv_a.weight", {latent + size(c_.qk_rope_head_dim), dim_}, 0.02);
+    add(prefix + "kv_norm.weight", {latent}, 0);
+    add(prefix + "wkv_b.weight", {heads * size(c_.qk_nope_head_dim + c_.v_head_dim), latent}, 0.02);
+    add(prefix + "wo.weight", {dim_, heads * size(c_.v_head_dim)}, depth_std);
+  }
+
+  // `experts` is empty for a plain feed-forward, else {E}. Listed as w1, w2, w3; placed as (w1 w3)(w1 w3)... w2 w2...
+  void add_feed_forward(const std::string& prefix, const char* suffix, std::vector<std::size_t> experts,
+                        std::size_t inter, double depth_std) {
+    const std::size_t copies = experts.empty() ? 1 : experts[0];
+    const std::size_t matrix = inter * dim_;
+    auto shape = [&](std::size_t out, std::size_t in) {
+      std::vector<std::size_t> s = experts;
+      s.insert(s.end(), {out, in});
+      return s;
+    };
+    const std::size_t w13 = next_, w2 = w13 + round_up(copies * 2 * matrix);
+    tensors_.push_back({prefix + "w1" + suffix, shape(inter, dim_), w13, 2 * matrix, 0.02, 0});
+    tensors_.push_back({prefix + "w2" + suffix, shape(dim_, inter), w2, matrix, depth_std, 0});
+    tensors_.push_back({prefix + "w3" + suffix, shape(inter, dim_), w13 + matrix, 2 * matrix, depth_std, 0});
+    next_ = w2 + round_up(copies * matrix);
+  }
+
+  const ModelConfig& c_;
+  std::size_t dim_;
+  std::size_t next_ = 0;
+  std::vector<ParameterTensor> tensors_;
+};
+
+}  // namespace
+
+std::size_t ParameterTensor::elements() const {
+  std::size_t n = 1;
+  for (const std::size_t extent : shape) n *= extent;
+  return n;
+}
+
+std::vector<ParameterTensor> parameter_layout(const ModelConfig& config, std::size_t& arena_size) {
+  return LayoutBuilder(config).build(arena_size);
+}
+
+template <class T>
+Parameters<T>::Parameters(const ModelConfig& config) : tensors_(parameter_layout(config, size_)) {
+  memory_.plan(weights, size_);
+  memory_.plan(gradients, size_);
+  memory_.plan(moment1, size_);
+  memory_.plan(moment2, size_);
+  memory_.commit();
+  weight_view = view(config, weights);
+  gradient_view = view(config, gradients);
+}
+
+template <class T>
+void Parameters<T>::initialise(std::int64_t seed) {
+  parallel_for(static_cast<int>(tensors_.size()), [&](int i) {
+    const ParameterTensor& tensor = tensors_[static_cast<std::size_t>(i)];
+    const RandomStream random(seed, tensor.name);
+    std::vector<T> values(tensor.elements(), T{1});
+    if (tensor.init_std > 0)
+      for (std::size_t n = 0; n < values.size(); ++n) {
+        const double draw = tensor.init_cut > 0 ? random.truncated_normal(n, tensor.init_cut) : random.normal(n);
+        values[n] = static_cast<T>(static_cast<float>(tensor.init_std * draw));
+      }
+    scatter(tensor, values, weights);
+  });
+}
+
+template <class T>
+const ParameterTensor& Parameters<T>::tensor(std::string_view name) const {
+  const auto found =
+      std::find_if(tensors_.begin(), tensors_.end(), [&](const ParameterTensor& t) { return t.name == name; });
+  assert(found != tensors_.end());
+  return *found;
+}
+
+template <class T>
+std::size_t Parameters<T>::count() const {
+  std::size_t total = 0;
+  for (const ParameterTensor& tensor : tensors_) total += tensor.elements();
+  return total;
+}
+
+template <class T>
+std::vector<ParameterRun> Parameters<T>::runs() const {
+  std::vector<ParameterRun> runs;
+  for (const ParameterTensor& tensor : tensors_) {
+    const bool of_experts = tensor.shape.size() == 3;
+    for (std::size_t b = 0; b < tensor.blocks(); ++b)
+      runs.push_back(
+          {tensor.offset + b * tensor.outer_stride, tensor.block_elements(), of_experts ? static_cast<int>(b) : -1});
+  }
+  return runs;
+}
+
+template <class T>
+std::vector<T> Parameters<T>::gather(const ParameterTensor& tensor, const T* arena) const {
+  return gather_tensor(tensor, arena);
+}
+
+template <class T>
+void Parameters<T>::scatter(const ParameterTensor& tensor, std::span<const T> values, T* arena) {
+  assert(values.size() == tensor.elements());
+  const std::size_t block = tensor.block_elements();
+  for (std::size_t b = 0; b < tensor.blocks(); ++b)
+    std::copy_n(values.data() + b * block, block, arena + tensor.offset + b * tensor.outer_stride);
+}
+
+template <class T>
+ModelView<T> Parameters<T>::view(const ModelConfig& config, T* base) const {
+  auto at = [&](const std::string& name) { return base + tensor(name).offset; };
+  auto feed_forward = [&](const std::string& prefix, const char* suffix) {
+    return FeedForwardView<T>{at(prefix + "w1" + suffix), at(prefix + "w2" + suffix)};
+  };
+  ModelView<T> view{at("tok_embeddings.weight"), at("norm.weight"), at("output.weight"), {}};
+  for (int i = 0; i < config.n_layers; ++i) {
+    const std::string prefix = "layers." + std::to_string(i) + ".";
+    const std::string attention = prefix + "attention.";
+    LayerView<T> layer{};
+    layer.attention_norm = at(prefix + "attention_norm.weight");
+    layer.ffn_norm = at(prefix + "ffn_norm.weight");
+    if (config.q_lora_rank > 0) {
+      layer.wq_a = at(attention + "wq_a.weight");
+      layer.q_norm = at(attention + "q_norm.weight");
+      layer.wq_b = at(attention + "wq_b.weight");
+    } else {
+      layer.wq = at(attention + "wq.weight");
+    }
+    layer.wkv_a = at(attention + "wkv_a.weight");
+    layer.kv_norm = at(attention + "kv_norm.weight");
+    layer.wkv_b = at(attention + "wkv_b.weight");
+    layer.wo = at(attention + "wo.weight");
+    if (i < config.n_dense_layers) {
+      layer.dense = feed_forward(prefix + "feed_forward.", ".weight");
+    } else {
+      layer.gate = at(prefix + "moe.router.gate.weight");
+      layer.experts = feed_forward(prefix + "moe.experts.", "");
+      if (config.n_shared > 0) layer.shared = feed_forward(prefix + "moe.shared_experts.", ".weight");
+    }
+    view.layers.push_back(layer);
+  }
+  return view;
+}
+
+template class Parameters<float>;
+template class Parameters<double>;
+
+}  // namespace moescope

@@ -1,0 +1,107 @@
+// All weights of the model in one arena, with gradients and AdamW's moments in three more of the same layout.
+//
+// Legend: D dim, F hidden width of a feed-forward, E experts, H heads. Weights are [out, in].
+// Names are TorchTitan's ("layers.1.moe.experts.w1"). w1 and w3 of a feed-forward (of each expert) lie side by side,
+// so both are one [2F, D] matrix to a GEMM.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/config/run_config.h"
+#include "core/model/layers/arena.h"
+
+namespace moescope {
+
+struct ParameterTensor {
+  std::string name;
+  std::vector<std::size_t> shape;  // [out, in], [D], or [E, out, in]
+  std::size_t offset = 0;          // of the first element in the arena
+  std::size_t outer_stride = 0;    // from expert to expert for three dimensions; elements of one lie together
+  double init_std = 0;             // 0: filled with ones
+  double init_cut = 0;             // draws beyond +-init_cut standard deviations are repeated; 0: none
+
+  std::size_t elements() const;
+  std::size_t blocks() const { return shape.size() == 3 ? shape[0] : 1; }  // contiguous runs of elements
+  std::size_t block_elements() const { return elements() / blocks(); }
+};
+
+// Elements that lie together: one expert's share of a tensor, or all of any other.
+struct ParameterRun {
+  std::size_t offset = 0, count = 0;
+  int expert = -1;  // -1: not of a routed expert
+};
+
+// In TorchTitan's order. `arena_size` receives the elements of the whole arena.
+std::vector<ParameterTensor> parameter_layout(const ModelConfig& config, std::size_t& arena_size);
+
+// Elements of one tensor in its own order, out of an arena of that layout.
+template <class T>
+std::vector<T> gather_tensor(const ParameterTensor& tensor, const T* arena) {
+  std::vector<T> values;
+  values.reserve(tensor.elements());
+  for (std::size_t b = 0; b < tensor.blocks(); ++b) {
+    const T* block = arena + tensor.offset + b * tensor.outer_stride;
+    values.insert(values.end(), block, block + tensor.block_elements());
+  }
+  return values;
+}
+
+template <class T>
+struct FeedForwardView {
+  T* w13 = nullptr;  // [2F, D]: w1, then w3; per expert, `expert_stride` 2FD apart
+  T* w2 = nullptr;   // [D, F]; per expert DF apart
+};
+
+template <class T>
+struct LayerView {
+  T *attention_norm, *ffn_norm;  // [D]
+  T *wq, *wq_a, *q_norm, *wq_b;  // plain query, or low rank
+  T *wkv_a, *kv_norm, *wkv_b, *wo;
+  T* gate = nullptr;  // [E, D]
+  FeedForwardView<T> dense, experts, shared;
+};
+
+template <class T>
+struct ModelView {
+  T *embedding, *norm, *output;  // [V, D], [D], [V, D]
+  std::vector<LayerView<T>> layers;
+};
+
+template <class T>
+class Parameters {
+ public:
+  explicit Parameters(const ModelConfig& config);
+
+  // As TorchTitan initialises; one stream per tensor.
+  void initialise(std::int64_t seed);
+
+  const std::vector<ParameterTensor>& tensors() const { return tensors_; }
+  const ParameterTensor& tensor(std::string_view name) const;
+  std::size_t size() const { return size_; }  // of each arena, padding included (always zero)
+  std::size_t count() const;                  // of trained numbers
+  std::vector<ParameterRun> runs() const;     // all of them, tensors in order
+
+  T *weights = nullptr, *gradients = nullptr, *moment1 = nullptr, *moment2 = nullptr;
+  ModelView<T> weight_view, gradient_view;
+
+  // Elements of one tensor in its own order, out of or into one of the four arenas.
+  std::vector<T> gather(const ParameterTensor& tensor, const T* arena) const;
+  void scatter(const ParameterTensor& tensor, std::span<const T> values, T* arena);
+
+ private:
+  ModelView<T> view(const ModelConfig& config, T* base) const;
+
+  std::size_t size_ = 0;  // before tensors_, whose layout sets it
+  std::vector<ParameterTensor> tensors_;
+  Arena<T> memory_;
+};
+
+extern template class Parameters<float>;
+extern template class Parameters<double>;
+
+}  // namespace moescope

@@ -1,0 +1,38 @@
+// Where the time of a step goes: each moment belongs to exactly one phase.
+#pragma once
+
+#include <array>
+#include <chrono>
+
+#include "core/telemetry/frame/frame.h"
+
+namespace moescope {
+
+class PhaseClock {
+ public:
+  void start(Phase phase) {
+    spent_.fill({});
+    phase_ = phase;
+    since_ = Clock::now();
+  }
+  void enter(Phase phase) {
+    const Clock::time_point now = Clock::now();
+    spent_[static_cast<std::size_t>(phase_)] += now - since_;
+    phase_ = phase;
+    since_ = now;
+  }
+  std::array<float, kNumPhases> milliseconds() {
+    enter(phase_);
+    std::array<float, kNumPhases> ms{};
+    for (std::size_t i = 0; i < ms.size(); ++i) ms[i] = std::chrono::duration<float, std::milli>(spent_[i]).count();
+    return ms;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::array<Clock::duration, kNumPhases> spent_{};
+  Phase phase_ = Phase::other;
+  Clock::time_point since_ = Clock::now();
+};
+
+}  // namespace moescope

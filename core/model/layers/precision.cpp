@@ -1,0 +1,181 @@
+#include "core/model/layers/precision.h"
+
+#include <cassert>
+#include <optional>
+#include <vector>
+
+#include "core/config/operand_recipes.h"
+#include "core/model/layers/operand_tap.h"
+#include "core/numerics/kernels/counter_bits.h"
+
+namespace moescope {
+namespace {
+
+constexpr LinearInfo kLinears[] = {
+    {GemmClass::attention, "wq"},      {GemmClass::attention, "wq_a"},    {GemmClass::attention, "wq_b"},
+    {GemmClass::attention, "wkv_a"},   {GemmClass::attention, "wkv_b"},   {GemmClass::attention, "wo"},
+    {GemmClass::dense_ffn, "w1"},      {GemmClass::dense_ffn, "w3"},      {GemmClass::dense_ffn, "w2"},
+    {GemmClass::shared_experts, "w1"}, {GemmClass::shared_experts, "w3"}, {GemmClass::shared_experts, "w2"},
+    {GemmClass::router_gate, "gate"},  {GemmClass::head, "output"},
+};
+static_assert(std::size(kLinears) == kNumLinears);
+
+OperandFormat mx(ElementFormat element) {
+  OperandFormat format;
+  format.scheme = QuantScheme::mx;
+  format.element = element;
+  return format;
+}
+
+OperandFormat overriding_format(OperandOverride chosen) {
+  OperandFormat format;
+  switch (chosen) {
+    case OperandOverride::none:
+    case OperandOverride::fp32:
+      break;
+    case OperandOverride::bf16:
+      format.scheme = QuantScheme::bf16;
+      break;
+    case OperandOverride::mxfp8_e4m3:
+      return mx(ElementFormat::e4m3);
+    case OperandOverride::mxfp8_e5m2:
+      return mx(ElementFormat::e5m2);
+    case OperandOverride::mxfp6_e2m3:
+      return mx(ElementFormat::e2m3);
+    case OperandOverride::mxfp6_e3m2:
+      return mx(ElementFormat::e3m2);
+    case OperandOverride::mxfp4_e2m1:
+      return mx(ElementFormat::e2m1);
+    case OperandOverride::nvfp4:
+      format.scheme = QuantScheme::nvfp4;
+      format.element = ElementFormat::e2m1;
+  }
+  return format;
+}
+
+using OwnRecipes = std::array<std::optional<Recipe>, 3>;  // of the operands of one class
+
+OwnRecipes own_recipes(const std::vector<OperandRecipe>& all, GemmClass gemm_class) {
+  OwnRecipes own;
+  for (const OperandRecipe& each : all)
+    if (each.gemm_class == gemm_class) own[static_cast<std::size_t>(each.operand)] = each.recipe;
+  return own;
+}
+
+// By the class's recipe, or what stands in its place for every class.
+OperandFormat class_format(const PrecisionConfig& config, Recipe recipe, GemmOperand at) {
+  if (recipe == Recipe::fp32) return {};
+  const OperandOverride chosen = at.operand == Operand::x   ? config.override_x
+                                 : at.operand == Operand::w ? config.override_w
+                                                            : config.override_dy;
+  return chosen == OperandOverride::none ? recipe_format(recipe, at.direction, at.operand) : overriding_format(chosen);
+}
+
+OperandFormat operand_format(const PrecisionConfig& config, Recipe recipe, const OwnRecipes& own, GemmOperand at) {
+  const auto& mine = own[static_cast<std::size_t>(at.operand)];
+  OperandFormat format = mine ? recipe_format(*mine, at.direction, at.operand) : class_format(config, recipe, at);
+  const bool high_precision = format.scheme == QuantScheme::fp32 || format.scheme == QuantScheme::bf16;
+  if (!high_precision) format.rounding = config.rounding;
+  return format;
+}
+
+ClassPrecision class_precision(const PrecisionConfig& config, Recipe recipe, const OwnRecipes& own,
+                               std::uint64_t seed) {
+  ClassPrecision precision;
+  precision.seed = seed;
+  const int rotation = !config.hadamard ? 0 : recipe == Recipe::nvfp4 ? 16 : 32;
+  for (std::size_t i = 0; i < kGemmOperands.size(); i += 2) {
+    OperandFormat &a = precision.formats[i], &b = precision.formats[i + 1];
+    a = operand_format(config, recipe, own, kGemmOperands[i]);
+    b = operand_format(config, recipe, own, kGemmOperands[i + 1]);
+    // Both operands of a product are rotated or none is; high precision gains nothing from it.
+    const auto coarse = [](const OperandFormat& f) {
+      return f.scheme != QuantScheme::fp32 && f.scheme != QuantScheme::bf16;
+    };
+    if (coarse(a) || coarse(b)) a.hadamard = b.hadamard = rotation;
+    precision.plain = precision.plain && is_plain(a) && is_plain(b);
+  }
+  return precision;
+}
+
+}  // namespace
+
+StepPrecision step_precision(const PrecisionConfig& config, std::int64_t seed, std::int64_t step) {
+  const std::uint64_t mixed = hash_of({static_cast<std::uint64_t>(seed), static_cast<std::uint64_t>(step)});
+  StepPrecision precision;
+  const std::vector<OperandRecipe> operands = parse_operand_recipes(config.operands);
+  const auto set = [&](GemmClass gemm_class, Recipe recipe) {
+    ClassPrecision& of_class = precision.classes[static_cast<std::size_t>(gemm_class)];
+    of_class = class_precision(config, recipe, own_recipes(operands, gemm_class), mixed);
+    precision.plain = precision.plain && of_class.plain;
+  };
+  set(GemmClass::experts, config.experts);
+  set(GemmClass::shared_experts, config.shared_experts);
+  set(GemmClass::dense_ffn, config.dense_ffn);
+  set(GemmClass::attention, config.attention);
+  set(GemmClass::router_gate, config.router_gate);
+  set(GemmClass::head, config.head);
+  return precision;
+}
+
+// DeepEP's way: mxfp8 stands for what experts read, their inputs and the gradients of their outputs; what they give is
+// summed up and stays in bf16.
+OperandFormat transfer_format(TokenPayload payload, Transfer transfer) {
+  const bool to_experts = transfer == Transfer::dispatch || transfer == Transfer::combine_gradient;
+  OperandFormat format;
+  if (payload == TokenPayload::mxfp8 && to_experts)
+    format.scheme = QuantScheme::mx;
+  else if (payload != TokenPayload::fp32)
+    format.scheme = QuantScheme::bf16;
+  return format;
+}
+
+OperandPlace transfer_place(int layer, Transfer transfer) {
+  const bool forward = transfer == Transfer::dispatch || transfer == Transfer::combine;
+  const bool dispatch = transfer == Transfer::dispatch || transfer == Transfer::dispatch_gradient;
+  return {layer, GemmClass::payload, dispatch ? "dispatch" : "combine", forward ? Operand::x : Operand::dy,
+          forward ? Direction::forward : Direction::dgrad};
+}
+
+std::uint64_t hash_of(std::initializer_list<std::uint64_t> values) {
+  std::uint64_t hash = 0;
+  for (const std::uint64_t value : values) hash = mix_bits(hash ^ mix_bits(value));
+  return hash;
+}
+
+const LinearInfo& linear_info(Linear linear) {
+  return kLinears[static_cast<std::size_t>(linear)];
+}
+
+Linear source_of_x(Linear linear) {
+  if (linear == Linear::dense_w3) return Linear::dense_w1;
+  return linear == Linear::shared_w3 ? Linear::shared_w1 : linear;
+}
+
+RoundingKey LinearPrecision::key(Direction direction, Operand operand, int part) const {
+  RoundingKey key;
+  key.seed = formats->seed;
+  key.stream = hash_of({stream, operand_index(direction, operand), static_cast<std::uint64_t>(part)});
+  key.rotation_seed = hash_of({formats->seed, stream, static_cast<std::uint64_t>(direction)});
+  if (operand != Operand::w) key.first_row = static_cast<std::uint32_t>(first_row);
+  return key;
+}
+
+LinearPrecision LayerPrecision::of(Linear first, int stacked) const {
+  LinearPrecision precision;
+  precision.shard_rows = shard_rows;
+  precision.first_row = first_row;
+  if (!step) return precision;
+  const ClassPrecision& formats = step->of(linear_info(first).gemm_class);
+  const int tapped = tap ? tap->part_of(layer, first, stacked) : -1;
+  if (formats.plain && tapped < 0) return precision;
+  const auto index = static_cast<std::size_t>(first);
+  precision.formats = &formats;
+  precision.stream = hash_of({static_cast<std::uint64_t>(layer), index});
+  precision.sums = sums ? &(*sums)[index] : nullptr;
+  precision.stacked = stacked;
+  if (tapped >= 0) precision.tap = tap, precision.tapped = tapped;
+  return precision;
+}
+
+}  // namespace moescope

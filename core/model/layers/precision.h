@@ -1,0 +1,128 @@
+// What the quantizers of one training step do: the formats of every GEMM's operands, where their random bits come from,
+// and where their statistics go.
+//
+// Three GEMMs per weight (core/numerics/recipes.h). The six operands are quantized each on its own:
+//   0 forward x, 1 forward W, 2 dgrad dY, 3 dgrad W, 4 wgrad dY, 5 wgrad x
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+
+#include "core/config/run_config.h"
+#include "core/numerics/recipes.h"
+#include "core/telemetry/frame/operand_place.h"
+
+namespace moescope {
+
+struct GemmOperand {
+  Direction direction;
+  Operand operand;
+};
+inline constexpr std::array<GemmOperand, 6> kGemmOperands = {{{Direction::forward, Operand::x},
+                                                              {Direction::forward, Operand::w},
+                                                              {Direction::dgrad, Operand::dy},
+                                                              {Direction::dgrad, Operand::w},
+                                                              {Direction::wgrad, Operand::dy},
+                                                              {Direction::wgrad, Operand::x}}};
+constexpr std::size_t operand_index(Direction direction, Operand operand) {
+  const bool second = direction == Direction::forward ? operand == Operand::w : operand != Operand::dy;
+  return 2 * static_cast<std::size_t>(direction) + (second ? 1 : 0);
+}
+
+// An operand that is multiplied as it is.
+inline bool is_plain(const OperandFormat& format) {
+  return format.scheme == QuantScheme::fp32 && format.hadamard == 0;
+}
+
+// The GEMMs of one class of weights in one step.
+struct ClassPrecision {
+  std::array<OperandFormat, 6> formats{};
+  bool plain = true;       // all operands are
+  std::uint64_t seed = 0;  // of the run and the step
+
+  const OperandFormat& format(Direction direction, Operand operand) const {
+    return formats[operand_index(direction, operand)];
+  }
+};
+
+struct StepPrecision {
+  std::array<ClassPrecision, kNumGemmClasses> classes;
+  bool plain = true;
+  const ClassPrecision& of(GemmClass gemm_class) const { return classes[static_cast<std::size_t>(gemm_class)]; }
+};
+StepPrecision step_precision(const PrecisionConfig& config, std::int64_t seed, std::int64_t step);
+
+// One number out of several, each of which changes it altogether.
+std::uint64_t hash_of(std::initializer_list<std::uint64_t> values);
+
+// Weights beside the routed experts', of one layer or of none (output).
+enum class Linear : std::uint8_t {
+  wq,
+  wq_a,
+  wq_b,
+  wkv_a,
+  wkv_b,
+  wo,
+  dense_w1,
+  dense_w3,
+  dense_w2,
+  shared_w1,
+  shared_w3,
+  shared_w2,
+  gate,
+  output,
+};
+inline constexpr int kNumLinears = 14;
+struct LinearInfo {
+  GemmClass gemm_class;
+  const char* name;  // "wq", "w1"
+};
+const LinearInfo& linear_info(Linear linear);
+// Where the statistics of its x are: w3 multiplies what w1 does.
+Linear source_of_x(Linear linear);
+
+using LinearSums = std::array<QuantSums, 6>;
+using LayerSums = std::array<LinearSums, kNumLinears>;
+
+// What travels between ranks around the routed experts of a layer: their inputs and outputs, and on the way back the
+// gradients of both.
+enum class Transfer : std::uint8_t { dispatch, combine, combine_gradient, dispatch_gradient };
+inline constexpr int kNumTransfers = 4;
+using TransferSums = std::array<QuantSums, kNumTransfers>;
+OperandFormat transfer_format(TokenPayload payload, Transfer transfer);
+// Place of a transfer among the operands: gemm "dispatch" or "combine", operand x or dY, direction forward or dgrad.
+OperandPlace transfer_place(int layer, Transfer transfer);
+
+class OperandTap;
+
+// How linear.h quantizes around one weight, or around several of equal size stacked along its outputs (w1 and w3),
+// each of which has scales, random bits and sums of its own; and in which order it adds.
+struct LinearPrecision {
+  const ClassPrecision* formats = nullptr;  // nullptr: operands as they are
+  std::uint64_t stream = 0;                 // one for each weight of the model
+  LinearSums* sums = nullptr;               // [stacked]; nullptr: nobody counts
+  int stacked = 1;
+  OperandTap* tap = nullptr;  // of operand x, or of the part `tapped`; nullptr: nobody looks
+  int tapped = 0;
+  int shard_rows = 0;         // rows of a shard (batch_part.h); 0: all rows are one
+  std::size_t first_row = 0;  // of the first row here in the whole batch
+
+  RoundingKey key(Direction direction, Operand operand, int part) const;
+};
+
+// The weights of one layer.
+struct LayerPrecision {
+  const StepPrecision* step = nullptr;  // nullptr: operands as they are
+  int layer = 0;
+  LayerSums* sums = nullptr;  // nullptr: nobody counts
+  OperandTap* tap = nullptr;  // nullptr: nobody looks
+  int shard_rows = 0;         // as LinearPrecision's
+  std::size_t first_row = 0;
+  TransferSums* transfers = nullptr;  // nullptr: nobody counts
+
+  LinearPrecision of(Linear first, int stacked = 1) const;
+};
+
+}  // namespace moescope

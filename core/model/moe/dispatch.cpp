@@ -1,0 +1,129 @@
+#include "core/model/moe/dispatch.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "core/numerics/kernels/lanes.h"
+#include "core/numerics/kernels/simd.h"
+#include "core/numerics/parallel.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::size_t kSlice = 64;
+
+// All for tokens [first, last).
+#define TOKEN_KERNELS(T)                                                                                           \
+  MOESCOPE_SIMD void sum_choices(const std::int32_t* slots, std::size_t k, std::size_t first, std::size_t last,    \
+                                 const T* dx, std::size_t dim, T* dh) {                                            \
+    for (std::size_t t = first; t < last; ++t) {                                                                   \
+      T* __restrict out = dh + t * dim;                                                                            \
+      std::copy_n(dx + static_cast<std::size_t>(slots[t * k]) * dim, dim, out);                                    \
+      for (std::size_t j = 1; j < k; ++j) {                                                                        \
+        const T* row = dx + static_cast<std::size_t>(slots[t * k + j]) * dim;                                      \
+        for (std::size_t i = 0; i < dim; ++i) out[i] += row[i];                                                    \
+      }                                                                                                            \
+    }                                                                                                              \
+  }                                                                                                                \
+  MOESCOPE_SIMD void mix_choices(const std::int32_t* slots, std::size_t k, std::size_t first, std::size_t last,    \
+                                 const T* residual, const T* mix, const T* expert_y, std::size_t dim, T* y) {      \
+    for (std::size_t t = first; t < last; ++t) {                                                                   \
+      T* __restrict out = y + t * dim;                                                                             \
+      std::copy_n(residual + t * dim, dim, out);                                                                   \
+      for (std::size_t j = 0; j < k; ++j) {                                                                        \
+        const T* row = expert_y + static_cast<std::size_t>(slots[t * k + j]) * dim;                                \
+        const T weight = mix[t * k + j];                                                                           \
+        for (std::size_t i = 0; i < dim; ++i) out[i] += weight * row[i];                                           \
+      }                                                                                                            \
+    }                                                                                                              \
+  }                                                                                                                \
+  MOESCOPE_SIMD void spread_choices(const std::int32_t* slots, std::size_t k, std::size_t first, std::size_t last, \
+                                    const T* dy, const T* mix, const T* expert_y, std::size_t dim, T* dexpert_y,   \
+                                    T* dmix) {                                                                     \
+    for (std::size_t t = first; t < last; ++t) {                                                                   \
+      const T* in = dy + t * dim;                                                                                  \
+      for (std::size_t j = 0; j < k; ++j) {                                                                        \
+        const std::size_t slot = static_cast<std::size_t>(slots[t * k + j]);                                       \
+        T* __restrict out = dexpert_y + slot * dim;                                                                \
+        const T weight = mix[t * k + j];                                                                           \
+        for (std::size_t i = 0; i < dim; ++i) out[i] = weight * in[i];                                             \
+        dmix[t * k + j] = dot(in, expert_y + slot * dim, static_cast<int>(dim));                                   \
+      }                                                                                                            \
+    }                                                                                                              \
+  }
+TOKEN_KERNELS(float)
+TOKEN_KERNELS(double)
+#undef TOKEN_KERNELS
+
+std::size_t num_tokens(const DispatchPlan& plan) {
+  return plan.slot_of_choice.size() / static_cast<std::size_t>(plan.top_k);
+}
+
+}  // namespace
+
+void plan_dispatch(std::span<const std::int32_t> topk_TK, int top_k, int n_experts, DispatchPlan& plan) {
+  plan.top_k = top_k;
+  plan.expert_offset.assign(static_cast<std::size_t>(n_experts) + 1, 0);
+  plan.slot_of_choice.resize(topk_TK.size());
+  plan.token_of_slot.resize(topk_TK.size());
+  for (const std::int32_t e : topk_TK) {
+    assert(e >= 0 && e < n_experts);
+    ++plan.expert_offset[static_cast<std::size_t>(e) + 1];
+  }
+  for (int e = 0; e < n_experts; ++e)
+    plan.expert_offset[static_cast<std::size_t>(e) + 1] += plan.expert_offset[static_cast<std::size_t>(e)];
+  // expert_offset[e] serves as the next free slot of e and is shifted back afterwards.
+  for (std::size_t i = 0; i < topk_TK.size(); ++i) {
+    const std::int32_t slot = plan.expert_offset[static_cast<std::size_t>(topk_TK[i])]++;
+    plan.slot_of_choice[i] = slot;
+    plan.token_of_slot[static_cast<std::size_t>(slot)] = static_cast<std::int32_t>(i / static_cast<std::size_t>(top_k));
+  }
+  for (int e = n_experts; e > 0; --e)
+    plan.expert_offset[static_cast<std::size_t>(e)] = plan.expert_offset[static_cast<std::size_t>(e) - 1];
+  plan.expert_offset[0] = 0;
+}
+
+template <class T>
+void dispatch_forward(const DispatchPlan& plan, const T* h, int dim, T* x) {
+  const std::size_t d = static_cast<std::size_t>(dim);
+  parallel_slices(plan.token_of_slot.size(), kSlice, [&](std::size_t first, std::size_t last) {
+    for (std::size_t slot = first; slot < last; ++slot)
+      std::copy_n(h + static_cast<std::size_t>(plan.token_of_slot[slot]) * d, d, x + slot * d);
+  });
+}
+
+template <class T>
+void dispatch_backward(const DispatchPlan& plan, const T* dx, int dim, T* dh) {
+  parallel_slices(num_tokens(plan), kSlice, [&](std::size_t first, std::size_t last) {
+    sum_choices(plan.slot_of_choice.data(), static_cast<std::size_t>(plan.top_k), first, last, dx,
+                static_cast<std::size_t>(dim), dh);
+  });
+}
+
+template <class T>
+void combine_forward(const DispatchPlan& plan, const T* residual, const T* mix, const T* expert_y, int dim, T* y) {
+  parallel_slices(num_tokens(plan), kSlice, [&](std::size_t first, std::size_t last) {
+    mix_choices(plan.slot_of_choice.data(), static_cast<std::size_t>(plan.top_k), first, last, residual, mix, expert_y,
+                static_cast<std::size_t>(dim), y);
+  });
+}
+
+template <class T>
+void combine_backward(const DispatchPlan& plan, const T* dy, const T* mix, const T* expert_y, int dim, T* dexpert_y,
+                      T* dmix) {
+  parallel_slices(num_tokens(plan), kSlice, [&](std::size_t first, std::size_t last) {
+    spread_choices(plan.slot_of_choice.data(), static_cast<std::size_t>(plan.top_k), first, last, dy, mix, expert_y,
+                   static_cast<std::size_t>(dim), dexpert_y, dmix);
+  });
+}
+
+#define INSTANTIATE(T)                                                                          \
+  template void dispatch_forward<T>(const DispatchPlan&, const T*, int, T*);                    \
+  template void dispatch_backward<T>(const DispatchPlan&, const T*, int, T*);                   \
+  template void combine_forward<T>(const DispatchPlan&, const T*, const T*, const T*, int, T*); \
+  template void combine_backward<T>(const DispatchPlan&, const T*, const T*, const T*, int, T*, T*);
+INSTANTIATE(float)
+INSTANTIATE(double)
+#undef INSTANTIATE
+
+}  // namespace moescope

@@ -1,0 +1,56 @@
+// The all-to-alls of one MoE layer whose experts are spread over ranks: token rows go to the experts and come back.
+//
+// Legend: E experts, R ranks; expert e lives on rank e / (E / R). N rows here (T*K slots, grouped by expert), M rows
+// that arrive, D values a row. Rows arrive in the order of the whole batch: grouped by expert, inside an expert by
+// source rank and there in token order. So an expert sees the rows that one process would give it, in the same order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/model/moe/dispatch.h"
+#include "core/model/moe/row_codec.h"
+#include "core/parallel/two_hop.h"
+
+namespace moescope {
+
+class ExpertExchange {
+ public:
+  // Tells all ranks how many rows come to each of their experts. `here`: the plan of the tokens here, which chose
+  // topk_TK.
+  void plan(const DispatchPlan& here, const std::vector<std::int32_t>& topk_TK, Ranks& ranks);
+
+  // Of the experts here, rows [M]; the others have none. Only expert_offset is filled.
+  const DispatchPlan& at_experts() const { return at_experts_; }
+
+  // Rows travel in `format`, to which they were rounded before (row_codec.h).
+  // Over nodes only: tokens_TD -> at_experts_MD, each of the `tokens` once to a node and once to a rank.
+  template <class T>
+  void dispatch_merged(const OperandFormat& format, const T* tokens_of, std::size_t tokens, int dim,
+                       T* at_experts) const;
+  // rows_ND -> at_experts_MD, and back.
+  template <class T>
+  void to_experts(const OperandFormat& format, const T* rows, int dim, T* at_experts) const;
+  template <class T>
+  void from_experts(const OperandFormat& format, const T* at_experts, int dim, T* rows) const;
+
+ private:
+  struct Run {
+    std::size_t arrived, at_expert, rows;  // first row as it arrives, and in its place
+  };
+  std::size_t rows_here() const;   // N
+  std::size_t rows_there() const;  // M
+  Ranks::Parts parts(const std::vector<std::uint32_t>& rows, std::size_t row_bytes) const;
+
+  void exchange(const void* send, const std::vector<std::uint32_t>& sent_rows, void* receive,
+                const std::vector<std::uint32_t>& received_rows, std::size_t row_bytes) const;
+
+  Ranks* ranks_ = nullptr;
+  MergedDispatch merged_;  // over nodes
+  DispatchPlan at_experts_;
+  std::vector<std::uint32_t> sent_rows_, received_rows_;  // [R]
+  std::vector<Run> runs_;                                 // one for each source and expert
+};
+
+}  // namespace moescope

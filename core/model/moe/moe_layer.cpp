@@ -1,0 +1,186 @@
+#include "core/model/moe/moe_layer.h"
+
+#include "core/model/layers/operand.h"
+#include "core/model/layers/operand_tap.h"
+#include "core/numerics/parallel.h"
+
+namespace moescope {
+namespace {
+
+std::size_t size(int n) {
+  return static_cast<std::size_t>(n);
+}
+
+QuantSums* sums_of(const LayerPrecision& precision, Transfer transfer) {
+  if (!precision.transfers) return nullptr;
+  QuantSums& sums = (*precision.transfers)[static_cast<std::size_t>(transfer)];
+  sums = {};
+  return &sums;
+}
+
+template <class T>
+void let_tap_take(const LayerPrecision& precision, Transfer transfer, const OperandFormat& format, const T* rows_of,
+                  std::size_t rows, int dim) {
+  if (precision.tap && precision.tap->place() == transfer_place(precision.layer, transfer))
+    precision.tap->take(format, BlockAxis::row, -1, rows_of, static_cast<int>(rows), dim, size(dim), {});
+}
+
+// Rounds a row for each copy of a token, where it leaves.
+template <class T>
+void send(TokenPayload payload, Transfer transfer, T* rows_of, std::size_t rows, int dim,
+          const LayerPrecision& precision) {
+  const OperandFormat format = transfer_format(payload, transfer);
+  let_tap_take(precision, transfer, format, rows_of, rows, dim);
+  if (!is_plain(format)) round_rows(format, rows_of, rows, dim, sums_of(precision, transfer));
+}
+
+// Rows that come to the experts here.
+std::size_t rows_at_experts(const DispatchPlan& at_experts) {
+  return size(at_experts.expert_offset.back());
+}
+
+// The tokens as they travel: each is rounded once, not each of its copies. In this thread's scratch.
+template <class T>
+const T* sent_tokens(TokenPayload payload, const T* h, int tokens, int dim, const LayerPrecision& precision) {
+  const OperandFormat format = transfer_format(payload, Transfer::dispatch);
+  let_tap_take(precision, Transfer::dispatch, format, h, size(tokens), dim);
+  if (is_plain(format)) return h;
+  T* sent = thread_scratch<T>(size(tokens) * size(dim));
+  quantize_in_bands(format, h, tokens, dim, size(dim), BlockAxis::row, {}, sent,
+                    sums_of(precision, Transfer::dispatch));
+  return sent;
+}
+
+FeedForwardPrecision shared_precision(const LayerPrecision& precision) {
+  return {precision.of(Linear::shared_w1, 2), precision.of(Linear::shared_w2)};
+}
+
+}  // namespace
+
+template <class T>
+void MoeActivations<T>::plan_memory(Arena<T>& arena, const RunConfig& config, const BatchPart& part) {
+  const ModelConfig& m = config.model;
+  const std::size_t slots = part.tokens() * size(config.router.top_k);
+  const std::size_t most = part.all_tokens * size(config.router.top_k);
+  router.plan(arena, part, m.n_experts, config.router.top_k);
+  arena.plan(x, most * size(m.dim));
+  arena.plan(h13, most * size(2 * m.moe_inter));
+  arena.plan(a, most * size(m.moe_inter));
+  arena.plan(y, slots * size(m.dim));
+  shared.plan(arena, part.tokens(), m.n_shared * m.moe_inter);
+}
+
+template <class T>
+void MoeWorkspace<T>::plan_memory(Arena<T>& arena, const RunConfig& config, const BatchPart& part) {
+  const ModelConfig& m = config.model;
+  const std::size_t slots = part.tokens() * size(config.router.top_k);
+  const std::size_t most = part.all_tokens * size(config.router.top_k);
+  arena.plan(dy, slots * size(m.dim));
+  arena.plan(dx, slots * size(m.dim));
+  arena.plan(dh13, most * size(2 * m.moe_inter));
+  arena.plan(row_experts, part.ranks ? most * size(m.dim) : 0);
+  arena.plan(drow_experts, part.ranks ? most * size(m.dim) : 0);
+  arena.plan(dmix, slots);
+  arena.plan(dlogits, part.tokens() * size(m.n_experts));
+  shared.plan(arena, part.tokens(), m.n_shared * m.moe_inter);
+}
+
+template <class T>
+MoeLayer<T>::MoeLayer(const RunConfig& config, const BatchPart& part)
+    : config_(config),
+      part_(part),
+      experts_(config.model.n_experts, part.ranks ? part.ranks->rank() * (config.model.n_experts / part.of) : 0,
+               config.model.n_experts / part.of, config.model.dim, config.model.moe_inter) {}
+
+template <class T>
+void MoeLayer<T>::forward(const LayerView<T>& w, const T* expert_bias, const T* h, const T* residual,
+                          MoeActivations<T>& a, MoeWorkspace<T>& ws, T* y, const LayerPrecision& precision,
+                          QuantSiteSums* sums, PhaseClock& clock, const RoutingLimits& limits) {
+  const ModelConfig& m = config_.model;
+  const int tokens = static_cast<int>(part_.tokens());
+  clock.enter(Phase::router);
+  router_forward(config_.router, w.gate, expert_bias, h, part_, m.dim, m.n_experts, a.router,
+                 precision.of(Linear::gate), limits);
+  clock.enter(Phase::dispatch);
+  plan_dispatch(a.router.ids, config_.router.top_k, m.n_experts, a.plan);
+  bring_to_experts(sent_tokens(config_.precision.payload, h, tokens, m.dim, precision), a, ws);
+  experts_forward(w, a, ws, precision, sums, clock);
+  combine_forward(a.plan, residual, a.router.mix, a.y, m.dim, y);
+  if (m.n_shared == 0) return;
+  clock.enter(Phase::dense_ffn);
+  feed_forward_forward(w.shared, h, tokens, m.dim, m.n_shared * m.moe_inter, a.shared, y, shared_precision(precision));
+}
+
+// Between ranks the rows that leave are in the workspace's dx.
+template <class T>
+void MoeLayer<T>::bring_to_experts(const T* tokens, MoeActivations<T>& a, MoeWorkspace<T>& ws) {
+  const int dim = config_.model.dim;
+  if (!part_.ranks) return dispatch_forward(a.plan, tokens, dim, a.x);
+  a.exchange.plan(a.plan, a.router.ids, *part_.ranks);
+  const OperandFormat format = transfer_format(config_.precision.payload, Transfer::dispatch);
+  if (part_.ranks->over_nodes()) return a.exchange.dispatch_merged(format, tokens, part_.tokens(), dim, a.x);
+  dispatch_forward(a.plan, tokens, dim, ws.dx);
+  a.exchange.to_experts(format, ws.dx, dim, a.x);
+}
+
+template <class T>
+void MoeLayer<T>::experts_forward(const LayerView<T>& w, MoeActivations<T>& a, MoeWorkspace<T>& ws,
+                                  const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock) {
+  const int dim = config_.model.dim;
+  const DispatchPlan& plan = part_.ranks ? a.exchange.at_experts() : a.plan;
+  T* y = part_.ranks ? ws.row_experts : a.y;
+  clock.enter(Phase::experts);
+  experts_.forward(precision.step->of(GemmClass::experts), precision.layer, w.experts, plan, a.x, a.h13, a.a, y, sums,
+                   precision.tap);
+  clock.enter(Phase::combine);
+  const TokenPayload payload = config_.precision.payload;
+  send(payload, Transfer::combine, y, rows_at_experts(plan), dim, precision);
+  if (part_.ranks) a.exchange.from_experts(transfer_format(payload, Transfer::combine), y, dim, a.y);
+}
+
+template <class T>
+void MoeLayer<T>::backward(const LayerView<T>& w, const LayerView<T>& g, const T* h, const T* dy,
+                           const MoeActivations<T>& a, MoeWorkspace<T>& ws, T* dh, const LayerPrecision& precision,
+                           QuantSiteSums* sums, PhaseClock& clock) {
+  const ModelConfig& m = config_.model;
+  clock.enter(Phase::combine);
+  combine_backward(a.plan, dy, a.router.mix, a.y, m.dim, ws.dy, ws.dmix);
+  experts_backward(w, g, a, ws, precision, sums, clock);
+  dispatch_backward(a.plan, ws.dx, m.dim, dh);
+  if (m.n_shared > 0) {
+    clock.enter(Phase::dense_ffn);
+    feed_forward_backward(w.shared, g.shared, h, dy, static_cast<int>(part_.tokens()), m.dim, m.n_shared * m.moe_inter,
+                          a.shared, ws.shared, dh, true, shared_precision(precision));
+  }
+  clock.enter(Phase::router);
+  router_backward(config_.router, w.gate, h, ws.dmix, part_, m.dim, m.n_experts, a.router, ws.dlogits, g.gate, dh, true,
+                  precision.of(Linear::gate));
+}
+
+template <class T>
+void MoeLayer<T>::experts_backward(const LayerView<T>& w, const LayerView<T>& g, const MoeActivations<T>& a,
+                                   MoeWorkspace<T>& ws, const LayerPrecision& precision, QuantSiteSums* sums,
+                                   PhaseClock& clock) {
+  const int dim = config_.model.dim;
+  const TokenPayload payload = config_.precision.payload;
+  const DispatchPlan& plan = part_.ranks ? a.exchange.at_experts() : a.plan;
+  send(payload, Transfer::combine_gradient, ws.dy, rows_at_experts(a.plan), dim, precision);
+  T* dy = part_.ranks ? ws.row_experts : ws.dy;
+  T* dx = part_.ranks ? ws.drow_experts : ws.dx;
+  if (part_.ranks) a.exchange.to_experts(transfer_format(payload, Transfer::combine_gradient), ws.dy, dim, dy);
+  clock.enter(Phase::experts);
+  experts_.backward(precision.step->of(GemmClass::experts), precision.layer, w.experts, g.experts, plan, a.x, a.h13,
+                    a.a, dy, ws.dh13, dx, sums, precision.tap);
+  clock.enter(Phase::dispatch);
+  send(payload, Transfer::dispatch_gradient, dx, rows_at_experts(plan), dim, precision);
+  if (part_.ranks) a.exchange.from_experts(transfer_format(payload, Transfer::dispatch_gradient), dx, dim, ws.dx);
+}
+
+template struct MoeActivations<float>;
+template struct MoeActivations<double>;
+template struct MoeWorkspace<float>;
+template struct MoeWorkspace<double>;
+template class MoeLayer<float>;
+template class MoeLayer<double>;
+
+}  // namespace moescope

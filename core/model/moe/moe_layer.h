@@ -1,0 +1,76 @@
+// One mixture-of-experts layer: router -> dispatch -> experts -> combine, plus the shared experts.
+//
+// Legend: T tokens here, D dim, E experts, K top_k, N = T*K slots, F expert hidden width. Where experts are spread over
+// ranks, M = the slots of the whole batch at most: rows that come to the experts here; alone M = N.
+#pragma once
+
+#include <vector>
+
+#include "core/model/layers/arena.h"
+#include "core/model/layers/batch_part.h"
+#include "core/model/layers/feed_forward.h"
+#include "core/model/layers/parameters.h"
+#include "core/model/layers/phase_clock.h"
+#include "core/model/moe/dispatch.h"
+#include "core/model/moe/expert_exchange.h"
+#include "core/model/moe/experts.h"
+#include "core/model/moe/router.h"
+
+namespace moescope {
+
+template <class T>
+struct MoeActivations {
+  RouterActivations<T> router;
+  DispatchPlan plan;
+  ExpertExchange exchange;  // between ranks
+  T *x, *h13, *a;           // [M, D], [M, 2F], [M, F], grouped by expert
+  T* y;                     // [N, D], grouped by expert
+  FeedForwardActivations<T> shared;
+
+  void plan_memory(Arena<T>& arena, const RunConfig& config, const BatchPart& part);
+};
+
+// Gradients of one layer at a time; shared by all layers.
+template <class T>
+struct MoeWorkspace {
+  T *dy, *dx;                     // [N, D]
+  T* dh13;                        // [M, 2F]
+  T *row_experts, *drow_experts;  // [M, D] rows at the experts here; between ranks only
+  T* dmix;                        // [T, K]
+  T* dlogits;                     // [T, E]
+  FeedForwardActivations<T> shared;
+
+  void plan_memory(Arena<T>& arena, const RunConfig& config, const BatchPart& part);
+};
+
+template <class T>
+class MoeLayer {
+ public:
+  // `config` is read at every step, so its live fields may change between two steps.
+  MoeLayer(const RunConfig& config, const BatchPart& part);
+
+  // y_TD = residual_TD + moe(h_TD). `sums`, if given, receives the experts' forward quantization statistics.
+  void forward(const LayerView<T>& w, const T* expert_bias, const T* h, const T* residual, MoeActivations<T>& a,
+               MoeWorkspace<T>& ws, T* y, const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock,
+               const RoutingLimits& limits = {});
+  // dh_TD = dL/dh from dy_TD.
+  void backward(const LayerView<T>& w, const LayerView<T>& g, const T* h, const T* dy, const MoeActivations<T>& a,
+                MoeWorkspace<T>& ws, T* dh, const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock);
+
+ private:
+  void bring_to_experts(const T* tokens, MoeActivations<T>& a, MoeWorkspace<T>& ws);
+  // Rows grouped by expert, through the experts wherever they are.
+  void experts_forward(const LayerView<T>& w, MoeActivations<T>& a, MoeWorkspace<T>& ws,
+                       const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock);
+  void experts_backward(const LayerView<T>& w, const LayerView<T>& g, const MoeActivations<T>& a, MoeWorkspace<T>& ws,
+                        const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock);
+
+  const RunConfig& config_;
+  const BatchPart& part_;
+  GroupedExperts<T> experts_;
+};
+
+extern template class MoeLayer<float>;
+extern template class MoeLayer<double>;
+
+}  // namespace moescope

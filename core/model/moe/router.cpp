@@ -1,0 +1,415 @@
+#include "core/model/moe/router.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+#include <limits>
+
+#include "core/model/layers/linear.h"
+#include "core/numerics/kernels/lanes.h"
+#include "core/numerics/kernels/simd.h"
+#include "core/numerics/kernels/softmax_row.h"
+#include "core/numerics/parallel.h"
+#include "core/numerics/rng.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::size_t kTokenSlice = 64;
+constexpr double kNormFloor = 1e-20;  // keeps a token whose scores all vanish finite
+
+std::size_t size(int n) {
+  return static_cast<std::size_t>(n);
+}
+
+template <class T>
+MOESCOPE_INLINE void sigmoid_row(const T* z, int n, T* s) {
+  int i = 0;
+  for (; i + kLanes<T> <= n; i += kLanes<T>) store<T>(s + i, T{1} / (T{1} + exp_lanes(-load(z + i))));
+  if (i < n) store_first<T>(s + i, T{1} / (T{1} + exp_lanes(-load_first(z + i, n - i))), n - i);
+}
+
+#define SCORE_KERNELS(T)                                                                                         \
+  MOESCOPE_SIMD void score_rows(ScoreFunc func, const T* logits, std::size_t rows, int n_experts, bool need_lse, \
+                                T* scores, T* lse) {                                                             \
+    for (std::size_t r = 0; r < rows; ++r) {                                                                     \
+      const T* z = logits + r * size(n_experts);                                                                 \
+      T* s = scores + r * size(n_experts);                                                                       \
+      if (func == ScoreFunc::softmax || need_lse) lse[r] = softmax_row(z, n_experts, T{1}, s);                   \
+      if (func == ScoreFunc::sigmoid) sigmoid_row(z, n_experts, s);                                              \
+    }                                                                                                            \
+  }                                                                                                              \
+  MOESCOPE_SIMD void softmax_of_row(const T* z, int n, T* p) {                                                   \
+    softmax_row(z, n, T{1}, p);                                                                                  \
+  }
+SCORE_KERNELS(float)
+SCORE_KERNELS(double)
+#undef SCORE_KERNELS
+
+// The best `count` of the values that `allowed` lets pass, best first; equal values keep index order.
+// `best` has room for `count`; returns how many there are.
+template <class T, class Allowed>
+int best_indices(std::span<const T> values, int count, const Allowed& allowed, std::int32_t* best) {
+  int found = 0;
+  for (std::int32_t e = 0; e < static_cast<std::int32_t>(values.size()); ++e) {
+    if (!allowed(e)) continue;
+    const T value = values[size(e)];
+    if (found == count && !(value > values[size(best[found - 1])])) continue;
+    int at = found < count ? found++ : count - 1;
+    for (; at > 0 && value > values[size(best[at - 1])]; --at) best[at] = best[at - 1];
+    best[at] = e;
+  }
+  return found;
+}
+
+// Marks the groups that stay.
+template <class T>
+void keep_best_groups(const RouterConfig& config, std::span<const T> choice, const std::uint8_t* killed,
+                      std::vector<std::uint8_t>& keep) {
+  const std::size_t groups = size(config.n_groups), width = choice.size() / groups;
+  thread_local std::vector<T> group_score;
+  thread_local std::vector<std::size_t> living;
+  thread_local std::vector<std::int32_t> best;
+  group_score.assign(groups, T{0});
+  living.assign(groups, width);
+  for (std::size_t g = 0; g < groups; ++g) {
+    T first = -std::numeric_limits<T>::infinity(), second = first;
+    for (std::size_t e = g * width; e < (g + 1) * width; ++e) {
+      if (killed && killed[e]) {
+        --living[g];
+        continue;
+      }
+      second = std::max(second, std::min(first, choice[e]));
+      first = std::max(first, choice[e]);
+    }
+    group_score[g] = living[g] > 1 ? first + second : first;
+  }
+  best.resize(size(config.n_limited_groups));
+  const int kept = best_indices<T>(
+      group_score, config.n_limited_groups, [&](std::int32_t g) { return living[size(g)] > 0; }, best.data());
+  keep.assign(groups, 0);
+  for (int i = 0; i < kept; ++i) keep[size(best[size(i)])] = 1;
+}
+
+template <class T>
+void mixing_weights(const RouterConfig& config, const T* scores, const std::int32_t* ids, T* mix) {
+  T sum = static_cast<T>(kNormFloor);
+  for (int j = 0; j < config.top_k; ++j) {
+    mix[j] = scores[ids[j]];
+    sum += mix[j];
+  }
+  const T factor = static_cast<T>(config.route_scale) / (config.route_norm ? sum : T{1});
+  for (int j = 0; j < config.top_k; ++j) mix[j] *= factor;
+}
+
+// A token's scores from logits with noise: the E numbers that belong to token `t` of the whole batch.
+template <class T>
+const T* noisy_scores(const RouterConfig& config, const T* logits, int n_experts, std::size_t t,
+                      const RandomStream& noise) {
+  thread_local std::vector<T> z, scores;
+  z.resize(size(n_experts));
+  scores.resize(size(n_experts));
+  for (std::size_t e = 0; e < z.size(); ++e)
+    z[e] = logits[e] + static_cast<T>(config.gate_noise * noise.normal(t * z.size() + e));
+  T lse{};
+  score_rows(config.score_func, z.data(), 1, n_experts, false, scores.data(), &lse);
+  return scores.data();
+}
+
+// Choice and mixing weights of token t.
+template <class T>
+void route_token(const RouterConfig& config, const T* expert_bias, int n_experts, const BatchPart& part, std::size_t t,
+                 const RoutingLimits& limits, const RandomStream& noise, RouterActivations<T>& a) {
+  const T* scores = a.scores + t * size(n_experts);
+  const T* judged = scores;
+  if (config.gate_noise > 0)
+    judged = noisy_scores(config, a.logits + t * size(n_experts), n_experts, part.first_token() + t, noise);
+  thread_local std::vector<T> choice;
+  choice.resize(size(n_experts));
+  for (int e = 0; e < n_experts; ++e) choice[size(e)] = judged[e] + expert_bias[e];
+  std::int32_t* ids = a.ids.data() + t * size(config.top_k);
+  a.margin[t] = choose_experts<T>(config, choice, ids, limits.killed);
+  mixing_weights(config, scores, ids, a.mix + t * size(config.top_k));
+}
+
+// Experts that can be chosen, ascending.
+std::vector<std::int32_t> living_experts(int n_experts, const std::uint8_t* killed) {
+  std::vector<std::int32_t> living;
+  for (std::int32_t e = 0; e < n_experts; ++e)
+    if (!killed || !killed[e]) living.push_back(e);
+  return living;
+}
+
+// The same for a token whose experts are dealt in turn.
+template <class T>
+void deal_token(const RouterConfig& config, const std::vector<std::int32_t>& living, int n_experts,
+                const BatchPart& part, std::size_t t, RouterActivations<T>& a) {
+  std::int32_t* ids = a.ids.data() + t * size(config.top_k);
+  for (int j = 0; j < config.top_k; ++j)
+    ids[j] = living[((part.first_token() + t) * size(config.top_k) + size(j)) % living.size()];
+  a.margin[t] = std::numeric_limits<T>::quiet_NaN();
+  mixing_weights(config, a.scores + t * size(n_experts), ids, a.mix + t * size(config.top_k));
+}
+
+// The share of each expert in a token's scores; for softmax they sum to 1 already.
+template <class T>
+T share_divisor(const RouterConfig& config, const T* scores, int n_experts) {
+  if (config.score_func == ScoreFunc::softmax) return T{1};
+  T sum = static_cast<T>(kNormFloor);
+  for (int e = 0; e < n_experts; ++e) sum += scores[e];
+  return sum;
+}
+
+// Sets of tokens whose shares are added up apart: sequences, or in batch mode shards, whose sums are then added.
+int aux_groups(const RouterConfig& config, const BatchPart& part) {
+  return config.aux_mode == AuxMode::batch ? part.shards : part.sequences;
+}
+
+// Of one set of tokens: counts of each expert's slots in `load`, sums of the shares in `share`, both [E].
+template <class T>
+void add_up_group(const RouterConfig& config, int n_experts, std::size_t first, std::size_t last,
+                  const RouterActivations<T>& a, T* load, double* share) {
+  const std::size_t experts = size(n_experts), top_k = size(config.top_k);
+  std::fill_n(load, experts, T{0});
+  std::fill_n(share, experts, 0.0);
+  for (std::size_t t = first; t < last; ++t) {
+    const T* scores = a.scores + t * experts;
+    const T divisor = share_divisor(config, scores, n_experts);
+    for (std::size_t e = 0; e < experts; ++e) share[e] += static_cast<double>(scores[e] / divisor);
+    for (std::size_t j = 0; j < top_k; ++j) load[a.ids[t * top_k + j]] += T{1};
+  }
+}
+
+// Turns a group's counts into f and returns sum_e f_e P_e.
+template <class T>
+double group_loss(std::size_t experts, std::size_t top_k, std::size_t tokens, T* load, const double* share) {
+  double loss = 0;
+  for (std::size_t e = 0; e < experts; ++e) {
+    load[e] *= static_cast<T>(static_cast<double>(experts) / static_cast<double>(top_k * tokens));
+    loss += static_cast<double>(load[e]) * share[e] / static_cast<double>(tokens);
+  }
+  return loss;
+}
+
+// aux_coeff * mean over sequences of sum_e f_e P_e, f_e = E / (K S) count_e, P_e = mean share of expert e
+// (DeepSeek-V3, arXiv:2412.19437, section 2.1.2; in batch mode the whole batch is one sequence). count_e is of the
+// experts that were chosen, bias and groups included, as in TorchTitan and NeMo Automodel; DeepSeek's formula, and
+// Megatron-LM, count the top K of the scores alone.
+template <class T>
+double auxiliary_loss(const RouterConfig& config, const BatchPart& part, int n_experts, RouterActivations<T>& a) {
+  const int groups = aux_groups(config, part);
+  const std::size_t experts = size(n_experts), top_k = size(config.top_k), tokens = part.tokens() / size(groups);
+  thread_local std::vector<double> share_of_group, loss_of_group;
+  share_of_group.resize(size(groups) * experts);
+  double* share = share_of_group.data();
+  parallel_for(groups, [&](int group) {
+    add_up_group(config, n_experts, size(group) * tokens, (size(group) + 1) * tokens, a, a.load + size(group) * experts,
+                 share + size(group) * experts);
+  });
+  if (config.aux_mode == AuxMode::batch) {
+    add_pairwise(share, experts, groups, experts);
+    add_pairwise(a.load, experts, groups, experts);
+    sum_over_ranks(part.ranks, share, experts);
+    sum_over_ranks(part.ranks, a.load, experts);
+    return config.aux_coeff * group_loss(experts, top_k, part.all_tokens, a.load, share);
+  }
+  loss_of_group.resize(size(groups));
+  for (std::size_t g = 0; g < size(groups); ++g)
+    loss_of_group[g] = group_loss(experts, top_k, tokens, a.load + g * experts, share + g * experts);
+  const std::size_t length = size(part.length);
+  const double total = sum_over_batch(part, [length](std::size_t first, std::size_t last) {
+    double sum = 0;
+    for (std::size_t g = first / length; g < last / length; ++g) sum += loss_of_group[g];
+    return sum;
+  });
+  return config.aux_coeff * total / part.all_sequences();
+}
+
+template <class T>
+double z_loss(const RouterConfig& config, const BatchPart& part, const T* lse) {
+  const double sum = sum_over_batch(part, [lse](std::size_t first, std::size_t last) {
+    double squares = 0;
+    for (std::size_t t = first; t < last; ++t) squares += static_cast<double>(lse[t]) * static_cast<double>(lse[t]);
+    return squares;
+  });
+  return config.z_coeff * sum / static_cast<double>(part.all_tokens);
+}
+
+// ds_E of token t from its mixing weights.
+//   with route_norm, m_j = c s_j / (sum s + eps):  ds_j = (c dm_j - sum_i dm_i m_i) / (sum s + eps)
+template <class T>
+void mix_gradient(const RouterConfig& config, const T* scores, const std::int32_t* ids, const T* mix, const T* dmix,
+                  T* dscores) {
+  const T scale = static_cast<T>(config.route_scale);
+  T sum = static_cast<T>(kNormFloor), pull = 0;
+  for (int j = 0; j < config.top_k; ++j) {
+    sum += scores[ids[j]];
+    pull += dmix[j] * mix[j];
+  }
+  for (int j = 0; j < config.top_k; ++j)
+    dscores[ids[j]] += config.route_norm ? (scale * dmix[j] - pull) / sum : scale * dmix[j];
+}
+
+// Adds aux_coeff / (groups S) * f_e through the share p_e = s_e / sum s.
+template <class T>
+void aux_gradient(const RouterConfig& config, const T* scores, const T* load, int n_experts, T coefficient,
+                  T* dscores) {
+  const T divisor = share_divisor(config, scores, n_experts);
+  T pull = 0;
+  if (config.score_func == ScoreFunc::sigmoid)
+    for (int e = 0; e < n_experts; ++e) pull += load[e] * scores[e] / divisor;
+  for (int e = 0; e < n_experts; ++e) dscores[e] += coefficient * (load[e] - pull) / divisor;
+}
+
+// Turns dL/ds into dL/dlogit in place.
+template <class T>
+void score_gradient(ScoreFunc func, const T* scores, int n_experts, T* gradient) {
+  if (func == ScoreFunc::sigmoid) {
+    for (int e = 0; e < n_experts; ++e) gradient[e] *= scores[e] * (T{1} - scores[e]);
+    return;
+  }
+  T pull = 0;
+  for (int e = 0; e < n_experts; ++e) pull += gradient[e] * scores[e];
+  for (int e = 0; e < n_experts; ++e) gradient[e] = scores[e] * (gradient[e] - pull);
+}
+
+// Adds z_coeff 2 lse / T softmax(logits).
+template <class T>
+void z_gradient(const T* logits, int n_experts, T coefficient, T* gradient) {
+  thread_local std::vector<T> p;
+  p.resize(size(n_experts));
+  softmax_of_row(logits, n_experts, p.data());
+  for (int e = 0; e < n_experts; ++e) gradient[e] += coefficient * p[size(e)];
+}
+
+}  // namespace
+
+template <class T>
+void RouterActivations<T>::plan(Arena<T>& arena, const BatchPart& part, int n_experts, int top_k) {
+  const std::size_t tokens = part.tokens();
+  arena.plan(logits, tokens * size(n_experts));
+  arena.plan(scores, tokens * size(n_experts));
+  arena.plan(lse, tokens);
+  arena.plan(mix, tokens * size(top_k));
+  arena.plan(margin, tokens);
+  arena.plan(load, size(std::max(part.sequences, part.shards)) * size(n_experts));
+  ids.assign(tokens * size(top_k), 0);
+  tokens_per_expert.assign(size(n_experts), 0);
+}
+
+template <class T>
+T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int32_t* ids, const std::uint8_t* killed) {
+  thread_local std::vector<std::uint8_t> keep;
+  thread_local std::vector<std::int32_t> best;
+  best.resize(size(config.top_k) + 1);
+  int found = 0;
+  if (config.n_groups > 0 && config.n_limited_groups > 0) {
+    keep_best_groups(config, choice, killed, keep);
+    const std::size_t width = choice.size() / size(config.n_groups);
+    const auto allowed = [&](std::int32_t e) { return keep[size(e) / width] != 0 && !(killed && killed[e]); };
+    found = best_indices(choice, config.top_k + 1, allowed, best.data());
+  } else if (killed) {
+    found = best_indices(
+        choice, config.top_k + 1, [&](std::int32_t e) { return !killed[e]; }, best.data());
+  } else {
+    found = best_indices(
+        choice, config.top_k + 1, [](std::int32_t) { return true; }, best.data());
+  }
+  assert(found >= config.top_k);
+  const T margin = found > config.top_k
+                       ? choice[size(best[size(config.top_k) - 1])] - choice[size(best[size(config.top_k)])]
+                       : std::numeric_limits<T>::quiet_NaN();
+  std::copy_n(best.begin(), config.top_k, ids);
+  std::sort(ids, ids + config.top_k);
+  return margin;
+}
+
+template <class T>
+void router_forward(const RouterConfig& config, const T* gate, const T* expert_bias, const T* h, const BatchPart& part,
+                    int dim, int n_experts, RouterActivations<T>& a, const LinearPrecision& precision,
+                    const RoutingLimits& limits) {
+  const std::size_t tokens = part.tokens();
+  const RandomStream noise(static_cast<std::int64_t>(limits.noise_seed), "router.gate_noise");
+  const auto living = config.force_balance ? living_experts(n_experts, limits.killed) : std::vector<std::int32_t>{};
+  linear_forward(h, static_cast<int>(tokens), dim, gate, n_experts, a.logits, false, precision);
+  parallel_slices(tokens, kTokenSlice, [&](std::size_t first, std::size_t last) {
+    score_rows(config.score_func, a.logits + first * size(n_experts), last - first, n_experts, config.z_coeff > 0,
+               a.scores + first * size(n_experts), a.lse + first);
+    for (std::size_t t = first; t < last; ++t) {
+      if (config.force_balance)
+        deal_token(config, living, n_experts, part, t, a);
+      else
+        route_token(config, expert_bias, n_experts, part, t, limits, noise, a);
+    }
+  });
+  std::fill(a.tokens_per_expert.begin(), a.tokens_per_expert.end(), 0u);
+  for (std::size_t i = 0; i < tokens * size(config.top_k); ++i) ++a.tokens_per_expert[size(a.ids[i])];
+  sum_over_ranks(part.ranks, a.tokens_per_expert.data(), a.tokens_per_expert.size());
+  a.aux_loss = config.aux_mode == AuxMode::none ? 0 : auxiliary_loss(config, part, n_experts, a);
+  a.z_loss = config.z_coeff > 0 ? z_loss(config, part, a.lse) : 0;
+}
+
+template <class T>
+void router_backward(const RouterConfig& config, const T* gate, const T* h, const T* dmix, const BatchPart& part,
+                     int dim, int n_experts, const RouterActivations<T>& a, T* dlogits, T* dgate, T* dh,
+                     bool accumulate, const LinearPrecision& precision) {
+  const std::size_t tokens = part.tokens(), experts = size(n_experts), top_k = size(config.top_k);
+  const std::size_t tokens_per_load = config.aux_mode == AuxMode::batch ? tokens : size(part.length);
+  const T aux_share = static_cast<T>(config.aux_coeff / static_cast<double>(part.all_tokens));
+  parallel_slices(tokens, kTokenSlice, [&](std::size_t first, std::size_t last) {
+    for (std::size_t t = first; t < last; ++t) {
+      const T* scores = a.scores + t * experts;
+      T* gradient = dlogits + t * experts;
+      std::fill_n(gradient, experts, T{0});
+      mix_gradient(config, scores, a.ids.data() + t * top_k, a.mix + t * top_k, dmix + t * top_k, gradient);
+      if (config.aux_mode != AuxMode::none)
+        aux_gradient(config, scores, a.load + t / tokens_per_load * experts, n_experts, aux_share, gradient);
+      score_gradient(config.score_func, scores, n_experts, gradient);
+      if (config.z_coeff > 0)
+        z_gradient(a.logits + t * experts, n_experts,
+                   static_cast<T>(2 * config.z_coeff / static_cast<double>(part.all_tokens)) * a.lse[t], gradient);
+    }
+  });
+  linear_backward_weight(dlogits, h, static_cast<int>(tokens), n_experts, dim, dgate, precision);
+  linear_backward_input(dlogits, static_cast<int>(tokens), n_experts, gate, dim, dh, accumulate, precision);
+}
+
+template <class T>
+void update_expert_bias(std::span<T> expert_bias, std::span<const std::uint32_t> tokens_per_expert, double rate,
+                        bool centring, const std::uint8_t* killed) {
+  assert(expert_bias.size() == tokens_per_expert.size());
+  const auto rests = [&](std::size_t e) { return killed && killed[e]; };
+  std::size_t experts = 0;
+  std::uint64_t total = 0;
+  for (std::size_t e = 0; e < expert_bias.size(); ++e) {
+    if (rests(e)) continue;
+    ++experts;
+    total += tokens_per_expert[e];
+  }
+  // n_e E against the total: exact, where mean(n) may round.
+  auto direction = [&](std::size_t e) {
+    const std::uint64_t load = std::uint64_t{tokens_per_expert[e]} * experts;
+    return static_cast<int>(load < total) - static_cast<int>(load > total);
+  };
+  int sum = 0;
+  for (std::size_t e = 0; e < expert_bias.size(); ++e)
+    if (!rests(e)) sum += direction(e);
+  const double mean = centring ? rate * sum / static_cast<double>(experts) : 0;
+  for (std::size_t e = 0; e < expert_bias.size(); ++e)
+    if (!rests(e)) expert_bias[e] += static_cast<T>(rate * direction(e) - mean);
+}
+
+#define INSTANTIATE(T)                                                                                            \
+  template struct RouterActivations<T>;                                                                           \
+  template T choose_experts<T>(const RouterConfig&, std::span<const T>, std::int32_t*, const std::uint8_t*);      \
+  template void router_forward<T>(const RouterConfig&, const T*, const T*, const T*, const BatchPart&, int, int,  \
+                                  RouterActivations<T>&, const LinearPrecision&, const RoutingLimits&);           \
+  template void router_backward<T>(const RouterConfig&, const T*, const T*, const T*, const BatchPart&, int, int, \
+                                   const RouterActivations<T>&, T*, T*, T*, bool, const LinearPrecision&);        \
+  template void update_expert_bias<T>(std::span<T>, std::span<const std::uint32_t>, double, bool, const std::uint8_t*);
+INSTANTIATE(float)
+INSTANTIATE(double)
+#undef INSTANTIATE
+
+}  // namespace moescope

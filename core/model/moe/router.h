@@ -1,0 +1,65 @@
+// The router of one MoE layer: scores, the choice of experts, mixing weights, auxiliary losses, expert_bias.
+//
+// Legend: T = B*S tokens here (B sequences of S), D dim, E experts, K top_k, G groups.
+// As TorchTitan (models/moe): s = sigmoid or softmax of gate(h); experts are chosen by s + expert_bias, tokens are
+// mixed by s alone. With groups, a group counts the sum of its two best choice scores, and only the best groups stay.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/config/run_config.h"
+#include "core/model/layers/arena.h"
+#include "core/model/layers/batch_part.h"
+#include "core/model/layers/precision.h"
+
+namespace moescope {
+
+// Where the router's numbers of one layer live from the forward pass to the end of the step.
+template <class T>
+struct RouterActivations {
+  T *logits, *scores;             // [T, E]
+  T* lse;                         // [T] log-sum-exp of the logits; only with softmax or z-loss
+  T* mix;                         // [T, K] mixing weights, in the order of `ids`
+  T* margin;                      // [T] K-th minus (K+1)-th choice score; NaN where there is no (K+1)-th
+  T* load;                        // [B, E] f of the auxiliary loss; one row for the whole batch in batch mode
+  std::vector<std::int32_t> ids;  // [T, K] chosen experts, ascending (round-robin order when balance is forced)
+  std::vector<std::uint32_t> tokens_per_expert;  // [E] of the whole batch
+  double aux_loss = 0, z_loss = 0;               // of the whole batch, with their coefficients
+
+  void plan(Arena<T>& arena, const BatchPart& part, int n_experts, int top_k);
+};
+
+// What else bears on which experts a layer's tokens get.
+struct RoutingLimits {
+  const std::uint8_t* killed = nullptr;  // [E] 1: cannot be chosen; nullptr: all can. At least top_k remain.
+  std::uint64_t noise_seed = 0;          // of router.gate_noise: one for each layer and step
+};
+
+// gate_ED, h_TD; fills everything in `a`.
+template <class T>
+void router_forward(const RouterConfig& config, const T* gate, const T* expert_bias, const T* h, const BatchPart& part,
+                    int dim, int n_experts, RouterActivations<T>& a, const LinearPrecision& precision = {},
+                    const RoutingLimits& limits = {});
+
+// From dmix_TK: dgate_ED, and dh_TD = (or +=) the gradient through the scores; `dlogits` is [T, E] of scratch.
+template <class T>
+void router_backward(const RouterConfig& config, const T* gate, const T* h, const T* dmix, const BatchPart& part,
+                     int dim, int n_experts, const RouterActivations<T>& a, T* dlogits, T* dgate, T* dh,
+                     bool accumulate, const LinearPrecision& precision = {});
+
+// Chooses top_k of the E values in `choice`; ties go to the lowest index. `ids` ascending. Returns the margin. A group
+// with one living expert counts by that one, a group with none is never chosen from.
+template <class T>
+T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int32_t* ids,
+                 const std::uint8_t* killed = nullptr);
+
+// b_e += d_e - mean(d) with d_e = rate * sign(mean(n) - n_e); the mean is subtracted only with `centring`
+// (TorchTitan; arXiv:2408.15664, algorithm 1, does not). sign(0) = 0. Selection only: no gradient reaches b.
+// Killed experts rest, and both means are over the others.
+template <class T>
+void update_expert_bias(std::span<T> expert_bias, std::span<const std::uint32_t> tokens_per_expert, double rate,
+                        bool centring, const std::uint8_t* killed = nullptr);
+
+}  // namespace moescope

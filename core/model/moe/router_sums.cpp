@@ -1,0 +1,83 @@
+#include "core/model/moe/router_sums.h"
+
+#include <cmath>
+
+#include "core/numerics/parallel.h"
+#include "core/telemetry/frame/router_stats.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::size_t kTokenSlice = 128;
+
+struct SliceSums {
+  std::vector<double> score_mass, gate_mass;
+  double entropy = 0, margin = 0;
+  HalfOctaves scores{}, chosen{}, margins{};
+};
+
+std::size_t bin_of(float value) {
+  return static_cast<std::size_t>(half_octave_bin(value));
+}
+
+SliceSums sum_tokens(std::size_t first, std::size_t last, std::size_t experts, std::size_t top_k,
+                     const RouterActivations<float>& router) {
+  SliceSums sums{std::vector<double>(experts), std::vector<double>(experts)};
+  for (std::size_t t = first; t < last; ++t) {
+    const float* scores = router.scores + t * experts;
+    float total = 0;
+    for (std::size_t e = 0; e < experts; ++e) total += scores[e];
+    const float inv = total > 0 ? 1 / total : 0;
+    for (std::size_t e = 0; e < experts; ++e) sums.score_mass[e] += static_cast<double>(scores[e] * inv);
+    for (std::size_t e = 0; e < experts; ++e) ++sums.scores[bin_of(scores[e])];
+    for (std::size_t j = t * top_k; j < (t + 1) * top_k; ++j) {
+      const auto e = static_cast<std::size_t>(router.ids[j]);
+      sums.gate_mass[e] += static_cast<double>(router.mix[j]);
+      ++sums.chosen[bin_of(scores[e])];
+    }
+    if (!std::isnan(router.margin[t])) ++sums.margins[bin_of(router.margin[t])];
+    sums.entropy += static_cast<double>(score_entropy({scores, experts}));
+    sums.margin += static_cast<double>(router.margin[t]);
+  }
+  return sums;
+}
+
+}  // namespace
+
+RouterSums sum_router(const RouterConfig& config, int n_experts, const RouterActivations<float>& router) {
+  const std::size_t experts = static_cast<std::size_t>(n_experts), top_k = static_cast<std::size_t>(config.top_k);
+  const std::size_t tokens = router.ids.size() / top_k;
+  std::vector<SliceSums> slices((tokens + kTokenSlice - 1) / kTokenSlice);
+  parallel_slices(tokens, kTokenSlice, [&](std::size_t first, std::size_t last) {
+    slices[first / kTokenSlice] = sum_tokens(first, last, experts, top_k, router);
+  });
+  SliceSums total{std::vector<double>(experts), std::vector<double>(experts)};
+  for (const SliceSums& slice : slices) {
+    for (std::size_t e = 0; e < experts; ++e) {
+      total.score_mass[e] += slice.score_mass[e];
+      total.gate_mass[e] += slice.gate_mass[e];
+    }
+    for (std::size_t b = 0; b < kHalfOctaves; ++b) {
+      total.scores[b] += slice.scores[b];
+      total.chosen[b] += slice.chosen[b];
+      total.margins[b] += slice.margins[b];
+    }
+    total.entropy += slice.entropy;
+    total.margin += slice.margin;
+  }
+  double mixed = 0;
+  for (const double mass : total.gate_mass) mixed += mass;
+  RouterSums sums;
+  for (std::size_t e = 0; e < experts; ++e) {
+    sums.score_mass.push_back(static_cast<float>(total.score_mass[e] / static_cast<double>(tokens)));
+    sums.gate_mass.push_back(static_cast<float>(mixed > 0 ? total.gate_mass[e] / mixed : 0));
+  }
+  sums.score_entropy = static_cast<float>(total.entropy / static_cast<double>(tokens));
+  sums.margin = static_cast<float>(total.margin / static_cast<double>(tokens));
+  sums.score_chosen = total.chosen;
+  for (std::size_t b = 0; b < kHalfOctaves; ++b) sums.score_rejected[b] = total.scores[b] - total.chosen[b];
+  sums.margin_tokens = total.margins;
+  return sums;
+}
+
+}  // namespace moescope

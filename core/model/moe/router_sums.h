@@ -1,0 +1,24 @@
+// A router's figures that are sums over all tokens of the batch, for telemetry.
+//
+// Legend: T tokens, E experts, K top_k.
+#pragma once
+
+#include <vector>
+
+#include "core/model/moe/router.h"
+#include "core/telemetry/frame/frame.h"
+
+namespace moescope {
+
+struct RouterSums {
+  std::vector<float> score_mass;                 // [E] mean over tokens of s_e / sum s
+  std::vector<float> gate_mass;                  // [E] share of all mixing weights
+  float score_entropy = 0;                       // mean over tokens of the entropy of s_e / sum s, nats
+  float margin = 0;                              // mean over tokens; NaN where nothing else could be chosen
+  HalfOctaves score_chosen{}, score_rejected{};  // scores of the T K chosen experts, of all others
+  HalfOctaves margin_tokens{};                   // tokens by margin; those without one are in no bin
+};
+
+RouterSums sum_router(const RouterConfig& config, int n_experts, const RouterActivations<float>& router);
+
+}  // namespace moescope

@@ -1,0 +1,53 @@
+// A figure taken apart: its formula with this instant's values put in, for the explain cards.
+//
+// The expression is plain arithmetic, + - * / ^ ( ) with ln, log10, exp, sqrt, cos, ceil, max, mean and median, and
+// what it comes to is what the screen shows (tests/core/telemetry/test_explain.cpp evaluates it). Where a frame does
+// not hold what a figure was made of (a mean over tokens), the expression says what it amounts to, and `note` what that
+// is.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/telemetry/frame/operand_place.h"
+#include "core/telemetry/history/history.h"
+#include "core/telemetry/history/metrics.h"
+
+namespace moescope {
+
+// What is asked about.
+struct FigureTarget {
+  std::string key;        // of metrics.h
+  int layer = kWholeRun;  // kWholeRun: of the run, or the mean over its layers
+  int expert = -1;        // of array figures
+  int other = -1;  // beside it: the domain, second expert, byte, GradientGroup; of an all-to-all 1: de-duplicated
+  std::int64_t step = 0;                // the newest value at or before it
+  std::int64_t reference = -1;          // of routing stability: the earlier step; -1: the routing before
+  double parameter = kNoValue;          // what-if capacity factor, alignment of padding, bytes of a token's row
+  std::optional<OperandPlace> quant{};  // of QuantFrame figures; nothing: the first quantized operand of the layer
+};
+
+// Of a run that was imported, what metrics.h calls measured here was measured elsewhere.
+Provenance provenance_in(const RunInfo& run, Provenance kind);
+
+struct Explanation {
+  const MetricInfo* info = nullptr;             // never nullptr
+  Provenance kind = Provenance::measured_here;  // of this value, as provenance_in says
+  std::string where;                            // "layer 2, expert 5, step 1,234"
+  std::string expression;                       // "(96 - 64) / 64"; empty: there is no value here
+  double value = kNoValue;                      // as the screen shows it
+  std::string note;                             // what the numbers are
+  struct Knob {
+    std::string key, value;  // value empty: not known
+  };
+  std::vector<Knob> knobs;
+};
+
+// `target.key` must be one of metrics.h's.
+Explanation explain_figure(const History& history, const FigureTarget& target);
+
+}  // namespace moescope

@@ -1,0 +1,429 @@
+#include "core/telemetry/findings/findings.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+
+#include "core/telemetry/findings/gate_watch.h"
+#include "core/telemetry/findings/hand_settings.h"
+#include "core/telemetry/findings/load_watch.h"
+#include "core/telemetry/findings/loss_watch.h"
+#include "core/telemetry/findings/quant_watch.h"
+#include "core/telemetry/findings/shift_watch.h"
+#include "core/telemetry/frame/words.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::int64_t kChunk = 20 * FindingsScan::kBlock;  // steps that are copied out of a history at a time
+
+struct KindName {
+  FindingKind kind;
+  const char* name;
+};
+constexpr std::array<KindName, 22> kKindNames = {{
+    {FindingKind::loss_lost, "loss lost"},
+    {FindingKind::collapsed, "collapsed"},
+    {FindingKind::collapsing, "collapsing"},
+    {FindingKind::dead, "dead experts"},
+    {FindingKind::no_recovery, "no recovery"},
+    {FindingKind::starved, "starved experts"},
+    {FindingKind::hot, "hot experts"},
+    {FindingKind::uneven, "uneven load"},
+    {FindingKind::oscillating_bias, "oscillating bias"},
+    {FindingKind::saturated, "saturated router"},
+    {FindingKind::blind, "blind router"},
+    {FindingKind::untaught, "untaught router"},
+    {FindingKind::bias_against_gate, "bias against gate"},
+    {FindingKind::loss_stuck, "loss stuck"},
+    {FindingKind::auxiliary_rules, "auxiliary loss rules"},
+    {FindingKind::loss_spike, "loss spike"},
+    {FindingKind::underflow, "underflow"},
+    {FindingKind::clipping, "clipping"},
+    {FindingKind::low_sqnr, "low SQNR"},
+    {FindingKind::comparison, "comparison"},
+    {FindingKind::load_shift, "load shift"},
+    {FindingKind::by_hand, "held by hand"},
+}};
+
+// One step's values that a rewound run cannot have kept by chance.
+struct Fingerprint {
+  std::int64_t step = -1;
+  std::uint32_t loss = 0, max_vio = 0;
+  bool operator==(const Fingerprint&) const = default;
+};
+
+Fingerprint fingerprint(const History& history, std::int64_t step) {
+  const StepRange at{step, step};
+  return {step, std::bit_cast<std::uint32_t>(history.values(Metric::ce_loss, kWholeRun, at).front()),
+          std::bit_cast<std::uint32_t>(history.values(Metric::max_vio, kWholeRun, at).front())};
+}
+
+const RouterFrame* router_of(const std::shared_ptr<const TelemetryFrame>& frame, int layer) {
+  if (!frame) return nullptr;
+  for (const RouterFrame& router : frame->routers) {
+    if (router.layer == layer) return &router;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+const char* finding_kind_name(FindingKind kind) {
+  for (const KindName& each : kKindNames) {
+    if (each.kind == kind) return each.name;
+  }
+  return "";
+}
+
+const char* severity_name(Severity severity) {
+  static constexpr const char* kNames[] = {"note", "warning", "severe"};
+  return kNames[static_cast<int>(severity)];
+}
+
+std::string finding_id(const Finding& finding) {
+  std::string id = std::to_string(finding.run) + "/" + finding_kind_name(finding.kind);
+  if (!finding.layers.empty()) id += "/" + std::to_string(finding.layers.front());
+  if (finding.tensor) id += std::string("/") + operand_name(finding.tensor->operand);
+  if (finding.kind == FindingKind::auxiliary_rules) id += "/" + finding.metric;
+  if (!finding.ongoing || finding.kind == FindingKind::loss_spike) id += "@" + std::to_string(finding.steps.first);
+  return id;
+}
+
+namespace {
+
+// What looks at the run, each part at its figures: values, so that the steps after the last whole block can be read on
+// a copy.
+struct Watches {
+  struct Layer {
+    LoadWatch load;
+    GateWatch gate;
+  };
+
+  explicit Watches(const RunInfo& info)
+      : shifts(info.moe_layers, info.run), losses(info.run, !info.config_toml.empty()), quants(info.run) {
+    for (const int layer : info.moe_layers) {
+      if (info.n_experts > 0) layers.push_back({LoadWatch(layer, info), GateWatch(layer, info)});
+    }
+  }
+
+  std::vector<Layer> layers;
+  ShiftWatch shifts;
+  LossWatch losses;
+  QuantWatch quants;
+};
+
+// One reading of [first, last] out of a history, from `begin` on, its first step.
+class Reading {
+ public:
+  Reading(const History& history, const HandSettings& settings, std::int64_t begin, StepRange range)
+      : history_(history), settings_(settings), range_(range), phase_((range.first - begin) / kBlock) {}
+  void into(Watches& watches, const std::stop_token& stop);
+
+ private:
+  static constexpr std::int64_t kBlock = FindingsScan::kBlock;
+  using FramePtr = std::shared_ptr<const TelemetryFrame>;
+
+  std::int64_t blocks() const { return (range_.size() + kBlock - 1) / kBlock; }
+  StepRange block(std::int64_t b) const {
+    const std::int64_t first = range_.first + b * kBlock;
+    return {first, std::min(range_.last, first + kBlock - 1)};
+  }
+  // Whole ones: routers and quantizers are looked at once in a window.
+  bool completes_window(std::int64_t b) const {
+    return block(b).size() == kBlock && (phase_ + b + 1) % kMeanBlocks == 0;
+  }
+  template <class Values>
+  auto of_block(const Values& values, std::int64_t b, std::size_t width = 1) const {
+    const auto from = static_cast<std::size_t>(b * kBlock) * width;
+    return std::span(values).subspan(from, static_cast<std::size_t>(block(b).size()) * width);
+  }
+  void read_frames(QuantWatch& quants);
+  void read_layer(Watches::Layer& layer);
+  void read_losses(LossWatch& losses) const;
+
+  const History& history_;
+  const HandSettings& settings_;
+  StepRange range_;
+  std::int64_t phase_;  // blocks before the range
+  // By block that completes a window: routers of the window's first step, on which logs have gates and biases if on
+  // any, and of the next.
+  std::vector<std::pair<FramePtr, FramePtr>> frames_;
+  std::vector<std::vector<float>> max_vio_;  // by layer and step
+};
+
+void Reading::read_frames(QuantWatch& quants) {
+  frames_.resize(static_cast<std::size_t>(blocks()));
+  for (std::int64_t b = 0; b < blocks(); ++b) {
+    if (!completes_window(b)) continue;
+    const std::int64_t begin = block(b).last + 1 - kMeanBlocks * kBlock;
+    auto& [now, next] = frames_[static_cast<std::size_t>(b)];
+    now = history_.frame_at(begin), next = history_.frame_at(begin + 1);
+    if (now && now->step != begin) now = nullptr;
+    if (next && next->step != begin + 1) next = nullptr;
+    const auto quant = history_.quant_frame_at(block(b).last);
+    if (quant && quant->step >= begin) quants.frame(*quant);
+  }
+}
+
+void Reading::read_layer(Watches::Layer& watch) {
+  const int layer = watch.load.layer();
+  max_vio_.push_back(history_.values(Metric::max_vio, layer, range_));
+  const std::vector<float> rows = history_.utilisation(layer, range_, static_cast<int>(range_.size()), Summary::mean);
+  const std::size_t width = rows.size() / static_cast<std::size_t>(range_.size());
+  for (std::int64_t b = 0; b < blocks(); ++b) {
+    const std::int64_t first = block(b).first;
+    const auto& [now, next] = frames_[static_cast<std::size_t>(b)];
+    if (const RouterFrame* router = router_of(now, layer))
+      watch.gate.router(now->step, *router, router_of(next, layer), settings_.softmax(first));
+    watch.gate.pass(block(b).last);
+    const std::vector<std::uint8_t> killed = settings_.killed(layer, first);
+    LoadSettings settings{killed, settings_.nothing_balances(first)};
+    if (!watch.gate.says_nothing()) settings.bias_step = watch.gate.bias_step(), settings.margin = watch.gate.margin();
+    watch.load.block(first, of_block(rows, b, width), of_block(max_vio_.back(), b), settings);
+  }
+}
+
+void Reading::read_losses(LossWatch& losses) const {
+  const auto values = [&](Metric metric) { return history_.values(metric, kWholeRun, range_); };
+  const std::vector<float> ce = values(Metric::ce_loss), aux = values(Metric::aux_loss), z = values(Metric::z_loss),
+                           grad_norm = values(Metric::grad_norm);
+  // Of steps that only means are left of, the bins still know how many values were no numbers.
+  const auto bins = history_.series(Metric::ce_loss, kWholeRun, range_, static_cast<int>(range_.size()));
+  for (std::int64_t b = 0; b < blocks(); ++b) {
+    losses.block(block(b).first, {of_block(ce, b), of_block(aux, b), of_block(z, b), of_block(grad_norm, b)});
+    const auto non_finite = [](float value) { return !std::isfinite(value) && !is_missing(value); };
+    const bool seen = std::ranges::any_of(of_block(ce, b), non_finite);
+    const bool counted =
+        std::ranges::any_of(of_block(bins, b), [](const PyramidBin& bin) { return bin.non_finite > 0; });
+    if (counted && !seen) losses.lost_among(block(b));
+  }
+}
+
+// All or nothing for the caller where it is asked to stop: layers have come differently far then.
+void Reading::into(Watches& watches, const std::stop_token& stop) {
+  read_frames(watches.quants);
+  for (Watches::Layer& layer : watches.layers) {
+    if (stop.stop_requested()) return;
+    read_layer(layer);
+  }
+  const std::vector<float> whole = history_.values(Metric::max_vio, kWholeRun, range_);
+  read_losses(watches.losses);
+  for (std::int64_t b = 0; b < blocks() && !max_vio_.empty(); ++b) {
+    std::vector<std::vector<float>> by_layer;
+    for (const auto& values : max_vio_) {
+      const auto part = of_block(values, b);
+      by_layer.emplace_back(part.begin(), part.end());
+    }
+    watches.shifts.block(block(b).first, of_block(whole, b), by_layer);
+  }
+}
+
+}  // namespace
+
+struct FindingsScan::State {
+  explicit State(HistoryPtr of) : history(std::move(of)) { restart(); }
+  void restart();
+
+  HistoryPtr history;
+  HandSettings settings;
+  StepRange whole;  // steps in whole blocks
+  StepRange seen;   // and those after them
+  Fingerprint newest;
+  std::optional<Watches> watches;  // of `whole`
+  std::optional<Watches> ahead;    // of `seen`, where that is more
+};
+
+void FindingsScan::State::restart() {
+  whole = seen = {};
+  newest = {};
+  watches.emplace(history->info());
+  ahead.reset();
+}
+
+FindingsScan::FindingsScan(HistoryPtr history) : state_(std::make_unique<State>(std::move(history))) {}
+
+FindingsScan::~FindingsScan() = default;
+
+void FindingsScan::advance(std::int64_t upto, std::stop_token stop) {
+  State& s = *state_;
+  const StepRange there = s.history->steps();
+  if (there.empty()) return s.restart();
+  if (!s.seen.empty() && (there.last < s.seen.last || there.first != s.seen.first || upto < s.seen.last ||
+                          fingerprint(*s.history, s.seen.last) != s.newest)) {
+    s.restart();
+  }
+  s.settings = HandSettings(*s.history);
+  if (s.whole.empty()) s.whole = {there.first, there.first - 1};
+  const std::int64_t last = std::min(upto, there.last);
+  while (last - s.whole.last >= kBlock && !stop.stop_requested()) {
+    const std::int64_t blocks = std::min((last - s.whole.last) / kBlock, kChunk / kBlock);
+    const StepRange range{s.whole.last + 1, s.whole.last + blocks * kBlock};
+    Reading(*s.history, s.settings, there.first, range).into(*s.watches, stop);
+    if (stop.stop_requested()) return s.restart();
+    s.whole.last = range.last;
+  }
+  s.ahead.reset();
+  s.seen = s.whole;
+  if (last > s.whole.last && last - s.whole.last < kBlock && !stop.stop_requested()) {
+    s.ahead = s.watches;
+    Reading(*s.history, s.settings, there.first, {s.whole.last + 1, last}).into(*s.ahead, stop);
+    if (stop.stop_requested()) return s.restart();
+    s.seen.last = last;
+  }
+  if (!s.seen.empty()) s.newest = fingerprint(*s.history, s.seen.last);
+}
+
+std::vector<Finding> FindingsScan::findings() const {
+  const State& s = *state_;
+  const Watches& watches = s.ahead ? *s.ahead : *s.watches;
+  std::vector<Finding> out;
+  watches.losses.findings(out, s.settings.even_aux(s.seen.last));
+  watches.shifts.findings(out);
+  for (const Watches::Layer& layer : watches.layers) {
+    layer.load.findings(out);
+    layer.gate.findings(out);
+  }
+  watches.quants.findings(out);
+  // A layer that a jump left uneven is told of once.
+  std::vector<int> told;
+  for (const Finding& finding : out) {
+    if (finding.kind == FindingKind::no_recovery) told.insert(told.end(), finding.layers.begin(), finding.layers.end());
+  }
+  std::erase_if(out, [&](const Finding& finding) {
+    return finding.kind == FindingKind::uneven && std::ranges::find(told, finding.layers.front()) != told.end();
+  });
+  for (Finding& finding : out) s.settings.name_in(finding);
+  s.settings.findings(out, s.seen);
+  sort_findings(out);
+  return out;
+}
+
+StepRange FindingsScan::seen() const {
+  return state_->seen;
+}
+
+const HistoryPtr& FindingsScan::history() const {
+  return state_->history;
+}
+
+std::vector<Finding> find_all(const HistoryPtr& history, std::int64_t upto) {
+  FindingsScan scan(history);
+  scan.advance(upto);
+  return scan.findings();
+}
+
+std::vector<Finding> compare_findings(const HistoryPtr& a, const HistoryPtr& b,
+                                      std::span<const HistoryPtr> same_settings) {
+  const Conclusion conclusion = conclude(*a, *b, same_settings);
+  Finding finding;
+  finding.kind = FindingKind::comparison;
+  finding.run = b->info().run;
+  finding.steps = conclusion.steps;
+  finding.metric = "ce_loss";
+  finding.saw = conclusion.text + ".";
+  const std::string names = b->info().name + " against " + a->info().name;
+  switch (conclusion.verdict) {
+    case Verdict::too_short:
+    case Verdict::no_band:
+      return {};
+    case Verdict::identical:
+      finding.title = names + ": identical losses";
+      finding.why = "Whatever the two differ in, it has not changed a loss by a bit.";
+      break;
+    case Verdict::inside:
+      finding.title = names + ": inside the noise band";
+      finding.why = "Runs that differ by chance alone differ as much: this comparison gives no reason to prefer one.";
+      break;
+    case Verdict::returned:
+      finding.title = names + ": was outside the noise band, and came back";
+      finding.steps = conclusion.out;
+      finding.why = "For a while more than runs that differ by chance alone; by the end no more than these.";
+      break;
+    case Verdict::outside:
+      finding.title = names + ": outside the noise band";
+      finding.severity = Severity::warning;
+      finding.steps = conclusion.out;
+      finding.why =
+          "More than runs that differ by chance alone: what the two differ in most likely makes the difference. Of "
+          "equal runs about 1 in 50 is called so.";
+      break;
+    case Verdict::lost:
+      finding.title = names + ": the loss of one is no number";
+      finding.severity = Severity::severe;
+      finding.steps = conclusion.out;
+      finding.why = "Nothing can be compared from there on.";
+      break;
+  }
+  return {finding};
+}
+
+void sort_findings(std::vector<Finding>& findings) {
+  std::ranges::stable_sort(findings, [](const Finding& a, const Finding& b) {
+    if (a.ongoing != b.ongoing) return a.ongoing;
+    if (a.severity != b.severity) return a.severity > b.severity;
+    if (a.kind != b.kind) return a.kind < b.kind;
+    return a.ongoing ? false : a.steps.last > b.steps.last;
+  });
+}
+
+std::vector<std::string> findings_checked(const History& history) {
+  std::vector<std::string> lines;
+  const StepRange steps = history.steps();
+  const RunInfo& info = history.info();
+  const std::string span = steps.empty() ? "nothing yet" : steps_in_words(steps.first, steps.last);
+  lines.push_back("Read: " + span + ".");
+  lines.push_back("Loss: NaN at any step, spikes, a loss that does not fall, auxiliary losses that outweigh it.");
+  const auto frame = history.frame_at(INT64_MAX);
+  if (info.n_experts == 0 || info.moe_layers.empty()) {
+    lines.push_back("Not checked: load of the experts, which is not in this log.");
+  } else {
+    lines.push_back("Load of " + counted(std::ssize(info.moe_layers), "MoE layer", "MoE layers") + " with " +
+                    counted(info.n_experts, "expert", "experts") + " each: dead (" + grouped(kDeadBatches) +
+                    " batches without a token), starved (under " + percent(kStarvedShare) + " of the fair share for " +
+                    grouped(kStarvedSteps) +
+                    " steps), hot, uneven for long, collapsed or collapsing, oscillating, recovery from jumps.");
+    const bool gates = frame && !frame->routers.empty() && !frame->routers[0].gate_mass.empty() &&
+                       !frame->routers[0].expert_bias.empty();
+    lines.push_back(gates ? "Bias against gate mass."
+                          : "Not checked: bias against gate mass, which is not in this log.");
+    const bool scores = frame && !frame->routers.empty() && !is_missing(frame->routers[0].mutual_information);
+    lines.push_back(scores ? "Scores: saturated, or the same for every token."
+                           : "Not checked: scores of the router, which are not in this log.");
+    if (info.config_toml.empty()) lines.push_back("Not known: what was set or changed by hand.");
+  }
+  lines.push_back(history.quant_frame_at(INT64_MAX)
+                      ? "Number formats: underflow, clipping, SQNR of every quantized operand."
+                  : info.config_toml.empty() ? "Not checked: number formats, which are not in this log."
+                                             : "Not checked: number formats; nothing is quantized here.");
+  return lines;
+}
+
+std::string to_text(std::span<const Finding> findings, std::span<const HistoryPtr> histories) {
+  std::string text;
+  for (const Finding& finding : findings) {
+    for (const HistoryPtr& history : histories) {
+      if (histories.size() > 1 && history->info().run == finding.run) text += history->info().name + ": ";
+    }
+    text += std::string(severity_name(finding.severity)) + (finding.ongoing ? "" : ", over") + ": " + finding.title +
+            "\n  " + steps_in_words(finding.steps.first, finding.steps.last) + ". " + finding.saw + "\n  " +
+            finding.why + "\n";
+    if (!finding.knobs.empty()) {
+      text += "  Moved by:";
+      for (std::size_t i = 0; i < finding.knobs.size(); ++i) text += (i ? ", " : " ") + finding.knobs[i];
+      text += "\n";
+    }
+  }
+  if (findings.empty()) {
+    text += "No finding.\n";
+    for (const HistoryPtr& history : histories) {
+      if (histories.size() > 1) text += history->info().name + "\n";
+      for (const std::string& line : findings_checked(*history)) text += "  " + line + "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace moescope

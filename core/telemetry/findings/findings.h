@@ -1,0 +1,109 @@
+// What is wrong with a run, in words, with its evidence: read from a history alone, so live runs, recordings and
+// imported logs are judged alike.
+//
+// A scan reads its history in blocks of kBlock steps and keeps what it needs of them: what was read once is not read
+// again, and a step costs the same at the end of a long run as at its beginning. The steps after the last whole block
+// count, too; they are read again when the block is whole. Not for the thread of the screen.
+// Thresholds stand beside the watch that uses them (load_watch.h, gate_watch.h, shift_watch.h, loss_watch.h,
+// quant_watch.h), each with its reason: a healthy run, its first steps included, has no finding.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "core/telemetry/findings/comparison.h"
+#include "core/telemetry/history/history.h"
+
+namespace moescope {
+
+enum class FindingKind {
+  loss_lost,          // NaN or Inf, now or ever
+  collapsed,          // a few experts take all tokens of a layer
+  collapsing,         // ... and it is on its way there
+  dead,               // not one token for long
+  no_recovery,        // the load jumped in many layers; this one did not come back
+  starved,            // hardly any token for long, without being silent
+  hot,                // several times its share for long
+  uneven,             // the fullest has twice its share and more, for long
+  oscillating_bias,   // load and bias swing about the even load
+  saturated,          // the scores lie at the ends of their range
+  blind,              // ... or are the same for every token
+  untaught,           // no gradient of the loss reaches the gates
+  bias_against_gate,  // the bias gives tokens to an expert whose output the gate weighs at next to nothing
+  loss_stuck,         // it does not fall, or rose and stays up
+  auxiliary_rules,    // an auxiliary loss outweighs the cross-entropy
+  loss_spike,
+  underflow,
+  clipping,
+  low_sqnr,
+  comparison,  // a gap of losses and the seed-noise band
+  load_shift,  // the load jumped in many layers; they came or are coming back
+  by_hand,     // what a person has set rules the router
+};
+const char* finding_kind_name(FindingKind kind);
+
+enum class Severity { note, warning, severe };
+const char* severity_name(Severity severity);
+
+// The tensor that a finding on number formats speaks of.
+struct FindingTensor {
+  ExpertWeight weight = ExpertWeight::w1;
+  Operand operand = Operand::x;
+  Direction direction = Direction::forward;
+  bool of_experts = true;  // false: of another class of weights
+};
+
+struct Finding {
+  FindingKind kind = FindingKind::comparison;
+  Severity severity = Severity::note;
+  int run = 0;               // RunInfo::run
+  std::vector<int> layers;   // the worst first; empty: the whole run
+  std::vector<int> experts;  // of the first layer, the worst first
+  StepRange steps;           // over which it shows; ongoing: up to the newest step read
+  bool ongoing = true;
+  std::optional<FindingTensor> tensor;
+  std::string title;               // "Layer 1 has collapsed"
+  std::string saw, why;            // sentences
+  std::vector<std::string> knobs;  // config keys
+  std::string metric;              // key of the metric that shows it (metrics.h)
+};
+
+// What a person mutes: the same matter, whatever its numbers are by now.
+std::string finding_id(const Finding& finding);
+
+class FindingsScan {
+ public:
+  static constexpr std::int64_t kBlock = 10;
+
+  explicit FindingsScan(HistoryPtr history);
+  ~FindingsScan();
+
+  // Reads on up to and with step `upto`. Starts anew where the run was rewound. Leaves early when
+  // asked to stop, and can go on later.
+  void advance(std::int64_t upto, std::stop_token stop = {});
+  std::vector<Finding> findings() const;  // in the order of sort_findings
+  StepRange seen() const;                 // what was read
+  const HistoryPtr& history() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Of a whole history up to a step.
+std::vector<Finding> find_all(const HistoryPtr& history, std::int64_t upto = INT64_MAX);
+// Run `b` beside `a` (conclude() in comparison.h); nothing where that cannot be judged.
+std::vector<Finding> compare_findings(const HistoryPtr& a, const HistoryPtr& b,
+                                      std::span<const HistoryPtr> same_settings);
+
+void sort_findings(std::vector<Finding>& findings);  // ongoing, severest, newest first
+// What a scan of this history looked for, and what it could not for want of data: sentences for a healthy run.
+std::vector<std::string> findings_checked(const History& history);
+std::string to_text(std::span<const Finding> findings, std::span<const HistoryPtr> histories);  // for export
+
+}  // namespace moescope

@@ -1,0 +1,85 @@
+#include "core/telemetry/findings/gap_track.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace moescope {
+namespace {
+
+constexpr std::size_t kMostBytes = std::size_t{8} << 20;  // of each of the three series
+
+}  // namespace
+
+void GapTrack::Average::add(double value) {
+  if (!std::isfinite(value)) return;
+  sum_ = kGapFactor * sum_ + (1 - kGapFactor) * value;
+  weight_ = kGapFactor * weight_ + (1 - kGapFactor);
+}
+
+float GapTrack::Average::get() const {
+  return weight_ > 0 ? static_cast<float>(sum_ / weight_) : kNoValue;
+}
+
+GapTrack::GapTrack(HistoryPtr a, HistoryPtr b, Metric metric, int layer)
+    : a_(std::move(a)), b_(std::move(b)), metric_(metric), layer_(layer) {}
+
+void GapTrack::forget() {
+  raw_ = smooth_ = size_ = {};
+  average_ = average_size_ = {};
+  identical_ = true;
+  lost_ = first_lost_ = beyond_ = std::nullopt;
+  looked_ = 0;
+}
+
+bool GapTrack::update() {
+  const std::uint64_t sequence = a_->sequence() + b_->sequence();
+  if (sequence == seen_) return false;
+  const std::uint64_t truncations = a_->truncations() + b_->truncations();
+  const StepRange of_a = a_->steps(), of_b = b_->steps();
+  const StepRange both = of_a.empty() || of_b.empty()
+                             ? StepRange{}
+                             : StepRange{std::max(of_a.first, of_b.first), std::min(of_a.last, of_b.last)};
+  if (truncations != truncations_ || both.empty() || both.first != first_) forget();
+  seen_ = sequence;
+  truncations_ = truncations;
+  first_ = both.first;
+  const StepRange news{first_ + static_cast<std::int64_t>(smooth_.size()), both.last};
+  if (news.empty()) return true;
+  const std::vector<float> values_a = a_->values(metric_, layer_, news), values_b = b_->values(metric_, layer_, news);
+  for (std::size_t i = 0; i < values_a.size(); ++i)
+    add(news.first + static_cast<std::int64_t>(i), values_a[i], values_b[i]);
+  for (Pyramid* series : {&raw_, &smooth_, &size_})
+    while (series->bytes() > kMostBytes && series->forget_older_half()) {
+    }
+  return true;
+}
+
+void GapTrack::add(std::int64_t step, float of_a, float of_b) {
+  const double gap = static_cast<double>(of_b) - static_cast<double>(of_a);
+  raw_.append(std::isfinite(gap) ? static_cast<float>(gap) : kNoValue);
+  average_.add(gap);
+  average_size_.add(std::fabs(gap));
+  smooth_.append(average_.get());
+  size_.append(average_size_.get());
+  identical_ &= gap == 0;
+  if (std::isfinite(of_a) == std::isfinite(of_b)) {
+    lost_.reset();
+    return;
+  }
+  if (!lost_) lost_ = step;
+  if (!first_lost_ && !is_missing(of_a) && !is_missing(of_b)) first_lost_ = step;
+}
+
+std::optional<std::int64_t> GapTrack::first_beyond(double epsilon) const {
+  if (epsilon != epsilon_) {
+    epsilon_ = epsilon;
+    beyond_.reset();
+    looked_ = 0;
+  }
+  const std::int64_t end = first_lost_.value_or(steps().last + 1);
+  for (; !beyond_ && first_ + static_cast<std::int64_t>(looked_) < end; ++looked_)
+    if (std::fabs(static_cast<double>(raw_[looked_])) > epsilon) beyond_ = first_ + static_cast<std::int64_t>(looked_);
+  return beyond_ ? beyond_ : first_lost_;
+}
+
+}  // namespace moescope

@@ -1,0 +1,184 @@
+#include "core/telemetry/findings/gate_watch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/telemetry/frame/words.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr double kGateShare = 0.5;  // who has less of the load is not being pushed up
+
+// The share of sigmoid scores at the ends of their range; NaN: the frame has no histogram of scores.
+double share_at_ends(const RouterFrame& router, int n_experts) {
+  const auto bins = static_cast<std::size_t>(kHalfOctaves);
+  if (router.score_chosen.size() != bins || router.score_rejected.size() != bins) return std::nan("");
+  const std::size_t low = static_cast<std::size_t>(half_octave_bin(1.0f / (8.0f * static_cast<float>(n_experts))));
+  double ends = 0, all = 0;
+  for (std::size_t b = 0; b < bins; ++b) {
+    const double scores = static_cast<double>(router.score_chosen[b]) + router.score_rejected[b];
+    all += scores;
+    if (b < low || b + 1 == bins) ends += scores;
+  }
+  return all > 0 ? ends / all : std::nan("");
+}
+
+}  // namespace
+
+GateWatch::GateWatch(int layer, const RunInfo& info)
+    : layer_(layer), run_(info.run), n_experts_(info.n_experts), gates_(static_cast<std::size_t>(info.n_experts)) {}
+
+void GateWatch::Lasting::follow(std::int64_t step, bool holds, double now) {
+  windows = holds ? windows + 1 : 0;
+  if (windows == 1) since = step;
+  value = now;
+}
+
+void GateWatch::router(std::int64_t step, const RouterFrame& router, const RouterFrame* next,
+                       std::optional<bool> softmax) {
+  note_bias_step(router, next);
+  judge_scores(step, router, softmax);
+  judge_gates(step, router);
+}
+
+void GateWatch::note_bias_step(const RouterFrame& now, const RouterFrame* next) {
+  bias_step_ = 0;
+  margin_ = static_cast<double>(now.margin);
+  const auto n = static_cast<std::size_t>(n_experts_);
+  if (now.expert_bias.size() != n || n == 0 || !next || next->expert_bias.size() != n) return;
+  double moved = 0;
+  for (std::size_t e = 0; e < n; ++e) {
+    moved += std::fabs(static_cast<double>(next->expert_bias[e]) - static_cast<double>(now.expert_bias[e]));
+  }
+  const auto margin = static_cast<double>(next->margin);
+  bias_step_ = margin > 0 ? moved / n_experts_ / margin : 0;
+}
+
+void GateWatch::judge_scores(std::int64_t step, const RouterFrame& router, std::optional<bool> softmax) {
+  softmax_ = softmax.value_or(false);
+  const auto entropy = static_cast<double>(router.score_entropy);
+  const double ends = share_at_ends(router, n_experts_);
+  if (softmax)
+    saturated_.follow(step, softmax_ ? entropy < kSingleExpert : ends > kScoresAtEnds, softmax_ ? entropy : ends);
+  const auto information = static_cast<double>(router.mutual_information);
+  blind_.follow(step, information < kBlind, information);  // not where it is missing
+}
+
+void GateWatch::judge_gates(std::int64_t step, const RouterFrame& router) {
+  const auto n = static_cast<std::size_t>(n_experts_);
+  if (router.expert_bias.size() != n || n == 0) return;
+  if (router.gate_mass.size() != n || router.tokens_per_expert.size() != n) return;
+  double total = 0, gates = 0, bias = 0;
+  for (std::size_t e = 0; e < n; ++e) {
+    total += router.tokens_per_expert[e];
+    gates += static_cast<double>(router.gate_mass[e]);
+    bias += static_cast<double>(router.expert_bias[e]) / static_cast<double>(n);
+  }
+  if (!(total > 0) || !(gates > 0)) return;
+  for (std::size_t e = 0; e < n; ++e) {
+    const double share = router.tokens_per_expert[e] / total;
+    const double weight = share > 0 ? static_cast<double>(router.gate_mass[e]) / gates / share : 1;
+    const double over = static_cast<double>(router.expert_bias[e]) - bias;
+    const double fair = share * static_cast<double>(n);
+    Gate& gate = gates_[e];
+    const int before = gate.faint + gate.strong;
+    gate.faint = weight < kFaintGate && over > 0 && fair > kGateShare ? gate.faint + 1 : 0;
+    gate.strong = weight > kStrongGate && over < 0 && fair < 1 / kGateShare ? gate.strong + 1 : 0;
+    if (before == 0) gate.since = step;
+    gate.weight = static_cast<float>(weight);
+    gate.bias = static_cast<float>(over);
+    gate.share = static_cast<float>(fair);
+  }
+}
+
+Finding GateWatch::make(FindingKind kind, std::int64_t since) const {
+  Finding finding;
+  finding.kind = kind;
+  finding.severity = Severity::warning;
+  finding.run = run_;
+  finding.layers = {layer_};
+  finding.steps = {since, last_step_};
+  finding.title = "Layer " + std::to_string(layer_);
+  return finding;
+}
+
+void GateWatch::findings(std::vector<Finding>& out) const {
+  add_saturated(out);
+  add_blind(out);
+  add_gates(out, false);
+  add_gates(out, true);
+}
+
+void GateWatch::add_saturated(std::vector<Finding>& out) const {
+  if (saturated_.windows < kGateWindows) return;
+  Finding finding = make(FindingKind::saturated, saturated_.since);
+  finding.metric = softmax_ ? "score_entropy" : "score_histogram";
+  finding.knobs = {"optimizer.router_lr_factor", "optimizer.lr", "router.z_coeff"};
+  finding.title += ": the router is saturated";
+  finding.saw = softmax_ ? "The entropy of a token's scores is " + decimal(saturated_.value, 2) +
+                               " nats: one expert has nearly all of them, and those chosen beside it score next to 0."
+                         : percent(saturated_.value) +
+                               " of its scores lie at the ends of their range, above 0.71 or "
+                               "under " +
+                               decimal(1.0 / (8 * n_experts_), 2) + ".";
+  finding.saw += " The score margin is " + decimal(margin_, 2) + ".";
+  finding.why = softmax_
+                    ? "At the ends of a softmax the scores hardly move with the logits, so the gate hardly learns. "
+                    : "At the ends of a sigmoid a score hardly moves with its logit, so the gate hardly learns. ";
+  finding.why +=
+      "Experts that score alike there are told apart by the bias and by rounding: the load may swing with them, "
+      "however small the bias rate is.";
+  out.push_back(std::move(finding));
+}
+
+void GateWatch::add_blind(std::vector<Finding>& out) const {
+  if (blind_.windows < kGateWindows) return;
+  Finding finding = make(FindingKind::blind, blind_.since);
+  finding.metric = "mutual_information";
+  finding.knobs = {"optimizer.lr", "optimizer.router_lr_factor", "router.z_coeff"};
+  finding.title += ": the router gives every token the same scores";
+  finding.saw = "The mutual information of token and score is " + decimal(blind_.value, 2) +
+                " nats, the score margin " + decimal(margin_, 2) + ".";
+  finding.why =
+      "What a token is has no part in where it goes: expert_bias and differences in the last digits decide it for "
+      "whole "
+      "batches at once, and the load may swing with them, however small the bias rate is.";
+  out.push_back(std::move(finding));
+}
+
+void GateWatch::add_gates(std::vector<Finding>& out, bool strong) const {
+  std::vector<int> found;
+  std::int64_t since = last_step_;
+  for (std::size_t e = 0; e < gates_.size(); ++e) {
+    if ((strong ? gates_[e].strong : gates_[e].faint) < kGateWindows) continue;
+    found.push_back(static_cast<int>(e));
+    since = std::min(since, gates_[e].since);
+  }
+  if (found.empty()) return;
+  std::ranges::stable_sort(found, {}, [&](int e) {
+    const float weight = gates_[static_cast<std::size_t>(e)].weight;
+    return strong ? -weight : weight;
+  });
+  const Gate& worst = gates_[static_cast<std::size_t>(found[0])];
+  Finding finding = make(FindingKind::bias_against_gate, since);
+  finding.experts = found;
+  finding.metric = "gate_mass";
+  finding.knobs = {"router.bias_update_rate", "router.route_norm"};
+  finding.title += strong ? ": the bias holds back whom the gate wants" : ": the bias feeds whom the gate ignores";
+  finding.saw = "Expert " + std::to_string(found[0]) + " has " + decimal(static_cast<double>(worst.share), 2) +
+                " times its fair share of the tokens at a bias " +
+                decimal(std::fabs(static_cast<double>(worst.bias)), 2) + (strong ? " below" : " above") +
+                " the layer's mean, and the gate weighs its output at " +
+                decimal(static_cast<double>(worst.weight), 2) + " of the average";
+  finding.saw += found.size() > 1 ? "; so it is with " + listed(std::span(found).subspan(1)) + "." : ".";
+  finding.why = strong ? "Where it is chosen the gate weighs it high: by its scores it would have more tokens than the "
+                         "bias lets it have."
+                       : "The load looks even, but its output hardly counts: the bias brings it tokens, and the gate "
+                         "has not learnt to use it.";
+  out.push_back(std::move(finding));
+}
+
+}  // namespace moescope

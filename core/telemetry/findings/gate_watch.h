@@ -1,0 +1,70 @@
+// Watches the router of one MoE layer, window by window: a bias that the gate contradicts, and scores in which the gate
+// says nothing, because they lie at the ends of their range or are the same for every token.
+//
+// Legend: E experts, K top_k.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/telemetry/findings/findings.h"
+
+namespace moescope {
+
+// Gate weight per token against the layer's mean. Even gates weigh every expert at 1.
+inline constexpr double kFaintGate = 0.2, kStrongGate = 3;
+// Saturated: of sigmoid scores so many lie in the uppermost half octave (from 0.71 on) or under an eighth of 1 / E, of
+// softmax scores the mean entropy is that of a single expert with 98 %. Presets: 25 % at most over 1,000 steps;
+// with the gates' learning rate 300-fold 74 to 97 %.
+inline constexpr double kScoresAtEnds = 0.7, kSingleExpert = 0.1;
+// Blind: the mutual information of token and score, nats. Untrained gates have 3e-4 to 3e-3, trained ones 0.05 and
+// more; at 1e-5 the logits differ between tokens by a hundredth.
+inline constexpr double kBlind = 1e-5;
+inline constexpr int kGateWindows = 3;  // 150 steps, of each of these
+
+class GateWatch {
+ public:
+  GateWatch(int layer, const RunInfo& info);
+
+  // The router of the layer at `step`, the first of 50, and a step later (nullptr: it has no bias then). `softmax`: of
+  // the scores; nothing: not known.
+  void router(std::int64_t step, const RouterFrame& router, const RouterFrame* next, std::optional<bool> softmax);
+  void pass(std::int64_t step) { last_step_ = step; }  // has been read up to here
+  void findings(std::vector<Finding>& out) const;
+
+  // Mean |change of the bias in a step| over the score margin; 0: not known.
+  double bias_step() const { return bias_step_; }
+  double margin() const { return margin_; }
+  // Scores say so little that any bias outweighs them: its step is not what is wrong.
+  bool says_nothing() const { return saturated_.windows > 0 || blind_.windows > 0; }
+
+ private:
+  struct Gate {
+    int faint = 0, strong = 0;  // windows in a row
+    std::int64_t since = -1;
+    float weight = 1, bias = 0, share = 1;
+  };
+  struct Lasting {
+    int windows = 0;  // in a row
+    std::int64_t since = -1;
+    double value = 0;
+    void follow(std::int64_t step, bool holds, double now);
+  };
+  void note_bias_step(const RouterFrame& now, const RouterFrame* next);
+  void judge_scores(std::int64_t step, const RouterFrame& router, std::optional<bool> softmax);
+  void judge_gates(std::int64_t step, const RouterFrame& router);
+  Finding make(FindingKind kind, std::int64_t since) const;
+  void add_saturated(std::vector<Finding>& out) const;
+  void add_blind(std::vector<Finding>& out) const;
+  void add_gates(std::vector<Finding>& out, bool strong) const;
+
+  int layer_, run_, n_experts_;
+  std::int64_t last_step_ = -1;
+  double bias_step_ = 0, margin_ = 0;
+  bool softmax_ = false;
+  Lasting saturated_, blind_;
+  std::vector<Gate> gates_;  // [E]
+};
+
+}  // namespace moescope

@@ -1,0 +1,58 @@
+// Routing stability through time: every kept routing of the probe text against an earlier one of the same text.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/telemetry/history/history.h"
+
+namespace moescope {
+
+// Which earlier routing each step is held against.
+struct EarlierStep {
+  enum class Kind { steps_before, half_way, at };
+  Kind kind = Kind::steps_before;
+  std::int64_t steps = 100;  // steps_before: how many; at: which
+  std::int64_t of(std::int64_t step) const;
+  bool operator==(const EarlierStep&) const = default;
+};
+
+// kNoValue where a layer cannot be compared: another text or top_k then.
+struct StabilityPoint {
+  std::int64_t step = 0, reference = 0;      // that were routed
+  std::vector<float> unchanged_L, shared_L;  // unchanged_choices and routing_stability, per layer of the track
+  std::uint64_t ordinal = 0;                 // its place among all that were taken in
+  float value(bool whole_sets, std::size_t i) const { return (whole_sets ? unchanged_L : shared_L)[i]; }
+};
+
+class StabilityTrack {
+ public:
+  // More than a screen shows; past it the past is thinned (thinning.h).
+  static constexpr std::size_t kMostPoints = 4096;
+
+  explicit StabilityTrack(EarlierStep earlier = {}) : earlier_(earlier) {}
+
+  // Takes in at most so many routings that are new; from the beginning where the run was taken back. True: there are
+  // more. Unpacks two routed texts each: not for the thread of the screen.
+  bool update(const History& history, int at_most);
+  bool behind(const History& history) const;  // update() has something to do
+
+  const EarlierStep& earlier() const { return earlier_; }
+  const std::vector<int>& layers() const { return layers_; }
+  // Steps rise. A step without an earlier routing to compare with has none, nor one that was thinned away.
+  const std::vector<StabilityPoint>& points() const { return points_; }
+  const StabilityPoint* at(std::int64_t step) const;  // the newest at or before it, nullptr: none
+  std::int64_t looked() const { return looked_; }     // at routings up to this step; -1: none
+
+ private:
+  void thin();
+
+  EarlierStep earlier_;
+  std::vector<int> layers_;
+  std::vector<StabilityPoint> points_;
+  std::uint64_t taken_ = 0;
+  std::int64_t looked_ = -1;
+  std::uint64_t truncations_ = 0;
+};
+
+}  // namespace moescope

@@ -1,0 +1,138 @@
+// The past of one run in memory: what every panel draws from, live, paused, replayed or imported.
+//
+// One writer (the history thread or a file opener) and any number of readers. Readers hold the lock only
+// while they copy out what they draw, so the writer waits microseconds; the trainer never touches this class.
+// Scalars keep every step in a min/max/mean pyramid, also up to a budget (a metric of a layer takes 6 bytes a step):
+// past it the oldest single values go first and leave min, max and mean of every 16, then those leave that of 256.
+// Arrays keep whole frames up to a byte budget; past it the
+// older half is thinned by two, and kept_every() says so. Where that half is thinned unevenly its densest part goes
+// first, so that a long run stays evenly covered. Utilisation is kept apart, as 16-bit log2 u in steps of 1/2048 octave
+// (exact to 0.02 %); thinned, two of its rows merge into one that holds the value farther from 1 and the mean.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/telemetry/frame/frame.h"
+#include "core/telemetry/frame/operand_place.h"
+#include "core/telemetry/history/pyramid.h"
+
+namespace moescope {
+
+// Every scalar that has a time axis. Formula, unit and source of each: core/telemetry/history/metrics.h.
+enum class Metric {
+  ce_loss,
+  aux_loss,
+  z_loss,
+  grad_norm,
+  lr,
+  tokens_per_s,
+  step_ms,
+  max_vio_p50,  // of all MoE layers at each step
+  max_vio_p90,
+  max_vio_max,
+  max_vio_window_p50,
+  max_vio_window_p90,
+  max_vio_window_max,  // per run: layer = kWholeRun
+  max_vio,
+  max_vio_window,
+  cv,
+  entropy_norm,
+  dead_fraction,
+  score_entropy,
+  margin,  // per MoE layer, or
+  router_aux_loss,
+  router_z_loss,
+  padding_fraction,
+  dropped_fraction,
+  mutual_information,  // kWholeRun: mean over layers
+  flip_rate,           // the same
+  quant_sqnr_db,       // mean over the layer's (all) quantized operands
+  gradient_snr_db,     // of all tensors of the layer, any kind of layer, or of the model
+  gradient_cosine,
+  ranks_per_token,  // per MoE layer or mean over layers, as those that follow
+  nodes_per_token,
+  rank_overload,
+  rounding_flip_rate,
+};
+inline constexpr int kNumMetrics = 33;
+inline constexpr int kWholeRun = -1;
+
+struct StepRange {
+  std::int64_t first = 0;
+  std::int64_t last = -1;  // inclusive
+  bool empty() const { return last < first; }
+  std::int64_t size() const { return empty() ? 0 : last - first + 1; }
+  bool operator==(const StepRange&) const = default;
+};
+
+enum class Summary { farthest, mean };  // of the steps that share a pixel
+
+class History {
+ public:
+  explicit History(RunInfo info, std::size_t array_budget_bytes = std::size_t{512} << 20,
+                   std::size_t scalar_budget_bytes = std::size_t{256} << 20);
+  ~History();
+
+  void append(
+      std::shared_ptr<const TelemetryFrame> frame);  // steps must rise; a step seen before replaces what follows
+  void append(Marker marker);
+  void forget_from(std::int64_t step);  // frames of `step` and later, markers after it: a rewind
+
+  const RunInfo& info() const { return info_; }
+  std::uint64_t sequence() const;     // rises with every append; "is there news"
+  std::uint64_t truncations() const;  // rises with every append that took steps back
+  StepRange steps() const;
+  std::vector<Marker> markers() const;
+
+  // The newest frame at or before `step` that has arrays (routers), nullptr: none.
+  std::shared_ptr<const TelemetryFrame> frame_at(std::int64_t step) const;
+  // The newest at or before `step` that has quantization statistics, nullptr: none.
+  std::shared_ptr<const TelemetryFrame> quant_frame_at(std::int64_t step) const;
+  // The newest at or before `step` that has flips (gradients), nullptr: none.
+  std::shared_ptr<const TelemetryFrame> flip_frame_at(std::int64_t step) const;
+  std::shared_ptr<const TelemetryFrame> gradient_frame_at(std::int64_t step) const;
+  // The newest at or before `step` that has specialisation, nullptr: none. Its other arrays may be missing.
+  std::shared_ptr<const TelemetryFrame> specialisation_frame_at(std::int64_t step) const;
+  // One layer of it, without unpacking the others; nothing: it is not there.
+  std::optional<SpecialisationFrame> specialisation_of(int layer, std::int64_t step) const;
+  // The same frame with this layer alone, for whoever looks at one at a time; with all where it is not among them.
+  std::shared_ptr<const TelemetryFrame> specialisation_layer_at(int layer, std::int64_t step) const;
+  // The newest text of that kind at or before `step`, nullptr: none. `step` becomes that of the text.
+  std::shared_ptr<const TokenFrame> text_at(TextKind kind, std::int64_t& step) const;
+  std::vector<std::int64_t> text_steps(TextKind kind) const;  // kept ones, rising
+  // The very step's or the nearest earlier scalar, NaN: none.
+  float value_at(Metric metric, int layer, std::int64_t step) const;
+
+  // The values of every step of `range`, [range.size()]; kNoValue where a step has none or was not taken.
+  std::vector<float> values(Metric metric, int layer, StepRange range) const;
+  // `bins` equal slices of `range`, each with min, max, mean and count of the steps in it.
+  std::vector<PyramidBin> series(Metric metric, int layer, StepRange range, int bins) const;
+  // Exponential moving average (bias-corrected, factor 0..1 exclusive) computed on every step, then read at the
+  // last step of each bin; NaN where the bin has none. Kept for the next call: only new steps cost.
+  std::vector<float> smoothed(Metric metric, int layer, StepRange range, int bins, double factor) const;
+
+  // Utilisation u_e = n_e E / (K T) of one MoE layer for plotting: bins x E row-major, of the bin's steps the value
+  // farthest from 1 (in log2) or their mean; NaN where the bin has none.
+  std::vector<float> utilisation(int layer, StepRange range, int bins, Summary summary = Summary::farthest) const;
+  // The same of one expert; min and max reach from the mean to the value farthest from 1.
+  std::vector<PyramidBin> expert_utilisation(int layer, int expert, StepRange range, int bins) const;
+  // expert_bias of one MoE layer: bins x E, the bin's newest kept frame; NaN where there is none.
+  std::vector<float> expert_bias(int layer, StepRange range, int bins) const;
+  // Blocks by E8M0 byte of one operand: bins x 256, the bin's newest kept frame; empty bins are all zero.
+  std::vector<std::uint32_t> scale_waterfall(const OperandPlace& place, StepRange range, int bins) const;
+
+  int kept_every() const;  // 1: every frame with arrays is still in memory
+  std::size_t array_bytes() const;
+  std::size_t scalar_bytes() const;
+
+ private:
+  struct State;
+  RunInfo info_;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace moescope

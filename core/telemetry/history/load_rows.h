@@ -1,0 +1,88 @@
+// Utilisation of every expert over time, kept for drawing: 16-bit log2 u, one row per kept step.
+//
+// A row that thinning made of several steps holds two values for each expert: the one farthest from fair, and the mean.
+//
+// Not locked: History does that. A View is taken under the lock and drawn without it; its chunks are never written to
+// below the row count that the view saw.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/telemetry/frame/frame.h"
+#include "core/telemetry/history/pyramid.h"
+
+namespace moescope {
+
+class LoadRows {
+ public:
+  // Codes of u = n_e E / sum n: 2048 log2 u rounded, kDead for u = 0, kAbsent where there is nothing.
+  static constexpr std::int16_t kAbsent = -32768, kDead = -32767;
+  static std::int16_t encode(double utilisation);
+  static float decode(std::int16_t code);
+
+  LoadRows(std::vector<int> moe_layers, int n_experts);  // both may be empty or 0: learnt from the first row
+  void append(std::int64_t step, std::span<const RouterFrame> routers);
+  void truncate(std::int64_t step);  // forgets rows at and after `step`
+  // The same with the densest of the older half merged by two; empty pointer: nothing left to merge.
+  std::unique_ptr<LoadRows> thinned() const;
+  std::size_t bytes() const;
+  std::size_t size() const { return rows_.size(); }
+  int n_experts() const { return n_experts_; }
+
+  struct Chunk {
+    std::size_t layers;
+    std::size_t n_experts;
+    std::vector<std::int16_t> codes;  // [layers, kChunkRows, n_experts]
+    std::vector<std::int16_t> means;  // the same; empty where no row was merged: `codes` are the means, too
+    std::size_t at(std::size_t slot, std::size_t r) const { return (slot * kChunkRows + r) * n_experts; }
+    std::int16_t* row(std::size_t slot, std::size_t r) { return codes.data() + at(slot, r); }
+    const std::int16_t* row(std::size_t slot, std::size_t r) const { return codes.data() + at(slot, r); }
+    const std::int16_t* mean_row(std::size_t slot, std::size_t r) const {
+      return (means.empty() ? codes : means).data() + at(slot, r);
+    }
+  };
+  struct ChunkRef {
+    std::size_t first_row;
+    std::shared_ptr<Chunk> chunk;
+  };
+  struct View {
+    std::size_t slot = 0;
+    std::size_t n_experts = 0;
+    std::vector<ChunkRef> chunks;    // those that the edges reach
+    std::vector<std::size_t> edges;  // rows of bin b: [edges[b], edges[b + 1])
+    std::vector<float> weights;      // steps that each row from edges.front() on was made of
+    // History::utilisation and History::expert_utilisation.
+    std::vector<float> draw_farthest() const;
+    std::vector<float> draw_mean() const;
+    std::vector<PyramidBin> draw_expert(std::size_t expert) const;
+
+   private:
+    // Calls visit(bin, chunk, row in it, weight) for every row that has the layer, in order.
+    template <class Visit>
+    void each_row(Visit visit) const;
+  };
+  // `edges`: bins + 1 rising steps; bin b holds the steps [edges[b], edges[b + 1]).
+  View view(int layer, std::span<const std::int64_t> edges) const;
+
+ private:
+  static constexpr std::size_t kChunkRows = 64;
+  struct Row {
+    std::int64_t step;
+    std::uint64_t ordinal;  // its place among all rows ever appended
+    std::uint32_t merged;   // rows that it was made of
+  };
+  std::size_t slot_of(int layer);  // adds the layer if it is new
+  Chunk& chunk_for_next_row();
+  void merge_last(std::size_t slot, const Chunk& from, std::size_t r, std::uint32_t weight);
+
+  std::vector<int> layers_;
+  int n_experts_;
+  std::vector<Row> rows_;
+  std::vector<ChunkRef> chunks_;
+};
+
+}  // namespace moescope

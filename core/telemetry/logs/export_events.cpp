@@ -1,0 +1,151 @@
+#include "core/telemetry/logs/export_events.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+#include <vector>
+
+#include "core/telemetry/history/metrics.h"
+#include "core/telemetry/logs/event_records.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::int64_t kBlock = 2048;  // steps that are asked for together
+
+// Field numbers of event.proto and summary.proto.
+constexpr int kEventWallTime = 1, kEventStep = 2, kEventFileVersion = 3, kEventSummary = 5;
+constexpr int kSummaryValue = 1, kValueTag = 1, kValueSimpleValue = 2;
+enum WireType { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+
+void put_varint(std::string& out, std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
+  out += static_cast<char>(value);
+}
+
+void put_key(std::string& out, int field, WireType type) {
+  put_varint(out, static_cast<std::uint64_t>(field) << 3 | type);
+}
+
+template <class T>
+void put_little_endian(std::string& out, T value) {
+  static_assert(std::endian::native == std::endian::little);
+  char bytes[sizeof value];
+  std::memcpy(bytes, &value, sizeof value);
+  out.append(bytes, sizeof value);
+}
+
+void put_bytes(std::string& out, int field, std::string_view bytes) {
+  put_key(out, field, kBytes);
+  put_varint(out, bytes.size());
+  out += bytes;
+}
+
+struct Series {
+  Metric metric;
+  int layer;
+  std::string tag;
+};
+
+std::vector<Series> all_series(const History& history) {
+  const RunInfo& info = history.info();
+  std::vector<Series> series;
+  for (int m = 0; m < kNumMetrics; ++m) {
+    const auto metric = static_cast<Metric>(m);
+    const std::string key = metric_info(metric).key;
+    series.push_back({metric, kWholeRun, key});
+    for (int layer = 0; layer < info.n_layers; ++layer)
+      series.push_back({metric, layer, key + "/layer_" + std::to_string(layer)});
+  }
+  // Those without a value anywhere are left out.
+  const StepRange all = history.steps();
+  std::erase_if(series, [&](const Series& each) {
+    const auto bins = history.series(each.metric, each.layer, all, 1);
+    return bins.empty() || bins.front().finite + bins.front().non_finite == 0;
+  });
+  return series;
+}
+
+std::string safe_folder_name(const std::string& name) {
+  std::string safe;
+  for (const char c : name) safe += std::isalnum(static_cast<unsigned char>(c)) || std::strchr("._+-", c) ? c : '_';
+  return safe.empty() || safe.front() == '.' ? "run" + safe : safe;
+}
+
+}  // namespace
+
+EventWriter::EventWriter(const std::string& path) : file_(path) {
+  std::string event;
+  put_key(event, kEventWallTime, kFixed64);
+  put_little_endian(event, 0.0);
+  put_bytes(event, kEventFileVersion, "brain.Event:2");
+  record(event);
+}
+
+void EventWriter::scalars(double wall_time, std::int64_t step, std::span<const NamedScalar> values) {
+  std::string summary;
+  for (const auto& [tag, scalar] : values) {
+    std::string value;
+    put_bytes(value, kValueTag, tag);
+    put_key(value, kValueSimpleValue, kFixed32);
+    put_little_endian(value, scalar);
+    put_bytes(summary, kSummaryValue, value);
+  }
+  std::string event;
+  put_key(event, kEventWallTime, kFixed64);
+  put_little_endian(event, wall_time);
+  put_key(event, kEventStep, kVarint);
+  put_varint(event, static_cast<std::uint64_t>(step));
+  put_bytes(event, kEventSummary, summary);
+  record(event);
+}
+
+void EventWriter::record(const std::string& message) {
+  file_.write(framed_record(message));
+}
+
+void EventWriter::finish() {
+  file_.finish();
+}
+
+std::string export_events(const History& history, const std::string& folder, double start,
+                          const std::function<bool(double)>& progress) {
+  const StepRange all = history.steps();
+  if (all.empty()) throw std::runtime_error(history.info().name + ": has no step to export");
+  const std::filesystem::path place = std::filesystem::path(folder) / safe_folder_name(history.info().name);
+  std::error_code error;
+  std::filesystem::create_directories(place, error);
+  if (error) throw std::runtime_error(place.string() + ": cannot make the folder: " + error.message());
+  // One run, one file: TensorBoard would show an earlier export's points as well.
+  for (const auto& entry : std::filesystem::directory_iterator(place))
+    if (entry.path().filename().string().ends_with(".moescope")) std::filesystem::remove(entry.path());
+  const std::string path =
+      (place / ("events.out.tfevents." + std::to_string(static_cast<std::int64_t>(start)) + ".moescope")).string();
+
+  EventWriter writer(path);
+  const std::vector<Series> series = all_series(history);
+  double wall_time = start;
+  for (std::int64_t first = all.first; first <= all.last; first += kBlock) {
+    const StepRange block{first, std::min(all.last, first + kBlock - 1)};
+    std::vector<std::vector<float>> values;
+    for (const Series& each : series) values.push_back(history.values(each.metric, each.layer, block));
+    const std::vector<float> step_ms = history.values(Metric::step_ms, kWholeRun, block);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(block.size()); ++i) {
+      std::vector<NamedScalar> now;
+      for (std::size_t s = 0; s < series.size(); ++s)
+        if (!is_missing(values[s][i])) now.emplace_back(series[s].tag, values[s][i]);
+      if (std::isfinite(step_ms[i])) wall_time += 1e-3 * static_cast<double>(step_ms[i]);
+      if (!now.empty()) writer.scalars(wall_time, block.first + static_cast<std::int64_t>(i), now);
+    }
+    const double share = static_cast<double>(block.last - all.first + 1) / static_cast<double>(all.size());
+    if (progress && !progress(share)) return {};
+  }
+  writer.finish();
+  return path;
+}
+
+}  // namespace moescope

@@ -1,0 +1,38 @@
+// A run's scalars as a TensorBoard event file: TFRecord frames around protobuf messages (tensorflow/core/util/
+// event.proto, framework/summary.proto; only wall_time, step, file_version and simple_value are written).
+//
+// Tags are the metric's key, with the layer for those of a layer: "ce_loss", "max_vio/layer_1".
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "core/io/whole_file.h"
+#include "core/telemetry/history/history.h"
+
+namespace moescope {
+
+using NamedScalar = std::pair<std::string, float>;
+
+// Throws std::runtime_error "PATH: why" when the file cannot be written.
+class EventWriter {
+ public:
+  explicit EventWriter(const std::string& path);
+  void scalars(double wall_time, std::int64_t step, std::span<const NamedScalar> values);
+  void finish();
+
+ private:
+  void record(const std::string& message);
+  WholeFile file_;
+};
+
+// Every scalar of every step into FOLDER/<run name>/events.out.tfevents.*, which TensorBoard shows as one run; returns
+// the file's path. Wall time begins at `start` (seconds since 1970) and goes on by the steps' own times. `progress`
+// gets 0..1 and returns false to cancel, which removes the file and returns an empty path.
+std::string export_events(const History& history, const std::string& folder, double start,
+                          const std::function<bool(double)>& progress = {});
+
+}  // namespace moescope

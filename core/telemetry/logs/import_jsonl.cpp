@@ -1,0 +1,424 @@
+#include "core/telemetry/logs/import_jsonl.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <stdexcept>
+
+#include "core/io/input_file.h"
+#include "core/io/json_values.h"
+#include "core/io/text_encoding.h"
+#include "core/telemetry/logs/frame_json.h"
+
+namespace moescope {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kMostHeld = 64;  // steps without a load that wait for one that has it
+constexpr double kLastStep = 1e15;
+constexpr std::size_t kChunk = std::size_t{1} << 20;
+
+// Keys of a step that hold a list with an entry a layer.
+constexpr std::initializer_list<const char*> kNestedKeys = {"tokens_per_expert", "expert_bias", "score_entropy",
+                                                            "margin", "aux"};
+
+bool has_nested(const Json& json) {
+  return std::any_of(kNestedKeys.begin(), kNestedKeys.end(), [&](const char* key) { return member(json, {key}); });
+}
+
+// Of a model with one MoE layer some write the counts without the list around them.
+bool is_one_layer(const Json& load) {
+  return load.is_array() && !load.empty() && load.front().is_number();
+}
+
+void check_shape(std::size_t layers, std::size_t experts) {
+  if (layers > kMostImportedLayers) throw Unreadable("tokens_per_expert: too many layers");
+  if (experts > kMostImportedExperts || layers * experts > kMostImportedLoads)
+    throw Unreadable("tokens_per_expert: too many experts");
+}
+
+}  // namespace
+
+struct LogReader::State {
+  struct Run {
+    std::optional<Json> settings;
+    RunInfo told;  // by the settings
+    float aux_coeff = kNoValue;
+    int dense_layers = 0;
+    std::unique_ptr<ImportedRun> imported;
+    std::optional<TelemetryFrame> part;  // of a step given layer by layer
+    std::vector<std::pair<std::int64_t, Json>> held;
+  };
+
+  State(std::string source, const ImportOptions* options) : source(std::move(source)), options(options) {}
+
+  ImportOptions own_options;
+  std::string source;
+  const ImportOptions* options;
+  std::map<int, Run> runs;  // by their number in the file
+  std::vector<int> order;   // of appearance
+  std::int64_t lines = 0;
+  BadLines bad;
+
+  void understand(std::string_view line);
+  void describe(Run& run, const Json& json);
+  void step(Run& run, int number, const Json& json);
+  void add_layer(Run& run, int number, const Json& json);
+  void take_part(Run& run, int number);
+  void take_held(Run& run, int number);
+  RunInfo learned(const Run& run, const Json& first_step) const;
+  void open(Run& run, int number, RunInfo info, std::int64_t first_step);
+  TelemetryFrame frame_of(const Run& run, const Json& json, const RunInfo& info) const;
+  void read_nested(const Run& run, const Json& json, const RunInfo& info, TelemetryFrame& frame) const;
+  void read_domains(const Json& json, const RunInfo& info, TelemetryFrame& frame) const;
+  void take(Run& run, const Json& json);
+};
+
+void LogReader::State::describe(Run& run, const Json& json) {
+  if (run.imported || run.part || !run.held.empty()) throw Unreadable("no step");
+  if (run.settings) throw Unreadable("no step, and the settings came before");
+  run.told = run_info_from_json(json);
+  if (const Json* coeff = member(json, {"aux_coeff"})) run.aux_coeff = to_float(*coeff, "aux_coeff");
+  if (const Json* dense = member(json, {"dense_layers", "n_dense_layers", "first_k_dense_replace"}))
+    run.dense_layers = to_index(*dense, "dense_layers", 0, static_cast<int>(kMostImportedLayers));
+  run.settings = json;
+}
+
+// What is known of a run once its first step was seen.
+RunInfo LogReader::State::learned(const Run& run, const Json& first_step) const {
+  RunInfo info = run.told;
+  std::size_t layers = 0;
+  if (const Json* load = member(first_step, {"tokens_per_expert"}); load && !first_step.contains("layer")) {
+    layers = is_one_layer(*load) ? 1 : list_of(*load, "tokens_per_expert", 0, "layers").size();
+    const Json& one = is_one_layer(*load) || !layers ? *load : load->front();
+    const std::size_t experts = layers ? list_of(one, "tokens_per_expert", 0, "experts").size() : 0;
+    check_shape(layers, experts);
+    info.n_experts = static_cast<int>(experts);
+  }
+  if (const Json* routers = member(first_step, {"routers"}); routers && routers->is_array()) {
+    check_shape(routers->size(), 0);
+    for (const Json& router : *routers) {
+      if (!router.is_object() || !router.contains("layer")) throw Unreadable("routers: no layer");
+      const int layer = to_index(router["layer"], "layer", 0, static_cast<int>(kMostImportedLayers));
+      if (run.told.moe_layers.empty()) info.moe_layers.push_back(layer);
+      if (const Json* load = member(router, {"tokens_per_expert"}); load && load->is_array())
+        info.n_experts = static_cast<int>(std::min(load->size(), kMostImportedExperts + 1));
+    }
+    check_shape(info.moe_layers.size(), static_cast<std::size_t>(info.n_experts));
+  }
+  if (layers == 0 && info.moe_layers.empty() && info.n_experts > 0)
+    layers = static_cast<std::size_t>(std::max(0, info.n_layers - run.dense_layers));
+  if (layers > 0 && info.moe_layers.size() != layers) {
+    info.n_layers = std::max(info.n_layers, static_cast<int>(layers));
+    info.moe_layers.clear();
+    for (std::size_t i = 0; i < layers; ++i) info.moe_layers.push_back(info.n_layers - static_cast<int>(layers - i));
+  }
+  check_shape(info.moe_layers.size(), static_cast<std::size_t>(info.n_experts));
+  return info;
+}
+
+void LogReader::State::open(Run& run, int number, RunInfo info, std::int64_t first_step) {
+  std::sort(info.moe_layers.begin(), info.moe_layers.end());
+  info.moe_layers.erase(std::unique(info.moe_layers.begin(), info.moe_layers.end()), info.moe_layers.end());
+  if (!info.moe_layers.empty()) info.n_layers = std::max(info.n_layers, info.moe_layers.back() + 1);
+  if (info.name.empty()) info.name = std::filesystem::path(source).stem().string();
+  info.source = source;
+  const auto place = std::find(order.begin(), order.end(), number) - order.begin();
+  info.run = options->run + static_cast<int>(place);
+  run.imported = std::make_unique<ImportedRun>(std::move(info), *options);
+  // The program's own lines say settings otherwise: of its trainings as `config`, of imported runs as a marker.
+  const bool own = run.settings && run.settings->contains("source") && run.settings->contains("moe_layers");
+  if (!run.settings || own || run.settings->contains("config")) return;
+  run.imported->add(
+      Marker{0, first_step, kSettingsMarker, run.settings->dump(-1, ' ', true, Json::error_handler_t::replace)});
+}
+
+void LogReader::State::read_nested(const Run& run, const Json& json, const RunInfo& info, TelemetryFrame& frame) const {
+  const std::size_t layers = info.moe_layers.size();
+  const auto n_experts = static_cast<std::size_t>(info.n_experts);
+  frame.routers.resize(layers);
+  for (std::size_t i = 0; i < layers; ++i) frame.routers[i].layer = info.moe_layers[i];
+  if (const Json* load = member(json, {"tokens_per_expert"})) {
+    if (is_one_layer(*load) && layers == 1) {
+      frame.routers[0].tokens_per_expert = to_counts(*load, "tokens_per_expert", n_experts);
+    } else {
+      list_of(*load, "tokens_per_expert", layers, "layers");
+      if (load->size() != layers) throw Unreadable("tokens_per_expert: not a list a layer");
+      for (std::size_t i = 0; i < layers; ++i)
+        frame.routers[i].tokens_per_expert = to_counts((*load)[i], "tokens_per_expert", n_experts);
+    }
+  }
+  if (const Json* bias = member(json, {"expert_bias"})) {
+    if (list_of(*bias, "expert_bias", layers, "layers").size() != layers)
+      throw Unreadable("expert_bias: the number of layers is not known");
+    for (std::size_t i = 0; i < layers; ++i)
+      frame.routers[i].expert_bias = to_floats((*bias)[i], "expert_bias", n_experts);
+  }
+  const auto scalars = [&](const char* key, float RouterFrame::*field, float factor) {
+    const Json* list = member(json, {key});
+    if (!list || is_missing(factor)) return;
+    const std::vector<float> values = to_floats(*list, key, layers, "layers");
+    for (std::size_t i = 0; i < std::min(layers, values.size()); ++i)
+      frame.routers[i].*field = is_missing(values[i]) ? kNoValue : factor * values[i];
+  };
+  scalars("score_entropy", &RouterFrame::score_entropy, 1);
+  scalars("margin", &RouterFrame::margin, 1);
+  scalars("aux", &RouterFrame::aux_loss, run.aux_coeff);
+  if (is_missing(frame.aux_loss) && !frame.routers.empty() && !is_missing(frame.routers.front().aux_loss)) {
+    frame.aux_loss = 0;
+    for (const RouterFrame& router : frame.routers) frame.aux_loss += router.aux_loss;
+  }
+}
+
+void LogReader::State::read_domains(const Json& json, const RunInfo& info, TelemetryFrame& frame) const {
+  const Json* table = member(json, {"domain_expert"});
+  if (!table || info.domains.empty() || info.n_experts == 0) return;
+  if (!table->is_object()) throw Unreadable("domain_expert: not an object of lists");
+  SpecialisationFrame special;
+  const Json* layer = member(json, {"domain_expert_layer"});
+  if (!layer) throw Unreadable("domain_expert without domain_expert_layer");
+  special.layer = to_index(*layer, "domain_expert_layer", 0, static_cast<int>(kMostImportedLayers));
+  special.experts = info.n_experts;
+  const auto n_experts = static_cast<std::size_t>(info.n_experts);
+  for (const std::string& domain : info.domains) {
+    const auto found = table->find(domain);
+    const auto counts =
+        found == table->end() ? std::vector<std::uint32_t>(n_experts) : to_counts(*found, "domain_expert", n_experts);
+    special.domain_DE.insert(special.domain_DE.end(), counts.begin(), counts.end());
+  }
+  frame.specialisation.push_back(std::move(special));
+}
+
+TelemetryFrame LogReader::State::frame_of(const Run& run, const Json& json, const RunInfo& info) const {
+  TelemetryFrame frame = frame_from_json(json, info);
+  for (const RouterFrame& router : frame.routers) {
+    if (std::find(info.moe_layers.begin(), info.moe_layers.end(), router.layer) == info.moe_layers.end())
+      throw Unreadable("layer " + std::to_string(router.layer) + " is not among the MoE layers of the first step");
+  }
+  if (frame.routers.empty() && has_nested(json)) read_nested(run, json, info, frame);
+  read_domains(json, info, frame);
+  return frame;
+}
+
+// The frame of a line that holds a whole step, and what was noted at it.
+void LogReader::State::take(Run& run, const Json& json) {
+  run.imported->add(frame_of(run, json, run.imported->info()));
+  const Json* markers = member(json, {"markers"});
+  if (!markers) return;
+  for (const Json& each : list_of(*markers, "markers", 0, "entries")) {
+    if (!each.is_object()) throw Unreadable("markers: not objects");
+    Marker marker{run.imported->info().run, 0, each.value("kind", "event"), each.value("text", "")};
+    const Json* step = member(each, {"step"});
+    marker.step = to_count(step ? *step : *member(json, {"step"}), "markers: step", kLastStep);
+    run.imported->add(std::move(marker));
+  }
+}
+
+// A line that is one layer of a step.
+void LogReader::State::add_layer(Run& run, int number, const Json& json) {
+  if (run.part && run.part->step != to_count(*member(json, {"step"}), "step", kLastStep)) take_part(run, number);
+  RunInfo info = run.imported ? run.imported->info() : run.told;
+  if (const Json* load = member(json, {"tokens_per_expert"}); load && load->is_array() && !run.imported) {
+    if (run.part && !run.part->routers.empty())
+      info.n_experts = static_cast<int>(run.part->routers.front().tokens_per_expert.size());
+    else if (info.n_experts == 0)
+      info.n_experts = static_cast<int>(std::min(load->size(), kMostImportedExperts + 1));
+    check_shape(1, static_cast<std::size_t>(info.n_experts));
+  }
+  TelemetryFrame frame = frame_from_json(json, info);
+  RouterFrame router = router_from_json(json, info);
+  if (run.imported && std::find(info.moe_layers.begin(), info.moe_layers.end(), router.layer) == info.moe_layers.end())
+    throw Unreadable("layer " + std::to_string(router.layer) + " is not among those of the first step");
+  if (!run.part) {
+    run.part = std::move(frame);
+  } else {
+    if (is_missing(run.part->ce_loss)) run.part->ce_loss = frame.ce_loss;
+    if (is_missing(run.part->grad_norm)) run.part->grad_norm = frame.grad_norm;
+    if (is_missing(run.part->lr)) run.part->lr = frame.lr;
+    if (is_missing(run.part->tokens_per_s)) run.part->tokens_per_s = frame.tokens_per_s;
+    run.part->wall_s = std::max(run.part->wall_s, frame.wall_s);
+    run.part->tokens = std::max(run.part->tokens, frame.tokens);
+    std::move(frame.quants.begin(), frame.quants.end(), std::back_inserter(run.part->quants));
+    std::move(frame.specialisation.begin(), frame.specialisation.end(), std::back_inserter(run.part->specialisation));
+  }
+  auto& routers = run.part->routers;
+  const auto place = std::lower_bound(routers.begin(), routers.end(), router.layer,
+                                      [](const RouterFrame& r, int layer) { return r.layer < layer; });
+  if (place != routers.end() && place->layer == router.layer)
+    *place = std::move(router);
+  else
+    check_shape(routers.size() + 1, static_cast<std::size_t>(info.n_experts)), routers.insert(place, std::move(router));
+}
+
+void LogReader::State::take_part(Run& run, int number) {
+  if (!run.part) return;
+  TelemetryFrame frame = std::move(*run.part);
+  run.part.reset();
+  for (const auto& [field, sum] :
+       {std::pair{&RouterFrame::aux_loss, &frame.aux_loss}, std::pair{&RouterFrame::z_loss, &frame.z_loss}}) {
+    for (const RouterFrame& router : frame.routers)
+      if (!is_missing(router.*field)) *sum = is_missing(*sum) ? router.*field : *sum + router.*field;
+  }
+  if (!run.imported) {
+    RunInfo info = run.told;
+    info.moe_layers.clear();
+    for (const RouterFrame& router : frame.routers) {
+      info.moe_layers.push_back(router.layer);
+      if (!router.tokens_per_expert.empty()) info.n_experts = static_cast<int>(router.tokens_per_expert.size());
+    }
+    open(run, number, std::move(info), frame.step);
+  }
+  run.imported->add(std::move(frame));
+}
+
+void LogReader::State::take_held(Run& run, int number) {
+  const auto held = std::exchange(run.held, {});
+  for (const auto& [line, json] : held) {
+    try {
+      if (!run.imported) {
+        const RunInfo info = learned(run, json);
+        open(run, number, info, frame_of(run, json, info).step);
+      }
+      take(run, json);
+    } catch (const Unreadable& unreadable) {
+      bad.add(line, unreadable.what());
+    }
+  }
+}
+
+void LogReader::State::step(Run& run, int number, const Json& json) {
+  if (json.contains("layer") && !json.contains("routers")) return add_layer(run, number, json);
+  take_part(run, number);
+  if (run.imported) return take(run, json);
+  const RunInfo info = learned(run, json);
+  TelemetryFrame frame = frame_of(run, json, info);
+  if (info.moe_layers.empty() && run.held.size() < kMostHeld) {
+    run.held.emplace_back(lines, json);
+    return;
+  }
+  const std::int64_t first_step = run.held.empty() ? frame.step : run.held.front().second["step"].get<std::int64_t>();
+  open(run, number, info, first_step);
+  take_held(run, number);
+  take(run, json);
+}
+
+void LogReader::State::understand(std::string_view line) {
+  const Json json = parse_json_line(line);
+  const Json* run_key = member(json, {"run"});
+  const int number = run_key && run_key->is_number() ? to_index(*run_key, "run", 0, 1 << 20) : 0;
+  const bool is_step = member(json, {"step"}) != nullptr;
+  if (!runs.contains(number) && runs.size() >= 16) throw Unreadable("run: more than 16 runs in one file");
+  Run& run = runs[number];
+  if (std::find(order.begin(), order.end(), number) == order.end()) order.push_back(number);
+  is_step ? step(run, number, json) : describe(run, json);
+}
+
+LogReader::LogReader(std::string source, const ImportOptions& options)
+    : state_(std::make_unique<State>(std::move(source), &options)) {}
+LogReader::LogReader(std::string source) : state_(std::make_unique<State>(std::move(source), nullptr)) {
+  state_->options = &state_->own_options;
+}
+LogReader::~LogReader() = default;
+LogReader::LogReader(LogReader&&) noexcept = default;
+
+void LogReader::read_line(std::string_view line) {
+  if (++state_->lines == 1) line = without_byte_order_mark(line);
+  if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
+  try {
+    state_->understand(line);
+  } catch (const Unreadable& unreadable) {
+    state_->bad.add(state_->lines, unreadable.what());
+  } catch (const Json::exception& unreadable) {
+    state_->bad.add(state_->lines, unreadable.what());
+  }
+}
+
+void LogReader::refuse_line(std::string why) {
+  state_->bad.add(++state_->lines, std::move(why));
+}
+
+void LogReader::settle() {
+  for (auto& [number, run] : state_->runs) {
+    state_->take_part(run, number);
+    state_->take_held(run, number);
+  }
+}
+
+std::vector<std::shared_ptr<History>> LogReader::histories() const {
+  std::vector<std::shared_ptr<History>> out;
+  for (const int number : state_->order) {
+    const State::Run& run = state_->runs.at(number);
+    if (run.imported && run.imported->steps() > 0) out.push_back(run.imported->history());
+  }
+  return out;
+}
+std::shared_ptr<History> LogReader::history() const {
+  const auto all = histories();
+  return all.empty() ? nullptr : all.front();
+}
+std::int64_t LogReader::lines() const {
+  return state_->lines;
+}
+std::int64_t LogReader::steps() const {
+  std::int64_t steps = 0;
+  for (const auto& [number, run] : state_->runs) steps += run.imported ? run.imported->steps() : 0;
+  return steps;
+}
+const BadLines& LogReader::bad() const {
+  return state_->bad;
+}
+
+void LineSplitter::add(std::string_view chunk, LogReader& reader) {
+  for (;;) {
+    const std::size_t end = chunk.find('\n');
+    const std::string_view piece = chunk.substr(0, end);
+    if (!too_long_ && part_.size() + piece.size() <= kLongestLine) {
+      part_ += piece;
+    } else {
+      too_long_ = true;
+      part_ = {};
+    }
+    if (end == std::string_view::npos) return;
+    finish(reader);
+    chunk.remove_prefix(end + 1);
+  }
+}
+
+void LineSplitter::finish(LogReader& reader) {
+  if (too_long_)
+    reader.refuse_line("longer than " + std::to_string(kLongestLine >> 20) + " MB");
+  else
+    reader.read_line(part_);
+  part_.clear();
+  too_long_ = false;
+}
+
+Imported import_jsonl(const std::string& path, const ImportOptions& options) {
+  InputFile file(path);
+  const auto size = static_cast<double>(file.size());
+  LogReader reader(path, options);
+  LineSplitter lines;
+  std::string chunk(kChunk, '\0');
+  double read = 0;
+  while (const std::size_t got = file.read(chunk.data(), chunk.size())) {
+    const std::string problem = read == 0 ? encoding_problem({chunk.data(), got}) : std::string();
+    if (!problem.empty()) throw std::runtime_error(path + ": " + problem);
+    lines.add(std::string_view(chunk).substr(0, got), reader);
+    read += static_cast<double>(got);
+    if (options.progress && !options.progress(std::min(1.0, read / std::max(1.0, size)))) return {};
+  }
+  if (lines.holds_part()) lines.finish(reader);
+  reader.settle();
+  Imported imported{reader.histories(), reader.lines(), reader.bad()};
+  if (imported.runs.empty()) {
+    const auto& bad = reader.first_bad_lines();
+    throw std::runtime_error(
+        path + ": holds no training step" +
+        (bad.empty() ? std::string() : "; line " + std::to_string(bad[0].number) + ": " + bad[0].why));
+  }
+  return imported;
+}
+
+}  // namespace moescope

@@ -1,0 +1,78 @@
+// Training logs as JSON lines: the program's own form, and logs of other programs as they are.
+//
+// One object a line. A line without `step`, before the first step, describes the run:
+//   run | name, layers, moe_layers, dense_layers, experts, top_k, seq and batch (or tokens_per_step), dim, domains,
+//   ranks, ranks_per_node, window, aux_coeff; common other names (num_hidden_layers, ...) are understood, all others
+//   kept as the run's settings.
+// Every other line is a step, or a part of one (L MoE layers, E experts, R ranks; what is absent stays absent):
+//   step                              required
+//   loss | ce_loss, aux_loss, z_loss, grad_norm, lr, tokens_per_s, wall_s, tokens, phase_ms
+// and its routers in one of three forms:
+//   layer, tokens_per_expert [E], ... one layer a line; lines of one step follow each other. Further keys are those of
+//                                     RouterFrame: expert_bias, score_mass, gate_mass [E], margin, score_entropy,
+//                                     aux_loss, z_loss, ..., volume {ranks, ranks_per_node, copies [R][R], ...}
+//   routers [{layer, ...}, ...]       all layers of the step, with the same keys: as `--jsonl` writes (jsonl.h)
+//   tokens_per_expert [L][E]          as training scripts write it, with expert_bias [L][E], score_entropy (nats),
+//                                     margin, aux [L] (without its coefficient: with the settings' aux_coeff it
+//                                     becomes aux_loss), domain_expert {domain: [E]} and domain_expert_layer. MoE
+//                                     layers are the last L of `layers`.
+// quants, flips, gradients, specialisation, texts and wire are those of jsonl.h, markers [{step, kind, text}] those of
+// export_jsonl.h: changes, notes ("note") and events, with either of the last two forms. Several runs in one file have
+// numbers: `run`. MaxVio, CV, entropy, padding and windows are computed from the counts where a line does not give
+// them. NaN and Infinity, as Python writes them, are values. A line that cannot be read is counted, its number and the
+// reason kept, and skipped.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/telemetry/logs/import.h"
+
+namespace moescope {
+
+class LogReader {
+ public:
+  // `source` is what RunInfo::source says: the file. `options` must live as long as the reader; its progress is not
+  // used here.
+  LogReader(std::string source, const ImportOptions& options);
+  explicit LogReader(std::string source);
+  ~LogReader();
+  LogReader(LogReader&&) noexcept;
+
+  void read_line(std::string_view line);  // without its newline; never throws
+  void refuse_line(std::string why);      // counts one that was not even read
+  // What waits for further lines (of a step given layer by layer; for the first load, which tells the number of
+  // layers) is taken as it is. More lines may follow.
+  void settle();
+  std::shared_ptr<History> history() const;  // of the first run; nullptr before its first step
+  std::vector<std::shared_ptr<History>> histories() const;
+  std::int64_t lines() const;
+  std::int64_t steps() const;  // of all runs
+  std::int64_t bad_lines() const { return bad().count(); }
+  const std::vector<BadLine>& first_bad_lines() const { return bad().first(); }
+  const BadLines& bad() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Takes lines out of chunks of a file; longer ones than kLongestLine are given up, with a word in place of the line.
+class LineSplitter {
+ public:
+  static constexpr std::size_t kLongestLine = std::size_t{64} << 20;
+  void add(std::string_view chunk, LogReader& reader);
+  void finish(LogReader& reader);  // what has no newline at its end
+  bool holds_part() const { return !part_.empty() || too_long_; }
+
+ private:
+  std::string part_;
+  bool too_long_ = false;
+};
+
+// Throws std::runtime_error: the file cannot be read, or holds no step (then with what was wrong with the first line).
+Imported import_jsonl(const std::string& path, const ImportOptions& options = {});
+
+}  // namespace moescope

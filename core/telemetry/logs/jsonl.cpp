@@ -1,0 +1,209 @@
+#include "core/telemetry/logs/jsonl.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "core/io/text_escape.h"
+#include "core/telemetry/frame/frame_fields.h"
+
+namespace moescope {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Nearest double with the float's shortest decimal digits, so that 0.1f is written as 0.1.
+Json number(float value) {
+  if (is_missing(value)) return nullptr;
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  double exact = 0;
+  std::from_chars(text, end, exact);
+  return exact;
+}
+
+template <class Struct, std::size_t N>
+void put_fields(Json& json, const Struct& row, const std::array<FloatField<Struct>, N>& fields) {
+  for (const auto& field : fields) {
+    json[field.name] = number(row.*field.member);
+  }
+}
+
+void put_array(Json& json, const char* key, const std::vector<float>& values) {
+  if (values.empty()) return;
+  Json& array = json[key] = Json::array();
+  for (const float value : values) array.push_back(number(value));
+}
+
+template <class Count>
+Json rows_of(const std::vector<Count>& matrix, std::size_t rows) {
+  Json out = Json::array();
+  const std::size_t columns = rows ? matrix.size() / rows : 0;
+  for (std::size_t r = 0; r < rows; ++r) {
+    out.push_back(std::vector<Count>(matrix.begin() + static_cast<std::ptrdiff_t>(r * columns),
+                                     matrix.begin() + static_cast<std::ptrdiff_t>((r + 1) * columns)));
+  }
+  return out;
+}
+
+Json to_json(const RouterFrame& router) {
+  Json json;
+  json["layer"] = router.layer;
+  put_fields(json, router, kRouterFields);
+  if (!router.tokens_per_expert.empty()) json["tokens_per_expert"] = router.tokens_per_expert;
+  put_array(json, "expert_bias", router.expert_bias);
+  put_array(json, "score_mass", router.score_mass);
+  put_array(json, "gate_mass", router.gate_mass);
+  if (!router.score_chosen.empty()) json["score_chosen"] = router.score_chosen;
+  if (!router.score_rejected.empty()) json["score_rejected"] = router.score_rejected;
+  if (!router.margin_tokens.empty()) json["margin_tokens"] = router.margin_tokens;
+  const VolumeFrame& volume = router.volume;
+  if (volume.ranks > 0) {
+    const auto ranks = static_cast<std::size_t>(volume.ranks);
+    json["volume"] = {{"ranks", volume.ranks},
+                      {"ranks_per_node", volume.ranks_per_node},
+                      {"copies", rows_of(volume.copies_RR, ranks)},
+                      {"distinct", rows_of(volume.distinct_RR, ranks)},
+                      {"nodes", rows_of(volume.nodes_RN, ranks)}};
+  }
+  return json;
+}
+
+Json to_json(const QuantFrame& quant) {
+  Json json;
+  json["layer"] = quant.layer;
+  json["gemm_class"] = gemm_class_name(quant.gemm_class);
+  json["weight"] = gemm_name(quant);
+  json["operand"] = operand_name(quant.operand);
+  json["direction"] = direction_name(quant.direction);
+  json["format"] = quant.format;
+  put_fields(json, quant, kQuantFields);
+  Json& blocks = json["e8m0_blocks"] = Json::object();
+  for (std::size_t byte = 0; byte < quant.e8m0_blocks.size(); ++byte) {
+    if (quant.e8m0_blocks[byte]) blocks[std::to_string(byte)] = quant.e8m0_blocks[byte];
+  }
+  return json;
+}
+
+Json to_json(const FlipFrame& flip) {
+  Json json;
+  json["layer"] = flip.layer;
+  put_fields(json, flip, kFlipFields);
+  json["margin_tokens"] = flip.margin_tokens;
+  json["margin_flipped"] = flip.margin_flipped;
+  return json;
+}
+
+Json to_json(const GradientFrame& gradient) {
+  Json json;
+  json["layer"] = gradient.layer < 0 ? Json(nullptr) : Json(gradient.layer);
+  json["tensors"] = gradient_group_name(gradient.group);
+  put_fields(json, gradient, kGradientFields);
+  return json;
+}
+
+Json to_json(const SpecialisationFrame& special) {
+  const std::size_t experts = special.n_experts();
+  Json json;
+  json["layer"] = special.layer;
+  json["domain"] = rows_of(special.domain_DE, experts ? special.domain_DE.size() / experts : 0);
+  if (!special.together_EE.empty()) json["together"] = rows_of(special.together_EE, experts);
+  Json& bytes = json["byte"] = Json::object();
+  for (std::size_t byte = 0; byte < 256 && !special.byte_256E.empty(); ++byte) {
+    const auto row = special.byte_256E.begin() + static_cast<std::ptrdiff_t>(byte * experts);
+    const std::vector<std::uint32_t> counts(row, row + static_cast<std::ptrdiff_t>(experts));
+    if (std::any_of(counts.begin(), counts.end(), [](std::uint32_t n) { return n > 0; }))
+      bytes[std::to_string(byte)] = counts;
+  }
+  put_array(json, "weight_norm", special.weight_norm_E);
+  put_array(json, "weight_sqnr", special.weight_sqnr_E);
+  return json;
+}
+
+Json to_json(const TokenFrame& text) {
+  Json json;
+  json["kind"] = text_kind_name(text.kind);
+  json["text"] = escape_bytes(text.text);
+  if (text.kind == TextKind::sample) json["prompt"] = text.prompt;
+  if (!text.domain.empty()) json["domain"] = text.domain;
+  put_array(json, "loss", text.loss_T);
+  Json& layers = json["layers"] = Json::array();
+  for (const TokenLayer& layer : text.layers) {
+    Json& row = layers.emplace_back();
+    row["layer"] = layer.layer;
+    row["experts"] = rows_of(layer.experts_TK, text.text.size());
+    put_array(row, "scores", layer.scores_TK);
+    put_array(row, "margin", layer.margin_T);
+  }
+  return json;
+}
+
+Json to_json(const WireFrame& wire) {
+  Json json = {{"ranks", wire.ranks},
+               {"over_nodes", wire.over_nodes},
+               {"sent_bytes", rows_of(wire.sent_RR, static_cast<std::size_t>(wire.ranks))}};
+  put_array(json, "all_to_all_ms", wire.all_to_all_ms_R);
+  return json;
+}
+
+template <class Row>
+void put_rows(Json& json, const char* key, const std::vector<Row>& rows) {
+  if (rows.empty()) return;
+  Json& array = json[key] = Json::array();
+  for (const Row& row : rows) array.push_back(to_json(row));
+}
+
+// "dense FFN" -> "dense_ffn"
+std::string key_of(Phase phase) {
+  std::string key = phase_name(phase);
+  for (char& c : key) c = c == ' ' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return key;
+}
+
+}  // namespace
+
+std::string to_json_line(const RunInfo& info) {
+  Json json = {{"run", info.run},
+               {"name", info.name},
+               {"source", info.source},
+               {"layers", info.n_layers},
+               {"moe_layers", info.moe_layers},
+               {"experts", info.n_experts},
+               {"top_k", info.top_k},
+               {"tokens_per_step", info.tokens_per_step},
+               {"ranks", info.ranks},
+               {"ranks_per_node", info.ranks_per_node},
+               {"dim", info.dim},
+               {"window", info.window},
+               {"domains", info.domains},
+               {"kernels", info.kernels},
+               {"config", info.config_toml}};
+  return json.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+std::string to_json_line(const TelemetryFrame& frame) {
+  Json json;
+  json["run"] = frame.run;
+  json["step"] = frame.step;
+  json["wall_s"] = std::isfinite(frame.wall_s) ? Json(frame.wall_s) : Json(nullptr);
+  json["tokens"] = frame.tokens;
+  put_fields(json, frame, kFrameFields);
+  Json& phases = json["phase_ms"] = Json::object();
+  for (int p = 0; p < kNumPhases; ++p) phases[key_of(static_cast<Phase>(p))] = number(frame.phase_ms[p]);
+  put_rows(json, "routers", frame.routers);
+  put_rows(json, "quants", frame.quants);
+  put_rows(json, "flips", frame.flips);
+  put_rows(json, "gradients", frame.gradients);
+  put_rows(json, "specialisation", frame.specialisation);
+  put_rows(json, "texts", frame.texts);
+  if (frame.wire.ranks > 0) json["wire"] = to_json(frame.wire);
+  put_rows(json, "rounding_flips", frame.rounding_flips);
+  return json.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+}  // namespace moescope

@@ -1,0 +1,180 @@
+#include "core/telemetry/logs/log_follower.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+#include "core/io/text_encoding.h"
+#include "core/telemetry/logs/import_jsonl.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::size_t kChunk = std::size_t{256} << 10;
+
+// Which file a path stands for: another one of the same name is another.
+struct FileId {
+  dev_t device = 0;
+  ino_t inode = 0;
+  bool operator==(const FileId&) const = default;
+};
+
+}  // namespace
+
+struct LogFollower::State {
+  std::string path;
+  ImportOptions options;
+
+  mutable std::mutex mutex;  // of what is asked from outside
+  std::unique_ptr<LogReader> reader;
+  std::string problem;
+  int restarts = 0;
+  bool ended = false;
+  std::condition_variable end;
+
+  // Of the thread alone.
+  LineSplitter splitter;
+  int file = -1;
+  FileId id;
+  off_t position = 0;
+  std::string first_bytes;  // by which a file that was written anew in place, and is longer by now, is told
+  std::chrono::steady_clock::time_point last_line{};
+  bool settled = true;
+  std::thread thread;
+
+  ~State() {
+    {
+      const std::lock_guard lock(mutex);
+      ended = true;
+    }
+    end.notify_all();
+    if (thread.joinable()) thread.join();
+    if (file >= 0) ::close(file);
+  }
+
+  void begin_anew();
+  bool open_file();
+  bool is_another_file() const;
+  void read_on();
+  void look();
+  void run();
+};
+
+void LogFollower::State::begin_anew() {
+  if (file >= 0) ::close(file);
+  file = -1;
+  position = 0;
+  first_bytes.clear();
+  splitter = {};
+  const std::lock_guard lock(mutex);
+  if (reader->lines() > 0) {
+    ++restarts;
+    reader = std::make_unique<LogReader>(path, options);
+  }
+}
+
+bool LogFollower::State::open_file() {
+  if (file >= 0) return true;
+  file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat status {};
+  const bool regular = file >= 0 && ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+  const std::lock_guard lock(mutex);
+  problem = file < 0 ? std::strerror(errno) : regular ? "" : "not a file";
+  if (file >= 0 && !regular) {
+    ::close(file);
+    file = -1;
+  }
+  id = {status.st_dev, status.st_ino};
+  return file >= 0;
+}
+
+// Cut, replaced by another file of that name (a log that was rotated), or written anew in place. One that was deleted
+// may still be written to: what is open is read on.
+bool LogFollower::State::is_another_file() const {
+  struct stat status {};
+  if (::fstat(file, &status) != 0 || status.st_size < position) return true;
+  if (::stat(path.c_str(), &status) == 0 && !(id == FileId{status.st_dev, status.st_ino})) return true;
+  std::string now(first_bytes.size(), '\0');
+  return ::pread(file, now.data(), now.size(), 0) != static_cast<ssize_t>(now.size()) || now != first_bytes;
+}
+
+void LogFollower::State::read_on() {
+  std::string chunk(kChunk, '\0');
+  for (;;) {
+    const ssize_t got = ::pread(file, chunk.data(), chunk.size(), position);
+    if (got <= 0) return;
+    const std::string_view bytes = std::string_view(chunk).substr(0, static_cast<std::size_t>(got));
+    if (position == 0) {
+      const std::lock_guard lock(mutex);
+      problem = encoding_problem(bytes);
+      if (!problem.empty()) return;
+    }
+    if (first_bytes.size() < 64) first_bytes += bytes.substr(0, 64 - first_bytes.size());
+    position += got;
+    const std::lock_guard lock(mutex);
+    splitter.add(bytes, *reader);
+    last_line = std::chrono::steady_clock::now();
+    settled = false;
+    if (ended) return;
+  }
+}
+
+void LogFollower::State::look() {
+  if (file >= 0 && is_another_file()) begin_anew();
+  if (!open_file()) return;
+  read_on();
+  if (settled || std::chrono::steady_clock::now() - last_line < kSettleAfter) return;
+  settled = true;  // half a line waits on: its end may come
+  const std::lock_guard lock(mutex);
+  reader->settle();
+}
+
+void LogFollower::State::run() {
+  for (;;) {
+    look();
+    std::unique_lock lock(mutex);
+    if (end.wait_for(lock, kEvery, [this] { return ended; })) return;
+  }
+}
+
+LogFollower::LogFollower(std::string path, int run) : state_(std::make_unique<State>()) {
+  state_->path = std::move(path);
+  state_->options.run = run;
+  state_->reader = std::make_unique<LogReader>(state_->path, state_->options);
+  state_->thread = std::thread([state = state_.get()] { state->run(); });
+}
+
+LogFollower::~LogFollower() = default;
+
+const std::string& LogFollower::path() const {
+  return state_->path;
+}
+std::vector<std::shared_ptr<History>> LogFollower::histories() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->reader->histories();
+}
+BadLines LogFollower::bad() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->reader->bad();
+}
+std::int64_t LogFollower::lines() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->reader->lines();
+}
+int LogFollower::restarts() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->restarts;
+}
+std::string LogFollower::problem() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->problem;
+}
+
+}  // namespace moescope

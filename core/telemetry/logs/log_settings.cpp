@@ -1,0 +1,99 @@
+#include "core/telemetry/logs/log_settings.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "core/io/json_values.h"
+#include "core/telemetry/logs/import.h"
+
+namespace moescope {
+
+namespace {
+
+bool is_name(const std::string& key) {
+  return key == "run" || key == "name" || key == "run_name" || key == "seed";
+}
+
+// Nothing: not a step. 0 is never.
+std::optional<std::int64_t> step_of(const std::map<std::string, std::string>& settings, const std::string& key) {
+  const auto found = settings.find(key);
+  if (found == settings.end()) return INT64_MAX;
+  std::int64_t step = 0;
+  const std::string& text = found->second;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
+  if (error != std::errc() || end != text.data() + text.size() || step < 0) return std::nullopt;
+  return step == 0 ? INT64_MAX : step;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> log_settings(const History& history) {
+  std::map<std::string, std::string> settings;
+  for (const Marker& marker : history.markers()) {
+    if (marker.kind != kSettingsMarker) continue;
+    nlohmann::json json;
+    try {
+      json = parse_json(marker.text);
+    } catch (const BadJson&) {
+      continue;  // not written by an import
+    }
+    if (!json.is_object()) continue;
+    for (const auto& [key, value] : json.items())
+      settings[key] = value.is_string() ? value.get<std::string>() : value.dump();
+  }
+  return settings;
+}
+
+std::vector<LogDifference> difference(const std::map<std::string, std::string>& a,
+                                      const std::map<std::string, std::string>& b) {
+  std::set<std::string> keys;
+  for (const auto* settings : {&a, &b})
+    for (const auto& [key, value] : *settings) keys.insert(key);
+  std::vector<LogDifference> differences;
+  for (const std::string& key : keys) {
+    const auto of_a = a.find(key), of_b = b.find(key);
+    const std::string text_a = of_a == a.end() ? "-" : of_a->second, text_b = of_b == b.end() ? "-" : of_b->second;
+    if (text_a != text_b && key != "run" && key != "name" && key != "run_name")
+      differences.push_back({key, text_a, text_b});
+  }
+  return differences;
+}
+
+std::optional<std::int64_t> same_settings_until(const std::map<std::string, std::string>& a,
+                                                const std::map<std::string, std::string>& b) {
+  if (a.empty() || b.empty()) return std::nullopt;
+  std::int64_t last = INT64_MAX;
+  for (const LogDifference& found : difference(a, b)) {
+    if (is_name(found.key)) continue;
+    if (!found.key.ends_with("_step")) return std::nullopt;
+    const auto of_a = step_of(a, found.key), of_b = step_of(b, found.key);
+    if (!of_a || !of_b) return std::nullopt;
+    last = std::min({last, *of_a - 1, *of_b - 1});
+  }
+  return last;
+}
+
+std::shared_ptr<History> beginning_of(const History& history, std::int64_t last) {
+  RunInfo info = history.info();
+  info.moe_layers.clear();
+  auto beginning = std::make_shared<History>(info);
+  StepRange steps = history.steps();
+  steps.last = std::min(steps.last, last);
+  if (steps.empty()) return beginning;
+  const auto of = [&](Metric metric) { return history.values(metric, kWholeRun, steps); };
+  const auto loss = of(Metric::ce_loss), norm = of(Metric::grad_norm), lr = of(Metric::lr);
+  for (std::int64_t step = steps.first; step <= steps.last; ++step) {
+    const auto i = static_cast<std::size_t>(step - steps.first);
+    TelemetryFrame frame;
+    frame.step = step;
+    frame.aux_loss = frame.z_loss = kNoValue;
+    frame.ce_loss = loss[i];
+    frame.grad_norm = norm[i];
+    frame.lr = lr[i];
+    beginning->append(std::make_shared<const TelemetryFrame>(std::move(frame)));
+  }
+  return beginning;
+}
+
+}  // namespace moescope

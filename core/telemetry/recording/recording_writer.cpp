@@ -1,0 +1,419 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "core/io/input_file.h"
+#include "core/io/sqlite.h"
+#include "core/io/whole_file.h"
+#include "core/telemetry/frame/frame_fields.h"
+#include "core/telemetry/recording/notes.h"
+#include "core/telemetry/recording/recording.h"
+#include "core/telemetry/recording/recording_file.h"
+#include "core/telemetry/recording/schema.h"
+
+namespace moescope {
+
+static_assert(std::endian::native == std::endian::little, "blobs are written as they lie in memory");
+
+namespace {
+
+std::string insert_sql(const char* table, int columns) {
+  std::string sql = std::string("INSERT INTO ") + table + " VALUES (?";
+  for (int i = 1; i < columns; ++i) sql += ",?";
+  return sql + ")";
+}
+
+template <class T>
+void bind_array(Statement& statement, const std::vector<T>& values) {
+  statement.bind_blob(values.data(), values.size() * sizeof(T));
+}
+
+// The columns of `fields` and the nan_mask after them.
+template <class Struct, std::size_t N>
+void bind_fields(Statement& statement, const Struct& row, const std::array<FloatField<Struct>, N>& fields) {
+  std::int64_t nan_mask = 0;
+  for (std::size_t i = 0; i < N; ++i) {
+    const float value = row.*fields[i].member;
+    if (std::isnan(value) && !is_missing(value)) nan_mask |= std::int64_t{1} << i;
+    statement.bind(static_cast<double>(value));
+  }
+  statement.bind(nan_mask);
+}
+
+std::string utc_now() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+// An SQLite file says whose it is at byte 68.
+bool is_recording(const std::string& path) {
+  char header[72] = {};
+  const bool whole = InputFile(path).read(header, sizeof header) == sizeof header;
+  const char id[4] = {kApplicationId >> 24, kApplicationId >> 16 & 0xff, kApplicationId >> 8 & 0xff,
+                      kApplicationId & 0xff};
+  return whole && std::equal(id, id + 4, header + 68);
+}
+
+void remove_old_recording(const std::string& path) {
+  if (!is_recording(path)) {
+    throw std::runtime_error(path + ": exists and is not a MoEScope recording; it was left as it is");
+  }
+  {
+    Connection old(path, SQLITE_OPEN_READWRITE);
+    sqlite3_busy_timeout(old.handle(), 0);
+    // Leaving WAL mode takes the file for ourselves alone. A damaged file fails otherwise and may go.
+    sqlite3_exec(old.handle(), "PRAGMA journal_mode = DELETE", nullptr, nullptr, nullptr);
+    if ((old.last_code() & 0xff) == SQLITE_BUSY) {
+      throw std::runtime_error(path + ": another program has this recording open");
+    }
+  }
+  for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path + suffix);
+}
+
+// SQLite would follow a link, and a file that another laid there between our look and its opening.
+void make_new_file(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (fd < 0) throw std::runtime_error(path + ": cannot be written: " + std::strerror(errno));
+  ::close(fd);
+}
+
+std::unique_ptr<Connection> create_recording(const std::string& path) {
+  for (const char* suffix : {"", "-wal", "-shm", "-journal"})
+    if (const std::string problem = output_problem(path + suffix); !problem.empty())
+      throw std::runtime_error(path + suffix + ": " + problem);
+  if (std::filesystem::exists(path)) {
+    if (std::filesystem::file_size(path) > 0)
+      remove_old_recording(path);
+    else
+      std::filesystem::remove(path);
+  }
+  make_new_file(path);
+  auto file = std::make_unique<Connection>(path, SQLITE_OPEN_READWRITE);
+  file->execute("PRAGMA journal_mode = WAL");
+  file->execute("PRAGMA synchronous = NORMAL");
+  file->execute("PRAGMA journal_size_limit = 4194304");
+  file->execute("BEGIN");
+  file->execute(("PRAGMA application_id = " + std::to_string(kApplicationId)).c_str());
+  file->execute(("PRAGMA user_version = " + std::to_string(kFormatVersion)).c_str());
+  file->execute(kSchema);
+  Statement meta(*file, "INSERT INTO meta VALUES (?, ?)");
+  const std::string version = std::to_string(kFormatVersion);
+  const std::string now = utc_now();
+  meta.bind("format_version").bind(std::string_view(version)).run();
+  meta.bind("program").bind("MoEScope").run();
+  meta.bind("created").bind(std::string_view(now)).run();
+  meta.bind("state").bind(kBeingWritten).run();
+  file->execute("COMMIT");
+  // Into the file proper at once: a killed process leaves a recording even if its WAL is not copied along.
+  file->execute("PRAGMA wal_checkpoint(TRUNCATE)");
+  return file;
+}
+
+// Counts as the narrowest of uint8, uint16 and uint32 that holds `largest`.
+class NarrowCounts {
+ public:
+  explicit NarrowCounts(const VolumeFrame& volume) {
+    std::uint32_t largest = 0;
+    for (const auto* counts : {&volume.copies_RR, &volume.distinct_RR, &volume.nodes_RN}) {
+      for (const std::uint32_t n : *counts) largest = std::max(largest, n);
+    }
+    width_ = largest < 1u << 8 ? 1 : largest < 1u << 16 ? 2 : 4;
+    bytes_.reserve((volume.copies_RR.size() * 2 + volume.nodes_RN.size()) * width_);
+  }
+  int width() const { return width_; }
+  // Binds a view of a copy that lives as long as this object.
+  void bind(Statement& statement, const std::vector<std::uint32_t>& counts) {
+    const std::size_t begin = bytes_.size();
+    for (const std::uint32_t n : counts) {
+      for (int b = 0; b < width_; ++b) bytes_.push_back(static_cast<std::uint8_t>(n >> 8 * b));
+    }
+    statement.bind_blob(bytes_.data() + begin, bytes_.size() - begin);
+  }
+
+ private:
+  int width_;
+  std::vector<std::uint8_t> bytes_;  // reserved in full: never moves
+};
+
+}  // namespace
+
+constexpr std::chrono::milliseconds kLogTakenInEvery{1000};
+
+struct RecordingWriter::Database {
+  explicit Database(const std::string& path) : file(create_recording(path)), connection(*file) {}
+
+  void insert(const TelemetryFrame& frame);
+  void insert(const TelemetryFrame& frame, const RouterFrame& router, std::int64_t row_id);
+  void insert(const TelemetryFrame& frame, const QuantFrame& quant, std::int64_t row_id);
+  void insert_flips(const TelemetryFrame& frame, std::int64_t frame_id);
+  void insert(const TelemetryFrame& frame, const GradientFrame& gradient, std::int64_t row_id);
+  void insert(const TelemetryFrame& frame, const SpecialisationFrame& special, std::int64_t row_id);
+  void insert(const TelemetryFrame& frame, const TokenFrame& text, std::int64_t row_id);
+  void insert(const TelemetryFrame& frame, const WireFrame& wire, std::int64_t row_id);
+  void insert_text_layers(const TelemetryFrame& frame, std::int64_t frame_id);
+  template <class Row>
+  void insert_all(const TelemetryFrame& frame, const std::vector<Row>& rows, std::int64_t frame_id) {
+    std::int64_t row_id = frame_id << 16;
+    for (const Row& row : rows) insert(frame, row, row_id++);
+  }
+  void forget_from(int run, std::int64_t step);
+  void take_in_log();
+  void close();
+  bool has_moved() const;
+  void require_place() const;
+
+  std::unique_ptr<Connection> file;
+  Connection& connection;
+  Statement begin{connection, "BEGIN"}, commit{connection, "COMMIT"};
+  Statement insert_frame{connection, insert_sql("frame", 5 + 6 + 1 + kNumPhases)};
+  Statement insert_router{connection, insert_sql("router", 4 + 12 + 1 + 7)};
+  Statement insert_volume{connection, insert_sql("volume", 10)};
+  Statement insert_quant{connection, insert_sql("quant", 8 + 8 + 1 + 3)};
+  Statement insert_flip{connection, insert_sql("flip", 4 + 1 + 1 + 3)};
+  Statement insert_gradient{connection, insert_sql("gradient", 5 + 2 + 1)};
+  Statement insert_specialisation{connection, insert_sql("specialisation", 9)};
+  Statement insert_text{connection, insert_sql("text", 8)};
+  Statement insert_text_layer{connection, insert_sql("text_layer", 9)};
+  Statement insert_wire{connection, insert_sql("wire", 7)};
+  Statement say_being_written{connection, "UPDATE meta SET value = ?1 WHERE key = 'state' AND value <> ?1"};
+  Statement insert_marker{connection, "INSERT INTO marker (run, step, kind, text) VALUES (?, ?, ?, ?)"};
+  std::int64_t next_id = 1;
+  std::map<int, std::int64_t> newest_step;  // by run
+  std::chrono::steady_clock::time_point log_taken_in{};
+};
+
+void RecordingWriter::Database::insert(const TelemetryFrame& frame) {
+  const auto newest = newest_step.find(frame.run);
+  if (newest != newest_step.end() && frame.step <= newest->second) forget_from(frame.run, frame.step);
+  newest_step[frame.run] = frame.step;
+
+  const std::int64_t id = next_id++;
+  insert_frame.bind(id).bind(std::int64_t{frame.run}).bind(frame.step).bind(frame.wall_s).bind(frame.tokens);
+  bind_fields(insert_frame, frame, kFrameFields);
+  for (const float ms : frame.phase_ms) insert_frame.bind(static_cast<double>(ms));
+  insert_frame.run();
+  insert_all(frame, frame.routers, id);
+  insert_all(frame, frame.quants, id);
+  insert_flips(frame, id);
+  insert_all(frame, frame.gradients, id);
+  insert_all(frame, frame.specialisation, id);
+  insert_all(frame, frame.texts, id);
+  insert_text_layers(frame, id);
+  if (frame.wire.ranks > 0) insert(frame, frame.wire, id << 16);
+}
+
+void RecordingWriter::Database::insert(const TelemetryFrame& frame, const RouterFrame& router, std::int64_t row_id) {
+  insert_router.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{router.layer});
+  bind_fields(insert_router, router, kRouterFields);
+  bind_array(insert_router, router.tokens_per_expert);
+  bind_array(insert_router, router.expert_bias);
+  bind_array(insert_router, router.score_mass);
+  bind_array(insert_router, router.gate_mass);
+  bind_array(insert_router, router.score_chosen);
+  bind_array(insert_router, router.score_rejected);
+  bind_array(insert_router, router.margin_tokens);
+  insert_router.run();
+  const VolumeFrame& volume = router.volume;
+  if (volume.ranks == 0) return;
+  NarrowCounts counts(volume);
+  insert_volume.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{router.layer});
+  insert_volume.bind(std::int64_t{volume.ranks}).bind(std::int64_t{volume.ranks_per_node});
+  insert_volume.bind(std::int64_t{counts.width()});
+  counts.bind(insert_volume, volume.copies_RR);
+  counts.bind(insert_volume, volume.distinct_RR);
+  counts.bind(insert_volume, volume.nodes_RN);
+  insert_volume.run();
+}
+
+void RecordingWriter::Database::insert(const TelemetryFrame& frame, const QuantFrame& quant, std::int64_t row_id) {
+  const std::string weight = gemm_name(quant);
+  insert_quant.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{quant.layer});
+  insert_quant.bind(std::string_view(weight)).bind(operand_name(quant.operand));
+  insert_quant.bind(direction_name(quant.direction)).bind(std::string_view(quant.format));
+  bind_fields(insert_quant, quant, kQuantFields);
+  const ByteRange range = occupied_bytes(quant.e8m0_blocks);
+  insert_quant.bind(std::int64_t{range.first});
+  insert_quant.bind_blob(quant.e8m0_blocks.data() + range.first, range.count * sizeof(std::uint32_t));
+  insert_quant.bind(gemm_class_name(quant.gemm_class));
+  insert_quant.run();
+}
+
+void RecordingWriter::Database::insert_flips(const TelemetryFrame& frame, std::int64_t frame_id) {
+  std::int64_t row_id = frame_id << 16;
+  for (const bool fp32 : {false, true}) {
+    for (const FlipFrame& flip : fp32 ? frame.rounding_flips : frame.flips) {
+      insert_flip.bind(row_id++).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{flip.layer});
+      bind_fields(insert_flip, flip, kFlipFields);
+      insert_flip.bind_blob(flip.margin_tokens.data(), sizeof flip.margin_tokens);
+      insert_flip.bind_blob(flip.margin_flipped.data(), sizeof flip.margin_flipped);
+      insert_flip.bind(fp32 ? kFp32Reference : kRun0Reference);
+      insert_flip.run();
+    }
+  }
+}
+
+void RecordingWriter::Database::insert(const TelemetryFrame& frame, const GradientFrame& gradient,
+                                       std::int64_t row_id) {
+  insert_gradient.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{gradient.layer});
+  insert_gradient.bind(gradient_group_name(gradient.group));
+  bind_fields(insert_gradient, gradient, kGradientFields);
+  insert_gradient.run();
+}
+
+void RecordingWriter::Database::insert(const TelemetryFrame& frame, const SpecialisationFrame& special,
+                                       std::int64_t row_id) {
+  insert_specialisation.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{special.layer});
+  bind_array(insert_specialisation, special.domain_DE);
+  bind_array(insert_specialisation, special.together_EE);
+  bind_array(insert_specialisation, special.byte_256E);
+  bind_array(insert_specialisation, special.weight_norm_E);
+  bind_array(insert_specialisation, special.weight_sqnr_E);
+  insert_specialisation.run();
+}
+
+void RecordingWriter::Database::insert(const TelemetryFrame& frame, const TokenFrame& text, std::int64_t row_id) {
+  insert_text.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(text_kind_name(text.kind));
+  insert_text.bind_blob(text.text.data(), text.text.size());
+  insert_text.bind(std::int64_t{text.prompt}).bind(std::string_view(text.domain));
+  bind_array(insert_text, text.loss_T);
+  insert_text.run();
+}
+
+void RecordingWriter::Database::insert(const TelemetryFrame& frame, const WireFrame& wire, std::int64_t row_id) {
+  insert_wire.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{wire.ranks});
+  insert_wire.bind(std::int64_t{wire.over_nodes});
+  bind_array(insert_wire, wire.sent_RR);
+  bind_array(insert_wire, wire.all_to_all_ms_R);
+  insert_wire.run();
+}
+
+void RecordingWriter::Database::insert_text_layers(const TelemetryFrame& frame, std::int64_t frame_id) {
+  std::int64_t row_id = frame_id << 16;
+  for (std::size_t position = 0; position < frame.texts.size(); ++position) {
+    for (const TokenLayer& layer : frame.texts[position].layers) {
+      insert_text_layer.bind(row_id++).bind(std::int64_t{frame.run}).bind(frame.step);
+      insert_text_layer.bind(static_cast<std::int64_t>(position)).bind(std::int64_t{layer.layer});
+      insert_text_layer.bind(std::int64_t{layer.top_k});
+      bind_array(insert_text_layer, layer.experts_TK);
+      bind_array(insert_text_layer, layer.scores_TK);
+      bind_array(insert_text_layer, layer.margin_T);
+      insert_text_layer.run();
+    }
+  }
+}
+
+// A rewind: the other past goes. Rows of that time lie at the end of each table.
+void RecordingWriter::Database::forget_from(int run, std::int64_t step) {
+  Statement find(connection, "SELECT coalesce(min(id), 0) FROM frame WHERE run = ? AND step >= ?");
+  find.bind(std::int64_t{run}).bind(step);
+  find.next();
+  const std::int64_t id = find.get_integer();
+  find.run();
+  for (const char* table :
+       {"router", "volume", "quant", "flip", "gradient", "specialisation", "text", "text_layer", "wire", "frame"}) {
+    const bool is_frame = std::string_view(table) == "frame";
+    Statement remove(connection, std::string("DELETE FROM ") + table + " WHERE id >= ? AND run = ? AND step >= ?");
+    remove.bind(is_frame ? id : id << 16).bind(std::int64_t{run}).bind(step).run();
+  }
+  Statement(connection, "DELETE FROM marker WHERE run = ? AND step > ?").bind(std::int64_t{run}).bind(step).run();
+}
+
+// From the log into the file, as far as no reader still needs the file as it was: what a killed program leaves in the
+// log, which may not be copied along, is little.
+void RecordingWriter::Database::take_in_log() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - log_taken_in < kLogTakenInEvery) return;
+  log_taken_in = now;
+  sqlite3_wal_checkpoint_v2(connection.handle(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
+}
+
+// All of the log, and the word that there is none: a reader that is open keeps SQLite from doing it.
+void RecordingWriter::Database::close() {
+  Statement(connection, "UPDATE meta SET value = ? WHERE key = 'state'").bind(kClosed).run();
+  sqlite3_wal_checkpoint_v2(connection.handle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+}
+
+RecordingWriter::RecordingWriter(const std::string& path) : db_(std::make_unique<Database>(path)) {}
+
+// Of a file that was removed or moved, SQLite would remove the log by its name, which may by now be another
+// recording's.
+RecordingWriter::~RecordingWriter() {
+  sqlite3* file = db_->connection.handle();
+  if (db_->has_moved()) {
+    sqlite3_exec(file, "PRAGMA wal_checkpoint(PASSIVE)", nullptr, nullptr, nullptr);
+    sqlite3_db_config(file, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+    return;
+  }
+  try {
+    db_->close();
+  } catch (const std::exception&) {  // a full disk: what was written is there, and stays a recording not closed
+  }
+}
+
+bool RecordingWriter::Database::has_moved() const {
+  int moved = 0;
+  return sqlite3_file_control(connection.handle(), "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved != 0;
+}
+
+// SQLite goes on writing to files that have no name any more.
+void RecordingWriter::Database::require_place() const {
+  const std::string& path = connection.path();
+  if (has_moved()) throw std::runtime_error(path + ": was removed or moved while it was written");
+  if (!std::filesystem::exists(path + "-wal"))
+    throw std::runtime_error(path + "-wal: was removed while it was written; the recording is whole up to here");
+}
+
+void RecordingWriter::add_run(const RunInfo& info) {
+  const std::string layers = nlohmann::json(info.moe_layers).dump();
+  const std::string domains =
+      nlohmann::json(info.domains).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  Statement insert(db_->connection, "INSERT OR REPLACE INTO run VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+  insert.bind(std::int64_t{info.run}).bind(std::string_view(info.name)).bind(std::string_view(info.source));
+  insert.bind(std::string_view(info.config_toml)).bind(std::int64_t{info.n_layers}).bind(std::string_view(layers));
+  insert.bind(std::int64_t{info.n_experts}).bind(std::int64_t{info.top_k}).bind(info.tokens_per_step);
+  insert.bind(std::int64_t{info.ranks}).bind(std::int64_t{info.ranks_per_node}).bind(std::int64_t{info.dim});
+  insert.bind(std::int64_t{info.window}).bind(std::string_view(domains));
+  insert.bind(std::string_view(info.kernels)).run();
+}
+
+void RecordingWriter::write(std::span<const std::shared_ptr<const TelemetryFrame>> frames) {
+  if (frames.empty()) return;
+  errno = 0;
+  db_->begin.run();
+  try {
+    for (const auto& frame : frames) db_->insert(*frame);
+    db_->say_being_written.bind(kBeingWritten).run();  // after a note of another program: notes.cpp
+    db_->commit.run();
+  } catch (const std::exception& failure) {
+    // "disk I/O error" does not say why; sqlite3_system_errno() is not set by a commit.
+    const int why = (db_->connection.last_code() & 0xff) == SQLITE_IOERR ? errno : 0;
+    sqlite3_exec(db_->connection.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
+    if (why == 0) throw;
+    throw std::runtime_error(std::string(failure.what()) + ": " + std::strerror(why));
+  }
+  db_->take_in_log();
+  db_->require_place();
+}
+
+void RecordingWriter::write(const Marker& marker) {
+  if (marker.kind == kNoteKind) return replace_note(db_->connection, marker);
+  db_->insert_marker.bind(std::int64_t{marker.run}).bind(marker.step);
+  db_->insert_marker.bind(std::string_view(marker.kind)).bind(std::string_view(marker.text)).run();
+}
+
+}  // namespace moescope

@@ -1,0 +1,37 @@
+// An operand that was asked for and is on its way from the training thread: asked once, looked at until it is there.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "core/model/layers/captured_operand.h"
+
+namespace moescope {
+
+class Capture {
+ public:
+  enum class State { waiting, ready, failed };
+
+  State state() const { return state_.load(std::memory_order_acquire); }
+  // Valid when ready; not changed any more.
+  std::shared_ptr<const CapturedOperand> operand() const { return operand_; }
+  const std::string& error() const { return error_; }  // when failed
+
+  // Once, by who captures.
+  void finish(CapturedOperand operand) {
+    operand_ = std::make_shared<const CapturedOperand>(std::move(operand));
+    state_.store(State::ready, std::memory_order_release);
+  }
+  void fail(std::string why) {
+    error_ = std::move(why);
+    state_.store(State::failed, std::memory_order_release);
+  }
+
+ private:
+  std::shared_ptr<const CapturedOperand> operand_;
+  std::string error_;
+  std::atomic<State> state_ = State::waiting;
+};
+
+}  // namespace moescope

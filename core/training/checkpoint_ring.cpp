@@ -1,0 +1,207 @@
+#include "core/training/checkpoint_ring.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+
+#include "core/training/checkpoint_folder.h"
+
+namespace moescope {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Entry {
+  bool by_hand = false;
+  std::map<int, CheckpointRing::Snapshot> runs;
+  std::size_t bytes() const {
+    std::size_t sum = 0;
+    for (const auto& [run, snapshot] : runs) sum += snapshot->bytes();
+    return sum;
+  }
+};
+using Entries = std::map<std::int64_t, Entry>;
+
+std::size_t bytes_of(const Entries& entries) {
+  std::size_t sum = 0;
+  for (const auto& [step, entry] : entries) sum += entry.bytes();
+  return sum;
+}
+
+// Whose going leaves the smallest gap for its age. Neither the first nor the newest while there are others; those made
+// by hand after all others.
+Entries::iterator least_missed(Entries& entries) {
+  const double newest = static_cast<double>(entries.rbegin()->first);
+  auto least = entries.end();
+  std::pair<bool, double> least_loss;
+  for (auto entry = std::next(entries.begin()); std::next(entry) != entries.end(); ++entry) {
+    const double before = static_cast<double>(std::prev(entry)->first),
+                 after = static_cast<double>(std::next(entry)->first);
+    const std::pair<bool, double> loss{entry->second.by_hand, (after - before) / (newest - before)};
+    if (least != entries.end() && loss >= least_loss) continue;
+    least = entry;
+    least_loss = loss;
+  }
+  return least == entries.end() ? entries.begin() : least;
+}
+
+}  // namespace
+
+struct CheckpointRing::State {
+  std::string folder;
+  mutable std::mutex mutex;
+  std::condition_variable wake;
+  Entries entries;
+  bool changed = false, stop = false;
+  std::string error;
+  std::map<std::int64_t, Entry> written;  // the folder's, of the thread
+  std::thread thread;
+
+  void sync_until_stopped();
+  void sync(const Entries& wanted);
+  void write(std::int64_t step, const Entry& entry);
+};
+
+// What cannot be written is tried again with the next change; the training is not held up.
+void CheckpointRing::State::sync_until_stopped() {
+  std::unique_lock lock(mutex);
+  while (!stop) {
+    wake.wait(lock, [this] { return changed || stop; });
+    if (stop) return;
+    const Entries wanted = entries;
+    changed = false;
+    lock.unlock();
+    std::string failure;
+    try {
+      sync(wanted);
+    } catch (const std::exception& failed) {
+      failure = failed.what();
+    }
+    lock.lock();
+    error = failure;
+    wake.wait_for(lock, std::chrono::seconds(kSyncSeconds), [this] { return stop; });
+  }
+}
+
+// Throws, once all that is wanted is there.
+void CheckpointRing::State::sync(const Entries& wanted) {
+  const std::size_t removed = std::erase_if(
+      written, [this](const auto& kept) { return !fs::exists(fs::path(folder) / std::to_string(kept.first)); });
+  for (auto [step, entry] : Entries(written)) {
+    const auto still = wanted.find(step);
+    if (still != wanted.end() && still->second.runs == entry.runs) continue;
+    fs::remove_all(fs::path(folder) / std::to_string(step));
+    written.erase(step);
+  }
+  for (const auto& [step, entry] : wanted)
+    if (!written.count(step)) write(step, entry);
+  if (removed > 0)
+    throw std::runtime_error(folder + ": " + std::to_string(removed) +
+                             (removed == 1 ? " checkpoint was" : " checkpoints were") +
+                             " removed while training; what is still in memory was written again");
+}
+
+void CheckpointRing::State::write(std::int64_t step, const Entry& entry) {
+  fs::create_directories(folder);
+  write_checkpoint(folder, step, [&](const std::string& path) {
+    std::vector<std::string> names;
+    for (const auto& [run, snapshot] : entry.runs) {
+      names.push_back(snapshot->config.name);
+      snapshot->save(path + '/' + names.back() + ".safetensors");
+    }
+    write_run_order(path, names);
+  });
+  written[step] = entry;
+}
+
+CheckpointRing::CheckpointRing(std::string folder) : state_(std::make_unique<State>()) {
+  state_->folder = std::move(folder);
+  if (state_->folder.empty()) return;
+  for (const std::int64_t step : checkpoint_steps(state_->folder)) {
+    std::error_code ignored;
+    fs::remove_all(fs::path(state_->folder) / std::to_string(step), ignored);
+  }
+  state_->thread = std::thread([state = state_.get()] { state->sync_until_stopped(); });
+}
+
+CheckpointRing::~CheckpointRing() {
+  if (!state_->thread.joinable()) return;
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->stop = true;
+    state_->wake.notify_one();
+  }
+  state_->thread.join();
+  try {
+    Entries left;
+    for (const auto& [step, entry] : state_->entries)
+      if (entry.by_hand) left.emplace(step, entry);
+    if (state_->entries.size() > 1) left.insert(*state_->entries.rbegin());  // else nothing was trained
+    state_->sync(left);
+    fs::remove(state_->folder);  // if empty
+  } catch (const std::exception&) {
+    // nobody is left to be told
+  }
+}
+
+void CheckpointRing::keep(int run, Snapshot snapshot, bool by_hand, int at_most) {
+  const std::lock_guard lock(state_->mutex);
+  Entry& entry = state_->entries[snapshot->steps_taken];
+  entry.by_hand = entry.by_hand || by_hand;
+  entry.runs[run] = std::move(snapshot);
+  while (state_->entries.size() > static_cast<std::size_t>(std::max(1, at_most)) ||
+         (state_->entries.size() > 1 && bytes_of(state_->entries) > kMaxBytes))
+    state_->entries.erase(least_missed(state_->entries));
+  state_->changed = true;
+  state_->wake.notify_one();
+}
+
+bool CheckpointRing::holds(std::int64_t step) const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->entries.count(step) > 0;
+}
+
+CheckpointRing::Snapshot CheckpointRing::find(std::int64_t step, int run) const {
+  const std::lock_guard lock(state_->mutex);
+  const auto entry = state_->entries.find(step);
+  if (entry == state_->entries.end()) return nullptr;
+  const auto found = entry->second.runs.find(run);
+  return found == entry->second.runs.end() ? nullptr : found->second;
+}
+
+std::vector<KeptCheckpoint> CheckpointRing::list() const {
+  const std::lock_guard lock(state_->mutex);
+  std::vector<KeptCheckpoint> all;
+  for (const auto& [step, entry] : state_->entries) {
+    all.push_back({step, entry.bytes(), entry.by_hand, {}});
+    for (const auto& [run, snapshot] : entry.runs) all.back().runs.push_back(run);
+  }
+  return all;
+}
+
+void CheckpointRing::forget_after(std::int64_t step) {
+  const std::lock_guard lock(state_->mutex);
+  state_->entries.erase(state_->entries.upper_bound(step), state_->entries.end());
+  state_->changed = true;
+  state_->wake.notify_one();
+}
+
+void CheckpointRing::forget_run(int run) {
+  const std::lock_guard lock(state_->mutex);
+  for (auto& [step, entry] : state_->entries) entry.runs.erase(run);
+  std::erase_if(state_->entries, [](const auto& kept) { return kept.second.runs.empty(); });
+  state_->changed = true;
+  state_->wake.notify_one();
+}
+
+std::string CheckpointRing::error() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->error;
+}
+
+}  // namespace moescope

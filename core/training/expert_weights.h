@@ -1,0 +1,15 @@
+// What an expert's weights are like: their length, and what the run's number format does to them.
+#pragma once
+
+#include <vector>
+
+#include "core/model/learner.h"
+#include "core/telemetry/frame/frame.h"
+
+namespace moescope {
+
+// Fills weight_norm_E and weight_sqnr_E of every layer: w1, w2 and w3 of each expert together, quantized as the forward
+// pass does.
+void add_expert_weights(const Learner<float>& learner, std::vector<SpecialisationFrame>& layers);
+
+}  // namespace moescope

@@ -1,0 +1,61 @@
+#include "core/training/export_weights.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <stdexcept>
+#include <vector>
+
+#include "core/files/safetensors.h"
+#include "core/training/checkpoint_folder.h"
+#include "core/training/trainer.h"
+
+namespace moescope {
+
+namespace fs = std::filesystem;
+
+int export_weights(const std::string& checkpoint, const std::string& path) {
+  const SafetensorsFile file(checkpoint);
+  check_checkpoint(checkpoint);
+  std::vector<const TensorView*> kept;
+  std::vector<TensorSpec> specs;
+  for (const TensorView& tensor : file.tensors()) {
+    if (tensor.name.starts_with("moment1.") || tensor.name.starts_with("moment2.") ||
+        tensor.name.starts_with("window.") || tensor.name.starts_with("specialisation."))
+      continue;
+    kept.push_back(&tensor);
+    specs.push_back({tensor.name, tensor.dtype, tensor.shape});
+  }
+  std::map<std::string, std::string> metadata = {{"format", "pt"}, {"source", "MoEScope"}};
+  for (const char* key : {"config", "steps_taken", "tokens_seen"})
+    if (const auto found = file.metadata().find(key); found != file.metadata().end()) metadata.insert(*found);
+  SafetensorsStream out(path, specs, metadata);
+  for (const TensorView* tensor : kept) out.append(tensor->bytes);
+  out.finish();
+  return static_cast<int>(kept.size());
+}
+
+std::string kept_checkpoint(const std::string& recording, const std::string& run_name,
+                            std::optional<std::int64_t> step) {
+  const std::string folder = checkpoints_of(recording);
+  const std::vector<std::int64_t> steps = checkpoint_steps(folder);
+  std::string there;
+  for (const std::int64_t each : steps) there += (there.empty() ? "" : ", ") + std::to_string(each);
+  if (steps.empty())
+    throw std::runtime_error(folder +
+                             ": no checkpoint is kept beside the recording (telemetry.checkpoint_every keeps them)");
+  const std::int64_t wanted = step.value_or(steps.back());
+  if (std::find(steps.begin(), steps.end(), wanted) == steps.end())
+    throw std::runtime_error(folder + ": no checkpoint of step " + std::to_string(wanted) + "; there are " + there);
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(fs::path(folder) / std::to_string(wanted)))
+    if (entry.path().extension() == ".safetensors") names.push_back(entry.path().string());
+  std::sort(names.begin(), names.end());
+  const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+    return run_name.empty() || fs::path(name).stem() == run_name;
+  });
+  if (found == names.end())
+    throw std::runtime_error(folder + ": no checkpoint of the run " + run_name + " at step " + std::to_string(wanted));
+  return *found;
+}
+
+}  // namespace moescope

@@ -1,0 +1,125 @@
+#include "core/training/gradient_reference.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <string_view>
+
+#include "core/training/routing_flips.h"
+
+namespace moescope {
+namespace {
+
+// Of the run's gradient g and the reference r.
+struct Sums {
+  double gg = 0, rr = 0, gr = 0, difference = 0;
+
+  void add(const float* g, const float* r, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) {
+      const double of_g = g[i], of_r = r[i];
+      gg += of_g * of_g;
+      rr += of_r * of_r;
+      gr += of_g * of_r;
+      difference += (of_g - of_r) * (of_g - of_r);
+    }
+  }
+  void add(const Sums& other) {
+    gg += other.gg;
+    rr += other.rr;
+    gr += other.gr;
+    difference += other.difference;
+  }
+  GradientFrame frame(int layer, GradientGroup group) const {
+    GradientFrame frame{layer, group};
+    frame.snr_db = difference > 0    ? static_cast<float>(10 * std::log10(rr / difference))
+                   : difference == 0 ? std::numeric_limits<float>::infinity()
+                                     : static_cast<float>(difference);
+    if (gg > 0 && rr > 0) frame.cosine = static_cast<float>(gr / std::sqrt(gg * rr));
+    return frame;
+  }
+};
+
+struct Place {
+  int layer;
+  GradientGroup group;
+};
+
+// By the name that parameter_layout() gives.
+Place place_of(std::string_view name) {
+  constexpr std::string_view kLayers = "layers.";
+  if (!name.starts_with(kLayers))
+    return {-1, name.starts_with("tok_embeddings") ? GradientGroup::embedding : GradientGroup::head};
+  name.remove_prefix(kLayers.size());
+  int layer = 0;
+  name.remove_prefix(
+      static_cast<std::size_t>(std::from_chars(name.data(), name.data() + name.size(), layer).ptr + 1 - name.data()));
+  const GradientGroup group = name.starts_with("attention")     ? GradientGroup::attention
+                              : name.starts_with("moe.router")  ? GradientGroup::gate
+                              : name.starts_with("moe.experts") ? GradientGroup::experts
+                              : name.starts_with("ffn_norm")    ? GradientGroup::all
+                                                                : GradientGroup::ffn;
+  return {layer, group};
+}
+
+using GroupSums = std::array<Sums, kNumGradientGroups>;
+
+void append_frames(int layer, const GroupSums& sums, std::vector<GradientFrame>& frames) {
+  for (std::size_t g = 0; g < sums.size(); ++g)
+    if (sums[g].gg > 0 || sums[g].rr > 0) frames.push_back(sums[g].frame(layer, static_cast<GradientGroup>(g)));
+}
+
+std::vector<GradientFrame> frames_of(const Parameters<float>& parameters, int n_layers, const float* gradients,
+                                     const float* reference) {
+  constexpr auto kAll = static_cast<std::size_t>(GradientGroup::all);
+  std::vector<GroupSums> layers(static_cast<std::size_t>(n_layers));
+  GroupSums whole;
+  for (const ParameterTensor& tensor : parameters.tensors()) {
+    Sums sums;
+    for (std::size_t b = 0; b < tensor.blocks(); ++b) {
+      const std::size_t at = tensor.offset + b * tensor.outer_stride;
+      sums.add(gradients + at, reference + at, tensor.block_elements());
+    }
+    const Place place = place_of(tensor.name);
+    GroupSums& own = place.layer < 0 ? whole : layers[static_cast<std::size_t>(place.layer)];
+    if (place.group != GradientGroup::all) own[static_cast<std::size_t>(place.group)].add(sums);
+    if (place.layer >= 0) own[kAll].add(sums);
+    whole[kAll].add(sums);
+  }
+  std::vector<GradientFrame> frames;
+  for (int layer = 0; layer < n_layers; ++layer) append_frames(layer, layers[static_cast<std::size_t>(layer)], frames);
+  append_frames(-1, whole, frames);
+  return frames;
+}
+
+}  // namespace
+
+RunConfig in_fp32(RunConfig config) {
+  for (const ConfigField& field : config_fields())
+    if (field.key.starts_with("precision.") && std::ranges::count(field.choices, "fp32") > 0)
+      field.set(config, std::string("fp32"));
+  return config;
+}
+
+Fp32Comparison GradientReference::compare(Learner<float>& learner, const Batch& batch) {
+  config_ = in_fp32(learner.config);
+  if (!model_ || model_->sequences() != batch.sequences || model_->length() != batch.length ||
+      model_->top_k() != config_.router.top_k) {
+    model_.reset();  // first, so that two never exist at once
+    model_ = std::make_unique<Transformer<float>>(config_, learner.parameters, batch.sequences, batch.length);
+  }
+  float* gradients = learner.parameters.gradients;
+  kept_.assign(gradients, gradients + learner.parameters.size());
+  PhaseClock clock;  // all of it is telemetry to the caller
+  clock.start(Phase::other);
+  model_->forward(batch, learner.expert_bias, false, clock, learner.steps_taken);
+  model_->backward(batch, clock);
+  Fp32Comparison found{frames_of(learner.parameters, config_.model.n_layers, kept_.data(), gradients),
+                       routing_flips(keep_routing(routing_of(config_, *model_)),
+                                     keep_routing(routing_of(learner.config, learner.model())))};
+  std::copy(kept_.begin(), kept_.end(), gradients);
+  return found;
+}
+
+}  // namespace moescope

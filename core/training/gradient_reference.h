@@ -1,0 +1,32 @@
+// How far a run's gradients and routing are from those that FP32 would have given on the same weights and batch.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/model/learner.h"
+#include "core/telemetry/frame/frame.h"
+
+namespace moescope {
+
+struct Fp32Comparison {
+  std::vector<GradientFrame> gradients;
+  std::vector<FlipFrame> flips;
+};
+
+class GradientReference {
+ public:
+  // `learner` has just taken forward and backward on `batch` and is left as it was, to the bit. An extra forward and
+  // backward pass through a second set of activations, which stays allocated until this object goes.
+  Fp32Comparison compare(Learner<float>& learner, const Batch& batch);
+
+ private:
+  RunConfig config_;  // the learner's in FP32; the model refers to it
+  std::unique_ptr<Transformer<float>> model_;
+  std::vector<float> kept_;  // the learner's gradients meanwhile
+};
+
+// Every number format of [precision] set to fp32.
+RunConfig in_fp32(RunConfig config);
+
+}  // namespace moescope

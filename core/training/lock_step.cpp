@@ -1,0 +1,118 @@
+#include "core/training/lock_step.h"
+
+#include <algorithm>
+#include <cassert>
+#include <chrono>
+#include <iterator>
+#include <stdexcept>
+#include <utility>
+
+namespace moescope {
+namespace {
+
+bool due(std::int64_t step, int every) {
+  return every > 0 && step % every == 0;
+}
+
+void check_fit(const std::vector<Trainer>& trainers) {
+  if (trainers.empty() || trainers.size() > kMaxRuns)
+    throw std::runtime_error("a lab holds " + std::to_string(trainers.size()) + " runs, allowed are 1 to " +
+                             std::to_string(kMaxRuns));
+  const Trainer& first = trainers.front();
+  for (const Trainer& trainer : trainers) {
+    if (const std::string problem = lock_step_problem(first.config(), trainer.config()); !problem.empty())
+      throw std::runtime_error(problem);
+    if (trainer.steps_taken() != first.steps_taken())
+      throw std::runtime_error("run " + trainer.config().name + " and run " + first.config().name +
+                               " are at different steps: runs in lock-step take each together");
+  }
+}
+
+}  // namespace
+
+std::string lock_step_problem(const RunConfig& first, const RunConfig& other) {
+  for (const ConfigDifference& found : difference(first, other))
+    if (found.key.starts_with("data."))
+      return "run " + other.name + " and run " + first.name + " differ in [data]: " + found.key + " is \"" + found.b +
+             "\" against \"" + found.a + "\", but runs in lock-step read the same batches";
+  return {};
+}
+
+LockStep::LockStep(std::vector<Trainer> trainers) {
+  check_fit(trainers);
+  const RunConfig& first = trainers.front().config();
+  data_ = open_dataset(first.data, first.seed);
+  mixtures_[0] = data_->mixture(first.data.mixture);
+  for (Trainer& trainer : trainers) runs_.push_back({static_cast<int>(runs_.size()), std::move(trainer)});
+}
+
+void LockStep::add(int number, Trainer trainer) {
+  assert(!find(number));
+  runs_.push_back({number, std::move(trainer)});
+}
+
+void LockStep::remove(int number) {
+  assert(number != runs_.front().number);
+  for (auto run = runs_.begin() + 1; run != runs_.end(); ++run) {
+    if (run->number != number) continue;
+    runs_.erase(run);
+    return;
+  }
+}
+
+Trainer* LockStep::find(int number) {
+  for (Run& run : runs_)
+    if (run.number == number) return &run.trainer;
+  return nullptr;
+}
+
+std::int64_t LockStep::next_step() const {
+  std::int64_t lowest = runs_.front().trainer.steps_taken();
+  for (const Run& run : runs_) lowest = std::min(lowest, run.trainer.steps_taken());
+  return lowest;
+}
+
+void LockStep::tap_next_step(int number, OperandTap* tap) {
+  for (Run& run : runs_)
+    if (run.number == number) run.tap = tap;
+}
+
+void LockStep::set_mixture(std::int64_t step, const std::string& text) {
+  Mixture mixture = data_->mixture(text);
+  mixtures_.erase(mixtures_.lower_bound(step), mixtures_.end());
+  mixtures_[step] = std::move(mixture);
+}
+
+Batch LockStep::batch(std::int64_t step) const {
+  return data_->batch(step, std::prev(mixtures_.upper_bound(step))->second);
+}
+
+int LockStep::step(const std::function<bool(TelemetryFrame)>& publish) {
+  const std::int64_t step = next_step();
+  in_step_ = runs_.front().number;
+  const Batch batch = this->batch(step);
+  int taken = 0;
+  for (Run& run : runs_) {
+    if (run.trainer.steps_taken() != step) continue;
+    in_step_ = run.number;
+    TelemetryFrame frame = run.clock.step(run.trainer, batch, run.number, std::exchange(run.tap, nullptr));
+    add_flips(run, frame);
+    ++taken;
+    if (!publish(std::move(frame))) break;
+  }
+  return taken;
+}
+
+void LockStep::add_flips(const Run& run, TelemetryFrame& frame) {
+  if (!due(frame.step, run.trainer.config().telemetry.flips_every)) return;
+  const auto begin = std::chrono::steady_clock::now();
+  if (&run == &runs_.front()) {
+    routing_.put(frame.step, keep_routing(run.trainer.routing()));
+  } else if (const auto* reference = routing_.find(frame.step)) {
+    frame.flips = routing_flips(*reference, keep_routing(run.trainer.routing()));
+  }
+  frame.phase_ms[static_cast<std::size_t>(Phase::telemetry)] +=
+      std::chrono::duration<float, std::milli>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace moescope

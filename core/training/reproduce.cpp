@@ -1,0 +1,78 @@
+#include "core/training/reproduce.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <stdexcept>
+#include <vector>
+
+#include "core/numerics/kernels.h"
+#include "core/training/recorded_run.h"
+#include "core/training/trainer.h"
+
+namespace moescope {
+namespace {
+
+bool same_bits(float a, float b) {
+  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) || (std::isnan(a) && std::isnan(b));
+}
+
+}  // namespace
+
+std::string Reproduction::text() const {
+  const std::string steps = std::to_string(compared) + (compared == 1 ? " step" : " steps");
+  if (differs_at < 0) return "The same losses to the bit over " + steps + ".";
+  const auto shown = [](float loss) {
+    char text[32];
+    std::snprintf(text, sizeof(text), "%.9g", static_cast<double>(loss));
+    return std::string(text);
+  };
+  return "The losses differ from step " + std::to_string(differs_at) + " on: " + shown(recorded) + " recorded, " +
+         shown(computed) + " now; the " + std::to_string(compared - 1) + " before are the same to the bit." +
+         (kernels.empty() ? "" : " " + kernels);
+}
+
+std::string reproduce_problem(const RunInfo& first, const History& history) {
+  const RunInfo& info = history.info();
+  if (info.config_toml.empty() || first.config_toml.empty())
+    return info.name + " was not trained here: its log has no settings to train from";
+  if (history.steps().empty()) return info.name + " has no steps";
+  if (history.steps().first != 0)
+    return info.name + " begins with step " + std::to_string(history.steps().first) +
+           ", resumed or branched off: what it was at that step is in a checkpoint, not in the recording";
+  return {};
+}
+
+Reproduction reproduce(const RunInfo& first, const History& history, std::int64_t steps,
+                       const std::function<bool(std::int64_t, std::int64_t)>& progress) {
+  if (const std::string problem = reproduce_problem(first, history); !problem.empty())
+    throw std::runtime_error(problem);
+  const RunConfig of_first = recorded_config(first);
+  const std::unique_ptr<Dataset> data = open_dataset(of_first.data, of_first.seed);
+  const StepChanges changes = recorded_changes(history);
+  Trainer trainer(recorded_config(history.info()));
+  Mixture mixture = data->mixture(of_first.data.mixture);
+  const std::int64_t recorded_steps = history.steps().size();
+  const std::int64_t all = steps < 0 ? recorded_steps : std::min(steps, recorded_steps);
+  const std::vector<float> losses = history.values(Metric::ce_loss, kWholeRun, {0, all - 1});
+  Reproduction result;
+  if (const KernelCheck check = check_kernels(history.info().kernels); check.outcome != KernelCheck::Outcome::same)
+    result.kernels = check.text;
+  auto change = changes.begin();
+  for (std::int64_t step = 0; step < all && progress(step, all); ++step) {
+    for (; change != changes.end() && change->first <= step; ++change) {
+      trainer.apply(change->second);
+      if (change->second.key == kMixtureKey) mixture = data->mixture(std::get<std::string>(change->second.value));
+    }
+    const float loss = trainer.step(data->batch(step, mixture)).ce_loss;
+    const float recorded = losses[static_cast<std::size_t>(step)];
+    ++result.compared;
+    if (same_bits(loss, recorded)) continue;
+    result.differs_at = step, result.recorded = recorded, result.computed = loss;
+    return result;
+  }
+  return result;
+}
+
+}  // namespace moescope

@@ -1,0 +1,112 @@
+#include "core/training/routing_flips.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <span>
+
+#include "core/telemetry/history/thinning.h"
+
+namespace moescope {
+namespace {
+
+std::size_t bytes_of(const std::vector<KeptRouting>& routing) {
+  std::size_t bytes = 0;
+  for (const KeptRouting& layer : routing)
+    bytes += sizeof layer + layer.ids_TK.size() * sizeof(std::uint16_t) + layer.margin_T.size() * sizeof(float);
+  return bytes;
+}
+
+FlipFrame flips_of_layer(const KeptRouting& reference, const KeptRouting& other) {
+  FlipFrame frame;
+  frame.layer = reference.layer;
+  const auto top_k = static_cast<std::size_t>(reference.top_k);
+  const std::size_t tokens = reference.margin_T.size();
+  std::size_t flipped = 0;
+  for (std::size_t t = 0; t < tokens; ++t) {
+    const auto* ids = reference.ids_TK.data() + t * top_k;
+    const bool flip = !std::equal(ids, ids + top_k, other.ids_TK.data() + t * top_k);
+    flipped += flip;
+    if (std::isnan(reference.margin_T[t])) continue;
+    const auto bin = static_cast<std::size_t>(half_octave_bin(reference.margin_T[t]));
+    ++frame.margin_tokens[bin];
+    frame.margin_flipped[bin] += flip;
+  }
+  if (tokens > 0) frame.flip_rate = static_cast<float>(static_cast<double>(flipped) / static_cast<double>(tokens));
+  return frame;
+}
+
+}  // namespace
+
+std::vector<LayerRouting> routing_of(const RunConfig& config, const Transformer<float>& model) {
+  std::vector<LayerRouting> layers;
+  const int top_k = model.top_k();
+  for (const auto& moe : model.moe()) {
+    const std::vector<std::int32_t>& ids = moe.router.ids;
+    layers.push_back({config.model.n_dense_layers + static_cast<int>(layers.size()),
+                      config.model.n_experts,
+                      top_k,
+                      ids,
+                      {moe.router.margin, ids.size() / static_cast<std::size_t>(top_k)}});
+  }
+  return layers;
+}
+
+std::vector<KeptRouting> keep_routing(const std::vector<LayerRouting>& routing) {
+  std::vector<KeptRouting> kept;
+  for (const LayerRouting& layer : routing) {
+    KeptRouting& to = kept.emplace_back();
+    to.layer = layer.layer;
+    to.n_experts = layer.n_experts;
+    to.top_k = layer.top_k;
+    to.ids_TK.assign(layer.ids_TK.begin(), layer.ids_TK.end());
+    to.margin_T.assign(layer.margin_T.begin(), layer.margin_T.end());
+    // Sorted already, unless balance is forced.
+    for (auto token = to.ids_TK.begin(); token != to.ids_TK.end(); token += layer.top_k)
+      if (!std::is_sorted(token, token + layer.top_k)) std::sort(token, token + layer.top_k);
+  }
+  return kept;
+}
+
+std::vector<FlipFrame> routing_flips(const std::vector<KeptRouting>& reference, const std::vector<KeptRouting>& other) {
+  std::vector<FlipFrame> flips;
+  for (const KeptRouting& layer : reference) {
+    const auto same = std::find_if(other.begin(), other.end(), [&](const KeptRouting& candidate) {
+      return candidate.layer == layer.layer && candidate.n_experts == layer.n_experts &&
+             candidate.top_k == layer.top_k && candidate.ids_TK.size() == layer.ids_TK.size();
+    });
+    if (same != other.end()) flips.push_back(flips_of_layer(layer, *same));
+  }
+  return flips;
+}
+
+void RoutingArchive::put(std::int64_t step, std::vector<KeptRouting> routing) {
+  while (!entries_.empty() && entries_.back().step >= step) {
+    bytes_ -= bytes_of(entries_.back().routing);
+    entries_.pop_back();
+  }
+  bytes_ += bytes_of(routing);
+  entries_.push_back({step, next_ordinal_++, std::move(routing)});
+  while (bytes_ > budget_ && entries_.size() > 2) thin();
+}
+
+void RoutingArchive::thin() {
+  const std::size_t half = entries_.size() / 2;
+  const int level = finest_level(std::span<const Entry>(entries_).first(half));
+  auto end = entries_.begin() + static_cast<std::ptrdiff_t>(half);
+  // Only the very first left in the older half: the newer one gives its oldest.
+  auto kept = level < 0 ? end : std::stable_partition(entries_.begin(), end, [level](const Entry& entry) {
+    return !is_dropped(entry.ordinal, level);
+  });
+  if (kept == end) ++end;
+  for (auto dropped = kept; dropped != end; ++dropped) bytes_ -= bytes_of(dropped->routing);
+  entries_.erase(kept, end);
+}
+
+const std::vector<KeptRouting>* RoutingArchive::find(std::int64_t step) const {
+  const auto entry = std::lower_bound(entries_.begin(), entries_.end(), step,
+                                      [](const Entry& e, std::int64_t wanted) { return e.step < wanted; });
+  return entry == entries_.end() || entry->step != step ? nullptr : &entry->routing;
+}
+
+}  // namespace moescope

@@ -1,0 +1,50 @@
+// Which tokens two runs route to different experts: the routing of a step kept small, and compared token by token.
+//
+// Legend: T tokens, K top_k, E experts.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/model/transformer.h"
+#include "core/telemetry/frame/frame.h"
+#include "core/training/trainer.h"
+
+namespace moescope {
+
+struct KeptRouting {
+  int layer = 0;
+  int n_experts = 0, top_k = 0;
+  std::vector<std::uint16_t> ids_TK;  // each token's experts, ascending
+  std::vector<float> margin_T;
+};
+
+// Of the model's last forward pass, until the next.
+std::vector<LayerRouting> routing_of(const RunConfig& config, const Transformer<float>& model);
+std::vector<KeptRouting> keep_routing(const std::vector<LayerRouting>& routing);
+// Of the layers that can be compared (FlipFrame says which); margins are the reference's.
+std::vector<FlipFrame> routing_flips(const std::vector<KeptRouting>& reference, const std::vector<KeptRouting>& other);
+
+// Run A's routing of past steps, for runs that join later. Past its budget the older half is thinned by two.
+class RoutingArchive {
+ public:
+  explicit RoutingArchive(std::size_t budget_bytes = std::size_t{64} << 20) : budget_(budget_bytes) {}
+  void put(std::int64_t step, std::vector<KeptRouting> routing);  // forgets what it has of `step` and later
+  const std::vector<KeptRouting>* find(std::int64_t step) const;  // nullptr: not kept
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  struct Entry {
+    std::int64_t step;
+    std::uint64_t ordinal;
+    std::vector<KeptRouting> routing;
+  };
+  void thin();
+
+  std::size_t budget_;
+  std::size_t bytes_ = 0;
+  std::uint64_t next_ordinal_ = 0;
+  std::vector<Entry> entries_;  // steps rise
+};
+
+}  // namespace moescope

@@ -1,0 +1,266 @@
+#include "core/training/trainer.h"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <stdexcept>
+#include <utility>
+
+#include "core/model/moe/router_sums.h"
+#include "core/model/rank_gather.h"
+#include "core/numerics/format_name.h"
+#include "core/numerics/kernels.h"
+#include "core/parallel/placement_choice.h"
+#include "core/parallel/volumes.h"
+#include "core/training/expert_weights.h"
+#include "core/training/routing_flips.h"
+#include "core/training/trainer_state.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::uint32_t kQuantBlock = 32;
+
+bool due(std::int64_t step, int every) {
+  return every > 0 && step % every == 0;
+}
+
+VolumeFrame volume_of(const RunConfig& config, int layer, const RouterActivations<float>& router) {
+  const ParallelConfig& p = config.parallel;
+  const PlacementChoice choice = parse_placement_choice(p.placement);
+  if (choice.kind == PlacementChoice::Kind::contiguous)
+    return count_volumes(router.ids, config.router.top_k, config.model.n_experts, p.ranks, p.ranks_per_node);
+  const std::vector<std::uint64_t> load(router.tokens_per_expert.begin(), router.tokens_per_expert.end());
+  const Placement placement = place(choice, {layer, p.ranks, p.ranks_per_node, config.router.n_groups}, load);
+  return count_volumes(router.ids, config.router.top_k, placement, p.ranks_per_node);
+}
+
+RouterFrame router_frame(const RunConfig& config, int layer, const RouterActivations<float>& router,
+                         std::span<const float> expert_bias, const LoadWindow& window) {
+  RouterFrame frame;
+  frame.layer = layer;
+  frame.tokens_per_expert = router.tokens_per_expert;
+  frame.expert_bias.assign(expert_bias.begin(), expert_bias.end());
+  RouterSums sums = sum_router(config.router, config.model.n_experts, router);
+  frame.score_mass = std::move(sums.score_mass);
+  frame.gate_mass = std::move(sums.gate_mass);
+  frame.score_entropy = sums.score_entropy;
+  frame.margin = sums.margin;
+  frame.mutual_information = mutual_information(frame.score_mass, frame.score_entropy);
+  frame.score_chosen.assign(sums.score_chosen.begin(), sums.score_chosen.end());
+  frame.score_rejected.assign(sums.score_rejected.begin(), sums.score_rejected.end());
+  frame.margin_tokens.assign(sums.margin_tokens.begin(), sums.margin_tokens.end());
+  frame.max_vio = max_vio(frame.tokens_per_expert);
+  frame.max_vio_window = max_vio(window.counts());
+  frame.cv = coefficient_of_variation(frame.tokens_per_expert);
+  frame.entropy_norm = entropy_norm(frame.tokens_per_expert);
+  frame.dead_fraction = dead_fraction(window.counts());
+  frame.aux_loss = static_cast<float>(router.aux_loss);
+  frame.z_loss = static_cast<float>(router.z_loss);
+  frame.padding_fraction = padding_fraction(frame.tokens_per_expert, kQuantBlock);
+  frame.dropped_fraction = dropped_fraction(frame.tokens_per_expert, config.router.capacity_factor);
+  frame.volume = volume_of(config, layer, router);
+  return frame;
+}
+
+QuantFrame quant_frame(int layer, GemmOperand at, const OperandFormat& format, const QuantSums& sums) {
+  QuantFrame frame;
+  frame.layer = layer;
+  frame.operand = at.operand;
+  frame.direction = at.direction;
+  frame.format = format_name(format);
+  frame.e8m0_blocks = sums.e8m0_blocks;
+  frame.amax = sums.amax;
+  frame.sqnr_db = static_cast<float>(sums.sqnr_db());
+  frame.relative_l2 = static_cast<float>(sums.relative_l2());
+  frame.cosine = static_cast<float>(sums.cosine());
+  frame.underflow = static_cast<float>(sums.underflow_share());
+  frame.clipped = static_cast<float>(sums.clipped_share());
+  if (sums.blocks > 0) {  // else a format without scales
+    frame.clipped_blocks = static_cast<float>(sums.clipped_blocks_share());
+    frame.crest = static_cast<float>(sums.mean_crest());
+  }
+  return frame;
+}
+
+void add_expert_quants(int layer, const ClassPrecision& precision, const QuantSiteSums& sums,
+                       std::vector<QuantFrame>& frames) {
+  for (const QuantSource& source : kQuantSourceTable) {
+    const OperandFormat& format = precision.format(source.direction, source.operand);
+    if (format.scheme == QuantScheme::fp32) continue;
+    frames.push_back(
+        quant_frame(layer, {source.direction, source.operand}, format, sums[static_cast<std::size_t>(source.site)]));
+    frames.back().weight = source.weight;
+  }
+}
+
+// Weights that the layer does not have counted nothing.
+void add_linear_quants(int layer, const StepPrecision& precision, const LayerSums& sums,
+                       std::vector<QuantFrame>& frames) {
+  for (int i = 0; i < kNumLinears; ++i) {
+    const auto linear = static_cast<Linear>(i);
+    const LinearInfo& info = linear_info(linear);
+    const ClassPrecision& formats = precision.of(info.gemm_class);
+    for (const GemmOperand& at : kGemmOperands) {
+      const Linear source = at.operand == Operand::x ? source_of_x(linear) : linear;
+      const std::size_t index = operand_index(at.direction, at.operand);
+      const QuantSums& of_operand = sums[static_cast<std::size_t>(source)][index];
+      if (of_operand.elements == 0 || formats.formats[index].scheme == QuantScheme::fp32) continue;
+      frames.push_back(quant_frame(layer, at, formats.formats[index], of_operand));
+      frames.back().gemm_class = info.gemm_class;
+      frames.back().gemm = info.name;
+    }
+  }
+}
+
+void add_transfer_quants(int layer, TokenPayload payload, const TransferSums& sums, std::vector<QuantFrame>& frames) {
+  for (int i = 0; i < kNumTransfers; ++i) {
+    const auto transfer = static_cast<Transfer>(i);
+    const OperandPlace place = transfer_place(layer, transfer);
+    frames.push_back(quant_frame(layer, {place.direction, place.operand}, transfer_format(payload, transfer),
+                                 sums[static_cast<std::size_t>(i)]));
+    frames.back().gemm_class = place.gemm_class;
+    frames.back().gemm = place.gemm;
+  }
+}
+
+std::vector<QuantFrame> quant_frames(const RunConfig& config, const Transformer<float>& model) {
+  std::vector<QuantFrame> frames;
+  const StepPrecision& precision = model.precision();
+  const WholeQuantSums sums(model);
+  const int layers = config.model.n_layers, dense = config.model.n_dense_layers;
+  for (int layer = 0; layer <= layers; ++layer) {
+    const bool moe = layer >= dense && layer < layers;
+    if (moe && config.precision.payload != TokenPayload::fp32)
+      add_transfer_quants(layer, config.precision.payload, sums.transfers[static_cast<std::size_t>(layer)], frames);
+    if (moe && !precision.of(GemmClass::experts).plain)
+      add_expert_quants(layer, precision.of(GemmClass::experts), sums.experts[static_cast<std::size_t>(layer - dense)],
+                        frames);
+    const bool head = layer == layers;
+    add_linear_quants(head ? -1 : layer, precision, sums.linears[static_cast<std::size_t>(layer)], frames);
+  }
+  return frames;
+}
+
+}  // namespace
+
+Trainer::State::State(const RunConfig& config, Weights weights, Ranks* ranks)
+    : learner(config, weights, ranks),
+      windows(static_cast<std::size_t>(config.model.n_layers - config.model.n_dense_layers),
+              LoadWindow(config.model.n_experts, config.telemetry.window)) {}
+
+Trainer::Trainer(const RunConfig& config, Ranks* ranks)
+    : state_(std::make_unique<State>(config, Weights::initialised, ranks)) {}
+Trainer::Trainer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Trainer::~Trainer() = default;
+Trainer::Trainer(Trainer&&) noexcept = default;
+Trainer& Trainer::operator=(Trainer&&) noexcept = default;
+
+TelemetryFrame Trainer::step(const Batch& batch, OperandTap* tap) {
+  State& s = *state_;
+  const RunConfig& config = s.learner.config;
+  TelemetryFrame frame;
+  frame.step = s.learner.steps_taken;
+  const bool with_quants = tap || due(frame.step, config.telemetry.quant_every);
+  s.clock.start(Phase::other);
+  const Losses losses = s.learner.forward(batch, with_quants, s.clock, tap);
+  s.learner.backward(batch, s.clock);
+  s.clock.enter(Phase::telemetry);
+  if (due(frame.step, config.telemetry.gradient_every)) {
+    if (!s.gradient_reference) s.gradient_reference.emplace();
+    Fp32Comparison found = s.gradient_reference->compare(s.learner, batch);
+    frame.gradients = std::move(found.gradients);
+    frame.rounding_flips = std::move(found.flips);
+  } else if (config.telemetry.gradient_every == 0) {
+    s.gradient_reference.reset();
+  }
+  const StepResult result = s.learner.update(losses, s.clock);
+  s.clock.enter(Phase::telemetry);
+  s.tokens_seen += static_cast<std::int64_t>(batch.input.size());
+  frame.tokens = s.tokens_seen;
+  frame.ce_loss = static_cast<float>(result.losses.ce);
+  frame.aux_loss = static_cast<float>(result.losses.aux);
+  frame.z_loss = static_cast<float>(result.losses.z);
+  frame.grad_norm = static_cast<float>(result.grad_norm);
+  frame.lr = static_cast<float>(result.lr);
+
+  const Transformer<float>& model = s.learner.model();
+  const auto& moe = model.moe();
+  Ranks* ranks = s.learner.ranks();
+  const bool writes = !ranks || ranks->rank() == 0;
+  const bool with_arrays = due(frame.step, config.telemetry.every);
+  for (std::size_t i = 0; i < moe.size(); ++i) {
+    const int layer = config.model.n_dense_layers + static_cast<int>(i);
+    s.windows[i].push(moe[i].router.tokens_per_expert);
+    if (!with_arrays) continue;
+    const WholeRouter router(moe[i].router, model.part(), config.model.n_experts, model.top_k());
+    if (writes)
+      frame.routers.push_back(router_frame(config, layer, router.get(), s.learner.expert_bias[i], s.windows[i]));
+  }
+  const bool any_rounded = !model.precision().plain || config.precision.payload != TokenPayload::fp32;
+  if (with_quants && any_rounded) frame.quants = quant_frames(config, model);
+  s.specialisation.add(batch, s.learner);
+  const bool with_experts = due(frame.step, config.telemetry.specialisation_every);
+  if (with_experts || s.texts.due(config.telemetry, frame.step)) s.learner.gather_experts();  // any may be wanted
+  if (with_experts) {
+    frame.specialisation = s.specialisation.take(ranks);
+    if (writes) add_expert_weights(s.learner, frame.specialisation);
+  }
+  if (writes) frame.texts = s.texts.collect(s.learner, batch, frame.step);
+  frame.wire = gather_wire(ranks);
+  frame.phase_ms = s.clock.milliseconds();
+  return frame;
+}
+
+void Trainer::compute_ahead(const Batch& batch, OperandTap& tap) {
+  PhaseClock clock;
+  clock.start(Phase::other);
+  state_->learner.forward(batch, false, clock, &tap);
+  state_->learner.backward(batch, clock);
+}
+
+const RunConfig& Trainer::config() const {
+  return state_->learner.config;
+}
+std::int64_t Trainer::steps_taken() const {
+  return state_->learner.steps_taken;
+}
+
+std::vector<LayerRouting> Trainer::routing() const {
+  return routing_of(state_->learner.config, state_->learner.model());
+}
+
+void Trainer::apply(const LiveChange& change) {
+  const ConfigField* field = find_field(change.key);
+  if (!field) throw std::invalid_argument(change.key + ": there is no such setting");
+  if (!field->live) throw std::invalid_argument(change.key + ": cannot change while a run trains");
+  if (const std::string problem = check_field(*field, change.value); !problem.empty())
+    throw std::invalid_argument(change.key + ": " + problem);
+  RunConfig changed = config();
+  field->set(changed, change.value);
+  if (const auto problems = validate(changed); !problems.empty()) throw std::invalid_argument(problems.front().text());
+  state_->learner.config = changed;
+}
+
+RunInfo run_info(const RunConfig& config, int run, std::vector<std::string> domains) {
+  RunInfo info;
+  info.run = run;
+  info.name = config.name;
+  info.source = "trained here";
+  info.config_toml = to_toml(config);
+  info.n_layers = config.model.n_layers;
+  info.moe_layers.resize(static_cast<std::size_t>(config.model.n_layers - config.model.n_dense_layers));
+  std::iota(info.moe_layers.begin(), info.moe_layers.end(), config.model.n_dense_layers);
+  info.n_experts = config.model.n_experts;
+  info.top_k = config.router.top_k;
+  info.tokens_per_step = std::int64_t{config.data.batch} * config.data.seq;
+  info.ranks = config.parallel.ranks;
+  info.ranks_per_node = config.parallel.ranks_per_node;
+  info.dim = config.model.dim;
+  info.window = config.telemetry.window;
+  info.domains = std::move(domains);
+  info.kernels = kernels_here().text();
+  return info;
+}
+
+}  // namespace moescope

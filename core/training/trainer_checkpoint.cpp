@@ -1,0 +1,292 @@
+// Checkpoint file: safetensors.
+//
+//   metadata  moescope_checkpoint  version of this layout: 2; version 1 had neither crc32 nor kernels
+//             crc32                of all bytes of the file (checkpoint_checksum.h)
+//             kernels              that computed it (core/numerics/kernels.h)
+//             config               the run config with live changes, TOML
+//             steps_taken, tokens_seen
+//   tensors   NAME, moment1.NAME, moment2.NAME           F32, every weight with AdamW's moments
+//             layers.I.moe.expert_bias                   F32 [E]
+//             window.layers.I                            U32 [steps, E], tokens_per_expert of the last steps, oldest
+//             first
+//             specialisation.layers.I.TABLE              U32, TABLE: domain [D, E], together [E, E], byte [256, E];
+//             what was counted since the last table that was shown; not there where nothing was
+// Nothing else is needed: initial weights and batches are pure functions of the config and the step.
+#include <algorithm>
+#include <cassert>
+#include <charconv>
+#include <cstring>
+#include <span>
+#include <stdexcept>
+
+#include "core/files/safetensors.h"
+#include "core/numerics/kernels.h"
+#include "core/training/checkpoint_checksum.h"
+#include "core/training/trainer.h"
+#include "core/training/trainer_state.h"
+
+namespace moescope {
+namespace {
+
+constexpr const char* kVersionKey = "moescope_checkpoint";
+constexpr const char* kKernelsKey = "kernels";
+constexpr const char *kVersion = "2", *kVersionWithoutChecksum = "1";
+
+struct SavedArena {
+  const char* prefix;
+  float* Parameters<float>::*arena;
+  std::vector<float> TrainerSnapshot::*kept;
+};
+constexpr SavedArena kArenas[] = {{"", &Parameters<float>::weights, &TrainerSnapshot::weights},
+                                  {"moment1.", &Parameters<float>::moment1, &TrainerSnapshot::moment1},
+                                  {"moment2.", &Parameters<float>::moment2, &TrainerSnapshot::moment2}};
+
+struct SavedTable {
+  const char* name;
+  std::vector<std::uint32_t> SpecialisationFrame::*table;
+};
+constexpr SavedTable kTables[] = {{"domain", &SpecialisationFrame::domain_DE},
+                                  {"together", &SpecialisationFrame::together_EE},
+                                  {"byte", &SpecialisationFrame::byte_256E}};
+
+std::string layer_name(const RunConfig& config, std::size_t moe) {
+  return "layers." + std::to_string(static_cast<std::size_t>(config.model.n_dense_layers) + moe);
+}
+
+std::string table_name(const RunConfig& config, std::size_t moe, const SavedTable& saved) {
+  return std::string("specialisation.").append(layer_name(config, moe)).append(".").append(saved.name);
+}
+
+[[noreturn]] void fail(const std::string& path, const std::string& why) {
+  throw std::runtime_error(path + ": " + why);
+}
+
+const std::string& meta(const SafetensorsFile& file, const std::string& key) {
+  const auto found = file.metadata().find(key);
+  if (found == file.metadata().end())
+    fail(file.path(), "not a MoEscope checkpoint: its metadata has no \"" + key + "\"");
+  return found->second;
+}
+
+std::int64_t meta_count(const SafetensorsFile& file, const std::string& key) {
+  const std::string& text = meta(file, key);
+  std::int64_t value = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0)
+    fail(file.path(), "damaged checkpoint: " + key + " is \"" + text + "\", allowed are whole numbers from 0");
+  return value;
+}
+
+// Of its own version, and as it was written.
+void check_file(const SafetensorsFile& file) {
+  const std::string& version = meta(file, kVersionKey);
+  if (version != kVersion && version != kVersionWithoutChecksum)
+    fail(file.path(), "checkpoint of version \"" + version + "\"; this program reads versions " +
+                          kVersionWithoutChecksum + " and " + kVersion);
+  if (version == kVersion) require_checksum(file.path());
+}
+
+RunConfig saved_config(const SafetensorsFile& file) {
+  const ParsedConfig parsed = parse_config(meta(file, "config"), file.path() + " (config)");
+  std::string problems;
+  for (const ConfigProblem& problem : parsed.problems) problems += "\n  " + problem.text();
+  if (!problems.empty()) fail(file.path(), "damaged checkpoint: its config cannot be used:" + problems);
+  return parsed.config;
+}
+
+std::string shape_text(std::span<const std::size_t> shape) {
+  std::string text = "[";
+  for (const std::size_t extent : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
+  return text + "]";
+}
+
+const TensorView& checked_tensor(const SafetensorsFile& file, const std::string& name, DType dtype,
+                                 const std::vector<std::size_t>& shape) {
+  const TensorView* view = file.find(name);
+  if (!view) fail(file.path(), "damaged checkpoint: it has no tensor \"" + name + "\"");
+  if (view->dtype != dtype || view->shape != shape)
+    fail(file.path(), "damaged checkpoint: " + name + " is " + dtype_name(view->dtype) + " " + shape_text(view->shape) +
+                          ", needed is " + dtype_name(dtype) + " " + shape_text(shape));
+  return *view;
+}
+
+template <class V>
+std::vector<V> raw_values(const TensorView& view) {
+  std::vector<V> values(view.elements());
+  view.copy_bytes(reinterpret_cast<std::byte*>(values.data()));
+  return values;
+}
+
+// Before anything of the model's size is allocated: a damaged config can claim any.
+void check_tensors(const SafetensorsFile& file, const ModelConfig& model) {
+  std::size_t arena_size = 0;
+  for (const ParameterTensor& tensor : parameter_layout(model, arena_size))
+    for (const SavedArena& saved : kArenas) checked_tensor(file, saved.prefix + tensor.name, DType::f32, tensor.shape);
+}
+
+void load_window(const SafetensorsFile& file, const std::string& name, int n_experts, LoadWindow& window) {
+  const TensorView* view = file.find(name);
+  const std::size_t experts = static_cast<std::size_t>(n_experts);
+  if (!view || view->dtype != DType::u32 || view->shape.size() != 2 || view->shape[1] != experts)
+    fail(file.path(), "damaged checkpoint: " + name + " must be U32 [steps, " + std::to_string(n_experts) + "]");
+  const std::vector<std::uint32_t> counts = raw_values<std::uint32_t>(*view);
+  for (std::size_t at = 0; at < counts.size(); at += experts) window.push({counts.data() + at, experts});
+}
+
+// Rows of a table; 0: as many as the file has.
+std::size_t rows_of(const SavedTable& saved, std::size_t experts) {
+  if (saved.table == &SpecialisationFrame::domain_DE) return 0;
+  return saved.table == &SpecialisationFrame::byte_256E ? 256 : experts;
+}
+
+// Empty where the file has none of it: nothing was counted, or it was written before this was kept.
+std::vector<SpecialisationFrame> load_specialisation(const SafetensorsFile& file, const RunConfig& config) {
+  const auto experts = static_cast<std::size_t>(config.model.n_experts);
+  std::vector<SpecialisationFrame> counts(
+      static_cast<std::size_t>(config.model.n_layers - config.model.n_dense_layers));
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    counts[i].layer = config.model.n_dense_layers + static_cast<int>(i);
+    for (const SavedTable& saved : kTables) {
+      const std::string name = table_name(config, i, saved);
+      const TensorView* view = file.find(name);
+      if (!view && i == 0 && &saved == kTables) return {};
+      std::size_t rows = rows_of(saved, experts);
+      if (rows == 0 && view && view->shape.size() == 2)
+        rows = i == 0 ? view->shape[0] : counts[0].domain_DE.size() / experts;
+      counts[i].*saved.table = raw_values<std::uint32_t>(checked_tensor(file, name, DType::u32, {rows, experts}));
+    }
+  }
+  return counts;
+}
+
+}  // namespace
+
+void TrainerSnapshot::save(const std::string& path) const {
+  std::size_t arena_size = 0;
+  const std::vector<ParameterTensor> tensors = parameter_layout(config.model, arena_size);
+  SafetensorsWriter writer;
+  writer.set_metadata(kVersionKey, kVersion);
+  writer.set_metadata(kChecksumKey, kChecksumToCome);
+  writer.set_metadata(kKernelsKey, kernels_here().text());
+  writer.set_metadata("config", to_toml(config));
+  writer.set_metadata("steps_taken", std::to_string(steps_taken));
+  writer.set_metadata("tokens_seen", std::to_string(tokens_seen));
+  for (const SavedArena& saved : kArenas)
+    for (const ParameterTensor& tensor : tensors) {
+      const std::vector<float> values = gather_tensor<float>(tensor, (this->*saved.kept).data());
+      writer.add(saved.prefix + tensor.name, DType::f32, tensor.shape, std::as_bytes(std::span(values)));
+    }
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    const auto& bias = expert_bias[i];
+    writer.add(layer_name(config, i) + ".moe.expert_bias", DType::f32, {bias.size()}, std::as_bytes(std::span(bias)));
+    std::vector<std::uint32_t> counts;
+    for (int step = 0; step < windows[i].steps(); ++step) {
+      const auto row = windows[i].step(step);
+      counts.insert(counts.end(), row.begin(), row.end());
+    }
+    writer.add("window." + layer_name(config, i), DType::u32,
+               {static_cast<std::size_t>(windows[i].steps()), bias.size()}, std::as_bytes(std::span(counts)));
+  }
+  const auto experts = static_cast<std::size_t>(config.model.n_experts);
+  for (std::size_t i = 0; i < specialisation.size(); ++i)
+    for (const SavedTable& saved : kTables) {
+      const auto& table = specialisation[i].*saved.table;
+      writer.add(table_name(config, i, saved), DType::u32, {table.size() / experts, experts},
+                 std::as_bytes(std::span(table)));
+    }
+  writer.write(path);
+  write_checksum(path);
+}
+
+void Trainer::save(const std::string& path) const {
+  if (const auto gathered = gather()) gathered->save(path);
+}
+
+std::shared_ptr<const TrainerSnapshot> Trainer::gather() const {
+  Learner<float>& learner = state_->learner;
+  learner.gather_experts();
+  std::vector<SpecialisationFrame> counts = state_->specialisation.so_far(learner.ranks());
+  if (learner.ranks() && learner.ranks()->rank() != 0) return nullptr;
+  return state_->snapshot(std::move(counts));
+}
+
+std::shared_ptr<const TrainerSnapshot> Trainer::snapshot() const {
+  return state_->snapshot(state_->specialisation.so_far(state_->learner.ranks()));
+}
+
+std::shared_ptr<const TrainerSnapshot> Trainer::State::snapshot(std::vector<SpecialisationFrame> counts) const {
+  auto taken = std::make_shared<TrainerSnapshot>();
+  taken->config = learner.config;
+  taken->steps_taken = learner.steps_taken;
+  taken->tokens_seen = tokens_seen;
+  for (const SavedArena& saved : kArenas) {
+    const float* arena = learner.parameters.*saved.arena;
+    ((*taken).*saved.kept).assign(arena, arena + learner.parameters.size());
+  }
+  taken->expert_bias = learner.expert_bias;
+  taken->windows = windows;
+  taken->specialisation = std::move(counts);
+  return taken;
+}
+
+void Trainer::restore(const TrainerSnapshot& snapshot) {
+  State& s = *state_;
+  s.learner.config = snapshot.config;
+  s.learner.steps_taken = snapshot.steps_taken;
+  s.tokens_seen = snapshot.tokens_seen;
+  for (const SavedArena& saved : kArenas) {
+    const std::vector<float>& kept = snapshot.*saved.kept;
+    assert(kept.size() == s.learner.parameters.size());
+    std::copy(kept.begin(), kept.end(), s.learner.parameters.*saved.arena);
+  }
+  s.learner.expert_bias = snapshot.expert_bias;
+  s.windows = snapshot.windows;
+  s.specialisation.go_on_from(snapshot.specialisation, s.learner.ranks());
+}
+
+Trainer Trainer::resume(const TrainerSnapshot& snapshot, const RunConfig& config) {
+  Trainer trainer(std::make_unique<State>(config, Weights::zero, nullptr));
+  trainer.restore(snapshot);
+  trainer.state_->learner.config = config;
+  return trainer;
+}
+
+std::string checkpoint_kernels(const std::string& path) {
+  const SafetensorsFile file(path);
+  const auto found = file.metadata().find(kKernelsKey);
+  return found == file.metadata().end() ? std::string() : found->second;
+}
+
+void check_checkpoint(const std::string& path) {
+  check_file(SafetensorsFile(path));
+}
+
+Trainer Trainer::resume(const std::string& path, Ranks* ranks) {
+  const SafetensorsFile file(path);
+  check_file(file);
+  RunConfig config = saved_config(file);
+  if (ranks) {
+    check_ranks(config, ranks->size());
+    config.parallel = {ranks->size(), ranks->ranks_per_node()};  // whatever they were: nothing that is trained changes
+  }
+  check_tensors(file, config.model);
+  auto state = std::make_unique<State>(config, Weights::zero, ranks);
+  Learner<float>& learner = state->learner;
+  for (const SavedArena& saved : kArenas)
+    for (const ParameterTensor& tensor : learner.parameters.tensors()) {
+      const TensorView& view = checked_tensor(file, saved.prefix + tensor.name, DType::f32, tensor.shape);
+      learner.parameters.scatter(tensor, raw_values<float>(view), learner.parameters.*saved.arena);
+    }
+  for (std::size_t i = 0; i < state->windows.size(); ++i) {
+    auto& bias = learner.expert_bias[i];
+    bias = raw_values<float>(
+        checked_tensor(file, layer_name(learner.config, i) + ".moe.expert_bias", DType::f32, {bias.size()}));
+    load_window(file, "window." + layer_name(learner.config, i), learner.config.model.n_experts, state->windows[i]);
+  }
+  learner.steps_taken = meta_count(file, "steps_taken");
+  state->tokens_seen = meta_count(file, "tokens_seen");
+  state->specialisation.go_on_from(load_specialisation(file, learner.config), ranks);
+  return Trainer(std::move(state));
+}
+
+}  // namespace moescope

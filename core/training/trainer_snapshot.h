@@ -1,0 +1,34 @@
+// All that a training goes on from, between two steps; immutable, so that threads can share it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/config/run_config.h"
+#include "core/telemetry/frame/frame.h"
+#include "core/telemetry/frame/router_stats.h"
+
+namespace moescope {
+
+struct TrainerSnapshot {
+  RunConfig config;  // with live changes
+  std::int64_t steps_taken = 0, tokens_seen = 0;
+  std::vector<float> weights, moment1, moment2;  // Parameters' arenas
+  std::vector<std::vector<float>> expert_bias;   // [MoE layer][E]
+  std::vector<LoadWindow> windows;               // per MoE layer
+  // Counted since the last table of who chooses which expert, per MoE layer (specialisation_counter.h); empty: nothing.
+  std::vector<SpecialisationFrame> specialisation;
+
+  std::size_t bytes() const {
+    std::size_t values = weights.size() + moment1.size() + moment2.size();
+    for (const SpecialisationFrame& counts : specialisation)
+      values += counts.domain_DE.size() + counts.together_EE.size() + counts.byte_256E.size();
+    return values * sizeof(float);
+  }
+  // One safetensors file (trainer_checkpoint.cpp). Throws std::runtime_error.
+  void save(const std::string& path) const;
+};
+
+}  // namespace moescope

@@ -1,0 +1,67 @@
+// Four runs in lock-step against one of the same config: bench_lock_step [preset ...] [--steps N]
+//
+// Frames with all statistics are published and dropped. One and four take their steps in turn, so that a busy machine
+// slows both alike; medians. Four may cost 4.1 times one.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "core/numerics/kernels.h"
+#include "core/training/lock_step.h"
+#include "tests/benchmarks/bench_measures.h"
+
+namespace moescope {
+namespace {
+
+LockStep runs_of(const RunConfig& config, int count) {
+  std::vector<Trainer> trainers;
+  for (int i = 0; i < count; ++i) trainers.emplace_back(config);
+  return LockStep(std::move(trainers));
+}
+
+double step_seconds(LockStep& runs) {
+  const auto start = std::chrono::steady_clock::now();
+  runs.step([](const TelemetryFrame&) { return true; });
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void bench(const std::string& name, const RunConfig& config, int steps) {
+  LockStep one = runs_of(config, 1), four = runs_of(config, kMaxRuns);
+  std::vector<double> one_s, four_s;
+  for (int step = -2; step < steps; ++step) {
+    const double a = step_seconds(one), b = step_seconds(four);
+    if (step >= 0) one_s.push_back(a), four_s.push_back(b);
+  }
+  std::printf("%-10s one %8.2f ms/step   four %8.2f ms/step   %.2fx\n", name.c_str(), median(one_s) * 1e3,
+              median(four_s) * 1e3, median(four_s) / median(one_s));
+  std::fflush(stdout);
+}
+
+}  // namespace
+}  // namespace moescope
+
+int main(int argc, char** argv) {
+  using namespace moescope;
+  std::printf("%s\n", ensure_fast_openblas(argv).c_str());
+  std::vector<std::string> names;
+  int steps = 9;
+  for (int i = 1; i < argc; ++i) {
+    if (!std::strcmp(argv[i], "--steps") && i + 1 < argc)
+      steps = std::max(1, std::atoi(argv[++i]));
+    else
+      names.emplace_back(argv[i]);
+  }
+  if (names.empty()) names = {"nano", "mini-v3"};
+  for (const std::string& name : names) {
+    const ParsedConfig preset = load_preset(name);
+    if (!preset.problems.empty()) {
+      std::fprintf(stderr, "bench_lock_step: no preset \"%s\"\n", name.c_str());
+      return 2;
+    }
+    bench(name, preset.config, steps);
+  }
+}

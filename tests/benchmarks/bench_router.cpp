@@ -1,0 +1,232 @@
+// What the workspaces Router and Text cost at the size of DeepSeek-V3: CPU ms of one frame of each panel, on a made-up
+// history of 61 layers (60 with experts) x 256 experts x 10,000 steps, for a new step, another layer, a jump of the
+// cursor through the whole run, and a mouse that moves. The limit of each is 16 ms. And what reading it all for
+// findings takes, which is done beside the thread of the screen.
+//   bench_router [steps] [layers] [experts] [steps between texts and tables]
+//   bench_router --recording FILE     a run of this size with few steps as a recording, to be opened and looked at
+#include <QApplication>
+#include <QElapsedTimer>
+#include <QMouseEvent>
+#include <QStyleFactory>
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <functional>
+
+#include "core/telemetry/findings/findings.h"
+#include "core/telemetry/recording/recording.h"
+#include "tests/support/synthetic_run.h"
+#include "widgets/overview/timeline_bar.h"
+#include "widgets/router/bias_panel.h"
+#include "widgets/router/capacity_panel.h"
+#include "widgets/router/confidence_panel.h"
+#include "widgets/router/expert_card.h"
+#include "widgets/router/expert_load_panel.h"
+#include "widgets/router/gate_load_panel.h"
+#include "widgets/router/layer_balance_panel.h"
+#include "widgets/router/load_over_time_panel.h"
+#include "widgets/router/scores_panel.h"
+#include "widgets/text/byte_affinity_panel.h"
+#include "widgets/text/coactivation_panel.h"
+#include "widgets/text/routing_stability_panel.h"
+#include "widgets/text/specialisation_panel.h"
+#include "widgets/text/tokens_panel.h"
+
+using namespace moescope;
+
+namespace {
+
+constexpr double kLimitMs = 16;
+constexpr int kFrames = 21;
+
+double cpuMs() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return now.tv_sec * 1e3 + now.tv_nsec * 1e-6;
+}
+
+struct Named {
+  QString name;
+  std::unique_ptr<QWidget> widget;
+};
+
+template <class Made, class... Setting>
+Named made(Selection* selection, const QString& name, void (Made::*set)(Setting...), Setting... value) {
+  auto panel = std::make_unique<Made>(selection);
+  (panel.get()->*set)(value...);
+  return {name, std::move(panel)};
+}
+
+template <class Made>
+Named made(Selection* selection, const QString& name) {
+  return {name, std::make_unique<Made>(selection)};
+}
+
+std::vector<Named> panels(Selection* s) {
+  std::vector<Named> all;
+  all.push_back(made<ExpertLoadPanel>(s, "Expert load, by id"));
+  all.push_back(made(s, "Expert load, by cluster", &ExpertLoadPanel::setSort, ExpertLoadPanel::by_cluster));
+  all.push_back(made(s, "Load over time, extreme", &LoadOverTimePanel::setSummary, Summary::farthest));
+  all.push_back(made<LoadOverTimePanel>(s, "Load over time, mean"));
+  all.push_back(made(s, "Load over time, by load", &LoadOverTimePanel::setSort, LoadOverTimePanel::by_load));
+  all.push_back(made<LayerBalancePanel>(s, "All layers, over layers"));
+  all.push_back(made(s, "All layers, by layer", &LayerBalancePanel::showView, LayerBalancePanel::by_layer));
+  all.push_back(made(s, "All layers, within layers", &LayerBalancePanel::showView, LayerBalancePanel::within_layers));
+  all.push_back(made<BiasPanel>(s, "Bias, all experts"));
+  all.push_back(made(s, "Bias, curves", &BiasPanel::showLines, true));
+  all.push_back(made<GateLoadPanel>(s, "Gate mass against load"));
+  all.push_back(made<ScoresPanel>(s, "Scores and margins"));
+  all.push_back(made<ConfidencePanel>(s, "Confidence and losses"));
+  all.push_back(made<CapacityPanel>(s, "Dropped tokens"));
+  all.push_back(made(s, "Padding", &CapacityPanel::showFigure, 2));
+  all.push_back(made<ExpertCard>(s, "Expert card"));
+  all.push_back({"Tokens, one layer", std::make_unique<TokensPanel>(s, TokensPanel::Shows::probe_and_data)});
+  all.push_back({"Tokens, all layers", std::make_unique<TokensPanel>(s, TokensPanel::Shows::probe_and_data)});
+  static_cast<TokensPanel*>(all.back().widget.get())->showAllLayers(true);
+  all.push_back(made<SpecialisationPanel>(s, "Specialisation"));
+  all.push_back(made<CoactivationPanel>(s, "Co-activation"));
+  all.push_back(made<ByteAffinityPanel>(s, "Byte affinity"));
+  for (const auto& [view, name] : {std::pair{RoutingStabilityPanel::over_steps, "Stability over steps"},
+                                   {RoutingStabilityPanel::by_layer, "Stability by layer"},
+                                   {RoutingStabilityPanel::at_the_step, "Stability at the step"}}) {
+    all.push_back(made(s, name, &RoutingStabilityPanel::showView, view));
+    static_cast<RoutingStabilityPanel*>(all.back().widget.get())->restoreState({{"view", view}, {"against", 2}});
+  }
+  all.push_back({"Timeline", std::make_unique<TimelineBar>(s)});
+  return all;
+}
+
+struct Times {
+  double median = 0, worst = 0;
+};
+
+Times timesOf(
+    const std::function<void(int)>& change, const std::function<void()>& prepare = [] {}) {
+  std::vector<double> each;
+  for (int i = 0; i < kFrames; ++i) {
+    prepare();
+    const double before = cpuMs();
+    change(i);
+    QApplication::processEvents();
+    each.push_back(cpuMs() - before);
+  }
+  std::ranges::sort(each);
+  return {each[each.size() / 2], each.back()};
+}
+
+void hover(QWidget* widget, int i) {
+  for (PlotFrame* plot : widget->findChildren<PlotFrame*>()) {
+    if (!plot->isVisible()) continue;
+    const QPointF at(plot->width() * (0.3 + 0.01 * i), plot->height() * 0.4);
+    QMouseEvent over(QEvent::MouseMove, at, plot->mapToGlobal(at), Qt::NoButton, Qt::NoButton, Qt::NoModifier);
+    QApplication::sendEvent(plot, &over);
+    return;
+  }
+}
+
+// The stability panels compare texts on a thread of their own: what it takes until nothing is missing.
+void settle(QWidget* widget) {
+  const auto* stability = qobject_cast<RoutingStabilityPanel*>(widget);
+  if (!stability) return;
+  QElapsedTimer timer;
+  timer.start();
+  do {
+    QApplication::processEvents();
+  } while (stability->computing());
+  std::printf("  (%zu routings of the probe compared in %lld ms beside the screen)\n",
+              stability->track().points().size(), static_cast<long long>(timer.elapsed()));
+}
+
+void measureFindings(SyntheticRun& run, std::int64_t steps) {
+  const double before = cpuMs();
+  FindingsScan scan(run.history());
+  scan.advance(INT64_MAX);
+  const std::size_t found = scan.findings().size();
+  const double whole = cpuMs() - before;
+  std::vector<double> blocks;
+  for (int i = 0; i < kFrames; ++i) {
+    run.append(FindingsScan::kBlock);
+    const double start = cpuMs();
+    scan.advance(INT64_MAX);
+    (void)scan.findings();
+    blocks.push_back(cpuMs() - start);
+  }
+  std::ranges::sort(blocks);
+  std::printf(
+      "Findings: all %lld steps read in %.0f ms (%.3f ms a step, %zu findings); %lld new ones in %.2f ms (%.2f)\n",
+      static_cast<long long>(steps), whole, whole / static_cast<double>(steps), found,
+      static_cast<long long>(FindingsScan::kBlock), blocks[blocks.size() / 2], blocks.back());
+}
+
+int measure(const SyntheticShape& shape, std::int64_t steps) {
+  SyntheticRun run(shape);
+  const double before = cpuMs();
+  run.append(steps);
+  std::printf("%d MoE layers x %d experts x %lld steps, made in %.0f s; arrays %.0f MB, 1 of %d frames kept\n",
+              shape.layers - 1, shape.experts, static_cast<long long>(steps), (cpuMs() - before) / 1e3,
+              static_cast<double>(run.history()->array_bytes()) / 1e6, run.history()->kept_every());
+  std::printf("CPU ms of a frame, median (worst) of %d; limit %.0f\n", kFrames, kLimitMs);
+  std::printf("  %-26s %-15s %-15s %-15s %-15s\n", "", "new step", "layer", "scrub", "hover");
+  Selection selection;
+  selection.setHistories({run.history()});
+  selection.setExpert(100 % shape.experts);
+  int over = 0;
+  for (const Named& panel : panels(&selection)) {
+    panel.widget->resize(620, 460);
+    panel.widget->show();
+    for (int i = 0; i < 3; ++i) QApplication::processEvents();
+    settle(panel.widget.get());
+    const Times all[] = {
+        timesOf([&](int) { selection.refresh(); }, [&] { run.append(1); }),
+        timesOf([&](int i) { selection.setLayer(1 + (i * 7) % (shape.layers - 1)); }),
+        timesOf([&](int i) { selection.setStep((i * 6113) % steps); }),
+        timesOf([&](int i) { hover(panel.widget.get(), i); }),
+    };
+    selection.setFollowing(true);
+    std::printf("  %-26s", qPrintable(panel.name));
+    for (const Times& times : all) {
+      std::printf(" %6.2f (%6.2f)", times.median, times.worst);
+      over += times.median > kLimitMs;
+    }
+    std::printf("\n");
+    panel.widget->hide();
+  }
+  std::printf("%d of them over the limit\n", over);
+  measureFindings(run, steps);
+  return over > 0;
+}
+
+void record(const std::string& path) {
+  SyntheticRun run({.layers = 62,
+                    .experts = 256,
+                    .top_k = 8,
+                    .ranks = 32,
+                    .tokens = 8192,
+                    .quant_every = 0,
+                    .specialise_every = 50});
+  RecordingWriter writer(path);
+  writer.add_run(run.history()->info());
+  for (int step = 0; step < 300; ++step) {
+    const std::shared_ptr<const TelemetryFrame> frame = run.next();
+    writer.write({&frame, 1});
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (qEnvironmentVariableIsEmpty("QT_QPA_PLATFORM")) qputenv("QT_QPA_PLATFORM", "offscreen");
+  QApplication app(argc, argv);
+  QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
+  QApplication::setFont(QFont(QStringLiteral("DejaVu Sans"), 9));
+  if (argc == 3 && std::string(argv[1]) == "--recording") return record(argv[2]), 0;
+  const auto number = [&](int i, int otherwise) { return argc > i ? std::atoi(argv[i]) : otherwise; };
+  return measure({.layers = number(2, 61),
+                  .experts = number(3, 256),
+                  .top_k = 8,
+                  .ranks = 0,
+                  .tokens = 8192,
+                  .quant_every = 0,
+                  .specialise_every = number(4, 200)},
+                 number(1, 10'000));
+}

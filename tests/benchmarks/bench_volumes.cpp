@@ -1,0 +1,100 @@
+// Counting the all-to-all volumes of one MoE layer: 16,384 tokens x top-8 of 256 experts over R ranks in nodes of 8, on
+// one core. Under 1 ms a layer at 256 ranks. `uniform`: 8 of 256 at random; `limited`: of 4 of 8 groups of 32, as
+// DeepSeek-V3 routes; `replicated`: uniform, over 32 ranks with one redundant expert each.
+// mini_v3_step: all MoE layers of a real step counted again beside it; `of_step` is their share of it, below 0.02.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "core/numerics/kernels.h"
+#include "core/parallel/volumes.h"
+#include "core/training/trainer.h"
+#include "tests/benchmarks/bench_measures.h"
+
+using namespace moescope;
+
+namespace {
+
+constexpr int kTokens = 16384, kTopK = 8, kExperts = 256, kRanksPerNode = 8;
+
+// Distinct experts of each token, all from `groups` groups of 32 that the token draws.
+std::vector<std::int32_t> random_topk(int groups) {
+  std::mt19937 generator(1);
+  std::vector<std::int32_t> topk_TK, group(kExperts / 32), expert;
+  std::iota(group.begin(), group.end(), 0);
+  for (int t = 0; t < kTokens; ++t) {
+    std::shuffle(group.begin(), group.end(), generator);
+    expert.clear();
+    for (int g = 0; g < groups; ++g)
+      for (int e = 0; e < 32; ++e) expert.push_back(group[static_cast<std::size_t>(g)] * 32 + e);
+    std::shuffle(expert.begin(), expert.end(), generator);
+    topk_TK.insert(topk_TK.end(), expert.begin(), expert.begin() + kTopK);
+  }
+  return topk_TK;
+}
+
+void count_all(benchmark::State& state, const Placement& placement, int groups) {
+  const std::vector<std::int32_t> topk_TK = random_topk(groups);
+  for (auto _ : state) {
+    VolumeFrame volume = count_volumes(topk_TK, kTopK, placement, kRanksPerNode);
+    benchmark::DoNotOptimize(volume.copies_RR.data());
+  }
+  state.counters["per_copy"] = benchmark::Counter(
+      static_cast<double>(topk_TK.size()), benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+
+void uniform(benchmark::State& state) {
+  count_all(state, place_contiguous(kExperts, static_cast<int>(state.range(0))), 8);
+}
+void limited(benchmark::State& state) {
+  count_all(state, place_contiguous(kExperts, static_cast<int>(state.range(0))), 4);
+}
+void replicated(benchmark::State& state) {
+  const int ranks = static_cast<int>(state.range(0));
+  const std::vector<std::uint64_t> load_E(kExperts, 1);
+  count_all(state, place_balanced(load_E, ranks, {kExperts / ranks + 1, 1, kRanksPerNode}), 8);
+}
+
+void mini_v3_step(benchmark::State& state) {
+  RunConfig config = load_preset("mini-v3").config;
+  config.parallel.ranks = static_cast<int>(state.range(0));
+  const auto data = open_dataset(config.data, config.seed);
+  Trainer trainer(config);
+  std::vector<double> step_s, count_s;
+  for (auto _ : state) {
+    const Batch batch = data->batch(trainer.steps_taken());
+    const double start = cpu_seconds();
+    trainer.step(batch);
+    const double counted_from = cpu_seconds();
+    for (const LayerRouting& r : trainer.routing())
+      benchmark::DoNotOptimize(
+          count_volumes(r.ids_TK, r.top_k, r.n_experts, config.parallel.ranks, config.parallel.ranks_per_node));
+    count_s.push_back(cpu_seconds() - counted_from);
+    step_s.push_back(counted_from - start);
+    state.SetIterationTime(count_s.back());
+  }
+  state.counters["of_step"] = median(count_s) / median(step_s);
+}
+
+BENCHMARK(uniform)->ArgName("ranks")->Arg(8)->Arg(64)->Arg(256)->Unit(benchmark::kMicrosecond);
+BENCHMARK(limited)->ArgName("ranks")->Arg(8)->Arg(64)->Arg(256)->Unit(benchmark::kMicrosecond);
+BENCHMARK(replicated)->ArgName("ranks")->Arg(32)->Unit(benchmark::kMicrosecond);
+BENCHMARK(mini_v3_step)
+    ->ArgName("ranks")
+    ->Arg(8)
+    ->Arg(32)
+    ->Iterations(15)
+    ->UseManualTime()
+    ->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ensure_fast_openblas(argv);
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+}

@@ -1,0 +1,303 @@
+// The real moescope-cli binary, as a user would call it.
+#include <random>
+
+#include "core/config/run_config.h"
+#include "core/telemetry/recording/recording.h"
+#include "tests/support/cli_fixture.h"
+#include "tests/support/sample_frames.h"
+
+namespace moescope {
+namespace {
+
+TEST_F(Cli, HelpAndVersion) {
+  const Result version = run({"--version"});
+  EXPECT_EQ(version.status, 0);
+  EXPECT_EQ(version.out.rfind("moescope-cli 0.", 0), 0u) << version.out;
+  const Result help = run({"train", "--help"});
+  EXPECT_EQ(help.status, 0);
+  for (const char* word : {"--preset", "--config", "--data", "--steps", "--seed", "--threads", "--precision", "--out",
+                           "--jsonl", "--checkpoint", "--every", "--resume", "Examples:"})
+    EXPECT_NE(help.out.find(word), std::string::npos) << word;
+}
+
+struct WrongCall {
+  std::vector<std::string> arguments;
+  std::vector<std::string> said;  // all of these are in the error text
+};
+
+TEST_F(Cli, WrongInputIsStatus2AndLeavesNothing) {
+  write("bad.toml", "[router]\ntop_k = 20\n[model]\nn_expert = 16\ndim = 'x'\n");
+  write("syntax.toml", "a = = 1\n");
+  write("short.txt", "abc");
+  fs::create_directories(path("empty"));
+  write("kept", "do not touch");
+  const auto before = files();
+  const std::vector<WrongCall> calls = {
+      {{}, {"subcommand"}},
+      {{"fly"}, {"fly: no such command, allowed are train"}},
+      {{"train", "--fly"}, {"--fly"}},
+      {{"train", "--steps", "many"}, {"--steps", "many"}},
+      {{"train", "--threads", "0"}, {"--threads", "1 to 1024"}},
+      {{"train", "--preset", "huge"}, {"preset", "huge", "nano, small, mini-v3, 16B-like"}},
+      {{"train", "--preset", "nano", "--config", "x"}, {"--preset", "--config"}},
+      {{"train", "--config", path("none.toml")}, {"none.toml", "no such file"}},
+      {{"train", "--config", path("syntax.toml")}, {"syntax.toml:1: not TOML"}},
+      {{"train", "--config", path("bad.toml"), "--out", path("r.moescope"), "--jsonl", path("j")},
+       {"bad.toml:2: router.top_k: top_k is 20, but there are 16 experts",
+        "bad.toml:4: model.n_expert: no such key, did you mean model.n_experts?",
+        "bad.toml:5: model.dim: is \"x\", allowed is a whole number, 8 to 8192"}},
+      {{"train", "--set", "router.topk=3"}, {"--set router.topk=3", "did you mean router.top_k?"}},
+      {{"train", "--set", "router.top_k"}, {"KEY=VALUE"}},
+      {{"train", "--set", "router.top_k=x", "--precision", "fp7"},
+       {"router.top_k is \"x\"", "--precision fp7", "mxfp8_rceil"}},
+      {{"train", "--set", "router.top_k=40"}, {"top_k is 40, but there are 16 experts: choose 1 to 16"}},
+      {{"train", "--seed", "-1"}, {"--seed -1", "0 to"}},
+      {{"train", "--data", path("nowhere"), "--out", path("r.moescope")},
+       {"nowhere", "needed is a text file or a folder"}},
+      {{"train", "--data", path("short.txt")}, {"short.txt", "at least 129 bytes"}},
+      {{"train", "--data", path("empty")}, {"empty", "holds no text"}},
+      {{"train", "--out", path("kept")}, {"kept", "exists", "--overwrite"}},
+      {{"train", "--out", path("empty")}, {"is a folder"}},
+      {{"train", "--out", path("no/where.moescope")}, {"--out", "No such file or directory"}},
+      {{"train", "--out", path("kept"), "--overwrite"}, {"kept"}},  // not a recording
+      {{"train", "--jsonl", path("no/where")}, {"--jsonl", "No such file or directory"}},
+      {{"train", "--checkpoint", path("kept")}, {"kept", "needed is a folder"}},
+      {{"train", "--every", "3"}, {"--every 3", "--checkpoint"}},
+      {{"train", "--resume", path("empty")}, {"empty", "holds no checkpoint"}},
+      {{"train", "--resume", path("nowhere")}, {"nowhere", "holds no checkpoint"}},
+  };
+  for (const WrongCall& call : calls) {
+    std::string shown;
+    for (const std::string& argument : call.arguments) shown += argument + ' ';
+    const Result result = run(call.arguments);
+    EXPECT_EQ(result.status, 2) << shown << result.err;
+    EXPECT_EQ(result.out, "") << shown;
+    for (const std::string& text : call.said)
+      EXPECT_NE(result.err.find(text), std::string::npos) << shown << '\n' << result.err;
+    EXPECT_EQ(files(), before) << shown;
+  }
+  EXPECT_EQ(read("kept"), "do not touch");
+}
+
+TEST_F(Cli, TruncatedCheckpointIsRefused) {
+  ASSERT_EQ(run(train({"--steps", "2", "--checkpoint", path("c")})).status, 0);
+  const std::string file = path("c/2/n.safetensors");
+  fs::resize_file(file, fs::file_size(file) / 2);
+  const Result result = run({"train", "--resume", path("c"), "--steps", "4"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_NE(result.err.find("n.safetensors"), std::string::npos) << result.err;
+}
+
+TEST_F(Cli, WritesRecordingAndJsonLines) {
+  const Result result = run(train({"--steps", "12", "--out", path("r.moescope"), "--jsonl", path("j")}));
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  for (const char* word : {"step 1/12", "step 12/12", "tokens/s", "final loss", "MaxVio", "r.moescope"})
+    EXPECT_NE(result.out.find(word), std::string::npos) << word << '\n' << result.out;
+  EXPECT_EQ(result.out.find('\r'), std::string::npos) << "plain lines when it is no terminal";
+  const auto steps = steps_of(read("j"));
+  ASSERT_EQ(steps.size(), 12u);
+  auto recording = std::make_unique<RecordingReader>(path("r.moescope"));
+  const auto history = recording->load(0);
+  EXPECT_EQ(history->steps(), (StepRange{0, 11}));
+  for (int step = 0; step < 12; ++step) {
+    const auto json = nlohmann::json::parse(steps[static_cast<std::size_t>(step)]);
+    EXPECT_EQ(json.at("step"), step);
+    EXPECT_EQ(json.at("tokens"), (step + 1) * 32);
+    EXPECT_FLOAT_EQ(json.at("ce_loss").get<float>(), history->value_at(Metric::ce_loss, kWholeRun, step));
+    std::uint32_t slots = 0;
+    for (const auto& n : json.at("routers").at(0).at("tokens_per_expert")) slots += n.get<std::uint32_t>();
+    EXPECT_EQ(slots, 64u);
+  }
+  const auto config = parse_config(recording->runs().at(0).config_toml, "recorded");
+  EXPECT_TRUE(config.problems.empty());
+  EXPECT_EQ(config.config.model.dim, 32);
+  recording.reset();  // one that is open is not replaced
+  EXPECT_EQ(run(train({"--steps", "3", "--out", path("r.moescope"), "--overwrite"})).status, 0);
+  EXPECT_EQ(RecordingReader(path("r.moescope")).load(0)->steps(), (StepRange{0, 2}));
+}
+
+TEST_F(Cli, ComparesRunsInLockStep) {
+  const Result result =
+      run(train({"--steps", "60", "--compare", "precision.experts=bf16", "--compare",
+                 "optimizer.lr=1e-3,router.top_k=1", "--noise-twin", "--epsilon", "0.5", "--out", path("r.moescope")}));
+  EXPECT_EQ(result.status, 0) << result.err;
+  for (const char* word :
+       {"in lock-step with n+bf16", "A n ", "B n+bf16", "C n+top_k-1+lr-0.001", "D n+seed-2",
+        "precision.experts = bf16", "router.top_k = 1, optimizer.lr = 0.001", "n+bf16 against n: ", "(1 twin)"})
+    EXPECT_NE(result.out.find(word), std::string::npos) << word << '\n' << result.out;
+  EXPECT_NE(result.out.find("SQNR"), std::string::npos) << "BF16 rounds its operands, which is measured\n"
+                                                        << result.out;
+  EXPECT_EQ(result.out.find("n+seed-2 against"), std::string::npos) << "the measure is not measured";
+  const RecordingReader recording(path("r.moescope"));
+  ASSERT_EQ(recording.runs().size(), 4u);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(recording.load(i)->steps(), (StepRange{0, 59}));
+  EXPECT_EQ(recording.load(0)->flip_frame_at(50), nullptr);
+  EXPECT_EQ(recording.load(1)->flip_frame_at(50)->step, 50);
+}
+
+TEST_F(Cli, SaysThatARecordingIsWithoutItsLog) {
+  RecordingWriter writer(path("whole.moescope"));
+  writer.add_run(sample_info({}));
+  std::mt19937 rng(1);
+  writer.write(std::vector{std::make_shared<const TelemetryFrame>(sample_frame(0, {}, rng))});
+  fs::copy_file(path("whole.moescope"), path("alone.moescope"));  // as of a program that is killed now
+  const std::string words = path("alone.moescope-wal") + ", is not here. What is here ends with step 0";
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"export", path("alone.moescope"), "--to", "jsonl", "-o", path("x.jsonl")},
+        {"volumes", "--routing", path("alone.moescope")},
+        {"reproduce", path("alone.moescope"), "--steps", "1"}}) {
+    const Result result = run(command);
+    EXPECT_NE(result.err.find(words), std::string::npos) << command[0] << ": " << result.err;
+  }
+}
+
+TEST_F(Cli, RefusesComparisonsThatCannotBe) {
+  const std::vector<WrongCall> calls = {
+      {{"--compare", "router.topk=1"}, {"--compare router.topk=1", "did you mean router.top_k?"}},
+      {{"--compare", "router.top_k"}, {"KEY=VALUE"}},
+      {{"--compare", "router.top_k=9"}, {"router.top_k"}},
+      {{"--compare", "data.seq=32"}, {"differ in [data]", "data.seq"}},
+      {{"--compare", "router.top_k=2"}, {"is what the run has already"}},
+      {{"--compare", "seed=2", "--noise-twin"}, {"twice"}},
+      {{"--compare", "seed=2", "--compare", "seed=3", "--compare", "seed=4", "--noise-twin"},
+       {"5 runs", "allowed are 4"}},
+  };
+  for (const WrongCall& call : calls) {
+    std::vector<std::string> arguments{"--steps", "2"};
+    arguments.insert(arguments.end(), call.arguments.begin(), call.arguments.end());
+    const Result result = run(train(arguments));
+    EXPECT_EQ(result.status, 2);
+    for (const std::string& part : call.said) EXPECT_NE(result.err.find(part), std::string::npos) << result.err;
+  }
+}
+
+TEST_F(Cli, JsonLinesOnStandardOutputLeaveProgressToStandardError) {
+  const Result result = run(train({"--steps", "4", "--jsonl", "-"}));
+  EXPECT_EQ(steps_of(result.out).size(), 4u);
+  EXPECT_NE(result.err.find("step 4/4"), std::string::npos);
+}
+
+TEST_F(Cli, ThreadsDoNotChangeResults) {
+  const std::vector<std::string> mx{"--steps", "8", "--precision", "mxfp8_rceil", "--jsonl", "-", "--threads"};
+  auto one = mx, two = mx;
+  one.push_back("1");
+  two.push_back("2");
+  const auto a = steps_of(run(train(one)).out), b = steps_of(run(train(two)).out);
+  ASSERT_EQ(a.size(), 8u);
+  EXPECT_EQ(a, b);
+}
+
+TEST_F(Cli, SetDataAndPrecisionReachTheTraining) {
+  write("text.txt", std::string(2000, 'a'));
+  const Result result = run(train({"--steps", "12", "--jsonl", "-", "--data", path("text.txt"), "--set",
+                                   "router.top_k=3", "--set", "optimizer.lr=0.01", "--precision", "mxfp8_floor"}));
+  ASSERT_EQ(result.status, 0) << result.err;
+  const auto last = nlohmann::json::parse(steps_of(result.out).at(11));
+  EXPECT_LT(last.at("ce_loss").get<double>(), 2.0) << "one letter only";
+  EXPECT_FALSE(last.at("quants").empty());
+  std::uint32_t slots = 0;
+  for (const auto& n : last.at("routers").at(0).at("tokens_per_expert")) slots += n.get<std::uint32_t>();
+  EXPECT_EQ(slots, 96u);
+}
+
+TEST_F(Cli, ResumedEqualsUninterrupted) {
+  const auto whole = steps_of(run(train({"--steps", "20", "--jsonl", "-", "--checkpoint", path("w")})).out);
+  ASSERT_EQ(run(train({"--steps", "11", "--checkpoint", path("c"), "--every", "4"})).status, 0);
+  EXPECT_TRUE(fs::exists(path("c/4/n.safetensors")) && fs::exists(path("c/8/n.safetensors")) &&
+              fs::exists(path("c/11/n.safetensors")));
+  const Result rest = run({"train", "--resume", path("c"), "--checkpoint", path("c"), "--steps", "20", "--jsonl", "-"});
+  ASSERT_EQ(rest.status, 0) << rest.err;
+  const auto resumed = steps_of(rest.out);
+  ASSERT_EQ(whole.size(), 20u);
+  EXPECT_EQ(resumed, std::vector<std::string>(whole.begin() + 11, whole.end()));
+  EXPECT_EQ(read("c/20/n.safetensors"), read("w/20/n.safetensors")) << "weights, moments and all";
+}
+
+TEST_F(Cli, RunsInLockStepResumeTogetherTheFirstFirst) {
+  ASSERT_EQ(run({"train", "--preset", "nano", "--set", "name=z", "--compare", "router.top_k=1", "--steps", "3",
+                 "--checkpoint", path("c")})
+                .status,
+            0);
+  const Result rest = run({"train", "--resume", path("c"), "--steps", "5", "--jsonl", path("rest.jsonl")});
+  ASSERT_EQ(rest.status, 0) << rest.err;
+  EXPECT_NE(rest.out.find("z: "), std::string::npos) << rest.out;
+  EXPECT_NE(rest.out.find("in lock-step with z+top_k-1"), std::string::npos) << rest.out;
+}
+
+TEST_F(Cli, ResumeRefusesWhatWouldChangeTheRun) {
+  ASSERT_EQ(run(train({"--steps", "3", "--checkpoint", path("c")})).status, 0);
+  const auto resume = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"train", "--resume", path("c"), "--steps", "4"});
+    return run(more);
+  };
+  EXPECT_EQ(resume({"--seed", "1", "--config", path("nano.toml")}).status, 0) << "what the checkpoint says, too";
+  const Result result = resume({"--seed", "7", "--precision", "bf16", "--set", "optimizer.lr=0.5"});
+  EXPECT_EQ(result.status, 2);
+  for (const char* text :
+       {"--seed 7: conflicts with --resume: the checkpoint was trained with seed = 1",
+        "--precision bf16: conflicts with --resume: the checkpoint was trained with precision.experts = fp32",
+        "--set optimizer.lr=0.5: conflicts"})
+    EXPECT_NE(result.err.find(text), std::string::npos) << result.err;
+  const Result preset = resume({"--preset", "nano"});
+  EXPECT_EQ(preset.status, 2);
+  EXPECT_NE(preset.err.find("--preset nano: conflicts with --resume: the checkpoint was trained with model.dim = 32"),
+            std::string::npos)
+      << preset.err;
+  const Result backwards = run({"train", "--resume", path("c"), "--steps", "2"});
+  EXPECT_EQ(backwards.status, 2);
+  EXPECT_NE(backwards.err.find("already taken 3 steps"), std::string::npos) << backwards.err;
+  const Result mixed = run(train({"--steps", "9", "--checkpoint", path("c")}));
+  EXPECT_EQ(mixed.status, 2);
+  EXPECT_NE(mixed.err.find("holds checkpoints up to step 3"), std::string::npos) << mixed.err;
+}
+
+TEST_F(Cli, InterruptSavesEverything) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const std::string number = std::to_string(signal);
+    const pid_t pid = start(train({"--steps", "1000000", "--out", path("r" + number), "--jsonl", path("j" + number),
+                                   "--checkpoint", path("c" + number)}));
+    ASSERT_GE(wait_for_lines("j" + number, 10), 10);
+    kill(pid, signal);
+    const Result result = finish(pid);
+    EXPECT_EQ(result.status, 128 + signal) << result.err;
+    EXPECT_NE(result.out.find("Stopped by"), std::string::npos);
+    const auto steps = steps_of(read("j" + number));
+    const auto last = static_cast<std::int64_t>(steps.size()) - 1;
+    EXPECT_EQ(RecordingReader(path("r" + number)).load(0)->steps(), (StepRange{0, last}));
+    EXPECT_TRUE(fs::exists(path("c" + number + "/" + std::to_string(last + 1) + "/n.safetensors")));
+    EXPECT_FALSE(fs::exists(path("r" + number + "-wal"))) << "closed";
+  }
+}
+
+TEST_F(Cli, KilledRecordingOpensAndLacksAtMostTheStepInFlight) {
+  for (int attempt = 0; attempt < 6; ++attempt) {
+    const std::string recording = "r" + std::to_string(attempt), lines = "j" + std::to_string(attempt);
+    const pid_t pid = start(train({"--steps", "1000000", "--out", path(recording), "--jsonl", path(lines)}));
+    ASSERT_GE(wait_for_lines(lines, 3), 3);
+    std::this_thread::sleep_for(std::chrono::microseconds(7919 * attempt));
+    kill(pid, SIGKILL);
+    EXPECT_EQ(finish(pid).status, 1000 + SIGKILL);
+    std::string text = read(lines);
+    text.resize(text.rfind('\n') + 1);  // the last line may be half
+    const auto reported = static_cast<std::int64_t>(steps_of(text).size()) - 1;
+    const auto history = RecordingReader(path(recording)).load(0);
+    EXPECT_EQ(history->steps().first, 0);
+    EXPECT_GE(history->steps().last, reported - 1);
+    for (std::int64_t step = 0; step <= history->steps().last; ++step)
+      EXPECT_TRUE(std::isfinite(history->value_at(Metric::ce_loss, kWholeRun, step))) << step;
+  }
+}
+
+TEST_F(Cli, ReaderThatGoesAwayEndsTheTrainingCleanly) {
+  const std::string command = std::string(MOESCOPE_CLI) + " train --config " + path("nano.toml") +
+                              " --steps 100000 --jsonl - --out " + path("r") + " 2>" + path("err") + " | head -n 4 > " +
+                              path("three");  // the run and three steps
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  EXPECT_EQ(steps_of(read("three")).size(), 3u);
+  EXPECT_NE(read("err").find("--jsonl -: cannot be written"), std::string::npos) << read("err");
+  EXPECT_GE(RecordingReader(path("r")).load(0)->steps().last, 2);
+}
+
+}  // namespace
+}  // namespace moescope

@@ -1,0 +1,227 @@
+// moescope-cli predict and volumes, as a user would call them.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "core/files/assets.h"
+
+namespace moescope {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Result {
+  int status = -1;
+  std::string out;  // both streams
+};
+
+Result run(const std::string& arguments) {
+  Result result;
+  FILE* pipe = ::popen((std::string(MOESCOPE_CLI) + " " + arguments + " 2>&1").c_str(), "r");
+  if (!pipe) return result;
+  char buffer[4096];
+  for (std::size_t n; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) result.out.append(buffer, n);
+  const int status = ::pclose(pipe);
+  if (WIFEXITED(status)) result.status = WEXITSTATUS(status);
+  return result;
+}
+
+std::string calibration_file() {
+  const auto path = std::filesystem::temp_directory_path() / ("moescope_cal_" + std::to_string(::getpid()) + ".json");
+  std::ofstream(path) << asset("calibration/h200x8.json");
+  return path.string();
+}
+
+TEST(CliPredict, ComparesACalibrationFileWithItsLayers) {
+  const std::string path = calibration_file();
+  const Result table = run("predict --calibration " + path), json = run("predict --json --calibration " + path);
+  std::filesystem::remove(path);
+  EXPECT_EQ(table.status, 0) << table.out;
+  EXPECT_NE(table.out.find("sustained_gemm_slowdown"), std::string::npos);
+  ASSERT_EQ(json.status, 0) << json.out;
+  const Json report = Json::parse(json.out);
+  EXPECT_EQ(report["layers"].size(), 24u);
+  EXPECT_EQ(report["fitted"].size(), 1u);
+  EXPECT_LE(report["errors"]["layer"]["median"].get<double>(), 0.10);
+  EXPECT_LE(report["errors"]["layer"]["worst"].get<double>(), 0.20);
+}
+
+// The load of a recorded router instead of a rule, and what it would cost per EP degree.
+TEST(CliPredict, AnswersWithTheRouterOfARecording) {
+  const auto path =
+      std::filesystem::temp_directory_path() / ("moescope_routing_" + std::to_string(::getpid()) + ".moescope");
+  ASSERT_EQ(run("train --preset nano --steps 3 --overwrite --out " + path.string()).status, 0);
+  const std::string what = "predict --recipe mxfp8 --all-to-all deepep --routing " + path.string();
+  const Result free = run(what + " --json"), limited = run(what + " --node-limited --json"), table = run(what);
+  const Result no_layer = run(what + " --layer 7"), no_run = run(what + " --run 3");
+  const Result balanced = run(what + " --placement balanced --slots 9 --json");
+  for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path.string() + suffix);
+  ASSERT_EQ(free.status, 0) << free.out;
+  ASSERT_EQ(limited.status, 0) << limited.out;
+  ASSERT_EQ(balanced.status, 0) << balanced.out;
+  const Json a = Json::parse(free.out), b = Json::parse(limited.out), c = Json::parse(balanced.out);
+  EXPECT_LT(b["traffic"]["network_copies_per_token"].get<double>(),
+            a["traffic"]["network_copies_per_token"].get<double>());
+  EXPECT_LT(c["traffic"]["expert_rows_max_over_mean"].get<double>(),
+            a["traffic"]["expert_rows_max_over_mean"].get<double>());
+  EXPECT_LT(a["tokens_per_second_per_gpu"]["value"].get<double>(), 918);
+  // The same question as the row of EP 32 asks.
+  ASSERT_EQ(a["cost_of_this_load"].size(), 25u);
+  for (const Json& row : a["cost_of_this_load"]) {
+    EXPECT_EQ(row["kind"], "modelled");
+    if (row["ep"] == 32 && row["variant"] == "as it is") {
+      EXPECT_NEAR(row["tokens_per_second_per_gpu"].get<double>(), a["tokens_per_second_per_gpu"]["value"].get<double>(),
+                  1e-6);
+    }
+  }
+  EXPECT_NE(table.out.find("what this imbalance costs"), std::string::npos);
+  EXPECT_NE(no_layer.status, 0);
+  EXPECT_NE(no_layer.out.find("of layer 7"), std::string::npos) << no_layer.out;
+  EXPECT_NE(no_run.out.find("has no run 3"), std::string::npos) << no_run.out;
+}
+
+TEST(CliPredict, StatesTheKindOfEveryPart) {
+  const Result result = run("predict --model 671B --hardware b200 --recipe mxfp8 --all-to-all deepep --json");
+  ASSERT_EQ(result.status, 0) << result.out;
+  const Json report = Json::parse(result.out);
+  EXPECT_NEAR(report["tokens_per_second_per_gpu"]["value"].get<double>(), 918, 1e-6);
+  for (const Json& part : report["parts"]) {
+    EXPECT_TRUE(part["kind"] == "modelled" || part["kind"] == "fitted") << part;
+    EXPECT_FALSE(part["how"].get<std::string>().empty());
+    const std::string name = part["name"];
+    const bool fitted = name == "routed experts" || name == "quantization" || name == "rest" ||
+                        name == "uneven stages" || name == "pipeline bubble";
+    EXPECT_EQ(!part["fitted"].get<std::string>().empty(), fitted) << part;
+  }
+  EXPECT_EQ(report["published"].size(), 6u);
+  EXPECT_TRUE(report["published"][3]["published"].is_null());
+  // 43 GB/s is three quarters of what was published, and what was measured on H200s was not measured here.
+  const Result h200 = run("predict --hardware h200 --json");
+  ASSERT_EQ(h200.status, 0) << h200.out;
+  const Json profile = Json::parse(h200.out)["profile"];
+  EXPECT_EQ(profile["deep_ep_network"]["kind"], "modelled");
+  EXPECT_EQ(profile["memory_copy"]["kind"], "measured elsewhere");
+  EXPECT_EQ(profile["attention_bf16"]["kind"], "assumed");
+  EXPECT_EQ(profile["sustained_gemm_slowdown"]["kind"], "fitted");
+}
+
+// Beside each check its error, and whether the band holds it; the README says the same figures.
+TEST(CliPredict, EveryCheckHasItsErrorBesideIt) {
+  std::ifstream file(std::string(MOESCOPE_TEST_DATA) + "/../README.md");
+  std::string readme{std::istreambuf_iterator<char>(file), {}};
+  std::ranges::replace(readme, '\n', ' ');
+  for (const char* hypothesis : {"h1", "h2"}) {
+    const std::string what = std::string("predict --hypothesis ") + hypothesis;
+    const Result table = run(what), json = run(what + " --json");
+    ASSERT_EQ(json.status, 0) << json.out;
+    const Json report = Json::parse(json.out);
+    int checks = 0;
+    for (const Json& bar : report["published"]) {
+      if (bar["standing"] != "check, not fitted") continue;
+      ++checks;
+      const std::string verdict = bar["verdict"];
+      EXPECT_NEAR(bar["error"].get<double>(), bar["modelled"].get<double>() / bar["published"].get<double>() - 1, 1e-9);
+      EXPECT_EQ(bar["in_band"].get<bool>(), verdict.find("inside the band") != std::string::npos) << verdict;
+      EXPECT_NE(table.out.find(verdict), std::string::npos) << table.out;
+      char cell[80];
+      std::snprintf(cell, sizeof cell, "%.0f, %s inside the band %.0f-%.0f", bar["modelled"].get<double>(),
+                    verdict.substr(0, verdict.find(',') + 1).c_str(), bar["band"][0].get<double>(),
+                    bar["band"][1].get<double>());
+      EXPECT_NE(readme.find(cell), std::string::npos) << "README.md without " << cell << " (" << hypothesis << ")";
+    }
+    EXPECT_EQ(checks, 2);
+    const std::string pair = report["pair"]["verdict"];
+    EXPECT_NE(pair.find("speaks against H1"), std::string::npos) << pair;
+    EXPECT_NE(table.out.find(pair), std::string::npos);
+    EXPECT_GE(report["open"].size(), 5u);
+  }
+  EXPECT_NE(readme.find("speaks against H1"), std::string::npos);
+}
+
+TEST(CliVolumes, PrintsTheWorkedFigures) {
+  const Result result = run("volumes --model 671B --ranks 32 --routing forced --json");
+  ASSERT_EQ(result.status, 0) << result.out;
+  const Json report = Json::parse(result.out);
+  EXPECT_EQ(report["standard"]["operations"][0]["bytes_per_token"], 114688);
+  EXPECT_EQ(report["standard"]["operations"][0]["network_bytes_per_token"], 86016);
+  EXPECT_EQ(report["deepep"]["operations"][0]["network_bytes_per_token"], 10752);
+  EXPECT_EQ(report["deepep"]["operations"].size(), 6u);
+}
+
+TEST(CliVolumes, ReadsARoutingFile) {
+  const Result result = run(std::string("volumes --json --ranks 64 --topk ") + MOESCOPE_TEST_DATA +
+                            "/golden/volumes/v3_64_ranks_round_robin.safetensors");
+  ASSERT_EQ(result.status, 0) << result.out;
+  EXPECT_EQ(Json::parse(result.out)["ranks_per_token"], 2);  // 4 experts a rank, 8 chosen in a row
+}
+
+// Ranks, nodes and experts are the file's; one count by expert is that of the reference data.
+TEST(CliVolumes, TakesItsTopologyFromTheRoutingFile) {
+  const std::string path = std::string(MOESCOPE_TEST_DATA) + "/golden/volumes/16b_16_ranks_skewed.safetensors";
+  const Result topk = run("volumes --json --matrices --topk " + path),
+               routing = run("volumes --json --routing " + path);
+  ASSERT_EQ(topk.status, 0) << topk.out;
+  ASSERT_EQ(routing.status, 0) << routing.out;
+  const Json report = Json::parse(topk.out);
+  EXPECT_EQ(report["ranks"], 16);
+  EXPECT_EQ(report["n_experts"], 64);
+  EXPECT_EQ(report["top_k"], 6);
+  ASSERT_EQ(report["copies_RE"].size(), 16u * 64);
+  std::int64_t copies = 0;
+  for (const Json& count : report["copies_RE"]) copies += count.get<std::int64_t>();
+  EXPECT_EQ(copies, 49152);
+  EXPECT_EQ(Json::parse(routing.out)["standard"], report["standard"]);
+}
+
+// The counts of a recording are exact, on its own ranks; its load alone goes to any shape and any ranks.
+TEST(CliVolumes, RoutesByTheLoadOfARecording) {
+  const auto file =
+      std::filesystem::temp_directory_path() / ("moescope_volumes_" + std::to_string(::getpid()) + ".moescope");
+  ASSERT_EQ(run("train --preset nano --steps 3 --overwrite --out " + file.string()).status, 0);
+  const Result exact = run("volumes --json --recording " + file.string());
+  const Result ranks = run("volumes --ranks 64 --recording " + file.string());
+  const Result routed = run("volumes --json --model 671B --ranks 64 --tokens-per-rank 64 --routing " + file.string());
+  const Result late = run("volumes --step 3 --recording " + file.string());
+  for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(file.string() + suffix);
+  ASSERT_EQ(exact.status, 0) << exact.out;
+  ASSERT_EQ(routed.status, 0) << routed.out;
+  EXPECT_EQ(Json::parse(exact.out)["ranks"], 4);
+  EXPECT_EQ(Json::parse(routed.out)["ranks"], 64);
+  EXPECT_EQ(Json::parse(routed.out)["n_experts"], 256);
+  EXPECT_GT(Json::parse(routed.out)["standard"]["received_max_over_mean"].get<double>(), 1.1);
+  EXPECT_EQ(ranks.status, 2);
+  EXPECT_NE(ranks.out.find("--ranks says nothing with --recording"), std::string::npos) << ranks.out;
+  EXPECT_EQ(late.status, 2);
+  EXPECT_NE(late.out.find("ends with step 2, before step 3"), std::string::npos) << late.out;
+}
+
+TEST(CliPredict, WrongInputIsTwoAndSaysWhatIsAllowed) {
+  for (const auto& [arguments, said] : {std::pair{"predict --calibration /nowhere.json", "/nowhere.json"},
+                                        {"predict --hardware h100 --recipe mxfp8", "H100"},
+                                        {"predict --routing even", "zipf:EXPONENT"},
+                                        {"predict --ep 48", "EP 48"},
+                                        {"volumes --placement best", "contiguous, random, balanced"},
+                                        {"volumes --topk /nowhere.safetensors", "/nowhere.safetensors"},
+                                        {"volumes --slots 3", "goes with --placement balanced"},
+                                        {"volumes --matrices", "goes with --json"},
+                                        {"volumes --layer 1", "goes with --recording"},
+                                        {"volumes --tensor x", "goes with --topk"},
+                                        {"predict --node-limited", "goes with a recording"},
+                                        {"predict --calibration /x.json --ep 8", "--ep says nothing"},
+                                        {"volumes --ranks 0", "volumes --help shows"}}) {
+    const Result result = run(arguments);
+    EXPECT_EQ(result.status, 2) << arguments;
+    EXPECT_NE(result.out.find(said), std::string::npos) << result.out;
+  }
+}
+
+}  // namespace
+}  // namespace moescope

@@ -1,0 +1,192 @@
+// moescope-cli quantize, as a user would call it.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "core/files/safetensors.h"
+#include "core/numerics/recipes.h"
+#include "core/numerics/rng.h"
+#include "core/numerics/what_if.h"
+
+namespace moescope {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Result {
+  int status = -1;
+  std::string out;
+};
+
+class CliQuantize : public testing::Test {
+ protected:
+  void SetUp() override {
+    path_ =
+        std::filesystem::temp_directory_path() / ("moescope_quantize_" + std::to_string(::getpid()) + ".safetensors");
+    const RandomStream stream(5, "weights");
+    experts_.resize(2 * 192 * 80);
+    for (std::size_t i = 0; i < experts_.size(); ++i)
+      experts_[i] = static_cast<float>((i < experts_.size() / 2 ? 1 : 100) * stream.normal(i));
+    const std::vector<float> gains(50, 0.93f);
+    const std::vector<std::int32_t> ids(4, 7);
+    SafetensorsWriter writer;
+    writer.add("experts", DType::f32, {2, 192, 80}, std::as_bytes(std::span(experts_)));
+    writer.add("gains", DType::f32, {50}, std::as_bytes(std::span(gains)));
+    writer.add("ids", DType::i32, {4}, std::as_bytes(std::span(ids)));
+    writer.write(path_);
+  }
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  Result run(const std::string& arguments, bool errors = false) const {
+    Result result;
+    const std::string command =
+        std::string(MOESCOPE_CLI) + " quantize " + path_ + ' ' + arguments + (errors ? " 2>&1" : " 2>/dev/null");
+    FILE* pipe = ::popen(command.c_str(), "r");
+    if (!pipe) return result;
+    char buffer[4096];
+    for (std::size_t n; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) result.out.append(buffer, n);
+    if (const int status = ::pclose(pipe); WIFEXITED(status)) result.status = WEXITSTATUS(status);
+    return result;
+  }
+  Json json(const std::string& arguments) const {
+    const Result result = run(arguments + " --json");
+    EXPECT_EQ(result.status, 0) << arguments;
+    return Json::parse(result.out, nullptr, false);
+  }
+  MatrixView expert(std::size_t e) const { return {experts_.data() + e * 192 * 80, 192, 80, 80}; }
+
+  // Of both experts, each quantized as an operand of its own.
+  QuantSums expected(const OperandFormat& format, BlockAxis axis) const {
+    QuantSums sums;
+    std::vector<float> decoded(192 * 80);
+    for (const std::size_t e : {0, 1}) quantize_operand(format, expert(e), axis, {}, decoded.data(), 80, &sums);
+    return sums;
+  }
+
+  std::string path_;
+  std::vector<float> experts_;  // the second a hundred times as large
+};
+
+void expect_figures(const Json& figures, const QuantSums& sums, const std::string& what) {
+  EXPECT_EQ(figures["elements"], sums.elements) << what;
+  EXPECT_EQ(figures["blocks"], sums.blocks) << what;
+  EXPECT_NEAR(figures["sqnr_db"].get<double>(), sums.sqnr_db(), 1e-9) << what;
+  EXPECT_NEAR(figures["relative_l2"].get<double>(), sums.relative_l2(), 1e-12) << what;
+  EXPECT_NEAR(figures["underflow"].get<double>(), sums.underflow_share(), 1e-12) << what;
+  EXPECT_NEAR(figures["clipped"].get<double>(), sums.clipped_share(), 1e-12) << what;
+  EXPECT_NEAR(figures["amax"].get<double>(), static_cast<double>(sums.amax), 0) << what;
+  std::uint64_t blocks = 0;
+  for (const auto& [byte, count] : figures["e8m0_blocks"].items()) blocks += count.get<std::uint64_t>();
+  EXPECT_EQ(blocks, sums.blocks) << what;
+}
+
+TEST_F(CliQuantize, EveryRecipeOnBothAxesAsTheQuantizerHasIt) {
+  for (const RecipeInfo& recipe : recipes()) {
+    if (recipe.recipe == Recipe::fp32) continue;
+    const std::string name = recipe.name;
+    const Json report = json("--tensor experts --axis both --format " + name);
+    const Json& figures = report["tensors"][0]["figures"];
+    ASSERT_EQ(figures.size(), 2u) << name;
+    const OperandFormat format = recipe_format(recipe.recipe, Direction::forward, Operand::w);
+    EXPECT_EQ(figures[0]["axis"], "row");
+    EXPECT_EQ(figures[1]["axis"], "column");
+    expect_figures(figures[0], expected(format, BlockAxis::row), name + " row");
+    expect_figures(figures[1], expected(format, BlockAxis::column), name + " column");
+  }
+}
+
+TEST_F(CliQuantize, OperandDecidesWhereARecipeTreatsThemDifferently) {
+  const auto sqnr = [&](const char* operand) {
+    return json(std::string("--tensor experts --format mxfp8_e5m2_grad --operand ") +
+                operand)["tensors"][0]["figures"][0]["sqnr_db"]
+        .get<double>();
+  };
+  EXPECT_NEAR(sqnr("W"), 31.5, 0.3);
+  EXPECT_NEAR(sqnr("dY"), 25.6, 0.3);
+}
+
+TEST_F(CliQuantize, WhatIfIsThatOfTheWindow) {
+  const Json tensor = json("--tensor experts --what-if")["tensors"][0];
+  std::vector<WhatIfRow> all = what_if(expert(0));
+  const std::vector<WhatIfRow> second = what_if(expert(1));
+  for (std::size_t i = 0; i < all.size(); ++i) all[i].sums.add(second[i].sums);
+  ASSERT_EQ(tensor["what_if"].size(), all.size());
+  for (std::size_t i = 0; i < all.size(); i += 7) {
+    const Json& row = tensor["what_if"][i];
+    EXPECT_EQ(row["block"], all[i].format.block);
+    EXPECT_EQ(row["element"], traits(all[i].format.element).name);
+    EXPECT_EQ(row["scale"], scale_rule_name(all[i].format.rule));
+    EXPECT_EQ(row["axis"], all[i].axis == BlockAxis::row ? "row" : "column");
+    expect_figures(row, all[i].sums, "what-if " + std::to_string(i));
+  }
+  EXPECT_EQ(tensor["recipes"].size(), 2u * (kNumRecipes - 1));
+}
+
+TEST_F(CliQuantize, TheTableHasTheSameFigures) {
+  const Result table = run("--format mxfp8_e4m3 --scale floor --axis both");
+  EXPECT_EQ(table.status, 0);
+  EXPECT_NE(table.out.find("mxfp8_e4m3, scale rule floor, blocks of 32, axis both"), std::string::npos) << table.out;
+  EXPECT_EQ(table.out.find("ids"), std::string::npos) << "no floating-point tensor";
+  const Json report = json("--format mxfp8_e4m3 --scale floor --axis both");
+  ASSERT_EQ(report["tensors"].size(), 2u);
+  for (const Json& tensor : report["tensors"]) {
+    for (const Json& figures : tensor["figures"]) {
+      char cell[32];
+      std::snprintf(cell, sizeof cell, "%.2f", figures["sqnr_db"].get<double>());
+      EXPECT_NE(table.out.find(cell), std::string::npos) << cell << '\n' << table.out;
+    }
+  }
+  // Norm gains of 0.93: with FLOOR all clip.
+  EXPECT_EQ(report["tensors"][1]["figures"][0]["clipped"], 1.0);
+  const Result what_if = run("--tensor gains --what-if");
+  EXPECT_NE(what_if.out.find("nvfp4"), std::string::npos);
+  EXPECT_NE(what_if.out.find("block 512"), std::string::npos);
+}
+
+// amax 0.93 / 6 = 0.155: a power of two in MX, a number between two of them in NVFP4, its exponent alone is counted.
+TEST_F(CliQuantize, OnlyScalesOfMxArePowersOfTwo) {
+  const auto scales = [&](const char* format) { return run("--tensor gains --format " + std::string(format)).out; };
+  EXPECT_NE(scales("mxfp4_e2m1").find("2^-2 .. 2^-2"), std::string::npos) << scales("mxfp4_e2m1");
+  EXPECT_NE(scales("nvfp4").find("2^-3 to under 2^-2"), std::string::npos) << scales("nvfp4");
+  EXPECT_NE(scales("fp8_tensorwise").find("to under 2^"), std::string::npos) << scales("fp8_tensorwise");
+  EXPECT_NE(scales("fp8_rowwise").find(" .. 2^"), std::string::npos) << "scales of powers of two by its recipe";
+}
+
+// One NaN spoils all that shares a scale with it: of NVFP4 the tensor, of which nothing is exact then.
+TEST_F(CliQuantize, ATensorThatIsAllNanIsNotCalledExact) {
+  std::vector<float> values(64, 1.0f);
+  values[40] = std::numeric_limits<float>::quiet_NaN();
+  SafetensorsWriter writer;
+  writer.add("w", DType::f32, {2, 32}, std::as_bytes(std::span(values)));
+  writer.write(path_);
+  const Json spoilt = json("--format nvfp4")["tensors"][0]["figures"][0];
+  EXPECT_FALSE(spoilt["exact"].get<bool>());
+  EXPECT_TRUE(spoilt["sqnr_db"].is_null());
+  EXPECT_NE(run("--format nvfp4").out.find("NaN"), std::string::npos);
+  EXPECT_TRUE(json("")["tensors"][0]["figures"][0]["exact"].get<bool>()) << "blocks of 32 lose one row of two";
+}
+
+TEST_F(CliQuantize, SaysWhatIsWrong) {
+  const auto expect = [&](const std::string& arguments, const std::string& part) {
+    const Result result = run(arguments, true);
+    EXPECT_NE(result.status, 0) << arguments;
+    EXPECT_NE(result.out.find(part), std::string::npos) << arguments << '\n' << result.out;
+  };
+  expect("--format mxfp5", "--format is 'mxfp5'; allowed: mxfp8_e4m3");
+  expect("--scale up", "--scale is 'up'; allowed: floor, rceil, even, ceil");
+  expect("--format nvfp4 --scale floor", "the recipe nvfp4 says itself how it scales");
+  expect("--axis diagonal", "--axis is 'diagonal'; allowed: row, column, both");
+  expect("--operand y", "--operand is 'y'; allowed: x, W, dY");
+  expect("--tensor ids", "dtype is I32");
+  expect("--format nvfp4 --out /tmp/never.safetensors", "--out: codes and scales can be stored of");
+  expect("--axis column --out /tmp/never.safetensors", "--out stores blocks along rows");
+}
+
+}  // namespace
+}  // namespace moescope

@@ -1,0 +1,261 @@
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/data/dataset.h"
+#include "core/data/domain_generator.h"
+
+namespace moescope {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string domain_text(const char* name, std::size_t bytes) {
+  const RandomStream stream(7, "test");
+  Draws draws(stream, 0);
+  std::string text;
+  for (const Domain& domain : generated_domains())
+    if (std::string_view(domain.name) == name)
+      while (text.size() < bytes) domain.append_document(text, draws);
+  return text;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(Generator, EveryDocumentIsAsciiAndEndsItsLine) {
+  const RandomStream stream(1, "test");
+  for (const Domain& domain : generated_domains())
+    for (std::uint64_t i = 0; i < 500; ++i) {
+      Draws draws(stream, i);
+      std::string text;
+      domain.append_document(text, draws);
+      ASSERT_GT(text.size(), 1u) << domain.name;
+      EXPECT_EQ(text.back(), '\n') << domain.name;
+      for (const unsigned char c : text) ASSERT_TRUE(c == '\n' || (c >= 0x20 && c < 0x7F)) << domain.name;
+    }
+}
+
+TEST(Generator, DomainsHaveDifferentBytes) {
+  std::vector<std::array<double, 256>> shares;
+  for (const Domain& domain : generated_domains()) {
+    const std::string text = domain_text(domain.name, 20000);
+    std::array<double, 256> share{};
+    for (const unsigned char c : text) share[c] += 1.0 / static_cast<double>(text.size());
+    shares.push_back(share);
+  }
+  ASSERT_GE(shares.size(), 8u);
+  for (std::size_t a = 0; a < shares.size(); ++a)
+    for (std::size_t b = 0; b < a; ++b) {
+      double variation = 0;
+      for (int c = 0; c < 256; ++c) variation += 0.5 * std::fabs(shares[a][c] - shares[b][c]);
+      EXPECT_GT(variation, 0.2) << generated_domains()[a].name << " and " << generated_domains()[b].name;
+    }
+}
+
+TEST(Generator, ResultsAreRight) {
+  for (const std::string& line : lines_of(domain_text("arithmetic", 20000))) {
+    int a = 0, b = 0, result = 0;
+    char op = 0;
+    ASSERT_EQ(std::sscanf(line.c_str(), "%d%c%d=%d", &a, &op, &b, &result), 4) << line;
+    EXPECT_EQ(result, op == '+' ? a + b : op == '-' ? a - b : a * b) << line;
+  }
+}
+
+TEST(Generator, ProgressionsRiseByTheirStep) {
+  for (const std::string& line : lines_of(domain_text("counting", 20000))) {
+    int step = 0, used = 0;
+    ASSERT_EQ(std::sscanf(line.c_str(), "by %d:%n", &step, &used), 1) << line;
+    std::istringstream numbers(line.substr(static_cast<std::size_t>(used)));
+    int previous = 0, value = 0;
+    numbers >> previous;
+    for (int n = 0; numbers >> value; previous = value, ++n) EXPECT_EQ(value, previous + step) << line;
+  }
+}
+
+TEST(Generator, BracketsMatch) {
+  const std::map<char, char> opener{{')', '('}, {']', '['}, {'}', '{'}, {'>', '<'}};
+  for (const std::string& line : lines_of(domain_text("brackets", 20000))) {
+    std::string open;
+    for (const char c : line) {
+      if (!opener.count(c)) {
+        open += c;
+      } else {
+        ASSERT_FALSE(open.empty()) << line;
+        EXPECT_EQ(open.back(), opener.at(c)) << line;
+        open.pop_back();
+      }
+    }
+    EXPECT_TRUE(open.empty()) << line;
+  }
+}
+
+TEST(Generator, JsonHoldsItsSchema) {
+  for (const std::string& line : lines_of(domain_text("JSON", 20000))) {
+    const auto object = nlohmann::json::parse(line);
+    EXPECT_TRUE(object.at("id").is_number_integer() && object.at("name").is_string() && object.at("tags").is_array() &&
+                object.at("active").is_boolean() && object.at("score").is_number())
+        << line;
+  }
+}
+
+TEST(Generator, GenesAreWholeCodons) {
+  for (const std::string& line : lines_of(domain_text("DNA", 20000))) {
+    const std::size_t start = line.find("TATAATATG");
+    ASSERT_NE(start, std::string::npos) << line;
+    EXPECT_EQ((line.size() - start - 9) % 3, 0u) << line;
+    EXPECT_EQ(line.find_first_not_of("ACGT"), std::string::npos);
+  }
+}
+
+TEST(GeneratedDataset, IsAPureFunctionOfSeedAndStep) {
+  const DataConfig config{.path = "", .batch = 5, .seq = 64};
+  const auto a = open_dataset(config, 3), b = open_dataset(config, 3), other = open_dataset(config, 4);
+  const Batch first = a->batch(17);
+  a->batch(2);
+  EXPECT_EQ(a->batch(17).input, first.input);
+  EXPECT_EQ(b->batch(17).input, first.input);
+  EXPECT_EQ(b->batch(17).domain, first.domain);
+  EXPECT_NE(other->batch(17).input, first.input);
+  EXPECT_NE(a->batch(18).input, first.input);
+}
+
+TEST(GeneratedDataset, TargetIsTheNextByte) {
+  const auto data = open_dataset({.path = "", .batch = 3, .seq = 50}, 1);
+  const Batch batch = data->batch(0);
+  ASSERT_EQ(batch.input.size(), 150u);
+  ASSERT_EQ(batch.target.size(), 150u);
+  for (int row = 0; row < 3; ++row)
+    for (int i = 0; i + 1 < 50; ++i) EXPECT_EQ(batch.target[row * 50 + i], batch.input[row * 50 + i + 1]);
+  for (const int token : batch.target) EXPECT_TRUE(token >= 0 && token < 256);
+}
+
+TEST(GeneratedDataset, DealsDomainsEvenlyAndInChangingOrder) {
+  const auto data = open_dataset({.path = "", .batch = 4, .seq = 16}, 1);
+  const auto domains = static_cast<int>(data->domains().size());
+  std::vector<int> count(data->domains().size()), order;
+  for (int step = 0; step < domains * 5; ++step)
+    for (const int domain : data->batch(step).domain) {
+      ++count.at(domain);
+      order.push_back(domain);
+    }
+  for (const int n : count) EXPECT_EQ(n, 20);
+  const std::vector<int> round1(order.begin(), order.begin() + domains),
+      round2(order.begin() + domains, order.begin() + 2 * domains);
+  EXPECT_NE(round1, round2);
+}
+
+class TextFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = fs::temp_directory_path() / ("moescope_text_" + std::to_string(::getpid()));
+    fs::create_directories(root_);
+  }
+  void TearDown() override { fs::remove_all(root_); }
+  void write(const std::string& name, const std::string& text) {
+    fs::create_directories((root_ / name).parent_path());
+    std::ofstream(root_ / name, std::ios::binary) << text;
+  }
+  std::unique_ptr<Dataset> open(const std::string& name, int seq = 16) {
+    return open_dataset({.path = (root_ / name).string(), .batch = 8, .seq = seq}, 1);
+  }
+  std::string failure(const std::string& name, int seq = 16) {
+    try {
+      open(name, seq);
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "no failure";
+  }
+  fs::path root_;
+};
+
+TEST_F(TextFiles, FilesAndSubFoldersAreDomains) {
+  write("d/beta.txt", std::string(100, 'b'));
+  write("d/alpha/1.txt", std::string(50, '1'));
+  write("d/alpha/deep/2.txt", std::string(50, '2'));
+  write("d/binary", std::string("a\0b", 3) + std::string(100, 'x'));
+  write("d/empty", "");
+  write("d/tiny", "abc");
+  const auto data = open("d");
+  EXPECT_EQ(data->domains(), (std::vector<std::string>{"alpha", "beta.txt"}));
+  EXPECT_EQ(data->summary(), "4 files, 0.00 MB of text in 2 domains; skipped: 1 binary, 1 too short");
+  bool crossed = false;
+  for (int step = 0; step < 40; ++step) {
+    const Batch batch = data->batch(step);
+    for (int row = 0; row < 8; ++row) {
+      const auto* first = &batch.input[row * 16];
+      EXPECT_EQ(std::count(first, first + 16, 'b') + std::count(first, first + 16, '\n') >= 15, batch.domain[row] == 1);
+      crossed |= std::count(first, first + 16, '1') > 0 && std::count(first, first + 16, '2') > 0;
+      for (int i = 0; i < 15; ++i) EXPECT_EQ(batch.target[row * 16 + i], first[i + 1]);
+    }
+  }
+  EXPECT_TRUE(crossed) << "a folder's files follow each other";
+}
+
+TEST_F(TextFiles, EveryPlaceIsReached) {
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += static_cast<char>('0' + i);
+  write("one.txt", text);
+  const auto data = open("one.txt");
+  EXPECT_EQ(data->domains(), std::vector<std::string>{"one.txt"});
+  std::map<int, int> starts;
+  for (int step = 0; step < 100; ++step) {
+    const Batch batch = data->batch(step);
+    for (int row = 0; row < 8; ++row) ++starts[batch.input[row * 16] - '0'];
+  }
+  // 41 bytes (a line feed is added), 17 needed: places 0 to 24.
+  EXPECT_EQ(starts.begin()->first, 0);
+  EXPECT_EQ(starts.rbegin()->first, 24);
+  EXPECT_EQ(starts.size(), 25u);
+}
+
+TEST_F(TextFiles, ExactlyOneSequenceFits) {
+  write("fits", "0123456789abcde\n\n");  // 17 bytes
+  EXPECT_EQ(open("fits")->batch(0).target[15], '\n');
+  write("short", "0123456789abcde\n");
+  EXPECT_EQ(failure("short"), (root_ / "short").string() +
+                                  ": the longest text has 16 bytes: needed are at least 17 bytes for data.seq = 16");
+}
+
+TEST_F(TextFiles, FailuresSayWhatWasFoundAndWhatIsNeeded) {
+  EXPECT_NE(failure("nowhere").find("nowhere: "), std::string::npos);
+  EXPECT_NE(failure("nowhere").find("needed is a text file or a folder of text files"), std::string::npos);
+  write("b/only_binary", std::string(500, '\0'));
+  EXPECT_NE(failure("b").find("holds no text (skipped: 1 binary)"), std::string::npos) << failure("b");
+  fs::create_directories(root_ / "hollow");
+  EXPECT_NE(failure("hollow").find("holds no text"), std::string::npos);
+  EXPECT_NE(failure("../../../dev/zero").find("neither a file nor a folder"), std::string::npos);
+}
+
+TEST_F(TextFiles, LinksThatLeadBackAndPipesDoNotHang) {
+  write("d/a.txt", std::string(100, 'a'));
+  fs::create_directory_symlink(root_ / "d", root_ / "d" / "loop");
+  fs::create_symlink(root_ / "d" / "a.txt", root_ / "d" / "link.txt");
+  fs::create_symlink(root_ / "gone", root_ / "d" / "dangling");
+  ASSERT_EQ(::mkfifo((root_ / "d" / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(open("d")->domains(), (std::vector<std::string>{"a.txt", "link.txt"}));
+}
+
+TEST_F(TextFiles, UnreadableOnesAreCounted) {
+  write("d/a.txt", std::string(100, 'a'));
+  write("d/secret", std::string(100, 's'));
+  fs::permissions(root_ / "d" / "secret", fs::perms::none);
+  if (std::ifstream(root_ / "d" / "secret")) GTEST_SKIP() << "this user may read everything";
+  EXPECT_NE(open("d")->summary().find("1 unreadable"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace moescope

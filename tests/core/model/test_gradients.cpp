@@ -1,0 +1,311 @@
+// Every backward pass against central differences, in double precision.
+//
+// For a layer, L = sum r . y with fixed random r, so dL/dy = r; then dL/dv must equal (L(v + h) - L(v - h)) / 2h for
+// inputs and weights v. The step's error is about h^2, rounding about 1e-16 / h.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <vector>
+
+#include "core/model/layers/attention.h"
+#include "core/model/layers/feed_forward.h"
+#include "core/model/layers/loss.h"
+#include "core/model/layers/rms_norm.h"
+#include "core/model/layers/rope.h"
+#include "core/model/learner.h"
+#include "core/model/moe/dispatch.h"
+#include "core/model/moe/experts.h"
+#include "core/model/moe/router.h"
+#include "core/numerics/rng.h"
+
+namespace moescope {
+namespace {
+
+constexpr double kStep = 1e-5;
+constexpr double kTolerance = 2e-8;  // of the gradient's size, or absolute below 1
+
+std::vector<double> random_values(std::size_t count, const char* purpose, double scale = 1) {
+  const RandomStream random(7, purpose);
+  std::vector<double> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = scale * random.normal(i);
+  return values;
+}
+
+double weighted_sum(const std::vector<double>& r, const double* y) {
+  double sum = 0;
+  for (std::size_t i = 0; i < r.size(); ++i) sum += r[i] * y[i];
+  return sum;
+}
+
+// Compares `gradient` of `values` with differences of `loss`, at up to `samples` spread entries.
+void expect_gradient(const char* what, double* values, const double* gradient, std::size_t count,
+                     const std::function<double()>& loss, std::size_t samples = 40) {
+  const std::size_t every = std::max<std::size_t>(1, count / samples);
+  for (std::size_t i = 0; i < count; i += every) {
+    const double saved = values[i];
+    values[i] = saved + kStep;
+    const double above = loss();
+    values[i] = saved - kStep;
+    const double below = loss();
+    values[i] = saved;
+    const double difference = (above - below) / (2 * kStep);
+    EXPECT_NEAR(gradient[i], difference, kTolerance * std::max(1.0, std::fabs(difference))) << what << " [" << i << "]";
+  }
+}
+
+TEST(Gradients, RmsNorm) {
+  constexpr int kRows = 70, kDim = 20, kStride = 23;
+  std::vector<double> x = random_values(kRows * kStride, "x"), w = random_values(kDim, "w");
+  const std::vector<double> r = random_values(kRows * kDim, "r");
+  std::vector<double> y(kRows * kDim), inv(kRows), dx(kRows * kStride), dw(kDim);
+  std::vector<double> partial(static_cast<std::size_t>(rms_norm_partials(kRows)) * kDim);
+  const auto loss = [&] {
+    rms_norm_forward(x.data(), kStride, kRows, kDim, w.data(), 1e-5, y.data(), inv.data());
+    return weighted_sum(r, y.data());
+  };
+  loss();
+  rms_norm_backward(r.data(), x.data(), kStride, inv.data(), kRows, kDim, w.data(), dx.data(), kStride, false,
+                    dw.data(), partial.data());
+  expect_gradient("x", x.data(), dx.data(), x.size(), loss, 200);
+  expect_gradient("weight", w.data(), dw.data(), w.size(), loss);
+}
+
+TEST(Gradients, RopeTurnsBackExactly) {
+  const Rope<double> rope(50, 6, 10000);
+  std::vector<double> x = random_values(6, "x");
+  const std::vector<double> r = random_values(6, "r");
+  std::vector<double> dx = r;
+  rope.apply(dx.data(), 37, true);
+  expect_gradient("x", x.data(), dx.data(), x.size(), [&] {
+    std::vector<double> y = x;
+    rope.apply(y.data(), 37, false);
+    return weighted_sum(r, y.data());
+  });
+}
+
+ModelConfig tiny_model() {
+  ModelConfig m;
+  m.vocab = 11;
+  m.dim = 12;
+  m.n_layers = 2;
+  m.n_dense_layers = 1;
+  m.dense_inter = 10;
+  m.n_heads = 2;
+  m.kv_lora_rank = 5;
+  m.qk_nope_head_dim = 3;
+  m.qk_rope_head_dim = 4;
+  m.v_head_dim = 3;
+  m.n_experts = 6;
+  m.moe_inter = 7;
+  m.n_shared = 2;
+  return m;
+}
+
+template <class T>
+void fill_weights(Parameters<T>& parameters) {
+  for (const ParameterTensor& tensor : parameters.tensors())
+    parameters.scatter(tensor, random_values(tensor.elements(), tensor.name.c_str(), 0.4), parameters.weights);
+}
+
+class AttentionGradients : public testing::TestWithParam<int> {};
+
+TEST_P(AttentionGradients, EveryWeightAndTheInput) {
+  // 70 positions: two blocks of queries.
+  constexpr int kSequences = 2, kLength = 70;
+  ModelConfig m = tiny_model();
+  m.q_lora_rank = GetParam();
+  m.n_layers = 1;
+  Parameters<double> parameters(m);
+  fill_weights(parameters);
+  const std::size_t size = static_cast<std::size_t>(kSequences * kLength * m.dim);
+  std::vector<double> x = random_values(size, "x");
+  const std::vector<double> r = random_values(size, "r");
+  std::vector<double> y(size), dx = r;
+  Arena<double> arena;
+  AttentionActivations<double> activations;
+  AttentionWorkspace<double> workspace;
+  activations.plan(arena, m, kSequences * kLength);
+  workspace.plan(arena, m, kSequences * kLength);
+  arena.commit();
+  const Attention<double> attention(m, kSequences, kLength);
+  const auto& w = parameters.weight_view.layers[0];
+  const auto loss = [&] {
+    attention.forward(w, x.data(), activations, y.data());
+    return weighted_sum(r, y.data());
+  };
+  loss();
+  attention.backward(w, parameters.gradient_view.layers[0], x.data(), activations, workspace, dx.data());
+  expect_gradient("x", x.data(), dx.data(), size, loss);
+  int checked = 0;
+  for (const ParameterTensor& tensor : parameters.tensors()) {
+    if (tensor.name.find("attention") == std::string::npos) continue;
+    expect_gradient(tensor.name.c_str(), parameters.weights + tensor.offset, parameters.gradients + tensor.offset,
+                    tensor.elements(), loss, 12);
+    ++checked;
+  }
+  EXPECT_EQ(checked, m.q_lora_rank > 0 ? 8 : 6);
+}
+
+INSTANTIATE_TEST_SUITE_P(PlainAndLowRankQuery, AttentionGradients, testing::Values(0, 4));
+
+TEST(Gradients, FeedForward) {
+  constexpr int kTokens = 9, kDim = 6, kInter = 5;
+  std::vector<double> w13 = random_values(2 * kDim * kInter, "w13"), w2 = random_values(kDim * kInter, "w2");
+  std::vector<double> g13(w13.size()), g2(w2.size()), h = random_values(kTokens * kDim, "h");
+  const std::vector<double> r = random_values(h.size(), "r");
+  std::vector<double> y(h.size()), dh(h.size());
+  Arena<double> arena;
+  FeedForwardActivations<double> a, scratch;
+  a.plan(arena, kTokens, kInter);
+  scratch.plan(arena, kTokens, kInter);
+  arena.commit();
+  const FeedForwardView<double> w{w13.data(), w2.data()}, g{g13.data(), g2.data()};
+  const auto loss = [&] {
+    std::fill(y.begin(), y.end(), 0.0);
+    feed_forward_forward(w, h.data(), kTokens, kDim, kInter, a, y.data());
+    return weighted_sum(r, y.data());
+  };
+  loss();
+  feed_forward_backward(w, g, h.data(), r.data(), kTokens, kDim, kInter, a, scratch, dh.data(), false);
+  expect_gradient("h", h.data(), dh.data(), h.size(), loss);
+  expect_gradient("w1, w3", w13.data(), g13.data(), w13.size(), loss);
+  expect_gradient("w2", w2.data(), g2.data(), w2.size(), loss);
+}
+
+struct RouterCase {
+  const char* name;
+  RouterConfig config;
+};
+
+class RouterGradients : public testing::TestWithParam<RouterCase> {};
+
+TEST_P(RouterGradients, GateAndInput) {
+  constexpr int kSequences = 2, kLength = 7, kDim = 6, kExperts = 8, kTokens = kSequences * kLength;
+  const RouterConfig config = GetParam().config;
+  std::vector<double> gate = random_values(kExperts * kDim, "gate"), h = random_values(kTokens * kDim, "h");
+  const std::vector<double> bias = random_values(kExperts, "bias", 0.05);
+  const std::vector<double> r = random_values(static_cast<std::size_t>(kTokens * config.top_k), "r");
+  Arena<double> arena;
+  RouterActivations<double> a;
+  a.plan(arena, {kSequences, kLength}, kExperts, config.top_k);
+  arena.commit();
+  const auto loss = [&] {
+    router_forward(config, gate.data(), bias.data(), h.data(), {kSequences, kLength}, kDim, kExperts, a);
+    return weighted_sum(r, a.mix) + a.aux_loss + a.z_loss;
+  };
+  loss();
+  std::vector<double> dlogits(kTokens * kExperts), dgate(gate.size()), dh(h.size());
+  router_backward(config, gate.data(), h.data(), r.data(), {kSequences, kLength}, kDim, kExperts, a, dlogits.data(),
+                  dgate.data(), dh.data(), false);
+  expect_gradient("gate", gate.data(), dgate.data(), gate.size(), loss);
+  expect_gradient("h", h.data(), dh.data(), h.size(), loss, 100);
+}
+
+std::vector<RouterCase> router_cases() {
+  std::vector<RouterCase> cases;
+  const auto add = [&](const char* name, const std::function<void(RouterConfig&)>& change) {
+    RouterConfig c;
+    c.top_k = 3;
+    change(c);
+    cases.push_back({name, c});
+  };
+  add("SigmoidNormed", [](RouterConfig&) {});
+  add("SigmoidScaledNotNormed", [](RouterConfig& c) { c.route_norm = false, c.route_scale = 2.5; });
+  add("SoftmaxNormedScaled", [](RouterConfig& c) { c.score_func = ScoreFunc::softmax, c.route_scale = 2.5; });
+  add("SoftmaxNotNormed", [](RouterConfig& c) { c.score_func = ScoreFunc::softmax, c.route_norm = false; });
+  add("Groups", [](RouterConfig& c) { c.n_groups = 4, c.n_limited_groups = 2; });
+  add("ForcedBalance", [](RouterConfig& c) { c.force_balance = true; });
+  add("SigmoidSequenceAux", [](RouterConfig& c) { c.aux_mode = AuxMode::sequence, c.aux_coeff = 0.7; });
+  add("SigmoidBatchAux", [](RouterConfig& c) { c.aux_mode = AuxMode::batch, c.aux_coeff = 0.7; });
+  add("SoftmaxSequenceAux",
+      [](RouterConfig& c) { c.score_func = ScoreFunc::softmax, c.aux_mode = AuxMode::sequence, c.aux_coeff = 0.7; });
+  add("SoftmaxBatchAuxAndZ", [](RouterConfig& c) {
+    c.score_func = ScoreFunc::softmax, c.aux_mode = AuxMode::batch, c.aux_coeff = 0.7, c.z_coeff = 0.3;
+  });
+  add("SigmoidZ", [](RouterConfig& c) { c.z_coeff = 0.3; });
+  add("AllExperts", [](RouterConfig& c) { c.top_k = 8; });
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, RouterGradients, testing::ValuesIn(router_cases()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(Gradients, DispatchExpertsAndCombine) {
+  constexpr int kTokens = 10, kDim = 6, kInter = 5, kExperts = 5, kTopK = 2, kSlots = kTokens * kTopK;
+  // Expert 3 gets nothing: its gradient must be zero.
+  const std::vector<std::int32_t> ids = {0, 1, 0, 2, 1, 4, 0, 1, 2, 4, 0, 4, 1, 2, 0, 2, 0, 1, 1, 4};
+  std::vector<double> w13 = random_values(kExperts * 2 * kDim * kInter, "w13");
+  std::vector<double> w2 = random_values(kExperts * kDim * kInter, "w2");
+  std::vector<double> g13(w13.size(), NAN), g2(w2.size(), NAN);
+  std::vector<double> h = random_values(kTokens * kDim, "h"), mix = random_values(kSlots, "mix");
+  const std::vector<double> r = random_values(h.size(), "r"), residual = random_values(h.size(), "residual");
+  std::vector<double> x(kSlots * kDim), h13(kSlots * 2 * kInter), a(kSlots * kInter), expert_y(kSlots * kDim),
+      y(h.size());
+  const FeedForwardView<double> w{w13.data(), w2.data()}, g{g13.data(), g2.data()};
+  DispatchPlan plan;
+  plan_dispatch(ids, kTopK, kExperts, plan);
+  GroupedExperts<double> experts(kExperts, 0, kExperts, kDim, kInter);
+  const auto loss = [&] {
+    dispatch_forward(plan, h.data(), kDim, x.data());
+    experts.forward({}, 0, w, plan, x.data(), h13.data(), a.data(), expert_y.data(), nullptr);
+    combine_forward(plan, residual.data(), mix.data(), expert_y.data(), kDim, y.data());
+    return weighted_sum(r, y.data());
+  };
+  loss();
+  std::vector<double> dexpert_y(expert_y.size()), dmix(mix.size()), dh13(h13.size()), dx(x.size()), dh(h.size());
+  combine_backward(plan, r.data(), mix.data(), expert_y.data(), kDim, dexpert_y.data(), dmix.data());
+  experts.backward({}, 0, w, g, plan, x.data(), h13.data(), a.data(), dexpert_y.data(), dh13.data(), dx.data(),
+                   nullptr);
+  dispatch_backward(plan, dx.data(), kDim, dh.data());
+  expect_gradient("h", h.data(), dh.data(), h.size(), loss, 100);
+  expect_gradient("mix", mix.data(), dmix.data(), mix.size(), loss);
+  expect_gradient("w1, w3", w13.data(), g13.data(), w13.size(), loss, 150);
+  expect_gradient("w2", w2.data(), g2.data(), w2.size(), loss, 150);
+  for (int i = 0; i < kDim * kInter; ++i) EXPECT_EQ(g2[static_cast<std::size_t>(3 * kDim * kInter + i)], 0);
+}
+
+TEST(Gradients, CrossEntropy) {
+  constexpr int kTokens = 5, kVocab = 19;
+  std::vector<double> logits = random_values(kTokens * kVocab, "logits", 3);
+  const std::vector<std::int32_t> target = {0, 18, 3, 7, 7};
+  std::vector<double> dlogits(logits.size()), scratch(logits.size()), token_loss(kTokens);
+  cross_entropy(logits.data(), target.data(), {1, kTokens}, kVocab, dlogits.data(), token_loss.data());
+  expect_gradient("logits", logits.data(), dlogits.data(), logits.size(), [&] {
+    return cross_entropy(logits.data(), target.data(), {1, kTokens}, kVocab, scratch.data(), token_loss.data());
+  });
+}
+
+// The whole model, every tensor: the embedding, the head and all the joints between layers.
+TEST(Gradients, WholeModel) {
+  for (const int q_lora_rank : {0, 4}) {
+    RunConfig config;
+    config.model = tiny_model();
+    config.model.n_layers = 3;
+    config.model.q_lora_rank = q_lora_rank;
+    config.router.top_k = 2;
+    config.router.n_groups = 3;
+    config.router.n_limited_groups = 2;
+    config.router.aux_mode = AuxMode::sequence;
+    config.router.aux_coeff = 0.3;
+    config.router.z_coeff = 0.2;
+    Learner<double> learner(config, Weights::zero);
+    fill_weights(learner.parameters);
+    Batch batch{.sequences = 2, .length = 9, .input = {}, .target = {}, .domain = {0, 0}};
+    for (int t = 0; t < 18; ++t) {
+      batch.input.push_back((t * 7 + 3) % 11);
+      batch.target.push_back((t * 5 + 1) % 11);
+    }
+    PhaseClock clock;
+    const auto loss = [&] { return learner.forward(batch, false, clock).total(); };
+    loss();
+    learner.backward(batch, clock);
+    for (const ParameterTensor& tensor : learner.parameters.tensors())
+      expect_gradient(tensor.name.c_str(), learner.parameters.weights + tensor.offset,
+                      learner.parameters.gradients + tensor.offset, tensor.block_elements(), loss, 10);
+  }
+}
+
+}  // namespace
+}  // namespace moescope

@@ -1,0 +1,204 @@
+// The router by hand-worked cases.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/model/moe/router.h"
+
+namespace moescope {
+namespace {
+
+std::vector<std::int32_t> choose(const RouterConfig& config, std::vector<float> choice, float* margin = nullptr) {
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(config.top_k));
+  const float m = choose_experts<float>(config, choice, ids.data());
+  if (margin) *margin = m;
+  return ids;
+}
+
+using Ids = std::vector<std::int32_t>;
+
+TEST(ChooseExperts, TakesTheLargestInAscendingOrder) {
+  RouterConfig c;
+  c.top_k = 3;
+  float margin = 0;
+  EXPECT_EQ(choose(c, {0.1f, 0.9f, 0.3f, 0.8f, 0.2f}, &margin), (Ids{1, 2, 3}));
+  EXPECT_FLOAT_EQ(margin, 0.3f - 0.2f);
+}
+
+TEST(ChooseExperts, TiesGoToTheLowestIndex) {
+  RouterConfig c;
+  c.top_k = 2;
+  float margin = 1;
+  EXPECT_EQ(choose(c, {0.5f, 0.5f, 0.5f, 0.5f}, &margin), (Ids{0, 1}));
+  EXPECT_EQ(margin, 0);
+  EXPECT_EQ(choose(c, {0.1f, 0.5f, 0.7f, 0.5f}), (Ids{1, 2}));
+}
+
+TEST(ChooseExperts, AllExpertsLeaveNoMargin) {
+  RouterConfig c;
+  c.top_k = 3;
+  float margin = 0;
+  EXPECT_EQ(choose(c, {0.5f, -0.5f, 0.7f}, &margin), (Ids{0, 1, 2}));
+  EXPECT_TRUE(std::isnan(margin));
+}
+
+TEST(ChooseExperts, OnlyTheBestGroupsByTheirTwoBest) {
+  RouterConfig c;
+  c.top_k = 2;
+  c.n_groups = 3;
+  c.n_limited_groups = 1;
+  // Group 0 has the single best expert (0.9 + 0.0), group 1 the best pair (0.6 + 0.5), group 2 0.55 + 0.4.
+  float margin = 0;
+  EXPECT_EQ(choose(c, {0.9f, 0.0f, 0.0f, 0.6f, 0.1f, 0.5f, 0.4f, 0.55f, 0.3f}, &margin), (Ids{3, 5}));
+  EXPECT_FLOAT_EQ(margin, 0.4f);  // to 0.1 in the same group: experts of other groups are out
+  c.n_limited_groups = 2;
+  EXPECT_EQ(choose(c, {0.9f, 0.0f, 0.0f, 0.6f, 0.1f, 0.5f, 0.4f, 0.55f, 0.3f}), (Ids{3, 7}));
+}
+
+TEST(ChooseExperts, EqualGroupsGoToTheLowestIndex) {
+  RouterConfig c;
+  c.top_k = 1;
+  c.n_groups = 2;
+  c.n_limited_groups = 1;
+  EXPECT_EQ(choose(c, {0.25f, 0.25f, 0.4f, 0.1f}), (Ids{0}));
+}
+
+TEST(ChooseExperts, NegativeChoicesOfKeptGroupsBeatRejectedGroups) {
+  RouterConfig c;
+  c.top_k = 2;
+  c.n_groups = 2;
+  c.n_limited_groups = 1;
+  EXPECT_EQ(choose(c, {5.0f, -3.0f, 0.9f, 0.8f}), (Ids{0, 1}));
+}
+
+struct Routed {
+  Arena<double> arena;
+  RouterActivations<double> a;
+};
+
+// Gate weights are the logits themselves: dim 1, h = 1.
+std::unique_ptr<Routed> route(const RouterConfig& c, std::vector<double> logits, std::vector<double> bias,
+                              int tokens = 1) {
+  auto routed = std::make_unique<Routed>();
+  const int experts = static_cast<int>(logits.size());
+  routed->a.plan(routed->arena, {1, tokens}, experts, c.top_k);
+  routed->arena.commit();
+  const std::vector<double> h(static_cast<std::size_t>(tokens), 1.0);
+  router_forward(c, logits.data(), bias.data(), h.data(), {1, tokens}, 1, experts, routed->a);
+  return routed;
+}
+
+double sigmoid(double x) {
+  return 1 / (1 + std::exp(-x));
+}
+
+TEST(RouterForward, BiasChoosesButDoesNotWeigh) {
+  RouterConfig c;
+  c.top_k = 2;
+  c.route_scale = 2.5;
+  const auto r = route(c, {0.0, 1.0, -1.0, 2.0}, {0.0, -1.0, 0.5, 0.0});
+  // Choice: 0.5, -0.27, 0.77, 0.88: experts 2 and 3, weighed by their scores without bias.
+  EXPECT_EQ(r->a.ids, (Ids{2, 3}));
+  const double s2 = sigmoid(-1), s3 = sigmoid(2);
+  EXPECT_NEAR(r->a.mix[0], 2.5 * s2 / (s2 + s3), 1e-15);
+  EXPECT_NEAR(r->a.mix[1], 2.5 * s3 / (s2 + s3), 1e-15);
+  c.route_norm = false;
+  EXPECT_NEAR(route(c, {0.0, 1.0, -1.0, 2.0}, {0.0, -1.0, 0.5, 0.0})->a.mix[0], 2.5 * s2, 1e-15);
+}
+
+TEST(RouterForward, SoftmaxScoresSumToOne) {
+  RouterConfig c;
+  c.score_func = ScoreFunc::softmax;
+  const auto r = route(c, {std::log(1.0), std::log(2.0), std::log(5.0)}, {0, 0, 0});
+  EXPECT_NEAR(r->a.scores[0], 0.125, 1e-15);
+  EXPECT_NEAR(r->a.scores[2], 0.625, 1e-15);
+}
+
+TEST(RouterForward, ForcedBalanceGoesRound) {
+  RouterConfig c;
+  c.top_k = 2;
+  c.force_balance = true;
+  const auto r = route(c, {3, 0, 0, 0, 0}, {9, 0, 0, 0, 0}, 3);
+  EXPECT_EQ(r->a.ids, (Ids{0, 1, 2, 3, 4, 0}));
+  EXPECT_EQ(r->a.tokens_per_expert, (std::vector<std::uint32_t>{2, 1, 1, 1, 1}));
+  EXPECT_NEAR(r->a.mix[5], sigmoid(3) / (sigmoid(3) + 0.5), 1e-15);
+}
+
+TEST(RouterForward, AuxiliaryLossIsItsCoefficientWhenBalanced) {
+  RouterConfig c;
+  c.top_k = 1;
+  c.force_balance = true;
+  c.aux_mode = AuxMode::sequence;
+  c.aux_coeff = 0.01;
+  EXPECT_NEAR(route(c, {1, 1, 1, 1}, {0, 0, 0, 0}, 8)->a.aux_loss, 0.01, 1e-15);
+  c.force_balance = false;  // all on expert 0: f_0 = 4, P_0 = 1/4
+  EXPECT_NEAR(route(c, {1, 1, 1, 1}, {0, 0, 0, 0}, 8)->a.aux_loss, 0.01, 1e-15);
+  const double p = sigmoid(2) / (sigmoid(2) + 3 * 0.5);
+  EXPECT_NEAR(route(c, {2, 0, 0, 0}, {0, 0, 0, 0}, 8)->a.aux_loss, 0.01 * 4 * p, 1e-15);
+}
+
+// What the explain card says of the figure.
+TEST(RouterForward, AnEvenBatchOfUnevenSequencesIsAboveTheCoefficientBySequence) {
+  RouterConfig c;
+  c.top_k = 1;
+  c.aux_coeff = 0.01;
+  const auto loss_of = [&](AuxMode mode) {
+    c.aux_mode = mode;
+    Routed routed;
+    const BatchPart two{2, 4};  // sequences of four tokens
+    routed.a.plan(routed.arena, two, 2, c.top_k);
+    routed.arena.commit();
+    const std::vector<double> gate{2, -2}, bias{0, 0}, h{1, 1, 1, 1, -1, -1, -1, -1};
+    router_forward(c, gate.data(), bias.data(), h.data(), two, 1, 2, routed.a);
+    EXPECT_EQ(routed.a.tokens_per_expert, (std::vector<std::uint32_t>{4, 4}));
+    return routed.a.aux_loss;
+  };
+  EXPECT_NEAR(loss_of(AuxMode::batch), 0.01, 1e-15);
+  EXPECT_NEAR(loss_of(AuxMode::sequence), 0.01 * 2 * sigmoid(2) / (sigmoid(2) + sigmoid(-2)), 1e-15);
+}
+
+// f_e counts what was chosen, bias included; the top K of the scores alone, as DeepSeek's formula has it, gives
+// another.
+TEST(RouterForward, TheAuxiliaryLossCountsTheBiasedChoice) {
+  RouterConfig c;
+  c.top_k = 1;
+  c.aux_mode = AuxMode::sequence;
+  c.aux_coeff = 1;
+  const double p1 = sigmoid(0) / (sigmoid(1) + sigmoid(0));
+  EXPECT_NEAR(route(c, {1, 0}, {0, 0.5}, 8)->a.aux_loss, 2 * p1, 1e-15);  // expert 0 has the higher score: 2 (1 - p1)
+}
+
+TEST(RouterForward, ZLossIsTheSquaredLogSumExp) {
+  RouterConfig c;
+  c.z_coeff = 0.5;
+  const double lse = std::log(std::exp(1.0) + std::exp(-2.0) + 1);
+  EXPECT_NEAR(route(c, {1, -2, 0}, {0, 0, 0}, 4)->a.z_loss, 0.5 * lse * lse, 1e-15);
+}
+
+std::vector<double> updated(std::vector<std::uint32_t> counts, bool centring) {
+  std::vector<double> bias(counts.size(), 1.0);
+  update_expert_bias<double>(bias, counts, 0.1, centring);
+  return bias;
+}
+
+TEST(ExpertBias, MovesAgainstTheLoad) {
+  // Mean 4: over, at, under, under.
+  const std::vector<double> plain = updated({9, 4, 2, 1}, false);
+  EXPECT_DOUBLE_EQ(plain[0], 0.9);
+  EXPECT_DOUBLE_EQ(plain[1], 1.0);  // sign(0) = 0
+  EXPECT_DOUBLE_EQ(plain[2], 1.1);
+  EXPECT_DOUBLE_EQ(plain[3], 1.1);
+  // The update's mean, 0.1 / 4, is taken off.
+  const std::vector<double> centred = updated({9, 4, 2, 1}, true);
+  for (std::size_t e = 0; e < 4; ++e) EXPECT_NEAR(centred[e], plain[e] - 0.025, 1e-15);
+}
+
+TEST(ExpertBias, ComparesWithTheExactMean) {
+  const std::vector<double> bias = updated({3, 3, 4}, false);  // mean 10/3
+  EXPECT_DOUBLE_EQ(bias[0], 1.1);
+  EXPECT_DOUBLE_EQ(bias[2], 0.9);
+  EXPECT_EQ(updated({5, 5, 5}, true), (std::vector<double>{1, 1, 1}));
+}
+
+}  // namespace
+}  // namespace moescope

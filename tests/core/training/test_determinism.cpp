@@ -1,0 +1,311 @@
+// The same config and seed give the same bits: for any number of threads, and across a resume.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+
+#include "core/files/safetensors.h"
+#include "core/model/layers/precision.h"
+#include "core/numerics/kernels.h"
+#include "core/numerics/parallel.h"
+#include "core/training/trainer.h"
+
+namespace moescope {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What a case is about: a recipe in every GEMM of the model, and what may come on top.
+struct Numbers {
+  Recipe recipe;
+  Rounding rounding = Rounding::nearest;
+  bool hadamard = false;
+  TokenPayload payload = TokenPayload::fp32;
+};
+
+RunConfig config_with(const Numbers& numbers) {
+  RunConfig c;
+  c.model.dim = 64;
+  c.model.n_layers = 3;
+  c.model.dense_inter = 96;
+  c.model.n_heads = 2;
+  c.model.q_lora_rank = 24;
+  c.model.kv_lora_rank = 32;
+  c.model.qk_nope_head_dim = 16;
+  c.model.qk_rope_head_dim = 8;
+  c.model.v_head_dim = 16;
+  c.model.n_experts = 8;
+  c.model.moe_inter = 32;
+  c.router.top_k = 2;
+  c.router.aux_mode = AuxMode::sequence;
+  c.router.aux_coeff = 1e-3;
+  c.router.z_coeff = 1e-4;
+  PrecisionConfig& p = c.precision;
+  p.experts = p.shared_experts = p.dense_ffn = p.attention = p.router_gate = p.head = numbers.recipe;
+  p.rounding = numbers.rounding;
+  p.hadamard = numbers.hadamard;
+  p.payload = numbers.payload;
+  c.data.batch = 3;
+  c.data.seq = 100;
+  c.telemetry.window = 4;
+  c.telemetry.specialisation_every = 3;
+  return c;
+}
+
+std::string slurp(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// What must not differ: losses, norms, counts and quantization figures of a frame.
+std::string digest(const TelemetryFrame& f) {
+  std::string bytes;
+  const auto add = [&](const void* data, std::size_t size) { bytes.append(static_cast<const char*>(data), size); };
+  for (const float v : {f.ce_loss, f.aux_loss, f.z_loss, f.grad_norm, f.lr}) add(&v, sizeof(v));
+  for (const RouterFrame& r : f.routers) {
+    add(r.tokens_per_expert.data(), r.tokens_per_expert.size() * 4);
+    add(r.expert_bias.data(), r.expert_bias.size() * 4);
+    add(r.score_mass.data(), r.score_mass.size() * 4);
+    for (const float v : {r.max_vio_window, r.dead_fraction, r.margin, r.score_entropy}) add(&v, sizeof(v));
+  }
+  for (const SpecialisationFrame& s : f.specialisation)
+    for (const auto* table : {&s.domain_DE, &s.together_EE, &s.byte_256E}) add(table->data(), table->size() * 4);
+  for (const QuantFrame& q : f.quants) {
+    add(q.e8m0_blocks.data(), sizeof(q.e8m0_blocks));
+    for (const float v : {q.amax, q.sqnr_db, q.cosine, q.underflow, q.crest}) add(&v, sizeof(v));
+  }
+  return bytes;
+}
+
+class Determinism : public testing::TestWithParam<Numbers> {
+ protected:
+  void SetUp() override {
+    directory_ = fs::temp_directory_path() / ("moescope_determinism_" + std::to_string(getpid()));
+    fs::create_directories(directory_);
+  }
+  void TearDown() override {
+    set_num_threads(0);
+    fs::remove_all(directory_);
+  }
+  std::string path(const char* name) const { return (directory_ / name).string(); }
+
+  RunConfig config_ = config_with(GetParam());
+  std::unique_ptr<Dataset> data_ = open_dataset(config_.data, config_.seed);
+  fs::path directory_;
+};
+
+TEST_P(Determinism, ThreadsDoNotChangeABit) {
+  std::string frames[3], weights[3];
+  for (int i = 0; i < 3; ++i) {
+    set_num_threads(i + 1);
+    Trainer trainer(config_);
+    for (int step = 0; step < 6; ++step) frames[i] += digest(trainer.step(data_->batch(step)));
+    trainer.save(path("weights"));
+    weights[i] = slurp(path("weights"));
+  }
+  EXPECT_FALSE(frames[0].empty());
+  for (int i = 1; i < 3; ++i) {
+    EXPECT_TRUE(frames[i] == frames[0]) << i + 1 << " threads";
+    EXPECT_TRUE(weights[i] == weights[0]) << i + 1 << " threads";
+  }
+}
+
+TEST_P(Determinism, ResumedEqualsUninterrupted) {
+  Trainer whole(config_);
+  whole.step(data_->batch(0));
+  whole.apply({0, "optimizer.lr", 5e-3});
+  for (int step = 1; step < 5; ++step) whole.step(data_->batch(step));
+  whole.save(path("checkpoint"));
+  Trainer resumed = Trainer::resume(path("checkpoint"));
+  EXPECT_EQ(resumed.steps_taken(), 5);
+  EXPECT_EQ(resumed.config().optimizer.lr, 5e-3);
+  for (int step = 5; step < 9; ++step) {
+    const TelemetryFrame a = whole.step(data_->batch(step)), b = resumed.step(data_->batch(step));
+    EXPECT_TRUE(digest(a) == digest(b)) << step;
+    EXPECT_EQ(a.step, b.step);
+    EXPECT_EQ(a.tokens, b.tokens);
+  }
+  whole.save(path("a"));
+  resumed.save(path("b"));
+  EXPECT_TRUE(slurp(path("a")) == slurp(path("b")));
+}
+
+std::vector<Numbers> all_numbers() {
+  std::vector<Numbers> cases;
+  for (const RecipeInfo& info : recipes()) cases.push_back({info.recipe});
+  for (const Recipe recipe : {Recipe::fp8_tensorwise, Recipe::fp8_rowwise, Recipe::mxfp8_rceil, Recipe::nvfp4})
+    cases.push_back({recipe, Rounding::stochastic, true, TokenPayload::mxfp8});
+  cases.push_back({Recipe::mxfp4, Rounding::stochastic, false, TokenPayload::bf16});
+  return cases;
+}
+
+std::string case_name(const testing::TestParamInfo<Numbers>& info) {
+  std::string name = recipe_info(info.param.recipe).name;
+  if (info.param.rounding == Rounding::stochastic) name += "_stochastic";
+  if (info.param.hadamard) name += "_rotated";
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Recipes, Determinism, testing::ValuesIn(all_numbers()), case_name);
+
+// An expert with more rows than a group of the grouped GEMM has, whose scale reaches over all of them.
+TEST(RowGroups, ThreadsDoNotChangeABitOfLargeExperts) {
+  for (const Recipe recipe : {Recipe::nvfp4, Recipe::fp8_rowwise, Recipe::mxfp8_rceil}) {
+    RunConfig config = config_with({recipe, Rounding::stochastic, true});
+    config.data.batch = 12;
+    config.router.bias_update_rate = 1;  // whole batches swing from expert to expert
+    config.router.bias_centring = false;
+    const auto data = open_dataset(config.data, config.seed);
+    std::string frames[2];
+    std::uint32_t most = 0;
+    for (int i = 0; i < 2; ++i) {
+      set_num_threads(i + 1);
+      Trainer trainer(config);
+      for (int step = 0; step < 3; ++step) {
+        const TelemetryFrame f = trainer.step(data->batch(step));
+        for (const RouterFrame& r : f.routers)
+          most = std::max(most, *std::max_element(r.tokens_per_expert.begin(), r.tokens_per_expert.end()));
+        frames[i] += digest(f);
+      }
+    }
+    set_num_threads(0);
+    EXPECT_GT(most, 512u);
+    EXPECT_TRUE(frames[0] == frames[1]) << recipe_info(recipe).name;
+  }
+}
+
+// Random bits come from the seed and the step, so that another of either draws others.
+TEST(StochasticRounding, DrawsFollowTheSeedAndTheStep) {
+  PrecisionConfig precision;
+  precision.experts = Recipe::mxfp4;
+  const auto seed = [&](std::int64_t run, std::int64_t step) {
+    return step_precision(precision, run, step).of(GemmClass::experts).seed;
+  };
+  EXPECT_EQ(seed(1, 5), seed(1, 5));
+  EXPECT_NE(seed(1, 5), seed(1, 6));
+  EXPECT_NE(seed(1, 5), seed(2, 5));
+}
+
+// --- Files that cannot be resumed from.
+
+class BadCheckpoint : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = fs::temp_directory_path() / ("moescope_checkpoint_" + std::to_string(getpid()));
+    fs::create_directories(directory_);
+    good_ = (directory_ / "good").string();
+    bad_ = (directory_ / "bad").string();
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  std::string resume_error(const std::string& path) {
+    try {
+      Trainer::resume(path);
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "resumed";
+  }
+
+  // A checkpoint with one thing changed, of version 1, which had no checksum that would find it.
+  void write_altered(const std::function<void(SafetensorsWriter&)>& metadata, const std::string& left_out = {},
+                     const std::string& reshaped = {}) {
+    const SafetensorsFile file(good_);
+    SafetensorsWriter writer;
+    for (const auto& [key, value] : file.metadata())
+      if (key != "crc32" && key != "kernels") writer.set_metadata(key, value);
+    writer.set_metadata("moescope_checkpoint", "1");
+    metadata(writer);
+    for (const TensorView& t : file.tensors()) {
+      if (t.name == left_out) continue;
+      writer.add(t.name, t.dtype, t.name == reshaped ? std::vector<std::size_t>{t.elements()} : t.shape, t.bytes);
+    }
+    writer.write(bad_);
+  }
+
+  fs::path directory_;
+  std::string good_, bad_;
+};
+
+TEST_F(BadCheckpoint, AnyFlippedBitIsRefused) {
+  Trainer(config_with({Recipe::fp32})).save(good_);
+  const std::string whole = slurp(good_);
+  std::mt19937_64 random(19);
+  std::vector<std::size_t> bits;
+  for (std::size_t bit = 0; bit < 8 * 8; ++bit) bits.push_back(bit);         // the header's length
+  for (int i = 0; i < 200; ++i) bits.push_back(64 + random() % (8 * 4096));  // names, shapes, config
+  for (int i = 0; i < 200; ++i) bits.push_back(random() % (8 * whole.size()));
+  for (const std::size_t bit : bits) {
+    std::string flipped = whole;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ 1 << bit % 8);
+    std::ofstream(bad_, std::ios::binary) << flipped;
+    const std::string error = resume_error(bad_);
+    EXPECT_EQ(error.find(bad_), 0u) << "bit " << bit << ": " << error;
+    EXPECT_NE(error, "resumed") << "bit " << bit;
+  }
+  std::ofstream(bad_, std::ios::binary) << whole;
+  EXPECT_EQ(resume_error(bad_), "resumed");
+}
+
+TEST_F(BadCheckpoint, OneOfBeforeTheChecksumIsResumed) {
+  Trainer(config_with({Recipe::fp32})).save(good_);
+  EXPECT_EQ(checkpoint_kernels(good_), kernels_here().text());
+  write_altered([](SafetensorsWriter&) {});
+  EXPECT_EQ(resume_error(bad_), "resumed");
+  EXPECT_EQ(checkpoint_kernels(bad_), "") << "not recorded";
+}
+
+TEST_F(BadCheckpoint, EachIsNamed) {
+  const RunConfig config = config_with({Recipe::fp32});
+  Trainer(config).save(good_);
+  EXPECT_EQ(resume_error(good_), "resumed");
+  const auto contains = [&](const std::string& text) {
+    const std::string error = resume_error(bad_);
+    EXPECT_NE(error.find(bad_), std::string::npos) << error;
+    EXPECT_NE(error.find(text), std::string::npos) << error;
+  };
+  const auto keep = [](SafetensorsWriter&) {};
+  write_altered([](SafetensorsWriter& w) { w.set_metadata("moescope_checkpoint", "99"); });
+  contains("\"99\"");
+  write_altered([](SafetensorsWriter& w) { w.set_metadata("config", "[router]\ntop_k = 77"); });
+  contains("top_k");
+  write_altered([](SafetensorsWriter& w) { w.set_metadata("steps_taken", "-3"); });
+  contains("\"-3\"");
+  write_altered(keep, "moment2.norm.weight");
+  contains("moment2.norm.weight");
+  write_altered(keep, "", "output.weight");
+  contains("[256, 64]");
+  write_altered(keep, "window.layers.1");
+  contains("window.layers.1");
+
+  // Counts since the last table: all of them or, in a file from before they were kept, none.
+  Trainer counting(config);
+  const auto data = open_dataset(config.data, config.seed);
+  for (int step = 0; step < 2; ++step) counting.step(data->batch(step));
+  counting.save(good_);
+  EXPECT_EQ(resume_error(good_), "resumed");
+  write_altered(keep, "specialisation.layers.2.together");
+  contains("specialisation.layers.2.together");
+  write_altered(keep, "", "specialisation.layers.1.domain");
+  contains("specialisation.layers.1.domain");
+
+  SafetensorsWriter foreign;
+  foreign.add("x", DType::u8, {1}, std::as_bytes(std::span("x", 1)));
+  foreign.write(bad_);
+  contains("not a MoEscope checkpoint");
+  const std::string whole = slurp(good_);
+  for (const double share : {0.0, 0.0001, 0.01, 0.5, 0.999999}) {
+    std::ofstream(bad_, std::ios::binary)
+        .write(whole.data(), static_cast<std::streamsize>(share * static_cast<double>(whole.size())));
+    contains("");
+  }
+  EXPECT_NE(resume_error((directory_ / "none").string()).find("none"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace moescope

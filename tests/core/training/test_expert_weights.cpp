@@ -1,0 +1,71 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "core/data/dataset.h"
+#include "core/files/safetensors.h"
+#include "core/training/trainer.h"
+
+namespace moescope {
+namespace {
+
+RunConfig config_with(Recipe recipe) {
+  RunConfig config = load_preset("nano").config;
+  config.precision.experts = recipe;
+  config.telemetry.specialisation_every = 1;
+  return config;
+}
+
+struct Stepped {
+  TelemetryFrame frame;
+  std::string checkpoint;
+};
+Stepped step(const RunConfig& config) {
+  Trainer trainer(config);
+  const auto data = open_dataset(config.data, config.seed);
+  Stepped stepped{trainer.step(data->batch(0)), ::testing::TempDir() + "expert_weights.safetensors"};
+  trainer.save(stepped.checkpoint);
+  return stepped;
+}
+
+// From the weights that the checkpoint holds, with the reference's block quantizer.
+TEST(ExpertWeights, NormAndErrorAreThoseOfTheWeightsAfterTheStep) {
+  const RunConfig config = config_with(Recipe::mxfp8_rceil);
+  const Stepped stepped = step(config);
+  ASSERT_EQ(stepped.frame.specialisation.size(), 2u);
+  const SafetensorsFile file(stepped.checkpoint);
+  const SpecialisationFrame& layer = stepped.frame.specialisation[1];
+  const int dim = config.model.dim, inter = config.model.moe_inter;
+  for (int e = 0; e < config.model.n_experts; ++e) {
+    double squares = 0;
+    QuantSums sums;
+    for (const char* name : {"w1", "w2", "w3"}) {
+      const TensorView& tensor = file.at("layers.2.moe.experts." + std::string(name));
+      const std::size_t size = static_cast<std::size_t>(dim) * inter;
+      std::vector<float> values(size), decoded(size);
+      std::memcpy(values.data(), tensor.bytes.data() + static_cast<std::size_t>(e) * size * sizeof(float),
+                  size * sizeof(float));
+      for (const float value : values) squares += static_cast<double>(value) * value;
+      const auto cols = static_cast<std::size_t>(name == std::string("w2") ? inter : dim);
+      BlockFormat format;
+      format.element = ElementFormat::e4m3;
+      format.rule = ScaleRule::rceil;
+      QuantSums own;
+      quantize_dequantize(format, {values.data(), size / cols, cols, cols}, BlockAxis::row, decoded.data(), cols, &own);
+      sums.add(own);
+    }
+    EXPECT_FLOAT_EQ(layer.weight_norm_E[static_cast<std::size_t>(e)], static_cast<float>(std::sqrt(squares)));
+    EXPECT_NEAR(layer.weight_sqnr_E[static_cast<std::size_t>(e)], sums.sqnr_db(), 1e-4);
+    EXPECT_NEAR(sums.sqnr_db(), 31.5, 1);
+  }
+}
+
+TEST(ExpertWeights, HaveNoErrorWhereNothingIsQuantized) {
+  const Stepped stepped = step(config_with(Recipe::fp32));
+  for (const SpecialisationFrame& layer : stepped.frame.specialisation)
+    for (const float sqnr : layer.weight_sqnr_E) EXPECT_TRUE(is_missing(sqnr));
+}
+
+}  // namespace
+}  // namespace moescope

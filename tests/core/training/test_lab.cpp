@@ -1,0 +1,503 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "core/telemetry/recording/notes.h"
+#include "core/training/checkpoint_folder.h"
+#include "core/training/lab.h"
+
+namespace moescope {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+RunConfig tiny(const char* name = "tiny") {
+  RunConfig config;
+  config.name = name;
+  config.model = {.vocab = 256,
+                  .dim = 32,
+                  .n_layers = 2,
+                  .n_dense_layers = 1,
+                  .dense_inter = 64,
+                  .n_heads = 2,
+                  .q_lora_rank = 0,
+                  .kv_lora_rank = 16,
+                  .qk_nope_head_dim = 8,
+                  .qk_rope_head_dim = 8,
+                  .v_head_dim = 16,
+                  .rope_theta = 1e4,
+                  .norm_eps = 1e-5,
+                  .n_experts = 4,
+                  .moe_inter = 32,
+                  .n_shared = 1};
+  config.data = {.path = "", .batch = 2, .seq = 16};
+  config.parallel = {.ranks = 2, .ranks_per_node = 2};
+  config.optimizer.warmup_steps = 2;
+  return config;
+}
+
+// Polls, since what was asked happens on another thread.
+template <class Condition>
+bool eventually(const Condition& condition) {
+  for (int i = 0; i < 2000; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(10ms);
+  }
+  return false;
+}
+
+void run_to(Lab& lab, std::int64_t step) {
+  lab.run_until(step);
+  ASSERT_TRUE(eventually([&] { return lab.status().step == step && !lab.status().running; })) << lab.status().error;
+  lab.flush();
+}
+
+std::vector<float> losses(const History& history) {
+  std::vector<float> values;
+  for (std::int64_t step = history.steps().first; step <= history.steps().last; ++step)
+    values.push_back(history.value_at(Metric::ce_loss, kWholeRun, step));
+  return values;
+}
+
+class LabFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = fs::temp_directory_path() / ("moescope_lab_" + std::to_string(::getpid()));
+    fs::create_directories(root_);
+  }
+  void TearDown() override { fs::remove_all(root_); }
+  std::string path(const char* name) const { return (root_ / name).string(); }
+  fs::path root_;
+};
+
+TEST(Lab, StartsPausedAndRunsUntil) {
+  Lab lab({tiny()}, "");
+  EXPECT_FALSE(lab.status().running);
+  EXPECT_EQ(lab.status().step, 0);
+  run_to(lab, 5);
+  const auto history = lab.histories().at(0);
+  EXPECT_EQ(history->steps(), (StepRange{0, 4}));
+  EXPECT_GT(lab.status().tokens_per_s, 0);
+  EXPECT_GT(history->value_at(Metric::tokens_per_s, kWholeRun, 4), 0);
+  lab.run_until(3);  // already past
+  std::this_thread::sleep_for(50ms);
+  EXPECT_EQ(lab.status().step, 5);
+}
+
+TEST(Lab, OneStepAtATime) {
+  Lab lab({tiny()}, "");
+  lab.step_once();
+  lab.step_once();
+  ASSERT_TRUE(eventually([&] { return lab.status().step == 2; }));
+  std::this_thread::sleep_for(50ms);
+  EXPECT_EQ(lab.status().step, 2);
+  EXPECT_FALSE(lab.status().running);
+}
+
+TEST(Lab, PauseHoldsAndRunGoesOn) {
+  Lab lab({tiny()}, "");
+  lab.run();
+  ASSERT_TRUE(eventually([&] { return lab.status().step > 3; }));
+  lab.pause();
+  lab.flush();
+  const std::int64_t step = lab.status().step;
+  std::this_thread::sleep_for(100ms);
+  EXPECT_EQ(lab.status().step, step);
+  EXPECT_EQ(lab.histories().at(0)->steps().last, step - 1);
+  lab.run();
+  EXPECT_TRUE(eventually([&] { return lab.status().step > step; }));
+}
+
+TEST(Lab, SpeedLimitIsKept) {
+  Lab lab({tiny()}, "");
+  lab.set_max_steps_per_s(20);
+  const auto begin = std::chrono::steady_clock::now();
+  run_to(lab, 6);  // five waits of 50 ms
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 245ms);
+  lab.set_max_steps_per_s(0.01);
+  lab.run();
+  lab.set_max_steps_per_s(0);  // a limit that is lifted does not make it wait on
+  EXPECT_TRUE(eventually([&] { return lab.status().step > 8; }));
+}
+
+TEST(Lab, TwinsAreIdenticalUntilAChange) {
+  Lab lab({tiny("a"), tiny("b")}, "");
+  run_to(lab, 6);
+  const auto a = lab.histories().at(0), b = lab.histories().at(1);
+  EXPECT_EQ(losses(*a), losses(*b));
+  lab.change({.run = 1, .key = "router.top_k", .value = std::int64_t{1}});
+  EXPECT_EQ(lab.config(1).router.top_k, 1);
+  EXPECT_EQ(lab.config(0).router.top_k, 2);
+  run_to(lab, 8);
+  EXPECT_NE(a->value_at(Metric::ce_loss, kWholeRun, 6), b->value_at(Metric::ce_loss, kWholeRun, 6));
+  EXPECT_TRUE(a->markers().empty());
+  ASSERT_EQ(b->markers().size(), 1u);
+  EXPECT_EQ(b->markers()[0].kind, "change");
+  EXPECT_EQ(b->markers()[0].text, "router.top_k 2 -> 1");
+  EXPECT_EQ(b->markers()[0].step, 6);
+}
+
+TEST(Lab, EveryLiveKeyReachesTheTrainer) {
+  Lab lab({tiny()}, "");
+  run_to(lab, 1);
+  const auto change = [&](const char* key, ConfigValue value) { lab.change({0, key, std::move(value)}); };
+  change("optimizer.lr", 3e-3);
+  change("router.bias_update_rate", 0.02);
+  change("router.bias_centring", false);
+  change("router.aux_mode", std::string("batch"));
+  change("router.aux_coeff", 0.1);
+  change("router.z_coeff", 1e-3);
+  change("router.top_k", std::int64_t{3});
+  change("router.force_balance", true);
+  change("router.route_scale", 2.0);
+  change("router.capacity_factor", 1.25);
+  change("precision.experts", std::string("mxfp8_floor"));
+  change("telemetry.every", std::int64_t{2});
+  change("telemetry.quant_every", std::int64_t{3});
+  run_to(lab, 4);
+  EXPECT_EQ(lab.status().error, "");
+  EXPECT_EQ(lab.histories()[0]->markers().size(), 13u);
+  const auto frame = lab.histories()[0]->frame_at(2);
+  ASSERT_NE(frame, nullptr);
+  std::uint32_t slots = 0;
+  for (const std::uint32_t n : frame->routers.at(0).tokens_per_expert) slots += n;
+  EXPECT_EQ(slots, 3u * 2 * 16);
+  EXPECT_FLOAT_EQ(frame->routers[0].max_vio, 0) << "round-robin";
+}
+
+TEST(Lab, MixtureOfDomainsIsOneForAllRunsAndKeptByStep) {
+  Lab together({tiny("a"), tiny("b")}, "");
+  run_to(together, 4);
+  EXPECT_THROW(together.change({1, "data.mixture", std::string("klingon=1")}), std::invalid_argument);
+  together.change({1, "data.mixture", std::string("JSON=1")});
+  EXPECT_EQ(together.config(0).data.mixture, "JSON=1");
+  run_to(together, 8);
+  EXPECT_EQ(together.status().error, "");
+  EXPECT_EQ(losses(*together.histories()[0]), losses(*together.histories()[1]));
+  for (const auto& history : together.histories()) {
+    ASSERT_EQ(history->markers().size(), 1u);
+    EXPECT_EQ(history->markers()[0].step, 4);
+    EXPECT_EQ(history->markers()[0].text, "data.mixture none -> JSON=1 (for all runs, which read the same batches)");
+  }
+  Lab undisturbed({tiny("a")}, "");
+  run_to(undisturbed, 8);
+  const auto plain = losses(*undisturbed.histories()[0]), shifted = losses(*together.histories()[0]);
+  EXPECT_TRUE(std::equal(plain.begin(), plain.begin() + 4, shifted.begin()));
+  EXPECT_NE(plain[4], shifted[4]);
+
+  const int late = together.add_run(together.config(0));  // reads the old mixture up to step 4
+  run_to(together, 9);
+  EXPECT_EQ(losses(*together.histories()[2]), losses(*together.histories()[0]));
+  EXPECT_EQ(together.config(late).data.mixture, "JSON=1");
+}
+
+TEST(Lab, RefusesChangesThatCannotBe) {
+  Lab lab({tiny()}, "");
+  EXPECT_THROW(lab.change({0, "router.top_k", std::int64_t{5}}), std::invalid_argument);
+  EXPECT_THROW(lab.change({0, "router.top_k", 2.0}), std::invalid_argument);
+  EXPECT_THROW(lab.change({0, "router.topk", std::int64_t{2}}), std::invalid_argument);
+  EXPECT_THROW(lab.change({0, "model.dim", std::int64_t{64}}), std::invalid_argument);
+  EXPECT_THROW(lab.change({1, "router.top_k", std::int64_t{1}}), std::invalid_argument);
+  EXPECT_THROW(lab.change({0, "optimizer.lr", std::nan("")}), std::invalid_argument);
+  EXPECT_EQ(lab.config(0).router.top_k, 2);
+  lab.flush();
+  EXPECT_TRUE(lab.histories()[0]->markers().empty());
+}
+
+TEST(Lab, NotesArePinnedToTheNextStepOfEveryRun) {
+  Lab lab({tiny("a"), tiny("b")}, "");
+  run_to(lab, 3);
+  lab.note("here it begins");
+  lab.flush();
+  for (const auto& history : lab.histories()) {
+    ASSERT_EQ(history->markers().size(), 1u);
+    EXPECT_EQ(history->markers()[0].kind, "note");
+    EXPECT_EQ(history->markers()[0].step, 3);
+    EXPECT_EQ(history->markers()[0].text, "here it begins");
+  }
+}
+
+TEST(Lab, SameNamesGetNumbers) {
+  Lab lab({tiny("x"), tiny("x"), tiny("x-2")}, "");
+  EXPECT_EQ(lab.config(0).name, "x");
+  EXPECT_EQ(lab.config(1).name, "x-2");
+  EXPECT_EQ(lab.config(2).name, "x-2-2");
+}
+
+TEST(Lab, TwinThatJoinsLaterCatchesUpAndIsWhatItWouldHaveBeen) {
+  RunConfig coarse = tiny("b");
+  coarse.precision.experts = Recipe::mxfp8_rceil;
+  Lab together({tiny("a"), coarse}, "");
+  run_to(together, 12);
+
+  Lab lab({tiny("a")}, "");
+  run_to(lab, 8);
+  EXPECT_EQ(lab.add_run(coarse), 1);
+  ASSERT_EQ(lab.histories().size(), 2u) << "at once";
+  ASSERT_EQ(lab.status().catching_up.size(), 1u);
+  EXPECT_EQ(lab.status().catching_up[0].run, 1);
+  EXPECT_EQ(lab.status().step, 8);
+  lab.step_once();  // only the run that lags takes it
+  ASSERT_TRUE(eventually([&] { return lab.status().catching_up.at(0).step == 1; }));
+  EXPECT_EQ(lab.status().step, 8);
+  lab.run_until(8);
+  ASSERT_TRUE(eventually([&] { return lab.status().catching_up.empty() && !lab.status().running; }));
+  lab.flush();
+  EXPECT_EQ(lab.histories()[0]->steps(), (StepRange{0, 7}));
+  EXPECT_EQ(lab.histories()[1]->steps(), (StepRange{0, 7}));
+  run_to(lab, 12);
+  EXPECT_EQ(losses(*lab.histories()[0]), losses(*together.histories()[0]));
+  EXPECT_EQ(losses(*lab.histories()[1]), losses(*together.histories()[1]));
+}
+
+TEST(Lab, TwinGetsTheChangesOfTheFirstAtTheSameSteps) {
+  Lab lab({tiny("a")}, "");
+  run_to(lab, 3);
+  lab.change({0, "router.bias_update_rate", 0.05});
+  lab.change({0, "router.top_k", std::int64_t{3}});
+  run_to(lab, 6);
+  lab.change({0, "optimizer.lr", 4e-3});
+  RunConfig same = lab.config(0);
+  RunConfig other = lab.config(0);
+  other.router.top_k = 2;  // as it was at the start: now a difference, and meant
+  const int twin = lab.add_run(same), kept = lab.add_run(other);
+  EXPECT_EQ(lab.config(twin).optimizer.lr, 4e-3);
+  EXPECT_EQ(lab.config(kept).router.top_k, 2);
+  EXPECT_EQ(lab.config(kept).name, "a-3");
+  run_to(lab, 9);
+  const auto all = lab.histories();
+  EXPECT_EQ(losses(*all[1]), losses(*all[0]));
+  EXPECT_NE(losses(*all[2]), losses(*all[0]));
+  const auto texts = [](const History& history) {
+    std::vector<std::string> list;
+    for (const Marker& marker : history.markers()) list.push_back(std::to_string(marker.step) + ": " + marker.text);
+    return list;
+  };
+  EXPECT_EQ(texts(*all[1]), texts(*all[0]));
+  EXPECT_EQ(texts(*all[2]),
+            (std::vector<std::string>{"3: router.bias_update_rate 0.001 -> 0.05", "6: optimizer.lr 0.002 -> 0.004"}));
+  EXPECT_EQ(lab.status().error, "");
+}
+
+TEST(Lab, ChangeToARunThatCatchesUpWaitsForTheStepOfTheFirst) {
+  Lab lab({tiny("a")}, "");
+  run_to(lab, 5);
+  const int twin = lab.add_run(tiny("b"));
+  lab.change({twin, "optimizer.lr", 1e-3});
+  run_to(lab, 7);
+  const auto markers = lab.histories()[1]->markers();
+  ASSERT_EQ(markers.size(), 1u);
+  EXPECT_EQ(markers[0].step, 5);
+  const auto of_a = losses(*lab.histories()[0]), of_b = losses(*lab.histories()[1]);
+  EXPECT_TRUE(std::equal(of_a.begin(), of_a.begin() + 6, of_b.begin())) << "step 5's loss is of the weights before";
+  EXPECT_NE(of_a[6], of_b[6]);
+}
+
+TEST(Lab, RefusesTwinsThatCannotBe) {
+  Lab lab({tiny("a")}, "");
+  RunConfig longer = tiny("b"), wrong = tiny("b");
+  longer.data.batch = 4;
+  wrong.router.top_k = 9;
+  EXPECT_THROW(lab.add_run(longer), std::invalid_argument);
+  EXPECT_THROW(lab.add_run(wrong), std::invalid_argument);
+  lab.change({0, "router.top_k", std::int64_t{4}});
+  RunConfig fewer = lab.config(0);
+  fewer.model.n_experts = 2;
+  fewer.router.top_k = 1;
+  EXPECT_NO_THROW(lab.add_run(fewer)) << "its own top_k is kept from the change that would not fit";
+  EXPECT_THROW(lab.remove_run(0), std::invalid_argument);
+  EXPECT_THROW(lab.remove_run(7), std::invalid_argument);
+  lab.add_run(tiny("c"));
+  lab.add_run(tiny("d"));
+  EXPECT_THROW(lab.add_run(tiny("e")), std::invalid_argument);
+  EXPECT_EQ(lab.histories().size(), 4u);
+}
+
+TEST_F(LabFiles, RemovedRunsStayInTheRecordingAndTheirNumbersTheirs) {
+  {
+    Lab lab({tiny("a"), tiny("b")}, path("r.moescope"));
+    run_to(lab, 3);
+    lab.remove_run(1);
+    EXPECT_EQ(lab.histories().size(), 1u);
+    EXPECT_THROW(lab.config(1), std::invalid_argument);
+    run_to(lab, 5);
+    EXPECT_EQ(lab.add_run(tiny("c")), 2);
+    run_to(lab, 6);
+    EXPECT_EQ(lab.histories()[1]->info().run, 2);
+  }
+  const RecordingReader reader(path("r.moescope"));
+  ASSERT_EQ(reader.runs().size(), 3u);
+  EXPECT_EQ(reader.load(0)->steps(), (StepRange{0, 5}));
+  EXPECT_EQ(reader.load(1)->steps(), (StepRange{0, 2}));
+  EXPECT_EQ(reader.load(2)->steps(), (StepRange{0, 5}));
+}
+
+TEST(Lab, FlipsAreAgainstTheFirstRunWheneverTheTwinJoined) {
+  RunConfig a = tiny("a");
+  a.telemetry.flips_every = 2;
+  RunConfig b = a;
+  b.precision.experts = Recipe::mxfp8_rceil;
+  b.optimizer.lr = 5e-3;
+  Lab together({a, b}, "");
+  run_to(together, 9);
+  Lab lab({a}, "");
+  run_to(lab, 9);
+  lab.add_run(b);
+  lab.add_run(a);
+  run_to(lab, 9);
+  const auto early = together.histories()[1], late = lab.histories()[1], equal = lab.histories()[2];
+  EXPECT_EQ(together.histories()[0]->flip_frame_at(8), nullptr) << "the first is what others are compared with";
+  for (std::int64_t step = 0; step < 9; step += 2) {
+    const auto one = early->flip_frame_at(step), other = late->flip_frame_at(step);
+    ASSERT_NE(one, nullptr);
+    ASSERT_NE(other, nullptr);
+    ASSERT_EQ(one->step, step);
+    EXPECT_EQ(one->flips.at(0).margin_flipped, other->flips.at(0).margin_flipped);
+    EXPECT_EQ(one->flips[0].flip_rate, other->flips[0].flip_rate);
+    std::uint32_t tokens = 0, flipped = 0;
+    for (const std::uint32_t n : other->flips[0].margin_tokens) tokens += n;
+    for (const std::uint32_t n : other->flips[0].margin_flipped) flipped += n;
+    EXPECT_EQ(tokens, 2u * 16);
+    EXPECT_FLOAT_EQ(other->flips[0].flip_rate, static_cast<float>(flipped) / 32);
+  }
+  EXPECT_EQ(early->value_at(Metric::flip_rate, 1, 0), 0) << "the router comes before the experts";
+  EXPECT_GT(early->value_at(Metric::flip_rate, 1, 8), 0);
+  EXPECT_EQ(equal->value_at(Metric::flip_rate, kWholeRun, 8), 0);
+  EXPECT_TRUE(is_missing(early->values(Metric::flip_rate, 1, {7, 7})[0]));
+}
+
+TEST(Lab, RefusesRunsThatCannotBeInLockStep) {
+  RunConfig longer = tiny("b");
+  longer.data.seq = 32;
+  EXPECT_THROW(Lab({tiny("a"), longer}, ""), std::runtime_error);
+  EXPECT_THROW(Lab(std::vector<RunConfig>{}, ""), std::runtime_error);
+  EXPECT_THROW(Lab(std::vector<RunConfig>(5, tiny()), ""), std::runtime_error);
+  RunConfig lost = tiny();
+  lost.data.path = "/nonexistent/text";
+  EXPECT_THROW(Lab({lost}, ""), std::runtime_error);
+  EXPECT_THROW(Lab({tiny()}, "/nonexistent/folder/x.moescope"), std::runtime_error);
+}
+
+TEST_F(LabFiles, ResumedEqualsUninterrupted) {
+  std::vector<float> whole;
+  {
+    Lab lab({tiny("a"), tiny("b")}, "");
+    lab.change({1, "precision.experts", std::string("mxfp8_rceil")});
+    run_to(lab, 4);
+    lab.save_checkpoint(path("kept"));
+    run_to(lab, 8);
+    EXPECT_EQ(lab.status().warning, "");
+    whole = losses(*lab.histories()[1]);
+    const auto markers = lab.histories()[1]->markers();
+    EXPECT_EQ(markers.back().kind, "event");
+    EXPECT_EQ(markers.back().text, "checkpoint " + path("kept") + "/4");
+    EXPECT_EQ(markers.back().step, 4);
+  }
+  std::vector<Trainer> trainers;
+  for (const std::string& file : newest_checkpoint(path("kept"))) trainers.push_back(Trainer::resume(file));
+  ASSERT_EQ(trainers.size(), 2u);
+  Lab lab(std::move(trainers), "");
+  EXPECT_EQ(lab.status().step, 4);
+  run_to(lab, 8);
+  const auto again = losses(*lab.histories()[1]);
+  EXPECT_EQ(again, std::vector<float>(whole.begin() + 4, whole.end()));
+}
+
+TEST_F(LabFiles, CheckpointThatCannotBeWrittenIsAWarning) {
+  std::ofstream(path("file")) << "x";
+  Lab lab({tiny()}, "");
+  run_to(lab, 1);
+  lab.save_checkpoint(path("file"));
+  lab.flush();
+  EXPECT_NE(lab.status().warning.find("could not be written"), std::string::npos) << lab.status().warning;
+  EXPECT_EQ(lab.status().error, "");
+  run_to(lab, 2);
+}
+
+TEST_F(LabFiles, RecordingHoldsWhatTheHistoryHolds) {
+  std::vector<float> live;
+  {
+    Lab lab({tiny()}, path("r.moescope"));
+    run_to(lab, 5);
+    lab.note("n");
+    lab.flush();
+    live = losses(*lab.histories()[0]);
+    EXPECT_EQ(losses(*RecordingReader(path("r.moescope")).load(0)), live) << "after flush(), while open";
+  }
+  const auto read = RecordingReader(path("r.moescope")).load(0);
+  EXPECT_EQ(losses(*read), live);
+  EXPECT_EQ(read->markers().size(), 1u);
+}
+
+TEST(Lab, LossThatIsNoNumberPausesAndSaysWhere) {
+  RunConfig wild = tiny();
+  wild.optimizer = {.lr = 1,
+                    .lr_min = 0,
+                    .schedule = Schedule::constant,
+                    .warmup_steps = 0,
+                    .total_steps = 1000,
+                    .beta1 = 0.9,
+                    .beta2 = 0.95,
+                    .eps = 1e-8,
+                    .weight_decay = 10,
+                    .clip = 1e9};
+  wild.router.z_coeff = 1;
+  Lab lab({wild}, "");
+  lab.run_until(3000);
+  ASSERT_TRUE(eventually([&] { return !lab.status().running; }));
+  if (lab.status().step == 3000) GTEST_SKIP() << "this model survived";
+  lab.flush();
+  const std::int64_t lost = lab.status().step - 1;
+  EXPECT_NE(lab.status().error.find("at step " + std::to_string(lost)), std::string::npos) << lab.status().error;
+  const auto history = lab.histories()[0];
+  EXPECT_EQ(history->steps().last, lost) << "the frame is kept";
+  ASSERT_FALSE(history->markers().empty());
+  EXPECT_EQ(history->markers().back().kind, "event");
+  EXPECT_EQ(history->markers().back().step, lost);
+}
+
+TEST(Lab, DestructionStopsWithinAStep) {
+  for (int i = 0; i < 8; ++i) {
+    Lab lab({tiny("a"), tiny("b"), tiny("c"), tiny("d")}, "");
+    lab.run();
+    std::this_thread::sleep_for(std::chrono::milliseconds(3 * i));
+  }
+  Lab waiting({tiny()}, "");
+  waiting.set_max_steps_per_s(0.001);  // a thousand seconds to the next step
+  waiting.run();
+  ASSERT_TRUE(eventually([&] { return waiting.status().step == 1; }));
+}
+
+TEST(Lab, ManyThreadsMayAskAtOnce) {
+  Lab lab({tiny()}, "");
+  lab.run();
+  std::vector<std::thread> askers;
+  for (int who = 0; who < 4; ++who)
+    askers.emplace_back([&lab, who] {
+      for (int i = 0; i < 20; ++i) {
+        lab.change({0, "optimizer.lr", 1e-3 * (1 + who)});
+        lab.note("n");
+        lab.status();
+        lab.config(0);
+        lab.histories()[0]->sequence();
+        if (i % 7 == who) lab.pause();
+        if (i % 7 == 6) lab.run();
+        if (i % 10 == 0) lab.flush();
+      }
+    });
+  for (std::thread& asker : askers) asker.join();
+  lab.flush();
+  const auto markers = lab.histories()[0]->markers();
+  EXPECT_EQ(std::ranges::count(markers, "change", &Marker::kind), 80);
+  EXPECT_GE(std::ranges::count(markers, kNoteKind, &Marker::kind), 1) << "one a step: the last one stays";
+  EXPECT_EQ(lab.status().error, "");
+}
+
+}  // namespace
+}  // namespace moescope

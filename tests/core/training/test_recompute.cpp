@@ -1,0 +1,134 @@
+// The operand of a step that is over, computed again by a copy of the run: the very values that a capture of that step
+// took.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "core/telemetry/recording/recording.h"
+#include "core/training/lab.h"
+#include "core/training/recompute.h"
+#include "tests/support/small_run.h"
+
+namespace moescope {
+namespace {
+
+using namespace std::chrono_literals;
+
+RunConfig quantized(const char* name = "run") {
+  RunConfig c = small_run();
+  c.name = name;
+  c.precision.experts = Recipe::mxfp8_rceil;
+  c.precision.attention = Recipe::nvfp4;
+  c.precision.rounding = Rounding::stochastic;
+  c.telemetry.checkpoint_every = 4;
+  return c;
+}
+
+void run_to(Lab& lab, std::int64_t step) {
+  lab.run_until(step);
+  for (int i = 0; i < 3000; ++i) {
+    const LabStatus now = lab.status();
+    if (now.step == step && !now.running && now.catching_up.empty()) break;
+    std::this_thread::sleep_for(10ms);
+  }
+  lab.flush();
+  ASSERT_EQ(lab.status().step, step) << lab.status().error;
+}
+
+template <class Thing>
+void wait_for(const Thing& capture) {
+  for (int i = 0; i < 3000 && capture.state() == Capture::State::waiting; ++i) std::this_thread::sleep_for(10ms);
+}
+
+std::shared_ptr<const CapturedOperand> recomputed(RecomputePlan plan) {
+  Recompute recompute(std::move(plan));
+  wait_for(recompute.capture());
+  EXPECT_EQ(recompute.capture().error(), "");
+  return recompute.capture().operand();
+}
+
+void expect_same(const CapturedOperand& a, const CapturedOperand& b) {
+  EXPECT_EQ(a.step, b.step);
+  EXPECT_EQ(a.run, b.run);
+  EXPECT_EQ(a.run_name, b.run_name);
+  EXPECT_TRUE(a.format == b.format);
+  EXPECT_EQ(a.expert_rows, b.expert_rows);
+  EXPECT_EQ(a.values, b.values);
+  EXPECT_EQ(a.sums.e8m0_blocks, b.sums.e8m0_blocks);
+  EXPECT_EQ(a.sums.err2, b.sums.err2);
+}
+
+const OperandPlace kExperts{1, GemmClass::experts, "w1", Operand::x, Direction::wgrad};
+const OperandPlace kAttention{2, GemmClass::attention, "wq", Operand::dy, Direction::dgrad};
+
+// Runs in lock-step, of which the second differs in its settings; changes of both, of the text, too.
+TEST(Recompute, IsTheTensorOfThenFromACheckpointAndFromTheRecording) {
+  const std::string path = testing::TempDir() + "recompute.moescope";
+  std::shared_ptr<const CapturedOperand> then_a, then_b;
+  {
+    RunConfig second = quantized("other");
+    second.precision.experts = Recipe::fp8_deepseek_128;
+    Lab lab({quantized(), second}, path);
+    run_to(lab, 3);
+    lab.change({0, "optimizer.lr", 3e-3});
+    lab.change({0, "data.mixture", std::string("JSON=1")});
+    lab.change({1, "router.top_k", std::int64_t{1}});
+    run_to(lab, 6);
+    const auto a = lab.capture(0, kExperts), b = lab.capture(1, kAttention);
+    lab.run_until(7);
+    wait_for(*a), wait_for(*b);
+    run_to(lab, 10);
+    then_a = a->operand(), then_b = b->operand();
+    ASSERT_TRUE(then_a && then_b);
+    const std::int64_t step = then_a->step, step_b = then_b->step;  // each as soon as it was asked for
+
+    const auto histories = lab.histories();
+    const auto kept = lab.checkpoint_before(0, step);
+    ASSERT_TRUE(kept);
+    EXPECT_EQ(kept->steps_taken, 4);
+    expect_same(*recomputed(plan_recompute(*histories[0], *histories[0], kExperts, step, kept)), *then_a);
+    expect_same(*recomputed(plan_recompute(*histories[0], *histories[0], kExperts, step)), *then_a);
+    expect_same(
+        *recomputed(plan_recompute(*histories[1], *histories[0], kAttention, step_b, lab.checkpoint_before(1, step_b))),
+        *then_b);
+    EXPECT_EQ(lab.status().step, 10);
+  }
+  const RecordingReader reader(path);
+  const auto a = reader.load(0), b = reader.load(1);
+  expect_same(*recomputed(plan_recompute(*a, *a, kExperts, then_a->step)), *then_a);
+  expect_same(*recomputed(plan_recompute(*b, *a, kAttention, then_b->step)), *then_b);
+  if (const std::string file = recorded_checkpoint(path, "run", then_a->step); !file.empty())
+    expect_same(*recomputed(plan_recompute(*a, *a, kExperts, then_a->step, nullptr, file)), *then_a);
+}
+
+TEST(Recompute, WhatIsNotThatStepIsRefused) {
+  Lab lab({quantized()}, "");
+  run_to(lab, 5);
+  const auto history = lab.histories()[0];
+  EXPECT_THROW(plan_recompute(*history, *history, kExperts, 5), std::invalid_argument);
+  RecomputePlan other = plan_recompute(*history, *history, kExperts, 4);
+  other.config.seed = 2;
+  Recompute recompute(other);
+  wait_for(recompute.capture());
+  EXPECT_EQ(recompute.capture().state(), Capture::State::failed);
+  EXPECT_NE(recompute.capture().error().find("came out otherwise"), std::string::npos);
+
+  OperandPlace nowhere = kExperts;
+  nowhere.layer = 0;  // a dense layer
+  Recompute missing(plan_recompute(*history, *history, nowhere, 2));
+  wait_for(missing.capture());
+  EXPECT_NE(missing.capture().error().find("has no layer 0"), std::string::npos) << missing.capture().error();
+}
+
+TEST(Recompute, EndsWithinAStepWhenItIsDropped) {
+  Lab lab({quantized()}, "");
+  run_to(lab, 40);
+  const auto history = lab.histories()[0];
+  const auto begin = std::chrono::steady_clock::now();
+  { Recompute recompute(plan_recompute(*history, *history, kExperts, 39)); }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s);
+}
+
+}  // namespace
+}  // namespace moescope

@@ -1,0 +1,300 @@
+// Going back to a kept checkpoint, and branching off from one.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "core/training/checkpoint_folder.h"
+#include "core/training/lab.h"
+
+namespace moescope {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+RunConfig tiny(const char* name = "tiny") {
+  RunConfig c;
+  c.name = name;
+  c.model.dim = 32;
+  c.model.n_layers = 2;
+  c.model.dense_inter = 64;
+  c.model.n_heads = 2;
+  c.model.kv_lora_rank = 16;
+  c.model.qk_nope_head_dim = 8;
+  c.model.qk_rope_head_dim = 8;
+  c.model.v_head_dim = 16;
+  c.model.n_experts = 4;
+  c.model.moe_inter = 32;
+  c.data.batch = 2;
+  c.data.seq = 16;
+  c.parallel.ranks = 2;
+  c.optimizer.warmup_steps = 2;
+  c.router.gate_noise = 0.1;
+  c.telemetry.checkpoint_every = 4;
+  return c;
+}
+
+void run_to(Lab& lab, std::int64_t step) {
+  lab.run_until(step);
+  for (int i = 0; i < 2000; ++i) {
+    const LabStatus now = lab.status();
+    if (now.step == step && !now.running && now.catching_up.empty()) break;
+    std::this_thread::sleep_for(10ms);
+  }
+  lab.flush();
+  ASSERT_EQ(lab.status().step, step) << lab.status().error;
+}
+
+std::vector<float> losses(const Lab& lab, std::size_t place, std::int64_t from = 0) {
+  const auto history = lab.histories().at(place);
+  std::vector<float> values;
+  for (std::int64_t step = from; step <= history->steps().last; ++step)
+    values.push_back(history->value_at(Metric::ce_loss, kWholeRun, step));
+  return values;
+}
+
+std::vector<std::int64_t> steps_of(const std::vector<KeptCheckpoint>& all) {
+  std::vector<std::int64_t> steps;
+  for (const KeptCheckpoint& kept : all) steps.push_back(kept.step);
+  return steps;
+}
+
+TEST(Rewind, TrainedAgainIsTheSameToTheBit) {
+  Lab lab({tiny("a"), tiny("b")}, "");
+  lab.change({1, "router.top_k", std::int64_t{1}});
+  run_to(lab, 6);
+  lab.change({0, "optimizer.lr", 4e-3});
+  lab.change({0, "data.mixture", std::string("JSON=1")});
+  run_to(lab, 10);
+  const auto a = losses(lab, 0), b = losses(lab, 1);
+  EXPECT_EQ(steps_of(lab.checkpoints()), (std::vector<std::int64_t>{0, 4, 8}));
+
+  lab.rewind(8);  // with the changes in force
+  EXPECT_EQ(lab.config(0).optimizer.lr, 4e-3);
+  lab.flush();
+  EXPECT_EQ(lab.status().step, 8);
+  EXPECT_EQ(lab.histories()[0]->steps(), (StepRange{0, 7}));
+  run_to(lab, 10);
+  EXPECT_EQ(losses(lab, 0), a);
+  EXPECT_EQ(losses(lab, 1), b);
+
+  lab.rewind(4);  // before them
+  EXPECT_EQ(lab.config(0).optimizer.lr, tiny().optimizer.lr);
+  EXPECT_EQ(lab.config(0).data.mixture, "");
+  EXPECT_EQ(lab.config(1).router.top_k, 1);
+  EXPECT_EQ(steps_of(lab.checkpoints()), (std::vector<std::int64_t>{0, 4}));
+  run_to(lab, 6);
+  EXPECT_EQ(losses(lab, 0), std::vector<float>(a.begin(), a.begin() + 6));
+  lab.change({0, "optimizer.lr", 4e-3});
+  lab.change({0, "data.mixture", std::string("JSON=1")});
+  run_to(lab, 10);
+  EXPECT_EQ(losses(lab, 0), a);
+  EXPECT_EQ(losses(lab, 1), b);
+  std::vector<std::string> texts;
+  for (const Marker& marker : lab.histories()[0]->markers()) texts.push_back(marker.text);
+  EXPECT_EQ(texts.front(), "rewound from step 10 to the checkpoint here") << "what was done later is forgotten";
+  EXPECT_EQ(texts.size(), 3u);
+}
+
+TEST(Rewind, ToTheBeginningWhileItRuns) {
+  Lab lab({tiny()}, "");
+  run_to(lab, 5);
+  const auto before = losses(lab, 0);
+  lab.run();
+  std::this_thread::sleep_for(30ms);
+  lab.rewind(0);
+  lab.flush();
+  EXPECT_FALSE(lab.status().running);
+  EXPECT_EQ(lab.status().step, 0);
+  EXPECT_EQ(steps_of(lab.checkpoints()), (std::vector<std::int64_t>{0}));
+  EXPECT_TRUE(lab.histories()[0]->steps().empty());
+  run_to(lab, 5);
+  EXPECT_EQ(losses(lab, 0), before);
+}
+
+TEST(Rewind, ChangesAfterACheckpointByHandAtTheSameStepAreTakenBack) {
+  Lab lab({tiny()}, "");
+  run_to(lab, 5);
+  lab.change({0, "router.top_k", std::int64_t{3}});
+  lab.keep_checkpoint();
+  lab.flush();
+  lab.change({0, "router.top_k", std::int64_t{1}});
+  lab.change({0, "data.mixture", std::string("DNA=1")});
+  run_to(lab, 7);
+  lab.rewind(5);
+  EXPECT_EQ(lab.config(0).router.top_k, 3);
+  run_to(lab, 7);
+  const auto again = losses(lab, 0);
+  Lab other({tiny()}, "");
+  run_to(other, 5);
+  other.change({0, "router.top_k", std::int64_t{3}});
+  run_to(other, 7);
+  EXPECT_EQ(again, losses(other, 0));
+  EXPECT_TRUE(lab.checkpoints().back().by_hand);
+}
+
+TEST(Rewind, HealsALossThatIsNoNumber) {
+  RunConfig config = tiny();
+  config.optimizer.clip = 1e9;
+  Lab lab({config}, "");
+  run_to(lab, 5);
+  lab.change({0, "optimizer.lr", 1.0});
+  lab.change({0, "router.route_scale", 100.0});
+  lab.run_until(300);
+  for (int i = 0; i < 1000 && lab.status().running; ++i) std::this_thread::sleep_for(10ms);
+  lab.rewind(0);
+  run_to(lab, 8);
+  EXPECT_EQ(lab.status().error, "");
+  EXPECT_TRUE(std::ranges::all_of(losses(lab, 0), [](float loss) { return loss < 8; }));
+}
+
+TEST(Rewind, RefusesWhatIsNotKept) {
+  Lab lab({tiny("a")}, "");
+  run_to(lab, 9);
+  EXPECT_THROW(lab.rewind(5), std::invalid_argument);
+  EXPECT_THROW(lab.branch(0, 5, {}), std::invalid_argument);
+  EXPECT_THROW(lab.branch(7, 4, {}), std::invalid_argument);
+  EXPECT_THROW(lab.branch(0, 4, {{0, "model.dim", std::int64_t{64}}}), std::invalid_argument);
+  EXPECT_THROW(lab.branch(0, 4, {{0, "data.mixture", std::string("JSON=1")}}), std::invalid_argument);
+  EXPECT_THROW(lab.branch(0, 4, {{0, "router.top_k", std::int64_t{9}}}), std::invalid_argument);
+  lab.branch(0, 8, {});
+  EXPECT_THROW(lab.rewind(4), std::invalid_argument) << "the twin began at 8";
+  EXPECT_EQ(lab.status().step, 9);
+  run_to(lab, 10);
+  lab.rewind(8);
+  run_to(lab, 10);
+  EXPECT_EQ(losses(lab, 1, 8), losses(lab, 0, 8));
+}
+
+TEST(Branch, WithoutAChangeIsTheSameRunAndWithOneAnother) {
+  Lab lab({tiny("a")}, "");
+  run_to(lab, 6);
+  lab.change({0, "optimizer.lr", 4e-3});
+  lab.change({0, "data.mixture", std::string("JSON=1")});
+  run_to(lab, 10);
+  const int same = lab.branch(0, 4, {});
+  const int other = lab.branch(0, 4, {{0, "router.killed_experts", std::string("1:2")}});
+  EXPECT_EQ(lab.status().catching_up.size(), 2u);
+  EXPECT_EQ(lab.status().catching_up[0].step, 4);
+  EXPECT_EQ(lab.config(same).optimizer.lr, 4e-3) << "it gets what was changed later";
+  EXPECT_EQ(lab.config(other).router.killed_experts, "1:2");
+  run_to(lab, 14);
+  EXPECT_EQ(lab.histories()[1]->steps(), (StepRange{4, 13}));
+  EXPECT_EQ(losses(lab, 1, 4), losses(lab, 0, 4));
+  EXPECT_NE(losses(lab, 2, 4), losses(lab, 0, 4));
+  for (std::int64_t step = 4; step < 14; ++step)
+    EXPECT_EQ(lab.histories()[2]->frame_at(step)->routers.at(0).tokens_per_expert.at(2), 0u);
+  EXPECT_NE(lab.histories()[2]->markers().front().text.find("branched off run a at step 4, router.killed_experts"),
+            std::string::npos);
+  EXPECT_EQ(lab.status().error, "");
+}
+
+TEST(Branch, OfARunThatCatchesUpCanBeRewoundWithTheOthers) {
+  Lab lab({tiny("a")}, "");
+  run_to(lab, 9);
+  lab.add_run(tiny("b"));
+  run_to(lab, 10);  // passes 4 and 8, where the first was kept
+  EXPECT_EQ(lab.checkpoints()[1].runs, (std::vector<int>{0, 1}));
+  const auto a = losses(lab, 0), b = losses(lab, 1);
+  lab.rewind(4);
+  run_to(lab, 10);
+  EXPECT_EQ(losses(lab, 0), a);
+  EXPECT_EQ(losses(lab, 1), b);
+}
+
+TEST(Ring, StaysBoundedAndKeepsTheFirstAndThoseMadeByHand) {
+  RunConfig config = tiny();
+  config.telemetry.checkpoint_every = 1;
+  config.telemetry.checkpoints_kept = 6;
+  Lab lab({config}, "");
+  run_to(lab, 13);
+  lab.keep_checkpoint();
+  run_to(lab, 60);
+  const auto kept = steps_of(lab.checkpoints());
+  ASSERT_EQ(kept.size(), 6u);
+  EXPECT_EQ(kept.front(), 0);
+  EXPECT_EQ(kept.back(), 59);
+  EXPECT_TRUE(std::ranges::count(kept, 13));
+  EXPECT_GT(lab.checkpoints()[0].bytes, 12 * parameter_count(config) * 0.99);
+  EXPECT_LT(kept[5] - kept[4], kept[2] - kept[0]) << "closer together near the newest";
+}
+
+class RingFolder : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = fs::temp_directory_path() / ("moescope_ring_" + std::to_string(::getpid()));
+    fs::create_directories(root_);
+  }
+  void TearDown() override { fs::remove_all(root_); }
+  fs::path root_;
+};
+
+TEST_F(RingFolder, HoldsWhatMemoryHoldsAndAtTheEndTheNewestAndThoseMadeByHand) {
+  const std::string folder = (root_ / "r.checkpoints").string();
+  std::vector<float> whole;
+  {
+    Lab lab({tiny("z"), tiny("b")}, (root_ / "r.moescope").string());
+    lab.change({0, "router.pinned_bias", std::string("1:0=0.2")});
+    run_to(lab, 3);
+    lab.keep_checkpoint();
+    run_to(lab, 9);
+    for (int i = 0; i < 1500 && checkpoint_steps(folder).size() < 4; ++i) std::this_thread::sleep_for(10ms);
+    EXPECT_EQ(checkpoint_steps(folder), (std::vector<std::int64_t>{0, 3, 4, 8})) << "while it trains";
+    run_to(lab, 11);
+    whole = losses(lab, 0, 8);
+  }
+  EXPECT_EQ(checkpoint_steps(folder), (std::vector<std::int64_t>{3, 8}));
+  EXPECT_EQ(fs::path(newest_checkpoint(folder, 7).front()).parent_path().filename(), "3");
+  EXPECT_EQ(fs::path(newest_checkpoint(folder, 1).front()).parent_path().filename(), "3") << "the oldest that there is";
+  std::vector<Trainer> trainers;
+  for (const std::string& file : newest_checkpoint(folder)) trainers.push_back(Trainer::resume(file));
+  ASSERT_EQ(trainers.size(), 2u);
+  EXPECT_EQ(trainers[0].config().name, "z") << "the first run first";
+  Lab lab(std::move(trainers), "");
+  run_to(lab, 11);
+  EXPECT_EQ(losses(lab, 0, 8), whole);
+
+  RunConfig twin = lab.config(0);
+  twin.router.top_k = 1;
+  lab.add_run(twin);
+  EXPECT_EQ(lab.status().catching_up.at(0).step, 8) << "begins where the others were resumed";
+  twin.model.rope_theta = 5e4;
+  EXPECT_THROW(lab.add_run(twin), std::invalid_argument);
+  run_to(lab, 12);
+  EXPECT_EQ(lab.histories()[2]->steps(), (StepRange{8, 11}));
+  EXPECT_NE(losses(lab, 2, 8), losses(lab, 0, 8));
+}
+
+TEST(Checkpoints, ThatAreRemovedWhileTrainingAreSaidAndWrittenAgain) {
+  const fs::path folder = fs::temp_directory_path() / ("moescope_removed_" + std::to_string(::getpid()));
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  {
+    Lab lab({tiny()}, (folder / "r.moescope").string());
+    const fs::path kept = folder / "r.checkpoints";
+    const auto wait_for = [](const auto& happened) {
+      for (int i = 0; i < 3000 && !happened(); ++i) std::this_thread::sleep_for(10ms);
+    };
+    run_to(lab, 5);
+    wait_for([&] { return fs::exists(kept / "4" / "tiny.safetensors"); });
+    ASSERT_TRUE(fs::exists(kept / "4"));
+    fs::remove_all(kept);
+    run_to(lab, 9);
+    wait_for([&] { return fs::exists(kept / "8"); });
+    EXPECT_TRUE(fs::exists(kept / "4" / "tiny.safetensors")) << "from memory";
+    wait_for([&] {
+      lab.flush();
+      return !lab.status().warning.empty();
+    });
+    EXPECT_NE(lab.status().warning.find("removed while training"), std::string::npos) << lab.status().warning;
+    EXPECT_NE(lab.status().warning.find(kept.string()), std::string::npos);
+  }
+  fs::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace moescope

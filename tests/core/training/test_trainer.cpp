@@ -1,0 +1,567 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <set>
+#include <string>
+
+#include "core/model/layers/linear.h"
+#include "core/model/layers/precision.h"
+#include "core/model/learner.h"
+#include "core/numerics/format_name.h"
+#include "core/training/routing_flips.h"
+#include "core/training/trainer.h"
+#include "tests/support/small_run.h"
+
+namespace moescope {
+namespace {
+
+RunConfig small_config() {
+  RunConfig c = small_run();
+  c.telemetry.window = 3;
+  return c;
+}
+
+LiveChange change(std::string key, ConfigValue value) {
+  return {0, std::move(key), std::move(value)};
+}
+
+class TrainerTest : public testing::Test {
+ protected:
+  TelemetryFrame step(Trainer& trainer) { return trainer.step(data_->batch(trainer.steps_taken())); }
+  RunConfig config_ = small_config();
+  std::unique_ptr<Dataset> data_ = open_dataset(config_.data, config_.seed);
+};
+
+TEST_F(TrainerTest, FramesAreCompleteAndConsistent) {
+  ASSERT_TRUE(validate(config_).empty()) << validate(config_).front().text();
+  Trainer trainer(config_);
+  step(trainer);
+  const TelemetryFrame f = step(trainer);
+  EXPECT_EQ(f.step, 1);
+  EXPECT_EQ(f.tokens, 160);
+  EXPECT_NEAR(f.ce_loss, std::log(256.0f), 0.5f);
+  EXPECT_GT(f.grad_norm, 0);
+  EXPECT_FLOAT_EQ(f.lr, 2e-3f);  // second of two warm-up steps
+  EXPECT_TRUE(f.quants.empty());
+  ASSERT_EQ(f.routers.size(), 2u);
+  for (int i = 0; i < 2; ++i) {
+    const RouterFrame& r = f.routers[static_cast<std::size_t>(i)];
+    EXPECT_EQ(r.layer, i + 1);
+    EXPECT_EQ(std::accumulate(r.tokens_per_expert.begin(), r.tokens_per_expert.end(), 0u), 160u);
+    EXPECT_NEAR(std::accumulate(r.score_mass.begin(), r.score_mass.end(), 0.0), 1, 1e-5);
+    EXPECT_NEAR(std::accumulate(r.gate_mass.begin(), r.gate_mass.end(), 0.0), 1, 1e-5);
+    EXPECT_GE(r.max_vio, 0);
+    EXPECT_GE(r.max_vio_window, 0);
+    EXPECT_GE(r.margin, 0);
+    EXPECT_GT(r.score_entropy, 0);
+    EXPECT_LE(r.score_entropy, std::log(8.0f) + 1e-5f);
+    EXPECT_EQ(std::accumulate(r.volume.copies_RR.begin(), r.volume.copies_RR.end(), 0u), 160u);
+    EXPECT_TRUE(std::isnan(r.dropped_fraction));
+  }
+}
+
+TEST_F(TrainerTest, PhasesSumToTheStep) {
+  Trainer trainer(config_);
+  step(trainer);
+  const Batch batch = data_->batch(1);
+  const auto start = std::chrono::steady_clock::now();
+  const TelemetryFrame f = trainer.step(batch);
+  const float whole = std::chrono::duration<float, std::milli>(std::chrono::steady_clock::now() - start).count();
+  const float sum = std::accumulate(f.phase_ms.begin(), f.phase_ms.end(), 0.0f);
+  EXPECT_LE(sum, whole);
+  EXPECT_GT(sum, 0.5f * whole);
+  for (const Phase phase : {Phase::attention, Phase::router, Phase::experts, Phase::head, Phase::optimizer})
+    EXPECT_GT(f.phase_ms[static_cast<std::size_t>(phase)], 0) << phase_name(phase);
+}
+
+TEST_F(TrainerTest, TheLossFalls) {
+  Trainer trainer(config_);
+  const float first = step(trainer).ce_loss;
+  float last = first;
+  for (int i = 0; i < 40; ++i) last = step(trainer).ce_loss;
+  EXPECT_LT(last, first - 1.0f);
+}
+
+TEST_F(TrainerTest, ArraysComeAtTheirCadenceAndScalarsAlways) {
+  config_.telemetry.every = 2;
+  config_.telemetry.quant_every = 3;
+  config_.precision.experts = Recipe::mxfp8_rceil;
+  Trainer trainer(config_);
+  for (int i = 0; i < 7; ++i) {
+    const TelemetryFrame f = step(trainer);
+    EXPECT_EQ(f.routers.empty(), i % 2 != 0) << i;
+    EXPECT_EQ(f.quants.empty(), i % 3 != 0) << i;
+    EXPECT_TRUE(std::isfinite(f.ce_loss));
+  }
+}
+
+TEST_F(TrainerTest, QuantFramesCoverEveryOperandOfEveryProduct) {
+  config_.precision.experts = Recipe::mxfp8_rceil;
+  Trainer trainer(config_);
+  const TelemetryFrame f = step(trainer);
+  ASSERT_EQ(f.quants.size(), 2u * 18u);
+  for (const QuantFrame& q : f.quants) {
+    const std::string what =
+        std::string(expert_weight_name(q.weight)) + " " + operand_name(q.operand) + " " + direction_name(q.direction);
+    EXPECT_EQ(q.format, "mxfp8_e4m3_rceil");
+    EXPECT_GT(q.sqnr_db, 20) << what;
+    EXPECT_LT(q.sqnr_db, 50) << what;
+    EXPECT_EQ(q.clipped, 0) << what;  // RCEIL never clips
+    EXPECT_GT(q.amax, 0) << what;
+    std::uint64_t blocks = 0;
+    for (const std::uint32_t n : q.e8m0_blocks) blocks += n;
+    if (q.operand == Operand::w) {
+      EXPECT_EQ(blocks, 8u * 32u * 32u / 32u) << what;
+    } else if (q.direction != Direction::wgrad) {
+      EXPECT_EQ(blocks, 160u * 32u / 32u) << what;  // 160 rows of one block
+    }
+  }
+}
+
+TEST_F(TrainerTest, ComparingGradientsLeavesTheTrainingAsItIs) {
+  for (const Recipe precision : {Recipe::fp32, Recipe::mxfp8_rceil}) {
+    config_.precision.experts = precision;
+    config_.telemetry.gradient_every = 0;
+    Trainer without(config_);
+    config_.telemetry.gradient_every = 2;
+    Trainer with(config_);
+    for (int i = 0; i < 7; ++i) {
+      if (i == 4) with.apply(change("router.top_k", std::int64_t{3}));
+      if (i == 4) without.apply(change("router.top_k", std::int64_t{3}));
+      const TelemetryFrame a = step(without), b = step(with);
+      EXPECT_TRUE(a.gradients.empty());
+      EXPECT_EQ(b.gradients.empty(), i % 2 != 0) << i;
+      EXPECT_EQ(a.ce_loss, b.ce_loss) << i;
+      EXPECT_EQ(a.grad_norm, b.grad_norm) << i;
+      for (std::size_t l = 0; l < a.routers.size(); ++l) {
+        EXPECT_EQ(a.routers[l].tokens_per_expert, b.routers[l].tokens_per_expert);
+        EXPECT_EQ(a.routers[l].margin, b.routers[l].margin);
+      }
+      ASSERT_EQ(a.quants.size(), b.quants.size());
+      for (std::size_t q = 0; q < a.quants.size(); ++q) EXPECT_EQ(a.quants[q].sqnr_db, b.quants[q].sqnr_db);
+    }
+  }
+}
+
+TEST_F(TrainerTest, GradientFramesCoverEveryGroup) {
+  config_.telemetry.gradient_every = 1;
+  Trainer trainer(config_);
+  const TelemetryFrame f = step(trainer);
+  using enum GradientGroup;
+  const std::vector<std::pair<int, GradientGroup>> expected = {
+      {0, attention}, {0, ffn},  {0, all},  //
+      {1, attention}, {1, gate}, {1, experts}, {1, ffn},        {1, all},   {2, attention}, {2, gate},
+      {2, experts},   {2, ffn},  {2, all},     {-1, embedding}, {-1, head}, {-1, all}};
+  ASSERT_EQ(f.gradients.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(f.gradients[i].layer, expected[i].first);
+    EXPECT_EQ(f.gradients[i].group, expected[i].second);
+    EXPECT_EQ(f.gradients[i].snr_db, std::numeric_limits<float>::infinity()) << "FP32 is its own reference";
+    EXPECT_FLOAT_EQ(f.gradients[i].cosine, 1);
+  }
+}
+
+// A quantized gate sends tokens elsewhere than the same weights in FP32 do; all else being exact, only from there.
+TEST_F(TrainerTest, RoundingFlipsAreThoseOfTheSameWeights) {
+  config_.telemetry.gradient_every = 2;
+  config_.precision.router_gate = Recipe::mxfp4;
+  Trainer trainer(config_);
+  RunConfig exact = config_;
+  exact.precision.router_gate = Recipe::fp32;
+  Trainer fp32(exact);
+  const TelemetryFrame f = step(trainer), of_fp32 = step(fp32);
+  ASSERT_EQ(f.rounding_flips.size(), 2u);
+  // Both start from the same weights, so that here the flips between the two runs are those of rounding, too.
+  const auto between = routing_flips(keep_routing(fp32.routing()), keep_routing(trainer.routing()));
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(f.rounding_flips[i].flip_rate, between[i].flip_rate);
+    EXPECT_EQ(f.rounding_flips[i].margin_tokens, between[i].margin_tokens);
+    EXPECT_EQ(f.rounding_flips[i].margin_flipped, between[i].margin_flipped);
+    EXPECT_EQ(of_fp32.rounding_flips[i].flip_rate, 0) << "FP32 is its own reference";
+  }
+  EXPECT_GT(f.rounding_flips[0].flip_rate, 0.02);
+  EXPECT_LT(f.rounding_flips[0].flip_rate, 0.9);
+  EXPECT_TRUE(step(trainer).rounding_flips.empty()) << "at the cadence of the gradients";
+}
+
+// The same figure from two models of their own, one in each format.
+TEST_F(TrainerTest, GradientSnrIsThatOfTwoSeparateModels) {
+  config_.precision.experts = Recipe::mxfp8_floor;
+  config_.telemetry.gradient_every = 1;
+  Trainer trainer(config_);
+  const TelemetryFrame f = step(trainer);
+  RunConfig exact = config_;
+  exact.precision.experts = Recipe::fp32;
+  Learner<float> coarse(config_), fine(exact);
+  PhaseClock clock;
+  clock.start(Phase::other);
+  for (Learner<float>* learner : {&coarse, &fine}) {
+    learner->forward(data_->batch(0), false, clock);
+    learner->backward(data_->batch(0), clock);
+  }
+  double signal = 0, noise = 0, product = 0, own = 0;
+  for (const char* name : {"layers.2.moe.experts.w1", "layers.2.moe.experts.w2", "layers.2.moe.experts.w3"}) {
+    const auto g = coarse.parameters.gather(coarse.parameters.tensor(name), coarse.parameters.gradients);
+    const auto r = fine.parameters.gather(fine.parameters.tensor(name), fine.parameters.gradients);
+    for (std::size_t i = 0; i < g.size(); ++i) {
+      signal += double{r[i]} * r[i];
+      own += double{g[i]} * g[i];
+      product += double{g[i]} * r[i];
+      noise += (double{g[i]} - r[i]) * (double{g[i]} - r[i]);
+    }
+  }
+  const auto found = std::find_if(f.gradients.begin(), f.gradients.end(), [](const GradientFrame& g) {
+    return g.layer == 2 && g.group == GradientGroup::experts;
+  });
+  ASSERT_NE(found, f.gradients.end());
+  EXPECT_NEAR(found->snr_db, 10 * std::log10(signal / noise), 1e-3);
+  EXPECT_NEAR(found->cosine, product / std::sqrt(signal * own), 1e-6);
+  EXPECT_GT(found->snr_db, 10);
+  EXPECT_LT(found->snr_db, 40);
+}
+
+TEST_F(TrainerTest, WindowedFiguresForgetOldSteps) {
+  config_.router.force_balance = true;
+  config_.router.bias_update_rate = 0;
+  Trainer trainer(config_);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(step(trainer).routers[0].max_vio, 0);
+  trainer.apply(change("router.force_balance", false));
+  const TelemetryFrame mixed = step(trainer);
+  EXPECT_GT(mixed.routers[0].max_vio, 0);
+  EXPECT_LT(mixed.routers[0].max_vio_window, mixed.routers[0].max_vio);
+  trainer.apply(change("router.force_balance", true));
+  for (int i = 0; i < 2; ++i) EXPECT_GT(step(trainer).routers[0].max_vio_window, 0);
+  EXPECT_EQ(step(trainer).routers[0].max_vio_window, 0);
+}
+
+TEST_F(TrainerTest, ForcedBalanceIsRoundRobin) {
+  config_.router.force_balance = true;
+  Trainer trainer(config_);
+  const TelemetryFrame f = step(trainer);
+  for (const std::uint32_t n : f.routers[0].tokens_per_expert) EXPECT_EQ(n, 20u);
+  for (const float b : f.routers[0].expert_bias) EXPECT_EQ(b, 0);  // sign(0) = 0
+  EXPECT_TRUE(std::isnan(f.routers[0].margin));
+}
+
+TEST_F(TrainerTest, LearningRateAndRouterChangesTakeEffectAtTheNextStep) {
+  config_.optimizer.warmup_steps = 0;
+  config_.optimizer.schedule = Schedule::constant;
+  Trainer trainer(config_);
+  EXPECT_FLOAT_EQ(step(trainer).lr, 2e-3f);
+  trainer.apply(change("optimizer.lr", 5e-3));
+  EXPECT_FLOAT_EQ(step(trainer).lr, 5e-3f);
+  EXPECT_EQ(trainer.config().optimizer.lr, 5e-3);
+
+  trainer.apply(change("router.bias_update_rate", 0.25));
+  trainer.apply(change("router.bias_centring", false));
+  const std::vector<float> before = step(trainer).routers[0].expert_bias;
+  const std::vector<float> after = step(trainer).routers[0].expert_bias;
+  for (std::size_t e = 0; e < before.size(); ++e) {
+    const float moved = std::fabs(after[e] - before[e]);
+    EXPECT_TRUE(moved == 0 || std::fabs(moved - 0.25f) < 1e-6f) << moved;
+  }
+  trainer.apply(change("router.bias_update_rate", 0.0));
+  EXPECT_EQ(step(trainer).routers[0].expert_bias, after);
+
+  EXPECT_EQ(step(trainer).aux_loss, 0);
+  trainer.apply(change("router.aux_mode", std::string("batch")));
+  trainer.apply(change("router.aux_coeff", 0.1));
+  EXPECT_GT(step(trainer).aux_loss, 0);
+  trainer.apply(change("router.z_coeff", 0.1));
+  EXPECT_GT(step(trainer).z_loss, 0);
+}
+
+TEST_F(TrainerTest, TopKMayGrowToAllExpertsAndShrinkAgain) {
+  Trainer trainer(config_);
+  step(trainer);
+  for (const int k : {8, 1, 3}) {
+    trainer.apply(change("router.top_k", std::int64_t{k}));
+    const TelemetryFrame f = step(trainer);
+    const auto& n = f.routers[1].tokens_per_expert;
+    EXPECT_EQ(std::accumulate(n.begin(), n.end(), 0u), static_cast<unsigned>(80 * k));
+    EXPECT_TRUE(std::isfinite(f.ce_loss));
+    EXPECT_EQ(std::isnan(f.routers[1].margin), k == 8);
+  }
+}
+
+TEST_F(TrainerTest, PrecisionMayChange) {
+  Trainer exact(config_), rounded(config_);
+  rounded.apply(change("precision.experts", std::string("mxfp8_floor")));
+  const TelemetryFrame a = step(exact), b = step(rounded);
+  EXPECT_NE(a.ce_loss, b.ce_loss);
+  EXPECT_NEAR(a.ce_loss, b.ce_loss, 1e-2);
+  EXPECT_FALSE(b.quants.empty());
+  rounded.apply(change("precision.experts", std::string("bf16")));
+  for (const QuantFrame& q : step(rounded).quants) EXPECT_EQ(q.format, "bf16");
+  rounded.apply(change("precision.experts", std::string("fp32")));
+  EXPECT_TRUE(step(rounded).quants.empty());
+}
+
+// Each key takes effect at the next step: the loss after it is another one than without.
+TEST_F(TrainerTest, EveryKeyOfPrecisionMayChangeWhileARunTrains) {
+  config_.precision.experts = Recipe::mxfp4;
+  for (const ConfigField& field : config_fields()) {
+    if (!field.key.starts_with("precision.")) continue;
+    SCOPED_TRACE(field.key);
+    Trainer changed(config_), as_it_was(config_);
+    step(changed), step(as_it_was);
+    ConfigValue value = true;
+    if (!field.choices.empty()) value = field.choices.back() == "nvfp4" ? "bf16" : field.choices.back();
+    if (!field.choices.empty() && field.choices.size() == kNumRecipes) value = std::string("nvfp4");
+    if (field.key == "precision.operands") value = std::string("attention.W=mxfp4");
+    changed.apply(change(field.key, value));
+    const TelemetryFrame a = step(changed), b = step(as_it_was);
+    EXPECT_TRUE(std::isfinite(a.ce_loss));
+    EXPECT_TRUE(a.ce_loss != b.ce_loss || a.grad_norm != b.grad_norm);
+    EXPECT_NEAR(a.ce_loss, b.ce_loss, 0.3);
+  }
+}
+
+struct ClassCase {
+  Recipe PrecisionConfig::*recipe;
+  GemmClass gemm_class;
+  std::set<std::pair<int, std::string>> weights;  // layer and name of the frames
+};
+
+// Three layers: one dense, two MoE.
+const std::vector<ClassCase>& class_cases() {
+  static const std::vector<ClassCase> cases = {
+      {&PrecisionConfig::experts,
+       GemmClass::experts,
+       {{1, "w1"}, {1, "w2"}, {1, "w3"}, {2, "w1"}, {2, "w2"}, {2, "w3"}}},
+      {&PrecisionConfig::shared_experts,
+       GemmClass::shared_experts,
+       {{1, "w1"}, {1, "w2"}, {1, "w3"}, {2, "w1"}, {2, "w2"}, {2, "w3"}}},
+      {&PrecisionConfig::dense_ffn, GemmClass::dense_ffn, {{0, "w1"}, {0, "w2"}, {0, "w3"}}},
+      {&PrecisionConfig::attention,
+       GemmClass::attention,
+       {{0, "wq"},
+        {0, "wkv_a"},
+        {0, "wkv_b"},
+        {0, "wo"},
+        {1, "wq"},
+        {1, "wkv_a"},
+        {1, "wkv_b"},
+        {1, "wo"},
+        {2, "wq"},
+        {2, "wkv_a"},
+        {2, "wkv_b"},
+        {2, "wo"}}},
+      {&PrecisionConfig::router_gate, GemmClass::router_gate, {{1, "gate"}, {2, "gate"}}},
+      {&PrecisionConfig::head, GemmClass::head, {{-1, "output"}}},
+  };
+  return cases;
+}
+
+TEST_F(TrainerTest, EveryRecipeTrainsInEveryClassOfWeights) {
+  Trainer exact(config_);
+  step(exact);
+  const float reference = step(exact).ce_loss;
+  for (const ClassCase& of_class : class_cases())
+    for (const RecipeInfo& info : recipes()) {
+      SCOPED_TRACE(std::string(gemm_class_name(of_class.gemm_class)) + " " + info.name);
+      RunConfig config = config_;
+      config.precision.*of_class.recipe = info.recipe;
+      Trainer trainer(config);
+      step(trainer);
+      const TelemetryFrame f = step(trainer);
+      EXPECT_NEAR(f.ce_loss, reference, 0.1);
+      std::set<std::pair<int, std::string>> weights;
+      for (const QuantFrame& q : f.quants) {
+        EXPECT_EQ(q.gemm_class, of_class.gemm_class);
+        weights.emplace(q.layer, gemm_name(q));
+        const OperandFormat format = recipe_format(info.recipe, q.direction, q.operand);
+        EXPECT_EQ(q.format, format_name(format));
+        EXPECT_GT(q.sqnr_db, 8) << gemm_name(q) << " " << operand_name(q.operand) << " " << direction_name(q.direction);
+        EXPECT_GT(q.cosine, 0.9);
+        EXPECT_GT(q.amax, 0);
+        const bool has_scales = std::ranges::any_of(q.e8m0_blocks, [](std::uint32_t n) { return n > 0; });
+        EXPECT_EQ(has_scales, format.scheme != QuantScheme::bf16);
+        EXPECT_EQ(is_missing(q.crest), format.scheme == QuantScheme::bf16);
+      }
+      if (info.recipe == Recipe::fp32) {
+        EXPECT_TRUE(weights.empty());
+      } else {
+        EXPECT_EQ(weights, of_class.weights);
+        EXPECT_EQ(f.quants.size(), 6 * weights.size());
+      }
+    }
+}
+
+// w1 and w3 are quantized apart although they are one product, and count as often as their values are.
+TEST_F(TrainerTest, StackedWeightsCountApart) {
+  config_.precision.shared_experts = Recipe::mxfp8_rceil;
+  Trainer trainer(config_);
+  for (const QuantFrame& q : step(trainer).quants) {
+    if (q.layer != 1) continue;
+    const auto blocks = std::accumulate(q.e8m0_blocks.begin(), q.e8m0_blocks.end(), 0u);
+    const std::string what = gemm_name(q) + " " + operand_name(q.operand) + " " + direction_name(q.direction);
+    const unsigned tokens = q.direction == Direction::wgrad ? 3 : 80;  // 80 tokens are blocks of 32, 32 and 16
+    const unsigned across = q.direction == Direction::wgrad ? 32 : 1;
+    EXPECT_EQ(blocks, q.operand == Operand::w ? 32u : tokens * across) << what;
+  }
+}
+
+// The only operand that is not what the recipe says is the one that was asked for.
+TEST_F(TrainerTest, OverridesReachOneOperandOfEveryQuantizedClass) {
+  config_.precision.experts = config_.precision.head = Recipe::mxfp8_rceil;
+  config_.precision.override_dy = OperandOverride::mxfp8_e5m2;
+  config_.precision.override_w = OperandOverride::fp32;
+  Trainer trainer(config_);
+  const TelemetryFrame f = step(trainer);
+  EXPECT_EQ(f.quants.size(), 2u * 12 + 4);
+  for (const QuantFrame& q : f.quants) {
+    EXPECT_NE(q.operand, Operand::w);
+    EXPECT_EQ(q.format, q.operand == Operand::dy ? "mxfp8_e5m2_rceil" : "mxfp8_e4m3_rceil");
+  }
+}
+
+// A recipe for one operand of one class, of a class that is fp32 otherwise, too; it goes before overrides.
+TEST_F(TrainerTest, RecipesOfSingleOperandsReachThatOperandAlone) {
+  config_.precision.experts = Recipe::mxfp8_rceil;
+  config_.precision.override_w = OperandOverride::bf16;
+  config_.precision.operands = "experts.dY=mxfp8_e5m2_grad, experts.W=mxfp6_e2m3, router_gate.x = mxfp4";
+  ASSERT_TRUE(validate(config_).empty());
+  Trainer trainer(config_);
+  const TelemetryFrame f = step(trainer);
+  EXPECT_EQ(f.quants.size(), 2u * 18 + 2 * 2) << "the gate has x in forward and wgrad";
+  for (const QuantFrame& q : f.quants) {
+    const char* expected = q.gemm_class == GemmClass::router_gate ? "mxfp4_e2m1_rceil"
+                           : q.operand == Operand::dy             ? "mxfp8_e5m2_rceil"
+                           : q.operand == Operand::w              ? "mxfp6_e2m3_rceil"
+                                                                  : "mxfp8_e4m3_rceil";
+    EXPECT_EQ(q.format, expected) << gemm_name(q) << operand_name(q.operand);
+    EXPECT_TRUE(q.gemm_class == GemmClass::experts ||
+                (q.gemm_class == GemmClass::router_gate && q.operand == Operand::x));
+  }
+}
+
+// Without quantization a rotation of both operands changes a product by rounding alone.
+TEST_F(TrainerTest, RotationsCancelInTheProducts) {
+  PrecisionConfig& p = config_.precision;
+  p.experts = p.shared_experts = p.dense_ffn = p.attention = p.router_gate = p.head = Recipe::mxfp8_rceil;
+  StepPrecision rotated = step_precision(p, 1, 1);
+  p.experts = p.shared_experts = p.dense_ffn = p.attention = p.router_gate = p.head = Recipe::fp32;
+  p.hadamard = true;
+  EXPECT_TRUE(step_precision(p, 1, 1).plain) << "fp32 stays as it is";
+  // Products of a linear layer through fp32 operands that are rotated.
+  for (ClassPrecision& formats : rotated.classes)
+    for (OperandFormat& format : formats.formats) {
+      format = {};
+      format.hadamard = 32;
+    }
+  constexpr int kRows = 150, kIn = 80, kOut = 96;
+  std::vector<float> x(kRows * kIn), w(kOut * kIn), dy(kRows * kOut);
+  std::mt19937 rng(1);
+  std::normal_distribution<float> normal;
+  for (auto* values : {&x, &w, &dy})
+    for (float& v : *values) v = normal(rng);
+  for (const int stacked : {1, 2}) {
+    const LayerPrecision layer{&rotated, 0, nullptr};
+    const LinearPrecision precision = layer.of(Linear::dense_w1, stacked);
+    std::vector<float> y[2], dx[2], dw[2];
+    for (int i = 0; i < 2; ++i) {
+      const LinearPrecision chosen = i ? precision : LinearPrecision{};
+      y[i].resize(kRows * kOut), dx[i].resize(kRows * kIn), dw[i].resize(kOut * kIn);
+      linear_forward(x.data(), kRows, kIn, w.data(), kOut, y[i].data(), false, chosen);
+      linear_backward_input(dy.data(), kRows, kOut, w.data(), kIn, dx[i].data(), false, chosen);
+      linear_backward_weight(dy.data(), x.data(), kRows, kOut, kIn, dw[i].data(), chosen);
+    }
+    for (const auto* product : {y, dx, dw})
+      for (std::size_t i = 0; i < product[0].size(); ++i) ASSERT_NEAR(product[0][i], product[1][i], 1e-4);
+    EXPECT_NE(y[0], y[1]) << "it was rotated";
+  }
+}
+
+TEST_F(TrainerTest, PayloadRoundsWhatTravels) {
+  // The experts of a fresh model add so little that the loss shows nothing: their gradients do.
+  std::vector<float> gradient[3];
+  for (int i = 0; i < 3; ++i) {
+    config_.precision.payload = static_cast<TokenPayload>(i);
+    Learner<float> learner(config_);
+    PhaseClock clock;
+    clock.start(Phase::other);
+    learner.forward(data_->batch(0), false, clock);
+    learner.backward(data_->batch(0), clock);
+    gradient[i] =
+        learner.parameters.gather(learner.parameters.tensor("layers.2.moe.experts.w1"), learner.parameters.gradients);
+  }
+  const auto error = [&](int i) {
+    double difference = 0, length = 0;
+    for (std::size_t k = 0; k < gradient[0].size(); ++k) {
+      difference += std::pow(double{gradient[i][k]} - gradient[0][k], 2);
+      length += std::pow(double{gradient[0][k]}, 2);
+    }
+    return std::sqrt(difference / length);
+  };
+  // Two roundings of independent error, of x and of dY: BF16's is 2^-9 / sqrt(3) at most, E4M3's 2^-4 / sqrt(3).
+  EXPECT_GT(error(1), 1e-4);
+  EXPECT_LT(error(1), 4e-3);
+  EXPECT_GT(error(2), 1e-2);
+  EXPECT_LT(error(2), 8e-2);
+}
+
+TEST_F(TrainerTest, RefusesWrongChangesAndKeepsTheConfig) {
+  Trainer trainer(config_);
+  EXPECT_THROW(trainer.apply(change("router.top_k", std::int64_t{9})), std::invalid_argument);
+  EXPECT_THROW(trainer.apply(change("router.top_k", 2.5)), std::invalid_argument);
+  EXPECT_THROW(trainer.apply(change("model.dim", std::int64_t{64})), std::invalid_argument);
+  EXPECT_THROW(trainer.apply(change("router.nonsense", true)), std::invalid_argument);
+  EXPECT_EQ(trainer.config().router.top_k, 2);
+  EXPECT_TRUE(std::isfinite(step(trainer).ce_loss));
+}
+
+TEST_F(TrainerTest, EveryKindOfLayerMayBeMissing) {
+  for (const auto& [dense, shared] : {std::pair{0, 1}, std::pair{1, 0}, std::pair{3, 1}}) {
+    RunConfig config = config_;
+    config.model.n_dense_layers = dense;
+    config.model.n_shared = shared;
+    ASSERT_TRUE(validate(config).empty());
+    Trainer trainer(config);
+    const float first = step(trainer).ce_loss;
+    for (int i = 0; i < 10; ++i) step(trainer);
+    const TelemetryFrame f = step(trainer);
+    EXPECT_LT(f.ce_loss, first) << dense << " dense layers, " << shared << " shared experts";
+    EXPECT_EQ(f.routers.size(), static_cast<std::size_t>(3 - dense));
+  }
+}
+
+// A router that has collapsed onto one expert, whose rows fill more than one group of the grouped GEMM.
+TEST_F(TrainerTest, AllTokensMayGoToTheSameExperts) {
+  config_.data.batch = 8;
+  config_.data.seq = 100;
+  config_.router.bias_update_rate = 1;
+  config_.router.bias_centring = false;
+  for (const Recipe precision : {Recipe::fp32, Recipe::mxfp8_rceil}) {
+    config_.precision.experts = precision;
+    data_ = open_dataset(config_.data, config_.seed);
+    Trainer trainer(config_);
+    std::uint32_t most = 0;
+    for (int i = 0; i < 3; ++i)  // a bias far beyond any score swings whole batches from expert to expert
+      for (const RouterFrame& r : step(trainer).routers)
+        most = std::max(most, *std::max_element(r.tokens_per_expert.begin(), r.tokens_per_expert.end()));
+    EXPECT_GT(most, 512u);
+    EXPECT_TRUE(std::isfinite(step(trainer).ce_loss));
+  }
+}
+
+TEST_F(TrainerTest, InitialWeightsDependOnSeedAndNameAlone) {
+  Trainer trainer(config_);
+  RunConfig other = config_;
+  other.router.top_k = 4;
+  other.optimizer.lr = 1;
+  other.model.n_layers = 2;  // the layers that both have start alike
+  Trainer deeper(config_), shallower(other);
+  EXPECT_EQ(step(trainer).ce_loss, step(deeper).ce_loss);
+  config_.seed = 2;
+  Trainer reseeded(config_);
+  EXPECT_NE(reseeded.step(data_->batch(0)).ce_loss, shallower.step(data_->batch(0)).ce_loss);
+}
+
+}  // namespace
+}  // namespace moescope

@@ -1,0 +1,22 @@
+// libFuzzer over run configs and lessons: any text gives settings or problems; settings without a problem are written
+// and read back as the same settings. How to run: tests/CMakeLists.txt.
+#include "core/config/run_config.h"
+#include "core/lessons/lesson.h"
+#include "tests/fuzz/fuzz_input.h"
+
+using namespace moescope;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const ParsedConfig parsed = parse_config(text, "fuzzed.toml");
+  for (const ConfigProblem& problem : parsed.problems) require(!problem.text().empty(), "a problem has words");
+  if (parsed.problems.empty()) {
+    require(validate(parsed.config).empty(), "what was accepted is valid");
+    const ParsedConfig again = parse_config(to_toml(parsed.config), "again.toml");
+    require(again.problems.empty(), "what was accepted can be written and read again");
+    require(difference(parsed.config, again.config).empty(), "and is the same");
+    require(all_runs(parsed).size() == parsed.twins.size() + 1, "twins are runs");
+  }
+  parse_lesson(text, "fuzzed.toml");
+  return 0;
+}

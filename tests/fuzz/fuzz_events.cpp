@@ -1,0 +1,30 @@
+// libFuzzer over TensorBoard event files: any bytes are read to their end or to the first damaged header, records whose
+// sums are wrong counted. The fuzzer writes records' bytes; their frames are put around them here, else no input would
+// get past the checksum. How to run: tests/CMakeLists.txt.
+#include <stdexcept>
+
+#include "core/files/import_events.h"
+#include "core/telemetry/logs/event_records.h"
+#include "tests/fuzz/fuzz_input.h"
+
+using namespace moescope;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  BadLines bad;
+  try {
+    read_event_bytes(bytes, bad);
+    std::string framed;
+    for (std::string_view rest = bytes; rest.size() >= 2;) {  // two bytes say how long the next record is
+      const std::size_t wanted = static_cast<unsigned char>(rest[0]) | static_cast<unsigned char>(rest[1]) << 8;
+      const std::size_t length = std::min(rest.size() - 2, wanted);
+      framed += framed_record(rest.substr(2, length));
+      rest.remove_prefix(2 + length);
+    }
+    read_event_bytes(framed, bad);
+  } catch (const std::runtime_error& error) {
+    require(std::string(error.what()).find("more than can be shown") != std::string::npos, "only too much is refused");
+  }
+  for (const BadLine& line : bad.first()) require(!line.why.empty(), "what is bad has a reason");
+  return 0;
+}

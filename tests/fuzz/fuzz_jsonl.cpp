@@ -1,0 +1,30 @@
+// libFuzzer over the reader of JSON lines: any bytes are read to their end, line by line; a line is a step, settings or
+// counted as bad; and what was understood, written again, is understood again. How to run: tests/CMakeLists.txt.
+#include "core/telemetry/logs/import_jsonl.h"
+#include "core/telemetry/logs/jsonl.h"
+#include "tests/fuzz/fuzz_input.h"
+
+using namespace moescope;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  LogReader reader("fuzzed.jsonl");
+  LineSplitter lines;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  lines.add(text.substr(0, size / 2), reader);  // as a growing file comes
+  lines.add(text.substr(size / 2), reader);
+  if (lines.holds_part()) lines.finish(reader);
+  reader.settle();
+  require(reader.bad_lines() <= reader.lines(), "no more bad lines than lines");
+  LogReader again("again.jsonl");
+  for (const auto& history : reader.histories()) {
+    again.read_line(to_json_line(history->info()));
+    const auto frame = history->frame_at(history->steps().last);
+    if (!frame) continue;
+    again.read_line(to_json_line(*frame));
+    history->utilisation(frame->routers.front().layer, history->steps(), 4);
+  }
+  again.settle();
+  if (again.bad_lines() > 0) std::fprintf(stderr, "%s", again.bad().text().c_str());
+  require(again.bad_lines() == 0, "what was read can be written and read again");
+  return 0;
+}

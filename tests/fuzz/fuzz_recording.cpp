@@ -1,0 +1,33 @@
+// libFuzzer over the reader of recordings: any bytes either open, and then every run is loaded or refused with a
+// std::runtime_error that names the file. How to run: tests/CMakeLists.txt.
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+
+#include "core/telemetry/recording/recording.h"
+#include "tests/fuzz/fuzz_input.h"
+
+using namespace moescope;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  // SQLite wants a file with a name, beside which it can put others.
+  static const std::string path = "/dev/shm/moescope_fuzz_" + std::to_string(::getpid()) + ".moescope";
+  for (const char* suffix : {"-wal", "-shm", "-journal"}) std::filesystem::remove(path + suffix);
+  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
+  try {
+    const RecordingReader reader(path);
+    for (const RunInfo& run : reader.runs()) {
+      try {
+        const auto history = reader.load(run.run, {}, std::size_t{4} << 20);
+        if (const auto frame = history->frame_at(history->steps().last); frame && !frame->routers.empty())
+          history->utilisation(frame->routers.front().layer, history->steps(), 4);
+      } catch (const std::runtime_error& error) {
+        require(std::string(error.what()).find(path) != std::string::npos, "the message names the file");
+      }
+    }
+  } catch (const std::runtime_error& error) {
+    require(std::string(error.what()).find(path) != std::string::npos, "the message names the file");
+  }
+  std::filesystem::remove(path);
+  return 0;
+}

@@ -1,0 +1,405 @@
+// golden_mx DIR: checks the number formats against reference data, bit for bit.
+//
+// DIR holds any of elements.safetensors, blocks_<format>_<rule>.safetensors, gemm_mxfp8.safetensors;
+// tests/golden/mx/README.md describes them. Free are: the element codes of a block whose scale is 255, and the sign
+// and payload of a NaN. Exits with 0 when all that is there agrees, 1 when something differs, 2 when there is nothing
+// to compare or a file cannot be read.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "core/files/safetensors.h"
+#include "core/numerics/block_quantize.h"
+
+using namespace moescope;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr double kSqnrToleranceDb = 1e-3;  // stored in float32, summed in another order
+
+// What was compared of one kind in one file.
+class Tally {
+ public:
+  explicit Tally(std::string what) : what_(std::move(what)) {}
+  ~Tally() {
+    std::printf("  %-28s %9zu compared, %zu differ", what_.c_str(), compared_, differ_);
+    if (largest_ >= 0) std::printf(", largest error %.3g", largest_);
+    if (differ_) std::printf("; first: %s", first_.c_str());
+    std::printf("\n");
+    total_differ += differ_;
+    total_compared += compared_;
+  }
+  Tally(const Tally&) = delete;
+  Tally& operator=(const Tally&) = delete;
+
+  void code(std::size_t index, unsigned got, unsigned want) {
+    char text[96];
+    if (got != want) std::snprintf(text, sizeof text, "[%zu] is 0x%02X, expected 0x%02X", index, got, want);
+    record(got == want, text);
+  }
+  // Equal bits, or both NaN.
+  void value(std::size_t index, float got, float want) {
+    const bool same = std::bit_cast<std::uint32_t>(got) == std::bit_cast<std::uint32_t>(want) ||
+                      (std::isnan(got) && std::isnan(want));
+    error(std::isfinite(got) && std::isfinite(want) ? std::fabs(static_cast<double>(got) - want) : 0);
+    char text[96];
+    if (!same) std::snprintf(text, sizeof text, "[%zu] is %.9g, expected %.9g", index, got, want);
+    record(same, text);
+  }
+  // The reference leaves it not finite where it has no meaning.
+  void decibel(std::size_t index, double got, float want) {
+    if (!std::isfinite(want)) return;
+    const double off = std::fabs(got - want);
+    error(off);
+    char text[96];
+    const bool same = off <= kSqnrToleranceDb;
+    if (!same) std::snprintf(text, sizeof text, "[%zu] is %.6f dB, expected %.6f dB", index, got, want);
+    record(same, text);
+  }
+
+  static inline std::size_t total_compared = 0, total_differ = 0;
+
+ private:
+  void error(double e) { largest_ = std::max(largest_, e); }
+  void record(bool same, const char* text) {
+    ++compared_;
+    if (!same && ++differ_ == 1) first_ = text;
+  }
+
+  std::string what_, first_;
+  std::size_t compared_ = 0, differ_ = 0;
+  double largest_ = -1;
+};
+
+std::vector<std::uint8_t> bytes_of(const TensorView& tensor) {
+  if (tensor.dtype != DType::u8) throw std::runtime_error("tensor '" + tensor.name + "': expected U8");
+  std::vector<std::uint8_t> bytes(tensor.elements());
+  if (!bytes.empty()) std::memcpy(bytes.data(), tensor.bytes.data(), bytes.size());
+  return bytes;
+}
+
+struct Matrix {
+  std::size_t rows = 0, cols = 0;
+  std::vector<float> data;
+
+  Matrix(std::size_t r, std::size_t c) : rows(r), cols(c), data(r * c) {}
+  explicit Matrix(const TensorView& tensor) : data(tensor.floats()) {
+    if (tensor.shape.size() != 2) throw std::runtime_error("tensor '" + tensor.name + "': expected two axes");
+    rows = tensor.shape[0], cols = tensor.shape[1];
+  }
+  MatrixView view() const { return {data.data(), rows, cols, cols}; }
+  float at(std::size_t r, std::size_t c) const { return data[r * cols + c]; }
+};
+
+Matrix transposed(const Matrix& m) {
+  Matrix t(m.cols, m.rows);
+  for (std::size_t r = 0; r < m.rows; ++r)
+    for (std::size_t c = 0; c < m.cols; ++c) t.data[c * m.rows + r] = m.at(r, c);
+  return t;
+}
+
+void require_size(const SafetensorsFile& file, const std::string& tensor, std::size_t found, std::size_t expected) {
+  if (found != expected)
+    throw std::runtime_error(file.path() + ": tensor '" + tensor + "' has " + std::to_string(found) +
+                             " elements, expected " + std::to_string(expected));
+}
+
+void compare(const SafetensorsFile& file, const std::string& name, const Matrix& got) {
+  const std::vector<float> want = file.at(name).floats();
+  require_size(file, name, want.size(), got.data.size());
+  Tally tally(name);
+  for (std::size_t i = 0; i < want.size(); ++i) tally.value(i, got.data[i], want[i]);
+}
+
+// Elements ---------------------------------------------------------------------------------------------------------
+
+template <class Encode>
+void check_codes(const SafetensorsFile& file, const std::string& inputs, const std::string& name, Encode encode_one) {
+  const TensorView* expected = file.find(name);
+  if (!expected) return;
+  const std::vector<float> input = file.at(inputs).floats();
+  const std::vector<std::uint8_t> want = bytes_of(*expected);
+  require_size(file, name, want.size(), input.size());
+  Tally tally(name);
+  for (std::size_t i = 0; i < want.size(); ++i) tally.code(i, encode_one(input[i]), want[i]);
+}
+
+void check_decode(const SafetensorsFile& file, const std::string& name, auto decode_one) {
+  const TensorView* expected = file.find(name);
+  if (!expected) return;
+  const std::vector<float> want = expected->floats();
+  Tally tally(name);
+  for (std::size_t i = 0; i < want.size(); ++i) tally.value(i, decode_one(static_cast<std::uint8_t>(i)), want[i]);
+}
+
+void check_elements(const SafetensorsFile& file) {
+  for (int i = 0; i < 6; ++i) {
+    const ElementFormat format = static_cast<ElementFormat>(i);
+    const std::string name = traits(format).name;
+    check_decode(file, name + ".decode", [&](std::uint8_t code) { return decode(format, code); });
+    check_codes(file, name + ".encode.input", name + ".encode.code_sat", [&](float x) { return encode(format, x); });
+    check_codes(file, name + ".encode.input", name + ".encode.code_nosat",
+                [&](float x) { return encode_nonsaturating(format, x); });
+  }
+  check_decode(file, "e8m0.decode", [](std::uint8_t code) { return decode_e8m0(code); });
+  const std::string input = "e8m0.encode.input", codes = "e8m0.encode.code_";
+  check_codes(file, input, codes + "up_nosat", [](float x) { return encode_e8m0_up(x, false); });
+  check_codes(file, input, codes + "up_sat", [](float x) { return encode_e8m0_up(x, true); });
+  check_codes(file, input, codes + "down_nosat", [](float x) { return encode_e8m0_down(x, false); });
+  check_codes(file, input, codes + "down_sat", [](float x) { return encode_e8m0_down(x, true); });
+}
+
+// Blocks -----------------------------------------------------------------------------------------------------------
+
+struct Quantized {
+  std::vector<std::uint8_t> codes, scales;
+  Matrix dequant;
+};
+
+std::size_t blocks_in(const BlockFormat& format, std::size_t n) {
+  return (n + format.block - 1) / format.block;
+}
+
+Quantized quantized(const BlockFormat& format, const Matrix& m) {
+  Quantized q{std::vector<std::uint8_t>(m.data.size()), std::vector<std::uint8_t>(m.rows * blocks_in(format, m.cols)),
+              Matrix(m.rows, m.cols)};
+  quantize_rows(format, m.view(), q.codes.data(), q.scales.data());
+  dequantize_rows(format, q.codes.data(), q.scales.data(), m.rows, m.cols, q.dequant.data.data());
+  return q;
+}
+
+Matrix dequantized(const BlockFormat& format, const Matrix& m, BlockAxis axis) {
+  Matrix out(m.rows, m.cols);
+  quantize_dequantize(format, m.view(), axis, out.data.data(), out.cols, nullptr);
+  return out;
+}
+
+void compare_codes(const SafetensorsFile& file, const BlockFormat& format, const Quantized& got,
+                   const std::string& codes, const std::string& scales) {
+  const std::vector<std::uint8_t> want_codes = bytes_of(file.at(codes)), want_scales = bytes_of(file.at(scales));
+  require_size(file, codes, want_codes.size(), got.codes.size());
+  require_size(file, scales, want_scales.size(), got.scales.size());
+  Tally scale_tally(scales), code_tally(codes);
+  const std::size_t cols = got.dequant.cols, per_row = blocks_in(format, cols);
+  for (std::size_t i = 0; i < want_scales.size(); ++i) scale_tally.code(i, got.scales[i], want_scales[i]);
+  for (std::size_t i = 0; i < want_codes.size(); ++i) {
+    const std::size_t block = i / cols * per_row + i % cols / format.block;
+    if (want_scales[block] != 255) code_tally.code(i, got.codes[i], want_codes[i]);
+  }
+}
+
+void check_packed(const SafetensorsFile& file, const Quantized& got, std::size_t block) {
+  const TensorView* packed = file.find("codes_packed");
+  if (!packed) return;
+  const std::vector<std::uint8_t> want = bytes_of(*packed);
+  require_size(file, "codes_packed", want.size(), got.codes.size() / 2);
+  Tally tally("codes_packed");
+  for (std::size_t i = 0; i < want.size(); ++i)
+    if (got.scales[2 * i / block] != 255) tally.code(i, got.codes[2 * i] | got.codes[2 * i + 1] << 4, want[i]);
+}
+
+double sqnr_db_in_double(const std::vector<float>& x, const std::vector<float>& q) {
+  double signal = 0, noise = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double error = static_cast<double>(x[i]) - q[i];
+    signal += static_cast<double>(x[i]) * x[i];
+    noise += error * error;
+  }
+  return 10 * std::log10(signal / noise);
+}
+
+// Over the rows of each distribution, from the statistics of the quantizer itself.
+void check_sqnr(const SafetensorsFile& file, const BlockFormat& format, const Matrix& input) {
+  const TensorView* expected = file.find("sqnr_db");
+  if (!expected || !file.find("row_dist")) return;
+  const std::vector<float> want = expected->floats();
+  const std::vector<std::int64_t> distribution = file.at("row_dist").integers();
+  require_size(file, "row_dist", distribution.size(), input.rows);
+  std::vector<QuantSums> sums(want.size());
+  std::vector<float> out(input.cols);
+  for (std::size_t r = 0; r < input.rows; ++r) {
+    if (distribution[r] < 0 || static_cast<std::size_t>(distribution[r]) >= sums.size())
+      throw std::runtime_error(file.path() + ": row_dist[" + std::to_string(r) + "] is " +
+                               std::to_string(distribution[r]) + ", but sqnr_db has " + std::to_string(sums.size()));
+    const MatrixView row{input.data.data() + r * input.cols, 1, input.cols, input.cols};
+    quantize_dequantize(format, row, BlockAxis::row, out.data(), input.cols, &sums[distribution[r]]);
+  }
+  Tally tally("sqnr_db");
+  for (std::size_t i = 0; i < want.size(); ++i)
+    if (sums[i].e8m0_blocks[255] == 0) tally.decibel(i, sums[i].sqnr_db(), want[i]);
+}
+
+void check_blocks(const SafetensorsFile& file, const BlockFormat& format) {
+  const Matrix input(file.at("input"));
+  const Quantized got = quantized(format, input);
+  compare_codes(file, format, got, "codes", "scales");
+  check_packed(file, got, format.block);
+  const bool stored = file.find("dequant");
+  if (stored) compare(file, "dequant", got.dequant);
+  const std::vector<float> want = stored ? file.at("dequant").floats() : got.dequant.data;
+  const Matrix along_rows = dequantized(format, input, BlockAxis::row);
+  const Matrix down_columns = transposed(dequantized(format, transposed(input), BlockAxis::column));
+  Tally row_tally("dequant, one pass, rows"), column_tally("dequant, one pass, columns");
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    row_tally.value(i, along_rows.data[i], want[i]);
+    column_tally.value(i, down_columns.data[i], want[i]);
+  }
+  check_sqnr(file, format, input);
+}
+
+// Products ---------------------------------------------------------------------------------------------------------
+
+// a [M,K] times b [N,K] transposed, summed in double, rounded once.
+Matrix product(const Matrix& a, const Matrix& b) {
+  Matrix c(a.rows, b.rows);
+  for (std::size_t i = 0; i < a.rows; ++i) {
+    for (std::size_t j = 0; j < b.rows; ++j) {
+      double sum = 0;
+      for (std::size_t k = 0; k < a.cols; ++k) sum += static_cast<double>(a.at(i, k)) * b.at(j, k);
+      c.data[i * b.rows + j] = static_cast<float>(sum);
+    }
+  }
+  return c;
+}
+
+void check_backward(const SafetensorsFile& file, const BlockFormat& format, const std::string& group,
+                    const std::string& mode, const Matrix& a, const Matrix& b) {
+  const Matrix dy(file.at(group + ".dY"));
+  const Matrix dy_n = dequantized(format, dy, BlockAxis::row), b_n = dequantized(format, b, BlockAxis::column);
+  compare(file, mode + ".dA", product(dy_n, transposed(b_n)));
+  const Matrix dy_m = dequantized(format, dy, BlockAxis::column), a_m = dequantized(format, a, BlockAxis::column);
+  compare(file, mode + ".dB", product(transposed(dy_m), transposed(a_m)));
+}
+
+void check_product(const SafetensorsFile& file, const BlockFormat& format, const std::string& group) {
+  const std::string mode = group + "." + scale_rule_name(format.rule);
+  if (!file.find(mode + ".C")) return;
+  const Matrix a(file.at(group + ".A")), b(file.at(group + ".B"));
+  const Quantized qa = quantized(format, a), qb = quantized(format, b);
+  compare_codes(file, format, qa, mode + ".A_codes", mode + ".A_scales");
+  compare_codes(file, format, qb, mode + ".B_codes", mode + ".B_scales");
+  const Matrix c = product(qa.dequant, qb.dequant);
+  compare(file, mode + ".C", c);
+  const Matrix exact = product(a, b);
+  if (format.rule == ScaleRule::floor) compare(file, group + ".C_unquantized", exact);
+  const std::vector<float> want = file.at(mode + ".sqnr_db").floats();
+  require_size(file, mode + ".sqnr_db", want.size(), 3);
+  {
+    Tally tally(mode + ".sqnr_db");
+    tally.decibel(0, sqnr_db_in_double(a.data, qa.dequant.data), want[0]);
+    tally.decibel(1, sqnr_db_in_double(b.data, qb.dequant.data), want[1]);
+    tally.decibel(2, sqnr_db_in_double(exact.data, c.data), want[2]);
+  }
+  if (file.find(group + ".dY")) check_backward(file, format, group, mode, a, b);
+}
+
+// A [T,K], W [E,N,K]; rows of group e of A times W[e] transposed.
+void check_grouped(const SafetensorsFile& file, const BlockFormat& format, const std::string& group) {
+  const std::string name = group + "." + scale_rule_name(format.rule) + ".out";
+  if (!file.find(name)) return;
+  const Matrix a = dequantized(format, Matrix(file.at(group + ".A")), BlockAxis::row);
+  const TensorView& w = file.at(group + ".W");
+  if (w.shape.size() != 3) throw std::runtime_error(file.path() + ": tensor '" + w.name + "': expected three axes");
+  const std::size_t n = w.shape[1], k = w.shape[2];
+  const std::vector<std::int64_t> group_end = file.at(group + ".group_end").integers();
+  require_size(file, group + ".group_end", group_end.size(), w.shape[0]);
+  require_size(file, group + ".W", k, a.cols);
+  Matrix out(a.rows, n);
+  std::size_t row = 0;
+  for (std::size_t e = 0; e < w.shape[0]; ++e) {
+    Matrix weight(n, k);
+    weight.data = w.floats(e * n * k, n * k);
+    weight = dequantized(format, weight, BlockAxis::row);
+    const std::size_t end = std::min<std::size_t>(static_cast<std::size_t>(group_end[e]), a.rows);
+    Matrix rows(end > row ? end - row : 0, k);
+    std::copy_n(a.data.begin() + static_cast<std::ptrdiff_t>(row * k), rows.data.size(), rows.data.begin());
+    const Matrix part = product(rows, weight);
+    std::copy(part.data.begin(), part.data.end(), out.data.begin() + static_cast<std::ptrdiff_t>(row * n));
+    row = std::max(row, end);
+  }
+  compare(file, name, out);
+}
+
+void check_products(const SafetensorsFile& file) {
+  std::vector<std::string> groups;
+  for (const TensorView& tensor : file.tensors())
+    if (tensor.name.ends_with(".A")) groups.push_back(tensor.name.substr(0, tensor.name.size() - 2));
+  for (const std::string& group : groups) {
+    for (int rule = 0; rule < 4; ++rule) {
+      const BlockFormat format{ElementFormat::e4m3, static_cast<ScaleRule>(rule), 32};
+      if (file.find(group + ".group_end"))
+        check_grouped(file, format, group);
+      else
+        check_product(file, format, group);
+    }
+  }
+}
+
+// ------------------------------------------------------------------------------------------------------------------
+
+// "blocks_e4m3_floor" -> its format.
+std::optional<BlockFormat> block_format_of(const std::string& stem) {
+  const std::size_t split = stem.rfind('_');
+  if (!stem.starts_with("blocks_") || split <= 7) return std::nullopt;
+  const auto element = format_named(stem.substr(7, split - 7));
+  const auto rule = scale_rule_named(stem.substr(split + 1));
+  if (!element || !rule) return std::nullopt;
+  return BlockFormat{*element, *rule, 32};
+}
+
+bool check_file(const fs::path& path) {
+  const std::string stem = path.stem().string();
+  const auto block_format = block_format_of(stem);
+  const bool known = path.extension() == ".safetensors" && (block_format || stem == "elements" || stem == "gemm_mxfp8");
+  if (!known) {
+    std::printf("%s: not of a known form, skipped\n", path.filename().c_str());
+    return false;
+  }
+  std::printf("%s\n", path.filename().c_str());
+  const SafetensorsFile file(path.string());
+  if (block_format) check_blocks(file, *block_format);
+  if (stem == "elements") check_elements(file);
+  if (stem == "gemm_mxfp8") check_products(file);
+  return true;
+}
+
+int check_directory(const fs::path& directory) {
+  std::vector<fs::path> paths;
+  for (const auto& entry : fs::directory_iterator(directory)) paths.push_back(entry.path());
+  std::sort(paths.begin(), paths.end());
+  int checked = 0, unreadable = 0;
+  for (const fs::path& path : paths) {
+    try {
+      checked += check_file(path);
+    } catch (const std::exception& error) {
+      std::printf("  failed: %s\n", error.what());
+      ++unreadable;
+    }
+  }
+  std::printf("%d files, %zu values compared, %zu differ, %d files unreadable\n", checked, Tally::total_compared,
+              Tally::total_differ, unreadable);
+  if (unreadable || Tally::total_compared == 0) return 2;
+  return Tally::total_differ ? 1 : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: golden_mx DIR\n");
+    return 2;
+  }
+  try {
+    return check_directory(argv[1]);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "golden_mx: %s\n", error.what());
+    return 2;
+  }
+}

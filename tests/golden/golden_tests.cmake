@@ -1,0 +1,16 @@
+# Checkers run on the reference data in tests/golden; `path` is relative to that folder.
+function(add_golden_test name checker path)
+  add_test(NAME ${name} COMMAND ${checker} ${CMAKE_CURRENT_SOURCE_DIR}/golden/${path})
+  set_tests_properties(${name} PROPERTIES LABELS golden TIMEOUT 600)
+endfunction()
+
+add_golden_test(golden_mx golden_mx mx)
+foreach(set v3_256_ranks v3_64_ranks_round_robin 16b_16_ranks_skewed)
+  add_golden_test(golden_volumes_${set} golden_volumes volumes/${set}.safetensors)
+endforeach()
+foreach(set tiny mid softmax_aux wide)
+  add_golden_test(golden_model_${set} golden_model model/${set})
+endforeach()
+add_test(NAME golden_volumes_corrupt COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/golden/corrupt_volumes.py
+  $<TARGET_FILE:golden_volumes> ${CMAKE_CURRENT_SOURCE_DIR}/golden/volumes/16b_16_ranks_skewed.safetensors)
+set_tests_properties(golden_volumes_corrupt PROPERTIES LABELS golden TIMEOUT 600)

@@ -1,0 +1,188 @@
+// Acting on a run in training through the window: experts, router, mixture of domains, checkpoints.
+#include <QCheckBox>
+#include <QComboBox>
+#include <QLineEdit>
+#include <QMenu>
+#include <QPushButton>
+#include <QSettings>
+#include <QSignalSpy>
+#include <QSlider>
+#include <QTemporaryDir>
+#include <QTest>
+
+#include "app/bars/actions_dock.h"
+#include "app/setup/compare_dialog.h"
+#include "app/setup/field_editor.h"
+#include "app/setup/mixture_editor.h"
+#include "app/window/expert_actions.h"
+#include "app/window/main_window.h"
+#include "tests/support/takes_keys.h"
+#include "widgets/overview/timeline_bar.h"
+
+using namespace moescope;
+
+namespace {
+
+constexpr int kWaitMs = 20000;
+
+// A shown window with a nano run that has taken 12 steps, with a checkpoint every 5.
+struct Trained {
+  MainWindow window{false};
+
+  Trained() {
+    window.setRecorded(false);
+    window.show();
+    if (!QTest::qWaitForWindowExposed(&window)) qFatal("no window");
+    RunConfig config = load_preset("nano").config;
+    config.telemetry.checkpoint_every = 5;
+    QSignalSpy opened(window.session(), &RunSession::opened);
+    window.startRun(config, MainWindow::Start::paused);
+    if (opened.isEmpty() && !opened.wait(kWaitMs)) qFatal("no run");
+    if (!takesKeys(&window)) qFatal("no keys");
+    trainTo(12);
+  }
+  Lab* lab() { return window.session()->lab(); }
+  void trainTo(std::int64_t step) {
+    lab()->run_until(step);
+    QTRY_VERIFY_WITH_TIMEOUT(!lab()->status().running && lab()->status().step == step, kWaitMs);
+    lab()->flush();
+    window.selection()->refresh();
+  }
+  RouterConfig router() { return lab()->config(0).router; }
+  void key(Qt::Key key, Qt::KeyboardModifiers modifiers = Qt::NoModifier) { QTest::keyClick(&window, key, modifiers); }
+};
+
+}  // namespace
+
+class ActionsTest : public QObject {
+  Q_OBJECT
+
+ private slots:
+  void expertIsKilledAndRevivedByKeyAndUndone() {
+    Trained t;
+    t.window.selection()->setLayer(2);
+    t.window.selection()->setExpert(3);
+    t.key(Qt::Key_K);
+    QCOMPARE(t.router().killed_experts, std::string("2:3"));
+    t.trainTo(14);
+    const auto frame = t.window.session()->histories()[0]->frame_at(13);
+    for (const RouterFrame& router : frame->routers)
+      if (router.layer == 2) QCOMPARE(router.tokens_per_expert[3], 0u);
+    t.key(Qt::Key_K);
+    QCOMPARE(t.router().killed_experts, std::string());
+    t.key(Qt::Key_Z, Qt::ControlModifier);
+    QCOMPARE(t.router().killed_experts, std::string("2:3"));
+    t.key(Qt::Key_Z, Qt::ControlModifier);
+    QCOMPARE(t.router().killed_experts, std::string());
+  }
+
+  void expertMenuOffersWhatFits() {
+    Trained t;
+    ExpertActions* actions = t.window.expertActions();
+    actions->pin(1, 2, 0.5);
+    actions->kill(1, 2);
+    QMenu menu;
+    actions->fillMenu(&menu, 1, 2);
+    QStringList texts;
+    for (QAction* action : menu.actions()) texts << action->text();
+    QCOMPARE(texts, (QStringList{"&Revive expert 2 of layer 1", "&Pin the bias of expert 2 of layer 1...",
+                                 "&Let the bias go (pinned at 0.5)"}));
+    menu.actions()[2]->trigger();
+    menu.actions()[0]->trigger();
+    QCOMPARE(t.router().pinned_bias, std::string());
+    QCOMPARE(t.router().killed_experts, std::string());
+    QMenu nothing;
+    actions->fillMenu(&nothing, 0, 2);  // a dense layer
+    QVERIFY(!nothing.actions()[0]->isEnabled());
+  }
+
+  void tooManyKilledAreRefusedWithTheReason() {
+    Trained t;
+    const int experts = t.lab()->config(0).model.n_experts;
+    for (int e = 0; e < experts; ++e) t.window.expertActions()->kill(2, e);
+    const RunConfig config = t.lab()->config(0);
+    QVERIFY(validate(config).empty());
+    QVERIFY(!config.router.killed_experts.empty());
+  }
+
+  void routerFreezesByKeyAndFieldsOfTheDockChangeTheRun() {
+    Trained t;
+    t.key(Qt::Key_F3);
+    QVERIFY(t.window.actionsDock()->isVisible());
+    t.key(Qt::Key_Z);
+    QVERIFY(t.router().frozen);
+    auto* line = t.window.actionsDock()->editor("router.gate_noise")->findChild<QLineEdit*>();
+    line->setFocus();
+    line->selectAll();
+    QTest::keyClicks(line, "0.25");
+    QTest::keyClick(line, Qt::Key_Return);
+    QCOMPARE(t.router().gate_noise, 0.25);
+  }
+
+  void sliderSetsTheMixtureOfAllRuns() {
+    Trained t;
+    t.window.addRun(noise_twin(t.lab()->config(0)));
+    MixtureEditor* mixture = t.window.actionsDock()->mixture();
+    const auto& domains = t.window.session()->histories()[0]->info().domains;
+    QVERIFY(domains.size() > 3);
+    mixture->slider(0)->setValue(0);
+    const std::string text = t.lab()->config(0).data.mixture;
+    QVERIFY(!text.empty());
+    QVERIFY(text.find(domains[0] + "=") == std::string::npos);
+    QCOMPARE(t.lab()->config(1).data.mixture, text);
+    t.key(Qt::Key_Z, Qt::ControlModifier);
+    QCOMPARE(t.lab()->config(1).data.mixture, std::string());
+    QCOMPARE(mixture->slider(0)->value(), mixture->slider(1)->value());
+  }
+
+  void cursorsCheckpointIsRewoundToByKey() {
+    Trained t;
+    t.window.selection()->setStep(8);
+    t.key(Qt::Key_Backspace, Qt::ControlModifier);
+    t.lab()->flush();
+    QCOMPARE(t.lab()->status().step, std::int64_t{5});
+    QCOMPARE(t.window.session()->histories()[0]->steps().last, std::int64_t{4});
+    QVERIFY(!t.window.undoStack()->canUndo());
+    t.trainTo(7);
+  }
+
+  void branchTrainsATwinFromTheCheckpoint() {
+    Trained t;
+    t.window.selection()->setStep(8);
+    t.key(Qt::Key_B, Qt::ControlModifier);
+    auto* dialog = t.window.findChild<CompareDialog*>("compare_dialog");
+    QVERIFY(dialog);
+    QCOMPARE(dialog->windowTitle(), QString("Branch off from step 5"));
+    dialog->setKey("router.force_balance");
+    auto* box = dialog->editor()->findChild<QCheckBox*>();
+    QVERIFY(box);
+    QTest::keyClick(box, Qt::Key_Space);
+    for (QPushButton* button : dialog->findChildren<QPushButton*>())
+      if (button->text() == "Train the twin") button->click();
+    QTRY_COMPARE_WITH_TIMEOUT(t.window.session()->histories().size(), std::size_t{2}, kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(t.lab()->status().catching_up.empty(), kWaitMs);
+    t.lab()->flush();
+    QCOMPARE(t.window.session()->histories()[1]->steps(), (StepRange{5, 11}));
+    QVERIFY(t.lab()->config(1).router.force_balance);
+  }
+
+  void timelineAsksForTheMenuByMouseAndKey() {
+    Trained t;
+    auto* track = t.window.findChild<TimelineTrack*>();
+    track->setCheckpoints({0, 5, 10});
+    track->grab();
+    disconnect(track, &TimelineTrack::menuRequested, nullptr, nullptr);
+    QSignalSpy asked(track, &TimelineTrack::menuRequested);
+    const QPoint at(track->xOf(5), 20);
+    QContextMenuEvent mouse(QContextMenuEvent::Mouse, at, track->mapToGlobal(at));
+    QCoreApplication::sendEvent(track, &mouse);
+    QContextMenuEvent key(QContextMenuEvent::Keyboard, QPoint(), track->mapToGlobal(QPoint()));
+    QCoreApplication::sendEvent(track, &key);
+    QCOMPARE(asked.size(), 2);
+    QCOMPARE(asked[0][1].toLongLong(), 5);
+    QCOMPARE(asked[1][1].toLongLong(), t.window.selection()->step());
+  }
+};
+
+QTEST_MAIN(ActionsTest)
+#include "qt_actions.moc"

@@ -1,0 +1,354 @@
+// From a cell of the quantization-error matrix to the bits of a block of the tensor behind it, with real events on a
+// real model in training. With MOESCOPE_PICTURES=DIR it also writes PNGs there.
+#include <QApplication>
+#include <QComboBox>
+#include <QSettings>
+#include <QSignalSpy>
+#include <QStandardItemModel>
+#include <QTemporaryDir>
+#include <QTest>
+#include <QToolButton>
+#include <cmath>
+
+#include "app/window/main_window.h"
+#include "app/workspaces/microscaling_workspace.h"
+#include "app/workspaces/overview.h"
+#include "tests/support/takes_keys.h"
+#include "widgets/microscaling/capture_bar.h"
+#include "widgets/microscaling/expert_stats_panel.h"
+#include "widgets/microscaling/microscope.h"
+#include "widgets/microscaling/quant_error_panel.h"
+#include "widgets/microscaling/scale_histogram_panel.h"
+#include "widgets/microscaling/scale_map.h"
+#include "widgets/microscaling/tensor_lab.h"
+#include "widgets/microscaling/what_if.h"
+#include "widgets/panel/tensor_text.h"
+#include "widgets/plots/matrix_plot.h"
+
+using namespace moescope;
+
+namespace {
+
+constexpr int kWaitMs = 20000;
+
+RunConfig quantizedNano() {
+  RunConfig config = load_preset("nano").config;
+  for (Recipe* recipe :
+       {&config.precision.experts, &config.precision.attention, &config.precision.dense_ffn, &config.precision.head})
+    *recipe = Recipe::mxfp8_rceil;
+  return config;
+}
+
+// A shown window with a paused run.
+struct OpenWindow {
+  MainWindow window;
+
+  explicit OpenWindow(const RunConfig& config = quantizedNano(), const QSize& size = {1280, 800}) : window(false) {
+    window.setRecorded(false);
+    window.resize(size);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    QSignalSpy opened(window.session(), &RunSession::opened);
+    window.startRun(config, MainWindow::Start::paused);
+    if (opened.isEmpty() && !opened.wait(kWaitMs)) qFatal("no run");
+    QVERIFY(takesKeys(&window));
+  }
+  Lab* lab() { return window.session()->lab(); }
+  TensorLab* tensors() { return window.microscaling()->tensorLab(); }
+  QString bar() { return tensors()->captureBar()->text(); }
+  QuantErrorPanel* matrix() { return window.overview()->findChild<QuantErrorPanel*>(); }
+  void trainTo(std::int64_t step) {
+    lab()->run_until(step);
+    QTRY_VERIFY_WITH_TIMEOUT(!lab()->status().running && lab()->status().step == step, kWaitMs);
+    lab()->flush();
+    window.frameClock()->wake();
+    QTRY_COMPARE_WITH_TIMEOUT(window.selection()->step(), step - 1, kWaitMs);
+  }
+  // The cell of an operand in the Overview's matrix, whose class is chosen.
+  void click(const OperandPlace& place) {
+    MatrixPlot* view = matrix()->view();
+    view->grab();
+    const auto frame = window.selection()->quantFrame();
+    const auto layers = layersOf(*frame, place.gemm_class);
+    const auto operands = operandsOf(*frame, place.gemm_class);
+    OperandPlace anywhere = place;
+    anywhere.layer = 0;
+    const auto row = static_cast<int>(std::ranges::find(layers, place.layer) - layers.begin());
+    const auto column = static_cast<int>(std::ranges::find(operands, anywhere) - operands.begin());
+    QTest::mouseClick(view, Qt::LeftButton, {}, view->cellRect(row, column).center().toPoint());
+  }
+  void waitForCapture() { QTRY_VERIFY_WITH_TIMEOUT(bar().contains(QStringLiteral(" values")), kWaitMs); }
+  void picture(const QString& name) {
+    const QString directory = qEnvironmentVariable("MOESCOPE_PICTURES");
+    if (directory.isEmpty()) return;
+    QTest::qWait(600);  // the strip and the figures by expert come from beside
+    window.grab().save(directory + QLatin1Char('/') + name + QStringLiteral(".png"));
+  }
+};
+
+QComboBox* comboOf(QWidget* panel, const char* name) {
+  for (QComboBox* box : panel->findChildren<QComboBox*>())
+    if (box->accessibleName() == QLatin1String(name)) return box;
+  return nullptr;
+}
+
+}  // namespace
+
+class CaptureTest : public QObject {
+  Q_OBJECT
+
+ private:
+  QTemporaryDir home_;
+
+ private slots:
+  void initTestCase() {
+    qputenv("XDG_DATA_HOME", home_.path().toUtf8());
+    QCoreApplication::setApplicationName(QStringLiteral("moescope"));
+    QSettings::setPath(QSettings::IniFormat, QSettings::UserScope, home_.path());
+  }
+
+  void aClickOnACellEndsInTheBlock() {
+    OpenWindow w;
+    w.trainTo(3);
+    const OperandPlace place{1, GemmClass::experts, "w1", Operand::dy, Direction::dgrad};
+    w.click(place);
+    QCOMPARE(w.window.workspace(), w.window.microscaling());
+    w.waitForCapture();
+    const auto captured = w.tensors()->captured();
+    QVERIFY(captured && captured->place == place && captured->ahead);
+    QCOMPARE(captured->step, std::int64_t(3));
+    QCOMPARE(w.lab()->status().step, std::int64_t(3));  // no step was taken for it
+    for (const char* said : {"layer 1, routed experts, w1 dY dgrad", "run nano", "step 3", "MXFP8 E4M3, RCEIL",
+                             "was computed for this picture only", "The matrix shows step 2"})
+      QVERIFY2(w.bar().contains(QLatin1String(said)), qPrintable(w.bar()));
+
+    auto* cells = const_cast<ScaleMapCells*>(w.tensors()->map()->cells());
+    cells->grab();
+    QCOMPARE(cells->columns(), static_cast<int>((captured->cols + 31) / 32));
+    QTest::mouseClick(cells, Qt::LeftButton, {}, cells->cellRect(7, 1).center().toPoint());
+    const BlockAnatomy& block = w.tensors()->microscope()->block();
+    for (std::size_t i = 0; i < 32; ++i)
+      QCOMPARE(block.elements[i].value, captured->values[7 * captured->cols + 32 + i]);
+    QCOMPARE(block.format.element, ElementFormat::e4m3);
+    w.picture(QStringLiteral("capture_dgrad"));
+  }
+
+  void aRunningModelIsCapturedInItsStepAndAgainByKey() {
+    OpenWindow w;
+    w.trainTo(2);
+    w.lab()->run();
+    w.click({1, GemmClass::experts, "w2", Operand::x, Direction::forward});
+    w.waitForCapture();
+    const auto first = w.tensors()->captured();
+    QVERIFY(!first->ahead);
+    QTest::keyClick(&w.window, Qt::Key_T);
+    QTRY_VERIFY_WITH_TIMEOUT(w.tensors()->captured() != first, kWaitMs);
+    QVERIFY(w.tensors()->captured()->step > first->step);
+    w.lab()->pause();
+  }
+
+  // Blocks of a weight gradient's operands run down the rows of one expert and end with it.
+  void noBlockCrossesFromOneExpertIntoTheNext() {
+    OpenWindow w;
+    w.trainTo(2);
+    w.click({1, GemmClass::experts, "w1", Operand::x, Direction::wgrad});
+    w.waitForCapture();
+    const auto captured = w.tensors()->captured();
+    QCOMPARE(w.tensors()->map()->axis(), BlockAxis::column);
+    std::size_t blocks = 0;
+    std::vector<std::size_t> first_row;
+    for (std::size_t e = 0; e + 1 < captured->expert_rows.size(); ++e)
+      for (std::size_t row = captured->expert_rows[e]; row < captured->expert_rows[e + 1]; row += 32, ++blocks)
+        first_row.push_back(row);
+    QCOMPARE(w.tensors()->map()->csv().count(QLatin1Char('\n')), static_cast<int>(1 + blocks * captured->cols));
+    emit w.tensors()->map()->blockChosen(5, blocks - 1);
+    QCOMPARE(w.tensors()->microscope()->block().elements[0].value,
+             captured->values[first_row.back() * captured->cols + 5]);
+    // The what-if strip cuts its blocks at the same places.
+    QSignalSpy finished(w.tensors()->whatIf(), &WhatIfStrip::finished);
+    if (w.tensors()->whatIf()->table()->rows().empty()) QVERIFY(finished.wait(kWaitMs));
+    const auto& row = w.tensors()->whatIf()->table()->rows()[std::size_t(what_if_index({}, BlockAxis::column))];
+    const QuantSums sums = quantizer_sums(*captured);
+    QCOMPARE(row.sums.e8m0_blocks, sums.e8m0_blocks);
+    QVERIFY(std::fabs(row.sums.sqnr_db() - sums.sqnr_db()) < 1e-3);
+    w.picture(QStringLiteral("capture_wgrad"));
+  }
+
+  void figuresByExpertAreTheQuantizersAndLeadToTheRows() {
+    OpenWindow w;
+    w.trainTo(2);
+    w.click({1, GemmClass::experts, "w1", Operand::x, Direction::forward});
+    w.waitForCapture();
+    const auto captured = w.tensors()->captured();
+    ExpertStatsPanel* stats = w.tensors()->expertStats();
+    const auto experts = expert_sums(*captured);
+    QTRY_COMPARE_WITH_TIMEOUT(stats->table()->rowCount(), static_cast<int>(experts.size()) + 1, kWaitMs);
+    const QStringList lines = stats->csv().split(QLatin1Char('\n'));
+    QVERIFY(lines[1].startsWith(QStringLiteral("all,%1,").arg(captured->rows)));
+    std::size_t expert = 0;
+    while (captured->expert_rows[expert + 1] == captured->expert_rows[expert] || expert == 0) ++expert;
+    const QStringList figures = lines[2 + static_cast<int>(expert)].split(QLatin1Char(','));
+    QCOMPARE(figures[0].toInt(), static_cast<int>(expert));
+    QCOMPARE(figures[2].toDouble(), QString::number(experts[expert].sqnr_db(), 'g', 9).toDouble());
+    emit stats->expertChosen(static_cast<int>(expert));
+    QCOMPARE(w.tensors()->microscope()->block().elements[3].value,
+             captured->values[captured->expert_rows[expert] * captured->cols + 3]);
+    emit stats->expertChosen(-1);
+    QCOMPARE(w.tensors()->microscope()->block().elements[3].value, captured->values[3]);
+    w.tensors()->findChild<QTabWidget*>()->setCurrentIndex(1);
+    w.picture(QStringLiteral("capture_experts"));
+  }
+
+  // NVFP4 as the run quantizes it: every expert is a tensor with a scale of its own.
+  void nvfp4OpensInItsOwnBlocks() {
+    RunConfig config = quantizedNano();
+    config.precision.experts = Recipe::nvfp4;
+    OpenWindow w(config);
+    w.trainTo(2);
+    w.click({1, GemmClass::experts, "w1", Operand::x, Direction::wgrad});
+    w.waitForCapture();
+    QVERIFY2(w.bar().contains(QStringLiteral("NVFP4")), qPrintable(w.bar()));
+    const auto captured = w.tensors()->captured();
+    const CapturedOperand& all = *captured;
+    std::vector<float> decoded(all.values.size());
+    QuantSums sums;
+    for (const QuantizerCall& call : all.calls)
+      quantize_operand(all.format, {all.values.data() + call.first_row * all.cols, call.rows, all.cols, all.cols},
+                       all.axis, call.key, decoded.data() + call.first_row * all.cols, all.cols, &sums);
+    std::size_t blocks = 0;
+    for (std::size_t e = 0; e + 1 < all.expert_rows.size(); ++e)
+      blocks += (all.expert_rows[e + 1] - all.expert_rows[e] + 15) / 16;
+    for (const std::size_t block : {std::size_t{0}, blocks / 2, blocks - 1}) {
+      emit w.tensors()->map()->blockChosen(9, block);
+      const BlockAnatomy& seen = w.tensors()->microscope()->block();
+      QVERIFY(seen.format.nvfp4);
+      const TensorSource source(QStringLiteral("t"), captured);
+      const auto rows = source.blockRows(block, 16);
+      QCOMPARE(seen.elements.size(), rows.last - rows.first);
+      for (std::size_t i = 0; i < seen.elements.size(); ++i)
+        QCOMPARE(seen.elements[i].dequantized, decoded[(rows.first + i) * all.cols + 9]);
+    }
+    QSignalSpy finished(w.tensors()->whatIf(), &WhatIfStrip::finished);
+    if (w.tensors()->whatIf()->table()->schemes().empty()) QVERIFY(finished.wait(kWaitMs));
+    const SchemeRow& row = w.tensors()->whatIf()->table()->schemes()[kWhatIfSchemes];  // down columns
+    QCOMPARE(row.sums.e8m0_blocks, sums.e8m0_blocks);
+    QVERIFY(std::fabs(row.sums.sqnr_db() - sums.sqnr_db()) < 1e-6);
+    w.picture(QStringLiteral("capture_nvfp4"));
+    // From the strip back to MX and again to NVFP4.
+    auto* table = const_cast<WhatIfTable*>(w.tensors()->whatIf()->table());
+    QTest::mouseClick(table, Qt::LeftButton, {}, table->cellRect(BlockAxis::row, 0, 2).center());
+    QVERIFY(!w.tensors()->microscope()->block().format.nvfp4);
+    QCOMPARE(w.tensors()->microscope()->block().elements.size(), std::size_t(32));
+    QTest::mouseClick(table, Qt::LeftButton, {}, table->schemeRect(BlockAxis::column, 0).center());
+    QVERIFY(w.tensors()->microscope()->block().format.nvfp4);
+    QCOMPARE(w.tensors()->map()->axis(), BlockAxis::column);
+  }
+
+  // FP8 as DeepSeek trains it: weights in blocks of 128 x 128, activations in 1 x 128, under FP32 scales.
+  void fp8OpensUnderItsOwnScales() {
+    RunConfig config = quantizedNano();
+    config.precision.experts = Recipe::fp8_deepseek_128;
+    OpenWindow w(config);
+    w.trainTo(2);
+    for (const Operand operand : {Operand::w, Operand::x}) {
+      w.click({1, GemmClass::experts, "w1", operand, Direction::forward});
+      w.waitForCapture();
+      const CapturedOperand& all = *w.tensors()->captured();
+      QVERIFY(all.format.scheme == QuantScheme::fp8);
+      std::vector<float> decoded(all.values.size());
+      for (const QuantizerCall& call : all.calls)
+        quantize_operand(all.format, {all.values.data() + call.first_row * all.cols, call.rows, all.cols, all.cols},
+                         all.axis, call.key, decoded.data() + call.first_row * all.cols, all.cols, nullptr);
+      for (const std::size_t row : {std::size_t{0}, all.rows / 2, all.rows - 1}) {
+        emit w.tensors()->map()->blockChosen(row, 0);
+        const BlockAnatomy& seen = w.tensors()->microscope()->block();
+        QVERIFY(seen.format.fp8 == all.format.granularity);
+        for (std::size_t i = 0; i < seen.elements.size(); ++i)
+          QCOMPARE(seen.elements[i].dequantized, decoded[row * all.cols + i]);
+      }
+      w.picture(operand == Operand::w ? QStringLiteral("capture_fp8_w") : QStringLiteral("capture_fp8_x"));
+    }
+  }
+
+  // What a rotated operand looks like to its quantizer, and before.
+  void rotatedOperandsAreShownAsTheyAreQuantized() {
+    RunConfig config = quantizedNano();
+    config.precision.experts = Recipe::mxfp4;
+    config.precision.hadamard = true;
+    OpenWindow w(config);
+    w.trainTo(2);
+    w.click({1, GemmClass::experts, "w1", Operand::w, Direction::forward});
+    w.waitForCapture();
+    const CapturedOperand& captured = *w.tensors()->captured();
+    const CapturedOperand turned = rotated(captured);
+    const auto shows = [&](const CapturedOperand& wanted) {
+      emit w.tensors()->map()->blockChosen(5, 1);
+      const auto& elements = w.tensors()->microscope()->block().elements;
+      for (std::size_t i = 0; i < elements.size(); ++i)
+        if (elements[i].value != wanted.values[5 * wanted.cols + 32 + i]) return false;
+      return !elements.empty();
+    };
+    QVERIFY(shows(turned));
+    QVERIFY(!w.tensors()->microscope()->caption().contains("edited"));
+    auto* button = w.tensors()->captureBar()->rotatedButton();
+    QVERIFY(button->isVisible());
+    QTest::mouseClick(button, Qt::LeftButton);
+    QVERIFY(shows(captured));
+    QTest::mouseClick(button, Qt::LeftButton);
+    QVERIFY(shows(turned));
+  }
+
+  void thePayloadIsAClassOfItsOwn() {
+    RunConfig config = quantizedNano();
+    config.precision.payload = TokenPayload::mxfp8;
+    OpenWindow w(config);
+    w.trainTo(2);
+    OperandPlace place{1, GemmClass::payload, "dispatch", Operand::x, Direction::forward};
+    w.window.selection()->setTensor(place);
+    w.matrix()->view()->grab();
+    QCOMPARE(w.matrix()->view()->columns(), 4);
+    w.click(place);
+    w.waitForCapture();
+    QCOMPARE(w.tensors()->captured()->rows, std::size_t(config.data.batch) * config.data.seq);  // a token once
+    place.gemm = "combine";
+    w.window.showWorkspace(QStringLiteral("overview"));
+    w.click(place);
+    QTRY_VERIFY_WITH_TIMEOUT(w.bar().contains(QStringLiteral("BF16")), kWaitMs);
+    w.picture(QStringLiteral("capture_payload"));
+  }
+
+  void everyClassHasItsMatrixAndItsScales() {
+    OpenWindow w;
+    w.trainTo(2);
+    QComboBox* classes = comboOf(w.matrix(), "Class of GEMMs");
+    QVERIFY(classes);
+    const auto choose = [&](GemmClass gemm_class) {
+      classes->setCurrentIndex(static_cast<int>(gemm_class));
+      emit classes->activated(static_cast<int>(gemm_class));
+      w.matrix()->view()->grab();
+    };
+    const auto enabled = [&](GemmClass gemm_class) {
+      return static_cast<QStandardItemModel*>(classes->model())->item(static_cast<int>(gemm_class))->isEnabled();
+    };
+    QVERIFY(enabled(GemmClass::attention) && enabled(GemmClass::head) && enabled(GemmClass::dense_ffn));
+    QVERIFY(!enabled(GemmClass::router_gate));
+    choose(GemmClass::attention);
+    const RunConfig config = w.lab()->config(0);
+    QCOMPARE(w.matrix()->view()->rows(), config.model.n_layers);
+    QCOMPARE(w.matrix()->view()->columns(), 4 * 6);  // wq wkv_a wkv_b wo
+    auto* scales = w.window.overview()->findChild<ScaleHistogramPanel*>();
+    QVERIFY(scales->csv().contains(QStringLiteral("attention wq x forward")));
+    w.picture(QStringLiteral("overview_attention"));
+    choose(GemmClass::head);
+    QCOMPARE(w.matrix()->view()->rows(), 1);
+    QCOMPARE(w.window.selection()->tensor().layer, -1);
+    w.click({-1, GemmClass::head, "output", Operand::w, Direction::dgrad});
+    w.waitForCapture();
+    QCOMPARE(w.tensors()->captured()->rows, std::size_t(config.model.vocab));
+    QVERIFY(w.tensors()->captured()->expert_rows.empty());
+    w.picture(QStringLiteral("capture_head"));
+  }
+};
+
+QTEST_MAIN(CaptureTest)
+#include "qt_capture.moc"

@@ -1,0 +1,302 @@
+// The panels of the Cluster and All-to-all workspaces: what they show are the numbers of core.
+#include <QLabel>
+#include <QStyleFactory>
+#include <QTest>
+#include <cmath>
+#include <set>
+
+#include "core/cluster/live_cost.h"
+#include "core/parallel/routing_patterns.h"
+#include "core/telemetry/frame/volume_stats.h"
+#include "tests/support/synthetic_run.h"
+#include "widgets/all_to_all/all_to_all_panel.h"
+#include "widgets/all_to_all/link_bytes_panel.h"
+#include "widgets/all_to_all/rank_spread_panel.h"
+#include "widgets/cluster/live_cost_panel.h"
+#include "widgets/cluster/measured_layers_panel.h"
+#include "widgets/cluster/node_health_panel.h"
+#include "widgets/cluster/published_panel.h"
+#include "widgets/cluster/step_time_panel.h"
+
+using namespace moescope;
+
+namespace {
+
+constexpr int kWaitMs = 60000;
+
+void show(QWidget* widget, QSize size = {640, 360}) {
+  widget->resize(size);
+  widget->show();
+  QVERIFY(QTest::qWaitForWindowExposed(widget));
+  QApplication::processEvents();
+}
+
+QStringList lines(const QString& csv) {
+  return csv.split(QLatin1Char('\n'), Qt::SkipEmptyParts);
+}
+
+}  // namespace
+
+class ClusterPanelsTest : public QObject {
+  Q_OBJECT
+
+ private slots:
+  void initTestCase() {
+    QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
+    QApplication::setFont(QFont(QStringLiteral("DejaVu Sans"), 9));
+  }
+
+  void init() {
+    run_ = std::make_unique<SyntheticRun>(SyntheticShape{});
+    run_->append(20);
+    selection_ = std::make_unique<Selection>();
+    selection_->setHistories({run_->history()});
+  }
+
+  void publishedBarsStandBesideTheModels() {
+    PublishedPanel panel(selection_.get());
+    show(&panel);
+    for (const Hypothesis hypothesis : {Hypothesis::h1, Hypothesis::h2}) {
+      panel.setHypothesis(hypothesis);
+      const auto expected = compare_with_published(hypothesis);
+      QCOMPARE(panel.bars().size(), expected.size());
+      for (std::size_t i = 0; i < expected.size(); ++i) QCOMPARE(panel.bars()[i].modelled, expected[i].modelled);
+    }
+    std::vector<double> published;
+    int outlined = 0, hatched = 0, dotted = 0;
+    for (const BandBars::Row& row : panel.plot()->rows()) {
+      if (row.parts.empty()) continue;
+      if (row.parts[0].fill == BandBars::Fill::solid) {
+        published.push_back(row.parts[0].value);
+        QVERIFY(std::isnan(row.low));
+      }
+      outlined += row.parts[0].fill == BandBars::Fill::outlined;
+      hatched += row.parts[0].fill == BandBars::Fill::hatched;
+      dotted += row.parts[0].fill == BandBars::Fill::dotted;
+    }
+    QCOMPARE(published, (std::vector<double>{651, 859, 918, 346, 579}));
+    QCOMPARE(hatched, 3);
+    QCOMPARE(outlined, 1);
+    QCOMPARE(dotted, 2);
+    const QStringList csv = lines(panel.csv());
+    QCOMPARE(csv.size(), 7);
+    QVERIFY(csv[0].endsWith(QStringLiteral("error (share),in the band,verdict")));
+    // Each check's error stands beside it, and whether the band holds it: in the row, below, and in the CSV.
+    QStringList said;
+    for (const QLabel* label : panel.findChildren<QLabel*>()) said << label->text();
+    const QString below = said.join(QLatin1Char(' '));
+    int checks = 0;
+    for (const BarComparison& bar : panel.bars()) {
+      if (std::string_view(bar.standing) != "check, not fitted") continue;
+      ++checks;
+      const QString verdict = QString::fromStdString(bar.verdict());
+      QVERIFY2(below.contains(verdict), qPrintable(below));
+      QVERIFY(csv.filter(verdict).size() == 1);
+      const QString error = verdict.left(verdict.indexOf(QLatin1Char('%')) + 1);
+      bool in_row = false;
+      for (const BandBars::Row& row : panel.plot()->rows()) in_row |= row.figure.contains(error);
+      QVERIFY2(in_row, qPrintable(error));
+    }
+    QCOMPARE(checks, 2);
+    QVERIFY2(below.contains(QStringLiteral("the pair speaks against H1")), qPrintable(below));
+  }
+
+  // Hatched is what holds a fitted number, and only that: in the picture, and named in the CSV.
+  void fittedPartsAreHatched() {
+    StepTimePanel panel(selection_.get());
+    for (const bool mxfp8 : {false, true}) {
+      ClusterQuestion question;
+      question.way = mxfp8 ? AllToAll::deep_ep : AllToAll::standard;
+      question.mxfp8 = mxfp8;
+      panel.setQuestion(question);
+      show(&panel);
+      QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.way == question.way, kWaitMs);
+      const auto& parts = panel.answered()->time.parts;
+      const QStringList csv = lines(panel.csv());
+      QCOMPARE(csv.size(), static_cast<int>(parts.size()) + 2);
+      std::set<std::string> hatched;
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        const bool fitted = panel.plot()->rows()[i].parts.at(0).fill == BandBars::Fill::hatched;
+        if (fitted) hatched.insert(parts[i].name);
+        QCOMPARE(fitted, !parts[i].fitted.empty());
+        const QString field = QStringLiteral(",\"%1\",").arg(QString::fromStdString(parts[i].fitted));
+        QVERIFY2(csv[static_cast<int>(i) + 1].contains(field), qPrintable(csv[static_cast<int>(i) + 1]));
+      }
+      const std::set<std::string> expected =
+          mxfp8 ? std::set<std::string>{"routed experts", "quantization", "rest", "uneven stages", "pipeline bubble"}
+                : std::set<std::string>{"all-to-all", "rest", "uneven stages", "pipeline bubble"};
+      QVERIFY(hatched == expected);
+    }
+  }
+
+  // One word for each way a number comes to be: what was taken on H200s does not say that it was measured here.
+  void kindsAreNamedForOneThingEach() {
+    const auto kind = [](Panel* panel) { return panel->caption().section(QLatin1Char(','), 0, 0); };
+    MeasuredLayersPanel layers(selection_.get());
+    QCOMPARE(kind(&layers), QStringLiteral("measured elsewhere"));
+    LinkBytesPanel bytes(selection_.get());
+    QCOMPARE(kind(&bytes), QStringLiteral("counted"));
+    RankSpreadPanel spread(selection_.get());
+    QCOMPARE(kind(&spread), QStringLiteral("counted"));
+    StepTimePanel step(selection_.get());
+    QCOMPARE(kind(&step), QStringLiteral("modelled"));
+    std::set<QString> names;
+    for (int k = 0; k < kNumProvenances; ++k) {
+      const auto provenance = static_cast<Provenance>(k);
+      names.insert(QString::fromUtf8(provenance_name(provenance)));
+      QVERIFY(std::string_view(provenance_meaning(provenance)).size() > 10);
+    }
+    QCOMPARE(static_cast<int>(names.size()), kNumProvenances);
+  }
+
+  void aStepsPartsAreTheModels() {
+    StepTimePanel panel(selection_.get());
+    ClusterQuestion question;
+    question.way = AllToAll::standard;
+    question.mxfp8 = false;
+    panel.setQuestion(question);
+    show(&panel);
+    QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.way == AllToAll::standard, kWaitMs);
+    const ClusterAnswer& shown = *panel.answered();
+    QVERIFY(shown.problem.empty());
+    // The published run, which the fit meets.
+    QVERIFY(std::abs(shown.time.tokens_per_second - 651) < 0.5);
+    double sum = 0;
+    for (const BandBars::Row& row : panel.plot()->rows()) sum += row.parts.at(0).value;
+    QVERIFY(std::abs(sum - shown.time.ms_per_token) < 1e-9);
+  }
+
+  void whatCannotBeIsSaid() {
+    ClusterQuestion question;
+    question.hardware = "h100";
+    question.mxfp8 = true;
+    QVERIFY(!answer(question).problem.empty());
+    question = {};
+    question.routing = AskedRouting::live;
+    QVERIFY(!answer(question).problem.empty());
+    question.live_load = {5, 1, 1, 1};
+    QVERIFY(answer(question).problem.empty());
+    question.model = "16B";
+    question.routing = AskedRouting::live_limited;
+    QVERIFY2(answer(question).problem.find("no limited groups") != std::string::npos, answer(question).problem.c_str());
+  }
+
+  // The same question has the same answer in both panels, as it is and inside the limited groups.
+  void oneRouterCostsTheSameInBothPanels() {
+    ClusterQuestion question;
+    question.live_load = {900, 300, 200, 150, 100, 80, 60, 10};
+    const LiveCase cases[] = {{32, false}, {32, true}};
+    const auto costs =
+        live_costs(published_b200_config(true, AllToAll::deep_ep), Hypothesis::h2, question.live_load, cases);
+    for (const bool limited : {false, true}) {
+      question.routing = limited ? AskedRouting::live_limited : AskedRouting::live;
+      const double here = answer(question).time.tokens_per_second, there = costs[limited].tokens_per_second;
+      QVERIFY2(std::abs(here / there - 1) < 1e-9, qPrintable(QStringLiteral("%1, %2").arg(here).arg(there)));
+    }
+  }
+
+  void theLiveRoutersCostIsCores() {
+    LiveCostPanel panel(selection_.get());
+    show(&panel);
+    QTRY_VERIFY_WITH_TIMEOUT(!panel.costs().empty(), kWaitMs);
+    const StepConfig config = published_b200_config(true, AllToAll::deep_ep);
+    const auto cases = live_cases(config);
+    QCOMPARE(panel.costs().size(), cases.size());
+    QCOMPARE(panel.table()->rowCount(), static_cast<int>(possible_ep(config).size()));
+    const auto frame = selection_->frame();
+    const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
+    const auto expected = live_costs(config, Hypothesis::h2, router->tokens_per_expert, {cases.data(), 5});
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      QCOMPARE(panel.costs()[i].tokens_per_second, expected[i].tokens_per_second);
+    QVERIFY(panel.table()->item(0, 2)->text().startsWith(QString::number(expected[0].tokens_per_second, 'f', 0)));
+  }
+
+  void bytesByLinkAreTheVolumesTimesTheRow() {
+    LinkBytesPanel panel(selection_.get());
+    show(&panel);
+    const auto frame = selection_->frame();
+    const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
+    QCOMPARE(panel.lines().size(), 6u);
+    for (const LinkBytesPanel::Line& line : panel.lines()) {
+      const LinkCopies copies = total(copies_by_link(router->volume, line.way));
+      const auto each = static_cast<double>(bytes_per_token(line.payload, run_->history()->info().dim));
+      QCOMPARE(line.network, each * static_cast<double>(copies.network_out));
+      QCOMPARE(line.nvlink, each * static_cast<double>(copies.nvlink_out));
+    }
+    QCOMPARE(lines(panel.csv()).size(), 7);
+  }
+
+  void moreExpertsATokenSaturateDeepEpOnly() {
+    BytesAgainstKPanel panel(selection_.get());
+    show(&panel);
+    const auto& swept = panel.lines();
+    QCOMPARE(swept.size(), 10u);                   // K = 1, 2, 4, 8, 16
+    QCOMPARE(swept[0].network, swept[1].network);  // K = 1: nothing to merge
+    const auto sum = [](const BytesAgainstKPanel::Line& line) { return line.network + line.nvlink; };
+    QVERIFY(std::abs(sum(swept[8]) / sum(swept[0]) - 16) < 0.5);
+    // With K = E every token goes to every rank once: 7 of 8 leave, one copy crosses to the other of two nodes.
+    const double row = 2.0 * run_->history()->info().dim;
+    QCOMPARE(swept[9].network, row);
+  }
+
+  void payloadsChangeTheMatrixBytes() {
+    AllToAllPanel panel(selection_.get());
+    panel.setPayload(Payload::mxfp8);
+    show(&panel);
+    const auto frame = selection_->frame();
+    const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
+    const QString second = lines(panel.csv()).at(2);  // from rank 0 to rank 1
+    const auto bytes = router->volume.copies_RR[1] * bytes_per_token(Payload::mxfp8, run_->history()->info().dim);
+    QVERIFY2(second.contains(QLatin1Char(',') + QString::number(bytes) + QLatin1Char(',')), qPrintable(second));
+  }
+
+  void measuredLayersKeepTheirMeasuredGain() {
+    const LayerGains gains = layer_gains("671B", {40, 10, 10, 4});
+    QVERIFY(gains.measured.size() >= 6);
+    const LayerGain& forced = gains.measured.front();
+    QVERIFY(std::abs(forced.measured - 1.25) < 0.01);  // assets/calibration/README.md
+    QVERIFY(std::abs(forced.copies - 1) < 1e-6);
+    QVERIFY(gains.live && gains.live->rank_max_over_mean > 1.05 && std::isfinite(gains.live->modelled));
+    // The model's curve ends where the measured points are: one copy, and as many as uniform routing has.
+    QVERIFY(std::abs(gains.by_groups.front().copies - 1) < 1e-6);
+    QVERIFY(std::abs(gains.by_groups.back().copies - 5.3) < 0.05);
+  }
+
+  void nodeHealthIsTheSimulations() {
+    NodeHealthPanel panel(selection_.get());
+    panel.setMtbfHours(0);
+    panel.setFault(kNumFaultKinds, 0);
+    show(&panel, {640, 480});
+    QCOMPARE(panel.outcome().faults, 0);
+    panel.setFault(static_cast<int>(FaultKind::lost_node), 300);
+    const HealthOutcome expected = simulate_node_health(panel.config());
+    QCOMPARE(panel.outcome().goodput, expected.goodput);
+    QCOMPARE(panel.outcome().lost_steps, expected.lost_steps);
+    QVERIFY(panel.outcome().restarts == 1 && panel.outcome().goodput < 1);
+    QCOMPARE(lines(panel.csv()).size(), static_cast<int>(expected.points.size()) + 1);
+  }
+
+  void everyPanelExplainsItself() {
+    std::vector<std::unique_ptr<Panel>> panels;
+    panels.push_back(std::make_unique<PublishedPanel>(selection_.get()));
+    panels.push_back(std::make_unique<StepTimePanel>(selection_.get()));
+    panels.push_back(std::make_unique<LiveCostPanel>(selection_.get()));
+    panels.push_back(std::make_unique<MeasuredLayersPanel>(selection_.get()));
+    panels.push_back(std::make_unique<NodeHealthPanel>(selection_.get()));
+    panels.push_back(std::make_unique<LinkBytesPanel>(selection_.get()));
+    panels.push_back(std::make_unique<BytesAgainstKPanel>(selection_.get()));
+    panels.push_back(std::make_unique<RankSpreadPanel>(selection_.get()));
+    for (const auto& panel : panels) {
+      show(panel.get());
+      QVERIFY(panel->explain().size() > 200);
+      QVERIFY(panel->csv().contains(QLatin1Char(',')));
+    }
+  }
+
+ private:
+  std::unique_ptr<SyntheticRun> run_;
+  std::unique_ptr<Selection> selection_;
+};
+
+QTEST_MAIN(ClusterPanelsTest)
+#include "qt_cluster.moc"

@@ -1,0 +1,406 @@
+// Runs side by side as a person sees them: panels on two real histories, twins made through the window.
+#include <QComboBox>
+#include <QDragEnterEvent>
+#include <QDropEvent>
+#include <QFile>
+#include <QHeaderView>
+#include <QLineEdit>
+#include <QMenu>
+#include <QMimeData>
+#include <QPushButton>
+#include <QRegularExpression>
+#include <QSignalSpy>
+#include <QTabBar>
+#include <QTemporaryDir>
+#include <QTest>
+#include <cmath>
+
+#include "app/bars/run_bar.h"
+#include "app/bars/run_chips.h"
+#include "app/setup/compare_dialog.h"
+#include "app/setup/field_editor.h"
+#include "app/setup/setup_form.h"
+#include "app/setup/twin_menu.h"
+#include "app/window/main_window.h"
+#include "app/workspaces/compare_workspace.h"
+#include "app/workspaces/microscaling_workspace.h"
+#include "core/telemetry/frame/router_stats.h"
+#include "tests/support/takes_keys.h"
+#include "widgets/compare/compare_table_panel.h"
+#include "widgets/compare/flips_panel.h"
+#include "widgets/compare/gap_panel.h"
+#include "widgets/compare/gradient_panel.h"
+#include "widgets/compare/load_difference_panel.h"
+#include "widgets/microscaling/tensor_browser.h"
+#include "widgets/microscaling/tensor_lab.h"
+#include "widgets/plots/axis.h"
+
+using namespace moescope;
+
+namespace {
+
+constexpr int kWaitMs = 90000;
+
+RunConfig nano() {
+  RunConfig config = load_preset("nano").config;
+  config.telemetry.flips_every = 2;
+  config.telemetry.gradient_every = 5;
+  return config;
+}
+
+// A shown window with a paused nano run.
+struct OpenWindow {
+  MainWindow window{false};
+
+  explicit OpenWindow(const RunConfig& config = nano()) {
+    window.setRecorded(false);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    QSignalSpy opened(window.session(), &RunSession::opened);
+    window.startRun(config, MainWindow::Start::paused);
+    if (opened.isEmpty() && !opened.wait(kWaitMs)) qFatal("no run");
+    QVERIFY(takesKeys(&window));
+  }
+  Lab* lab() { return window.session()->lab(); }
+  RunChips* chips() { return window.runBar()->chips(); }
+  void trainTo(std::int64_t step) {
+    lab()->run_until(step);
+    waitFor(step);
+  }
+  void waitFor(std::int64_t step) {
+    QTRY_VERIFY_WITH_TIMEOUT(
+        !lab()->status().running && lab()->status().step == step && lab()->status().catching_up.empty(), kWaitMs);
+    lab()->flush();
+    window.selection()->refresh();
+  }
+  void addFormat(const char* format) {
+    RunConfig twin = window.session()->config();
+    find_field("precision.experts")->set(twin, std::string(format));
+    window.addRun(twin);
+  }
+  template <typename T>
+  T* panel() {
+    return window.compareWorkspace()->findChild<T*>();
+  }
+};
+
+QStringList column(const QString& csv, int index) {
+  QStringList values;
+  const QStringList lines = csv.split('\n', Qt::SkipEmptyParts);
+  for (const QString& line : lines.mid(1)) values << line.split(',')[index];
+  return values;
+}
+
+// The window's menu of the button, without showing it: popups block offscreen tests.
+QAction* compareAction(RunChips* chips, const QString& text) {
+  QMenu* menu = chips->compareButton()->menu();
+  emit menu->aboutToShow();
+  for (QAction* action : menu->findChildren<QAction*>())
+    if (QString(action->text()).remove('&').startsWith(text)) return action;
+  return nullptr;
+}
+
+}  // namespace
+
+class CompareTest : public QObject {
+  Q_OBJECT
+
+ private:
+  QTemporaryDir home_;
+
+ private slots:
+  void initTestCase() {
+    qputenv("XDG_DATA_HOME", home_.path().toUtf8());
+    qputenv("XDG_CONFIG_HOME", home_.path().toUtf8());
+    QCoreApplication::setApplicationName("moescope");
+  }
+
+  void aTwinCatchesUpWhilePaused() {
+    OpenWindow w;
+    w.trainTo(12);
+    QAction* noise = compareAction(w.chips(), "Noise twin");
+    QVERIFY(noise);
+    noise->trigger();
+    QCOMPARE(w.window.selection()->histories().size(), 2u);
+    QCOMPARE(w.window.workspace(), static_cast<Workspace*>(w.window.compareWorkspace()));
+    w.waitFor(12);
+    const auto& histories = w.window.selection()->histories();
+    QCOMPARE(histories[1]->steps().size(), 12);
+    QVERIFY(histories[1]->value_at(Metric::ce_loss, kWholeRun, 11) !=
+            histories[0]->value_at(Metric::ce_loss, kWholeRun, 11));
+    QVERIFY(is_noise_twin(w.window.session()->config(0), w.window.session()->config(1)));
+    QTRY_VERIFY(w.chips()->chip(1)->isVisible());
+    QVERIFY(!w.chips()->chip(2)->isVisible());
+  }
+
+  void aChipMakesItsRunActiveAndLiveChangesActOnIt() {
+    OpenWindow w;
+    w.trainTo(2);
+    w.addFormat("mxfp8_floor");
+    w.waitFor(2);
+    QTRY_VERIFY(w.chips()->chip(1)->isVisible());
+    QTest::mouseClick(w.chips()->chip(1), Qt::LeftButton);
+    QCOMPARE(w.window.selection()->run(), 1);
+    QVERIFY(w.chips()->chip(1)->isChecked());
+    const double rate_of_a = w.window.session()->config(0).optimizer.lr;
+    auto* line = w.window.setupForm()->editor("optimizer.lr")->findChild<QLineEdit*>();
+    line->setFocus();
+    line->selectAll();
+    QTest::keyClicks(line, "0.0005");
+    QTest::keyClick(line, Qt::Key_Return);
+    QCOMPARE(w.window.session()->config(1).optimizer.lr, 0.0005);
+    QCOMPARE(w.window.session()->config(0).optimizer.lr, rate_of_a);
+    QTest::keyClick(&w.window, Qt::Key_Z, Qt::ControlModifier);
+    QCOMPARE(w.window.session()->config(1).optimizer.lr, rate_of_a);
+  }
+
+  void aRunIsRemoved() {
+    OpenWindow w;
+    w.addFormat("mxfp8_rceil");
+    w.addFormat("mxfp8_floor");
+    QCOMPARE(w.window.selection()->histories().size(), 3u);
+    QAction* remove = compareAction(w.chips(), "Remove run B");
+    QVERIFY(remove);
+    remove->trigger();
+    QCOMPARE(w.window.selection()->histories().size(), 2u);
+    QCOMPARE(to_string(find_field("precision.experts")->get(w.window.session()->config(1))),
+             std::string("mxfp8_floor"));
+    w.trainTo(2);
+    QCOMPARE(w.window.selection()->histories()[1]->steps().size(), 2);
+  }
+
+  void aFifthRunIsRefused() {
+    OpenWindow w;
+    w.addFormat("mxfp8_rceil");
+    w.addFormat("mxfp8_floor");
+    w.window.addRun(noise_twin(w.window.session()->config()));
+    QVERIFY(!compareAction(w.chips(), "Noise twin")->isEnabled());
+    QSignalSpy failed(&w.window, &MainWindow::failed);
+    w.addFormat("bf16");
+    QCOMPARE(failed.size(), 1);
+    QCOMPARE(w.window.selection()->histories().size(), 4u);
+  }
+
+  void theDialogMakesATwinOfAnySetting() {
+    OpenWindow w;
+    w.trainTo(3);
+    QTest::keyClick(&w.window, Qt::Key_C);
+    auto* dialog = w.window.findChild<CompareDialog*>("compare_dialog");
+    QVERIFY(dialog);
+    dialog->setKey("optimizer.lr");
+    auto* ok = dialog->findChild<QPushButton*>();
+    for (QPushButton* button : dialog->findChildren<QPushButton*>())
+      if (button->text() == "Train the twin") ok = button;
+    QVERIFY(!ok->isEnabled());  // still what run A has
+    auto* line = dialog->editor()->findChild<QLineEdit*>();
+    line->setFocus();
+    line->selectAll();
+    QTest::keyClicks(line, "0.001");
+    QVERIFY(ok->isEnabled());
+    QTest::mouseClick(ok, Qt::LeftButton);
+    QCOMPARE(w.window.session()->histories().size(), 2u);
+    QCOMPARE(w.window.session()->config(1).optimizer.lr, 0.001);
+    w.waitFor(3);
+  }
+
+  void panelsSayWhatTheComparisonSays() {
+    OpenWindow w;
+    w.addFormat("mxfp8_floor");
+    w.window.addRun(noise_twin(w.window.session()->config()));
+    w.trainTo(60);
+    const auto& h = w.window.selection()->histories();
+    const StepRange all{0, 59};
+    QCOMPARE(w.window.selection()->range(), all);
+
+    const QString gaps = w.panel<GapPanel>()->csv();
+    const std::vector<HistoryPtr> same{h[0], h[2]};
+    const auto raw = gap_series(*h[0], *h[1], Metric::ce_loss, kWholeRun, all, 60);
+    const auto smooth = smoothed_gap(*h[0], *h[1], Metric::ce_loss, kWholeRun, all, 60);
+    const auto band = noise_band(same, Metric::ce_loss, kWholeRun, all, 60);
+    QCOMPARE(column(gaps, 1).size(), 60);
+    for (int step : {0, 1, 30, 59}) {
+      QCOMPARE(column(gaps, 1)[step].toFloat(), static_cast<float>(raw[step].mean()));
+      QCOMPARE(column(gaps, 2)[step].toFloat(), smooth[step]);
+      QCOMPARE(column(gaps, 5)[step].toFloat(), band[step]);
+    }
+    const QString verdict = QString::fromStdString(conclude(*h[0], *h[1], same).text).section(": ", 1);
+    QTRY_VERIFY2(w.panel<GapPanel>()->conclusion().contains(verdict.toHtmlEscaped()), qPrintable(verdict));
+
+    QTRY_VERIFY(w.panel<CompareTablePanel>()->table()->columnCount() == 3);
+    const RunFigures figures = run_figures(*h[1], last_common_steps(h, CompareTablePanel::kWindow));
+    const QString table = w.panel<CompareTablePanel>()->csv();
+    QVERIFY2(table.contains(QString::number(figures.mean_loss, 'g', 9)), qPrintable(table));
+    QVERIFY2(table.contains("\"precision.experts\",") && table.contains("mxfp8_floor"), qPrintable(table));
+
+    const auto flips = h[1]->flip_frame_at(59);
+    QVERIFY(flips);
+    w.panel<FlipsPanel>()->showRounding(false);
+    QVERIFY(w.panel<FlipsPanel>()->csv().contains(QString::number(flips->flips[0].flip_rate, 'g', 9)));
+    const auto gradients = h[1]->gradient_frame_at(59);
+    QVERIFY(gradients);
+    QVERIFY(w.panel<GradientPanel>()->csv().contains(QString::number(gradients->gradients.back().cosine, 'g', 9)));
+
+    const auto difference = load_difference(h[0]->frame_at(59)->routers[0], h[1]->frame_at(59)->routers[0]);
+    const QStringList shown = column(w.panel<LoadDifferencePanel>()->csv(), 3);
+    for (std::size_t e = 0; e < difference.size(); ++e) QCOMPARE(shown[static_cast<int>(e)].toFloat(), difference[e]);
+    const QStringList own = column(w.panel<LoadDifferencePanel>()->csv(), 4);
+    for (std::size_t e = 0; e < difference.size(); ++e)
+      QCOMPARE(own[static_cast<int>(e)].toFloat(), utilisation(h[1]->frame_at(59)->routers[0].tokens_per_expert, e));
+    for (Panel* panel : w.window.compareWorkspace()->panels()) {
+      QVERIFY2(panel->csv().count('\n') > 1, qPrintable(panel->title()));
+      QVERIFY2(!panel->explain().isEmpty(), qPrintable(panel->title()));
+    }
+  }
+
+  // One click from any setting's label: the values of its context menu.
+  void everySettingOffersTwinsInOneClick() {
+    OpenWindow w;
+    for (const ConfigField& field : config_fields()) {
+      const ConfigValue now = field.get(w.window.session()->config());
+      for (const ConfigValue& value : twinValues(field, now)) {
+        QVERIFY2(value != now && check_field(field, value).empty(), field.key.c_str());
+      }
+      if (field.choices.empty()) continue;
+      QCOMPARE(twinValues(field, now).size(), field.choices.size() - 1);
+    }
+    const auto choose = [&](const char* key, const char* text) {
+      QMenu menu;
+      auto* form = w.window.setupForm();
+      const ConfigField& field = form->editor(key)->field();
+      fillTwinMenu(&menu, field,
+                   {.now = [&] { return field.get(w.window.session()->config()); },
+                    .possible = [] { return true; },
+                    .chosen = [&](const ConfigValue& value) { emit form->valueTwinRequested(key, value); },
+                    .other = [] {}});
+      for (QAction* action : menu.actions())
+        if (action->text().trimmed() == text) return action->trigger();
+      QFAIL(text);
+    };
+    choose("precision.router_gate", "mxfp4");
+    choose("optimizer.lr", "0.002");
+    choose("precision.hadamard", "true");
+    QCOMPARE(w.window.session()->histories().size(), 4u);
+    QCOMPARE(w.window.session()->config(1).precision.router_gate, Recipe::mxfp4);
+    QCOMPARE(w.window.session()->config(2).optimizer.lr, 0.002);
+    QVERIFY(w.window.session()->config(3).precision.hadamard);
+  }
+
+  // What a stranger would read off the screen.
+  void panelsSayInWordsWhatTheirPicturesMean() {
+    OpenWindow w;
+    w.addFormat("mxfp4");
+    w.window.addRun(noise_twin(w.window.session()->config()));
+    w.trainTo(12);
+    w.window.selection()->setRun(1);
+    QVERIFY(w.window.showWorkspace("compare"));
+    const auto plain = [](QString html) { return html.remove(QRegularExpression("<[^>]*>")).replace("&nbsp;", " "); };
+    const auto& h = w.window.selection()->histories();
+
+    auto* gradients = w.panel<GradientPanel>();
+    const float snr = h[1]->value_at(Metric::gradient_snr_db, kWholeRun, 10);
+    const QString off = "B " + formatPercent(std::pow(10.0, -snr / 20.0));
+    QTRY_VERIFY2(plain(gradients->conclusion()).contains(off), qPrintable(gradients->conclusion()));
+
+    // Layer by layer, B minus A.
+    gradients->showLayers(true);
+    gradients->showMinusA(true);
+    const auto of = [&](int run) { return h[run]->gradient_frame_at(11)->gradients.front().snr_db; };
+    QTRY_COMPARE(gradients->shownValue(0, 0), of(1) - of(0));
+    QVERIFY2(gradients->caption().contains("minus A"), qPrintable(gradients->caption()));
+
+    auto* flips = w.panel<FlipsPanel>();
+    QVERIFY(flips->rounding());  // what formats do comes first, where it is known
+    const auto compared = h[1]->gradient_frame_at(11);
+    QVERIFY(compared);
+    double rate = 0;
+    for (const FlipFrame& layer : compared->rounding_flips) rate += layer.flip_rate / compared->rounding_flips.size();
+    QVERIFY(rate > 0);
+    QTRY_VERIFY2(plain(flips->conclusion()).contains("B " + formatPercent(rate)), qPrintable(flips->conclusion()));
+    flips->showRounding(false);
+    QTRY_VERIFY2(plain(flips->conclusion()).contains("another seed alone, C"), qPrintable(flips->conclusion()));
+
+    auto* loads = w.panel<LoadDifferencePanel>();
+    QTRY_VERIFY2(plain(loads->conclusion()).contains("another seed alone: C"), qPrintable(loads->conclusion()));
+    for (const auto shown : {LoadDifferencePanel::Shown::run, LoadDifferencePanel::Shown::run_a}) {
+      loads->setShown(shown);
+      QTRY_VERIFY(loads->caption().contains(shown == LoadDifferencePanel::Shown::run ? "B mxfp4" : "A nano"));
+      QVERIFY(!loads->caption().contains("minus"));
+    }
+  }
+
+  void withoutATwinThePanelsSayHowToGetOne() {
+    OpenWindow w;
+    w.trainTo(2);
+    QVERIFY(w.window.showWorkspace("compare"));
+    QTRY_VERIFY(w.panel<GapPanel>()->plot()->notice().contains("Compare with"));
+    QTRY_VERIFY(w.panel<LoadDifferencePanel>()->view()->notice().contains("Compare with"));
+  }
+
+  void theButtonSwitchesGradientsOn() {
+    RunConfig config = nano();
+    config.telemetry.gradient_every = 0;
+    OpenWindow w(config);
+    w.trainTo(2);
+    QVERIFY(w.window.showWorkspace("compare"));
+    auto* button = w.panel<GradientPanel>()->measureButton();
+    QTRY_VERIFY(button->isVisible());
+    QTest::mouseClick(button, Qt::LeftButton);
+    QCOMPARE(w.window.session()->config().telemetry.gradient_every, GradientPanel::kCadence);
+    w.trainTo(GradientPanel::kCadence + 1);
+    QTRY_VERIFY(!button->isVisible());
+  }
+
+  void resetStartsAllRunsOver() {
+    OpenWindow w;
+    w.addFormat("mxfp8_floor");
+    w.trainTo(2);
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    QTest::keyClick(&w.window, Qt::Key_R);
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
+    QCOMPARE(w.window.selection()->histories().size(), 2u);
+    QCOMPARE(w.lab()->status().step, 0);
+  }
+
+  void tabsAndKeysChooseTheWorkspace() {
+    OpenWindow w;
+    auto* tabs = w.window.findChild<QTabBar*>("workspace_tabs");
+    QVERIFY(tabs);
+    const int compare = 4;  // Overview, Router, All-to-all, Microscaling, Compare, Cluster
+    QCOMPARE(tabs->tabText(compare), QStringLiteral("Compare"));
+    QTest::mouseClick(tabs, Qt::LeftButton, {}, tabs->tabRect(compare).center());
+    QVERIFY(w.window.compareWorkspace()->isVisible());
+    QTest::keyClick(&w.window, Qt::Key_4, Qt::ControlModifier);
+    QVERIFY(w.window.microscaling()->isVisible());
+    QVERIFY(!w.window.compareWorkspace()->isVisible());
+  }
+
+  void droppedTensorsOpenTheLaboratory() {
+    OpenWindow w;
+    const QString path = home_.filePath("t.safetensors");
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    QByteArray header = R"({"w":{"dtype":"F32","shape":[2,32],"data_offsets":[0,256]}})";
+    while (header.size() % 8) header += ' ';
+    const quint64 size = static_cast<quint64>(header.size());
+    file.write(reinterpret_cast<const char*>(&size), 8);
+    file.write(header);
+    const std::vector<float> values(64, 1.5f);
+    file.write(reinterpret_cast<const char*>(values.data()), 256);
+    file.close();
+    QMimeData data;
+    data.setUrls({QUrl::fromLocalFile(path)});
+    QDragEnterEvent enter(QPoint(50, 50), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+    QCoreApplication::sendEvent(&w.window, &enter);
+    QVERIFY(enter.isAccepted());
+    QDropEvent event(QPointF(50, 50), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+    QCoreApplication::sendEvent(&w.window, &event);
+    QTRY_VERIFY(w.window.microscaling()->isVisible());
+    auto* browser = w.window.microscaling()->tensorLab()->browser();
+    QTRY_VERIFY(browser->csv().contains("w"));
+    QVERIFY2(browser->error().isEmpty(), qPrintable(browser->error()));
+    QVERIFY(w.window.session()->isLive());  // and the run is still there
+  }
+};
+
+QTEST_MAIN(CompareTest)
+#include "qt_compare.moc"

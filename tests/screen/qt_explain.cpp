@@ -1,0 +1,146 @@
+// Explain cards: of panels, of the figure under the mouse; pinned, copied, closed.
+#include <QApplication>
+#include <QClipboard>
+#include <QPointer>
+#include <QSignalSpy>
+#include <QTest>
+#include <algorithm>
+
+#include "tests/support/synthetic_run.h"
+#include "widgets/all_to_all/all_to_all_panel.h"
+#include "widgets/overview/balance_panel.h"
+#include "widgets/panel/explain_card.h"
+#include "widgets/plots/matrix_plot.h"
+#include "widgets/plots/value_tile.h"
+#include "widgets/router/capacity_panel.h"
+#include "widgets/router/expert_load_panel.h"
+#include "widgets/router/gate_load_panel.h"
+
+namespace moescope {
+
+class QtExplain : public QObject {
+  Q_OBJECT
+
+ private:
+  SyntheticRun run_{{.layers = 4, .experts = 8}};
+  Selection selection_;
+
+  static ExplainCard* card(QWidget* window) {
+    for (ExplainCard* each : window->findChildren<ExplainCard*>())
+      if (each->isVisible()) return each;
+    return nullptr;
+  }
+
+ private slots:
+  void initTestCase() {
+    run_.append(30);
+    selection_.setHistories({run_.history()});
+    selection_.setLayer(2);
+  }
+
+  void aPanelsCardHasTheValuesPutIn() {
+    BalancePanel panel(&selection_);
+    panel.setOneLayer(true);
+    const QString text = panel.explain();
+    const RouterFrame& router = run_.history()->frame_at(29)->routers[1];
+    const auto most = *std::ranges::max_element(router.tokens_per_expert);
+    QVERIFY2(text.contains(QString("(%1 - ").arg(most)), qPrintable(text));
+    QVERIFY(text.contains("layer 2, step 29"));
+    QVERIFY(text.contains("knob:router.bias_update_rate"));
+  }
+
+  void theFigureUnderTheMouse() {
+    ExpertLoadPanel panel(&selection_);
+    panel.resize(500, 400);
+    panel.show();
+    auto* cells = panel.findChild<MatrixPlot*>();
+    cells->grab();  // fills it
+    const QPoint at = cells->mapToGlobal(cells->cellRect(1, 3).center().toPoint());
+    panel.explainAt(at);
+    ExplainCard* shown = card(&panel);
+    QVERIFY(shown);
+    const std::uint32_t n = run_.history()->frame_at(29)->routers[1].tokens_per_expert[3];
+    QVERIFY2(shown->text().contains(QString("%1 * 8 / ").arg(n)), qPrintable(shown->text()));
+    QVERIFY(shown->text().contains("layer 2, expert 3, step 29"));
+    QVERIFY(panel.rect().contains(shown->geometry()) || shown->width() > panel.width() - 16);
+
+    QTest::keyClick(shown, Qt::Key_Escape);
+    QTRY_VERIFY(!card(&panel));
+  }
+
+  void aPointOfAScatterPlotIsOneExpert() {
+    GateLoadPanel panel(&selection_);
+    panel.resize(500, 400);
+    panel.show();
+    panel.plot()->grab();  // fills it
+    panel.explainAt(panel.plot()->mapToGlobal(panel.plot()->placeOf(3).toPoint()));
+    ExplainCard* shown = card(&panel);
+    QVERIFY(shown);
+    QVERIFY2(shown->text().contains("layer 2, expert 3, step"), qPrintable(shown->text()));
+  }
+
+  // Not the panel's card: the figure's own, with what is on the tile.
+  void tilesOfVolumesAndCapacityHaveTheirOwn() {
+    AllToAllPanel volumes(&selection_);
+    CapacityPanel capacity(&selection_);
+    int tiles = 0;
+    for (Panel* panel : {static_cast<Panel*>(&volumes), static_cast<Panel*>(&capacity)}) {
+      panel->resize(600, 400);
+      panel->show();
+      QApplication::processEvents();
+      for (const ValueTile* tile : panel->findChildren<ValueTile*>()) {
+        const auto figure = panel->figureUnder(tile->mapToGlobal(tile->rect().center()));
+        QVERIFY2(figure, qPrintable(tile->accessibleName()));
+        QVERIFY(find_metric(figure->key));
+        const Explanation explained = explain_figure(*run_.history(), *figure);
+        QVERIFY2(!explained.expression.empty(), figure->key.c_str());
+        ++tiles;
+      }
+    }
+    QCOMPARE(tiles, 4 + 5);
+    capacity.showFigure(0);  // padded to 8
+    auto* plot = capacity.findChild<CurvePlot*>();
+    plot->grab();
+    const auto bar = plot->figureAt(plot->rect().center());
+    QVERIFY(bar);
+    QCOMPARE(bar->key, std::string("padding_fraction"));
+    QCOMPARE(bar->parameter, 8.0);
+    QCOMPARE(bar->layer, 2);
+  }
+
+  void pinnedCardsStayAndFollow() {
+    QWidget window;
+    BalancePanel panel(&selection_, &window);
+    window.resize(700, 500);
+    panel.resize(700, 300);
+    window.show();
+    auto* tile = panel.findChild<ValueTile*>();
+    panel.explainAt(tile->mapToGlobal(tile->rect().center()));
+    ExplainCard* first = card(&window);
+    QVERIFY(first);
+    QVERIFY(first->text().contains("MaxVio"));
+    first->setPinned(true);
+    const QString before = first->text();
+    QTest::mouseClick(&panel, Qt::LeftButton, {}, {350, 290});
+    QTest::qWait(20);
+    QVERIFY(first->isVisible());
+    run_.append(1);
+    selection_.refresh();
+    QVERIFY(first->text() != before);
+    QTest::keyClick(first, Qt::Key_C, Qt::ControlModifier);
+    QCOMPARE(QApplication::clipboard()->text(), first->text());
+    panel.explainAt(panel.mapToGlobal(QPoint(5, 5)));  // a second one, of the panel as a whole
+    QCOMPARE(window.findChildren<ExplainCard*>().size(), 2);
+    QPointer<ExplainCard> second;
+    for (ExplainCard* each : window.findChildren<ExplainCard*>())
+      if (each != first) second = each;
+    QTest::mouseClick(&panel, Qt::LeftButton, {}, {690, 290});
+    QTRY_VERIFY(!second);
+    QVERIFY(first->isVisible());
+  }
+};
+
+}  // namespace moescope
+
+QTEST_MAIN(moescope::QtExplain)
+#include "qt_explain.moc"

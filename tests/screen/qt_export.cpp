@@ -1,0 +1,277 @@
+// Pictures for paper, the clipboard and the report, of a window with a real run.
+#include <QApplication>
+#include <QClipboard>
+#include <QLabel>
+#include <QMimeData>
+#include <QPainter>
+#include <QPainterPath>
+#include <QProcess>
+#include <QSignalSpy>
+#include <QStandardPaths>
+#include <QTemporaryDir>
+#include <QTest>
+#include <QXmlStreamReader>
+#include <cmath>
+
+#include "app/export/export_menu.h"
+#include "app/export/export_request.h"
+#include "app/export/report.h"
+#include "app/window/main_window.h"
+#include "app/workspaces/overview.h"
+#include "app/workspaces/picture.h"
+#include "app/workspaces/svg_device.h"
+#include "tests/support/takes_keys.h"
+
+using namespace moescope;
+
+namespace {
+
+// Element names with their number, of well-formed XML only.
+QMap<QString, int> elementsOf(const QByteArray& xml) {
+  QMap<QString, int> counts;
+  QXmlStreamReader reader(xml);
+  while (!reader.atEnd())
+    if (reader.readNext() == QXmlStreamReader::StartElement) ++counts[reader.name().toString()];
+  if (reader.hasError()) qWarning("%s", qPrintable(reader.errorString()));
+  return reader.hasError() ? QMap<QString, int>() : counts;
+}
+
+QImage rasterised(const QByteArray& svg) {
+  QProcess program;
+  program.start("rsvg-convert", {"-f", "png"});
+  if (!program.waitForStarted()) return {};
+  program.write(svg);
+  program.closeWriteChannel();
+  program.waitForFinished();
+  return QImage::fromData(program.readAllStandardOutput(), "PNG");
+}
+
+bool hasRasteriser() {
+  return !QStandardPaths::findExecutable("rsvg-convert").isEmpty();
+}
+
+}  // namespace
+
+class ExportTest : public QObject {
+  Q_OBJECT
+
+ private:
+  QTemporaryDir home_;
+  std::unique_ptr<MainWindow> window_;
+
+ private slots:
+  void initTestCase() {
+    for (const char* name : {"XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"})
+      qputenv(name, home_.path().toUtf8());
+    applyTheme(Theme::dark);
+    window_ = std::make_unique<MainWindow>(false);
+    window_->setRecorded(false);
+    window_->resize(1280, 800);
+    window_->show();
+    QVERIFY(QTest::qWaitForWindowExposed(window_.get()));
+    QSignalSpy opened(window_->session(), &RunSession::opened);
+    RunConfig config = load_preset("nano").config;
+    config.precision.experts = Recipe::mxfp8_rceil;
+    window_->startRun(config, MainWindow::Start::paused);
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), 20000);
+    QVERIFY(takesKeys(window_.get()));
+    Lab* lab = window_->session()->lab();
+    lab->run_until(20);
+    QTRY_VERIFY_WITH_TIMEOUT(!lab->status().running && lab->status().step == 20, 30000);
+    lab->flush();
+    window_->selection()->refresh();
+    QTest::qWait(100);
+  }
+  void cleanupTestCase() { window_.reset(); }
+
+  void svgKeepsTextAndClips() {
+    SvgDevice device({200, 100}, "A <title>", "words");
+    QPainter painter(&device);
+    painter.fillRect(0, 0, 200, 100, Qt::white);
+    painter.drawText(20, 90, "<5 & more>");
+    painter.setClipRect(QRect(50, 20, 40, 40));
+    painter.fillRect(0, 0, 200, 70, Qt::red);
+    painter.setClipping(false);
+    painter.fillRect(150, 20, 20, 20, Qt::blue);
+    painter.end();
+    const auto elements = elementsOf(device.document());
+    QCOMPARE(elements["text"], 1);
+    QCOMPARE(elements["clipPath"], 1);
+    QVERIFY(device.document().contains("&lt;5 &amp; more&gt;"));
+    if (!hasRasteriser()) QSKIP("librsvg2-bin is not installed");
+    const QImage image = rasterised(device.document());
+    QCOMPARE(image.size(), QSize(200, 100));
+    QCOMPARE(image.pixelColor(70, 40), QColor(Qt::red));
+    QCOMPARE(image.pixelColor(40, 40), QColor(Qt::white));  // outside of the clip
+    QCOMPARE(image.pixelColor(70, 65), QColor(Qt::white));
+    QCOMPARE(image.pixelColor(160, 30), QColor(Qt::blue));  // the clip is off again
+  }
+
+  void nestedClipsEndWithTheirSave() {
+    SvgDevice device({100, 100}, "t", "d");
+    QPainter painter(&device);
+    painter.fillRect(0, 0, 100, 100, Qt::white);
+    painter.setClipRect(QRect(0, 0, 50, 100));
+    painter.save();
+    painter.setClipRect(QRect(0, 0, 100, 50), Qt::IntersectClip);
+    painter.fillRect(0, 0, 100, 100, Qt::red);
+    painter.restore();
+    painter.fillRect(0, 60, 100, 10, Qt::blue);
+    painter.end();
+    if (!hasRasteriser()) QSKIP("librsvg2-bin is not installed");
+    const QImage image = rasterised(device.document());
+    QCOMPARE(image.pixelColor(25, 25), QColor(Qt::red));
+    QCOMPARE(image.pixelColor(75, 25), QColor(Qt::white));
+    QCOMPARE(image.pixelColor(25, 55), QColor(Qt::white));
+    QCOMPARE(image.pixelColor(25, 65), QColor(Qt::blue));
+    QCOMPARE(image.pixelColor(75, 65), QColor(Qt::white));
+  }
+
+  void svgDrawsWhatTheScreenDraws() {
+    if (!hasRasteriser()) QSKIP("librsvg2-bin is not installed");
+    const auto paint = [](QPaintDevice& device) {
+      QPainter painter(&device);
+      painter.fillRect(0, 0, 300, 200, Qt::white);
+      painter.fillRect(10, 10, 60, 60, QBrush(Qt::black, Qt::BDiagPattern));
+      QLinearGradient gradient(100, 0, 200, 0);
+      gradient.setColorAt(0, Qt::white);
+      gradient.setColorAt(1, Qt::black);
+      painter.fillRect(100, 10, 100, 50, gradient);
+      QImage cells(2, 1, QImage::Format_RGB32);
+      cells.setPixel(0, 0, qRgb(255, 0, 0));
+      cells.setPixel(1, 0, qRgb(0, 0, 255));
+      painter.drawImage(QRect(10, 100, 100, 50), cells);
+      painter.setPen(QPen(Qt::darkGreen, 3));
+      painter.setBrush(Qt::yellow);
+      painter.drawEllipse(150, 100, 60, 60);
+      painter.translate(250, 100);
+      painter.rotate(45);
+      painter.setPen(Qt::NoPen);
+      painter.setBrush(Qt::cyan);
+      painter.drawRect(-15, -15, 30, 30);
+    };
+    SvgDevice device({300, 200}, "t", "d");
+    paint(device);
+    QImage screen(300, 200, QImage::Format_RGB32);
+    paint(screen);
+    const QImage image = rasterised(device.document());
+    QVERIFY(!image.isNull());
+    int far = 0;
+    for (int y = 0; y < 200; ++y)
+      for (int x = 0; x < 300; ++x) far += std::abs(qGray(image.pixel(x, y)) - qGray(screen.pixel(x, y))) > 60;
+    QVERIFY2(far < 1200, qPrintable(QString::number(far)));  // edges and the phase of the hatching
+    QCOMPARE(image.pixelColor(55, 125), QColor(255, 0, 0));  // cells stay sharp
+    QCOMPARE(image.pixelColor(64, 125), QColor(0, 0, 255));
+  }
+
+  void everyPanelIsAPictureInTheLightTheme() {
+    int panels = 0;
+    for (Workspace* workspace : window_->workspaces()) {
+      for (Panel* panel : workspace->panels()) {
+        const Figure svg = panelFigure(panel, *window_->selection(), FigureKind::svg);
+        const auto elements = elementsOf(svg.svg);
+        QVERIFY2(elements["text"] >= 3, qPrintable(panel->title()));
+        QVERIFY2(svg.svg.contains("Run A nano"), qPrintable(panel->title()));
+        const Figure png = panelFigure(panel, *window_->selection(), FigureKind::image);
+        QVERIFY2(png.image.width() >= kPrintScale * kLeastFigure.width(), qPrintable(panel->title()));
+        qint64 light = 0, all = 0;
+        for (int y = 0; y < png.image.height(); y += 7)
+          for (int x = 0; x < png.image.width(); x += 7) light += qGray(png.image.pixel(x, y)) > 200, ++all;
+        QVERIFY2(light * 3 > all, qPrintable(panel->title() + QString(": %1 of %2 light").arg(light).arg(all)));
+        ++panels;
+      }
+    }
+    QVERIFY(panels > 25);
+  }
+
+  // What is on the screen stays dark and in its place.
+  void thePanelItselfIsAsBefore() {
+    Panel* panel = window_->overview()->panel("dock_loss");
+    const QRect place = panel->geometry();
+    const QPalette colors = panel->palette();
+    panelFigure(panel, *window_->selection(), FigureKind::image, {900, 500});
+    QCOMPARE(panel->geometry(), place);
+    QCOMPARE(panel->palette(), colors);
+    QVERIFY(qGray(panel->grab().toImage().pixel(place.width() / 2, place.height() / 2)) < 100);
+  }
+
+  void aPictureHasTheAskedSize() {
+    Panel* panel = window_->overview()->panel("dock_loss");
+    const Figure wide = panelFigure(panel, *window_->selection(), FigureKind::image, {900, 500});
+    const Figure small = panelFigure(panel, *window_->selection(), FigureKind::image, {400, 300});
+    QCOMPARE(wide.image.width() - small.image.width(), kPrintScale * 500);
+    QCOMPARE(wide.image.height() - small.image.height(), kPrintScale * 200);
+  }
+
+  void workspaceIsOnePicture() {
+    for (const char* name : {"overview", "router", "compare", "microscaling"}) {
+      window_->showWorkspace(name);
+      QTest::qWait(50);
+      const QString path = home_.filePath(QString(name) + ".svg");
+      saveWorkspaceFigure(window_->workspace(), *window_->selection(), path);
+      QFile file(path);
+      QVERIFY(file.open(QIODevice::ReadOnly));
+      QVERIFY2(elementsOf(file.readAll())["text"] > 20, name);
+    }
+    window_->showWorkspace("overview");
+    QVERIFY_THROWS_EXCEPTION(std::runtime_error,
+                             saveWorkspaceFigure(window_->workspace(), *window_->selection(), "/no/folder/x.png"));
+  }
+
+  void copyTakesPictureAndFigures() {
+    Panel* panel = window_->overview()->panel("dock_loss");
+    panel->setFocus();
+    QCOMPARE(chosenPanel(window_.get()), panel);
+    QTest::keyClick(window_.get(), Qt::Key_C, Qt::ControlModifier);
+    const QMimeData* copied = QApplication::clipboard()->mimeData();
+    QVERIFY(copied->hasImage());
+    QCOMPARE(copied->text(), panel->csv());
+    QVERIFY(copied->data("image/svg+xml").startsWith("<?xml"));
+  }
+
+  void reportHasFiguresTablesAndWords() {
+    const QByteArray page = report(reportSource(window_.get()));
+    QVERIFY(page.contains("What came out") && page.contains("Findings") && page.contains("All settings"));
+    QVERIFY(page.count("<svg ") >= 5);
+    QVERIFY(!page.contains("href=\"http") && !page.contains("src=\"http"));
+    // Ids are the pictures' own: the same nowhere twice.
+    QSet<QByteArray> ids;
+    for (qsizetype at = page.indexOf(" id=\""); at >= 0; at = page.indexOf(" id=\"", at + 5)) {
+      const QByteArray id = page.mid(at + 5, page.indexOf('"', at + 5) - at - 5);
+      QVERIFY2(!ids.contains(id), id.constData());
+      ids << id;
+    }
+  }
+
+  // Two logs with the same settings up to a step make a band, and a third is judged by it.
+  void reportOfLogsKnowsEqualRuns() {
+    QStringList paths;
+    const auto log = [&](const char* name, const char* settings, double phase) {
+      paths << home_.filePath(QString(name) + ".jsonl");
+      QFile file(paths.back());
+      QVERIFY(file.open(QIODevice::WriteOnly));
+      file.write(QByteArray("{\"run\":\"") + name + "\",\"experts\":2," + settings + "}\n");
+      for (int step = 0; step < 300; ++step)
+        file.write(QString("{\"step\":%1,\"loss\":%2,\"tokens_per_expert\":[[3,5]]}\n")
+                       .arg(step)
+                       .arg(2 + 0.1 * std::sin(1.7 * step + phase))
+                       .toLatin1());
+    };
+    log("first", "\"precision\":\"bf16\",\"domain_shift_step\":0", 0);
+    log("other", "\"precision\":\"mxfp8\",\"domain_shift_step\":0", 1);
+    log("twin", "\"precision\":\"bf16\",\"domain_shift_step\":200", 2);
+    MainWindow window(false);
+    QSignalSpy opened(window.session(), &RunSession::opened);
+    window.openFiles(paths);
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), 20000);
+    const QByteArray page = report(reportSource(&window));
+    QVERIFY(page.contains("<b>C twin</b> is a noise twin: the settings of A up to step 199."));
+    QVERIFY(
+        page.contains("other against first: inside the noise band: no evidence of a difference over steps 0 to 199"));
+    QVERIFY(page.contains(R"(<td><span class="muted">precision</span></td><td>bf16</td><td>mxfp8</td><td>bf16</td>)"));
+    QVERIFY(!page.contains("nothing here tells how much"));
+  }
+};
+
+QTEST_MAIN(ExportTest)
+#include "qt_export.moc"

@@ -1,0 +1,246 @@
+// Lessons in the window: taken to their end with keys and clicks, on a real model in training.
+#include <QDockWidget>
+#include <QLabel>
+#include <QLineEdit>
+#include <QMessageBox>
+#include <QPushButton>
+#include <QSignalSpy>
+#include <QTemporaryDir>
+#include <QTest>
+
+#include "app/lessons/lesson_guide.h"
+#include "app/lessons/lesson_pane.h"
+#include "app/window/main_window.h"
+#include "app/workspaces/microscaling_workspace.h"
+#include "app/workspaces/workspace.h"
+#include "core/lessons/lesson_figures.h"
+#include "tests/support/takes_keys.h"
+#include "widgets/microscaling/tensor_lab.h"
+#include "widgets/overview/loss_panel.h"
+
+using namespace moescope;
+
+namespace {
+
+constexpr int kWaitMs = 60000;
+
+struct OpenWindow {
+  MainWindow window{false};
+  OpenWindow() {
+    window.setRecorded(false);
+    window.show();
+    if (!QTest::qWaitForWindowExposed(&window)) qFatal("no window");
+  }
+  LessonPane* pane() { return window.lessonPane(); }
+  LessonGuide* guide() { return window.lessonGuide(); }
+  // Whatever comes next, as Ctrl+Return does.
+  void goOn() { QTest::keyClick(&window, Qt::Key_Return, Qt::ControlModifier); }
+  void open(const char* lesson) {
+    QSignalSpy opened(window.session(), &RunSession::opened);
+    window.startLesson(lesson);
+    QVERIFY(guide()->active());
+    if (!guide()->lesson().runs.empty()) QVERIFY(opened.wait(kWaitMs));
+    QVERIFY(takesKeys(&window));
+  }
+  // Answers a prediction as the lesson has it, does what it asks, and reveals.
+  void takeStep() {
+    const LessonStep& step = guide()->lesson().steps[static_cast<std::size_t>(guide()->step())];
+    if (step.prediction && !step.prediction->choices.empty()) {
+      QWidget* choice = pane()->choiceButtons()[step.prediction->right];
+      choice->setFocus();
+      QTest::keyClick(choice, Qt::Key_Space);
+    } else if (step.prediction) {
+      QWidget* skip = pane()->choiceButtons().last();
+      QTest::mouseClick(skip, Qt::LeftButton, {}, QPoint(8, skip->height() / 2));
+    }
+    for (int i = 0; i < pane()->taskButtons().size(); ++i) {
+      QTRY_VERIFY_WITH_TIMEOUT(pane()->taskButtons()[i]->isEnabled(), kWaitMs);
+      goOn();
+      QTRY_VERIFY_WITH_TIMEOUT(pane()->taskButtons()[i]->text().startsWith(QChar(0x2714)), kWaitMs);
+    }
+    if (step.reveal.empty()) return;
+    QTRY_VERIFY(pane()->revealButton()->isEnabled());
+    goOn();
+    QTRY_VERIFY(pane()->visibleText().contains("What happened"));
+    QVERIFY2(!pane()->visibleText().contains("something else"), qPrintable(pane()->visibleText()));
+  }
+  void takeLesson() {
+    const int steps = static_cast<int>(guide()->lesson().steps.size());
+    for (int step = 0; step < steps; ++step) {
+      QCOMPARE(guide()->step(), step);
+      takeStep();
+      if (QTest::currentTestFailed()) return;
+      QTest::keyClick(&window, Qt::Key_Right, Qt::AltModifier);
+    }
+  }
+};
+
+}  // namespace
+
+class LessonTest : public QObject {
+  Q_OBJECT
+
+ private slots:
+  void everyPanelThatALessonNamesIsThere() {
+    OpenWindow open;
+    for (const std::string& name : lesson_names()) {
+      const QStringList unknown = LessonGuide::unknownPanels(find_lesson(name).lesson, open.window.workspaces());
+      QVERIFY2(unknown.isEmpty(), qPrintable(unknown.join("; ")));
+    }
+  }
+
+  void aTensorLessonGoesToItsEndByKeyboard() {
+    OpenWindow open;
+    open.open("mx-block");
+    open.takeLesson();
+    QVERIFY(open.pane()->visibleText().contains("coming"));
+    QCOMPARE(open.guide()->predictions(), 2);  // the number was not guessed
+    QCOMPARE(open.guide()->rightPredictions(), 2);
+    QCOMPARE(open.window.microscaling()->tensorLab()->tensorName(), QString("near-0.93"));
+  }
+
+  void aTrainingLessonGoesToItsEndByKeyboard() {
+    OpenWindow open;
+    open.open("bias-thermostat");
+    QCOMPARE(open.window.session()->histories().size(), std::size_t{3});
+    QCOMPARE(open.window.session()->lab()->status().step, 0);  // it waits
+    QCOMPARE(open.window.workspace()->name(), QString("Router"));
+    open.takeLesson();
+    QCOMPARE(open.guide()->rightPredictions(), 2);
+    QCOMPARE(open.window.undoStack()->count(), 1);  // the change of u can be taken back
+  }
+
+  void aSettingForAllRunsIsMadeInEveryRun() {
+    QTemporaryDir folder;
+    QFile file(folder.filePath("mine.toml"));
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write(
+        "title = \"x\"\nteaches = \"x\"\n[runs]\npreset = \"nano\"\n[[runs.run]]\nname = \"twin\"\n"
+        "set = { router.top_k = 1 }\n[[step]]\ntitle = \"x\"\ntext = \"x\"\n"
+        "[[step.do]]\nrun = \"all\"\nset = { router.bias_update_rate = 0.25 }\n");
+    file.close();
+    OpenWindow open;
+    open.open(qPrintable(file.fileName()));
+    open.window.changeRun(0, "router.bias_update_rate", 0.25);  // by hand, in one of them
+    QTest::qWait(500);                                          // the guide looks four times a second
+    QVERIFY(!open.pane()->taskButtons()[0]->text().startsWith(QChar(0x2714)));
+    open.takeStep();
+    for (int place : {0, 1}) QCOMPARE(open.window.session()->config(place).router.bias_update_rate, 0.25);
+  }
+
+  void tasksWaitForThePredictionAndOneAnother() {
+    OpenWindow open;
+    open.open("precision-routing");
+    open.takeStep();
+    open.guide()->next();
+    for (QPushButton* task : open.pane()->taskButtons()) QVERIFY(!task->isEnabled());
+    open.pane()->findChild<QLineEdit*>()->setText("3");
+    QTest::keyClick(open.pane()->findChild<QLineEdit*>(), Qt::Key_Return);
+    QVERIFY(open.pane()->taskButtons()[0]->isEnabled());
+    QVERIFY(!open.pane()->taskButtons()[1]->isEnabled());
+  }
+
+  void aWrongPredictionIsSaidKindlyAndCounted() {
+    OpenWindow open;
+    open.open("loud-channel");
+    open.pane()->choiceButtons()[0]->setFocus();
+    QTest::keyClick(open.pane()->choiceButtons()[0], Qt::Key_Space);
+    open.goOn();
+    QTRY_VERIFY(open.pane()->revealButton()->isEnabled());
+    open.goOn();
+    QVERIFY2(open.pane()->visibleText().contains("Not what you expected"), qPrintable(open.pane()->visibleText()));
+    QCOMPARE(open.guide()->predictions(), 1);
+    QCOMPARE(open.guide()->rightPredictions(), 0);
+  }
+
+  void leavingBringsTheOwnArrangementBack() {
+    OpenWindow open;
+    open.window.showWorkspace("Overview");
+    Workspace* overview = open.window.workspace();
+    QDockWidget* balance = nullptr;
+    for (QDockWidget* dock : overview->docks())
+      if (dock->objectName() == "dock_balance") balance = dock;
+    balance->close();
+    QTemporaryDir folder;
+    QFile file(folder.filePath("mine.toml"));
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write(
+        "title = \"x\"\nteaches = \"x\"\n[runs]\npreset = \"nano\"\n[[step]]\ntitle = \"x\"\ntext = \"x\"\n"
+        "workspace = \"Overview\"\npanels = [\"dock_all_to_all\"]\n");
+    file.close();
+    open.open(qPrintable(file.fileName()));
+    QTRY_VERIFY(!open.window.findChild<QDockWidget*>("dock_loss")->isVisible());
+    QVERIFY(open.window.findChild<QDockWidget*>("dock_all_to_all")->isVisible());
+    QVERIFY(open.window.findChild<QDockWidget*>("dock_lesson")->isVisible());
+    open.window.leaveLesson();
+    QVERIFY(!open.window.findChild<QDockWidget*>("dock_lesson")->isVisible());
+    QTRY_VERIFY(open.window.findChild<QDockWidget*>("dock_loss")->isVisible());
+    QVERIFY(!balance->isVisible());
+    QCOMPARE(open.window.workspace(), overview);
+  }
+
+  void panelsThatGiveTheAnswerAwayWaitForThePrediction() {
+    OpenWindow open;
+    open.open("rich-get-richer");
+    open.guide()->next();
+    open.guide()->next();
+    QVERIFY(open.guide()->lesson().steps[2].view.after_prediction);
+    QCOMPARE(open.window.workspace()->name(), QString("Router"));
+    QTest::keyClick(open.pane()->choiceButtons()[0], Qt::Key_Space);
+    QCOMPARE(open.window.workspace()->name(), QString("Overview"));
+  }
+
+  void aLessonChoosesWhatTheCurvesShow() {
+    OpenWindow open;
+    open.open("bias-or-loss");
+    QCOMPARE(open.window.workspace()->name(), QString("Compare"));
+    auto* loss = open.window.workspace()->findChild<LossPanel*>();
+    QCOMPARE(loss->metric(), Metric::max_vio_window);
+    for (const std::string& name : lesson_names()) {
+      for (const LessonStep& step : find_lesson(name).lesson.steps) {
+        if (!step.view.metric) continue;
+        loss->setMetric(*step.view.metric);
+        QVERIFY2(loss->metric() == *step.view.metric, step.title.c_str());
+      }
+    }
+    open.window.leaveLesson();
+    QCOMPARE(loss->metric(), Metric::ce_loss);
+  }
+
+  void aRunThatAPersonTrainedIsNotReplacedUnasked() {
+    OpenWindow open;
+    QSignalSpy opened(open.window.session(), &RunSession::opened);
+    open.window.startRun(load_preset("nano").config, MainWindow::Start::paused);
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
+    open.window.session()->lab()->run_until(3);
+    QTRY_COMPARE_WITH_TIMEOUT(open.window.session()->lab()->status().step, 3, kWaitMs);
+    open.window.startLesson("bias-or-loss");
+    auto* box = open.window.findChild<QMessageBox*>("lesson_question");
+    QVERIFY(box);
+    QVERIFY(!open.guide()->active());
+    box->button(QMessageBox::Cancel)->click();
+    QCOMPARE(open.window.session()->lab()->status().step, 3);
+    open.window.startLesson("bias-or-loss");
+    open.window.findChild<QMessageBox*>("lesson_question")->findChild<QPushButton*>("start_lesson")->click();
+    QVERIFY(opened.wait(kWaitMs));
+    QVERIFY(open.guide()->active());
+    QCOMPARE(open.window.session()->histories().size(), std::size_t{4});
+  }
+
+  void aBrokenFileIsRefusedWithItsLine() {
+    QTemporaryDir folder;
+    QFile file(folder.filePath("broken.toml"));
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write("title = \"x\"\nteaches = \"x\"\nnonsense = 1\n");
+    file.close();
+    OpenWindow open;
+    QSignalSpy failed(&open.window, &MainWindow::failed);
+    open.window.startLesson(file.fileName());
+    QCOMPARE(failed.count(), 1);
+    QVERIFY(failed[0][0].toString().contains("broken.toml:3: nonsense: no such key"));
+    QVERIFY(!open.guide()->active());
+  }
+};
+
+QTEST_MAIN(LessonTest)
+#include "qt_lessons.moc"

@@ -1,0 +1,560 @@
+// The window as a person uses it, offscreen with real events, on a real model in training.
+#include <QAction>
+#include <QCloseEvent>
+#include <QDockWidget>
+#include <QDropEvent>
+#include <QLineEdit>
+#include <QMenuBar>
+#include <QMessageBox>
+#include <QMimeData>
+#include <QSettings>
+#include <QSignalSpy>
+#include <QTabBar>
+#include <QTemporaryDir>
+#include <QTest>
+#include <filesystem>
+#include <random>
+
+#include "app/bars/live_bar.h"
+#include "app/bars/notice_bar.h"
+#include "app/bars/run_bar.h"
+#include "app/session/settings.h"
+#include "app/setup/field_editor.h"
+#include "app/setup/number_edit.h"
+#include "app/setup/setup_form.h"
+#include "app/window/main_window.h"
+#include "app/workspaces/overview.h"
+#include "app/workspaces/workspace.h"
+#include "core/telemetry/recording/recording.h"
+#include "tests/support/sample_frames.h"
+#include "tests/support/takes_keys.h"
+
+using namespace moescope;
+
+namespace {
+
+constexpr int kWaitMs = 60000;
+
+RunConfig nano() {
+  return load_preset("nano").config;
+}
+
+RunConfig nanoInMxfp8() {
+  RunConfig config = nano();
+  config.precision.experts = Recipe::mxfp8_rceil;  // so that the number formats' panels have something to show
+  return config;
+}
+
+// A shown window with a paused nano run.
+struct OpenWindow {
+  MainWindow window;
+
+  explicit OpenWindow(const RunConfig& config = nano(), bool recorded = false) {
+    window.setRecorded(recorded);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    QSignalSpy opened(window.session(), &RunSession::opened);
+    QSignalSpy failed(&window, &MainWindow::failed);
+    window.startRun(config, MainWindow::Start::paused);
+    if (opened.isEmpty() && !opened.wait(kWaitMs))
+      qFatal("no run: %s", failed.isEmpty() ? "" : qPrintable(failed[0][0].toString()));
+    QVERIFY(takesKeys(&window));
+  }
+  Lab* lab() { return window.session()->lab(); }
+  std::int64_t step() { return lab()->status().step; }
+  void key(int key, Qt::KeyboardModifiers modifiers = Qt::NoModifier) {
+    QTest::keyClick(&window, Qt::Key(key), modifiers);
+  }
+  void trainTo(std::int64_t step) {
+    lab()->run_until(step);
+    QTRY_VERIFY_WITH_TIMEOUT(!lab()->status().running && this->step() == step, kWaitMs);
+    lab()->flush();
+  }
+  void typeLive(const char* field, const char* text) {
+    auto* line = window.liveBar()->editor(field)->findChild<QLineEdit*>();
+    line->setFocus();
+    line->selectAll();
+    QTest::keyClicks(line, text);
+    QTest::keyClick(line, Qt::Key_Return);
+  }
+  std::vector<Marker> markers() {
+    lab()->flush();
+    return window.session()->histories().front()->markers();
+  }
+  QMessageBox* complaint() { return window.findChild<QMessageBox*>("complaint"); }
+};
+
+void drop(QWidget* target, const QStringList& paths) {
+  QMimeData data;
+  QList<QUrl> urls;
+  for (const QString& path : paths) urls << QUrl::fromLocalFile(path);
+  data.setUrls(urls);
+  QDragEnterEvent enter(QPoint(50, 50), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+  QCoreApplication::sendEvent(target, &enter);
+  QVERIFY(enter.isAccepted());
+  QDropEvent event(QPointF(50, 50), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+  QCoreApplication::sendEvent(target, &event);
+}
+
+QAction* menuAction(MainWindow& window, const QString& text) {
+  for (QAction* action : window.findChildren<QAction*>())
+    if (action->text().remove('&') == text) return action;
+  return nullptr;
+}
+
+}  // namespace
+
+class MainWindowTest : public QObject {
+  Q_OBJECT
+
+ private:
+  QTemporaryDir home_;
+
+ private slots:
+  void noEmptyTabBarStaysInAWorkspace() {
+    OpenWindow t;
+    t.window.resize(1900, 1000);
+    for (const char* name : {"overview", "router", "text"}) {
+      QVERIFY(t.window.showWorkspace(QString(name)));
+      QTest::qWait(50);
+      int with_tabs = 0;
+      for (const QTabBar* bar : t.window.findChildren<QTabBar*>()) {
+        if (!bar->isVisible()) continue;
+        QVERIFY2(bar->count() > 0, name);
+        with_tabs += qobject_cast<const Workspace*>(bar->parentWidget()) != nullptr;
+      }
+      QVERIFY2(with_tabs > 0, name);
+    }
+  }
+
+  void initTestCase() {
+    qputenv("XDG_DATA_HOME", home_.path().toUtf8());
+    QCoreApplication::setApplicationName("moescope");
+  }
+  void init() {
+    QSettings::setPath(QSettings::IniFormat, QSettings::UserScope,
+                       home_.path() + "/config-" + QTest::currentTestFunction());
+  }
+
+  void spacePausesAndGoesOn() {
+    OpenWindow w;
+    w.key(Qt::Key_Space);
+    QTRY_VERIFY_WITH_TIMEOUT(w.step() >= 3, kWaitMs);
+    w.key(Qt::Key_Space);
+    QTRY_VERIFY(!w.lab()->status().running);
+    w.lab()->flush();
+    const auto paused_at = w.step();
+    QTest::qWait(200);
+    QCOMPARE(w.step(), paused_at);
+    QTRY_COMPARE(w.window.runBar()->runAction()->text(), QString("Run"));
+  }
+
+  void periodTakesExactlyOneStep() {
+    OpenWindow w;
+    for (std::int64_t n = 1; n <= 3; ++n) {
+      w.key(Qt::Key_Period);
+      QTRY_COMPARE_WITH_TIMEOUT(w.step(), n, kWaitMs);
+      QTest::qWait(50);
+      QCOMPARE(w.step(), n);
+    }
+    QTRY_COMPARE_WITH_TIMEOUT(w.window.selection()->step(), 2, kWaitMs);  // the screen followed
+  }
+
+  void periodInANumberIsAPeriod() {
+    OpenWindow w;
+    w.typeLive("optimizer.lr", "0.003");
+    QCOMPARE(w.step(), 0);
+    QCOMPARE(w.lab()->config(0).optimizer.lr, 0.003);
+  }
+
+  void keysOfTheRunWorkWhileANumberHasTheFocus() {
+    OpenWindow w;
+    const double before = w.lab()->config(0).router.bias_update_rate;
+    w.typeLive("router.bias_update_rate", "0.1");
+    QWidget* editor = w.window.focusWidget();
+    QVERIFY(qobject_cast<NumberEdit*>(editor) || qobject_cast<QLineEdit*>(editor));
+    QTest::keyClick(editor, Qt::Key_Z, Qt::ControlModifier);
+    QCOMPARE(w.lab()->config(0).router.bias_update_rate, before);
+    QTest::keyClick(editor, Qt::Key_Space);
+    QTRY_VERIFY_WITH_TIMEOUT(w.step() >= 1, kWaitMs);
+    w.lab()->pause();
+  }
+
+  void resetStartsOverWithTheSettingsAsTheyAre() {
+    OpenWindow w;
+    w.trainTo(3);
+    w.typeLive("router.bias_update_rate", "0.05");
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    w.key(Qt::Key_R);
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
+    QCOMPARE(w.step(), 0);
+    QCOMPARE(w.lab()->config(0).router.bias_update_rate, 0.05);
+  }
+
+  void aLiveChangeIsAMarkerAndUndoBringsTheOldValueBack() {
+    OpenWindow w;
+    const double before = w.lab()->config(0).router.bias_update_rate;
+    w.trainTo(2);
+    w.typeLive("router.bias_update_rate", "0.1");
+    QCOMPARE(w.lab()->config(0).router.bias_update_rate, 0.1);
+    w.trainTo(4);
+    auto markers = w.markers();
+    QCOMPARE(markers.size(), 1u);
+    QCOMPARE(markers[0].step, 2);
+    QVERIFY(markers[0].text.find("router.bias_update_rate") != std::string::npos);
+
+    w.key(Qt::Key_Z, Qt::ControlModifier);
+    QCOMPARE(w.lab()->config(0).router.bias_update_rate, before);
+    QCOMPARE(std::get<double>(*w.window.liveBar()->editor("router.bias_update_rate")->value()), before);
+    QCOMPARE(std::get<double>(*w.window.setupForm()->editor("router.bias_update_rate")->value()), before);
+    w.key(Qt::Key_Y, Qt::ControlModifier);
+    QCOMPARE(w.lab()->config(0).router.bias_update_rate, 0.1);
+    w.trainTo(5);
+    QCOMPARE(w.markers().size(), 3u);
+  }
+
+  void theFormChangesTheRunningModelToo() {
+    OpenWindow w;
+    auto* line = w.window.setupForm()->editor("router.bias_update_rate")->findChild<QLineEdit*>();
+    line->setFocus();
+    line->selectAll();
+    QTest::keyClicks(line, "0.02");
+    QTest::keyClick(line, Qt::Key_Return);
+    QCOMPARE(w.lab()->config(0).router.bias_update_rate, 0.02);
+    QCOMPARE(w.window.undoStack()->count(), 1);
+  }
+
+  void anImpossibleLiveChangeIsToldAndNotMade() {
+    OpenWindow w;
+    const int before = w.lab()->config(0).router.top_k;
+    w.typeLive("router.top_k", "63");
+    QCOMPARE(w.lab()->config(0).router.top_k, before);
+    QCOMPARE(w.window.undoStack()->count(), 0);
+    w.trainTo(1);
+  }
+
+  void untilPausesBeforeTheStep() {
+    OpenWindow w;
+    w.window.setUntil(4);
+    w.key(Qt::Key_Space);
+    QTRY_VERIFY_WITH_TIMEOUT(w.step() == 4 && !w.lab()->status().running, kWaitMs);
+    w.key(Qt::Key_Period);
+    QTRY_COMPARE_WITH_TIMEOUT(w.step(), 5, kWaitMs);
+  }
+
+  void layoutSurvivesARestartAndDefaultComesBack() {
+    {
+      OpenWindow w;
+      w.window.findChild<QDockWidget*>("dock_balance")->close();
+      w.window.findChild<QDockWidget*>("dock_loss")->setFloating(true);
+      w.window.close();
+    }
+    OpenWindow w;
+    auto* balance = w.window.findChild<QDockWidget*>("dock_balance");
+    auto* loss = w.window.findChild<QDockWidget*>("dock_loss");
+    QVERIFY(balance->isHidden());
+    QVERIFY(loss->isFloating());
+    menuAction(w.window, "Restore Default Layout")->trigger();
+    QVERIFY(!balance->isHidden());
+    QVERIFY(!loss->isFloating());
+    for (const QDockWidget* dock : w.window.overview()->docks())
+      QVERIFY2(!dock->isHidden(), qPrintable(dock->objectName()));
+  }
+
+  void everyPanelHasItsShareOfTheWindow_data() {
+    QTest::addColumn<QSize>("size");
+    QTest::addColumn<bool>("form");
+    QTest::newRow("small, the form folded") << QSize(1280, 800) << false;
+    QTest::newRow("large, the form beside the panels") << QSize(1920, 1080) << true;
+  }
+  void everyPanelHasItsShareOfTheWindow() {
+    QFETCH(QSize, size);
+    QFETCH(bool, form);
+    MainWindow window(false);
+    window.resize(size);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    QTest::qWait(100);
+    QCOMPARE(window.size(), size);
+    QCOMPARE(window.setupForm()->isVisible(), form);
+    const int room = size.width() - (form ? 400 : 0);
+    for (const Panel* panel : window.overview()->panels()) {
+      if (panel->title() == "Findings") continue;  // a tab behind Balance
+      QVERIFY2(!panel->visibleRegion().isEmpty(), qPrintable(panel->title()));
+      QVERIFY2(panel->width() > room / 5, qPrintable(QString("%1: %2").arg(panel->title()).arg(panel->width())));
+      QVERIFY2(panel->height() > size.height() / 4, qPrintable(panel->title()));
+    }
+  }
+
+  void everyDockHasANameOfItsOwn() {
+    MainWindow window;
+    QSet<QString> names;
+    for (const QDockWidget* dock : window.findChildren<QDockWidget*>()) names << dock->objectName();
+    QCOMPARE(names.size(), window.findChildren<QDockWidget*>().size());
+    QVERIFY(!names.contains(QString()));
+  }
+
+  void aBadConfigIsToldAndWhatRunsStays() {
+    OpenWindow w;
+    const QString path = home_.filePath("bad.toml");
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write("name = \"bad\"\n[router]\ntop_k = 400\nbias_updaterate = 0.1\n");
+    file.close();
+    QSignalSpy failed(&w.window, &MainWindow::failed);
+    drop(&w.window, {path});
+    QTRY_VERIFY_WITH_TIMEOUT(!failed.isEmpty(), kWaitMs);
+    const QString message = failed[0][0].toString();
+    QVERIFY2(message.contains("bad.toml:3") && message.contains("bad.toml:4"), qPrintable(message));
+    QVERIFY2(message.contains("bias_update_rate"), qPrintable(message));
+    QVERIFY(w.complaint());
+    QVERIFY(w.window.session()->isLive());
+    w.trainTo(1);
+  }
+
+  void aFileThatIsNoRecordingIsTold() {
+    OpenWindow w;
+    const QString path = home_.filePath("no.moescope");
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write("this is no recording");
+    file.close();
+    QSignalSpy failed(&w.window, &MainWindow::failed);
+    w.window.openFile(path);
+    QTRY_VERIFY_WITH_TIMEOUT(!failed.isEmpty(), kWaitMs);
+    QVERIFY2(failed[0][0].toString().contains("no.moescope"), qPrintable(failed[0][0].toString()));
+    w.trainTo(1);
+  }
+
+  void missingDataIsToldAndWhatRunsStays() {
+    OpenWindow w;
+    RunConfig config = nano();
+    config.data.path = "/nowhere/at/all";
+    QSignalSpy failed(&w.window, &MainWindow::failed);
+    w.window.startRun(config);
+    if (failed.isEmpty()) QVERIFY(failed.wait(kWaitMs));
+    QVERIFY2(failed[0][0].toString().contains("/nowhere/at/all"), qPrintable(failed[0][0].toString()));
+    w.trainTo(1);
+  }
+
+  void aRecordingShowsTheFiguresOfItsRun() {
+    std::map<QString, QString> live;
+    QString path;
+    {
+      OpenWindow w(nanoInMxfp8(), true);
+      w.trainTo(20);
+      w.window.session()->lab()->flush();
+      w.window.selection()->refresh();
+      for (const Panel* panel : w.window.overview()->panels()) live[panel->title()] = panel->csv();
+      path = w.window.session()->path();
+      QVERIFY(!path.isEmpty());
+    }
+    MainWindow window;
+    window.show();
+    QSignalSpy opened(window.session(), &RunSession::opened);
+    window.openFile(path);
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
+    QVERIFY(window.session()->isRecording());
+    QCOMPARE(window.selection()->history()->steps().size(), 20);
+    for (const Panel* panel : window.overview()->panels()) {
+      if (panel->title() == "Findings") continue;  // read beside the window's thread: qt_findings.cpp
+      QVERIFY2(live[panel->title()].count('\n') > 1, qPrintable(panel->title()));
+      QTRY_VERIFY2_WITH_TIMEOUT(  // a slow window reads its curves after it was opened
+          panel->csv() == live[panel->title()],
+          qPrintable(panel->title() + "\n" + live[panel->title()].left(400) + "\n--\n" + panel->csv().left(400)),
+          kWaitMs);
+    }
+    window.selection()->setStep(7);
+    QCOMPARE(window.selection()->step(), 7);
+    QCOMPARE(window.runBar()->runAction()->text(), QString("Play"));
+  }
+
+  void aRecordingWithoutItsLogSaysSo() {
+    QTemporaryDir folder;
+    const std::string whole = folder.filePath("whole.moescope").toStdString();
+    const std::string alone = folder.filePath("alone.moescope").toStdString();
+    RecordingWriter writer(whole);
+    writer.add_run(sample_info({}));
+    std::mt19937 rng(1);
+    writer.write(std::vector{std::make_shared<const TelemetryFrame>(sample_frame(0, {}, rng))});
+    std::filesystem::copy_file(whole, alone);  // as of a program that is killed now
+    OpenWindow w;
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    w.window.openFiles({QString::fromStdString(alone)});
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
+    QVERIFY(w.window.noticeBar()->isVisible());
+    QVERIFY2(w.window.noticeBar()->text().contains("alone.moescope-wal, is not here. What is here ends with step 0"),
+             qPrintable(w.window.noticeBar()->text()));
+  }
+
+  void droppedLogsAreRunsSideBySide() {
+    OpenWindow w;
+    QTemporaryDir folder;
+    const QString bad = folder.filePath("bad.jsonl");
+    QFile file(bad);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write("{\"step\":0,\"loss\":1,\"tokens_per_expert\":[[1,3]]}\nnot json\n{\"step\":1,\"loss\":2}\n");
+    file.close();
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    const QString samples = QString(MOESCOPE_TEST_DATA) + "/../assets/samples/";
+    drop(&w.window, {samples + "unbalanced_bf16.jsonl", samples + "domain_shift.jsonl", bad});
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
+    QCOMPARE(w.window.session()->histories().size(), std::size_t{3});
+    QVERIFY(!w.window.session()->isLive());
+    QCOMPARE(w.window.workspace()->name(), QString("Compare"));
+    auto* told = w.window.findChild<QMessageBox*>("skipped_lines");
+    QVERIFY(told);
+    QVERIFY2(told->text().contains("bad.jsonl: 1 line could not be read"), qPrintable(told->text()));
+    QVERIFY2(told->detailedText().contains("line 2: not JSON"), qPrintable(told->detailedText()));
+    told->close();
+    QCOMPARE(w.window.setupForm()->findChild<QLabel*>("setup_purpose")->text(),
+             QString("Settings of the next run, not of what is open"));
+    drop(&w.window, {bad, "/usr/share/common-licenses"});  // data to train on beside a run
+    QTRY_VERIFY(w.complaint());
+    QVERIFY2(w.complaint()->text().contains("text to train on"), qPrintable(w.complaint()->text()));
+  }
+
+  void aLogIsFollowedWhileItGrows() {
+    QTemporaryDir folder;
+    const QString path = folder.filePath("run.jsonl");
+    MainWindow window(false);
+    window.show();
+    window.follow({path});
+    QVERIFY(window.session()->isFollowing());
+    QTRY_VERIFY_WITH_TIMEOUT(window.session()->followingText().contains("waiting for run.jsonl"), kWaitMs);
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly | QIODevice::Unbuffered));
+    for (int step = 0; step < 30; ++step)
+      file.write(QString("{\"step\":%1,\"loss\":%2,\"tokens_per_expert\":[[1,3,4,2],[2,3,4,1]]}\n")
+                     .arg(step)
+                     .arg(5 - 0.1 * step)
+                     .toUtf8());
+    QTRY_COMPARE_WITH_TIMEOUT(window.selection()->step(), 29, kWaitMs);
+    QVERIFY(window.selection()->following());
+    file.write("half a line");
+    file.write(" that is no JSON\n");
+    QTRY_COMPARE_WITH_TIMEOUT(window.session()->skipped().size(), std::size_t{1}, kWaitMs);
+    QVERIFY(window.session()->followingText().contains("1 could not be read"));
+    QVERIFY(file.resize(0));  // the training began anew
+    QVERIFY(file.seek(0));
+    QTRY_VERIFY_WITH_TIMEOUT(window.session()->followingText().contains("began anew"), kWaitMs);
+    file.write("{\"step\":0,\"loss\":1,\"tokens_per_expert\":[[1,3]]}\n");
+    QTRY_COMPARE_WITH_TIMEOUT(window.session()->histories().front()->steps().last, 0, kWaitMs);
+  }
+
+  void anImportTellsHowFarItIsAndCanBeCancelled() {
+    OpenWindow w;
+    QTemporaryDir folder;
+    const QString path = folder.filePath("large.jsonl");
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    QByteArray layer = "[1";
+    for (int expert = 1; expert < 256; ++expert) layer += ",100";
+    layer += "]";
+    QByteArray layers = layer;
+    for (int i = 1; i < 20; ++i) layers += "," + layer;
+    for (int step = 0; step < 1000; ++step)
+      file.write("{\"step\":" + QByteArray::number(step) + ",\"tokens_per_expert\":[" + layers + "]}\n");
+    file.close();
+    QSignalSpy progress(w.window.session(), &RunSession::openingProgress);
+    QSignalSpy failed(w.window.session(), &RunSession::failed);
+    connect(w.window.session(), &RunSession::openingProgress, &w.window, [&](double share) {
+      if (share > 0.2) emit w.window.findChild<QProgressDialog*>()->canceled();  // as its button does
+    });
+    w.window.openFile(path);
+    QTRY_VERIFY_WITH_TIMEOUT(!failed.isEmpty(), kWaitMs);
+    QVERIFY(failed[0][0].toString().isEmpty());
+    QVERIFY(progress.size() > 1);
+    QVERIFY2(progress.last()[0].toDouble() < 1, "it did not read to the end");
+    QVERIFY(w.window.session()->isLive());  // what was open stays
+    QVERIFY(!w.complaint());
+  }
+
+  void theSampleOpensFromTheHelpMenu() {
+    MainWindow window(false);
+    window.show();
+    QSignalSpy opened(window.session(), &RunSession::opened);
+    QAction* sample = menuAction(window, "Open the sample");
+    QVERIFY(sample);
+    sample->trigger();
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
+    QCOMPARE(window.session()->histories().size(), std::size_t{2});
+    QCOMPARE(QString::fromStdString(window.session()->histories()[1]->info().name), QString("domain_shift"));
+    QTRY_VERIFY_WITH_TIMEOUT(window.findings()->count(Severity::severe) == 3, kWaitMs);
+  }
+
+  void droppedTextBecomesTheData() {
+    OpenWindow w;
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    drop(&w.window, {"/usr/share/common-licenses"});
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
+    QCOMPARE(w.lab()->config(0).data.path, std::string("/usr/share/common-licenses"));
+    w.window.session()->lab()->pause();
+  }
+
+  void closingInMidStepEndsWithinAStep() {
+    auto w = std::make_unique<OpenWindow>();
+    w->lab()->run();
+    QTRY_VERIFY_WITH_TIMEOUT(w->step() > 2, kWaitMs);
+    const auto history = w->window.session()->histories().front();
+    w->window.close();
+    const std::int64_t next = w->step();
+    w.reset();  // returns: the training thread is joined
+    QVERIFY2(history->steps().last <= next, qPrintable(QString::number(history->steps().last - next)));
+  }
+
+  void onlyTheNewestRecordingsAreKept() {
+    const QDir folder(recordingsFolder());
+    folder.mkpath(".");
+    for (int i = 0; i < kKeptRecordings + 5; ++i) {
+      QFile file(folder.filePath(QString("old-%1.moescope").arg(i)));
+      QVERIFY(file.open(QIODevice::WriteOnly));
+      file.setFileTime(QDateTime::currentDateTime().addDays(-100 - i), QFileDevice::FileModificationTime);
+    }
+    const QString fresh = newRecordingPath("x");
+    QCOMPARE(folder.entryList({"*.moescope"}).size(), kKeptRecordings - 1);
+    QVERIFY(!QFile::exists(fresh));
+    QVERIFY(!folder.exists(QString("old-%1.moescope").arg(kKeptRecordings + 4)));
+  }
+
+  void clockKeepsItsShare() {
+    QCOMPARE(frameIntervalMs(1, false), 50);   // the data's rate has a ceiling of 20 Hz
+    QCOMPARE(frameIntervalMs(5, false), 100);  // 5 % of one core
+    QCOMPARE(frameIntervalMs(100, false), 500);
+    QCOMPARE(frameIntervalMs(4, true), 16);
+    QCOMPARE(frameIntervalMs(9, true), 32);
+  }
+
+  void clockRestsWhenNothingCanCome() {
+    MainWindow window;
+    window.show();
+    window.frameClock()->wake();
+    QVERIFY(window.frameClock()->ticking());
+    QTRY_VERIFY_WITH_TIMEOUT(!window.frameClock()->ticking(), 5000);
+  }
+
+  void shortcutSheetOpens() {
+    OpenWindow w;
+    w.key(Qt::Key_Slash, Qt::ControlModifier);
+    QVERIFY(w.window.findChild<QDialog*>("text_dialog"));
+  }
+
+  void panelsSavePictureAndTable() {
+    OpenWindow w(nanoInMxfp8());
+    w.trainTo(3);
+    w.window.selection()->refresh();
+    for (Panel* panel : w.window.overview()->panels()) {
+      const QString png = home_.filePath("panel.png"), csv = home_.filePath("panel.csv");
+      Overview::savePicture(panel, png);
+      Overview::saveTable(*panel, csv);
+      QVERIFY(!QImage(png).isNull());
+      QFile file(csv);
+      QVERIFY(file.open(QIODevice::ReadOnly));
+      QVERIFY2(file.readAll().count('\n') > 1, qPrintable(panel->title()));
+    }
+    QVERIFY_THROWS_EXCEPTION(std::runtime_error, Overview::savePicture(&w.window, "/nowhere/at/all.png"));
+  }
+};
+
+QTEST_MAIN(MainWindowTest)
+#include "qt_main_window.moc"

@@ -1,0 +1,34 @@
+// The window on a run that goes on and on: what it shows of a step is gone when the next is there.
+#include <QTest>
+#include <algorithm>
+
+#include "tests/support/long_window.h"
+
+using namespace moescope;
+
+class QtMemory : public QObject {
+  Q_OBJECT
+
+ private slots:
+  // Beside what the history holds, which has its own bounds (test_memory.cpp); with the same workspace on the screen.
+  void nothingOfAStepStays() {
+    if (allocated_bytes() == 0) QSKIP("this build's allocator does not tell");
+    LongWindow window(250, std::size_t{8} << 20);  // arrays are full after 1,000 steps
+    const auto beside_after_rounds = [&](int rounds) {
+      window.go_on_to(rounds * window.steps_of_all_workspaces());
+      const History& history = window.history();
+      const double bytes =
+          static_cast<double>(allocated_bytes()) - static_cast<double>(history.array_bytes() + history.scalar_bytes());
+      qInfo("%lld steps: %.0f kB beside the history", static_cast<long long>(history.steps().size()), bytes / 1e3);
+      return bytes;
+    };
+    // Frames looked at, pictures and workers' vectors come and go: the most of five rounds counts.
+    double early = 0, late = 0;
+    for (int round = 1; round <= 5; ++round) early = std::max(early, beside_after_rounds(round));
+    for (int round = 6; round <= 10; ++round) late = std::max(late, beside_after_rounds(round));
+    QVERIFY2(late - early < 1e6, qPrintable(QString("%1 kB more").arg((late - early) / 1e3)));
+  }
+};
+
+QTEST_MAIN(QtMemory)
+#include "qt_memory.moc"

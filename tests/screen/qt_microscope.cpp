@@ -1,0 +1,642 @@
+// The way from a tensor down to the block, with real events. With MOESCOPE_PICTURES=DIR it also writes PNGs there.
+#include <QApplication>
+#include <QElapsedTimer>
+#include <QLabel>
+#include <QMouseEvent>
+#include <QSignalSpy>
+#include <QStyleFactory>
+#include <QTemporaryDir>
+#include <QTest>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <span>
+
+#include "app/workspaces/picture.h"
+#include "core/files/safetensors.h"
+#include "widgets/microscaling/block_bars.h"
+#include "widgets/microscaling/block_presets.h"
+#include "widgets/microscaling/capture_bar.h"
+#include "widgets/microscaling/format_explorer.h"
+#include "widgets/microscaling/microscope.h"
+#include "widgets/microscaling/number_line.h"
+#include "widgets/microscaling/scale_map.h"
+#include "widgets/microscaling/tensor_browser.h"
+#include "widgets/microscaling/tensor_lab.h"
+#include "widgets/microscaling/what_if.h"
+#include "widgets/panel/format_text.h"
+#include "widgets/plots/color_scale.h"
+
+using namespace moescope;
+
+namespace {
+
+constexpr int kPatience = 20000;  // ms, on a busy machine
+
+std::vector<float> gaussian(std::size_t count, unsigned seed = 1) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& v : values) v = normal(generator);
+  return values;
+}
+
+// Gaussian with a gain per row and one loud column: what a weight looks like.
+std::vector<float> structured(std::size_t rows, std::size_t cols) {
+  std::vector<float> values = gaussian(rows * cols);
+  for (std::size_t r = 0; r < rows; ++r)
+    for (std::size_t c = 0; c < cols; ++c) {
+      values[r * cols + c] *= static_cast<float>(0.02 * std::exp2(std::sin(r * 0.05) * 2));
+      if (c == 77 % cols) values[r * cols + c] *= 100;
+    }
+  return values;
+}
+
+void writeFile(const QString& path) {
+  SafetensorsWriter writer;
+  const auto add = [&](const char* name, std::vector<std::size_t> shape, const std::vector<float>& values) {
+    writer.add(name, DType::f32, std::move(shape), std::as_bytes(std::span(values)));
+  };
+  add("layers.0.attention.wq.weight", {256, 192}, structured(256, 192));
+  add("layers.1.moe.experts.w1", {4, 128, 192}, structured(512, 192));
+  add("layers.1.moe.router.bias", {64}, gaussian(64));
+  const std::vector<std::int64_t> counts(8, 3);
+  writer.add("tokens_per_expert", DType::i64, {8}, std::as_bytes(std::span(counts)));
+  writer.write(path.toStdString());
+}
+
+void useTheme(bool dark) {
+  QPalette palette = QApplication::style()->standardPalette();
+  if (dark) {
+    const QColor ground(0x1b, 0x1d, 0x21), text(0xe4, 0xe6, 0xea);
+    for (const auto role : {QPalette::Base, QPalette::Window, QPalette::AlternateBase})
+      palette.setColor(role, role == QPalette::Window ? QColor(0x24, 0x26, 0x2b) : ground);
+    for (const auto role : {QPalette::Text, QPalette::WindowText, QPalette::ButtonText}) palette.setColor(role, text);
+    palette.setColor(QPalette::Button, QColor(0x30, 0x33, 0x39));
+    palette.setColor(QPalette::ToolTipBase, ground);
+    palette.setColor(QPalette::ToolTipText, text);
+    palette.setColor(QPalette::Highlight, QColor(0x2d, 0x6a, 0xa8));
+    palette.setColor(QPalette::PlaceholderText, QColor(0x90, 0x94, 0x9a));
+  }
+  QApplication::setPalette(palette);
+}
+
+}  // namespace
+
+class MicroscopeTest : public QObject {
+  Q_OBJECT
+
+ private slots:
+  void initTestCase() {
+    QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
+    QVERIFY(dir_.isValid());
+    path_ = dir_.filePath(QStringLiteral("w.safetensors"));
+    writeFile(path_);
+  }
+  void editingAValueMovesTheScaleAndCanBeUndone();
+  void presetsShowTheirLesson();
+  void formatAndRoundingTakeEffectAtOnce();
+  void theKeyNamesTheBitsOfTheFormat();
+  void clickingABarSelectsTheRow();
+  void numberLineZoomsAboutTheMouse();
+  void explorerReadsCodesAndValuesBothWays();
+  void mapShowsTheScaleOfEveryBlock();
+  void mapThinsHugeTensors();
+  void whatIfAgreesAndAppliesAChoice();
+  void labLeadsFromFileToBlock();
+  void turningTheAxisKeepsTheElement();
+  void malformedFilesSayWhy();
+  void aFileThatBecomesShorterSaysSo();
+  void hugeFilesOpenAtOnce();
+  void capturedTensorReplacesItsOlderSelf();
+  void samplesKeepBlocksWhole();
+  void fp8BlocksAreTheQuantizers();
+  void fp8IsChosenFromStripAndList();
+  void formatsAreNamedAsWhatTheyAre();
+  void whatIfOfNvfp4HeadsWhatItShows();
+  void helpSaysWhatFloorCutsInEveryElement();
+  void pictures();
+
+ private:
+  QTemporaryDir dir_;
+  QString path_;
+  Selection selection_;
+};
+
+void MicroscopeTest::editingAValueMovesTheScaleAndCanBeUndone() {
+  Microscope microscope(&selection_);
+  microscope.resize(1000, 600);
+  microscope.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&microscope));
+  microscope.setBlock(QStringLiteral("test"), std::vector<float>(32, 1.0f), {}, BlockAxis::row);
+  QCOMPARE(int(microscope.block().scale_code), 119);
+  auto* table = microscope.findChild<QTableView*>();
+  QSignalSpy readout(&microscope, &Panel::readoutChanged);
+  table->setCurrentIndex(table->model()->index(3, 0));
+  table->setFocus();
+  QTest::keyClick(table, Qt::Key_F2);
+  auto* editor = table->findChild<QLineEdit*>();
+  QVERIFY(editor);
+  editor->selectAll();
+  QTest::keyClicks(editor, QStringLiteral("1000"));
+  QTest::keyClick(editor, Qt::Key_Return);
+  QTRY_COMPARE(microscope.block().elements[3].value, 1000.0f);  // delegates commit from the event loop
+  QCOMPARE(int(microscope.block().scale_code), 129);            // 1000 / 448 rounds up to 2^2
+  QCOMPARE(readout.last()[0].toString(), elementReadout(microscope.block(), 3).join(QStringLiteral("   ")));
+  QTest::keyClick(table, Qt::Key_Z, Qt::ControlModifier);
+  QCOMPARE(int(microscope.block().scale_code), 119);
+  QTest::keyClick(table, Qt::Key_Y, Qt::ControlModifier);
+  QCOMPARE(int(microscope.block().scale_code), 129);
+  microscope.reset();
+  QCOMPARE(int(microscope.block().scale_code), 119);
+  QVERIFY(!table->model()->setData(table->model()->index(0, 0), QStringLiteral("many"), Qt::EditRole));
+  QCOMPARE(microscope.csv().count(QLatin1Char('\n')), 33);
+}
+
+void MicroscopeTest::presetsShowTheirLesson() {
+  Microscope microscope(&selection_);
+  const auto load = [&](const char* name) {
+    for (int i = 0; i < int(blockPresets().size()); ++i)
+      if (blockPresets()[std::size_t(i)].name == QLatin1String(name)) return microscope.loadPreset(i);
+    QFAIL(name);
+  };
+  load("Outlier x300");
+  QVERIFY(microscope.block().sums.underflow_share() < 0.05);
+  microscope.setFormat({ElementFormat::e2m1, ScaleRule::rceil, 32});
+  QVERIFY(microscope.block().sums.underflow_share() > 0.85);
+  load("Gains near 0.93");
+  microscope.setFormat({ElementFormat::e4m3, ScaleRule::floor, 32});
+  QCOMPARE(microscope.block().sums.clipped, std::uint64_t(32));
+  for (const ElementAnatomy& e : microscope.block().elements) QCOMPARE(e.dequantized, 0.875f);
+  load("One NaN");
+  QCOMPARE(int(microscope.block().scale_code), 255);
+  load("All zero");
+  QCOMPARE(int(microscope.block().scale_code), 0);
+  load("Subnormal floats");
+  QCOMPARE(int(microscope.block().scale_code), 0);
+  for (int i = 0; i < int(blockPresets().size()); ++i) {
+    QCOMPARE(blockPresets()[std::size_t(i)].values.size(), std::size_t(32));
+    microscope.loadPreset(i);
+    microscope.resize(900, 500);
+    QVERIFY(!microscope.grab().isNull());
+  }
+}
+
+void MicroscopeTest::formatAndRoundingTakeEffectAtOnce() {
+  Microscope microscope(&selection_);
+  microscope.resize(1000, 600);
+  QSignalSpy formats(&microscope, &Microscope::formatChosen);
+  const auto boxes = microscope.findChildren<QComboBox*>();
+  QComboBox* format = nullptr;
+  for (QComboBox* box : boxes)
+    if (box->accessibleName() == QLatin1String("Element format")) format = box;
+  QVERIFY(format);
+  format->setFocus();
+  QTest::keyClick(format, Qt::Key_Down);
+  QCOMPARE(microscope.block().format.element, ElementFormat::e5m2);
+  QCOMPARE(formats.count(), 1);
+  microscope.undoStack()->undo();
+  QCOMPARE(microscope.block().format.element, ElementFormat::e4m3);
+  QCOMPARE(formats.count(), 2);
+  const double nearest = microscope.block().sums.err2;
+  microscope.setRounding(BlockRounding::stochastic);
+  QVERIFY(microscope.block().sums.err2 > nearest);
+}
+
+void MicroscopeTest::theKeyNamesTheBitsOfTheFormat() {
+  Microscope microscope(&selection_);
+  const auto key = [&] {
+    for (const QLabel* label : microscope.findChildren<QLabel*>())
+      if (label->text().startsWith(QStringLiteral("bits of a code"))) return label->text();
+    return QString();
+  };
+  const auto names = [&](BitField field) {
+    return key().contains(bitColor(field, isDark(microscope.palette())).name());
+  };
+  QVERIFY(names(BitField::sign) && names(BitField::exponent) && names(BitField::mantissa));
+  microscope.setFormat({.element = ElementFormat::int8});
+  QVERIFY(names(BitField::sign) && !names(BitField::exponent) && names(BitField::mantissa));
+  const bool dark = isDark(microscope.palette());
+  useTheme(!dark);
+  QCoreApplication::processEvents();
+  const bool renamed = isDark(microscope.palette()) != dark && names(BitField::sign);
+  useTheme(dark);
+  QVERIFY(renamed);
+}
+
+void MicroscopeTest::clickingABarSelectsTheRow() {
+  Microscope microscope(&selection_);
+  microscope.resize(1000, 600);
+  microscope.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&microscope));
+  auto* bars = microscope.findChild<BlockBars*>();
+  QTest::mouseClick(bars, Qt::LeftButton, {}, QPoint(bars->width() - 16, bars->height() / 2));
+  QCOMPARE(microscope.findChild<QTableView*>()->currentIndex().row(), 31);
+  QTest::keyClick(bars, Qt::Key_Left);
+  QCOMPARE(microscope.findChild<QTableView*>()->currentIndex().row(), 30);
+}
+
+void MicroscopeTest::numberLineZoomsAboutTheMouse() {
+  NumberLine line;
+  line.resize(600, 120);
+  line.setPoints({{QStringLiteral("E4M3"), representable_values(ElementFormat::e4m3)}});
+  line.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&line));
+  QVERIFY(line.low() < -448 && line.high() > 448);
+  const double span = line.high() - line.low();
+  const QPointF middle(58 + (600 - 58 - 12) / 2.0, 60);
+  QWheelEvent wheel(middle, line.mapToGlobal(middle), {}, QPoint(0, 120), Qt::NoButton, Qt::NoModifier,
+                    Qt::NoScrollPhase, false);
+  QApplication::sendEvent(&line, &wheel);
+  QVERIFY(std::fabs((line.high() - line.low()) / span - 0.8) < 0.01);
+  QVERIFY(std::fabs(line.high() + line.low()) < 2);
+  QTest::keyClick(&line, Qt::Key_Home);
+  QCOMPARE(line.high() - line.low(), span);
+  line.setLog(true);
+  QVERIFY(line.high() > 448 && line.high() < 1024);
+}
+
+void MicroscopeTest::explorerReadsCodesAndValuesBothWays() {
+  FormatExplorer explorer(&selection_);
+  explorer.resize(900, 500);
+  explorer.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&explorer));
+  QVERIFY(explorer.setValue(QStringLiteral("0.3")));
+  QCOMPARE(decode(ElementFormat::e4m3, std::uint8_t(explorer.code())), 0.3125f);
+  auto* bits = explorer.findChild<BitEditor*>();
+  QTest::mouseClick(bits, Qt::LeftButton, {}, QPoint(8, bits->height() / 2));  // the sign
+  QCOMPARE(decode(ElementFormat::e4m3, std::uint8_t(explorer.code())), -0.3125f);
+  explorer.setFormat(int(ElementFormat::e2m1));  // keeps the value as far as it can
+  QCOMPARE(decode(ElementFormat::e2m1, std::uint8_t(explorer.code())), -0.5f);
+  QVERIFY(!explorer.setValue(QStringLiteral("x")));
+  explorer.setFormat(FormatExplorer::kE8m0);
+  QVERIFY(explorer.setValue(QStringLiteral("0.3")));
+  QCOMPARE(explorer.code(), 126);
+  QCOMPARE(explorer.csv().count(QLatin1Char('\n')), 257);
+}
+
+void MicroscopeTest::mapShowsTheScaleOfEveryBlock() {
+  std::vector<float> values(64 * 64, 1.0f);
+  values[5 * 64 + 40] = 448;  // row 5, block 1: scale 2^0
+  values[6 * 64 + 3] = NAN;   // row 6, block 0
+  ScaleMap map(&selection_);
+  map.resize(600, 400);
+  map.setSource(TensorSource(QStringLiteral("t"), 64, 64, values));
+  map.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&map));
+  map.grab();
+  QCOMPARE(map.cells()->rows(), 64);
+  QCOMPARE(map.cells()->columns(), 2);
+  QVERIFY(map.csv().contains(QStringLiteral("5,1,127,0\n")));
+  QVERIFY(map.csv().contains(QStringLiteral("6,0,255,NaN\n")));
+  QVERIFY(map.csv().contains(QStringLiteral("7,0,119,-8\n")));
+  QVERIFY(map.cells()->describe(5, 1).join(QLatin1Char(' ')).contains(QStringLiteral("2^0")));
+  QCOMPARE(map.scaleRange(), std::pair(-8, 0));
+  QSignalSpy chosen(&map, &ScaleMap::blockChosen);
+  auto* cells = const_cast<ScaleMapCells*>(map.cells());
+  QTest::mouseClick(cells, Qt::LeftButton, {}, map.cells()->cellRect(5, 1).center().toPoint());
+  QCOMPARE(chosen.count(), 1);
+  QCOMPARE(chosen[0][0].value<std::size_t>(), std::size_t(5));
+  QCOMPARE(chosen[0][1].value<std::size_t>(), std::size_t(1));
+  map.setFormat({}, BlockAxis::column);
+  map.grab();
+  QCOMPARE(map.cells()->rows(), 2);
+  QCOMPARE(map.cells()->columns(), 64);
+  QVERIFY(map.csv().contains(QStringLiteral("0,40,127,0\n")));
+  std::ranges::fill(values, 0.01f);
+  values[0] = 0.05f;
+  map.setSource(TensorSource(QStringLiteral("small"), 64, 64, values));
+  map.grab();
+  QCOMPARE(map.scaleRange(), std::pair(-15, -13));  // small scales have the whole of the colours, too
+}
+
+void MicroscopeTest::mapThinsHugeTensors() {
+  ScaleMap map(&selection_);
+  map.resize(500, 300);
+  map.setSource(TensorSource(QStringLiteral("t"), 3000, 4096, std::vector<float>(3000 * 4096, 1.0f)));
+  map.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&map));
+  map.grab();
+  QVERIFY(map.cells()->rows() <= map.cells()->height());
+  auto* cells = const_cast<ScaleMapCells*>(map.cells());
+  for (int i = 0; i < 12; ++i) QTest::keyClick(cells, Qt::Key_Plus);
+  map.grab();
+  QVERIFY(map.cells()->rows() < 150);
+  for (const BlockAxis axis : {BlockAxis::column, BlockAxis::row}) {
+    map.setFormat({}, axis);
+    map.grab();
+    QVERIFY(map.cells()->columns() <= map.cells()->width());
+  }
+}
+
+void MicroscopeTest::whatIfAgreesAndAppliesAChoice() {
+  WhatIfStrip strip(&selection_);
+  strip.resize(600, 400);
+  strip.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&strip));
+  const std::vector<float> values = structured(128, 256);
+  QSignalSpy finished(&strip, &WhatIfStrip::finished);
+  strip.setSource(TensorSource(QStringLiteral("old"), 128, 256, gaussian(128 * 256)));
+  strip.setSource(TensorSource(QStringLiteral("new"), 128, 256, values));  // only the last one counts
+  QTRY_VERIFY_WITH_TIMEOUT(!finished.isEmpty(), kPatience);
+  QTest::qWait(50);
+  QCOMPARE(finished.count(), 1);
+  const BlockChoice format{ElementFormat::e2m1, ScaleRule::rceil, 64};
+  QuantSums sums;
+  std::vector<float> out(values.size());
+  quantize_dequantize(format.mx(), {values.data(), 128, 256, 256}, BlockAxis::column, out.data(), 256, &sums);
+  const auto& row = strip.table()->rows()[std::size_t(what_if_index(format.mx(), BlockAxis::column))];
+  QVERIFY(std::fabs(row.sums.sqnr_db() - sums.sqnr_db()) < 0.001);
+  QSignalSpy chosen(&strip, &WhatIfStrip::chosen);
+  auto* table = const_cast<WhatIfTable*>(strip.table());
+  QTest::mouseClick(table, Qt::LeftButton, {},
+                    table->cellRect(BlockAxis::column, int(ElementFormat::e2m1), 3).center());
+  QCOMPARE(chosen.count(), 1);
+  QCOMPARE(chosen[0][0].value<BlockChoice>().block, 64);
+  QCOMPARE(chosen[0][1].value<BlockAxis>(), BlockAxis::column);
+  QTest::keyClick(table, Qt::Key_Left);
+  QCOMPARE(chosen[1][0].value<BlockChoice>().block, 32);
+  QCOMPARE(strip.csv().count(QLatin1Char('\n')), 337 + 8);
+}
+
+void MicroscopeTest::labLeadsFromFileToBlock() {
+  TensorLab lab(&selection_);
+  lab.resize(1280, 800);
+  lab.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&lab));
+  QVERIFY(lab.openFile(path_));
+  QCOMPARE(lab.browser()->model().rowCount(), 4);
+  QTRY_VERIFY_WITH_TIMEOUT(lab.browser()->model().entries()[0].state == TensorEntry::Figures::known, kPatience);
+  QVERIFY(std::fabs(lab.browser()->model().entries()[0].sqnr_db - 31.5) < 1.5);
+  QVERIFY(!lab.browser()->model().entries()[3].usable);
+  lab.browser()->select(1);
+  QCOMPARE(lab.map()->findChild<QSpinBox*>()->maximum(), 3);
+  lab.map()->grab();
+  auto* cells = const_cast<ScaleMapCells*>(lab.map()->cells());
+  QTest::mouseClick(cells, Qt::LeftButton, {}, cells->cellRect(100, 4).center().toPoint());
+  const std::vector<float> all = structured(512, 192);
+  QCOMPARE(lab.microscope()->block().elements[7].value, all[100 * 192 + 4 * 32 + 7]);
+  lab.map()->findChild<QSpinBox*>()->setValue(2);
+  QCOMPARE(lab.microscope()->block().elements[7].value, all[2 * 128 * 192 + 7]);
+}
+
+void MicroscopeTest::turningTheAxisKeepsTheElement() {
+  TensorLab lab(&selection_);
+  lab.resize(1280, 800);
+  const std::vector<float> values = gaussian(100 * 70);
+  lab.setTensor(QStringLiteral("t"), 100, 70, values);
+  emit lab.map()->blockChosen(40, 1);
+  lab.microscope()->selectElement(5);  // row 40, column 37
+  emit lab.microscope()->axisChosen(BlockAxis::column);
+  QCOMPARE(lab.map()->axis(), BlockAxis::column);
+  for (std::size_t i = 0; i < 32; ++i)
+    QCOMPARE(lab.microscope()->block().elements[i].value, values[(32 + i) * 70 + 37]);
+  lab.setFormat({ElementFormat::e2m1, ScaleRule::even, 16}, BlockAxis::row);
+  QCOMPARE(lab.microscope()->block().format.element, ElementFormat::e2m1);
+  QCOMPARE(lab.microscope()->block().elements.size(), std::size_t(16));
+  QCOMPARE(lab.microscope()->block().elements[5].value, values[40 * 70 + 37]);
+}
+
+void MicroscopeTest::malformedFilesSayWhy() {
+  TensorLab lab(&selection_);
+  lab.openFile(path_);
+  const QString bad = dir_.filePath(QStringLiteral("bad.safetensors"));
+  std::ofstream(bad.toStdString()) << "not a safetensors file at all";
+  QVERIFY(!lab.openFile(bad));
+  QVERIFY(lab.browser()->error().contains(QStringLiteral("header length")));
+  QVERIFY(!lab.openFile(dir_.filePath(QStringLiteral("absent"))));
+  QVERIFY(lab.browser()->error().contains(QStringLiteral("cannot be opened")));
+  QCOMPARE(lab.browser()->model().rowCount(), 0);
+  QVERIFY(lab.openFile(path_));
+  QVERIFY(lab.browser()->error().isEmpty());
+}
+
+void MicroscopeTest::aFileThatBecomesShorterSaysSo() {
+  const QString path = dir_.filePath(QStringLiteral("shorter.safetensors"));
+  SafetensorsWriter writer;
+  const std::vector<float> values = gaussian(512 * 1024);
+  writer.add("w", DType::f32, {512, 1024}, std::as_bytes(std::span(values)));
+  writer.write(path.toStdString());
+  TensorLab lab(&selection_);
+  lab.resize(1280, 800);
+  lab.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&lab));
+  QVERIFY(lab.openFile(path));
+  std::filesystem::resize_file(path.toStdString(), 300000);
+  emit lab.map()->blockChosen(511, 7);
+  QVERIFY(std::isnan(lab.microscope()->block().elements[0].value));
+  QVERIFY2(lab.captureBar()->text().contains(QStringLiteral("became shorter")), qPrintable(lab.captureBar()->text()));
+  lab.grab();
+}
+
+// 5 GB in one tensor, without blocks on the disk: only what is shown may be read.
+void MicroscopeTest::hugeFilesOpenAtOnce() {
+  constexpr std::size_t kRows = 16384, kCols = 163840;
+  const QString path = dir_.filePath(QStringLiteral("huge.safetensors"));
+  std::string header = R"({"w":{"dtype":"BF16","shape":[16384,163840],"data_offsets":[0,5368709120]}})";
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  const std::uint64_t length = header.size();
+  {
+    std::ofstream file(path.toStdString(), std::ios::binary);
+    file.write(reinterpret_cast<const char*>(&length), 8).write(header.data(), std::streamsize(length));
+  }
+  std::filesystem::resize_file(path.toStdString(), 8 + length + kRows * kCols * 2);
+  const auto residentPages = [] {
+    std::size_t all = 0, resident = 0;
+    std::ifstream("/proc/self/statm") >> all >> resident;
+    return resident;
+  };
+  TensorLab lab(&selection_);
+  lab.resize(1280, 800);
+  const std::size_t before = residentPages();
+  QSignalSpy finished(lab.whatIf(), &WhatIfStrip::finished);
+  QElapsedTimer timer;
+  timer.start();
+  QVERIFY(lab.openFile(path));
+  lab.map()->grab();
+  const qint64 opened = timer.elapsed();
+  QTRY_VERIFY_WITH_TIMEOUT(!finished.isEmpty(), kPatience);
+  lab.setFormat({}, BlockAxis::column);
+  lab.map()->grab();
+  const double grown = static_cast<double>(residentPages() - before) * 4096;
+  qInfo("opened and drawn in %lld ms, %.0f MB resident", static_cast<long long>(opened), grown / 1e6);
+  QVERIFY(grown < 250e6);  // reading all of it would be 5.4 GB
+  QVERIFY(opened < 5000);  // on a busy machine; some 0.1 s on a quiet one
+}
+
+void MicroscopeTest::capturedTensorReplacesItsOlderSelf() {
+  TensorLab lab(&selection_);
+  lab.setTensor(QStringLiteral("dY"), 64, 64, std::vector<float>(64 * 64, 1.0f));
+  lab.setTensor(QStringLiteral("dY"), 64, 64, std::vector<float>(64 * 64, 2.0f));
+  QCOMPARE(lab.browser()->model().rowCount(), 1);
+  QCOMPARE(lab.microscope()->block().elements[0].value, 2.0f);
+}
+
+void MicroscopeTest::samplesKeepBlocksWhole() {
+  constexpr std::size_t kRows = 1600, kCols = 2100;
+  std::vector<float> values(kRows * kCols);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  const TensorSource source(QStringLiteral("t"), kRows, kCols, values);
+  const TensorSource::Sample sample = source.sample(0, 512 * 1024);
+  QVERIFY(!sample.whole);
+  QCOMPARE(sample.rows * sample.cols, sample.values.size());
+  QVERIFY(sample.values.size() <= 600 * 1024);
+  for (std::size_t r = 0; r < sample.rows; ++r)
+    for (std::size_t c = 0; c < sample.cols; ++c) {
+      const auto at = static_cast<std::size_t>(sample.values[r * sample.cols + c]);
+      QCOMPARE(at % kCols % 512, c % 512);
+      QCOMPARE(at / kCols % 512, r % 512);
+    }
+  QVERIFY(source.sample(0, kRows * kCols).whole);
+}
+
+// Every block of FP8 on both axes is what the quantizer makes of the tensor, whatever shares its scale.
+void MicroscopeTest::fp8BlocksAreTheQuantizers() {
+  constexpr std::size_t kRows = 300, kCols = 200;  // the last blocks are short on both axes
+  const std::vector<float> x = structured(kRows, kCols);
+  const TensorSource source(QStringLiteral("t"), kRows, kCols, x);
+  std::vector<float> decoded(x.size());
+  for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column})
+    for (const auto granularity : {ScaleGranularity::tensor, ScaleGranularity::row, ScaleGranularity::block_1x128,
+                                   ScaleGranularity::block_128x128})
+      for (const auto& [element, power_of_two] :
+           {std::pair(ElementFormat::e4m3, false), std::pair(ElementFormat::e4m3, true),
+            std::pair(ElementFormat::e5m2, false)}) {
+        const BlockChoice choice = fp8_choice(granularity, element, power_of_two);
+        QuantSums wanted, sums;
+        quantize_operand(operandFormat(choice), {x.data(), kRows, kCols, kCols}, axis, {}, decoded.data(), kCols,
+                         &wanted);
+        const bool along_row = axis == BlockAxis::row;
+        const std::size_t lines = along_row ? kRows : kCols, length = along_row ? kCols : kRows;
+        for (std::size_t line = 0; line < lines; ++line)
+          for (std::size_t index = 0; index * 128 < length; ++index) {
+            const BlockAnatomy block =
+                block_anatomy(choice, source.readBlock(0, along_row, line, index, 128), BlockRounding::nearest_even, 0,
+                              source.sharedAmax(0, choice, axis, line, index));
+            for (std::size_t i = 0; i < block.elements.size(); ++i) {
+              const std::size_t along = index * 128 + i;
+              QCOMPARE(block.elements[i].dequantized, decoded[along_row ? line * kCols + along : along * kCols + line]);
+            }
+            sums.add(block.sums);
+          }
+        QCOMPARE(sums.underflow, wanted.underflow);
+        QCOMPARE(sums.clipped, wanted.clipped);
+        QVERIFY(std::fabs(sums.sqnr_db() - wanted.sqnr_db()) < 1e-4);
+      }
+}
+
+// The scheme cells of What if and the microscope's list lead to them, and the map follows.
+void MicroscopeTest::fp8IsChosenFromStripAndList() {
+  TensorLab lab(&selection_);
+  lab.setTensor(QStringLiteral("w"), 256, 192, structured(256, 192));
+  lab.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&lab));
+  auto* table = const_cast<WhatIfTable*>(lab.whatIf()->table());
+  QTRY_VERIFY_WITH_TIMEOUT(!table->schemes().empty(), kPatience);
+  for (int scheme = 1; scheme < kWhatIfSchemes; ++scheme) {
+    QTest::mouseClick(table, Qt::LeftButton, {}, table->schemeRect(BlockAxis::row, scheme).center());
+    const BlockAnatomy& block = lab.microscope()->block();
+    QVERIFY(operandFormat(block.format) == table->schemes()[static_cast<std::size_t>(scheme)].format);
+    QCOMPARE(block.elements.size(), std::size_t(128));
+    QTRY_COMPARE(lab.map()->csv().count('\n'), 1 + 256 * 2);
+  }
+  // One scale for the tensor is one colour.
+  QTRY_COMPARE(lab.map()->scaleRange().first, lab.map()->scaleRange().second);
+}
+
+void MicroscopeTest::formatsAreNamedAsWhatTheyAre() {
+  OperandFormat format;
+  format.scheme = QuantScheme::mx;
+  format.element = ElementFormat::e2m1;
+  QCOMPARE(operandFormatLabel(format), QStringLiteral("MXFP4 E2M1, RCEIL, blocks of 32"));
+  format.block = 16;
+  QCOMPARE(operandFormatLabel(format), QStringLiteral("E2M1, RCEIL, blocks of 16"));
+  format.block = 32, format.element = ElementFormat::int8;
+  QCOMPARE(operandFormatLabel(format), QStringLiteral("MXINT8, RCEIL, blocks of 32"));
+}
+
+// The heading above the table of power-of-two scales is that of what the table shows.
+void MicroscopeTest::whatIfOfNvfp4HeadsWhatItShows() {
+  WhatIfStrip strip(&selection_);
+  strip.resize(700, 700);
+  strip.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&strip));
+  QSignalSpy finished(&strip, &WhatIfStrip::finished);
+  strip.setSource(TensorSource(QStringLiteral("t"), 64, 256, gaussian(64 * 256)));
+  QTRY_VERIFY_WITH_TIMEOUT(!finished.isEmpty(), kPatience);
+  const_cast<WhatIfTable*>(strip.table())->setColumns(WhatIfColumns::scale_rules);
+  for (const BlockChoice& choice : {kNvfp4, fp8_choice(ScaleGranularity::row)}) {
+    strip.setChoice(choice, BlockAxis::row);
+    const QByteArray svg = panelFigure(&strip, selection_, FigureKind::svg, {700, 700}).svg;
+    QVERIFY(svg.contains("blocks of 32, scale rule"));
+    QVERIFY(!svg.contains("blocks of 16, scale rule") && !svg.contains("blocks of 128, scale rule"));
+  }
+}
+
+// What the help says FLOOR can cut off amax, against blocks of one value each.
+void MicroscopeTest::helpSaysWhatFloorCutsInEveryElement() {
+  const QString help = Microscope(&selection_).explain();
+  const auto cut_of = [](const BlockChoice& format) {
+    double cut = 0;
+    for (int step = 1; step <= 4096; ++step) {  // up to just under 2
+      const std::vector<float> block{std::nextafter(1 + static_cast<float>(step) / 4096, 0.0f)};
+      const BlockAnatomy anatomy = block_anatomy(format, block, BlockRounding::nearest_even, 0, 4000);
+      if (anatomy.elements[0].clipped)
+        cut = std::max(cut, 1 - static_cast<double>(anatomy.elements[0].dequantized) / static_cast<double>(block[0]));
+    }
+    return cut;
+  };
+  const std::pair<ElementFormat, const char*> kSaid[] = {{ElementFormat::e4m3, "1/8 in E4M3, E5M2 and E3M2"},
+                                                         {ElementFormat::e5m2, "1/8 in E4M3, E5M2 and E3M2"},
+                                                         {ElementFormat::e3m2, "1/8 in E4M3, E5M2 and E3M2"},
+                                                         {ElementFormat::e2m3, "1/16 in E2M3"},
+                                                         {ElementFormat::e2m1, "1/4 in E2M1"},
+                                                         {ElementFormat::int8, "1/128 in INT8"}};
+  for (const auto& [element, said] : kSaid) {
+    const double cut = cut_of({element, ScaleRule::floor, 1});
+    const QString share = QStringLiteral("1/%1").arg(std::lround(1 / cut));
+    QVERIFY2(QString::fromLatin1(said).startsWith(share + QLatin1Char(' ')), qPrintable(share));
+    QVERIFY2(help.contains(QLatin1String(said)), said);
+    QVERIFY(cut_of({element, ScaleRule::even, 1}) < cut);
+    QCOMPARE(cut_of({element, ScaleRule::rceil, 1}), 0.0);
+    QCOMPARE(cut_of({element, ScaleRule::ceil, 1}), 0.0);
+  }
+  QCOMPARE(std::lround(1 / cut_of(kNvfp4)), 17L);
+  QVERIFY(help.contains(QStringLiteral("1/17")));
+}
+
+void MicroscopeTest::pictures() {
+  const QString to = qEnvironmentVariable("MOESCOPE_PICTURES");
+  if (to.isEmpty()) QSKIP("set MOESCOPE_PICTURES to a directory");
+  for (const bool dark : {true, false}) {
+    useTheme(dark);
+    for (const QSize size : {QSize(1280, 800), QSize(1920, 1080)}) {
+      const QString tag = QStringLiteral("%1-%2.png").arg(dark ? "dark" : "light").arg(size.width());
+      TensorLab lab(&selection_);
+      lab.resize(size);
+      lab.show();
+      QVERIFY(QTest::qWaitForWindowExposed(&lab));
+      QSignalSpy finished(lab.whatIf(), &WhatIfStrip::finished);
+      lab.openFile(path_);
+      QTRY_VERIFY_WITH_TIMEOUT(!finished.isEmpty(), kPatience);
+      QTRY_VERIFY_WITH_TIMEOUT(lab.browser()->model().entries()[2].state == TensorEntry::Figures::known, kPatience);
+      emit lab.map()->blockChosen(40, 2);
+      lab.microscope()->selectElement(13);
+      QVERIFY(lab.grab().save(to + QStringLiteral("/lab-") + tag));
+      lab.setFormat({ElementFormat::e2m1, ScaleRule::floor, 32}, BlockAxis::column);
+      lab.whatIf()->findChildren<QComboBox*>().last()->setCurrentIndex(1);
+      QTest::qWait(300);
+      QVERIFY(lab.grab().save(to + QStringLiteral("/lab-fp4-") + tag));
+      FormatExplorer explorer(&selection_);
+      explorer.resize(size / 2 + QSize(200, 50));
+      explorer.setCompared(int(ElementFormat::e5m2));
+      explorer.setValue(QStringLiteral("0.3"));
+      explorer.findChild<QCheckBox*>()->setChecked(true);
+      QVERIFY(explorer.grab().save(to + QStringLiteral("/formats-") + tag));
+    }
+  }
+}
+
+QTEST_MAIN(MicroscopeTest)
+#include "qt_microscope.moc"

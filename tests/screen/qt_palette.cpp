@@ -1,0 +1,197 @@
+// The command palette, recent files, the layout that is kept, and what a crash leaves.
+#include <signal.h>
+
+#include <QLineEdit>
+#include <QListView>
+#include <QMessageBox>
+#include <QProcess>
+#include <QPushButton>
+#include <QSignalSpy>
+#include <QStatusBar>
+#include <QTemporaryDir>
+#include <QTest>
+
+#include "app/session/crash_watch.h"
+#include "app/session/settings.h"
+#include "app/window/command_palette.h"
+#include "app/window/commands.h"
+#include "app/window/layout_autosave.h"
+#include "app/window/main_window.h"
+#include "app/workspaces/overview.h"
+#include "app/workspaces/workspace.h"
+#include "core/lessons/lesson.h"
+#include "core/telemetry/recording/recording.h"
+#include "tests/support/takes_keys.h"
+
+using namespace moescope;
+
+class PaletteTest : public QObject {
+  Q_OBJECT
+
+ private:
+  QTemporaryDir home_;
+
+  static CommandPalette* paletteOf(MainWindow& window) { return window.findChild<CommandPalette*>("command_palette"); }
+
+ private slots:
+  void initTestCase() {
+    for (const char* name : {"XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"})
+      qputenv(name, home_.path().toUtf8());
+    QCoreApplication::setApplicationName("moescope");  // whose recordings are looked for
+  }
+
+  void fuzzyMatching() {
+    std::vector<int> places;
+    QVERIFY(fuzzyScore("exlo", "Panel: Expert load", &places));
+    QCOMPARE(places, (std::vector<int>{7, 8, 14, 15}));
+    QVERIFY(!fuzzyScore("xyz", "Panel: Expert load"));
+    QVERIFY(!fuzzyScore("daol", "Expert load"));  // the order counts
+    QVERIFY(fuzzyScore("EXPERT  load", "Expert load"));
+    QVERIFY(*fuzzyScore("load", "Panel: Load") > *fuzzyScore("load", "Panel: Blood and"));
+    QVERIFY(*fuzzyScore("loss", "Panel: Loss") > *fuzzyScore("loss", "Lock step is so so"));
+    QVERIFY(fuzzyScore("", "anything"));
+  }
+
+  void everythingIsThere() {
+    MainWindow window(false);
+    const std::vector<Command> commands = commandsOf(&window);
+    const auto has = [&](const QString& title, const QString& keys = {}) {
+      return std::ranges::any_of(commands, [&](const Command& command) {
+        return command.title == title && (keys.isEmpty() || command.keys == keys);
+      });
+    };
+    for (const std::string& name : preset_names())
+      QVERIFY2(has("Start a preset: " + QString::fromStdString(name)), name.c_str());
+    for (const std::string& name : comparison_preset_names())
+      QVERIFY2(has("Start a preset: " + QString::fromStdString(name)), name.c_str());
+    int place = 0, panels = 0;
+    for (const Workspace* workspace : window.workspaces()) {
+      ++place;
+      QVERIFY2(has(QString("%1 %2").arg(place).arg(workspace->name()), QString("Ctrl+%1").arg(place)),
+               qPrintable(workspace->name()));
+      for (const Panel* panel : workspace->panels()) {
+        ++panels;
+        QVERIFY2(has("Panel: " + panel->title()), qPrintable(panel->title()));
+      }
+    }
+    QVERIFY(panels > 20);
+    int number = 0;
+    for (const std::string& name : lesson_names()) {
+      const QString title =
+          QString("Lesson %1: %2").arg(++number).arg(QString::fromStdString(find_lesson(name).lesson.title));
+      QVERIFY2(has(title), qPrintable(title));
+    }
+    QVERIFY(has("Copy the panel", "Ctrl+C"));
+    QVERIFY(!has("Undo"));  // there is nothing to undo yet
+    QVERIFY(has("Theme: Switch dark and light", "Alt+M"));
+    QVERIFY(has("Keep a checkpoint now", "Ctrl+Shift+K"));
+    for (std::size_t i = 0; i < commands.size(); ++i) QVERIFY(commands[i].run && !commands[i].title.contains('&'));
+  }
+
+  void byKeyboardOnly() {
+    MainWindow window(false);
+    window.show();
+    QVERIFY(takesKeys(&window));
+    window.showWorkspace("overview");
+    QTest::keyClick(&window, Qt::Key_K, Qt::ControlModifier);
+    CommandPalette* palette = paletteOf(window);
+    QVERIFY(palette && palette->isVisible());
+    QTest::keyClicks(palette->query(), "panel coact");
+    QVERIFY(palette->list()->currentIndex().data().toString().startsWith("Panel: "));
+    QTest::keyClick(palette->query(), Qt::Key_Down);
+    QTest::keyClick(palette->query(), Qt::Key_Up);
+    QCOMPARE(palette->list()->currentIndex().row(), 0);
+    const QString chosen = palette->list()->currentIndex().data().toString();
+    QTest::keyClick(palette->query(), Qt::Key_Return);
+    QTRY_VERIFY(!paletteOf(window));
+    QVERIFY2(chosen.toLower().contains("activation"), qPrintable(chosen));
+    QTRY_COMPARE(window.workspace()->name(), QString("Text"));
+
+    window.activateWindow();
+    QVERIFY(takesKeys(&window));
+    QTest::keyClick(&window, Qt::Key_K, Qt::ControlModifier);
+    QVERIFY(paletteOf(window));
+    QTest::keyClick(paletteOf(window)->query(), Qt::Key_Escape);
+    QTRY_VERIFY(!paletteOf(window));
+  }
+
+  void aMissingRecentFileIsTakenOffTheList() {
+    MainWindow window(false);
+    const QString gone = home_.filePath("gone.moescope");
+    rememberRecentFile(gone);
+    QVERIFY(recentFiles().contains(gone));
+    openRecentFile(&window, gone);
+    QVERIFY(!recentFiles().contains(gone));
+    QVERIFY(window.statusBar()->currentMessage().contains("no longer there"));
+  }
+
+  void layoutIsKeptWithoutClosing() {
+    {
+      MainWindow window(true);
+      window.show();
+      QVERIFY(QTest::qWaitForWindowExposed(&window));
+      QTest::qWait(50);
+      window.showWorkspace("router");
+      window.overview()->docks().first()->hide();
+      window.findChild<LayoutAutosave*>()->saveIfChanged();
+      // No closeEvent: as when the process is killed.
+    }
+    MainWindow next(true);
+    QCOMPARE(next.workspace()->name(), QString("Router"));
+    QVERIFY(next.overview()->docks().first()->isHidden());
+    next.show();
+    next.restoreDefaultLayout();
+    QVERIFY(!next.overview()->docks().first()->isHidden());
+  }
+
+  void aKilledProgramsRecordingIsOffered() {
+    QProcess program;
+    program.start(MOESCOPE_APP, {"--preset", "nano"});
+    QVERIFY(program.waitForStarted());
+    const QDir folder(recordingsFolder());
+    QTRY_VERIFY_WITH_TIMEOUT(!folder.entryList({"*.moescope"}, QDir::Files).isEmpty(), 30000);
+    const QString path = folder.filePath(folder.entryList({"*.moescope"}, QDir::Files).first());
+    const auto stepsNow = [&] {
+      try {
+        return RecordingReader(path.toStdString()).load(0)->steps().last;
+      } catch (const std::exception&) {
+        return std::int64_t{-1};
+      }
+    };
+    QTRY_VERIFY_WITH_TIMEOUT(stepsNow() > 20, 60000);
+    QVERIFY(CrashWatch::takeLeftBehind().isEmpty());  // it runs
+    const std::int64_t before = stepsNow();
+    ::kill(static_cast<pid_t>(program.processId()), SIGKILL);
+    QVERIFY(program.waitForFinished());
+    QVERIFY(stepsNow() >= before);  // whole up to what was written
+
+    MainWindow window(false);
+    window.show();
+    CrashWatch watch(&window);
+    watch.offerLeftBehind();
+    auto* question = window.findChild<QMessageBox*>("left_behind");
+    QVERIFY(question);
+    QSignalSpy opened(window.session(), &RunSession::opened);
+    question->findChild<QPushButton*>("open_left_behind")->click();
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), 20000);
+    QCOMPARE(window.session()->path(), path);
+    QVERIFY(window.selection()->history()->steps().last >= before);
+    QVERIFY(CrashWatch::takeLeftBehind().isEmpty());  // told once
+  }
+
+  void aClosedProgramLeavesNothingBehind() {
+    {
+      MainWindow window(false);
+      CrashWatch watch(&window);
+      window.setRecorded(true);
+      QSignalSpy opened(window.session(), &RunSession::opened);
+      window.startRun(load_preset("nano").config, MainWindow::Start::paused);
+      QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), 20000);
+      QVERIFY(QDir(recordingsFolder() + "/running").entryList(QDir::Files).size() == 1);
+    }
+    QVERIFY(CrashWatch::takeLeftBehind().isEmpty());
+  }
+};
+
+QTEST_MAIN(PaletteTest)
+#include "qt_palette.moc"

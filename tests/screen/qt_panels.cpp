@@ -1,0 +1,507 @@
+// The panels as a person uses them: real mouse and keyboard events, and the pixels and tables that come of them.
+#include <QApplication>
+#include <QSignalSpy>
+#include <QStyleFactory>
+#include <QTabWidget>
+#include <QTest>
+#include <QWheelEvent>
+
+#include "tests/support/synthetic_run.h"
+#include "widgets/all_to_all/all_to_all_panel.h"
+#include "widgets/microscaling/quant_error_panel.h"
+#include "widgets/microscaling/scale_histogram_panel.h"
+#include "widgets/overview/balance_panel.h"
+#include "widgets/overview/loss_panel.h"
+#include "widgets/overview/timeline_bar.h"
+#include "widgets/panel/explain_card.h"
+#include "widgets/plots/time_heat_map.h"
+#include "widgets/router/expert_load_panel.h"
+#include "widgets/router/load_over_time_panel.h"
+
+using namespace moescope;
+
+namespace {
+
+constexpr std::int64_t kSteps = 200;
+
+void show(QWidget* widget, QSize size = {600, 320}) {
+  widget->resize(size);
+  widget->show();
+  QVERIFY(QTest::qWaitForWindowExposed(widget));
+  QApplication::processEvents();
+}
+
+void wheel(QWidget* widget, QPoint at, int notches) {
+  QWheelEvent event(at, widget->mapToGlobal(at), {}, {0, 120 * notches}, Qt::NoButton, Qt::NoModifier,
+                    Qt::NoScrollPhase, false);
+  QApplication::sendEvent(widget, &event);
+}
+
+// Sent straight to the widget: QTest::mouseMove does nothing where the cursor already is, and carries no buttons.
+void move(QWidget* widget, QPoint at) {
+  QMouseEvent event(QEvent::MouseMove, at, widget->mapToGlobal(at), Qt::NoButton, Qt::NoButton, Qt::NoModifier);
+  QApplication::sendEvent(widget, &event);
+}
+
+void drag(QWidget* widget, QPoint from, QPoint to, Qt::MouseButton button = Qt::LeftButton) {
+  QTest::mousePress(widget, button, {}, from);
+  move(widget, (from + to) / 2);
+  move(widget, to);
+  QTest::mouseRelease(widget, button, {}, to);
+}
+
+QStringList lines(const QString& csv) {
+  return csv.split(QLatin1Char('\n'), Qt::SkipEmptyParts);
+}
+
+std::vector<std::unique_ptr<Panel>> allPanels(Selection* selection) {
+  std::vector<std::unique_ptr<Panel>> panels;
+  panels.push_back(std::make_unique<LossPanel>(selection));
+  panels.push_back(std::make_unique<ExpertLoadPanel>(selection));
+  panels.push_back(std::make_unique<LoadOverTimePanel>(selection));
+  panels.push_back(std::make_unique<BalancePanel>(selection));
+  panels.push_back(std::make_unique<AllToAllPanel>(selection));
+  panels.push_back(std::make_unique<ScaleHistogramPanel>(selection));
+  panels.push_back(std::make_unique<QuantErrorPanel>(selection));
+  return panels;
+}
+
+}  // namespace
+
+class PanelsTest : public QObject {
+  Q_OBJECT
+
+ private slots:
+  void initTestCase() {
+    QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
+    QApplication::setFont(QFont(QStringLiteral("DejaVu Sans"), 9));
+  }
+
+  void init() {
+    run_ = std::make_unique<SyntheticRun>(SyntheticShape{});
+    run_->append(kSteps);
+    selection_ = std::make_unique<Selection>();
+    selection_->setHistories({run_->history()});
+  }
+
+  void anImportedRunWasMeasuredElsewhere() {
+    const LossPanel loss(selection_.get());
+    const AllToAllPanel bytes(selection_.get());
+    const auto kind = [](const Panel& panel) { return panel.caption().section(QLatin1Char(','), 0, 0); };
+    QCOMPARE(kind(loss), QStringLiteral("measured here"));
+    RunInfo info = run_->history()->info();
+    info.config_toml.clear();  // as of every log that another program wrote
+    const auto imported = std::make_shared<History>(info);
+    imported->append(run_->next());
+    selection_->setHistories({imported});
+    QCOMPARE(kind(loss), QStringLiteral("measured elsewhere"));
+    QCOMPARE(kind(bytes), QStringLiteral("counted"));
+    FigureTarget target;
+    target.key = "ce_loss";
+    target.step = imported->steps().last;
+    QVERIFY(figureCard(explain_figure(*imported, target)).contains("measured elsewhere"));
+  }
+
+  void clickSelectsTheCellUnderIt() {
+    ExpertLoadPanel panel(selection_.get());
+    show(&panel);
+    QTest::mouseClick(panel.view(), Qt::LeftButton, {}, panel.view()->cellRect(2, 7).center().toPoint());
+    QCOMPARE(selection_->layer(), 3);
+    QCOMPARE(selection_->expert(), 7);
+    QTest::keyClick(panel.view(), Qt::Key_Right);
+    QTest::keyClick(panel.view(), Qt::Key_Up);
+    QCOMPARE(selection_->layer(), 2);
+    QCOMPARE(selection_->expert(), 8);
+    for (int i = 0; i < 40; ++i) QTest::keyClick(panel.view(), Qt::Key_Right);
+    QCOMPARE(selection_->expert(), 15);
+  }
+
+  void sortedByLoadTheClickStillFindsItsExpert() {
+    ExpertLoadPanel panel(selection_.get());
+    panel.setSort(ExpertLoadPanel::by_load);
+    show(&panel);
+    const RouterFrame& router = selection_->frame()->routers[1];
+    const auto hottest = std::ranges::max_element(router.tokens_per_expert) - router.tokens_per_expert.begin();
+    QTest::mouseClick(panel.view(), Qt::LeftButton, {}, panel.view()->cellRect(1, 0).center().toPoint());
+    QCOMPARE(selection_->layer(), router.layer);
+    QCOMPARE(selection_->expert(), static_cast<int>(hottest));
+  }
+
+  void cellHasTheColourOfItsUtilisation() {
+    ExpertLoadPanel panel(selection_.get());
+    show(&panel);
+    const QImage picture = panel.view()->grab().toImage();
+    const Lut lut = utilisationLut(isDark(panel.palette()));
+    for (const auto& [row, expert] : {std::pair{0, 3}, {1, 12}, {3, 0}}) {
+      const auto& counts = selection_->frame()->routers[row].tokens_per_expert;
+      // The corner of the cell: its middle may carry a figure.
+      const QPoint at = panel.view()->cellRect(row, expert).topLeft().toPoint() + QPoint(3, 3);
+      QCOMPARE(picture.pixel(at), lut[utilisationCode(utilisation(counts, expert))]);
+    }
+  }
+
+  void hoverTellsTheFiguresOfTheCell() {
+    ExpertLoadPanel panel(selection_.get());
+    show(&panel);
+    QSignalSpy readout(&panel, &Panel::readoutChanged);
+    move(panel.view(), panel.view()->cellRect(0, 4).center().toPoint());
+    QTRY_VERIFY(!readout.isEmpty());
+    const QString text = readout.last()[0].toString();
+    QVERIFY(text.contains(QStringLiteral("layer 1, expert 4")));
+    const auto tokens = selection_->frame()->routers[0].tokens_per_expert[4];
+    QVERIFY2(text.contains(formatCount(tokens) + QStringLiteral(" tokens")), qPrintable(text));
+  }
+
+  // In a narrow panel they stand under the title, whole, and go back when there is room again.
+  void controlsAreNeverClipped() {
+    LossPanel panel(selection_.get());
+    panel.setMinimumSize(200, 140);  // as in a dock
+    show(&panel);
+    const auto* metric = panel.findChild<QComboBox*>();
+    const auto* explain = panel.findChild<QToolButton*>();
+    for (const int width : {700, 350, 700}) {
+      panel.resize(width, 300);
+      QTRY_COMPARE(metric->geometry().top() > explain->geometry().bottom(), width < 400);
+      QVERIFY(metric->width() >= metric->sizeHint().width());
+      QVERIFY(panel.bodyRect().top() > metric->geometry().bottom());
+    }
+  }
+
+  void aHiddenPanelTakesItsReadoutAlong() {
+    QWidget window;
+    auto* panel = new ExpertLoadPanel(selection_.get(), &window);
+    show(&window);
+    QSignalSpy readout(panel, &Panel::readoutChanged);
+    panel->hide();
+    QCOMPARE(readout.size(), 1);
+    QCOMPARE(readout[0][0].toString(), QString());
+  }
+
+  void wheelZoomsTheSharedRangeAboutTheMouse() {
+    LossPanel loss(selection_.get());
+    LoadOverTimePanel load(selection_.get());
+    show(&loss);
+    show(&load);
+    const int counted = load.paintCount();
+    wheel(loss.plot(), loss.plot()->rect().center(), 3);
+    const StepRange zoomed = selection_->range();
+    QVERIFY(zoomed.size() < kSteps * 0.6);
+    QVERIFY(zoomed.first > 0 && zoomed.last < kSteps - 1);
+    QVERIFY(std::abs((zoomed.first + zoomed.last) / 2 - kSteps / 2) < kSteps / 8);
+    QApplication::processEvents();
+    QVERIFY(load.paintCount() > counted);  // linked
+    wheel(load.plot(), load.plot()->rect().center(), -20);
+    QCOMPARE(selection_->range(), (StepRange{0, kSteps - 1}));
+  }
+
+  void dragZoomsToTheBoxDoubleClickFitsMiddleDragPans() {
+    LossPanel panel(selection_.get());
+    show(&panel);
+    LinePlot* plot = panel.plot();
+    const int y = plot->height() / 2;
+    drag(plot, {200, y}, {400, y});
+    const StepRange boxed = selection_->range();
+    QVERIFY(boxed.first > 20 && boxed.last < kSteps - 20);
+    QVERIFY(!selection_->following());
+
+    drag(plot, {200, y}, {260, y}, Qt::MiddleButton);
+    const StepRange panned = selection_->range();
+    QCOMPARE(panned.size(), boxed.size());
+    QVERIFY(panned.first < boxed.first);  // the curve moved right with the mouse
+    drag(plot, {100, y}, {5000, y}, Qt::MiddleButton);
+    QCOMPARE(selection_->range().first, 0);  // stops at the end
+    QCOMPARE(selection_->range().size(), boxed.size());
+
+    QTest::mouseDClick(plot, Qt::LeftButton, {}, {300, y});
+    QCOMPARE(selection_->range(), (StepRange{0, kSteps - 1}));
+    QVERIFY(selection_->following());
+  }
+
+  void clickMovesTheCursorAndHoverTheCrosshair() {
+    LoadOverTimePanel panel(selection_.get());
+    show(&panel);
+    const QPoint middle = panel.plot()->rect().center();
+    move(panel.plot(), middle);
+    QTRY_VERIFY(selection_->hoverStep() > 0);
+    const std::int64_t hovered = selection_->hoverStep();
+    QTest::mouseClick(panel.plot(), Qt::LeftButton, {}, middle);
+    QCOMPARE(selection_->step(), hovered);
+    QVERIFY(!selection_->following());
+    QCOMPARE(selection_->expert(), panel.plot()->rowAt(middle.y()));
+    QTest::keyClick(panel.plot(), Qt::Key_Left);
+    QCOMPARE(selection_->step(), hovered - 1);
+  }
+
+  // Columns come from a cache that a growing run extends; it must show what a fresh panel shows.
+  void grownHeatMapEqualsAFreshOne() {
+    LoadOverTimePanel grown(selection_.get());
+    show(&grown, {420, 300});
+    for (const int more : {1, 1, 7, 130, 1, 400, 3}) {
+      run_->append(more);
+      selection_->refresh();
+      QApplication::processEvents();
+    }
+    run_->restartAt(500);
+    run_->append(90);
+    selection_->refresh();
+    QApplication::processEvents();
+    LoadOverTimePanel fresh(selection_.get());
+    show(&fresh, {420, 300});
+    QCOMPARE(grown.plot()->size(), fresh.plot()->size());
+    for (std::int64_t step = 0; step < 590; ++step)
+      for (int expert = 0; expert < 16; ++expert)
+        QCOMPARE(grown.plot()->codeAt(expert, step), fresh.plot()->codeAt(expert, step));
+  }
+
+  void lossTableHoldsTheHistorysValues() {
+    LossPanel panel(selection_.get());
+    panel.setSmoothing(0.9);
+    show(&panel);
+    selection_->setRange({10, 40});
+    QApplication::processEvents();
+    const QStringList rows = lines(panel.csv());
+    QCOMPARE(rows.size(), 1 + 31);
+    QVERIFY(rows[0].contains(QStringLiteral("nats/token")));
+    for (int i = 0; i < 31; ++i) {
+      const QStringList cells = rows[1 + i].split(QLatin1Char(','));
+      QCOMPARE(cells[0].toInt(), 10 + i);
+      QCOMPARE(cells[1].toFloat(), run_->history()->value_at(Metric::ce_loss, kWholeRun, 10 + i));
+      QVERIFY(cells[2].toFloat() > 0);
+    }
+  }
+
+  void tablesOfTheNowPanelsHoldTheFramesValues() {
+    selection_->setStep(77);
+    const auto frame = selection_->frame();
+    ExpertLoadPanel load(selection_.get());
+    const QStringList rows = lines(load.csv());
+    QCOMPARE(rows.size(), 1 + 4 * 16);
+    const QStringList cells = rows[1 + 16 + 3].split(QLatin1Char(','));
+    QCOMPARE(cells[0], QStringLiteral("77"));
+    QCOMPARE(cells[1], QStringLiteral("2"));
+    QCOMPARE(cells[2], QStringLiteral("3"));
+    QCOMPARE(cells[3].toUInt(), frame->routers[1].tokens_per_expert[3]);
+
+    selection_->setLayer(3);
+    AllToAllPanel all_to_all(selection_.get());
+    const QStringList copies = lines(all_to_all.csv());
+    QCOMPARE(copies.size(), 1 + 8 * 8);
+    const QStringList pair = copies[1 + 2 * 8 + 5].split(QLatin1Char(','));
+    const VolumeFrame& volume = frame->routers[2].volume;
+    QCOMPARE(pair[4].toUInt(), volume.copies_RR[2 * 8 + 5]);
+    QCOMPARE(pair[5].toUInt(), volume.copies_RR[2 * 8 + 5] * 2 * 128);  // BF16
+    QCOMPARE(pair[6].toUInt(), volume.distinct_RR[2 * 8 + 5]);
+
+    QuantErrorPanel quant(selection_.get());
+    QCOMPARE(lines(quant.csv()).size(), 1 + static_cast<int>(frame->quants.size()));
+    QCOMPARE(lines(quant.csv())[1].split(QLatin1Char(','))[7].toFloat(), selection_->quantFrame()->quants[0].sqnr_db);
+
+    ScaleHistogramPanel scales(selection_.get());
+    double blocks = 0;
+    for (const QString& row : lines(scales.csv()).mid(1)) blocks += row.split(QLatin1Char(',')).last().toDouble();
+    const auto& quants = selection_->quantFrame()->quants;
+    const auto place = std::ranges::find(quants, 3, &QuantFrame::layer);  // w1 x forward comes first in a layer
+    QCOMPARE(blocks, std::accumulate(place->e8m0_blocks.begin(), place->e8m0_blocks.end(), 0.0));
+  }
+
+  // A byte and a power of two are what MX stores; NVFP4 and FP8 are counted by the power of two below the scale.
+  void onlyScalesOfMxHaveAByte() {
+    for (const auto& [format, text] :
+         {std::pair("mxfp8_e4m3_floor", "scale 2^-2 (byte 125)"), std::pair("nvfp4", "scales from 2^-2 to under 2^-1"),
+          std::pair("fp8_e4m3_1x128", "scales from 2^-2 to under 2^-1"),
+          std::pair("e2m1", "scales from 2^-2 to under 2^-1")}) {
+      QuantFrame quant;
+      quant.layer = 1;
+      quant.format = format;
+      quant.sqnr_db = 20;
+      quant.e8m0_blocks[125] = 2048;
+      TelemetryFrame frame;
+      frame.quants = {quant};
+      RunInfo info;
+      info.n_layers = 2, info.moe_layers = {1}, info.n_experts = 8, info.top_k = 2;
+      const auto history = std::make_shared<History>(info);
+      history->append(std::make_shared<const TelemetryFrame>(frame));
+      Selection selection;
+      selection.setHistories({history});
+      selection.setTensor(place_of(quant));
+      ScaleHistogramPanel panel(&selection);
+      const QStringList said = panel.findChild<TimeHeatMap*>()->describe(125, 0);
+      QCOMPARE(said.first(), QStringLiteral("step 0, ") + QLatin1String(text));
+      QVERIFY(said.last().contains(QStringLiteral("2,048 blocks")) ||
+              said.last().contains(QStringLiteral("2048 blocks")));
+      QVERIFY2(panel.csv().contains(QStringLiteral(",%1,125,-2,2048").arg(QLatin1String(format))),
+               qPrintable(panel.csv()));
+    }
+  }
+
+  void clickOnTheErrorMatrixChoosesTheTensorOfTheScales() {
+    QuantErrorPanel panel(selection_.get());
+    show(&panel, {800, 300});
+    // Columns: w1 forward x w, w1 dgrad dy w, w1 wgrad x dy, then w3, then w2.
+    QTest::mouseClick(panel.view(), Qt::LeftButton, {}, panel.view()->cellRect(2, 6 + 5).center().toPoint());
+    QCOMPARE(selection_->layer(), 3);
+    QCOMPARE(selection_->tensor(), (OperandPlace{3, GemmClass::experts, "w3", Operand::dy, Direction::wgrad}));
+  }
+
+  void deduplicatedMatrixIsDarkerOnTheSameScale() {
+    AllToAllPanel panel(selection_.get());
+    show(&panel);
+    const int standard = qGray(panel.view()->cellColor(0, 5));
+    panel.setDeduplicated(true);
+    QApplication::processEvents();
+    QVERIFY(qGray(panel.view()->cellColor(0, 5)) < standard);
+  }
+
+  void hiddenPanelsDoNotPaint() {
+    QTabWidget tabs;
+    auto* front = new LossPanel(selection_.get());
+    auto* behind = new LoadOverTimePanel(selection_.get());
+    tabs.addTab(front, QStringLiteral("front"));
+    tabs.addTab(behind, QStringLiteral("behind"));
+    show(&tabs);
+    const int before = behind->paintCount(), seen = front->paintCount();
+    for (int i = 0; i < 10; ++i) {
+      run_->append(1);
+      selection_->refresh();
+      QApplication::processEvents();
+    }
+    QCOMPARE(behind->paintCount(), before);
+    QVERIFY(front->paintCount() > seen);
+  }
+
+  void manyChangesInOneTurnPaintOnce() {
+    LossPanel panel(selection_.get());
+    show(&panel);
+    const int before = panel.paintCount();
+    for (int i = 0; i < 50; ++i) {
+      run_->append(1);
+      selection_->refresh();
+    }
+    QApplication::processEvents();
+    QCOMPARE(panel.paintCount(), before + 1);
+  }
+
+  // No run, no step yet, a log without arrays, a run without quantization: every panel says so and none fails.
+  void panelsSayWhatIsMissing() {
+    Selection none;
+    SyntheticRun empty({}), scalars({.scalars_only = true}), plain({.quant_every = 0});
+    scalars.append(20);
+    plain.append(20);
+    Selection not_yet, bare, unquantized;
+    not_yet.setHistories({empty.history()});
+    bare.setHistories({scalars.history()});
+    unquantized.setHistories({plain.history()});
+    for (Selection* selection : {&none, &not_yet, &bare, &unquantized}) {
+      int with_notice = 0;
+      for (const auto& panel : allPanels(selection)) {
+        show(panel.get(), {400, 220});
+        for (const PlotFrame* plot : panel->findChildren<PlotFrame*>())
+          if (plot->isVisible() && !plot->notice().isEmpty()) {
+            ++with_notice;
+            break;
+          }
+        QVERIFY(panel->csv().contains(QLatin1Char('\n')));
+        for (PlotFrame* plot : panel->findChildren<PlotFrame*>()) {
+          QTest::mouseClick(plot, Qt::LeftButton, {}, plot->rect().center());
+          move(plot, plot->rect().center() + QPoint(2, 2));
+          wheel(plot, plot->rect().center(), 1);
+          QTest::keyClick(plot, Qt::Key_Left);
+        }
+      }
+      const int expected = selection == &unquantized ? 2 : selection == &bare ? 5 : 7;
+      QCOMPARE(with_notice, expected);
+    }
+    QuantErrorPanel panel(&unquantized);
+    show(&panel);
+    QVERIFY(panel.view()->notice().contains(QStringLiteral("mxfp8_rceil")));
+  }
+
+  void everyPanelExplainsItselfAndHasAName() {
+    for (const auto& panel : allPanels(selection_.get())) {
+      QVERIFY(!panel->accessibleName().isEmpty());
+      QVERIFY(panel->explain().contains(QStringLiteral("Source:")));
+      QVERIFY(panel->focusPolicy() & Qt::TabFocus);
+      for (const PlotFrame* plot : panel->findChildren<PlotFrame*>()) QVERIFY(!plot->accessibleName().isEmpty());
+    }
+  }
+
+  void statesSurviveARestart() {
+    LossPanel one(selection_.get()), two(selection_.get());
+    one.setSmoothing(0.99);
+    one.setMetric(Metric::grad_norm);
+    two.restoreState(one.saveState());
+    QCOMPARE(two.metric(), Metric::grad_norm);
+    QVERIFY(std::abs(two.smoothing() - 0.99) < 1e-6);
+    two.setSmoothing(0.999);
+    QVERIFY(std::abs(two.smoothing() - 0.999) < 1e-6);
+    two.setSmoothing(0);
+    QCOMPARE(two.smoothing(), 0.0);
+  }
+
+  void nanLossBreaksTheCurveAndIsMarked() {
+    SyntheticRun run({.scalars_only = true});
+    run.append(20);
+    auto bad = std::make_shared<TelemetryFrame>();
+    bad->step = 20;
+    bad->ce_loss = std::numeric_limits<float>::infinity();
+    run.history()->append(std::move(bad));
+    run.restartAt(21);
+    run.append(20);
+    Selection selection;
+    selection.setHistories({run.history()});
+    LossPanel panel(&selection);
+    show(&panel);
+    const QImage picture = panel.plot()->grab().toImage();
+    int marked = 0;
+    for (int y = picture.height() - 50; y < picture.height() - 34; ++y)
+      for (int x = 250; x < 420; ++x) marked += picture.pixel(x, y) == accentColor(isDark(panel.palette())).rgb();
+    QVERIFY(marked > 10);
+    QVERIFY(panel.csv().contains(QStringLiteral("20,NaN")));
+  }
+
+  void themeChangeRepaintsEverything() {
+    ExpertLoadPanel panel(selection_.get());
+    show(&panel);
+    QPalette palette = panel.palette();
+    palette.setColor(QPalette::Base, QColor(0x1c, 0x1d, 0x20));
+    palette.setColor(QPalette::Text, Qt::white);
+    panel.setPalette(palette);
+    QApplication::processEvents();
+    const QImage picture = panel.view()->grab().toImage();
+    QCOMPARE(picture.pixel(2, 2), QColor(0x1c, 0x1d, 0x20).rgb());
+    const auto& counts = selection_->frame()->routers[0].tokens_per_expert;
+    const QPoint at = panel.view()->cellRect(0, 3).topLeft().toPoint() + QPoint(3, 3);
+    QCOMPARE(picture.pixel(at), utilisationLut(true)[utilisationCode(utilisation(counts, 3))]);
+  }
+
+  void timelineScrubsZoomsAndFollows() {
+    TimelineBar bar(selection_.get());
+    show(&bar, {700, 60});
+    TimelineTrack* track = bar.track();
+    QTest::mousePress(track, Qt::LeftButton, {}, {track->xOf(50), 20});
+    QCOMPARE(selection_->step(), track->stepAt(track->xOf(50)));
+    move(track, {track->xOf(120), 20});
+    QTRY_COMPARE(selection_->step(), track->stepAt(track->xOf(120)));
+    QTest::mouseRelease(track, Qt::LeftButton, {}, {track->xOf(120), 20});
+    QVERIFY(!selection_->following());
+    QVERIFY(!bar.followButton()->isChecked());
+    QTest::keyClick(track, Qt::Key_Left);
+    QCOMPARE(selection_->step(), track->stepAt(track->xOf(120)) - 1);
+    QTest::mouseClick(bar.followButton(), Qt::LeftButton);
+    QCOMPARE(selection_->step(), kSteps - 1);
+    QVERIFY(selection_->following());
+
+    const int lane = track->height() - 15;
+    drag(track, {track->xOf(0), lane}, {track->xOf(80), lane});
+    QTRY_COMPARE(selection_->range().first, track->stepAt(track->xOf(80)));
+    QCOMPARE(selection_->range().last, kSteps - 1);
+    QVERIFY(selection_->following());  // the right edge is still the newest
+  }
+
+ private:
+  std::unique_ptr<SyntheticRun> run_;
+  std::unique_ptr<Selection> selection_;
+};
+
+QTEST_MAIN(PanelsTest)
+#include "qt_panels.moc"

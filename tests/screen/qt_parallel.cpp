@@ -1,0 +1,304 @@
+// Expert placement, bytes on the wire, the timeline of a layer, recordings that grow and trainings that one attaches
+// to: in the window, offscreen.
+#include <QFile>
+#include <QMessageBox>
+#include <QSettings>
+#include <QSignalSpy>
+#include <QTemporaryDir>
+#include <QTest>
+#include <QUndoStack>
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "app/bars/notice_bar.h"
+#include "app/window/main_window.h"
+#include "app/workspaces/all_to_all_workspace.h"
+#include "app/workspaces/cluster_workspace.h"
+#include "core/parallel/wire.h"
+#include "core/telemetry/logs/run_feed.h"
+#include "core/telemetry/recording/recording.h"
+#include "core/telemetry/recording/run_settings.h"
+#include "tests/support/synthetic_run.h"
+#include "widgets/all_to_all/placement_panel.h"
+#include "widgets/all_to_all/wire_panel.h"
+#include "widgets/cluster/rank_timeline_panel.h"
+
+using namespace moescope;
+using Kind = PlacementChoice::Kind;
+
+namespace {
+
+constexpr int kWaitMs = 20000;
+constexpr const char* kToken = "0123456789abcdef";
+
+RunConfig nano() {
+  RunConfig config = load_preset("nano").config;
+  config.parallel.ranks = 4;
+  config.parallel.ranks_per_node = 2;
+  return config;
+}
+
+void drag(PlacementStrip* strip, int expert, int rank) {
+  const QPoint from = strip->blockRect(expert).center().toPoint();
+  const QPoint to(static_cast<int>(strip->columnCentre(rank).x()), from.y());
+  QTest::mousePress(strip, Qt::LeftButton, Qt::NoModifier, from);
+  QTest::mouseMove(strip, (from + to) / 2);
+  QTest::mouseMove(strip, to);
+  QTest::mouseRelease(strip, Qt::LeftButton, Qt::NoModifier, to);
+}
+
+// A frame of a run over two processes, whose bytes are those that its routing counts.
+TelemetryFrame spreadFrame(int step, int dim) {
+  TelemetryFrame frame;
+  frame.step = step;
+  frame.ce_loss = 2;
+  RouterFrame router;
+  router.layer = 1;
+  router.tokens_per_expert = {5, 3, 2, 6};
+  router.volume = {2, 2, {4, 4, 4, 4}, {3, 4, 2, 4}, {4, 4}};
+  frame.wire.ranks = 2;
+  frame.wire.sent_RR = wire_bytes(router.volume, false, wire_row_bytes("fp32", dim));
+  frame.wire.all_to_all_ms_R = {1.5f, 2.5f};
+  frame.routers.push_back(std::move(router));
+  return frame;
+}
+
+RunInfo spreadInfo() {
+  RunInfo info;
+  info.name = "spread";
+  info.n_layers = 2;
+  info.moe_layers = {1};
+  info.n_experts = 4;
+  info.top_k = 2;
+  info.tokens_per_step = 8;
+  info.ranks = info.ranks_per_node = 2;
+  info.dim = 16;
+  return info;
+}
+
+struct OpenWindow {
+  MainWindow window{false};
+  OpenWindow() {
+    window.setRecorded(false);
+    window.resize(1280, 800);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    window.showWorkspace("all-to-all");
+  }
+  void start(const RunConfig& config, int steps) {
+    QSignalSpy opened(window.session(), &RunSession::opened);
+    window.startRun(config, MainWindow::Start::paused);
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
+    train(steps);
+  }
+  void train(int steps) {
+    Lab* lab = window.session()->lab();
+    lab->run_until(steps);
+    QTRY_VERIFY_WITH_TIMEOUT(lab->status().step == steps && !lab->status().running, kWaitMs);
+    lab->flush();
+    window.selection()->refresh();
+  }
+  PlacementPanel* placement() {
+    auto* panel = window.allToAllWorkspace()->placement();
+    panel->parentWidget()->raise();
+    return panel;
+  }
+};
+
+}  // namespace
+
+class ParallelTest : public QObject {
+  Q_OBJECT
+
+ private slots:
+  void initTestCase() {
+    QCoreApplication::setOrganizationName("moescope-test");
+    QCoreApplication::setApplicationName("moescope-test-parallel");
+  }
+
+  void anExpertIsDraggedAndTheVolumesFollow() {
+    OpenWindow open;
+    open.start(nano(), 1);
+    PlacementPanel* panel = open.placement();
+    QTRY_VERIFY_WITH_TIMEOUT(panel->strip()->isVisible() && panel->strip()->placement().n_experts() == 8, kWaitMs);
+    const int layer = open.window.selection()->layer();
+    drag(panel->strip(), 0, 3);
+    const std::string placed = open.window.session()->config().parallel.placement;
+    QCOMPARE(placed, std::to_string(layer) + ":3,0,1,1,2,2,3,3");
+    open.train(2);
+    const auto frame = open.window.selection()->frame();
+    const RouterFrame& router = frame->routers.front();
+    const auto received = received_tokens(router.volume, AllToAll::standard);
+    const auto& load = router.tokens_per_expert;
+    QCOMPARE(received[0], std::uint64_t{load[1]});
+    QCOMPARE(received[3], std::uint64_t{load[0]} + load[6] + load[7]);
+    open.window.undoStack()->undo();
+    QCOMPARE(open.window.session()->config().parallel.placement, std::string("contiguous"));
+    open.train(3);
+    const auto after = open.window.selection()->frame();
+    const auto& again = after->routers.front();
+    QCOMPARE(received_tokens(again.volume, AllToAll::standard)[0],
+             std::uint64_t{again.tokens_per_expert[0]} + again.tokens_per_expert[1]);
+    open.window.undoStack()->redo();
+    QCOMPARE(open.window.session()->config().parallel.placement, placed);
+  }
+
+  void placementsAreChosenByButtonAndKey() {
+    OpenWindow open;
+    open.start(nano(), 1);
+    PlacementPanel* panel = open.placement();
+    QTRY_VERIFY_WITH_TIMEOUT(panel->strip()->placement().n_experts() == 8, kWaitMs);
+    const double in_order = panel->maxOverMean();
+    for (const auto& [kind, name] : {std::pair{Kind::random, "random"}, {Kind::balanced, "balanced"}}) {
+      QTest::mouseClick(panel->button(kind), Qt::LeftButton);
+      QCOMPARE(open.window.session()->config().parallel.placement, std::string(name));
+    }
+    QTRY_VERIFY_WITH_TIMEOUT(panel->strip()->placement().replicated(), kWaitMs);
+    QVERIFY(panel->maxOverMean() <= in_order);
+    open.train(2);
+    const auto frame = open.window.selection()->frame();
+    const auto& router = frame->routers.front();
+    const auto received = received_tokens(router.volume, AllToAll::standard);
+    const double mean = std::accumulate(received.begin(), received.end(), 0.0) / 4;
+    QTRY_VERIFY_WITH_TIMEOUT(std::abs(*std::ranges::max_element(received) / mean - panel->maxOverMean()) < 0.05,
+                             kWaitMs);
+    QTest::mouseClick(panel->button(Kind::contiguous), Qt::LeftButton);
+    QTRY_VERIFY_WITH_TIMEOUT(!panel->strip()->placement().replicated(), kWaitMs);
+    open.window.selection()->setExpert(7);
+    QTRY_COMPARE_WITH_TIMEOUT(open.window.selection()->expert(), 7, kWaitMs);
+    QTest::qWait(100);
+    QTest::keyClick(panel->strip(), Qt::Key_Left, Qt::ShiftModifier);
+    QVERIFY(open.window.session()->config().parallel.placement.ends_with(":0,0,1,1,2,2,3,2"));
+  }
+
+  void theWireIsComparedWithTheCounts() {
+    auto history = std::make_shared<History>(spreadInfo());
+    for (int step = 0; step < 5; ++step) history->append(std::make_shared<const TelemetryFrame>(spreadFrame(step, 16)));
+    Selection selection;
+    selection.setHistories({history});
+    WirePanel panel(&selection);
+    panel.resize(600, 400);
+    panel.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&panel));
+    selection.refresh();
+    QCOMPARE(panel.rows().size(), std::size_t{2});
+    QCOMPARE(panel.rows()[0].measured, 4.0 * 4 * 64);  // four all-to-alls of four copies of 16 values
+    QCOMPARE(panel.rows()[0].counted, panel.rows()[0].measured);
+    QCOMPARE(panel.rows()[1].ms, 2.5);
+    QVERIFY(panel.notice().isEmpty());
+    SyntheticRun alone(SyntheticShape{});
+    alone.append(3);
+    selection.setHistories({alone.history()});
+    selection.refresh();
+    QVERIFY2(panel.notice().contains("No ranks here"), qPrintable(panel.notice()));
+    QVERIFY(panel.rows().empty());
+  }
+
+  void theTimelineIsSavedAsATrace() {
+    OpenWindow open;
+    open.window.showWorkspace("cluster");
+    RankTimelinePanel* panel = open.window.clusterWorkspace()->timeline();
+    QTRY_VERIFY_WITH_TIMEOUT(panel->hasTimeline(), kWaitMs);
+    QCOMPARE(panel->timeline().ranks, 32);
+    QTemporaryDir folder;
+    const QString path = folder.filePath("timeline.json");
+    open.window.exportTrace(path);
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::ReadOnly));
+    const auto trace = nlohmann::json::parse(file.readAll().toStdString());
+    std::size_t bars = 0;
+    for (const auto& event : trace["traceEvents"]) {
+      if (event["ph"] != "X") continue;
+      ++bars;
+      QVERIFY(event["dur"].get<double>() > 0 && event["ts"].get<double>() >= 0);
+      QVERIFY(event["args"]["kind"] == "modelled");
+    }
+    QCOMPARE(bars, panel->timeline().intervals.size());
+    QCOMPARE(bars, panel->chart()->intervals().size());
+    QVERIFY_EXCEPTION_THROWN(open.window.exportTrace("/nowhere/at/all.json"), std::runtime_error);
+  }
+
+  void aRecordingIsFollowedWhileItGrows() {
+    QTemporaryDir folder;
+    const QString path = folder.filePath("grows.moescope");
+    RecordingWriter writer(path.toStdString());
+    writer.add_run(spreadInfo());
+    const auto write = [&](int step) {
+      writer.write(std::vector{std::make_shared<const TelemetryFrame>(spreadFrame(step, 16))});
+    };
+    write(0);
+    OpenWindow open;
+    QSignalSpy opened(open.window.session(), &RunSession::opened);
+    open.window.openFile(path);
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
+    Selection* selection = open.window.selection();
+    QCOMPARE(selection->history()->steps().last, 0);
+    for (int step = 1; step < 4; ++step) {
+      write(step);
+      QTRY_COMPARE_WITH_TIMEOUT(selection->step(), step, kWaitMs);  // the window moves along by itself
+    }
+    QCOMPARE(selection->frame()->wire.ranks, 2);
+    open.start(nano(), 1);  // and lets go
+    write(4);
+    QTest::qWait(500);
+    QCOMPARE(selection->history()->steps().last, 0);
+  }
+
+  void theWindowAttachesAndSaysWhenItEnds() {
+    auto feed = std::make_unique<RunFeed>(FeedAddress{"127.0.0.1", 0}, kToken);
+    feed->add_run(spreadInfo());
+    const auto publish = [&](int step) {
+      feed->publish(std::make_shared<const TelemetryFrame>(spreadFrame(step, 16)));
+    };
+    const QString address = QString::fromStdString(feed->address().text());
+    OpenWindow open;
+    QSignalSpy opened(open.window.session(), &RunSession::opened), failed(&open.window, &MainWindow::failed);
+    open.window.attach(address, "wrong");
+    QTRY_COMPARE_WITH_TIMEOUT(failed.size(), 1, kWaitMs);
+    QVERIFY2(failed[0][0].toString().contains("token"), qPrintable(failed[0][0].toString()));
+    open.window.attach(address, kToken);  // before the first step
+    QTest::qWait(300);
+    QVERIFY(open.window.session()->opening());
+    publish(0);
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
+    QCOMPARE(open.window.session()->attachedTo(), address);
+    for (int step = 1; step < 4; ++step) {
+      publish(step);
+      QTRY_COMPARE_WITH_TIMEOUT(open.window.selection()->step(), step, kWaitMs);
+    }
+    QSignalSpy ended(open.window.session(), &RunSession::growingEnded);
+    feed->end("the training ended after 4 steps");
+    QVERIFY(ended.wait(kWaitMs));
+    QCOMPARE(failed.size(), 1);  // no complaint: it is as it should be
+    QVERIFY(open.window.noticeBar()->isVisible());
+    QVERIFY(open.window.noticeBar()->text().contains("the training ended after 4 steps"));
+    QCOMPARE(open.window.selection()->history()->steps().last, 3);
+    feed.reset();
+    open.window.attach(address, kToken);
+    QTRY_COMPARE_WITH_TIMEOUT(failed.size(), 2, kWaitMs);
+    QVERIFY2(failed[1][0].toString().contains("nobody answers"), qPrintable(failed[1][0].toString()));
+    QCOMPARE(open.window.selection()->history()->steps().last, 3);  // what was seen stays
+  }
+
+  void everyPanelExplainsItself() {
+    SyntheticRun run(SyntheticShape{});
+    run.append(3);
+    Selection selection;
+    selection.setHistories({run.history()});
+    PlacementPanel placement(&selection);
+    WirePanel wire(&selection);
+    RankTimelinePanel timeline(&selection);
+    for (Panel* panel : {static_cast<Panel*>(&placement), static_cast<Panel*>(&wire), static_cast<Panel*>(&timeline)}) {
+      panel->resize(500, 300);
+      panel->show();
+      QVERIFY(QTest::qWaitForWindowExposed(panel));
+      QVERIFY(panel->explain().size() > 200);
+      QVERIFY(panel->csv().contains(QLatin1Char(',')));
+    }
+  }
+};
+
+QTEST_MAIN(ParallelTest)
+#include "qt_parallel.moc"

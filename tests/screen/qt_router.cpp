@@ -1,0 +1,284 @@
+// The panels of the Router workspace on a made-up history, offscreen.
+#include <QMouseEvent>
+#include <QSignalSpy>
+#include <QStyleFactory>
+#include <QTest>
+
+#include "tests/support/synthetic_run.h"
+#include "widgets/router/bias_panel.h"
+#include "widgets/router/capacity_panel.h"
+#include "widgets/router/confidence_panel.h"
+#include "widgets/router/expert_card.h"
+#include "widgets/router/expert_load_panel.h"
+#include "widgets/router/gate_load_panel.h"
+#include "widgets/router/layer_balance_panel.h"
+#include "widgets/router/load_over_time_panel.h"
+#include "widgets/router/scores_panel.h"
+
+using namespace moescope;
+
+namespace {
+
+constexpr std::int64_t kSteps = 200;
+
+void show(QWidget* widget, QSize size = {600, 320}) {
+  widget->resize(size);
+  widget->show();
+  QVERIFY(QTest::qWaitForWindowExposed(widget));
+  QApplication::processEvents();
+}
+
+void move(QWidget* widget, QPoint at) {
+  QMouseEvent event(QEvent::MouseMove, at, widget->mapToGlobal(at), Qt::NoButton, Qt::NoButton, Qt::NoModifier);
+  QApplication::sendEvent(widget, &event);
+}
+
+QStringList lines(const QString& csv) {
+  return csv.split(QLatin1Char('\n'), Qt::SkipEmptyParts);
+}
+
+std::vector<std::unique_ptr<Panel>> allPanels(Selection* selection) {
+  std::vector<std::unique_ptr<Panel>> panels;
+  for (const auto view :
+       {LayerBalancePanel::over_time, LayerBalancePanel::by_layer, LayerBalancePanel::within_layers}) {
+    auto layers = std::make_unique<LayerBalancePanel>(selection);
+    layers->showView(view);
+    panels.push_back(std::move(layers));
+  }
+  panels.push_back(std::make_unique<BiasPanel>(selection));
+  auto curves = std::make_unique<BiasPanel>(selection);
+  curves->showLines(true);
+  panels.push_back(std::move(curves));
+  panels.push_back(std::make_unique<GateLoadPanel>(selection));
+  panels.push_back(std::make_unique<ScoresPanel>(selection));
+  panels.push_back(std::make_unique<ConfidencePanel>(selection));
+  panels.push_back(std::make_unique<CapacityPanel>(selection));
+  auto padding = std::make_unique<CapacityPanel>(selection);
+  padding->showFigure(2);
+  panels.push_back(std::move(padding));
+  return panels;
+}
+
+}  // namespace
+
+class RouterPanelsTest : public QObject {
+  Q_OBJECT
+
+ private slots:
+  void initTestCase() {
+    QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
+    QApplication::setFont(QFont(QStringLiteral("DejaVu Sans"), 9));
+  }
+
+  void init() {
+    run_ = std::make_unique<SyntheticRun>(SyntheticShape{});
+    run_->append(kSteps);
+    selection_ = std::make_unique<Selection>();
+    selection_->setHistories({run_->history()});
+  }
+
+  void everyPanelExplainsItselfAndDraws() {
+    for (const auto& panel : allPanels(selection_.get())) {
+      show(panel.get());
+      QVERIFY(panel->explain().contains(QStringLiteral("Source:")));
+      QVERIFY(panel->focusPolicy() & Qt::TabFocus);
+      int seen = 0;
+      for (const PlotFrame* plot : panel->findChildren<PlotFrame*>()) {
+        QVERIFY(!plot->accessibleName().isEmpty());
+        seen += plot->isVisible() && plot->notice().isEmpty();
+      }
+      QVERIFY2(seen > 0, qPrintable(panel->title()));
+      QVERIFY2(lines(panel->csv()).size() > 1, qPrintable(panel->title()));
+    }
+  }
+
+  void panelsSayWhatIsMissingAndSurviveEveryInput() {
+    Selection none;
+    SyntheticRun empty({}), scalars({.scalars_only = true});
+    scalars.append(20);
+    Selection not_yet, bare;
+    not_yet.setHistories({empty.history()});
+    bare.setHistories({scalars.history()});
+    for (Selection* selection : {&none, &not_yet, &bare, selection_.get()})
+      for (const auto& panel : allPanels(selection)) {
+        show(panel.get(), {400, 220});
+        QVERIFY(panel->csv().contains(QLatin1Char('\n')));
+        for (PlotFrame* plot : panel->findChildren<PlotFrame*>()) {
+          if (!plot->isVisible()) continue;
+          QCOMPARE(plot->notice().isEmpty(), selection == selection_.get());
+          QTest::mouseClick(plot, Qt::LeftButton, {}, plot->rect().center());
+          move(plot, plot->rect().center() + QPoint(2, 2));
+          for (const auto key : {Qt::Key_Left, Qt::Key_Right, Qt::Key_Down}) QTest::keyClick(plot, key);
+        }
+        panel->restoreState(panel->saveState());
+      }
+  }
+
+  void percentilesOfTheTableAreThoseOfTheLayers() {
+    LayerBalancePanel panel(selection_.get());
+    show(&panel);
+    const QStringList rows = lines(panel.csv());
+    QCOMPARE(rows.size(), 1 + static_cast<int>(kSteps));
+    std::vector<float> values;
+    for (const int layer : run_->history()->info().moe_layers)
+      values.push_back(run_->history()->value_at(Metric::max_vio, layer, 77));
+    const QStringList cells = rows[1 + 77].split(QLatin1Char(','));
+    QCOMPARE(cells[1].toFloat(), *std::ranges::max_element(values));
+    QVERIFY(std::abs(cells[3].toFloat() - percentile(values, 0.5)) < 1e-6f);
+    panel.setWindow(true);
+    QApplication::processEvents();
+    QVERIFY(lines(panel.csv())[1 + 77] != rows[1 + 77]);
+  }
+
+  void clickOnALayersBarChoosesIt() {
+    LayerBalancePanel panel(selection_.get());
+    panel.showView(LayerBalancePanel::within_layers);
+    show(&panel);
+    QTest::mouseClick(panel.spread(), Qt::LeftButton, {}, panel.spread()->barOf(3).center().toPoint());
+    QCOMPARE(selection_->layer(), 3);
+    QTest::keyClick(panel.spread(), Qt::Key_Right);
+    QCOMPARE(selection_->layer(), 4);
+  }
+
+  void scatterPutsExpertsWhereTheirSharesAre() {
+    GateLoadPanel panel(selection_.get());
+    show(&panel, {500, 400});
+    // Here the gate mass is the load: all points on the diagonal, the fuller the farther right.
+    const RouterFrame& router = selection_->frame()->routers[0];
+    for (int e = 1; e < 16; ++e) {
+      const QPointF one = panel.plot()->placeOf(0), other = panel.plot()->placeOf(e);
+      QCOMPARE(one.x() < other.x(), router.tokens_per_expert[0] < router.tokens_per_expert[e]);
+      QCOMPARE(one.y() > other.y(), router.gate_mass[0] < router.gate_mass[e]);
+    }
+    QTest::mouseClick(panel.plot(), Qt::LeftButton, {}, panel.plot()->placeOf(7).toPoint());
+    QCOMPARE(selection_->expert(), 7);
+    QTest::keyClick(panel.plot(), Qt::Key_Left);
+    QCOMPARE(selection_->expert(), 6);
+    panel.showScores(true);  // not in this run
+    QApplication::processEvents();
+    QVERIFY(panel.plot()->notice().contains(QStringLiteral("score mass")));
+  }
+
+  void droppedTokensFollowTheSlider() {
+    CapacityPanel panel(selection_.get());
+    show(&panel);
+    for (const double factor : {0.75, 1.0, 2.5}) {
+      panel.setCapacityFactor(factor);
+      const auto& counts = selection_->frame()->routers[2].tokens_per_expert;
+      const QStringList cells = lines(panel.csv())[3].split(QLatin1Char(','));
+      QCOMPARE(cells[3].toFloat(), padding_fraction(counts, 16));
+      QVERIFY(std::abs(cells[7].toFloat() - dropped_fraction(counts, factor)) < 1e-6f);
+    }
+  }
+
+  void meanAndExtremeDifferWhereStepsShareAPixel() {
+    run_->append(1800);
+    selection_->refresh();
+    LoadOverTimePanel panel(selection_.get());
+    show(&panel, {300, 300});
+    std::vector<int> extreme, mean;
+    const auto farFromFair = [&](std::vector<int>* out) {
+      for (std::int64_t step = 1000; step < 2000; step += 20)
+        for (int e = 0; e < 16; ++e) out->push_back(std::abs(panel.plot()->codeAt(e, step) - utilisationCode(1)));
+    };
+    farFromFair(&mean);  // the default: noise must not look like imbalance
+    QVERIFY2(panel.plot()->stepNote().startsWith(QStringLiteral("mean of ")), qPrintable(panel.plot()->stepNote()));
+    panel.setSummary(Summary::farthest);
+    QApplication::processEvents();
+    farFromFair(&extreme);
+    QVERIFY(panel.plot()->stepNote().startsWith(QStringLiteral("extreme of ")));
+    QVERIFY(std::accumulate(mean.begin(), mean.end(), 0) < std::accumulate(extreme.begin(), extreme.end(), 0) * 0.8);
+  }
+
+  void sortedByLoadTheTopRowIsTheFullestExpert() {
+    LoadOverTimePanel panel(selection_.get());
+    panel.setSort(LoadOverTimePanel::by_load);
+    show(&panel, {420, 300});
+    const auto& counts = selection_->frame()->routers[0].tokens_per_expert;
+    const auto fullest = std::ranges::max_element(counts) - counts.begin();
+    QTest::mouseClick(panel.plot(), Qt::LeftButton, {}, {200, 14});
+    QCOMPARE(selection_->expert(), static_cast<int>(fullest));
+  }
+
+  void clusteredRowsStandByTheirTeams() {
+    SyntheticRun run({.specialise_every = 50});
+    run.append(60);
+    Selection selection;
+    selection.setHistories({run.history()});
+    ExpertLoadPanel panel(&selection);
+    panel.setSort(ExpertLoadPanel::by_cluster);
+    show(&panel);
+    int changes = 0, before = -1;
+    for (int column = 0; column < 16; ++column) {
+      QTest::mouseClick(panel.view(), Qt::LeftButton, {}, panel.view()->cellRect(2, column).center().toPoint());
+      const int team = (selection.expert() * 7 + 3) % 16 / 4;
+      changes += column > 0 && team != before;
+      before = team;
+    }
+    QCOMPARE(changes, 3);  // four teams, each in one piece
+  }
+
+  void cardShowsTheChosenExpertAndAsksForActions() {
+    SyntheticRun run({.specialise_every = 50});
+    run.append(120);
+    Selection selection;
+    selection.setHistories({run.history()});
+    ExpertCard card(&selection);
+    show(&card, {320, 620});
+    const auto buttons = card.findChildren<QPushButton*>();
+    QCOMPARE(buttons.size(), 2);
+    for (const QPushButton* button : buttons) QVERIFY(!button->isEnabled());
+    for (const PlotFrame* plot : card.findChildren<PlotFrame*>()) QVERIFY(!plot->notice().isEmpty());
+
+    ExpertCard::Intervention now{.possible = true, .killed = false, .pinned_bias = {}};
+    card.interventionOf = [&](int layer, int expert) {
+      return layer == 2 && expert == 7 ? now : ExpertCard::Intervention{true, false, {}};
+    };
+    selection.setLayer(2);
+    selection.setExpert(7);
+    QApplication::processEvents();
+    for (const PlotFrame* plot : card.findChildren<PlotFrame*>())
+      QVERIFY2(plot->notice().isEmpty(), qPrintable(plot->accessibleName()));
+    QCOMPARE(card.findChild<QSpinBox*>()->value(), 7);
+    QVERIFY(card.findChild<ShareBars*>()->accessibleDescription().contains(QStringLiteral("lift")));
+    QVERIFY(card.findChild<TokenContexts*>()->accessibleDescription().contains(QLatin1Char('[')));
+
+    QSignalSpy kill(&card, &ExpertCard::killRequested), pin(&card, &ExpertCard::pinRequested);
+    QTest::mouseClick(buttons[0], Qt::LeftButton);
+    QCOMPARE(kill.last(), (QVariantList{2, 7, true}));
+    now.killed = true;
+    card.refreshActions();
+    QTest::mouseClick(buttons[0], Qt::LeftButton);
+    QCOMPARE(kill.last(), (QVariantList{2, 7, false}));
+    QTest::mouseClick(buttons[1], Qt::LeftButton);
+    QCOMPARE(pin.last()[2].value<std::optional<double>>().value(),
+             double{selection.frame()->routers[1].expert_bias[7]});
+    now.pinned_bias = 0.5;
+    card.refreshActions();
+    QTest::mouseClick(buttons[1], Qt::LeftButton);
+    QVERIFY(!pin.last()[2].value<std::optional<double>>());
+
+    const QStringList rows = lines(card.csv());
+    QCOMPARE(rows.size(), 1 + 120);
+    const auto frame = run.history()->frame_at(33);
+    const QStringList cells = rows[1 + 33].split(QLatin1Char(','));
+    QVERIFY(std::abs(cells[3].toFloat() - utilisation(frame->routers[1].tokens_per_expert, 7)) < 1e-3f);
+    QCOMPARE(cells[4].toFloat(), frame->routers[1].expert_bias[7]);
+  }
+
+  void biasTableHoldsTheFramesValues() {
+    selection_->setRange({10, 20});
+    BiasPanel panel(selection_.get());
+    const QStringList rows = lines(panel.csv());
+    QCOMPARE(rows.size(), 1 + 11);
+    const auto frame = run_->history()->frame_at(13);
+    QCOMPARE(rows[1 + 3].split(QLatin1Char(','))[2 + 5].toFloat(), frame->routers[0].expert_bias[5]);
+  }
+
+ private:
+  std::unique_ptr<SyntheticRun> run_;
+  std::unique_ptr<Selection> selection_;
+};
+
+QTEST_MAIN(RouterPanelsTest)
+#include "qt_router.moc"

@@ -1,0 +1,191 @@
+// Selection: clamps, follow mode, and signals only when something really changed.
+#include <QSignalSpy>
+#include <QTest>
+
+#include "tests/support/synthetic_run.h"
+#include "widgets/selection/selection.h"
+
+using namespace moescope;
+
+namespace {
+
+struct Spies {
+  explicit Spies(Selection* selection)
+      : data(selection, &Selection::dataChanged),
+        time(selection, &Selection::timeChanged),
+        focus(selection, &Selection::focusChanged),
+        hover(selection, &Selection::hoverChanged) {}
+  QSignalSpy data, time, focus, hover;
+};
+
+}  // namespace
+
+class SelectionTest : public QObject {
+  Q_OBJECT
+
+ private slots:
+  void emptySelectionAnswersAndIgnores() {
+    Selection selection;
+    QCOMPARE(selection.history(), nullptr);
+    selection.setStep(7);
+    selection.setRange({3, 9});
+    selection.fitRange();
+    selection.setFollowing(false);
+    selection.setFollowing(true);
+    selection.refresh();
+    QCOMPARE(selection.step(), 0);
+    QVERIFY(selection.range().empty());
+    QCOMPARE(selection.frame(), nullptr);
+  }
+
+  void opensOnTheNewestStepWithEverythingVisible() {
+    SyntheticRun run({});
+    run.append(50);
+    Selection selection;
+    Spies spies(&selection);
+    selection.setHistories({run.history()});
+    QCOMPARE(selection.step(), 49);
+    QCOMPARE(selection.range(), (StepRange{0, 49}));
+    QVERIFY(selection.following());
+    QCOMPARE(selection.layer(), 1);  // layer 0 is dense
+    QCOMPARE(spies.data.count(), 1);
+  }
+
+  void followsNewStepsAndSaysSoOnce() {
+    SyntheticRun run({});
+    run.append(50);
+    Selection selection;
+    selection.setHistories({run.history()});
+    Spies spies(&selection);
+    selection.refresh();
+    QCOMPARE(spies.data.count() + spies.time.count(), 0);
+    run.append(5);
+    selection.refresh();
+    QCOMPARE(spies.data.count(), 1);
+    QCOMPARE(spies.time.count(), 1);
+    QCOMPARE(selection.step(), 54);
+    QCOMPARE(selection.range(), (StepRange{0, 54}));
+    QCOMPARE(selection.frame()->step, 54);
+  }
+
+  void scrubbingBackLeavesFollowModeAndTheNewestStepDoesNot() {
+    SyntheticRun run({});
+    run.append(50);
+    Selection selection;
+    selection.setHistories({run.history()});
+    Spies spies(&selection);
+    selection.setStep(20);
+    QVERIFY(!selection.following());
+    QCOMPARE(spies.time.count(), 1);
+    selection.setStep(20);
+    QCOMPARE(spies.time.count(), 1);
+    QCOMPARE(selection.frame()->step, 20);
+    run.append(5);
+    selection.refresh();
+    QCOMPARE(selection.step(), 20);                   // held
+    QCOMPARE(selection.range(), (StepRange{0, 54}));  // but all of the run stays in view
+    selection.setStep(1000);
+    QCOMPARE(selection.step(), 54);
+    QVERIFY(selection.following());
+  }
+
+  void zoomedRangeSlidesWhileFollowingAndStaysOtherwise() {
+    SyntheticRun run({});
+    run.append(100);
+    Selection selection;
+    selection.setHistories({run.history()});
+    selection.setRange({60, 99});
+    QVERIFY(selection.following());
+    run.append(10);
+    selection.refresh();
+    QCOMPARE(selection.range(), (StepRange{70, 109}));
+    selection.setRange({10, 30});
+    QVERIFY(!selection.following());
+    run.append(10);
+    selection.refresh();
+    QCOMPARE(selection.range(), (StepRange{10, 30}));
+    selection.setFollowing(true);
+    QCOMPARE(selection.range(), (StepRange{99, 119}));
+    QCOMPARE(selection.step(), 119);
+    selection.fitRange();
+    QCOMPARE(selection.range(), (StepRange{0, 119}));
+  }
+
+  void clampsWhatIsOutside() {
+    SyntheticRun run({});
+    run.append(10);
+    Selection selection;
+    selection.setHistories({run.history()});
+    selection.setRange({-100, 5});
+    QCOMPARE(selection.range(), (StepRange{0, 5}));
+    selection.setRange({8, 2});
+    QCOMPARE(selection.range(), (StepRange{8, 8}));
+    selection.setLayer(0);
+    QCOMPARE(selection.layer(), 1);
+    selection.setLayer(99);
+    QCOMPARE(selection.layer(), 4);
+    selection.setExpert(99);
+    QCOMPARE(selection.expert(), 15);
+    selection.setExpert(-9);
+    QCOMPARE(selection.expert(), -1);
+    selection.setStep(-3);
+    QCOMPARE(selection.step(), 0);
+  }
+
+  void focusAndHoverSignalOnlyRealChanges() {
+    SyntheticRun run({});
+    run.append(10);
+    Selection selection;
+    selection.setHistories({run.history()});
+    Spies spies(&selection);
+    selection.setLayer(selection.layer());
+    selection.setExpert(-1);
+    selection.setTensor(selection.tensor());
+    selection.setHoverStep(-1);
+    QCOMPARE(spies.focus.count() + spies.hover.count(), 0);
+    selection.setLayer(3);
+    selection.setExpert(4);
+    selection.setTensor({3, GemmClass::experts, "w2", Operand::dy, Direction::wgrad});
+    selection.setHoverStep(4);
+    QCOMPARE(spies.focus.count(), 3);
+    QCOMPARE(spies.hover.count(), 1);
+  }
+
+  void aResetRunPullsCursorAndRangeBack() {
+    SyntheticRun run({});
+    run.append(100);
+    Selection selection;
+    selection.setHistories({run.history()});
+    selection.setRange({50, 80});
+    selection.setStep(70);
+    run.restartAt(0);
+    run.append(5);
+    selection.refresh();
+    QVERIFY(selection.step() <= 4);
+    QVERIFY(selection.range().last <= 4);
+    QVERIFY(selection.frame()->step <= 4);
+  }
+
+  void anotherRunKeepsWhatItCan() {
+    SyntheticRun small({.layers = 3, .experts = 8});
+    SyntheticRun large({});
+    small.append(10);
+    large.append(30);
+    Selection selection;
+    selection.setHistories({large.history(), small.history()});
+    selection.setLayer(4);
+    selection.setExpert(12);
+    selection.setRun(1);
+    QCOMPARE(selection.layer(), 2);
+    QCOMPARE(selection.expert(), -1);
+    QCOMPARE(selection.step(), 9);
+    selection.setRun(7);
+    QCOMPARE(selection.run(), 1);
+    selection.setHistories({});
+    QCOMPARE(selection.history(), nullptr);
+    QVERIFY(selection.range().empty());
+  }
+};
+
+QTEST_GUILESS_MAIN(SelectionTest)
+#include "qt_selection.moc"

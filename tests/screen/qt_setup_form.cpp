@@ -1,0 +1,184 @@
+// The set-up form as a person uses it: typed text, arrows, problems beside the fields, live fields.
+#include <QComboBox>
+#include <QDialogButtonBox>
+#include <QLabel>
+#include <QLineEdit>
+#include <QPushButton>
+#include <QSignalSpy>
+#include <QTest>
+#include <QToolButton>
+
+#include "app/setup/field_editor.h"
+#include "app/setup/number_edit.h"
+#include "app/setup/operands_dialog.h"
+#include "app/setup/setup_form.h"
+
+using namespace moescope;
+
+namespace {
+
+struct FormWithKeys {
+  SetupForm form;
+  FormWithKeys() {
+    form.resize(360, 900);
+    form.setDraft(load_preset("small").config);
+    form.show();
+  }
+  QLineEdit* line(const char* key) { return form.editor(key)->findChild<QLineEdit*>(); }
+  void type(const char* key, const char* text) {
+    line(key)->setFocus();
+    line(key)->selectAll();
+    QTest::keyClicks(line(key), text);
+  }
+  bool startEnabled() { return form.findChild<QPushButton*>("start_new_run")->isEnabled(); }
+};
+
+}  // namespace
+
+class SetupFormTest : public QObject {
+  Q_OBJECT
+
+ private slots:
+  void everyKeyHasAnEditorWithHelp() {
+    SetupForm form;
+    for (const ConfigField& field : config_fields()) {
+      const FieldEditor* editor = form.editor(field.key);
+      QVERIFY2(editor, field.key.c_str());
+      QVERIFY2(editor->toolTip().contains(QString::fromStdString(field.help).left(20).toHtmlEscaped()),
+               field.key.c_str());
+      QVERIFY2(editor->toolTip().contains(rangeText(field).toHtmlEscaped()), field.key.c_str());
+    }
+  }
+
+  void everyValueSurvivesItsEditor() {
+    SetupForm form;
+    for (const std::string& name : preset_names()) {
+      const RunConfig config = load_preset(name).config;
+      form.setDraft(config);
+      for (const ConfigField& field : config_fields()) {
+        const auto value = form.editor(field.key)->value();
+        QVERIFY2(value && *value == field.get(config), (name + " " + field.key).c_str());
+      }
+      QCOMPARE(to_toml(form.draft()), to_toml(config));
+      QVERIFY(form.problems().empty());
+    }
+  }
+
+  // A table of classes and operands stands behind the button.
+  void recipesOfOperandsAreChosenFromATable() {
+    FormWithKeys f;
+    f.type("precision.operands", "gate.x=bf16");
+    QVERIFY2(f.form.problemOf("precision.operands").contains("router_gate"),
+             qPrintable(f.form.problemOf("precision.operands")));
+    f.type("precision.operands", "experts.W=mxfp4");
+    f.form.editor("precision.operands")->findChild<QToolButton*>()->click();
+    auto* table = f.form.window()->findChild<OperandsDialog*>("operands_dialog");
+    QVERIFY(table);
+    QCOMPARE(table->choice(GemmClass::experts, Operand::w)->currentText(), QString("mxfp4"));
+    table->choice(GemmClass::attention, Operand::dy)->setCurrentText("mxfp8_e5m2_grad");
+    table->findChild<QDialogButtonBox*>()->button(QDialogButtonBox::Ok)->click();
+    QCOMPARE(f.form.draft().precision.operands, std::string("experts.W=mxfp4, attention.dY=mxfp8_e5m2_grad"));
+    QCOMPARE(f.form.problemOf("precision.operands"), QString());
+  }
+
+  void typingShowsTheProblemAndForbidsTheStart() {
+    FormWithKeys f;
+    QVERIFY(f.startEnabled());
+    f.type("router.top_k", "20");  // 16 experts
+    QVERIFY(f.form.problemOf("router.top_k").contains("16"));
+    QVERIFY(!f.startEnabled());
+    f.type("router.top_k", "4");
+    QCOMPARE(f.form.problemOf("router.top_k"), QString());
+    QVERIFY(f.startEnabled());
+    QCOMPARE(f.form.draft().router.top_k, 4);
+  }
+
+  void aHalfTypedNumberIsToldNotClamped() {
+    FormWithKeys f;
+    f.type("optimizer.lr", "1e-");
+    QVERIFY(f.form.problemOf("optimizer.lr").contains("1e-"));
+    QVERIFY(!f.startEnabled());
+    f.type("optimizer.lr", "7");  // beyond the range
+    QVERIFY(!f.form.problemOf("optimizer.lr").isEmpty());
+    QCOMPARE(f.line("optimizer.lr")->text(), QString("7"));
+    f.type("optimizer.lr", "1e-3");
+    QVERIFY(f.startEnabled());
+    QCOMPARE(f.form.draft().optimizer.lr, 1e-3);
+  }
+
+  void lettersNeverReachANumber() {
+    FormWithKeys f;
+    f.type("data.batch", "1x6r");
+    QCOMPARE(f.line("data.batch")->text(), QString("16"));
+  }
+
+  void liveFieldsOfAnOpenRunGoOutAtOnce() {
+    FormWithKeys f;
+    const RunConfig open = f.form.draft();
+    f.form.setOpenRun(&open);
+    QSignalSpy live(&f.form, &SetupForm::liveChangeRequested);
+    f.type("router.bias_update_rate", "0.01");
+    QCOMPARE(live.count(), 0);  // not with every key
+    QTest::keyClick(f.line("router.bias_update_rate"), Qt::Key_Return);
+    QCOMPARE(live.count(), 1);
+    QCOMPARE(live[0][0].toString(), QString("router.bias_update_rate"));
+    QCOMPARE(std::get<double>(live[0][1].value<ConfigValue>()), 0.01);
+    f.type("model.dim", "64");  // not live: stays in the draft
+    QTest::keyClick(f.line("model.dim"), Qt::Key_Return);
+    QCOMPARE(live.count(), 1);
+    QCOMPARE(f.form.draft().model.dim, 64);
+  }
+
+  void startHandsOutTheDraft() {
+    FormWithKeys f;
+    QSignalSpy start(&f.form, &SetupForm::startRequested);
+    f.type("model.n_experts", "32");
+    QTest::mouseClick(f.form.findChild<QPushButton*>("start_new_run"), Qt::LeftButton);
+    QCOMPARE(start.count(), 1);
+    QCOMPARE(start[0][0].value<RunConfig>().model.n_experts, 32);
+  }
+
+  void stepsSuitTheScale_data() {
+    QTest::addColumn<double>("from");
+    QTest::addColumn<double>("max");
+    QTest::addColumn<double>("up");
+    QTest::addColumn<double>("down");
+    QTest::newRow("rate") << 1e-3 << 1.0 << 2e-3 << 5e-4;
+    QTest::newRow("between") << 3e-3 << 1.0 << 5e-3 << 2e-3;
+    QTest::newRow("tiny") << 1e-4 << 1.0 << 2e-4 << 0.0;
+    QTest::newRow("zero") << 0.0 << 1.0 << 1e-4 << 0.0;
+    QTest::newRow("share") << 0.9 << 1.0 << 0.95 << 0.85;
+    QTest::newRow("large") << 10000.0 << 1e8 << 20000.0 << 5000.0;
+  }
+  void stepsSuitTheScale() {
+    QFETCH(double, from);
+    QFETCH(double, max);
+    QFETCH(double, up);
+    QFETCH(double, down);
+    QCOMPARE(nextReal(from, 1, max), up);
+    QCOMPARE(nextReal(from, -1, max), down);
+  }
+
+  void wholeStepsSuitTheScale() {
+    QCOMPARE(nextWhole(2, 1), 3);
+    QCOMPARE(nextWhole(128, 1), 144);
+    QCOMPARE(nextWhole(384, -1), 352);
+    QCOMPARE(nextWhole(2000, 1), 2100);
+    QCOMPARE(nextWhole(0, -1), -1);
+  }
+
+  void arrowKeysStepWithinTheRange() {
+    NumberEdit edit(false, 0, 1);
+    edit.setNumber(5e-6);
+    QSignalSpy committed(&edit, &NumberEdit::committed);
+    QTest::keyClick(&edit, Qt::Key_Up);
+    QCOMPARE(*edit.number(), 1e-5);
+    QTRY_VERIFY_WITH_TIMEOUT(!committed.isEmpty(), 2000);
+    edit.setNumber(1);
+    QTest::keyClick(&edit, Qt::Key_Up);
+    QCOMPARE(*edit.number(), 1.0);
+  }
+};
+
+QTEST_MAIN(SetupFormTest)
+#include "qt_setup_form.moc"

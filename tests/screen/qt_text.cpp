@@ -1,0 +1,358 @@
+// The Text workspace's panels over histories that were made by hand: what they find, show and ask for.
+#include <QPushButton>
+#include <QSignalSpy>
+#include <QTest>
+#include <random>
+
+#include "tests/support/sample_frames.h"
+#include "widgets/panel/byte_text.h"
+#include "widgets/panel/expert_colors.h"
+#include "widgets/text/byte_affinity_panel.h"
+#include "widgets/text/coactivation_panel.h"
+#include "widgets/text/routing_stability_panel.h"
+#include "widgets/text/specialisation_panel.h"
+#include "widgets/text/tokens_panel.h"
+
+namespace moescope {
+namespace {
+
+// Two layers, 4 experts, K 2. Byte b goes to expert b % 4 first; from step 20 on layer 2 turns it by one.
+TokenFrame routedText(TextKind kind, const std::string& text, int turn) {
+  TokenFrame frame;
+  frame.kind = kind;
+  frame.text = text;
+  frame.loss_T.assign(text.size(), 0.5f);
+  frame.loss_T[0] = kNoValue;
+  for (int layer = 1; layer <= 2; ++layer) {
+    TokenLayer& routed = frame.layers.emplace_back();
+    routed.layer = layer;
+    routed.top_k = 2;
+    for (const char c : text) {
+      const int first = (static_cast<unsigned char>(c) + (layer == 2 ? turn : 0)) % 4;
+      routed.experts_TK.push_back(static_cast<std::uint16_t>(first));
+      routed.experts_TK.push_back(static_cast<std::uint16_t>((first + 2) % 4));
+      routed.scores_TK.push_back(0.75f);
+      routed.scores_TK.push_back(0.25f);
+      routed.margin_T.push_back(0.125f);
+    }
+  }
+  return frame;
+}
+
+SpecialisationFrame table(int layer) {
+  SpecialisationFrame frame;
+  frame.layer = layer;
+  frame.domain_DE = {80, 20, 0, 0, 0, 0, 50, 50};
+  frame.together_EE.assign(16, 0);
+  const auto put = [&](int i, int j, std::uint32_t n) {
+    frame.together_EE[static_cast<std::size_t>(i * 4 + j)] = frame.together_EE[static_cast<std::size_t>(j * 4 + i)] = n;
+  };
+  put(0, 0, 80), put(1, 1, 20), put(2, 2, 50), put(3, 3, 50), put(0, 1, 20), put(2, 3, 50), put(0, 2, 30);
+  frame.byte_256E.assign(256 * 4, 0);
+  frame.byte_256E['a' * 4 + 0] = 80;
+  frame.byte_256E['7' * 4 + 1] = 20;
+  frame.byte_256E['7' * 4 + 2] = 50;
+  frame.byte_256E['(' * 4 + 3] = 50;
+  return frame;
+}
+
+std::shared_ptr<History> madeRun(const std::string& probe = "abcd\nef 12") {
+  RunInfo info;
+  info.name = "A";
+  info.config_toml = "name = \"A\"\n";
+  info.n_layers = 3;
+  info.moe_layers = {1, 2};
+  info.n_experts = 4;
+  info.top_k = 2;
+  info.tokens_per_step = 100;
+  info.domains = {"prose", "code"};
+  auto history = std::make_shared<History>(info);
+  for (int step = 0; step <= 40; step += 10) {
+    auto frame = std::make_shared<TelemetryFrame>();
+    frame->step = step;
+    frame->ce_loss = 1;
+    for (int layer = 1; layer <= 2; ++layer) {
+      RouterFrame& router = frame->routers.emplace_back();
+      router.layer = layer;
+      router.tokens_per_expert = {50, 50, 50, 50};
+      router.expert_bias = {0.5f, 0, 0, 0};
+      frame->specialisation.push_back(table(layer));
+    }
+    frame->texts.push_back(routedText(TextKind::probe, probe, step >= 20 ? 1 : 0));
+    frame->texts.push_back(routedText(TextKind::batch, step % 20 == 0 ? "once upon" : "int main", 0));
+    frame->texts.back().domain = step % 20 == 0 ? "prose" : "code";
+    if (step == 20) {
+      frame->texts.push_back(routedText(TextKind::sample, "abcdefgh", 0));
+      frame->texts.back().prompt = 3;
+    }
+    history->append(frame);
+  }
+  return history;
+}
+
+void show(Selection& selection, QWidget& widget, const std::shared_ptr<History>& history, QSize size = {700, 400}) {
+  selection.setHistories({history});
+  selection.fitRange();
+  selection.refresh();
+  selection.setLayer(1);
+  widget.resize(size);
+  widget.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&widget));
+  widget.grab();
+}
+
+}  // namespace
+
+class TextTest : public QObject {
+  Q_OBJECT
+
+ private slots:
+  void everyByteHasASignAndAName() {
+    for (int byte = 0; byte < 256; ++byte) {
+      QCOMPARE(byteGlyph(static_cast<std::uint8_t>(byte)).size(), 1);
+      QVERIFY(!byteGlyph(static_cast<std::uint8_t>(byte)).trimmed().isEmpty());
+      QVERIFY(!byteName(static_cast<std::uint8_t>(byte)).isEmpty());
+    }
+    QCOMPARE(byteName('\n'), QString("line feed"));
+    QCOMPARE(byteName(0xff), QString("0xff"));
+  }
+
+  // With up to seven experts all are told apart; with 256 neighbours by id are.
+  void coloursDiffer() {
+    for (const bool dark : {false, true}) {
+      for (const int experts : {4, 7, 64, 256}) {
+        const ExpertColors colors = ExpertColors::byId(experts, dark);
+        for (int e = 1; e < experts; ++e) {
+          const QColor a = colors.of(e - 1), b = colors.of(e);
+          const int apart =
+              std::abs(a.red() - b.red()) + std::abs(a.green() - b.green()) + std::abs(a.blue() - b.blue());
+          QVERIFY2(apart > 40, qPrintable(QString("%1 of %2").arg(e).arg(experts)));
+        }
+      }
+    }
+    QCOMPARE(ExpertColors::inOrder({2, 0, 1}, true).of(2), ExpertColors::inOrder({2, 1, 0}, true).of(2));
+  }
+
+  void tokensHaveTheColourOfTheirFirstExpert() {
+    Selection selection;
+    TokensPanel panel(&selection, TokensPanel::Shows::probe_and_data);
+    show(selection, panel, madeRun());
+    TokenTextView* view = panel.view();
+    QVERIFY(view->notice().isEmpty());
+    QCOMPARE(view->text()->text, std::string("abcd\nef 12"));
+    QCOMPARE(view->colorOf(0, 0), view->colorOf(5, 0));  // 'a' and 'e'
+    QVERIFY(view->colorOf(0, 0) != view->colorOf(1, 0));
+    QVERIFY(view->cellOf(5).top() > view->cellOf(4).top());  // a line feed ends a line
+    const QImage picture = view->grab().toImage();
+    const QRect cell = view->cellOf(1);
+    QCOMPARE(picture.pixelColor(cell.left() + 1, cell.top() + 1).rgb(), view->colorOf(1, 0));
+    const QStringList lines = view->describe(0, -1);
+    QVERIFY2(lines.join('|').contains("expert 1: 75.0 % of the mix") ||
+                 lines.join('|').contains("expert 1: 75 % of the mix"),
+             qPrintable(lines.join('|')));
+    QVERIFY(lines.join('|').contains("margin 0.125"));
+  }
+
+  void clickOnATokenKeepsOnlyItsExpert() {
+    Selection selection;
+    TokensPanel panel(&selection, TokensPanel::Shows::probe_and_data);
+    show(selection, panel, madeRun());
+    TokenTextView* view = panel.view();
+    const QRgb before = view->colorOf(1, 0);
+    QTest::mouseClick(view, Qt::LeftButton, {}, view->cellOf(0).center());
+    QCOMPARE(selection.expert(), 'a' % 4);
+    panel.grab();
+    QVERIFY(view->colorOf(1, 0) != before);  // 'b' fades
+    QCOMPARE(view->current(), 0);
+    QTest::mouseClick(view, Qt::LeftButton, {}, view->cellOf(0).center());
+    QCOMPARE(selection.expert(), -1);
+    panel.grab();
+    QCOMPARE(view->colorOf(1, 0), before);
+    QTest::keyClick(view, Qt::Key_Right);
+    QCOMPARE(selection.expert(), 'b' % 4);
+  }
+
+  void passagesComeByDomainAndEarlierStepsAreFound() {
+    Selection selection;
+    TokensPanel panel(&selection, TokensPanel::Shows::probe_and_data);
+    show(selection, panel, madeRun());
+    panel.showText("code");
+    panel.grab();
+    QCOMPARE(panel.view()->text()->text, std::string("int main"));
+    QVERIFY(panel.csv().startsWith("step,position,byte"));
+    QVERIFY(panel.csv().contains("\n30,0,105,"));
+    panel.showText("probe");
+    selection.setStep(7);
+    panel.grab();
+    QVERIFY(panel.csv().contains("\n0,0,97,"));
+  }
+
+  void allLayersHaveALineEach() {
+    Selection selection;
+    TokensPanel panel(&selection, TokensPanel::Shows::probe_and_data);
+    show(selection, panel, madeRun());
+    panel.showAllLayers(true);
+    panel.grab();
+    QCOMPARE(panel.view()->colorOf(0, 0), panel.view()->colorOf(3, 1));  // layer 2 is turned by one
+    const QRect cell = panel.view()->cellOf(3);
+    QTest::mouseClick(panel.view(), Qt::LeftButton, {}, QPoint(cell.center().x(), cell.bottom() + 5));
+    QCOMPARE(selection.layer(), 1);
+  }
+
+  void sampleSaysWhereItBegins() {
+    Selection selection;
+    TokensPanel panel(&selection, TokensPanel::Shows::sample);
+    show(selection, panel, madeRun());
+    QCOMPARE(panel.view()->text()->prompt, 3);
+    selection.setStep(10);
+    panel.grab();
+    QVERIFY(panel.view()->notice().contains("No sample yet"));
+  }
+
+  void editedProbeIsAskedForWithEscapes() {
+    Selection selection;
+    TokensPanel panel(&selection, TokensPanel::Shows::probe_and_data);
+    show(selection, panel, madeRun("a\\b\n\x01"));
+    QSignalSpy wanted(&panel, &TokensPanel::probeWanted);
+    panel.beginEditing();  // no run in training
+    auto* editor = panel.findChild<QPlainTextEdit*>();
+    QVERIFY(!editor->isVisible());
+    panel.setEditable(true);
+    panel.beginEditing();
+    QVERIFY(editor->isVisible());
+    QCOMPARE(editor->toPlainText(), QString("a\\\\b\n\\x01"));
+    const auto press = [&] {
+      for (auto* button : panel.findChildren<QPushButton*>())
+        if (button->text() == "Route this") QTest::mouseClick(button, Qt::LeftButton);
+    };
+    editor->setPlainText("bad \\q");
+    press();
+    QCOMPARE(wanted.count(), 0);
+    editor->setPlainText("two\nlines\t.");
+    press();
+    QCOMPARE(wanted.count(), 1);
+    QCOMPARE(wanted[0][0].toString(), QString("two\\nlines\\t."));
+    QVERIFY(!editor->isVisible());
+  }
+
+  void specialisationIsSortedByDomain() {
+    Selection selection;
+    SpecialisationPanel panel(&selection);
+    show(selection, panel, madeRun());
+    QVERIFY(panel.view()->notice().isEmpty());
+    QCOMPARE(panel.view()->rows(), 2);
+    QVERIFY(panel.csv().contains("40,1,\"prose\",0,80,0.8,0.4,2\n"));
+    const QStringList lines = panel.view()->describe(0, 0);
+    QVERIFY2(lines.join('|').contains("lift 2"), qPrintable(lines.join('|')));
+    QTest::mouseClick(panel.view(), Qt::LeftButton, {}, panel.view()->cellRect(1, 3).center().toPoint());
+    QCOMPARE(selection.expert(), 3);
+  }
+
+  void coactivationStandsInTeams() {
+    Selection selection;
+    CoactivationPanel panel(&selection);
+    show(selection, panel, madeRun());
+    QVERIFY2(panel.view()->notice().isEmpty(), qPrintable(panel.view()->notice()));
+    QCOMPARE(panel.view()->rows(), 4);
+    QVERIFY(panel.csv().contains("40,1,0,1,20,0.25\n"));
+  }
+
+  void bytesOfTheChosenExpertAreListed() {
+    Selection selection;
+    ByteAffinityPanel panel(&selection);
+    show(selection, panel, madeRun());
+    QCOMPARE(panel.view()->columns(), 4);
+    QVERIFY(panel.csv().contains("40,1,3,40,50,1,4\n"));
+    selection.setExpert(3);
+    QVERIFY(!panel.grab().isNull());
+    QVERIFY(panel.view()->describe(5, 3).join('|').contains("("));
+  }
+
+  void stabilityComparesWithAnEarlierStep() {
+    Selection selection;
+    RoutingStabilityPanel panel(&selection);
+    show(selection, panel, madeRun());
+    const auto settle = [&] {
+      panel.grab();
+      QTRY_VERIFY(!panel.computing());
+      panel.grab();
+    };
+    settle();
+    QVERIFY2(panel.lines()->notice().contains("100 steps before"), "the run has 40 steps");
+    panel.restoreState({{"against", 2}});
+    settle();
+    QVERIFY(panel.lines()->notice().isEmpty());
+    QCOMPARE(panel.referenceStep(), 0);
+    // Layer 1 is as it was, layer 2 has none of its experts any more from step 20 on: turned by one of {e, e + 2}.
+    for (const char* row : {"10,0,2,1,0.1666667,1,0.5\n", "40,0,1,1,0.1666667,1,0.5\n", "40,0,2,0,0.1666667,0,0.5\n"})
+      QVERIFY2(panel.csv().contains(row), qPrintable(panel.csv()));
+    QCOMPARE(panel.csv().count('\n'), 1 + 2 * 4);
+    panel.restoreState({{"against", 1}});
+    settle();
+    QCOMPARE(panel.referenceStep(), 20);
+    QVERIFY(panel.csv().contains("40,20,2,1,") && panel.csv().contains("20,10,2,0,"));
+  }
+
+  void stabilityIsDrawnOverStepsByLayerAndAtAStep() {
+    Selection selection;
+    RoutingStabilityPanel panel(&selection);
+    panel.restoreState({{"against", 2}});
+    show(selection, panel, madeRun());
+    QTRY_VERIFY(!panel.computing());
+    panel.grab();
+    // The curves' cards take the earlier step along.
+    const QPoint low(panel.lines()->width() - 40, panel.lines()->height() - 44);
+    const auto curve = panel.lines()->figureAt(low);
+    QVERIFY(curve);
+    QCOMPARE(curve->key, std::string("unchanged_choices"));
+    QCOMPARE(curve->layer, 2);
+    QCOMPARE(curve->reference, 0);
+    panel.showView(RoutingStabilityPanel::by_layer);
+    panel.grab();
+    QVERIFY(panel.layers()->codeAt(0, 30) > 250);
+    QCOMPARE(panel.layers()->codeAt(1, 30), std::uint8_t{1});
+    QCOMPARE(panel.layers()->codeAt(1, 0), kNoDataCode);
+    panel.showView(RoutingStabilityPanel::at_the_step);
+    panel.grab();
+    QVERIFY(panel.bars()->notice().isEmpty());
+    QCOMPARE(panel.csv().count('\n'), 1 + 2);
+    selection.setStep(0);
+    panel.grab();
+    QVERIFY(!panel.bars()->notice().isEmpty());
+  }
+
+  void nothingIsShownOfARunWithoutTexts() {
+    RunInfo info;
+    info.moe_layers = {1};
+    info.n_experts = 4;
+    auto history = std::make_shared<History>(info);
+    auto frame = std::make_shared<TelemetryFrame>();
+    frame->ce_loss = 1;
+    history->append(frame);
+    Selection selection;
+    QList<Panel*> panels{new TokensPanel(&selection, TokensPanel::Shows::probe_and_data),
+                         new TokensPanel(&selection, TokensPanel::Shows::sample),
+                         new SpecialisationPanel(&selection),
+                         new CoactivationPanel(&selection),
+                         new ByteAffinityPanel(&selection),
+                         new RoutingStabilityPanel(&selection)};
+    for (Panel* panel : panels) {
+      panel->resize(400, 300);
+      panel->show();
+      panel->grab();
+    }
+    selection.setHistories({history});
+    selection.fitRange();
+    for (Panel* panel : panels) {
+      panel->grab();
+      QVERIFY(!panel->csv().isEmpty());
+      QVERIFY(!panel->explain().isEmpty());
+    }
+    qDeleteAll(panels);
+  }
+};
+
+}  // namespace moescope
+
+QTEST_MAIN(moescope::TextTest)
+#include "qt_text.moc"

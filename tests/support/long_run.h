@@ -1,0 +1,125 @@
+// A run of a million steps without training, and what memory it takes.
+//
+// Its frames are those of a made-up run (synthetic_run.h), over and over: a copy costs microseconds.
+#pragma once
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/telemetry/recording/frame_sink.h"
+#include "tests/support/synthetic_run.h"
+
+namespace moescope {
+
+class LongRun {
+ public:
+  static constexpr std::int64_t kFrames = 97;  // no multiple of any cadence that readers look at
+
+  LongRun() {
+    SyntheticRun run(shape());
+    info_ = run.history()->info();
+    for (std::int64_t i = 0; i < kFrames; ++i) frames_.push_back(run.next());
+  }
+  const RunInfo& info() const { return info_; }
+  TelemetryFrame frame(std::int64_t step) const {
+    TelemetryFrame frame = *frames_[static_cast<std::size_t>(step % kFrames)];
+    frame.step = step;
+    frame.wall_s = 0.01 * static_cast<double>(step + 1);
+    frame.tokens = shape().tokens * (step + 1);
+    return frame;
+  }
+
+ private:
+  static SyntheticShape shape() {
+    return {.layers = 9, .experts = 16, .top_k = 2, .ranks = 4, .quant_every = 40, .specialise_every = 90};
+  }
+  RunInfo info_;
+  std::vector<std::shared_ptr<const TelemetryFrame>> frames_;
+};
+
+// What the program holds of the machine's memory, and what of it is allocated at the moment (0: this build's allocator
+// does not tell).
+inline std::size_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::size_t all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * 4096;
+}
+inline std::size_t allocated_bytes() {
+  const struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+// Recording and history as `moescope-cli train --out FILE` keeps them, with a checkpoint every 1,000 steps.
+class LongTraining {
+ public:
+  explicit LongTraining(const std::string& recording, std::size_t array_budget = std::size_t{512} << 20)
+      : sink_(recording, array_budget), history_(sink_.add_run(run_.info())) {}
+
+  void go_on_to(std::int64_t step) {
+    for (; step_ < step; ++step_) {
+      sink_.flush();
+      sink_.publish(run_.frame(step_));
+      if (step_ % 1000 == 999) sink_.publish(Marker{0, step_, "event", "checkpoint kept/" + std::to_string(step_ + 1)});
+    }
+    sink_.flush();
+  }
+  const History& history() const { return *history_; }
+  std::string error() const { return sink_.error(); }
+
+ private:
+  LongRun run_;
+  std::int64_t step_ = 0;
+  FrameSink sink_;
+  std::shared_ptr<History> history_;
+};
+
+// A history's figures are kept up to 256 MiB and its arrays up to 512 MiB (history.h): a LongRun has both full after
+// 270,000 steps. Smoothed curves on the screen are full after 2^19 (smoothed_column.h). From kPlateau on nothing may
+// grow any more.
+inline constexpr std::int64_t kPlateau = 600000;
+// What is allocated goes up and down as budgets are halved, and the allocator keeps holes: the most after the plateau
+// is held against the most before it.
+inline constexpr double kMostGrowth = 1.05;
+
+inline double mib(std::size_t bytes) {
+  return static_cast<double>(bytes) / (1 << 20);
+}
+
+// Resident memory on the way to that many steps. Returns the exit status: 1 where it grew after kPlateau by more than
+// the factor kMostGrowth.
+template <class Long>
+int measure(Long& run, std::int64_t steps) {
+  const auto start = std::chrono::steady_clock::now();
+  std::printf("%10s %13s %14s %13s %13s %8s\n", "steps", "resident MiB", "allocated MiB", "arrays MiB", "figures MiB",
+              "s");
+  std::size_t before = 0, after = 0;
+  const auto look = [&](std::int64_t step) {
+    run.go_on_to(step);
+    const std::size_t resident = resident_bytes();
+    std::printf("%10lld %13.1f %14.1f %13.1f %13.1f %8.0f\n", static_cast<long long>(step), mib(resident),
+                mib(allocated_bytes()), mib(run.history().array_bytes()), mib(run.history().scalar_bytes()),
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    std::fflush(stdout);
+    std::size_t& most = step <= kPlateau ? before : after;
+    most = std::max(most, resident);
+  };
+  for (const std::int64_t step : {1000, 10000, 50000})
+    if (step < steps) look(step);
+  for (std::int64_t step = 100000; step < steps; step += 100000) look(step);
+  look(steps);
+  if (steps <= kPlateau) return 0;
+  const double growth = static_cast<double>(after) / static_cast<double>(before);
+  std::printf("resident: at most %.1f MiB in the first %lld steps, %.1f MiB after them: %.3f of it, allowed is %.2f\n",
+              mib(before), static_cast<long long>(kPlateau), mib(after), growth, kMostGrowth);
+  return growth > kMostGrowth ? 1 : 0;
+}
+
+}  // namespace moescope

@@ -1,0 +1,84 @@
+#include "widgets/cluster/cluster_question.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "core/parallel/load_routing.h"
+#include "core/parallel/routing_patterns.h"
+
+namespace moescope {
+namespace {
+
+constexpr int kRanksPerNode = 8;
+constexpr std::int64_t kTokens = 65536;  // sampling then moves max/mean of 32 ranks by less than a per cent
+
+std::vector<std::int32_t> route(const ClusterQuestion& q, const ModelShape& shape) {
+  const int top_k = static_cast<int>(shape.top_k), n_experts = static_cast<int>(shape.n_experts);
+  if (is_live(q.routing)) {
+    const bool limited = q.routing == AskedRouting::live_limited;
+    if (limited && shape.limited_groups == 0)
+      throw std::runtime_error(shape.name + " has no limited groups; choose this router as it is");
+    if (q.live_load.empty()) throw std::runtime_error("No router is open whose load could be taken");
+    return route_by_load(stretch_load(q.live_load, n_experts), kTokens, top_k, static_cast<int>(shape.n_groups),
+                         limited ? static_cast<int>(shape.limited_groups) : 0);
+  }
+  RoutingPattern pattern;
+  if (shape.n_groups) {
+    pattern.n_groups = static_cast<int>(shape.n_groups);
+    pattern.limited_groups = static_cast<int>(shape.limited_groups);
+  }
+  pattern.rule = q.routing == AskedRouting::forced    ? RoutingRule::round_robin
+                 : q.routing == AskedRouting::grouped ? RoutingRule::grouped
+                 : q.routing == AskedRouting::zipf    ? RoutingRule::zipf
+                                                      : RoutingRule::uniform;
+  pattern.zipf_exponent = q.zipf_exponent;
+  return route_by_pattern(pattern, kTokens, top_k, n_experts);
+}
+
+Placement place(const ClusterQuestion& q, const ModelShape& shape, const std::vector<std::int32_t>& topk) {
+  const int n_experts = static_cast<int>(shape.n_experts);
+  if (q.placement == AskedPlacement::contiguous) return place_contiguous(n_experts, q.ep);
+  if (q.placement == AskedPlacement::random) return place_random(n_experts, q.ep, 1);
+  std::vector<std::uint64_t> load(static_cast<std::size_t>(n_experts));
+  for (const std::int32_t expert : topk) ++load[static_cast<std::size_t>(expert)];
+  const int slots_per_rank = (n_experts + q.ep - 1) / q.ep + 1;  // one more than it takes, for replicas
+  return place_balanced(load, q.ep, {slots_per_rank, std::max(1, static_cast<int>(shape.n_groups)), kRanksPerNode});
+}
+
+void fill(const ClusterQuestion& q, ClusterAnswer& a) {
+  StepConfig& config = a.config;
+  config.shape = model_shape(q.model);
+  config.hardware = hardware_profile(q.hardware);
+  config.mxfp8 = q.mxfp8;
+  config.way = q.way;
+  config.payload = q.payload;
+  config.recompute = q.recompute;
+  config.overlap = q.overlap;
+  const bool large = q.model == "671B";
+  config.tp = config.pp = config.virtual_stages = large ? 2 : 1;
+  config.microbatches = large ? 64 : 1;
+  if (config.shape.n_experts % q.ep)
+    throw std::runtime_error("EP " + std::to_string(q.ep) + " does not divide the " +
+                             std::to_string(config.shape.n_experts) + " experts");
+  const std::vector<std::int32_t> topk = route(q, config.shape);
+  a.tokens = kTokens;
+  a.volume = count_volumes(topk, static_cast<int>(config.shape.top_k), place(q, config.shape, topk), kRanksPerNode);
+  config.traffic = routing_traffic(a.volume, a.tokens, q.way);
+  a.parameters = fit_to_published(q.hypothesis);
+  a.time = step_time(config, a.parameters);
+  a.band = throughput_band(config, q.hypothesis);
+}
+
+}  // namespace
+
+ClusterAnswer answer(const ClusterQuestion& question) {
+  ClusterAnswer result;
+  try {
+    fill(question, result);
+  } catch (const std::runtime_error& e) {
+    result.problem = e.what();
+  }
+  return result;
+}
+
+}  // namespace moescope

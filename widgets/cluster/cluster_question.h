@@ -1,0 +1,49 @@
+// A question about a cluster as the panels ask it, and the models' answer: a pure function, for a worker thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/cluster/published_runs.h"
+#include "core/telemetry/frame/frame.h"
+
+namespace moescope {
+
+// live_limited: as live, but a token stays inside the model's limited groups.
+enum class AskedRouting { forced, uniform, grouped, zipf, live, live_limited };
+constexpr bool is_live(AskedRouting routing) {
+  return routing == AskedRouting::live || routing == AskedRouting::live_limited;
+}
+enum class AskedPlacement { contiguous, random, balanced };
+
+struct ClusterQuestion {
+  std::string model = "671B", hardware = "b200";
+  bool mxfp8 = true;
+  AllToAll way = AllToAll::deep_ep;
+  Payload payload = Payload::bf16;
+  int ep = 32;
+  AskedRouting routing = AskedRouting::forced;
+  double zipf_exponent = 0.6;
+  AskedPlacement placement = AskedPlacement::contiguous;
+  Recompute recompute = Recompute::full;
+  double overlap = 0;
+  Hypothesis hypothesis = Hypothesis::h2;
+  std::vector<std::uint32_t> live_load;  // tokens_per_expert of a layer seen here; of use where is_live(routing)
+  bool operator==(const ClusterQuestion&) const = default;
+};
+
+struct ClusterAnswer {
+  std::string problem;  // why there is no answer; empty: there is
+  StepConfig config;
+  StepParameters parameters;
+  StepTime time;
+  Band band;
+  VolumeFrame volume;  // of `tokens` tokens of all ranks
+  std::int64_t tokens = 0;
+};
+
+// Nodes of eight; 671B runs as published on 256 GPUs (TP 2, PP 2), other models on 256 GPUs without either.
+ClusterAnswer answer(const ClusterQuestion& question);
+
+}  // namespace moescope

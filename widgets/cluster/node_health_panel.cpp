@@ -1,0 +1,162 @@
+#include "widgets/cluster/node_health_panel.h"
+
+#include <QGridLayout>
+#include <QStackedWidget>
+#include <algorithm>
+#include <stdexcept>
+
+namespace moescope {
+namespace {
+
+constexpr double kHour = 3600;
+constexpr int kMostPoints = 400, kMostEventLines = 400;
+
+}  // namespace
+
+NodeHealthPanel::NodeHealthPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Node health"), Provenance::modelled, parent) {
+  auto* row = new QWidget(this);
+  auto* layout = new QHBoxLayout(row);
+  layout->setContentsMargins(4, 0, 4, 0);
+  kind_ = new QComboBox(row);
+  for (int kind = 0; kind < kNumFaultKinds; ++kind)
+    kind_->addItem(tr("inject: %1").arg(QString::fromUtf8(fault_name(static_cast<FaultKind>(kind)))));
+  kind_->addItem(tr("inject nothing"));
+  kind_->setAccessibleName(tr("Fault to inject"));
+  layout->addWidget(kind_);
+  const auto spin = [&](const QString& name, int low, int high, int value, const QString& suffix, const QString& tip) {
+    auto* box = new QSpinBox(row);
+    box->setRange(low, high);
+    box->setValue(value);
+    box->setPrefix(name + QLatin1Char(' '));
+    box->setSuffix(suffix);
+    box->setAccessibleName(name);
+    box->setToolTip(tip);
+    layout->addWidget(box);
+    connect(box, &QSpinBox::valueChanged, this, [this] { compute(); });
+    return box;
+  };
+  step_ = spin(tr("at step"), 0, 1999, 510, {}, tr("Step in which the injected fault happens"));
+  mtbf_ = spin(tr("MTBF"), 0, 100000, 2000, tr(" h"), tr("Mean time between failures of one node; 0: none at random"));
+  checkpoint_ = spin(tr("save every"), 0, 2000, 20, {}, tr("Steps between checkpoints; 0: none"));
+  addBody(row, 0);
+  summary_ = new QLabel(this);
+  summary_->setWordWrap(true);
+  addBody(summary_, 0);
+  strip_ = new LaneChart(this);
+  std::vector<LaneChart::Activity> activities;
+  constexpr int kColors[kNumActivities] = {0, 2, 1, 3, 5, 4, 6};
+  constexpr Qt::BrushStyle kFills[kNumActivities] = {Qt::SolidPattern,    Qt::Dense4Pattern, Qt::SolidPattern,
+                                                     Qt::Dense2Pattern,   Qt::SolidPattern,  Qt::BDiagPattern,
+                                                     Qt::DiagCrossPattern};
+  for (int a = 0; a < kNumActivities; ++a)
+    activities.push_back({QString::fromUtf8(activity_name(static_cast<Activity>(a))), kColors[a], kFills[a]});
+  strip_->setActivities(std::move(activities));
+  strip_->setCaption(tr("hours"));
+  strip_->setMinimumHeight(90);
+  addBody(strip_, 2);
+  curve_ = new XyPlot(this);
+  curve_->setCaptions(tr("hours"), tr("share"));
+  events_ = new QPlainTextEdit(this);
+  events_->setReadOnly(true);
+  events_->setAccessibleName(tr("Events"));
+  auto* below = new QStackedWidget(this);  // one at a time, so that each can be read in a low panel
+  below->addWidget(curve_);
+  below->addWidget(events_);
+  addBody(below, 3);
+  view_ = new QComboBox(this);
+  view_->addItems({tr("goodput"), tr("events")});
+  view_->setAccessibleName(tr("Shown below the strip"));
+  view_->setToolTip(tr("Goodput over time, or the list of what happens when"));
+  connect(view_, &QComboBox::currentIndexChanged, below, &QStackedWidget::setCurrentIndex);
+  addControl(view_);
+  connect(kind_, &QComboBox::currentIndexChanged, this, [this] { compute(); });
+  compute();
+}
+
+NodeHealthConfig NodeHealthPanel::config() const {
+  NodeHealthConfig config;
+  config.mtbf_hours = mtbf_->value();
+  config.checkpoint_every = checkpoint_->value();
+  if (kind_->currentIndex() < kNumFaultKinds)
+    config.faults.push_back({.kind = static_cast<FaultKind>(kind_->currentIndex()), .node = 0, .step = step_->value()});
+  return config;
+}
+
+void NodeHealthPanel::setFault(int kind, std::int64_t step) {
+  kind_->setCurrentIndex(kind);
+  step_->setValue(static_cast<int>(step));
+}
+
+void NodeHealthPanel::setMtbfHours(int hours) {
+  mtbf_->setValue(hours);
+}
+
+void NodeHealthPanel::compute() {
+  const NodeHealthConfig asked = config();
+  outcome_ = simulate_node_health(asked);
+  std::vector<LaneChart::Interval> intervals;
+  for (const HealthInterval& interval : outcome_.intervals)
+    intervals.push_back({0, static_cast<int>(interval.activity), interval.from_s / kHour, interval.to_s / kHour});
+  strip_->setLanes({tr("run")}, std::move(intervals), outcome_.wall_s / kHour);
+  std::vector<LaneChart::Flag> flags;
+  QStringList words;
+  for (const HealthEvent& event : outcome_.events) {
+    const QString text = tr("%1 h, step %2: %3")
+                             .arg(event.at_s / kHour, 0, 'f', 2)
+                             .arg(event.step)
+                             .arg(QString::fromStdString(event.text));
+    flags.push_back({event.at_s / kHour, text});
+    if (words.size() < kMostEventLines) words << text;
+  }
+  strip_->setFlags(std::move(flags));
+  events_->setPlainText(words.isEmpty() ? tr("Nothing fails.") : words.join(QLatin1Char('\n')));
+  XyPlot::Series goodput{tr("goodput so far"), 0, XyPlot::Mark::none, Qt::SolidLine, {}, {}};
+  XyPlot::Series lost{tr("lost steps / steps"), 1, XyPlot::Mark::none, Qt::DashLine, {}, {}};
+  const std::size_t every = std::max<std::size_t>(1, outcome_.points.size() / kMostPoints);
+  for (std::size_t i = 0; i < outcome_.points.size(); i += every) {
+    const HealthPoint& point = outcome_.points[i];
+    goodput.points.emplace_back(point.at_s / kHour, point.goodput);
+    lost.points.emplace_back(point.at_s / kHour, static_cast<double>(point.lost_steps) /
+                                                     static_cast<double>(std::max<std::int64_t>(1, asked.steps)));
+  }
+  curve_->setAtLeastShown({0, 1}, {0, 1});
+  curve_->setSeries({goodput, lost});
+  const std::int64_t best = best_checkpoint_every(asked);
+  summary_->setText(
+      tr("<b>Goodput %1</b>, %2 of %3 steps taken twice; restarts: %4, faults: %5, in %6 h. %7 All modelled.")
+          .arg(formatPercent(outcome_.goodput))
+          .arg(outcome_.lost_steps)
+          .arg(asked.steps)
+          .arg(outcome_.restarts)
+          .arg(outcome_.faults)
+          .arg(outcome_.wall_s / kHour, 0, 'f', 1)
+          .arg(best > 0 ? tr("Best at this MTBF: a checkpoint every %1 steps.").arg(best) : QString()));
+  strip_->markDirty();
+  curve_->markDirty();
+}
+
+QString NodeHealthPanel::csv() const {
+  QString text = QStringLiteral("time [s],next step,lost steps,goodput (share)\n");
+  for (const HealthPoint& point : outcome_.points)
+    text += QStringLiteral("%1,%2,%3,%4\n")
+                .arg(point.at_s, 0, 'f', 1)
+                .arg(point.step)
+                .arg(point.lost_steps)
+                .arg(point.goodput, 0, 'g', 7);
+  return text;
+}
+
+QString NodeHealthPanel::explain() const {
+  return tr(
+      "<p><b>What failing nodes cost.</b> 32 nodes of 8 GPUs train synchronously: the slowest sets the pace, a "
+      "lost one stops all. Checks find what is wrong, the node is drained and replaced from a pool of spares, "
+      "the run resumes from its last checkpoint and takes the steps since then again. The order of events is "
+      "Soperator's (Slurm on Kubernetes), its check intervals are the published defaults; other times are "
+      "assumed. What comes of them is modelled.</p>"
+      "<p><code>goodput = kept steps x time of a healthy step / time so far</code>. Slow GPUs cost little at a "
+      "time but are found late; lost nodes cost a restart. The best distance of checkpoints is Young's: "
+      "<code>sqrt(2 x checkpoint time x MTBF of the run)</code> (CACM 17:9, 1974).</p>");
+}
+
+}  // namespace moescope

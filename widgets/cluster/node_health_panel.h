@@ -1,0 +1,41 @@
+// What failing nodes cost a run on a cluster: inject a fault, or let them come by MTBF, and see goodput and lost steps.
+#pragma once
+
+#include <QComboBox>
+#include <QLabel>
+#include <QPlainTextEdit>
+#include <QSpinBox>
+
+#include "core/cluster/node_health.h"
+#include "widgets/panel/panel.h"
+#include "widgets/plots/lane_chart.h"
+#include "widgets/plots/xy_plot.h"
+
+namespace moescope {
+
+class NodeHealthPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit NodeHealthPanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+
+  NodeHealthConfig config() const;
+  void setFault(int kind, std::int64_t step);  // a FaultKind, or kNumFaultKinds: none
+  void setMtbfHours(int hours);
+  const HealthOutcome& outcome() const { return outcome_; }
+
+ private:
+  void compute();
+
+  QComboBox *kind_, *view_;
+  QSpinBox *step_, *mtbf_, *checkpoint_;
+  QLabel* summary_;
+  LaneChart* strip_;
+  XyPlot* curve_;
+  QPlainTextEdit* events_;
+  HealthOutcome outcome_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,225 @@
+#include "widgets/compare/load_difference_panel.h"
+
+#include <QPainter>
+#include <algorithm>
+#include <cmath>
+
+#include "core/telemetry/frame/router_stats.h"
+#include "widgets/panel/metric_text.h"
+#include "widgets/plots/color_scale.h"
+
+namespace moescope {
+namespace {
+
+constexpr double kLimit = 1;  // a whole fair share more or less: ends of the colour scale
+
+std::uint8_t differenceCode(float difference) {
+  if (!std::isfinite(difference)) return kNoDataCode;
+  const double position = std::clamp((difference / kLimit + 1) / 2, 0.0, 1.0);
+  return static_cast<std::uint8_t>(2 + std::lround(position * 253));
+}
+
+LegendScale differenceLegend(bool dark) {
+  return {.lut = utilisationLut(dark),
+          .ticks = {{0.0, QStringLiteral("-1")},
+                    {0.25, QStringLiteral("-0.5")},
+                    {0.5, QStringLiteral("0")},
+                    {0.75, QStringLiteral("+0.5")},
+                    {1.0, QStringLiteral("+1")}},
+          .caption = QStringLiteral("x fair"),
+          .beyond = true,
+          .first_code = 2};
+}
+
+QString signedText(float value) {
+  return (value > 0 ? QStringLiteral("+") : QString()) + QString::number(value, 'f', 2);
+}
+
+}  // namespace
+
+LoadDifferencePanel::LoadDifferencePanel(Selection* selection, const ComparedRuns* runs, QWidget* parent)
+    : Panel(selection, tr("Load difference"), Provenance::measured_here, parent), runs_(runs) {
+  view_ = new MatrixPlot(this);
+  view_->refill = [this] { refill(); };
+  view_->describe = [this](int row, int column) { return describe(row, column); };
+  view_->decorate = [this](QPainter& painter) { paintNumbers(painter); };
+  view_->setWeights(utilisationWeights());
+  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged})
+    connect(selection_, signal, view_, &PlotFrame::markDirty);
+  connect(selection_, &Selection::focusChanged, view_, [this] {
+    markCurrent();
+    view_->markDirty();
+  });
+  connect(view_, &MatrixPlot::cellChosen, this, [this](int row, int column) {
+    selection_->setLayer(rows_[static_cast<std::size_t>(row)].layer);
+    selection_->setExpert(column);
+  });
+  connect(runs_, &ComparedRuns::changed, view_, &PlotFrame::markDirty);
+  shown_ = new QComboBox(this);
+  shown_->addItems({tr("minus A"), tr("the run"), tr("run A")});
+  shown_->setAccessibleName(tr("Loads"));
+  shown_->setToolTip(tr("The load of each expert in the run minus that in run A, or either of them"));
+  connect(shown_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
+  addControl(shown_);
+  conclusion_ = new ConclusionLabel(this);
+  addBody(conclusion_, 0);
+  addBody(view_);
+}
+
+std::vector<LoadDifferencePanel::Row> LoadDifferencePanel::rows(int run, std::int64_t* step) const {
+  std::vector<Row> rows;
+  if (run < 0) return rows;
+  const auto b = selection_->histories()[static_cast<std::size_t>(run)]->frame_at(selection_->step());
+  if (!b) return rows;
+  *step = b->step;
+  const auto a = selection_->histories().front()->frame_at(b->step);
+  if (!a || a->step != b->step) return rows;
+  for (const RouterFrame& router : b->routers) {
+    const auto other = std::ranges::find(a->routers, router.layer, &RouterFrame::layer);
+    if (other == a->routers.end()) continue;
+    Row row{router.layer, load_difference(*other, router), {}, {}};
+    if (row.difference.empty()) continue;
+    for (std::size_t e = 0; e < row.difference.size(); ++e) {
+      row.of_run.push_back(utilisation(router.tokens_per_expert, e));
+      row.of_a.push_back(utilisation(other->tokens_per_expert, e));
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+const std::vector<float>& LoadDifferencePanel::valuesOf(const Row& row) const {
+  return shown() == Shown::difference ? row.difference : shown() == Shown::run ? row.of_run : row.of_a;
+}
+
+// Of all runs, so that a difference can be held against what another seed makes.
+QString LoadDifferencePanel::conclude() const {
+  QStringList differences;
+  for (int run = 1; run < static_cast<int>(selection_->histories().size()); ++run) {
+    double sum = 0;
+    std::size_t count = 0;
+    std::int64_t step = 0;
+    for (const Row& row : rows(run, &step)) {
+      for (const float value : row.difference) sum += static_cast<double>(std::fabs(value));
+      count += row.difference.size();
+    }
+    if (count == 0) continue;
+    differences << runFigure(run, QString::number(sum / static_cast<double>(count), 'f', 2), palette());
+  }
+  if (differences.isEmpty()) return {};
+  return tr("Mean |difference| from A in fair shares: %1").arg(differences.join(QStringLiteral(", "))) +
+         (runs_->noiseTwins().isEmpty() ? QString() : tr("; another seed alone: %1").arg(runs_->noiseTwins()));
+}
+
+QString LoadDifferencePanel::status() const {
+  const int run = comparedRun(*selection_);
+  if (run < 0) return {};
+  std::int64_t step = 0;
+  const auto frame = selection_->histories()[static_cast<std::size_t>(run)]->frame_at(selection_->step());
+  if (!frame) return {};
+  step = frame->step;
+  const QString loads = shown() == Shown::difference ? tr("%1 minus A").arg(runLabel(*selection_, run))
+                                                     : runLabel(*selection_, shown() == Shown::run ? run : 0);
+  return timeStatus(step, true) + QStringLiteral(", ") + loads;
+}
+
+void LoadDifferencePanel::refill() {
+  conclusion_->say(comparedRun(*selection_) < 0 ? QString() : conclude());
+  if (!selection_->history()) return view_->setNotice(noRunNotice());
+  if (comparedRun(*selection_) < 0) return view_->setNotice(nothingToCompareNotice());
+  std::int64_t step = 0;
+  rows_ = rows(comparedRun(*selection_), &step);
+  if (rows_.empty())
+    return view_->setNotice(tr("No step with the loads of both runs, or they have different numbers of experts"));
+  view_->setNotice({});
+  const int columns = static_cast<int>(
+      std::ranges::max_element(rows_, {}, [](const Row& row) { return row.difference.size(); })->difference.size());
+  std::vector<std::uint8_t> codes;
+  std::vector<Tick> row_ticks;
+  for (const Row& row : rows_) {
+    row_ticks.push_back({static_cast<double>(row_ticks.size()), QString::number(row.layer)});
+    const std::vector<float>& values = valuesOf(row);
+    for (int e = 0; e < columns; ++e) {
+      const float value = e < std::ssize(values) ? values[static_cast<std::size_t>(e)] : kNoValue;
+      codes.push_back(shown() == Shown::difference ? differenceCode(value)
+                                                   : utilisationCode(static_cast<double>(value)));
+    }
+  }
+  view_->setCells(static_cast<int>(rows_.size()), columns, std::move(codes));
+  view_->setLegend(shown() == Shown::difference ? differenceLegend(isDark(palette()))
+                                                : utilisationLegend(isDark(palette())));
+  const QString run = runLetter(comparedRun(*selection_));
+  view_->setRowAxis(std::move(row_ticks), shown() == Shown::difference ? tr("layer, %1 minus A").arg(run)
+                                          : shown() == Shown::run      ? tr("layer, %1").arg(run)
+                                                                       : tr("layer, A"));
+  view_->setColumnAxis(integerTicks(0, columns - 1, std::max(2, view_->width() / 60)), tr("expert"));
+  markCurrent();
+}
+
+void LoadDifferencePanel::markCurrent() {
+  const auto row = std::ranges::find(rows_, selection_->layer(), &Row::layer);
+  view_->setCurrent(row == rows_.end() ? -1 : static_cast<int>(row - rows_.begin()), selection_->expert());
+}
+
+void LoadDifferencePanel::paintNumbers(QPainter& painter) const {
+  const QFontMetrics metrics(painter.font());
+  const QRectF cell = view_->cellRect(0, 0);
+  if (cell.width() < metrics.horizontalAdvance(QStringLiteral("+0.00")) + 4 || cell.height() < metrics.height() + 2)
+    return;
+  for (int row = 0; row < view_->rows(); ++row)
+    for (int e = 0; e < std::ssize(rows_[static_cast<std::size_t>(row)].difference); ++e) {
+      const float value = valuesOf(rows_[static_cast<std::size_t>(row)])[static_cast<std::size_t>(e)];
+      painter.setPen(textOn(view_->cellColor(row, e)));
+      painter.drawText(view_->cellRect(row, e), Qt::AlignCenter,
+                       shown() == Shown::difference ? signedText(value) : QString::number(value, 'f', 2));
+    }
+}
+
+QStringList LoadDifferencePanel::describe(int row, int column) const {
+  if (row >= std::ssize(rows_) || column >= std::ssize(rows_[static_cast<std::size_t>(row)].difference)) return {};
+  const Row& at = rows_[static_cast<std::size_t>(row)];
+  return {tr("layer %1, expert %2").arg(at.layer).arg(column),
+          tr("utilisation %1, in run A %2: %3")
+              .arg(at.of_run[static_cast<std::size_t>(column)], 0, 'f', 2)
+              .arg(at.of_a[static_cast<std::size_t>(column)], 0, 'f', 2)
+              .arg(signedText(at.difference[static_cast<std::size_t>(column)]))};
+}
+
+QString LoadDifferencePanel::csv() const {
+  QString text =
+      QStringLiteral("step,layer,expert,utilisation minus run A's (1 = a fair share),utilisation,in run A\n");
+  std::int64_t step = 0;
+  for (const Row& row : rows(comparedRun(*selection_), &step))
+    for (std::size_t e = 0; e < row.difference.size(); ++e)
+      text += QStringLiteral("%1,%2,%3,%4,%5,%6\n")
+                  .arg(step)
+                  .arg(row.layer)
+                  .arg(e)
+                  .arg(row.difference[e], 0, 'g', 9)
+                  .arg(row.of_run[e], 0, 'g', 9)
+                  .arg(row.of_a[e], 0, 'g', 9);
+  return text;
+}
+
+QString LoadDifferencePanel::explain() const {
+  return tr("<p><b>Utilisation of each expert in one run minus that in run A</b>, same step and batch. The run is the "
+            "active one; while A is active, B. 0: both send it as many tokens. +1: a whole fair share more than in "
+            "A. The list at the top shows either run's own load instead.</p>"
+            "<p><b>Reading it.</b> The mean over all cells stands above, for every run: a run whose mean is that of a "
+            "noise twin, which has another seed and nothing else, uses its experts as differently as chance does. "
+            "Faint and changing from step to step: noise. A cell that stays coloured: the "
+            "runs have come to use that expert differently; experts of runs with other first weights have nothing to "
+            "do "
+            "with each other.</p>") +
+         metricCards({"utilisation"});
+}
+
+QVariantMap LoadDifferencePanel::saveState() const {
+  return {{QStringLiteral("shown"), shown_->currentIndex()}};
+}
+
+void LoadDifferencePanel::restoreState(const QVariantMap& state) {
+  shown_->setCurrentIndex(std::clamp(state.value(QStringLiteral("shown")).toInt(), 0, shown_->count() - 1));
+}
+
+}  // namespace moescope

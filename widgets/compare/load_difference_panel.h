@@ -1,0 +1,53 @@
+// Load of every expert in one run minus the same in run A, or the load in either.
+#pragma once
+
+#include <QComboBox>
+
+#include "widgets/panel/conclusion_label.h"
+#include "widgets/panel/panel.h"
+#include "widgets/plots/matrix_plot.h"
+#include "widgets/selection/compared_runs.h"
+
+namespace moescope {
+
+class LoadDifferencePanel : public Panel {
+  Q_OBJECT
+
+ public:
+  enum class Shown { difference, run, run_a };
+
+  LoadDifferencePanel(Selection* selection, const ComparedRuns* runs, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+  QVariantMap saveState() const override;
+  void restoreState(const QVariantMap& state) override;
+  void setShown(Shown shown) { shown_->setCurrentIndex(static_cast<int>(shown)); }
+  QString conclusion() const { return conclusion_->text(); }  // rich text
+  MatrixPlot* view() const { return view_; }
+
+ protected:
+  QString status() const override;
+
+ private:
+  struct Row {
+    int layer = 0;
+    std::vector<float> difference, of_run, of_a;  // [E]; utilisation
+  };
+  // Of the layers that both have with equal numbers of experts, at the newest step at or before the cursor's.
+  std::vector<Row> rows(int run, std::int64_t* step) const;
+  const std::vector<float>& valuesOf(const Row& row) const;
+  Shown shown() const { return static_cast<Shown>(shown_->currentIndex()); }
+  QString conclude() const;
+  void refill();
+  void markCurrent();
+  void paintNumbers(QPainter& painter) const;
+  QStringList describe(int row, int column) const;
+
+  const ComparedRuns* runs_;
+  QComboBox* shown_;
+  ConclusionLabel* conclusion_;
+  MatrixPlot* view_;
+  std::vector<Row> rows_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,157 @@
+#include "widgets/microscaling/block_bars.h"
+
+#include <QKeyEvent>
+#include <QMouseEvent>
+#include <QPainter>
+#include <algorithm>
+#include <cmath>
+
+#include "widgets/panel/format_text.h"
+#include "widgets/plots/color_scale.h"
+
+namespace moescope {
+
+BlockBars::BlockBars(QWidget* parent) : PlotFrame(parent) {
+  setAccessibleName(tr("Values of the block before and after quantization"));
+}
+
+void BlockBars::setBlock(const BlockAnatomy* block) {
+  block_ = block;
+  current_ = std::min(current_, static_cast<int>(block->elements.size()) - 1);
+  markDirty();
+}
+
+void BlockBars::setCurrent(int element) {
+  current_ = element;
+  update();
+}
+
+Axis BlockBars::valueAxis() const {
+  double low = 0, high = 0;
+  if (block_)
+    for (const ElementAnatomy& e : block_->elements)
+      for (const double v : {static_cast<double>(e.value), static_cast<double>(e.dequantized)}) {
+        if (!std::isfinite(v)) continue;
+        low = std::min(low, v);
+        high = std::max(high, v);
+      }
+  // Linear in units of the largest: niceRange takes any size, subnormals included.
+  const ValueRange range = low == high ? ValueRange{-1, 1} : niceRange(low, high, false);
+  const QRect plot = plotRect();
+  return {range.low, range.high, plot.bottom() + 1.0, static_cast<double>(plot.top()), false};
+}
+
+QRectF BlockBars::slot(int element) const {
+  const QRect plot = plotRect();
+  const double width = static_cast<double>(plot.width()) / std::max<std::size_t>(1, block_->elements.size());
+  return {plot.left() + element * width, static_cast<double>(plot.top()), width, static_cast<double>(plot.height())};
+}
+
+int BlockBars::elementAt(QPoint position) const {
+  if (!block_ || block_->elements.empty() || !plotRect().contains(position)) return -1;
+  const int count = static_cast<int>(block_->elements.size());
+  return std::clamp((position.x() - plotRect().left()) * count / std::max(1, plotRect().width()), 0, count - 1);
+}
+
+QString BlockBars::staticKey() const {
+  const Axis axis = valueAxis();
+  return QStringLiteral("%1:%2:%3").arg(axis.low).arg(axis.high).arg(block_ ? block_->elements.size() : 0);
+}
+
+void BlockBars::paintStatic(QPainter& painter) {
+  if (!block_) return;
+  const Axis axis = valueAxis();
+  paintLeftAxis(painter, axis, linearTicks(axis.low, axis.high, std::max(2, plotRect().height() / 28)), tr("value"));
+  const QFontMetrics metrics(painter.font());
+  painter.setPen(palette().text().color());
+  const int count = static_cast<int>(block_->elements.size());
+  for (const Tick& tick : integerTicks(0, count - 1, std::max(2, plotRect().width() / 26)))
+    painter.drawText(
+        slot(static_cast<int>(tick.value)).adjusted(-20, 0, 20, 0).toRect().translated(0, plotRect().height() + 2),
+        Qt::AlignHCenter | Qt::AlignTop, tick.label);
+  // Legend, and the axis caption beside it.
+  int x = plotRect().left();
+  const int y = plotRect().bottom() + 4 + metrics.height();
+  const auto entry = [&](const QString& text, bool filled) {
+    const QRect box(x, y + 3, 9, metrics.height() - 6);
+    if (filled) painter.fillRect(box, seriesColor(0, dark()));
+    painter.setPen(filled ? seriesColor(0, dark()) : palette().text().color());
+    painter.drawRect(box.adjusted(0, 0, -1, -1));
+    painter.setPen(mutedText(palette()));
+    painter.drawText(x + 13, y + metrics.ascent(), text);
+    x += 13 + metrics.horizontalAdvance(text) + 14;
+  };
+  entry(tr("original"), false);
+  entry(tr("dequantized"), true);
+  const QString signs = tr("0: flushed to zero   !: clipped"), caption = tr("element of the block");
+  painter.drawText(x, y + metrics.ascent(), signs);
+  const int caption_x = plotRect().right() - metrics.horizontalAdvance(caption);
+  if (caption_x > x + metrics.horizontalAdvance(signs) + 14) painter.drawText(caption_x, y + metrics.ascent(), caption);
+}
+
+void BlockBars::paintData(QPainter& painter) {
+  if (!block_) return;
+  const Axis axis = valueAxis();
+  const double zero = axis.toPixel(0);
+  painter.setPen(mutedText(palette()));
+  painter.drawLine(QPointF(plotRect().left(), zero), QPointF(plotRect().right(), zero));
+  for (int i = 0; i < static_cast<int>(block_->elements.size()); ++i) {
+    const ElementAnatomy& e = block_->elements[static_cast<std::size_t>(i)];
+    const QRectF place = slot(i);
+    const double width = std::max(1.0, place.width() * 0.36);
+    const auto bar = [&](double value, double left) {
+      return QRectF(QPointF(left, axis.toPixel(value)), QPointF(left + width, zero)).normalized();
+    };
+    if (std::isfinite(e.value)) {
+      painter.setPen(palette().text().color());
+      painter.drawRect(bar(e.value, place.left() + place.width() * 0.1));
+    }
+    if (std::isfinite(e.dequantized))
+      painter.fillRect(bar(e.dequantized, place.left() + place.width() * 0.52), seriesColor(0, dark()));
+    const QString sign = !std::isfinite(e.dequantized) ? QStringLiteral("?")
+                         : e.underflow                 ? QStringLiteral("0")
+                         : e.clipped                   ? QStringLiteral("!")
+                                                       : QString();
+    if (sign.isEmpty()) continue;
+    painter.setPen(accentColor(dark()));
+    painter.drawText(QRectF(place.left() - 6, plotRect().top(), place.width() + 12, 16), Qt::AlignCenter, sign);
+  }
+}
+
+void BlockBars::paintOverlay(QPainter& painter) {
+  if (!block_) return;
+  if (current_ >= 0) {
+    painter.setPen(accentColor(dark()));
+    painter.drawRect(slot(current_).adjusted(0, 0, -1, -1));
+  }
+  PlotFrame::paintOverlay(painter);
+}
+
+QStringList BlockBars::readoutAt(QPoint position) const {
+  const int element = block_ ? elementAt(position) : -1;
+  return element < 0 ? QStringList() : elementReadout(*block_, element);
+}
+
+void BlockBars::mousePressEvent(QMouseEvent* event) {
+  if (const int element = elementAt(event->pos()); element >= 0) emit elementChosen(element);
+}
+
+void BlockBars::keyPressEvent(QKeyEvent* event) {
+  const int step = event->key() == Qt::Key_Left ? -1 : event->key() == Qt::Key_Right ? 1 : 0;
+  if (!step || !block_ || block_->elements.empty()) return PlotFrame::keyPressEvent(event);
+  emit elementChosen(std::clamp(current_ + step, 0, static_cast<int>(block_->elements.size()) - 1));
+}
+
+QStringList elementReadout(const BlockAnatomy& block, int element) {
+  const ElementAnatomy& e = block.elements[static_cast<std::size_t>(element)];
+  QStringList lines{BlockBars::tr("element %1").arg(element),
+                    BlockBars::tr("%1 -> %2").arg(exactText(e.value), exactText(e.dequantized))};
+  if (std::isnan(e.dequantized)) return lines << BlockBars::tr("NaN block");
+  lines << BlockBars::tr("error %1").arg(formatValue(e.error));
+  if (e.underflow) lines << BlockBars::tr("flushed to zero");
+  if (e.clipped)
+    lines << BlockBars::tr("clipped: |%1| > %2").arg(exactText(e.scaled)).arg(traits(block.format.element).max);
+  return lines;
+}
+
+}  // namespace moescope

@@ -1,0 +1,112 @@
+#include "widgets/microscaling/block_formats_table.h"
+
+#include <QHeaderView>
+#include <cmath>
+
+#include "core/numerics/operand_format.h"
+#include "widgets/panel/format_text.h"
+
+namespace moescope {
+namespace {
+
+constexpr int kNvfp4Row = 6;  // after the element formats
+
+enum Column { kName, kShared, kBlockScale, kTensorScale, kBits, kInBlock, kInTensor, kLost, kColumns };
+
+double binades(double largest, double least) {
+  return std::log2(largest / least);
+}
+
+QString span(double binades) {
+  return BlockFormatsTable::tr("%1 binades").arg(binades, 0, 'f', 1);
+}
+
+QStringList mxRow(ElementFormat element) {
+  const FormatTraits& f = traits(element);
+  const double least = element == ElementFormat::int8 ? 0x1p-6 : double{f.min_subnormal};
+  OperandFormat format;
+  format.scheme = QuantScheme::mx;
+  format.element = element;
+  return {operandFormatLabel(format).section(QLatin1Char(','), 0, 0),
+          BlockFormatsTable::tr("32 along a row or column"),
+          QStringLiteral("E8M0"),
+          BlockFormatsTable::tr("none"),
+          QString::number(bits_per_value(format)),
+          span(binades(f.max, least)),
+          span(binades(f.max * 0x1p127, least * 0x1p-127)),
+          BlockFormatsTable::tr("NaN or infinity: its block becomes NaN")};
+}
+
+// Block scales reach from 2^-6, torchao's floor, to 448 (operand_format.h).
+QStringList nvfp4Row() {
+  OperandFormat format;
+  format.scheme = QuantScheme::nvfp4;
+  format.element = ElementFormat::e2m1;
+  const FormatTraits& f = traits(ElementFormat::e2m1);
+  return {QStringLiteral("NVFP4 E2M1"),
+          BlockFormatsTable::tr("16 along a row or column"),
+          BlockFormatsTable::tr("E4M3, 2^-6 to 448"),
+          QStringLiteral("FP32"),
+          QString::number(bits_per_value(format)),
+          span(binades(f.max, f.min_subnormal)),
+          span(binades(f.max * 448.0, f.min_subnormal * 0x1p-6)),
+          BlockFormatsTable::tr("NaN or infinity: the whole tensor becomes NaN")};
+}
+
+QStringList fp8Row(const QString& name, const QString& shared) {
+  const FormatTraits& f = traits(ElementFormat::e4m3);
+  return {name,
+          shared,
+          BlockFormatsTable::tr("FP32"),
+          BlockFormatsTable::tr("none"),
+          QStringLiteral("8 + 32 / n"),
+          span(binades(f.max, f.min_subnormal)),
+          BlockFormatsTable::tr("as FP32"),
+          BlockFormatsTable::tr("NaN or infinity: all that shares the scale becomes NaN")};
+}
+
+}  // namespace
+
+BlockFormatsTable::BlockFormatsTable(QWidget* parent) : QTableWidget(parent) {
+  std::vector<QStringList> rows;
+  for (const ElementFormat element : {ElementFormat::e4m3, ElementFormat::e5m2, ElementFormat::e2m3,
+                                      ElementFormat::e3m2, ElementFormat::e2m1, ElementFormat::int8})
+    rows.push_back(mxRow(element));
+  rows.push_back(nvfp4Row());
+  rows.push_back(fp8Row(QStringLiteral("FP8 E4M3"), tr("128, 128 x 128, row or tensor")));
+  setRowCount(static_cast<int>(rows.size()));
+  setColumnCount(kColumns);
+  setHorizontalHeaderLabels({tr("with scales"), tr("values that share one"), tr("block scale"), tr("tensor scale"),
+                             tr("bits/value"), tr("range in a block"), tr("range in a tensor"), tr("special values")});
+  for (int row = 0; row < rowCount(); ++row)
+    for (int column = 0; column < kColumns; ++column) {
+      auto* item = new QTableWidgetItem(rows[static_cast<std::size_t>(row)][column]);
+      item->setFlags(Qt::ItemIsEnabled | Qt::ItemIsSelectable);
+      setItem(row, column, item);
+    }
+  item(kNvfp4Row, kBlockScale)
+      ->setToolTip(
+          tr("2^-6 is the least block scale of torchao's inference code, and here. NVIDIA's TransformerEngine has no "
+             "such floor: scales go down to E4M3's least number, 2^-9, and a block too small for that becomes zeros"));
+  setAccessibleName(tr("Formats with scales"));
+  verticalHeader()->hide();
+  verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 6);
+  setSelectionBehavior(QAbstractItemView::SelectRows);
+  setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  resizeColumnsToContents();
+  horizontalHeader()->setStretchLastSection(true);
+  setFixedHeight(horizontalHeader()->sizeHint().height() + rowCount() * (fontMetrics().height() + 6) + 4);
+}
+
+QString BlockFormatsTable::csv() const {
+  QString text;
+  for (int row = -1; row < rowCount(); ++row) {
+    QStringList cells;
+    for (int column = 0; column < kColumns; ++column)
+      cells << QStringLiteral("\"%1\"").arg((row < 0 ? horizontalHeaderItem(column) : item(row, column))->text());
+    text += cells.join(QLatin1Char(',')) + QLatin1Char('\n');
+  }
+  return text;
+}
+
+}  // namespace moescope

@@ -1,0 +1,58 @@
+#include "widgets/microscaling/block_presets.h"
+
+#include <QCoreApplication>
+#include <cmath>
+#include <limits>
+#include <random>
+
+namespace moescope {
+namespace {
+
+constexpr int kBlock = 32;
+
+// std::mt19937 is the same everywhere; the sum of twelve uniforms keeps the library's normal distribution out of it.
+std::vector<float> gaussian(unsigned seed, double mean, double sigma) {
+  std::mt19937 generator(seed);
+  std::vector<float> values(kBlock);
+  for (float& v : values) {
+    double sum = -6;
+    for (int i = 0; i < 12; ++i) sum += generator() * 0x1p-32;
+    v = static_cast<float>(mean + sigma * sum);
+  }
+  return values;
+}
+
+std::vector<BlockPreset> makePresets() {
+  const auto tr = [](const char* text) { return QCoreApplication::translate("moescope", text); };
+  std::vector<BlockPreset> presets;
+  presets.push_back({tr("Gaussian"),
+                     tr("Standard normal values: on average 31.5 dB in MXFP8 E4M3, 18.8 in MXFP4, 20.4 in NVFP4"),
+                     gaussian(1, 0, 1)});
+  std::vector<float> outlier = gaussian(1, 0, 1);
+  outlier[5] *= 300;
+  presets.push_back({tr("Outlier x300"),
+                     tr("E4M3 shrugs: it spans 2^17.8. In E2M1 (MXFP4, NVFP4) the neighbours become 0"), outlier});
+  presets.push_back({tr("Gains near 0.93"),
+                     tr("With E4M3 and FLOOR every value lies above 448 x scale and clips to 0.875"),
+                     gaussian(2, 0.93, 0.01)});
+  std::vector<float> wide = gaussian(3, 0, 1);
+  for (int i = 0; i < kBlock; ++i) wide[static_cast<std::size_t>(i)] *= static_cast<float>(std::exp2(-i));
+  presets.push_back(
+      {tr("Wide range"), tr("Gradients over 32 binades: SQNR is high while the small ones vanish"), wide});
+  presets.push_back(
+      {tr("Subnormal floats"), tr("Below 2^-126 the smallest scale of MX, 2^-127, must do"), gaussian(4, 0, 1e-40)});
+  presets.push_back({tr("All zero"), tr("amax 0: in MX byte 0 and codes 0"), std::vector<float>(kBlock, 0.0f)});
+  std::vector<float> nan = gaussian(5, 0, 1);
+  nan[7] = std::numeric_limits<float>::quiet_NaN();
+  presets.push_back({tr("One NaN"), tr("One NaN or infinity takes all that shares its scale"), nan});
+  return presets;
+}
+
+}  // namespace
+
+const std::vector<BlockPreset>& blockPresets() {
+  static const std::vector<BlockPreset> kPresets = makePresets();
+  return kPresets;
+}
+
+}  // namespace moescope

@@ -1,0 +1,138 @@
+#include "widgets/microscaling/block_table.h"
+
+#include <QPainter>
+#include <cmath>
+#include <cstdlib>
+
+#include "widgets/panel/format_text.h"
+#include "widgets/plots/axis.h"
+
+namespace moescope {
+
+std::optional<float> parseFloat(const QString& text) {
+  const QByteArray bytes = text.trimmed().toLatin1();
+  if (bytes.isEmpty()) return std::nullopt;
+  char* end = nullptr;
+  // strtof reads what people write and what %a prints; the numeric locale of the program is "C".
+  const float value = std::strtof(bytes.constData(), &end);
+  if (end != bytes.constData() + bytes.size()) return std::nullopt;
+  return value;
+}
+
+BlockModel::BlockModel(QObject* parent) : QAbstractTableModel(parent) {}
+
+void BlockModel::setBlock(const BlockAnatomy* block) {
+  const int rows = static_cast<int>(block->elements.size());
+  if (rows == rows_) {
+    block_ = block;
+    emit dataChanged(index(0, 0), index(rowCount() - 1, kColumns - 1));
+    return;
+  }
+  beginResetModel();
+  block_ = block;
+  rows_ = rows;
+  endResetModel();
+}
+
+int BlockModel::rowCount(const QModelIndex& parent) const {
+  return parent.isValid() ? 0 : rows_;
+}
+
+int BlockModel::columnCount(const QModelIndex& parent) const {
+  return parent.isValid() ? 0 : kColumns;
+}
+
+// Six digits: what has more is exact in the tooltip and in the editor.
+QString BlockModel::text(const ElementAnatomy& e, int column) const {
+  const auto digits = [](float v) { return std::isfinite(v) ? QString::number(v, 'g', 6) : exactText(v); };
+  switch (column) {
+    case kValue:
+      return digits(e.value);
+    case kScaled:
+      return digits(e.scaled);
+    case kDecoded:
+      return exactText(e.decoded);
+    case kDequantized:
+      return digits(e.dequantized);
+    case kError:
+      return std::isnan(e.error) ? QStringLiteral("NaN") : QString::number(e.error, 'g', 4);
+    case kNote:
+      return std::isnan(e.dequantized)              ? tr("NaN block")
+             : e.underflow                          ? tr("flushed to 0")
+             : e.clipped                            ? tr("clipped")
+             : e.fields.kind == CodeKind::subnormal ? tr("subnormal")
+             : e.error == 0                         ? tr("exact")
+                                                    : QString();
+  }
+  return {};
+}
+
+QVariant BlockModel::data(const QModelIndex& index, int role) const {
+  if (!index.isValid() || !block_) return {};
+  const ElementAnatomy& e = block_->elements[static_cast<std::size_t>(index.row())];
+  switch (role) {
+    case Qt::DisplayRole:
+      return text(e, index.column());
+    case Qt::EditRole:
+      return exactText(e.value);
+    case Qt::TextAlignmentRole:
+      return int(index.column() == kNote ? Qt::AlignLeft | Qt::AlignVCenter : Qt::AlignRight | Qt::AlignVCenter);
+    case Qt::AccessibleTextRole:
+      if (index.column() == kBits)
+        return QString::number(e.fields.code, 2).rightJustified(traits(block_->format.element).bits, QLatin1Char('0'));
+      return text(e, index.column());
+    case Qt::ToolTipRole:
+      if (index.column() == kValue)
+        return tr("%1\nDouble click or F2 to edit: a number, nan, inf").arg(exactText(e.value));
+      return tr("y = %6, q = %7, q - x = %8\ncode 0x%1: %2\nneighbours %3 and %4, %5 of the way up")
+          .arg(e.fields.code, 2, 16, QLatin1Char('0'))
+          .arg(QString::fromStdString(e.fields.formula), exactText(e.grid.below), exactText(e.grid.above),
+               formatPercent(e.probability_up), exactText(e.scaled), exactText(e.dequantized),
+               QString::number(e.error, 'g', 9));
+  }
+  return {};
+}
+
+QVariant BlockModel::headerData(int section, Qt::Orientation orientation, int role) const {
+  if (role != Qt::DisplayRole) return {};
+  if (orientation == Qt::Vertical) return section;
+  const QStringList names{tr("value x"), tr("y = x / scale"), tr("code"), tr("decoded"),
+                          tr("q"),       tr("error q - x"),   QString()};
+  return names.value(section);
+}
+
+Qt::ItemFlags BlockModel::flags(const QModelIndex& index) const {
+  const Qt::ItemFlags flags = QAbstractTableModel::flags(index);
+  return index.column() == kValue ? flags | Qt::ItemIsEditable : flags;
+}
+
+bool BlockModel::setData(const QModelIndex& index, const QVariant& value, int role) {
+  if (role != Qt::EditRole || index.column() != kValue) return false;
+  const std::optional<float> number = parseFloat(value.toString());
+  if (!number) {
+    emit refused(tr("'%1' is not a number; allowed: 0.5, 1e-3, 0x1p-7, nan, inf").arg(value.toString()));
+    return false;
+  }
+  emit valueEdited(index.row(), *number);
+  return true;
+}
+
+void BitsDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const {
+  QStyledItemDelegate::paint(painter, option, index);
+  const auto* model = qobject_cast<const BlockModel*>(index.model());
+  if (!model || !model->block()) return;
+  const BlockAnatomy& block = *model->block();
+  const BitLayout layout = bitLayout(block.format.element);
+  const QRect area = option.rect.adjusted(4, 2, -2, -2);
+  painter->save();
+  painter->setFont(option.font);
+  paintBits(*painter, area, layout, block.elements[static_cast<std::size_t>(index.row())].fields.code, option.palette);
+  painter->restore();
+}
+
+QSize BitsDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelIndex&) const {
+  const int height = option.fontMetrics.height() + 6;
+  return {bitsWidth({1, 5, 2}, height - 4) + 10, height};
+}
+
+}  // namespace moescope

@@ -1,0 +1,49 @@
+// Above the tensors: which operand of which run and step is shown, how it came, and what else can be asked for.
+#pragma once
+
+#include <QLabel>
+#include <QToolButton>
+#include <QWidget>
+
+#include "core/model/layers/captured_operand.h"
+
+namespace moescope {
+
+class CaptureBar : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit CaptureBar(QWidget* parent = nullptr);
+
+  // Where operands come from.
+  enum class Source { none, live, recording };
+  void setSource(Source source);
+  void showWaiting(const OperandPlace& place, bool paused);
+  // Of a recomputation that began with step `first`, is at `step` and goes to `wanted`.
+  void showProgress(const OperandPlace& place, std::int64_t first, std::int64_t step, std::int64_t wanted);
+  // `wanted_step`: of the matrix that was clicked; -1: none. `note`: what else is to be said.
+  void showCaptured(const CapturedOperand& captured, std::int64_t wanted_step, const QString& note = {});
+  // Nothing could be captured; `offered_step` can be computed again, -1: none can.
+  void showFailed(const OperandPlace& place, const QString& why, std::int64_t offered_step);
+  void showSample(const QString& about);  // of tensors that come from elsewhere; empty: what can be opened
+  QString text() const;                   // as it reads, plain
+  QToolButton* rotatedButton() const { return rotated_; }
+
+ signals:
+  void againRequested();
+  void saveRequested();
+  void recomputeRequested(std::int64_t step);
+  void cancelRequested();
+  void rotationToggled(bool rotated);  // show what is quantized: the values after their rotation
+
+ private:
+  void setTexts(const QString& head, const QString& details, const QString& note);
+  void offer(std::int64_t step);
+
+  Source source_ = Source::none;
+  std::int64_t offered_step_ = -1;
+  QLabel *head_, *details_, *note_;
+  QToolButton *again_, *save_, *recompute_, *cancel_, *rotated_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,238 @@
+#include "widgets/microscaling/tensor_lab.h"
+
+#include <QDragEnterEvent>
+#include <QFileDialog>
+#include <QMimeData>
+#include <QSplitter>
+#include <QUrl>
+#include <QVBoxLayout>
+#include <algorithm>
+
+#include "widgets/microscaling/capture_bar.h"
+#include "widgets/microscaling/expert_stats_panel.h"
+#include "widgets/microscaling/microscope.h"
+#include "widgets/microscaling/scale_map.h"
+#include "widgets/microscaling/tensor_browser.h"
+#include "widgets/microscaling/what_if.h"
+#include "widgets/panel/tensor_text.h"
+
+namespace moescope {
+
+TensorLab::TensorLab(Selection* selection, QWidget* parent) : QWidget(parent) {
+  setAcceptDrops(true);
+  setAccessibleName(tr("Tensor laboratory"));
+  browser_ = new TensorBrowser(selection, this);
+  map_ = new ScaleMap(selection, this);
+  what_if_ = new WhatIfStrip(selection, this);
+  microscope_ = new Microscope(selection, this);
+
+  bar_ = new CaptureBar(this);
+  connect(bar_, &CaptureBar::rotationToggled, this, [this] {
+    if (captured_) showCaptured();
+  });
+  experts_ = new ExpertStatsPanel(selection, this);
+  lists_ = new QTabWidget(this);
+  lists_->setDocumentMode(true);
+  lists_->setTabPosition(QTabWidget::South);
+  lists_->addTab(browser_, browser_->title());
+  lists_->addTab(experts_, experts_->title());
+  for (Panel* panel : std::initializer_list<Panel*>{browser_, experts_}) panel->setTitleShown(false);
+  auto* top = new QSplitter(Qt::Horizontal, this);
+  for (QWidget* part : std::initializer_list<QWidget*>{lists_, map_, what_if_}) top->addWidget(part);
+  top->setSizes({430, 380, 470});
+  auto* all = new QSplitter(Qt::Vertical, this);
+  all->addWidget(top);
+  all->addWidget(microscope_);
+  all->setSizes({380, 400});
+  all->setStretchFactor(0, 1);
+  all->setStretchFactor(1, 1);
+  auto* layout = new QVBoxLayout(this);
+  layout->setContentsMargins(0, 0, 0, 0);
+  layout->setSpacing(0);
+  layout->addWidget(bar_);
+  layout->addWidget(all, 1);
+  // Small enough that a lesson fits beside them on a small screen.
+  for (Panel* panel : panels()) panel->setMinimumSize(200, 140);
+  connectPanels();
+}
+
+std::vector<Panel*> TensorLab::panels() const {
+  return {browser_, experts_, map_, what_if_, microscope_};
+}
+
+void TensorLab::connectPanels() {
+  for (Panel* panel : panels()) connect(panel, &Panel::readoutChanged, this, &TensorLab::readoutChanged);
+  connect(browser_, &TensorBrowser::openRequested, this, &TensorLab::askForFile);
+  connect(browser_, &TensorBrowser::tensorChosen, this, &TensorLab::openWhole);
+  connect(experts_, &ExpertStatsPanel::expertChosen, this, &TensorLab::showExpert);
+  connect(map_, &ScaleMap::sliceChosen, this, [this](std::size_t slice) { openTensor(source_, slice); });
+  connect(map_, &ScaleMap::blockChosen, this,
+          [this](std::size_t line, std::size_t block) { openBlock(line, block, 0); });
+  connect(map_, &ScaleMap::axisChosen, this, &TensorLab::turnAxis);
+  connect(microscope_, &Microscope::axisChosen, this, &TensorLab::turnAxis);
+  connect(microscope_, &Microscope::elementChosen, this, [this](int element) { element_ = element; });
+  connect(microscope_, &Microscope::formatChosen, this, [this](const BlockChoice& f) { setFormat(f, axis_); });
+  connect(what_if_, &WhatIfStrip::chosen, this, &TensorLab::setFormat);
+}
+
+bool TensorLab::openFile(const QString& path) {
+  return browser_->openFile(path);
+}
+
+void TensorLab::setTensor(const QString& name, std::size_t rows, std::size_t cols, std::vector<float> values) {
+  browser_->addTensor(TensorSource(name, rows, cols, std::move(values)));
+}
+
+void TensorLab::setCaptured(std::shared_ptr<const CapturedOperand> captured) {
+  captured_ = std::move(captured);
+  showCaptured();
+}
+
+// As the quantizer saw it, unless somebody wants to see it before its rotation.
+void TensorLab::showCaptured() {
+  auto captured = captured_;
+  const bool turned = captured->format.hadamard > 0 && bar_->rotatedButton()->isChecked();
+  if (turned) captured = std::make_shared<const CapturedOperand>(rotated(*captured));
+  const OperandFormat& format = captured->format;
+  // What has no scale is shown in the blocks of the choice that stands; the bar says so.
+  BlockChoice blocks = format_;
+  if (format.scheme == QuantScheme::mx) blocks = {format.element, format.rule, format.block};
+  if (format.scheme == QuantScheme::fp8)
+    blocks = fp8_choice(format.granularity, format.element, format.power_of_two_scale);
+  if (format.scheme == QuantScheme::nvfp4) blocks = kNvfp4;
+  const BlockRounding rounding =
+      format.rounding == Rounding::stochastic ? BlockRounding::stochastic : BlockRounding::nearest_even;
+  setFormat(blocks, captured->axis);
+  const QString name = QString::fromStdString(captured->run_name) + QStringLiteral(": ") + placeName(captured->place) +
+                       (turned ? tr(", rotated") : QString());
+  browser_->addTensor(TensorSource(name, std::move(captured)));
+  if (rounding != microscope_->block().rounding) microscope_->setRounding(rounding);
+}
+
+void TensorLab::openWhole(const TensorSource& source) {
+  whole_ = source;
+  experts_->setCaptured(source.captured());
+  openTensor(source, 0);
+}
+
+void TensorLab::showExpert(int expert) {
+  if (!whole_.valid()) return;
+  const auto groups = static_cast<int>(whole_.rowGroups().size()) - 1;
+  if (expert >= groups) return;
+  if (expert >= 0 && !whole_.group(static_cast<std::size_t>(expert)).valid()) {
+    emit readoutChanged(tr("Expert %1 got no token in this step").arg(expert));
+    return;
+  }
+  openTensor(expert < 0 || !whole_.grouped() ? whole_ : whole_.group(static_cast<std::size_t>(expert)), 0);
+  experts_->setCurrent(expert);
+}
+
+void TensorLab::showTensor(const QString& name, const BlockFormat& format, BlockAxis axis, std::size_t row,
+                           std::size_t col) {
+  if (!browser_->selectNamed(name)) return;
+  setFormat({format.element, format.rule, format.block}, axis);
+  const auto size = static_cast<std::size_t>(format.block);
+  const std::size_t line = axis == BlockAxis::row ? row : col, along = axis == BlockAxis::row ? col : row;
+  openBlock(line, along / size, static_cast<int>(along % size));
+}
+
+void TensorLab::setListsShown(bool shown) {
+  lists_->setVisible(shown);
+}
+
+bool TensorLab::showsBlockOf(std::size_t row, std::size_t col) const {
+  const auto size = static_cast<std::size_t>(format_.block);
+  return axis_ == BlockAxis::row ? line_ == row && block_ == col / size : line_ == col && block_ == row / size;
+}
+
+void TensorLab::openTensor(const TensorSource& source, std::size_t slice) {
+  source_ = source;
+  slice_ = slice;
+  map_->setSource(source_, slice_);
+  what_if_->setSource(source_, slice_);
+  if (source_.valid()) openBlock(0, 0, 0);
+}
+
+void TensorLab::openBlock(std::size_t line, std::size_t block, int element) {
+  const bool along_rows = axis_ == BlockAxis::row;
+  line_ = line;
+  block_ = block;
+  element_ = element;
+  map_->setCurrent(line, block);
+  const QString slice = source_.slices() > 1 ? tr(", slice %1").arg(slice_) : QString();
+  const QString place = along_rows ? tr("row %1, block %2") : tr("column %1, block %2");
+  const std::size_t row = along_rows ? line : source_.blockRows(block, static_cast<std::size_t>(format_.block)).first;
+  const QString expert = source_.grouped() ? tr("expert %1, ").arg(source_.groupOf(row)) : QString();
+  microscope_->setBlock(source_.name() + slice + QStringLiteral(", ") + expert + place.arg(line).arg(block),
+                        source_.readBlock(slice_, along_rows, line, block, static_cast<std::size_t>(format_.block)),
+                        format_, axis_, source_.sharedAmax(slice_, format_, axis_, line, block));
+  microscope_->selectElement(element);
+  if (source_.lost())
+    bar_->showSample(
+        tr("%1: its file became shorter while it was open (another program wrote it). What is gone reads as NaN; open "
+           "the file again.")
+            .arg(source_.name()));
+}
+
+// The block through the same element.
+void TensorLab::turnAxis(BlockAxis axis) {
+  if (axis == axis_) return;
+  const auto size = static_cast<std::size_t>(format_.block);
+  const Element at = elementAt(size);
+  axis_ = axis;
+  map_->setFormat(format_, axis_);
+  what_if_->setChoice(format_, axis_);
+  browser_->setFormat(format_, axis_);
+  openElement(at);
+}
+
+void TensorLab::setFormat(const BlockChoice& format, BlockAxis axis) {
+  const bool other_block = format.block != format_.block;
+  if (format == format_) return turnAxis(axis);
+  const Element at = elementAt(static_cast<std::size_t>(format_.block));
+  format_ = format;
+  map_->setFormat(format_, axis_);
+  what_if_->setChoice(format_, axis_);
+  browser_->setFormat(format_, axis_);
+  if (axis != axis_ || other_block || shares_scale(format)) {
+    axis_ = axis;
+    map_->setFormat(format_, axis_);
+    what_if_->setChoice(format_, axis_);
+    browser_->setFormat(format_, axis_);
+    if (source_.valid()) return openElement(at);
+  }
+  microscope_->setFormat(format_);
+}
+
+// Where the chosen element of the open block lies, at `size` elements a block.
+TensorLab::Element TensorLab::elementAt(std::size_t size) const {
+  const auto element = static_cast<std::size_t>(element_);
+  if (axis_ == BlockAxis::row) return {line_, block_ * size + element};
+  return {source_.valid() ? source_.blockRows(block_, size).first + element : 0, line_};
+}
+
+// The block through it.
+void TensorLab::openElement(Element at) {
+  if (!source_.valid()) return;
+  const auto size = static_cast<std::size_t>(format_.block);
+  if (axis_ == BlockAxis::row) return openBlock(at.row, at.col / size, static_cast<int>(at.col % size));
+  const std::size_t block = source_.blockAt(at.row, size);
+  openBlock(at.col, block, static_cast<int>(at.row - source_.blockRows(block, size).first));
+}
+
+void TensorLab::askForFile() {
+  const QString path =
+      QFileDialog::getOpenFileName(this, tr("Open tensors"), {}, tr("Tensors (*.safetensors);;All files (*)"));
+  if (!path.isEmpty()) openFile(path);
+}
+
+void TensorLab::dragEnterEvent(QDragEnterEvent* event) {
+  if (event->mimeData()->hasUrls() && event->mimeData()->urls().first().isLocalFile()) event->acceptProposedAction();
+}
+
+void TensorLab::dropEvent(QDropEvent* event) {
+  openFile(event->mimeData()->urls().first().toLocalFile());
+  event->acceptProposedAction();
+}
+
+}  // namespace moescope

@@ -1,0 +1,95 @@
+// A tensor down to the block: what it is, then list (or figures by expert) | map of block scales | what-if strip, and
+// the microscope below.
+//
+// One choice of element format, scale rule, block size and axis holds for all four.
+#pragma once
+
+#include <QTabWidget>
+#include <QWidget>
+#include <memory>
+#include <vector>
+
+#include "core/numerics/block_anatomy.h"
+#include "widgets/microscaling/tensor_source.h"
+
+namespace moescope {
+
+class CaptureBar;
+class ExpertStatsPanel;
+class Microscope;
+class Panel;
+class ScaleMap;
+class Selection;
+class TensorBrowser;
+class WhatIfStrip;
+
+class TensorLab : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit TensorLab(Selection* selection, QWidget* parent = nullptr);
+
+  // Lists the tensors of a .safetensors file and opens the first; false: the list says why not.
+  bool openFile(const QString& path);
+  // A tensor captured from the run, rows x cols, row-major; replaces an earlier one of the same name.
+  void setTensor(const QString& name, std::size_t rows, std::size_t cols, std::vector<float> values);
+  // An operand of a step, in the format and along the axis that it is quantized in.
+  void setCaptured(std::shared_ptr<const CapturedOperand> captured);
+  std::shared_ptr<const CapturedOperand> captured() const { return captured_; }  // the last; nullptr: none
+  void showExpert(int expert);  // the rows of one expert of a captured operand; -1: all rows
+  void setFormat(const BlockChoice& format, BlockAxis axis);
+  // An open tensor in this format, the block through one element under the microscope; no such name: nothing happens.
+  void showTensor(const QString& name, const BlockFormat& format, BlockAxis axis, std::size_t row, std::size_t col);
+  void setListsShown(bool shown);  // of tensors and experts
+  const BlockChoice& format() const { return format_; }
+  BlockAxis axis() const { return axis_; }
+  bool showsBlockOf(std::size_t row, std::size_t col) const;    // under the microscope
+  const QString& tensorName() const { return source_.name(); }  // empty: none is open
+
+  CaptureBar* captureBar() const { return bar_; }
+  ExpertStatsPanel* expertStats() const { return experts_; }
+  TensorBrowser* browser() const { return browser_; }
+  ScaleMap* map() const { return map_; }
+  WhatIfStrip* whatIf() const { return what_if_; }
+  Microscope* microscope() const { return microscope_; }
+  std::vector<Panel*> panels() const;  // for exports and explanations
+  QSize sizeHint() const override { return {1280, 760}; }
+
+ signals:
+  void readoutChanged(const QString& text);
+
+ protected:
+  void dragEnterEvent(QDragEnterEvent* event) override;
+  void dropEvent(QDropEvent* event) override;
+
+ private:
+  void connectPanels();
+  void showCaptured();
+  void openTensor(const TensorSource& source, std::size_t slice);
+  void openBlock(std::size_t line, std::size_t block, int element);
+  struct Element {
+    std::size_t row, col;
+  };
+  Element elementAt(std::size_t block_size) const;
+  void openElement(Element at);
+  void openWhole(const TensorSource& source);
+  void turnAxis(BlockAxis axis);
+  void askForFile();
+
+  std::shared_ptr<const CapturedOperand> captured_;
+  TensorSource whole_, source_;  // source_: what is shown of it
+  std::size_t slice_ = 0, line_ = 0, block_ = 0;
+  int element_ = 0;  // chosen in the microscope
+  BlockChoice format_;
+  BlockAxis axis_ = BlockAxis::row;
+
+  CaptureBar* bar_;
+  QTabWidget* lists_;
+  TensorBrowser* browser_;
+  ExpertStatsPanel* experts_;
+  ScaleMap* map_;
+  WhatIfStrip* what_if_;
+  Microscope* microscope_;
+};
+
+}  // namespace moescope

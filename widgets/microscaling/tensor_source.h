@@ -1,0 +1,102 @@
+// Where the microscope's values come from: a captured tensor in memory or one of a mapped .safetensors file. Only what
+// is asked for is read.
+//
+// Rows of a captured operand belong to experts: blocks down a column begin anew with each of them.
+//
+// A tensor is shown as `slices` matrices of rows x cols: the last two dimensions are rows and cols, the others slices
+// (the experts of a grouped weight), so that no column block crosses from one expert into the next.
+#pragma once
+
+#include <QString>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "core/files/safetensors.h"
+#include "core/model/layers/captured_operand.h"
+#include "core/numerics/block_anatomy.h"
+
+namespace moescope {
+
+class TensorSource {
+ public:
+  TensorSource() = default;
+  // values: rows x cols, row-major.
+  TensorSource(const QString& name, std::size_t rows, std::size_t cols, std::vector<float> values);
+  TensorSource(std::shared_ptr<const SafetensorsFile> file, std::size_t index);
+  TensorSource(const QString& name, std::shared_ptr<const CapturedOperand> captured);
+
+  bool valid() const { return rows_ > 0 && cols_ > 0; }
+  const QString& name() const { return name_; }
+  const QString& dtype() const { return dtype_; }
+  const QString& shape() const { return shape_; }
+  std::size_t slices() const { return slices_; }
+  std::size_t rows() const { return rows_; }
+  std::size_t cols() const { return cols_; }
+
+  // First row of every expert and the end; {0, rows} where there are none.
+  const std::vector<std::size_t>& rowGroups() const { return row_groups_; }
+  bool grouped() const { return row_groups_.size() > 2; }
+  std::size_t groupOf(std::size_t row) const;
+  TensorSource group(std::size_t index) const;                                   // its rows alone
+  std::shared_ptr<const CapturedOperand> captured() const { return captured_; }  // nullptr: not captured
+
+  // Blocks of `block` values down a column; none crosses from one group into the next.
+  std::size_t blocksDown(std::size_t block) const;
+  struct Rows {
+    std::size_t first, last;  // last exclusive
+  };
+  Rows blockRows(std::size_t index, std::size_t block) const;
+  std::size_t blockAt(std::size_t row, std::size_t block) const;
+
+  // Largest magnitude of the tensor that shares a scale of its own with this row: its group's, of a large file's tensor
+  // a sample's. Kept once it was asked for.
+  float tensorAmax(std::size_t slice, std::size_t row) const;
+  // Largest magnitude of all that has a say in the scale of a block beside the block's own values: the tensor (above),
+  // the whole row or column (down long columns a sample's) or the 128 rows and columns around it. 0: nothing has.
+  float sharedAmax(std::size_t slice, const BlockChoice& format, BlockAxis axis, std::size_t line,
+                   std::size_t index) const;
+
+  // Another program has shortened the file: what is gone is read as NaN. Of all copies of this.
+  bool lost() const { return lost_ && lost_->load(std::memory_order_relaxed); }
+
+  // `count` values of a row from `col` on, into `out`.
+  void readRow(std::size_t slice, std::size_t row, std::size_t col, std::size_t count, float* out) const;
+  // One block of up to `block` values, shorter at the end: block number along the axis, row or column across it.
+  std::vector<float> readBlock(std::size_t slice, bool along_row, std::size_t line, std::size_t index,
+                               std::size_t block) const;
+
+  // The whole slice, or a sample of it in tiles of 512 x 512 evenly spread, so that blocks of every size stay whole.
+  struct Sample {
+    std::vector<float> values;
+    std::size_t rows = 0, cols = 0;
+    bool whole = true;
+    std::vector<std::size_t> row_groups;  // of the sample
+  };
+  Sample sample(std::size_t slice, std::size_t most_elements) const;
+
+ private:
+  float columnAmax(std::size_t slice, std::size_t group, std::size_t column) const;
+  Sample sampleOfGroups(std::size_t most_elements) const;
+
+  QString name_, dtype_, shape_;
+  std::size_t slices_ = 0, rows_ = 0, cols_ = 0;
+  std::vector<std::size_t> row_groups_ = {0, 0};
+  std::shared_ptr<const std::vector<float>> values_;
+  std::size_t first_row_ = 0;  // in values_
+  std::shared_ptr<const CapturedOperand> captured_;
+  mutable std::size_t amax_slice_ = 0;
+  mutable std::vector<float> amax_of_group_;  // empty: not known
+  mutable std::size_t columns_slice_ = 0, columns_group_ = 0;
+  mutable std::vector<float> amax_of_column_;  // of that group; empty: not known
+  std::shared_ptr<const SafetensorsFile> file_;
+  std::shared_ptr<std::atomic<bool>> lost_;  // with a file
+  std::size_t index_ = 0;
+};
+
+// Number formats are explained on floating-point tensors only.
+bool isFloatingPoint(DType dtype);
+QString shapeText(const std::vector<std::size_t>& shape);
+
+}  // namespace moescope

@@ -1,0 +1,86 @@
+// Small multiples of one tensor in many formats: a table of formats x block sizes (or x scale rules) for each axis.
+// Every cell says its numbers; colour, a star at the best of each width and a frame around the choice only help.
+#pragma once
+
+#include <vector>
+
+#include "core/numerics/block_anatomy.h"
+#include "core/numerics/what_if.h"
+#include "widgets/plots/color_scale.h"
+#include "widgets/plots/plot_frame.h"
+
+namespace moescope {
+
+enum class WhatIfMetric { sqnr, underflow, clipped };
+enum class WhatIfColumns { block_sizes, scale_rules };
+
+class WhatIfTable : public PlotFrame {
+  Q_OBJECT
+
+ public:
+  explicit WhatIfTable(QWidget* parent = nullptr);
+
+  void setRows(std::vector<WhatIfRow> rows);  // of what_if; empty: none yet
+  const std::vector<WhatIfRow>& rows() const { return rows_; }
+  void setSchemes(std::vector<SchemeRow> schemes);  // of what_if_schemes; empty: none yet
+  const std::vector<SchemeRow>& schemes() const { return schemes_; }
+  void setMetric(WhatIfMetric metric);
+  void setColumns(WhatIfColumns columns);
+  // Block sizes are compared at this rule, rules at this block size.
+  void setChoice(const BlockChoice& format, BlockAxis axis);
+  QRect cellRect(BlockAxis axis, int format, int column) const;
+  int columnCount() const;
+  QRect schemeRect(BlockAxis axis, int scheme) const;
+
+ signals:
+  void chosen(const BlockChoice& format, BlockAxis axis);
+
+ protected:
+  QMargins margins() const override { return {46, 4, kLegendWidth + 8, 4}; }
+  QString staticKey() const override { return QString::number(static_cast<int>(metric_)); }
+  void paintStatic(QPainter&) override {}
+  void paintData(QPainter& painter) override;
+  void paintOverlay(QPainter& painter) override;
+  QStringList readoutAt(QPoint position) const override;
+  void mousePressEvent(QMouseEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
+
+ private:
+  struct Cell {
+    int axis = 0, format = 0, column = 0;
+    bool operator==(const Cell&) const = default;
+  };
+  struct Rows {
+    int top, height;
+  };
+  Rows rowsOf(BlockAxis axis) const;  // of the formats
+  BlockChoice mxChoice() const;
+  const WhatIfRow& rowOf(const Cell& cell) const;
+  double valueOf(const QuantSums& sums) const;
+  QString textOf(const QuantSums& sums) const;
+  bool isBest(const Cell& cell) const;
+  bool find(QPoint position, Cell* cell) const;
+  Cell choiceCell() const;  // column -1: not among the columns
+  void choose(const Cell& cell);
+  int schemeOfChoice() const;  // among the schemes; -1: it is none
+  void paintHeads(QPainter& painter, int axis) const;
+  void paintCell(QPainter& painter, const Cell& cell, const LegendScale& legend) const;
+  void paintGlyphs(QPainter& painter, const QRect& box, const QuantSums& sums, const QColor& ink) const;
+  LegendScale legend() const;
+  double position(double value) const;  // on the colour scale, 0..1
+  QStringList readout(const Cell& cell) const;
+  QStringList readout(const SchemeRow& row) const;
+  int schemesHeight() const;
+  const SchemeRow& schemeRow(BlockAxis axis, int scheme) const;
+  const SchemeRow* schemeAt(QPoint position) const;
+  void paintSchemes(QPainter& painter, const LegendScale& legend) const;
+
+  std::vector<WhatIfRow> rows_;
+  std::vector<SchemeRow> schemes_;
+  WhatIfMetric metric_ = WhatIfMetric::sqnr;
+  WhatIfColumns columns_ = WhatIfColumns::block_sizes;
+  BlockChoice choice_;
+  BlockAxis axis_ = BlockAxis::row;
+};
+
+}  // namespace moescope

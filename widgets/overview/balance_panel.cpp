@@ -1,0 +1,49 @@
+#include "widgets/overview/balance_panel.h"
+
+#include <cmath>
+
+#include "core/telemetry/frame/router_stats.h"
+
+namespace moescope {
+namespace {
+
+enum { kMaxVio, kVariation, kEntropy, kDead };
+
+}  // namespace
+
+BalancePanel::BalancePanel(Selection* selection, QWidget* parent)
+    : FiguresPanel(selection, tr("Balance"),
+                   {{tr("MaxVio"),
+                     tr("MaxVio"),
+                     {{Metric::max_vio, tr("batch")}, {Metric::max_vio_window, tr("window")}},
+                     4,
+                     tr("MaxVio of the batch, of the window")},
+                    {tr("CV"), tr("CV"), {{Metric::cv, tr("CV")}}},
+                    {tr("Entropy"), tr("load entropy"), {{Metric::entropy_norm, tr("H / ln E")}}, 3},
+                    {tr("Dead"), tr("dead experts"), {{Metric::dead_fraction, tr("dead in window")}}}},
+                   parent) {}
+
+void BalancePanel::decorate(int figure, LinePlot* plot, std::vector<ReferenceLine>* references) const {
+  if (figure == kMaxVio) {
+    const double floor = chance_max_vio(selection_->history()->info());
+    if (std::isnan(floor)) return;
+    references->push_back({floor, tr("chance %1").arg(formatValue(floor, 2))});
+    plot->setAtLeastShown(0, 1.2 * floor);
+  } else if (figure == kDead) {
+    plot->setAtLeastShown(0, 0.01);
+  } else if (figure == kVariation) {
+    plot->setAtLeastShown(0, 0.1);
+  } else {
+    plot->setAtLeastShown(1, 1);
+  }
+}
+
+QString BalancePanel::explain() const {
+  return tr("<p><b>How even the load is.</b> The dashed line is what a perfectly balanced router shows by chance "
+            "alone in one batch of this size.</p>") +
+         figureCards() +
+         tr("<p><b>Reading it.</b> Batch high and window low: sampling noise or an oscillating bias, not collapse. "
+            "Both high: the same experts are hot all the time.</p>");
+}
+
+}  // namespace moescope

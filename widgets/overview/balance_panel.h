@@ -1,0 +1,21 @@
+// How even the load is, over steps: MaxVio of the batch and of the window with the level of pure chance, coefficient
+// of variation, normalised entropy, dead experts.
+#pragma once
+
+#include "widgets/panel/figures_panel.h"
+
+namespace moescope {
+
+class BalancePanel : public FiguresPanel {
+  Q_OBJECT
+
+ public:
+  explicit BalancePanel(Selection* selection, QWidget* parent = nullptr);
+  QString explain() const override;
+  static constexpr int kFigures = 4;
+
+ protected:
+  void decorate(int figure, LinePlot* plot, std::vector<ReferenceLine>* references) const override;
+};
+
+}  // namespace moescope

@@ -1,0 +1,383 @@
+#include "widgets/overview/findings_panel.h"
+
+#include <QApplication>
+#include <QClipboard>
+#include <QFileDialog>
+#include <QKeyEvent>
+#include <QMenu>
+#include <QMessageBox>
+#include <QMouseEvent>
+#include <algorithm>
+#include <utility>
+
+#include "core/io/whole_file.h"
+#include "core/telemetry/frame/words.h"
+#include "widgets/panel/metric_text.h"
+#include "widgets/plots/color_scale.h"
+
+namespace moescope {
+
+namespace {
+
+// A shape beside the colour, so that nothing depends on telling colours apart.
+QString mark(const Finding& finding) {
+  if (!finding.ongoing) return QStringLiteral("\u25cb");
+  switch (finding.severity) {
+    case Severity::severe:
+      return QStringLiteral("\u25b2");
+    case Severity::warning:
+      return QStringLiteral("\u25c6");
+    case Severity::note:
+      break;
+  }
+  return QStringLiteral("\u25cf");
+}
+
+QString severityText(const Finding& finding) {
+  const QString name = QString::fromUtf8(severity_name(finding.severity));
+  return finding.ongoing ? name : FindingsPanel::tr("%1, over").arg(name);
+}
+
+QString stepsText(const Finding& finding) {
+  const QString first = QString::fromStdString(grouped(finding.steps.first));
+  if (finding.ongoing) return FindingsPanel::tr("since %1").arg(first);
+  if (finding.steps.size() == 1) return FindingsPanel::tr("step %1").arg(first);
+  return FindingsPanel::tr("steps %1 to %2").arg(first, QString::fromStdString(grouped(finding.steps.last)));
+}
+
+QString wordsText(const Finding& finding) {
+  return QStringLiteral("<p style='margin:2px 0'>%1</p><p style='margin:2px 0'><i>%2</i> %3</p>")
+      .arg(QString::fromStdString(finding.saw).toHtmlEscaped(), FindingsPanel::tr("Why it matters:"),
+           QString::fromStdString(finding.why).toHtmlEscaped());
+}
+
+}  // namespace
+
+QColor severityColor(Severity severity, bool dark) {
+  switch (severity) {
+    case Severity::severe:
+      return dark ? QColor(0xff8a5c) : QColor(0xb83a00);
+    case Severity::warning:
+      return dark ? QColor(0xe6b450) : QColor(0x8a6100);
+    case Severity::note:
+      break;
+  }
+  return dark ? QColor(0x7ab6e8) : QColor(0x1f6fb2);
+}
+
+FindingRow::FindingRow(const Finding& finding, bool dark, QWidget* parent) : QFrame(parent), finding_(finding) {
+  setFrameShape(QFrame::NoFrame);
+  setAutoFillBackground(true);
+  setCursor(Qt::PointingHandCursor);
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins(4, 2, 4, 2);
+  column->setSpacing(1);
+  auto* line = new QHBoxLayout;
+  line->setSpacing(6);
+  mark_ = new QLabel(this);
+  QPalette colored = palette();
+  colored.setColor(QPalette::WindowText, severityColor(finding.severity, dark));
+  mark_->setPalette(colored);
+  mark_->setToolTip(severityText(finding));
+  title_ = new QLabel(this);
+  title_->setWordWrap(true);
+  title_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+  steps_ = new QLabel(this);
+  QPalette muted = palette();
+  muted.setColor(QPalette::WindowText, mutedText(palette()));
+  steps_->setPalette(muted);
+  line->addWidget(mark_, 0, Qt::AlignTop);
+  line->addWidget(title_, 1);
+  line->addWidget(steps_, 0, Qt::AlignTop);
+  column->addLayout(line);
+
+  details_ = new QWidget(this);
+  auto* inner = new QVBoxLayout(details_);
+  inner->setContentsMargins(18, 0, 0, 2);
+  inner->setSpacing(2);
+  words_ = new QLabel(details_);
+  words_->setWordWrap(true);
+  words_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  inner->addWidget(words_);
+  auto* buttons = new QHBoxLayout;
+  buttons->setSpacing(4);
+  for (const std::string& knob : finding.knobs) {
+    auto* button = new QToolButton(details_);
+    const QString key = QString::fromStdString(knob);
+    button->setText(key.section(QLatin1Char('.'), 1));
+    button->setObjectName(key);
+    button->setToolTip(tr("Goes to the setting %1, which moves it").arg(key));
+    connect(button, &QToolButton::clicked, this, [this, key] { emit knobRequested(key); });
+    buttons->addWidget(button);
+    knobs_ << button;
+  }
+  buttons->addStretch(1);
+  mute_ = new QToolButton(details_);
+  mute_->setCheckable(true);
+  mute_->setText(tr("Mute"));
+  mute_->setToolTip(tr("Do not list or count this finding any more, until the window is closed"));
+  connect(mute_, &QToolButton::clicked, this, &FindingRow::muteRequested);
+  buttons->addWidget(mute_);
+  inner->addLayout(buttons);
+  column->addWidget(details_);
+}
+
+void FindingRow::show(const Finding& finding, const QString& run, bool muted, bool open) {
+  finding_ = finding;
+  const auto set = [](QLabel* label, const QString& text) {
+    if (label->text() != text) label->setText(text);
+  };
+  set(mark_, mark(finding));
+  const QString title = QString::fromStdString(finding.title).toHtmlEscaped();
+  set(title_, QStringLiteral("%1%2%3").arg(run.isEmpty() ? QString() : QStringLiteral("<b>%1</b> ").arg(run),
+                                           open ? QStringLiteral("<b>%1</b>").arg(title) : title,
+                                           muted ? tr(" (muted)") : QString()));
+  set(steps_, stepsText(finding));
+  steps_->setToolTip(QString::fromStdString(steps_in_words(finding.steps.first, finding.steps.last)));
+  set(words_, wordsText(finding));
+  mute_->setChecked(muted);
+  details_->setVisible(open);
+  setBackgroundRole(open ? QPalette::AlternateBase : QPalette::Base);
+  setAccessibleName(QStringLiteral("%1: %2").arg(severityText(finding), QString::fromStdString(finding.title)));
+}
+
+bool FindingRow::isOpen() const {
+  return details_->isVisibleTo(this);
+}
+
+void FindingRow::mousePressEvent(QMouseEvent* event) {
+  if (event->button() == Qt::LeftButton) emit clicked();
+}
+
+FindingsPanel::FindingsPanel(Selection* selection, FindingsWatch* watch, QWidget* parent)
+    : Panel(selection, tr("Findings"), Provenance::measured_here, parent), watch_(watch) {
+  auto* more = new QToolButton(this);
+  more->setText(tr("Text"));
+  more->setToolTip(tr("The findings as text"));
+  more->setPopupMode(QToolButton::InstantPopup);
+  auto* menu = new QMenu(more);
+  menu->addAction(tr("&Copy"), this, &FindingsPanel::copyText);
+  menu->addAction(tr("&Save..."), this, &FindingsPanel::saveText);
+  menu->addSeparator();
+  QAction* all = menu->addAction(tr("Show &muted ones"));
+  all->setCheckable(true);
+  connect(all, &QAction::toggled, this, [this](bool shown) {
+    muted_shown_ = shown;
+    fill();
+  });
+  more->setMenu(menu);
+  addControl(more);
+
+  scroll_ = new QScrollArea(this);
+  scroll_->setWidgetResizable(true);
+  scroll_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  scroll_->setFrameShape(QFrame::NoFrame);
+  scroll_->setFocusPolicy(Qt::NoFocus);
+  list_ = new QWidget;
+  list_->setBackgroundRole(QPalette::Base);
+  list_->setAutoFillBackground(true);
+  column_ = new QVBoxLayout(list_);
+  column_->setContentsMargins(0, 0, 0, 0);
+  column_->setSpacing(1);
+  healthy_ = new QLabel(list_);
+  healthy_->setWordWrap(true);
+  healthy_->setTextFormat(Qt::RichText);
+  healthy_->setContentsMargins(8, 6, 8, 6);
+  column_->addWidget(healthy_);
+  column_->addStretch(1);
+  scroll_->setWidget(list_);
+  addBody(scroll_);
+  connect(watch_, &FindingsWatch::changed, this, &FindingsPanel::fill);
+  fill();
+}
+
+void FindingsPanel::fill() {
+  std::vector<const Finding*> shown;
+  for (const Finding& finding : watch_->findings()) {
+    if (muted_shown_ || !watch_->isMuted(finding)) shown.push_back(&finding);
+  }
+  const bool same = shown.size() == rows_.size() &&
+                    std::ranges::equal(shown, rows_, [](const Finding* finding, const FindingRow* row) {
+                      return finding_id(*finding) == finding_id(row->finding()) &&
+                             finding->severity == row->finding().severity && finding->knobs == row->finding().knobs;
+                    });
+  if (!same) {
+    for (FindingRow* row : rows_) row->deleteLater();
+    rows_.clear();
+    for (const Finding* finding : shown) {
+      auto* row = new FindingRow(*finding, isDark(palette()), list_);
+      const int place = rows();
+      column_->insertWidget(1 + place, row);
+      rows_.push_back(row);
+      connect(row, &FindingRow::clicked, this, [this, place] {
+        setFocus();
+        choose(finding_id(findingAt(place)) == chosen_ ? -1 : place);
+      });
+      connect(row, &FindingRow::knobRequested, this, &FindingsPanel::knobRequested);
+      connect(row, &FindingRow::muteRequested, this,
+              [this, place](bool muted) { watch_->setMuted(findingAt(place), muted); });
+    }
+  }
+  const bool several = selection_->histories().size() > 1;
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    const int place = watch_->placeOf(*shown[i]);
+    const QString letter = several && place >= 0 ? runLetter(place) : QString();
+    rows_[i]->show(*shown[i], letter, watch_->isMuted(*shown[i]), finding_id(*shown[i]) == chosen_);
+  }
+  showHealthy();
+  emit countChanged(watch_->count(Severity::severe) + watch_->count(Severity::warning));
+  update();
+}
+
+void FindingsPanel::showHealthy() {
+  healthy_->setVisible(rows_.empty());
+  if (!rows_.empty()) return;
+  QString text;
+  if (!selection_->history()) {
+    text = noRunNotice();
+  } else if (!watch_->ready()) {
+    text = tr("Reading the run...");
+  } else {
+    const int muted = watch_->mutedCount();
+    text = QStringLiteral("<p><b>%1</b></p><ul style='margin-left:-24px'>")
+               .arg(muted > 0 ? tr("Nothing else found; %1 muted").arg(muted) : tr("Nothing found"));
+    for (const QString& line : watch_->checked()) text += QStringLiteral("<li>%1</li>").arg(line.toHtmlEscaped());
+    text += QStringLiteral("</ul>");
+  }
+  if (healthy_->text() != text) healthy_->setText(text);
+}
+
+const Finding& FindingsPanel::findingAt(int place) const {
+  return rows_[static_cast<std::size_t>(place)]->finding();
+}
+
+void FindingsPanel::choose(int row) {
+  chosen_ = row >= 0 && row < rows() ? finding_id(findingAt(row)) : std::string();
+  if (!chosen_.empty()) showEvidence(findingAt(row));
+  fill();
+  if (chosen_.empty()) return;
+  FindingRow* chosen = rows_[static_cast<std::size_t>(row)];
+  QMetaObject::invokeMethod(
+      this,
+      [this, chosen] {
+        if (rows_.end() != std::ranges::find(rows_, chosen)) scroll_->ensureWidgetVisible(chosen, 0, 4);
+      },
+      Qt::QueuedConnection);  // after the layout
+}
+
+// The steps of the finding with a margin, the cursor in them; a finding of now leaves the cursor on the newest step.
+void FindingsPanel::showEvidence(const Finding& finding) {
+  const int place = watch_->placeOf(finding);
+  if (place < 0) return;
+  selection_->setRun(place);
+  const StepRange all = selection_->history()->steps();
+  const std::int64_t margin = std::max<std::int64_t>(20, finding.steps.size() / 5);
+  if (!finding.ongoing) selection_->setStep(finding.steps.last);
+  const StepRange range{std::max(all.first, finding.steps.first - margin),
+                        std::min(all.last, finding.steps.last + margin)};
+  selection_->setRange(range);
+  if (!finding.layers.empty()) selection_->setLayer(finding.layers.front());
+  if (!finding.experts.empty()) selection_->setExpert(finding.experts.front());
+  if (finding.tensor && finding.tensor->of_experts) {
+    selection_->setTensor({selection_->layer(), GemmClass::experts, expert_weight_name(finding.tensor->weight),
+                           finding.tensor->operand, finding.tensor->direction});
+  }
+}
+
+void FindingsPanel::keyPressEvent(QKeyEvent* event) {
+  const auto at = std::ranges::find(rows_, chosen_, [](const FindingRow* row) { return finding_id(row->finding()); });
+  const int now = at == rows_.end() ? -1 : static_cast<int>(at - rows_.begin());
+  switch (event->key()) {
+    case Qt::Key_Down:
+      return choose(std::min(now + 1, rows() - 1));
+    case Qt::Key_Up:
+      return choose(now < 0 ? rows() - 1 : std::max(now - 1, 0));
+    case Qt::Key_Escape:
+      if (now >= 0) return choose(-1);
+      break;
+    case Qt::Key_Delete:
+      if (now >= 0) return watch_->setMuted(findingAt(now), true);
+      break;
+    default:
+      break;
+  }
+  Panel::keyPressEvent(event);
+}
+
+QString FindingsPanel::status() const {
+  if (!watch_->ready()) return {};
+  QStringList parts;
+  for (const Severity severity : {Severity::severe, Severity::warning, Severity::note}) {
+    const int count = watch_->count(severity);
+    if (count == 0) continue;
+    const QString name = QString::fromUtf8(severity_name(severity));
+    parts << QStringLiteral("%1 %2").arg(count).arg(
+        count == 1 || severity == Severity::severe ? name : name + QLatin1Char('s'));
+  }
+  if (const int over = watch_->overCount()) parts << tr("%1 over").arg(over);
+  if (parts.isEmpty()) parts << tr("nothing found");
+  if (const int muted = watch_->mutedCount()) parts << tr("%1 muted").arg(muted);
+  return parts.join(QStringLiteral(", "));
+}
+
+void FindingsPanel::copyText() {
+  QApplication::clipboard()->setText(watch_->text());
+}
+
+void FindingsPanel::saveText() {
+  const QString path =
+      QFileDialog::getSaveFileName(this, tr("Save findings"), QStringLiteral("findings.txt"), tr("Text (*.txt)"));
+  if (path.isEmpty()) return;
+  try {
+    write_whole_file(path.toStdString(), watch_->text().toStdString());
+  } catch (const std::runtime_error& error) {
+    QMessageBox::warning(this, tr("Findings"), QString::fromStdString(error.what()));
+  }
+}
+
+QString FindingsPanel::csv() const {
+  QString text = QStringLiteral("run,severity,ongoing,kind,layers,experts,first step,last step,title,seen,why,knobs\n");
+  const auto list = [](const auto& values) {
+    QStringList parts;
+    for (const auto& value : values) {
+      if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string>)
+        parts << QString::fromStdString(value);
+      else
+        parts << QString::number(value);
+    }
+    return csvField(parts.join(QLatin1Char(' ')));
+  };
+  for (const Finding& f : watch_->findings()) {
+    if (watch_->isMuted(f)) continue;
+    text += QStringLiteral("%1,%2,%3,%4,")
+                .arg(f.run)
+                .arg(QLatin1String(severity_name(f.severity)))
+                .arg(f.ongoing ? 1 : 0)
+                .arg(QLatin1String(finding_kind_name(f.kind)));
+    text += QStringLiteral("%1,%2,%3,%4,").arg(list(f.layers), list(f.experts)).arg(f.steps.first).arg(f.steps.last);
+    text += QStringLiteral("%1,%2,%3,%4\n")
+                .arg(csvField(QString::fromStdString(f.title)), csvField(QString::fromStdString(f.saw)),
+                     csvField(QString::fromStdString(f.why)), list(f.knobs));
+  }
+  if (watch_->mutedCount() == static_cast<int>(watch_->findings().size())) {
+    text += QStringLiteral(",,,none,,,,,%1,%2,,\n")
+                .arg(csvField(tr("Nothing found")), csvField(watch_->checked().join(QLatin1Char(' '))));
+  }
+  return text;
+}
+
+QString FindingsPanel::explain() const {
+  QString text =
+      tr("<p><b>What is wrong with the open runs, in words.</b> The program reads every step of every open run and "
+         "lists what a person should look at. A click shows the evidence: run, layer, expert, tensor and steps are "
+         "chosen in all panels. Up and Down go through the list, Delete mutes.</p><p>A finding that is over stays in "
+         "the list with an open circle; a loss that was NaN stays for good. The first 150 steps, in which every router "
+         "sorts itself out, are not judged as collapsing. What is set or changed by hand is named where a finding may "
+         "follow from it. Looked for:</p><ul>");
+  for (const QString& line : watch_->checked()) text += QStringLiteral("<li>%1</li>").arg(line.toHtmlEscaped());
+  return text + QStringLiteral("</ul>") +
+         metricCards({"max_vio", "max_vio_window", "entropy_norm", "dead_fraction", "utilisation", "gate_mass",
+                      "aux_loss", "mutual_information"});
+}
+
+}  // namespace moescope

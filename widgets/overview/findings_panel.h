@@ -1,0 +1,82 @@
+// The findings as a list, the severest first. A click on one shows its evidence: run, layer, expert, tensor and steps
+// are chosen in all panels; and its words: what was seen, why it matters, which settings move it.
+#pragma once
+
+#include <QLabel>
+#include <QScrollArea>
+#include <vector>
+
+#include "widgets/overview/findings_watch.h"
+#include "widgets/panel/panel.h"
+
+namespace moescope {
+
+class FindingRow;
+
+class FindingsPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  FindingsPanel(Selection* selection, FindingsWatch* watch, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+  void choose(int row);  // opens it and shows its evidence; -1: closes
+  int rows() const { return static_cast<int>(rows_.size()); }
+  FindingRow* row(int place) const { return rows_[static_cast<std::size_t>(place)]; }
+  QString healthyText() const { return healthy_->text(); }
+
+ signals:
+  void countChanged(int ongoing);  // for the title
+
+ protected:
+  QString status() const override;
+  void keyPressEvent(QKeyEvent* event) override;
+
+ private:
+  void fill();
+  const Finding& findingAt(int place) const;
+  void showEvidence(const Finding& finding);
+  void showHealthy();
+  void copyText();
+  void saveText();
+
+  FindingsWatch* watch_;
+  QScrollArea* scroll_;
+  QWidget* list_;
+  QVBoxLayout* column_;
+  QLabel* healthy_;
+  std::vector<FindingRow*> rows_;
+  std::string chosen_;  // finding_id
+  bool muted_shown_ = false;
+};
+
+// One finding: a line, and below it, when chosen, its words and buttons.
+class FindingRow : public QFrame {
+  Q_OBJECT
+
+ public:
+  FindingRow(const Finding& finding, bool dark, QWidget* parent);
+  void show(const Finding& finding, const QString& run, bool muted, bool open);  // run: letter; empty: there is but one
+  const Finding& finding() const { return finding_; }
+  bool isOpen() const;
+  QList<QToolButton*> knobs() const { return knobs_; }
+
+ signals:
+  void clicked();
+  void knobRequested(const QString& key);
+  void muteRequested(bool muted);
+
+ protected:
+  void mousePressEvent(QMouseEvent* event) override;
+
+ private:
+  Finding finding_;
+  QLabel *mark_, *title_, *steps_, *words_;
+  QWidget* details_;
+  QToolButton* mute_;
+  QList<QToolButton*> knobs_;
+};
+
+QColor severityColor(Severity severity, bool dark);
+
+}  // namespace moescope

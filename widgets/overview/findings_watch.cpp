@@ -1,0 +1,125 @@
+#include "widgets/overview/findings_watch.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace moescope {
+
+struct FindingsWatch::Scans {
+  std::vector<std::unique_ptr<FindingsScan>> of;
+
+  FindingsScan& scan(const HistoryPtr& history) {
+    for (const auto& each : of) {
+      if (each->history() == history) return *each;
+    }
+    of.push_back(std::make_unique<FindingsScan>(history));
+    return *of.back();
+  }
+  void forgetAllBut(const std::vector<HistoryPtr>& histories) {
+    std::erase_if(of,
+                  [&](const auto& scan) { return std::ranges::find(histories, scan->history()) == histories.end(); });
+  }
+};
+
+FindingsWatch::FindingsWatch(Selection* selection, const ComparedRuns* runs, QObject* parent)
+    : QObject(parent), selection_(selection), runs_(runs), scans_(std::make_shared<Scans>()) {
+  timer_.setSingleShot(true);
+  connect(&timer_, &QTimer::timeout, this, &FindingsWatch::look);
+  connect(selection_, &Selection::dataChanged, this, &FindingsWatch::onData);
+  connect(runs_, &ComparedRuns::changed, this, &FindingsWatch::onData);
+}
+
+void FindingsWatch::onData() {
+  if (timer_.isActive()) return;
+  const qint64 since = since_look_.isValid() ? since_look_.elapsed() : qint64{kEveryMs};
+  timer_.start(static_cast<int>(std::clamp<qint64>(kEveryMs - since, 0, kEveryMs)));
+}
+
+void FindingsWatch::look() {
+  if (busy_) {
+    again_ = true;
+    return;
+  }
+  busy_ = true;
+  since_look_.start();
+  std::vector<HistoryPtr> histories(selection_->histories().begin(), selection_->histories().end());
+  std::vector<HistoryPtr> same = runs_->sameSettings(*selection_);
+  worker_.start([this, scans = scans_, histories = std::move(histories), same = std::move(same)](std::stop_token stop) {
+    Result result;
+    scans->forgetAllBut(histories);
+    for (const HistoryPtr& history : histories) {
+      FindingsScan& scan = scans->scan(history);
+      scan.advance(INT64_MAX, stop);
+      for (Finding& finding : scan.findings()) result.findings.push_back(std::move(finding));
+      for (const std::string& line : findings_checked(*history)) {
+        const QString text = QString::fromStdString(line);
+        if (!result.checked.contains(text)) result.checked << text;
+      }
+      if (history == histories.front()) continue;
+      for (Finding& finding : compare_findings(histories.front(), history, same)) {
+        result.findings.push_back(std::move(finding));
+      }
+    }
+    sort_findings(result.findings);
+    QMetaObject::invokeMethod(
+        this, [this, result = std::move(result), histories] { deliver(result, histories); }, Qt::QueuedConnection);
+  });
+}
+
+void FindingsWatch::deliver(const Result& result, const std::vector<HistoryPtr>& of) {
+  busy_ = false;
+  if (std::exchange(again_, false)) onData();
+  if (!std::ranges::equal(of, selection_->histories())) return onData();  // other runs were opened meanwhile
+  findings_ = result.findings;
+  checked_ = result.checked;
+  ready_ = true;
+  emit changed();
+}
+
+namespace {
+
+// What is over is listed but not counted, except a loss that was no number: what came after may rest on it.
+bool counts(const Finding& finding) {
+  return finding.ongoing || finding.kind == FindingKind::loss_lost;
+}
+
+}  // namespace
+
+int FindingsWatch::placeOf(const Finding& finding) const {
+  const auto& histories = selection_->histories();
+  for (std::size_t place = 0; place < histories.size(); ++place) {
+    if (histories[place]->info().run == finding.run) return static_cast<int>(place);
+  }
+  return -1;
+}
+
+void FindingsWatch::setMuted(const Finding& finding, bool muted) {
+  if (muted)
+    muted_.insert(finding_id(finding));
+  else
+    muted_.erase(finding_id(finding));
+  emit changed();
+}
+
+int FindingsWatch::mutedCount() const {
+  return static_cast<int>(std::ranges::count_if(findings_, [this](const Finding& f) { return isMuted(f); }));
+}
+
+int FindingsWatch::count(Severity severity) const {
+  return static_cast<int>(std::ranges::count_if(
+      findings_, [&](const Finding& f) { return counts(f) && f.severity == severity && !isMuted(f); }));
+}
+
+int FindingsWatch::overCount() const {
+  return static_cast<int>(
+      std::ranges::count_if(findings_, [&](const Finding& f) { return !counts(f) && !isMuted(f); }));
+}
+
+QString FindingsWatch::text() const {
+  std::vector<Finding> shown;
+  std::ranges::copy_if(findings_, std::back_inserter(shown), [this](const Finding& f) { return !isMuted(f); });
+  const std::vector<HistoryPtr> histories(selection_->histories().begin(), selection_->histories().end());
+  return QString::fromStdString(to_text(shown, histories));
+}
+
+}  // namespace moescope

@@ -1,0 +1,65 @@
+// The findings of the open runs, kept up to date beside the window's thread and shared by all who show them.
+#pragma once
+
+#include <QElapsedTimer>
+#include <QObject>
+#include <QStringList>
+#include <QTimer>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/telemetry/findings/findings.h"
+#include "widgets/panel/latest_worker.h"
+#include "widgets/selection/compared_runs.h"
+#include "widgets/selection/selection.h"
+
+namespace moescope {
+
+class FindingsWatch : public QObject {
+  Q_OBJECT
+
+ public:
+  static constexpr int kEveryMs = 1000;  // between two looks at a run in training
+
+  FindingsWatch(Selection* selection, const ComparedRuns* runs, QObject* parent = nullptr);
+
+  const std::vector<Finding>& findings() const { return findings_; }  // muted ones, too
+  const QStringList& checked() const { return checked_; }             // what was looked for, a line each
+  bool ready() const { return ready_; }                               // the open runs were read at least once
+  int placeOf(const Finding& finding) const;                          // of its run among the open ones; -1: gone
+
+  void setMuted(const Finding& finding, bool muted);
+  bool isMuted(const Finding& finding) const { return muted_.contains(finding_id(finding)); }
+  int mutedCount() const;
+  int count(Severity severity) const;  // ongoing, or a loss that was no number, and not muted
+  int overCount() const;               // the others that are not muted
+  QString text() const;                // for export: those that are not muted
+
+ signals:
+  void changed();
+
+ private:
+  struct Scans;
+  struct Result {
+    std::vector<Finding> findings;
+    QStringList checked;
+  };
+  void onData();
+  void look();
+  void deliver(const Result& result, const std::vector<HistoryPtr>& of);
+
+  Selection* selection_;
+  const ComparedRuns* runs_;
+  std::vector<Finding> findings_;
+  QStringList checked_;
+  std::set<std::string> muted_;
+  bool ready_ = false, busy_ = false, again_ = false;
+  QElapsedTimer since_look_;
+  QTimer timer_;
+  std::shared_ptr<Scans> scans_;  // of the worker's thread
+  LatestWorker worker_;
+};
+
+}  // namespace moescope

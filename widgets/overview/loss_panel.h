@@ -1,0 +1,41 @@
+// Loss, gradient norm, learning rate and the other figures of a whole run over steps.
+#pragma once
+
+#include <QCheckBox>
+#include <QComboBox>
+#include <QSlider>
+
+#include "widgets/panel/panel.h"
+#include "widgets/plots/line_plot.h"
+
+namespace moescope {
+
+class LossPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit LossPanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+  QVariantMap saveState() const override;
+  void restoreState(const QVariantMap& state) override;
+
+  double smoothing() const;  // 0 to 0.999
+  void setSmoothing(double factor);
+  Metric metric() const;
+  void setMetric(Metric metric);
+  LinePlot* plot() const { return plot_; }
+
+ protected:
+  QString status() const override;
+
+ private:
+  void refill();
+
+  LinePlot* plot_;
+  QComboBox* metric_;
+  QSlider* smoothing_;
+  QToolButton *log_values_, *log_steps_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,56 @@
+#include "widgets/panel/expert_colors.h"
+
+#include <array>
+#include <cmath>
+
+namespace moescope {
+
+namespace {
+
+// Position 0..1 around the cycle.
+QColor onCycle(double position) {
+  constexpr std::array<QRgb, 7> kAnchors = {0xff0072b2, 0xff56b4e9, 0xff009e73, 0xffd8cf3a,
+                                            0xffe69f00, 0xffd55e00, 0xffcc79a7};
+  const double at = (position - std::floor(position)) * kAnchors.size();
+  const auto index = static_cast<std::size_t>(at) % kAnchors.size();
+  const QColor a(kAnchors[index]), b(kAnchors[(index + 1) % kAnchors.size()]);
+  const double t = at - std::floor(at);
+  const auto mix = [t](int x, int y) { return static_cast<int>(std::lround(x + t * (y - x))); };
+  return {mix(a.red(), b.red()), mix(a.green(), b.green()), mix(a.blue(), b.blue())};
+}
+
+QRgb shade(double position, int step, bool dark) {
+  const QColor color = onCycle(position);
+  constexpr std::array<int, 3> kLighter = {100, 128, 78};
+  const int factor = kLighter[static_cast<std::size_t>(step % 3)] + (dark ? 0 : 10);
+  return color.lighter(factor).rgb();
+}
+
+}  // namespace
+
+ExpertColors ExpertColors::byId(int n_experts, bool dark) {
+  constexpr double kGoldenRatio = 0.6180339887498949;
+  ExpertColors colors;
+  for (int e = 0; e < n_experts; ++e) {
+    // Up to seven take the anchors themselves, every third of the cycle next.
+    const double position = n_experts <= 7 ? (e * 3 % 7) / 7.0 : e * kGoldenRatio;
+    colors.colors_.push_back(shade(position, n_experts <= 7 ? 0 : e, dark));
+  }
+  return colors;
+}
+
+ExpertColors ExpertColors::inOrder(const std::vector<int>& order, bool dark) {
+  ExpertColors colors;
+  colors.colors_.resize(order.size());
+  for (std::size_t place = 0; place < order.size(); ++place)
+    colors.colors_[static_cast<std::size_t>(order[place])] =
+        shade(static_cast<double>(place) / static_cast<double>(order.size()), static_cast<int>(place), dark);
+  return colors;
+}
+
+QColor ExpertColors::of(int expert) const {
+  const auto index = static_cast<std::size_t>(expert);
+  return index < colors_.size() ? QColor(colors_[index]) : QColor(Qt::gray);
+}
+
+}  // namespace moescope

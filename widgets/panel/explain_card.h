@@ -1,0 +1,54 @@
+// An explain card: what a figure is, with this instant's values put in, what good and bad look like, which setting
+// moves it, where it comes from. Over the window, beside what it explains; Esc or a click elsewhere closes it unless
+// pinned.
+#pragma once
+
+#include <QFrame>
+#include <QLabel>
+#include <QPoint>
+#include <QScrollArea>
+#include <QToolButton>
+#include <functional>
+
+#include "core/telemetry/explain/explain.h"
+
+namespace moescope {
+
+class ExplainCard : public QFrame {
+  Q_OBJECT
+
+ public:
+  // `html`: what the card says, asked for again by refresh(). Shows itself near `at` (global) inside `window`; a card
+  // that is not pinned takes the place of the last such one.
+  static ExplainCard* open(QWidget* window, QPoint at, const QString& title, std::function<QString()> html);
+
+  void refresh();        // with the values of now
+  QString text() const;  // plain
+  bool isPinned() const { return pin_->isChecked(); }
+  void setPinned(bool pinned);
+
+ signals:
+  void knobRequested(const QString& key);
+
+ protected:
+  bool eventFilter(QObject* watched, QEvent* event) override;
+  void mousePressEvent(QMouseEvent* event) override;
+  void mouseMoveEvent(QMouseEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
+
+ private:
+  ExplainCard(QWidget* window, const QString& title, std::function<QString()> html);
+  void place(QPoint at);
+  void copy();
+
+  std::function<QString()> html_;
+  QLabel* body_;
+  QScrollArea* scroll_;
+  QToolButton* pin_;
+  QPoint grip_;
+};
+
+// A figure as rich text; config keys are links "knob:KEY".
+QString figureCard(const Explanation& figure);
+
+}  // namespace moescope

@@ -1,0 +1,199 @@
+#include "widgets/panel/format_text.h"
+
+#include <QCoreApplication>
+#include <charconv>
+#include <cmath>
+
+#include "widgets/plots/color_scale.h"
+
+namespace moescope {
+namespace {
+
+constexpr int kFieldGap = 4;
+
+int bitWidth(int height) {
+  return std::max(11, height * 3 / 4);
+}
+
+QRect bitRect(const QRect& area, const BitLayout& layout, int bit) {
+  const int width = bitWidth(area.height());
+  int gaps = 0;
+  if (layout.sign && bit >= layout.sign) ++gaps;
+  if (layout.exponent && bit >= layout.sign + layout.exponent) ++gaps;
+  return {area.left() + bit * width + gaps * kFieldGap, area.top(), width - 1, area.height()};
+}
+
+// MX is in blocks of 32; in others there is no name but the element's.
+QString mxName(const OperandFormat& format) {
+  const QString element = elementFormatLabel(format.element);
+  if (format.block != 32) return element;
+  if (format.element == ElementFormat::int8) return QStringLiteral("MXINT8");
+  return QStringLiteral("MXFP%1 %2").arg(traits(format.element).bits).arg(element);
+}
+
+}  // namespace
+
+QString elementFormatLabel(ElementFormat format) {
+  return QString::fromLatin1(traits(format).name).toUpper();
+}
+
+QString scaleRuleLabel(ScaleRule rule) {
+  return QString::fromLatin1(scale_rule_name(rule)).toUpper();
+}
+
+QString blockAxisLabel(BlockAxis axis) {
+  return axis == BlockAxis::row ? QCoreApplication::translate("moescope", "along rows")
+                                : QCoreApplication::translate("moescope", "down columns");
+}
+
+OperandFormat operandFormat(const BlockChoice& choice) {
+  OperandFormat format;
+  format.scheme = choice.nvfp4 ? QuantScheme::nvfp4 : choice.fp8 ? QuantScheme::fp8 : QuantScheme::mx;
+  format.element = choice.element;
+  if (choice.fp8) {
+    format.granularity = *choice.fp8;
+    format.power_of_two_scale = choice.power_of_two;
+    return format;
+  }
+  format.rule = choice.rule;
+  format.block = choice.block;
+  return format;
+}
+
+QString operandFormatLabel(const OperandFormat& format) {
+  const auto tr = [](const char* text) { return QCoreApplication::translate("moescope", text); };
+  QString text;
+  switch (format.scheme) {
+    case QuantScheme::fp32:
+      return QStringLiteral("FP32");
+    case QuantScheme::bf16:
+      text = QStringLiteral("BF16");
+      break;
+    case QuantScheme::fp8:
+      text = QStringLiteral("FP8 ") + elementFormatLabel(format.element) + QStringLiteral(", ");
+      switch (format.granularity) {
+        case ScaleGranularity::tensor:
+          text += tr("one scale");
+          break;
+        case ScaleGranularity::row:
+          text += tr("a scale per row");
+          break;
+        case ScaleGranularity::block_1x128:
+          text += tr("blocks of 1 x 128");
+          break;
+        case ScaleGranularity::block_128x128:
+          text += tr("blocks of 128 x 128");
+      }
+      break;
+    case QuantScheme::mx:
+      text = mxName(format) + QStringLiteral(", %1, ").arg(scaleRuleLabel(format.rule)) +
+             tr("blocks of %1").arg(format.block);
+      break;
+    case QuantScheme::nvfp4:
+      text = QStringLiteral("NVFP4 E2M1, ") + tr("blocks of 16");
+  }
+  if (format.rounding == Rounding::stochastic) text += tr(", stochastic rounding");
+  if (format.hadamard) text += tr(", rotated in blocks of %1").arg(format.hadamard);
+  return text;
+}
+
+void fillElementFormats(QComboBox* box) {
+  for (int i = 0; i < kElementFormats; ++i) box->addItem(elementFormatLabel(static_cast<ElementFormat>(i)));
+  box->setAccessibleName(QCoreApplication::translate("moescope", "Element format"));
+  box->setToolTip(box->accessibleName());
+}
+
+void fillBlockFormats(QComboBox* box) {
+  fillElementFormats(box);
+  for (int i = 0; i < kElementFormats; ++i)
+    box->setItemData(i,
+                     QCoreApplication::translate("moescope", "%1 under power-of-two scales, as in MX")
+                         .arg(elementFormatLabel(static_cast<ElementFormat>(i))),
+                     Qt::ToolTipRole);
+  box->addItem(QStringLiteral("NVFP4"));
+  box->setItemData(box->count() - 1,
+                   QCoreApplication::translate("moescope", "E2M1 in blocks of 16 under E4M3 scales and a tensor scale"),
+                   Qt::ToolTipRole);
+  for (const char* name : {"FP8 tensor", "FP8 row", "FP8 1x128", "FP8 128x128"}) {
+    box->addItem(QCoreApplication::translate("moescope", name));
+    box->setItemData(box->count() - 1,
+                     QCoreApplication::translate("moescope", "FP8 under FP32 scales: what shares one is in its name"),
+                     Qt::ToolTipRole);
+  }
+}
+
+int blockFormatIndex(const BlockChoice& choice) {
+  if (choice.nvfp4) return kNvfp4Index;
+  return choice.fp8 ? kFp8Index + static_cast<int>(*choice.fp8) : static_cast<int>(choice.element);
+}
+
+void fillScaleRules(QComboBox* box) {
+  for (int i = 0; i < 4; ++i) box->addItem(scaleRuleLabel(static_cast<ScaleRule>(i)));
+  box->setAccessibleName(QCoreApplication::translate("moescope", "Scale rule"));
+  box->setToolTip(QCoreApplication::translate("moescope", "Scale rule: how the power of two follows from amax"));
+}
+
+BitField BitLayout::fieldOf(int bit_from_left) const {
+  if (bit_from_left < sign) return BitField::sign;
+  return bit_from_left < sign + exponent ? BitField::exponent : BitField::mantissa;
+}
+
+BitLayout bitLayout(ElementFormat format) {
+  const FormatTraits& f = traits(format);
+  return {1, f.exponent_bits, f.bits - 1 - f.exponent_bits};
+}
+
+BitLayout e8m0Layout() {
+  return {0, 8, 0};
+}
+
+QColor bitColor(BitField field, bool dark) {
+  constexpr int kSeries[] = {1, 0, 2};
+  return seriesColor(kSeries[static_cast<int>(field)], dark);
+}
+
+void paintBits(QPainter& painter, const QRect& area, const BitLayout& layout, int code, const QPalette& palette) {
+  const bool dark = isDark(palette);
+  for (int bit = 0; bit < layout.bits(); ++bit) {
+    const QRect box = bitRect(area, layout, bit);
+    const bool set = code >> (layout.bits() - 1 - bit) & 1;
+    const QColor color = bitColor(layout.fieldOf(bit), dark);
+    painter.fillRect(box, set ? color : palette.base().color());
+    painter.setPen(color);
+    painter.drawRect(box.adjusted(0, 0, -1, -1));
+    painter.setPen(set ? textOn(color.rgb()) : palette.text().color());
+    painter.drawText(box, Qt::AlignCenter, set ? QStringLiteral("1") : QStringLiteral("0"));
+  }
+}
+
+void paintLayout(QPainter& painter, const QRect& area, const BitLayout& layout, const QPalette& palette) {
+  constexpr const char* kLetters[] = {"S", "E", "M"};
+  for (int bit = 0; bit < layout.bits(); ++bit) {
+    const QRect box = bitRect(area, layout, bit);
+    const BitField field = layout.fieldOf(bit);
+    const QColor color = bitColor(field, isDark(palette));
+    painter.fillRect(box, color);
+    painter.setPen(textOn(color.rgb()));
+    painter.drawText(box, Qt::AlignCenter, QString::fromLatin1(kLetters[static_cast<int>(field)]));
+  }
+}
+
+int bitAt(const QRect& area, const BitLayout& layout, QPoint position) {
+  for (int bit = 0; bit < layout.bits(); ++bit)
+    if (bitRect(area, layout, bit).contains(position)) return bit;
+  return -1;
+}
+
+int bitsWidth(const BitLayout& layout, int height) {
+  return bitRect({0, 0, 0, height}, layout, layout.bits() - 1).right() + 2;
+}
+
+QString exactText(float value) {
+  if (std::isnan(value)) return QStringLiteral("NaN");
+  if (std::isinf(value)) return value > 0 ? QStringLiteral("inf") : QStringLiteral("-inf");
+  char text[40];
+  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  return QString::fromLatin1(text, static_cast<int>(end - text));
+}
+
+}  // namespace moescope

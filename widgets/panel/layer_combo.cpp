@@ -1,0 +1,31 @@
+#include "widgets/panel/layer_combo.h"
+
+#include <QSignalBlocker>
+#include <algorithm>
+
+namespace moescope {
+
+LayerCombo::LayerCombo(Selection* selection, QWidget* parent) : QComboBox(parent), selection_(selection) {
+  setAccessibleName(tr("Layer"));
+  setToolTip(tr("The MoE layer that all panels look at"));
+  connect(selection_, &Selection::focusChanged, this, &LayerCombo::synchronise);
+  connect(selection_, &Selection::dataChanged, this, &LayerCombo::synchronise);
+  connect(this, &QComboBox::activated, this, [this](int index) { selection_->setLayer(layers_[index]); });
+  synchronise();
+}
+
+void LayerCombo::synchronise() {
+  const History* history = selection_->history();
+  const std::vector<int> layers = history ? history->info().moe_layers : std::vector<int>{};
+  const QSignalBlocker quiet(this);
+  if (layers != layers_) {
+    layers_ = layers;
+    clear();
+    for (const int layer : layers_) addItem(tr("layer %1").arg(layer));
+    setEnabled(!layers_.empty());
+  }
+  const auto place = std::ranges::find(layers_, selection_->layer());
+  if (place != layers_.end() && currentIndex() != place - layers_.begin()) setCurrentIndex(place - layers_.begin());
+}
+
+}  // namespace moescope

@@ -1,0 +1,23 @@
+// Chooses the MoE layer that all panels look at: follows and sets Selection::layer().
+#pragma once
+
+#include <QComboBox>
+
+#include "widgets/selection/selection.h"
+
+namespace moescope {
+
+class LayerCombo : public QComboBox {
+  Q_OBJECT
+
+ public:
+  explicit LayerCombo(Selection* selection, QWidget* parent = nullptr);
+
+ private:
+  void synchronise();
+
+  Selection* selection_;
+  std::vector<int> layers_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,53 @@
+#include "widgets/panel/metric_text.h"
+
+#include <QCoreApplication>
+#include <cassert>
+#include <string_view>
+
+namespace moescope {
+namespace {
+
+QString text(const char* words) {
+  return QString::fromUtf8(words).toHtmlEscaped();
+}
+
+QString line(const char* label, const char* words) {
+  if (!*words) return {};
+  return QStringLiteral("<br><i>%1</i> %2").arg(QCoreApplication::translate("Metric", label), text(words));
+}
+
+}  // namespace
+
+QString metricName(Metric metric) {
+  return QString::fromUtf8(metric_info(metric).name);
+}
+
+QString metricCaption(Metric metric) {
+  const MetricInfo& info = metric_info(metric);
+  const bool plain = !*info.unit || metricIsShare(metric);
+  return plain ? metricName(metric) : metricName(metric) + QStringLiteral(", ") + QString::fromUtf8(info.unit);
+}
+
+bool metricIsShare(Metric metric) {
+  return std::string_view(metric_info(metric).unit) == "share";
+}
+
+QString metricCard(const MetricInfo& info) {
+  const QString unit = *info.unit ? QStringLiteral(" [%1]").arg(text(info.unit)) : QString();
+  return QStringLiteral("<p><b>%1</b>%2, %3<br><code>%4</code>")
+             .arg(text(info.name), unit, QLatin1String(provenance_name(info.provenance)), text(info.formula)) +
+         line("Good:", info.good) + line("Bad:", info.bad) + line("Moved by:", info.knob) +
+         line("Source:", info.source) + QStringLiteral("</p>");
+}
+
+QString metricCards(std::initializer_list<const char*> keys) {
+  QString cards;
+  for (const char* key : keys) {
+    const MetricInfo* info = find_metric(key);
+    assert(info);
+    cards += metricCard(*info);
+  }
+  return cards;
+}
+
+}  // namespace moescope

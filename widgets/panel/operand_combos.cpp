@@ -1,0 +1,119 @@
+#include "widgets/panel/operand_combos.h"
+
+#include <QSignalBlocker>
+#include <QStandardItemModel>
+#include <algorithm>
+#include <utility>
+
+#include "widgets/panel/tensor_text.h"
+
+namespace moescope {
+namespace {
+
+// Calls `synchronise` whenever what there is to choose or what is chosen may have changed.
+template <class Combo>
+void follow(Selection* selection, Combo* combo, void (Combo::*synchronise)()) {
+  QObject::connect(selection, &Selection::focusChanged, combo, synchronise);
+  QObject::connect(selection, &Selection::timeChanged, combo, synchronise);
+  QObject::connect(selection, &Selection::dataChanged, combo, synchronise);
+}
+
+OperandChoices choicesOf(const TelemetryFrame* frame, GemmClass gemm_class) {
+  OperandChoices choices{{}, gemm_class};
+  if (frame)
+    for (const QuantFrame& quant : frame->quants) ++choices.operands[static_cast<std::size_t>(quant.gemm_class)];
+  return choices;
+}
+
+}  // namespace
+
+GemmClassCombo::GemmClassCombo(Selection* selection, QWidget* parent, bool brief)
+    : QComboBox(parent), selection_(selection) {
+  setAccessibleName(tr("Class of GEMMs"));
+  setToolTip(tr("Whose operands: each class of weights has a number format of its own"));
+  for (int i = 0; i < kNumQuantClasses; ++i)
+    addItem(brief ? gemmClassBrief(static_cast<GemmClass>(i)) : gemmClassLabel(static_cast<GemmClass>(i)));
+  connect(this, &QComboBox::activated, this, &GemmClassCombo::choose);
+  follow(selection_, this, &GemmClassCombo::synchronise);
+  synchronise();
+}
+
+void GemmClassCombo::synchronise() {
+  const auto frame = selection_->quantFrame();
+  const OperandChoices choices = choicesOf(frame.get(), selection_->tensor().gemm_class);
+  if (std::exchange(choices_, choices) == choices) return;
+  auto* items = static_cast<QStandardItemModel*>(model());
+  for (int i = 0; i < count(); ++i) {
+    const bool there = choices.operands[static_cast<std::size_t>(i)] > 0;
+    items->item(i)->setEnabled(there);
+    setItemData(i, there ? QVariant() : tr("not quantized in this run"), Qt::ToolTipRole);
+  }
+  setCurrentIndex(static_cast<int>(selection_->tensor().gemm_class));
+}
+
+// The class's first operand, in the layer that is looked at where it has one there.
+void GemmClassCombo::choose(int index) {
+  const auto frame = selection_->quantFrame();
+  const auto chosen = static_cast<GemmClass>(index);
+  const auto places = frame ? operandsOf(*frame, chosen) : std::vector<OperandPlace>{};
+  if (places.empty()) return;
+  OperandPlace place = places.front();
+  const std::vector<int> layers = layersOf(*frame, chosen);
+  place.layer = std::ranges::count(layers, selection_->layer()) > 0 ? selection_->layer() : layers.front();
+  selection_->setTensor(place);
+}
+
+OperandCombo::OperandCombo(Selection* selection, QWidget* parent) : QComboBox(parent), selection_(selection) {
+  setAccessibleName(tr("Tensor"));
+  setToolTip(tr("Weight, operand of its GEMM, direction"));
+  connect(this, &QComboBox::activated, this, [this](int index) {
+    OperandPlace place = places_[static_cast<std::size_t>(index)];
+    place.layer = selection_->tensor().layer;
+    selection_->setTensor(place);
+  });
+  follow(selection_, this, &OperandCombo::synchronise);
+  synchronise();
+}
+
+void OperandCombo::synchronise() {
+  const auto frame = selection_->quantFrame();
+  const OperandChoices choices = choicesOf(frame.get(), selection_->tensor().gemm_class);
+  if (std::exchange(choices_, choices) != choices) {
+    const QSignalBlocker quiet(this);
+    places_ = frame ? operandsOf(*frame, choices.gemm_class) : std::vector<OperandPlace>{};
+    clear();
+    for (const OperandPlace& place : places_)
+      addItem(tensorName(place).replace(QStringLiteral("forward"), QStringLiteral("fwd")));
+  }
+  setVisible(!places_.empty());
+  OperandPlace current = selection_->tensor();
+  current.layer = 0;
+  setCurrentIndex(static_cast<int>(std::ranges::find(places_, current) - places_.begin()));
+}
+
+OperandLayerCombo::OperandLayerCombo(Selection* selection, QWidget* parent) : QComboBox(parent), selection_(selection) {
+  setAccessibleName(tr("Layer"));
+  setToolTip(tr("The layer of the tensor; a MoE layer is then looked at in all panels"));
+  connect(this, &QComboBox::activated, this, [this](int index) {
+    OperandPlace place = selection_->tensor();
+    place.layer = layers_[static_cast<std::size_t>(index)];
+    selection_->setTensor(place);
+  });
+  follow(selection_, this, &OperandLayerCombo::synchronise);
+  synchronise();
+}
+
+void OperandLayerCombo::synchronise() {
+  const auto frame = selection_->quantFrame();
+  const OperandChoices choices = choicesOf(frame.get(), selection_->tensor().gemm_class);
+  if (std::exchange(choices_, choices) != choices) {
+    const QSignalBlocker quiet(this);
+    layers_ = frame ? layersOf(*frame, choices.gemm_class) : std::vector<int>{};
+    clear();
+    for (const int layer : layers_) addItem(layer < 0 ? layerName(layer) : tr("L%1").arg(layer));
+  }
+  setVisible(!layers_.empty());
+  setCurrentIndex(static_cast<int>(std::ranges::find(layers_, selection_->tensor().layer) - layers_.begin()));
+}
+
+}  // namespace moescope

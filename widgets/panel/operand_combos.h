@@ -1,0 +1,63 @@
+// Choosers of the operand that the number-format panels look at: class of GEMMs, operand, layer. They list what the
+// newest statistics hold.
+#pragma once
+
+#include <QComboBox>
+#include <array>
+#include <vector>
+
+#include "widgets/selection/selection.h"
+
+namespace moescope {
+
+// Numbers of quantized operands by class, and the class that is looked at: while it stays, so do the choices.
+struct OperandChoices {
+  std::array<int, kNumQuantClasses> operands{};
+  GemmClass gemm_class{};
+  bool operator==(const OperandChoices&) const = default;
+};
+
+class GemmClassCombo : public QComboBox {
+  Q_OBJECT
+
+ public:
+  // `brief`: "routed" for "routed experts", where there is little room.
+  explicit GemmClassCombo(Selection* selection, QWidget* parent = nullptr, bool brief = false);
+
+ private:
+  void synchronise();
+  void choose(int index);
+
+  Selection* selection_;
+  OperandChoices choices_;
+};
+
+class OperandCombo : public QComboBox {
+  Q_OBJECT
+
+ public:
+  explicit OperandCombo(Selection* selection, QWidget* parent = nullptr);
+
+ private:
+  void synchronise();
+
+  Selection* selection_;
+  OperandChoices choices_;
+  std::vector<OperandPlace> places_;
+};
+
+class OperandLayerCombo : public QComboBox {
+  Q_OBJECT
+
+ public:
+  explicit OperandLayerCombo(Selection* selection, QWidget* parent = nullptr);
+
+ private:
+  void synchronise();
+
+  Selection* selection_;
+  OperandChoices choices_;
+  std::vector<int> layers_;
+};
+
+}  // namespace moescope

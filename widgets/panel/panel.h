@@ -1,0 +1,98 @@
+// A panel: header row (name, kind of numbers, state, controls, "?") over one or more plots; where the controls do not
+// fit beside the rest they get rows of their own. The window docks it and asks it for its picture (QWidget::grab), its
+// table and its explanation.
+#pragma once
+
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QToolButton>
+#include <QVBoxLayout>
+#include <QVariantMap>
+#include <QWidget>
+#include <vector>
+
+#include "core/telemetry/explain/explain.h"
+#include "core/telemetry/history/metrics.h"
+#include "widgets/plots/plot_frame.h"
+#include "widgets/selection/selection.h"
+
+namespace moescope {
+
+class Panel : public QWidget {
+  Q_OBJECT
+
+ public:
+  Panel(Selection* selection, const QString& title, Provenance provenance, QWidget* parent = nullptr);
+
+  const QString& title() const { return title_; }
+  virtual QString csv() const = 0;      // what is shown, a header with units first
+  virtual QString explain() const = 0;  // rich text: what it shows, formulas, sources, how to read it
+  std::optional<FigureTarget> figureUnder(QPoint position) const;  // global position
+  // The explain card of the figure there, or of the whole panel where there is no figure (global position).
+  void explainAt(QPoint position);
+  // The figure that a child at a place of its own shows; the default asks plots and tiles.
+  virtual std::optional<FigureTarget> figureAt(QWidget* child, QPoint position) const;
+  // Choices of this panel that survive a restart.
+  virtual QVariantMap saveState() const { return {}; }
+  virtual void restoreState(const QVariantMap&) {}
+
+  void setTitleShown(bool shown);  // off where the dock already shows it
+  // For a picture on paper: what the header says ("measured, step 1,234") with what its controls are set to, and the
+  // place of what is under the header.
+  QString caption() const;
+  QRect bodyRect() const;
+  double lastPaintMs() const;  // sum over the plots
+  int paintCount() const;
+  QSize minimumSizeHint() const override { return {300, 160}; }
+  QSize sizeHint() const override { return {460, 260}; }
+
+ signals:
+  void readoutChanged(const QString& text);  // for the status bar
+  void knobRequested(const QString& key);    // from an explain card
+
+ protected:
+  // Which value of a metric this panel shows now: for the cards of explain(). The default: the chosen layer, expert
+  // and tensor at the cursor's step; of the run where a layer has none.
+  virtual FigureTarget target(const MetricInfo& info) const;
+  // Cards with this instant's values; they hide the functions of metric_text.h in panels.
+  QString metricCard(const MetricInfo& info) const;
+  QString metricCards(std::initializer_list<const char*> keys) const;
+  // How what is shown came to be: for panels of a run, by the run that is open.
+  virtual Provenance kind() const;
+  // One line for the header, asked for while painting: "step 1,234, held", "1 of 4 steps kept".
+  virtual QString status() const;
+  void contextMenuEvent(QContextMenuEvent* event) override;  // explains what is there
+  bool event(QEvent* event) override;
+  void hideEvent(QHideEvent* event) override;  // what it said in the status bar goes with it
+  // Adds to the controls at the right of the header.
+  void addControl(QWidget* control);
+  void addBody(QWidget* body, int stretch = 1);  // connects the readout of plots
+  // "step 1,234" with ", held" when the cursor was taken off the newest, and how many array frames are kept.
+  QString timeStatus(std::int64_t shown_step, bool arrays) const;
+
+  Selection* selection_;
+
+ private:
+  class StatusLine;
+  void openCard(QPoint at, const QString& title, std::function<QString()> html);
+  QString title_;
+  QLabel* title_label_;
+  void arrangeControls();
+
+  QHBoxLayout* header_;
+  QVBoxLayout* rows_;  // of controls that do not fit into the header
+  QVBoxLayout* column_;
+  StatusLine* status_line_;
+  std::vector<QWidget*> controls_;
+  static constexpr int kInHeader = -1;
+  std::vector<int> row_of_;  // of each control
+  Provenance provenance_;
+  QToolButton* explain_button_;
+};
+
+// Texts of the states without data, the same in every panel.
+QString noRunNotice();
+QString noDataYetNotice();
+QString notInLogNotice(const RunInfo& info, const QString& what);
+
+}  // namespace moescope

@@ -1,0 +1,120 @@
+#include "widgets/panel/tensor_text.h"
+
+#include <QCoreApplication>
+#include <QStringList>
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+#include <tuple>
+
+#include "widgets/panel/panel.h"
+
+namespace moescope {
+namespace {
+
+QString tr(const char* text) {
+  return QCoreApplication::translate("Panel", text);
+}
+
+int orderOfGemm(std::string_view gemm) {
+  constexpr std::string_view kOrder[] = {"dispatch", "wq_a", "wq", "wq_b", "wkv_a",  "wkv_b",  "wo",
+                                         "gate",     "w1",   "w3", "w2",   "output", "combine"};
+  return static_cast<int>(std::ranges::find(kOrder, gemm) - std::begin(kOrder));
+}
+
+auto orderOf(const OperandPlace& place) {
+  // x W of forward, dY W of dgrad, x dY of wgrad.
+  constexpr int kOperands[3][3] = {{0, 1, 2}, {2, 1, 0}, {0, 2, 1}};  // by direction and operand
+  const int operand = kOperands[static_cast<int>(place.direction)][static_cast<int>(place.operand)];
+  return std::tuple(orderOfGemm(place.gemm), place.gemm, place.direction, operand);
+}
+
+}  // namespace
+
+bool comesBefore(const OperandPlace& a, const OperandPlace& b) {
+  return orderOf(a) < orderOf(b);
+}
+
+std::vector<OperandPlace> operandsOf(const TelemetryFrame& frame, GemmClass gemm_class) {
+  std::vector<OperandPlace> places;
+  for (const QuantFrame& quant : frame.quants) {
+    if (quant.gemm_class != gemm_class) continue;
+    OperandPlace place = place_of(quant);
+    place.layer = 0;
+    const auto at = std::ranges::lower_bound(places, place, comesBefore);
+    if (at == places.end() || *at != place) places.insert(at, std::move(place));
+  }
+  return places;
+}
+
+std::vector<int> layersOf(const TelemetryFrame& frame, GemmClass gemm_class) {
+  std::vector<int> layers;
+  for (const QuantFrame& quant : frame.quants)
+    if (quant.gemm_class == gemm_class && (layers.empty() || layers.back() != quant.layer))
+      layers.push_back(quant.layer);
+  std::ranges::sort(layers);
+  const auto twice = std::ranges::unique(layers);
+  layers.erase(twice.begin(), twice.end());
+  return layers;
+}
+
+QString gemmClassLabel(GemmClass gemm_class) {
+  static constexpr const char* kLabels[kNumQuantClasses] = {
+      QT_TRANSLATE_NOOP("Panel", "routed experts"), QT_TRANSLATE_NOOP("Panel", "shared experts"),
+      QT_TRANSLATE_NOOP("Panel", "dense FFN"),      QT_TRANSLATE_NOOP("Panel", "attention"),
+      QT_TRANSLATE_NOOP("Panel", "router gate"),    QT_TRANSLATE_NOOP("Panel", "head"),
+      QT_TRANSLATE_NOOP("Panel", "token payload")};
+  return tr(kLabels[static_cast<int>(gemm_class)]);
+}
+
+QString gemmClassBrief(GemmClass gemm_class) {
+  return gemmClassLabel(gemm_class)
+      .remove(QStringLiteral(" experts"))
+      .remove(QStringLiteral("router "))
+      .remove(QStringLiteral("token "));
+}
+
+QString tensorName(const OperandPlace& place) {
+  return QStringLiteral("%1 %2 %3")
+      .arg(QString::fromStdString(place.gemm), QLatin1String(operand_name(place.operand)),
+           QLatin1String(direction_name(place.direction)));
+}
+
+QString layerName(int layer) {
+  return layer < 0 ? tr("head") : tr("layer %1").arg(layer);
+}
+
+QString placeName(const OperandPlace& place) {
+  QStringList parts;
+  if (place.layer >= 0) parts << layerName(place.layer);
+  parts << gemmClassLabel(place.gemm_class) << tensorName(place);
+  return parts.join(QStringLiteral(", "));
+}
+
+const QuantFrame* findTensor(const TelemetryFrame* frame, const OperandPlace& place) {
+  if (!frame) return nullptr;
+  const auto found = std::ranges::find_if(frame->quants, [&](const QuantFrame& quant) {
+    return quant.layer == place.layer && quant.gemm_class == place.gemm_class && quant.operand == place.operand &&
+           quant.direction == place.direction && gemm_name(quant) == place.gemm;
+  });
+  return found == frame->quants.end() ? nullptr : &*found;
+}
+
+QString noQuantizationNotice(const RunInfo& info, const TelemetryFrame* frame, GemmClass gemm_class) {
+  if (info.config_toml.empty() && (!frame || frame->quants.empty()))
+    return notInLogNotice(info, tr("quantization statistics"));
+  if (gemm_class == GemmClass::payload)
+    return tr("This run's token payload travels in FP32. Set precision.payload to bf16 or mxfp8 in the set-up.");
+  const QString how = tr("Set precision.%1 to mxfp8_rceil or another recipe, in the set-up or, while it runs, in the "
+                         "Live bar%2.")
+                          .arg(QLatin1String(gemm_class_name(gemm_class)),
+                               frame && !frame->quants.empty() ? tr("; or choose another class above") : QString());
+  return tr("This run does not quantize its %1: they compute in full precision. ").arg(gemmClassLabel(gemm_class)) +
+         how;
+}
+
+QString noTensorNotice() {
+  return tr("No tensor is open: click a cell of Quantization error, or open a .safetensors file");
+}
+
+}  // namespace moescope

@@ -1,0 +1,39 @@
+// Tokens in the text around them, one line each, the token framed in the middle.
+#pragma once
+
+#include <vector>
+
+#include "widgets/plots/plot_frame.h"
+
+namespace moescope {
+
+class TokenContexts : public PlotFrame {
+  Q_OBJECT
+
+ public:
+  struct Line {
+    QString before, token, after;  // printable
+    double share = 0;              // of the token's mix, 0..1: how strong the frame's colour is
+  };
+
+  explicit TokenContexts(QWidget* parent = nullptr);
+  void setLines(std::vector<Line> lines);
+  void setTitle(const QString& title) { title_ = title; }
+  int linesThatFit() const;
+  QSize sizeHint() const override { return {200, 7 * fontMetrics().height() + 6}; }
+  QSize minimumSizeHint() const override { return {120, 3 * fontMetrics().height()}; }
+
+ protected:
+  QString staticKey() const override { return title_; }
+  void paintStatic(QPainter& painter) override;
+  void paintData(QPainter& painter) override;
+
+ private:
+  std::vector<Line> lines_;
+  QString title_;
+};
+
+// Bytes of a text as they are shown: line ends, tabs and spaces visible, what is not printable as a dot.
+QString shownBytes(std::string_view bytes);
+
+}  // namespace moescope

@@ -1,0 +1,167 @@
+#include "widgets/plots/axis.h"
+
+#include <QLocale>
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace moescope {
+namespace {
+
+constexpr std::array<int, 3> kMantissas = {1, 2, 5};
+
+// The smallest of 1, 2, 5 x 10^n that is at least `least`.
+double roundStep(double least) {
+  const double decade = std::pow(10.0, std::floor(std::log10(least)));
+  for (const int mantissa : kMantissas)
+    if (mantissa * decade >= least * (1 - 1e-9)) return mantissa * decade;
+  return 10 * decade;
+}
+
+QString tickLabel(double value, double step) {
+  const double size = std::abs(value);
+  if (size == 0 && step < 1e-3) return QStringLiteral("0");
+  if (size != 0 && (size >= 1e5 || size < 1e-3)) {
+    if (size >= 1e5) return formatCount(value);
+    return QString::number(value, 'g', 3);
+  }
+  const int decimals = std::clamp(static_cast<int>(std::ceil(-std::log10(step) - 1e-9)), 0, 6);
+  return QLocale::c().toString(value, 'f', decimals).remove(QLatin1Char(','));
+}
+
+std::vector<Tick> ticksEvery(double step, double low, double high, bool counts) {
+  std::vector<Tick> ticks;
+  const double slack = step * 1e-6;
+  for (double k = std::ceil((low - slack) / step); k * step <= high + slack; ++k) {
+    const double value = k == 0 ? 0 : k * step;
+    ticks.push_back({value, counts ? formatCount(value) : tickLabel(value, step)});
+  }
+  return ticks;
+}
+
+bool usable(double low, double high, int most) {
+  return most >= 1 && std::isfinite(low) && std::isfinite(high) && high >= low;
+}
+
+}  // namespace
+
+double Axis::toPixel(double value) const {
+  double a = low, b = high;
+  if (log) {
+    if (value <= low) return at_low;
+    a = std::log10(low), b = std::log10(high), value = std::log10(value);
+  }
+  return b == a ? at_low : at_low + (value - a) / (b - a) * (at_high - at_low);
+}
+
+double Axis::fromPixel(double pixel) const {
+  const double share = at_high == at_low ? 0 : (pixel - at_low) / (at_high - at_low);
+  if (!log) return low + share * (high - low);
+  return std::pow(10.0, std::log10(low) + share * (std::log10(high) - std::log10(low)));
+}
+
+std::vector<Tick> linearTicks(double low, double high, int most) {
+  if (!usable(low, high, most)) return {};
+  if (high == low) return {{low, formatValue(low)}};
+  return ticksEvery(roundStep((high - low) / most), low, high, false);
+}
+
+std::vector<Tick> integerTicks(double low, double high, int most) {
+  if (!usable(low, high, most)) return {};
+  const double step = std::max(1.0, high == low ? 1.0 : roundStep((high - low) / most));
+  return ticksEvery(step, low, high, true);
+}
+
+std::vector<Tick> logTicks(double low, double high, int most) {
+  if (!usable(low, high, most) || low <= 0) return {};
+  const double decades = std::log10(high / low);
+  if (decades < 1) return linearTicks(low, high, most);
+  const int per_decade = decades * 3 <= most ? 3 : 1;
+  const int stride = per_decade == 3 ? 1 : std::max(1, static_cast<int>(std::ceil(decades / most)));
+  std::vector<Tick> ticks;
+  for (int n = static_cast<int>(std::floor(std::log10(low))); std::pow(10.0, n) <= high * (1 + 1e-9); ++n) {
+    if (n % stride != 0) continue;
+    for (int i = 0; i < per_decade; ++i) {
+      const double value = kMantissas[i] * std::pow(10.0, n);
+      if (value < low * (1 - 1e-9) || value > high * (1 + 1e-9)) continue;
+      ticks.push_back({value, tickLabel(value, std::min(1.0, value))});
+    }
+  }
+  return ticks;
+}
+
+std::vector<Tick> powerOfTwoTicks(int low, int high, int most) {
+  std::vector<Tick> ticks;
+  if (most < 1 || high < low) return ticks;
+  int stride = 1;
+  while ((high - low) / stride + 1 > most) stride *= 2;
+  for (int k = low; k <= high; ++k)
+    if (k % stride == 0) ticks.push_back({static_cast<double>(k), formatPowerOfTwo(k)});
+  return ticks;
+}
+
+ValueRange niceRange(double low, double high, bool log) {
+  if (!(std::isfinite(low) && std::isfinite(high)) || high < low) return {log ? 0.1 : 0.0, 1.0};
+  if (log) {
+    if (high <= 0) return {0.1, 1.0};
+    low = std::max(low, high * 1e-9);
+    const auto down = [](double v) {  // the next 1, 2 or 5 x 10^n at or below
+      const double decade = std::pow(10.0, std::floor(std::log10(v) + 1e-9));
+      return v >= 5 * decade ? 5 * decade : v >= 2 * decade ? 2 * decade : decade;
+    };
+    const double top = down(high) >= high * (1 - 1e-9) ? high : roundStep(high);
+    const double bottom = down(low);
+    return {bottom, std::max(top, bottom * 2)};
+  }
+  if (high == low) {
+    const double pad = low == 0 ? 1 : std::abs(low) * 0.1;
+    low -= low == 0 ? 0 : pad;
+    high += pad;
+  }
+  const double step = roundStep((high - low) / 8);
+  return {std::floor(low / step + 1e-9) * step, std::ceil(high / step - 1e-9) * step};
+}
+
+QString formatCount(double value) {
+  const double size = std::abs(value);
+  if (size < 1e5) return QLocale(QLocale::English).toString(std::round(value), 'f', 0);
+  constexpr std::array<std::pair<double, const char*>, 4> kUnits = {{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}}};
+  for (const auto& [unit, letter] : kUnits)
+    if (size >= unit) return QString::number(value / unit, 'g', size < 1000 * unit ? 3 : 6) + QLatin1String(letter);
+  return QString::number(value);
+}
+
+QString formatValue(double value, int digits) {
+  if (std::isnan(value)) return QStringLiteral("NaN");
+  if (std::isinf(value)) return value > 0 ? QStringLiteral("+Inf") : QStringLiteral("-Inf");
+  const double size = std::abs(value);
+  if (size == 0) return QStringLiteral("0");
+  if (size >= 1e6 || size < 1e-4) return QString::number(value, 'e', std::max(0, digits - 2));
+  const int whole = size >= 1 ? static_cast<int>(std::log10(size)) + 1 : 0;
+  return QString::number(value, 'f', std::clamp(digits - whole, 0, 6));
+}
+
+QString formatPercent(double share) {
+  if (!std::isfinite(share)) return formatValue(share);
+  const double percent = share * 100;
+  const double size = std::abs(percent);
+  if (size != 0 && size < 0.001) return QStringLiteral("<0.001 %");
+  return QString::number(percent, 'f', size == 0 ? 0 : size < 0.1 ? 3 : size < 10 ? 2 : 1) + QStringLiteral(" %");
+}
+
+QString formatBytes(double bytes) {
+  constexpr std::array<const char*, 5> kUnits = {"B", "kB", "MB", "GB", "TB"};
+  int unit = 0;
+  for (; std::abs(bytes) >= 999.5 && unit < 4; ++unit) bytes /= 1000;
+  return QString::number(bytes, 'f',
+                         unit == 0 || std::abs(bytes) >= 100 ? 0
+                         : std::abs(bytes) >= 10             ? 1
+                                                             : 2) +
+         QLatin1Char(' ') + QLatin1String(kUnits[unit]);
+}
+
+QString formatPowerOfTwo(int exponent) {
+  return QStringLiteral("2^%1").arg(exponent);
+}
+
+}  // namespace moescope

@@ -1,0 +1,68 @@
+// Lying bars of one quantity, each row with its name and figure. A bar may have parts and a band; how a number came to
+// be is told by its fill (solid, hatched, outlined, dotted), so that it can be read without colours.
+#pragma once
+
+#include <vector>
+
+#include "widgets/plots/plot_frame.h"
+
+namespace moescope {
+
+class BandBars : public PlotFrame {
+  Q_OBJECT
+
+ public:
+  enum class Fill { solid, hatched, outlined, dotted };
+  struct Part {
+    double value = 0;
+    int color = 0;  // index of seriesColor
+    Fill fill = Fill::solid;
+  };
+  struct Row {
+    QString name;  // empty: belongs to the row above
+    std::vector<Part> parts;
+    double low, high;  // the band; NaN: none
+    QString figure;
+    bool heading = false;  // only the name
+  };
+  struct LegendEntry {
+    QString label;
+    int color = 0;
+    Fill fill = Fill::solid;
+    bool band = false;
+  };
+
+  explicit BandBars(QWidget* parent = nullptr);
+  void setRows(std::vector<Row> rows);
+  const std::vector<Row>& rows() const { return rows_; }
+  void setLegend(std::vector<LegendEntry> legend);
+  void setCaption(const QString& caption) { caption_ = caption; }                            // of the axis, with unit
+  void setFormatter(std::function<QString(double)> format) { format_ = std::move(format); }  // of the axis
+  std::function<QStringList(int row)> describe;
+
+ protected:
+  QMargins margins() const override;
+  QString staticKey() const override;
+  void paintStatic(QPainter& painter) override;
+  void paintData(QPainter& painter) override;
+  QStringList readoutAt(QPoint position) const override;
+
+ private:
+  Axis axis() const;
+  double rowHeight() const;
+  int rowAt(QPoint position) const;  // -1: none
+  int namesWidth() const;
+  int figuresWidth() const;
+  QStringList keyLabels() const;
+  void paintBar(QPainter& painter, const QRectF& bar, int color, Fill fill) const;
+  void paintBand(QPainter& painter, double low, double high, double y, double height) const;
+  void paintKey(QPainter& painter) const;
+
+  std::vector<Row> rows_;
+  std::vector<LegendEntry> legend_;
+  QString caption_;
+  std::function<QString(double)> format_;
+  double top_ = 1;
+};
+
+}  // namespace moescope

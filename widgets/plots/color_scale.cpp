@@ -1,0 +1,178 @@
+#include "widgets/plots/color_scale.h"
+
+#include <QFontMetrics>
+#include <QLinearGradient>
+#include <algorithm>
+#include <climits>
+#include <cmath>
+
+namespace moescope {
+namespace {
+
+constexpr std::array<QRgb, 10> kViridis = {0xff440154, 0xff482878, 0xff3e4989, 0xff31688e, 0xff26828e,
+                                           0xff1f9e89, 0xff35b779, 0xff6dcd59, 0xffb4de2c, 0xfffde725};
+constexpr std::array<QRgb, 10> kCividis = {0xff00224e, 0xff123570, 0xff3b496c, 0xff575d6d, 0xff707173,
+                                           0xff8a8678, 0xffa59c74, 0xffc3b369, 0xffe1cc55, 0xfffee838};
+// From a quarter of the fair load to four times of it.
+constexpr std::array<QRgb, 7> kDivergingLight = {0xff1a5fa8, 0xff4a93d0, 0xffa3cbe8, 0xfff7f7f5,
+                                                 0xfffdbd72, 0xffe8700f, 0xffa03c00};
+constexpr std::array<QRgb, 7> kDivergingDark = {0xff9fd8ff, 0xff4c9fe0, 0xff245a88, 0xff303338,
+                                                0xff8a4b0c, 0xfff08c1e, 0xffffdf9e};
+constexpr QRgb kNoDataLight = 0xffe4e4e4, kNoDataDark = 0xff38393c;
+constexpr QRgb kZeroLoadLight = 0xff1c1c28, kZeroLoadDark = 0xff000000;
+
+QRgb mix(QRgb a, QRgb b, double t) {
+  const auto channel = [t](int x, int y) { return static_cast<int>(std::lround(x + (y - x) * t)); };
+  return qRgb(channel(qRed(a), qRed(b)), channel(qGreen(a), qGreen(b)), channel(qBlue(a), qBlue(b)));
+}
+
+QRgb at(std::span<const QRgb> stops, double position) {
+  const double place = std::clamp(position, 0.0, 1.0) * (stops.size() - 1);
+  const auto i = std::min(static_cast<std::size_t>(place), stops.size() - 2);
+  return mix(stops[i], stops[i + 1], place - i);
+}
+
+Lut lutOf(std::span<const QRgb> stops, bool dark) {
+  Lut lut;
+  lut[kNoDataCode] = dark ? kNoDataDark : kNoDataLight;
+  for (int code = 1; code < 256; ++code) lut[code] = at(stops, (code - 1) / 254.0);
+  return lut;
+}
+
+}  // namespace
+
+std::uint8_t scaleCode(double position) {
+  if (std::isnan(position)) return kNoDataCode;
+  return static_cast<std::uint8_t>(1 + std::lround(std::clamp(position, 0.0, 1.0) * 254));
+}
+
+bool isDark(const QPalette& palette) {
+  return palette.base().color().lightness() < 128;
+}
+
+Lut viridisLut(bool dark) {
+  return lutOf(kViridis, dark);
+}
+
+Lut cividisLut(bool dark) {
+  return lutOf(kCividis, dark);
+}
+
+Lut utilisationLut(bool dark) {
+  Lut lut;
+  lut[kNoDataCode] = dark ? kNoDataDark : kNoDataLight;
+  lut[kZeroLoadCode] = dark ? kZeroLoadDark : kZeroLoadLight;
+  for (int code = 2; code < 256; ++code) lut[code] = at(dark ? kDivergingDark : kDivergingLight, (code - 2) / 253.0);
+  return lut;
+}
+
+std::uint8_t utilisationCode(double utilisation) {
+  if (std::isnan(utilisation)) return kNoDataCode;
+  if (utilisation <= 0) return kZeroLoadCode;
+  static const double kLimit = std::log2(kUtilisationLimit);
+  return divergingCode((std::log2(utilisation) + kLimit) / (2 * kLimit));
+}
+
+std::uint8_t divergingCode(double position) {
+  if (std::isnan(position)) return kNoDataCode;
+  return static_cast<std::uint8_t>(2 + std::lround(std::clamp(position, 0.0, 1.0) * 253));
+}
+
+QColor seriesColor(int index, bool dark) {
+  constexpr std::array<QRgb, 7> kLight = {0xff0072b2, 0xffd55e00, 0xff00795a, 0xffb0508a,
+                                          0xff2f8fc4, 0xff9c7000, 0xff333333};
+  constexpr std::array<QRgb, 7> kDark = {0xff56b4e9, 0xffe69f00, 0xff2cc79c, 0xffe09ac4,
+                                         0xfff0e442, 0xffff8040, 0xffdddddd};
+  return QColor(dark ? kDark[index % kDark.size()] : kLight[index % kLight.size()]);
+}
+
+QColor gridColor(const QPalette& palette) {
+  return QColor(mix(palette.base().color().rgb(), palette.text().color().rgb(), 0.14));
+}
+
+QColor mutedText(const QPalette& palette) {
+  return QColor(mix(palette.base().color().rgb(), palette.text().color().rgb(), 0.68));
+}
+
+QColor accentColor(bool dark) {
+  return dark ? QColor(0xff, 0x5c, 0xa8) : QColor(0xc8, 0x10, 0x6c);
+}
+
+QColor textOn(QRgb background) {
+  const double luma = 0.299 * qRed(background) + 0.587 * qGreen(background) + 0.114 * qBlue(background);
+  return luma > 125 ? QColor(Qt::black) : QColor(Qt::white);
+}
+
+QBrush hatch(const QColor& color) {
+  return QBrush(color, Qt::BDiagPattern);
+}
+
+void paintLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette) {
+  const QFontMetrics metrics(painter.font());
+  const int arrow = scale.beyond ? 6 : 0;
+  const int top_room = std::max(arrow, metrics.height() / 2 - 3);  // the uppermost label keeps off the caption
+  painter.setPen(mutedText(palette));
+  painter.drawText(QRect(area.left(), area.top(), area.width(), metrics.height()), Qt::AlignLeft | Qt::AlignVCenter,
+                   metrics.elidedText(scale.caption, Qt::ElideRight, area.width()));
+  const int swatch = metrics.height() + 2, swatches = swatch * static_cast<int>(scale.swatches.size());
+  const QRect bar(area.left() + 1, area.top() + metrics.height() + 3 + top_room, 10,
+                  area.height() - metrics.height() - 4 - top_room - arrow - swatches);
+  if (bar.height() < 8) return;
+
+  const int codes = 256 - scale.first_code;
+  QImage column(1, codes, QImage::Format_RGB32);
+  for (int i = 0; i < codes; ++i) column.setPixel(0, i, scale.lut[255 - i]);
+  painter.drawImage(bar, column);
+  if (scale.beyond) {
+    painter.setPen(Qt::NoPen);
+    painter.setBrush(QColor(scale.lut[255]));
+    painter.drawPolygon(
+        QPolygon({{bar.left(), bar.top()}, {bar.right() + 1, bar.top()}, {bar.left() + 5, bar.top() - 6}}));
+    painter.setBrush(QColor(scale.lut[scale.first_code]));
+    painter.drawPolygon(QPolygon(
+        {{bar.left(), bar.bottom() + 1}, {bar.right() + 1, bar.bottom() + 1}, {bar.left() + 5, bar.bottom() + 7}}));
+    painter.setBrush(Qt::NoBrush);
+  }
+  painter.setPen(palette.text().color());
+  int bottom = area.bottom() - swatches;
+  for (const LegendScale::Swatch& each : scale.swatches) {
+    bottom += swatch;
+    const QRect box(bar.left(), bottom - 10, 10, 10);
+    painter.fillRect(box, each.color);
+    painter.setPen(mutedText(palette));
+    painter.drawRect(box.adjusted(0, 0, -1, -1));
+    painter.setPen(palette.text().color());
+    if (each.struck) painter.drawLine(box.bottomLeft(), box.topRight());
+    painter.drawText(QRect(bar.right() + 5, bottom - metrics.height() + 3, area.width(), metrics.height()),
+                     Qt::AlignLeft | Qt::AlignVCenter, each.label);
+  }
+  int last_y = INT_MAX;
+  for (const Tick& tick : scale.ticks) {
+    const int y = bar.bottom() - static_cast<int>(std::lround(tick.value * (bar.height() - 1)));
+    if (std::abs(last_y - y) < metrics.height() - 2) continue;
+    last_y = y;
+    painter.drawLine(bar.right() + 1, y, bar.right() + 3, y);
+    // A gap, so that no tick reads as a minus sign.
+    painter.drawText(QRect(bar.right() + 7, y - metrics.height() / 2, area.right() - bar.right() - 6, metrics.height()),
+                     Qt::AlignLeft | Qt::AlignVCenter, tick.label);
+  }
+}
+
+double glyphLength(double share) {
+  return share > 0 ? std::clamp(1 + std::log10(share) / 5, 0.0, 1.0) : 0.0;
+}
+
+LegendScale utilisationLegend(bool dark) {
+  return {.lut = utilisationLut(dark),
+          .ticks = {{0.0, QStringLiteral("1/4")},
+                    {0.25, QStringLiteral("1/2")},
+                    {0.5, QStringLiteral("1")},
+                    {0.75, QStringLiteral("2")},
+                    {1.0, QStringLiteral("4")}},
+          .caption = QStringLiteral("x fair"),
+          .beyond = true,
+          .first_code = 2,
+          .swatches = {{QColor(utilisationLut(dark)[kZeroLoadCode]), QStringLiteral("0"), true}}};
+}
+
+}  // namespace moescope

@@ -1,0 +1,75 @@
+// Colours and what they mean. Nothing relies on red against green; every scale comes with a legend of numbers.
+#pragma once
+
+#include <QBrush>
+#include <QColor>
+#include <QImage>
+#include <QPainter>
+#include <QPalette>
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "widgets/plots/axis.h"
+
+namespace moescope {
+
+// Cells are quantised to a byte before they are coloured: 1..255 along the scale, 0 means "no data".
+using Lut = std::array<QRgb, 256>;
+inline constexpr std::uint8_t kNoDataCode = 0;
+
+// A position 0..1 on a scale as a cell's byte; NaN gives kNoDataCode.
+std::uint8_t scaleCode(double position);
+
+bool isDark(const QPalette& palette);
+
+// Perceptually uniform and readable without colour vision: van der Walt and Smith 2015 (viridis), Nunez et al. 2018
+// (cividis); interpolated between ten published colours. Code 0 has the theme's no-data colour.
+Lut viridisLut(bool dark);
+Lut cividisLut(bool dark);
+
+// Utilisation u: diverging over log2 u from 1/4 to 4, neutral at 1 (white in light, near black in dark), blue below,
+// orange above. Code 1 is u = 0 exactly (no token): its own colour, hatched where cells are large enough.
+inline constexpr double kUtilisationLimit = 4;
+inline constexpr std::uint8_t kZeroLoadCode = 1;
+Lut utilisationLut(bool dark);
+std::uint8_t utilisationCode(double utilisation);
+// Any other quantity on the same colours: position 0..1, neutral at 1/2; NaN gives kNoDataCode.
+std::uint8_t divergingCode(double position);
+
+// Okabe and Ito's colour-blind-safe series, ordered and lightened or darkened for the theme.
+QColor seriesColor(int index, bool dark);
+
+QColor gridColor(const QPalette& palette);
+QColor mutedText(const QPalette& palette);
+QColor accentColor(bool dark);  // the cursor and the selected cell
+// Black or white, whichever reads better on `background`.
+QColor textOn(QRgb background);
+// Diagonal lines for cells that have no data or no token.
+QBrush hatch(const QColor& color);
+
+// A vertical legend: the scale's colours with labelled ticks (value = position 0..1) at the right and a caption on
+// top. `beyond` adds arrow heads: values outside the scale take the end colours. Under the bar: what else a cell can
+// be.
+struct LegendScale {
+  struct Swatch {
+    QColor color;
+    QString label;
+    bool struck = false;
+  };
+  Lut lut{};
+  std::vector<Tick> ticks;
+  QString caption;
+  bool beyond = false;
+  int first_code = 1;
+  std::vector<Swatch> swatches{};
+};
+LegendScale utilisationLegend(bool dark);  // of utilisationLut
+inline constexpr int kLegendWidth = 70;
+void paintLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette);
+
+// Length of a bar that stands for a share: 0 up to 0.001 %, 1 for 100 %, log10 between, for small shares matter.
+double glyphLength(double share);
+
+}  // namespace moescope

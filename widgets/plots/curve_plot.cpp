@@ -1,0 +1,159 @@
+#include "widgets/plots/curve_plot.h"
+
+#include <QKeyEvent>
+#include <QMouseEvent>
+#include <QPainter>
+#include <algorithm>
+#include <cmath>
+
+#include "widgets/plots/color_scale.h"
+
+namespace moescope {
+
+CurvePlot::CurvePlot(QWidget* parent) : PlotFrame(parent), mark_(std::nan("")) {}
+
+void CurvePlot::setCurves(std::vector<Curve> curves) {
+  curves_ = std::move(curves);
+  double largest = 1e-3;
+  for (const Curve& curve : curves_)
+    for (const QPointF& point : curve.points)
+      if (std::isfinite(point.y())) largest = std::max(largest, point.y());
+  const double next = niceRange(0, largest, false).high;
+  if (next > top_ || next < 0.6 * top_) top_ = next;
+}
+
+void CurvePlot::setXAxis(const QString& caption, double low, double high) {
+  x_caption_ = caption;
+  low_ = low;
+  high_ = high;
+}
+
+Axis CurvePlot::xAxis() const {
+  const QRect plot = plotRect();
+  return {.low = low_, .high = high_, .at_low = plot.left() + 0.0, .at_high = plot.right() + 0.0};
+}
+
+Axis CurvePlot::valueAxis() const {
+  const QRect plot = plotRect();
+  return {.low = 0, .high = top_, .at_low = plot.bottom() + 0.0, .at_high = plot.top() + 0.0};
+}
+
+QString CurvePlot::staticKey() const {
+  return QStringLiteral("%1:%2:%3:%4").arg(low_).arg(high_).arg(top_).arg(bars_) + x_caption_ + value_caption_;
+}
+
+void CurvePlot::paintStatic(QPainter& painter) {
+  const QRect plot = plotRect();
+  const QFontMetrics metrics(painter.font());
+  auto values = linearTicks(0, top_, std::max(2, plot.height() / 26));
+  for (Tick& tick : values) tick.label = QString::number(tick.value * 100, 'g', 3) + QStringLiteral(" %");
+  paintLeftAxis(painter, valueAxis(), values, value_caption_);
+  const int most = std::max(2, plot.width() / 48);
+  for (const Tick& tick : bars_ ? integerTicks(low_, high_, most) : linearTicks(low_, high_, most)) {
+    const int x = static_cast<int>(std::lround(xAxis().toPixel(tick.value)));
+    const int width = metrics.horizontalAdvance(tick.label);
+    painter.setPen(gridColor(palette()));
+    if (!bars_) painter.drawLine(x, plot.top(), x, plot.bottom() + 3);
+    painter.setPen(palette().text().color());
+    painter.drawText(
+        QRect(std::min(x - width / 2, this->width() - width), plot.bottom() + 4, width + 1, metrics.height()),
+        Qt::AlignCenter, tick.label);
+  }
+  painter.setPen(mutedText(palette()));
+  painter.drawText(QRect(plot.left(), plot.bottom() + 3 + metrics.height(), plot.width(), metrics.height()),
+                   Qt::AlignCenter, metrics.elidedText(x_caption_, Qt::ElideRight, plot.width()));
+}
+
+void CurvePlot::paintData(QPainter& painter) {
+  painter.setClipRect(plotRect().adjusted(0, -1, 1, 1));
+  bars_ ? paintBars(painter) : paintCurves(painter);
+  paintCurveLegend(painter);
+}
+
+void CurvePlot::paintCurves(QPainter& painter) const {
+  painter.setRenderHint(QPainter::Antialiasing);
+  for (const Curve& curve : curves_) {
+    QPolygonF line;
+    for (const QPointF& point : curve.points)
+      line << QPointF(xAxis().toPixel(point.x()), valueAxis().toPixel(point.y()));
+    painter.setPen(QPen(seriesColor(curve.color, dark()), 0));
+    painter.drawPolyline(line);
+    painter.translate(0, 0.7);
+    painter.drawPolyline(line);
+    painter.translate(0, -0.7);
+  }
+  painter.setRenderHint(QPainter::Antialiasing, false);
+}
+
+void CurvePlot::paintBars(QPainter& painter) const {
+  const double unit = xAxis().toPixel(1) - xAxis().toPixel(0);
+  const double each = std::max(1.0, unit * 0.8 / std::max<std::size_t>(1, curves_.size()));
+  for (std::size_t c = 0; c < curves_.size(); ++c)
+    for (const QPointF& point : curves_[c].points) {
+      const double left = xAxis().toPixel(point.x() - 0.4) + static_cast<double>(c) * each;
+      const double y = valueAxis().toPixel(point.y());
+      painter.fillRect(QRectF(left, y, each, plotRect().bottom() + 1 - y), seriesColor(curves_[c].color, dark()));
+    }
+}
+
+void CurvePlot::paintCurveLegend(QPainter& painter) const {
+  const QRect plot = plotRect();
+  const QFontMetrics metrics(painter.font());
+  QColor ground = palette().base().color();
+  ground.setAlpha(200);
+  int y = plot.top() + 1;
+  for (const Curve& curve : curves_) {
+    if (curve.label.isEmpty()) continue;
+    const int width = std::min(metrics.horizontalAdvance(curve.label) + 22, plot.width());
+    const QRect box(plot.right() - width - 2, y, width, metrics.height());
+    painter.fillRect(box, ground);
+    painter.fillRect(QRect(box.left() + 3, box.center().y(), 12, 3), seriesColor(curve.color, dark()));
+    painter.setPen(palette().text().color());
+    painter.drawText(box.adjusted(18, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter,
+                     metrics.elidedText(curve.label, Qt::ElideRight, width - 18));
+    y += metrics.height();
+  }
+}
+
+void CurvePlot::paintOverlay(QPainter& painter) {
+  const QRect plot = plotRect();
+  if (std::isfinite(mark_)) {
+    painter.setPen(accentColor(dark()));
+    const int x = static_cast<int>(std::lround(xAxis().toPixel(mark_)));
+    if (bars_) {
+      painter.setBrush(accentColor(dark()));
+      painter.drawPolygon(QPolygon({{x, plot.bottom() + 1}, {x - 4, plot.bottom() + 6}, {x + 4, plot.bottom() + 6}}));
+      painter.setBrush(Qt::NoBrush);
+    } else {
+      painter.drawLine(x, plot.top(), x, plot.bottom());
+    }
+  }
+  if (!describe || !plot.contains(mouse_)) return;
+  painter.setPen(palette().text().color());
+  painter.drawLine(mouse_.x(), plot.top(), mouse_.x(), plot.bottom());
+  PlotFrame::paintOverlay(painter);
+}
+
+QStringList CurvePlot::readoutAt(QPoint position) const {
+  return describe && plotRect().contains(position) ? describe(xAxis().fromPixel(position.x())) : QStringList();
+}
+
+void CurvePlot::mouseMoveEvent(QMouseEvent* event) {
+  PlotFrame::mouseMoveEvent(event);
+  const bool inside = describe && notice().isEmpty() && plotRect().contains(mouse_);
+  if (inside && event->buttons() & Qt::LeftButton) emit xChosen(xAxis().fromPixel(mouse_.x()));
+}
+
+void CurvePlot::mousePressEvent(QMouseEvent* event) {
+  if (event->button() == Qt::LeftButton && notice().isEmpty() && plotRect().contains(event->pos()))
+    emit xChosen(xAxis().fromPixel(event->pos().x()));
+}
+
+void CurvePlot::keyPressEvent(QKeyEvent* event) {
+  const int way = event->key() == Qt::Key_Right ? 1 : event->key() == Qt::Key_Left ? -1 : 0;
+  if (way == 0 || !std::isfinite(mark_)) return QWidget::keyPressEvent(event);
+  mark_ = std::clamp(mark_ + way * mark_step_, low_, high_);  // at once: keys may come faster than paints
+  emit xChosen(mark_);
+}
+
+}  // namespace moescope

@@ -1,0 +1,59 @@
+// Curves over a plain number, or grouped bars over whole ones. One place can be marked; a click or the arrow keys move
+// the mark.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "widgets/plots/plot_frame.h"
+
+namespace moescope {
+
+class CurvePlot : public PlotFrame {
+  Q_OBJECT
+
+ public:
+  struct Curve {
+    QString label;
+    int color = 0;                // index of seriesColor
+    std::vector<QPointF> points;  // x rising
+  };
+
+  explicit CurvePlot(QWidget* parent = nullptr);
+  void setCurves(std::vector<Curve> curves);
+  void setBars(bool bars) { bars_ = bars; }
+  void setXAxis(const QString& caption, double low, double high);
+  void setValueCaption(const QString& caption) { value_caption_ = caption; }  // shares, shown in percent
+  void setMark(double x) { mark_ = x; }                                       // NaN: none
+  void setMarkStep(double step) { mark_step_ = step; }                        // of the arrow keys
+  std::function<QStringList(double x)> describe;
+  double xAt(QPoint position) const { return std::clamp(xAxis().fromPixel(position.x()), low_, high_); }
+
+ signals:
+  void xChosen(double x);
+
+ protected:
+  QMargins margins() const override { return {kAxisLabelWidth, 10, 12, kAxisLabelHeight}; }
+  QString staticKey() const override;
+  void paintStatic(QPainter& painter) override;
+  void paintData(QPainter& painter) override;
+  void paintOverlay(QPainter& painter) override;
+  QStringList readoutAt(QPoint position) const override;
+  void mouseMoveEvent(QMouseEvent* event) override;
+  void mousePressEvent(QMouseEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
+
+ private:
+  Axis xAxis() const;
+  Axis valueAxis() const;
+  void paintCurves(QPainter& painter) const;
+  void paintBars(QPainter& painter) const;
+  void paintCurveLegend(QPainter& painter) const;
+
+  std::vector<Curve> curves_;
+  bool bars_ = false;
+  QString x_caption_, value_caption_;
+  double low_ = 0, high_ = 1, top_ = 1, mark_, mark_step_ = 1;
+};
+
+}  // namespace moescope

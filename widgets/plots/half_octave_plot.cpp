@@ -1,0 +1,171 @@
+#include "widgets/plots/half_octave_plot.h"
+
+#include <QPainter>
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "widgets/plots/color_scale.h"
+
+namespace moescope {
+namespace {
+
+// What is counted by powers of two spans many powers of ten.
+QString shortNumber(double value) {
+  return std::isnan(value) ? QStringLiteral("-") : QString::number(value, 'g', 2);
+}
+
+}  // namespace
+
+HalfOctavePlot::HalfOctavePlot(QWidget* parent) : PlotFrame(parent) {
+  setMouseTracking(true);
+}
+
+void HalfOctavePlot::setHistograms(const HalfOctaves& back, const HalfOctaves& front, int color) {
+  back_ = back;
+  front_ = front;
+  color_ = color;
+  const auto used = [this](int bin) {
+    return back_[static_cast<std::size_t>(bin)] + front_[static_cast<std::size_t>(bin)] > 0;
+  };
+  first_ = 0, last_ = kHalfOctaves - 1;
+  while (first_ < last_ - 8 && !used(first_)) ++first_;
+  while (last_ > first_ + 8 && !used(last_)) --last_;
+  back_total_ = std::max(1.0, std::accumulate(back.begin(), back.end(), 0.0));
+  front_total_ = std::max(1.0, std::accumulate(front.begin(), front.end(), 0.0));
+  double highest = texts_.shares ? 0.01 : 1;
+  for (int bin = 0; bin < kHalfOctaves; ++bin)
+    highest = std::max({highest, heightOf(back_, bin), heightOf(front_, bin)});
+  top_ = niceRange(0, highest, false).high;
+}
+
+double HalfOctavePlot::median(const HalfOctaves& counts) {
+  const std::uint64_t all = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+  std::uint64_t below = 0;
+  for (int bin = 0; bin < kHalfOctaves && all > 0; ++bin) {
+    below += counts[static_cast<std::size_t>(bin)];
+    if (2 * below >= all) return half_octave_edge(bin + 1);
+  }
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+double HalfOctavePlot::heightOf(const HalfOctaves& counts, int bin) const {
+  const double total = &counts == &back_ ? back_total_ : front_total_;
+  return counts[static_cast<std::size_t>(bin)] / (texts_.shares ? total : 1);
+}
+
+double HalfOctavePlot::xOf(double bin) const {
+  const QRect plot = plotRect();
+  return plot.left() + (bin - first_) / (last_ + 1 - first_) * plot.width();
+}
+
+int HalfOctavePlot::binAt(int x) const {
+  const QRect plot = plotRect();
+  if (x < plot.left() || x > plot.right()) return -1;
+  return std::min(last_, first_ + (x - plot.left()) * (last_ + 1 - first_) / std::max(1, plot.width()));
+}
+
+Axis HalfOctavePlot::countAxis() const {
+  const QRect plot = plotRect();
+  return {.low = 0, .high = top_, .at_low = plot.bottom() + 0.0, .at_high = plot.top() + 0.0};
+}
+
+QString HalfOctavePlot::staticKey() const {
+  return QStringLiteral("%1:%2:%3").arg(first_).arg(last_).arg(top_) + texts_.caption;
+}
+
+void HalfOctavePlot::paintStatic(QPainter& painter) {
+  const QRect plot = plotRect();
+  const QFontMetrics metrics(painter.font());
+  const int most = std::max(2, plot.height() / 26);
+  auto ticks = texts_.shares ? linearTicks(0, top_, most) : integerTicks(0, static_cast<int>(top_), most);
+  for (Tick& tick : ticks)
+    if (texts_.shares) tick.label = QString::number(tick.value * 100, 'g', 3) + QStringLiteral(" %");
+  paintLeftAxis(painter, countAxis(), ticks, texts_.counted);
+  int right = -1000;
+  for (int bin = first_; bin <= last_ + 1; ++bin) {
+    const int power = (bin - kHalfOctaves) / 2;
+    if (bin % 2 != 0 || power % 2 != 0) continue;
+    const int x = static_cast<int>(std::lround(xOf(bin)));
+    painter.setPen(gridColor(palette()));
+    painter.drawLine(x, plot.top(), x, plot.bottom() + 3);
+    const QString label = formatPowerOfTwo(power);
+    const int width = metrics.horizontalAdvance(label);
+    const int left = std::clamp(x - width / 2, 0, this->width() - width);
+    if (left < right + 6) continue;
+    right = left + width;
+    painter.setPen(palette().text().color());
+    painter.drawText(QRect(left, plot.bottom() + 4, width + 1, metrics.height()), Qt::AlignCenter, label);
+  }
+  painter.setPen(mutedText(palette()));
+  const QRect caption(0, plot.bottom() + 3 + metrics.height(), width(), metrics.height());
+  const QString text = firstThatFits({texts_.caption, texts_.in_short}, metrics, caption.width());
+  painter.drawText(caption, Qt::AlignCenter, metrics.elidedText(text, Qt::ElideRight, caption.width()));
+}
+
+void HalfOctavePlot::paintData(QPainter& painter) {
+  const QColor all = mutedText(palette());
+  QColor faint = all;
+  faint.setAlpha(110);
+  QColor strong = seriesColor(color_, dark());
+  if (texts_.shares && !texts_.front.isEmpty()) strong.setAlpha(170);  // what stands behind may be lower
+  for (int bin = first_; bin <= last_; ++bin) {
+    const auto bar = [&](double value, const QColor& color) {
+      if (value <= 0) return;
+      const double height = std::max(1.0, countAxis().toPixel(0) - countAxis().toPixel(value));
+      painter.fillRect(QRectF(xOf(bin) + 0.5, plotRect().bottom() + 1 - height, xOf(bin + 1) - xOf(bin) - 1, height),
+                       color);
+    };
+    bar(heightOf(back_, bin), texts_.front.isEmpty() ? strong : faint);
+    if (!texts_.front.isEmpty()) bar(heightOf(front_, bin), strong);
+  }
+  paintCountLegend(painter);
+}
+
+// Legend with the medians, which say "flips sit at thin margins" in numbers.
+void HalfOctavePlot::paintCountLegend(QPainter& painter) const {
+  const QFontMetrics metrics(painter.font());
+  const QRect plot = plotRect();
+  QColor faint = mutedText(palette());
+  faint.setAlpha(110);
+  const QColor strong = seriesColor(color_, dark());
+  const auto named = [](const QString& name, const HalfOctaves& counts) {
+    return tr("%1, median %2").arg(name, shortNumber(median(counts)));
+  };
+  std::vector<std::pair<QString, QColor>> rows{{named(texts_.back, back_), texts_.front.isEmpty() ? strong : faint}};
+  if (!texts_.front.isEmpty()) rows.emplace_back(named(texts_.front, front_), strong);
+  QRect row(plot.left() + 4, plot.top() + 1, width() - plot.left() - 6, metrics.height());
+  for (const auto& [text, color] : rows) {
+    painter.fillRect(QRect(row.left(), row.center().y() - 4, 10, 9), color);
+    painter.setPen(palette().text().color());
+    const QString shown = firstThatFits({text, text.section(QLatin1Char(','), 0, 0)}, metrics, row.width() - 15);
+    painter.drawText(row.adjusted(15, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter,
+                     metrics.elidedText(shown, Qt::ElideRight, row.width() - 15));
+    row.translate(0, metrics.height());
+  }
+}
+
+QStringList HalfOctavePlot::describe(int bin) const {
+  const auto i = static_cast<std::size_t>(bin);
+  QStringList lines{
+      tr("%1 %2 to %3").arg(texts_.value, shortNumber(half_octave_edge(bin)), shortNumber(half_octave_edge(bin + 1)))};
+  if (texts_.shares) {
+    lines << tr("%1: %2 (%3)").arg(texts_.back).arg(back_[i]).arg(formatPercent(back_[i] / back_total_));
+    if (!texts_.front.isEmpty())
+      lines << tr("%1: %2 (%3)").arg(texts_.front).arg(front_[i]).arg(formatPercent(front_[i] / front_total_));
+  } else {
+    lines << tr("%1 %2").arg(back_[i]).arg(texts_.counted);
+    if (!texts_.front.isEmpty() && back_[i] > 0)
+      lines << tr("%1: %2 (%3)").arg(texts_.front).arg(front_[i]).arg(formatPercent(double(front_[i]) / back_[i]));
+  }
+  return lines;
+}
+
+QStringList HalfOctavePlot::readoutAt(QPoint position) const {
+  const int bin = binAt(position.x());
+  return bin < 0 ? QStringList() : describe(bin);
+}
+
+}  // namespace moescope

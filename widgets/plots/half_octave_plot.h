@@ -1,0 +1,49 @@
+// Counts by magnitude, two bins to a factor of two: bars in front of fainter ones, such as the flipped tokens among all
+// by the margin of their choice.
+#pragma once
+
+#include "core/telemetry/frame/frame.h"
+#include "widgets/plots/plot_frame.h"
+
+namespace moescope {
+
+class HalfOctavePlot : public PlotFrame {
+  Q_OBJECT
+
+ public:
+  explicit HalfOctavePlot(QWidget* parent = nullptr);
+
+  struct Texts {
+    QString value;              // "margin": what the bins are of
+    QString counted;            // "tokens", along the axis of counts
+    QString caption, in_short;  // under the axis; where there is little room
+    QString back, front;        // names of the two in the legend; no front: only one is drawn
+    bool shares = false;        // each in shares of its own total: they do not count the same things
+  };
+  void setTexts(const Texts& texts) { texts_ = texts; }
+  void setHistograms(const HalfOctaves& back, const HalfOctaves& front, int color);  // color: index of seriesColor
+  // Half of the counts lie below this; NaN: nothing was counted.
+  static double median(const HalfOctaves& counts);
+
+ protected:
+  QMargins margins() const override { return {kAxisLabelWidth, 8, 12, kAxisLabelHeight}; }
+  QString staticKey() const override;
+  void paintStatic(QPainter& painter) override;
+  void paintData(QPainter& painter) override;
+  QStringList readoutAt(QPoint position) const override;
+
+ private:
+  double xOf(double bin) const;  // lower edge
+  int binAt(int x) const;        // -1: outside
+  Axis countAxis() const;
+  double heightOf(const HalfOctaves& counts, int bin) const;  // as drawn: a count or a share
+  QStringList describe(int bin) const;
+  void paintCountLegend(QPainter& painter) const;
+
+  Texts texts_;
+  HalfOctaves back_{}, front_{};
+  int color_ = 1, first_ = 0, last_ = kHalfOctaves - 1;
+  double top_ = 10, back_total_ = 1, front_total_ = 1;
+};
+
+}  // namespace moescope

@@ -1,0 +1,91 @@
+#include "widgets/plots/histogram.h"
+
+#include <QPainter>
+#include <algorithm>
+#include <cmath>
+
+#include "widgets/plots/color_scale.h"
+
+namespace moescope {
+
+Histogram::Histogram(QWidget* parent) : PlotFrame(parent) {}
+
+void Histogram::setBars(int first_category, std::vector<double> shares) {
+  first_ = first_category;
+  shares_ = std::move(shares);
+  const double largest = shares_.empty() ? 0 : *std::ranges::max_element(shares_);
+  const double next = niceRange(0, std::max(largest, 1e-3), false).high;
+  if (next > top_share_ || next < 0.6 * top_share_) top_share_ = std::min(next, 1.0);
+}
+
+void Histogram::setCategoryTicks(std::vector<Tick> ticks) {
+  ticks_ = std::move(ticks);
+  for (Tick& tick : ticks_) tick.label.clear();
+}
+
+double Histogram::yOf(double category) const {
+  const QRect plot = plotRect();
+  return plot.bottom() + 1 - (category - first_) / std::max<double>(1, shares_.size()) * plot.height();
+}
+
+int Histogram::categoryAt(int y) const {
+  const QRect plot = plotRect();
+  const double share = (plot.bottom() + 0.5 - y) / std::max(1, plot.height());
+  return first_ + std::clamp(static_cast<int>(std::floor(share * shares_.size())), 0,
+                             std::max(0, static_cast<int>(shares_.size()) - 1));
+}
+
+Axis Histogram::shareAxis() const {
+  const QRect plot = plotRect();
+  return {.low = 0, .high = top_share_, .at_low = plot.left() + 0.0, .at_high = plot.right() + 0.0};
+}
+
+QString Histogram::staticKey() const {
+  return QStringLiteral("%1:%2:%3").arg(first_).arg(shares_.size()).arg(top_share_) + share_caption_;
+}
+
+void Histogram::paintStatic(QPainter& painter) {
+  const QRect plot = plotRect();
+  const QFontMetrics metrics(painter.font());
+  int last_right = -1000;
+  for (const Tick& tick : linearTicks(0, top_share_, std::max(2, plot.width() / 40))) {
+    const int x = static_cast<int>(std::lround(shareAxis().toPixel(tick.value)));
+    painter.setPen(gridColor(palette()));
+    painter.drawLine(x, plot.top(), x, plot.bottom() + 3);
+    const QString label = QString::number(tick.value * 100, 'g', 3);
+    const int width = metrics.horizontalAdvance(label);
+    if (x - width / 2 < last_right) continue;
+    last_right = x + width / 2 + 4;
+    painter.setPen(palette().text().color());
+    painter.drawText(QRect(x - width / 2 - 1, plot.bottom() + 4, width + 3, metrics.height()), Qt::AlignCenter, label);
+  }
+  painter.setPen(mutedText(palette()));
+  const QRect caption(0, plot.bottom() + 3 + metrics.height(), width(), metrics.height());
+  painter.drawText(caption, Qt::AlignCenter, metrics.elidedText(share_caption_, Qt::ElideRight, caption.width()));
+  std::vector<Tick> centred = ticks_;
+  for (Tick& tick : centred) tick.value += 0.5;
+  const Axis categories{.low = static_cast<double>(first_),
+                        .high = static_cast<double>(first_ + shares_.size()),
+                        .at_low = plot.bottom() + 1.0,
+                        .at_high = plot.top() + 0.0};
+  paintLeftAxis(painter, categories, centred, {});
+}
+
+void Histogram::paintData(QPainter& painter) {
+  const QRect plot = plotRect();
+  const QColor color = seriesColor(0, dark());
+  for (std::size_t i = 0; i < shares_.size(); ++i) {
+    if (shares_[i] <= 0) continue;
+    const double top = yOf(first_ + i + 1), bottom = yOf(first_ + i);
+    const double gap = bottom - top > 4 ? 1 : 0;
+    const double length = std::max(1.0, shareAxis().toPixel(shares_[i]) - plot.left());  // what is there can be seen
+    painter.fillRect(QRectF(plot.left(), top + gap / 2, length, bottom - top - gap), color);
+  }
+}
+
+QStringList Histogram::readoutAt(QPoint position) const {
+  if (!describe || !plotRect().contains(position) || shares_.empty()) return {};
+  return describe(categoryAt(position.y()));
+}
+
+}  // namespace moescope

@@ -1,0 +1,42 @@
+// Lying bars over whole-numbered categories that run upward, so that a heat map beside it can share the axis.
+#pragma once
+
+#include <vector>
+
+#include "widgets/plots/plot_frame.h"
+
+namespace moescope {
+
+class Histogram : public PlotFrame {
+  Q_OBJECT
+
+ public:
+  explicit Histogram(QWidget* parent = nullptr);
+
+  void setBars(int first_category, std::vector<double> shares);  // 0..1 each
+  void setCategoryTicks(std::vector<Tick> ticks);  // Tick::value is the category; the neighbour carries the labels
+  void setShareCaption(const QString& caption) { share_caption_ = caption; }
+  std::function<QStringList(int category)> describe;
+  int categoryAt(int y) const;
+  QSize minimumSizeHint() const override { return {80, 80}; }
+  QSize sizeHint() const override { return {120, 240}; }
+
+ protected:
+  QMargins margins() const override { return {10, 10, 14, kAxisLabelHeight}; }
+  QString staticKey() const override;
+  void paintStatic(QPainter& painter) override;
+  void paintData(QPainter& painter) override;
+  QStringList readoutAt(QPoint position) const override;
+
+ private:
+  double yOf(double category) const;  // lower edge
+  Axis shareAxis() const;
+
+  int first_ = 0;
+  std::vector<double> shares_;
+  double top_share_ = 1;
+  std::vector<Tick> ticks_;
+  QString share_caption_;
+};
+
+}  // namespace moescope

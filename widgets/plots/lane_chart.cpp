@@ -1,0 +1,143 @@
+#include "widgets/plots/lane_chart.h"
+
+#include <QPainter>
+#include <algorithm>
+#include <cmath>
+
+#include "widgets/plots/color_scale.h"
+
+namespace moescope {
+namespace {
+
+constexpr int kSwatch = 16, kFlagHeight = 9, kNearFlag = 6;
+
+}  // namespace
+
+LaneChart::LaneChart(QWidget* parent) : PlotFrame(parent) {}
+
+void LaneChart::setLanes(QStringList names, std::vector<Interval> intervals, double end) {
+  names_ = std::move(names);
+  intervals_ = std::move(intervals);
+  end_ = std::max(end, 1e-9);
+}
+
+std::vector<LaneChart::Activity> LaneChart::keyed() const {
+  std::vector<Activity> those;
+  for (int i = 0; i < static_cast<int>(activities_.size()); ++i)
+    if (std::ranges::find(intervals_, i, &Interval::activity) != intervals_.end())
+      those.push_back(activities_[static_cast<std::size_t>(i)]);
+  return those;
+}
+
+QStringList LaneChart::keyLabels() const {
+  QStringList labels;
+  for (const Activity& activity : keyed()) labels << activity.name;
+  return labels;
+}
+
+QMargins LaneChart::margins() const {
+  int widest = 0;
+  for (const QString& name : names_) widest = std::max(widest, fontMetrics().horizontalAdvance(name));
+  const int line = fontMetrics().height();
+  return {std::min(widest, width() / 4) + 12, keyHeight(keyLabels(), kSwatch) + 4 + kFlagHeight, 14, 2 * line + 6};
+}
+
+Axis LaneChart::axis() const {
+  const QRect plot = plotRect();
+  return {.low = 0, .high = end_, .at_low = plot.left() + 0.0, .at_high = plot.right() + 0.0};
+}
+
+double LaneChart::laneHeight() const {
+  return plotRect().height() / std::max(1.0, static_cast<double>(names_.size()));
+}
+
+QString LaneChart::staticKey() const {
+  const QString key = names_.join(QLatin1Char(',')) + caption_ + QString::number(end_);
+  return key + keyLabels().join(QLatin1Char(','));
+}
+
+void LaneChart::paintStatic(QPainter& painter) {
+  const QRect plot = plotRect();
+  const QFontMetrics metrics(painter.font());
+  for (const Tick& tick : linearTicks(0, end_, std::max(2, plot.width() / 70))) {
+    const int x = static_cast<int>(std::lround(axis().toPixel(tick.value)));
+    painter.setPen(gridColor(palette()));
+    painter.drawLine(x, plot.top(), x, plot.bottom() + 3);
+    painter.setPen(palette().text().color());
+    painter.drawText(QRect(x - 40, plot.bottom() + 3, 80, metrics.height()), Qt::AlignCenter, tick.label);
+  }
+  painter.setPen(mutedText(palette()));
+  painter.drawText(QRect(plot.left(), plot.bottom() + 3 + metrics.height(), plot.width(), metrics.height()),
+                   Qt::AlignCenter, metrics.elidedText(caption_, Qt::ElideRight, plot.width()));
+  painter.setPen(palette().text().color());
+  const int every = std::max(1, static_cast<int>(std::ceil(metrics.height() / laneHeight())));
+  for (int lane = 0; lane < names_.size(); lane += every) {
+    const int y = static_cast<int>(plot.top() + (lane + 0.5) * laneHeight()) - metrics.height() / 2;
+    painter.drawText(QRect(2, y, plot.left() - 8, metrics.height()), Qt::AlignRight | Qt::AlignVCenter, names_[lane]);
+  }
+  paintKey(painter);
+}
+
+void LaneChart::paintKey(QPainter& painter) const {
+  const std::vector<Activity> those = keyed();
+  const std::vector<KeyEntry> entries = keyEntries(keyLabels(), kSwatch);
+  for (std::size_t i = 0; i < those.size(); ++i) {
+    const QColor color = seriesColor(those[i].color, dark());
+    painter.fillRect(entries[i].swatch, QBrush(color, those[i].fill));
+    painter.setPen(color);
+    painter.drawRect(entries[i].swatch.adjusted(0, 0, -1, -1));
+    painter.setPen(palette().text().color());
+    painter.drawText(entries[i].text, Qt::AlignLeft | Qt::AlignVCenter, those[i].name);
+  }
+}
+
+void LaneChart::paintData(QPainter& painter) {
+  const QRect plot = plotRect();
+  const double each = laneHeight();
+  // What is narrower than a pixel comes last, a pixel wide and the fainter the shorter: none of many is left out by
+  // where it happens to fall.
+  for (const bool narrow : {false, true}) {
+    for (const Interval& interval : intervals_) {
+      if (interval.activity < 0 || interval.activity >= static_cast<int>(activities_.size())) continue;
+      const double left = axis().toPixel(interval.from), wide = axis().toPixel(interval.to) - left;
+      if ((wide < 1) != narrow) continue;
+      const Activity& activity = activities_[static_cast<std::size_t>(interval.activity)];
+      const double top = plot.top() + interval.lane * each + each * 0.08, high = each * 0.84;
+      QColor color = seriesColor(activity.color, dark());
+      if (narrow) {
+        color.setAlphaF(static_cast<float>(std::sqrt(std::max(wide, 0.0))));
+        painter.fillRect(QRectF(std::floor(left), top, 1, high), color);
+      } else {
+        painter.fillRect(QRectF(left, top, wide, high), QBrush(color, activity.fill));
+      }
+    }
+  }
+  painter.setPen(Qt::NoPen);
+  painter.setBrush(palette().text().color());
+  for (const Flag& flag : flags_) {
+    const double x = axis().toPixel(flag.at);
+    painter.drawPolygon(QPolygonF(
+        {{x, plot.top() - 1.0}, {x - 4, plot.top() - 1.0 - kFlagHeight}, {x + 4, plot.top() - 1.0 - kFlagHeight}}));
+  }
+  painter.setBrush(Qt::NoBrush);
+}
+
+QStringList LaneChart::readoutAt(QPoint position) const {
+  const QRect plot = plotRect();
+  if (position.x() < plot.left() || position.x() > plot.right()) return {};
+  if (position.y() < plot.top()) {
+    QStringList texts;
+    for (const Flag& flag : flags_)
+      if (std::abs(axis().toPixel(flag.at) - position.x()) < kNearFlag) texts << flag.text;
+    return texts.mid(0, 8);
+  }
+  const int lane = static_cast<int>((position.y() - plot.top()) / laneHeight());
+  const double time = axis().fromPixel(position.x());
+  for (const Interval& interval : intervals_)
+    if (interval.lane == lane && interval.from <= time && time < interval.to)
+      return {names_.value(lane), activities_.at(static_cast<std::size_t>(interval.activity)).name,
+              tr("%1 to %2").arg(formatValue(interval.from, 5), formatValue(interval.to, 5))};
+  return {};
+}
+
+}  // namespace moescope

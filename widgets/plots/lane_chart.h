@@ -1,0 +1,57 @@
+// Lanes of intervals over a time: what each rank, or a whole run, does when. Activities differ in colour and in fill.
+#pragma once
+
+#include <vector>
+
+#include "widgets/plots/plot_frame.h"
+
+namespace moescope {
+
+class LaneChart : public PlotFrame {
+  Q_OBJECT
+
+ public:
+  struct Interval {
+    int lane = 0, activity = 0;
+    double from = 0, to = 0;
+  };
+  struct Activity {
+    QString name;
+    int color = 0;  // index of seriesColor
+    Qt::BrushStyle fill = Qt::SolidPattern;
+  };
+  struct Flag {
+    double at = 0;
+    QString text;
+  };
+
+  explicit LaneChart(QWidget* parent = nullptr);
+  void setActivities(std::vector<Activity> activities) { activities_ = std::move(activities); }
+  void setLanes(QStringList names, std::vector<Interval> intervals, double end);
+  void setFlags(std::vector<Flag> flags) { flags_ = std::move(flags); }  // marked on top
+  void setCaption(const QString& caption) { caption_ = caption; }        // of the time axis, with unit
+  const std::vector<Interval>& intervals() const { return intervals_; }
+
+ protected:
+  QMargins margins() const override;
+  QString staticKey() const override;
+  void paintStatic(QPainter& painter) override;
+  void paintData(QPainter& painter) override;
+  QStringList readoutAt(QPoint position) const override;
+
+ private:
+  Axis axis() const;
+  double laneHeight() const;
+  std::vector<Activity> keyed() const;  // those that occur
+  QStringList keyLabels() const;
+  void paintKey(QPainter& painter) const;
+
+  std::vector<Activity> activities_;
+  QStringList names_;
+  std::vector<Interval> intervals_;
+  std::vector<Flag> flags_;
+  QString caption_;
+  double end_ = 1;
+};
+
+}  // namespace moescope

@@ -1,0 +1,308 @@
+#include "widgets/plots/line_plot.h"
+
+#include <QPainter>
+#include <QPainterPath>
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "widgets/plots/color_scale.h"
+
+namespace moescope {
+namespace {
+
+// Slices of the range in which a logarithmic axis may treat steps as evenly spaced.
+std::vector<StepRange> octaves(StepRange range) {
+  std::vector<StepRange> parts;
+  for (std::int64_t first = range.first; first <= range.last;) {
+    const std::int64_t last = std::min(range.last, (first + 1) * 2 - 2);
+    parts.push_back({first, std::max(first, last)});
+    first = parts.back().last + 1;
+  }
+  return parts;
+}
+
+QString csvNumber(const PyramidBin& bin) {
+  if (bin.finite > 0) return QString::number(bin.mean(), 'g', 9);
+  return bin.non_finite > 0 ? QStringLiteral("NaN") : QString();
+}
+
+}  // namespace
+
+std::vector<PyramidBin> LineSeries::slices(StepRange range, int bins) const {
+  return fetch ? fetch(range, bins) : history->series(metric, layer, range, bins);
+}
+
+float LineSeries::valueAt(std::int64_t step) const {
+  if (!fetch) return history->value_at(metric, layer, step);
+  const PyramidBin bin = fetch({step, step}, 1).front();
+  return bin.finite > 0 ? bin.mean() : kNoValue;
+}
+
+LinePlot::LinePlot(Selection* selection, QWidget* parent) : TimeAxisPlot(selection, parent) {}
+
+void LinePlot::setSeries(std::vector<LineSeries> series) {
+  series_ = std::move(series);
+  columns_.clear();
+  for (const LineSeries& each : series_) columns_.push_back(columnsOf(each));
+  chooseValueRange();
+}
+
+void LinePlot::setReferences(std::vector<ReferenceLine> references) {
+  references_ = std::move(references);
+}
+
+void LinePlot::setLogValues(bool log) {
+  log_values_ = log;
+  markDirty();
+}
+
+void LinePlot::setAtLeastShown(double low, double high) {
+  least_low_ = low;
+  least_high_ = high;
+}
+
+std::vector<LinePlot::Column> LinePlot::columnsOf(const LineSeries& series) const {
+  std::vector<Column> columns;
+  if (!series.history || range().empty()) return columns;
+  const int width = std::max(1, static_cast<int>(plotRect().width() * devicePixelRatioF()));
+  for (const StepRange part : logSteps() ? octaves(range()) : std::vector<StepRange>{range()}) {
+    const double share = std::abs(xOf(part.last + 0.5) - xOf(part.first - 0.5)) / std::max(1, plotRect().width());
+    const int room = std::max(1, static_cast<int>(std::ceil(share * width)));
+    const int bins = static_cast<int>(std::min<std::int64_t>(part.size(), room));
+    const auto slices = series.slices(part, bins);
+    std::vector<float> smooth(slices.size(), kNoValue);
+    if (series.smoothing > 0)
+      smooth = series.history->smoothed(series.metric, series.layer, part, bins, series.smoothing);
+    const double per_bin = static_cast<double>(part.size()) / bins;
+    for (std::size_t i = 0; i < slices.size(); ++i)
+      columns.push_back({part.first - 0.5 + (i + 0.5) * per_bin, slices[i], smooth[i]});
+  }
+  return columns;
+}
+
+void LinePlot::chooseValueRange() {
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  const auto take = [&](double value) {
+    if (!std::isfinite(value) || (log_values_ && value <= 0)) return;
+    low = std::min(low, value);
+    high = std::max(high, value);
+  };
+  for (const auto& columns : columns_)
+    for (const Column& column : columns) {
+      if (column.bin.finite == 0) continue;
+      take(column.bin.min);
+      take(column.bin.max);
+    }
+  take(least_low_);
+  take(least_high_);
+  const ValueRange next = niceRange(low, high, log_values_);
+  // Hold the old range while it contains the data and the data still fill most of it: no jumping labels.
+  const bool holds = values_.low <= next.low && values_.high >= next.high && (!log_values_ || values_.low > 0);
+  if (!holds || next.high - next.low < 0.7 * (values_.high - values_.low)) values_ = next;
+}
+
+Axis LinePlot::valueAxis() const {
+  const QRect plot = plotRect();
+  return {.low = values_.low,
+          .high = values_.high,
+          .at_low = plot.bottom() + 0.0,
+          .at_high = plot.top() + 0.0,
+          .log = log_values_};
+}
+
+QString LinePlot::formatted(double value) const {
+  return percent_ ? formatPercent(value) : formatValue(value);
+}
+
+QString LinePlot::staticKey() const {
+  QString key =
+      TimeAxisPlot::staticKey() + QStringLiteral(":%1:%2:%3:").arg(values_.low).arg(values_.high).arg(log_values_);
+  for (const ReferenceLine& line : references_) key += line.label + QString::number(line.value);
+  return key + caption_;
+}
+
+void LinePlot::paintStatic(QPainter& painter) {
+  const QRect plot = plotRect();
+  paintStepAxis(painter);
+  const int most = std::max(2, plot.height() / 26);
+  auto ticks = log_values_ ? logTicks(values_.low, values_.high, most) : linearTicks(values_.low, values_.high, most);
+  if (percent_)
+    for (Tick& tick : ticks) tick.label = QString::number(tick.value * 100, 'g', 3) + QStringLiteral(" %");
+  paintLeftAxis(painter, valueAxis(), ticks, caption_);
+  painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
+  for (const ReferenceLine& line : references_) {
+    const int y = static_cast<int>(std::lround(valueAxis().toPixel(line.value)));
+    if (plot.contains(plot.left(), y)) painter.drawLine(plot.left(), y, plot.right(), y);
+  }
+}
+
+void LinePlot::paintData(QPainter& painter) {
+  painter.setClipRect(plotRect().adjusted(0, -1, 1, 1));
+  for (std::size_t i = 0; i < series_.size(); ++i) paintSeries(painter, columns_[i], series_[i]);
+  for (const auto& columns : columns_) paintNonFinite(painter, columns);
+}
+
+// Pens stay one device pixel wide: Qt's raster engine strokes wider polylines some fifty times slower.
+void LinePlot::paintSeries(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const {
+  const Axis axis = valueAxis();
+  const bool smoothing = series.smoothing > 0;
+  const QColor strong = seriesColor(series.color, dark());
+  QColor faint = strong;
+  faint.setAlpha(dark() ? 90 : 80);
+  std::vector<QLineF> spans;
+  std::vector<QPointF> raw, smooth;
+  const auto flush = [&](std::vector<QPointF>& points, const QColor& color, bool bold) {
+    painter.setPen(QPen(color, 0));
+    if (points.size() == 1) {
+      painter.drawEllipse(points[0], 1.5, 1.5);
+    } else if (points.size() > 1) {
+      painter.setRenderHint(QPainter::Antialiasing);
+      painter.drawPolyline(points.data(), static_cast<int>(points.size()));
+      if (bold) {  // a second stroke one device pixel lower reads as a thicker line
+        painter.translate(0, 0.7 / devicePixelRatioF());
+        painter.drawPolyline(points.data(), static_cast<int>(points.size()));
+        painter.translate(0, -0.7 / devicePixelRatioF());
+      }
+      painter.setRenderHint(QPainter::Antialiasing, false);
+    }
+    points.clear();
+  };
+  for (const Column& column : columns) {
+    const double x = xOf(column.step);
+    if (column.bin.finite > 0) {
+      const double top = axis.toPixel(column.bin.max), bottom = axis.toPixel(column.bin.min);
+      if (bottom - top > 1) spans.emplace_back(x, top, x, bottom);
+      raw.emplace_back(x, axis.toPixel(column.bin.mean()));
+      if (smoothing && std::isfinite(column.smooth)) smooth.emplace_back(x, axis.toPixel(column.smooth));
+    }
+    if (column.bin.non_finite > 0) {
+      flush(raw, smoothing ? faint : strong, false);
+      flush(smooth, strong, true);
+    }
+  }
+  painter.setPen(QPen(faint, 0));
+  painter.drawLines(spans.data(), static_cast<int>(spans.size()));
+  flush(raw, smoothing ? faint : strong, !smoothing && spans.empty());
+  flush(smooth, strong, true);
+}
+
+void LinePlot::paintNonFinite(QPainter& painter, const std::vector<Column>& columns) const {
+  const int bottom = plotRect().bottom();
+  bool first = true;
+  painter.setPen(accentColor(dark()));
+  for (const Column& column : columns) {
+    if (column.bin.non_finite == 0) continue;
+    const int x = static_cast<int>(std::lround(xOf(column.step)));
+    painter.drawLine(x - 3, bottom - 8, x + 3, bottom - 2);
+    painter.drawLine(x - 3, bottom - 2, x + 3, bottom - 8);
+    if (std::exchange(first, false)) painter.drawText(x + 6, bottom - 2, tr("NaN or Inf"));
+  }
+}
+
+void LinePlot::paintOverlay(QPainter& painter) {
+  paintSeriesLegend(painter);
+  TimeAxisPlot::paintOverlay(painter);
+}
+
+// Names with the values at the crosshair, or at the cursor when there is none; from the right, as many as fit.
+void LinePlot::paintSeriesLegend(QPainter& painter) const {
+  const QRect plot = plotRect();
+  const QFontMetrics metrics(painter.font());
+  const std::int64_t step = selection_->hoverStep() >= 0 ? selection_->hoverStep() : selection_->step();
+  QColor ground = palette().base().color();
+  ground.setAlpha(200);
+  int right = plot.right() - 4;
+  struct Entry {
+    QString name, value;
+    QPen swatch;
+  };
+  std::vector<Entry> entries;
+  int wanted = 0, names = 0;
+  for (const ReferenceLine& line : references_)
+    entries.push_back({line.label, {}, QPen(mutedText(palette()), 1, Qt::DashLine)});
+  for (const LineSeries& series : series_) {
+    const double value = series.history ? series.valueAt(step) : kNoValue;
+    QString text = QLatin1Char(' ') + (percent_ ? formatPercent(value) : formatValue(value, 3));
+    if (series.smoothing > 0) text += tr(" (strong: EMA %1)").arg(series.smoothing, 0, 'g', 3);
+    entries.push_back({series.label, text, QPen(seriesColor(series.color, dark()), 3)});
+  }
+  for (const Entry& entry : entries) {
+    wanted += metrics.horizontalAdvance(entry.name + entry.value) + 26;
+    names += metrics.horizontalAdvance(entry.name) + 26;
+  }
+  if (names > plot.width())  // the first word says which: a run's letter
+    for (Entry& entry : entries) entry.name = entry.name.section(QLatin1Char(' '), 0, 0);
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    const QString text = wanted <= plot.width() || entries.size() == 1 ? entry->name + entry->value : entry->name;
+    const int width = std::min(metrics.horizontalAdvance(text) + 22, plot.width());
+    if (right - width < plot.left()) return;
+    const QRect box(right - width, plot.top() + 1, width, metrics.height() + 2);
+    painter.fillRect(box, ground);
+    painter.setPen(entry->swatch);
+    painter.drawLine(box.left() + 3, box.center().y() + 1, box.left() + 14, box.center().y() + 1);
+    painter.setPen(palette().text().color());
+    painter.drawText(box.adjusted(18, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter,
+                     metrics.elidedText(text, Qt::ElideRight, width - 18));
+    right -= width + 4;
+  }
+}
+
+QStringList LinePlot::readoutAt(QPoint position) const {
+  const std::int64_t step = stepAt(position.x());
+  QStringList lines{tr("step %1").arg(formatCount(step))};
+  for (std::size_t i = 0; i < series_.size(); ++i) {
+    if (!series_[i].history) continue;
+    QString line = series_[i].label + QStringLiteral(": ") + formatted(series_[i].valueAt(step));
+    const auto after = std::ranges::lower_bound(columns_[i], static_cast<double>(step), {}, &Column::step);
+    if (series_[i].smoothing > 0 && after != columns_[i].end())
+      line += tr(", smoothed %1").arg(formatted(after->smooth));
+    lines << line;
+  }
+  if (const QString last = note ? note(step) : QString(); !last.isEmpty()) lines << last;
+  return lines;
+}
+
+std::optional<FigureTarget> LinePlot::figureAt(QPoint position) const {
+  if (!notice().isEmpty() || !plotRect().contains(position)) return std::nullopt;
+  const std::int64_t step = stepAt(position.x());
+  const Axis axis = valueAxis();
+  std::optional<FigureTarget> nearest;
+  double least = 0;
+  for (const LineSeries& each : series_) {
+    if ((each.fetch && !each.figure) || each.history.get() != selection_->history()) continue;
+    const double away = std::fabs(axis.toPixel(static_cast<double>(each.valueAt(step))) - position.y());
+    if (nearest && !(away < least)) continue;
+    nearest = each.figure ? each.figure(step)
+                          : FigureTarget{.key = metric_info(each.metric).key, .layer = each.layer, .step = step};
+    least = away;
+  }
+  return nearest;
+}
+
+QString LinePlot::csv() const {
+  QString text = QStringLiteral("step");
+  std::vector<std::vector<PyramidBin>> values;
+  std::vector<std::vector<float>> smoothed;
+  const int steps = static_cast<int>(range().size());
+  for (const LineSeries& each : series_) {
+    text += QStringLiteral(",\"%1, %2\"").arg(each.label, caption_);
+    if (each.smoothing > 0) text += QStringLiteral(",\"%1, smoothed %2\"").arg(each.label).arg(each.smoothing);
+    values.push_back(each.slices(range(), steps));
+    smoothed.push_back(each.smoothing > 0
+                           ? each.history->smoothed(each.metric, each.layer, range(), steps, each.smoothing)
+                           : std::vector<float>{});
+  }
+  text += QLatin1Char('\n');
+  for (int i = 0; i < steps; ++i) {
+    text += QString::number(range().first + i);
+    for (std::size_t s = 0; s < values.size(); ++s) {
+      text += QLatin1Char(',') + csvNumber(values[s][i]);
+      if (!smoothed[s].empty()) text += QLatin1Char(',') + QString::number(smoothed[s][i], 'g', 9);
+    }
+    text += QLatin1Char('\n');
+  }
+  return text;
+}
+
+}  // namespace moescope

@@ -1,0 +1,281 @@
+#include "widgets/plots/matrix_plot.h"
+
+#include <QKeyEvent>
+#include <QMouseEvent>
+#include <QPainter>
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+namespace moescope {
+namespace {
+
+constexpr double kLeastHatchedCell = 5;  // logical pixels
+constexpr double kWidestCell = 2.4;      // of its other side, where cells should look square
+
+bool crowded(const std::vector<Tick>& ticks, const QFontMetrics& metrics, double cell) {
+  return std::ranges::any_of(ticks, [&](const Tick& tick) {
+    return tick.label.size() > 1 && !tick.label[0].isDigit() && metrics.horizontalAdvance(tick.label) + 2 > cell;
+  });
+}
+
+// Every n-th label, so that neighbours keep apart.
+std::size_t labelStride(const std::vector<Tick>& ticks, const QFontMetrics& metrics, double cell) {
+  if (ticks.size() < 2) return 1;
+  int widest = 0;
+  for (const Tick& tick : ticks) widest = std::max(widest, metrics.horizontalAdvance(tick.label));
+  const double apart = (ticks[1].value - ticks[0].value) * cell;
+  for (const std::size_t stride : {1, 2, 4, 8, 16, 32, 64})
+    if (stride * apart >= widest + 1) return stride;
+  return ticks.size();
+}
+
+QString labelsOf(const std::vector<Tick>& ticks) {
+  QString all;
+  for (const Tick& tick : ticks) all += tick.label;
+  return all;
+}
+
+}  // namespace
+
+MatrixPlot::MatrixPlot(QWidget* parent) : PlotFrame(parent) {}
+
+void MatrixPlot::setCells(int rows, int columns, std::vector<std::uint8_t> codes) {
+  assert(codes.size() == static_cast<std::size_t>(rows) * columns);
+  rows_ = rows;
+  columns_ = columns;
+  codes_ = std::move(codes);
+}
+
+void MatrixPlot::setLegend(const LegendScale& scale) {
+  legend_ = scale;
+}
+
+void MatrixPlot::setRowAxis(std::vector<Tick> ticks, const QString& caption) {
+  row_ticks_ = std::move(ticks);
+  row_caption_ = caption;
+  int widest = 0;
+  for (const Tick& tick : row_ticks_) widest = std::max(widest, fontMetrics().horizontalAdvance(tick.label));
+  beside_caption_ = caption.isEmpty() ? 0 : widest + fontMetrics().height() + 2;
+}
+
+void MatrixPlot::setColumnAxis(std::vector<Tick> ticks, const QString& caption) {
+  column_ticks_ = std::move(ticks);
+  column_caption_ = caption;
+}
+
+void MatrixPlot::setCurrent(int row, int column) {
+  row_ = row;
+  column_ = column;
+}
+
+QMargins MatrixPlot::margins() const {
+  return QMargins(std::max(row_label_width_, beside_caption_) + 8, 6, kLegendWidth + 12, kAxisLabelHeight) + extra_;
+}
+
+QRect MatrixPlot::cellsRect() const {
+  QRect plot = plotRect();
+  if (!square_ || rows_ == 0 || columns_ == 0) return plot;
+  const double height = static_cast<double>(plot.height()) / rows_;
+  const double width = std::min(static_cast<double>(plot.width()) / columns_, kWidestCell * height);
+  plot.setSize({static_cast<int>(width * columns_), static_cast<int>(std::min(height, kWidestCell * width) * rows_)});
+  return plot;
+}
+
+QRectF MatrixPlot::cellRect(int row, int column) const {
+  const QRect cells = cellsRect();
+  const double w = static_cast<double>(cells.width()) / columns_, h = static_cast<double>(cells.height()) / rows_;
+  return {cells.left() + column * w, cells.top() + row * h, w, h};
+}
+
+bool MatrixPlot::cellAt(QPoint position, int* row, int* column) const {
+  const QRect cells = cellsRect();
+  if (!cells.contains(position) || rows_ == 0 || columns_ == 0) return false;
+  *row = std::min(rows_ - 1, static_cast<int>((position.y() - cells.top() + 0.5) * rows_ / cells.height()));
+  *column = std::min(columns_ - 1, static_cast<int>((position.x() - cells.left() + 0.5) * columns_ / cells.width()));
+  return true;
+}
+
+QRgb MatrixPlot::cellColor(int row, int column) const {
+  return legend_.lut[codes_[static_cast<std::size_t>(row) * columns_ + column]];
+}
+
+QString MatrixPlot::staticKey() const {
+  return QStringLiteral("%1:%2:%3:%4").arg(rows_).arg(columns_).arg(row_ticks_.size()).arg(column_ticks_.size()) +
+         row_caption_ + column_caption_ + legend_.caption + labelsOf(legend_.ticks) + labelsOf(row_ticks_) +
+         labelsOf(column_ticks_);
+}
+
+void MatrixPlot::paintStatic(QPainter& painter) {
+  const QRect cells = cellsRect();
+  const QFontMetrics metrics(painter.font());
+  painter.setPen(palette().text().color());
+  int last = -1000;
+  for (const Tick& tick : row_ticks_) {
+    const int y = static_cast<int>(cellRect(static_cast<int>(tick.value), 0).center().y());
+    if (std::abs(y - last) < metrics.height() - 2) continue;
+    last = y;
+    painter.drawText(QRect(0, y - metrics.height() / 2, cells.left() - 8 - extra_.left(), metrics.height()),
+                     Qt::AlignRight | Qt::AlignVCenter, tick.label);
+  }
+  last = -1000;
+  const int under = cells.bottom() + 3 + extra_.bottom();
+  const QFont usual = painter.font();
+  if (crowded(column_ticks_, metrics, cellRect(0, 0).width())) {
+    QFont small = usual;
+    small.setPointSizeF(usual.pointSizeF() * 0.75);
+    painter.setFont(small);
+  }
+  const std::size_t stride = labelStride(column_ticks_, painter.fontMetrics(), cellRect(0, 0).width());
+  for (std::size_t i = 0; i < column_ticks_.size(); i += stride) {
+    const Tick& tick = column_ticks_[i];
+    const int x = static_cast<int>(cellRect(0, static_cast<int>(tick.value)).center().x());
+    const int half = painter.fontMetrics().horizontalAdvance(tick.label) / 2 + 1;
+    if (x - half < last) continue;
+    last = x + half;
+    painter.drawText(QRect(x - half, under, 2 * half + 2, metrics.height()), Qt::AlignCenter, tick.label);
+  }
+  painter.setFont(usual);
+  painter.setPen(mutedText(palette()));
+  painter.drawText(QRect(cells.left(), under + metrics.height() - 1, cells.width(), metrics.height()), Qt::AlignCenter,
+                   metrics.elidedText(column_caption_, Qt::ElideRight, cells.width()));
+  paintLeftAxis(painter, {}, {}, row_caption_);
+  paintLegend(painter, QRect(cells.right() + 10 + extra_.right(), 2, kLegendWidth - 2, height() - 6), legend_,
+              palette());
+}
+
+QImage MatrixPlot::image(const QSize& most) const {
+  const int height = std::min(rows_, most.height()), width = std::min(columns_, most.width());
+  QImage picture(width, height, QImage::Format_RGB32);
+  for (int y = 0; y < height; ++y) {
+    auto* out = reinterpret_cast<QRgb*>(picture.scanLine(y));
+    for (int x = 0; x < width; ++x) {
+      const int row_end = std::max(y * rows_ / height + 1, (y + 1) * rows_ / height);
+      const int column_end = std::max(x * columns_ / width + 1, (x + 1) * columns_ / width);
+      std::uint8_t best = codes_[static_cast<std::size_t>(y * rows_ / height) * columns_ + x * columns_ / width];
+      for (int row = y * rows_ / height; row < row_end; ++row)
+        for (int column = x * columns_ / width; column < column_end; ++column) {
+          const std::uint8_t code = codes_[static_cast<std::size_t>(row) * columns_ + column];
+          if (weights_[code] > weights_[best]) best = code;
+        }
+      out[x] = legend_.lut[best];
+    }
+  }
+  return picture;
+}
+
+void MatrixPlot::paintData(QPainter& painter) {
+  if (rows_ == 0 || columns_ == 0) return;
+  const QRect cells = cellsRect();
+  if (cells.width() < 2 || cells.height() < 2) return;
+  painter.drawImage(cells, image(cells.size() * devicePixelRatioF()));
+  const QRectF cell = cellRect(0, 0);
+  if (std::min(cell.width(), cell.height()) >= kLeastHatchedCell) {
+    painter.setPen(palette().base().color());
+    for (int row = 1; row < rows_; ++row)
+      painter.drawLine(QPointF(cells.left(), cellRect(row, 0).top()), QPointF(cells.right(), cellRect(row, 0).top()));
+    for (int column = 1; column < columns_; ++column) {
+      const double x = cellRect(0, column).left();
+      painter.drawLine(QPointF(x, cells.top()), QPointF(x, cells.bottom()));
+    }
+  }
+  if (hatched_code_ >= 0) paintHatch(painter);
+  if (decorate) decorate(painter);
+}
+
+void MatrixPlot::paintHatch(QPainter& painter) const {
+  const QRectF cell = cellRect(0, 0);
+  if (std::min(cell.width(), cell.height()) < kLeastHatchedCell) return;
+  painter.setPen(dark() ? QColor(0xb0, 0xb0, 0xb8) : QColor(0xf0, 0xf0, 0xf0));
+  for (int row = 0; row < rows_; ++row)
+    for (int column = 0; column < columns_; ++column) {
+      if (codes_[static_cast<std::size_t>(row) * columns_ + column] != hatched_code_) continue;
+      const QRectF box = cellRect(row, column).adjusted(1, 1, -1, -1);
+      painter.drawLine(box.bottomLeft(), box.topRight());
+    }
+}
+
+void MatrixPlot::paintOverlay(QPainter& painter) {
+  if (row_ >= 0 && row_ < rows_ && column_ < columns_) {
+    painter.setPen(accentColor(dark()));
+    // A pointer at the row shows the layer; the box shows the cell.
+    const QRectF row_box = cellRect(row_, 0).united(cellRect(row_, columns_ - 1));
+    const QPointF tip(row_box.left() - 1, row_box.center().y());
+    painter.setBrush(accentColor(dark()));
+    painter.drawPolygon(QPolygonF({tip, tip + QPointF(-5, -4), tip + QPointF(-5, 4)}));
+    painter.setBrush(Qt::NoBrush);
+    if (column_ >= 0) {
+      painter.drawRect(cellRect(row_, column_).adjusted(-1, -1, 0, 0));
+      painter.drawRect(cellRect(row_, column_).adjusted(-2, -2, 1, 1));
+    }
+  }
+  int row = 0, column = 0;
+  if (describe && cellAt(mouse_, &row, &column)) {
+    painter.setPen(palette().text().color());
+    painter.drawRect(cellRect(row, column).adjusted(0, 0, -1, -1));
+  }
+  PlotFrame::paintOverlay(painter);
+}
+
+std::optional<FigureTarget> MatrixPlot::figureAt(QPoint position) const {
+  int row = 0, column = 0;
+  if (!figure || !notice().isEmpty() || !cellAt(position, &row, &column)) return std::nullopt;
+  return figure(row, column);
+}
+
+QStringList MatrixPlot::readoutAt(QPoint position) const {
+  int row = 0, column = 0;
+  return describe && cellAt(position, &row, &column) ? describe(row, column) : QStringList();
+}
+
+void MatrixPlot::mousePressEvent(QMouseEvent* event) {
+  int row = 0, column = 0;
+  if (event->button() != Qt::LeftButton || !notice().isEmpty() || !cellAt(event->pos(), &row, &column)) return;
+  emit cellChosen(row, column);
+  emit cellOpened(row, column);
+}
+
+void MatrixPlot::keyPressEvent(QKeyEvent* event) {
+  int row = std::max(0, row_), column = std::max(0, column_);
+  switch (event->key()) {
+    case Qt::Key_Left:
+      --column;
+      break;
+    case Qt::Key_Right:
+      ++column;
+      break;
+    case Qt::Key_Up:
+      --row;
+      break;
+    case Qt::Key_Down:
+      ++row;
+      break;
+    case Qt::Key_Return:
+    case Qt::Key_Enter:
+      if (row_ >= 0 && row_ < rows_ && column_ >= 0 && column_ < columns_) emit cellOpened(row_, column_);
+      return;
+    default:
+      return QWidget::keyPressEvent(event);
+  }
+  if (rows_ == 0 || columns_ == 0) return;
+  row = std::clamp(row, 0, rows_ - 1);
+  column = std::clamp(column, 0, columns_ - 1);
+  emit cellChosen(row, column);
+  if (describe) emit readoutChanged(describe(row, column).join(QStringLiteral("   ")));
+}
+
+std::array<std::uint8_t, 256> utilisationWeights() {
+  std::array<std::uint8_t, 256> weights{};
+  const int neutral = utilisationCode(1.0);
+  for (int code = 2; code < 256; ++code) weights[code] = static_cast<std::uint8_t>(1 + std::abs(code - neutral));
+  weights[kZeroLoadCode] = 255;
+  return weights;
+}
+
+std::array<std::uint8_t, 256> sequentialWeights() {
+  std::array<std::uint8_t, 256> weights{};
+  for (int code = 0; code < 256; ++code) weights[code] = static_cast<std::uint8_t>(code);
+  return weights;
+}
+
+}  // namespace moescope

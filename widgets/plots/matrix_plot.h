@@ -1,0 +1,76 @@
+// A table of coloured cells: layer x expert, rank x rank, layer x operand. Hover describes a cell, a click or the
+// arrow keys choose one.
+#pragma once
+
+#include <vector>
+
+#include "widgets/plots/color_scale.h"
+#include "widgets/plots/plot_frame.h"
+
+namespace moescope {
+
+class MatrixPlot : public PlotFrame {
+  Q_OBJECT
+
+ public:
+  explicit MatrixPlot(QWidget* parent = nullptr);
+
+  // codes: rows x columns, row-major, bytes of the colour scale.
+  void setCells(int rows, int columns, std::vector<std::uint8_t> codes);
+  void setLegend(const LegendScale& scale);
+  void setWeights(const std::array<std::uint8_t, 256>& weights) { weights_ = weights; }  // as in TimeHeatMap
+  void setRowAxis(std::vector<Tick> ticks, const QString& caption);
+  void setColumnAxis(std::vector<Tick> ticks, const QString& caption);
+  void setCurrent(int row, int column);                // -1: none
+  void setHatched(int code) { hatched_code_ = code; }  // drawn with diagonal lines where cells are large enough
+  void setRowLabelWidth(int width) { row_label_width_ = width; }  // of long names; the axis then has no caption
+  void setExtraMargins(const QMargins& margins) { extra_ = margins; }
+  void setSquare(bool square) { square_ = square; }
+  std::function<void(QPainter&)> decorate;  // after the cells, into the cached picture
+  std::function<QStringList(int row, int column)> describe;
+  std::function<std::optional<FigureTarget>(int row, int column)> figure;
+  std::optional<FigureTarget> figureAt(QPoint position) const override;
+
+  int rows() const { return rows_; }
+  int columns() const { return columns_; }
+  QRectF cellRect(int row, int column) const;
+  bool cellAt(QPoint position, int* row, int* column) const;
+  QRect cellsRect() const;  // where the cells are
+  QRgb cellColor(int row, int column) const;
+
+ signals:
+  void cellChosen(int row, int column);
+  void cellOpened(int row, int column);  // clicked, or Enter; after cellChosen
+
+ protected:
+  QMargins margins() const override;
+  QString staticKey() const override;
+  void paintStatic(QPainter& painter) override;
+  void paintData(QPainter& painter) override;
+  void paintOverlay(QPainter& painter) override;
+  QStringList readoutAt(QPoint position) const override;
+  void mousePressEvent(QMouseEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
+
+ private:
+  QImage image(const QSize& most) const;
+  void paintHatch(QPainter& painter) const;
+
+  int rows_ = 0, columns_ = 0, row_ = -1, column_ = -1, hatched_code_ = -1;
+  std::vector<std::uint8_t> codes_;
+  LegendScale legend_;
+  std::array<std::uint8_t, 256> weights_{};
+  std::vector<Tick> row_ticks_, column_ticks_;
+  QString row_caption_, column_caption_;
+  QMargins extra_;
+  int row_label_width_ = kAxisLabelWidth - 20;
+  int beside_caption_ = 0;  // room that the widest row label takes beside the upright caption
+  bool square_ = false;
+};
+
+// Weights for setWeights: on a diverging scale the value farthest from the neutral code wins, and no token at all
+// wins over everything; on a sequential one the largest.
+std::array<std::uint8_t, 256> utilisationWeights();
+std::array<std::uint8_t, 256> sequentialWeights();
+
+}  // namespace moescope

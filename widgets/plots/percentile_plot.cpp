@@ -1,0 +1,139 @@
+#include "widgets/plots/percentile_plot.h"
+
+#include <QKeyEvent>
+#include <QMouseEvent>
+#include <QPainter>
+#include <algorithm>
+#include <cmath>
+
+#include "widgets/plots/color_scale.h"
+
+namespace moescope {
+
+PercentilePlot::PercentilePlot(QWidget* parent) : PlotFrame(parent) {}
+
+void PercentilePlot::setGroups(std::vector<Group> groups, const QString& caption) {
+  groups_ = std::move(groups);
+  group_caption_ = caption;
+  double farthest = 2;
+  for (const Group& group : groups_) {
+    farthest = std::max<double>(farthest, group.values[4]);
+    if (group.values[1] > 0) farthest = std::max(farthest, 1.0 / group.values[1]);  // the smallest may leave the axis
+  }
+  octaves_ = static_cast<int>(std::ceil(std::log2(std::min(farthest, kHighest))));
+}
+
+Axis PercentilePlot::valueAxis() const {
+  const QRect plot = plotRect();
+  return {.low = std::exp2(-octaves_),
+          .high = std::exp2(octaves_),
+          .at_low = plot.bottom() + 0.0,
+          .at_high = plot.top() + 0.0,
+          .log = true};
+}
+
+double PercentilePlot::xOf(std::size_t place) const {
+  const QRect plot = plotRect();
+  return plot.left() + static_cast<double>(place) * plot.width() / std::max<std::size_t>(1, groups_.size());
+}
+
+int PercentilePlot::placeAt(QPoint position) const {
+  const QRect plot = plotRect();
+  if (!plot.contains(position) || groups_.empty()) return -1;
+  return std::min(static_cast<int>(groups_.size()) - 1,
+                  static_cast<int>((position.x() - plot.left() + 0.5) * static_cast<double>(groups_.size()) /
+                                   std::max(1, plot.width())));
+}
+
+int PercentilePlot::placeOf(int id) const {
+  const auto found = std::ranges::find(groups_, id, &Group::id);
+  return found == groups_.end() ? -1 : static_cast<int>(found - groups_.begin());
+}
+
+QRectF PercentilePlot::barOf(int id) const {
+  const int place = placeOf(id);
+  if (place < 0) return {};
+  const auto at = static_cast<std::size_t>(place);
+  return {xOf(at), plotRect().top() + 0.0, xOf(at + 1) - xOf(at), plotRect().height() + 0.0};
+}
+
+QString PercentilePlot::staticKey() const {
+  QString key = QStringLiteral("%1:%2:").arg(octaves_).arg(groups_.size()) + group_caption_ + value_caption_;
+  if (!groups_.empty()) key += QStringLiteral("%1:%2").arg(groups_.front().id).arg(groups_.back().id);
+  return key;
+}
+
+void PercentilePlot::paintStatic(QPainter& painter) {
+  const QRect plot = plotRect();
+  const QFontMetrics metrics(painter.font());
+  std::vector<Tick> ticks;
+  for (int power = -octaves_; power <= octaves_; ++power)
+    ticks.push_back(
+        {std::exp2(power), power < 0 ? QStringLiteral("1/%1").arg(1 << -power) : QString::number(1 << power)});
+  paintLeftAxis(painter, valueAxis(), ticks, value_caption_);
+  painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
+  const int fair = static_cast<int>(std::lround(valueAxis().toPixel(1)));
+  painter.drawLine(plot.left(), fair, plot.right(), fair);
+  int right = -1000;
+  painter.setPen(palette().text().color());
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    const QString label = QString::number(groups_[i].id);
+    const int width = metrics.horizontalAdvance(label);
+    const int left = static_cast<int>((xOf(i) + xOf(i + 1) - width) / 2);
+    if (left < right + 5) continue;
+    right = left + width;
+    painter.drawText(QRect(left, plot.bottom() + 4, width + 1, metrics.height()), Qt::AlignCenter, label);
+  }
+  painter.setPen(mutedText(palette()));
+  painter.drawText(QRect(plot.left(), plot.bottom() + 3 + metrics.height(), plot.width(), metrics.height()),
+                   Qt::AlignCenter, metrics.elidedText(group_caption_, Qt::ElideRight, plot.width()));
+}
+
+void PercentilePlot::paintData(QPainter& painter) {
+  painter.setClipRect(plotRect().adjusted(0, -1, 1, 1));
+  const QColor color = seriesColor(0, dark());
+  QColor faint = color;
+  faint.setAlpha(120);
+  const Axis axis = valueAxis();
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    const double left = xOf(i), width = xOf(i + 1) - left, middle = left + width / 2;
+    const auto y = [&](int value) { return axis.toPixel(std::max(1e-6, double(groups_[i].values[value]))); };
+    painter.setPen(QPen(color, 0));
+    painter.drawLine(QPointF(middle, y(4)), QPointF(middle, y(0)));
+    const double bar = std::clamp(width * 0.6, 2.0, 26.0);
+    painter.fillRect(QRectF(middle - bar / 2, y(3), bar, std::max(1.0, y(1) - y(3))), faint);
+    painter.fillRect(QRectF(middle - bar / 2, y(2) - 1, bar, 2), palette().text().color());
+  }
+}
+
+void PercentilePlot::paintOverlay(QPainter& painter) {
+  if (const QRectF bar = barOf(current_); !bar.isEmpty()) {
+    painter.setPen(accentColor(dark()));
+    painter.setBrush(accentColor(dark()));
+    const QPointF tip(bar.center().x(), bar.bottom() + 1);
+    painter.drawPolygon(QPolygonF({tip, tip + QPointF(-4, 5), tip + QPointF(4, 5)}));
+    painter.setBrush(Qt::NoBrush);
+  }
+  PlotFrame::paintOverlay(painter);
+}
+
+QStringList PercentilePlot::readoutAt(QPoint position) const {
+  const int place = describe ? placeAt(position) : -1;
+  return place < 0 ? QStringList() : describe(groups_[static_cast<std::size_t>(place)].id);
+}
+
+void PercentilePlot::mousePressEvent(QMouseEvent* event) {
+  const int place = notice().isEmpty() ? placeAt(event->pos()) : -1;
+  if (event->button() == Qt::LeftButton && place >= 0)
+    emit groupChosen(current_ = groups_[static_cast<std::size_t>(place)].id);
+}
+
+void PercentilePlot::keyPressEvent(QKeyEvent* event) {
+  const int way = event->key() == Qt::Key_Right ? 1 : event->key() == Qt::Key_Left ? -1 : 0;
+  if (way == 0 || groups_.empty()) return QWidget::keyPressEvent(event);
+  const int place = std::clamp(placeOf(current_) + way, 0, static_cast<int>(groups_.size()) - 1);
+  current_ = groups_[static_cast<std::size_t>(place)].id;  // at once: keys may come faster than paints
+  emit groupChosen(current_);
+}
+
+}  // namespace moescope

@@ -1,0 +1,54 @@
+// How the values of a group spread, group beside group: a thin line from the smallest to the largest, a bar from the
+// 10th to the 90th percentile, a notch at the median. For load by layer: a logarithmic axis around 1.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "widgets/plots/plot_frame.h"
+
+namespace moescope {
+
+class PercentilePlot : public PlotFrame {
+  Q_OBJECT
+
+ public:
+  struct Group {
+    int id = 0;                     // a layer
+    std::array<float, 5> values{};  // smallest, 10 %, median, 90 %, largest
+  };
+
+  explicit PercentilePlot(QWidget* parent = nullptr);
+  void setGroups(std::vector<Group> groups, const QString& caption);
+  void setValueCaption(const QString& caption) { value_caption_ = caption; }
+  void setCurrent(int id) { current_ = id; }
+  std::function<QStringList(int id)> describe;
+  QRectF barOf(int id) const;  // its whole column; empty: there is none
+
+ signals:
+  void groupChosen(int id);
+
+ protected:
+  QMargins margins() const override { return {kAxisLabelWidth, 10, 10, kAxisLabelHeight}; }
+  QString staticKey() const override;
+  void paintStatic(QPainter& painter) override;
+  void paintData(QPainter& painter) override;
+  void paintOverlay(QPainter& painter) override;
+  QStringList readoutAt(QPoint position) const override;
+  void mousePressEvent(QMouseEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
+
+ private:
+  static constexpr double kLowest = 0.0625, kHighest = 16;  // of the axis at most
+  Axis valueAxis() const;
+  double xOf(std::size_t place) const;  // left edge of the place's column
+  int placeAt(QPoint position) const;   // -1: nowhere
+  int placeOf(int id) const;
+
+  std::vector<Group> groups_;
+  QString group_caption_, value_caption_;
+  int current_ = -1;
+  int octaves_ = 2;  // the axis reaches from 2^-octaves_ to 2^octaves_
+};
+
+}  // namespace moescope

@@ -1,0 +1,243 @@
+#include "widgets/plots/plot_frame.h"
+
+#include <QElapsedTimer>
+#include <QEvent>
+#include <QMouseEvent>
+#include <QPainter>
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "widgets/plots/color_scale.h"
+
+namespace moescope {
+
+PlotFrame::PlotFrame(QWidget* parent) : QWidget(parent) {
+  setAttribute(Qt::WA_OpaquePaintEvent);
+  setMouseTracking(true);
+  setFocusPolicy(Qt::StrongFocus);
+  setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Expanding);
+}
+
+void PlotFrame::markDirty() {
+  dirty_ = true;
+  update();
+}
+
+void PlotFrame::setNotice(const QString& notice) {
+  notice_ = notice;
+}
+
+QRect PlotFrame::plotRect() const {
+  return rect().marginsRemoved(margins()).adjusted(label_excess_, 0, 0, 0);
+}
+
+bool PlotFrame::dark() const {
+  return isDark(palette());
+}
+
+// New data go straight to the screen, which saves a copy of all pixels. Where only the overlay moved since, a picture
+// of the data is kept to be painted over; one that was wanted between the last two changes is likely wanted again.
+void PlotFrame::paintEvent(QPaintEvent*) {
+  if (printed_) return paintPrinted();
+  QElapsedTimer timer;
+  timer.start();
+  const bool news = std::exchange(dirty_, false) || static_layer_.size() != size() * devicePixelRatioF();
+  if (news) {
+    prepare();
+    content_valid_ = false;
+  }
+  QPainter painter(this);
+  if (news && !overlay_moved_) {
+    painter.save();
+    paintContent(painter);
+    painter.restore();
+  } else {
+    if (!std::exchange(content_valid_, true)) renderContent();
+    painter.drawPixmap(0, 0, content_);
+  }
+  overlay_moved_ = !news;
+  if (notice_.isEmpty()) paintOverlay(painter);
+  if (hasFocus()) {
+    painter.setPen(palette().highlight().color());
+    painter.drawRect(rect().adjusted(0, 0, -1, -1));
+  }
+  ++paint_count_;
+  last_paint_ms_ = timer.nsecsElapsed() * 1e-6;
+}
+
+// What is drawn, and the static layer; again where its labels turn out wider than their margin.
+void PlotFrame::prepare() {
+  if (refill) refill();
+  renderStatic();
+  if (std::exchange(label_excess_, wanted_excess_) == wanted_excess_) return;
+  static_layer_ = {};
+  if (refill) refill();
+  renderStatic();
+}
+
+void PlotFrame::paintPrinted() {
+  dirty_ = true;  // what is filled in now is for this picture
+  prepare();      // tells how wide the labels are
+  QPainter painter(this);
+  painter.setFont(font());
+  painter.fillRect(rect(), palette().base());
+  if (!notice_.isEmpty()) {
+    painter.setPen(mutedText(palette()));
+    painter.drawText(rect().adjusted(12, 4, -12, -4), Qt::AlignCenter | Qt::TextWordWrap, notice_);
+    return;
+  }
+  painter.save();
+  paintStatic(painter);
+  painter.restore();
+  painter.save();
+  painter.setClipRect(rect());
+  paintData(painter);
+  painter.restore();
+  paintPrintedOverlay(painter);
+}
+
+void PlotFrame::renderStatic() {
+  const QString key = staticKey() + notice_;
+  const QSize device_size = size() * devicePixelRatioF();
+  if (static_layer_.size() == device_size && static_key_ == key) return;
+  static_key_ = key;
+  if (static_layer_.size() != device_size) static_layer_ = QPixmap(device_size);
+  static_layer_.setDevicePixelRatio(devicePixelRatioF());
+  static_layer_.fill(palette().base().color());
+  QPainter painter(&static_layer_);
+  painter.setFont(font());
+  if (notice_.isEmpty()) return paintStatic(painter);
+  painter.setPen(mutedText(palette()));
+  painter.drawText(rect().adjusted(12, 4, -12, -4), Qt::AlignCenter | Qt::TextWordWrap, notice_);
+}
+
+void PlotFrame::renderContent() {
+  // Into the old picture's memory: fresh pages cost more than the copy.
+  if (content_.size() != static_layer_.size()) content_ = QPixmap(static_layer_.size());
+  content_.setDevicePixelRatio(devicePixelRatioF());
+  QPainter painter(&content_);
+  painter.setFont(font());
+  paintContent(painter);
+}
+
+void PlotFrame::paintContent(QPainter& painter) {
+  painter.setCompositionMode(QPainter::CompositionMode_Source);
+  painter.drawPixmap(0, 0, static_layer_);
+  painter.setCompositionMode(QPainter::CompositionMode_SourceOver);
+  if (!notice_.isEmpty()) return;
+  painter.setClipRect(rect());
+  paintData(painter);
+}
+
+void PlotFrame::paintOverlay(QPainter& painter) {
+  if (mouse_.x() >= 0) paintReadout(painter, mouse_, readoutAt(mouse_));
+}
+
+void PlotFrame::mouseMoveEvent(QMouseEvent* event) {
+  mouse_ = event->pos();
+  emit readoutChanged(notice_.isEmpty() ? readoutAt(mouse_).join(QStringLiteral("   ")) : QString());
+  update();
+}
+
+void PlotFrame::leaveEvent(QEvent*) {
+  mouse_ = {-1, -1};
+  emit readoutChanged({});
+  update();
+}
+
+void PlotFrame::changeEvent(QEvent* event) {
+  if (event->type() == QEvent::PaletteChange || event->type() == QEvent::StyleChange ||
+      event->type() == QEvent::FontChange) {
+    static_layer_ = {};
+    markDirty();
+  }
+  QWidget::changeEvent(event);
+}
+
+void PlotFrame::resizeEvent(QResizeEvent*) {
+  dirty_ = true;
+}
+
+void PlotFrame::paintLeftAxis(QPainter& painter, const Axis& axis, const std::vector<Tick>& ticks,
+                              const QString& caption) const {
+  const QRect plot = plotRect();
+  const QFontMetrics metrics(painter.font());
+  int widest = 0;
+  for (const Tick& tick : ticks) {
+    const int y = static_cast<int>(std::lround(axis.toPixel(tick.value)));
+    if (y < plot.top() || y > plot.bottom() + 1) continue;
+    widest = std::max(widest, metrics.horizontalAdvance(tick.label));
+    painter.setPen(gridColor(palette()));
+    painter.drawLine(plot.left() - 3, y, plot.right(), y);
+    painter.setPen(palette().text().color());
+    const QRect place(0, y - metrics.height() / 2, plot.left() - 6, metrics.height());
+    painter.drawText(place, Qt::AlignRight | Qt::AlignVCenter, tick.label);
+  }
+  const int needed = widest + 6 + (caption.isEmpty() ? 0 : metrics.height() + 1);
+  wanted_excess_ = std::max(0, needed - margins().left());
+  if (caption.isEmpty()) return;
+  painter.save();
+  painter.setPen(mutedText(palette()));
+  painter.translate(1, plot.center().y());
+  painter.rotate(-90);
+  const QRect place(-plot.height() / 2 - 8, 0, plot.height() + 16, metrics.height());
+  painter.drawText(place, Qt::AlignCenter, metrics.elidedText(caption, Qt::ElideRight, place.width()));
+  painter.restore();
+}
+
+std::vector<PlotFrame::KeyEntry> PlotFrame::keyEntries(const QStringList& labels, int swatch) const {
+  constexpr int kLeft = 6, kGap = 14;
+  const QFontMetrics metrics = fontMetrics();
+  std::vector<KeyEntry> entries;
+  int x = kLeft, y = 1;
+  for (const QString& label : labels) {
+    const int text = metrics.horizontalAdvance(label), wide = swatch + 5 + text;
+    if (x > kLeft && x + wide > width()) {
+      x = kLeft;
+      y += metrics.height();
+    }
+    entries.push_back(
+        {QRect(x, y + 3, swatch, metrics.height() - 6), QRect(x + swatch + 5, y, text + kGap, metrics.height())});
+    x += wide + kGap;
+  }
+  return entries;
+}
+
+int PlotFrame::keyHeight(const QStringList& labels, int swatch) const {
+  return labels.isEmpty() ? 0 : keyEntries(labels, swatch).back().text.bottom();
+}
+
+void PlotFrame::paintReadout(QPainter& painter, QPoint near, const QStringList& lines) const {
+  if (lines.isEmpty()) return;
+  const QFontMetrics metrics(painter.font());
+  int width = 0;
+  for (const QString& line : lines) width = std::max(width, metrics.horizontalAdvance(line));
+  QRect box(0, 0, std::min(width + 20, this->width()), metrics.height() * static_cast<int>(lines.size()) + 6);
+  box.moveTopLeft(near + QPoint(14, 12));
+  if (box.right() >= this->width()) box.moveRight(near.x() - 10);
+  if (box.bottom() >= height()) box.moveBottom(near.y() - 8);
+  box.moveLeft(std::max(0, box.left()));
+  box.moveTop(std::max(0, box.top()));
+  QColor ground = palette().base().color();
+  ground.setAlpha(235);
+  painter.setPen(gridColor(palette()).darker(dark() ? 60 : 130));
+  painter.setBrush(ground);
+  painter.drawRect(box);
+  painter.setBrush(Qt::NoBrush);
+  painter.setPen(palette().text().color());
+  int y = box.top() + 3;
+  for (const QString& line : lines) {
+    const QRect row(box.left() + 6, y, box.width() - 12, metrics.height());
+    painter.drawText(row, Qt::AlignLeft | Qt::AlignVCenter, metrics.elidedText(line, Qt::ElideRight, row.width()));
+    y += metrics.height();
+  }
+}
+
+QString firstThatFits(const QStringList& texts, const QFontMetrics& metrics, int width) {
+  for (const QString& text : texts)
+    if (metrics.horizontalAdvance(text) <= width) return text;
+  return texts.back();
+}
+
+}  // namespace moescope

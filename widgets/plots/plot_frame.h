@@ -1,0 +1,109 @@
+// The ground that every painted plot stands on: margins, a cached picture, a notice in place of missing data.
+//
+// A plot paints in three steps: refill() copies what it needs out of the History, only when something changed and the
+// plot is really on screen; the data are painted over a cached static layer (axes, grid, labels); the overlay
+// (crosshair, cursor, hover, focus) over both. Of these a picture is kept as soon as only the overlay changes, so that
+// a moving mouse costs a copy of pixels.
+#pragma once
+
+#include <QMargins>
+#include <QPixmap>
+#include <QStringList>
+#include <QWidget>
+#include <functional>
+#include <optional>
+
+#include "core/telemetry/explain/explain.h"
+#include "widgets/plots/axis.h"
+
+namespace moescope {
+
+class PlotFrame : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit PlotFrame(QWidget* parent = nullptr);
+
+  // Called in paintEvent, once per change. The owner sets data, ranges and notice there.
+  std::function<void()> refill;
+  void markDirty();
+  // Says why there is nothing to see; empty: there is.
+  void setNotice(const QString& notice);
+  const QString& notice() const { return notice_; }
+
+  // For a picture on paper: drawn afresh at whatever resolution the painter has, without what the mouse points at.
+  void setPrinted(bool printed) { printed_ = printed; }
+
+  int paintCount() const { return paint_count_; }
+  double lastPaintMs() const { return last_paint_ms_; }
+  // The figure drawn at a place, for its explain card; nothing: none. Plots of one figure each ask their owner.
+  std::function<std::optional<FigureTarget>(QPoint)> figureOf;
+  virtual std::optional<FigureTarget> figureAt(QPoint position) const {
+    return figureOf && notice_.isEmpty() ? figureOf(position) : std::nullopt;
+  }
+  QSize minimumSizeHint() const override { return {160, 80}; }
+  QSize sizeHint() const override { return {420, 240}; }
+
+ signals:
+  void readoutChanged(const QString& text);  // what is under the mouse or the keyboard cursor, one line
+
+ protected:
+  virtual QMargins margins() const { return {kAxisLabelWidth, 8, 10, kAxisLabelHeight}; }
+  virtual void paintStatic(QPainter& painter) = 0;
+  virtual void paintData(QPainter& painter) = 0;
+  // What is told of a place under the mouse: beside it, by the default overlay, and in the status bar.
+  virtual QStringList readoutAt(QPoint) const { return {}; }
+  virtual void paintOverlay(QPainter& painter);
+  virtual void paintPrintedOverlay(QPainter&) {}  // what of it belongs on paper: legends, marks
+  // What the static layer depends on besides size, resolution, font and palette.
+  virtual QString staticKey() const { return {}; }
+
+  QRect plotRect() const;
+  bool dark() const;
+  // Ticks with grid lines at the left, labels right-aligned in the margin, which grows with them; the caption stands on
+  // top of the axis.
+  void paintLeftAxis(QPainter& painter, const Axis& axis, const std::vector<Tick>& ticks, const QString& caption) const;
+  // A key on top, as wide as the widget: for each label where its swatch and its text stand, in as many lines as
+  // needed.
+  struct KeyEntry {
+    QRect swatch, text;
+  };
+  std::vector<KeyEntry> keyEntries(const QStringList& labels, int swatch) const;
+  int keyHeight(const QStringList& labels, int swatch) const;
+  // A small box of lines beside `near`, always inside the widget.
+  void paintReadout(QPainter& painter, QPoint near, const QStringList& lines) const;
+
+  void mouseMoveEvent(QMouseEvent* event) override;
+  void leaveEvent(QEvent* event) override;
+  void paintEvent(QPaintEvent*) override;
+  void changeEvent(QEvent* event) override;
+  void resizeEvent(QResizeEvent*) override;
+
+  QPoint mouse_{-1, -1};  // negative: elsewhere
+
+  static constexpr int kAxisLabelWidth = 58;
+  static constexpr int kAxisLabelHeight = 34;
+
+ private:
+  void prepare();
+  void renderStatic();
+  void renderContent();
+  void paintContent(QPainter& painter);
+  void paintPrinted();
+
+  bool dirty_ = true, printed_ = false;
+  bool content_valid_ = false;  // content_ shows what was prepared last
+  bool overlay_moved_ = false;  // and nothing else, at the last paint
+  QString notice_;
+  QPixmap static_layer_, content_;
+  QString static_key_;
+  int label_excess_ = 0;           // by which the labels of the left axis exceed its margin
+  mutable int wanted_excess_ = 0;  // as found while painting
+  int paint_count_ = 0;
+  double last_paint_ms_ = 0;
+};
+
+// Of one text from long to short: the longest that needs no more than `width`, or the last.
+QString firstThatFits(const QStringList& texts, const QFontMetrics& metrics, int width);
+
+}  // namespace moescope

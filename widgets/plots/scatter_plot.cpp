@@ -1,0 +1,152 @@
+#include "widgets/plots/scatter_plot.h"
+
+#include <QKeyEvent>
+#include <QMouseEvent>
+#include <QPainter>
+#include <algorithm>
+#include <cmath>
+
+namespace moescope {
+namespace {
+
+constexpr int kMostOctaves = 6;
+constexpr double kNear = 14;  // pixels
+
+std::vector<Tick> octaveTicks(int octaves) {
+  std::vector<Tick> ticks;
+  for (int power = -octaves; power <= octaves; ++power)
+    ticks.push_back(
+        {std::exp2(power), power < 0 ? QStringLiteral("1/%1").arg(1 << -power) : QString::number(1 << power)});
+  return ticks;
+}
+
+}  // namespace
+
+ScatterPlot::ScatterPlot(QWidget* parent) : PlotFrame(parent) {}
+
+void ScatterPlot::setPoints(std::vector<Point> points) {
+  points_ = std::move(points);
+  double farthest = 1;
+  for (const Point& point : points_)
+    for (const double value : {point.x, point.y})
+      if (value > 0) farthest = std::max(farthest, std::abs(std::log2(value)));
+  const int next = std::min(kMostOctaves, static_cast<int>(std::ceil(farthest)));
+  if (next > octaves_ || farthest < octaves_ - 1.3) octaves_ = next;  // does not jump to and fro
+}
+
+void ScatterPlot::setAxes(const QString& x_caption, const QString& y_caption) {
+  x_caption_ = x_caption;
+  y_caption_ = y_caption;
+}
+
+void ScatterPlot::setLegend(const LegendScale& scale) {
+  legend_ = scale;
+}
+
+Axis ScatterPlot::axis(bool vertical) const {
+  const QRect plot = plotRect();
+  return {.low = std::exp2(-octaves_),
+          .high = std::exp2(octaves_),
+          .at_low = vertical ? plot.bottom() + 0.0 : plot.left() + 0.0,
+          .at_high = vertical ? plot.top() + 0.0 : plot.right() + 0.0,
+          .log = true};
+}
+
+QPointF ScatterPlot::placeOf(int point) const {
+  const Point& at = points_[static_cast<std::size_t>(point)];
+  const double least = std::exp2(-octaves_), most = std::exp2(octaves_);
+  return {axis(false).toPixel(std::clamp(at.x, least, most)), axis(true).toPixel(std::clamp(at.y, least, most))};
+}
+
+int ScatterPlot::nearest(QPoint position) const {
+  int best = -1;
+  double distance = kNear;
+  for (int i = 0; i < static_cast<int>(points_.size()); ++i) {
+    const QPointF apart = placeOf(i) - position;
+    const double d = std::hypot(apart.x(), apart.y());
+    if (d < distance) best = i, distance = d;
+  }
+  return best;
+}
+
+QString ScatterPlot::staticKey() const {
+  QString key = QStringLiteral("%1:").arg(octaves_) + x_caption_ + y_caption_ + legend_.caption;
+  for (const Tick& tick : legend_.ticks) key += tick.label;
+  return key;
+}
+
+void ScatterPlot::paintStatic(QPainter& painter) {
+  const QRect plot = plotRect();
+  const QFontMetrics metrics(painter.font());
+  const auto ticks = octaveTicks(octaves_);
+  paintLeftAxis(painter, axis(true), ticks, y_caption_);
+  int right = -1000;
+  for (const Tick& tick : ticks) {
+    const int x = static_cast<int>(std::lround(axis(false).toPixel(tick.value)));
+    painter.setPen(gridColor(palette()));
+    painter.drawLine(x, plot.top(), x, plot.bottom() + 3);
+    const int width = metrics.horizontalAdvance(tick.label);
+    if (x - width / 2 < right + 4) continue;
+    right = x + width / 2;
+    painter.setPen(palette().text().color());
+    painter.drawText(QRect(x - width / 2, plot.bottom() + 4, width + 1, metrics.height()), Qt::AlignCenter, tick.label);
+  }
+  painter.setPen(mutedText(palette()));
+  painter.drawText(QRect(plot.left(), plot.bottom() + 3 + metrics.height(), plot.width(), metrics.height()),
+                   Qt::AlignCenter, metrics.elidedText(x_caption_, Qt::ElideRight, plot.width()));
+  painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
+  painter.drawLine(QPoint(plot.left(), plot.bottom()), QPoint(plot.right(), plot.top()));
+  paintLegend(painter, QRect(plot.right() + 10, 2, kLegendWidth - 4, height() - 6), legend_, palette());
+}
+
+void ScatterPlot::paintData(QPainter& painter) {
+  painter.setRenderHint(QPainter::Antialiasing);
+  QColor rim = palette().text().color();
+  rim.setAlpha(150);
+  const double radius = points_.size() > 100 ? 2.6 : 4;
+  painter.setPen(QPen(rim, 0));
+  for (int i = 0; i < static_cast<int>(points_.size()); ++i) {
+    const Point& point = points_[static_cast<std::size_t>(i)];
+    const bool none = point.x <= 0 || point.y <= 0;
+    painter.setBrush(none ? QBrush(Qt::NoBrush) : QBrush(QColor(legend_.lut[point.code])));
+    painter.drawEllipse(placeOf(i), radius, radius);
+  }
+  painter.setRenderHint(QPainter::Antialiasing, false);
+}
+
+void ScatterPlot::paintOverlay(QPainter& painter) {
+  painter.setRenderHint(QPainter::Antialiasing);
+  if (current_ >= 0 && current_ < static_cast<int>(points_.size())) {
+    painter.setPen(accentColor(dark()));
+    painter.drawEllipse(placeOf(current_), 6, 6);
+    painter.drawEllipse(placeOf(current_), 7, 7);
+  }
+  painter.setRenderHint(QPainter::Antialiasing, false);
+  if (const int point = nearest(mouse_); point >= 0 && describe) {
+    painter.setPen(palette().text().color());
+    painter.drawEllipse(placeOf(point), 5, 5);
+  }
+  PlotFrame::paintOverlay(painter);
+}
+
+QStringList ScatterPlot::readoutAt(QPoint position) const {
+  const int point = describe ? nearest(position) : -1;
+  return point < 0 ? QStringList() : describe(point);
+}
+
+void ScatterPlot::mousePressEvent(QMouseEvent* event) {
+  const int point = notice().isEmpty() ? nearest(event->pos()) : -1;
+  if (event->button() == Qt::LeftButton && point >= 0) emit pointChosen(current_ = point);
+}
+
+void ScatterPlot::keyPressEvent(QKeyEvent* event) {
+  const bool on = event->key() == Qt::Key_Right || event->key() == Qt::Key_Down;
+  const bool back = event->key() == Qt::Key_Left || event->key() == Qt::Key_Up;
+  if (points_.empty() || (!on && !back)) return QWidget::keyPressEvent(event);
+  const int point = std::clamp(current_ + (on ? 1 : -1), 0, static_cast<int>(points_.size()) - 1);
+  current_ = point;  // at once: keys may come faster than paints
+  emit pointChosen(point);
+  if (describe) emit readoutChanged(describe(point).join(QStringLiteral("   ")));
+}
+
+}  // namespace moescope

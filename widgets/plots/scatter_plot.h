@@ -1,0 +1,53 @@
+// Points on two logarithmic axes of the same range with the diagonal on which both agree. Hover names the nearest
+// point, a click or the arrow keys choose one.
+#pragma once
+
+#include <vector>
+
+#include "widgets/plots/color_scale.h"
+#include "widgets/plots/plot_frame.h"
+
+namespace moescope {
+
+class ScatterPlot : public PlotFrame {
+  Q_OBJECT
+
+ public:
+  struct Point {
+    double x = 1, y = 1;  // 0: none at all, drawn hollow at the axis' low end
+    std::uint8_t code = 0;
+  };
+
+  explicit ScatterPlot(QWidget* parent = nullptr);
+  void setPoints(std::vector<Point> points);  // their index is their id
+  void setAxes(const QString& x_caption, const QString& y_caption);
+  void setLegend(const LegendScale& scale);
+  void setCurrent(int point) { current_ = point; }
+  std::function<QStringList(int point)> describe;
+  QPointF placeOf(int point) const;    // widget pixels
+  int nearest(QPoint position) const;  // -1: none near
+
+ signals:
+  void pointChosen(int point);
+
+ protected:
+  QMargins margins() const override { return {kAxisLabelWidth, 10, kLegendWidth + 8, kAxisLabelHeight}; }
+  QString staticKey() const override;
+  void paintStatic(QPainter& painter) override;
+  void paintData(QPainter& painter) override;
+  void paintOverlay(QPainter& painter) override;
+  QStringList readoutAt(QPoint position) const override;
+  void mousePressEvent(QMouseEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
+
+ private:
+  Axis axis(bool vertical) const;
+
+  std::vector<Point> points_;
+  QString x_caption_, y_caption_;
+  LegendScale legend_;
+  int octaves_ = 2;  // both axes reach from 2^-octaves_ to 2^octaves_
+  int current_ = -1;
+};
+
+}  // namespace moescope

@@ -1,0 +1,288 @@
+#include "widgets/plots/time_axis_plot.h"
+
+#include <QHelpEvent>
+#include <QKeyEvent>
+#include <QMouseEvent>
+#include <QPainter>
+#include <QToolTip>
+#include <QWheelEvent>
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/telemetry/logs/import.h"
+#include "widgets/plots/color_scale.h"
+
+namespace moescope {
+namespace {
+
+constexpr int kDragThreshold = 4;
+constexpr std::int64_t kFewestSteps = 4;  // zoom stops here
+
+}  // namespace
+
+TimeAxisPlot::TimeAxisPlot(Selection* selection, QWidget* parent) : PlotFrame(parent), selection_(selection) {
+  connect(selection_, &Selection::dataChanged, this, &PlotFrame::markDirty);
+  connect(selection_, &Selection::focusChanged, this, &PlotFrame::markDirty);
+  connect(selection_, &Selection::hoverChanged, this, [this] { update(); });
+  connect(selection_, &Selection::timeChanged, this, [this] {
+    if (std::exchange(seen_range_, range()) == range()) return update();
+    markDirty();
+  });
+}
+
+void TimeAxisPlot::setLogSteps(bool log) {
+  log_steps_ = log;
+  markDirty();
+}
+
+void TimeAxisPlot::setStepLabelsShown(bool shown) {
+  if (std::exchange(labels_shown_, shown) != shown) markDirty();
+}
+
+QMargins TimeAxisPlot::margins() const {
+  return {kAxisLabelWidth, 10, right_margin_, labels_shown_ ? kAxisLabelHeight : 6};
+}
+
+// Where the ticks are, not the range: a long run grows for many steps before one of them moves by a pixel.
+QString TimeAxisPlot::staticKey() const {
+  QString key = QStringLiteral("%1:%2").arg(log_steps_).arg(labels_shown_) + step_note_;
+  for (const Tick& tick : stepTicks())
+    key += QStringLiteral(":%1@%2").arg(tick.label).arg(std::lround(xOf(tick.value)));
+  return key;
+}
+
+std::vector<Tick> TimeAxisPlot::stepTicks() const {
+  const int most = std::max(3, plotRect().width() / 64);
+  if (!log_steps_) return integerTicks(range().first, range().last, most);
+  return logTicks(std::max<double>(1, range().first), std::max<double>(1, range().last), most);
+}
+
+double TimeAxisPlot::warp(double step) const {
+  return log_steps_ ? std::log10(std::max(0.5, step + 1)) : step;
+}
+
+double TimeAxisPlot::unwarp(double coordinate) const {
+  return log_steps_ ? std::pow(10.0, coordinate) - 1 : coordinate;
+}
+
+// Half a step of air at both ends, so that each step owns an equal cell of the linear axis.
+double TimeAxisPlot::low() const {
+  return warp(range().first - 0.5);
+}
+
+double TimeAxisPlot::high() const {
+  return warp(std::max(range().first, range().last) + 0.5);
+}
+
+double TimeAxisPlot::xOf(double step) const {
+  const QRect plot = plotRect();
+  return plot.left() + (warp(step) - low()) / (high() - low()) * plot.width();
+}
+
+std::int64_t TimeAxisPlot::stepAt(double x) const {
+  const QRect plot = plotRect();
+  const double share = (x - plot.left()) / std::max(1, plot.width());
+  const auto step = std::llround(unwarp(low() + share * (high() - low())));
+  return std::clamp<std::int64_t>(step, range().first, std::max(range().first, range().last));
+}
+
+void TimeAxisPlot::paintStepAxis(QPainter& painter) const {
+  const QRect plot = plotRect();
+  const QFontMetrics metrics(painter.font());
+  for (const Tick& tick : stepTicks()) {
+    const int x = static_cast<int>(std::lround(xOf(tick.value)));
+    painter.setPen(gridColor(palette()));
+    painter.drawLine(x, plot.top(), x, plot.bottom() + 3);
+    if (!labels_shown_) continue;
+    const int width = metrics.horizontalAdvance(tick.label);
+    // Beside the plot there may be a legend.
+    const int left = std::clamp(x - width / 2, 0, std::max(0, plot.right() + 9 - width));
+    painter.setPen(palette().text().color());
+    painter.drawText(QRect(left, plot.bottom() + 4, width + 1, metrics.height()), Qt::AlignCenter, tick.label);
+  }
+  if (!labels_shown_) return;
+  painter.setPen(mutedText(palette()));
+  const QRect caption(plot.left(), plot.bottom() + 4 + metrics.height() - 1, plot.width(), metrics.height());
+  QString text = log_steps_ ? tr("step, log") : tr("step");
+  if (!step_note_.isEmpty()) text += QStringLiteral(";  ") + step_note_;
+  painter.drawText(caption, Qt::AlignCenter, metrics.elidedText(text, Qt::ElideRight, caption.width()));
+}
+
+void TimeAxisPlot::paintMarkers(QPainter& painter) const {
+  if (!selection_->history()) return;
+  const QRect plot = plotRect();
+  painter.setPen(mutedText(palette()));
+  painter.setBrush(mutedText(palette()));
+  for (const Marker& marker : selection_->history()->markers()) {
+    if (marker.kind == kSettingsMarker || marker.step < range().first || marker.step > range().last) continue;
+    const int x = static_cast<int>(std::lround(xOf(marker.step)));
+    painter.drawPolygon(QPolygon({{x - 4, plot.top() - 7}, {x + 4, plot.top() - 7}, {x, plot.top() - 1}}));
+    for (int y = plot.top(); y < plot.bottom(); y += 5) painter.drawLine(x, y, x, y + 1);
+  }
+  painter.setBrush(Qt::NoBrush);
+}
+
+void TimeAxisPlot::paintOverlay(QPainter& painter) {
+  const QRect plot = plotRect();
+  paintMarkers(painter);
+  const auto line = [&](std::int64_t step, const QColor& color, Qt::PenStyle style) {
+    if (step < range().first || step > range().last) return;
+    painter.setPen(QPen(color, 1, style));
+    const int x = static_cast<int>(std::lround(xOf(step)));
+    painter.drawLine(x, plot.top(), x, plot.bottom());
+  };
+  line(selection_->step(), accentColor(dark()), Qt::SolidLine);
+  line(selection_->hoverStep(), palette().text().color(), Qt::DotLine);
+  if (drag_ == Drag::box) {
+    QColor veil = palette().highlight().color();
+    painter.setPen(veil);
+    veil.setAlpha(60);
+    const int left = std::clamp(std::min(press_.x(), mouse_.x()), plot.left(), plot.right());
+    const int right = std::clamp(std::max(press_.x(), mouse_.x()), plot.left(), plot.right());
+    painter.fillRect(QRect(QPoint(left, plot.top()), QPoint(right, plot.bottom())), veil);
+    painter.drawRect(QRect(QPoint(left, plot.top()), QPoint(right, plot.bottom())));
+  } else if (plot.contains(mouse_)) {
+    painter.setPen(palette().text().color());
+    QStringList lines = readoutAt(mouse_);
+    if (const QString marker = markerTextAt(mouse_.x()); !marker.isEmpty()) lines << marker;
+    paintReadout(painter, mouse_, lines);
+  }
+}
+
+QString TimeAxisPlot::markerTextAt(int x) const {
+  if (!selection_->history()) return {};
+  for (const Marker& marker : selection_->history()->markers())
+    if (marker.kind != kSettingsMarker && std::abs(xOf(marker.step) - x) <= 4)
+      return tr("step %1: %2").arg(formatCount(marker.step), QString::fromStdString(marker.text));
+  return {};
+}
+
+bool TimeAxisPlot::event(QEvent* event) {
+  if (event->type() == QEvent::ToolTip) {
+    const auto* help = static_cast<QHelpEvent*>(event);
+    if (const QString text = markerTextAt(help->x()); !text.isEmpty()) {
+      QToolTip::showText(help->globalPos(), text, this);
+      return true;
+    }
+  }
+  // Space belongs to run and pause, except in the middle of a drag, where it turns the drag into a pan.
+  if (event->type() == QEvent::ShortcutOverride && drag_ != Drag::none &&
+      static_cast<QKeyEvent*>(event)->key() == Qt::Key_Space) {
+    event->accept();
+    return true;
+  }
+  return PlotFrame::event(event);
+}
+
+void TimeAxisPlot::clickedAt(QPoint position) {
+  selection_->setStep(stepAt(position.x()));
+}
+
+void TimeAxisPlot::zoomAbout(double x, double factor) {
+  if (range().empty()) return;
+  const QRect plot = plotRect();
+  // Near the newest step the zoom holds on to it, so that following goes on.
+  const bool at_end = selection_->following() && x > plot.right() - plot.width() / 12;
+  const double anchor =
+      at_end ? high() : low() + std::clamp((x - plot.left()) / plot.width(), 0.0, 1.0) * (high() - low());
+  const double first = unwarp(anchor - (anchor - low()) * factor), last = unwarp(anchor + (high() - anchor) * factor);
+  StepRange next{std::llround(first + 0.5), std::llround(last - 0.5)};
+  if (factor > 1) {  // always gets somewhere
+    next.first = std::min(next.first, range().first - (at_end ? 1 : 0));
+    next.last = std::max(next.last, range().last + 1);
+  } else if (next.size() < kFewestSteps) {
+    return;
+  }
+  selection_->setRange(next);
+}
+
+void TimeAxisPlot::wheelEvent(QWheelEvent* event) {
+  const QPoint turn = event->angleDelta();
+  if (turn.y() != 0 && !(event->modifiers() & Qt::ShiftModifier)) {
+    zoomAbout(event->position().x(), std::pow(0.8, turn.y() / 120.0));
+  } else {
+    const double notches = (turn.x() != 0 ? turn.x() : turn.y()) / 120.0;
+    press_ = {plotRect().center()};
+    press_range_ = range();
+    panFromPress(press_.x() + notches * plotRect().width() / 10);
+  }
+  event->accept();
+}
+
+void TimeAxisPlot::panFromPress(double x) {
+  const StepRange all = selection_->history() ? selection_->history()->steps() : StepRange{};
+  if (press_range_.empty() || all.empty()) return;
+  const double per_pixel = static_cast<double>(press_range_.size()) / std::max(1, plotRect().width());
+  std::int64_t shift = std::llround((press_.x() - x) * per_pixel);
+  shift = std::clamp(shift, all.first - press_range_.first, all.last - press_range_.last);
+  selection_->setRange({press_range_.first + shift, press_range_.last + shift});
+}
+
+void TimeAxisPlot::mousePressEvent(QMouseEvent* event) {
+  press_ = mouse_ = event->pos();
+  press_range_ = range();
+  const bool pan = event->button() == Qt::MiddleButton || event->modifiers() & Qt::ShiftModifier;
+  if (event->button() == Qt::LeftButton || event->button() == Qt::MiddleButton) drag_ = pan ? Drag::pan : Drag::pressed;
+}
+
+void TimeAxisPlot::mouseMoveEvent(QMouseEvent* event) {
+  mouse_ = event->pos();
+  if (drag_ == Drag::pressed && std::abs(mouse_.x() - press_.x()) > kDragThreshold) drag_ = Drag::box;
+  if (drag_ == Drag::pan) panFromPress(mouse_.x());
+  const bool inside = plotRect().contains(mouse_) && !range().empty();
+  selection_->setHoverStep(inside ? stepAt(mouse_.x()) : -1);
+  if (inside) emit readoutChanged(readoutAt(mouse_).join(QStringLiteral("   ")));
+  update();
+}
+
+void TimeAxisPlot::mouseReleaseEvent(QMouseEvent* event) {
+  const Drag drag = std::exchange(drag_, Drag::none);
+  if (drag == Drag::box) {
+    const std::int64_t a = stepAt(press_.x()), b = stepAt(event->pos().x());
+    if (a != b) selection_->setRange({std::min(a, b), std::max(a, b)});
+  } else if (drag == Drag::pressed && plotRect().contains(event->pos()) && !range().empty()) {
+    clickedAt(event->pos());
+  }
+  update();
+}
+
+void TimeAxisPlot::mouseDoubleClickEvent(QMouseEvent*) {
+  drag_ = Drag::none;
+  selection_->fitRange();
+}
+
+void TimeAxisPlot::leaveEvent(QEvent* event) {
+  selection_->setHoverStep(-1);
+  PlotFrame::leaveEvent(event);
+}
+
+void TimeAxisPlot::keyPressEvent(QKeyEvent* event) {
+  const std::int64_t stride = std::max<std::int64_t>(1, range().size() / 200);
+  switch (event->key()) {
+    case Qt::Key_Left:
+      return selection_->setStep(selection_->step() - stride);
+    case Qt::Key_Right:
+      return selection_->setStep(selection_->step() + stride);
+    case Qt::Key_Plus:
+    case Qt::Key_Equal:
+      return zoomAbout(xOf(selection_->step()), 0.8);
+    case Qt::Key_Minus:
+      return zoomAbout(xOf(selection_->step()), 1.25);
+    case Qt::Key_Home:
+      return selection_->fitRange();
+    case Qt::Key_Space:
+      if (drag_ == Drag::none) break;
+      drag_ = Drag::pan;
+      return;
+    case Qt::Key_Escape:
+      if (drag_ == Drag::none) break;
+      drag_ = Drag::none;
+      return update();
+    default:
+      break;
+  }
+  QWidget::keyPressEvent(event);
+}
+
+}  // namespace moescope

@@ -1,0 +1,198 @@
+#include "widgets/plots/time_heat_map.h"
+
+#include <QPainter>
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <utility>
+
+namespace moescope {
+namespace {
+
+constexpr double kLeastFramedRow = 5;  // logical pixels
+
+}  // namespace
+
+TimeHeatMap::TimeHeatMap(Selection* selection, QWidget* parent) : TimeAxisPlot(selection, parent) {
+  right_margin_ = kLegendWidth + 8;
+}
+
+void TimeHeatMap::setSource(const QString& source, int rows) {
+  const bool same_source = std::exchange(source_, source) == source, same_rows = std::exchange(rows_, rows) == rows;
+  if (!same_source || !same_rows) codes_.clear();
+  setVisibleRows(0, rows - 1);
+  updateColumns();
+}
+
+void TimeHeatMap::setVisibleRows(int first, int last) {
+  first_row_ = std::max(0, first);
+  last_row_ = std::min(rows_ - 1, last);
+}
+
+void TimeHeatMap::setRowAxis(std::vector<Tick> ticks, const QString& caption, bool upward) {
+  row_ticks_ = std::move(ticks);
+  row_caption_ = caption;
+  upward_ = upward;
+}
+
+void TimeHeatMap::setLegend(const LegendScale& scale) {
+  legend_ = scale;
+}
+
+int TimeHeatMap::placeOf(int row) const {
+  const auto found = std::ranges::find(order_, row);
+  return found == order_.end() ? row : static_cast<int>(found - order_.begin());
+}
+
+double TimeHeatMap::yOf(double place) const {
+  const QRect plot = plotRect();
+  const double share = (place - first_row_) / std::max(1, last_row_ - first_row_ + 1);
+  return upward_ ? plot.bottom() + 1 - share * plot.height() : plot.top() + share * plot.height();
+}
+
+int TimeHeatMap::rowAt(int y) const {
+  const QRect plot = plotRect();
+  double share = (y + 0.5 - plot.top()) / std::max(1, plot.height());
+  if (upward_) share = 1 - share;
+  const int row = first_row_ + static_cast<int>(std::floor(share * (last_row_ - first_row_ + 1)));
+  return rowOf(std::clamp(row, first_row_, std::max(first_row_, last_row_)));
+}
+
+// Fetches only columns that are new to the cache or may have grown since.
+void TimeHeatMap::updateColumns() {
+  const History* history = selection_->history();
+  if (!history || rows_ <= 0 || range().empty() || !fetch) return codes_.clear();
+  const auto width = std::max<std::int64_t>(1, static_cast<std::int64_t>(plotRect().width() * devicePixelRatioF()));
+  const std::int64_t stride = (range().size() + width - 1) / width;
+  const std::int64_t first = range().first / stride, last = range().last / stride;
+  const std::int64_t newest = history->steps().last;
+  const std::uint64_t sequence = history->sequence();
+  // More appends than new steps: some step was replaced (a run that was reset), or a marker came. Start over.
+  const std::int64_t appended = static_cast<std::int64_t>(sequence - known_sequence_);
+  const bool rewritten = newest < known_last_step_ || appended > newest - known_last_step_;
+  if (stride != stride_ || rewritten) codes_.clear();
+
+  std::vector<std::uint8_t> next(static_cast<std::size_t>(last - first + 1) * rows_, kNoDataCode);
+  std::int64_t keep_first = last + 1, keep_last = last;  // columns that the cache still has complete
+  if (!codes_.empty()) {
+    const std::int64_t cached_last = first_column_ + static_cast<std::int64_t>(codes_.size()) / rows_ - 1;
+    keep_first = std::max(first, first_column_);
+    keep_last = std::min({last, cached_last, (known_last_step_ + 1) / stride - 1});
+    if (keep_first > keep_last) keep_first = last + 1, keep_last = last;
+    for (std::int64_t c = keep_first; c <= keep_last; ++c)
+      std::copy_n(codes_.begin() + (c - first_column_) * rows_, rows_, next.begin() + (c - first) * rows_);
+  }
+  const auto load = [&](std::int64_t from, std::int64_t to) {
+    if (from > to) return;
+    const auto cells = fetch({from * stride, (to + 1) * stride - 1}, static_cast<int>(to - from + 1));
+    assert(cells.size() == static_cast<std::size_t>(to - from + 1) * rows_);
+    std::ranges::copy(cells, next.begin() + (from - first) * rows_);
+  };
+  load(first, std::min(keep_first - 1, last));
+  if (keep_first <= last) load(keep_last + 1, last);
+  codes_ = std::move(next);
+  first_column_ = first;
+  stride_ = stride;
+  known_last_step_ = newest;
+  known_sequence_ = sequence;
+}
+
+std::uint8_t TimeHeatMap::codeAt(int row, std::int64_t step) const {
+  const std::int64_t column = step / stride_ - first_column_;
+  const std::size_t place = static_cast<std::size_t>(column) * rows_ + row;
+  return column < 0 || place >= codes_.size() ? kNoDataCode : codes_[place];
+}
+
+QImage TimeHeatMap::image(int pixel_rows) const {
+  const int columns = static_cast<int>(codes_.size()) / rows_;
+  const int shown = last_row_ - first_row_ + 1, height = std::min(shown, pixel_rows);
+  QImage picture(columns, height, QImage::Format_RGB32);
+  std::vector<std::uint8_t> line(columns);
+  for (int y = 0; y < height; ++y) {
+    const int from = first_row_ + y * shown / height, to = first_row_ + (y + 1) * shown / height;
+    const std::uint8_t* first = codes_.data() + rowOf(from);
+    for (int c = 0; c < columns; ++c) line[c] = first[static_cast<std::size_t>(c) * rows_];
+    for (int place = from + 1; place < to; ++place) {
+      const std::uint8_t* other = codes_.data() + rowOf(place);
+      for (int c = 0; c < columns; ++c) {
+        const std::uint8_t code = other[static_cast<std::size_t>(c) * rows_];
+        if (weights_[code] > weights_[line[c]]) line[c] = code;
+      }
+    }
+    for (int c = 1; held_ && c < columns; ++c)
+      if (line[c] == kNoDataCode && (first_column_ + c) * stride_ <= known_last_step_) line[c] = line[c - 1];
+    auto* out = reinterpret_cast<QRgb*>(picture.scanLine(upward_ ? height - 1 - y : y));
+    for (int c = 0; c < columns; ++c) out[c] = legend_.lut[line[c]];
+  }
+  return picture;
+}
+
+QString TimeHeatMap::staticKey() const {
+  return TimeAxisPlot::staticKey() + QStringLiteral(":%1:%2:%3").arg(first_row_).arg(last_row_).arg(rows_) +
+         row_caption_ + legend_.caption + (legend_.ticks.empty() ? QString() : legend_.ticks.back().label) +
+         (row_ticks_.empty() ? QString() : row_ticks_.front().label);
+}
+
+void TimeHeatMap::paintStatic(QPainter& painter) {
+  paintStepAxis(painter);
+  const QRect plot = plotRect();
+  const QFontMetrics metrics(painter.font());
+  int last_y = -1000;
+  for (const Tick& tick : row_ticks_) {
+    const int y = static_cast<int>(std::lround(yOf(tick.value + 0.5)));
+    if (y < plot.top() || y > plot.bottom() || std::abs(y - last_y) < metrics.height()) continue;
+    last_y = y;
+    painter.setPen(palette().text().color());
+    painter.drawLine(plot.left() - 4, y, plot.left() - 1, y);
+    painter.drawText(QRect(0, y - metrics.height() / 2, plot.left() - 6, metrics.height()),
+                     Qt::AlignRight | Qt::AlignVCenter, tick.label);
+  }
+  paintLeftAxis(painter, {}, {}, row_caption_);
+  paintLegend(painter, QRect(plot.right() + 8, 2, kLegendWidth - 2, height() - 6), legend_, palette());
+}
+
+void TimeHeatMap::paintData(QPainter& painter) {
+  if (codes_.empty() || last_row_ < first_row_) return;
+  const QRect plot = plotRect();
+  const QImage picture = image(std::max(1, static_cast<int>(plot.height() * devicePixelRatioF())));
+  const double left = xOf(first_column_ * stride_ - 0.5);
+  const double right = xOf((first_column_ + picture.width()) * stride_ - 0.5);
+  painter.setClipRect(plot);
+  painter.drawImage(QRectF(left, plot.top(), right - left, plot.height()), picture, picture.rect());
+}
+
+void TimeHeatMap::paintOverlay(QPainter& painter) {
+  const int place = current_row_ < 0 ? -1 : placeOf(current_row_);
+  if (place >= first_row_ && place <= last_row_) {
+    const QRect plot = plotRect();
+    const double a = yOf(place), b = yOf(place + 1);
+    painter.setPen(accentColor(dark()));
+    if (std::abs(b - a) >= kLeastFramedRow) {
+      painter.drawRect(QRectF(plot.left(), std::min(a, b) - 0.5, plot.width() - 1, std::abs(b - a)));
+    } else {  // a frame would hide so thin a row: pointers at both ends
+      painter.setBrush(accentColor(dark()));
+      for (const double side : {-1.0, 1.0}) {
+        const QPointF tip(side < 0 ? plot.left() : plot.right() + 1, (a + b) / 2);
+        painter.drawPolygon(QPolygonF({tip, tip + QPointF(side * 6, -4), tip + QPointF(side * 6, 4)}));
+      }
+      painter.setBrush(Qt::NoBrush);
+    }
+  }
+  TimeAxisPlot::paintOverlay(painter);
+}
+
+std::optional<FigureTarget> TimeHeatMap::figureAt(QPoint position) const {
+  if (!figure || !notice().isEmpty() || !plotRect().contains(position)) return std::nullopt;
+  return figure(rowAt(position.y()), stepAt(position.x()));
+}
+
+QStringList TimeHeatMap::readoutAt(QPoint position) const {
+  return describe ? describe(rowAt(position.y()), stepAt(position.x())) : QStringList{};
+}
+
+void TimeHeatMap::clickedAt(QPoint position) {
+  emit rowClicked(rowAt(position.y()));
+  TimeAxisPlot::clickedAt(position);
+}
+
+}  // namespace moescope

@@ -1,0 +1,74 @@
+// Rows over steps in colour: experts or exponents. Columns are slices of steps aligned to multiples of their width, so
+// that a growing run only ever adds columns; each is asked for once.
+#pragma once
+
+#include <vector>
+
+#include "widgets/plots/color_scale.h"
+#include "widgets/plots/time_axis_plot.h"
+
+namespace moescope {
+
+class TimeHeatMap : public TimeAxisPlot {
+  Q_OBJECT
+
+ public:
+  explicit TimeHeatMap(Selection* selection, QWidget* parent = nullptr);
+
+  // Cells of `bins` equal slices of the range, bins x rows, as codes of the colour scale. Set before the first paint.
+  std::function<std::vector<std::uint8_t>(StepRange, int bins)> fetch;
+  std::function<QStringList(int row, std::int64_t step)> describe;
+  std::function<std::optional<FigureTarget>(int row, std::int64_t step)> figure;
+  std::optional<FigureTarget> figureAt(QPoint position) const override;
+
+  // Called in refill: what is shown. Cells are kept as long as `source` stays the same.
+  void setSource(const QString& source, int rows);
+  void setVisibleRows(int first, int last);
+  void setRowAxis(std::vector<Tick> ticks, const QString& caption, bool upward);
+  void setLegend(const LegendScale& scale);
+  // Where rows or columns share a pixel, the code with the larger weight is shown.
+  void setWeights(const std::array<std::uint8_t, 256>& weights) { weights_ = weights; }
+  // Columns without data repeat the one before: for what is measured every n-th step only.
+  void setHeld(bool held) { held_ = held; }
+  void setCurrentRow(int row) { current_row_ = row; }
+  // Which row stands at each place, a permutation; empty: as fetched. Everything else counts rows as fetched.
+  void setRowOrder(std::vector<int> order) { order_ = std::move(order); }
+
+  int rowAt(int y) const;
+  double yOf(double place) const;  // upper edge of the row there, or its lower one when rows go upward
+  std::uint8_t codeAt(int row, std::int64_t step) const;
+  std::int64_t stepsPerColumn() const { return stride_; }
+
+ signals:
+  void rowClicked(int row);
+
+ protected:
+  QString staticKey() const override;
+  void paintStatic(QPainter& painter) override;
+  void paintData(QPainter& painter) override;
+  void paintOverlay(QPainter& painter) override;
+  QStringList readoutAt(QPoint position) const override;
+  void clickedAt(QPoint position) override;
+
+ private:
+  void updateColumns();
+  int rowOf(int place) const { return order_.empty() ? place : order_[static_cast<std::size_t>(place)]; }
+  int placeOf(int row) const;
+  QImage image(int pixel_rows) const;
+
+  QString source_;
+  int rows_ = 0, first_row_ = 0, last_row_ = -1, current_row_ = -1;
+  bool upward_ = false, held_ = false;
+  std::vector<int> order_;
+  std::vector<Tick> row_ticks_;
+  QString row_caption_;
+  LegendScale legend_;
+  std::array<std::uint8_t, 256> weights_{};
+
+  // Cached cells: columns [first_column_, ...), each `stride_` steps, time-major.
+  std::int64_t stride_ = 1, first_column_ = 0, known_last_step_ = -1;
+  std::uint64_t known_sequence_ = 0;
+  std::vector<std::uint8_t> codes_;
+};
+
+}  // namespace moescope

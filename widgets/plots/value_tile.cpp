@@ -1,0 +1,47 @@
+#include "widgets/plots/value_tile.h"
+
+#include <QPainter>
+#include <utility>
+
+#include "widgets/plots/color_scale.h"
+
+namespace moescope {
+
+ValueTile::ValueTile(Selection* selection, const QString& name, std::function<QString()> value, QWidget* parent)
+    : QAbstractButton(parent), value_(std::move(value)) {
+  setText(name);
+  setAccessibleName(name);
+  setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
+  const auto refresh = [this] { update(); };
+  connect(selection, &Selection::dataChanged, this, refresh);
+  connect(selection, &Selection::timeChanged, this, refresh);
+  connect(selection, &Selection::focusChanged, this, refresh);
+}
+
+QSize ValueTile::sizeHint() const {
+  return {fontMetrics().horizontalAdvance(text()) + 12, 2 * fontMetrics().height() + 5};
+}
+
+void ValueTile::paintEvent(QPaintEvent*) {
+  QPainter painter(this);
+  const int line = fontMetrics().height(), room = width() - 10;
+  if (isChecked()) {
+    QColor ground = palette().highlight().color();
+    ground.setAlpha(50);
+    painter.fillRect(rect(), ground);
+    painter.fillRect(QRect(0, height() - 2, width(), 2), palette().highlight().color());
+  }
+  painter.setPen(mutedText(palette()));
+  painter.drawText(QRect(5, 1, room, line), Qt::AlignLeft, fontMetrics().elidedText(text(), Qt::ElideRight, room));
+  painter.setPen(palette().text().color());
+  const QString value = value_();
+  painter.drawText(QRect(5, line + 1, room, line), Qt::AlignLeft,
+                   fontMetrics().elidedText(value, Qt::ElideRight, room));
+  if (accessibleDescription() != value) setAccessibleDescription(value);
+  if (hasFocus()) {
+    painter.setPen(palette().highlight().color());
+    painter.drawRect(rect().adjusted(0, 0, -1, -1));
+  }
+}
+
+}  // namespace moescope

@@ -1,0 +1,29 @@
+// A name over a number. The number is asked for while painting, so hidden tiles compute nothing. Checkable tiles
+// choose what the plot below them shows.
+#pragma once
+
+#include <QAbstractButton>
+#include <functional>
+
+#include "core/telemetry/explain/explain.h"
+#include "widgets/selection/selection.h"
+
+namespace moescope {
+
+class ValueTile : public QAbstractButton {
+  Q_OBJECT
+
+ public:
+  ValueTile(Selection* selection, const QString& name, std::function<QString()> value, QWidget* parent = nullptr);
+  std::function<FigureTarget()> figure;  // what the number is, for the explain card; empty: not a single figure
+  QSize sizeHint() const override;
+  QSize minimumSizeHint() const override { return {24, sizeHint().height()}; }
+
+ protected:
+  void paintEvent(QPaintEvent*) override;
+
+ private:
+  std::function<QString()> value_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,165 @@
+#include "widgets/plots/xy_plot.h"
+
+#include <QPainter>
+#include <algorithm>
+#include <cmath>
+
+#include "widgets/plots/color_scale.h"
+
+namespace moescope {
+namespace {
+
+constexpr double kMarkRadius = 4.5;
+constexpr int kSwatch = 24, kNear = 30;
+
+}  // namespace
+
+XyPlot::XyPlot(QWidget* parent) : PlotFrame(parent), reference_(std::nan("")) {}
+
+void XyPlot::setSeries(std::vector<Series> series) {
+  series_ = std::move(series);
+  double low_x = least_x_.low, high_x = least_x_.high, low_y = least_y_.low, high_y = least_y_.high;
+  for (const Series& s : series_)
+    for (const QPointF& point : s.points) {
+      if (!std::isfinite(point.x()) || !std::isfinite(point.y())) continue;
+      low_x = std::min(low_x, point.x());
+      high_x = std::max(high_x, point.x());
+      low_y = std::min(low_y, point.y());
+      high_y = std::max(high_y, point.y());
+    }
+  const double room = 0.03 * (high_x - low_x);
+  x_ = {low_x - room, high_x + room};
+  y_ = niceRange(low_y, high_y, false);
+}
+
+void XyPlot::setCaptions(const QString& x, const QString& y) {
+  x_caption_ = x;
+  y_caption_ = y;
+}
+
+void XyPlot::setAtLeastShown(ValueRange x, ValueRange y) {
+  least_x_ = x;
+  least_y_ = y;
+}
+
+void XyPlot::setReference(double y, const QString& label) {
+  reference_ = y;
+  reference_label_ = label;
+}
+
+QStringList XyPlot::keyLabels() const {
+  QStringList labels;
+  for (const Series& s : series_) labels << s.label;
+  return labels;
+}
+
+QMargins XyPlot::margins() const {
+  return {kAxisLabelWidth, keyHeight(keyLabels(), kSwatch) + 8, 12, kAxisLabelHeight};
+}
+
+Axis XyPlot::xAxis() const {
+  const QRect plot = plotRect();
+  return {.low = x_.low, .high = x_.high, .at_low = plot.left() + 0.0, .at_high = plot.right() + 0.0};
+}
+
+Axis XyPlot::yAxis() const {
+  const QRect plot = plotRect();
+  return {.low = y_.low, .high = y_.high, .at_low = plot.bottom() + 0.0, .at_high = plot.top() + 0.0};
+}
+
+QPointF XyPlot::place(const QPointF& point) const {
+  return {xAxis().toPixel(point.x()), yAxis().toPixel(point.y())};
+}
+
+QString XyPlot::staticKey() const {
+  QString key = QStringLiteral("%1:%2:%3:%4:").arg(x_.low).arg(x_.high).arg(y_.low).arg(y_.high);
+  for (const Series& s : series_) key += s.label;
+  return key + x_caption_ + y_caption_ + reference_label_ + QString::number(reference_);
+}
+
+void XyPlot::paintStatic(QPainter& painter) {
+  const QRect plot = plotRect();
+  const QFontMetrics metrics(painter.font());
+  paintLeftAxis(painter, yAxis(), linearTicks(y_.low, y_.high, std::max(2, plot.height() / 28)), y_caption_);
+  for (const Tick& tick : linearTicks(x_.low, x_.high, std::max(2, plot.width() / 60))) {
+    const int x = static_cast<int>(std::lround(xAxis().toPixel(tick.value)));
+    painter.setPen(gridColor(palette()));
+    painter.drawLine(x, plot.top(), x, plot.bottom() + 3);
+    painter.setPen(palette().text().color());
+    painter.drawText(QRect(x - 40, plot.bottom() + 3, 80, metrics.height()), Qt::AlignCenter, tick.label);
+  }
+  painter.setPen(mutedText(palette()));
+  painter.drawText(QRect(plot.left(), plot.bottom() + 3 + metrics.height(), plot.width(), metrics.height()),
+                   Qt::AlignCenter, metrics.elidedText(x_caption_, Qt::ElideRight, plot.width()));
+  if (std::isfinite(reference_)) {
+    const int y = static_cast<int>(std::lround(yAxis().toPixel(reference_)));
+    painter.setPen(QPen(mutedText(palette()), 0, Qt::DashLine));
+    painter.drawLine(plot.left(), y, plot.right(), y);
+    painter.drawText(QRect(plot.left(), y - metrics.height() - 1, plot.width() - 4, metrics.height()), Qt::AlignRight,
+                     reference_label_);
+  }
+  paintKey(painter);
+}
+
+void XyPlot::paintKey(QPainter& painter) const {
+  painter.setRenderHint(QPainter::Antialiasing);
+  const std::vector<KeyEntry> entries = keyEntries(keyLabels(), kSwatch);
+  for (std::size_t i = 0; i < series_.size(); ++i) {
+    const Series& s = series_[i];
+    const QRectF swatch = entries[i].swatch;
+    if (s.line != Qt::NoPen) {
+      painter.setPen(QPen(seriesColor(s.color, dark()), 1.6, s.line));
+      painter.drawLine(QLineF(swatch.left(), swatch.center().y(), swatch.right(), swatch.center().y()));
+    }
+    paintMark(painter, swatch.center(), s);
+    painter.setPen(palette().text().color());
+    painter.drawText(entries[i].text, Qt::AlignLeft | Qt::AlignVCenter, s.label);
+  }
+  painter.setRenderHint(QPainter::Antialiasing, false);
+}
+
+void XyPlot::paintMark(QPainter& painter, const QPointF& at, const Series& series) const {
+  const QColor color = seriesColor(series.color, dark());
+  const double r = kMarkRadius;
+  painter.setPen(QPen(color, 1.6));
+  painter.setBrush(series.mark == Mark::ring ? Qt::NoBrush : QBrush(color));
+  if (series.mark == Mark::disc || series.mark == Mark::ring) painter.drawEllipse(at, r, r);
+  if (series.mark == Mark::diamond) {
+    painter.setPen(QPen(palette().text().color(), 1));
+    const double d = 1.6 * r;
+    painter.drawPolygon(QPolygonF({at + QPointF(0, -d), at + QPointF(d, 0), at + QPointF(0, d), at + QPointF(-d, 0)}));
+  }
+  painter.setBrush(Qt::NoBrush);
+}
+
+void XyPlot::paintData(QPainter& painter) {
+  painter.setRenderHint(QPainter::Antialiasing);
+  for (const Series& s : series_) {
+    if (s.line != Qt::NoPen) {
+      QPolygonF line;
+      for (const QPointF& point : s.points) line << place(point);
+      painter.setPen(QPen(seriesColor(s.color, dark()), 1.6, s.line));
+      painter.drawPolyline(line);
+    }
+    if (s.mark != Mark::none)
+      for (const QPointF& point : s.points) paintMark(painter, place(point), s);
+  }
+  painter.setRenderHint(QPainter::Antialiasing, false);
+}
+
+QStringList XyPlot::readoutAt(QPoint position) const {
+  QStringList lines;
+  double best = kNear;
+  for (const Series& s : series_)
+    for (std::size_t i = 0; i < s.points.size(); ++i) {
+      const double distance = QLineF(place(s.points[i]), position).length();
+      if (distance >= best) continue;
+      best = distance;
+      lines = {s.label};
+      if (i < s.names.size()) lines << s.names[i];
+      lines << tr("%1; %2").arg(formatValue(s.points[i].x(), 4), formatValue(s.points[i].y(), 4));
+    }
+  return lines;
+}
+
+}  // namespace moescope

@@ -1,0 +1,53 @@
+// Points and curves over a plain number. Marks differ in shape and lines in dash, so that kinds are told apart without
+// colours; the point nearest to the mouse says what it is.
+#pragma once
+
+#include <vector>
+
+#include "widgets/plots/plot_frame.h"
+
+namespace moescope {
+
+class XyPlot : public PlotFrame {
+  Q_OBJECT
+
+ public:
+  enum class Mark { none, disc, ring, diamond };
+  struct Series {
+    QString label;
+    int color = 0;  // index of seriesColor
+    Mark mark = Mark::disc;
+    Qt::PenStyle line = Qt::NoPen;
+    std::vector<QPointF> points;
+    std::vector<QString> names{};  // of the points, for the readout; may be empty
+  };
+
+  explicit XyPlot(QWidget* parent = nullptr);
+  void setSeries(std::vector<Series> series);
+  const std::vector<Series>& series() const { return series_; }
+  void setCaptions(const QString& x, const QString& y);
+  void setAtLeastShown(ValueRange x, ValueRange y);
+  void setReference(double y, const QString& label);  // a level line
+
+ protected:
+  QMargins margins() const override;
+  QString staticKey() const override;
+  void paintStatic(QPainter& painter) override;
+  void paintData(QPainter& painter) override;
+  QStringList readoutAt(QPoint position) const override;
+
+ private:
+  Axis xAxis() const;
+  Axis yAxis() const;
+  QPointF place(const QPointF& point) const;
+  QStringList keyLabels() const;
+  void paintKey(QPainter& painter) const;
+  void paintMark(QPainter& painter, const QPointF& at, const Series& series) const;
+
+  std::vector<Series> series_;
+  QString x_caption_, y_caption_, reference_label_;
+  ValueRange least_x_, least_y_, x_, y_;
+  double reference_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,42 @@
+// Load of every expert of the chosen layer over steps, on the scale of the expert load.
+#pragma once
+
+#include "widgets/panel/layer_combo.h"
+#include "widgets/panel/panel.h"
+#include "widgets/plots/time_heat_map.h"
+#include "widgets/router/cluster_orders.h"
+
+namespace moescope {
+
+class LoadOverTimePanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit LoadOverTimePanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+  QVariantMap saveState() const override;
+  void restoreState(const QVariantMap& state) override;
+
+  void setSummary(Summary summary);  // of the steps that share a pixel
+  enum Sort { by_id, by_load, by_cluster };
+  void setSort(Sort sort);
+  TimeHeatMap* plot() const { return plot_; }
+
+ protected:
+  QString status() const override;
+
+ private:
+  void refill();
+  QStringList describe(int expert, std::int64_t step) const;
+  QString columnText(int expert, std::int64_t step) const;
+
+  Summary summary() const { return summary_->currentIndex() == 0 ? Summary::mean : Summary::farthest; }
+  std::vector<int> order();
+
+  TimeHeatMap* plot_;
+  ClusterOrders clusters_;
+  QComboBox *summary_, *sort_;
+};
+
+}  // namespace moescope

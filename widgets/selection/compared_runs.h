@@ -1,0 +1,52 @@
+// The open runs as things to compare: letters, names, and what the program knows of their settings.
+#pragma once
+
+#include <QObject>
+#include <QString>
+#include <vector>
+
+#include "core/telemetry/findings/comparison.h"
+#include "widgets/selection/selection.h"
+
+namespace moescope {
+
+struct SettingDifference {
+  QString key, of_a, of_this;
+};
+
+// Settings of one open run beside run A's; run A has none.
+struct ComparedRun {
+  bool noise_twin = false;  // differs from run A only in seed
+  HistoryPtr twin_until;    // of an imported noise twin whose settings change on the way: its beginning
+  std::vector<SettingDifference> settings;
+};
+
+// Set by who knows the settings, in the order of Selection::histories(). Empty for logs that do not tell theirs.
+class ComparedRuns : public QObject {
+  Q_OBJECT
+
+ public:
+  explicit ComparedRuns(QObject* parent = nullptr) : QObject(parent) {}
+  void set(std::vector<ComparedRun> runs, const QString& about = {});
+  const QString& about() const { return about_; }  // what is expected of them, if somebody wrote that down; plain text
+  const std::vector<ComparedRun>& runs() const { return runs_; }
+  QString noiseTwins() const;  // their letters: "C, D"; empty: there is none
+  // Run A and its noise twins: what the seed-noise band is made of.
+  std::vector<HistoryPtr> sameSettings(const Selection& selection) const;
+
+ signals:
+  void changed();
+
+ private:
+  std::vector<ComparedRun> runs_;
+  QString about_;
+};
+
+QString runLetter(int place);
+QString runLabel(const Selection& selection, int place);  // "A nano", "B mxfp8_rceil": of twins what differs from A
+// The run that panels with room for one show beside run A: the active one, run B where that is A; -1: there is none.
+int comparedRun(const Selection& selection);
+QString nothingToCompareNotice();
+QString csvField(const QString& text);  // quoted
+
+}  // namespace moescope

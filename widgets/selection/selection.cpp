@@ -1,0 +1,213 @@
+#include "widgets/selection/selection.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+namespace moescope {
+namespace {
+
+StepRange clampInto(StepRange range, StepRange all) {
+  if (all.empty()) return {};
+  range.first = std::clamp(range.first, all.first, all.last);
+  range.last = std::clamp(range.last, range.first, all.last);
+  return range;
+}
+
+// Keeps the width and ends at `last`, as far as there is room.
+StepRange endingAt(StepRange range, std::int64_t last, StepRange all) {
+  return clampInto({last - range.size() + 1, last}, all);
+}
+
+int nearestMoeLayer(const RunInfo& info, int layer) {
+  if (info.moe_layers.empty()) return 0;
+  const auto distance = [layer](int candidate) { return std::abs(candidate - layer); };
+  return *std::ranges::min_element(info.moe_layers, {}, distance);
+}
+
+}  // namespace
+
+Selection::Selection(QObject* parent) : QObject(parent) {}
+
+void Selection::setHistories(std::vector<std::shared_ptr<const History>> histories) {
+  histories_ = std::move(histories);
+  run_ = std::clamp(run_, 0, std::max(0, static_cast<int>(histories_.size()) - 1));
+  if (const History* now = history()) {
+    layer_ = nearestMoeLayer(now->info(), layer_);
+    takeTensorAlong();
+    if (expert_ >= now->info().n_experts) expert_ = -1;
+  }
+  following_ = true;
+  range_is_all_ = true;
+  hover_step_ = -1;
+  seen_sequence_ = 0;
+  const StepRange all = history() ? history()->steps() : StepRange{};
+  range_ = all;
+  step_ = all.empty() ? 0 : all.last;
+  for (const auto& each : histories_) seen_sequence_ += each->sequence();
+  emit focusChanged();
+  emit timeChanged();
+  emit dataChanged();
+}
+
+const History* Selection::history() const {
+  return run_ < static_cast<int>(histories_.size()) ? histories_[run_].get() : nullptr;
+}
+
+const std::vector<std::shared_ptr<const History>>& Selection::histories() const {
+  return histories_;
+}
+
+int Selection::run() const {
+  return run_;
+}
+
+void Selection::setRun(int run) {
+  run = std::clamp(run, 0, std::max(0, static_cast<int>(histories_.size()) - 1));
+  if (run == run_) return;
+  run_ = run;
+  layer_ = nearestMoeLayer(history()->info(), layer_);
+  takeTensorAlong();
+  if (expert_ >= history()->info().n_experts) expert_ = -1;
+  emit focusChanged();
+  moveTime(following_ ? history()->steps().last : step_, range_);
+  emit dataChanged();
+}
+
+std::int64_t Selection::step() const {
+  return step_;
+}
+
+void Selection::setStep(std::int64_t step) {
+  const StepRange all = history() ? history()->steps() : StepRange{};
+  if (all.empty()) return;
+  const bool was_following = std::exchange(following_, step >= all.last);
+  if (!moveTime(step, range_) && was_following != following_) emit timeChanged();
+}
+
+bool Selection::following() const {
+  return following_;
+}
+
+void Selection::setFollowing(bool follow) {
+  if (follow == following_) return;
+  following_ = follow;
+  const StepRange all = history() ? history()->steps() : StepRange{};
+  const bool moved = follow && moveTime(all.last, endingAt(range_, all.last, all));
+  if (!moved) emit timeChanged();
+}
+
+StepRange Selection::range() const {
+  return range_;
+}
+
+void Selection::setRange(StepRange range) {
+  const StepRange all = history() ? history()->steps() : StepRange{};
+  if (all.empty()) return;
+  range = clampInto(range, all);
+  const bool was_following = following_;
+  if (range.last < all.last) following_ = false;
+  range_is_all_ = range == all;
+  if (!moveTime(step_, range) && was_following != following_) emit timeChanged();
+}
+
+void Selection::fitRange() {
+  const StepRange all = history() ? history()->steps() : StepRange{};
+  const bool was_following = std::exchange(following_, true);
+  range_is_all_ = true;
+  if (!moveTime(all.empty() ? 0 : all.last, all) && !was_following) emit timeChanged();
+}
+
+const Selection::FrameCache& Selection::frames() const {
+  const History* now = history();
+  const std::uint64_t sequence = now ? now->sequence() : 0;
+  if (frames_.history == now && frames_.sequence == sequence && frames_.step == step_) return frames_;
+  frames_ = {.history = now, .sequence = sequence, .step = step_, .frame = {}, .quant_frame = {}};
+  if (now) {
+    frames_.frame = now->frame_at(step_);
+    frames_.quant_frame = now->quant_frame_at(step_);
+  }
+  return frames_;
+}
+
+std::shared_ptr<const TelemetryFrame> Selection::frame() const {
+  return frames().frame;
+}
+
+std::shared_ptr<const TelemetryFrame> Selection::quantFrame() const {
+  return frames().quant_frame;
+}
+
+int Selection::layer() const {
+  return layer_;
+}
+
+void Selection::setLayer(int layer) {
+  if (const History* now = history()) layer = nearestMoeLayer(now->info(), layer);
+  if (std::exchange(layer_, layer) == layer) return;
+  takeTensorAlong();
+  emit focusChanged();
+}
+
+int Selection::expert() const {
+  return expert_;
+}
+
+void Selection::setExpert(int expert) {
+  const int last = history() ? history()->info().n_experts - 1 : -1;
+  expert = std::clamp(expert, -1, std::max(-1, last));
+  if (std::exchange(expert_, expert) != expert) emit focusChanged();
+}
+
+const OperandPlace& Selection::tensor() const {
+  return tensor_;
+}
+
+void Selection::setTensor(OperandPlace tensor) {
+  if (tensor == tensor_) return;
+  tensor_ = std::move(tensor);
+  if (const History* now = history(); now && std::ranges::count(now->info().moe_layers, tensor_.layer) > 0)
+    layer_ = tensor_.layer;
+  emit focusChanged();
+}
+
+// Dense layers and the head have operands that no MoE layer has.
+void Selection::takeTensorAlong() {
+  if (tensor_.gemm_class != GemmClass::dense_ffn && tensor_.gemm_class != GemmClass::head) tensor_.layer = layer_;
+}
+
+std::int64_t Selection::hoverStep() const {
+  return hover_step_;
+}
+
+void Selection::setHoverStep(std::int64_t step) {
+  if (std::exchange(hover_step_, step) != step) emit hoverChanged();
+}
+
+void Selection::refresh() {
+  std::uint64_t sequence = 0;
+  for (const auto& each : histories_) sequence += each->sequence();
+  if (std::exchange(seen_sequence_, sequence) == sequence) return;
+  const StepRange all = history() ? history()->steps() : StepRange{};
+  StepRange range = range_;
+  if (range_is_all_ || range.empty()) {
+    range = all;
+  } else if (following_) {
+    range = endingAt(range, all.last, all);
+  }
+  moveTime(following_ ? all.last : step_, range);
+  emit dataChanged();
+}
+
+bool Selection::moveTime(std::int64_t step, StepRange range) {
+  const StepRange all = history() ? history()->steps() : StepRange{};
+  step = all.empty() ? 0 : std::clamp(step, all.first, all.last);
+  range = range_is_all_ ? all : clampInto(range, all);
+  if (step == step_ && range == range_) return false;
+  step_ = step;
+  range_ = range;
+  emit timeChanged();
+  return true;
+}
+
+}  // namespace moescope

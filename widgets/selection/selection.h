@@ -1,0 +1,89 @@
+// What the person looks at: the one object that all panels share, so that none of them knows another.
+#pragma once
+
+#include <QObject>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/telemetry/history/history.h"
+
+namespace moescope {
+
+class Selection : public QObject {
+  Q_OBJECT
+
+ public:
+  explicit Selection(QObject* parent = nullptr);
+
+  // Data
+  void setHistories(std::vector<std::shared_ptr<const History>> histories);
+  const History* history() const;  // of the active run, nullptr: none open
+  const std::vector<std::shared_ptr<const History>>& histories() const;
+  int run() const;
+  void setRun(int run);
+
+  // Time. `follow` keeps the cursor and the right edge on the newest step.
+  std::int64_t step() const;        // what the "now" panels show
+  void setStep(std::int64_t step);  // leaves follow mode unless it is the newest
+  bool following() const;
+  void setFollowing(bool follow);
+  StepRange range() const;         // visible on every time axis
+  void setRange(StepRange range);  // zoom or pan
+  void fitRange();                 // all steps, follow on
+
+  // What
+  int layer() const;  // index among all layers; a MoE layer
+  void setLayer(int layer);
+  int expert() const;  // -1: none
+  void setExpert(int expert);
+  // Its layer goes with layer() wherever the operand exists there; choosing one of a MoE layer chooses that layer.
+  const OperandPlace& tensor() const;
+  void setTensor(OperandPlace tensor);
+
+  // What the "now" panels draw: the newest frame with arrays, and with quantization statistics, at or before step().
+  // Unpacked once for all panels; nullptr: none.
+  std::shared_ptr<const TelemetryFrame> frame() const;
+  std::shared_ptr<const TelemetryFrame> quantFrame() const;
+
+  // Crosshair shared by the time axes; -1: nowhere.
+  std::int64_t hoverStep() const;
+  void setHoverStep(std::int64_t step);
+
+  // Called by the frame clock: moves cursor and range along when following, tells who listens that there is news.
+  void refresh();
+
+ signals:
+  void dataChanged();   // new frames or another history
+  void timeChanged();   // cursor or range
+  void focusChanged();  // run, layer, expert or tensor
+  void hoverChanged();
+
+ private:
+  void takeTensorAlong();
+  // Clamps both to the steps there are; true: something changed and timeChanged was emitted.
+  bool moveTime(std::int64_t step, StepRange range);
+
+  std::vector<std::shared_ptr<const History>> histories_;
+  int run_ = 0;
+  std::int64_t step_ = 0;
+  bool following_ = true;
+  StepRange range_;
+  bool range_is_all_ = true;
+  int layer_ = 0;
+  int expert_ = -1;
+  OperandPlace tensor_;
+  std::int64_t hover_step_ = -1;
+  std::uint64_t seen_sequence_ = 0;
+
+  struct FrameCache {
+    const History* history = nullptr;
+    std::uint64_t sequence = 0;
+    std::int64_t step = -1;
+    std::shared_ptr<const TelemetryFrame> frame, quant_frame;
+  };
+  const FrameCache& frames() const;
+  mutable FrameCache frames_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,207 @@
+#include "widgets/text/byte_affinity_panel.h"
+
+#include <QFontDatabase>
+#include <QPainter>
+#include <algorithm>
+
+#include "core/telemetry/frame/specialisation.h"
+#include "widgets/panel/byte_text.h"
+#include "widgets/panel/layer_combo.h"
+#include "widgets/panel/metric_text.h"
+#include "widgets/text/specialisation_panel.h"
+
+namespace moescope {
+
+namespace {
+
+// The expert with the highest lift of a kind of byte.
+int mostParticular(const SpecialisationFrame& table) {
+  const std::vector<float> lift = byte_class_lift(table);
+  std::size_t best = 0;
+  for (std::size_t i = 0; i < lift.size(); ++i)
+    if (!is_missing(lift[i]) && (is_missing(lift[best]) || lift[i] > lift[best])) best = i;
+  return static_cast<int>(best % table.n_experts());
+}
+
+}  // namespace
+
+void ByteStrip::setBytes(const QString& title, std::vector<Byte> bytes) {
+  title_ = title;
+  bytes_ = std::move(bytes);
+}
+
+QSize ByteStrip::boxSize() const {
+  const QFontMetrics metrics(font());
+  return {std::max(24, metrics.horizontalAdvance(QStringLiteral("00.0")) + 4), plotRect().height()};
+}
+
+void ByteStrip::paintData(QPainter& painter) {
+  const QFontMetrics metrics(painter.font());
+  painter.setPen(palette().text().color());
+  // Without the hint in its second sentence where there is no room for it.
+  const QString title = firstThatFits({title_, title_.section(QStringLiteral(". "), 0, 0)}, metrics, width() - 12);
+  painter.drawText(QRect(6, 0, width() - 12, metrics.height() + 2), Qt::AlignVCenter,
+                   metrics.elidedText(title, Qt::ElideRight, width() - 12));
+  const QSize box = boxSize();
+  const Lut lut = utilisationLut(dark());
+  QFont letters = QFontDatabase::systemFont(QFontDatabase::FixedFont);
+  letters.setPointSizeF(font().pointSizeF() * 1.2);
+  const QFont usual = painter.font();
+  for (std::size_t i = 0; i < bytes_.size(); ++i) {
+    const QRect place(plotRect().left() + static_cast<int>(i) * box.width(), plotRect().top(), box.width() - 2,
+                      box.height());
+    if (place.right() > plotRect().right()) break;
+    const QRgb color = lut[utilisationCode(static_cast<double>(bytes_[i].lift))];
+    painter.fillRect(place, color);
+    painter.setPen(textOn(color));
+    const int half = std::min(metrics.height(), place.height() / 2);
+    painter.setFont(letters);
+    painter.drawText(place.adjusted(0, 0, 0, -half), Qt::AlignCenter, byteGlyph(bytes_[i].byte));
+    painter.setFont(usual);
+    painter.drawText(place.adjusted(0, place.height() - half, 0, 0), Qt::AlignCenter,
+                     QString::number(bytes_[i].lift, 'f', bytes_[i].lift < 9.95f ? 1 : 0));
+  }
+}
+
+QStringList ByteStrip::readoutAt(QPoint position) const {
+  if (!plotRect().contains(position)) return {};
+  const auto index = static_cast<std::size_t>((position.x() - plotRect().left()) / boxSize().width());
+  if (index >= bytes_.size()) return {};
+  return {tr("%1, lift %2").arg(byteName(bytes_[index].byte), formatValue(bytes_[index].lift, 3)),
+          tr("%1 of the expert's tokens").arg(formatPercent(bytes_[index].share))};
+}
+
+ByteAffinityPanel::ByteAffinityPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Byte affinity"), Provenance::measured_here, parent) {
+  view_ = new MatrixPlot(this);
+  view_->refill = [this] { refill(); };
+  view_->describe = [this](int row, int column) { return describe(row, column); };
+  view_->decorate = [this](QPainter& painter) { paintNumbers(painter); };
+  view_->setWeights(utilisationWeights());
+  view_->setHatched(kZeroLoadCode);
+  view_->setRowLabelWidth(60);
+  strip_ = new ByteStrip(this);
+  strip_->setAccessibleName(tr("Bytes of the chosen expert"));
+  strip_->refill = [this] { refillStrip(); };
+  strip_->setFixedHeight(62);
+  for (PlotFrame* plot : {static_cast<PlotFrame*>(view_), static_cast<PlotFrame*>(strip_)}) {
+    for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
+      connect(selection_, signal, plot, &PlotFrame::markDirty);
+  }
+  connect(view_, &MatrixPlot::cellChosen, this, [this](int, int column) { selection_->setExpert(column); });
+  addControl(new LayerCombo(selection_, this));
+  auto* body = new QWidget(this);
+  auto* column = new QVBoxLayout(body);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(2);
+  column->addWidget(view_, 1);
+  column->addWidget(strip_);
+  addBody(body);
+  setFocusProxy(view_);
+}
+
+void ByteAffinityPanel::refill() {
+  const History* history = selection_->history();
+  frame_.reset();
+  if (!history) return view_->setNotice(noRunNotice());
+  if (history->steps().empty()) return view_->setNotice(noDataYetNotice());
+  frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
+  const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
+  if (!now || now->byte_256E.empty()) return view_->setNotice(notInLogNotice(history->info(), tr("bytes by expert")));
+  view_->setNotice({});
+  lift_ = byte_class_lift(*now);
+  std::vector<std::uint8_t> codes;
+  for (const float lift : lift_)
+    codes.push_back(is_missing(lift) ? kNoDataCode : utilisationCode(static_cast<double>(lift)));
+  std::vector<Tick> rows, columns;
+  for (int c = 0; c < kNumByteClasses; ++c)
+    rows.push_back({static_cast<double>(c), QString::fromLatin1(byte_class_name(static_cast<ByteClass>(c)))});
+  const int experts = static_cast<int>(now->n_experts());
+  view_->setCells(kNumByteClasses, experts, std::move(codes));
+  view_->setLegend(liftLegend(isDark(palette())));
+  view_->setRowAxis(std::move(rows), QString());
+  view_->setColumnAxis(integerTicks(0, experts - 1, std::max(2, view_->width() / 60)),
+                       tr("expert of layer %1").arg(now->layer));
+  view_->setCurrent(selection_->expert() >= 0 ? 0 : -1, selection_->expert());
+}
+
+void ByteAffinityPanel::refillStrip() {
+  const History* history = selection_->history();
+  const auto frame = history ? history->specialisation_layer_at(selection_->layer(), selection_->step()) : nullptr;
+  const SpecialisationFrame* now = specialisationOf(frame.get(), selection_->layer());
+  strip_->setNotice(now ? QString() : QString(QLatin1Char(' ')));
+  if (!now) return;
+  int expert = selection_->expert();
+  const bool chosen = expert >= 0 && expert < static_cast<int>(now->n_experts());
+  if (!chosen) expert = mostParticular(*now);
+  std::vector<ByteStrip::Byte> bytes;
+  for (const ByteOfExpert& byte : bytes_of_expert(*now, static_cast<std::size_t>(expert)))
+    bytes.push_back({byte.byte, byte.lift, byte.share});
+  strip_->setBytes(chosen ? tr("expert %1: its bytes by lift (5 tokens or more)").arg(expert)
+                          : tr("expert %1, the most particular: its bytes by lift. Click another above").arg(expert),
+                   std::move(bytes));
+}
+
+void ByteAffinityPanel::paintNumbers(QPainter& painter) const {
+  const QFontMetrics metrics(painter.font());
+  const QRectF cell = view_->cellRect(0, 0);
+  if (cell.width() < metrics.horizontalAdvance(QStringLiteral("0.0")) + 4 || cell.height() < metrics.height()) return;
+  for (int row = 0; row < view_->rows(); ++row)
+    for (int column = 0; column < view_->columns(); ++column) {
+      const float lift = lift_[static_cast<std::size_t>(row * view_->columns() + column)];
+      if (is_missing(lift) || lift == 0) continue;
+      painter.setPen(textOn(view_->cellColor(row, column)));
+      painter.drawText(view_->cellRect(row, column), Qt::AlignCenter, QString::number(lift, 'f', lift < 9.95f ? 1 : 0));
+    }
+}
+
+QStringList ByteAffinityPanel::describe(int row, int column) const {
+  const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
+  if (!now) return {};
+  QStringList lines{tr("%1 in expert %2: lift %3")
+                        .arg(QString::fromLatin1(byte_class_name(static_cast<ByteClass>(row))))
+                        .arg(column)
+                        .arg(formatValue(lift_[static_cast<std::size_t>(row * view_->columns() + column)], 3))};
+  QString favourites;
+  const auto bytes = bytes_of_expert(*now, static_cast<std::size_t>(column));
+  for (std::size_t i = 0; i < std::min<std::size_t>(10, bytes.size()); ++i)
+    favourites += byteGlyph(bytes[i].byte) + QLatin1Char(' ');
+  lines << tr("its bytes by lift: %1").arg(favourites);
+  return lines;
+}
+
+QString ByteAffinityPanel::status() const {
+  return frame_ ? timeStatus(frame_->step, false) : QString();
+}
+
+QString ByteAffinityPanel::csv() const {
+  QString text = QStringLiteral("step,layer,expert,byte,slots,share of the expert,lift\n");
+  const auto frame =
+      selection_->history() ? selection_->history()->specialisation_frame_at(selection_->step()) : nullptr;
+  const SpecialisationFrame* now = specialisationOf(frame.get(), selection_->layer());
+  if (!now) return text;
+  for (std::size_t e = 0; e < now->n_experts(); ++e)
+    for (const ByteOfExpert& byte : bytes_of_expert(*now, e, 1))
+      text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7\n")
+                  .arg(frame->step)
+                  .arg(now->layer)
+                  .arg(e)
+                  .arg(byte.byte)
+                  .arg(byte.n_slots)
+                  .arg(byte.share, 0, 'g', 7)
+                  .arg(byte.lift, 0, 'g', 7);
+  return text;
+}
+
+QString ByteAffinityPanel::explain() const {
+  return tr("<p><b>Which bytes an expert gets more often than its share of them.</b> Above: kinds of bytes; below: the "
+            "bytes "
+            "of the chosen expert, best first, with their lift; those with fewer than 5 tokens are left out. White "
+            "space "
+            "and control bytes have signs.</p><p><b>Reading it.</b> A router that has learnt anything shows orange "
+            "here "
+            "first, long before domains tell apart: experts for white space, digits, brackets.</p>") +
+         metricCards({"byte_affinity"});
+}
+
+}  // namespace moescope

@@ -1,0 +1,60 @@
+// Which bytes an expert gets: kinds of bytes by expert, and the bytes themselves of one expert.
+#pragma once
+
+#include "widgets/panel/panel.h"
+#include "widgets/plots/matrix_plot.h"
+
+namespace moescope {
+
+// Bytes of one expert as boxes with their signs, most preferred first, coloured by lift.
+class ByteStrip : public PlotFrame {
+  Q_OBJECT
+
+ public:
+  struct Byte {
+    std::uint8_t byte;
+    float lift, share;
+  };
+  explicit ByteStrip(QWidget* parent = nullptr) : PlotFrame(parent) { setMouseTracking(true); }
+  void setBytes(const QString& title, std::vector<Byte> bytes);
+  QSize minimumSizeHint() const override { return {120, 44}; }
+
+ protected:
+  QMargins margins() const override { return {6, 18, 6, 2}; }
+  void paintStatic(QPainter&) override {}
+  void paintData(QPainter& painter) override;
+  QStringList readoutAt(QPoint position) const override;
+
+ private:
+  QSize boxSize() const;
+  QString title_;
+  std::vector<Byte> bytes_;
+};
+
+class ByteAffinityPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit ByteAffinityPanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+
+  MatrixPlot* view() const { return view_; }
+  ByteStrip* strip() const { return strip_; }
+
+ protected:
+  QString status() const override;
+
+ private:
+  void refill();
+  void refillStrip();
+  void paintNumbers(QPainter& painter) const;
+  QStringList describe(int row, int column) const;
+
+  MatrixPlot* view_;
+  ByteStrip* strip_;
+  std::shared_ptr<const TelemetryFrame> frame_;
+  std::vector<float> lift_;  // [class, expert]
+};
+
+}  // namespace moescope

@@ -1,0 +1,146 @@
+#include "widgets/text/coactivation_panel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/telemetry/frame/coactivation.h"
+#include "core/telemetry/frame/specialisation.h"
+#include "widgets/panel/layer_combo.h"
+#include "widgets/panel/metric_text.h"
+#include "widgets/text/specialisation_panel.h"
+
+namespace moescope {
+
+CoactivationPanel::CoactivationPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Co-activation"), Provenance::measured_here, parent) {
+  view_ = new MatrixPlot(this);
+  view_->refill = [this] { refill(); };
+  view_->describe = [this](int row, int column) { return describe(row, column); };
+  view_->figure = [this](int row, int column) {
+    return FigureTarget{.key = "coactivation",
+                        .layer = selection_->layer(),
+                        .expert = order_[static_cast<std::size_t>(row)],
+                        .other = order_[static_cast<std::size_t>(column)],
+                        .step = selection_->step()};
+  };
+  view_->setWeights(utilisationWeights());
+  view_->setHatched(kZeroLoadCode);
+  view_->setSquare(true);
+  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
+    connect(selection_, signal, view_, &PlotFrame::markDirty);
+  connect(view_, &MatrixPlot::cellChosen, this,
+          [this](int row, int) { selection_->setExpert(order_[static_cast<std::size_t>(row)]); });
+  addControl(new LayerCombo(selection_, this));
+  sort_ = new QComboBox(this);
+  sort_->addItems({tr("by team"), tr("by id")});
+  sort_->setAccessibleName(tr("Order of experts"));
+  sort_->setToolTip(tr("by team: experts that are chosen together stand together (average-linkage clustering)"));
+  connect(sort_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
+  addControl(sort_);
+  addBody(view_);
+}
+
+// Slots over tokens of the table itself: top_k may have been changed while it trained.
+int CoactivationPanel::topK(const SpecialisationFrame& table) const {
+  const std::size_t experts = table.n_experts();
+  double alone = 0, pairs = 0;
+  for (std::size_t i = 0; i < experts; ++i)
+    for (std::size_t j = 0; j < experts; ++j) (i == j ? alone : pairs) += table.together_EE[i * experts + j];
+  return alone > 0 ? static_cast<int>(std::lround(1 + pairs / alone)) : 0;
+}
+
+void CoactivationPanel::refill() {
+  const History* history = selection_->history();
+  frame_.reset();
+  if (!history) return view_->setNotice(noRunNotice());
+  if (history->steps().empty()) return view_->setNotice(noDataYetNotice());
+  frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
+  const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
+  if (!now || now->together_EE.empty())
+    return view_->setNotice(notInLogNotice(history->info(), tr("experts chosen together")));
+  const int experts = static_cast<int>(now->n_experts()), top_k = topK(*now);
+  if (top_k < 2) return view_->setNotice(tr("A token has one expert here: none are chosen together (router.top_k)"));
+  view_->setNotice({});
+  share_ = coactivation_share(*now);
+  baseline_ = coactivation_baseline(top_k, experts);
+  order_.resize(static_cast<std::size_t>(experts));
+  std::iota(order_.begin(), order_.end(), 0);
+  if (sort_->currentIndex() == 0) order_ = coactivation_order(now->together_EE, experts);
+  std::vector<std::uint8_t> codes;
+  for (const int i : order_)
+    for (const int j : order_) {
+      const float share = share_[static_cast<std::size_t>(i * experts + j)];
+      codes.push_back(is_missing(share) ? kNoDataCode : utilisationCode(static_cast<double>(share / baseline_)));
+    }
+  std::vector<Tick> ticks;
+  for (int place = 0; place < experts; ++place)
+    ticks.push_back({static_cast<double>(place), QString::number(order_[static_cast<std::size_t>(place)])});
+  view_->setCells(experts, experts, std::move(codes));
+  LegendScale legend = liftLegend(isDark(palette()));
+  legend.caption = tr("x chance");
+  legend.swatches.push_back({QColor(legend.lut[kNoDataCode]), tr("itself")});
+  view_->setLegend(legend);
+  view_->setRowAxis(ticks, tr("of tokens of"));
+  view_->setColumnAxis(std::move(ticks), firstThatFits({tr("these also go to expert, layer %1").arg(now->layer),
+                                                        tr("these also go to expert"), tr("expert")},
+                                                       view_->fontMetrics(), view_->cellsRect().width()));
+  const auto place = std::ranges::find(order_, selection_->expert());
+  view_->setCurrent(place == order_.end() ? -1 : static_cast<int>(place - order_.begin()), -1);
+}
+
+QStringList CoactivationPanel::describe(int row, int column) const {
+  const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
+  if (!now) return {};
+  const int i = order_[static_cast<std::size_t>(row)], j = order_[static_cast<std::size_t>(column)];
+  const auto at = [&](int a, int b) {
+    return static_cast<std::size_t>(a) * now->n_experts() + static_cast<std::size_t>(b);
+  };
+  if (i == j) return {tr("expert %1: %2 tokens").arg(i).arg(formatCount(now->together_EE[at(i, i)]))};
+  return {tr("%1 of expert %2's tokens go to expert %3, too").arg(formatPercent(share_[at(i, j)])).arg(i).arg(j),
+          tr("chance alone: %1; that is %2 times as many")
+              .arg(formatPercent(baseline_), formatValue(share_[at(i, j)] / baseline_, 3)),
+          tr("%1 tokens").arg(formatCount(now->together_EE[at(i, j)]))};
+}
+
+QString CoactivationPanel::status() const {
+  return frame_ ? timeStatus(frame_->step, false) : QString();
+}
+
+QString CoactivationPanel::csv() const {
+  QString text = QStringLiteral("step,layer,expert i,expert j,tokens of both,share N(ij)/N(i)\n");
+  const auto frame =
+      selection_->history() ? selection_->history()->specialisation_frame_at(selection_->step()) : nullptr;
+  const SpecialisationFrame* now = specialisationOf(frame.get(), selection_->layer());
+  if (!now) return text;
+  const std::vector<float> share = coactivation_share(*now);
+  for (std::size_t i = 0; i < share.size(); ++i)
+    text += QStringLiteral("%1,%2,%3,%4,%5,%6\n")
+                .arg(frame->step)
+                .arg(now->layer)
+                .arg(i / now->n_experts())
+                .arg(i % now->n_experts())
+                .arg(now->together_EE[i])
+                .arg(is_missing(share[i]) ? QString() : QString::number(share[i], 'g', 7));
+  return text;
+}
+
+QString CoactivationPanel::explain() const {
+  return tr("<p><b>Of the tokens of the expert in the row, how many also go to the expert in the column</b>, as a "
+            "multiple "
+            "of what chance alone would give, (K - 1) / (E - 1). The diagonal has no value; struck through: never "
+            "together.</p><p><b>Reading it.</b> Sorted by team, orange squares on the diagonal are experts that work "
+            "together. Blue between them: they replace each other. An orange column from top to bottom is an expert "
+            "that everybody uses. Groups of the router (n_groups) show as squares by themselves.</p>") +
+         metricCards({"coactivation"});
+}
+
+QVariantMap CoactivationPanel::saveState() const {
+  return {{QStringLiteral("sort"), sort_->currentIndex()}};
+}
+
+void CoactivationPanel::restoreState(const QVariantMap& state) {
+  sort_->setCurrentIndex(std::clamp(state.value(QStringLiteral("sort")).toInt(), 0, 1));
+}
+
+}  // namespace moescope

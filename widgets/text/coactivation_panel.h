@@ -1,0 +1,39 @@
+// Which experts of a layer are chosen together: N(i and j) / N(i) against chance.
+#pragma once
+
+#include <QComboBox>
+
+#include "widgets/panel/panel.h"
+#include "widgets/plots/matrix_plot.h"
+
+namespace moescope {
+
+class CoactivationPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit CoactivationPanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+  QVariantMap saveState() const override;
+  void restoreState(const QVariantMap& state) override;
+
+  MatrixPlot* view() const { return view_; }
+
+ protected:
+  QString status() const override;
+
+ private:
+  void refill();
+  int topK(const SpecialisationFrame& table) const;
+  QStringList describe(int row, int column) const;
+
+  MatrixPlot* view_;
+  QComboBox* sort_;
+  std::shared_ptr<const TelemetryFrame> frame_;
+  std::vector<float> share_;
+  std::vector<int> order_;
+  float baseline_ = 0;
+};
+
+}  // namespace moescope

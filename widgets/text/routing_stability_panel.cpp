@@ -1,0 +1,402 @@
+#include "widgets/text/routing_stability_panel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/telemetry/frame/specialisation.h"
+#include "widgets/panel/metric_text.h"
+#include "widgets/plots/color_scale.h"
+#include "widgets/plots/matrix_plot.h"
+
+namespace moescope {
+
+namespace {
+
+enum Against { kShortBefore, kHalfway, kFirst, kPinned };
+constexpr std::size_t kMostLines = 6;  // more layers are drawn as lowest, mean and highest
+constexpr int kAtATime = 16;           // routings that the worker takes in before the screen hears of them
+
+float lowest(const std::vector<float>& values) {
+  float least = std::numeric_limits<float>::infinity();
+  for (const float value : values)
+    if (std::isfinite(value)) least = std::min(least, value);
+  return std::isinf(least) ? kNoValue : least;
+}
+
+float highest(const std::vector<float>& values) {
+  float most = -1;
+  for (const float value : values)
+    if (std::isfinite(value)) most = std::max(most, value);
+  return most < 0 ? kNoValue : most;
+}
+
+float meanOf(const std::vector<float>& values) {
+  PyramidBin bin;
+  for (const float value : values)
+    if (std::isfinite(value)) bin.add(value);
+  return bin.finite ? bin.mean() : kNoValue;
+}
+
+LegendScale shareLegend(bool dark, const QString& caption) {
+  LegendScale legend{.lut = viridisLut(dark), .ticks = {}, .caption = caption};
+  for (const int percent : {0, 25, 50, 75, 100})
+    legend.ticks.push_back({percent / 100.0, QStringLiteral("%1 %").arg(percent)});
+  return legend;
+}
+
+}  // namespace
+
+RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Routing stability"), Provenance::measured_here, parent) {
+  lines_ = new LinePlot(selection, this);
+  lines_->setAccessibleName(tr("Routing stability over steps"));
+  lines_->refill = [this] { refillLines(); };
+  lines_->setPercent(true);
+  lines_->setAtLeastShown(0, 1);
+  lines_->note = [this](std::int64_t step) {
+    const StabilityPoint* point = track_.at(step);
+    return point ? tr("probe of step %1 against %2")
+                       .arg(formatCount(static_cast<double>(point->step)),
+                            formatCount(static_cast<double>(point->reference)))
+                 : tr("nothing earlier to compare with");
+  };
+  layers_ = new TimeHeatMap(selection, this);
+  layers_->setAccessibleName(tr("Routing stability by layer over steps"));
+  layers_->refill = [this] { refillLayers(); };
+  layers_->setHeld(true);
+  layers_->setWeights(sequentialWeights());
+  layers_->describe = [this](int row, std::int64_t step) { return describeLayer(row, step); };
+  layers_->figure = [this](int row, std::int64_t step) {
+    return figure(track_.layers()[static_cast<std::size_t>(row)], step);
+  };
+  connect(layers_, &TimeHeatMap::rowClicked, this, [this](int row) {
+    if (row < std::ssize(track_.layers())) selection_->setLayer(track_.layers()[static_cast<std::size_t>(row)]);
+  });
+  bars_ = new StabilityBars(this);
+  bars_->setAccessibleName(tr("Routing stability of all layers"));
+  bars_->refill = [this] { refillBars(); };
+  bars_->describe = [this](int bar) { return describeBar(bar); };
+  bars_->figureOfLayer = [this](int layer) { return figure(layer, selection_->step()); };
+  connect(bars_, &StabilityBars::layerChosen, selection_, &Selection::setLayer);
+  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
+    connect(selection_, signal, bars_, &PlotFrame::markDirty);
+
+  stack_ = new QStackedWidget(this);
+  for (PlotFrame* plot :
+       {static_cast<PlotFrame*>(lines_), static_cast<PlotFrame*>(layers_), static_cast<PlotFrame*>(bars_)})
+    stack_->addWidget(plot);
+  view_ = new QComboBox(this);
+  view_->addItems({tr("over steps"), tr("by layer"), tr("at the step")});
+  view_->setAccessibleName(tr("View"));
+  view_->setToolTip(
+      tr("Curves over steps (of every layer, of many layers the lowest, their mean and the highest); every "
+         "layer over steps in colour; or a bar for each layer at the cursor's step"));
+  connect(view_, &QComboBox::currentIndexChanged, stack_, &QStackedWidget::setCurrentIndex);
+  figure_ = new QComboBox(this);
+  figure_->addItems({tr("whole sets"), tr("experts")});
+  figure_->setAccessibleName(tr("What must be the same"));
+  figure_->setToolTip(
+      tr("Whole sets: share of the probe's tokens whose top-k set of experts is unchanged. Experts: share "
+         "of their chosen experts that are the same, one by one, which is never less"));
+  against_ = new QComboBox(this);
+  against_->addItems({tr("100 before"), tr("half way"), tr("first"), tr("pin this step")});
+  against_->setAccessibleName(tr("Earlier step to compare with"));
+  against_->setToolTip(
+      tr("The earlier routing of the same probe text that each step is compared with: 100 steps before "
+         "it, at half its steps, the first; or always the step at which the cursor is now (choose it "
+         "again to pin another)"));
+  for (QComboBox* choice : {figure_, against_})
+    connect(choice, &QComboBox::currentIndexChanged, this, &RoutingStabilityPanel::markAll);
+  connect(against_, &QComboBox::activated, this, [this](int index) {
+    if (index != kPinned) return;
+    pinned_ = selection_->step();
+    against_->setItemText(kPinned, tr("step %1").arg(formatCount(static_cast<double>(pinned_))));
+    markAll();
+  });
+  for (QComboBox* choice : {view_, figure_, against_}) addControl(choice);
+  addBody(stack_);
+}
+
+void RoutingStabilityPanel::markAll() {
+  for (PlotFrame* plot :
+       {static_cast<PlotFrame*>(lines_), static_cast<PlotFrame*>(layers_), static_cast<PlotFrame*>(bars_)})
+    plot->markDirty();
+  update();
+}
+
+RoutingStabilityPanel::HistoryPtr RoutingStabilityPanel::active() const {
+  const auto& all = selection_->histories();
+  return selection_->history() ? all[static_cast<std::size_t>(selection_->run())] : nullptr;
+}
+
+EarlierStep RoutingStabilityPanel::earlier() const {
+  switch (against_->currentIndex()) {
+    case kHalfway:
+      return {EarlierStep::Kind::half_way, 0};
+    case kFirst: {
+      const auto steps =
+          selection_->history() ? selection_->history()->text_steps(TextKind::probe) : std::vector<std::int64_t>{};
+      return {EarlierStep::Kind::at, steps.empty() ? 0 : steps.front()};
+    }
+    case kPinned:
+      return {EarlierStep::Kind::at, std::max<std::int64_t>(0, pinned_)};
+    default:
+      return {};
+  }
+}
+
+float RoutingStabilityPanel::baseline() const {
+  const RunInfo& info = selection_->history()->info();
+  return wholeSets() ? unchanged_baseline(info.top_k, info.n_experts) : stability_baseline(info.top_k, info.n_experts);
+}
+
+QString RoutingStabilityPanel::valueCaption() const {
+  return wholeSets() ? tr("tokens, same set") : tr("same experts");
+}
+
+QString RoutingStabilityPanel::whyNothing() const {
+  const History* history = selection_->history();
+  if (!history) return noRunNotice();
+  if (history->steps().empty()) return noDataYetNotice();
+  if (history->text_steps(TextKind::probe).empty()) return notInLogNotice(history->info(), tr("a routed probe text"));
+  return {};
+}
+
+QString RoutingStabilityPanel::whyNoTrack() const {
+  if (const QString why = whyNothing(); !why.isEmpty()) return why;
+  if (!track_.points().empty()) return {};
+  if (busy_ && track_.looked() < 0) return tr("Comparing the routings of the probe text");
+  return tr("Nothing to compare with yet: the probe text is routed every telemetry.texts_every steps, and the first "
+            "that "
+            "has an earlier one %1 is still to come")
+      .arg(against_->currentIndex() == kShortBefore ? tr("100 steps before it") : tr("as chosen"));
+}
+
+// Starts the worker where there is news. What it has found so far is drawn meanwhile.
+void RoutingStabilityPanel::bringUpToDate() {
+  const HistoryPtr history = active();
+  if (!history || busy_) return;
+  const EarlierStep wanted = earlier();
+  if (track_of_ != history || track_.earlier() != wanted) {
+    track_ = StabilityTrack(wanted);
+    track_of_ = history;
+    ++track_version_;
+  }
+  if (!track_.behind(*history)) return;
+  busy_ = true;
+  worker_.start([this, history, track = track_](std::stop_token) mutable {
+    track.update(*history, kAtATime);
+    QMetaObject::invokeMethod(
+        this, [this, history, track = std::move(track)]() mutable { deliver(std::move(track), history); },
+        Qt::QueuedConnection);
+  });
+}
+
+void RoutingStabilityPanel::deliver(StabilityTrack track, const HistoryPtr& of) {
+  busy_ = false;
+  if (of == active() && track.earlier() == earlier()) track_ = std::move(track);
+  ++track_version_;
+  markAll();  // goes on where there is more
+}
+
+LineSeries RoutingStabilityPanel::series(const QString& label, int color,
+                                         std::function<float(const StabilityPoint&)> value,
+                                         std::function<int(const StabilityPoint&)> layer) const {
+  LineSeries line{.history = active(), .label = label, .color = color};
+  line.fetch = [this, value](StepRange range, int bins) {
+    std::vector<PyramidBin> slices(static_cast<std::size_t>(bins));
+    if (range.size() == 1) {  // what is read off at a step is the newest known there
+      const StabilityPoint* point = track_.at(range.first);
+      if (point && !is_missing(value(*point))) slices[0].add(value(*point));
+      return slices;
+    }
+    for (auto point = std::ranges::lower_bound(track_.points(), range.first, {}, &StabilityPoint::step);
+         point != track_.points().end() && point->step <= range.last; ++point)
+      if (const float share = value(*point); !is_missing(share))
+        slices[static_cast<std::size_t>((point->step - range.first) * bins / range.size())].add(share);
+    return slices;
+  };
+  line.figure = [this, layer](std::int64_t step) {
+    const StabilityPoint* point = track_.at(step);
+    return figure(point ? layer(*point) : kWholeRun, step);
+  };
+  return line;
+}
+
+void RoutingStabilityPanel::refillLines() {
+  bringUpToDate();
+  lines_->setNotice(whyNoTrack());
+  if (!lines_->notice().isEmpty()) return;
+  const bool sets = wholeSets();
+  const auto values = [sets](const StabilityPoint& p) -> const std::vector<float>& {
+    return sets ? p.unchanged_L : p.shared_L;
+  };
+  const auto& layers = track_.layers();
+  std::vector<LineSeries> all;
+  for (std::size_t i = 0; i < layers.size() && layers.size() <= kMostLines; ++i)
+    all.push_back(series(
+        tr("L%1").arg(layers[i]), static_cast<int>(i), [values, i](const StabilityPoint& p) { return values(p)[i]; },
+        [layer = layers[i]](const StabilityPoint&) { return layer; }));
+  if (all.empty()) {
+    const auto layerWith = [values, layers](float (*pick)(const std::vector<float>&)) {
+      return [=](const StabilityPoint& p) {
+        const auto found = std::ranges::find(values(p), pick(values(p)));
+        return found == values(p).end() ? kWholeRun : layers[static_cast<std::size_t>(found - values(p).begin())];
+      };
+    };
+    all = {series(
+               tr("highest"), 2, [values](const StabilityPoint& p) { return highest(values(p)); }, layerWith(highest)),
+           series(
+               tr("mean"), 0, [values](const StabilityPoint& p) { return meanOf(values(p)); },
+               [](const StabilityPoint&) { return kWholeRun; }),
+           series(
+               tr("lowest"), 1, [values](const StabilityPoint& p) { return lowest(values(p)); }, layerWith(lowest))};
+  }
+  lines_->setCaption(valueCaption());
+  lines_->setReferences(
+      {{static_cast<double>(baseline()), tr("chance %1").arg(formatPercent(static_cast<double>(baseline())))}});
+  lines_->setSeries(std::move(all));
+}
+
+void RoutingStabilityPanel::refillLayers() {
+  bringUpToDate();
+  layers_->setNotice(whyNoTrack());
+  if (!layers_->notice().isEmpty()) return;
+  layers_->fetch = [this](StepRange range, int bins) {
+    const std::size_t rows = track_.layers().size();
+    std::vector<PyramidBin> cells(rows * static_cast<std::size_t>(bins));
+    for (auto point = std::ranges::lower_bound(track_.points(), range.first, {}, &StabilityPoint::step);
+         point != track_.points().end() && point->step <= range.last; ++point) {
+      const auto bin = static_cast<std::size_t>((point->step - range.first) * bins / range.size());
+      for (std::size_t row = 0; row < rows; ++row)
+        if (const float share = point->value(wholeSets(), row); !is_missing(share)) cells[bin * rows + row].add(share);
+    }
+    std::vector<std::uint8_t> codes;
+    for (const PyramidBin& cell : cells)
+      codes.push_back(cell.finite ? scaleCode(static_cast<double>(cell.mean())) : kNoDataCode);
+    return codes;
+  };
+  const auto& layers = track_.layers();
+  std::vector<Tick> ticks;
+  for (std::size_t row = 0; row < layers.size(); ++row)
+    ticks.push_back({static_cast<double>(row), QString::number(layers[row])});
+  layers_->setLegend(shareLegend(isDark(palette()), tr("same")));
+  layers_->setRowAxis(std::move(ticks), tr("layer"), false);
+  layers_->setSource(QStringLiteral("%1:%2").arg(track_version_).arg(wholeSets()), static_cast<int>(layers.size()));
+  const auto place = std::ranges::find(layers, selection_->layer());
+  layers_->setCurrentRow(place == layers.end() ? -1 : static_cast<int>(place - layers.begin()));
+}
+
+void RoutingStabilityPanel::refillBars() {
+  bringUpToDate();
+  bars_->setNotice(whyNoTrack());
+  if (!bars_->notice().isEmpty()) return;
+  const StabilityPoint* point = track_.at(selection_->step());
+  if (!point) return bars_->setNotice(tr("No earlier routing to compare with at this step: choose a later one"));
+  std::vector<StabilityBars::Bar> bars;
+  for (std::size_t i = 0; i < track_.layers().size(); ++i)
+    bars.push_back({track_.layers()[i], point->value(wholeSets(), i)});
+  if (std::ranges::all_of(bars, [](const auto& bar) { return is_missing(bar.stability); }))
+    return bars_->setNotice(tr("The probe text was another one at step %1: choose a later step").arg(point->reference));
+  bars_->setBars(std::move(bars), baseline(), selection_->layer(), valueCaption());
+}
+
+FigureTarget RoutingStabilityPanel::figure(int layer, std::int64_t step) const {
+  const StabilityPoint* point = track_.at(step);
+  return {.key = wholeSets() ? "unchanged_choices" : "routing_stability",
+          .layer = layer,
+          .step = point ? point->step : step,
+          .reference = point ? point->reference : -1};
+}
+
+FigureTarget RoutingStabilityPanel::target(const MetricInfo& info) const {
+  FigureTarget target = figure(selection_->layer(), selection_->step());
+  target.key = info.key;
+  return target;
+}
+
+QStringList RoutingStabilityPanel::describeLayer(int row, std::int64_t step) const {
+  const StabilityPoint* point = track_.at(step);
+  if (!point || row >= std::ssize(track_.layers())) return {};
+  const auto i = static_cast<std::size_t>(row);
+  const QString head =
+      tr("layer %1, step %2 against step %3")
+          .arg(track_.layers()[i])
+          .arg(formatCount(static_cast<double>(point->step)), formatCount(static_cast<double>(point->reference)));
+  if (is_missing(point->unchanged_L[i])) return {head, tr("not comparable: another probe text or top_k then")};
+  const auto percent = [](float share) { return formatPercent(static_cast<double>(share)); };
+  const RunInfo& info = selection_->history()->info();
+  return {head,
+          tr("%1 of the tokens have the same set (chance %2)")
+              .arg(percent(point->unchanged_L[i]), percent(unchanged_baseline(info.top_k, info.n_experts))),
+          tr("%1 of the chosen experts are the same (chance %2)")
+              .arg(percent(point->shared_L[i]), percent(stability_baseline(info.top_k, info.n_experts)))};
+}
+
+QStringList RoutingStabilityPanel::describeBar(int bar) const {
+  return describeLayer(bar, selection_->step());
+}
+
+std::int64_t RoutingStabilityPanel::referenceStep() const {
+  const StabilityPoint* point = track_.at(selection_->step());
+  return point ? point->reference : -1;
+}
+
+QString RoutingStabilityPanel::status() const {
+  const StabilityPoint* point = selection_->history() ? track_.at(selection_->step()) : nullptr;
+  if (!point) return {};
+  return tr("%1 against %2").arg(timeStatus(point->step, false), formatCount(static_cast<double>(point->reference)));
+}
+
+// Over steps all that are visible, else the bars'.
+QString RoutingStabilityPanel::csv() const {
+  QString text = QStringLiteral(
+      "step,earlier step,layer,unchanged sets [share of tokens],by chance,same experts [share of choices],by chance\n");
+  if (!selection_->history()) return text;
+  const RunInfo& info = selection_->history()->info();
+  const float chance_sets = unchanged_baseline(info.top_k, info.n_experts),
+              chance_experts = stability_baseline(info.top_k, info.n_experts);
+  const auto number = [](float value) { return is_missing(value) ? QString() : QString::number(value, 'g', 7); };
+  const StabilityPoint* shown = track_.at(selection_->step());
+  for (const StabilityPoint& point : track_.points()) {
+    const bool in_view = view_->currentIndex() == at_the_step
+                             ? &point == shown
+                             : point.step >= selection_->range().first && point.step <= selection_->range().last;
+    for (std::size_t i = 0; in_view && i < track_.layers().size(); ++i)
+      text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7\n")
+                  .arg(point.step)
+                  .arg(point.reference)
+                  .arg(track_.layers()[i])
+                  .arg(number(point.unchanged_L[i]), number(chance_sets), number(point.shared_L[i]),
+                       number(chance_experts));
+  }
+  return text;
+}
+
+QString RoutingStabilityPanel::explain() const {
+  return tr("<p><b>How much of the probe's routing is still what it was at an earlier step</b>, layer by layer. "
+            "<i>Over "
+            "steps:</i> every routing of the probe text against an earlier one of the same text. <i>Whole sets:</i> "
+            "share of the tokens that have the very same top-k set; <i>experts:</i> share of the single choices, which "
+            "is OLMoE's router saturation. Dashed: two routings that know nothing of each other. Where the probe text "
+            "or top_k was another one, nothing can be compared.</p>"
+            "<p><b>Reading it.</b> Against 100 steps before, rising curves say that the router is settling; they fall "
+            "when data, bias rate or learning rate throw it over. Against the first step they fall: that is "
+            "learning. Against a pinned step they say how far the routing has gone from there.</p>") +
+         metricCards({"unchanged_choices", "routing_stability"});
+}
+
+QVariantMap RoutingStabilityPanel::saveState() const {
+  return {{QStringLiteral("view"), view_->currentIndex()},
+          {QStringLiteral("figure"), figure_->currentIndex()},
+          {QStringLiteral("against"), std::min<int>(against_->currentIndex(), kFirst)}};
+}
+
+void RoutingStabilityPanel::restoreState(const QVariantMap& state) {
+  view_->setCurrentIndex(std::clamp(state.value(QStringLiteral("view")).toInt(), 0, 2));
+  figure_->setCurrentIndex(std::clamp(state.value(QStringLiteral("figure")).toInt(), 0, 1));
+  against_->setCurrentIndex(std::clamp(state.value(QStringLiteral("against")).toInt(), 0, int{kFirst}));
+}
+
+}  // namespace moescope

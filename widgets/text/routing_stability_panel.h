@@ -1,0 +1,80 @@
+// How much of the probe text's routing is still what it was at an earlier step: over steps, layer by layer over steps,
+// or of all layers at one step.
+#pragma once
+
+#include <QComboBox>
+#include <QStackedWidget>
+#include <memory>
+
+#include "core/telemetry/findings/stability_track.h"
+#include "widgets/panel/latest_worker.h"
+#include "widgets/panel/panel.h"
+#include "widgets/plots/line_plot.h"
+#include "widgets/plots/time_heat_map.h"
+#include "widgets/text/stability_bars.h"
+
+namespace moescope {
+
+class RoutingStabilityPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  enum View { over_steps, by_layer, at_the_step };
+
+  explicit RoutingStabilityPanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+  QVariantMap saveState() const override;
+  void restoreState(const QVariantMap& state) override;
+
+  void showView(View view) { view_->setCurrentIndex(view); }
+  void setWholeSets(bool whole) { figure_->setCurrentIndex(whole ? 0 : 1); }
+  LinePlot* lines() const { return lines_; }
+  TimeHeatMap* layers() const { return layers_; }
+  StabilityBars* bars() const { return bars_; }
+  const StabilityTrack& track() const { return track_; }
+  bool computing() const { return busy_; }
+  std::int64_t referenceStep() const;  // of what is shown at the cursor; -1: nothing
+
+ protected:
+  QString status() const override;
+  FigureTarget target(const MetricInfo& info) const override;
+
+ private:
+  using HistoryPtr = std::shared_ptr<const History>;
+
+  bool wholeSets() const { return figure_->currentIndex() == 0; }
+  float baseline() const;
+  QString valueCaption() const;
+  EarlierStep earlier() const;
+  HistoryPtr active() const;
+  void markAll();
+  // Refills: each returns early with a notice where there is nothing to draw.
+  QString whyNothing() const;
+  QString whyNoTrack() const;
+  void bringUpToDate();
+  void deliver(StabilityTrack track, const HistoryPtr& of);
+  void refillLines();
+  void refillLayers();
+  void refillBars();
+  LineSeries series(const QString& label, int color, std::function<float(const StabilityPoint&)> value,
+                    std::function<int(const StabilityPoint&)> layer) const;
+  FigureTarget figure(int layer, std::int64_t step) const;
+  QStringList describeLayer(int row, std::int64_t step) const;
+  QStringList describeBar(int bar) const;
+
+  QComboBox *view_, *figure_, *against_;
+  QStackedWidget* stack_;
+  LinePlot* lines_;
+  TimeHeatMap* layers_;
+  StabilityBars* bars_;
+  std::int64_t pinned_ = -1;
+
+  StabilityTrack track_;
+  HistoryPtr track_of_;
+  int track_version_ = 0;  // rises with all that is delivered
+  bool busy_ = false;
+  LatestWorker worker_;
+};
+
+}  // namespace moescope

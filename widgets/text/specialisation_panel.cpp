@@ -1,0 +1,210 @@
+#include "widgets/text/specialisation_panel.h"
+
+#include <QPainter>
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/telemetry/frame/coactivation.h"
+#include "core/telemetry/frame/specialisation.h"
+#include "widgets/panel/layer_combo.h"
+#include "widgets/panel/metric_text.h"
+#include "widgets/plots/color_scale.h"
+
+namespace moescope {
+
+namespace {
+
+enum Order { kById, kByDomain, kByTeam };
+
+}  // namespace
+
+const SpecialisationFrame* specialisationOf(const TelemetryFrame* frame, int layer) {
+  if (!frame) return nullptr;
+  const auto found = std::ranges::find(frame->specialisation, layer, &SpecialisationFrame::layer);
+  return found == frame->specialisation.end() ? nullptr : &*found;
+}
+
+LegendScale liftLegend(bool dark) {
+  LegendScale legend = utilisationLegend(dark);
+  legend.caption = QStringLiteral("lift");
+  return legend;
+}
+
+SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Specialisation"), Provenance::measured_here, parent) {
+  view_ = new MatrixPlot(this);
+  view_->refill = [this] { refill(); };
+  view_->describe = [this](int row, int column) { return describe(row, column); };
+  view_->figure = [this](int row, int column) {
+    return FigureTarget{.key = "domain_lift",
+                        .layer = selection_->layer(),
+                        .expert = columns_[static_cast<std::size_t>(column)],
+                        .other = row,
+                        .step = selection_->step()};
+  };
+  view_->decorate = [this](QPainter& painter) { paintNumbers(painter); };
+  view_->setWeights(utilisationWeights());
+  view_->setHatched(kZeroLoadCode);
+  view_->setRowLabelWidth(78);
+  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
+    connect(selection_, signal, view_, &PlotFrame::markDirty);
+  connect(view_, &MatrixPlot::cellChosen, this,
+          [this](int, int column) { selection_->setExpert(columns_[static_cast<std::size_t>(column)]); });
+  addControl(new LayerCombo(selection_, this));
+  order_ = new QComboBox(this);
+  order_->addItems({tr("by id"), tr("by domain"), tr("by team")});
+  order_->setAccessibleName(tr("Order of experts"));
+  order_->setToolTip(
+      tr("Order of the columns: by id, by the domain that prefers the expert most, or by co-activation"));
+  order_->setCurrentIndex(kByDomain);
+  connect(order_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
+  addControl(order_);
+  addBody(view_);
+}
+
+const SpecialisationFrame* SpecialisationPanel::table() const {
+  const SpecialisationFrame* chosen = specialisationOf(frame_.get(), selection_->layer());
+  // A log may tell it of one layer only: the axis says which.
+  if (!chosen && frame_ && frame_->specialisation.size() == 1) return &frame_->specialisation.front();
+  return chosen;
+}
+
+std::vector<int> SpecialisationPanel::columnOrder(const SpecialisationFrame& table,
+                                                  const std::vector<float>& lift) const {
+  const int experts = static_cast<int>(table.n_experts());
+  if (order_->currentIndex() == kByTeam && !table.together_EE.empty())
+    return coactivation_order(table.together_EE, experts);
+  std::vector<int> order(static_cast<std::size_t>(experts));
+  std::iota(order.begin(), order.end(), 0);
+  if (order_->currentIndex() == kById) return order;
+  const auto favourite = [&](int e) {
+    std::size_t best = 0;
+    for (std::size_t d = 0; d * table.n_experts() < lift.size(); ++d) {
+      const auto at = [&](std::size_t row) { return lift[row * table.n_experts() + static_cast<std::size_t>(e)]; };
+      if (!is_missing(at(d)) && (is_missing(at(best)) || at(d) > at(best))) best = d;
+    }
+    return std::pair(best, -lift[best * table.n_experts() + static_cast<std::size_t>(e)]);
+  };
+  std::ranges::stable_sort(order, {}, favourite);
+  return order;
+}
+
+void SpecialisationPanel::refill() {
+  const History* history = selection_->history();
+  frame_.reset();
+  if (!history) return view_->setNotice(noRunNotice());
+  if (history->steps().empty()) return view_->setNotice(noDataYetNotice());
+  frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
+  const SpecialisationFrame* now = table();
+  if (!now || now->domain_DE.empty()) return view_->setNotice(notInLogNotice(history->info(), tr("domains by expert")));
+  view_->setNotice({});
+  lift_ = domain_lift(*now);
+  share_ = domain_share(*now);
+  base_ = expert_share(*now);
+  columns_ = columnOrder(*now, lift_);
+  const auto experts = static_cast<int>(now->n_experts());
+  const auto domains = static_cast<int>(lift_.size()) / experts;
+  std::vector<std::uint8_t> codes;
+  std::vector<Tick> row_ticks;
+  for (int d = 0; d < domains; ++d) {
+    const auto& names = history->info().domains;
+    row_ticks.push_back({static_cast<double>(d), d < std::ssize(names)
+                                                     ? QString::fromStdString(names[static_cast<std::size_t>(d)])
+                                                     : QString::number(d)});
+    for (const int e : columns_) {
+      const float lift = lift_[static_cast<std::size_t>(d * experts + e)];
+      codes.push_back(is_missing(lift) ? kNoDataCode : utilisationCode(static_cast<double>(lift)));
+    }
+  }
+  view_->setCells(domains, experts, std::move(codes));
+  view_->setLegend(liftLegend(isDark(palette())));
+  view_->setRowAxis(std::move(row_ticks), QString());
+  std::vector<Tick> column_ticks;
+  for (int column = 0; column < experts; ++column)
+    column_ticks.push_back({static_cast<double>(column), QString::number(columns_[static_cast<std::size_t>(column)])});
+  view_->setColumnAxis(std::move(column_ticks), tr("expert of layer %1").arg(now->layer));
+  const auto place = std::ranges::find(columns_, selection_->expert());
+  view_->setCurrent(place == columns_.end() ? -1 : 0,
+                    place == columns_.end() ? -1 : static_cast<int>(place - columns_.begin()));
+}
+
+void SpecialisationPanel::paintNumbers(QPainter& painter) const {
+  const QFontMetrics metrics(painter.font());
+  const QRectF cell = view_->cellRect(0, 0);
+  const bool numbers =
+      cell.width() >= metrics.horizontalAdvance(QStringLiteral("0.00")) + 4 && cell.height() >= metrics.height();
+  for (int row = 0; numbers && row < view_->rows(); ++row)
+    for (int column = 0; column < view_->columns(); ++column) {
+      const float lift =
+          lift_[static_cast<std::size_t>(row * view_->columns() + columns_[static_cast<std::size_t>(column)])];
+      if (is_missing(lift) || lift == 0) continue;
+      painter.setPen(textOn(view_->cellColor(row, column)));
+      painter.drawText(view_->cellRect(row, column), Qt::AlignCenter, QString::number(lift, 'f', lift < 9.95f ? 1 : 0));
+    }
+}
+
+QStringList SpecialisationPanel::describe(int row, int column) const {
+  const SpecialisationFrame* now = table();
+  if (!now) return {};
+  const int expert = columns_[static_cast<std::size_t>(column)];
+  const auto at = static_cast<std::size_t>(row) * now->n_experts() + static_cast<std::size_t>(expert);
+  const auto& names = selection_->history()->info().domains;
+  const QString name =
+      row < std::ssize(names) ? QString::fromStdString(names[static_cast<std::size_t>(row)]) : QString::number(row);
+  return {tr("%1, expert %2 of layer %3").arg(name).arg(expert).arg(now->layer),
+          tr("%1 of the domain's slots, %2 of all text's")
+              .arg(formatPercent(share_[at]), formatPercent(base_[static_cast<std::size_t>(expert)])),
+          tr("lift %1 (%2 slots)").arg(formatValue(lift_[at], 3), formatCount(now->domain_DE[at]))};
+}
+
+QString SpecialisationPanel::status() const {
+  return frame_ ? timeStatus(frame_->step, false) : QString();
+}
+
+QString SpecialisationPanel::csv() const {
+  QString text = QStringLiteral("step,layer,domain,expert,slots,share P(e|d),baseline P(e),lift\n");
+  const auto frame =
+      selection_->history() ? selection_->history()->specialisation_frame_at(selection_->step()) : nullptr;
+  if (!frame) return text;
+  const auto& names = selection_->history()->info().domains;
+  for (const SpecialisationFrame& each : frame->specialisation) {
+    const std::vector<float> lift = domain_lift(each), share = domain_share(each), base = expert_share(each);
+    for (std::size_t i = 0; i < lift.size(); ++i) {
+      const std::size_t domain = i / each.n_experts();
+      QString name = domain < names.size() ? QString::fromStdString(names[domain]) : QString::number(domain);
+      name.replace(QLatin1Char('"'), QStringLiteral("\"\""));
+      text += QStringLiteral("%1,%2,\"%3\",%4,%5,%6,%7,%8\n")
+                  .arg(frame->step)
+                  .arg(each.layer)
+                  .arg(name)
+                  .arg(i % each.n_experts())
+                  .arg(each.domain_DE[i])
+                  .arg(share[i], 0, 'g', 7)
+                  .arg(base[i % each.n_experts()], 0, 'g', 7)
+                  .arg(lift[i], 0, 'g', 7);
+    }
+  }
+  return text;
+}
+
+QString SpecialisationPanel::explain() const {
+  return tr("<p><b>How much more, or less, a domain uses an expert than all text does.</b> Counted over every batch "
+            "since "
+            "the table before (telemetry.specialisation_every). White or black is 1: no preference. Struck through: "
+            "not once. A click chooses the expert for all panels.</p>"
+            "<p><b>Reading it.</b> Sorted by domain, specialisation is a staircase of orange. Look at several layers: "
+            "first layers go by bytes, later ones by what the text is. A balancing loss that acts on each sequence "
+            "holds experts back from it; the bias alone does less so.</p>") +
+         metricCards({"domain_share", "domain_lift"});
+}
+
+QVariantMap SpecialisationPanel::saveState() const {
+  return {{QStringLiteral("order"), order_->currentIndex()}};
+}
+
+void SpecialisationPanel::restoreState(const QVariantMap& state) {
+  order_->setCurrentIndex(std::clamp(state.value(QStringLiteral("order"), int{kByDomain}).toInt(), 0, 2));
+}
+
+}  // namespace moescope

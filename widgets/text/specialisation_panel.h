@@ -1,0 +1,46 @@
+// Which domain, or which kind of byte, uses which expert of a layer: lift over the expert's share of all text.
+#pragma once
+
+#include <QComboBox>
+
+#include "widgets/panel/panel.h"
+#include "widgets/plots/matrix_plot.h"
+
+namespace moescope {
+
+class SpecialisationPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit SpecialisationPanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+  QVariantMap saveState() const override;
+  void restoreState(const QVariantMap& state) override;
+
+  void sortBy(int order) { order_->setCurrentIndex(order); }
+  MatrixPlot* view() const { return view_; }
+
+ protected:
+  QString status() const override;
+
+ private:
+  void refill();
+  void paintNumbers(QPainter& painter) const;
+  const SpecialisationFrame* table() const;
+  std::vector<int> columnOrder(const SpecialisationFrame& table, const std::vector<float>& lift) const;
+  QStringList describe(int row, int column) const;
+
+  MatrixPlot* view_;
+  QComboBox* order_;
+  std::shared_ptr<const TelemetryFrame> frame_;
+  std::vector<float> lift_, share_, base_;
+  std::vector<int> columns_;  // column -> expert
+};
+
+// The table of one layer in a frame; nullptr: there is none.
+const SpecialisationFrame* specialisationOf(const TelemetryFrame* frame, int layer);
+// Lift on the scale of utilisation: 1 neutral, blue below, orange above.
+LegendScale liftLegend(bool dark);
+
+}  // namespace moescope

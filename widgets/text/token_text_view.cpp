@@ -1,0 +1,305 @@
+#include "widgets/text/token_text_view.h"
+
+#include <QFontDatabase>
+#include <QImage>
+#include <QKeyEvent>
+#include <QMouseEvent>
+#include <QPainter>
+#include <QWheelEvent>
+#include <algorithm>
+
+#include "widgets/panel/byte_text.h"
+#include "widgets/plots/color_scale.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr int kLayerLabel = 42;
+constexpr int kLegendHeight = 20;
+
+QColor mix(const QColor& a, const QColor& b, double t) {
+  return QColor::fromRgbF(static_cast<float>(a.redF() + t * (b.redF() - a.redF())),
+                          static_cast<float>(a.greenF() + t * (b.greenF() - a.greenF())),
+                          static_cast<float>(a.blueF() + t * (b.blueF() - a.blueF())));
+}
+
+}  // namespace
+
+TokenTextView::TokenTextView(QWidget* parent) : PlotFrame(parent) {
+  setMouseTracking(true);
+}
+
+void TokenTextView::setText(std::shared_ptr<const TokenFrame> text, std::vector<Row> rows) {
+  const bool other = !text_ || !text || text_->text != text->text;
+  text_ = std::move(text);
+  rows_ = std::move(rows);
+  if (other) first_line_ = 0;
+  if (other || !text_) current_ = -1;
+  layOut();
+}
+
+void TokenTextView::setHighlight(int layer, int expert) {
+  highlight_layer_ = layer;
+  highlight_ = expert;
+}
+
+void TokenTextView::setCurrent(int position) {
+  current_ = position;
+}
+
+QFont TokenTextView::letters() const {
+  QFont font = QFontDatabase::systemFont(QFontDatabase::FixedFont);
+  font.setPointSizeF(this->font().pointSizeF() * (manyRows() ? 0.95 : 1.1));
+  return font;
+}
+
+// One layer reads as text: a line feed ends a line. Many layers are a table: lines are as long as there is room.
+void TokenTextView::layOut() {
+  places_.clear();
+  if (!text_) return;
+  const QFontMetrics metrics(letters());
+  letter_ = {metrics.horizontalAdvance(QLatin1Char('m')) + 2, metrics.height() + 1};
+  left_ = manyRows() ? kLayerLabel : 0;
+  const QRect room = plotRect();
+  const int columns = std::max(8, (room.width() - left_) / letter_.width());
+  int line = 0, column = 0;
+  for (const char c : text_->text) {
+    places_.push_back({line, column});
+    if (++column == columns || (c == '\n' && !manyRows())) {
+      ++line;
+      column = 0;
+    }
+  }
+  lines_ = line + (column > 0 ? 1 : 0);
+  if (manyRows()) {
+    const int rows = static_cast<int>(rows_.size());
+    const int fitting = (room.height() / std::max(1, lines_) - letter_.height() - gap_) / rows;
+    row_height_ = std::clamp(fitting, 3, 12);
+  }
+  visible_lines_ = std::max(1, room.height() / std::max(1, lineHeight()));
+  first_line_ = std::clamp(first_line_, 0, std::max(0, lines_ - visible_lines_));
+}
+
+QRect TokenTextView::cellOf(int position) const {
+  if (position < 0 || position >= static_cast<int>(places_.size())) return {};
+  const Place place = places_[static_cast<std::size_t>(position)];
+  const int line = place.line - first_line_;
+  if (line < 0 || line >= visible_lines_) return {};
+  return {plotRect().left() + left_ + place.column * letter_.width(), plotRect().top() + line * lineHeight(),
+          letter_.width(), letter_.height()};
+}
+
+int TokenTextView::tokenAt(QPoint position, int* row) const {
+  if (!text_ || places_.empty() || !plotRect().contains(position)) return -1;
+  const int line = first_line_ + (position.y() - plotRect().top()) / lineHeight();
+  const int column = (position.x() - plotRect().left() - left_) / letter_.width();
+  if (position.x() < plotRect().left() + left_ || line >= first_line_ + visible_lines_) return -1;
+  const int below = (position.y() - plotRect().top()) % lineHeight() - letter_.height();
+  *row = manyRows() && below >= 0 && row_height_ > 0 ? std::min<int>(below / row_height_, std::ssize(rows_) - 1) : -1;
+  const auto found =
+      std::ranges::find_if(places_, [&](const Place& place) { return place.line == line && place.column == column; });
+  return found == places_.end() ? -1 : static_cast<int>(found - places_.begin());
+}
+
+// The expert's colour; when another one is highlighted only a trace of it.
+QColor TokenTextView::blended(const Row& row, int position) const {
+  const auto top_k = static_cast<std::size_t>(row.layer->top_k);
+  const auto* experts = row.layer->experts_TK.data() + static_cast<std::size_t>(position) * top_k;
+  const QColor ground = palette().base().color();
+  if (highlight_ < 0 || row.layer->layer != highlight_layer_)
+    return mix(ground, row.colors.of(experts[0]), highlight_ < 0 ? 0.85 : 0.25);
+  const auto* place = std::find(experts, experts + top_k, static_cast<std::uint16_t>(highlight_));
+  if (place == experts + top_k) return mix(ground, palette().text().color(), 0.06);
+  return mix(ground, row.colors.of(highlight_), place == experts ? 0.95 : 0.5);
+}
+
+QRgb TokenTextView::colorOf(int position, int row) const {
+  return blended(rows_[static_cast<std::size_t>(row)], position).rgb();
+}
+
+void TokenTextView::paintData(QPainter& painter) {
+  layOut();
+  if (!text_ || rows_.empty()) return;
+  if (manyRows()) paintLines(painter);
+  paintLetters(painter);
+  paintScrollMark(painter);
+  paintLegend(painter);
+}
+
+// One pixel a cell, blown up: thousands of cells cost as much as their image.
+void TokenTextView::paintLines(QPainter& painter) const {
+  const int columns = std::max(1, (plotRect().width() - left_) / letter_.width());
+  const int rows = static_cast<int>(rows_.size());
+  std::vector<int> lengths(static_cast<std::size_t>(visible_lines_), 0);
+  std::vector<QImage> images(static_cast<std::size_t>(visible_lines_));
+  for (QImage& image : images) {
+    image = QImage(std::max(columns, 8), rows, QImage::Format_RGB32);
+    image.fill(palette().base().color());
+  }
+  for (int t = 0; t < static_cast<int>(places_.size()); ++t) {
+    const Place place = places_[static_cast<std::size_t>(t)];
+    const int line = place.line - first_line_;
+    if (line < 0 || line >= visible_lines_) continue;
+    lengths[static_cast<std::size_t>(line)] = place.column + 1;
+    for (int row = 0; row < rows; ++row)
+      images[static_cast<std::size_t>(line)].setPixel(place.column, row, colorOf(t, row));
+  }
+  const QFontMetrics metrics(painter.font());
+  for (int line = 0; line < visible_lines_; ++line) {
+    const int length = lengths[static_cast<std::size_t>(line)];
+    if (length == 0) continue;
+    const QRect band(plotRect().left() + left_, plotRect().top() + line * lineHeight() + letter_.height(),
+                     length * letter_.width(), rows * row_height_);
+    painter.drawImage(band, images[static_cast<std::size_t>(line)], QRect(0, 0, length, rows));
+    painter.setPen(mutedText(palette()));
+    const int apart = std::max(1, (metrics.height() + row_height_ - 1) / row_height_);
+    for (int row = 0; row < rows; row += apart)
+      painter.drawText(
+          QRect(plotRect().left() - 6, band.top() + row * row_height_ + row_height_ / 2 - metrics.height() / 2,
+                kLayerLabel - 2, metrics.height()),
+          Qt::AlignRight | Qt::AlignVCenter,
+          row == 0 ? tr("L%1").arg(rows_[0].layer->layer)
+                   : QString::number(rows_[static_cast<std::size_t>(row)].layer->layer));
+  }
+}
+
+void TokenTextView::paintLetters(QPainter& painter) const {
+  const QFont usual = painter.font();
+  painter.setFont(letters());
+  for (int t = 0; t < static_cast<int>(places_.size()); ++t) {
+    const QRect cell = cellOf(t);
+    if (cell.isNull()) continue;
+    QColor pen = palette().text().color();
+    if (!manyRows()) {
+      const QColor ground = blended(rows_[0], t);
+      painter.fillRect(cell.adjusted(0, 0, 0, -1), ground);
+      pen = textOn(ground.rgb());
+    }
+    const auto byte = static_cast<std::uint8_t>(text_->text[static_cast<std::size_t>(t)]);
+    const bool plain = byte > 0x20 && byte < 0x7f;
+    if (!plain) pen.setAlpha(120);
+    painter.setPen(pen);
+    painter.drawText(cell, Qt::AlignCenter, byteGlyph(byte));
+    if (t < text_->prompt) painter.drawLine(cell.bottomLeft(), cell.bottomRight());
+  }
+  painter.setFont(usual);
+}
+
+const TokenTextView::Row* TokenTextView::legendRow() const {
+  for (const Row& row : rows_)
+    if (row.layer->layer == highlight_layer_) return &row;
+  return rows_.empty() ? nullptr : &rows_.front();
+}
+
+// Experts by how many of the text's tokens they are first choice of.
+void TokenTextView::paintLegend(QPainter& painter) {
+  chips_.clear();
+  const Row* row = legendRow();
+  if (!row) return;
+  std::vector<int> counts(65536);
+  for (std::size_t i = 0; i < row->layer->experts_TK.size(); i += static_cast<std::size_t>(row->layer->top_k))
+    ++counts[row->layer->experts_TK[i]];
+  std::vector<int> experts;
+  for (int e = 0; e < 65536; ++e)
+    if (counts[static_cast<std::size_t>(e)] > 0) experts.push_back(e);
+  std::ranges::stable_sort(experts, std::greater{}, [&](int e) { return counts[static_cast<std::size_t>(e)]; });
+  const QFontMetrics metrics(painter.font());
+  const QString name = tr("layer %1, expert:").arg(row->layer->layer);
+  int x = plotRect().left();
+  const int y = height() - kLegendHeight - 1;
+  painter.setPen(mutedText(palette()));
+  painter.drawText(QRect(x, y, metrics.horizontalAdvance(name), kLegendHeight - 2), Qt::AlignVCenter, name);
+  x += metrics.horizontalAdvance(name) + 6;
+  for (const int e : experts) {
+    const QString label = QString::number(e);
+    const int width = metrics.horizontalAdvance(label) + 10;
+    if (x + width > plotRect().right() - 12) {
+      painter.setPen(mutedText(palette()));
+      painter.drawText(QRect(x, y, 20, kLegendHeight - 2), Qt::AlignVCenter, QStringLiteral("..."));
+      break;
+    }
+    const QRect box(x, y + 1, width, kLegendHeight - 4);
+    const QColor ground = row->colors.of(e);
+    painter.fillRect(box, ground);
+    painter.setPen(textOn(ground.rgb()));
+    painter.drawText(box, Qt::AlignCenter, label);
+    if (e == highlight_) {
+      painter.setPen(QPen(accentColor(dark()), 2));
+      painter.drawRect(box);
+    }
+    chips_.push_back({box, e});
+    x += width + 3;
+  }
+}
+
+void TokenTextView::paintScrollMark(QPainter& painter) const {
+  if (lines_ <= visible_lines_) return;
+  const QRect room = plotRect();
+  const int height = std::max(8, room.height() * visible_lines_ / lines_);
+  const int y = room.top() + (room.height() - height) * first_line_ / std::max(1, lines_ - visible_lines_);
+  painter.fillRect(QRect(room.right() + 3, y, 3, height), mutedText(palette()));
+}
+
+void TokenTextView::paintOverlay(QPainter& painter) {
+  if (const QRect cell = cellOf(current_); !cell.isNull()) {
+    painter.setPen(QPen(accentColor(dark()), 2));
+    painter.drawRect(cell.adjusted(0, 0, 0, manyRows() ? static_cast<int>(rows_.size()) * row_height_ : -1));
+  }
+  int row = -1;
+  const int token = tokenAt(mouse_, &row);
+  if (token < 0 || !describe) return;
+  painter.setPen(palette().text().color());
+  painter.drawRect(cellOf(token).adjusted(0, 0, -1, -2));
+  PlotFrame::paintOverlay(painter);
+}
+
+QStringList TokenTextView::readoutAt(QPoint position) const {
+  int row = -1;
+  const int token = describe ? tokenAt(position, &row) : -1;
+  const int layer = row >= 0 ? rows_[static_cast<std::size_t>(row)].layer->layer : -1;
+  return token < 0 ? QStringList() : describe(token, layer);
+}
+
+void TokenTextView::mousePressEvent(QMouseEvent* event) {
+  if (event->button() != Qt::LeftButton || !notice().isEmpty()) return;
+  for (const Chip& chip : chips_)
+    if (chip.box.contains(event->pos()))
+      return emit expertChosen(legendRow()->layer->layer, chip.expert == highlight_ ? -1 : chip.expert);
+  int row = -1;
+  const int token = tokenAt(event->pos(), &row);
+  if (token >= 0) emit tokenChosen(token, row >= 0 ? rows_[static_cast<std::size_t>(row)].layer->layer : -1);
+}
+
+void TokenTextView::scrollTo(int line) {
+  line = std::clamp(line, 0, std::max(0, lines_ - visible_lines_));
+  if (line == first_line_) return;
+  first_line_ = line;
+  markDirty();
+}
+
+void TokenTextView::wheelEvent(QWheelEvent* event) {
+  scrollTo(first_line_ - (event->angleDelta().y() > 0 ? 1 : -1));
+}
+
+void TokenTextView::keyPressEvent(QKeyEvent* event) {
+  const int last = static_cast<int>(places_.size()) - 1;
+  int to = current_;
+  if (event->key() == Qt::Key_Left)
+    --to;
+  else if (event->key() == Qt::Key_Right)
+    ++to;
+  else if (event->key() == Qt::Key_PageDown)
+    return scrollTo(first_line_ + visible_lines_);
+  else if (event->key() == Qt::Key_PageUp)
+    return scrollTo(first_line_ - visible_lines_);
+  else
+    return PlotFrame::keyPressEvent(event);
+  if (last < 0) return;
+  to = std::clamp(to, 0, last);
+  const int line = places_[static_cast<std::size_t>(to)].line;
+  if (line < first_line_ || line >= first_line_ + visible_lines_) scrollTo(line);
+  emit tokenChosen(to, -1);
+}
+
+}  // namespace moescope

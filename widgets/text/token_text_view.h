@@ -1,0 +1,82 @@
+// A text byte by byte, coloured by the expert that scored best: on the letters for one layer, or on a line for each
+// layer under them. Hover describes a token, a click or the arrow keys choose one, a click in the legend an expert.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/telemetry/frame/frame.h"
+#include "widgets/panel/expert_colors.h"
+#include "widgets/plots/plot_frame.h"
+
+namespace moescope {
+
+class TokenTextView : public PlotFrame {
+  Q_OBJECT
+
+ public:
+  struct Row {
+    const TokenLayer* layer;  // of the text
+    ExpertColors colors;
+  };
+
+  explicit TokenTextView(QWidget* parent = nullptr);
+
+  // With one row the letters are coloured, with more there is a line for each.
+  void setText(std::shared_ptr<const TokenFrame> text, std::vector<Row> rows);
+  void setHighlight(int layer, int expert);  // only its tokens keep their colour; -1: all
+  void setCurrent(int position);             // -1: none
+  int current() const { return current_; }
+  const TokenFrame* text() const { return text_.get(); }
+  std::function<QStringList(int position, int layer)> describe;
+  // Where byte `position` is drawn; null: scrolled out of sight.
+  QRect cellOf(int position) const;
+  QRgb colorOf(int position, int row) const;
+
+ signals:
+  void tokenChosen(int position, int layer);
+  void expertChosen(int layer, int expert);  // -1: none any more
+
+ protected:
+  QMargins margins() const override { return {8, 4, 8, 26}; }
+  void paintStatic(QPainter&) override {}
+  void paintData(QPainter& painter) override;
+  void paintOverlay(QPainter& painter) override;
+  QStringList readoutAt(QPoint position) const override;
+  void mousePressEvent(QMouseEvent* event) override;
+  void wheelEvent(QWheelEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
+
+ private:
+  struct Place {
+    int line, column;
+  };
+  struct Chip {
+    QRect box;
+    int expert;
+  };
+  void layOut();
+  QFont letters() const;
+  bool manyRows() const { return rows_.size() > 1; }
+  int lineHeight() const {
+    return letter_.height() + (manyRows() ? static_cast<int>(rows_.size()) * row_height_ : 0) + gap_;
+  }
+  int tokenAt(QPoint position, int* row) const;  // -1: none
+  const Row* legendRow() const;
+  QColor blended(const Row& row, int position) const;
+  void paintLines(QPainter& painter) const;
+  void paintLetters(QPainter& painter) const;
+  void paintLegend(QPainter& painter);
+  void paintScrollMark(QPainter& painter) const;
+  void scrollTo(int line);
+
+  std::shared_ptr<const TokenFrame> text_;
+  std::vector<Row> rows_;
+  std::vector<Place> places_;
+  std::vector<Chip> chips_;
+  QSize letter_;  // of a cell
+  int row_height_ = 0, gap_ = 3, left_ = 0, lines_ = 0, first_line_ = 0, visible_lines_ = 1;
+  int highlight_layer_ = -1, highlight_ = -1, current_ = -1;
+};
+
+}  // namespace moescope
