@@ -12,6 +12,7 @@
 #include "core/files/tag_map.h"
 #include "core/io/input_file.h"
 #include "core/io/json_values.h"
+#include "core/io/text_escape.h"
 #include "core/telemetry/logs/event_records.h"
 #include "tensorboard.pb.h"
 
@@ -222,7 +223,7 @@ void Run::take(const pb::Event& event) {
     try {
       take(event, value);
     } catch (const Unreadable& unreadable) {  // the other values of the record are good
-      problem = value.tag().substr(0, 200) + ": " + unreadable.what();
+      problem = printable(value.tag().substr(0, 200)) + ": " + unreadable.what();  // a zero byte would end it
     }
   }
   if (!problem.empty()) throw Unreadable(problem);
