@@ -1,6 +1,6 @@
-// Figures of a lesson read from live histories, sample tensors and measured layers, and checks judged by them.
+// Reads a lesson's figures from live histories, sample tensors and measured layers, and evaluates its checks.
 //
-// Not thread-safe; reading is cheap enough for four times a second (tensor figures are computed once and kept).
+// Not thread-safe. Cheap enough to read four times a second (tensor figures are computed once and kept).
 #pragma once
 
 #include <map>
@@ -25,7 +25,7 @@ struct LessonFigureInfo {
   const char* meaning;
 };
 std::span<const LessonFigureInfo> lesson_figures();
-// Of any figure; nullptr: there is no such key.
+// Any figure by its key; nullptr: there is no such key.
 const LessonFigureInfo* find_lesson_figure(std::string_view key);
 
 // The run's metric of that key.
@@ -35,7 +35,7 @@ std::optional<Metric> metric_named(std::string_view key);
 std::string figure_text(const LessonFigure& figure, double value);
 
 struct LessonJudgement {
-  enum class State { pending, holds, fails } state = State::pending;  // pending: the figures are not there yet
+  enum class State { pending, holds, fails } state = State::pending;  // pending: the figures are not known yet
   std::optional<double> value;
   std::string text;  // "0.143, should be below 0.2"; pending: what is missing
 };
@@ -48,7 +48,7 @@ class LessonReader {
   void set_chosen(const LessonFormat& chosen) { chosen_ = chosen; }
   const LessonFormat& chosen() const { return chosen_; }
 
-  // Nothing while the steps that it takes have not been taken (or the figure is not a number).
+  // nullopt until the steps that it needs have been taken (or if the figure is not a number).
   std::optional<double> read(const LessonFigure& figure) const;
   LessonJudgement judge(const LessonCheck& check) const;
   // `text` with {name} replaced by the value of that name, "..." while there is none.
@@ -63,8 +63,9 @@ class LessonReader {
   std::vector<std::shared_ptr<const History>> histories_;
   LessonFormat chosen_;
   mutable std::map<std::string, std::vector<float>> values_;  // of tensors, by name
-  mutable std::map<std::string, double> known_;               // tensor figures, by all that they depend on
-  mutable std::map<std::string, std::pair<std::vector<std::uint32_t>, LayerGain>> modelled_;  // the last of each layer
+  mutable std::map<std::string, double> known_;               // tensor figures, by everything they depend on
+  mutable std::map<std::string, std::pair<std::vector<std::uint32_t>, LayerGain>>
+      modelled_;  // the newest of each layer
 };
 
 }  // namespace moescope
