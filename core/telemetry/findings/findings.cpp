@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "core/telemetry/findings/gate_watch.h"
-#include "core/telemetry/findings/hand_settings.h"
+#include "core/telemetry/findings/interventions.h"
 #include "core/telemetry/findings/load_watch.h"
 #include "core/telemetry/findings/loss_watch.h"
 #include "core/telemetry/findings/quant_watch.h"
@@ -118,7 +118,7 @@ struct Watches {
 // One reading of [first, last] out of a history, from `begin` on, its first step.
 class Reading {
  public:
-  Reading(const History& history, const HandSettings& settings, std::int64_t begin, StepRange range)
+  Reading(const History& history, const Interventions& settings, std::int64_t begin, StepRange range)
       : history_(history), settings_(settings), range_(range), phase_((range.first - begin) / kBlock) {}
   void into(Watches& watches, const std::stop_token& stop);
 
@@ -145,7 +145,7 @@ class Reading {
   void read_losses(LossWatch& losses) const;
 
   const History& history_;
-  const HandSettings& settings_;
+  const Interventions& settings_;
   StepRange range_;
   std::int64_t phase_;  // blocks before the range
   // By block that completes a window: routers of the window's first step, on which logs have gates and biases if on
@@ -228,7 +228,7 @@ struct FindingsScan::State {
   void restart();
 
   HistoryPtr history;
-  HandSettings settings;
+  Interventions settings;
   StepRange whole;  // steps in whole blocks
   StepRange seen;   // and those after them
   Fingerprint newest;
@@ -255,7 +255,7 @@ void FindingsScan::advance(std::int64_t upto, std::stop_token stop) {
                           fingerprint(*s.history, s.seen.last) != s.newest)) {
     s.restart();
   }
-  s.settings = HandSettings(*s.history);
+  s.settings = Interventions(*s.history);
   if (s.whole.empty()) s.whole = {there.first, there.first - 1};
   const std::int64_t last = std::min(upto, there.last);
   while (last - s.whole.last >= kBlock && !stop.stop_requested()) {
@@ -287,15 +287,17 @@ std::vector<Finding> FindingsScan::findings() const {
     layer.gate.findings(out);
   }
   watches.quants.findings(out);
-  // A layer that a jump left uneven is told of once.
-  std::vector<int> told;
+  // Reported as not recovering already, so not as uneven as well.
+  std::vector<int> not_recovering;
   for (const Finding& finding : out) {
-    if (finding.kind == FindingKind::no_recovery) told.insert(told.end(), finding.layers.begin(), finding.layers.end());
+    if (finding.kind == FindingKind::no_recovery)
+      not_recovering.insert(not_recovering.end(), finding.layers.begin(), finding.layers.end());
   }
   std::erase_if(out, [&](const Finding& finding) {
-    return finding.kind == FindingKind::uneven && std::ranges::find(told, finding.layers.front()) != told.end();
+    return finding.kind == FindingKind::uneven &&
+           std::ranges::find(not_recovering, finding.layers.front()) != not_recovering.end();
   });
-  for (Finding& finding : out) s.settings.name_in(finding);
+  for (Finding& finding : out) s.settings.add_causes(finding);
   s.settings.findings(out, s.seen);
   sort_findings(out);
   return out;

@@ -1,4 +1,4 @@
-#include "core/telemetry/findings/hand_settings.h"
+#include "core/telemetry/findings/interventions.h"
 
 #include <algorithm>
 #include <array>
@@ -84,7 +84,7 @@ bool of_format(FindingKind kind) {
   return kind == FindingKind::underflow || kind == FindingKind::clipping || kind == FindingKind::low_sqnr;
 }
 
-bool bears_on(const std::string& key, FindingKind kind) {
+bool may_cause(const std::string& key, FindingKind kind) {
   if (of_format(kind)) return key.starts_with("precision.");
   if (of_load(kind))
     return key.starts_with("router.") || key.starts_with("data.") || key == "optimizer.lr" ||
@@ -94,7 +94,7 @@ bool bears_on(const std::string& key, FindingKind kind) {
 
 }  // namespace
 
-HandSettings::HandSettings(const History& history)
+Interventions::Interventions(const History& history)
     : run_(history.info().run), n_experts_(history.info().n_experts), moe_layers_(history.info().moe_layers) {
   for (const char* key : kKeys) {
     if (auto found = setting_at(history, key, INT64_MIN)) at_start_[key] = *found;
@@ -113,7 +113,7 @@ HandSettings::HandSettings(const History& history)
   std::ranges::stable_sort(changes_, {}, &Change::step);
 }
 
-std::string HandSettings::value(const std::string& key, std::int64_t step) const {
+std::string Interventions::value(const std::string& key, std::int64_t step) const {
   const auto start = at_start_.find(key);
   std::string found = start == at_start_.end() ? std::string() : start->second;
   for (const Change& change : changes_) {
@@ -122,36 +122,36 @@ std::string HandSettings::value(const std::string& key, std::int64_t step) const
   return found;
 }
 
-std::string HandSettings::list(const std::string& key, std::int64_t step) const {
+std::string Interventions::list(const std::string& key, std::int64_t step) const {
   const std::string found = value(key, step);
   return found == kEmpty ? std::string() : found;
 }
 
-double HandSettings::number(const std::string& key, std::int64_t step) const {
+double Interventions::number(const std::string& key, std::int64_t step) const {
   const std::string text = value(key, step);
   char* end = nullptr;
   const double found = std::strtod(text.c_str(), &end);
   return end == text.c_str() ? std::nan("") : found;
 }
 
-std::optional<bool> HandSettings::softmax(std::int64_t step) const {
+std::optional<bool> Interventions::softmax(std::int64_t step) const {
   const std::string name = value("router.score_func", step);
   if (name.empty()) return std::nullopt;
   return name == "softmax";
 }
 
-bool HandSettings::nothing_balances(std::int64_t step) const {
+bool Interventions::nothing_balances(std::int64_t step) const {
   const bool aux = value("router.aux_mode", step) != "none" && number("router.aux_coeff", step) > 0;
   return number("router.bias_update_rate", step) == 0 && !aux && !holds("router.force_balance", step);
 }
 
-std::optional<double> HandSettings::even_aux(std::int64_t step) const {
+std::optional<double> Interventions::even_aux(std::int64_t step) const {
   const double coefficient = number("router.aux_coeff", step);
   if (std::isnan(coefficient)) return std::nullopt;
   return coefficient * static_cast<double>(moe_layers_.size());
 }
 
-std::vector<std::uint8_t> HandSettings::killed(int layer, std::int64_t step) const {
+std::vector<std::uint8_t> Interventions::killed(int layer, std::int64_t step) const {
   std::vector<std::uint8_t> mask;
   for (const Entry& entry : entries_of(list("router.killed_experts", step), layer)) {
     if (entry.expert >= n_experts_) continue;
@@ -162,7 +162,7 @@ std::vector<std::uint8_t> HandSettings::killed(int layer, std::int64_t step) con
 }
 
 // The step from which on these keys are as they are.
-std::int64_t HandSettings::since(std::initializer_list<const char*> keys, StepRange read) const {
+std::int64_t Interventions::since(std::initializer_list<const char*> keys, StepRange read) const {
   std::int64_t step = read.first;
   for (const Change& change : changes_) {
     if (change.step <= read.last && std::ranges::find(keys, change.key) != keys.end())
@@ -171,13 +171,13 @@ std::int64_t HandSettings::since(std::initializer_list<const char*> keys, StepRa
   return step;
 }
 
-void HandSettings::findings(std::vector<Finding>& out, StepRange read) const {
+void Interventions::findings(std::vector<Finding>& out, StepRange read) const {
   if (at_start_.empty() || moe_layers_.empty() || read.empty()) return;
   add_by_hand(out, read);
   add_untaught(out, read);
 }
 
-void HandSettings::add_by_hand(std::vector<Finding>& out, StepRange read) const {
+void Interventions::add_by_hand(std::vector<Finding>& out, StepRange read) const {
   Finding finding;
   finding.kind = FindingKind::by_hand;
   finding.run = run_;
@@ -205,7 +205,7 @@ void HandSettings::add_by_hand(std::vector<Finding>& out, StepRange read) const 
 }
 
 // With K = 1 and s / (s + 1e-20) the only mixing weight is route_scale, whatever s is: its gradient is 0.
-void HandSettings::add_untaught(std::vector<Finding>& out, StepRange read) const {
+void Interventions::add_untaught(std::vector<Finding>& out, StepRange read) const {
   const std::int64_t now = read.last;
   if (number("router.top_k", now) != 1 || !holds("router.route_norm", now)) return;
   if (holds("router.frozen", now) || number("optimizer.router_lr_factor", now) == 0) return;  // not to be taught
@@ -230,16 +230,16 @@ void HandSettings::add_untaught(std::vector<Finding>& out, StepRange read) const
   out.push_back(std::move(finding));
 }
 
-void HandSettings::name_in(Finding& finding) const {
+void Interventions::add_causes(Finding& finding) const {
   if (finding.kind == FindingKind::by_hand || finding.kind == FindingKind::comparison) return;
   if (of_load(finding.kind) && !at_start_.empty()) {
-    name_experts(finding);
-    name_router(finding);
+    add_expert_causes(finding);
+    add_router_causes(finding);
   }
-  name_changes(finding);
+  add_change_causes(finding);
 }
 
-void HandSettings::name_experts(Finding& finding) const {
+void Interventions::add_expert_causes(Finding& finding) const {
   if (finding.layers.empty()) return;
   const int layer = finding.layers.front();
   const std::int64_t step = finding.steps.last;
@@ -259,7 +259,7 @@ void HandSettings::name_experts(Finding& finding) const {
   if (!finding.experts.empty() && held.size() == finding.experts.size()) finding.severity = Severity::note;
 }
 
-void HandSettings::name_router(Finding& finding) const {
+void Interventions::add_router_causes(Finding& finding) const {
   const std::int64_t step = finding.steps.last;
   if (holds("router.frozen", step)) finding.saw += " The gates and expert_bias rest (router.frozen).";
   if (holds("router.force_balance", step))
@@ -271,7 +271,7 @@ void HandSettings::name_router(Finding& finding) const {
     finding.saw += " Nothing balances: router.bias_update_rate is 0, and there is no auxiliary loss.";
 }
 
-void HandSettings::name_changes(Finding& finding) const {
+void Interventions::add_change_causes(Finding& finding) const {
   const bool jump = finding.kind == FindingKind::loss_spike || finding.kind == FindingKind::load_shift ||
                     finding.kind == FindingKind::no_recovery;
   const std::int64_t from = jump ? finding.steps.first - kJustBefore : INT64_MIN;
@@ -279,7 +279,7 @@ void HandSettings::name_changes(Finding& finding) const {
   std::vector<const Change*> named;
   for (auto change = changes_.rbegin(); change != changes_.rend() && named.size() < kNamedChanges; ++change) {
     const bool known = std::ranges::any_of(named, [&](const Change* each) { return each->key == change->key; });
-    if (!known && change->step >= from && change->step <= to && bears_on(change->key, finding.kind))
+    if (!known && change->step >= from && change->step <= to && may_cause(change->key, finding.kind))
       named.push_back(&*change);
   }
   std::ranges::reverse(named);

@@ -16,10 +16,10 @@
 
 namespace moescope {
 
-class HandSettings {
+class Interventions {
  public:
-  HandSettings() = default;
-  explicit HandSettings(const History& history);
+  Interventions() = default;
+  explicit Interventions(const History& history);
 
   std::optional<bool> softmax(std::int64_t step) const;     // of the scores; nothing: not known
   bool nothing_balances(std::int64_t step) const;           // known: neither a bias rate nor an auxiliary loss
@@ -31,7 +31,7 @@ class HandSettings {
   // teaches.
   void findings(std::vector<Finding>& out, StepRange read) const;
   // Adds to a finding's words what a person did that it may follow from; a finding that is nothing else becomes a note.
-  void name_in(Finding& finding) const;
+  void add_causes(Finding& finding) const;
 
  private:
   struct Change {
@@ -46,9 +46,9 @@ class HandSettings {
   std::int64_t since(std::initializer_list<const char*> keys, StepRange read) const;
   void add_by_hand(std::vector<Finding>& out, StepRange read) const;
   void add_untaught(std::vector<Finding>& out, StepRange read) const;
-  void name_experts(Finding& finding) const;
-  void name_router(Finding& finding) const;
-  void name_changes(Finding& finding) const;
+  void add_expert_causes(Finding& finding) const;
+  void add_router_causes(Finding& finding) const;
+  void add_change_causes(Finding& finding) const;
 
   int run_ = 0, n_experts_ = 0;
   std::vector<int> moe_layers_;

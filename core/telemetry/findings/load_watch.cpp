@@ -62,7 +62,7 @@ void LoadWatch::block(std::int64_t first, std::span<const float> utilisation, st
   if (no_load_) return;
   if (blocks_ >= kMeanBlocks) judge_experts();
   judge_use();
-  if (whole && blocks_ % kMeanBlocks == 0) judge_swing(settings);
+  if (whole && blocks_ % kMeanBlocks == 0) judge_oscillation(settings);
 }
 
 void LoadWatch::take_settings(const LoadSettings& settings) {
@@ -219,7 +219,7 @@ void LoadWatch::judge_collapse(double use) {
 }
 
 // The deepest autocorrelation of the deviations of the window's 50 loads from their means; 0: too few rows.
-double LoadWatch::swing(int& lag_of_it) const {
+double LoadWatch::strongest_anticorrelation(int& lag_of_it) const {
   const auto n = static_cast<std::size_t>(n_experts_);
   std::array<double, kLags + 1> products{};
   std::array<int, kLags + 1> pairs{};
@@ -246,26 +246,27 @@ double LoadWatch::swing(int& lag_of_it) const {
   return deepest;
 }
 
-void LoadWatch::judge_swing(const LoadSettings& settings) {
+void LoadWatch::judge_oscillation(const LoadSettings& settings) {
   const double window_vio = static_cast<double>(*std::max_element(mean_.begin(), mean_.end())) - 1;
   const bool uneven_by_turns =
-      settings.bias_step > kLargeStep && mean_max_vio_ > kSwingMaxVio && window_vio < mean_max_vio_ / 2;
+      settings.bias_step > kLargeBiasStep && mean_max_vio_ > kOscillatingMaxVio && window_vio < mean_max_vio_ / 2;
   int lag = 0;
-  const double correlation = uneven_by_turns ? swing(lag) : 0;
-  const bool swings = correlation < kSwing;
-  quiet_windows_ = swings ? 0 : quiet_windows_ + 1;
-  if (swings) {
-    if (swing_windows_++ == 0) swing_since_ = last_step_ - kMeanSteps + 1;
-    swing_ = correlation, swing_lag_ = lag, swing_step_ = settings.bias_step, swing_margin_ = settings.margin;
-    swing_max_vio_ = mean_max_vio_, swing_window_vio_ = window_vio;
-  } else if (quiet_windows_ >= kLastingWindows || swing_windows_ < kLastingWindows) {
-    if (swing_windows_ >= kLastingWindows) {
+  const double correlation = uneven_by_turns ? strongest_anticorrelation(lag) : 0;
+  const bool oscillates = correlation < kAnticorrelated;
+  quiet_windows_ = oscillates ? 0 : quiet_windows_ + 1;
+  if (oscillates) {
+    if (oscillation_windows_++ == 0) oscillation_since_ = last_step_ - kMeanSteps + 1;
+    anticorrelation_ = correlation, oscillation_lag_ = lag, oscillation_step_ = settings.bias_step,
+    oscillation_margin_ = settings.margin;
+    oscillation_max_vio_ = mean_max_vio_, oscillation_window_vio_ = window_vio;
+  } else if (quiet_windows_ >= kLastingWindows || oscillation_windows_ < kLastingWindows) {
+    if (oscillation_windows_ >= kLastingWindows) {
       closed_.push_back({FindingKind::oscillating_bias,
                          {},
-                         {swing_since_, last_step_ - kMeanSteps * quiet_windows_},
-                         swing_max_vio_});
+                         {oscillation_since_, last_step_ - kMeanSteps * quiet_windows_},
+                         oscillation_max_vio_});
     }
-    swing_windows_ = 0;
+    oscillation_windows_ = 0;
   }
 }
 
@@ -295,7 +296,7 @@ void LoadWatch::findings(std::vector<Finding>& out) const {
   add_starved(out);
   add_hot(out);
   add_uneven(out);
-  add_swing(out);
+  add_oscillation(out);
   add_closed(out);
 }
 
@@ -424,17 +425,17 @@ void LoadWatch::add_uneven(std::vector<Finding>& out) const {
   out.push_back(std::move(finding));
 }
 
-void LoadWatch::add_swing(std::vector<Finding>& out) const {
-  if (swing_windows_ < kLastingWindows) return;
-  Finding finding = make(FindingKind::oscillating_bias, Severity::warning, {swing_since_, last_step_}, true);
+void LoadWatch::add_oscillation(std::vector<Finding>& out) const {
+  if (oscillation_windows_ < kLastingWindows) return;
+  Finding finding = make(FindingKind::oscillating_bias, Severity::warning, {oscillation_since_, last_step_}, true);
   finding.metric = "max_vio_window";
   finding.knobs = {"router.bias_update_rate"};
   finding.title += ": the bias makes the load swing";
-  finding.saw = "MaxVio of a batch is " + decimal(swing_max_vio_, 2) + ", of 50 steps together only " +
-                decimal(swing_window_vio_, 2) + ": who is too full now is too empty " +
-                counted(swing_lag_, "step", "steps") + " later (correlation " + decimal(swing_, 2) +
-                "). A step of the bias is " + decimal(swing_step_, 2) + " times the mean score margin, which is " +
-                decimal(swing_margin_, 2) + ".";
+  finding.saw = "MaxVio of a batch is " + decimal(oscillation_max_vio_, 2) + ", of 50 steps together only " +
+                decimal(oscillation_window_vio_, 2) + ": who is too full now is too empty " +
+                counted(oscillation_lag_, "step", "steps") + " later (correlation " + decimal(anticorrelation_, 2) +
+                "). A step of the bias is " + decimal(oscillation_step_, 2) +
+                " times the mean score margin, which is " + decimal(oscillation_margin_, 2) + ".";
   finding.why =
       "The bias overshoots: its step is large against the differences of the scores, so that each step turns the load "
       "over instead of evening it out. Batches stay uneven, and where a token goes depends on the step.";

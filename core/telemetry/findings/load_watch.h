@@ -55,9 +55,9 @@ inline constexpr int kCollapsingBlocks = 10, kEarlyBlocks = 15, kFallingBlocks =
 // margin. All three, because batches whose kinds of text take turns give -0.4, too: there the step was 0.02 of the
 // margin, in runs that ring (rate 0.03 and 0.1) 0.3 to 2.7. And the margin must be one: see GateWatch::says_nothing().
 inline constexpr int kLags = 8;
-inline constexpr double kSwing = -0.25;
-inline constexpr double kSwingMaxVio = 0.5;
-inline constexpr double kLargeStep = 0.25;
+inline constexpr double kAnticorrelated = -0.25;
+inline constexpr double kOscillatingMaxVio = 0.5;
+inline constexpr double kLargeBiasStep = 0.25;
 
 // What bears on a block's load besides the router.
 struct LoadSettings {
@@ -110,11 +110,11 @@ class LoadWatch {
   void judge_experts();
   void judge_use();
   void judge_collapse(double use);
-  void judge_swing(const LoadSettings& settings);
+  void judge_oscillation(const LoadSettings& settings);
   const Chance& chance();
   double window_tokens() const;
   double use_before(int blocks_ago) const;
-  double swing(int& lag) const;
+  double strongest_anticorrelation(int& lag) const;
   bool layer_has_collapsed() const { return collapsed_since_ >= 0; }
   bool lasts(std::int64_t since, std::int64_t steps) const { return since >= 0 && last_step_ - since + 1 >= steps; }
   bool enough_to_starve(std::int64_t since) const;
@@ -130,7 +130,7 @@ class LoadWatch {
   void add_starved(std::vector<Finding>& out) const;
   void add_hot(std::vector<Finding>& out) const;
   void add_uneven(std::vector<Finding>& out) const;
-  void add_swing(std::vector<Finding>& out) const;
+  void add_oscillation(std::vector<Finding>& out) const;
   void add_closed(std::vector<Finding>& out) const;
 
   int layer_, run_;
@@ -158,10 +158,11 @@ class LoadWatch {
   int falling_blocks_ = 0;
   double effective_before_ = 1;   // when the fall began
   std::deque<float> effectives_;  // by block, as `use_`
-  std::int64_t swing_since_ = -1;
-  int swing_windows_ = 0, quiet_windows_ = 0;
-  double swing_ = 0, swing_max_vio_ = 0, swing_window_vio_ = 0, swing_step_ = 0, swing_margin_ = 0;
-  int swing_lag_ = 0;
+  std::int64_t oscillation_since_ = -1;
+  int oscillation_windows_ = 0, quiet_windows_ = 0;
+  double anticorrelation_ = 0, oscillation_max_vio_ = 0, oscillation_window_vio_ = 0, oscillation_step_ = 0,
+         oscillation_margin_ = 0;
+  int oscillation_lag_ = 0;
   Newest<Episode, kKeptEpisodes> closed_;
 };
 
