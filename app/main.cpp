@@ -38,7 +38,7 @@ int print(const QString& text) {
 
 // Qt's offscreen platform says for every window that it cannot propagate size hints or raise it: nothing to mend.
 QtMessageHandler shown_by_qt = nullptr;
-void dropKnownNoise(QtMsgType type, const QMessageLogContext& context, const QString& text) {
+void dropKnownWarnings(QtMsgType type, const QMessageLogContext& context, const QString& text) {
   if (!text.startsWith("This plugin does not support ")) shown_by_qt(type, context, text);
 }
 
@@ -79,7 +79,7 @@ int runWindow(QApplication& app, const Arguments& arguments, const QStringList& 
     window.showWorkspace("compare");
   CrashWatch crashes(&window);
   window.show();
-  if (for_a_person) crashes.offerLeftBehind();
+  if (for_a_person) crashes.offerCrashedRecording();
   if (!arguments.screenshot.isEmpty())
     takeScreenshot(&window, arguments);
   else if (!arguments.follow.isEmpty())
@@ -104,7 +104,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow any more shows as a failed write
   QElapsedTimer since_start;
   since_start.start();
-  shown_by_qt = qInstallMessageHandler(dropKnownNoise);
+  shown_by_qt = qInstallMessageHandler(dropKnownWarnings);
   const bool display = hasDisplay();
   if (!display) qputenv("QT_QPA_PLATFORM", "offscreen");
   QApplication app(argc, argv);

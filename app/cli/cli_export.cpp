@@ -91,7 +91,7 @@ void check(const Options& options) {
 
 void run(const Options& options) {
   check(options);
-  if (file_kind(options.in) == FileKind::recording) tell_missing(RecordingReader(options.in));
+  if (file_kind(options.in) == FileKind::recording) print_missing(RecordingReader(options.in));
   if (options.to == "jsonl")
     export_jsonl(options.in, options.out);
   else if (options.to == "trace")

@@ -131,7 +131,7 @@ void check_output(const ImportCommand& command) {
   }
 }
 
-void tell_bad_lines(const ImportCommand& command, const std::vector<SkippedLines>& skipped) {
+void print_bad_lines(const ImportCommand& command, const std::vector<SkippedLines>& skipped) {
   std::string all;
   for (const SkippedLines& file : skipped) {
     std::fprintf(stderr, "%s: %s\n", printable(file.path).c_str(), printable(file.bad.summary(file.unit)).c_str());
@@ -151,7 +151,7 @@ void tell_bad_lines(const ImportCommand& command, const std::vector<SkippedLines
   }
 }
 
-void tell(const OpenedRuns& opened, const std::string& out, double seconds) {
+void print_summary(const OpenedRuns& opened, const std::string& out, double seconds) {
   for (const auto& run : opened.histories) {
     const RunInfo& info = run->info();
     std::printf("%c %s: %lld steps, %zu MoE layers of %d experts\n", static_cast<char>('A' + info.run),
@@ -187,9 +187,9 @@ void import(const ImportCommand& command) {
     throw CLI::RuntimeError(128 + g_stopped);
   }
   recording.finish();
-  tell_bad_lines(command, opened.skipped);
+  print_bad_lines(command, opened.skipped);
   if (!command.quiet)
-    tell(opened, command.out, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    print_summary(opened, command.out, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
 }  // namespace

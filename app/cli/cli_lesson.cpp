@@ -46,7 +46,7 @@ const char* mark(LessonJudgement::State state) {
                                                   : "open  ";
 }
 
-bool give(const Options& options, std::optional<std::int64_t> seed) {
+bool run_one(const Options& options, std::optional<std::int64_t> seed) {
   const ParsedLesson parsed = find_lesson(options.name, seed);
   if (!parsed.problems.empty()) throw std::runtime_error(problem_list(parsed.problems));
   const Lesson& lesson = parsed.lesson;
@@ -76,7 +76,7 @@ void run(const Options& options) {
   std::vector<std::optional<std::int64_t>> seeds(options.seeds.begin(), options.seeds.end());
   if (seeds.empty()) seeds.emplace_back();
   bool all = true;
-  for (const auto& seed : seeds) all &= give(options, seed);
+  for (const auto& seed : seeds) all &= run_one(options, seed);
   if (!all) throw CLI::RuntimeError(kDidNotHappen);
 }
 

@@ -5,6 +5,6 @@
 
 namespace moescope {
 
-void tell_missing(const RecordingReader& recording);  // to standard error; nothing where nothing is missing
+void print_missing(const RecordingReader& recording);  // to standard error; nothing where nothing is missing
 
 }  // namespace moescope

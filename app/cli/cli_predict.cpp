@@ -138,13 +138,13 @@ void check_predicted(const std::string& path, const CalibrationReport& report) {
 }
 
 void predict_layers(const CLI::App& command, const Options& options) {
-  refuse_given(command, {"--recipe",       "--all-to-all", "--payload",   "--routing",
-                         "--run",          "--step",       "--layer",     "--node-limited",
-                         "--placement",    "--slots",      "--ep",        "--ranks-per-node",
-                         "--gpus",         "--tp",         "--pp",        "--virtual-stages",
-                         "--microbatches", "--seq",        "--recompute", "--overlap",
-                         "--hypothesis",   "--seed"},
-               "says nothing with --calibration, whose layers are those of its file");
+  refuse_options(command, {"--recipe",       "--all-to-all", "--payload",   "--routing",
+                           "--run",          "--step",       "--layer",     "--node-limited",
+                           "--placement",    "--slots",      "--ep",        "--ranks-per-node",
+                           "--gpus",         "--tp",         "--pp",        "--virtual-stages",
+                           "--microbatches", "--seq",        "--recompute", "--overlap",
+                           "--hypothesis",   "--seed"},
+                 "says nothing with --calibration, whose layers are those of its file");
   Calibration calibration = read_calibration(options.calibration);
   std::string source;
   double memory = options.memory_GBps;
@@ -410,8 +410,8 @@ void print_step(const StepConfig& config, const StepParameters& p, const StepTim
 
 void check_step_options(const CLI::App& command, const Options& options) {
   if (!is_recording(options.routing))
-    refuse_given(command, {"--run", "--step", "--layer", "--node-limited"},
-                 "goes with a recording as --routing (grouped is node-limited by rule)");
+    refuse_options(command, {"--run", "--step", "--layer", "--node-limited"},
+                   "goes with a recording as --routing (grouped is node-limited by rule)");
 }
 
 void predict_step(const CLI::App& command, const Options& options) {

@@ -32,11 +32,11 @@ Reproduction reproduce_one(const RecordingReader& recording, const RunInfo& info
   std::printf("%s: training %lld step%s again\n", printable(info.name).c_str(),
               static_cast<long long>(steps < 0 ? history->steps().size() : steps), plural(steps));
   std::fflush(stdout);
-  std::int64_t told = 0;
+  std::int64_t reported = 0;
   const Reproduction result =
       reproduce(recording.runs().front(), *history, steps, [&](std::int64_t done, std::int64_t all) {
-        if (done * 10 / all == told) return true;
-        told = done * 10 / all;
+        if (done * 10 / all == reported) return true;
+        reported = done * 10 / all;
         std::fprintf(stderr, "  %lld of %lld steps\n", static_cast<long long>(done), static_cast<long long>(all));
         return true;
       });
@@ -46,7 +46,7 @@ Reproduction reproduce_one(const RecordingReader& recording, const RunInfo& info
 
 void run(const Options& options) {
   const RecordingReader recording(options.path);
-  tell_missing(recording);
+  print_missing(recording);
   if (recording.runs().empty()) throw std::runtime_error(options.path + ": there is no run in it");
   bool found = false, same = true;
   for (const RunInfo& info : recording.runs()) {

@@ -41,7 +41,7 @@ std::vector<std::int32_t> route_by_recorded_load(const RecordedLoad& load, const
 bool is_recording(const std::string& routing);
 
 // Throws std::runtime_error when one of `options` was given: "--ranks says nothing with --recording: `why`".
-void refuse_given(const CLI::App& command, std::initializer_list<const char*> options, const std::string& why);
+void refuse_options(const CLI::App& command, std::initializer_list<const char*> options, const std::string& why);
 
 struct PlacementOptions {
   std::string name = "contiguous";  // "contiguous", "random", "balanced"

@@ -265,7 +265,7 @@ class Training {
       }
       sink_->publish(frame);
       if (feed_) feed_->publish(std::make_shared<const TelemetryFrame>(frame));
-      if (is_lost(frame)) {
+      if (loss_is_not_finite(frame)) {
         lost_ = true;
         sink_->publish(Marker{frame.run, step, "event", "the loss is no number any more"});
       }

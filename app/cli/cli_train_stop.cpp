@@ -36,8 +36,8 @@ void give_up(int) {
   _exit(1);
 }
 
-// mpirun asks all with SIGTERM when a rank has died, and kills a second later. Now, not when they give up, all that
-// live can be seen to: the first of them speaks.
+// mpirun sends SIGTERM to all ranks when one has died, and kills them a second later. Which ranks are alive is only
+// certain now, not when they give up: the first of them prints the message.
 void stop_soon(int signal) {
   g_signal = signal;
   for (const pid_t before : g_ranks_before)
@@ -60,8 +60,9 @@ std::vector<pid_t> ranks_before(Ranks& ranks) {
   return before;
 }
 
-// A closed terminal sends it, and then the shell once more: the second must not end the checkpoint that the first made.
-void stop_when_hung_up() {
+// A closed terminal sends SIGHUP, and then the shell sends it again: the second one must not interrupt the checkpoint
+// that the first one started.
+void catch_hang_up() {
   struct sigaction action {};
   if (sigaction(SIGHUP, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
   action = {};
@@ -80,7 +81,7 @@ const char* signal_text(int signal) {
 }
 
 void catch_signals(Ranks* ranks) {
-  stop_when_hung_up();
+  catch_hang_up();
   std::signal(SIGPIPE, SIG_IGN);  // a reader of --jsonl - that went away shows as a failed write
   if (ranks) {
     g_ranks_before = ranks_before(*ranks);

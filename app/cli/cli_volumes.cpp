@@ -129,7 +129,7 @@ Counted count_routing(const CLI::App& command, Options& options) {
   Counted counted;
   std::vector<std::int32_t> topk_TK;
   if (!options.topk.empty()) {
-    refuse_given(command, {"--tokens-per-rank"}, "says nothing with --topk: the tokens are those of the file");
+    refuse_options(command, {"--tokens-per-rank"}, "says nothing with --topk: the tokens are those of the file");
     topk_TK = read_topk(command, options, shape);
     counted.routing = options.topk;
   } else {
@@ -289,15 +289,15 @@ void check_options(const CLI::App& command, Options& options) {
     options.topk = options.routing;
   }
   if (!options.recording.empty())
-    refuse_given(command,
-                 {"--model", "--experts", "--top-k", "--moe-layers", "--groups", "--limited-groups", "--ranks",
-                  "--ranks-per-node", "--placement", "--slots", "--tokens-per-rank", "--seed"},
-                 "says nothing with --recording, whose counts are those of its own run; --routing " +
-                     options.recording + " routes any shape over any ranks by the load of its router");
+    refuse_options(command,
+                   {"--model", "--experts", "--top-k", "--moe-layers", "--groups", "--limited-groups", "--ranks",
+                    "--ranks-per-node", "--placement", "--slots", "--tokens-per-rank", "--seed"},
+                   "says nothing with --recording, whose counts are those of its own run; --routing " +
+                       options.recording + " routes any shape over any ranks by the load of its router");
   else if (!is_recording(options.routing) || !options.topk.empty())
-    refuse_given(command, {"--run", "--step", "--layer"}, "goes with --recording, or with a recording as --routing");
-  if (options.topk.empty()) refuse_given(command, {"--tensor"}, "goes with --topk FILE.safetensors");
-  if (!options.json) refuse_given(command, {"--matrices"}, "goes with --json");
+    refuse_options(command, {"--run", "--step", "--layer"}, "goes with --recording, or with a recording as --routing");
+  if (options.topk.empty()) refuse_options(command, {"--tensor"}, "goes with --topk FILE.safetensors");
+  if (!options.json) refuse_options(command, {"--matrices"}, "goes with --json");
 }
 
 void print_volumes(const CLI::App& command, Options options) {

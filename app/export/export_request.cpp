@@ -45,7 +45,7 @@ Place findPanel(const MainWindow& window, const QString& name, const QString& in
   throw std::runtime_error(("--panel: there is no \"" + name + "\"; there are\n" + panelNames(window)).toStdString());
 }
 
-void bringUp(MainWindow* window, Workspace* workspace, Panel* panel) {
+void bringToFront(MainWindow* window, Workspace* workspace, Panel* panel) {
   window->showWorkspace(workspace->name());
   for (QDockWidget* dock : workspace->docks())
     if (panel && dock->isAncestorOf(panel)) {
@@ -70,7 +70,7 @@ void exportOpened(MainWindow* window, const Arguments& arguments) {
   guardedQuit([&] {
     Place place{window->workspace(), nullptr};
     if (!request.panel.isEmpty()) place = findPanel(*window, request.panel, arguments.workspace);
-    bringUp(window, place.workspace, place.panel);
+    bringToFront(window, place.workspace, place.panel);
     if (request.step) window->selection()->setStep(*request.step);
     whenPanelsAreReady(window, [window, request, size = arguments.size, panel = place.panel] {
       if (guardedQuit([&] { write(window, request, size, panel); })) quitWith({});

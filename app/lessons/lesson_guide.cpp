@@ -276,7 +276,7 @@ void LessonGuide::arrange() {
         dock->setVisible(named || isTimeline(*dock));
         if (dock->objectName().toStdString() == view.panels.front()) dock->raise();
       }
-      QTimer::singleShot(0, workspace, [workspace] { workspace->shareOut(); });
+      QTimer::singleShot(0, workspace, [workspace] { workspace->setDefaultSizes(); });
     }
     arranged_ = wanted;
   }

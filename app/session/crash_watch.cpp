@@ -40,7 +40,7 @@ void CrashWatch::hold(const QString& recording) {
   if (!lock_->tryLock(0)) lock_.reset();
 }
 
-QStringList CrashWatch::takeLeftBehind() {
+QStringList CrashWatch::takeCrashedRecordings() {
   QStringList recordings;
   for (const QString& name : QDir(lockFolder()).entryList({"*.moescope"}, QDir::Files, QDir::Time)) {
     const auto lock = lockOf(name);
@@ -51,8 +51,8 @@ QStringList CrashWatch::takeLeftBehind() {
   return recordings;
 }
 
-void CrashWatch::offerLeftBehind() {
-  const QStringList left = takeLeftBehind();
+void CrashWatch::offerCrashedRecording() {
+  const QStringList left = takeCrashedRecordings();
   if (left.isEmpty()) return;
   const QFileInfo file(left.first());
   const QString more = left.size() > 1 ? QString("\n%1 more are in %2.").arg(left.size() - 1).arg(file.path()) : "";

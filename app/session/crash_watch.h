@@ -18,9 +18,9 @@ class CrashWatch : public QObject {
   explicit CrashWatch(MainWindow* window);  // holds the lock of what its session records
 
   // Recordings that crashed programs left, newest first; each is told once.
-  static QStringList takeLeftBehind();
+  static QStringList takeCrashedRecordings();
   // Asks whether to open the newest of them, if there is any.
-  void offerLeftBehind();
+  void offerCrashedRecording();
 
  private:
   void hold(const QString& recording);  // empty: of none

@@ -291,8 +291,8 @@ void SetupForm::check() {
   }
   problems_ = own;
   for (ConfigProblem& problem : validate(shown)) {
-    const bool told = std::any_of(own.begin(), own.end(), [&](const auto& p) { return p.key == problem.key; });
-    if (!told) problems_.push_back(std::move(problem));
+    const bool shown_already = std::any_of(own.begin(), own.end(), [&](const auto& p) { return p.key == problem.key; });
+    if (!shown_already) problems_.push_back(std::move(problem));
   }
   showProblems();
   markChanges();

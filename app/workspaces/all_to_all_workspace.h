@@ -14,7 +14,7 @@ class AllToAllWorkspace : public Workspace {
   explicit AllToAllWorkspace(Selection* selection, QWidget* parent = nullptr);
 
   void arrange() override;
-  void shareOut() override;
+  void setDefaultSizes() override;
   PlacementPanel* placement() const { return placement_panel_; }
 
  private:

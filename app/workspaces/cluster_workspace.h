@@ -15,7 +15,7 @@ class ClusterWorkspace : public Workspace {
   explicit ClusterWorkspace(Selection* selection, QWidget* parent = nullptr);
 
   void arrange() override;
-  void shareOut() override;
+  void setDefaultSizes() override;
   RankTimelinePanel* timeline() const { return timeline_panel_; }
 
  private:

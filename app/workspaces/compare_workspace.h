@@ -15,7 +15,7 @@ class CompareWorkspace : public Workspace {
   CompareWorkspace(Selection* selection, const ComparedRuns* runs, QWidget* parent = nullptr);
 
   void arrange() override;
-  void shareOut() override;
+  void setDefaultSizes() override;
   GradientPanel* gradientPanel() const { return gradient_panel_; }
 
  private:

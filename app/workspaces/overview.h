@@ -14,7 +14,7 @@ class Overview : public Workspace {
   void showFindings();  // in front
 
   void arrange() override;
-  void shareOut() override;  // the same room for all panels of a row
+  void setDefaultSizes() override;  // the same room for all panels of a row
 
  private:
   void addLoss();

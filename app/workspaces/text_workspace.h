@@ -14,7 +14,7 @@ class TextWorkspace : public Workspace {
   explicit TextWorkspace(Selection* selection, QWidget* parent = nullptr);
 
   void arrange() override;
-  void shareOut() override;
+  void setDefaultSizes() override;
   TokensPanel* tokens() const { return tokens_panel_; }
   TokensPanel* sample() const { return sample_panel_; }
   void setLive(bool live);  // whether another probe text can be asked for

@@ -19,8 +19,8 @@ class Workspace : public QMainWindow {
   Workspace(Selection* selection, const QString& name, QWidget* parent);
 
   const QString& name() const { return name_; }
-  virtual void arrange() = 0;   // the default layout, all docks shown
-  virtual void shareOut() = 0;  // default sizes, once the layout has taken the docks in
+  virtual void arrange() = 0;          // the default layout, all docks shown
+  virtual void setDefaultSizes() = 0;  // default sizes, once the layout has taken the docks in
   const QList<QDockWidget*>& docks() const { return docks_; }
   virtual QList<Panel*> panels() const;
   Panel* panel(const QString& object_name) const;  // nullptr: none

@@ -235,7 +235,7 @@ void check_layer(const Reader& in, const std::string& place, const LayerShape& s
 }
 
 // The newer name of a time, or the older.
-double either(double first, double second) {
+double first_known(double first, double second) {
   return std::isnan(first) ? second : first;
 }
 
@@ -253,8 +253,8 @@ void read_layers(Reader& in, Calibration& out) {
     routing.skew = in.number(row, place, "skew", 0, kMaxSkew);
     if (std::isnan(routing.skew)) routing.skew = skew_of(routing.label);
     routing.copies_per_token_deep_ep = in.number(row, place, "copies_per_token_deep_ep", 0.5, 1e4);
-    layer.times = {either(in.time(row, place, "standard_comm_ms"), in.time(row, place, "comm_4x_a2a_ms")),
-                   either(in.time(row, place, "standard_layer_ms"), in.time(row, place, "layer_ms")),
+    layer.times = {first_known(in.time(row, place, "standard_comm_ms"), in.time(row, place, "comm_4x_a2a_ms")),
+                   first_known(in.time(row, place, "standard_layer_ms"), in.time(row, place, "layer_ms")),
                    in.time(row, place, "deep_ep_comm_ms"), in.time(row, place, "deep_ep_layer_ms"),
                    in.time(row, place, "experts_ms")};
     if (layer.shape.n_experts && !routing.tokens_per_expert.empty() &&

@@ -23,7 +23,7 @@ constexpr std::size_t kBuffer = std::size_t{256} << 10;
 constexpr int kTries = 16;
 
 // In the folder of `path`, and short: that name itself may be as long as a name can be.
-std::string temporary_beside(const std::string& path) {
+std::string temporary_path(const std::string& path) {
   std::random_device random;
   char name[48];
   std::snprintf(name, sizeof name, ".moescope-%08x%08x%08x.tmp", random(), random(), random());
@@ -68,7 +68,7 @@ WholeFile::WholeFile(const std::string& path) : path_(path) {
   if (const std::string problem = output_problem(path); !problem.empty())
     throw std::runtime_error(path + ": " + problem);
   for (int i = 0; i < kTries && file_ < 0; ++i) {
-    temporary_ = temporary_beside(path);
+    temporary_ = temporary_path(path);
     file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (file_ < 0 && errno != EEXIST) break;
   }

@@ -29,7 +29,7 @@ std::int64_t step_of(const std::string& name) {
 }
 
 // A file's bytes, or a folder's names.
-void bring_to_disk(const fs::path& path) {
+void sync_to_disk(const fs::path& path) {
   const int opened = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const bool done = opened >= 0 && (fsync(opened) == 0 || errno == EINVAL);  // EINVAL: not on this file system
   const int why = errno;
@@ -76,12 +76,12 @@ void write_checkpoint(const std::string& folder, std::int64_t step,
     fs::remove_all(partial);
     fs::create_directories(partial);
     write(partial.string());
-    for (const auto& file : fs::directory_iterator(partial)) bring_to_disk(file);
-    bring_to_disk(partial);
+    for (const auto& file : fs::directory_iterator(partial)) sync_to_disk(file);
+    sync_to_disk(partial);
     fs::remove_all(replaced);
     if (fs::exists(final_path)) fs::rename(final_path, replaced);
     fs::rename(partial, final_path);
-    bring_to_disk(folder);
+    sync_to_disk(folder);
     fs::remove_all(replaced);
   } catch (const std::exception& error) {
     std::error_code ignored;

@@ -226,7 +226,7 @@ void Lab::State::take_step(std::unique_lock<std::mutex>& lock) {
     keep_due(step);
     captures.join_step(lock_step);
     taken = lock_step.step([&](TelemetryFrame frame) {
-      if (is_lost(frame) && failure.empty()) {
+      if (loss_is_not_finite(frame) && failure.empty()) {
         failed_run = frame.run;
         failure = "run " + name_of(frame.run) + ": the loss is no number any more at step " + std::to_string(step);
       }

@@ -30,7 +30,7 @@ class RunClock {
 };
 
 // A loss that is no number will not become one again.
-inline bool is_lost(const TelemetryFrame& frame) {
+inline bool loss_is_not_finite(const TelemetryFrame& frame) {
   return !std::isfinite(frame.ce_loss) || !std::isfinite(frame.aux_loss) || !std::isfinite(frame.z_loss);
 }
 

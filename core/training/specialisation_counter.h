@@ -19,8 +19,8 @@ class SpecialisationCounter {
 
   // For a checkpoint: what was counted since then, which goes on counting, by all `ranks` together, and back again,
   // where rank 0 takes it all. Empty: nothing was counted.
-  std::vector<SpecialisationFrame> so_far(Ranks* ranks) const;
-  void go_on_from(std::vector<SpecialisationFrame> counts, Ranks* ranks);
+  std::vector<SpecialisationFrame> snapshot(Ranks* ranks) const;
+  void restore(std::vector<SpecialisationFrame> counts, Ranks* ranks);
 
  private:
   std::vector<SpecialisationFrame> counts_;  // together_EE: its upper triangle only

@@ -205,13 +205,13 @@ void Trainer::save(const std::string& path) const {
 std::shared_ptr<const TrainerSnapshot> Trainer::gather() const {
   Learner<float>& learner = state_->learner;
   learner.gather_experts();
-  std::vector<SpecialisationFrame> counts = state_->specialisation.so_far(learner.ranks());
+  std::vector<SpecialisationFrame> counts = state_->specialisation.snapshot(learner.ranks());
   if (learner.ranks() && learner.ranks()->rank() != 0) return nullptr;
   return state_->snapshot(std::move(counts));
 }
 
 std::shared_ptr<const TrainerSnapshot> Trainer::snapshot() const {
-  return state_->snapshot(state_->specialisation.so_far(state_->learner.ranks()));
+  return state_->snapshot(state_->specialisation.snapshot(state_->learner.ranks()));
 }
 
 std::shared_ptr<const TrainerSnapshot> Trainer::State::snapshot(std::vector<SpecialisationFrame> counts) const {
@@ -241,7 +241,7 @@ void Trainer::restore(const TrainerSnapshot& snapshot) {
   }
   s.learner.expert_bias = snapshot.expert_bias;
   s.windows = snapshot.windows;
-  s.specialisation.go_on_from(snapshot.specialisation, s.learner.ranks());
+  s.specialisation.restore(snapshot.specialisation, s.learner.ranks());
 }
 
 Trainer Trainer::resume(const TrainerSnapshot& snapshot, const RunConfig& config) {
@@ -285,7 +285,7 @@ Trainer Trainer::resume(const std::string& path, Ranks* ranks) {
   }
   learner.steps_taken = meta_count(file, "steps_taken");
   state->tokens_seen = meta_count(file, "tokens_seen");
-  state->specialisation.go_on_from(load_specialisation(file, learner.config), ranks);
+  state->specialisation.restore(load_specialisation(file, learner.config), ranks);
   return Trainer(std::move(state));
 }
 

@@ -402,11 +402,11 @@ class MainWindowTest : public QObject {
     QCOMPARE(w.window.session()->histories().size(), std::size_t{3});
     QVERIFY(!w.window.session()->isLive());
     QCOMPARE(w.window.workspace()->name(), QString("Compare"));
-    auto* told = w.window.findChild<QMessageBox*>("skipped_lines");
-    QVERIFY(told);
-    QVERIFY2(told->text().contains("bad.jsonl: 1 line could not be read"), qPrintable(told->text()));
-    QVERIFY2(told->detailedText().contains("line 2: not JSON"), qPrintable(told->detailedText()));
-    told->close();
+    auto* message = w.window.findChild<QMessageBox*>("skipped_lines");
+    QVERIFY(message);
+    QVERIFY2(message->text().contains("bad.jsonl: 1 line could not be read"), qPrintable(message->text()));
+    QVERIFY2(message->detailedText().contains("line 2: not JSON"), qPrintable(message->detailedText()));
+    message->close();
     QCOMPARE(w.window.setupForm()->findChild<QLabel*>("setup_purpose")->text(),
              QString("Settings of the next run, not of what is open"));
     drop(&w.window, {bad, "/usr/share/common-licenses"});  // data to train on beside a run

@@ -45,7 +45,7 @@ class LogReader {
   void refuse_line(std::string why);      // counts one that was not even read
   // What waits for further lines (of a step given layer by layer; for the first load, which tells the number of
   // layers) is taken as it is. More lines may follow.
-  void settle();
+  void finish_step();
   std::shared_ptr<History> history() const;  // of the first run; nullptr before its first step
   std::vector<std::shared_ptr<History>> histories() const;
   std::int64_t lines() const;

@@ -59,15 +59,15 @@ struct LogFollower::State {
     if (file >= 0) ::close(file);
   }
 
-  void begin_anew();
+  void restart();
   bool open_file();
   bool is_another_file() const;
   void read_on();
-  void look();
+  void check_file();
   void run();
 };
 
-void LogFollower::State::begin_anew() {
+void LogFollower::State::restart() {
   if (file >= 0) ::close(file);
   file = -1;
   position = 0;
@@ -126,19 +126,19 @@ void LogFollower::State::read_on() {
   }
 }
 
-void LogFollower::State::look() {
-  if (file >= 0 && is_another_file()) begin_anew();
+void LogFollower::State::check_file() {
+  if (file >= 0 && is_another_file()) restart();
   if (!open_file()) return;
   read_on();
   if (settled || std::chrono::steady_clock::now() - last_line < kSettleAfter) return;
   settled = true;  // half a line waits on: its end may come
   const std::lock_guard lock(mutex);
-  reader->settle();
+  reader->finish_step();
 }
 
 void LogFollower::State::run() {
   for (;;) {
-    look();
+    check_file();
     std::unique_lock lock(mutex);
     if (end.wait_for(lock, kEvery, [this] { return ended; })) return;
   }

@@ -5,8 +5,8 @@
 // end of the training "moescope end WHY\n". A wrong token is answered with "refused: WHY\n". Nothing is encrypted: the
 // token keeps other users of the machine out, not who listens on the network.
 //
-// Who has not given the token takes no place of one who has: strangers are bounded apart (kMostStrangers, the oldest
-// goes when another one comes), and have kGreetingMs for it.
+// Who has not given the token takes no place of one who has: strangers are bounded apart (kMaxUnauthenticated, the
+// oldest goes when another one comes), and have kGreetingMs for it.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ struct FeedAddress {
 // Throws std::runtime_error: not HOST:PORT, or no port from 1 to 65535.
 FeedAddress parse_feed_address(const std::string& text);
 
-inline constexpr std::size_t kLeastToken = 16, kMostToken = 128;  // characters
-inline constexpr std::size_t kMostAttached = 16, kMostStrangers = 64;
+inline constexpr std::size_t kMinTokenLength = 16, kMaxTokenLength = 128;  // characters
+inline constexpr std::size_t kMaxAttached = 16, kMaxUnauthenticated = 64;
 inline constexpr int kGreetingMs = 3000;
 
 // 128 random bits in hex.

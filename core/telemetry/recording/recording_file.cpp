@@ -75,7 +75,7 @@ std::string state_of(Connection& connection) {
 }
 
 // The log begins with a header, and its first frame repeats the header's salts, unless the log was cut off or damaged.
-bool is_whole_log_now(const std::string& path) {
+bool is_complete_log_now(const std::string& path) {
   InputFile file(path);
   std::array<unsigned char, 56> bytes{};
   if (file.read(reinterpret_cast<char*>(bytes.data()), bytes.size()) < bytes.size()) return file.size() == 0;
@@ -84,10 +84,10 @@ bool is_whole_log_now(const std::string& path) {
 }
 
 // A program that writes changes both, one after the other.
-bool is_whole_log(const std::string& path) {
+bool is_complete_log(const std::string& path) {
   for (int look = 0; look < 3; ++look) {
     if (look > 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    if (is_whole_log_now(path)) return true;
+    if (is_complete_log_now(path)) return true;
   }
   return false;
 }
@@ -206,7 +206,7 @@ std::string RecordingFile::missing() const {
                            "; if there are later ones, they are in the log. Copy both files from where it was recorded";
   if (state == kClosed || state == kLogTakenIn) return {};
   if (opened_.log_bytes >= 0)
-    return is_whole_log(log) ? "" : path_ + ": its log, " + log + ", is damaged or was cut off. " + ends;
+    return is_complete_log(log) ? "" : path_ + ": its log, " + log + ", is damaged or was cut off. " + ends;
   if (!state.empty())
     return path_ + ": its program was killed or still writes to it, and the log that then lies beside it, " + log +
            ", is not here. " + ends;

@@ -172,7 +172,7 @@ struct RecordingWriter::Database {
     for (const Row& row : rows) insert(frame, row, row_id++);
   }
   void forget_from(int run, std::int64_t step);
-  void take_in_log();
+  void checkpoint_log();
   void close();
   bool has_moved() const;
   void require_place() const;
@@ -335,7 +335,7 @@ void RecordingWriter::Database::forget_from(int run, std::int64_t step) {
 
 // From the log into the file, as far as no reader still needs the file as it was: what a killed program leaves in the
 // log, which may not be copied along, is little.
-void RecordingWriter::Database::take_in_log() {
+void RecordingWriter::Database::checkpoint_log() {
   const auto now = std::chrono::steady_clock::now();
   if (now - log_taken_in < kLogTakenInEvery) return;
   log_taken_in = now;
@@ -406,7 +406,7 @@ void RecordingWriter::write(std::span<const std::shared_ptr<const TelemetryFrame
     if (why == 0) throw;
     throw std::runtime_error(std::string(failure.what()) + ": " + std::strerror(why));
   }
-  db_->take_in_log();
+  db_->checkpoint_log();
   db_->require_place();
 }
 

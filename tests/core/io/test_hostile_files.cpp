@@ -213,7 +213,7 @@ TEST_F(HostileFiles, DeepJsonIsRefusedByEveryReader) {
 TEST_F(HostileFiles, BracketsInALoggedTextAreNoNesting) {
   LogReader log("log.jsonl");
   log.read_line("{\"step\": 0, \"ce_loss\": 1.5, \"comment\": \"" + std::string(200, '[') + "\"}");
-  log.settle();
+  log.finish_step();
   EXPECT_EQ(log.bad().count(), 0) << log.bad().text();
 }
 
