@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{1} << 30;  // MPI counts are int
 
-// An error of MPI's ends the program, with its own message: there is no going on without a rank.
+// An MPI error ends the program with MPI's own message: training cannot continue without a rank.
 class MpiRanks : public Ranks {
  public:
   MpiRanks(int ranks_per_node, bool over_nodes) : Ranks(ranks_per_node, over_nodes) {
