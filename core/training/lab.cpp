@@ -84,7 +84,7 @@ void Lab::State::do_requests(std::unique_lock<std::mutex>& lock) {
   idle.notify_all();
 }
 
-// Under the lock. A run whose request waits yet stands at its first step.
+// Under the lock. A run whose request is still waiting is at its first step.
 void Lab::State::show_progress() {
   status.step = lowest_step = lock_step.runs().front().trainer.steps_taken();
   status.catching_up.clear();
@@ -111,12 +111,12 @@ void Lab::State::serve(PinnedChange& request) {
   {
     const std::lock_guard lock(mutex);
     const auto logged = std::ranges::find(changes, request.id, &PinnedChange::id);
-    if (logged != changes.end()) logged->step = request.step;  // else a rewind, asked for since, will take it back
+    if (logged != changes.end()) logged->step = request.step;  // else a later request to rewind will undo it
   }
   if (request.change.key == kMixtureKey && request.change.run == first)
     lock_step.set_mixture(request.step, std::get<std::string>(request.change.value));
   if (trainer->steps_taken() >= request.step) {
-    apply_pending(request.step);  // what was made to the first run at this step comes before
+    apply_pending(request.step);  // changes made to the first run at this step come first
     apply(request.change.run, request);
   } else {
     pending[request.change.run].push_back(request);
@@ -203,7 +203,7 @@ void Lab::State::serve(const CaptureRequest& request) {
   captures.add(request.run, request.place, request.capture);
 }
 
-// Under the lock, which it lets go meanwhile.
+// Under the lock, which it releases while it works.
 void Lab::State::compute_captures_ahead(std::unique_lock<std::mutex>& lock) {
   const bool paused = !wants_step();
   lock.unlock();
@@ -212,7 +212,7 @@ void Lab::State::compute_captures_ahead(std::unique_lock<std::mutex>& lock) {
   lock.lock();
 }
 
-// Unlocks while it trains; with several runs a stop is heeded after each of them.
+// Unlocks while it trains; with several runs a stop takes effect after each of them.
 void Lab::State::take_step(std::unique_lock<std::mutex>& lock) {
   const std::int64_t step = lock_step.next_step();
   lock.unlock();

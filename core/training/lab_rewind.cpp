@@ -8,7 +8,7 @@ void Lab::State::keep(const LockStep::Run& run, bool by_hand) {
             lock_step.runs().front().trainer.config().telemetry.checkpoints_kept);
 }
 
-// Before `step` is taken. A run that catches up is kept where the others were.
+// Before `step` is taken. A run that is catching up is kept at the same steps as the others.
 void Lab::State::keep_due(std::int64_t step) {
   const int every = lock_step.runs().front().trainer.config().telemetry.checkpoint_every;
   const bool level_now = lock_step.level();

@@ -24,7 +24,7 @@ bool same_bits(float a, float b) {
   return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
 }
 
-// Why a step can come out otherwise.
+// Why a step may give another loss.
 std::string otherwise(const RecomputePlan& plan, float loss) {
   char losses[80];
   std::snprintf(losses, sizeof losses, "loss %.9g against %.9g then", loss, plan.loss);

@@ -77,7 +77,7 @@ std::int64_t meta_count(const SafetensorsFile& file, const std::string& key) {
   return value;
 }
 
-// Of its own version, and as it was written.
+// Checks the version and the checksum.
 void check_file(const SafetensorsFile& file) {
   const std::string& version = meta(file, kVersionKey);
   if (version != kVersion && version != kVersionWithoutChecksum)
@@ -139,7 +139,7 @@ std::size_t rows_of(const SavedTable& saved, std::size_t experts) {
   return saved.table == &SpecialisationFrame::byte_256E ? 256 : experts;
 }
 
-// Empty where the file has none of it: nothing was counted, or it was written before this was kept.
+// Empty if the file has no counts: there were none, or it is an older file.
 std::vector<SpecialisationFrame> load_specialisation(const SafetensorsFile& file, const RunConfig& config) {
   const auto experts = static_cast<std::size_t>(config.model.n_experts);
   std::vector<SpecialisationFrame> counts(
