@@ -11,7 +11,7 @@ namespace moescope {
 
 namespace {
 
-// Of runs that outlive the track.
+// The runs must outlive the track.
 GapTrack track_of(const History& a, const History& b, Metric metric = Metric::ce_loss, int layer = kWholeRun) {
   GapTrack track(HistoryPtr(HistoryPtr(), &a), HistoryPtr(HistoryPtr(), &b), metric, layer);
   track.update();
@@ -155,8 +155,8 @@ Stretches stretches_of(const std::vector<bool>& out) {
   return found;
 }
 
-// In the first steps runs of equal settings have not had the time to drift apart, and their band is as narrow as
-// rounding: what leaves it then, and comes back, tells nothing of the training.
+// In the first steps runs of equal settings have not had time to drift apart, and their band is as narrow as rounding:
+// leaving it then and coming back says nothing about the training.
 constexpr std::int64_t kBandOpens = 100;
 
 std::string higher_or_lower(float gap) {

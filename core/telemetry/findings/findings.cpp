@@ -48,7 +48,7 @@ constexpr std::array<KindName, 22> kKindNames = {{
     {FindingKind::by_hand, "held by hand"},
 }};
 
-// One step's values that a rewound run cannot have kept by chance.
+// Values of one step by which a rewound run is recognised.
 struct Fingerprint {
   std::int64_t step = -1;
   std::uint32_t loss = 0, max_vio = 0;
@@ -94,8 +94,8 @@ std::string finding_id(const Finding& finding) {
 
 namespace {
 
-// What looks at the run, each part at its figures: values, so that the steps after the last whole block can be read on
-// a copy.
+// The watches over a run, each with its figures. Copyable, so that the steps after the last whole block can be read
+// into a copy.
 struct Watches {
   struct Layer {
     LoadWatch load;
@@ -115,7 +115,7 @@ struct Watches {
   QuantWatch quants;
 };
 
-// One reading of [first, last] out of a history, from `begin` on, its first step.
+// Reads the steps [first, last] of a history, whose first step is `begin`.
 class Reading {
  public:
   Reading(const History& history, const Interventions& settings, std::int64_t begin, StepRange range)
@@ -131,7 +131,7 @@ class Reading {
     const std::int64_t first = range_.first + b * kBlock;
     return {first, std::min(range_.last, first + kBlock - 1)};
   }
-  // Whole ones: routers and quantizers are looked at once in a window.
+  // Whole blocks only: routers and quantizers are checked once in a window.
   bool completes_window(std::int64_t b) const {
     return block(b).size() == kBlock && (phase_ + b + 1) % kMeanBlocks == 0;
   }
@@ -190,7 +190,7 @@ void Reading::read_losses(LossWatch& losses) const {
   const auto values = [&](Metric metric) { return history_.values(metric, kWholeRun, range_); };
   const std::vector<float> ce = values(Metric::ce_loss), aux = values(Metric::aux_loss), z = values(Metric::z_loss),
                            grad_norm = values(Metric::grad_norm);
-  // Of steps that only means are left of, the bins still know how many values were no numbers.
+  // Where only means of old steps are kept, their bins still count the values that were NaN or infinite.
   const auto bins = history_.series(Metric::ce_loss, kWholeRun, range_, static_cast<int>(range_.size()));
   for (std::int64_t b = 0; b < blocks(); ++b) {
     losses.block(block(b).first, {of_block(ce, b), of_block(aux, b), of_block(z, b), of_block(grad_norm, b)});
@@ -202,7 +202,7 @@ void Reading::read_losses(LossWatch& losses) const {
   }
 }
 
-// All or nothing for the caller where it is asked to stop: layers have come differently far then.
+// When asked to stop, the caller discards everything: layers have been read differently far.
 void Reading::into(Watches& watches, const std::stop_token& stop) {
   read_frames(watches.quants);
   for (Watches::Layer& layer : watches.layers) {

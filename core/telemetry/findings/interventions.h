@@ -1,8 +1,7 @@
-// What a person has set or changed that bears on a run's findings: experts that are switched off, biases that are held,
-// a router that rests, changes made while it trained. A finding that follows from it says so, instead of telling it as
-// if it had come by itself.
+// Interventions: what a person has set or changed that may cause findings, such as killed experts, pinned biases, a
+// frozen router, changes while it trained. A finding that follows from an intervention names it.
 //
-// Of runs with a config, as trained here; of other logs nothing is known, and nothing is said.
+// Known only for runs with a config, as trained here; logs of other programs have none.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +20,16 @@ class Interventions {
   Interventions() = default;
   explicit Interventions(const History& history);
 
-  std::optional<bool> softmax(std::int64_t step) const;     // of the scores; nothing: not known
-  bool nothing_balances(std::int64_t step) const;           // known: neither a bias rate nor an auxiliary loss
-  std::optional<double> even_aux(std::int64_t step) const;  // what the auxiliary losses come to at an even load
+  std::optional<bool> softmax(std::int64_t step) const;     // whether scores are by softmax; nullopt: not known
+  bool nothing_balances(std::int64_t step) const;           // known to have neither a bias rate nor an auxiliary loss
+  std::optional<double> even_aux(std::int64_t step) const;  // value of the auxiliary losses at an even load
   // [E] 1: router.killed_experts names it; empty: none of the layer.
   std::vector<std::uint8_t> killed(int layer, std::int64_t step) const;
 
-  // Findings that the settings alone make, up to and with step `last`: a router that is held by hand, one that nothing
-  // teaches.
+  // Findings that follow from settings alone, up to the last step read: a router that is controlled by hand, or gets no
+  // gradient.
   void findings(std::vector<Finding>& out, StepRange read) const;
-  // Adds to a finding's words what a person did that it may follow from; a finding that is nothing else becomes a note.
+  // Adds to a finding's text the interventions that may have caused it; a finding with no other cause becomes a note.
   void add_causes(Finding& finding) const;
 
  private:
@@ -53,7 +52,7 @@ class Interventions {
   int run_ = 0, n_experts_ = 0;
   std::vector<int> moe_layers_;
   std::map<std::string, std::string> at_start_;
-  std::vector<Change> changes_;  // in order of their steps
+  std::vector<Change> changes_;  // by step
   std::vector<Marker> notes_;    // and events
 };
 

@@ -26,7 +26,7 @@ void push(std::deque<T>& kept, T value, std::size_t most) {
   if (kept.size() > most) kept.pop_front();
 }
 
-// With two significant bits less than it is: what chance does hardly changes, and need not be worked out anew.
+// Rounded down to three significant bits: the expectation by chance hardly changes and need not be recomputed.
 std::int64_t rounded_down(double tokens) {
   if (tokens < 16) return static_cast<std::int64_t>(tokens);
   const double step = std::exp2(std::floor(std::log2(tokens)) - 2);
@@ -71,8 +71,8 @@ void LoadWatch::take_settings(const LoadSettings& settings) {
   living_ = n_experts_ - static_cast<int>(std::ranges::count(killed_, std::uint8_t{1}));
 }
 
-// At least so many slots were dealt out at a step: one of T K with fewer would not have these shares. It is all of
-// them where some expert got a single one, as in small batches.
+// Slots of a step: T K, or where T is not known the least number that can give these shares, which is exact if some
+// expert got a single token.
 double LoadWatch::slots_of(std::span<const float> row) const {
   if (tokens_per_step_ > 0) return static_cast<double>(tokens_per_step_) * top_k_;
   float least = std::numeric_limits<float>::infinity();
@@ -97,7 +97,8 @@ void LoadWatch::count_silence(std::int64_t first, std::span<const float> utilisa
         expert.missed += share;
         expert.longest_silence = std::max(expert.longest_silence, expert.silent_batches);
       } else if (row[e] > 0 || is_killed(e)) {
-        // A history that was thinned shows a merged row as silent when one of its batches was: nothing to report later.
+        // In a thinned history a merged row is silent if one of its batches was, so episodes that are over are not
+        // reported there.
         const bool whole = step - expert.silent_since == expert.silent_batches;
         if (is_dead(expert) && whole && row[e] > 0) {
           closed_.push_back({FindingKind::dead, {static_cast<int>(e)}, {expert.silent_since, step - 1}});
@@ -211,7 +212,7 @@ void LoadWatch::judge_collapse(double use) {
   const bool falls = use < kCollapsingUse && use < kCollapsingFall * before && use < half && half < before;
   falling_blocks_ = falls ? falling_blocks_ + 1 : 0;
   if (!falls) {
-    collapsing_since_ = -1;  // it came to rest by itself
+    collapsing_since_ = -1;  // it stopped by itself
   } else if (collapsing_since_ < 0) {
     collapsing_since_ = last_step_ - kBlock * kCollapsingBlocks;
     effective_before_ = static_cast<double>(effectives_.front());
@@ -386,7 +387,7 @@ std::vector<int> LoadWatch::hot_experts() const {
 }
 
 void LoadWatch::add_hot(std::vector<Finding>& out) const {
-  if (layer_has_collapsed()) return;  // says it all
+  if (layer_has_collapsed()) return;  // the collapse covers it
   std::vector<int> hot = hot_experts();
   std::int64_t since = last_step_;
   for (const int e : hot) since = std::min(since, experts_[static_cast<std::size_t>(e)].hot_since);

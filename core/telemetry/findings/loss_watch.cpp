@@ -33,7 +33,7 @@ void LossWatch::block(std::int64_t first, const LossValues& values) {
     const bool lost = is_lost(loss) || is_lost(values.aux[i]) || is_lost(values.z[i]);
     if (!lost && is_missing(loss)) continue;
     const std::int64_t previous = std::exchange(last_step_, first + static_cast<std::int64_t>(i));
-    // Of other programs' runs a gradient that is no number says nothing: many leave such a step out.
+    // In runs of other programs a NaN gradient means nothing: many skip such a step.
     const bool of_gradient = !lost && trained_here_ && is_lost(grad_norm);
     if (lost || of_gradient)
       note_lost(previous, last_step_, of_gradient, trained_here_ && is_lost(grad_norm));
@@ -120,7 +120,7 @@ void LossWatch::judge_fall(double now) {
   if (blocks_.size() < kKept || first_step_ > 1 || last_step_ - first_step_ >= kJudgedFall) return;
   const double before = mean(&Means::ce, 0, kMean);
   if (now <= kStillFalls * before || before < kHardlyFallen * start_) return;
-  if (now >= kRising * before) return;  // is not what it will be yet
+  if (now >= kRising * before) return;  // still rising
   flat_since_ = last_step_ - kFallSteps + 1;
   plateau_ = before;
 }

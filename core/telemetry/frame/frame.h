@@ -1,4 +1,4 @@
-// What one training step says about itself: plain values, immutable once published.
+// The telemetry of one training step: plain values, immutable once published.
 //
 // Legend of shapes: T tokens of the batch, E routed experts, K top_k, R virtual ranks, N nodes of ranks.
 // Empty vectors and NaN mean "this source does not have it" (another cadence, an imported log); panels say so.

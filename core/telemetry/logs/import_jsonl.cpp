@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kMostHeld = 64;  // steps without a load that wait for one that has it
+constexpr std::size_t kMostHeld = 64;  // steps without a load that wait for the first one with it
 constexpr double kLastStep = 1e15;
 constexpr std::size_t kChunk = std::size_t{1} << 20;
 
@@ -28,7 +28,7 @@ bool has_nested(const Json& json) {
   return std::any_of(kNestedKeys.begin(), kNestedKeys.end(), [&](const char* key) { return member(json, {key}); });
 }
 
-// Of a model with one MoE layer some write the counts without the list around them.
+// For a model with one MoE layer some programs write the counts without the outer list.
 bool is_one_layer(const Json& load) {
   return load.is_array() && !load.empty() && load.front().is_number();
 }
@@ -44,7 +44,7 @@ void check_shape(std::size_t layers, std::size_t experts) {
 struct LogReader::State {
   struct Run {
     std::optional<Json> settings;
-    RunInfo stated;  // by the settings
+    RunInfo stated;  // in the line of settings
     float aux_coeff = kNoValue;
     int dense_layers = 0;
     std::unique_ptr<ImportedRun> imported;
@@ -86,7 +86,7 @@ void LogReader::State::describe(Run& run, const Json& json) {
   run.settings = json;
 }
 
-// What is known of a run once its first step was seen.
+// The description of a run, completed from its first step.
 RunInfo LogReader::State::info_from_first_step(const Run& run, const Json& first_step) const {
   RunInfo info = run.stated;
   std::size_t layers = 0;
@@ -128,7 +128,7 @@ void LogReader::State::open(Run& run, int number, RunInfo info, std::int64_t fir
   const auto place = std::find(order.begin(), order.end(), number) - order.begin();
   info.run = options->run + static_cast<int>(place);
   run.imported = std::make_unique<ImportedRun>(std::move(info), *options);
-  // The program's own lines say settings otherwise: of its trainings as `config`, of imported runs as a marker.
+  // This program's own lines have settings elsewhere: for its trainings as `config`, for imported runs as a marker.
   const bool own = run.settings && run.settings->contains("source") && run.settings->contains("moe_layers");
   if (!run.settings || own || run.settings->contains("config")) return;
   run.imported->add(

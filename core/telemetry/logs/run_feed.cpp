@@ -33,7 +33,7 @@ constexpr std::size_t kLongestGreeting = 256;
 constexpr int kConnectMs = 5000, kEndMs = 1000;
 constexpr std::string_view kHello = "moescope-attach 1 ", kWelcome = "moescope 1 ", kEnd = "moescope end ";
 
-// A file descriptor that is closed.
+// Owns a file descriptor.
 class Descriptor {
  public:
   explicit Descriptor(int fd = -1) : fd_(fd) {}
@@ -58,7 +58,7 @@ struct Resolved {
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
     hints.ai_flags = AI_NUMERICSERV | (to_listen ? AI_PASSIVE : 0);
-    // Known without asking: a bare system has no list of hosts.
+    // Resolved here: a minimal system has no /etc/hosts.
     const std::string host = address.host == "localhost" ? "127.0.0.1" : address.host;
     const int code = getaddrinfo(host.c_str(), std::to_string(address.port).c_str(), &hints, &list);
     if (code != 0) throw std::runtime_error(address.text() + ": " + gai_strerror(code));
@@ -200,7 +200,7 @@ struct RunFeed::State {
     [[maybe_unused]] const ssize_t n = read(wake.get(), &count, sizeof count);
   }
   void serve();
-  bool queue_new_lines();  // false: it ended and everybody knows, or has had the time
+  bool queue_new_lines();  // false: the feed has ended, and all clients know or had time to
   void add_line(std::string line);
   void accept_clients();
   void drop_oldest_unauthenticated();
@@ -214,7 +214,7 @@ void RunFeed::State::add_line(std::string line) {
   bytes += line.size();
   lines.push_back(std::move(line));
   for (; bytes > backlog_bytes && lines.size() > 1; ++first_line) {
-    for (Client& client : clients) {  // a line that was begun is sent to its end
+    for (Client& client : clients) {  // a line that is partly sent is sent to its end
       if (client.line != first_line || client.sent == 0 || !client.own.empty()) continue;
       client.own = lines.front().substr(std::exchange(client.sent, 0));
       ++client.line;
@@ -247,7 +247,7 @@ bool RunFeed::State::has_unsent(const Client& client) const {
   return client.socket && (!client.own.empty() || (client.authenticated && client.line < first_line + lines.size()));
 }
 
-// Strangers stand in the order in which they came.
+// Clients are in order of arrival.
 void RunFeed::State::drop_oldest_unauthenticated() {
   const auto unauthenticated =
       std::ranges::count_if(clients, [](const Client& client) { return !client.authenticated; });
@@ -255,7 +255,7 @@ void RunFeed::State::drop_oldest_unauthenticated() {
   clients.erase(std::ranges::find_if(clients, [](const Client& client) { return !client.authenticated; }));
 }
 
-// Not one at a time: the system's own queue is short, and who floods it must not keep others out of it.
+// Several at a time: the system's queue is short, and flooding it must not keep others out.
 void RunFeed::State::accept_clients() {
   for (std::size_t n = 0; n < kMaxUnauthenticated; ++n) {
     Descriptor socket(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -266,7 +266,7 @@ void RunFeed::State::accept_clients() {
     drop_oldest_unauthenticated();
     Client& client = clients.emplace_back();
     client.socket = std::move(socket);
-    receive(client);  // a window's greeting is there by now, or in a moment
+    receive(client);  // a window's greeting has usually arrived by now
   }
 }
 
@@ -304,7 +304,7 @@ void RunFeed::State::receive(Client& client) {
     client.socket = Descriptor();
     return;
   }
-  if (n < 0 || client.authenticated || client.closing) return;  // what it says later is of no interest
+  if (n < 0 || client.authenticated || client.closing) return;  // anything after the greeting is ignored
   client.received.append(buffer, static_cast<std::size_t>(n));
   if (client.received.find('\n') != std::string::npos || client.received.size() > kLongestGreeting)
     answer_greeting(client);
@@ -313,7 +313,7 @@ void RunFeed::State::receive(Client& client) {
 void RunFeed::State::send_some(Client& client) {
   while (has_unsent(client)) {
     const bool own = !client.own.empty();
-    client.line = std::max(client.line, first_line);  // too slow for the backlog: the oldest it lacks are gone
+    client.line = std::max(client.line, first_line);  // too slow for the backlog: skip lines that are gone
     const std::string& text = own ? client.own : lines[static_cast<std::size_t>(client.line - first_line)];
     const ssize_t n = send(client.socket.get(), text.data() + client.sent, text.size() - client.sent, MSG_NOSIGNAL);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
