@@ -64,8 +64,7 @@ class LessonReader {
   LessonFormat chosen_;
   mutable std::map<std::string, std::vector<float>> values_;  // of tensors, by name
   mutable std::map<std::string, double> known_;               // tensor figures, by everything they depend on
-  mutable std::map<std::string, std::pair<std::vector<std::uint32_t>, LayerGain>>
-      modelled_;  // the newest of each layer
+  mutable std::map<std::string, std::pair<std::vector<std::uint32_t>, LayerGain>> modelled_;  // newest of each layer
 };
 
 }  // namespace moescope

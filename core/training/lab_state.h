@@ -98,8 +98,8 @@ struct Lab::State {
   std::condition_variable wake;  // the training thread: there is a request
   std::condition_variable idle;  // flush(): the requests are served
   bool stop = false;
-  bool broken =
-      false;  // an exception interrupted a trainer within a step: no further step; written by the training thread only
+  // An exception interrupted a trainer within a step: no further step. Written by the training thread only.
+  bool broken = false;
   bool level = true;             // no run is catching up
   std::int64_t first_step = 0;   // at which the lab began
   std::int64_t lowest_step = 0;  // next step to take, by any run

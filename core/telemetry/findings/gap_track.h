@@ -34,10 +34,8 @@ class GapTrack {
   const Pyramid& smooth() const { return smooth_; }  // of the gap; kNoValue before the first
   const Pyramid& size() const { return size_; }      // of |gap|
 
-  bool identical() const { return identical_; }  // every gap is 0
-  std::optional<std::int64_t> lost() const {
-    return lost_;
-  }  // the step from which on only one of them is NaN or infinite
+  bool identical() const { return identical_; }               // every gap is 0
+  std::optional<std::int64_t> lost() const { return lost_; }  // from here on only one of them is finite
   // The first step with |gap| > epsilon, or at which only one of them is NaN or infinite. A repeated call only reads
   // new steps.
   std::optional<std::int64_t> first_beyond(double epsilon) const;
