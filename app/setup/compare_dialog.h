@@ -1,4 +1,4 @@
-// Chooses the one setting in which a twin differs from run A, or from what a run was at a checkpoint.
+// Chooses the one setting in which a twin differs from run A, or from a run's checkpoint.
 #pragma once
 
 #include <QDialog>

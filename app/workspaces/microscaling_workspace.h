@@ -17,7 +17,7 @@ class MicroscalingWorkspace : public Workspace {
   void setDefaultSizes() override;
   QList<Panel*> panels() const override;
   TensorLab* tensorLab() const { return lab_; }
-  void showTensorLab();  // in front of what shares its place
+  void showTensorLab();  // in front of the tabs that share its place
 
  private:
   TensorLab* lab_;

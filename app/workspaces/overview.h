@@ -1,4 +1,4 @@
-// The Overview workspace: what router, experts and number formats of one run do, at a glance.
+// The Overview workspace: router, experts and number formats of one run at a glance.
 #pragma once
 
 #include "app/workspaces/workspace.h"
