@@ -127,7 +127,8 @@ void check_output(const ImportCommand& command) {
   for (const std::string& file : command.files) {
     if (file_kind(file) == FileKind::recording) throw std::runtime_error(file + ": is a recording already");
     std::error_code error;
-    if (fs::equivalent(file, command.out, error)) throw std::runtime_error("--out " + command.out + ": is read, too");
+    if (fs::equivalent(file, command.out, error))
+      throw std::runtime_error("--out " + command.out + ": is also an input");
   }
 }
 
@@ -204,12 +205,12 @@ void add_import_command(CLI::App& app) {
       ->expected(1, kMaxRuns);
   sub->add_option("-o,--out", command->out, "Recording to write")->required();
   sub->add_option("--tags", command->tags,
-                  "TOML file that says which TensorBoard tags mean what (default: the names that TorchTitan, NeMo "
+                  "TOML file that defines what TensorBoard tags mean (default: the names that TorchTitan, NeMo "
                   "Automodel and Megatron-LM use)");
   sub->add_option("--bad-lines", command->bad_lines,
                   "Text file for all lines that could not be read, with the reasons");
-  sub->add_flag("--overwrite", command->overwrite, "Replace a file that exists");
-  sub->add_flag("--quiet", command->quiet, "Say only what went wrong");
+  sub->add_flag("--overwrite", command->overwrite, "Replace an existing file");
+  sub->add_flag("--quiet", command->quiet, "Print only errors");
   sub->footer(
       "Examples:\n"
       "  moescope-cli import balanced.jsonl mxfp8.jsonl -o pair.moescope\n"

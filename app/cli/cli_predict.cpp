@@ -144,7 +144,7 @@ void predict_layers(const CLI::App& command, const Options& options) {
                            "--gpus",         "--tp",         "--pp",        "--virtual-stages",
                            "--microbatches", "--seq",        "--recompute", "--overlap",
                            "--hypothesis",   "--seed"},
-                 "says nothing with --calibration, whose layers are those of its file");
+                 "cannot be used with --calibration, whose layers are those of its file");
   Calibration calibration = read_calibration(options.calibration);
   std::string source;
   double memory = options.memory_GBps;
@@ -378,7 +378,7 @@ void print_published(Hypothesis hypothesis) {
               gain(bars[0], bars[1], published), gain(bars[0], bars[1], modelled), gain(bars[0], bars[2], published),
               gain(bars[0], bars[2], modelled));
   std::printf("  %s\n  %s\n", pair_verdict().c_str(), pair_network(hypothesis).c_str());
-  std::printf("  The B200 runs are three and so are the fitted parameters: that they come out validates nothing.\n");
+  std::printf("  There are three B200 runs and three fitted parameters, so their agreement validates nothing.\n");
 }
 
 void print_step(const StepConfig& config, const StepParameters& p, const StepTime& time, const Band& band,
@@ -445,7 +445,8 @@ void add_options(CLI::App* command, Options& o) {
   command->add_option("--recipe", o.recipe, "bf16 or mxfp8 (grouped GEMMs of the routed experts)")
       ->capture_default_str();
   command->add_option("--all-to-all", o.all_to_all, "standard or deepep")->capture_default_str();
-  command->add_option("--payload", o.payload, "What the all-to-all carries: bf16, fp8 or mxfp8")->capture_default_str();
+  command->add_option("--payload", o.payload, "Format of the rows in the all-to-all: bf16, fp8 or mxfp8")
+      ->capture_default_str();
   command
       ->add_option("--routing", o.routing,
                    "forced, uniform, grouped[:LIMITED[/GROUPS]], zipf:S, or a recording: the load of its router, "
@@ -455,11 +456,11 @@ void add_options(CLI::App* command, Options& o) {
   command->add_option("--step", o.step, "With a recording: its step (default: the last)");
   command->add_option("--layer", o.layer, "With a recording: its layer (default: the most uneven one)");
   command->add_flag("--node-limited", o.node_limited,
-                    "With a recording: tokens stay inside the model's limited groups");
+                    "With a recording: tokens stay within the model's limited groups");
   command->add_option("--placement", o.placement, "contiguous, random or balanced")->capture_default_str();
   command->add_option("--slots", o.slots, "Expert slots a rank for balanced")->check(CLI::Range(1, 1024));
   command->add_option("--ep", o.ep, "Expert-parallel ranks")->check(CLI::Range(1, 256))->capture_default_str();
-  command->add_option("--ranks-per-node", o.ranks_per_node, "Ranks that NVLink joins")
+  command->add_option("--ranks-per-node", o.ranks_per_node, "Ranks connected by NVLink")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   command->add_option("--gpus", o.gpus, "GPUs in all")->check(count)->capture_default_str();
@@ -476,7 +477,7 @@ void add_options(CLI::App* command, Options& o) {
                    "How to read the published runs: h1 (tokens split over TP, DeepEP overhead) or h2 (tokens "
                    "duplicated over TP)")
       ->capture_default_str();
-  command->add_option("--seed", o.seed, "Of random routings and placements")->capture_default_str();
+  command->add_option("--seed", o.seed, "Seed of random routings and placements")->capture_default_str();
   command->add_flag("--json", o.json, "As JSON");
 }
 

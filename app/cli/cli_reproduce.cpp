@@ -68,17 +68,17 @@ void run(const Options& options) {
 
 void add_reproduce_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
-      "reproduce", "Train a recorded run once more and check that its losses are the same to the bit");
+  CLI::App* command =
+      app.add_subcommand("reproduce", "Train a recorded run again and check that its losses are the same to the bit");
   command->add_option("RECORDING", options->path, "The .moescope file")->required();
   command->add_option("--run", options->run, "Only the run of this name (default: every run)");
-  command->add_option("--steps", options->steps, "Only the first so many steps")->check(CLI::PositiveNumber);
+  command->add_option("--steps", options->steps, "Only this many of the first steps")->check(CLI::PositiveNumber);
   command->footer(
       "Settings and live changes come from the recording. A run that was resumed or branched off does not begin with\n"
       "step 0 and cannot be trained again; nor can an imported log.\n"
-      "The recording says by which kernels it was computed (OpenBLAS picks them by CPU). Where this CPU can run them "
+      "The recording says by which kernels it was computed (OpenBLAS picks them by CPU). If this CPU can run them "
       "they\n"
-      "are used again; where it cannot, that is said before the run. OPENBLAS_CORETYPE, where you set it, is kept.\n"
+      "are used again; if not, a message says so before the run. OPENBLAS_CORETYPE, where you set it, is kept.\n"
       "Exit status: 0 the same to the bit, 1 a loss differs (the step is named), 2 wrong input.");
   command->callback([options] { run(*options); });
 }

@@ -30,8 +30,9 @@ void stop_after_step(int signal) {
 // in flight is undone when the recording is next opened.
 void give_up(int) {
   constexpr char kMessage[] =
-      "\nmoescope-cli: stopped: another rank has ended or does not answer. The recording is whole up to the last step; "
-      "go on from the last checkpoint with --resume DIR, on as many ranks as there are.\n";
+      "\n"
+      "moescope-cli: stopped: another rank has ended or does not answer. The recording is whole up to the last step; "
+      "resume from the last checkpoint with --resume DIR, on as many ranks as there are.\n";
   if (g_speaks && write(STDERR_FILENO, kMessage, sizeof kMessage - 1) < 0) _exit(2);  // nobody reads what it says
   _exit(1);
 }

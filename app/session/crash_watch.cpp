@@ -56,13 +56,15 @@ void CrashWatch::offerCrashedRecording() {
   if (left.isEmpty()) return;
   const QFileInfo file(left.first());
   const QString more = left.size() > 1 ? QString("\n%1 more are in %2.").arg(left.size() - 1).arg(file.path()) : "";
-  auto* box = new QMessageBox(QMessageBox::Question, "MoEScope",
-                              QString("The last session ended before it was closed. Its recording is whole up to the "
-                                      "last step:\n%1\n%2, %3 MB.%4")
-                                  .arg(file.fileName(), file.lastModified().toString("yyyy-MM-dd hh:mm"))
-                                  .arg(static_cast<double>(recordingBytes(left.first())) / 1e6, 0, 'f', 1)
-                                  .arg(more),
-                              QMessageBox::NoButton, window_);
+  auto* box =
+      new QMessageBox(QMessageBox::Question, "MoEScope",
+                      QString("The last session did not end normally. Its recording is complete up to the last step:\n"
+                              "%1\n"
+                              "%2, %3 MB.%4")
+                          .arg(file.fileName(), file.lastModified().toString("yyyy-MM-dd hh:mm"))
+                          .arg(static_cast<double>(recordingBytes(left.first())) / 1e6, 0, 'f', 1)
+                          .arg(more),
+                      QMessageBox::NoButton, window_);
   box->setObjectName("left_behind");
   box->setAttribute(Qt::WA_DeleteOnClose);
   QPushButton* open = box->addButton("&Open it", QMessageBox::AcceptRole);

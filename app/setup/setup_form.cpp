@@ -124,8 +124,8 @@ QWidget* SetupForm::makeBottom() {
   explanation_ = wrappedLabel();
   explanation_->setAlignment(Qt::AlignTop | Qt::AlignLeft);
   explanation_->setText(
-      "Point at a setting to read what it does. Settings marked \"live\" act on the running model "
-      "at its next step; all others need a new run. A right click trains a twin with another value beside the run.");
+      "Point at a setting to read what it does. Settings marked \"live\" take effect at the next step of the model in "
+      "training; all others need a new run. A right click trains a twin with another value beside the run.");
   // Of one height, whatever it explains: fields must not move under the pointer.
   auto* words = new QScrollArea;
   words->setWidgetResizable(true);

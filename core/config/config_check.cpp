@@ -84,7 +84,9 @@ constexpr std::size_t kMaxProbe = 1024;
 std::string check_probe(const std::string& text) {
   if (!is_plain_utf8(text)) return "holds control characters or is not UTF-8, allowed are escapes: \\n, \\t, \\x41";
   const auto bytes = unescape_bytes(text);
-  if (!bytes) return "holds a backslash that begins none of \\n, \\t, \\r, \\x41 and \\\\";
+  if (!bytes)
+    return "holds a backslash that does not begin one of \\n"
+           ", \\t, \\r, \\x41 and \\\\";
   if (bytes->size() > kMaxProbe)
     return "has " + std::to_string(bytes->size()) + " bytes, allowed are at most " + std::to_string(kMaxProbe);
   return {};
@@ -141,7 +143,7 @@ void check_layers(const RunConfig& c, Rules& found) {
   if (m.qk_rope_head_dim % 2 != 0)
     found.push_back({{"model.qk_rope_head_dim"},
                      "qk_rope_head_dim is " + std::to_string(m.qk_rope_head_dim) +
-                         ", but features turn in pairs: choose an even number"});
+                         ", but features are rotated in pairs: choose an even number"});
 }
 
 void check_groups(const RunConfig& c, Rules& found) {

@@ -90,7 +90,7 @@ struct Reader {
     const toml::node* node = table.get(kPresetKey);
     if (!node) return;
     const int line = static_cast<int>(node->source().begin.line);
-    if (!node->is_string()) return problem(line, kPresetKey, "is no text, needed is the name of a preset");
+    if (!node->is_string()) return problem(line, kPresetKey, "is not text; expected the name of a preset");
     const ParsedConfig preset = load_preset(**node->as_string());
     if (!preset.problems.empty()) return problem(line, kPresetKey, preset.problems.front().message);
     parsed.config = preset.config;
@@ -101,7 +101,7 @@ struct Reader {
     if (!node) return;
     const int line = static_cast<int>(node->source().begin.line);
     if (!node->is_array_of_tables())
-      return problem(line, kCompareKey, "needed is [[compare]] with the settings in which a twin differs");
+      return problem(line, kCompareKey, "expected [[compare]] with the settings in which a twin differs");
     const toml::array& twins = *node->as_array();
     if (twins.size() > kMaxTwins)
       return problem(line, kCompareKey,
@@ -273,7 +273,7 @@ ParsedConfig load_config(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) return unreadable(path, "no such file");
-  if (std::filesystem::is_directory(status)) return unreadable(path, "is a folder, needed is a TOML file");
+  if (std::filesystem::is_directory(status)) return unreadable(path, "is a folder, expected a TOML file");
   try {
     return parse_config(read_file(path, kMaxConfigBytes, "run config"), path);
   } catch (const std::runtime_error& error) {

@@ -56,12 +56,12 @@ std::string output_problem(const std::string& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) return {};
   if (S_ISREG(status.st_mode)) return {};
-  if (S_ISDIR(status.st_mode)) return "is a folder, needed is a file";
-  if (!S_ISLNK(status.st_mode)) return "is a device, a pipe or a socket, needed is a file";
+  if (S_ISDIR(status.st_mode)) return "is a folder, expected a file";
+  if (!S_ISLNK(status.st_mode)) return "is a device, a pipe or a socket, expected a file";
   std::error_code error;
   const std::string target = fs::read_symlink(path, error).string();
   return "is a symbolic link to " + target +
-         ", which is not written through; name that file itself, or remove the link";
+         ", and links are not followed; give the path of that file, or remove the link";
 }
 
 WholeFile::WholeFile(const std::string& path) : path_(path) {

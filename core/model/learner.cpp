@@ -149,7 +149,7 @@ void check_ranks(const RunConfig& config, int ranks) {
   if (ranks > 1 && config.telemetry.gradient_every > 0)
     refuse("gradients cannot be compared with FP32; set telemetry.gradient_every to 0");
   if (ranks > 1 && config.parallel.placement != "contiguous")
-    refuse("experts lie on them in order; set parallel.placement to contiguous");
+    refuse("experts are placed in order; set parallel.placement to contiguous");
   if (ranks == 1) return;
   const StepPrecision precision = step_precision(config.precision, config.seed, 0);
   for (int c = 0; c < kNumGemmClasses; ++c) {
@@ -160,7 +160,7 @@ void check_ranks(const RunConfig& config, int ranks) {
                                (format.scheme == QuantScheme::fp8 && format.granularity == ScaleGranularity::row);
       if (over_tokens)
         refuse(std::string("precision.") + gemm_class_name(gemm_class) +
-               " has a format whose scales reach over all tokens of the batch; choose one with blocks, as mxfp8_rceil");
+               " has a format whose scales span all tokens of the batch; choose one with blocks, such as mxfp8_rceil");
     }
   }
 }

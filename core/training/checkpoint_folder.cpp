@@ -34,7 +34,7 @@ void sync_to_disk(const fs::path& path) {
   const bool done = opened >= 0 && (fsync(opened) == 0 || errno == EINVAL);  // EINVAL: not on this file system
   const int why = errno;
   if (opened >= 0) close(opened);
-  if (!done) throw std::runtime_error(path.string() + ": cannot be brought to the disk: " + std::strerror(why));
+  if (!done) throw std::runtime_error(path.string() + ": cannot be synced to the disk: " + std::strerror(why));
 }
 
 std::vector<std::string> safetensors_in(const fs::path& step_folder) {
@@ -114,7 +114,7 @@ std::int64_t checkpoint_at(const std::vector<std::int64_t>& steps, std::int64_t 
 std::vector<std::string> newest_checkpoint(const std::string& folder, std::int64_t step) {
   const std::vector<std::int64_t> steps = checkpoint_steps(folder);
   if (steps.empty())
-    throw std::runtime_error(folder + ": holds no checkpoint: needed is a folder FOLDER/<step>/<run name>.safetensors");
+    throw std::runtime_error(folder + ": holds no checkpoint: expected a folder with <step>/<run name>.safetensors");
   const fs::path newest = fs::path(folder) / std::to_string(checkpoint_at(steps, step));
   const std::vector<std::string> files = safetensors_in(newest);
   if (files.empty()) throw std::runtime_error(newest.string() + ": holds no .safetensors file");

@@ -147,7 +147,7 @@ void Lab::State::serve(const CheckpointRequest& request) {
   const std::int64_t step = lock_step.runs().front().trainer.steps_taken();
   std::string text;
   try {
-    if (broken) throw std::runtime_error("training failed in mid-step, so there is no state worth keeping");
+    if (broken) throw std::runtime_error("training failed within a step, so there is no state worth keeping");
     if (!lock_step.level()) throw std::runtime_error("no checkpoint could be written while a run catches up");
     write_checkpoint(request.directory, step, [&](const std::string& folder) {
       std::vector<std::string> names;
@@ -199,7 +199,7 @@ void Lab::State::serve(const RemoveRequest& request) {
 
 void Lab::State::serve(const CaptureRequest& request) {
   if (!lock_step.find(request.run)) return request.capture->fail("the run was removed");
-  if (broken) return request.capture->fail("training failed in mid-step, so there is no state to look at");
+  if (broken) return request.capture->fail("training failed within a step, so there is no state to look at");
   captures.add(request.run, request.place, request.capture);
 }
 
@@ -228,7 +228,7 @@ void Lab::State::take_step(std::unique_lock<std::mutex>& lock) {
     taken = lock_step.step([&](TelemetryFrame frame) {
       if (loss_is_not_finite(frame) && failure.empty()) {
         failed_run = frame.run;
-        failure = "run " + name_of(frame.run) + ": the loss is no number any more at step " + std::to_string(step);
+        failure = "run " + name_of(frame.run) + ": the loss is NaN or infinite at step " + std::to_string(step);
       }
       sink.publish(std::move(frame));
       const std::lock_guard stop_lock(mutex);

@@ -31,7 +31,7 @@ std::string change_text(const ConfigField& field, const RunConfig& before, const
 LiveChange recorded_change(const Marker& marker) {
   const std::string& text = marker.text;
   const auto fail = [&](const std::string& why) {
-    return std::runtime_error("the change at step " + std::to_string(marker.step) + " cannot be made again: \"" + text +
+    return std::runtime_error("the change at step " + std::to_string(marker.step) + " cannot be repeated: \"" + text +
                               "\" " + why);
   };
   const auto arrow = text.find(kArrow);

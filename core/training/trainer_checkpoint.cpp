@@ -106,7 +106,7 @@ const TensorView& checked_tensor(const SafetensorsFile& file, const std::string&
   if (!view) fail(file.path(), "damaged checkpoint: it has no tensor \"" + name + "\"");
   if (view->dtype != dtype || view->shape != shape)
     fail(file.path(), "damaged checkpoint: " + name + " is " + dtype_name(view->dtype) + " " + shape_text(view->shape) +
-                          ", needed is " + dtype_name(dtype) + " " + shape_text(shape));
+                          ", expected " + dtype_name(dtype) + " " + shape_text(shape));
   return *view;
 }
 

@@ -383,7 +383,7 @@ class MainWindowTest : public QObject {
     w.window.openFiles({QString::fromStdString(alone)});
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
     QVERIFY(w.window.noticeBar()->isVisible());
-    QVERIFY2(w.window.noticeBar()->text().contains("alone.moescope-wal, is not here. What is here ends with step 0"),
+    QVERIFY2(w.window.noticeBar()->text().contains("alone.moescope-wal, is not here. The recording ends with step 0"),
              qPrintable(w.window.noticeBar()->text()));
   }
 
@@ -437,7 +437,7 @@ class MainWindowTest : public QObject {
     QVERIFY(window.session()->followingText().contains("1 could not be read"));
     QVERIFY(file.resize(0));  // the training began anew
     QVERIFY(file.seek(0));
-    QTRY_VERIFY_WITH_TIMEOUT(window.session()->followingText().contains("began anew"), kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(window.session()->followingText().contains("restarted"), kWaitMs);
     file.write("{\"step\":0,\"loss\":1,\"tokens_per_expert\":[[1,3]]}\n");
     QTRY_COMPARE_WITH_TIMEOUT(window.session()->histories().front()->steps().last, 0, kWaitMs);
   }

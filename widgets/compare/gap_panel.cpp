@@ -103,7 +103,7 @@ QString GapPanel::conclude() const {
                  .arg(seriesColor(run, isDark(palette())).name(), runLetter(run), text.toHtmlEscaped());
   }
   if (untold)
-    lines << tr("Without a twin that differs only in seed nothing tells whether that is more than noise (N).");
+    lines << tr("Without a twin that differs only in seed it is not known whether that is more than noise (N).");
   return lines.join(QStringLiteral("<br>"));
 }
 
@@ -148,14 +148,12 @@ QString GapPanel::explain() const {
   return about +
          tr("<p><b>Loss of each run minus that of run A, at equal steps and on the same batches.</b> Faint: every "
             "step. Strong: exponential moving average over 50 steps. A pointer at the zero line marks the first step "
-            "at which the losses differ by more than the set amount.</p>"
-            "<p><b>Seed-noise band.</b> Runs that differ only in their seed differ in loss, too; a gap within that is "
-            "no evidence of anything. The grey band is +-%1 times the smoothed |gap| between run A and its noise "
-            "twins, "
-            "averaged over all pairs of them. One twin gives a rough band, two a better "
-            "one. \"Compare with...\" offers the twin in one click.</p>"
-            "<p><b>Conclusion.</b> A run is called different when its smoothed gap stays out of the band for at least "
-            "%2 steps.</p>")
+            "at which the losses differ by more than the set amount.</p><p><b>Seed-noise band.</b> Runs that differ "
+            "only in their seed also differ in loss; a gap of that size is no evidence of anything. The grey band is "
+            "+-%1 times the smoothed |gap| between run A and its noise twins, averaged over all pairs of them. One "
+            "twin gives a rough band, two a better one. \"Compare with...\" adds a twin in one "
+            "click.</p><p><b>Conclusion.</b> A run is reported as different when its smoothed gap stays outside the "
+            "band for at least %2 steps.</p>")
              .arg(kBandFactor)
              .arg(kLastingSteps) +
          metricCards({"ce_loss"});

@@ -69,7 +69,7 @@ Panel::Panel(Selection* selection, const QString& title, Provenance provenance, 
   explain_button_->setText(QStringLiteral("?"));
   explain_button_->setAutoRaise(true);
   explain_button_->setAccessibleName(tr("Explain %1").arg(title));
-  explain_button_->setToolTip(tr("What is shown here: formulas, how to read it, sources"));
+  explain_button_->setToolTip(tr("Explanation of this panel: formulas, how to read it, sources"));
   connect(explain_button_, &QToolButton::clicked, this, [this] {
     openCard(explain_button_->mapToGlobal(explain_button_->rect().bottomLeft()), title_, [this] { return explain(); });
   });

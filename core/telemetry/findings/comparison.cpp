@@ -175,7 +175,7 @@ void put_in_words(const History& a, const History& b, Conclusion& c) {
       break;
     case Verdict::no_band:
       c.text = who + higher_or_lower(c.gap) + " by " + gap + " at step " + std::to_string(c.steps.last) +
-               "; without a twin that differs only in seed nothing tells whether that is more than noise";
+               "; without a twin that differs only in seed it is not known whether that is more than noise";
       break;
     case Verdict::inside:
       c.text = who + "inside the noise band: no evidence of a difference over " + steps_text(c.steps) + " (gap " +
@@ -193,7 +193,7 @@ void put_in_words(const History& a, const History& b, Conclusion& c) {
                " (band +-" + number(c.band) + ")";
       break;
     case Verdict::lost:
-      c.text = who + "one loss is no number any more from step " + std::to_string(c.out.first) + " on";
+      c.text = who + "one loss is NaN or infinite from step " + std::to_string(c.out.first) + " on";
       break;
   }
 }

@@ -333,27 +333,27 @@ std::vector<Finding> compare_findings(const HistoryPtr& a, const HistoryPtr& b,
       return {};
     case Verdict::identical:
       finding.title = names + ": identical losses";
-      finding.why = "Whatever the two differ in, it has not changed a loss by a bit.";
+      finding.why = "The settings in which they differ have not changed a single bit of the loss.";
       break;
     case Verdict::inside:
       finding.title = names + ": inside the noise band";
-      finding.why = "Runs that differ by chance alone differ as much: this comparison gives no reason to prefer one.";
+      finding.why = "Chance alone makes runs differ as much: this comparison gives no reason to prefer one.";
       break;
     case Verdict::returned:
       finding.title = names + ": was outside the noise band, and came back";
       finding.steps = conclusion.out;
-      finding.why = "For a while more than runs that differ by chance alone; by the end no more than these.";
+      finding.why = "For a while they differed more than by chance alone, at the end they do not.";
       break;
     case Verdict::outside:
       finding.title = names + ": outside the noise band";
       finding.severity = Severity::warning;
       finding.steps = conclusion.out;
       finding.why =
-          "More than runs that differ by chance alone: what the two differ in most likely makes the difference. Of "
-          "equal runs about 1 in 50 is called so.";
+          "They differ more than by chance alone, most likely because of the settings in which they differ. About 1 in "
+          "50 equal runs is reported like this.";
       break;
     case Verdict::lost:
-      finding.title = names + ": the loss of one is no number";
+      finding.title = names + ": one loss is NaN or infinite";
       finding.severity = Severity::severe;
       finding.steps = conclusion.out;
       finding.why = "Nothing can be compared from there on.";

@@ -189,9 +189,9 @@ void Interventions::add_by_hand(std::vector<Finding>& out, StepRange read) const
   const std::string killed = list("router.killed_experts", read.last), pinned = list("router.pinned_bias", read.last);
   if (!killed.empty()) add("router.killed_experts", "Experts " + killed + " cannot be chosen (layer:expert).");
   if (!pinned.empty()) add("router.pinned_bias", "expert_bias is held at " + pinned + ".");
-  if (holds("router.frozen", read.last)) add("router.frozen", "The gates and expert_bias rest.");
+  if (holds("router.frozen", read.last)) add("router.frozen", "The gates and expert_bias are frozen.");
   if (holds("router.force_balance", read.last))
-    add("router.force_balance", "Experts are dealt out in turn, whatever the scores are: the load is even by force.");
+    add("router.force_balance", "Experts take turns, whatever the scores are: the load is forced to be even.");
   if (const double noise = number("router.gate_noise", read.last); noise > 0)
     add("router.gate_noise", "Noise of " + decimal(noise, 3) + " is added to the logits that choose.");
   if (finding.saw.empty()) return;
@@ -199,8 +199,8 @@ void Interventions::add_by_hand(std::vector<Finding>& out, StepRange read) const
                           "router.gate_noise"},
                          read),
                    read.last};
-  finding.title = "The router is held by hand";
-  finding.why = "Set so, not gone wrong: what the load shows is about this as much as about the router.";
+  finding.title = "The router is controlled by hand";
+  finding.why = "This is a setting, not a fault: the load reflects it as much as the router.";
   out.push_back(std::move(finding));
 }
 
@@ -218,13 +218,13 @@ void Interventions::add_untaught(std::vector<Finding>& out, StepRange read) cons
   finding.metric = "mutual_information";
   finding.knobs = {"router.route_norm", "router.top_k"};
   finding.steps = {since({"router.top_k", "router.route_norm"}, read), now};
-  finding.title = aux || z ? "Only the auxiliary losses teach the router" : "Nothing teaches the router";
+  finding.title = aux || z ? "Only the auxiliary losses train the router" : "Nothing trains the router";
   finding.saw =
       "router.top_k is 1, and router.route_norm divides the only mixing weight by itself: it is route_scale, whatever "
       "the score.";
   finding.why =
       "The cross-entropy does not depend on the scores, so no gradient of it reaches the gates. Which expert a token "
-      "gets is decided by first weights, expert_bias" +
+      "gets is decided by the initial weights, expert_bias" +
       std::string(aux || z ? ", the auxiliary losses" : "") +
       " and weight decay. Without route_norm, or with a top_k of 2, the gates learn from the text.";
   out.push_back(std::move(finding));
@@ -261,9 +261,9 @@ void Interventions::add_expert_causes(Finding& finding) const {
 
 void Interventions::add_router_causes(Finding& finding) const {
   const std::int64_t step = finding.steps.last;
-  if (holds("router.frozen", step)) finding.saw += " The gates and expert_bias rest (router.frozen).";
+  if (holds("router.frozen", step)) finding.saw += " The gates and expert_bias are frozen (router.frozen).";
   if (holds("router.force_balance", step))
-    finding.saw += " Experts are dealt out in turn (router.force_balance), whatever the scores are.";
+    finding.saw += " Experts take turns (router.force_balance), whatever the scores are.";
   if (const double noise = number("router.gate_noise", step); noise > 0)
     finding.saw += " router.gate_noise adds noise of " + decimal(noise, 3) + " to the logits that choose.";
   const bool says_so = finding.kind == FindingKind::uneven;

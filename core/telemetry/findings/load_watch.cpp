@@ -365,7 +365,7 @@ void LoadWatch::add_starved(std::vector<Finding>& out) const {
   const auto least = static_cast<double>(mean_[static_cast<std::size_t>(starved[0])]);
   finding.title += ": " + counted(static_cast<std::int64_t>(starved.size()), "starved expert", "starved experts");
   finding.saw = (starved.size() == 1 ? "Expert " : "Experts ") + listed(starved) +
-                (starved.size() == 1 ? " has" : " have") + " lived on less than " + percent(kStarvedShare) +
+                (starved.size() == 1 ? " has" : " have") + " got less than " + percent(kStarvedShare) +
                 " of the fair share for " + grouped(kStarvedSteps) + " steps or more (the longest for " +
                 grouped(last_step_ - since + 1) + "); expert " + std::to_string(starved[0]) +
                 (least > 0 ? " on " + decimal(least, 2) + " of it" : " without a token just now") + ". ";
@@ -421,7 +421,7 @@ void LoadWatch::add_uneven(std::vector<Finding>& out) const {
                 " times its fair share.";
   if (nothing_balances_) finding.saw += " Nothing balances: there is neither a bias rate nor an auxiliary loss.";
   finding.why =
-      "It is no noise of single batches, which the sum over 50 evens out. With expert parallelism the rank that holds "
+      "This is not noise of single batches, which averages out over 50. With expert parallelism the rank that holds "
       "the fullest expert makes all others wait.";
   out.push_back(std::move(finding));
 }
@@ -431,15 +431,15 @@ void LoadWatch::add_oscillation(std::vector<Finding>& out) const {
   Finding finding = make(FindingKind::oscillating_bias, Severity::warning, {oscillation_since_, last_step_}, true);
   finding.metric = "max_vio_window";
   finding.knobs = {"router.bias_update_rate"};
-  finding.title += ": the bias makes the load swing";
+  finding.title += ": the bias makes the load oscillate";
   finding.saw = "MaxVio of a batch is " + decimal(oscillation_max_vio_, 2) + ", of 50 steps together only " +
-                decimal(oscillation_window_vio_, 2) + ": who is too full now is too empty " +
+                decimal(oscillation_window_vio_, 2) + ": an expert that is too full now is too empty " +
                 counted(oscillation_lag_, "step", "steps") + " later (correlation " + decimal(anticorrelation_, 2) +
                 "). A step of the bias is " + decimal(oscillation_step_, 2) +
                 " times the mean score margin, which is " + decimal(oscillation_margin_, 2) + ".";
   finding.why =
-      "The bias overshoots: its step is large against the differences of the scores, so that each step turns the load "
-      "over instead of evening it out. Batches stay uneven, and where a token goes depends on the step.";
+      "The bias overshoots: its step is large compared with the differences of the scores, so that each step reverses "
+      "the imbalance instead of reducing it. Batches stay uneven, and where a token goes depends on the step.";
   out.push_back(std::move(finding));
 }
 
@@ -458,9 +458,9 @@ void LoadWatch::add_closed(std::vector<Finding>& out) const {
         finding.saw = where + " had collapsed" + when + "; more experts have been in use since then.";
         break;
       case FindingKind::oscillating_bias:
-        finding.title += ": the load swung";
-        finding.saw = "The load swung about the even one" + when + " (MaxVio of a batch " + decimal(episode.value, 2) +
-                      "), and settled.";
+        finding.title += ": the load oscillated";
+        finding.saw = "The load oscillated about the even one" + when + " (MaxVio of a batch " +
+                      decimal(episode.value, 2) + "), and then settled.";
         break;
       case FindingKind::dead:
         finding.title += ": " + who + " was dead";
@@ -471,7 +471,7 @@ void LoadWatch::add_closed(std::vector<Finding>& out) const {
         break;  // of starved and hot experts only who still is counts
     }
     if (!finding.saw.empty()) finding.saw[0] = static_cast<char>(std::toupper(finding.saw[0]));
-    finding.why = "It is over; what was trained meanwhile was trained that way.";
+    finding.why = "It is over, but the steps meanwhile were trained that way.";
     out.push_back(std::move(finding));
   }
 }

@@ -87,7 +87,7 @@ Descriptor listen_at(const FeedAddress& address) {
     }
     why = errno;
   }
-  throw std::runtime_error(address.text() + ": cannot be listened at: " + std::strerror(why));
+  throw std::runtime_error(address.text() + ": cannot listen there: " + std::strerror(why));
 }
 
 int port_of(int fd) {
@@ -132,7 +132,7 @@ FeedAddress parse_feed_address(const std::string& text) {
   const char* last = text.data() + text.size();
   if (text.empty() || colon == std::string::npos || address.host.empty() ||
       std::from_chars(first, last, address.port).ptr != last || address.port < 1 || address.port > 65535)
-    throw std::runtime_error("'" + text + "' is no address; needed is HOST:PORT, such as 127.0.0.1:5000");
+    throw std::runtime_error("'" + text + "' is not an address; expected HOST:PORT, such as 127.0.0.1:5000");
   return address;
 }
 
@@ -150,8 +150,8 @@ std::string new_feed_token() {
 void check_feed_token(const std::string& token) {
   const std::string counted = std::string(kTokenVariable) + ": has " + std::to_string(token.size()) + " characters, ";
   if (token.size() < kMinTokenLength)
-    throw std::runtime_error(counted + "needed are at least " + std::to_string(kMinTokenLength) +
-                             "; leave it unset, and a safe one is made and printed");
+    throw std::runtime_error(counted + "expected at least " + std::to_string(kMinTokenLength) +
+                             "; if it is not set, a safe one is made and printed");
   if (token.size() > kMaxTokenLength)
     throw std::runtime_error(counted + "allowed are at most " + std::to_string(kMaxTokenLength));
   if (!std::ranges::all_of(token, [](char c) { return c > ' ' && c < 127; }))
@@ -286,7 +286,7 @@ void RunFeed::State::answer_greeting(Client& client) {
   }
   const auto attached = std::ranges::count_if(clients, [](const Client& other) { return other.authenticated; });
   if (static_cast<std::size_t>(attached) >= kMaxAttached) {
-    client.own = "refused: " + std::to_string(kMaxAttached) + " windows are attached already, and no more can be\n";
+    client.own = "refused: " + std::to_string(kMaxAttached) + " windows are attached already, which is the limit\n";
     client.closing = true;
     return;
   }
@@ -448,7 +448,7 @@ struct AttachedRuns::State {
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     if (n <= 0)
       fail(std::string("the connection broke") + (n < 0 ? std::string(": ") + std::strerror(errno) : std::string()) +
-           "; what has come stays on the screen");
+           "; the steps received so far stay on the screen");
     part.append(buffer, static_cast<std::size_t>(n));
     return true;
   }
@@ -463,7 +463,7 @@ void AttachedRuns::State::answer_greeting(const std::string& token) {
   const auto until = Clock::now() + std::chrono::milliseconds(kConnectMs);
   while (part.find('\n') == std::string::npos) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-    if (left <= 0) fail("answers nothing; is it a training with --serve?");
+    if (left <= 0) fail("does not answer; is it a training with --serve?");
     receive(static_cast<int>(left));
     if (part.size() > kLongestGreeting && part.find('\n') > kLongestGreeting) break;
   }
@@ -482,7 +482,8 @@ void AttachedRuns::State::take_line(std::string_view line) {
   if (line.starts_with(kEnd)) fail(std::string(line.substr(kEnd.size(), 400)));
   log.read_line(line);
   if (log.bad_lines() > 0)
-    fail("sends what is no training (" + log.first_bad_lines().front().why + "); what came before stays on the screen");
+    fail("sends something that is not a training (" + log.first_bad_lines().front().why +
+         "); the steps received so far stay on the screen");
 }
 
 AttachedRuns::AttachedRuns(const FeedAddress& address, const std::string& token)
@@ -503,7 +504,7 @@ std::size_t AttachedRuns::read(int wait_ms) {
       s.take_line(line);
     }
     s.part.erase(0, begin);
-    if (s.part.size() > LineSplitter::kLongestLine) s.fail("sends a line without end");
+    if (s.part.size() > LineSplitter::kLongestLine) s.fail("sends a line that does not end");
   };
   take_lines();
   const auto until = Clock::now() + std::chrono::milliseconds(std::max(wait_ms, 50));

@@ -200,14 +200,14 @@ std::string RecordingFile::missing() const {
   const std::string log = log_of(path_);
   Statement newest(*connection_, "SELECT step FROM frame ORDER BY id DESC LIMIT 1");
   const bool any = newest.next();
-  const std::string ends = (any ? "What is here ends with step " + std::to_string(newest.get_integer())
-                                : std::string("There is no step here")) +
-                           "; if there are later ones, they are in the log. Copy both files from where it was recorded";
+  const std::string ends = (any ? "The recording ends with step " + std::to_string(newest.get_integer())
+                                : std::string("The recording has no step")) +
+                           "; later steps, if any, are in the log. Copy both files from where it was recorded";
   if (state == kClosed || state == kLogTakenIn) return {};
   if (opened_.log_bytes >= 0)
     return is_complete_log(log) ? "" : path_ + ": its log, " + log + ", is damaged or was cut off. " + ends;
   if (!state.empty())
-    return path_ + ": its program was killed or still writes to it, and the log that then lies beside it, " + log +
+    return path_ + ": its program was killed or is still writing to it, and the log that belongs beside it, " + log +
            ", is not here. " + ends;
   if (any) return {};  // an early version's, closed or not
   return path_ + ": if its program was killed, its steps are in a log, " + log + ", which is not here. " + ends;

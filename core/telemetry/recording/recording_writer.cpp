@@ -24,7 +24,7 @@
 
 namespace moescope {
 
-static_assert(std::endian::native == std::endian::little, "blobs are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "blobs are written in the byte order of memory");
 
 namespace {
 

@@ -238,7 +238,7 @@ TEST(RunFeed, StrangersTakeNothingFromThoseWhoAreIn) {
 TEST(RunFeed, AWeakTokenIsRefusedAndNotRepeated) {
   for (const std::string weak : {"", "hunter2", "0123456789abcde"}) {
     const std::string said = thrown([&] { RunFeed({"127.0.0.1", 0}, weak); });
-    expect_said(said, "MOESCOPE_TOKEN: has " + std::to_string(weak.size()) + " characters, needed are at least 16");
+    expect_said(said, "MOESCOPE_TOKEN: has " + std::to_string(weak.size()) + " characters, expected at least 16");
     if (!weak.empty()) EXPECT_EQ(said.find(weak), std::string::npos);
   }
   for (const char* wrong : {"sixteen and more with blanks", "0123456789abcdef\n", "0123456789abcde\xc3\xa4"})
@@ -278,7 +278,7 @@ TEST(RunFeed, WhatComesAfterTheWelcomeMayBeAnything) {
        {"\xff\xfe\n", "{\"step\": \"x\"}\n", "[[[[[[\n", "{\"step\":0,\"routers\":[{\"layer\":-7}]}\n"}) {
     const FakeServer server(std::string("moescope 1 1\n") + rest);
     AttachedRuns attached(server.address(), kToken);
-    expect_said(thrown([&] { read_until(attached, 0); }), "no training");
+    expect_said(thrown([&] { read_until(attached, 0); }), "not a training");
   }
   const FakeServer server("moescope 1 1\n{\"step\":0,");
   AttachedRuns attached(server.address(), kToken);
@@ -310,7 +310,7 @@ TEST(RunFeed, AddressesAreHostAndPort) {
   for (const char* wrong : {"", ":", "host", "host:", ":5000", "host:0", "host:65536", "host:12x", "host:-1"})
     expect_said(thrown([&] { parse_feed_address(wrong); }), "HOST:PORT");
   const RunFeed feed({"127.0.0.1", 0}, kToken);
-  expect_said(thrown([&] { RunFeed(feed.address(), kToken); }), "cannot be listened at");
+  expect_said(thrown([&] { RunFeed(feed.address(), kToken); }), "cannot listen there");
   expect_said(thrown([&] { RunFeed({"no such host.invalid", 5000}, kToken); }), "no such host");
   const int free_port = [] { return RunFeed({"127.0.0.1", 0}, kToken).address().port; }();
   expect_said(thrown([&] { AttachedRuns({"127.0.0.1", free_port}, kToken); }), "nobody answers");

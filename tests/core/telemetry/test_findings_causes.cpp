@@ -47,7 +47,7 @@ TEST(LossLost, IsNeverForgotten) {
   EXPECT_EQ(findings[0].kind, FindingKind::loss_lost);
   EXPECT_FALSE(findings[0].ongoing);
   EXPECT_EQ(findings[0].steps, (StepRange{60, 62}));
-  EXPECT_FALSE(says(findings[0], "hold NaN by now")) << findings[0].why;
+  EXPECT_FALSE(says(findings[0], "contain NaN by now")) << findings[0].why;
 }
 
 TEST(LossLost, AnAuxiliaryLossCountsToo) {
@@ -70,10 +70,10 @@ TEST(LossLost, WeightsHoldNaNOnlyWhereThatIsKnown) {
     const auto found = of_kind(find_all(run.history()), FindingKind::loss_lost);
     return found.size() == 1 ? found[0] : Finding{};
   };
-  EXPECT_TRUE(says(lost("[router]\ntop_k = 2\n", kNaN), "The weights hold NaN by now"));
-  EXPECT_FALSE(says(lost("[router]\ntop_k = 2\n", 3), "hold NaN by now"));
-  EXPECT_FALSE(says(lost("", kNaN), "hold NaN by now"));  // another program may have left the step out
-  EXPECT_TRUE(says(lost("", kNaN), "this history does not tell"));
+  EXPECT_TRUE(says(lost("[router]\ntop_k = 2\n", kNaN), "The weights contain NaN by now"));
+  EXPECT_FALSE(says(lost("[router]\ntop_k = 2\n", 3), "contain NaN by now"));
+  EXPECT_FALSE(says(lost("", kNaN), "contain NaN by now"));  // another program may have left the step out
+  EXPECT_TRUE(says(lost("", kNaN), "This history does not show"));
 }
 
 TEST(LossLost, WhereOnlyMeansAreLeftOfOldSteps) {
@@ -273,7 +273,7 @@ TEST(Found, TopOneWithNormalisedGatesTeachesTheRouterNothing) {
   };
   const std::string normalised = "route_norm = true\naux_mode = \"none\"\naux_coeff = 0.0\nz_coeff = 0.0\n";
   ASSERT_EQ(untaught(normalised).size(), 1u);
-  EXPECT_EQ(untaught(normalised)[0].title, "Nothing teaches the router");
+  EXPECT_EQ(untaught(normalised)[0].title, "Nothing trains the router");
   EXPECT_TRUE(untaught("route_norm = false\n").empty());
   EXPECT_TRUE(untaught(normalised + "frozen = true\n").empty());
   EXPECT_TRUE(says(untaught("route_norm = true\naux_mode = \"batch\"\naux_coeff = 0.01\n")[0], "Only the auxiliary"));
@@ -331,7 +331,7 @@ TEST(ByHand, AsATrainingRecordsIt) {
   ASSERT_EQ(findings.size(), 1u) << all_text(findings);
   EXPECT_EQ(findings[0].kind, FindingKind::by_hand);
   EXPECT_TRUE(says(findings[0], "Experts 1:5, *:3 cannot be chosen")) << findings[0].saw;
-  EXPECT_TRUE(says(findings[0], "The gates and expert_bias rest")) << findings[0].saw;
+  EXPECT_TRUE(says(findings[0], "The gates and expert_bias are frozen")) << findings[0].saw;
   EXPECT_EQ(findings[0].knobs, (std::vector<std::string>{"router.killed_experts", "router.frozen"}));
 }
 
@@ -365,7 +365,7 @@ TEST(ByHand, PinnedBiasFrozenRouterAndForcedBalanceAreNamed) {
   forced.steps(60, MadeUp::even(), MadeUp::even());
   const auto dealt = find_all(forced.history());
   ASSERT_EQ(dealt.size(), 1u) << all_text(dealt);
-  EXPECT_TRUE(says(dealt[0], "even by force"));
+  EXPECT_TRUE(says(dealt[0], "forced to be even"));
 }
 
 TEST(ByHand, AChangeIsNamedByWhatFollowsIt) {
