@@ -127,7 +127,7 @@ void print_layers(const LayerModel& model, const CalibrationReport& report, cons
   for (const std::string& note : report.notes) std::printf("  %s\n", printable(note).c_str());
 }
 
-// A file from which nothing follows is a mistake.
+// A file that gives no prediction is an error.
 void check_predicted(const std::string& path, const CalibrationReport& report) {
   for (const LayerComparison& row : report.rows)
     if (!std::isnan(row.predicted.comm_ms) || !std::isnan(row.predicted.experts_ms)) return;
@@ -186,7 +186,7 @@ Routing routing_by_rule(const Options& o, const ModelShape& shape, std::int64_t 
   return route_by_pattern(pattern, tokens, static_cast<int>(shape.top_k), static_cast<int>(shape.n_experts), o.seed);
 }
 
-// What is asked about, and of what load; by rule: of none.
+// The case to predict, and the recorded load that it uses; routing by rule uses none.
 struct Asked {
   StepConfig config;
   std::string routing;

@@ -401,7 +401,7 @@ void print_json(const Options& options, const std::vector<TensorReport>& reports
 }
 
 void quantize_file(const Options& options) {
-  format_of(options);  // what the options get wrong is said before a file is read
+  format_of(options);  // wrong options are reported before a file is read
   axes_of(options);
   operand_of(options);
   const SafetensorsFile file(options.in);

@@ -45,7 +45,7 @@ std::string given_token() {
   return given ? given : "";
 }
 
-// Everything that can be wrong with the paths is found before the first of them is touched.
+// All problems with the paths are found before anything is written.
 void check_outputs(const TrainOptions& o) {
   if (o.serve > 0 && !given_token().empty()) check_feed_token(given_token());
   const auto check_file = [&](const char* option, const std::string& path, bool grows) {
@@ -80,7 +80,7 @@ void check_outputs(const TrainOptions& o) {
                              ", or give --overwrite");
 }
 
-// What can fail on one rank alone, for only one writes: all go on after it, or none.
+// Runs what can fail on rank 0 only, because it alone writes: all ranks continue after it, or none.
 void together(Ranks* ranks, const std::function<void()>& action) {
   std::string problem;
   try {
@@ -93,7 +93,7 @@ void together(Ranks* ranks, const std::function<void()>& action) {
   if (found > 0) throw std::runtime_error(problem);
 }
 
-// Figures of the end, over the last steps rather than one batch's luck.
+// Final figures, over the last steps rather than a single batch.
 struct Tail {
   std::deque<float> losses;
   float max_vio = kNoValue, max_vio_window = kNoValue;
@@ -194,7 +194,7 @@ class Training {
  private:
   bool writes() const { return !ranks_ || ranks_->rank() == 0; }
 
-  // Ranks stop together, or those that go on would wait for the others.
+  // Ranks stop together; otherwise those that continue would wait for the others.
   bool is_stopped() const {
     int stopped = stop_signal() != 0 || lost_ || !failure_.empty() ? 1 : 0;
     sum_over_ranks(ranks_, &stopped, 1);
@@ -261,7 +261,7 @@ class Training {
         wire_.add(frame, config());
         tail_.add(frame);
         progress_.show(frame);
-        sink_->flush();  // the step before is on disk by now, so a kill loses no more than this one
+        sink_->flush();  // the previous step is on disk by now, so a kill loses at most this one
       }
       sink_->publish(frame);
       if (feed_) feed_->publish(std::make_shared<const TelemetryFrame>(frame));
@@ -300,7 +300,7 @@ class Training {
           Marker{run.number, step, "event", saved ? "checkpoint " + checkpoints_->newest() : checkpoints_->error()});
   }
 
-  // Outputs that ended, said at once: hours may be left.
+  // Reports outputs that failed at once, since hours of training may be left.
   void look_after_outputs() {
     if (!writes()) return;
     const auto say_once = [&](const std::string& error, bool& said) {
@@ -365,7 +365,7 @@ class Training {
   Progress progress_;
   std::unique_ptr<FrameSink> sink_;
   std::vector<std::shared_ptr<History>> histories_;
-  std::unique_ptr<RunFeed> feed_;  // for windows that look on
+  std::unique_ptr<RunFeed> feed_;  // for attached windows
   Tail tail_;
   WireTotals wire_;
   bool lost_ = false;
@@ -377,7 +377,7 @@ class Training {
   bool unwritten_ = false;                            // an output is not what was asked for
 };
 
-// All ranks at once, or none: a rank that leaves would let the others wait.
+// All ranks or none: a rank that leaves would make the others wait.
 std::unique_ptr<Ranks> open_ranks(const TrainOptions& o) {
   if (o.ep == 0) {
     if (o.ranks_per_node > 0) throw std::runtime_error("--ranks-per-node: needs --ep R");
@@ -402,7 +402,7 @@ void share_cores(const Ranks& ranks) {
   set_num_threads(std::min(num_threads(), std::max(1, cores / ranks.size_here())));
 }
 
-// Errors of all ranks are the same; one says so.
+// All ranks have the same errors; one prints them.
 void train(const TrainOptions& options) {
   set_num_threads(options.threads);
   const std::string kernels = options.resume.empty() ? "" : kernels_of_checkpoint(options);

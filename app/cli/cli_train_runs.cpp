@@ -90,7 +90,7 @@ std::vector<RunConfig> named_runs(const TrainOptions& o) {
       if (std::ranges::none_of(own, [&](const ConfigDifference& d) { return d.key == change.field->key; }))
         change.field->set(run, change.value);
   }
-  // What the file got wrong on its own is known; what the overrides make of it is checked on the whole.
+  // Problems of the file itself are known already; the config with its overrides is checked as a whole.
   for (const RunConfig& run : runs)
     if (problems.empty()) problems = validate(run);
   if (!problems.empty()) refuse(problems);

@@ -13,7 +13,7 @@ namespace moescope {
 namespace {
 
 volatile std::sig_atomic_t g_signal = 0;
-volatile std::sig_atomic_t g_speaks = 1;  // this rank says why the training ends
+volatile std::sig_atomic_t g_speaks = 1;  // this rank prints why the training ends
 
 struct Process {
   pid_t id;
@@ -26,14 +26,14 @@ void stop_after_step(int signal) {
   g_signal = signal;
 }
 
-// Where a step waits for a rank that is gone, only this comes through. What is written is whole: SQLite's transaction
+// Only a signal handler still runs while a step waits for a dead rank. What is written is whole: SQLite's transaction
 // in flight is undone when the recording is next opened.
 void give_up(int) {
   constexpr char kMessage[] =
       "\n"
       "moescope-cli: stopped: another rank has ended or does not answer. The recording is whole up to the last step; "
       "resume from the last checkpoint with --resume DIR, on as many ranks as there are.\n";
-  if (g_speaks && write(STDERR_FILENO, kMessage, sizeof kMessage - 1) < 0) _exit(2);  // nobody reads what it says
+  if (g_speaks && write(STDERR_FILENO, kMessage, sizeof kMessage - 1) < 0) _exit(2);  // stderr is closed
   _exit(1);
 }
 
@@ -44,7 +44,7 @@ void stop_soon(int signal) {
   for (const pid_t before : g_ranks_before)
     if (kill(before, 0) == 0) g_speaks = 0;
   itimerval soon{};
-  soon.it_value.tv_usec = g_speaks ? 400000 : 600000;  // heard even where the machine is busy
+  soon.it_value.tv_usec = g_speaks ? 400000 : 600000;  // so that the message is printed even on a busy machine
   setitimer(ITIMER_REAL, &soon, nullptr);
 }
 

@@ -127,7 +127,7 @@ void LessonGuide::start(const Lesson& lesson, int number, int lessons) {
   begin();
 }
 
-// With a fresh run; what was predicted before is forgotten.
+// With a new run; earlier predictions are discarded.
 void LessonGuide::begin() {
   step_ = 0;
   at_end_ = false;
@@ -252,8 +252,8 @@ void LessonGuide::showEnd() {
   emit finished(q(lesson_.name), right, asked);
 }
 
-// Only what the step speaks of is on the screen, and only if the step before had it otherwise: a person's own moves in
-// between stay.
+// Shows only what the step is about, and only changes what the previous step had differently, so that the user's own
+// changes stay.
 void LessonGuide::arrange() {
   const LessonView& view = now().view;
   if (view.after_prediction && !state().predicted()) return clearHighlights();
@@ -344,7 +344,7 @@ std::vector<int> LessonGuide::places(const LessonTask& task) const {
   return all;
 }
 
-// Judged by what is, so that what a person does by hand counts as well.
+// Checks the state itself, so that doing the task by hand counts as well.
 bool LessonGuide::done(const LessonTask& task) const {
   const RunSession& session = *window_->session();
   const int runs = static_cast<int>(session.histories().size());
@@ -391,7 +391,7 @@ void LessonGuide::look() {
   reader_.set_chosen({lab.format().mx(), lab.axis()});
   reader_.set_histories(window_->session()->histories());
   const LessonStep& step = now();
-  // One after another: a later one that happens to hold already waits for its turn.
+  // In order: a later task that happens to be done already still waits for its turn.
   for (std::size_t i = 0; i < step.tasks.size(); ++i) {
     if (state().done[i]) continue;
     if (step.prediction && !state().predicted()) break;
@@ -399,7 +399,7 @@ void LessonGuide::look() {
     state().done[i] = true;
   }
   showTasks();
-  // What is measured would answer the question.
+  // The measured values would give the answer away.
   const bool predicted = !step.prediction || state().predicted();
   QList<LessonPane::Check> checks;
   for (const LessonCheck& check : step.checks) {

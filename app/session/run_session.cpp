@@ -25,9 +25,9 @@ struct RunSession::Opened {
 
 namespace {
 
-constexpr int kFollowMs = 200;  // between two looks at a file that grows
+constexpr int kFollowMs = 200;  // between two checks of a growing file
 
-// Of all runs, or none: what only some of them tell cannot be compared.
+// Settings of all runs or of none: those of only some cannot be compared.
 std::vector<RunConfig> configsOf(const std::vector<std::shared_ptr<const History>>& histories) {
   std::vector<RunConfig> configs;
   for (const auto& history : histories) {
@@ -142,7 +142,7 @@ void RunSession::follow(const QStringList& paths) {
   emit opened();
 }
 
-// Frames arrive by themselves; here only runs that began, or began anew.
+// Frames arrive by themselves; this only notices runs that started or restarted.
 void RunSession::noticeFollowed() {
   std::vector<std::shared_ptr<const History>> now;
   for (const auto& follower : followers_)
@@ -182,7 +182,7 @@ void RunSession::stopFilling() {
   filling_cancelled_ = false;
 }
 
-// Reads the whole files once more, and shows that in place of the glance.
+// Reads the complete files and shows them in place of the sample.
 void RunSession::fill() {
   std::vector<std::string> files;
   for (const QString& path : paths_) files.push_back(path.toStdString());

@@ -22,7 +22,7 @@ CompareWorkspace::CompareWorkspace(Selection* selection, const ComparedRuns* run
   arrange();
 }
 
-// What came out above, why below.
+// Results above, causes below.
 void CompareWorkspace::arrange() {
   for (QDockWidget* dock : docks()) dock->setFloating(false);
   addDockWidget(Qt::TopDockWidgetArea, gap_);

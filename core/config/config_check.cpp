@@ -360,7 +360,7 @@ std::vector<ConfigProblem> validate(const RunConfig& config) {
 void add_rule_problems(const RunConfig& config, const std::set<std::string>& bad,
                        const std::map<std::string, int>& lines, const std::string& file,
                        std::vector<ConfigProblem>& problems) {
-  // The rules divide by these sizes and multiply others; with one of them out of range nothing they say would help.
+  // The rules divide by these sizes and multiply others; if one is out of range their messages would be useless.
   if (bad.count("parallel.ranks") || bad.count("parallel.ranks_per_node") || bad.count("router.n_groups")) return;
   for (RuleViolation& violation : rule_violations(config)) {
     if (std::ranges::any_of(violation.keys, [&](const std::string& key) { return bad.count(key) > 0; })) continue;

@@ -63,7 +63,7 @@ void add_file(Collection& all, const fs::path& path, std::string& domain_text) {
   if (domain_text.back() != '\n') domain_text += '\n';
 }
 
-// By name: the order in which a file system lists a folder is its own affair.
+// By name, because the order in which a file system lists a folder varies.
 std::vector<fs::path> sorted_entries(Collection& all, const fs::path& folder) {
   std::error_code error;
   std::vector<fs::path> entries;

@@ -33,7 +33,7 @@ std::string with_quoted_non_numbers(std::string_view line) {
   return out;
 }
 
-// The first word outside of strings that other languages write for a value and JSON does not know.
+// The first literal outside of strings that other languages use for a value but JSON does not have.
 std::string_view non_json_literal(std::string_view line) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   bool in_string = false;

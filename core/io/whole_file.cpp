@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kBuffer = std::size_t{256} << 10;
 constexpr int kTries = 16;
 
-// In the folder of `path`, and short: that name itself may be as long as a name can be.
+// In the folder of `path`, with a short name, since that of `path` may be as long as possible already.
 std::string temporary_path(const std::string& path) {
   std::random_device random;
   char name[48];
@@ -41,7 +41,7 @@ bool write_all(int file, std::string_view bytes) {
   return true;
 }
 
-// So that the new name, too, is there after the machine lost its power. Not every file system can.
+// So that the new name survives a power cut, too. Not every file system supports it.
 void sync_folder_of(const std::string& path) {
   const fs::path folder = fs::path(path).parent_path();
   const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

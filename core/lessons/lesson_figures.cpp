@@ -269,7 +269,7 @@ double metric_figure(const LessonFigure& figure, Metric metric, const History& h
   return fold(figure.layer.of == Of::one ? Of::mean : figure.layer.of, 0, over_layers);
 }
 
-// The balancer sees what came before the stretch; how well that holds is judged on the stretch.
+// The balancer uses the load before the range of steps; its placement is evaluated on the range.
 double placed_max_over_mean(const History& history, StepRange range, Frames frames, int layer, int slots) {
   constexpr std::int64_t kSeen = 50;
   const auto before = frames_of(history, {std::max(range.first - kSeen, history.steps().first), range.first - 1});

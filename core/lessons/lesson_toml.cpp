@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMaxLessonBytes = std::size_t{1} << 20;
 constexpr int kMaxTensorSide = 4096;
-constexpr std::int64_t kMaxSteps = 100000;  // a lesson that trains for longer is none
+constexpr std::int64_t kMaxSteps = 100000;  // limit for a lesson
 
 int line_of(const toml::node& node) {
   return static_cast<int>(node.source().begin.line);

@@ -10,7 +10,7 @@ constexpr const char* kArrow = " -> ";
 constexpr const char* kForAll = " (for all runs, which read the same batches)";
 constexpr const char* kNone = "none";  // an empty text
 
-// A probe text would fill the timeline.
+// A whole probe text would be too long for the timeline.
 std::string shortened(std::string text) {
   constexpr std::size_t kLongest = 48;
   if (text.size() <= kLongest) return text;

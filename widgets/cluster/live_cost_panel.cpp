@@ -141,7 +141,7 @@ void LiveCostPanel::show(std::vector<LiveCost> costs, const Asked& of) {
          "is measured here; the cost is modelled, with fitted numbers.")
           .arg(of.layer)
           .arg(formatCount(static_cast<double>(of.step))));
-  renew();  // there may be news by now
+  renew();  // there may be a new load by now
 }
 
 QString LiveCostPanel::status() const {

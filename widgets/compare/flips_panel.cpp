@@ -95,7 +95,7 @@ FlipsPanel::FlipsPanel(Selection* selection, const ComparedRuns* runs, QWidget* 
   showRounding(false);
 }
 
-// Flips against run A look as if a format did them; where it is known what formats do, that comes first.
+// Flips against run A look like an effect of the format; once the effect of formats is known, it is shown first.
 void FlipsPanel::chooseReference() {
   if (chosen_ || rounding()) return;
   for (const auto& history : selection_->histories()) {

@@ -74,14 +74,14 @@ void GapPanel::refill() {
 QString GapPanel::conclude() const {
   const auto& histories = selection_->histories();
   QStringList lines;
-  // Nothing can be said yet: what is to be expected, if somebody has tried it.
+  // No conclusion yet: says what to expect, if that is documented.
   const auto too_short = [&](int run) { return gaps_.conclusion(run).verdict == Verdict::too_short; };
   if (const QStringList about = paragraphs(runs_->about()); !about.isEmpty() && too_short(1))
     return tr("Too few steps to judge. ") + about.last().toHtmlEscaped();
   bool untold = false;
   for (int run = 1; run < static_cast<int>(histories.size()); ++run) {
     const bool twin = run < std::ssize(runs_->runs()) && runs_->runs()[run].noise_twin;
-    // "nano+mxfp8_rceil against nano: ...": the letter says it, too, and room is scarce.
+    // Drops "nano+mxfp8_rceil against nano: ", which the letter says as well.
     QString text = QString::fromStdString(gaps_.conclusion(run).text);
     const QString who = QString::fromStdString(histories[run]->info().name + " against " + histories[0]->info().name);
     if (text.startsWith(who)) text.replace(0, who.size(), runLabel(*selection_, run).mid(2) + tr(" against A"));

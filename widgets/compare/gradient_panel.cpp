@@ -78,7 +78,7 @@ GradientPanel::GradientPanel(Selection* selection, QWidget* parent)
     });
 }
 
-// An SNR as what it means: the length of the error in shares of the gradient's.
+// An SNR as a share: the length of the error over that of the gradient.
 QString GradientPanel::conclude() const {
   QStringList errors;
   for (int run = 0; run < static_cast<int>(selection_->histories().size()); ++run) {

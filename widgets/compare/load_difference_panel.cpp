@@ -92,7 +92,7 @@ const std::vector<float>& LoadDifferencePanel::valuesOf(const Row& row) const {
   return shown() == Shown::difference ? row.difference : shown() == Shown::run ? row.of_run : row.of_a;
 }
 
-// Of all runs, so that a difference can be held against what another seed makes.
+// For all runs, so that a difference can be compared with that of another seed.
 QString LoadDifferencePanel::conclude() const {
   QStringList differences;
   for (int run = 1; run < static_cast<int>(selection_->histories().size()); ++run) {

@@ -121,7 +121,7 @@ QStringList LoadOverTimePanel::describe(int expert, std::int64_t step) const {
   return lines;
 }
 
-// Both readings of the column under the mouse, whichever is drawn; empty where a column is one step.
+// Mean and extreme of the column under the mouse, whichever is drawn; empty if a column is one step.
 QString LoadOverTimePanel::columnText(int expert, std::int64_t step) const {
   const std::int64_t steps = plot_->stepsPerColumn(), first = step / steps * steps;
   if (steps <= 1) return {};
