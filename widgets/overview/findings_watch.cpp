@@ -80,7 +80,7 @@ namespace {
 
 // Past findings are listed but not counted, except a loss that was NaN: it may affect everything after it.
 bool counts(const Finding& finding) {
-  return finding.ongoing || finding.kind == FindingKind::loss_lost;
+  return finding.ongoing || finding.kind == FindingKind::loss_not_finite;
 }
 
 }  // namespace

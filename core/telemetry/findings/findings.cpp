@@ -24,7 +24,7 @@ struct KindName {
   const char* name;
 };
 constexpr std::array<KindName, 22> kKindNames = {{
-    {FindingKind::loss_lost, "loss lost"},
+    {FindingKind::loss_not_finite, "loss NaN or infinite"},
     {FindingKind::collapsed, "collapsed"},
     {FindingKind::collapsing, "collapsing"},
     {FindingKind::dead, "dead experts"},
@@ -34,18 +34,18 @@ constexpr std::array<KindName, 22> kKindNames = {{
     {FindingKind::uneven, "uneven load"},
     {FindingKind::oscillating_bias, "oscillating bias"},
     {FindingKind::saturated, "saturated router"},
-    {FindingKind::blind, "blind router"},
-    {FindingKind::untaught, "untaught router"},
+    {FindingKind::uninformative, "uninformative scores"},
+    {FindingKind::no_gradient, "router without gradient"},
     {FindingKind::bias_against_gate, "bias against gate"},
     {FindingKind::loss_stuck, "loss stuck"},
-    {FindingKind::auxiliary_rules, "auxiliary loss rules"},
+    {FindingKind::auxiliary_dominates, "auxiliary loss dominates"},
     {FindingKind::loss_spike, "loss spike"},
     {FindingKind::underflow, "underflow"},
     {FindingKind::clipping, "clipping"},
     {FindingKind::low_sqnr, "low SQNR"},
     {FindingKind::comparison, "comparison"},
     {FindingKind::load_shift, "load shift"},
-    {FindingKind::by_hand, "held by hand"},
+    {FindingKind::by_hand, "controlled by hand"},
 }};
 
 // Values of one step by which a rewound run is recognised.
@@ -87,7 +87,7 @@ std::string finding_id(const Finding& finding) {
   std::string id = std::to_string(finding.run) + "/" + finding_kind_name(finding.kind);
   if (!finding.layers.empty()) id += "/" + std::to_string(finding.layers.front());
   if (finding.tensor) id += std::string("/") + operand_name(finding.tensor->operand);
-  if (finding.kind == FindingKind::auxiliary_rules) id += "/" + finding.metric;
+  if (finding.kind == FindingKind::auxiliary_dominates) id += "/" + finding.metric;
   if (!finding.ongoing || finding.kind == FindingKind::loss_spike) id += "@" + std::to_string(finding.steps.first);
   return id;
 }

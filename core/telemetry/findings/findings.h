@@ -22,27 +22,27 @@
 namespace moescope {
 
 enum class FindingKind {
-  loss_lost,          // NaN or Inf, now or ever
-  collapsed,          // a few experts take all tokens of a layer
-  collapsing,         // ... and it is on its way there
-  dead,               // no token for a long time
-  no_recovery,        // the load jumped in many layers; this one did not come back
-  starved,            // hardly any tokens for a long time
-  hot,                // several times its share for a long time
-  uneven,             // the fullest expert has at least twice its share for a long time
-  oscillating_bias,   // load and bias oscillate about the even load
-  saturated,          // the scores are at the ends of their range
-  blind,              // ... or are the same for every token
-  untaught,           // no gradient of the loss reaches the gates
-  bias_against_gate,  // the bias gives tokens to an expert whose output the gate weighs at next to nothing
-  loss_stuck,         // the loss does not fall, or rose and stays up
-  auxiliary_rules,    // an auxiliary loss outweighs the cross-entropy
+  loss_not_finite,      // NaN or Inf, now or ever
+  collapsed,            // a few experts take all tokens of a layer
+  collapsing,           // ... and it is on its way there
+  dead,                 // no token for a long time
+  no_recovery,          // the load jumped in many layers; this one did not come back
+  starved,              // hardly any tokens for a long time
+  hot,                  // several times its share for a long time
+  uneven,               // the fullest expert has at least twice its share for a long time
+  oscillating_bias,     // load and bias oscillate about the even load
+  saturated,            // the scores are at the ends of their range
+  uninformative,        // ... or are the same for every token
+  no_gradient,          // no gradient of the loss reaches the gates
+  bias_against_gate,    // the bias gives tokens to an expert whose output the gate weighs at next to nothing
+  loss_stuck,           // the loss does not fall, or rose and stays up
+  auxiliary_dominates,  // an auxiliary loss outweighs the cross-entropy
   loss_spike,
   underflow,
   clipping,
   low_sqnr,
   comparison,  // a gap of losses and the seed-noise band
-  load_shift,  // the load jumped in many layers; they came or are coming back
+  load_shift,  // the load jumped in many layers, which recovered or are recovering
   by_hand,     // settings made by a person override the router
 };
 const char* finding_kind_name(FindingKind kind);

@@ -64,7 +64,7 @@ void GateWatch::judge_scores(std::int64_t step, const RouterFrame& router, std::
   if (softmax)
     saturated_.follow(step, softmax_ ? entropy < kSingleExpert : ends > kScoresAtEnds, softmax_ ? entropy : ends);
   const auto information = static_cast<double>(router.mutual_information);
-  blind_.follow(step, information < kBlind, information);  // not where it is missing
+  uninformative_.follow(step, information < kUninformative, information);  // not where it is missing
 }
 
 void GateWatch::judge_gates(std::int64_t step, const RouterFrame& router) {
@@ -107,7 +107,7 @@ Finding GateWatch::make(FindingKind kind, std::int64_t since) const {
 
 void GateWatch::findings(std::vector<Finding>& out) const {
   add_saturated(out);
-  add_blind(out);
+  add_uninformative(out);
   add_gates(out, false);
   add_gates(out, true);
 }
@@ -133,13 +133,13 @@ void GateWatch::add_saturated(std::vector<Finding>& out) const {
   out.push_back(std::move(finding));
 }
 
-void GateWatch::add_blind(std::vector<Finding>& out) const {
-  if (blind_.windows < kGateWindows) return;
-  Finding finding = make(FindingKind::blind, blind_.since);
+void GateWatch::add_uninformative(std::vector<Finding>& out) const {
+  if (uninformative_.windows < kGateWindows) return;
+  Finding finding = make(FindingKind::uninformative, uninformative_.since);
   finding.metric = "mutual_information";
   finding.knobs = {"optimizer.lr", "optimizer.router_lr_factor", "router.z_coeff"};
   finding.title += ": the router gives every token the same scores";
-  finding.saw = "The mutual information of token and score is " + decimal(blind_.value, 2) +
+  finding.saw = "The mutual information of token and score is " + decimal(uninformative_.value, 2) +
                 " nats, the score margin " + decimal(margin_, 2) + ".";
   finding.why =
       "Where a token goes does not depend on the token: expert_bias and differences in the last digits decide it for "

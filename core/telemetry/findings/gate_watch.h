@@ -18,9 +18,9 @@ inline constexpr double kFaintGate = 0.2, kStrongGate = 3;
 // for softmax scores the mean entropy is that of a single expert with 98 %. Presets: 25 % at most over 1,000 steps;
 // with 300 times the gates' learning rate 74 to 97 %.
 inline constexpr double kScoresAtEnds = 0.7, kSingleExpert = 0.1;
-// Blind: the mutual information of token and score, nats. Untrained gates have 3e-4 to 3e-3, trained ones 0.05 and
-// more; at 1e-5 the logits differ between tokens by a hundredth.
-inline constexpr double kBlind = 1e-5;
+// Uninformative scores: the mutual information of token and score, nats. Untrained gates have 3e-4 to 3e-3, trained
+// ones 0.05 and more; at 1e-5 the logits differ between tokens by a hundredth.
+inline constexpr double kUninformative = 1e-5;
 inline constexpr int kGateWindows = 3;  // that each of these must last: 150 steps
 
 class GateWatch {
@@ -37,7 +37,7 @@ class GateWatch {
   double bias_step() const { return bias_step_; }
   double margin() const { return margin_; }
   // The scores carry so little information that any bias outweighs them: its rate is not the cause.
-  bool says_nothing() const { return saturated_.windows > 0 || blind_.windows > 0; }
+  bool says_nothing() const { return saturated_.windows > 0 || uninformative_.windows > 0; }
 
  private:
   struct Gate {
@@ -56,14 +56,14 @@ class GateWatch {
   void judge_gates(std::int64_t step, const RouterFrame& router);
   Finding make(FindingKind kind, std::int64_t since) const;
   void add_saturated(std::vector<Finding>& out) const;
-  void add_blind(std::vector<Finding>& out) const;
+  void add_uninformative(std::vector<Finding>& out) const;
   void add_gates(std::vector<Finding>& out, bool strong) const;
 
   int layer_, run_, n_experts_;
   std::int64_t last_step_ = -1;
   double bias_step_ = 0, margin_ = 0;
   bool softmax_ = false;
-  Lasting saturated_, blind_;
+  Lasting saturated_, uninformative_;
   std::vector<Gate> gates_;  // [E]
 };
 

@@ -72,7 +72,7 @@ bool of_load(FindingKind kind) {
     case FindingKind::oscillating_bias:
     case FindingKind::bias_against_gate:
     case FindingKind::saturated:
-    case FindingKind::blind:
+    case FindingKind::uninformative:
     case FindingKind::load_shift:
       return true;
     default:
@@ -174,7 +174,7 @@ std::int64_t Interventions::since(std::initializer_list<const char*> keys, StepR
 void Interventions::findings(std::vector<Finding>& out, StepRange read) const {
   if (at_start_.empty() || moe_layers_.empty() || read.empty()) return;
   add_by_hand(out, read);
-  add_untaught(out, read);
+  add_no_gradient(out, read);
 }
 
 void Interventions::add_by_hand(std::vector<Finding>& out, StepRange read) const {
@@ -205,14 +205,14 @@ void Interventions::add_by_hand(std::vector<Finding>& out, StepRange read) const
 }
 
 // With K = 1 and s / (s + 1e-20) the only mixing weight is route_scale, whatever s is: its gradient is 0.
-void Interventions::add_untaught(std::vector<Finding>& out, StepRange read) const {
+void Interventions::add_no_gradient(std::vector<Finding>& out, StepRange read) const {
   const std::int64_t now = read.last;
   if (number("router.top_k", now) != 1 || !holds("router.route_norm", now)) return;
   if (holds("router.frozen", now) || number("optimizer.router_lr_factor", now) == 0) return;  // not to be taught
   const bool aux = value("router.aux_mode", now) != "none" && number("router.aux_coeff", now) > 0;
   const bool z = number("router.z_coeff", now) > 0;
   Finding finding;
-  finding.kind = FindingKind::untaught;
+  finding.kind = FindingKind::no_gradient;
   finding.severity = Severity::warning;
   finding.run = run_;
   finding.metric = "mutual_information";

@@ -44,7 +44,7 @@ class Interventions {
   bool holds(const std::string& key, std::int64_t step) const { return value(key, step) == "true"; }
   std::int64_t since(std::initializer_list<const char*> keys, StepRange read) const;
   void add_by_hand(std::vector<Finding>& out, StepRange read) const;
-  void add_untaught(std::vector<Finding>& out, StepRange read) const;
+  void add_no_gradient(std::vector<Finding>& out, StepRange read) const;
   void add_expert_causes(Finding& finding) const;
   void add_router_causes(Finding& finding) const;
   void add_change_causes(Finding& finding) const;

@@ -148,7 +148,7 @@ void LossWatch::findings(std::vector<Finding>& out, std::optional<double> even_a
 void LossWatch::add_lost(std::vector<Finding>& out) const {
   for (const Lost& lost : lost_) {
     const bool ongoing = lost.exact && lost.steps.last == last_step_;
-    Finding finding = make(FindingKind::loss_lost, lost.steps, ongoing);
+    Finding finding = make(FindingKind::loss_not_finite, lost.steps, ongoing);
     finding.severity = Severity::severe;
     const std::string what = lost.gradient ? "gradient" : "loss";
     const std::string when = steps_in_words(lost.steps.first, lost.steps.last);
@@ -231,7 +231,7 @@ void LossWatch::add_auxiliary(std::vector<Finding>& out, std::optional<double> e
   const double ce = mean(&Means::ce, begin, blocks_.size());
   const auto add = [&](std::int64_t since, double value, const char* name, const char* metric) -> Finding* {
     if (since < 0) return nullptr;
-    Finding finding = make(FindingKind::auxiliary_rules, {since, last_step_}, true);
+    Finding finding = make(FindingKind::auxiliary_dominates, {since, last_step_}, true);
     if (value < kAuxRules * ce) finding.severity = Severity::note;
     finding.metric = metric;
     finding.title = std::string("The ") + name + " outweighs the cross-entropy";
