@@ -41,7 +41,7 @@ class LessonPane : public QWidget {
     QString lesson, place, title, text;  // place: "Lesson 2 of 9, step 1 of 4"
     int step = 0, steps = 0;
     QString question;
-    QStringList choices;  // with a question and none: a number is asked for
+    QStringList choices;  // empty with a question: asks for a number
     QString hint;
     bool first = false, last = false;
   };

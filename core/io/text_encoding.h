@@ -11,7 +11,7 @@ namespace moescope {
 // may be UTF-8.
 std::string encoding_problem(std::string_view beginning);
 
-// The same for a whole text, where other encodings are found as well: "line 3: byte 0xe4 is no UTF-8 (Latin-1?): ...".
+// The same for a whole text, where other encodings are found as well: "line 3: byte 0xe4 is not UTF-8 (Latin-1?): ...".
 std::string text_problem(std::string_view text);
 
 // The first byte that is not UTF-8; npos: all are.

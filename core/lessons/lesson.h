@@ -99,7 +99,7 @@ struct LessonTask {
 
 struct LessonPrediction {
   std::string question;
-  std::vector<std::string> choices;  // empty: a number is asked for
+  std::vector<std::string> choices;  // empty: asks for a number
   int right = 0;                     // index of the choice that the checks then show
   std::optional<LessonFigure> number;
   double within = 2;  // a number counts as right within this factor

@@ -20,7 +20,7 @@ namespace moescope {
 
 class LongRun {
  public:
-  static constexpr std::int64_t kFrames = 97;  // no multiple of any cadence that readers look at
+  static constexpr std::int64_t kFrames = 97;  // not a multiple of any cadence that readers use
 
   LongRun() {
     SyntheticRun run(shape());

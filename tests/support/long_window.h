@@ -46,7 +46,7 @@ class LongWindow {
     window_.selection()->refresh();
     QApplication::processEvents();
   }
-  // The workspace after this one; an old frame is looked at, then the newest again.
+  // Shows the next workspace, an old frame, then the newest again.
   void show_next() {
     const auto all = window_.workspaces();
     window_.showWorkspace(all[static_cast<int>(step_ / shown_for_ % all.size())]->name());

@@ -1,4 +1,4 @@
-// Choosers of the operand that the number-format panels look at: class of GEMMs, operand, layer. They list what the
+// Combo boxes for the operand that the number-format panels show: class of GEMMs, operand, layer. They list what the
 // newest statistics hold.
 #pragma once
 

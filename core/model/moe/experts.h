@@ -84,7 +84,7 @@ class GroupedExperts {
     const ClassPrecision& precision;
     std::uint64_t stream;  // of the layer
     bool counted;
-    OperandTap* tap;   // nullptr: nobody looks at this layer's experts
+    OperandTap* tap;   // nullptr: nothing is captured in this layer's experts
     QuantSite tapped;  // at which it takes
     const OperandFormat& format(QuantSite site) const;
     bool plain() const { return precision.plain; }

@@ -198,8 +198,8 @@ struct TelemetryFrame {
   WireFrame wire;
 };
 
-// Kinds of markers beside "change" and "event". Settings: those of an imported run as its log tells them, a JSON
-// object, at the run's first step.
+// Kinds of markers beside "change" and "event". Settings: those in the log of an imported run, a JSON object, at the
+// run's first step.
 inline constexpr const char* kNoteKind = "note";
 inline constexpr const char* kSettingsMarker = "settings";
 

@@ -28,7 +28,7 @@ std::vector<LogDifference> difference(const std::map<std::string, std::string>& 
 std::optional<std::int64_t> same_settings_until(const std::map<std::string, std::string>& a,
                                                 const std::map<std::string, std::string>& b);
 
-// A copy of the scalar figures up to and including `last`, for a run of which only the beginning counts.
+// Loss, gradient norm and learning rate up to and including `last`, for a run of which only the beginning counts.
 std::shared_ptr<History> beginning_of(const History& history, std::int64_t last);
 
 }  // namespace moescope
