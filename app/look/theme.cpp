@@ -50,7 +50,7 @@ bool isDark(const QPalette& palette) {
   return palette.window().color().lightness() < 128;
 }
 
-// Fusion, whose pressed buttons can hardly be told from others on a dark ground.
+// Fusion, whose pressed buttons hardly differ from others on a dark background.
 class Style : public QProxyStyle {
  public:
   Style() : QProxyStyle(QStringLiteral("Fusion")) {}

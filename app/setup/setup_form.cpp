@@ -278,7 +278,7 @@ void SetupForm::onCommitted(const std::string& key) {
   emit liveChangeRequested(QString::fromStdString(key), *editor->value());
 }
 
-// The draft with what stands in the editors, so that a live field is judged before it is sent.
+// The draft with the values in the editors, so that a live field is checked before it is sent.
 void SetupForm::check() {
   RunConfig shown = draft_;
   std::vector<ConfigProblem> own;

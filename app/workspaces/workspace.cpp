@@ -54,7 +54,7 @@ bool Workspace::event(QEvent* event) {
   return done;
 }
 
-// Docks that are put into tabs anew leave Qt's former bar visible, without tabs, its line across the panels.
+// When docks are tabbed again, Qt leaves the former tab bar visible without tabs, as a line across the panels.
 void Workspace::hideEmptyTabBars() {
   for (QTabBar* bar : findChildren<QTabBar*>(QString(), Qt::FindDirectChildrenOnly))
     if (bar->count() == 0) bar->hide();

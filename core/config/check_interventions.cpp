@@ -1,4 +1,4 @@
-// Rules for what a person does to routers and data: lists of experts, who remains to be chosen, mixtures.
+// Rules for interventions on routers and data: lists of experts, the experts that can still be chosen, mixtures.
 #include <algorithm>
 #include <functional>
 #include <stdexcept>

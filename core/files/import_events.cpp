@@ -127,7 +127,7 @@ std::vector<double> values_of(const pb::Tensor& tensor, std::size_t elements) {
   return values;
 }
 
-// Of expert numbers: how many values each has. Buckets wider than one expert do not tell.
+// A histogram of expert numbers: the count of each expert. Buckets wider than one expert cannot be used.
 std::vector<double> counts_of(const pb::Histogram& histogram) {
   if (histogram.bucket_size() != histogram.bucket_limit_size()) throw Unreadable("histogram: buckets without limits");
   std::vector<double> counts;
@@ -149,7 +149,7 @@ std::vector<double> counts_of(const pb::Histogram& histogram) {
   return counts;
 }
 
-// What the file tells of one layer at one step; NaN: nothing.
+// The values of one layer at one step; NaN: not in the file.
 struct Layer {
   std::vector<double> load, utilization, bias;
   RouterFrame figures;
@@ -304,7 +304,7 @@ bool is_whole(const std::vector<double>& list, std::size_t experts) {
   return list.size() == experts && std::none_of(list.begin(), list.end(), [](double v) { return std::isnan(v); });
 }
 
-// Counts out of shares: where nothing tells the number of tokens, 1 stands for 10,000, and u is what it was.
+// Counts from shares: if the number of tokens is not known, a share of 1 becomes 10,000, which keeps u.
 std::vector<std::uint32_t> to_counts(const std::vector<double>& values, double fair) {
   std::vector<std::uint32_t> counts;
   for (const double value : values)

@@ -31,7 +31,7 @@ std::size_t after_long_string(std::string_view text, std::size_t at, char quote,
   return text.size();
 }
 
-// Where in a TOML text a reader stands, as far as depth is concerned.
+// State of a reader of TOML, as far as depth is concerned.
 class TomlDepth {
  public:
   // Of a character outside of strings and comments.

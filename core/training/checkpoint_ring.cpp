@@ -145,7 +145,7 @@ CheckpointRing::~CheckpointRing() {
     state_->sync(left);
     fs::remove(state_->folder);  // if empty
   } catch (const std::exception&) {
-    // nobody is left to be told
+    // nobody is left to report it to
   }
 }
 

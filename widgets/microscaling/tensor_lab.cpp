@@ -88,13 +88,13 @@ void TensorLab::setCaptured(std::shared_ptr<const CapturedOperand> captured) {
   showCaptured();
 }
 
-// As the quantizer saw it, unless somebody wants to see it before its rotation.
+// As the quantizer saw it, unless the values before rotation are asked for.
 void TensorLab::showCaptured() {
   auto captured = captured_;
   const bool turned = captured->format.hadamard > 0 && bar_->rotatedButton()->isChecked();
   if (turned) captured = std::make_shared<const CapturedOperand>(rotated(*captured));
   const OperandFormat& format = captured->format;
-  // What has no scale is shown in the blocks of the choice that stands; the bar says so.
+  // An operand without scales is shown in blocks of the present choice; the bar says so.
   BlockChoice blocks = format_;
   if (format.scheme == QuantScheme::mx) blocks = {format.element, format.rule, format.block};
   if (format.scheme == QuantScheme::fp8)

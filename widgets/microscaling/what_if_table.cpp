@@ -58,7 +58,7 @@ int WhatIfTable::columnCount() const {
   return columns_ == WhatIfColumns::block_sizes ? static_cast<int>(kWhatIfBlocks.size()) : kWhatIfRules;
 }
 
-// The choice, or what stands for it among power-of-two scales, whose table has no row for the others.
+// The choice, or its counterpart with power-of-two scales, since that table has no row for other scales.
 BlockChoice WhatIfTable::mxChoice() const {
   return choice_.nvfp4 || choice_.fp8 ? BlockChoice{} : choice_;
 }

@@ -51,7 +51,7 @@ void GemmClassCombo::synchronise() {
   setCurrentIndex(static_cast<int>(selection_->tensor().gemm_class));
 }
 
-// The class's first operand, in the layer that is looked at where it has one there.
+// The class's first operand, in the chosen layer if it has one there.
 void GemmClassCombo::choose(int index) {
   const auto frame = selection_->quantFrame();
   const auto chosen = static_cast<GemmClass>(index);

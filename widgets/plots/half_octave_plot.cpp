@@ -110,7 +110,7 @@ void HalfOctavePlot::paintData(QPainter& painter) {
   QColor faint = all;
   faint.setAlpha(110);
   QColor strong = seriesColor(color_, dark());
-  if (texts_.shares && !texts_.front.isEmpty()) strong.setAlpha(170);  // what stands behind may be lower
+  if (texts_.shares && !texts_.front.isEmpty()) strong.setAlpha(170);  // the bars behind may be lower
   for (int bin = first_; bin <= last_; ++bin) {
     const auto bar = [&](double value, const QColor& color) {
       if (value <= 0) return;

@@ -78,7 +78,7 @@ void PlotFrame::prepare() {
 
 void PlotFrame::paintPrinted() {
   dirty_ = true;  // what is filled in now is for this picture
-  prepare();      // tells how wide the labels are
+  prepare();      // finds the width of the labels
   QPainter painter(this);
   painter.setFont(font());
   painter.fillRect(rect(), palette().base());

@@ -96,7 +96,7 @@ void BiasPanel::refillMap() {
   double largest = 1e-3;  // one step of the usual rate: what is smaller is no colour
   for (const float b : bias) largest = std::max<double>(largest, std::abs(b));
   const double next = niceRange(0, largest, false).high;
-  if (next > limit_ || next < limit_ / 4) limit_ = next;  // rarely: the picture is coloured anew
+  if (next > limit_ || next < limit_ / 4) limit_ = next;  // rarely, since it recolours the picture
   const int experts = static_cast<int>(bias.size());
   map_->setLegend(biasLegend(limit_, isDark(palette())));
   map_->setRowAxis(integerTicks(0, experts - 1, std::max(2, map_->height() / 26)), tr("expert"), false);

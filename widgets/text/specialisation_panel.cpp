@@ -65,7 +65,7 @@ SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
 
 const SpecialisationFrame* SpecialisationPanel::table() const {
   const SpecialisationFrame* chosen = specialisationOf(frame_.get(), selection_->layer());
-  // A log may tell it of one layer only: the axis says which.
+  // A log may have it for one layer only: the axis says which.
   if (!chosen && frame_ && frame_->specialisation.size() == 1) return &frame_->specialisation.front();
   return chosen;
 }

@@ -11,7 +11,7 @@
 namespace moescope {
 namespace {
 
-// Where the statistics of calls begin anew. Those of an expert's weight gradient run on, as its blocks do.
+// Where the statistics of calls start again. Those of an expert's weight gradient continue, as its blocks do.
 bool runs_on(const CapturedOperand& captured, std::size_t call) {
   return call > 0 && captured.place.direction == Direction::wgrad &&
          captured.calls[call].expert == captured.calls[call - 1].expert;

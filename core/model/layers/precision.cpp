@@ -62,7 +62,7 @@ OwnRecipes own_recipes(const std::vector<OperandRecipe>& all, GemmClass gemm_cla
   return own;
 }
 
-// By the class's recipe, or what stands in its place for every class.
+// By the class's recipe, or by the override for every class.
 OperandFormat class_format(const PrecisionConfig& config, Recipe recipe, GemmOperand at) {
   if (recipe == Recipe::fp32) return {};
   const OperandOverride chosen = at.operand == Operand::x   ? config.override_x

@@ -10,7 +10,7 @@ namespace moescope {
 
 namespace {
 
-constexpr double kGateShare = 0.5;  // who has less of the load is not being pushed up
+constexpr double kGateShare = 0.5;  // an expert with less of the load is not favoured
 
 // The share of sigmoid scores at the ends of their range; NaN: the frame has no histogram of scores.
 double share_at_ends(const RouterFrame& router, int n_experts) {

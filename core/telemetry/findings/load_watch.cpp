@@ -468,7 +468,7 @@ void LoadWatch::add_closed(std::vector<Finding>& out) const {
                       ", and came back.";
         break;
       default:
-        break;  // of starved and hot experts only who still is counts
+        break;  // starved and hot experts only count while they are
     }
     if (!finding.saw.empty()) finding.saw[0] = static_cast<char>(std::toupper(finding.saw[0]));
     finding.why = "It is over, but the steps meanwhile were trained that way.";

@@ -45,7 +45,7 @@ std::string tensor_name(const QuantFrame& quant) {
   return of_class + gemm_name(quant) + " " + operand_name(quant.operand) + " (" + direction_name(quant.direction) + ")";
 }
 
-// The others that it stands for; nothing where it is alone.
+// The other layers that the finding covers; empty if there is only one.
 std::string worst_of(std::vector<int> layers, const std::set<GemmClass>& classes) {
   std::erase(layers, -1);  // the head is no layer, and its class says it
   std::ranges::sort(layers);

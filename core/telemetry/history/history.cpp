@@ -107,7 +107,7 @@ struct History::State {
   std::vector<Marker> markers;
   std::unique_ptr<LoadRows> load;
   std::array<KeptFrames, kNumParts> kept;
-  // Frames as they are, for the cursor: the newest of each part, and the one looked at last.
+  // Unpacked frames, for the cursor: the newest of each part, and the last one read.
   std::array<FramePtr, kNumParts> newest;
   mutable FramePtr looked_at;
   mutable std::array<FramePtr, kNumParts> looked_at_alone;  // of the large parts

@@ -99,7 +99,7 @@ void LoadRows::truncate(std::int64_t step) {
   while (!rows_.empty() && rows_.back().step >= step) rows_.pop_back();
   while (!chunks_.empty() && chunks_.back().first_row >= rows_.size()) chunks_.pop_back();
   if (chunks_.empty()) return;
-  // A view may still read the rows that will be written anew.
+  // A view may still read the rows that will be overwritten.
   auto copy = std::make_shared<Chunk>(*chunks_.back().chunk);
   for (std::size_t slot = 0; slot < copy->layers; ++slot) {
     std::int16_t* begin = copy->row(slot, rows_.size() - chunks_.back().first_row);

@@ -88,7 +88,7 @@ VolumeFrame volume_from_json(const Json& json) {
   volume.distinct_RR = matrix<std::uint32_t>(json, "distinct", n, n);
   volume.nodes_RN = matrix<std::uint32_t>(json, "nodes", n, nodes);
   if (volume.copies_RR.empty()) throw Unreadable("volume: no copies");
-  // What only the standard all-to-all tells is enough for its panel; the recording wants all three or none.
+  // The counts of the standard all-to-all are enough for its panel; the recording needs all three or none.
   if (volume.distinct_RR.empty()) volume.distinct_RR.resize(n * n);
   if (volume.nodes_RN.empty()) volume.nodes_RN.resize(n * nodes);
   return volume;
