@@ -11,6 +11,7 @@
 #include "core/numerics/operand_format.h"
 #include "core/parallel/placement.h"
 #include "core/parallel/volumes.h"
+#include "core/telemetry/frame/change_marker.h"
 #include "core/telemetry/frame/specialisation.h"
 #include "core/telemetry/history/metrics.h"
 
@@ -106,7 +107,7 @@ double fold(Of of, int index, const std::vector<double>& values) {
 std::optional<std::int64_t> newest_change(const History& history) {
   std::optional<std::int64_t> step;
   for (const Marker& marker : history.markers())
-    if (marker.kind == "change") step = marker.step;
+    if (marker.kind == kChangeKind) step = marker.step;
   return step;
 }
 
