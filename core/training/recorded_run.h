@@ -1,5 +1,5 @@
 // What a history holds of how its run was trained, enough to train it again: its settings and the live changes, which
-// its markers say in words and in full.
+// are among its markers.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,8 @@ namespace moescope {
 // The mixture of domains is one for all runs in lock-step: data.mixture.
 inline constexpr const char* kMixtureKey = "data.mixture";
 
-// "router.bias_update_rate 0.001 -> 0.01"; of the mixture of several runs, with a word that it is for all.
-std::string change_text(const ConfigField& field, const RunConfig& before, const ConfigValue& value,
-                        bool for_all_runs = false);
-// The change of a marker of kind "change". Throws std::runtime_error with its step: the text names no setting or no
-// value of it, or was cut short by an early version of the program.
+// The change of a marker of kind "change". Throws std::runtime_error with its step: it names no setting or no value of
+// it, or was cut short by an early version of the program.
 LiveChange recorded_change(const Marker& marker);
 
 // Settings at the first step. Throws std::runtime_error: none are known, or they do not fit this version.
