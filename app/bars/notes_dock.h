@@ -1,5 +1,5 @@
-// Notes that a person pins to steps of the active run: a list to go to them, edit and delete them. They are kept in the
-// recording, of a model in training as of an opened one.
+// Notes that the user pins to steps of the active run: a list to go to, edit and delete them. They are kept in the
+// recording, whether in training or opened.
 #pragma once
 
 #include <QDockWidget>
@@ -21,8 +21,8 @@ class NotesDock : public QDockWidget {
  public:
   NotesDock(RunSession* session, Selection* selection, QWidget* parent = nullptr);
 
-  void ask(qint64 step);                       // for a new one, or another text for the one that is there
-  void pin(qint64 step, const QString& text);  // empty: takes it away
+  void ask(qint64 step);                       // asks for the text of a new or an existing note
+  void pin(qint64 step, const QString& text);  // empty: deletes it
   bool hasNote(qint64 step) const;
   QListWidget* list() const { return list_; }
 

@@ -79,7 +79,7 @@ OperandFormat format_of(const Options& options) {
     throw std::runtime_error("--format is '" + options.format + "'; allowed: " + format_names());
   if (options.scale_given)
     throw std::runtime_error("--scale " + options.scale + ": goes with the MX element formats; the recipe " +
-                             options.format + " says itself how it scales");
+                             options.format + " defines its own scales");
   return recipe_format_of(*recipe, operand_of(options));
 }
 
@@ -398,7 +398,7 @@ void print_json(const Options& options, const std::vector<TensorReport>& reports
 }
 
 void quantize_file(const Options& options) {
-  format_of(options);  // what the options get wrong is said before a file is read
+  format_of(options);  // wrong options are reported before a file is read
   axes_of(options);
   operand_of(options);
   const SafetensorsFile file(options.in);
@@ -413,8 +413,8 @@ void quantize_file(const Options& options) {
 }  // namespace
 
 void add_quantize_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "quantize", "What number formats do to the tensors of a safetensors file, as figures or as a file");
+  CLI::App* command =
+      app.add_subcommand("quantize", "Quantize the tensors of a safetensors file, and print figures or write a file");
   const auto options = std::make_shared<Options>();
   command->add_option("IN", options->in, "The .safetensors file to read")->required();
   command->add_option("--out", options->out,
@@ -424,8 +424,9 @@ void add_quantize_command(CLI::App& app) {
       ->add_option("--format", options->format,
                    "An MX element format in blocks of 32, or a training recipe: " + format_names())
       ->capture_default_str();
-  auto* scale = command->add_option("--scale", options->scale, "Of the MX element formats: floor, rceil, even or ceil")
-                    ->capture_default_str();
+  auto* scale =
+      command->add_option("--scale", options->scale, "Scale rule of the MX element formats: floor, rceil, even or ceil")
+          ->capture_default_str();
   command
       ->add_option("--axis", options->axis,
                    "Blocks along the rows (the last axis), down the columns (the last but one), or both: row, column, "
@@ -439,11 +440,10 @@ void add_quantize_command(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--what-if", options->what_if,
                     "Also every recipe, and every element format x scale rule x block size 8 to 512, on both axes");
-  command->add_flag(
-      "--json", options->json,
-      "Write JSON to standard output instead of tables: {\"tensors\": [{\"name\", \"dtype\", \"shape\", "
-      "\"figures\": [{\"axis\", \"sqnr_db\", \"underflow\", ...}], \"recipes\": [...], \"what_if\": [...]}]}; "
-      "shares are 0 to 1, null is no number (\"exact\": no error at all)");
+  command->add_flag("--json", options->json,
+                    "Write JSON to standard output instead of tables: {\"tensors\": [{\"name\", \"dtype\", \"shape\", "
+                    "\"figures\": [{\"axis\", \"sqnr_db\", \"underflow\", ...}], \"recipes\": [...], \"what_if\": "
+                    "[...]}]}; shares are 0 to 1, null means no value (\"exact\": no error at all)");
   command->footer(
       "The last two axes of a tensor are a matrix; leading ones (experts) count matrices that are quantized each on "
       "its "

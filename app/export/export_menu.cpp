@@ -63,8 +63,8 @@ bool hasRecording(MainWindow* window) {
   const RunSession* session = window->session();
   if (!session->path().isEmpty() && file_kind(session->path().toStdString()) == FileKind::recording) return true;
   complain(window,
-           "This run is not recorded, so not all of it is kept: train with a recording, or turn the log into "
-           "one with moescope-cli import.");
+           "This run is not recorded, so not all of it is kept: train with a recording, or convert the log with "
+           "moescope-cli import.");
   return false;
 }
 

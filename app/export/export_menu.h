@@ -1,4 +1,4 @@
-// File > Export: all ways out of the open runs, and Edit > Copy of a panel.
+// File > Export: all export formats of the open runs, and Edit > Copy for a panel.
 #pragma once
 
 #include <QMenu>
@@ -10,7 +10,7 @@ class Panel;
 
 void fillExportMenu(MainWindow* window, QMenu* menu);
 void addCopyAction(MainWindow* window, QMenu* menu);
-// That has the keyboard's focus, else the one under the mouse; nullptr: none.
+// The panel with keyboard focus, else the one under the mouse; nullptr: none.
 Panel* chosenPanel(MainWindow* window);
 
 }  // namespace moescope

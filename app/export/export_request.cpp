@@ -42,10 +42,11 @@ Place findPanel(const MainWindow& window, const QString& name, const QString& in
     for (Panel* panel : workspace->panels())
       if (sameName(panel->title(), name)) return {workspace, panel};
   }
-  throw std::runtime_error(("--panel: there is no \"" + name + "\"; there are\n" + panelNames(window)).toStdString());
+  throw std::runtime_error(
+      ("--panel: there is no \"" + name + "\"; the panels are\n" + panelNames(window)).toStdString());
 }
 
-void bringUp(MainWindow* window, Workspace* workspace, Panel* panel) {
+void bringToFront(MainWindow* window, Workspace* workspace, Panel* panel) {
   window->showWorkspace(workspace->name());
   for (QDockWidget* dock : workspace->docks())
     if (panel && dock->isAncestorOf(panel)) {
@@ -70,7 +71,7 @@ void exportOpened(MainWindow* window, const Arguments& arguments) {
   guardedQuit([&] {
     Place place{window->workspace(), nullptr};
     if (!request.panel.isEmpty()) place = findPanel(*window, request.panel, arguments.workspace);
-    bringUp(window, place.workspace, place.panel);
+    bringToFront(window, place.workspace, place.panel);
     if (request.step) window->selection()->setStep(*request.step);
     whenPanelsAreReady(window, [window, request, size = arguments.size, panel = place.panel] {
       if (guardedQuit([&] { write(window, request, size, panel); })) quitWith({});
@@ -102,39 +103,38 @@ ReportSource reportSource(MainWindow* window) {
     for (const Wanted& wanted : list)
       if (Panel* panel = workspace->panel(wanted.dock)) into.append({panel, wanted.words});
   };
-  constexpr Wanted kLoss{"dock_loss",
-                         "Cross-entropy over the steps: faint every step, strong smoothed. Lower is better."};
+  constexpr Wanted kLoss{
+      "dock_loss", "Cross-entropy over steps: the faint line is every step, the strong one smoothed. Lower is better."};
   if (session->histories().size() > 1)
     take(window->compareWorkspace(),
          {{"dock_compare_loss", kLoss.words},
           {"dock_compare_gap",
-           "Loss of each run minus that of run A. Grey is the band that chance alone makes: a line inside it is no "
-           "evidence of a difference. Dashed: the first step at which losses differ by more than the panel's "
-           "threshold."},
+           "Loss of each run minus that of run A. Grey is the band expected by chance: a line inside it is no evidence "
+           "of a difference. Dashed: the first step at which losses differ by more than the panel's threshold."},
           {"dock_compare_load_difference",
            "How much more (orange) or less (blue) load each expert has than in run A at this step, in fair shares."},
           {"dock_compare_flips",
            "Share of tokens that the router sends to another set of experts than run A does at the same step."},
           {"dock_compare_gradient",
            "The run's gradient against that of an FP32 pass with the same weights and batch: how much the number "
-           "formats "
-           "turn it."}},
+           "formats change it."}},
          source.of_all);
   else
     take(window->overview(), {kLoss}, source.of_all);
   take(window->overview(),
        {{"dock_expert_load", "Load of every expert at this step, in fair shares: 1 is even, 0 is dead."},
-        {"dock_load_over_time", "Load of the experts of one layer over the steps: a stripe that stays is a favourite."},
+        {"dock_load_over_time",
+         "Load of the experts of one layer over steps: a lasting stripe is an expert that is always preferred."},
         {"dock_balance",
-         "MaxVio, the fullest expert's load over the fair share minus 1: 0 is perfectly even. One batch "
-         "(orange) always scatters; the window (blue) says what lasts."},
+         "MaxVio, the fullest expert's load over the fair share minus 1: 0 is perfectly even. One batch (orange) "
+         "always varies; the window (blue) shows what lasts."},
         {"dock_quant_error", "Signal to quantization noise of the operands of the GEMMs, in dB: higher is better."},
         {"dock_scale_histogram",
          "Blocks by their scale (a power of two) over the steps: drift shows values that grow or "
          "shrink."},
         {"dock_all_to_all",
-         "Bytes from rank to rank of one layer's dispatch: a bright column is a rank that receives more "
-         "than the others, and on which they wait."}},
+         "Bytes from rank to rank of one layer's dispatch: a bright column is a rank that receives more than the "
+         "others, which wait for it."}},
        source.of_each);
   return source;
 }
@@ -142,7 +142,7 @@ ReportSource reportSource(MainWindow* window) {
 void addExportOptions(QCommandLineParser& parser) {
   parser.addOption({"export", "Write what a panel or a workspace shows of FILE and quit; needs no display.", "OUT"});
   parser.addOption({"to", "Form of --export: " + kForms.join(", ") + " (default: by OUT's suffix).", "FORM"});
-  parser.addOption({"panel", "Panel for --export by its title; list: says which there are.", "NAME"});
+  parser.addOption({"panel", "Panel for --export by its title; list: prints the titles.", "NAME"});
   parser.addOption({"step", "Step that --export shows (default: the newest).", "N"});
 }
 
@@ -155,7 +155,7 @@ ExportRequest readExport(const QCommandLineParser& parser, QStringList& problems
   request.to = parser.isSet("to") ? parser.value("to") : QFileInfo(request.out).suffix().toLower();
   request.panel = parser.value("panel");
   if (!kForms.contains(request.to))
-    problems << QString("--export: \"%1\" is no form of a picture, table or report; give one of %2")
+    problems << QString("--export: \"%1\" is not a format for a picture, table or report; give one of %2")
                     .arg(request.to, kForms.join(", "));
   if (request.to == "csv" && request.panel.isEmpty()) problems << "--export to csv needs --panel NAME";
   if (parser.positionalArguments().isEmpty()) problems << "--export needs a FILE to open";
@@ -165,7 +165,7 @@ ExportRequest readExport(const QCommandLineParser& parser, QStringList& problems
     bool ok = false;
     request.step = parser.value("step").toLongLong(&ok);
     if (!ok || *request.step < 0)
-      problems << QString("--step: \"%1\" is no step; give 0 or more").arg(parser.value("step"));
+      problems << QString("--step: \"%1\" is not a step; give 0 or more").arg(parser.value("step"));
   }
   return request;
 }

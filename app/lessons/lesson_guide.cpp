@@ -127,7 +127,7 @@ void LessonGuide::start(const Lesson& lesson, int number, int lessons) {
   begin();
 }
 
-// With a fresh run; what was predicted before is forgotten.
+// With a new run; earlier predictions are discarded.
 void LessonGuide::begin() {
   step_ = 0;
   at_end_ = false;
@@ -237,13 +237,13 @@ void LessonGuide::showEnd() {
   page.title = tr("Done");
   page.text = q(lesson_.teaches);
   if (asked > 0) {
-    page.text += "\n\n" + tr("You saw **%1 of %2** coming. ").arg(right).arg(asked);
+    page.text += "\n\n" + tr("You predicted **%1 of %2** correctly. ").arg(right).arg(asked);
     page.text += right == asked       ? tr("Nothing here surprises you any more.")
                  : 2 * right >= asked ? tr("The others are what the lesson was for.")
                                       : tr("Good: what surprises stays. Try it again some day (Reset).");
   }
-  page.text += "\n\n" + tr("The run is yours now: change what you like, everything is undoable. **Leave** brings back "
-                           "your own arrangement of panels.");
+  page.text += "\n\n" + tr("The run is yours now: change what you like, everything can be undone. **Leave** brings "
+                           "back your own arrangement of panels.");
   page.step = static_cast<int>(lesson_.steps.size()) - 1;
   page.steps = page.step + 1;
   pane_->showPage(page);
@@ -252,8 +252,8 @@ void LessonGuide::showEnd() {
   emit finished(q(lesson_.name), right, asked);
 }
 
-// Only what the step speaks of is on the screen, and only if the step before had it otherwise: a person's own moves in
-// between stay.
+// Shows only what the step is about, and only changes what the previous step had differently, so that the user's own
+// changes stay.
 void LessonGuide::arrange() {
   const LessonView& view = now().view;
   if (view.after_prediction && !state().predicted()) return clearHighlights();
@@ -276,7 +276,7 @@ void LessonGuide::arrange() {
         dock->setVisible(named || isTimeline(*dock));
         if (dock->objectName().toStdString() == view.panels.front()) dock->raise();
       }
-      QTimer::singleShot(0, workspace, [workspace] { workspace->shareOut(); });
+      QTimer::singleShot(0, workspace, [workspace] { workspace->setDefaultSizes(); });
     }
     arranged_ = wanted;
   }
@@ -344,7 +344,7 @@ std::vector<int> LessonGuide::places(const LessonTask& task) const {
   return all;
 }
 
-// Judged by what is, so that what a person does by hand counts as well.
+// Checks the state itself, so that doing the task by hand counts as well.
 bool LessonGuide::done(const LessonTask& task) const {
   const RunSession& session = *window_->session();
   const int runs = static_cast<int>(session.histories().size());
@@ -388,7 +388,7 @@ void LessonGuide::look() {
   reader_.set_chosen(lab.format());
   reader_.set_histories(window_->session()->histories());
   const LessonStep& step = now();
-  // One after another: a later one that happens to hold already waits for its turn.
+  // In order: a later task that happens to be done already still waits for its turn.
   for (std::size_t i = 0; i < step.tasks.size(); ++i) {
     if (state().done[i]) continue;
     if (step.prediction && !state().predicted()) break;
@@ -396,7 +396,7 @@ void LessonGuide::look() {
     state().done[i] = true;
   }
   showTasks();
-  // What is measured would answer the question.
+  // The measured values would give the answer away.
   const bool predicted = !step.prediction || state().predicted();
   QList<LessonPane::Check> checks;
   for (const LessonCheck& check : step.checks) {
@@ -459,7 +459,7 @@ void LessonGuide::showReveal() {
   if (!holds)
     said =
         tr("**This run shows something else.** Look at the line that is not ticked: a setting differs from the "
-           "lesson's, or chance was strong. Reset starts the lesson afresh.");
+           "lesson's, or chance played a part. Reset starts the lesson again.");
   pane_->showReveal(said, q(reader_.fill_in(step.reveal, step.values)));
 }
 
@@ -471,10 +471,10 @@ QString LessonGuide::verdict(const StepState& s) const {
     const QString value = measured ? q(figure_text(*prediction->number, *measured)) : tr("nothing yet");
     if (s.number.isEmpty()) return tr("Measured: **%1**").arg(value);
     return tr("You said %1, measured **%2**. ").arg(s.number, value) +
-           (s.right == true ? tr("Well judged!") : tr("A good question to be wrong about."));
+           (s.right == true ? tr("Well judged!") : tr("That is what the experiment is for."));
   }
   const QString right = q(prediction->choices[static_cast<std::size_t>(prediction->right)]);
-  if (s.right == true) return tr("**You saw it coming:** %1").arg(right);
+  if (s.right == true) return tr("**You predicted it:** %1").arg(right);
   if (s.right == false) return tr("Not what you expected? It happened otherwise: **%1**").arg(right);
   return tr("What happened: **%1**").arg(right);
 }

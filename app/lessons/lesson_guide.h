@@ -1,5 +1,5 @@
-// Leads through a lesson: arranges the window, performs tasks on request, judges checks by the live histories, keeps
-// what was predicted, and gives the person's own arrangement back at the end.
+// Guides through a lesson: arranges the window, performs tasks on request, evaluates checks on the live histories,
+// remembers predictions, and restores the user's own layout at the end.
 #pragma once
 
 #include <QObject>
@@ -28,15 +28,15 @@ class LessonGuide : public QObject {
   LessonGuide(MainWindow* window, LessonPane* pane);
   ~LessonGuide() override;
 
-  // Takes the window over at the lesson's first step, with its runs paused at step 0; asks nobody.
+  // Takes over the window with the lesson's first step, its runs paused at step 0, without asking.
   void start(const Lesson& lesson, int number, int lessons);  // number from 0, -1: not a built-in one
   void leave();
   bool active() const { return active_; }
   const Lesson& lesson() const { return lesson_; }
   int step() const { return step_; }
-  // Whether its runs are what is open, so that another lesson may replace them without asking.
+  // Whether the lesson's runs are open, so that another lesson may replace them without asking.
   bool runsAreOurs() const;
-  // Panels and workspaces that the lesson names and the window does not have; empty: all are there.
+  // Panels and workspaces that the lesson names but the window does not have; empty: none.
   static QStringList unknownPanels(const Lesson& lesson, const QList<Workspace*>& workspaces);
 
   int rightPredictions() const;
@@ -74,7 +74,7 @@ class LessonGuide : public QObject {
   void openTensors();
   void perform(int task);
   bool done(const LessonTask& task) const;
-  std::vector<int> places(const LessonTask& task) const;  // of the runs that a `set` is about
+  std::vector<int> places(const LessonTask& task) const;  // of the runs that a `set` changes
   bool alike(const std::vector<RunConfig>& configs) const;
   void look();
   void showTasks();

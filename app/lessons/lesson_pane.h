@@ -1,8 +1,7 @@
-// The page of a guided lesson: text, prediction, tasks, checks, reveal. It shows and asks; app/lessons/lesson_guide.h
-// decides.
+// The page of a guided lesson: text, prediction, tasks, checks, reveal. It only displays and emits signals; the logic
+// is in app/lessons/lesson_guide.h.
 //
-// All of it is reachable with the keyboard: Tab, arrows and Space in the page; Ctrl+Return does the next sensible
-// thing.
+// Everything can be done with the keyboard: Tab, arrows and Space in the page; Ctrl+Return performs the next action.
 #pragma once
 
 #include <QList>
@@ -42,7 +41,7 @@ class LessonPane : public QWidget {
     QString lesson, place, title, text;  // place: "Lesson 2 of 9, step 1 of 4"
     int step = 0, steps = 0;
     QString question;
-    QStringList choices;  // with a question and none: a number is asked for
+    QStringList choices;  // empty with a question: asks for a number
     QString hint;
     bool first = false, last = false;
   };
@@ -57,22 +56,22 @@ class LessonPane : public QWidget {
   void setNextText(const QString& text);
   void scrollToReveal();
 
-  // For tests and for keys: the parts of the page.
+  // Parts of the page, for tests and keyboard focus.
   QList<QWidget*> choiceButtons() const;
   QList<QPushButton*> taskButtons() const;
   QPushButton* revealButton() const { return reveal_; }
   QPushButton* nextButton() const { return next_; }
   QPushButton* backButton() const { return back_; }
   QPushButton* resetButton() const { return reset_; }
-  QString visibleText() const;  // all that can be read
+  QString visibleText() const;  // everything on the page
 
   QSize sizeHint() const override { return {400, 700}; }
 
  public slots:
-  void goOn();  // what comes next: choose, do, reveal, next page
+  void goOn();  // the next action: predict, perform, reveal or next page
 
  signals:
-  void predicted(int choice);  // -1: would rather see
+  void predicted(int choice);  // -1: skipped
   void predictedNumber(double value, const QString& text);
   void taskRequested(int task);
   void revealRequested();

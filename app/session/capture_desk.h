@@ -1,5 +1,5 @@
-// Gets operands out of the open run for the Microscaling workspace: asks the lab, looks now and then whether they are
-// there, and never waits. Operands of steps that are over, and of recordings, are computed again by a copy of the run.
+// Captures operands of the open run for the Microscaling workspace: requests them from the lab and polls, without ever
+// waiting. Operands of past steps, and of recordings, are recomputed by a copy of the run.
 #pragma once
 
 #include <QObject>

@@ -19,7 +19,7 @@ void LiveChangeCommand::redo() {
   post(to_);
 }
 
-// A step back that no longer fits (top_k after another change of the groups) leaves the stack rather than lie on it.
+// An undo that is no longer valid (top_k after another change of the groups) is removed from the stack.
 void LiveChangeCommand::post(const ConfigValue& value) {
   if (!session_->change({.run = run_, .key = key_, .value = value}).isEmpty()) setObsolete(true);
 }

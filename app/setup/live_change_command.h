@@ -1,4 +1,4 @@
-// A change of one live setting as a step that can be undone: undo posts the reverse change, with a marker of its own.
+// A change of one live setting that can be undone: undo posts the reverse change, with a marker of its own.
 #pragma once
 
 #include <QUndoCommand>

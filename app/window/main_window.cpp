@@ -377,7 +377,7 @@ void MainWindow::restoreDefaultLayout() {
   // Docks that were just shown get their sizes when the layout has taken them in.
   QTimer::singleShot(0, this, [this] {
     resizeDocks({form_dock_}, {320}, Qt::Horizontal);
-    for (Workspace* workspace : workspaces()) workspace->shareOut();
+    for (Workspace* workspace : workspaces()) workspace->setDefaultSizes();
   });
 }
 

@@ -1,4 +1,4 @@
-// The Text workspace: which experts read which bytes of a text, what they specialise on, how settled that is.
+// The Text workspace: which experts process which bytes of a text, what they specialise on, and how stable that is.
 #pragma once
 
 #include "app/workspaces/workspace.h"
@@ -14,10 +14,10 @@ class TextWorkspace : public Workspace {
   explicit TextWorkspace(Selection* selection, QWidget* parent = nullptr);
 
   void arrange() override;
-  void shareOut() override;
+  void setDefaultSizes() override;
   TokensPanel* tokens() const { return tokens_panel_; }
   TokensPanel* sample() const { return sample_panel_; }
-  void setLive(bool live);  // whether another probe text can be asked for
+  void setLive(bool live);  // whether the probe text can be changed
 
  signals:
   void probeWanted(const QString& escaped);

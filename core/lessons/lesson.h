@@ -79,13 +79,13 @@ struct LessonSetting {
   ConfigValue value;
 };
 
-// The runs of a lesson. None: it is about tensors alone.
+// The runs of a lesson. None: the lesson is about tensors alone.
 struct LessonRuns {
   std::vector<RunConfig> configs;  // A first
   bool empty() const { return configs.empty(); }
 };
 
-// In the place of a run: every run of the lesson.
+// In place of a run's number: every run of the lesson.
 inline constexpr int kAllRuns = -1;
 
 struct LessonTask {
@@ -103,20 +103,20 @@ struct LessonTask {
 
 struct LessonPrediction {
   std::string question;
-  std::vector<std::string> choices;  // empty: a number is asked for
+  std::vector<std::string> choices;  // empty: asks for a number
   int right = 0;                     // index of the choice that the checks then show
   std::optional<LessonFigure> number;
-  double within = 2;  // a number counts as right up to this factor away
+  double within = 2;  // a number counts as right within this factor
 };
 
-// What the window shows while the step is read; empty: as it is.
+// What the window shows during this step; empty: nothing changes.
 struct LessonView {
   std::string workspace;
-  std::vector<std::string> panels;     // dock names; the workspace's others are put away
+  std::vector<std::string> panels;     // names of docks; the workspace's others are closed
   std::vector<std::string> highlight;  // of these
   std::optional<int> run, layer, expert;
   std::optional<Metric> metric;   // what the loss panels draw; nothing: the loss
-  bool after_prediction = false;  // only then: it would give the answer away
+  bool after_prediction = false;  // shown only then, since it would give the answer away
 };
 
 struct LessonStep {
@@ -139,9 +139,9 @@ struct Lesson {
 
 struct ParsedLesson {
   Lesson lesson;
-  std::vector<ConfigProblem> problems;  // empty: it can be given
+  std::vector<ConfigProblem> problems;  // empty: the lesson can be started
 };
-// `seed` replaces that of every run and tensor (a run of the file with a seed of its own keeps the distance to it).
+// `seed` replaces the seed of every run and tensor (a run with a seed of its own keeps its difference to the first).
 ParsedLesson parse_lesson(std::string_view toml, std::string_view file_name, std::optional<std::int64_t> seed = {});
 ParsedLesson load_lesson(const std::string& path, std::optional<std::int64_t> seed = {});
 

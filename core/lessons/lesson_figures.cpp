@@ -17,16 +17,16 @@ namespace {
 using Source = LessonFigureInfo::Source;
 
 constexpr LessonFigureInfo kOwnFigures[] = {
-    {"utilisation", Source::run, "", "tokens of an expert over its fair share, all steps of the stretch together"},
+    {"utilisation", Source::run, "", "tokens of an expert over its fair share, all steps of the range together"},
     {"expert_share", Source::run, "%", "share of all chosen slots that goes to an expert"},
-    {"expert_bias", Source::run, "", "expert_bias of an expert at the end of the stretch"},
-    {"bias_spread", Source::run, "", "largest minus smallest expert_bias of a layer at the end of the stretch"},
+    {"expert_bias", Source::run, "", "expert_bias of an expert at the end of the range"},
+    {"bias_spread", Source::run, "", "largest minus smallest expert_bias of a layer at the end of the range"},
     {"load_correlation", Source::run, "",
-     "correlation of the experts' utilisation between step t and step t + lag, over the stretch: near 1 the same "
-     "experts stay hot, near 0 it is noise, below 0 the load swings"},
+     "correlation of the experts' utilisation between step t and step t + lag, over the range: near 1 the same experts "
+     "stay hot, near 0 it is noise, below 0 the load oscillates"},
     {"rank_max_over_mean", Source::run, "",
-     "token copies that the fullest rank receives over the mean of the ranks, all steps of the stretch together"},
-    {"batch_rank_max_over_mean", Source::run, "", "the same in a single batch, mean over the steps of the stretch"},
+     "token copies that the fullest rank receives over the mean of the ranks, all steps of the range together"},
+    {"batch_rank_max_over_mean", Source::run, "", "the same in a single batch, mean over the steps of the range"},
     {"copies_per_token", Source::run, "", "token copies of the standard all-to-all per token"},
     {"ranks_per_token", Source::run, "", "distinct destination ranks per token: copies after de-duplication"},
     {"nodes_per_token", Source::run, "", "distinct destination nodes per token"},

@@ -1,6 +1,6 @@
-// Figures of a lesson read from live histories, sample tensors and measured layers, and checks judged by them.
+// Reads a lesson's figures from live histories, sample tensors and measured layers, and evaluates its checks.
 //
-// Not thread-safe; reading is cheap enough for four times a second (tensor figures are computed once and kept).
+// Not thread-safe. Cheap enough to read four times a second (tensor figures are computed once and kept).
 #pragma once
 
 #include <map>
@@ -25,14 +25,14 @@ struct LessonFigureInfo {
   const char* meaning;
 };
 std::span<const LessonFigureInfo> lesson_figures();
-// Of any figure; nullptr: there is no such key.
+// Any figure by its key; nullptr: there is no such key.
 const LessonFigureInfo* find_lesson_figure(std::string_view key);
 
 // As on screen: "31.5 dB", "9.6 %", "0.143".
 std::string figure_text(const LessonFigure& figure, double value);
 
 struct LessonJudgement {
-  enum class State { pending, holds, fails } state = State::pending;  // pending: the figures are not there yet
+  enum class State { pending, holds, fails } state = State::pending;  // pending: the figures are not known yet
   std::optional<double> value;
   std::string text;  // "0.143, should be below 0.2"; pending: what is missing
 };
@@ -45,7 +45,7 @@ class LessonReader {
   void set_chosen(const MatrixFormat& chosen) { chosen_ = chosen; }
   const MatrixFormat& chosen() const { return chosen_; }
 
-  // Nothing while the steps that it takes have not been taken (or the figure is not a number).
+  // nullopt until the steps that it needs have been taken (or if the figure is not a number).
   std::optional<double> read(const LessonFigure& figure) const;
   LessonJudgement judge(const LessonCheck& check) const;
   // `text` with {name} replaced by the value of that name, "..." while there is none.

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMaxLessonBytes = std::size_t{1} << 20;
 constexpr int kMaxTensorSide = 4096;
-constexpr std::int64_t kMaxSteps = 100000;  // a lesson that trains for longer is none
+constexpr std::int64_t kMaxSteps = 100000;  // limit for a lesson
 
 int line_of(const toml::node& node) {
   return static_cast<int>(node.source().begin.line);
@@ -212,7 +212,7 @@ LessonRuns read_runs(Section& section, std::optional<std::int64_t> seed) {
     for (const ConfigProblem& problem : validate(config))
       section.problem("preset", config.name + ": " + problem.key + ": " + problem.message);
   }
-  if (runs.configs.size() > 4) section.problem("run", "at most 4 runs are side by side");
+  if (runs.configs.size() > 4) section.problem("run", "at most 4 runs can be compared");
   return runs;
 }
 
@@ -440,7 +440,7 @@ class LessonParser {
       problems_.add(section.line(), path, "there is no run to do this with: add [runs]");
     if (task.kind == LessonTask::Kind::start) runs_open_ = task.start.configs.size();
     if (task.kind == LessonTask::Kind::twin && ++runs_open_ > 4)
-      section.problem("twin", "at most 4 runs are side by side");
+      section.problem("twin", "at most 4 runs can be compared");
     step.tasks.push_back(std::move(task));
   }
 
@@ -514,7 +514,8 @@ class LessonParser {
     } else if (prediction.choices.size() < 2) {
       section.problem("choices", "a prediction needs at least two choices, or a number");
     } else {
-      if (!section.has("right")) section.problem("right", "is missing: the choice that comes true, 1 for the first");
+      if (!section.has("right"))
+        section.problem("right", "is missing: the number of the right choice, 1 for the first");
       prediction.right =
           static_cast<int>(section.integer("right", 1, 1, static_cast<std::int64_t>(prediction.choices.size()))) - 1;
     }
@@ -563,7 +564,7 @@ class LessonParser {
     }
     if (step.view.after_prediction && !step.prediction) section.problem("arrange", "there is no [step.predict]");
     if (step.view.after_prediction && lesson_.steps.empty())
-      section.problem("arrange", "is the first step's: it has no earlier arrangement to keep until then");
+      section.problem("arrange", "cannot be in the first step, which has no earlier arrangement to keep");
     if (step.prediction && step.prediction->number == std::nullopt && step.checks.empty())
       section.problem("predict", "a prediction among choices needs checks that show which one is right");
     lesson_.steps.push_back(std::move(step));
@@ -600,7 +601,7 @@ ParsedLesson unreadable(std::string_view file, const std::string& why) {
 }  // namespace
 
 ParsedLesson parse_lesson(std::string_view text, std::string_view file, std::optional<std::int64_t> seed) {
-  if (text.size() > kMaxLessonBytes) return unreadable(file, "is larger than 1 MB, so no lesson");
+  if (text.size() > kMaxLessonBytes) return unreadable(file, "is larger than 1 MB, the limit for a lesson");
   try {
     const toml::table table = parse_toml(text, file);
     ParsedLesson parsed = LessonParser(std::string(file), seed).parse(table);

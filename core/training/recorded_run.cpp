@@ -9,7 +9,7 @@ namespace moescope {
 
 LiveChange recorded_change(const Marker& marker) {
   const auto fail = [&](const std::string& why) {
-    return std::runtime_error("the change at step " + std::to_string(marker.step) + " cannot be made again: \"" +
+    return std::runtime_error("the change at step " + std::to_string(marker.step) + " cannot be repeated: \"" +
                               marker.text + "\" " + why);
   };
   const ConfigField* field = find_field(marker.key);

@@ -119,7 +119,7 @@ class CaptureTest : public QObject {
     QCOMPARE(captured->step, std::int64_t(3));
     QCOMPARE(w.lab()->status().step, std::int64_t(3));  // no step was taken for it
     for (const char* said : {"layer 1, routed experts, w1 dY dgrad", "run nano", "step 3", "MXFP8 E4M3, RCEIL",
-                             "was computed for this picture only", "The matrix shows step 2"})
+                             "was computed for display only", "The matrix shows step 2"})
       QVERIFY2(w.bar().contains(QLatin1String(said)), qPrintable(w.bar()));
 
     auto* cells = const_cast<ScaleMapCells*>(w.tensors()->map()->cells());

@@ -93,7 +93,7 @@ class LessonTest : public QObject {
     OpenWindow open;
     open.open("mx-block");
     open.takeLesson();
-    QVERIFY(open.pane()->visibleText().contains("coming"));
+    QVERIFY(open.pane()->visibleText().contains("predicted"));
     QCOMPARE(open.guide()->predictions(), 2);  // the number was not guessed
     QCOMPARE(open.guide()->rightPredictions(), 2);
     QCOMPARE(open.window.microscaling()->tensorLab()->tensorName(), QString("near-0.93"));

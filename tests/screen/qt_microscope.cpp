@@ -428,7 +428,7 @@ void MicroscopeTest::aFileThatBecomesShorterSaysSo() {
   std::filesystem::resize_file(path.toStdString(), 300000);
   emit lab.map()->blockChosen(511, 7);
   QVERIFY(std::isnan(lab.microscope()->block().elements[0].value));
-  QVERIFY2(lab.captureBar()->text().contains(QStringLiteral("became shorter")), qPrintable(lab.captureBar()->text()));
+  QVERIFY2(lab.captureBar()->text().contains(QStringLiteral("was truncated")), qPrintable(lab.captureBar()->text()));
   lab.grab();
 }
 

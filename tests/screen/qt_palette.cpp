@@ -159,7 +159,7 @@ class PaletteTest : public QObject {
       }
     };
     QTRY_VERIFY_WITH_TIMEOUT(stepsNow() > 20, 60000);
-    QVERIFY(CrashWatch::takeLeftBehind().isEmpty());  // it runs
+    QVERIFY(CrashWatch::takeCrashedRecordings().isEmpty());  // it runs
     const std::int64_t before = stepsNow();
     ::kill(static_cast<pid_t>(program.processId()), SIGKILL);
     QVERIFY(program.waitForFinished());
@@ -168,7 +168,7 @@ class PaletteTest : public QObject {
     MainWindow window(false);
     window.show();
     CrashWatch watch(&window);
-    watch.offerLeftBehind();
+    watch.offerCrashedRecording();
     auto* question = window.findChild<QMessageBox*>("left_behind");
     QVERIFY(question);
     QSignalSpy opened(window.session(), &RunSession::opened);
@@ -176,7 +176,7 @@ class PaletteTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), 20000);
     QCOMPARE(window.session()->path(), path);
     QVERIFY(window.selection()->history()->steps().last >= before);
-    QVERIFY(CrashWatch::takeLeftBehind().isEmpty());  // told once
+    QVERIFY(CrashWatch::takeCrashedRecordings().isEmpty());  // told once
   }
 
   void aClosedProgramLeavesNothingBehind() {
@@ -189,7 +189,7 @@ class PaletteTest : public QObject {
       QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), 20000);
       QVERIFY(QDir(recordingsFolder() + "/running").entryList(QDir::Files).size() == 1);
     }
-    QVERIFY(CrashWatch::takeLeftBehind().isEmpty());
+    QVERIFY(CrashWatch::takeCrashedRecordings().isEmpty());
   }
 };
 

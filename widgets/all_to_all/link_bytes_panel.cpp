@@ -111,12 +111,11 @@ QString LinkBytesPanel::csv() const {
 
 QString LinkBytesPanel::explain() const {
   return tr("<p><b>Bytes that one layer's dispatch moves</b>, by link, over all ranks: token copies counted from this "
-            "step's real routing times the bytes of a token's row. Ranks are virtual.</p>"
-            "<p><i>standard</i> sends a copy per chosen expert. <i>DeepEP</i> sends one per destination node over the "
-            "network, to the rank of the same place there, which hands it on over NVLink. <i>saves</i> is against "
-            "standard in BF16.</p>"
-            "<p>A row of D values: BF16 2 D; FP8 (DeepEP's dispatch) D + 4 D / 128; MXFP8 D + D / 32. Combine is the "
-            "mirror, and stays BF16 forward.</p>") +
+            "step's real routing times the bytes of a token's row. Ranks are virtual.</p><p><i>standard</i> sends a "
+            "copy per chosen expert. <i>DeepEP</i> sends one per destination node over the network, to the rank with "
+            "the same local index there, which forwards it over NVLink. <i>saves</i> is relative to standard in "
+            "BF16.</p><p>A row of D values: BF16 2 D; FP8 (DeepEP's dispatch) D + 4 D / 128; MXFP8 D + D / 32. Combine "
+            "is the reverse, and stays BF16 in the forward pass.</p>") +
          metricCards({"copies", "distinct", "nodes"});
 }
 
@@ -202,10 +201,10 @@ QString BytesAgainstKPanel::csv() const {
 
 QString BytesAgainstKPanel::explain() const {
   return tr(
-      "<p><b>What another K would send</b>, with this run's experts, ranks and nodes: 4,096 tokens routed "
-      "uniformly at random, their copies counted exactly. A sweep by rule, not this run's routing.</p><p>Standard "
-      "grows with K without end. DeepEP grows until every node and rank has a copy: "
-      "the more experts a token has, the more of them share a rank.</p>");
+      "<p><b>Bytes with another K</b>, with this run's experts, ranks and nodes: 4,096 tokens routed uniformly at "
+      "random, their copies counted exactly. A sweep with synthetic routing, not this run's.</p><p>Standard grows with "
+      "K without limit. DeepEP grows until every node and rank has a copy: the more experts a token has, the more of "
+      "them share a rank.</p>");
 }
 
 }  // namespace moescope

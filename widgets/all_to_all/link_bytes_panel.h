@@ -1,5 +1,5 @@
-// Bytes by link of one layer's dispatch, standard against de-duplicated and by payload; and the same per token against
-// top_k, swept by a model of uniform routing.
+// Bytes by link of one layer's dispatch, standard against de-duplicated and by payload; and the same per token over
+// top_k, modelled with uniform routing.
 #pragma once
 
 #include <QComboBox>
@@ -64,7 +64,7 @@ class BytesAgainstKPanel : public Panel {
   BandBars* plot_;
   QComboBox* payload_;
   std::vector<Line> lines_;
-  std::vector<std::int64_t> of_;  // the run's figures that `lines_` are of
+  std::vector<std::int64_t> of_;  // the run's figures that `lines_` were computed from
 };
 
 }  // namespace moescope

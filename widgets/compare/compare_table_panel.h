@@ -1,4 +1,4 @@
-// The runs side by side in numbers: figures of their last common steps, and in which settings they differ.
+// The runs as a table: figures of their last common steps, and the settings in which they differ.
 #pragma once
 
 #include <QTableWidget>
@@ -17,7 +17,7 @@ class CompareTablePanel : public Panel {
   QString explain() const override;
   QTableWidget* table() const { return table_; }
 
-  static constexpr int kWindow = 50;  // steps that means are over
+  static constexpr int kWindow = 50;  // steps of each mean
 
  protected:
   QString status() const override;

@@ -1,5 +1,5 @@
-// All element formats and E8M0: bits, range, spacing, special values; the formats that join them with scales; a code
-// and its value, read and set either way; one or two formats on a number line.
+// All element formats and E8M0: bits, range, spacing, special values; the block formats that combine them with scales;
+// a code and its value, both editable; one or two formats on a number line.
 #pragma once
 
 #include <QCheckBox>

@@ -23,8 +23,8 @@ class Microscope : public Panel {
  public:
   explicit Microscope(Selection* selection, QWidget* parent = nullptr);
 
-  // A block of a tensor, from `origin` ("w1, row 3, block 7"); forgets the edits of the one before. Rounding stays.
-  // `tensor_amax`: NVFP4's tensor scale follows from it.
+  // Shows a block of a tensor, from `origin` ("w1, row 3, block 7"), and discards the edits of the previous one.
+  // Rounding stays. `tensor_amax`: NVFP4's tensor scale follows from it.
   void setBlock(const QString& origin, std::vector<float> values, const OperandFormat& format, BlockAxis axis,
                 float tensor_amax = 0);
   // Keeps the values, unlike setBlock; undoable.
@@ -32,7 +32,7 @@ class Microscope : public Panel {
   void editValue(int element, float value);
   void setRounding(Rounding rounding);
   void loadPreset(int preset);
-  void reset();  // to what setBlock or the preset gave
+  void reset();  // to the values of setBlock or the preset
   void selectElement(int element);
 
   const BlockAnatomy& block() const { return block_; }
@@ -46,7 +46,7 @@ class Microscope : public Panel {
  signals:
   void elementChosen(int element);
   void formatChosen(const OperandFormat& format);  // chosen, undone or redone here
-  void axisChosen(BlockAxis axis);                 // wants the block along the other axis through the same element
+  void axisChosen(BlockAxis axis);  // asks for the block along the other axis through the same element
 
  protected:
   Provenance kind() const override { return Provenance::measured_here; }  // on a tensor, whatever run is open

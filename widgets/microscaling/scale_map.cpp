@@ -87,7 +87,7 @@ ScaleMap::ScaleMap(Selection* selection, QWidget* parent)
   axis_box_ = new QComboBox(this);
   axis_box_->addItems({blockAxisLabel(BlockAxis::row), blockAxisLabel(BlockAxis::column)});
   axis_box_->setAccessibleName(tr("Block axis"));
-  axis_box_->setToolTip(tr("Which way blocks run: along the dimension that the matrix product contracts"));
+  axis_box_->setToolTip(tr("Direction of the blocks: along the dimension that the matrix product contracts"));
   connect(axis_box_, &QComboBox::activated, this, [this](int i) { emit axisChosen(static_cast<BlockAxis>(i)); });
   slice_box_ = new QSpinBox(this);
   slice_box_->setAccessibleName(tr("Slice"));
@@ -416,14 +416,13 @@ QString ScaleMap::csv() const {
 QString ScaleMap::explain() const {
   return tr(
       "<p><b>One cell per block, coloured by its scale</b>, in MX 2^k. Bright stripes are rows or channels with large "
-      "values; a narrow range of colours means that one scale for the whole tensor would do as well.</p>"
-      "<p>Stripes that run along the blocks are harmless: the loud values share their blocks with each other. "
-      "Stripes across the blocks put one loud value into every block; turn the axis to separate it. In MX a block of "
-      "zeros has its own colour; hatched blocks hold a NaN or an infinity.</p>"
-      "<p>Scale: OCP Microscaling Formats v1.0, E8M0, byte = k + 127. NVFP4: the colour is the power of two "
-      "below the scale, which is an E4M3 number times the tensor's (the expert's). FP8: "
-      "the power of two below the FP32 scale; a cell is 128 values, whatever shares their scale: in 128 x 128 blocks "
-      "128 rows, then a row or the whole tensor. Click a block to see inside.</p>");
+      "values; a narrow range of colours means that one scale for the whole tensor would be as good.</p><p>Stripes "
+      "along the blocks are harmless: the large values share blocks with each other. Stripes across the blocks put one "
+      "large value into every block; change the axis to separate it. In MX a block of zeros has its own colour; "
+      "hatched blocks hold a NaN or an infinity.</p><p>Scale: OCP Microscaling Formats v1.0, E8M0, byte = k + 127. "
+      "NVFP4: the colour is the power of two below the scale, which is an E4M3 number times the tensor's (the "
+      "expert's). FP8: the power of two below the FP32 scale; a cell is 128 values, whatever shares their scale: in "
+      "128 x 128 blocks 128 rows, then a row or the whole tensor. Click a block to see inside.</p>");
 }
 
 }  // namespace moescope

@@ -1,5 +1,5 @@
-// The tensors of a .safetensors file, or captured ones: name, type, shape and, for those on screen, what the current
-// format does to them.
+// The tensors of a .safetensors file, or captured ones: name, type, shape and, for the visible ones, their quantization
+// error in the current format.
 #pragma once
 
 #include <QLabel>
@@ -21,7 +21,7 @@ class TensorBrowser : public Panel {
  public:
   explicit TensorBrowser(Selection* selection, QWidget* parent = nullptr);
 
-  // Maps the file and lists it; false, with the reason in place of the list, when it cannot be read.
+  // Maps the file and lists its tensors; false if it cannot be read, with the reason in place of the list.
   bool openFile(const QString& path);
   // Adds or replaces a tensor of that name and selects it.
   void addTensor(const TensorSource& source);

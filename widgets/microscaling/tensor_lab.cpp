@@ -166,10 +166,9 @@ void TensorLab::openBlock(std::size_t line, std::size_t block, int element) {
       source_.sharedAmax(slice_, format_, axis_, line, block));
   microscope_->selectElement(element);
   if (source_.lost())
-    bar_->showSample(
-        tr("%1: its file became shorter while it was open (another program wrote it). What is gone reads as NaN; open "
-           "the file again.")
-            .arg(source_.name()));
+    bar_->showSample(tr("%1: its file was truncated while it was open (another program wrote it). Missing values are "
+                        "read as NaN; open the file again.")
+                         .arg(source_.name()));
 }
 
 // The block through the same element.

@@ -35,7 +35,7 @@ std::size_t covered(const std::vector<std::size_t>& begins, std::size_t size) {
 }
 
 // Blocks and tiles are read here and there: without this the system would read 128 kB around each of them.
-void expectScatteredReads(std::span<const std::byte> bytes) {
+void adviseRandomAccess(std::span<const std::byte> bytes) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data()) / page * page;
   const auto end = reinterpret_cast<std::uintptr_t>(bytes.data()) + bytes.size();
@@ -63,7 +63,7 @@ TensorSource::TensorSource(std::shared_ptr<const SafetensorsFile> file, std::siz
   dtype_ = QString::fromLatin1(dtype_name(tensor.dtype));
   shape_ = shapeText(tensor.shape);
   if (tensor.elements() == 0) return;
-  expectScatteredReads(tensor.bytes);
+  adviseRandomAccess(tensor.bytes);
   const std::size_t dimensions = tensor.shape.size();
   cols_ = dimensions ? tensor.shape.back() : 1;
   rows_ = dimensions > 1 ? tensor.shape[dimensions - 2] : 1;

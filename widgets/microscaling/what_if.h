@@ -1,5 +1,5 @@
-// The what-if strip: the open tensor in every element format, scale rule, block size and axis, computed beside the
-// window's thread; a click applies a choice.
+// The what-if strip: the open tensor in every element format, scale rule, block size and axis, computed in a worker
+// thread; a click applies a choice.
 #pragma once
 
 #include <QComboBox>
@@ -42,7 +42,7 @@ class WhatIfStrip : public Panel {
   QComboBox *metric_, *columns_;
   QToolButton* cancel_;
   QString note_;     // what it was computed from
-  int request_ = 0;  // results of older ones are dropped
+  int request_ = 0;  // results of older requests are dropped
   LatestWorker worker_;
 };
 

@@ -1,5 +1,6 @@
 // Small multiples of one tensor in many formats: a table of formats x block sizes (or x scale rules) for each axis.
-// Every cell says its numbers; colour, a star at the best of each width and a frame around the choice only help.
+// Every cell contains its numbers; colour, a star at the best of each width and a frame around the choice are
+// additional.
 #pragma once
 
 #include <vector>

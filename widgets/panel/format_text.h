@@ -1,4 +1,4 @@
-// Names, choices and bit colours of the number formats, the same wherever they are shown.
+// Names, combo boxes and bit colours of the number formats, the same wherever they are shown.
 #pragma once
 
 #include <QComboBox>
@@ -37,7 +37,7 @@ QColor bitColor(BitField field, bool dark);
 void paintBits(QPainter& painter, const QRect& area, const BitLayout& layout, int code, const QPalette& palette);
 // The same without a code: S, E and M for what each bit is.
 void paintLayout(QPainter& painter, const QRect& area, const BitLayout& layout, const QPalette& palette);
-// Which bit (from the left) of such a painting is at `position`; -1: none.
+// Which bit (from the left) is painted at `position`; -1: none.
 int bitAt(const QRect& area, const BitLayout& layout, QPoint position);
 int bitsWidth(const BitLayout& layout, int height);
 

@@ -54,7 +54,7 @@ ClassPrecision class_precision(const PrecisionConfig& config, Recipe recipe, con
     OperandFormat &a = precision.formats[i], &b = precision.formats[i + 1];
     a = operand_format(config, recipe, own, kGemmOperands[i]);
     b = operand_format(config, recipe, own, kGemmOperands[i + 1]);
-    // Both operands of a product are rotated or none is; high precision gains nothing from it.
+    // Either both operands of a product are rotated or none; in high precision rotation is of no use.
     if (is_scaled(a) || is_scaled(b)) a.hadamard = b.hadamard = rotation;
     precision.plain = precision.plain && is_plain(a) && is_plain(b);
   }
@@ -81,8 +81,8 @@ StepPrecision step_precision(const PrecisionConfig& config, std::int64_t seed, s
   return precision;
 }
 
-// DeepEP's way: mxfp8 stands for what experts read, their inputs and the gradients of their outputs; what they give is
-// summed up and stays in bf16.
+// mxfp8 applies to what experts read, their inputs and the gradients of their outputs; what they return is summed and
+// stays in bf16.
 OperandFormat transfer_format(TokenPayload payload, Transfer transfer) {
   const bool to_experts = transfer == Transfer::dispatch || transfer == Transfer::combine_gradient;
   if (payload == TokenPayload::fp32) return {};

@@ -1,4 +1,4 @@
-// What one training step says about itself: plain values, immutable once published.
+// The telemetry of one training step: plain values, immutable once published.
 //
 // Legend of shapes: T tokens of the batch, E routed experts, K top_k, R virtual ranks, N nodes of ranks.
 // Empty vectors and NaN mean "this source does not have it" (another cadence, an imported log); panels say so.
@@ -198,8 +198,8 @@ struct TelemetryFrame {
   WireFrame wire;
 };
 
-// Kinds of markers beside "change" (change_marker.h) and "event". Settings: those of an imported run as its log tells
-// them, a JSON object, at the run's first step.
+// Kinds of markers beside "change" (change_marker.h) and "event". Settings: those in the log of an imported run, a JSON
+// object, at the run's first step.
 inline constexpr const char* kNoteKind = "note";
 inline constexpr const char* kSettingsMarker = "settings";
 

@@ -19,7 +19,7 @@ namespace moescope {
 
 namespace {
 
-// Sizes beyond these are damage, not data; within them no allocation gets out of hand.
+// Sizes beyond these mean a damaged file; within them allocations stay reasonable.
 constexpr std::int64_t kMaxLayers = 4096, kMaxExperts = 65536, kMaxRanks = 4096, kMaxLoadColumns = 1 << 20;
 constexpr std::size_t kMaxRuns = 256;
 constexpr int kLongestOfRun = 2 << 20, kLongestNote = 64 << 20;  // bytes of a text
@@ -81,7 +81,7 @@ Enum named(const std::string& name, const char* (*name_of)(Enum), int count, con
   throw std::runtime_error(std::string(what) + " is '" + name + "'");
 }
 
-// Where another program has copied a table it may have lost its key, and each search would go through all of it.
+// A table copied by another program may have lost its key, and each search would scan all of it.
 bool is_sought_by_id(Connection& connection, const char* table) {
   Statement key(connection, "SELECT pk = 1 AND upper(type) = 'INTEGER' FROM pragma_table_xinfo(?) WHERE cid = 0");
   return key.bind(std::string_view(table)).next() && key.get_integer() != 0;

@@ -1,4 +1,5 @@
-// What a setting of a run was at a step: its config at the start, and the live changes since, which are markers.
+// The value of a setting of a run at a step: from its config at the start and the live changes since, which are
+// markers.
 #pragma once
 
 #include <cstdint>

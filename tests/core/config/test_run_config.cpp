@@ -321,7 +321,7 @@ TEST(ParseConfig, SyntaxErrorsHaveALine) {
 
 TEST(LoadConfig, FilesThatCannotBeRead) {
   EXPECT_EQ(all_text(load_config("/nonexistent/x.toml").problems), "/nonexistent/x.toml: no such file\n");
-  EXPECT_EQ(all_text(load_config("/tmp").problems), "/tmp: is a folder, needed is a TOML file\n");
+  EXPECT_EQ(all_text(load_config("/tmp").problems), "/tmp: is a folder, expected a TOML file\n");
   EXPECT_EQ(all_text(load_config("/dev/zero").problems), "/dev/zero: is a device, expected a file\n");
 }
 
@@ -552,9 +552,9 @@ TEST(ParseConfig, TwinsThatCannotBe) {
   EXPECT_EQ(problems("[[compare]]\nrouter.topk = 9\n"), "f:2: router.topk: no such key, did you mean router.top_k?\n");
   EXPECT_EQ(problems("[[compare]]\npreset = \"nano\"\n"), "f:2: preset: no such key, did you mean seed?\n");
   EXPECT_EQ(problems("compare = 3\n"),
-            "f:1: compare: needed is [[compare]] with the settings in which a twin differs\n");
+            "f:1: compare: expected [[compare]] with the settings in which a twin differs\n");
   EXPECT_EQ(problems("preset = \"huge\"\n").substr(0, 42), "f:1: preset: is \"huge\", allowed are nano, ");
-  EXPECT_EQ(problems("preset = 3\n"), "f:1: preset: is no text, needed is the name of a preset\n");
+  EXPECT_EQ(problems("preset = 3\n"), "f:1: preset: is not text; expected the name of a preset\n");
   EXPECT_EQ(problems("[[compare]]\nseed=2\n[[compare]]\nseed=3\n[[compare]]\nseed=4\n[[compare]]\nseed=5\n"),
             "f:1: compare: holds 4 twins, allowed are 3\n");
 }

@@ -280,7 +280,7 @@ TEST_F(ExportProgram, ReportOpensInABrowserWithoutNetwork) {
     EXPECT_EQ(page.find(outside), std::string::npos) << outside;
   if (!has_program("chromium")) GTEST_SKIP() << "chromium is not installed";
   const std::string shown = dom(path("report.html"));
-  for (const char* part : {"What came out", "Figures", "Settings that differ", "precision.experts", "Findings",
+  for (const char* part : {"Results", "Figures", "Settings that differ", "precision.experts", "Findings",
                            "router.bias_update_rate", "a \"quoted\" note", "</svg>"})
     EXPECT_NE(shown.find(part), std::string::npos) << part;
 }

@@ -224,7 +224,8 @@ TEST_F(Explain, FormatsAreNotTakenForMx) {
   EXPECT_TRUE(says(text(nvfp4, "sqnr_db"), "bell-shaped data have some 20.4 dB in this format"));
   EXPECT_TRUE(says(text(nvfp4, "clipped"), "of the 32,768 that 2,048 blocks of 16 hold at most"))
       << text(nvfp4, "clipped");
-  EXPECT_TRUE(says(text(nvfp4, "crest"), "16 equal values give 1, a lone one sqrt(16) = 4")) << text(nvfp4, "crest");
+  EXPECT_TRUE(says(text(nvfp4, "crest"), "16 equal values give 1, a single non-zero one sqrt(16) = 4"))
+      << text(nvfp4, "crest");
   EXPECT_FALSE(says(text(nvfp4, "e8m0_blocks"), "byte")) << text(nvfp4, "e8m0_blocks");
   EXPECT_TRUE(says(text(nvfp4, "e8m0_blocks"), " to under 2^")) << text(nvfp4, "e8m0_blocks");
   EXPECT_TRUE(says(text(nvfp4, "e8m0_blocks"), ", of 2,048")) << text(nvfp4, "e8m0_blocks");

@@ -1,4 +1,4 @@
-#include "core/telemetry/findings/hand_settings.h"
+#include "core/telemetry/findings/interventions.h"
 
 #include <algorithm>
 #include <array>
@@ -71,7 +71,7 @@ bool of_load(FindingKind kind) {
     case FindingKind::oscillating_bias:
     case FindingKind::bias_against_gate:
     case FindingKind::saturated:
-    case FindingKind::blind:
+    case FindingKind::uninformative:
     case FindingKind::load_shift:
       return true;
     default:
@@ -83,7 +83,7 @@ bool of_format(FindingKind kind) {
   return kind == FindingKind::underflow || kind == FindingKind::clipping || kind == FindingKind::low_sqnr;
 }
 
-bool bears_on(const std::string& key, FindingKind kind) {
+bool may_cause(const std::string& key, FindingKind kind) {
   if (of_format(kind)) return key.starts_with("precision.");
   if (of_load(kind))
     return key.starts_with("router.") || key.starts_with("data.") || key == "optimizer.lr" ||
@@ -93,7 +93,7 @@ bool bears_on(const std::string& key, FindingKind kind) {
 
 }  // namespace
 
-HandSettings::HandSettings(const History& history)
+Interventions::Interventions(const History& history)
     : run_(history.info().run), n_experts_(history.info().n_experts), moe_layers_(history.info().moe_layers) {
   for (const char* key : kKeys) {
     if (auto found = setting_at(history, key, INT64_MIN)) at_start_[key] = *found;
@@ -109,7 +109,7 @@ HandSettings::HandSettings(const History& history)
   std::ranges::stable_sort(changes_, {}, &Marker::step);
 }
 
-std::string HandSettings::value(const std::string& key, std::int64_t step) const {
+std::string Interventions::value(const std::string& key, std::int64_t step) const {
   const auto start = at_start_.find(key);
   std::string found = start == at_start_.end() ? std::string() : start->second;
   for (const Marker& change : changes_) {
@@ -118,31 +118,31 @@ std::string HandSettings::value(const std::string& key, std::int64_t step) const
   return found;
 }
 
-double HandSettings::number(const std::string& key, std::int64_t step) const {
+double Interventions::number(const std::string& key, std::int64_t step) const {
   const std::string text = value(key, step);
   char* end = nullptr;
   const double found = std::strtod(text.c_str(), &end);
   return end == text.c_str() ? std::nan("") : found;
 }
 
-std::optional<bool> HandSettings::softmax(std::int64_t step) const {
+std::optional<bool> Interventions::softmax(std::int64_t step) const {
   const std::string name = value("router.score_func", step);
   if (name.empty()) return std::nullopt;
   return name == "softmax";
 }
 
-bool HandSettings::nothing_balances(std::int64_t step) const {
+bool Interventions::nothing_balances(std::int64_t step) const {
   const bool aux = value("router.aux_mode", step) != "none" && number("router.aux_coeff", step) > 0;
   return number("router.bias_update_rate", step) == 0 && !aux && !holds("router.force_balance", step);
 }
 
-std::optional<double> HandSettings::even_aux(std::int64_t step) const {
+std::optional<double> Interventions::even_aux(std::int64_t step) const {
   const double coefficient = number("router.aux_coeff", step);
   if (std::isnan(coefficient)) return std::nullopt;
   return coefficient * static_cast<double>(moe_layers_.size());
 }
 
-std::vector<std::uint8_t> HandSettings::killed(int layer, std::int64_t step) const {
+std::vector<std::uint8_t> Interventions::killed(int layer, std::int64_t step) const {
   std::vector<std::uint8_t> mask;
   for (const Entry& entry : entries_of(value("router.killed_experts", step), layer)) {
     if (entry.expert >= n_experts_) continue;
@@ -153,7 +153,7 @@ std::vector<std::uint8_t> HandSettings::killed(int layer, std::int64_t step) con
 }
 
 // The step from which on these keys are as they are.
-std::int64_t HandSettings::since(std::initializer_list<const char*> keys, StepRange read) const {
+std::int64_t Interventions::since(std::initializer_list<const char*> keys, StepRange read) const {
   std::int64_t step = read.first;
   for (const Marker& change : changes_) {
     if (change.step <= read.last && std::ranges::find(keys, change.key) != keys.end())
@@ -162,13 +162,13 @@ std::int64_t HandSettings::since(std::initializer_list<const char*> keys, StepRa
   return step;
 }
 
-void HandSettings::findings(std::vector<Finding>& out, StepRange read) const {
+void Interventions::findings(std::vector<Finding>& out, StepRange read) const {
   if (at_start_.empty() || moe_layers_.empty() || read.empty()) return;
   add_by_hand(out, read);
-  add_untaught(out, read);
+  add_no_gradient(out, read);
 }
 
-void HandSettings::add_by_hand(std::vector<Finding>& out, StepRange read) const {
+void Interventions::add_by_hand(std::vector<Finding>& out, StepRange read) const {
   Finding finding;
   finding.kind = FindingKind::by_hand;
   finding.run = run_;
@@ -180,9 +180,9 @@ void HandSettings::add_by_hand(std::vector<Finding>& out, StepRange read) const 
   const std::string killed = value("router.killed_experts", read.last), pinned = value("router.pinned_bias", read.last);
   if (!killed.empty()) add("router.killed_experts", "Experts " + killed + " cannot be chosen (layer:expert).");
   if (!pinned.empty()) add("router.pinned_bias", "expert_bias is held at " + pinned + ".");
-  if (holds("router.frozen", read.last)) add("router.frozen", "The gates and expert_bias rest.");
+  if (holds("router.frozen", read.last)) add("router.frozen", "The gates and expert_bias are frozen.");
   if (holds("router.force_balance", read.last))
-    add("router.force_balance", "Experts are dealt out in turn, whatever the scores are: the load is even by force.");
+    add("router.force_balance", "Experts take turns, whatever the scores are: the load is forced to be even.");
   if (const double noise = number("router.gate_noise", read.last); noise > 0)
     add("router.gate_noise", "Noise of " + decimal(noise, 3) + " is added to the logits that choose.");
   if (finding.saw.empty()) return;
@@ -190,47 +190,47 @@ void HandSettings::add_by_hand(std::vector<Finding>& out, StepRange read) const 
                           "router.gate_noise"},
                          read),
                    read.last};
-  finding.title = "The router is held by hand";
-  finding.why = "Set so, not gone wrong: what the load shows is about this as much as about the router.";
+  finding.title = "The router is controlled by hand";
+  finding.why = "This is a setting, not a fault: the load reflects it as much as the router.";
   out.push_back(std::move(finding));
 }
 
 // With K = 1 and s / (s + 1e-20) the only mixing weight is route_scale, whatever s is: its gradient is 0.
-void HandSettings::add_untaught(std::vector<Finding>& out, StepRange read) const {
+void Interventions::add_no_gradient(std::vector<Finding>& out, StepRange read) const {
   const std::int64_t now = read.last;
   if (number("router.top_k", now) != 1 || !holds("router.route_norm", now)) return;
   if (holds("router.frozen", now) || number("optimizer.router_lr_factor", now) == 0) return;  // not to be taught
   const bool aux = value("router.aux_mode", now) != "none" && number("router.aux_coeff", now) > 0;
   const bool z = number("router.z_coeff", now) > 0;
   Finding finding;
-  finding.kind = FindingKind::untaught;
+  finding.kind = FindingKind::no_gradient;
   finding.severity = Severity::warning;
   finding.run = run_;
   finding.metric = "mutual_information";
   finding.knobs = {"router.route_norm", "router.top_k"};
   finding.steps = {since({"router.top_k", "router.route_norm"}, read), now};
-  finding.title = aux || z ? "Only the auxiliary losses teach the router" : "Nothing teaches the router";
+  finding.title = aux || z ? "Only the auxiliary losses train the router" : "Nothing trains the router";
   finding.saw =
       "router.top_k is 1, and router.route_norm divides the only mixing weight by itself: it is route_scale, whatever "
       "the score.";
   finding.why =
       "The cross-entropy does not depend on the scores, so no gradient of it reaches the gates. Which expert a token "
-      "gets is decided by first weights, expert_bias" +
+      "gets is decided by the initial weights, expert_bias" +
       std::string(aux || z ? ", the auxiliary losses" : "") +
       " and weight decay. Without route_norm, or with a top_k of 2, the gates learn from the text.";
   out.push_back(std::move(finding));
 }
 
-void HandSettings::name_in(Finding& finding) const {
+void Interventions::add_causes(Finding& finding) const {
   if (finding.kind == FindingKind::by_hand || finding.kind == FindingKind::comparison) return;
   if (of_load(finding.kind) && !at_start_.empty()) {
-    name_experts(finding);
-    name_router(finding);
+    add_expert_causes(finding);
+    add_router_causes(finding);
   }
-  name_changes(finding);
+  add_change_causes(finding);
 }
 
-void HandSettings::name_experts(Finding& finding) const {
+void Interventions::add_expert_causes(Finding& finding) const {
   if (finding.layers.empty()) return;
   const int layer = finding.layers.front();
   const std::int64_t step = finding.steps.last;
@@ -250,11 +250,11 @@ void HandSettings::name_experts(Finding& finding) const {
   if (!finding.experts.empty() && held.size() == finding.experts.size()) finding.severity = Severity::note;
 }
 
-void HandSettings::name_router(Finding& finding) const {
+void Interventions::add_router_causes(Finding& finding) const {
   const std::int64_t step = finding.steps.last;
-  if (holds("router.frozen", step)) finding.saw += " The gates and expert_bias rest (router.frozen).";
+  if (holds("router.frozen", step)) finding.saw += " The gates and expert_bias are frozen (router.frozen).";
   if (holds("router.force_balance", step))
-    finding.saw += " Experts are dealt out in turn (router.force_balance), whatever the scores are.";
+    finding.saw += " Experts take turns (router.force_balance), whatever the scores are.";
   if (const double noise = number("router.gate_noise", step); noise > 0)
     finding.saw += " router.gate_noise adds noise of " + decimal(noise, 3) + " to the logits that choose.";
   const bool says_so = finding.kind == FindingKind::uneven;
@@ -262,7 +262,7 @@ void HandSettings::name_router(Finding& finding) const {
     finding.saw += " Nothing balances: router.bias_update_rate is 0, and there is no auxiliary loss.";
 }
 
-void HandSettings::name_changes(Finding& finding) const {
+void Interventions::add_change_causes(Finding& finding) const {
   const bool jump = finding.kind == FindingKind::loss_spike || finding.kind == FindingKind::load_shift ||
                     finding.kind == FindingKind::no_recovery;
   const std::int64_t from = jump ? finding.steps.first - kJustBefore : INT64_MIN;
@@ -270,7 +270,7 @@ void HandSettings::name_changes(Finding& finding) const {
   std::vector<const Marker*> named;
   for (auto change = changes_.rbegin(); change != changes_.rend() && named.size() < kNamedChanges; ++change) {
     const bool known = std::ranges::any_of(named, [&](const Marker* each) { return each->key == change->key; });
-    if (!known && change->step >= from && change->step <= to && bears_on(change->key, finding.kind))
+    if (!known && change->step >= from && change->step <= to && may_cause(change->key, finding.kind))
       named.push_back(&*change);
   }
   std::ranges::reverse(named);
