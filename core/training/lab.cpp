@@ -125,7 +125,10 @@ void Lab::State::serve(PinnedChange& request) {
 
 void Lab::State::apply(int run, const PinnedChange& change) {
   lock_step.find(run)->apply(change.change);
-  sink.publish(Marker{run, change.step, "change", change.text});
+  Marker marker = change.marker;
+  marker.run = run;  // a twin gets the changes of another
+  marker.step = change.step;
+  sink.publish(std::move(marker));
 }
 
 void Lab::State::apply_pending(std::int64_t step) {

@@ -123,7 +123,7 @@ int Lab::branch(int run, std::int64_t step, const std::vector<LiveChange>& chang
       throw std::invalid_argument(change.key + ": cannot be changed for a twin alone");
     if (std::string message = check_field(*field, change.value); !message.empty())
       throw std::invalid_argument(change.key + ' ' + message);
-    request.text += ", " + change_text(*field, request.config, change.value);
+    request.text += ", " + change_text(field->key, to_string(field->get(request.config)), to_string(change.value));
     field->set(request.config, change.value);
     request.deliberate.insert(change.key);
   }

@@ -14,6 +14,7 @@
 #include <utility>
 #include <variant>
 
+#include "core/telemetry/frame/change_marker.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/lab.h"
 #include "core/training/lock_step.h"
@@ -29,7 +30,7 @@ struct PinnedChange {
   std::uint64_t id = 0;  // rises in the order in which they were accepted
   std::int64_t step = kNotYet;
   LiveChange change;
-  std::string text;  // of its marker
+  Marker marker;  // but for its run and step
 
   static constexpr std::int64_t kNotYet = -1;  // accepted during a step, takes effect after it
 };
@@ -162,9 +163,10 @@ struct Lab::State {
   // Adds a valid change.
   void accept(LiveChange change, const ConfigField& field, OpenRun& run) {
     const bool for_all = change.key == kMixtureKey && runs.size() > 1;
-    std::string text = change_text(field, run.config, change.value, for_all);
+    Marker marker = change_marker(change.run, PinnedChange::kNotYet, change.key, to_string(field.get(run.config)),
+                                  to_string(change.value), for_all);
     field.set(run.config, change.value);
-    changes.push_back({++last_accepted, PinnedChange::kNotYet, std::move(change), std::move(text)});
+    changes.push_back({++last_accepted, PinnedChange::kNotYet, std::move(change), std::move(marker)});
     requests.push_back(changes.back());
   }
   std::string unique_name(RunConfig config) const {

@@ -15,11 +15,8 @@ namespace moescope {
 // data.mixture is shared by all runs in lock-step.
 inline constexpr const char* kMixtureKey = "data.mixture";
 
-// "router.bias_update_rate 0.001 -> 0.01"; for the mixture of several runs it adds that it applies to all.
-std::string change_text(const ConfigField& field, const RunConfig& before, const ConfigValue& value,
-                        bool for_all_runs = false);
-// The change that a marker of kind "change" describes. Throws std::runtime_error with its step if the text does not
-// name a setting and a value of it, or was cut short by an early version of the program.
+// The change that a marker of kind "change" describes. Throws std::runtime_error with its step if it does not name a
+// setting and a value of it, or was cut short by an early version of the program.
 LiveChange recorded_change(const Marker& marker);
 
 // Settings at the first step. Throws std::runtime_error if none are known or this version cannot read them.

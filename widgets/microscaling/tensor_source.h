@@ -55,7 +55,7 @@ class TensorSource {
   float tensorAmax(std::size_t slice, std::size_t row) const;
   // Largest magnitude of the values outside a block that determine its scale: of the tensor (above), the whole row or
   // column (a sample of long columns) or the 128 rows and columns around it. 0: there are none.
-  float sharedAmax(std::size_t slice, const BlockChoice& format, BlockAxis axis, std::size_t line,
+  float sharedAmax(std::size_t slice, const OperandFormat& format, BlockAxis axis, std::size_t line,
                    std::size_t index) const;
 
   // Whether another program has truncated the file: missing values are read as NaN. Shared by all copies.

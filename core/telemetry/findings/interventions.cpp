@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "core/telemetry/frame/change_marker.h"
 #include "core/telemetry/frame/words.h"
 #include "core/telemetry/recording/run_settings.h"
 
@@ -32,8 +33,6 @@ constexpr std::array kKeys = {"router.killed_experts",
 constexpr std::int64_t kWindow = 50;
 constexpr std::int64_t kJustBefore = 60, kJustAfter = 3;  // of a jump
 constexpr std::size_t kNamedChanges = 3;                  // the newest
-// As change_text() in core/training/recorded_run.h writes a change.
-constexpr std::string_view kArrow = " -> ", kForAll = " (for all runs", kEmpty = "none";
 
 struct Entry {
   int expert;
@@ -101,30 +100,22 @@ Interventions::Interventions(const History& history)
   }
   for (const Marker& marker : history.markers()) {
     if (marker.run != run_) continue;
-    const auto space = marker.text.find(' '), arrow = marker.text.find(kArrow);
-    if (marker.kind != "change") {
+    if (marker.kind != kChangeKind) {
       if (marker.kind != kSettingsMarker && !marker.text.starts_with("checkpoint")) notes_.push_back(marker);
-    } else if (space != std::string::npos && arrow != std::string::npos) {
-      std::string value = marker.text.substr(arrow + kArrow.size());
-      value = value.substr(0, value.find(kForAll));
-      changes_.push_back({marker.step, marker.text.substr(0, space), marker.text, std::move(value)});
+    } else if (!marker.key.empty()) {
+      changes_.push_back(marker);
     }
   }
-  std::ranges::stable_sort(changes_, {}, &Change::step);
+  std::ranges::stable_sort(changes_, {}, &Marker::step);
 }
 
 std::string Interventions::value(const std::string& key, std::int64_t step) const {
   const auto start = at_start_.find(key);
   std::string found = start == at_start_.end() ? std::string() : start->second;
-  for (const Change& change : changes_) {
+  for (const Marker& change : changes_) {
     if (change.step <= step && change.key == key) found = change.value;
   }
   return found;
-}
-
-std::string Interventions::list(const std::string& key, std::int64_t step) const {
-  const std::string found = value(key, step);
-  return found == kEmpty ? std::string() : found;
 }
 
 double Interventions::number(const std::string& key, std::int64_t step) const {
@@ -153,7 +144,7 @@ std::optional<double> Interventions::even_aux(std::int64_t step) const {
 
 std::vector<std::uint8_t> Interventions::killed(int layer, std::int64_t step) const {
   std::vector<std::uint8_t> mask;
-  for (const Entry& entry : entries_of(list("router.killed_experts", step), layer)) {
+  for (const Entry& entry : entries_of(value("router.killed_experts", step), layer)) {
     if (entry.expert >= n_experts_) continue;
     mask.resize(static_cast<std::size_t>(n_experts_));
     mask[static_cast<std::size_t>(entry.expert)] = 1;
@@ -164,7 +155,7 @@ std::vector<std::uint8_t> Interventions::killed(int layer, std::int64_t step) co
 // The step from which on these keys are as they are.
 std::int64_t Interventions::since(std::initializer_list<const char*> keys, StepRange read) const {
   std::int64_t step = read.first;
-  for (const Change& change : changes_) {
+  for (const Marker& change : changes_) {
     if (change.step <= read.last && std::ranges::find(keys, change.key) != keys.end())
       step = std::max(step, change.step);
   }
@@ -186,7 +177,7 @@ void Interventions::add_by_hand(std::vector<Finding>& out, StepRange read) const
     finding.knobs.push_back(key);
     finding.saw += (finding.saw.empty() ? "" : " ") + sentence;
   };
-  const std::string killed = list("router.killed_experts", read.last), pinned = list("router.pinned_bias", read.last);
+  const std::string killed = value("router.killed_experts", read.last), pinned = value("router.pinned_bias", read.last);
   if (!killed.empty()) add("router.killed_experts", "Experts " + killed + " cannot be chosen (layer:expert).");
   if (!pinned.empty()) add("router.pinned_bias", "expert_bias is held at " + pinned + ".");
   if (holds("router.frozen", read.last)) add("router.frozen", "The gates and expert_bias are frozen.");
@@ -249,7 +240,7 @@ void Interventions::add_expert_causes(Finding& finding) const {
   std::set<int> held;
   for (const char* key : {"router.pinned_bias", "router.initial_bias"}) {
     const bool pinned = std::string_view(key) == "router.pinned_bias";
-    for (const Entry& entry : entries_of(list(key, step), layer)) {
+    for (const Entry& entry : entries_of(value(key, step), layer)) {
       if (std::ranges::find(finding.experts, entry.expert) == finding.experts.end()) continue;
       finding.saw += " The bias of expert " + std::to_string(entry.expert) + (pinned ? " is held at " : " began at ") +
                      entry.value + " (" + key + ").";
@@ -276,15 +267,15 @@ void Interventions::add_change_causes(Finding& finding) const {
                     finding.kind == FindingKind::no_recovery;
   const std::int64_t from = jump ? finding.steps.first - kJustBefore : INT64_MIN;
   const std::int64_t to = finding.steps.first + (jump ? kJustAfter : kWindow);
-  std::vector<const Change*> named;
+  std::vector<const Marker*> named;
   for (auto change = changes_.rbegin(); change != changes_.rend() && named.size() < kNamedChanges; ++change) {
-    const bool known = std::ranges::any_of(named, [&](const Change* each) { return each->key == change->key; });
+    const bool known = std::ranges::any_of(named, [&](const Marker* each) { return each->key == change->key; });
     if (!known && change->step >= from && change->step <= to && may_cause(change->key, finding.kind))
       named.push_back(&*change);
   }
   std::ranges::reverse(named);
   std::string text;
-  for (const Change* change : named)
+  for (const Marker* change : named)
     text += (text.empty() ? "" : "; ") + change->text + " at step " + grouped(change->step);
   if (!text.empty())
     finding.saw += (jump ? " Changed by hand just before: " : " Changed by hand before it: ") + text + ".";

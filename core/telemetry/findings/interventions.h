@@ -33,13 +33,7 @@ class Interventions {
   void add_causes(Finding& finding) const;
 
  private:
-  struct Change {
-    std::int64_t step;
-    std::string key, text;  // "router.top_k 2 -> 1"
-    std::string value;
-  };
   std::string value(const std::string& key, std::int64_t step) const;  // empty: not known, or empty
-  std::string list(const std::string& key, std::int64_t step) const;   // of experts
   double number(const std::string& key, std::int64_t step) const;      // NaN: not known
   bool holds(const std::string& key, std::int64_t step) const { return value(key, step) == "true"; }
   std::int64_t since(std::initializer_list<const char*> keys, StepRange read) const;
@@ -52,7 +46,7 @@ class Interventions {
   int run_ = 0, n_experts_ = 0;
   std::vector<int> moe_layers_;
   std::map<std::string, std::string> at_start_;
-  std::vector<Change> changes_;  // by step
+  std::vector<Marker> changes_;  // by step
   std::vector<Marker> notes_;    // and events
 };
 

@@ -198,8 +198,8 @@ struct TelemetryFrame {
   WireFrame wire;
 };
 
-// Kinds of markers beside "change" and "event". Settings: those in the log of an imported run, a JSON object, at the
-// run's first step.
+// Kinds of markers beside "change" (change_marker.h) and "event". Settings: those in the log of an imported run, a JSON
+// object, at the run's first step.
 inline constexpr const char* kNoteKind = "note";
 inline constexpr const char* kSettingsMarker = "settings";
 
@@ -209,6 +209,8 @@ struct Marker {
   std::int64_t step = 0;
   std::string kind;  // "change", "note", "event"
   std::string text;  // "router.bias_update_rate 0.001 -> 0.01"
+  // Of a change: the setting and its new value as TOML has them, a text without quotes; else empty.
+  std::string key = {}, value = {};
 };
 
 // What a panel must know of a run besides its frames.

@@ -1,6 +1,6 @@
 // A whole recording as JSON lines (jsonl.h): for each run a line that describes it, then one line per step. Live
 // changes, notes and events are "markers" [{"step", "kind", "text"}] of the step that follows them, or of the last
-// step.
+// step; changes have "key" and "value", too: the setting and its new value.
 #pragma once
 
 #include <functional>

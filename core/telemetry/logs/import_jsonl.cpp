@@ -8,6 +8,7 @@
 #include "core/io/input_file.h"
 #include "core/io/json_values.h"
 #include "core/io/text_encoding.h"
+#include "core/telemetry/frame/change_marker.h"
 #include "core/telemetry/logs/frame_json.h"
 
 namespace moescope {
@@ -209,7 +210,10 @@ void LogReader::State::take(Run& run, const Json& json) {
   if (!markers) return;
   for (const Json& each : list_of(*markers, "markers", 0, "entries")) {
     if (!each.is_object()) throw Unreadable("markers: not objects");
-    Marker marker{run.imported->info().run, 0, each.value("kind", "event"), each.value("text", "")};
+    Marker marker{run.imported->info().run,    0,
+                  each.value("kind", "event"), each.value("text", ""),
+                  each.value("key", ""),       each.value("value", "")};
+    if (marker.key.empty()) read_change_text(marker);
     const Json* step = member(each, {"step"});
     marker.step = to_count(step ? *step : *member(json, {"step"}), "markers: step", kLastStep);
     run.imported->add(std::move(marker));

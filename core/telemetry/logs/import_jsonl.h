@@ -16,11 +16,11 @@
 //                                     margin, aux [L] (without its coefficient: with the settings' aux_coeff it
 //                                     becomes aux_loss), domain_expert {domain: [E]} and domain_expert_layer. MoE
 //                                     layers are the last L of `layers`.
-// quants, flips, gradients, specialisation, texts and wire are those of jsonl.h, markers [{step, kind, text}] those of
-// export_jsonl.h: changes, notes ("note") and events, with either of the last two forms. Several runs in one file have
-// numbers: `run`. MaxVio, CV, entropy, padding and windows are computed from the counts where a line does not give
-// them. NaN and Infinity, as Python writes them, are values. A line that cannot be read is counted, its number and the
-// reason kept, and skipped.
+// quants, flips, gradients, specialisation, texts and wire are those of jsonl.h, markers [{step, kind, text, key,
+// value}] those of export_jsonl.h: changes, notes ("note") and events, with either of the last two forms. Several runs
+// in one file have numbers: `run`. MaxVio, CV, entropy, padding and windows are computed from the counts where a line
+// does not give them. NaN and Infinity, as Python writes them, are values. A line that cannot be read is counted, its
+// number and the reason kept, and skipped.
 #pragma once
 
 #include <memory>

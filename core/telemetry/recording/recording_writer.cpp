@@ -191,7 +191,8 @@ struct RecordingWriter::Database {
   Statement insert_text_layer{connection, insert_sql("text_layer", 9)};
   Statement insert_wire{connection, insert_sql("wire", 7)};
   Statement say_being_written{connection, "UPDATE meta SET value = ?1 WHERE key = 'state' AND value <> ?1"};
-  Statement insert_marker{connection, "INSERT INTO marker (run, step, kind, text) VALUES (?, ?, ?, ?)"};
+  Statement insert_marker{connection,
+                          "INSERT INTO marker (run, step, kind, text, key, value) VALUES (?, ?, ?, ?, ?, ?)"};
   std::int64_t next_id = 1;
   std::map<int, std::int64_t> newest_step;  // by run
   std::chrono::steady_clock::time_point log_taken_in{};
@@ -412,7 +413,9 @@ void RecordingWriter::write(std::span<const std::shared_ptr<const TelemetryFrame
 void RecordingWriter::write(const Marker& marker) {
   if (marker.kind == kNoteKind) return replace_note(db_->connection, marker);
   db_->insert_marker.bind(std::int64_t{marker.run}).bind(marker.step);
-  db_->insert_marker.bind(std::string_view(marker.kind)).bind(std::string_view(marker.text)).run();
+  for (const std::string* text : {&marker.kind, &marker.text, &marker.key, &marker.value})
+    db_->insert_marker.bind(std::string_view(*text));
+  db_->insert_marker.run();
 }
 
 }  // namespace moescope

@@ -35,6 +35,19 @@ ConfigValue other_value(const ConfigField& field) {
   return field.min + (field.max - field.min) / 3;
 }
 
+// Members of an aggregate: the most initializers that it takes.
+struct Anything {
+  template <class T>
+  operator T() const;
+};
+template <class Struct, class... Values>
+constexpr std::size_t num_members() {
+  if constexpr (requires { Struct{Values{}..., Anything{}}; })
+    return num_members<Struct, Values..., Anything>();
+  else
+    return sizeof...(Values);
+}
+
 TEST(ConfigFields, AreCompleteAndUnique) {
   std::set<std::string> keys, labels;
   for (const ConfigField& field : config_fields()) {
@@ -44,7 +57,11 @@ TEST(ConfigFields, AreCompleteAndUnique) {
     EXPECT_GT(field.help.size(), 30u) << field.key;
     EXPECT_EQ(find_field(field.key), &field);
   }
-  EXPECT_EQ(keys.size(), 82u) << "one for each member of RunConfig's structs";
+  // One for each member of RunConfig's structs; the run itself has a name and a seed.
+  static_assert(num_members<RunConfig>() == 2 + 7);
+  EXPECT_EQ(keys.size(), 2 + num_members<ModelConfig>() + num_members<RouterConfig>() + num_members<OptimizerConfig>() +
+                             num_members<PrecisionConfig>() + num_members<DataConfig>() +
+                             num_members<ParallelConfig>() + num_members<TelemetryConfig>());
   EXPECT_EQ(find_field("router.topk"), nullptr);
 }
 
@@ -117,6 +134,18 @@ TEST(ConfigFields, EveryRecipeMayBeChosen) {
     find_field("precision.attention")->set(config, std::string(info.name));
     EXPECT_EQ(config.precision.attention, info.recipe);
     EXPECT_EQ(find_field("precision.attention")->get(config), ConfigValue(std::string(info.name)));
+  }
+}
+
+TEST(ConfigFields, FormatsInPlaceOfTheRecipesAreTheNamedOnesForTraining) {
+  const ConfigField& field = *find_field("precision.override_dy");
+  EXPECT_EQ(field.choices, (std::vector<std::string>{"none", "fp32", "bf16", "mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e2m3",
+                                                     "mxfp6_e3m2", "mxfp4_e2m1", "nvfp4"}));
+  for (const std::string& choice : field.choices) {
+    RunConfig config;
+    field.set(config, choice);
+    EXPECT_EQ(field.get(config), ConfigValue(choice));
+    EXPECT_EQ(config.precision.override_dy.has_value(), choice != "none");
   }
 }
 

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "core/telemetry/explain/explain.h"
+#include "core/telemetry/frame/change_marker.h"
 #include "core/telemetry/history/metrics.h"
 #include "core/telemetry/logs/import_jsonl.h"
 #include "tests/support/made_up_run.h"
@@ -210,7 +211,7 @@ TEST(Found, ALossThatDoesNotFall) {
 TEST(Found, ALossThatRoseAndStaysUp) {
   MadeUp run("[optimizer]\nlr = 0.002\n");
   run.steps(400, MadeUp::even(), MadeUp::even());
-  run.history()->append(Marker{0, 400, "change", "optimizer.lr 0.002 -> 0.2"});
+  run.history()->append(change_marker(0, 400, "optimizer.lr", "0.002", "0.2"));
   for (int i = 0; i < 400; ++i) run.next().ce_loss = 3.1f, run.push();
   const auto stuck = of_kind(find_all(run.history()), FindingKind::loss_stuck);
   ASSERT_EQ(stuck.size(), 1u) << all_text(find_all(run.history()));
@@ -310,7 +311,7 @@ TEST(ByHand, AKilledExpertIsNotDeadByItself) {
   MadeUp::Shares without = MadeUp::even();
   without[5] = 0;
   run.steps(100, MadeUp::even(), MadeUp::even());
-  run.history()->append(Marker{0, 100, "change", "router.killed_experts none -> 1:5"});
+  run.history()->append(change_marker(0, 100, "router.killed_experts", "", "1:5"));
   run.steps(300, without, MadeUp::even());
   const auto findings = find_all(run.history());
   ASSERT_EQ(findings.size(), 1u) << all_text(findings);
@@ -318,7 +319,7 @@ TEST(ByHand, AKilledExpertIsNotDeadByItself) {
   EXPECT_EQ(findings[0].severity, Severity::note);
   EXPECT_EQ(findings[0].steps.first, 100);
   EXPECT_TRUE(says(findings[0], "1:5 cannot be chosen"));
-  run.history()->append(Marker{0, 400, "change", "router.killed_experts 1:5 -> none"});
+  run.history()->append(change_marker(0, 400, "router.killed_experts", "1:5", ""));
   run.steps(100, MadeUp::even(), MadeUp::even());
   EXPECT_TRUE(find_all(run.history()).empty()) << all_text(find_all(run.history()));
 }
@@ -371,8 +372,7 @@ TEST(ByHand, PinnedBiasFrozenRouterAndForcedBalanceAreNamed) {
 TEST(ByHand, AChangeIsNamedByWhatFollowsIt) {
   MadeUp run("[router]\nbias_update_rate = 0.001\n");
   run.steps(300, MadeUp::even(), MadeUp::even());
-  run.history()->append(
-      Marker{0, 300, "change", "data.mixture none -> code=1 (for all runs, which read the same batches)"});
+  run.history()->append(change_marker(0, 300, "data.mixture", "", "code=1", true));
   MadeUp::Shares uneven = MadeUp::even();
   uneven[2] = uneven[9] = 2.2;
   run.steps(60, uneven, uneven);
