@@ -1,4 +1,4 @@
-# Puts text files of assets/ into the program, so that it needs no path at run time.
+# Embeds text files of assets/ in the program, so that it needs no path at run time.
 #   embed_assets(OUT_VARIABLE PATTERN...)  ->  a generated source that defines moescope::asset() of core/files/assets.h
 function(embed_assets out)
   set(generated ${CMAKE_BINARY_DIR}/embedded_assets.cpp)

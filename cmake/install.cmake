@@ -11,7 +11,7 @@ install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY assets/samples DESTINATION ${CMAKE_INSTALL_DATADIR}/moescope)
 install(DIRECTORY assets/python DESTINATION ${CMAKE_INSTALL_DATADIR}/moescope OPTIONAL PATTERN __pycache__ EXCLUDE)
 
-# Packages that come after the first configuration are found by the next build: it configures again when dpkg has worked.
+# Packages installed after the first configuration are found by the next build: it configures again after dpkg has run.
 if(EXISTS /var/lib/dpkg/status)
   set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS /var/lib/dpkg/status)
 endif()

@@ -1,5 +1,5 @@
-# What nearly every file reads is read once a library: it halves the time of a build. Every file still includes what it
-# uses; the preset `dev` builds without these headers and says so where one does not.
+# Precompiled headers, one set per library, halve the time of a build. Every file still includes what it uses; the
+# preset `dev` builds without them and fails for a file that does not.
 option(MOESCOPE_PRECOMPILED "Read common headers once a library" ON)
 
 set(STANDARD_HEADERS <algorithm> <array> <atomic> <bit> <charconv> <chrono> <cmath> <cstdint> <cstdio> <cstring> <filesystem>

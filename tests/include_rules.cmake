@@ -1,7 +1,7 @@
-# The arrows between the rooms, checked: no file includes what stands above its own room, or beside it.
+# Checks the includes between rooms: no file includes one from a room above its own, or beside it.
 cmake_policy(VERSION 3.25)
 
-# Floors, lowest first; rooms of one floor do not know each other. A room's own folder is always open to it, those
+# Floors, lowest first; rooms of one floor do not include each other. A room may always include its own folder; folders
 # inside it are rooms of their own unless they are joined with +.
 set(CORE_FLOORS
     core/io
@@ -109,8 +109,8 @@ function(only_in folders pattern why)
 endfunction()
 
 only_in("core;app/cli" "^[ \t]*#[ \t]*include[ \t]+<Q" "core and the command line know no Qt")
-# Readers of files that somebody else wrote: JSON and TOML go through the parsers that limit how deep they are nested, and
-# files are opened by InputFile, which takes no pipe and no device.
+# Readers of untrusted files: JSON and TOML go through the parsers that limit nesting, and files are opened by
+# InputFile, which refuses pipes and devices.
 only_in("core;app;widgets" "[jJ]son::(parse|accept|sax_parse)\\(" "JSON is parsed by parse_json and parse_json_line"
         json_values.cpp safetensors.cpp)
 only_in("core;app;widgets" "toml::parse(_file)?\\(" "TOML is parsed by parse_toml" toml_text.cpp)
