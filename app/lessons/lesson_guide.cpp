@@ -321,7 +321,7 @@ void LessonGuide::perform(int index) {
     }
     case LessonTask::Kind::show: {
       TensorLab* lab = window_->microscaling()->tensorLab();
-      lab->showTensor(q(task.tensor), task.format.format, task.format.axis, static_cast<std::size_t>(task.row),
+      lab->showTensor(q(task.tensor), task.format, static_cast<std::size_t>(task.row),
                       static_cast<std::size_t>(task.column));
       break;
     }
@@ -371,10 +371,7 @@ bool LessonGuide::done(const LessonTask& task) const {
       return false;
     case LessonTask::Kind::show: {
       const TensorLab& lab = *window_->microscaling()->tensorLab();
-      const BlockFormat f = lab.format().mx();
-      const BlockFormat& wanted = task.format.format;
-      return lab.tensorName() == q(task.tensor) && f.element == wanted.element && f.rule == wanted.rule &&
-             f.block == wanted.block && lab.axis() == task.format.axis &&
+      return lab.tensorName() == q(task.tensor) && lab.format() == task.format &&
              lab.showsBlockOf(static_cast<std::size_t>(task.row), static_cast<std::size_t>(task.column));
     }
   }
@@ -388,7 +385,7 @@ bool LessonGuide::tasksDone() {
 void LessonGuide::look() {
   if (!active_ || at_end_) return;
   const TensorLab& lab = *window_->microscaling()->tensorLab();
-  reader_.set_chosen({lab.format().mx(), lab.axis()});
+  reader_.set_chosen(lab.format());
   reader_.set_histories(window_->session()->histories());
   const LessonStep& step = now();
   // One after another: a later one that happens to hold already waits for its turn.

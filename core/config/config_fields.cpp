@@ -20,9 +20,6 @@ template <>
 constexpr std::array<const char*, 2> kChoices<Rounding>{"nearest", "stochastic"};
 template <>
 constexpr std::array<const char*, 3> kChoices<TokenPayload>{"fp32", "bf16", "mxfp8"};
-template <>
-constexpr std::array<const char*, 9> kChoices<OperandOverride>{
-    "none", "fp32", "bf16", "mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp4_e2m1", "nvfp4"};
 
 // In the order of the enumeration.
 template <class E>
@@ -40,9 +37,24 @@ const std::vector<std::string>& choices_of<Recipe>() {
   return names;
 }
 
+constexpr const char* kNoOverride = "none";
+using Override = std::optional<OperandFormat>;
+template <>
+const std::vector<std::string>& choices_of<Override>() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> list = {kNoOverride};
+    for (const NamedFormat& named : named_formats())
+      if (named.in_training) list.emplace_back(named.name);
+    return list;
+  }();
+  return names;
+}
+
 template <class T>
 ConfigValue to_value(const T& member) {
-  if constexpr (std::is_enum_v<T>) {
+  if constexpr (std::is_same_v<T, Override>) {
+    return std::string(member ? find_format(*member)->name : kNoOverride);
+  } else if constexpr (std::is_enum_v<T>) {
     return choices_of<T>()[static_cast<std::size_t>(member)];
   } else if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, double> || std::is_same_v<T, std::string>) {
     return member;
@@ -53,7 +65,10 @@ ConfigValue to_value(const T& member) {
 
 template <class T>
 void from_value(T& member, const ConfigValue& value) {
-  if constexpr (std::is_enum_v<T>) {
+  if constexpr (std::is_same_v<T, Override>) {
+    const NamedFormat* named = find_format(std::get<std::string>(value));
+    member = named ? std::optional(named->format) : std::nullopt;
+  } else if constexpr (std::is_enum_v<T>) {
     const auto& name = std::get<std::string>(value);
     const std::vector<std::string>& names = choices_of<T>();
     for (std::size_t i = 0; i < names.size(); ++i)
@@ -95,7 +110,7 @@ ConfigField field(const char* key, const char* group, const char* label, const c
   f.get = [](const RunConfig& config) { return to_value(Access<Path...>::of(config)); };
   f.set = [](RunConfig& config, const ConfigValue& value) { from_value(Access<Path...>::of(config), value); };
   using Member = std::remove_cvref_t<decltype(Access<Path...>::of(std::declval<RunConfig&>()))>;
-  if constexpr (std::is_enum_v<Member>) f.choices = choices_of<Member>();
+  if constexpr (std::is_enum_v<Member> || std::is_same_v<Member, Override>) f.choices = choices_of<Member>();
   return f;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,8 +22,6 @@ enum class Schedule { constant, cosine };
 // Of the token rows that dispatch and combine carry. mxfp8 as torchao's all-to-all: dispatch in the forward pass and
 // combine in the backward pass carry MXFP8 (E4M3, scales by rceil), the two ways back BF16.
 enum class TokenPayload { fp32, bf16, mxfp8 };
-// Takes the place of the recipe's format for one kind of operand. MX scales by rceil.
-enum class OperandOverride { none, fp32, bf16, mxfp8_e4m3, mxfp8_e5m2, mxfp6_e2m3, mxfp6_e3m2, mxfp4_e2m1, nvfp4 };
 
 // Shapes of the model. Field names and meanings are those of TorchTitan's DeepSeek-V3 arguments.
 struct ModelConfig {
@@ -93,9 +92,9 @@ struct PrecisionConfig {
   Rounding rounding = Rounding::nearest;
   bool hadamard = false;
   TokenPayload payload = TokenPayload::fp32;
-  OperandOverride override_x = OperandOverride::none;  // of every class whose recipe is not fp32
-  OperandOverride override_w = OperandOverride::none;
-  OperandOverride override_dy = OperandOverride::none;
+  // In place of the recipe's format for one kind of operand, of every class whose recipe is not fp32; of the named
+  // formats that are for training (core/numerics/number_format.h). Nothing: as the recipe says.
+  std::optional<OperandFormat> override_x = {}, override_w = {}, override_dy = {};
   std::string operands = {};  // of single classes, over all of these: core/config/operand_recipes.h
 };
 

@@ -14,7 +14,7 @@
 
 #include "core/config/run_config.h"
 #include "core/lessons/lesson_tensors.h"
-#include "core/numerics/block_quantize.h"
+#include "core/numerics/operand_format.h"
 #include "core/telemetry/history/metrics.h"
 
 namespace moescope {
@@ -23,12 +23,6 @@ namespace moescope {
 struct LessonPick {
   enum class Of { mean, max, min, one } of = Of::mean;
   int index = 0;  // Of::one
-};
-
-// A number format that a tensor is shown or judged in.
-struct LessonFormat {
-  BlockFormat format;  // format.block 0: one scale for the whole tensor, amax / max (E4M3 and E5M2 only)
-  BlockAxis axis = BlockAxis::row;
 };
 
 // A figure that can be read while the lesson runs. Which keys exist and what they mean: lesson_figures().
@@ -52,7 +46,7 @@ struct LessonFigure {
 
   // Of tensors.
   std::string tensor;
-  std::optional<LessonFormat> format;  // nothing: the one that the person has chosen
+  std::optional<MatrixFormat> format;  // nothing: the one that the person has chosen
   LessonColumns columns = LessonColumns::all;
 
   // Of measured layers on a cluster (assets/calibration); `model` of modelled ones, too.
@@ -93,7 +87,7 @@ struct LessonTask {
   std::vector<LessonSetting> settings;  // set, twin
   std::string name;                     // twin
   std::string tensor;                   // show
-  LessonFormat format;
+  MatrixFormat format;
   int row = 0, column = 0;  // the element whose block is under the microscope
 };
 

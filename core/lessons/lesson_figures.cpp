@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <numeric>
+#include <tuple>
 
 #include "core/cluster/calibration.h"
 #include "core/files/assets.h"
@@ -334,26 +335,12 @@ double layer_figure(const LessonFigure& figure, const History& history, Frames f
   return volume_figure(figure.key, frames, layer, tokens);
 }
 
-OperandFormat operand_format(const LessonFormat& lesson) {
-  OperandFormat format;
-  format.scheme = lesson.format.block == 0 ? QuantScheme::fp8 : QuantScheme::mx;
-  format.element = lesson.format.element;
-  format.rule = lesson.format.rule;
-  if (lesson.format.block > 0) format.block = lesson.format.block;
-  return format;
-}
-
-std::string format_key(const LessonFormat& f) {
-  return std::string(traits(f.format.element).name) + "/" + scale_rule_name(f.format.rule) + "/" +
-         std::to_string(f.format.block) + (f.axis == BlockAxis::row ? "/row" : "/column");
-}
-
 double tensor_figure(const std::string& key, const LessonTensor& tensor, LessonColumns columns,
-                     const LessonFormat& format, const std::vector<float>& values) {
+                     const MatrixFormat& format, const std::vector<float>& values) {
   const auto rows = static_cast<std::size_t>(tensor.rows), cols = static_cast<std::size_t>(tensor.cols);
   std::vector<float> q(values.size());
   QuantSums sums;
-  quantize_operand(operand_format(format), {values.data(), rows, cols, cols}, format.axis, {}, q.data(), cols, &sums);
+  quantize_operand(format.format, {values.data(), rows, cols, cols}, format.axis, {}, q.data(), cols, &sums);
   if (key == "clipped") return sums.clipped_share();
   if (key == "clipped_blocks") return sums.clipped_blocks_share();
   double x2 = 0, err2 = 0, nonzero = 0, lost = 0;
@@ -484,13 +471,16 @@ std::optional<double> LessonReader::read_tensor(const LessonFigure& figure) cons
   const auto tensor = std::find_if(tensors_.begin(), tensors_.end(),
                                    [&](const LessonTensor& each) { return each.name == figure.tensor; });
   if (tensor == tensors_.end()) return std::nullopt;
-  const LessonFormat& format = figure.format ? *figure.format : chosen_;
-  const std::string key = figure.key + " " + figure.tensor + " " + format_key(format) + " " +
-                          std::to_string(static_cast<int>(figure.columns));
-  if (const auto known = known_.find(key); known != known_.end()) return finite(known->second);
+  const MatrixFormat& format = figure.format ? *figure.format : chosen_;
+  for (const TensorFigure& known : known_)
+    if (std::tie(known.key, known.tensor, known.columns, known.format) ==
+        std::tie(figure.key, figure.tensor, figure.columns, format))
+      return finite(known.value);
   std::vector<float>& values = values_[tensor->name];
   if (values.empty()) values = make_tensor(*tensor);
-  return finite(known_[key] = tensor_figure(figure.key, *tensor, figure.columns, format, values));
+  const double value = tensor_figure(figure.key, *tensor, figure.columns, format, values);
+  known_.push_back({figure.key, figure.tensor, figure.columns, format, value});
+  return finite(value);
 }
 
 LessonJudgement LessonReader::judge(const LessonCheck& check) const {

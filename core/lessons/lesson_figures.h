@@ -45,8 +45,8 @@ class LessonReader {
   explicit LessonReader(std::vector<LessonTensor> tensors) : tensors_(std::move(tensors)) {}
 
   void set_histories(std::vector<std::shared_ptr<const History>> histories) { histories_ = std::move(histories); }
-  void set_chosen(const LessonFormat& chosen) { chosen_ = chosen; }
-  const LessonFormat& chosen() const { return chosen_; }
+  void set_chosen(const MatrixFormat& chosen) { chosen_ = chosen; }
+  const MatrixFormat& chosen() const { return chosen_; }
 
   // Nothing while the steps that it takes have not been taken (or the figure is not a number).
   std::optional<double> read(const LessonFigure& figure) const;
@@ -61,9 +61,15 @@ class LessonReader {
 
   std::vector<LessonTensor> tensors_;
   std::vector<std::shared_ptr<const History>> histories_;
-  LessonFormat chosen_;
+  MatrixFormat chosen_;
   mutable std::map<std::string, std::vector<float>> values_;  // of tensors, by name
-  mutable std::map<std::string, double> known_;               // tensor figures, by all that they depend on
+  struct TensorFigure {
+    std::string key, tensor;
+    LessonColumns columns;
+    MatrixFormat format;
+    double value;
+  };
+  mutable std::vector<TensorFigure> known_;
   mutable std::map<std::string, std::pair<std::vector<std::uint32_t>, LayerGain>> modelled_;  // the last of each layer
 };
 

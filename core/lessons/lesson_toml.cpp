@@ -231,24 +231,26 @@ LessonPick read_pick(Section& section, std::string_view key, LessonPick otherwis
   return otherwise;
 }
 
-LessonFormat read_format(Section& section) {
-  LessonFormat format;
-  const std::string element = section.required_text("format");
-  if (const auto named = format_named(element))
-    format.format.element = *named;
-  else if (!element.empty())
-    section.problem("format", "is \"" + element + "\", allowed are e4m3, e5m2, e3m2, e2m3, e2m1, int8");
-  format.format.rule = static_cast<ScaleRule>(section.choice("rule", {"floor", "rceil", "even", "ceil"}, 1));
+// `block` "tensor": FP8 with one scale for the whole tensor.
+MatrixFormat read_format(Section& section) {
+  ElementFormat element = ElementFormat::e4m3;
+  const std::string name = section.required_text("format");
+  if (const auto named = element_named(name))
+    element = *named;
+  else if (!name.empty())
+    section.problem("format", "is \"" + name + "\", allowed are " + element_names());
+  const auto rule = static_cast<ScaleRule>(section.choice("rule", {"floor", "rceil", "even", "ceil"}, 1));
+  MatrixFormat chosen;
   const toml::node* block = section.node("block");
   if (block && block->is_string() && **block->as_string() == "tensor") {
-    format.format.block = 0;
-    if (format.format.element != ElementFormat::e4m3 && format.format.element != ElementFormat::e5m2)
+    chosen.format = fp8_format(ScaleGranularity::tensor, element);
+    if (element != ElementFormat::e4m3 && element != ElementFormat::e5m2)
       section.problem("block", "one scale for the tensor goes with e4m3 or e5m2");
   } else {
-    format.format.block = static_cast<int>(section.integer("block", 32, 1, 4096));
+    chosen.format = mx_format(element, rule, static_cast<int>(section.integer("block", 32, 1, 4096)));
   }
-  format.axis = section.choice("axis", {"row", "column"}, 0) == 0 ? BlockAxis::row : BlockAxis::column;
-  return format;
+  chosen.axis = section.choice("axis", {"row", "column"}, 0) == 0 ? BlockAxis::row : BlockAxis::column;
+  return chosen;
 }
 
 class LessonParser {
@@ -453,7 +455,7 @@ class LessonParser {
         task.tensor = show.required_text("tensor");
         check_tensor(show, task.tensor);
         task.format = read_format(show);
-        if (task.format.format.block == 0) show.problem("block", "the screen shows blocks: give a number");
+        if (has_tensor_scale(task.format.format)) show.problem("block", "the screen shows blocks: give a number");
         task.row = static_cast<int>(show.integer("row", 0, 0, kMaxTensorSide - 1));
         task.column = static_cast<int>(show.integer("column", 0, 0, kMaxTensorSide - 1));
         break;

@@ -221,7 +221,7 @@ class CaptureTest : public QObject {
     for (const std::size_t block : {std::size_t{0}, blocks / 2, blocks - 1}) {
       emit w.tensors()->map()->blockChosen(9, block);
       const BlockAnatomy& seen = w.tensors()->microscope()->block();
-      QVERIFY(seen.format.nvfp4);
+      QVERIFY(seen.format.scheme == QuantScheme::nvfp4);
       const TensorSource source(QStringLiteral("t"), captured);
       const auto rows = source.blockRows(block, 16);
       QCOMPARE(seen.elements.size(), rows.last - rows.first);
@@ -230,17 +230,17 @@ class CaptureTest : public QObject {
     }
     QSignalSpy finished(w.tensors()->whatIf(), &WhatIfStrip::finished);
     if (w.tensors()->whatIf()->table()->schemes().empty()) QVERIFY(finished.wait(kWaitMs));
-    const SchemeRow& row = w.tensors()->whatIf()->table()->schemes()[kWhatIfSchemes];  // down columns
+    const WhatIfRow& row = w.tensors()->whatIf()->table()->schemes()[kWhatIfSchemes];  // down columns
     QCOMPARE(row.sums.e8m0_blocks, sums.e8m0_blocks);
     QVERIFY(std::fabs(row.sums.sqnr_db() - sums.sqnr_db()) < 1e-6);
     w.picture(QStringLiteral("capture_nvfp4"));
     // From the strip back to MX and again to NVFP4.
     auto* table = const_cast<WhatIfTable*>(w.tensors()->whatIf()->table());
     QTest::mouseClick(table, Qt::LeftButton, {}, table->cellRect(BlockAxis::row, 0, 2).center());
-    QVERIFY(!w.tensors()->microscope()->block().format.nvfp4);
+    QVERIFY(w.tensors()->microscope()->block().format.scheme != QuantScheme::nvfp4);
     QCOMPARE(w.tensors()->microscope()->block().elements.size(), std::size_t(32));
     QTest::mouseClick(table, Qt::LeftButton, {}, table->schemeRect(BlockAxis::column, 0).center());
-    QVERIFY(w.tensors()->microscope()->block().format.nvfp4);
+    QVERIFY(w.tensors()->microscope()->block().format.scheme == QuantScheme::nvfp4);
     QCOMPARE(w.tensors()->map()->axis(), BlockAxis::column);
   }
 
@@ -262,7 +262,7 @@ class CaptureTest : public QObject {
       for (const std::size_t row : {std::size_t{0}, all.rows / 2, all.rows - 1}) {
         emit w.tensors()->map()->blockChosen(row, 0);
         const BlockAnatomy& seen = w.tensors()->microscope()->block();
-        QVERIFY(seen.format.fp8 == all.format.granularity);
+        QVERIFY(seen.format.granularity == all.format.granularity);
         for (std::size_t i = 0; i < seen.elements.size(); ++i)
           QCOMPARE(seen.elements[i].dequantized, decoded[row * all.cols + i]);
       }

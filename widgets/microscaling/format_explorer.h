@@ -8,6 +8,7 @@
 #include <QLineEdit>
 #include <QTableWidget>
 
+#include "core/numerics/block_anatomy.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/panel.h"
 
@@ -48,7 +49,7 @@ class FormatExplorer : public Panel {
  public:
   explicit FormatExplorer(Selection* selection, QWidget* parent = nullptr);
 
-  static constexpr int kE8m0 = kElementFormats;  // format index: an ElementFormat, or this
+  static constexpr int kE8m0 = kNumElementFormats;  // format index: an ElementFormat, or this
   void setFormat(int format);
   void setCompared(int format);  // -1: none
   void setCode(int code);

@@ -41,7 +41,7 @@ Microscope::Microscope(Selection* selection, QWidget* parent)
   makeControls();
   makeBody();
   makeActions();
-  setBlock(QString(), blockPresets().front().values, {}, BlockAxis::row);
+  setBlock(QString(), blockPresets().front().values, mx_format(ElementFormat::e4m3), BlockAxis::row);
 }
 
 void Microscope::makeControls() {
@@ -59,13 +59,11 @@ void Microscope::makeControls() {
   rule_ = new QComboBox(this);
   fillScaleRules(rule_);
   const auto choose = [this] {
-    if (format_->currentIndex() == kNvfp4Index) return requestFormat(kNvfp4);
-    if (format_->currentIndex() >= kFp8Index)
-      return requestFormat(fp8_choice(static_cast<ScaleGranularity>(format_->currentIndex() - kFp8Index)));
-    BlockChoice format = state_.format;
-    if (format.nvfp4 || format.fp8) format = {};
-    format.element = static_cast<ElementFormat>(format_->currentIndex());
-    format.rule = static_cast<ScaleRule>(rule_->currentIndex());
+    OperandFormat format = blockFormatAt(format_->currentIndex());
+    if (format.scheme == QuantScheme::mx) {
+      format.rule = static_cast<ScaleRule>(rule_->currentIndex());
+      if (state_.format.scheme == QuantScheme::mx) format.block = state_.format.block;
+    }
     requestFormat(format);
   };
   connect(format_, &QComboBox::activated, this, choose);
@@ -75,7 +73,7 @@ void Microscope::makeControls() {
   rounding_->setAccessibleName(tr("Rounding"));
   rounding_->setToolTip(
       tr("Rounding. Stochastic: up with the probability that makes the mean right, but for values that clip"));
-  connect(rounding_, &QComboBox::activated, this, [this](int i) { setRounding(static_cast<BlockRounding>(i)); });
+  connect(rounding_, &QComboBox::activated, this, [this](int i) { setRounding(static_cast<Rounding>(i)); });
   draw_ = new QToolButton(this);
   draw_->setText(tr("Draw again"));
   connect(draw_, &QToolButton::clicked, this, [this] {
@@ -178,7 +176,7 @@ void Microscope::makeActions() {
   }
 }
 
-void Microscope::setBlock(const QString& origin, std::vector<float> values, const BlockChoice& format, BlockAxis axis,
+void Microscope::setBlock(const QString& origin, std::vector<float> values, const OperandFormat& format, BlockAxis axis,
                           float tensor_amax) {
   tensor_amax_ = tensor_amax;
   origin_ = origin;
@@ -189,15 +187,15 @@ void Microscope::setBlock(const QString& origin, std::vector<float> values, cons
   apply(original_);
 }
 
-void Microscope::setFormat(const BlockChoice& format) {
+void Microscope::setFormat(const OperandFormat& format) {
   State next = state_;
   next.format = format;
   change(std::move(next), tr("format"));
 }
 
 // Another block size means another block of the tensor, which its owner brings.
-void Microscope::requestFormat(const BlockChoice& format) {
-  if (format.block != state_.format.block && !origin_.isEmpty()) return emit formatChosen(format);
+void Microscope::requestFormat(const OperandFormat& format) {
+  if (block_size(format) != block_size(state_.format) && !origin_.isEmpty()) return emit formatChosen(format);
   setFormat(format);
 }
 
@@ -207,7 +205,7 @@ void Microscope::editValue(int element, float value) {
   change(std::move(next), tr("value %1").arg(element));
 }
 
-void Microscope::setRounding(BlockRounding rounding) {
+void Microscope::setRounding(Rounding rounding) {
   State next = state_;
   next.rounding = rounding;
   change(std::move(next), tr("rounding"));
@@ -233,7 +231,9 @@ void Microscope::change(State next, const QString& what) {
 void Microscope::apply(const State& state) {
   const bool other = state.format != state_.format;
   state_ = state;
-  block_ = block_anatomy(state_.format, state_.values, state_.rounding, state_.draw, tensor_amax_);
+  OperandFormat format = state_.format;
+  format.rounding = state_.rounding;
+  block_ = block_anatomy(format, state_.values, state_.draw, tensor_amax_);
   refresh();
   emitReadout();
   if (other) emit formatChosen(state_.format);
@@ -275,10 +275,10 @@ void Microscope::changeEvent(QEvent* event) {
 
 void Microscope::refresh() {
   format_->setCurrentIndex(blockFormatIndex(state_.format));
-  rule_->setEnabled(!state_.format.nvfp4 && !state_.format.fp8);
+  rule_->setEnabled(state_.format.scheme == QuantScheme::mx);
   rule_->setCurrentIndex(static_cast<int>(state_.format.rule));
   rounding_->setCurrentIndex(static_cast<int>(state_.rounding));
-  draw_->setVisible(state_.rounding == BlockRounding::stochastic);
+  draw_->setVisible(state_.rounding == Rounding::stochastic);
   turn_->setText(tr("%1 \u21c4").arg(blockAxisLabel(axis_)));
   turn_->setEnabled(!origin_.isEmpty());
 
@@ -300,11 +300,11 @@ void Microscope::refresh() {
   line_->setPoints({{elementFormatLabel(format), representable_values(format)}});
   line_->setCaption(
       block_.is_nan() ? tr("representable values of %1").arg(elementFormatLabel(format))
-      : state_.format.nvfp4 || state_.format.fp8
+      : state_.format.scheme != QuantScheme::mx
           ? tr("y = x / %1 on the values of %2")
-                .arg(QString::number(block_.scale, 'g', 3))
+                .arg(QString::number(block_.scale.value, 'g', 3))
                 .arg(elementFormatLabel(format))
-          : tr("y = x / 2^%1 on the values of %2").arg(block_.scale_code - 127).arg(elementFormatLabel(format)));
+          : tr("y = x / 2^%1 on the values of %2").arg(block_.scale.code - 127).arg(elementFormatLabel(format)));
   std::vector<NumberLine::Mark> marks;
   for (std::size_t i = 0; i < block_.elements.size(); ++i) {
     const ElementAnatomy& e = block_.elements[i];
@@ -365,7 +365,7 @@ QVariantMap Microscope::saveState() const {
 
 void Microscope::restoreState(const QVariantMap& state) {
   log_->setChecked(state.value(QStringLiteral("log")).toBool());
-  if (state.value(QStringLiteral("rounding")).toInt() == 1) setRounding(BlockRounding::stochastic);
+  if (state.value(QStringLiteral("rounding")).toInt() == 1) setRounding(Rounding::stochastic);
 }
 
 }  // namespace moescope

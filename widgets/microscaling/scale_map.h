@@ -41,7 +41,7 @@ class ScaleMap : public Panel {
   explicit ScaleMap(Selection* selection, QWidget* parent = nullptr);
 
   void setSource(const TensorSource& source, std::size_t slice = 0);
-  void setFormat(const BlockChoice& format, BlockAxis axis);
+  void setFormat(const OperandFormat& format, BlockAxis axis);
   void setCurrent(std::size_t line, std::size_t block);  // see blockChosen
   BlockAxis axis() const { return axis_; }
   std::size_t slice() const { return slice_; }
@@ -92,7 +92,7 @@ class ScaleMap : public Panel {
 
   TensorSource source_;
   std::size_t slice_ = 0;
-  BlockChoice format_;
+  OperandFormat format_ = mx_format(ElementFormat::e4m3);
   BlockAxis axis_ = BlockAxis::row;
   Side rows_, columns_;
   std::size_t current_row_ = 0, current_column_ = 0;

@@ -25,7 +25,7 @@ class TensorBrowser : public Panel {
   bool openFile(const QString& path);
   // Adds or replaces a tensor of that name and selects it.
   void addTensor(const TensorSource& source);
-  void setFormat(const BlockChoice& format, BlockAxis axis);
+  void setFormat(const OperandFormat& format, BlockAxis axis);
   void select(int tensor);                // index in file order
   bool selectNamed(const QString& name);  // false: there is none
   const TensorListModel& model() const { return model_; }
@@ -50,7 +50,7 @@ class TensorBrowser : public Panel {
 
   TensorListModel model_;
   QSortFilterProxyModel proxy_;
-  BlockChoice format_;
+  OperandFormat format_ = mx_format(ElementFormat::e4m3);
   BlockAxis axis_ = BlockAxis::row;
   QString path_, error_;
   int generation_ = 0;

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/numerics/block_anatomy.h"
+#include "core/numerics/operand_format.h"
 #include "widgets/microscaling/tensor_source.h"
 
 namespace moescope {
@@ -37,12 +37,11 @@ class TensorLab : public QWidget {
   void setCaptured(std::shared_ptr<const CapturedOperand> captured);
   std::shared_ptr<const CapturedOperand> captured() const { return captured_; }  // the last; nullptr: none
   void showExpert(int expert);  // the rows of one expert of a captured operand; -1: all rows
-  void setFormat(const BlockChoice& format, BlockAxis axis);
+  void setFormat(const OperandFormat& format, BlockAxis axis);
   // An open tensor in this format, the block through one element under the microscope; no such name: nothing happens.
-  void showTensor(const QString& name, const BlockFormat& format, BlockAxis axis, std::size_t row, std::size_t col);
+  void showTensor(const QString& name, const MatrixFormat& format, std::size_t row, std::size_t col);
   void setListsShown(bool shown);  // of tensors and experts
-  const BlockChoice& format() const { return format_; }
-  BlockAxis axis() const { return axis_; }
+  MatrixFormat format() const { return {format_, axis_}; }
   bool showsBlockOf(std::size_t row, std::size_t col) const;    // under the microscope
   const QString& tensorName() const { return source_.name(); }  // empty: none is open
 
@@ -80,7 +79,7 @@ class TensorLab : public QWidget {
   TensorSource whole_, source_;  // source_: what is shown of it
   std::size_t slice_ = 0, line_ = 0, block_ = 0;
   int element_ = 0;  // chosen in the microscope
-  BlockChoice format_;
+  OperandFormat format_ = mx_format(ElementFormat::e4m3);
   BlockAxis axis_ = BlockAxis::row;
 
   CaptureBar* bar_;

@@ -55,7 +55,7 @@ class TensorSource {
   float tensorAmax(std::size_t slice, std::size_t row) const;
   // Largest magnitude of all that has a say in the scale of a block beside the block's own values: the tensor (above),
   // the whole row or column (down long columns a sample's) or the 128 rows and columns around it. 0: nothing has.
-  float sharedAmax(std::size_t slice, const BlockChoice& format, BlockAxis axis, std::size_t line,
+  float sharedAmax(std::size_t slice, const OperandFormat& format, BlockAxis axis, std::size_t line,
                    std::size_t index) const;
 
   // Another program has shortened the file: what is gone is read as NaN. Of all copies of this.

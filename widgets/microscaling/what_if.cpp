@@ -49,7 +49,7 @@ void WhatIfStrip::setSource(const TensorSource& source, std::size_t slice) {
     const TensorSource::Sample sample = source.sample(slice, kMostElements);
     std::vector<WhatIfRow> rows =
         what_if({sample.values.data(), sample.rows, sample.cols, sample.cols}, stop, sample.row_groups);
-    std::vector<SchemeRow> schemes =
+    std::vector<WhatIfRow> schemes =
         what_if_schemes({sample.values.data(), sample.rows, sample.cols, sample.cols}, stop, sample.row_groups);
     if (rows.empty() || schemes.empty()) return;
     const double all = static_cast<double>(source.rows()) * static_cast<double>(source.cols());
@@ -67,7 +67,7 @@ void WhatIfStrip::setSource(const TensorSource& source, std::size_t slice) {
   });
 }
 
-void WhatIfStrip::deliver(int request, std::vector<WhatIfRow> rows, std::vector<SchemeRow> schemes,
+void WhatIfStrip::deliver(int request, std::vector<WhatIfRow> rows, std::vector<WhatIfRow> schemes,
                           const QString& note) {
   if (request != request_) return;
   cancel_->hide();
@@ -87,7 +87,7 @@ void WhatIfStrip::cancel() {
   table_->markDirty();
 }
 
-void WhatIfStrip::setChoice(const BlockChoice& format, BlockAxis axis) {
+void WhatIfStrip::setChoice(const OperandFormat& format, BlockAxis axis) {
   table_->setChoice(format, axis);
 }
 
@@ -110,7 +110,7 @@ QString WhatIfStrip::csv() const {
                         QString::number(row.sums.mean_crest(), 'g', 8)}
                 .join(QLatin1Char(',')) +
             QLatin1Char('\n');
-  for (const SchemeRow& row : table_->schemes())
+  for (const WhatIfRow& row : table_->schemes())
     text += QStringList{row.axis == BlockAxis::row ? QStringLiteral("row") : QStringLiteral("column"),
                         QString(),
                         operandFormatLabel(row.format).remove(QLatin1Char(',')),

@@ -20,7 +20,7 @@ class WhatIfStrip : public Panel {
   explicit WhatIfStrip(Selection* selection, QWidget* parent = nullptr);
 
   void setSource(const TensorSource& source, std::size_t slice = 0);
-  void setChoice(const BlockChoice& format, BlockAxis axis);
+  void setChoice(const OperandFormat& format, BlockAxis axis);
   const WhatIfTable* table() const { return table_; }
   void cancel();
 
@@ -28,7 +28,7 @@ class WhatIfStrip : public Panel {
   QString explain() const override;
 
  signals:
-  void chosen(const BlockChoice& format, BlockAxis axis);
+  void chosen(const OperandFormat& format, BlockAxis axis);
   void finished();
 
  protected:
@@ -36,7 +36,7 @@ class WhatIfStrip : public Panel {
   QString status() const override;
 
  private:
-  void deliver(int request, std::vector<WhatIfRow> rows, std::vector<SchemeRow> schemes, const QString& note);
+  void deliver(int request, std::vector<WhatIfRow> rows, std::vector<WhatIfRow> schemes, const QString& note);
 
   WhatIfTable* table_;
   QComboBox *metric_, *columns_;

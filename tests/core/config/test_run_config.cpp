@@ -120,6 +120,18 @@ TEST(ConfigFields, EveryRecipeMayBeChosen) {
   }
 }
 
+TEST(ConfigFields, FormatsInPlaceOfTheRecipesAreTheNamedOnesForTraining) {
+  const ConfigField& field = *find_field("precision.override_dy");
+  EXPECT_EQ(field.choices, (std::vector<std::string>{"none", "fp32", "bf16", "mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e2m3",
+                                                     "mxfp6_e3m2", "mxfp4_e2m1", "nvfp4"}));
+  for (const std::string& choice : field.choices) {
+    RunConfig config;
+    field.set(config, choice);
+    EXPECT_EQ(field.get(config), ConfigValue(choice));
+    EXPECT_EQ(config.precision.override_dy.has_value(), choice != "none");
+  }
+}
+
 TEST(Difference, NamesKeysAndValues) {
   RunConfig a, b;
   b.name = "other";
