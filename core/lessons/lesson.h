@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "core/config/run_config.h"
@@ -25,12 +26,8 @@ struct LessonPick {
   int index = 0;  // Of::one
 };
 
-// A figure that can be read while the lesson runs. Which keys exist and what they mean: lesson_figures().
-struct LessonFigure {
-  std::string key;
-  double times = 1;
-
-  // Of runs: mean over a stretch of steps unless `over` says otherwise.
+// Of a run: over a stretch of steps, and over layers and experts where the figure has them.
+struct RunFigure {
   int run = 0;  // place: 0 is A
   LessonPick layer;
   LessonPick expert{.of = LessonPick::Of::max};
@@ -38,19 +35,32 @@ struct LessonFigure {
   std::optional<std::int64_t> from, to;  // inclusive
   bool since_change = false;             // from and to count from the run's newest live change
   LessonPick::Of over = LessonPick::Of::mean;
-  std::int64_t lag = 1;  // load_correlation
-  std::string of;        // steps_until: a metric
-  double limit = 0;      // steps_until
-
+  // What single figures want besides.
+  std::int64_t lag = 1;    // load_correlation
+  std::string of;          // steps_until: a metric
+  double limit = 0;        // steps_until
   int slots_per_rank = 0;  // placed_max_over_mean
+  std::string model;       // modelled_*: whose layer
+};
 
-  // Of tensors.
+// Of a sample tensor of the lesson.
+struct TensorFigure {
   std::string tensor;
   std::optional<MatrixFormat> format;  // nothing: the one that the person has chosen
   LessonColumns columns = LessonColumns::all;
+};
 
-  // Of measured layers on a cluster (assets/calibration); `model` of modelled ones, too.
+// Of a layer that was measured on a cluster (assets/calibration).
+struct ClusterFigure {
   std::string model, routing;
+};
+
+// A figure that can be read while the lesson runs. Which keys exist, of what they are and what they mean:
+// lesson_figures().
+struct LessonFigure {
+  std::string key;
+  double times = 1;
+  std::variant<RunFigure, TensorFigure, ClusterFigure> of;
 };
 
 // holds: above < figure < below, each where given.

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/cluster/layer_gains.h"
 #include "core/lessons/lesson.h"
+#include "core/lessons/run_figures.h"
 #include "core/telemetry/history/history.h"
 
 namespace moescope {
@@ -27,9 +27,6 @@ struct LessonFigureInfo {
 std::span<const LessonFigureInfo> lesson_figures();
 // Of any figure; nullptr: there is no such key.
 const LessonFigureInfo* find_lesson_figure(std::string_view key);
-
-// The run's metric of that key.
-std::optional<Metric> metric_named(std::string_view key);
 
 // As on screen: "31.5 dB", "9.6 %", "0.143".
 std::string figure_text(const LessonFigure& figure, double value);
@@ -55,22 +52,22 @@ class LessonReader {
   std::string fill_in(const std::string& text, const std::vector<std::pair<std::string, LessonFigure>>& values) const;
 
  private:
-  std::optional<double> read_run(const LessonFigure& figure) const;
-  std::optional<double> read_tensor(const LessonFigure& figure) const;
-  double modelled_figure(const LessonFigure& figure, int layer, const std::vector<std::uint64_t>& load) const;
+  std::optional<double> read(const std::string& key, const RunFigure& figure) const;
+  std::optional<double> read(const std::string& key, const TensorFigure& figure) const;
+  std::optional<double> read(const std::string& key, const ClusterFigure& figure) const;
 
   std::vector<LessonTensor> tensors_;
   std::vector<std::shared_ptr<const History>> histories_;
   MatrixFormat chosen_;
   mutable std::map<std::string, std::vector<float>> values_;  // of tensors, by name
-  struct TensorFigure {
+  struct KnownTensorFigure {
     std::string key, tensor;
     LessonColumns columns;
     MatrixFormat format;
     double value;
   };
-  mutable std::vector<TensorFigure> known_;
-  mutable std::map<std::string, std::pair<std::vector<std::uint32_t>, LayerGain>> modelled_;  // the last of each layer
+  mutable std::vector<KnownTensorFigure> known_;
+  mutable ModelledGains modelled_;
 };
 
 }  // namespace moescope

@@ -320,14 +320,19 @@ class LessonParser {
       info = find_lesson_figure(figure.key);
     }
     figure.times = section.number("times", 1, -1e6, 1e6);
-    if (info->source == LessonFigureInfo::Source::run) read_run_figure(section, figure);
-    if (info->source == LessonFigureInfo::Source::tensor) read_tensor_figure(section, figure);
-    if (info->source == LessonFigureInfo::Source::cluster) {
-      figure.model = section.required_text("model");
-      figure.routing = section.required_text("routing");
-      if (!LessonReader({}).read(figure))
-        section.problem("routing",
-                        "calibration/h200x8.json has no layer " + figure.model + " with routing " + figure.routing);
+    switch (info->source) {
+      case LessonFigureInfo::Source::run:
+        figure.of = read_run_figure(section, figure.key);
+        break;
+      case LessonFigureInfo::Source::tensor:
+        figure.of = read_tensor_figure(section);
+        break;
+      case LessonFigureInfo::Source::cluster:
+        figure.of = read_cluster_figure(section);
+        if (!LessonReader({}).read(figure))
+          section.problem("routing", "calibration/h200x8.json has no layer " + section.text("model") +
+                                         " with routing " + section.text("routing"));
+        break;
     }
     return figure;
   }
@@ -341,7 +346,8 @@ class LessonParser {
     return run;
   }
 
-  void read_run_figure(Section& section, LessonFigure& figure) {
+  RunFigure read_run_figure(Section& section, std::string_view key) {
+    RunFigure figure;
     figure.run = read_run(section);
     figure.layer = read_pick(section, "layer", figure.layer);
     figure.last = section.integer("last", 1, 1, kMaxSteps);
@@ -351,14 +357,17 @@ class LessonParser {
     if (figure.to && !figure.from) section.problem("to", "goes with from");
     figure.since_change = section.choice("since", {"start", "change"}, 0) == 1;
     figure.over = static_cast<LessonPick::Of>(section.choice("over", {"mean", "max", "min"}, 0));
-    if (figure.key == "utilisation" || figure.key == "expert_share" || figure.key == "expert_bias")
+    if (key == "utilisation" || key == "expert_share" || key == "expert_bias")
       figure.expert = read_pick(section, "expert", figure.expert);
-    if (figure.key == "load_correlation") figure.lag = section.integer("lag", 1, 1, 1000);
-    if (figure.key == "placed_max_over_mean") figure.slots_per_rank = section.integer("slots_per_rank", 0, 0, 1024);
-    if (figure.key.starts_with("modelled_")) {
-      figure.model = section.choice("model", {"671B", "16B"}, 0) == 0 ? "671B" : "16B";
-    }
-    if (figure.key != "steps_until") return;
+    if (key == "load_correlation") figure.lag = section.integer("lag", 1, 1, 1000);
+    if (key == "placed_max_over_mean")
+      figure.slots_per_rank = static_cast<int>(section.integer("slots_per_rank", 0, 0, 1024));
+    if (key.starts_with("modelled_")) figure.model = section.choice("model", {"671B", "16B"}, 0) == 0 ? "671B" : "16B";
+    if (key == "steps_until") read_steps_until(section, figure);
+    return figure;
+  }
+
+  static void read_steps_until(Section& section, RunFigure& figure) {
     figure.of = section.required_text("of");
     figure.limit = section.number("limit", 0, -1e9, 1e9);
     if (!section.has("limit")) section.problem("limit", "is missing");
@@ -366,13 +375,22 @@ class LessonParser {
     if (!of || of->source != LessonFigureInfo::Source::run) section.problem("of", "must be a metric, such as max_vio");
   }
 
-  void read_tensor_figure(Section& section, LessonFigure& figure) {
+  TensorFigure read_tensor_figure(Section& section) {
+    TensorFigure figure;
     figure.tensor = section.required_text("tensor");
     check_tensor(section, figure.tensor);
     figure.columns = static_cast<LessonColumns>(section.choice("columns", {"all", "neighbours", "others"}, 0));
     const toml::node* format = section.node("format");
-    if (format && format->is_string() && **format->as_string() == "chosen") return;
-    figure.format = read_format(section);
+    const bool chosen = format && format->is_string() && **format->as_string() == "chosen";
+    if (!chosen) figure.format = read_format(section);
+    return figure;
+  }
+
+  static ClusterFigure read_cluster_figure(Section& section) {
+    ClusterFigure figure;
+    figure.model = section.required_text("model");
+    figure.routing = section.required_text("routing");
+    return figure;
   }
 
   static std::string keys() {
