@@ -35,6 +35,19 @@ ConfigValue other_value(const ConfigField& field) {
   return field.min + (field.max - field.min) / 3;
 }
 
+// Members of an aggregate: the most initializers that it takes.
+struct Anything {
+  template <class T>
+  operator T() const;
+};
+template <class Struct, class... Values>
+constexpr std::size_t num_members() {
+  if constexpr (requires { Struct{Values{}..., Anything{}}; })
+    return num_members<Struct, Values..., Anything>();
+  else
+    return sizeof...(Values);
+}
+
 TEST(ConfigFields, AreCompleteAndUnique) {
   std::set<std::string> keys, labels;
   for (const ConfigField& field : config_fields()) {
@@ -44,7 +57,11 @@ TEST(ConfigFields, AreCompleteAndUnique) {
     EXPECT_GT(field.help.size(), 30u) << field.key;
     EXPECT_EQ(find_field(field.key), &field);
   }
-  EXPECT_EQ(keys.size(), 82u) << "one for each member of RunConfig's structs";
+  // One for each member of RunConfig's structs; the run itself has a name and a seed.
+  static_assert(num_members<RunConfig>() == 2 + 7);
+  EXPECT_EQ(keys.size(), 2 + num_members<ModelConfig>() + num_members<RouterConfig>() + num_members<OptimizerConfig>() +
+                             num_members<PrecisionConfig>() + num_members<DataConfig>() +
+                             num_members<ParallelConfig>() + num_members<TelemetryConfig>());
   EXPECT_EQ(find_field("router.topk"), nullptr);
 }
 
