@@ -216,7 +216,7 @@ void MicroscopeTest::theKeyNamesTheBitsOfTheFormat() {
     return key().contains(bitColor(field, isDark(microscope.palette())).name());
   };
   QVERIFY(names(BitField::sign) && names(BitField::exponent) && names(BitField::mantissa));
-  microscope.setFormat(mx_format(.element = ElementFormat::int8));
+  microscope.setFormat(mx_format(ElementFormat::int8));
   QVERIFY(names(BitField::sign) && !names(BitField::exponent) && names(BitField::mantissa));
   const bool dark = isDark(microscope.palette());
   useTheme(!dark);
