@@ -12,7 +12,7 @@
 #include "core/parallel/placement.h"
 #include "core/parallel/volumes.h"
 #include "core/telemetry/frame/specialisation.h"
-#include "core/telemetry/history/metrics.h"
+#include "core/telemetry/frame/metrics.h"
 
 namespace moescope {
 namespace {

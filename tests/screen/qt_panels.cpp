@@ -96,8 +96,7 @@ class PanelsTest : public QObject {
     selection_->setHistories({imported});
     QCOMPARE(kind(loss), QStringLiteral("measured elsewhere"));
     QCOMPARE(kind(bytes), QStringLiteral("counted"));
-    FigureTarget target;
-    target.key = "ce_loss";
+    FigureTarget target{.key = "ce_loss"};
     target.step = imported->steps().last;
     QVERIFY(figureCard(explain_figure(*imported, target)).contains("measured elsewhere"));
   }

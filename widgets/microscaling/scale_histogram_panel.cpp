@@ -122,7 +122,7 @@ void ScaleHistogramPanel::updateRows() {
 }
 
 FigureTarget ScaleHistogramPanel::scalesAt(std::int64_t step) const {
-  FigureTarget target = this->target(*find_metric("e8m0_blocks"));
+  FigureTarget target = this->target(FigureKey("e8m0_blocks").info());
   target.step = step;
   return target;
 }

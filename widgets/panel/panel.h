@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/telemetry/explain/explain.h"
-#include "core/telemetry/history/metrics.h"
+#include "core/telemetry/frame/metrics.h"
 #include "widgets/plots/plot_frame.h"
 #include "widgets/selection/selection.h"
 
@@ -56,7 +56,7 @@ class Panel : public QWidget {
   virtual FigureTarget target(const MetricInfo& info) const;
   // Cards with this instant's values; they hide the functions of metric_text.h in panels.
   QString metricCard(const MetricInfo& info) const;
-  QString metricCards(std::initializer_list<const char*> keys) const;
+  QString metricCards(std::initializer_list<FigureKey> figures) const;
   // How what is shown came to be: for panels of a run, by the run that is open.
   virtual Provenance kind() const;
   // One line for the header, asked for while painting: "step 1,234, held", "1 of 4 steps kept".

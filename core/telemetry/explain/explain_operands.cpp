@@ -72,7 +72,7 @@ Parts crest(const Context& at, const QuantFormat& format) {
 }  // namespace
 
 Parts quant_parts(Context& at, const QuantFrame& quant) {
-  const std::string& key = at.target.key;
+  const FigureKey key = at.target.key;
   const QuantFormat format = quant_format(quant.format);
   const double blocks = blocks_of(quant);
   if (key == "sqnr_db") return sqnr(at, format);

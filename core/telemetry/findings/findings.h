@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/telemetry/findings/comparison.h"
+#include "core/telemetry/frame/metrics.h"
 #include "core/telemetry/history/history.h"
 
 namespace moescope {
@@ -67,10 +68,10 @@ struct Finding {
   StepRange steps;           // over which it shows; ongoing: up to the newest step read
   bool ongoing = true;
   std::optional<FindingTensor> tensor;
-  std::string title;               // "Layer 1 has collapsed"
-  std::string saw, why;            // sentences
-  std::vector<std::string> knobs;  // config keys
-  std::string metric;              // key of the metric that shows it (metrics.h)
+  std::string title;                // "Layer 1 has collapsed"
+  std::string saw, why;             // sentences
+  std::vector<std::string> knobs;   // config keys
+  std::optional<FigureKey> metric;  // that shows it
 };
 
 // What a person mutes: the same matter, whatever its numbers are by now.

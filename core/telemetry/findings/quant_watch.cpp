@@ -122,7 +122,7 @@ void QuantWatch::findings(std::vector<Finding>& out) const {
     const auto underflow = static_cast<double>(worst.underflow), sqnr = static_cast<double>(worst.sqnr_db);
     const std::string of = std::string(" of ") + operand_name(worst.operand);
     if (finding.kind == FindingKind::underflow) {
-      finding.metric = "underflow";
+      finding.metric = FigureKey("underflow");
       finding.title = percent(underflow) + of + " vanish in " + what;
       finding.saw = where + percent(underflow) + " of the non-zero values became zero; SQNR is " + decimal(sqnr, 3) +
                     " dB, which hides it." + more;
@@ -130,7 +130,7 @@ void QuantWatch::findings(std::vector<Finding>& out) const {
           "Small values are lost as a whole. Rounded to nearest they are lost at every step, which does not average "
           "out; rounded stochastically one in a while comes through larger.";
     } else if (finding.kind == FindingKind::clipping) {
-      finding.metric = "clipped_blocks";
+      finding.metric = FigureKey("clipped_blocks");
       if (static_cast<double>(worst.clipped_blocks) < kManyClippedBlocks) finding.severity = Severity::note;
       finding.title = "Block maxima" + of + " are clipped in " + what;
       finding.saw = where + percent(static_cast<double>(worst.clipped_blocks)) + " of the blocks, " +
@@ -138,7 +138,7 @@ void QuantWatch::findings(std::vector<Finding>& out) const {
                     more;
       finding.why = why_clipped(format);
     } else {
-      finding.metric = "sqnr_db";
+      finding.metric = FigureKey("sqnr_db");
       finding.title = "Low SQNR" + of + ": " + decimal(sqnr, 3) + " dB in " + what;
       finding.saw = where + decimal(sqnr, 3) + " dB, " + bell_text(format) + "; " + percent(underflow) +
                     " underflow, crest factor " + decimal(static_cast<double>(worst.crest), 2) + "." + more;

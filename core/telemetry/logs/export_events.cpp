@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "core/telemetry/history/metrics.h"
+#include "core/telemetry/frame/metrics.h"
 #include "core/telemetry/logs/event_records.h"
 
 namespace moescope {
