@@ -36,6 +36,7 @@ class Transformer {
   Transformer(const RunConfig& config, const Parameters<T>& parameters, int sequences, int length,
               Ranks* ranks = nullptr);
 
+  const RunConfig& config() const { return config_; }
   int sequences() const { return part_.all_sequences(); }
   int length() const { return part_.length; }
   const BatchPart& part() const { return part_; }

@@ -13,7 +13,6 @@
 #include "core/parallel/placement_choice.h"
 #include "core/parallel/volumes.h"
 #include "core/training/expert_weights.h"
-#include "core/training/routing_flips.h"
 #include "core/training/trainer_state.h"
 
 namespace moescope {
@@ -227,7 +226,7 @@ std::int64_t Trainer::steps_taken() const {
 }
 
 std::vector<LayerRouting> Trainer::routing() const {
-  return routing_of(state_->learner.config, state_->learner.model());
+  return routing_of(state_->learner.model());
 }
 
 void Trainer::apply(const LiveChange& change) {
