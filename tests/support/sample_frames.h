@@ -6,8 +6,8 @@
 #include <bit>
 #include <random>
 
-#include "core/telemetry/frame/frame.h"
 #include "core/telemetry/frame/figures.h"
+#include "core/telemetry/frame/frame.h"
 
 namespace moescope {
 
@@ -79,12 +79,8 @@ inline TelemetryFrame sample_frame(std::int64_t step, SampleShape shape, std::mt
     for (int i = 0; i < shape.operands; ++i) {
       QuantFrame& quant = frame.quants.emplace_back();
       quant.layer = layer;
-      quant.weight = static_cast<ExpertWeight>(i % 3);
-      if (i == 4) {
-        quant.gemm_class = GemmClass::attention;
-        quant.weight = ExpertWeight::w1;
-        quant.gemm = "wkv_b";
-      }
+      constexpr Gemm kExperts[] = {Gemm::expert_w1, Gemm::expert_w2, Gemm::expert_w3};
+      quant.gemm = i == 4 ? Gemm::wkv_b : kExperts[i % 3];
       quant.operand = static_cast<Operand>(i / 3 % 3);
       quant.direction = static_cast<Direction>(i / 9 % 3 + i % 2);
       quant.format = "e4m3";
@@ -176,8 +172,6 @@ inline void expect_equal(const RouterFrame& a, const RouterFrame& b) {
 
 inline void expect_equal(const QuantFrame& a, const QuantFrame& b) {
   EXPECT_EQ(a.layer, b.layer);
-  EXPECT_EQ(a.gemm_class, b.gemm_class);
-  EXPECT_EQ(a.weight, b.weight);
   EXPECT_EQ(a.gemm, b.gemm);
   EXPECT_EQ(a.operand, b.operand);
   EXPECT_EQ(a.direction, b.direction);

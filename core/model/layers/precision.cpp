@@ -11,15 +11,6 @@
 namespace moescope {
 namespace {
 
-constexpr LinearInfo kLinears[] = {
-    {GemmClass::attention, "wq"},      {GemmClass::attention, "wq_a"},    {GemmClass::attention, "wq_b"},
-    {GemmClass::attention, "wkv_a"},   {GemmClass::attention, "wkv_b"},   {GemmClass::attention, "wo"},
-    {GemmClass::dense_ffn, "w1"},      {GemmClass::dense_ffn, "w3"},      {GemmClass::dense_ffn, "w2"},
-    {GemmClass::shared_experts, "w1"}, {GemmClass::shared_experts, "w3"}, {GemmClass::shared_experts, "w2"},
-    {GemmClass::router_gate, "gate"},  {GemmClass::head, "output"},
-};
-static_assert(std::size(kLinears) == kNumLinears);
-
 OperandFormat mx(ElementFormat element) {
   OperandFormat format;
   format.scheme = QuantScheme::mx;
@@ -120,8 +111,8 @@ StepPrecision step_precision(const PrecisionConfig& config, std::int64_t seed, s
 
 // DeepEP's way: mxfp8 stands for what experts read, their inputs and the gradients of their outputs; what they give is
 // summed up and stays in bf16.
-OperandFormat transfer_format(TokenPayload payload, Transfer transfer) {
-  const bool to_experts = transfer == Transfer::dispatch || transfer == Transfer::combine_gradient;
+OperandFormat transfer_format(TokenPayload payload, ModelOperand transfer) {
+  const bool to_experts = (transfer.gemm == Gemm::dispatch) == (transfer.at.direction == Direction::forward);
   OperandFormat format;
   if (payload == TokenPayload::mxfp8 && to_experts)
     format.scheme = QuantScheme::mx;
@@ -130,26 +121,23 @@ OperandFormat transfer_format(TokenPayload payload, Transfer transfer) {
   return format;
 }
 
-OperandPlace transfer_place(int layer, Transfer transfer) {
-  const bool forward = transfer == Transfer::dispatch || transfer == Transfer::combine;
-  const bool dispatch = transfer == Transfer::dispatch || transfer == Transfer::dispatch_gradient;
-  return {layer, GemmClass::payload, dispatch ? "dispatch" : "combine", forward ? Operand::x : Operand::dy,
-          forward ? Direction::forward : Direction::dgrad};
-}
-
 std::uint64_t hash_of(std::initializer_list<std::uint64_t> values) {
   std::uint64_t hash = 0;
   for (const std::uint64_t value : values) hash = mix_bits(hash ^ mix_bits(value));
   return hash;
 }
 
-const LinearInfo& linear_info(Linear linear) {
-  return kLinears[static_cast<std::size_t>(linear)];
-}
-
-Linear source_of_x(Linear linear) {
-  if (linear == Linear::dense_w3) return Linear::dense_w1;
-  return linear == Linear::shared_w3 ? Linear::shared_w1 : linear;
+Gemm source_of_x(Gemm gemm) {
+  switch (gemm) {
+    case Gemm::dense_w3:
+      return Gemm::dense_w1;
+    case Gemm::shared_w3:
+      return Gemm::shared_w1;
+    case Gemm::expert_w3:
+      return Gemm::expert_w1;
+    default:
+      return gemm;
+  }
 }
 
 RoundingKey LinearPrecision::key(Direction direction, Operand operand, int part) const {
@@ -161,12 +149,12 @@ RoundingKey LinearPrecision::key(Direction direction, Operand operand, int part)
   return key;
 }
 
-LinearPrecision LayerPrecision::of(Linear first, int stacked) const {
+LinearPrecision LayerPrecision::of(Gemm first, int stacked) const {
   LinearPrecision precision;
   precision.shard_rows = shard_rows;
   precision.first_row = first_row;
   if (!step) return precision;
-  const ClassPrecision& formats = step->of(linear_info(first).gemm_class);
+  const ClassPrecision& formats = step->of(gemm_class_of(first));
   const int tapped = tap ? tap->part_of(layer, first, stacked) : -1;
   if (formats.plain && tapped < 0) return precision;
   const auto index = static_cast<std::size_t>(first);

@@ -94,7 +94,7 @@ void explain_quant(Explanation& out, Context& at, float QuantFrame::*member) {
   at.step = frame->step;
   at.value = member ? static_cast<double>(quant->*member) : 0;
   put(out, at, quant_parts(at, *quant), false);
-  out.where = place_text(place_of(*quant)) + " in " + quant->format + ", step " + grouped(at.step);
+  out.where = place_text(*quant) + " in " + quant->format + ", step " + grouped(at.step);
 }
 
 // nullptr: the histogram of scales, which is no single figure; nothing: not of the quantizers.

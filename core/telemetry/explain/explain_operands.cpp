@@ -10,7 +10,7 @@ namespace moescope::explaining {
 
 const QuantFrame* find_quant(const TelemetryFrame& frame, const FigureTarget& target) {
   for (const QuantFrame& quant : frame.quants) {
-    if (target.quant ? place_of(quant) == *target.quant : target.layer == kWholeRun || quant.layer == target.layer) {
+    if (target.quant ? *target.quant == quant : target.layer == kWholeRun || quant.layer == target.layer) {
       return &quant;
     }
   }

@@ -42,8 +42,9 @@ std::string why_noisy(const QuantFormat& format) {
 
 std::string tensor_name(const QuantFrame& quant) {
   const std::string of_class =
-      quant.gemm_class == GemmClass::experts ? "" : std::string(gemm_class_name(quant.gemm_class)) + " ";
-  return of_class + gemm_name(quant) + " " + operand_name(quant.operand) + " (" + direction_name(quant.direction) + ")";
+      quant.gemm_class() == GemmClass::experts ? "" : std::string(gemm_class_name(quant.gemm_class())) + " ";
+  return of_class + gemm_name(quant.gemm) + " " + operand_name(quant.operand) + " (" + direction_name(quant.direction) +
+         ")";
 }
 
 // The others that it stands for; nothing where it is alone.
@@ -70,7 +71,7 @@ void QuantWatch::note(FindingKind kind, const QuantFrame& quant, double value, b
   const auto place = std::ranges::find(found.layers, quant.layer);
   if (place == found.layers.end()) found.layers.push_back(quant.layer);
   const bool first = found.classes.empty();
-  found.classes.insert(quant.gemm_class);
+  found.classes.insert(quant.gemm_class());
   if (!first && (higher_is_worse ? value <= found.value : value >= found.value)) return;
   found.value = value;
   found.worst = quant;
@@ -114,7 +115,7 @@ void QuantWatch::findings(std::vector<Finding>& out) const {
     for (const int layer : found.layers) {
       if (layer != worst.layer && layer >= 0) finding.layers.push_back(layer);
     }
-    finding.tensor = {worst.weight, worst.operand, worst.direction, worst.gemm_class == GemmClass::experts};
+    finding.tensor = worst;
     for (const GemmClass of : found.classes) finding.knobs.push_back(std::string("precision.") + gemm_class_name(of));
     const std::string where = (worst.layer < 0 ? "" : "Layer " + std::to_string(worst.layer) + ", ") +
                               tensor_name(worst) + " in " + what + ": ";

@@ -53,18 +53,18 @@ void describe(RowOf<RouterFrame> auto& router, auto& visit) {
   visit.bins(router.margin_tokens, Column{"margin_tokens", "uint32 [40]: tokens by margin", 4});
 }
 
-// visitor.weight(quant), visitor.scales(quant.e8m0_blocks), and visitor.gemm_class(quant) where recordings have it:
-// last.
+// visitor.gemm(quant.gemm), visitor.scales(quant.e8m0_blocks), and visitor.gemm_class(quant.gemm) where recordings have
+// the class of the weight: last.
 void describe(RowOf<QuantFrame> auto& quant, auto& visit) {
   visit.layer(quant.layer, LayerColumn{"-1: not of a layer", -1});
-  visit.weight(quant);
+  visit.gemm(quant.gemm);
   visit.name(quant.operand, Column{"operand", "'x', 'W', 'dY'"}, Names{operand_name, 3});
   visit.name(quant.direction, Column{"direction", "'forward', 'dgrad', 'wgrad'"}, Names{direction_name, 3});
   visit.text(quant.format,
              Column{"format", "'mxfp8_e4m3_rceil', 'nvfp4', 'bf16'; of recordings before that 'e4m3', the element"});
   visit.figures(quant, kQuantFigures);
   visit.scales(quant.e8m0_blocks);
-  visit.gemm_class(quant);
+  visit.gemm_class(quant.gemm);
 }
 
 // Of which reference it is, the list says that it is in.

@@ -73,12 +73,8 @@ class Packer {
     put(value);
   }
   void text(const std::string& text, Column) { put_string(text); }
-  void weight(const QuantFrame& quant) {
-    put(quant.gemm_class);
-    put(quant.weight);
-    put_string(quant.gemm);
-  }
-  void gemm_class(const QuantFrame&) {}
+  void gemm(Gemm gemm) { put(gemm); }
+  void gemm_class(Gemm) {}
   void scales(const std::array<std::uint32_t, 256>& e8m0_blocks) {
     const ByteRange range = occupied_bytes(e8m0_blocks);
     put(static_cast<std::uint8_t>(range.first));
@@ -162,12 +158,8 @@ class Unpacker {
     value = get<Enum>();
   }
   void text(std::string& text, Column) { text = get_string(); }
-  void weight(QuantFrame& quant) {
-    quant.gemm_class = get<GemmClass>();
-    quant.weight = get<ExpertWeight>();
-    quant.gemm = get_string();
-  }
-  void gemm_class(QuantFrame&) {}
+  void gemm(Gemm& gemm) { gemm = get<Gemm>(); }
+  void gemm_class(Gemm) {}
   void scales(std::array<std::uint32_t, 256>& e8m0_blocks) {
     const int first = get<std::uint8_t>();
     get_counts(e8m0_blocks.data() + first, get_count_header());
@@ -425,15 +417,15 @@ bool unpack_scales(const PackedFrame& packed, const OperandPlace& place, std::ui
   unpacker.get_scalars(scalars);
   const auto size = unpacker.get<std::uint32_t>();
   for (std::uint32_t i = 0; i < size; ++i) {
-    QuantFrame quant;
-    unpacker.layer(quant.layer, {});
-    unpacker.weight(quant);
-    quant.operand = unpacker.get<Operand>();
-    quant.direction = unpacker.get<Direction>();
+    OperandPlace here;
+    here.layer = unpacker.get<int>();
+    here.gemm = unpacker.get<Gemm>();
+    here.operand = unpacker.get<Operand>();
+    here.direction = unpacker.get<Direction>();
     unpacker.take(unpacker.get<std::uint32_t>());  // format
     unpacker.take(kQuantFigures.size() * sizeof(float));
     const int first = unpacker.get<std::uint8_t>();
-    if (place_of(quant) == place) {
+    if (here == place) {
       const std::uint32_t count = unpacker.get_count_header();
       std::fill_n(counts, 256, 0u);
       unpacker.get_counts(counts + first, count);

@@ -130,16 +130,16 @@ class RowFromJson {
     value = named(text_of(json_, column.name), names.name_of, names.count, column.name);
   }
   void text(std::string& text, Column column) { text = text_of(json_, column.name); }
-  void weight(QuantFrame& quant) {
+  void gemm(Gemm& gemm) {
+    GemmClass gemm_class = GemmClass::experts;
     if (const std::string name = text_of(json_, "gemm_class"); !name.empty())
-      quant.gemm_class = named(name, gemm_class_name, kNumQuantClasses, "gemm_class");
-    std::string weight = text_of(json_, "weight");
-    if (quant.gemm_class == GemmClass::experts)
-      quant.weight = named(weight, expert_weight_name, 3, "weight");
-    else
-      quant.gemm = std::move(weight);
+      gemm_class = named(name, gemm_class_name, kNumQuantClasses, "gemm_class");
+    const std::string weight = text_of(json_, "weight");
+    const auto found = find_gemm(gemm_class, weight);
+    if (!found) throw Unreadable("weight: \"" + weight + "\" is not known");
+    gemm = *found;
   }
-  void gemm_class(QuantFrame&) {}
+  void gemm_class(Gemm) {}
   void scales(std::array<std::uint32_t, 256>& e8m0_blocks) {
     const Json* blocks = member(json_, {"e8m0_blocks"});
     if (!blocks) return;

@@ -65,11 +65,11 @@ class RowToJson {
     json[column.name] = names.name_of(value);
   }
   void text(const std::string& text, Column column) { json[column.name] = text; }
-  void weight(const QuantFrame& quant) {
-    json["gemm_class"] = gemm_class_name(quant.gemm_class);
-    json["weight"] = gemm_name(quant);
+  void gemm(Gemm gemm) {
+    json["gemm_class"] = gemm_class_name(gemm_class_of(gemm));
+    json["weight"] = gemm_name(gemm);
   }
-  void gemm_class(const QuantFrame&) {}
+  void gemm_class(Gemm) {}
   void scales(const std::array<std::uint32_t, 256>& e8m0_blocks) {
     Json& blocks = json["e8m0_blocks"] = Json::object();
     for (std::size_t byte = 0; byte < e8m0_blocks.size(); ++byte) {

@@ -164,11 +164,13 @@ class RowReader {
     value = named(row_.get_text(), names.name_of, names.count, column.name);
   }
   void text(std::string& text, Column) { text = row_.get_text(); }
-  void weight(QuantFrame& quant) { quant.gemm = row_.get_text(); }
-  void gemm_class(QuantFrame& quant) {
-    if (version_ >= 3) quant.gemm_class = named(row_.get_text(), gemm_class_name, kNumQuantClasses, "gemm_class");
-    if (quant.gemm_class == GemmClass::experts)
-      quant.weight = named(std::exchange(quant.gemm, {}), expert_weight_name, 3, "weight");
+  void gemm(Gemm&) { gemm_name_ = row_.get_text(); }
+  void gemm_class(Gemm& gemm) {
+    GemmClass gemm_class = GemmClass::experts;
+    if (version_ >= 3) gemm_class = named(row_.get_text(), gemm_class_name, kNumQuantClasses, "gemm_class");
+    const auto found = find_gemm(gemm_class, gemm_name_);
+    if (!found) throw std::runtime_error("weight is '" + gemm_name_ + "'");
+    gemm = *found;
   }
   void scales(std::array<std::uint32_t, 256>& e8m0_blocks) {
     const int first = narrow(row_.get_integer(), 0, 255, "first_byte");
@@ -182,6 +184,7 @@ class RowReader {
   Statement& row_;
   const RunInfo& info_;
   std::int64_t version_;
+  std::string gemm_name_;  // until its class is read
 };
 
 void check_layer(const RouterFrame& router, const RunInfo& info) {

@@ -71,11 +71,8 @@ class RowBinder {
     statement_.bind(names.name_of(value));
   }
   void text(const std::string& text, Column) { statement_.bind(std::string_view(text)); }
-  void weight(const QuantFrame& quant) {
-    const bool of_experts = quant.gemm_class == GemmClass::experts;
-    statement_.bind(of_experts ? std::string_view(expert_weight_name(quant.weight)) : std::string_view(quant.gemm));
-  }
-  void gemm_class(const QuantFrame& quant) { statement_.bind(gemm_class_name(quant.gemm_class)); }
+  void gemm(Gemm gemm) { statement_.bind(gemm_name(gemm)); }
+  void gemm_class(Gemm gemm) { statement_.bind(gemm_class_name(gemm_class_of(gemm))); }
   void scales(const std::array<std::uint32_t, 256>& e8m0_blocks) {
     const ByteRange range = occupied_bytes(e8m0_blocks);
     statement_.bind(std::int64_t{range.first});

@@ -44,10 +44,10 @@ class ColumnLines {
     add(column.name, "TEXT", column.note, column.since);
   }
   void text(const std::string&, Column column) { add(column.name, "TEXT", column.note, column.since); }
-  void weight(const QuantFrame&) {
+  void gemm(Gemm) {
     add("weight", "TEXT", "'w1', 'w2', 'w3'; of other classes 'wq', 'wkv_b', 'gate', 'output', ... too");
   }
-  void gemm_class(const QuantFrame&) {
+  void gemm_class(Gemm) {
     add("gemm_class", "TEXT", "'experts' (routed), 'attention', ... as the keys in [precision]", 3);
   }
   void scales(const std::array<std::uint32_t, 256>&) {

@@ -190,7 +190,7 @@ TEST_F(Explain, EveryQuantizedOperandAddsUp) {
   ASSERT_FALSE(frame->quants.empty());
   for (const QuantFrame& quant : frame->quants) {
     for (const MetricInfo& info : kQuantMetrics) {
-      const FigureTarget target{.key = info, .layer = quant.layer, .step = 24, .quant = place_of(quant)};
+      const FigureTarget target{.key = info, .layer = quant.layer, .step = 24, .quant = quant};
       expect_it_adds_up(explain_figure(b(), target));
     }
   }
