@@ -19,12 +19,26 @@
 //   SELECT step, max_vio FROM router WHERE run = 0 AND layer = 1 ORDER BY step;
 #pragma once
 
+#include <algorithm>
 #include <string>
+
+#include "core/telemetry/frame/figures.h"
 
 namespace moescope {
 
+template <class... Tables>
+constexpr int newest_format(int newest, const Tables&... tables) {
+  const auto look = [&newest](const auto& table) {
+    for (const auto& figure : table) newest = std::max(newest, figure.since);
+  };
+  (look(tables), ...);
+  return newest;
+}
+
 inline constexpr int kApplicationId = 0x4d6f4553;  // "MoES"
-inline constexpr int kFormatVersion = 5;
+// 5 by what is no figure; a figure of a later format raises it.
+inline constexpr int kFormatVersion =
+    newest_format(5, kFrameFigures, kRouterFigures, kQuantFigures, kFlipFigures, kGradientFigures);
 inline constexpr int kOldestFormatVersion = 1;
 
 // flip.reference
