@@ -6,7 +6,7 @@
 #include <QPainter>
 
 #include "app/session/settings.h"
-#include "core/telemetry/history/metrics.h"
+#include "core/telemetry/frame/metrics.h"
 
 namespace moescope {
 

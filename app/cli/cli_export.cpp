@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "app/cli/cli_missing.h"
+#include "core/files/export_events.h"
 #include "core/files/file_kind.h"
 #include "core/files/open_runs.h"
 #include "core/io/text_escape.h"
-#include "core/telemetry/logs/export_events.h"
 #include "core/telemetry/logs/export_jsonl.h"
 #include "core/telemetry/logs/export_trace.h"
 #include "core/training/export_weights.h"

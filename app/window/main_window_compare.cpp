@@ -176,7 +176,7 @@ void MainWindow::addTwinWith(const QString& key, const ConfigValue& value) {
   find_field(key.toStdString())->set(twin, value);
   const auto problems = validate(twin);
   if (!problems.empty()) return complain(QString::fromStdString(problems.front().message));
-  if (difference(session_.config(), twin).empty()) return complain("That is what run A has: choose another value.");
+  if (difference(session_.config(), twin).empty()) return complain("Run A has this value already: choose another one.");
   addRun(twin);
 }
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/telemetry/history/metrics.h"
+#include "core/telemetry/frame/provenance.h"
 
 namespace moescope {
 

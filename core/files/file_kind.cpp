@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "core/files/event_records.h"
 #include "core/io/input_file.h"
 #include "core/io/json_values.h"
 #include "core/io/text_encoding.h"
-#include "core/telemetry/logs/event_records.h"
 
 namespace moescope {
 

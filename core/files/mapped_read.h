@@ -1,5 +1,8 @@
 // Reading of a memory-mapped file that another program may shorten meanwhile: the system then ends the reader with
 // SIGBUS, unless it is caught.
+//
+// Plain reads need none of this, but a map of block scales reads two million values in runs of 64: 8 MB in runs of 256
+// bytes took 90 ms by pread and 2 ms from mapped pages.
 #pragma once
 
 #include <cstddef>

@@ -8,7 +8,7 @@
 #include "core/io/input_file.h"
 #include "core/io/text_encoding.h"
 #include "core/io/toml_text.h"
-#include "core/telemetry/frame/frame_fields.h"
+#include "core/telemetry/frame/figures.h"
 #include "core/telemetry/logs/import.h"
 
 namespace moescope {
@@ -49,9 +49,9 @@ bool fits(std::string_view pattern, std::string_view tag, TagMatch& match) {
 
 std::string allowed_meanings() {
   std::string names = "tokens_per_expert, utilization, expert_bias";
-  for (const auto& field : kRouterFields) names += std::string(", ") + field.name;
-  for (const auto& field : kFrameFields)
-    if (names.find(field.name) == std::string::npos) names += std::string(", ") + field.name;
+  for (const auto& field : kRouterFigures) names += std::string(", ") + field.column;
+  for (const auto& field : kFrameFigures)
+    if (names.find(field.column) == std::string::npos) names += std::string(", ") + field.column;
   return names;
 }
 
@@ -66,13 +66,13 @@ bool set_meaning(TagRule& rule, std::string_view means) {
   const bool of_layer = rule.pattern.find(kLayer) != std::string::npos;
   if (of_layer) {
     rule.means = TagMeaning::router_figure;
-    for (const auto& field : kRouterFields)
-      if (means == field.name) return rule.router = field.member, true;
+    for (const auto& field : kRouterFigures)
+      if (means == field.column) return rule.router = field.member, true;
     return false;
   }
   rule.means = TagMeaning::step_figure;
-  for (const auto& field : kFrameFields)
-    if (means == field.name) return rule.step = field.member, true;
+  for (const auto& field : kFrameFigures)
+    if (means == field.column) return rule.step = field.member, true;
   return false;
 }
 

@@ -16,7 +16,7 @@
 #include "core/config/run_config.h"
 #include "core/lessons/lesson_tensors.h"
 #include "core/numerics/operand_format.h"
-#include "core/telemetry/history/metrics.h"
+#include "core/telemetry/frame/metrics.h"
 
 namespace moescope {
 

@@ -9,7 +9,7 @@
 #include "core/cluster/calibration.h"
 #include "core/files/assets.h"
 #include "core/numerics/operand_format.h"
-#include "core/telemetry/history/metrics.h"
+#include "core/telemetry/frame/metrics.h"
 
 namespace moescope {
 namespace {

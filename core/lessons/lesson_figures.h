@@ -17,7 +17,7 @@
 
 namespace moescope {
 
-// What a figure's key means. Every Metric's key is one, too (core/telemetry/history/metrics.h).
+// What a figure's key means. Every Metric's key is one, too (core/telemetry/frame/metrics.h).
 struct LessonFigureInfo {
   const char* key;
   enum class Source { run, tensor, cluster } source;

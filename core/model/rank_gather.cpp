@@ -8,16 +8,10 @@ namespace {
 
 static_assert(std::is_trivially_copyable_v<QuantSums>);
 
-// Replaces each of `sums` by its total over ranks where `is_shared` says so.
-template <class IsShared>
-void add_over_ranks(Ranks& ranks, QuantSums* sums, std::size_t count, const IsShared& is_shared) {
-  std::vector<QuantSums> all(count * static_cast<std::size_t>(ranks.size()));
-  ranks.gather_all(sums, count * sizeof(QuantSums), all.data());
-  for (std::size_t i = 0; i < count; ++i) {
-    sums[i] = all[i];
-    for (std::size_t r = 1; r < static_cast<std::size_t>(ranks.size()) && is_shared(i); ++r)
-      sums[i].add(all[r * count + i]);
-  }
+// Every rank has experts of its own, and tokens; all other weights are the same everywhere.
+bool is_shared(std::size_t gemm, std::size_t operand) {
+  const GemmClass of = gemm_class_of(static_cast<Gemm>(gemm));
+  return of == GemmClass::experts || of == GemmClass::payload || kGemmOperands[operand].operand != Operand::w;
 }
 
 }  // namespace
@@ -42,18 +36,20 @@ void WholeRouter::gather(const float* here, std::size_t width, std::vector<float
   view = all.data();
 }
 
-WholeQuantSums::WholeQuantSums(const Transformer<float>& model)
-    : experts(model.quant_sums()), linears(model.linear_sums()), transfers(model.transfer_sums()) {
+std::vector<LayerSums> gather_quant_sums(const Transformer<float>& model) {
+  std::vector<LayerSums> whole = model.quant_sums();
   Ranks* ranks = model.part().ranks;
-  if (!ranks) return;
-  for (QuantSiteSums& layer : experts)
-    add_over_ranks(*ranks, layer.data(), layer.size(), [](std::size_t) { return true; });
-  for (TransferSums& layer : transfers)
-    add_over_ranks(*ranks, layer.data(), layer.size(), [](std::size_t) { return true; });
-  for (LayerSums& layer : linears)
-    for (LinearSums& linear : layer)
-      add_over_ranks(*ranks, linear.data(), linear.size(),
-                     [](std::size_t i) { return kGemmOperands[i].operand != Operand::w; });
+  if (!ranks) return whole;
+  std::vector<LayerSums> all(static_cast<std::size_t>(ranks->size()));
+  for (LayerSums& layer : whole) {
+    ranks->gather_all(&layer, sizeof layer, all.data());
+    layer = all.front();
+    for (std::size_t gemm = 0; gemm < layer.size(); ++gemm)
+      for (std::size_t i = 0; i < layer[gemm].size(); ++i)
+        for (std::size_t rank = 1; rank < all.size() && is_shared(gemm, i); ++rank)
+          layer[gemm][i].add(all[rank][gemm][i]);
+  }
+  return whole;
 }
 
 WireFrame gather_wire(Ranks* ranks) {

@@ -23,13 +23,9 @@ class WholeRouter {
   std::vector<float> logits_, scores_, lse_, mix_, margin_;
 };
 
-// Quantization statistics over all ranks: sums where each rank has a part, rank 0's where all have the same.
-struct WholeQuantSums {
-  explicit WholeQuantSums(const Transformer<float>& model);
-  std::vector<QuantSiteSums> experts;   // per MoE layer
-  std::vector<LayerSums> linears;       // per layer, then the head's
-  std::vector<TransferSums> transfers;  // per layer
-};
+// Quantization statistics of each layer, then the head's, over all ranks: sums where each rank has a part, rank 0's
+// where all have the same.
+std::vector<LayerSums> gather_quant_sums(const Transformer<float>& model);
 
 // What the all-to-alls of all ranks moved since the last call; ranks = 0 without ranks.
 WireFrame gather_wire(Ranks* ranks);

@@ -32,9 +32,7 @@ Transformer<T>::Transformer(const RunConfig& config, const Parameters<T>& parame
       blocks_(size(config.model.n_layers)),
       dense_(size(config.model.n_dense_layers)),
       moe_(size(config.model.n_layers - config.model.n_dense_layers)),
-      quant_sums_(moe_.size()),
-      linear_sums_(size(config.model.n_layers + 1)),
-      transfer_sums_(size(config.model.n_layers + 1)) {
+      quant_sums_(size(config.model.n_layers + 1)) {
   plan_memory();
 }
 
@@ -74,8 +72,8 @@ Losses Transformer<T>::forward(const Batch& batch, const std::vector<std::vector
   step_ = step;
   killed_ = killed_masks(config_);
   precision_ = step_precision(config_.precision, config_.seed, step);
-  if (quant_statistics && !precision_.plain)
-    for (LayerSums& sums : linear_sums_) sums = {};
+  if (quant_statistics)
+    for (LayerSums& sums : quant_sums_) sums = {};
   clock.enter(Phase::other);
   embed(batch);
   for (int layer = 0; layer < config_.model.n_layers; ++layer) {
@@ -108,14 +106,14 @@ void Transformer<T>::feed_forward_half(int layer, const std::vector<std::vector<
   if (dense) {
     std::copy_n(block.middle, tokens() * size(m.dim), y);
     feed_forward_forward(w.dense, block.h, n, m.dim, m.dense_inter, dense_[size(layer)], y,
-                         {precision_of(layer).of(Linear::dense_w1, 2), precision_of(layer).of(Linear::dense_w2)});
+                         {precision_of(layer).of(Gemm::dense_w1, 2), precision_of(layer).of(Gemm::dense_w2)});
     return;
   }
   const std::size_t i = size(moe_index(layer));
   const RoutingLimits limits{
       killed(i), hash_of({static_cast<std::uint64_t>(config_.seed), static_cast<std::uint64_t>(step_), size(layer)})};
-  moe_layer_.forward(w, expert_bias[i].data(), block.h, block.middle, moe_[i], moe_ws_, y, precision_of(layer),
-                     quant_statistics_ ? &quant_sums_[i] : nullptr, clock, limits);
+  moe_layer_.forward(w, expert_bias[i].data(), block.h, block.middle, moe_[i], moe_ws_, y, precision_of(layer), clock,
+                     limits);
 }
 
 template <class T>
@@ -144,11 +142,10 @@ void Transformer<T>::feed_forward_half_backward(int layer, PhaseClock& clock) {
     clock.enter(Phase::dense_ffn);
     feed_forward_backward(w.dense, g.dense, block.h, dx_, n, m.dim, m.dense_inter, dense_[size(layer)], dense_scratch_,
                           dh_, false,
-                          {precision_of(layer).of(Linear::dense_w1, 2), precision_of(layer).of(Linear::dense_w2)});
+                          {precision_of(layer).of(Gemm::dense_w1, 2), precision_of(layer).of(Gemm::dense_w2)});
   } else {
     const std::size_t i = size(moe_index(layer));
-    moe_layer_.backward(w, g, block.h, dx_, moe_[i], moe_ws_, dh_, precision_of(layer),
-                        quant_statistics_ ? &quant_sums_[i] : nullptr, clock);
+    moe_layer_.backward(w, g, block.h, dx_, moe_[i], moe_ws_, dh_, precision_of(layer), clock);
   }
   rms_norm_backward(dh_, block.middle, size(m.dim), block.h_inv, n, m.dim, w.ffn_norm, dx_, size(m.dim), true,
                     g.ffn_norm, norm_partial_, part_.shard_rows());

@@ -36,6 +36,7 @@ class Transformer {
   Transformer(const RunConfig& config, const Parameters<T>& parameters, int sequences, int length,
               Ranks* ranks = nullptr);
 
+  const RunConfig& config() const { return config_; }
   int sequences() const { return part_.all_sequences(); }
   int length() const { return part_.length; }
   const BatchPart& part() const { return part_; }
@@ -54,9 +55,7 @@ class Transformer {
   // Of the last forward pass.
   const T* logits() const { return logits_; }  // [T, V]
   const std::vector<MoeActivations<T>>& moe() const { return moe_; }
-  const std::vector<QuantSiteSums>& quant_sums() const { return quant_sums_; }       // per MoE layer
-  const std::vector<LayerSums>& linear_sums() const { return linear_sums_; }         // per layer, then the head's
-  const std::vector<TransferSums>& transfer_sums() const { return transfer_sums_; }  // per layer
+  const std::vector<LayerSums>& quant_sums() const { return quant_sums_; }  // per layer, then the head's
   const std::uint8_t* killed(std::size_t moe) const { return killed_.empty() ? nullptr : killed_[moe].data(); }  // [E]
   const StepPrecision& precision() const { return precision_; }
 
@@ -73,13 +72,12 @@ class Transformer {
   LayerPrecision precision_of(int layer) {
     return {&precision_,
             layer,
-            quant_statistics_ ? &linear_sums_[static_cast<std::size_t>(layer)] : nullptr,
+            quant_statistics_ ? &quant_sums_[static_cast<std::size_t>(layer)] : nullptr,
             tap_,
             part_.shard_rows(),
-            part_.first_token(),
-            quant_statistics_ ? &transfer_sums_[static_cast<std::size_t>(layer)] : nullptr};
+            part_.first_token()};
   }
-  LinearPrecision head_precision() { return precision_of(config_.model.n_layers).of(Linear::output); }
+  LinearPrecision head_precision() { return precision_of(config_.model.n_layers).of(Gemm::output); }
   T* block_output(int layer) {
     return layer + 1 < config_.model.n_layers ? blocks_[static_cast<std::size_t>(layer) + 1].x : last_x_;
   }
@@ -105,9 +103,7 @@ class Transformer {
   std::vector<FeedForwardActivations<T>> dense_;  // per dense layer
   std::vector<MoeActivations<T>> moe_;            // per MoE layer
   StepPrecision precision_;
-  std::vector<QuantSiteSums> quant_sums_;
-  std::vector<LayerSums> linear_sums_;
-  std::vector<TransferSums> transfer_sums_;
+  std::vector<LayerSums> quant_sums_;
   T *last_x_, *last_h_, *last_inv_, *logits_, *dlogits_, *token_loss_;
   T *dx_, *dh_, *norm_partial_;
   FeedForwardActivations<T> dense_scratch_;

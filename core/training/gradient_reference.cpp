@@ -116,8 +116,7 @@ Fp32Comparison GradientReference::compare(Learner<float>& learner, const Batch& 
   model_->forward(batch, learner.expert_bias, false, clock, learner.steps_taken);
   model_->backward(batch, clock);
   Fp32Comparison found{frames_of(learner.parameters, config_.model.n_layers, kept_.data(), gradients),
-                       routing_flips(keep_routing(routing_of(config_, *model_)),
-                                     keep_routing(routing_of(learner.config, learner.model())))};
+                       routing_flips(keep_routing(routing_of(*model_)), keep_routing(routing_of(learner.model())))};
   std::copy(kept_.begin(), kept_.end(), gradients);
   return found;
 }

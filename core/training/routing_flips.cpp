@@ -38,20 +38,6 @@ FlipFrame flips_of_layer(const KeptRouting& reference, const KeptRouting& other)
 
 }  // namespace
 
-std::vector<LayerRouting> routing_of(const RunConfig& config, const Transformer<float>& model) {
-  std::vector<LayerRouting> layers;
-  const int top_k = model.top_k();
-  for (const auto& moe : model.moe()) {
-    const std::vector<std::int32_t>& ids = moe.router.ids;
-    layers.push_back({config.model.n_dense_layers + static_cast<int>(layers.size()),
-                      config.model.n_experts,
-                      top_k,
-                      ids,
-                      {moe.router.margin, ids.size() / static_cast<std::size_t>(top_k)}});
-  }
-  return layers;
-}
-
 std::vector<KeptRouting> keep_routing(const std::vector<LayerRouting>& routing) {
   std::vector<KeptRouting> kept;
   for (const LayerRouting& layer : routing) {

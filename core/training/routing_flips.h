@@ -6,9 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/model/transformer.h"
+#include "core/model/layer_routing.h"
 #include "core/telemetry/frame/frame.h"
-#include "core/training/trainer.h"
 
 namespace moescope {
 
@@ -19,8 +18,6 @@ struct KeptRouting {
   std::vector<float> margin_T;
 };
 
-// Of the model's last forward pass, until the next.
-std::vector<LayerRouting> routing_of(const RunConfig& config, const Transformer<float>& model);
 std::vector<KeptRouting> keep_routing(const std::vector<LayerRouting>& routing);
 // For the layers that can be compared (see FlipFrame); margins are the reference's.
 std::vector<FlipFrame> routing_flips(const std::vector<KeptRouting>& reference, const std::vector<KeptRouting>& other);

@@ -13,7 +13,6 @@
 #include "core/parallel/placement_choice.h"
 #include "core/parallel/volumes.h"
 #include "core/training/expert_weights.h"
-#include "core/training/routing_flips.h"
 #include "core/training/trainer_state.h"
 
 namespace moescope {
@@ -63,12 +62,8 @@ RouterFrame router_frame(const RunConfig& config, int layer, const RouterActivat
   return frame;
 }
 
-QuantFrame quant_frame(int layer, GemmOperand at, const OperandFormat& format, const QuantSums& sums) {
-  QuantFrame frame;
-  frame.layer = layer;
-  frame.operand = at.operand;
-  frame.direction = at.direction;
-  frame.format = format_name(format);
+QuantFrame quant_frame(const OperandPlace& place, const OperandFormat& format, const QuantSums& sums) {
+  QuantFrame frame{place, format_name(format)};
   frame.e8m0_blocks = sums.e8m0_blocks;
   frame.amax = sums.amax;
   frame.sqnr_db = static_cast<float>(sums.sqnr_db());
@@ -83,61 +78,37 @@ QuantFrame quant_frame(int layer, GemmOperand at, const OperandFormat& format, c
   return frame;
 }
 
-void add_expert_quants(int layer, const ClassPrecision& precision, const QuantSiteSums& sums,
-                       std::vector<QuantFrame>& frames) {
-  for (const QuantSource& source : kQuantSourceTable) {
-    const OperandFormat& format = precision.format(source.direction, source.operand);
-    if (format.scheme == QuantScheme::fp32) continue;
-    frames.push_back(
-        quant_frame(layer, {source.direction, source.operand}, format, sums[static_cast<std::size_t>(source.site)]));
-    frames.back().weight = source.weight;
-  }
+// All that may be quantized in a layer, as it follows in recordings.
+std::vector<ModelOperand> model_operands() {
+  using enum Gemm;
+  std::vector<ModelOperand> all = {kDispatch, kCombine, kCombineGradient, kDispatchGradient};
+  for (const Gemm gemm : {expert_w1, expert_w2, expert_w3, wq, wq_a, wq_b, wkv_a, wkv_b, wo, dense_w1, dense_w3,
+                          dense_w2, shared_w1, shared_w3, shared_w2, gate, output})
+    for (const GemmOperand& at : kGemmOperands) all.push_back({gemm, at});
+  return all;
 }
 
-// Weights that the layer does not have counted nothing.
-void add_linear_quants(int layer, const StepPrecision& precision, const LayerSums& sums,
-                       std::vector<QuantFrame>& frames) {
-  for (int i = 0; i < kNumLinears; ++i) {
-    const auto linear = static_cast<Linear>(i);
-    const LinearInfo& info = linear_info(linear);
-    const ClassPrecision& formats = precision.of(info.gemm_class);
-    for (const GemmOperand& at : kGemmOperands) {
-      const Linear source = at.operand == Operand::x ? source_of_x(linear) : linear;
-      const std::size_t index = operand_index(at.direction, at.operand);
-      const QuantSums& of_operand = sums[static_cast<std::size_t>(source)][index];
-      if (of_operand.elements == 0 || formats.formats[index].scheme == QuantScheme::fp32) continue;
-      frames.push_back(quant_frame(layer, at, formats.formats[index], of_operand));
-      frames.back().gemm_class = info.gemm_class;
-      frames.back().gemm = info.name;
-    }
-  }
+OperandFormat format_of(const RunConfig& config, const StepPrecision& precision, ModelOperand of) {
+  const GemmClass gemm_class = gemm_class_of(of.gemm);
+  if (gemm_class == GemmClass::payload) return transfer_format(config.precision.payload, of);
+  return precision.of(gemm_class).format(of.at.direction, of.at.operand);
 }
 
-void add_transfer_quants(int layer, TokenPayload payload, const TransferSums& sums, std::vector<QuantFrame>& frames) {
-  for (int i = 0; i < kNumTransfers; ++i) {
-    const auto transfer = static_cast<Transfer>(i);
-    const OperandPlace place = transfer_place(layer, transfer);
-    frames.push_back(quant_frame(layer, {place.direction, place.operand}, transfer_format(payload, transfer),
-                                 sums[static_cast<std::size_t>(i)]));
-    frames.back().gemm_class = place.gemm_class;
-    frames.back().gemm = place.gemm;
-  }
-}
-
+// What a layer does not have counted nothing.
 std::vector<QuantFrame> quant_frames(const RunConfig& config, const Transformer<float>& model) {
+  static const std::vector<ModelOperand> operands = model_operands();
   std::vector<QuantFrame> frames;
-  const StepPrecision& precision = model.precision();
-  const WholeQuantSums sums(model);
-  const int layers = config.model.n_layers, dense = config.model.n_dense_layers;
-  for (int layer = 0; layer <= layers; ++layer) {
-    const bool moe = layer >= dense && layer < layers;
-    if (moe && config.precision.payload != TokenPayload::fp32)
-      add_transfer_quants(layer, config.precision.payload, sums.transfers[static_cast<std::size_t>(layer)], frames);
-    if (moe && !precision.of(GemmClass::experts).plain)
-      add_expert_quants(layer, precision.of(GemmClass::experts), sums.experts[static_cast<std::size_t>(layer - dense)],
-                        frames);
-    const bool head = layer == layers;
-    add_linear_quants(head ? -1 : layer, precision, sums.linears[static_cast<std::size_t>(layer)], frames);
+  const std::vector<LayerSums> sums = gather_quant_sums(model);
+  for (std::size_t layer = 0; layer < sums.size(); ++layer) {
+    const bool head = layer + 1 == sums.size();
+    for (const auto& [gemm, at] : operands) {
+      const OperandFormat format = format_of(config, model.precision(), {gemm, at});
+      const Gemm source = at.operand == Operand::x ? source_of_x(gemm) : gemm;
+      const QuantSums& counted = sums[layer][static_cast<std::size_t>(source)][operand_index(at.direction, at.operand)];
+      if (format.scheme == QuantScheme::fp32 || counted.elements == 0) continue;
+      frames.push_back(
+          quant_frame({head ? -1 : static_cast<int>(layer), gemm, at.operand, at.direction}, format, counted));
+    }
   }
   return frames;
 }
@@ -227,7 +198,7 @@ std::int64_t Trainer::steps_taken() const {
 }
 
 std::vector<LayerRouting> Trainer::routing() const {
-  return routing_of(state_->learner.config, state_->learner.model());
+  return routing_of(state_->learner.model());
 }
 
 void Trainer::apply(const LiveChange& change) {

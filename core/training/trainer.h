@@ -7,26 +7,18 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "core/config/run_config.h"
 #include "core/data/dataset.h"
+#include "core/model/layer_routing.h"
 #include "core/telemetry/frame/frame.h"
 #include "core/training/trainer_snapshot.h"
 
 namespace moescope {
 
 class Ranks;
-
-// How one MoE layer routed a step. Legend: T tokens, K top_k.
-struct LayerRouting {
-  int layer = 0;
-  int n_experts = 0, top_k = 0;
-  std::span<const std::int32_t> ids_TK;
-  std::span<const float> margin_T;  // K-th minus (K+1)-th biased score; NaN: nothing else could be chosen
-};
 
 class OperandTap;
 

@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "core/files/import_events.h"
-#include "core/telemetry/logs/event_records.h"
+#include "core/files/event_records.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace moescope;

@@ -69,8 +69,8 @@ struct OpenWindow {
     MatrixPlot* view = matrix()->view();
     view->grab();
     const auto frame = window.selection()->quantFrame();
-    const auto layers = layersOf(*frame, place.gemm_class);
-    const auto operands = operandsOf(*frame, place.gemm_class);
+    const auto layers = layersOf(*frame, place.gemm_class());
+    const auto operands = operandsOf(*frame, place.gemm_class());
     OperandPlace anywhere = place;
     anywhere.layer = 0;
     const auto row = static_cast<int>(std::ranges::find(layers, place.layer) - layers.begin());
@@ -110,7 +110,7 @@ class CaptureTest : public QObject {
   void aClickOnACellEndsInTheBlock() {
     OpenWindow w;
     w.trainTo(3);
-    const OperandPlace place{1, GemmClass::experts, "w1", Operand::dy, Direction::dgrad};
+    const OperandPlace place{1, Gemm::expert_w1, Operand::dy, Direction::dgrad};
     w.click(place);
     QCOMPARE(w.window.workspace(), w.window.microscaling());
     w.waitForCapture();
@@ -137,7 +137,7 @@ class CaptureTest : public QObject {
     OpenWindow w;
     w.trainTo(2);
     w.lab()->run();
-    w.click({1, GemmClass::experts, "w2", Operand::x, Direction::forward});
+    w.click({1, Gemm::expert_w2, Operand::x, Direction::forward});
     w.waitForCapture();
     const auto first = w.tensors()->captured();
     QVERIFY(!first->ahead);
@@ -151,7 +151,7 @@ class CaptureTest : public QObject {
   void noBlockCrossesFromOneExpertIntoTheNext() {
     OpenWindow w;
     w.trainTo(2);
-    w.click({1, GemmClass::experts, "w1", Operand::x, Direction::wgrad});
+    w.click({1, Gemm::expert_w1, Operand::x, Direction::wgrad});
     w.waitForCapture();
     const auto captured = w.tensors()->captured();
     QCOMPARE(w.tensors()->map()->axis(), BlockAxis::column);
@@ -177,7 +177,7 @@ class CaptureTest : public QObject {
   void figuresByExpertAreTheQuantizersAndLeadToTheRows() {
     OpenWindow w;
     w.trainTo(2);
-    w.click({1, GemmClass::experts, "w1", Operand::x, Direction::forward});
+    w.click({1, Gemm::expert_w1, Operand::x, Direction::forward});
     w.waitForCapture();
     const auto captured = w.tensors()->captured();
     ExpertStatsPanel* stats = w.tensors()->expertStats();
@@ -205,7 +205,7 @@ class CaptureTest : public QObject {
     config.precision.experts = Recipe::nvfp4;
     OpenWindow w(config);
     w.trainTo(2);
-    w.click({1, GemmClass::experts, "w1", Operand::x, Direction::wgrad});
+    w.click({1, Gemm::expert_w1, Operand::x, Direction::wgrad});
     w.waitForCapture();
     QVERIFY2(w.bar().contains(QStringLiteral("NVFP4")), qPrintable(w.bar()));
     const auto captured = w.tensors()->captured();
@@ -251,7 +251,7 @@ class CaptureTest : public QObject {
     OpenWindow w(config);
     w.trainTo(2);
     for (const Operand operand : {Operand::w, Operand::x}) {
-      w.click({1, GemmClass::experts, "w1", operand, Direction::forward});
+      w.click({1, Gemm::expert_w1, operand, Direction::forward});
       w.waitForCapture();
       const CapturedOperand& all = *w.tensors()->captured();
       QVERIFY(all.format.scheme == QuantScheme::fp8);
@@ -277,7 +277,7 @@ class CaptureTest : public QObject {
     config.precision.hadamard = true;
     OpenWindow w(config);
     w.trainTo(2);
-    w.click({1, GemmClass::experts, "w1", Operand::w, Direction::forward});
+    w.click({1, Gemm::expert_w1, Operand::w, Direction::forward});
     w.waitForCapture();
     const CapturedOperand& captured = *w.tensors()->captured();
     const CapturedOperand turned = rotated(captured);
@@ -303,14 +303,14 @@ class CaptureTest : public QObject {
     config.precision.payload = TokenPayload::mxfp8;
     OpenWindow w(config);
     w.trainTo(2);
-    OperandPlace place{1, GemmClass::payload, "dispatch", Operand::x, Direction::forward};
+    OperandPlace place{1, Gemm::dispatch, Operand::x, Direction::forward};
     w.window.selection()->setTensor(place);
     w.matrix()->view()->grab();
     QCOMPARE(w.matrix()->view()->columns(), 4);
     w.click(place);
     w.waitForCapture();
     QCOMPARE(w.tensors()->captured()->rows, std::size_t(config.data.batch) * config.data.seq);  // a token once
-    place.gemm = "combine";
+    place.gemm = Gemm::combine;
     w.window.showWorkspace(QStringLiteral("overview"));
     w.click(place);
     QTRY_VERIFY_WITH_TIMEOUT(w.bar().contains(QStringLiteral("BF16")), kWaitMs);
@@ -342,7 +342,7 @@ class CaptureTest : public QObject {
     choose(GemmClass::head);
     QCOMPARE(w.matrix()->view()->rows(), 1);
     QCOMPARE(w.window.selection()->tensor().layer, -1);
-    w.click({-1, GemmClass::head, "output", Operand::w, Direction::dgrad});
+    w.click({-1, Gemm::output, Operand::w, Direction::dgrad});
     w.waitForCapture();
     QCOMPARE(w.tensors()->captured()->rows, std::size_t(config.model.vocab));
     QVERIFY(w.tensors()->captured()->expert_rows.empty());

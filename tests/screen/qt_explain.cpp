@@ -91,9 +91,8 @@ class QtExplain : public QObject {
       for (const ValueTile* tile : panel->findChildren<ValueTile*>()) {
         const auto figure = panel->figureUnder(tile->mapToGlobal(tile->rect().center()));
         QVERIFY2(figure, qPrintable(tile->accessibleName()));
-        QVERIFY(find_metric(figure->key));
         const Explanation explained = explain_figure(*run_.history(), *figure);
-        QVERIFY2(!explained.expression.empty(), figure->key.c_str());
+        QVERIFY2(!explained.expression.empty(), figure->key.info().key);
         ++tiles;
       }
     }

@@ -96,8 +96,7 @@ class PanelsTest : public QObject {
     selection_->setHistories({imported});
     QCOMPARE(kind(loss), QStringLiteral("measured elsewhere"));
     QCOMPARE(kind(bytes), QStringLiteral("counted"));
-    FigureTarget target;
-    target.key = "ce_loss";
+    FigureTarget target{.key = "ce_loss"};
     target.step = imported->steps().last;
     QVERIFY(figureCard(explain_figure(*imported, target)).contains("measured elsewhere"));
   }
@@ -323,7 +322,7 @@ class PanelsTest : public QObject {
       history->append(std::make_shared<const TelemetryFrame>(frame));
       Selection selection;
       selection.setHistories({history});
-      selection.setTensor(place_of(quant));
+      selection.setTensor(quant);
       ScaleHistogramPanel panel(&selection);
       const QStringList said = panel.findChild<TimeHeatMap*>()->describe(125, 0);
       QCOMPARE(said.first(), QStringLiteral("step 0, ") + QLatin1String(text));
@@ -340,7 +339,7 @@ class PanelsTest : public QObject {
     // Columns: w1 forward x w, w1 dgrad dy w, w1 wgrad x dy, then w3, then w2.
     QTest::mouseClick(panel.view(), Qt::LeftButton, {}, panel.view()->cellRect(2, 6 + 5).center().toPoint());
     QCOMPARE(selection_->layer(), 3);
-    QCOMPARE(selection_->tensor(), (OperandPlace{3, GemmClass::experts, "w3", Operand::dy, Direction::wgrad}));
+    QCOMPARE(selection_->tensor(), (OperandPlace{3, Gemm::expert_w3, Operand::dy, Direction::wgrad}));
   }
 
   void deduplicatedMatrixIsDarkerOnTheSameScale() {

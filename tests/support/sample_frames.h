@@ -6,8 +6,8 @@
 #include <bit>
 #include <random>
 
+#include "core/telemetry/frame/figures.h"
 #include "core/telemetry/frame/frame.h"
-#include "core/telemetry/frame/frame_fields.h"
 
 namespace moescope {
 
@@ -56,12 +56,12 @@ inline TelemetryFrame sample_frame(std::int64_t step, SampleShape shape, std::mt
   frame.step = step;
   frame.wall_s = 0.01 * static_cast<double>(step);
   frame.tokens = 1024 * (step + 1);
-  for (const auto& field : kFrameFields) frame.*field.member = value(rng);
+  for (const auto& field : kFrameFigures) frame.*field.member = value(rng);
   for (float& ms : frame.phase_ms) ms = value(rng);
   for (int layer = 1; layer <= shape.moe_layers; ++layer) {
     RouterFrame& router = frame.routers.emplace_back();
     router.layer = layer;
-    for (const auto& field : kRouterFields) router.*field.member = value(rng);
+    for (const auto& field : kRouterFigures) router.*field.member = value(rng);
     router.tokens_per_expert = sample_counts(shape.n_experts, 300, rng);
     router.expert_bias = sample_floats(shape.n_experts, rng);
     router.score_mass = sample_floats(shape.n_experts, rng);
@@ -79,16 +79,12 @@ inline TelemetryFrame sample_frame(std::int64_t step, SampleShape shape, std::mt
     for (int i = 0; i < shape.operands; ++i) {
       QuantFrame& quant = frame.quants.emplace_back();
       quant.layer = layer;
-      quant.weight = static_cast<ExpertWeight>(i % 3);
-      if (i == 4) {
-        quant.gemm_class = GemmClass::attention;
-        quant.weight = ExpertWeight::w1;
-        quant.gemm = "wkv_b";
-      }
+      constexpr Gemm kExperts[] = {Gemm::expert_w1, Gemm::expert_w2, Gemm::expert_w3};
+      quant.gemm = i == 4 ? Gemm::wkv_b : kExperts[i % 3];
       quant.operand = static_cast<Operand>(i / 3 % 3);
       quant.direction = static_cast<Direction>(i / 9 % 3 + i % 2);
       quant.format = "e4m3";
-      for (const auto& field : kQuantFields) quant.*field.member = value(rng);
+      for (const auto& field : kQuantFigures) quant.*field.member = value(rng);
       const int first = rng() % 240;
       for (int byte = first; byte < first + 12; ++byte) quant.e8m0_blocks[byte] = rng() % 5000;
     }
@@ -159,7 +155,7 @@ inline bool same(const std::vector<float>& a, const std::vector<float>& b) {
 
 inline void expect_equal(const RouterFrame& a, const RouterFrame& b) {
   EXPECT_EQ(a.layer, b.layer);
-  for (const auto& field : kRouterFields) EXPECT_TRUE(same(a.*field.member, b.*field.member)) << field.name;
+  for (const auto& field : kRouterFigures) EXPECT_TRUE(same(a.*field.member, b.*field.member)) << field.column;
   EXPECT_EQ(a.tokens_per_expert, b.tokens_per_expert);
   EXPECT_TRUE(same(a.expert_bias, b.expert_bias));
   EXPECT_TRUE(same(a.score_mass, b.score_mass));
@@ -176,14 +172,12 @@ inline void expect_equal(const RouterFrame& a, const RouterFrame& b) {
 
 inline void expect_equal(const QuantFrame& a, const QuantFrame& b) {
   EXPECT_EQ(a.layer, b.layer);
-  EXPECT_EQ(a.gemm_class, b.gemm_class);
-  EXPECT_EQ(a.weight, b.weight);
   EXPECT_EQ(a.gemm, b.gemm);
   EXPECT_EQ(a.operand, b.operand);
   EXPECT_EQ(a.direction, b.direction);
   EXPECT_EQ(a.format, b.format);
   EXPECT_EQ(a.e8m0_blocks, b.e8m0_blocks);
-  for (const auto& field : kQuantFields) EXPECT_TRUE(same(a.*field.member, b.*field.member)) << field.name;
+  for (const auto& field : kQuantFigures) EXPECT_TRUE(same(a.*field.member, b.*field.member)) << field.column;
 }
 
 inline void expect_equal(const FlipFrame& a, const FlipFrame& b) {
@@ -196,7 +190,7 @@ inline void expect_equal(const FlipFrame& a, const FlipFrame& b) {
 inline void expect_equal(const GradientFrame& a, const GradientFrame& b) {
   EXPECT_EQ(a.layer, b.layer);
   EXPECT_EQ(a.group, b.group);
-  for (const auto& field : kGradientFields) EXPECT_TRUE(same(a.*field.member, b.*field.member)) << field.name;
+  for (const auto& field : kGradientFigures) EXPECT_TRUE(same(a.*field.member, b.*field.member)) << field.column;
 }
 
 inline void expect_equal(const SpecialisationFrame& a, const SpecialisationFrame& b) {
@@ -229,7 +223,7 @@ inline void expect_equal(const TelemetryFrame& a, const TelemetryFrame& b) {
   EXPECT_EQ(a.step, b.step);
   EXPECT_EQ(a.wall_s, b.wall_s);
   EXPECT_EQ(a.tokens, b.tokens);
-  for (const auto& field : kFrameFields) EXPECT_TRUE(same(a.*field.member, b.*field.member)) << field.name;
+  for (const auto& field : kFrameFigures) EXPECT_TRUE(same(a.*field.member, b.*field.member)) << field.column;
   for (int i = 0; i < kNumPhases; ++i) EXPECT_TRUE(same(a.phase_ms[i], b.phase_ms[i])) << i;
   ASSERT_EQ(a.routers.size(), b.routers.size());
   for (std::size_t i = 0; i < a.routers.size(); ++i) expect_equal(a.routers[i], b.routers[i]);

@@ -130,10 +130,10 @@ class SyntheticRun {
     return volume;
   }
 
-  QuantFrame quant(int layer, std::int64_t step, ExpertWeight weight, Operand operand, Direction direction) {
+  QuantFrame quant(int layer, std::int64_t step, Gemm gemm, Operand operand, Direction direction) {
     QuantFrame quant;
     quant.layer = layer;
-    quant.weight = weight;
+    quant.gemm = gemm;
     quant.operand = operand;
     quant.direction = direction;
     quant.format = "mxfp8_e4m3_rceil";
@@ -215,7 +215,7 @@ class SyntheticRun {
     }
     if (shape_.quant_every > 0 && step % shape_.quant_every == 0)
       for (int layer = 1; layer < shape_.layers; ++layer)
-        for (const ExpertWeight weight : {ExpertWeight::w1, ExpertWeight::w2, ExpertWeight::w3}) {
+        for (const Gemm weight : {Gemm::expert_w1, Gemm::expert_w2, Gemm::expert_w3}) {
           frame.quants.push_back(quant(layer, step, weight, Operand::x, Direction::forward));
           frame.quants.push_back(quant(layer, step, weight, Operand::w, Direction::forward));
           frame.quants.push_back(quant(layer, step, weight, Operand::dy, Direction::dgrad));

@@ -44,7 +44,7 @@ AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
   view_ = new MatrixPlot(this);
   view_->refill = [this] { refill(); };
   view_->figure = [this](int, int) {
-    return FigureTarget{.key = mode_->currentIndex() == 1 ? "distinct" : "copies",
+    return FigureTarget{.key = mode_->currentIndex() == 1 ? FigureKey("distinct") : FigureKey("copies"),
                         .layer = selection_->layer(),
                         .step = selection_->step()};
   };
@@ -224,7 +224,7 @@ QStringList AllToAllPanel::describe(int source, int destination) const {
 }
 
 FigureTarget AllToAllPanel::totalFigure(int which) const {
-  static constexpr const char* kKeys[] = {"bytes_moved", "bytes_across_nodes", "dispatch_overload", "bytes_saved"};
+  static constexpr FigureKey kKeys[] = {"bytes_moved", "bytes_across_nodes", "dispatch_overload", "bytes_saved"};
   return {.key = kKeys[which],
           .layer = selection_->layer(),
           .other = deduplicated() ? 1 : 0,

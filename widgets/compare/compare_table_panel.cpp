@@ -8,6 +8,7 @@
 #include <QTimer>
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/color_scale.h"
@@ -57,9 +58,9 @@ std::vector<CompareTablePanel::Line> CompareTablePanel::lines(bool for_screen) c
   const auto& histories = selection_->histories();
   const StepRange window = last_common_steps(histories, kWindow);
   std::vector<Line> lines;
-  const auto add = [&](const QString& name, const char* metric, auto&& text) {
+  const auto add = [&](const QString& name, std::optional<Metric> metric, auto&& text) {
     Line line{name, {}, {}};
-    if (const MetricInfo* info = metric ? find_metric(metric) : nullptr) line.tip = moescope::metricCard(*info);
+    if (metric) line.tip = moescope::metricCard(metric_info(*metric));
     for (const auto& history : histories) line.cells.push_back(text(run_figures(*history, window)));
     lines.push_back(std::move(line));
   };
@@ -69,25 +70,26 @@ std::vector<CompareTablePanel::Line> CompareTablePanel::lines(bool for_screen) c
     return share ? formatPercent(value) : formatValue(value, digits);
   };
   const QString last = tr("mean of %1 steps").arg(std::max<std::int64_t>(0, window.size()));
-  add(tr("Steps compared"), nullptr, [](const RunFigures& f) { return QString::number(f.steps); });
+  add(tr("Steps compared"), std::nullopt, [](const RunFigures& f) { return QString::number(f.steps); });
   const QString unit = for_screen ? QString() : tr(" [nats/token]");
-  add(tr("Loss, last step") + unit, "ce_loss", [&](const RunFigures& f) { return number(f.final_loss, 4); });
-  add((for_screen ? tr("Loss, mean") : tr("Loss, %1").arg(last)) + unit, "ce_loss",
+  add(tr("Loss, last step") + unit, Metric::ce_loss, [&](const RunFigures& f) { return number(f.final_loss, 4); });
+  add((for_screen ? tr("Loss, mean") : tr("Loss, %1").arg(last)) + unit, Metric::ce_loss,
       [&](const RunFigures& f) { return number(f.mean_loss, 4); });
   const float of_a = histories.empty() ? kNoValue : run_figures(*histories.front(), window).mean_loss;
-  add(tr("  minus run A's") + unit, "ce_loss", [&](const RunFigures& f) {
+  add(tr("  minus run A's") + unit, Metric::ce_loss, [&](const RunFigures& f) {
     const float gap = f.mean_loss - of_a;
     if (!std::isfinite(gap) || !for_screen) return number(std::isfinite(gap) ? gap : kNoValue, 3);
     return (gap > 0 ? QStringLiteral("+") : QString()) + QString::number(gap, 'f', 4);
   });
-  add(tr("MaxVio, batch"), "max_vio", [&](const RunFigures& f) { return number(f.max_vio, 3); });
-  add(tr("SQNR [dB]"), "quant_sqnr_db", [&](const RunFigures& f) { return number(f.sqnr_db, 3); });
+  add(tr("MaxVio, batch"), Metric::max_vio, [&](const RunFigures& f) { return number(f.max_vio, 3); });
+  add(tr("SQNR [dB]"), Metric::quant_sqnr_db, [&](const RunFigures& f) { return number(f.sqnr_db, 3); });
   add(for_screen ? tr("Flips by rounding") : tr("Routing flips against FP32 on the same weights [share]"),
-      "rounding_flip_rate", [&](const RunFigures& f) { return number(f.rounding_flip_rate, 3, true); });
-  add(for_screen ? tr("Flips by drift") : tr("Routing flips against run A [share]"), "flip_rate",
+      Metric::rounding_flip_rate, [&](const RunFigures& f) { return number(f.rounding_flip_rate, 3, true); });
+  add(for_screen ? tr("Flips by drift") : tr("Routing flips against run A [share]"), Metric::flip_rate,
       [&](const RunFigures& f) { return number(f.flip_rate, 3, true); });
-  add(tr("Gradient cosine"), "gradient_cosine", [&](const RunFigures& f) { return number(f.gradient_cosine, 5); });
-  add(for_screen ? tr("Tokens/s") : tr("Tokens/s of this run alone"), "tokens_per_s", [&](const RunFigures& f) {
+  add(tr("Gradient cosine"), Metric::gradient_cosine,
+      [&](const RunFigures& f) { return number(f.gradient_cosine, 5); });
+  add(for_screen ? tr("Tokens/s") : tr("Tokens/s of this run alone"), Metric::tokens_per_s, [&](const RunFigures& f) {
     return is_missing(f.tokens_per_s) || !for_screen ? number(f.tokens_per_s, 4)
                                                      : formatCount(std::round(f.tokens_per_s));
   });

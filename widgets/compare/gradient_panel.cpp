@@ -27,7 +27,7 @@ GradientPanel::GradientPanel(Selection* selection, QWidget* parent)
   matrix_->refill = [this] { refillMatrix(); };
   matrix_->describe = [this](int row, int column) { return describe(row, column); };
   matrix_->figure = [this](int row, int column) {
-    return FigureTarget{.key = cosine() ? "gradient_cosine" : "gradient_snr_db",
+    return FigureTarget{.key = cosine() ? Metric::gradient_cosine : Metric::gradient_snr_db,
                         .layer = layers_[static_cast<std::size_t>(row)],
                         .other = static_cast<int>(columns_[static_cast<std::size_t>(column)]),
                         .step = selection_->step()};

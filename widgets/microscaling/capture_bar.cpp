@@ -162,7 +162,7 @@ void CaptureBar::showCaptured(const CapturedOperand& captured, std::int64_t want
                       captured.format.scheme == QuantScheme::fp32
                           ? tr("not quantized (FP32)")
                           : tr("quantized to %1: %2").arg(operandFormatLabel(captured.format), figures(captured.sums))};
-  if (captured.place.gemm_class != GemmClass::payload)
+  if (captured.place.gemm_class() != GemmClass::payload)
     details << (captured.axis == BlockAxis::row ? tr("contracted along rows") : tr("contracted down columns"));
   if (!captured.expert_rows.empty()) details << tr("%1 experts").arg(captured.expert_rows.size() - 1);
   QStringList notes = differences(captured.format);

@@ -34,7 +34,7 @@ QuantErrorPanel::QuantErrorPanel(Selection* selection, QWidget* parent)
   view_->figure = [this](int row, int column) -> std::optional<FigureTarget> {
     const QuantFrame* quant = quantAt(row, column);
     if (!quant) return std::nullopt;
-    return FigureTarget{.key = "sqnr_db", .layer = quant->layer, .step = selection_->step(), .quant = place_of(*quant)};
+    return FigureTarget{.key = "sqnr_db", .layer = quant->layer, .step = selection_->step(), .quant = *quant};
   };
   view_->describe = [this](int row, int column) { return describe(row, column); };
   view_->decorate = [this](QPainter& painter) {
@@ -46,7 +46,7 @@ QuantErrorPanel::QuantErrorPanel(Selection* selection, QWidget* parent)
   connect(selection_, &Selection::dataChanged, view_, &PlotFrame::markDirty);
   connect(selection_, &Selection::timeChanged, view_, &PlotFrame::markDirty);
   connect(selection_, &Selection::focusChanged, view_, [this] {
-    if (selection_->tensor().gemm_class != gemm_class_) return view_->markDirty();
+    if (selection_->tensor().gemm_class() != gemm_class_) return view_->markDirty();
     markCurrent();
     view_->update();
   });
@@ -61,11 +61,11 @@ QuantErrorPanel::QuantErrorPanel(Selection* selection, QWidget* parent)
 
 QString QuantErrorPanel::status() const {
   const auto frame = selection_->quantFrame();
-  const QuantFrame* first = frame ? firstOf(*frame, selection_->tensor().gemm_class) : nullptr;
+  const QuantFrame* first = frame ? firstOf(*frame, selection_->tensor().gemm_class()) : nullptr;
   if (!first) return {};
   QStringList formats;  // operands may have formats of their own
   for (const QuantFrame& quant : frame->quants)
-    if (quant.gemm_class == first->gemm_class) formats << QString::fromStdString(quant.format);
+    if (quant.gemm_class() == first->gemm_class()) formats << QString::fromStdString(quant.format);
   formats.removeDuplicates();
   return timeStatus(frame->step, true) + QStringLiteral(", ") + formats.join(QStringLiteral("/"));
 }
@@ -76,7 +76,7 @@ void QuantErrorPanel::refill() {
   if (!history) return view_->setNotice(noRunNotice());
   if (history->steps().empty()) return view_->setNotice(noDataYetNotice());
   frame_ = selection_->quantFrame();
-  gemm_class_ = selection_->tensor().gemm_class;
+  gemm_class_ = selection_->tensor().gemm_class();
   if (!frame_ || !firstOf(*frame_, gemm_class_))
     return view_->setNotice(noQuantizationNotice(history->info(), frame_.get(), gemm_class_));
   view_->setNotice({});
@@ -128,9 +128,10 @@ void QuantErrorPanel::indexCells() {
   tensors_ = operandsOf(*frame_, gemm_class_);
   cells_.assign(layers_.size() * tensors_.size(), nullptr);
   for (const QuantFrame& quant : frame_->quants) {
-    if (quant.gemm_class != gemm_class_) continue;
+    if (quant.gemm_class() != gemm_class_) continue;
     const auto row = static_cast<std::size_t>(std::ranges::lower_bound(layers_, quant.layer) - layers_.begin());
-    const auto column = std::ranges::lower_bound(tensors_, place_of(quant), comesBefore) - tensors_.begin();
+    const OperandPlace& place = quant;
+    const auto column = std::ranges::lower_bound(tensors_, place, comesBefore) - tensors_.begin();
     cells_[row * tensors_.size() + static_cast<std::size_t>(column)] = &quant;
   }
 }
@@ -191,7 +192,7 @@ void QuantErrorPanel::paintGroups(QPainter& painter) const {
                (line == 0 || tensors_[other].direction == tensors_[first].direction);
       };
       while (last + 1 < view_->columns() && same(last + 1)) ++last;
-      const QString text = line == 0 ? QString::fromStdString(tensors_[first].gemm)
+      const QString text = line == 0 ? QString::fromLatin1(gemm_name(tensors_[first].gemm))
                                      : QLatin1String(direction_name(tensors_[first].direction));
       header(first, last, line, text, text.left(1));
       first = last + 1;
@@ -220,7 +221,7 @@ QString QuantErrorPanel::csv() const {
     text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7,")
                 .arg(frame->step)
                 .arg(quant.layer)
-                .arg(QLatin1String(gemm_class_name(quant.gemm_class)), QString::fromStdString(gemm_name(quant)),
+                .arg(QLatin1String(gemm_class_name(quant.gemm_class())), QString::fromLatin1(gemm_name(quant.gemm)),
                      QLatin1String(operand_name(quant.operand)), QLatin1String(direction_name(quant.direction)),
                      QString::fromStdString(quant.format));
     text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7,%8\n")

@@ -85,8 +85,8 @@ QString ScaleHistogramPanel::notice() const {
   if (!history) return noRunNotice();
   if (history->steps().empty()) return noDataYetNotice();
   const auto newest = history->quant_frame_at(history->steps().last);
-  if (!newest || layersOf(*newest, selection_->tensor().gemm_class).empty())
-    return noQuantizationNotice(history->info(), newest.get(), selection_->tensor().gemm_class);
+  if (!newest || layersOf(*newest, selection_->tensor().gemm_class()).empty())
+    return noQuantizationNotice(history->info(), newest.get(), selection_->tensor().gemm_class());
   const QuantFrame* tensor = findTensor(newest.get(), selection_->tensor());
   if (tensor && quant_format(tensor->format).scale == QuantScale::none)
     return tr("%1 is in BF16, which has no scales").arg(placeName(selection_->tensor()));
@@ -100,7 +100,7 @@ QString ScaleHistogramPanel::notice() const {
 void ScaleHistogramPanel::updateRows() {
   const QString key = QStringLiteral("%1:%2:%3")
                           .arg(reinterpret_cast<quintptr>(selection_->history()))
-                          .arg(static_cast<int>(selection_->tensor().gemm_class))
+                          .arg(static_cast<int>(selection_->tensor().gemm_class()))
                           .arg(placeName(selection_->tensor()));
   int low = first_byte_, high = last_byte_;
   if (std::exchange(rows_of_, key) != key) low = 255, high = 0;
@@ -122,7 +122,7 @@ void ScaleHistogramPanel::updateRows() {
 }
 
 FigureTarget ScaleHistogramPanel::scalesAt(std::int64_t step) const {
-  FigureTarget target = this->target(*find_metric("e8m0_blocks"));
+  FigureTarget target = this->target(FigureKey("e8m0_blocks").info());
   target.step = step;
   return target;
 }
@@ -187,15 +187,15 @@ QString ScaleHistogramPanel::csv() const {
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   for (int byte = 0; quant && byte < 256; ++byte) {
     if (quant->e8m0_blocks[byte] == 0) continue;
-    text +=
-        QStringLiteral("%1,%2,%3,%4,%5,%6,%7\n")
-            .arg(frame->step)
-            .arg(selection_->tensor().layer)
-            .arg(gemmClassLabel(selection_->tensor().gemm_class) + QLatin1Char(' ') + tensorName(selection_->tensor()),
-                 QString::fromStdString(quant->format))
-            .arg(byte)
-            .arg(byte == kNanByte ? QStringLiteral("NaN") : QString::number(byte - kBias))
-            .arg(quant->e8m0_blocks[byte]);
+    text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7\n")
+                .arg(frame->step)
+                .arg(selection_->tensor().layer)
+                .arg(gemmClassLabel(selection_->tensor().gemm_class()) + QLatin1Char(' ') +
+                         tensorName(selection_->tensor()),
+                     QString::fromStdString(quant->format))
+                .arg(byte)
+                .arg(byte == kNanByte ? QStringLiteral("NaN") : QString::number(byte - kBias))
+                .arg(quant->e8m0_blocks[byte]);
   }
   return text;
 }

@@ -15,7 +15,6 @@ class ScaleHistogramPanel : public Panel {
   explicit ScaleHistogramPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
-  TimeHeatMap* waterfall() const { return waterfall_; }
   Histogram* bars() const { return bars_; }
 
  protected:

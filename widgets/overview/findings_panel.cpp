@@ -278,9 +278,10 @@ void FindingsPanel::showEvidence(const Finding& finding) {
   selection_->setRange(range);
   if (!finding.layers.empty()) selection_->setLayer(finding.layers.front());
   if (!finding.experts.empty()) selection_->setExpert(finding.experts.front());
-  if (finding.tensor && finding.tensor->of_experts) {
-    selection_->setTensor({selection_->layer(), GemmClass::experts, expert_weight_name(finding.tensor->weight),
-                           finding.tensor->operand, finding.tensor->direction});
+  if (finding.tensor && finding.tensor->gemm_class() == GemmClass::experts) {
+    OperandPlace tensor = *finding.tensor;
+    tensor.layer = selection_->layer();
+    selection_->setTensor(tensor);
   }
 }
 

@@ -1,7 +1,6 @@
 #include "widgets/panel/metric_text.h"
 
 #include <QCoreApplication>
-#include <cassert>
 #include <string_view>
 
 namespace moescope {
@@ -40,13 +39,9 @@ QString metricCard(const MetricInfo& info) {
          line("Source:", info.source) + QStringLiteral("</p>");
 }
 
-QString metricCards(std::initializer_list<const char*> keys) {
+QString metricCards(std::initializer_list<FigureKey> figures) {
   QString cards;
-  for (const char* key : keys) {
-    const MetricInfo* info = find_metric(key);
-    assert(info);
-    cards += metricCard(*info);
-  }
+  for (const FigureKey& figure : figures) cards += metricCard(figure.info());
   return cards;
 }
 

@@ -1,10 +1,10 @@
-// How the figures of core/telemetry/history/metrics.h read on screen.
+// How the figures of core/telemetry/frame/metrics.h read on screen.
 #pragma once
 
 #include <QString>
 #include <initializer_list>
 
-#include "core/telemetry/history/metrics.h"
+#include "core/telemetry/frame/metrics.h"
 
 namespace moescope {
 
@@ -14,6 +14,6 @@ bool metricIsShare(Metric metric);     // shown in percent
 
 // Rich text: name, unit, formula, how to read it, what moves it, source.
 QString metricCard(const MetricInfo& info);
-QString metricCards(std::initializer_list<const char*> keys);
+QString metricCards(std::initializer_list<FigureKey> figures);
 
 }  // namespace moescope

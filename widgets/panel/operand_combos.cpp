@@ -21,7 +21,7 @@ void follow(Selection* selection, Combo* combo, void (Combo::*synchronise)()) {
 OperandChoices choicesOf(const TelemetryFrame* frame, GemmClass gemm_class) {
   OperandChoices choices{{}, gemm_class};
   if (frame)
-    for (const QuantFrame& quant : frame->quants) ++choices.operands[static_cast<std::size_t>(quant.gemm_class)];
+    for (const QuantFrame& quant : frame->quants) ++choices.operands[static_cast<std::size_t>(quant.gemm_class())];
   return choices;
 }
 
@@ -40,7 +40,7 @@ GemmClassCombo::GemmClassCombo(Selection* selection, QWidget* parent, bool brief
 
 void GemmClassCombo::synchronise() {
   const auto frame = selection_->quantFrame();
-  const OperandChoices choices = choicesOf(frame.get(), selection_->tensor().gemm_class);
+  const OperandChoices choices = choicesOf(frame.get(), selection_->tensor().gemm_class());
   if (std::exchange(choices_, choices) == choices) return;
   auto* items = static_cast<QStandardItemModel*>(model());
   for (int i = 0; i < count(); ++i) {
@@ -48,7 +48,7 @@ void GemmClassCombo::synchronise() {
     items->item(i)->setEnabled(there);
     setItemData(i, there ? QVariant() : tr("not quantized in this run"), Qt::ToolTipRole);
   }
-  setCurrentIndex(static_cast<int>(selection_->tensor().gemm_class));
+  setCurrentIndex(static_cast<int>(selection_->tensor().gemm_class()));
 }
 
 // The class's first operand, in the chosen layer if it has one there.
@@ -77,7 +77,7 @@ OperandCombo::OperandCombo(Selection* selection, QWidget* parent) : QComboBox(pa
 
 void OperandCombo::synchronise() {
   const auto frame = selection_->quantFrame();
-  const OperandChoices choices = choicesOf(frame.get(), selection_->tensor().gemm_class);
+  const OperandChoices choices = choicesOf(frame.get(), selection_->tensor().gemm_class());
   if (std::exchange(choices_, choices) != choices) {
     const QSignalBlocker quiet(this);
     places_ = frame ? operandsOf(*frame, choices.gemm_class) : std::vector<OperandPlace>{};
@@ -105,7 +105,7 @@ OperandLayerCombo::OperandLayerCombo(Selection* selection, QWidget* parent) : QC
 
 void OperandLayerCombo::synchronise() {
   const auto frame = selection_->quantFrame();
-  const OperandChoices choices = choicesOf(frame.get(), selection_->tensor().gemm_class);
+  const OperandChoices choices = choicesOf(frame.get(), selection_->tensor().gemm_class());
   if (std::exchange(choices_, choices) != choices) {
     const QSignalBlocker quiet(this);
     layers_ = frame ? layersOf(*frame, choices.gemm_class) : std::vector<int>{};

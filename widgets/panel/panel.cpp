@@ -96,7 +96,7 @@ void Panel::explainAt(QPoint position) {
   const auto figure = figureUnder(position);
   if (!figure) return openCard(position, title_, [this] { return explain(); });
   const bool at_cursor = figure->step == selection_->step();  // and stays there when the cursor moves
-  openCard(position, QString::fromUtf8(find_metric(figure->key)->name), [this, at_cursor, figure = *figure]() mutable {
+  openCard(position, QString::fromUtf8(figure->key.info().name), [this, at_cursor, figure = *figure]() mutable {
     const History* history = selection_->history();
     if (at_cursor) figure.step = selection_->step();
     return history ? figureCard(explain_figure(*history, figure)) : QString();
@@ -118,8 +118,7 @@ void Panel::openCard(QPoint at, const QString& title, std::function<QString()> h
 }
 
 FigureTarget Panel::target(const MetricInfo& info) const {
-  FigureTarget target;
-  target.key = info.key;
+  FigureTarget target{.key = info};
   target.layer = selection_->layer();
   target.expert = selection_->expert();
   target.step = selection_->step();
@@ -148,9 +147,9 @@ QString Panel::metricCard(const MetricInfo& info) const {
   return figureCard(figure);
 }
 
-QString Panel::metricCards(std::initializer_list<const char*> keys) const {
+QString Panel::metricCards(std::initializer_list<FigureKey> figures) const {
   QString cards;
-  for (const char* key : keys) cards += metricCard(*find_metric(key));
+  for (const FigureKey& figure : figures) cards += metricCard(figure.info());
   return cards;
 }
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/telemetry/explain/explain.h"
-#include "core/telemetry/history/metrics.h"
+#include "core/telemetry/frame/metrics.h"
 #include "widgets/plots/plot_frame.h"
 #include "widgets/selection/selection.h"
 
@@ -56,7 +56,7 @@ class Panel : public QWidget {
   virtual FigureTarget target(const MetricInfo& info) const;
   // Cards with the present values; inside panels they hide the functions of metric_text.h of the same name.
   QString metricCard(const MetricInfo& info) const;
-  QString metricCards(std::initializer_list<const char*> keys) const;
+  QString metricCards(std::initializer_list<FigureKey> figures) const;
   // The kind of the numbers shown; for panels of a run it depends on the open run.
   virtual Provenance kind() const;
   // One line for the header, read while painting: "step 1,234, held", "1 of 4 steps kept".

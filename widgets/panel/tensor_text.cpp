@@ -4,7 +4,6 @@
 #include <QStringList>
 #include <algorithm>
 #include <iterator>
-#include <string_view>
 #include <tuple>
 
 #include "widgets/panel/panel.h"
@@ -16,9 +15,13 @@ QString tr(const char* text) {
   return QCoreApplication::translate("Panel", text);
 }
 
-int orderOfGemm(std::string_view gemm) {
-  constexpr std::string_view kOrder[] = {"dispatch", "wq_a", "wq", "wq_b", "wkv_a",  "wkv_b",  "wo",
-                                         "gate",     "w1",   "w3", "w2",   "output", "combine"};
+// As they follow each other in a layer.
+int orderOfGemm(Gemm gemm) {
+  using enum Gemm;
+  constexpr Gemm kOrder[] = {dispatch, wq_a,      wq,        wq_b,      wkv_a,     wkv_b,     wo,
+                             gate,     expert_w1, expert_w3, expert_w2, shared_w1, shared_w3, shared_w2,
+                             dense_w1, dense_w3,  dense_w2,  output,    combine};
+  static_assert(std::size(kOrder) == kNumGemms);
   return static_cast<int>(std::ranges::find(kOrder, gemm) - std::begin(kOrder));
 }
 
@@ -26,7 +29,7 @@ auto orderOf(const OperandPlace& place) {
   // x W of forward, dY W of dgrad, x dY of wgrad.
   constexpr int kOperands[3][3] = {{0, 1, 2}, {2, 1, 0}, {0, 2, 1}};  // by direction and operand
   const int operand = kOperands[static_cast<int>(place.direction)][static_cast<int>(place.operand)];
-  return std::tuple(orderOfGemm(place.gemm), place.gemm, place.direction, operand);
+  return std::tuple(orderOfGemm(place.gemm), place.direction, operand);
 }
 
 }  // namespace
@@ -38,11 +41,11 @@ bool comesBefore(const OperandPlace& a, const OperandPlace& b) {
 std::vector<OperandPlace> operandsOf(const TelemetryFrame& frame, GemmClass gemm_class) {
   std::vector<OperandPlace> places;
   for (const QuantFrame& quant : frame.quants) {
-    if (quant.gemm_class != gemm_class) continue;
-    OperandPlace place = place_of(quant);
+    if (quant.gemm_class() != gemm_class) continue;
+    OperandPlace place = quant;
     place.layer = 0;
     const auto at = std::ranges::lower_bound(places, place, comesBefore);
-    if (at == places.end() || *at != place) places.insert(at, std::move(place));
+    if (at == places.end() || *at != place) places.insert(at, place);
   }
   return places;
 }
@@ -50,7 +53,7 @@ std::vector<OperandPlace> operandsOf(const TelemetryFrame& frame, GemmClass gemm
 std::vector<int> layersOf(const TelemetryFrame& frame, GemmClass gemm_class) {
   std::vector<int> layers;
   for (const QuantFrame& quant : frame.quants)
-    if (quant.gemm_class == gemm_class && (layers.empty() || layers.back() != quant.layer))
+    if (quant.gemm_class() == gemm_class && (layers.empty() || layers.back() != quant.layer))
       layers.push_back(quant.layer);
   std::ranges::sort(layers);
   const auto twice = std::ranges::unique(layers);
@@ -76,7 +79,7 @@ QString gemmClassBrief(GemmClass gemm_class) {
 
 QString tensorName(const OperandPlace& place) {
   return QStringLiteral("%1 %2 %3")
-      .arg(QString::fromStdString(place.gemm), QLatin1String(operand_name(place.operand)),
+      .arg(QLatin1String(gemm_name(place.gemm)), QLatin1String(operand_name(place.operand)),
            QLatin1String(direction_name(place.direction)));
 }
 
@@ -87,16 +90,13 @@ QString layerName(int layer) {
 QString placeName(const OperandPlace& place) {
   QStringList parts;
   if (place.layer >= 0) parts << layerName(place.layer);
-  parts << gemmClassLabel(place.gemm_class) << tensorName(place);
+  parts << gemmClassLabel(place.gemm_class()) << tensorName(place);
   return parts.join(QStringLiteral(", "));
 }
 
 const QuantFrame* findTensor(const TelemetryFrame* frame, const OperandPlace& place) {
   if (!frame) return nullptr;
-  const auto found = std::ranges::find_if(frame->quants, [&](const QuantFrame& quant) {
-    return quant.layer == place.layer && quant.gemm_class == place.gemm_class && quant.operand == place.operand &&
-           quant.direction == place.direction && gemm_name(quant) == place.gemm;
-  });
+  const auto found = std::ranges::find_if(frame->quants, [&](const QuantFrame& quant) { return place == quant; });
   return found == frame->quants.end() ? nullptr : &*found;
 }
 

@@ -274,7 +274,7 @@ std::optional<FigureTarget> LinePlot::figureAt(QPoint position) const {
     const double away = std::fabs(axis.toPixel(static_cast<double>(each.valueAt(step))) - position.y());
     if (nearest && !(away < least)) continue;
     nearest = each.figure ? each.figure(step)
-                          : FigureTarget{.key = metric_info(each.metric).key, .layer = each.layer, .step = step};
+                          : FigureTarget{.key = each.metric, .layer = each.layer, .step = step};
     least = away;
   }
   return nearest;

@@ -94,7 +94,7 @@ double CapacityPanel::capacityFactor() const {
 }
 
 FigureTarget CapacityPanel::figure(int which, int layer, double factor) const {
-  return {.key = which == kDrops ? "dropped_fraction" : "padding_fraction",
+  return {.key = which == kDrops ? Metric::dropped_fraction : Metric::padding_fraction,
           .layer = layer,
           .step = selection_->step(),
           .parameter = which == kDrops ? factor : kAlignments[static_cast<std::size_t>(which)]};

@@ -17,7 +17,7 @@ GateLoadPanel::GateLoadPanel(Selection* selection, QWidget* parent)
   plot_->figureOf = [this](QPoint position) -> std::optional<FigureTarget> {
     const int expert = plot_->nearest(position);
     if (expert < 0) return std::nullopt;
-    return FigureTarget{.key = mass_->currentIndex() == 1 ? "score_mass" : "gate_mass",
+    return FigureTarget{.key = mass_->currentIndex() == 1 ? FigureKey("score_mass") : FigureKey("gate_mass"),
                         .layer = selection_->layer(),
                         .expert = expert,
                         .step = selection_->step()};

@@ -52,7 +52,7 @@ LayerBalancePanel::LayerBalancePanel(Selection* selection, QWidget* parent)
   layers_->describe = [this](int row, std::int64_t step) { return describeLayer(row, step); };
   layers_->figure = [this](int row, std::int64_t step) {
     const int layer = selection_->history()->info().moe_layers[static_cast<std::size_t>(row)];
-    return FigureTarget{.key = metric_info(metric()).key, .layer = layer, .step = step};
+    return FigureTarget{.key = metric(), .layer = layer, .step = step};
   };
   connect(layers_, &TimeHeatMap::rowClicked, this, [this](int row) {
     selection_->setLayer(selection_->history()->info().moe_layers[static_cast<std::size_t>(row)]);

@@ -44,7 +44,8 @@ ScoresPanel::ScoresPanel(Selection* selection, QWidget* parent)
     if (margins_->notice().isEmpty()) margins_->setHistograms(counts().margins, {}, 0);
   };
   for (HalfOctavePlot* plot : {scores_, margins_})
-    plot->figureOf = [this, key = plot == scores_ ? "score_histogram" : "margin_histogram"](QPoint) {
+    plot->figureOf = [this,
+                      key = plot == scores_ ? FigureKey("score_histogram") : FigureKey("margin_histogram")](QPoint) {
       return FigureTarget{.key = key, .layer = selection_->layer(), .step = selection_->step()};
     };
   for (HalfOctavePlot* plot : {scores_, margins_})

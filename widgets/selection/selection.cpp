@@ -173,7 +173,8 @@ void Selection::setTensor(OperandPlace tensor) {
 
 // Dense layers and the head have operands that no MoE layer has.
 void Selection::takeTensorAlong() {
-  if (tensor_.gemm_class != GemmClass::dense_ffn && tensor_.gemm_class != GemmClass::head) tensor_.layer = layer_;
+  const GemmClass of = tensor_.gemm_class();
+  if (of != GemmClass::dense_ffn && of != GemmClass::head) tensor_.layer = layer_;
 }
 
 std::int64_t Selection::hoverStep() const {

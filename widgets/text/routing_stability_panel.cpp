@@ -304,7 +304,7 @@ void RoutingStabilityPanel::refillBars() {
 
 FigureTarget RoutingStabilityPanel::figure(int layer, std::int64_t step) const {
   const StabilityPoint* point = track_.at(step);
-  return {.key = wholeSets() ? "unchanged_choices" : "routing_stability",
+  return {.key = wholeSets() ? FigureKey("unchanged_choices") : FigureKey("routing_stability"),
           .layer = layer,
           .step = point ? point->step : step,
           .reference = point ? point->reference : -1};
@@ -312,7 +312,7 @@ FigureTarget RoutingStabilityPanel::figure(int layer, std::int64_t step) const {
 
 FigureTarget RoutingStabilityPanel::target(const MetricInfo& info) const {
   FigureTarget target = figure(selection_->layer(), selection_->step());
-  target.key = info.key;
+  target.key = info;
   return target;
 }
 

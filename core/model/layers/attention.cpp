@@ -106,21 +106,21 @@ void Attention<T>::forward(const LayerView<T>& w, const T* x, AttentionActivatio
   const int n = tokens(), dim = c_.dim, q_width = c_.n_heads * head_dim(), latent = c_.kv_lora_rank;
   rms_norm_forward(x, size(dim), n, dim, w.attention_norm, c_.norm_eps, a.h, a.h_inv);
   if (c_.q_lora_rank > 0) {
-    linear_forward(a.h, n, dim, w.wq_a, c_.q_lora_rank, a.qa, false, precision.of(Linear::wq_a));
+    linear_forward(a.h, n, dim, w.wq_a, c_.q_lora_rank, a.qa, false, precision.of(Gemm::wq_a));
     rms_norm_forward(a.qa, size(c_.q_lora_rank), n, c_.q_lora_rank, w.q_norm, c_.norm_eps, a.qa_normed, a.qa_inv);
-    linear_forward(a.qa_normed, n, c_.q_lora_rank, w.wq_b, q_width, a.q, false, precision.of(Linear::wq_b));
+    linear_forward(a.qa_normed, n, c_.q_lora_rank, w.wq_b, q_width, a.q, false, precision.of(Gemm::wq_b));
   } else {
-    linear_forward(a.h, n, dim, w.wq, q_width, a.q, false, precision.of(Linear::wq));
+    linear_forward(a.h, n, dim, w.wq, q_width, a.q, false, precision.of(Gemm::wq));
   }
   const int kva_width = latent + c_.qk_rope_head_dim;
-  linear_forward(a.h, n, dim, w.wkv_a, kva_width, a.kva, false, precision.of(Linear::wkv_a));
+  linear_forward(a.h, n, dim, w.wkv_a, kva_width, a.kva, false, precision.of(Gemm::wkv_a));
   rms_norm_forward(a.kva, size(kva_width), n, latent, w.kv_norm, c_.norm_eps, a.latent, a.latent_inv);
   linear_forward(a.latent, n, latent, w.wkv_b, c_.n_heads * (c_.qk_nope_head_dim + c_.v_head_dim), a.kv, false,
-                 precision.of(Linear::wkv_b));
+                 precision.of(Gemm::wkv_b));
   rotate(a);
   parallel_for(sequences_ * c_.n_heads, [&](int task) { head_forward(task / c_.n_heads, task % c_.n_heads, a); });
   std::copy_n(x, size(n) * size(dim), y);
-  linear_forward(a.o, n, c_.n_heads * c_.v_head_dim, w.wo, dim, y, true, precision.of(Linear::wo));
+  linear_forward(a.o, n, c_.n_heads * c_.v_head_dim, w.wo, dim, y, true, precision.of(Gemm::wo));
 }
 
 template <class T>
@@ -129,27 +129,27 @@ void Attention<T>::backward(const LayerView<T>& w, const LayerView<T>& g, const 
   const int n = tokens(), dim = c_.dim, q_width = c_.n_heads * head_dim(), latent = c_.kv_lora_rank;
   const int kva_width = latent + c_.qk_rope_head_dim, o_width = c_.n_heads * c_.v_head_dim;
   const int kv_width = c_.n_heads * (c_.qk_nope_head_dim + c_.v_head_dim);
-  linear_backward_weight(dx, a.o, n, dim, o_width, g.wo, precision.of(Linear::wo));
-  linear_backward_input(dx, n, dim, w.wo, o_width, ws.d_o, false, precision.of(Linear::wo));
+  linear_backward_weight(dx, a.o, n, dim, o_width, g.wo, precision.of(Gemm::wo));
+  linear_backward_input(dx, n, dim, w.wo, o_width, ws.d_o, false, precision.of(Gemm::wo));
   parallel_for(sequences_ * c_.n_heads, [&](int task) { head_backward(task / c_.n_heads, task % c_.n_heads, a, ws); });
   rotate_back(ws);
 
-  linear_backward_weight(ws.dkv, a.latent, n, kv_width, latent, g.wkv_b, precision.of(Linear::wkv_b));
-  linear_backward_input(ws.dkv, n, kv_width, w.wkv_b, latent, ws.dlatent, false, precision.of(Linear::wkv_b));
+  linear_backward_weight(ws.dkv, a.latent, n, kv_width, latent, g.wkv_b, precision.of(Gemm::wkv_b));
+  linear_backward_input(ws.dkv, n, kv_width, w.wkv_b, latent, ws.dlatent, false, precision.of(Gemm::wkv_b));
   rms_norm_backward(ws.dlatent, a.kva, size(kva_width), a.latent_inv, n, latent, w.kv_norm, ws.dkva, size(kva_width),
                     false, g.kv_norm, ws.norm_partial, precision.shard_rows);
-  linear_backward_weight(ws.dkva, a.h, n, kva_width, dim, g.wkv_a, precision.of(Linear::wkv_a));
-  linear_backward_input(ws.dkva, n, kva_width, w.wkv_a, dim, ws.dh, false, precision.of(Linear::wkv_a));
+  linear_backward_weight(ws.dkva, a.h, n, kva_width, dim, g.wkv_a, precision.of(Gemm::wkv_a));
+  linear_backward_input(ws.dkva, n, kva_width, w.wkv_a, dim, ws.dh, false, precision.of(Gemm::wkv_a));
   if (c_.q_lora_rank > 0) {
-    linear_backward_weight(ws.dq, a.qa_normed, n, q_width, c_.q_lora_rank, g.wq_b, precision.of(Linear::wq_b));
-    linear_backward_input(ws.dq, n, q_width, w.wq_b, c_.q_lora_rank, ws.dqa_normed, false, precision.of(Linear::wq_b));
+    linear_backward_weight(ws.dq, a.qa_normed, n, q_width, c_.q_lora_rank, g.wq_b, precision.of(Gemm::wq_b));
+    linear_backward_input(ws.dq, n, q_width, w.wq_b, c_.q_lora_rank, ws.dqa_normed, false, precision.of(Gemm::wq_b));
     rms_norm_backward(ws.dqa_normed, a.qa, size(c_.q_lora_rank), a.qa_inv, n, c_.q_lora_rank, w.q_norm, ws.dqa,
                       size(c_.q_lora_rank), false, g.q_norm, ws.norm_partial, precision.shard_rows);
-    linear_backward_weight(ws.dqa, a.h, n, c_.q_lora_rank, dim, g.wq_a, precision.of(Linear::wq_a));
-    linear_backward_input(ws.dqa, n, c_.q_lora_rank, w.wq_a, dim, ws.dh, true, precision.of(Linear::wq_a));
+    linear_backward_weight(ws.dqa, a.h, n, c_.q_lora_rank, dim, g.wq_a, precision.of(Gemm::wq_a));
+    linear_backward_input(ws.dqa, n, c_.q_lora_rank, w.wq_a, dim, ws.dh, true, precision.of(Gemm::wq_a));
   } else {
-    linear_backward_weight(ws.dq, a.h, n, q_width, dim, g.wq, precision.of(Linear::wq));
-    linear_backward_input(ws.dq, n, q_width, w.wq, dim, ws.dh, true, precision.of(Linear::wq));
+    linear_backward_weight(ws.dq, a.h, n, q_width, dim, g.wq, precision.of(Gemm::wq));
+    linear_backward_input(ws.dq, n, q_width, w.wq, dim, ws.dh, true, precision.of(Gemm::wq));
   }
   rms_norm_backward(ws.dh, x, size(dim), a.h_inv, n, dim, w.attention_norm, dx, size(dim), true, g.attention_norm,
                     ws.norm_partial, precision.shard_rows);

@@ -6,31 +6,22 @@
 namespace moescope {
 namespace {
 
-std::optional<Linear> linear_of(const OperandPlace& place) {
-  for (int i = 0; i < kNumLinears; ++i) {
-    const auto linear = static_cast<Linear>(i);
-    const LinearInfo& info = linear_info(linear);
-    if (info.gemm_class == place.gemm_class && info.name == place.gemm)
-      return place.operand == Operand::x ? source_of_x(linear) : linear;
-  }
-  return std::nullopt;
-}
-
 std::pair<int, std::uint32_t> order_of(const QuantizerCall& call) {
   return {call.expert, call.key.first_row};
 }
 
 }  // namespace
 
-OperandTap::OperandTap(const OperandPlace& place) : place_(place), linear_(linear_of(place)) {}
+OperandTap::OperandTap(const OperandPlace& place)
+    : place_(place), source_(place.operand == Operand::x ? source_of_x(place.gemm) : place.gemm) {}
 
 bool OperandTap::is_of(int layer, GemmClass gemm_class) const {
-  return gemm_class == place_.gemm_class && (layer == place_.layer || linear_ == Linear::output);
+  return gemm_class == place_.gemm_class() && (layer == place_.layer || source_ == Gemm::output);
 }
 
-int OperandTap::part_of(int layer, Linear first, int stacked) const {
-  if (!linear_ || !is_of(layer, linear_info(first).gemm_class)) return -1;
-  const int part = static_cast<int>(*linear_) - static_cast<int>(first);
+int OperandTap::part_of(int layer, Gemm first, int stacked) const {
+  if (!is_of(layer, gemm_class_of(first))) return -1;
+  const int part = static_cast<int>(source_) - static_cast<int>(first);
   return part >= 0 && part < stacked ? part : -1;
 }
 
@@ -71,7 +62,7 @@ std::optional<CapturedOperand> OperandTap::finish(int n_experts) {
     captured.calls.push_back(piece.call);
     piece.values = {};
   }
-  if (place_.gemm_class == GemmClass::experts) {
+  if (place_.gemm_class() == GemmClass::experts) {
     captured.expert_rows.push_back(0);
     for (const std::size_t rows : rows_of_expert) captured.expert_rows.push_back(captured.expert_rows.back() + rows);
   }

@@ -19,8 +19,10 @@ class OperandTap {
   bool is(Direction direction, Operand operand) const {
     return direction == place_.direction && operand == place_.operand;
   }
+  // The GEMM around which it is quantized: that of the place, but for x of w3, which is w1's.
+  Gemm source() const { return source_; }
   // Which of `stacked` weights that begin with `first` it is; -1: none of them.
-  int part_of(int layer, Linear first, int stacked) const;
+  int part_of(int layer, Gemm first, int stacked) const;
 
   // Copies rows of `expert` from its row key.first_row on, or all rows with expert -1. Any thread; rows that come twice
   // are copied once.
@@ -38,7 +40,7 @@ class OperandTap {
     std::vector<float> values;
   };
   OperandPlace place_;
-  std::optional<Linear> linear_;  // whose x, W or dY it is; none: of the routed experts or the token payload
+  Gemm source_;
   std::mutex mutex_;
   std::vector<Piece> pieces_;
   OperandFormat format_;

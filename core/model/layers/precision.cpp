@@ -11,15 +11,6 @@
 namespace moescope {
 namespace {
 
-constexpr LinearInfo kLinears[] = {
-    {GemmClass::attention, "wq"},      {GemmClass::attention, "wq_a"},    {GemmClass::attention, "wq_b"},
-    {GemmClass::attention, "wkv_a"},   {GemmClass::attention, "wkv_b"},   {GemmClass::attention, "wo"},
-    {GemmClass::dense_ffn, "w1"},      {GemmClass::dense_ffn, "w3"},      {GemmClass::dense_ffn, "w2"},
-    {GemmClass::shared_experts, "w1"}, {GemmClass::shared_experts, "w3"}, {GemmClass::shared_experts, "w2"},
-    {GemmClass::router_gate, "gate"},  {GemmClass::head, "output"},
-};
-static_assert(std::size(kLinears) == kNumLinears);
-
 using OwnRecipes = std::array<std::optional<Recipe>, 3>;  // of the operands of one class
 
 OwnRecipes own_recipes(const std::vector<OperandRecipe>& all, GemmClass gemm_class) {
@@ -83,17 +74,10 @@ StepPrecision step_precision(const PrecisionConfig& config, std::int64_t seed, s
 
 // mxfp8 applies to what experts read, their inputs and the gradients of their outputs; what they return is summed and
 // stays in bf16.
-OperandFormat transfer_format(TokenPayload payload, Transfer transfer) {
-  const bool to_experts = transfer == Transfer::dispatch || transfer == Transfer::combine_gradient;
+OperandFormat transfer_format(TokenPayload payload, ModelOperand transfer) {
+  const bool to_experts = (transfer.gemm == Gemm::dispatch) == (transfer.at.direction == Direction::forward);
   if (payload == TokenPayload::fp32) return {};
   return payload == TokenPayload::mxfp8 && to_experts ? mx_format(ElementFormat::e4m3) : kBf16Format;
-}
-
-OperandPlace transfer_place(int layer, Transfer transfer) {
-  const bool forward = transfer == Transfer::dispatch || transfer == Transfer::combine;
-  const bool dispatch = transfer == Transfer::dispatch || transfer == Transfer::dispatch_gradient;
-  return {layer, GemmClass::payload, dispatch ? "dispatch" : "combine", forward ? Operand::x : Operand::dy,
-          forward ? Direction::forward : Direction::dgrad};
 }
 
 std::uint64_t hash_of(std::initializer_list<std::uint64_t> values) {
@@ -102,13 +86,17 @@ std::uint64_t hash_of(std::initializer_list<std::uint64_t> values) {
   return hash;
 }
 
-const LinearInfo& linear_info(Linear linear) {
-  return kLinears[static_cast<std::size_t>(linear)];
-}
-
-Linear source_of_x(Linear linear) {
-  if (linear == Linear::dense_w3) return Linear::dense_w1;
-  return linear == Linear::shared_w3 ? Linear::shared_w1 : linear;
+Gemm source_of_x(Gemm gemm) {
+  switch (gemm) {
+    case Gemm::dense_w3:
+      return Gemm::dense_w1;
+    case Gemm::shared_w3:
+      return Gemm::shared_w1;
+    case Gemm::expert_w3:
+      return Gemm::expert_w1;
+    default:
+      return gemm;
+  }
 }
 
 RoundingKey LinearPrecision::key(Direction direction, Operand operand, int part) const {
@@ -120,12 +108,12 @@ RoundingKey LinearPrecision::key(Direction direction, Operand operand, int part)
   return key;
 }
 
-LinearPrecision LayerPrecision::of(Linear first, int stacked) const {
+LinearPrecision LayerPrecision::of(Gemm first, int stacked) const {
   LinearPrecision precision;
   precision.shard_rows = shard_rows;
   precision.first_row = first_row;
   if (!step) return precision;
-  const ClassPrecision& formats = step->of(linear_info(first).gemm_class);
+  const ClassPrecision& formats = step->of(gemm_class_of(first));
   const int tapped = tap ? tap->part_of(layer, first, stacked) : -1;
   if (formats.plain && tapped < 0) return precision;
   const auto index = static_cast<std::size_t>(first);

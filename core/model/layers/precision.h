@@ -57,43 +57,25 @@ StepPrecision step_precision(const PrecisionConfig& config, std::int64_t seed, s
 // Hashes several numbers into one.
 std::uint64_t hash_of(std::initializer_list<std::uint64_t> values);
 
-// Weights beside the routed experts', of one layer or of none (output).
-enum class Linear : std::uint8_t {
-  wq,
-  wq_a,
-  wq_b,
-  wkv_a,
-  wkv_b,
-  wo,
-  dense_w1,
-  dense_w3,
-  dense_w2,
-  shared_w1,
-  shared_w3,
-  shared_w2,
-  gate,
-  output,
-};
-inline constexpr int kNumLinears = 14;
-struct LinearInfo {
-  GemmClass gemm_class;
-  const char* name;  // "wq", "w1"
-};
-const LinearInfo& linear_info(Linear linear);
-// The linear that holds the statistics of its x: w3 multiplies the same x as w1.
-Linear source_of_x(Linear linear);
+// The GEMM that holds the statistics of its x: w3 multiplies the same x as w1.
+Gemm source_of_x(Gemm gemm);
 
-using LinearSums = std::array<QuantSums, 6>;
-using LayerSums = std::array<LinearSums, kNumLinears>;
+// Of the operands of one GEMM, by operand_index, and of all those of a layer, by Gemm.
+using GemmSums = std::array<QuantSums, 6>;
+using LayerSums = std::array<GemmSums, kNumGemms>;
 
+// An operand of every layer that has it.
+struct ModelOperand {
+  Gemm gemm;
+  GemmOperand at;
+};
 // What ranks send each other for the routed experts of a layer: inputs and outputs, and in the backward pass the
 // gradients of both.
-enum class Transfer : std::uint8_t { dispatch, combine, combine_gradient, dispatch_gradient };
-inline constexpr int kNumTransfers = 4;
-using TransferSums = std::array<QuantSums, kNumTransfers>;
-OperandFormat transfer_format(TokenPayload payload, Transfer transfer);
-// Place of a transfer among the operands: gemm "dispatch" or "combine", operand x or dY, direction forward or dgrad.
-OperandPlace transfer_place(int layer, Transfer transfer);
+inline constexpr ModelOperand kDispatch{Gemm::dispatch, {Direction::forward, Operand::x}};
+inline constexpr ModelOperand kCombine{Gemm::combine, {Direction::forward, Operand::x}};
+inline constexpr ModelOperand kCombineGradient{Gemm::combine, {Direction::dgrad, Operand::dy}};
+inline constexpr ModelOperand kDispatchGradient{Gemm::dispatch, {Direction::dgrad, Operand::dy}};
+OperandFormat transfer_format(TokenPayload payload, ModelOperand transfer);
 
 class OperandTap;
 
@@ -102,7 +84,7 @@ class OperandTap;
 struct LinearPrecision {
   const ClassPrecision* formats = nullptr;  // nullptr: operands as they are
   std::uint64_t stream = 0;                 // one for each weight of the model
-  LinearSums* sums = nullptr;               // [stacked]; nullptr: nobody counts
+  GemmSums* sums = nullptr;                 // [stacked]; nullptr: nobody counts
   int stacked = 1;
   OperandTap* tap = nullptr;  // of operand x, or of the part `tapped`; nullptr: nobody looks
   int tapped = 0;
@@ -120,9 +102,8 @@ struct LayerPrecision {
   OperandTap* tap = nullptr;  // nullptr: nobody looks
   int shard_rows = 0;         // as LinearPrecision's
   std::size_t first_row = 0;
-  TransferSums* transfers = nullptr;  // nullptr: nobody counts
 
-  LinearPrecision of(Linear first, int stacked = 1) const;
+  LinearPrecision of(Gemm first, int stacked = 1) const;
 };
 
 }  // namespace moescope

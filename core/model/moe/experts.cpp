@@ -15,85 +15,53 @@ namespace {
 
 // A multiple of every quantization block and rotation, so that none straddles two groups.
 constexpr int kGroupRows = 512;
-// Apart from the streams of all Linear weights.
-constexpr std::uint64_t kExpertsStream = kNumLinears;
+// Apart from the streams of all other weights.
+constexpr auto kExpertsStream = static_cast<std::uint64_t>(Gemm::expert_w1);
+static_assert(kExpertsStream == 14);
 
 std::size_t size(int n) {
   return static_cast<std::size_t>(n);
 }
 
 // By QuantSite.
-constexpr std::array<GemmOperand, kQuantSites> kSiteOperands = {{{Direction::forward, Operand::x},
-                                                                 {Direction::forward, Operand::w},
-                                                                 {Direction::forward, Operand::w},
-                                                                 {Direction::forward, Operand::x},
-                                                                 {Direction::forward, Operand::w},
-                                                                 {Direction::dgrad, Operand::dy},
-                                                                 {Direction::dgrad, Operand::w},
-                                                                 {Direction::dgrad, Operand::dy},
-                                                                 {Direction::dgrad, Operand::dy},
-                                                                 {Direction::dgrad, Operand::w},
-                                                                 {Direction::dgrad, Operand::w},
-                                                                 {Direction::wgrad, Operand::dy},
-                                                                 {Direction::wgrad, Operand::x},
-                                                                 {Direction::wgrad, Operand::dy},
-                                                                 {Direction::wgrad, Operand::dy},
-                                                                 {Direction::wgrad, Operand::x}}};
+constexpr std::array<ModelOperand, kQuantSites> kSiteOperands = {{
+    {Gemm::expert_w1, {Direction::forward, Operand::x}},
+    {Gemm::expert_w1, {Direction::forward, Operand::w}},
+    {Gemm::expert_w3, {Direction::forward, Operand::w}},
+    {Gemm::expert_w2, {Direction::forward, Operand::x}},
+    {Gemm::expert_w2, {Direction::forward, Operand::w}},
+    {Gemm::expert_w2, {Direction::dgrad, Operand::dy}},
+    {Gemm::expert_w2, {Direction::dgrad, Operand::w}},
+    {Gemm::expert_w1, {Direction::dgrad, Operand::dy}},
+    {Gemm::expert_w3, {Direction::dgrad, Operand::dy}},
+    {Gemm::expert_w1, {Direction::dgrad, Operand::w}},
+    {Gemm::expert_w3, {Direction::dgrad, Operand::w}},
+    {Gemm::expert_w2, {Direction::wgrad, Operand::dy}},
+    {Gemm::expert_w2, {Direction::wgrad, Operand::x}},
+    {Gemm::expert_w1, {Direction::wgrad, Operand::dy}},
+    {Gemm::expert_w3, {Direction::wgrad, Operand::dy}},
+    {Gemm::expert_w1, {Direction::wgrad, Operand::x}},
+}};
 
-GemmOperand operand_of(QuantSite site) {
+const ModelOperand& operand_of(QuantSite site) {
   return kSiteOperands[static_cast<std::size_t>(site)];
 }
 
 // The site that `tap` asks for; nothing: it looks elsewhere.
 std::optional<QuantSite> tapped_site(const OperandTap* tap, int layer) {
   if (!tap || !tap->is_of(layer, GemmClass::experts)) return std::nullopt;
-  for (const QuantSource& source : kQuantSourceTable)
-    if (expert_weight_name(source.weight) == tap->place().gemm && tap->is(source.direction, source.operand))
-      return source.site;
-  return std::nullopt;
-}
-
-// Whether the product is the one with w2; those with w1 and w3 share their signs of rotation, as they share x and dx.
-bool is_of_w2(QuantSite site) {
-  switch (site) {
-    case QuantSite::forward_a:
-    case QuantSite::forward_w2:
-    case QuantSite::dgrad_dy:
-    case QuantSite::dgrad_w2:
-    case QuantSite::wgrad_dy:
-    case QuantSite::wgrad_a:
-      return true;
-    default:
-      return false;
+  for (std::size_t i = 0; i < kQuantSites; ++i) {
+    const auto& [gemm, at] = kSiteOperands[i];
+    if (gemm == tap->source() && tap->is(at.direction, at.operand)) return static_cast<QuantSite>(i);
   }
+  return std::nullopt;
 }
 
 }  // namespace
 
-const std::array<QuantSource, kQuantSources> kQuantSourceTable = {{
-    {ExpertWeight::w1, Operand::x, Direction::forward, QuantSite::forward_x},
-    {ExpertWeight::w1, Operand::w, Direction::forward, QuantSite::forward_w1},
-    {ExpertWeight::w1, Operand::dy, Direction::dgrad, QuantSite::dgrad_dh1},
-    {ExpertWeight::w1, Operand::w, Direction::dgrad, QuantSite::dgrad_w1},
-    {ExpertWeight::w1, Operand::dy, Direction::wgrad, QuantSite::wgrad_dh1},
-    {ExpertWeight::w1, Operand::x, Direction::wgrad, QuantSite::wgrad_x},
-    {ExpertWeight::w2, Operand::x, Direction::forward, QuantSite::forward_a},
-    {ExpertWeight::w2, Operand::w, Direction::forward, QuantSite::forward_w2},
-    {ExpertWeight::w2, Operand::dy, Direction::dgrad, QuantSite::dgrad_dy},
-    {ExpertWeight::w2, Operand::w, Direction::dgrad, QuantSite::dgrad_w2},
-    {ExpertWeight::w2, Operand::dy, Direction::wgrad, QuantSite::wgrad_dy},
-    {ExpertWeight::w2, Operand::x, Direction::wgrad, QuantSite::wgrad_a},
-    {ExpertWeight::w3, Operand::x, Direction::forward, QuantSite::forward_x},
-    {ExpertWeight::w3, Operand::w, Direction::forward, QuantSite::forward_w3},
-    {ExpertWeight::w3, Operand::dy, Direction::dgrad, QuantSite::dgrad_dh3},
-    {ExpertWeight::w3, Operand::w, Direction::dgrad, QuantSite::dgrad_w3},
-    {ExpertWeight::w3, Operand::dy, Direction::wgrad, QuantSite::wgrad_dh3},
-    {ExpertWeight::w3, Operand::x, Direction::wgrad, QuantSite::wgrad_x},
-}};
-
 template <class T>
 const OperandFormat& GroupedExperts<T>::Pass::format(QuantSite site) const {
-  const GemmOperand at = operand_of(site);
+  const GemmOperand at = operand_of(site).at;
   return precision.format(at.direction, at.operand);
 }
 
@@ -111,7 +79,7 @@ int GroupedExperts<T>::group_rows(const Pass& pass, std::initializer_list<QuantS
   for (const QuantSite site : activations) {
     const OperandFormat& format = pass.format(site);
     const bool scale_per_feature = format.scheme == QuantScheme::fp8 && format.granularity == ScaleGranularity::row &&
-                                   operand_of(site).direction == Direction::wgrad;
+                                   operand_of(site).at.direction == Direction::wgrad;
     if (has_tensor_scale(format) || scale_per_feature) return std::numeric_limits<int>::max();
   }
   return kGroupRows;
@@ -137,10 +105,11 @@ QuantSums* GroupedExperts<T>::sums_of(const Pass& pass, std::size_t task, QuantS
 }
 
 template <class T>
-void GroupedExperts<T>::gather_sums(QuantSite first, QuantSite last, QuantSiteSums& sums) const {
+void GroupedExperts<T>::gather_sums(QuantSite first, QuantSite last, LayerSums& sums) const {
   const int first_site = static_cast<int>(first);
   parallel_for(static_cast<int>(last) - first_site + 1, [&](int i) {
-    QuantSums& total = sums[size(first_site + i)];
+    const auto& [gemm, at] = kSiteOperands[size(first_site + i)];
+    QuantSums& total = sums[static_cast<std::size_t>(gemm)][operand_index(at.direction, at.operand)];
     total = {};
     for (const QuantSiteSums& task : task_sums_) total.add(task[size(first_site + i)]);
   });
@@ -152,13 +121,15 @@ const T* GroupedExperts<T>::operand(const Pass& pass, QuantSite site, int expert
   const OperandFormat& format = pass.format(site);
   const bool tapped = pass.tap && site == pass.tapped;
   if (is_plain(format) && !tapped) return in;
-  const GemmOperand at = operand_of(site);
+  const auto& [gemm, at] = operand_of(site);
   const BlockAxis axis = contracting_axis(at.direction, at.operand);
   RoundingKey key;
   key.seed = pass.precision.seed;
   key.stream = hash_of({pass.stream, static_cast<std::uint64_t>(site), static_cast<std::uint64_t>(expert)});
   key.first_row = static_cast<std::uint32_t>(done);
-  key.rotation_seed = hash_of({key.seed, pass.stream, is_of_w2(site), static_cast<std::uint64_t>(at.direction)});
+  // Products with w1 and w3 share their signs of rotation, as they share x and dx.
+  key.rotation_seed =
+      hash_of({key.seed, pass.stream, gemm == Gemm::expert_w2, static_cast<std::uint64_t>(at.direction)});
   if (tapped) pass.tap->take(format, axis, expert, in, rows, cols, stride, key);
   if (is_plain(format)) return in;
   quantize_alone(format, in, rows, cols, stride, axis, key, out, sums);
@@ -176,7 +147,7 @@ const T* GroupedExperts<T>::operand_pair(const Pass& pass, QuantSite first, Quan
 
 template <class T>
 void GroupedExperts<T>::forward(const ClassPrecision& precision, int layer, const FeedForwardView<T>& w,
-                                const DispatchPlan& plan, const T* x, T* h13, T* a, T* y, QuantSiteSums* sums,
+                                const DispatchPlan& plan, const T* x, T* h13, T* a, T* y, LayerSums* sums,
                                 OperandTap* tap) {
   const Pass pass = pass_of(precision, layer, sums != nullptr, tap);
   cut_into_groups(plan, group_rows(pass, {QuantSite::forward_x, QuantSite::forward_a}), pass.counted || pass.tap);
@@ -210,7 +181,7 @@ void GroupedExperts<T>::forward_group(const Pass& pass, const FeedForwardView<T>
 template <class T>
 void GroupedExperts<T>::backward(const ClassPrecision& precision, int layer, const FeedForwardView<T>& w,
                                  const FeedForwardView<T>& g, const DispatchPlan& plan, const T* x, const T* h13,
-                                 const T* a, const T* dy, T* dh13, T* dx, QuantSiteSums* sums, OperandTap* tap) {
+                                 const T* a, const T* dy, T* dh13, T* dx, LayerSums* sums, OperandTap* tap) {
   using enum QuantSite;
   const Pass pass = pass_of(precision, layer, sums != nullptr, tap);
   cut_into_groups(plan, group_rows(pass, {dgrad_dy, dgrad_dh1}), pass.counted || pass.tap);

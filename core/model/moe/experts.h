@@ -45,16 +45,6 @@ enum class QuantSite {
 inline constexpr int kQuantSites = 16;
 using QuantSiteSums = std::array<QuantSums, kQuantSites>;
 
-// Which site a frame's (weight, operand, direction) reads.
-struct QuantSource {
-  ExpertWeight weight;
-  Operand operand;
-  Direction direction;
-  QuantSite site;
-};
-inline constexpr int kQuantSources = 18;
-extern const std::array<QuantSource, kQuantSources> kQuantSourceTable;
-
 template <class T>
 class GroupedExperts {
  public:
@@ -63,13 +53,13 @@ class GroupedExperts {
       : experts_(n_experts), first_(first), count_(count), dim_(dim), inter_(inter) {}
 
   // x_ND -> h13_N2F, a_NF, y_ND. `layer` keeps the random bits of layers apart. `sums`, if given, receives the
-  // statistics of the forward sites; `tap`, if given, what it asks for.
+  // statistics of the experts' operands; `tap`, if given, what it asks for.
   void forward(const ClassPrecision& precision, int layer, const FeedForwardView<T>& w, const DispatchPlan& plan,
-               const T* x, T* h13, T* a, T* y, QuantSiteSums* sums, OperandTap* tap = nullptr);
+               const T* x, T* h13, T* a, T* y, LayerSums* sums, OperandTap* tap = nullptr);
   // dy_ND -> dx_ND and the weights' gradients in `g`; dh13_N2F is scratch.
   void backward(const ClassPrecision& precision, int layer, const FeedForwardView<T>& w, const FeedForwardView<T>& g,
                 const DispatchPlan& plan, const T* x, const T* h13, const T* a, const T* dy, T* dh13, T* dx,
-                QuantSiteSums* sums, OperandTap* tap = nullptr);
+                LayerSums* sums, OperandTap* tap = nullptr);
 
  private:
   // Rows of one expert that one task handles.
@@ -93,7 +83,7 @@ class GroupedExperts {
   int group_rows(const Pass& pass, std::initializer_list<QuantSite> activations) const;
   void cut_into_groups(const DispatchPlan& plan, int rows_at_most, bool with_empty);
   QuantSums* sums_of(const Pass& pass, std::size_t task, QuantSite site);
-  void gather_sums(QuantSite first, QuantSite last, QuantSiteSums& sums) const;
+  void gather_sums(QuantSite first, QuantSite last, LayerSums& sums) const;
   // A GEMM operand of `expert`, `done` rows from its first: `in` itself, or its quantized copy in `out`, which has the
   // same stride.
   const T* operand(const Pass& pass, QuantSite site, int expert, int done, const T* in, int rows, int cols,

@@ -11,23 +11,23 @@ std::size_t size(int n) {
   return static_cast<std::size_t>(n);
 }
 
-QuantSums* sums_of(const LayerPrecision& precision, Transfer transfer) {
-  if (!precision.transfers) return nullptr;
-  QuantSums& sums = (*precision.transfers)[static_cast<std::size_t>(transfer)];
-  sums = {};
-  return &sums;
+QuantSums* sums_of(const LayerPrecision& precision, ModelOperand transfer) {
+  if (!precision.sums) return nullptr;
+  const std::size_t index = operand_index(transfer.at.direction, transfer.at.operand);
+  return &(*precision.sums)[static_cast<std::size_t>(transfer.gemm)][index];
 }
 
 template <class T>
-void capture_rows(const LayerPrecision& precision, Transfer transfer, const OperandFormat& format, const T* rows_of,
+void capture_rows(const LayerPrecision& precision, ModelOperand transfer, const OperandFormat& format, const T* rows_of,
                   std::size_t rows, int dim) {
-  if (precision.tap && precision.tap->place() == transfer_place(precision.layer, transfer))
+  if (precision.tap && precision.tap->place() ==
+                           OperandPlace{precision.layer, transfer.gemm, transfer.at.operand, transfer.at.direction})
     precision.tap->take(format, BlockAxis::row, -1, rows_of, static_cast<int>(rows), dim, size(dim), {});
 }
 
 // Rounds the row of each copy of a token before it is sent.
 template <class T>
-void send(TokenPayload payload, Transfer transfer, T* rows_of, std::size_t rows, int dim,
+void send(TokenPayload payload, ModelOperand transfer, T* rows_of, std::size_t rows, int dim,
           const LayerPrecision& precision) {
   const OperandFormat format = transfer_format(payload, transfer);
   capture_rows(precision, transfer, format, rows_of, rows, dim);
@@ -42,17 +42,16 @@ std::size_t rows_at_experts(const DispatchPlan& at_experts) {
 // The tokens as they are sent: each is rounded once, not each of its copies. In this thread's scratch.
 template <class T>
 const T* sent_tokens(TokenPayload payload, const T* h, int tokens, int dim, const LayerPrecision& precision) {
-  const OperandFormat format = transfer_format(payload, Transfer::dispatch);
-  capture_rows(precision, Transfer::dispatch, format, h, size(tokens), dim);
+  const OperandFormat format = transfer_format(payload, kDispatch);
+  capture_rows(precision, kDispatch, format, h, size(tokens), dim);
   if (is_plain(format)) return h;
   T* sent = thread_scratch<T>(size(tokens) * size(dim));
-  quantize_in_bands(format, h, tokens, dim, size(dim), BlockAxis::row, {}, sent,
-                    sums_of(precision, Transfer::dispatch));
+  quantize_in_bands(format, h, tokens, dim, size(dim), BlockAxis::row, {}, sent, sums_of(precision, kDispatch));
   return sent;
 }
 
 FeedForwardPrecision shared_precision(const LayerPrecision& precision) {
-  return {precision.of(Linear::shared_w1, 2), precision.of(Linear::shared_w2)};
+  return {precision.of(Gemm::shared_w1, 2), precision.of(Gemm::shared_w2)};
 }
 
 }  // namespace
@@ -95,16 +94,16 @@ MoeLayer<T>::MoeLayer(const RunConfig& config, const BatchPart& part)
 template <class T>
 void MoeLayer<T>::forward(const LayerView<T>& w, const T* expert_bias, const T* h, const T* residual,
                           MoeActivations<T>& a, MoeWorkspace<T>& ws, T* y, const LayerPrecision& precision,
-                          QuantSiteSums* sums, PhaseClock& clock, const RoutingLimits& limits) {
+                          PhaseClock& clock, const RoutingLimits& limits) {
   const ModelConfig& m = config_.model;
   const int tokens = static_cast<int>(part_.tokens());
   clock.enter(Phase::router);
-  router_forward(config_.router, w.gate, expert_bias, h, part_, m.dim, m.n_experts, a.router,
-                 precision.of(Linear::gate), limits);
+  router_forward(config_.router, w.gate, expert_bias, h, part_, m.dim, m.n_experts, a.router, precision.of(Gemm::gate),
+                 limits);
   clock.enter(Phase::dispatch);
   plan_dispatch(a.router.ids, config_.router.top_k, m.n_experts, a.plan);
   dispatch_tokens(sent_tokens(config_.precision.payload, h, tokens, m.dim, precision), a, ws);
-  experts_forward(w, a, ws, precision, sums, clock);
+  experts_forward(w, a, ws, precision, clock);
   combine_forward(a.plan, residual, a.router.mix, a.y, m.dim, y);
   if (m.n_shared == 0) return;
   clock.enter(Phase::dense_ffn);
@@ -117,7 +116,7 @@ void MoeLayer<T>::dispatch_tokens(const T* tokens, MoeActivations<T>& a, MoeWork
   const int dim = config_.model.dim;
   if (!part_.ranks) return dispatch_forward(a.plan, tokens, dim, a.x);
   a.exchange.plan(a.plan, a.router.ids, *part_.ranks);
-  const OperandFormat format = transfer_format(config_.precision.payload, Transfer::dispatch);
+  const OperandFormat format = transfer_format(config_.precision.payload, kDispatch);
   if (part_.ranks->over_nodes()) return a.exchange.dispatch_merged(format, tokens, part_.tokens(), dim, a.x);
   dispatch_forward(a.plan, tokens, dim, ws.dx);
   a.exchange.to_experts(format, ws.dx, dim, a.x);
@@ -125,27 +124,27 @@ void MoeLayer<T>::dispatch_tokens(const T* tokens, MoeActivations<T>& a, MoeWork
 
 template <class T>
 void MoeLayer<T>::experts_forward(const LayerView<T>& w, MoeActivations<T>& a, MoeWorkspace<T>& ws,
-                                  const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock) {
+                                  const LayerPrecision& precision, PhaseClock& clock) {
   const int dim = config_.model.dim;
   const DispatchPlan& plan = part_.ranks ? a.exchange.at_experts() : a.plan;
   T* y = part_.ranks ? ws.row_experts : a.y;
   clock.enter(Phase::experts);
-  experts_.forward(precision.step->of(GemmClass::experts), precision.layer, w.experts, plan, a.x, a.h13, a.a, y, sums,
-                   precision.tap);
+  experts_.forward(precision.step->of(GemmClass::experts), precision.layer, w.experts, plan, a.x, a.h13, a.a, y,
+                   precision.sums, precision.tap);
   clock.enter(Phase::combine);
   const TokenPayload payload = config_.precision.payload;
-  send(payload, Transfer::combine, y, rows_at_experts(plan), dim, precision);
-  if (part_.ranks) a.exchange.from_experts(transfer_format(payload, Transfer::combine), y, dim, a.y);
+  send(payload, kCombine, y, rows_at_experts(plan), dim, precision);
+  if (part_.ranks) a.exchange.from_experts(transfer_format(payload, kCombine), y, dim, a.y);
 }
 
 template <class T>
 void MoeLayer<T>::backward(const LayerView<T>& w, const LayerView<T>& g, const T* h, const T* dy,
                            const MoeActivations<T>& a, MoeWorkspace<T>& ws, T* dh, const LayerPrecision& precision,
-                           QuantSiteSums* sums, PhaseClock& clock) {
+                           PhaseClock& clock) {
   const ModelConfig& m = config_.model;
   clock.enter(Phase::combine);
   combine_backward(a.plan, dy, a.router.mix, a.y, m.dim, ws.dy, ws.dmix);
-  experts_backward(w, g, a, ws, precision, sums, clock);
+  experts_backward(w, g, a, ws, precision, clock);
   dispatch_backward(a.plan, ws.dx, m.dim, dh);
   if (m.n_shared > 0) {
     clock.enter(Phase::dense_ffn);
@@ -154,26 +153,25 @@ void MoeLayer<T>::backward(const LayerView<T>& w, const LayerView<T>& g, const T
   }
   clock.enter(Phase::router);
   router_backward(config_.router, w.gate, h, ws.dmix, part_, m.dim, m.n_experts, a.router, ws.dlogits, g.gate, dh, true,
-                  precision.of(Linear::gate));
+                  precision.of(Gemm::gate));
 }
 
 template <class T>
 void MoeLayer<T>::experts_backward(const LayerView<T>& w, const LayerView<T>& g, const MoeActivations<T>& a,
-                                   MoeWorkspace<T>& ws, const LayerPrecision& precision, QuantSiteSums* sums,
-                                   PhaseClock& clock) {
+                                   MoeWorkspace<T>& ws, const LayerPrecision& precision, PhaseClock& clock) {
   const int dim = config_.model.dim;
   const TokenPayload payload = config_.precision.payload;
   const DispatchPlan& plan = part_.ranks ? a.exchange.at_experts() : a.plan;
-  send(payload, Transfer::combine_gradient, ws.dy, rows_at_experts(a.plan), dim, precision);
+  send(payload, kCombineGradient, ws.dy, rows_at_experts(a.plan), dim, precision);
   T* dy = part_.ranks ? ws.row_experts : ws.dy;
   T* dx = part_.ranks ? ws.drow_experts : ws.dx;
-  if (part_.ranks) a.exchange.to_experts(transfer_format(payload, Transfer::combine_gradient), ws.dy, dim, dy);
+  if (part_.ranks) a.exchange.to_experts(transfer_format(payload, kCombineGradient), ws.dy, dim, dy);
   clock.enter(Phase::experts);
   experts_.backward(precision.step->of(GemmClass::experts), precision.layer, w.experts, g.experts, plan, a.x, a.h13,
-                    a.a, dy, ws.dh13, dx, sums, precision.tap);
+                    a.a, dy, ws.dh13, dx, precision.sums, precision.tap);
   clock.enter(Phase::dispatch);
-  send(payload, Transfer::dispatch_gradient, dx, rows_at_experts(plan), dim, precision);
-  if (part_.ranks) a.exchange.from_experts(transfer_format(payload, Transfer::dispatch_gradient), dx, dim, ws.dx);
+  send(payload, kDispatchGradient, dx, rows_at_experts(plan), dim, precision);
+  if (part_.ranks) a.exchange.from_experts(transfer_format(payload, kDispatchGradient), dx, dim, ws.dx);
 }
 
 template struct MoeActivations<float>;

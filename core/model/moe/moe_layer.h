@@ -50,21 +50,21 @@ class MoeLayer {
   // `config` is read at every step, so its live fields may change between two steps.
   MoeLayer(const RunConfig& config, const BatchPart& part);
 
-  // y_TD = residual_TD + moe(h_TD). `sums`, if given, receives the experts' forward quantization statistics.
+  // y_TD = residual_TD + moe(h_TD).
   void forward(const LayerView<T>& w, const T* expert_bias, const T* h, const T* residual, MoeActivations<T>& a,
-               MoeWorkspace<T>& ws, T* y, const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock,
+               MoeWorkspace<T>& ws, T* y, const LayerPrecision& precision, PhaseClock& clock,
                const RoutingLimits& limits = {});
   // dh_TD = dL/dh from dy_TD.
   void backward(const LayerView<T>& w, const LayerView<T>& g, const T* h, const T* dy, const MoeActivations<T>& a,
-                MoeWorkspace<T>& ws, T* dh, const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock);
+                MoeWorkspace<T>& ws, T* dh, const LayerPrecision& precision, PhaseClock& clock);
 
  private:
   void dispatch_tokens(const T* tokens, MoeActivations<T>& a, MoeWorkspace<T>& ws);
   // Sends the rows, grouped by expert, through the experts, whichever rank they are on.
   void experts_forward(const LayerView<T>& w, MoeActivations<T>& a, MoeWorkspace<T>& ws,
-                       const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock);
+                       const LayerPrecision& precision, PhaseClock& clock);
   void experts_backward(const LayerView<T>& w, const LayerView<T>& g, const MoeActivations<T>& a, MoeWorkspace<T>& ws,
-                        const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock);
+                        const LayerPrecision& precision, PhaseClock& clock);
 
   const RunConfig& config_;
   const BatchPart& part_;

@@ -1,11 +1,10 @@
 #include "core/telemetry/explain/explain.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 
 #include "core/telemetry/explain/explain_parts.h"
-#include "core/telemetry/frame/frame_fields.h"
+#include "core/telemetry/frame/figures.h"
 #include "core/telemetry/frame/words.h"
 #include "core/telemetry/recording/run_settings.h"
 
@@ -32,13 +31,6 @@ std::vector<Explanation::Knob> knobs_of(const MetricInfo& info, const History& h
     knobs.push_back({key, setting_at(history, key, step).value_or("")});
   }
   return knobs;
-}
-
-std::optional<Metric> scalar_of(std::string_view key) {
-  for (int m = 0; m < kNumMetrics; ++m) {
-    if (key == metric_info(static_cast<Metric>(m)).key) return static_cast<Metric>(m);
-  }
-  return std::nullopt;
 }
 
 const RouterFrame* router_of(const TelemetryFrame* frame, int layer) {
@@ -102,14 +94,14 @@ void explain_quant(Explanation& out, Context& at, float QuantFrame::*member) {
   at.step = frame->step;
   at.value = member ? static_cast<double>(quant->*member) : 0;
   put(out, at, quant_parts(at, *quant), false);
-  out.where = place_text(place_of(*quant)) + " in " + quant->format + ", step " + grouped(at.step);
+  out.where = place_text(*quant) + " in " + quant->format + ", step " + grouped(at.step);
 }
 
 // nullptr: the histogram of scales, which is no single figure; nothing: not of the quantizers.
-std::optional<float QuantFrame::*> quant_member(const std::string& key) {
+std::optional<float QuantFrame::*> quant_member(FigureKey key) {
   if (key == "e8m0_blocks") return nullptr;
-  for (const auto& field : kQuantFields)
-    if (key == field.name) return field.member;
+  for (const auto& figure : kQuantFigures)
+    if (key == figure.card) return figure.member;
   return std::nullopt;
 }
 
@@ -122,8 +114,7 @@ Provenance provenance_in(const RunInfo& run, Provenance kind) {
 
 Explanation explain_figure(const History& history, const FigureTarget& target) {
   Explanation out;
-  out.info = find_metric(target.key);
-  assert(out.info);
+  out.info = &target.key.info();
   out.kind = provenance_in(history.info(), out.info->provenance);
   Context at{history, target, 0, nullptr, nullptr, 0};
   const bool what_if_figure = (target.key == "padding_fraction" || target.key == "dropped_fraction") &&
@@ -134,7 +125,7 @@ Explanation explain_figure(const History& history, const FigureTarget& target) {
     at.frame = history.frame_at(target.step);
     at.router = router_of(at.frame.get(), target.layer);
     if (auto parts = what_if(at)) put(out, at, std::move(*parts), false);
-  } else if (const auto metric = scalar_of(target.key)) {
+  } else if (const auto metric = find_scalar(target.key.info().key)) {
     explain_scalar(out, at, *metric);
   } else if (const auto member = quant_member(target.key)) {
     explain_quant(out, at, *member);

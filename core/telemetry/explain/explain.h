@@ -13,15 +13,15 @@
 #include <utility>
 #include <vector>
 
+#include "core/telemetry/frame/metrics.h"
 #include "core/telemetry/frame/operand_place.h"
 #include "core/telemetry/history/history.h"
-#include "core/telemetry/history/metrics.h"
 
 namespace moescope {
 
 // The figure to explain.
 struct FigureTarget {
-  std::string key;        // of metrics.h
+  FigureKey key;
   int layer = kWholeRun;  // kWholeRun: of the run, or the mean over its layers
   int expert = -1;        // of array figures
   int other = -1;  // second index: the domain, second expert, byte, GradientGroup; of an all-to-all 1: de-duplicated
@@ -47,7 +47,6 @@ struct Explanation {
   std::vector<Knob> knobs;
 };
 
-// `target.key` must be one of metrics.h's.
 Explanation explain_figure(const History& history, const FigureTarget& target);
 
 }  // namespace moescope

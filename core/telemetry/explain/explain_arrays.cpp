@@ -70,7 +70,7 @@ std::optional<Parts> dispatch(Context& at) {
   const bool lean = at.target.other == 1;
   const DispatchTotals totals = dispatch_totals(volume, lean);
   const double bytes = std::isfinite(at.target.parameter) ? at.target.parameter : 2.0 * at.info().dim;
-  const std::string& key = at.target.key;
+  const FigureKey key = at.target.key;
   const std::string kind = lean ? "one for each destination rank" : "one for each chosen expert";
   if (key == "dispatch_overload") {
     at.value = totals.max_over_mean;
@@ -173,7 +173,7 @@ std::optional<Parts> specialisation(Context& at) {
   at.step = frame->step;
   for (const SpecialisationFrame& special : frame->specialisation) {
     if (special.layer != at.target.layer) continue;
-    const auto& key = at.target.key;
+    const FigureKey key = at.target.key;
     if ((key == "domain_share" || key == "domain_lift") && (other + 1) * experts <= special.domain_DE.size()) {
       const std::string domain =
           other < at.info().domains.size() ? at.info().domains[other] : "domain " + std::to_string(other);
@@ -251,7 +251,7 @@ std::optional<Parts> histogram(Context& at) {
 }  // namespace
 
 std::optional<Parts> array_parts(Context& at) {
-  const std::string& key = at.target.key;
+  const FigureKey key = at.target.key;
   if (key == "margin_tokens" || key == "margin_flipped") {
     const auto frame = at.history.flip_frame_at(at.target.step);
     if (!frame) return std::nullopt;

@@ -10,7 +10,7 @@ namespace moescope::explaining {
 
 const QuantFrame* find_quant(const TelemetryFrame& frame, const FigureTarget& target) {
   for (const QuantFrame& quant : frame.quants) {
-    if (target.quant ? place_of(quant) == *target.quant : target.layer == kWholeRun || quant.layer == target.layer) {
+    if (target.quant ? *target.quant == quant : target.layer == kWholeRun || quant.layer == target.layer) {
       return &quant;
     }
   }
@@ -73,7 +73,7 @@ Parts crest(const Context& at, const QuantFormat& format) {
 }  // namespace
 
 Parts quant_parts(Context& at, const QuantFrame& quant) {
-  const std::string& key = at.target.key;
+  const FigureKey key = at.target.key;
   const QuantFormat format = quant_format(quant.format);
   const double blocks = blocks_of(quant);
   if (key == "sqnr_db") return sqnr(at, format);

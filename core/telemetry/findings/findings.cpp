@@ -87,7 +87,7 @@ std::string finding_id(const Finding& finding) {
   std::string id = std::to_string(finding.run) + "/" + finding_kind_name(finding.kind);
   if (!finding.layers.empty()) id += "/" + std::to_string(finding.layers.front());
   if (finding.tensor) id += std::string("/") + operand_name(finding.tensor->operand);
-  if (finding.kind == FindingKind::auxiliary_dominates) id += "/" + finding.metric;
+  if (finding.kind == FindingKind::auxiliary_dominates) id += std::string("/") + finding.metric->info().key;
   if (!finding.ongoing || finding.kind == FindingKind::loss_spike) id += "@" + std::to_string(finding.steps.first);
   return id;
 }
@@ -324,7 +324,7 @@ std::vector<Finding> compare_findings(const HistoryPtr& a, const HistoryPtr& b,
   finding.kind = FindingKind::comparison;
   finding.run = b->info().run;
   finding.steps = conclusion.steps;
-  finding.metric = "ce_loss";
+  finding.metric = Metric::ce_loss;
   finding.saw = conclusion.text + ".";
   const std::string names = b->info().name + " against " + a->info().name;
   switch (conclusion.verdict) {

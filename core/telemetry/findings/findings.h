@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/telemetry/findings/comparison.h"
+#include "core/telemetry/frame/metrics.h"
 #include "core/telemetry/history/history.h"
 
 namespace moescope {
@@ -50,14 +51,6 @@ const char* finding_kind_name(FindingKind kind);
 enum class Severity { note, warning, severe };
 const char* severity_name(Severity severity);
 
-// The tensor that a finding about number formats concerns.
-struct FindingTensor {
-  ExpertWeight weight = ExpertWeight::w1;
-  Operand operand = Operand::x;
-  Direction direction = Direction::forward;
-  bool of_experts = true;  // false: of another class of weights
-};
-
 struct Finding {
   FindingKind kind = FindingKind::comparison;
   Severity severity = Severity::note;
@@ -66,11 +59,11 @@ struct Finding {
   std::vector<int> experts;  // of the first layer, the worst first
   StepRange steps;           // that it covers; ongoing: up to the newest step read
   bool ongoing = true;
-  std::optional<FindingTensor> tensor;
-  std::string title;               // "Layer 1 has collapsed"
-  std::string saw, why;            // sentences
-  std::vector<std::string> knobs;  // config keys
-  std::string metric;              // key of the metric that shows it (metrics.h)
+  std::optional<OperandPlace> tensor;  // that a finding on number formats speaks of, in the worst layer
+  std::string title;                   // "Layer 1 has collapsed"
+  std::string saw, why;                // sentences
+  std::vector<std::string> knobs;      // config keys
+  std::optional<FigureKey> metric;     // that shows it
 };
 
 // Identifies a finding for muting, whatever its present numbers.

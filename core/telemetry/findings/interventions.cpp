@@ -172,7 +172,7 @@ void Interventions::add_by_hand(std::vector<Finding>& out, StepRange read) const
   Finding finding;
   finding.kind = FindingKind::by_hand;
   finding.run = run_;
-  finding.metric = "utilisation";
+  finding.metric = FigureKey("utilisation");
   const auto add = [&](const char* key, const std::string& sentence) {
     finding.knobs.push_back(key);
     finding.saw += (finding.saw.empty() ? "" : " ") + sentence;
@@ -206,7 +206,7 @@ void Interventions::add_no_gradient(std::vector<Finding>& out, StepRange read) c
   finding.kind = FindingKind::no_gradient;
   finding.severity = Severity::warning;
   finding.run = run_;
-  finding.metric = "mutual_information";
+  finding.metric = Metric::mutual_information;
   finding.knobs = {"router.route_norm", "router.top_k"};
   finding.steps = {since({"router.top_k", "router.route_norm"}, read), now};
   finding.title = aux || z ? "Only the auxiliary losses train the router" : "Nothing trains the router";

@@ -285,7 +285,7 @@ Finding LoadWatch::make(FindingKind kind, Severity severity, StepRange steps, bo
   finding.steps = steps;
   finding.ongoing = ongoing;
   finding.knobs = {"router.bias_update_rate", "router.aux_coeff"};
-  finding.metric = "utilisation";
+  finding.metric = FigureKey("utilisation");
   finding.title = "Layer " + std::to_string(layer_);
   return finding;
 }
@@ -308,7 +308,7 @@ void LoadWatch::add_collapse(std::vector<Finding>& out) const {
                          {collapsed ? collapsed_since_ : collapsing_since_, last_step_}, true);
   const auto fullest = std::max_element(mean_.begin(), mean_.end());
   finding.experts = {static_cast<int>(fullest - mean_.begin())};
-  finding.metric = "entropy_norm";
+  finding.metric = Metric::entropy_norm;
   finding.title += collapsed ? " has collapsed" : " is collapsing";
   finding.saw = "Its load is as uneven as if " + decimal(effective_, 3) + " of " + std::to_string(living_) +
                 " experts did all the work (entropy of the load of 50 steps together)";
@@ -336,7 +336,7 @@ void LoadWatch::add_dead(std::vector<Finding>& out) const {
   const Expert& longest = experts_[static_cast<std::size_t>(dead[0])];
   Finding finding = make(FindingKind::dead, Severity::severe, {longest.silent_since, last_step_}, true);
   finding.experts = dead;
-  finding.metric = "dead_fraction";
+  finding.metric = Metric::dead_fraction;
   const bool one = dead.size() == 1;
   finding.title +=
       one ? ": expert " + std::to_string(dead[0]) + " has been dead for " + batches_text(longest.silent_batches)
@@ -412,7 +412,7 @@ void LoadWatch::add_uneven(std::vector<Finding>& out) const {
   Finding finding = make(FindingKind::uneven, Severity::warning, {uneven_since_, last_step_}, true);
   const auto fullest = std::max_element(mean_.begin(), mean_.end());
   finding.experts = {static_cast<int>(fullest - mean_.begin())};
-  finding.metric = "max_vio_window";
+  finding.metric = Metric::max_vio_window;
   finding.title += " stays uneven";
   const auto share = static_cast<double>(*fullest);
   finding.saw = "The MaxVio of 50 steps together is " + decimal(share * living_ / n_experts_ - 1, 2) +
@@ -429,7 +429,7 @@ void LoadWatch::add_uneven(std::vector<Finding>& out) const {
 void LoadWatch::add_oscillation(std::vector<Finding>& out) const {
   if (oscillation_windows_ < kLastingWindows) return;
   Finding finding = make(FindingKind::oscillating_bias, Severity::warning, {oscillation_since_, last_step_}, true);
-  finding.metric = "max_vio_window";
+  finding.metric = Metric::max_vio_window;
   finding.knobs = {"router.bias_update_rate"};
   finding.title += ": the bias makes the load oscillate";
   finding.saw = "MaxVio of a batch is " + decimal(oscillation_max_vio_, 2) + ", of 50 steps together only " +

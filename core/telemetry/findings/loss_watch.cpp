@@ -132,7 +132,7 @@ Finding LossWatch::make(FindingKind kind, StepRange steps, bool ongoing) const {
   finding.run = run_;
   finding.steps = steps;
   finding.ongoing = ongoing;
-  finding.metric = "ce_loss";
+  finding.metric = Metric::ce_loss;
   finding.knobs = {"optimizer.lr", "optimizer.clip", "precision.experts"};
   return finding;
 }
@@ -229,7 +229,7 @@ void LossWatch::add_risen(std::vector<Finding>& out) const {
 void LossWatch::add_auxiliary(std::vector<Finding>& out, std::optional<double> even_aux) const {
   const std::size_t begin = blocks_.size() - std::min(blocks_.size(), kMean);
   const double ce = mean(&Means::ce, begin, blocks_.size());
-  const auto add = [&](std::int64_t since, double value, const char* name, const char* metric) -> Finding* {
+  const auto add = [&](std::int64_t since, double value, const char* name, Metric metric) -> Finding* {
     if (since < 0) return nullptr;
     Finding finding = make(FindingKind::auxiliary_dominates, {since, last_step_}, true);
     if (value < kAuxRules * ce) finding.severity = Severity::note;
@@ -239,7 +239,7 @@ void LossWatch::add_auxiliary(std::vector<Finding>& out, std::optional<double> e
     out.push_back(std::move(finding));
     return &out.back();
   };
-  if (Finding* aux = add(aux_since_, mean(&Means::aux, begin, blocks_.size()), "load-balance loss", "aux_loss")) {
+  if (Finding* aux = add(aux_since_, mean(&Means::aux, begin, blocks_.size()), "load-balance loss", Metric::aux_loss)) {
     aux->knobs = {"router.aux_coeff", "router.aux_mode"};
     if (even_aux)
       aux->saw += " An even load alone makes " + decimal(*even_aux, 3) + " of it (the coefficient times the layers).";
@@ -248,7 +248,7 @@ void LossWatch::add_auxiliary(std::vector<Finding>& out, std::optional<double> e
         "does not show what that costs: look at the mutual information, and at the loss of a twin with a smaller "
         "coefficient.";
   }
-  if (Finding* z = add(z_since_, mean(&Means::z, begin, blocks_.size()), "router z-loss", "z_loss")) {
+  if (Finding* z = add(z_since_, mean(&Means::z, begin, blocks_.size()), "router z-loss", Metric::z_loss)) {
     z->knobs = {"router.z_coeff"};
     z->why =
         "It pulls the router's logits towards 0, where all experts have equal scores: a router that mainly minimises "

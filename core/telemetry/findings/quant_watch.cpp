@@ -41,8 +41,9 @@ std::string why_noisy(const QuantFormat& format) {
 
 std::string tensor_name(const QuantFrame& quant) {
   const std::string of_class =
-      quant.gemm_class == GemmClass::experts ? "" : std::string(gemm_class_name(quant.gemm_class)) + " ";
-  return of_class + gemm_name(quant) + " " + operand_name(quant.operand) + " (" + direction_name(quant.direction) + ")";
+      quant.gemm_class() == GemmClass::experts ? "" : std::string(gemm_class_name(quant.gemm_class())) + " ";
+  return of_class + gemm_name(quant.gemm) + " " + operand_name(quant.operand) + " (" + direction_name(quant.direction) +
+         ")";
 }
 
 // The other layers that the finding covers; empty if there is only one.
@@ -69,7 +70,7 @@ void QuantWatch::note(FindingKind kind, const QuantFrame& quant, double value, b
   const auto place = std::ranges::find(found.layers, quant.layer);
   if (place == found.layers.end()) found.layers.push_back(quant.layer);
   const bool first = found.classes.empty();
-  found.classes.insert(quant.gemm_class);
+  found.classes.insert(quant.gemm_class());
   if (!first && (higher_is_worse ? value <= found.value : value >= found.value)) return;
   found.value = value;
   found.worst = quant;
@@ -113,7 +114,7 @@ void QuantWatch::findings(std::vector<Finding>& out) const {
     for (const int layer : found.layers) {
       if (layer != worst.layer && layer >= 0) finding.layers.push_back(layer);
     }
-    finding.tensor = {worst.weight, worst.operand, worst.direction, worst.gemm_class == GemmClass::experts};
+    finding.tensor = worst;
     for (const GemmClass of : found.classes) finding.knobs.push_back(std::string("precision.") + gemm_class_name(of));
     const std::string where = (worst.layer < 0 ? "" : "Layer " + std::to_string(worst.layer) + ", ") +
                               tensor_name(worst) + " in " + what + ": ";
@@ -121,7 +122,7 @@ void QuantWatch::findings(std::vector<Finding>& out) const {
     const auto underflow = static_cast<double>(worst.underflow), sqnr = static_cast<double>(worst.sqnr_db);
     const std::string of = std::string(" of ") + operand_name(worst.operand);
     if (finding.kind == FindingKind::underflow) {
-      finding.metric = "underflow";
+      finding.metric = FigureKey("underflow");
       finding.title = percent(underflow) + of + " vanish in " + what;
       finding.saw = where + percent(underflow) + " of the non-zero values became zero; SQNR is " + decimal(sqnr, 3) +
                     " dB, which hides it." + more;
@@ -129,7 +130,7 @@ void QuantWatch::findings(std::vector<Finding>& out) const {
           "Small values are lost completely. With rounding to nearest they are lost at every step, which does not "
           "average out; with stochastic rounding some of them are rounded up instead.";
     } else if (finding.kind == FindingKind::clipping) {
-      finding.metric = "clipped_blocks";
+      finding.metric = FigureKey("clipped_blocks");
       if (static_cast<double>(worst.clipped_blocks) < kManyClippedBlocks) finding.severity = Severity::note;
       finding.title = "Block maxima" + of + " are clipped in " + what;
       finding.saw = where + percent(static_cast<double>(worst.clipped_blocks)) + " of the blocks, " +
@@ -137,7 +138,7 @@ void QuantWatch::findings(std::vector<Finding>& out) const {
                     more;
       finding.why = why_clipped(format);
     } else {
-      finding.metric = "sqnr_db";
+      finding.metric = FigureKey("sqnr_db");
       finding.title = "Low SQNR" + of + ": " + decimal(sqnr, 3) + " dB in " + what;
       finding.saw = where + decimal(sqnr, 3) + " dB, " + bell_text(format) + "; " + percent(underflow) +
                     " underflow, crest factor " + decimal(static_cast<double>(worst.crest), 2) + "." + more;

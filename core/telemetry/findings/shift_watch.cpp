@@ -126,7 +126,7 @@ std::vector<std::size_t> ShiftWatch::not_back(const Shift& shift) const {
 Finding ShiftWatch::describe(const Shift& shift) const {
   Finding finding;
   finding.run = run_;
-  finding.metric = "max_vio";
+  finding.metric = Metric::max_vio;
   finding.knobs = {"router.bias_update_rate", "router.aux_coeff"};
   finding.steps = {shift.step, shift.over >= 0 ? shift.over : last_step_};
   finding.ongoing = shift.over < 0;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/io/no_value.h"
-#include "core/telemetry/frame/gemm_operand.h"
+#include "core/telemetry/frame/operand_place.h"
 
 namespace moescope {
 
@@ -121,15 +121,8 @@ struct TokenFrame {
   std::vector<TokenLayer> layers;
 };
 
-// One quantized operand of one GEMM, all experts of the layer together.
-struct QuantFrame {
-  int layer = 0;  // -1: not of a layer (head)
-  GemmClass gemm_class = GemmClass::experts;
-  ExpertWeight weight = ExpertWeight::w1;  // of the routed experts
-  // Weight of any other class: "w1", "wkv_b", "gate"; "dispatch" or "combine" of the payload; empty for experts.
-  std::string gemm;
-  Operand operand = Operand::x;
-  Direction direction = Direction::forward;
+// What the quantizer did to one operand of one GEMM, of the routed experts to all of the layer together.
+struct QuantFrame : OperandPlace {
   std::string format;                            // "mxfp8_e4m3_rceil", "nvfp4": quant_format.h
   std::array<std::uint32_t, 256> e8m0_blocks{};  // blocks by floor(log2 scale) + 127; 255: NaN or Inf
   float amax = kNoValue;
@@ -141,9 +134,6 @@ struct QuantFrame {
   float clipped_blocks = kNoValue;
   float crest = kNoValue;  // mean over blocks of amax / rms
 };
-
-// Name of the weight, whatever its class.
-std::string gemm_name(const QuantFrame& quant);
 
 // Tokens of one MoE layer whose set of chosen experts differs from a reference's at the same step and on the same
 // tokens. The reference is

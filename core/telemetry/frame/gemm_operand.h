@@ -1,13 +1,14 @@
-// The operands of a training step's GEMMs: which weights, which of the two factors, of which of the three products.
+// The operands of a training step's GEMMs: of which product, which of its two factors, in which of the three GEMMs.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 namespace moescope {
 
 enum class Operand : std::uint8_t { x, w, dy };
 enum class Direction : std::uint8_t { forward, dgrad, wgrad };
-enum class ExpertWeight : std::uint8_t { w1, w2, w3 };
 // Kinds of weights that take a number format of their own.
 enum class GemmClass : std::uint8_t {
   experts,
@@ -20,9 +21,38 @@ enum class GemmClass : std::uint8_t {
 };
 inline constexpr int kNumGemmClasses = 6;   // without the payload
 inline constexpr int kNumQuantClasses = 7;  // with it
-const char* operand_name(Operand operand);
-const char* direction_name(Direction direction);
-const char* expert_weight_name(ExpertWeight weight);
+
+// The products of a layer, each named after its weight, and the two transfers around the routed experts. Random bits of
+// the quantizers depend on the order of the first 15: it stays. w3 follows w1, as they lie in memory.
+enum class Gemm : std::uint8_t {
+  wq,
+  wq_a,
+  wq_b,
+  wkv_a,
+  wkv_b,
+  wo,
+  dense_w1,
+  dense_w3,
+  dense_w2,
+  shared_w1,
+  shared_w3,
+  shared_w2,
+  gate,
+  output,
+  expert_w1,
+  expert_w3,
+  expert_w2,
+  dispatch,
+  combine,
+};
+inline constexpr int kNumGemms = 19;
+
+const char* operand_name(Operand operand);          // "x", "W", "dY"
+const char* direction_name(Direction direction);    // "forward", "dgrad", "wgrad"
 const char* gemm_class_name(GemmClass gemm_class);  // as the key in [precision]
+GemmClass gemm_class_of(Gemm gemm);
+const char* gemm_name(Gemm gemm);  // within its class: "wq", "w1", "dispatch"
+// Nothing: the class has none of that name.
+std::optional<Gemm> find_gemm(GemmClass gemm_class, std::string_view name);
 
 }  // namespace moescope

@@ -2,14 +2,10 @@
 
 namespace moescope {
 
-OperandPlace place_of(const QuantFrame& quant) {
-  return {quant.layer, quant.gemm_class, gemm_name(quant), quant.operand, quant.direction};
-}
-
 std::string place_text(const OperandPlace& place) {
   const std::string layer = place.layer < 0 ? "" : "layer " + std::to_string(place.layer) + ", ";
-  return layer + gemm_class_name(place.gemm_class) + ' ' + place.gemm + ", " + operand_name(place.operand) + ' ' +
-         direction_name(place.direction);
+  return layer + gemm_class_name(place.gemm_class()) + ' ' + gemm_name(place.gemm) + ", " +
+         operand_name(place.operand) + ' ' + direction_name(place.direction);
 }
 
 }  // namespace moescope

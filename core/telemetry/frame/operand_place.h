@@ -3,20 +3,19 @@
 
 #include <string>
 
-#include "core/telemetry/frame/frame.h"
+#include "core/telemetry/frame/gemm_operand.h"
 
 namespace moescope {
 
 struct OperandPlace {
   int layer = 0;  // -1: not of a layer (head)
-  GemmClass gemm_class = GemmClass::experts;
-  std::string gemm = "w1";  // gemm_name()
+  Gemm gemm = Gemm::expert_w1;
   Operand operand = Operand::x;
   Direction direction = Direction::forward;
+  GemmClass gemm_class() const { return gemm_class_of(gemm); }
   bool operator==(const OperandPlace&) const = default;
 };
 
-OperandPlace place_of(const QuantFrame& quant);
 std::string place_text(const OperandPlace& place);  // "layer 3, experts w1, x forward"
 
 }  // namespace moescope

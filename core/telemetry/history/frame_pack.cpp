@@ -7,7 +7,7 @@
 #include <span>
 #include <type_traits>
 
-#include "core/telemetry/frame/frame_fields.h"
+#include "core/telemetry/frame/describe.h"
 
 namespace moescope {
 
@@ -56,8 +56,30 @@ class Packer {
     put(frame.step);
     put(frame.wall_s);
     put(frame.tokens);
-    for (const auto& field : kFrameFields) put(frame.*field.member);
+    figures(frame, kFrameFigures);
     put(frame.phase_ms);
+  }
+  // Of describe().
+  void layer(int layer, LayerColumn) { put(layer); }
+  template <class Frame, std::size_t N>
+  void figures(const Frame& frame, const std::array<Figure<Frame>, N>& table) {
+    for (const auto& figure : table) put(frame.*figure.member);
+  }
+  void by_expert(const std::vector<float>& values, Column) { put_floats(values); }
+  void by_expert(const std::vector<std::uint32_t>& counts, Column) { put_counts(counts); }
+  void bins(std::span<const std::uint32_t> counts, Column) { put_counts(counts); }
+  template <class Enum>
+  void name(Enum value, Column, Names<Enum>) {
+    put(value);
+  }
+  void text(const std::string& text, Column) { put_string(text); }
+  void gemm(Gemm gemm) { put(gemm); }
+  void gemm_class(Gemm) {}
+  void scales(const std::array<std::uint32_t, 256>& e8m0_blocks) {
+    const ByteRange range = occupied_bytes(e8m0_blocks);
+    put(static_cast<std::uint8_t>(range.first));
+    put_counts(
+        std::span(e8m0_blocks).subspan(static_cast<std::size_t>(range.first), static_cast<std::size_t>(range.count)));
   }
   std::size_t size() const { return bytes_.size(); }
   void put_at(std::size_t place, std::uint32_t value) { std::memcpy(bytes_.data() + place, &value, sizeof value); }
@@ -118,8 +140,29 @@ class Unpacker {
     frame.step = get<std::int64_t>();
     frame.wall_s = get<double>();
     frame.tokens = get<std::int64_t>();
-    for (const auto& field : kFrameFields) frame.*field.member = get<float>();
+    figures(frame, kFrameFigures);
     frame.phase_ms = get<std::array<float, kNumPhases>>();
+  }
+  // Of describe().
+  void layer(int& layer, LayerColumn) { layer = get<int>(); }
+  template <class Frame, std::size_t N>
+  void figures(Frame& frame, const std::array<Figure<Frame>, N>& table) {
+    for (const auto& figure : table) frame.*figure.member = get<float>();
+  }
+  void by_expert(std::vector<float>& values, Column) { get_floats(values); }
+  void by_expert(std::vector<std::uint32_t>& counts, Column) { get_counts(counts); }
+  void bins(std::vector<std::uint32_t>& counts, Column) { get_counts(counts); }
+  void bins(HalfOctaves& counts, Column) { get_counts(counts.data(), get_count_header()); }
+  template <class Enum>
+  void name(Enum& value, Column, Names<Enum>) {
+    value = get<Enum>();
+  }
+  void text(std::string& text, Column) { text = get_string(); }
+  void gemm(Gemm& gemm) { gemm = get<Gemm>(); }
+  void gemm_class(Gemm) {}
+  void scales(std::array<std::uint32_t, 256>& e8m0_blocks) {
+    const int first = get<std::uint8_t>();
+    get_counts(e8m0_blocks.data() + first, get_count_header());
   }
   const std::uint8_t* take(std::size_t bytes) {
     assert(static_cast<std::size_t>(end_ - at_) >= bytes);
@@ -133,39 +176,16 @@ class Unpacker {
   const std::uint8_t* end_;
 };
 
-// What identifies an operand, in front of each packed QuantFrame.
-struct QuantKey {
-  std::int32_t layer;
-  GemmClass gemm_class;
-  ExpertWeight weight;
-  Operand operand;
-  Direction direction;
-  std::uint8_t gemm_length;
-  std::uint8_t format_length;
-  std::uint16_t unused = 0;
-};
-static_assert(std::has_unique_object_representations_v<QuantKey>);
-
-void put_flips(Packer& packer, const std::vector<FlipFrame>& flips) {
-  packer.put(static_cast<std::uint32_t>(flips.size()));
-  for (const FlipFrame& flip : flips) {
-    packer.put(flip.layer);
-    packer.put(flip.flip_rate);
-    packer.put_counts(flip.margin_tokens);
-    packer.put_counts(flip.margin_flipped);
-  }
+template <class Row>
+void put_rows(Packer& packer, const std::vector<Row>& rows) {
+  packer.put(static_cast<std::uint32_t>(rows.size()));
+  for (const Row& row : rows) describe(row, packer);
 }
 
-void get_flips(Unpacker& unpacker, std::vector<FlipFrame>& flips) {
-  flips.resize(unpacker.get<std::uint32_t>());
-  for (FlipFrame& flip : flips) {
-    flip.layer = unpacker.get<int>();
-    flip.flip_rate = unpacker.get<float>();
-    for (auto* histogram : {&flip.margin_tokens, &flip.margin_flipped}) {
-      const std::uint32_t bins = unpacker.get_count_header();
-      unpacker.get_counts(histogram->data(), bins);
-    }
-  }
+template <class Row>
+void get_rows(Unpacker& unpacker, std::vector<Row>& rows) {
+  rows.resize(unpacker.get<std::uint32_t>());
+  for (Row& row : rows) describe(row, unpacker);
 }
 
 }  // namespace
@@ -177,20 +197,12 @@ PackedFrame pack_routers(const TelemetryFrame& frame) {
   for (const RouterFrame& router : frame.routers) {
     const std::size_t begin = packer.size();
     packer.put(std::uint32_t{0});  // bytes of this router, for skipping it
-    packer.put(router.layer);
-    packer.put_floats(router.expert_bias);
-    for (const auto& field : kRouterFields) packer.put(router.*field.member);
-    packer.put_counts(router.tokens_per_expert);
-    packer.put_floats(router.score_mass);
-    packer.put_floats(router.gate_mass);
+    describe(router, packer);
     packer.put(router.volume.ranks);
     packer.put(router.volume.ranks_per_node);
     packer.put_counts(router.volume.copies_RR);
     packer.put_counts(router.volume.distinct_RR);
     packer.put_counts(router.volume.nodes_RN);
-    packer.put_counts(router.score_chosen);
-    packer.put_counts(router.score_rejected);
-    packer.put_counts(router.margin_tokens);
     packer.put_at(begin, static_cast<std::uint32_t>(packer.size() - begin));
   }
   const WireFrame& wire = frame.wire;
@@ -207,20 +219,12 @@ void unpack_routers(const PackedFrame& packed, TelemetryFrame& frame) {
   frame.routers.resize(unpacker.get<std::uint32_t>());
   for (RouterFrame& router : frame.routers) {
     unpacker.get<std::uint32_t>();
-    router.layer = unpacker.get<int>();
-    unpacker.get_floats(router.expert_bias);
-    for (const auto& field : kRouterFields) router.*field.member = unpacker.get<float>();
-    unpacker.get_counts(router.tokens_per_expert);
-    unpacker.get_floats(router.score_mass);
-    unpacker.get_floats(router.gate_mass);
+    describe(router, unpacker);
     router.volume.ranks = unpacker.get<int>();
     router.volume.ranks_per_node = unpacker.get<int>();
     unpacker.get_counts(router.volume.copies_RR);
     unpacker.get_counts(router.volume.distinct_RR);
     unpacker.get_counts(router.volume.nodes_RN);
-    unpacker.get_counts(router.score_chosen);
-    unpacker.get_counts(router.score_rejected);
-    unpacker.get_counts(router.margin_tokens);
   }
   WireFrame& wire = frame.wire;
   wire.ranks = unpacker.get<int>();
@@ -235,70 +239,42 @@ void unpack_routers(const PackedFrame& packed, TelemetryFrame& frame) {
 PackedFrame pack_quants(const TelemetryFrame& frame) {
   Packer packer;
   packer.put_scalars(frame);
-  packer.put(static_cast<std::uint32_t>(frame.quants.size()));
-  for (const QuantFrame& quant : frame.quants) {
-    const std::size_t gemm_length = std::min<std::size_t>(quant.gemm.size(), 255);
-    const std::size_t format_length = std::min<std::size_t>(quant.format.size(), 255);
-    packer.put(QuantKey{quant.layer, quant.gemm_class, quant.weight, quant.operand, quant.direction,
-                        static_cast<std::uint8_t>(gemm_length), static_cast<std::uint8_t>(format_length)});
-    packer.put_text(quant.gemm.data(), gemm_length);
-    packer.put_text(quant.format.data(), format_length);
-    for (const auto& field : kQuantFields) packer.put(quant.*field.member);
-    const ByteRange range = occupied_bytes(quant.e8m0_blocks);
-    packer.put(static_cast<std::uint8_t>(range.first));
-    packer.put_counts(std::span(quant.e8m0_blocks).subspan(range.first, range.count));
-  }
+  put_rows(packer, frame.quants);
   return packer.take();
 }
 
 void unpack_quants(const PackedFrame& packed, TelemetryFrame& frame) {
   Unpacker unpacker(packed);
   unpacker.get_scalars(frame);
-  frame.quants.resize(unpacker.get<std::uint32_t>());
-  for (QuantFrame& quant : frame.quants) {
-    const auto key = unpacker.get<QuantKey>();
-    quant.layer = key.layer;
-    quant.gemm_class = key.gemm_class;
-    quant.weight = key.weight;
-    quant.operand = key.operand;
-    quant.direction = key.direction;
-    quant.gemm.assign(reinterpret_cast<const char*>(unpacker.take(key.gemm_length)), key.gemm_length);
-    quant.format.assign(reinterpret_cast<const char*>(unpacker.take(key.format_length)), key.format_length);
-    for (const auto& field : kQuantFields) quant.*field.member = unpacker.get<float>();
-    const int first = unpacker.get<std::uint8_t>();
-    const std::uint32_t count = unpacker.get_count_header();
-    unpacker.get_counts(quant.e8m0_blocks.data() + first, count);
-  }
+  get_rows(unpacker, frame.quants);
 }
 
 PackedFrame pack_flips(const TelemetryFrame& frame) {
   Packer packer;
   packer.put_scalars(frame);
-  put_flips(packer, frame.flips);
+  put_rows(packer, frame.flips);
   return packer.take();
 }
 
 void unpack_flips(const PackedFrame& packed, TelemetryFrame& frame) {
   Unpacker unpacker(packed);
   unpacker.get_scalars(frame);
-  get_flips(unpacker, frame.flips);
+  get_rows(unpacker, frame.flips);
 }
 
 PackedFrame pack_gradients(const TelemetryFrame& frame) {
   Packer packer;
   packer.put_scalars(frame);
-  packer.put(static_cast<std::uint32_t>(frame.gradients.size()));
-  for (const GradientFrame& gradient : frame.gradients) packer.put(gradient);
-  put_flips(packer, frame.rounding_flips);
+  put_rows(packer, frame.gradients);
+  put_rows(packer, frame.rounding_flips);
   return packer.take();
 }
 
 void unpack_gradients(const PackedFrame& packed, TelemetryFrame& frame) {
   Unpacker unpacker(packed);
   unpacker.get_scalars(frame);
-  frame.gradients.resize(unpacker.get<std::uint32_t>());
-  for (GradientFrame& gradient : frame.gradients) gradient = unpacker.get<GradientFrame>();
-  get_flips(unpacker, frame.rounding_flips);
+  get_rows(unpacker, frame.gradients);
+  get_rows(unpacker, frame.rounding_flips);
 }
 
 bool unpack_bias(const PackedFrame& packed, int layer, std::vector<float>& bias) {
@@ -309,6 +285,8 @@ bool unpack_bias(const PackedFrame& packed, int layer, std::vector<float>& bias)
   for (std::uint32_t i = 0; i < size; ++i) {
     const auto bytes = unpacker.get<std::uint32_t>();
     if (unpacker.get<int>() == layer) {
+      unpacker.take(kRouterFigures.size() * sizeof(float));
+      unpacker.skip_counts();  // tokens_per_expert
       unpacker.get_floats(bias);
       return !bias.empty();
     }
@@ -439,14 +417,15 @@ bool unpack_scales(const PackedFrame& packed, const OperandPlace& place, std::ui
   unpacker.get_scalars(scalars);
   const auto size = unpacker.get<std::uint32_t>();
   for (std::uint32_t i = 0; i < size; ++i) {
-    const auto key = unpacker.get<QuantKey>();
-    const auto* name = reinterpret_cast<const char*>(unpacker.take(key.gemm_length));
-    const std::string_view gemm =
-        key.gemm_class == GemmClass::experts ? expert_weight_name(key.weight) : std::string_view(name, key.gemm_length);
-    unpacker.take(key.format_length + kQuantFields.size() * sizeof(float));
+    OperandPlace here;
+    here.layer = unpacker.get<int>();
+    here.gemm = unpacker.get<Gemm>();
+    here.operand = unpacker.get<Operand>();
+    here.direction = unpacker.get<Direction>();
+    unpacker.take(unpacker.get<std::uint32_t>());  // format
+    unpacker.take(kQuantFigures.size() * sizeof(float));
     const int first = unpacker.get<std::uint8_t>();
-    if (key.layer == place.layer && key.gemm_class == place.gemm_class && gemm == place.gemm &&
-        key.operand == place.operand && key.direction == place.direction) {
+    if (here == place) {
       const std::uint32_t count = unpacker.get_count_header();
       std::fill_n(counts, 256, 0u);
       unpacker.get_counts(counts + first, count);

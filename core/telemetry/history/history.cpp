@@ -8,7 +8,7 @@
 #include <limits>
 #include <mutex>
 
-#include "core/telemetry/frame/frame_fields.h"
+#include "core/telemetry/frame/figures.h"
 #include "core/telemetry/frame/router_stats.h"
 #include "core/telemetry/history/frame_pack.h"
 #include "core/telemetry/history/kept_frames.h"
@@ -22,7 +22,7 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kScalarCheckRows = 256;  // rows between checks of the memory that scalars take
-static_assert(static_cast<int>(Metric::step_ms) == static_cast<int>(kFrameFields.size()));
+static_assert(static_cast<int>(Metric::step_ms) == static_cast<int>(kFrameFigures.size()));
 
 using FramePtr = std::shared_ptr<const TelemetryFrame>;
 
@@ -168,12 +168,12 @@ struct History::State {
     for (const GradientFrame& gradient : frame.gradients) {
       if (gradient.layer != kWholeRun) columns_of(gradient.layer);
     }
-    for (std::size_t i = 0; i < kFrameFields.size(); ++i) whole[i].append(frame.*kFrameFields[i].member);
+    for (std::size_t i = 0; i < kFrameFigures.size(); ++i) whole[i].append(frame.*kFrameFigures[i].member);
     whole[static_cast<int>(Metric::step_ms)].append(step_ms(frame));
     append_percentiles(frame.routers, Metric::max_vio_p50, &RouterFrame::max_vio);
     append_percentiles(frame.routers, Metric::max_vio_window_p50, &RouterFrame::max_vio_window);
     for (int i = 0; i < kNumRouterMetrics; ++i) {
-      whole[kFirstRouterMetric + i].append(mean_over_layers(frame.routers, kRouterFields[i].member));
+      whole[kFirstRouterMetric + i].append(mean_over_layers(frame.routers, kRouterFigures[i].member));
     }
     int derived = kFirstRouterMetric + kNumRouterMetrics;
     for (const float value : derived_values(frame, kWholeRun, tokens_per_step)) whole[derived++].append(value);
@@ -181,7 +181,7 @@ struct History::State {
       const auto router = std::find_if(frame.routers.begin(), frame.routers.end(),
                                        [&](const RouterFrame& r) { return r.layer == columns.layer; });
       for (int i = 0; i < kNumRouterMetrics; ++i) {
-        columns.scalars[i].append(router == frame.routers.end() ? kNoValue : (*router).*kRouterFields[i].member);
+        columns.scalars[i].append(router == frame.routers.end() ? kNoValue : (*router).*kRouterFigures[i].member);
       }
       int of_layer = kNumRouterMetrics;
       for (const float value : derived_values(frame, columns.layer, tokens_per_step))

@@ -16,50 +16,12 @@
 #include <optional>
 #include <vector>
 
+#include "core/telemetry/frame/figures.h"
 #include "core/telemetry/frame/frame.h"
 #include "core/telemetry/frame/operand_place.h"
 #include "core/telemetry/history/pyramid.h"
 
 namespace moescope {
-
-// Every scalar over steps. Formula, unit and source of each: core/telemetry/history/metrics.h.
-enum class Metric {
-  ce_loss,
-  aux_loss,
-  z_loss,
-  grad_norm,
-  lr,
-  tokens_per_s,
-  step_ms,
-  max_vio_p50,  // of all MoE layers at each step
-  max_vio_p90,
-  max_vio_max,
-  max_vio_window_p50,
-  max_vio_window_p90,
-  max_vio_window_max,  // per run: layer = kWholeRun
-  max_vio,
-  max_vio_window,
-  cv,
-  entropy_norm,
-  dead_fraction,
-  score_entropy,
-  margin,  // per MoE layer, or
-  router_aux_loss,
-  router_z_loss,
-  padding_fraction,
-  dropped_fraction,
-  mutual_information,  // kWholeRun: mean over layers
-  flip_rate,           // the same
-  quant_sqnr_db,       // mean over the layer's (all) quantized operands
-  gradient_snr_db,     // of all tensors of the layer, any kind of layer, or of the model
-  gradient_cosine,
-  ranks_per_token,  // per MoE layer or mean over layers, as those that follow
-  nodes_per_token,
-  rank_overload,
-  rounding_flip_rate,
-};
-inline constexpr int kNumMetrics = 33;
-inline constexpr int kWholeRun = -1;
 
 struct StepRange {
   std::int64_t first = 0;

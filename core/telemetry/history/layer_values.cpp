@@ -36,7 +36,7 @@ float mean_flip_rate(const std::vector<FlipFrame>& flips, int layer) {
 float mean_sqnr(const TelemetryFrame& frame, int layer) {
   Mean mean;
   for (const QuantFrame& quant : frame.quants) {
-    if (quant.gemm_class == GemmClass::payload) continue;  // no operand: a round trip over the wire
+    if (quant.gemm_class() == GemmClass::payload) continue;  // no operand: a round trip over the wire
     if (layer == kWholeRun || quant.layer == layer) mean.add(quant.sqnr_db);
   }
   return mean.get();

@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/telemetry/frame/frame_fields.h"
-#include "core/telemetry/history/metrics.h"
+#include "core/telemetry/frame/figures.h"
+#include "core/telemetry/frame/metrics.h"
 
 namespace moescope {
 
 inline constexpr int kFirstRouterMetric = static_cast<int>(Metric::max_vio);
-inline constexpr int kNumRouterMetrics = static_cast<int>(kRouterFields.size());
+inline constexpr int kNumRouterMetrics = static_cast<int>(kRouterFigures.size());
 inline constexpr int kNumLayerMetrics = kNumMetrics - kFirstRouterMetric;  // the router's, then derived ones
 static_assert(static_cast<int>(Metric::flip_rate) == kFirstRouterMetric + kNumRouterMetrics);
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/telemetry/history/metrics.h"
+#include "core/telemetry/frame/metrics.h"
 
 namespace moescope {
 

@@ -5,7 +5,7 @@
 
 #include "core/io/json_values.h"
 #include "core/io/text_escape.h"
-#include "core/telemetry/frame/frame_fields.h"
+#include "core/telemetry/frame/describe.h"
 #include "core/telemetry/logs/import.h"
 
 namespace moescope {
@@ -18,11 +18,11 @@ constexpr int kMostLayers = static_cast<int>(kMostImportedLayers);
 constexpr double kMostRanks = 4096;
 constexpr std::size_t kMostRows = 65535;  // of one kind in a frame: their place is 16 bits of the recording's id
 
-template <class Struct, std::size_t N>
-void get_fields(const Json& json, Struct& out, const std::array<FloatField<Struct>, N>& fields) {
-  for (const auto& field : fields) {
-    const auto found = json.find(field.name);
-    if (found != json.end()) out.*field.member = to_float(*found, field.name);
+template <class Frame, std::size_t N>
+void get_figures(const Json& json, Frame& frame, const std::array<Figure<Frame>, N>& table) {
+  for (const auto& figure : table) {
+    const auto found = json.find(figure.column);
+    if (found != json.end()) frame.*figure.member = to_float(*found, figure.column);
   }
 }
 
@@ -94,57 +94,76 @@ VolumeFrame volume_from_json(const Json& json) {
   return volume;
 }
 
-HalfOctaves half_octaves(const Json& json, const char* key) {
-  HalfOctaves bins{};
-  if (const Json* list = member(json, {key})) {
-    const auto counts = to_counts(*list, key, kHalfOctaves, "bins");
+// Of describe(): one row of a frame.
+class RowFromJson {
+ public:
+  // experts: E; 0: not known, then as many as the first array by expert has.
+  RowFromJson(const Json& json, int experts) : json_(json), experts_(static_cast<std::size_t>(experts)) {}
+
+  void layer(int& layer, LayerColumn column) { layer = layer_of(json_, column.lowest); }
+  template <class Frame, std::size_t N>
+  void figures(Frame& frame, const std::array<Figure<Frame>, N>& table) {
+    get_figures(json_, frame, table);
+  }
+  void by_expert(std::vector<std::uint32_t>& counts, Column column) {
+    const Json* list = member(json_, {column.name});
+    if (!list) return;
+    counts = to_counts(*list, column.name, experts_);
+    experts_ = counts.size();
+  }
+  void by_expert(std::vector<float>& values, Column column) {
+    const Json* list = member(json_, {column.name});
+    if (!list) return;
+    if (experts_ == 0) throw Unreadable(std::string(column.name) + ": the number of experts is not known");
+    values = to_floats(*list, column.name, experts_);
+  }
+  void bins(std::vector<std::uint32_t>& counts, Column column) {
+    if (const Json* list = member(json_, {column.name})) counts = to_counts(*list, column.name, kHalfOctaves, "bins");
+  }
+  void bins(HalfOctaves& bins, Column column) {
+    std::vector<std::uint32_t> counts;
+    this->bins(counts, column);
     std::copy(counts.begin(), counts.end(), bins.begin());
   }
-  return bins;
-}
-
-QuantFrame quant_from_json(const Json& json) {
-  QuantFrame quant;
-  quant.layer = layer_of(json, -1);
-  if (const std::string name = text_of(json, "gemm_class"); !name.empty())
-    quant.gemm_class = named(name, gemm_class_name, kNumQuantClasses, "gemm_class");
-  std::string weight = text_of(json, "weight");
-  if (quant.gemm_class == GemmClass::experts)
-    quant.weight = named(weight, expert_weight_name, 3, "weight");
-  else
-    quant.gemm = std::move(weight);
-  quant.operand = named(text_of(json, "operand"), operand_name, 3, "operand");
-  quant.direction = named(text_of(json, "direction"), direction_name, 3, "direction");
-  quant.format = text_of(json, "format");
-  get_fields(json, quant, kQuantFields);
-  if (const Json* blocks = member(json, {"e8m0_blocks"})) {
+  template <class Enum>
+  void name(Enum& value, Column column, Names<Enum> names) {
+    value = named(text_of(json_, column.name), names.name_of, names.count, column.name);
+  }
+  void text(std::string& text, Column column) { text = text_of(json_, column.name); }
+  void gemm(Gemm& gemm) {
+    GemmClass gemm_class = GemmClass::experts;
+    if (const std::string name = text_of(json_, "gemm_class"); !name.empty())
+      gemm_class = named(name, gemm_class_name, kNumQuantClasses, "gemm_class");
+    const std::string weight = text_of(json_, "weight");
+    const auto found = find_gemm(gemm_class, weight);
+    if (!found) throw Unreadable("weight: \"" + weight + "\" is not known");
+    gemm = *found;
+  }
+  void gemm_class(Gemm) {}
+  void scales(std::array<std::uint32_t, 256>& e8m0_blocks) {
+    const Json* blocks = member(json_, {"e8m0_blocks"});
+    if (!blocks) return;
     if (!blocks->is_object()) throw Unreadable("e8m0_blocks: not an object");
     for (const auto& [key, count] : blocks->items()) {
       if (key.empty() || key.size() > 3 || key.find_first_not_of("0123456789") != std::string::npos ||
           std::stoi(key) > 255)
         throw Unreadable("e8m0_blocks: \"" + key + "\" is no scale byte");
-      quant.e8m0_blocks[static_cast<std::size_t>(std::stoi(key))] =
+      e8m0_blocks[static_cast<std::size_t>(std::stoi(key))] =
           static_cast<std::uint32_t>(to_count(count, "e8m0_blocks", 4294967295.0));
     }
   }
-  return quant;
-}
 
-FlipFrame flip_from_json(const Json& json) {
-  FlipFrame flip;
-  flip.layer = layer_of(json, 0);
-  get_fields(json, flip, kFlipFields);
-  flip.margin_tokens = half_octaves(json, "margin_tokens");
-  flip.margin_flipped = half_octaves(json, "margin_flipped");
-  return flip;
-}
+ private:
+  const Json& json_;
+  std::size_t experts_;
+};
 
-GradientFrame gradient_from_json(const Json& json) {
-  GradientFrame gradient;
-  gradient.layer = layer_of(json, -1);
-  gradient.group = named(text_of(json, "tensors"), gradient_group_name, kNumGradientGroups, "tensors");
-  get_fields(json, gradient, kGradientFields);
-  return gradient;
+template <class Row>
+Row row_from_json(const Json& json, const RunInfo& info) {
+  Row row;
+  RowFromJson visitor(json, info.n_experts);
+  describe(row, visitor);
+  return row;
 }
 
 SpecialisationFrame specialisation_from_json(const Json& json, const RunInfo& info) {
@@ -253,30 +272,8 @@ int setting(const Json& json, std::initializer_list<const char*> keys, int limit
 }  // namespace
 
 RouterFrame router_from_json(const Json& json, const RunInfo& info) {
-  RouterFrame router;
-  router.layer = layer_of(json, 0);
+  auto router = row_from_json<RouterFrame>(json, info);
   if (router.layer < 0) throw Unreadable("layer: not a number");
-  get_fields(json, router, kRouterFields);
-  auto experts = static_cast<std::size_t>(info.n_experts);
-  if (const Json* load = member(json, {"tokens_per_expert"})) {
-    router.tokens_per_expert = to_counts(*load, "tokens_per_expert", experts);
-    experts = router.tokens_per_expert.size();
-  }
-  const auto floats = [&](const char* key, std::vector<float> RouterFrame::*field) {
-    const Json* list = member(json, {key});
-    if (!list) return;
-    if (experts == 0) throw Unreadable(std::string(key) + ": the number of experts is not known");
-    router.*field = to_floats(*list, key, experts);
-  };
-  floats("expert_bias", &RouterFrame::expert_bias);
-  floats("score_mass", &RouterFrame::score_mass);
-  floats("gate_mass", &RouterFrame::gate_mass);
-  const auto bins = [&](const char* key, std::vector<std::uint32_t> RouterFrame::*field) {
-    if (const Json* list = member(json, {key})) router.*field = to_counts(*list, key, kHalfOctaves, "bins");
-  };
-  bins("score_chosen", &RouterFrame::score_chosen);
-  bins("score_rejected", &RouterFrame::score_rejected);
-  bins("margin_tokens", &RouterFrame::margin_tokens);
   if (const Json* volume = member(json, {"volume"})) router.volume = volume_from_json(*volume);
   return router;
 }
@@ -289,7 +286,7 @@ TelemetryFrame frame_from_json(const Json& json, const RunInfo& info) {
   // What the log does not have is missing, not 0.
   frame.aux_loss = kNoValue;
   frame.z_loss = kNoValue;
-  if (!json.contains("layer")) get_fields(json, frame, kFrameFields);
+  if (!json.contains("layer")) get_figures(json, frame, kFrameFigures);
   const auto scalar = [&](std::initializer_list<const char*> keys, float TelemetryFrame::*field) {
     if (const Json* value = member(json, keys)) frame.*field = to_float(*value, *keys.begin());
   };
@@ -303,18 +300,15 @@ TelemetryFrame frame_from_json(const Json& json, const RunInfo& info) {
   if (const Json* list = rows(json, "routers")) {
     for (const Json& row : *list) frame.routers.push_back(router_from_json(row, info));
   }
-  if (const Json* list = rows(json, "quants")) {
-    for (const Json& row : *list) frame.quants.push_back(quant_from_json(row));
-  }
-  if (const Json* list = rows(json, "flips")) {
-    for (const Json& row : *list) frame.flips.push_back(flip_from_json(row));
-  }
-  if (const Json* list = rows(json, "rounding_flips")) {
-    for (const Json& row : *list) frame.rounding_flips.push_back(flip_from_json(row));
-  }
-  if (const Json* list = rows(json, "gradients")) {
-    for (const Json& row : *list) frame.gradients.push_back(gradient_from_json(row));
-  }
+  const auto get_rows = [&]<class Row>(const char* key, std::vector<Row>& out) {
+    if (const Json* list = rows(json, key)) {
+      for (const Json& row : *list) out.push_back(row_from_json<Row>(row, info));
+    }
+  };
+  get_rows("quants", frame.quants);
+  get_rows("flips", frame.flips);
+  get_rows("rounding_flips", frame.rounding_flips);
+  get_rows("gradients", frame.gradients);
   if (const Json* list = rows(json, "specialisation")) {
     for (const Json& row : *list) frame.specialisation.push_back(specialisation_from_json(row, info));
   }

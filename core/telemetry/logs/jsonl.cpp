@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "core/io/text_escape.h"
-#include "core/telemetry/frame/frame_fields.h"
+#include "core/telemetry/frame/describe.h"
 
 namespace moescope {
 
@@ -27,13 +27,6 @@ Json number(float value) {
   return exact;
 }
 
-template <class Struct, std::size_t N>
-void put_fields(Json& json, const Struct& row, const std::array<FloatField<Struct>, N>& fields) {
-  for (const auto& field : fields) {
-    json[field.name] = number(row.*field.member);
-  }
-}
-
 void put_array(Json& json, const char* key, const std::vector<float>& values) {
   if (values.empty()) return;
   Json& array = json[key] = Json::array();
@@ -51,17 +44,49 @@ Json rows_of(const std::vector<Count>& matrix, std::size_t rows) {
   return out;
 }
 
-Json to_json(const RouterFrame& router) {
+// Of describe(): one row of a frame.
+class RowToJson {
+ public:
   Json json;
-  json["layer"] = router.layer;
-  put_fields(json, router, kRouterFields);
-  if (!router.tokens_per_expert.empty()) json["tokens_per_expert"] = router.tokens_per_expert;
-  put_array(json, "expert_bias", router.expert_bias);
-  put_array(json, "score_mass", router.score_mass);
-  put_array(json, "gate_mass", router.gate_mass);
-  if (!router.score_chosen.empty()) json["score_chosen"] = router.score_chosen;
-  if (!router.score_rejected.empty()) json["score_rejected"] = router.score_rejected;
-  if (!router.margin_tokens.empty()) json["margin_tokens"] = router.margin_tokens;
+
+  void layer(int layer, LayerColumn) { json["layer"] = layer; }
+  template <class Frame, std::size_t N>
+  void figures(const Frame& frame, const std::array<Figure<Frame>, N>& table) {
+    for (const auto& figure : table) json[figure.column] = number(frame.*figure.member);
+  }
+  void by_expert(const std::vector<float>& values, Column column) { put_array(json, column.name, values); }
+  void by_expert(const std::vector<std::uint32_t>& counts, Column column) { bins(counts, column); }
+  void bins(const std::vector<std::uint32_t>& counts, Column column) {
+    if (!counts.empty()) json[column.name] = counts;
+  }
+  void bins(const HalfOctaves& counts, Column column) { json[column.name] = counts; }
+  template <class Enum>
+  void name(Enum value, Column column, Names<Enum> names) {
+    json[column.name] = names.name_of(value);
+  }
+  void text(const std::string& text, Column column) { json[column.name] = text; }
+  void gemm(Gemm gemm) {
+    json["gemm_class"] = gemm_class_name(gemm_class_of(gemm));
+    json["weight"] = gemm_name(gemm);
+  }
+  void gemm_class(Gemm) {}
+  void scales(const std::array<std::uint32_t, 256>& e8m0_blocks) {
+    Json& blocks = json["e8m0_blocks"] = Json::object();
+    for (std::size_t byte = 0; byte < e8m0_blocks.size(); ++byte) {
+      if (e8m0_blocks[byte]) blocks[std::to_string(byte)] = e8m0_blocks[byte];
+    }
+  }
+};
+
+template <class Row>
+Json to_json(const Row& row) {
+  RowToJson visitor;
+  describe(row, visitor);
+  return std::move(visitor.json);
+}
+
+Json to_json(const RouterFrame& router) {
+  Json json = to_json<RouterFrame>(router);
   const VolumeFrame& volume = router.volume;
   if (volume.ranks > 0) {
     const auto ranks = static_cast<std::size_t>(volume.ranks);
@@ -74,36 +99,9 @@ Json to_json(const RouterFrame& router) {
   return json;
 }
 
-Json to_json(const QuantFrame& quant) {
-  Json json;
-  json["layer"] = quant.layer;
-  json["gemm_class"] = gemm_class_name(quant.gemm_class);
-  json["weight"] = gemm_name(quant);
-  json["operand"] = operand_name(quant.operand);
-  json["direction"] = direction_name(quant.direction);
-  json["format"] = quant.format;
-  put_fields(json, quant, kQuantFields);
-  Json& blocks = json["e8m0_blocks"] = Json::object();
-  for (std::size_t byte = 0; byte < quant.e8m0_blocks.size(); ++byte) {
-    if (quant.e8m0_blocks[byte]) blocks[std::to_string(byte)] = quant.e8m0_blocks[byte];
-  }
-  return json;
-}
-
-Json to_json(const FlipFrame& flip) {
-  Json json;
-  json["layer"] = flip.layer;
-  put_fields(json, flip, kFlipFields);
-  json["margin_tokens"] = flip.margin_tokens;
-  json["margin_flipped"] = flip.margin_flipped;
-  return json;
-}
-
 Json to_json(const GradientFrame& gradient) {
-  Json json;
-  json["layer"] = gradient.layer < 0 ? Json(nullptr) : Json(gradient.layer);
-  json["tensors"] = gradient_group_name(gradient.group);
-  put_fields(json, gradient, kGradientFields);
+  Json json = to_json<GradientFrame>(gradient);
+  if (gradient.layer < 0) json["layer"] = nullptr;
   return json;
 }
 
@@ -192,7 +190,7 @@ std::string to_json_line(const TelemetryFrame& frame) {
   json["step"] = frame.step;
   json["wall_s"] = std::isfinite(frame.wall_s) ? Json(frame.wall_s) : Json(nullptr);
   json["tokens"] = frame.tokens;
-  put_fields(json, frame, kFrameFields);
+  for (const auto& figure : kFrameFigures) json[figure.column] = number(frame.*figure.member);
   Json& phases = json["phase_ms"] = Json::object();
   for (int p = 0; p < kNumPhases; ++p) phases[key_of(static_cast<Phase>(p))] = number(frame.phase_ms[p]);
   put_rows(json, "routers", frame.routers);

@@ -5,12 +5,13 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "core/io/json_values.h"
 #include "core/io/sqlite.h"
 #include "core/io/text_escape.h"
 #include "core/telemetry/frame/change_marker.h"
-#include "core/telemetry/frame/frame_fields.h"
+#include "core/telemetry/frame/describe.h"
 #include "core/telemetry/recording/recording.h"
 #include "core/telemetry/recording/recording_file.h"
 #include "core/telemetry/recording/schema.h"
@@ -62,14 +63,15 @@ float get_float(Statement& row) {
   return row.get_real(value) ? static_cast<float>(value) : kNoValue;
 }
 
-// The first `count` of `fields`: later ones came with later versions.
-template <class Struct, std::size_t N>
-void get_fields(Statement& row, Struct& out, const std::array<FloatField<Struct>, N>& fields, std::size_t count = N) {
-  for (std::size_t i = 0; i < count; ++i) out.*fields[i].member = get_float(row);
+// With the nan_mask after them, those that the format has.
+template <class Frame, std::size_t N>
+void get_figures(Statement& row, std::int64_t version, Frame& frame, const std::array<Figure<Frame>, N>& table) {
+  const auto has = [version](const auto& figure) { return figure.since <= version; };
+  for (const auto& figure : table)
+    if (has(figure)) frame.*figure.member = get_float(row);
   const std::int64_t nan_mask = row.get_integer();
-  for (std::size_t i = 0; i < count; ++i) {
-    if (nan_mask >> i & 1) out.*fields[i].member = std::numeric_limits<float>::quiet_NaN();
-  }
+  for (std::size_t i = 0; i < N; ++i)
+    if (has(table[i]) && nan_mask >> i & 1) frame.*table[i].member = std::numeric_limits<float>::quiet_NaN();
 }
 
 // The enumerator of that name out of the first `count`.
@@ -134,29 +136,61 @@ class FrameRows {
   std::int64_t id_ = -1;
 };
 
-std::vector<std::uint32_t> half_octaves_of(std::span<const std::uint8_t> blob, const char* what) {
-  return array_of<std::uint32_t>(blob, blob.empty() ? 0 : kHalfOctaves, what);
-}
+// A row of a table, as a visitor of describe().
+class RowReader {
+ public:
+  RowReader(Statement& row, const RunInfo& info, std::int64_t version) : row_(row), info_(info), version_(version) {}
 
-void read_router(Statement& row, const RunInfo& info, std::int64_t version, RouterFrame& router) {
-  router.layer = narrow(row.get_integer(), 0, kMaxLayers, "layer");
-  if (std::find(info.moe_layers.begin(), info.moe_layers.end(), router.layer) == info.moe_layers.end()) {
-    throw std::runtime_error("layer " + std::to_string(router.layer) + " is not among the run's MoE layers");
+  void layer(int& layer, LayerColumn column) { layer = narrow(row_.get_integer(), column.lowest, kMaxLayers, "layer"); }
+  template <class Frame, std::size_t N>
+  void figures(Frame& frame, const std::array<Figure<Frame>, N>& table) {
+    get_figures(row_, version_, frame, table);
   }
-  get_fields(row, router, kRouterFields, version < 4 ? kRouterFields.size() - 1 : kRouterFields.size());
-  const auto experts = [&](std::span<const std::uint8_t> blob) { return blob.empty() ? 0 : info.n_experts; };
-  const auto tokens = row.get_blob();
-  router.tokens_per_expert = array_of<std::uint32_t>(tokens, experts(tokens), "tokens_per_expert");
-  const auto bias = row.get_blob();
-  router.expert_bias = array_of<float>(bias, experts(bias), "expert_bias");
-  const auto score = row.get_blob();
-  router.score_mass = array_of<float>(score, experts(score), "score_mass");
-  const auto gate = row.get_blob();
-  router.gate_mass = array_of<float>(gate, experts(gate), "gate_mass");
-  if (version < 4) return;
-  router.score_chosen = half_octaves_of(row.get_blob(), "score_chosen");
-  router.score_rejected = half_octaves_of(row.get_blob(), "score_rejected");
-  router.margin_tokens = half_octaves_of(row.get_blob(), "margin_tokens");
+  template <class T>
+  void by_expert(std::vector<T>& values, Column column) {
+    const auto blob = row_.get_blob();
+    values = array_of<T>(blob, blob.empty() ? 0 : static_cast<std::size_t>(info_.n_experts), column.name);
+  }
+  void bins(std::vector<std::uint32_t>& counts, Column column) {
+    if (column.since > version_) return;
+    const auto blob = row_.get_blob();
+    counts = array_of<std::uint32_t>(blob, blob.empty() ? 0 : kHalfOctaves, column.name);
+  }
+  void bins(HalfOctaves& bins, Column column) {
+    const auto counts = array_of<std::uint32_t>(row_.get_blob(), kHalfOctaves, column.name);
+    std::copy(counts.begin(), counts.end(), bins.begin());
+  }
+  template <class Enum>
+  void name(Enum& value, Column column, Names<Enum> names) {
+    value = named(row_.get_text(), names.name_of, names.count, column.name);
+  }
+  void text(std::string& text, Column) { text = row_.get_text(); }
+  void gemm(Gemm&) { gemm_name_ = row_.get_text(); }
+  void gemm_class(Gemm& gemm) {
+    GemmClass gemm_class = GemmClass::experts;
+    if (version_ >= 3) gemm_class = named(row_.get_text(), gemm_class_name, kNumQuantClasses, "gemm_class");
+    const auto found = find_gemm(gemm_class, gemm_name_);
+    if (!found) throw std::runtime_error("weight is '" + gemm_name_ + "'");
+    gemm = *found;
+  }
+  void scales(std::array<std::uint32_t, 256>& e8m0_blocks) {
+    const int first = narrow(row_.get_integer(), 0, 255, "first_byte");
+    const auto blob = row_.get_blob();
+    const int count = narrow(static_cast<std::int64_t>(blob.size() / 4), 0, 256 - first, "number of counts in blocks");
+    const auto counts = array_of<std::uint32_t>(blob, static_cast<std::size_t>(count), "blocks");
+    std::copy(counts.begin(), counts.end(), e8m0_blocks.begin() + first);
+  }
+
+ private:
+  Statement& row_;
+  const RunInfo& info_;
+  std::int64_t version_;
+  std::string gemm_name_;  // until its class is read
+};
+
+void check_layer(const RouterFrame& router, const RunInfo& info) {
+  if (std::find(info.moe_layers.begin(), info.moe_layers.end(), router.layer) == info.moe_layers.end())
+    throw std::runtime_error("layer " + std::to_string(router.layer) + " is not among the run's MoE layers");
 }
 
 void read_volume(Statement& row, VolumeFrame& volume) {
@@ -179,45 +213,13 @@ void read_wire(Statement& row, WireFrame& wire) {
   wire.all_to_all_ms_R = array_of<float>(row.get_blob(), ranks, "all_to_all_ms");
 }
 
-void read_quant(Statement& row, bool with_class, QuantFrame& quant) {
-  quant.layer = narrow(row.get_integer(), -1, kMaxLayers, "layer");
-  std::string weight = row.get_text();
-  quant.operand = named(row.get_text(), operand_name, 3, "operand");
-  quant.direction = named(row.get_text(), direction_name, 3, "direction");
-  quant.format = row.get_text();
-  get_fields(row, quant, kQuantFields);
-  const int first = narrow(row.get_integer(), 0, 255, "first_byte");
-  const auto blob = row.get_blob();
-  const int count = narrow(static_cast<std::int64_t>(blob.size() / 4), 0, 256 - first, "number of counts in blocks");
-  const auto counts = array_of<std::uint32_t>(blob, count, "blocks");
-  std::copy(counts.begin(), counts.end(), quant.e8m0_blocks.begin() + first);
-  if (with_class) quant.gemm_class = named(row.get_text(), gemm_class_name, kNumQuantClasses, "gemm_class");
-  if (quant.gemm_class == GemmClass::experts)
-    quant.weight = named(weight, expert_weight_name, 3, "weight");
-  else
-    quant.gemm = std::move(weight);
-}
-
 // Into the frame's list that it belongs to.
-void read_flip(Statement& row, bool with_reference, TelemetryFrame& frame) {
-  FlipFrame flip;
-  flip.layer = narrow(row.get_integer(), 0, kMaxLayers, "layer");
-  get_fields(row, flip, kFlipFields);
-  const auto tokens = array_of<std::uint32_t>(row.get_blob(), FlipFrame::kMarginBins, "margin_tokens");
-  std::copy(tokens.begin(), tokens.end(), flip.margin_tokens.begin());
-  const auto flipped = array_of<std::uint32_t>(row.get_blob(), FlipFrame::kMarginBins, "margin_flipped");
-  std::copy(flipped.begin(), flipped.end(), flip.margin_flipped.begin());
-  const std::string reference = with_reference ? row.get_text() : kRun0Reference;
+void add_flip(Statement& row, std::int64_t version, const FlipFrame& flip, TelemetryFrame& frame) {
+  const std::string reference = version >= 4 ? row.get_text() : kRun0Reference;
   if (reference != kRun0Reference && reference != kFp32Reference)
     throw std::runtime_error("reference is '" + reference + "', known are '" + kRun0Reference + "' and '" +
                              kFp32Reference + '\'');
   (reference == kFp32Reference ? frame.rounding_flips : frame.flips).push_back(flip);
-}
-
-void read_gradient(Statement& row, GradientFrame& gradient) {
-  gradient.layer = narrow(row.get_integer(), -1, kMaxLayers, "layer");
-  gradient.group = named(row.get_text(), gradient_group_name, kNumGradientGroups, "tensors");
-  get_fields(row, gradient, kGradientFields);
 }
 
 void read_specialisation(Statement& row, const RunInfo& info, SpecialisationFrame& special) {
@@ -338,28 +340,36 @@ class FrameReader {
     frame->step = frames_.get_integer();
     if (!frames_.get_real(frame->wall_s)) frame->wall_s = kNoValue;
     frame->tokens = frames_.get_integer();
-    get_fields(frames_, *frame, kFrameFields);
+    get_figures(frames_, version_, *frame, kFrameFigures);
     for (float& ms : frame->phase_ms) ms = get_float(frames_);
     if (n_++ % every_ != 0) return frame;
-    routers_.of_frame(
-        id, [&](Statement& row, std::int64_t) { read_router(row, info_, version_, frame->routers.emplace_back()); });
+    routers_.of_frame(id, [&](Statement& row, std::int64_t) {
+      check_layer(frame->routers.emplace_back(get<RouterFrame>(row)), info_);
+    });
     volumes_.of_frame(id, [&](Statement& row, std::int64_t row_id) {
       const std::size_t position = row_id & 0xffff;
       if (position >= frame->routers.size()) throw std::runtime_error("there is no such router row");
       read_volume(row, frame->routers[position].volume);
     });
-    quants_.of_frame(
-        id, [&](Statement& row, std::int64_t) { read_quant(row, version_ >= 3, frame->quants.emplace_back()); });
-    if (flips_) flips_->of_frame(id, [&](Statement& row, std::int64_t) { read_flip(row, version_ >= 4, *frame); });
+    quants_.of_frame(id, [&](Statement& row, std::int64_t) { frame->quants.push_back(get<QuantFrame>(row)); });
+    if (flips_)
+      flips_->of_frame(id, [&](Statement& row, std::int64_t) { add_flip(row, version_, get<FlipFrame>(row), *frame); });
     if (gradients_)
       gradients_->of_frame(id,
-                           [&](Statement& row, std::int64_t) { read_gradient(row, frame->gradients.emplace_back()); });
+                           [&](Statement& row, std::int64_t) { frame->gradients.push_back(get<GradientFrame>(row)); });
     if (specialisation_) add_specialisation_and_texts(id, *frame);
     if (wires_) wires_->of_frame(id, [&](Statement& row, std::int64_t) { read_wire(row, frame->wire); });
     return frame;
   }
 
  private:
+  template <class Row>
+  Row get(Statement& statement) const {
+    Row row;
+    RowReader reader(statement, info_, version_);
+    describe(row, reader);
+    return row;
+  }
   void add_specialisation_and_texts(std::int64_t id, TelemetryFrame& frame) {
     specialisation_->of_frame(id, [&](Statement& row, std::int64_t) {
       read_specialisation(row, info_, frame.specialisation.emplace_back());

@@ -16,7 +16,7 @@
 #include "core/io/input_file.h"
 #include "core/io/sqlite.h"
 #include "core/io/whole_file.h"
-#include "core/telemetry/frame/frame_fields.h"
+#include "core/telemetry/frame/describe.h"
 #include "core/telemetry/recording/notes.h"
 #include "core/telemetry/recording/recording.h"
 #include "core/telemetry/recording/recording_file.h"
@@ -28,9 +28,11 @@ static_assert(std::endian::native == std::endian::little, "blobs are written in 
 
 namespace {
 
-std::string insert_sql(const char* table, int columns) {
-  std::string sql = std::string("INSERT INTO ") + table + " VALUES (?";
-  for (int i = 1; i < columns; ++i) sql += ",?";
+// Into all columns of a table, whatever they are.
+std::string insert_sql(Connection& connection, const std::string& table) {
+  const std::int64_t columns = connection.integer(("SELECT count(*) FROM pragma_table_info('" + table + "')").c_str());
+  std::string sql = "INSERT INTO " + table + " VALUES (?";
+  for (std::int64_t i = 1; i < columns; ++i) sql += ",?";
   return sql + ")";
 }
 
@@ -39,17 +41,48 @@ void bind_array(Statement& statement, const std::vector<T>& values) {
   statement.bind_blob(values.data(), values.size() * sizeof(T));
 }
 
-// The columns of `fields` and the nan_mask after them.
-template <class Struct, std::size_t N>
-void bind_fields(Statement& statement, const Struct& row, const std::array<FloatField<Struct>, N>& fields) {
-  std::int64_t nan_mask = 0;
-  for (std::size_t i = 0; i < N; ++i) {
-    const float value = row.*fields[i].member;
-    if (std::isnan(value) && !is_missing(value)) nan_mask |= std::int64_t{1} << i;
-    statement.bind(static_cast<double>(value));
+// Binds the columns of a row, as a visitor of describe(). The row must live until the statement has run.
+class RowBinder {
+ public:
+  explicit RowBinder(Statement& statement) : statement_(statement) {}
+
+  void layer(int layer, LayerColumn) { statement_.bind(std::int64_t{layer}); }
+  // And the nan_mask after them.
+  template <class Frame, std::size_t N>
+  void figures(const Frame& frame, const std::array<Figure<Frame>, N>& table) {
+    std::int64_t nan_mask = 0;
+    for (std::size_t i = 0; i < N; ++i) {
+      const float value = frame.*table[i].member;
+      if (std::isnan(value) && !is_missing(value)) nan_mask |= std::int64_t{1} << i;
+      statement_.bind(static_cast<double>(value));
+    }
+    statement_.bind(nan_mask);
   }
-  statement.bind(nan_mask);
-}
+  template <class T>
+  void by_expert(const std::vector<T>& values, Column) {
+    bind_array(statement_, values);
+  }
+  template <class Bins>
+  void bins(const Bins& bins, Column) {
+    statement_.bind_blob(bins.data(), bins.size() * sizeof(std::uint32_t));
+  }
+  template <class Enum>
+  void name(Enum value, Column, Names<Enum> names) {
+    statement_.bind(names.name_of(value));
+  }
+  void text(const std::string& text, Column) { statement_.bind(std::string_view(text)); }
+  void gemm(Gemm gemm) { statement_.bind(gemm_name(gemm)); }
+  void gemm_class(Gemm gemm) { statement_.bind(gemm_class_name(gemm_class_of(gemm))); }
+  void scales(const std::array<std::uint32_t, 256>& e8m0_blocks) {
+    const ByteRange range = occupied_bytes(e8m0_blocks);
+    statement_.bind(std::int64_t{range.first});
+    statement_.bind_blob(e8m0_blocks.data() + range.first,
+                         static_cast<std::size_t>(range.count) * sizeof(std::uint32_t));
+  }
+
+ private:
+  Statement& statement_;
+};
 
 std::string utc_now() {
   const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
@@ -110,7 +143,7 @@ std::unique_ptr<Connection> create_recording(const std::string& path) {
   file->execute("BEGIN");
   file->execute(("PRAGMA application_id = " + std::to_string(kApplicationId)).c_str());
   file->execute(("PRAGMA user_version = " + std::to_string(kFormatVersion)).c_str());
-  file->execute(kSchema);
+  file->execute(schema().c_str());
   Statement meta(*file, "INSERT INTO meta VALUES (?, ?)");
   const std::string version = std::to_string(kFormatVersion);
   const std::string now = utc_now();
@@ -160,8 +193,15 @@ struct RecordingWriter::Database {
   void insert(const TelemetryFrame& frame);
   void insert(const TelemetryFrame& frame, const RouterFrame& router, std::int64_t row_id);
   void insert(const TelemetryFrame& frame, const QuantFrame& quant, std::int64_t row_id);
-  void insert_flips(const TelemetryFrame& frame, std::int64_t frame_id);
   void insert(const TelemetryFrame& frame, const GradientFrame& gradient, std::int64_t row_id);
+  void insert_flips(const TelemetryFrame& frame, std::int64_t frame_id);
+  // The columns that all rows of a frame begin with, and those of describe().
+  template <class Row>
+  void bind_row(Statement& statement, const TelemetryFrame& frame, const Row& row, std::int64_t row_id) {
+    statement.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step);
+    RowBinder binder(statement);
+    describe(row, binder);
+  }
   void insert(const TelemetryFrame& frame, const SpecialisationFrame& special, std::int64_t row_id);
   void insert(const TelemetryFrame& frame, const TokenFrame& text, std::int64_t row_id);
   void insert(const TelemetryFrame& frame, const WireFrame& wire, std::int64_t row_id);
@@ -180,16 +220,16 @@ struct RecordingWriter::Database {
   std::unique_ptr<Connection> file;
   Connection& connection;
   Statement begin{connection, "BEGIN"}, commit{connection, "COMMIT"};
-  Statement insert_frame{connection, insert_sql("frame", 5 + 6 + 1 + kNumPhases)};
-  Statement insert_router{connection, insert_sql("router", 4 + 12 + 1 + 7)};
-  Statement insert_volume{connection, insert_sql("volume", 10)};
-  Statement insert_quant{connection, insert_sql("quant", 8 + 8 + 1 + 3)};
-  Statement insert_flip{connection, insert_sql("flip", 4 + 1 + 1 + 3)};
-  Statement insert_gradient{connection, insert_sql("gradient", 5 + 2 + 1)};
-  Statement insert_specialisation{connection, insert_sql("specialisation", 9)};
-  Statement insert_text{connection, insert_sql("text", 8)};
-  Statement insert_text_layer{connection, insert_sql("text_layer", 9)};
-  Statement insert_wire{connection, insert_sql("wire", 7)};
+  Statement insert_frame{connection, insert_sql(connection, "frame")};
+  Statement insert_router{connection, insert_sql(connection, "router")};
+  Statement insert_volume{connection, insert_sql(connection, "volume")};
+  Statement insert_quant{connection, insert_sql(connection, "quant")};
+  Statement insert_flip{connection, insert_sql(connection, "flip")};
+  Statement insert_gradient{connection, insert_sql(connection, "gradient")};
+  Statement insert_specialisation{connection, insert_sql(connection, "specialisation")};
+  Statement insert_text{connection, insert_sql(connection, "text")};
+  Statement insert_text_layer{connection, insert_sql(connection, "text_layer")};
+  Statement insert_wire{connection, insert_sql(connection, "wire")};
   Statement say_being_written{connection, "UPDATE meta SET value = ?1 WHERE key = 'state' AND value <> ?1"};
   Statement insert_marker{connection,
                           "INSERT INTO marker (run, step, kind, text, key, value) VALUES (?, ?, ?, ?, ?, ?)"};
@@ -205,7 +245,7 @@ void RecordingWriter::Database::insert(const TelemetryFrame& frame) {
 
   const std::int64_t id = next_id++;
   insert_frame.bind(id).bind(std::int64_t{frame.run}).bind(frame.step).bind(frame.wall_s).bind(frame.tokens);
-  bind_fields(insert_frame, frame, kFrameFields);
+  RowBinder(insert_frame).figures(frame, kFrameFigures);
   for (const float ms : frame.phase_ms) insert_frame.bind(static_cast<double>(ms));
   insert_frame.run();
   insert_all(frame, frame.routers, id);
@@ -219,15 +259,7 @@ void RecordingWriter::Database::insert(const TelemetryFrame& frame) {
 }
 
 void RecordingWriter::Database::insert(const TelemetryFrame& frame, const RouterFrame& router, std::int64_t row_id) {
-  insert_router.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{router.layer});
-  bind_fields(insert_router, router, kRouterFields);
-  bind_array(insert_router, router.tokens_per_expert);
-  bind_array(insert_router, router.expert_bias);
-  bind_array(insert_router, router.score_mass);
-  bind_array(insert_router, router.gate_mass);
-  bind_array(insert_router, router.score_chosen);
-  bind_array(insert_router, router.score_rejected);
-  bind_array(insert_router, router.margin_tokens);
+  bind_row(insert_router, frame, router, row_id);
   insert_router.run();
   const VolumeFrame& volume = router.volume;
   if (volume.ranks == 0) return;
@@ -242,15 +274,7 @@ void RecordingWriter::Database::insert(const TelemetryFrame& frame, const Router
 }
 
 void RecordingWriter::Database::insert(const TelemetryFrame& frame, const QuantFrame& quant, std::int64_t row_id) {
-  const std::string weight = gemm_name(quant);
-  insert_quant.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{quant.layer});
-  insert_quant.bind(std::string_view(weight)).bind(operand_name(quant.operand));
-  insert_quant.bind(direction_name(quant.direction)).bind(std::string_view(quant.format));
-  bind_fields(insert_quant, quant, kQuantFields);
-  const ByteRange range = occupied_bytes(quant.e8m0_blocks);
-  insert_quant.bind(std::int64_t{range.first});
-  insert_quant.bind_blob(quant.e8m0_blocks.data() + range.first, range.count * sizeof(std::uint32_t));
-  insert_quant.bind(gemm_class_name(quant.gemm_class));
+  bind_row(insert_quant, frame, quant, row_id);
   insert_quant.run();
 }
 
@@ -258,10 +282,7 @@ void RecordingWriter::Database::insert_flips(const TelemetryFrame& frame, std::i
   std::int64_t row_id = frame_id << 16;
   for (const bool fp32 : {false, true}) {
     for (const FlipFrame& flip : fp32 ? frame.rounding_flips : frame.flips) {
-      insert_flip.bind(row_id++).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{flip.layer});
-      bind_fields(insert_flip, flip, kFlipFields);
-      insert_flip.bind_blob(flip.margin_tokens.data(), sizeof flip.margin_tokens);
-      insert_flip.bind_blob(flip.margin_flipped.data(), sizeof flip.margin_flipped);
+      bind_row(insert_flip, frame, flip, row_id++);
       insert_flip.bind(fp32 ? kFp32Reference : kRun0Reference);
       insert_flip.run();
     }
@@ -270,9 +291,7 @@ void RecordingWriter::Database::insert_flips(const TelemetryFrame& frame, std::i
 
 void RecordingWriter::Database::insert(const TelemetryFrame& frame, const GradientFrame& gradient,
                                        std::int64_t row_id) {
-  insert_gradient.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{gradient.layer});
-  insert_gradient.bind(gradient_group_name(gradient.group));
-  bind_fields(insert_gradient, gradient, kGradientFields);
+  bind_row(insert_gradient, frame, gradient, row_id);
   insert_gradient.run();
 }
 

@@ -287,7 +287,7 @@ TEST_F(Acts, OutlierChannelIsLoudAndChangesNothingElse) {
   EXPECT_NEAR(a.ce_loss, b.ce_loss, 1e-4f * a.ce_loss) << "a power of two leaves BF16 as it was";
   const auto amax = [](const TelemetryFrame& frame, Operand operand) {
     for (const QuantFrame& q : frame.quants)
-      if (q.gemm_class == GemmClass::experts && q.direction == Direction::forward && q.operand == operand)
+      if (q.gemm_class() == GemmClass::experts && q.direction == Direction::forward && q.operand == operand)
         return q.amax;
     return kNoValue;
   };

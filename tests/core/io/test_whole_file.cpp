@@ -8,9 +8,9 @@
 #include <fstream>
 #include <functional>
 
+#include "core/files/export_events.h"
 #include "core/files/safetensors.h"
 #include "core/io/whole_file.h"
-#include "core/telemetry/logs/export_events.h"
 #include "core/telemetry/recording/recording.h"
 #include "core/training/checkpoint_folder.h"
 #include "tests/support/sample_frames.h"

@@ -8,9 +8,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/files/export_events.h"
 #include "core/files/open_runs.h"
 #include "core/files/safetensors.h"
-#include "core/telemetry/logs/export_events.h"
 #include "core/telemetry/logs/export_jsonl.h"
 #include "core/telemetry/logs/export_trace.h"
 #include "core/telemetry/recording/recording.h"

@@ -5,11 +5,11 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/files/event_records.h"
 #include "core/files/import_events.h"
 #include "core/files/open_runs.h"
 #include "core/files/tag_map.h"
 #include "core/telemetry/frame/router_stats.h"
-#include "core/telemetry/logs/event_records.h"
 
 namespace moescope {
 namespace {

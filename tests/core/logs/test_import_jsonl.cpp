@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/files/event_records.h"
 #include "core/files/file_kind.h"
 #include "core/files/open_runs.h"
 #include "core/telemetry/frame/router_stats.h"
-#include "core/telemetry/logs/event_records.h"
 #include "core/telemetry/logs/import_jsonl.h"
 #include "core/telemetry/logs/jsonl.h"
 #include "tests/support/sample_frames.h"

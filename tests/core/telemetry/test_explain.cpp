@@ -111,11 +111,11 @@ void expect_it_adds_up(const Explanation& figure) {
   EXPECT_FALSE(figure.where.empty());
 }
 
-std::vector<std::string> keys() {
-  std::vector<std::string> all;
-  for (int m = 0; m < kNumMetrics; ++m) all.emplace_back(metric_info(static_cast<Metric>(m)).key);
-  for (const MetricInfo& info : quant_metrics()) all.emplace_back(info.key);
-  for (const MetricInfo& info : array_metrics()) all.emplace_back(info.key);
+std::vector<FigureKey> keys() {
+  std::vector<FigureKey> all;
+  for (int m = 0; m < kNumMetrics; ++m) all.emplace_back(static_cast<Metric>(m));
+  for (const MetricInfo& info : kQuantMetrics) all.emplace_back(info);
+  for (const MetricInfo& info : kArrayMetrics) all.emplace_back(info);
   return all;
 }
 
@@ -163,7 +163,7 @@ TEST(ExplainEvaluator, Computes) {
 }
 
 TEST_F(Explain, EveryFigureAddsUpAtALayer) {
-  for (const std::string& key : keys()) {
+  for (const FigureKey& key : keys()) {
     FigureTarget target{.key = key, .layer = 1, .expert = 3, .other = key == "byte_affinity" ? 101 : 2, .step = 24};
     Explanation figure = explain_figure(b(), target);
     if (figure.expression.empty()) {  // a figure of the run, not of a layer
@@ -178,7 +178,7 @@ TEST_F(Explain, ScalarsAddUpOverTheRunAtEveryStep) {
   for (int m = 0; m < kNumMetrics; ++m) {
     for (const std::int64_t step : {0, 1, 19, 20, 24}) {
       const auto metric = static_cast<Metric>(m);
-      const Explanation figure = explain_figure(b(), {.key = metric_info(metric).key, .step = step});
+      const Explanation figure = explain_figure(b(), {.key = metric, .step = step});
       expect_it_adds_up(figure);
       EXPECT_FLOAT_EQ(static_cast<float>(figure.value), b().value_at(metric, kWholeRun, step));
     }
@@ -190,8 +190,8 @@ TEST_F(Explain, EveryQuantizedOperandAddsUp) {
   ASSERT_TRUE(frame);
   ASSERT_FALSE(frame->quants.empty());
   for (const QuantFrame& quant : frame->quants) {
-    for (const MetricInfo& info : quant_metrics()) {
-      const FigureTarget target{.key = info.key, .layer = quant.layer, .step = 24, .quant = place_of(quant)};
+    for (const MetricInfo& info : kQuantMetrics) {
+      const FigureTarget target{.key = info, .layer = quant.layer, .step = 24, .quant = quant};
       expect_it_adds_up(explain_figure(b(), target));
     }
   }
@@ -215,7 +215,7 @@ std::shared_ptr<const History> one_step(Recipe recipe) {
 
 // x of w1: 256 tokens x 2 experts x 64 features = 32,768 values.
 TEST_F(Explain, FormatsAreNotTakenForMx) {
-  const auto text = [](const std::shared_ptr<const History>& history, const char* key) {
+  const auto text = [](const std::shared_ptr<const History>& history, FigureKey key) {
     const Explanation figure = explain_figure(*history, {.key = key, .layer = 1, .step = 0});
     return figure.where + ": " + figure.expression + "; " + figure.note;
   };
@@ -255,8 +255,8 @@ TEST_F(Explain, RecordingsThatNameTheElementAloneAreNotGuessedAt) {
   frame.quants = {quant};
   History history(RunInfo{});
   history.append(std::make_shared<const TelemetryFrame>(frame));
-  for (const MetricInfo& info : quant_metrics()) {
-    const Explanation figure = explain_figure(history, {.key = info.key, .layer = 1, .step = 0});
+  for (const MetricInfo& info : kQuantMetrics) {
+    const Explanation figure = explain_figure(history, {.key = info, .layer = 1, .step = 0});
     for (const char* guess : {"byte", "of 32", "(32)", "18.8", "65,5"})
       EXPECT_FALSE(says(figure.note, guess)) << figure.note;
   }
@@ -298,12 +298,11 @@ TEST_F(Explain, EveryCellOfTheGradientMatrixAddsUp) {
   const auto frame = b().gradient_frame_at(24);
   ASSERT_TRUE(frame);
   for (const GradientFrame& gradient : frame->gradients)
-    for (const char* key : {"gradient_snr_db", "gradient_cosine"}) {
+    for (const FigureKey& key : std::initializer_list<FigureKey>{"gradient_snr_db", "gradient_cosine"}) {
       const Explanation figure = explain_figure(
           b(), {.key = key, .layer = gradient.layer, .other = static_cast<int>(gradient.group), .step = 24});
       expect_it_adds_up(figure);
-      EXPECT_FLOAT_EQ(static_cast<float>(figure.value),
-                      std::string(key) == "gradient_cosine" ? gradient.cosine : gradient.snr_db);
+      EXPECT_FLOAT_EQ(static_cast<float>(figure.value), key == "gradient_cosine" ? gradient.cosine : gradient.snr_db);
       EXPECT_NE(figure.where.find(gradient_group_name(gradient.group)), std::string::npos);
     }
 }
@@ -328,7 +327,7 @@ TEST_F(Explain, VolumesAreThoseOfTheChosenAllToAll) {
   const VolumeFrame& volume = b().frame_at(24)->routers[0].volume;
   for (const bool lean : {false, true}) {
     const DispatchTotals totals = dispatch_totals(volume, lean);
-    const auto value = [&](const char* key) {
+    const auto value = [&](FigureKey key) {
       const Explanation figure =
           explain_figure(b(), {.key = key, .layer = 1, .other = lean ? 1 : 0, .step = 24, .parameter = 100});
       expect_it_adds_up(figure);
@@ -341,7 +340,7 @@ TEST_F(Explain, VolumesAreThoseOfTheChosenAllToAll) {
 }
 
 TEST_F(Explain, StabilityIsAgainstTheStepThatIsShown) {
-  const auto value = [](const char* key, int layer, std::int64_t reference) {
+  const auto value = [](FigureKey key, int layer, std::int64_t reference) {
     const Explanation figure = explain_figure(b(), {.key = key, .layer = layer, .step = 24, .reference = reference});
     expect_it_adds_up(figure);
     EXPECT_NE(figure.note.find("step " + std::to_string(reference)), std::string::npos) << figure.note;
@@ -391,10 +390,10 @@ TEST(RunSettings, TextsAreWhatTheyWereSetTo) {
 TEST(ExplainLog, AnImportedLogHasWhatItHas) {
   const auto history =
       import_jsonl(std::string(MOESCOPE_TEST_DATA) + "/../assets/samples/domain_shift.jsonl").runs.front();
-  for (const char* key : {"ce_loss", "grad_norm", "max_vio", "max_vio_window", "cv", "entropy_norm", "dead_fraction",
-                          "utilisation", "score_entropy", "margin", "max_vio_p90"}) {
-    const std::string name = key;
-    const bool of_run = name == "ce_loss" || name == "grad_norm" || name == "max_vio_p90";
+  for (const FigureKey& key :
+       std::initializer_list<FigureKey>{"ce_loss", "grad_norm", "max_vio", "max_vio_window", "cv", "entropy_norm",
+                                        "dead_fraction", "utilisation", "score_entropy", "margin", "max_vio_p90"}) {
+    const bool of_run = key == "ce_loss" || key == "grad_norm" || key == "max_vio_p90";
     expect_it_adds_up(
         explain_figure(*history, {.key = key, .layer = of_run ? kWholeRun : 3, .expert = 7, .step = 1000}));
   }

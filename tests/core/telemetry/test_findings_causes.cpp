@@ -7,7 +7,7 @@
 
 #include "core/telemetry/explain/explain.h"
 #include "core/telemetry/frame/change_marker.h"
-#include "core/telemetry/history/metrics.h"
+#include "core/telemetry/frame/metrics.h"
 #include "core/telemetry/logs/import_jsonl.h"
 #include "tests/support/made_up_run.h"
 

@@ -346,14 +346,14 @@ TEST(History, WaterfallTakesTheNewestOfEachBin) {
   std::vector<FramePtr> frames;
   for (int step = 0; step < 64; ++step) history.append(frames.emplace_back(frame_at_step(step, rng)));
   const QuantFrame& probe = frames[0]->quants[3];
-  const auto rows = history.scale_waterfall(place_of(probe), {0, 79}, 10);
+  const auto rows = history.scale_waterfall(probe, {0, 79}, 10);
   ASSERT_EQ(rows.size(), 2560u);
   for (int b = 0; b < 8; ++b) {
     const auto& wanted = frames[b * 8 + 7]->quants[3].e8m0_blocks;
     EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), rows.begin() + b * 256)) << b;
   }
   EXPECT_TRUE(std::all_of(rows.begin() + 8 * 256, rows.end(), [](std::uint32_t n) { return n == 0; }));
-  OperandPlace nowhere = place_of(probe);
+  OperandPlace nowhere = probe;
   nowhere.layer = 77;
   const auto none = history.scale_waterfall(nowhere, {0, 63}, 4);
   EXPECT_TRUE(std::all_of(none.begin(), none.end(), [](std::uint32_t n) { return n == 0; }));
@@ -443,7 +443,7 @@ TEST(History, OneWriterManyReaders) {
         for (const float u : history.utilisation(1 + rng() % 2, some, 30, Summary::mean)) ASSERT_FALSE(u < 0);
         history.expert_utilisation(1, 3, some, 30);
         for (const float b : history.expert_bias(1, some, 30)) ASSERT_FALSE(b < 0);
-        history.scale_waterfall({1, GemmClass::experts, "w1", Operand::x, Direction::forward}, some, 30);
+        history.scale_waterfall({1, Gemm::expert_w1, Operand::x, Direction::forward}, some, 30);
         const auto frame = history.frame_at(some.first);
         if (frame) {
           ASSERT_LE(frame->step, some.first);

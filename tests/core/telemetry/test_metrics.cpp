@@ -4,8 +4,8 @@
 #include <set>
 #include <string>
 
-#include "core/telemetry/frame/frame_fields.h"
-#include "core/telemetry/history/metrics.h"
+#include "core/telemetry/frame/figures.h"
+#include "core/telemetry/frame/metrics.h"
 
 namespace moescope {
 namespace {
@@ -13,8 +13,8 @@ namespace {
 std::vector<MetricInfo> all_metrics() {
   std::vector<MetricInfo> all;
   for (int m = 0; m < kNumMetrics; ++m) all.push_back(metric_info(static_cast<Metric>(m)));
-  for (const MetricInfo& info : quant_metrics()) all.push_back(info);
-  for (const MetricInfo& info : array_metrics()) all.push_back(info);
+  for (const MetricInfo& info : kQuantMetrics) all.push_back(info);
+  for (const MetricInfo& info : kArrayMetrics) all.push_back(info);
   return all;
 }
 
@@ -34,14 +34,14 @@ TEST(Metrics, EveryOneIsExplained) {
 TEST(Metrics, TablesFollowTheFields) {
   EXPECT_STREQ(metric_info(Metric::ce_loss).key, "ce_loss");
   EXPECT_STREQ(metric_info(Metric::step_ms).key, "step_ms");
-  for (std::size_t i = 0; i < kFrameFields.size(); ++i) {
-    EXPECT_STREQ(metric_info(static_cast<Metric>(i)).key, kFrameFields[i].name);
+  for (std::size_t i = 0; i < kFrameFigures.size(); ++i) {
+    EXPECT_STREQ(metric_info(static_cast<Metric>(i)).key, kFrameFigures[i].column);
   }
-  for (std::size_t i = 0; i < kRouterFields.size(); ++i) {
+  for (std::size_t i = 0; i < kRouterFigures.size(); ++i) {
     const std::string key = metric_info(static_cast<Metric>(static_cast<std::size_t>(Metric::max_vio) + i)).key;
-    EXPECT_TRUE(key == kRouterFields[i].name || key == std::string("router_") + kRouterFields[i].name) << key;
+    EXPECT_TRUE(key == kRouterFigures[i].column || key == std::string("router_") + kRouterFigures[i].column) << key;
   }
-  for (std::size_t i = 0; i < kQuantFields.size(); ++i) EXPECT_STREQ(quant_metrics()[i].key, kQuantFields[i].name);
+  for (std::size_t i = 0; i < kQuantFigures.size(); ++i) EXPECT_STREQ(kQuantMetrics[i].key, kQuantFigures[i].column);
 }
 
 }  // namespace

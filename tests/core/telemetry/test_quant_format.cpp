@@ -11,7 +11,7 @@
 #include "core/numerics/number_format.h"
 #include "core/numerics/recipes.h"
 #include "core/telemetry/frame/quant_format.h"
-#include "core/telemetry/history/metrics.h"
+#include "core/telemetry/frame/metrics.h"
 #include "tests/support/sample_matrices.h"
 
 namespace moescope {

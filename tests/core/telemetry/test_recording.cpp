@@ -157,21 +157,56 @@ TEST(Recording, ColumnsAreTheFields) {
     return names;
   };
   const auto frame = columns("frame");
-  for (std::size_t i = 0; i < kFrameFields.size(); ++i) EXPECT_EQ(frame[5 + i], kFrameFields[i].name);
+  for (std::size_t i = 0; i < kFrameFigures.size(); ++i) EXPECT_EQ(frame[5 + i], kFrameFigures[i].column);
   for (int p = 0; p < kNumPhases; ++p) {
     std::string name = std::string(phase_name(static_cast<Phase>(p))) + "_ms";
     if (name == "dense FFN_ms") name = "dense_ffn_ms";
     EXPECT_EQ(frame[12 + p], name);
   }
   const auto router = columns("router");
-  for (std::size_t i = 0; i < kRouterFields.size(); ++i) EXPECT_EQ(router[4 + i], kRouterFields[i].name);
+  for (std::size_t i = 0; i < kRouterFigures.size(); ++i) EXPECT_EQ(router[4 + i], kRouterFigures[i].column);
   const auto quant = columns("quant");
-  for (std::size_t i = 0; i < kQuantFields.size(); ++i) EXPECT_EQ(quant[8 + i], kQuantFields[i].name);
+  for (std::size_t i = 0; i < kQuantFigures.size(); ++i) EXPECT_EQ(quant[8 + i], kQuantFigures[i].column);
   const auto gradient = columns("gradient");
-  for (std::size_t i = 0; i < kGradientFields.size(); ++i) EXPECT_EQ(gradient[5 + i], kGradientFields[i].name);
-  EXPECT_EQ(columns("flip")[4], kFlipFields[0].name);
+  for (std::size_t i = 0; i < kGradientFigures.size(); ++i) EXPECT_EQ(gradient[5 + i], kGradientFigures[i].column);
+  EXPECT_EQ(columns("flip")[4], kFlipFigures[0].column);
   EXPECT_EQ(connection.integer("PRAGMA application_id"), kApplicationId);
   EXPECT_EQ(connection.integer("PRAGMA user_version"), kFormatVersion);
+}
+
+// What programs of before have written and others read: a column more needs a new format.
+TEST(Recording, FormatFiveHasTheseColumns) {
+  const std::string path = temporary_file("format5.moescope");
+  write_run(path, 1);
+  Connection connection(path, SQLITE_OPEN_READONLY);
+  const auto columns = [&](const std::string& table) {
+    std::string names;
+    Statement rows(connection, "SELECT name || ' ' || type FROM pragma_table_info('" + table + "')");
+    while (rows.next()) names += (names.empty() ? "" : ", ") + rows.get_text();
+    return names;
+  };
+  ASSERT_EQ(kFormatVersion, 5);
+  EXPECT_EQ(columns("frame"),
+            "id INTEGER, run INTEGER, step INTEGER, wall_s REAL, tokens INTEGER, ce_loss REAL, aux_loss REAL, z_loss "
+            "REAL, grad_norm REAL, lr REAL, tokens_per_s REAL, nan_mask INTEGER, data_ms REAL, attention_ms REAL, "
+            "router_ms REAL, dispatch_ms REAL, experts_ms REAL, combine_ms REAL, dense_ffn_ms REAL, head_ms REAL, "
+            "optimizer_ms REAL, telemetry_ms REAL, other_ms REAL");
+  EXPECT_EQ(columns("router"),
+            "id INTEGER, run INTEGER, step INTEGER, layer INTEGER, max_vio REAL, max_vio_window REAL, cv REAL, "
+            "entropy_norm REAL, dead_fraction REAL, score_entropy REAL, margin REAL, aux_loss REAL, z_loss REAL, "
+            "padding_fraction REAL, dropped_fraction REAL, mutual_information REAL, nan_mask INTEGER, "
+            "tokens_per_expert BLOB, expert_bias BLOB, score_mass BLOB, gate_mass BLOB, score_chosen BLOB, "
+            "score_rejected BLOB, margin_tokens BLOB");
+  EXPECT_EQ(columns("quant"),
+            "id INTEGER, run INTEGER, step INTEGER, layer INTEGER, weight TEXT, operand TEXT, direction TEXT, format "
+            "TEXT, amax REAL, sqnr_db REAL, relative_l2 REAL, cosine REAL, underflow REAL, clipped REAL, "
+            "clipped_blocks REAL, crest REAL, nan_mask INTEGER, first_byte INTEGER, blocks BLOB, gemm_class TEXT");
+  EXPECT_EQ(columns("flip"),
+            "id INTEGER, run INTEGER, step INTEGER, layer INTEGER, flip_rate REAL, nan_mask INTEGER, margin_tokens "
+            "BLOB, margin_flipped BLOB, reference TEXT");
+  EXPECT_EQ(columns("gradient"),
+            "id INTEGER, run INTEGER, step INTEGER, layer INTEGER, tensors TEXT, snr_db REAL, cosine REAL, nan_mask "
+            "INTEGER");
 }
 
 TEST(Recording, RewindReplacesWhatFollows) {
@@ -641,14 +676,14 @@ TEST(JsonLines, KeysAreTheFieldsAndNaNIsNamed) {
   EXPECT_EQ(json["step"], 5);
   EXPECT_EQ(json["ce_loss"], "NaN");
   EXPECT_TRUE(json["routers"][1]["margin"].is_null());
-  for (const auto& field : kFrameFields) {
-    EXPECT_TRUE(json.contains(field.name));
-    const auto& value = json[field.name];
-    EXPECT_TRUE(value == "NaN" || value.get<float>() == frame.*field.member) << field.name;
+  for (const auto& field : kFrameFigures) {
+    EXPECT_TRUE(json.contains(field.column));
+    const auto& value = json[field.column];
+    EXPECT_TRUE(value == "NaN" || value.get<float>() == frame.*field.member) << field.column;
   }
   EXPECT_EQ(json["phase_ms"]["dense_ffn"].get<float>(), frame.phase_ms[static_cast<int>(Phase::dense_ffn)]);
-  for (const auto& field : kRouterFields) {
-    EXPECT_EQ(json["routers"][0][field.name].get<float>(), frame.routers[0].*field.member);
+  for (const auto& field : kRouterFigures) {
+    EXPECT_EQ(json["routers"][0][field.column].get<float>(), frame.routers[0].*field.member);
   }
   EXPECT_EQ(json["routers"][0]["tokens_per_expert"].get<std::vector<std::uint32_t>>(),
             frame.routers[0].tokens_per_expert);

@@ -90,11 +90,11 @@ TEST_P(EveryOperand, QuantizedAgainHasTheFiguresOfTheStep) {
   const TelemetryFrame first = course.step();
   ASSERT_FALSE(first.quants.empty());
   for (const QuantFrame& wanted : first.quants) {
-    const OperandPlace place = place_of(wanted);
+    const OperandPlace place = wanted;
     OperandTap tap(place);
     const TelemetryFrame frame = course.step(&tap);
-    const auto found = std::find_if(frame.quants.begin(), frame.quants.end(),
-                                    [&](const QuantFrame& q) { return place_of(q) == place; });
+    const auto found =
+        std::find_if(frame.quants.begin(), frame.quants.end(), [&](const QuantFrame& q) { return place == q; });
     ASSERT_NE(found, frame.quants.end()) << place_text(place);
     const auto captured = tap.finish(course.trainer.config().model.n_experts);
     ASSERT_TRUE(captured) << place_text(place);
@@ -108,7 +108,7 @@ TEST_P(EveryOperand, QuantizedAgainHasTheFiguresOfTheStep) {
       expect_figures(quantizer_sums(seen), *found, "rotated " + place_text(place));
     }
     const std::vector<QuantSums> experts = expert_sums(*captured);
-    ASSERT_EQ(experts.size(), place.gemm_class == GemmClass::experts ? 8u : 0u);
+    ASSERT_EQ(experts.size(), place.gemm_class() == GemmClass::experts ? 8u : 0u);
     std::uint64_t elements = 0;
     for (std::size_t e = 0; e < experts.size(); ++e) {
       EXPECT_EQ(experts[e].elements, (captured->expert_rows[e + 1] - captured->expert_rows[e]) * captured->cols);
@@ -136,13 +136,13 @@ TEST(Capture, TheSameTensorIsTheSameWhereverItIsQuantized) {
   Course course(quantized("mxfp8_rceil"));
   for (int i = 0; i < 3; ++i) course.step();
   const auto values = [&](OperandPlace place) { return course.ahead(place).values; };
-  const OperandPlace x{2, GemmClass::experts, "w1", Operand::x, Direction::forward};
+  const OperandPlace x{2, Gemm::expert_w1, Operand::x, Direction::forward};
   OperandPlace other = x;
-  other.gemm = "w3";
+  other.gemm = Gemm::expert_w3;
   EXPECT_EQ(values(x), values(other));
   other.direction = Direction::wgrad;
   EXPECT_EQ(values(x), values(other));
-  const OperandPlace w{2, GemmClass::experts, "w2", Operand::w, Direction::forward};
+  const OperandPlace w{2, Gemm::expert_w2, Operand::w, Direction::forward};
   other = w;
   other.direction = Direction::dgrad;
   EXPECT_EQ(values(w), values(other));
@@ -156,20 +156,20 @@ TEST(Capture, TheSameTensorIsTheSameWhereverItIsQuantized) {
 TEST(Capture, FullPrecisionCanBeLookedAt) {
   Course course(tiny());
   course.trainer.apply({0, "precision.experts", ConfigValue(std::string("fp32"))});
-  const CapturedOperand x = course.ahead({1, GemmClass::experts, "w1", Operand::x, Direction::forward});
+  const CapturedOperand x = course.ahead({1, Gemm::expert_w1, Operand::x, Direction::forward});
   EXPECT_EQ(x.format.scheme, QuantScheme::fp32);
   EXPECT_EQ(x.rows, 2u * 40 * course.trainer.config().router.top_k);
-  const CapturedOperand w = course.ahead({-1, GemmClass::head, "output", Operand::w, Direction::forward});
+  const CapturedOperand w = course.ahead({-1, Gemm::output, Operand::w, Direction::forward});
   EXPECT_EQ(w.rows, 256u);
   EXPECT_EQ(w.cols, 64u);
 }
 
 TEST(Capture, TrainingDoesNotNotice) {
   Course plain(quantized("mxfp8_rceil")), watched(quantized("mxfp8_rceil"));
-  const std::vector<OperandPlace> places = {{1, GemmClass::experts, "w1", Operand::x, Direction::forward},
-                                            {2, GemmClass::experts, "w3", Operand::dy, Direction::wgrad},
-                                            {0, GemmClass::attention, "wkv_b", Operand::w, Direction::dgrad},
-                                            {-1, GemmClass::head, "output", Operand::dy, Direction::dgrad}};
+  const std::vector<OperandPlace> places = {{1, Gemm::expert_w1, Operand::x, Direction::forward},
+                                            {2, Gemm::expert_w3, Operand::dy, Direction::wgrad},
+                                            {0, Gemm::wkv_b, Operand::w, Direction::dgrad},
+                                            {-1, Gemm::output, Operand::dy, Direction::dgrad}};
   for (int i = 0; i < 8; ++i) {
     const OperandPlace place = places[static_cast<std::size_t>(i) % places.size()];
     const CapturedOperand ahead = watched.ahead(place);
@@ -185,7 +185,7 @@ TEST(Capture, TrainingDoesNotNotice) {
 
 TEST(Capture, SavedTensorsReadBack) {
   Course course(quantized("mxfp8_rceil"));
-  const CapturedOperand x = course.ahead({1, GemmClass::experts, "w1", Operand::x, Direction::forward});
+  const CapturedOperand x = course.ahead({1, Gemm::expert_w1, Operand::x, Direction::forward});
   const std::string path = testing::TempDir() + "/capture_" + std::to_string(::getpid()) + ".safetensors";
   save_captured(x, path);
   const SafetensorsFile file(path);
@@ -198,7 +198,7 @@ TEST(Capture, SavedTensorsReadBack) {
   EXPECT_THROW(save_captured(x, "/nowhere/x.safetensors"), std::runtime_error);
 }
 
-const OperandPlace kX{1, GemmClass::experts, "w1", Operand::x, Direction::forward};
+const OperandPlace kX{1, Gemm::expert_w1, Operand::x, Direction::forward};
 
 template <class Condition>
 bool eventually(const Condition& condition) {
@@ -234,7 +234,7 @@ TEST(LabCapture, RidesAlongWithARunningStep) {
   const auto frame = lab.histories()[0]->quant_frame_at(x.step);
   ASSERT_EQ(frame->step, x.step);  // whatever the cadence
   for (const QuantFrame& quant : frame->quants)
-    if (place_of(quant) == kX) expect_figures(quantizer_sums(x), quant, "x");
+    if (kX == quant) expect_figures(quantizer_sums(x), quant, "x");
 }
 
 TEST(LabCapture, PausedItIsComputedAheadAndNoStepIsTaken) {
@@ -278,9 +278,9 @@ TEST(LabCapture, SeveralAtOnceAndOfSeveralRuns) {
 TEST(LabCapture, WhatCannotBeCapturedSaysWhy) {
   auto lab = std::make_unique<Lab>(std::vector<RunConfig>{tiny("a"), tiny("b")}, "");
   EXPECT_THROW(lab->capture(7, kX), std::invalid_argument);
-  for (const OperandPlace& nowhere : {OperandPlace{99, GemmClass::experts, "w1", Operand::x, Direction::forward},
-                                      OperandPlace{1, GemmClass::attention, "wq_b", Operand::w, Direction::forward},
-                                      OperandPlace{1, GemmClass::experts, "w1", Operand::dy, Direction::forward}}) {
+  for (const OperandPlace& nowhere : {OperandPlace{99, Gemm::expert_w1, Operand::x, Direction::forward},
+                                      OperandPlace{1, Gemm::wq_b, Operand::w, Direction::forward},
+                                      OperandPlace{1, Gemm::expert_w1, Operand::dy, Direction::forward}}) {
     const auto capture = lab->capture(0, nowhere);
     ASSERT_EQ(outcome(capture), Capture::State::failed);
     EXPECT_NE(capture->error().find("has no"), std::string::npos) << capture->error();

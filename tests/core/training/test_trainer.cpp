@@ -107,7 +107,7 @@ TEST_F(TrainerTest, QuantFramesCoverEveryOperandOfEveryProduct) {
   ASSERT_EQ(f.quants.size(), 2u * 18u);
   for (const QuantFrame& q : f.quants) {
     const std::string what =
-        std::string(expert_weight_name(q.weight)) + " " + operand_name(q.operand) + " " + direction_name(q.direction);
+        std::string(gemm_name(q.gemm)) + " " + operand_name(q.operand) + " " + direction_name(q.direction);
     EXPECT_EQ(q.format, "mxfp8_e4m3_rceil");
     EXPECT_GT(q.sqnr_db, 20) << what;
     EXPECT_LT(q.sqnr_db, 50) << what;
@@ -373,11 +373,12 @@ TEST_F(TrainerTest, EveryRecipeTrainsInEveryClassOfWeights) {
       EXPECT_NEAR(f.ce_loss, reference, 0.1);
       std::set<std::pair<int, std::string>> weights;
       for (const QuantFrame& q : f.quants) {
-        EXPECT_EQ(q.gemm_class, of_class.gemm_class);
-        weights.emplace(q.layer, gemm_name(q));
+        EXPECT_EQ(q.gemm_class(), of_class.gemm_class);
+        weights.emplace(q.layer, gemm_name(q.gemm));
         const OperandFormat format = recipe_format(info.recipe, q.direction, q.operand);
         EXPECT_EQ(q.format, format_name(format));
-        EXPECT_GT(q.sqnr_db, 8) << gemm_name(q) << " " << operand_name(q.operand) << " " << direction_name(q.direction);
+        EXPECT_GT(q.sqnr_db, 8) << gemm_name(q.gemm) << " " << operand_name(q.operand) << " "
+                                << direction_name(q.direction);
         EXPECT_GT(q.cosine, 0.9);
         EXPECT_GT(q.amax, 0);
         const bool has_scales = std::ranges::any_of(q.e8m0_blocks, [](std::uint32_t n) { return n > 0; });
@@ -400,7 +401,8 @@ TEST_F(TrainerTest, StackedWeightsCountApart) {
   for (const QuantFrame& q : step(trainer).quants) {
     if (q.layer != 1) continue;
     const auto blocks = std::accumulate(q.e8m0_blocks.begin(), q.e8m0_blocks.end(), 0u);
-    const std::string what = gemm_name(q) + " " + operand_name(q.operand) + " " + direction_name(q.direction);
+    const std::string what =
+        std::string(gemm_name(q.gemm)) + " " + operand_name(q.operand) + " " + direction_name(q.direction);
     const unsigned tokens = q.direction == Direction::wgrad ? 3 : 80;  // 80 tokens are blocks of 32, 32 and 16
     const unsigned across = q.direction == Direction::wgrad ? 32 : 1;
     EXPECT_EQ(blocks, q.operand == Operand::w ? 32u : tokens * across) << what;
@@ -431,13 +433,13 @@ TEST_F(TrainerTest, RecipesOfSingleOperandsReachThatOperandAlone) {
   const TelemetryFrame f = step(trainer);
   EXPECT_EQ(f.quants.size(), 2u * 18 + 2 * 2) << "the gate has x in forward and wgrad";
   for (const QuantFrame& q : f.quants) {
-    const char* expected = q.gemm_class == GemmClass::router_gate ? "mxfp4_e2m1_rceil"
-                           : q.operand == Operand::dy             ? "mxfp8_e5m2_rceil"
-                           : q.operand == Operand::w              ? "mxfp6_e2m3_rceil"
-                                                                  : "mxfp8_e4m3_rceil";
-    EXPECT_EQ(q.format, expected) << gemm_name(q) << operand_name(q.operand);
-    EXPECT_TRUE(q.gemm_class == GemmClass::experts ||
-                (q.gemm_class == GemmClass::router_gate && q.operand == Operand::x));
+    const char* expected = q.gemm_class() == GemmClass::router_gate ? "mxfp4_e2m1_rceil"
+                           : q.operand == Operand::dy               ? "mxfp8_e5m2_rceil"
+                           : q.operand == Operand::w                ? "mxfp6_e2m3_rceil"
+                                                                    : "mxfp8_e4m3_rceil";
+    EXPECT_EQ(q.format, expected) << gemm_name(q.gemm) << operand_name(q.operand);
+    EXPECT_TRUE(q.gemm_class() == GemmClass::experts ||
+                (q.gemm_class() == GemmClass::router_gate && q.operand == Operand::x));
   }
 }
 
@@ -463,7 +465,7 @@ TEST_F(TrainerTest, RotationsCancelInTheProducts) {
     for (float& v : *values) v = normal(rng);
   for (const int stacked : {1, 2}) {
     const LayerPrecision layer{&rotated, 0, nullptr};
-    const LinearPrecision precision = layer.of(Linear::dense_w1, stacked);
+    const LinearPrecision precision = layer.of(Gemm::dense_w1, stacked);
     std::vector<float> y[2], dx[2], dw[2];
     for (int i = 0; i < 2; ++i) {
       const LinearPrecision chosen = i ? precision : LinearPrecision{};

@@ -1,5 +1,5 @@
-// A run's scalars as a TensorBoard event file: TFRecord frames around protobuf messages (tensorflow/core/util/
-// event.proto, framework/summary.proto; only wall_time, step, file_version and simple_value are written).
+// A run's scalars as a TensorBoard event file: TFRecord frames (event_records.h) around protobuf messages
+// (tensorboard.proto), of which wall_time, step, file_version and simple_value are written.
 //
 // Tags are the metric's key, followed by the layer if it is per layer: "ce_loss", "max_vio/layer_1".
 #pragma once
@@ -25,7 +25,6 @@ class EventWriter {
   void finish();
 
  private:
-  void record(const std::string& message);
   WholeFile file_;
 };
 

@@ -1,49 +1,21 @@
-#include "core/telemetry/logs/export_events.h"
+#include "core/files/export_events.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <stdexcept>
 #include <vector>
 
-#include "core/telemetry/history/metrics.h"
-#include "core/telemetry/logs/event_records.h"
+#include "core/files/event_records.h"
+#include "core/telemetry/frame/metrics.h"
+#include "tensorboard.pb.h"
 
 namespace moescope {
 
 namespace {
 
 constexpr std::int64_t kBlock = 2048;  // steps that are asked for together
-
-// Field numbers of event.proto and summary.proto.
-constexpr int kEventWallTime = 1, kEventStep = 2, kEventFileVersion = 3, kEventSummary = 5;
-constexpr int kSummaryValue = 1, kValueTag = 1, kValueSimpleValue = 2;
-enum WireType { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
-
-void put_varint(std::string& out, std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
-  out += static_cast<char>(value);
-}
-
-void put_key(std::string& out, int field, WireType type) {
-  put_varint(out, static_cast<std::uint64_t>(field) << 3 | type);
-}
-
-template <class T>
-void put_little_endian(std::string& out, T value) {
-  static_assert(std::endian::native == std::endian::little);
-  char bytes[sizeof value];
-  std::memcpy(bytes, &value, sizeof value);
-  out.append(bytes, sizeof value);
-}
-
-void put_bytes(std::string& out, int field, std::string_view bytes) {
-  put_key(out, field, kBytes);
-  put_varint(out, bytes.size());
-  out += bytes;
-}
 
 struct Series {
   Metric metric;
@@ -79,33 +51,22 @@ std::string safe_folder_name(const std::string& name) {
 }  // namespace
 
 EventWriter::EventWriter(const std::string& path) : file_(path) {
-  std::string event;
-  put_key(event, kEventWallTime, kFixed64);
-  put_little_endian(event, 0.0);
-  put_bytes(event, kEventFileVersion, "brain.Event:2");
-  record(event);
+  tensorboard::Event event;
+  event.set_wall_time(0);
+  event.set_file_version("brain.Event:2");
+  file_.write(framed_record(event.SerializeAsString()));
 }
 
 void EventWriter::scalars(double wall_time, std::int64_t step, std::span<const NamedScalar> values) {
-  std::string summary;
+  tensorboard::Event event;
+  event.set_wall_time(wall_time);
+  event.set_step(step);
   for (const auto& [tag, scalar] : values) {
-    std::string value;
-    put_bytes(value, kValueTag, tag);
-    put_key(value, kValueSimpleValue, kFixed32);
-    put_little_endian(value, scalar);
-    put_bytes(summary, kSummaryValue, value);
+    tensorboard::Summary::Value* value = event.mutable_summary()->add_value();
+    value->set_tag(tag);
+    value->set_simple_value(scalar);
   }
-  std::string event;
-  put_key(event, kEventWallTime, kFixed64);
-  put_little_endian(event, wall_time);
-  put_key(event, kEventStep, kVarint);
-  put_varint(event, static_cast<std::uint64_t>(step));
-  put_bytes(event, kEventSummary, summary);
-  record(event);
-}
-
-void EventWriter::record(const std::string& message) {
-  file_.write(framed_record(message));
+  file_.write(framed_record(event.SerializeAsString()));
 }
 
 void EventWriter::finish() {

@@ -1,4 +1,4 @@
-#include "core/telemetry/logs/event_records.h"
+#include "core/files/event_records.h"
 
 #include <array>
 #include <bit>

@@ -1,0 +1,263 @@
+// What every figure on the screen is: its name, unit, formula, how to read it and where the definition comes from.
+// Figures that a frame holds are declared in figures.h, those that follow from a frame's values and arrays here.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "core/telemetry/frame/figures.h"
+
+namespace moescope {
+
+struct DerivedMetric {
+  Metric metric;
+  MetricInfo card;
+};
+
+inline constexpr std::array<DerivedMetric, 12> kDerivedMetrics = {{
+    {Metric::step_ms,
+     {"step_ms", "Step time", "ms", "sum over the phases of the step", "Flat over the run.",
+      "Grows: see which phase of the step it is.", "model sizes, data.batch, precision.experts", "wall clock"}},
+    {Metric::max_vio_p50,
+     {"max_vio_p50", "MaxVio (batch), median layer", "", "median over the MoE layers of the step's MaxVio (batch)",
+      "Near the sampling-noise floor.", "High: more than half of the layers are uneven.",
+      "router.bias_update_rate, router.aux_coeff", "percentiles over layers: NVIDIA/Megatron-LM#2398"}},
+    {Metric::max_vio_p90,
+     {"max_vio_p90", "MaxVio (batch), 90 % of layers", "",
+      "90th percentile, between two layers interpolated, over the MoE layers of the step's MaxVio (batch)",
+      "Near the sampling-noise floor.", "Far above the median: a few layers are uneven; the view by layer says which.",
+      "router.bias_update_rate, router.aux_coeff", "percentiles over layers: NVIDIA/Megatron-LM#2398"}},
+    {Metric::max_vio_max,
+     {"max_vio_max", "MaxVio (batch), worst layer", "", "largest over the MoE layers of the step's MaxVio (batch)",
+      "Near the sampling-noise floor.", "Far above the rest: one layer is uneven, often the first MoE layer.",
+      "router.bias_update_rate, router.aux_coeff", "percentiles over layers: NVIDIA/Megatron-LM#2398"}},
+    {Metric::max_vio_window_p50,
+     {"max_vio_window_p50", "MaxVio (window), median layer", "",
+      "median over the MoE layers of the step's MaxVio (window)", "Near 0.",
+      "High: more than half of the layers are uneven.", "router.bias_update_rate, router.aux_coeff",
+      "percentiles over layers: NVIDIA/Megatron-LM#2398"}},
+    {Metric::max_vio_window_p90,
+     {"max_vio_window_p90", "MaxVio (window), 90 % of layers", "",
+      "90th percentile, between two layers interpolated, over the MoE layers of the step's MaxVio (window)", "Near 0.",
+      "Far above the median: a few layers are uneven; the view by layer says which.",
+      "router.bias_update_rate, router.aux_coeff", "percentiles over layers: NVIDIA/Megatron-LM#2398"}},
+    {Metric::max_vio_window_max,
+     {"max_vio_window_max", "MaxVio (window), worst layer", "",
+      "largest over the MoE layers of the step's MaxVio (window)", "Near 0.",
+      "Far above the rest: one layer is uneven, often the first MoE layer.",
+      "router.bias_update_rate, router.aux_coeff", "percentiles over layers: NVIDIA/Megatron-LM#2398"}},
+    {Metric::quant_sqnr_db,
+     {"quant_sqnr_db", "SQNR, mean of operands", "dB",
+      "mean over the quantized operands of 10 log10(sum x^2 / sum (x - q)^2)",
+      "On bell-shaped data, rounded to nearest: E4M3 about 31.5 dB and E5M2 25.6 dB, in MX and in FP8; NVFP4 20.4 dB; "
+      "MXFP4 18.8 dB. Stochastic rounding costs 3 dB.",
+      "Falls while training: some tensor's values spread beyond what a scale covers; see which operand.",
+      "precision.experts", "as torchao's compute_error, averaged in dB"}},
+    {Metric::ranks_per_token,
+     {"ranks_per_token", "Ranks per token", "ranks",
+      "token copies, one per destination rank / T, mean over layers; own rank counted",
+      "Well under min(K, R): a token's experts share ranks, and DeepEP merges their copies.",
+      "Near min(K, R): every chosen expert lies on another rank, nothing can be merged.",
+      "parallel.ranks, router.n_limited_groups, router.top_k", "DeepEP layout (is_token_in_rank)",
+      Provenance::counted}},
+    {Metric::nodes_per_token,
+     {"nodes_per_token", "Nodes per token", "nodes",
+      "token copies, one per destination node / T, mean over layers; own node counted",
+      "Near 1, or at the limit of node-limited routing (DeepSeek-V3: 4).",
+      "Near min(K, nodes): every token crosses the slow network to almost every node.",
+      "parallel.ranks_per_node, router.n_limited_groups", "DeepSeek-V3 arXiv:2412.19437, node-limited routing",
+      Provenance::counted}},
+    {Metric::rank_overload,
+     {"rank_overload", "Fullest rank", "x mean",
+      "max_r n_r / mean_r n_r, n_r the token copies (one per chosen expert) that arrive on rank r, mean over layers",
+      "Near 1: all ranks compute as much.",
+      "1.5 means that all others wait for a rank with half as much again as the mean; placement may help where the "
+      "experts' load is uneven but stable.",
+      "parallel.ranks, router.bias_update_rate, router.aux_coeff", "Megatron-LM's overload factor",
+      Provenance::counted}},
+    {Metric::rounding_flip_rate,
+     {"rounding_flip_rate", "Routing flips by rounding", "share",
+      "#{tokens whose set of K experts differs from an FP32 pass's with the same weights} / T, mean over layers",
+      "A few per cent in 8 bits, some ten in 4: the formats decide choices that are nearly ties; the drift of the "
+      "runs' weights has no part in it.",
+      "High or growing with the layers: the formats' errors reach the router. Where its gate is quantized, too, "
+      "compare "
+      "with it in fp32.",
+      "precision.router_gate, precision.experts, telemetry.gradient_every",
+      "set of chosen experts compared token by token with the FP32 pass that gives the gradients"}},
+}};
+
+inline constexpr MetricInfo kScalesCard = {
+    "e8m0_blocks",
+    "Block scales",
+    "blocks",
+    "blocks by scale: in MX 2^k, stored as byte k + 127; in NVFP4 and FP8 all scales from 2^k to 2^(k+1) together",
+    "A narrow hump that moves slowly.",
+    "Two humps: parts of the tensor of different size. At the lowest scale of MX, 2^-127: blocks of zeros or too "
+    "small to scale. Counted apart: blocks with NaN or Inf.",
+    "precision.experts",
+    "OCP Microscaling Formats v1.0; NVFP4: arXiv:2509.25149; FP8: torchao float8"};
+
+// Drawn as arrays.
+inline constexpr std::array<MetricInfo, 21> kArrayMetrics = {{
+    {"utilisation", "Utilisation", "x fair share", "u_e = n_e E / (K T)",
+     "1 is fair. Chance alone spreads it by sqrt((1 - K/E) / n), n = T K / E the fair number of tokens: by 0.08 at n = "
+     "128, by 0.35 at n = 8.",
+     "2 has twice its share, 0 is dead. In expert parallelism the fullest rank sets the pace.",
+     "router.bias_update_rate, router.aux_coeff", "NeMo Automodel, expert utilization ratio"},
+    {"expert_bias", "Expert bias", "", "b_e += rate * sign(n - n_e), its mean taken off if centred; selection only",
+     "Settles into a spread that differs by layer.",
+     "Grows without end: the bias chases a load it cannot move. Zigzags by whole steps: the rate is too high.",
+     "router.bias_update_rate, router.bias_centring", "arXiv:2408.15664; TorchTitan"},
+    {"score_mass", "Score mass", "share", "mean over tokens of s_e / sum s_e", "1/E each, or a stable preference.",
+     "Far from the assignment load: the bias, not the router, decides which experts work.", "router.aux_coeff",
+     "P_e of the load-balance loss"},
+    {"gate_mass", "Gate mass", "share", "sum of the mixing weights of expert e / sum of all mixing weights",
+     "Follows the load.", "Much less than the load: the expert works but its result hardly counts.",
+     "router.route_norm, router.bias_update_rate", "share of the combined output's weights"},
+    {"copies", "Standard all-to-all", "token copies", "one copy per chosen expert, source rank to expert's rank",
+     "Even columns.", "A full column: that rank receives most and all wait for it.", "parallel.ranks, router.top_k",
+     "counted from this step's routing", Provenance::counted},
+    {"distinct", "De-duplicated all-to-all", "token copies", "one copy per token and destination rank",
+     "Well under the standard count: tokens choose several experts of one rank.",
+     "Equal to the standard count: every copy goes to a different rank, so there is nothing to merge.",
+     "parallel.ranks, router.n_limited_groups", "DeepEP layout (is_token_in_rank)", Provenance::counted},
+    {"nodes", "Copies between nodes", "token copies", "one copy per token and destination node, own node counted",
+     "Near 1 per token.", "Near min(K, nodes) per token: every token crosses the network everywhere.",
+     "parallel.ranks_per_node, router.n_limited_groups", "DeepEP internode dispatch", Provenance::counted},
+    {"margin_tokens", "Tokens by margin", "tokens", "tokens by run A's s_(K) - s_(K+1), two bins to a factor of two",
+     "A hump well to the right of the flips.", "Much of it at narrow margins: many choices are nearly ties.",
+     "router.bias_update_rate", "K-th minus (K+1)-th biased score of run A"},
+    {"margin_flipped", "Flips by margin", "tokens", "those of them whose set of experts differs from run A's",
+     "Only at the narrowest margins: rounding decides ties.",
+     "At wide margins, too: the runs have drifted apart, it is no longer rounding that flips.", "precision.experts",
+     "K-th minus (K+1)-th biased score of run A"},
+    {"score_histogram", "Scores", "scores",
+     "T E scores before the bias, two bins to a factor of two: those of the T K chosen experts and all others",
+     "Two humps: what is chosen scores clearly higher.",
+     "One hump: the choice is between nearly equal scores; all in one bin: the scores are saturated.",
+     "router.score_func, router.z_coeff", "counted from this step's routing"},
+    {"margin_histogram", "Margins", "tokens", "tokens by s_(K) - s_(K+1), bias included, two bins to a factor of two",
+     "A hump well above the rounding error of the router's precision.",
+     "Much of it at narrow margins: many choices are nearly ties.", "router.bias_update_rate",
+     "K-th minus (K+1)-th biased score"},
+    {"domain_share", "Domain specialisation", "share", "P(e | d) = slots of expert e from domain d / all slots of d",
+     "Rows differ: domains have experts of their own. 1/E each is no specialisation.",
+     "All rows alike: what an expert gets does not depend on what the text is about.",
+     "router.aux_mode, router.aux_coeff, data.path", "OLMoE arXiv:2409.02060, section 5"},
+    {"domain_lift", "Lift", "x its share", "P(e | d) / P(e), P(e) = slots of expert e / all slots",
+     "Far from 1 somewhere: 4 means that the domain uses this expert four times as often as all text does.",
+     "1 everywhere: no specialisation by domain.", "router.aux_mode, router.aux_coeff, data.path",
+     "P(expert | domain) over its baseline; OLMoE arXiv:2409.02060"},
+    {"coactivation", "Co-activation", "share", "N(i and j) / N(i): tokens of expert i that chose j, too",
+     "Above chance, (K - 1) / (E - 1), in pairs or teams: experts that work together.",
+     "One column bright for all rows: an expert that is chosen together with all others, in effect a shared expert.",
+     "router.top_k, router.n_groups", "OLMoE arXiv:2409.02060; directed"},
+    {"byte_affinity", "Byte affinity", "x its share",
+     "P(b | e) / P(b), P(b | e) = slots of expert e from tokens that are byte b / all its slots",
+     "A few bytes far above 1: the expert specialises on them. Small models specialise on bytes first.",
+     "1 everywhere: the expert gets all kinds of bytes.", "model.n_experts, router.top_k",
+     "vocabulary specialisation, OLMoE arXiv:2409.02060"},
+    {"routing_stability", "Routing stability", "share",
+     "mean over the probe's tokens of |top_K now and top_K at the reference step| / K",
+     "Rises to 1 as the reference approaches the end: routing settles. Chance alone gives K/E.",
+     "Falls suddenly: the router was disrupted, by a change of data, bias rate or format.",
+     "router.bias_update_rate, optimizer.lr", "router saturation, OLMoE arXiv:2409.02060"},
+    {"unchanged_choices", "Unchanged choices", "share",
+     "#{tokens of the probe whose set of K experts is that of the reference step} / T",
+     "Rises as the router settles. Chance alone gives 1 / (E over K), next to nothing.",
+     "Falls suddenly: the router was disrupted. Stays low while single experts stay the same: in each set one expert "
+     "changes, usually the last, which is chosen by the narrowest margin.",
+     "router.bias_update_rate, optimizer.lr", "set of chosen experts compared token by token with the earlier step"},
+    {"bytes_moved", "Moved by dispatch", "bytes",
+     "copies that leave their rank * bytes of a token's row; one copy per chosen expert, or de-duplicated one per "
+     "destination rank",
+     "De-duplicated well under the standard volume; either far under T K times the row's bytes.",
+     "Near T K times the row's bytes: nothing stays on its rank and nothing is merged. Combine moves as much again, in "
+     "reverse.",
+     "parallel.ranks, router.top_k, router.n_limited_groups, parallel.placement", "counted from this step's routing",
+     Provenance::counted},
+    {"bytes_across_nodes", "Across nodes", "bytes",
+     "copies to ranks of another node * bytes of a token's row; de-duplicated: one copy per token and destination node",
+     "A small part of what is moved: fast links inside the node carry the rest.",
+     "Nearly all that is moved: the network between nodes, some ten times slower, sets the pace.",
+     "parallel.ranks_per_node, router.n_limited_groups, parallel.placement", "DeepEP internode dispatch",
+     Provenance::counted},
+    {"dispatch_overload", "Fullest rank of the layer", "x mean",
+     "max_r n_r / mean_r n_r, n_r the copies that arrive on rank r, those that stay included",
+     "Near 1: all ranks compute as much.",
+     "1.5: all others wait while one rank computes half as much again as the mean.",
+     "router.bias_update_rate, router.aux_coeff, parallel.placement", "Megatron-LM's overload factor",
+     Provenance::counted},
+    {"bytes_saved", "Saved by de-duplication", "share",
+     "1 - moved copies with one per destination rank / moved copies with one per chosen expert",
+     "High: tokens choose several experts of the same rank, as with node-limited routing.",
+     "0: every copy goes to a different rank, so there is nothing to merge.",
+     "router.n_limited_groups, router.top_k, parallel.ranks", "DeepEP layout (is_token_in_rank)", Provenance::counted},
+}};
+
+constexpr std::array<const MetricInfo*, kNumMetrics> cards_by_metric() {
+  std::array<const MetricInfo*, kNumMetrics> cards{};
+  const auto place = [&cards](std::optional<Metric> metric, const MetricInfo& card) {
+    if (metric) cards[static_cast<std::size_t>(*metric)] = &card;
+  };
+  for (const auto& figure : kFrameFigures) place(figure.metric, figure.card);
+  for (const auto& figure : kRouterFigures) place(figure.metric, figure.card);
+  for (const auto& figure : kFlipFigures) place(figure.metric, figure.card);
+  for (const auto& figure : kGradientFigures) place(figure.metric, figure.card);
+  for (const DerivedMetric& derived : kDerivedMetrics) place(derived.metric, derived.card);
+  return cards;
+}
+inline constexpr std::array<const MetricInfo*, kNumMetrics> kMetricCards = cards_by_metric();
+static_assert(std::find(kMetricCards.begin(), kMetricCards.end(), nullptr) == kMetricCards.end());
+
+constexpr std::array<MetricInfo, kQuantFigures.size() + 1> quant_cards() {
+  std::array<MetricInfo, kQuantFigures.size() + 1> cards{};
+  for (std::size_t i = 0; i < kQuantFigures.size(); ++i) cards[i] = kQuantFigures[i].card;
+  cards.back() = kScalesCard;
+  return cards;
+}
+// Figures of QuantFrame, in its order, and e8m0_blocks.
+inline constexpr std::array<MetricInfo, kQuantFigures.size() + 1> kQuantMetrics = quant_cards();
+
+constexpr const MetricInfo& metric_info(Metric metric) {
+  return *kMetricCards[static_cast<std::size_t>(metric)];
+}
+// Any of these by key; "router_aux_loss" and "router_z_loss" are the per-layer terms. nullptr: there is none.
+constexpr const MetricInfo* find_metric(std::string_view key) {
+  for (const MetricInfo* info : kMetricCards)
+    if (key == info->key) return info;
+  for (const MetricInfo& info : kQuantMetrics)
+    if (key == info.key) return &info;
+  for (const MetricInfo& info : kArrayMetrics)
+    if (key == info.key) return &info;
+  return nullptr;
+}
+
+// The one with that key among those that have a time axis.
+constexpr std::optional<Metric> find_scalar(std::string_view key) {
+  for (int m = 0; m < kNumMetrics; ++m)
+    if (key == metric_info(static_cast<Metric>(m)).key) return static_cast<Metric>(m);
+  return std::nullopt;
+}
+
+// Which figure is meant. A key that the source names is looked up by the compiler: a wrong one does not build.
+class FigureKey {
+ public:
+  template <std::size_t N>
+  consteval FigureKey(const char (&key)[N]) : info_(find_metric(key)) {
+    if (!info_) throw "there is no such figure";
+  }
+  constexpr FigureKey(Metric metric) : info_(&metric_info(metric)) {}
+  constexpr FigureKey(const MetricInfo& info) : info_(&info) {}  // of the tables above
+
+  constexpr const MetricInfo& info() const { return *info_; }
+  constexpr bool operator==(FigureKey other) const { return std::string_view(info_->key) == other.info_->key; }
+
+ private:
+  const MetricInfo* info_;
+};
+
+}  // namespace moescope
