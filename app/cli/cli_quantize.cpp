@@ -7,7 +7,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <ranges>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -35,8 +34,8 @@ bool is_mx(const NamedFormat& named) {
 // The MX element formats, then the recipes that are none.
 std::string format_names() {
   std::string names;
-  for (const NamedFormat& named : named_formats() | std::views::filter(is_mx))
-    names += (names.empty() ? "" : ", ") + std::string(named.name);
+  for (const NamedFormat& named : named_formats())
+    if (is_mx(named)) names += (names.empty() ? "" : ", ") + std::string(named.name);
   for (const RecipeInfo& recipe : recipes()) {
     const NamedFormat* named = find_format(recipe.name);
     if (recipe.recipe != Recipe::fp32 && !(named && is_mx(*named))) names += ", " + std::string(recipe.name);
