@@ -7,24 +7,29 @@
 #include <QStringList>
 #include <memory>
 
+class QWidget;
+
 namespace moescope {
 
-class MainWindow;
+class RunSession;
 
 class CrashWatch : public QObject {
   Q_OBJECT
 
  public:
-  explicit CrashWatch(MainWindow* window);  // holds the lock of what its session records
+  CrashWatch(const RunSession* session, QWidget* window);  // holds the lock of what the session records
 
   // Recordings that crashed programs left, newest first; each is told once.
   static QStringList takeLeftBehind();
   // Asks whether to open the newest of them, if there is any.
   void offerLeftBehind();
 
+ signals:
+  void openRequested(QString recording);
+
  private:
   void hold(const QString& recording);  // empty: of none
-  MainWindow* window_;
+  QWidget* window_;
   std::unique_ptr<QLockFile> lock_;
 };
 

@@ -46,12 +46,6 @@ void Overview::addQuantError() {
   quant_error_ = addDock(new QuantErrorPanel(selection_), "dock_quant_error");
 }
 
-void Overview::showFindings() {
-  findings_->show();
-  findings_->raise();
-  findings_->widget()->setFocus();
-}
-
 // Two rows: what the router does over what it costs and what the number formats do. Split first; a dock that is part
 // of a tab group would be pulled out of it.
 void Overview::arrange() {

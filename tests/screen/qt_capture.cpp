@@ -10,9 +10,11 @@
 #include <QToolButton>
 #include <cmath>
 
+#include "app/actions/run_control.h"
 #include "app/window/main_window.h"
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/overview.h"
+#include "app/workspaces/workspace_tabs.h"
 #include "tests/support/takes_keys.h"
 #include "widgets/microscaling/capture_bar.h"
 #include "widgets/microscaling/expert_stats_panel.h"
@@ -44,19 +46,19 @@ struct OpenWindow {
   MainWindow window;
 
   explicit OpenWindow(const RunConfig& config = quantizedNano(), const QSize& size = {1280, 800}) : window(false) {
-    window.setRecorded(false);
+    window.runControl()->setRecorded(false);
     window.resize(size);
     window.show();
     QVERIFY(QTest::qWaitForWindowExposed(&window));
     QSignalSpy opened(window.session(), &RunSession::opened);
-    window.startRun(config, MainWindow::Start::paused);
+    window.runControl()->start(config, RunControl::Start::paused);
     if (opened.isEmpty() && !opened.wait(kWaitMs)) qFatal("no run");
     QVERIFY(takesKeys(&window));
   }
   Lab* lab() { return window.session()->lab(); }
-  TensorLab* tensors() { return window.microscaling()->tensorLab(); }
+  TensorLab* tensors() { return window.workspaces()->microscaling()->tensorLab(); }
   QString bar() { return tensors()->captureBar()->text(); }
-  QuantErrorPanel* matrix() { return window.overview()->findChild<QuantErrorPanel*>(); }
+  QuantErrorPanel* matrix() { return window.workspaces()->overview()->findChild<QuantErrorPanel*>(); }
   void trainTo(std::int64_t step) {
     lab()->run_until(step);
     QTRY_VERIFY_WITH_TIMEOUT(!lab()->status().running && lab()->status().step == step, kWaitMs);
@@ -112,7 +114,7 @@ class CaptureTest : public QObject {
     w.trainTo(3);
     const OperandPlace place{1, GemmClass::experts, "w1", Operand::dy, Direction::dgrad};
     w.click(place);
-    QCOMPARE(w.window.workspace(), w.window.microscaling());
+    QCOMPARE(w.window.workspaces()->current(), w.window.workspaces()->microscaling());
     w.waitForCapture();
     const auto captured = w.tensors()->captured();
     QVERIFY(captured && captured->place == place && captured->ahead);
@@ -311,7 +313,7 @@ class CaptureTest : public QObject {
     w.waitForCapture();
     QCOMPARE(w.tensors()->captured()->rows, std::size_t(config.data.batch) * config.data.seq);  // a token once
     place.gemm = "combine";
-    w.window.showWorkspace(QStringLiteral("overview"));
+    w.window.workspaces()->bringUp(QStringLiteral("overview"));
     w.click(place);
     QTRY_VERIFY_WITH_TIMEOUT(w.bar().contains(QStringLiteral("BF16")), kWaitMs);
     w.picture(QStringLiteral("capture_payload"));
@@ -336,7 +338,7 @@ class CaptureTest : public QObject {
     const RunConfig config = w.lab()->config(0);
     QCOMPARE(w.matrix()->view()->rows(), config.model.n_layers);
     QCOMPARE(w.matrix()->view()->columns(), 4 * 6);  // wq wkv_a wkv_b wo
-    auto* scales = w.window.overview()->findChild<ScaleHistogramPanel*>();
+    auto* scales = w.window.workspaces()->overview()->findChild<ScaleHistogramPanel*>();
     QVERIFY(scales->csv().contains(QStringLiteral("attention wq x forward")));
     w.picture(QStringLiteral("overview_attention"));
     choose(GemmClass::head);

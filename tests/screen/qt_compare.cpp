@@ -15,6 +15,8 @@
 #include <QTest>
 #include <cmath>
 
+#include "app/actions/compare_actions.h"
+#include "app/actions/run_control.h"
 #include "app/bars/run_bar.h"
 #include "app/bars/run_chips.h"
 #include "app/setup/compare_dialog.h"
@@ -24,6 +26,7 @@
 #include "app/window/main_window.h"
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/microscaling_workspace.h"
+#include "app/workspaces/workspace_tabs.h"
 #include "core/telemetry/frame/router_stats.h"
 #include "tests/support/takes_keys.h"
 #include "widgets/compare/compare_table_panel.h"
@@ -53,16 +56,16 @@ struct OpenWindow {
   MainWindow window{false};
 
   explicit OpenWindow(const RunConfig& config = nano()) {
-    window.setRecorded(false);
+    window.runControl()->setRecorded(false);
     window.show();
     QVERIFY(QTest::qWaitForWindowExposed(&window));
     QSignalSpy opened(window.session(), &RunSession::opened);
-    window.startRun(config, MainWindow::Start::paused);
+    window.runControl()->start(config, RunControl::Start::paused);
     if (opened.isEmpty() && !opened.wait(kWaitMs)) qFatal("no run");
     QVERIFY(takesKeys(&window));
   }
   Lab* lab() { return window.session()->lab(); }
-  RunChips* chips() { return window.runBar()->chips(); }
+  RunChips* chips() { return window.findChild<RunBar*>()->chips(); }
   void trainTo(std::int64_t step) {
     lab()->run_until(step);
     waitFor(step);
@@ -76,11 +79,11 @@ struct OpenWindow {
   void addFormat(const char* format) {
     RunConfig twin = window.session()->config();
     find_field("precision.experts")->set(twin, std::string(format));
-    window.addRun(twin);
+    window.findChild<CompareActions*>()->addTwin(twin);
   }
   template <typename T>
   T* panel() {
-    return window.compareWorkspace()->findChild<T*>();
+    return window.workspaces()->compare()->findChild<T*>();
   }
 };
 
@@ -122,7 +125,7 @@ class CompareTest : public QObject {
     QVERIFY(noise);
     noise->trigger();
     QCOMPARE(w.window.selection()->histories().size(), 2u);
-    QCOMPARE(w.window.workspace(), static_cast<Workspace*>(w.window.compareWorkspace()));
+    QCOMPARE(w.window.workspaces()->current(), static_cast<Workspace*>(w.window.workspaces()->compare()));
     w.waitFor(12);
     const auto& histories = w.window.selection()->histories();
     QCOMPARE(histories[1]->steps().size(), 12);
@@ -143,7 +146,7 @@ class CompareTest : public QObject {
     QCOMPARE(w.window.selection()->run(), 1);
     QVERIFY(w.chips()->chip(1)->isChecked());
     const double rate_of_a = w.window.session()->config(0).optimizer.lr;
-    auto* line = w.window.setupForm()->editor("optimizer.lr")->findChild<QLineEdit*>();
+    auto* line = w.window.findChild<SetupForm*>()->editor("optimizer.lr")->findChild<QLineEdit*>();
     line->setFocus();
     line->selectAll();
     QTest::keyClicks(line, "0.0005");
@@ -173,7 +176,7 @@ class CompareTest : public QObject {
     OpenWindow w;
     w.addFormat("mxfp8_rceil");
     w.addFormat("mxfp8_floor");
-    w.window.addRun(noise_twin(w.window.session()->config()));
+    w.window.findChild<CompareActions*>()->addTwin(noise_twin(w.window.session()->config()));
     QVERIFY(!compareAction(w.chips(), "Noise twin")->isEnabled());
     QSignalSpy failed(&w.window, &MainWindow::failed);
     w.addFormat("bf16");
@@ -206,7 +209,7 @@ class CompareTest : public QObject {
   void panelsSayWhatTheComparisonSays() {
     OpenWindow w;
     w.addFormat("mxfp8_floor");
-    w.window.addRun(noise_twin(w.window.session()->config()));
+    w.window.findChild<CompareActions*>()->addTwin(noise_twin(w.window.session()->config()));
     w.trainTo(60);
     const auto& h = w.window.selection()->histories();
     const StepRange all{0, 59};
@@ -246,7 +249,7 @@ class CompareTest : public QObject {
     const QStringList own = column(w.panel<LoadDifferencePanel>()->csv(), 4);
     for (std::size_t e = 0; e < difference.size(); ++e)
       QCOMPARE(own[static_cast<int>(e)].toFloat(), utilisation(h[1]->frame_at(59)->routers[0].tokens_per_expert, e));
-    for (Panel* panel : w.window.compareWorkspace()->panels()) {
+    for (Panel* panel : w.window.workspaces()->compare()->panels()) {
       QVERIFY2(panel->csv().count('\n') > 1, qPrintable(panel->title()));
       QVERIFY2(!panel->explain().isEmpty(), qPrintable(panel->title()));
     }
@@ -265,7 +268,7 @@ class CompareTest : public QObject {
     }
     const auto choose = [&](const char* key, const char* text) {
       QMenu menu;
-      auto* form = w.window.setupForm();
+      auto* form = w.window.findChild<SetupForm*>();
       const ConfigField& field = form->editor(key)->field();
       fillTwinMenu(&menu, field,
                    {.now = [&] { return field.get(w.window.session()->config()); },
@@ -289,10 +292,10 @@ class CompareTest : public QObject {
   void panelsSayInWordsWhatTheirPicturesMean() {
     OpenWindow w;
     w.addFormat("mxfp4");
-    w.window.addRun(noise_twin(w.window.session()->config()));
+    w.window.findChild<CompareActions*>()->addTwin(noise_twin(w.window.session()->config()));
     w.trainTo(12);
     w.window.selection()->setRun(1);
-    QVERIFY(w.window.showWorkspace("compare"));
+    QVERIFY(w.window.workspaces()->bringUp("compare"));
     const auto plain = [](QString html) { return html.remove(QRegularExpression("<[^>]*>")).replace("&nbsp;", " "); };
     const auto& h = w.window.selection()->histories();
 
@@ -331,7 +334,7 @@ class CompareTest : public QObject {
   void withoutATwinThePanelsSayHowToGetOne() {
     OpenWindow w;
     w.trainTo(2);
-    QVERIFY(w.window.showWorkspace("compare"));
+    QVERIFY(w.window.workspaces()->bringUp("compare"));
     QTRY_VERIFY(w.panel<GapPanel>()->plot()->notice().contains("Compare with"));
     QTRY_VERIFY(w.panel<LoadDifferencePanel>()->view()->notice().contains("Compare with"));
   }
@@ -341,7 +344,7 @@ class CompareTest : public QObject {
     config.telemetry.gradient_every = 0;
     OpenWindow w(config);
     w.trainTo(2);
-    QVERIFY(w.window.showWorkspace("compare"));
+    QVERIFY(w.window.workspaces()->bringUp("compare"));
     auto* button = w.panel<GradientPanel>()->measureButton();
     QTRY_VERIFY(button->isVisible());
     QTest::mouseClick(button, Qt::LeftButton);
@@ -368,10 +371,10 @@ class CompareTest : public QObject {
     const int compare = 4;  // Overview, Router, All-to-all, Microscaling, Compare, Cluster
     QCOMPARE(tabs->tabText(compare), QStringLiteral("Compare"));
     QTest::mouseClick(tabs, Qt::LeftButton, {}, tabs->tabRect(compare).center());
-    QVERIFY(w.window.compareWorkspace()->isVisible());
+    QVERIFY(w.window.workspaces()->compare()->isVisible());
     QTest::keyClick(&w.window, Qt::Key_4, Qt::ControlModifier);
-    QVERIFY(w.window.microscaling()->isVisible());
-    QVERIFY(!w.window.compareWorkspace()->isVisible());
+    QVERIFY(w.window.workspaces()->microscaling()->isVisible());
+    QVERIFY(!w.window.workspaces()->compare()->isVisible());
   }
 
   void droppedTensorsOpenTheLaboratory() {
@@ -394,8 +397,8 @@ class CompareTest : public QObject {
     QVERIFY(enter.isAccepted());
     QDropEvent event(QPointF(50, 50), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
     QCoreApplication::sendEvent(&w.window, &event);
-    QTRY_VERIFY(w.window.microscaling()->isVisible());
-    auto* browser = w.window.microscaling()->tensorLab()->browser();
+    QTRY_VERIFY(w.window.workspaces()->microscaling()->isVisible());
+    auto* browser = w.window.workspaces()->microscaling()->tensorLab()->browser();
     QTRY_VERIFY(browser->csv().contains("w"));
     QVERIFY2(browser->error().isEmpty(), qPrintable(browser->error()));
     QVERIFY(w.window.session()->isLive());  // and the run is still there

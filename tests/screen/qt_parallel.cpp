@@ -12,10 +12,14 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "app/actions/file_actions.h"
+#include "app/actions/run_control.h"
 #include "app/bars/notice_bar.h"
+#include "app/export/export_actions.h"
 #include "app/window/main_window.h"
 #include "app/workspaces/all_to_all_workspace.h"
 #include "app/workspaces/cluster_workspace.h"
+#include "app/workspaces/workspace_tabs.h"
 #include "core/parallel/wire.h"
 #include "core/telemetry/logs/run_feed.h"
 #include "core/telemetry/recording/recording.h"
@@ -81,15 +85,15 @@ RunInfo spreadInfo() {
 struct OpenWindow {
   MainWindow window{false};
   OpenWindow() {
-    window.setRecorded(false);
+    window.runControl()->setRecorded(false);
     window.resize(1280, 800);
     window.show();
     QVERIFY(QTest::qWaitForWindowExposed(&window));
-    window.showWorkspace("all-to-all");
+    window.workspaces()->bringUp("all-to-all");
   }
   void start(const RunConfig& config, int steps) {
     QSignalSpy opened(window.session(), &RunSession::opened);
-    window.startRun(config, MainWindow::Start::paused);
+    window.runControl()->start(config, RunControl::Start::paused);
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
     train(steps);
   }
@@ -101,7 +105,7 @@ struct OpenWindow {
     window.selection()->refresh();
   }
   PlacementPanel* placement() {
-    auto* panel = window.allToAllWorkspace()->placement();
+    auto* panel = window.workspaces()->allToAll()->placement();
     panel->parentWidget()->raise();
     return panel;
   }
@@ -134,14 +138,14 @@ class ParallelTest : public QObject {
     const auto& load = router.tokens_per_expert;
     QCOMPARE(received[0], std::uint64_t{load[1]});
     QCOMPARE(received[3], std::uint64_t{load[0]} + load[6] + load[7]);
-    open.window.undoStack()->undo();
+    open.window.findChild<QUndoStack*>()->undo();
     QCOMPARE(open.window.session()->config().parallel.placement, std::string("contiguous"));
     open.train(3);
     const auto after = open.window.selection()->frame();
     const auto& again = after->routers.front();
     QCOMPARE(received_tokens(again.volume, AllToAll::standard)[0],
              std::uint64_t{again.tokens_per_expert[0]} + again.tokens_per_expert[1]);
-    open.window.undoStack()->redo();
+    open.window.findChild<QUndoStack*>()->redo();
     QCOMPARE(open.window.session()->config().parallel.placement, placed);
   }
 
@@ -198,13 +202,13 @@ class ParallelTest : public QObject {
 
   void theTimelineIsSavedAsATrace() {
     OpenWindow open;
-    open.window.showWorkspace("cluster");
-    RankTimelinePanel* panel = open.window.clusterWorkspace()->timeline();
+    open.window.workspaces()->bringUp("cluster");
+    RankTimelinePanel* panel = open.window.workspaces()->cluster()->timeline();
     QTRY_VERIFY_WITH_TIMEOUT(panel->hasTimeline(), kWaitMs);
     QCOMPARE(panel->timeline().ranks, 32);
     QTemporaryDir folder;
     const QString path = folder.filePath("timeline.json");
-    open.window.exportTrace(path);
+    open.window.exports()->saveTimeline(path);
     QFile file(path);
     QVERIFY(file.open(QIODevice::ReadOnly));
     const auto trace = nlohmann::json::parse(file.readAll().toStdString());
@@ -217,7 +221,7 @@ class ParallelTest : public QObject {
     }
     QCOMPARE(bars, panel->timeline().intervals.size());
     QCOMPARE(bars, panel->chart()->intervals().size());
-    QVERIFY_EXCEPTION_THROWN(open.window.exportTrace("/nowhere/at/all.json"), std::runtime_error);
+    QVERIFY_EXCEPTION_THROWN(open.window.exports()->saveTimeline("/nowhere/at/all.json"), std::runtime_error);
   }
 
   void aRecordingIsFollowedWhileItGrows() {
@@ -231,7 +235,7 @@ class ParallelTest : public QObject {
     write(0);
     OpenWindow open;
     QSignalSpy opened(open.window.session(), &RunSession::opened);
-    open.window.openFile(path);
+    open.window.files()->open({path});
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
     Selection* selection = open.window.selection();
     QCOMPARE(selection->history()->steps().last, 0);
@@ -255,10 +259,10 @@ class ParallelTest : public QObject {
     const QString address = QString::fromStdString(feed->address().text());
     OpenWindow open;
     QSignalSpy opened(open.window.session(), &RunSession::opened), failed(&open.window, &MainWindow::failed);
-    open.window.attach(address, "wrong");
+    open.window.files()->attach(address, "wrong");
     QTRY_COMPARE_WITH_TIMEOUT(failed.size(), 1, kWaitMs);
     QVERIFY2(failed[0][0].toString().contains("token"), qPrintable(failed[0][0].toString()));
-    open.window.attach(address, kToken);  // before the first step
+    open.window.files()->attach(address, kToken);  // before the first step
     QTest::qWait(300);
     QVERIFY(open.window.session()->opening());
     publish(0);
@@ -272,11 +276,11 @@ class ParallelTest : public QObject {
     feed->end("the training ended after 4 steps");
     QVERIFY(ended.wait(kWaitMs));
     QCOMPARE(failed.size(), 1);  // no complaint: it is as it should be
-    QVERIFY(open.window.noticeBar()->isVisible());
-    QVERIFY(open.window.noticeBar()->text().contains("the training ended after 4 steps"));
+    QVERIFY(open.window.findChild<NoticeBar*>()->isVisible());
+    QVERIFY(open.window.findChild<NoticeBar*>()->text().contains("the training ended after 4 steps"));
     QCOMPARE(open.window.selection()->history()->steps().last, 3);
     feed.reset();
-    open.window.attach(address, kToken);
+    open.window.files()->attach(address, kToken);
     QTRY_COMPARE_WITH_TIMEOUT(failed.size(), 2, kWaitMs);
     QVERIFY2(failed[1][0].toString().contains("nobody answers"), qPrintable(failed[1][0].toString()));
     QCOMPARE(open.window.selection()->history()->steps().last, 3);  // what was seen stays
