@@ -8,7 +8,7 @@
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "widgets/microscaling/capture_bar.h"
-#include "widgets/microscaling/quant_error_panel.h"
+#include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
 
 namespace moescope {
@@ -32,8 +32,8 @@ CaptureActions::CaptureActions(RunSession* session, Selection* selection, Worksp
   connect(lab_->captureBar(), &CaptureBar::saveRequested, this, &CaptureActions::askAndSave);
   connect(lab_->captureBar(), &CaptureBar::recomputeRequested, this, &CaptureActions::recompute);
   connect(lab_->captureBar(), &CaptureBar::cancelRequested, this, &CaptureActions::cancel);
-  for (QuantErrorPanel* matrix : workspaces->findChildren<QuantErrorPanel*>())
-    connect(matrix, &QuantErrorPanel::operandOpened, this, &CaptureActions::open);
+  for (QuantizationErrorPanel* matrix : workspaces->findChildren<QuantizationErrorPanel*>())
+    connect(matrix, &QuantizationErrorPanel::operandOpened, this, &CaptureActions::open);
 }
 
 void CaptureActions::onOpened() {

@@ -11,7 +11,7 @@
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/telemetry/logs/log_settings.h"
-#include "widgets/compare/gradient_panel.h"
+#include "widgets/compare/gradient_error_panel.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {
@@ -84,7 +84,7 @@ CompareActions::CompareActions(RunSession* session, Selection* selection, Compar
   connect(chips_, &RunChips::formatTwinRequested, this,
           [this](const QString& format) { addTwinWith("precision.experts", format.toStdString()); });
   connect(chips_, &RunChips::twinRequested, this, [this] { askForTwin({}); });
-  connect(workspaces_->compare()->gradientPanel(), &GradientPanel::cadenceRequested, this,
+  connect(workspaces_->compare()->gradientPanel(), &GradientErrorPanel::cadenceRequested, this,
           &CompareActions::measureGradients);
 }
 

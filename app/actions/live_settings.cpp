@@ -11,7 +11,7 @@
 #include "app/workspaces/all_to_all_workspace.h"
 #include "app/workspaces/text_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
-#include "widgets/all_to_all/placement_panel.h"
+#include "widgets/all_to_all/expert_placement_panel.h"
 #include "widgets/selection/compared_runs.h"
 #include "widgets/selection/selection.h"
 
@@ -45,13 +45,13 @@ class LiveChangeCommand : public QUndoCommand {
 
 class PlacementCommand : public QUndoCommand {
  public:
-  PlacementCommand(PlacementPanel* panel, QString from, QString to)
+  PlacementCommand(ExpertPlacementPanel* panel, QString from, QString to)
       : QUndoCommand("expert placement"), panel_(panel), from_(std::move(from)), to_(std::move(to)) {}
   void undo() override { panel_->setAsked(from_); }
   void redo() override { panel_->setAsked(to_); }
 
  private:
-  PlacementPanel* panel_;
+  ExpertPlacementPanel* panel_;
   QString from_, to_;
 };
 
@@ -72,7 +72,8 @@ LiveSettings::LiveSettings(RunSession* session, Selection* selection, QUndoStack
   connect(dock_, &ActionsDock::changeRequested, this, &LiveSettings::changeActive);
   connect(workspaces_->text(), &TextWorkspace::probeWanted, this,
           [this](const QString& escaped) { changeActive("telemetry.probe", escaped.toStdString()); });
-  connect(workspaces_->allToAll()->placement(), &PlacementPanel::placementRequested, this, &LiveSettings::placeExperts);
+  connect(workspaces_->allToAll()->placement(), &ExpertPlacementPanel::placementRequested, this,
+          &LiveSettings::placeExperts);
 }
 
 void LiveSettings::show() {
@@ -88,7 +89,7 @@ void LiveSettings::show() {
   form_->setOpenRun(live ? known : nullptr);
   form_->setPurpose(purposeOfForm());
   workspaces_->text()->setLive(live);
-  PlacementPanel* placement = workspaces_->allToAll()->placement();
+  ExpertPlacementPanel* placement = workspaces_->allToAll()->placement();
   placement->setLive(live);
   placement->setAsked(live ? QString::fromStdString(config.parallel.placement) : QString());
 }
@@ -129,7 +130,7 @@ void LiveSettings::focus(const QString& key) {
 
 void LiveSettings::placeExperts(const QString& placement) {
   if (session_->isLive()) return changeActive("parallel.placement", placement.toStdString());
-  PlacementPanel* panel = workspaces_->allToAll()->placement();
+  ExpertPlacementPanel* panel = workspaces_->allToAll()->placement();
   if (placement != panel->shown()) undo_->push(new PlacementCommand(panel, panel->shown(), placement));
 }
 

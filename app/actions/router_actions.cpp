@@ -9,8 +9,8 @@
 #include "app/workspaces/router_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/expert_list.h"
-#include "widgets/router/expert_card.h"
 #include "widgets/router/expert_load_panel.h"
+#include "widgets/router/expert_panel.h"
 #include "widgets/router/load_over_time_panel.h"
 #include "widgets/selection/selection.h"
 
@@ -40,21 +40,21 @@ RouterActions::RouterActions(RunSession* session, Selection* selection, LiveSett
     }
 }
 
-void RouterActions::connectCard(ExpertCard* card) {
+void RouterActions::connectCard(ExpertPanel* card) {
   card->interventionOf = [this](int layer, int expert) {
-    ExpertCard::Intervention now;
+    ExpertPanel::Intervention now;
     now.possible = possible(layer, expert);
     if (!now.possible) return now;
     now.killed = killed(layer, expert);
     now.pinned_bias = pinned(layer, expert);
     return now;
   };
-  connect(card, &ExpertCard::killRequested, this,
+  connect(card, &ExpertPanel::killRequested, this,
           [this](int layer, int expert, bool dead) { dead ? kill(layer, expert) : revive(layer, expert); });
-  connect(card, &ExpertCard::pinRequested, this, [this](int layer, int expert, std::optional<double> bias) {
+  connect(card, &ExpertPanel::pinRequested, this, [this](int layer, int expert, std::optional<double> bias) {
     bias ? pin(layer, expert, *bias) : release(layer, expert);
   });
-  connect(session_, &RunSession::configChanged, card, &ExpertCard::refreshActions);
+  connect(session_, &RunSession::configChanged, card, &ExpertPanel::refreshActions);
 }
 
 void RouterActions::addActionsTo(QMenu* menu) {

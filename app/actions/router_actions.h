@@ -12,7 +12,7 @@ class QMenu;
 
 namespace moescope {
 
-class ExpertCard;
+class ExpertPanel;
 class LiveSettings;
 class Messages;
 class Panel;
@@ -47,7 +47,7 @@ class RouterActions : public QObject {
   void withChosen(void (RouterActions::*act)(int layer, int expert));
   void killOrRevive(int layer, int expert);
   void toggle(const char* key);
-  void connectCard(ExpertCard* card);
+  void connectCard(ExpertPanel* card);
   void showMenuOf(Panel* panel, QPoint global);
 
   RunSession* session_;

@@ -25,7 +25,7 @@
 #include "core/telemetry/logs/export_trace.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/export_weights.h"
-#include "widgets/cluster/rank_timeline_panel.h"
+#include "widgets/cluster/layer_on_every_rank_panel.h"
 
 namespace moescope {
 
@@ -37,7 +37,7 @@ ExportActions::ExportActions(RunSession* session, Selection* selection, const Co
       compared_(compared),
       workspaces_(workspaces),
       messages_(messages) {
-  connect(workspaces_->cluster()->timeline(), &RankTimelinePanel::exportRequested, this,
+  connect(workspaces_->cluster()->timeline(), &LayerOnEveryRankPanel::exportRequested, this,
           &ExportActions::exportTimeline);
 }
 
@@ -179,7 +179,7 @@ void ExportActions::exportWorkspace() {
 }
 
 void ExportActions::saveTimeline(const QString& path) {
-  const RankTimelinePanel* timeline = workspaces_->cluster()->timeline();
+  const LayerOnEveryRankPanel* timeline = workspaces_->cluster()->timeline();
   if (!timeline->hasTimeline())
     throw std::runtime_error("There is no timeline to save: Time of a step, in the workspace Cluster, has no answer.");
   write_whole_file(path.toStdString(), timeline->chromeTrace());

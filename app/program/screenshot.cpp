@@ -13,9 +13,9 @@
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/io/text_escape.h"
-#include "widgets/microscaling/tensor_browser.h"
 #include "widgets/microscaling/tensor_lab.h"
-#include "widgets/microscaling/what_if.h"
+#include "widgets/microscaling/tensors_panel.h"
+#include "widgets/microscaling/what_if_panel.h"
 
 namespace moescope {
 

@@ -33,8 +33,6 @@ class SetupForm : public QWidget {
   // The config of the open run, which decides what "changed" means; nullptr: no run that could be changed live.
   void setOpenRun(const RunConfig* config);
   void setPurpose(const QString& text);  // what the settings are for, on top; empty: those of the open run
-  const std::vector<ConfigProblem>& problems() const { return problems_; }
-  QString problemOf(const std::string& key) const;  // as shown beside the field, empty: none
   FieldEditor* editor(const std::string& key) const;
   bool showField(const std::string& key);  // opens its group and goes to it; false: there is none
   QSize sizeHint() const override { return {300, 600}; }

@@ -13,6 +13,7 @@
 #include <QTabBar>
 #include <QTemporaryDir>
 #include <QTest>
+#include <QToolButton>
 #include <cmath>
 
 #include "app/actions/compare_actions.h"
@@ -29,13 +30,13 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/telemetry/frame/router_stats.h"
 #include "tests/support/takes_keys.h"
-#include "widgets/compare/compare_table_panel.h"
-#include "widgets/compare/flips_panel.h"
-#include "widgets/compare/gap_panel.h"
-#include "widgets/compare/gradient_panel.h"
+#include "widgets/compare/gradient_error_panel.h"
 #include "widgets/compare/load_difference_panel.h"
-#include "widgets/microscaling/tensor_browser.h"
+#include "widgets/compare/loss_gap_panel.h"
+#include "widgets/compare/routing_flips_panel.h"
+#include "widgets/compare/runs_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
+#include "widgets/microscaling/tensors_panel.h"
 #include "widgets/plots/axis.h"
 
 using namespace moescope;
@@ -65,6 +66,7 @@ struct OpenWindow {
     QVERIFY(takesKeys(&window));
   }
   Lab* lab() { return window.session()->lab(); }
+  QToolButton* chip(const QString& run) { return chips()->findChild<QToolButton*>("chip_" + run); }
   RunChips* chips() { return window.findChild<RunBar*>()->chips(); }
   void trainTo(std::int64_t step) {
     lab()->run_until(step);
@@ -96,7 +98,7 @@ QStringList column(const QString& csv, int index) {
 
 // The window's menu of the button, without showing it: popups block offscreen tests.
 QAction* compareAction(RunChips* chips, const QString& text) {
-  QMenu* menu = chips->compareButton()->menu();
+  QMenu* menu = chips->findChild<QToolButton*>("compare_button")->menu();
   emit menu->aboutToShow();
   for (QAction* action : menu->findChildren<QAction*>())
     if (QString(action->text()).remove('&').startsWith(text)) return action;
@@ -132,8 +134,8 @@ class CompareTest : public QObject {
     QVERIFY(histories[1]->value_at(Metric::ce_loss, kWholeRun, 11) !=
             histories[0]->value_at(Metric::ce_loss, kWholeRun, 11));
     QVERIFY(is_noise_twin(w.window.session()->config(0), w.window.session()->config(1)));
-    QTRY_VERIFY(w.chips()->chip(1)->isVisible());
-    QVERIFY(!w.chips()->chip(2)->isVisible());
+    QTRY_VERIFY(w.chip("B")->isVisible());
+    QVERIFY(!w.chip("C")->isVisible());
   }
 
   void aChipMakesItsRunActiveAndLiveChangesActOnIt() {
@@ -141,10 +143,10 @@ class CompareTest : public QObject {
     w.trainTo(2);
     w.addFormat("mxfp8_floor");
     w.waitFor(2);
-    QTRY_VERIFY(w.chips()->chip(1)->isVisible());
-    QTest::mouseClick(w.chips()->chip(1), Qt::LeftButton);
+    QTRY_VERIFY(w.chip("B")->isVisible());
+    QTest::mouseClick(w.chip("B"), Qt::LeftButton);
     QCOMPARE(w.window.selection()->run(), 1);
-    QVERIFY(w.chips()->chip(1)->isChecked());
+    QVERIFY(w.chip("B")->isChecked());
     const double rate_of_a = w.window.session()->config(0).optimizer.lr;
     auto* line = w.window.findChild<SetupForm*>()->editor("optimizer.lr")->findChild<QLineEdit*>();
     line->setFocus();
@@ -215,7 +217,7 @@ class CompareTest : public QObject {
     const StepRange all{0, 59};
     QCOMPARE(w.window.selection()->range(), all);
 
-    const QString gaps = w.panel<GapPanel>()->csv();
+    const QString gaps = w.panel<LossGapPanel>()->csv();
     const std::vector<HistoryPtr> same{h[0], h[2]};
     const auto raw = gap_series(*h[0], *h[1], Metric::ce_loss, kWholeRun, all, 60);
     const auto smooth = smoothed_gap(*h[0], *h[1], Metric::ce_loss, kWholeRun, all, 60);
@@ -227,21 +229,21 @@ class CompareTest : public QObject {
       QCOMPARE(column(gaps, 5)[step].toFloat(), band[step]);
     }
     const QString verdict = QString::fromStdString(conclude(*h[0], *h[1], same).text).section(": ", 1);
-    QTRY_VERIFY2(w.panel<GapPanel>()->conclusion().contains(verdict.toHtmlEscaped()), qPrintable(verdict));
+    QTRY_VERIFY2(w.panel<LossGapPanel>()->conclusion().contains(verdict.toHtmlEscaped()), qPrintable(verdict));
 
-    QTRY_VERIFY(w.panel<CompareTablePanel>()->table()->columnCount() == 3);
-    const RunFigures figures = run_figures(*h[1], last_common_steps(h, CompareTablePanel::kWindow));
-    const QString table = w.panel<CompareTablePanel>()->csv();
+    QTRY_VERIFY(w.panel<RunsPanel>()->findChild<QTableWidget*>()->columnCount() == 3);
+    const RunFigures figures = run_figures(*h[1], last_common_steps(h, RunsPanel::kWindow));
+    const QString table = w.panel<RunsPanel>()->csv();
     QVERIFY2(table.contains(QString::number(figures.mean_loss, 'g', 9)), qPrintable(table));
     QVERIFY2(table.contains("\"precision.experts\",") && table.contains("mxfp8_floor"), qPrintable(table));
 
     const auto flips = h[1]->flip_frame_at(59);
     QVERIFY(flips);
-    w.panel<FlipsPanel>()->showRounding(false);
-    QVERIFY(w.panel<FlipsPanel>()->csv().contains(QString::number(flips->flips[0].flip_rate, 'g', 9)));
+    w.panel<RoutingFlipsPanel>()->showRounding(false);
+    QVERIFY(w.panel<RoutingFlipsPanel>()->csv().contains(QString::number(flips->flips[0].flip_rate, 'g', 9)));
     const auto gradients = h[1]->gradient_frame_at(59);
     QVERIFY(gradients);
-    QVERIFY(w.panel<GradientPanel>()->csv().contains(QString::number(gradients->gradients.back().cosine, 'g', 9)));
+    QVERIFY(w.panel<GradientErrorPanel>()->csv().contains(QString::number(gradients->gradients.back().cosine, 'g', 9)));
 
     const auto difference = load_difference(h[0]->frame_at(59)->routers[0], h[1]->frame_at(59)->routers[0]);
     const QStringList shown = column(w.panel<LoadDifferencePanel>()->csv(), 3);
@@ -299,7 +301,7 @@ class CompareTest : public QObject {
     const auto plain = [](QString html) { return html.remove(QRegularExpression("<[^>]*>")).replace("&nbsp;", " "); };
     const auto& h = w.window.selection()->histories();
 
-    auto* gradients = w.panel<GradientPanel>();
+    auto* gradients = w.panel<GradientErrorPanel>();
     const float snr = h[1]->value_at(Metric::gradient_snr_db, kWholeRun, 10);
     const QString off = "B " + formatPercent(std::pow(10.0, -snr / 20.0));
     QTRY_VERIFY2(plain(gradients->conclusion()).contains(off), qPrintable(gradients->conclusion()));
@@ -311,7 +313,7 @@ class CompareTest : public QObject {
     QTRY_COMPARE(gradients->shownValue(0, 0), of(1) - of(0));
     QVERIFY2(gradients->caption().contains("minus A"), qPrintable(gradients->caption()));
 
-    auto* flips = w.panel<FlipsPanel>();
+    auto* flips = w.panel<RoutingFlipsPanel>();
     QVERIFY(flips->rounding());  // what formats do comes first, where it is known
     const auto compared = h[1]->gradient_frame_at(11);
     QVERIFY(compared);
@@ -335,8 +337,8 @@ class CompareTest : public QObject {
     OpenWindow w;
     w.trainTo(2);
     QVERIFY(w.window.workspaces()->bringUp("compare"));
-    QTRY_VERIFY(w.panel<GapPanel>()->plot()->notice().contains("Compare with"));
-    QTRY_VERIFY(w.panel<LoadDifferencePanel>()->view()->notice().contains("Compare with"));
+    QTRY_VERIFY(w.panel<LossGapPanel>()->findChild<GapPlot*>()->notice().contains("Compare with"));
+    QTRY_VERIFY(w.panel<LoadDifferencePanel>()->findChild<MatrixPlot*>()->notice().contains("Compare with"));
   }
 
   void theButtonSwitchesGradientsOn() {
@@ -345,11 +347,11 @@ class CompareTest : public QObject {
     OpenWindow w(config);
     w.trainTo(2);
     QVERIFY(w.window.workspaces()->bringUp("compare"));
-    auto* button = w.panel<GradientPanel>()->measureButton();
+    auto* button = w.panel<GradientErrorPanel>()->findChild<QPushButton*>();
     QTRY_VERIFY(button->isVisible());
     QTest::mouseClick(button, Qt::LeftButton);
-    QCOMPARE(w.window.session()->config().telemetry.gradient_every, GradientPanel::kCadence);
-    w.trainTo(GradientPanel::kCadence + 1);
+    QCOMPARE(w.window.session()->config().telemetry.gradient_every, GradientErrorPanel::kCadence);
+    w.trainTo(GradientErrorPanel::kCadence + 1);
     QTRY_VERIFY(!button->isVisible());
   }
 

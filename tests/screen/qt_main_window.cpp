@@ -8,6 +8,7 @@
 #include <QMessageBox>
 #include <QMimeData>
 #include <QProgressDialog>
+#include <QRegularExpression>
 #include <QSettings>
 #include <QSignalSpy>
 #include <QTabBar>
@@ -296,6 +297,34 @@ class MainWindowTest : public QObject {
     for (const QDockWidget* dock : window.findChildren<QDockWidget*>()) names << dock->objectName();
     QCOMPARE(names.size(), window.findChildren<QDockWidget*>().size());
     QVERIFY(!names.contains(QString()));
+  }
+
+  // So that a reader finds the file of any panel from its title.
+  void everyPanelsClassIsNamedAfterItsTitle() {
+    MainWindow window(false);
+    for (const Workspace* workspace : window.workspaces()->all()) {
+      for (const Panel* panel : workspace->panels()) {
+        QString title = panel->title();
+        title.remove("'s");
+        if (title.startsWith("A ")) title.remove(0, 2);
+        title = title.remove(QRegularExpression("[^A-Za-z0-9]"));
+        const QString name = QString(panel->metaObject()->className()).section("::", -1).remove("Panel");
+        QVERIFY2(title.contains(name, Qt::CaseInsensitive) || name.contains(title, Qt::CaseInsensitive),
+                 qPrintable(panel->title() + ": " + name));
+      }
+    }
+  }
+
+  // Two of one name could not be told apart in menus, in the command palette and by --panel.
+  void noTwoKindsOfPanelsShareATitle() {
+    MainWindow window(false);
+    QMap<QString, const QMetaObject*> kinds;
+    for (const Workspace* workspace : window.workspaces()->all()) {
+      for (const Panel* panel : workspace->panels()) {
+        QVERIFY2(kinds.value(panel->title(), panel->metaObject()) == panel->metaObject(), qPrintable(panel->title()));
+        kinds[panel->title()] = panel->metaObject();
+      }
+    }
   }
 
   void aBadConfigIsToldAndWhatRunsStays() {

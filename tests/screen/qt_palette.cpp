@@ -99,13 +99,15 @@ class PaletteTest : public QObject {
     QTest::keyClick(&window, Qt::Key_K, Qt::ControlModifier);
     CommandPalette* palette = paletteOf(window);
     QVERIFY(palette && palette->isVisible());
-    QTest::keyClicks(palette->query(), "panel coact");
-    QVERIFY(palette->list()->currentIndex().data().toString().startsWith("Panel: "));
-    QTest::keyClick(palette->query(), Qt::Key_Down);
-    QTest::keyClick(palette->query(), Qt::Key_Up);
-    QCOMPARE(palette->list()->currentIndex().row(), 0);
-    const QString chosen = palette->list()->currentIndex().data().toString();
-    QTest::keyClick(palette->query(), Qt::Key_Return);
+    auto* query = palette->findChild<QLineEdit*>();
+    auto* list = palette->findChild<QListView*>();
+    QTest::keyClicks(query, "panel coact");
+    QVERIFY(list->currentIndex().data().toString().startsWith("Panel: "));
+    QTest::keyClick(query, Qt::Key_Down);
+    QTest::keyClick(query, Qt::Key_Up);
+    QCOMPARE(list->currentIndex().row(), 0);
+    const QString chosen = list->currentIndex().data().toString();
+    QTest::keyClick(query, Qt::Key_Return);
     QTRY_VERIFY(!paletteOf(window));
     QVERIFY2(chosen.toLower().contains("activation"), qPrintable(chosen));
     QTRY_COMPARE(window.workspaces()->current()->name(), QString("Text"));
@@ -114,7 +116,7 @@ class PaletteTest : public QObject {
     QVERIFY(takesKeys(&window));
     QTest::keyClick(&window, Qt::Key_K, Qt::ControlModifier);
     QVERIFY(paletteOf(window));
-    QTest::keyClick(paletteOf(window)->query(), Qt::Key_Escape);
+    QTest::keyClick(paletteOf(window)->findChild<QLineEdit*>(), Qt::Key_Escape);
     QTRY_VERIFY(!paletteOf(window));
   }
 

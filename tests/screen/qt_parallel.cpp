@@ -25,9 +25,9 @@
 #include "core/telemetry/recording/recording.h"
 #include "core/telemetry/recording/run_settings.h"
 #include "tests/support/synthetic_run.h"
-#include "widgets/all_to_all/placement_panel.h"
-#include "widgets/all_to_all/wire_panel.h"
-#include "widgets/cluster/rank_timeline_panel.h"
+#include "widgets/all_to_all/bytes_on_the_wire_panel.h"
+#include "widgets/all_to_all/expert_placement_panel.h"
+#include "widgets/cluster/layer_on_every_rank_panel.h"
 
 using namespace moescope;
 using Kind = PlacementChoice::Kind;
@@ -104,7 +104,7 @@ struct OpenWindow {
     lab->flush();
     window.selection()->refresh();
   }
-  PlacementPanel* placement() {
+  ExpertPlacementPanel* placement() {
     auto* panel = window.workspaces()->allToAll()->placement();
     panel->parentWidget()->raise();
     return panel;
@@ -125,10 +125,12 @@ class ParallelTest : public QObject {
   void anExpertIsDraggedAndTheVolumesFollow() {
     OpenWindow open;
     open.start(nano(), 1);
-    PlacementPanel* panel = open.placement();
-    QTRY_VERIFY_WITH_TIMEOUT(panel->strip()->isVisible() && panel->strip()->placement().n_experts() == 8, kWaitMs);
+    ExpertPlacementPanel* panel = open.placement();
+    QTRY_VERIFY_WITH_TIMEOUT(panel->findChild<PlacementStrip*>()->isVisible() &&
+                                 panel->findChild<PlacementStrip*>()->placement().n_experts() == 8,
+                             kWaitMs);
     const int layer = open.window.selection()->layer();
-    drag(panel->strip(), 0, 3);
+    drag(panel->findChild<PlacementStrip*>(), 0, 3);
     const std::string placed = open.window.session()->config().parallel.placement;
     QCOMPARE(placed, std::to_string(layer) + ":3,0,1,1,2,2,3,3");
     open.train(2);
@@ -152,14 +154,14 @@ class ParallelTest : public QObject {
   void placementsAreChosenByButtonAndKey() {
     OpenWindow open;
     open.start(nano(), 1);
-    PlacementPanel* panel = open.placement();
-    QTRY_VERIFY_WITH_TIMEOUT(panel->strip()->placement().n_experts() == 8, kWaitMs);
+    ExpertPlacementPanel* panel = open.placement();
+    QTRY_VERIFY_WITH_TIMEOUT(panel->findChild<PlacementStrip*>()->placement().n_experts() == 8, kWaitMs);
     const double in_order = panel->maxOverMean();
     for (const auto& [kind, name] : {std::pair{Kind::random, "random"}, {Kind::balanced, "balanced"}}) {
       QTest::mouseClick(panel->button(kind), Qt::LeftButton);
       QCOMPARE(open.window.session()->config().parallel.placement, std::string(name));
     }
-    QTRY_VERIFY_WITH_TIMEOUT(panel->strip()->placement().replicated(), kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(panel->findChild<PlacementStrip*>()->placement().replicated(), kWaitMs);
     QVERIFY(panel->maxOverMean() <= in_order);
     open.train(2);
     const auto frame = open.window.selection()->frame();
@@ -169,11 +171,11 @@ class ParallelTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(std::abs(*std::ranges::max_element(received) / mean - panel->maxOverMean()) < 0.05,
                              kWaitMs);
     QTest::mouseClick(panel->button(Kind::contiguous), Qt::LeftButton);
-    QTRY_VERIFY_WITH_TIMEOUT(!panel->strip()->placement().replicated(), kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(!panel->findChild<PlacementStrip*>()->placement().replicated(), kWaitMs);
     open.window.selection()->setExpert(7);
     QTRY_COMPARE_WITH_TIMEOUT(open.window.selection()->expert(), 7, kWaitMs);
     QTest::qWait(100);
-    QTest::keyClick(panel->strip(), Qt::Key_Left, Qt::ShiftModifier);
+    QTest::keyClick(panel->findChild<PlacementStrip*>(), Qt::Key_Left, Qt::ShiftModifier);
     QVERIFY(open.window.session()->config().parallel.placement.ends_with(":0,0,1,1,2,2,3,2"));
   }
 
@@ -182,7 +184,7 @@ class ParallelTest : public QObject {
     for (int step = 0; step < 5; ++step) history->append(std::make_shared<const TelemetryFrame>(spreadFrame(step, 16)));
     Selection selection;
     selection.setHistories({history});
-    WirePanel panel(&selection);
+    BytesOnTheWirePanel panel(&selection);
     panel.resize(600, 400);
     panel.show();
     QVERIFY(QTest::qWaitForWindowExposed(&panel));
@@ -203,7 +205,7 @@ class ParallelTest : public QObject {
   void theTimelineIsSavedAsATrace() {
     OpenWindow open;
     open.window.workspaces()->bringUp("cluster");
-    RankTimelinePanel* panel = open.window.workspaces()->cluster()->timeline();
+    LayerOnEveryRankPanel* panel = open.window.workspaces()->cluster()->timeline();
     QTRY_VERIFY_WITH_TIMEOUT(panel->hasTimeline(), kWaitMs);
     QCOMPARE(panel->timeline().ranks, 32);
     QTemporaryDir folder;
@@ -220,7 +222,7 @@ class ParallelTest : public QObject {
       QVERIFY(event["args"]["kind"] == "modelled");
     }
     QCOMPARE(bars, panel->timeline().intervals.size());
-    QCOMPARE(bars, panel->chart()->intervals().size());
+    QCOMPARE(bars, panel->findChild<LaneChart*>()->intervals().size());
     QVERIFY_EXCEPTION_THROWN(open.window.exports()->saveTimeline("/nowhere/at/all.json"), std::runtime_error);
   }
 
@@ -291,9 +293,9 @@ class ParallelTest : public QObject {
     run.append(3);
     Selection selection;
     selection.setHistories({run.history()});
-    PlacementPanel placement(&selection);
-    WirePanel wire(&selection);
-    RankTimelinePanel timeline(&selection);
+    ExpertPlacementPanel placement(&selection);
+    BytesOnTheWirePanel wire(&selection);
+    LayerOnEveryRankPanel timeline(&selection);
     for (Panel* panel : {static_cast<Panel*>(&placement), static_cast<Panel*>(&wire), static_cast<Panel*>(&timeline)}) {
       panel->resize(500, 300);
       panel->show();

@@ -39,7 +39,6 @@ class LinePlot : public TimeAxisPlot {
   void setReferences(std::vector<ReferenceLine> references);
   void setCaption(const QString& caption) { caption_ = caption; }  // name and unit, along the value axis
   void setLogValues(bool log);
-  bool logValues() const { return log_values_; }
   void setPercent(bool percent) { percent_ = percent; }
   void setAtLeastShown(double low, double high);  // the value axis always holds these
 
