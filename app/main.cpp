@@ -40,9 +40,9 @@ int print(const QString& text) {
   return 1;
 }
 
-// Qt's offscreen platform says for every window that it cannot propagate size hints or raise it: nothing to mend.
+// Qt's offscreen platform says for every window that it cannot propagate size hints or raise it: this is harmless.
 QtMessageHandler shown_by_qt = nullptr;
-void dropKnownNoise(QtMsgType type, const QMessageLogContext& context, const QString& text) {
+void dropKnownWarnings(QtMsgType type, const QMessageLogContext& context, const QString& text) {
   if (!text.startsWith("This plugin does not support ")) shown_by_qt(type, context, text);
 }
 
@@ -61,7 +61,7 @@ QStringList aboutFacts(const std::string& blas) {
 int runWindow(QApplication& app, const Arguments& arguments, const QStringList& facts,
               const QElapsedTimer& since_start) {
   applyTheme(arguments.theme.value_or(rememberedTheme()));
-  StopSignals stop;  // outlives the window: a second signal must not end the checkpoint that the first made
+  StopSignals stop;  // outlives the window: a second signal must not interrupt the checkpoint that the first started
   QObject::connect(&stop, &StopSignals::stopped, &app, [](int signal) { QApplication::exit(128 + signal); });
   const bool for_a_person = arguments.screenshot.isEmpty() && !arguments.export_request.wanted();
   MainWindow window(for_a_person, facts);
@@ -84,7 +84,7 @@ int runWindow(QApplication& app, const Arguments& arguments, const QStringList& 
   QObject::connect(&crashes, &CrashWatch::openRequested, window.files(),
                    [&window](const QString& recording) { window.files()->open({recording}); });
   window.show();
-  if (for_a_person) crashes.offerLeftBehind();
+  if (for_a_person) crashes.offerCrashedRecording();
   if (!arguments.screenshot.isEmpty())
     takeScreenshot(&window, arguments);
   else if (!arguments.follow.isEmpty())
@@ -109,7 +109,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow any more shows as a failed write
   QElapsedTimer since_start;
   since_start.start();
-  shown_by_qt = qInstallMessageHandler(dropKnownNoise);
+  shown_by_qt = qInstallMessageHandler(dropKnownWarnings);
   const bool display = hasDisplay();
   if (!display) qputenv("QT_QPA_PLATFORM", "offscreen");
   QApplication app(argc, argv);
@@ -117,7 +117,7 @@ int main(int argc, char** argv) {
   QApplication::setApplicationVersion(MOESCOPE_VERSION);
   QApplication::setDesktopFileName("moescope");
   QApplication::setWindowIcon(applicationIcon());
-  QThreadPool::globalInstance()->setMaxThreadCount(1);  // painting must not take the cores from the training
+  QThreadPool::globalInstance()->setMaxThreadCount(1);  // painting must not take cores from training
   const Arguments arguments = parseArguments(app.arguments());
   if (!arguments.print.isEmpty()) return print(arguments.print);
   if (!arguments.problems.isEmpty()) return refuse(arguments.problems);

@@ -72,7 +72,7 @@ void CaptureActions::again() {
     }
     const QString kernels = kernelsNote(shownRun().info().kernels);
     return bar->showFailed(place_,
-                           statistics + tr("A copy of the run can train up to this step and hold the tensor.") +
+                           statistics + tr("A copy of the run can train up to this step and keep the tensor.") +
                                (kernels.isEmpty() ? "" : " " + kernels),
                            wanted_step_);
   }
@@ -129,7 +129,7 @@ void CaptureActions::lookAtRecompute() {
     return bar->showFailed(place_, QString::fromStdString(capture.error()), -1);
   lab_->setCaptured(capture.operand());
   bar->showCaptured(*capture.operand(), wanted_step_,
-                    tr("Computed again by a copy of the run; the loss of the step is the recorded one to the bit."));
+                    tr("Recomputed by a copy of the run; the loss of the step equals the recorded one to the bit."));
 }
 
 void CaptureActions::look() {

@@ -32,7 +32,7 @@ class LiveChangeCommand : public QUndoCommand {
   void redo() override { post(to_); }
 
  private:
-  // A step back that no longer fits (top_k after another change of the groups) leaves the stack rather than lie on it.
+  // An undo that is no longer valid (top_k after another change of the groups) is removed from the stack.
   void post(const ConfigValue& value) {
     if (!session_->change({.run = run_, .key = key_, .value = value}).isEmpty()) setObsolete(true);
   }

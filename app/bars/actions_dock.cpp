@@ -56,7 +56,7 @@ ActionsDock::ActionsDock(QWidget* parent) : QDockWidget("Actions", parent) {
   QPalette warning = palette();
   warning.setColor(QPalette::WindowText, warningColor(palette()));
   problem_->setPalette(warning);
-  auto* words = new QLabel("At the next step, with a mark on the timeline; Ctrl+Z takes it back.");
+  auto* words = new QLabel("Takes effect at the next step and is marked on the timeline; Ctrl+Z undoes it.");
   words->setWordWrap(true);
   auto* content = new QWidget;
   auto* column = new QVBoxLayout(content);
@@ -113,11 +113,11 @@ QWidget* ActionsDock::makeCheckpoints() {
       "8 and 512 MiB, closer together near the newest. Set-up > Telemetry changes it: Checkpoints every, Checkpoints "
       "kept");
   rewind_ = new QPushButton("Rewind");
-  rewind_->setToolTip("Take all runs back to this checkpoint. What came after it is forgotten.");
+  rewind_->setToolTip("Take all runs back to this checkpoint. Later steps are deleted.");
   branch_ = new QPushButton("Branch...");
   branch_->setToolTip("Train a twin from this checkpoint on, beside the run, with another setting");
   keep_ = new QPushButton("Keep now");
-  keep_->setToolTip("Keep a checkpoint of this very step");
+  keep_->setToolTip("Keep a checkpoint of this step");
   column->addWidget(checkpoints_);
   auto* row = new QHBoxLayout;
   row->setSpacing(4);

@@ -1,5 +1,5 @@
-// All that can be done to the run in training besides the settings of the live bar: router actions, the mixture of
-// domains, and the checkpoints to go back to.
+// Actions on the run in training besides the settings of the live bar: router actions, the mixture of domains, and
+// checkpoints to rewind to.
 #pragma once
 
 #include <QDockWidget>
@@ -25,7 +25,7 @@ class ActionsDock : public QDockWidget {
  public:
   explicit ActionsDock(QWidget* parent = nullptr);
 
-  void showConfig(const RunConfig* config, bool live);  // nullptr: none; not live: to be read only
+  void showConfig(const RunConfig* config, bool live);  // nullptr: none; not live: read-only
   void showDomains(const std::vector<std::string>& domains);
   void showCheckpoints(const std::vector<KeptCheckpoint>& kept);
   void showProblem(const QString& problem);

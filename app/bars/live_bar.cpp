@@ -14,7 +14,7 @@ LiveBar::LiveBar(QWidget* parent) : QToolBar("Live settings", parent) {
   setMovable(false);
   title_ = new QLabel("Live");
   title_->setContentsMargins(6, 0, 2, 0);
-  title_->setToolTip("These act on the running model at its next step. Ctrl+Z takes a change back.");
+  title_->setToolTip("These take effect at the next step of the model in training. Ctrl+Z undoes a change.");
   QFont bold = title_->font();
   bold.setBold(true);
   title_->setFont(bold);

@@ -1,4 +1,4 @@
-// The settings that act on the running model, within reach: each change is a marker on the timeline and can be undone.
+// The most used live settings of the model in training: each change is a marker on the timeline and can be undone.
 #pragma once
 
 #include <QToolBar>
@@ -19,15 +19,15 @@ class LiveBar : public QToolBar {
  public:
   explicit LiveBar(QWidget* parent = nullptr);
 
-  void showConfig(const RunConfig* config, bool live);  // nullptr: none; not live: to be read only
-  void showRun(const QString& letter);                  // which run is meant, empty: there is only one
+  void showConfig(const RunConfig* config, bool live);  // nullptr: none; not live: read-only
+  void showRun(const QString& letter);                  // the run that is changed; empty: there is only one
   void showProblem(const QString& problem);             // empty: none
   FieldEditor* editor(const std::string& key) const;
 
  signals:
   void changeRequested(QString key, moescope::ConfigValue value);
-  void twinRequested(QString key, moescope::ConfigValue value);  // beside run A, with this value instead
-  void compareRequested(QString key);                            // with another
+  void twinRequested(QString key, moescope::ConfigValue value);  // a twin of run A with this value
+  void compareRequested(QString key);                            // a twin with another value
 
  private:
   void addField(const char* key, const QString& label);

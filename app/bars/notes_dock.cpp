@@ -29,8 +29,8 @@ QString counted(qint64 step) {
 }
 
 const char* kOnlyRecordings =
-    "Notes are kept in recordings, and this log is none: moescope-cli import makes one of it, which can be opened "
-    "instead";
+    "Notes are kept in recordings, and this log is not one: moescope-cli import turns it into a recording, which can "
+    "be opened instead";
 
 // The file and the number in it of the run that is open at `place`. Recordings name their runs; a log holds one.
 std::pair<std::string, int> recordedRun(const QStringList& paths, int place) {

@@ -1,5 +1,5 @@
-// Notes that a person pins to steps of the active run: a list to go to them, edit and delete them. They are kept in the
-// recording, of a model in training as of an opened one.
+// Notes that the user pins to steps of the active run: a list to go to, edit and delete them. They are kept in the
+// recording, whether in training or opened.
 #pragma once
 
 #include <QDockWidget>

@@ -1,5 +1,4 @@
-// A line over the panels that stays until it is closed or no longer holds: what a person must not overlook while
-// looking elsewhere.
+// A line above the panels, for what the user must not overlook; it stays until closed or no longer true.
 #pragma once
 
 #include <QFrame>

@@ -97,8 +97,8 @@ void RunBar::makeActions() {
   reset_->setShortcut(Qt::Key_R);
   reset_->setWhatsThis("Reset: start this run again from step 0");
   reset_->setToolTip(
-      "Start this run again from step 0 with its settings as they are now (R); its recording stays. "
-      "In a recording: back to its first step");
+      "Start this run again from step 0 with its present settings (R); its recording stays. In a recording: back to "
+      "its first step");
   connect(reset_, &QAction::triggered, this, &RunBar::resetRequested);
   count_ = new QLabel;
   count_->setMinimumWidth(fontMetrics().horizontalAdvance("step 0,000,000"));
@@ -113,8 +113,7 @@ void RunBar::makePace() {
   speed_->addItem("max", 0.0);
   for (double limit : {60.0, 10.0, 1.0}) speed_->addItem(QString("%1/s").arg(limit), limit);
   speed_->setToolTip(
-      "Limit of steps per second: slow it down to watch single steps. max: as fast as training can; a recording is "
-      "replayed in 10 s");
+      "Limit of steps per second, to watch single steps. max: as fast as possible; a recording is replayed in 10 s");
   speed_->setFocusPolicy(Qt::TabFocus);
   connect(speed_, &QComboBox::activated, this, [this] { emit speedRequested(speed_->currentData().toDouble()); });
   addWidget(labelled("Speed", speed_));

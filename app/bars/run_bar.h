@@ -1,4 +1,4 @@
-// The bar on top: what runs, and how to make it go, stop, step, start over.
+// The bar at the top: the open run, and run, pause, step and reset.
 #pragma once
 
 #include <QToolBar>
@@ -45,7 +45,7 @@ class RunBar : public QToolBar {
   void stepRequested();
   void resetRequested();
   void speedRequested(double steps_per_s);          // 0: as fast as it can
-  void untilRequested(std::optional<qint64> step);  // nothing: no end
+  void untilRequested(std::optional<qint64> step);  // nullopt: no end
   void presetRequested(QString name);
 
  protected:

@@ -17,8 +17,8 @@ class RunChips : public QWidget {
  public:
   struct Run {
     QString name;
-    QString differs;   // from run A: "precision.experts mxfp8_rceil"; empty: in nothing, or run A itself
-    QString progress;  // "120 of 400" while it catches up, empty: level
+    QString differs;   // from run A: "precision.experts mxfp8_rceil"; empty: no difference, or run A itself
+    QString progress;  // "120 of 400" while it catches up; empty: level
     bool operator==(const Run&) const = default;
   };
 
@@ -33,7 +33,7 @@ class RunChips : public QWidget {
   void removeRequested(int run);
   void noiseTwinRequested();
   void formatTwinRequested(QString format);
-  void twinRequested();  // with a setting that is yet to be chosen
+  void twinRequested();  // with a setting to choose
 
  protected:
   void changeEvent(QEvent* event) override;

@@ -40,22 +40,22 @@ class ShortenedLabel : public QLabel {
 StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent) {
   setSizeGripEnabled(false);
   training_ = add("Steps taken, and tokens per second of the last steps");
-  holdings_ = add("Where this run is recorded, step by step, and what of it is in memory", new ShortenedLabel(this));
-  screen_ = add(
-      "New pictures per second and what one costs: CPU time of the window's thread. The screen follows the data at no "
-      "more than 5 % of one core; training never waits for it.");
+  holdings_ = add("Where this run is recorded, and how much of it is in memory", new ShortenedLabel(this));
+  screen_ =
+      add("Frames per second and the CPU time of each in the window's thread. Drawing uses at most 5 % of one core; "
+          "training never waits for it.");
   threads_ = add("Threads of the training. The results do not depend on their number.");
   QString meanings;
   for (int kind = 0; kind < kNumProvenances; ++kind) {
     const auto provenance = static_cast<Provenance>(kind);
     meanings += QStringLiteral("<b>%1</b>: %2<br>").arg(provenance_name(provenance), provenance_meaning(provenance));
   }
-  auto* kinds = add("<p>" + meanings + "</p><p>What is not marked is measured here.</p>");
+  auto* kinds = add("<p>" + meanings + "</p><p>Unmarked figures are measured here.</p>");
   kinds->setText("figures: measured here unless marked otherwise");
   findings_ = new QToolButton(this);
   findings_->setAutoRaise(true);
   findings_->setObjectName("findings_badge");
-  findings_->setToolTip("What is wrong with the open runs: a click shows the list (F6)");
+  findings_->setToolTip("Findings in the open runs: a click shows the list (F6)");
   connect(findings_, &QToolButton::clicked, this, &StatusLine::findingsClicked);
   showFindings(0, 0, false);
   connect(this, &QStatusBar::messageChanged, this, [this](const QString& text) {

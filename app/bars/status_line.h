@@ -1,4 +1,4 @@
-// The line at the bottom: where the run is, what the screen costs, what the recording holds.
+// The line at the bottom: the step of the run, the cost of drawing, the size of recording and history.
 #pragma once
 
 #include <QStatusBar>
@@ -18,7 +18,7 @@ class StatusLine : public QStatusBar {
   explicit StatusLine(QWidget* parent = nullptr);
 
   void showTraining(const LabStatus& status);
-  void showFollowing(const QString& text);  // of what is not in training here
+  void showFollowing(const QString& text);  // for what is not trained here
   void showScreen(double frames_per_s, double frame_ms);
   void showHoldings(const QString& path, const History& history);
   void showThreads(int threads);

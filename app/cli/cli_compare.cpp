@@ -101,7 +101,7 @@ std::string comparison_report(std::span<const HistoryPtr> histories, std::span<c
             " times the smoothed |loss difference| of runs that differ only in their seed (" +
             std::to_string(same_settings.size() - 1) + (same_settings.size() == 2 ? " twin).\n" : " twins).\n");
   else
-    text += "Add --noise-twin to know how much of a difference is noise.\n";
+    text += "Add --noise-twin to see how much of a difference is noise.\n";
   return text;
 }
 

@@ -1,4 +1,4 @@
-// The end of a comparison on the command line: a table of the runs and what follows from it, in words.
+// Prints the result of a comparison: a table of the runs and the conclusions.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace moescope {
 
-// `configs` [run] as they were trained; the first is what the others are compared with.
+// `configs` [run] as they were trained; the others are compared with the first.
 std::string comparison_report(std::span<const HistoryPtr> histories, std::span<const RunConfig> configs,
                               double epsilon);
 

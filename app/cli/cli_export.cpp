@@ -84,14 +84,14 @@ void check(const Options& options) {
   if (!options.workspace.empty() && options.to != "png" && options.to != "svg")
     throw std::runtime_error("--workspace goes with --to png or svg");
   if (options.to == "csv" && options.panel.empty())
-    throw std::runtime_error("--to csv needs --panel NAME; --panel list says which there are");
+    throw std::runtime_error("--to csv needs --panel NAME; --panel list prints the titles");
   if (options.step && !of_panels && options.to != "safetensors")
     throw std::runtime_error("--step goes with --to png, svg, csv or safetensors");
 }
 
 void run(const Options& options) {
   check(options);
-  if (file_kind(options.in) == FileKind::recording) tell_missing(RecordingReader(options.in));
+  if (file_kind(options.in) == FileKind::recording) print_missing(RecordingReader(options.in));
   if (options.to == "jsonl")
     export_jsonl(options.in, options.out);
   else if (options.to == "trace")
@@ -108,7 +108,7 @@ void run(const Options& options) {
 
 void add_export_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("export", "Writes a recording in a form that other programs read");
+  CLI::App* command = app.add_subcommand("export", "Writes a recording in a format that other programs read");
   command
       ->add_option("RECORDING", options->in,
                    "Recording (.moescope); for tensorboard and pictures any training log, "
@@ -126,11 +126,10 @@ void add_export_command(CLI::App& app) {
       ->required()
       ->check(CLI::IsMember({"png", "svg", "csv", "jsonl", "tensorboard", "trace", "safetensors", "html"}));
   command->add_option("-o,--out", options->out, "File (tensorboard: folder) to write")->required();
-  command->add_option("--panel", options->panel,
-                      "Panel by its title, \"Loss\" for example; list: says which there are");
+  command->add_option("--panel", options->panel, "Panel by its title, for example \"Loss\"; list: prints the titles");
   command->add_option("--workspace", options->workspace, "Workspace: overview (default), router, compare, ...");
-  command->add_option("--size", options->size, "Of the panel or the window in pixels, 900x500 for example");
-  command->add_option("--step", options->step, "Step that is shown, or of the checkpoint (default: the newest)");
+  command->add_option("--size", options->size, "Size of the panel or the window in pixels, for example 900x500");
+  command->add_option("--step", options->step, "Step to show, or step of the checkpoint (default: the newest)");
   command->add_option("--run", options->run, "Run whose weights are written (default: the first)");
   command->footer(
       "Examples:\n"

@@ -1,4 +1,4 @@
-// moescope-cli export: a recording in the forms that other programs read.
+// moescope-cli export: converts a recording to formats that other programs read.
 #pragma once
 
 #include <CLI/CLI.hpp>

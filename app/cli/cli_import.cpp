@@ -127,11 +127,12 @@ void check_output(const ImportCommand& command) {
   for (const std::string& file : command.files) {
     if (file_kind(file) == FileKind::recording) throw std::runtime_error(file + ": is a recording already");
     std::error_code error;
-    if (fs::equivalent(file, command.out, error)) throw std::runtime_error("--out " + command.out + ": is read, too");
+    if (fs::equivalent(file, command.out, error))
+      throw std::runtime_error("--out " + command.out + ": is also an input");
   }
 }
 
-void tell_bad_lines(const ImportCommand& command, const std::vector<SkippedLines>& skipped) {
+void print_bad_lines(const ImportCommand& command, const std::vector<SkippedLines>& skipped) {
   std::string all;
   for (const SkippedLines& file : skipped) {
     std::fprintf(stderr, "%s: %s\n", printable(file.path).c_str(), printable(file.bad.summary(file.unit)).c_str());
@@ -151,7 +152,7 @@ void tell_bad_lines(const ImportCommand& command, const std::vector<SkippedLines
   }
 }
 
-void tell(const OpenedRuns& opened, const std::string& out, double seconds) {
+void print_summary(const OpenedRuns& opened, const std::string& out, double seconds) {
   for (const auto& run : opened.histories) {
     const RunInfo& info = run->info();
     std::printf("%c %s: %lld steps, %zu MoE layers of %d experts\n", static_cast<char>('A' + info.run),
@@ -187,9 +188,9 @@ void import(const ImportCommand& command) {
     throw CLI::RuntimeError(128 + g_stopped);
   }
   recording.finish();
-  tell_bad_lines(command, opened.skipped);
+  print_bad_lines(command, opened.skipped);
   if (!command.quiet)
-    tell(opened, command.out, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    print_summary(opened, command.out, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
 }  // namespace
@@ -204,12 +205,12 @@ void add_import_command(CLI::App& app) {
       ->expected(1, kMaxRuns);
   sub->add_option("-o,--out", command->out, "Recording to write")->required();
   sub->add_option("--tags", command->tags,
-                  "TOML file that says which TensorBoard tags mean what (default: the names that TorchTitan, NeMo "
+                  "TOML file that defines what TensorBoard tags mean (default: the names that TorchTitan, NeMo "
                   "Automodel and Megatron-LM use)");
   sub->add_option("--bad-lines", command->bad_lines,
                   "Text file for all lines that could not be read, with the reasons");
-  sub->add_flag("--overwrite", command->overwrite, "Replace a file that exists");
-  sub->add_flag("--quiet", command->quiet, "Say only what went wrong");
+  sub->add_flag("--overwrite", command->overwrite, "Replace an existing file");
+  sub->add_flag("--quiet", command->quiet, "Print only errors");
   sub->footer(
       "Examples:\n"
       "  moescope-cli import balanced.jsonl mxfp8.jsonl -o pair.moescope\n"

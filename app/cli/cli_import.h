@@ -1,4 +1,4 @@
-// moescope-cli import: runs that other programs logged, into a recording.
+// moescope-cli import: converts logs of other programs to a recording.
 #pragma once
 
 namespace CLI {

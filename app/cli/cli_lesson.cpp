@@ -46,7 +46,7 @@ const char* mark(LessonJudgement::State state) {
                                                   : "open  ";
 }
 
-bool give(const Options& options, std::optional<std::int64_t> seed) {
+bool run_one(const Options& options, std::optional<std::int64_t> seed) {
   const ParsedLesson parsed = find_lesson(options.name, seed);
   if (!parsed.problems.empty()) throw std::runtime_error(problem_list(parsed.problems));
   const Lesson& lesson = parsed.lesson;
@@ -76,7 +76,7 @@ void run(const Options& options) {
   std::vector<std::optional<std::int64_t>> seeds(options.seeds.begin(), options.seeds.end());
   if (seeds.empty()) seeds.emplace_back();
   bool all = true;
-  for (const auto& seed : seeds) all &= give(options, seed);
+  for (const auto& seed : seeds) all &= run_one(options, seed);
   if (!all) throw CLI::RuntimeError(kDidNotHappen);
 }
 
@@ -84,13 +84,13 @@ void run(const Options& options) {
 
 void add_lesson_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("lesson", "Perform a guided lesson and check that it shows what it says");
+  CLI::App* command = app.add_subcommand("lesson", "Run a guided lesson and check that its statements hold");
   command->add_option("NAME", options->name, "Name or number of a lesson, or the path of a .toml file");
   command->add_option("--seed", options->seeds, "Seed of weights, data and tensors; may be repeated")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
   command->add_flag("--list", options->list, "List the lessons");
   command->add_flag("--figures", options->figures, "List the figures that a lesson's checks can use");
-  command->add_flag("--quiet", options->quiet, "Only the checks");
+  command->add_flag("--quiet", options->quiet, "Print only the checks");
   command->footer(
       "Examples:\n"
       "  moescope-cli lesson --list\n"

@@ -1,4 +1,4 @@
-// moescope-cli lesson: a guided lesson without a window.
+// moescope-cli lesson: runs a guided lesson without a window.
 #pragma once
 
 namespace CLI {

@@ -38,7 +38,7 @@ void print_error(const std::string& text) {
   }
 }
 
-// CLI11 would say that a command is required, to someone who gave one.
+// CLI11 would answer an unknown command by saying that a command is required.
 void check_command(const CLI::App& app, const char* given) {
   std::string allowed;
   for (const CLI::App* command : app.get_subcommands({})) {
@@ -48,8 +48,8 @@ void check_command(const CLI::App& app, const char* given) {
   throw std::runtime_error(std::string(given) + ": no such command, allowed are " + allowed);
 }
 
-// The processes of `mpirun moescope-cli train --ep R` make the same mistakes; the first of them tells.
-bool tells_errors(int argc, char** argv) {
+// The processes of `mpirun moescope-cli train --ep R` make the same mistakes; only rank 0 prints them.
+bool prints_errors(int argc, char** argv) {
   const bool among_ranks =
       std::any_of(argv, argv + argc, [](const std::string& arg) { return arg == "--ep" || arg.starts_with("--ep="); });
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
@@ -57,19 +57,19 @@ bool tells_errors(int argc, char** argv) {
   return true;
 }
 
-// mpirun ends all processes as soon as one of them has ended with an error: the others let the one that tells do so.
-int ended_with(int status, bool tells) {
-  if (status != 0 && !tells) std::this_thread::sleep_for(std::chrono::seconds(1));
+// mpirun ends all processes as soon as one of them has ended with an error: the others give rank 0 time to print it.
+int exit_status(int status, bool prints) {
+  if (status != 0 && !prints) std::this_thread::sleep_for(std::chrono::seconds(1));
   return status;
 }
 
-// What was said must have arrived: a shell that sends it to a full disk learns of it by the status.
-int said_with(int status) {
+// Checks that the output was written: a shell that sends it to a full disk learns of it by the exit status.
+int check_stdout(int status) {
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
-  // Which of many writes failed is not known any more; the next one fails as it did.
-  const bool fails_yet = write(STDOUT_FILENO, "\n", 1) < 0;
+  // Which write failed, and why, is no longer known; another write fails for the same reason.
+  const bool still_fails = write(STDOUT_FILENO, "\n", 1) < 0;
   print_error(std::string("standard output: cannot be written: ") +
-              (fails_yet ? std::strerror(errno) : "some of it is missing"));
+              (still_fails ? std::strerror(errno) : "some of it is missing"));
   return status == 0 ? kFailed : status;
 }
 
@@ -101,16 +101,16 @@ int main(int argc, char** argv) {
       "Exit status: 0 done, 1 a command failed or standard output cannot be written, 2 wrong input or an output file "
       "that\n"
       "cannot be written; where a command has more to say, its --help does.");
-  const bool tells = tells_errors(argc, argv);
+  const bool prints = prints_errors(argc, argv);
   try {
     if (argc > 1 && argv[1][0] != '-') check_command(app, argv[1]);
     app.parse(argc, argv);
-    return said_with(0);
+    return check_stdout(0);
   } catch (const CLI::RuntimeError& failure) {
-    return ended_with(said_with(failure.get_exit_code()), tells);
+    return exit_status(check_stdout(failure.get_exit_code()), prints);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return said_with(app.exit(error));  // --help, --version
-    if (!tells) return ended_with(kWrongInput, false);
+    if (error.get_exit_code() == 0) return check_stdout(app.exit(error));  // --help, --version
+    if (!prints) return exit_status(kWrongInput, false);
     print_error(error.what());
     const auto given = app.get_subcommands();
     std::fprintf(stderr, "moescope-cli %s--help shows what is allowed.\n",
@@ -119,7 +119,7 @@ int main(int argc, char** argv) {
     print_error(error.what());
     return kFailed;
   } catch (const std::exception& error) {
-    if (tells) print_error(error.what());
+    if (prints) print_error(error.what());
   }
-  return ended_with(kWrongInput, tells);
+  return exit_status(kWrongInput, prints);
 }

@@ -4,7 +4,7 @@
 
 namespace moescope {
 
-void tell_missing(const RecordingReader& recording) {
+void print_missing(const RecordingReader& recording) {
   if (!recording.missing().empty()) std::fprintf(stderr, "moescope-cli: %s\n", recording.missing().c_str());
 }
 

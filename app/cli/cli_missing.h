@@ -1,10 +1,10 @@
-// What a command says of a recording whose log was not copied along.
+// The warning of a command about a recording whose log was not copied along.
 #pragma once
 
 #include "core/telemetry/recording/recording.h"
 
 namespace moescope {
 
-void tell_missing(const RecordingReader& recording);  // to standard error; nothing where nothing is missing
+void print_missing(const RecordingReader& recording);  // to standard error, if anything is missing
 
 }  // namespace moescope

@@ -1,4 +1,4 @@
-// Output that cannot be written, as against wrong input: exit status 1 rather than 2.
+// An output file that cannot be written, unlike wrong input: exit status 1 rather than 2.
 #pragma once
 
 #include <stdexcept>

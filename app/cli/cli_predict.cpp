@@ -127,7 +127,7 @@ void print_layers(const LayerModel& model, const CalibrationReport& report, cons
   for (const std::string& note : report.notes) std::printf("  %s\n", printable(note).c_str());
 }
 
-// A file from which nothing follows is a mistake.
+// A file that gives no prediction is an error.
 void check_predicted(const std::string& path, const CalibrationReport& report) {
   for (const LayerComparison& row : report.rows)
     if (!std::isnan(row.predicted.comm_ms) || !std::isnan(row.predicted.experts_ms)) return;
@@ -138,13 +138,13 @@ void check_predicted(const std::string& path, const CalibrationReport& report) {
 }
 
 void predict_layers(const CLI::App& command, const Options& options) {
-  refuse_given(command, {"--recipe",       "--all-to-all", "--payload",   "--routing",
-                         "--run",          "--step",       "--layer",     "--node-limited",
-                         "--placement",    "--slots",      "--ep",        "--ranks-per-node",
-                         "--gpus",         "--tp",         "--pp",        "--virtual-stages",
-                         "--microbatches", "--seq",        "--recompute", "--overlap",
-                         "--hypothesis",   "--seed"},
-               "says nothing with --calibration, whose layers are those of its file");
+  refuse_options(command, {"--recipe",       "--all-to-all", "--payload",   "--routing",
+                           "--run",          "--step",       "--layer",     "--node-limited",
+                           "--placement",    "--slots",      "--ep",        "--ranks-per-node",
+                           "--gpus",         "--tp",         "--pp",        "--virtual-stages",
+                           "--microbatches", "--seq",        "--recompute", "--overlap",
+                           "--hypothesis",   "--seed"},
+                 "cannot be used with --calibration, whose layers are those of its file");
   Calibration calibration = read_calibration(options.calibration);
   std::string source;
   double memory = options.memory_GBps;
@@ -186,7 +186,7 @@ Routing routing_by_rule(const Options& o, const ModelShape& shape, std::int64_t 
   return route_by_pattern(pattern, tokens, static_cast<int>(shape.top_k), static_cast<int>(shape.n_experts), o.seed);
 }
 
-// What is asked about, and of what load; by rule: of none.
+// The case to predict, and the recorded load that it uses; routing by rule uses none.
 struct Asked {
   StepConfig config;
   std::string routing;
@@ -378,7 +378,7 @@ void print_published(Hypothesis hypothesis) {
               gain(bars[0], bars[1], published), gain(bars[0], bars[1], modelled), gain(bars[0], bars[2], published),
               gain(bars[0], bars[2], modelled));
   std::printf("  %s\n  %s\n", pair_verdict().c_str(), pair_network(hypothesis).c_str());
-  std::printf("  The B200 runs are three and so are the fitted parameters: that they come out validates nothing.\n");
+  std::printf("  There are three B200 runs and three fitted parameters, so their agreement validates nothing.\n");
 }
 
 void print_step(const StepConfig& config, const StepParameters& p, const StepTime& time, const Band& band,
@@ -410,8 +410,8 @@ void print_step(const StepConfig& config, const StepParameters& p, const StepTim
 
 void check_step_options(const CLI::App& command, const Options& options) {
   if (!is_recording(options.routing))
-    refuse_given(command, {"--run", "--step", "--layer", "--node-limited"},
-                 "goes with a recording as --routing (grouped is node-limited by rule)");
+    refuse_options(command, {"--run", "--step", "--layer", "--node-limited"},
+                   "goes with a recording as --routing (grouped is node-limited by rule)");
 }
 
 void predict_step(const CLI::App& command, const Options& options) {
@@ -445,7 +445,8 @@ void add_options(CLI::App* command, Options& o) {
   command->add_option("--recipe", o.recipe, "bf16 or mxfp8 (grouped GEMMs of the routed experts)")
       ->capture_default_str();
   command->add_option("--all-to-all", o.all_to_all, "standard or deepep")->capture_default_str();
-  command->add_option("--payload", o.payload, "What the all-to-all carries: bf16, fp8 or mxfp8")->capture_default_str();
+  command->add_option("--payload", o.payload, "Format of the rows in the all-to-all: bf16, fp8 or mxfp8")
+      ->capture_default_str();
   command
       ->add_option("--routing", o.routing,
                    "forced, uniform, grouped[:LIMITED[/GROUPS]], zipf:S, or a recording: the load of its router, "
@@ -455,11 +456,11 @@ void add_options(CLI::App* command, Options& o) {
   command->add_option("--step", o.step, "With a recording: its step (default: the last)");
   command->add_option("--layer", o.layer, "With a recording: its layer (default: the most uneven one)");
   command->add_flag("--node-limited", o.node_limited,
-                    "With a recording: tokens stay inside the model's limited groups");
+                    "With a recording: tokens stay within the model's limited groups");
   command->add_option("--placement", o.placement, "contiguous, random or balanced")->capture_default_str();
   command->add_option("--slots", o.slots, "Expert slots a rank for balanced")->check(CLI::Range(1, 1024));
   command->add_option("--ep", o.ep, "Expert-parallel ranks")->check(CLI::Range(1, 256))->capture_default_str();
-  command->add_option("--ranks-per-node", o.ranks_per_node, "Ranks that NVLink joins")
+  command->add_option("--ranks-per-node", o.ranks_per_node, "Ranks connected by NVLink")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   command->add_option("--gpus", o.gpus, "GPUs in all")->check(count)->capture_default_str();
@@ -476,7 +477,7 @@ void add_options(CLI::App* command, Options& o) {
                    "How to read the published runs: h1 (tokens split over TP, DeepEP overhead) or h2 (tokens "
                    "duplicated over TP)")
       ->capture_default_str();
-  command->add_option("--seed", o.seed, "Of random routings and placements")->capture_default_str();
+  command->add_option("--seed", o.seed, "Seed of random routings and placements")->capture_default_str();
   command->add_flag("--json", o.json, "As JSON");
 }
 

@@ -5,7 +5,7 @@
 
 namespace moescope {
 
-// Adds the sub-command; its callback throws std::runtime_error on what the user can mend.
+// Adds the sub-command; its callback throws std::runtime_error for errors that the user can fix.
 void add_predict_command(CLI::App& app);
 
 }  // namespace moescope

@@ -1,4 +1,4 @@
-// How far a training is: a bar that redraws itself on a terminal, now and then a plain line elsewhere.
+// The progress of a training: a bar on a terminal, an occasional plain line elsewhere.
 #pragma once
 
 #include <chrono>
@@ -13,8 +13,8 @@ namespace moescope {
 class Progress {
  public:
   Progress(std::FILE* out, std::int64_t first_step, std::int64_t end_step);
-  void show(const TelemetryFrame& frame);                // a step was just taken
-  void finish();                                         // the bar stays, what follows starts on a line of its own
+  void show(const TelemetryFrame& frame);                // after each step
+  void finish();                                         // keeps the bar and starts a new line
   double tokens_per_s() const { return tokens_per_s_; }  // since the start, the first step left out
 
  private:

@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <ranges>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -14,7 +15,6 @@
 #include "app/cli/cli_tensor_figures.h"
 #include "core/files/safetensors.h"
 #include "core/io/text_escape.h"
-#include "core/numerics/block_quantize.h"
 #include "core/numerics/recipes.h"
 
 namespace moescope {
@@ -23,26 +23,23 @@ namespace {
 constexpr int kBlock = 32;
 constexpr std::size_t kChunkElements = std::size_t{1} << 20;  // converted at a time
 
-struct NamedFormat {
-  const char* name;
-  ElementFormat element;
-};
-constexpr NamedFormat kFormats[] = {{"mxfp8_e4m3", ElementFormat::e4m3}, {"mxfp8_e5m2", ElementFormat::e5m2},
-                                    {"mxfp6_e3m2", ElementFormat::e3m2}, {"mxfp6_e2m3", ElementFormat::e2m3},
-                                    {"mxfp4_e2m1", ElementFormat::e2m1}, {"mxint8", ElementFormat::int8}};
-
 struct Options {
   std::string in, out, tensor, format = "mxfp8_e4m3", scale = "rceil", axis = "row", operand = "W";
   bool scale_given = false, what_if = false, json = false;
 };
 
+bool is_mx(const NamedFormat& named) {
+  return named.format.scheme == QuantScheme::mx;
+}
+
+// The MX element formats, then the recipes that are none.
 std::string format_names() {
   std::string names;
-  for (const NamedFormat& format : kFormats) names += (names.empty() ? "" : ", ") + std::string(format.name);
+  for (const NamedFormat& named : named_formats() | std::views::filter(is_mx))
+    names += (names.empty() ? "" : ", ") + std::string(named.name);
   for (const RecipeInfo& recipe : recipes()) {
-    const bool is_element = std::ranges::any_of(
-        kFormats, [&](const NamedFormat& format) { return std::string_view(format.name) == recipe.name; });
-    if (recipe.recipe != Recipe::fp32 && !is_element) names += ", " + std::string(recipe.name);
+    const NamedFormat* named = find_format(recipe.name);
+    if (recipe.recipe != Recipe::fp32 && !(named && is_mx(*named))) names += ", " + std::string(recipe.name);
   }
   return names;
 }
@@ -69,21 +66,20 @@ OperandFormat recipe_format_of(Recipe recipe, Operand operand) {
 }
 
 // nullopt: it is not one of the MX element formats, of which codes and scales can be stored.
-std::optional<BlockFormat> block_format_of(const Options& options) {
-  for (const NamedFormat& format : kFormats)
-    if (options.format == format.name) return BlockFormat{format.element, scale_rule_of(options), int{kBlock}};
-  return std::nullopt;
+std::optional<OperandFormat> mx_format_of(const Options& options) {
+  const NamedFormat* named = find_format(options.format);
+  if (!named || !is_mx(*named)) return std::nullopt;
+  return mx_format(named->format.element, scale_rule_of(options), kBlock);
 }
 
 OperandFormat format_of(const Options& options) {
-  if (const auto block = block_format_of(options))
-    return {.scheme = QuantScheme::mx, .element = block->element, .rule = block->rule, .block = block->block};
+  if (const auto mx = mx_format_of(options)) return *mx;
   const auto recipe = recipe_named(options.format);
   if (!recipe || *recipe == Recipe::fp32)
     throw std::runtime_error("--format is '" + options.format + "'; allowed: " + format_names());
   if (options.scale_given)
     throw std::runtime_error("--scale " + options.scale + ": goes with the MX element formats; the recipe " +
-                             options.format + " says itself how it scales");
+                             options.format + " defines its own scales");
   return recipe_format_of(*recipe, operand_of(options));
 }
 
@@ -135,7 +131,7 @@ void each_piece(const Rows& shape, Visit visit) {
 }
 
 // The three outputs of a tensor lie one after another in the file, so it is read once for each.
-void write_quantized(const TensorView& tensor, const BlockFormat& format, SafetensorsStream& out) {
+void write_quantized(const TensorView& tensor, const OperandFormat& format, SafetensorsStream& out) {
   const Rows shape = rows_of(tensor);
   std::vector<std::uint8_t> codes, scales, all_scales;
   std::vector<float> decoded;
@@ -151,7 +147,7 @@ void write_quantized(const TensorView& tensor, const BlockFormat& format, Safete
   each_piece(shape, [&](std::size_t first, std::size_t rows, std::size_t cols) {
     const std::vector<float> values = tensor.floats(first, rows * cols);
     decoded.resize(rows * cols);
-    quantize_dequantize(format, {values.data(), rows, cols, cols}, BlockAxis::row, decoded.data(), cols, nullptr);
+    quantize_operand(format, {values.data(), rows, cols, cols}, BlockAxis::row, {}, decoded.data(), cols, nullptr);
     out.append(std::as_bytes(std::span(decoded)));
   });
 }
@@ -311,11 +307,12 @@ void print_what_if(const TensorReport& report, Operand operand) {
   for (const int block : kWhatIfBlocks) std::printf("  %18s", ("block " + std::to_string(block)).c_str());
   std::printf("\n");
   for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
-    for (const NamedFormat& format : kFormats) {
+    for (int e = 0; e < kNumElementFormats; ++e) {
+      const auto element = static_cast<ElementFormat>(e);
       for (const ScaleRule rule : {ScaleRule::floor, ScaleRule::rceil, ScaleRule::even, ScaleRule::ceil}) {
-        std::printf("%-6s  %-7s  %-5s", axis_name(axis), traits(format.element).name, scale_rule_name(rule));
+        std::printf("%-6s  %-7s  %-5s", axis_name(axis), traits(element).name, scale_rule_name(rule));
         for (const int block : kWhatIfBlocks) {
-          const int at = what_if_index({format.element, rule, block}, axis);
+          const int at = what_if_index(mx_format(element, rule, block), axis);
           const QuantSums& sums = report.what_if[static_cast<std::size_t>(at)].sums;
           const std::string cell = sqnr_text(sums) + " / " + share_text(sums.underflow_share(), 1) + " / " +
                                    share_text(sums.clipped_share(), 1);
@@ -357,11 +354,11 @@ std::vector<TensorSpec> specs_of(const std::vector<const TensorView*>& tensors) 
 }
 
 void write_file(const Options& options, const std::vector<const TensorView*>& tensors) {
-  const auto format = block_format_of(options);
+  const auto format = mx_format_of(options);
   if (!format)
-    throw std::runtime_error("--out: codes and scales can be stored of " + std::string(kFormats[0].name) + ", ..., " +
-                             kFormats[std::size(kFormats) - 1].name + "; leave it out for the figures of " +
-                             options.format);
+    throw std::runtime_error(
+        "--out: codes and scales can be stored of mxfp8_e4m3, ..., mxint8; leave it out for the figures of " +
+        options.format);
   if (options.axis != "row") throw std::runtime_error("--out stores blocks along rows: leave out --axis");
   SafetensorsStream out(options.out, specs_of(tensors),
                         {{"format", options.format}, {"scale", options.scale}, {"block", std::to_string(kBlock)}});
@@ -370,7 +367,7 @@ void write_file(const Options& options, const std::vector<const TensorView*>& te
 }
 
 void print_report(const Options& options, const std::vector<TensorReport>& reports) {
-  const bool mx = block_format_of(options).has_value();
+  const bool mx = mx_format_of(options).has_value();
   std::printf("%s%s, axis %s\n", options.format.c_str(),
               mx ? (", scale rule " + options.scale + ", blocks of " + std::to_string(kBlock)).c_str()
                  : (" of operand " + options.operand).c_str(),
@@ -392,7 +389,7 @@ void print_json(const Options& options, const std::vector<TensorReport>& reports
   Json json;
   json["file"] = options.in;
   json["format"] = options.format;
-  json["scale"] = block_format_of(options) ? Json(options.scale) : Json(nullptr);
+  json["scale"] = mx_format_of(options) ? Json(options.scale) : Json(nullptr);
   json["operand"] = options.operand;
   if (!options.out.empty()) json["out"] = options.out;
   Json& tensors = json["tensors"] = Json::array();
@@ -401,7 +398,7 @@ void print_json(const Options& options, const std::vector<TensorReport>& reports
 }
 
 void quantize_file(const Options& options) {
-  format_of(options);  // what the options get wrong is said before a file is read
+  format_of(options);  // wrong options are reported before a file is read
   axes_of(options);
   operand_of(options);
   const SafetensorsFile file(options.in);
@@ -416,8 +413,8 @@ void quantize_file(const Options& options) {
 }  // namespace
 
 void add_quantize_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "quantize", "What number formats do to the tensors of a safetensors file, as figures or as a file");
+  CLI::App* command =
+      app.add_subcommand("quantize", "Quantize the tensors of a safetensors file, and print figures or write a file");
   const auto options = std::make_shared<Options>();
   command->add_option("IN", options->in, "The .safetensors file to read")->required();
   command->add_option("--out", options->out,
@@ -427,8 +424,9 @@ void add_quantize_command(CLI::App& app) {
       ->add_option("--format", options->format,
                    "An MX element format in blocks of 32, or a training recipe: " + format_names())
       ->capture_default_str();
-  auto* scale = command->add_option("--scale", options->scale, "Of the MX element formats: floor, rceil, even or ceil")
-                    ->capture_default_str();
+  auto* scale =
+      command->add_option("--scale", options->scale, "Scale rule of the MX element formats: floor, rceil, even or ceil")
+          ->capture_default_str();
   command
       ->add_option("--axis", options->axis,
                    "Blocks along the rows (the last axis), down the columns (the last but one), or both: row, column, "
@@ -442,11 +440,10 @@ void add_quantize_command(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--what-if", options->what_if,
                     "Also every recipe, and every element format x scale rule x block size 8 to 512, on both axes");
-  command->add_flag(
-      "--json", options->json,
-      "Write JSON to standard output instead of tables: {\"tensors\": [{\"name\", \"dtype\", \"shape\", "
-      "\"figures\": [{\"axis\", \"sqnr_db\", \"underflow\", ...}], \"recipes\": [...], \"what_if\": [...]}]}; "
-      "shares are 0 to 1, null is no number (\"exact\": no error at all)");
+  command->add_flag("--json", options->json,
+                    "Write JSON to standard output instead of tables: {\"tensors\": [{\"name\", \"dtype\", \"shape\", "
+                    "\"figures\": [{\"axis\", \"sqnr_db\", \"underflow\", ...}], \"recipes\": [...], \"what_if\": "
+                    "[...]}]}; shares are 0 to 1, null means no value (\"exact\": no error at all)");
   command->footer(
       "The last two axes of a tensor are a matrix; leading ones (experts) count matrices that are quantized each on "
       "its "

@@ -32,11 +32,11 @@ Reproduction reproduce_one(const RecordingReader& recording, const RunInfo& info
   std::printf("%s: training %lld step%s again\n", printable(info.name).c_str(),
               static_cast<long long>(steps < 0 ? history->steps().size() : steps), plural(steps));
   std::fflush(stdout);
-  std::int64_t told = 0;
+  std::int64_t reported = 0;
   const Reproduction result =
       reproduce(recording.runs().front(), *history, steps, [&](std::int64_t done, std::int64_t all) {
-        if (done * 10 / all == told) return true;
-        told = done * 10 / all;
+        if (done * 10 / all == reported) return true;
+        reported = done * 10 / all;
         std::fprintf(stderr, "  %lld of %lld steps\n", static_cast<long long>(done), static_cast<long long>(all));
         return true;
       });
@@ -46,7 +46,7 @@ Reproduction reproduce_one(const RecordingReader& recording, const RunInfo& info
 
 void run(const Options& options) {
   const RecordingReader recording(options.path);
-  tell_missing(recording);
+  print_missing(recording);
   if (recording.runs().empty()) throw std::runtime_error(options.path + ": there is no run in it");
   bool found = false, same = true;
   for (const RunInfo& info : recording.runs()) {
@@ -68,17 +68,17 @@ void run(const Options& options) {
 
 void add_reproduce_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
-      "reproduce", "Train a recorded run once more and check that its losses are the same to the bit");
+  CLI::App* command =
+      app.add_subcommand("reproduce", "Train a recorded run again and check that its losses are the same to the bit");
   command->add_option("RECORDING", options->path, "The .moescope file")->required();
   command->add_option("--run", options->run, "Only the run of this name (default: every run)");
-  command->add_option("--steps", options->steps, "Only the first so many steps")->check(CLI::PositiveNumber);
+  command->add_option("--steps", options->steps, "Only this many of the first steps")->check(CLI::PositiveNumber);
   command->footer(
       "Settings and live changes come from the recording. A run that was resumed or branched off does not begin with\n"
       "step 0 and cannot be trained again; nor can an imported log.\n"
-      "The recording says by which kernels it was computed (OpenBLAS picks them by CPU). Where this CPU can run them "
+      "The recording says by which kernels it was computed (OpenBLAS picks them by CPU). If this CPU can run them "
       "they\n"
-      "are used again; where it cannot, that is said before the run. OPENBLAS_CORETYPE, where you set it, is kept.\n"
+      "are used again; if not, a message says so before the run. OPENBLAS_CORETYPE, where you set it, is kept.\n"
       "Exit status: 0 the same to the bit, 1 a loss differs (the step is named), 2 wrong input.");
   command->callback([options] { run(*options); });
 }

@@ -1,4 +1,4 @@
-// moescope-cli reproduce: train a recording once more and compare.
+// moescope-cli reproduce: trains a recorded run again and compares.
 #pragma once
 
 namespace CLI {

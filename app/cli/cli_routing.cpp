@@ -12,7 +12,7 @@ namespace moescope {
 
 RecordedStep recorded_step(const std::string& path, int run, std::int64_t step) {
   const RecordingReader reader(path);
-  tell_missing(reader);
+  print_missing(reader);
   const auto found = std::ranges::find(reader.runs(), run, &RunInfo::run);
   if (found == reader.runs().end()) throw std::runtime_error(path + ": has no run " + std::to_string(run));
   const auto history = reader.load(run);
@@ -54,7 +54,7 @@ std::vector<std::int32_t> route_by_recorded_load(const RecordedLoad& load, const
                        static_cast<int>(shape.top_k), static_cast<int>(shape.n_groups), limited, seed);
 }
 
-void refuse_given(const CLI::App& command, std::initializer_list<const char*> options, const std::string& why) {
+void refuse_options(const CLI::App& command, std::initializer_list<const char*> options, const std::string& why) {
   for (const char* option : options)
     if (command.count(option) > 0) throw std::runtime_error(std::string(option) + " " + why);
 }

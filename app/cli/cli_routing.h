@@ -1,4 +1,4 @@
-// What predict and volumes share: a step of a recording, a routing with its load, and placements by their name.
+// Shared by predict and volumes: a step of a recording, a routing with its load, and placements by name.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -22,7 +22,7 @@ struct RecordedStep {
 // The newest at or before `step`, -1: the last. Throws std::runtime_error: no such run, or no such step.
 RecordedStep recorded_step(const std::string& path, int run, std::int64_t step);
 
-// Which load of which recording, and what is routed with it.
+// The load of a layer of a recording, to route tokens with it.
 struct LoadOptions {
   std::string recording;
   int run = 0, layer = -1;  // -1: the most uneven one
@@ -41,7 +41,7 @@ std::vector<std::int32_t> route_by_recorded_load(const RecordedLoad& load, const
 bool is_recording(const std::string& routing);
 
 // Throws std::runtime_error when one of `options` was given: "--ranks says nothing with --recording: `why`".
-void refuse_given(const CLI::App& command, std::initializer_list<const char*> options, const std::string& why);
+void refuse_options(const CLI::App& command, std::initializer_list<const char*> options, const std::string& why);
 
 struct PlacementOptions {
   std::string name = "contiguous";  // "contiguous", "random", "balanced"

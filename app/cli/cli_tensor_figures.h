@@ -1,8 +1,8 @@
 // What a number format does to a tensor of a file: the figures of `moescope-cli quantize`.
 //
 // A tensor is a stack of matrices [rows, cols] along its last two axes (experts, say), each quantized as an operand of
-// its own, with a scale of its own where the format has one for the whole operand. Files are read in pieces: a tensor
-// larger than the memory is no trouble.
+// its own, with a scale of its own where the format has one for the whole operand. Files are read in pieces, so a
+// tensor may be larger than the memory.
 #pragma once
 
 #include <string>

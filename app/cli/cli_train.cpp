@@ -45,7 +45,7 @@ std::string given_token() {
   return given ? given : "";
 }
 
-// Everything that can be wrong with the paths is found before the first of them is touched.
+// All problems with the paths are found before anything is written.
 void check_outputs(const TrainOptions& o) {
   if (o.serve > 0 && !given_token().empty()) check_feed_token(given_token());
   const auto check_file = [&](const char* option, const std::string& path, bool grows) {
@@ -70,7 +70,7 @@ void check_outputs(const TrainOptions& o) {
     throw std::runtime_error("--every " + std::to_string(o.every) + ": needs --checkpoint DIR");
   if (o.checkpoint.empty()) return;
   if (fs::exists(o.checkpoint) && !fs::is_directory(o.checkpoint))
-    throw std::runtime_error("--checkpoint " + o.checkpoint + ": is a file, needed is a folder");
+    throw std::runtime_error("--checkpoint " + o.checkpoint + ": is a file, expected a folder");
   const bool continues = !o.resume.empty() && fs::weakly_canonical(o.resume) == fs::weakly_canonical(o.checkpoint);
   const auto steps = checkpoint_steps(o.checkpoint);
   if (!steps.empty() && !continues && !o.overwrite)
@@ -80,7 +80,7 @@ void check_outputs(const TrainOptions& o) {
                              ", or give --overwrite");
 }
 
-// What can fail on one rank alone, for only one writes: all go on after it, or none.
+// Runs what can fail on rank 0 only, because it alone writes: all ranks continue after it, or none.
 void together(Ranks* ranks, const std::function<void()>& action) {
   std::string problem;
   try {
@@ -93,7 +93,7 @@ void together(Ranks* ranks, const std::function<void()>& action) {
   if (found > 0) throw std::runtime_error(problem);
 }
 
-// Figures of the end, over the last steps rather than one batch's luck.
+// Final figures, over the last steps rather than a single batch.
 struct Tail {
   std::deque<float> losses;
   float max_vio = kNoValue, max_vio_window = kNoValue;
@@ -194,7 +194,7 @@ class Training {
  private:
   bool writes() const { return !ranks_ || ranks_->rank() == 0; }
 
-  // Ranks stop together, or those that go on would wait for the others.
+  // Ranks stop together; otherwise those that continue would wait for the others.
   bool is_stopped() const {
     int stopped = stop_signal() != 0 || lost_ || !failure_.empty() ? 1 : 0;
     sum_over_ranks(ranks_, &stopped, 1);
@@ -227,10 +227,10 @@ class Training {
     for (const auto& history : histories_) feed_->add_run(history->info());
     const std::string address = feed_->address().text();
     if (given.empty())
-      std::fprintf(text_, "serving     %s; to look on: %s=%s moescope --attach %s\n", address.c_str(), kTokenVariable,
+      std::fprintf(text_, "serving     %s; to watch: %s=%s moescope --attach %s\n", address.c_str(), kTokenVariable,
                    token.c_str(), address.c_str());
     else
-      std::fprintf(text_, "serving     %s; to look on: moescope --attach %s, with the %s that is set here\n",
+      std::fprintf(text_, "serving     %s; to watch: moescope --attach %s, with the %s that is set here\n",
                    address.c_str(), address.c_str(), kTokenVariable);
     std::fflush(text_);
     if (!feed_->is_loopback()) warn_of_listeners(address);
@@ -261,13 +261,13 @@ class Training {
         wire_.add(frame, config());
         tail_.add(frame);
         progress_.show(frame);
-        sink_->flush();  // the step before is on disk by now, so a kill loses no more than this one
+        sink_->flush();  // the previous step is on disk by now, so a kill loses at most this one
       }
       sink_->publish(frame);
       if (feed_) feed_->publish(std::make_shared<const TelemetryFrame>(frame));
-      if (is_lost(frame)) {
+      if (loss_is_not_finite(frame)) {
         lost_ = true;
-        sink_->publish(Marker{frame.run, step, "event", "the loss is no number any more"});
+        sink_->publish(Marker{frame.run, step, "event", "the loss is NaN or infinite"});
       }
       lines_->write(frame);
       return true;
@@ -293,20 +293,20 @@ class Training {
       write_run_order(folder, names);
     });
     if (!saved && !failed_before)
-      say(checkpoints_->error() + (last ? "" : "; the training goes on, and the next one is tried"));
+      say(checkpoints_->error() + (last ? "" : "; training goes on and will try the next one"));
     unwritten_ |= !saved;
     for (const LockStep::Run& run : lock_step_.runs())
       sink_->publish(
           Marker{run.number, step, "event", saved ? "checkpoint " + checkpoints_->newest() : checkpoints_->error()});
   }
 
-  // Outputs that ended, said at once: hours may be left.
+  // Reports outputs that failed at once, since hours of training may be left.
   void look_after_outputs() {
     if (!writes()) return;
     const auto say_once = [&](const std::string& error, bool& said) {
       if (error.empty() || said) return;
       said = unwritten_ = true;
-      say(error + "; the training goes on without it");
+      say(error + "; training goes on without it");
     };
     say_once(sink_->error(), recording_said_);
     if (lines_->reader_is_gone())
@@ -326,7 +326,7 @@ class Training {
     const std::int64_t taken = lock_step_.next_step();
     if (stop_signal() != 0) std::fprintf(text_, "Stopped by %s.\n", signal_text(stop_signal()));
     if (lost_)
-      std::fprintf(text_, "Stopped: the loss is no number any more at step %lld.\n", static_cast<long long>(taken - 1));
+      std::fprintf(text_, "Stopped: the loss is NaN or infinite at step %lld.\n", static_cast<long long>(taken - 1));
     std::fprintf(text_, "steps       %lld\n", static_cast<long long>(taken));
     if (!tail_.losses.empty()) {
       std::fprintf(text_, "final loss  %.4f nats/token (mean of the last %zu steps: %.4f)\n", tail_.losses.back(),
@@ -365,7 +365,7 @@ class Training {
   Progress progress_;
   std::unique_ptr<FrameSink> sink_;
   std::vector<std::shared_ptr<History>> histories_;
-  std::unique_ptr<RunFeed> feed_;  // for windows that look on
+  std::unique_ptr<RunFeed> feed_;  // for attached windows
   Tail tail_;
   WireTotals wire_;
   bool lost_ = false;
@@ -377,7 +377,7 @@ class Training {
   bool unwritten_ = false;                            // an output is not what was asked for
 };
 
-// All ranks at once, or none: a rank that leaves would let the others wait.
+// All ranks or none: a rank that leaves would make the others wait.
 std::unique_ptr<Ranks> open_ranks(const TrainOptions& o) {
   if (o.ep == 0) {
     if (o.ranks_per_node > 0) throw std::runtime_error("--ranks-per-node: needs --ep R");
@@ -388,7 +388,7 @@ std::unique_ptr<Ranks> open_ranks(const TrainOptions& o) {
     throw std::runtime_error("--ep: trains one run; --compare and --noise-twin do not go with it");
   if ((o.ep & (o.ep - 1)) != 0)
     throw std::runtime_error("--ep " + std::to_string(o.ep) +
-                             ": must be a power of two, so that sums are added in one order");
+                             ": must be a power of two, so that the order of sums is fixed");
   const int per_node = o.ranks_per_node > 0 ? o.ranks_per_node : o.ep;
   if (o.ep % per_node != 0)
     throw std::runtime_error("--ranks-per-node " + std::to_string(per_node) + ": must divide the " +
@@ -402,7 +402,7 @@ void share_cores(const Ranks& ranks) {
   set_num_threads(std::min(num_threads(), std::max(1, cores / ranks.size_here())));
 }
 
-// Errors of all ranks are the same; one says so.
+// All ranks have the same errors; one prints them.
 void train(const TrainOptions& options) {
   set_num_threads(options.threads);
   const std::string kernels = options.resume.empty() ? "" : kernels_of_checkpoint(options);
@@ -444,13 +444,15 @@ void add_train_command(CLI::App& app) {
       "  moescope-cli train --resume kept --checkpoint kept --steps 3000\n"
       "  moescope-cli train --preset nano --compare precision.experts=mxfp8_rceil --noise-twin\n"
       "  mpirun -n 2 moescope-cli train --preset mini-v3 --ep 2 --out spread.moescope --serve 5000\n"
-      "The published check that MXFP8 trains like BF16, in miniature (1,500 steps, three models: minutes to an hour),\n"
-      "and where it fails:\n"
+      "The published check that MXFP8 trains like BF16, at a small scale (1,500 steps, three models: minutes to an "
+      "hour),\n"
+      "and a case in which it fails:\n"
       "  moescope-cli train --preset convergence-check --out check.moescope\n"
       "  moescope-cli train --preset mxfp4-everywhere --out fails.moescope\n"
       "Ctrl-C, SIGTERM and a closed terminal (SIGHUP) stop after the step in flight, with everything saved. A full "
       "disk\n"
-      "ends the recording or the JSON lines, never the training; that is said once. Checkpoints name the kernels that\n"
+      "ends the recording or the JSON lines, never the training; a message says so once. Checkpoints name the kernels "
+      "that\n"
       "computed them: --resume uses these again, or says that it cannot.\n"
       "Exit status: 0 done, 1 training or writing failed, 2 wrong input, 128 + signal when one stopped it: 130 "
       "Ctrl-C,\n"

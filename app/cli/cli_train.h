@@ -7,8 +7,7 @@ class App;
 
 namespace moescope {
 
-// Throws std::runtime_error on what the user gave wrong, CLI::RuntimeError with an exit status on what went wrong
-// later.
+// Throws std::runtime_error for wrong input, CLI::RuntimeError with an exit status for later failures.
 void add_train_command(CLI::App& app);
 
 }  // namespace moescope

@@ -26,8 +26,8 @@ void add_train_options(CLI::App& sub, TrainOptions& o) {
                      " (other weights: --set precision.attention=..., see precision.* in a saved config)");
   sub.add_option("--seed", o.seed, "Seed of weights and data");
   sub.add_option("--steps", o.steps,
-                 "Steps to have taken at the end, those before --resume included (default: "
-                 "optimizer.total_steps; the schedule is not changed)")
+                 "Total number of steps, including those before --resume (default: optimizer.total_steps; the schedule "
+                 "is not changed)")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1000000000000}));
   sub.add_option(
          "--threads", o.threads,
@@ -38,19 +38,19 @@ void add_train_options(CLI::App& sub, TrainOptions& o) {
                  "Expert-parallel ranks: spreads experts and sequences over the processes that mpirun -n EP started, "
                  "bit-identically")
       ->check(CLI::Range(1, 1024));
-  sub.add_option("--ranks-per-node", o.ranks_per_node, "With --ep: neighbouring ranks taken as one node (default: all)")
+  sub.add_option("--ranks-per-node", o.ranks_per_node,
+                 "With --ep: neighbouring ranks that count as one node (default: all)")
       ->check(CLI::Range(1, 1024));
   sub.add_option("--all-to-all", o.all_to_all,
-                 "With --ep: flat, or hierarchical: rows for another node go once to it and are handed on there")
+                 "With --ep: flat, or hierarchical: rows for another node are sent to it once and forwarded there")
       ->check(CLI::IsMember({"flat", "hierarchical"}));
   auto* serve = sub.add_option("--serve", o.serve,
-                               "Port at which moescope --attach can look on while it trains; makes the token that it "
-                               "needs and prints it, or takes MOESCOPE_TOKEN (16 characters or more), which it does "
-                               "not print")
+                               "Port on which moescope --attach can watch the training; creates the token for it and "
+                               "prints it, or uses MOESCOPE_TOKEN (16 characters or more), which is not printed")
                     ->check(CLI::Range(1, 65535));
   sub.add_option("--serve-address", o.serve_address,
-                 "With --serve: address to listen at (default: 127.0.0.1, this machine alone). Any other lets other "
-                 "machines in, with nothing encrypted: rather tunnel, ssh -L PORT:127.0.0.1:PORT HOST")
+                 "With --serve: address to listen on (default: 127.0.0.1, this machine only). Any other lets other "
+                 "machines in, with nothing encrypted: prefer a tunnel, ssh -L PORT:127.0.0.1:PORT HOST")
       ->needs(serve);
   sub.add_option("--out", o.out, "Recording to write, for the window and for sqlite3");
   sub.add_option("--jsonl", o.jsonl, "JSON lines to write, one object per step; - is standard output");
@@ -59,19 +59,19 @@ void add_train_options(CLI::App& sub, TrainOptions& o) {
   sub.add_option("--every", o.every, "Steps between further checkpoints")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000000}));
   sub.add_option("--resume", o.resume,
-                 "Go on from the newest checkpoint in this folder, with its config, bit-identically");
-  sub.add_option(
-         "--compare", o.compare,
-         "KEY=VALUE[,KEY=VALUE...]: train a twin that differs in this, in lock-step on the same batches, and say "
-         "at the end what difference it made; may be repeated, up to three twins")
+                 "Resume from the newest checkpoint in this folder, with its config, bit-identically");
+  sub.add_option("--compare", o.compare,
+                 "KEY=VALUE[,KEY=VALUE...]: train a twin that differs in this, in lock-step on the same batches, and "
+                 "report the difference at the end; may be repeated, up to three twins")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false);
-  sub.add_flag("--noise-twin", o.noise_twin,
-               "Train a twin that differs only in its seed (other first weights, same batches): what it differs by is "
-               "noise");
-  sub.add_option("--epsilon", o.epsilon, "Loss difference whose first step a comparison names (default: 0.05)")
+  sub.add_flag(
+      "--noise-twin", o.noise_twin,
+      "Train a twin that differs only in its seed (other initial weights, same batches): its difference is noise");
+  sub.add_option("--epsilon", o.epsilon,
+                 "A comparison reports the first step with a larger loss difference than this (default: 0.05)")
       ->check(CLI::Range(0.0, 100.0));
-  sub.add_flag("--overwrite", o.overwrite, "Replace files that exist");
+  sub.add_flag("--overwrite", o.overwrite, "Replace existing files");
 }
 
 }  // namespace moescope

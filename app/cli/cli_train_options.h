@@ -1,4 +1,4 @@
-// What can be given to moescope-cli train.
+// The options of moescope-cli train.
 #pragma once
 
 #include <CLI/CLI.hpp>

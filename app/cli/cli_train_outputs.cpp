@@ -90,7 +90,7 @@ std::string TrainCheckpoints::removed() {
   const std::string what = folder_gone ? "--checkpoint " + folder_ : "checkpoint " + newest_;
   folder_there_ = newest_there_ = {};
   newest_.clear();
-  return what + ": was removed or moved while training; the next checkpoint makes it anew, those before are gone";
+  return what + ": was removed or moved while training; the next checkpoint creates it again, earlier ones are gone";
 }
 
 }  // namespace moescope

@@ -1,5 +1,5 @@
-// What moescope-cli train writes beside its recording. A disk that is full ends an output, never the training: why is
-// kept, to be said once and to show in the exit status.
+// What moescope-cli train writes besides its recording. A full disk ends an output, never the training: the reason is
+// kept, printed once, and shows in the exit status.
 #pragma once
 
 #include <sys/types.h>
@@ -14,10 +14,10 @@
 
 namespace moescope {
 
-// A file or folder as it is now, to notice that it was removed or that another took its place.
+// Remembers a file or folder, to notice that it was removed or replaced.
 class WatchedPath {
  public:
-  WatchedPath() = default;  // watches nothing, so it is always there
+  WatchedPath() = default;  // watches nothing: is_there() is always true
   explicit WatchedPath(std::string path);
   bool is_there() const;
 
@@ -35,8 +35,8 @@ class JsonLines {
   JsonLines& operator=(const JsonLines&) = delete;
   void write(const TelemetryFrame& frame);
   void write(const RunInfo& info);                         // before the run's first frame
-  const std::string& error() const { return error_; }      // why no more lines are written; empty: they are
-  bool reader_is_gone() const { return reader_is_gone_; }  // so nobody wants what follows
+  const std::string& error() const { return error_; }      // why no more lines are written; empty: no error
+  bool reader_is_gone() const { return reader_is_gone_; }  // nobody reads what follows
 
  private:
   void write(const std::string& line);
@@ -49,12 +49,12 @@ class JsonLines {
 // The folder of --checkpoint.
 class TrainCheckpoints {
  public:
-  explicit TrainCheckpoints(const std::string& folder);  // makes it; empty: none. Throws std::runtime_error.
+  explicit TrainCheckpoints(const std::string& folder);  // creates it; empty: none. Throws std::runtime_error.
   using Write = std::function<void(const std::string& step_folder)>;
   bool save(std::int64_t step, const Write& write);      // false: error() says why
   const std::string& newest() const { return newest_; }  // FOLDER/<step>; empty: none was written
   const std::string& error() const { return error_; }    // of the last save
-  // What was removed since it was written, in words; empty: nothing, or it was said before.
+  // What was removed since it was written, as text; empty: nothing, or already reported.
   std::string removed();
 
  private:

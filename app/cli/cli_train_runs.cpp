@@ -53,7 +53,7 @@ void add_setting(std::vector<Override>& list, std::vector<ConfigProblem>& proble
                  const std::string& setting) {
   const std::size_t equals = setting.find('=');
   if (equals == std::string::npos)
-    problems.push_back({"", 0, option, "needed is KEY=VALUE, such as router.top_k=4"});
+    problems.push_back({"", 0, option, "expected KEY=VALUE, such as router.top_k=4"});
   else
     add_override(list, problems, option, setting.substr(0, equals), setting.substr(equals + 1));
 }
@@ -90,7 +90,7 @@ std::vector<RunConfig> named_runs(const TrainOptions& o) {
       if (std::ranges::none_of(own, [&](const ConfigDifference& d) { return d.key == change.field->key; }))
         change.field->set(run, change.value);
   }
-  // What the file got wrong on its own is known; what the overrides make of it is checked on the whole.
+  // Problems of the file itself are known already; the config with its overrides is checked as a whole.
   for (const RunConfig& run : runs)
     if (problems.empty()) problems = validate(run);
   if (!problems.empty()) refuse(problems);
@@ -111,7 +111,7 @@ RunConfig twin_config(const RunConfig& first, const std::string& settings) {
   if (!problems.empty()) refuse(problems);
   if (const std::string problem = lock_step_problem(first, twin); !problem.empty())
     throw std::runtime_error(option + ": " + problem);
-  if (difference(first, twin).empty()) throw std::runtime_error(option + ": is what the run has already");
+  if (difference(first, twin).empty()) throw std::runtime_error(option + ": is the run's value already");
   return twin;
 }
 

@@ -1,5 +1,5 @@
-// The runs that the options of moescope-cli train name: from a preset or a file with what the options change, with
-// their twins, or from a checkpoint. All that is wrong with them is found before the first step.
+// The runs of moescope-cli train: from a preset or a file with the changes by options, with their twins, or from a
+// checkpoint. All problems with them are found before the first step.
 #pragma once
 
 #include <string>
@@ -12,12 +12,12 @@
 
 namespace moescope {
 
-// Both throw std::runtime_error, a line for each problem.
+// Both throw std::runtime_error with a line for each problem.
 std::vector<RunConfig> fresh_configs(const TrainOptions& o);  // the run and its twins
 std::vector<Trainer> resumed_trainers(const TrainOptions& o, Ranks* ranks);
 
-// Restarts the program with the kernels that computed the checkpoint of --resume, where that is possible: before the
-// ranks meet. What else there is to say of them; empty: they are the same, or there is no checkpoint to be read.
+// Restarts the program with the kernels that computed the checkpoint of --resume, if possible; call before MPI starts.
+// Returns a note about the kernels; empty: they are the same, or there is no readable checkpoint.
 std::string kernels_of_checkpoint(const TrainOptions& o);
 
 }  // namespace moescope

@@ -13,7 +13,7 @@ namespace moescope {
 namespace {
 
 volatile std::sig_atomic_t g_signal = 0;
-volatile std::sig_atomic_t g_speaks = 1;  // this rank says why the training ends
+volatile std::sig_atomic_t g_speaks = 1;  // this rank prints why the training ends
 
 struct Process {
   pid_t id;
@@ -26,24 +26,25 @@ void stop_after_step(int signal) {
   g_signal = signal;
 }
 
-// Where a step waits for a rank that is gone, only this comes through. What is written is whole: SQLite's transaction
+// Only a signal handler still runs while a step waits for a dead rank. What is written is whole: SQLite's transaction
 // in flight is undone when the recording is next opened.
 void give_up(int) {
   constexpr char kMessage[] =
-      "\nmoescope-cli: stopped: another rank has ended or does not answer. The recording is whole up to the last step; "
-      "go on from the last checkpoint with --resume DIR, on as many ranks as there are.\n";
-  if (g_speaks && write(STDERR_FILENO, kMessage, sizeof kMessage - 1) < 0) _exit(2);  // nobody reads what it says
+      "\n"
+      "moescope-cli: stopped: another rank has ended or does not answer. The recording is whole up to the last step; "
+      "resume from the last checkpoint with --resume DIR, on as many ranks as there are.\n";
+  if (g_speaks && write(STDERR_FILENO, kMessage, sizeof kMessage - 1) < 0) _exit(2);  // stderr is closed
   _exit(1);
 }
 
-// mpirun asks all with SIGTERM when a rank has died, and kills a second later. Now, not when they give up, all that
-// live can be seen to: the first of them speaks.
+// mpirun sends SIGTERM to all ranks when one has died, and kills them a second later. Which ranks are alive is only
+// certain now, not when they give up: the first of them prints the message.
 void stop_soon(int signal) {
   g_signal = signal;
   for (const pid_t before : g_ranks_before)
     if (kill(before, 0) == 0) g_speaks = 0;
   itimerval soon{};
-  soon.it_value.tv_usec = g_speaks ? 400000 : 600000;  // heard even where the machine is busy
+  soon.it_value.tv_usec = g_speaks ? 400000 : 600000;  // so that the message is printed even on a busy machine
   setitimer(ITIMER_REAL, &soon, nullptr);
 }
 
@@ -60,8 +61,9 @@ std::vector<pid_t> ranks_before(Ranks& ranks) {
   return before;
 }
 
-// A closed terminal sends it, and then the shell once more: the second must not end the checkpoint that the first made.
-void stop_when_hung_up() {
+// A closed terminal sends SIGHUP, and then the shell sends it again: the second one must not interrupt the checkpoint
+// that the first one started.
+void catch_hang_up() {
   struct sigaction action {};
   if (sigaction(SIGHUP, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
   action = {};
@@ -80,7 +82,7 @@ const char* signal_text(int signal) {
 }
 
 void catch_signals(Ranks* ranks) {
-  stop_when_hung_up();
+  catch_hang_up();
   std::signal(SIGPIPE, SIG_IGN);  // a reader of --jsonl - that went away shows as a failed write
   if (ranks) {
     g_ranks_before = ranks_before(*ranks);

@@ -1,4 +1,4 @@
-// How a training without a window is stopped from outside.
+// Stops a training without a window by signals.
 #pragma once
 
 #include "core/parallel/ranks.h"
@@ -7,9 +7,9 @@ namespace moescope {
 
 // From now on SIGINT, SIGTERM and SIGHUP (unless it is ignored, as nohup does) stop the training after the step in
 // flight; collective over `ranks` (nullptr: one process).
-// Ranks whose step waits for one that is gone end soon after mpirun asks them to, and one of each machine says so.
+// Ranks whose step waits for a dead rank end soon after mpirun asks them to, and one on each machine prints why.
 void catch_signals(Ranks* ranks);
-int stop_signal();                    // that has come; 0: none
+int stop_signal();                    // received so far; 0: none
 const char* signal_text(int signal);  // "Ctrl-C"
 
 }  // namespace moescope

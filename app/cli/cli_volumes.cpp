@@ -129,7 +129,7 @@ Counted count_routing(const CLI::App& command, Options& options) {
   Counted counted;
   std::vector<std::int32_t> topk_TK;
   if (!options.topk.empty()) {
-    refuse_given(command, {"--tokens-per-rank"}, "says nothing with --topk: the tokens are those of the file");
+    refuse_options(command, {"--tokens-per-rank"}, "cannot be used with --topk: the tokens are those of the file");
     topk_TK = read_topk(command, options, shape);
     counted.routing = options.topk;
   } else {
@@ -289,15 +289,15 @@ void check_options(const CLI::App& command, Options& options) {
     options.topk = options.routing;
   }
   if (!options.recording.empty())
-    refuse_given(command,
-                 {"--model", "--experts", "--top-k", "--moe-layers", "--groups", "--limited-groups", "--ranks",
-                  "--ranks-per-node", "--placement", "--slots", "--tokens-per-rank", "--seed"},
-                 "says nothing with --recording, whose counts are those of its own run; --routing " +
-                     options.recording + " routes any shape over any ranks by the load of its router");
+    refuse_options(command,
+                   {"--model", "--experts", "--top-k", "--moe-layers", "--groups", "--limited-groups", "--ranks",
+                    "--ranks-per-node", "--placement", "--slots", "--tokens-per-rank", "--seed"},
+                   "cannot be used with --recording, whose counts are those of its own run; --routing " +
+                       options.recording + " routes any shape over any ranks by the load of its router");
   else if (!is_recording(options.routing) || !options.topk.empty())
-    refuse_given(command, {"--run", "--step", "--layer"}, "goes with --recording, or with a recording as --routing");
-  if (options.topk.empty()) refuse_given(command, {"--tensor"}, "goes with --topk FILE.safetensors");
-  if (!options.json) refuse_given(command, {"--matrices"}, "goes with --json");
+    refuse_options(command, {"--run", "--step", "--layer"}, "goes with --recording, or with a recording as --routing");
+  if (options.topk.empty()) refuse_options(command, {"--tensor"}, "goes with --topk FILE.safetensors");
+  if (!options.json) refuse_options(command, {"--matrices"}, "goes with --json");
 }
 
 void print_volumes(const CLI::App& command, Options options) {
@@ -343,7 +343,7 @@ void add_options(CLI::App* command, Options& o) {
   command->add_option("--ranks", o.ranks, "Expert-parallel ranks (default with --topk: the file's)")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
-  command->add_option("--ranks-per-node", o.ranks_per_node, "Ranks that NVLink joins")
+  command->add_option("--ranks-per-node", o.ranks_per_node, "Ranks connected by NVLink")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   command
@@ -356,8 +356,8 @@ void add_options(CLI::App* command, Options& o) {
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
   command->add_option("--payload", o.payload, "bf16, fp8 (DeepEP's FP8 dispatch) or mxfp8")->capture_default_str();
-  command->add_option("--seed", o.seed, "Of random routings and placements")->capture_default_str();
-  command->add_flag("--no-recompute", o.no_recompute, "Four operations a layer instead of six");
+  command->add_option("--seed", o.seed, "Seed of random routings and placements")->capture_default_str();
+  command->add_flag("--no-recompute", o.no_recompute, "Four operations per layer instead of six");
   command->add_flag("--json", o.json, "As JSON");
   command->add_flag("--matrices", o.matrices,
                     "With --json: the counts by rank (R x R), node (R x N) and expert (R x E)");

@@ -80,8 +80,8 @@ bool ExportActions::hasRuns() {
 bool ExportActions::hasRecording() {
   if (!session_->path().isEmpty() && file_kind(session_->path().toStdString()) == FileKind::recording) return true;
   messages_->warn(
-      "This run is not recorded, so not all of it is kept: train with a recording, or turn the log into "
-      "one with moescope-cli import.");
+      "This run is not recorded, so not all of it is kept: train with a recording, or convert the log with "
+      "moescope-cli import.");
   return false;
 }
 

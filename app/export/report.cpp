@@ -119,16 +119,16 @@ void Report::head() {
 
 QString Report::twinWords(std::size_t i) const {
   if (const HistoryPtr beginning = compared(i).twin_until)
-    return QString("the settings of A up to step %1. What separates the two until there is chance.")
+    return QString("the settings of A up to step %1. Up to there they differ by chance only.")
         .arg(beginning->steps().last);
   return histories_[i]->info().config_toml.empty()
-             ? QString("the settings of A once more. What separates the two is chance.")
-             : QString("the settings of A with another seed. What separates the two is chance.");
+             ? QString("the settings of A once more. They differ by chance only.")
+             : QString("the settings of A with another seed. They differ by chance only.");
 }
 
 // What a reader wants first: did it make a difference?
 void Report::outcome() {
-  out_ += "<h2>What came out</h2>\n";
+  out_ += "<h2>Results</h2>\n";
   for (std::size_t i = 0; i < histories_.size(); ++i) {
     const RunInfo& info = histories_[i]->info();
     const StepRange steps = histories_[i]->steps();
@@ -153,15 +153,16 @@ void Report::outcome() {
                   .arg(html(conclude(*histories_.front(), *histories_[i], same_settings_).text), differs);
   }
   if (compares())
-    out_ += same_settings_.size() > 1
-                ? QString(
-                      "<p class=\"muted\">The noise band is %1 times the smoothed |loss difference| of runs that "
-                      "differ by chance alone: in their seed, or in nothing that their settings say. Inside it a "
-                      "difference is no larger than chance makes; that does not show that there is none.</p>\n")
-                      .arg(kBandFactor)
-                : QString(
-                      "<p class=\"muted\">No run differs from A only in its seed, so nothing here tells how much "
-                      "of a difference is chance.</p>\n");
+    out_ +=
+        same_settings_.size() > 1
+            ? QString(
+                  "<p class=\"muted\">The noise band is %1 times the smoothed |loss difference| of runs that differ by "
+                  "chance alone: in their seed, or in nothing that their settings say. Inside it a difference is no "
+                  "larger than chance makes; that does not show that there is no difference.</p>\n")
+                  .arg(kBandFactor)
+            : QString(
+                  "<p class=\"muted\">No run differs from A only in its seed, so it is not known how much of a "
+                  "difference is chance.</p>\n");
 }
 
 void Report::figuresTable() {
@@ -242,7 +243,7 @@ void Report::findings() {
     sort_findings(found);
     for (const Finding& each : found) finding(each);
     if (!found.empty()) continue;
-    out_ += "<p>Nothing found in this run. What was looked for:</p><ul>";
+    out_ += "<p>Nothing found in this run. What was checked:</p><ul>";
     for (const std::string& checked : findings_checked(*histories_[i])) out_ += "<li>" + html(checked) + "</li>";
     out_ += "</ul>\n";
   }

@@ -1,5 +1,5 @@
-// A report of the open runs as one HTML file that needs no network: what came out in words, figures as SVG, tables of
-// figures and settings, findings, changes while they trained.
+// A report of the open runs as one self-contained HTML file: the result in words, figures as SVG, tables of figures and
+// settings, findings, changes while they trained.
 #pragma once
 
 #include <QByteArray>
@@ -21,7 +21,7 @@ struct ReportPicture {
 
 struct ReportSource {
   Selection* selection = nullptr;  // its active run changes while the figures of each run are drawn, and is put back
-  const ComparedRuns* compared = nullptr;  // what the open runs differ in, and which of them make the noise band
+  const ComparedRuns* compared = nullptr;  // in what the open runs differ, and which of them give the noise band
   std::vector<RunConfig> configs;          // of the open runs; empty: not known (imported logs)
   QString file;                            // name of the recording; empty: in memory only
   QList<ReportPicture> of_all;             // panels that show all runs

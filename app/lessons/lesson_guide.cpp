@@ -88,7 +88,7 @@ void LessonGuide::start(const Lesson& lesson, int number, int lessons) {
   begin();
 }
 
-// With a fresh run; what was predicted before is forgotten.
+// With a new run; earlier predictions are discarded.
 void LessonGuide::begin() {
   step_ = 0;
   at_end_ = false;
@@ -189,13 +189,13 @@ void LessonGuide::showEnd() {
   page.title = tr("Done");
   page.text = q(lesson_.teaches);
   if (asked > 0) {
-    page.text += "\n\n" + tr("You saw **%1 of %2** coming. ").arg(right).arg(asked);
+    page.text += "\n\n" + tr("You predicted **%1 of %2** correctly. ").arg(right).arg(asked);
     page.text += right == asked       ? tr("Nothing here surprises you any more.")
                  : 2 * right >= asked ? tr("The others are what the lesson was for.")
                                       : tr("Good: what surprises stays. Try it again some day (Reset).");
   }
-  page.text += "\n\n" + tr("The run is yours now: change what you like, everything is undoable. **Leave** brings back "
-                           "your own arrangement of panels.");
+  page.text += "\n\n" + tr("The run is yours now: change what you like, everything can be undone. **Leave** brings "
+                           "back your own arrangement of panels.");
   page.step = static_cast<int>(lesson_.steps.size()) - 1;
   page.steps = page.step + 1;
   pane_->showPage(page);
@@ -224,10 +224,10 @@ bool LessonGuide::tasksDone() {
 
 void LessonGuide::look() {
   if (!active_ || at_end_) return;
-  reader_.set_chosen({lab_->format().mx(), lab_->axis()});
+  reader_.set_chosen(lab_->format());
   reader_.set_histories(session_->histories());
   const LessonStep& step = now();
-  // One after another: a later one that happens to hold already waits for its turn.
+  // In order: a later task that happens to be done already still waits for its turn.
   for (std::size_t i = 0; i < step.tasks.size(); ++i) {
     if (state().done[i]) continue;
     if (step.prediction && !state().predicted()) break;
@@ -235,7 +235,7 @@ void LessonGuide::look() {
     state().done[i] = true;
   }
   showTasks();
-  // What is measured would answer the question.
+  // The measured values would give the answer away.
   const bool predicted = !step.prediction || state().predicted();
   QList<LessonPane::Check> checks;
   for (const LessonCheck& check : step.checks) {
@@ -298,7 +298,7 @@ void LessonGuide::showReveal() {
   if (!holds)
     said =
         tr("**This run shows something else.** Look at the line that is not ticked: a setting differs from the "
-           "lesson's, or chance was strong. Reset starts the lesson afresh.");
+           "lesson's, or chance played a part. Reset starts the lesson again.");
   pane_->showReveal(said, q(reader_.fill_in(step.reveal, step.values)));
 }
 
@@ -310,10 +310,10 @@ QString LessonGuide::verdict(const StepState& s) const {
     const QString value = measured ? q(figure_text(*prediction->number, *measured)) : tr("nothing yet");
     if (s.number.isEmpty()) return tr("Measured: **%1**").arg(value);
     return tr("You said %1, measured **%2**. ").arg(s.number, value) +
-           (s.right == true ? tr("Well judged!") : tr("A good question to be wrong about."));
+           (s.right == true ? tr("Well judged!") : tr("That is what the experiment is for."));
   }
   const QString right = q(prediction->choices[static_cast<std::size_t>(prediction->right)]);
-  if (s.right == true) return tr("**You saw it coming:** %1").arg(right);
+  if (s.right == true) return tr("**You predicted it:** %1").arg(right);
   if (s.right == false) return tr("Not what you expected? It happened otherwise: **%1**").arg(right);
   return tr("What happened: **%1**").arg(right);
 }

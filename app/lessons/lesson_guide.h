@@ -1,5 +1,5 @@
-// Leads through a lesson: arranges the window, performs tasks on request, judges checks by the live histories, keeps
-// what was predicted, and gives the person's own arrangement back at the end.
+// Guides through a lesson: arranges the window, performs tasks on request, evaluates checks on the live histories,
+// remembers predictions, and restores the user's own layout at the end.
 #pragma once
 
 #include <QObject>
@@ -30,7 +30,7 @@ class LessonGuide : public QObject {
   LessonGuide(RunSession* session, Selection* selection, RunControl* control, LiveSettings* settings,
               CompareActions* comparison, WorkspaceTabs* workspaces, LessonPane* pane);
 
-  // Takes the window over at the lesson's first step, with its runs paused at step 0; asks nobody.
+  // Takes over the window with the lesson's first step, its runs paused at step 0, without asking.
   void start(const Lesson& lesson, int number, int lessons);  // number from 0, -1: not a built-in one
   void leave();
   bool active() const { return active_; }

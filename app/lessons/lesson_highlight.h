@@ -1,4 +1,4 @@
-// A frame over a dock that says: look here.
+// A frame that highlights a dock.
 #pragma once
 
 #include <QWidget>

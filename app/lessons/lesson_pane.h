@@ -1,7 +1,6 @@
 // The page of a guided lesson: text, prediction, tasks, checks, reveal. It shows and asks; lesson_guide.h decides.
 //
-// All of it is reachable with the keyboard: Tab, arrows and Space in the page; Ctrl+Return does the next sensible
-// thing.
+// Everything can be done with the keyboard: Tab, arrows and Space in the page; Ctrl+Return performs the next action.
 #pragma once
 
 #include <QList>
@@ -41,7 +40,7 @@ class LessonPane : public QWidget {
     QString lesson, place, title, text;  // place: "Lesson 2 of 9, step 1 of 4"
     int step = 0, steps = 0;
     QString question;
-    QStringList choices;  // with a question and none: a number is asked for
+    QStringList choices;  // empty with a question: asks for a number
     QString hint;
     bool first = false, last = false;
   };
@@ -58,7 +57,7 @@ class LessonPane : public QWidget {
   QSize sizeHint() const override { return {400, 700}; }
 
  public slots:
-  void goOn();  // what comes next: choose, do, reveal, next page
+  void goOn();  // the next action: predict, perform, reveal or next page
 
  signals:
   void taskRequested(int task);

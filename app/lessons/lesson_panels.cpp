@@ -85,7 +85,7 @@ void LessonPanels::arrange(Workspace* workspace, const LessonView& view) const {
     dock->setVisible(std::ranges::count(view.panels, name) > 0 || isTimeline(*dock));
     if (name == view.panels.front()) dock->raise();
   }
-  QTimer::singleShot(0, workspace, [workspace] { workspace->shareOut(); });
+  QTimer::singleShot(0, workspace, [workspace] { workspace->setDefaultSizes(); });
 }
 
 void LessonPanels::clearHighlights() {

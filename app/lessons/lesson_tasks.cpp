@@ -55,8 +55,8 @@ void LessonTasks::perform(const LessonTask& task) {
       return comparison_->addTwin(twin);
     }
     case LessonTask::Kind::show:
-      return lab_->showTensor(QString::fromStdString(task.tensor), task.format.format, task.format.axis,
-                              static_cast<std::size_t>(task.row), static_cast<std::size_t>(task.column));
+      return lab_->showTensor(QString::fromStdString(task.tensor), task.format, static_cast<std::size_t>(task.row),
+                              static_cast<std::size_t>(task.column));
   }
 }
 
@@ -97,13 +97,9 @@ bool LessonTasks::done(const LessonTask& task) const {
       for (int place = 1; session_->isLive() && place < runs; ++place)
         if (hasSettings(session_->config(place), task.settings)) return session_->lab()->status().catching_up.empty();
       return false;
-    case LessonTask::Kind::show: {
-      const BlockFormat f = lab_->format().mx();
-      const BlockFormat& wanted = task.format.format;
-      return lab_->tensorName() == QString::fromStdString(task.tensor) && f.element == wanted.element &&
-             f.rule == wanted.rule && f.block == wanted.block && lab_->axis() == task.format.axis &&
+    case LessonTask::Kind::show:
+      return lab_->tensorName() == QString::fromStdString(task.tensor) && lab_->format() == task.format &&
              lab_->showsBlockOf(static_cast<std::size_t>(task.row), static_cast<std::size_t>(task.column));
-    }
   }
   return false;
 }

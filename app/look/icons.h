@@ -1,4 +1,4 @@
-// The few pictures on buttons, drawn in the palette's own text colour so that they suit every theme.
+// Icons of buttons, drawn in the palette's text colour so that they suit every theme.
 #pragma once
 
 #include <QIcon>

@@ -18,7 +18,7 @@ struct Move {
 };
 
 constexpr Move kMoves[] = {
-    {"Wheel", "zoom a time axis about the mouse; all time axes go along"},
+    {"Wheel", "zoom a time axis about the mouse; all time axes follow"},
     {"Drag", "zoom to a box"},
     {"Shift+drag, middle drag", "pan"},
     {"Double click", "fit all steps and follow the newest again"},

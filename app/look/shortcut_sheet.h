@@ -1,4 +1,4 @@
-// Help: the sheet of keys and mouse moves, and what this program is.
+// The sheet of keyboard shortcuts and mouse actions, and the About box.
 #pragma once
 
 #include <QList>

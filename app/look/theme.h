@@ -1,4 +1,4 @@
-// Dark and light: Qt's Fusion style with palettes of our own. Painted panels read the palette, so they follow.
+// Dark and light theme: Qt's Fusion style with our own palettes. Painted panels read the palette, so they follow.
 #pragma once
 
 #include <QPalette>
@@ -11,16 +11,16 @@ enum class Theme { dark, light };
 
 std::optional<Theme> themeNamed(const QString& name);
 const char* themeName(Theme theme);
-Theme rememberedTheme();  // of the last window; at first the desktop's own
+Theme rememberedTheme();  // of the last session; at first the desktop's
 
-// Of buttons that fold something away: their arrow tells, so that they need not stand out when they are pressed.
+// For buttons that fold something away: the arrow shows their state, so that they need no pressed look.
 inline constexpr char kHeadingProperty[] = "heading";
 
 void applyTheme(Theme theme);  // to the whole application
 void rememberTheme(Theme theme);
 QPalette themePalette(Theme theme);
 
-// Text that warns, legible on the palette's window colour (never the only sign: it goes with words).
+// Colour of warnings, legible on the palette's window colour. Never the only sign: the text says it, too.
 QColor warningColor(const QPalette& palette);
 QColor mutedColor(const QPalette& palette);
 

@@ -43,7 +43,7 @@ Place findPanel(const WorkspaceTabs& workspaces, const QString& name, const QStr
       if (sameName(panel->title(), name)) return {workspace, panel};
   }
   throw std::runtime_error(
-      ("--panel: there is no \"" + name + "\"; there are\n" + panelNames(workspaces)).toStdString());
+      ("--panel: there is no \"" + name + "\"; the panels are\n" + panelNames(workspaces)).toStdString());
 }
 
 void write(MainWindow* window, const ExportRequest& request, QSize size, Panel* panel) {
@@ -82,7 +82,7 @@ bool sameName(const QString& a, const QString& b) {
 void addExportOptions(QCommandLineParser& parser) {
   parser.addOption({"export", "Write what a panel or a workspace shows of FILE and quit; needs no display.", "OUT"});
   parser.addOption({"to", "Form of --export: " + kForms.join(", ") + " (default: by OUT's suffix).", "FORM"});
-  parser.addOption({"panel", "Panel for --export by its title; list: says which there are.", "NAME"});
+  parser.addOption({"panel", "Panel for --export by its title; list: prints the titles.", "NAME"});
   parser.addOption({"step", "Step that --export shows (default: the newest).", "N"});
 }
 
@@ -95,7 +95,7 @@ ExportRequest readExport(const QCommandLineParser& parser, QStringList& problems
   request.to = parser.isSet("to") ? parser.value("to") : QFileInfo(request.out).suffix().toLower();
   request.panel = parser.value("panel");
   if (!kForms.contains(request.to))
-    problems << QString("--export: \"%1\" is no form of a picture, table or report; give one of %2")
+    problems << QString("--export: \"%1\" is not a format for a picture, table or report; give one of %2")
                     .arg(request.to, kForms.join(", "));
   if (request.to == "csv" && request.panel.isEmpty()) problems << "--export to csv needs --panel NAME";
   if (parser.positionalArguments().isEmpty()) problems << "--export needs a FILE to open";
@@ -105,7 +105,7 @@ ExportRequest readExport(const QCommandLineParser& parser, QStringList& problems
     bool ok = false;
     request.step = parser.value("step").toLongLong(&ok);
     if (!ok || *request.step < 0)
-      problems << QString("--step: \"%1\" is no step; give 0 or more").arg(parser.value("step"));
+      problems << QString("--step: \"%1\" is not a step; give 0 or more").arg(parser.value("step"));
   }
   return request;
 }

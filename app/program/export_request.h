@@ -1,4 +1,4 @@
-// moescope FILE --export OUT: a picture, a table or a report of a file, without a display and without a person.
+// moescope FILE --export OUT: writes a picture, a table or a report of a file, without a display or user.
 #pragma once
 
 #include <QCommandLineParser>
@@ -19,10 +19,10 @@ struct ExportRequest {
 void addExportOptions(QCommandLineParser& parser);
 ExportRequest readExport(const QCommandLineParser& parser, QStringList& problems);
 
-// Opens the files, writes what was asked for, quits.
+// Opens the files, writes the requested output and quits.
 void takeExport(MainWindow* window, const Arguments& arguments);
 
-// Of a workspace by name and of a panel by title, as people write them: case, spaces and hyphens do not matter.
+// Finds a workspace by name and a panel by title; case, spaces and hyphens do not matter.
 bool sameName(const QString& a, const QString& b);
 
 }  // namespace moescope

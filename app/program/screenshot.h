@@ -1,4 +1,4 @@
-// moescope --screenshot: trains the asked number of steps, or opens a recording, then saves the window and quits.
+// moescope --screenshot: trains a number of steps, or opens a recording, then saves a picture of the window and quits.
 #pragma once
 
 #include <functional>
@@ -11,14 +11,14 @@ class MainWindow;
 
 inline constexpr qint64 kScreenshotSteps = 100;
 
-// Call once the window is shown; ends the event loop with the program's exit status.
-// Of the event loop; a problem goes to stderr and makes the exit code 1.
+// Ends the event loop; a problem is printed to stderr and makes the exit code 1.
 void quitWith(const QString& problem);
-// Quits with what `action` throws; whether it threw nothing.
+// Calls `action`; if it throws, prints the error, quits and returns false.
 bool guardedQuit(const std::function<void()>& action);
-// Once all frames have come and no panel is busy any more.
+// Called once all frames have arrived and no panel is busy.
 void whenPanelsAreReady(MainWindow* window, std::function<void()> then);
 
+// Call once the window is shown; ends the event loop with the program's exit status.
 void takeScreenshot(MainWindow* window, const Arguments& arguments);
 
 }  // namespace moescope

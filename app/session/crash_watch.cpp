@@ -38,7 +38,7 @@ void CrashWatch::hold(const QString& recording) {
   if (!lock_->tryLock(0)) lock_.reset();
 }
 
-QStringList CrashWatch::takeLeftBehind() {
+QStringList CrashWatch::takeCrashedRecordings() {
   QStringList recordings;
   for (const QString& name : QDir(lockFolder()).entryList({"*.moescope"}, QDir::Files, QDir::Time)) {
     const auto lock = lockOf(name);
@@ -49,18 +49,20 @@ QStringList CrashWatch::takeLeftBehind() {
   return recordings;
 }
 
-void CrashWatch::offerLeftBehind() {
-  const QStringList left = takeLeftBehind();
+void CrashWatch::offerCrashedRecording() {
+  const QStringList left = takeCrashedRecordings();
   if (left.isEmpty()) return;
   const QFileInfo file(left.first());
   const QString more = left.size() > 1 ? QString("\n%1 more are in %2.").arg(left.size() - 1).arg(file.path()) : "";
-  auto* box = new QMessageBox(QMessageBox::Question, "MoEScope",
-                              QString("The last session ended before it was closed. Its recording is whole up to the "
-                                      "last step:\n%1\n%2, %3 MB.%4")
-                                  .arg(file.fileName(), file.lastModified().toString("yyyy-MM-dd hh:mm"))
-                                  .arg(static_cast<double>(recordingBytes(left.first())) / 1e6, 0, 'f', 1)
-                                  .arg(more),
-                              QMessageBox::NoButton, window_);
+  auto* box =
+      new QMessageBox(QMessageBox::Question, "MoEScope",
+                      QString("The last session did not end normally. Its recording is complete up to the last step:\n"
+                              "%1\n"
+                              "%2, %3 MB.%4")
+                          .arg(file.fileName(), file.lastModified().toString("yyyy-MM-dd hh:mm"))
+                          .arg(static_cast<double>(recordingBytes(left.first())) / 1e6, 0, 'f', 1)
+                          .arg(more),
+                      QMessageBox::NoButton, window_);
   box->setObjectName("left_behind");
   box->setAttribute(Qt::WA_DeleteOnClose);
   QPushButton* open = box->addButton("&Open it", QMessageBox::AcceptRole);

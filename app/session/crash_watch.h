@@ -1,5 +1,5 @@
-// A run whose program ended without closing it is offered at the next start. Each window that records holds a lock file
-// named as its recording; a lock whose process is gone is what a crash, a kill or a power cut left.
+// Offers at the next start the recording of a program that crashed. Each window that records holds a lock file named
+// after its recording; a lock without a process is left by a crash, a kill or a power cut.
 #pragma once
 
 #include <QLockFile>
@@ -19,10 +19,10 @@ class CrashWatch : public QObject {
  public:
   CrashWatch(const RunSession* session, QWidget* window);  // holds the lock of what the session records
 
-  // Recordings that crashed programs left, newest first; each is told once.
-  static QStringList takeLeftBehind();
+  // Recordings of crashed programs, newest first; each is returned once.
+  static QStringList takeCrashedRecordings();
   // Asks whether to open the newest of them, if there is any.
-  void offerLeftBehind();
+  void offerCrashedRecording();
 
  signals:
   void openRequested(QString recording);

@@ -1,4 +1,4 @@
-// Before a recorded run is trained again or on: whether the kernels that computed it are those of this program.
+// Asks, before a recorded run is reproduced or resumed, when its kernels are not those of this program.
 #pragma once
 
 #include <QString>
@@ -14,7 +14,7 @@ namespace moescope {
 // question. Where this CPU can run those, the question offers a window of its own that does, with `files` open.
 void withKernelsAsked(QWidget* parent, const std::string& recorded, const QStringList& files,
                       std::function<void()> work);
-// What to say beforehand where nothing is asked: that the kernels are not recorded; empty: they are the same.
+// The note where nothing is asked: that the kernels are not recorded; empty: they are the same.
 QString kernelsNote(const std::string& recorded);
 
 }  // namespace moescope

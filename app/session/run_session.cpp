@@ -25,9 +25,9 @@ struct RunSession::Opened {
 
 namespace {
 
-constexpr int kFollowMs = 200;  // between two looks at a file that grows
+constexpr int kFollowMs = 200;  // between two checks of a growing file
 
-// Of all runs, or none: what only some of them tell cannot be compared.
+// Settings of all runs or of none: those of only some cannot be compared.
 std::vector<RunConfig> configsOf(const std::vector<std::shared_ptr<const History>>& histories) {
   std::vector<RunConfig> configs;
   for (const auto& history : histories) {
@@ -142,7 +142,7 @@ void RunSession::follow(const QStringList& paths) {
   emit opened();
 }
 
-// Frames arrive by themselves; here only runs that began, or began anew.
+// Frames arrive by themselves; this only notices runs that started or restarted.
 void RunSession::noticeFollowed() {
   std::vector<std::shared_ptr<const History>> now;
   for (const auto& follower : followers_)
@@ -163,7 +163,7 @@ QString RunSession::followingText() const {
     QString text = problem.isEmpty() ? QString("following %1: %2 lines").arg(name).arg(follower->lines())
                                      : QString("waiting for %1 (%2)").arg(name, problem.toLower());
     if (bad > 0) text += QString(", %1 could not be read").arg(bad);
-    if (follower->restarts() > 0) text += QString(", began anew %1 times").arg(follower->restarts());
+    if (follower->restarts() > 0) text += QString(", restarted %1 times").arg(follower->restarts());
     texts << text;
   }
   return texts.join("; ");
@@ -182,7 +182,7 @@ void RunSession::stopFilling() {
   filling_cancelled_ = false;
 }
 
-// Reads the whole files once more, and shows that in place of the glance.
+// Reads the complete files and shows them in place of the sample.
 void RunSession::fill() {
   std::vector<std::string> files;
   for (const QString& path : paths_) files.push_back(path.toStdString());
@@ -299,7 +299,7 @@ QString RunSession::change(const LiveChange& change) {
 }
 
 QString RunSession::addRun(const RunConfig& config) {
-  if (!lab_) return "only beside a model in training can another be trained";
+  if (!lab_) return "a twin can be trained only beside a model in training";
   try {
     lab_->add_run(config);
   } catch (const std::invalid_argument& refused) {
@@ -311,7 +311,7 @@ QString RunSession::addRun(const RunConfig& config) {
 }
 
 QString RunSession::rewind(std::int64_t step) {
-  if (!lab_) return "only a model in training can go back";
+  if (!lab_) return "only a model in training can be rewound";
   try {
     lab_->rewind(step);
   } catch (const std::invalid_argument& refused) {
@@ -322,7 +322,7 @@ QString RunSession::rewind(std::int64_t step) {
 }
 
 QString RunSession::branch(int place, std::int64_t step, const RunConfig& twin) {
-  if (!lab_) return "only beside a model in training can another be trained";
+  if (!lab_) return "a twin can be trained only beside a model in training";
   std::vector<LiveChange> changes;
   for (const ConfigDifference& found : difference(config(place), twin))
     changes.push_back({runAt(place), found.key, find_field(found.key)->get(twin)});

@@ -1,4 +1,4 @@
-// Where the window remembers itself (QSettings) and where its runs go on disk.
+// The window's saved state (QSettings), and the folder of its recordings.
 #pragma once
 
 #include <QSettings>
@@ -9,7 +9,7 @@ namespace moescope {
 
 inline constexpr int kKeptRecordings = 20;
 inline constexpr qint64 kKeptBytes = 8'000'000'000;        // of all recordings together
-inline constexpr qint64 kPauseAfterBytes = 2'000'000'000;  // a run that nobody watches must not fill the disk
+inline constexpr qint64 kPauseAfterBytes = 2'000'000'000;  // an unattended run must not fill the disk
 inline constexpr int kRecentFiles = 8;
 
 QSettings settings();  // one INI file in the user's configuration directory

@@ -11,27 +11,27 @@ namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
-int told[2] = {-1, -1};  // a pipe: of what a handler may call, write() is what wakes Qt
+int signal_pipe[2] = {-1, -1};  // from the signal handler, which may call write() but not Qt
 
-void tell(int signal) {
+void on_signal(int signal) {
   const auto number = static_cast<unsigned char>(signal);
-  if (write(told[1], &number, 1) < 0) _exit(128 + signal);  // told so often that the pipe is full: nobody listens
+  if (write(signal_pipe[1], &number, 1) < 0) _exit(128 + signal);  // the pipe is full: nobody reads
 }
 
 }  // namespace
 
 StopSignals::StopSignals(QObject* parent) : QObject(parent) {
-  if (pipe2(told, O_CLOEXEC | O_NONBLOCK) != 0) return;
-  auto* notifier = new QSocketNotifier(told[0], QSocketNotifier::Read, this);
+  if (pipe2(signal_pipe, O_CLOEXEC | O_NONBLOCK) != 0) return;
+  auto* notifier = new QSocketNotifier(signal_pipe[0], QSocketNotifier::Read, this);
   connect(notifier, &QSocketNotifier::activated, this, [this] {
     unsigned char number = 0;
-    if (read(told[0], &number, 1) == 1) emit stopped(number);
+    if (read(signal_pipe[0], &number, 1) == 1) emit stopped(number);
   });
   for (const int signal : kSignals) {
     struct sigaction action {};
     if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) continue;
     action = {};
-    action.sa_handler = tell;
+    action.sa_handler = on_signal;
     action.sa_flags = SA_RESTART;
     sigaction(signal, &action, nullptr);
   }
@@ -39,9 +39,9 @@ StopSignals::StopSignals(QObject* parent) : QObject(parent) {
 
 StopSignals::~StopSignals() {
   for (const int signal : kSignals)
-    if (struct sigaction action{}; sigaction(signal, nullptr, &action) == 0 && action.sa_handler == tell)
+    if (struct sigaction action{}; sigaction(signal, nullptr, &action) == 0 && action.sa_handler == on_signal)
       std::signal(signal, SIG_DFL);
-  for (int& end : told) {
+  for (int& end : signal_pipe) {
     if (end >= 0) close(end);
     end = -1;
   }

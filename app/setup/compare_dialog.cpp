@@ -49,12 +49,12 @@ CompareDialog::CompareDialog(const RunConfig& first, const QString& key, QWidget
   form->addRow("Twin", place_);
   auto* column = new QVBoxLayout(this);
   auto* words = new QLabel(
-      from ? QString(
-                 "The twin goes on from what the run was at step %1 with this setting changed, reads the same batches "
-                 "and catches up while run A waits. Without a change it is the run over again, to act on later.")
-                 .arg(*from)
-           : QString("The twin starts from step 0 with run A's settings but this one, reads the same batches and "
-                     "catches up while run A waits."));
+      from
+          ? QString("The twin continues from the run's checkpoint at step %1 with this setting changed, reads the same "
+                    "batches and catches up while run A waits. Without a change it repeats the run, for later actions.")
+                .arg(*from)
+          : QString("The twin starts from step 0 with run A's settings except this one, reads the same batches and "
+                    "catches up while run A waits."));
   words->setWordWrap(true);
   column->addWidget(words);
   column->addLayout(form);
@@ -100,7 +100,7 @@ void CompareDialog::check() {
     const RunConfig wanted = twin();
     const auto problems = validate(wanted);
     if (difference(first_, wanted).empty() && !from_)
-      problem = "That is what run A has: choose another value.";
+      problem = "Run A has this value already: choose another one.";
     else if (!problems.empty())
       problem = QString::fromStdString(problems.front().message);
     else

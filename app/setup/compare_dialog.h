@@ -1,4 +1,4 @@
-// Chooses the one setting in which a twin differs from run A, or from what a run was at a checkpoint.
+// Chooses the one setting in which a twin differs from run A, or from a run's checkpoint.
 #pragma once
 
 #include <QDialog>
@@ -19,7 +19,7 @@ class CompareDialog : public QDialog {
   Q_OBJECT
 
  public:
-  // With `from`, the step of a checkpoint, the twin goes on from there: it can differ in live settings only, or in
+  // With `from`, the step of a checkpoint, the twin continues from there: it can differ in live settings only, or in
   // none.
   CompareDialog(const RunConfig& first, const QString& key, QWidget* parent = nullptr,
                 std::optional<qint64> from = std::nullopt);

@@ -56,7 +56,7 @@ QString fieldToolTip(const ConfigField& field) {
       QString("<p><b>%1</b><br>%2</p><p>Allowed: %3<br>Default: %4")
           .arg(QString::fromStdString(field.key).toHtmlEscaped(), QString::fromStdString(field.help).toHtmlEscaped(),
                rangeText(field).toHtmlEscaped(), standard.isEmpty() ? QString("none") : standard.toHtmlEscaped());
-  if (field.live) tip += "<br>Live: may change between two steps of a running model";
+  if (field.live) tip += "<br>Live: may be changed while the model trains";
   return tip + "</p>";
 }
 

@@ -26,13 +26,13 @@ class FieldEditor : public QWidget {
 
   const ConfigField& field() const { return field_; }
   void setValue(const ConfigValue& value);   // emits nothing
-  std::optional<ConfigValue> value() const;  // nothing: what stands there has not even the right type
-  QString problem() const;                   // of this value alone; empty: none
+  std::optional<ConfigValue> value() const;  // nullopt: the text is not of the right type
+  QString problem() const;                   // with this value by itself; empty: none
 
  signals:
-  void edited();     // with every change by a person
+  void edited();     // on every change by the user
   void committed();  // when the change is complete: Enter, focus gone, a choice made
-  void focused();    // keyboard focus or pointer came
+  void focused();    // got keyboard focus or the pointer
 
  protected:
   bool eventFilter(QObject* watched, QEvent* event) override;
@@ -45,7 +45,7 @@ class FieldEditor : public QWidget {
   QWidget* makeText();
   void browse(bool folder);
   void addOperandsButton(QHBoxLayout* row);
-  void enterText(const QString& text);  // as if it had been typed
+  void enterText(const QString& text);  // as if typed
 
   const ConfigField& field_;
   ConfigValue type_;  // a value of the field's type

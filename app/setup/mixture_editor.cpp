@@ -20,7 +20,7 @@ MixtureEditor::MixtureEditor(QWidget* parent) : QWidget(parent) {
   grid_->setContentsMargins(0, 0, 0, 0);
   grid_->setVerticalSpacing(2);
   grid_->setColumnStretch(1, 1);
-  even_ = new QPushButton("As the data lie");
+  even_ = new QPushButton("As in the data");
   even_->setToolTip("No weights: the built-in domains equally often, of your own text every place equally likely");
   connect(even_, &QPushButton::clicked, this, [this] { emit mixtureChosen({}); });
 }

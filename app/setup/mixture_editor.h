@@ -1,4 +1,4 @@
-// How much of each domain the batches hold: a slider for each, written to data.mixture when it is let go.
+// The share of each domain in the batches: a slider for each, written to data.mixture when it is released.
 #pragma once
 
 #include <QWidget>

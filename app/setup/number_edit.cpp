@@ -13,7 +13,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kRestMs = 400;  // stepping that pauses this long is meant
+constexpr int kRestMs = 400;  // a pause in stepping after which the value is committed
 
 // Decimal text first, so that 5e-6 is the number that a person would have typed.
 double oneTwoFive(int rank) {

@@ -1,5 +1,5 @@
-// A number as text, with arrows whose step suits the number's scale. Typing is free: what is out of range or no number
-// at all is told to the person by whoever owns the editor, never clamped in silence.
+// A number as text, with arrows whose step suits the number's scale. Any text can be typed: the owner of the editor
+// reports a value that is out of range or not a number; nothing is clamped silently.
 #pragma once
 
 #include <QAbstractSpinBox>
@@ -8,7 +8,7 @@
 
 namespace moescope {
 
-// The next value up (+1) or down (-1) that a person would try.
+// The next sensible value up (+1) or down (-1).
 //   real numbers   1-2-5 steps (0.001, 0.002, 0.005, 0.01); from 0 the first is `tiny`; 0.05 apart between 0.1 and 1
 //                  when the largest allowed is 1
 //   whole numbers  1 below 16, then an eighth of a number made of large powers of two (128 -> 144), else a tenth of
@@ -24,15 +24,15 @@ class NumberEdit : public QAbstractSpinBox {
 
   void setNumber(double value);
   void setWhole(std::int64_t value);
-  std::optional<double> number() const;       // nothing: the text is no number
-  std::optional<std::int64_t> whole() const;  // nothing: the text is no whole number
+  std::optional<double> number() const;       // nullopt: not a number
+  std::optional<std::int64_t> whole() const;  // nullopt: not a whole number
 
   QSize sizeHint() const override;
   QSize minimumSizeHint() const override { return sizeHint(); }
 
  signals:
-  void edited();     // with every change of the text by a person
-  void committed();  // Enter, focus gone, or a rest after stepping
+  void edited();     // on every change of the text by the user
+  void committed();  // Enter, focus lost, or a pause after stepping
 
  protected:
   void stepBy(int steps) override;

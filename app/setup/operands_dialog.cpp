@@ -63,8 +63,8 @@ OperandsDialog::OperandsDialog(const QString& text, QWidget* parent) : QDialog(p
       for (QComboBox* box : row) box->setCurrentIndex(0);
   });
   auto* words = new QLabel(
-      "What the recipe does to this operand is done to it in all its GEMMs, whatever the class is set to. Each operand "
-      "is quantized along the dimension that its GEMM contracts.");
+      "The recipe applies to this operand in all its GEMMs, whatever the class is set to. Each operand is quantized "
+      "along the dimension that its GEMM contracts.");
   words->setWordWrap(true);
   auto* column = new QVBoxLayout(this);
   column->addWidget(words);

@@ -1,4 +1,4 @@
-// Recipes of single operands as a table: a list for each class of GEMMs and operand.
+// Recipes of single operands as a table: a combo box for each class of GEMMs and operand.
 #pragma once
 
 #include <QDialog>
@@ -14,7 +14,7 @@ class OperandsDialog : public QDialog {
   Q_OBJECT
 
  public:
-  explicit OperandsDialog(const QString& text, QWidget* parent = nullptr);  // what cannot be read counts as none
+  explicit OperandsDialog(const QString& text, QWidget* parent = nullptr);  // unreadable text counts as empty
   QComboBox* choice(GemmClass gemm_class, Operand operand) const;
   QString text() const;
 

@@ -124,8 +124,8 @@ QWidget* SetupForm::makeBottom() {
   explanation_ = wrappedLabel();
   explanation_->setAlignment(Qt::AlignTop | Qt::AlignLeft);
   explanation_->setText(
-      "Point at a setting to read what it does. Settings marked \"live\" act on the running model "
-      "at its next step; all others need a new run. A right click trains a twin with another value beside the run.");
+      "Point at a setting to read what it does. Settings marked \"live\" take effect at the next step of the model in "
+      "training; all others need a new run. A right click trains a twin with another value beside the run.");
   // Of one height, whatever it explains: fields must not move under the pointer.
   auto* words = new QScrollArea;
   words->setWidgetResizable(true);
@@ -287,8 +287,8 @@ void SetupForm::check() {
   }
   problems_ = own;
   for (ConfigProblem& problem : validate(shown)) {
-    const bool told = std::any_of(own.begin(), own.end(), [&](const auto& p) { return p.key == problem.key; });
-    if (!told) problems_.push_back(std::move(problem));
+    const bool shown_already = std::any_of(own.begin(), own.end(), [&](const auto& p) { return p.key == problem.key; });
+    if (!shown_already) problems_.push_back(std::move(problem));
   }
   showProblems();
   markChanges();

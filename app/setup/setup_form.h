@@ -1,6 +1,6 @@
-// Every key of the run config, grouped, with the problems of validate() beside the fields as one types.
+// All keys of the run config in groups, with the problems of validate() shown beside the fields while typing.
 //
-// The form edits a draft. A live field of an open run does not wait for a new run: its change goes out at once.
+// The form edits a draft. A change of a live field of an open run is applied at once.
 #pragma once
 
 #include <QWidget>
@@ -34,7 +34,7 @@ class SetupForm : public QWidget {
   void setOpenRun(const RunConfig* config);
   void setPurpose(const QString& text);  // what the settings are for, on top; empty: those of the open run
   FieldEditor* editor(const std::string& key) const;
-  bool showField(const std::string& key);  // opens its group and goes to it; false: there is none
+  bool showField(const std::string& key);  // opens its group and scrolls to it; false: there is no such field
   QSize sizeHint() const override { return {300, 600}; }
 
  signals:

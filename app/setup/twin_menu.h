@@ -1,4 +1,4 @@
-// "Compare with..." of one setting, a click a twin: a context menu of the values that run A could have instead.
+// "Compare with..." for one setting: a context menu of values that run A could have instead, one click for a twin.
 #pragma once
 
 #include <QString>
@@ -16,10 +16,10 @@ namespace moescope {
 std::vector<ConfigValue> twinValues(const ConfigField& field, const ConfigValue& now);
 
 struct TwinOffers {
-  std::function<ConfigValue()> now;                // what the setting is
+  std::function<ConfigValue()> now;                // the present value
   std::function<bool()> possible;                  // whether a twin could be trained
   std::function<void(const ConfigValue&)> chosen;  // a value
-  std::function<void()> other;                     // none of them
+  std::function<void()> other;                     // "another value"
 };
 void fillTwinMenu(QMenu* menu, const ConfigField& field, const TwinOffers& offers);
 // As the context menu of `part`.

@@ -36,7 +36,7 @@ void AllToAllWorkspace::arrange() {
   sweep_->raise();
 }
 
-void AllToAllWorkspace::shareOut() {
+void AllToAllWorkspace::setDefaultSizes() {
   resizeDocks({matrix_, links_}, QList<int>(2, width() / 2), Qt::Horizontal);
   resizeDocks({matrix_, spread_}, {height() * 3 / 5, height() * 2 / 5}, Qt::Vertical);
   resizeDocks({links_, sweep_}, {height() * 2 / 5, height() * 3 / 5}, Qt::Vertical);

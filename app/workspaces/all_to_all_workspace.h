@@ -1,4 +1,4 @@
-// The All-to-all workspace: who sends how much to whom, over which link, and what it would be otherwise.
+// The All-to-all workspace: bytes between ranks, by link, and with other placements.
 #pragma once
 
 #include "app/workspaces/workspace.h"
@@ -14,7 +14,7 @@ class AllToAllWorkspace : public Workspace {
   explicit AllToAllWorkspace(Selection* selection, QWidget* parent = nullptr);
 
   void arrange() override;
-  void shareOut() override;
+  void setDefaultSizes() override;
   ExpertPlacementPanel* placement() const { return placement_panel_; }
 
  private:

@@ -40,7 +40,7 @@ void ClusterWorkspace::arrange() {
   layers_->raise();
 }
 
-void ClusterWorkspace::shareOut() {
+void ClusterWorkspace::setDefaultSizes() {
   resizeDocks({published_, step_time_}, QList<int>(2, width() / 2), Qt::Horizontal);
   resizeDocks({published_, live_cost_}, {height() * 11 / 20, height() * 9 / 20}, Qt::Vertical);
   resizeDocks({step_time_, layers_}, {height() * 11 / 20, height() * 9 / 20}, Qt::Vertical);

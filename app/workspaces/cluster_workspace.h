@@ -1,4 +1,4 @@
-// The Cluster workspace: what runs like this one would take on hundreds of GPUs; published, measured elsewhere, and
+// The Cluster workspace: the cost of runs like this one on hundreds of GPUs; published, measured elsewhere, and
 // modelled.
 #pragma once
 
@@ -15,7 +15,7 @@ class ClusterWorkspace : public Workspace {
   explicit ClusterWorkspace(Selection* selection, QWidget* parent = nullptr);
 
   void arrange() override;
-  void shareOut() override;
+  void setDefaultSizes() override;
   LayerOnEveryRankPanel* timeline() const { return timeline_panel_; }
 
  private:

@@ -22,7 +22,7 @@ CompareWorkspace::CompareWorkspace(Selection* selection, const ComparedRuns* run
   arrange();
 }
 
-// What came out above, why below.
+// Results above, causes below.
 void CompareWorkspace::arrange() {
   for (QDockWidget* dock : docks()) dock->setFloating(false);
   addDockWidget(Qt::TopDockWidgetArea, gap_);
@@ -35,7 +35,7 @@ void CompareWorkspace::arrange() {
   for (QDockWidget* dock : docks()) dock->show();
 }
 
-void CompareWorkspace::shareOut() {
+void CompareWorkspace::setDefaultSizes() {
   const int across = width(), down = height();
   resizeDocks({gap_, flips_}, {down / 2, down / 2}, Qt::Vertical);
   resizeDocks({gap_, loss_, table_}, {across * 38 / 100, across * 28 / 100, across * 34 / 100}, Qt::Horizontal);

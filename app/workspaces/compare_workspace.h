@@ -1,4 +1,4 @@
-// The Compare workspace: what the open runs A to D do differently, and whether it is more than chance.
+// The Compare workspace: how the open runs A to D differ, and whether it is more than chance.
 #pragma once
 
 #include "app/workspaces/workspace.h"
@@ -15,7 +15,7 @@ class CompareWorkspace : public Workspace {
   CompareWorkspace(Selection* selection, const ComparedRuns* runs, QWidget* parent = nullptr);
 
   void arrange() override;
-  void shareOut() override;
+  void setDefaultSizes() override;
   GradientErrorPanel* gradientPanel() const { return gradient_panel_; }
 
  private:

@@ -28,7 +28,7 @@ void MicroscalingWorkspace::arrange() {
   showTensorLab();
 }
 
-void MicroscalingWorkspace::shareOut() {}
+void MicroscalingWorkspace::setDefaultSizes() {}
 
 void MicroscalingWorkspace::showTensorLab() {
   lab_dock_->show();

@@ -14,10 +14,10 @@ class MicroscalingWorkspace : public Workspace {
   explicit MicroscalingWorkspace(Selection* selection, QWidget* parent = nullptr);
 
   void arrange() override;
-  void shareOut() override;
+  void setDefaultSizes() override;
   QList<Panel*> panels() const override;
   TensorLab* tensorLab() const { return lab_; }
-  void showTensorLab();  // in front of what shares its place
+  void showTensorLab();  // in front of the tabs that share its place
 
  private:
   TensorLab* lab_;

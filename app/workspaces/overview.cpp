@@ -63,7 +63,7 @@ void Overview::arrange() {
   balance_->raise();
 }
 
-void Overview::shareOut() {
+void Overview::setDefaultSizes() {
   const int across = width(), down = height();
   resizeDocks({loss_, balance_}, {down / 2, down / 2}, Qt::Vertical);
   resizeDocks({loss_, expert_load_, load_over_time_}, QList<int>(3, across / 3), Qt::Horizontal);

@@ -1,4 +1,4 @@
-// The Overview workspace: what router, experts and number formats of one run do, at a glance.
+// The Overview workspace: router, experts and number formats of one run at a glance.
 #pragma once
 
 #include "app/workspaces/workspace.h"
@@ -12,7 +12,7 @@ class Overview : public Workspace {
   Overview(Selection* selection, FindingsWatch* findings, QWidget* parent = nullptr);
 
   void arrange() override;
-  void shareOut() override;  // the same room for all panels of a row
+  void setDefaultSizes() override;  // the same room for all panels of a row
 
  private:
   void addLoss();

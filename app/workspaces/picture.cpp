@@ -42,7 +42,7 @@ QPalette paper() {
   return palette;
 }
 
-// While it lives a widget is as on paper: light, its plots drawn afresh.
+// While it exists, a widget is drawn for print: light, its plots painted again.
 class OnPaper {
  public:
   explicit OnPaper(QWidget* widget) : widget_(widget), had_(widget->palette()), own_(widget->testAttribute(kOwn)) {
@@ -71,7 +71,7 @@ class OnPaper {
   bool own_;
 };
 
-// While it lives a panel has another size. The layout around it would correct that at the next event.
+// While it exists, a panel has another size. The layout around it would correct that at the next event.
 class Resized {
  public:
   Resized(QWidget* widget, QSize size) : widget_(widget), had_(widget->geometry()) { become(size); }
@@ -87,7 +87,7 @@ class Resized {
   Resized& operator=(const Resized&) = delete;
 
  private:
-  // From the outside in; a hidden widget is told of its size only when it is shown, so layouts must be told to look.
+  // From the outside in; a hidden widget gets its size only when it is shown, so layouts must be activated.
   void settle() {
     QList<QWidget*> all = widget_->findChildren<QWidget*>();
     all.prepend(widget_);
@@ -101,7 +101,7 @@ class Resized {
   QRect had_;
 };
 
-// While it lives a panel that cannot be seen stands alone: layouts of hidden windows would give it their size.
+// While it exists, a hidden panel has no parent: layouts of hidden windows would set its size.
 class Detached {
  public:
   explicit Detached(QWidget* panel)

@@ -1,5 +1,5 @@
-// Pictures for paper and slides: a panel or a workspace in the light theme, whatever the window has, with title, runs
-// and what the controls are set to as words; lines and text drawn afresh, not copied from the screen.
+// Pictures for papers and slides: a panel or a workspace, always in the light theme, with title, runs and the settings
+// of the controls as text; lines and text are painted again, not copied from the screen.
 #pragma once
 
 #include <QByteArray>
@@ -15,8 +15,8 @@ class Workspace;
 
 struct Figure {
   QByteArray svg;   // document
-  QByteArray html;  // <svg> element, its ids beginning with what figure_id said
-  QImage image;     // kPrintScale times as fine as the screen
+  QByteArray html;  // <svg> element, its ids prefixed with figure_id
+  QImage image;     // with kPrintScale times the resolution of the screen
 };
 inline constexpr int kPrintScale = 3;
 inline constexpr QSize kLeastFigure{560, 330};

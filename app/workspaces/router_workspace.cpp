@@ -39,7 +39,7 @@ void RouterWorkspace::showCardOfChosen() {
   const int before = std::exchange(shown_expert_, selection_->expert());
   if (shown_expert_ < 0 || shown_expert_ == before || card_->isVisibleTo(this)) return;
   card_->show();
-  if (!card_->isFloating()) QTimer::singleShot(0, this, [this] { shareOut(); });
+  if (!card_->isFloating()) QTimer::singleShot(0, this, [this] { setDefaultSizes(); });
 }
 
 // Load above, why it is so and what it costs below. Split first; a dock that is part of a tab group would be pulled
@@ -62,7 +62,7 @@ void RouterWorkspace::arrange() {
   confidence_->raise();
 }
 
-void RouterWorkspace::shareOut() {
+void RouterWorkspace::setDefaultSizes() {
   const int card = card_->isVisibleTo(this) && !card_->isFloating() ? std::clamp(width() * 23 / 100, 280, 420) : 0;
   const int across = width() - card, down = height();
   if (card > 0) resizeDocks({load_, card_}, {across, card}, Qt::Horizontal);

@@ -15,7 +15,7 @@ class RouterWorkspace : public Workspace {
   explicit RouterWorkspace(Selection* selection, FindingsWatch* findings, QWidget* parent = nullptr);
 
   void arrange() override;
-  void shareOut() override;
+  void setDefaultSizes() override;
   ExpertPanel* expertCard() const { return card_panel_; }
 
  private:

@@ -1,6 +1,6 @@
 // A paint device that writes SVG: text stays text, clips are kept, pictures of heat maps are embedded pixel for pixel.
 //
-// Why not QSvgGenerator: that of Qt 6.4 drops every clip, so that a zoomed curve runs across the axes.
+// Why not QSvgGenerator: in Qt 6.4 it drops every clip, so that a zoomed curve is drawn across the axes.
 #pragma once
 
 #include <QByteArray>

@@ -36,7 +36,7 @@ void TextWorkspace::arrange() {
   sample_->raise();
 }
 
-void TextWorkspace::shareOut() {
+void TextWorkspace::setDefaultSizes() {
   const int across = width(), down = height();
   resizeDocks({tokens_, specialisation_}, {down * 56 / 100, down * 44 / 100}, Qt::Vertical);
   resizeDocks({tokens_, sample_}, {across * 62 / 100, across * 38 / 100}, Qt::Horizontal);

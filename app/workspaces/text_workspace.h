@@ -1,4 +1,4 @@
-// The Text workspace: which experts read which bytes of a text, what they specialise on, how settled that is.
+// The Text workspace: which experts process which bytes of a text, what they specialise on, and how stable that is.
 #pragma once
 
 #include "app/workspaces/workspace.h"
@@ -14,7 +14,7 @@ class TextWorkspace : public Workspace {
   explicit TextWorkspace(Selection* selection, QWidget* parent = nullptr);
 
   void arrange() override;
-  void shareOut() override;
+  void setDefaultSizes() override;
   void setLive(bool live);  // whether another probe text can be asked for
 
  signals:

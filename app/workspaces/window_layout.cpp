@@ -31,7 +31,7 @@ void WindowLayout::setDefault() {
   // Docks that were just shown get their sizes when the layout has taken them in.
   QTimer::singleShot(0, this, [this] {
     window_->resizeDocks({form_dock_}, {320}, Qt::Horizontal);
-    for (Workspace* workspace : workspaces_->all()) workspace->shareOut();
+    for (Workspace* workspace : workspaces_->all()) workspace->setDefaultSizes();
   });
 }
 

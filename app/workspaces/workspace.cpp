@@ -43,7 +43,7 @@ void Workspace::showEvent(QShowEvent* event) {
   QMainWindow::showEvent(event);
   if (!std::exchange(arranged_, true))
     QTimer::singleShot(0, this, [this] {
-      shareOut();
+      setDefaultSizes();
       hideEmptyTabBars();
     });
 }

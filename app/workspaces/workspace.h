@@ -1,4 +1,4 @@
-// A set of docks with an arrangement of its own: a window in the window, of which one is on the screen at a time.
+// A set of docks with its own layout: a window within the window. One workspace is shown at a time.
 #pragma once
 
 #include <QDockWidget>
@@ -19,13 +19,13 @@ class Workspace : public QMainWindow {
   Workspace(Selection* selection, const QString& name, QWidget* parent);
 
   const QString& name() const { return name_; }
-  virtual void arrange() = 0;   // the default layout, all docks shown
-  virtual void shareOut() = 0;  // default sizes, once the layout has taken the docks in
+  virtual void arrange() = 0;          // the default layout, all docks shown
+  virtual void setDefaultSizes() = 0;  // once the layout contains the docks
   const QList<QDockWidget*>& docks() const { return docks_; }
   virtual QList<Panel*> panels() const;
   Panel* panel(const QString& object_name) const;  // nullptr: none
 
-  // Arrangement and choices of the panels; false: not of this version, the default stays.
+  // Layout and state of the panels. restore() returns false for another version, and the default stays.
   QVariantMap remembered() const;
   bool restore(const QVariantMap& state);
 
@@ -45,7 +45,7 @@ class Workspace : public QMainWindow {
  protected:
   QDockWidget* addDock(Panel* panel, const char* object_name);
   QDockWidget* addDock(QWidget* content, const QString& title, const char* object_name);
-  QDockWidget* addFindings(FindingsWatch* watch, const char* object_name);  // counts them in its tab
+  QDockWidget* addFindings(FindingsWatch* watch, const char* object_name);  // its tab shows their number
   QDockWidget* addTimeline(const char* object_name);                        // without a title: the bar says what it is
 
   void showEvent(QShowEvent* event) override;

@@ -23,7 +23,7 @@ constexpr std::uint64_t kMaxBytes = std::uint64_t{64} << 20;
 constexpr double kMaxCount = 1e15;
 constexpr double kMaxSkew = 8;  // Zipf exponent; above 3 one expert has nearly all
 
-// Reads one file, remembering which figures rows of a list lack.
+// Reads one file and remembers which figures are missing from rows of a list.
 class Reader {
  public:
   Reader(const Json& root, std::string path) : root_(root), path_(std::move(path)) {}
@@ -37,7 +37,7 @@ class Reader {
     return found == object.end() || found->is_null() ? nullptr : &*found;
   }
 
-  // NaN: absent. Otherwise within [low, high]. `place` is empty for what stands outside of lists.
+  // NaN: absent. Otherwise within [low, high]. `place` is empty outside of lists.
   double number(const Json& row, const std::string& place, const char* key, double low, double high = kMaxCount) const {
     const Json* value = find(row, key);
     if (!value) return kNaN;
@@ -80,7 +80,7 @@ class Reader {
     if (array->empty() && *needed_for) missing_.push_back(std::string(list) + ": is empty; " + needed_for);
   }
 
-  // False, and noted: the row lacks a figure without which it says nothing.
+  // False, with a note, if the row lacks a figure without which it is of no use.
   bool has(const char* list, std::initializer_list<std::pair<const char*, double>> figures) {
     bool complete = true;
     for (const auto& [key, value] : figures) {
@@ -201,8 +201,7 @@ double skew_of(const std::string& label) {
   return kNaN;
 }
 
-// Counts, tokens and ranks of a layer say the same thing twice; where they differ one of them is wrong, and with it
-// all that would follow.
+// Counts, tokens and ranks of a layer are redundant; where they contradict each other, one of them is wrong.
 void check_layer(const Reader& in, const std::string& place, const LayerShape& shape, const ClusterRouting& routing,
                  int world) {
   constexpr double kTolerance = 0.02;
@@ -234,8 +233,8 @@ void check_layer(const Reader& in, const std::string& place, const LayerShape& s
                                                " ranks gives " + Reader::text(counted) + "; one of them is wrong");
 }
 
-// The newer name of a time, or the older.
-double either(double first, double second) {
+// A time under its newer name, else under its older one.
+double first_known(double first, double second) {
   return std::isnan(first) ? second : first;
 }
 
@@ -253,8 +252,8 @@ void read_layers(Reader& in, Calibration& out) {
     routing.skew = in.number(row, place, "skew", 0, kMaxSkew);
     if (std::isnan(routing.skew)) routing.skew = skew_of(routing.label);
     routing.copies_per_token_deep_ep = in.number(row, place, "copies_per_token_deep_ep", 0.5, 1e4);
-    layer.times = {either(in.time(row, place, "standard_comm_ms"), in.time(row, place, "comm_4x_a2a_ms")),
-                   either(in.time(row, place, "standard_layer_ms"), in.time(row, place, "layer_ms")),
+    layer.times = {first_known(in.time(row, place, "standard_comm_ms"), in.time(row, place, "comm_4x_a2a_ms")),
+                   first_known(in.time(row, place, "standard_layer_ms"), in.time(row, place, "layer_ms")),
                    in.time(row, place, "deep_ep_comm_ms"), in.time(row, place, "deep_ep_layer_ms"),
                    in.time(row, place, "experts_ms")};
     if (layer.shape.n_experts && !routing.tokens_per_expert.empty() &&
@@ -266,7 +265,7 @@ void read_layers(Reader& in, Calibration& out) {
   });
 }
 
-// Times in another unit than ms show in how fast the largest message travels.
+// Times in another unit than ms are recognised by the speed of the largest message.
 void check_unit(Reader& in, const Calibration& calibration) {
   constexpr double kSlowest = 1, kFastest = 20'000;  // GB/s of a rank in an all-to-all between GPUs
   if (calibration.all_to_all.empty()) return;

@@ -1,7 +1,7 @@
 // Times measured on a GPU cluster, as a JSON file: all-to-all, DeepEP, grouped GEMMs and whole expert-parallel layers.
 //
-// The form is that of assets/calibration/*.json (its README says what each figure is). A figure that a file does not
-// have is NaN here (0 for a count, empty for a list) and named in `missing`; one that is there and wrong is an error.
+// The files are assets/calibration/*.json (the README there explains each figure). A figure that a file does not have
+// is NaN here (0 for a count, empty for a list) and named in `missing`; a wrong one is an error.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct HotRankPoint {
   double load_over_mean, bytes_per_rank, ms;
 };
 
-// DeepEP inside one node; `received` tokens of `dim` BF16 values on the rank that was watched.
+// DeepEP inside one node; `received` tokens of `dim` BF16 values on the measured rank.
 struct DeepEpPoint {
   double dim, tokens, received;
   double layout_ms, dispatch_ms, dispatch_cached_ms, combine_ms;
@@ -43,11 +43,11 @@ struct LayerShape {
 
 struct ClusterRouting {
   double tokens_per_rank = 0;
-  std::string label;                                // "round_robin", "skewed:0.6", ""
-  std::vector<std::int64_t> tokens_per_expert;      // [E] over all ranks, expert e on rank e / (E / R); empty: not told
-  double rank_max_over_mean, expert_max_over_mean;  // NaN: not told
-  double skew;                                      // Zipf exponent, NaN: not told
-  double copies_per_token_deep_ep;                  // mean distinct ranks of a token, NaN: not told
+  std::string label;                            // "round_robin", "skewed:0.6", ""
+  std::vector<std::int64_t> tokens_per_expert;  // [E] over all ranks, expert e on rank e / (E / R); empty: not given
+  double rank_max_over_mean, expert_max_over_mean;  // NaN: not given
+  double skew;                                      // Zipf exponent, NaN: not given
+  double copies_per_token_deep_ep;                  // mean distinct ranks of a token, NaN: not given
 };
 
 struct LayerTimes {
@@ -69,10 +69,11 @@ struct Calibration {
   std::vector<DeepEpPoint> deep_ep;
   std::vector<GroupedGemmPoint> grouped_gemm;
   std::vector<MeasuredLayer> layers;
-  std::vector<std::string> missing;  // in words, one line each
+  std::vector<std::string> missing;  // as sentences, one line each
 };
 
-// Throws std::runtime_error: unreadable, not JSON, a wrong type or an impossible value, with path and place.
+// Throws std::runtime_error with the path and the place in the file: unreadable, not JSON, a wrong type or an
+// impossible value.
 Calibration read_calibration(const std::string& path);
 // The same from memory; `path` is for messages.
 Calibration parse_calibration(std::string_view text, const std::string& path);

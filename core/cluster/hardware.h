@@ -1,4 +1,4 @@
-// What a GPU and its links do per second, every number with its source: assets/hardware/*.toml.
+// Rates of a GPU and its links, every number with its source: assets/hardware/*.toml.
 #pragma once
 
 #include <span>
@@ -20,9 +20,9 @@ struct HardwareNumber {
 // TFLOP/s are dense; GB/s per GPU and direction; the achieved rates are those of the step model.
 struct HardwareProfile {
   std::string name, gpu;
-  HardwareNumber bf16_dense, fp8_dense;  // peak
-  HardwareNumber memory, memory_copy;    // peak, and what a copy reaches (bytes read and written)
-  HardwareNumber nvlink, network;        // line rates
+  HardwareNumber bf16_dense, fp8_dense;                         // peak
+  HardwareNumber memory, memory_copy;                           // peak, and achieved by a copy (bytes read and written)
+  HardwareNumber nvlink, network;                               // line rates
   HardwareNumber gemm_bf16, grouped_gemm_bf16, attention_bf16;  // achieved
   HardwareNumber sustained_gemm_slowdown;                       // value 0: not known
   HardwareNumber mxfp8_grouped_speedup, mxfp8_quantize_share;   // value 0: the GPU has no MXFP8
@@ -30,7 +30,7 @@ struct HardwareProfile {
   HardwareNumber all_to_all_latency;                            // us per operation
 
   bool has_mxfp8() const { return mxfp8_grouped_speedup.value > 0; }
-  // Of GEMMs back to back, as in a step, against the same measured one by one; 1 where not known.
+  // Time of GEMMs back to back, as in a step, over the same measured one by one; 1 where not known.
   double gemm_slowdown() const { return sustained_gemm_slowdown.value > 0 ? sustained_gemm_slowdown.value : 1; }
 };
 

@@ -27,7 +27,7 @@ std::string zipf_name(double skew) {
   return name;
 }
 
-// The gain that the model gives to a routing; `like` says shape and tokens.
+// The gain that the model predicts for a routing; shape and tokens are those of `like`.
 LayerGain modelled(const LayerModel& model, const MeasuredLayer& like, const std::vector<std::int32_t>& topk,
                    const std::string& name) {
   const int world = model.calibration().world;

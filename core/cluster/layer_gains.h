@@ -1,6 +1,6 @@
 // What DeepEP gains on a whole MoE layer against the standard all-to-all: measured on 8 H200s
-// (assets/calibration/h200x8.json), the layer model's curve through the points, and the router that one looks at as one
-// more place on the axis.
+// (assets/calibration/h200x8.json), the layer model's curve through the points, and one more point for the router on
+// the screen.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ struct LayerGains {
   std::optional<LayerGain> live;                        // modelled
 };
 
-// `model`: "671B" or "16B". `live_load`: tokens_per_expert seen here, may be empty. Pure; for a worker.
-// Throws std::runtime_error: a model that was not measured.
+// `model`: "671B" or "16B". `live_load`: tokens_per_expert of a run here, may be empty. A pure function, for a worker
+// thread. Throws std::runtime_error: a model that was not measured.
 LayerGains layer_gains(const std::string& model, const std::vector<std::uint32_t>& live_load);
 
-// The live point of it alone.
+// Only its live point.
 LayerGain layer_gain_of_load(const std::string& model, const std::vector<std::uint32_t>& load);
 
 }  // namespace moescope

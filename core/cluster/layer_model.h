@@ -48,8 +48,8 @@ class LayerModel {
   double memory_copy_GBps() const { return memory_GBps_; }
   double sustained_slowdown() const { return slowdown_; }
 
-  // What the shape and the routing lack, filled in from the calibration's world and the published shape of that name.
-  // What was assumed is added to `notes`, each once. Throws std::runtime_error when a shape cannot be known.
+  // Fills in what the shape and the routing lack, from the calibration's world size and the published shape of that
+  // name. Assumptions are added to `notes`, each once. Throws std::runtime_error when a shape cannot be known.
   LayerShape complete(const LayerShape& shape, const ClusterRouting& routing, std::vector<std::string>& notes) const;
   LayerTime predict(const LayerShape& shape, const ClusterRouting& routing, AllToAll way,
                     std::vector<std::string>& notes) const;

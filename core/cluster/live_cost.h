@@ -1,8 +1,8 @@
-// What the load of a router seen here would cost a published model on a cluster, and what would help.
+// What the load of a router trained here would cost a published model on a cluster, and what would help.
 //
 // The load's distribution is stretched to the model's experts (load_routing.h), tokens are routed by it, copies are
-// counted, and the step model turns them into tokens/s/GPU. All of it modelled: what is measured here is only how
-// unequal the load is. Legend: E experts, R = EP ranks.
+// counted, and the step model turns them into tokens/s/GPU. All of this is modelled; only the imbalance of the load is
+// measured. Legend: E experts, R = EP ranks.
 #pragma once
 
 #include <cstdint>
@@ -25,14 +25,14 @@ struct LiveCost {
   LiveCase the_case;
   RoutingTraffic traffic;
   double tokens_per_second = 0;         // per GPU
-  Band band;                            // what the published runs leave open
+  Band band;                            // of what the published runs leave undetermined
   double forced_tokens_per_second = 0;  // the same case under forced round-robin, contiguous experts
   double lost() const { return 1 - tokens_per_second / forced_tokens_per_second; }
 };
 
 // `config`: model, hardware, recipe and run; its traffic, way and payload are the cases'. Empty `tokens_per_expert`:
-// every expert the same, which is what balancing aims at. Throws std::runtime_error as step_time does, or when a case's
-// ranks do not divide the experts. A pure function, some 10 ms a case.
+// perfectly balanced. Throws std::runtime_error as step_time does, or when a case's ranks do not divide the experts. A
+// pure function, some 10 ms a case.
 std::vector<LiveCost> live_costs(const StepConfig& config, Hypothesis hypothesis,
                                  std::span<const std::uint32_t> tokens_per_expert, std::span<const LiveCase> cases,
                                  std::int64_t seed = 1);

@@ -12,7 +12,7 @@ namespace moescope {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-// A run that has taken this many times its healthy time will not come to an end that anyone waits for.
+// A run that has taken this many times its healthy time is given up.
 constexpr double kGiveUpAfter = 50;
 constexpr std::size_t kMostEvents = 100000;
 

@@ -1,8 +1,8 @@
-// What failing nodes cost a training run: an event by event model of faults, checks, drain, replacement and restart.
+// What failing nodes cost a training run: a discrete-event model of faults, checks, drain, replacement and restart.
 //
-// Everything here is modelled. The order of events is Soperator's (Slurm on Kubernetes): a check drains the node, the
-// run is requeued on a node of the spare pool and resumes from the last checkpoint, the drained node is replaced in the
-// pool. Training is synchronous, so the slowest node sets the pace of all. Deterministic: the same config, the same
+// Everything here is modelled. The sequence of events is Soperator's (Slurm on Kubernetes): a check drains the node,
+// the run is requeued on a node of the spare pool and resumes from the last checkpoint, the drained node is replaced in
+// the pool. Training is synchronous, so the slowest node sets the pace of all. Deterministic: the same config, the same
 // outcome.
 #pragma once
 
@@ -19,8 +19,8 @@ const char* fault_name(FaultKind kind);
 struct Fault {
   FaultKind kind = FaultKind::lost_node;
   int node = 0;
-  std::int64_t step = 0;  // happens while this step is taken
-  double speed = 0.5;     // what is left of the GPU's or the link's speed, (0, 1]; of no use to a lost node
+  std::int64_t step = 0;  // the fault happens during this step
+  double speed = 0.5;     // remaining speed of the GPU or the link, (0, 1]; ignored for a lost node
 };
 
 // Defaults: 32 nodes and checks at Soperator's default intervals; the rest is assumed, and settable.
@@ -29,19 +29,19 @@ struct NodeHealthConfig {
   int gpus_per_node = 8;
   std::int64_t steps = 2000;
   double step_s = 150;         // of a healthy step, from the step model
-  double compute_share = 0.6;  // of the step that a slow GPU stretches
-  double network_share = 0.2;  // of the step that a degraded link stretches
+  double compute_share = 0.6;  // of the step; a slow GPU stretches it
+  double network_share = 0.2;  // of the step; a degraded link stretches it
   double tokens_per_step = 33554432;
   std::int64_t checkpoint_every = 20;  // steps; 0: none, a restart begins with step 0
   double checkpoint_s = 60;            // training waits for it
   double restore_s = 300;              // load it, and warm up
   double restart_s = 180;              // drain, requeue, start all processes
-  double timeout_s = 600;              // until the others give up waiting for a lost node
+  double timeout_s = 600;              // until the other nodes give up waiting for a lost one
   double active_check_s = 12 * 3600;   // GPU and link benchmarks on every node: find slow GPUs and degraded links
   double replace_s = 1800;             // from drain until a new node is in the pool
   bool drain_at_checkpoint = true;     // a slow node stays until the next checkpoint; off: the run stops at once
   double mtbf_hours = 0;               // of one node; 0: only `faults` happen
-  std::int64_t seed = 1;               // of the random ones
+  std::int64_t seed = 1;               // of the random faults
   std::vector<Fault> faults;
 };
 
@@ -79,11 +79,11 @@ struct HealthOutcome {
   double tokens_per_s_per_gpu = 0;  // of kept steps
 };
 
-// Throws std::runtime_error naming what cannot be (shares beyond 1, a fault on a node that there is not).
+// Throws std::runtime_error naming what is impossible (shares above 1, a fault on a node that does not exist).
 HealthOutcome simulate_node_health(const NodeHealthConfig& config);
 
-// Steps between checkpoints that lose least time at this MTBF: sqrt(2 x checkpoint time x MTBF of the run), at least
-// one step (J. W. Young, CACM 17:9, 1974). 0: no random faults, so that there is no best.
+// Steps between checkpoints that minimise the time lost at this MTBF: sqrt(2 x checkpoint time x MTBF of the run), at
+// least one step (J. W. Young, CACM 17:9, 1974). 0: no random faults, so there is no best value.
 std::int64_t best_checkpoint_every(const NodeHealthConfig& config);
 
 }  // namespace moescope

@@ -8,7 +8,7 @@
 namespace moescope {
 namespace {
 
-// More rounds than these are not played: the schedule repeats itself, at the pace of the busiest rank.
+// More rounds are not simulated: the schedule repeats itself at the pace of the busiest rank.
 constexpr int kPlayedRounds = 64;
 constexpr double kNotYet = -1;
 
@@ -59,7 +59,7 @@ Schedule schedule_of(int stages, int ranks, int microbatches) {
   return {ranks, stages_a_rank, microbatches, microbatches / rounds};
 }
 
-// Until all is done: every rank goes on as far as what it waits for is there.
+// Until all is done: every rank continues as far as its inputs are ready.
 class Play {
  public:
   Play(const Schedule& schedule, std::span<const double> forward_S, double backward)

@@ -16,19 +16,20 @@ struct StageLayers {
   int dense = 0, moe = 0;  // transformer blocks
   bool head = false;       // the last stage; the first holds the embedding
 };
-// Embedding and head count as a layer each; what does not divide goes to the first stages.
-// Throws std::runtime_error: more stages than layers.
+// Embedding and head count as one layer each; the remainder of the division goes to the first stages. Throws
+// std::runtime_error: more stages than layers.
 std::vector<StageLayers> layers_by_stage(const ModelShape& shape, int stages);
 
-// Times of a step over that of a pipeline without waiting in which all ranks have as much to do; both 1 or more.
+// Times of a step relative to a pipeline with equal work on all ranks and no waiting; both 1 or more.
 struct PipelineStretch {
   double imbalance = 1;  // the busiest rank's work over the mean
   double total = 1;      // the whole schedule; total - imbalance is the bubble
 };
 // `forward_S`: time of a forward pass of one microbatch through each stage, in any unit; a backward pass takes
-// `backward` times as long. The schedule is played operation by operation: each rank in its order, a forward after that
-// of the stage before, a backward after that of the stage behind. Sending takes no time.
-// Throws std::runtime_error: microbatches that the schedule does not take (V > 1: a whole number of equal rounds).
+// `backward` times as long. The schedule is simulated operation by operation: each rank in its order, a forward after
+// that of the previous stage, a backward after that of the next stage. Sending takes no time. Throws
+// std::runtime_error: a number of microbatches that the schedule does not allow (V > 1: a whole number of equal
+// rounds).
 PipelineStretch pipeline_stretch(std::span<const double> forward_S, int ranks, int microbatches, double backward);
 
 }  // namespace moescope

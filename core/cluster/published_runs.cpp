@@ -47,7 +47,7 @@ double line_rate() {
   return rate;
 }
 
-// All but routed experts, all-to-all and the pipeline, ms a token: what the fit's rest is a part of.
+// All but routed experts, all-to-all and the pipeline, ms a token; includes the fit's rest.
 double other_ms(const StepTime& time) {
   return time.part_ms("other GEMMs") + time.part_ms("attention") + time.part_ms("tensor parallelism") +
          time.part_ms("rest");
@@ -84,7 +84,7 @@ StepParameters fit(Hypothesis hypothesis, double deep_ep_overhead_ms) {
   return p;
 }
 
-// The readings of the B200 runs that are possible: H1, H2, and H2 with as much DeepEP overhead as it allows.
+// The possible readings of the B200 runs: H1, H2, and H2 with as much DeepEP overhead as it allows.
 struct Readings {
   double network_low, network_high, other_low, other_high;
 };

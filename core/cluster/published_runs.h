@@ -1,8 +1,9 @@
 // Published training runs of DeepSeek-V3 671B, the step model's fit to three of them, and its checks against the
 // others.
 //
-// Three runs on 256 B200s and three parameters: that these bars come out is a fit and no validation. A pair on 512
-// H100s is the check: nothing is fitted to it. Which of two readings of the B200 runs holds is not known (Hypothesis).
+// Three parameters are fitted to three runs on 256 B200s, so that these bars agree is no validation. A pair on 512
+// H100s is the check: nothing is fitted to it. Which of two readings of the B200 runs is right is not known
+// (Hypothesis).
 #pragma once
 
 #include <span>
@@ -29,14 +30,14 @@ StepConfig published_h100_config(AllToAll way);              // 671B, 512 GPUs, 
 // The three parameters from the three B200 runs; computed once.
 const StepParameters& fit_to_published(Hypothesis hypothesis);
 
-// What stays open: ends of a range, the slower one first.
+// A number that is not known: the two ends of its range.
 struct OpenNumber {
   const char* name;
   const char* unit;
   double slow, fast;
   const char* why;
 };
-// On the B200s of the fit the three runs pin attention and latency; elsewhere they are as open as what is assumed.
+// On the B200s of the fit the three runs determine attention and latency; elsewhere these have a range as well.
 std::vector<OpenNumber> open_numbers(const StepConfig& config);
 
 // Throughput with all of them at their slow, and at their fast ends.
@@ -59,7 +60,7 @@ struct BarComparison {
 // The three bars, MXFP8 with standard all-to-all, and the H100 pair.
 std::vector<BarComparison> compare_with_published(Hypothesis hypothesis);
 
-// What the H100 pair says about a reading: DeepEP's gain there, and the network rate at which the model would have it.
+// What the H100 pair says about a reading: DeepEP's gain there, and the network rate at which the model would agree.
 struct PairCheck {
   Hypothesis hypothesis;
   double published_gain, modelled_gain;  // shares

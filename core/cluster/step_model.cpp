@@ -21,7 +21,7 @@ double compute_ms(double flops, double tflops) {
   return flops / (tflops * 1e9);
 }
 
-// What a GEMM rate that was measured one by one comes to with GEMMs back to back.
+// The rate of GEMMs back to back, from the rate measured one by one.
 double sustained(const HardwareProfile& hw, const HardwareNumber& rate) {
   return rate.value / hw.gemm_slowdown();
 }
@@ -38,7 +38,8 @@ std::string fitted_slowdown(const HardwareProfile& hw) {
   return hw.gemm_slowdown() != 1 ? kSlowdown : "";
 }
 
-// A forward pass, its repetition and the backward: two GEMMs for one; attention's backward is 2.5 forward passes.
+// Forward pass, recompute and backward pass, which has two GEMMs for each one of the forward pass; attention's backward
+// takes 2.5 forward passes.
 struct PassCounts {
   double gemm, attention, head;
 };
@@ -60,7 +61,7 @@ void check(const StepConfig& c) {
   if (!(c.overlap >= 0 && c.overlap <= 1)) fail("overlap is a share, 0 to 1");
 }
 
-// What has no part of its own goes with activations, and as far as it is memory's with its speed.
+// What has no part of its own scales with the activations, and the memory-bound share of it with memory bandwidth.
 double rest_scale(const StepConfig& c, const StepParameters& p) {
   static const ModelShape& reference = model_shape("671B");
   static const HardwareProfile b200 = hardware_profile("b200");

@@ -41,7 +41,7 @@ struct RoutingTraffic {
   int ranks = 1, ranks_per_node = 8;
   double network = 0, network_fullest = 0;  // the larger of out and in
   double nvlink = 0, nvlink_fullest = 0;
-  double copies_per_token = 0;  // rows that are sent, own rank included
+  double copies_per_token = 0;  // rows that are sent, including to the own rank
   double received_max_over_mean = 1;
   double expert_rows_max_over_mean = 1;  // rows that the experts of a rank compute
 };
@@ -63,14 +63,14 @@ struct StepConfig {
   double overlap = 0;  // share of the communication hidden behind compute
 };
 
-// Chosen so that the model meets published runs, or assumed.
+// Fitted to published runs, or assumed.
 struct StepParameters {
   Hypothesis hypothesis = Hypothesis::h2;
   double standard_network_share = 1;  // fitted: what the standard all-to-all reaches of the line rate
   double mxfp8_speedup = 1;           // fitted: grouped GEMMs, quantization included
   double rest_ms = 0;                 // fitted: 671B on B200, per token; elsewhere scaled by L D and, see below
   double deep_ep_overhead_ms = 0;     // assumed: per token
-  // Assumed: the share of the rest that goes as memory does (norms, permuting); what waits for the host does not.
+  // Assumed: the share of the rest that scales with memory bandwidth (norms, permuting); waiting for the host does not.
   double rest_with_memory = 1;
 };
 
@@ -89,15 +89,15 @@ struct StepTime {
   double network_bytes = 0, nvlink_bytes = 0;   // per token, all layers and operations, mean over ranks
   double duplication = 1;                       // times that a token is dispatched and computed
   double stretch = 1;                           // ms_per_token over the sum of the parts but for the pipeline's
-  double part_ms(std::string_view name) const;  // 0: has no such part
+  double part_ms(std::string_view name) const;  // 0: there is no such part
   std::string fitted() const;                   // the fitted numbers that the parts hold; empty: none
 };
-// Throws std::runtime_error: MXFP8 on hardware without, or a config that cannot be.
+// Throws std::runtime_error: MXFP8 on hardware without it, or an impossible config.
 StepTime step_time(const StepConfig& config, const StepParameters& parameters);
 
-// What the model takes a layer's parts to run at.
+// The rates that the model uses for the parts of a layer.
 struct LayerRates {
-  double network_GBps, nvlink_GBps;  // that the all-to-all reaches
+  double network_GBps, nvlink_GBps;  // achieved by the all-to-all
   double latency_us;                 // of an operation
   double expert_row_us;  // forward GEMMs of one expert over one row, quantization included; the backward takes two
 };

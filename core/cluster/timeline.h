@@ -2,8 +2,8 @@
 //
 // Legend: R = EP ranks. Rates, bytes and FLOPs are those of the step model (step_model.h), but per rank instead of the
 // fullest one: a rank's dispatch takes its own bytes over the slower of its two links and the latency, its experts its
-// own rows. All-to-alls end together, because each rank has data of the slowest; what it spends until then is waiting.
-// Two passes are shown, forward and backward; what else a layer does (attention, shared experts) is left out.
+// own rows. All-to-alls end at the same time on all ranks, because each waits for data from the slowest. Two passes are
+// shown, forward and backward; what else a layer does (attention, shared experts) is left out.
 #pragma once
 
 #include <string>
@@ -31,8 +31,8 @@ struct LayerTimeline {
   double waiting_share = 0;  // of all ranks' time
 };
 
-// `volume` counts the copies of `tokens` tokens (of all ranks); they are scaled to the tokens of a microbatch. `config`
-// says the rest; its traffic is not read, its recompute is left out. Throws std::runtime_error as step_time does.
+// `volume` counts the copies of `tokens` tokens (of all ranks); they are scaled to the tokens of a microbatch. All else
+// is from `config`; its traffic is not used, its recompute is left out. Throws std::runtime_error as step_time does.
 LayerTimeline layer_timeline(const StepConfig& config, const StepParameters& parameters, const VolumeFrame& volume,
                              std::int64_t tokens);
 

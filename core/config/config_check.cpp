@@ -84,7 +84,9 @@ constexpr std::size_t kMaxProbe = 1024;
 std::string check_probe(const std::string& text) {
   if (!is_plain_utf8(text)) return "holds control characters or is not UTF-8, allowed are escapes: \\n, \\t, \\x41";
   const auto bytes = unescape_bytes(text);
-  if (!bytes) return "holds a backslash that begins none of \\n, \\t, \\r, \\x41 and \\\\";
+  if (!bytes)
+    return "holds a backslash that does not begin one of \\n"
+           ", \\t, \\r, \\x41 and \\\\";
   if (bytes->size() > kMaxProbe)
     return "has " + std::to_string(bytes->size()) + " bytes, allowed are at most " + std::to_string(kMaxProbe);
   return {};
@@ -141,7 +143,7 @@ void check_layers(const RunConfig& c, Rules& found) {
   if (m.qk_rope_head_dim % 2 != 0)
     found.push_back({{"model.qk_rope_head_dim"},
                      "qk_rope_head_dim is " + std::to_string(m.qk_rope_head_dim) +
-                         ", but features turn in pairs: choose an even number"});
+                         ", but features are rotated in pairs: choose an even number"});
 }
 
 void check_groups(const RunConfig& c, Rules& found) {
@@ -358,7 +360,7 @@ std::vector<ConfigProblem> validate(const RunConfig& config) {
 void add_rule_problems(const RunConfig& config, const std::set<std::string>& bad,
                        const std::map<std::string, int>& lines, const std::string& file,
                        std::vector<ConfigProblem>& problems) {
-  // The rules divide by these sizes and multiply others; with one of them out of range nothing they say would help.
+  // The rules divide by these sizes and multiply others; if one is out of range their messages would be useless.
   if (bad.count("parallel.ranks") || bad.count("parallel.ranks_per_node") || bad.count("router.n_groups")) return;
   for (RuleViolation& violation : rule_violations(config)) {
     if (std::ranges::any_of(violation.keys, [&](const std::string& key) { return bad.count(key) > 0; })) continue;

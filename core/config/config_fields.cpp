@@ -20,9 +20,6 @@ template <>
 constexpr std::array<const char*, 2> kChoices<Rounding>{"nearest", "stochastic"};
 template <>
 constexpr std::array<const char*, 3> kChoices<TokenPayload>{"fp32", "bf16", "mxfp8"};
-template <>
-constexpr std::array<const char*, 9> kChoices<OperandOverride>{
-    "none", "fp32", "bf16", "mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp4_e2m1", "nvfp4"};
 
 // In the order of the enumeration.
 template <class E>
@@ -40,9 +37,24 @@ const std::vector<std::string>& choices_of<Recipe>() {
   return names;
 }
 
+constexpr const char* kNoOverride = "none";
+using Override = std::optional<OperandFormat>;
+template <>
+const std::vector<std::string>& choices_of<Override>() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> list = {kNoOverride};
+    for (const NamedFormat& named : named_formats())
+      if (named.in_training) list.emplace_back(named.name);
+    return list;
+  }();
+  return names;
+}
+
 template <class T>
 ConfigValue to_value(const T& member) {
-  if constexpr (std::is_enum_v<T>) {
+  if constexpr (std::is_same_v<T, Override>) {
+    return std::string(member ? find_format(*member)->name : kNoOverride);
+  } else if constexpr (std::is_enum_v<T>) {
     return choices_of<T>()[static_cast<std::size_t>(member)];
   } else if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, double> || std::is_same_v<T, std::string>) {
     return member;
@@ -53,7 +65,10 @@ ConfigValue to_value(const T& member) {
 
 template <class T>
 void from_value(T& member, const ConfigValue& value) {
-  if constexpr (std::is_enum_v<T>) {
+  if constexpr (std::is_same_v<T, Override>) {
+    const NamedFormat* named = find_format(std::get<std::string>(value));
+    member = named ? std::optional(named->format) : std::nullopt;
+  } else if constexpr (std::is_enum_v<T>) {
     const auto& name = std::get<std::string>(value);
     const std::vector<std::string>& names = choices_of<T>();
     for (std::size_t i = 0; i < names.size(); ++i)
@@ -95,7 +110,7 @@ ConfigField field(const char* key, const char* group, const char* label, const c
   f.get = [](const RunConfig& config) { return to_value(Access<Path...>::of(config)); };
   f.set = [](RunConfig& config, const ConfigValue& value) { from_value(Access<Path...>::of(config), value); };
   using Member = std::remove_cvref_t<decltype(Access<Path...>::of(std::declval<RunConfig&>()))>;
-  if constexpr (std::is_enum_v<Member>) f.choices = choices_of<Member>();
+  if constexpr (std::is_enum_v<Member> || std::is_same_v<Member, Override>) f.choices = choices_of<Member>();
   return f;
 }
 
@@ -112,12 +127,12 @@ constexpr double kMaxSeed = 9007199254740992.0;
 void add_run(std::vector<ConfigField>& t) {
   t.push_back(field<&RunConfig::name>(
       "name", "Run", "Name", "", kNone,
-      "What this run is called in legends, recordings and checkpoint files. Letters, digits and - _ . + only."));
+      "The name of this run in legends, recordings and checkpoint files. Letters, digits and - _ . + only."));
   t.push_back(field<&RunConfig::seed>(
       "seed", "Run", "Seed", "", {0, kMaxSeed},
-      "Start of all randomness: first weights and the order of the data. The same seed and settings give bit-identical "
-      "losses on any number of threads. Two runs that differ only in the seed show how much of a difference is "
-      "noise; side by side, all runs read run A's batches, so that only their first weights differ."));
+      "Start of all random numbers: initial weights and the order of the data. The same seed and settings give "
+      "bit-identical losses on any number of threads. Two runs that differ only in the seed show how much of a "
+      "difference is noise; side by side, all runs read run A's batches, so that only their initial weights differ."));
 }
 
 void add_model_shape(std::vector<ConfigField>& t) {
@@ -127,9 +142,8 @@ void add_model_shape(std::vector<ConfigField>& t) {
       "Number of different tokens. The model reads bytes, so it is 256. DeepSeek-V3 uses 129280 sub-word tokens."));
   t.push_back(field<s, &ModelConfig::dim>(
       "model.dim", "Model", "Model width (dim)", "features", {8, 8192},
-      "Length of the vector that stands for a token between layers, and so the payload of the all-to-all: 2 x dim "
-      "bytes "
-      "a token in BF16. DeepSeek-V3: 7168. Raising it makes the model stronger and the step slower, about "
+      "Length of the vector that represents a token between layers, and so the payload of the all-to-all: 2 x dim "
+      "bytes a token in BF16. DeepSeek-V3: 7168. Raising it makes the model stronger and the step slower, about "
       "quadratically. MXFP8 needs a multiple of 32."));
   t.push_back(field<s, &ModelConfig::n_layers>(
       "model.n_layers", "Model", "Layers", "layers", {1, 64},
@@ -155,11 +169,11 @@ void add_model_shape(std::vector<ConfigField>& t) {
       "rather than few coarse ones. MXFP8 needs a multiple of 32."));
   t.push_back(field<s, &ModelConfig::n_shared>(
       "model.n_shared", "Model", "Shared experts", "experts", {0, 16},
-      "Experts that every token passes, beside the routed ones; they are one network of this many times the expert "
-      "width. DeepSeek-V3: 1. They take up what all tokens need, so that routed experts can specialise. 0: none."));
+      "Experts that every token uses, besides the routed ones; they are one network of this many times the expert "
+      "width. DeepSeek-V3: 1. They learn what all tokens need, so that routed experts can specialise. 0: none."));
   t.push_back(field<s, &ModelConfig::outlier_channel>(
       "model.outlier_channel", "Model", "Loud channel", "", {0, 8191},
-      "Which channel of the feed-forward inputs is loud when the factor below is not 1. Counts from 0."));
+      "The channel of the feed-forward inputs that is scaled up when the factor below is not 1. Counts from 0."));
   t.push_back(field<s, &ModelConfig::outlier_factor>(
       "model.outlier_factor", "Model", "Loud channel's factor", "", {1e-3, 1e4},
       "At the start, the gain of one channel in every RMSNorm before a feed-forward is multiplied by this, and the "
@@ -176,8 +190,8 @@ void add_attention(std::vector<ConfigField>& t) {
       "Independent attention patterns per layer. DeepSeek-V3: 128. Time grows with heads x sequence length squared."));
   t.push_back(field<s, &ModelConfig::q_lora_rank>(
       "model.q_lora_rank", kGroup, "Query latent (q_lora_rank)", "features", {0, 8192},
-      "Multi-head latent attention squeezes the query through a vector of this length. DeepSeek-V3: 1536. "
-      "0: a plain projection from the model width, as in DeepSeek-V2-Lite."));
+      "Multi-head latent attention compresses the query to a vector of this length. DeepSeek-V3: 1536. 0: a plain "
+      "projection from the model width, as in DeepSeek-V2-Lite."));
   t.push_back(field<s, &ModelConfig::kv_lora_rank>(
       "model.kv_lora_rank", kGroup, "Key-value latent (kv_lora_rank)", "features", {1, 8192},
       "Keys and values of all heads are unpacked from one latent vector of this length: the idea of MLA, since only "
@@ -189,17 +203,16 @@ void add_attention(std::vector<ConfigField>& t) {
   t.push_back(field<s, &ModelConfig::qk_rope_head_dim>(
       "model.qk_rope_head_dim", kGroup, "Head width with position (RoPE)", "features", {2, 512},
       "Part of each head's query and key that is rotated by the token's position; its key is shared by all heads. "
-      "DeepSeek-V3: 64. Must be even, since features turn in pairs."));
+      "DeepSeek-V3: 64. Must be even, since features are rotated in pairs."));
   t.push_back(field<s, &ModelConfig::v_head_dim>("model.v_head_dim", kGroup, "Head width of values", "features",
-                                                 {1, 512}, "Length of what each head hands on. DeepSeek-V3: 128."));
-  t.push_back(field<s, &ModelConfig::rope_theta>("model.rope_theta", kGroup, "RoPE base", "", {1, 1e8},
-                                                 "Slowest rotation of the position code: pair j of d/2 turns by "
-                                                 "position / base^(2j/d). DeepSeek-V3: 10000. Larger "
-                                                 "bases tell far positions apart in long sequences."));
+                                                 {1, 512}, "Length of each head's output. DeepSeek-V3: 128."));
+  t.push_back(field<s, &ModelConfig::rope_theta>(
+      "model.rope_theta", kGroup, "RoPE base", "", {1, 1e8},
+      "Slowest rotation of the position code: pair j of d/2 turns by position / base^(2j/d). DeepSeek-V3: 10000. "
+      "Larger bases distinguish distant positions in long sequences."));
   t.push_back(field<s, &ModelConfig::norm_eps>("model.norm_eps", kGroup, "RMSNorm epsilon", "", {1e-12, 1e-1},
-                                               "Added under the root of every RMSNorm so that a vector of zeros "
-                                               "divides by something. 1e-5 in TorchTitan, 1e-6 in "
-                                               "DeepSeek-V3; no need to change it."));
+                                               "Added under the root of every RMSNorm to avoid dividing by zero. 1e-5 "
+                                               "in TorchTitan, 1e-6 in DeepSeek-V3; no need to change it."));
 }
 
 void add_router_choice(std::vector<ConfigField>& t) {
@@ -212,16 +225,15 @@ void add_router_choice(std::vector<ConfigField>& t) {
       "the language loss.")));
   t.push_back(live(field<s, &RouterConfig::score_func>(
       "router.score_func", kGroup, "Score function", "", kNone,
-      "Turns the router's outputs into scores. sigmoid (DeepSeek-V3): each expert is judged on its own. softmax "
-      "(DeepSeek-V2 and 16B models): experts compete, scores sum to 1, so what one gains the others lose. Changed "
-      "while it trains, scores are of another size at once: biases that fitted sigmoid's (about 0.5) rule softmax's "
-      "(about 1/E).")));
+      "Turns the router's outputs into scores. sigmoid (DeepSeek-V3): each expert is scored independently. softmax "
+      "(DeepSeek-V2 and 16B models): experts compete, scores sum to 1, so what one gains the others lose. If it is "
+      "changed while training, scores change in size at once: biases that suited sigmoid scores (about 0.5) dominate "
+      "softmax scores (about 1/E).")));
   t.push_back(live(field<s, &RouterConfig::n_groups>(
       "router.n_groups", kGroup, "Expert groups", "groups", {0, 256},
       "Experts split into this many groups, and a token may choose only from a few of them. DeepSeek-V3: 8, one group "
-      "per "
-      "node, so that a token travels to few nodes. 0: no groups. Must divide the experts, at least 2 in each. While "
-      "it trains: first the groups, then how many of them a token may choose from.")));
+      "per node, so that a token travels to few nodes. 0: no groups. Must divide the experts, at least 2 in each. "
+      "While training, change the groups first, then how many of them a token may choose from.")));
   t.push_back(live(field<s, &RouterConfig::n_limited_groups>(
       "router.n_limited_groups", kGroup, "Groups per token", "groups", {0, 256},
       "How many groups a token may choose from; a group counts by the sum of its two best scores. DeepSeek-V3: 4 of 8. "
@@ -231,11 +243,10 @@ void add_router_choice(std::vector<ConfigField>& t) {
       "router.route_norm", kGroup, "Normalise gates", "", kNone,
       "Divide the scores of a token's chosen experts by their sum, so that its mixing weights add up to route_scale. "
       "DeepSeek-V3: true; DeepSeek-V2-Lite and TorchTitan's 16B: false.")));
-  t.push_back(live(field<s, &RouterConfig::route_scale>("router.route_scale", kGroup, "Gate scale", "", {0.01, 100},
-                                                        "Factor on all mixing weights. DeepSeek-V3: 2.5. The mean of 8 "
-                                                        "unrelated outputs is 1/sqrt(8) as long as one of them; times "
-                                                        "2.5 that is 0.9. Raising it while training jolts the loss for "
-                                                        "some steps.")));
+  t.push_back(live(field<s, &RouterConfig::route_scale>(
+      "router.route_scale", kGroup, "Gate scale", "", {0.01, 100},
+      "Factor on all mixing weights. DeepSeek-V3: 2.5. The mean of 8 unrelated outputs is 1/sqrt(8) as long as one of "
+      "them; times 2.5 that is 0.9. Raising it while training disturbs the loss for some steps.")));
 }
 
 void add_router_balance(std::vector<ConfigField>& t) {
@@ -244,8 +255,8 @@ void add_router_balance(std::vector<ConfigField>& t) {
   t.push_back(live(field<s, &RouterConfig::bias_update_rate>(
       "router.bias_update_rate", kGroup, "Bias update rate", "", {0, 1},
       "Balancing without a loss: after each step an overloaded expert's bias falls by this much and an underloaded "
-      "one's rises; the bias only shifts which experts are chosen, never the mixing weights. DeepSeek-V3: 0.001. "
-      "0.1 rings: MaxVio of the batch stays high while MaxVio over the window is low. 0: biases stay as they are.")));
+      "one's rises; the bias only shifts which experts are chosen, never the mixing weights. DeepSeek-V3: 0.001. 0.1 "
+      "oscillates: MaxVio of the batch stays high while MaxVio over the window is low. 0: biases stay as they are.")));
   t.push_back(live(field<s, &RouterConfig::bias_centring>(
       "router.bias_centring", kGroup, "Centre bias updates", "", kNone,
       "Subtract the mean of each bias update, as TorchTitan does, so that the biases do not drift together. The choice "
@@ -253,16 +264,16 @@ void add_router_balance(std::vector<ConfigField>& t) {
       "experts is the same either way. false: exactly as in arXiv:2408.15664.")));
   t.push_back(live(field<s, &RouterConfig::aux_mode>(
       "router.aux_mode", kGroup, "Auxiliary loss", "", kNone,
-      "Loss that punishes uneven load. sequence: load counted within each sequence (DeepSeek-V3, beside the bias); "
+      "Loss that penalises uneven load. sequence: load counted within each sequence (DeepSeek-V3, beside the bias); "
       "batch: over the whole batch, which leaves sequences free to specialise (as in Switch and Qwen); none: off. The "
       "load counts the experts that were chosen, bias included, as in TorchTitan; DeepSeek's formula counts the top K "
       "of the scores without the bias.")));
   t.push_back(live(field<s, &RouterConfig::aux_coeff>(
       "router.aux_coeff", kGroup, "Auxiliary loss weight", "", {0, 10},
       "Weight of the auxiliary loss. DeepSeek-V3: 0.0001 per sequence. Small models react visibly from about 0.01 on; "
-      "at 1 the load is even and the scores hardly tell tokens apart any more (in 300 steps of nano mutual information "
-      "comes to less than a tenth of that without balancing), while the language loss of so small a model rises by a "
-      "few per cent at most. Useful values depend on the size of the model.")));
+      "at 1 the load is even and the scores hardly distinguish tokens any more (in 300 steps of nano mutual "
+      "information comes to less than a tenth of that without balancing), while the language loss of so small a model "
+      "rises by a few per cent at most. Useful values depend on the size of the model.")));
   t.push_back(live(field<s, &RouterConfig::z_coeff>(
       "router.z_coeff", kGroup, "Router z-loss weight", "", {0, 1},
       "Weight of mean(logsumexp(router outputs)^2), which keeps the router's outputs small and its choices soft. "
@@ -284,51 +295,50 @@ void add_router_actions(std::vector<ConfigField>& t) {
   t.push_back(live(field<s, &RouterConfig::killed_experts>(
       "router.killed_experts", kGroup, "Killed experts", "", kNone,
       "Experts that cannot be chosen from the next step on, as LAYER:EXPERT: 2:7 is expert 7 of layer 2, *:3 expert 3 "
-      "of every MoE layer; several with commas. Their weights stay, their bias rests, the living balance among "
-      "themselves. What a lost machine does to a model, and how fast the others take over. Take an entry out and the "
-      "expert lives again. Empty: none.")));
+      "of every MoE layer; several with commas. Their weights and bias stay as they are, and the others balance among "
+      "themselves. Shows what a lost machine does to a model, and how fast the others take over. Remove an entry to "
+      "revive the expert. Empty: none.")));
   t.push_back(live(field<s, &RouterConfig::pinned_bias>(
       "router.pinned_bias", kGroup, "Pinned biases", "", kNone,
       "Holds expert_bias of single experts at a value, as LAYER:EXPERT=BIAS: 2:7=0.5, *:3=-1; several with commas. A "
-      "positive bias draws tokens whose scores would not have brought them; with sigmoid scores 0.5 is a lot, with "
-      "softmax 1/E is. An entry that is taken out lets the bias move on from where it was held. Empty: none.")));
+      "positive bias attracts tokens whose scores are lower; with sigmoid scores 0.5 is a lot, with softmax 1/E is. "
+      "When an entry is removed, the bias moves on from that value. Empty: none.")));
   t.push_back(live(field<s, &RouterConfig::frozen>(
       "router.frozen", kGroup, "Freeze the router", "", kNone,
-      "The gate's weights and expert_bias stay as they are while all else trains on: what the experts learn when their "
-      "tokens do not move. The frozen gate's gradient counts in no norm.")));
+      "The gate's weights and expert_bias stay as they are while everything else trains: shows what the experts learn "
+      "when the routing rule does not change. The frozen gate's gradient does not count in the norm.")));
   t.push_back(live(field<s, &RouterConfig::gate_noise>(
       "router.gate_noise", kGroup, "Gate noise", "", {0, 100},
       "Standard deviation of Gaussian noise on the router's outputs when experts are chosen in training; mixing "
-      "weights "
-      "come from the scores without it. Shazeer et al. 2017 explore and balance this way. Outputs are of the size of 1 "
-      "to 5, so 0.1 flips thin margins only and 10 is a lottery. The draws follow from seed, step and place. 0: "
-      "none.")));
+      "weights come from the scores without it. Shazeer et al. 2017 explore and balance this way. Outputs are of the "
+      "size of 1 to 5, so 0.1 only flips narrow margins and 10 makes the choice random. The noise depends on seed, "
+      "step and position only. 0: none.")));
   t.push_back(field<s, &RouterConfig::initial_bias>(
       "router.initial_bias", kGroup, "Biases at the start", "", kNone,
-      "expert_bias before the first step, as LAYER:EXPERT=BIAS: *:0=0.3; several with commas. A rigged start: whether "
-      "balancing undoes it, and how fast, is what to watch. Unlike a pinned bias it moves on at once. Empty: all 0, as "
+      "expert_bias before the first step, as LAYER:EXPERT=BIAS: *:0=0.3; several with commas. An uneven start, to see "
+      "whether and how fast balancing corrects it. Unlike a pinned bias it moves from the first step. Empty: all 0, as "
       "in DeepSeek-V3."));
 }
 
 void add_optimizer(std::vector<ConfigField>& t) {
   constexpr auto s = &RunConfig::optimizer;
   constexpr auto kGroup = "Optimizer";
-  t.push_back(live(field<s, &OptimizerConfig::lr>(
-      "optimizer.lr", kGroup, "Learning rate", "", {0, 1},
-      "Peak step size of AdamW. DeepSeek-V3: 2.2e-4; small models bear 1e-3 to 5e-3. Too high: the loss jumps or "
-      "becomes "
-      "NaN, and routers swing; too low: it falls slowly. A change while training takes effect at the next step.")));
+  t.push_back(live(
+      field<s, &OptimizerConfig::lr>("optimizer.lr", kGroup, "Learning rate", "", {0, 1},
+                                     "Peak step size of AdamW. DeepSeek-V3: 2.2e-4; small models tolerate 1e-3 to "
+                                     "5e-3. Too high: the loss jumps or becomes NaN, and routers oscillate; too low: "
+                                     "it falls slowly. A change while training takes effect at the next step.")));
   t.push_back(field<s, &OptimizerConfig::lr_min>(
       "optimizer.lr_min", kGroup, "Final learning rate", "", {0, 1},
       "Where the cosine decay ends. DeepSeek-V3: a tenth of the peak and less. Not above the learning rate."));
   t.push_back(field<s, &OptimizerConfig::schedule>(
       "optimizer.schedule", kGroup, "Schedule", "", kNone,
-      "How the learning rate goes on after the warm-up. cosine: down to the final rate at the end of the schedule "
-      "(as DeepSeek-V3 in its decay phase); constant: stays, the better choice for open-ended experiments."));
-  t.push_back(field<s, &OptimizerConfig::warmup_steps>("optimizer.warmup_steps", kGroup, "Warm-up", "steps", {0, 1e6},
-                                                       "Steps over which the learning rate rises from near 0 to its "
-                                                       "peak. DeepSeek-V3: 2000. Without it the first steps of "
-                                                       "Adam are rash and the first routing choices get frozen in."));
+      "The learning rate after the warm-up. cosine: down to the final rate at the end of the schedule (as DeepSeek-V3 "
+      "in its decay phase); constant: stays, the better choice for open-ended experiments."));
+  t.push_back(field<s, &OptimizerConfig::warmup_steps>(
+      "optimizer.warmup_steps", kGroup, "Warm-up", "steps", {0, 1e6},
+      "Steps over which the learning rate rises from near 0 to its peak. DeepSeek-V3: 2000. Without it the first steps "
+      "of Adam are too large and early routing choices persist."));
   t.push_back(field<s, &OptimizerConfig::total_steps>(
       "optimizer.total_steps", kGroup, "Length of the schedule", "steps", {1, 1e9},
       "Step at which the cosine decay reaches the final rate, and the default length of a run on the command line. "
@@ -348,13 +358,13 @@ void add_optimizer(std::vector<ConfigField>& t) {
       "Every step shrinks all weights by learning rate x this. DeepSeek-V3: 0.1."));
   t.push_back(field<s, &OptimizerConfig::clip>(
       "optimizer.clip", kGroup, "Gradient clipping", "", {1e-6, 1e9},
-      "Gradients are scaled down so that their norm over all weights does not pass this. DeepSeek-V3: 1.0. A norm that "
-      "is above it at every step means that the learning rate is not what it seems."));
+      "Gradients are scaled down so that their norm over all weights does not pass this. DeepSeek-V3: 1.0. If the norm "
+      "is above it at every step, the effective learning rate is lower than the one set."));
   t.push_back(live(field<s, &OptimizerConfig::router_lr_factor>(
       "optimizer.router_lr_factor", kGroup, "Router's learning rate factor", "", {0, 1000},
-      "The gates' learning rate is this times the others', with their weight decay. Above 1 routing hardens early and "
-      "may collapse; below 1 it stays soft for longer. 0: the gates' weights rest while expert_bias still moves. 1: "
-      "as all else.")));
+      "The gates' learning rate, with their weight decay, is this times that of all others. Above 1 routing becomes "
+      "fixed early and may collapse; below 1 it stays flexible for longer. 0: the gates' weights stay as they are "
+      "while expert_bias still moves. 1: like all other weights.")));
 }
 
 void add_precision(std::vector<ConfigField>& t) {
@@ -367,11 +377,11 @@ void add_precision(std::vector<ConfigField>& t) {
       "gradient). mxfp8_rceil: E4M3 elements in blocks of 32 with a power-of-two scale rounded up, as on B200 GPUs; "
       "mxfp8_floor: the scale rounded down, which clips the top of some blocks; fp8_deepseek_128: DeepSeek-V3's FP8 "
       "with scales per 128; mxfp4 and nvfp4: 4 bits; bf16; fp32: exact here. Most of a model's arithmetic is in these "
-      "GEMMs, so this is where low precision pays."));
+      "GEMMs, so low precision saves most here."));
   add(field<s, &PrecisionConfig::shared_experts>(
       "precision.shared_experts", kGroup, "Format of the shared experts", "", kNone,
       "Recipe for the experts that every token visits; the same choices as precision.experts. DeepSeek-V3: FP8 as in "
-      "the routed experts; TorchTitan's MXFP8 runs quantize the routed experts alone unless told otherwise."));
+      "the routed experts; TorchTitan's MXFP8 runs quantize the routed experts only, unless configured otherwise."));
   add(field<s, &PrecisionConfig::dense_ffn>("precision.dense_ffn", kGroup, "Format of the dense feed-forward", "",
                                             kNone,
                                             "Recipe for the feed-forward units of the first, dense layers; the same "
@@ -379,8 +389,8 @@ void add_precision(std::vector<ConfigField>& t) {
   add(field<s, &PrecisionConfig::attention>(
       "precision.attention", kGroup, "Format of attention's projections", "", kNone,
       "Recipe for the weights of attention (wq, wkv_a, wkv_b, wo). Scores, softmax and the sum of values stay in FP32; "
-      "DeepSeek-V3 and NVIDIA's NVFP4 recipe leave them unquantized, too. Rows that are no multiple of the block end "
-      "in a shorter block. DeepSeek-V3: FP8 projections."));
+      "DeepSeek-V3 and NVIDIA's NVFP4 recipe leave them unquantized, too. Rows whose length is not a multiple of the "
+      "block end in a shorter block. DeepSeek-V3: FP8 projections."));
   add(field<s, &PrecisionConfig::router_gate>(
       "precision.router_gate", kGroup, "Format of the router's gate", "", kNone,
       "Recipe for the product that scores the experts. Real stacks do not quantize it (TorchTitan: FP32 since March "
@@ -395,25 +405,25 @@ void add_precision(std::vector<ConfigField>& t) {
   add(field<s, &PrecisionConfig::rounding>(
       "precision.rounding", kGroup, "Rounding", "", kNone,
       "How quantized operands (not bf16) round. nearest: the closer neighbour, ties to even. stochastic: up or down "
-      "with the odds of the distance, so that errors cancel in the mean and small gradients survive 4-bit formats, at "
-      "the price of twice the squared error. Not where values clip: the largest values of nvfp4's blocks come out 1.1 "
-      "% too small on average, those of mxfp8_floor 1.2 % (bell-shaped data). The draws follow from seed, step and "
-      "place: a run repeats bit for bit."));
+      "with a probability given by the distance, so that errors cancel on average and small gradients survive 4-bit "
+      "formats, at the price of twice the squared error. Errors of clipping do not cancel: the largest values of "
+      "nvfp4's blocks come out 1.1 % too small on average, those of mxfp8_floor 1.2 % (bell-shaped data). The random "
+      "bits depend on seed, step and position only: a run repeats bit for bit."));
   add(field<s, &PrecisionConfig::hadamard>(
       "precision.hadamard", kGroup, "Random Hadamard rotation", "", kNone,
       "Rotates the contracted dimension of both operands of every quantized GEMM in small blocks (16 for nvfp4, else "
       "32). The product stays the same, but an outlier is spread over its block and no longer costs its neighbours "
-      "their precision. Pays in 4 bits. NVIDIA's NVFP4 recipe rotates the weight gradient's operands alone, in blocks "
-      "of 16."));
+      "their precision. Useful in 4 bits. NVIDIA's NVFP4 recipe rotates the weight gradient's operands alone, in "
+      "blocks of 16."));
   add(field<s, &PrecisionConfig::payload>(
       "precision.payload", kGroup, "Format of dispatched tokens", "", kNone,
-      "What the all-to-all carries. bf16: both ways, forward and backward, as usual. mxfp8: dispatch in the forward "
-      "pass and combine in the backward pass carry E4M3 with a scale per 32 values, the ways back BF16, as torchao's "
-      "MXFP8 all-to-all. fp32: exact. DeepSeek-V3: FP8 dispatch, BF16 combine."));
+      "Format of the rows that the all-to-all sends. bf16: in all four, forward and backward, as usual. mxfp8: "
+      "dispatch in the forward pass and combine in the backward pass send E4M3 with a scale per 32 values, the return "
+      "trips BF16, as torchao's MXFP8 all-to-all. fp32: exact. DeepSeek-V3: FP8 dispatch, BF16 combine."));
   add(field<s, &PrecisionConfig::override_x>(
       "precision.override_x", kGroup, "Instead for activations", "", kNone,
       "Format of the activations (x) in place of the recipe's, in every part of the model whose recipe is not fp32. To "
-      "find out which operand a format hurts: set all three to it in turn. none: as the recipe says."));
+      "find out which operand a format harms, set each of the three to it in turn. none: as the recipe says."));
   add(field<s, &PrecisionConfig::override_w>(
       "precision.override_w", kGroup, "Instead for weights", "", kNone,
       "Format of the weights (W) in place of the recipe's, in every part of the model whose recipe is not fp32. The "
@@ -424,10 +434,10 @@ void add_precision(std::vector<ConfigField>& t) {
       "mxfp8_e5m2 gives them more range and one bit less precision. none: as the recipe says."));
   add(field<s, &PrecisionConfig::operands>(
       "precision.operands", kGroup, "Recipes of single operands", "", kNone,
-      "A recipe for one operand of one class of GEMMs, over all that is set above, as CLASS.OPERAND=RECIPE: "
+      "A recipe for one operand of one class of GEMMs, which overrides everything above, as CLASS.OPERAND=RECIPE: "
       "experts.dY=mxfp8_e5m2_grad, attention.W=bf16; several with commas (or semicolons). Classes: experts, "
-      "shared_experts, dense_ffn, "
-      "attention, router_gate, head; operands: x, W, dY; recipes as for precision.experts. Empty: none."));
+      "shared_experts, dense_ffn, attention, router_gate, head; operands: x, W, dY; recipes as for precision.experts. "
+      "Empty: none."));
 }
 
 void add_rest(std::vector<ConfigField>& t) {
@@ -443,19 +453,19 @@ void add_rest(std::vector<ConfigField>& t) {
       "expert load (floor of MaxVio), and slower steps."));
   t.push_back(field<d, &DataConfig::seq>(
       "data.seq", "Data", "Sequence length", "tokens", {2, 16384},
-      "Tokens in one sequence. DeepSeek-V3: 4096. Attention takes time and memory with its square."));
+      "Tokens in one sequence. DeepSeek-V3: 4096. Time and memory of attention grow with its square."));
   t.push_back(live(field<d, &DataConfig::mixture>(
       "data.mixture", "Data", "Mixture of domains", "", kNone,
       "Weights of the domains in the batches, as DOMAIN=WEIGHT: code=1 reads that one alone, prose=0.5, JSON=2, *=1 "
-      "weighs two and all others (*); domains that are not named count 0. Changed while it trains this is a domain "
-      "shift, and shows how far biases lag behind. Runs side by side read the same batches, so it changes for all. "
-      "Empty: the built-in domains equally often, of your own text every place equally likely.")));
+      "weights two and all others (*); domains that are not named count 0. A change while training is a domain shift, "
+      "and shows how far biases lag behind. Runs side by side read the same batches, so it changes for all. Empty: the "
+      "built-in domains equally often, of your own text every place equally likely.")));
   constexpr auto p = &RunConfig::parallel;
-  t.push_back(field<p, &ParallelConfig::ranks>("parallel.ranks", "All-to-all", "Virtual ranks", "ranks", {1, 256},
-                                               "GPUs among which experts and tokens are imagined to be spread; the "
-                                               "all-to-all between them is counted from the real "
-                                               "routing. DeepSeek-V3 trained with 64-way expert parallelism. Must "
-                                               "divide the experts. No effect on the training."));
+  t.push_back(
+      field<p, &ParallelConfig::ranks>("parallel.ranks", "All-to-all", "Virtual ranks", "ranks", {1, 256},
+                                       "Virtual GPUs over which experts and tokens are spread; the all-to-all between "
+                                       "them is counted from the real routing. DeepSeek-V3 trained with 64-way expert "
+                                       "parallelism. Must divide the experts. No effect on the training."));
   t.push_back(field<p, &ParallelConfig::ranks_per_node>(
       "parallel.ranks_per_node", "All-to-all", "Ranks per node", "ranks", {1, 256},
       "Ranks that share a fast link (NVLink): 8 in most machines. Copies to other nodes go over the slower network, "
@@ -463,11 +473,11 @@ void add_rest(std::vector<ConfigField>& t) {
       "DeepEP sends one copy per node instead of one per chosen expert."));
   t.push_back(live(field<p, &ParallelConfig::placement>(
       "parallel.placement", "All-to-all", "Expert placement", "", kNone,
-      "Which expert lies on which virtual rank, for counting: contiguous (in order); random; balanced (by the rule of "
-      "EPLB, DeepSeek's balancer for inference: the heaviest get replicas in one more slot a rank, then experts are "
-      "packed by the step's own load, which a training knows too late); or by hand, the rank of each expert of a "
-      "layer, LAYER:RANK,RANK,...;LAYER:..., as dragging in the panel Expert placement writes it. No effect on the "
-      "training.")));
+      "Which expert is on which virtual rank, for counting: contiguous (in order); random; balanced (by the rule of "
+      "EPLB, DeepSeek's balancer for inference: the heaviest get replicas in one more slot per rank, then experts are "
+      "packed by the step's own load, which a real training would know too late); or by hand, the rank of each expert "
+      "of a layer, LAYER:RANK,RANK,...;LAYER:..., as dragging in the panel Expert placement writes it. No effect on "
+      "the training.")));
   constexpr auto v = &RunConfig::telemetry;
   t.push_back(live(field<v, &TelemetryConfig::every>(
       "telemetry.every", "Telemetry", "Router arrays every", "steps", {1, 10000},
@@ -478,31 +488,31 @@ void add_rest(std::vector<ConfigField>& t) {
       "Steps between frames with quantization statistics (scale histogram, SQNR, underflow, clipping).")));
   t.push_back(live(field<v, &TelemetryConfig::flips_every>(
       "telemetry.flips_every", "Telemetry", "Routing flips every", "steps", {0, 10000},
-      "Steps between comparisons of this run's routing with run A's, token by token: which share of the tokens went to "
-      "another set of experts, and at which score margins. Only with more than one run; run A's value also says at "
-      "which steps its routing is kept for runs that join later. 0: never.")));
+      "Steps between comparisons of this run's routing with run A's, token by token: the share of the tokens that went "
+      "to another set of experts, and their score margins. Only with more than one run; run A's value also sets the "
+      "steps at which its routing is kept for runs that join later. 0: never.")));
   t.push_back(live(field<v, &TelemetryConfig::gradient_every>(
       "telemetry.gradient_every", "Telemetry", "Gradients against FP32 every", "steps", {0, 10000},
       "Steps between comparisons of this run's gradients with those of an extra forward and backward pass in FP32 on "
-      "the same weights and batch: signal-to-noise ratio and cosine per layer and kind of tensor, and which share of "
-      "the tokens FP32 would have routed to other experts. Such a step takes "
-      "about twice as long; the training itself is not touched. 0: never.")));
+      "the same weights and batch: signal-to-noise ratio and cosine per layer and kind of tensor, and the share of the "
+      "tokens that FP32 would have routed to other experts. Such a step takes about twice as long; the training itself "
+      "is not affected. 0: never.")));
   t.push_back(field<v, &TelemetryConfig::window>(
       "telemetry.window", "Telemetry", "Window of balance", "steps", {2, 10000},
-      "Steps over which windowed MaxVio and dead experts are judged. A batch alone shows sampling noise; high in the "
-      "batch "
-      "and low in the window means oscillation or noise, high in both means imbalance."));
+      "Steps that windowed MaxVio and dead experts are computed over. A batch alone shows sampling noise; high in the "
+      "batch and low in the window means oscillation or noise, high in both means imbalance."));
   t.push_back(live(field<v, &TelemetryConfig::checkpoint_every>(
       "telemetry.checkpoint_every", "Telemetry", "Checkpoints every", "steps", {0, 1e6},
-      "Steps between the checkpoints that the window keeps, to which the training can be taken back and from which a "
-      "twin can branch off. Each is a copy of 12 bytes per parameter, in memory and in the folder NAME.checkpoints "
-      "beside the recording. Taking one holds the training up for some 6 ms per million parameters: at the default, "
-      "every 100 steps, 0.3 % of the time on the preset mini-v3. Run A's value counts for all. 0: none but those made "
-      "by hand.")));
+      "Steps between the checkpoints that the window keeps, to which the training can be rewound and from which a twin "
+      "can branch off. Each is a copy of 12 bytes per parameter, in memory and in the folder NAME.checkpoints beside "
+      "the recording. Taking one delays the training by some 6 ms per million parameters: at the default, every 100 "
+      "steps, 0.3 % of the time on the preset mini-v3. Run A's value counts for all. 0: none but those made by "
+      "hand.")));
   t.push_back(live(field<v, &TelemetryConfig::checkpoints_kept>(
       "telemetry.checkpoints_kept", "Telemetry", "Checkpoints kept", "checkpoints", {1, 64},
       "How many stay, and 512 MiB of them at most (of mini-v3 that is two, of smaller models all 8 of the default): "
-      "close together near the newest step, wider apart farther back; the first and those made by hand go last.")));
+      "close together near the newest step, farther apart before; the first and those made by hand are removed "
+      "last.")));
 }
 
 void add_texts(std::vector<ConfigField>& t) {
@@ -510,30 +520,30 @@ void add_texts(std::vector<ConfigField>& t) {
   constexpr auto kGroup = "Telemetry";
   t.push_back(live(field<s, &TelemetryConfig::specialisation_every>(
       "telemetry.specialisation_every", kGroup, "Specialisation every", "steps", {0, 10000},
-      "Steps between tables of who chooses which expert: domain by expert, expert by expert, byte by expert. Every "
-      "batch "
-      "since the table before is counted, so that fewer tables are less noisy ones. 0: never.")));
+      "Steps between tables of expert choices: domain by expert, expert by expert, byte by expert. Every batch since "
+      "the last table is counted, so less frequent tables are less noisy. 0: never.")));
   t.push_back(live(field<s, &TelemetryConfig::texts_every>(
       "telemetry.texts_every", kGroup, "Probe text every", "steps", {0, 10000},
-      "Steps between routings of the probe text, token by token and layer by layer, with the weights of that moment; a "
-      "passage of the batch that was just trained on comes along, of each domain in turn. An edited probe is routed at "
-      "the next step. The training is not touched. 0: never.")));
+      "Steps between routings of the probe text, token by token and layer by layer, with the weights of that step; a "
+      "passage of the batch just trained on is added, from each domain in turn. An edited probe is routed at the next "
+      "step. Training is not affected. 0: never.")));
   t.push_back(live(field<s, &TelemetryConfig::probe>(
       "telemetry.probe", kGroup, "Probe text", "", kNone,
-      "The text whose routing is shown in the workspace Text and compared from step to step; at most 1024 bytes. "
-      "\\n is a new line, \\t a tab, \\x41 the byte 0x41, \\\\ a backslash. What is longer than data.seq is "
-      "read in pieces of that length, as the model has learnt to read. Empty: no probe.")));
+      "The text whose routing is shown in the workspace Text and compared from step to step; at most 1024 bytes. \\n"
+      " is a new line, \\t a tab, \\x41 the byte 0x41, \\\\ a backslash. Longer texts than data.seq are read in pieces "
+      "of that length, as in training. Empty: no probe.")));
   t.push_back(live(field<s, &TelemetryConfig::sample_every>(
       "telemetry.sample_every", kGroup, "Sample every", "steps", {0, 10000},
-      "Steps between texts that the model writes itself, going on from the beginning of the probe text. Writing one "
-      "takes up to as many forward passes as it has bytes. 0: never.")));
+      "Steps between texts that the model writes, continuing the beginning of the probe text. Writing one takes up to "
+      "as many forward passes as it has bytes. 0: never.")));
   t.push_back(live(field<s, &TelemetryConfig::sample_length>(
       "telemetry.sample_length", kGroup, "Length of the sample", "bytes", {1, 1024},
-      "Bytes that the model writes. With what it is given they fill data.seq at most.")));
+      "Bytes that the model writes. Together with the prompt they fill data.seq at most.")));
   t.push_back(live(field<s, &TelemetryConfig::sample_temperature>(
       "telemetry.sample_temperature", kGroup, "Sampling temperature", "", {0, 5},
-      "How boldly the model writes: 0 takes the likeliest byte each time and soon repeats itself; 1 draws as the model "
-      "predicts; more is wilder. The dice follow from seed and step: the same run writes the same text.")));
+      "How randomly the model writes: 0 takes the most likely byte each time and soon repeats itself; 1 draws as the "
+      "model predicts; more is more random. The random numbers depend on seed and step: the same run writes the same "
+      "text.")));
 }
 
 std::vector<ConfigField> make_table() {

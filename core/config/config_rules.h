@@ -1,4 +1,4 @@
-// Rules that tie several keys of a config together; shared by validate() and the TOML reader, which knows the lines.
+// Rules that involve several keys of a config; shared by validate() and the TOML reader, which knows the line numbers.
 #pragma once
 
 #include <map>
@@ -11,15 +11,15 @@
 namespace moescope {
 
 struct RuleViolation {
-  std::vector<std::string> keys;  // that take part, the one to change first
+  std::vector<std::string> keys;  // those involved, the one to change first
   std::string message;
 };
-// The config's values are each within their own range.
+// Expects each value to be within its own range.
 std::vector<RuleViolation> rule_violations(const RunConfig& config);
-// Of them, those of what a person does to routers and data.
+// The part of them that concerns interventions: what a person does to routers and data.
 void check_interventions(const RunConfig& config, std::vector<RuleViolation>& found);
 
-// Appends the violations in which no key of `bad` takes part, at the line of the first key that has one.
+// Appends the violations that involve no key of `bad`, at the line of the first key that has one.
 void add_rule_problems(const RunConfig& config, const std::set<std::string>& bad,
                        const std::map<std::string, int>& lines, const std::string& file,
                        std::vector<ConfigProblem>& problems);

@@ -17,7 +17,7 @@
 namespace moescope {
 namespace {
 
-// A config has some 50 lines; whatever is a thousand times as long is not one.
+// A config has some 50 lines; a file a thousand times as long is not one.
 constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
 
 // Levenshtein distance: insertions, deletions and replacements that turn one word into the other.
@@ -90,7 +90,7 @@ struct Reader {
     const toml::node* node = table.get(kPresetKey);
     if (!node) return;
     const int line = static_cast<int>(node->source().begin.line);
-    if (!node->is_string()) return problem(line, kPresetKey, "is no text, needed is the name of a preset");
+    if (!node->is_string()) return problem(line, kPresetKey, "is not text; expected the name of a preset");
     const ParsedConfig preset = load_preset(**node->as_string());
     if (!preset.problems.empty()) return problem(line, kPresetKey, preset.problems.front().message);
     parsed.config = preset.config;
@@ -101,7 +101,7 @@ struct Reader {
     if (!node) return;
     const int line = static_cast<int>(node->source().begin.line);
     if (!node->is_array_of_tables())
-      return problem(line, kCompareKey, "needed is [[compare]] with the settings in which a twin differs");
+      return problem(line, kCompareKey, "expected [[compare]] with the settings in which a twin differs");
     const toml::array& twins = *node->as_array();
     if (twins.size() > kMaxTwins)
       return problem(line, kCompareKey,
@@ -207,7 +207,7 @@ std::string nearest_key(std::string_view given) {
   const ConfigField* best = nullptr;
   std::size_t best_distance = 0;
   for (const ConfigField& field : config_fields()) {
-    // A right word in the wrong section is nearer than any misspelling.
+    // A correct key in the wrong section is closer than any misspelling.
     const std::size_t distance =
         8 * edit_distance(last_part(given), last_part(field.key)) + edit_distance(given, field.key);
     if (best == nullptr || distance < best_distance) {
@@ -273,7 +273,7 @@ ParsedConfig load_config(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) return unreadable(path, "no such file");
-  if (std::filesystem::is_directory(status)) return unreadable(path, "is a folder, needed is a TOML file");
+  if (std::filesystem::is_directory(status)) return unreadable(path, "is a folder, expected a TOML file");
   try {
     return parse_config(read_file(path, kMaxConfigBytes, "run config"), path);
   } catch (const std::runtime_error& error) {
@@ -320,7 +320,7 @@ std::string preset_about(std::string_view name) {
   return about;
 }
 
-// Live changes of a run do not make it another comparison, other formats at its start do.
+// A run with live changes still belongs to its comparison; one with other formats at the start does not.
 std::string comparison_preset_of(const std::vector<RunConfig>& runs) {
   for (const std::string& name : comparison_preset_names()) {
     const std::vector<RunConfig> of_preset = all_runs(load_preset(name));

@@ -40,7 +40,7 @@ void add_entry(std::string_view entry, const ModelConfig& model, ListOf kind, Ex
   if ((!every && !read(layer_text, layer)) || !read(trimmed(entry.substr(colon + 1, equals - colon - 1)), expert))
     fail("write " + form + "; * as the layer is every MoE layer");
   if (kind == ListOf::values && !(read(trimmed(entry.substr(equals + 1)), value) && std::fabs(value) <= kMaxBias))
-    fail("the bias is no number from -1000 to 1000: choose one");
+    fail("the bias is not a number from -1000 to 1000: choose one");
   if (expert < 0 || expert >= model.n_experts)
     fail("there is no expert " + std::to_string(expert) + ": choose 0 to " + std::to_string(model.n_experts - 1));
   if (!every && (layer < model.n_dense_layers || layer >= model.n_layers))

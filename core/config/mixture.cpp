@@ -45,7 +45,7 @@ MixtureEntries parse_mixture(std::string_view text) {
     auto entry = parse_entry(trimmed(text.substr(0, comma)));
     for (const auto& [domain, weight] : entries)
       if (domain == entry.first)
-        throw std::invalid_argument("domain \"" + domain + "\" stands there twice: choose one weight");
+        throw std::invalid_argument("domain \"" + domain + "\" occurs twice: choose one weight");
     sum += entry.second;
     entries.push_back(std::move(entry));
     more = comma != std::string_view::npos;

@@ -1,4 +1,4 @@
-// How much of each domain the batches hold: "code=1" (that one alone), "prose=0.5, JSON=2, *=1" (* is all others).
+// The share of each domain in the batches: "code=1" (that one alone), "prose=0.5, JSON=2, *=1" (* is all others).
 #pragma once
 
 #include <array>
@@ -24,11 +24,11 @@ std::string mixture_text(const MixtureEntries& entries);
 // std::invalid_argument when a domain is unknown, naming the known, or none of them has a weight.
 std::vector<double> mixture_weights(std::string_view text, const std::vector<std::string>& domains);
 
-// Which domain each sequence of a run is of. Evenly spread: any stretch of n sequences has each domain n times its
-// share, but for one or two (multiples of the golden ratio, modulo 1, cut by the shares).
+// The domain of each sequence of a run. Evenly spread: any n consecutive sequences hold each domain n times its share,
+// give or take one or two (multiples of the golden ratio, modulo 1, cut by the shares).
 class Mixture {
  public:
-  Mixture() = default;  // empty: as the data set deals by itself
+  Mixture() = default;  // empty: the data set's own choice of domains
   Mixture(const std::vector<double>& weights, std::int64_t seed);
 
   bool empty() const { return ends_.empty(); }

@@ -32,7 +32,7 @@ std::optional<Operand> operand_named(std::string_view name) {
 OperandRecipe parse_entry(std::string_view entry) {
   const auto dot = entry.find('.'), equals = entry.find('=');
   if (dot == entry.npos || equals == entry.npos || dot > equals)
-    refuse(entry, "needed is CLASS.OPERAND=RECIPE, such as experts.dY=mxfp8_e5m2_grad");
+    refuse(entry, "expected CLASS.OPERAND=RECIPE, such as experts.dY=mxfp8_e5m2_grad");
   const auto gemm_class = gemm_class_named(trimmed(entry.substr(0, dot)));
   if (!gemm_class) {
     std::string names;

@@ -1,6 +1,6 @@
 // Recipes of single operands of one class of GEMMs, in place of the class's own: "experts.dY=mxfp8_e5m2_grad,
-// attention.W=bf16". What a recipe does to that operand is done to it; the later of two entries for one operand holds.
-// Semicolons do, too: commas have a meaning of their own in --compare.
+// attention.W=bf16". The operand is quantized as that recipe quantizes it; of two entries for one operand the later one
+// counts. Semicolons may separate entries as well, because commas have a meaning of their own in --compare.
 #pragma once
 
 #include <string>

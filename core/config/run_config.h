@@ -1,10 +1,11 @@
-// Everything a run can be told, one table of fields over plain structs.
+// All settings of a run: plain structs, and one table of their fields.
 //
 // The table (config_fields) is the only place that knows a key's name, range, unit and meaning;
 // the TOML reader, the validator, the set-up form, live changes and --help all read it.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,11 +19,9 @@ namespace moescope {
 enum class ScoreFunc { sigmoid, softmax };
 enum class AuxMode { none, sequence, batch };
 enum class Schedule { constant, cosine };
-// Of the token rows that dispatch and combine carry. mxfp8 as torchao's all-to-all: dispatch in the forward pass and
-// combine in the backward pass carry MXFP8 (E4M3, scales by rceil), the two ways back BF16.
+// Format of the token rows that dispatch and combine send. mxfp8 is torchao's all-to-all: dispatch in the forward pass
+// and combine in the backward pass send MXFP8 (E4M3, scales by rceil), the two return trips BF16.
 enum class TokenPayload { fp32, bf16, mxfp8 };
-// Takes the place of the recipe's format for one kind of operand. MX scales by rceil.
-enum class OperandOverride { none, fp32, bf16, mxfp8_e4m3, mxfp8_e5m2, mxfp6_e2m3, mxfp6_e3m2, mxfp4_e2m1, nvfp4 };
 
 // Shapes of the model. Field names and meanings are those of TorchTitan's DeepSeek-V3 arguments.
 struct ModelConfig {
@@ -43,7 +42,7 @@ struct ModelConfig {
   int moe_inter = 128;
   int n_shared = 1;  // one FFN of width n_shared * moe_inter; 0: none
   int outlier_channel = 0;
-  double outlier_factor = 1;  // on that channel of every feed-forward's input at the start; 1: none
+  double outlier_factor = 1;  // gain of that channel in every feed-forward's input at the start; 1: none
 };
 
 struct RouterConfig {
@@ -59,8 +58,8 @@ struct RouterConfig {
   double aux_coeff = 0.0;
   double z_coeff = 0.0;
   bool force_balance = false;       // round-robin, as in the published throughput runs
-  double capacity_factor = 0.0;     // what-if only: slots beyond it are counted as dropped, never dropped; 0: off
-  double gate_noise = 0.0;          // standard deviation of what is added to the logits that choose; 0: none
+  double capacity_factor = 0.0;     // what-if only: slots beyond it are counted, not dropped; 0: off
+  double gate_noise = 0.0;          // standard deviation of the noise on the logits that choose experts; 0: none
   bool frozen = false;              // gate and expert_bias stay as they are
   std::string killed_experts = {};  // cannot be chosen; this and the next two: core/config/expert_list.h
   std::string pinned_bias = {};     // expert_bias held at these values
@@ -93,17 +92,17 @@ struct PrecisionConfig {
   Rounding rounding = Rounding::nearest;
   bool hadamard = false;
   TokenPayload payload = TokenPayload::fp32;
-  OperandOverride override_x = OperandOverride::none;  // of every class whose recipe is not fp32
-  OperandOverride override_w = OperandOverride::none;
-  OperandOverride override_dy = OperandOverride::none;
-  std::string operands = {};  // of single classes, over all of these: core/config/operand_recipes.h
+  // Replaces the recipe's format for one kind of operand, in every class whose recipe is not fp32: one of the named
+  // formats that are for training (core/numerics/number_format.h). nullopt: as the recipe says.
+  std::optional<OperandFormat> override_x = {}, override_w = {}, override_dy = {};
+  std::string operands = {};  // of single operands, overrides all of these: core/config/operand_recipes.h
 };
 
 struct DataConfig {
   std::string path;          // empty: the embedded generator of labelled domains; else a text file or a folder
   int batch = 8;             // sequences
   int seq = 128;             // tokens
-  std::string mixture = {};  // weights of the domains (core/config/mixture.h); empty: as the data lie
+  std::string mixture = {};  // weights of the domains (core/config/mixture.h); empty: as they occur in the data
 };
 
 // Virtual ranks over which all-to-all volumes are counted.
@@ -114,13 +113,14 @@ struct ParallelConfig {
 };
 
 struct TelemetryConfig {
-  int every = 1;                  // steps between frames with arrays; scalars come with every step
-  int quant_every = 1;            // steps between frames with quantization statistics
-  int flips_every = 10;           // steps between comparisons of the routing with run 0's; 0: never
-  int gradient_every = 0;         // steps between comparisons of the gradients with FP32; 0: never
-  int window = 50;                // steps over which windowed MaxVio and dead experts are judged
-  int specialisation_every = 20;  // steps between frames that say who chooses which expert, counted since; 0: never
-  int texts_every = 20;           // steps between routings of the probe and of a passage of the batch; 0: never
+  int every = 1;           // steps between frames with arrays; scalars come with every step
+  int quant_every = 1;     // steps between frames with quantization statistics
+  int flips_every = 10;    // steps between comparisons of the routing with run 0's; 0: never
+  int gradient_every = 0;  // steps between comparisons of the gradients with FP32; 0: never
+  int window = 50;         // steps that windowed MaxVio and dead experts are computed over
+  int specialisation_every =
+      20;                // steps between tables of expert choices by domain and byte, summed over them; 0: never
+  int texts_every = 20;  // steps between routings of the probe and of a passage of the batch; 0: never
   // With escapes as in core/io/text_escape.h; empty: none. A line or two of each generated domain.
   std::string probe =
       R"(The old king sees the river.\nint sum_x(int x, int y) {\n  return x + y;\n}\n12+30=42\n7*8=56\n)"
@@ -129,7 +129,7 @@ struct TelemetryConfig {
   int sample_every = 200;           // steps between texts written by the model; 0: never
   int sample_length = 64;           // bytes that it writes
   double sample_temperature = 0.8;  // 0: always the likeliest byte
-  int checkpoint_every = 100;       // steps between checkpoints to go back to; 0: none
+  int checkpoint_every = 100;       // steps between the checkpoints that a rewind can use; 0: none
   int checkpoints_kept = 8;         // at most
 };
 
@@ -163,9 +163,9 @@ struct ConfigField {
 
 std::span<const ConfigField> config_fields();
 const ConfigField* find_field(std::string_view key);  // nullptr: no such key
-std::string nearest_key(std::string_view key);        // the known key that `key` most likely means
+std::string nearest_key(std::string_view key);        // the known key closest in spelling
 
-// What is wrong with a config, where, and what would be right.
+// What is wrong with a config, where, and what is allowed.
 struct ConfigProblem {
   std::string file;  // empty when it did not come from a file
   int line = 0;      // 1-based; 0: unknown
@@ -174,10 +174,10 @@ struct ConfigProblem {
   std::string text() const;  // "run.toml:12: router.top_k: ..."
 };
 
-// Trained numbers of the model.
+// Number of trained parameters of the model.
 double parameter_count(const RunConfig& config);
-// Bytes that training takes at least, roughly: 16 per parameter (weight, gradient, two moments) and what the forward
-// pass keeps for the backward pass.
+// A rough lower bound on the bytes that training needs: 16 per parameter (weight, gradient, two moments) and what the
+// forward pass keeps for the backward pass.
 double memory_estimate(const RunConfig& config);
 
 // All problems at once; empty: the config can be trained.
@@ -192,19 +192,19 @@ struct ParsedConfig {
 };
 // Besides the keys of config_fields() a file may hold
 //   preset = "16B-like"                    the settings of a preset in place of the defaults
-//   [[compare]]                            a twin: what it is called and the settings in which it differs
+//   [[compare]]                            a twin: its name and the settings in which it differs
 //   name = "mxfp8"
 //   precision.experts = "mxfp8_rceil"
 ParsedConfig parse_config(std::string_view toml, std::string_view file_name);
 ParsedConfig load_config(const std::string& path);  // an unreadable file is a problem, too
-// Presets are assets/presets/<name>.toml, one run each, and assets/presets/compare/<name>.toml, several runs; their
-// names, in teaching order. load_preset takes either.
+// Names of the presets in teaching order: assets/presets/<name>.toml, one run each, and
+// assets/presets/compare/<name>.toml, several runs. load_preset takes either.
 std::vector<std::string> preset_names();
 std::vector<std::string> comparison_preset_names();
 ParsedConfig load_preset(std::string_view name);
-// What a preset's file says about itself at its top: for comparisons with what is expected, and was measured.
+// The comment at the top of a preset's file; for comparisons it says what to expect and what was measured.
 std::string preset_about(std::string_view name);
-// The comparison preset whose runs these are, by names, seeds and size; empty: of none.
+// The comparison preset that these runs come from, recognised by names, seeds and size; empty: none.
 std::string comparison_preset_of(const std::vector<RunConfig>& runs);
 // The parsed run and its twins.
 std::vector<RunConfig> all_runs(const ParsedConfig& parsed);
@@ -218,14 +218,14 @@ struct ConfigDifference {
   std::string a, b;  // as to_string() writes them
   bool operator==(const ConfigDifference&) const = default;
 };
-// In the table's order. The name, which every run has of its own, does not count.
+// In the table's order. Names do not count: every run has its own.
 std::vector<ConfigDifference> difference(const RunConfig& a, const RunConfig& b);
-// Whether `b` shows what chance alone does to `a`: it has another seed and the same of everything else that bears on
-// the training ([telemetry] and [parallel] do not). Runs in lock-step read the batches of the first, whatever their
-// seeds are: of two such runs only the first weights differ.
+// Whether `b` shows what chance alone does to `a`: another seed, and otherwise the same settings as far as they affect
+// training ([telemetry] and [parallel] do not). Runs in lock-step read the batches of the first, whatever their seeds:
+// such twins differ only in their initial weights.
 bool is_noise_twin(const RunConfig& a, const RunConfig& b);
 RunConfig noise_twin(RunConfig config);  // the next seed, and a name that says so
-// What a run that is compared with `first` is called: "16B-like+mxfp8_rceil", "nano+top_k-4"; a valid name.
+// A valid name for a run that is compared with `first`: "16B-like+mxfp8_rceil", "nano+top_k-4".
 std::string twin_name(const RunConfig& first, const RunConfig& twin);
 
 // A change of one live field between two steps.
@@ -237,7 +237,7 @@ struct LiveChange {
 
 std::string to_string(const ConfigValue& value);
 // The value that `text` stands for in a field: "2e-3", "true", "sigmoid". Throws std::invalid_argument with what is
-// allowed when it is of another type; the range is check_field's matter.
+// allowed when it is of another type; check_field checks the range.
 ConfigValue parse_value(const ConfigField& field, std::string_view text);
 
 }  // namespace moescope

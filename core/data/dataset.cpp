@@ -10,8 +10,8 @@
 namespace moescope {
 namespace {
 
-// Sequence i of a run (i = step * B + row) is cut from freshly generated documents. Domains are dealt like cards:
-// every round of as many sequences as there are domains has each domain once, in an order of its own.
+// Sequence i of a run (i = step * B + row) is cut from freshly generated documents. Domains take turns: every round of
+// as many sequences as there are domains contains each domain once, in an order of its own.
 class GeneratedDataset : public Dataset {
  public:
   GeneratedDataset(const DataConfig& config, std::int64_t seed)
@@ -43,7 +43,7 @@ class GeneratedDataset : public Dataset {
     return deck[index % domains];
   }
 
-  // S + 1 bytes that begin anywhere in a document, so that a position says nothing about the content.
+  // S + 1 bytes from a random position in a document, so that a position carries no information about the content.
   std::string sequence_text(std::uint64_t index, int domain) const {
     Draws draws(text_, index);
     const std::size_t skipped = draws.below(64);

@@ -20,7 +20,7 @@ struct Batch {
   std::vector<std::int32_t> input;                         // [B*S]
   std::vector<std::int32_t> target;                        // [B*S], the next byte
   std::vector<std::int32_t> domain;                        // [B], index into Dataset::domains()
-  const std::vector<std::string>* domain_names = nullptr;  // these; the dataset's own. nullptr: they have no names
+  const std::vector<std::string>* domain_names = nullptr;  // owned by the dataset; nullptr: they have no names
 };
 
 class Dataset {
@@ -29,8 +29,8 @@ class Dataset {
   virtual ~Dataset() = default;
   virtual const std::vector<std::string>& domains() const = 0;
   virtual Batch batch(std::int64_t step, const Mixture& mixture) const = 0;
-  Batch batch(std::int64_t step) const { return batch(step, mixture_); }  // with the mixture it was opened with
-  virtual std::string summary() const { return {}; }  // what was found and what was skipped, for people
+  Batch batch(std::int64_t step) const { return batch(step, mixture_); }  // with the mixture given to open_dataset()
+  virtual std::string summary() const { return {}; }  // what was found and what was skipped, as text for the user
 
   // For data.mixture = `text`. Throws std::invalid_argument as mixture_weights() does.
   Mixture mixture(const std::string& text) const;
@@ -45,8 +45,8 @@ Batch empty_batch(int sequences, int length);  // all zero
 // Row `row` from the first S + 1 bytes of `text`.
 void fill_sequence(Batch& batch, int row, int domain, std::string_view text);
 
-// Throws std::runtime_error with path, what was found and what is needed (unreadable, too short, no text), or with what
-// is wrong with the mixture.
+// Throws std::runtime_error with the path, what was found and what is needed (unreadable, too short, no text), or with
+// what is wrong with the mixture.
 std::unique_ptr<Dataset> open_dataset(const DataConfig& config, std::int64_t seed);
 
 }  // namespace moescope

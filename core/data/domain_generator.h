@@ -1,6 +1,6 @@
-// Text of labelled domains with structure that can be learnt: sums are right, brackets match, schemas hold.
+// Generates text of labelled domains with structure that can be learnt: sums are right, brackets match, schemas hold.
 //
-// Each domain has byte statistics of its own, so that a router has something to specialise on, and needs no file.
+// Each domain has its own byte statistics, so that a router has something to specialise on. No file is needed.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace moescope {
 
-// Draws in sequence out of a stream's section of 2^32 numbers.
+// Sequential draws from a section of 2^32 numbers of a random stream.
 class Draws {
  public:
   Draws(const RandomStream& stream, std::uint64_t section) : stream_(stream), next_(section << 32) {}
@@ -31,7 +31,7 @@ class Draws {
   const T& of(const T (&choices)[N]) {
     return choices[below(N)];
   }
-  // The first ones more often: rank r with weight 1 / (r + 1), cheaply approximated by N^u.
+  // Earlier choices more often: rank r with weight about 1 / (r + 1), approximated by N^u.
   template <class T, std::size_t N>
   const T& skewed(const T (&choices)[N]) {
     const double rank = std::pow(static_cast<double>(N + 1), stream_.uniform(next_++)) - 1;

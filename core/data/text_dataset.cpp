@@ -63,7 +63,7 @@ void add_file(Collection& all, const fs::path& path, std::string& domain_text) {
   if (domain_text.back() != '\n') domain_text += '\n';
 }
 
-// By name: the order in which a file system lists a folder is its own affair.
+// By name, because the order in which a file system lists a folder varies.
 std::vector<fs::path> sorted_entries(Collection& all, const fs::path& folder) {
   std::error_code error;
   std::vector<fs::path> entries;
@@ -92,10 +92,9 @@ Collection collect(const std::string& path) {
   const auto status = fs::status(path, error);
   if (!fs::exists(status))
     throw std::runtime_error(path + ": " + (error ? error.message() : "no such file or folder") +
-                             ": needed is a text file or a folder of text files");
+                             ": expected a text file or a folder of text files");
   if (!fs::is_regular_file(status) && !fs::is_directory(status))
-    throw std::runtime_error(path +
-                             ": is neither a file nor a folder: needed is a text file or a folder of text files");
+    throw std::runtime_error(path + ": is neither a file nor a folder: expected a text file or a folder of text files");
   const auto entries = fs::is_directory(status) ? sorted_entries(all, path) : std::vector<fs::path>{path};
   for (const fs::path& entry : entries) {
     TextDomain domain{entry.filename().string(), {}};
@@ -125,7 +124,7 @@ void drop_short_domains(Collection& all, std::size_t needed) {
     message += longest == 0 ? "holds no text" : "the longest text has " + std::to_string(longest) + " bytes";
     const std::string skipped = skipped_text(all);
     if (!skipped.empty()) message += " (skipped: " + skipped + ")";
-    throw std::runtime_error(message + ": needed are at least " + std::to_string(needed) +
+    throw std::runtime_error(message + ": expected at least " + std::to_string(needed) +
                              " bytes for data.seq = " + std::to_string(needed - 1));
   }
   all.short_domains =

@@ -1,4 +1,4 @@
-// Batches out of text files: sequences that begin anywhere in the text, every place equally likely.
+// Batches from text files: sequences begin at any place in the text with equal probability.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace moescope {
 
-// Most text that is read into memory. What a model of this size can see in a day is far less.
+// Limit on the text that is read into memory; far more than a model of this size sees in a day.
 inline constexpr std::int64_t kMaxTextBytes = std::int64_t{512} << 20;
 
 // As open_dataset, for a config with a path.

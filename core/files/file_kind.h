@@ -1,5 +1,5 @@
-// What a file is, by its content first and its name second: the one place that decides how a file that was dropped,
-// chosen, named on the command line or listed among recent files is opened.
+// Recognises what a file is, by its content first and its name second. This alone decides how a file is opened that was
+// dropped, chosen, named on the command line or listed among recent files.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace moescope {
 
 enum class FileKind {
   recording,     // .moescope: SQLite
-  training_log,  // JSON lines, one step or one layer of a step a line
+  training_log,  // JSON lines, one step or one layer of a step per line
   event_file,    // TensorBoard: a file of events, or a folder that holds such files
   load_table,    // CSV of step,layer,expert,count, or llama.cpp's moe-trace
   tensors,       // .safetensors
@@ -22,8 +22,8 @@ constexpr bool holds_runs(FileKind kind) {
   return kind <= FileKind::load_table;
 }
 
-// Throws std::runtime_error with the path: it is not there, cannot be read, or is compressed or in
-// another encoding than UTF-8 where it should be text. Reads a few kB at most.
+// Throws std::runtime_error with the path: missing, unreadable, or compressed or not UTF-8 where it should be text.
+// Reads a few kB at most.
 FileKind file_kind(const std::string& path);
 
 }  // namespace moescope

@@ -12,6 +12,7 @@
 #include "core/files/tag_map.h"
 #include "core/io/input_file.h"
 #include "core/io/json_values.h"
+#include "core/io/text_escape.h"
 #include "core/telemetry/logs/event_records.h"
 #include "tensorboard.pb.h"
 
@@ -139,7 +140,7 @@ std::vector<double> counts_of(const pb::Histogram& histogram) {
     from = to;
     if (n == 0) continue;
     if (!(lowest == highest))
-      throw Unreadable("histogram: a bucket of more than one expert, which do not tell their loads");
+      throw Unreadable("histogram: a bucket of more than one expert, so that their loads are not known");
     if (highest >= kMostImportedExperts) throw Unreadable("histogram: too many experts");
     const auto expert = static_cast<std::size_t>(highest);
     if (counts.size() <= expert) counts.resize(expert + 1);
@@ -197,10 +198,10 @@ void Run::read_file(std::string_view bytes, BadLines& bad, const std::function<b
     if (state == RecordState::cut_off) return;  // the file is still being written
     ++records_;
     if (state == RecordState::bad_header)
-      return bad.add(records_, "its length does not fit its checksum: the rest of the file cannot be read");
+      return bad.add(records_, "wrong checksum of its length: the rest of the file cannot be read");
     try {
       pb::Event event;
-      if (state == RecordState::bad_record) throw Unreadable("its bytes do not fit their checksum");
+      if (state == RecordState::bad_record) throw Unreadable("wrong checksum of its bytes");
       if (!event.ParseFromArray(record.data(), static_cast<int>(std::min<std::size_t>(record.size(), INT32_MAX))))
         throw Unreadable("no event");
       take(event);
@@ -222,7 +223,7 @@ void Run::take(const pb::Event& event) {
     try {
       take(event, value);
     } catch (const Unreadable& unreadable) {  // the other values of the record are good
-      problem = value.tag().substr(0, 200) + ": " + unreadable.what();
+      problem = printable(value.tag().substr(0, 200)) + ": " + unreadable.what();  // a zero byte would end it
     }
   }
   if (!problem.empty()) throw Unreadable(problem);
@@ -268,7 +269,7 @@ void Run::take(const pb::Event& event, const pb::Summary::Value& value) {
     values = {value.histo().num() > 0 ? value.histo().sum() / value.histo().num() : std::nan("")};
   } else if (value.has_histo()) {
     if (match.rule->means != TagMeaning::tokens_per_expert || match.expert >= 0)
-      throw Unreadable("a histogram, which does not tell which expert has what");
+      throw Unreadable("a histogram, which does not give the load of each expert");
     values = counts_of(value.histo());
     shape = {values.size()};
   } else if (value.has_tensor()) {
@@ -384,7 +385,7 @@ TagMap tags_for(const ImportOptions& options, const fs::path& folder) {
     for (const std::string& tag : unknown)
       if (++shown <= kShownTags) message += (shown > 1 ? ", \"" : " \"") + tag.substr(0, 100) + "\"";
     if (unknown.size() > kShownTags) message += ", ...";
-    message += ". A mapping file, --tags FILE.toml or moescope-tags.toml beside the events, says what tags mean";
+    message += ". A mapping file, --tags FILE.toml or moescope-tags.toml beside the events, defines what tags mean";
   }
   throw std::runtime_error(message);
 }

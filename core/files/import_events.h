@@ -1,9 +1,9 @@
 // TensorBoard event files: scalars, histograms and tensors of a training, by a mapping of tags (tag_map.h).
 //
-// A path is one event file, or a folder: every folder below it that holds event files is a run. Of what was written
-// twice for a step (a training that went on from a checkpoint) the later counts. A record whose checksum is wrong is
-// counted and skipped; after a damaged header nothing of the file can be found, and that is counted, too. A layer's
-// loads are taken where all its experts have one.
+// A path is one event file, or a folder: every folder below it that holds event files is a run. If a step was written
+// twice (a training that resumed from a checkpoint), the later value counts. A record whose checksum is wrong is
+// counted and skipped; after a damaged header the rest of the file cannot be read, and that is counted, too. A layer's
+// loads are used only if every expert has one.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ namespace moescope {
 // std::runtime_error: cannot be read; holds no tag that the mapping knows (with the tags there are).
 Imported import_events(const std::string& path, const ImportOptions& options = {});
 
-// One event file's bytes, for the fuzzer: true where something was understood.
+// Reads the bytes of one event file, for the fuzzer; true if anything was understood.
 bool read_event_bytes(std::string_view bytes, BadLines& bad);
 
 }  // namespace moescope

@@ -258,7 +258,7 @@ T load(const std::byte* at) {
 
 [[noreturn]] void fail_shortened(const std::string& tensor) {
   throw std::runtime_error("tensor '" + tensor +
-                           "': its file became shorter while it was open (another program wrote it); open it again");
+                           "': its file was truncated while it was open (another program wrote it); open it again");
 }
 
 float half_to_float(std::uint16_t half) {
@@ -406,7 +406,7 @@ void SafetensorsFile::Mapping::parse() {
   const auto copied = [&](std::size_t first, std::size_t count) {
     std::string text(count, '\0');
     if (!copy_mapped(data + first, reinterpret_cast<std::byte*>(text.data()), count))
-      fail(path, "became shorter while it was opened");
+      fail(path, "was truncated while it was opened");
     return text;
   };
   const std::string prefix = copied(0, kPrefixBytes);

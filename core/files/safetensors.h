@@ -39,12 +39,12 @@ struct TensorView {
   std::string name;
   DType dtype;
   std::vector<std::size_t> shape;  // empty: a scalar
-  // Into the mapped file, unaligned. For their place and number: reading them directly ends the program when another
-  // has shortened the file, which all methods below turn into std::runtime_error.
+  // Points into the mapped file, unaligned. Use it for address and size only: reading the bytes directly kills the
+  // program if another one has truncated the file, which all methods below turn into std::runtime_error.
   std::span<const std::byte> bytes;
 
   std::size_t elements() const;
-  void copy_bytes(std::byte* out) const;  // all, as they stand
+  void copy_bytes(std::byte* out) const;  // all, unconverted
   // Converted copy of elements [first, first + count); integers convert exactly where float/double can hold them.
   std::vector<float> floats(std::size_t first, std::size_t count) const;
   std::vector<float> floats() const { return floats(0, elements()); }
@@ -59,7 +59,7 @@ class SafetensorsFile {
   const std::string& path() const;
   const std::vector<TensorView>& tensors() const;       // in file order
   const TensorView* find(std::string_view name) const;  // nullptr: absent
-  const TensorView& at(std::string_view name) const;    // throws, naming near misses
+  const TensorView& at(std::string_view name) const;    // throws, naming similar ones
   const std::map<std::string, std::string>& metadata() const;
 
  private:
@@ -73,8 +73,8 @@ struct TensorSpec {
   std::vector<std::size_t> shape;
 };
 
-// Writes a file whose tensors are not in memory together: declares all, then takes their bytes in that order.
-// PATH is there whole after finish(), or as it was (whole_file.h). Throws std::runtime_error.
+// Writes a file whose tensors do not fit into memory together: all are declared first, then appended in that order. The
+// file is complete after finish(); until then nothing changes (whole_file.h). Throws std::runtime_error.
 class SafetensorsStream {
  public:
   SafetensorsStream(const std::string& path, const std::vector<TensorSpec>& tensors,

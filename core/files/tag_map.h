@@ -31,7 +31,7 @@ class TagMap {
   // Throws std::runtime_error: `file_name`, line, key, what was given, what is allowed.
   static TagMap parse(std::string_view toml, const std::string& file_name);
   static TagMap load(const std::string& path);
-  std::optional<TagMatch> find(std::string_view tag) const;  // the first that fits
+  std::optional<TagMatch> find(std::string_view tag) const;  // the first that matches
 
  private:
   std::vector<TagRule> rules_;

@@ -1,5 +1,5 @@
-// Files that are named from outside, for reading. Only regular ones are opened: a named pipe that nobody writes to, or
-// a device, would keep the reader waiting for ever or never come to an end.
+// Reading of files whose path the user gives. Only regular files are opened: a named pipe that nobody writes to would
+// block for ever, and a device may never end.
 #pragma once
 
 #include <cstddef>
@@ -19,22 +19,22 @@ class InputFile {
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
-  std::size_t read(char* to, std::size_t bytes);  // how many there were: fewer only at the end
-  // The next line without its end; false: no more. Of a longer one the first `most` bytes and one more, so that its
-  // size tells; the rest is passed over.
+  std::size_t read(char* to, std::size_t bytes);  // bytes read: fewer than asked only at the end of the file
+  // The next line without its line end; false: no more. A line longer than `most` is cut to `most` + 1 bytes, by which
+  // the caller recognises it; the rest of it is skipped.
   bool read_line(std::string& line, std::size_t most);
-  std::uint64_t size() const { return size_; }  // when it was opened
+  std::uint64_t size() const { return size_; }  // when the file was opened
   int descriptor() const { return descriptor_; }
 
  private:
   std::string path_;
   int descriptor_ = -1;
   std::uint64_t size_ = 0;
-  std::string ahead_;  // read, but not yet taken by read_line
+  std::string ahead_;  // read from the file, not yet returned by read_line
   std::size_t taken_ = 0;
 };
 
-// All of it; one with more bytes is refused as "PATH: is larger than 64 MiB, which no WHAT is".
+// The whole file; a larger one is refused: "PATH: is larger than 64 MiB, which no WHAT is".
 std::string read_file(const std::string& path, std::uint64_t most_bytes, const char* what);
 
 }  // namespace moescope

@@ -33,8 +33,8 @@ std::string with_quoted_non_numbers(std::string_view line) {
   return out;
 }
 
-// The first word outside of strings that other languages write for a value and JSON does not know.
-std::string_view foreign_word(std::string_view line) {
+// The first literal outside of strings that other languages use for a value but JSON does not have.
+std::string_view non_json_literal(std::string_view line) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   bool in_string = false;
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -55,12 +55,12 @@ std::string_view foreign_word(std::string_view line) {
 std::string why_not_json(std::string_view line) {
   if (const std::string problem = encoding_problem(line); !problem.empty()) return problem;
   if (const std::size_t at = not_utf8_at(line); at != std::string_view::npos)
-    return "not UTF-8 from byte " + std::to_string(at + 1) + " on (Latin-1?), which JSON has to be";
-  if (const std::string_view word = foreign_word(line); !word.empty())
-    return "not JSON: " + std::string(word) + " is no value of it; NaN, Infinity, null, true and false are";
+    return "not UTF-8 from byte " + std::to_string(at + 1) + " on (Latin-1?), which JSON must be";
+  if (const std::string_view word = non_json_literal(line); !word.empty())
+    return "not JSON: " + std::string(word) + " is not a JSON value; NaN, Infinity, null, true and false are allowed";
   const std::size_t first = line.find_first_not_of(" \t{[");
   if (first != std::string_view::npos && line[first] == '\'')
-    return "not JSON: names stand in single quotes, as Python prints them; json.dumps() writes them as JSON";
+    return "not JSON: names are in single quotes, as Python prints them; json.dumps() writes JSON";
   return "not JSON, or cut off";
 }
 

@@ -1,4 +1,4 @@
-// Numbers and lists out of JSON that somebody else wrote: checked, with the key in what is said of them.
+// Numbers and lists from JSON of unknown origin, checked; errors name the key.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,17 @@ struct Unreadable : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A whole text. Throws BadJson: what is wrong and where, also where it is nested deeper
-// than kMostNesting.
+// Parses a whole text. Throws BadJson: what is wrong and where, also for nesting deeper than kMostNesting.
 struct BadJson : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 nlohmann::json parse_json(std::string_view text);
 
-// One line: an object. Python's NaN, Infinity and -Infinity, which JSON has not, become strings of that name.
+// Parses one line, an object. NaN, Infinity and -Infinity, which Python writes and JSON does not have, become strings
+// of that name.
 nlohmann::json parse_json_line(std::string_view line);
 
-// The value of the first of these keys that is there and not null; nullptr: none is.
+// The value of the first of these keys that is present and not null; nullptr: none is.
 const nlohmann::json* member(const nlohmann::json& json, std::initializer_list<const char*> keys);
 
 float to_float(const nlohmann::json& value, const char* key);  // null: kNoValue; "NaN", "Infinity", "-Infinity"

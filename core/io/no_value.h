@@ -1,4 +1,4 @@
-// A number that its source does not have: another cadence, an imported log, null in JSON.
+// Stands for a number that the source does not have: not computed at this step, not in an imported log, null in JSON.
 #pragma once
 
 #include <bit>

@@ -127,7 +127,7 @@ bool Statement::next() {
     if (code == SQLITE_TOOBIG)
       message += ": damaged: it is longer than " +
                  std::to_string(sqlite3_limit(connection_.handle(), SQLITE_LIMIT_LENGTH, -1)) +
-                 " bytes, which nothing in a recording is";
+                 " bytes, which is more than anything in a recording";
     sqlite3_reset(statement_);
     throw std::runtime_error(message);
   }

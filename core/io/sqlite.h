@@ -14,12 +14,12 @@ namespace moescope {
 inline constexpr std::size_t kLongestName = 4096;  // bytes: of a run, a file, a domain, ...
 inline constexpr int kLongestValue = 1 << 28;      // bytes; the counts of 4096 ranks are half of it
 
-// To a file that may come from anybody: nothing that its schema holds is run (triggers, views, functions that only a
-// trusted file may call), and texts, blobs and statements have a largest size.
-// Throws std::runtime_error "PATH: <what SQLite says>" from every member that can fail.
+// A connection to a file of unknown origin: nothing in its schema is run (triggers, views, functions that only a
+// trusted file may call), and the sizes of texts, blobs and statements are limited. Throws std::runtime_error "PATH:
+// <what SQLite says>" from every member that can fail.
 class Connection {
  public:
-  // `vfs`: another of SQLite's ways to the disk than its own choice. `path` may be a URI, `shown` then names the file.
+  // `vfs`: the SQLite VFS to use in place of the default. `path` may be a URI, `shown` then names the file.
   Connection(const std::string& path, int open_flags, const char* vfs = nullptr, const std::string& shown = {});
   ~Connection();
   Connection(const Connection&) = delete;
@@ -29,7 +29,8 @@ class Connection {
   std::int64_t integer(const char* sql);  // first column of the first row
   // Larger texts, blobs and rows are refused from now on.
   void limit_length(int bytes);
-  // Asked every few milliseconds while a statement runs; false ends it with an error. Nothing: it is asked no more.
+  // Called every few milliseconds while a statement runs; false ends the statement with an error. An empty function
+  // removes it.
   void on_progress(std::function<bool()> go_on);
   [[noreturn]] void fail(std::string_view what) const;
   int last_code() const { return sqlite3_extended_errcode(db_); }
@@ -49,7 +50,7 @@ class Statement {
   Statement(const Statement&) = delete;
   Statement& operator=(const Statement&) = delete;
 
-  // Parameters, from the left. Blobs and texts must live until the statement has run.
+  // Parameters, from left to right. Blobs and texts must live until the statement has run.
   Statement& bind(std::int64_t value);
   Statement& bind(double value);  // NaN binds NULL
   Statement& bind(std::string_view text);
@@ -58,7 +59,7 @@ class Statement {
   bool next();   // the next row; false: no more
   void reset();  // ready for other parameters, before the last row
 
-  // Columns of the current row, from the left.
+  // Columns of the current row, from left to right.
   std::int64_t get_integer();
   bool get_real(double& value);  // false: NULL
   // Throws std::runtime_error "WHAT has N bytes, expected at most M".

@@ -61,7 +61,7 @@ std::string text_problem(std::string_view text) {
   char byte[8];
   std::snprintf(byte, sizeof byte, "0x%02x", static_cast<unsigned char>(text[at]));
   return "line " + std::to_string(line) + ": byte " + byte +
-         " is no UTF-8 (Latin-1?): iconv -f ISO-8859-1 -t UTF-8 makes it readable";
+         " is not UTF-8 (Latin-1?): iconv -f ISO-8859-1 -t UTF-8 makes it readable";
 }
 
 std::size_t not_utf8_at(std::string_view text) {

@@ -1,4 +1,4 @@
-// What a file is that should be UTF-8 text and is not, said as its owner would say it.
+// Recognises files that should be UTF-8 text and are not, and says what they are instead.
 #pragma once
 
 #include <cstddef>
@@ -7,17 +7,17 @@
 
 namespace moescope {
 
-// By the first bytes of a file, or all: "is gzip-compressed: gunzip it first", "is UTF-16 text: ..."; empty: nothing
-// speaks against UTF-8 so far.
+// Judged by the first bytes of a file: "is gzip-compressed: gunzip it first", "is UTF-16 text: ..."; empty: so far it
+// may be UTF-8.
 std::string encoding_problem(std::string_view beginning);
 
-// The same of a whole text, which tells other encodings as well: "line 3: byte 0xe4 is no UTF-8 (Latin-1?): ...".
+// The same for a whole text, where other encodings are found as well: "line 3: byte 0xe4 is not UTF-8 (Latin-1?): ...".
 std::string text_problem(std::string_view text);
 
-// Where a text stops being UTF-8; npos: nowhere.
+// The first byte that is not UTF-8; npos: all are.
 std::size_t not_utf8_at(std::string_view text);
 
-// The mark that some programs put before UTF-8 is no part of the text.
+// The text without the byte order mark that some programs write before UTF-8.
 std::string_view without_byte_order_mark(std::string_view text);
 
 }  // namespace moescope

@@ -1,4 +1,4 @@
-// TOML that somebody else wrote: the one place that parses it.
+// TOML of unknown origin: the one place that parses it.
 #pragma once
 
 #include <toml++/toml.h>
@@ -7,7 +7,7 @@
 
 namespace moescope {
 
-// Throws toml::parse_error, with the line, what is wrong with it, also where it is nested deeper than kMostNesting.
+// Throws toml::parse_error with the line and what is wrong, also for nesting deeper than kMostNesting.
 toml::table parse_toml(std::string_view text, std::string_view file_name);
 
 }  // namespace moescope

@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 constexpr std::size_t kBuffer = std::size_t{256} << 10;
 constexpr int kTries = 16;
 
-// In the folder of `path`, and short: that name itself may be as long as a name can be.
-std::string temporary_beside(const std::string& path) {
+// In the folder of `path`, with a short name, since that of `path` may be as long as possible already.
+std::string temporary_path(const std::string& path) {
   std::random_device random;
   char name[48];
   std::snprintf(name, sizeof name, ".moescope-%08x%08x%08x.tmp", random(), random(), random());
@@ -41,7 +41,7 @@ bool write_all(int file, std::string_view bytes) {
   return true;
 }
 
-// So that the new name, too, is there after the machine lost its power. Not every file system can.
+// So that the new name survives a power cut, too. Not every file system supports it.
 void sync_folder_of(const std::string& path) {
   const fs::path folder = fs::path(path).parent_path();
   const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -56,19 +56,19 @@ std::string output_problem(const std::string& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) return {};
   if (S_ISREG(status.st_mode)) return {};
-  if (S_ISDIR(status.st_mode)) return "is a folder, needed is a file";
-  if (!S_ISLNK(status.st_mode)) return "is a device, a pipe or a socket, needed is a file";
+  if (S_ISDIR(status.st_mode)) return "is a folder, expected a file";
+  if (!S_ISLNK(status.st_mode)) return "is a device, a pipe or a socket, expected a file";
   std::error_code error;
   const std::string target = fs::read_symlink(path, error).string();
   return "is a symbolic link to " + target +
-         ", which is not written through; name that file itself, or remove the link";
+         ", and links are not followed; give the path of that file, or remove the link";
 }
 
 WholeFile::WholeFile(const std::string& path) : path_(path) {
   if (const std::string problem = output_problem(path); !problem.empty())
     throw std::runtime_error(path + ": " + problem);
   for (int i = 0; i < kTries && file_ < 0; ++i) {
-    temporary_ = temporary_beside(path);
+    temporary_ = temporary_path(path);
     file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (file_ < 0 && errno != EEXIST) break;
   }

@@ -10,11 +10,12 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "core/config/run_config.h"
 #include "core/lessons/lesson_tensors.h"
-#include "core/numerics/block_quantize.h"
+#include "core/numerics/operand_format.h"
 #include "core/telemetry/history/metrics.h"
 
 namespace moescope {
@@ -25,18 +26,8 @@ struct LessonPick {
   int index = 0;  // Of::one
 };
 
-// A number format that a tensor is shown or judged in.
-struct LessonFormat {
-  BlockFormat format;  // format.block 0: one scale for the whole tensor, amax / max (E4M3 and E5M2 only)
-  BlockAxis axis = BlockAxis::row;
-};
-
-// A figure that can be read while the lesson runs. Which keys exist and what they mean: lesson_figures().
-struct LessonFigure {
-  std::string key;
-  double times = 1;
-
-  // Of runs: mean over a stretch of steps unless `over` says otherwise.
+// Of a run: over a stretch of steps, and over layers and experts where the figure has them.
+struct RunFigure {
   int run = 0;  // place: 0 is A
   LessonPick layer;
   LessonPick expert{.of = LessonPick::Of::max};
@@ -44,19 +35,32 @@ struct LessonFigure {
   std::optional<std::int64_t> from, to;  // inclusive
   bool since_change = false;             // from and to count from the run's newest live change
   LessonPick::Of over = LessonPick::Of::mean;
-  std::int64_t lag = 1;  // load_correlation
-  std::string of;        // steps_until: a metric
-  double limit = 0;      // steps_until
-
+  // What single figures want besides.
+  std::int64_t lag = 1;    // load_correlation
+  std::string of;          // steps_until: a metric
+  double limit = 0;        // steps_until
   int slots_per_rank = 0;  // placed_max_over_mean
+  std::string model;       // modelled_*: whose layer
+};
 
-  // Of tensors.
+// Of a sample tensor of the lesson.
+struct TensorFigure {
   std::string tensor;
-  std::optional<LessonFormat> format;  // nothing: the one that the person has chosen
+  std::optional<MatrixFormat> format;  // nothing: the one that the person has chosen
   LessonColumns columns = LessonColumns::all;
+};
 
-  // Of measured layers on a cluster (assets/calibration); `model` of modelled ones, too.
+// Of a layer that was measured on a cluster (assets/calibration).
+struct ClusterFigure {
   std::string model, routing;
+};
+
+// A figure that can be read while the lesson runs. Which keys exist, of what they are and what they mean:
+// lesson_figures().
+struct LessonFigure {
+  std::string key;
+  double times = 1;
+  std::variant<RunFigure, TensorFigure, ClusterFigure> of;
 };
 
 // holds: above < figure < below, each where given.
@@ -75,13 +79,13 @@ struct LessonSetting {
   ConfigValue value;
 };
 
-// The runs of a lesson. None: it is about tensors alone.
+// The runs of a lesson. None: the lesson is about tensors alone.
 struct LessonRuns {
   std::vector<RunConfig> configs;  // A first
   bool empty() const { return configs.empty(); }
 };
 
-// In the place of a run: every run of the lesson.
+// In place of a run's number: every run of the lesson.
 inline constexpr int kAllRuns = -1;
 
 struct LessonTask {
@@ -93,26 +97,26 @@ struct LessonTask {
   std::vector<LessonSetting> settings;  // set, twin
   std::string name;                     // twin
   std::string tensor;                   // show
-  LessonFormat format;
+  MatrixFormat format;
   int row = 0, column = 0;  // the element whose block is under the microscope
 };
 
 struct LessonPrediction {
   std::string question;
-  std::vector<std::string> choices;  // empty: a number is asked for
+  std::vector<std::string> choices;  // empty: asks for a number
   int right = 0;                     // index of the choice that the checks then show
   std::optional<LessonFigure> number;
-  double within = 2;  // a number counts as right up to this factor away
+  double within = 2;  // a number counts as right within this factor
 };
 
-// What the window shows while the step is read; empty: as it is.
+// What the window shows during this step; empty: nothing changes.
 struct LessonView {
   std::string workspace;
-  std::vector<std::string> panels;     // dock names; the workspace's others are put away
+  std::vector<std::string> panels;     // names of docks; the workspace's others are closed
   std::vector<std::string> highlight;  // of these
   std::optional<int> run, layer, expert;
   std::optional<Metric> metric;   // what the loss panels draw; nothing: the loss
-  bool after_prediction = false;  // only then: it would give the answer away
+  bool after_prediction = false;  // shown only then, since it would give the answer away
 };
 
 struct LessonStep {
@@ -135,9 +139,9 @@ struct Lesson {
 
 struct ParsedLesson {
   Lesson lesson;
-  std::vector<ConfigProblem> problems;  // empty: it can be given
+  std::vector<ConfigProblem> problems;  // empty: the lesson can be started
 };
-// `seed` replaces that of every run and tensor (a run of the file with a seed of its own keeps the distance to it).
+// `seed` replaces the seed of every run and tensor (a run with a seed of its own keeps its difference to the first).
 ParsedLesson parse_lesson(std::string_view toml, std::string_view file_name, std::optional<std::int64_t> seed = {});
 ParsedLesson load_lesson(const std::string& path, std::optional<std::int64_t> seed = {});
 

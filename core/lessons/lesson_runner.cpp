@@ -9,7 +9,7 @@
 namespace moescope {
 namespace {
 
-void wait_until_it_stands(Lab& lab) {
+void wait_until_stopped(Lab& lab) {
   while (lab.status().running) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   lab.flush();
   if (const std::string error = lab.status().error; !error.empty()) throw std::runtime_error(error);
@@ -40,7 +40,7 @@ void add_twin(const LessonTask& task, Lab& lab) {
   for (const LessonSetting& setting : task.settings) find_field(setting.key)->set(twin, setting.value);
   lab.add_run(twin);
   lab.run_until(lab.status().step);
-  wait_until_it_stands(lab);
+  wait_until_stopped(lab);
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ void perform(const LessonTask& task, std::unique_ptr<Lab>& lab) {
       break;
     case LessonTask::Kind::run_until:
       lab->run_until(task.until);
-      wait_until_it_stands(*lab);
+      wait_until_stopped(*lab);
       break;
     case LessonTask::Kind::set:
       change_settings(task, *lab);

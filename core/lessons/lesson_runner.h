@@ -1,4 +1,4 @@
-// A lesson without a window: trains, performs every task, and judges every check.
+// Runs a lesson without a window: trains, performs every task and evaluates every check.
 #pragma once
 
 #include <functional>
@@ -17,15 +17,15 @@ struct LessonOutcome {
     LessonJudgement judgement;
   };
   std::vector<Line> checks;
-  // What the reveals of the steps say, with the values of this run.
+  // The reveals of the steps, with the values of this run filled in.
   std::vector<std::string> reveals;
   bool holds = true;  // every check of every step
 };
 
-// `progress` is told what is being done. Throws std::runtime_error when the training fails.
+// `progress` is called with what is being done. Throws std::runtime_error when the training fails.
 LessonOutcome run_lesson(const Lesson& lesson, const std::function<void(const std::string&)>& progress = {});
 
-// One task on a lab; waits until it is done. `show` is not a lab's.
+// Performs one task on a lab and waits until it is done. `show` does nothing: it concerns the window.
 class Lab;
 void perform(const LessonTask& task, std::unique_ptr<Lab>& lab);
 

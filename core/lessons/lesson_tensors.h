@@ -1,4 +1,4 @@
-// Tensors made by a stated recipe, for lessons about number formats.
+// Generated tensors for lessons about number formats.
 #pragma once
 
 #include <cstdint>

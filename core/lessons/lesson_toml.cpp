@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMaxLessonBytes = std::size_t{1} << 20;
 constexpr int kMaxTensorSide = 4096;
-constexpr std::int64_t kMaxSteps = 100000;  // a lesson that trains for longer is none
+constexpr std::int64_t kMaxSteps = 100000;  // limit for a lesson
 
 int line_of(const toml::node& node) {
   return static_cast<int>(node.source().begin.line);
@@ -212,7 +212,7 @@ LessonRuns read_runs(Section& section, std::optional<std::int64_t> seed) {
     for (const ConfigProblem& problem : validate(config))
       section.problem("preset", config.name + ": " + problem.key + ": " + problem.message);
   }
-  if (runs.configs.size() > 4) section.problem("run", "at most 4 runs are side by side");
+  if (runs.configs.size() > 4) section.problem("run", "at most 4 runs can be compared");
   return runs;
 }
 
@@ -231,24 +231,26 @@ LessonPick read_pick(Section& section, std::string_view key, LessonPick otherwis
   return otherwise;
 }
 
-LessonFormat read_format(Section& section) {
-  LessonFormat format;
-  const std::string element = section.required_text("format");
-  if (const auto named = format_named(element))
-    format.format.element = *named;
-  else if (!element.empty())
-    section.problem("format", "is \"" + element + "\", allowed are e4m3, e5m2, e3m2, e2m3, e2m1, int8");
-  format.format.rule = static_cast<ScaleRule>(section.choice("rule", {"floor", "rceil", "even", "ceil"}, 1));
+// `block` "tensor": FP8 with one scale for the whole tensor.
+MatrixFormat read_format(Section& section) {
+  ElementFormat element = ElementFormat::e4m3;
+  const std::string name = section.required_text("format");
+  if (const auto named = element_named(name))
+    element = *named;
+  else if (!name.empty())
+    section.problem("format", "is \"" + name + "\", allowed are " + element_names());
+  const auto rule = static_cast<ScaleRule>(section.choice("rule", {"floor", "rceil", "even", "ceil"}, 1));
+  MatrixFormat chosen;
   const toml::node* block = section.node("block");
   if (block && block->is_string() && **block->as_string() == "tensor") {
-    format.format.block = 0;
-    if (format.format.element != ElementFormat::e4m3 && format.format.element != ElementFormat::e5m2)
+    chosen.format = fp8_format(ScaleGranularity::tensor, element);
+    if (element != ElementFormat::e4m3 && element != ElementFormat::e5m2)
       section.problem("block", "one scale for the tensor goes with e4m3 or e5m2");
   } else {
-    format.format.block = static_cast<int>(section.integer("block", 32, 1, 4096));
+    chosen.format = mx_format(element, rule, static_cast<int>(section.integer("block", 32, 1, 4096)));
   }
-  format.axis = section.choice("axis", {"row", "column"}, 0) == 0 ? BlockAxis::row : BlockAxis::column;
-  return format;
+  chosen.axis = section.choice("axis", {"row", "column"}, 0) == 0 ? BlockAxis::row : BlockAxis::column;
+  return chosen;
 }
 
 class LessonParser {
@@ -318,14 +320,19 @@ class LessonParser {
       info = find_lesson_figure(figure.key);
     }
     figure.times = section.number("times", 1, -1e6, 1e6);
-    if (info->source == LessonFigureInfo::Source::run) read_run_figure(section, figure);
-    if (info->source == LessonFigureInfo::Source::tensor) read_tensor_figure(section, figure);
-    if (info->source == LessonFigureInfo::Source::cluster) {
-      figure.model = section.required_text("model");
-      figure.routing = section.required_text("routing");
-      if (!LessonReader({}).read(figure))
-        section.problem("routing",
-                        "calibration/h200x8.json has no layer " + figure.model + " with routing " + figure.routing);
+    switch (info->source) {
+      case LessonFigureInfo::Source::run:
+        figure.of = read_run_figure(section, figure.key);
+        break;
+      case LessonFigureInfo::Source::tensor:
+        figure.of = read_tensor_figure(section);
+        break;
+      case LessonFigureInfo::Source::cluster:
+        figure.of = read_cluster_figure(section);
+        if (!LessonReader({}).read(figure))
+          section.problem("routing", "calibration/h200x8.json has no layer " + section.text("model") +
+                                         " with routing " + section.text("routing"));
+        break;
     }
     return figure;
   }
@@ -339,7 +346,8 @@ class LessonParser {
     return run;
   }
 
-  void read_run_figure(Section& section, LessonFigure& figure) {
+  RunFigure read_run_figure(Section& section, std::string_view key) {
+    RunFigure figure;
     figure.run = read_run(section);
     figure.layer = read_pick(section, "layer", figure.layer);
     figure.last = section.integer("last", 1, 1, kMaxSteps);
@@ -349,14 +357,17 @@ class LessonParser {
     if (figure.to && !figure.from) section.problem("to", "goes with from");
     figure.since_change = section.choice("since", {"start", "change"}, 0) == 1;
     figure.over = static_cast<LessonPick::Of>(section.choice("over", {"mean", "max", "min"}, 0));
-    if (figure.key == "utilisation" || figure.key == "expert_share" || figure.key == "expert_bias")
+    if (key == "utilisation" || key == "expert_share" || key == "expert_bias")
       figure.expert = read_pick(section, "expert", figure.expert);
-    if (figure.key == "load_correlation") figure.lag = section.integer("lag", 1, 1, 1000);
-    if (figure.key == "placed_max_over_mean") figure.slots_per_rank = section.integer("slots_per_rank", 0, 0, 1024);
-    if (figure.key.starts_with("modelled_")) {
-      figure.model = section.choice("model", {"671B", "16B"}, 0) == 0 ? "671B" : "16B";
-    }
-    if (figure.key != "steps_until") return;
+    if (key == "load_correlation") figure.lag = section.integer("lag", 1, 1, 1000);
+    if (key == "placed_max_over_mean")
+      figure.slots_per_rank = static_cast<int>(section.integer("slots_per_rank", 0, 0, 1024));
+    if (key.starts_with("modelled_")) figure.model = section.choice("model", {"671B", "16B"}, 0) == 0 ? "671B" : "16B";
+    if (key == "steps_until") read_steps_until(section, figure);
+    return figure;
+  }
+
+  static void read_steps_until(Section& section, RunFigure& figure) {
     figure.of = section.required_text("of");
     figure.limit = section.number("limit", 0, -1e9, 1e9);
     if (!section.has("limit")) section.problem("limit", "is missing");
@@ -364,13 +375,22 @@ class LessonParser {
     if (!of || of->source != LessonFigureInfo::Source::run) section.problem("of", "must be a metric, such as max_vio");
   }
 
-  void read_tensor_figure(Section& section, LessonFigure& figure) {
+  TensorFigure read_tensor_figure(Section& section) {
+    TensorFigure figure;
     figure.tensor = section.required_text("tensor");
     check_tensor(section, figure.tensor);
     figure.columns = static_cast<LessonColumns>(section.choice("columns", {"all", "neighbours", "others"}, 0));
     const toml::node* format = section.node("format");
-    if (format && format->is_string() && **format->as_string() == "chosen") return;
-    figure.format = read_format(section);
+    const bool chosen = format && format->is_string() && **format->as_string() == "chosen";
+    if (!chosen) figure.format = read_format(section);
+    return figure;
+  }
+
+  static ClusterFigure read_cluster_figure(Section& section) {
+    ClusterFigure figure;
+    figure.model = section.required_text("model");
+    figure.routing = section.required_text("routing");
+    return figure;
   }
 
   static std::string keys() {
@@ -420,7 +440,7 @@ class LessonParser {
       problems_.add(section.line(), path, "there is no run to do this with: add [runs]");
     if (task.kind == LessonTask::Kind::start) runs_open_ = task.start.configs.size();
     if (task.kind == LessonTask::Kind::twin && ++runs_open_ > 4)
-      section.problem("twin", "at most 4 runs are side by side");
+      section.problem("twin", "at most 4 runs can be compared");
     step.tasks.push_back(std::move(task));
   }
 
@@ -453,7 +473,7 @@ class LessonParser {
         task.tensor = show.required_text("tensor");
         check_tensor(show, task.tensor);
         task.format = read_format(show);
-        if (task.format.format.block == 0) show.problem("block", "the screen shows blocks: give a number");
+        if (has_tensor_scale(task.format.format)) show.problem("block", "the screen shows blocks: give a number");
         task.row = static_cast<int>(show.integer("row", 0, 0, kMaxTensorSide - 1));
         task.column = static_cast<int>(show.integer("column", 0, 0, kMaxTensorSide - 1));
         break;
@@ -494,7 +514,8 @@ class LessonParser {
     } else if (prediction.choices.size() < 2) {
       section.problem("choices", "a prediction needs at least two choices, or a number");
     } else {
-      if (!section.has("right")) section.problem("right", "is missing: the choice that comes true, 1 for the first");
+      if (!section.has("right"))
+        section.problem("right", "is missing: the number of the right choice, 1 for the first");
       prediction.right =
           static_cast<int>(section.integer("right", 1, 1, static_cast<std::int64_t>(prediction.choices.size()))) - 1;
     }
@@ -543,7 +564,7 @@ class LessonParser {
     }
     if (step.view.after_prediction && !step.prediction) section.problem("arrange", "there is no [step.predict]");
     if (step.view.after_prediction && lesson_.steps.empty())
-      section.problem("arrange", "is the first step's: it has no earlier arrangement to keep until then");
+      section.problem("arrange", "cannot be in the first step, which has no earlier arrangement to keep");
     if (step.prediction && step.prediction->number == std::nullopt && step.checks.empty())
       section.problem("predict", "a prediction among choices needs checks that show which one is right");
     lesson_.steps.push_back(std::move(step));
@@ -580,7 +601,7 @@ ParsedLesson unreadable(std::string_view file, const std::string& why) {
 }  // namespace
 
 ParsedLesson parse_lesson(std::string_view text, std::string_view file, std::optional<std::int64_t> seed) {
-  if (text.size() > kMaxLessonBytes) return unreadable(file, "is larger than 1 MB, so no lesson");
+  if (text.size() > kMaxLessonBytes) return unreadable(file, "is larger than 1 MB, the limit for a lesson");
   try {
     const toml::table table = parse_toml(text, file);
     ParsedLesson parsed = LessonParser(std::string(file), seed).parse(table);

@@ -79,7 +79,9 @@ void judge_comparison(const LessonCheck& check, const Configs& configs, const st
                       std::vector<std::string>& unclear) {
   for (const auto* bound : {&check.above, &check.below}) {
     if (!*bound || !(*bound)->figure) continue;
-    const auto a = static_cast<std::size_t>(check.figure.run), b = static_cast<std::size_t>((*bound)->figure->run);
+    const auto *of_a = std::get_if<RunFigure>(&check.figure.of), *of_b = std::get_if<RunFigure>(&(*bound)->figure->of);
+    if (!of_a || !of_b) continue;
+    const auto a = static_cast<std::size_t>(of_a->run), b = static_cast<std::size_t>(of_b->run);
     if (a == b || std::max(a, b) >= configs.size()) continue;
     const auto things = things_that_differ(configs[a], configs[b]);
     if (things.size() > 1)

@@ -12,13 +12,14 @@
 
 namespace moescope {
 
-// Cuts runs into slices that one task handles.
+// Cuts runs into slices, one for each task.
 std::vector<ParameterRun> optimizer_slices(std::span<const ParameterRun> runs);
 
-// Whether a rank updates these: what no expert owns everywhere, an expert's where it lives (expert_exchange.h).
+// Whether this rank updates these parameters: an expert's on the rank that holds it (expert_exchange.h), all others on
+// every rank.
 bool is_of_rank(const ParameterRun& run, const Ranks* ranks, int n_experts);
 
-// Length of the gradient over all slices. Each rank adds up its own, rank 0 what all have.
+// L2 norm of the gradient over all slices. Each rank adds up its own experts', rank 0 what all ranks share.
 template <class T>
 double gradient_norm(const T* gradients, std::span<const ParameterRun> slices, int n_experts, Ranks* ranks = nullptr);
 

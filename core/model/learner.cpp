@@ -52,15 +52,15 @@ void Learner<T>::pin_biases() {
   set_biases(config.router.pinned_bias, config.model, expert_bias);
 }
 
-// A frozen gate has no gradient: not in the norm either.
+// A frozen gate has no gradient, so that it does not count in the norm either.
 template <class T>
-void Learner<T>::rest_gates() {
+void Learner<T>::zero_gate_gradients() {
   for (const ParameterRun& slice : gate_slices_) std::fill_n(parameters.gradients + slice.offset, slice.count, T{0});
 }
 
-// The gates at a rate of their own, or not at all.
+// The gates with their own learning rate, or not at all.
 template <class T>
-void Learner<T>::move_weights(double lr, double gradient_scale) {
+void Learner<T>::update_weights(double lr, double gradient_scale) {
   const auto move = [&](const std::vector<ParameterRun>& slices, double rate) {
     adamw_update<T>(config.optimizer, steps_taken, rate, gradient_scale, slices, parameters.gradients,
                     parameters.weights, parameters.moment1, parameters.moment2);
@@ -85,7 +85,7 @@ Losses Learner<T>::forward(const Batch& batch, bool quant_statistics, PhaseClock
 template <class T>
 StepResult Learner<T>::update(const Losses& losses, PhaseClock& clock) {
   clock.enter(Phase::optimizer);
-  if (config.router.frozen) rest_gates();
+  if (config.router.frozen) zero_gate_gradients();
   StepResult result{.losses = losses};
   sum_replicated_gradients();
   result.grad_norm = gradient_norm(parameters.gradients, slices_, config.model.n_experts, ranks_);
@@ -96,7 +96,7 @@ StepResult Learner<T>::update(const Losses& losses, PhaseClock& clock) {
       update_expert_bias<T>(expert_bias[i], model_->moe()[i].router.tokens_per_expert, config.router.bias_update_rate,
                             config.router.bias_centring, model_->killed(i));
   pin_biases();
-  move_weights(result.lr, scale);
+  update_weights(result.lr, scale);
   ++steps_taken;
   clock.enter(Phase::other);
   return result;
@@ -149,7 +149,7 @@ void check_ranks(const RunConfig& config, int ranks) {
   if (ranks > 1 && config.telemetry.gradient_every > 0)
     refuse("gradients cannot be compared with FP32; set telemetry.gradient_every to 0");
   if (ranks > 1 && config.parallel.placement != "contiguous")
-    refuse("experts lie on them in order; set parallel.placement to contiguous");
+    refuse("experts are placed in order; set parallel.placement to contiguous");
   if (ranks == 1) return;
   const StepPrecision precision = step_precision(config.precision, config.seed, 0);
   for (int c = 0; c < kNumGemmClasses; ++c) {
@@ -160,7 +160,7 @@ void check_ranks(const RunConfig& config, int ranks) {
                                (format.scheme == QuantScheme::fp8 && format.granularity == ScaleGranularity::row);
       if (over_tokens)
         refuse(std::string("precision.") + gemm_class_name(gemm_class) +
-               " has a format whose scales reach over all tokens of the batch; choose one with blocks, as mxfp8_rceil");
+               " has a format whose scales span all tokens of the batch; choose one with blocks, such as mxfp8_rceil");
     }
   }
 }

@@ -1,7 +1,7 @@
 // Model, gradients and optimizer state of one run, and one training step without telemetry.
 //
 // Order of a step: forward, backward, gradient norm, expert_bias, AdamW (TorchTitan's: the bias moves before weights).
-// Pinned biases are put in place before the forward pass and after the update.
+// Pinned biases are set before the forward pass and after the update.
 #pragma once
 
 #include <cstdint>
@@ -35,33 +35,33 @@ class Learner {
   StepResult step(const Batch& batch, bool quant_statistics, PhaseClock& clock);
 
   // The parts of a step.
-  // `tap`, if given, takes its operand from this forward pass and the backward pass after it.
+  // `tap`, if given, captures its operand in this forward pass or the backward pass after it.
   Losses forward(const Batch& batch, bool quant_statistics, PhaseClock& clock, OperandTap* tap = nullptr);
   void backward(const Batch& batch, PhaseClock& clock) { model_->backward(batch, clock); }
   StepResult update(const Losses& losses, PhaseClock& clock);
 
-  RunConfig config;  // live fields may be changed between two steps
+  RunConfig config;  // live fields may change between two steps
   Parameters<T> parameters;
   std::vector<std::vector<T>> expert_bias;  // [MoE layer][E]
   std::int64_t steps_taken = 0;
   const Transformer<T>& model() const { return *model_; }
   Ranks* ranks() const { return ranks_; }
-  // Weights and moments of the experts of all ranks, as one process has them. Collective.
+  // Collects weights and moments of the experts of all ranks, as a single process has them. Collective.
   void gather_experts();
 
  private:
   bool is_of_gate(const ParameterRun& slice) const;
   void pin_biases();
-  void rest_gates();
-  void move_weights(double lr, double gradient_scale);
+  void zero_gate_gradients();
+  void update_weights(double lr, double gradient_scale);
   void sum_replicated_gradients();
 
   Ranks* ranks_;
-  std::vector<ParameterRun> slices_, own_slices_, gate_slices_;  // all; this rank's, without and of the gates
+  std::vector<ParameterRun> slices_, own_slices_, gate_slices_;  // all; this rank's without the gates; the gates
   std::unique_ptr<Transformer<T>> model_;                        // rebuilt when the batch's shape or top_k changes
 };
 
-// Throws std::runtime_error: why a training with this config cannot be spread over so many ranks.
+// Throws std::runtime_error with the reason why a training with this config cannot be spread over so many ranks.
 void check_ranks(const RunConfig& config, int ranks);
 
 extern template class Learner<float>;

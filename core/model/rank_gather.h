@@ -1,5 +1,5 @@
-// What all ranks know together about a step, for the telemetry of the one that writes it. Without ranks, what this
-// process knows. All collective.
+// Collects from all ranks what the telemetry of a step needs, for the rank that writes it. Without ranks it is what
+// this process has. All calls are collective.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace moescope {
 
-// A router's arrays over the tokens of the whole batch, on every rank.
+// A router's arrays for the tokens of the whole batch, on every rank.
 class WholeRouter {
  public:
   WholeRouter(const RouterActivations<float>& here, const BatchPart& part, int n_experts, int top_k);
@@ -23,7 +23,7 @@ class WholeRouter {
   std::vector<float> logits_, scores_, lse_, mix_, margin_;
 };
 
-// Quantization statistics over all ranks: of what each has a part of the sum, of what all have alike rank 0's.
+// Quantization statistics over all ranks: sums where each rank has a part, rank 0's where all have the same.
 struct WholeQuantSums {
   explicit WholeQuantSums(const Transformer<float>& model);
   std::vector<QuantSiteSums> experts;   // per MoE layer
@@ -31,7 +31,7 @@ struct WholeQuantSums {
   std::vector<TransferSums> transfers;  // per layer
 };
 
-// What the all-to-alls of all ranks moved since this was asked last; ranks = 0 without.
+// What the all-to-alls of all ranks moved since the last call; ranks = 0 without ranks.
 WireFrame gather_wire(Ranks* ranks);
 
 }  // namespace moescope

@@ -1,8 +1,8 @@
 // The whole model: embedding, blocks of attention and feed-forward, head and loss, with the backward pass.
 //
 //   x = embedding;  per block: x += attention(rms(x)), x += ffn(rms(x));  logits = output rms(x)
-// Legend: T = B*S tokens here, D dim, V vocabulary. As one of R ranks a model holds all weights, its share of the batch
-// and computes the experts that are its own (batch_part.h, expert_exchange.h).
+// Legend: T = B*S tokens here, D dim, V vocabulary. As one of R ranks a model holds all weights and its share of the
+// batch, and computes its own experts (batch_part.h, expert_exchange.h).
 #pragma once
 
 #include <cstdint>
@@ -42,10 +42,11 @@ class Transformer {
   int top_k() const { return top_k_; }
 
   // `batch` is the whole batch, of which a rank takes its part. `expert_bias`: [MoE layer][E]. With `quant_statistics`
-  // all quantizers count. `step` keeps the random bits (of stochastic rounding and gate noise) of steps apart.
+  // all quantizers collect statistics. `step` gives every step its own random bits (for stochastic rounding and gate
+  // noise).
   Losses forward(const Batch& batch, const std::vector<std::vector<T>>& expert_bias, bool quant_statistics,
                  PhaseClock& clock, std::int64_t step = 0);
-  // Lets `tap` take its operand from now on; nullptr: no longer.
+  // `tap` captures its operand from now on; nullptr: none does.
   void set_tap(OperandTap* tap) { tap_ = tap; }
   // Gradients of the last forward's total loss, into parameters' gradients. Call once per forward.
   void backward(const Batch& batch, PhaseClock& clock);

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cassert>
 #include <cmath>
 #include <cstdio>
 #include <limits>
 
+#include "core/numerics/operand_format.h"
 #include "core/numerics/rng.h"
 
 namespace moescope {
@@ -111,7 +113,7 @@ void describe_rceil(const FormatTraits& f, float amax, std::uint8_t code, std::v
                   std::to_string(code - 127));
 }
 
-std::vector<std::string> derive(const BlockAnatomy& block, std::span<const float> values) {
+std::vector<std::string> derive_mx(const BlockAnatomy& block, std::span<const float> values) {
   const FormatTraits& f = traits(block.format.element);
   if (block.amax_at < 0) return {"all values are 0: amax = 0", byte_sentence(0) + "; every code is 0"};
   const std::string where = "element " + std::to_string(block.amax_at);
@@ -133,12 +135,12 @@ std::vector<std::string> derive(const BlockAnatomy& block, std::span<const float
       describe_even(f, block.amax, exponent, lines);
       break;
     case ScaleRule::rceil:
-      describe_rceil(f, block.amax, block.scale_code, lines);
+      describe_rceil(f, block.amax, block.scale.code, lines);
       break;
   }
-  lines.push_back((block.scale_code == 0 ? "the smallest scale there is: " : "") + byte_sentence(block.scale_code));
-  if (block.scale_code == 255) return lines;
-  const float top = block.amax * decode_e8m0(static_cast<std::uint8_t>(254 - block.scale_code));
+  lines.push_back((block.scale.code == 0 ? "the smallest scale there is: " : "") + byte_sentence(block.scale.code));
+  if (block.scale.code == 255) return lines;
+  const float top = block.amax * decode_e8m0(static_cast<std::uint8_t>(254 - block.scale.code));
   const bool clips = top > f.max;
   lines.push_back("amax / scale = " + number(top) + (clips ? " > " : " <= ") + number(f.max) + ", the largest " +
                   named(block.format.element) + (clips ? ": it clips" : ": nothing clips"));
@@ -146,10 +148,10 @@ std::vector<std::string> derive(const BlockAnatomy& block, std::span<const float
 }
 
 // Where rounding moves a scaled value to: nearest-even, or one of the neighbours by chance.
-std::uint8_t encode_scaled(ElementFormat format, const ElementAnatomy& e, BlockRounding rounding, double uniform) {
-  if (rounding == BlockRounding::nearest_even || !std::isfinite(e.scaled)) return encode(format, e.scaled);
+std::uint8_t encode_scaled(const OperandFormat& format, const ElementAnatomy& e, double uniform) {
+  if (format.rounding == Rounding::nearest || !std::isfinite(e.scaled)) return encode(format.element, e.scaled);
   const float chosen = uniform < e.probability_up ? e.grid.above : e.grid.below;
-  return encode(format, std::copysign(chosen, e.scaled));
+  return encode(format.element, std::copysign(chosen, e.scaled));
 }
 
 void add_element(QuantSums& sums, const ElementAnatomy& e) {
@@ -173,41 +175,27 @@ void find_amax(BlockAnatomy& block, std::span<const float> values) {
 }
 
 std::vector<std::string> derive_nvfp4(const BlockAnatomy& block, float tensor_amax) {
-  const float t = block.tensor_scale;
+  const float t = block.scale.tensor;
   std::vector<std::string> lines = {
       "tensor amax = " + number(tensor_amax) + ": t = amax / (448 x 6) = " + scientific(t),
       block.amax_at < 0
           ? std::string("all values are 0: amax = 0")
           : "amax of the block = |element " + std::to_string(block.amax_at) + "| = " + number(block.amax)};
   const float wanted = block.amax / 6.0f / t;
-  const CodeFields s = code_fields(ElementFormat::e4m3, block.scale_code);
+  const CodeFields s = code_fields(ElementFormat::e4m3, block.scale.code);
   char hex[8];
-  std::snprintf(hex, sizeof hex, "0x%02X", block.scale_code);
+  std::snprintf(hex, sizeof hex, "0x%02X", block.scale.code);
   lines.push_back("(amax / 6) / t = " + number(wanted) +
                   (wanted < 0x1p-6f ? ", below the least block scale 2^-6"
                    : wanted > 448   ? ", above 448"
                                     : "") +
                   ": block scale E4M3 " + hex + " = " + s.formula.substr(2));
-  lines.push_back("scale = t x s = " + number(block.scale));
+  lines.push_back("scale = t x s = " + number(block.scale.value));
   if (block.amax_at < 0) return lines;
-  const float top = block.amax / block.scale;
+  const float top = block.amax / block.scale.value;
   lines.push_back("amax / scale = " + number(top) +
                   (top > 6 ? " > 6, the largest E2M1: it clips" : " <= 6: nothing clips"));
   return lines;
-}
-
-void find_nvfp4_scale(BlockAnatomy& block, float tensor_amax) {
-  tensor_amax = std::max(tensor_amax, block.amax);
-  if (!std::isfinite(block.amax) || !std::isfinite(tensor_amax)) {
-    block.scale = std::numeric_limits<float>::quiet_NaN();
-    block.scale_code = 0x7F;
-    block.derivation = {"the tensor holds a NaN or an infinity: it has no scale, and all of it decodes to NaN"};
-    return;
-  }
-  block.tensor_scale = nvfp4_tensor_scale(tensor_amax);
-  block.scale_code = nvfp4_scale_code(block.amax, block.tensor_scale);
-  block.scale = nvfp4_scale(block.scale_code, block.tensor_scale);
-  block.derivation = derive_nvfp4(block, tensor_amax);
 }
 
 const char* sharer(ScaleGranularity granularity) {
@@ -224,44 +212,40 @@ const char* sharer(ScaleGranularity granularity) {
   return "";
 }
 
-std::vector<std::string> derive_fp8(const BlockAnatomy& block, float amax, float encode) {
+std::vector<std::string> derive_fp8(const BlockAnatomy& block, float amax) {
   const FormatTraits& f = traits(block.format.element);
-  std::vector<std::string> lines = {std::string("amax of ") + sharer(*block.format.fp8) + " = " + number(amax)};
-  const float exact = fp8_encoding_scale(fp8_choice(*block.format.fp8, block.format.element), amax);
+  const float encode = block.scale.encode, exact = fp8_encoding_scale(f.max, false, amax);
+  std::vector<std::string> lines = {std::string("amax of ") + sharer(block.format.granularity) + " = " + number(amax)};
   lines.push_back("e = max / amax = " + number(f.max) + " / " + number(std::max(amax, 1e-12f)) + " = " + number(exact));
-  if (block.format.power_of_two) lines.push_back("rounded down to a power of two: e = " + scientific(encode));
-  lines.push_back("scale = 1 / e = " + number(block.scale));
+  if (block.format.power_of_two_scale) lines.push_back("rounded down to a power of two: e = " + scientific(encode));
+  lines.push_back("scale = 1 / e = " + number(block.scale.value));
   lines.push_back("largest |x| here x e = " + number(block.amax * encode) + ", and the largest " +
                   named(block.format.element) + " is " + number(f.max) + ": nothing clips");
   return lines;
 }
 
-// Returns e.
-float find_fp8_scale(BlockAnatomy& block, float shared_amax) {
+std::vector<std::string> derive_scale(const BlockAnatomy& block, std::span<const float> values, float shared_amax) {
   const float amax = larger_amax(shared_amax, block.amax);
-  const float encode = fp8_encoding_scale(block.format, amax);
-  block.scale = std::isfinite(amax) ? 1.0f / encode : std::numeric_limits<float>::quiet_NaN();
-  block.derivation = std::isfinite(amax)
-                         ? derive_fp8(block, amax, encode)
-                         : std::vector<std::string>{std::string(sharer(*block.format.fp8)) +
-                                                    " holds a NaN or an infinity: all that shares its scale is NaN"};
-  return encode;
-}
-
-void find_mx_scale(BlockAnatomy& block, std::span<const float> values) {
-  block.scale_code = scale_code(block.format.rule, block.format.element, block.amax);
-  block.scale = decode_e8m0(block.scale_code);
-  block.derivation = derive(block, values);
+  switch (block.format.scheme) {
+    case QuantScheme::nvfp4:
+      if (block.is_nan())
+        return {"the tensor holds a NaN or an infinity: it has no scale, and all of it decodes to NaN"};
+      return derive_nvfp4(block, amax);
+    case QuantScheme::fp8:
+      if (block.is_nan())
+        return {std::string(sharer(block.format.granularity)) +
+                " holds a NaN or an infinity: all that shares its scale is NaN"};
+      return derive_fp8(block, amax);
+    default:
+      return derive_mx(block, values);
+  }
 }
 
 void count_block(BlockAnatomy& block, std::span<const float> values) {
   QuantSums& sums = block.sums;
   sums.blocks = 1;
   sums.elements = values.size();
-  const std::uint32_t scale_bits = std::bit_cast<std::uint32_t>(block.scale) & 0x7FFFFFFF;
-  ++sums.e8m0_blocks[block.is_nan()                           ? 255
-                     : block.format.nvfp4 || block.format.fp8 ? scale_bits >> 23
-                                                              : block.scale_code];
+  ++sums.e8m0_blocks[block.scale.exponent];
   for (const float v : values) {
     sums.nonzero += v != 0;
     if (std::isfinite(v)) sums.amax = std::max(sums.amax, std::fabs(v));
@@ -276,25 +260,6 @@ void count_block(BlockAnatomy& block, std::span<const float> values) {
 }
 
 }  // namespace
-
-// The quantizer's, in its order (core/numerics/operand_format.h says where they are from).
-float nvfp4_tensor_scale(float tensor_amax) {
-  return std::max(tensor_amax / (448.0f * 6.0f), 0x1p-120f);
-}
-
-std::uint8_t nvfp4_scale_code(float amax, float tensor_scale) {
-  return encode(ElementFormat::e4m3, std::clamp(amax / 6.0f / tensor_scale, 0x1p-6f, 448.0f));
-}
-
-float nvfp4_scale(std::uint8_t scale_code, float tensor_scale) {
-  return tensor_scale * decode(ElementFormat::e4m3, scale_code);
-}
-
-float fp8_encoding_scale(const BlockChoice& format, float amax) {
-  const double max = traits(format.element).max;
-  const float encode = static_cast<float>(max / static_cast<double>(std::max(amax, 1e-12f)));
-  return format.power_of_two ? std::bit_cast<float>(std::bit_cast<std::uint32_t>(encode) & kInfinityBits) : encode;
-}
 
 const char* code_kind_name(CodeKind kind) {
   constexpr const char* kNames[] = {"zero", "subnormal", "normal", "infinity", "NaN"};
@@ -330,9 +295,10 @@ CodeFields e8m0_fields(std::uint8_t code) {
 }
 
 const std::vector<float>& representable_values(ElementFormat format) {
-  static const std::array<std::vector<float>, 6> kValues = [] {
-    std::array<std::vector<float>, 6> all;
-    for (int i = 0; i < 6; ++i) all[i] = make_values(static_cast<ElementFormat>(i));
+  using Tables = std::array<std::vector<float>, kNumElementFormats>;
+  static const Tables kValues = [] {
+    Tables all;
+    for (int i = 0; i < kNumElementFormats; ++i) all[i] = make_values(static_cast<ElementFormat>(i));
     return all;
   }();
   return kValues[static_cast<int>(format)];
@@ -349,37 +315,31 @@ Neighbours neighbours(ElementFormat format, float y) {
   return {*(above - 1), *above};
 }
 
-BlockAnatomy block_anatomy(const BlockChoice& format, std::span<const float> values, BlockRounding rounding,
-                           std::int64_t draw, float shared_amax) {
+BlockAnatomy block_anatomy(const OperandFormat& format, std::span<const float> values, std::int64_t draw,
+                           float shared_amax) {
+  assert(is_scaled(format));
   BlockAnatomy block;
   block.format = format;
-  block.rounding = rounding;
   find_amax(block, values);
-  float inverse = 0;  // of the scale; NVFP4 divides
-  if (format.nvfp4)
-    find_nvfp4_scale(block, shared_amax);
-  else if (format.fp8)
-    inverse = find_fp8_scale(block, shared_amax);
-  else
-    find_mx_scale(block, values), inverse = decode_e8m0(static_cast<std::uint8_t>(254 - block.scale_code));
-  const bool nan_block = block.is_nan();
-  if (nan_block) inverse = block.scale;
+  block.scale = block_scale(format, block.amax, shared_amax);
+  block.derivation = derive_scale(block, values, shared_amax);
+  const bool divides = format.scheme == QuantScheme::nvfp4, nan_block = block.is_nan();
   const RandomStream stream(draw, "block microscope");
   for (std::size_t i = 0; i < values.size(); ++i) {
     ElementAnatomy e;
     e.value = values[i];
-    e.scaled = format.nvfp4 ? e.value / block.scale : e.value * inverse;
+    e.scaled = divides ? e.value / block.scale.value : e.value * block.scale.encode;
     e.grid = neighbours(format.element, e.scaled);
     if (e.grid.above > e.grid.below)
       e.probability_up =
           (static_cast<double>(e.scaled) - e.grid.below) / (static_cast<double>(e.grid.above) - e.grid.below);
-    e.fields = code_fields(format.element, encode_scaled(format.element, e, rounding, stream.uniform(i)));
+    e.fields = code_fields(format.element, encode_scaled(format, e, stream.uniform(i)));
     e.decoded = e.fields.value;
-    e.dequantized = nan_block ? std::numeric_limits<float>::quiet_NaN() : e.decoded * block.scale;
+    e.dequantized = nan_block ? std::numeric_limits<float>::quiet_NaN() : e.decoded * block.scale.value;
     e.error = static_cast<double>(e.dequantized) - e.value;
     e.underflow = !nan_block && e.value != 0 && e.dequantized == 0;
     // An excess of FP8 is the rounding of its scale.
-    e.clipped = !nan_block && !format.fp8 && std::fabs(e.scaled) > traits(format.element).max;
+    e.clipped = !nan_block && format.scheme != QuantScheme::fp8 && std::fabs(e.scaled) > traits(format.element).max;
     block.elements.push_back(std::move(e));
   }
   count_block(block, values);

@@ -9,12 +9,12 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "core/numerics/operand_format.h"
+#include "core/numerics/block_quantize.h"
+#include "core/numerics/scale_rules.h"
 
 namespace moescope {
 
@@ -42,37 +42,6 @@ struct Neighbours {
 };
 Neighbours neighbours(ElementFormat format, float y);
 
-// How a block is looked at: in MX, in NVFP4, or in FP8.
-struct BlockChoice {
-  ElementFormat element = ElementFormat::e4m3;
-  ScaleRule rule = ScaleRule::rceil;
-  int block = 32;                            // elements sharing a scale
-  bool nvfp4 = false;                        // E2M1 in blocks of 16; `rule` counts for nothing
-  std::optional<ScaleGranularity> fp8 = {};  // an FP32 scale for each; `block` values of it are looked at together
-  bool power_of_two = false;                 // scales of FP8
-  BlockFormat mx() const { return {element, rule, block}; }
-  bool operator==(const BlockChoice&) const = default;
-};
-inline constexpr BlockChoice kNvfp4 = {ElementFormat::e2m1, ScaleRule::rceil, 16, true, {}, false};
-constexpr BlockChoice fp8_choice(ScaleGranularity granularity, ElementFormat element = ElementFormat::e4m3,
-                                 bool power_of_two = false) {
-  return {element, ScaleRule::rceil, 128, false, granularity, power_of_two};
-}
-// Whether values outside of a block have a say in its scale.
-constexpr bool shares_scale(const BlockChoice& format) {
-  return format.nvfp4 || (format.fp8 && format.fp8 != ScaleGranularity::block_1x128);
-}
-
-// NVFP4's scales. Both finite; amax of a NaN block has none.
-float nvfp4_tensor_scale(float tensor_amax);                     // t
-std::uint8_t nvfp4_scale_code(float amax, float tensor_scale);   // E4M3 code of s
-float nvfp4_scale(std::uint8_t scale_code, float tensor_scale);  // t s
-
-// FP8's encoding scale e; the scale is 1 / e.
-float fp8_encoding_scale(const BlockChoice& format, float amax);
-
-enum class BlockRounding : std::uint8_t { nearest_even, stochastic };
-
 struct ElementAnatomy {
   float value = 0;            // x
   float scaled = 0;           // y = x / scale
@@ -87,24 +56,19 @@ struct ElementAnatomy {
 };
 
 struct BlockAnatomy {
-  BlockChoice format;
-  BlockRounding rounding = BlockRounding::nearest_even;
+  OperandFormat format;  // fp8, mx or nvfp4
   float amax = 0;
-  int amax_at = -1;             // index of the first element that has it, or of the first NaN or infinity; -1: all zero
-  std::uint8_t scale_code = 0;  // E8M0; of NVFP4 E4M3, of FP8 none
-  float tensor_scale = 1;       // t of NVFP4
-  float scale = 0;              // NaN in a NaN block
-  bool is_nan() const { return scale != scale; }
+  int amax_at = -1;  // index of the first element that has it, or of the first NaN or infinity; -1: all zero
+  BlockScale scale;
+  bool is_nan() const { return scale.value != scale.value; }
   std::vector<std::string> derivation;  // one sentence a step, with this block's numbers
   std::vector<ElementAnatomy> elements;
   QuantSums sums;
 };
 
-// `values` is the block (format.block is not used). Stochastic rounding moves up with probability_up, decided by draw
-// number `draw` of a counter-based stream: the same draw gives the same codes. `shared_amax`: of all that has a say in
-// the scale, NVFP4's whole tensor or what shares an FP8 scale; that of the block where the block has more.
-BlockAnatomy block_anatomy(const BlockChoice& format, std::span<const float> values,
-                           BlockRounding rounding = BlockRounding::nearest_even, std::int64_t draw = 0,
+// `values` is the block. Stochastic rounding, by the format's, moves up with probability_up, decided by draw number
+// `draw` of a counter-based stream: the same draw gives the same codes. `shared_amax`: as block_scale has it.
+BlockAnatomy block_anatomy(const OperandFormat& format, std::span<const float> values, std::int64_t draw = 0,
                            float shared_amax = 0);
 
 }  // namespace moescope

@@ -8,13 +8,10 @@
 #include <vector>
 
 #include "core/numerics/kernels/float_rounding.h"
-#include "core/numerics/operand_format.h"
+#include "core/numerics/scale_rules.h"
 
 namespace moescope {
 namespace {
-
-constexpr const char* kRuleNames[] = {"floor", "rceil", "even", "ceil"};
-constexpr std::uint32_t kInfinityBits = 0x7F800000;
 
 // 2^(127 - code); a float32 subnormal at code 254.
 float inverse_scale(std::uint8_t code) {
@@ -38,39 +35,6 @@ double share(std::uint64_t part, std::uint64_t whole) {
 }
 
 }  // namespace
-
-std::optional<ScaleRule> scale_rule_named(std::string_view name) {
-  for (int i = 0; i < 4; ++i)
-    if (name == kRuleNames[i]) return static_cast<ScaleRule>(i);
-  return std::nullopt;
-}
-
-const char* scale_rule_name(ScaleRule rule) {
-  return kRuleNames[static_cast<int>(rule)];
-}
-
-std::uint8_t scale_code(ScaleRule rule, ElementFormat format, float amax) {
-  const FormatTraits& f = traits(format);
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(amax) & 0x7FFFFFFF;
-  if (bits >= kInfinityBits) return 255;
-  const auto clamped = [](int code) { return static_cast<std::uint8_t>(std::clamp(code, 0, 254)); };
-  const int exponent = static_cast<int>(bits >> 23);
-  switch (rule) {
-    case ScaleRule::floor:
-      return clamped(exponent - f.emax);
-    case ScaleRule::ceil:
-      return clamped(exponent + ((bits & 0x7FFFFF) != 0) - f.emax);
-    case ScaleRule::even: {
-      const int carried = static_cast<int>((bits + (1u << (22 - f.mantissa_bits))) >> 23);
-      return carried == 255 ? 255 : clamped(carried - f.emax);
-    }
-    case ScaleRule::rceil: {
-      const float reciprocal = 1.0f / f.max;
-      return encode_e8m0_up(std::bit_cast<float>(bits) * reciprocal, false);
-    }
-  }
-  return 255;
-}
 
 void QuantSums::add(const QuantSums& other) {
   for (int i = 0; i < 256; ++i) e8m0_blocks[i] += other.e8m0_blocks[i];
@@ -115,18 +79,8 @@ double QuantSums::mean_crest() const {
   return crest_blocks ? crest / static_cast<double>(crest_blocks) : 0.0;
 }
 
-void quantize_dequantize(const BlockFormat& format, MatrixView in, BlockAxis axis, float* out, std::size_t out_stride,
-                         QuantSums* sums) {
-  OperandFormat operand;
-  operand.scheme = QuantScheme::mx;
-  operand.element = format.element;
-  operand.rule = format.rule;
-  operand.block = format.block;
-  quantize_operand(operand, in, axis, {}, out, out_stride, sums);
-}
-
-void quantize_rows(const BlockFormat& format, MatrixView in, std::uint8_t* codes, std::uint8_t* scales) {
-  assert(format.block > 0);
+void quantize_rows(const OperandFormat& format, MatrixView in, std::uint8_t* codes, std::uint8_t* scales) {
+  assert(format.scheme == QuantScheme::mx && format.block > 0);
   const ElementRounding f = rounding_of(format.element);
   const std::uint8_t nan_code = encode(format.element, std::numeric_limits<float>::quiet_NaN());
   const std::size_t block = static_cast<std::size_t>(format.block);
@@ -145,8 +99,8 @@ void quantize_rows(const BlockFormat& format, MatrixView in, std::uint8_t* codes
   }
 }
 
-void dequantize_rows(const BlockFormat& format, const std::uint8_t* codes, const std::uint8_t* scales, std::size_t rows,
-                     std::size_t cols, float* out) {
+void dequantize_rows(const OperandFormat& format, const std::uint8_t* codes, const std::uint8_t* scales,
+                     std::size_t rows, std::size_t cols, float* out) {
   const std::size_t block = static_cast<std::size_t>(format.block);
   for (std::size_t r = 0; r < rows; ++r) {
     for (std::size_t c = 0; c < cols; c += block) {

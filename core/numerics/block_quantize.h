@@ -2,38 +2,16 @@
 //
 // For a block with amax = max |v|:  code = scale_code(rule, format, amax);  q_i = encode(v_i * 2^(127 - code));
 // dequantized v_i = decode(q_i) * 2^(code - 127). A NaN or infinity in a block gives code 255 and a NaN block.
-// Scale rules as in torchao (OCP FLOOR; RCEIL is NVIDIA's and the default for training); exact definitions at
-// scale_code. A row whose length is no multiple of the block ends in a shorter block.
+// Scale rules: scale_rules.h. A row whose length is no multiple of the block ends in a shorter block.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <span>
-#include <string_view>
 
-#include "core/numerics/float_formats.h"
+#include "core/numerics/number_format.h"
 
 namespace moescope {
-
-enum class ScaleRule : std::uint8_t { floor, rceil, even, ceil };
-std::optional<ScaleRule> scale_rule_named(std::string_view name);
-const char* scale_rule_name(ScaleRule rule);
-
-// E = exponent field and M = mantissa field of amax in float32, emax and m those of the format:
-//   floor  clamp(E - emax, 0, 254)
-//   ceil   clamp(E + (M != 0) - emax, 0, 254)
-//   even   amax's bits + (1 << (22 - m)) first, then as floor; 255 if that overflows to infinity
-//   rceil  smallest 2^k >= amax * float32(1 / max), k >= -127
-// 255 for amax NaN or infinite.
-std::uint8_t scale_code(ScaleRule rule, ElementFormat format, float amax);
-
-struct BlockFormat {
-  ElementFormat element = ElementFormat::e4m3;
-  ScaleRule rule = ScaleRule::rceil;
-  int block = 32;  // elements sharing a scale
-};
 
 // Sums from which every figure of QuantFrame follows; adding two gives those of both tensors together.
 struct QuantSums {
@@ -64,14 +42,9 @@ struct MatrixView {
 };
 enum class BlockAxis : std::uint8_t { row, column };  // row: blocks along a row (last axis); column: down a column
 
-// Quantizes and decodes again into `out` (same shape, `out_stride`, no overlap with `in`), exactly; statistics when
-// `sums` is given. Column blocks may use fewer than `block` rows at the end, as if padded with zero rows.
-void quantize_dequantize(const BlockFormat& format, MatrixView in, BlockAxis axis, float* out, std::size_t out_stride,
-                         QuantSums* sums);
-
-// The stored form: one code a byte in the low bits, one scale byte per block, blocks along rows.
-void quantize_rows(const BlockFormat& format, MatrixView in, std::uint8_t* codes, std::uint8_t* scales);
-void dequantize_rows(const BlockFormat& format, const std::uint8_t* codes, const std::uint8_t* scales, std::size_t rows,
-                     std::size_t cols, float* out);
+// The stored form of MX: one code a byte in the low bits, one scale byte per block, blocks along rows.
+void quantize_rows(const OperandFormat& format, MatrixView in, std::uint8_t* codes, std::uint8_t* scales);
+void dequantize_rows(const OperandFormat& format, const std::uint8_t* codes, const std::uint8_t* scales,
+                     std::size_t rows, std::size_t cols, float* out);
 
 }  // namespace moescope

@@ -11,12 +11,6 @@ namespace {
 
 constexpr std::uint32_t kInfinityBits = 0x7F800000;
 
-constexpr FormatTraits kTraits[] = {
-    {"e4m3", 8, 4, 3, 7, 8, 448.0f, 0x1p-6f, 0x1p-9f}, {"e5m2", 8, 5, 2, 15, 15, 57344.0f, 0x1p-14f, 0x1p-16f},
-    {"e3m2", 6, 3, 2, 3, 4, 28.0f, 0x1p-2f, 0x1p-4f},  {"e2m3", 6, 2, 3, 1, 2, 7.5f, 1.0f, 0x1p-3f},
-    {"e2m1", 4, 2, 1, 1, 2, 6.0f, 1.0f, 0x1p-1f},      {"int8", 8, 0, 6, 0, 0, 127.0f / 64, 1.0f, 0x1p-6f},
-};
-
 float decode_bits(ElementFormat format, std::uint8_t code) {
   if (format == ElementFormat::int8) return static_cast<float>(static_cast<std::int8_t>(code)) / 64;
   const FormatTraits& f = traits(format);
@@ -30,9 +24,11 @@ float decode_bits(ElementFormat format, std::uint8_t code) {
   return sign * std::ldexp(static_cast<float>(mantissa + (1 << f.mantissa_bits)), exponent - f.bias - f.mantissa_bits);
 }
 
-std::array<std::array<float, 256>, 6> make_decode_tables() {
-  std::array<std::array<float, 256>, 6> tables;
-  for (int format = 0; format < 6; ++format)
+using DecodeTables = std::array<std::array<float, 256>, kNumElementFormats>;
+
+DecodeTables make_decode_tables() {
+  DecodeTables tables;
+  for (int format = 0; format < kNumElementFormats; ++format)
     for (int code = 0; code < 256; ++code)
       tables[format][code] = decode_bits(static_cast<ElementFormat>(format), static_cast<std::uint8_t>(code));
   return tables;
@@ -45,14 +41,16 @@ std::uint8_t nan_code(ElementFormat format) {
 
 }  // namespace
 
-const FormatTraits& traits(ElementFormat format) {
-  return kTraits[static_cast<int>(format)];
+std::optional<ElementFormat> element_named(std::string_view name) {
+  for (int i = 0; i < kNumElementFormats; ++i)
+    if (name == kElementFormats[i].name) return static_cast<ElementFormat>(i);
+  return std::nullopt;
 }
 
-std::optional<ElementFormat> format_named(std::string_view name) {
-  for (int i = 0; i < 6; ++i)
-    if (name == kTraits[i].name) return static_cast<ElementFormat>(i);
-  return std::nullopt;
+std::string element_names() {
+  std::string names;
+  for (const FormatTraits& f : kElementFormats) names += (names.empty() ? "" : ", ") + std::string(f.name);
+  return names;
 }
 
 std::uint8_t encode(ElementFormat format, float value) {
@@ -69,7 +67,7 @@ std::uint8_t encode_nonsaturating(ElementFormat format, float value) {
 }
 
 float decode(ElementFormat format, std::uint8_t code) {
-  static const std::array<std::array<float, 256>, 6> kTables = make_decode_tables();
+  static const DecodeTables kTables = make_decode_tables();
   return kTables[static_cast<int>(format)][code];
 }
 

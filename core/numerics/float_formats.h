@@ -13,13 +13,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace moescope {
 
 enum class ElementFormat : std::uint8_t { e4m3, e5m2, e3m2, e2m3, e2m1, int8 };
 
+// A row each, in the order of the enumeration: which formats there are and how they are laid out is said here alone.
 struct FormatTraits {
   const char* name;   // "e4m3"
   int bits;           // of one element
@@ -31,8 +34,17 @@ struct FormatTraits {
   float min_normal;
   float min_subnormal;
 };
-const FormatTraits& traits(ElementFormat format);
-std::optional<ElementFormat> format_named(std::string_view name);
+inline constexpr FormatTraits kElementFormats[] = {
+    {"e4m3", 8, 4, 3, 7, 8, 448.0f, 0x1p-6f, 0x1p-9f}, {"e5m2", 8, 5, 2, 15, 15, 57344.0f, 0x1p-14f, 0x1p-16f},
+    {"e3m2", 6, 3, 2, 3, 4, 28.0f, 0x1p-2f, 0x1p-4f},  {"e2m3", 6, 2, 3, 1, 2, 7.5f, 1.0f, 0x1p-3f},
+    {"e2m1", 4, 2, 1, 1, 2, 6.0f, 1.0f, 0x1p-1f},      {"int8", 8, 0, 6, 0, 0, 127.0f / 64, 1.0f, 0x1p-6f},
+};
+inline constexpr int kNumElementFormats = static_cast<int>(std::size(kElementFormats));
+constexpr const FormatTraits& traits(ElementFormat format) {
+  return kElementFormats[static_cast<int>(format)];
+}
+std::optional<ElementFormat> element_named(std::string_view name);
+std::string element_names();  // "e4m3, e5m2, ..."
 
 // Nearest, ties to even, gradual underflow; past the maximum and infinity give the maximum (saturating).
 // The sign is kept for results that round to zero, except in INT8. NaN gives 0x7F for E4M3 and E5M2, the

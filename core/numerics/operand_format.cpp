@@ -15,7 +15,6 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kSquare = 128;
-constexpr std::size_t kNvfp4Block = 16;
 constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
 // What shares a scale, in rows and columns of the matrix as it lies in memory; kAll: all of them.
@@ -25,10 +24,8 @@ struct Scope {
 
 Scope scope_of(const OperandFormat& format, BlockAxis axis) {
   std::size_t along = 0, across = 1;  // the contracting dimension
-  if (format.scheme == QuantScheme::mx) {
-    along = static_cast<std::size_t>(format.block);
-  } else if (format.scheme == QuantScheme::nvfp4) {
-    along = kNvfp4Block;
+  if (format.scheme != QuantScheme::fp8) {
+    along = static_cast<std::size_t>(block_size(format));
   } else {
     constexpr Scope kFp8[] = {{kAll, kAll}, {kAll, 1}, {kSquare, 1}, {kSquare, kSquare}};
     along = kFp8[static_cast<int>(format.granularity)].rows;
@@ -81,7 +78,7 @@ constexpr std::size_t kRotatedCols = 256;        // at most, of blocks down colu
 
 // Tiles that cut neither a scale nor a block of the rotation.
 Scope rotated_scope(const OperandFormat& format, BlockAxis axis, const Tile& t) {
-  const bool rows = axis == BlockAxis::row, scaled = format.scheme >= QuantScheme::fp8 && !has_tensor_scale(format);
+  const bool rows = axis == BlockAxis::row, scaled = is_scaled(format) && !has_tensor_scale(format);
   const Scope scope = scaled ? scope_of(format, axis) : Scope{1, 1};
   const std::size_t scale_along = rows ? scope.cols : scope.rows, scale_across = rows ? scope.rows : scope.cols;
   const std::size_t length = rows ? t.cols : t.rows;
@@ -140,35 +137,6 @@ void quantize(const OperandFormat& format, const Tile& t, BlockAxis axis, float 
 }
 
 }  // namespace
-
-const char* element_name(const OperandFormat& format) {
-  if (format.scheme == QuantScheme::fp32) return "fp32";
-  return format.scheme == QuantScheme::bf16 ? "bf16" : traits(format.element).name;
-}
-
-double bits_per_value(const OperandFormat& format) {
-  const double element = traits(format.element).bits;
-  switch (format.scheme) {
-    case QuantScheme::fp32:
-      return 32;
-    case QuantScheme::bf16:
-      return 16;
-    case QuantScheme::mx:
-      return element + 8.0 / format.block;
-    case QuantScheme::nvfp4:
-      return element + 8.0 / kNvfp4Block;
-    case QuantScheme::fp8:
-      break;
-  }
-  if (format.granularity == ScaleGranularity::block_1x128) return element + 32.0 / kSquare;
-  if (format.granularity == ScaleGranularity::block_128x128) return element + 32.0 / (kSquare * kSquare);
-  return element;
-}
-
-bool has_tensor_scale(const OperandFormat& format) {
-  return format.scheme == QuantScheme::nvfp4 ||
-         (format.scheme == QuantScheme::fp8 && format.granularity == ScaleGranularity::tensor);
-}
 
 float operand_amax(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key) {
   if (!format.hadamard) return tile_amax(tile_of(in, key, nullptr, 0));

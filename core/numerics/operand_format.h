@@ -29,39 +29,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 #include "core/numerics/block_quantize.h"
 
 namespace moescope {
 
-enum class QuantScheme : std::uint8_t { fp32, bf16, fp8, mx, nvfp4 };
-
-// What shares one FP32 scale of fp8; "row" is a row of the operand as the GEMM reads it, of full contracting length.
-enum class ScaleGranularity : std::uint8_t { tensor, row, block_1x128, block_128x128 };
-
-// stochastic: y between two neighbours a < b of the format gives b with probability (y - a) / (b - a), to 2^-17, so
-// that the mean of q is x wherever nothing clips: y is moved by (k + 1/2) / 2^16 of b - a, k a draw of 16 bits with its
-// sign (counter_bits.h), and goes to the nearer of the two. Scales are rounded as always.
-enum class Rounding : std::uint8_t { nearest, stochastic };
-
-struct OperandFormat {
-  QuantScheme scheme = QuantScheme::fp32;
-  ElementFormat element = ElementFormat::e4m3;              // fp8: e4m3 or e5m2; mx: any; nvfp4: e2m1
-  ScaleGranularity granularity = ScaleGranularity::tensor;  // fp8
-  bool power_of_two_scale = false;                          // fp8
-  ScaleRule rule = ScaleRule::rceil;                        // mx
-  int block = 32;                                           // mx; stochastic needs a power of two
-  Rounding rounding = Rounding::nearest;                    // not fp32
-  int hadamard = 0;  // rotate the contracting dimension first, in blocks of 16, 32, 64 or 128; 0: do not (hadamard.h)
-
-  bool operator==(const OperandFormat&) const = default;
+// How a matrix is quantized: its format, and the axis that blocks and scales run along.
+struct MatrixFormat {
+  OperandFormat format = mx_format(ElementFormat::e4m3);
+  BlockAxis axis = BlockAxis::row;
+  bool operator==(const MatrixFormat&) const = default;
 };
-
-// "fp32", "bf16" or the element format's name.
-const char* element_name(const OperandFormat& format);
-// Stored bits per value, scales included; scales per tensor or per row count nothing, being that few.
-double bits_per_value(const OperandFormat& format);
 
 // Where random bits come from: they depend on seed, stream and the element's place in the whole tensor alone, so that
 // neither threads nor tiles change them. A tile says where it begins.
@@ -82,9 +60,8 @@ void quantize_operand(const OperandFormat& format, MatrixView in, BlockAxis axis
                       std::size_t out_stride, QuantSums* sums);
 
 // For tensors that are quantized in tiles. Tiles start at multiples of 128 in both directions; a scale "per row" or a
-// column of it must not be cut. A tensor-wide scale follows from the largest of all tiles' operand_amax, which is that
-// of the rotated values when they are rotated; NaN or infinity if there is one.
-bool has_tensor_scale(const OperandFormat& format);
+// column of it must not be cut. A tensor-wide scale (has_tensor_scale) follows from the largest of all tiles'
+// operand_amax, which is that of the rotated values when they are rotated; NaN or infinity if there is one.
 float operand_amax(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key);
 float larger_amax(float a, float b);  // the one that is not finite, if there is one
 void quantize_operand_tile(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,

@@ -51,69 +51,39 @@ constexpr RecipeInfo kRecipes[] = {
 };
 static_assert(std::size(kRecipes) == kNumRecipes);
 
-OperandFormat fp8(ElementFormat element, ScaleGranularity granularity, bool power_of_two_scale = false) {
-  OperandFormat format;
-  format.scheme = QuantScheme::fp8;
-  format.element = element;
-  format.granularity = granularity;
-  format.power_of_two_scale = power_of_two_scale;
-  return format;
-}
-
-OperandFormat mx(ElementFormat element, ScaleRule rule) {
-  OperandFormat format;
-  format.scheme = QuantScheme::mx;
-  format.element = element;
-  format.rule = rule;
-  return format;
-}
-
-OperandFormat plain(QuantScheme scheme) {
-  OperandFormat format;
-  format.scheme = scheme;
-  return format;
-}
-
-OperandFormat nvfp4() {
-  OperandFormat format = plain(QuantScheme::nvfp4);
-  format.element = ElementFormat::e2m1;
-  return format;
-}
-
 OperandFormat base_format(Recipe recipe, Direction direction, Operand operand) {
   const ElementFormat gradients_e5m2 = operand == Operand::dy ? ElementFormat::e5m2 : ElementFormat::e4m3;
   switch (recipe) {
     case Recipe::fp32:
-      return plain(QuantScheme::fp32);
+      return {};
     case Recipe::bf16:
-      return plain(QuantScheme::bf16);
+      return kBf16Format;
     case Recipe::fp8_tensorwise:
-      return fp8(gradients_e5m2, ScaleGranularity::tensor);
+      return fp8_format(ScaleGranularity::tensor, gradients_e5m2);
     case Recipe::fp8_rowwise:
-      return fp8(ElementFormat::e4m3, ScaleGranularity::row, true);
+      return fp8_format(ScaleGranularity::row, ElementFormat::e4m3, true);
     case Recipe::fp8_deepseek_128:
-      return fp8(ElementFormat::e4m3,
-                 operand == Operand::w ? ScaleGranularity::block_128x128 : ScaleGranularity::block_1x128);
+      return fp8_format(operand == Operand::w ? ScaleGranularity::block_128x128 : ScaleGranularity::block_1x128);
     case Recipe::mxfp8_floor:
-      return mx(ElementFormat::e4m3, ScaleRule::floor);
+      return mx_format(ElementFormat::e4m3, ScaleRule::floor);
     case Recipe::mxfp8_rceil:
-      return mx(ElementFormat::e4m3, ScaleRule::rceil);
+      return mx_format(ElementFormat::e4m3);
     case Recipe::mxfp8_even:
-      return mx(ElementFormat::e4m3, ScaleRule::even);
+      return mx_format(ElementFormat::e4m3, ScaleRule::even);
     case Recipe::mxfp8_ceil:
-      return mx(ElementFormat::e4m3, ScaleRule::ceil);
+      return mx_format(ElementFormat::e4m3, ScaleRule::ceil);
     case Recipe::mxfp8_rceil_wgrad_with_hp:
-      return direction == Direction::wgrad ? plain(QuantScheme::bf16) : mx(ElementFormat::e4m3, ScaleRule::rceil);
+      return direction == Direction::wgrad ? kBf16Format : mx_format(ElementFormat::e4m3);
     case Recipe::mxfp8_e5m2_grad:
-      return mx(gradients_e5m2, ScaleRule::rceil);
+      return mx_format(gradients_e5m2);
     case Recipe::mxfp6_e2m3:
-      return mx(ElementFormat::e2m3, ScaleRule::rceil);
+      return mx_format(ElementFormat::e2m3);
     case Recipe::mxfp6_e3m2:
-      return mx(ElementFormat::e3m2, ScaleRule::rceil);
+      return mx_format(ElementFormat::e3m2);
     case Recipe::mxfp4:
-      return mx(ElementFormat::e2m1, ScaleRule::rceil);
+      return mx_format(ElementFormat::e2m1);
     case Recipe::nvfp4:
-      return nvfp4();
+      return kNvfp4Format;
   }
   return {};
 }
@@ -149,7 +119,7 @@ std::optional<Recipe> recipe_named(std::string_view name) {
 OperandFormat recipe_format(Recipe recipe, Direction direction, Operand operand, RecipeOptions options) {
   assert(multiplies(direction, operand));
   OperandFormat format = base_format(recipe, direction, operand);
-  if (format.scheme == QuantScheme::fp32 || format.scheme == QuantScheme::bf16) return format;
+  if (!is_scaled(format)) return format;
   format.rounding = options.rounding;
   format.hadamard = options.hadamard;
   return format;

@@ -7,14 +7,12 @@
 #include "core/numerics/kernels/element_lanes.h"
 #include "core/numerics/kernels/nvfp4_scales.h"
 #include "core/numerics/kernels/simd.h"
+#include "core/numerics/scale_rules.h"
 
 namespace moescope {
 namespace {
 
-constexpr std::int32_t kMinNormalBits = 0x00800000;
 constexpr std::int32_t kSmallestE8m0Bits = 0x00400000;  // 2^-127
-constexpr float kLeastFp8Amax = 1e-12f;
-constexpr float kLeastNvfp4TensorScale = 0x1p-120f;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 MOESCOPE_INLINE std::int32_t bits_of(float v) {
@@ -24,45 +22,17 @@ MOESCOPE_INLINE float float_of(std::int32_t bits) {
   return std::bit_cast<float>(bits);
 }
 
-// scale_code as arithmetic without branches: code = ((bits(amax * factor) + carry) >> 23) - subtract, clamped; 255 from
-// `overflow` on.
-struct CodeArithmetic {
-  float factor;
-  std::int32_t carry, carry_subnormal, subtract, overflow;
-};
-
-CodeArithmetic arithmetic_of(const OperandFormat& format) {
-  const FormatTraits& f = traits(format.element);
-  const std::int32_t half = 1 << (22 - f.mantissa_bits);
-  switch (format.rule) {
-    case ScaleRule::floor:
-      return {1.0f, 0, 0, f.emax, 255};
-    case ScaleRule::ceil:  // infinity alone overflows
-      return {1.0f, 0x7FFFFF, 0x7FFFFF, f.emax, 256};
-    case ScaleRule::even:
-      return {1.0f, half, half, f.emax, 255};
-    case ScaleRule::rceil:
-      break;
-  }
-  return {1.0f / f.max, 0x7FFFFF, 0x3FFFFF, 0, 255};
-}
-
 MOESCOPE_SIMD void find_mx_scales(const Scaling& s, std::size_t count, Scales& scales) {
-  const CodeArithmetic a = arithmetic_of(s.format);
+  const E8m0Rule rule = e8m0_rule(s.format.rule, s.format.element);
   for (std::size_t i = 0; i < count; ++i) {
     const std::int32_t amax = scales.amax_bits[i];
-    const std::int32_t d = bits_of(float_of(amax) * a.factor);
-    const std::int32_t carry = d < kMinNormalBits ? a.carry_subnormal : a.carry;
-    const std::uint32_t carried = static_cast<std::uint32_t>(d) + static_cast<std::uint32_t>(carry);  // NaN may wrap
-    const std::int32_t up = static_cast<std::int32_t>(carried >> 23);
-    const std::int32_t code = std::clamp(up - a.subtract, 0, 254);
-    const bool finite = (amax < kInfinityBits) & (up < a.overflow);
+    const std::int32_t code = e8m0_code(rule, amax);
     // A block of zeros is scaled by 1 instead of by a subnormal, which some processors are slow at.
     const std::int32_t least = amax == 0 ? bits_of(1.0f) : kSmallestE8m0Bits;
     const std::int32_t decode = code == 0 ? least : code << 23;
-    const std::int32_t encode = code == 254 ? kSmallestE8m0Bits : (254 - code) << 23;
-    scales.code[i] = finite ? code : 255;
-    scales.decode[i] = float_of(finite ? decode : bits_of(kNan));
+    const std::int32_t encode = code >= 254 ? kSmallestE8m0Bits : (254 - code) << 23;  // finite under 255, too
+    scales.code[i] = code;
+    scales.decode[i] = float_of(code < 255 ? decode : bits_of(kNan));
     scales.encode[i] = float_of(encode);
   }
 }
@@ -78,11 +48,10 @@ MOESCOPE_INLINE void set_float_scale(std::int32_t amax, float encode, float deco
 
 MOESCOPE_SIMD void find_fp8_scales(const Scaling& s, std::size_t count, Scales& scales) {
   const double max = s.rounding.max;
-  const std::int32_t keep = s.format.power_of_two_scale ? kInfinityBits : kMagnitudeMask;
+  const bool power_of_two = s.format.power_of_two_scale;
   for (std::size_t i = 0; i < count; ++i) {
     const std::int32_t bits = scales.amax_bits[i];
-    const float amax = std::max(float_of(bits), kLeastFp8Amax);
-    const float encode = float_of(bits_of(static_cast<float>(max / static_cast<double>(amax))) & keep);
+    const float encode = fp8_encoding_scale(max, power_of_two, float_of(bits));
     set_float_scale(bits, encode, 1.0f / encode, scales, i);
   }
 }
@@ -105,8 +74,7 @@ Scaling scaling_of(const OperandFormat& format, float tensor_amax) {
   assert(format.scheme != QuantScheme::nvfp4 || format.element == ElementFormat::e2m1);
   // The rounding of an FP32 scale lifts amax above max by an ulp or two: that is not clipping.
   s.clip_limit = format.scheme == QuantScheme::fp8 ? s.rounding.max * (1 + 0x1p-20f) : s.rounding.max;
-  if (format.scheme == QuantScheme::nvfp4)
-    s.tensor_scale = std::max(tensor_amax / (448.0f * 6.0f), kLeastNvfp4TensorScale);
+  if (format.scheme == QuantScheme::nvfp4) s.tensor_scale = nvfp4_tensor_scale(tensor_amax);
   return s;
 }
 

@@ -10,6 +10,7 @@
 #include "core/numerics/kernels/float_rounding.h"
 #include "core/numerics/kernels/simd.h"
 #include "core/numerics/parallel.h"
+#include "core/numerics/scale_rules.h"
 
 namespace moescope {
 namespace {
@@ -150,24 +151,12 @@ MOESCOPE_SIMD void combine_blocks(Tile& tile) {
 
 using Codes = std::array<std::int32_t, kLanes>;
 
-// scale_code of block_quantize.h for all lanes.
-[[gnu::always_inline]] inline void scale_codes(const FormatTraits& f, const std::array<std::int32_t, kLanes>& amax_bits,
+// By every rule, in the order of the enumeration.
+[[gnu::always_inline]] inline void scale_codes(ElementFormat element, const std::array<std::int32_t, kLanes>& amax_bits,
                                                std::array<Codes, kWhatIfRules>& codes) {
-  const float reciprocal = 1.0f / f.max;
-  for (int l = 0; l < kLanes; ++l) {
-    const std::int32_t bits = amax_bits[l];
-    const std::int32_t exponent = bits >> 23;
-    const std::int32_t carried =
-        static_cast<std::int32_t>((static_cast<std::uint32_t>(bits) + (1u << (22 - f.mantissa_bits))) >> 23);
-    const float ratio = std::bit_cast<float>(bits) * reciprocal;
-    const std::uint32_t ratio_bits = std::bit_cast<std::uint32_t>(ratio);  // unsigned: a NaN's may wrap
-    const auto up = static_cast<std::int32_t>(ratio_bits < 0x00800000 ? 1 : (ratio_bits + 0x007FFFFF) >> 23);
-    const bool finite = bits < kInfinityBits;
-    const auto clamped = [](std::int32_t code) { return code < 0 ? 0 : code > 254 ? 254 : code; };
-    codes[0][l] = finite ? clamped(exponent - f.emax) : 255;
-    codes[1][l] = !finite ? 255 : ratio <= 0x1p-127f ? 0 : up;
-    codes[2][l] = finite && carried != 255 ? clamped(carried - f.emax) : 255;
-    codes[3][l] = finite ? clamped(exponent + ((bits & 0x7FFFFF) != 0) - f.emax) : 255;
+  for (int r = 0; r < kWhatIfRules; ++r) {
+    const E8m0Rule rule = e8m0_rule(static_cast<ScaleRule>(r), element);
+    for (int l = 0; l < kLanes; ++l) codes[r][l] = e8m0_code(rule, amax_bits[l]);
   }
 }
 
@@ -239,13 +228,12 @@ void add_lanes(const RuleLanes& lanes, int count, QuantSums& sums) {
 
 // One format at one block size; `rows` are its four rules.
 MOESCOPE_SIMD void add_format(const Tile& tile, int level, ElementFormat format, WhatIfRow* rows) {
-  const FormatTraits& f = traits(format);
   const ElementRounding rounding = rounding_of(format);
   std::array<RuleLanes, kWhatIfRules> totals{};
   for (int b = 0; b * kWhatIfBlocks[level] < tile.depth; ++b) {
     const BlockLanes& block = tile.blocks[level][b];
     std::array<Codes, kWhatIfRules> codes;
-    scale_codes(f, block.amax_bits, codes);
+    scale_codes(format, block.amax_bits, codes);
     Codes low;
     std::array<float, kLanes> inverse_low, inverse_high;
     for (int l = 0; l < kLanes; ++l) {
@@ -272,23 +260,24 @@ MOESCOPE_SIMD void add_format(const Tile& tile, int level, ElementFormat format,
 void add_tile(const Tile& tile, WhatIfRow* rows_of_axis) {
   for (int level = 0; level < kLevels; ++level) {
     const QuantSums shared = shared_sums(tile, level);
-    for (int format = 0; format < kWhatIfFormats; ++format) {
-      WhatIfRow* rows = rows_of_axis + (level * kWhatIfFormats + format) * kWhatIfRules;
+    for (int format = 0; format < kNumElementFormats; ++format) {
+      WhatIfRow* rows = rows_of_axis + (level * kNumElementFormats + format) * kWhatIfRules;
       for (int rule = 0; rule < kWhatIfRules; ++rule) add_shared(shared, rows[rule].sums);
       add_format(tile, level, static_cast<ElementFormat>(format), rows);
     }
   }
 }
 
-constexpr std::size_t kRowsPerAxis = static_cast<std::size_t>(kLevels) * kWhatIfFormats * kWhatIfRules;
+constexpr std::size_t kRowsPerAxis = static_cast<std::size_t>(kLevels) * kNumElementFormats * kWhatIfRules;
 
 std::vector<WhatIfRow> empty_rows() {
   std::vector<WhatIfRow> rows;
   for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column})
     for (const int block : kWhatIfBlocks)
-      for (int format = 0; format < kWhatIfFormats; ++format)
+      for (int format = 0; format < kNumElementFormats; ++format)
         for (int rule = 0; rule < kWhatIfRules; ++rule)
-          rows.push_back({{static_cast<ElementFormat>(format), static_cast<ScaleRule>(rule), block}, axis, {}});
+          rows.push_back(
+              {mx_format(static_cast<ElementFormat>(format), static_cast<ScaleRule>(rule), block), axis, {}});
   return rows;
 }
 
@@ -348,23 +337,18 @@ std::vector<WhatIfRow> what_if(MatrixView in, std::stop_token stop, std::span<co
   return rows;
 }
 
-std::vector<SchemeRow> what_if_schemes(MatrixView in, std::stop_token stop, std::span<const std::size_t> row_groups) {
+std::vector<WhatIfRow> what_if_schemes(MatrixView in, std::stop_token stop, std::span<const std::size_t> row_groups) {
   const std::array<std::size_t, 2> whole = {0, in.rows};
   if (row_groups.empty()) row_groups = whole;
-  OperandFormat nvfp4, fp8;
-  nvfp4.scheme = QuantScheme::nvfp4;
-  nvfp4.element = ElementFormat::e2m1;
-  fp8.scheme = QuantScheme::fp8;
-  std::array<OperandFormat, kWhatIfSchemes> formats = {nvfp4, fp8, fp8, fp8};
-  formats[1].granularity = ScaleGranularity::block_1x128;
-  formats[2].granularity = ScaleGranularity::row;
-  formats[3].granularity = ScaleGranularity::tensor;
+  const std::array<OperandFormat, kWhatIfSchemes> formats = {kNvfp4Format, fp8_format(ScaleGranularity::block_1x128),
+                                                             fp8_format(ScaleGranularity::row),
+                                                             fp8_format(ScaleGranularity::tensor)};
   const auto out = std::make_unique_for_overwrite<float[]>(in.rows * in.cols);
-  std::vector<SchemeRow> rows;
+  std::vector<WhatIfRow> rows;
   for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column})
     for (const OperandFormat& format : formats) {
       if (stop.stop_requested()) return {};
-      SchemeRow& row = rows.emplace_back(SchemeRow{format, axis, {}});
+      WhatIfRow& row = rows.emplace_back(WhatIfRow{format, axis, {}});
       for (std::size_t g = 0; g + 1 < row_groups.size(); ++g)
         quantize_operand(format,
                          {in.data + row_groups[g] * in.stride, row_groups[g + 1] - row_groups[g], in.cols, in.stride},
@@ -373,11 +357,11 @@ std::vector<SchemeRow> what_if_schemes(MatrixView in, std::stop_token stop, std:
   return rows;
 }
 
-int what_if_index(const BlockFormat& format, BlockAxis axis) {
+int what_if_index(const OperandFormat& format, BlockAxis axis) {
   const auto block = std::find(kWhatIfBlocks.begin(), kWhatIfBlocks.end(), format.block);
   if (block == kWhatIfBlocks.end()) return -1;
   const int level = static_cast<int>(block - kWhatIfBlocks.begin());
-  return ((static_cast<int>(axis) * kLevels + level) * kWhatIfFormats + static_cast<int>(format.element)) *
+  return ((static_cast<int>(axis) * kLevels + level) * kNumElementFormats + static_cast<int>(format.element)) *
              kWhatIfRules +
          static_cast<int>(format.rule);
 }

@@ -16,15 +16,15 @@
 namespace moescope {
 
 inline constexpr std::array<int, 7> kWhatIfBlocks = {8, 16, 32, 64, 128, 256, 512};
-inline constexpr int kWhatIfFormats = 6, kWhatIfRules = 4;
+inline constexpr int kWhatIfRules = 4;
 
 struct WhatIfRow {
-  BlockFormat format;
+  OperandFormat format;
   BlockAxis axis = BlockAxis::row;
   QuantSums sums;
 };
 
-// Ordered by axis, block size, format, rule. Sums agree with quantize_dequantize's: counts exactly, sums of squares
+// In MX. Ordered by axis, block size, format, rule. Sums agree with quantize_operand's: counts exactly, sums of squares
 // to 1e-5 (float32 in stretches of 64, double beyond;
 // where rounding reaches 2^128 the quantizer's sums are infinite, these are not). Independent of the number of threads.
 // Empty when stopped.
@@ -32,17 +32,12 @@ struct WhatIfRow {
 std::vector<WhatIfRow> what_if(MatrixView in, std::stop_token stop = {}, std::span<const std::size_t> row_groups = {});
 // The same for schemes whose scales are no powers of two: NVFP4, and FP8 in blocks of 1x128, per row and per tensor, in
 // E4M3 along both axes. Every group of rows is a tensor of its own, as the experts are in training.
-struct SchemeRow {
-  OperandFormat format;
-  BlockAxis axis = BlockAxis::row;
-  QuantSums sums;
-};
 inline constexpr int kWhatIfSchemes = 4;
 // Ordered by axis and scheme. Exactly quantize_operand's. Empty when stopped.
-std::vector<SchemeRow> what_if_schemes(MatrixView in, std::stop_token stop = {},
+std::vector<WhatIfRow> what_if_schemes(MatrixView in, std::stop_token stop = {},
                                        std::span<const std::size_t> row_groups = {});
 
-// Position of a choice in it; -1 for a block size that is not among them.
-int what_if_index(const BlockFormat& format, BlockAxis axis);
+// Position of an MX format in it; -1 for a block size that is not among them.
+int what_if_index(const OperandFormat& format, BlockAxis axis);
 
 }  // namespace moescope

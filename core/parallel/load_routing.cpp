@@ -11,7 +11,7 @@
 namespace moescope {
 namespace {
 
-// Tokens take one of so many random orders of the experts, so that no order needs to be drawn for each.
+// Number of random orders of the experts; each token uses one of them, so that no order is drawn for each token.
 constexpr int kOrders = 1024;
 
 class Draws {
@@ -59,9 +59,9 @@ std::vector<double> positive(std::span<const double> load) {
   return weights;
 }
 
-// Systematic sampling (Madow 1949): walks `order`, adding up shares, and takes whoever carries the sum over a whole
-// number plus a random start. All are taken with exactly their share, none twice. Rounding may leave the last of the
-// `count` to be made up.
+// Systematic sampling (Madow 1949): walks `order`, adding up shares, and takes each expert at which the sum passes a
+// whole number plus a random start. All are taken with exactly their share, none twice. Rounding may leave the last of
+// the `count` to be made up.
 void take(std::span<const std::int32_t> order, std::span<const double> share, int count, double start,
           std::int32_t* chosen) {
   double sum = 0;

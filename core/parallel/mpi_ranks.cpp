@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{1} << 30;  // MPI counts are int
 
-// An error of MPI's ends the program, with its own message: there is no going on without a rank.
+// An MPI error ends the program with MPI's own message: training cannot continue without a rank.
 class MpiRanks : public Ranks {
  public:
   MpiRanks(int ranks_per_node, bool over_nodes) : Ranks(ranks_per_node, over_nodes) {
@@ -83,7 +83,7 @@ std::unique_ptr<Ranks> mpi_ranks(int size, int ranks_per_node, bool over_nodes) 
   auto ranks = std::make_unique<MpiRanks>(ranks_per_node, over_nodes);
   if (ranks->size() != size)
     throw std::runtime_error("--ep " + std::to_string(size) + ": mpirun started " + std::to_string(ranks->size()) +
-                             (ranks->size() == 1 ? " process" : " processes") + "; needed is mpirun -n " +
+                             (ranks->size() == 1 ? " process" : " processes") + "; expected mpirun -n " +
                              std::to_string(size) + " moescope-cli train --ep " + std::to_string(size) + " ...");
   return ranks;
 }

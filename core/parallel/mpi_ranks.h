@@ -10,7 +10,7 @@ namespace moescope {
 // Whether this program was built with MPI.
 bool has_mpi();
 
-// Initialises MPI; the result ends it when it goes. Once in a process, on the thread that will use it. Throws
+// Initialises MPI; destroying the result finalises it. Once in a process, on the thread that will use it. Throws
 // std::runtime_error: the program was built without MPI, or mpirun did not start exactly `size` processes.
 std::unique_ptr<Ranks> mpi_ranks(int size, int ranks_per_node, bool over_nodes);
 

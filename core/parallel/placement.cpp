@@ -17,7 +17,7 @@ struct Replica {
   double load;
 };
 
-// Each expert once, then the spare slots one by one to whoever has the heaviest replicas.
+// Each expert once, then the spare slots one by one to the expert with the heaviest replicas.
 std::vector<Replica> replicate(std::span<const std::int32_t> experts, std::span<const std::uint64_t> load_E,
                                std::size_t slots) {
   std::vector<int> copies(experts.size(), 1);
@@ -46,8 +46,8 @@ struct Bin {
   std::vector<bool> holds;  // by expert
 };
 
-// Heaviest first, each to the lightest bin with room; a second replica of an expert in one bin only if it cannot be
-// helped. Returns the bin of each item.
+// Heaviest first, each to the lightest bin with room; a second replica of an expert in one bin only if there is no
+// other room. Returns the bin of each item.
 std::vector<int> pack(const std::vector<Replica>& items, int n_bins, int room) {
   std::vector<std::size_t> order(items.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

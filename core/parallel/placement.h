@@ -24,7 +24,7 @@ struct Placement {
 Placement place_contiguous(int n_experts, int ranks);
 // The same number of experts a rank (as nearly as can be), shuffled.
 Placement place_random(int n_experts, int ranks, std::int64_t seed);
-// Any choice, as a person makes by dragging: rank_of_expert [E], each in [0, R).
+// Any placement, as made by dragging in the window: rank_of_expert [E], each in [0, R).
 Placement place_by_hand(std::span<const std::int32_t> rank_of_expert, int ranks);
 
 // A balancer in the manner of DeepSeek's EPLB (github.com/deepseek-ai/EPLB): from the load of each expert, replicate

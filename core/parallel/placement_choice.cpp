@@ -12,7 +12,7 @@ constexpr std::string_view kNames[] = {"contiguous", "random", "balanced"};
 
 [[noreturn]] void refuse(std::string_view text) {
   throw std::runtime_error("'" + std::string(text.substr(0, 80)) +
-                           "' is no placement; allowed: contiguous, random, balanced, or by hand the rank of each "
+                           "' is not a placement; allowed: contiguous, random, balanced, or by hand the rank of each "
                            "expert of a layer, LAYER:RANK,RANK,...;LAYER:...");
 }
 
@@ -70,7 +70,7 @@ std::string placement_problem(const PlacementChoice& choice, int n_experts, int 
   for (const auto& [layer, rank_of] : choice.by_hand) {
     const std::string where = "placement of layer " + std::to_string(layer);
     if (static_cast<int>(rank_of.size()) != n_experts)
-      return where + " names " + std::to_string(rank_of.size()) + " ranks, needed is one for each of the " +
+      return where + " names " + std::to_string(rank_of.size()) + " ranks, expected one for each of the " +
              std::to_string(n_experts) + " experts";
     const std::int32_t most = *std::ranges::max_element(rank_of);
     if (most >= ranks)

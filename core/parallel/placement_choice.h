@@ -1,4 +1,4 @@
-// Which expert lies on which rank, as the setting parallel.placement says it.
+// The value of the setting parallel.placement: which expert is on which rank.
 //
 // Legend: E experts, R ranks. "contiguous"; "random" (the same shuffle for every run; another for every layer);
 // "balanced" (place_balanced() from the step's own load, with one more expert slot a rank for replicas); or by hand, a
@@ -26,14 +26,14 @@ struct PlacementChoice {
 // Throws std::runtime_error naming what is allowed.
 PlacementChoice parse_placement_choice(std::string_view text);
 std::string placement_choice_text(const PlacementChoice& choice);  // parses to the same
-// Why it cannot be with so many experts and ranks; empty: it can.
+// Why the choice is impossible with so many experts and ranks; empty: it is possible.
 std::string placement_problem(const PlacementChoice& choice, int n_experts, int ranks);
 
 struct PlacementSite {
   int layer = 0, ranks = 1, ranks_per_node = 8;
   int n_groups = 1;  // of the router
 };
-// `load_E`: read where the choice is balanced.
+// `load_E`: only used for "balanced".
 Placement place(const PlacementChoice& choice, const PlacementSite& site, std::span<const std::uint64_t> load_E);
 
 }  // namespace moescope

@@ -1,7 +1,7 @@
 // The processes (ranks) among which experts and tokens of one training are spread.
 //
-// Legend: R ranks. Every call is collective: all ranks make it, in the same order, or all of them wait for ever.
-// R is a power of two, so that sums over ranks are a balanced tree, which one process can add in the same order.
+// Legend: R ranks. Every call is collective: all ranks must make it, in the same order, or they deadlock. R is a power
+// of two, so that sums over ranks are a balanced tree, which one process can add in the same order.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ class Ranks {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual int size_here() const { return size(); }  // ranks that share the cores of this machine
-  // Neighbouring ranks that are taken to share a fast link.
+  // Number of neighbouring ranks that count as one node with a fast link.
   int ranks_per_node() const { return ranks_per_node_; }
   // Whether token rows go by way of their node (two_hop.h) instead of straight to their rank.
   bool over_nodes() const { return over_nodes_; }
@@ -39,8 +39,8 @@ class Ranks {
     for (std::size_t r = 0; r < sent.bytes.size(); ++r) traffic_.sent[r] += sent.bytes[r];
   }
 
-  // What all_to_all did since this was asked last: bytes given to the transport for each rank [R] (what a rank keeps
-  // for itself included), and the time it took here, waiting for others included.
+  // What all_to_all did since the last call: bytes given to the transport for each rank [R] (including what a rank
+  // keeps for itself), and the time it took here, including waiting for others.
   struct Traffic {
     std::vector<std::uint64_t> sent;
     double ms = 0;
@@ -68,7 +68,7 @@ void sum_over_ranks(Ranks* ranks, T* values, std::size_t count) {
   std::vector<T> other(count);
   for (int distance = 1; distance < ranks->size(); distance *= 2) {
     ranks->exchange(ranks->rank() ^ distance, values, other.data(), count * sizeof(T));
-    for (std::size_t i = 0; i < count; ++i) values[i] += other[i];  // the same either way round
+    for (std::size_t i = 0; i < count; ++i) values[i] += other[i];  // addition commutes: the same on both ranks
   }
 }
 

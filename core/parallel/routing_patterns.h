@@ -23,13 +23,13 @@ struct RoutingPattern {
   double zipf_exponent = 1;
 };
 
-// "forced" or "round_robin", "uniform", "grouped", "grouped:L", "grouped:L/G" (L of G groups), "zipf:S". The groups
-// that are not said are those of `otherwise`. Throws std::runtime_error naming what is allowed.
+// "forced" or "round_robin", "uniform", "grouped", "grouped:L", "grouped:L/G" (L of G groups), "zipf:S". Groups that
+// the text does not give are those of `otherwise`. Throws std::runtime_error naming what is allowed.
 RoutingPattern parse_routing_pattern(std::string_view text, const RoutingPattern& otherwise = {});
 std::string routing_pattern_name(const RoutingPattern& pattern);  // parses to the same pattern
 
-// [T, K] token-major, the K of a token distinct. Throws std::runtime_error when the pattern cannot be: K > E, groups
-// that do not divide E, too few experts in the limited groups.
+// [T, K] token-major, the K of a token distinct. Throws std::runtime_error when the pattern is impossible: K > E,
+// groups that do not divide E, too few experts in the limited groups.
 std::vector<std::int32_t> route_by_pattern(const RoutingPattern& pattern, std::int64_t tokens, int top_k, int n_experts,
                                            std::int64_t seed = 1);
 

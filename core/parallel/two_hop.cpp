@@ -8,7 +8,7 @@
 namespace moescope {
 namespace {
 
-// Where a rank sits.
+// The node of a rank and its local index there.
 struct Places {
   int size, per_node;
   int node(int rank) const { return rank / per_node; }
@@ -50,7 +50,7 @@ void all_to_all_over_nodes(Ranks& ranks, const void* send, const Ranks::Parts& s
     return bytes[static_cast<std::size_t>(source) * size + static_cast<std::size_t>(to)];
   };
 
-  // First hop: everything for a node to its rank at my place.
+  // First hop: everything for a node to its rank with this rank's local index.
   std::vector<std::size_t> out(size), in(size);
   std::vector<char> packed, gateway;
   for (int node = 0; node < at.nodes(); ++node) {
@@ -68,7 +68,7 @@ void all_to_all_over_nodes(Ranks& ranks, const void* send, const Ranks::Parts& s
   gateway.resize(total_of(in_parts));
   ranks.all_to_all(packed.data(), parts_of(out), gateway.data(), in_parts);
 
-  // Second hop, inside the node: of all sources at my place, in order of their nodes.
+  // Second hop, inside the node: from all sources with this rank's local index, in order of their nodes.
   std::vector<std::size_t> on(size), arrive(size);
   std::vector<char> handed, arrived;
   for (int place = 0; place < at.per_node; ++place) {

@@ -1,5 +1,5 @@
-// All-to-all over nodes: what is for another node first goes to the rank of the same place there, over one link between
-// the nodes for each place, and is handed on inside the node. As DeepEP's normal kernels send (V1, between nodes).
+// Two-hop all-to-all: data for another node first goes to the rank with the same local index there and is forwarded
+// inside that node, as DeepEP's normal kernels do between nodes (V1).
 //
 // Legend: R ranks on N nodes of ranks_per_node(). Both are collective.
 #pragma once
@@ -11,12 +11,12 @@
 
 namespace moescope {
 
-// What ranks.all_to_all() does, in two of them.
+// The result of ranks.all_to_all(), by two all-to-alls.
 void all_to_all_over_nodes(Ranks& ranks, const void* send, const Ranks::Parts& sent, void* receive,
                            const Ranks::Parts& received);
 
-// Token rows for the experts of other ranks, each sent once to a node and once to a rank that needs it, however many of
-// its experts live there.
+// Sends token rows to the experts on other ranks: each row once to a node and once to a rank, however many of the
+// token's experts are there.
 class MergedDispatch {
  public:
   // topk_TK of the tokens here; expert e lives on rank e / (E / R). All ranks have the same number of tokens.

@@ -31,8 +31,8 @@ VolumeFrame count(std::span<const std::int32_t> topk_TK, int top_k, int ranks, i
   std::vector<std::uint32_t> node_of_rank(ranks);
   for (int r = 0; r < ranks; ++r) node_of_rank[r] = r / ranks_per_node;
 
-  // The last token (plus one) that went to each rank and node: tells a first copy from a repeated one with nothing to
-  // clear between tokens.
+  // The last token (plus one) sent to each rank and node, which distinguishes a first copy from a repeated one without
+  // clearing anything between tokens.
   std::vector<std::size_t> seen_rank(ranks), seen_node(nodes);
   std::size_t t = 0;
   for (std::size_t source = 0; source < static_cast<std::size_t>(ranks); ++source) {
@@ -73,7 +73,7 @@ VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, cons
       return placement.replica_rank[expert];
     });
   }
-  // Experts begin at different replicas, so that few tokens do not all go to the lowest ranks.
+  // Experts start with different replicas, so that a few tokens do not all go to the lowest ranks.
   std::vector<std::int32_t> next(n_experts);
   for (std::int32_t e = 0; e < n_experts; ++e) {
     const std::int32_t first = placement.first_replica[e];
@@ -139,7 +139,8 @@ std::vector<LinkCopies> copies_by_link(const VolumeFrame& volume, AllToAll way) 
   const int nodes = (ranks + per_node - 1) / per_node;
   std::vector<LinkCopies> links(ranks);
   const std::vector<std::uint32_t>& copies = way == AllToAll::standard ? volume.copies_RR : volume.distinct_RR;
-  // The rank of `node` that a copy from `source` arrives on; a last node with fewer ranks shares them out.
+  // The rank of `node` that a copy from `source` arrives on; a last node with fewer ranks spreads them over those it
+  // has.
   const auto peer_of = [&](int source, int node) {
     const int size = std::min(per_node, ranks - node * per_node);
     return node * per_node + source % per_node % size;

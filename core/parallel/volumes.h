@@ -49,8 +49,8 @@ enum class AllToAll { standard, deep_ep };
 const char* all_to_all_name(AllToAll way);
 AllToAll all_to_all_named(std::string_view name);  // throws std::runtime_error naming the allowed ones
 
-// Token copies by link, of one rank or in all. A DeepEP copy to another node crosses the network to the rank of the
-// same local index there, which hands it on over NVLink to each rank that needs it; what it needs itself stays.
+// Token copies by link, of one rank or in total. A DeepEP copy to another node crosses the network to the rank with the
+// same local index there, which forwards it over NVLink to each other rank that needs it.
 struct LinkCopies {
   std::uint64_t local = 0;  // never leave the rank
   std::uint64_t nvlink_out = 0, nvlink_in = 0;
@@ -62,7 +62,8 @@ LinkCopies total(std::span<const LinkCopies> ranks);
 // Token rows that arrive on each rank, [R]: the columns of copies_RR or distinct_RR.
 std::vector<std::uint64_t> received_tokens(const VolumeFrame& volume, AllToAll way);
 
-// The all-to-all operations of one MoE layer and one microbatch. `as_dispatch`: tokens go to experts, otherwise back.
+// The all-to-all operations of one MoE layer and one microbatch. `as_dispatch`: tokens are sent to experts, otherwise
+// back.
 struct AllToAllOp {
   const char* name;
   bool as_dispatch;

@@ -1,4 +1,4 @@
-// Bytes that the all-to-alls of a training over processes give to the transport, as the routing counts them.
+// Bytes that the all-to-alls of a training over several processes hand to the transport, counted from the routing.
 //
 // Legend: R ranks, D values a row.
 #pragma once
@@ -19,9 +19,9 @@ struct RowBytes {
 // experts, 2 D from them). Throws std::runtime_error naming the allowed ones.
 RowBytes wire_row_bytes(std::string_view payload, std::int64_t dim);
 
-// What one layer's four all-to-alls send from rank to rank, [R, R], the diagonal left out. `over_nodes` as
-// WireFrame's: then the forward dispatch is merged; the other three carry a row for every chosen expert, because their
-// sums must be added in one order wherever experts live.
+// What one layer's four all-to-alls send from rank to rank, [R, R], the diagonal left out. `over_nodes` as in
+// WireFrame: the forward dispatch is then merged; the other three send a row for every chosen expert, because sums must
+// be added in the same order wherever experts are placed.
 std::vector<std::uint64_t> wire_bytes(const VolumeFrame& volume, bool over_nodes, const RowBytes& row);
 
 }  // namespace moescope

@@ -79,8 +79,8 @@ void write_checksum(const std::string& path) {
 void require_checksum(const std::string& path) {
   const Checksum sum = checksum_of(path);
   if (sum.said != sum.found)
-    fail(path, "damaged checkpoint: its bytes have the checksum " + sum.found + ", but when it was written they had " +
-                   sum.said + "; take an earlier one");
+    fail(path,
+         "damaged checkpoint: its checksum is " + sum.found + ", but should be " + sum.said + "; use an earlier one");
 }
 
 }  // namespace moescope

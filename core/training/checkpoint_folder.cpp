@@ -29,12 +29,12 @@ std::int64_t step_of(const std::string& name) {
 }
 
 // A file's bytes, or a folder's names.
-void bring_to_disk(const fs::path& path) {
+void sync_to_disk(const fs::path& path) {
   const int opened = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const bool done = opened >= 0 && (fsync(opened) == 0 || errno == EINVAL);  // EINVAL: not on this file system
   const int why = errno;
   if (opened >= 0) close(opened);
-  if (!done) throw std::runtime_error(path.string() + ": cannot be brought to the disk: " + std::strerror(why));
+  if (!done) throw std::runtime_error(path.string() + ": cannot be synced to the disk: " + std::strerror(why));
 }
 
 std::vector<std::string> safetensors_in(const fs::path& step_folder) {
@@ -76,12 +76,12 @@ void write_checkpoint(const std::string& folder, std::int64_t step,
     fs::remove_all(partial);
     fs::create_directories(partial);
     write(partial.string());
-    for (const auto& file : fs::directory_iterator(partial)) bring_to_disk(file);
-    bring_to_disk(partial);
+    for (const auto& file : fs::directory_iterator(partial)) sync_to_disk(file);
+    sync_to_disk(partial);
     fs::remove_all(replaced);
     if (fs::exists(final_path)) fs::rename(final_path, replaced);
     fs::rename(partial, final_path);
-    bring_to_disk(folder);
+    sync_to_disk(folder);
     fs::remove_all(replaced);
   } catch (const std::exception& error) {
     std::error_code ignored;
@@ -114,7 +114,7 @@ std::int64_t checkpoint_at(const std::vector<std::int64_t>& steps, std::int64_t 
 std::vector<std::string> newest_checkpoint(const std::string& folder, std::int64_t step) {
   const std::vector<std::int64_t> steps = checkpoint_steps(folder);
   if (steps.empty())
-    throw std::runtime_error(folder + ": holds no checkpoint: needed is a folder FOLDER/<step>/<run name>.safetensors");
+    throw std::runtime_error(folder + ": holds no checkpoint: expected a folder with <step>/<run name>.safetensors");
   const fs::path newest = fs::path(folder) / std::to_string(checkpoint_at(steps, step));
   const std::vector<std::string> files = safetensors_in(newest);
   if (files.empty()) throw std::runtime_error(newest.string() + ": holds no .safetensors file");

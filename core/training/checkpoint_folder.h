@@ -1,5 +1,5 @@
 // Checkpoints of one or several runs on disk: FOLDER/<step>/<run name>.safetensors, and FOLDER/<step>/runs.txt with the
-// files' names in the order of the runs: the first run's batches are everyone's.
+// names of the files in the order of the runs: all runs read the first run's batches.
 #pragma once
 
 #include <cstdint>
@@ -9,24 +9,24 @@
 
 namespace moescope {
 
-// Where the window's runs keep theirs: "a/b.checkpoints" for the recording "a/b.moescope"; empty for an empty path.
+// The folder beside a recording: "a/b.checkpoints" for "a/b.moescope"; empty for an empty path.
 std::string checkpoints_of(const std::string& recording_path);
 
-// Calls write(<folder of the step>) on a folder beside the final one, brings it to the disk and then renames it, so
-// that FOLDER/<step> is either whole or absent, after a power cut, too; an earlier one of the same step is replaced.
-// Throws std::runtime_error.
+// Calls write() with a temporary folder, syncs it to the disk and then renames it to FOLDER/<step>, which is thus
+// either complete or absent, even after a power cut. Replaces an earlier checkpoint of the same step. Throws
+// std::runtime_error.
 void write_checkpoint(const std::string& folder, std::int64_t step,
                       const std::function<void(const std::string& step_folder)>& write);
 
 // Steps that have a checkpoint, rising; empty when there is none or no such folder.
 std::vector<std::int64_t> checkpoint_steps(const std::string& folder);
 
-// Into a step's folder.
+// Writes runs.txt into a step's folder.
 void write_run_order(const std::string& step_folder, const std::vector<std::string>& run_names);
 
 // The files of the newest checkpoint at or before a step, of the oldest where there is none, in the order of runs.txt;
-// without it by name. Throws std::runtime_error when the folder holds none, or not those that runs.txt names: the first
-// run's batches are everyone's, so a wrong order would be another training.
+// by name if there is no runs.txt. Throws std::runtime_error when the folder holds none, or not those that runs.txt
+// names: all runs read the first run's batches, so a wrong order would be another training.
 std::vector<std::string> newest_checkpoint(const std::string& folder, std::int64_t step = INT64_MAX);
 // The step of that checkpoint; `steps` as checkpoint_steps() gives them, not empty.
 std::int64_t checkpoint_at(const std::vector<std::int64_t>& steps, std::int64_t step);

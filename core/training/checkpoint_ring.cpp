@@ -33,8 +33,8 @@ std::size_t bytes_of(const Entries& entries) {
   return sum;
 }
 
-// Whose going leaves the smallest gap for its age. Neither the first nor the newest while there are others; those made
-// by hand after all others.
+// The checkpoint whose removal leaves the smallest gap for its age. Not the first or the newest while there are others;
+// those made by hand only after all others.
 Entries::iterator least_missed(Entries& entries) {
   const double newest = static_cast<double>(entries.rbegin()->first);
   auto least = entries.end();
@@ -67,7 +67,7 @@ struct CheckpointRing::State {
   void write(std::int64_t step, const Entry& entry);
 };
 
-// What cannot be written is tried again with the next change; the training is not held up.
+// A failed write is tried again with the next change; training goes on.
 void CheckpointRing::State::sync_until_stopped() {
   std::unique_lock lock(mutex);
   while (!stop) {
@@ -88,7 +88,7 @@ void CheckpointRing::State::sync_until_stopped() {
   }
 }
 
-// Throws, once all that is wanted is there.
+// Writes what is missing; then throws if checkpoints had been removed.
 void CheckpointRing::State::sync(const Entries& wanted) {
   const std::size_t removed = std::erase_if(
       written, [this](const auto& kept) { return !fs::exists(fs::path(folder) / std::to_string(kept.first)); });

@@ -1,4 +1,4 @@
-// What an expert's weights are like: their length, and what the run's number format does to them.
+// Statistics of each expert's weights: their norm, and their SQNR in the run's number format.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// How far a run's gradients and routing are from those that FP32 would have given on the same weights and batch.
+// How far a run's gradients and routing are from those in FP32 with the same weights and batch.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@ struct Fp32Comparison {
 
 class GradientReference {
  public:
-  // `learner` has just taken forward and backward on `batch` and is left as it was, to the bit. An extra forward and
-  // backward pass through a second set of activations, which stays allocated until this object goes.
+  // Call after forward and backward of `learner` on `batch`; leaves it unchanged to the bit. Runs an extra forward and
+  // backward pass in a second set of activations, which stays allocated for the lifetime of this object.
   Fp32Comparison compare(Learner<float>& learner, const Batch& batch);
 
  private:

@@ -84,7 +84,7 @@ void Lab::State::do_requests(std::unique_lock<std::mutex>& lock) {
   idle.notify_all();
 }
 
-// Under the lock. A run whose request waits yet stands at its first step.
+// Under the lock. A run whose request is still waiting is at its first step.
 void Lab::State::show_progress() {
   status.step = lowest_step = lock_step.runs().front().trainer.steps_taken();
   status.catching_up.clear();
@@ -111,12 +111,12 @@ void Lab::State::serve(PinnedChange& request) {
   {
     const std::lock_guard lock(mutex);
     const auto logged = std::ranges::find(changes, request.id, &PinnedChange::id);
-    if (logged != changes.end()) logged->step = request.step;  // else a rewind, asked for since, will take it back
+    if (logged != changes.end()) logged->step = request.step;  // else a later request to rewind will undo it
   }
   if (request.change.key == kMixtureKey && request.change.run == first)
     lock_step.set_mixture(request.step, std::get<std::string>(request.change.value));
   if (trainer->steps_taken() >= request.step) {
-    apply_pending(request.step);  // what was made to the first run at this step comes before
+    apply_pending(request.step);  // changes made to the first run at this step come first
     apply(request.change.run, request);
   } else {
     pending[request.change.run].push_back(request);
@@ -125,7 +125,10 @@ void Lab::State::serve(PinnedChange& request) {
 
 void Lab::State::apply(int run, const PinnedChange& change) {
   lock_step.find(run)->apply(change.change);
-  sink.publish(Marker{run, change.step, "change", change.text});
+  Marker marker = change.marker;
+  marker.run = run;  // a twin gets the changes of another
+  marker.step = change.step;
+  sink.publish(std::move(marker));
 }
 
 void Lab::State::apply_pending(std::int64_t step) {
@@ -147,7 +150,7 @@ void Lab::State::serve(const CheckpointRequest& request) {
   const std::int64_t step = lock_step.runs().front().trainer.steps_taken();
   std::string text;
   try {
-    if (broken) throw std::runtime_error("training failed in mid-step, so there is no state worth keeping");
+    if (broken) throw std::runtime_error("training failed within a step, so there is no state worth keeping");
     if (!lock_step.level()) throw std::runtime_error("no checkpoint could be written while a run catches up");
     write_checkpoint(request.directory, step, [&](const std::string& folder) {
       std::vector<std::string> names;
@@ -199,11 +202,11 @@ void Lab::State::serve(const RemoveRequest& request) {
 
 void Lab::State::serve(const CaptureRequest& request) {
   if (!lock_step.find(request.run)) return request.capture->fail("the run was removed");
-  if (broken) return request.capture->fail("training failed in mid-step, so there is no state to look at");
+  if (broken) return request.capture->fail("training failed within a step, so there is no state to look at");
   captures.add(request.run, request.place, request.capture);
 }
 
-// Under the lock, which it lets go meanwhile.
+// Under the lock, which it releases while it works.
 void Lab::State::compute_captures_ahead(std::unique_lock<std::mutex>& lock) {
   const bool paused = !wants_step();
   lock.unlock();
@@ -212,7 +215,7 @@ void Lab::State::compute_captures_ahead(std::unique_lock<std::mutex>& lock) {
   lock.lock();
 }
 
-// Unlocks while it trains; with several runs a stop is heeded after each of them.
+// Unlocks while it trains; with several runs a stop takes effect after each of them.
 void Lab::State::take_step(std::unique_lock<std::mutex>& lock) {
   const std::int64_t step = lock_step.next_step();
   lock.unlock();
@@ -226,9 +229,9 @@ void Lab::State::take_step(std::unique_lock<std::mutex>& lock) {
     keep_due(step);
     captures.join_step(lock_step);
     taken = lock_step.step([&](TelemetryFrame frame) {
-      if (is_lost(frame) && failure.empty()) {
+      if (loss_is_not_finite(frame) && failure.empty()) {
         failed_run = frame.run;
-        failure = "run " + name_of(frame.run) + ": the loss is no number any more at step " + std::to_string(step);
+        failure = "run " + name_of(frame.run) + ": the loss is NaN or infinite at step " + std::to_string(step);
       }
       sink.publish(std::move(frame));
       const std::lock_guard stop_lock(mutex);

@@ -8,7 +8,7 @@ void Lab::State::keep(const LockStep::Run& run, bool by_hand) {
             lock_step.runs().front().trainer.config().telemetry.checkpoints_kept);
 }
 
-// Before `step` is taken. A run that catches up is kept where the others were.
+// Before `step` is taken. A run that is catching up is kept at the same steps as the others.
 void Lab::State::keep_due(std::int64_t step) {
   const int every = lock_step.runs().front().trainer.config().telemetry.checkpoint_every;
   const bool level_now = lock_step.level();
@@ -24,7 +24,7 @@ void Lab::State::keep_due(std::int64_t step) {
 
 void Lab::State::serve(const KeepRequest&) {
   if (broken || !lock_step.level())
-    return warn(broken ? "no checkpoint: training failed in mid-step" : "no checkpoint while a run catches up");
+    return warn(broken ? "no checkpoint: training failed within a step" : "no checkpoint while a run catches up");
   const std::int64_t step = lock_step.next_step();
   {
     const std::lock_guard lock(mutex);
@@ -85,7 +85,7 @@ void Lab::rewind(std::int64_t step) {
     const auto behind = std::ranges::find(s.status.catching_up, run.number, &RunProgress::run);
     if (!snapshot && (behind == s.status.catching_up.end() || behind->step > step))
       throw std::invalid_argument("run " + run.config.name + " is not in the checkpoint of step " +
-                                  std::to_string(step) + ": it began later; close it, or go back less far");
+                                  std::to_string(step) + ": it began later; close it, or rewind to a later step");
     request.runs[run.number] = std::move(snapshot);
   }
   const std::uint64_t last = s.changes_before[step];
@@ -123,7 +123,7 @@ int Lab::branch(int run, std::int64_t step, const std::vector<LiveChange>& chang
       throw std::invalid_argument(change.key + ": cannot be changed for a twin alone");
     if (std::string message = check_field(*field, change.value); !message.empty())
       throw std::invalid_argument(change.key + ' ' + message);
-    request.text += ", " + change_text(*field, request.config, change.value);
+    request.text += ", " + change_text(field->key, to_string(field->get(request.config)), to_string(change.value));
     field->set(request.config, change.value);
     request.deliberate.insert(change.key);
   }

@@ -1,4 +1,5 @@
-// What the lab's thread and those that ask it share; lab.cpp, and lab_rewind.cpp for checkpoints in the ring.
+// State of the lab: what its thread and its callers share. Used by lab.cpp, and by lab_rewind.cpp for checkpoints in
+// the ring.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <variant>
 
+#include "core/telemetry/frame/change_marker.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/lab.h"
 #include "core/training/lock_step.h"
@@ -28,9 +30,9 @@ struct PinnedChange {
   std::uint64_t id = 0;  // rises in the order in which they were accepted
   std::int64_t step = kNotYet;
   LiveChange change;
-  std::string text;  // of its marker
+  Marker marker;  // but for its run and step
 
-  static constexpr std::int64_t kNotYet = -1;  // accepted, waits for the step in flight
+  static constexpr std::int64_t kNotYet = -1;  // accepted during a step, takes effect after it
 };
 
 void make_names_unique(std::vector<RunConfig>& configs);
@@ -60,10 +62,10 @@ struct Lab::State {
   struct AddRequest {
     int number;
     RunConfig config;                  // at its first step
-    std::set<std::string> deliberate;  // keys in which it is to differ from the run whose changes it gets
+    std::set<std::string> deliberate;  // keys in which it differs on purpose from the run whose changes it gets
     int like = 0;                      // that run
     CheckpointRing::Snapshot from;     // nullptr: the beginning
-    std::uint64_t changes_before = 0;  // with the id of the last change that is in `config`
+    std::uint64_t changes_before = 0;  // id of the last change that `config` contains
     std::string text;                  // of a marker; empty: none
   };
   struct KeepRequest {};
@@ -89,16 +91,17 @@ struct Lab::State {
   PendingCaptures captures;
   std::uint64_t last_served = 0;  // id of a change
 
-  FrameSink sink;       // after what may throw: it creates a file; its members may be called from any thread
+  FrameSink sink;       // after members that may throw, since it creates a file; callable from any thread
   CheckpointRing ring;  // the same
 
   // --- shared, under `mutex` ---
   mutable std::mutex mutex;
-  std::condition_variable wake;  // the training thread: something was asked
-  std::condition_variable idle;  // flush(): the work that was asked is done
+  std::condition_variable wake;  // the training thread: there is a request
+  std::condition_variable idle;  // flush(): the requests are served
   bool stop = false;
-  bool broken = false;  // an exception left a trainer in mid-step: no further step; written by the training thread only
-  bool level = true;    // no run catches up
+  // An exception interrupted a trainer within a step: no further step. Written by the training thread only.
+  bool broken = false;
+  bool level = true;             // no run is catching up
   std::int64_t first_step = 0;   // at which the lab began
   std::int64_t lowest_step = 0;  // next step to take, by any run
   std::int64_t run_before = 0;   // while running: pause before taking this step
@@ -107,7 +110,7 @@ struct Lab::State {
   std::vector<OpenRun> runs;
   int next_number = 0;
   RunConfig first_config_at_start;
-  std::vector<PinnedChange> changes;                     // all that were made and not taken back by a rewind
+  std::vector<PinnedChange> changes;                     // all that a rewind has not undone
   std::uint64_t last_accepted = 0;                       // id of a change
   std::map<std::int64_t, std::uint64_t> changes_before;  // by kept checkpoint: the last change before it
   std::deque<Request> requests;
@@ -149,7 +152,7 @@ struct Lab::State {
     if (OpenRun* run = find(number)) return *run;
     throw std::invalid_argument("there is no run number " + std::to_string(number));
   }
-  // data.mixture in the words of the data that are open; their names never change.
+  // Checks the domains of data.mixture against those of the open data, which never change.
   void require_domains(const std::string& mixture) const {
     try {
       mixture_weights(mixture, lock_step.data().domains());
@@ -157,12 +160,13 @@ struct Lab::State {
       throw std::invalid_argument(std::string(kMixtureKey) + ": " + error.what());
     }
   }
-  // A change that was found good.
+  // Adds a valid change.
   void accept(LiveChange change, const ConfigField& field, OpenRun& run) {
     const bool for_all = change.key == kMixtureKey && runs.size() > 1;
-    std::string text = change_text(field, run.config, change.value, for_all);
+    Marker marker = change_marker(change.run, PinnedChange::kNotYet, change.key, to_string(field.get(run.config)),
+                                  to_string(change.value), for_all);
     field.set(run.config, change.value);
-    changes.push_back({++last_accepted, PinnedChange::kNotYet, std::move(change), std::move(text)});
+    changes.push_back({++last_accepted, PinnedChange::kNotYet, std::move(change), std::move(marker)});
     requests.push_back(changes.back());
   }
   std::string unique_name(RunConfig config) const {

@@ -1,9 +1,9 @@
-// Runs that train on the same batches, each of which takes a step before any takes the next.
+// Runs that train in lock-step on the same batches: every run takes a step before any takes the next.
 //
 // Batches are those of the first run's [data] section and seed: a run that differs from it only in `seed` starts from
 // other weights and reads the same text. The mixture of domains is one for all, and is kept by step: a run that catches
-// up reads what the others read. A run that joins later begins with step 0 and is taken alone until it has
-// caught up. Not thread-safe.
+// up reads what the others read. A run that joins later begins with step 0 and trains alone until it has caught up. Not
+// thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace moescope {
 
 inline constexpr int kMaxRuns = 4;
 
-// Why the two cannot be in lock-step ([data] differs), empty: they can.
+// Why two runs cannot train in lock-step ([data] differs); empty: they can.
 std::string lock_step_problem(const RunConfig& first, const RunConfig& other);
 
 class LockStep {
@@ -35,10 +35,10 @@ class LockStep {
   };
 
   // 1 to kMaxRuns trainers that have taken the same number of steps; their numbers are 0, 1, ... Throws
-  // std::runtime_error (they do not fit together; data that cannot be read).
+  // std::runtime_error: configs that do not fit together, data that cannot be read.
   explicit LockStep(std::vector<Trainer> trainers);
 
-  // Fits the first by lock_step_problem(), and has taken no more steps than it.
+  // `trainer` must fit the first by lock_step_problem() and have taken no more steps than it.
   void add(int number, Trainer trainer);
   void remove(int number);  // not the first
 
@@ -48,13 +48,13 @@ class LockStep {
   Batch batch(std::int64_t step) const;  // with the mixture of that step
   // data.mixture for the batches of `step` and later. Throws std::invalid_argument as Dataset::mixture().
   void set_mixture(std::int64_t step, const std::string& text);
-  std::int64_t next_step() const;  // the lowest that some run has yet to take
+  std::int64_t next_step() const;  // the lowest next step of all runs
   bool level() const { return next_step() == runs_.front().trainer.steps_taken(); }
 
   void tap_next_step(int number, OperandTap* tap);
 
-  // Takes next_step() with every run that is at it, in their order. `publish` gets each frame and returns false to end
-  // the round early. Returns the number of runs that took the step. An exception comes from run number in_step().
+  // Takes next_step() with every run that is at it, in order. `publish` gets each frame and returns false to end the
+  // round early. Returns the number of runs that took the step. If it throws, in_step() is the number of the run.
   int step(const std::function<bool(TelemetryFrame)>& publish);
   int in_step() const { return in_step_; }
 

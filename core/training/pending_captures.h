@@ -1,4 +1,4 @@
-// Captures that wait for a step of their run; belongs to the training thread.
+// Captures that wait for the next step of their run. For the training thread only.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,19 @@ namespace moescope {
 
 class PendingCaptures {
  public:
-  ~PendingCaptures();  // whatever waits fails
+  ~PendingCaptures();  // waiting captures fail
 
   void add(int run, const OperandPlace& place, std::shared_ptr<Capture> capture);
   bool empty() const { return pending_.empty(); }
   void fail_run(int run, const std::string& why);
   void fail_all(const std::string& why);
 
-  // The first capture of each run that takes its next step together with the others rides along with that step; call
-  // finish_step() after it.
+  // For each run that takes the next step, its first waiting capture is taken in that step; call finish_step() after
+  // it.
   void join_step(LockStep& runs);
   void finish_step(LockStep& runs);
-  // Computes those of runs that do not take the next step (all of them, while training is paused) ahead, as of the step
-  // that they take when they go on. Leaves the runs as they are.
+  // Computes captures of runs that do not take the next step (all of them, while training is paused) in advance, from
+  // the step that they will take next. Does not change the runs.
   void compute_ahead(LockStep& runs, bool paused);
 
  private:
@@ -34,7 +34,7 @@ class PendingCaptures {
     int run;
     std::shared_ptr<Capture> capture;
     std::unique_ptr<OperandTap> tap;
-    std::int64_t step = -1;  // that it rides along with
+    std::int64_t step = -1;  // in which it is captured
   };
   void deliver(Pending& pending, const Trainer& trainer, std::int64_t step, bool ahead);
   std::deque<Pending> pending_;

@@ -24,12 +24,12 @@ bool same_bits(float a, float b) {
   return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
 }
 
-// Why a step can come out otherwise.
+// Why a step may give another loss.
 std::string otherwise(const RecomputePlan& plan, float loss) {
   char losses[80];
   std::snprintf(losses, sizeof losses, "loss %.9g against %.9g then", loss, plan.loss);
   const KernelCheck kernels = check_kernels(plan.kernels);
-  return "step " + std::to_string(plan.step) + " came out otherwise: " + losses + ". " +
+  return "step " + std::to_string(plan.step) + " gave another loss: " + losses + ". " +
          (kernels.outcome == KernelCheck::Outcome::same
               ? "The kernels are the same: another version of the program trained it, or its data have changed."
               : kernels.text);

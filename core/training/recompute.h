@@ -1,8 +1,8 @@
-// An operand of a step that is over: training is deterministic, so a copy of the run, taken on from a checkpoint or
-// from its beginning with the same changes and batches, computes the very tensor again.
+// Recomputes an operand of a past step: training is deterministic, so a copy of the run that starts from a checkpoint
+// or from step 0, with the same changes and batches, computes exactly the same tensor.
 //
-// The copy trains in a thread of its own; the run it is of goes on untouched. That it is the same step is checked: the
-// loss of the step must be the recorded one to the bit.
+// The copy trains in a thread of its own; the run itself is not affected. As a check, the loss of the step must equal
+// the recorded one to the bit.
 #pragma once
 
 #include <atomic>
@@ -31,14 +31,14 @@ struct RecomputePlan {
   std::string from_file;                                     // a checkpoint; empty: step 0
   std::vector<std::pair<std::int64_t, LiveChange>> changes;  // by the step before which each took effect
 
-  DataConfig data;  // of the first run, whose batches are everyone's
+  DataConfig data;  // of the first run, whose batches all runs read
   std::int64_t data_seed = 0;
   std::vector<std::pair<std::int64_t, std::string>> mixtures;  // data.mixture from a step on
 };
 
-// From what the histories of the run and of the first run hold. Throws std::invalid_argument with the reason why the
-// step cannot be computed again: it was not taken, or began from a checkpoint that is not kept; and what
-// recorded_config() and recorded_changes() throw (recorded_run.h).
+// Builds the plan from the histories of the run and of the first run. Throws std::invalid_argument with the reason why
+// the step cannot be recomputed: it was not taken, or the run began from a checkpoint that is not kept. Throws as
+// recorded_config() and recorded_changes() do (recorded_run.h).
 RecomputePlan plan_recompute(const History& run, const History& first, const OperandPlace& place, std::int64_t step,
                              std::shared_ptr<const TrainerSnapshot> from = nullptr, std::string from_file = {});
 
@@ -47,14 +47,14 @@ std::string recorded_checkpoint(const std::string& recording_path, const std::st
 
 class Recompute {
  public:
-  explicit Recompute(RecomputePlan plan);  // begins at once
-  ~Recompute();                            // ends within a step
+  explicit Recompute(RecomputePlan plan);  // starts at once
+  ~Recompute();                            // stops after the step in flight
 
-  std::int64_t first_step() const { return first_step_; }  // from which it started; valid once it is ready
+  std::int64_t first_step() const { return first_step_; }  // where it started; valid once it is ready
   std::int64_t next_step() const { return next_step_; }
   std::int64_t step() const { return plan_.step; }
   const OperandPlace& place() const { return plan_.place; }
-  // Ready: the operand, whose step's loss is the recorded one. Failed: why, among others that it is not.
+  // Ready: the operand; the loss of its step equals the recorded one. Failed: the reason, for example a different loss.
   const Capture& capture() const { return capture_; }
 
  private:

@@ -1,5 +1,5 @@
-// What a history holds of how its run was trained, enough to train it again: its settings and the live changes, which
-// its markers say in words and in full.
+// How a recorded run was trained, enough to train it again: its settings, and its live changes from the markers of the
+// history.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,16 @@
 
 namespace moescope {
 
-// The mixture of domains is one for all runs in lock-step: data.mixture.
+// data.mixture is shared by all runs in lock-step.
 inline constexpr const char* kMixtureKey = "data.mixture";
 
-// "router.bias_update_rate 0.001 -> 0.01"; of the mixture of several runs, with a word that it is for all.
-std::string change_text(const ConfigField& field, const RunConfig& before, const ConfigValue& value,
-                        bool for_all_runs = false);
-// The change of a marker of kind "change". Throws std::runtime_error with its step: the text names no setting or no
-// value of it, or was cut short by an early version of the program.
+// The change that a marker of kind "change" describes. Throws std::runtime_error with its step if it does not name a
+// setting and a value of it, or was cut short by an early version of the program.
 LiveChange recorded_change(const Marker& marker);
 
-// Settings at the first step. Throws std::runtime_error: none are known, or they do not fit this version.
+// Settings at the first step. Throws std::runtime_error if none are known or this version cannot read them.
 RunConfig recorded_config(const RunInfo& info);
-// By the step before which each took effect; but those of telemetry.*, which change only what is looked at.
+// By the step before which each took effect; without those of telemetry.*, which do not affect training.
 using StepChanges = std::vector<std::pair<std::int64_t, LiveChange>>;
 StepChanges recorded_changes(const History& history);
 

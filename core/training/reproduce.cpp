@@ -40,7 +40,7 @@ std::string reproduce_problem(const RunInfo& first, const History& history) {
   if (history.steps().empty()) return info.name + " has no steps";
   if (history.steps().first != 0)
     return info.name + " begins with step " + std::to_string(history.steps().first) +
-           ", resumed or branched off: what it was at that step is in a checkpoint, not in the recording";
+           ", resumed or branched off: its state at that step is in a checkpoint, not in the recording";
   return {};
 }
 

@@ -102,7 +102,7 @@ const Transformer<float>& RoutedTexts::read(Reader& reader, const Learner<float>
   reader.config = learner.config;
   reader.config.router.aux_mode = AuxMode::none;
   reader.config.router.z_coeff = 0;
-  reader.config.router.gate_noise = 0;  // the model's own choice, not the dice's
+  reader.config.router.gate_noise = 0;  // the model's own choice, without noise
   const bool fits = reader.model && reader.model->sequences() == sequences && reader.model->length() == length &&
                     reader.model->top_k() == reader.config.router.top_k;
   if (!fits) {

@@ -1,7 +1,6 @@
-// Texts that are routed for show: a probe, a sample that the model writes, a passage of the batch.
+// Texts that are routed for display: a probe, a sample that the model writes, a passage of the batch.
 //
-// The training is not touched: passes go through activations of their own, draw from a random stream of their own, and
-// only read weights and expert_bias.
+// Training is not affected: passes use their own activations and random stream, and only read weights and expert_bias.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +18,11 @@ namespace moescope {
 
 class RoutedTexts {
  public:
-  // Whether collect() will have any after `step`, as far as the settings say.
+  // Whether the settings ask for any texts after `step`.
   static bool due(const TelemetryConfig& config, std::int64_t step);
-  // Among ranks this is one's alone, after all have brought their experts together: Learner::gather_experts().
-  // Those due after `step`, whose update has been made; its forward pass was on `batch`. A probe that was edited, or
-  // another temperature, is due at once.
+  // With ranks, call it on one of them, after Learner::gather_experts() on all. Returns the texts that are due after
+  // `step`, whose forward pass was on `batch` and whose update is done. After an edit of the probe or the temperature
+  // they are due at once.
   std::vector<TokenFrame> collect(const Learner<float>& learner, const Batch& batch, std::int64_t step);
 
  private:
@@ -41,8 +40,8 @@ class RoutedTexts {
   double last_temperature_ = 0;
 };
 
-// Loss and routing of the first bytes (at most 256) of one sequence of the batch that `learner` has just passed
-// through; of those that it held.
+// Loss and routing of the first bytes (at most 256) of one sequence of the batch, from the learner's last forward pass.
+// This rank must hold that sequence.
 TokenFrame batch_passage(const Learner<float>& learner, const Batch& batch, int sequence);
 
 }  // namespace moescope

@@ -22,10 +22,10 @@ struct KeptRouting {
 // Of the model's last forward pass, until the next.
 std::vector<LayerRouting> routing_of(const RunConfig& config, const Transformer<float>& model);
 std::vector<KeptRouting> keep_routing(const std::vector<LayerRouting>& routing);
-// Of the layers that can be compared (FlipFrame says which); margins are the reference's.
+// For the layers that can be compared (see FlipFrame); margins are the reference's.
 std::vector<FlipFrame> routing_flips(const std::vector<KeptRouting>& reference, const std::vector<KeptRouting>& other);
 
-// Run A's routing of past steps, for runs that join later. Past its budget the older half is thinned by two.
+// Run A's routing of past steps, for runs that join later. Beyond its budget the older half is thinned by two.
 class RoutingArchive {
  public:
   explicit RoutingArchive(std::size_t budget_bytes = std::size_t{64} << 20) : budget_(budget_bytes) {}

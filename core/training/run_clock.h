@@ -1,4 +1,4 @@
-// Wall time and speed of a run, which its trainer does not know.
+// Measures wall time and speed of a run, which its trainer does not know.
 #pragma once
 
 #include <chrono>
@@ -29,8 +29,8 @@ class RunClock {
   std::optional<Clock::time_point> start_;
 };
 
-// A loss that is no number will not become one again.
-inline bool is_lost(const TelemetryFrame& frame) {
+// A loss that is NaN or infinite stays so.
+inline bool loss_is_not_finite(const TelemetryFrame& frame) {
   return !std::isfinite(frame.ce_loss) || !std::isfinite(frame.aux_loss) || !std::isfinite(frame.z_loss);
 }
 

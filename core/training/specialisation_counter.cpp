@@ -79,14 +79,14 @@ std::vector<SpecialisationFrame> SpecialisationCounter::take(Ranks* ranks) {
   return std::exchange(counts_, {});
 }
 
-std::vector<SpecialisationFrame> SpecialisationCounter::so_far(Ranks* ranks) const {
+std::vector<SpecialisationFrame> SpecialisationCounter::snapshot(Ranks* ranks) const {
   std::vector<SpecialisationFrame> counts = counts_;
   sum_tables(ranks, counts);
   return counts;
 }
 
 // All ranks hold tables of the same size, so that they can be summed.
-void SpecialisationCounter::go_on_from(std::vector<SpecialisationFrame> counts, Ranks* ranks) {
+void SpecialisationCounter::restore(std::vector<SpecialisationFrame> counts, Ranks* ranks) {
   counts_ = std::move(counts);
   if (!ranks || ranks->rank() == 0) return;
   for (SpecialisationFrame& frame : counts_)

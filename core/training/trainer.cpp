@@ -8,7 +8,7 @@
 
 #include "core/model/moe/router_sums.h"
 #include "core/model/rank_gather.h"
-#include "core/numerics/format_name.h"
+#include "core/numerics/number_format.h"
 #include "core/numerics/kernels.h"
 #include "core/parallel/placement_choice.h"
 #include "core/parallel/volumes.h"

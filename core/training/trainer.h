@@ -32,17 +32,17 @@ class OperandTap;
 
 class Trainer {
  public:
-  // The config passed validate(), and check_ranks() where there are `ranks`, which outlive this.
+  // Requires a config that passed validate(), and check_ranks() if there are `ranks`, which must outlive the trainer.
   explicit Trainer(const RunConfig& config, Ranks* ranks = nullptr);
   ~Trainer();
   Trainer(Trainer&&) noexcept;
   Trainer& operator=(Trainer&&) noexcept;
 
-  // One step on `batch`; the frame's wall_s, run and tokens_per_s are the caller's.
-  // `tap`, if given, takes its operand; the frame then has quantization statistics, whatever their cadence.
+  // One step on `batch`; the frame's wall_s, run and tokens_per_s are the caller's. `tap`, if given, captures its
+  // operand; the frame then has quantization statistics, whatever their cadence.
   TelemetryFrame step(const Batch& batch, OperandTap* tap = nullptr);
-  // The same operand of the step to come on `batch`, which is not taken: a forward and a backward pass, after which all
-  // is as before except routing(), which is that of `batch`.
+  // Captures an operand of the next step on `batch` without taking the step: a forward and a backward pass that change
+  // nothing except routing(), which is then that of `batch`.
   void compute_ahead(const Batch& batch, OperandTap& tap);
 
   const RunConfig& config() const;  // with live changes applied
@@ -50,21 +50,20 @@ class Trainer {
   void apply(
       const LiveChange& change);  // a live field; throws std::invalid_argument on a value that validate() refuses
 
-  std::vector<LayerRouting> routing() const;  // of the last step that was taken here, until the next
+  std::vector<LayerRouting> routing() const;  // of the last step, until the next one
 
-  // Checkpoint: one safetensors file with weights, moments, expert_bias, counters and the config as TOML.
-  // Collective: ranks bring their experts together, and rank 0 writes.
+  // Checkpoint: one safetensors file with weights, moments, expert_bias, counters and the config as TOML. Collective:
+  // ranks gather their experts, and rank 0 writes.
   void save(const std::string& path) const;
-  // What save() writes; nullptr on ranks other than 0. Collective, and the only part of it that is.
+  // What save() writes; nullptr on ranks other than 0. The only collective part of it.
   std::shared_ptr<const TrainerSnapshot> gather() const;
-  // Throws std::runtime_error: not ours, truncated, its bytes are not those that were written, other version, not for
-  // so many ranks.
+  // Throws std::runtime_error: not a checkpoint, truncated, wrong checksum, another version, unfit for so many ranks.
   static Trainer resume(const std::string& path, Ranks* ranks = nullptr);
 
   // The same in memory: a copy of 12 bytes per parameter.
   std::shared_ptr<const TrainerSnapshot> snapshot() const;
-  void restore(const TrainerSnapshot& snapshot);  // of this trainer, or of one with the same model
-  // A trainer that goes on from there with another config, of which only live keys and the name may differ.
+  void restore(const TrainerSnapshot& snapshot);  // from this trainer, or one with the same model
+  // A trainer that continues from the snapshot with another config, which may differ in live keys and the name only.
   static Trainer resume(const TrainerSnapshot& snapshot, const RunConfig& config);
 
  private:
@@ -73,10 +72,11 @@ class Trainer {
   std::unique_ptr<State> state_;
 };
 
-// Throws std::runtime_error: not a checkpoint of this version, or its bytes are not those that were written. Files of
-// before they had a checksum pass.
+// Throws std::runtime_error: not a checkpoint of this version, or wrong checksum. Files of version 1, which had none,
+// pass.
 void check_checkpoint(const std::string& path);
-// By which it was computed, Kernels::text(); empty: of before they were stored. Throws std::runtime_error.
+// The kernels that computed a checkpoint, as Kernels::text(); empty: an old file without them. Throws
+// std::runtime_error.
 std::string checkpoint_kernels(const std::string& path);
 
 RunInfo run_info(const RunConfig& config, int run, std::vector<std::string> domains = {});

@@ -77,7 +77,7 @@ std::int64_t meta_count(const SafetensorsFile& file, const std::string& key) {
   return value;
 }
 
-// Of its own version, and as it was written.
+// Checks the version and the checksum.
 void check_file(const SafetensorsFile& file) {
   const std::string& version = meta(file, kVersionKey);
   if (version != kVersion && version != kVersionWithoutChecksum)
@@ -106,7 +106,7 @@ const TensorView& checked_tensor(const SafetensorsFile& file, const std::string&
   if (!view) fail(file.path(), "damaged checkpoint: it has no tensor \"" + name + "\"");
   if (view->dtype != dtype || view->shape != shape)
     fail(file.path(), "damaged checkpoint: " + name + " is " + dtype_name(view->dtype) + " " + shape_text(view->shape) +
-                          ", needed is " + dtype_name(dtype) + " " + shape_text(shape));
+                          ", expected " + dtype_name(dtype) + " " + shape_text(shape));
   return *view;
 }
 
@@ -139,7 +139,7 @@ std::size_t rows_of(const SavedTable& saved, std::size_t experts) {
   return saved.table == &SpecialisationFrame::byte_256E ? 256 : experts;
 }
 
-// Empty where the file has none of it: nothing was counted, or it was written before this was kept.
+// Empty if the file has no counts: there were none, or it is an older file.
 std::vector<SpecialisationFrame> load_specialisation(const SafetensorsFile& file, const RunConfig& config) {
   const auto experts = static_cast<std::size_t>(config.model.n_experts);
   std::vector<SpecialisationFrame> counts(
@@ -205,13 +205,13 @@ void Trainer::save(const std::string& path) const {
 std::shared_ptr<const TrainerSnapshot> Trainer::gather() const {
   Learner<float>& learner = state_->learner;
   learner.gather_experts();
-  std::vector<SpecialisationFrame> counts = state_->specialisation.so_far(learner.ranks());
+  std::vector<SpecialisationFrame> counts = state_->specialisation.snapshot(learner.ranks());
   if (learner.ranks() && learner.ranks()->rank() != 0) return nullptr;
   return state_->snapshot(std::move(counts));
 }
 
 std::shared_ptr<const TrainerSnapshot> Trainer::snapshot() const {
-  return state_->snapshot(state_->specialisation.so_far(state_->learner.ranks()));
+  return state_->snapshot(state_->specialisation.snapshot(state_->learner.ranks()));
 }
 
 std::shared_ptr<const TrainerSnapshot> Trainer::State::snapshot(std::vector<SpecialisationFrame> counts) const {
@@ -241,7 +241,7 @@ void Trainer::restore(const TrainerSnapshot& snapshot) {
   }
   s.learner.expert_bias = snapshot.expert_bias;
   s.windows = snapshot.windows;
-  s.specialisation.go_on_from(snapshot.specialisation, s.learner.ranks());
+  s.specialisation.restore(snapshot.specialisation, s.learner.ranks());
 }
 
 Trainer Trainer::resume(const TrainerSnapshot& snapshot, const RunConfig& config) {
@@ -285,7 +285,7 @@ Trainer Trainer::resume(const std::string& path, Ranks* ranks) {
   }
   learner.steps_taken = meta_count(file, "steps_taken");
   state->tokens_seen = meta_count(file, "tokens_seen");
-  state->specialisation.go_on_from(load_specialisation(file, learner.config), ranks);
+  state->specialisation.restore(load_specialisation(file, learner.config), ranks);
   return Trainer(std::move(state));
 }
 

@@ -1,4 +1,4 @@
-// All that a training goes on from, between two steps; immutable, so that threads can share it.
+// The complete state of a training between two steps; immutable, so that threads can share it.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct TrainerSnapshot {
   std::vector<float> weights, moment1, moment2;  // Parameters' arenas
   std::vector<std::vector<float>> expert_bias;   // [MoE layer][E]
   std::vector<LoadWindow> windows;               // per MoE layer
-  // Counted since the last table of who chooses which expert, per MoE layer (specialisation_counter.h); empty: nothing.
+  // Counts since the last specialisation frame, per MoE layer (specialisation_counter.h); empty: none.
   std::vector<SpecialisationFrame> specialisation;
 
   std::size_t bytes() const {

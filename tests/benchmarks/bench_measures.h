@@ -1,4 +1,4 @@
-// What benchmarks on a busy machine measure by.
+// Measures for benchmarks on a busy machine.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,8 @@
 
 namespace moescope {
 
-// Of all threads; on a busy machine steadier than the time that passed, but it counts waiting for other threads, too.
+// CPU time of all threads; on a busy machine more stable than wall time, but it includes spinning while waiting for
+// other threads.
 inline double cpu_seconds() {
   timespec t{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);

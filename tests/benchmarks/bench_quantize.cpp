@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/numerics/block_quantize.h"
+#include "core/numerics/operand_format.h"
 
 using namespace moescope;
 
@@ -71,11 +71,11 @@ void run_against_copy(benchmark::State& state, int threads, auto work) {
   state.counters["of_copy"] = copy / mine;
 }
 
-void quantize(benchmark::State& state, BlockFormat format, BlockAxis axis, bool statistics) {
+void quantize(benchmark::State& state, OperandFormat format, BlockAxis axis, bool statistics) {
   run_against_copy(state, static_cast<int>(state.range(0)), [=](std::size_t row, std::size_t rows) {
     QuantSums sums;
-    quantize_dequantize(format, {tensors().in.data() + row * kSide, rows, kSide, kSide}, axis,
-                        tensors().out.data() + row * kSide, kSide, statistics ? &sums : nullptr);
+    quantize_operand(format, {tensors().in.data() + row * kSide, rows, kSide, kSide}, axis, {},
+                     tensors().out.data() + row * kSide, kSide, statistics ? &sums : nullptr);
     benchmark::DoNotOptimize(sums);
   });
 }
@@ -90,13 +90,13 @@ void bf16(benchmark::State& state) {
 void small_matrix(benchmark::State& state, BlockAxis axis) {
   const MatrixView in{tensors().in.data(), 128, 256, 256};
   QuantSums sums;
-  for (auto _ : state) quantize_dequantize({}, in, axis, tensors().out.data(), 256, &sums);
+  for (auto _ : state) quantize_operand(mx_format(ElementFormat::e4m3), in, axis, {}, tensors().out.data(), 256, &sums);
   benchmark::DoNotOptimize(sums);
   state.counters["ns/element"] = benchmark::Counter(static_cast<double>(state.iterations()) * 128 * 256 * 1e-9,
                                                     benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 
-void add(const std::string& name, BlockFormat format, BlockAxis axis, bool statistics) {
+void add(const std::string& name, OperandFormat format, BlockAxis axis, bool statistics) {
   benchmark::RegisterBenchmark(name.c_str(), quantize, format, axis, statistics)
       ->Arg(1)
       ->Arg(2)
@@ -111,12 +111,12 @@ int main(int argc, char** argv) {
   for (const ElementFormat element : {ElementFormat::e4m3, ElementFormat::e5m2, ElementFormat::e3m2,
                                       ElementFormat::e2m3, ElementFormat::e2m1, ElementFormat::int8}) {
     const std::string name = traits(element).name;
-    add(name + "/rceil/rows/statistics", {element, ScaleRule::rceil, 32}, BlockAxis::row, true);
-    add(name + "/rceil/columns/statistics", {element, ScaleRule::rceil, 32}, BlockAxis::column, true);
+    add(name + "/rceil/rows/statistics", mx_format(element), BlockAxis::row, true);
+    add(name + "/rceil/columns/statistics", mx_format(element), BlockAxis::column, true);
   }
-  add("e4m3/floor/rows/statistics", {ElementFormat::e4m3, ScaleRule::floor, 32}, BlockAxis::row, true);
-  add("e4m3/rceil/rows/plain", {}, BlockAxis::row, false);
-  add("e4m3/rceil/columns/plain", {}, BlockAxis::column, false);
+  add("e4m3/floor/rows/statistics", mx_format(ElementFormat::e4m3, ScaleRule::floor), BlockAxis::row, true);
+  add("e4m3/rceil/rows/plain", mx_format(ElementFormat::e4m3), BlockAxis::row, false);
+  add("e4m3/rceil/columns/plain", mx_format(ElementFormat::e4m3), BlockAxis::column, false);
   benchmark::RegisterBenchmark("bf16", bf16)
       ->Arg(1)
       ->Arg(2)

@@ -53,7 +53,7 @@ TEST_F(Cli, WrongInputIsStatus2AndLeavesNothing) {
       {{"train", "--set", "router.top_k=40"}, {"top_k is 40, but there are 16 experts: choose 1 to 16"}},
       {{"train", "--seed", "-1"}, {"--seed -1", "0 to"}},
       {{"train", "--data", path("nowhere"), "--out", path("r.moescope")},
-       {"nowhere", "needed is a text file or a folder"}},
+       {"nowhere", "expected a text file or a folder"}},
       {{"train", "--data", path("short.txt")}, {"short.txt", "at least 129 bytes"}},
       {{"train", "--data", path("empty")}, {"empty", "holds no text"}},
       {{"train", "--out", path("kept")}, {"kept", "exists", "--overwrite"}},
@@ -61,7 +61,7 @@ TEST_F(Cli, WrongInputIsStatus2AndLeavesNothing) {
       {{"train", "--out", path("no/where.moescope")}, {"--out", "No such file or directory"}},
       {{"train", "--out", path("kept"), "--overwrite"}, {"kept"}},  // not a recording
       {{"train", "--jsonl", path("no/where")}, {"--jsonl", "No such file or directory"}},
-      {{"train", "--checkpoint", path("kept")}, {"kept", "needed is a folder"}},
+      {{"train", "--checkpoint", path("kept")}, {"kept", "expected a folder"}},
       {{"train", "--every", "3"}, {"--every 3", "--checkpoint"}},
       {{"train", "--resume", path("empty")}, {"empty", "holds no checkpoint"}},
       {{"train", "--resume", path("nowhere")}, {"nowhere", "holds no checkpoint"}},
@@ -142,7 +142,7 @@ TEST_F(Cli, SaysThatARecordingIsWithoutItsLog) {
   std::mt19937 rng(1);
   writer.write(std::vector{std::make_shared<const TelemetryFrame>(sample_frame(0, {}, rng))});
   fs::copy_file(path("whole.moescope"), path("alone.moescope"));  // as of a program that is killed now
-  const std::string words = path("alone.moescope-wal") + ", is not here. What is here ends with step 0";
+  const std::string words = path("alone.moescope-wal") + ", is not here. The recording ends with step 0";
   for (const std::vector<std::string>& command :
        {std::vector<std::string>{"export", path("alone.moescope"), "--to", "jsonl", "-o", path("x.jsonl")},
         {"volumes", "--routing", path("alone.moescope")},
@@ -158,7 +158,7 @@ TEST_F(Cli, RefusesComparisonsThatCannotBe) {
       {{"--compare", "router.top_k"}, {"KEY=VALUE"}},
       {{"--compare", "router.top_k=9"}, {"router.top_k"}},
       {{"--compare", "data.seq=32"}, {"differ in [data]", "data.seq"}},
-      {{"--compare", "router.top_k=2"}, {"is what the run has already"}},
+      {{"--compare", "router.top_k=2"}, {"is the run's value already"}},
       {{"--compare", "seed=2", "--noise-twin"}, {"twice"}},
       {{"--compare", "seed=2", "--compare", "seed=3", "--compare", "seed=4", "--noise-twin"},
        {"5 runs", "allowed are 4"}},

@@ -156,7 +156,7 @@ TEST_F(CliOutput, AShortTokenIsRefusedBeforeAnythingBegins) {
   const Ended ended = cli("train --preset nano --steps 1 --serve 5911 --out run.moescope", "MOESCOPE_TOKEN=hunter2");
   EXPECT_EQ(ended.status, 2);
   EXPECT_EQ(ended.output,
-            "moescope-cli: error: MOESCOPE_TOKEN: has 7 characters, needed are at least 16; leave it unset, and a safe "
+            "moescope-cli: error: MOESCOPE_TOKEN: has 7 characters, expected at least 16; if it is not set, a safe "
             "one is made and printed\n");
   EXPECT_FALSE(fs::exists(path("run.moescope")));
 }

@@ -180,7 +180,7 @@ TEST_F(CliQuantize, SaysWhatIsWrong) {
   };
   expect("--format mxfp5", "--format is 'mxfp5'; allowed: mxfp8_e4m3");
   expect("--scale up", "--scale is 'up'; allowed: floor, rceil, even, ceil");
-  expect("--format nvfp4 --scale floor", "the recipe nvfp4 says itself how it scales");
+  expect("--format nvfp4 --scale floor", "the recipe nvfp4 defines its own scales");
   expect("--axis diagonal", "--axis is 'diagonal'; allowed: row, column, both");
   expect("--operand y", "--operand is 'y'; allowed: x, W, dY");
   expect("--tensor ids", "dtype is I32");

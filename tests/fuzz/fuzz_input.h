@@ -1,4 +1,4 @@
-// What the fuzzers share: an input as a file in memory, and what must hold.
+// Shared by the fuzzers: the input as a file in memory, and a check that aborts.
 #pragma once
 
 #include <sys/mman.h>
@@ -17,7 +17,7 @@ inline void require(bool holds, const char* what) {
   std::abort();
 }
 
-// For readers that open a path: nothing touches a disk.
+// For readers that open a path, without touching a disk.
 inline const std::string& as_file(const std::uint8_t* data, std::size_t size) {
   static const int fd = ::memfd_create("fuzz_input", 0);
   static const std::string path = "/proc/self/fd/" + std::to_string(fd);

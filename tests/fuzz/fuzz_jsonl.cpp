@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   lines.add(text.substr(0, size / 2), reader);  // as a growing file comes
   lines.add(text.substr(size / 2), reader);
   if (lines.holds_part()) lines.finish(reader);
-  reader.settle();
+  reader.finish_step();
   require(reader.bad_lines() <= reader.lines(), "no more bad lines than lines");
   LogReader again("again.jsonl");
   for (const auto& history : reader.histories()) {
@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     again.read_line(to_json_line(*frame));
     history->utilisation(frame->routers.front().layer, history->steps(), 4);
   }
-  again.settle();
+  again.finish_step();
   if (again.bad_lines() > 0) std::fprintf(stderr, "%s", again.bad().text().c_str());
   require(again.bad_lines() == 0, "what was read can be written and read again");
   return 0;

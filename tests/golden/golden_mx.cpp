@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/files/safetensors.h"
-#include "core/numerics/block_quantize.h"
+#include "core/numerics/operand_format.h"
 
 using namespace moescope;
 namespace fs = std::filesystem;
@@ -163,11 +163,11 @@ struct Quantized {
   Matrix dequant;
 };
 
-std::size_t blocks_in(const BlockFormat& format, std::size_t n) {
+std::size_t blocks_in(const OperandFormat& format, std::size_t n) {
   return (n + format.block - 1) / format.block;
 }
 
-Quantized quantized(const BlockFormat& format, const Matrix& m) {
+Quantized quantized(const OperandFormat& format, const Matrix& m) {
   Quantized q{std::vector<std::uint8_t>(m.data.size()), std::vector<std::uint8_t>(m.rows * blocks_in(format, m.cols)),
               Matrix(m.rows, m.cols)};
   quantize_rows(format, m.view(), q.codes.data(), q.scales.data());
@@ -175,13 +175,13 @@ Quantized quantized(const BlockFormat& format, const Matrix& m) {
   return q;
 }
 
-Matrix dequantized(const BlockFormat& format, const Matrix& m, BlockAxis axis) {
+Matrix dequantized(const OperandFormat& format, const Matrix& m, BlockAxis axis) {
   Matrix out(m.rows, m.cols);
-  quantize_dequantize(format, m.view(), axis, out.data.data(), out.cols, nullptr);
+  quantize_operand(format, m.view(), axis, {}, out.data.data(), out.cols, nullptr);
   return out;
 }
 
-void compare_codes(const SafetensorsFile& file, const BlockFormat& format, const Quantized& got,
+void compare_codes(const SafetensorsFile& file, const OperandFormat& format, const Quantized& got,
                    const std::string& codes, const std::string& scales) {
   const std::vector<std::uint8_t> want_codes = bytes_of(file.at(codes)), want_scales = bytes_of(file.at(scales));
   require_size(file, codes, want_codes.size(), got.codes.size());
@@ -216,7 +216,7 @@ double sqnr_db_in_double(const std::vector<float>& x, const std::vector<float>& 
 }
 
 // Over the rows of each distribution, from the statistics of the quantizer itself.
-void check_sqnr(const SafetensorsFile& file, const BlockFormat& format, const Matrix& input) {
+void check_sqnr(const SafetensorsFile& file, const OperandFormat& format, const Matrix& input) {
   const TensorView* expected = file.find("sqnr_db");
   if (!expected || !file.find("row_dist")) return;
   const std::vector<float> want = expected->floats();
@@ -229,14 +229,14 @@ void check_sqnr(const SafetensorsFile& file, const BlockFormat& format, const Ma
       throw std::runtime_error(file.path() + ": row_dist[" + std::to_string(r) + "] is " +
                                std::to_string(distribution[r]) + ", but sqnr_db has " + std::to_string(sums.size()));
     const MatrixView row{input.data.data() + r * input.cols, 1, input.cols, input.cols};
-    quantize_dequantize(format, row, BlockAxis::row, out.data(), input.cols, &sums[distribution[r]]);
+    quantize_operand(format, row, BlockAxis::row, {}, out.data(), input.cols, &sums[distribution[r]]);
   }
   Tally tally("sqnr_db");
   for (std::size_t i = 0; i < want.size(); ++i)
     if (sums[i].e8m0_blocks[255] == 0) tally.decibel(i, sums[i].sqnr_db(), want[i]);
 }
 
-void check_blocks(const SafetensorsFile& file, const BlockFormat& format) {
+void check_blocks(const SafetensorsFile& file, const OperandFormat& format) {
   const Matrix input(file.at("input"));
   const Quantized got = quantized(format, input);
   compare_codes(file, format, got, "codes", "scales");
@@ -269,7 +269,7 @@ Matrix product(const Matrix& a, const Matrix& b) {
   return c;
 }
 
-void check_backward(const SafetensorsFile& file, const BlockFormat& format, const std::string& group,
+void check_backward(const SafetensorsFile& file, const OperandFormat& format, const std::string& group,
                     const std::string& mode, const Matrix& a, const Matrix& b) {
   const Matrix dy(file.at(group + ".dY"));
   const Matrix dy_n = dequantized(format, dy, BlockAxis::row), b_n = dequantized(format, b, BlockAxis::column);
@@ -278,7 +278,7 @@ void check_backward(const SafetensorsFile& file, const BlockFormat& format, cons
   compare(file, mode + ".dB", product(transposed(dy_m), transposed(a_m)));
 }
 
-void check_product(const SafetensorsFile& file, const BlockFormat& format, const std::string& group) {
+void check_product(const SafetensorsFile& file, const OperandFormat& format, const std::string& group) {
   const std::string mode = group + "." + scale_rule_name(format.rule);
   if (!file.find(mode + ".C")) return;
   const Matrix a(file.at(group + ".A")), b(file.at(group + ".B"));
@@ -301,7 +301,7 @@ void check_product(const SafetensorsFile& file, const BlockFormat& format, const
 }
 
 // A [T,K], W [E,N,K]; rows of group e of A times W[e] transposed.
-void check_grouped(const SafetensorsFile& file, const BlockFormat& format, const std::string& group) {
+void check_grouped(const SafetensorsFile& file, const OperandFormat& format, const std::string& group) {
   const std::string name = group + "." + scale_rule_name(format.rule) + ".out";
   if (!file.find(name)) return;
   const Matrix a = dequantized(format, Matrix(file.at(group + ".A")), BlockAxis::row);
@@ -333,7 +333,7 @@ void check_products(const SafetensorsFile& file) {
     if (tensor.name.ends_with(".A")) groups.push_back(tensor.name.substr(0, tensor.name.size() - 2));
   for (const std::string& group : groups) {
     for (int rule = 0; rule < 4; ++rule) {
-      const BlockFormat format{ElementFormat::e4m3, static_cast<ScaleRule>(rule), 32};
+      const OperandFormat format = mx_format(ElementFormat::e4m3, static_cast<ScaleRule>(rule), 32);
       if (file.find(group + ".group_end"))
         check_grouped(file, format, group);
       else
@@ -345,13 +345,13 @@ void check_products(const SafetensorsFile& file) {
 // ------------------------------------------------------------------------------------------------------------------
 
 // "blocks_e4m3_floor" -> its format.
-std::optional<BlockFormat> block_format_of(const std::string& stem) {
+std::optional<OperandFormat> block_format_of(const std::string& stem) {
   const std::size_t split = stem.rfind('_');
   if (!stem.starts_with("blocks_") || split <= 7) return std::nullopt;
-  const auto element = format_named(stem.substr(7, split - 7));
+  const auto element = element_named(stem.substr(7, split - 7));
   const auto rule = scale_rule_named(stem.substr(split + 1));
   if (!element || !rule) return std::nullopt;
-  return BlockFormat{*element, *rule, 32};
+  return mx_format(*element, *rule, 32);
 }
 
 bool check_file(const fs::path& path) {

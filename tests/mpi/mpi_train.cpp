@@ -196,7 +196,7 @@ TEST_F(MpiTrain, WrongStartsAreRefusedAndNobodyWaits) {
   ended = run(mpirun(3) + "--preset nano --steps 1");
   EXPECT_EQ(count(ended.output, "power of two"), 1u) << ended.output;  // one rank says so
   ended = run(std::string(MOESCOPE_MPIRUN) + " -n 2 " + MOESCOPE_CLI + " train --preset nano --steps 1 --ep 4");
-  EXPECT_EQ(count(ended.output, "needed is mpirun -n 4"), 1u) << ended.output;
+  EXPECT_EQ(count(ended.output, "expected mpirun -n 4"), 1u) << ended.output;
   ended = run(std::string(MOESCOPE_MPIRUN) + " -n 2 " + MOESCOPE_CLI + " train --preset nano --steps 1 --ep many");
   EXPECT_EQ(count(ended.output, "moescope-cli: error"), 1u) << ended.output;
 }

@@ -121,7 +121,7 @@ class CaptureTest : public QObject {
     QCOMPARE(captured->step, std::int64_t(3));
     QCOMPARE(w.lab()->status().step, std::int64_t(3));  // no step was taken for it
     for (const char* said : {"layer 1, routed experts, w1 dY dgrad", "run nano", "step 3", "MXFP8 E4M3, RCEIL",
-                             "was computed for this picture only", "The matrix shows step 2"})
+                             "was computed for display only", "The matrix shows step 2"})
       QVERIFY2(w.bar().contains(QLatin1String(said)), qPrintable(w.bar()));
 
     auto* cells = const_cast<ScaleMapCells*>(w.tensors()->findChild<BlockScaleMapPanel*>()->cells());
@@ -225,7 +225,7 @@ class CaptureTest : public QObject {
     for (const std::size_t block : {std::size_t{0}, blocks / 2, blocks - 1}) {
       emit w.tensors()->findChild<BlockScaleMapPanel*>()->blockChosen(9, block);
       const BlockAnatomy& seen = w.tensors()->findChild<BlockMicroscopePanel*>()->block();
-      QVERIFY(seen.format.nvfp4);
+      QVERIFY(seen.format.scheme == QuantScheme::nvfp4);
       const TensorSource source(QStringLiteral("t"), captured);
       const auto rows = source.blockRows(block, 16);
       QCOMPARE(seen.elements.size(), rows.last - rows.first);
@@ -234,17 +234,17 @@ class CaptureTest : public QObject {
     }
     QSignalSpy finished(w.tensors()->whatIf(), &WhatIfPanel::finished);
     if (w.tensors()->whatIf()->table()->schemes().empty()) QVERIFY(finished.wait(kWaitMs));
-    const SchemeRow& row = w.tensors()->whatIf()->table()->schemes()[kWhatIfSchemes];  // down columns
+    const WhatIfRow& row = w.tensors()->whatIf()->table()->schemes()[kWhatIfSchemes];  // down columns
     QCOMPARE(row.sums.e8m0_blocks, sums.e8m0_blocks);
     QVERIFY(std::fabs(row.sums.sqnr_db() - sums.sqnr_db()) < 1e-6);
     w.picture(QStringLiteral("capture_nvfp4"));
     // From the strip back to MX and again to NVFP4.
     auto* table = const_cast<WhatIfTable*>(w.tensors()->whatIf()->table());
     QTest::mouseClick(table, Qt::LeftButton, {}, table->cellRect(BlockAxis::row, 0, 2).center());
-    QVERIFY(!w.tensors()->findChild<BlockMicroscopePanel*>()->block().format.nvfp4);
+    QVERIFY(w.tensors()->findChild<BlockMicroscopePanel*>()->block().format.scheme != QuantScheme::nvfp4);
     QCOMPARE(w.tensors()->findChild<BlockMicroscopePanel*>()->block().elements.size(), std::size_t(32));
     QTest::mouseClick(table, Qt::LeftButton, {}, table->schemeRect(BlockAxis::column, 0).center());
-    QVERIFY(w.tensors()->findChild<BlockMicroscopePanel*>()->block().format.nvfp4);
+    QVERIFY(w.tensors()->findChild<BlockMicroscopePanel*>()->block().format.scheme == QuantScheme::nvfp4);
     QCOMPARE(w.tensors()->findChild<BlockScaleMapPanel*>()->axis(), BlockAxis::column);
   }
 
@@ -266,7 +266,7 @@ class CaptureTest : public QObject {
       for (const std::size_t row : {std::size_t{0}, all.rows / 2, all.rows - 1}) {
         emit w.tensors()->findChild<BlockScaleMapPanel*>()->blockChosen(row, 0);
         const BlockAnatomy& seen = w.tensors()->findChild<BlockMicroscopePanel*>()->block();
-        QVERIFY(seen.format.fp8 == all.format.granularity);
+        QVERIFY(seen.format.granularity == all.format.granularity);
         for (std::size_t i = 0; i < seen.elements.size(); ++i)
           QCOMPARE(seen.elements[i].dequantized, decoded[row * all.cols + i]);
       }

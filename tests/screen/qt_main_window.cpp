@@ -417,7 +417,7 @@ class MainWindowTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
     QVERIFY(w.window.findChild<NoticeBar*>()->isVisible());
     QVERIFY2(w.window.findChild<NoticeBar*>()->text().contains(
-                 "alone.moescope-wal, is not here. What is here ends with step 0"),
+                 "alone.moescope-wal, is not here. The recording ends with step 0"),
              qPrintable(w.window.findChild<NoticeBar*>()->text()));
   }
 
@@ -436,11 +436,11 @@ class MainWindowTest : public QObject {
     QCOMPARE(w.window.session()->histories().size(), std::size_t{3});
     QVERIFY(!w.window.session()->isLive());
     QCOMPARE(w.window.workspaces()->current()->name(), QString("Compare"));
-    auto* told = w.window.findChild<QMessageBox*>("skipped_lines");
-    QVERIFY(told);
-    QVERIFY2(told->text().contains("bad.jsonl: 1 line could not be read"), qPrintable(told->text()));
-    QVERIFY2(told->detailedText().contains("line 2: not JSON"), qPrintable(told->detailedText()));
-    told->close();
+    auto* message = w.window.findChild<QMessageBox*>("skipped_lines");
+    QVERIFY(message);
+    QVERIFY2(message->text().contains("bad.jsonl: 1 line could not be read"), qPrintable(message->text()));
+    QVERIFY2(message->detailedText().contains("line 2: not JSON"), qPrintable(message->detailedText()));
+    message->close();
     QCOMPARE(w.window.findChild<SetupForm*>()->findChild<QLabel*>("setup_purpose")->text(),
              QString("Settings of the next run, not of what is open"));
     drop(&w.window, {bad, "/usr/share/common-licenses"});  // data to train on beside a run
@@ -471,7 +471,7 @@ class MainWindowTest : public QObject {
     QVERIFY(window.session()->followingText().contains("1 could not be read"));
     QVERIFY(file.resize(0));  // the training began anew
     QVERIFY(file.seek(0));
-    QTRY_VERIFY_WITH_TIMEOUT(window.session()->followingText().contains("began anew"), kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(window.session()->followingText().contains("restarted"), kWaitMs);
     file.write("{\"step\":0,\"loss\":1,\"tokens_per_expert\":[[1,3]]}\n");
     QTRY_COMPARE_WITH_TIMEOUT(window.session()->histories().front()->steps().last, 0, kWaitMs);
   }

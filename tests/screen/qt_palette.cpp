@@ -164,7 +164,7 @@ class PaletteTest : public QObject {
       }
     };
     QTRY_VERIFY_WITH_TIMEOUT(stepsNow() > 20, 60000);
-    QVERIFY(CrashWatch::takeLeftBehind().isEmpty());  // it runs
+    QVERIFY(CrashWatch::takeCrashedRecordings().isEmpty());  // it runs
     const std::int64_t before = stepsNow();
     ::kill(static_cast<pid_t>(program.processId()), SIGKILL);
     QVERIFY(program.waitForFinished());
@@ -175,7 +175,7 @@ class PaletteTest : public QObject {
     CrashWatch watch(window.session(), &window);
     connect(&watch, &CrashWatch::openRequested, window.files(),
             [&](const QString& recording) { window.files()->open({recording}); });
-    watch.offerLeftBehind();
+    watch.offerCrashedRecording();
     auto* question = window.findChild<QMessageBox*>("left_behind");
     QVERIFY(question);
     QSignalSpy opened(window.session(), &RunSession::opened);
@@ -183,7 +183,7 @@ class PaletteTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), 20000);
     QCOMPARE(window.session()->path(), path);
     QVERIFY(window.selection()->history()->steps().last >= before);
-    QVERIFY(CrashWatch::takeLeftBehind().isEmpty());  // told once
+    QVERIFY(CrashWatch::takeCrashedRecordings().isEmpty());  // told once
   }
 
   void aClosedProgramLeavesNothingBehind() {
@@ -196,7 +196,7 @@ class PaletteTest : public QObject {
       QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), 20000);
       QVERIFY(QDir(recordingsFolder() + "/running").entryList(QDir::Files).size() == 1);
     }
-    QVERIFY(CrashWatch::takeLeftBehind().isEmpty());
+    QVERIFY(CrashWatch::takeCrashedRecordings().isEmpty());
   }
 };
 

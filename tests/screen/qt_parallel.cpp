@@ -198,7 +198,7 @@ class ParallelTest : public QObject {
     alone.append(3);
     selection.setHistories({alone.history()});
     selection.refresh();
-    QVERIFY2(panel.notice().contains("No ranks here"), qPrintable(panel.notice()));
+    QVERIFY2(panel.notice().contains("No ranks:"), qPrintable(panel.notice()));
     QVERIFY(panel.rows().empty());
   }
 

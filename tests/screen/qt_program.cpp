@@ -89,7 +89,7 @@ class ProgramTest : public QObject {
 
   void wrongArguments_data() {
     QTest::addColumn<QStringList>("arguments");
-    QTest::addColumn<QString>("told");
+    QTest::addColumn<QString>("message");
     QTest::newRow("no such preset") << QStringList{"--preset", "huge"} << "small";
     QTest::newRow("no such option") << QStringList{"--prest", "nano"} << "--help";
     QTest::newRow("no such file") << QStringList{"/nowhere/x.moescope"} << "/nowhere/x.moescope";
@@ -100,10 +100,10 @@ class ProgramTest : public QObject {
   }
   void wrongArguments() {
     QFETCH(QStringList, arguments);
-    QFETCH(QString, told);
+    QFETCH(QString, message);
     const Result result = start(arguments);
     QCOMPARE(result.status, 2);
-    QVERIFY2(result.err.contains(told), qPrintable(result.err));
+    QVERIFY2(result.err.contains(message), qPrintable(result.err));
   }
 
   void aPictureThatCannotBeWrittenIsTold() {

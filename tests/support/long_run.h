@@ -1,4 +1,4 @@
-// A run of a million steps without training, and what memory it takes.
+// A run of a million steps without training, and its use of memory.
 //
 // Its frames are those of a made-up run (synthetic_run.h), over and over: a copy costs microseconds.
 #pragma once
@@ -20,7 +20,7 @@ namespace moescope {
 
 class LongRun {
  public:
-  static constexpr std::int64_t kFrames = 97;  // no multiple of any cadence that readers look at
+  static constexpr std::int64_t kFrames = 97;  // not a multiple of any cadence that readers use
 
   LongRun() {
     SyntheticRun run(shape());
@@ -44,8 +44,7 @@ class LongRun {
   std::vector<std::shared_ptr<const TelemetryFrame>> frames_;
 };
 
-// What the program holds of the machine's memory, and what of it is allocated at the moment (0: this build's allocator
-// does not tell).
+// The program's resident memory, and how much of it is allocated (0: the allocator of this build does not say).
 inline std::size_t resident_bytes() {
   std::ifstream file("/proc/self/statm");
   std::size_t all = 0, resident = 0;
@@ -82,11 +81,11 @@ class LongTraining {
 };
 
 // A history's figures are kept up to 256 MiB and its arrays up to 512 MiB (history.h): a LongRun has both full after
-// 270,000 steps. Smoothed curves on the screen are full after 2^19 (smoothed_column.h). From kPlateau on nothing may
-// grow any more.
+// 270,000 steps. Smoothed curves on the screen are full after 2^19 (smoothed_column.h). Nothing may grow after
+// kPlateau.
 inline constexpr std::int64_t kPlateau = 600000;
-// What is allocated goes up and down as budgets are halved, and the allocator keeps holes: the most after the plateau
-// is held against the most before it.
+// Allocated memory goes up and down as budgets are halved, and the allocator keeps free blocks: the maximum after the
+// plateau is compared with the maximum before it.
 inline constexpr double kMostGrowth = 1.05;
 
 inline double mib(std::size_t bytes) {

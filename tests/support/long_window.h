@@ -42,12 +42,12 @@ class LongWindow {
   void append_to(std::int64_t step) {
     for (; step_ < step; ++step_) history_->append(std::make_shared<const TelemetryFrame>(run_.frame(step_)));
   }
-  // What the frame clock does, without waiting for it.
+  // As the frame clock, without waiting for it.
   void draw() {
     window_.selection()->refresh();
     QApplication::processEvents();
   }
-  // The workspace after this one; an old frame is looked at, then the newest again.
+  // Shows the next workspace, an old frame, then the newest again.
   void show_next() {
     const auto all = window_.workspaces()->all();
     window_.workspaces()->bringUp(all[static_cast<int>(step_ / shown_for_ % all.size())]->name());
@@ -55,7 +55,7 @@ class LongWindow {
     settle();
     window_.selection()->setFollowing(true);
   }
-  // Workers behind the panels and the findings come to an end.
+  // Waits until the workers of the panels and of the findings are done.
   void settle() {
     QElapsedTimer waited;
     for (waited.start(); waited.elapsed() < 300;) QApplication::processEvents(QEventLoop::AllEvents, 50);

@@ -1,4 +1,4 @@
-// A command of the shell and all that it says, for tests.
+// Runs a shell command and collects its output, for tests.
 #pragma once
 
 #include <sys/wait.h>

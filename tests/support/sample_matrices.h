@@ -1,4 +1,4 @@
-// Matrices of known values, formats, and what quantizing one by the other gives.
+// Matrices of known values, formats, and the results of quantizing one with the other.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// The smallest run that has everything: one dense and two MoE layers, 8 experts, top-2. Tests set what is their point.
+// The smallest run that has everything: one dense and two MoE layers, 8 experts, top-2. Tests change what they are
+// about.
 #pragma once
 
 #include "core/config/run_config.h"

@@ -1,5 +1,5 @@
-// Waits until keys go to a window. While a run is opened a progress bar may have had them, and without a window manager
-// nobody gives them back.
+// Waits until a window has keyboard focus. While a run is opened a progress bar may have it, and without a window
+// manager focus does not return by itself.
 #pragma once
 
 #include <QTest>

@@ -74,8 +74,10 @@ AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
   payload_->addItems({tr("BF16"), tr("FP8"), tr("MXFP8")});
   payload_->setAccessibleName(tr("Payload"));
   payload_->setToolTip(
-      tr("A token's row of D values as it travels\nBF16: 2 D bytes\nFP8: D + 4 D / 128, DeepEP's "
-         "dispatch\nMXFP8: D + D / 32"));
+      tr("A token's row of D values in the all-to-all\n"
+         "BF16: 2 D bytes\n"
+         "FP8: D + 4 D / 128, DeepEP's dispatch\n"
+         "MXFP8: D + D / 32"));
   connect(payload_, &QComboBox::currentIndexChanged, this, [this] {
     view_->markDirty();
     for (ValueTile* tile : tiles_) tile->update();
@@ -270,14 +272,12 @@ QString AllToAllPanel::csv() const {
 
 QString AllToAllPanel::explain() const {
   return tr("<p><b>Token copies that the dispatch of one layer sends from rank to rank</b>, counted from this step's "
-            "real "
-            "routing; combine is the transpose. Ranks are virtual: tokens are split evenly, experts lie on ranks in "
-            "order. Bytes = copies x a token's row of D values: 2 D in BF16, D + 4 D / 128 in "
-            "FP8, D + D / 32 in MXFP8. Only counts are of this run, whatever it travels in.</p>"
-            "<p><b>moved</b> leaves out the diagonal (veiled), which stays on its rank. <b>max/mean</b> is "
-            "the "
-            "load of the fullest rank, own tokens included: everybody waits for it; its bar is orange. <b>saved</b>: "
-            "moved copies that merging per destination rank avoids. Lines are borders of nodes.</p>") +
+            "real routing; combine is the transpose. Ranks are virtual: tokens are split evenly, experts are placed in "
+            "order. Bytes = copies x a token's row of D values: 2 D in BF16, D + 4 D / 128 in FP8, D + D / 32 in "
+            "MXFP8. Only the counts are of this run, whatever its payload.</p><p><b>moved</b> leaves out the diagonal "
+            "(veiled), which stays on its rank. <b>max/mean</b> is the load of the fullest rank, own tokens included: "
+            "all others wait for it; its bar is orange. <b>saved</b>: moved copies that merging per destination rank "
+            "avoids. Lines are borders of nodes.</p>") +
          metricCards({"copies", "distinct", "nodes"});
 }
 

@@ -36,7 +36,7 @@ class AllToAllPanel : public Panel {
   bool deduplicated() const { return mode_->currentIndex() == 1; }
   Payload payload() const { return static_cast<Payload>(payload_->currentIndex()); }
   double bytesPerCopy() const;  // a token's row in the chosen payload
-  QString bytesRule() const;    // how they are computed
+  QString bytesRule() const;    // how the bytes are computed
   QStringList describe(int source, int destination) const;
   QString totalText(int which) const;
   FigureTarget totalFigure(int which) const;

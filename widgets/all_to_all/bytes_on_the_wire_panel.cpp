@@ -18,8 +18,8 @@ constexpr std::size_t kMostMarks = 24;  // more would be a band
 
 QString noRanks() {
   return Panel::tr(
-      "No ranks here: this run trains in one process.\n"
-      "mpirun -n 4 moescope-cli train --ep 4 --serve 5000 trains over processes;\n"
+      "No ranks: this run trains in one process.\n"
+      "mpirun -n 4 moescope-cli train --ep 4 --serve 5000 trains over several processes;\n"
       "attach to it, or open its recording.");
 }
 
@@ -187,13 +187,12 @@ QString BytesOnTheWirePanel::csv() const {
 
 QString BytesOnTheWirePanel::explain() const {
   return tr(
-      "<p><b>Bytes that each process gave to MPI for the others in one step</b>, all MoE layers, dispatch and "
-      "combine, forward and backward, and the time that its all-to-alls took, waiting for others included. "
-      "Measured where the training runs.</p>"
-      "<p><i>counted by routing</i>: the copies of the matrix above times the bytes of a row in the run's payload "
-      "(FP32 4 D, BF16 2 D, MXFP8 D + D / 32 towards the experts and 2 D from them). A flat all-to-all sends a "
-      "row for every chosen expert; a hierarchical one merges the forward dispatch, once to a node and once to a "
-      "rank.</p>");
+      "<p><b>Bytes that each process handed to MPI for the others in one step</b>, all MoE layers, dispatch and "
+      "combine, forward and backward, and the time that its all-to-alls took, waiting for others included. Measured "
+      "where the training runs.</p><p><i>counted by routing</i>: the copies of the matrix above times the bytes of a "
+      "row in the run's payload (FP32 4 D, BF16 2 D, MXFP8 D + D / 32 towards the experts and 2 D from them). A flat "
+      "all-to-all sends a row for every chosen expert; a hierarchical one merges the forward dispatch, once to a node "
+      "and once to a rank.</p>");
 }
 
 }  // namespace moescope

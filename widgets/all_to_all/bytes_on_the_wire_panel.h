@@ -1,4 +1,5 @@
-// What the all-to-alls of a training over processes really moved, beside what the routing counts, and their times.
+// Bytes that the all-to-alls of a training over several processes really moved, beside those counted from the routing,
+// and their times.
 #pragma once
 
 #include <QLabel>
@@ -18,7 +19,7 @@ class BytesOnTheWirePanel : public Panel {
   QString csv() const override;
   QString explain() const override;
 
-  struct Row {                         // of a rank that sends, to all others
+  struct Row {                         // one per sending rank, to all others
     double measured = 0, counted = 0;  // bytes of the step; counted: NaN where the step has no volumes
     double ms = 0;
   };
@@ -46,7 +47,7 @@ class BytesOnTheWirePanel : public Panel {
   QString payload_;
   const History* times_of_ = nullptr;
   std::uint64_t times_since_ = 0;
-  std::map<std::int64_t, Times> times_;  // by step, of the frames that were asked for
+  std::map<std::int64_t, Times> times_;  // by step, of the frames that were read
 };
 
 }  // namespace moescope

@@ -95,10 +95,10 @@ QString BytesPerTokenAgainstKPanel::csv() const {
 
 QString BytesPerTokenAgainstKPanel::explain() const {
   return tr(
-      "<p><b>What another K would send</b>, with this run's experts, ranks and nodes: 4,096 tokens routed "
-      "uniformly at random, their copies counted exactly. A sweep by rule, not this run's routing.</p><p>Standard "
-      "grows with K without end. DeepEP grows until every node and rank has a copy: "
-      "the more experts a token has, the more of them share a rank.</p>");
+      "<p><b>Bytes with another K</b>, with this run's experts, ranks and nodes: 4,096 tokens routed uniformly at "
+      "random, their copies counted exactly. A sweep with synthetic routing, not this run's.</p><p>Standard grows with "
+      "K without limit. DeepEP grows until every node and rank has a copy: the more experts a token has, the more of "
+      "them share a rank.</p>");
 }
 
 }  // namespace moescope

@@ -28,11 +28,10 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
   layout->setContentsMargins(4, 0, 4, 0);
   layout->setSpacing(4);
   const QStringList names{tr("in order"), tr("random"), tr("balanced"), tr("by hand")};
-  const QStringList tips{
-      tr("Expert e on rank e R / E"), tr("Shuffled, as many on each rank"),
-      tr("By the rule of EPLB, DeepSeek's balancer for inference: the heaviest experts get replicas in "
-         "one more slot a rank, then all are packed by this step's load"),
-      tr("As you drag experts from rank to rank in the picture")};
+  const QStringList tips{tr("Expert e on rank e R / E"), tr("Shuffled, as many on each rank"),
+                         tr("By the rule of EPLB, DeepSeek's balancer for inference: the heaviest experts get replicas "
+                            "in one more slot per rank, then all are packed by this step's load"),
+                         tr("As you drag experts from rank to rank in the picture")};
   for (std::size_t i = 0; i < kKinds; ++i) {
     buttons_[i] = new QToolButton(row);
     buttons_[i]->setText(names[static_cast<int>(i)]);
@@ -131,8 +130,9 @@ void ExpertPlacementPanel::refill() {
   tried_out_ = placement_choice_text(now) != counted;
   QString text = tr("Numbers: copies on the fullest rank over the mean, from this step's load (1 is even).");
   if (tried_out_)
-    text += QLatin1Char(' ') + (live_ ? tr("<b>Counted so from the next step.</b>")
-                                      : tr("<b>Tried out</b>: matrix and bytes stay as they were counted."));
+    text +=
+        QLatin1Char(' ') + (live_ ? tr("<b>Counted so from the next step.</b>")
+                                  : tr("<b>Tried on the load only</b>: matrix and bytes stay as they were counted."));
   note_->setText(text);
   strip_->setPlacement(place(now, *where, of), of, where->ranks_per_node);
 }
@@ -188,17 +188,16 @@ QString ExpertPlacementPanel::csv() const {
 
 QString ExpertPlacementPanel::explain() const {
   return tr(
-      "<p><b>Which expert lies on which rank</b>, in the layer that is looked at: a column a rank, a block an "
-      "expert, as high as the token copies counted for it from this step's routing. The fullest rank is "
-      "orange: in a synchronous all-to-all everybody waits for it. Hatched: one of several replicas, which take "
-      "an expert's tokens in turns. Lines: borders of nodes.</p>"
-      "<p>The buttons say what each placement makes of the fullest rank, copies over the mean, and choose it. "
-      "Drag an expert to another rank, or choose one and press Shift with an arrow key; Ctrl+Z takes it back. In a "
-      "training the volumes are counted so from the next step on: matrix, bytes by link, ranks per token. In a "
-      "recording only the load can be tried out, because who was chosen together is not in it.</p>"
-      "<p><i>balanced</i> is in the manner of EPLB, DeepSeek's balancer for inference (replicate the heaviest, pack by "
-      "load), from the load of the step itself, which a training knows only when it is over, and without the cost of "
-      "adding up the replicas' gradients. No placement changes the training.</p>");
+      "<p><b>Which expert is on which rank</b>, in the chosen layer: a column is a rank, a block is an expert, as high "
+      "as the token copies counted for it from this step's routing. The fullest rank is orange: in a synchronous "
+      "all-to-all all others wait for it. Hatched: one of several replicas, which take an expert's tokens in turn. "
+      "Lines: borders of nodes.</p><p>The buttons show the load of the fullest rank, copies over the mean, for each "
+      "placement, and choose it. Drag an expert to another rank, or choose one and press Shift with an arrow key; "
+      "Ctrl+Z undoes it. In a training the volumes are counted with the new placement from the next step on: matrix, "
+      "bytes by link, ranks per token. In a recording only the load can be tried, because it does not hold which "
+      "experts were chosen together.</p><p><i>balanced</i> follows EPLB, DeepSeek's balancer for inference (replicate "
+      "the heaviest, pack by load), from the load of the step itself, which a real training knows only afterwards, and "
+      "without the cost of adding up the replicas' gradients. No placement changes the training.</p>");
 }
 
 }  // namespace moescope

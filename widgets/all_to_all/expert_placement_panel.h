@@ -1,4 +1,4 @@
-// Which expert lies on which rank, what that does to the fullest rank, and what another placement would do.
+// Which expert is on which rank, the load of the fullest rank that results, and the effect of another placement.
 #pragma once
 
 #include <QLabel>
@@ -21,7 +21,7 @@ class ExpertPlacementPanel : public Panel {
   QString csv() const override;
   QString explain() const override;
 
-  // What parallel.placement is to be, as the window has it; empty: as the recording says.
+  // Sets parallel.placement as the window has it; empty: as in the recording.
   void setAsked(const QString& placement);
   void setLive(bool live) { live_ = live; }
   QString shown() const;  // the setting that is shown

@@ -166,7 +166,7 @@ QStringList PlacementStrip::describe(const Block& block) const {
                        placement_.first_replica[static_cast<std::size_t>(block.expert)];
   QStringList lines{
       tr("expert %1 on rank %2: %3 copies").arg(block.expert).arg(block.rank).arg(block.to - block.from, 0, 'f', 0)};
-  if (replicas > 1) lines << tr("one of %1 replicas, which take its tokens in turns").arg(replicas);
+  if (replicas > 1) lines << tr("one of %1 replicas, which take its tokens in turn").arg(replicas);
   lines << tr("rank %1: %2 copies, %3 x the mean")
                .arg(block.rank)
                .arg(load, 0, 'f', 0)

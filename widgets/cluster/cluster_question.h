@@ -1,4 +1,4 @@
-// A question about a cluster as the panels ask it, and the models' answer: a pure function, for a worker thread.
+// A question about a cluster, put together by the panels, and the models' answer: a pure function, for a worker thread.
 #pragma once
 
 #include <cstdint>
@@ -29,12 +29,12 @@ struct ClusterQuestion {
   Recompute recompute = Recompute::full;
   double overlap = 0;
   Hypothesis hypothesis = Hypothesis::h2;
-  std::vector<std::uint32_t> live_load;  // tokens_per_expert of a layer seen here; of use where is_live(routing)
+  std::vector<std::uint32_t> live_load;  // tokens_per_expert of a layer of the open run; used where is_live(routing)
   bool operator==(const ClusterQuestion&) const = default;
 };
 
 struct ClusterAnswer {
-  std::string problem;  // why there is no answer; empty: there is
+  std::string problem;  // why there is no answer; empty: there is one
   StepConfig config;
   StepParameters parameters;
   StepTime time;

@@ -1,5 +1,5 @@
 // What DeepEP gains on a whole MoE layer: measured on 8 H200s (assets/calibration), the layer model's curve through the
-// points, and the router that one looks at as one more place on the axis.
+// points, and one more point for the router on the screen.
 #pragma once
 
 #include <QComboBox>

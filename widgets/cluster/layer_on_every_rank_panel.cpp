@@ -66,10 +66,10 @@ void LayerOnEveryRankPanel::show(const ClusterAnswer& answer) {
   for (int rank = 0; rank < timeline_.ranks; ++rank) lanes << tr("rank %1").arg(rank);
   chart_->setLanes(std::move(lanes), std::move(intervals), timeline_.total_us * kMs);
   const bool even = timeline_.waiting_share < 0.005;
-  headline_->setText(tr("<b>%1 ms</b> a layer (modelled): %2. %3 <i>Time of a step</i> chooses what is shown.")
+  headline_->setText(tr("<b>%1 ms</b> a layer (modelled): %2. %3 Choose the case in <i>Time of a step</i>.")
                          .arg(formatValue(timeline_.total_us * kMs, 3), of_.toHtmlEscaped(),
-                              even ? tr("All ranks have as much to do.")
-                                   : tr("Ranks wait %1 of the time; rank %2 has most rows.")
+                              even ? tr("All ranks have the same work.")
+                                   : tr("Ranks wait %1 of the time; rank %2 has the most rows.")
                                          .arg(formatPercent(timeline_.waiting_share))
                                          .arg(slowest)));
   chart_->markDirty();
@@ -93,14 +93,13 @@ QString LayerOnEveryRankPanel::csv() const {
 
 QString LayerOnEveryRankPanel::explain() const {
   return tr(
-      "<p><b>One MoE layer and one microbatch on every rank</b>, for the question that <i>Time of a step</i> asks. "
-      "All modelled, at the rates of that panel and with its fitted numbers: each rank's dispatch takes its own bytes "
-      "over the slower of its two links, and the "
-      "latency; its experts take their own rows (the backward pass twice as long); an all-to-all ends for all "
-      "ranks together, so that who is done early waits for the slowest.</p>"
-      "<p>A long blue bar is a rank with hot experts: all others wait for it, twice a layer. Try <i>Routing: this "
-      "router</i>, then <i>Placement: balanced</i>. Attention, shared experts and recompute are left out.</p>"
-      "<p><i>Chrome trace</i> saves it for ui.perfetto.dev or chrome://tracing: one thread a rank, times in "
+      "<p><b>One MoE layer and one microbatch on every rank</b>, for the case chosen in <i>Time of a step</i>. All "
+      "modelled, at the rates of that panel and with its fitted numbers: each rank's dispatch takes its own bytes over "
+      "the slower of its two links, and the latency; its experts take their own rows (the backward pass twice as "
+      "long); an all-to-all ends for all ranks together, so ranks that are done early wait for the slowest.</p><p>A "
+      "long blue bar is a rank with hot experts: all others wait for it, twice a layer. Try <i>Routing: this "
+      "router</i>, then <i>Placement: balanced</i>. Attention, shared experts and recompute are left "
+      "out.</p><p><i>Chrome trace</i> saves it for ui.perfetto.dev or chrome://tracing: one thread per rank, times in "
       "microseconds, every event marked modelled.</p>");
 }
 

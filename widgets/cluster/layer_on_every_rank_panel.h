@@ -1,4 +1,4 @@
-// One MoE layer on every rank of a cluster, modelled: who dispatches, computes, combines, and who waits for whom.
+// One MoE layer on every rank of a cluster, modelled: dispatch, experts, combine and waiting over time.
 #pragma once
 
 #include <QLabel>
@@ -19,7 +19,7 @@ class LayerOnEveryRankPanel : public Panel {
   QString csv() const override;
   QString explain() const override;
 
-  void show(const ClusterAnswer& answer);  // of the question that the panel "Time of a step" asks
+  void show(const ClusterAnswer& answer);  // to the question of the panel "Time of a step"
   const LayerTimeline& timeline() const { return timeline_; }
   bool hasTimeline() const { return timeline_.ranks > 0; }
   std::string chromeTrace() const;
@@ -32,7 +32,7 @@ class LayerOnEveryRankPanel : public Panel {
   LaneChart* chart_;
   QToolButton* export_;
   LayerTimeline timeline_;
-  QString of_;  // what it is a layer of
+  QString of_;  // the model and cluster of the layer
 };
 
 }  // namespace moescope

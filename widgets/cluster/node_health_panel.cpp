@@ -67,7 +67,7 @@ NodeHealthPanel::NodeHealthPanel(Selection* selection, QWidget* parent)
   view_ = new QComboBox(this);
   view_->addItems({tr("goodput"), tr("events")});
   view_->setAccessibleName(tr("Shown below the strip"));
-  view_->setToolTip(tr("Goodput over time, or the list of what happens when"));
+  view_->setToolTip(tr("Goodput over time, or the list of events"));
   connect(view_, &QComboBox::currentIndexChanged, below, &QStackedWidget::setCurrentIndex);
   addControl(view_);
   connect(kind_, &QComboBox::currentIndexChanged, this, [this] { compute(); });
@@ -149,13 +149,12 @@ QString NodeHealthPanel::csv() const {
 
 QString NodeHealthPanel::explain() const {
   return tr(
-      "<p><b>What failing nodes cost.</b> 32 nodes of 8 GPUs train synchronously: the slowest sets the pace, a "
-      "lost one stops all. Checks find what is wrong, the node is drained and replaced from a pool of spares, "
-      "the run resumes from its last checkpoint and takes the steps since then again. The order of events is "
-      "Soperator's (Slurm on Kubernetes), its check intervals are the published defaults; other times are "
-      "assumed. What comes of them is modelled.</p>"
-      "<p><code>goodput = kept steps x time of a healthy step / time so far</code>. Slow GPUs cost little at a "
-      "time but are found late; lost nodes cost a restart. The best distance of checkpoints is Young's: "
+      "<p><b>What failing nodes cost.</b> 32 nodes of 8 GPUs train synchronously: the slowest sets the pace, a lost "
+      "one stops all. Checks find the fault, the node is drained and replaced from a pool of spares, the run resumes "
+      "from its last checkpoint and repeats the steps since then. The order of events is Soperator's (Slurm on "
+      "Kubernetes), its check intervals are the published defaults; other times are assumed. The results are "
+      "modelled.</p><p><code>goodput = kept steps x time of a healthy step / time so far</code>. Slow GPUs cost little "
+      "per step but are found late; lost nodes cost a restart. The best interval of checkpoints is Young's: "
       "<code>sqrt(2 x checkpoint time x MTBF of the run)</code> (CACM 17:9, 1974).</p>");
 }
 

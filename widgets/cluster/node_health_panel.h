@@ -1,4 +1,5 @@
-// What failing nodes cost a run on a cluster: inject a fault, or let them come by MTBF, and see goodput and lost steps.
+// What failing nodes cost a run on a cluster: goodput and lost steps with an injected fault, or with random ones by
+// MTBF.
 #pragma once
 
 #include <QComboBox>

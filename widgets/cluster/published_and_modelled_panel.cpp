@@ -48,10 +48,10 @@ QString openText(const StepConfig& config) {
 void fillHypotheses(QComboBox* box) {
   box->addItems({Panel::tr("H1: tokens split over TP"), Panel::tr("H2: tokens twice over TP")});
   box->setAccessibleName(Panel::tr("How the published runs are read"));
-  box->setToolTip(
-      Panel::tr("H1: tokens are split over the two tensor-parallel ranks; DeepEP then needs 0.2 ms a token "
-                "of its own (assumed)\nH2: with DeepEP both ranks dispatch and compute every token, as "
-                "the code of these runs reads\nWhich of them holds is not known."));
+  box->setToolTip(Panel::tr(
+      "H1: tokens are split over the two tensor-parallel ranks; DeepEP then needs 0.2 ms a token of its own (assumed)\n"
+      "H2: with DeepEP both ranks dispatch and compute every token, as the code of these runs suggests\n"
+      "Which of them is right is not known."));
 }
 
 PublishedAndModelledPanel::PublishedAndModelledPanel(Selection* selection, QWidget* parent)
@@ -113,13 +113,12 @@ void PublishedAndModelledPanel::compute() {
   }
   plot_->setRows(std::move(rows));
   plot_->markDirty();
-  fitted_->setText(
-      tr("<b>Fitted</b> to the B200 bars: standard network %1 GB/s, MXFP8 x %2, rest %3 ms. Three data, three "
-         "parameters: that they come out validates nothing. <b>Check</b>: %4 %5")
-          .arg(parameters_.standard_network_share * hardware_profile("b200").network.value, 0, 'f', 1)
-          .arg(parameters_.mxfp8_speedup, 0, 'f', 2)
-          .arg(parameters_.rest_ms, 0, 'f', 3)
-          .arg(checksText(bars_), QString::fromStdString(pair_verdict())));
+  fitted_->setText(tr("<b>Fitted</b> to the B200 bars: standard network %1 GB/s, MXFP8 x %2, rest %3 ms. Three bars "
+                      "and three parameters: their agreement validates nothing. <b>Check</b>: %4 %5")
+                       .arg(parameters_.standard_network_share * hardware_profile("b200").network.value, 0, 'f', 1)
+                       .arg(parameters_.mxfp8_speedup, 0, 'f', 2)
+                       .arg(parameters_.rest_ms, 0, 'f', 3)
+                       .arg(checksText(bars_), QString::fromStdString(pair_verdict())));
 }
 
 QStringList PublishedAndModelledPanel::describe(int row) const {
@@ -168,21 +167,18 @@ QString PublishedAndModelledPanel::explain() const {
       sources += QStringLiteral("<br>%1: %2 (%3)")
                      .arg(QString::fromUtf8(run.name), perSecond(run.tokens_per_second), QString::fromUtf8(run.source));
   return tr("<p><b>What was published, and what the step model says</b> about the same runs. <i>Solid</i>: published. "
-            "<i>Hatched</i>: the model where it was fitted; three parameters to three bars, so these must agree and "
-            "prove nothing. <i>Dashed outline</i>: a prediction, nobody has published this bar. <i>Dotted</i>: a check "
-            "on other hardware that the fit never saw.</p>"
-            "<p>The whisker is the band of what is not known: all of these at their slow, and all at their fast ends. "
-            "On the B200s:%2</p><p>On the H100s:%3</p>"
-            "<p>Schedule, recompute and layers of the H100 runs are published and built in: 61 layers, embedding and "
-            "head over 16 stages leave six of eight ranks with 8 MoE layers, 7.25 are the mean; GEMMs run at their "
-            "rate back to back; what tensor parallelism sends on the B200s is not carried over. The pair is not fitted "
-            "to: under H2 the model is too fast for both runs, so that something takes longer there which the B200 "
-            "runs do not show. The slow end of the network, and the ranges of attention and latency, were widened "
-            "after the "
-            "pair had been seen: its place in the band is a weak confirmation. %4</p>"
-            "<p>Two readings of the published runs are possible and give different fits: H1, tokens are split over "
-            "the two tensor-parallel ranks; H2, with DeepEP both dispatch and compute every token.</p>"
-            "<p>Published, tokens/s/GPU:%1</p>")
+            "<i>Hatched</i>: the model where it was fitted; three parameters to three bars, so these must agree, which "
+            "proves nothing. <i>Dashed outline</i>: a prediction, nobody has published this bar. <i>Dotted</i>: a "
+            "check on other hardware that was not used in the fit.</p><p>The whisker is the band of what is not known: "
+            "all of these at their slow, and all at their fast ends. On the B200s:%2</p><p>On the "
+            "H100s:%3</p><p>Schedule, recompute and layers of the H100 runs are published and built in: 61 layers, "
+            "embedding and head over 16 stages leave six of eight ranks with 8 MoE layers, 7.25 are the mean; GEMMs "
+            "run at their rate back to back; what tensor parallelism sends on the B200s is not carried over. The pair "
+            "is not fitted to: under H2 the model is too fast for both runs, so something there takes longer that the "
+            "B200 runs do not show. The slow end of the network, and the ranges of attention and latency, were widened "
+            "after the pair had been seen: its place in the band is a weak confirmation. %4</p><p>Two readings of the "
+            "published runs are possible and give different fits: H1, tokens are split over the two tensor-parallel "
+            "ranks; H2, with DeepEP both dispatch and compute every token.</p><p>Published, tokens/s/GPU:%1</p>")
       .arg(sources, openText(published_b200_config(true, AllToAll::deep_ep)),
            openText(published_h100_config(AllToAll::standard)), QString::fromStdString(pair_network(hypothesis())));
 }

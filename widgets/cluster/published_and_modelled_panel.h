@@ -1,5 +1,5 @@
-// The published throughputs of DeepSeek-V3 on 256 B200s beside the step model's own, with what the model was fitted to,
-// what it predicts and what it was only checked against told apart.
+// Published throughputs of DeepSeek-V3 on 256 B200s beside those of the step model, which marks what it was fitted to,
+// what it predicts and what it was only checked against.
 #pragma once
 
 #include <QComboBox>

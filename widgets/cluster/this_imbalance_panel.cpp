@@ -141,7 +141,7 @@ void ThisImbalancePanel::show(std::vector<LiveCost> costs, const Asked& of) {
          "is measured here; the cost is modelled, with fitted numbers.")
           .arg(of.layer)
           .arg(formatCount(static_cast<double>(of.step))));
-  renew();  // there may be news by now
+  renew();  // there may be a new load by now
 }
 
 QString ThisImbalancePanel::status() const {
@@ -173,16 +173,15 @@ QString ThisImbalancePanel::csv() const {
 
 QString ThisImbalancePanel::explain() const {
   return tr(
-      "<p><b>What the load of this session's router would cost DeepSeek-V3 671B on 256 B200s.</b> How unequal "
-      "the load of the chosen layer is, is measured here. It is stretched to 256 experts (its sorted "
-      "utilisations as a quantile function), 65,536 tokens are routed by it, their copies are counted, and the "
-      "step model of this workspace turns them into tokens/s/GPU. All of that is modelled, and holds what was fitted "
-      "to the published runs.</p>"
-      "<p><i>forced balance</i>: round-robin, as in the published runs. <i>node-limited</i>: a token stays "
-      "inside 4 of 8 groups of experts. <i>balanced placement</i>: the heaviest experts get replicas and "
-      "experts are packed by load, one more slot a rank. <i>MXFP8 payload</i>: the dispatch carries E4M3 with "
-      "E8M0 scales. Percentages are against forced balance of the same EP degree with a BF16 payload, so a "
-      "smaller payload can be above it. Bold: the best of a row. Point at a cell for band and traffic.</p>");
+      "<p><b>What the load of this session's router would cost DeepSeek-V3 671B on 256 B200s.</b> How unequal the load "
+      "of the chosen layer is, is measured here. It is stretched to 256 experts (its sorted utilisations as a quantile "
+      "function), 65,536 tokens are routed by it, their copies are counted, and the step model of this workspace turns "
+      "them into tokens/s/GPU. All of that is modelled, with the numbers fitted to the published runs.</p><p><i>forced "
+      "balance</i>: round-robin, as in the published runs. <i>node-limited</i>: a token stays within 4 of 8 groups of "
+      "experts. <i>balanced placement</i>: the heaviest experts get replicas and experts are packed by load, one more "
+      "slot per rank. <i>MXFP8 payload</i>: the dispatch sends E4M3 with E8M0 scales. Percentages are relative to "
+      "forced balance of the same EP degree with a BF16 payload, so a smaller payload can be above it. Bold: the best "
+      "of a row. Point at a cell for band and traffic.</p>");
 }
 
 }  // namespace moescope

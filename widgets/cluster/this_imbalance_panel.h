@@ -1,5 +1,5 @@
-// What the imbalance of the router that one looks at would cost DeepSeek-V3 671B on 256 B200s, per expert-parallel
-// degree, and what would help.
+// What the imbalance of the router on the screen would cost DeepSeek-V3 671B on 256 B200s, by expert-parallel degree,
+// and what would help.
 #pragma once
 
 #include <QComboBox>

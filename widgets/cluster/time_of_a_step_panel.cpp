@@ -84,14 +84,18 @@ void TimeOfAStepPanel::buildChoices() {
   hardware_ = addChoice(grid, 1, tr("GPU"), profiles, tr("Hardware profile: assets/hardware"));
   recipe_ = addChoice(grid, 2, tr("Experts"), {tr("BF16"), tr("MXFP8")}, tr("Grouped GEMMs of the routed experts"));
   way_ = addChoice(grid, 3, tr("Way"), {tr("standard"), tr("DeepEP")}, tr("Kind of all-to-all"));
-  payload_ = addChoice(grid, 4, tr("Payload"), {tr("BF16"), tr("FP8"), tr("MXFP8")}, tr("What the all-to-all carries"));
+  payload_ = addChoice(grid, 4, tr("Payload"), {tr("BF16"), tr("FP8"), tr("MXFP8")},
+                       tr("Format of the rows in the all-to-all"));
   ep_ = addChoice(grid, 5, tr("EP"), {"8", "16", "32", "64", "128", "256"}, tr("Expert-parallel ranks, in nodes of 8"));
-  routing_ = addChoice(
-      grid, 6, tr("Routing"),
-      {tr("forced"), tr("uniform"), tr("grouped"), tr("Zipf"), tr("this router"), tr("this, node-limited")},
-      tr("forced: round-robin, as in the published runs\nuniform: all experts alike\ngrouped: 4 of 8 "
-         "groups\nZipf: experts of unequal popularity\nthis router: the load of the layer and step that "
-         "you look at, stretched to the model's experts\nnode-limited: its tokens stay inside 4 of 8 groups"));
+  routing_ =
+      addChoice(grid, 6, tr("Routing"),
+                {tr("forced"), tr("uniform"), tr("grouped"), tr("Zipf"), tr("this router"), tr("this, node-limited")},
+                tr("forced: round-robin, as in the published runs\n"
+                   "uniform: all experts alike\n"
+                   "grouped: 4 of 8 groups\n"
+                   "Zipf: experts of unequal popularity\n"
+                   "this router: the load of the chosen layer and step, stretched to the model's experts\n"
+                   "node-limited: its tokens stay within 4 of 8 groups"));
   placement_ = addChoice(grid, 7, tr("Placement"), {tr("in order"), tr("random"), tr("balanced")},
                          tr("balanced: replicate the heaviest and pack, one more slot a rank"));
   recompute_ = addChoice(grid, 8, tr("Recompute"), {tr("none"), tr("selective"), tr("full")},
@@ -255,19 +259,17 @@ QString TimeOfAStepPanel::csv() const {
 
 QString TimeOfAStepPanel::explain() const {
   return tr(
-      "<p><b>The time of one training step, as a sum of stated parts</b>, per token and GPU:</p>"
-      "<p><code>t = [ routed FLOPs x fullest rank / rate + other GEMMs + attention + (1 - overlap) x all-to-all "
-      "+ tensor parallelism + rest ] x pipeline</code>, tokens/s/GPU = 1 / t.</p>"
-      "<p>Bytes and FLOPs are counted from the model's shape and the routing; rates are those of the hardware "
-      "profile. <i>Hatched</i>: the part holds a fitted number. Fitted are the network rate of the standard "
-      "all-to-all, the MXFP8 speed-up and the rest, to the three published B200 runs, and on H100 and H200 the "
-      "slow-down of GEMMs back to back, to layers measured on H200s. Point at a bar: it says how it was computed "
-      "and which fitted numbers it holds. The fullest rank sets the pace of experts and all-to-all.</p>"
-      "<p><i>uneven stages</i>: 61 layers, embedding and head do not divide into the pipeline's stages, so that one "
-      "rank has more to do than the others. <i>pipeline bubble</i>: what ranks wait at the beginning and the end of "
-      "a step; both from the schedule, played operation by operation.</p>"
-      "<p><i>this router</i> takes how unequal the load of this session's layer is, stretched to the model's "
-      "experts: only that is measured here, the cost is modelled.</p>");
+      "<p><b>The time of one training step, as a sum of stated parts</b>, per token and GPU:</p><p><code>t = [ routed "
+      "FLOPs x fullest rank / rate + other GEMMs + attention + (1 - overlap) x all-to-all + tensor parallelism + rest "
+      "] x pipeline</code>, tokens/s/GPU = 1 / t.</p><p>Bytes and FLOPs are counted from the model's shape and the "
+      "routing; rates are those of the hardware profile. <i>Hatched</i>: the part holds a fitted number. Fitted are "
+      "the network rate of the standard all-to-all, the MXFP8 speed-up and the rest, to the three published B200 runs, "
+      "and on H100 and H200 the slow-down of GEMMs back to back, to layers measured on H200s. Point at a bar to see "
+      "how it was computed and which fitted numbers it contains. The fullest rank sets the pace of experts and "
+      "all-to-all.</p><p><i>uneven stages</i>: 61 layers, embedding and head do not divide into the pipeline's stages, "
+      "so one rank has more work than the others. <i>pipeline bubble</i>: waiting at the beginning and the end of a "
+      "step; both from the schedule, simulated operation by operation.</p><p><i>this router</i> uses the imbalance of "
+      "this session's layer, stretched to the model's experts: only that is measured here, the cost is modelled.</p>");
 }
 
 QVariantMap TimeOfAStepPanel::saveState() const {

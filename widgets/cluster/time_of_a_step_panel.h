@@ -1,5 +1,5 @@
-// Where the time of a training step on a cluster goes, for a configuration that one chooses: modelled tokens/s/GPU with
-// its band and the parts it is the sum of.
+// Where the time of a training step on a cluster goes, for a chosen configuration: modelled tokens/s/GPU with its band,
+// and the parts of the step.
 #pragma once
 
 #include <QComboBox>
@@ -27,7 +27,7 @@ class TimeOfAStepPanel : public Panel {
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
 
-  ClusterQuestion question() const;  // with the load of the layer and step that are looked at
+  ClusterQuestion question() const;  // with the load of the layer and step on the screen
   void setQuestion(const ClusterQuestion& question);
   void setHypothesis(Hypothesis hypothesis);
   const std::optional<ClusterAnswer>& answered() const { return answer_; }

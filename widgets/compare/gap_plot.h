@@ -1,5 +1,5 @@
-// Gaps of runs to run A over steps: faint, every step; strong, smoothed; the seed-noise band behind them; a mark at the
-// first step at which the losses differ by more than epsilon.
+// Gaps of runs to run A over steps: faint lines for every step, strong ones smoothed, the seed-noise band behind them,
+// and a mark at the first step at which the losses differ by more than epsilon.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 namespace moescope {
 
 struct GapSeries {
-  int place = 1;  // of the run among those compared
+  int place = 1;  // position of the run among those compared
   QString label;
   int color = 0;
   std::optional<std::int64_t> first_difference{};

@@ -60,7 +60,7 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
   addControl(by_layer_);
   minus_a_ = new QToolButton(this);
   minus_a_->setText(tr("minus A"));
-  minus_a_->setToolTip(tr("The active run's figures less run A's; of run A itself they are its own"));
+  minus_a_->setToolTip(tr("The active run's figures minus run A's; for run A itself its own"));
   minus_a_->setCheckable(true);
   minus_a_->hide();
   connect(minus_a_, &QToolButton::toggled, matrix_, &PlotFrame::markDirty);
@@ -78,7 +78,7 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
     });
 }
 
-// An SNR as what it means: the length of the error in shares of the gradient's.
+// An SNR as a share: the length of the error over that of the gradient.
 QString GradientErrorPanel::conclude() const {
   QStringList errors;
   for (int run = 0; run < static_cast<int>(selection_->histories().size()); ++run) {
@@ -90,7 +90,7 @@ QString GradientErrorPanel::conclude() const {
   }
   return errors.isEmpty()
              ? QString()
-             : tr("Rounding turns the gradient off by %1 of its length").arg(errors.join(QStringLiteral(", ")));
+             : tr("Rounding changes the gradient by %1 of its length").arg(errors.join(QStringLiteral(", ")));
 }
 
 void GradientErrorPanel::setLive(bool live) {
@@ -287,12 +287,11 @@ QString GradientErrorPanel::csv() const {
 
 QString GradientErrorPanel::explain() const {
   return tr("<p><b>The run's gradient against the one that FP32 gives</b> for the same weights and the same batch, "
-            "computed beside the training at a cadence (telemetry.gradient_every; 0 is off). The whole model of "
-            "every run over steps, or by layer and group of tensors of the active run.</p>"
-            "<p><b>Reading it.</b> BF16 keeps some 40 dB and more, 8-bit formats lose a part of that, 4 bits most. 20 "
-            "dB "
-            "is an error of a tenth of the gradient: the sentence above says it for every run. Errors grow from the "
-            "head back to the first layer.</p>") +
+            "computed during training every few steps (telemetry.gradient_every; 0 is off). Shown for the whole model "
+            "of every run over steps, or by layer and group of tensors of the active run.</p><p><b>Reading it.</b> "
+            "BF16 keeps some 40 dB and more, 8-bit formats lose a part of that, 4 bits most. 20 dB is an error of a "
+            "tenth of the gradient: the sentence above gives it for every run. Errors grow from the head back to the "
+            "first layer.</p>") +
          metricCards({"gradient_snr_db", "gradient_cosine"});
 }
 

@@ -23,12 +23,12 @@ class GradientErrorPanel : public Panel {
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
 
-  // Whether the runs are in training, so that cadenceRequested can be heeded.
+  // Whether the runs are in training, so that cadenceRequested has an effect.
   void setLive(bool live);
   void showCosine(bool cosine);
   void showLayers(bool layers);  // layers x tensors of the active run instead of the runs' whole models
   QString conclusion() const { return conclusion_->text(); }  // rich text
-  void showMinusA(bool minus);                                // of them, the active run's figures less run A's
+  void showMinusA(bool minus);                                // in the matrix, the active run's figures minus run A's
   double shownValue(int row, int column) const;               // of the matrix; NaN: none
 
   static constexpr int kCadence = 20;

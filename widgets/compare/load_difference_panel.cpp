@@ -92,7 +92,7 @@ const std::vector<float>& LoadDifferencePanel::valuesOf(const Row& row) const {
   return shown() == Shown::difference ? row.difference : shown() == Shown::run ? row.of_run : row.of_a;
 }
 
-// Of all runs, so that a difference can be held against what another seed makes.
+// For all runs, so that a difference can be compared with that of another seed.
 QString LoadDifferencePanel::conclude() const {
   QStringList differences;
   for (int run = 1; run < static_cast<int>(selection_->histories().size()); ++run) {
@@ -203,14 +203,11 @@ QString LoadDifferencePanel::csv() const {
 
 QString LoadDifferencePanel::explain() const {
   return tr("<p><b>Utilisation of each expert in one run minus that in run A</b>, same step and batch. The run is the "
-            "active one; while A is active, B. 0: both send it as many tokens. +1: a whole fair share more than in "
-            "A. The list at the top shows either run's own load instead.</p>"
-            "<p><b>Reading it.</b> The mean over all cells stands above, for every run: a run whose mean is that of a "
-            "noise twin, which has another seed and nothing else, uses its experts as differently as chance does. "
-            "Faint and changing from step to step: noise. A cell that stays coloured: the "
-            "runs have come to use that expert differently; experts of runs with other first weights have nothing to "
-            "do "
-            "with each other.</p>") +
+            "active one; while A is active, B. 0: both send it as many tokens. +1: a whole fair share more than in A. "
+            "The list at the top shows either run's own load instead.</p><p><b>Reading it.</b> The mean over all cells "
+            "is given above for every run: if it is that of a noise twin, which differs only in seed, the difference "
+            "is chance. Faint and changing from step to step: noise. A cell that stays coloured: the runs use that "
+            "expert differently; experts of runs with other initial weights are unrelated.</p>") +
          metricCards({"utilisation"});
 }
 

@@ -32,7 +32,8 @@ class LoadDifferencePanel : public Panel {
     int layer = 0;
     std::vector<float> difference, of_run, of_a;  // [E]; utilisation
   };
-  // Of the layers that both have with equal numbers of experts, at the newest step at or before the cursor's.
+  // One row for each layer that both runs have with the same number of experts, at the newest step at or before the
+  // cursor's.
   std::vector<Row> rows(int run, std::int64_t* step) const;
   const std::vector<float>& valuesOf(const Row& row) const;
   Shown shown() const { return static_cast<Shown>(shown_->currentIndex()); }

@@ -74,14 +74,14 @@ void LossGapPanel::refill() {
 QString LossGapPanel::conclude() const {
   const auto& histories = selection_->histories();
   QStringList lines;
-  // Nothing can be said yet: what is to be expected, if somebody has tried it.
+  // No conclusion yet: says what to expect, if that is documented.
   const auto too_short = [&](int run) { return gaps_.conclusion(run).verdict == Verdict::too_short; };
   if (const QStringList about = paragraphs(runs_->about()); !about.isEmpty() && too_short(1))
     return tr("Too few steps to judge. ") + about.last().toHtmlEscaped();
   bool untold = false;
   for (int run = 1; run < static_cast<int>(histories.size()); ++run) {
     const bool twin = run < std::ssize(runs_->runs()) && runs_->runs()[run].noise_twin;
-    // "nano+mxfp8_rceil against nano: ...": the letter says it, too, and room is scarce.
+    // Drops "nano+mxfp8_rceil against nano: ", which the letter says as well.
     QString text = QString::fromStdString(gaps_.conclusion(run).text);
     const QString who = QString::fromStdString(histories[run]->info().name + " against " + histories[0]->info().name);
     if (text.startsWith(who)) text.replace(0, who.size(), runLabel(*selection_, run).mid(2) + tr(" against A"));
@@ -103,7 +103,7 @@ QString LossGapPanel::conclude() const {
                  .arg(seriesColor(run, isDark(palette())).name(), runLetter(run), text.toHtmlEscaped());
   }
   if (untold)
-    lines << tr("Without a twin that differs only in seed nothing tells whether that is more than noise (N).");
+    lines << tr("Without a twin that differs only in seed it is not known whether that is more than noise (N).");
   return lines.join(QStringLiteral("<br>"));
 }
 
@@ -148,14 +148,12 @@ QString LossGapPanel::explain() const {
   return about +
          tr("<p><b>Loss of each run minus that of run A, at equal steps and on the same batches.</b> Faint: every "
             "step. Strong: exponential moving average over 50 steps. A pointer at the zero line marks the first step "
-            "at which the losses differ by more than the set amount.</p>"
-            "<p><b>Seed-noise band.</b> Runs that differ only in their seed differ in loss, too; a gap within that is "
-            "no evidence of anything. The grey band is +-%1 times the smoothed |gap| between run A and its noise "
-            "twins, "
-            "averaged over all pairs of them. One twin gives a rough band, two a better "
-            "one. \"Compare with...\" offers the twin in one click.</p>"
-            "<p><b>Conclusion.</b> A run is called different when its smoothed gap stays out of the band for at least "
-            "%2 steps.</p>")
+            "at which the losses differ by more than the set amount.</p><p><b>Seed-noise band.</b> Runs that differ "
+            "only in their seed also differ in loss; a gap of that size is no evidence of anything. The grey band is "
+            "+-%1 times the smoothed |gap| between run A and its noise twins, averaged over all pairs of them. One "
+            "twin gives a rough band, two a better one. \"Compare with...\" adds a twin in one "
+            "click.</p><p><b>Conclusion.</b> A run is reported as different when its smoothed gap stays outside the "
+            "band for at least %2 steps.</p>")
              .arg(kBandFactor)
              .arg(kLastingSteps) +
          metricCards({"ce_loss"});

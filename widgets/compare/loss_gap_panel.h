@@ -1,4 +1,5 @@
-// Is the difference of losses more than chance? Gaps of the runs B to D to run A, the seed-noise band, and a sentence.
+// Whether the difference of losses is more than chance: gaps of the runs B to D to run A, the seed-noise band, and a
+// conclusion.
 #pragma once
 
 #include <QDoubleSpinBox>

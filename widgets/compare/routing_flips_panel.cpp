@@ -71,10 +71,9 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, const ComparedRuns* r
   addControl(by_layer_);
   by_rounding_ = new QToolButton(this);
   by_rounding_->setText(tr("by rounding"));
-  by_rounding_->setToolTip(
-      tr("Against an FP32 pass with the run's own weights instead of run A: what its number formats do to the routing. "
-         "Run A has other weights after the first step, so that flips against it measure how far the runs have drifted "
-         "apart"));
+  by_rounding_->setToolTip(tr(
+      "Against an FP32 pass with the run's own weights instead of run A: what its number formats do to the routing. "
+      "Run A has other weights after the first step, so flips against it measure how far the runs have drifted apart"));
   by_rounding_->setCheckable(true);
   connect(by_rounding_, &QToolButton::toggled, this, &RoutingFlipsPanel::showRounding);
   connect(by_rounding_, &QToolButton::clicked, this, [this] { chosen_ = true; });
@@ -96,7 +95,7 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, const ComparedRuns* r
   showRounding(false);
 }
 
-// Flips against run A look as if a format did them; where it is known what formats do, that comes first.
+// Flips against run A look like an effect of the format; once the effect of formats is known, it is shown first.
 void RoutingFlipsPanel::chooseReference() {
   if (chosen_ || rounding()) return;
   for (const auto& history : selection_->histories()) {
@@ -176,8 +175,8 @@ QString RoutingFlipsPanel::whyNothing() const {
     return notInLogNotice(shown()->info(), rounding() ? tr("a pass in FP32") : tr("routing token by token"));
   if (rounding())
     return tr(
-        "No step was compared with FP32 yet: \"Measure\" in the panel Gradient error, or "
-        "telemetry.gradient_every, says how often");
+        "No step was compared with FP32 yet: \"Measure\" in the panel Gradient error, or telemetry.gradient_every, "
+        "sets how often");
   return tr(
       "No routing was compared yet, or it cannot be: other numbers of experts or top_k, or "
       "telemetry.flips_every is 0");
@@ -275,18 +274,14 @@ QString RoutingFlipsPanel::explain() const {
   return tr("<p><b>Tokens that go to other experts</b> (another set of K), on the same batch. Left: their share over "
             "steps, mean over layers of each run, or layer by layer of one run. Right: tokens by the margin of the "
             "reference's choice (score of the last chosen expert minus that of the next), all of them in grey and the "
-            "flipped ones in the run's colour, at the cursor's step.</p>"
-            "<p><b>Against run A</b> the weights differ, too, after the first step: this shows how far two runs have "
-            "drifted apart, not what a format does. With many experts it comes to 100 % within a hundred steps even in "
-            "runs whose losses stay equal. A noise twin starts from other weights and is there from the first step on: "
-            "the level of no relation.</p>"
-            "<p><b>By rounding</b>: against an FP32 pass with the run's own weights, at the steps at which gradients "
-            "are "
+            "flipped ones in the run's colour, at the cursor's step.</p><p><b>Against run A</b> the weights differ, "
+            "too, after the first step: this shows how far two runs have drifted apart, not what a format does. With "
+            "many experts it reaches 100 % within a hundred steps even in runs whose losses stay equal. A noise twin "
+            "starts from other weights and is there from the first step on: the level of unrelated runs.</p><p><b>By "
+            "rounding</b>: against an FP32 pass with the run's own weights, at the steps at which gradients are "
             "compared. This is what the number formats do to the routing: in mini-v3 0.5 % of the tokens in BF16, 5 % "
-            "in "
-            "MXFP8 and 17 % in NVFP4 after 450 steps. The coloured bars sit at the thin margins, left: rounding "
-            "decides "
-            "what hangs on a hair.</p>") +
+            "in MXFP8 and 17 % in NVFP4 after 450 steps. The coloured bars are at the narrow margins, on the left: "
+            "rounding decides near ties.</p>") +
          metricCards({"rounding_flip_rate", "flip_rate", "margin_tokens", "margin_flipped"});
 }
 

@@ -1,4 +1,4 @@
-// Tokens that a run routes to other experts than run A does: how many over steps and by layer, and at what margins.
+// Tokens that a run routes to other experts than run A does: their share over steps and by layer, and their margins.
 #pragma once
 
 #include <QStackedWidget>
@@ -16,7 +16,7 @@ class RoutingFlipsPanel : public Panel {
   Q_OBJECT
 
  public:
-  // By rounding from the first step on that was compared with FP32, until somebody chooses.
+  // Shows flips by rounding as soon as a step was compared with FP32, unless the user has chosen.
   RoutingFlipsPanel(Selection* selection, const ComparedRuns* runs, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
@@ -24,7 +24,8 @@ class RoutingFlipsPanel : public Panel {
   void restoreState(const QVariantMap& state) override;
 
   void showLayers(bool layers);  // layer x step of one run instead of the runs' means
-  // Against an FP32 pass of the same weights instead of run A: what the formats do, without the drift of the runs.
+  // Compares with an FP32 pass on the same weights instead of run A: the effect of the formats without the drift of the
+  // runs.
   void showRounding(bool rounding);
   bool rounding() const { return by_rounding_->isChecked(); }
   QString conclusion() const { return conclusion_->text(); }  // rich text
@@ -48,7 +49,7 @@ class RoutingFlipsPanel : public Panel {
   QStringList describe(int row, std::int64_t step) const;
 
   const ComparedRuns* runs_;
-  bool chosen_ = false;  // by somebody: which reference
+  bool chosen_ = false;  // the user has chosen the reference
   ConclusionLabel* conclusion_;
   LinePlot* lines_;
   TimeHeatMap* layers_;

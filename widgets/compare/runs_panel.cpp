@@ -196,9 +196,9 @@ QString RunsPanel::csv() const {
 
 QString RunsPanel::explain() const {
   return tr("<p><b>The runs in numbers.</b> Means (losses in nats/token) are over the last %1 steps that all runs "
-            "took, on the same batches. "
-            "Below the figures: every setting in which a run differs from run A. A click on a column's head makes that "
-            "run the active one. A difference of loss says little without the seed-noise band of \"Loss gap\".</p>")
+            "took, on the same batches. Below the figures: every setting in which a run differs from run A. A click on "
+            "a column's header makes that run active. A difference of loss means little without the seed-noise band of "
+            "\"Loss gap\".</p>")
              .arg(kWindow) +
          metricCards({"ce_loss", "max_vio", "quant_sqnr_db", "rounding_flip_rate", "flip_rate", "gradient_cosine",
                       "tokens_per_s"});

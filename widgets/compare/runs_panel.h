@@ -1,4 +1,4 @@
-// The runs side by side in numbers: figures of their last common steps, and in which settings they differ.
+// The runs as a table: figures of their last common steps, and the settings in which they differ.
 #pragma once
 
 #include <QTableWidget>
@@ -16,7 +16,7 @@ class RunsPanel : public Panel {
   QString csv() const override;
   QString explain() const override;
 
-  static constexpr int kWindow = 50;  // steps that means are over
+  static constexpr int kWindow = 50;  // steps of each mean
 
  protected:
   QString status() const override;

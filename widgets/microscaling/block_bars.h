@@ -1,4 +1,4 @@
-// The values of a block as pairs of bars: as they were, and as the format gives them back.
+// The values of a block as pairs of bars: original and dequantized.
 #pragma once
 
 #include "core/numerics/block_anatomy.h"
@@ -11,7 +11,7 @@ class BlockBars : public PlotFrame {
 
  public:
   explicit BlockBars(QWidget* parent = nullptr);
-  void setBlock(const BlockAnatomy* block);  // kept by the caller
+  void setBlock(const BlockAnatomy* block);  // owned by the caller
   void setCurrent(int element);              // -1: none
 
  signals:

@@ -9,8 +9,6 @@
 namespace moescope {
 namespace {
 
-constexpr int kNvfp4Row = 6;  // after the element formats
-
 enum Column { kName, kShared, kBlockScale, kTensorScale, kBits, kInBlock, kInTensor, kLost, kColumns };
 
 double binades(double largest, double least) {
@@ -21,12 +19,9 @@ QString span(double binades) {
   return BlockFormatsTable::tr("%1 binades").arg(binades, 0, 'f', 1);
 }
 
-QStringList mxRow(ElementFormat element) {
-  const FormatTraits& f = traits(element);
-  const double least = element == ElementFormat::int8 ? 0x1p-6 : double{f.min_subnormal};
-  OperandFormat format;
-  format.scheme = QuantScheme::mx;
-  format.element = element;
+QStringList mxRow(const OperandFormat& format) {
+  const FormatTraits& f = traits(format.element);
+  const double least = f.min_subnormal;
   return {operandFormatLabel(format).section(QLatin1Char(','), 0, 0),
           BlockFormatsTable::tr("32 along a row or column"),
           QStringLiteral("E8M0"),
@@ -39,15 +34,12 @@ QStringList mxRow(ElementFormat element) {
 
 // Block scales reach from 2^-6, torchao's floor, to 448 (operand_format.h).
 QStringList nvfp4Row() {
-  OperandFormat format;
-  format.scheme = QuantScheme::nvfp4;
-  format.element = ElementFormat::e2m1;
-  const FormatTraits& f = traits(ElementFormat::e2m1);
+  const FormatTraits& f = traits(kNvfp4Format.element);
   return {QStringLiteral("NVFP4 E2M1"),
           BlockFormatsTable::tr("16 along a row or column"),
           BlockFormatsTable::tr("E4M3, 2^-6 to 448"),
           QStringLiteral("FP32"),
-          QString::number(bits_per_value(format)),
+          QString::number(bits_per_value(kNvfp4Format)),
           span(binades(f.max, f.min_subnormal)),
           span(binades(f.max * 448.0, f.min_subnormal * 0x1p-6)),
           BlockFormatsTable::tr("NaN or infinity: the whole tensor becomes NaN")};
@@ -69,9 +61,9 @@ QStringList fp8Row(const QString& name, const QString& shared) {
 
 BlockFormatsTable::BlockFormatsTable(QWidget* parent) : QTableWidget(parent) {
   std::vector<QStringList> rows;
-  for (const ElementFormat element : {ElementFormat::e4m3, ElementFormat::e5m2, ElementFormat::e2m3,
-                                      ElementFormat::e3m2, ElementFormat::e2m1, ElementFormat::int8})
-    rows.push_back(mxRow(element));
+  for (const NamedFormat& named : named_formats())
+    if (named.format.scheme == QuantScheme::mx) rows.push_back(mxRow(named.format));
+  const int nvfp4_row = static_cast<int>(rows.size());
   rows.push_back(nvfp4Row());
   rows.push_back(fp8Row(QStringLiteral("FP8 E4M3"), tr("128, 128 x 128, row or tensor")));
   setRowCount(static_cast<int>(rows.size()));
@@ -84,7 +76,7 @@ BlockFormatsTable::BlockFormatsTable(QWidget* parent) : QTableWidget(parent) {
       item->setFlags(Qt::ItemIsEnabled | Qt::ItemIsSelectable);
       setItem(row, column, item);
     }
-  item(kNvfp4Row, kBlockScale)
+  item(nvfp4_row, kBlockScale)
       ->setToolTip(
           tr("2^-6 is the least block scale of torchao's inference code, and here. NVIDIA's TransformerEngine has no "
              "such floor: scales go down to E4M3's least number, 2^-9, and a block too small for that becomes zeros"));

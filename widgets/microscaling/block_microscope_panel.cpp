@@ -41,7 +41,7 @@ BlockMicroscopePanel::BlockMicroscopePanel(Selection* selection, QWidget* parent
   makeControls();
   makeBody();
   makeActions();
-  setBlock(QString(), blockPresets().front().values, {}, BlockAxis::row);
+  setBlock(QString(), blockPresets().front().values, mx_format(ElementFormat::e4m3), BlockAxis::row);
 }
 
 void BlockMicroscopePanel::makeControls() {
@@ -59,13 +59,11 @@ void BlockMicroscopePanel::makeControls() {
   rule_ = new QComboBox(this);
   fillScaleRules(rule_);
   const auto choose = [this] {
-    if (format_->currentIndex() == kNvfp4Index) return requestFormat(kNvfp4);
-    if (format_->currentIndex() >= kFp8Index)
-      return requestFormat(fp8_choice(static_cast<ScaleGranularity>(format_->currentIndex() - kFp8Index)));
-    BlockChoice format = state_.format;
-    if (format.nvfp4 || format.fp8) format = {};
-    format.element = static_cast<ElementFormat>(format_->currentIndex());
-    format.rule = static_cast<ScaleRule>(rule_->currentIndex());
+    OperandFormat format = blockFormatAt(format_->currentIndex());
+    if (format.scheme == QuantScheme::mx) {
+      format.rule = static_cast<ScaleRule>(rule_->currentIndex());
+      if (state_.format.scheme == QuantScheme::mx) format.block = state_.format.block;
+    }
     requestFormat(format);
   };
   connect(format_, &QComboBox::activated, this, choose);
@@ -74,8 +72,8 @@ void BlockMicroscopePanel::makeControls() {
   rounding_->addItems({tr("nearest even"), tr("stochastic")});
   rounding_->setAccessibleName(tr("Rounding"));
   rounding_->setToolTip(
-      tr("Rounding. Stochastic: up with the probability that makes the mean right, but for values that clip"));
-  connect(rounding_, &QComboBox::activated, this, [this](int i) { setRounding(static_cast<BlockRounding>(i)); });
+      tr("Rounding. Stochastic: up with the probability that keeps the mean, except for values that clip"));
+  connect(rounding_, &QComboBox::activated, this, [this](int i) { setRounding(static_cast<Rounding>(i)); });
   draw_ = new QToolButton(this);
   draw_->setText(tr("Draw again"));
   connect(draw_, &QToolButton::clicked, this, [this] {
@@ -85,7 +83,8 @@ void BlockMicroscopePanel::makeControls() {
   });
   turn_ = new QToolButton(this);
   turn_->setAccessibleName(tr("Block axis"));
-  turn_->setToolTip(tr("Which way the block runs. Click: the block through the same element along the other axis (X)"));
+  turn_->setToolTip(
+      tr("Direction of the block. Click for the block through the same element along the other axis (X)"));
   turn_->setShortcut(Qt::Key_X);
   connect(turn_, &QToolButton::clicked, this,
           [this] { emit axisChosen(axis_ == BlockAxis::row ? BlockAxis::column : BlockAxis::row); });
@@ -178,7 +177,7 @@ void BlockMicroscopePanel::makeActions() {
   }
 }
 
-void BlockMicroscopePanel::setBlock(const QString& origin, std::vector<float> values, const BlockChoice& format,
+void BlockMicroscopePanel::setBlock(const QString& origin, std::vector<float> values, const OperandFormat& format,
                                     BlockAxis axis, float tensor_amax) {
   tensor_amax_ = tensor_amax;
   origin_ = origin;
@@ -189,15 +188,15 @@ void BlockMicroscopePanel::setBlock(const QString& origin, std::vector<float> va
   apply(original_);
 }
 
-void BlockMicroscopePanel::setFormat(const BlockChoice& format) {
+void BlockMicroscopePanel::setFormat(const OperandFormat& format) {
   State next = state_;
   next.format = format;
   change(std::move(next), tr("format"));
 }
 
 // Another block size means another block of the tensor, which its owner brings.
-void BlockMicroscopePanel::requestFormat(const BlockChoice& format) {
-  if (format.block != state_.format.block && !origin_.isEmpty()) return emit formatChosen(format);
+void BlockMicroscopePanel::requestFormat(const OperandFormat& format) {
+  if (block_size(format) != block_size(state_.format) && !origin_.isEmpty()) return emit formatChosen(format);
   setFormat(format);
 }
 
@@ -207,7 +206,7 @@ void BlockMicroscopePanel::editValue(int element, float value) {
   change(std::move(next), tr("value %1").arg(element));
 }
 
-void BlockMicroscopePanel::setRounding(BlockRounding rounding) {
+void BlockMicroscopePanel::setRounding(Rounding rounding) {
   State next = state_;
   next.rounding = rounding;
   change(std::move(next), tr("rounding"));
@@ -233,7 +232,9 @@ void BlockMicroscopePanel::change(State next, const QString& what) {
 void BlockMicroscopePanel::apply(const State& state) {
   const bool other = state.format != state_.format;
   state_ = state;
-  block_ = block_anatomy(state_.format, state_.values, state_.rounding, state_.draw, tensor_amax_);
+  OperandFormat format = state_.format;
+  format.rounding = state_.rounding;
+  block_ = block_anatomy(format, state_.values, state_.draw, tensor_amax_);
   refresh();
   emitReadout();
   if (other) emit formatChosen(state_.format);
@@ -275,10 +276,10 @@ void BlockMicroscopePanel::changeEvent(QEvent* event) {
 
 void BlockMicroscopePanel::refresh() {
   format_->setCurrentIndex(blockFormatIndex(state_.format));
-  rule_->setEnabled(!state_.format.nvfp4 && !state_.format.fp8);
+  rule_->setEnabled(state_.format.scheme == QuantScheme::mx);
   rule_->setCurrentIndex(static_cast<int>(state_.format.rule));
   rounding_->setCurrentIndex(static_cast<int>(state_.rounding));
-  draw_->setVisible(state_.rounding == BlockRounding::stochastic);
+  draw_->setVisible(state_.rounding == Rounding::stochastic);
   turn_->setText(tr("%1 \u21c4").arg(blockAxisLabel(axis_)));
   turn_->setEnabled(!origin_.isEmpty());
 
@@ -300,11 +301,11 @@ void BlockMicroscopePanel::refresh() {
   line_->setPoints({{elementFormatLabel(format), representable_values(format)}});
   line_->setCaption(
       block_.is_nan() ? tr("representable values of %1").arg(elementFormatLabel(format))
-      : state_.format.nvfp4 || state_.format.fp8
+      : state_.format.scheme != QuantScheme::mx
           ? tr("y = x / %1 on the values of %2")
-                .arg(QString::number(block_.scale, 'g', 3))
+                .arg(QString::number(block_.scale.value, 'g', 3))
                 .arg(elementFormatLabel(format))
-          : tr("y = x / 2^%1 on the values of %2").arg(block_.scale_code - 127).arg(elementFormatLabel(format)));
+          : tr("y = x / 2^%1 on the values of %2").arg(block_.scale.code - 127).arg(elementFormatLabel(format)));
   std::vector<NumberLine::Mark> marks;
   for (std::size_t i = 0; i < block_.elements.size(); ++i) {
     const ElementAnatomy& e = block_.elements[i];
@@ -346,17 +347,16 @@ QString BlockMicroscopePanel::csv() const {
 QString BlockMicroscopePanel::explain() const {
   return tr(
       "<p><b>One block, exactly as it is stored.</b> The largest magnitude (amax) decides the shared scale, in MX "
-      "2^(byte - 127); each value divided by it is rounded to the nearest code of the element format and saturates "
-      "at its maximum.</p>"
-      "<p>Hollow bars are the values, filled bars what the format gives back. On the number line a thread leads "
-      "from each scaled value to the code it is stored as; a cross marks values that clip or become zero.</p>"
-      "<p>NVFP4 has blocks of 16 under an E4M3 scale and one FP32 scale for the tensor; FP8 an FP32 scale for 1 x 128 "
-      "or 128 x 128 values, a row or the tensor, of which 128 are shown at a time. Both take the open tensor's amax "
-      "into account; of an example block its own.</p>"
-      "<p>Values can be edited in the table (F2). FLOOR may leave amax above the largest number, and it is cut to "
-      "that: by up to 1/8 in E4M3, E5M2 and E3M2, 1/16 in E2M3, 1/4 in E2M1 and 1/128 in INT8; EVEN cuts less, RCEIL "
-      "and CEIL nothing. NVFP4 rounds its block scale to the nearest E4M3 number, which cuts half of the amax, by 1/17 "
-      "at most. Formulas: OCP Microscaling Formats v1.0; RCEIL as NVIDIA's conversion to E8M0 rounding up.</p>");
+      "2^(byte - 127); each value divided by it is rounded to the nearest code of the element format and saturates at "
+      "its maximum.</p><p>Hollow bars are the values, filled bars the dequantized ones. On the number line a thin line "
+      "leads from each scaled value to the code it is stored as; a cross marks values that clip or become "
+      "zero.</p><p>NVFP4 has blocks of 16 under an E4M3 scale and one FP32 scale for the tensor; FP8 an FP32 scale for "
+      "1 x 128 or 128 x 128 values, a row or the tensor, of which 128 are shown at a time. Both take the open tensor's "
+      "amax into account; of an example block its own.</p><p>Values can be edited in the table (F2). FLOOR may leave "
+      "amax above the largest number, and it is cut to that: by up to 1/8 in E4M3, E5M2 and E3M2, 1/16 in E2M3, 1/4 in "
+      "E2M1 and 1/128 in INT8; EVEN cuts less, RCEIL and CEIL nothing. NVFP4 rounds its block scale to the nearest "
+      "E4M3 number, which cuts half of the amax, by 1/17 at most. Formulas: OCP Microscaling Formats v1.0; RCEIL as "
+      "NVIDIA's conversion to E8M0 rounding up.</p>");
 }
 
 QVariantMap BlockMicroscopePanel::saveState() const {
@@ -365,7 +365,7 @@ QVariantMap BlockMicroscopePanel::saveState() const {
 
 void BlockMicroscopePanel::restoreState(const QVariantMap& state) {
   log_->setChecked(state.value(QStringLiteral("log")).toBool());
-  if (state.value(QStringLiteral("rounding")).toInt() == 1) setRounding(BlockRounding::stochastic);
+  if (state.value(QStringLiteral("rounding")).toInt() == 1) setRounding(Rounding::stochastic);
 }
 
 }  // namespace moescope

@@ -23,16 +23,16 @@ class BlockMicroscopePanel : public Panel {
  public:
   explicit BlockMicroscopePanel(Selection* selection, QWidget* parent = nullptr);
 
-  // A block of a tensor, from `origin` ("w1, row 3, block 7"); forgets the edits of the one before. Rounding stays.
-  // `tensor_amax`: NVFP4's tensor scale follows from it.
-  void setBlock(const QString& origin, std::vector<float> values, const BlockChoice& format, BlockAxis axis,
+  // Shows a block of a tensor, from `origin` ("w1, row 3, block 7"), and discards the edits of the previous one.
+  // Rounding stays. `tensor_amax`: NVFP4's tensor scale follows from it.
+  void setBlock(const QString& origin, std::vector<float> values, const OperandFormat& format, BlockAxis axis,
                 float tensor_amax = 0);
   // Keeps the values, unlike setBlock; undoable.
-  void setFormat(const BlockChoice& format);
+  void setFormat(const OperandFormat& format);
   void editValue(int element, float value);
-  void setRounding(BlockRounding rounding);
+  void setRounding(Rounding rounding);
   void loadPreset(int preset);
-  void reset();  // to what setBlock or the preset gave
+  void reset();  // to the values of setBlock or the preset
   void selectElement(int element);
 
   const BlockAnatomy& block() const { return block_; }
@@ -45,8 +45,8 @@ class BlockMicroscopePanel : public Panel {
 
  signals:
   void elementChosen(int element);
-  void formatChosen(const BlockChoice& format);  // chosen, undone or redone here
-  void axisChosen(BlockAxis axis);               // wants the block along the other axis through the same element
+  void formatChosen(const OperandFormat& format);  // chosen, undone or redone here
+  void axisChosen(BlockAxis axis);                 // asks for the block along the other axis through the same element
 
  protected:
   Provenance kind() const override { return Provenance::measured_here; }  // on a tensor, whatever run is open
@@ -56,8 +56,8 @@ class BlockMicroscopePanel : public Panel {
  private:
   struct State {
     std::vector<float> values;
-    BlockChoice format;
-    BlockRounding rounding = BlockRounding::nearest_even;
+    OperandFormat format = mx_format(ElementFormat::e4m3);
+    Rounding rounding = Rounding::nearest;
     std::int64_t draw = 0;
     bool operator==(const State& other) const;
   };
@@ -66,7 +66,7 @@ class BlockMicroscopePanel : public Panel {
   void makeControls();
   void makeBody();
   void makeActions();
-  void requestFormat(const BlockChoice& format);
+  void requestFormat(const OperandFormat& format);
   void change(State next, const QString& what);
   void apply(const State& state);
   void refresh();

@@ -23,14 +23,14 @@ class BlockScaleHistogramPanel : public Panel {
   void refillWaterfall();
   void refillBars();
   void updateRows();
-  QString notice() const;  // why there is nothing to see; empty: there is
+  QString notice() const;  // why there is nothing to show; empty: there is something
   std::shared_ptr<const TelemetryFrame> frame() const;
   QStringList describe(int byte, std::int64_t step) const;
   FigureTarget scalesAt(std::int64_t step) const;
 
   TimeHeatMap* waterfall_;
   Histogram* bars_;
-  int first_byte_ = 0, last_byte_ = -1;  // of the axis; only widens while the tensor stays
+  int first_byte_ = 0, last_byte_ = -1;  // of the axis; only widens for the same tensor
   QString rows_of_;
 };
 

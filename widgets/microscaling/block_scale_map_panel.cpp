@@ -87,7 +87,7 @@ BlockScaleMapPanel::BlockScaleMapPanel(Selection* selection, QWidget* parent)
   axis_box_ = new QComboBox(this);
   axis_box_->addItems({blockAxisLabel(BlockAxis::row), blockAxisLabel(BlockAxis::column)});
   axis_box_->setAccessibleName(tr("Block axis"));
-  axis_box_->setToolTip(tr("Which way blocks run: along the dimension that the matrix product contracts"));
+  axis_box_->setToolTip(tr("Direction of the blocks: along the dimension that the matrix product contracts"));
   connect(axis_box_, &QComboBox::activated, this, [this](int i) { emit axisChosen(static_cast<BlockAxis>(i)); });
   slice_box_ = new QSpinBox(this);
   slice_box_->setAccessibleName(tr("Slice"));
@@ -152,8 +152,8 @@ void BlockScaleMapPanel::setSource(const TensorSource& source, std::size_t slice
   setSides();
 }
 
-void BlockScaleMapPanel::setFormat(const BlockChoice& format, BlockAxis axis) {
-  const bool same_blocks = format.block == format_.block && axis == axis_;
+void BlockScaleMapPanel::setFormat(const OperandFormat& format, BlockAxis axis) {
+  const bool same_blocks = block_size(format) == block_size(format_) && axis == axis_;
   format_ = format;
   axis_ = axis;
   axis_box_->setCurrentIndex(static_cast<int>(axis));
@@ -165,7 +165,7 @@ void BlockScaleMapPanel::setFormat(const BlockChoice& format, BlockAxis axis) {
 void BlockScaleMapPanel::setSides() {
   has_current_ = false;
   low_ = 0, high_ = -1;
-  const auto block = static_cast<std::size_t>(format_.block);
+  const auto block = static_cast<std::size_t>(block_size(format_));
   rows_ = {axis_ == BlockAxis::row ? source_.rows() : source_.blocksDown(block)};
   columns_ = {axis_ == BlockAxis::row ? (source_.cols() + block - 1) / block : source_.cols()};
   columns_.run = axis_ == BlockAxis::row ? kBlockRun : kColumnRun;
@@ -195,7 +195,7 @@ void BlockScaleMapPanel::syncScrollBars() {
 
 void BlockScaleMapPanel::thin() {
   const QSize pixels = cells_->size() * cells_->devicePixelRatioF();
-  const auto block = static_cast<std::size_t>(format_.block);
+  const auto block = static_cast<std::size_t>(block_size(format_));
   columns_.limit(static_cast<std::size_t>(std::max(1, pixels.width())));
   const std::size_t row_values = std::max<std::size_t>(1, columns_.shown()) * block;
   const std::size_t affordable = std::max<std::size_t>(1, kMostValues / row_values);
@@ -203,7 +203,7 @@ void BlockScaleMapPanel::thin() {
 }
 
 void BlockScaleMapPanel::scalesAlongRows(std::vector<std::uint8_t>& codes) const {
-  const auto block = static_cast<std::size_t>(format_.block);
+  const auto block = static_cast<std::size_t>(block_size(format_));
   const std::size_t shown = columns_.shown(), run = columns_.step == 1 ? shown : columns_.run;
   std::vector<float> values(run * block);
   for (std::size_t i = 0; i < rows_.shown(); ++i)
@@ -221,7 +221,7 @@ void BlockScaleMapPanel::scalesAlongRows(std::vector<std::uint8_t>& codes) const
 }
 
 void BlockScaleMapPanel::scalesDownColumns(std::vector<std::uint8_t>& codes) const {
-  const auto block = static_cast<std::size_t>(format_.block);
+  const auto block = static_cast<std::size_t>(block_size(format_));
   const std::size_t shown = columns_.shown();
   std::vector<float> values(shown);
   std::vector<std::uint32_t> amax(shown);
@@ -241,18 +241,8 @@ void BlockScaleMapPanel::scalesDownColumns(std::vector<std::uint8_t>& codes) con
 
 // E8M0 byte of a block; of NVFP4 and FP8 that of the power of two below its scale.
 std::uint8_t BlockScaleMapPanel::scaleOf(std::uint32_t amax_bits, std::size_t line, std::size_t block) const {
-  const auto amax = std::bit_cast<float>(amax_bits);
-  if (!format_.nvfp4 && !format_.fp8) return scale_code(format_.rule, format_.element, amax);
-  const float tensor_amax = source_.sharedAmax(slice_, format_, axis_, line, block);
-  if (format_.fp8) {
-    const float shared = larger_amax(amax, tensor_amax);
-    return std::isfinite(shared)
-               ? static_cast<std::uint8_t>(magnitudeBits(1.0f / fp8_encoding_scale(format_, shared)) >> 23)
-               : 255;
-  }
-  if (!std::isfinite(tensor_amax) || !std::isfinite(amax)) return 255;
-  const float t = nvfp4_tensor_scale(std::max(amax, tensor_amax));
-  return static_cast<std::uint8_t>(magnitudeBits(nvfp4_scale(nvfp4_scale_code(amax, t), t)) >> 23);
+  const float shared_amax = source_.sharedAmax(slice_, format_, axis_, line, block);
+  return block_scale(format_, std::bit_cast<float>(amax_bits), shared_amax).exponent;
 }
 
 std::vector<std::uint8_t> BlockScaleMapPanel::scales() const {
@@ -327,7 +317,7 @@ std::vector<Tick> BlockScaleMapPanel::expertTicks(int most) const {
 // Of a group in the map's rows.
 std::size_t BlockScaleMapPanel::firstCellOf(std::size_t group) const {
   const std::size_t row = source_.rowGroups()[group];
-  return axis_ == BlockAxis::row ? row : source_.blockAt(row, static_cast<std::size_t>(format_.block));
+  return axis_ == BlockAxis::row ? row : source_.blockAt(row, static_cast<std::size_t>(block_size(format_)));
 }
 
 // A line above every expert's first row.
@@ -346,7 +336,7 @@ void BlockScaleMapPanel::paintGroups(QPainter& painter) const {
 
 void BlockScaleMapPanel::setAxes() {
   const bool along_rows = axis_ == BlockAxis::row;
-  const QString blocks = tr("block of %1").arg(format_.block);
+  const QString blocks = tr("block of %1").arg(block_size(format_));
   const int most_rows = std::max(2, cells_->height() / 32);
   if (source_.grouped())
     cells_->setRowAxis(expertTicks(std::max(2, cells_->height() / 18)),
@@ -368,21 +358,21 @@ int BlockScaleMapPanel::shownAt(const Side& side, std::size_t position) const {
 QStringList BlockScaleMapPanel::describe(int row, int column) const {
   const std::size_t r = rows_.at(static_cast<std::size_t>(row)), c = columns_.at(static_cast<std::size_t>(column));
   const bool along_rows = axis_ == BlockAxis::row;
-  const auto size = static_cast<std::size_t>(format_.block);
+  const auto size = static_cast<std::size_t>(block_size(format_));
   const std::size_t first = along_rows ? r : source_.blockRows(r, size).first;
   const BlockAnatomy block =
-      block_anatomy(format_, source_.readBlock(slice_, along_rows, along_rows ? r : c, along_rows ? c : r, size),
-                    BlockRounding::nearest_even, 0,
+      block_anatomy(format_, source_.readBlock(slice_, along_rows, along_rows ? r : c, along_rows ? c : r, size), 0,
                     source_.sharedAmax(slice_, format_, axis_, along_rows ? r : c, along_rows ? c : r));
   QStringList lines{along_rows ? tr("row %1, block %2").arg(r).arg(c) : tr("column %1, block %2").arg(c).arg(r),
                     tr("amax %1").arg(formatValue(block.amax))};
   if (source_.grouped()) lines.prepend(tr("expert %1").arg(source_.groupOf(first)));
   if (block.is_nan()) return lines << tr("NaN block");
-  return lines << (format_.fp8     ? tr("scale %1").arg(formatValue(block.scale))
-                   : format_.nvfp4 ? tr("scale %1 = tensor %2 x E4M3 %3")
-                                         .arg(formatValue(block.scale), formatValue(block.tensor_scale),
-                                              exactText(decode(ElementFormat::e4m3, block.scale_code)))
-                                   : tr("scale 2^%1, byte %2").arg(block.scale_code - 127).arg(block.scale_code))
+  return lines << (format_.scheme == QuantScheme::fp8 ? tr("scale %1").arg(formatValue(block.scale.value))
+                   : format_.scheme == QuantScheme::nvfp4
+                       ? tr("scale %1 = tensor %2 x E4M3 %3")
+                             .arg(formatValue(block.scale.value), formatValue(block.scale.tensor),
+                                  exactText(decode(ElementFormat::e4m3, block.scale.code)))
+                       : tr("scale 2^%1, byte %2").arg(block.scale.code - 127).arg(block.scale.code))
                << tr("SQNR %1 dB").arg(formatValue(block.sums.sqnr_db(), 3))
                << tr("flushed to zero %1").arg(formatPercent(block.sums.underflow_share()))
                << tr("clipped %1").arg(formatPercent(block.sums.clipped_share()));
@@ -418,7 +408,7 @@ QString BlockScaleMapPanel::csv() const {
     text += QStringLiteral("%1,%2,%3,%4\n")
                 .arg(rows_.at(i / columns_.shown()))
                 .arg(columns_.at(i % columns_.shown()))
-                .arg(format_.nvfp4 || format_.fp8 ? QString() : QString::number(codes[i]))
+                .arg(format_.scheme != QuantScheme::mx ? QString() : QString::number(codes[i]))
                 .arg(codes[i] == 255 ? QStringLiteral("NaN") : QString::number(codes[i] - 127));
   return text;
 }
@@ -426,14 +416,13 @@ QString BlockScaleMapPanel::csv() const {
 QString BlockScaleMapPanel::explain() const {
   return tr(
       "<p><b>One cell per block, coloured by its scale</b>, in MX 2^k. Bright stripes are rows or channels with large "
-      "values; a narrow range of colours means that one scale for the whole tensor would do as well.</p>"
-      "<p>Stripes that run along the blocks are harmless: the loud values share their blocks with each other. "
-      "Stripes across the blocks put one loud value into every block; turn the axis to separate it. In MX a block of "
-      "zeros has its own colour; hatched blocks hold a NaN or an infinity.</p>"
-      "<p>Scale: OCP Microscaling Formats v1.0, E8M0, byte = k + 127. NVFP4: the colour is the power of two "
-      "below the scale, which is an E4M3 number times the tensor's (the expert's). FP8: "
-      "the power of two below the FP32 scale; a cell is 128 values, whatever shares their scale: in 128 x 128 blocks "
-      "128 rows, then a row or the whole tensor. Click a block to see inside.</p>");
+      "values; a narrow range of colours means that one scale for the whole tensor would be as good.</p><p>Stripes "
+      "along the blocks are harmless: the large values share blocks with each other. Stripes across the blocks put one "
+      "large value into every block; change the axis to separate it. In MX a block of zeros has its own colour; "
+      "hatched blocks hold a NaN or an infinity.</p><p>Scale: OCP Microscaling Formats v1.0, E8M0, byte = k + 127. "
+      "NVFP4: the colour is the power of two below the scale, which is an E4M3 number times the tensor's (the "
+      "expert's). FP8: the power of two below the FP32 scale; a cell is 128 values, whatever shares their scale: in "
+      "128 x 128 blocks 128 rows, then a row or the whole tensor. Click a block to see inside.</p>");
 }
 
 }  // namespace moescope

@@ -1,8 +1,8 @@
 // Map of the block scales of a tensor: one cell per block, coloured by the exponent k of its scale 2^k.
 //
 // Blocks along rows: rows x blocks. Blocks down columns: blocks x columns. Wheel zooms about the mouse, Shift+wheel
-// scrolls sideways, double click or Home fits; a click or the arrow keys open a block. Where a tensor has more blocks
-// than can be shown, every n-th is read and drawn, and the header says so.
+// scrolls sideways, double click or Home fits; a click or the arrow keys open a block. If a tensor has more blocks than
+// can be shown, every n-th is read and drawn, and the header says so.
 #pragma once
 
 #include <QComboBox>
@@ -24,7 +24,7 @@ class ScaleMapCells : public MatrixPlot {
   using MatrixPlot::MatrixPlot;
 
  signals:
-  void zoomed(double row_share, double column_share, double factor);  // about a place inside the cells
+  void zoomed(double row_share, double column_share, double factor);  // about a point inside the cells
   void scrolled(double shown_widths);
   void fitted();
 
@@ -41,7 +41,7 @@ class BlockScaleMapPanel : public Panel {
   explicit BlockScaleMapPanel(Selection* selection, QWidget* parent = nullptr);
 
   void setSource(const TensorSource& source, std::size_t slice = 0);
-  void setFormat(const BlockChoice& format, BlockAxis axis);
+  void setFormat(const OperandFormat& format, BlockAxis axis);
   void setCurrent(std::size_t line, std::size_t block);  // see blockChosen
   BlockAxis axis() const { return axis_; }
   void fit();
@@ -62,7 +62,8 @@ class BlockScaleMapPanel : public Panel {
   QString status() const override;
 
  private:
-  // One side of the map: what there is, what is visible, and how it is thinned: runs of `run` cells, one run in `step`.
+  // One axis of the map: the number of cells, the visible ones, and how they are thinned: runs of `run` cells, one run
+  // out of `step`.
   struct Side {
     std::size_t size = 0, first = 0, visible = 0, step = 1, run = 1;
     std::size_t shown() const;
@@ -91,12 +92,12 @@ class BlockScaleMapPanel : public Panel {
 
   TensorSource source_;
   std::size_t slice_ = 0;
-  BlockChoice format_;
+  OperandFormat format_ = mx_format(ElementFormat::e4m3);
   BlockAxis axis_ = BlockAxis::row;
   Side rows_, columns_;
   std::size_t current_row_ = 0, current_column_ = 0;
   bool has_current_ = false;
-  int low_ = 0, high_ = -1;  // exponents seen so far, so that colours hold still while scrolling
+  int low_ = 0, high_ = -1;  // exponents seen so far, so that colours do not change while scrolling
 
   ScaleMapCells* cells_;
   QScrollBar *vertical_, *horizontal_;

@@ -16,7 +16,7 @@ class BlockModel : public QAbstractTableModel {
  public:
   enum Column { kValue, kScaled, kBits, kDecoded, kDequantized, kError, kNote, kColumns };
   explicit BlockModel(QObject* parent = nullptr);
-  void setBlock(const BlockAnatomy* block);  // kept by the caller
+  void setBlock(const BlockAnatomy* block);  // owned by the caller
   const BlockAnatomy* block() const { return block_; }
 
   int rowCount(const QModelIndex& parent = {}) const override;
@@ -28,12 +28,12 @@ class BlockModel : public QAbstractTableModel {
 
  signals:
   void valueEdited(int element, float value);
-  void refused(const QString& why);  // what was typed is no number
+  void refused(const QString& why);  // the input is not a number
 
  private:
   QString text(const ElementAnatomy& e, int column) const;
   const BlockAnatomy* block_ = nullptr;
-  int rows_ = 0;  // that the views know of: the block may be filled anew in its place
+  int rows_ = 0;  // as last reported to the views: the block may change in place
 };
 
 // Paints the bits of the code in the colours of their fields.
@@ -46,7 +46,7 @@ class BitsDelegate : public QStyledItemDelegate {
   QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override;
 };
 
-// A decimal or hexadecimal float ("1e-3", "0x1.8p-7"), "nan", "inf", "-inf"; past float32 it is infinite.
+// A decimal or hexadecimal float ("1e-3", "0x1.8p-7"), "nan", "inf", "-inf"; infinite beyond the range of float32.
 std::optional<float> parseFloat(const QString& text);
 
 }  // namespace moescope

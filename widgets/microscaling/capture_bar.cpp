@@ -41,7 +41,8 @@ QStringList differences(const OperandFormat& format) {
                  .arg(format.hadamard);
   if (format.rounding == Rounding::stochastic)
     notes << CaptureBar::tr(
-        "The run rounds stochastically; the microscope makes draws of its own, list and What if round to nearest.");
+        "The run rounds stochastically; the microscope draws its own random numbers, list and What if round to "
+        "nearest.");
   return notes;
 }
 
@@ -72,12 +73,10 @@ CaptureBar::CaptureBar(QWidget* parent) : QWidget(parent) {
   again_ = button(tr("Capture again"), tr("The same operand of the step that the run takes now (T)"));
   again_->setShortcut(Qt::Key_T);
   save_ = button(tr("Save..."), tr("Save the captured tensor as a .safetensors file"));
-  recompute_ =
-      button({}, tr("Train a copy of the run from its beginning up to that step and capture the operand there; "
-                    "the open run is not touched"));
+  recompute_ = button({}, tr("Train a copy of the run from its beginning up to that step and capture the operand "
+                             "there; the open run is not affected"));
   cancel_ = button(tr("Cancel"), tr("Stop computing"));
-  rotated_ =
-      button(tr("Rotated"), tr("The values as they are quantized, after the rotation, or as they were before it"));
+  rotated_ = button(tr("Rotated"), tr("Show the values after the rotation, as they are quantized, or before it"));
   rotated_->setCheckable(true);
   rotated_->setChecked(true);
   connect(rotated_, &QToolButton::toggled, this, &CaptureBar::rotationToggled);
@@ -106,7 +105,7 @@ void CaptureBar::setSource(Source source) {
                     "opens here. Or open a .safetensors file.")
            : source == Source::recording
                ? tr("A recording keeps statistics, not tensors. Click a cell of Quantization error and its step can be "
-                    "computed again, to the bit. Or open a .safetensors file.")
+                    "recomputed, to the bit. Or open a .safetensors file.")
                : tr("Open a .safetensors file, or start a run and click a cell of Quantization error."),
            {});
 }
@@ -134,7 +133,7 @@ void CaptureBar::showWaiting(const OperandPlace& place, bool paused) {
   offer(-1);
   cancel_->hide();
   setTexts(placeName(place),
-           paused ? tr("Computing the step to come for the picture; the paused run stays as it is")
+           paused ? tr("Computing the next step for display only; the paused run is not changed")
                   : tr("Capturing it from the next step"),
            {});
 }
@@ -168,8 +167,7 @@ void CaptureBar::showCaptured(const CapturedOperand& captured, std::int64_t want
   if (!captured.expert_rows.empty()) details << tr("%1 experts").arg(captured.expert_rows.size() - 1);
   QStringList notes = differences(captured.format);
   const bool other_step = wanted_step >= 0 && wanted_step != captured.step;
-  if (captured.ahead)
-    notes << tr("The run is paused before step %1, which was computed for this picture only.").arg(step);
+  if (captured.ahead) notes << tr("The run is paused before step %1, which was computed for display only.").arg(step);
   if (other_step)
     notes << tr("The matrix shows step %1; this is step %2.")
                  .arg(formatCount(static_cast<double>(wanted_step)), captured.ahead ? step : tr("%1, now").arg(step));

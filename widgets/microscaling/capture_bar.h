@@ -1,4 +1,5 @@
-// Above the tensors: which operand of which run and step is shown, how it came, and what else can be asked for.
+// The bar above the tensors: which operand of which run and step is shown, how it was captured, and what else can be
+// requested.
 #pragma once
 
 #include <QLabel>
@@ -19,14 +20,14 @@ class CaptureBar : public QWidget {
   enum class Source { none, live, recording };
   void setSource(Source source);
   void showWaiting(const OperandPlace& place, bool paused);
-  // Of a recomputation that began with step `first`, is at `step` and goes to `wanted`.
+  // Progress of a recomputation that began with step `first`, is at `step` and ends at `wanted`.
   void showProgress(const OperandPlace& place, std::int64_t first, std::int64_t step, std::int64_t wanted);
-  // `wanted_step`: of the matrix that was clicked; -1: none. `note`: what else is to be said.
+  // `wanted_step`: of the matrix that was clicked; -1: none. `note`: further text.
   void showCaptured(const CapturedOperand& captured, std::int64_t wanted_step, const QString& note = {});
-  // Nothing could be captured; `offered_step` can be computed again, -1: none can.
+  // Nothing could be captured; `offered_step` can be recomputed, -1: none can.
   void showFailed(const OperandPlace& place, const QString& why, std::int64_t offered_step);
-  void showSample(const QString& about);  // of tensors that come from elsewhere; empty: what can be opened
-  QString text() const;                   // as it reads, plain
+  void showSample(const QString& about);  // for tensors from elsewhere; empty: what can be opened
+  QString text() const;                   // as plain text
   QToolButton* rotatedButton() const { return rotated_; }
 
  signals:
@@ -34,7 +35,7 @@ class CaptureBar : public QWidget {
   void saveRequested();
   void recomputeRequested(std::int64_t step);
   void cancelRequested();
-  void rotationToggled(bool rotated);  // show what is quantized: the values after their rotation
+  void rotationToggled(bool rotated);  // show the values after their rotation, which are what is quantized
 
  private:
   void setTexts(const QString& head, const QString& details, const QString& note);

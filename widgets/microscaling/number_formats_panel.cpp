@@ -15,7 +15,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kRows = kElementFormats + 1;
+constexpr int kRows = kNumElementFormats + 1;
 enum Column { kName, kBits, kMax, kLeastNormal, kLeastSubnormal, kSpacing, kCount, kSpecial, kColumns };
 
 QString formatName(int format) {
@@ -35,16 +35,17 @@ std::vector<float> valuesOf(int format) {
 }
 
 QString specialValues(int format) {
-  constexpr const char* kTexts[kRows] = {
-      QT_TR_NOOP("NaN 7F FF; no infinity"),
-      QT_TR_NOOP("infinity 7C FC; NaN 7D-7F FD-FF"),
-      QT_TR_NOOP("none: every code is a number"),
-      QT_TR_NOOP("none: every code is a number"),
-      QT_TR_NOOP("none: every code is a number"),
-      QT_TR_NOOP("80 = -2 is never produced; one zero"),
-      QT_TR_NOOP("NaN FF; no zero, no sign, no infinity"),
-  };
-  return NumberFormatsPanel::tr(kTexts[format]);
+  if (format == NumberFormatsPanel::kE8m0) return NumberFormatsPanel::tr("NaN FF; no zero, no sign, no infinity");
+  switch (static_cast<ElementFormat>(format)) {
+    case ElementFormat::e4m3:
+      return NumberFormatsPanel::tr("NaN 7F FF; no infinity");
+    case ElementFormat::e5m2:
+      return NumberFormatsPanel::tr("infinity 7C FC; NaN 7D-7F FD-FF");
+    case ElementFormat::int8:
+      return NumberFormatsPanel::tr("80 = -2 is never produced; one zero");
+    default:
+      return NumberFormatsPanel::tr("none: every code is a number");
+  }
 }
 
 QString spacing(int format) {

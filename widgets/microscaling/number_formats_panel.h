@@ -1,5 +1,5 @@
-// All element formats and E8M0: bits, range, spacing, special values; the formats that join them with scales; a code
-// and its value, read and set either way; one or two formats on a number line.
+// All element formats and E8M0: bits, range, spacing, special values; the block formats that combine them with scales;
+// a code and its value, both editable; one or two formats on a number line.
 #pragma once
 
 #include <QCheckBox>
@@ -8,6 +8,7 @@
 #include <QLineEdit>
 #include <QTableWidget>
 
+#include "core/numerics/block_anatomy.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/panel.h"
 
@@ -48,7 +49,7 @@ class NumberFormatsPanel : public Panel {
  public:
   explicit NumberFormatsPanel(Selection* selection, QWidget* parent = nullptr);
 
-  static constexpr int kE8m0 = kElementFormats;  // format index: an ElementFormat, or this
+  static constexpr int kE8m0 = kNumElementFormats;  // format index: an ElementFormat, or this
   void setFormat(int format);
   void setCompared(int format);  // -1: none
   void setCode(int code);

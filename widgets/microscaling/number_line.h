@@ -1,4 +1,4 @@
-// A line of numbers with the representable values of one or more formats on it, and a block's values falling on them.
+// A number line with the representable values of one or more formats, and a block's values rounded to them.
 //
 // Linear, or logarithmic on both sides of zero: distance from the middle is log2 |v|, everything below half the
 // smallest subnormal lies in the middle. Wheel zooms about the mouse, drag pans, double click or Home fits, + and -
@@ -66,7 +66,7 @@ class NumberLine : public PlotFrame {
   int current_ = -1;
   bool log_ = false;
   QString caption_;
-  double least_ = 1, extent_ = 1;  // below least_ is the middle of a log line; the largest magnitude there is
+  double least_ = 1, extent_ = 1;  // magnitudes below least_ are in the middle of a log line; the largest magnitude
   double low_ = -1, high_ = 1;     // coordinates
   QPoint press_;
   double press_low_ = 0, press_high_ = 0;

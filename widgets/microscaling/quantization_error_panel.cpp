@@ -238,17 +238,16 @@ QString QuantizationErrorPanel::csv() const {
 QString QuantizationErrorPanel::explain() const {
   return tr("<p><b>What quantization does to each operand of a class of GEMMs.</b> The chooser lists the classes that "
             "this run quantizes. Three GEMMs per weight W: forward y = x W<sup>T</sup>, dgrad dx = dY W, wgrad dW = "
-            "dY<sup>T</sup> x; each operand is quantized anew along the dimension that its GEMM contracts. <i>Token "
-            "payload</i>: the rows that dispatch and combine carry between ranks, each token counted once.</p>"
-            "<p>Colour: SQNR. The bar along the bottom of a cell is its underflow, the one along the top the share of "
-            "clipped values, both of logarithmic length: none at 0.001 %, full at 100 %. SQNR is ruled by large values "
-            "and hides lost small ones: read it with the underflow bar.</p>"
-            "<p><b>Click a cell</b> (or Enter): the tensor itself is captured from the running model and opens in "
-            "Microscaling as a map of its block scales, down to the bits of a block. Arrow keys only choose the tensor "
-            "for the panel Block scale histogram. Of a step that is over, and of a recording, a copy of the run "
-            "computes the tensor again, to the bit.</p>"
-            "<p><i>exact</i>: no error at all. Rows that arrived as MXFP8 payload are on the grid already, so that "
-            "quantizing them to MXFP8 again along the same blocks costs nothing.</p>") +
+            "dY<sup>T</sup> x; each operand is quantized separately along the dimension that its GEMM contracts. "
+            "<i>Token payload</i>: the rows that dispatch and combine send between ranks, each token counted "
+            "once.</p><p>Colour: SQNR. The bar along the bottom of a cell is its underflow, the one along the top the "
+            "share of clipped values, both of logarithmic length: none at 0.001 %, full at 100 %. SQNR is dominated by "
+            "large values and hides lost small ones: read it with the underflow bar.</p><p><b>Click a cell</b> (or "
+            "Enter): the tensor itself is captured from the running model and opens in Microscaling as a map of its "
+            "block scales, down to the bits of a block. Arrow keys only choose the tensor for the panel Block scales. "
+            "For past steps and recordings a copy of the run recomputes the tensor, to the bit.</p><p><i>exact</i>: no "
+            "error at all. Rows that arrived as MXFP8 payload are representable already, so quantizing them to MXFP8 "
+            "again along the same blocks is exact.</p>") +
          metricCards({"sqnr_db", "underflow", "clipped", "clipped_blocks", "relative_l2", "cosine", "crest", "amax"});
 }
 

@@ -1,5 +1,5 @@
 // What quantization does to every operand of one class of GEMMs: layer x (weight, direction, operand), SQNR in colour,
-// underflow and clipping as bars in each cell. A click on a cell asks for the tensor itself.
+// underflow and clipping as bars in each cell. A click on a cell opens the tensor.
 #pragma once
 
 #include "widgets/panel/panel.h"
@@ -35,7 +35,7 @@ class QuantizationErrorPanel : public Panel {
   MatrixPlot* view_;
   std::shared_ptr<const TelemetryFrame> frame_;
   GemmClass gemm_class_ = GemmClass::experts;
-  std::shared_ptr<const TelemetryFrame> indexed_;  // what the following were made of: it comes every n-th step only
+  std::shared_ptr<const TelemetryFrame> indexed_;  // the source of the following: every n-th step has one
   GemmClass indexed_class_ = GemmClass::experts;
   std::vector<int> layers_;               // rows
   std::vector<OperandPlace> tensors_;     // columns, layer 0

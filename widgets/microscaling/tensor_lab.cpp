@@ -72,7 +72,7 @@ void TensorLab::connectPanels() {
   connect(microscope_, &BlockMicroscopePanel::axisChosen, this, &TensorLab::turnAxis);
   connect(microscope_, &BlockMicroscopePanel::elementChosen, this, [this](int element) { element_ = element; });
   connect(microscope_, &BlockMicroscopePanel::formatChosen, this,
-          [this](const BlockChoice& f) { setFormat(f, axis_); });
+          [this](const OperandFormat& f) { setFormat(f, axis_); });
   connect(what_if_, &WhatIfPanel::chosen, this, &TensorLab::setFormat);
 }
 
@@ -96,18 +96,14 @@ void TensorLab::showCaptured() {
   if (turned) captured = std::make_shared<const CapturedOperand>(rotated(*captured));
   const OperandFormat& format = captured->format;
   // What has no scale is shown in the blocks of the choice that stands; the bar says so.
-  BlockChoice blocks = format_;
-  if (format.scheme == QuantScheme::mx) blocks = {format.element, format.rule, format.block};
-  if (format.scheme == QuantScheme::fp8)
-    blocks = fp8_choice(format.granularity, format.element, format.power_of_two_scale);
-  if (format.scheme == QuantScheme::nvfp4) blocks = kNvfp4;
-  const BlockRounding rounding =
-      format.rounding == Rounding::stochastic ? BlockRounding::stochastic : BlockRounding::nearest_even;
+  OperandFormat blocks = is_scaled(format) ? format : format_;
+  blocks.rounding = Rounding::nearest;
+  blocks.hadamard = 0;
   setFormat(blocks, captured->axis);
   const QString name = QString::fromStdString(captured->run_name) + QStringLiteral(": ") + placeName(captured->place) +
                        (turned ? tr(", rotated") : QString());
   browser_->addTensor(TensorSource(name, std::move(captured)));
-  if (rounding != microscope_->block().rounding) microscope_->setRounding(rounding);
+  if (format.rounding != microscope_->block().format.rounding) microscope_->setRounding(format.rounding);
 }
 
 void TensorLab::openWhole(const TensorSource& source) {
@@ -128,12 +124,12 @@ void TensorLab::showExpert(int expert) {
   experts_->setCurrent(expert);
 }
 
-void TensorLab::showTensor(const QString& name, const BlockFormat& format, BlockAxis axis, std::size_t row,
-                           std::size_t col) {
+void TensorLab::showTensor(const QString& name, const MatrixFormat& format, std::size_t row, std::size_t col) {
   if (!browser_->selectNamed(name)) return;
-  setFormat({format.element, format.rule, format.block}, axis);
-  const auto size = static_cast<std::size_t>(format.block);
-  const std::size_t line = axis == BlockAxis::row ? row : col, along = axis == BlockAxis::row ? col : row;
+  setFormat(format.format, format.axis);
+  const auto size = static_cast<std::size_t>(block_size(format.format));
+  const bool along_row = format.axis == BlockAxis::row;
+  const std::size_t line = along_row ? row : col, along = along_row ? col : row;
   openBlock(line, along / size, static_cast<int>(along % size));
 }
 
@@ -142,7 +138,7 @@ void TensorLab::setListsShown(bool shown) {
 }
 
 bool TensorLab::showsBlockOf(std::size_t row, std::size_t col) const {
-  const auto size = static_cast<std::size_t>(format_.block);
+  const auto size = static_cast<std::size_t>(block_size(format_));
   return axis_ == BlockAxis::row ? line_ == row && block_ == col / size : line_ == col && block_ == row / size;
 }
 
@@ -162,23 +158,24 @@ void TensorLab::openBlock(std::size_t line, std::size_t block, int element) {
   map_->setCurrent(line, block);
   const QString slice = source_.slices() > 1 ? tr(", slice %1").arg(slice_) : QString();
   const QString place = along_rows ? tr("row %1, block %2") : tr("column %1, block %2");
-  const std::size_t row = along_rows ? line : source_.blockRows(block, static_cast<std::size_t>(format_.block)).first;
+  const std::size_t row =
+      along_rows ? line : source_.blockRows(block, static_cast<std::size_t>(block_size(format_))).first;
   const QString expert = source_.grouped() ? tr("expert %1, ").arg(source_.groupOf(row)) : QString();
-  microscope_->setBlock(source_.name() + slice + QStringLiteral(", ") + expert + place.arg(line).arg(block),
-                        source_.readBlock(slice_, along_rows, line, block, static_cast<std::size_t>(format_.block)),
-                        format_, axis_, source_.sharedAmax(slice_, format_, axis_, line, block));
+  microscope_->setBlock(
+      source_.name() + slice + QStringLiteral(", ") + expert + place.arg(line).arg(block),
+      source_.readBlock(slice_, along_rows, line, block, static_cast<std::size_t>(block_size(format_))), format_, axis_,
+      source_.sharedAmax(slice_, format_, axis_, line, block));
   microscope_->selectElement(element);
   if (source_.lost())
-    bar_->showSample(
-        tr("%1: its file became shorter while it was open (another program wrote it). What is gone reads as NaN; open "
-           "the file again.")
-            .arg(source_.name()));
+    bar_->showSample(tr("%1: its file was truncated while it was open (another program wrote it). Missing values are "
+                        "read as NaN; open the file again.")
+                         .arg(source_.name()));
 }
 
 // The block through the same element.
 void TensorLab::turnAxis(BlockAxis axis) {
   if (axis == axis_) return;
-  const auto size = static_cast<std::size_t>(format_.block);
+  const auto size = static_cast<std::size_t>(block_size(format_));
   const Element at = elementAt(size);
   axis_ = axis;
   map_->setFormat(format_, axis_);
@@ -187,10 +184,10 @@ void TensorLab::turnAxis(BlockAxis axis) {
   openElement(at);
 }
 
-void TensorLab::setFormat(const BlockChoice& format, BlockAxis axis) {
-  const bool other_block = format.block != format_.block;
+void TensorLab::setFormat(const OperandFormat& format, BlockAxis axis) {
+  const bool other_block = block_size(format) != block_size(format_);
   if (format == format_) return turnAxis(axis);
-  const Element at = elementAt(static_cast<std::size_t>(format_.block));
+  const Element at = elementAt(static_cast<std::size_t>(block_size(format_)));
   format_ = format;
   map_->setFormat(format_, axis_);
   what_if_->setChoice(format_, axis_);
@@ -215,7 +212,7 @@ TensorLab::Element TensorLab::elementAt(std::size_t size) const {
 // The block through it.
 void TensorLab::openElement(Element at) {
   if (!source_.valid()) return;
-  const auto size = static_cast<std::size_t>(format_.block);
+  const auto size = static_cast<std::size_t>(block_size(format_));
   if (axis_ == BlockAxis::row) return openBlock(at.row, at.col / size, static_cast<int>(at.col % size));
   const std::size_t block = source_.blockAt(at.row, size);
   openBlock(at.col, block, static_cast<int>(at.row - source_.blockRows(block, size).first));

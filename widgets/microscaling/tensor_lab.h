@@ -1,7 +1,7 @@
-// A tensor down to the block: what it is, then list (or figures by expert) | map of block scales | what-if strip, and
-// the microscope below.
+// A tensor down to the block: a bar with its origin, below it list (or figures by expert) | map of block scales |
+// what-if strip, then the microscope.
 //
-// One choice of element format, scale rule, block size and axis holds for all four.
+// All four share one choice of element format, scale rule, block size and axis.
 #pragma once
 
 #include <QTabWidget>
@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/numerics/block_anatomy.h"
+#include "core/numerics/operand_format.h"
 #include "widgets/microscaling/tensor_source.h"
 
 namespace moescope {
@@ -33,16 +33,16 @@ class TensorLab : public QWidget {
   bool openFile(const QString& path);
   // A tensor captured from the run, rows x cols, row-major; replaces an earlier one of the same name.
   void setTensor(const QString& name, std::size_t rows, std::size_t cols, std::vector<float> values);
-  // An operand of a step, in the format and along the axis that it is quantized in.
+  // Shows an operand of a step, in the format and along the axis in which it is quantized.
   void setCaptured(std::shared_ptr<const CapturedOperand> captured);
   std::shared_ptr<const CapturedOperand> captured() const { return captured_; }  // the last; nullptr: none
   void showExpert(int expert);  // the rows of one expert of a captured operand; -1: all rows
-  void setFormat(const BlockChoice& format, BlockAxis axis);
-  // An open tensor in this format, the block through one element under the microscope; no such name: nothing happens.
-  void showTensor(const QString& name, const BlockFormat& format, BlockAxis axis, std::size_t row, std::size_t col);
+  void setFormat(const OperandFormat& format, BlockAxis axis);
+  // Shows an open tensor in this format, with the block that contains one element under the microscope; does nothing if
+  // there is no tensor of that name.
+  void showTensor(const QString& name, const MatrixFormat& format, std::size_t row, std::size_t col);
   void setListsShown(bool shown);  // of tensors and experts
-  const BlockChoice& format() const { return format_; }
-  BlockAxis axis() const { return axis_; }
+  MatrixFormat format() const { return {format_, axis_}; }
   bool showsBlockOf(std::size_t row, std::size_t col) const;    // under the microscope
   const QString& tensorName() const { return source_.name(); }  // empty: none is open
 
@@ -74,10 +74,10 @@ class TensorLab : public QWidget {
   void askForFile();
 
   std::shared_ptr<const CapturedOperand> captured_;
-  TensorSource whole_, source_;  // source_: what is shown of it
+  TensorSource whole_, source_;  // source_: the part that is shown
   std::size_t slice_ = 0, line_ = 0, block_ = 0;
   int element_ = 0;  // chosen in the microscope
-  BlockChoice format_;
+  OperandFormat format_ = mx_format(ElementFormat::e4m3);
   BlockAxis axis_ = BlockAxis::row;
 
   CaptureBar* bar_;

@@ -1,4 +1,4 @@
-// Tensors as a table: name, type, shape, and their figures once somebody has computed them.
+// Tensors as a table: name, type, shape, and their figures once computed.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -29,7 +29,7 @@ class TensorListModel : public QAbstractTableModel {
   const std::vector<TensorEntry>& entries() const { return entries_; }
   void setFigures(int row, const QuantSums& sums, bool sampled);
   void forgetFigures();           // of all: the format changed
-  std::vector<int> takeWanted();  // rows whose figures were looked at and are not known
+  std::vector<int> takeWanted();  // rows whose figures were displayed and are not known yet
   void setLazy(bool lazy) { lazy_ = lazy; }
 
   int rowCount(const QModelIndex& parent = {}) const override;
@@ -45,7 +45,7 @@ class TensorListModel : public QAbstractTableModel {
   QString figure(const TensorEntry& entry, int row, int column) const;
 
   std::vector<TensorEntry> entries_;
-  // A view asks only for what is on screen: that is what makes the figures lazy.
+  // A view only reads visible rows, so figures are computed for those alone.
   mutable std::vector<int> wanted_;
   bool lazy_ = true;
 };

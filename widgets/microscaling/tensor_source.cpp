@@ -35,7 +35,7 @@ std::size_t covered(const std::vector<std::size_t>& begins, std::size_t size) {
 }
 
 // Blocks and tiles are read here and there: without this the system would read 128 kB around each of them.
-void expectScatteredReads(std::span<const std::byte> bytes) {
+void adviseRandomAccess(std::span<const std::byte> bytes) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data()) / page * page;
   const auto end = reinterpret_cast<std::uintptr_t>(bytes.data()) + bytes.size();
@@ -63,7 +63,7 @@ TensorSource::TensorSource(std::shared_ptr<const SafetensorsFile> file, std::siz
   dtype_ = QString::fromLatin1(dtype_name(tensor.dtype));
   shape_ = shapeText(tensor.shape);
   if (tensor.elements() == 0) return;
-  expectScatteredReads(tensor.bytes);
+  adviseRandomAccess(tensor.bytes);
   const std::size_t dimensions = tensor.shape.size();
   cols_ = dimensions ? tensor.shape.back() : 1;
   rows_ = dimensions > 1 ? tensor.shape[dimensions - 2] : 1;
@@ -209,18 +209,18 @@ float TensorSource::columnAmax(std::size_t slice, std::size_t group, std::size_t
   return amax_of_column_[column];
 }
 
-float TensorSource::sharedAmax(std::size_t slice, const BlockChoice& format, BlockAxis axis, std::size_t line,
+float TensorSource::sharedAmax(std::size_t slice, const OperandFormat& format, BlockAxis axis, std::size_t line,
                                std::size_t index) const {
   if (!shares_scale(format)) return 0;
-  const auto size = static_cast<std::size_t>(format.block);
+  const auto size = static_cast<std::size_t>(block_size(format));
   const bool along_row = axis == BlockAxis::row;
   const std::size_t row = along_row ? line : blockRows(index, size).first;
-  if (format.nvfp4 || format.fp8 == ScaleGranularity::tensor) return tensorAmax(slice, row);
+  if (has_tensor_scale(format)) return tensorAmax(slice, row);
   const std::size_t group = groupOf(row);
-  if (format.fp8 == ScaleGranularity::row && !along_row) return columnAmax(slice, group, line);
+  if (format.granularity == ScaleGranularity::row && !along_row) return columnAmax(slice, group, line);
   Rows rows{row, row + 1};
   std::size_t col = 0, count = cols_;
-  if (format.fp8 == ScaleGranularity::block_128x128) {
+  if (format.granularity == ScaleGranularity::block_128x128) {
     rows.first = row - (row - row_groups_[group]) % size;
     rows.last = std::min(rows.first + size, row_groups_[group + 1]);
     col = along_row ? index * size : line / size * size;

@@ -1,7 +1,7 @@
-// Where the microscope's values come from: a captured tensor in memory or one of a mapped .safetensors file. Only what
-// is asked for is read.
+// A tensor to show: a captured one in memory, or one of a mapped .safetensors file, of which only the needed values are
+// read.
 //
-// Rows of a captured operand belong to experts: blocks down a column begin anew with each of them.
+// Rows of a captured operand belong to experts: blocks down a column start again with each expert.
 //
 // A tensor is shown as `slices` matrices of rows x cols: the last two dimensions are rows and cols, the others slices
 // (the experts of a grouped weight), so that no column block crosses from one expert into the next.
@@ -50,15 +50,15 @@ class TensorSource {
   Rows blockRows(std::size_t index, std::size_t block) const;
   std::size_t blockAt(std::size_t row, std::size_t block) const;
 
-  // Largest magnitude of the tensor that shares a scale of its own with this row: its group's, of a large file's tensor
-  // a sample's. Kept once it was asked for.
+  // Largest magnitude of the tensor that shares a tensor-wide scale with this row: that of its group, or of a sample
+  // for a large file. Computed once.
   float tensorAmax(std::size_t slice, std::size_t row) const;
-  // Largest magnitude of all that has a say in the scale of a block beside the block's own values: the tensor (above),
-  // the whole row or column (down long columns a sample's) or the 128 rows and columns around it. 0: nothing has.
-  float sharedAmax(std::size_t slice, const BlockChoice& format, BlockAxis axis, std::size_t line,
+  // Largest magnitude of the values outside a block that determine its scale: of the tensor (above), the whole row or
+  // column (a sample of long columns) or the 128 rows and columns around it. 0: there are none.
+  float sharedAmax(std::size_t slice, const OperandFormat& format, BlockAxis axis, std::size_t line,
                    std::size_t index) const;
 
-  // Another program has shortened the file: what is gone is read as NaN. Of all copies of this.
+  // Whether another program has truncated the file: missing values are read as NaN. Shared by all copies.
   bool lost() const { return lost_ && lost_->load(std::memory_order_relaxed); }
 
   // `count` values of a row from `col` on, into `out`.
@@ -87,9 +87,9 @@ class TensorSource {
   std::size_t first_row_ = 0;  // in values_
   std::shared_ptr<const CapturedOperand> captured_;
   mutable std::size_t amax_slice_ = 0;
-  mutable std::vector<float> amax_of_group_;  // empty: not known
+  mutable std::vector<float> amax_of_group_;  // empty: not computed
   mutable std::size_t columns_slice_ = 0, columns_group_ = 0;
-  mutable std::vector<float> amax_of_column_;  // of that group; empty: not known
+  mutable std::vector<float> amax_of_column_;  // of that group; empty: not computed
   std::shared_ptr<const SafetensorsFile> file_;
   std::shared_ptr<std::atomic<bool>> lost_;  // with a file
   std::size_t index_ = 0;

@@ -14,17 +14,16 @@ namespace {
 constexpr std::size_t kMostElements = std::size_t{1} << 20;  // of a tensor; a sample beyond
 
 // Slice 0 of a tensor in one format.
-QuantSums figuresOf(const TensorSource& source, const BlockChoice& format, BlockAxis axis, bool* sampled) {
+QuantSums figuresOf(const TensorSource& source, const OperandFormat& format, BlockAxis axis, bool* sampled) {
   TensorSource::Sample sample = source.sample(0, kMostElements);
   *sampled = !sample.whole || source.slices() > 1;
   QuantSums sums;
   std::vector<float> out(sample.values.size());
-  const OperandFormat operand = operandFormat(format);
   for (std::size_t g = 0; g + 1 < sample.row_groups.size(); ++g) {
     const std::size_t first = sample.row_groups[g] * sample.cols,
                       rows = sample.row_groups[g + 1] - sample.row_groups[g];
     if (rows > 0)
-      quantize_operand(operand, {sample.values.data() + first, rows, sample.cols, sample.cols}, axis, {},
+      quantize_operand(format, {sample.values.data() + first, rows, sample.cols, sample.cols}, axis, {},
                        out.data() + first, sample.cols, &sums);
   }
   return sums;
@@ -150,7 +149,7 @@ void TensorsPanel::addTensor(const TensorSource& source) {
   select(static_cast<int>(at));
 }
 
-void TensorsPanel::setFormat(const BlockChoice& format, BlockAxis axis) {
+void TensorsPanel::setFormat(const OperandFormat& format, BlockAxis axis) {
   ++generation_;
   format_ = format;
   axis_ = axis;

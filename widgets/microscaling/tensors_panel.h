@@ -1,5 +1,5 @@
-// The tensors of a .safetensors file, or captured ones: name, type, shape and, for those on screen, what the current
-// format does to them.
+// The tensors of a .safetensors file, or captured ones: name, type, shape and, for the visible ones, their quantization
+// error in the current format.
 #pragma once
 
 #include <QLabel>
@@ -21,11 +21,11 @@ class TensorsPanel : public Panel {
  public:
   explicit TensorsPanel(Selection* selection, QWidget* parent = nullptr);
 
-  // Maps the file and lists it; false, with the reason in place of the list, when it cannot be read.
+  // Maps the file and lists its tensors; false if it cannot be read, with the reason in place of the list.
   bool openFile(const QString& path);
   // Adds or replaces a tensor of that name and selects it.
   void addTensor(const TensorSource& source);
-  void setFormat(const BlockChoice& format, BlockAxis axis);
+  void setFormat(const OperandFormat& format, BlockAxis axis);
   void select(int tensor);                // index in file order
   bool selectNamed(const QString& name);  // false: there is none
   const TensorListModel& model() const { return model_; }
@@ -50,7 +50,7 @@ class TensorsPanel : public Panel {
 
   TensorListModel model_;
   QSortFilterProxyModel proxy_;
-  BlockChoice format_;
+  OperandFormat format_ = mx_format(ElementFormat::e4m3);
   BlockAxis axis_ = BlockAxis::row;
   QString path_, error_;
   int generation_ = 0;

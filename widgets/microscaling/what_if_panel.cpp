@@ -49,7 +49,7 @@ void WhatIfPanel::setSource(const TensorSource& source, std::size_t slice) {
     const TensorSource::Sample sample = source.sample(slice, kMostElements);
     std::vector<WhatIfRow> rows =
         what_if({sample.values.data(), sample.rows, sample.cols, sample.cols}, stop, sample.row_groups);
-    std::vector<SchemeRow> schemes =
+    std::vector<WhatIfRow> schemes =
         what_if_schemes({sample.values.data(), sample.rows, sample.cols, sample.cols}, stop, sample.row_groups);
     if (rows.empty() || schemes.empty()) return;
     const double all = static_cast<double>(source.rows()) * static_cast<double>(source.cols());
@@ -67,7 +67,7 @@ void WhatIfPanel::setSource(const TensorSource& source, std::size_t slice) {
   });
 }
 
-void WhatIfPanel::deliver(int request, std::vector<WhatIfRow> rows, std::vector<SchemeRow> schemes,
+void WhatIfPanel::deliver(int request, std::vector<WhatIfRow> rows, std::vector<WhatIfRow> schemes,
                           const QString& note) {
   if (request != request_) return;
   cancel_->hide();
@@ -87,7 +87,7 @@ void WhatIfPanel::cancel() {
   table_->markDirty();
 }
 
-void WhatIfPanel::setChoice(const BlockChoice& format, BlockAxis axis) {
+void WhatIfPanel::setChoice(const OperandFormat& format, BlockAxis axis) {
   table_->setChoice(format, axis);
 }
 
@@ -110,7 +110,7 @@ QString WhatIfPanel::csv() const {
                         QString::number(row.sums.mean_crest(), 'g', 8)}
                 .join(QLatin1Char(',')) +
             QLatin1Char('\n');
-  for (const SchemeRow& row : table_->schemes())
+  for (const WhatIfRow& row : table_->schemes())
     text += QStringList{row.axis == BlockAxis::row ? QStringLiteral("row") : QStringLiteral("column"),
                         QString(),
                         operandFormatLabel(row.format).remove(QLatin1Char(',')),
@@ -127,20 +127,17 @@ QString WhatIfPanel::csv() const {
 
 QString WhatIfPanel::explain() const {
   return tr(
-      "<p><b>The open tensor, quantized every way.</b> SQNR = 10 log10(sum x^2 / sum (x - q)^2) in dB; flushed to "
-      "zero (0:) counts values that were not zero and became it; clipped (!:) counts |x| / scale above the "
-      "format's maximum. Where a cell has no room for them they are bars: flushed to zero along its bottom, clipped "
-      "along its top, of logarithmic length from 0.001 % to 100 %. A star marks the highest SQNR among elements of as "
-      "many bits under power-of-two scales; the frame is the choice "
-      "that map and microscope show. Click a cell to apply it.</p>"
-      "<p>The upper tables are elements under power-of-two scales; in blocks of 32 they are MXFP8, MXFP6, MXFP4 and "
-      "MXINT8. Below: NVFP4 (E2M1 in blocks of 16, E4M3 block scales, one FP32 scale per tensor) and FP8 E4M3 with "
-      "FP32 "
-      "scales per 1 x 128 block (DeepSeek), per row and per tensor. Of routed experts every expert is a tensor, as in "
-      "training.</p>"
-      "<p>Read SQNR and flushed to zero together: large values decide SQNR, small ones vanish unseen. Block size "
-      "hardly matters to 8-bit formats on smooth data and matters much to E2M1. If one axis is much better than "
-      "the other, some channel is loud.</p>");
+      "<p><b>The open tensor, quantized every way.</b> SQNR = 10 log10(sum x^2 / sum (x - q)^2) in dB; flushed to zero "
+      "(0:) counts non-zero values that became zero; clipped (!:) counts |x| / scale above the format's maximum. Where "
+      "a cell has no room for them they are bars: flushed to zero along its bottom, clipped along its top, of "
+      "logarithmic length from 0.001 % to 100 %. A star marks the highest SQNR among elements of as many bits under "
+      "power-of-two scales; the frame is the choice that map and microscope show. Click a cell to apply it.</p><p>The "
+      "upper tables are elements under power-of-two scales; in blocks of 32 they are MXFP8, MXFP6, MXFP4 and MXINT8. "
+      "Below: NVFP4 (E2M1 in blocks of 16, E4M3 block scales, one FP32 scale per tensor) and FP8 E4M3 with FP32 scales "
+      "per 1 x 128 block (DeepSeek), per row and per tensor. Of routed experts every expert is a tensor, as in "
+      "training.</p><p>Read SQNR and flushed to zero together: large values decide SQNR, and it hides small ones that "
+      "vanish. Block size hardly matters for 8-bit formats on smooth data, but a lot for E2M1. If one axis is much "
+      "better than the other, the tensor has an outlier channel.</p>");
 }
 
 }  // namespace moescope

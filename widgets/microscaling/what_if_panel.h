@@ -1,5 +1,5 @@
-// The what-if strip: the open tensor in every element format, scale rule, block size and axis, computed beside the
-// window's thread; a click applies a choice.
+// The what-if strip: the open tensor in every element format, scale rule, block size and axis, computed in a worker
+// thread; a click applies a choice.
 #pragma once
 
 #include <QComboBox>
@@ -20,7 +20,7 @@ class WhatIfPanel : public Panel {
   explicit WhatIfPanel(Selection* selection, QWidget* parent = nullptr);
 
   void setSource(const TensorSource& source, std::size_t slice = 0);
-  void setChoice(const BlockChoice& format, BlockAxis axis);
+  void setChoice(const OperandFormat& format, BlockAxis axis);
   const WhatIfTable* table() const { return table_; }
   void cancel();
 
@@ -28,7 +28,7 @@ class WhatIfPanel : public Panel {
   QString explain() const override;
 
  signals:
-  void chosen(const BlockChoice& format, BlockAxis axis);
+  void chosen(const OperandFormat& format, BlockAxis axis);
   void finished();
 
  protected:
@@ -36,13 +36,13 @@ class WhatIfPanel : public Panel {
   QString status() const override;
 
  private:
-  void deliver(int request, std::vector<WhatIfRow> rows, std::vector<SchemeRow> schemes, const QString& note);
+  void deliver(int request, std::vector<WhatIfRow> rows, std::vector<WhatIfRow> schemes, const QString& note);
 
   WhatIfTable* table_;
   QComboBox *metric_, *columns_;
   QToolButton* cancel_;
   QString note_;     // what it was computed from
-  int request_ = 0;  // results of older ones are dropped
+  int request_ = 0;  // results of older requests are dropped
   LatestWorker worker_;
 };
 

@@ -33,7 +33,7 @@ void WhatIfTable::setRows(std::vector<WhatIfRow> rows) {
   markDirty();
 }
 
-void WhatIfTable::setSchemes(std::vector<SchemeRow> schemes) {
+void WhatIfTable::setSchemes(std::vector<WhatIfRow> schemes) {
   schemes_ = std::move(schemes);
   markDirty();
 }
@@ -48,7 +48,7 @@ void WhatIfTable::setColumns(WhatIfColumns columns) {
   markDirty();
 }
 
-void WhatIfTable::setChoice(const BlockChoice& format, BlockAxis axis) {
+void WhatIfTable::setChoice(const OperandFormat& format, BlockAxis axis) {
   choice_ = format;
   axis_ = axis;
   markDirty();
@@ -59,18 +59,18 @@ int WhatIfTable::columnCount() const {
 }
 
 // The choice, or what stands for it among power-of-two scales, whose table has no row for the others.
-BlockChoice WhatIfTable::mxChoice() const {
-  return choice_.nvfp4 || choice_.fp8 ? BlockChoice{} : choice_;
+OperandFormat WhatIfTable::mxChoice() const {
+  return choice_.scheme == QuantScheme::mx ? choice_ : mx_format(ElementFormat::e4m3);
 }
 
 const WhatIfRow& WhatIfTable::rowOf(const Cell& cell) const {
-  BlockChoice format = mxChoice();
+  OperandFormat format = mxChoice();
   format.element = static_cast<ElementFormat>(cell.format);
   if (columns_ == WhatIfColumns::block_sizes)
     format.block = kWhatIfBlocks[static_cast<std::size_t>(cell.column)];
   else
     format.rule = static_cast<ScaleRule>(cell.column);
-  const int index = what_if_index(format.mx(), static_cast<BlockAxis>(cell.axis));
+  const int index = what_if_index(format, static_cast<BlockAxis>(cell.axis));
   return rows_[static_cast<std::size_t>(std::max(0, index))];
 }
 
@@ -122,13 +122,13 @@ WhatIfTable::Rows WhatIfTable::rowsOf(BlockAxis axis) const {
   const QRect plot = plotRect();
   const int line = fontMetrics().height(), head = 2 * line;
   const int room = plot.height() - schemesHeight(), half = room / 2;
-  if (const int height = (half - head - 4) / kWhatIfFormats; height >= line)
+  if (const int height = (half - head - 4) / kNumElementFormats; height >= line)
     return {plot.top() + static_cast<int>(axis) * half + head, height};
   const int large =
-      std::clamp((room - head - line - 12 - kWhatIfFormats * kStripe) / kWhatIfFormats, kStripe, line + 2);
+      std::clamp((room - head - line - 12 - kNumElementFormats * kStripe) / kNumElementFormats, kStripe, line + 2);
   const int first = axis_ == BlockAxis::row ? large : kStripe;
   if (axis == BlockAxis::row) return {plot.top() + (axis_ == axis ? head : line), first};
-  const int top = plot.top() + (axis_ == axis ? line : head) + kWhatIfFormats * first + 6;
+  const int top = plot.top() + (axis_ == axis ? line : head) + kNumElementFormats * first + 6;
   return {top + (axis_ == axis ? head : line), axis_ == axis ? large : kStripe};
 }
 
@@ -144,12 +144,12 @@ QRect WhatIfTable::schemeRect(BlockAxis axis, int scheme) const {
   return {plot.left() + scheme * width, top, width - kColumnGap, line + 2};
 }
 
-const SchemeRow& WhatIfTable::schemeRow(BlockAxis axis, int scheme) const {
+const WhatIfRow& WhatIfTable::schemeRow(BlockAxis axis, int scheme) const {
   return schemes_[static_cast<std::size_t>(static_cast<int>(axis) * kWhatIfSchemes + scheme)];
 }
 
 // Nothing: there is no scheme at the position.
-const SchemeRow* WhatIfTable::schemeAt(QPoint position) const {
+const WhatIfRow* WhatIfTable::schemeAt(QPoint position) const {
   if (schemes_.empty()) return nullptr;
   for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column})
     for (int scheme = 0; scheme < kWhatIfSchemes; ++scheme)
@@ -159,7 +159,6 @@ const SchemeRow* WhatIfTable::schemeAt(QPoint position) const {
 
 void WhatIfTable::paintSchemes(QPainter& painter, const LegendScale& legend) const {
   if (schemes_.empty()) return;
-  const char* names[kWhatIfSchemes] = {"NVFP4", "FP8 1x128", QT_TR_NOOP("FP8 row"), QT_TR_NOOP("FP8 tensor")};
   const int line = fontMetrics().height();
   const QRect first = schemeRect(BlockAxis::row, 0);
   painter.setPen(mutedText(palette()));
@@ -167,7 +166,8 @@ void WhatIfTable::paintSchemes(QPainter& painter, const LegendScale& legend) con
   for (int scheme = 0; scheme < kWhatIfSchemes; ++scheme) {
     painter.setPen(palette().text().color());
     const QRect head = schemeRect(BlockAxis::row, scheme).translated(0, -line);
-    painter.drawText(QRect(head.left(), head.top(), head.width(), line), Qt::AlignCenter, tr(names[scheme]));
+    painter.drawText(QRect(head.left(), head.top(), head.width(), line), Qt::AlignCenter,
+                     shortFormatLabel(schemeRow(BlockAxis::row, scheme).format));
     for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
       const QRect box = schemeRect(axis, scheme);
       const QuantSums& sums = schemeRow(axis, scheme).sums;
@@ -189,7 +189,7 @@ void WhatIfTable::paintSchemes(QPainter& painter, const LegendScale& legend) con
 bool WhatIfTable::find(QPoint position, Cell* cell) const {
   if (rows_.empty()) return false;
   for (int axis = 0; axis < 2; ++axis)
-    for (int format = 0; format < kWhatIfFormats; ++format)
+    for (int format = 0; format < kNumElementFormats; ++format)
       for (int column = 0; column < columnCount(); ++column)
         if (cellRect(static_cast<BlockAxis>(axis), format, column).contains(position)) {
           *cell = {axis, format, column};
@@ -204,13 +204,13 @@ WhatIfTable::Cell WhatIfTable::choiceCell() const {
     const auto found = std::find(kWhatIfBlocks.begin(), kWhatIfBlocks.end(), choice_.block);
     column = found == kWhatIfBlocks.end() ? -1 : static_cast<int>(found - kWhatIfBlocks.begin());
   }
-  return {static_cast<int>(axis_), static_cast<int>(choice_.element), choice_.nvfp4 || choice_.fp8 ? -1 : column};
+  return {static_cast<int>(axis_), static_cast<int>(choice_.element), choice_.scheme == QuantScheme::mx ? column : -1};
 }
 
 int WhatIfTable::schemeOfChoice() const {
-  if (!choice_.nvfp4 && !choice_.fp8) return -1;
+  if (choice_.scheme == QuantScheme::mx) return -1;
   for (int scheme = 0; scheme < kWhatIfSchemes && !schemes_.empty(); ++scheme)
-    if (schemeRow(axis_, scheme).format == operandFormat(choice_)) return scheme;
+    if (schemeRow(axis_, scheme).format == choice_) return scheme;
   return -1;
 }
 
@@ -221,7 +221,7 @@ bool WhatIfTable::isBest(const Cell& cell) const {
   if (!std::isfinite(mine)) return false;
   bool before = true;
   for (int axis = 0; axis < 2; ++axis)
-    for (int format = 0; format < kWhatIfFormats; ++format)
+    for (int format = 0; format < kNumElementFormats; ++format)
       for (int column = 0; column < columnCount(); ++column) {
         const Cell other{axis, format, column};
         if (other == cell) {
@@ -257,7 +257,7 @@ void WhatIfTable::paintHeads(QPainter& painter, int axis) const {
     painter.drawText(QRect(cell.left(), cell.top() - metrics.height(), cell.width(), metrics.height()), Qt::AlignCenter,
                      label);
   }
-  for (int format = 0; format < kWhatIfFormats; ++format) {
+  for (int format = 0; format < kNumElementFormats; ++format) {
     const QRect cell = cellRect(static_cast<BlockAxis>(axis), format, 0);
     painter.drawText(QRect(0, cell.top(), cell.left() - 5, cell.height()), Qt::AlignRight | Qt::AlignVCenter,
                      elementFormatLabel(static_cast<ElementFormat>(format)));
@@ -301,7 +301,7 @@ void WhatIfTable::paintData(QPainter& painter) {
   const LegendScale scale = legend();
   for (int axis = 0; axis < 2; ++axis) {
     paintHeads(painter, axis);
-    for (int format = 0; format < kWhatIfFormats; ++format)
+    for (int format = 0; format < kNumElementFormats; ++format)
       for (int column = 0; column < columnCount(); ++column) paintCell(painter, {axis, format, column}, scale);
   }
   paintSchemes(painter, scale);
@@ -324,17 +324,7 @@ void WhatIfTable::paintOverlay(QPainter& painter) {
   PlotFrame::paintOverlay(painter);
 }
 
-QStringList WhatIfTable::readout(const Cell& cell) const {
-  const WhatIfRow& row = rowOf(cell);
-  return {tr("%1, %2").arg(operandFormatLabel(operandFormat({row.format.element, row.format.rule, row.format.block})),
-                           blockAxisLabel(row.axis)),
-          tr("SQNR %1 dB").arg(formatValue(row.sums.sqnr_db(), 4)),
-          tr("flushed to zero %1").arg(formatPercent(row.sums.underflow_share())),
-          tr("clipped %1 of elements, %2 of blocks")
-              .arg(formatPercent(row.sums.clipped_share()), formatPercent(row.sums.clipped_blocks_share()))};
-}
-
-QStringList WhatIfTable::readout(const SchemeRow& row) const {
+QStringList WhatIfTable::readout(const WhatIfRow& row) const {
   return {tr("%1, %2").arg(operandFormatLabel(row.format), blockAxisLabel(row.axis)),
           tr("SQNR %1 dB").arg(formatValue(row.sums.sqnr_db(), 4)),
           tr("flushed to zero %1").arg(formatPercent(row.sums.underflow_share())),
@@ -344,17 +334,17 @@ QStringList WhatIfTable::readout(const SchemeRow& row) const {
 
 void WhatIfTable::choose(const Cell& cell) {
   const WhatIfRow& row = rowOf(cell);
-  const BlockChoice format{row.format.element, row.format.rule, row.format.block};
+  const OperandFormat format = row.format;
   const BlockAxis axis = row.axis;
   setChoice(format, axis);
   emit chosen(format, axis);
-  emit readoutChanged(readout(cell).join(QStringLiteral("   ")));
+  emit readoutChanged(readout(rowOf(cell)).join(QStringLiteral("   ")));
 }
 
 QStringList WhatIfTable::readoutAt(QPoint position) const {
   Cell cell;
-  if (find(position, &cell)) return readout(cell);
-  const SchemeRow* scheme = schemeAt(position);
+  if (find(position, &cell)) return readout(rowOf(cell));
+  const WhatIfRow* scheme = schemeAt(position);
   return scheme ? readout(*scheme) : QStringList();
 }
 
@@ -362,22 +352,19 @@ void WhatIfTable::mousePressEvent(QMouseEvent* event) {
   Cell cell;
   if (event->button() != Qt::LeftButton) return;
   if (find(event->pos(), &cell)) return choose(cell);
-  const SchemeRow* scheme = schemeAt(event->pos());
+  const WhatIfRow* scheme = schemeAt(event->pos());
   if (!scheme) return;
   const BlockAxis axis = scheme->axis;
   const OperandFormat format = scheme->format;
-  const BlockChoice choice = format.scheme == QuantScheme::nvfp4
-                                 ? kNvfp4
-                                 : fp8_choice(format.granularity, format.element, format.power_of_two_scale);
-  setChoice(choice, axis);
-  emit chosen(choice, axis);
+  setChoice(format, axis);
+  emit chosen(format, axis);
 }
 
 void WhatIfTable::keyPressEvent(QKeyEvent* event) {
   if (rows_.empty()) return PlotFrame::keyPressEvent(event);
   Cell cell = choiceCell();
   cell.column = std::max(0, cell.column);
-  int line = cell.axis * kWhatIfFormats + cell.format;  // both tables as one
+  int line = cell.axis * kNumElementFormats + cell.format;  // both tables as one
   switch (event->key()) {
     case Qt::Key_Left:
       --cell.column;
@@ -394,8 +381,8 @@ void WhatIfTable::keyPressEvent(QKeyEvent* event) {
     default:
       return PlotFrame::keyPressEvent(event);
   }
-  line = std::clamp(line, 0, 2 * kWhatIfFormats - 1);
-  choose({line / kWhatIfFormats, line % kWhatIfFormats, std::clamp(cell.column, 0, columnCount() - 1)});
+  line = std::clamp(line, 0, 2 * kNumElementFormats - 1);
+  choose({line / kNumElementFormats, line % kNumElementFormats, std::clamp(cell.column, 0, columnCount() - 1)});
 }
 
 }  // namespace moescope

@@ -1,5 +1,6 @@
 // Small multiples of one tensor in many formats: a table of formats x block sizes (or x scale rules) for each axis.
-// Every cell says its numbers; colour, a star at the best of each width and a frame around the choice only help.
+// Every cell contains its numbers; colour, a star at the best of each width and a frame around the choice are
+// additional.
 #pragma once
 
 #include <vector>
@@ -22,18 +23,18 @@ class WhatIfTable : public PlotFrame {
 
   void setRows(std::vector<WhatIfRow> rows);  // of what_if; empty: none yet
   const std::vector<WhatIfRow>& rows() const { return rows_; }
-  void setSchemes(std::vector<SchemeRow> schemes);  // of what_if_schemes; empty: none yet
-  const std::vector<SchemeRow>& schemes() const { return schemes_; }
+  void setSchemes(std::vector<WhatIfRow> schemes);  // of what_if_schemes; empty: none yet
+  const std::vector<WhatIfRow>& schemes() const { return schemes_; }
   void setMetric(WhatIfMetric metric);
   void setColumns(WhatIfColumns columns);
   // Block sizes are compared at this rule, rules at this block size.
-  void setChoice(const BlockChoice& format, BlockAxis axis);
+  void setChoice(const OperandFormat& format, BlockAxis axis);
   QRect cellRect(BlockAxis axis, int format, int column) const;
   int columnCount() const;
   QRect schemeRect(BlockAxis axis, int scheme) const;
 
  signals:
-  void chosen(const BlockChoice& format, BlockAxis axis);
+  void chosen(const OperandFormat& format, BlockAxis axis);
 
  protected:
   QMargins margins() const override { return {46, 4, kLegendWidth + 8, 4}; }
@@ -54,7 +55,7 @@ class WhatIfTable : public PlotFrame {
     int top, height;
   };
   Rows rowsOf(BlockAxis axis) const;  // of the formats
-  BlockChoice mxChoice() const;
+  OperandFormat mxChoice() const;
   const WhatIfRow& rowOf(const Cell& cell) const;
   double valueOf(const QuantSums& sums) const;
   QString textOf(const QuantSums& sums) const;
@@ -68,18 +69,17 @@ class WhatIfTable : public PlotFrame {
   void paintGlyphs(QPainter& painter, const QRect& box, const QuantSums& sums, const QColor& ink) const;
   LegendScale legend() const;
   double position(double value) const;  // on the colour scale, 0..1
-  QStringList readout(const Cell& cell) const;
-  QStringList readout(const SchemeRow& row) const;
+  QStringList readout(const WhatIfRow& row) const;
   int schemesHeight() const;
-  const SchemeRow& schemeRow(BlockAxis axis, int scheme) const;
-  const SchemeRow* schemeAt(QPoint position) const;
+  const WhatIfRow& schemeRow(BlockAxis axis, int scheme) const;
+  const WhatIfRow* schemeAt(QPoint position) const;
   void paintSchemes(QPainter& painter, const LegendScale& legend) const;
 
   std::vector<WhatIfRow> rows_;
-  std::vector<SchemeRow> schemes_;
+  std::vector<WhatIfRow> schemes_;
   WhatIfMetric metric_ = WhatIfMetric::sqnr;
   WhatIfColumns columns_ = WhatIfColumns::block_sizes;
-  BlockChoice choice_;
+  OperandFormat choice_ = mx_format(ElementFormat::e4m3);
   BlockAxis axis_ = BlockAxis::row;
 };
 

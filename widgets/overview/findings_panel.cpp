@@ -106,7 +106,7 @@ FindingRow::FindingRow(const Finding& finding, bool dark, QWidget* parent) : QFr
     const QString key = QString::fromStdString(knob);
     button->setText(key.section(QLatin1Char('.'), 1));
     button->setObjectName(key);
-    button->setToolTip(tr("Goes to the setting %1, which moves it").arg(key));
+    button->setToolTip(tr("Goes to the setting %1, which affects it").arg(key));
     connect(button, &QToolButton::clicked, this, [this, key] { emit knobRequested(key); });
     buttons->addWidget(button);
     knobs_ << button;
@@ -115,7 +115,7 @@ FindingRow::FindingRow(const Finding& finding, bool dark, QWidget* parent) : QFr
   mute_ = new QToolButton(details_);
   mute_->setCheckable(true);
   mute_->setText(tr("Mute"));
-  mute_->setToolTip(tr("Do not list or count this finding any more, until the window is closed"));
+  mute_->setToolTip(tr("Do not list or count this finding until the window is closed"));
   connect(mute_, &QToolButton::clicked, this, &FindingRow::muteRequested);
   buttons->addWidget(mute_);
   inner->addLayout(buttons);
@@ -369,11 +369,11 @@ QString FindingsPanel::csv() const {
 QString FindingsPanel::explain() const {
   QString text =
       tr("<p><b>What is wrong with the open runs, in words.</b> The program reads every step of every open run and "
-         "lists what a person should look at. A click shows the evidence: run, layer, expert, tensor and steps are "
-         "chosen in all panels. Up and Down go through the list, Delete mutes.</p><p>A finding that is over stays in "
-         "the list with an open circle; a loss that was NaN stays for good. The first 150 steps, in which every router "
-         "sorts itself out, are not judged as collapsing. What is set or changed by hand is named where a finding may "
-         "follow from it. Looked for:</p><ul>");
+         "lists what deserves attention. A click shows the evidence: run, layer, expert, tensor and steps are chosen "
+         "in all panels. Up and Down go through the list, Delete mutes.</p><p>A finding that is over stays in the list "
+         "with an open circle; a loss that was NaN stays for good. The first 150 steps, in which every router settles, "
+         "are not checked for collapsing. Settings and changes made by hand are named where they may have caused a "
+         "finding. Checks:</p><ul>");
   for (const QString& line : watch_->checked()) text += QStringLiteral("<li>%1</li>").arg(line.toHtmlEscaped());
   return text + QStringLiteral("</ul>") +
          metricCards({"max_vio", "max_vio_window", "entropy_norm", "dead_fraction", "utilisation", "gate_mass",

@@ -1,5 +1,5 @@
-// The findings as a list, the severest first. A click on one shows its evidence: run, layer, expert, tensor and steps
-// are chosen in all panels; and its words: what was seen, why it matters, which settings move it.
+// The findings as a list, the most severe first. A click on one selects its run, layer, expert, tensor and steps in all
+// panels, and opens its text: what was seen, why it matters, which settings affect it.
 #pragma once
 
 #include <QLabel>
@@ -20,7 +20,7 @@ class FindingsPanel : public Panel {
   FindingsPanel(Selection* selection, FindingsWatch* watch, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
-  void choose(int row);  // opens it and shows its evidence; -1: closes
+  void choose(int row);  // opens a finding and shows its evidence; -1: closes it
   int rows() const { return static_cast<int>(rows_.size()); }
   FindingRow* row(int place) const { return rows_[static_cast<std::size_t>(place)]; }
   QString healthyText() const { return healthy_->text(); }
@@ -50,13 +50,13 @@ class FindingsPanel : public Panel {
   bool muted_shown_ = false;
 };
 
-// One finding: a line, and below it, when chosen, its words and buttons.
+// One finding: a line, and below it, when chosen, its text and buttons.
 class FindingRow : public QFrame {
   Q_OBJECT
 
  public:
   FindingRow(const Finding& finding, bool dark, QWidget* parent);
-  void show(const Finding& finding, const QString& run, bool muted, bool open);  // run: letter; empty: there is but one
+  void show(const Finding& finding, const QString& run, bool muted, bool open);  // run: letter; empty: only one
   const Finding& finding() const { return finding_; }
   bool isOpen() const;
   QList<QToolButton*> knobs() const { return knobs_; }

@@ -78,9 +78,9 @@ void FindingsWatch::deliver(const Result& result, const std::vector<HistoryPtr>&
 
 namespace {
 
-// What is over is listed but not counted, except a loss that was no number: what came after may rest on it.
+// Past findings are listed but not counted, except a loss that was NaN: it may affect everything after it.
 bool counts(const Finding& finding) {
-  return finding.ongoing || finding.kind == FindingKind::loss_lost;
+  return finding.ongoing || finding.kind == FindingKind::loss_not_finite;
 }
 
 }  // namespace

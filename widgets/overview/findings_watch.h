@@ -1,4 +1,4 @@
-// The findings of the open runs, kept up to date beside the window's thread and shared by all who show them.
+// The findings of the open runs, kept up to date in a worker thread and shared by all panels that show them.
 #pragma once
 
 #include <QElapsedTimer>
@@ -21,19 +21,19 @@ class FindingsWatch : public QObject {
   Q_OBJECT
 
  public:
-  static constexpr int kEveryMs = 1000;  // between two looks at a run in training
+  static constexpr int kEveryMs = 1000;  // between two scans of a run in training
 
   FindingsWatch(Selection* selection, const ComparedRuns* runs, QObject* parent = nullptr);
 
-  const std::vector<Finding>& findings() const { return findings_; }  // muted ones, too
+  const std::vector<Finding>& findings() const { return findings_; }  // including muted ones
   const QStringList& checked() const { return checked_; }             // what was looked for, a line each
-  bool ready() const { return ready_; }                               // the open runs were read at least once
-  int placeOf(const Finding& finding) const;                          // of its run among the open ones; -1: gone
+  bool ready() const { return ready_; }                               // the open runs were scanned at least once
+  int placeOf(const Finding& finding) const;  // position of its run among the open ones; -1: no longer open
 
   void setMuted(const Finding& finding, bool muted);
   bool isMuted(const Finding& finding) const { return muted_.contains(finding_id(finding)); }
   int mutedCount() const;
-  int count(Severity severity) const;  // ongoing, or a loss that was no number, and not muted
+  int count(Severity severity) const;  // not muted, and ongoing or a NaN loss
   int overCount() const;               // the others that are not muted
   QString text() const;                // for export: those that are not muted
 

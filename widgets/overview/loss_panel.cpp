@@ -107,9 +107,8 @@ QString LossPanel::csv() const {
 
 QString LossPanel::explain() const {
   return tr("<p><b>A figure of the whole run over steps.</b> The faint curve is every step, or the range of all steps "
-            "that share a pixel; the strong one is their exponential moving average (EMA), computed on every step "
-            "before "
-            "anything is thinned for drawing. NaN and Inf break the curve and are marked.</p>") +
+            "that share a pixel; the strong one is their exponential moving average (EMA), computed on every step, not "
+            "on the drawn points. NaN and Inf break the curve and are marked.</p>") +
          metricCard(metric_info(metric()));
 }
 

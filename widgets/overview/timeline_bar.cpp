@@ -183,7 +183,7 @@ QString TimelineTrack::markerTextAt(int x) const {
       return tr("step %1: %2").arg(formatCount(marker.step), QString::fromStdString(marker.text));
   for (const std::int64_t step : checkpoints_)
     if (std::abs(xOf(static_cast<double>(step)) - x) <= 4)
-      return tr("checkpoint before step %1: right click to go back or to branch off").arg(formatCount(step));
+      return tr("checkpoint before step %1: right click to rewind or branch off").arg(formatCount(step));
   return {};
 }
 

@@ -16,8 +16,8 @@ class TimelineTrack : public PlotFrame {
   std::vector<Tick> ticks() const;
   int xOf(double step) const;
   std::int64_t stepAt(double x) const;
-  std::int64_t noteOrStepAt(int x) const;                       // the step of a note whose flag is there
-  void setCheckpoints(const std::vector<std::int64_t>& steps);  // drawn as ticks that the menu is about
+  std::int64_t noteOrStepAt(int x) const;  // the step of the note whose flag is at x, else the step at x
+  void setCheckpoints(const std::vector<std::int64_t>& steps);  // drawn as ticks, which have a context menu
   QSize minimumSizeHint() const override { return {160, 52}; }
   QSize sizeHint() const override { return {600, 56}; }
 

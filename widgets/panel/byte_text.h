@@ -1,4 +1,4 @@
-// Bytes as people see them: one visible character each, and a name.
+// How bytes are shown: one visible character each, and a name.
 #pragma once
 
 #include <QString>

@@ -1,4 +1,4 @@
-// What a panel's picture says, in words above it: rich text, a line or two, nothing where there is nothing to say.
+// The conclusion above a panel's plot: rich text of a line or two, hidden when empty.
 #pragma once
 
 #include <QLabel>
@@ -10,7 +10,7 @@ class ConclusionLabel : public QLabel {
 
  public:
   explicit ConclusionLabel(QWidget* parent = nullptr);
-  // May be called while a plot beside it paints: a label that grows moves the plot, so it changes afterwards.
+  // May be called while a plot paints: the label changes afterwards, since a growing label moves the plot.
   void say(const QString& html);
 };
 

@@ -1,6 +1,6 @@
-// An explain card: what a figure is, with this instant's values put in, what good and bad look like, which setting
-// moves it, where it comes from. Over the window, beside what it explains; Esc or a click elsewhere closes it unless
-// pinned.
+// An explain card: what a figure is, with the present values filled in, what good and bad values look like, which
+// setting affects it, and its source. It lies over the window beside the figure; Esc or a click elsewhere closes it
+// unless pinned.
 #pragma once
 
 #include <QFrame>
@@ -18,11 +18,11 @@ class ExplainCard : public QFrame {
   Q_OBJECT
 
  public:
-  // `html`: what the card says, asked for again by refresh(). Shows itself near `at` (global) inside `window`; a card
-  // that is not pinned takes the place of the last such one.
+  // `html` gives the text of the card, again for each refresh(). The card appears near `at` (global) inside `window`;
+  // an unpinned card replaces the previous unpinned one.
   static ExplainCard* open(QWidget* window, QPoint at, const QString& title, std::function<QString()> html);
 
-  void refresh();        // with the values of now
+  void refresh();        // with the present values
   QString text() const;  // plain
   bool isPinned() const { return pin_->isChecked(); }
   void setPinned(bool pinned);

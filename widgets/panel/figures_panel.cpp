@@ -34,7 +34,7 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
     tile->setCheckable(true);
     if (!all)
       tile->figure = [this, i] { return target(metric_info(figures_[static_cast<std::size_t>(i)].curves[0].first)); };
-    tile->setToolTip(all ? tr("As many of the %1 plots as there is room for").arg(count) : figures_[i].hint);
+    tile->setToolTip(all ? tr("All of the %1 plots that fit").arg(count) : figures_[i].hint);
     group->addButton(tile, i);
     tiles->addWidget(tile, all ? 2 : figures_[i].room);
     tiles_.push_back(tile);

@@ -26,13 +26,13 @@ class FiguresPanel : public Panel {
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
 
-  void showFigure(int figure);  // count of figures: as many of them as there is room for
+  void showFigure(int figure);  // count of figures: all that fit
   void setOneLayer(bool one);   // the chosen layer instead of the mean over layers
 
  protected:
-  // What only the panel knows of a figure: reference lines and the least range of its axis.
+  // Adds reference lines to a figure and sets the least range of its axis.
   virtual void decorate(int figure, LinePlot* plot, std::vector<ReferenceLine>* references) const = 0;
-  // Why a figure has nothing to show although there are steps; empty: it has.
+  // Why a figure has no values although there are steps; empty: it has some.
   virtual QString whyNothing(int) const { return {}; }
   QString figureCards() const;  // the explanations of all curves
   int layer() const;            // kWholeRun: mean

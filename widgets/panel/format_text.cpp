@@ -1,6 +1,7 @@
 #include "widgets/panel/format_text.h"
 
 #include <QCoreApplication>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -21,6 +22,17 @@ QRect bitRect(const QRect& area, const BitLayout& layout, int bit) {
   if (layout.sign && bit >= layout.sign) ++gaps;
   if (layout.exponent && bit >= layout.sign + layout.exponent) ++gaps;
   return {area.left() + bit * width + gaps * kFieldGap, area.top(), width - 1, area.height()};
+}
+
+const std::vector<OperandFormat>& blockFormats() {
+  static const std::vector<OperandFormat> formats = [] {
+    std::vector<OperandFormat> all;
+    for (int i = 0; i < kNumElementFormats; ++i) all.push_back(mx_format(static_cast<ElementFormat>(i)));
+    for (const NamedFormat& named : named_formats())
+      if (is_scaled(named.format) && named.format.scheme != QuantScheme::mx) all.push_back(named.format);
+    return all;
+  }();
+  return formats;
 }
 
 // MX is in blocks of 32; in others there is no name but the element's.
@@ -44,20 +56,6 @@ QString scaleRuleLabel(ScaleRule rule) {
 QString blockAxisLabel(BlockAxis axis) {
   return axis == BlockAxis::row ? QCoreApplication::translate("moescope", "along rows")
                                 : QCoreApplication::translate("moescope", "down columns");
-}
-
-OperandFormat operandFormat(const BlockChoice& choice) {
-  OperandFormat format;
-  format.scheme = choice.nvfp4 ? QuantScheme::nvfp4 : choice.fp8 ? QuantScheme::fp8 : QuantScheme::mx;
-  format.element = choice.element;
-  if (choice.fp8) {
-    format.granularity = *choice.fp8;
-    format.power_of_two_scale = choice.power_of_two;
-    return format;
-  }
-  format.rule = choice.rule;
-  format.block = choice.block;
-  return format;
 }
 
 QString operandFormatLabel(const OperandFormat& format) {
@@ -97,34 +95,39 @@ QString operandFormatLabel(const OperandFormat& format) {
   return text;
 }
 
-void fillElementFormats(QComboBox* box) {
-  for (int i = 0; i < kElementFormats; ++i) box->addItem(elementFormatLabel(static_cast<ElementFormat>(i)));
-  box->setAccessibleName(QCoreApplication::translate("moescope", "Element format"));
-  box->setToolTip(box->accessibleName());
+QString shortFormatLabel(const OperandFormat& format) {
+  if (format.scheme == QuantScheme::mx) return elementFormatLabel(format.element);
+  const bool fp8 = format.scheme == QuantScheme::fp8;
+  const QString name = QString::fromLatin1(find_format(fp8 ? fp8_format(format.granularity) : format)->name);
+  return fp8 ? QStringLiteral("FP8 ") + name.mid(4) : name.toUpper();  // "fp8_row", "nvfp4"
 }
 
 void fillBlockFormats(QComboBox* box) {
-  fillElementFormats(box);
-  for (int i = 0; i < kElementFormats; ++i)
-    box->setItemData(i,
-                     QCoreApplication::translate("moescope", "%1 under power-of-two scales, as in MX")
-                         .arg(elementFormatLabel(static_cast<ElementFormat>(i))),
-                     Qt::ToolTipRole);
-  box->addItem(QStringLiteral("NVFP4"));
-  box->setItemData(box->count() - 1,
-                   QCoreApplication::translate("moescope", "E2M1 in blocks of 16 under E4M3 scales and a tensor scale"),
-                   Qt::ToolTipRole);
-  for (const char* name : {"FP8 tensor", "FP8 row", "FP8 1x128", "FP8 128x128"}) {
-    box->addItem(QCoreApplication::translate("moescope", name));
+  const auto tr = [](const char* text) { return QCoreApplication::translate("moescope", text); };
+  box->setAccessibleName(tr("Element format"));
+  box->setToolTip(box->accessibleName());
+  for (const OperandFormat& format : blockFormats()) {
+    const QString label = shortFormatLabel(format);
+    box->addItem(label);
     box->setItemData(box->count() - 1,
-                     QCoreApplication::translate("moescope", "FP8 under FP32 scales: what shares one is in its name"),
+                     format.scheme == QuantScheme::mx ? tr("%1 under power-of-two scales, as in MX").arg(label)
+                     : format.scheme == QuantScheme::nvfp4
+                         ? tr("E2M1 in blocks of 16 under E4M3 scales and a tensor scale")
+                         : tr("FP8 under FP32 scales: what shares one is in its name"),
                      Qt::ToolTipRole);
   }
 }
 
-int blockFormatIndex(const BlockChoice& choice) {
-  if (choice.nvfp4) return kNvfp4Index;
-  return choice.fp8 ? kFp8Index + static_cast<int>(*choice.fp8) : static_cast<int>(choice.element);
+OperandFormat blockFormatAt(int index) {
+  return blockFormats()[static_cast<std::size_t>(index)];
+}
+
+int blockFormatIndex(const OperandFormat& format) {
+  const auto found = std::ranges::find_if(blockFormats(), [&](const OperandFormat& each) {
+    return each.scheme == format.scheme && (format.scheme != QuantScheme::mx || each.element == format.element) &&
+           (format.scheme != QuantScheme::fp8 || each.granularity == format.granularity);
+  });
+  return found == blockFormats().end() ? -1 : static_cast<int>(found - blockFormats().begin());
 }
 
 void fillScaleRules(QComboBox* box) {

@@ -1,4 +1,4 @@
-// Names, choices and bit colours of the number formats, the same wherever they are shown.
+// Names, combo boxes and bit colours of the number formats, the same wherever they are shown.
 #pragma once
 
 #include <QComboBox>
@@ -6,26 +6,21 @@
 #include <QPalette>
 #include <QString>
 
-#include "core/numerics/block_anatomy.h"
 #include "core/numerics/operand_format.h"
 
 namespace moescope {
 
-inline constexpr int kElementFormats = 6;
-
-QString elementFormatLabel(ElementFormat format);    // "E4M3"
-QString scaleRuleLabel(ScaleRule rule);              // "RCEIL"
-QString blockAxisLabel(BlockAxis axis);              // "along rows"
-inline constexpr int kNvfp4Index = kElementFormats;  // after the element formats in fillBlockFormats()
-inline constexpr int kFp8Index = kNvfp4Index + 1;    // and then FP8, by ScaleGranularity
-int blockFormatIndex(const BlockChoice& choice);
-OperandFormat operandFormat(const BlockChoice& choice);
+QString elementFormatLabel(ElementFormat format);         // "E4M3"
+QString scaleRuleLabel(ScaleRule rule);                   // "RCEIL"
+QString blockAxisLabel(BlockAxis axis);                   // "along rows"
 QString operandFormatLabel(const OperandFormat& format);  // "MXFP8 E4M3, RCEIL, blocks of 32"
+QString shortFormatLabel(const OperandFormat& format);    // "E4M3" in MX, "NVFP4", "FP8 1x128"
 
-// Combo boxes whose index is the enum's value.
-void fillElementFormats(QComboBox* box);
-void fillBlockFormats(QComboBox* box);  // element formats, then NVFP4 and FP8
-void fillScaleRules(QComboBox* box);
+// A combo box of the formats with scales: MX by element format, then the others.
+void fillBlockFormats(QComboBox* box);
+OperandFormat blockFormatAt(int index);
+int blockFormatIndex(const OperandFormat& format);  // whatever its rule, block, and element of FP8
+void fillScaleRules(QComboBox* box);                // its index is the enum's value
 
 // Fields of a code: what each bit is, from the left.
 enum class BitField { sign, exponent, mantissa };
@@ -42,7 +37,7 @@ QColor bitColor(BitField field, bool dark);
 void paintBits(QPainter& painter, const QRect& area, const BitLayout& layout, int code, const QPalette& palette);
 // The same without a code: S, E and M for what each bit is.
 void paintLayout(QPainter& painter, const QRect& area, const BitLayout& layout, const QPalette& palette);
-// Which bit (from the left) of such a painting is at `position`; -1: none.
+// Which bit (from the left) is painted at `position`; -1: none.
 int bitAt(const QRect& area, const BitLayout& layout, QPoint position);
 int bitsWidth(const BitLayout& layout, int height);
 

@@ -1,7 +1,7 @@
-// A thread that works on the latest request: a new one asks the running job to stop and takes its place.
+// A thread that works on the latest request only: a new request stops the running job and replaces it.
 //
-// Give it as the last member of a widget: it then ends before anything that its jobs deliver to. A job hands its
-// result over with QMetaObject::invokeMethod(widget, ..., Qt::QueuedConnection).
+// Make it the last member of a widget, so that it ends before anything that its jobs use. A job delivers its result
+// with QMetaObject::invokeMethod(widget, ..., Qt::QueuedConnection).
 #pragma once
 
 #include <condition_variable>

@@ -7,7 +7,7 @@ namespace moescope {
 
 LayerCombo::LayerCombo(Selection* selection, QWidget* parent) : QComboBox(parent), selection_(selection) {
   setAccessibleName(tr("Layer"));
-  setToolTip(tr("The MoE layer that all panels look at"));
+  setToolTip(tr("The MoE layer that all panels show"));
   connect(selection_, &Selection::focusChanged, this, &LayerCombo::synchronise);
   connect(selection_, &Selection::dataChanged, this, &LayerCombo::synchronise);
   connect(this, &QComboBox::activated, this, [this](int index) { selection_->setLayer(layers_[index]); });

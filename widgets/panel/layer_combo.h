@@ -1,4 +1,4 @@
-// Chooses the MoE layer that all panels look at: follows and sets Selection::layer().
+// Chooses the MoE layer that all panels show: follows and sets Selection::layer().
 #pragma once
 
 #include <QComboBox>

@@ -30,7 +30,7 @@ OperandChoices choicesOf(const TelemetryFrame* frame, GemmClass gemm_class) {
 GemmClassCombo::GemmClassCombo(Selection* selection, QWidget* parent, bool brief)
     : QComboBox(parent), selection_(selection) {
   setAccessibleName(tr("Class of GEMMs"));
-  setToolTip(tr("Whose operands: each class of weights has a number format of its own"));
+  setToolTip(tr("Class of weights; each has a number format of its own"));
   for (int i = 0; i < kNumQuantClasses; ++i)
     addItem(brief ? gemmClassBrief(static_cast<GemmClass>(i)) : gemmClassLabel(static_cast<GemmClass>(i)));
   connect(this, &QComboBox::activated, this, &GemmClassCombo::choose);
@@ -93,7 +93,7 @@ void OperandCombo::synchronise() {
 
 OperandLayerCombo::OperandLayerCombo(Selection* selection, QWidget* parent) : QComboBox(parent), selection_(selection) {
   setAccessibleName(tr("Layer"));
-  setToolTip(tr("The layer of the tensor; a MoE layer is then looked at in all panels"));
+  setToolTip(tr("The layer of the tensor; a MoE layer is then shown in all panels"));
   connect(this, &QComboBox::activated, this, [this](int index) {
     OperandPlace place = selection_->tensor();
     place.layer = layers_[static_cast<std::size_t>(index)];

@@ -1,4 +1,4 @@
-// Choosers of the operand that the number-format panels look at: class of GEMMs, operand, layer. They list what the
+// Combo boxes for the operand that the number-format panels show: class of GEMMs, operand, layer. They list what the
 // newest statistics hold.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace moescope {
 
-// Numbers of quantized operands by class, and the class that is looked at: while it stays, so do the choices.
+// Numbers of quantized operands by class, and the chosen class: the choices change only when these do.
 struct OperandChoices {
   std::array<int, kNumQuantClasses> operands{};
   GemmClass gemm_class{};

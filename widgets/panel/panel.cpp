@@ -69,7 +69,7 @@ Panel::Panel(Selection* selection, const QString& title, Provenance provenance, 
   explain_button_->setText(QStringLiteral("?"));
   explain_button_->setAutoRaise(true);
   explain_button_->setAccessibleName(tr("Explain %1").arg(title));
-  explain_button_->setToolTip(tr("What is shown here: formulas, how to read it, sources"));
+  explain_button_->setToolTip(tr("Explanation of this panel: formulas, how to read it, sources"));
   connect(explain_button_, &QToolButton::clicked, this, [this] {
     openCard(explain_button_->mapToGlobal(explain_button_->rect().bottomLeft()), title_, [this] { return explain(); });
   });
@@ -229,7 +229,7 @@ bool Panel::event(QEvent* event) {
 }
 
 void Panel::hideEvent(QHideEvent* event) {
-  if (window()->isVisible()) emit readoutChanged({});  // not while everything goes down
+  if (window()->isVisible()) emit readoutChanged({});  // not while the window closes
   QWidget::hideEvent(event);
 }
 
@@ -286,7 +286,7 @@ void Panel::addBody(QWidget* body, int stretch) {
     setFocusProxy(plot);
     plot->setAccessibleName(title_);
   }
-  status_line_->raise();  // painted last: it tells what the plots have found when they were painted
+  status_line_->raise();  // painted last: its text depends on the plots, which find it while painting
 }
 
 QString Panel::timeStatus(std::int64_t shown_step, bool arrays) const {

@@ -1,6 +1,6 @@
-// A panel: header row (name, kind of numbers, state, controls, "?") over one or more plots; where the controls do not
-// fit beside the rest they get rows of their own. The window docks it and asks it for its picture (QWidget::grab), its
-// table and its explanation.
+// A panel: header row (name, kind of numbers, state, controls, "?") over one or more plots; controls that do not fit
+// into the header get rows of their own. The window docks it and asks it for its picture (QWidget::grab), its table and
+// its explanation.
 #pragma once
 
 #include <QHBoxLayout>
@@ -25,20 +25,20 @@ class Panel : public QWidget {
   Panel(Selection* selection, const QString& title, Provenance provenance, QWidget* parent = nullptr);
 
   const QString& title() const { return title_; }
-  virtual QString csv() const = 0;      // what is shown, a header with units first
+  virtual QString csv() const = 0;      // what is shown, after a header with units
   virtual QString explain() const = 0;  // rich text: what it shows, formulas, sources, how to read it
   std::optional<FigureTarget> figureUnder(QPoint position) const;  // global position
-  // The explain card of the figure there, or of the whole panel where there is no figure (global position).
+  // Opens the explain card of the figure there, or of the whole panel if there is no figure (global position).
   void explainAt(QPoint position);
-  // The figure that a child at a place of its own shows; the default asks plots and tiles.
+  // The figure shown at a position of a child widget; by default asks plots and tiles.
   virtual std::optional<FigureTarget> figureAt(QWidget* child, QPoint position) const;
   // Choices of this panel that survive a restart.
   virtual QVariantMap saveState() const { return {}; }
   virtual void restoreState(const QVariantMap&) {}
 
-  void setTitleShown(bool shown);  // off where the dock already shows it
-  // For a picture on paper: what the header says ("measured, step 1,234") with what its controls are set to, and the
-  // place of what is under the header.
+  void setTitleShown(bool shown);  // off if the dock already shows it
+  // For exported pictures: the header's text ("measured, step 1,234") with the settings of its controls, and the area
+  // below the header.
   QString caption() const;
   QRect bodyRect() const;
   double lastPaintMs() const;  // sum over the plots
@@ -51,23 +51,23 @@ class Panel : public QWidget {
   void knobRequested(const QString& key);    // from an explain card
 
  protected:
-  // Which value of a metric this panel shows now: for the cards of explain(). The default: the chosen layer, expert
-  // and tensor at the cursor's step; of the run where a layer has none.
+  // Which value of a metric this panel shows now, for the cards of explain(). By default the chosen layer, expert and
+  // tensor at the cursor's step; of the whole run for metrics without layers.
   virtual FigureTarget target(const MetricInfo& info) const;
-  // Cards with this instant's values; they hide the functions of metric_text.h in panels.
+  // Cards with the present values; inside panels they hide the functions of metric_text.h of the same name.
   QString metricCard(const MetricInfo& info) const;
   QString metricCards(std::initializer_list<const char*> keys) const;
-  // How what is shown came to be: for panels of a run, by the run that is open.
+  // The kind of the numbers shown; for panels of a run it depends on the open run.
   virtual Provenance kind() const;
-  // One line for the header, asked for while painting: "step 1,234, held", "1 of 4 steps kept".
+  // One line for the header, read while painting: "step 1,234, held", "1 of 4 steps kept".
   virtual QString status() const;
   void contextMenuEvent(QContextMenuEvent* event) override;  // explains what is there
   bool event(QEvent* event) override;
-  void hideEvent(QHideEvent* event) override;  // what it said in the status bar goes with it
+  void hideEvent(QHideEvent* event) override;  // clears its text in the status bar
   // Adds to the controls at the right of the header.
   void addControl(QWidget* control);
   void addBody(QWidget* body, int stretch = 1);  // connects the readout of plots
-  // "step 1,234" with ", held" when the cursor was taken off the newest, and how many array frames are kept.
+  // "step 1,234" with ", held" when the cursor is not on the newest step, and how many array frames are kept.
   QString timeStatus(std::int64_t shown_step, bool arrays) const;
 
   Selection* selection_;
@@ -90,7 +90,7 @@ class Panel : public QWidget {
   QToolButton* explain_button_;
 };
 
-// Texts of the states without data, the same in every panel.
+// Notices for panels without data, the same in every panel.
 QString noRunNotice();
 QString noDataYetNotice();
 QString notInLogNotice(const RunInfo& info, const QString& what);

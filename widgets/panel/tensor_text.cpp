@@ -104,7 +104,7 @@ QString noQuantizationNotice(const RunInfo& info, const TelemetryFrame* frame, G
   if (info.config_toml.empty() && (!frame || frame->quants.empty()))
     return notInLogNotice(info, tr("quantization statistics"));
   if (gemm_class == GemmClass::payload)
-    return tr("This run's token payload travels in FP32. Set precision.payload to bf16 or mxfp8 in the set-up.");
+    return tr("This run sends its token payload in FP32. Set precision.payload to bf16 or mxfp8 in the set-up.");
   const QString how = tr("Set precision.%1 to mxfp8_rceil or another recipe, in the set-up or, while it runs, in the "
                          "Live bar%2.")
                           .arg(QLatin1String(gemm_class_name(gemm_class)),

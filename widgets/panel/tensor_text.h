@@ -8,7 +8,7 @@
 
 namespace moescope {
 
-// In the order of use: weights as a token meets them, of each forward x W, dgrad dY W, wgrad x dY.
+// The order of use: weights in the order of the forward pass, for each forward x W, dgrad dY W, wgrad x dY.
 bool comesBefore(const OperandPlace& a, const OperandPlace& b);  // of one class; layers do not count
 // Every operand of the class that some layer of the frame quantizes, once, with layer 0.
 std::vector<OperandPlace> operandsOf(const TelemetryFrame& frame, GemmClass gemm_class);
@@ -20,8 +20,8 @@ QString tensorName(const OperandPlace& place);  // "w1 x forward"
 QString layerName(int layer);                   // "layer 3", "head"
 QString placeName(const OperandPlace& place);   // "layer 3, routed experts, w1 x forward"
 const QuantFrame* findTensor(const TelemetryFrame* frame, const OperandPlace& place);  // nullptr: not there
-// Why there is nothing to see of a class in a frame that may be nullptr.
+// Why a class has nothing to show in a frame, which may be nullptr.
 QString noQuantizationNotice(const RunInfo& info, const TelemetryFrame* frame, GemmClass gemm_class);
-QString noTensorNotice();  // of what shows a single tensor
+QString noTensorNotice();  // for panels of a single tensor
 
 }  // namespace moescope

@@ -1,4 +1,4 @@
-// Tokens in the text around them, one line each, the token framed in the middle.
+// Tokens with the text around them, one line each, the token framed in the middle.
 #pragma once
 
 #include <vector>
@@ -33,7 +33,7 @@ class TokenContexts : public PlotFrame {
   QString title_;
 };
 
-// Bytes of a text as they are shown: line ends, tabs and spaces visible, what is not printable as a dot.
+// Bytes of a text for display: line ends, tabs and spaces visible, unprintable bytes as a dot.
 QString shownBytes(std::string_view bytes);
 
 }  // namespace moescope

@@ -1,5 +1,5 @@
-// Lying bars of one quantity, each row with its name and figure. A bar may have parts and a band; how a number came to
-// be is told by its fill (solid, hatched, outlined, dotted), so that it can be read without colours.
+// Horizontal bars of one quantity, each row with its name and figure. A bar may have parts and a band; the fill (solid,
+// hatched, outlined, dotted) shows the kind of the number, so that it can be read without colours.
 #pragma once
 
 #include <vector>

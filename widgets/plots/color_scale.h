@@ -46,12 +46,12 @@ QColor mutedText(const QPalette& palette);
 QColor accentColor(bool dark);  // the cursor and the selected cell
 // Black or white, whichever reads better on `background`.
 QColor textOn(QRgb background);
-// Diagonal lines for cells that have no data or no token.
+// Draws diagonal lines over cells without data or without tokens.
 QBrush hatch(const QColor& color);
 
-// A vertical legend: the scale's colours with labelled ticks (value = position 0..1) at the right and a caption on
-// top. `beyond` adds arrow heads: values outside the scale take the end colours. Under the bar: what else a cell can
-// be.
+// A vertical legend: the scale's colours with labelled ticks (value = position 0..1) at the right and a caption on top.
+// `beyond` adds arrow heads: values outside the scale have the end colours. Swatches under the bar explain special
+// cells.
 struct LegendScale {
   struct Swatch {
     QColor color;
@@ -69,7 +69,7 @@ LegendScale utilisationLegend(bool dark);  // of utilisationLut
 inline constexpr int kLegendWidth = 70;
 void paintLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette);
 
-// Length of a bar that stands for a share: 0 up to 0.001 %, 1 for 100 %, log10 between, for small shares matter.
+// Length of a bar for a share: 0 up to 0.001 %, 1 for 100 %, log10 between, because small shares matter.
 double glyphLength(double share);
 
 }  // namespace moescope

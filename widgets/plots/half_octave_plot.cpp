@@ -124,7 +124,7 @@ void HalfOctavePlot::paintData(QPainter& painter) {
   paintCountLegend(painter);
 }
 
-// Legend with the medians, which say "flips sit at thin margins" in numbers.
+// Legend with the medians, which show in numbers that flips are at narrow margins.
 void HalfOctavePlot::paintCountLegend(QPainter& painter) const {
   const QFontMetrics metrics(painter.font());
   const QRect plot = plotRect();

@@ -1,5 +1,5 @@
-// Counts by magnitude, two bins to a factor of two: bars in front of fainter ones, such as the flipped tokens among all
-// by the margin of their choice.
+// Counts by magnitude, two bins to a factor of two: bars in front of fainter ones, for example flipped tokens among all
+// tokens, by margin.
 #pragma once
 
 #include "core/telemetry/frame/frame.h"
@@ -16,9 +16,9 @@ class HalfOctavePlot : public PlotFrame {
   struct Texts {
     QString value;              // "margin": what the bins are of
     QString counted;            // "tokens", along the axis of counts
-    QString caption, in_short;  // under the axis; where there is little room
+    QString caption, in_short;  // under the axis; the short form where there is little room
     QString back, front;        // names of the two in the legend; no front: only one is drawn
-    bool shares = false;        // each in shares of its own total: they do not count the same things
+    bool shares = false;        // each in shares of its own total, since they count different things
   };
   void setTexts(const Texts& texts) { texts_ = texts; }
   void setHistograms(const HalfOctaves& back, const HalfOctaves& front, int color);  // color: index of seriesColor

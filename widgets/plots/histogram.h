@@ -1,4 +1,4 @@
-// Lying bars over whole-numbered categories that run upward, so that a heat map beside it can share the axis.
+// Horizontal bars over whole-numbered categories that run upward, so that a heat map beside it can share the axis.
 #pragma once
 
 #include <vector>

@@ -94,8 +94,8 @@ void LaneChart::paintKey(QPainter& painter) const {
 void LaneChart::paintData(QPainter& painter) {
   const QRect plot = plotRect();
   const double each = laneHeight();
-  // What is narrower than a pixel comes last, a pixel wide and the fainter the shorter: none of many is left out by
-  // where it happens to fall.
+  // Intervals narrower than a pixel are painted last, one pixel wide and fainter the shorter they are, so that none is
+  // lost.
   for (const bool narrow : {false, true}) {
     for (const Interval& interval : intervals_) {
       if (interval.activity < 0 || interval.activity >= static_cast<int>(activities_.size())) continue;

@@ -1,4 +1,4 @@
-// Lanes of intervals over a time: what each rank, or a whole run, does when. Activities differ in colour and in fill.
+// Intervals over time in lanes: when each rank, or a whole run, does what. Activities differ in colour and fill.
 #pragma once
 
 #include <vector>

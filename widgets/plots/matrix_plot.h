@@ -23,7 +23,7 @@ class MatrixPlot : public PlotFrame {
   void setColumnAxis(std::vector<Tick> ticks, const QString& caption);
   void setCurrent(int row, int column);                // -1: none
   void setHatched(int code) { hatched_code_ = code; }  // drawn with diagonal lines where cells are large enough
-  void setRowLabelWidth(int width) { row_label_width_ = width; }  // of long names; the axis then has no caption
+  void setRowLabelWidth(int width) { row_label_width_ = width; }  // for long names; the axis then has no caption
   void setExtraMargins(const QMargins& margins) { extra_ = margins; }
   void setSquare(bool square) { square_ = square; }
   std::function<void(QPainter&)> decorate;  // after the cells, into the cached picture
@@ -64,12 +64,12 @@ class MatrixPlot : public PlotFrame {
   QString row_caption_, column_caption_;
   QMargins extra_;
   int row_label_width_ = kAxisLabelWidth - 20;
-  int beside_caption_ = 0;  // room that the widest row label takes beside the upright caption
+  int beside_caption_ = 0;  // width of the widest row label beside the vertical caption
   bool square_ = false;
 };
 
-// Weights for setWeights: on a diverging scale the value farthest from the neutral code wins, and no token at all
-// wins over everything; on a sequential one the largest.
+// Weights for setWeights: on a diverging scale the value farthest from neutral wins, and "no token" over everything; on
+// a sequential one the largest.
 std::array<std::uint8_t, 256> utilisationWeights();
 std::array<std::uint8_t, 256> sequentialWeights();
 

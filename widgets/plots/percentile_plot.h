@@ -1,4 +1,4 @@
-// How the values of a group spread, group beside group: a thin line from the smallest to the largest, a bar from the
+// The distribution of values in each group, side by side: a thin line from the smallest to the largest, a bar from the
 // 10th to the 90th percentile, a notch at the median. For load by layer: a logarithmic axis around 1.
 #pragma once
 
@@ -42,7 +42,7 @@ class PercentilePlot : public PlotFrame {
   static constexpr double kLowest = 0.0625, kHighest = 16;  // of the axis at most
   Axis valueAxis() const;
   double xOf(std::size_t place) const;  // left edge of the place's column
-  int placeAt(QPoint position) const;   // -1: nowhere
+  int placeAt(QPoint position) const;   // -1: none
   int placeOf(int id) const;
 
   std::vector<Group> groups_;

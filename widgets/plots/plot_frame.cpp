@@ -66,7 +66,7 @@ void PlotFrame::paintEvent(QPaintEvent*) {
   last_paint_ms_ = timer.nsecsElapsed() * 1e-6;
 }
 
-// What is drawn, and the static layer; again where its labels turn out wider than their margin.
+// Refills the data and paints the static layer, twice if its labels turn out wider than their margin.
 void PlotFrame::prepare() {
   if (refill) refill();
   renderStatic();

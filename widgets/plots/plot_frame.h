@@ -1,9 +1,9 @@
-// The ground that every painted plot stands on: margins, a cached picture, a notice in place of missing data.
+// The base of every painted plot: margins, a cached picture, a notice in place of missing data.
 //
 // A plot paints in three steps: refill() copies what it needs out of the History, only when something changed and the
 // plot is really on screen; the data are painted over a cached static layer (axes, grid, labels); the overlay
-// (crosshair, cursor, hover, focus) over both. Of these a picture is kept as soon as only the overlay changes, so that
-// a moving mouse costs a copy of pixels.
+// (crosshair, cursor, hover, focus) over both. While only the overlay changes, the rest is cached as a picture, so that
+// moving the mouse costs a copy of pixels.
 #pragma once
 
 #include <QMargins>
@@ -27,16 +27,16 @@ class PlotFrame : public QWidget {
   // Called in paintEvent, once per change. The owner sets data, ranges and notice there.
   std::function<void()> refill;
   void markDirty();
-  // Says why there is nothing to see; empty: there is.
+  // Why there is nothing to show; empty: there is something.
   void setNotice(const QString& notice);
   const QString& notice() const { return notice_; }
 
-  // For a picture on paper: drawn afresh at whatever resolution the painter has, without what the mouse points at.
+  // For exported pictures: painted again at the painter's resolution, without what depends on the mouse.
   void setPrinted(bool printed) { printed_ = printed; }
 
   int paintCount() const { return paint_count_; }
   double lastPaintMs() const { return last_paint_ms_; }
-  // The figure drawn at a place, for its explain card; nothing: none. Plots of one figure each ask their owner.
+  // The figure drawn at a position, for its explain card; nullopt: none. Plots of a single figure ask their owner.
   std::function<std::optional<FigureTarget>(QPoint)> figureOf;
   virtual std::optional<FigureTarget> figureAt(QPoint position) const {
     return figureOf && notice_.isEmpty() ? figureOf(position) : std::nullopt;
@@ -51,10 +51,10 @@ class PlotFrame : public QWidget {
   virtual QMargins margins() const { return {kAxisLabelWidth, 8, 10, kAxisLabelHeight}; }
   virtual void paintStatic(QPainter& painter) = 0;
   virtual void paintData(QPainter& painter) = 0;
-  // What is told of a place under the mouse: beside it, by the default overlay, and in the status bar.
+  // The readout for a position under the mouse, shown beside it by the default overlay, and in the status bar.
   virtual QStringList readoutAt(QPoint) const { return {}; }
   virtual void paintOverlay(QPainter& painter);
-  virtual void paintPrintedOverlay(QPainter&) {}  // what of it belongs on paper: legends, marks
+  virtual void paintPrintedOverlay(QPainter&) {}  // the parts of the overlay for exported pictures: legends, marks
   // What the static layer depends on besides size, resolution, font and palette.
   virtual QString staticKey() const { return {}; }
 
@@ -93,17 +93,17 @@ class PlotFrame : public QWidget {
 
   bool dirty_ = true, printed_ = false;
   bool content_valid_ = false;  // content_ shows what was prepared last
-  bool overlay_moved_ = false;  // and nothing else, at the last paint
+  bool overlay_moved_ = false;  // only the overlay changed at the last paint
   QString notice_;
   QPixmap static_layer_, content_;
   QString static_key_;
-  int label_excess_ = 0;           // by which the labels of the left axis exceed its margin
+  int label_excess_ = 0;           // width by which the labels of the left axis exceed its margin
   mutable int wanted_excess_ = 0;  // as found while painting
   int paint_count_ = 0;
   double last_paint_ms_ = 0;
 };
 
-// Of one text from long to short: the longest that needs no more than `width`, or the last.
+// From versions of a text, long to short: the longest that fits into `width`, or the last.
 QString firstThatFits(const QStringList& texts, const QFontMetrics& metrics, int width);
 
 }  // namespace moescope

@@ -1,5 +1,5 @@
-// Points on two logarithmic axes of the same range with the diagonal on which both agree. Hover names the nearest
-// point, a click or the arrow keys choose one.
+// Points on two logarithmic axes of the same range, with the diagonal x = y. Hover names the nearest point, a click or
+// the arrow keys choose one.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,7 @@ class ScatterPlot : public PlotFrame {
 
  public:
   struct Point {
-    double x = 1, y = 1;  // 0: none at all, drawn hollow at the axis' low end
+    double x = 1, y = 1;  // 0: drawn hollow at the low end of the axis
     std::uint8_t code = 0;
   };
 

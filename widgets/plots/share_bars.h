@@ -1,4 +1,4 @@
-// Named shares as lying bars with their figures beside them, the largest on top.
+// Named shares as horizontal bars with their figures beside them, the largest on top.
 #pragma once
 
 #include <vector>

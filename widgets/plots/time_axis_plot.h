@@ -1,7 +1,6 @@
-// What all plots over training steps have in common, linked through the Selection: one visible range, one crosshair,
-// one cursor, the markers. Wheel zooms about the mouse, drag zooms to a box, middle drag, Shift+drag or Space during
-// a drag pans, double click fits, click moves the cursor. Keys: Left and Right move the cursor, + and - zoom, Home
-// fits.
+// The base of all plots over training steps, linked through the Selection: one visible range, one crosshair, one
+// cursor, the markers. Wheel zooms about the mouse, drag zooms to a box, middle drag, Shift+drag or Space during a drag
+// pans, double click fits, click moves the cursor. Keys: Left and Right move the cursor, + and - zoom, Home fits.
 #pragma once
 
 #include <optional>

@@ -28,10 +28,10 @@ class TimeHeatMap : public TimeAxisPlot {
   void setLegend(const LegendScale& scale);
   // Where rows or columns share a pixel, the code with the larger weight is shown.
   void setWeights(const std::array<std::uint8_t, 256>& weights) { weights_ = weights; }
-  // Columns without data repeat the one before: for what is measured every n-th step only.
+  // Columns without data repeat the one before, for values that are measured only every n-th step.
   void setHeld(bool held) { held_ = held; }
   void setCurrentRow(int row) { current_row_ = row; }
-  // Which row stands at each place, a permutation; empty: as fetched. Everything else counts rows as fetched.
+  // The row at each position, a permutation; empty: as fetched. Everything else counts rows as fetched.
   void setRowOrder(std::vector<int> order) { order_ = std::move(order); }
 
   int rowAt(int y) const;

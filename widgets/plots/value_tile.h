@@ -1,5 +1,5 @@
-// A name over a number. The number is asked for while painting, so hidden tiles compute nothing. Checkable tiles
-// choose what the plot below them shows.
+// A tile with a name over a number. The number is read while painting, so that hidden tiles compute nothing. Checkable
+// tiles choose what the plot below shows.
 #pragma once
 
 #include <QAbstractButton>

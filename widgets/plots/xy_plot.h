@@ -1,5 +1,5 @@
-// Points and curves over a plain number. Marks differ in shape and lines in dash, so that kinds are told apart without
-// colours; the point nearest to the mouse says what it is.
+// Points and curves over a plain number. Marks differ in shape and lines in dash, so that kinds can be distinguished
+// without colours; the readout names the point nearest to the mouse.
 #pragma once
 
 #include <vector>
@@ -27,7 +27,7 @@ class XyPlot : public PlotFrame {
   const std::vector<Series>& series() const { return series_; }
   void setCaptions(const QString& x, const QString& y);
   void setAtLeastShown(ValueRange x, ValueRange y);
-  void setReference(double y, const QString& label);  // a level line
+  void setReference(double y, const QString& label);  // a horizontal line
 
  protected:
   QMargins margins() const override;

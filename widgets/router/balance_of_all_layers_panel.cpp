@@ -236,14 +236,12 @@ QString BalanceOfAllLayersPanel::csv() const {
 
 QString BalanceOfAllLayersPanel::explain() const {
   return tr("<p><b>How even the load is in all MoE layers.</b> <i>Over layers:</i> at every step the median layer, the "
-            "layer that 90 % stay below, and the worst. <i>By layer:</i> the same figure layer by layer, the mean "
-            "of the steps that share a column. <i>Within layers:</i> how the experts of each layer spread at one "
-            "step.</p>"
-            "<p>The dashed line is what a perfectly balanced router shows by chance: with n = T K / E slots per "
-            "expert the counts are binomial, and the expected largest of E of them exceeds the mean by "
+            "layer that 90 % stay below, and the worst. <i>By layer:</i> the same figure layer by layer, the mean of "
+            "the steps that share a column. <i>Within layers:</i> the distribution over the experts of each layer at "
+            "one step.</p><p>The dashed line is what a perfectly balanced router shows by chance: with n = T K / E "
+            "slots per expert the counts are binomial, and the expected largest of E of them exceeds the mean by "
             "<code>sqrt(E / (E - 1)) (M - n) / n</code>, <code>M = sum_m (1 - F(m)^E)</code>; about 0.22 to 0.4 with "
-            "64 "
-            "slots per expert, depending on E. It holds for one layer: the worst of many layers lies above it, the "
+            "64 slots per expert, depending on E. It applies to one layer: the worst of many layers is above it, the "
             "median at it. For the window it is that of W batches.</p>") +
          metricCards({"max_vio", "max_vio_window", "max_vio_p50", "max_vio_p90", "max_vio_max", "utilisation"});
 }

@@ -1,5 +1,5 @@
 // MaxVio of all MoE layers: median, 90 % and worst layer over steps with the level of chance; layer by layer; or, at
-// one step, how the load of the experts spreads within each layer.
+// one step, the distribution of the experts' load within each layer.
 #pragma once
 
 #include <QComboBox>

@@ -1,5 +1,5 @@
-// The order of a layer's experts by co-activation, for panels that stand experts side by side. It is that of the newest
-// counts of the run, so that rows stay where they are while one scrubs through the past.
+// The order of a layer's experts by co-activation, for panels that show experts side by side. It uses the run's newest
+// counts, so that rows do not move while the user scrubs through the past.
 #pragma once
 
 #include <map>

@@ -194,12 +194,10 @@ QString ExpertBiasOverTimePanel::csv() const {
 
 QString ExpertBiasOverTimePanel::explain() const {
   return tr("<p><b>The bias that is added to each expert's score before the choice</b>, of one layer over steps. "
-            "Orange: "
-            "the expert is pushed, blue: held back. Where many steps share a pixel it is that of the newest of "
-            "them.</p>"
-            "<p><b>Reading it.</b> Stripes that settle: each expert has found the handicap that keeps it at its "
-            "share. Stripes that deepen without end: the bias chases a load that it cannot move. A flicker of whole "
-            "update steps: the rate is too high; compare MaxVio of batch and window.</p>") +
+            "Orange: the expert is favoured, blue: held back. Where many steps share a pixel it is that of the newest "
+            "of them.</p><p><b>Reading it.</b> Stripes that settle: each expert has found the bias that keeps it at "
+            "its share. Stripes that keep getting stronger: the bias cannot move the load. Flicker by whole update "
+            "steps: the rate is too high; compare MaxVio of batch and window.</p>") +
          metricCards({"expert_bias"});
 }
 

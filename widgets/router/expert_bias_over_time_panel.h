@@ -27,7 +27,7 @@ class ExpertBiasOverTimePanel : public Panel {
   QString status() const override;
 
  private:
-  const std::vector<float>* biasNow() const;  // of the layer at the cursor or last known before; nullptr: none
+  const std::vector<float>* biasNow() const;  // of the layer at the cursor, or the last known one; nullptr: none
   QString whyNothing() const;
   void refillMap();
   void refillLines();

@@ -38,8 +38,8 @@ ExpertLoadPanel::ExpertLoadPanel(Selection* selection, QWidget* parent)
   sort_->addItems({tr("by id"), tr("by load"), tr("by cluster")});
   sort_->setAccessibleName(tr("Order of experts"));
   sort_->setToolTip(
-      tr("Order of the experts in each row: by id, from the most to the least loaded, or so that those "
-         "which are chosen together stand together"));
+      tr("Order of the experts in each row: by id, from the most to the least loaded, or so that experts chosen "
+         "together are neighbours"));
   connect(sort_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(sort_);
   addBody(view_);
@@ -165,13 +165,11 @@ QString ExpertLoadPanel::csv() const {
 
 QString ExpertLoadPanel::explain() const {
   return tr("<p><b>How many tokens each expert got, against its fair share, at one step.</b> The scale is log2 from "
-            "1/4 to "
-            "4; what lies beyond takes the end colours. An expert without a token in this step is black and struck "
+            "1/4 to 4; values beyond have the end colours. An expert without a token in this step is black and struck "
             "through: normal for single steps when K T / E is small, see the dead experts of Balance for a whole "
-            "window. "
-            "Click or arrow keys choose layer and expert for all panels. <i>By cluster</i>: each layer's experts in "
-            "the order of a clustering by co-activation, N_ij / sqrt(N_ii N_jj) over the tokens that chose i and j, as "
-            "last counted; by id as long as nothing was.</p>") +
+            "window. Click or arrow keys choose layer and expert for all panels. <i>By cluster</i>: each layer's "
+            "experts in the order of a clustering by co-activation, N_ij / sqrt(N_ii N_jj) over the tokens that chose "
+            "i and j, as last counted; by id before the first count.</p>") +
          metricCards({"utilisation", "expert_bias", "gate_mass"});
 }
 

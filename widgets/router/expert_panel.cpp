@@ -129,11 +129,11 @@ void ExpertPanel::refreshActions() {
   pin_->setText(now.pinned_bias ? tr("Release bias") : tr("Pin bias"));
   const QString refused = chosen ? tr("Only while a model is in training") : tr("No expert is chosen");
   kill_->setToolTip(!now.possible ? refused
-                    : now.killed  ? tr("The router may choose it again")
-                                  : tr("The router cannot choose it any more; undo brings it back"));
+                    : now.killed  ? tr("Let the router choose it again")
+                                  : tr("Exclude it from the router's choice; can be undone"));
   pin_->setToolTip(!now.possible     ? refused
-                   : now.pinned_bias ? tr("Held at %1; the update rule gets it back").arg(formatValue(*now.pinned_bias))
-                                     : tr("Hold its bias at what it is at the cursor, against the update rule"));
+                   : now.pinned_bias ? tr("Pinned at %1; back to the update rule").arg(formatValue(*now.pinned_bias))
+                                     : tr("Pin its bias to its value at the cursor, against the update rule"));
 }
 
 const RouterFrame* ExpertPanel::router() const {

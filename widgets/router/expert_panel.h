@@ -1,5 +1,5 @@
-// All about one expert, the chosen one: its load and bias over time, what it is for (domains, favourite tokens), where
-// it lives (rank), what its weights are like, and what can be done to it.
+// Everything about the chosen expert: load and bias over time, domains and favourite tokens, its rank, its weights, and
+// the actions on it.
 #pragma once
 
 #include <QPushButton>
@@ -22,8 +22,8 @@ class ExpertPanel : public Panel {
   QString csv() const override;
   QString explain() const override;
 
-  // What is done to an expert at present. Asked for while the card is brought up to date; not set or `possible` false:
-  // there is no model in training, and nothing can be done.
+  // The interventions on an expert at present. Called when the card is updated; not set or `possible` false: no model
+  // is in training, so there are no actions.
   struct Intervention {
     bool possible = false;
     bool killed = false;
@@ -34,7 +34,7 @@ class ExpertPanel : public Panel {
 
  signals:
   void killRequested(int layer, int expert, bool kill);                  // false: revive
-  void pinRequested(int layer, int expert, std::optional<double> bias);  // nothing: let the rule have it again
+  void pinRequested(int layer, int expert, std::optional<double> bias);  // nullopt: back to the bias rule
 
  protected:
   QString status() const override;

@@ -118,14 +118,12 @@ QString GateMassAgainstLoadPanel::csv() const {
 }
 
 QString GateMassAgainstLoadPanel::explain() const {
-  return tr("<p><b>What an expert is given against what its result counts</b>, one point per expert of the layer. To "
-            "the "
+  return tr("<p><b>Share of the tokens against share of the output</b>, one point per expert of the layer. To the "
             "right: more assignments than its fair share. Up: more of the weights with which results are mixed (gate "
-            "mass), or of all scores before the choice (score mass). Colour: its bias, orange pushed, blue held "
-            "back.</p>"
-            "<p><b>Reading it.</b> On the dashed diagonal an expert counts as much as it works. Below it: it works but "
-            "hardly counts; with an orange point, the bias sends it tokens that the router scores low. Above it: few "
-            "tokens, but those trust it.</p>") +
+            "mass), or of all scores before the choice (score mass). Colour: its bias, orange favoured, blue held "
+            "back.</p><p><b>Reading it.</b> On the dashed diagonal an expert has the same share of both. Below it: it "
+            "gets tokens but hardly counts; with an orange point, the bias sends it tokens that the router scores low. "
+            "Above it: few tokens, but with high weights.</p>") +
          metricCards({"utilisation", "gate_mass", "score_mass", "expert_bias"});
 }
 

@@ -1,5 +1,5 @@
-// What each expert of a layer gets against what its result counts: share of the assignments against share of the mixing
-// weights (or of the raw scores), one point per expert, coloured by its bias.
+// Load against gate weight for each expert of a layer: share of the assignments against share of the mixing weights (or
+// of the raw scores), one point per expert, coloured by its bias.
 #pragma once
 
 #include <QComboBox>

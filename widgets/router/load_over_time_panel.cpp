@@ -37,9 +37,9 @@ LoadOverTimePanel::LoadOverTimePanel(Selection* selection, QWidget* parent)
   summary_->addItems({tr("mean"), tr("extreme")});
   summary_->setAccessibleName(tr("Steps that share a pixel"));
   summary_->setToolTip(
-      tr("Where many steps share a pixel: their mean, in which what lasts stays and noise fades; or the value farthest "
-         "from fair, which loses no spike but makes every noisy run look worse the farther you zoom out. At one step a "
-         "pixel both are the same"));
+      tr("Where many steps share a pixel: their mean, which keeps what lasts and averages out noise; or the value "
+         "farthest from fair, which keeps every spike but makes noisy runs look worse the farther you zoom out. With "
+         "one step per pixel both are the same"));
   for (QComboBox* choice : {sort_, summary_})
     connect(choice, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
   connect(selection_, &Selection::timeChanged, plot_, [this] {
@@ -121,7 +121,7 @@ QStringList LoadOverTimePanel::describe(int expert, std::int64_t step) const {
   return lines;
 }
 
-// Both readings of the column under the mouse, whichever is drawn; empty where a column is one step.
+// Mean and extreme of the column under the mouse, whichever is drawn; empty if a column is one step.
 QString LoadOverTimePanel::columnText(int expert, std::int64_t step) const {
   const std::int64_t steps = plot_->stepsPerColumn(), first = step / steps * steps;
   if (steps <= 1) return {};
@@ -167,16 +167,14 @@ void LoadOverTimePanel::restoreState(const QVariantMap& state) {
 
 QString LoadOverTimePanel::explain() const {
   return tr("<p><b>Utilisation of each expert of one layer over steps</b>, on the scale of Expert load. Where many "
-            "steps "
-            "share a pixel, their mean is shown: what lasts stays, noise fades, so that a healthy router looks healthy "
-            "however far you zoom out. <i>Extreme</i> shows the value farthest from 1 instead: no spike is lost, but "
-            "the noise of a balanced router looks like imbalance. The axis says how many steps a column is, the "
-            "mouse gives both figures of a column. What swings from batch to batch averages out, too: zoom in, or see "
-            "Findings.</p>"
-            "<p>A band that grows stronger: the rich get richer. A checkerboard (zoomed in): the bias overshoots and "
-            "oscillates. Black: no token.</p>"
-            "<p>Wheel zooms, drag chooses a range, middle or Shift drag pans, double click fits, a click moves the "
-            "cursor of all panels and chooses the expert.</p>") +
+            "steps share a pixel, their mean is shown: it keeps what lasts and averages out noise, so that a healthy "
+            "router looks healthy however far you zoom out. <i>Extreme</i> shows the value farthest from 1 instead: no "
+            "spike is lost, but the noise of a balanced router looks like imbalance. The axis says how many steps a "
+            "column covers, the readout gives both figures of a column. An oscillation from batch to batch averages "
+            "out, too: zoom in, or see Findings.</p><p>A band that grows stronger: the rich get richer. A checkerboard "
+            "(zoomed in): the bias overshoots and oscillates. Black: no token.</p><p>Wheel zooms, drag chooses a "
+            "range, middle or Shift drag pans, double click fits, a click moves the cursor of all panels and chooses "
+            "the expert.</p>") +
          metricCards({"utilisation"});
 }
 

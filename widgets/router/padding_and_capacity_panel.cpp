@@ -215,15 +215,12 @@ QString PaddingAndCapacityPanel::csv() const {
 }
 
 QString PaddingAndCapacityPanel::explain() const {
-  return tr("<p><b>What this load would cost.</b> <i>Pad A:</i> a grouped GEMM computes whole tiles, so each "
-            "expert's "
-            "rows are padded with zeros to a multiple of A: 8 in BF16, 16 in FP8 and 32 in MXFP8 as "
-            "TorchTitan padded in January 2026, 128 for torchao's CuTeDSL kernels. The tile is the mean of layers, the "
-            "plot shows every layer: "
-            "<code>sum_e (ceil(n_e / A) A - n_e) / sum_e n_e</code>.</p>"
-            "<p><i>Drop:</i> this router drops nothing. One with a fixed capacity would throw away what goes beyond "
-            "it: <code>sum_e max(0, n_e - ceil(c T K / E)) / sum_e n_e</code>. Move the slider, or the line in the "
-            "plot.</p>") +
+  return tr("<p><b>What this load would cost.</b> <i>Pad A:</i> a grouped GEMM computes whole tiles, so each expert's "
+            "rows are padded with zeros to a multiple of A: 8 in BF16, 16 in FP8 and 32 in MXFP8 as TorchTitan padded "
+            "in January 2026, 128 for torchao's CuTeDSL kernels. The tile is the mean of layers, the plot shows every "
+            "layer: <code>sum_e (ceil(n_e / A) A - n_e) / sum_e n_e</code>.</p><p><i>Drop:</i> this router drops "
+            "nothing. One with a fixed capacity would drop the excess: <code>sum_e max(0, n_e - ceil(c T K / E)) / "
+            "sum_e n_e</code>. Move the slider, or the line in the plot.</p>") +
          metricCards({"padding_fraction", "dropped_fraction"});
 }
 

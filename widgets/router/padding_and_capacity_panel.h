@@ -1,5 +1,5 @@
-// What the load would cost on hardware: zero rows that a grouped GEMM computes when groups are padded to 8, 16, 32 or
-// 128 rows, and tokens that a router with a capacity factor would drop. Both from tokens_per_expert.
+// Hardware cost of the load: zero rows that a grouped GEMM computes when groups are padded to 8, 16, 32 or 128 rows,
+// and tokens that a router with a capacity factor would drop. Both from tokens_per_expert.
 #pragma once
 
 #include <QSlider>

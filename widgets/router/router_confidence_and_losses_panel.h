@@ -1,4 +1,4 @@
-// How sure the router is of its choices, over steps, and what its losses say: entropy of a token's scores, how much the
+// How confident the router is of its choices, over steps, and its losses: entropy of a token's scores, how much the
 // choice depends on the token, margin, load-balance and z loss.
 #pragma once
 

@@ -120,13 +120,11 @@ QString ScoresAndMarginsPanel::csv() const {
 
 QString ScoresAndMarginsPanel::explain() const {
   return tr("<p><b>Scores before the bias</b> of the experts that were chosen and of those that were not, each in "
-            "shares "
-            "of its own total (for every chosen score there are E / K - 1 rejected ones), and <b>tokens by margin</b>: "
-            "the biased score of the last chosen expert minus that of the first rejected. Two bins to a factor of two; "
-            "the first bin also holds all that is smaller.</p>"
-            "<p><b>Reading it.</b> Humps that part: the router tells experts apart. Humps that stay on top of each "
-            "other: it chooses among near equals, and the bias or rounding decides. Margins far to the left flip with "
-            "any change of number format.</p>") +
+            "shares of its own total (for every chosen score there are E / K - 1 rejected ones), and <b>tokens by "
+            "margin</b>: the biased score of the last chosen expert minus that of the first rejected. Two bins to a "
+            "factor of two; the first bin also holds all smaller values.</p><p><b>Reading it.</b> Separate humps: the "
+            "router distinguishes experts. Overlapping humps: it chooses between nearly equal scores, and the bias or "
+            "rounding decides. Margins far to the left flip with any change of number format.</p>") +
          metricCards({"score_histogram", "margin_histogram", "score_entropy"});
 }
 

@@ -1,5 +1,5 @@
-// How far apart the scores of chosen and rejected experts lie, and how thin the choices are: histograms of one layer's
-// (or all layers') scores and margins at one step.
+// How far apart the scores of chosen and rejected experts are, and how close the choices: histograms of one layer's (or
+// all layers') scores and margins at one step.
 #pragma once
 
 #include <QComboBox>

@@ -1,4 +1,4 @@
-// The open runs as things to compare: letters, names, and what the program knows of their settings.
+// The open runs in a comparison: letters, names, and what is known of their settings.
 #pragma once
 
 #include <QObject>
@@ -17,18 +17,18 @@ struct SettingDifference {
 // Settings of one open run beside run A's; run A has none.
 struct ComparedRun {
   bool noise_twin = false;  // differs from run A only in seed
-  HistoryPtr twin_until;    // of an imported noise twin whose settings change on the way: its beginning
+  HistoryPtr twin_until;    // of an imported noise twin whose settings change during the run: the part before
   std::vector<SettingDifference> settings;
 };
 
-// Set by who knows the settings, in the order of Selection::histories(). Empty for logs that do not tell theirs.
+// Set by the owner of the settings, in the order of Selection::histories(). Empty for logs without settings.
 class ComparedRuns : public QObject {
   Q_OBJECT
 
  public:
   explicit ComparedRuns(QObject* parent = nullptr) : QObject(parent) {}
   void set(std::vector<ComparedRun> runs, const QString& about = {});
-  const QString& about() const { return about_; }  // what is expected of them, if somebody wrote that down; plain text
+  const QString& about() const { return about_; }  // what to expect of them, if documented; plain text
   const std::vector<ComparedRun>& runs() const { return runs_; }
   QString noiseTwins() const;  // their letters: "C, D"; empty: there is none
   // Run A and its noise twins: what the seed-noise band is made of.
@@ -43,8 +43,9 @@ class ComparedRuns : public QObject {
 };
 
 QString runLetter(int place);
-QString runLabel(const Selection& selection, int place);  // "A nano", "B mxfp8_rceil": of twins what differs from A
-// The run that panels with room for one show beside run A: the active one, run B where that is A; -1: there is none.
+QString runLabel(const Selection& selection, int place);  // "A nano", "B mxfp8_rceil": for twins what differs from A
+// The run that panels show beside run A if they have room for only one: the active run, or B if that is A; -1: there is
+// none.
 int comparedRun(const Selection& selection);
 QString nothingToCompareNotice();
 QString csvField(const QString& text);  // quoted

@@ -1,4 +1,4 @@
-// What the person looks at: the one object that all panels share, so that none of them knows another.
+// What the user has selected: the one object that all panels share, so that no panel depends on another.
 #pragma once
 
 #include <QObject>
@@ -25,7 +25,7 @@ class Selection : public QObject {
 
   // Time. `follow` keeps the cursor and the right edge on the newest step.
   std::int64_t step() const;        // what the "now" panels show
-  void setStep(std::int64_t step);  // leaves follow mode unless it is the newest
+  void setStep(std::int64_t step);  // stops following unless it is the newest
   bool following() const;
   void setFollowing(bool follow);
   StepRange range() const;         // visible on every time axis
@@ -37,7 +37,7 @@ class Selection : public QObject {
   void setLayer(int layer);
   int expert() const;  // -1: none
   void setExpert(int expert);
-  // Its layer goes with layer() wherever the operand exists there; choosing one of a MoE layer chooses that layer.
+  // Its layer follows layer() if the operand exists there; choosing an operand of a MoE layer chooses that layer.
   const OperandPlace& tensor() const;
   void setTensor(OperandPlace tensor);
 
@@ -50,7 +50,7 @@ class Selection : public QObject {
   std::int64_t hoverStep() const;
   void setHoverStep(std::int64_t step);
 
-  // Called by the frame clock: moves cursor and range along when following, tells who listens that there is news.
+  // Called by the frame clock: moves cursor and range when following, and emits dataChanged for new frames.
   void refresh();
 
  signals:
@@ -61,7 +61,7 @@ class Selection : public QObject {
 
  private:
   void takeTensorAlong();
-  // Clamps both to the steps there are; true: something changed and timeChanged was emitted.
+  // Clamps both to the existing steps; true: something changed and timeChanged was emitted.
   bool moveTime(std::int64_t step, StepRange range);
 
   std::vector<std::shared_ptr<const History>> histories_;

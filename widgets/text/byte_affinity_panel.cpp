@@ -138,7 +138,7 @@ void ByteAffinityPanel::refillStrip() {
   for (const ByteOfExpert& byte : bytes_of_expert(*now, static_cast<std::size_t>(expert)))
     bytes.push_back({byte.byte, byte.lift, byte.share});
   strip_->setBytes(chosen ? tr("expert %1: its bytes by lift (5 tokens or more)").arg(expert)
-                          : tr("expert %1, the most particular: its bytes by lift. Click another above").arg(expert),
+                          : tr("expert %1, the most specialised: its bytes by lift. Click another above").arg(expert),
                    std::move(bytes));
 }
 
@@ -194,13 +194,10 @@ QString ByteAffinityPanel::csv() const {
 }
 
 QString ByteAffinityPanel::explain() const {
-  return tr("<p><b>Which bytes an expert gets more often than its share of them.</b> Above: kinds of bytes; below: the "
-            "bytes "
-            "of the chosen expert, best first, with their lift; those with fewer than 5 tokens are left out. White "
-            "space "
-            "and control bytes have signs.</p><p><b>Reading it.</b> A router that has learnt anything shows orange "
-            "here "
-            "first, long before domains tell apart: experts for white space, digits, brackets.</p>") +
+  return tr("<p><b>Which bytes an expert gets more often than its share.</b> Above: kinds of bytes; below: the bytes "
+            "of the chosen expert, highest lift first; those with fewer than 5 tokens are left out. White space and "
+            "control bytes have glyphs.</p><p><b>Reading it.</b> A router that has learnt anything shows orange here "
+            "first, long before domains differ: experts for white space, digits, brackets.</p>") +
          metricCards({"byte_affinity"});
 }
 

@@ -6,7 +6,7 @@
 
 namespace moescope {
 
-// Bytes of one expert as boxes with their signs, most preferred first, coloured by lift.
+// Bytes of one expert as boxes with their glyphs, most preferred first, coloured by lift.
 class ByteStrip : public PlotFrame {
   Q_OBJECT
 

@@ -35,7 +35,7 @@ CoactivationPanel::CoactivationPanel(Selection* selection, QWidget* parent)
   sort_ = new QComboBox(this);
   sort_->addItems({tr("by team"), tr("by id")});
   sort_->setAccessibleName(tr("Order of experts"));
-  sort_->setToolTip(tr("by team: experts that are chosen together stand together (average-linkage clustering)"));
+  sort_->setToolTip(tr("by team: experts chosen together are neighbours (average-linkage clustering)"));
   connect(sort_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(sort_);
   addBody(view_);
@@ -127,11 +127,10 @@ QString CoactivationPanel::csv() const {
 
 QString CoactivationPanel::explain() const {
   return tr("<p><b>Of the tokens of the expert in the row, how many also go to the expert in the column</b>, as a "
-            "multiple "
-            "of what chance alone would give, (K - 1) / (E - 1). The diagonal has no value; struck through: never "
-            "together.</p><p><b>Reading it.</b> Sorted by team, orange squares on the diagonal are experts that work "
-            "together. Blue between them: they replace each other. An orange column from top to bottom is an expert "
-            "that everybody uses. Groups of the router (n_groups) show as squares by themselves.</p>") +
+            "multiple of the share expected by chance, (K - 1) / (E - 1). The diagonal has no value; struck through: "
+            "never together.</p><p><b>Reading it.</b> Sorted by team, orange squares on the diagonal are experts that "
+            "work together. Blue between them: they replace each other. An orange column from top to bottom is an "
+            "expert that is chosen with all others. Groups of the router (n_groups) show as squares, too.</p>") +
          metricCards({"coactivation"});
 }
 

@@ -90,12 +90,12 @@ RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* pare
   view_->addItems({tr("over steps"), tr("by layer"), tr("at the step")});
   view_->setAccessibleName(tr("View"));
   view_->setToolTip(
-      tr("Curves over steps (of every layer, of many layers the lowest, their mean and the highest); every "
-         "layer over steps in colour; or a bar for each layer at the cursor's step"));
+      tr("Curves over steps (of every layer, or with many layers the lowest, mean and highest); every layer over steps "
+         "in colour; or a bar for each layer at the cursor's step"));
   connect(view_, &QComboBox::currentIndexChanged, stack_, &QStackedWidget::setCurrentIndex);
   figure_ = new QComboBox(this);
   figure_->addItems({tr("whole sets"), tr("experts")});
-  figure_->setAccessibleName(tr("What must be the same"));
+  figure_->setAccessibleName(tr("What to compare"));
   figure_->setToolTip(
       tr("Whole sets: share of the probe's tokens whose top-k set of experts is unchanged. Experts: share "
          "of their chosen experts that are the same, one by one, which is never less"));
@@ -293,7 +293,7 @@ void RoutingStabilityPanel::refillBars() {
   bars_->setNotice(whyNoTrack());
   if (!bars_->notice().isEmpty()) return;
   const StabilityPoint* point = track_.at(selection_->step());
-  if (!point) return bars_->setNotice(tr("No earlier routing to compare with at this step: choose a later one"));
+  if (!point) return bars_->setNotice(tr("No earlier routing to compare with at this step: choose a later step"));
   std::vector<StabilityBars::Bar> bars;
   for (std::size_t i = 0; i < track_.layers().size(); ++i)
     bars.push_back({track_.layers()[i], point->value(wholeSets(), i)});
@@ -375,15 +375,14 @@ QString RoutingStabilityPanel::csv() const {
 }
 
 QString RoutingStabilityPanel::explain() const {
-  return tr("<p><b>How much of the probe's routing is still what it was at an earlier step</b>, layer by layer. "
-            "<i>Over "
+  return tr("<p><b>How much of the probe's routing is the same as at an earlier step</b>, layer by layer. <i>Over "
             "steps:</i> every routing of the probe text against an earlier one of the same text. <i>Whole sets:</i> "
-            "share of the tokens that have the very same top-k set; <i>experts:</i> share of the single choices, which "
-            "is OLMoE's router saturation. Dashed: two routings that know nothing of each other. Where the probe text "
-            "or top_k was another one, nothing can be compared.</p>"
-            "<p><b>Reading it.</b> Against 100 steps before, rising curves say that the router is settling; they fall "
-            "when data, bias rate or learning rate throw it over. Against the first step they fall: that is "
-            "learning. Against a pinned step they say how far the routing has gone from there.</p>") +
+            "share of the tokens that have exactly the same top-k set; <i>experts:</i> share of the single choices, "
+            "which is OLMoE's router saturation. Dashed: two independent routings. Where the probe text or top_k was "
+            "different, nothing can be compared.</p><p><b>Reading it.</b> Against 100 steps before, rising curves say "
+            "that the router is settling; they fall when a change of data, bias rate or learning rate disrupts it. "
+            "Against the first step they fall: that is learning. Against a pinned step they show how far the routing "
+            "has moved since then.</p>") +
          metricCards({"unchanged_choices", "routing_stability"});
 }
 

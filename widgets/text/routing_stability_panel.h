@@ -1,5 +1,5 @@
-// How much of the probe text's routing is still what it was at an earlier step: over steps, layer by layer over steps,
-// or of all layers at one step.
+// How much of the probe text's routing is the same as at an earlier step: over steps, layer by layer over steps, or of
+// all layers at one step.
 #pragma once
 
 #include <QComboBox>

@@ -190,12 +190,11 @@ QString SpecialisationPanel::csv() const {
 
 QString SpecialisationPanel::explain() const {
   return tr("<p><b>How much more, or less, a domain uses an expert than all text does.</b> Counted over every batch "
-            "since "
-            "the table before (telemetry.specialisation_every). White or black is 1: no preference. Struck through: "
-            "not once. A click chooses the expert for all panels.</p>"
-            "<p><b>Reading it.</b> Sorted by domain, specialisation is a staircase of orange. Look at several layers: "
-            "first layers go by bytes, later ones by what the text is. A balancing loss that acts on each sequence "
-            "holds experts back from it; the bias alone does less so.</p>") +
+            "since the table before (telemetry.specialisation_every). White or black is 1: no preference. Struck "
+            "through: never. A click chooses the expert for all panels.</p><p><b>Reading it.</b> Sorted by domain, "
+            "specialisation is a staircase of orange. Look at several layers: the first layers specialise on bytes, "
+            "later ones on the kind of text. A balancing loss that acts on each sequence suppresses it; the bias alone "
+            "does so less.</p>") +
          metricCards({"domain_share", "domain_lift"});
 }
 

@@ -1,4 +1,4 @@
-// Which domain, or which kind of byte, uses which expert of a layer: lift over the expert's share of all text.
+// Which domain uses which expert of a layer: lift over the expert's share of all text.
 #pragma once
 
 #include <QComboBox>
@@ -35,7 +35,7 @@ class SpecialisationPanel : public Panel {
   std::vector<int> columns_;  // column -> expert
 };
 
-// The table of one layer in a frame; nullptr: there is none.
+// One layer's table in a frame; nullptr: there is none.
 const SpecialisationFrame* specialisationOf(const TelemetryFrame* frame, int layer);
 // Lift on the scale of utilisation: 1 neutral, blue below, orange above.
 LegendScale liftLegend(bool dark);

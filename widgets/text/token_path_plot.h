@@ -1,4 +1,4 @@
-// One token's way through the layers: a column for each, split by the chosen experts' shares of the mix.
+// One token's path through the layers: a column for each, split by the mixing shares of its experts.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// A text byte by byte, coloured by the expert that scored best: on the letters for one layer, or on a line for each
-// layer under them. Hover describes a token, a click or the arrow keys choose one, a click in the legend an expert.
+// A text byte by byte, coloured by the expert with the best score: the letters for one layer, or a line under them for
+// each layer. Hover describes a token, a click or the arrow keys choose one, a click in the legend an expert.
 #pragma once
 
 #include <memory>

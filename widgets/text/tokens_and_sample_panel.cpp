@@ -115,8 +115,7 @@ void TokensAndSamplePanel::addControls() {
   color_ = new QComboBox(this);
   color_->addItems({tr("colour by id"), tr("colour by team")});
   color_->setAccessibleName(tr("Colours of experts"));
-  color_->setToolTip(
-      tr("by id: an expert keeps its colour through time. by team: experts that are chosen together look alike"));
+  color_->setToolTip(tr("by id: an expert keeps its colour over time. by team: experts chosen together look alike"));
   connect(color_, &QComboBox::currentIndexChanged, this, [this] {
     view_->markDirty();
     path_->markDirty();
@@ -251,7 +250,7 @@ void TokensAndSamplePanel::refill() {
       return view_->setNotice(notInLogNotice(
           history->info(), shows_ == Shows::sample ? tr("text of the model's own") : tr("texts with their routing")));
     return view_->setNotice(
-        shows_ == Shows::sample    ? tr("No sample yet: telemetry.sample_every says how often the model writes one")
+        shows_ == Shows::sample    ? tr("No sample yet: telemetry.sample_every sets how often the model writes one")
         : wantedDomain().isEmpty() ? tr("No probe text yet: telemetry.texts_every and telemetry.probe")
                                    : tr("No passage of %1 yet").arg(wantedDomain()));
   }
@@ -349,25 +348,19 @@ QString TokensAndSamplePanel::csv() const {
 QString TokensAndSamplePanel::explain() const {
   const QString what =
       shows_ == Shows::sample
-          ? tr("<p><b>What the model writes at this step</b>, going on from the beginning of the probe text "
-               "(underlined), and which experts read each byte. The loss is the model's own surprise at what it "
-               "drew.</p>")
-          : tr("<p><b>Which expert reads which byte.</b> The probe is the same text at every step, routed by the "
-               "weights "
-               "of that step; passages of the data are from the batch that was just trained on. A token is a byte; "
-               "white "
-               "space and control bytes have signs of their own.</p>");
+          ? tr("<p><b>What the model writes at this step</b>, continuing the beginning of the probe text (underlined), "
+               "and which experts process each byte. The loss is that of the byte the model drew.</p>")
+          : tr("<p><b>Which expert processes which byte.</b> The probe is the same text at every step, routed by the "
+               "weights of that step; passages of the data are from the batch that was just trained on. A token is a "
+               "byte; white space and control bytes have glyphs.</p>");
   return what +
-         tr("<p>Colour is the expert with the best biased score; layers have experts of their own, so that equal "
-            "colours "
-            "of two layers mean nothing. A click on a token or on a number in the legend keeps only that expert's "
-            "tokens in colour, strong where it is first choice, weaker where it is among the top K; a second click "
-            "shows "
-            "all again. Below: the token's path, each layer's column split by the experts' shares of the mix.</p>"
-            "<p><b>Reading it.</b> Small models specialise on bytes first: white space, digits, brackets and letters "
-            "get "
-            "experts of their own within some hundred steps. One colour on a word or on a whole line of code is "
-            "specialisation by meaning. A patchwork without any order means that the router tells no tokens "
+         tr("<p>Colour is the expert with the best biased score; each layer has its own experts, so equal colours in "
+            "two layers mean nothing. A click on a token or on a number in the legend keeps only that expert's tokens "
+            "in colour, strong where it is first choice, weaker where it is among the top K; a second click shows all "
+            "again. Below: the token's path, each layer's column split by the experts' shares of the "
+            "mix.</p><p><b>Reading it.</b> Small models specialise on bytes first: white space, digits, brackets and "
+            "letters get experts of their own within some hundred steps. One colour on a word or on a whole line of "
+            "code is specialisation by meaning. A patchwork without any order means that the router tells no tokens "
             "apart.</p>") +
          metricCards({"margin", "expert_bias"});
 }

@@ -23,7 +23,7 @@ class TokensAndSamplePanel : public Panel {
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
 
-  void setEditable(bool editable);  // there is a run in training that takes another probe text
+  void setEditable(bool editable);  // a run is in training, so the probe text can be changed
   void showAllLayers(bool all);
   void showText(const QString& what);  // "probe" or the name of a domain
   void beginEditing();

@@ -1,4 +1,4 @@
-// One aligned block of memory, cut into named pieces: nothing is allocated while a step runs.
+// One aligned block of memory, divided into pieces in advance, so that nothing is allocated while a step runs.
 #pragma once
 
 #include <cstddef>

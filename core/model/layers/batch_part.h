@@ -1,8 +1,9 @@
-// Which part of the batch this process holds, and in which order sums over tokens are added.
+// The part of the batch that this process holds, and the order in which sums over tokens are added.
 //
 // A batch is cut into shards of neighbouring sequences. A sum over tokens is taken inside each shard first, in token
 // order; then shards are added pairwise, (0 + 1) + (2 + 3). A process holds all shards, or as one of R ranks an equal
-// share of neighbouring ones, so that any R that divides the shards adds the same numbers in the same order.
+// number of neighbouring ones, so that every R that divides the number of shards adds the same numbers in the same
+// order.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 namespace moescope {
 
 // Shards of a batch: at most four, fewer where they would not be whole sequences of a multiple of 64 tokens together
-// (a tile of a GEMM or a block of a format never reaches over two).
+// (so no tile of a GEMM and no block of a format spans two).
 inline constexpr int kMostShards = 4;
 inline constexpr int kShardRows = 64;
 inline int batch_shards(int sequences, int length) {
@@ -47,7 +48,7 @@ struct BatchPart {
   int all_sequences() const { return sequences * of; }
 };
 
-// values[0] = all of them, `stride` apart, added pairwise. Their number is a power of two.
+// Adds `parts` arrays of `count` values, `stride` apart, pairwise into the first. `parts` is a power of two.
 template <class T>
 void add_pairwise(T* values, std::size_t count, int parts, std::size_t stride) {
   for (int distance = 1; distance < parts; distance *= 2)
@@ -58,7 +59,7 @@ void add_pairwise(T* values, std::size_t count, int parts, std::size_t stride) {
     }
 }
 
-// Sum over all tokens of the batch of a figure that `of_shard(first token, last token)` adds up in order.
+// Sum of a figure over all tokens of the batch; `of_shard(first token, last token)` adds it up in order for one shard.
 template <class OfShard>
 double sum_over_batch(const BatchPart& part, const OfShard& of_shard) {
   std::vector<double> sums;

@@ -6,7 +6,7 @@
 
 #include "core/files/safetensors.h"
 #include "core/model/layers/operand.h"
-#include "core/numerics/format_name.h"
+#include "core/numerics/number_format.h"
 
 namespace moescope {
 namespace {

@@ -1,5 +1,5 @@
-// One operand of one GEMM as it was before it was quantized, with everything that its quantizer was told: enough to
-// quantize it again, bit for bit, in whole or expert by expert.
+// One operand of one GEMM before quantization, with all arguments of its quantizer: enough to quantize it again, bit
+// for bit, as a whole or expert by expert.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct CapturedOperand {
   int run = 0;  // RunInfo::run
   std::string run_name;
   std::int64_t step = 0;
-  bool ahead = false;    // computed for the picture, of a step that the run has yet to take
+  bool ahead = false;    // from a step that the run has not taken yet, computed for display only
   OperandFormat format;  // that it was quantized to; fp32: it was not
   BlockAxis axis = BlockAxis::row;
   std::size_t rows = 0, cols = 0;
@@ -40,10 +40,10 @@ QuantSums quantizer_sums(const CapturedOperand& captured);
 // The same of each routed expert by itself, [E]; empty without routed experts.
 std::vector<QuantSums> expert_sums(const CapturedOperand& captured);
 
-// The same as its quantizer saw it after its rotation, in a format that rotates no more: every figure stays as it is.
+// The operand after its rotation, as its quantizer saw it, in a format without rotation: every figure stays the same.
 CapturedOperand rotated(CapturedOperand captured);
 
-// One safetensors file: the tensor in F32, "expert_rows" if it has them, and all else as metadata. Throws
+// Writes one safetensors file: the tensor in F32, "expert_rows" if it has them, and everything else as metadata. Throws
 // std::runtime_error when it cannot be written.
 void save_captured(const CapturedOperand& captured, const std::string& path);
 

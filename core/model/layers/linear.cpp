@@ -49,7 +49,7 @@ Part part_of(const LinearPrecision& precision, Operand operand, Shape shape, int
 }
 
 template <class T>
-void let_tap_take(const LinearPrecision& precision, Direction direction, Operand operand, const T* in, Shape shape) {
+void capture_operand(const LinearPrecision& precision, Direction direction, Operand operand, const T* in, Shape shape) {
   if (!precision.tap || !precision.tap->is(direction, operand)) return;
   const int index = operand == Operand::x ? 0 : precision.tapped;
   const Part part = part_of(precision, operand, shape, index);
@@ -76,8 +76,8 @@ void quantize(const LinearPrecision& precision, Direction direction, Operand ope
 template <class T>
 void take_operands(const LinearPrecision& precision, Direction direction, Operand first, const T*& a, Shape a_shape,
                    Operand second, const T*& b, Shape b_shape) {
-  let_tap_take(precision, direction, first, a, a_shape);
-  let_tap_take(precision, direction, second, b, b_shape);
+  capture_operand(precision, direction, first, a, a_shape);
+  capture_operand(precision, direction, second, b, b_shape);
   const bool of_a = quantizes(precision, direction, first), of_b = quantizes(precision, direction, second);
   if (!of_a && !of_b) return;
   constexpr std::size_t kAligned = 64 / sizeof(T);

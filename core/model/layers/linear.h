@@ -1,7 +1,7 @@
 // Linear layers without bias: y = x W^T.
 //
-// Legend: T tokens (rows), in and out features; all matrices row-major and contiguous. Cut into tiles by shape alone.
-// With a precision, both operands are quantized on their way into the product, which itself is in full precision.
+// Legend: T tokens (rows), in and out features; all matrices row-major and contiguous. Tiles depend on the shape alone.
+// With a precision, both operands are quantized before the product, which itself is in full precision.
 #pragma once
 
 #include "core/model/layers/precision.h"

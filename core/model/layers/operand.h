@@ -1,6 +1,6 @@
 // Quantizes matrices of the model for a GEMM, in either scalar type.
 //
-// double is the gradient checks' scalar: quantization sees the values rounded to float.
+// double is for gradient checks: quantization sees the values rounded to float.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,13 @@ template <class T>
 void quantize_alone(const OperandFormat& format, const T* in, int rows, int cols, std::size_t stride, BlockAxis axis,
                     const RoundingKey& key, T* out, QuantSums* sums);
 
-// The same on all threads, in bands of 128 that cut no scale; bit-identical for any number of threads.
+// The same on all threads, in bands of 128 that split no block; bit-identical for any number of threads.
 template <class T>
 void quantize_in_bands(const OperandFormat& format, const T* in, int rows, int cols, std::size_t stride, BlockAxis axis,
                        const RoundingKey& key, T* out, QuantSums* sums);
 
-// Each row by itself, in place: what comes out of a transfer in that format. `format` has no tensor-wide scale.
+// Quantizes and decodes each row by itself, in place, as a transfer in that format does. `format` has no tensor-wide
+// scale.
 template <class T>
 void round_rows(const OperandFormat& format, T* rows_of, std::size_t rows, int cols, QuantSums* sums = nullptr);
 

@@ -1,4 +1,4 @@
-// Copies one operand of one GEMM on its way into the quantizer. Nothing else of a step changes.
+// Captures one operand of one GEMM just before it is quantized. Nothing else in the step changes.
 #pragma once
 
 #include <mutex>
@@ -22,13 +22,14 @@ class OperandTap {
   // Which of `stacked` weights that begin with `first` it is; -1: none of them.
   int part_of(int layer, Linear first, int stacked) const;
 
-  // Rows of `expert` from its row key.first_row on, or all rows with expert -1. Any thread; the same rows may come
-  // again and are taken once.
+  // Copies rows of `expert` from its row key.first_row on, or all rows with expert -1. Any thread; rows that come twice
+  // are copied once.
   template <class T>
   void take(const OperandFormat& format, BlockAxis axis, int expert, const T* in, int rows, int cols,
             std::size_t stride, const RoundingKey& key);
 
-  // What was taken, once the step is over; nothing: the model has no such operand. Of its labels only `place` is set.
+  // The captured operand, once the step is over; nullopt: the model has no such operand. Of its labels only `place` is
+  // set.
   std::optional<CapturedOperand> finish(int n_experts);
 
  private:

@@ -30,7 +30,7 @@ struct ParameterTensor {
   std::size_t block_elements() const { return elements() / blocks(); }
 };
 
-// Elements that lie together: one expert's share of a tensor, or all of any other.
+// Contiguous elements: one expert's part of a tensor, or the whole of any other tensor.
 struct ParameterRun {
   std::size_t offset = 0, count = 0;
   int expert = -1;  // -1: not of a routed expert

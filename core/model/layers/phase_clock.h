@@ -1,4 +1,4 @@
-// Where the time of a step goes: each moment belongs to exactly one phase.
+// Measures where the time of a step goes: each moment belongs to exactly one phase.
 #pragma once
 
 #include <array>

@@ -20,39 +20,6 @@ constexpr LinearInfo kLinears[] = {
 };
 static_assert(std::size(kLinears) == kNumLinears);
 
-OperandFormat mx(ElementFormat element) {
-  OperandFormat format;
-  format.scheme = QuantScheme::mx;
-  format.element = element;
-  return format;
-}
-
-OperandFormat overriding_format(OperandOverride chosen) {
-  OperandFormat format;
-  switch (chosen) {
-    case OperandOverride::none:
-    case OperandOverride::fp32:
-      break;
-    case OperandOverride::bf16:
-      format.scheme = QuantScheme::bf16;
-      break;
-    case OperandOverride::mxfp8_e4m3:
-      return mx(ElementFormat::e4m3);
-    case OperandOverride::mxfp8_e5m2:
-      return mx(ElementFormat::e5m2);
-    case OperandOverride::mxfp6_e2m3:
-      return mx(ElementFormat::e2m3);
-    case OperandOverride::mxfp6_e3m2:
-      return mx(ElementFormat::e3m2);
-    case OperandOverride::mxfp4_e2m1:
-      return mx(ElementFormat::e2m1);
-    case OperandOverride::nvfp4:
-      format.scheme = QuantScheme::nvfp4;
-      format.element = ElementFormat::e2m1;
-  }
-  return format;
-}
-
 using OwnRecipes = std::array<std::optional<Recipe>, 3>;  // of the operands of one class
 
 OwnRecipes own_recipes(const std::vector<OperandRecipe>& all, GemmClass gemm_class) {
@@ -65,17 +32,16 @@ OwnRecipes own_recipes(const std::vector<OperandRecipe>& all, GemmClass gemm_cla
 // By the class's recipe, or what stands in its place for every class.
 OperandFormat class_format(const PrecisionConfig& config, Recipe recipe, GemmOperand at) {
   if (recipe == Recipe::fp32) return {};
-  const OperandOverride chosen = at.operand == Operand::x   ? config.override_x
-                                 : at.operand == Operand::w ? config.override_w
-                                                            : config.override_dy;
-  return chosen == OperandOverride::none ? recipe_format(recipe, at.direction, at.operand) : overriding_format(chosen);
+  const std::optional<OperandFormat>& chosen = at.operand == Operand::x   ? config.override_x
+                                               : at.operand == Operand::w ? config.override_w
+                                                                          : config.override_dy;
+  return chosen ? *chosen : recipe_format(recipe, at.direction, at.operand);
 }
 
 OperandFormat operand_format(const PrecisionConfig& config, Recipe recipe, const OwnRecipes& own, GemmOperand at) {
   const auto& mine = own[static_cast<std::size_t>(at.operand)];
   OperandFormat format = mine ? recipe_format(*mine, at.direction, at.operand) : class_format(config, recipe, at);
-  const bool high_precision = format.scheme == QuantScheme::fp32 || format.scheme == QuantScheme::bf16;
-  if (!high_precision) format.rounding = config.rounding;
+  if (is_scaled(format)) format.rounding = config.rounding;
   return format;
 }
 
@@ -88,11 +54,8 @@ ClassPrecision class_precision(const PrecisionConfig& config, Recipe recipe, con
     OperandFormat &a = precision.formats[i], &b = precision.formats[i + 1];
     a = operand_format(config, recipe, own, kGemmOperands[i]);
     b = operand_format(config, recipe, own, kGemmOperands[i + 1]);
-    // Both operands of a product are rotated or none is; high precision gains nothing from it.
-    const auto coarse = [](const OperandFormat& f) {
-      return f.scheme != QuantScheme::fp32 && f.scheme != QuantScheme::bf16;
-    };
-    if (coarse(a) || coarse(b)) a.hadamard = b.hadamard = rotation;
+    // Either both operands of a product are rotated or none; in high precision rotation is of no use.
+    if (is_scaled(a) || is_scaled(b)) a.hadamard = b.hadamard = rotation;
     precision.plain = precision.plain && is_plain(a) && is_plain(b);
   }
   return precision;
@@ -118,16 +81,12 @@ StepPrecision step_precision(const PrecisionConfig& config, std::int64_t seed, s
   return precision;
 }
 
-// DeepEP's way: mxfp8 stands for what experts read, their inputs and the gradients of their outputs; what they give is
-// summed up and stays in bf16.
+// mxfp8 applies to what experts read, their inputs and the gradients of their outputs; what they return is summed and
+// stays in bf16.
 OperandFormat transfer_format(TokenPayload payload, Transfer transfer) {
   const bool to_experts = transfer == Transfer::dispatch || transfer == Transfer::combine_gradient;
-  OperandFormat format;
-  if (payload == TokenPayload::mxfp8 && to_experts)
-    format.scheme = QuantScheme::mx;
-  else if (payload != TokenPayload::fp32)
-    format.scheme = QuantScheme::bf16;
-  return format;
+  if (payload == TokenPayload::fp32) return {};
+  return payload == TokenPayload::mxfp8 && to_experts ? mx_format(ElementFormat::e4m3) : kBf16Format;
 }
 
 OperandPlace transfer_place(int layer, Transfer transfer) {

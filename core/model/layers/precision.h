@@ -54,7 +54,7 @@ struct StepPrecision {
 };
 StepPrecision step_precision(const PrecisionConfig& config, std::int64_t seed, std::int64_t step);
 
-// One number out of several, each of which changes it altogether.
+// Hashes several numbers into one.
 std::uint64_t hash_of(std::initializer_list<std::uint64_t> values);
 
 // Weights beside the routed experts', of one layer or of none (output).
@@ -80,13 +80,13 @@ struct LinearInfo {
   const char* name;  // "wq", "w1"
 };
 const LinearInfo& linear_info(Linear linear);
-// Where the statistics of its x are: w3 multiplies what w1 does.
+// The linear that holds the statistics of its x: w3 multiplies the same x as w1.
 Linear source_of_x(Linear linear);
 
 using LinearSums = std::array<QuantSums, 6>;
 using LayerSums = std::array<LinearSums, kNumLinears>;
 
-// What travels between ranks around the routed experts of a layer: their inputs and outputs, and on the way back the
+// What ranks send each other for the routed experts of a layer: inputs and outputs, and in the backward pass the
 // gradients of both.
 enum class Transfer : std::uint8_t { dispatch, combine, combine_gradient, dispatch_gradient };
 inline constexpr int kNumTransfers = 4;

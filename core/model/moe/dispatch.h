@@ -2,7 +2,7 @@
 //
 // Legend: T tokens, D dim, E experts, K top_k, N = T*K slots. Slots are grouped by expert; inside an expert they keep
 // token order. Nothing is dropped. A token's rows are always summed in the order of its choices, so no sum depends on
-// who computes it.
+// which rank computes it.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // The all-to-alls of one MoE layer whose experts are spread over ranks: token rows go to the experts and come back.
 //
 // Legend: E experts, R ranks; expert e lives on rank e / (E / R). N rows here (T*K slots, grouped by expert), M rows
-// that arrive, D values a row. Rows arrive in the order of the whole batch: grouped by expert, inside an expert by
-// source rank and there in token order. So an expert sees the rows that one process would give it, in the same order.
+// that arrive, D values a row. Rows arrive in the order of the whole batch: grouped by expert, within an expert by
+// source rank, and then in token order. So an expert gets the same rows in the same order as in a single process.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +17,15 @@ namespace moescope {
 
 class ExpertExchange {
  public:
-  // Tells all ranks how many rows come to each of their experts. `here`: the plan of the tokens here, which chose
+  // Tells all ranks how many rows each of their experts receives. `here`: the plan of the tokens here, which chose
   // topk_TK.
   void plan(const DispatchPlan& here, const std::vector<std::int32_t>& topk_TK, Ranks& ranks);
 
-  // Of the experts here, rows [M]; the others have none. Only expert_offset is filled.
+  // The plan of the rows [M] of the experts here; other experts have none. Only expert_offset is filled.
   const DispatchPlan& at_experts() const { return at_experts_; }
 
   // Rows travel in `format`, to which they were rounded before (row_codec.h).
-  // Over nodes only: tokens_TD -> at_experts_MD, each of the `tokens` once to a node and once to a rank.
+  // Over nodes only: tokens_TD -> at_experts_MD, sending each token once to a node and once to a rank.
   template <class T>
   void dispatch_merged(const OperandFormat& format, const T* tokens_of, std::size_t tokens, int dim,
                        T* at_experts) const;

@@ -58,7 +58,7 @@ extern const std::array<QuantSource, kQuantSources> kQuantSourceTable;
 template <class T>
 class GroupedExperts {
  public:
-  // Of the experts [first, first + count) alone statistics are taken; others must have no rows.
+  // Statistics are of the experts [first, first + count) only; the others must have no rows.
   GroupedExperts(int n_experts, int first, int count, int dim, int inter)
       : experts_(n_experts), first_(first), count_(count), dim_(dim), inter_(inter) {}
 
@@ -84,7 +84,7 @@ class GroupedExperts {
     const ClassPrecision& precision;
     std::uint64_t stream;  // of the layer
     bool counted;
-    OperandTap* tap;   // nullptr: nobody looks at this layer's experts
+    OperandTap* tap;   // nullptr: nothing is captured in this layer's experts
     QuantSite tapped;  // at which it takes
     const OperandFormat& format(QuantSite site) const;
     bool plain() const { return precision.plain; }

@@ -19,31 +19,31 @@ QuantSums* sums_of(const LayerPrecision& precision, Transfer transfer) {
 }
 
 template <class T>
-void let_tap_take(const LayerPrecision& precision, Transfer transfer, const OperandFormat& format, const T* rows_of,
+void capture_rows(const LayerPrecision& precision, Transfer transfer, const OperandFormat& format, const T* rows_of,
                   std::size_t rows, int dim) {
   if (precision.tap && precision.tap->place() == transfer_place(precision.layer, transfer))
     precision.tap->take(format, BlockAxis::row, -1, rows_of, static_cast<int>(rows), dim, size(dim), {});
 }
 
-// Rounds a row for each copy of a token, where it leaves.
+// Rounds the row of each copy of a token before it is sent.
 template <class T>
 void send(TokenPayload payload, Transfer transfer, T* rows_of, std::size_t rows, int dim,
           const LayerPrecision& precision) {
   const OperandFormat format = transfer_format(payload, transfer);
-  let_tap_take(precision, transfer, format, rows_of, rows, dim);
+  capture_rows(precision, transfer, format, rows_of, rows, dim);
   if (!is_plain(format)) round_rows(format, rows_of, rows, dim, sums_of(precision, transfer));
 }
 
-// Rows that come to the experts here.
+// Rows that the experts here receive.
 std::size_t rows_at_experts(const DispatchPlan& at_experts) {
   return size(at_experts.expert_offset.back());
 }
 
-// The tokens as they travel: each is rounded once, not each of its copies. In this thread's scratch.
+// The tokens as they are sent: each is rounded once, not each of its copies. In this thread's scratch.
 template <class T>
 const T* sent_tokens(TokenPayload payload, const T* h, int tokens, int dim, const LayerPrecision& precision) {
   const OperandFormat format = transfer_format(payload, Transfer::dispatch);
-  let_tap_take(precision, Transfer::dispatch, format, h, size(tokens), dim);
+  capture_rows(precision, Transfer::dispatch, format, h, size(tokens), dim);
   if (is_plain(format)) return h;
   T* sent = thread_scratch<T>(size(tokens) * size(dim));
   quantize_in_bands(format, h, tokens, dim, size(dim), BlockAxis::row, {}, sent,
@@ -103,7 +103,7 @@ void MoeLayer<T>::forward(const LayerView<T>& w, const T* expert_bias, const T* 
                  precision.of(Linear::gate), limits);
   clock.enter(Phase::dispatch);
   plan_dispatch(a.router.ids, config_.router.top_k, m.n_experts, a.plan);
-  bring_to_experts(sent_tokens(config_.precision.payload, h, tokens, m.dim, precision), a, ws);
+  dispatch_tokens(sent_tokens(config_.precision.payload, h, tokens, m.dim, precision), a, ws);
   experts_forward(w, a, ws, precision, sums, clock);
   combine_forward(a.plan, residual, a.router.mix, a.y, m.dim, y);
   if (m.n_shared == 0) return;
@@ -111,9 +111,9 @@ void MoeLayer<T>::forward(const LayerView<T>& w, const T* expert_bias, const T* 
   feed_forward_forward(w.shared, h, tokens, m.dim, m.n_shared * m.moe_inter, a.shared, y, shared_precision(precision));
 }
 
-// Between ranks the rows that leave are in the workspace's dx.
+// Between ranks the rows to send are in the workspace's dx.
 template <class T>
-void MoeLayer<T>::bring_to_experts(const T* tokens, MoeActivations<T>& a, MoeWorkspace<T>& ws) {
+void MoeLayer<T>::dispatch_tokens(const T* tokens, MoeActivations<T>& a, MoeWorkspace<T>& ws) {
   const int dim = config_.model.dim;
   if (!part_.ranks) return dispatch_forward(a.plan, tokens, dim, a.x);
   a.exchange.plan(a.plan, a.router.ids, *part_.ranks);

@@ -1,7 +1,8 @@
 // One mixture-of-experts layer: router -> dispatch -> experts -> combine, plus the shared experts.
 //
 // Legend: T tokens here, D dim, E experts, K top_k, N = T*K slots, F expert hidden width. Where experts are spread over
-// ranks, M = the slots of the whole batch at most: rows that come to the experts here; alone M = N.
+// ranks, M is the number of rows that the experts here receive, at most the slots of the whole batch; on one process M
+// = N.
 #pragma once
 
 #include <vector>
@@ -58,8 +59,8 @@ class MoeLayer {
                 MoeWorkspace<T>& ws, T* dh, const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock);
 
  private:
-  void bring_to_experts(const T* tokens, MoeActivations<T>& a, MoeWorkspace<T>& ws);
-  // Rows grouped by expert, through the experts wherever they are.
+  void dispatch_tokens(const T* tokens, MoeActivations<T>& a, MoeWorkspace<T>& ws);
+  // Sends the rows, grouped by expert, through the experts, whichever rank they are on.
   void experts_forward(const LayerView<T>& w, MoeActivations<T>& a, MoeWorkspace<T>& ws,
                        const LayerPrecision& precision, QuantSiteSums* sums, PhaseClock& clock);
   void experts_backward(const LayerView<T>& w, const LayerView<T>& g, const MoeActivations<T>& a, MoeWorkspace<T>& ws,

@@ -141,10 +141,10 @@ std::vector<std::int32_t> living_experts(int n_experts, const std::uint8_t* kill
   return living;
 }
 
-// The same for a token whose experts are dealt in turn.
+// The same for a token under forced balance: experts take turns.
 template <class T>
-void deal_token(const RouterConfig& config, const std::vector<std::int32_t>& living, int n_experts,
-                const BatchPart& part, std::size_t t, RouterActivations<T>& a) {
+void assign_round_robin(const RouterConfig& config, const std::vector<std::int32_t>& living, int n_experts,
+                        const BatchPart& part, std::size_t t, RouterActivations<T>& a) {
   std::int32_t* ids = a.ids.data() + t * size(config.top_k);
   for (int j = 0; j < config.top_k; ++j)
     ids[j] = living[((part.first_token() + t) * size(config.top_k) + size(j)) % living.size()];
@@ -338,7 +338,7 @@ void router_forward(const RouterConfig& config, const T* gate, const T* expert_b
                a.scores + first * size(n_experts), a.lse + first);
     for (std::size_t t = first; t < last; ++t) {
       if (config.force_balance)
-        deal_token(config, living, n_experts, part, t, a);
+        assign_round_robin(config, living, n_experts, part, t, a);
       else
         route_token(config, expert_bias, n_experts, part, t, limits, noise, a);
     }

@@ -16,7 +16,7 @@
 
 namespace moescope {
 
-// Where the router's numbers of one layer live from the forward pass to the end of the step.
+// The router's values of one layer, kept from the forward pass to the end of the step.
 template <class T>
 struct RouterActivations {
   T *logits, *scores;             // [T, E]
@@ -31,7 +31,7 @@ struct RouterActivations {
   void plan(Arena<T>& arena, const BatchPart& part, int n_experts, int top_k);
 };
 
-// What else bears on which experts a layer's tokens get.
+// What else determines which experts a layer's tokens get.
 struct RoutingLimits {
   const std::uint8_t* killed = nullptr;  // [E] 1: cannot be chosen; nullptr: all can. At least top_k remain.
   std::uint64_t noise_seed = 0;          // of router.gate_noise: one for each layer and step
@@ -50,14 +50,14 @@ void router_backward(const RouterConfig& config, const T* gate, const T* h, cons
                      bool accumulate, const LinearPrecision& precision = {});
 
 // Chooses top_k of the E values in `choice`; ties go to the lowest index. `ids` ascending. Returns the margin. A group
-// with one living expert counts by that one, a group with none is never chosen from.
+// with one living expert counts by that one, a group with none is never chosen.
 template <class T>
 T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int32_t* ids,
                  const std::uint8_t* killed = nullptr);
 
-// b_e += d_e - mean(d) with d_e = rate * sign(mean(n) - n_e); the mean is subtracted only with `centring`
-// (TorchTitan; arXiv:2408.15664, algorithm 1, does not). sign(0) = 0. Selection only: no gradient reaches b.
-// Killed experts rest, and both means are over the others.
+// b_e += d_e - mean(d) with d_e = rate * sign(mean(n) - n_e); the mean is subtracted only with `centring` (TorchTitan;
+// arXiv:2408.15664, algorithm 1, does not). sign(0) = 0. Used for selection only: no gradient reaches b. Killed experts
+// keep their bias, and both means are over the others.
 template <class T>
 void update_expert_bias(std::span<T> expert_bias, std::span<const std::uint32_t> tokens_per_expert, double rate,
                         bool centring, const std::uint8_t* killed = nullptr);

@@ -1,4 +1,4 @@
-// A router's figures that are sums over all tokens of the batch, for telemetry.
+// A router's figures that need sums over all tokens of the batch, for telemetry.
 //
 // Legend: T tokens, E experts, K top_k.
 #pragma once

@@ -13,10 +13,6 @@ namespace {
 
 constexpr std::size_t kSlice = 64;  // rows
 
-BlockFormat block_format(const OperandFormat& format) {
-  return {format.element, format.rule, format.block};
-}
-
 std::size_t bytes_of_row(const OperandFormat& format, std::size_t dim) {
   if (format.scheme == QuantScheme::bf16) return 2 * dim;
   const auto block = static_cast<std::size_t>(format.block);
@@ -64,7 +60,7 @@ void RowCodec<T>::encode(const T* rows_of, std::size_t rows, std::uint8_t* bytes
         if (format_.scheme == QuantScheme::bf16)
           encode_bf16(row, dim_, to);
         else
-          quantize_rows(block_format(format_), {row, 1, dim_, dim_}, to, to + dim_);
+          quantize_rows(format_, {row, 1, dim_, dim_}, to, to + dim_);
       }
     });
   }
@@ -83,7 +79,7 @@ void RowCodec<T>::decode(const std::uint8_t* bytes, std::size_t rows, T* rows_of
         if (format_.scheme == QuantScheme::bf16)
           decode_bf16(from, dim_, rows_of + r * dim_);
         else
-          dequantize_rows(block_format(format_), from, from + dim_, 1, dim_, rows_of + r * dim_);
+          dequantize_rows(format_, from, from + dim_, 1, dim_, rows_of + r * dim_);
       }
     });
   }

@@ -1,9 +1,9 @@
-// Token rows as they travel between ranks: in the bytes of the format that they were rounded to.
+// Encodes token rows for the transfer between ranks, in the bytes of the format that they were rounded to.
 //
 // Legend: D values a row. fp32: 4 D bytes; bf16: 2 D; mx with E4M3 and blocks of 32: D codes, then D / 32 scale bytes
-// (the last block of a row may be shorter). So a row takes what bytes_per_token() of parallel/volumes.h says. Rows that
-// were rounded to the format come back bit by bit, but for the payload of NaNs; others come back rounded. Values of
-// type double travel as they are: they are for tests of gradients.
+// (the last block of a row may be shorter). So a row takes the bytes that bytes_per_token() of parallel/volumes.h
+// gives. Rows that were rounded to the format are decoded to the same bits, except for the payload of NaNs; others come
+// back rounded. Values of type double are sent as they are: they are for gradient checks.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class RowCodec {
   RowCodec(const OperandFormat& format, int dim);
 
   std::size_t row_bytes() const { return row_bytes_; }
-  bool copies() const { return copies_; }  // rows travel as they lie in memory
+  bool copies() const { return copies_; }  // rows are sent as they are in memory
   void encode(const T* rows_of, std::size_t rows, std::uint8_t* bytes) const;
   void decode(const std::uint8_t* bytes, std::size_t rows, T* rows_of) const;
 

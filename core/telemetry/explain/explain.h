@@ -1,9 +1,9 @@
-// A figure taken apart: its formula with this instant's values put in, for the explain cards.
+// Explains a figure: its formula with the present values filled in, for the explain cards.
 //
-// The expression is plain arithmetic, + - * / ^ ( ) with ln, log10, exp, sqrt, cos, ceil, max, mean and median, and
-// what it comes to is what the screen shows (tests/core/telemetry/test_explain.cpp evaluates it). Where a frame does
-// not hold what a figure was made of (a mean over tokens), the expression says what it amounts to, and `note` what that
-// is.
+// The expression is plain arithmetic, + - * / ^ ( ) with ln, log10, exp, sqrt, cos, ceil, max, mean and median, and its
+// value is what the screen shows (tests/core/telemetry/test_explain.cpp evaluates it). Where a frame does not hold the
+// values that a figure was computed from (a mean over tokens), the expression is the value itself and `note` says what
+// it is.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,19 @@
 
 namespace moescope {
 
-// What is asked about.
+// The figure to explain.
 struct FigureTarget {
   std::string key;        // of metrics.h
   int layer = kWholeRun;  // kWholeRun: of the run, or the mean over its layers
   int expert = -1;        // of array figures
-  int other = -1;  // beside it: the domain, second expert, byte, GradientGroup; of an all-to-all 1: de-duplicated
+  int other = -1;  // second index: the domain, second expert, byte, GradientGroup; of an all-to-all 1: de-duplicated
   std::int64_t step = 0;                // the newest value at or before it
   std::int64_t reference = -1;          // of routing stability: the earlier step; -1: the routing before
   double parameter = kNoValue;          // what-if capacity factor, alignment of padding, bytes of a token's row
-  std::optional<OperandPlace> quant{};  // of QuantFrame figures; nothing: the first quantized operand of the layer
+  std::optional<OperandPlace> quant{};  // of QuantFrame figures; nullopt: the first quantized operand of the layer
 };
 
-// Of a run that was imported, what metrics.h calls measured here was measured elsewhere.
+// For imported runs "measured here" becomes "measured elsewhere".
 Provenance provenance_in(const RunInfo& run, Provenance kind);
 
 struct Explanation {

@@ -38,7 +38,7 @@ Parts expert_bias(Context& at) {
     if (router.layer != at.target.layer || router.expert_bias.size() <= expert) continue;
     const auto was = static_cast<double>(router.expert_bias[expert]);
     const auto& counts = at.router->tokens_per_expert;
-    std::string note = "the bias a step earlier, and this step's change";
+    std::string note = "the bias one step earlier, and this step's change";
     if (expert < counts.size()) {
       const double mean = static_cast<double>(total(counts)) / static_cast<double>(counts.size());
       note += ": n_e = " + num(counts[expert]) + " against n = " + num(mean);
@@ -52,7 +52,7 @@ Parts expert_bias(Context& at) {
 Parts mass(Context& at, const std::vector<float>& shares, const char* what) {
   at.value = static_cast<double>(shares[static_cast<std::size_t>(at.target.expert)]);
   const auto experts = static_cast<double>(shares.size());
-  return {num(at.value * experts) + " / " + num(experts), std::string(what) + ": so many times the fair share 1 / E"};
+  return {num(at.value * experts) + " / " + num(experts), std::string(what) + ": multiples of the fair share 1 / E"};
 }
 
 Parts copies(Context& at, const std::vector<std::uint32_t>& matrix, const char* what) {

@@ -63,9 +63,10 @@ Parts commonest_scale(Context& at, const QuantFrame& quant, const QuantFormat& f
 }
 
 Parts crest(const Context& at, const QuantFormat& format) {
-  if (format.block == 0) return plain(at, "mean over what shares a scale; n equal values give 1, a lone one sqrt(n)");
+  if (format.block == 0)
+    return plain(at, "mean over the values that share a scale; n equal values give 1, a single non-zero one sqrt(n)");
   const std::string n = std::to_string(format.block);
-  return plain(at, "mean over blocks; " + n + " equal values give 1, a lone one sqrt(" + n +
+  return plain(at, "mean over blocks; " + n + " equal values give 1, a single non-zero one sqrt(" + n +
                        ") = " + decimal(std::sqrt(format.block), 3));
 }
 
@@ -85,7 +86,7 @@ Parts quant_parts(Context& at, const QuantFrame& quant) {
     return counted_share(at.value, blocks, "blocks with a clipped value, of all blocks");
   if (key == "clipped") return clipped_values(at, format, blocks);
   if (key == "e8m0_blocks") return commonest_scale(at, quant, format);
-  if (key == "amax") return plain(at, "the largest absolute value of the tensor, all its blocks");
+  if (key == "amax") return plain(at, "the largest absolute value of the tensor, over all its blocks");
   if (key == "crest") return crest(at, format);
   return plain(
       at, key == "underflow" ? "share of the values that are not zero: those that became zero" : "share of all values");

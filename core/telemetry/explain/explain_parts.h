@@ -1,5 +1,5 @@
-// What a figure's expression is put together from. Scalars, arrays of a layer and operands are taken apart in a file
-// each (explain_scalars.cpp, explain_arrays.cpp, explain_operands.cpp); explain.cpp finds what is asked about.
+// Helpers that build the expression of a figure. Scalars, arrays of a layer and operands have a file each
+// (explain_scalars.cpp, explain_arrays.cpp, explain_operands.cpp); explain.cpp finds the value to explain.
 #pragma once
 
 #include <cstdint>
@@ -31,18 +31,18 @@ struct Context {
   std::optional<double> setting(const char* key) const { return number_at(history, key, step); }
 };
 
-inline constexpr std::size_t kMostTerms = 10;  // of a sum or a mean that is written out
+inline constexpr std::size_t kMostTerms = 10;  // of a sum or mean that are written out
 std::string num(double value);
 std::uint64_t total(const std::vector<std::uint32_t>& counts);
 std::string many(const char* function, const std::vector<double>& values);
-// A long one is cut short, to the same value.
+// Long ones are shortened to an expression of the same value.
 std::string mean_text(const std::vector<double>& values);
 std::string sum_text(const std::vector<double>& values);
 Parts plain(const Context& at, std::string note = {});
 Parts gradient_snr(const Context& at);
 Parts angle(const Context& at, const char* between);
 
-// Each may change the value and the step of `at` to those of what it takes apart; nothing: there is no such figure.
+// Each may change the value and step of `at` to those that it explains; nullopt: there is no such figure.
 Parts scalar_parts(const Context& at, Metric metric);
 std::optional<Parts> array_parts(Context& at);
 std::optional<Parts> what_if(Context& at);  // of another padding or capacity factor

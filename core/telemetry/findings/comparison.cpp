@@ -11,7 +11,7 @@ namespace moescope {
 
 namespace {
 
-// Of runs that outlive the track.
+// The runs must outlive the track.
 GapTrack track_of(const History& a, const History& b, Metric metric = Metric::ce_loss, int layer = kWholeRun) {
   GapTrack track(HistoryPtr(HistoryPtr(), &a), HistoryPtr(HistoryPtr(), &b), metric, layer);
   track.update();
@@ -155,8 +155,8 @@ Stretches stretches_of(const std::vector<bool>& out) {
   return found;
 }
 
-// In the first steps runs of equal settings have not had the time to drift apart, and their band is as narrow as
-// rounding: what leaves it then, and comes back, tells nothing of the training.
+// In the first steps runs of equal settings have not had time to drift apart, and their band is as narrow as rounding:
+// leaving it then and coming back says nothing about the training.
 constexpr std::int64_t kBandOpens = 100;
 
 std::string higher_or_lower(float gap) {
@@ -175,7 +175,7 @@ void put_in_words(const History& a, const History& b, Conclusion& c) {
       break;
     case Verdict::no_band:
       c.text = who + higher_or_lower(c.gap) + " by " + gap + " at step " + std::to_string(c.steps.last) +
-               "; without a twin that differs only in seed nothing tells whether that is more than noise";
+               "; without a twin that differs only in seed it is not known whether that is more than noise";
       break;
     case Verdict::inside:
       c.text = who + "inside the noise band: no evidence of a difference over " + steps_text(c.steps) + " (gap " +
@@ -193,7 +193,7 @@ void put_in_words(const History& a, const History& b, Conclusion& c) {
                " (band +-" + number(c.band) + ")";
       break;
     case Verdict::lost:
-      c.text = who + "one loss is no number any more from step " + std::to_string(c.out.first) + " on";
+      c.text = who + "one loss is NaN or infinite from step " + std::to_string(c.out.first) + " on";
       break;
   }
 }

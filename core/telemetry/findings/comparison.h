@@ -1,7 +1,7 @@
-// Runs side by side: gaps, the band that chance alone explains, figures of the end, and a conclusion in words.
+// Comparison of runs: gaps, the seed-noise band, final figures, and a conclusion in words.
 //
-// A gap is b - a at equal steps; steps that only one of them took have none. Smoothed means an exponential moving
-// average over every step from the first that both took (gap_track.h).
+// A gap is b - a at equal steps; steps that only one run took have none. Smoothed means an exponential moving average
+// over every step from the first that both took (gap_track.h).
 #pragma once
 
 #include <cstdint>
@@ -16,26 +16,26 @@
 
 namespace moescope {
 
-// The seed-noise band: runs that differ only in their seed differ in loss, too. Its half width at a step is
-// kBandFactor times the smoothed |gap| of such runs, averaged over all pairs of them.
+// The seed-noise band: runs that differ only in their seed also differ in loss. Its half width at a step is kBandFactor
+// times the smoothed |gap| of such runs, averaged over all pairs of them.
 //
-// Why |gap| is smoothed rather than gap: the smoothed gap of one pair of seeds crosses zero at times, and a band made
-// of it would shut there; |gap| keeps the spread of single steps, too, which does not.
+// Why |gap| is smoothed rather than gap: the smoothed gap of one pair of seeds crosses zero at times, where the band
+// would have no width; |gap| also contains the spread of single steps, which does not vanish.
 //
-// What that is worth, tried on the preset nano in BF16 over 600 steps with 16 seeds on the same batches (smoothed
-// losses of two seeds lie 0.04 nats apart, single steps 0.06) and one twin for the band: of two equal runs, the factor
-// 2 calls 1 in 50 different at the end (2.5: 1 in 100, 1.5: 1 in 12). A run worse by 0.05 nats is found 1 time in 7, by
-// 0.1 in 2 of 5, by 0.2 in 6 of 7: "inside" says that a difference would be smaller than what a seed makes, not that
-// there is none. A second twin steadies the band (MXFP4 everywhere is 0.2 nats worse: found with 14 of 15 twins) but
-// does not narrow it: that takes longer runs and smaller learning rates.
+// Its power, measured with the preset nano in BF16 over 600 steps and 16 seeds on the same batches (smoothed losses of
+// two seeds lie 0.04 nats apart, single steps 0.06) and one twin for the band: of two equal runs, the factor 2 calls 1
+// in 50 different at the end (2.5: 1 in 100, 1.5: 1 in 12). A run worse by 0.05 nats is found 1 time in 7, by 0.1 in 2
+// of 5, by 0.2 in 6 of 7: "inside" says that a difference would be smaller than what a seed makes, not that there is
+// none. A second twin makes the band more stable (MXFP4 everywhere is 0.2 nats worse: found with 14 of 15 twins) but
+// not narrower: that takes longer runs and smaller learning rates.
 inline constexpr double kBandFactor = 2;
-// A smoothed gap counts as out of the band only where it stays out for that many steps; shorter comparisons are not
-// judged.
+// A smoothed gap counts as outside the band only if it stays outside for this many steps; shorter comparisons get no
+// verdict.
 inline constexpr std::int64_t kLastingSteps = 50;
 
-StepRange common_steps(const History& a, const History& b);  // from the later first to the earlier last step
+StepRange common_steps(const History& a, const History& b);  // the later of the first steps to the earlier of the last
 
-// `bins` equal slices of `range`, each with min, max, mean and count of the gaps in it.
+// Min, max, mean and count of the gaps in `bins` equal slices of `range`.
 std::vector<PyramidBin> gap_series(const History& a, const History& b, Metric metric, int layer, StepRange range,
                                    int bins);
 // The smoothed gap at the last step of each bin; kNoValue where the bin has none.
@@ -46,8 +46,8 @@ std::vector<float> smoothed_gap(const History& a, const History& b, Metric metri
 std::vector<float> noise_band(std::span<const HistoryPtr> same_settings, Metric metric, int layer, StepRange range,
                               int bins);
 
-// The first step at which |loss_b - loss_a| > epsilon, or the loss of just one of them is no number.
-inline constexpr double kGapEpsilon = 0.05;  // unless the user says another
+// The first step at which |loss_b - loss_a| > epsilon, or only one of the losses is NaN or infinite.
+inline constexpr double kGapEpsilon = 0.05;  // unless the user chooses another
 std::optional<std::int64_t> first_difference(const History& a, const History& b, double epsilon);
 
 // u_e of b minus u_e of a for every expert of one layer at one step (u_e = n_e E / (K T)), [E]; empty when the layers
@@ -69,24 +69,24 @@ struct RunFigures {
   float gradient_cosine = kNoValue;
 };
 RunFigures run_figures(const History& history, StepRange window);
-// The last `n` steps that all of them took (fewer when there are fewer).
+// The last `n` steps that all runs took (fewer when there are fewer).
 StepRange last_common_steps(std::span<const HistoryPtr> histories, std::int64_t n);
 
 enum class Verdict {
   too_short,  // fewer than kLastingSteps steps in common
   identical,  // the losses are equal to the bit
-  no_band,    // nothing tells how much is noise
+  no_band,    // no noise twin, so the noise is not known
   inside,
   returned,  // was out of the band for at least kLastingSteps steps and came back
-  outside,   // is out of it at the end, for at least kLastingSteps steps
-  lost       // the loss of just one of them is no number at the end
+  outside,   // has been out of the band for at least kLastingSteps steps at the end
+  lost       // only one of the losses is NaN or infinite at the end
 };
 
 struct Conclusion {
   Verdict verdict = Verdict::too_short;
   StepRange steps;  // judged
-  // outside: to the end; returned: the longest time out; lost: from where on; inside: a time at the beginning, when the
-  // band is still as narrow as rounding.
+  // outside: up to the end; returned: the longest stretch outside; lost: from there on; inside: a stretch at the
+  // beginning, when the band is still as narrow as rounding.
   StepRange out;
   float gap = kNoValue;   // smoothed, of ce_loss, at the last step; returned: the largest within `out`
   float band = kNoValue;  // half width at that step
@@ -95,15 +95,14 @@ struct Conclusion {
 // `same_settings` as for noise_band; it may hold a and b.
 Conclusion conclude(const History& a, const History& b, std::span<const HistoryPtr> same_settings);
 
-// All of this for runs that go on: the same figures of cross-entropy, at the price of the steps that are new.
+// The same for runs in training, for cross-entropy: an update costs only the new steps.
 class RunGaps {
  public:
-  // The others are compared with the first; `same_settings` as for noise_band. What is known of pairs that stay is
-  // kept.
+  // The others are compared with the first; `same_settings` as for noise_band. Results of pairs that stay are kept.
   void set(const std::vector<HistoryPtr>& runs, const std::vector<HistoryPtr>& same_settings);
-  void update();  // takes in what came since
+  void update();  // adds the new steps
 
-  // Of the run at this place, from 1.
+  // For the run at `place`, counted from 1.
   std::vector<PyramidBin> series(int place, StepRange range, int bins) const;
   std::vector<float> smoothed(int place, StepRange range, int bins) const;
   std::optional<std::int64_t> first_difference(int place, double epsilon) const;

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "core/telemetry/findings/gate_watch.h"
-#include "core/telemetry/findings/hand_settings.h"
+#include "core/telemetry/findings/interventions.h"
 #include "core/telemetry/findings/load_watch.h"
 #include "core/telemetry/findings/loss_watch.h"
 #include "core/telemetry/findings/quant_watch.h"
@@ -24,7 +24,7 @@ struct KindName {
   const char* name;
 };
 constexpr std::array<KindName, 22> kKindNames = {{
-    {FindingKind::loss_lost, "loss lost"},
+    {FindingKind::loss_not_finite, "loss NaN or infinite"},
     {FindingKind::collapsed, "collapsed"},
     {FindingKind::collapsing, "collapsing"},
     {FindingKind::dead, "dead experts"},
@@ -34,21 +34,21 @@ constexpr std::array<KindName, 22> kKindNames = {{
     {FindingKind::uneven, "uneven load"},
     {FindingKind::oscillating_bias, "oscillating bias"},
     {FindingKind::saturated, "saturated router"},
-    {FindingKind::blind, "blind router"},
-    {FindingKind::untaught, "untaught router"},
+    {FindingKind::uninformative, "uninformative scores"},
+    {FindingKind::no_gradient, "router without gradient"},
     {FindingKind::bias_against_gate, "bias against gate"},
     {FindingKind::loss_stuck, "loss stuck"},
-    {FindingKind::auxiliary_rules, "auxiliary loss rules"},
+    {FindingKind::auxiliary_dominates, "auxiliary loss dominates"},
     {FindingKind::loss_spike, "loss spike"},
     {FindingKind::underflow, "underflow"},
     {FindingKind::clipping, "clipping"},
     {FindingKind::low_sqnr, "low SQNR"},
     {FindingKind::comparison, "comparison"},
     {FindingKind::load_shift, "load shift"},
-    {FindingKind::by_hand, "held by hand"},
+    {FindingKind::by_hand, "controlled by hand"},
 }};
 
-// One step's values that a rewound run cannot have kept by chance.
+// Values of one step by which a rewound run is recognised.
 struct Fingerprint {
   std::int64_t step = -1;
   std::uint32_t loss = 0, max_vio = 0;
@@ -87,15 +87,15 @@ std::string finding_id(const Finding& finding) {
   std::string id = std::to_string(finding.run) + "/" + finding_kind_name(finding.kind);
   if (!finding.layers.empty()) id += "/" + std::to_string(finding.layers.front());
   if (finding.tensor) id += std::string("/") + operand_name(finding.tensor->operand);
-  if (finding.kind == FindingKind::auxiliary_rules) id += "/" + finding.metric;
+  if (finding.kind == FindingKind::auxiliary_dominates) id += "/" + finding.metric;
   if (!finding.ongoing || finding.kind == FindingKind::loss_spike) id += "@" + std::to_string(finding.steps.first);
   return id;
 }
 
 namespace {
 
-// What looks at the run, each part at its figures: values, so that the steps after the last whole block can be read on
-// a copy.
+// The watches over a run, each with its figures. Copyable, so that the steps after the last whole block can be read
+// into a copy.
 struct Watches {
   struct Layer {
     LoadWatch load;
@@ -115,10 +115,10 @@ struct Watches {
   QuantWatch quants;
 };
 
-// One reading of [first, last] out of a history, from `begin` on, its first step.
+// Reads the steps [first, last] of a history, whose first step is `begin`.
 class Reading {
  public:
-  Reading(const History& history, const HandSettings& settings, std::int64_t begin, StepRange range)
+  Reading(const History& history, const Interventions& settings, std::int64_t begin, StepRange range)
       : history_(history), settings_(settings), range_(range), phase_((range.first - begin) / kBlock) {}
   void into(Watches& watches, const std::stop_token& stop);
 
@@ -131,7 +131,7 @@ class Reading {
     const std::int64_t first = range_.first + b * kBlock;
     return {first, std::min(range_.last, first + kBlock - 1)};
   }
-  // Whole ones: routers and quantizers are looked at once in a window.
+  // Whole blocks only: routers and quantizers are checked once in a window.
   bool completes_window(std::int64_t b) const {
     return block(b).size() == kBlock && (phase_ + b + 1) % kMeanBlocks == 0;
   }
@@ -145,7 +145,7 @@ class Reading {
   void read_losses(LossWatch& losses) const;
 
   const History& history_;
-  const HandSettings& settings_;
+  const Interventions& settings_;
   StepRange range_;
   std::int64_t phase_;  // blocks before the range
   // By block that completes a window: routers of the window's first step, on which logs have gates and biases if on
@@ -190,7 +190,7 @@ void Reading::read_losses(LossWatch& losses) const {
   const auto values = [&](Metric metric) { return history_.values(metric, kWholeRun, range_); };
   const std::vector<float> ce = values(Metric::ce_loss), aux = values(Metric::aux_loss), z = values(Metric::z_loss),
                            grad_norm = values(Metric::grad_norm);
-  // Of steps that only means are left of, the bins still know how many values were no numbers.
+  // Where only means of old steps are kept, their bins still count the values that were NaN or infinite.
   const auto bins = history_.series(Metric::ce_loss, kWholeRun, range_, static_cast<int>(range_.size()));
   for (std::int64_t b = 0; b < blocks(); ++b) {
     losses.block(block(b).first, {of_block(ce, b), of_block(aux, b), of_block(z, b), of_block(grad_norm, b)});
@@ -202,7 +202,7 @@ void Reading::read_losses(LossWatch& losses) const {
   }
 }
 
-// All or nothing for the caller where it is asked to stop: layers have come differently far then.
+// When asked to stop, the caller discards everything: layers have been read differently far.
 void Reading::into(Watches& watches, const std::stop_token& stop) {
   read_frames(watches.quants);
   for (Watches::Layer& layer : watches.layers) {
@@ -228,7 +228,7 @@ struct FindingsScan::State {
   void restart();
 
   HistoryPtr history;
-  HandSettings settings;
+  Interventions settings;
   StepRange whole;  // steps in whole blocks
   StepRange seen;   // and those after them
   Fingerprint newest;
@@ -255,7 +255,7 @@ void FindingsScan::advance(std::int64_t upto, std::stop_token stop) {
                           fingerprint(*s.history, s.seen.last) != s.newest)) {
     s.restart();
   }
-  s.settings = HandSettings(*s.history);
+  s.settings = Interventions(*s.history);
   if (s.whole.empty()) s.whole = {there.first, there.first - 1};
   const std::int64_t last = std::min(upto, there.last);
   while (last - s.whole.last >= kBlock && !stop.stop_requested()) {
@@ -287,15 +287,17 @@ std::vector<Finding> FindingsScan::findings() const {
     layer.gate.findings(out);
   }
   watches.quants.findings(out);
-  // A layer that a jump left uneven is told of once.
-  std::vector<int> told;
+  // Reported as not recovering already, so not as uneven as well.
+  std::vector<int> not_recovering;
   for (const Finding& finding : out) {
-    if (finding.kind == FindingKind::no_recovery) told.insert(told.end(), finding.layers.begin(), finding.layers.end());
+    if (finding.kind == FindingKind::no_recovery)
+      not_recovering.insert(not_recovering.end(), finding.layers.begin(), finding.layers.end());
   }
   std::erase_if(out, [&](const Finding& finding) {
-    return finding.kind == FindingKind::uneven && std::ranges::find(told, finding.layers.front()) != told.end();
+    return finding.kind == FindingKind::uneven &&
+           std::ranges::find(not_recovering, finding.layers.front()) != not_recovering.end();
   });
-  for (Finding& finding : out) s.settings.name_in(finding);
+  for (Finding& finding : out) s.settings.add_causes(finding);
   s.settings.findings(out, s.seen);
   sort_findings(out);
   return out;
@@ -331,27 +333,27 @@ std::vector<Finding> compare_findings(const HistoryPtr& a, const HistoryPtr& b,
       return {};
     case Verdict::identical:
       finding.title = names + ": identical losses";
-      finding.why = "Whatever the two differ in, it has not changed a loss by a bit.";
+      finding.why = "The settings in which they differ have not changed a single bit of the loss.";
       break;
     case Verdict::inside:
       finding.title = names + ": inside the noise band";
-      finding.why = "Runs that differ by chance alone differ as much: this comparison gives no reason to prefer one.";
+      finding.why = "Chance alone makes runs differ as much: this comparison gives no reason to prefer one.";
       break;
     case Verdict::returned:
       finding.title = names + ": was outside the noise band, and came back";
       finding.steps = conclusion.out;
-      finding.why = "For a while more than runs that differ by chance alone; by the end no more than these.";
+      finding.why = "For a while they differed more than by chance alone, at the end they do not.";
       break;
     case Verdict::outside:
       finding.title = names + ": outside the noise band";
       finding.severity = Severity::warning;
       finding.steps = conclusion.out;
       finding.why =
-          "More than runs that differ by chance alone: what the two differ in most likely makes the difference. Of "
-          "equal runs about 1 in 50 is called so.";
+          "They differ more than by chance alone, most likely because of the settings in which they differ. About 1 in "
+          "50 equal runs is reported like this.";
       break;
     case Verdict::lost:
-      finding.title = names + ": the loss of one is no number";
+      finding.title = names + ": one loss is NaN or infinite";
       finding.severity = Severity::severe;
       finding.steps = conclusion.out;
       finding.why = "Nothing can be compared from there on.";

@@ -1,11 +1,11 @@
-// What is wrong with a run, in words, with its evidence: read from a history alone, so live runs, recordings and
-// imported logs are judged alike.
+// Findings: what is wrong with a run, in words, with evidence. They are read from a history alone, so that live runs,
+// recordings and imported logs are treated alike.
 //
-// A scan reads its history in blocks of kBlock steps and keeps what it needs of them: what was read once is not read
-// again, and a step costs the same at the end of a long run as at its beginning. The steps after the last whole block
-// count, too; they are read again when the block is whole. Not for the thread of the screen.
-// Thresholds stand beside the watch that uses them (load_watch.h, gate_watch.h, shift_watch.h, loss_watch.h,
-// quant_watch.h), each with its reason: a healthy run, its first steps included, has no finding.
+// A scan reads its history in blocks of kBlock steps, each once, and keeps what it needs, so that a step costs the same
+// at the end of a long run as at its beginning. The steps after the last whole block count as well; they are read again
+// when the block is complete. Too slow for the GUI thread. Thresholds are declared beside the watch that uses them
+// (load_watch.h, gate_watch.h, shift_watch.h, loss_watch.h, quant_watch.h), each with its reason. A healthy run has no
+// findings, in its first steps either.
 #pragma once
 
 #include <cstdint>
@@ -22,35 +22,35 @@
 namespace moescope {
 
 enum class FindingKind {
-  loss_lost,          // NaN or Inf, now or ever
-  collapsed,          // a few experts take all tokens of a layer
-  collapsing,         // ... and it is on its way there
-  dead,               // not one token for long
-  no_recovery,        // the load jumped in many layers; this one did not come back
-  starved,            // hardly any token for long, without being silent
-  hot,                // several times its share for long
-  uneven,             // the fullest has twice its share and more, for long
-  oscillating_bias,   // load and bias swing about the even load
-  saturated,          // the scores lie at the ends of their range
-  blind,              // ... or are the same for every token
-  untaught,           // no gradient of the loss reaches the gates
-  bias_against_gate,  // the bias gives tokens to an expert whose output the gate weighs at next to nothing
-  loss_stuck,         // it does not fall, or rose and stays up
-  auxiliary_rules,    // an auxiliary loss outweighs the cross-entropy
+  loss_not_finite,      // NaN or Inf, now or ever
+  collapsed,            // a few experts take all tokens of a layer
+  collapsing,           // ... and it is on its way there
+  dead,                 // no token for a long time
+  no_recovery,          // the load jumped in many layers; this one did not come back
+  starved,              // hardly any tokens for a long time
+  hot,                  // several times its share for a long time
+  uneven,               // the fullest expert has at least twice its share for a long time
+  oscillating_bias,     // load and bias oscillate about the even load
+  saturated,            // the scores are at the ends of their range
+  uninformative,        // ... or are the same for every token
+  no_gradient,          // no gradient of the loss reaches the gates
+  bias_against_gate,    // the bias gives tokens to an expert whose output the gate weighs at next to nothing
+  loss_stuck,           // the loss does not fall, or rose and stays up
+  auxiliary_dominates,  // an auxiliary loss outweighs the cross-entropy
   loss_spike,
   underflow,
   clipping,
   low_sqnr,
   comparison,  // a gap of losses and the seed-noise band
-  load_shift,  // the load jumped in many layers; they came or are coming back
-  by_hand,     // what a person has set rules the router
+  load_shift,  // the load jumped in many layers, which recovered or are recovering
+  by_hand,     // settings made by a person override the router
 };
 const char* finding_kind_name(FindingKind kind);
 
 enum class Severity { note, warning, severe };
 const char* severity_name(Severity severity);
 
-// The tensor that a finding on number formats speaks of.
+// The tensor that a finding about number formats concerns.
 struct FindingTensor {
   ExpertWeight weight = ExpertWeight::w1;
   Operand operand = Operand::x;
@@ -64,7 +64,7 @@ struct Finding {
   int run = 0;               // RunInfo::run
   std::vector<int> layers;   // the worst first; empty: the whole run
   std::vector<int> experts;  // of the first layer, the worst first
-  StepRange steps;           // over which it shows; ongoing: up to the newest step read
+  StepRange steps;           // that it covers; ongoing: up to the newest step read
   bool ongoing = true;
   std::optional<FindingTensor> tensor;
   std::string title;               // "Layer 1 has collapsed"
@@ -73,7 +73,7 @@ struct Finding {
   std::string metric;              // key of the metric that shows it (metrics.h)
 };
 
-// What a person mutes: the same matter, whatever its numbers are by now.
+// Identifies a finding for muting, whatever its present numbers.
 std::string finding_id(const Finding& finding);
 
 class FindingsScan {
@@ -83,8 +83,8 @@ class FindingsScan {
   explicit FindingsScan(HistoryPtr history);
   ~FindingsScan();
 
-  // Reads on up to and with step `upto`. Starts anew where the run was rewound. Leaves early when
-  // asked to stop, and can go on later.
+  // Reads up to and including step `upto`. Starts again if the run was rewound. Returns early when asked to stop, and
+  // can continue later.
   void advance(std::int64_t upto, std::stop_token stop = {});
   std::vector<Finding> findings() const;  // in the order of sort_findings
   StepRange seen() const;                 // what was read
@@ -95,14 +95,14 @@ class FindingsScan {
   std::unique_ptr<State> state_;
 };
 
-// Of a whole history up to a step.
+// Findings of a whole history up to a step.
 std::vector<Finding> find_all(const HistoryPtr& history, std::int64_t upto = INT64_MAX);
-// Run `b` beside `a` (conclude() in comparison.h); nothing where that cannot be judged.
+// Compares run `b` with `a` (conclude() in comparison.h); empty if there is no verdict.
 std::vector<Finding> compare_findings(const HistoryPtr& a, const HistoryPtr& b,
                                       std::span<const HistoryPtr> same_settings);
 
 void sort_findings(std::vector<Finding>& findings);  // ongoing, severest, newest first
-// What a scan of this history looked for, and what it could not for want of data: sentences for a healthy run.
+// What a scan of this history looked for, and what it could not check for lack of data: sentences for a healthy run.
 std::vector<std::string> findings_checked(const History& history);
 std::string to_text(std::span<const Finding> findings, std::span<const HistoryPtr> histories);  // for export
 

@@ -1,7 +1,7 @@
-// The gap of two runs, step by step, kept so that news costs only the steps that are new.
+// The gap of two runs, step by step; an update costs only the new steps.
 //
 // Gaps are b - a of one metric at equal steps. Smoothed means a bias-corrected exponential moving average over every
-// step from the first that both took, so that it does not depend on what part of the axis is on the screen.
+// step from the first that both took, so that it does not depend on the visible range.
 #pragma once
 
 #include <cstdint>
@@ -22,21 +22,22 @@ class GapTrack {
  public:
   GapTrack(HistoryPtr a, HistoryPtr b, Metric metric = Metric::ce_loss, int layer = kWholeRun);
 
-  // Takes in what came since; from the beginning where one of the runs was taken back. False: nothing is new.
+  // Adds new steps; starts again if one of the runs was rewound. False: nothing is new.
   bool update();
 
   const HistoryPtr& a() const { return a_; }
   const HistoryPtr& b() const { return b_; }
-  // That both took; the series below begin with its first. Old steps of long runs are kept as means of 16, 256, ...
+  // The steps that both took; the series below begin with the first. Old steps of long runs are kept as means of 16,
+  // 256, ...
   StepRange steps() const { return {first_, first_ + static_cast<std::int64_t>(smooth_.size()) - 1}; }
-  const Pyramid& raw() const { return raw_; }        // kNoValue where one has no finite value
+  const Pyramid& raw() const { return raw_; }        // kNoValue where one of them has no finite value
   const Pyramid& smooth() const { return smooth_; }  // of the gap; kNoValue before the first
   const Pyramid& size() const { return size_; }      // of |gap|
 
   bool identical() const { return identical_; }               // every gap is 0
-  std::optional<std::int64_t> lost() const { return lost_; }  // since when just one of them is no number, to the end
-  // The first step with |gap| > epsilon, or at which just one of them is no number. Asked again, it looks at what is
-  // new.
+  std::optional<std::int64_t> lost() const { return lost_; }  // from here on only one of them is finite
+  // The first step with |gap| > epsilon, or at which only one of them is NaN or infinite. A repeated call only reads
+  // new steps.
   std::optional<std::int64_t> first_beyond(double epsilon) const;
 
  private:
@@ -62,7 +63,7 @@ class GapTrack {
   std::optional<std::int64_t> lost_, first_lost_;
   mutable std::optional<std::int64_t> beyond_;
   mutable double epsilon_ = -1;     // that beyond_ is for
-  mutable std::size_t looked_ = 0;  // at so many steps for it
+  mutable std::size_t looked_ = 0;  // steps that were searched for it
 };
 
 }  // namespace moescope

@@ -64,7 +64,7 @@ void GateWatch::judge_scores(std::int64_t step, const RouterFrame& router, std::
   if (softmax)
     saturated_.follow(step, softmax_ ? entropy < kSingleExpert : ends > kScoresAtEnds, softmax_ ? entropy : ends);
   const auto information = static_cast<double>(router.mutual_information);
-  blind_.follow(step, information < kBlind, information);  // not where it is missing
+  uninformative_.follow(step, information < kUninformative, information);  // not where it is missing
 }
 
 void GateWatch::judge_gates(std::int64_t step, const RouterFrame& router) {
@@ -107,7 +107,7 @@ Finding GateWatch::make(FindingKind kind, std::int64_t since) const {
 
 void GateWatch::findings(std::vector<Finding>& out) const {
   add_saturated(out);
-  add_blind(out);
+  add_uninformative(out);
   add_gates(out, false);
   add_gates(out, true);
 }
@@ -121,31 +121,29 @@ void GateWatch::add_saturated(std::vector<Finding>& out) const {
   finding.saw = softmax_ ? "The entropy of a token's scores is " + decimal(saturated_.value, 2) +
                                " nats: one expert has nearly all of them, and those chosen beside it score next to 0."
                          : percent(saturated_.value) +
-                               " of its scores lie at the ends of their range, above 0.71 or "
-                               "under " +
+                               " of its scores are at the ends of their range, above 0.71 or under " +
                                decimal(1.0 / (8 * n_experts_), 2) + ".";
   finding.saw += " The score margin is " + decimal(margin_, 2) + ".";
   finding.why = softmax_
                     ? "At the ends of a softmax the scores hardly move with the logits, so the gate hardly learns. "
                     : "At the ends of a sigmoid a score hardly moves with its logit, so the gate hardly learns. ";
   finding.why +=
-      "Experts that score alike there are told apart by the bias and by rounding: the load may swing with them, "
+      "Between experts with equal scores there, the bias and rounding decide: the load may oscillate with them, "
       "however small the bias rate is.";
   out.push_back(std::move(finding));
 }
 
-void GateWatch::add_blind(std::vector<Finding>& out) const {
-  if (blind_.windows < kGateWindows) return;
-  Finding finding = make(FindingKind::blind, blind_.since);
+void GateWatch::add_uninformative(std::vector<Finding>& out) const {
+  if (uninformative_.windows < kGateWindows) return;
+  Finding finding = make(FindingKind::uninformative, uninformative_.since);
   finding.metric = "mutual_information";
   finding.knobs = {"optimizer.lr", "optimizer.router_lr_factor", "router.z_coeff"};
   finding.title += ": the router gives every token the same scores";
-  finding.saw = "The mutual information of token and score is " + decimal(blind_.value, 2) +
+  finding.saw = "The mutual information of token and score is " + decimal(uninformative_.value, 2) +
                 " nats, the score margin " + decimal(margin_, 2) + ".";
   finding.why =
-      "What a token is has no part in where it goes: expert_bias and differences in the last digits decide it for "
-      "whole "
-      "batches at once, and the load may swing with them, however small the bias rate is.";
+      "Where a token goes does not depend on the token: expert_bias and differences in the last digits decide it for "
+      "whole batches at once, and the load may oscillate with them, however small the bias rate is.";
   out.push_back(std::move(finding));
 }
 
@@ -167,15 +165,16 @@ void GateWatch::add_gates(std::vector<Finding>& out, bool strong) const {
   finding.experts = found;
   finding.metric = "gate_mass";
   finding.knobs = {"router.bias_update_rate", "router.route_norm"};
-  finding.title += strong ? ": the bias holds back whom the gate wants" : ": the bias feeds whom the gate ignores";
+  finding.title += strong ? ": the bias holds back an expert that the gate favours"
+                          : ": the bias gives tokens to an expert that the gate ignores";
   finding.saw = "Expert " + std::to_string(found[0]) + " has " + decimal(static_cast<double>(worst.share), 2) +
                 " times its fair share of the tokens at a bias " +
                 decimal(std::fabs(static_cast<double>(worst.bias)), 2) + (strong ? " below" : " above") +
                 " the layer's mean, and the gate weighs its output at " +
                 decimal(static_cast<double>(worst.weight), 2) + " of the average";
   finding.saw += found.size() > 1 ? "; so it is with " + listed(std::span(found).subspan(1)) + "." : ".";
-  finding.why = strong ? "Where it is chosen the gate weighs it high: by its scores it would have more tokens than the "
-                         "bias lets it have."
+  finding.why = strong ? "Where it is chosen the gate gives it a high weight: by its scores it would get more tokens "
+                         "than the bias allows."
                        : "The load looks even, but its output hardly counts: the bias brings it tokens, and the gate "
                          "has not learnt to use it.";
   out.push_back(std::move(finding));

@@ -1,5 +1,5 @@
-// Watches the router of one MoE layer, window by window: a bias that the gate contradicts, and scores in which the gate
-// says nothing, because they lie at the ends of their range or are the same for every token.
+// Watches the router of one MoE layer, window by window, for a bias that contradicts the gate and for scores without
+// information, because they are at the ends of their range or the same for every token.
 //
 // Legend: E experts, K top_k.
 #pragma once
@@ -14,21 +14,21 @@ namespace moescope {
 
 // Gate weight per token against the layer's mean. Even gates weigh every expert at 1.
 inline constexpr double kFaintGate = 0.2, kStrongGate = 3;
-// Saturated: of sigmoid scores so many lie in the uppermost half octave (from 0.71 on) or under an eighth of 1 / E, of
-// softmax scores the mean entropy is that of a single expert with 98 %. Presets: 25 % at most over 1,000 steps;
-// with the gates' learning rate 300-fold 74 to 97 %.
+// Saturated: this share of sigmoid scores is in the highest half octave (0.71 and more) or under an eighth of 1 / E;
+// for softmax scores the mean entropy is that of a single expert with 98 %. Presets: 25 % at most over 1,000 steps;
+// with 300 times the gates' learning rate 74 to 97 %.
 inline constexpr double kScoresAtEnds = 0.7, kSingleExpert = 0.1;
-// Blind: the mutual information of token and score, nats. Untrained gates have 3e-4 to 3e-3, trained ones 0.05 and
-// more; at 1e-5 the logits differ between tokens by a hundredth.
-inline constexpr double kBlind = 1e-5;
-inline constexpr int kGateWindows = 3;  // 150 steps, of each of these
+// Uninformative scores: the mutual information of token and score, nats. Untrained gates have 3e-4 to 3e-3, trained
+// ones 0.05 and more; at 1e-5 the logits differ between tokens by a hundredth.
+inline constexpr double kUninformative = 1e-5;
+inline constexpr int kGateWindows = 3;  // that each of these must last: 150 steps
 
 class GateWatch {
  public:
   GateWatch(int layer, const RunInfo& info);
 
-  // The router of the layer at `step`, the first of 50, and a step later (nullptr: it has no bias then). `softmax`: of
-  // the scores; nothing: not known.
+  // Adds the router of the layer at `step`, the first of 50, and one step later (nullptr: it has no bias then).
+  // `softmax`: whether scores are by softmax; nullopt: not known.
   void router(std::int64_t step, const RouterFrame& router, const RouterFrame* next, std::optional<bool> softmax);
   void pass(std::int64_t step) { last_step_ = step; }  // has been read up to here
   void findings(std::vector<Finding>& out) const;
@@ -36,8 +36,8 @@ class GateWatch {
   // Mean |change of the bias in a step| over the score margin; 0: not known.
   double bias_step() const { return bias_step_; }
   double margin() const { return margin_; }
-  // Scores say so little that any bias outweighs them: its step is not what is wrong.
-  bool says_nothing() const { return saturated_.windows > 0 || blind_.windows > 0; }
+  // The scores carry so little information that any bias outweighs them: its rate is not the cause.
+  bool says_nothing() const { return saturated_.windows > 0 || uninformative_.windows > 0; }
 
  private:
   struct Gate {
@@ -56,14 +56,14 @@ class GateWatch {
   void judge_gates(std::int64_t step, const RouterFrame& router);
   Finding make(FindingKind kind, std::int64_t since) const;
   void add_saturated(std::vector<Finding>& out) const;
-  void add_blind(std::vector<Finding>& out) const;
+  void add_uninformative(std::vector<Finding>& out) const;
   void add_gates(std::vector<Finding>& out, bool strong) const;
 
   int layer_, run_, n_experts_;
   std::int64_t last_step_ = -1;
   double bias_step_ = 0, margin_ = 0;
   bool softmax_ = false;
-  Lasting saturated_, blind_;
+  Lasting saturated_, uninformative_;
   std::vector<Gate> gates_;  // [E]
 };
 

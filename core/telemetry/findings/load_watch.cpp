@@ -26,7 +26,7 @@ void push(std::deque<T>& kept, T value, std::size_t most) {
   if (kept.size() > most) kept.pop_front();
 }
 
-// With two significant bits less than it is: what chance does hardly changes, and need not be worked out anew.
+// Rounded down to three significant bits: the expectation by chance hardly changes and need not be recomputed.
 std::int64_t rounded_down(double tokens) {
   if (tokens < 16) return static_cast<std::int64_t>(tokens);
   const double step = std::exp2(std::floor(std::log2(tokens)) - 2);
@@ -62,7 +62,7 @@ void LoadWatch::block(std::int64_t first, std::span<const float> utilisation, st
   if (no_load_) return;
   if (blocks_ >= kMeanBlocks) judge_experts();
   judge_use();
-  if (whole && blocks_ % kMeanBlocks == 0) judge_swing(settings);
+  if (whole && blocks_ % kMeanBlocks == 0) judge_oscillation(settings);
 }
 
 void LoadWatch::take_settings(const LoadSettings& settings) {
@@ -71,8 +71,8 @@ void LoadWatch::take_settings(const LoadSettings& settings) {
   living_ = n_experts_ - static_cast<int>(std::ranges::count(killed_, std::uint8_t{1}));
 }
 
-// At least so many slots were dealt out at a step: one of T K with fewer would not have these shares. It is all of
-// them where some expert got a single one, as in small batches.
+// Slots of a step: T K, or where T is not known the least number that can give these shares, which is exact if some
+// expert got a single token.
 double LoadWatch::slots_of(std::span<const float> row) const {
   if (tokens_per_step_ > 0) return static_cast<double>(tokens_per_step_) * top_k_;
   float least = std::numeric_limits<float>::infinity();
@@ -97,7 +97,8 @@ void LoadWatch::count_silence(std::int64_t first, std::span<const float> utilisa
         expert.missed += share;
         expert.longest_silence = std::max(expert.longest_silence, expert.silent_batches);
       } else if (row[e] > 0 || is_killed(e)) {
-        // A history that was thinned shows a merged row as silent when one of its batches was: nothing to report later.
+        // In a thinned history a merged row is silent if one of its batches was, so episodes that are over are not
+        // reported there.
         const bool whole = step - expert.silent_since == expert.silent_batches;
         if (is_dead(expert) && whole && row[e] > 0) {
           closed_.push_back({FindingKind::dead, {static_cast<int>(e)}, {expert.silent_since, step - 1}});
@@ -211,7 +212,7 @@ void LoadWatch::judge_collapse(double use) {
   const bool falls = use < kCollapsingUse && use < kCollapsingFall * before && use < half && half < before;
   falling_blocks_ = falls ? falling_blocks_ + 1 : 0;
   if (!falls) {
-    collapsing_since_ = -1;  // it came to rest by itself
+    collapsing_since_ = -1;  // it stopped by itself
   } else if (collapsing_since_ < 0) {
     collapsing_since_ = last_step_ - kBlock * kCollapsingBlocks;
     effective_before_ = static_cast<double>(effectives_.front());
@@ -219,7 +220,7 @@ void LoadWatch::judge_collapse(double use) {
 }
 
 // The deepest autocorrelation of the deviations of the window's 50 loads from their means; 0: too few rows.
-double LoadWatch::swing(int& lag_of_it) const {
+double LoadWatch::strongest_anticorrelation(int& lag_of_it) const {
   const auto n = static_cast<std::size_t>(n_experts_);
   std::array<double, kLags + 1> products{};
   std::array<int, kLags + 1> pairs{};
@@ -246,26 +247,27 @@ double LoadWatch::swing(int& lag_of_it) const {
   return deepest;
 }
 
-void LoadWatch::judge_swing(const LoadSettings& settings) {
+void LoadWatch::judge_oscillation(const LoadSettings& settings) {
   const double window_vio = static_cast<double>(*std::max_element(mean_.begin(), mean_.end())) - 1;
   const bool uneven_by_turns =
-      settings.bias_step > kLargeStep && mean_max_vio_ > kSwingMaxVio && window_vio < mean_max_vio_ / 2;
+      settings.bias_step > kLargeBiasStep && mean_max_vio_ > kOscillatingMaxVio && window_vio < mean_max_vio_ / 2;
   int lag = 0;
-  const double correlation = uneven_by_turns ? swing(lag) : 0;
-  const bool swings = correlation < kSwing;
-  quiet_windows_ = swings ? 0 : quiet_windows_ + 1;
-  if (swings) {
-    if (swing_windows_++ == 0) swing_since_ = last_step_ - kMeanSteps + 1;
-    swing_ = correlation, swing_lag_ = lag, swing_step_ = settings.bias_step, swing_margin_ = settings.margin;
-    swing_max_vio_ = mean_max_vio_, swing_window_vio_ = window_vio;
-  } else if (quiet_windows_ >= kLastingWindows || swing_windows_ < kLastingWindows) {
-    if (swing_windows_ >= kLastingWindows) {
+  const double correlation = uneven_by_turns ? strongest_anticorrelation(lag) : 0;
+  const bool oscillates = correlation < kAnticorrelated;
+  quiet_windows_ = oscillates ? 0 : quiet_windows_ + 1;
+  if (oscillates) {
+    if (oscillation_windows_++ == 0) oscillation_since_ = last_step_ - kMeanSteps + 1;
+    anticorrelation_ = correlation, oscillation_lag_ = lag, oscillation_step_ = settings.bias_step,
+    oscillation_margin_ = settings.margin;
+    oscillation_max_vio_ = mean_max_vio_, oscillation_window_vio_ = window_vio;
+  } else if (quiet_windows_ >= kLastingWindows || oscillation_windows_ < kLastingWindows) {
+    if (oscillation_windows_ >= kLastingWindows) {
       closed_.push_back({FindingKind::oscillating_bias,
                          {},
-                         {swing_since_, last_step_ - kMeanSteps * quiet_windows_},
-                         swing_max_vio_});
+                         {oscillation_since_, last_step_ - kMeanSteps * quiet_windows_},
+                         oscillation_max_vio_});
     }
-    swing_windows_ = 0;
+    oscillation_windows_ = 0;
   }
 }
 
@@ -295,7 +297,7 @@ void LoadWatch::findings(std::vector<Finding>& out) const {
   add_starved(out);
   add_hot(out);
   add_uneven(out);
-  add_swing(out);
+  add_oscillation(out);
   add_closed(out);
 }
 
@@ -363,7 +365,7 @@ void LoadWatch::add_starved(std::vector<Finding>& out) const {
   const auto least = static_cast<double>(mean_[static_cast<std::size_t>(starved[0])]);
   finding.title += ": " + counted(static_cast<std::int64_t>(starved.size()), "starved expert", "starved experts");
   finding.saw = (starved.size() == 1 ? "Expert " : "Experts ") + listed(starved) +
-                (starved.size() == 1 ? " has" : " have") + " lived on less than " + percent(kStarvedShare) +
+                (starved.size() == 1 ? " has" : " have") + " got less than " + percent(kStarvedShare) +
                 " of the fair share for " + grouped(kStarvedSteps) + " steps or more (the longest for " +
                 grouped(last_step_ - since + 1) + "); expert " + std::to_string(starved[0]) +
                 (least > 0 ? " on " + decimal(least, 2) + " of it" : " without a token just now") + ". ";
@@ -385,7 +387,7 @@ std::vector<int> LoadWatch::hot_experts() const {
 }
 
 void LoadWatch::add_hot(std::vector<Finding>& out) const {
-  if (layer_has_collapsed()) return;  // says it all
+  if (layer_has_collapsed()) return;  // the collapse covers it
   std::vector<int> hot = hot_experts();
   std::int64_t since = last_step_;
   for (const int e : hot) since = std::min(since, experts_[static_cast<std::size_t>(e)].hot_since);
@@ -419,25 +421,25 @@ void LoadWatch::add_uneven(std::vector<Finding>& out) const {
                 " times its fair share.";
   if (nothing_balances_) finding.saw += " Nothing balances: there is neither a bias rate nor an auxiliary loss.";
   finding.why =
-      "It is no noise of single batches, which the sum over 50 evens out. With expert parallelism the rank that holds "
+      "This is not noise of single batches, which averages out over 50. With expert parallelism the rank that holds "
       "the fullest expert makes all others wait.";
   out.push_back(std::move(finding));
 }
 
-void LoadWatch::add_swing(std::vector<Finding>& out) const {
-  if (swing_windows_ < kLastingWindows) return;
-  Finding finding = make(FindingKind::oscillating_bias, Severity::warning, {swing_since_, last_step_}, true);
+void LoadWatch::add_oscillation(std::vector<Finding>& out) const {
+  if (oscillation_windows_ < kLastingWindows) return;
+  Finding finding = make(FindingKind::oscillating_bias, Severity::warning, {oscillation_since_, last_step_}, true);
   finding.metric = "max_vio_window";
   finding.knobs = {"router.bias_update_rate"};
-  finding.title += ": the bias makes the load swing";
-  finding.saw = "MaxVio of a batch is " + decimal(swing_max_vio_, 2) + ", of 50 steps together only " +
-                decimal(swing_window_vio_, 2) + ": who is too full now is too empty " +
-                counted(swing_lag_, "step", "steps") + " later (correlation " + decimal(swing_, 2) +
-                "). A step of the bias is " + decimal(swing_step_, 2) + " times the mean score margin, which is " +
-                decimal(swing_margin_, 2) + ".";
+  finding.title += ": the bias makes the load oscillate";
+  finding.saw = "MaxVio of a batch is " + decimal(oscillation_max_vio_, 2) + ", of 50 steps together only " +
+                decimal(oscillation_window_vio_, 2) + ": an expert that is too full now is too empty " +
+                counted(oscillation_lag_, "step", "steps") + " later (correlation " + decimal(anticorrelation_, 2) +
+                "). A step of the bias is " + decimal(oscillation_step_, 2) +
+                " times the mean score margin, which is " + decimal(oscillation_margin_, 2) + ".";
   finding.why =
-      "The bias overshoots: its step is large against the differences of the scores, so that each step turns the load "
-      "over instead of evening it out. Batches stay uneven, and where a token goes depends on the step.";
+      "The bias overshoots: its step is large compared with the differences of the scores, so that each step reverses "
+      "the imbalance instead of reducing it. Batches stay uneven, and where a token goes depends on the step.";
   out.push_back(std::move(finding));
 }
 
@@ -456,9 +458,9 @@ void LoadWatch::add_closed(std::vector<Finding>& out) const {
         finding.saw = where + " had collapsed" + when + "; more experts have been in use since then.";
         break;
       case FindingKind::oscillating_bias:
-        finding.title += ": the load swung";
-        finding.saw = "The load swung about the even one" + when + " (MaxVio of a batch " + decimal(episode.value, 2) +
-                      "), and settled.";
+        finding.title += ": the load oscillated";
+        finding.saw = "The load oscillated about the even one" + when + " (MaxVio of a batch " +
+                      decimal(episode.value, 2) + "), and then settled.";
         break;
       case FindingKind::dead:
         finding.title += ": " + who + " was dead";
@@ -469,7 +471,7 @@ void LoadWatch::add_closed(std::vector<Finding>& out) const {
         break;  // of starved and hot experts only who still is counts
     }
     if (!finding.saw.empty()) finding.saw[0] = static_cast<char>(std::toupper(finding.saw[0]));
-    finding.why = "It is over; what was trained meanwhile was trained that way.";
+    finding.why = "It is over, but the steps meanwhile were trained that way.";
     out.push_back(std::move(finding));
   }
 }

@@ -2,12 +2,11 @@
 // oscillation.
 //
 // Legend: E experts that can be chosen, K top_k, u_e = n_e E / (K T) utilisation. "Use" is (exp(H) - K) / (exp(H0) -
-// K): H is the entropy of the load of 50 steps together, H0 what chance alone gives for as many tokens
-// (router_stats.h): 1 where all experts work alike, 0 where the same K take every token. Of batches alone it would
-// call a layer collapsed whose batches are small or whose experts take turns.
-// Nothing is called silent, starved or uneven that chance makes so: it takes kExpected tokens that should have come.
-// Thresholds were set on four logs of a GPU training (64 experts, top 6: balanced, shifted, unbalanced, MXFP8) and on
-// runs of the presets.
+// K): H is the entropy of the load of 50 steps together, H0 its expectation by chance for as many tokens
+// (router_stats.h): 1 where all experts have the same load, 0 where the same K get every token. For single batches it
+// would report layers as collapsed whose batches are small or whose experts take turns. Nothing that chance explains is
+// reported as silent, starved or uneven: kExpected tokens must be missing. Thresholds were set on four logs of a GPU
+// training (64 experts, top 6: balanced, shifted, unbalanced, MXFP8) and on runs of the presets.
 #pragma once
 
 #include <array>
@@ -21,52 +20,53 @@
 
 namespace moescope {
 
-// Means are over so many blocks, 50 steps: long against the spread of batches, short against training.
+// Means are over this many blocks, 50 steps: long compared with the spread of batches, short compared with training.
 inline constexpr int kMeanBlocks = 5;
-// Not one token in so many batches that were recorded: what happened between them is not known. Where nothing balances,
-// experts were seen to fall silent for up to 130 and come back, so 200 is silence for good.
+// No token in this many recorded batches. Without balancing, experts were seen without tokens for up to 130 batches and
+// came back, so 200 is taken as final.
 inline constexpr std::int64_t kDeadBatches = 200;
-// And so many tokens should have come to an expert meanwhile, were all alike: that none comes by chance has odds of
-// exp(-50).
+// And an expert must have missed this many tokens of an even share meanwhile: the probability that none comes by chance
+// is exp(-50).
 inline constexpr double kExpected = 50;
-// A mean share under 1 % of the fair one. It is over above twice that.
+// Starved: a mean share under 1 % of the fair one, until it exceeds twice that.
 inline constexpr double kStarvedShare = 0.01, kFedShare = 0.02;
-// With a bias rate of 0.001 the bias lifts the unlucky ones back within 200 steps (the longest seen), in the early
-// transient as well as later; who starves for longer is not being helped.
+// With a bias rate of 0.001 the bias brings such experts back within 200 steps (the longest seen), in the early
+// transient as well as later.
 inline constexpr std::int64_t kStarvedSteps = 300;
-// Four times its share, or 70 % of all tokens where that is less: its rank makes the others wait. In a balanced run's
-// early transient one expert was seen above it for 270 steps, so it counts only when it lasts.
+// Hot: four times its share, or 70 % of all tokens where that is less: its rank makes the others wait. In a balanced
+// run's early transient one expert was seen above it for 270 steps, so it counts only when it lasts.
 inline constexpr double kHotShare = 4, kHotTokens = 0.7, kCooled = 0.9;  // of these
 inline constexpr std::int64_t kHotSteps = 400;
 // Uneven: the MaxVio of 50 steps together is over this (the fullest expert has twice its share), or over half of the
-// most that there can be, and over what chance gives. Layers that the bias evens out at a rate of 0.001 were seen above
-// it for up to 620 steps; where a run's settings say that nothing balances it, there is nothing to wait for.
+// possible maximum, and over what chance gives. Layers that a bias rate of 0.001 evens out were seen above it for up to
+// 620 steps; a run whose settings balance nothing is reported sooner.
 inline constexpr double kUnevenVio = 1;
 inline constexpr std::int64_t kUnevenSteps = 800, kUnevenStepsAlone = 400;
-// Use: collapsed layers were seen at 0.07 to 0.16, an uneven one that settled by itself at 0.35, the lowest of any
-// balanced run's early transient was 0.61.
+// Use: collapsed layers were seen at 0.07 to 0.16, an uneven one that recovered by itself at 0.35; the lowest value in
+// the early transient of a balanced run was 0.61.
 inline constexpr double kCollapsedUse = 0.25, kCollapseOverUse = 0.35;
-// On its way: under 0.65 and a fifth lower than 100 steps before, falling in both halves of these. The first 150 steps
-// do not count: every router sorts itself out in them.
+// Collapsing: under 0.65, a fifth lower than 100 steps before, and falling in both halves of these. The first 150 steps
+// do not count: every router settles in them.
 inline constexpr double kCollapsingUse = 0.65, kCollapsingFall = 0.8;
 inline constexpr int kCollapsingBlocks = 10, kEarlyBlocks = 15, kFallingBlocks = 3;
 // Oscillation: deviations of the load from its mean of 50 steps are anticorrelated at some lag up to 8 steps, while the
 // batch MaxVio is high and twice that of the window, and a step of the bias is no longer small against the score
-// margin. All three, because batches whose kinds of text take turns give -0.4, too: there the step was 0.02 of the
-// margin, in runs that ring (rate 0.03 and 0.1) 0.3 to 2.7. And the margin must be one: see GateWatch::says_nothing().
+// margin. All three are required, because batches whose kinds of text alternate give -0.4 as well: there the step was
+// 0.02 of the margin, in runs that oscillate (rate 0.03 and 0.1) 0.3 to 2.7. And the margin must mean something: see
+// GateWatch::says_nothing().
 inline constexpr int kLags = 8;
-inline constexpr double kSwing = -0.25;
-inline constexpr double kSwingMaxVio = 0.5;
-inline constexpr double kLargeStep = 0.25;
+inline constexpr double kAnticorrelated = -0.25;
+inline constexpr double kOscillatingMaxVio = 0.5;
+inline constexpr double kLargeBiasStep = 0.25;
 
-// What bears on a block's load besides the router.
+// What determines a block's load besides the router.
 struct LoadSettings {
   std::span<const std::uint8_t> killed{};  // [E] 1: cannot be chosen; empty: all can
   bool nothing_balances = false;           // known from the settings
-  double bias_step = 0, margin = 0;        // of GateWatch; 0: the bias is not what swings
+  double bias_step = 0, margin = 0;        // of GateWatch; 0: the bias does not oscillate
 };
 
-// Of what is over, in a layer: the newest.
+// Number of past episodes kept for a layer, the newest.
 inline constexpr std::size_t kKeptEpisodes = 32;
 
 class LoadWatch {
@@ -82,11 +82,11 @@ class LoadWatch {
   int layer() const { return layer_; }
 
  private:
-  // Of one expert: since when something has been going on, -1: it is not.
+  // State of one expert: the step since which something has been going on; -1: it is not.
   struct Expert {
     std::int64_t silent_since = -1;
     std::int64_t silent_batches = 0, longest_silence = 0;
-    double missed = 0;  // tokens that should have come while it was silent
+    double missed = 0;  // tokens of an even share that it missed while it was silent
     std::int64_t starved_since = -1, hot_since = -1;
   };
   struct Episode {
@@ -95,7 +95,7 @@ class LoadWatch {
     StepRange steps;
     double value = 0;  // how bad
   };
-  // What chance does to as many tokens as there were in 50 steps.
+  // Expectation by chance for as many tokens as there were in 50 steps.
   struct Chance {
     std::int64_t tokens = 0;
     int experts = 0;
@@ -110,11 +110,11 @@ class LoadWatch {
   void judge_experts();
   void judge_use();
   void judge_collapse(double use);
-  void judge_swing(const LoadSettings& settings);
+  void judge_oscillation(const LoadSettings& settings);
   const Chance& chance();
   double window_tokens() const;
   double use_before(int blocks_ago) const;
-  double swing(int& lag) const;
+  double strongest_anticorrelation(int& lag) const;
   bool layer_has_collapsed() const { return collapsed_since_ >= 0; }
   bool lasts(std::int64_t since, std::int64_t steps) const { return since >= 0 && last_step_ - since + 1 >= steps; }
   bool enough_to_starve(std::int64_t since) const;
@@ -130,7 +130,7 @@ class LoadWatch {
   void add_starved(std::vector<Finding>& out) const;
   void add_hot(std::vector<Finding>& out) const;
   void add_uneven(std::vector<Finding>& out) const;
-  void add_swing(std::vector<Finding>& out) const;
+  void add_oscillation(std::vector<Finding>& out) const;
   void add_closed(std::vector<Finding>& out) const;
 
   int layer_, run_;
@@ -140,7 +140,7 @@ class LoadWatch {
   int living_;                        // experts that can be chosen
   bool nothing_balances_ = false;
   bool no_load_ = true;     // until a block had some
-  bool every_step_ = true;  // had its load recorded
+  bool every_step_ = true;  // has had its load recorded
   int blocks_ = 0;
   std::int64_t first_step_ = -1, last_step_ = -1;  // read
   std::vector<Expert> experts_;                    // [E]
@@ -149,7 +149,7 @@ class LoadWatch {
   std::array<double, kMeanBlocks> inverse_slots_{};  // sum over these rows of 1 / slots
   std::vector<float> mean_;                          // [E] of the last 50 steps
   std::vector<float> window_;                        // [50, E] the window being collected; NaN where there was none
-  std::deque<float> use_;                            // by block, NaN: none; as many as are looked back on
+  std::deque<float> use_;                            // by block, NaN: none; as far back as needed
   std::deque<float> max_vio_;                        // by block, mean of the batches', NaN: none; of 50 steps
   double mean_max_vio_ = 0;                          // of 50 steps
   double effective_ = 0;                             // experts in use, exp(H) of 50 steps
@@ -158,10 +158,11 @@ class LoadWatch {
   int falling_blocks_ = 0;
   double effective_before_ = 1;   // when the fall began
   std::deque<float> effectives_;  // by block, as `use_`
-  std::int64_t swing_since_ = -1;
-  int swing_windows_ = 0, quiet_windows_ = 0;
-  double swing_ = 0, swing_max_vio_ = 0, swing_window_vio_ = 0, swing_step_ = 0, swing_margin_ = 0;
-  int swing_lag_ = 0;
+  std::int64_t oscillation_since_ = -1;
+  int oscillation_windows_ = 0, quiet_windows_ = 0;
+  double anticorrelation_ = 0, oscillation_max_vio_ = 0, oscillation_window_vio_ = 0, oscillation_step_ = 0,
+         oscillation_margin_ = 0;
+  int oscillation_lag_ = 0;
   Newest<Episode, kKeptEpisodes> closed_;
 };
 

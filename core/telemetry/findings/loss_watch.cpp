@@ -33,7 +33,7 @@ void LossWatch::block(std::int64_t first, const LossValues& values) {
     const bool lost = is_lost(loss) || is_lost(values.aux[i]) || is_lost(values.z[i]);
     if (!lost && is_missing(loss)) continue;
     const std::int64_t previous = std::exchange(last_step_, first + static_cast<std::int64_t>(i));
-    // Of other programs' runs a gradient that is no number says nothing: many leave such a step out.
+    // In runs of other programs a NaN gradient means nothing: many skip such a step.
     const bool of_gradient = !lost && trained_here_ && is_lost(grad_norm);
     if (lost || of_gradient)
       note_lost(previous, last_step_, of_gradient, trained_here_ && is_lost(grad_norm));
@@ -120,7 +120,7 @@ void LossWatch::judge_fall(double now) {
   if (blocks_.size() < kKept || first_step_ > 1 || last_step_ - first_step_ >= kJudgedFall) return;
   const double before = mean(&Means::ce, 0, kMean);
   if (now <= kStillFalls * before || before < kHardlyFallen * start_) return;
-  if (now >= kRising * before) return;  // is not what it will be yet
+  if (now >= kRising * before) return;  // still rising
   flat_since_ = last_step_ - kFallSteps + 1;
   plateau_ = before;
 }
@@ -148,11 +148,11 @@ void LossWatch::findings(std::vector<Finding>& out, std::optional<double> even_a
 void LossWatch::add_lost(std::vector<Finding>& out) const {
   for (const Lost& lost : lost_) {
     const bool ongoing = lost.exact && lost.steps.last == last_step_;
-    Finding finding = make(FindingKind::loss_lost, lost.steps, ongoing);
+    Finding finding = make(FindingKind::loss_not_finite, lost.steps, ongoing);
     finding.severity = Severity::severe;
     const std::string what = lost.gradient ? "gradient" : "loss";
     const std::string when = steps_in_words(lost.steps.first, lost.steps.last);
-    finding.title = ongoing ? "The " + what + " is no number any more" : "The " + what + " was no number at " + when;
+    finding.title = ongoing ? "The " + what + " is NaN or infinite" : "The " + what + " was NaN or infinite at " + when;
     finding.saw = ongoing && lost.steps.size() > 1
                       ? "It has been NaN or infinite since step " + grouped(lost.steps.first)
                   : lost.exact ? "It was NaN or infinite at " + when
@@ -163,17 +163,16 @@ void LossWatch::add_lost(std::vector<Finding>& out) const {
     if (spike != spikes_.rend()) finding.saw += "; it had spiked at step " + grouped(spike->steps.first);
     finding.saw += ".";
     if (lost.weights) {
-      finding.saw += " The gradient was no number either, and the step was taken with it.";
-      finding.why =
-          "The weights hold NaN by now: nothing that follows is training. Go back to a checkpoint from before.";
+      finding.saw += " The gradient was NaN or infinite, too, and the step was taken with it.";
+      finding.why = "The weights contain NaN by now, so training further is useless. Go back to an earlier checkpoint.";
     } else if (ongoing) {
       finding.why =
-          "What became of the weights this history does not tell: if a step was taken with the gradient of such a "
-          "loss, they hold NaN, and nothing that follows is training.";
+          "This history does not show the weights: if a step was taken with the gradient of such a loss, they contain "
+          "NaN, and training further is useless.";
     } else {
       finding.why =
-          "It became a number again: such a step was left out, or the run went on from other weights. What made it can "
-          "come again.";
+          "It became finite again: the step was skipped, or the run continued from other weights. The cause may come "
+          "back.";
     }
     out.push_back(std::move(finding));
   }
@@ -191,8 +190,8 @@ void LossWatch::add_spikes(std::vector<Finding>& out) const {
                                              : ", gradient norm " + decimal(static_cast<double>(spike.grad_norm), 3)) +
                 (spike.steps.size() > 1 ? ", over " + steps_in_words(spike.steps.first, spike.steps.last) : "") + ".";
     found.why =
-        "A bad batch, a learning rate at the edge, or a change of data or settings can do it. A single one from which "
-        "the loss comes back costs some steps; if they come again and again, the run may diverge.";
+        "A bad batch, a learning rate that is almost too high, or a change of data or settings can cause it. A single "
+        "spike from which the loss recovers costs some steps; if spikes repeat, the run may diverge.";
     out.push_back(std::move(found));
   }
 }
@@ -207,8 +206,8 @@ void LossWatch::add_stuck(std::vector<Finding>& out) const {
                 " nats/token; over the 100 steps from step " + grouped(flat_since_) + " on it was " +
                 decimal(plateau_, 3) + ". The run began at " + decimal(start_, 3) + ".";
   finding.why =
-      "A learning rate that is far too high does this without a NaN; so does one that is near 0, and so does a text in "
-      "which there is no more to learn. A twin with a tenth of optimizer.lr tells.";
+      "A learning rate that is far too high does this without a NaN; so does one near 0, and so does a text from which "
+      "nothing more can be learnt. A twin with a tenth of optimizer.lr shows which.";
   out.push_back(std::move(finding));
 }
 
@@ -232,7 +231,7 @@ void LossWatch::add_auxiliary(std::vector<Finding>& out, std::optional<double> e
   const double ce = mean(&Means::ce, begin, blocks_.size());
   const auto add = [&](std::int64_t since, double value, const char* name, const char* metric) -> Finding* {
     if (since < 0) return nullptr;
-    Finding finding = make(FindingKind::auxiliary_rules, {since, last_step_}, true);
+    Finding finding = make(FindingKind::auxiliary_dominates, {since, last_step_}, true);
     if (value < kAuxRules * ce) finding.severity = Severity::note;
     finding.metric = metric;
     finding.title = std::string("The ") + name + " outweighs the cross-entropy";
@@ -245,15 +244,16 @@ void LossWatch::add_auxiliary(std::vector<Finding>& out, std::optional<double> e
     if (even_aux)
       aux->saw += " An even load alone makes " + decimal(*even_aux, 3) + " of it (the coefficient times the layers).";
     aux->why =
-        "The gates are trained on the sum, so that every uneven load pulls on them more than the text does. What that "
-        "costs is not seen in this number: look at the mutual information, and at the loss of a twin with a smaller "
+        "The gates are trained on the sum, so that an uneven load affects them more than the text does. This number "
+        "does not show what that costs: look at the mutual information, and at the loss of a twin with a smaller "
         "coefficient.";
   }
   if (Finding* z = add(z_since_, mean(&Means::z, begin, blocks_.size()), "router z-loss", "z_loss")) {
     z->knobs = {"router.z_coeff"};
     z->why =
-        "It pulls the router's logits towards 0, where all experts score alike: a router that minds it most tells no "
-        "experts apart. Its use is to keep large logits from growing, for which it is small beside the cross-entropy.";
+        "It pulls the router's logits towards 0, where all experts have equal scores: a router that mainly minimises "
+        "it does not distinguish experts. It is meant to keep large logits from growing, for which it should be small "
+        "beside the cross-entropy.";
   }
 }
 

@@ -1,5 +1,5 @@
-// Watches what is minimised: a loss that is no number, spikes, a loss that does not fall, and auxiliary losses that
-// outweigh the cross-entropy.
+// Watches the losses for NaN and infinity, spikes, a loss that does not fall, and auxiliary losses that outweigh the
+// cross-entropy.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,20 @@
 
 namespace moescope {
 
-// A spike lies so many mean deviations (of the last 50 steps or so) above the smoothed loss, and 15 % above it. Losses
-// of small batches vary by several mean deviations when another kind of text comes up; 12 were not seen without cause.
+// A spike is this many mean deviations (of about the last 50 steps) above the smoothed loss, and 15 % above it. Losses
+// of small batches vary by several mean deviations when another kind of text comes up; 12 were never seen without a
+// cause.
 inline constexpr double kSpikeDeviations = 12, kSpikeShare = 0.15;
-// A loss does not fall when its mean of 100 steps lies less than 1 % below that of 200 steps before, within the first
-// 1,000 steps of a run, and it is still at more than 0.45 of the first one. It falls again once it is 3 % lower. A
-// model that has learnt all that it can is far below that: the presets were at 0.28 and fell by 9 % in 200 steps.
-// Judged only of runs that are known from their start.
+// A loss does not fall when its mean of 100 steps is less than 1 % below that of 200 steps before, within the first
+// 1,000 steps of a run, and still more than 0.45 of the first one. It falls again once it is 3 % lower. A model that
+// has learnt all it can is far below that: the presets were at 0.28 and fell by 9 % in 200 steps. Only checked for runs
+// that are known from their start.
 inline constexpr double kStillFalls = 0.99, kHardlyFallen = 0.45, kFallsAgain = 0.97;
 inline constexpr std::int64_t kFallSteps = 300, kJudgedFall = 1000;
-// It rose and stays up: its mean of 100 steps has been so many times the lowest one for 200 steps.
+// The loss rose and stays up: its mean of 100 steps has been this many times the lowest one for 200 steps.
 inline constexpr double kRose = 1.25;
 inline constexpr std::int64_t kRoseSteps = 200;
-// An auxiliary loss is worth a note from the size of the cross-entropy on, a warning from three times that on.
+// An auxiliary loss as large as the cross-entropy gives a note, three times as large a warning.
 inline constexpr double kAuxNoted = 1, kAuxRules = 3;
 
 // Values by step, each of the same length; kNoValue: the source has none.
@@ -35,12 +36,11 @@ struct LossValues {
 
 class LossWatch {
  public:
-  // trained_here: every step is taken with its gradient, whatever that is, so that its weights are known to be NaN
-  // after a gradient that is.
+  // trained_here: every gradient is applied, so that a NaN gradient means NaN weights.
   LossWatch(int run, bool trained_here) : run_(run), trained_here_(trained_here) {}
   void block(std::int64_t first, const LossValues& values);
-  void lost_among(StepRange steps);  // some of these, whose single values are no longer kept, was no number
-  // `even_aux`: what the auxiliary losses come to at an even load; nothing: not known.
+  void lost_among(StepRange steps);  // one of these steps, whose values are no longer kept singly, was NaN or infinite
+  // `even_aux`: value of the auxiliary losses at an even load; nullopt: not known.
   void findings(std::vector<Finding>& out, std::optional<double> even_aux) const;
 
  private:
@@ -77,7 +77,7 @@ class LossWatch {
   Newest<Spike, 16> spikes_;
   std::deque<Means> blocks_;  // of whole blocks, the newest last
   double start_ = 0;          // the first loss
-  double plateau_ = 0;        // that it does not come down from
+  double plateau_ = 0;        // that it stays at
   double lowest_ = 0;         // mean of 100 steps; 0: none yet
   std::int64_t lowest_step_ = -1;
   std::int64_t flat_since_ = -1, high_since_ = -1, aux_since_ = -1, z_since_ = -1;

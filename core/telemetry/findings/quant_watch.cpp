@@ -22,10 +22,9 @@ bool may_clip(const QuantFormat& format) {
 
 std::string why_clipped(const QuantFormat& format) {
   const double cut = largest_cut(format);
-  if (!(cut > 0))
-    return "The largest value of a block is cut short, and the noise shows it. MX scales by RCEIL never clip.";
+  if (!(cut > 0)) return "The largest value of a block is clipped, which adds noise. MX scales by RCEIL never clip.";
   return upper(format.rule) + " cuts the largest value of a block by up to " + percent(cut) + " in " +
-         upper(format.element) + ", and the noise shows it. Scales by RCEIL never clip.";
+         upper(format.element) + ", which adds noise. Scales by RCEIL never clip.";
 }
 
 // What bell-shaped data have; of an element alone what they have in MX.
@@ -37,7 +36,7 @@ std::string bell_text(const QuantFormat& format) {
 std::string why_noisy(const QuantFormat& format) {
   const bool clips = !(largest_cut(format) == 0);
   return std::string("Values of very different size share a scale") + (clips ? ", or block maxima are clipped" : "") +
-         ": the tensor arrives with more noise than the format has to make.";
+         ": the noise is larger than the format alone would make it.";
 }
 
 std::string tensor_name(const QuantFrame& quant) {
@@ -127,8 +126,8 @@ void QuantWatch::findings(std::vector<Finding>& out) const {
       finding.saw = where + percent(underflow) + " of the non-zero values became zero; SQNR is " + decimal(sqnr, 3) +
                     " dB, which hides it." + more;
       finding.why =
-          "Small values are lost as a whole. Rounded to nearest they are lost at every step, which does not average "
-          "out; rounded stochastically one in a while comes through larger.";
+          "Small values are lost completely. With rounding to nearest they are lost at every step, which does not "
+          "average out; with stochastic rounding some of them are rounded up instead.";
     } else if (finding.kind == FindingKind::clipping) {
       finding.metric = "clipped_blocks";
       if (static_cast<double>(worst.clipped_blocks) < kManyClippedBlocks) finding.severity = Severity::note;

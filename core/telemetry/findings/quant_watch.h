@@ -1,4 +1,4 @@
-// Watches what number formats do to the operands of GEMMs: small values that vanish, clipped values, low SQNR.
+// Watches quantized GEMM operands for underflow, clipping and low SQNR.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,17 @@
 
 namespace moescope {
 
-// Judged against what the same format does to bell-shaped data (quant_format.h). The share of zeroed values from which
-// on it is no longer the format but the data: so many times what bell-shaped data lose, 5 % at least. MXFP8 in E4M3 in
-// healthy runs of the presets: 30.3 to 31.6 dB, 1.2 % at most.
+// Compared with what the same format does to bell-shaped data (quant_format.h). Underflow is reported from this
+// multiple of the share that bell-shaped data lose, 5 % at least: beyond it the data, not the format, are the cause.
+// MXFP8 in E4M3 in healthy runs of the presets: 30.3 to 31.6 dB, 1.2 % at most.
 inline constexpr double kUnderflowTimes = 5, kLeastUnderflow = 0.05;
 inline constexpr double kLowSqnrBy = 4;  // dB under the reference: two thirds of a bit
-// Of blocks. FLOOR clips 17 % of the blocks of bell-shaped data in E4M3 by its rule: worth knowing; half of them is a
-// loss. Only where it costs, against RCEIL: FLOOR in E4M3 loses 0.9 dB by it. NVFP4's scales are rounded to nearest, so
-// half of its block maxima are cut, by a seventeenth at most: that is the format, and counted in its SQNR.
+// Shares of blocks. FLOOR by its rule clips 17 % of the blocks of bell-shaped data in E4M3, which deserves a note; half
+// of them a warning. Only reported where it costs SQNR compared with RCEIL: FLOOR in E4M3 loses 0.9 dB. NVFP4's scales
+// are rounded to nearest, so half of its block maxima are cut, by a seventeenth at most: that is the format, and
+// counted in its SQNR.
 inline constexpr double kClippedBlocks = 0.1, kManyClippedBlocks = 0.5, kClippingCosts = 0.5;
-inline constexpr int kLastingFrames = 2;  // looked at in a row, 50 steps apart
+inline constexpr int kLastingFrames = 2;  // in a row, 50 steps apart
 
 class QuantWatch {
  public:

@@ -148,8 +148,8 @@ Finding ShiftWatch::describe(const Shift& shift) const {
     finding.saw = jump + " " + std::to_string(back) + " of " + counted(std::ssize(layers_), "layer", "layers") +
                   (back == 1 ? " is back" : " are back") + (back ? " after " + returned + " steps" : "") + ".";
     finding.why =
-        "Another kind of text or a change of settings can do it: the router's balance was learnt for what came before. "
-        "Where expert_bias balances, it needs about the gap over its rate in steps to follow.";
+        "Another kind of text or a change of settings can cause it: the router's balance was learnt for what came "
+        "before. Where expert_bias balances, it takes about gap / rate steps to follow.";
     return finding;
   }
   const std::size_t blocks = means_[0].size();
@@ -168,8 +168,8 @@ Finding ShiftWatch::describe(const Shift& shift) const {
   finding.saw += " " + std::to_string(back) + " of the " + std::to_string(layers_.size()) + " layers were back after " +
                  returned + " steps.";
   finding.why =
-      "Where expert_bias balances, it moves by its rate a step, whatever the distance: what this layer's scores now "
-      "prefer few experts by is more than it has made up for, or grows as fast.";
+      "Where expert_bias balances, it moves by its rate in each step, whatever the distance: this layer's scores now "
+      "prefer a few experts by more than it has made up for, or by a gap that grows as fast.";
   return finding;
 }
 

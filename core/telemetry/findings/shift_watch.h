@@ -1,5 +1,5 @@
-// Watches for the moment at which the load of many layers jumps at once (another kind of text, a setting changed), and
-// which of them find back.
+// Watches for jumps of the load in many layers at once (another kind of text, a changed setting), and which layers
+// recover.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace moescope {
 
-// A jump: MaxVio of 20 steps, mean of the layers, is so many times that of the 100 steps before, and so it is, a little
-// less, in most layers. Between independent batches of settled runs the factor was seen to reach 1.25.
+// A jump: MaxVio over 20 steps, mean of the layers, is kJump times that of the 100 steps before, and in most layers at
+// least kLayerJump times. Between independent batches of settled runs the factor reached 1.25 at most.
 inline constexpr double kJump = 1.4, kLayerJump = 1.25, kJumpedLayers = 0.6;
-// A layer is back when its mean of 50 steps is down to 1.2 times what it was; one that is still over 1.3 times after
-// 300 steps, while half of the others are back, is not recovering. Those that do were seen to take 150 to 250 steps at
-// a bias rate of 0.001.
+// A layer has recovered when its mean of 50 steps is down to 1.2 times its former value; one still over 1.3 times after
+// 300 steps, while half of the others are back, is not recovering. Recovery was seen to take 150 to 250 steps at a bias
+// rate of 0.001.
 inline constexpr double kBack = 1.2, kNotBack = 1.3;
 inline constexpr std::int64_t kRecoverySteps = 300;
 

@@ -1,4 +1,4 @@
-// Routing stability through time: every kept routing of the probe text against an earlier one of the same text.
+// Routing stability over time: compares every kept routing of the probe text with an earlier one of the same text.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace moescope {
 
-// Which earlier routing each step is held against.
+// Which earlier routing each step is compared with.
 struct EarlierStep {
   enum class Kind { steps_before, half_way, at };
   Kind kind = Kind::steps_before;
@@ -27,22 +27,22 @@ struct StabilityPoint {
 
 class StabilityTrack {
  public:
-  // More than a screen shows; past it the past is thinned (thinning.h).
+  // More than a screen shows; beyond it old points are thinned (thinning.h).
   static constexpr std::size_t kMostPoints = 4096;
 
   explicit StabilityTrack(EarlierStep earlier = {}) : earlier_(earlier) {}
 
-  // Takes in at most so many routings that are new; from the beginning where the run was taken back. True: there are
-  // more. Unpacks two routed texts each: not for the thread of the screen.
+  // Adds at most `at_most` new routings; starts again if the run was rewound. True: there are more. Unpacks two routed
+  // texts for each, so it is too slow for the GUI thread.
   bool update(const History& history, int at_most);
-  bool behind(const History& history) const;  // update() has something to do
+  bool behind(const History& history) const;  // whether update() has something to do
 
   const EarlierStep& earlier() const { return earlier_; }
   const std::vector<int>& layers() const { return layers_; }
   // Steps rise. A step without an earlier routing to compare with has none, nor one that was thinned away.
   const std::vector<StabilityPoint>& points() const { return points_; }
   const StabilityPoint* at(std::int64_t step) const;  // the newest at or before it, nullptr: none
-  std::int64_t looked() const { return looked_; }     // at routings up to this step; -1: none
+  std::int64_t looked() const { return looked_; }     // the last step whose routing was read; -1: none
 
  private:
   void thin();

@@ -1,4 +1,4 @@
-// In which order to draw the experts of a layer so that those that are chosen together stand together.
+// An order of a layer's experts for drawing in which those that are chosen together are neighbours.
 //
 // Legend: E routed experts; N_ij tokens that chose both i and j, N_ii tokens of i (SpecialisationFrame::together_EE).
 #pragma once

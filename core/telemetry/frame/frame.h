@@ -1,4 +1,4 @@
-// What one training step says about itself: plain values, immutable once published.
+// The telemetry of one training step: plain values, immutable once published.
 //
 // Legend of shapes: T tokens of the batch, E routed experts, K top_k, R virtual ranks, N nodes of ranks.
 // Empty vectors and NaN mean "this source does not have it" (another cadence, an imported log); panels say so.
@@ -198,7 +198,7 @@ struct TelemetryFrame {
   WireFrame wire;
 };
 
-// Kinds of markers beside "change" and "event". Settings: those of an imported run as its log tells them, a JSON
+// Kinds of markers beside "change" (change_marker.h) and "event". Settings: those in the log of an imported run, a JSON
 // object, at the run's first step.
 inline constexpr const char* kNoteKind = "note";
 inline constexpr const char* kSettingsMarker = "settings";
@@ -209,6 +209,8 @@ struct Marker {
   std::int64_t step = 0;
   std::string kind;  // "change", "note", "event"
   std::string text;  // "router.bias_update_rate 0.001 -> 0.01"
+  // Of a change: the setting and its new value as TOML has them, a text without quotes; else empty.
+  std::string key = {}, value = {};
 };
 
 // What a panel must know of a run besides its frames.

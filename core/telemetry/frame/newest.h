@@ -1,4 +1,4 @@
-// The newest of what keeps coming for as long as a run lasts: what ended long ago must not fill memory or screen.
+// Keeps the newest of the values added during a run, so that old ones do not fill memory or screen.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Which operand of which GEMM of a model: what a QuantFrame is of, and what can be captured.
+// Names an operand of a GEMM of the model: QuantFrames are of operands, and captures.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Every figure that is made from a router's counts and scores, each defined once, here.
+// All figures computed from a router's counts and scores, each defined once, here.
 //
 // Legend: T tokens of the batch, E routed experts, K top_k; n_e slots assigned to expert e, sum n_e = T K (nothing is
 // dropped); n without index their mean, T K / E. `counts` is [n_0 ... n_(E-1)]. Where nothing was routed (sum n_e = 0)
@@ -28,7 +28,7 @@ float coefficient_of_variation(std::span<const std::uint32_t> counts);
 // H / ln E with H = -sum p_e ln p_e, p_e = n_e / sum n_e: 1 is uniform, 0 all on one. 1 for E = 1.
 float entropy_norm(std::span<const std::uint32_t> counts);
 
-// #{e : n_e = 0} / E; give it the counts of a window, one batch of few tokens has empty experts by chance.
+// #{e : n_e = 0} / E; pass the counts of a window, since a batch of few tokens has empty experts by chance.
 float dead_fraction(std::span<const std::uint64_t> counts);
 
 // sum_e (ceil(n_e / A) A - n_e) / sum n_e: zero rows that a grouped GEMM computes because each expert's rows are padded
@@ -39,20 +39,19 @@ float padding_fraction(std::span<const std::uint32_t> counts, std::uint32_t alig
 // this capacity would have dropped. kNoValue for capacity_factor <= 0.
 float dropped_fraction(std::span<const std::uint32_t> counts, double capacity_factor);
 
-// The value below which the share q of `values` lies, between two of them interpolated (Hyndman and Fan's type 7, as
-// numpy's default); values that are not finite are left out. kNoValue where none is left.
+// The value below which the share q of `values` lies, interpolated between two of them (Hyndman and Fan's type 7, as
+// numpy's default); only finite values count. kNoValue if there is none.
 float percentile(std::vector<float> values, double q);
 
-// Mean MaxVio that a perfectly balanced router shows by chance alone: every token picks K of E experts, all sets
-// equally likely. Each n_e is then Binomial(T, K / E). The expected largest of E independent such counts is
-// M = sum_(m >= 0) (1 - F(m)^E), F their distribution function, summed exactly. The counts are not independent: they
-// sum to T K. For jointly normal counts that makes the excess of the largest over the mean greater by sqrt(E / (E -
-// 1)):
+// Mean MaxVio of a perfectly balanced router by chance alone: every token picks K of E experts, all sets equally
+// likely. Each n_e is then Binomial(T, K / E). The expected largest of E independent such counts is M = sum_(m >= 0) (1
+// - F(m)^E), F their distribution function, summed exactly. The counts are not independent: they sum to T K. For
+// jointly normal counts that makes the excess of the largest over the mean greater by sqrt(E / (E - 1)):
 //   floor = sqrt(E / (E - 1)) (M - n) / n.
 // Within 2 % of simulation for n >= 4 (tests/core/telemetry/test_router_stats.cpp). Over a window give the window's
 // tokens.
 float max_vio_noise_floor(std::int64_t tokens, int top_k, int n_experts);
-// The same in `steps` batches of a run; NaN: its sizes are not known.
+// The same over `steps` batches of a run; NaN: its sizes are not known.
 double chance_max_vio(const RunInfo& info, int steps = 1);
 
 // What else chance alone does to the load of that router, every n_e being Binomial(T, K / E), n = T K / E:
@@ -63,8 +62,8 @@ double chance_max_vio(const RunInfo& info, int steps = 1);
 float utilisation_noise(std::int64_t tokens, int top_k, int n_experts);
 double load_entropy_by_chance(std::int64_t tokens, int top_k, int n_experts);
 
-// Entropy in nats of one token's scores as shares: -sum p_e ln p_e, p_e = s_e / sum s. Confidence of the router; not
-// the entropy of the load. Scores are not negative (sigmoid or softmax).
+// Entropy in nats of one token's scores as shares: -sum p_e ln p_e, p_e = s_e / sum s. Measures the confidence of the
+// router; not the entropy of the load. Scores are not negative (sigmoid or softmax).
 float score_entropy(std::span<const float> scores_E);
 
 // H(P) - mean H(p_t) in nats, P_e the mean over tokens of p_te = s_te / sum s (RouterFrame::score_mass) and mean H(p_t)
@@ -72,10 +71,10 @@ float score_entropy(std::span<const float> scores_E);
 float mutual_information(std::span<const float> score_mass_E, float mean_score_entropy);
 
 // One token: smallest chosen minus largest not chosen biased score, s_(K) - s_(K+1): how far this routing is from
-// changing. Scores of -inf are out of the choice (a limited group). kNoValue when there was nothing else to choose.
+// changing. Scores of -inf cannot be chosen (a limited group). kNoValue when there was nothing else to choose.
 float score_margin(std::span<const float> biased_scores_E, std::span<const std::int32_t> chosen_K);
 
-// Counts of the last `window` steps and their sum: what max_vio_window and dead_fraction are judged by.
+// Counts of the last `window` steps and their sum, from which max_vio_window and dead_fraction are computed.
 class LoadWindow {
  public:
   LoadWindow(int n_experts, int window);

@@ -11,7 +11,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kContextBytes = 4;  // on both sides: what makes two occurrences of a byte the same
+constexpr std::size_t kContextBytes = 4;  // on both sides, by which two occurrences of a byte are the same
 
 void add(std::vector<std::uint32_t>& sum, const std::vector<std::uint32_t>& more) {
   if (sum.empty()) sum.resize(more.size());

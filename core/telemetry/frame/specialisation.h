@@ -1,4 +1,4 @@
-// What is read off the tables of who chooses which expert, and off routed texts, each figure defined once, here.
+// All figures computed from specialisation frames and routed texts, each defined once, here.
 //
 // Legend: E experts, K top_k, D domains, T tokens; n_de slots of expert e from domain d, N_ij tokens that chose both i
 // and j, N_i tokens that chose i. Where nothing was counted a figure is kNoValue.
@@ -23,7 +23,7 @@ std::vector<float> domain_share(const SpecialisationFrame& frame);
 // P(e | d) / P(e), [D, E]: 1 is no preference.
 std::vector<float> domain_lift(const SpecialisationFrame& frame);
 
-// The other way round: of the slots of one expert, which domains they come from, most preferred first.
+// The domains that the slots of one expert come from, most preferred first.
 struct DomainOfExpert {
   std::size_t domain;
   std::uint32_t n_slots;
@@ -59,19 +59,19 @@ std::vector<float> byte_class_lift(const SpecialisationFrame& frame);
 // Mean over tokens of |top_K now and top_K then| / K of one layer, for the same text: 1 is the same routing. OLMoE's
 // router saturation. kNoValue where they cannot be compared: another text or top_k, or no such layer.
 float routing_stability(const TokenFrame& now, const TokenFrame& then, int layer);
-// K / E: the same for two routings that know nothing of each other.
+// K / E: the same for two independent routings.
 float stability_baseline(int top_k, int n_experts);
-// #{tokens whose set of K experts is the same} / T; stricter: one expert of K exchanged counts as changed.
+// #{tokens whose set of K experts is the same} / T; stricter: a token with one different expert of K counts as changed.
 float unchanged_choices(const TokenFrame& now, const TokenFrame& then, int layer);
-// 1 / (E over K): the same for two routings that know nothing of each other.
+// 1 / (E over K): the same for two independent routings.
 float unchanged_baseline(int top_k, int n_experts);
 
 const TokenLayer* find_layer(const TokenFrame& text, int layer);  // nullptr: there is none
 // Shares of token t's chosen experts in its mix: s_k / sum_k s_k, [K] in the order of the layer.
 std::vector<float> mix_shares(const TokenLayer& layer, std::size_t token);
 
-// Tokens of the texts that an expert takes the largest share of, best first; at most `count`. Of equal bytes in equal
-// surroundings only the first.
+// Tokens of the texts that an expert takes the largest share of, best first; at most `count`. Of the same byte in the
+// same context only the first.
 struct FavouriteToken {
   const TokenFrame* text;
   std::size_t position;

@@ -14,7 +14,7 @@ float per_token(const std::vector<std::uint32_t>& copies, std::int64_t tokens) {
 }
 
 // Standard: every copy to another node crosses the network. DeepEP: one copy per destination node does.
-double crossing(const VolumeFrame& volume, bool deduplicated) {
+double copies_across_nodes(const VolumeFrame& volume, bool deduplicated) {
   double count = 0;
   const int ranks = volume.ranks, per_node = std::max(1, volume.ranks_per_node);
   const int nodes = (ranks + per_node - 1) / per_node;
@@ -60,7 +60,7 @@ DispatchTotals dispatch_totals(const VolumeFrame& volume, bool deduplicated) {
       received[d] += copies[s * ranks + d];
       if (s != d) totals.moved += copies[s * ranks + d];
     }
-  totals.across_nodes = crossing(volume, deduplicated);
+  totals.across_nodes = copies_across_nodes(volume, deduplicated);
   for (const double copies_to : received) {
     totals.fullest = std::max(totals.fullest, copies_to);
     totals.received += copies_to;

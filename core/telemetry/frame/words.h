@@ -1,4 +1,4 @@
-// Numbers and lists as sentences write them.
+// Numbers and lists as text for sentences.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 
 namespace moescope {
 
-// Of the finite values; NaN where there is none.
+// Mean of the finite values; NaN if there is none.
 inline double mean_of_finite(std::span<const float> values) {
   double sum = 0;
   int count = 0;

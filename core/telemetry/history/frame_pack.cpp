@@ -11,7 +11,7 @@
 
 namespace moescope {
 
-static_assert(std::endian::native == std::endian::little, "wide counts are copied as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "wide counts are copied in the byte order of memory");
 
 namespace {
 

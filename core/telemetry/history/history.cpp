@@ -21,7 +21,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kScalarCheckRows = 256;  // rows between looks at the room that scalars take
+constexpr std::size_t kScalarCheckRows = 256;  // rows between checks of the memory that scalars take
 static_assert(static_cast<int>(Metric::step_ms) == static_cast<int>(kFrameFields.size()));
 
 using FramePtr = std::shared_ptr<const TelemetryFrame>;
@@ -209,7 +209,7 @@ struct History::State {
     return any;
   }
 
-  // The one asked for, or a new one in place of the one that was not for longest. Under smoothed_mutex.
+  // The requested column, or a new one in place of the least recently used. Under smoothed_mutex.
   SmoothedColumn& smoothed_column(Metric metric, int layer, double factor) const {
     auto found = std::find_if(smoothed.begin(), smoothed.end(), [&](const SmoothedColumn& column) {
       return column.metric == metric && column.layer == layer && column.factor == factor;
@@ -239,7 +239,7 @@ struct History::State {
   FramePtr frame_with(PartIndex part, std::int64_t step) const;
 };
 
-// The writer's: what it builds anew is built outside of the lock.
+// For the writer only: it rebuilds outside of the lock.
 bool History::State::thin_largest() {
   KeptFrames& larger = *std::max_element(
       kept.begin(), kept.end(), [](const KeptFrames& a, const KeptFrames& b) { return a.bytes() < b.bytes(); });

@@ -1,13 +1,13 @@
 // The past of one run in memory: what every panel draws from, live, paused, replayed or imported.
 //
-// One writer (the history thread or a file opener) and any number of readers. Readers hold the lock only
-// while they copy out what they draw, so the writer waits microseconds; the trainer never touches this class.
-// Scalars keep every step in a min/max/mean pyramid, also up to a budget (a metric of a layer takes 6 bytes a step):
-// past it the oldest single values go first and leave min, max and mean of every 16, then those leave that of 256.
-// Arrays keep whole frames up to a byte budget; past it the
-// older half is thinned by two, and kept_every() says so. Where that half is thinned unevenly its densest part goes
-// first, so that a long run stays evenly covered. Utilisation is kept apart, as 16-bit log2 u in steps of 1/2048 octave
-// (exact to 0.02 %); thinned, two of its rows merge into one that holds the value farther from 1 and the mean.
+// One writer (the history thread or a file opener) and any number of readers. Readers hold the lock only while they
+// copy out what they draw, so the writer waits microseconds; the trainer never touches this class. Scalars keep every
+// step in a min/max/mean pyramid up to a budget (a metric of a layer takes 6 bytes a step): beyond it the oldest single
+// values are reduced to min, max and mean of every 16, then those to 256. Arrays keep whole frames up to a byte budget;
+// beyond it the older half is thinned by two, and kept_every() grows. Where that half is thinned unevenly its densest
+// part is thinned first, so that a long run stays evenly covered. Utilisation is kept apart, as 16-bit log2 u in steps
+// of 1/2048 octave (exact to 0.02 %); thinned, two of its rows merge into one that holds the value farther from 1 and
+// the mean.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@
 
 namespace moescope {
 
-// Every scalar that has a time axis. Formula, unit and source of each: core/telemetry/history/metrics.h.
+// Every scalar over steps. Formula, unit and source of each: core/telemetry/history/metrics.h.
 enum class Metric {
   ce_loss,
   aux_loss,
@@ -83,7 +83,7 @@ class History {
   void forget_from(std::int64_t step);  // frames of `step` and later, markers after it: a rewind
 
   const RunInfo& info() const { return info_; }
-  std::uint64_t sequence() const;     // rises with every append; "is there news"
+  std::uint64_t sequence() const;     // rises with every append, to notice new data
   std::uint64_t truncations() const;  // rises with every append that took steps back
   StepRange steps() const;
   std::vector<Marker> markers() const;
@@ -99,12 +99,12 @@ class History {
   std::shared_ptr<const TelemetryFrame> specialisation_frame_at(std::int64_t step) const;
   // One layer of it, without unpacking the others; nothing: it is not there.
   std::optional<SpecialisationFrame> specialisation_of(int layer, std::int64_t step) const;
-  // The same frame with this layer alone, for whoever looks at one at a time; with all where it is not among them.
+  // The same frame with this layer only; with all layers if this one is missing.
   std::shared_ptr<const TelemetryFrame> specialisation_layer_at(int layer, std::int64_t step) const;
   // The newest text of that kind at or before `step`, nullptr: none. `step` becomes that of the text.
   std::shared_ptr<const TokenFrame> text_at(TextKind kind, std::int64_t& step) const;
   std::vector<std::int64_t> text_steps(TextKind kind) const;  // kept ones, rising
-  // The very step's or the nearest earlier scalar, NaN: none.
+  // The scalar at `step` or the nearest earlier one, NaN: none.
   float value_at(Metric metric, int layer, std::int64_t step) const;
 
   // The values of every step of `range`, [range.size()]; kNoValue where a step has none or was not taken.

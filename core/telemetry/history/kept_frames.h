@@ -1,4 +1,4 @@
-// Whole frames as they stay in memory: packed, found by step, thinned when they take too much room.
+// Whole frames in memory: packed, found by step, thinned when they take too much room.
 #pragma once
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 namespace moescope {
 namespace {
 
-// Mean of the finite ones; what all are when none is finite.
+// Mean of the finite values; if none is finite, what they are.
 class Mean {
  public:
   void add(float value) {

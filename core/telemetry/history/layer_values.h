@@ -1,5 +1,4 @@
-// The scalars of a frame that are kept by layer: those that a router has, and those that follow from the frame's
-// arrays.
+// The per-layer scalars of a frame: those of its routers, and those derived from its arrays.
 #pragma once
 
 #include <array>

@@ -130,7 +130,8 @@ void LoadRows::merge_last(std::size_t slot, const Chunk& from, std::size_t r, st
   }
 }
 
-// The older half, whole chunks. Its first thinning makes rows of two values: it saves nothing yet, the next one does.
+// Thins the older half, in whole chunks. The first thinning makes rows of two values and saves nothing; the next one
+// does.
 std::unique_ptr<LoadRows> LoadRows::thinned() const {
   std::size_t old_chunks = 0;
   while (old_chunks + 1 < chunks_.size() && chunks_[old_chunks + 1].first_row <= rows_.size() / 2) ++old_chunks;

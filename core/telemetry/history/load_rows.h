@@ -1,6 +1,7 @@
 // Utilisation of every expert over time, kept for drawing: 16-bit log2 u, one row per kept step.
 //
-// A row that thinning made of several steps holds two values for each expert: the one farthest from fair, and the mean.
+// A row that thinning merged from several steps holds two values for each expert: the one farthest from 1, and the
+// mean.
 //
 // Not locked: History does that. A View is taken under the lock and drawn without it; its chunks are never written to
 // below the row count that the view saw.
@@ -24,10 +25,10 @@ class LoadRows {
   static std::int16_t encode(double utilisation);
   static float decode(std::int16_t code);
 
-  LoadRows(std::vector<int> moe_layers, int n_experts);  // both may be empty or 0: learnt from the first row
+  LoadRows(std::vector<int> moe_layers, int n_experts);  // both may be empty or 0: taken from the first row
   void append(std::int64_t step, std::span<const RouterFrame> routers);
   void truncate(std::int64_t step);  // forgets rows at and after `step`
-  // The same with the densest of the older half merged by two; empty pointer: nothing left to merge.
+  // A copy in which pairs of rows in the densest part of the older half are merged; nullptr: nothing left to merge.
   std::unique_ptr<LoadRows> thinned() const;
   std::size_t bytes() const;
   std::size_t size() const { return rows_.size(); }

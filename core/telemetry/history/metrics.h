@@ -1,4 +1,4 @@
-// What every figure on the screen is: its name, unit, formula, how to read it and where the definition comes from.
+// The table of all figures on the screen: name, unit, formula, how to read it, and the source of the definition.
 //
 // Legend of the formulas: T tokens of the batch, E routed experts, K top_k, n_e slots assigned to expert e, n their
 // mean T K / E, u_e = n_e / n; x a value before and q after quantization. One entry per Metric and per figure of
@@ -12,7 +12,7 @@
 
 namespace moescope {
 
-// How a number came to be; provenance_meaning says it in a sentence. Each word is used for one thing.
+// The kind of a number: where it comes from. provenance_meaning() explains each in a sentence.
 enum class Provenance { measured_here, measured_elsewhere, counted, modelled, fitted, assumed, published };
 inline constexpr int kNumProvenances = 7;
 const char* provenance_name(Provenance provenance);     // "measured here", "measured elsewhere", "counted", ...

@@ -61,7 +61,7 @@ void Pyramid::append(float value) {
   }
 }
 
-// Back into what is forgotten, the entries that a bin to come needs are made from the means above them.
+// For values that were dropped, the entries that the next bin needs are made from the means above them.
 void Pyramid::truncate(std::size_t size) {
   if (size >= size_) return;
   if (size >= forgotten(0)) {

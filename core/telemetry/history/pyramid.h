@@ -1,4 +1,4 @@
-// Min/max/mean of any slice of a growing series in time logarithmic in its length.
+// A growing series that gives min, max and mean of any slice in time logarithmic in the slice's length.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ struct PyramidBin {
   void add(const PyramidBin& other);
 };
 
-// The series itself and, above it, one bin for every 16, 256, 4096, ... values: about 6 bytes a value. What is old can
-// be forgotten from below: single values first, then bins of 16, ...; slices there count a bin where it begins.
+// The series itself and, above it, one bin for every 16, 256, 4096, ... values: about 6 bytes a value. Old values can
+// be dropped level by level: single values first, then bins of 16, ...; slices there count a bin where it begins.
 class Pyramid {
  public:
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
@@ -28,14 +28,14 @@ class Pyramid {
   void append(float value);         // O(log size), amortised O(1)
   void truncate(std::size_t size);  // forgets the values from index `size` on
   std::size_t size() const { return size_; }
-  float operator[](std::size_t index) const;                            // where it is forgotten: its bin's mean
+  float operator[](std::size_t index) const;                            // where values were dropped: its bin's mean
   void copy(std::size_t first, std::size_t last, float* values) const;  // the same of [first, last)
   PyramidBin slice(std::size_t first,
                    std::size_t last) const;  // of [first, last), last <= size(); O(log(last - first))
   // Index of the newest value before `end` that is not missing, kNone: there is none.
   std::size_t last_present(std::size_t end) const;
   std::size_t bytes() const;
-  // Forgets the older half of whatever level takes the most room; false: all levels are short already.
+  // Drops the older half of the level that takes the most room; false: all levels are short already.
   bool forget_older_half();
 
  private:

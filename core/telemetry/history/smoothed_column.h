@@ -1,4 +1,4 @@
-// Smoothing of one scalar that goes on where it stopped when there are new steps.
+// Incremental smoothing of one scalar: new steps continue from the last average.
 #pragma once
 
 #include <cmath>

@@ -1,8 +1,8 @@
-// Which rows go when a history outgrows its budget.
+// Decides which rows to drop when a history outgrows its budget.
 //
-// Rows are numbered in the order of their arrival (ordinal). Keeping those whose ordinal divides by 2^k keeps every
-// 2^k-th. The older half loses the odd multiples of its smallest such spacing, and no more: repeated, the whole past
-// stays covered evenly (to a factor of four) instead of fading away at its old end.
+// Rows are numbered in the order of their arrival (ordinal). Keeping ordinals divisible by 2^k keeps every 2^k-th row.
+// Each time, the older half loses only the odd multiples of its smallest such spacing, so that after many times the
+// whole past is still covered evenly (to a factor of four) instead of thinning out towards the oldest end.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 
 namespace moescope {
 
-inline constexpr int kNeverDropped = 64;  // of ordinal 0
+inline constexpr int kNeverDropped = 64;  // the level of ordinal 0
 
 inline bool is_dropped(std::uint64_t ordinal, int level) {
   return std::countr_zero(ordinal) == level;
 }
 
-// The level to drop of `older`; -1: nothing there can go.
+// The level to drop from `older`; -1: nothing there can be dropped.
 template <class Row>
 int finest_level(std::span<const Row> older) {
   int level = kNeverDropped;

@@ -8,7 +8,7 @@ namespace moescope {
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "lengths are read as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "lengths are read in the byte order of memory");
 
 constexpr std::array<std::uint32_t, 256> kCrcTable = [] {
   std::array<std::uint32_t, 256> table{};

@@ -1,6 +1,6 @@
 // Records of a TensorBoard event file. Each is framed as TFRecord: uint64 length, uint32 masked CRC32C of these eight
-// bytes, the bytes of the record, uint32 masked CRC32C of them, all little-endian. The mask rotates the sum right by 15
-// bits and adds 0xa282ead8, so that sums of data that hold sums stay good.
+// bytes, the bytes of the record, uint32 masked CRC32C of them, all little-endian. The mask rotates the CRC right by 15
+// bits and adds 0xa282ead8, because a CRC over data that contains CRCs is weak.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +19,11 @@ bool begins_with_record(std::string_view bytes);
 
 enum class RecordState {
   whole,       // `record` is set
-  cut_off,     // the bytes end within it: a file that is still being written, or was cut
-  bad_record,  // its bytes do not fit their sum: skipped, what follows can be read
-  bad_header,  // its length does not fit its sum: nothing after it can be found
+  cut_off,     // the bytes end within it: a file that is still being written, or was truncated
+  bad_record,  // wrong checksum of its bytes: skipped, the next record can be read
+  bad_header,  // wrong checksum of its length: nothing after it can be found
 };
-// Takes the first record off `bytes`; of one cut off and after a bad header `bytes` stays.
+// Removes the first record from `bytes`; if it is cut off or its header is bad, `bytes` is unchanged.
 RecordState take_record(std::string_view& bytes, std::string_view& record);
 
 std::string framed_record(std::string_view record);  // for writers

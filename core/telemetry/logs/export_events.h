@@ -1,7 +1,7 @@
 // A run's scalars as a TensorBoard event file: TFRecord frames around protobuf messages (tensorflow/core/util/
 // event.proto, framework/summary.proto; only wall_time, step, file_version and simple_value are written).
 //
-// Tags are the metric's key, with the layer for those of a layer: "ce_loss", "max_vio/layer_1".
+// Tags are the metric's key, followed by the layer if it is per layer: "ce_loss", "max_vio/layer_1".
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ class EventWriter {
 };
 
 // Every scalar of every step into FOLDER/<run name>/events.out.tfevents.*, which TensorBoard shows as one run; returns
-// the file's path. Wall time begins at `start` (seconds since 1970) and goes on by the steps' own times. `progress`
-// gets 0..1 and returns false to cancel, which removes the file and returns an empty path.
+// the file's path. Wall time is `start` (seconds since 1970) plus the time of the step. `progress` gets 0..1 and
+// returns false to cancel, which removes the file and returns an empty path.
 std::string export_events(const History& history, const std::string& folder, double start,
                           const std::function<bool(double)>& progress = {});
 

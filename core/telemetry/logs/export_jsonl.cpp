@@ -16,8 +16,11 @@ void add_markers(std::string& line, std::vector<Marker>& markers, std::int64_t s
   const auto end = std::find_if(markers.begin(), markers.end(), [step](const Marker& m) { return m.step > step; });
   if (end == markers.begin()) return;
   auto list = nlohmann::ordered_json::array();
-  for (auto marker = markers.begin(); marker != end; ++marker)
-    list.push_back({{"step", marker->step}, {"kind", marker->kind}, {"text", marker->text}});
+  for (auto marker = markers.begin(); marker != end; ++marker) {
+    auto& entry = list.emplace_back(
+        nlohmann::ordered_json{{"step", marker->step}, {"kind", marker->kind}, {"text", marker->text}});
+    if (!marker->key.empty()) entry.update({{"key", marker->key}, {"value", marker->value}});
+  }
   markers.erase(markers.begin(), end);
   line.pop_back();
   line += ",\"markers\":" + list.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '}';

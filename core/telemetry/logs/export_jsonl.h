@@ -1,6 +1,6 @@
-// All that a recording holds as JSON lines (jsonl.h): of each run a line that describes it, then a line a step. Live
-// changes, notes and events are "markers" [{"step", "kind", "text"}] of the first step that comes after them, of the
-// last where none does.
+// A whole recording as JSON lines (jsonl.h): for each run a line that describes it, then one line per step. Live
+// changes, notes and events are "markers" [{"step", "kind", "text"}] of the step that follows them, or of the last
+// step; changes have "key" and "value", too: the setting and its new value.
 #pragma once
 
 #include <functional>

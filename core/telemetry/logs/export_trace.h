@@ -1,9 +1,9 @@
 // Where the time of each step of a recording went, as a Chrome trace (Perfetto, chrome://tracing). Measured.
 //
-// A process a run; its steps end when their frame says so. A step's phases are measured as sums over the step (all
-// layers, forward and backward); they are laid end to end in the order of kPhaseOrder, so their lengths are measured
-// and their places within the step are not. Counters: cross-entropy loss, tokens/s, and the time of all-to-alls by
-// rank where experts were spread over processes.
+// Each run is a process of the trace; the end of a step is the frame's wall time. Phases are measured as sums over the
+// step (all layers, forward and backward) and drawn end to end in the order of kPhaseOrder: their lengths are measured,
+// their positions within the step are not. Counters: cross-entropy loss, tokens/s, and the time of all-to-alls by rank
+// where experts were spread over processes.
 #pragma once
 
 #include <functional>

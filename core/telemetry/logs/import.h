@@ -1,8 +1,8 @@
-// Runs that other programs logged: what all readers of such files share.
+// Common parts of the readers of other programs' logs.
 //
-// A reader gives frames as its file tells them; ImportedRun adds what follows from the counts (MaxVio, CV, entropy,
-// padding, windows) where the file does not say it, keeps them in a history and hands them on, to a recording for
-// example. What a file does not have stays absent, never 0.
+// A reader produces frames from its file; ImportedRun adds what follows from the counts (MaxVio, CV, entropy, padding,
+// windows) where the file does not have it, keeps them in a history and passes them on, for example to a recording.
+// Values that a file does not have are missing, never 0.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,16 @@
 namespace moescope {
 
 inline constexpr int kImportWindow = 50;  // steps of max_vio_window and dead_fraction where the file names no window
-// Claims beyond these are damage, not data: nothing is allocated for them. As the recording's reader has them.
+// Sizes beyond these mean a damaged file: nothing is allocated for them. The same limits as for recordings.
 inline constexpr std::size_t kMostImportedExperts = 65536, kMostImportedLayers = 4096, kMostImportedLoads = 1 << 20;
 inline constexpr std::size_t kLongestImportedName = 4096;  // bytes, as in recordings
 
 struct BadLine {
-  std::int64_t number = 0;  // from 1; of event files the record
+  std::int64_t number = 0;  // line, or record of an event file, from 1
   std::string why;
 };
 
-// Lines that could not be read: all are counted, the first ones kept with their reasons.
+// Lines that could not be read: all are counted, and the first kKept are kept with their reasons.
 class BadLines {
  public:
   static constexpr std::size_t kKept = 10000;
@@ -36,7 +36,7 @@ class BadLines {
   const std::vector<BadLine>& first() const { return first_; }
   // "3 lines could not be read, the first: line 7: not JSON, or cut off"; empty: none.
   std::string summary(const char* what = "line") const;
-  std::string text(const char* what = "line") const;  // one kept line to a line, and how many more there are
+  std::string text(const char* what = "line") const;  // one per line, and how many more there are
 
  private:
   std::int64_t count_ = 0;
@@ -47,11 +47,11 @@ struct ImportOptions {
   int run = 0;  // number of the file's first run among those that are opened together
   std::size_t array_budget_bytes = std::size_t{512} << 20;
   std::function<bool(double)> progress;  // gets 0..1 and returns false to cancel
-  // Each run before its first frame, and each frame, in the order of the file.
+  // Called for each run before its first frame, and for each frame, in the order of the file.
   std::function<void(const RunInfo&)> on_run;
   std::function<void(const std::shared_ptr<const TelemetryFrame>&)> on_frame;
   std::function<void(const Marker&)> on_marker;
-  bool glance = false;  // of large recordings take what can be shown at once (RecordingReader::glance)
+  bool glance = false;  // load only a sample of large recordings, to show them at once (RecordingReader::glance)
   std::string tags;     // a mapping file for TensorBoard's tags (import_events.h); empty: the built-in patterns
 };
 
@@ -77,7 +77,7 @@ struct Imported {
   std::vector<std::shared_ptr<History>> runs;  // none: it was cancelled
   std::int64_t lines = 0;
   BadLines bad;
-  const char* unit = "line";  // of which `bad` counts: "line", "record"
+  const char* unit = "line";  // that `bad` counts: "line", "record"
   bool glanced = false;       // there is more in the file
 };
 

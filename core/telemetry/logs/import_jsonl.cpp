@@ -8,6 +8,7 @@
 #include "core/io/input_file.h"
 #include "core/io/json_values.h"
 #include "core/io/text_encoding.h"
+#include "core/telemetry/frame/change_marker.h"
 #include "core/telemetry/logs/frame_json.h"
 
 namespace moescope {
@@ -16,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kMostHeld = 64;  // steps without a load that wait for one that has it
+constexpr std::size_t kMostHeld = 64;  // steps without a load that wait for the first one with it
 constexpr double kLastStep = 1e15;
 constexpr std::size_t kChunk = std::size_t{1} << 20;
 
@@ -28,7 +29,7 @@ bool has_nested(const Json& json) {
   return std::any_of(kNestedKeys.begin(), kNestedKeys.end(), [&](const char* key) { return member(json, {key}); });
 }
 
-// Of a model with one MoE layer some write the counts without the list around them.
+// For a model with one MoE layer some programs write the counts without the outer list.
 bool is_one_layer(const Json& load) {
   return load.is_array() && !load.empty() && load.front().is_number();
 }
@@ -44,7 +45,7 @@ void check_shape(std::size_t layers, std::size_t experts) {
 struct LogReader::State {
   struct Run {
     std::optional<Json> settings;
-    RunInfo told;  // by the settings
+    RunInfo stated;  // in the line of settings
     float aux_coeff = kNoValue;
     int dense_layers = 0;
     std::unique_ptr<ImportedRun> imported;
@@ -62,13 +63,13 @@ struct LogReader::State {
   std::int64_t lines = 0;
   BadLines bad;
 
-  void understand(std::string_view line);
+  void parse_line(std::string_view line);
   void describe(Run& run, const Json& json);
   void step(Run& run, int number, const Json& json);
   void add_layer(Run& run, int number, const Json& json);
-  void take_part(Run& run, int number);
-  void take_held(Run& run, int number);
-  RunInfo learned(const Run& run, const Json& first_step) const;
+  void add_collected_step(Run& run, int number);
+  void add_held_steps(Run& run, int number);
+  RunInfo info_from_first_step(const Run& run, const Json& first_step) const;
   void open(Run& run, int number, RunInfo info, std::int64_t first_step);
   TelemetryFrame frame_of(const Run& run, const Json& json, const RunInfo& info) const;
   void read_nested(const Run& run, const Json& json, const RunInfo& info, TelemetryFrame& frame) const;
@@ -79,16 +80,16 @@ struct LogReader::State {
 void LogReader::State::describe(Run& run, const Json& json) {
   if (run.imported || run.part || !run.held.empty()) throw Unreadable("no step");
   if (run.settings) throw Unreadable("no step, and the settings came before");
-  run.told = run_info_from_json(json);
+  run.stated = run_info_from_json(json);
   if (const Json* coeff = member(json, {"aux_coeff"})) run.aux_coeff = to_float(*coeff, "aux_coeff");
   if (const Json* dense = member(json, {"dense_layers", "n_dense_layers", "first_k_dense_replace"}))
     run.dense_layers = to_index(*dense, "dense_layers", 0, static_cast<int>(kMostImportedLayers));
   run.settings = json;
 }
 
-// What is known of a run once its first step was seen.
-RunInfo LogReader::State::learned(const Run& run, const Json& first_step) const {
-  RunInfo info = run.told;
+// The description of a run, completed from its first step.
+RunInfo LogReader::State::info_from_first_step(const Run& run, const Json& first_step) const {
+  RunInfo info = run.stated;
   std::size_t layers = 0;
   if (const Json* load = member(first_step, {"tokens_per_expert"}); load && !first_step.contains("layer")) {
     layers = is_one_layer(*load) ? 1 : list_of(*load, "tokens_per_expert", 0, "layers").size();
@@ -102,7 +103,7 @@ RunInfo LogReader::State::learned(const Run& run, const Json& first_step) const 
     for (const Json& router : *routers) {
       if (!router.is_object() || !router.contains("layer")) throw Unreadable("routers: no layer");
       const int layer = to_index(router["layer"], "layer", 0, static_cast<int>(kMostImportedLayers));
-      if (run.told.moe_layers.empty()) info.moe_layers.push_back(layer);
+      if (run.stated.moe_layers.empty()) info.moe_layers.push_back(layer);
       if (const Json* load = member(router, {"tokens_per_expert"}); load && load->is_array())
         info.n_experts = static_cast<int>(std::min(load->size(), kMostImportedExperts + 1));
     }
@@ -128,7 +129,7 @@ void LogReader::State::open(Run& run, int number, RunInfo info, std::int64_t fir
   const auto place = std::find(order.begin(), order.end(), number) - order.begin();
   info.run = options->run + static_cast<int>(place);
   run.imported = std::make_unique<ImportedRun>(std::move(info), *options);
-  // The program's own lines say settings otherwise: of its trainings as `config`, of imported runs as a marker.
+  // This program's own lines have settings elsewhere: for its trainings as `config`, for imported runs as a marker.
   const bool own = run.settings && run.settings->contains("source") && run.settings->contains("moe_layers");
   if (!run.settings || own || run.settings->contains("config")) return;
   run.imported->add(
@@ -209,7 +210,10 @@ void LogReader::State::take(Run& run, const Json& json) {
   if (!markers) return;
   for (const Json& each : list_of(*markers, "markers", 0, "entries")) {
     if (!each.is_object()) throw Unreadable("markers: not objects");
-    Marker marker{run.imported->info().run, 0, each.value("kind", "event"), each.value("text", "")};
+    Marker marker{run.imported->info().run,    0,
+                  each.value("kind", "event"), each.value("text", ""),
+                  each.value("key", ""),       each.value("value", "")};
+    if (marker.key.empty()) read_change_text(marker);
     const Json* step = member(each, {"step"});
     marker.step = to_count(step ? *step : *member(json, {"step"}), "markers: step", kLastStep);
     run.imported->add(std::move(marker));
@@ -218,8 +222,9 @@ void LogReader::State::take(Run& run, const Json& json) {
 
 // A line that is one layer of a step.
 void LogReader::State::add_layer(Run& run, int number, const Json& json) {
-  if (run.part && run.part->step != to_count(*member(json, {"step"}), "step", kLastStep)) take_part(run, number);
-  RunInfo info = run.imported ? run.imported->info() : run.told;
+  if (run.part && run.part->step != to_count(*member(json, {"step"}), "step", kLastStep))
+    add_collected_step(run, number);
+  RunInfo info = run.imported ? run.imported->info() : run.stated;
   if (const Json* load = member(json, {"tokens_per_expert"}); load && load->is_array() && !run.imported) {
     if (run.part && !run.part->routers.empty())
       info.n_experts = static_cast<int>(run.part->routers.front().tokens_per_expert.size());
@@ -252,7 +257,7 @@ void LogReader::State::add_layer(Run& run, int number, const Json& json) {
     check_shape(routers.size() + 1, static_cast<std::size_t>(info.n_experts)), routers.insert(place, std::move(router));
 }
 
-void LogReader::State::take_part(Run& run, int number) {
+void LogReader::State::add_collected_step(Run& run, int number) {
   if (!run.part) return;
   TelemetryFrame frame = std::move(*run.part);
   run.part.reset();
@@ -262,7 +267,7 @@ void LogReader::State::take_part(Run& run, int number) {
       if (!is_missing(router.*field)) *sum = is_missing(*sum) ? router.*field : *sum + router.*field;
   }
   if (!run.imported) {
-    RunInfo info = run.told;
+    RunInfo info = run.stated;
     info.moe_layers.clear();
     for (const RouterFrame& router : frame.routers) {
       info.moe_layers.push_back(router.layer);
@@ -273,12 +278,12 @@ void LogReader::State::take_part(Run& run, int number) {
   run.imported->add(std::move(frame));
 }
 
-void LogReader::State::take_held(Run& run, int number) {
+void LogReader::State::add_held_steps(Run& run, int number) {
   const auto held = std::exchange(run.held, {});
   for (const auto& [line, json] : held) {
     try {
       if (!run.imported) {
-        const RunInfo info = learned(run, json);
+        const RunInfo info = info_from_first_step(run, json);
         open(run, number, info, frame_of(run, json, info).step);
       }
       take(run, json);
@@ -290,9 +295,9 @@ void LogReader::State::take_held(Run& run, int number) {
 
 void LogReader::State::step(Run& run, int number, const Json& json) {
   if (json.contains("layer") && !json.contains("routers")) return add_layer(run, number, json);
-  take_part(run, number);
+  add_collected_step(run, number);
   if (run.imported) return take(run, json);
-  const RunInfo info = learned(run, json);
+  const RunInfo info = info_from_first_step(run, json);
   TelemetryFrame frame = frame_of(run, json, info);
   if (info.moe_layers.empty() && run.held.size() < kMostHeld) {
     run.held.emplace_back(lines, json);
@@ -300,11 +305,11 @@ void LogReader::State::step(Run& run, int number, const Json& json) {
   }
   const std::int64_t first_step = run.held.empty() ? frame.step : run.held.front().second["step"].get<std::int64_t>();
   open(run, number, info, first_step);
-  take_held(run, number);
+  add_held_steps(run, number);
   take(run, json);
 }
 
-void LogReader::State::understand(std::string_view line) {
+void LogReader::State::parse_line(std::string_view line) {
   const Json json = parse_json_line(line);
   const Json* run_key = member(json, {"run"});
   const int number = run_key && run_key->is_number() ? to_index(*run_key, "run", 0, 1 << 20) : 0;
@@ -327,7 +332,7 @@ void LogReader::read_line(std::string_view line) {
   if (++state_->lines == 1) line = without_byte_order_mark(line);
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
   try {
-    state_->understand(line);
+    state_->parse_line(line);
   } catch (const Unreadable& unreadable) {
     state_->bad.add(state_->lines, unreadable.what());
   } catch (const Json::exception& unreadable) {
@@ -339,10 +344,10 @@ void LogReader::refuse_line(std::string why) {
   state_->bad.add(++state_->lines, std::move(why));
 }
 
-void LogReader::settle() {
+void LogReader::finish_step() {
   for (auto& [number, run] : state_->runs) {
-    state_->take_part(run, number);
-    state_->take_held(run, number);
+    state_->add_collected_step(run, number);
+    state_->add_held_steps(run, number);
   }
 }
 
@@ -410,7 +415,7 @@ Imported import_jsonl(const std::string& path, const ImportOptions& options) {
     if (options.progress && !options.progress(std::min(1.0, read / std::max(1.0, size)))) return {};
   }
   if (lines.holds_part()) lines.finish(reader);
-  reader.settle();
+  reader.finish_step();
   Imported imported{reader.histories(), reader.lines(), reader.bad()};
   if (imported.runs.empty()) {
     const auto& bad = reader.first_bad_lines();

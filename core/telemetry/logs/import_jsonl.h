@@ -16,11 +16,11 @@
 //                                     margin, aux [L] (without its coefficient: with the settings' aux_coeff it
 //                                     becomes aux_loss), domain_expert {domain: [E]} and domain_expert_layer. MoE
 //                                     layers are the last L of `layers`.
-// quants, flips, gradients, specialisation, texts and wire are those of jsonl.h, markers [{step, kind, text}] those of
-// export_jsonl.h: changes, notes ("note") and events, with either of the last two forms. Several runs in one file have
-// numbers: `run`. MaxVio, CV, entropy, padding and windows are computed from the counts where a line does not give
-// them. NaN and Infinity, as Python writes them, are values. A line that cannot be read is counted, its number and the
-// reason kept, and skipped.
+// quants, flips, gradients, specialisation, texts and wire are those of jsonl.h, markers [{step, kind, text, key,
+// value}] those of export_jsonl.h: changes, notes ("note") and events, with either of the last two forms. Several runs
+// in one file have numbers: `run`. MaxVio, CV, entropy, padding and windows are computed from the counts where a line
+// does not give them. NaN and Infinity, as Python writes them, are values. A line that cannot be read is counted, its
+// number and the reason kept, and skipped.
 #pragma once
 
 #include <memory>
@@ -42,10 +42,10 @@ class LogReader {
   LogReader(LogReader&&) noexcept;
 
   void read_line(std::string_view line);  // without its newline; never throws
-  void refuse_line(std::string why);      // counts one that was not even read
-  // What waits for further lines (of a step given layer by layer; for the first load, which tells the number of
-  // layers) is taken as it is. More lines may follow.
-  void settle();
+  void refuse_line(std::string why);      // counts a line that was not passed to read_line()
+  // Takes the step in work as complete: one given layer by layer, or steps that wait for the first load, which gives
+  // the number of layers. More lines may follow.
+  void finish_step();
   std::shared_ptr<History> history() const;  // of the first run; nullptr before its first step
   std::vector<std::shared_ptr<History>> histories() const;
   std::int64_t lines() const;
@@ -59,12 +59,12 @@ class LogReader {
   std::unique_ptr<State> state_;
 };
 
-// Takes lines out of chunks of a file; longer ones than kLongestLine are given up, with a word in place of the line.
+// Splits chunks of a file into lines; lines longer than kLongestLine are counted as bad.
 class LineSplitter {
  public:
   static constexpr std::size_t kLongestLine = std::size_t{64} << 20;
   void add(std::string_view chunk, LogReader& reader);
-  void finish(LogReader& reader);  // what has no newline at its end
+  void finish(LogReader& reader);  // a last line without a newline
   bool holds_part() const { return !part_.empty() || too_long_; }
 
  private:

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kChunk = std::size_t{256} << 10;
 
-// Which file a path stands for: another one of the same name is another.
+// Identifies a file behind a path, to notice that another one has replaced it.
 struct FileId {
   dev_t device = 0;
   ino_t inode = 0;
@@ -32,19 +32,19 @@ struct LogFollower::State {
   std::string path;
   ImportOptions options;
 
-  mutable std::mutex mutex;  // of what is asked from outside
+  mutable std::mutex mutex;  // of what other threads read
   std::unique_ptr<LogReader> reader;
   std::string problem;
   int restarts = 0;
   bool ended = false;
   std::condition_variable end;
 
-  // Of the thread alone.
+  // Used by the thread only.
   LineSplitter splitter;
   int file = -1;
   FileId id;
   off_t position = 0;
-  std::string first_bytes;  // by which a file that was written anew in place, and is longer by now, is told
+  std::string first_bytes;  // by which a file that was rewritten in place is recognised even if it is longer by now
   std::chrono::steady_clock::time_point last_line{};
   bool settled = true;
   std::thread thread;
@@ -59,15 +59,15 @@ struct LogFollower::State {
     if (file >= 0) ::close(file);
   }
 
-  void begin_anew();
+  void restart();
   bool open_file();
   bool is_another_file() const;
   void read_on();
-  void look();
+  void check_file();
   void run();
 };
 
-void LogFollower::State::begin_anew() {
+void LogFollower::State::restart() {
   if (file >= 0) ::close(file);
   file = -1;
   position = 0;
@@ -95,8 +95,8 @@ bool LogFollower::State::open_file() {
   return file >= 0;
 }
 
-// Cut, replaced by another file of that name (a log that was rotated), or written anew in place. One that was deleted
-// may still be written to: what is open is read on.
+// Truncated, replaced by another file of that name (log rotation), or rewritten in place. A deleted file may still be
+// written to, so the open one is read further.
 bool LogFollower::State::is_another_file() const {
   struct stat status {};
   if (::fstat(file, &status) != 0 || status.st_size < position) return true;
@@ -126,19 +126,19 @@ void LogFollower::State::read_on() {
   }
 }
 
-void LogFollower::State::look() {
-  if (file >= 0 && is_another_file()) begin_anew();
+void LogFollower::State::check_file() {
+  if (file >= 0 && is_another_file()) restart();
   if (!open_file()) return;
   read_on();
   if (settled || std::chrono::steady_clock::now() - last_line < kSettleAfter) return;
-  settled = true;  // half a line waits on: its end may come
+  settled = true;  // half a line is kept: its end may come
   const std::lock_guard lock(mutex);
-  reader->settle();
+  reader->finish_step();
 }
 
 void LogFollower::State::run() {
   for (;;) {
-    look();
+    check_file();
     std::unique_lock lock(mutex);
     if (end.wait_for(lock, kEvery, [this] { return ended; })) return;
   }

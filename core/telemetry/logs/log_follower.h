@@ -1,6 +1,5 @@
-// Follows a training log that another program writes: a file that does not exist yet, grows, ends in half a line, is
-// cut to nothing or replaced by another. Looks every kEvery from a thread of its own, also where the file lies on a
-// network disk that tells of no changes.
+// Follows a training log that another program writes: a file that may not exist yet, grows, ends in half a line, is
+// truncated or replaced. Polls it every kEvery in a thread of its own, because network disks do not notify of changes.
 #pragma once
 
 #include <chrono>
@@ -22,13 +21,13 @@ class LogFollower {
   ~LogFollower();
 
   const std::string& path() const;
-  // They grow by themselves, and change to others where the file began anew (cut or replaced): what was read of the
-  // earlier one is in the earlier histories. None before the first step.
+  // The histories grow by themselves. When the file starts again (truncated or replaced) new ones take their place, and
+  // the earlier ones keep what was read. None before the first step.
   std::vector<std::shared_ptr<History>> histories() const;
   BadLines bad() const;
   std::int64_t lines() const;
-  int restarts() const;         // how often the file began anew
-  std::string problem() const;  // why nothing can be read at this time: "no such file"; empty: all is well
+  int restarts() const;         // how often the file started again
+  std::string problem() const;  // why the file cannot be read at present: "no such file"; empty: it can
 
  private:
   struct State;

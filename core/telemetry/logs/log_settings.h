@@ -1,5 +1,5 @@
-// Settings of imported runs, as their logs tell them in a first line: what two logs differ in, and how far they are
-// runs of the same settings, which makes a noise band of them.
+// Settings of imported runs, from the first line of their logs: in what two logs differ, and up to which step they have
+// the same settings, so that they give a noise band.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,22 @@
 
 namespace moescope {
 
-// By key, as text; empty: the log tells none.
+// By key, as text; empty: the log has none.
 std::map<std::string, std::string> log_settings(const History& history);
 
 struct LogDifference {
-  std::string key, a, b;  // "-": not said
+  std::string key, a, b;  // "-": not given
 };
 std::vector<LogDifference> difference(const std::map<std::string, std::string>& a,
                                       const std::map<std::string, std::string>& b);
 
-// The last step up to which both are runs of the same settings, INT64_MAX: all; nothing: they are not, or do not say.
-// Name and seed may differ. So may keys that end in "_step", which say when something happens (0: never): until the
-// first of these steps nothing has.
+// The last step up to which both have the same settings, INT64_MAX: all steps; nullopt: they differ, or are not known.
+// Name and seed may differ, and keys that end in "_step", which give the step at which something happens (0: never):
+// before the first of these steps the runs do not differ.
 std::optional<std::int64_t> same_settings_until(const std::map<std::string, std::string>& a,
                                                 const std::map<std::string, std::string>& b);
 
-// Losses and other figures of whole steps up to and with `last`: a run of which only the beginning counts.
+// Loss, gradient norm and learning rate up to and including `last`, for a run of which only the beginning counts.
 std::shared_ptr<History> beginning_of(const History& history, std::int64_t last);
 
 }  // namespace moescope

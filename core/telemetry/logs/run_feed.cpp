@@ -33,7 +33,7 @@ constexpr std::size_t kLongestGreeting = 256;
 constexpr int kConnectMs = 5000, kEndMs = 1000;
 constexpr std::string_view kHello = "moescope-attach 1 ", kWelcome = "moescope 1 ", kEnd = "moescope end ";
 
-// A file descriptor that is closed.
+// Owns a file descriptor.
 class Descriptor {
  public:
   explicit Descriptor(int fd = -1) : fd_(fd) {}
@@ -58,7 +58,7 @@ struct Resolved {
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
     hints.ai_flags = AI_NUMERICSERV | (to_listen ? AI_PASSIVE : 0);
-    // Known without asking: a bare system has no list of hosts.
+    // Resolved here: a minimal system has no /etc/hosts.
     const std::string host = address.host == "localhost" ? "127.0.0.1" : address.host;
     const int code = getaddrinfo(host.c_str(), std::to_string(address.port).c_str(), &hints, &list);
     if (code != 0) throw std::runtime_error(address.text() + ": " + gai_strerror(code));
@@ -87,7 +87,7 @@ Descriptor listen_at(const FeedAddress& address) {
     }
     why = errno;
   }
-  throw std::runtime_error(address.text() + ": cannot be listened at: " + std::strerror(why));
+  throw std::runtime_error(address.text() + ": cannot listen there: " + std::strerror(why));
 }
 
 int port_of(int fd) {
@@ -132,7 +132,7 @@ FeedAddress parse_feed_address(const std::string& text) {
   const char* last = text.data() + text.size();
   if (text.empty() || colon == std::string::npos || address.host.empty() ||
       std::from_chars(first, last, address.port).ptr != last || address.port < 1 || address.port > 65535)
-    throw std::runtime_error("'" + text + "' is no address; needed is HOST:PORT, such as 127.0.0.1:5000");
+    throw std::runtime_error("'" + text + "' is not an address; expected HOST:PORT, such as 127.0.0.1:5000");
   return address;
 }
 
@@ -149,11 +149,11 @@ std::string new_feed_token() {
 
 void check_feed_token(const std::string& token) {
   const std::string counted = std::string(kTokenVariable) + ": has " + std::to_string(token.size()) + " characters, ";
-  if (token.size() < kLeastToken)
-    throw std::runtime_error(counted + "needed are at least " + std::to_string(kLeastToken) +
-                             "; leave it unset, and a safe one is made and printed");
-  if (token.size() > kMostToken)
-    throw std::runtime_error(counted + "allowed are at most " + std::to_string(kMostToken));
+  if (token.size() < kMinTokenLength)
+    throw std::runtime_error(counted + "expected at least " + std::to_string(kMinTokenLength) +
+                             "; if it is not set, a safe one is made and printed");
+  if (token.size() > kMaxTokenLength)
+    throw std::runtime_error(counted + "allowed are at most " + std::to_string(kMaxTokenLength));
   if (!std::ranges::all_of(token, [](char c) { return c > ' ' && c < 127; }))
     throw std::runtime_error(std::string(kTokenVariable) + ": allowed are ASCII characters without blanks");
 }
@@ -164,12 +164,12 @@ struct RunFeed::State {
   struct Client {
     Descriptor socket;
     Clock::time_point since = Clock::now();
-    std::string heard;  // of its greeting
-    bool welcome = false;
+    std::string received;  // of its greeting
+    bool authenticated = false;
     std::string own;         // for this client alone, before the lines
     std::uint64_t line = 0;  // next
     std::size_t sent = 0;    // of it, or of `own`
-    bool leaves = false;     // once `own` is sent
+    bool closing = false;    // once `own` is sent
   };
 
   std::string token;
@@ -191,30 +191,30 @@ struct RunFeed::State {
   bool end_is_line = false;
   std::thread thread;
 
-  void stir() const {
+  void wake_thread() const {
     const std::uint64_t one = 1;
     [[maybe_unused]] const ssize_t written = write(wake.get(), &one, sizeof one);
   }
-  void be_quiet() const {
-    std::uint64_t stirs;
-    [[maybe_unused]] const ssize_t n = read(wake.get(), &stirs, sizeof stirs);
+  void clear_wake() const {
+    std::uint64_t count;
+    [[maybe_unused]] const ssize_t n = read(wake.get(), &count, sizeof count);
   }
   void serve();
-  bool take_news();  // false: it ended and everybody knows, or has had the time
+  bool queue_new_lines();  // false: the feed has ended, and all clients know or had time to
   void add_line(std::string line);
-  void accept_all();
-  void drop_oldest_stranger();
-  void hear(Client& client);
-  void greet(Client& client);
+  void accept_clients();
+  void drop_oldest_unauthenticated();
+  void receive(Client& client);
+  void answer_greeting(Client& client);
   void send_some(Client& client);
-  bool owes(const Client& client) const;
+  bool has_unsent(const Client& client) const;
 };
 
 void RunFeed::State::add_line(std::string line) {
   bytes += line.size();
   lines.push_back(std::move(line));
   for (; bytes > backlog_bytes && lines.size() > 1; ++first_line) {
-    for (Client& client : clients) {  // a line that was begun is sent to its end
+    for (Client& client : clients) {  // a line that is partly sent is sent to its end
       if (client.line != first_line || client.sent == 0 || !client.own.empty()) continue;
       client.own = lines.front().substr(std::exchange(client.sent, 0));
       ++client.line;
@@ -224,7 +224,7 @@ void RunFeed::State::add_line(std::string line) {
   }
 }
 
-bool RunFeed::State::take_news() {
+bool RunFeed::State::queue_new_lines() {
   std::deque<std::shared_ptr<const TelemetryFrame>> news;
   bool over;
   {
@@ -239,79 +239,81 @@ bool RunFeed::State::take_news() {
     ended_at = Clock::now();
   }
   for (Client& client : clients) send_some(client);
-  const bool owing = std::any_of(clients.begin(), clients.end(), [this](const Client& c) { return owes(c); });
-  return owing && Clock::now() - ended_at < std::chrono::milliseconds(kEndMs);
+  const bool unsent = std::any_of(clients.begin(), clients.end(), [this](const Client& c) { return has_unsent(c); });
+  return unsent && Clock::now() - ended_at < std::chrono::milliseconds(kEndMs);
 }
 
-bool RunFeed::State::owes(const Client& client) const {
-  return client.socket && (!client.own.empty() || (client.welcome && client.line < first_line + lines.size()));
+bool RunFeed::State::has_unsent(const Client& client) const {
+  return client.socket && (!client.own.empty() || (client.authenticated && client.line < first_line + lines.size()));
 }
 
-// Strangers stand in the order in which they came.
-void RunFeed::State::drop_oldest_stranger() {
-  const auto strangers = std::ranges::count_if(clients, [](const Client& client) { return !client.welcome; });
-  if (static_cast<std::size_t>(strangers) < kMostStrangers) return;
-  clients.erase(std::ranges::find_if(clients, [](const Client& client) { return !client.welcome; }));
+// Clients are in order of arrival.
+void RunFeed::State::drop_oldest_unauthenticated() {
+  const auto unauthenticated =
+      std::ranges::count_if(clients, [](const Client& client) { return !client.authenticated; });
+  if (static_cast<std::size_t>(unauthenticated) < kMaxUnauthenticated) return;
+  clients.erase(std::ranges::find_if(clients, [](const Client& client) { return !client.authenticated; }));
 }
 
-// Not one at a time: the system's own queue is short, and who floods it must not keep others out of it.
-void RunFeed::State::accept_all() {
-  for (std::size_t n = 0; n < kMostStrangers; ++n) {
+// Several at a time: the system's queue is short, and flooding it must not keep others out.
+void RunFeed::State::accept_clients() {
+  for (std::size_t n = 0; n < kMaxUnauthenticated; ++n) {
     Descriptor socket(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) return;
     const int on = 1;
     setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    drop_oldest_stranger();
+    drop_oldest_unauthenticated();
     Client& client = clients.emplace_back();
     client.socket = std::move(socket);
-    hear(client);  // a window's greeting is there by now, or in a moment
+    receive(client);  // a window's greeting has usually arrived by now
   }
 }
 
-void RunFeed::State::greet(Client& client) {
-  const std::size_t end = client.heard.find('\n');
-  std::string_view line = std::string_view(client.heard).substr(0, end);
+void RunFeed::State::answer_greeting(Client& client) {
+  const std::size_t end = client.received.find('\n');
+  std::string_view line = std::string_view(client.received).substr(0, end);
   if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
   if (!line.starts_with(kHello)) {
     client.own = "refused: this is a MoEScope training, which begins with '" + std::string(kHello) + "TOKEN'\n";
-    client.leaves = true;
+    client.closing = true;
     return;
   }
   if (!is_same(line.substr(kHello.size()), token)) {
     client.own = "refused: the token is not that of this training\n";
-    client.leaves = true;
+    client.closing = true;
     return;
   }
-  const auto attached = std::ranges::count_if(clients, [](const Client& other) { return other.welcome; });
-  if (static_cast<std::size_t>(attached) >= kMostAttached) {
-    client.own = "refused: " + std::to_string(kMostAttached) + " windows are attached already, and no more can be\n";
-    client.leaves = true;
+  const auto attached = std::ranges::count_if(clients, [](const Client& other) { return other.authenticated; });
+  if (static_cast<std::size_t>(attached) >= kMaxAttached) {
+    client.own = "refused: " + std::to_string(kMaxAttached) + " windows are attached already, which is the limit\n";
+    client.closing = true;
     return;
   }
-  client.welcome = true;
+  client.authenticated = true;
   client.line = first_line;
   const std::lock_guard lock(mutex);
   client.own = std::string(kWelcome) + std::to_string(infos.size()) + '\n';
   for (const std::string& info : infos) client.own += info;
 }
 
-void RunFeed::State::hear(Client& client) {
+void RunFeed::State::receive(Client& client) {
   char buffer[512];
   const ssize_t n = recv(client.socket.get(), buffer, sizeof buffer, 0);
   if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
     client.socket = Descriptor();
     return;
   }
-  if (n < 0 || client.welcome || client.leaves) return;  // what it says later is of no interest
-  client.heard.append(buffer, static_cast<std::size_t>(n));
-  if (client.heard.find('\n') != std::string::npos || client.heard.size() > kLongestGreeting) greet(client);
+  if (n < 0 || client.authenticated || client.closing) return;  // anything after the greeting is ignored
+  client.received.append(buffer, static_cast<std::size_t>(n));
+  if (client.received.find('\n') != std::string::npos || client.received.size() > kLongestGreeting)
+    answer_greeting(client);
 }
 
 void RunFeed::State::send_some(Client& client) {
-  while (owes(client)) {
+  while (has_unsent(client)) {
     const bool own = !client.own.empty();
-    client.line = std::max(client.line, first_line);  // too slow for the backlog: the oldest it lacks are gone
+    client.line = std::max(client.line, first_line);  // too slow for the backlog: skip lines that are gone
     const std::string& text = own ? client.own : lines[static_cast<std::size_t>(client.line - first_line)];
     const ssize_t n = send(client.socket.get(), text.data() + client.sent, text.size() - client.sent, MSG_NOSIGNAL);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -327,25 +329,25 @@ void RunFeed::State::send_some(Client& client) {
     else
       ++client.line;
   }
-  if (client.leaves && client.own.empty()) client.socket = Descriptor();
+  if (client.closing && client.own.empty()) client.socket = Descriptor();
 }
 
 void RunFeed::State::serve() {
-  while (take_news()) {
+  while (queue_new_lines()) {
     std::vector<pollfd> waits{{wake.get(), POLLIN, 0}, {listener.get(), POLLIN, 0}};
     for (const Client& client : clients)
-      waits.push_back({client.socket.get(), static_cast<short>(POLLIN | (owes(client) ? POLLOUT : 0)), 0});
+      waits.push_back({client.socket.get(), static_cast<short>(POLLIN | (has_unsent(client) ? POLLOUT : 0)), 0});
     poll(waits.data(), waits.size(), end_is_line ? 20 : 1000);
-    if (waits[0].revents) be_quiet();
+    if (waits[0].revents) clear_wake();
     for (std::size_t i = 0; i < clients.size(); ++i) {
       Client& client = clients[i];
-      if (waits[i + 2].revents & (POLLIN | POLLHUP | POLLERR)) hear(client);
+      if (waits[i + 2].revents & (POLLIN | POLLHUP | POLLERR)) receive(client);
       if (client.socket) send_some(client);
-      const bool late = !client.welcome && Clock::now() - client.since > std::chrono::milliseconds(kGreetingMs);
+      const bool late = !client.authenticated && Clock::now() - client.since > std::chrono::milliseconds(kGreetingMs);
       if (late) client.socket = Descriptor();
     }
     std::erase_if(clients, [](const Client& client) { return !client.socket; });
-    if (waits[1].revents) accept_all();
+    if (waits[1].revents) accept_clients();
   }
 }
 
@@ -383,7 +385,7 @@ void RunFeed::publish(std::shared_ptr<const TelemetryFrame> frame) {
     const std::lock_guard lock(state_->mutex);
     state_->frames.push_back(std::move(frame));
   }
-  state_->stir();
+  state_->wake_thread();
 }
 
 void RunFeed::end(const std::string& why) {
@@ -393,7 +395,7 @@ void RunFeed::end(const std::string& why) {
     state_->ended = true;
     state_->why = why;
   }
-  state_->stir();
+  state_->wake_thread();
   state_->thread.join();
 }
 
@@ -446,22 +448,22 @@ struct AttachedRuns::State {
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     if (n <= 0)
       fail(std::string("the connection broke") + (n < 0 ? std::string(": ") + std::strerror(errno) : std::string()) +
-           "; what has come stays on the screen");
+           "; the steps received so far stay on the screen");
     part.append(buffer, static_cast<std::size_t>(n));
     return true;
   }
-  void greet(const std::string& token);
+  void answer_greeting(const std::string& token);
   void take_line(std::string_view line);
 };
 
-void AttachedRuns::State::greet(const std::string& token) {
+void AttachedRuns::State::answer_greeting(const std::string& token) {
   const std::string hello = std::string(kHello) + token + '\n';
   if (send(socket.get(), hello.data(), hello.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(hello.size()))
     fail(std::string("the connection broke: ") + std::strerror(errno));
   const auto until = Clock::now() + std::chrono::milliseconds(kConnectMs);
   while (part.find('\n') == std::string::npos) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-    if (left <= 0) fail("answers nothing; is it a training with --serve?");
+    if (left <= 0) fail("does not answer; is it a training with --serve?");
     receive(static_cast<int>(left));
     if (part.size() > kLongestGreeting && part.find('\n') > kLongestGreeting) break;
   }
@@ -480,14 +482,15 @@ void AttachedRuns::State::take_line(std::string_view line) {
   if (line.starts_with(kEnd)) fail(std::string(line.substr(kEnd.size(), 400)));
   log.read_line(line);
   if (log.bad_lines() > 0)
-    fail("sends what is no training (" + log.first_bad_lines().front().why + "); what came before stays on the screen");
+    fail("sends something that is not a training (" + log.first_bad_lines().front().why +
+         "); the steps received so far stay on the screen");
 }
 
 AttachedRuns::AttachedRuns(const FeedAddress& address, const std::string& token)
     : state_(std::make_unique<State>(address)) {
   if (token.empty() || token.find_first_of(" \r\n") != std::string::npos)
     state_->fail("needs the token that the training printed");
-  state_->greet(token);
+  state_->answer_greeting(token);
 }
 AttachedRuns::~AttachedRuns() = default;
 
@@ -501,7 +504,7 @@ std::size_t AttachedRuns::read(int wait_ms) {
       s.take_line(line);
     }
     s.part.erase(0, begin);
-    if (s.part.size() > LineSplitter::kLongestLine) s.fail("sends a line without end");
+    if (s.part.size() > LineSplitter::kLongestLine) s.fail("sends a line that does not end");
   };
   take_lines();
   const auto until = Clock::now() + std::chrono::milliseconds(std::max(wait_ms, 50));

@@ -7,7 +7,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kPatienceMs = 1000;  // with another program that is just writing
+constexpr int kPatienceMs = 1000;  // wait for another program that is writing
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Notes that a person pins to steps: markers of the kind "note". A step of a run has at most one; a later one takes its
-// place, and one without text takes it away.
+// Notes that a user pins to steps: markers of the kind "note". A step of a run has at most one; a later one replaces
+// it, and one without text deletes it.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@ class Connection;
 
 std::string note_at(const History& history, std::int64_t step);  // empty: none
 
-// Into a recording, of any format, that nobody or another program writes. Throws std::runtime_error with the path: it
-// cannot be written, or is no recording. note.run is its number in the file.
+// Writes a note into a recording of any format version; another program may be writing it, too. Throws
+// std::runtime_error with the path: it cannot be written, or is no recording. note.run is its number in the file.
 void write_note(const std::string& recording, const Marker& note);
 
 // The same over a connection that is open for writing.

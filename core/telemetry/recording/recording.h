@@ -14,11 +14,11 @@
 
 namespace moescope {
 
-// Every failure throws std::runtime_error with the path and SQLite's own words.
+// Every failure throws std::runtime_error with the path and SQLite's message.
 class RecordingWriter {
  public:
-  // Creates. An earlier recording of that name is replaced, unless another program has it open; any other file is
-  // refused.
+  // Creates the file. Replaces an earlier recording of that name, unless another program has it open; refuses any other
+  // file.
   explicit RecordingWriter(const std::string& path);
   ~RecordingWriter();
   void add_run(const RunInfo& info);
@@ -31,32 +31,32 @@ class RecordingWriter {
   std::unique_ptr<Database> db_;
 };
 
-// Opens while a writer still appends, too, and then shows what was written until load(), and load_new() what follows.
+// May open a recording that is still being written: load() then reads what there is, and load_new() what follows.
 class RecordingReader {
  public:
-  // Throws std::runtime_error: no such file, not a recording, of a newer version, damaged. The file may come from
-  // anybody, and is never written to. `go_on` is asked every few milliseconds; false ends it with an error.
+  // Throws std::runtime_error: no such file, not a recording, a newer version, damaged. The file is not trusted, and
+  // never written to. `go_on` is called every few milliseconds; false ends opening with an error.
   explicit RecordingReader(const std::string& path, const std::function<bool()>& go_on = {});
   ~RecordingReader();
   const std::vector<RunInfo>& runs() const;
-  // What is known to be missing, in words for a person: recording_file.h. Empty: nothing.
+  // What is known to be missing, as text for the user: recording_file.h. Empty: nothing.
   const std::string& missing() const;
   // Fills a history of `run`; `progress` gets 0..1 and returns false to cancel, which returns nullptr. `as_run` is its
   // number where it is opened beside runs of other files; -1: the recording's.
   // Throws std::runtime_error on a damaged file, naming the row.
   std::shared_ptr<History> load(int run, const std::function<bool(double)>& progress = {},
                                 std::size_t array_budget_bytes = std::size_t{512} << 20, int as_run = -1) const;
-  // Whether load() of that run would take long: then a glance shows it within a second.
+  // Whether load() of that run would take long; glance() takes less than a second.
   bool is_large(int run) const;
-  // The same with the figures of every step, but layers and arrays only of some, evenly spread: kGlanceRows of them.
+  // Like load(), with the scalars of every step, but layers and arrays of only kGlanceRows evenly spread steps.
   static constexpr std::int64_t kGlanceRows = 30000;
   std::shared_ptr<History> glance(int run, const std::function<bool(double)>& progress = {},
                                   std::size_t array_budget_bytes = std::size_t{512} << 20, int as_run = -1) const;
-  // Appends what was written since to the histories that load() gave: how many steps and markers. Costs next to nothing
-  // where nothing was. One thread at a time. Throws std::runtime_error as load() does.
+  // Appends what was written since then to the histories that load() returned; returns the number of steps and markers.
+  // Costs next to nothing if there is nothing new. One thread at a time. Throws std::runtime_error as load() does.
   std::size_t load_new() const;
-  // Every frame of `run` in the order written, one at a time and whole, with the share of the file that was read;
-  // `take` returns false to stop. Throws as load().
+  // Calls `take` with every complete frame of `run` in the order written, and the share of the file read so far; `take`
+  // returns false to stop. Throws as load().
   void read(int run, const std::function<bool(const std::shared_ptr<const TelemetryFrame>&, double)>& take) const;
   std::vector<Marker> markers(int run) const;
 

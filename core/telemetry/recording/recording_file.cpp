@@ -25,7 +25,7 @@ std::string hex(std::int64_t value) {
   return text;
 }
 
-// file: URI of a file that nobody changes: SQLite then puts nothing beside it and takes no locks.
+// file: URI of an immutable file: SQLite then creates no files beside it and takes no locks.
 std::string immutable_uri(const std::string& path) {
   std::string uri = "file:";
   for (const unsigned char c : path) {
@@ -47,8 +47,7 @@ std::vector<const char*> tables_of(std::int64_t version) {
   return tables;
 }
 
-// Reading a view would run whatever it says, without an end maybe; a virtual table, code; a column that is computed,
-// its expression.
+// Reading a view runs its query, which may never end; a virtual table runs code, and a computed column its expression.
 void require_table(Connection& connection, const char* name) {
   const std::string where = connection.path() + ": damaged: ";
   Statement entry(connection, "SELECT type, rootpage FROM sqlite_master WHERE name = ? COLLATE NOCASE");
@@ -66,7 +65,7 @@ void require_table(Connection& connection, const char* name) {
     throw std::runtime_error(where + "table " + name + " has a computed column, expected stored ones");
 }
 
-// "": none is told, by an early version of the program.
+// "": not given, by an early version of the program.
 std::string state_of(Connection& connection) {
   if (connection.integer("SELECT count(*) FROM sqlite_master WHERE name = 'meta' AND type = 'table'") == 0) return {};
   require_table(connection, "meta");
@@ -75,7 +74,7 @@ std::string state_of(Connection& connection) {
 }
 
 // The log begins with a header, and its first frame repeats the header's salts, unless the log was cut off or damaged.
-bool is_whole_log_now(const std::string& path) {
+bool is_complete_log_now(const std::string& path) {
   InputFile file(path);
   std::array<unsigned char, 56> bytes{};
   if (file.read(reinterpret_cast<char*>(bytes.data()), bytes.size()) < bytes.size()) return file.size() == 0;
@@ -83,11 +82,11 @@ bool is_whole_log_now(const std::string& path) {
   return magic && std::memcmp(bytes.data() + 16, bytes.data() + 32 + 8, 8) == 0;
 }
 
-// A program that writes changes both, one after the other.
-bool is_whole_log(const std::string& path) {
+// A writing program changes header and frame one after the other, so a mismatch is checked again.
+bool is_complete_log(const std::string& path) {
   for (int look = 0; look < 3; ++look) {
     if (look > 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    if (is_whole_log_now(path)) return true;
+    if (is_complete_log_now(path)) return true;
   }
   return false;
 }
@@ -118,7 +117,7 @@ void require_recording(Connection& connection) {
 RecordingFile::RecordingFile(const std::string& path, const std::function<bool()>& go_on) : path_(path) {
   require_regular_file(path);
   opened_ = state();
-  // A log beside it, of either kind of SQLite's: somebody writes, or was ended while writing.
+  // A log of either kind beside the file: a program is writing, or was killed while writing.
   if (opened_.log_bytes >= 0 || std::filesystem::exists(path + "-journal"))
     open_with_locks();
   else
@@ -160,7 +159,7 @@ void RecordingFile::open_with_locks() {
     default:
       connection_->fail("");
   }
-  // The index of the log cannot be put beside it, on a medium that cannot be written to: it is kept in memory instead.
+  // On a read-only medium the index of the log cannot be created beside the file: it is kept in memory instead.
   connection_ = std::make_unique<Connection>(path_, SQLITE_OPEN_READONLY, "unix-none");
   connection_->execute("PRAGMA locking_mode = EXCLUSIVE");
   if (code() != SQLITE_OK) connection_->fail("its log " + log_of(path_) + " cannot be read");
@@ -188,7 +187,7 @@ RecordingFile::State RecordingFile::state() const {
 bool RecordingFile::changed_unseen() const {
   if (locks_) return false;
   const State now = state();
-  // Another file of that name is another recording, and this one is what it was.
+  // Another file of that name is another recording; this one has not changed.
   return now.device == opened_.device && now.inode == opened_.inode && !(now == opened_);
 }
 
@@ -201,14 +200,14 @@ std::string RecordingFile::missing() const {
   const std::string log = log_of(path_);
   Statement newest(*connection_, "SELECT step FROM frame ORDER BY id DESC LIMIT 1");
   const bool any = newest.next();
-  const std::string ends = (any ? "What is here ends with step " + std::to_string(newest.get_integer())
-                                : std::string("There is no step here")) +
-                           "; if there are later ones, they are in the log. Copy both files from where it was recorded";
+  const std::string ends = (any ? "The recording ends with step " + std::to_string(newest.get_integer())
+                                : std::string("The recording has no step")) +
+                           "; later steps, if any, are in the log. Copy both files from where it was recorded";
   if (state == kClosed || state == kLogTakenIn) return {};
   if (opened_.log_bytes >= 0)
-    return is_whole_log(log) ? "" : path_ + ": its log, " + log + ", is damaged or was cut off. " + ends;
+    return is_complete_log(log) ? "" : path_ + ": its log, " + log + ", is damaged or was cut off. " + ends;
   if (!state.empty())
-    return path_ + ": its program was killed or still writes to it, and the log that then lies beside it, " + log +
+    return path_ + ": its program was killed or is still writing to it, and the log that belongs beside it, " + log +
            ", is not here. " + ends;
   if (any) return {};  // an early version's, closed or not
   return path_ + ": if its program was killed, its steps are in a log, " + log + ", which is not here. " + ends;

@@ -1,5 +1,5 @@
-// A recording as a file that may come from anybody, opened for reading and never written to: its tables are tables, it
-// is read with or without the right to write beside it, and what is missing of it is said.
+// Opens a recording of unknown origin for reading, and never writes to it: checks that its tables are ordinary tables,
+// works without write permission in its folder, and reports what is missing.
 #pragma once
 
 #include <sys/types.h>
@@ -15,20 +15,20 @@ namespace moescope {
 
 class RecordingFile {
  public:
-  // `go_on` as of Connection::on_progress, while it is opened. Throws std::runtime_error with the path: no such file,
-  // no recording, of a newer version, tables that are none, a log that cannot be read.
+  // `go_on` as in Connection::on_progress, during opening. Throws std::runtime_error with the path: no such file, not a
+  // recording, a newer version, views or virtual tables, a log that cannot be read.
   explicit RecordingFile(const std::string& path, const std::function<bool()>& go_on = {});
 
   Connection& connection() const { return *connection_; }
   std::int64_t version() const { return version_; }
-  // Whether somebody wrote to it since it was opened in a way that `connection` does not see; reopen() then sees it.
-  // Where nobody was writing, it was opened without locks, which would leave files beside it.
+  // Whether the file was written to since, unseen by `connection`; call reopen() then. A file that nobody is writing is
+  // opened without locks, since these would leave files beside it.
   bool changed_unseen() const;
   void reopen();
-  // What is missing of it, in words for a person, with the file and what to do: the log of a program that was killed
-  // lies beside a recording, and was not copied along. Empty: nothing is known to be missing.
+  // What is missing, as text for the user, with the file and what to do: a program that was killed leaves its log
+  // beside the recording, and it was not copied along. Empty: nothing is known to be missing.
   std::string missing() const;
-  // Whether it was not closed, and its log is there.
+  // Whether the recording was not closed and its log is there.
   bool has_log_of_unclosed() const;
 
  private:
@@ -52,13 +52,14 @@ class RecordingFile {
 };
 
 // meta.state: whether the log beside the file may hold what the file does not.
-inline constexpr const char* kBeingWritten = "being written";  // or its program was killed
+inline constexpr const char* kBeingWritten = "being written";  // or the program was killed
 inline constexpr const char* kClosed = "closed";
-inline constexpr const char* kLogTakenIn = "killed, log taken in";  // by somebody who wrote into it later
+inline constexpr const char* kLogTakenIn = "killed, log taken in";  // by a later writer
 
 std::string log_of(const std::string& recording);  // PATH-wal
 
-// Throws std::runtime_error with the path: another application's, or of a format that this program does not read.
+// Throws std::runtime_error with the path: another application's file, or a format version that this program does not
+// read.
 void require_recording(Connection& connection);
 
 }  // namespace moescope

@@ -9,6 +9,7 @@
 #include "core/io/json_values.h"
 #include "core/io/sqlite.h"
 #include "core/io/text_escape.h"
+#include "core/telemetry/frame/change_marker.h"
 #include "core/telemetry/frame/frame_fields.h"
 #include "core/telemetry/recording/recording.h"
 #include "core/telemetry/recording/recording_file.h"
@@ -18,7 +19,7 @@ namespace moescope {
 
 namespace {
 
-// Sizes beyond these are damage, not data; within them no allocation gets out of hand.
+// Sizes beyond these mean a damaged file; within them allocations stay reasonable.
 constexpr std::int64_t kMaxLayers = 4096, kMaxExperts = 65536, kMaxRanks = 4096, kMaxLoadColumns = 1 << 20;
 constexpr std::size_t kMaxRuns = 256;
 constexpr int kLongestOfRun = 2 << 20, kLongestNote = 64 << 20;  // bytes of a text
@@ -80,7 +81,7 @@ Enum named(const std::string& name, const char* (*name_of)(Enum), int count, con
   throw std::runtime_error(std::string(what) + " is '" + name + "'");
 }
 
-// Where another program has copied a table it may have lost its key, and each search would go through all of it.
+// A table copied by another program may have lost its key, and each search would scan all of it.
 bool is_sought_by_id(Connection& connection, const char* table) {
   Statement key(connection, "SELECT pk = 1 AND upper(type) = 'INTEGER' FROM pragma_table_xinfo(?) WHERE cid = 0");
   return key.bind(std::string_view(table)).next() && key.get_integer() != 0;
@@ -376,9 +377,11 @@ class FrameReader {
 };
 
 // With an id beyond `after`, which becomes that of the last one.
-std::vector<Marker> read_markers(Connection& connection, int run, std::int64_t& after) {
+std::vector<Marker> read_markers(Connection& connection, std::int64_t version, int run, std::int64_t& after) {
+  const bool has_keys = version >= 6;
   std::vector<Marker> markers;
-  Statement rows(connection, "SELECT id, step, kind, text FROM marker WHERE run = ? AND id > ? ORDER BY id");
+  Statement rows(connection, std::string("SELECT id, step, kind, text") + (has_keys ? ", key, value" : "") +
+                                 " FROM marker WHERE run = ? AND id > ? ORDER BY id");
   rows.bind(std::int64_t{run}).bind(after);
   while (rows.next()) {
     Marker& marker = markers.emplace_back();
@@ -387,6 +390,12 @@ std::vector<Marker> read_markers(Connection& connection, int run, std::int64_t& 
     marker.step = rows.get_integer();
     marker.kind = rows.get_text();
     marker.text = rows.get_text("a marker's text", kLongestNote);
+    if (has_keys) {
+      marker.key = rows.get_text("a marker's key");
+      marker.value = rows.get_text("a marker's value", kLongestNote);
+    } else {
+      read_change_text(marker);
+    }
   }
   return markers;
 }
@@ -475,7 +484,7 @@ bool RecordingReader::Database::read_on(Loaded& of, std::int64_t every, const Re
       of.history->append(std::move(frame));
       if (n % 64 == 0 && !go_on()) return false;
     }
-    for (Marker& marker : read_markers(connection(), run, of.last_marker)) {
+    for (Marker& marker : read_markers(connection(), file.version(), run, of.last_marker)) {
       marker.run = as_run;
       of.history->append(std::move(marker));
     }
@@ -594,7 +603,7 @@ void RecordingReader::read(
 
 std::vector<Marker> RecordingReader::markers(int run) const {
   std::int64_t after = 0;
-  return read_markers(db_->connection(), run, after);
+  return read_markers(db_->connection(), db_->file.version(), run, after);
 }
 
 }  // namespace moescope

@@ -24,7 +24,7 @@
 
 namespace moescope {
 
-static_assert(std::endian::native == std::endian::little, "blobs are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "blobs are written in the byte order of memory");
 
 namespace {
 
@@ -85,7 +85,7 @@ void remove_old_recording(const std::string& path) {
   for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path + suffix);
 }
 
-// SQLite would follow a link, and a file that another laid there between our look and its opening.
+// SQLite would follow a link, or open a file that was placed there after our check.
 void make_new_file(const std::string& path) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (fd < 0) throw std::runtime_error(path + ": cannot be written: " + std::strerror(errno));
@@ -172,7 +172,7 @@ struct RecordingWriter::Database {
     for (const Row& row : rows) insert(frame, row, row_id++);
   }
   void forget_from(int run, std::int64_t step);
-  void take_in_log();
+  void checkpoint_log();
   void close();
   bool has_moved() const;
   void require_place() const;
@@ -191,7 +191,8 @@ struct RecordingWriter::Database {
   Statement insert_text_layer{connection, insert_sql("text_layer", 9)};
   Statement insert_wire{connection, insert_sql("wire", 7)};
   Statement say_being_written{connection, "UPDATE meta SET value = ?1 WHERE key = 'state' AND value <> ?1"};
-  Statement insert_marker{connection, "INSERT INTO marker (run, step, kind, text) VALUES (?, ?, ?, ?)"};
+  Statement insert_marker{connection,
+                          "INSERT INTO marker (run, step, kind, text, key, value) VALUES (?, ?, ?, ?, ?, ?)"};
   std::int64_t next_id = 1;
   std::map<int, std::int64_t> newest_step;  // by run
   std::chrono::steady_clock::time_point log_taken_in{};
@@ -317,7 +318,7 @@ void RecordingWriter::Database::insert_text_layers(const TelemetryFrame& frame, 
   }
 }
 
-// A rewind: the other past goes. Rows of that time lie at the end of each table.
+// A rewind deletes the steps that are trained again. Their rows are at the end of each table.
 void RecordingWriter::Database::forget_from(int run, std::int64_t step) {
   Statement find(connection, "SELECT coalesce(min(id), 0) FROM frame WHERE run = ? AND step >= ?");
   find.bind(std::int64_t{run}).bind(step);
@@ -333,16 +334,16 @@ void RecordingWriter::Database::forget_from(int run, std::int64_t step) {
   Statement(connection, "DELETE FROM marker WHERE run = ? AND step > ?").bind(std::int64_t{run}).bind(step).run();
 }
 
-// From the log into the file, as far as no reader still needs the file as it was: what a killed program leaves in the
-// log, which may not be copied along, is little.
-void RecordingWriter::Database::take_in_log() {
+// Moves the log into the file, as far as no reader needs the old state: little is then lost if the program is killed
+// and its log is not copied along.
+void RecordingWriter::Database::checkpoint_log() {
   const auto now = std::chrono::steady_clock::now();
   if (now - log_taken_in < kLogTakenInEvery) return;
   log_taken_in = now;
   sqlite3_wal_checkpoint_v2(connection.handle(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
 }
 
-// All of the log, and the word that there is none: a reader that is open keeps SQLite from doing it.
+// Moves the whole log into the file and marks it closed; SQLite itself does not while a reader is open.
 void RecordingWriter::Database::close() {
   Statement(connection, "UPDATE meta SET value = ? WHERE key = 'state'").bind(kClosed).run();
   sqlite3_wal_checkpoint_v2(connection.handle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
@@ -350,8 +351,7 @@ void RecordingWriter::Database::close() {
 
 RecordingWriter::RecordingWriter(const std::string& path) : db_(std::make_unique<Database>(path)) {}
 
-// Of a file that was removed or moved, SQLite would remove the log by its name, which may by now be another
-// recording's.
+// If the file was removed or moved, SQLite would delete the log by name, which may be another recording's by now.
 RecordingWriter::~RecordingWriter() {
   sqlite3* file = db_->connection.handle();
   if (db_->has_moved()) {
@@ -361,7 +361,7 @@ RecordingWriter::~RecordingWriter() {
   }
   try {
     db_->close();
-  } catch (const std::exception&) {  // a full disk: what was written is there, and stays a recording not closed
+  } catch (const std::exception&) {  // a full disk: what was written is there, as a recording that was not closed
   }
 }
 
@@ -370,7 +370,7 @@ bool RecordingWriter::Database::has_moved() const {
   return sqlite3_file_control(connection.handle(), "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved != 0;
 }
 
-// SQLite goes on writing to files that have no name any more.
+// SQLite keeps writing to files that were deleted.
 void RecordingWriter::Database::require_place() const {
   const std::string& path = connection.path();
   if (has_moved()) throw std::runtime_error(path + ": was removed or moved while it was written");
@@ -406,14 +406,16 @@ void RecordingWriter::write(std::span<const std::shared_ptr<const TelemetryFrame
     if (why == 0) throw;
     throw std::runtime_error(std::string(failure.what()) + ": " + std::strerror(why));
   }
-  db_->take_in_log();
+  db_->checkpoint_log();
   db_->require_place();
 }
 
 void RecordingWriter::write(const Marker& marker) {
   if (marker.kind == kNoteKind) return replace_note(db_->connection, marker);
   db_->insert_marker.bind(std::int64_t{marker.run}).bind(marker.step);
-  db_->insert_marker.bind(std::string_view(marker.kind)).bind(std::string_view(marker.text)).run();
+  for (const std::string* text : {&marker.kind, &marker.text, &marker.key, &marker.value})
+    db_->insert_marker.bind(std::string_view(*text));
+  db_->insert_marker.run();
 }
 
 }  // namespace moescope

@@ -2,17 +2,32 @@
 
 #include <cstdlib>
 
+#include "core/io/toml_text.h"
+
 namespace moescope {
 
 namespace {
 
 std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\"");
+  const auto first = text.find_first_not_of(" \t\r");
   if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\"") - first + 1);
+  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
-// As to_toml() writes it: [section], then "key = value  # comment" lines.
+// Of "key = value  # comment": a text as it is meant, any other value as it is written.
+std::optional<std::string> value_of(std::string_view line) {
+  try {
+    const toml::table table = parse_toml(line, "");
+    if (table.empty()) return std::nullopt;
+    if (const auto* text = table.begin()->second.as_string()) return text->get();
+  } catch (const toml::parse_error&) {
+    return std::nullopt;
+  }
+  const std::string_view value = line.substr(line.find('=') + 1);
+  return std::string(trimmed(value.substr(0, value.find('#'))));
+}
+
+// As to_toml() writes it: [section], then a key a line. Only the line that is wanted is parsed.
 std::optional<std::string> value_in(std::string_view toml, std::string_view section, std::string_view name) {
   std::string_view here;
   while (!toml.empty()) {
@@ -25,9 +40,8 @@ std::optional<std::string> value_in(std::string_view toml, std::string_view sect
       continue;
     }
     const auto equals = line.find('=');
-    if (here != section || equals == std::string_view::npos || trimmed(line.substr(0, equals)) != name) continue;
-    const std::string_view value = line.substr(equals + 1);
-    return std::string(trimmed(value.substr(0, value.find('#'))));
+    if (here == section && equals != std::string_view::npos && trimmed(line.substr(0, equals)) == name)
+      return value_of(line);
   }
   return std::nullopt;
 }
@@ -39,13 +53,8 @@ std::optional<std::string> setting_at(const History& history, std::string_view k
   const std::string_view section = dot == std::string_view::npos ? std::string_view() : key.substr(0, dot);
   const std::string_view name = dot == std::string_view::npos ? key : key.substr(dot + 1);
   std::optional<std::string> value = value_in(history.info().config_toml, section, name);
-  for (const Marker& marker : history.markers()) {
-    if (marker.step > step || marker.kind != "change" || marker.run != history.info().run) continue;
-    const std::string_view text = marker.text;
-    const auto arrow = text.find(" -> ");
-    if (!text.starts_with(key) || text.size() <= key.size() || text[key.size()] != ' ') continue;
-    if (arrow != std::string_view::npos) value = std::string(trimmed(text.substr(arrow + 4)));
-  }
+  for (const Marker& marker : history.markers())
+    if (marker.key == key && marker.step <= step && marker.run == history.info().run) value = marker.value;
   return value;
 }
 

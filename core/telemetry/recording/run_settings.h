@@ -1,4 +1,5 @@
-// What a setting of a run was at a step: its config at the start, and the live changes since, which are markers.
+// The value of a setting of a run at a step: from its config at the start and the live changes since, which are
+// markers.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,8 @@
 
 namespace moescope {
 
-// "0.001", "sigmoid"; nothing: the run has no config (an imported log) or no such key ("router.top_k").
+// "0.001", "sigmoid", texts without quotes; nothing: the run has no config (an imported log) or no such key
+// ("router.top_k").
 std::optional<std::string> setting_at(const History& history, std::string_view key, std::int64_t step);
 std::optional<double> number_at(const History& history, std::string_view key, std::int64_t step);
 

@@ -4,7 +4,8 @@
 // read raises the version; they refuse newer files. Version 2 added the tables flip and gradient, version 3 the weights
 // beside the routed experts' to quant, version 4 the tables specialisation, text, text_layer and wire, the router's
 // histograms and mutual_information, the names of the run's domains, and flips against FP32, version 5 the kernels that
-// computed a run. This program reads all five.
+// computed a run, version 6 key and value of a live change, which before had only the sentence in `text`. This program
+// reads all six.
 //
 // Blobs are arrays, little-endian, without header: uint32 or float32 as said at the column, shape from `run`.
 // NULL in a REAL column: no value was recorded, or, where the row's nan_mask says so, the value was NaN: bit i stands
@@ -19,7 +20,7 @@
 namespace moescope {
 
 inline constexpr int kApplicationId = 0x4d6f4553;  // "MoES"
-inline constexpr int kFormatVersion = 5;
+inline constexpr int kFormatVersion = 6;
 inline constexpr int kOldestFormatVersion = 1;
 
 // flip.reference
@@ -213,7 +214,9 @@ CREATE TABLE marker (            -- a live change, a note or an event, pinned to
   run             INTEGER,
   step            INTEGER,
   kind            TEXT,          -- 'change', 'note' (at most one a step), 'event'
-  text            TEXT
+  text            TEXT,          -- of a change a sentence: 'router.bias_update_rate 0.001 -> 0.01'
+  key             TEXT,          -- of a change: the setting, as in run.config_toml: 'router.bias_update_rate'; else ''
+  value           TEXT           -- its new value in full: '0.01', a text without quotes; both since version 6
 );
 )sql";
 

@@ -227,12 +227,12 @@ TEST_F(TextFiles, ExactlyOneSequenceFits) {
   EXPECT_EQ(open("fits")->batch(0).target[15], '\n');
   write("short", "0123456789abcde\n");
   EXPECT_EQ(failure("short"), (root_ / "short").string() +
-                                  ": the longest text has 16 bytes: needed are at least 17 bytes for data.seq = 16");
+                                  ": the longest text has 16 bytes: expected at least 17 bytes for data.seq = 16");
 }
 
 TEST_F(TextFiles, FailuresSayWhatWasFoundAndWhatIsNeeded) {
   EXPECT_NE(failure("nowhere").find("nowhere: "), std::string::npos);
-  EXPECT_NE(failure("nowhere").find("needed is a text file or a folder of text files"), std::string::npos);
+  EXPECT_NE(failure("nowhere").find("expected a text file or a folder of text files"), std::string::npos);
   write("b/only_binary", std::string(500, '\0'));
   EXPECT_NE(failure("b").find("holds no text (skipped: 1 binary)"), std::string::npos) << failure("b");
   fs::create_directories(root_ / "hollow");

@@ -35,6 +35,19 @@ ConfigValue other_value(const ConfigField& field) {
   return field.min + (field.max - field.min) / 3;
 }
 
+// Members of an aggregate: the most initializers that it takes.
+struct Anything {
+  template <class T>
+  operator T() const;
+};
+template <class Struct, class... Values>
+constexpr std::size_t num_members() {
+  if constexpr (requires { Struct{Values{}..., Anything{}}; })
+    return num_members<Struct, Values..., Anything>();
+  else
+    return sizeof...(Values);
+}
+
 TEST(ConfigFields, AreCompleteAndUnique) {
   std::set<std::string> keys, labels;
   for (const ConfigField& field : config_fields()) {
@@ -44,7 +57,11 @@ TEST(ConfigFields, AreCompleteAndUnique) {
     EXPECT_GT(field.help.size(), 30u) << field.key;
     EXPECT_EQ(find_field(field.key), &field);
   }
-  EXPECT_EQ(keys.size(), 82u) << "one for each member of RunConfig's structs";
+  // One for each member of RunConfig's structs; the run itself has a name and a seed.
+  static_assert(num_members<RunConfig>() == 2 + 7);
+  EXPECT_EQ(keys.size(), 2 + num_members<ModelConfig>() + num_members<RouterConfig>() + num_members<OptimizerConfig>() +
+                             num_members<PrecisionConfig>() + num_members<DataConfig>() +
+                             num_members<ParallelConfig>() + num_members<TelemetryConfig>());
   EXPECT_EQ(find_field("router.topk"), nullptr);
 }
 
@@ -117,6 +134,18 @@ TEST(ConfigFields, EveryRecipeMayBeChosen) {
     find_field("precision.attention")->set(config, std::string(info.name));
     EXPECT_EQ(config.precision.attention, info.recipe);
     EXPECT_EQ(find_field("precision.attention")->get(config), ConfigValue(std::string(info.name)));
+  }
+}
+
+TEST(ConfigFields, FormatsInPlaceOfTheRecipesAreTheNamedOnesForTraining) {
+  const ConfigField& field = *find_field("precision.override_dy");
+  EXPECT_EQ(field.choices, (std::vector<std::string>{"none", "fp32", "bf16", "mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e2m3",
+                                                     "mxfp6_e3m2", "mxfp4_e2m1", "nvfp4"}));
+  for (const std::string& choice : field.choices) {
+    RunConfig config;
+    field.set(config, choice);
+    EXPECT_EQ(field.get(config), ConfigValue(choice));
+    EXPECT_EQ(config.precision.override_dy.has_value(), choice != "none");
   }
 }
 
@@ -292,7 +321,7 @@ TEST(ParseConfig, SyntaxErrorsHaveALine) {
 
 TEST(LoadConfig, FilesThatCannotBeRead) {
   EXPECT_EQ(all_text(load_config("/nonexistent/x.toml").problems), "/nonexistent/x.toml: no such file\n");
-  EXPECT_EQ(all_text(load_config("/tmp").problems), "/tmp: is a folder, needed is a TOML file\n");
+  EXPECT_EQ(all_text(load_config("/tmp").problems), "/tmp: is a folder, expected a TOML file\n");
   EXPECT_EQ(all_text(load_config("/dev/zero").problems), "/dev/zero: is a device, expected a file\n");
 }
 
@@ -523,9 +552,9 @@ TEST(ParseConfig, TwinsThatCannotBe) {
   EXPECT_EQ(problems("[[compare]]\nrouter.topk = 9\n"), "f:2: router.topk: no such key, did you mean router.top_k?\n");
   EXPECT_EQ(problems("[[compare]]\npreset = \"nano\"\n"), "f:2: preset: no such key, did you mean seed?\n");
   EXPECT_EQ(problems("compare = 3\n"),
-            "f:1: compare: needed is [[compare]] with the settings in which a twin differs\n");
+            "f:1: compare: expected [[compare]] with the settings in which a twin differs\n");
   EXPECT_EQ(problems("preset = \"huge\"\n").substr(0, 42), "f:1: preset: is \"huge\", allowed are nano, ");
-  EXPECT_EQ(problems("preset = 3\n"), "f:1: preset: is no text, needed is the name of a preset\n");
+  EXPECT_EQ(problems("preset = 3\n"), "f:1: preset: is not text; expected the name of a preset\n");
   EXPECT_EQ(problems("[[compare]]\nseed=2\n[[compare]]\nseed=3\n[[compare]]\nseed=4\n[[compare]]\nseed=5\n"),
             "f:1: compare: holds 4 twins, allowed are 3\n");
 }

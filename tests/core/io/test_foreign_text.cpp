@@ -103,7 +103,7 @@ TEST(Encoding, IsNamed) {
   for (const char* text : {"", "{", "{\"step\": 0}", "\xef\xbb\xbf{", "caf\xc3\xa9"})
     EXPECT_EQ(encoding_problem(text), "");
   EXPECT_EQ(text_problem("a = 1\nb = '\xe4'\n"),
-            "line 2: byte 0xe4 is no UTF-8 (Latin-1?): iconv -f ISO-8859-1 -t UTF-8 makes it readable");
+            "line 2: byte 0xe4 is not UTF-8 (Latin-1?): iconv -f ISO-8859-1 -t UTF-8 makes it readable");
 }
 
 class ForeignFiles : public testing::Test {
@@ -158,7 +158,7 @@ TEST_F(ForeignFiles, TomlInOtherEncodingsIsNamed) {
   EXPECT_EQ(thrown([&] { TagMap::load(gzip); }), gzip + ": is gzip-compressed: gunzip it first");
   const std::string latin = put("b.toml", "seed = 1\nname = \"gr\xfcn\"\n");
   EXPECT_EQ(load_config(latin).problems.at(0).text(),
-            latin + ": line 2: byte 0xfc is no UTF-8 (Latin-1?): iconv -f ISO-8859-1 -t UTF-8 makes it readable");
+            latin + ": line 2: byte 0xfc is not UTF-8 (Latin-1?): iconv -f ISO-8859-1 -t UTF-8 makes it readable");
   const std::string wide = put("c.toml", in_utf16("seed = 1\n", false, true));
   EXPECT_EQ(load_config(wide).problems.at(0).text(),
             wide + ": is UTF-16 text: iconv -f UTF-16 -t UTF-8 makes it readable");
@@ -180,14 +180,14 @@ TEST(JsonLine, WhatIsNoneIsNamedAsWhatItIs) {
   EXPECT_EQ(why("NaN"), "holds NaN and nothing else, so no step");
   EXPECT_EQ(why("-Infinity"), "holds -Infinity and nothing else, so no step");
   EXPECT_EQ(why("{\"step\": 0, \"loss\": nan}"),
-            "not JSON: nan is no value of it; NaN, Infinity, null, true and false are");
+            "not JSON: nan is not a JSON value; NaN, Infinity, null, true and false are allowed");
   EXPECT_EQ(why("{\"step\": 0, \"loss\": -inf}"),
-            "not JSON: inf is no value of it; NaN, Infinity, null, true and false are");
+            "not JSON: inf is not a JSON value; NaN, Infinity, null, true and false are allowed");
   EXPECT_EQ(why("{\"step\": 0, \"why\": \"nan\\\" inf\", \"loss\": None}"),
-            "not JSON: None is no value of it; NaN, Infinity, null, true and false are");
+            "not JSON: None is not a JSON value; NaN, Infinity, null, true and false are allowed");
   EXPECT_EQ(why("{'step': 0}"),
-            "not JSON: names stand in single quotes, as Python prints them; json.dumps() writes them as JSON");
-  EXPECT_EQ(why("{\"name\": \"gr\xfcn\"}"), "not UTF-8 from byte 13 on (Latin-1?), which JSON has to be");
+            "not JSON: names are in single quotes, as Python prints them; json.dumps() writes JSON");
+  EXPECT_EQ(why("{\"name\": \"gr\xfcn\"}"), "not UTF-8 from byte 13 on (Latin-1?), which JSON must be");
   EXPECT_EQ(why("{\"a\": \"nan\", "), "not JSON, or cut off");
   EXPECT_EQ(why(in_utf16("{\"step\": 0}", false, false)).substr(0, 15), "is UTF-16 text:");
   EXPECT_EQ(why("{\"step\": 0, \"loss\": NaN}"), "");

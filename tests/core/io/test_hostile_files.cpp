@@ -213,7 +213,7 @@ TEST_F(HostileFiles, DeepJsonIsRefusedByEveryReader) {
 TEST_F(HostileFiles, BracketsInALoggedTextAreNoNesting) {
   LogReader log("log.jsonl");
   log.read_line("{\"step\": 0, \"ce_loss\": 1.5, \"comment\": \"" + std::string(200, '[') + "\"}");
-  log.settle();
+  log.finish_step();
   EXPECT_EQ(log.bad().count(), 0) << log.bad().text();
 }
 
@@ -342,7 +342,7 @@ TEST_F(HostileFiles, PipesDevicesAndFoldersAreRefusedByEveryReader) {
     EXPECT_EQ(status, 0) << name << (WIFSIGNALED(status) ? " waits for ever" : ": wrong words");
   }
   ASSERT_EQ(mkfifo(path("w.moescope").c_str(), 0600), 0);
-  EXPECT_TRUE(has(words_of([&] { RecordingWriter{path("w.moescope")}; }), "a pipe or a socket, needed is a file"));
+  EXPECT_TRUE(has(words_of([&] { RecordingWriter{path("w.moescope")}; }), "a pipe or a socket, expected a file"));
   EXPECT_EQ(words_of([] { SafetensorsFile{"/dev/zero"}; }), "/dev/zero: is a device, expected a file");
   EXPECT_EQ(words_of([] { import_jsonl("/dev/zero", {}); }), "/dev/zero: is a device, expected a file");
   EXPECT_TRUE(has(words_of([&] { import_jsonl(folder_, {}); }), "is a directory, expected a file"));
@@ -433,7 +433,7 @@ TEST_F(HostileFiles, AnEarlyRecordingWithoutStepsSaysWhereTheyMayBe) {
   change(early, "DELETE FROM meta WHERE key = 'state'");
   EXPECT_EQ(RecordingReader(early).missing(), "");
   change(early, "DELETE FROM frame");
-  EXPECT_TRUE(has(RecordingReader(early).missing(), early + "-wal, which is not here. There is no step here"));
+  EXPECT_TRUE(has(RecordingReader(early).missing(), early + "-wal, which is not here. The recording has no step"));
 }
 
 // All of it is read, log included, by somebody who may not write (root may anywhere: the child becomes nobody).

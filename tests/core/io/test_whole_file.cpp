@@ -103,7 +103,7 @@ TEST_F(WholeFiles, ALinkIsRefusedAndLeftAlone) {
   for (const char* name : {"link", "dangling"}) {
     const std::string said = refused([&] { WholeFile file(path(name)); });
     expect_said(said, path(name) + ": is a symbolic link to " + (name[0] == 'l' ? path("precious") : path("nowhere")));
-    expect_said(said, "name that file itself, or remove the link");
+    expect_said(said, "give the path of that file, or remove the link");
   }
   EXPECT_EQ(get("precious"), "precious");
   EXPECT_FALSE(fs::exists(path("nowhere")));

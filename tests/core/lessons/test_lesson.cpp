@@ -58,10 +58,13 @@ std::shared_ptr<History> swinging_history() {
   return history;
 }
 
+RunFigure& of_run(LessonFigure& figure) {
+  return std::get<RunFigure>(figure.of);
+}
 LessonFigure figure(const char* key, std::int64_t last) {
   LessonFigure f;
   f.key = key;
-  f.last = last;
+  of_run(f).last = last;
   return f;
 }
 
@@ -226,9 +229,9 @@ TEST(LessonFigures, ReadTheStretchOfStepsThatTheySay) {
   EXPECT_DOUBLE_EQ(*reader.read(figure("ce_loss", 2)), 2.5);
   EXPECT_FALSE(reader.read(figure("ce_loss", 5)));  // not that many steps yet
   LessonFigure early = figure("ce_loss", 1);
-  early.from = 0, early.to = 1;
+  of_run(early).from = 0, of_run(early).to = 1;
   EXPECT_DOUBLE_EQ(*reader.read(early), 0.5);
-  early.to = 4;
+  of_run(early).to = 4;
   EXPECT_FALSE(reader.read(early));
 }
 
@@ -239,7 +242,7 @@ TEST(LessonFigures, LoadThatSwingsCorrelatesNegativelyAndIsEvenInSum) {
   EXPECT_DOUBLE_EQ(*reader.read(figure("utilisation", 4)), 1.0);
   EXPECT_NEAR(*reader.read(figure("load_correlation", 4)), -1, 1e-12);
   LessonFigure lag2 = figure("load_correlation", 4);
-  lag2.lag = 2;
+  of_run(lag2).lag = 2;
   EXPECT_NEAR(*reader.read(lag2), 1, 1e-12);
   EXPECT_DOUBLE_EQ(*reader.read(figure("bias_spread", 1)), 0.5);
 }
@@ -302,8 +305,8 @@ TEST(LessonFigures, RecoveryCountsFromTheNewestChange) {
   LessonReader reader({});
   reader.set_histories({history});
   LessonFigure recovery = figure("steps_until", 1);
-  recovery.of = "ce_loss";
-  recovery.limit = 1.05;
+  of_run(recovery).of = "ce_loss";
+  of_run(recovery).limit = 1.05;
   EXPECT_DOUBLE_EQ(*reader.read(recovery), 15);  // steps 15 to 24 hold five twos of ten: mean 1
 }
 

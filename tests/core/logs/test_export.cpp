@@ -166,8 +166,9 @@ TEST_F(Export, JsonLinesHoldEverythingAndOpenAgain) {
     const auto kept = opened.histories[static_cast<std::size_t>(run)]->markers(), wanted = recorded->markers();
     ASSERT_EQ(kept.size(), wanted.size());
     for (std::size_t i = 0; i < wanted.size(); ++i)
-      EXPECT_EQ(std::tie(kept[i].run, kept[i].step, kept[i].kind, kept[i].text),
-                std::tie(wanted[i].run, wanted[i].step, wanted[i].kind, wanted[i].text));
+      EXPECT_EQ(
+          std::tie(kept[i].run, kept[i].step, kept[i].kind, kept[i].text, kept[i].key, kept[i].value),
+          std::tie(wanted[i].run, wanted[i].step, wanted[i].kind, wanted[i].text, wanted[i].key, wanted[i].value));
     for (const Metric metric : {Metric::ce_loss, Metric::grad_norm, Metric::max_vio, Metric::quant_sqnr_db}) {
       const auto a = opened.histories[static_cast<std::size_t>(run)]->values(metric, kWholeRun, recorded->steps());
       const auto b = recorded->values(metric, kWholeRun, recorded->steps());
@@ -279,7 +280,7 @@ TEST_F(ExportProgram, ReportOpensInABrowserWithoutNetwork) {
     EXPECT_EQ(page.find(outside), std::string::npos) << outside;
   if (!has_program("chromium")) GTEST_SKIP() << "chromium is not installed";
   const std::string shown = dom(path("report.html"));
-  for (const char* part : {"What came out", "Figures", "Settings that differ", "precision.experts", "Findings",
+  for (const char* part : {"Results", "Figures", "Settings that differ", "precision.experts", "Findings",
                            "router.bias_update_rate", "a \"quoted\" note", "</svg>"})
     EXPECT_NE(shown.find(part), std::string::npos) << part;
 }

@@ -22,7 +22,7 @@ const std::string kSettings =
 LogReader read(std::initializer_list<std::string> lines) {
   LogReader reader("here.jsonl");
   for (const std::string& line : lines) reader.read_line(line);
-  reader.settle();
+  reader.finish_step();
   return reader;
 }
 
@@ -202,7 +202,7 @@ TEST(ImportJsonl, ALineMayBeOneLayer) {
                            R"({"step":1,"layer":1,"tokens_per_expert":[4,0],"expert_bias":[0.1,-0.1]})"});
   reader.read_line(R"({"step":1,"layer":3,"tokens_per_expert":[4,0]})");  // no such layer in the first step
   reader.read_line(R"({"step":2,"layer":1,"tokens_per_expert":[4,0,0]})");
-  reader.settle();
+  reader.finish_step();
   EXPECT_EQ(reader.bad_lines(), 2) << reader.bad().text();
   const auto history = reader.history();
   ASSERT_TRUE(history);
@@ -268,7 +268,7 @@ TEST(ImportJsonl, LongLinesAndDeepNestingAreRefused) {
   const std::string piece(std::size_t{1} << 20, ' ');
   for (std::size_t i = 0; i <= LineSplitter::kLongestLine >> 20; ++i) lines.add(piece, reader);
   lines.add("\n{\"step\":1,\"loss\":2}\n", reader);
-  reader.settle();
+  reader.finish_step();
   EXPECT_EQ(reader.bad_lines(), 2);
   EXPECT_EQ(reader.steps(), 1);
 }

@@ -178,7 +178,7 @@ TEST(RunFeed, IdleStrangersKeepNoWindowOut) {
   feed.publish(frame_of(0, rng));
   Strangers strangers(feed.address().port);
   for (int round = 0; round < 5; ++round) {
-    strangers.come(kMostStrangers);
+    strangers.come(kMaxUnauthenticated);
     AttachedRuns attached(feed.address(), kToken);
     EXPECT_EQ(read_until(attached, 0), 1u);
   }
@@ -191,7 +191,7 @@ TEST(RunFeed, AFloodOfStrangersKeepsNoWindowOut) {
   std::thread flood([&] {
     while (!over) {
       Strangers strangers(feed.address().port);
-      strangers.come(kMostStrangers / 2);
+      strangers.come(kMaxUnauthenticated / 2);
     }
   });
   for (int i = 0; i < 20; ++i) EXPECT_NO_THROW(AttachedRuns(feed.address(), kToken));
@@ -202,11 +202,11 @@ TEST(RunFeed, AFloodOfStrangersKeepsNoWindowOut) {
 TEST(RunFeed, TheOldestStrangersGoFirst) {
   RunFeed feed({"127.0.0.1", 0}, kToken);
   Strangers strangers(feed.address().port);
-  strangers.come(kMostStrangers + 2);
+  strangers.come(kMaxUnauthenticated + 2);
   EXPECT_TRUE(strangers.is_gone(0, 1000));
   EXPECT_TRUE(strangers.is_gone(1, 1000));
   EXPECT_FALSE(strangers.is_gone(2, 0));
-  EXPECT_FALSE(strangers.is_gone(kMostStrangers + 1, 0));
+  EXPECT_FALSE(strangers.is_gone(kMaxUnauthenticated + 1, 0));
 }
 
 TEST(RunFeed, AStrangerHasSomeSecondsForTheToken) {
@@ -222,10 +222,10 @@ TEST(RunFeed, StrangersTakeNothingFromThoseWhoAreIn) {
   RunFeed feed({"127.0.0.1", 0}, kToken);
   feed.add_run(sample_info({}));
   std::vector<std::unique_ptr<AttachedRuns>> attached;
-  for (std::size_t i = 0; i < kMostAttached; ++i)
+  for (std::size_t i = 0; i < kMaxAttached; ++i)
     attached.push_back(std::make_unique<AttachedRuns>(feed.address(), kToken));
   Strangers strangers(feed.address().port);
-  strangers.come(2 * kMostStrangers);
+  strangers.come(2 * kMaxUnauthenticated);
   expect_said(thrown([&] { AttachedRuns(feed.address(), kToken); }), "16 windows are attached already");
   feed.publish(frame_of(0, rng));
   for (const auto& window : attached) EXPECT_EQ(read_until(*window, 0), 1u);
@@ -238,17 +238,17 @@ TEST(RunFeed, StrangersTakeNothingFromThoseWhoAreIn) {
 TEST(RunFeed, AWeakTokenIsRefusedAndNotRepeated) {
   for (const std::string weak : {"", "hunter2", "0123456789abcde"}) {
     const std::string said = thrown([&] { RunFeed({"127.0.0.1", 0}, weak); });
-    expect_said(said, "MOESCOPE_TOKEN: has " + std::to_string(weak.size()) + " characters, needed are at least 16");
+    expect_said(said, "MOESCOPE_TOKEN: has " + std::to_string(weak.size()) + " characters, expected at least 16");
     if (!weak.empty()) EXPECT_EQ(said.find(weak), std::string::npos);
   }
   for (const char* wrong : {"sixteen and more with blanks", "0123456789abcdef\n", "0123456789abcde\xc3\xa4"})
     expect_said(thrown([&] { check_feed_token(wrong); }), "ASCII characters without blanks");
   expect_said(thrown([&] { check_feed_token(std::string(129, 'x')); }), "at most 128");
   EXPECT_NO_THROW(check_feed_token(new_feed_token()));
-  EXPECT_NO_THROW(check_feed_token(std::string(kMostToken, '~')));
-  RunFeed feed({"127.0.0.1", 0}, std::string(kMostToken, '~'));
+  EXPECT_NO_THROW(check_feed_token(std::string(kMaxTokenLength, '~')));
+  RunFeed feed({"127.0.0.1", 0}, std::string(kMaxTokenLength, '~'));
   feed.add_run(sample_info({}));
-  EXPECT_NO_THROW(AttachedRuns(feed.address(), std::string(kMostToken, '~')));
+  EXPECT_NO_THROW(AttachedRuns(feed.address(), std::string(kMaxTokenLength, '~')));
 }
 
 TEST(RunFeed, KnowsWhetherOthersCanReachIt) {
@@ -278,7 +278,7 @@ TEST(RunFeed, WhatComesAfterTheWelcomeMayBeAnything) {
        {"\xff\xfe\n", "{\"step\": \"x\"}\n", "[[[[[[\n", "{\"step\":0,\"routers\":[{\"layer\":-7}]}\n"}) {
     const FakeServer server(std::string("moescope 1 1\n") + rest);
     AttachedRuns attached(server.address(), kToken);
-    expect_said(thrown([&] { read_until(attached, 0); }), "no training");
+    expect_said(thrown([&] { read_until(attached, 0); }), "not a training");
   }
   const FakeServer server("moescope 1 1\n{\"step\":0,");
   AttachedRuns attached(server.address(), kToken);
@@ -310,7 +310,7 @@ TEST(RunFeed, AddressesAreHostAndPort) {
   for (const char* wrong : {"", ":", "host", "host:", ":5000", "host:0", "host:65536", "host:12x", "host:-1"})
     expect_said(thrown([&] { parse_feed_address(wrong); }), "HOST:PORT");
   const RunFeed feed({"127.0.0.1", 0}, kToken);
-  expect_said(thrown([&] { RunFeed(feed.address(), kToken); }), "cannot be listened at");
+  expect_said(thrown([&] { RunFeed(feed.address(), kToken); }), "cannot listen there");
   expect_said(thrown([&] { RunFeed({"no such host.invalid", 5000}, kToken); }), "no such host");
   const int free_port = [] { return RunFeed({"127.0.0.1", 0}, kToken).address().port; }();
   expect_said(thrown([&] { AttachedRuns({"127.0.0.1", free_port}, kToken); }), "nobody answers");

@@ -37,10 +37,10 @@ TEST(BlockAnatomy, AgreesWithTheQuantizerForEveryFormatAndRule) {
     for (const ScaleRule rule : kRules)
       for (const double sigma : {1.0, 1e-30, 1e30, 1e-42}) {
         const std::vector<float> x = gaussian(32, sigma, static_cast<int>(rule) + 7);
-        const BlockChoice format{element, rule, 32};
+        const OperandFormat format = mx_format(element, rule, 32);
         std::vector<float> q(32);
         QuantSums sums;
-        quantize_dequantize(format.mx(), {x.data(), 1, 32, 32}, BlockAxis::row, q.data(), 32, &sums);
+        quantize_operand(format, {x.data(), 1, 32, 32}, BlockAxis::row, {}, q.data(), 32, &sums);
         const BlockAnatomy block = block_anatomy(format, x);
         for (int i = 0; i < 32; ++i) {
           EXPECT_EQ(block.elements[i].dequantized, q[i]);
@@ -58,8 +58,8 @@ TEST(BlockAnatomy, AgreesWithTheQuantizerForEveryFormatAndRule) {
 TEST(BlockAnatomy, WorkedByHand) {
   // amax 448 is E4M3's largest: scale 1. 0.3 lies between 0.28125 and 0.3125, nearer to the latter.
   const std::vector<float> x = {448, 0.3f, -5.5f, 0x1p-10f, 0x1.8p-10f, 0};
-  const BlockAnatomy block = block_anatomy({}, x);
-  EXPECT_EQ(block.scale_code, 127);
+  const BlockAnatomy block = block_anatomy(mx_format(ElementFormat::e4m3), x);
+  EXPECT_EQ(block.scale.code, 127);
   EXPECT_EQ(block.amax_at, 0);
   const ElementAnatomy& e = block.elements[1];
   EXPECT_EQ(e.grid.below, 0.28125f);
@@ -80,10 +80,10 @@ TEST(BlockAnatomy, WorkedByHand) {
 TEST(BlockAnatomy, FloorClipsWhereRceilDoesNot) {
   std::vector<float> x(32, 0.5f);
   x[3] = 1.9f;
-  const BlockAnatomy floor = block_anatomy({ElementFormat::e4m3, ScaleRule::floor, 32}, x);
-  const BlockAnatomy rceil = block_anatomy({ElementFormat::e4m3, ScaleRule::rceil, 32}, x);
-  EXPECT_EQ(floor.scale_code, 119);
-  EXPECT_EQ(rceil.scale_code, 120);
+  const BlockAnatomy floor = block_anatomy(mx_format(ElementFormat::e4m3, ScaleRule::floor, 32), x);
+  const BlockAnatomy rceil = block_anatomy(mx_format(ElementFormat::e4m3, ScaleRule::rceil, 32), x);
+  EXPECT_EQ(floor.scale.code, 119);
+  EXPECT_EQ(rceil.scale.code, 120);
   EXPECT_TRUE(floor.elements[3].clipped);
   EXPECT_EQ(floor.elements[3].dequantized, 1.75f);
   EXPECT_FALSE(rceil.elements[3].clipped);
@@ -105,8 +105,8 @@ TEST(BlockAnatomy, DerivationNamesTheByteOfTheRule) {
                         Case{448, {127, 127, 127, 128}}, Case{449, {127, 128, 127, 128}}, Case{0, {0, 0, 0, 0}}})
     for (int rule = 0; rule < 4; ++rule) {
       const std::vector<float> x = {c.amax, 0};
-      const BlockAnatomy block = block_anatomy({ElementFormat::e4m3, static_cast<ScaleRule>(rule), 32}, x);
-      EXPECT_EQ(block.scale_code, c.bytes[rule]) << c.amax << " rule " << rule;
+      const BlockAnatomy block = block_anatomy(mx_format(ElementFormat::e4m3, static_cast<ScaleRule>(rule), 32), x);
+      EXPECT_EQ(block.scale.code, c.bytes[rule]) << c.amax << " rule " << rule;
       EXPECT_NE(joined(block).find("byte " + std::to_string(c.bytes[rule])), std::string::npos) << joined(block);
     }
 }
@@ -115,8 +115,8 @@ TEST(BlockAnatomy, NanAndInfinityTakeTheWholeBlock) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     std::vector<float> x(32, 1.0f);
     x[7] = bad;
-    const BlockAnatomy block = block_anatomy({}, x);
-    EXPECT_EQ(block.scale_code, 255);
+    const BlockAnatomy block = block_anatomy(mx_format(ElementFormat::e4m3), x);
+    EXPECT_EQ(block.scale.code, 255);
     EXPECT_EQ(block.amax_at, 7);
     for (const ElementAnatomy& e : block.elements) EXPECT_TRUE(std::isnan(e.dequantized));
     EXPECT_NE(joined(block).find("byte 255"), std::string::npos);
@@ -156,7 +156,7 @@ TEST(BlockAnatomy, CountsOfRepresentableValues) {
 TEST(BlockAnatomy, NearestEvenPicksANeighbourNoFartherThanTheOther) {
   const std::vector<float> x = gaussian(512);
   for (const ElementFormat format : kFormats)
-    for (const ElementAnatomy& e : block_anatomy({format, ScaleRule::floor, 512}, x).elements) {
+    for (const ElementAnatomy& e : block_anatomy(mx_format(format, ScaleRule::floor, 512), x).elements) {
       EXPECT_TRUE(e.decoded == e.grid.below || e.decoded == e.grid.above);
       EXPECT_LE(std::fabs(e.decoded - e.scaled),
                 std::min(std::fabs(e.grid.below - e.scaled), std::fabs(e.grid.above - e.scaled)));
@@ -165,16 +165,17 @@ TEST(BlockAnatomy, NearestEvenPicksANeighbourNoFartherThanTheOther) {
 
 TEST(BlockAnatomy, StochasticRoundingIsUnbiasedAndReproducible) {
   const std::vector<float> x = {1.0f, 0.3f, -0.2f, 0.013f};
-  const BlockChoice format{ElementFormat::e2m1, ScaleRule::rceil, 32};
+  OperandFormat format = mx_format(ElementFormat::e2m1);
+  format.rounding = Rounding::stochastic;
   std::vector<double> mean(x.size());
   constexpr int kDraws = 20000;
   for (int draw = 0; draw < kDraws; ++draw) {
-    const BlockAnatomy block = block_anatomy(format, x, BlockRounding::stochastic, draw);
+    const BlockAnatomy block = block_anatomy(format, x, draw);
     for (std::size_t i = 0; i < x.size(); ++i) mean[i] += block.elements[i].dequantized / kDraws;
   }
   for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(mean[i], x[i], 0.005) << i;
-  const auto once = block_anatomy(format, x, BlockRounding::stochastic, 5);
-  const auto again = block_anatomy(format, x, BlockRounding::stochastic, 5);
+  const auto once = block_anatomy(format, x, 5);
+  const auto again = block_anatomy(format, x, 5);
   for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(once.elements[i].fields.code, again.elements[i].fields.code);
 }
 
@@ -187,18 +188,14 @@ TEST(BlockAnatomy, Nvfp4IsTheQuantizers) {
     std::vector<float> x(kRows * kCols), out(x.size());
     for (float& v : x) v = normal(rng) * std::exp2(spread * normal(rng));
     std::fill_n(x.begin() + 16, 16, 0.0f);
-    OperandFormat format;
-    format.scheme = QuantScheme::nvfp4;
-    format.element = ElementFormat::e2m1;
     QuantSums wanted, sums;
-    quantize_operand(format, {x.data(), kRows, kCols, kCols}, BlockAxis::row, {}, out.data(), kCols, &wanted);
+    quantize_operand(kNvfp4Format, {x.data(), kRows, kCols, kCols}, BlockAxis::row, {}, out.data(), kCols, &wanted);
     float amax = 0;
     for (const float value : x) amax = larger_amax(amax, std::fabs(value));
     for (std::size_t r = 0; r < kRows; ++r)
       for (std::size_t c = 0; c < kCols; c += 16) {
         const std::size_t n = std::min<std::size_t>(16, kCols - c);
-        const BlockAnatomy block =
-            block_anatomy(kNvfp4, std::span(x).subspan(r * kCols + c, n), BlockRounding::nearest_even, 0, amax);
+        const BlockAnatomy block = block_anatomy(kNvfp4Format, std::span(x).subspan(r * kCols + c, n), 0, amax);
         for (std::size_t i = 0; i < n; ++i)
           EXPECT_EQ(std::bit_cast<std::uint32_t>(block.elements[i].dequantized),
                     std::bit_cast<std::uint32_t>(out[r * kCols + c + i]))
@@ -215,9 +212,9 @@ TEST(BlockAnatomy, Nvfp4IsTheQuantizers) {
 
 TEST(BlockAnatomy, Nvfp4WithoutANumberHasNoScale) {
   std::vector<float> x(16, 1.0f);
-  EXPECT_TRUE(block_anatomy(kNvfp4, x, BlockRounding::nearest_even, 0, INFINITY).is_nan());
+  EXPECT_TRUE(block_anatomy(kNvfp4Format, x, 0, INFINITY).is_nan());
   x[3] = NAN;
-  const BlockAnatomy block = block_anatomy(kNvfp4, x);
+  const BlockAnatomy block = block_anatomy(kNvfp4Format, x);
   EXPECT_TRUE(block.is_nan());
   EXPECT_TRUE(std::isnan(block.elements[0].dequantized));
   EXPECT_EQ(block.sums.e8m0_blocks[255], 1u);

@@ -51,9 +51,9 @@ TEST(FloatFormats, TraitsAgreeWithTheDecodedValues) {
     EXPECT_EQ(values[1], t.min_subnormal) << t.name;
     EXPECT_EQ(values[std::size_t{1} << t.mantissa_bits], t.min_normal) << t.name;
     EXPECT_EQ(std::ilogb(t.max), t.emax) << t.name;
-    EXPECT_EQ(format_named(t.name), format);
+    EXPECT_EQ(element_named(t.name), format);
   }
-  EXPECT_FALSE(format_named("e4m4"));
+  EXPECT_FALSE(element_named("e4m4"));
 }
 
 TEST(FloatFormats, SpecialCodes) {

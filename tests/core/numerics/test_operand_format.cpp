@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/numerics/recipes.h"
+#include "core/numerics/scale_rules.h"
 #include "tests/support/sample_matrices.h"
 
 using namespace moescope;

@@ -9,6 +9,7 @@
 #include "core/config/run_config.h"
 #include "core/data/dataset.h"
 #include "core/telemetry/explain/explain.h"
+#include "core/telemetry/frame/change_marker.h"
 #include "core/telemetry/frame/router_stats.h"
 #include "core/telemetry/frame/volume_stats.h"
 #include "core/telemetry/logs/import_jsonl.h"
@@ -223,7 +224,8 @@ TEST_F(Explain, FormatsAreNotTakenForMx) {
   EXPECT_TRUE(says(text(nvfp4, "sqnr_db"), "bell-shaped data have some 20.4 dB in this format"));
   EXPECT_TRUE(says(text(nvfp4, "clipped"), "of the 32,768 that 2,048 blocks of 16 hold at most"))
       << text(nvfp4, "clipped");
-  EXPECT_TRUE(says(text(nvfp4, "crest"), "16 equal values give 1, a lone one sqrt(16) = 4")) << text(nvfp4, "crest");
+  EXPECT_TRUE(says(text(nvfp4, "crest"), "16 equal values give 1, a single non-zero one sqrt(16) = 4"))
+      << text(nvfp4, "crest");
   EXPECT_FALSE(says(text(nvfp4, "e8m0_blocks"), "byte")) << text(nvfp4, "e8m0_blocks");
   EXPECT_TRUE(says(text(nvfp4, "e8m0_blocks"), " to under 2^")) << text(nvfp4, "e8m0_blocks");
   EXPECT_TRUE(says(text(nvfp4, "e8m0_blocks"), ", of 2,048")) << text(nvfp4, "e8m0_blocks");
@@ -368,10 +370,22 @@ TEST(RunSettings, StartAndLiveChanges) {
   EXPECT_EQ(setting_at(history, "precision.experts", 0), "mxfp8_rceil");
   EXPECT_EQ(setting_at(history, "seed", 0), "1");
   EXPECT_EQ(setting_at(history, "router.no_such_key", 0), std::nullopt);
-  history.append(Marker{0, 10, "change", "router.bias_update_rate 0.002 -> 0.05"});
-  history.append(Marker{0, 20, "change", "router.bias_update_rate_of_others 1 -> 2"});
+  history.append(change_marker(0, 10, "router.bias_update_rate", "0.002", "0.05"));
+  history.append(change_marker(0, 20, "router.bias_update_rate_of_others", "1", "2"));
   EXPECT_EQ(number_at(history, "router.bias_update_rate", 9), 0.002);
   EXPECT_EQ(number_at(history, "router.bias_update_rate", 30), 0.05);
+}
+
+TEST(RunSettings, TextsAreWhatTheyWereSetTo) {
+  RunConfig config = load_preset("small").config;
+  config.data.path = "/texts/c# and \"f#\" \\";
+  config.telemetry.probe = "x = 1  # one";
+  History history(run_info(config, 0));
+  EXPECT_EQ(setting_at(history, "data.path", 0), config.data.path);
+  EXPECT_EQ(setting_at(history, "telemetry.probe", 0), config.telemetry.probe);
+  EXPECT_EQ(setting_at(history, "data.mixture", 0), "");
+  history.append(change_marker(0, 5, "telemetry.probe", "", "a -> b # c (for all runs, which read the same batches)"));
+  EXPECT_EQ(setting_at(history, "telemetry.probe", 5), "a -> b # c (for all runs, which read the same batches)");
 }
 
 TEST(ExplainLog, AnImportedLogHasWhatItHas) {

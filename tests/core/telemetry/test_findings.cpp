@@ -184,7 +184,7 @@ TEST(Findings, LossThatSpikesAndIsLost) {
   }
   const auto lost = find_all(run.history());
   ASSERT_FALSE(lost.empty());
-  EXPECT_EQ(lost[0].kind, FindingKind::loss_lost);
+  EXPECT_EQ(lost[0].kind, FindingKind::loss_not_finite);
   EXPECT_EQ(lost[0].steps.first, 300);
 }
 

@@ -7,6 +7,7 @@
 #include <random>
 #include <thread>
 
+#include "core/telemetry/frame/change_marker.h"
 #include "core/telemetry/recording/frame_sink.h"
 #include "tests/support/sample_frames.h"
 
@@ -37,7 +38,7 @@ TEST(FrameSink, BringsFramesOfSeveralRunsInOrder) {
       frames.back().run = run;
       sink.publish(frames.back());
     }
-    if (step == 100) sink.publish(Marker{1, 101, "change", "router.top_k 2 -> 3"});
+    if (step == 100) sink.publish(change_marker(1, 101, "router.top_k", "2", "3"));
   }
   sink.flush();
   EXPECT_EQ(a->steps(), (StepRange{0, 199}));

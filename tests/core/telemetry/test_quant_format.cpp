@@ -3,11 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "core/config/run_config.h"
-#include "core/numerics/format_name.h"
+#include "core/numerics/number_format.h"
 #include "core/numerics/recipes.h"
 #include "core/telemetry/frame/quant_format.h"
 #include "core/telemetry/history/metrics.h"
@@ -44,6 +45,19 @@ std::string digits(double value, int decimals) {
 
 bool says(const std::string& text, const std::string& what) {
   return text.find(what) != std::string::npos;
+}
+
+TEST(NamedFormats, AreFoundByNameAndCoverEveryElement) {
+  std::set<std::string> names;
+  for (const NamedFormat& named : named_formats()) {
+    EXPECT_TRUE(names.insert(named.name).second) << named.name;
+    EXPECT_EQ(find_format(named.name), &named);
+    EXPECT_EQ(find_format(named.format), &named);
+  }
+  for (int e = 0; e < kNumElementFormats; ++e)
+    EXPECT_NE(find_format(mx_format(static_cast<ElementFormat>(e))), nullptr) << kElementFormats[e].name;
+  EXPECT_EQ(find_format("mxfp8"), nullptr);
+  EXPECT_EQ(find_format(mx_format(ElementFormat::e4m3, ScaleRule::floor)), nullptr);
 }
 
 TEST(QuantFormat, NamesOfEveryRecipeReadBackAsWhatTheyAre) {

@@ -14,6 +14,7 @@
 
 #include "core/io/sqlite.h"
 #include "core/io/text_escape.h"
+#include "core/telemetry/frame/change_marker.h"
 #include "core/telemetry/logs/jsonl.h"
 #include "core/telemetry/recording/frame_sink.h"
 #include "core/telemetry/recording/recording.h"
@@ -329,7 +330,7 @@ TEST(Recording, SaysWhatIsWrongWithAFile) {
   const std::string newer = temporary_file("newer.moescope");
   write_run(newer, 2);
   Connection(newer, SQLITE_OPEN_READWRITE).execute("PRAGMA user_version = 7");
-  expect_failure(newer, "format 7, but this program reads formats 1 to 5: a newer MoEScope wrote it");
+  expect_failure(newer, "format 7, but this program reads formats 1 to 6: a newer MoEScope wrote it");
 }
 
 // The file as version 3 would have written it.
@@ -361,6 +362,32 @@ TEST(Recording, FilesOfTheFourthFormatOpenWithoutKernels) {
   EXPECT_EQ(reader.runs()[0].kernels, "");
   EXPECT_EQ(reader.runs()[0].domains, sample_info({}).domains);
   EXPECT_EQ(reader.load(0)->steps(), (StepRange{0, 3}));
+}
+
+TEST(Recording, LiveChangesKeepKeyAndValueInEveryFormat) {
+  const std::string path = temporary_file("changes.moescope");
+  const std::vector<Marker> wanted = {change_marker(0, 1, "data.mixture", "", "code=1", true),
+                                      change_marker(0, 2, "router.killed_experts", "1:5", ""),
+                                      change_marker(0, 3, "router.aux_mode", "batch", "none"),
+                                      {0, 3, "event", "router.top_k 1 -> 2"}};
+  {
+    RecordingWriter writer(path);
+    writer.add_run(sample_info({}));
+    for (const Marker& marker : wanted) writer.write(marker);
+  }
+  const auto expect_markers = [&] {
+    const auto markers = RecordingReader(path).markers(0);
+    ASSERT_EQ(markers.size(), wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      EXPECT_EQ(markers[i].text, wanted[i].text);
+      EXPECT_EQ(markers[i].key, wanted[i].key);
+      EXPECT_EQ(markers[i].value, wanted[i].value);
+    }
+  };
+  expect_markers();
+  Connection(path, SQLITE_OPEN_READWRITE)
+      .execute("ALTER TABLE marker DROP COLUMN key; ALTER TABLE marker DROP COLUMN value; PRAGMA user_version = 5");
+  expect_markers();
 }
 
 TEST(Recording, FilesOfTheThirdFormatStillOpen) {

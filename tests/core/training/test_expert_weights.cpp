@@ -48,11 +48,9 @@ TEST(ExpertWeights, NormAndErrorAreThoseOfTheWeightsAfterTheStep) {
                   size * sizeof(float));
       for (const float value : values) squares += static_cast<double>(value) * value;
       const auto cols = static_cast<std::size_t>(name == std::string("w2") ? inter : dim);
-      BlockFormat format;
-      format.element = ElementFormat::e4m3;
-      format.rule = ScaleRule::rceil;
       QuantSums own;
-      quantize_dequantize(format, {values.data(), size / cols, cols, cols}, BlockAxis::row, decoded.data(), cols, &own);
+      quantize_operand(mx_format(ElementFormat::e4m3), {values.data(), size / cols, cols, cols}, BlockAxis::row, {},
+                       decoded.data(), cols, &own);
       sums.add(own);
     }
     EXPECT_FLOAT_EQ(layer.weight_norm_E[static_cast<std::size_t>(e)], static_cast<float>(std::sqrt(squares)));

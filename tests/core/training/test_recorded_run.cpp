@@ -1,13 +1,31 @@
 // What markers say of a change is the change.
 #include <gtest/gtest.h>
 
+#include "core/telemetry/frame/change_marker.h"
 #include "core/training/recorded_run.h"
 
 namespace moescope {
 namespace {
 
+// Of a recording of format 5, which holds the sentence alone.
 Marker marker(std::string text) {
-  return {2, 7, "change", std::move(text)};
+  Marker read{2, 7, kChangeKind, std::move(text)};
+  read_change_text(read);
+  return read;
+}
+
+TEST(RecordedRun, EveryLiveSettingIsMadeAgain) {
+  int settings = 0;
+  for (const ConfigField& field : config_fields()) {
+    if (!field.live) continue;
+    const ConfigValue value = field.get(RunConfig{});
+    const LiveChange change = recorded_change(change_marker(2, 7, field.key, "", to_string(value)));
+    EXPECT_EQ(change.key, field.key);
+    EXPECT_EQ(change.value, value) << field.key;
+    EXPECT_EQ(change.run, 2);
+    ++settings;
+  }
+  EXPECT_GT(settings, 15);
 }
 
 TEST(RecordedRun, EveryLiveSettingIsReadBackFromItsWords) {
@@ -16,7 +34,8 @@ TEST(RecordedRun, EveryLiveSettingIsReadBackFromItsWords) {
     if (!field.live || field.key.starts_with("telemetry.")) continue;
     RunConfig other;
     const ConfigValue value = field.get(other);
-    const LiveChange change = recorded_change(marker(change_text(field, RunConfig{}, value, settings % 2 == 0)));
+    const std::string words = to_string(value);
+    const LiveChange change = recorded_change(marker(change_text(field.key, words, words, settings % 2 == 0)));
     EXPECT_EQ(change.key, field.key);
     EXPECT_EQ(change.value, value) << field.key;
     EXPECT_EQ(change.run, 2);

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "core/numerics/kernels.h"
+#include "core/telemetry/frame/change_marker.h"
 #include "core/training/lab.h"
 #include "core/training/reproduce.h"
 #include "tests/support/small_run.h"
@@ -133,7 +134,7 @@ TEST(Reproduce, WhatCannotBeTrainedAgainIsSaid) {
   History odd(info);
   frame.step = 0;
   odd.append(std::make_shared<const TelemetryFrame>(frame));
-  odd.append(Marker{0, 0, "change", "router.nonsense 1 -> 2"});
+  odd.append(change_marker(0, 0, "router.nonsense", "1", "2"));
   try {
     reproduce(info, odd, -1, go_on);
     FAIL();

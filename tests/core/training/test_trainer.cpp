@@ -12,7 +12,7 @@
 #include "core/model/layers/linear.h"
 #include "core/model/layers/precision.h"
 #include "core/model/learner.h"
-#include "core/numerics/format_name.h"
+#include "core/numerics/number_format.h"
 #include "core/training/routing_flips.h"
 #include "core/training/trainer.h"
 #include "tests/support/small_run.h"
@@ -410,8 +410,8 @@ TEST_F(TrainerTest, StackedWeightsCountApart) {
 // The only operand that is not what the recipe says is the one that was asked for.
 TEST_F(TrainerTest, OverridesReachOneOperandOfEveryQuantizedClass) {
   config_.precision.experts = config_.precision.head = Recipe::mxfp8_rceil;
-  config_.precision.override_dy = OperandOverride::mxfp8_e5m2;
-  config_.precision.override_w = OperandOverride::fp32;
+  config_.precision.override_dy = mx_format(ElementFormat::e5m2);
+  config_.precision.override_w = OperandFormat{};
   Trainer trainer(config_);
   const TelemetryFrame f = step(trainer);
   EXPECT_EQ(f.quants.size(), 2u * 12 + 4);
@@ -424,7 +424,7 @@ TEST_F(TrainerTest, OverridesReachOneOperandOfEveryQuantizedClass) {
 // A recipe for one operand of one class, of a class that is fp32 otherwise, too; it goes before overrides.
 TEST_F(TrainerTest, RecipesOfSingleOperandsReachThatOperandAlone) {
   config_.precision.experts = Recipe::mxfp8_rceil;
-  config_.precision.override_w = OperandOverride::bf16;
+  config_.precision.override_w = kBf16Format;
   config_.precision.operands = "experts.dY=mxfp8_e5m2_grad, experts.W=mxfp6_e2m3, router_gate.x = mxfp4";
   ASSERT_TRUE(validate(config_).empty());
   Trainer trainer(config_);

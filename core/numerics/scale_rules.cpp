@@ -1,0 +1,67 @@
+#include "core/numerics/scale_rules.h"
+
+#include <cmath>
+#include <limits>
+
+#include "core/numerics/operand_format.h"
+
+namespace moescope {
+namespace {
+
+constexpr BlockScale kNanScale{.value = std::numeric_limits<float>::quiet_NaN(),
+                               .code = 255,
+                               .encode = std::numeric_limits<float>::quiet_NaN(),
+                               .exponent = 255};
+
+std::uint8_t exponent_of(float scale) {
+  return static_cast<std::uint8_t>(std::bit_cast<std::uint32_t>(scale) >> 23);
+}
+
+BlockScale mx_scale(const OperandFormat& format, float amax) {
+  const std::uint8_t code = scale_code(format.rule, format.element, amax);
+  if (code == 255) return kNanScale;
+  return {.value = decode_e8m0(code),
+          .code = code,
+          .encode = decode_e8m0(static_cast<std::uint8_t>(254 - code)),
+          .exponent = code};
+}
+
+BlockScale fp8_scale(const OperandFormat& format, float amax) {
+  if (!std::isfinite(amax)) return kNanScale;
+  const float encode = fp8_encoding_scale(traits(format.element).max, format.power_of_two_scale, amax);
+  return {.value = 1.0f / encode, .encode = encode, .exponent = exponent_of(1.0f / encode)};
+}
+
+BlockScale nvfp4_scale(float amax, float tensor_amax) {
+  if (!std::isfinite(amax) || !std::isfinite(tensor_amax)) {
+    BlockScale nan = kNanScale;
+    nan.code = 0x7F;
+    return nan;
+  }
+  BlockScale found;
+  found.tensor = nvfp4_tensor_scale(tensor_amax);
+  const float s = nvfp4_block_scale(amax, found.tensor);
+  found.code = encode(ElementFormat::e4m3, s);
+  found.value = found.tensor * s;
+  found.exponent = exponent_of(found.value);
+  return found;
+}
+
+}  // namespace
+
+BlockScale block_scale(const OperandFormat& format, float amax, float shared_amax) {
+  switch (format.scheme) {
+    case QuantScheme::mx:
+      return mx_scale(format, amax);
+    case QuantScheme::fp8:
+      return fp8_scale(format, larger_amax(shared_amax, amax));
+    case QuantScheme::nvfp4:
+      return nvfp4_scale(amax, larger_amax(shared_amax, amax));
+    case QuantScheme::fp32:
+    case QuantScheme::bf16:
+      break;
+  }
+  return {.value = 1, .encode = 1, .exponent = 127};
+}
+
+}  // namespace moescope

@@ -1,0 +1,89 @@
+// The scales of every scheme from the largest magnitude (amax) of what shares them, each defined here and nowhere else;
+// the loops over many blocks inline them. operand_format.h says where the formulas are from.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "core/numerics/number_format.h"
+
+namespace moescope {
+
+// MX. E = exponent field and M = mantissa field of amax in float32, emax and m those of the format:
+//   floor  clamp(E - emax, 0, 254)
+//   ceil   clamp(E + (M != 0) - emax, 0, 254)
+//   even   amax's bits + (1 << (22 - m)) first, then as floor; 255 if that overflows to infinity
+//   rceil  smallest 2^k >= amax * float32(1 / max), k >= -127; 255 above 2^127
+// 255 for amax NaN or infinite. All four are one arithmetic without branches:
+//   code = clamp(((bits(amax * factor) + carry) >> 23) - subtract, 0, 254), 255 from `overflow` on.
+struct E8m0Rule {
+  float factor;
+  std::int32_t carry, carry_subnormal, subtract, overflow;
+};
+
+constexpr E8m0Rule e8m0_rule(ScaleRule rule, ElementFormat element) {
+  const FormatTraits& f = traits(element);
+  const std::int32_t half = 1 << (22 - f.mantissa_bits);
+  switch (rule) {
+    case ScaleRule::floor:
+      return {1.0f, 0, 0, f.emax, 255};
+    case ScaleRule::ceil:  // infinity alone overflows
+      return {1.0f, 0x7FFFFF, 0x7FFFFF, f.emax, 256};
+    case ScaleRule::even:
+      return {1.0f, half, half, f.emax, 255};
+    case ScaleRule::rceil:
+      break;
+  }
+  return {1.0f / f.max, 0x7FFFFF, 0x3FFFFF, 0, 255};  // at most 2^-127 stays there
+}
+
+// `amax_bits`: of a float32 without its sign.
+[[gnu::always_inline]] inline std::int32_t e8m0_code(const E8m0Rule& rule, std::int32_t amax_bits) {
+  constexpr std::int32_t kMinNormalBits = 0x00800000, kInfinity = 0x7F800000;
+  const std::int32_t scaled = std::bit_cast<std::int32_t>(std::bit_cast<float>(amax_bits) * rule.factor);
+  const std::int32_t carry = scaled < kMinNormalBits ? rule.carry_subnormal : rule.carry;
+  const std::uint32_t carried = static_cast<std::uint32_t>(scaled) + static_cast<std::uint32_t>(carry);  // NaN may wrap
+  const auto up = static_cast<std::int32_t>(carried >> 23);
+  const bool finite = (amax_bits < kInfinity) & (up < rule.overflow);
+  const std::int32_t above = up - rule.subtract, held = above < 0 ? 0 : above, code = held > 254 ? 254 : held;
+  return finite ? code : 255;
+}
+
+inline std::uint8_t scale_code(ScaleRule rule, ElementFormat element, float amax) {
+  return static_cast<std::uint8_t>(e8m0_code(e8m0_rule(rule, element), std::bit_cast<std::int32_t>(amax) & 0x7FFFFFFF));
+}
+
+// FP8's encoding scale e; the scale is 1 / e.
+[[gnu::always_inline]] inline float fp8_encoding_scale(double element_max, bool power_of_two, float amax) {
+  const float encode = static_cast<float>(element_max / static_cast<double>(std::max(amax, 1e-12f)));
+  return power_of_two ? std::bit_cast<float>(std::bit_cast<std::int32_t>(encode) & 0x7F800000) : encode;
+}
+
+// NVFP4's t, from the tensor's amax, and the block's s, an E4M3 number. Where s is held, between E4M3's smallest normal
+// number and its largest, rounding it needs no care for subnormals and saturation: the adder does it
+// (float_rounding.h).
+inline float nvfp4_tensor_scale(float tensor_amax) {
+  return std::max(tensor_amax / (448.0f * 6.0f), 0x1p-120f);
+}
+[[gnu::always_inline]] inline float nvfp4_block_scale(float amax, float tensor_scale) {
+  constexpr std::int32_t kToLast = (23 - 3) << 23;
+  const float wanted = amax / 6.0f / tensor_scale;
+  const float raised = wanted < 0x1p-6f ? 0x1p-6f : wanted, held = raised > 448.0f ? 448.0f : raised;
+  const float magic = std::bit_cast<float>((std::bit_cast<std::int32_t>(held) & 0x7F800000) + kToLast);
+  return (held + magic) - magic;
+}
+
+// The scale of one block and how it is stored.
+struct BlockScale {
+  float value = 0;            // NaN where what shares it holds a NaN or an infinity
+  std::uint8_t code = 0;      // E8M0; of NVFP4 E4M3, of FP8 none
+  float tensor = 1;           // t of NVFP4
+  float encode = 0;           // what values are multiplied by; NVFP4 divides by the scale
+  std::uint8_t exponent = 0;  // place in QuantSums::e8m0_blocks: floor(log2 scale) + 127, of MX the code; 255: NaN
+};
+// `amax`: of the block; `shared_amax`: of all that has a say in the scale, NVFP4's whole tensor or what shares an FP8
+// scale; that of the block where the block has more.
+BlockScale block_scale(const OperandFormat& format, float amax, float shared_amax);
+
+}  // namespace moescope

@@ -1,0 +1,53 @@
+// Interventions: what a person has set or changed that may cause findings, such as killed experts, pinned biases, a
+// frozen router, changes while it trained. A finding that follows from an intervention names it.
+//
+// Known only for runs with a config, as trained here; logs of other programs have none.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/telemetry/findings/findings.h"
+
+namespace moescope {
+
+class Interventions {
+ public:
+  Interventions() = default;
+  explicit Interventions(const History& history);
+
+  std::optional<bool> softmax(std::int64_t step) const;     // whether scores are by softmax; nullopt: not known
+  bool nothing_balances(std::int64_t step) const;           // known to have neither a bias rate nor an auxiliary loss
+  std::optional<double> even_aux(std::int64_t step) const;  // value of the auxiliary losses at an even load
+  // [E] 1: router.killed_experts names it; empty: none of the layer.
+  std::vector<std::uint8_t> killed(int layer, std::int64_t step) const;
+
+  // Findings that follow from settings alone, up to the last step read: a router that is controlled by hand, or gets no
+  // gradient.
+  void findings(std::vector<Finding>& out, StepRange read) const;
+  // Adds to a finding's text the interventions that may have caused it; a finding with no other cause becomes a note.
+  void add_causes(Finding& finding) const;
+
+ private:
+  std::string value(const std::string& key, std::int64_t step) const;  // empty: not known, or empty
+  double number(const std::string& key, std::int64_t step) const;      // NaN: not known
+  bool holds(const std::string& key, std::int64_t step) const { return value(key, step) == "true"; }
+  std::int64_t since(std::initializer_list<const char*> keys, StepRange read) const;
+  void add_by_hand(std::vector<Finding>& out, StepRange read) const;
+  void add_no_gradient(std::vector<Finding>& out, StepRange read) const;
+  void add_expert_causes(Finding& finding) const;
+  void add_router_causes(Finding& finding) const;
+  void add_change_causes(Finding& finding) const;
+
+  int run_ = 0, n_experts_ = 0;
+  std::vector<int> moe_layers_;
+  std::map<std::string, std::string> at_start_;
+  std::vector<Marker> changes_;  // by step
+  std::vector<Marker> notes_;    // and events
+};
+
+}  // namespace moescope
