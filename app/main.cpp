@@ -8,12 +8,16 @@
 #include <cstdio>
 #include <cstring>
 
-#include "app/export/screenshot.h"
+#include "app/actions/file_actions.h"
+#include "app/actions/run_control.h"
+#include "app/lessons/lesson_actions.h"
 #include "app/look/icons.h"
+#include "app/program/arguments.h"
+#include "app/program/screenshot.h"
 #include "app/session/crash_watch.h"
 #include "app/session/stop_signals.h"
-#include "app/window/arguments.h"
 #include "app/window/main_window.h"
+#include "app/workspaces/workspace_tabs.h"
 #include "core/io/text_escape.h"
 #include "core/numerics/kernels.h"
 #include "core/numerics/parallel.h"
@@ -60,8 +64,7 @@ int runWindow(QApplication& app, const Arguments& arguments, const QStringList& 
   StopSignals stop;  // outlives the window: a second signal must not interrupt the checkpoint that the first started
   QObject::connect(&stop, &StopSignals::stopped, &app, [](int signal) { QApplication::exit(128 + signal); });
   const bool for_a_person = arguments.screenshot.isEmpty() && !arguments.export_request.wanted();
-  MainWindow window(for_a_person);
-  window.setAboutFacts(facts);
+  MainWindow window(for_a_person, facts);
   if (arguments.size.isValid()) {
     window.setWindowState(Qt::WindowNoState);
     window.resize(arguments.size);
@@ -70,30 +73,32 @@ int runWindow(QApplication& app, const Arguments& arguments, const QStringList& 
     qCDebug(startLog, "first moving picture %lld ms after start", static_cast<long long>(since_start.elapsed()));
   });
   if (!arguments.workspace.isEmpty()) {
-    window.showWorkspace(arguments.workspace);
-    // Several files open in the Compare workspace unless another one is asked for.
+    window.workspaces()->bringUp(arguments.workspace);
+    // Files side by side show the comparison, but for who asks for something else.
     QObject::connect(
-        window.session(), &RunSession::opened, &window, [&] { window.showWorkspace(arguments.workspace); },
+        window.session(), &RunSession::opened, &window, [&] { window.workspaces()->bringUp(arguments.workspace); },
         Qt::SingleShotConnection);
   } else if (arguments.configs.size() > 1)
-    window.showWorkspace("compare");
-  CrashWatch crashes(&window);
+    window.workspaces()->bringUp("compare");
+  CrashWatch crashes(window.session(), &window);
+  QObject::connect(&crashes, &CrashWatch::openRequested, window.files(),
+                   [&window](const QString& recording) { window.files()->open({recording}); });
   window.show();
   if (for_a_person) crashes.offerCrashedRecording();
   if (!arguments.screenshot.isEmpty())
     takeScreenshot(&window, arguments);
   else if (!arguments.follow.isEmpty())
-    window.follow(arguments.follow);
+    window.session()->follow(arguments.follow);
   else if (arguments.export_request.wanted())
     takeExport(&window, arguments);
   else if (!arguments.files.isEmpty())
-    window.openFiles(arguments.files);
+    window.files()->open(arguments.files);
   else if (!arguments.attach.isEmpty())
-    window.attach(arguments.attach);
+    window.files()->attach(arguments.attach);
   else if (!arguments.lesson.isEmpty())
-    window.startLesson(arguments.lesson);
+    window.lessons()->start(arguments.lesson);
   else
-    window.startRuns(arguments.configs, MainWindow::Start::running);
+    window.runControl()->startAll(arguments.configs, RunControl::Start::running);
   return app.exec();
 }
 

@@ -23,10 +23,12 @@ set(APP_FLOORS
     app/session
     app/look
     app/workspaces
-    "app/setup app/lessons"
+    app/setup
     app/bars
+    app/actions
+    "app/lessons app/export"
     app/window
-    app/export
+    app/program
     app)
 set(CLI_FLOORS app/cli)
 

@@ -30,8 +30,6 @@ class ActionsDock : public QDockWidget {
   void showCheckpoints(const std::vector<KeptCheckpoint>& kept);
   void showProblem(const QString& problem);
   FieldEditor* editor(const std::string& key) const { return editors_.at(key); }
-  MixtureEditor* mixture() const { return mixture_; }
-  QComboBox* checkpoints() const { return checkpoints_; }
   qint64 chosenCheckpoint() const;  // -1: none
 
  signals:

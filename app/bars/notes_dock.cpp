@@ -6,6 +6,7 @@
 #include <QLabel>
 #include <QListWidget>
 #include <QLocale>
+#include <QMenu>
 #include <QPushButton>
 #include <QVBoxLayout>
 #include <algorithm>
@@ -68,6 +69,7 @@ QWidget* NotesDock::makeContent() {
   auto* content = new QWidget;
   auto* column = new QVBoxLayout(content);
   list_ = new QListWidget;
+  list_->setObjectName("notes_list");
   list_->setAccessibleName("Notes of this run");
   list_->setWordWrap(true);
   list_->setToolTip("A click shows the note's step");
@@ -96,6 +98,25 @@ QWidget* NotesDock::makeContent() {
   edit_->setEnabled(false);
   remove_->setEnabled(false);
   return content;
+}
+
+void NotesDock::addActionsTo(QMenu* menu) {
+  menu->addAction("Pin a n&ote to this step...", QKeySequence(Qt::Key_M), this, [this] { ask(selection_->step()); })
+      ->setToolTip("Kept in the recording, shown on the timeline");
+  QAction* dock = toggleViewAction();
+  dock->setText("N&otes panel");
+  dock->setShortcut(Qt::Key_F7);
+  menu->addAction(dock);
+}
+
+void NotesDock::addActionsTo(QMenu* menu, qint64 step) {
+  if (!selection_->history()) return;
+  const bool there = hasNote(step);
+  menu->addAction(
+      there ? QString("&Edit the note of step %1...").arg(step) : QString("Pin a &note to step %1...").arg(step), this,
+      [this, step] { ask(step); });
+  if (there) menu->addAction("&Delete this note", this, [this, step] { pin(step, {}); });
+  menu->addSeparator();
 }
 
 qint64 NotesDock::chosen() const {

@@ -8,6 +8,7 @@
 #include "core/telemetry/frame/frame.h"
 
 class QListWidget;
+class QMenu;
 class QPushButton;
 
 namespace moescope {
@@ -21,10 +22,10 @@ class NotesDock : public QDockWidget {
  public:
   NotesDock(RunSession* session, Selection* selection, QWidget* parent = nullptr);
 
-  void ask(qint64 step);                       // asks for the text of a new or an existing note
-  void pin(qint64 step, const QString& text);  // empty: deletes it
-  bool hasNote(qint64 step) const;
-  QListWidget* list() const { return list_; }
+  void addActionsTo(QMenu* menu);               // about the cursor's step, and to show this dock
+  void addActionsTo(QMenu* menu, qint64 step);  // about this step
+  void ask(qint64 step);                        // for a new one, or another text for the one that is there
+  void pin(qint64 step, const QString& text);   // empty: takes it away
 
  signals:
   void pinned();
@@ -32,6 +33,7 @@ class NotesDock : public QDockWidget {
 
  private:
   QWidget* makeContent();
+  bool hasNote(qint64 step) const;
   void fill();
   qint64 chosen() const;  // -1: none
 

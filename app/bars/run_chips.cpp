@@ -37,6 +37,7 @@ RunChips::RunChips(QWidget* parent) : QWidget(parent) {
     chips_.push_back(chip);
   }
   compare_ = new QToolButton;
+  compare_->setObjectName("compare_button");
   compare_->setText("Compare with...");
   compare_->setPopupMode(QToolButton::InstantPopup);
   compare_->setFocusPolicy(Qt::TabFocus);
@@ -68,8 +69,8 @@ void RunChips::showRuns(const std::vector<Run>& runs, int active) {
 void RunChips::drawChips() {
   for (int run = 0; run < kMost; ++run) {
     QToolButton* chip = chips_[static_cast<std::size_t>(run)];
-    chip->setVisible(run < count());
-    if (run >= count()) continue;
+    chip->setVisible(run < static_cast<int>(runs_.size()));
+    if (run >= static_cast<int>(runs_.size())) continue;
     const Run& shown = runs_[static_cast<std::size_t>(run)];
     chip->setIcon(chipPixmap(runLetter(run), seriesColor(run, isDark(palette())), 18, devicePixelRatioF()));
     chip->setText(shown.progress);
@@ -85,7 +86,7 @@ void RunChips::drawChips() {
 
 void RunChips::fillMenu() {
   menu_->clear();
-  const bool room = count() < kMost;
+  const bool room = static_cast<int>(runs_.size()) < kMost;
   menu_->addAction("&Noise twin: same settings, another seed", this, &RunChips::noiseTwinRequested)->setEnabled(room);
   QMenu* formats = menu_->addMenu("Experts in another number &format");
   formats->setEnabled(room);
@@ -93,9 +94,9 @@ void RunChips::fillMenu() {
     formats->addAction(format, this, [this, format] { emit formatTwinRequested(format); });
   menu_->addAction("Another value of a &setting...", this, &RunChips::twinRequested)->setEnabled(room);
   if (!room) menu_->addAction(QString("%1 runs are open, more cannot be compared").arg(kMost))->setEnabled(false);
-  if (count() < 2) return;
+  if (static_cast<int>(runs_.size()) < 2) return;
   menu_->addSeparator();
-  for (int run = 1; run < count(); ++run)
+  for (int run = 1; run < static_cast<int>(runs_.size()); ++run)
     menu_->addAction(QString("Remove run %1, %2").arg(runLetter(run), runs_[static_cast<std::size_t>(run)].name), this,
                      [this, run] { emit removeRequested(run); });
 }

@@ -27,9 +27,6 @@ class RunChips : public QWidget {
   void showRuns(const std::vector<Run>& runs, int active);
   void setLive(bool live);                      // runs can be added and removed
   void setFormats(const QStringList& formats);  // offered for precision.experts; without run A's own
-  QToolButton* chip(int run) const { return chips_[static_cast<std::size_t>(run)]; }
-  QToolButton* compareButton() const { return compare_; }
-  int count() const { return static_cast<int>(runs_.size()); }
 
  signals:
   void activated(int run);

@@ -1,18 +1,16 @@
 #include "app/lessons/lesson_guide.h"
 
-#include <QDockWidget>
 #include <algorithm>
 #include <cmath>
-#include <numeric>
-#include <utility>
 
-#include "app/lessons/lesson_highlight.h"
-#include "app/window/main_window.h"
+#include "app/actions/compare_actions.h"
+#include "app/actions/run_control.h"
+#include "app/lessons/lesson_question.h"
+#include "app/session/run_session.h"
 #include "app/workspaces/microscaling_workspace.h"
-#include "app/workspaces/workspace.h"
+#include "app/workspaces/workspace_tabs.h"
 #include "widgets/microscaling/capture_bar.h"
 #include "widgets/microscaling/tensor_lab.h"
-#include "widgets/overview/loss_panel.h"
 
 namespace moescope {
 
@@ -37,42 +35,28 @@ LessonPane::Mark markOf(LessonJudgement::State state) {
   return LessonPane::Mark::pending;
 }
 
-Workspace* workspaceNamed(const QList<Workspace*>& workspaces, const std::string& name) {
-  for (Workspace* workspace : workspaces)
-    if (workspace->name().compare(q(name), Qt::CaseInsensitive) == 0) return workspace;
-  return nullptr;
-}
-
-QDockWidget* dockNamed(const Workspace& workspace, const std::string& name) {
-  for (QDockWidget* dock : workspace.docks())
-    if (dock->objectName() == q(name)) return dock;
-  return nullptr;
-}
-
-bool isTimeline(const QDockWidget& dock) {
-  return dock.objectName().endsWith("timeline");
-}
-
-bool hasSettings(const RunConfig& config, const std::vector<LessonSetting>& settings) {
-  return std::all_of(settings.begin(), settings.end(), [&](const LessonSetting& setting) {
-    return find_field(setting.key)->get(config) == setting.value;
-  });
-}
-
 }  // namespace
 
-LessonGuide::LessonGuide(MainWindow* window, LessonPane* pane) : QObject(window), window_(window), pane_(pane) {
+LessonGuide::LessonGuide(RunSession* session, Selection* selection, RunControl* control, LiveSettings* settings,
+                         CompareActions* comparison, WorkspaceTabs* workspaces, LessonPane* pane)
+    : QObject(workspaces),
+      session_(session),
+      workspaces_(workspaces),
+      lab_(workspaces->microscaling()->tensorLab()),
+      pane_(pane),
+      tasks_(session, control, settings, comparison, lab_, this),
+      panels_(selection, workspaces) {
   connect(pane_, &LessonPane::nextRequested, this, &LessonGuide::next);
   connect(pane_, &LessonPane::backRequested, this, &LessonGuide::back);
   connect(pane_, &LessonPane::resetRequested, this, &LessonGuide::reset);
   connect(pane_, &LessonPane::taskRequested, this, &LessonGuide::perform);
-  connect(pane_, &LessonPane::predicted, this, [this](int choice) {
+  connect(pane_->question(), &LessonQuestion::predicted, this, [this](int choice) {
     if (!active_ || at_end_ || state().revealed) return;
     state().choice = std::max(choice, -1);
     if (now().view.after_prediction) arrange();
     look();
   });
-  connect(pane_, &LessonPane::predictedNumber, this, [this](double value, const QString& text) {
+  connect(pane_->question(), &LessonQuestion::predictedNumber, this, [this](double value, const QString& text) {
     if (!active_ || at_end_ || state().revealed) return;
     state().value = value;
     state().number = text;
@@ -87,36 +71,13 @@ LessonGuide::LessonGuide(MainWindow* window, LessonPane* pane) : QObject(window)
   });
   // After the window has taken the run in.
   connect(
-      window_->session(), &RunSession::opened, this,
+      session_, &RunSession::opened, this,
       [this] {
-        ours_open_ = std::exchange(opening_ours_, false);
         if (active_ && !at_end_) arrange(), look();
       },
       Qt::QueuedConnection);
-  connect(window_->session(), &RunSession::failed, this, [this] { opening_ours_ = false; });
   timer_.setInterval(kLookMs);
   connect(&timer_, &QTimer::timeout, this, &LessonGuide::look);
-}
-
-LessonGuide::~LessonGuide() = default;
-
-QStringList LessonGuide::unknownPanels(const Lesson& lesson, const QList<Workspace*>& workspaces) {
-  QStringList unknown;
-  for (const LessonStep& step : lesson.steps) {
-    const LessonView& view = step.view;
-    if (view.workspace.empty()) continue;
-    const Workspace* workspace = workspaceNamed(workspaces, view.workspace);
-    if (!workspace) {
-      unknown << QString("step \"%1\": there is no workspace %2").arg(q(step.title), q(view.workspace));
-      continue;
-    }
-    for (const auto* names : {&view.panels, &view.highlight})
-      for (const std::string& name : *names)
-        if (!dockNamed(*workspace, name))
-          unknown << QString("step \"%1\": the workspace %2 has no panel %3")
-                         .arg(q(step.title), workspace->name(), q(name));
-  }
-  return unknown;
 }
 
 void LessonGuide::start(const Lesson& lesson, int number, int lessons) {
@@ -131,42 +92,33 @@ void LessonGuide::start(const Lesson& lesson, int number, int lessons) {
 void LessonGuide::begin() {
   step_ = 0;
   at_end_ = false;
-  arranged_.clear();
+  panels_.reset();
   states_.assign(lesson_.steps.size(), {});
   for (std::size_t i = 0; i < states_.size(); ++i) states_[i].done.assign(lesson_.steps[i].tasks.size(), false);
   reader_ = LessonReader(lesson_.tensors);
   openTensors();
   showStep();
-  if (!lesson_.runs.empty()) {
-    opening_ours_ = true;
-    window_->startLessonRuns(lesson_.runs.configs);
-  }
+  if (!lesson_.runs.empty()) tasks_.startRuns(lesson_.runs.configs);
   timer_.start();
 }
 
 void LessonGuide::openTensors() {
-  TensorLab* lab = window_->microscaling()->tensorLab();
   for (const LessonTensor& tensor : lesson_.tensors)
-    lab->setTensor(q(tensor.name), static_cast<std::size_t>(tensor.rows), static_cast<std::size_t>(tensor.cols),
-                   make_tensor(tensor));
+    lab_->setTensor(q(tensor.name), static_cast<std::size_t>(tensor.rows), static_cast<std::size_t>(tensor.cols),
+                    make_tensor(tensor));
   QStringList about;
   for (const LessonTensor& tensor : lesson_.tensors) about << q(tensor.name) + ": " + q(tensor.about);
-  lab->captureBar()->showSample(about.join("; "));
+  lab_->captureBar()->showSample(about.join("; "));
 }
 
 void LessonGuide::leave() {
   if (!active_) return;
   active_ = false;
   timer_.stop();
-  clearHighlights();
-  TensorLab* lab = window_->microscaling()->tensorLab();
-  lab->setListsShown(true);
-  lab->captureBar()->showSample({});
+  panels_.clearHighlights();
+  lab_->setListsShown(true);
+  lab_->captureBar()->showSample({});
   emit left();
-}
-
-bool LessonGuide::runsAreOurs() const {
-  return ours_open_ && window_->session()->isLive();
 }
 
 int LessonGuide::rightPredictions() const {
@@ -221,8 +173,8 @@ void LessonGuide::showStep() {
   page.first = step_ == 0;
   page.last = step_ + 1 == page.steps;
   pane_->showPage(page);
-  if (state().choice) pane_->showPrediction(*state().choice);
-  if (!state().number.isEmpty()) pane_->showPrediction(state().number);
+  if (state().choice) pane_->question()->showAnswer(*state().choice);
+  if (!state().number.isEmpty()) pane_->question()->showAnswer(state().number);
   arrange();
   look();
   if (state().revealed) showReveal();
@@ -252,130 +204,18 @@ void LessonGuide::showEnd() {
   emit finished(q(lesson_.name), right, asked);
 }
 
-// Shows only what the step is about, and only changes what the previous step had differently, so that the user's own
-// changes stay.
 void LessonGuide::arrange() {
   const LessonView& view = now().view;
-  if (view.after_prediction && !state().predicted()) return clearHighlights();
-  if (view.run) window_->selection()->setRun(*view.run);
-  if (view.layer) window_->selection()->setLayer(*view.layer);
-  if (view.expert) window_->selection()->setExpert(*view.expert);
-  Workspace* workspace = workspaceNamed(window_->workspaces(), view.workspace);
-  if (workspace) {
-    window_->showWorkspace(workspace->name());
-    QString wanted = workspace->name();
-    for (const std::string& panel : view.panels) wanted += " " + q(panel);
-    const Metric metric = view.metric.value_or(Metric::ce_loss);
-    wanted += " " + q(metric_info(metric).key);
-    if (wanted != arranged_ && !view.panels.empty()) {
-      workspace->arrange();
-      for (QDockWidget* dock : workspace->docks()) {
-        if (auto* loss = qobject_cast<LossPanel*>(dock->widget())) loss->setMetric(metric);
-        const bool named =
-            std::find(view.panels.begin(), view.panels.end(), dock->objectName().toStdString()) != view.panels.end();
-        dock->setVisible(named || isTimeline(*dock));
-        if (dock->objectName().toStdString() == view.panels.front()) dock->raise();
-      }
-      QTimer::singleShot(0, workspace, [workspace] { workspace->setDefaultSizes(); });
-    }
-    arranged_ = wanted;
-  }
+  if (view.after_prediction && !state().predicted()) return panels_.clearHighlights();
+  panels_.show(view);
   // The list of a lesson's one or two tensors is not worth a third of a small window.
-  if (!lesson_.tensors.empty()) window_->microscaling()->tensorLab()->setListsShown(window_->width() >= kRoomForList);
-  highlight();
-}
-
-void LessonGuide::clearHighlights() {
-  qDeleteAll(highlights_);
-  highlights_.clear();
-}
-
-void LessonGuide::highlight() {
-  clearHighlights();
-  const Workspace* workspace = workspaceNamed(window_->workspaces(), now().view.workspace);
-  if (!workspace) return;
-  for (const std::string& name : now().view.highlight)
-    if (QDockWidget* dock = dockNamed(*workspace, name)) highlights_ << new LessonHighlight(dock);
+  if (!lesson_.tensors.empty()) lab_->setListsShown(workspaces_->window()->width() >= kRoomForList);
 }
 
 void LessonGuide::perform(int index) {
   if (!active_ || at_end_ || index >= static_cast<int>(now().tasks.size())) return;
-  const LessonTask& task = now().tasks[static_cast<std::size_t>(index)];
-  switch (task.kind) {
-    case LessonTask::Kind::start:
-      opening_ours_ = true;
-      window_->startLessonRuns(task.start.configs);
-      break;
-    case LessonTask::Kind::run_until:
-      window_->runUntil(task.until);
-      break;
-    case LessonTask::Kind::set:
-      for (const int place : places(task))
-        for (const LessonSetting& setting : task.settings) window_->changeRun(place, q(setting.key), setting.value);
-      break;
-    case LessonTask::Kind::twin: {
-      RunConfig twin = window_->session()->config();
-      for (const LessonSetting& setting : task.settings) find_field(setting.key)->set(twin, setting.value);
-      window_->addRun(twin);
-      break;
-    }
-    case LessonTask::Kind::show: {
-      TensorLab* lab = window_->microscaling()->tensorLab();
-      lab->showTensor(q(task.tensor), task.format, static_cast<std::size_t>(task.row),
-                      static_cast<std::size_t>(task.column));
-      break;
-    }
-  }
+  tasks_.perform(now().tasks[static_cast<std::size_t>(index)]);
   look();
-}
-
-bool LessonGuide::alike(const std::vector<RunConfig>& configs) const {
-  const RunSession& session = *window_->session();
-  if (!session.isLive() || session.opening() || session.histories().size() != configs.size()) return false;
-  for (int place = 0; place < static_cast<int>(configs.size()); ++place)
-    if (!difference(configs[static_cast<std::size_t>(place)], session.config(place)).empty()) return false;
-  return true;
-}
-
-std::vector<int> LessonGuide::places(const LessonTask& task) const {
-  if (task.run != kAllRuns) return {task.run};
-  std::vector<int> all(window_->session()->histories().size());
-  std::iota(all.begin(), all.end(), 0);
-  return all;
-}
-
-// Checks the state itself, so that doing the task by hand counts as well.
-bool LessonGuide::done(const LessonTask& task) const {
-  const RunSession& session = *window_->session();
-  const int runs = static_cast<int>(session.histories().size());
-  switch (task.kind) {
-    case LessonTask::Kind::start:
-      return alike(task.start.configs);
-    case LessonTask::Kind::run_until: {
-      if (!session.isLive() || session.opening()) return false;
-      const LabStatus status = session.lab()->status();
-      if (status.step < task.until || !status.catching_up.empty()) return false;
-      const auto& histories = session.histories();
-      return std::all_of(histories.begin(), histories.end(),
-                         [&](const auto& h) { return h->steps().last + 1 >= task.until; });
-    }
-    case LessonTask::Kind::set: {
-      const std::vector<int> meant = places(task);
-      return session.isLive() && std::all_of(meant.begin(), meant.end(), [&](int place) {
-               return place < runs && hasSettings(session.config(place), task.settings);
-             });
-    }
-    case LessonTask::Kind::twin:
-      for (int place = 1; session.isLive() && place < runs; ++place)
-        if (hasSettings(session.config(place), task.settings)) return session.lab()->status().catching_up.empty();
-      return false;
-    case LessonTask::Kind::show: {
-      const TensorLab& lab = *window_->microscaling()->tensorLab();
-      return lab.tensorName() == q(task.tensor) && lab.format() == task.format &&
-             lab.showsBlockOf(static_cast<std::size_t>(task.row), static_cast<std::size_t>(task.column));
-    }
-  }
-  return false;
 }
 
 bool LessonGuide::tasksDone() {
@@ -384,15 +224,14 @@ bool LessonGuide::tasksDone() {
 
 void LessonGuide::look() {
   if (!active_ || at_end_) return;
-  const TensorLab& lab = *window_->microscaling()->tensorLab();
-  reader_.set_chosen(lab.format());
-  reader_.set_histories(window_->session()->histories());
+  reader_.set_chosen(lab_->format());
+  reader_.set_histories(session_->histories());
   const LessonStep& step = now();
   // In order: a later task that happens to be done already still waits for its turn.
   for (std::size_t i = 0; i < step.tasks.size(); ++i) {
     if (state().done[i]) continue;
     if (step.prediction && !state().predicted()) break;
-    if (!done(step.tasks[i])) break;
+    if (!tasks_.done(step.tasks[i])) break;
     state().done[i] = true;
   }
   showTasks();
@@ -423,11 +262,11 @@ void LessonGuide::showTasks() {
   bool before = predicted;
   for (std::size_t i = 0; i < step.tasks.size(); ++i) {
     LessonPane::Task shown{q(step.tasks[i].text), state().done[i], before, false};
-    const Lab* lab = window_->session()->lab();
+    const Lab* lab = session_->lab();
     const bool running = lab && lab->status().running;
     shown.running = !shown.done && before && running && step.tasks[i].kind == LessonTask::Kind::run_until;
     shown.enabled = before && !shown.running && (!shown.done || step.tasks[i].kind == LessonTask::Kind::show) &&
-                    !window_->session()->opening();
+                    !session_->opening();
     before = before && shown.done;
     tasks << shown;
   }

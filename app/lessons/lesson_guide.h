@@ -3,42 +3,40 @@
 #pragma once
 
 #include <QObject>
-#include <QSet>
 #include <QTimer>
-#include <QVariantMap>
 #include <optional>
 #include <vector>
 
 #include "app/lessons/lesson_pane.h"
+#include "app/lessons/lesson_panels.h"
+#include "app/lessons/lesson_tasks.h"
 #include "core/lessons/lesson.h"
 #include "core/lessons/lesson_figures.h"
 
-class QDockWidget;
-
 namespace moescope {
 
-class LessonHighlight;
-class MainWindow;
-class Workspace;
+class CompareActions;
+class LiveSettings;
+class RunControl;
+class RunSession;
+class Selection;
+class TensorLab;
+class WorkspaceTabs;
 
 class LessonGuide : public QObject {
   Q_OBJECT
 
  public:
-  LessonGuide(MainWindow* window, LessonPane* pane);
-  ~LessonGuide() override;
+  LessonGuide(RunSession* session, Selection* selection, RunControl* control, LiveSettings* settings,
+              CompareActions* comparison, WorkspaceTabs* workspaces, LessonPane* pane);
 
   // Takes over the window with the lesson's first step, its runs paused at step 0, without asking.
   void start(const Lesson& lesson, int number, int lessons);  // number from 0, -1: not a built-in one
   void leave();
   bool active() const { return active_; }
   const Lesson& lesson() const { return lesson_; }
-  int step() const { return step_; }
-  // Whether the lesson's runs are open, so that another lesson may replace them without asking.
-  bool runsAreOurs() const;
-  // Panels and workspaces that the lesson names but the window does not have; empty: none.
-  static QStringList unknownPanels(const Lesson& lesson, const QList<Workspace*>& workspaces);
-
+  // A lesson's runs are what is open, so that another lesson may replace them without asking.
+  bool runsAreOurs() const { return tasks_.runsAreOurs(); }
   int rightPredictions() const;
   int predictions() const;
 
@@ -69,13 +67,8 @@ class LessonGuide : public QObject {
   void showStep();
   void showEnd();
   void arrange();
-  void highlight();
-  void clearHighlights();
   void openTensors();
   void perform(int task);
-  bool done(const LessonTask& task) const;
-  std::vector<int> places(const LessonTask& task) const;  // of the runs that a `set` changes
-  bool alike(const std::vector<RunConfig>& configs) const;
   void look();
   void showTasks();
   void showReveal();
@@ -83,16 +76,18 @@ class LessonGuide : public QObject {
   bool tasksDone();
   QString verdict(const StepState& state) const;
 
-  MainWindow* window_;
+  RunSession* session_;
+  WorkspaceTabs* workspaces_;
+  TensorLab* lab_;
   LessonPane* pane_;
+  LessonTasks tasks_;
+  LessonPanels panels_;
   Lesson lesson_;
   int number_ = -1, lessons_ = 0;
   int step_ = 0;
-  bool active_ = false, at_end_ = false, opening_ours_ = false, ours_open_ = false;
+  bool active_ = false, at_end_ = false;
   LessonReader reader_{{}};
   std::vector<StepState> states_;
-  QString arranged_;  // workspace and panels on screen
-  QList<LessonHighlight*> highlights_;
   QTimer timer_;
 };
 

@@ -1,16 +1,10 @@
 #include "app/lessons/lesson_pane.h"
 
-#include <QButtonGroup>
-#include <QDoubleValidator>
 #include <QEvent>
 #include <QFrame>
 #include <QHBoxLayout>
-#include <QKeyEvent>
 #include <QLabel>
-#include <QLineEdit>
-#include <QLocale>
 #include <QPushButton>
-#include <QRadioButton>
 #include <QScrollArea>
 #include <QScrollBar>
 #include <QTimer>
@@ -18,29 +12,15 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "app/lessons/lesson_question.h"
+#include "app/lessons/lesson_text.h"
 #include "app/look/theme.h"
 
 namespace moescope {
 
 namespace {
 
-constexpr double kTextSize = 1.12;  // of the application's font: read from a step away
 constexpr double kTitleSize = 1.45;
-
-QFont scaled(const QFont& font, double factor, bool bold = false) {
-  QFont larger = font;
-  larger.setPointSizeF(font.pointSizeF() * factor);
-  larger.setBold(bold);
-  return larger;
-}
-
-void clear(QBoxLayout* layout, int keep) {
-  while (layout->count() > keep) {
-    QLayoutItem* item = layout->takeAt(keep);
-    delete item->widget();
-    delete item;
-  }
-}
 
 const char* markText(LessonPane::Mark mark) {
   switch (mark) {
@@ -69,25 +49,22 @@ LessonPane::LessonPane(QWidget* parent) : QWidget(parent) {
   colour();
 }
 
-void LessonPane::listen(QWidget* widget) {
-  widget->installEventFilter(this);
-}
-
 void LessonPane::makeHead(QBoxLayout* column) {
   auto* row = new QHBoxLayout;
   place_ = new QLabel(this);
+  place_->setObjectName("lesson_place");
   auto* lessons = new QToolButton(this);
   lessons->setText(tr("Lessons"));
   lessons->setToolTip(tr("All lessons (Alt+L)"));
   lessons->setPopupMode(QToolButton::InstantPopup);
   lessons->setFocusPolicy(Qt::StrongFocus);
-  listen(lessons);
+  keepKeys(lessons);
   connect(lessons, &QToolButton::clicked, this, [this, lessons] { emit lessonsRequested(lessons); });
   auto* leave = new QToolButton(this);
   leave->setText(tr("Leave"));
   leave->setToolTip(tr("End the lesson and bring back your own arrangement of panels"));
   leave->setFocusPolicy(Qt::StrongFocus);
-  listen(leave);
+  keepKeys(leave);
   connect(leave, &QToolButton::clicked, this, &LessonPane::leaveRequested);
   row->addWidget(place_, 1);
   row->addWidget(lessons);
@@ -99,16 +76,6 @@ void LessonPane::makeHead(QBoxLayout* column) {
   column->addWidget(title_);
   dots_ = new QLabel(this);
   column->addWidget(dots_);
-}
-
-QLabel* LessonPane::text(QBoxLayout* column) {
-  auto* label = new QLabel;
-  label->setWordWrap(true);
-  label->setTextFormat(Qt::MarkdownText);
-  label->setTextInteractionFlags(Qt::TextSelectableByMouse);
-  label->setFont(scaled(font(), kTextSize));
-  column->addWidget(label);
-  return label;
 }
 
 QFrame* LessonPane::box(QBoxLayout* column, const QString& title, QBoxLayout** inside) {
@@ -133,28 +100,25 @@ void LessonPane::makePage(QBoxLayout* column) {
   step_title_->setWordWrap(true);
   step_title_->setFont(scaled(font(), 1.2, true));
   inside->addWidget(step_title_);
-  text_ = text(inside);
-  predict_box_ = box(inside, tr("Predict"), &predict_);
-  question_ = text(predict_);
-  choices_ = new QButtonGroup(this);
-  connect(choices_, &QButtonGroup::idClicked, this, [this](int id) {
-    answered_ = true;
-    emit predicted(id);
-  });
+  text_ = addLessonText(inside);
+  QBoxLayout* predict = nullptr;
+  predict_box_ = box(inside, tr("Predict"), &predict);
+  question_ = new LessonQuestion;
+  predict->addWidget(question_);
   do_box_ = box(inside, tr("Do"), &do_);
   check_box_ = box(inside, tr("Watch"), &check_);
   hint_ = new QToolButton;
   hint_->setText(tr("Hint"));
   hint_->setCheckable(true);
   hint_->setFocusPolicy(Qt::StrongFocus);
-  listen(hint_);
+  keepKeys(hint_);
   inside->addWidget(hint_, 0, Qt::AlignLeft);
-  hint_text_ = text(inside);
+  hint_text_ = addLessonText(inside);
   connect(hint_, &QToolButton::toggled, hint_text_, &QWidget::setVisible);
   QBoxLayout* reveal = nullptr;
   reveal_box_ = box(inside, tr("What happened"), &reveal);
-  verdict_ = text(reveal);
-  reveal_text_ = text(reveal);
+  verdict_ = addLessonText(reveal);
+  reveal_text_ = addLessonText(reveal);
   inside->addStretch(1);
   scroll_ = new QScrollArea(this);
   scroll_->setWidgetResizable(true);
@@ -167,8 +131,9 @@ void LessonPane::makePage(QBoxLayout* column) {
 // The reveal is offered where it is always seen, however far the page is scrolled.
 void LessonPane::makeFoot(QBoxLayout* column) {
   reveal_ = new QPushButton(this);
-  reveal_->setFont(scaled(font(), kTextSize));
-  listen(reveal_);
+  reveal_->setObjectName("lesson_reveal");
+  reveal_->setFont(scaled(font(), kLessonTextSize));
+  keepKeys(reveal_);
   connect(reveal_, &QPushButton::clicked, this, &LessonPane::revealRequested);
   column->addWidget(reveal_);
   auto* row = new QHBoxLayout;
@@ -178,9 +143,9 @@ void LessonPane::makeFoot(QBoxLayout* column) {
   back_->setToolTip(tr("The step before (Alt+Left)"));
   reset_->setToolTip(tr("Start this lesson again, with a fresh run"));
   next_->setToolTip(tr("The next step (Alt+Right). Ctrl+Return does whatever comes next."));
-  next_->setFont(scaled(font(), kTextSize, true));
+  next_->setFont(scaled(font(), kLessonTextSize, true));
   for (QPushButton* button : {back_, reset_, next_}) {
-    listen(button);
+    keepKeys(button);
     row->addWidget(button, button == next_ ? 2 : 1);
   }
   connect(back_, &QPushButton::clicked, this, &LessonPane::backRequested);
@@ -198,7 +163,8 @@ void LessonPane::showPage(const Page& page) {
   dots_->setAccessibleName(tr("Step %1 of %2").arg(page.step + 1).arg(page.steps));
   step_title_->setText(page.title);
   text_->setText(page.text);
-  makeChoices(page);
+  predict_box_->setVisible(!page.question.isEmpty());
+  question_->ask(page.question, page.choices);
   hint_->setVisible(!page.hint.isEmpty());
   hint_->setChecked(false);
   hint_text_->setText(page.hint);
@@ -210,80 +176,17 @@ void LessonPane::showPage(const Page& page) {
   scroll_->verticalScrollBar()->setValue(0);
 }
 
-void LessonPane::makeChoices(const Page& page) {
-  clear(predict_, 2);
-  number_ = nullptr;
-  answered_ = page.question.isEmpty();
-  predict_box_->setVisible(!page.question.isEmpty());
-  question_->setText(page.question);
-  if (page.question.isEmpty()) return;
-  // A radio button's own text does not wrap.
-  const auto offer = [this](const QString& choice, int id) {
-    auto* row = new QWidget;
-    auto* line = new QHBoxLayout(row);
-    line->setContentsMargins(0, 0, 0, 0);
-    auto* button = new QRadioButton;
-    button->setAccessibleName(choice);
-    button->setProperty("choice", choice);
-    auto* label = new QLabel(choice);
-    label->setWordWrap(true);
-    label->setFont(scaled(font(), kTextSize));
-    label->setBuddy(button);
-    label->installEventFilter(this);
-    line->addWidget(button, 0, Qt::AlignTop);
-    line->addWidget(label, 1);
-    choices_->addButton(button, id);
-    listen(button);
-    predict_->addWidget(row);
-  };
-  for (int i = 0; i < page.choices.size(); ++i) offer(page.choices[i], i);
-  if (page.choices.isEmpty()) {
-    number_ = new QLineEdit;
-    number_->setPlaceholderText(tr("your number, then Return"));
-    number_->setFont(scaled(font(), kTextSize));
-    number_->setAccessibleName(page.question);
-    connect(number_, &QLineEdit::returnPressed, this, &LessonPane::takeNumber);
-    connect(number_, &QLineEdit::editingFinished, this, [this] {  // left for the next button: that is an answer, too
-      if (!answered_ && !number_->text().isEmpty()) takeNumber();
-    });
-    predict_->addWidget(number_);
-  }
-  offer(tr("I would rather just see"), -2);  // -1 means to the group: give it an id
-}
-
-void LessonPane::takeNumber() {
-  bool ok = false;
-  const double value =
-      QLocale::c().toDouble(QString(number_->text()).remove('%').remove("dB").remove('x').trimmed(), &ok);
-  if (!ok) {
-    number_->clear();
-    number_->setPlaceholderText(tr("a number, such as 0.5 or 30"));
-    return;
-  }
-  answered_ = true;
-  emit predictedNumber(value, number_->text());
-}
-
-void LessonPane::showPrediction(int choice) {
-  answered_ = true;
-  if (QAbstractButton* button = choices_->button(choice < 0 ? -2 : choice)) button->setChecked(true);
-}
-
-void LessonPane::showPrediction(const QString& number) {
-  answered_ = true;
-  if (number_) number_->setText(number);
-}
-
 void LessonPane::showTasks(const QList<Task>& tasks) {
   do_box_->setVisible(!tasks.isEmpty());
   if (tasks == tasks_ && task_buttons_.size() == tasks.size()) return;
   if (task_buttons_.size() != tasks.size()) {
-    clear(do_, 1);
+    clearAfter(do_, 1);
     task_buttons_.clear();
     for (int i = 0; i < tasks.size(); ++i) {
       auto* button = new QPushButton;
-      button->setFont(scaled(font(), kTextSize));
-      listen(button);
+      button->setObjectName("lesson_task");
+      button->setFont(scaled(font(), kLessonTextSize));
+      keepKeys(button);
       connect(button, &QPushButton::clicked, this, [this, i] { emit taskRequested(i); });
       do_->addWidget(button);
       task_buttons_ << button;
@@ -302,7 +205,7 @@ void LessonPane::showChecks(const QList<Check>& checks) {
   check_box_->setVisible(!checks.isEmpty());
   if (checks == checks_ && check_->count() == checks.size() + 1) return;
   if (check_->count() != checks.size() + 1) {
-    clear(check_, 1);
+    clearAfter(check_, 1);
     for (int i = 0; i < checks.size(); ++i) {
       auto* row = new QWidget;
       auto* line = new QHBoxLayout(row);
@@ -314,7 +217,7 @@ void LessonPane::showChecks(const QList<Check>& checks) {
       mark->setMinimumWidth(22);
       label->setObjectName("check");
       label->setWordWrap(true);
-      label->setFont(scaled(font(), kTextSize));
+      label->setFont(scaled(font(), kLessonTextSize));
       line->addWidget(mark, 0, Qt::AlignTop);
       line->addWidget(label, 1);
       check_->addWidget(row);
@@ -349,7 +252,7 @@ void LessonPane::setRevealEnabled(bool enabled, const QString& why_not) {
   const QString what = tr("What happened?");
   reveal_->setEnabled(enabled);
   reveal_->setText(enabled || why_not.isEmpty() ? what : what + "  " + why_not);
-  reveal_->setFont(scaled(font(), kTextSize, enabled));
+  reveal_->setFont(scaled(font(), kLessonTextSize, enabled));
 }
 
 void LessonPane::setNextText(const QString& text) {
@@ -365,56 +268,18 @@ void LessonPane::scrollToReveal() {
   });
 }
 
-QList<QWidget*> LessonPane::choiceButtons() const {
-  QList<QWidget*> buttons;
-  for (QAbstractButton* button : choices_->buttons()) buttons << button;
-  return buttons;
-}
-
-QList<QPushButton*> LessonPane::taskButtons() const {
-  return task_buttons_;
-}
-
-QString LessonPane::visibleText() const {
-  QString all;
-  for (const QLabel* label : findChildren<QLabel*>())
-    if (label->isVisibleTo(this)) all += label->text() + "\n";
-  return all;
-}
-
 void LessonPane::goOn() {
-  const auto focus = [this](QWidget* widget) {
-    widget->setFocus(Qt::ShortcutFocusReason);
-    scroll_->ensureWidgetVisible(widget);
-  };
-  if (!answered_ && number_) return number_->text().isEmpty() ? focus(number_) : takeNumber();
-  if (!answered_) return focus(choices_->checkedButton() ? choices_->checkedButton() : choices_->buttons().first());
+  if (!question_->answered()) {
+    if (QWidget* waits = question_->takeTyped()) {
+      waits->setFocus(Qt::ShortcutFocusReason);
+      scroll_->ensureWidgetVisible(waits);
+    }
+    return;
+  }
   for (int i = 0; i < tasks_.size(); ++i)
     if (!tasks_[i].done) return tasks_[i].enabled ? emit taskRequested(i) : void();
   if (reveal_->isVisibleTo(this)) return reveal_->isEnabled() ? emit revealRequested() : void();
   emit nextRequested();
-}
-
-// The window's single-key shortcuts (Space runs) would take the keys that work the page's own buttons.
-bool LessonPane::eventFilter(QObject* watched, QEvent* event) {
-  if (event->type() == QEvent::MouseButtonRelease) {
-    if (auto* label = qobject_cast<QLabel*>(watched))
-      if (auto* button = qobject_cast<QRadioButton*>(label->buddy()); button && button->isEnabled()) button->click();
-  }
-  if (event->type() != QEvent::ShortcutOverride && event->type() != QEvent::KeyPress)
-    return QWidget::eventFilter(watched, event);
-  auto* key = static_cast<QKeyEvent*>(event);
-  if (key->modifiers() & ~Qt::KeypadModifier) return QWidget::eventFilter(watched, event);
-  const bool enter = key->key() == Qt::Key_Return || key->key() == Qt::Key_Enter;
-  if (event->type() == QEvent::KeyPress) {
-    auto* button = qobject_cast<QAbstractButton*>(watched);
-    if (!enter || !button) return QWidget::eventFilter(watched, event);
-    button->click();
-    return true;
-  }
-  if (enter || key->key() == Qt::Key_Space || (key->key() >= Qt::Key_Left && key->key() <= Qt::Key_Down))
-    event->accept();
-  return QWidget::eventFilter(watched, event);
 }
 
 void LessonPane::changeEvent(QEvent* event) {

@@ -1,5 +1,4 @@
-// The page of a guided lesson: text, prediction, tasks, checks, reveal. It only displays and emits signals; the logic
-// is in app/lessons/lesson_guide.h.
+// The page of a guided lesson: text, prediction, tasks, checks, reveal. It shows and asks; lesson_guide.h decides.
 //
 // Everything can be done with the keyboard: Tab, arrows and Space in the page; Ctrl+Return performs the next action.
 #pragma once
@@ -10,15 +9,15 @@
 #include <QWidget>
 
 class QBoxLayout;
-class QButtonGroup;
 class QFrame;
 class QLabel;
-class QLineEdit;
 class QPushButton;
 class QScrollArea;
 class QToolButton;
 
 namespace moescope {
+
+class LessonQuestion;
 
 class LessonPane : public QWidget {
   Q_OBJECT
@@ -46,8 +45,7 @@ class LessonPane : public QWidget {
     bool first = false, last = false;
   };
   void showPage(const Page& page);  // with nothing predicted, done, or revealed
-  void showPrediction(int choice);  // as made before; -1: skipped
-  void showPrediction(const QString& number);
+  LessonQuestion* question() const { return question_; }
   void showTasks(const QList<Task>& tasks);
   void showChecks(const QList<Check>& checks);
   void showReveal(const QString& verdict, const QString& text);  // both empty: none
@@ -56,23 +54,12 @@ class LessonPane : public QWidget {
   void setNextText(const QString& text);
   void scrollToReveal();
 
-  // Parts of the page, for tests and keyboard focus.
-  QList<QWidget*> choiceButtons() const;
-  QList<QPushButton*> taskButtons() const;
-  QPushButton* revealButton() const { return reveal_; }
-  QPushButton* nextButton() const { return next_; }
-  QPushButton* backButton() const { return back_; }
-  QPushButton* resetButton() const { return reset_; }
-  QString visibleText() const;  // everything on the page
-
   QSize sizeHint() const override { return {400, 700}; }
 
  public slots:
   void goOn();  // the next action: predict, perform, reveal or next page
 
  signals:
-  void predicted(int choice);  // -1: skipped
-  void predictedNumber(double value, const QString& text);
   void taskRequested(int task);
   void revealRequested();
   void nextRequested();
@@ -82,33 +69,26 @@ class LessonPane : public QWidget {
   void leaveRequested();
 
  protected:
-  bool eventFilter(QObject* watched, QEvent* event) override;
   void changeEvent(QEvent* event) override;
 
  private:
   void makeHead(QBoxLayout* column);
   void makePage(QBoxLayout* column);
   void makeFoot(QBoxLayout* column);
-  QLabel* text(QBoxLayout* column);
   QFrame* box(QBoxLayout* column, const QString& title, QBoxLayout** inside);
-  void makeChoices(const Page& page);
-  void takeNumber();
   void colour();
-  void listen(QWidget* widget);
 
   QLabel *place_, *title_, *dots_, *step_title_, *text_;
   QScrollArea* scroll_;
   QFrame *predict_box_, *do_box_, *check_box_, *reveal_box_;
-  QBoxLayout *predict_, *do_, *check_;
-  QLabel *question_, *verdict_, *reveal_text_, *hint_text_;
-  QButtonGroup* choices_;
-  QLineEdit* number_ = nullptr;
+  QBoxLayout *do_, *check_;
+  LessonQuestion* question_;
+  QLabel *verdict_, *reveal_text_, *hint_text_;
   QToolButton* hint_;
   QPushButton *reveal_, *next_, *back_, *reset_;
   QList<Task> tasks_;
   QList<Check> checks_;
   QList<QPushButton*> task_buttons_;
-  bool answered_ = false;
 };
 
 }  // namespace moescope

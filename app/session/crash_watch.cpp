@@ -6,8 +6,8 @@
 #include <QMessageBox>
 #include <QPushButton>
 
+#include "app/session/run_session.h"
 #include "app/session/settings.h"
-#include "app/window/main_window.h"
 
 namespace moescope {
 
@@ -25,11 +25,9 @@ std::unique_ptr<QLockFile> lockOf(const QString& name) {
 
 }  // namespace
 
-CrashWatch::CrashWatch(MainWindow* window) : QObject(window), window_(window) {
-  connect(window->session(), &RunSession::opened, this, [this] {
-    const RunSession* session = window_->session();
-    hold(session->isLive() ? session->path() : QString());
-  });
+CrashWatch::CrashWatch(const RunSession* session, QWidget* window) : QObject(window), window_(window) {
+  connect(session, &RunSession::opened, this,
+          [this, session] { hold(session->isLive() ? session->path() : QString()); });
 }
 
 void CrashWatch::hold(const QString& recording) {
@@ -70,7 +68,7 @@ void CrashWatch::offerCrashedRecording() {
   QPushButton* open = box->addButton("&Open it", QMessageBox::AcceptRole);
   open->setObjectName("open_left_behind");
   box->addButton("&Not now", QMessageBox::RejectRole);
-  connect(open, &QPushButton::clicked, window_, [window = window_, path = left.first()] { window->openFile(path); });
+  connect(open, &QPushButton::clicked, this, [this, path = left.first()] { emit openRequested(path); });
   box->open();
 }
 

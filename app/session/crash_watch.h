@@ -7,24 +7,29 @@
 #include <QStringList>
 #include <memory>
 
+class QWidget;
+
 namespace moescope {
 
-class MainWindow;
+class RunSession;
 
 class CrashWatch : public QObject {
   Q_OBJECT
 
  public:
-  explicit CrashWatch(MainWindow* window);  // holds the lock of the session's recording
+  CrashWatch(const RunSession* session, QWidget* window);  // holds the lock of what the session records
 
   // Recordings of crashed programs, newest first; each is returned once.
   static QStringList takeCrashedRecordings();
   // Asks whether to open the newest of them, if there is any.
   void offerCrashedRecording();
 
+ signals:
+  void openRequested(QString recording);
+
  private:
-  void hold(const QString& recording);  // empty: releases the lock
-  MainWindow* window_;
+  void hold(const QString& recording);  // empty: of none
+  QWidget* window_;
   std::unique_ptr<QLockFile> lock_;
 };
 

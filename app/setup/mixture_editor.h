@@ -18,7 +18,6 @@ class MixtureEditor : public QWidget {
   explicit MixtureEditor(QWidget* parent = nullptr);
   void setDomains(const std::vector<std::string>& domains);
   void setMixture(const std::string& text);  // emits nothing; empty: all sliders alike, "as the data lie"
-  QSlider* slider(int domain) const { return rows_[static_cast<std::size_t>(domain)].slider; }
 
  signals:
   void mixtureChosen(QString text);

@@ -189,6 +189,7 @@ void SetupForm::addRow(QGridLayout* grid, const ConfigField& field) {
   row.unit = new QLabel(QString::fromStdString(field.unit));
   row.unit->setEnabled(false);
   row.problem = wrappedLabel();
+  row.problem->setObjectName("problem_of_" + QString::fromStdString(field.key));
   row.problem->hide();
   grid->addWidget(row.label, y, 0);
   grid->addWidget(row.editor, y, 1);
@@ -218,11 +219,6 @@ void SetupForm::offerTwinsOf(const Row& row) {
 FieldEditor* SetupForm::editor(const std::string& key) const {
   const auto found = rows_.find(key);
   return found == rows_.end() ? nullptr : found->second.editor;
-}
-
-QString SetupForm::problemOf(const std::string& key) const {
-  const auto found = rows_.find(key);
-  return found == rows_.end() || found->second.problem->isHidden() ? QString() : found->second.problem->text();
 }
 
 void SetupForm::setDraft(const RunConfig& config) {

@@ -32,9 +32,7 @@ class SetupForm : public QWidget {
   void setDraft(const RunConfig& config);
   // The config of the open run, which decides what "changed" means; nullptr: no run that could be changed live.
   void setOpenRun(const RunConfig* config);
-  void setPurpose(const QString& text);  // heading that says what the settings are for; empty: the open run
-  const std::vector<ConfigProblem>& problems() const { return problems_; }
-  QString problemOf(const std::string& key) const;  // as shown beside the field, empty: none
+  void setPurpose(const QString& text);  // what the settings are for, on top; empty: those of the open run
   FieldEditor* editor(const std::string& key) const;
   bool showField(const std::string& key);  // opens its group and scrolls to it; false: there is no such field
   QSize sizeHint() const override { return {300, 600}; }

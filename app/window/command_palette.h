@@ -49,9 +49,6 @@ class CommandPalette : public QDialog {
  public:
   CommandPalette(std::vector<Command> commands, QWidget* window);
 
-  QLineEdit* query() const { return query_; }
-  QListView* list() const { return list_; }
-
  protected:
   bool eventFilter(QObject* watched, QEvent* event) override;
 

@@ -1,19 +1,18 @@
 #include "app/window/commands.h"
 
 #include <QAction>
-#include <QDockWidget>
 #include <QFileInfo>
 #include <QMenu>
 #include <QMenuBar>
 #include <QPointer>
 #include <QSet>
-#include <QStatusBar>
 
-#include "app/export/export_menu.h"
+#include "app/actions/file_actions.h"
+#include "app/lessons/lesson_actions.h"
 #include "app/look/shortcut_sheet.h"
 #include "app/session/settings.h"
 #include "app/window/main_window.h"
-#include "app/workspaces/workspace.h"
+#include "app/workspaces/workspace_tabs.h"
 #include "core/lessons/lesson.h"
 
 namespace moescope {
@@ -42,7 +41,7 @@ class Collector {
     takeLessons();
     for (const QString& path : recentFiles())
       add("Open " + QFileInfo(path).fileName(), QFileInfo(path).path(),
-          [window = window_, path] { openRecentFile(window, path); });
+          [window = window_, path] { window->files()->openRecent(path); });
     return std::move(commands_);
   }
 
@@ -74,7 +73,7 @@ class Collector {
   }
 
   void takePanels() {
-    for (Workspace* workspace : window_->workspaces()) {
+    for (Workspace* workspace : window_->workspaces()->all()) {
       for (Panel* panel : workspace->panels()) {
         const QString name = panel->title(), group = workspace->name();
         add("Panel: " + name, group, [window = window_, workspace, panel] { goTo(window, workspace, panel); });
@@ -90,12 +89,7 @@ class Collector {
   }
 
   static void goTo(MainWindow* window, Workspace* workspace, Panel* panel) {
-    window->showWorkspace(workspace->name());
-    for (QDockWidget* dock : workspace->docks()) {
-      if (!dock->isAncestorOf(panel)) continue;
-      dock->show();
-      dock->raise();
-    }
+    window->workspaces()->bringUp(workspace, panel);
     panel->setFocus(Qt::ShortcutFocusReason);
   }
 
@@ -104,7 +98,7 @@ class Collector {
     for (const std::string& name : lesson_names()) {
       const Lesson lesson = find_lesson(name).lesson;
       add(QString("Lesson %1: %2").arg(++number).arg(QString::fromStdString(lesson.title)), "Lessons",
-          [window = window_, name] { window->startLesson(QString::fromStdString(name)); });
+          [window = window_, name] { window->lessons()->start(QString::fromStdString(name)); });
     }
   }
 
@@ -124,12 +118,6 @@ void addPaletteAction(MainWindow* window, QMenu* menu) {
                                     [window] { (new CommandPalette(commandsOf(window), window))->show(); });
   action->setObjectName("command_palette_action");
   action->setWhatsThis("Command palette: find and run anything by a few letters of its name");
-}
-
-void openRecentFile(MainWindow* window, const QString& path) {
-  if (QFileInfo::exists(path)) return window->openFile(path);
-  forgetRecentFile(path);
-  window->statusBar()->showMessage(path + " is no longer there; it was taken off the list", 8000);
 }
 
 }  // namespace moescope

@@ -14,7 +14,4 @@ class MainWindow;
 std::vector<Command> commandsOf(MainWindow* window);
 void addPaletteAction(MainWindow* window, QMenu* menu);
 
-// Opens a file of the list, or takes one that is no longer there off it and says so.
-void openRecentFile(MainWindow* window, const QString& path);
-
 }  // namespace moescope

@@ -1,45 +1,47 @@
 #include "app/window/main_window.h"
 
-#include <QApplication>
 #include <QCloseEvent>
 #include <QDockWidget>
 #include <QDragEnterEvent>
 #include <QFileInfo>
-#include <QMessageBox>
+#include <QMenuBar>
 #include <QMimeData>
-#include <QScreen>
 #include <QTimer>
+#include <QVBoxLayout>
 
+#include "app/actions/capture_actions.h"
+#include "app/actions/checkpoint_actions.h"
+#include "app/actions/compare_actions.h"
+#include "app/actions/file_actions.h"
+#include "app/actions/live_settings.h"
+#include "app/actions/recording_actions.h"
+#include "app/actions/router_actions.h"
+#include "app/actions/run_control.h"
+#include "app/actions/source_status.h"
 #include "app/bars/actions_dock.h"
 #include "app/bars/live_bar.h"
+#include "app/bars/notes_dock.h"
 #include "app/bars/notice_bar.h"
 #include "app/bars/run_bar.h"
 #include "app/bars/status_line.h"
-#include "app/session/replay.h"
-#include "app/session/settings.h"
-#include "app/setup/live_change_command.h"
+#include "app/export/export_actions.h"
+#include "app/lessons/lesson_actions.h"
+#include "app/lessons/lesson_guide.h"
+#include "app/session/opening_progress.h"
 #include "app/setup/setup_form.h"
-#include "app/window/layout_autosave.h"
-#include "app/workspaces/compare_workspace.h"
-#include "app/workspaces/microscaling_workspace.h"
-#include "app/workspaces/overview.h"
-#include "app/workspaces/text_workspace.h"
+#include "app/window/commands.h"
+#include "app/window/help_menu.h"
+#include "app/window/view_menu.h"
+#include "app/workspaces/window_layout.h"
+#include "app/workspaces/workspace_tabs.h"
 #include "core/numerics/parallel.h"
+#include "widgets/overview/timeline_bar.h"
 
 namespace moescope {
 
 namespace {
 
-constexpr int kLayoutVersion = 3;
 constexpr int kStatusMs = 250;
-constexpr int kSmallScreen = 1440;  // on which the first window takes all there is
-constexpr int kRoomForForm = 1600;  // narrower windows start with the form folded away
-
-QStringList texts(const std::vector<ConfigProblem>& problems) {
-  QStringList lines;
-  for (const ConfigProblem& problem : problems) lines << QString::fromStdString(problem.text());
-  return lines;
-}
 
 QStringList localFiles(const QMimeData* data) {
   QStringList paths;
@@ -50,41 +52,40 @@ QStringList localFiles(const QMimeData* data) {
 
 }  // namespace
 
-MainWindow::MainWindow(bool remembers) : clock_(&selection_), remembers_(remembers) {
+MainWindow::MainWindow(bool remembers, const QStringList& about)
+    : session_(this),
+      selection_(this),
+      clock_(&selection_, this),
+      undo_(this),
+      replay_(&selection_, this),
+      compared_(this),
+      findings_(&selection_, &compared_, this),
+      remembers_(remembers) {
   setObjectName("main_window");
   setWindowTitle("MoEScope");
   setAcceptDrops(true);
   resize(1280, 800);
+  buildBars();
+  buildWorkspaces();
+  buildDocks();
+  connect(&session_, &RunSession::opened, this, &MainWindow::takeRuns);  // before all that shows them
+  buildActions();
+  buildLessons();
+  buildMenus(about);
+  connectSession();
+  connectForm();
+  connectPanels();
+  connectClock();
+  since_status_.start();
+  if (remembers_) layout_->restore();
+}
+
+void MainWindow::buildBars() {
   status_ = new StatusLine(this);
   setStatusBar(status_);
   status_->showThreads(num_threads());
-  buildBars();
-  buildWorkspaces();
-  buildForm();
-  buildActions();
-  buildNotes();
-  buildLessons();
-  buildMenus();
-  connectRunBar();
-  connectForm();
-  connectSession();
-  connectComparison();
-  connectFindings();
-  connectExpertCard();
-  connectReplay();
-  connectCapture();
-  connectCluster();
-  connect(&clock_, &FrameClock::ticked, this, &MainWindow::onTick);
-  connect(&undo_, &QUndoStack::indexChanged, &clock_, &FrameClock::wake);
-  since_status_.start();
-  if (!remembers_) return;
-  restoreLayout();
-  new LayoutAutosave(this);
-}
-
-MainWindow::~MainWindow() = default;
-
-void MainWindow::buildBars() {
+  messages_ = new Messages(this);
+  connect(messages_, &Messages::warned, this, &MainWindow::failed);
   run_bar_ = new RunBar(this);
   addToolBar(Qt::TopToolBarArea, run_bar_);
   addToolBarBreak();
@@ -92,226 +93,222 @@ void MainWindow::buildBars() {
   addToolBar(Qt::TopToolBarArea, live_bar_);
 }
 
-void MainWindow::buildForm() {
+void MainWindow::buildWorkspaces() {
+  auto* central = new QWidget(this);
+  notice_ = new NoticeBar(central);
+  workspaces_ = new WorkspaceTabs(&selection_, &findings_, &compared_, messages_, central);
+  auto* column = new QVBoxLayout(central);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(0);
+  column->addWidget(notice_);
+  column->addWidget(workspaces_, 1);
+  setCentralWidget(central);
+}
+
+void MainWindow::buildDocks() {
+  for (const Qt::Corner corner : {Qt::TopLeftCorner, Qt::BottomLeftCorner}) setCorner(corner, Qt::LeftDockWidgetArea);
+  for (const Qt::Corner corner : {Qt::TopRightCorner, Qt::BottomRightCorner})
+    setCorner(corner, Qt::RightDockWidgetArea);
+  const auto add = [this](Qt::DockWidgetArea area, auto* dock) {
+    addDockWidget(area, dock);
+    dock->hide();
+    return dock;
+  };
+  form_dock_ = add(Qt::LeftDockWidgetArea, makeFormDock());
+  actions_dock_ = add(Qt::RightDockWidgetArea, new ActionsDock(this));
+  notes_ = add(Qt::RightDockWidgetArea, new NotesDock(&session_, &selection_, this));
+  layout_ = new WindowLayout(this, workspaces_, form_dock_);
+}
+
+QDockWidget* MainWindow::makeFormDock() {
   form_ = new SetupForm;
-  form_dock_ = new QDockWidget("Run set-up", this);
-  form_dock_->setObjectName("dock_setup");
-  form_dock_->setAllowedAreas(Qt::LeftDockWidgetArea | Qt::RightDockWidgetArea);
-  form_dock_->setWidget(form_);
-  form_dock_->setMaximumWidth(400);  // what is left belongs to the panels
-  setCorner(Qt::TopLeftCorner, Qt::LeftDockWidgetArea);
-  setCorner(Qt::BottomLeftCorner, Qt::LeftDockWidgetArea);
-  addDockWidget(Qt::LeftDockWidgetArea, form_dock_);
-  form_dock_->hide();
+  auto* dock = new QDockWidget("Run set-up", this);
+  dock->setObjectName("dock_setup");
+  dock->setAllowedAreas(Qt::LeftDockWidgetArea | Qt::RightDockWidgetArea);
+  dock->setWidget(form_);
+  dock->setMaximumWidth(400);  // what is left belongs to the panels
   QAction* toggle = run_bar_->setupAction();
-  connect(toggle, &QAction::triggered, form_dock_, &QDockWidget::setVisible);
-  connect(form_dock_->toggleViewAction(), &QAction::toggled, toggle, &QAction::setChecked);
+  connect(toggle, &QAction::triggered, dock, &QDockWidget::setVisible);
+  connect(dock->toggleViewAction(), &QAction::toggled, toggle, &QAction::setChecked);
+  return dock;
 }
 
-void MainWindow::connectRunBar() {
-  connect(run_bar_, &RunBar::runRequested, this, [this](bool run) { run ? goOn() : pause(); });
-  connect(run_bar_, &RunBar::stepRequested, this, &MainWindow::stepOnce);
-  connect(run_bar_, &RunBar::resetRequested, this, &MainWindow::resetRun);
-  connect(run_bar_, &RunBar::presetRequested, this, &MainWindow::startPreset);
-  connect(run_bar_, &RunBar::speedRequested, this, [this](double limit) {
-    speed_limit_ = limit;
-    replay_->setSpeed(limit);
-    if (Lab* lab = session_.lab()) lab->set_max_steps_per_s(limit);
-  });
-  connect(run_bar_, &RunBar::untilRequested, this, &MainWindow::setUntil);
+void MainWindow::buildActions() {
+  settings_ = new LiveSettings(&session_, &selection_, &undo_, form_, live_bar_, actions_dock_, workspaces_);
+  control_ = new RunControl(&session_, &selection_, &replay_, run_bar_, workspaces_, messages_);
+  files_ = new FileActions(&session_, control_, form_, workspaces_, messages_);
+  source_status_ = new SourceStatus(&session_, status_, notice_, messages_);
+  comparison_ = new CompareActions(&session_, &selection_, &compared_, run_bar_->chips(), workspaces_, messages_);
+  checkpoints_ = new CheckpointActions(&session_, &selection_, actions_dock_, workspaces_, messages_);
+  recordings_ = new RecordingActions(&session_, &selection_, &replay_, messages_);
+  router_ = new RouterActions(&session_, &selection_, settings_, workspaces_, messages_);
+  exports_ = new ExportActions(&session_, &selection_, &compared_, workspaces_, messages_);
+  new CaptureActions(&session_, &selection_, workspaces_, messages_);
 }
 
-void MainWindow::connectForm() {
-  connect(form_, &SetupForm::startRequested, this, [this](const RunConfig& config) { startRun(config); });
-  connect(form_, &SetupForm::liveChangeRequested, this, &MainWindow::requestChange);
-  connect(form_, &SetupForm::openConfigRequested, this, &MainWindow::askOpenConfig);
-  connect(form_, &SetupForm::presetRequested, this,
-          [this](const QString& name) { form_->setDraft(load_preset(name.toStdString()).config); });
-  connect(live_bar_, &LiveBar::changeRequested, this, &MainWindow::requestChange);
+void MainWindow::buildLessons() {
+  auto* pane = new LessonPane;
+  auto* guide = new LessonGuide(&session_, &selection_, control_, settings_, comparison_, workspaces_, pane);
+  lessons_ = new LessonActions(this, guide, pane, &session_, workspaces_, layout_, messages_, remembers_);
+  connect(files_, &FileActions::lessonOpened, lessons_, &LessonActions::start);
+}
+
+void MainWindow::buildMenus(const QStringList& about) {
+  buildFileMenu();
+  buildEditMenu();
+  buildRunMenu();
+  buildActionsMenu();
+  QMenu* view = menuBar()->addMenu("&View");
+  form_dock_->toggleViewAction()->setShortcut(Qt::Key_F2);
+  view->addAction(form_dock_->toggleViewAction());
+  fillViewMenu(view, workspaces_, layout_, &selection_);
+  menuBar()->setCornerWidget(workspaces_->tabs(), Qt::TopRightCorner);
+  lessons_->addMenuTo(menuBar());
+  fillHelpMenu(menuBar()->addMenu("&Help"), workspaces_, files_, about);
+}
+
+void MainWindow::buildFileMenu() {
+  QMenu* menu = menuBar()->addMenu("&File");
+  files_->addOpenActionsTo(menu);
+  source_status_->addActionsTo(menu);
+  files_->addSaveActionsTo(menu);
+  files_->addRecentFilesTo(menu);
+  menu->addSeparator();
+  exports_->addExportMenuTo(menu);
+  exports_->addPictureActionTo(menu);
+  menu->addSeparator();
+  menu->addAction("&Quit", QKeySequence::Quit, this, &QWidget::close);
+}
+
+void MainWindow::buildEditMenu() {
+  QMenu* menu = menuBar()->addMenu("&Edit");
+  QAction* undo = undo_.createUndoAction(this, "&Undo");
+  undo->setShortcut(QKeySequence::Undo);
+  QAction* redo = undo_.createRedoAction(this, "&Redo");
+  redo->setShortcuts({QKeySequence("Ctrl+Y"), QKeySequence("Ctrl+Shift+Z")});
+  menu->addActions({undo, redo});
+  menu->addSeparator();
+  exports_->addCopyActionTo(menu);
+  addPaletteAction(this, menu);
+}
+
+void MainWindow::buildRunMenu() {
+  QMenu* menu = menuBar()->addMenu("&Run");
+  control_->addActionsTo(menu);
+  comparison_->addActionsTo(menu);
+  menu->addSeparator();
+  recordings_->addActionsTo(menu);
+  menu->addSeparator();
+  control_->addPresetsTo(menu);
+}
+
+void MainWindow::buildActionsMenu() {
+  QMenu* menu = menuBar()->addMenu("&Actions");
+  menu->setToolTipsVisible(true);
+  QAction* dock = actions_dock_->toggleViewAction();
+  dock->setText("&Actions panel");
+  dock->setShortcut(Qt::Key_F3);
+  menu->addAction(dock);
+  menu->addSeparator();
+  router_->addActionsTo(menu);
+  menu->addSeparator();
+  checkpoints_->addActionsTo(menu);
+  menu->addSeparator();
+  notes_->addActionsTo(menu);
 }
 
 void MainWindow::connectSession() {
-  connect(&session_, &RunSession::openingStarted, this, &MainWindow::onOpeningStarted);
-  connect(&session_, &RunSession::opened, this, &MainWindow::onOpened);
-  connect(&session_, &RunSession::failed, this, &MainWindow::onFailed);
-  connect(&session_, &RunSession::configChanged, this, &MainWindow::showConfigEverywhere);
+  showOpenings(&session_, this);
+  connect(&session_, &RunSession::opened, this, &MainWindow::showOpened);
+  connect(&session_, &RunSession::failed, messages_, [this](const QString& message) {
+    if (!message.isEmpty()) messages_->warn(message);
+  });
+  connect(&session_, &RunSession::runsChanged, this, &MainWindow::showAddedOrRemovedRuns);
+  connect(&session_, &RunSession::configChanged, this, &MainWindow::showSettings);
+  connect(&session_, &RunSession::growingEnded, this, &MainWindow::showSettings);
+  connect(&selection_, &Selection::focusChanged, this, [this] {
+    if (selection_.run() != shown_run_) showSettings();
+  });
+}
+
+// What the form and the live bar ask for besides changes of the open run.
+void MainWindow::connectForm() {
+  connect(form_, &SetupForm::startRequested, control_, [this](const RunConfig& config) { control_->start(config); });
+  connect(files_, &FileActions::formWanted, form_dock_, &QWidget::show);
+  connect(settings_, &LiveSettings::formWanted, form_dock_, &QWidget::show);
+  connect(form_, &SetupForm::compareRequested, comparison_, &CompareActions::askForTwin);
+  connect(form_, &SetupForm::twinRequested, comparison_, &CompareActions::addTwin);
+  connect(form_, &SetupForm::valueTwinRequested, comparison_, &CompareActions::addTwinWith);
+  connect(live_bar_, &LiveBar::twinRequested, comparison_, &CompareActions::addTwinWith);
+  connect(live_bar_, &LiveBar::compareRequested, comparison_, &CompareActions::askForTwin);
+}
+
+void MainWindow::connectPanels() {
+  for (Panel* panel : workspaces_->findChildren<Panel*>())
+    connect(panel, &Panel::knobRequested, settings_, &LiveSettings::focus);
+  for (TimelineTrack* track : workspaces_->findChildren<TimelineTrack*>())
+    connect(track, &TimelineTrack::menuRequested, this, &MainWindow::showTimelineMenu);
+  connect(&findings_, &FindingsWatch::changed, this, [this] {
+    status_->showFindings(findings_.count(Severity::severe), findings_.count(Severity::warning), findings_.ready());
+  });
+  connect(status_, &StatusLine::findingsClicked, workspaces_, &WorkspaceTabs::bringUpFindings);
+  connect(notes_, &NotesDock::refused, messages_, &Messages::warn);
+  connect(checkpoints_, &CheckpointActions::wentBack, &undo_, &QUndoStack::clear);
+}
+
+// What may bring news to the screen; keys and the mouse wake the clock by themselves.
+void MainWindow::connectClock() {
+  connect(&clock_, &FrameClock::ticked, this, &MainWindow::onTick);
+  connect(&undo_, &QUndoStack::indexChanged, &clock_, &FrameClock::wake);
   connect(&session_, &RunSession::grew, &clock_, &FrameClock::wake);
-  connect(&session_, &RunSession::growingEnded, this, &MainWindow::onGrowingEnded);
+  connect(&session_, &RunSession::failed, &clock_, &FrameClock::wake);
+  connect(workspaces_, &QStackedWidget::currentChanged, &clock_, &FrameClock::wake);
+  connect(notes_, &NotesDock::pinned, &clock_, &FrameClock::wake);
+  const auto wake_in_replay = [this] {
+    if (session_.isRecording()) clock_.wake();
+  };
+  connect(&replay_, &Replay::changed, this, wake_in_replay);
+  connect(&selection_, &Selection::timeChanged, this, wake_in_replay);
 }
 
-void MainWindow::startRun(const RunConfig& config, Start start) {
-  startRuns({config}, start);
-}
-
-void MainWindow::startRuns(std::vector<RunConfig> configs, Start start) {
-  if (session_.opening()) return;
-  for (const RunConfig& config : configs)
-    if (const auto problems = validate(config); !problems.empty()) return complain(texts(problems).join("\n"));
-  run_when_open_ = start == Start::running;
-  const QString name = QString::fromStdString(configs.front().name);
-  guarded([&] { session_.start(std::move(configs), recorded_ ? newRecordingPath(name) : QString()); });
-}
-
-bool MainWindow::loadConfigIntoForm(const QString& path) {
-  const ParsedConfig parsed = load_config(path.toStdString());
-  if (!parsed.problems.empty()) {
-    complain(texts(parsed.problems).join("\n"));
-    return false;
-  }
-  rememberRecentFile(path);
-  form_->setDraft(parsed.config);
-  return true;
-}
-
-void MainWindow::startPreset(const QString& name) {
-  startTogether(load_preset(name.toStdString()));
-}
-
-void MainWindow::startTogether(const ParsedConfig& parsed) {
-  if (!parsed.twins.empty()) showWorkspace(compare_);
-  startRuns(all_runs(parsed), Start::running);
-}
-
-void MainWindow::resetRun() {
-  if (session_.isRecording()) return replay_->toStart();
-  if (!session_.isLive()) return;
-  const bool running = session_.lab()->status().running;
-  std::vector<RunConfig> configs;
-  for (int place = 0; place < static_cast<int>(session_.histories().size()); ++place)
-    configs.push_back(session_.config(place));
-  startRuns(std::move(configs), running ? Start::running : Start::paused);
-}
-
-// The end that was asked for counts until it is reached; going on from there has no end.
-void MainWindow::goOn() {
-  if (session_.isRecording()) return replay_->play();
-  Lab* lab = session_.lab();
-  if (!lab) return;
-  if (until_ && *until_ > lab->status().step)
-    lab->run_until(*until_);
-  else
-    lab->run();
-  clock_.wake();
-}
-
-void MainWindow::setUntil(std::optional<qint64> step) {
-  until_ = step;
-  run_bar_->showUntil(step);
-  if (session_.isLive() && session_.lab()->status().running) goOn();
-}
-
-void MainWindow::pause() {
-  if (Lab* lab = session_.lab())
-    lab->pause();
-  else
-    replay_->pause();
-  clock_.wake();
-}
-
-void MainWindow::stepOnce() {
-  if (Lab* lab = session_.lab())
-    lab->step_once();
-  else if (session_.isRecording())
-    replay_->stepOnce();
-  clock_.wake();
-}
-
-void MainWindow::requestChange(const QString& key, const ConfigValue& value) {
-  changeRun(selection_.run(), key, value);
-}
-
-void MainWindow::changeRun(int place, const QString& key, const ConfigValue& value) {
-  const ConfigField* field = find_field(key.toStdString());
-  if (!session_.isLive() || !field || place >= static_cast<int>(session_.histories().size())) return;
-  RunConfig wanted = session_.config(place);
-  const ConfigValue before = field->get(wanted);
-  if (before == value) return;
-  field->set(wanted, value);
-  if (const auto problems = validate(wanted); !problems.empty()) {
-    live_bar_->showProblem(QString::fromStdString(problems.front().message));
-    actions_->showProblem(QString::fromStdString(problems.front().message));
-    return;
-  }
-  undo_.push(new LiveChangeCommand(&session_, session_.runAt(place), *field, before, value));
-}
-
-void MainWindow::onOpeningStarted(const QString& what) {
-  progress_ = new QProgressDialog(what, "Cancel", 0, 1000, this);
-  progress_->setMinimumDuration(700);
-  progress_->setAutoReset(false);
-  progress_->setAutoClose(false);
-  connect(progress_, &QProgressDialog::canceled, &session_, &RunSession::cancelOpening);
-  connect(&session_, &RunSession::openingProgress, progress_,
-          [this](double share) { progress_->setValue(static_cast<int>(1000 * share)); });
-  progress_->setValue(0);
-}
-
-void MainWindow::onOpened() {
-  if (progress_) progress_->deleteLater();
+void MainWindow::takeRuns() {
   undo_.clear();
-  growing_ended_ = false;
-  notice_->showNotice({});
-  replay_->pause();
-  pause_at_bytes_ = kPauseAfterBytes;
   selection_.setHistories(session_.histories());
   selection_.fitRange();
-  if (Lab* lab = session_.lab()) {
-    lab->set_max_steps_per_s(speed_limit_);
-    if (run_when_open_) goOn();
-  } else {
-    for (const QString& path : session_.paths()) rememberRecentFile(path);
-    status_->showFollowing(!session_.attachedTo().isEmpty() ? "attached to " + session_.attachedTo()
-                           : session_.canGrow()             ? "recording, new steps are followed"
-                                                            : "as it was when it was opened");
-    if (session_.histories().size() > 1 && session_.paths().size() > 1) showWorkspace(compare_);
-    sayWhatWasSkipped();
-    notice_->showNotice(session_.missing().join('\n'));
-  }
+}
+
+void MainWindow::showOpened() {
   clock_.setSourceActive(session_.isLive() || session_.isFollowing() || session_.fillingShare() >= 0);
   if (session_.hasConfig()) form_->setDraft(session_.config());
-  showConfigEverywhere();
+  showSettings();
   const QString shown = session_.attachedTo().isEmpty() ? QFileInfo(session_.path()).fileName() : session_.attachedTo();
   setWindowTitle(shown.isEmpty() ? QString("MoEScope") : shown + " - MoEScope");
   clock_.wake();
 }
 
-void MainWindow::onFailed(const QString& message) {
-  if (progress_) progress_->deleteLater();
-  if (!message.isEmpty()) complain(message);
-  clock_.wake();
+// The picture stays where the person looked.
+void MainWindow::showAddedOrRemovedRuns() {
+  const bool following = selection_.following();
+  const std::int64_t step = selection_.step();
+  const StepRange range = selection_.range();
+  selection_.setHistories(session_.histories());
+  if (!following) {
+    selection_.setRange(range);
+    selection_.setStep(step);
+  }
+  showSettings();
+  // A large recording is read to its end; what grows wakes the clock.
+  if (!session_.isLive() && !session_.isFollowing() && session_.attachedTo().isEmpty()) clock_.setSourceActive(false);
 }
 
-void MainWindow::showConfigEverywhere() {
+// Of the active run, in all bars.
+void MainWindow::showSettings() {
   shown_run_ = selection_.run();
-  showComparedRuns();
+  comparison_->showDifferences();
+  settings_->show();
   if (session_.histories().empty()) return;
   const RunConfig config = session_.config(shown_run_);
-  const RunConfig* live = session_.isLive() ? &config : nullptr;
-  live_bar_->showConfig(session_.hasConfig() ? &config : nullptr, session_.isLive());
-  actions_->showDomains(session_.histories().front()->info().domains);
-  actions_->showConfig(session_.hasConfig() ? &config : nullptr, session_.isLive());
-  form_->setOpenRun(live);
-  form_->setPurpose(purposeOfForm());
-  text_->setLive(live != nullptr);
-  showPlacement(live);
-  if (live)
-    run_bar_->showRun(*live);
-  else if (session_.isFollowing())
-    run_bar_->showFollowing(QFileInfo(session_.path()).fileName());
-  else if (!session_.attachedTo().isEmpty())
-    run_bar_->showRecording((growing_ended_ ? "detached from " : "attached to ") + session_.attachedTo(),
-                            session_.hasConfig() ? &config : nullptr);
-  else if (session_.isRecording())
-    showRecording(session_.hasConfig() ? &config : nullptr);
-  else
-    run_bar_->showNothing();
-}
-
-// Empty: the settings are those of the run in training.
-QString MainWindow::purposeOfForm() const {
-  if (session_.isLive()) return {};
-  return session_.hasConfig() ? "Settings of the next run, filled in from what is open"
-                              : "Settings of the next run, not of what is open";
+  control_->showOpen(session_.hasConfig() ? &config : nullptr);
 }
 
 void MainWindow::onTick() {
@@ -323,105 +320,35 @@ void MainWindow::onTick() {
   since_status_.restart();
   if (Lab* lab = session_.lab()) {
     const LabStatus status = lab->status();
-    run_bar_->showStatus(status);
+    control_->showStatus(status);
     session_.noticeRuns();
-    showChips();
-    showCheckpoints();
+    comparison_->showChips();
+    checkpoints_->showKept();
     status_->showTraining(status);
-    if (status.running) pauseBeforeTheDiskIsFull();
   }
-  if (session_.isFollowing()) status_->showFollowing(session_.followingText());
-  if (const double share = session_.fillingShare(); share >= 0)
-    status_->showFollowing(QString("recording; reading all of it: %1 %").arg(static_cast<int>(100 * share)));
+  source_status_->showProgress();
   if (selection_.history()) status_->showHoldings(session_.path(), *selection_.history());
   status_->showScreen(clock_.framesPerSecond(), clock_.frameMs());
 }
 
-void MainWindow::pauseBeforeTheDiskIsFull() {
-  if (recordingBytes(session_.path()) < pause_at_bytes_) return;
-  pause_at_bytes_ += kPauseAfterBytes;
-  pause();
-  complain(QString("Paused: the recording %1 has grown by %2 GB. Space goes on; a larger telemetry.every keeps "
-                   "recordings smaller.")
-               .arg(session_.path())
-               .arg(kPauseAfterBytes / 1e9));
-}
-
-void MainWindow::complain(const QString& message) {
-  auto* box = new QMessageBox(QMessageBox::Warning, "MoEScope", message, QMessageBox::Ok, this);
-  box->setAttribute(Qt::WA_DeleteOnClose);
-  box->setObjectName("complaint");
-  box->setTextInteractionFlags(Qt::TextSelectableByMouse);
-  box->open();
-  emit failed(message);
-}
-
-void MainWindow::guarded(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const std::exception& e) {
-    complain(QString::fromUtf8(e.what()));
-  }
-}
-
-void MainWindow::setTheme(Theme theme) {
-  applyTheme(theme);
-  rememberTheme(theme);
-}
-
-void MainWindow::restoreDefaultLayout() {
-  addDockWidget(Qt::LeftDockWidgetArea, form_dock_);
-  form_dock_->setFloating(false);
-  form_dock_->setVisible(width() >= kRoomForForm);
-  for (Workspace* workspace : workspaces()) workspace->arrange();
-  // Docks that were just shown get their sizes when the layout has taken them in.
-  QTimer::singleShot(0, this, [this] {
-    resizeDocks({form_dock_}, {320}, Qt::Horizontal);
-    for (Workspace* workspace : workspaces()) workspace->setDefaultSizes();
-  });
-}
-
-void MainWindow::rememberLayout() {
-  QSettings store = settings();
-  store.setValue("window/geometry", saveGeometry());
-  store.setValue("window/screen", screen()->availableSize());
-  store.setValue("window/layout", saveState(kLayoutVersion));
-  store.setValue("window/workspace", workspace()->name());
-  for (const Workspace* each : workspaces()) store.setValue("workspaces/" + each->name(), each->remembered());
-}
-
-void MainWindow::restoreLayout() {
-  const QSettings store = settings();
-  restoreGeometry(store.value("window/geometry").toByteArray());
-  // What was arranged on a larger screen would run past this one's edges.
-  const QSize room = screen()->availableSize();
-  const QSize room_then = store.value("window/screen", room).toSize();
-  const bool smaller_screen = room.width() < room_then.width() || room.height() < room_then.height();
-  if (smaller_screen || !store.contains("window/geometry")) fitScreen();
-  arranged_ = restoreState(store.value("window/layout").toByteArray(), kLayoutVersion);
-  if (smaller_screen && room.width() < kRoomForForm) form_dock_->hide();
-  for (Workspace* each : workspaces()) each->restore(store.value("workspaces/" + each->name()).toMap());
-  showWorkspace(store.value("window/workspace").toString());
-}
-
-void MainWindow::fitScreen() {
-  const QSize room = screen()->availableSize();
-  if (room.width() <= kSmallScreen) setWindowState(Qt::WindowMaximized);
-  resize(QSize(1760, 1000).boundedTo(room - QSize(40, 60)));
+void MainWindow::showTimelineMenu(QPoint global, qint64 step) {
+  QMenu menu(this);
+  menu.setToolTipsVisible(true);
+  notes_->addActionsTo(&menu, step);
+  checkpoints_->addActionsTo(&menu, step);
+  menu.exec(global);
 }
 
 void MainWindow::showEvent(QShowEvent* event) {
   QMainWindow::showEvent(event);
-  if (arranged_) return;
-  arranged_ = true;
-  restoreDefaultLayout();
+  layout_->setDefaultIfNothingWasKept();
 }
 
 // The training stops within a step; the session's end waits for it with the window already gone from the screen.
 void MainWindow::closeEvent(QCloseEvent* event) {
   if (Lab* lab = session_.lab()) lab->pause();
-  leaveLesson();
-  if (remembers_) rememberLayout();
+  lessons_->leave();
+  if (remembers_) layout_->save();
   QMainWindow::closeEvent(event);
 }
 
@@ -437,7 +364,7 @@ void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
 void MainWindow::dropEvent(QDropEvent* event) {
   const QStringList paths = localFiles(event->mimeData());
   event->acceptProposedAction();
-  QTimer::singleShot(0, this, [this, paths] { openFiles(paths); });  // the other program waits for this event's end
+  QTimer::singleShot(0, this, [this, paths] { files_->open(paths); });  // the other program waits for this event's end
 }
 
 }  // namespace moescope

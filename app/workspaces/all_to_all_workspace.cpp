@@ -1,22 +1,23 @@
 #include "app/workspaces/all_to_all_workspace.h"
 
 #include "widgets/all_to_all/all_to_all_panel.h"
-#include "widgets/all_to_all/link_bytes_panel.h"
-#include "widgets/all_to_all/placement_panel.h"
-#include "widgets/all_to_all/rank_spread_panel.h"
-#include "widgets/all_to_all/wire_panel.h"
+#include "widgets/all_to_all/bytes_by_link_panel.h"
+#include "widgets/all_to_all/bytes_on_the_wire_panel.h"
+#include "widgets/all_to_all/bytes_per_token_against_k_panel.h"
+#include "widgets/all_to_all/expert_placement_panel.h"
+#include "widgets/all_to_all/ranks_a_token_goes_to_panel.h"
 
 namespace moescope {
 
 AllToAllWorkspace::AllToAllWorkspace(Selection* selection, QWidget* parent)
     : Workspace(selection, "All-to-all", parent) {
   matrix_ = addDock(new AllToAllPanel(selection_), "dock_a2a_matrix");
-  spread_ = addDock(new RankSpreadPanel(selection_), "dock_a2a_spread");
-  placement_panel_ = new PlacementPanel(selection_);
+  spread_ = addDock(new RanksATokenGoesToPanel(selection_), "dock_a2a_spread");
+  placement_panel_ = new ExpertPlacementPanel(selection_);
   placement_ = addDock(placement_panel_, "dock_a2a_placement");
-  wire_ = addDock(new WirePanel(selection_), "dock_a2a_wire");
-  links_ = addDock(new LinkBytesPanel(selection_), "dock_a2a_links");
-  sweep_ = addDock(new BytesAgainstKPanel(selection_), "dock_a2a_sweep");
+  wire_ = addDock(new BytesOnTheWirePanel(selection_), "dock_a2a_wire");
+  links_ = addDock(new BytesByLinkPanel(selection_), "dock_a2a_links");
+  sweep_ = addDock(new BytesPerTokenAgainstKPanel(selection_), "dock_a2a_sweep");
   timeline_ = addTimeline("dock_a2a_timeline");
   arrange();
 }

@@ -5,7 +5,7 @@
 
 namespace moescope {
 
-class PlacementPanel;
+class ExpertPlacementPanel;
 
 class AllToAllWorkspace : public Workspace {
   Q_OBJECT
@@ -15,11 +15,11 @@ class AllToAllWorkspace : public Workspace {
 
   void arrange() override;
   void setDefaultSizes() override;
-  PlacementPanel* placement() const { return placement_panel_; }
+  ExpertPlacementPanel* placement() const { return placement_panel_; }
 
  private:
   QDockWidget *matrix_, *spread_, *links_, *sweep_, *placement_, *wire_, *timeline_;
-  PlacementPanel* placement_panel_;
+  ExpertPlacementPanel* placement_panel_;
 };
 
 }  // namespace moescope

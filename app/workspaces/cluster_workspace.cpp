@@ -1,28 +1,28 @@
 #include "app/workspaces/cluster_workspace.h"
 
-#include "widgets/cluster/live_cost_panel.h"
-#include "widgets/cluster/measured_layers_panel.h"
+#include "widgets/cluster/deepep_gain_panel.h"
+#include "widgets/cluster/layer_on_every_rank_panel.h"
 #include "widgets/cluster/node_health_panel.h"
-#include "widgets/cluster/published_panel.h"
-#include "widgets/cluster/rank_timeline_panel.h"
-#include "widgets/cluster/step_time_panel.h"
+#include "widgets/cluster/published_and_modelled_panel.h"
+#include "widgets/cluster/this_imbalance_panel.h"
+#include "widgets/cluster/time_of_a_step_panel.h"
 
 namespace moescope {
 
 ClusterWorkspace::ClusterWorkspace(Selection* selection, QWidget* parent) : Workspace(selection, "Cluster", parent) {
-  auto* published = new PublishedPanel(selection_);
-  auto* step_time = new StepTimePanel(selection_);
-  auto* live_cost = new LiveCostPanel(selection_);
+  auto* published = new PublishedAndModelledPanel(selection_);
+  auto* step_time = new TimeOfAStepPanel(selection_);
+  auto* live_cost = new ThisImbalancePanel(selection_);
   published_ = addDock(published, "dock_cluster_published");
   step_time_ = addDock(step_time, "dock_cluster_step_time");
   live_cost_ = addDock(live_cost, "dock_cluster_live_cost");
-  layers_ = addDock(new MeasuredLayersPanel(selection_), "dock_cluster_layers");
-  timeline_panel_ = new RankTimelinePanel(selection_);
+  layers_ = addDock(new DeepEPGainPanel(selection_), "dock_cluster_layers");
+  timeline_panel_ = new LayerOnEveryRankPanel(selection_);
   timeline_ = addDock(timeline_panel_, "dock_cluster_timeline");
   health_ = addDock(new NodeHealthPanel(selection_), "dock_cluster_health");
-  connect(published, &PublishedPanel::hypothesisChanged, step_time, &StepTimePanel::setHypothesis);
-  connect(published, &PublishedPanel::hypothesisChanged, live_cost, &LiveCostPanel::setHypothesis);
-  connect(step_time, &StepTimePanel::answerChanged, timeline_panel_, [this, step_time] {
+  connect(published, &PublishedAndModelledPanel::hypothesisChanged, step_time, &TimeOfAStepPanel::setHypothesis);
+  connect(published, &PublishedAndModelledPanel::hypothesisChanged, live_cost, &ThisImbalancePanel::setHypothesis);
+  connect(step_time, &TimeOfAStepPanel::answerChanged, timeline_panel_, [this, step_time] {
     if (step_time->answered()) timeline_panel_->show(*step_time->answered());
   });
   arrange();

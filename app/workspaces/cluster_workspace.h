@@ -6,7 +6,7 @@
 
 namespace moescope {
 
-class RankTimelinePanel;
+class LayerOnEveryRankPanel;
 
 class ClusterWorkspace : public Workspace {
   Q_OBJECT
@@ -16,11 +16,11 @@ class ClusterWorkspace : public Workspace {
 
   void arrange() override;
   void setDefaultSizes() override;
-  RankTimelinePanel* timeline() const { return timeline_panel_; }
+  LayerOnEveryRankPanel* timeline() const { return timeline_panel_; }
 
  private:
   QDockWidget *published_, *step_time_, *live_cost_, *layers_, *timeline_, *health_;
-  RankTimelinePanel* timeline_panel_;
+  LayerOnEveryRankPanel* timeline_panel_;
 };
 
 }  // namespace moescope

@@ -1,10 +1,10 @@
 #include "app/workspaces/compare_workspace.h"
 
-#include "widgets/compare/compare_table_panel.h"
-#include "widgets/compare/flips_panel.h"
-#include "widgets/compare/gap_panel.h"
-#include "widgets/compare/gradient_panel.h"
+#include "widgets/compare/gradient_error_panel.h"
 #include "widgets/compare/load_difference_panel.h"
+#include "widgets/compare/loss_gap_panel.h"
+#include "widgets/compare/routing_flips_panel.h"
+#include "widgets/compare/runs_panel.h"
 #include "widgets/overview/loss_panel.h"
 
 namespace moescope {
@@ -12,10 +12,10 @@ namespace moescope {
 CompareWorkspace::CompareWorkspace(Selection* selection, const ComparedRuns* runs, QWidget* parent)
     : Workspace(selection, "Compare", parent) {
   loss_ = addDock(new LossPanel(selection_), "dock_compare_loss");
-  gap_ = addDock(new GapPanel(selection_, runs), "dock_compare_gap");
-  table_ = addDock(new CompareTablePanel(selection_, runs), "dock_compare_table");
-  flips_ = addDock(new FlipsPanel(selection_, runs), "dock_compare_flips");
-  gradient_panel_ = new GradientPanel(selection_);
+  gap_ = addDock(new LossGapPanel(selection_, runs), "dock_compare_gap");
+  table_ = addDock(new RunsPanel(selection_, runs), "dock_compare_table");
+  flips_ = addDock(new RoutingFlipsPanel(selection_, runs), "dock_compare_flips");
+  gradient_panel_ = new GradientErrorPanel(selection_);
   gradient_ = addDock(gradient_panel_, "dock_compare_gradient");
   load_difference_ = addDock(new LoadDifferencePanel(selection_, runs), "dock_compare_load_difference");
   timeline_ = addTimeline("dock_compare_timeline");

@@ -6,7 +6,7 @@
 namespace moescope {
 
 class ComparedRuns;
-class GradientPanel;
+class GradientErrorPanel;
 
 class CompareWorkspace : public Workspace {
   Q_OBJECT
@@ -16,11 +16,11 @@ class CompareWorkspace : public Workspace {
 
   void arrange() override;
   void setDefaultSizes() override;
-  GradientPanel* gradientPanel() const { return gradient_panel_; }
+  GradientErrorPanel* gradientPanel() const { return gradient_panel_; }
 
  private:
   QDockWidget *loss_, *gap_, *table_, *flips_, *gradient_, *load_difference_, *timeline_;
-  GradientPanel* gradient_panel_;
+  GradientErrorPanel* gradient_panel_;
 };
 
 }  // namespace moescope

@@ -1,8 +1,8 @@
 #include "app/workspaces/microscaling_workspace.h"
 
-#include "widgets/microscaling/format_explorer.h"
-#include "widgets/microscaling/quant_error_panel.h"
-#include "widgets/microscaling/scale_histogram_panel.h"
+#include "widgets/microscaling/block_scale_histogram_panel.h"
+#include "widgets/microscaling/number_formats_panel.h"
+#include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
 
 namespace moescope {
@@ -13,9 +13,9 @@ MicroscalingWorkspace::MicroscalingWorkspace(Selection* selection, QWidget* pare
   connect(lab_, &TensorLab::readoutChanged, this, &Workspace::readoutChanged);
   lab_dock_ = addDock(lab_, "Tensors", "dock_tensor_lab");
   lab_dock_->setTitleBarWidget(new QWidget(lab_dock_));  // its parts have titles of their own
-  quant_error_ = addDock(new QuantErrorPanel(selection_), "dock_micro_quant_error");
-  scale_histogram_ = addDock(new ScaleHistogramPanel(selection_), "dock_micro_scale_histogram");
-  formats_ = addDock(new FormatExplorer(selection_), "dock_formats");
+  quant_error_ = addDock(new QuantizationErrorPanel(selection_), "dock_micro_quant_error");
+  scale_histogram_ = addDock(new BlockScaleHistogramPanel(selection_), "dock_micro_scale_histogram");
+  formats_ = addDock(new NumberFormatsPanel(selection_), "dock_formats");
   arrange();
 }
 

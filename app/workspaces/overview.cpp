@@ -1,8 +1,8 @@
 #include "app/workspaces/overview.h"
 
 #include "widgets/all_to_all/all_to_all_panel.h"
-#include "widgets/microscaling/quant_error_panel.h"
-#include "widgets/microscaling/scale_histogram_panel.h"
+#include "widgets/microscaling/block_scale_histogram_panel.h"
+#include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/overview/balance_panel.h"
 #include "widgets/overview/loss_panel.h"
 #include "widgets/router/expert_load_panel.h"
@@ -40,16 +40,10 @@ void Overview::addAllToAll() {
   all_to_all_ = addDock(new AllToAllPanel(selection_), "dock_all_to_all");
 }
 void Overview::addScaleHistogram() {
-  scale_histogram_ = addDock(new ScaleHistogramPanel(selection_), "dock_scale_histogram");
+  scale_histogram_ = addDock(new BlockScaleHistogramPanel(selection_), "dock_scale_histogram");
 }
 void Overview::addQuantError() {
-  quant_error_ = addDock(new QuantErrorPanel(selection_), "dock_quant_error");
-}
-
-void Overview::showFindings() {
-  findings_->show();
-  findings_->raise();
-  findings_->widget()->setFocus();
+  quant_error_ = addDock(new QuantizationErrorPanel(selection_), "dock_quant_error");
 }
 
 // Two rows: what the router does over what it costs and what the number formats do. Split first; a dock that is part

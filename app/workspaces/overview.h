@@ -11,8 +11,6 @@ class Overview : public Workspace {
  public:
   Overview(Selection* selection, FindingsWatch* findings, QWidget* parent = nullptr);
 
-  void showFindings();  // in front
-
   void arrange() override;
   void setDefaultSizes() override;  // the same room for all panels of a row
 

@@ -4,15 +4,15 @@
 #include <algorithm>
 #include <utility>
 
-#include "widgets/router/bias_panel.h"
-#include "widgets/router/capacity_panel.h"
-#include "widgets/router/confidence_panel.h"
-#include "widgets/router/expert_card.h"
+#include "widgets/router/balance_of_all_layers_panel.h"
+#include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
-#include "widgets/router/gate_load_panel.h"
-#include "widgets/router/layer_balance_panel.h"
+#include "widgets/router/expert_panel.h"
+#include "widgets/router/gate_mass_against_load_panel.h"
 #include "widgets/router/load_over_time_panel.h"
-#include "widgets/router/scores_panel.h"
+#include "widgets/router/padding_and_capacity_panel.h"
+#include "widgets/router/router_confidence_and_losses_panel.h"
+#include "widgets/router/scores_and_margins_panel.h"
 
 namespace moescope {
 
@@ -20,14 +20,14 @@ RouterWorkspace::RouterWorkspace(Selection* selection, FindingsWatch* findings, 
     : Workspace(selection, "Router", parent) {
   load_ = addDock(new ExpertLoadPanel(selection_), "dock_router_load");
   load_over_time_ = addDock(new LoadOverTimePanel(selection_), "dock_router_load_over_time");
-  layers_ = addDock(new LayerBalancePanel(selection_), "dock_router_layers");
-  bias_ = addDock(new BiasPanel(selection_), "dock_router_bias");
-  gate_ = addDock(new GateLoadPanel(selection_), "dock_router_gate");
-  scores_ = addDock(new ScoresPanel(selection_), "dock_router_scores");
-  confidence_ = addDock(new ConfidencePanel(selection_), "dock_router_confidence");
-  capacity_ = addDock(new CapacityPanel(selection_), "dock_router_capacity");
+  layers_ = addDock(new BalanceOfAllLayersPanel(selection_), "dock_router_layers");
+  bias_ = addDock(new ExpertBiasOverTimePanel(selection_), "dock_router_bias");
+  gate_ = addDock(new GateMassAgainstLoadPanel(selection_), "dock_router_gate");
+  scores_ = addDock(new ScoresAndMarginsPanel(selection_), "dock_router_scores");
+  confidence_ = addDock(new RouterConfidenceAndLossesPanel(selection_), "dock_router_confidence");
+  capacity_ = addDock(new PaddingAndCapacityPanel(selection_), "dock_router_capacity");
   findings_ = addFindings(findings, "dock_router_findings");
-  card_panel_ = new ExpertCard(selection_);
+  card_panel_ = new ExpertPanel(selection_);
   card_ = addDock(card_panel_, "dock_router_expert");
   timeline_ = addTimeline("dock_router_timeline");
   arrange();

@@ -6,7 +6,7 @@
 
 namespace moescope {
 
-class ExpertCard;
+class ExpertPanel;
 
 class RouterWorkspace : public Workspace {
   Q_OBJECT
@@ -16,14 +16,14 @@ class RouterWorkspace : public Workspace {
 
   void arrange() override;
   void setDefaultSizes() override;
-  ExpertCard* expertCard() const { return card_panel_; }
+  ExpertPanel* expertCard() const { return card_panel_; }
 
  private:
   void showCardOfChosen();
 
   QDockWidget *load_, *load_over_time_, *layers_, *bias_, *gate_, *scores_, *confidence_, *capacity_;
   QDockWidget *card_, *findings_;
-  ExpertCard* card_panel_;
+  ExpertPanel* card_panel_;
   QDockWidget* timeline_;
   int shown_expert_ = -1;
 };

@@ -4,15 +4,15 @@
 #include "widgets/text/coactivation_panel.h"
 #include "widgets/text/routing_stability_panel.h"
 #include "widgets/text/specialisation_panel.h"
-#include "widgets/text/tokens_panel.h"
+#include "widgets/text/tokens_and_sample_panel.h"
 
 namespace moescope {
 
 TextWorkspace::TextWorkspace(Selection* selection, QWidget* parent) : Workspace(selection, "Text", parent) {
-  tokens_panel_ = new TokensPanel(selection_, TokensPanel::Shows::probe_and_data);
-  connect(tokens_panel_, &TokensPanel::probeWanted, this, &TextWorkspace::probeWanted);
+  tokens_panel_ = new TokensAndSamplePanel(selection_, TokensAndSamplePanel::Shows::probe_and_data);
+  connect(tokens_panel_, &TokensAndSamplePanel::probeWanted, this, &TextWorkspace::probeWanted);
   tokens_ = addDock(tokens_panel_, "dock_text_tokens");
-  sample_panel_ = new TokensPanel(selection_, TokensPanel::Shows::sample);
+  sample_panel_ = new TokensAndSamplePanel(selection_, TokensAndSamplePanel::Shows::sample);
   sample_ = addDock(sample_panel_, "dock_text_sample");
   specialisation_ = addDock(new SpecialisationPanel(selection_), "dock_text_specialisation");
   coactivation_ = addDock(new CoactivationPanel(selection_), "dock_text_coactivation");

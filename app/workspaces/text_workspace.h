@@ -5,7 +5,7 @@
 
 namespace moescope {
 
-class TokensPanel;
+class TokensAndSamplePanel;
 
 class TextWorkspace : public Workspace {
   Q_OBJECT
@@ -15,15 +15,13 @@ class TextWorkspace : public Workspace {
 
   void arrange() override;
   void setDefaultSizes() override;
-  TokensPanel* tokens() const { return tokens_panel_; }
-  TokensPanel* sample() const { return sample_panel_; }
-  void setLive(bool live);  // whether the probe text can be changed
+  void setLive(bool live);  // whether another probe text can be asked for
 
  signals:
   void probeWanted(const QString& escaped);
 
  private:
-  TokensPanel *tokens_panel_, *sample_panel_;
+  TokensAndSamplePanel *tokens_panel_, *sample_panel_;
   QDockWidget *tokens_, *sample_, *specialisation_, *coactivation_, *bytes_, *stability_, *timeline_;
 };
 

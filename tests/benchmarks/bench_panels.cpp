@@ -12,8 +12,8 @@
 
 #include "tests/support/synthetic_run.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
-#include "widgets/microscaling/quant_error_panel.h"
-#include "widgets/microscaling/scale_histogram_panel.h"
+#include "widgets/microscaling/block_scale_histogram_panel.h"
+#include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/overview/balance_panel.h"
 #include "widgets/overview/loss_panel.h"
 #include "widgets/overview/timeline_bar.h"
@@ -37,9 +37,13 @@ class Overview : public QWidget {
     auto* grid = new QGridLayout(this);
     grid->setContentsMargins(4, 4, 4, 4);
     grid->setSpacing(4);
-    panels_ = {new LossPanel(selection),      new ExpertLoadPanel(selection), new LoadOverTimePanel(selection),
-               new BalancePanel(selection),   new AllToAllPanel(selection),   new ScaleHistogramPanel(selection),
-               new QuantErrorPanel(selection)};
+    panels_ = {new LossPanel(selection),
+               new ExpertLoadPanel(selection),
+               new LoadOverTimePanel(selection),
+               new BalancePanel(selection),
+               new AllToAllPanel(selection),
+               new BlockScaleHistogramPanel(selection),
+               new QuantizationErrorPanel(selection)};
     timeline_ = new TimelineBar(selection);
     grid->addWidget(panels_[0], 0, 0);
     grid->addWidget(panels_[1], 0, 1);
@@ -133,7 +137,7 @@ void takeCloseUps(const QString& folder, const QString& theme, const SyntheticRu
   for (int i = 0; i < 3; ++i) QApplication::processEvents();
   auto* load = static_cast<ExpertLoadPanel*>(overview.panels()[1]);
   QMouseEvent over(QEvent::MouseMove, QPointF(200, 100), QPointF(200, 100), Qt::NoButton, Qt::NoButton, Qt::NoModifier);
-  QApplication::sendEvent(load->view(), &over);
+  QApplication::sendEvent(load->findChild<MatrixPlot*>(), &over);
   QApplication::processEvents();
   overview.grab().save(QStringLiteral("%1/large_%2.png").arg(folder, theme));
 
@@ -143,8 +147,8 @@ void takeCloseUps(const QString& folder, const QString& theme, const SyntheticRu
   static_cast<BalancePanel*>(overview.panels()[3])->showFigure(BalancePanel::kFigures);
   static_cast<AllToAllPanel*>(overview.panels()[4])->setDeduplicated(true);
   auto* loss = static_cast<LossPanel*>(overview.panels()[0]);
-  loss->plot()->setLogValues(true);
-  QApplication::sendEvent(loss->plot(), &over);
+  loss->findChild<LinePlot*>()->setLogValues(true);
+  QApplication::sendEvent(loss->findChild<LinePlot*>(), &over);
   for (int i = 0; i < 3; ++i) QApplication::processEvents();
   overview.grab().save(QStringLiteral("%1/zoomed_%2.png").arg(folder, theme));
 }

@@ -17,20 +17,20 @@
 #include "core/telemetry/recording/recording.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/overview/timeline_bar.h"
-#include "widgets/router/bias_panel.h"
-#include "widgets/router/capacity_panel.h"
-#include "widgets/router/confidence_panel.h"
-#include "widgets/router/expert_card.h"
+#include "widgets/router/balance_of_all_layers_panel.h"
+#include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
-#include "widgets/router/gate_load_panel.h"
-#include "widgets/router/layer_balance_panel.h"
+#include "widgets/router/expert_panel.h"
+#include "widgets/router/gate_mass_against_load_panel.h"
 #include "widgets/router/load_over_time_panel.h"
-#include "widgets/router/scores_panel.h"
+#include "widgets/router/padding_and_capacity_panel.h"
+#include "widgets/router/router_confidence_and_losses_panel.h"
+#include "widgets/router/scores_and_margins_panel.h"
 #include "widgets/text/byte_affinity_panel.h"
 #include "widgets/text/coactivation_panel.h"
 #include "widgets/text/routing_stability_panel.h"
 #include "widgets/text/specialisation_panel.h"
-#include "widgets/text/tokens_panel.h"
+#include "widgets/text/tokens_and_sample_panel.h"
 
 using namespace moescope;
 
@@ -69,20 +69,23 @@ std::vector<Named> panels(Selection* s) {
   all.push_back(made(s, "Load over time, extreme", &LoadOverTimePanel::setSummary, Summary::farthest));
   all.push_back(made<LoadOverTimePanel>(s, "Load over time, mean"));
   all.push_back(made(s, "Load over time, by load", &LoadOverTimePanel::setSort, LoadOverTimePanel::by_load));
-  all.push_back(made<LayerBalancePanel>(s, "All layers, over layers"));
-  all.push_back(made(s, "All layers, by layer", &LayerBalancePanel::showView, LayerBalancePanel::by_layer));
-  all.push_back(made(s, "All layers, within layers", &LayerBalancePanel::showView, LayerBalancePanel::within_layers));
-  all.push_back(made<BiasPanel>(s, "Bias, all experts"));
-  all.push_back(made(s, "Bias, curves", &BiasPanel::showLines, true));
-  all.push_back(made<GateLoadPanel>(s, "Gate mass against load"));
-  all.push_back(made<ScoresPanel>(s, "Scores and margins"));
-  all.push_back(made<ConfidencePanel>(s, "Confidence and losses"));
-  all.push_back(made<CapacityPanel>(s, "Dropped tokens"));
-  all.push_back(made(s, "Padding", &CapacityPanel::showFigure, 2));
-  all.push_back(made<ExpertCard>(s, "Expert card"));
-  all.push_back({"Tokens, one layer", std::make_unique<TokensPanel>(s, TokensPanel::Shows::probe_and_data)});
-  all.push_back({"Tokens, all layers", std::make_unique<TokensPanel>(s, TokensPanel::Shows::probe_and_data)});
-  static_cast<TokensPanel*>(all.back().widget.get())->showAllLayers(true);
+  all.push_back(made<BalanceOfAllLayersPanel>(s, "All layers, over layers"));
+  all.push_back(made(s, "All layers, by layer", &BalanceOfAllLayersPanel::showView, BalanceOfAllLayersPanel::by_layer));
+  all.push_back(
+      made(s, "All layers, within layers", &BalanceOfAllLayersPanel::showView, BalanceOfAllLayersPanel::within_layers));
+  all.push_back(made<ExpertBiasOverTimePanel>(s, "Bias, all experts"));
+  all.push_back(made(s, "Bias, curves", &ExpertBiasOverTimePanel::showLines, true));
+  all.push_back(made<GateMassAgainstLoadPanel>(s, "Gate mass against load"));
+  all.push_back(made<ScoresAndMarginsPanel>(s, "Scores and margins"));
+  all.push_back(made<RouterConfidenceAndLossesPanel>(s, "Confidence and losses"));
+  all.push_back(made<PaddingAndCapacityPanel>(s, "Dropped tokens"));
+  all.push_back(made(s, "Padding", &PaddingAndCapacityPanel::showFigure, 2));
+  all.push_back(made<ExpertPanel>(s, "Expert card"));
+  all.push_back(
+      {"Tokens, one layer", std::make_unique<TokensAndSamplePanel>(s, TokensAndSamplePanel::Shows::probe_and_data)});
+  all.push_back(
+      {"Tokens, all layers", std::make_unique<TokensAndSamplePanel>(s, TokensAndSamplePanel::Shows::probe_and_data)});
+  static_cast<TokensAndSamplePanel*>(all.back().widget.get())->showAllLayers(true);
   all.push_back(made<SpecialisationPanel>(s, "Specialisation"));
   all.push_back(made<CoactivationPanel>(s, "Co-activation"));
   all.push_back(made<ByteAffinityPanel>(s, "Byte affinity"));

@@ -10,11 +10,13 @@
 #include <QTemporaryDir>
 #include <QTest>
 
+#include "app/actions/compare_actions.h"
+#include "app/actions/router_actions.h"
+#include "app/actions/run_control.h"
 #include "app/bars/actions_dock.h"
 #include "app/setup/compare_dialog.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/mixture_editor.h"
-#include "app/window/expert_actions.h"
 #include "app/window/main_window.h"
 #include "tests/support/takes_keys.h"
 #include "widgets/overview/timeline_bar.h"
@@ -30,13 +32,13 @@ struct Trained {
   MainWindow window{false};
 
   Trained() {
-    window.setRecorded(false);
+    window.runControl()->setRecorded(false);
     window.show();
     if (!QTest::qWaitForWindowExposed(&window)) qFatal("no window");
     RunConfig config = load_preset("nano").config;
     config.telemetry.checkpoint_every = 5;
     QSignalSpy opened(window.session(), &RunSession::opened);
-    window.startRun(config, MainWindow::Start::paused);
+    window.runControl()->start(config, RunControl::Start::paused);
     if (opened.isEmpty() && !opened.wait(kWaitMs)) qFatal("no run");
     if (!takesKeys(&window)) qFatal("no keys");
     trainTo(12);
@@ -78,11 +80,11 @@ class ActionsTest : public QObject {
 
   void expertMenuOffersWhatFits() {
     Trained t;
-    ExpertActions* actions = t.window.expertActions();
+    RouterActions* actions = t.window.findChild<RouterActions*>();
     actions->pin(1, 2, 0.5);
     actions->kill(1, 2);
     QMenu menu;
-    actions->fillMenu(&menu, 1, 2);
+    actions->addActionsTo(&menu, 1, 2);
     QStringList texts;
     for (QAction* action : menu.actions()) texts << action->text();
     QCOMPARE(texts, (QStringList{"&Revive expert 2 of layer 1", "&Pin the bias of expert 2 of layer 1...",
@@ -92,14 +94,14 @@ class ActionsTest : public QObject {
     QCOMPARE(t.router().pinned_bias, std::string());
     QCOMPARE(t.router().killed_experts, std::string());
     QMenu nothing;
-    actions->fillMenu(&nothing, 0, 2);  // a dense layer
+    actions->addActionsTo(&nothing, 0, 2);  // a dense layer
     QVERIFY(!nothing.actions()[0]->isEnabled());
   }
 
   void tooManyKilledAreRefusedWithTheReason() {
     Trained t;
     const int experts = t.lab()->config(0).model.n_experts;
-    for (int e = 0; e < experts; ++e) t.window.expertActions()->kill(2, e);
+    for (int e = 0; e < experts; ++e) t.window.findChild<RouterActions*>()->kill(2, e);
     const RunConfig config = t.lab()->config(0);
     QVERIFY(validate(config).empty());
     QVERIFY(!config.router.killed_experts.empty());
@@ -108,10 +110,10 @@ class ActionsTest : public QObject {
   void routerFreezesByKeyAndFieldsOfTheDockChangeTheRun() {
     Trained t;
     t.key(Qt::Key_F3);
-    QVERIFY(t.window.actionsDock()->isVisible());
+    QVERIFY(t.window.findChild<ActionsDock*>()->isVisible());
     t.key(Qt::Key_Z);
     QVERIFY(t.router().frozen);
-    auto* line = t.window.actionsDock()->editor("router.gate_noise")->findChild<QLineEdit*>();
+    auto* line = t.window.findChild<ActionsDock*>()->editor("router.gate_noise")->findChild<QLineEdit*>();
     line->setFocus();
     line->selectAll();
     QTest::keyClicks(line, "0.25");
@@ -121,18 +123,19 @@ class ActionsTest : public QObject {
 
   void sliderSetsTheMixtureOfAllRuns() {
     Trained t;
-    t.window.addRun(noise_twin(t.lab()->config(0)));
-    MixtureEditor* mixture = t.window.actionsDock()->mixture();
+    t.window.findChild<CompareActions*>()->addTwin(noise_twin(t.lab()->config(0)));
+    MixtureEditor* mixture = t.window.findChild<MixtureEditor*>();
     const auto& domains = t.window.session()->histories()[0]->info().domains;
     QVERIFY(domains.size() > 3);
-    mixture->slider(0)->setValue(0);
+    mixture->findChild<QSlider*>()->setValue(0);
     const std::string text = t.lab()->config(0).data.mixture;
     QVERIFY(!text.empty());
     QVERIFY(text.find(domains[0] + "=") == std::string::npos);
     QCOMPARE(t.lab()->config(1).data.mixture, text);
     t.key(Qt::Key_Z, Qt::ControlModifier);
     QCOMPARE(t.lab()->config(1).data.mixture, std::string());
-    QCOMPARE(mixture->slider(0)->value(), mixture->slider(1)->value());
+    const auto sliders = mixture->findChildren<QSlider*>();
+    QCOMPARE(sliders[0]->value(), sliders[1]->value());
   }
 
   void cursorsCheckpointIsRewoundToByKey() {
@@ -142,7 +145,7 @@ class ActionsTest : public QObject {
     t.lab()->flush();
     QCOMPARE(t.lab()->status().step, std::int64_t{5});
     QCOMPARE(t.window.session()->histories()[0]->steps().last, std::int64_t{4});
-    QVERIFY(!t.window.undoStack()->canUndo());
+    QVERIFY(!t.window.findChild<QUndoStack*>()->canUndo());
     t.trainTo(7);
   }
 

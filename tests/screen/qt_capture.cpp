@@ -10,18 +10,20 @@
 #include <QToolButton>
 #include <cmath>
 
+#include "app/actions/run_control.h"
 #include "app/window/main_window.h"
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/overview.h"
+#include "app/workspaces/workspace_tabs.h"
 #include "tests/support/takes_keys.h"
+#include "widgets/microscaling/block_microscope_panel.h"
+#include "widgets/microscaling/block_scale_histogram_panel.h"
+#include "widgets/microscaling/block_scale_map_panel.h"
+#include "widgets/microscaling/by_expert_panel.h"
 #include "widgets/microscaling/capture_bar.h"
-#include "widgets/microscaling/expert_stats_panel.h"
-#include "widgets/microscaling/microscope.h"
-#include "widgets/microscaling/quant_error_panel.h"
-#include "widgets/microscaling/scale_histogram_panel.h"
-#include "widgets/microscaling/scale_map.h"
+#include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
-#include "widgets/microscaling/what_if.h"
+#include "widgets/microscaling/what_if_panel.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/matrix_plot.h"
 
@@ -44,19 +46,19 @@ struct OpenWindow {
   MainWindow window;
 
   explicit OpenWindow(const RunConfig& config = quantizedNano(), const QSize& size = {1280, 800}) : window(false) {
-    window.setRecorded(false);
+    window.runControl()->setRecorded(false);
     window.resize(size);
     window.show();
     QVERIFY(QTest::qWaitForWindowExposed(&window));
     QSignalSpy opened(window.session(), &RunSession::opened);
-    window.startRun(config, MainWindow::Start::paused);
+    window.runControl()->start(config, RunControl::Start::paused);
     if (opened.isEmpty() && !opened.wait(kWaitMs)) qFatal("no run");
     QVERIFY(takesKeys(&window));
   }
   Lab* lab() { return window.session()->lab(); }
-  TensorLab* tensors() { return window.microscaling()->tensorLab(); }
+  TensorLab* tensors() { return window.workspaces()->microscaling()->tensorLab(); }
   QString bar() { return tensors()->captureBar()->text(); }
-  QuantErrorPanel* matrix() { return window.overview()->findChild<QuantErrorPanel*>(); }
+  QuantizationErrorPanel* matrix() { return window.workspaces()->overview()->findChild<QuantizationErrorPanel*>(); }
   void trainTo(std::int64_t step) {
     lab()->run_until(step);
     QTRY_VERIFY_WITH_TIMEOUT(!lab()->status().running && lab()->status().step == step, kWaitMs);
@@ -66,7 +68,7 @@ struct OpenWindow {
   }
   // The cell of an operand in the Overview's matrix, whose class is chosen.
   void click(const OperandPlace& place) {
-    MatrixPlot* view = matrix()->view();
+    MatrixPlot* view = matrix()->findChild<MatrixPlot*>();
     view->grab();
     const auto frame = window.selection()->quantFrame();
     const auto layers = layersOf(*frame, place.gemm_class());
@@ -112,7 +114,7 @@ class CaptureTest : public QObject {
     w.trainTo(3);
     const OperandPlace place{1, Gemm::expert_w1, Operand::dy, Direction::dgrad};
     w.click(place);
-    QCOMPARE(w.window.workspace(), w.window.microscaling());
+    QCOMPARE(w.window.workspaces()->current(), w.window.workspaces()->microscaling());
     w.waitForCapture();
     const auto captured = w.tensors()->captured();
     QVERIFY(captured && captured->place == place && captured->ahead);
@@ -122,11 +124,11 @@ class CaptureTest : public QObject {
                              "was computed for display only", "The matrix shows step 2"})
       QVERIFY2(w.bar().contains(QLatin1String(said)), qPrintable(w.bar()));
 
-    auto* cells = const_cast<ScaleMapCells*>(w.tensors()->map()->cells());
+    auto* cells = const_cast<ScaleMapCells*>(w.tensors()->findChild<BlockScaleMapPanel*>()->cells());
     cells->grab();
     QCOMPARE(cells->columns(), static_cast<int>((captured->cols + 31) / 32));
     QTest::mouseClick(cells, Qt::LeftButton, {}, cells->cellRect(7, 1).center().toPoint());
-    const BlockAnatomy& block = w.tensors()->microscope()->block();
+    const BlockAnatomy& block = w.tensors()->findChild<BlockMicroscopePanel*>()->block();
     for (std::size_t i = 0; i < 32; ++i)
       QCOMPARE(block.elements[i].value, captured->values[7 * captured->cols + 32 + i]);
     QCOMPARE(block.format.element, ElementFormat::e4m3);
@@ -154,18 +156,19 @@ class CaptureTest : public QObject {
     w.click({1, Gemm::expert_w1, Operand::x, Direction::wgrad});
     w.waitForCapture();
     const auto captured = w.tensors()->captured();
-    QCOMPARE(w.tensors()->map()->axis(), BlockAxis::column);
+    QCOMPARE(w.tensors()->findChild<BlockScaleMapPanel*>()->axis(), BlockAxis::column);
     std::size_t blocks = 0;
     std::vector<std::size_t> first_row;
     for (std::size_t e = 0; e + 1 < captured->expert_rows.size(); ++e)
       for (std::size_t row = captured->expert_rows[e]; row < captured->expert_rows[e + 1]; row += 32, ++blocks)
         first_row.push_back(row);
-    QCOMPARE(w.tensors()->map()->csv().count(QLatin1Char('\n')), static_cast<int>(1 + blocks * captured->cols));
-    emit w.tensors()->map()->blockChosen(5, blocks - 1);
-    QCOMPARE(w.tensors()->microscope()->block().elements[0].value,
+    QCOMPARE(w.tensors()->findChild<BlockScaleMapPanel*>()->csv().count(QLatin1Char('\n')),
+             static_cast<int>(1 + blocks * captured->cols));
+    emit w.tensors()->findChild<BlockScaleMapPanel*>()->blockChosen(5, blocks - 1);
+    QCOMPARE(w.tensors()->findChild<BlockMicroscopePanel*>()->block().elements[0].value,
              captured->values[first_row.back() * captured->cols + 5]);
     // The what-if strip cuts its blocks at the same places.
-    QSignalSpy finished(w.tensors()->whatIf(), &WhatIfStrip::finished);
+    QSignalSpy finished(w.tensors()->whatIf(), &WhatIfPanel::finished);
     if (w.tensors()->whatIf()->table()->rows().empty()) QVERIFY(finished.wait(kWaitMs));
     const auto& row = w.tensors()->whatIf()->table()->rows()[std::size_t(what_if_index({}, BlockAxis::column))];
     const QuantSums sums = quantizer_sums(*captured);
@@ -180,9 +183,10 @@ class CaptureTest : public QObject {
     w.click({1, Gemm::expert_w1, Operand::x, Direction::forward});
     w.waitForCapture();
     const auto captured = w.tensors()->captured();
-    ExpertStatsPanel* stats = w.tensors()->expertStats();
+    ByExpertPanel* stats = w.tensors()->findChild<ByExpertPanel*>();
     const auto experts = expert_sums(*captured);
-    QTRY_COMPARE_WITH_TIMEOUT(stats->table()->rowCount(), static_cast<int>(experts.size()) + 1, kWaitMs);
+    QTRY_COMPARE_WITH_TIMEOUT(stats->findChild<QTableWidget*>()->rowCount(), static_cast<int>(experts.size()) + 1,
+                              kWaitMs);
     const QStringList lines = stats->csv().split(QLatin1Char('\n'));
     QVERIFY(lines[1].startsWith(QStringLiteral("all,%1,").arg(captured->rows)));
     std::size_t expert = 0;
@@ -191,10 +195,10 @@ class CaptureTest : public QObject {
     QCOMPARE(figures[0].toInt(), static_cast<int>(expert));
     QCOMPARE(figures[2].toDouble(), QString::number(experts[expert].sqnr_db(), 'g', 9).toDouble());
     emit stats->expertChosen(static_cast<int>(expert));
-    QCOMPARE(w.tensors()->microscope()->block().elements[3].value,
+    QCOMPARE(w.tensors()->findChild<BlockMicroscopePanel*>()->block().elements[3].value,
              captured->values[captured->expert_rows[expert] * captured->cols + 3]);
     emit stats->expertChosen(-1);
-    QCOMPARE(w.tensors()->microscope()->block().elements[3].value, captured->values[3]);
+    QCOMPARE(w.tensors()->findChild<BlockMicroscopePanel*>()->block().elements[3].value, captured->values[3]);
     w.tensors()->findChild<QTabWidget*>()->setCurrentIndex(1);
     w.picture(QStringLiteral("capture_experts"));
   }
@@ -219,8 +223,8 @@ class CaptureTest : public QObject {
     for (std::size_t e = 0; e + 1 < all.expert_rows.size(); ++e)
       blocks += (all.expert_rows[e + 1] - all.expert_rows[e] + 15) / 16;
     for (const std::size_t block : {std::size_t{0}, blocks / 2, blocks - 1}) {
-      emit w.tensors()->map()->blockChosen(9, block);
-      const BlockAnatomy& seen = w.tensors()->microscope()->block();
+      emit w.tensors()->findChild<BlockScaleMapPanel*>()->blockChosen(9, block);
+      const BlockAnatomy& seen = w.tensors()->findChild<BlockMicroscopePanel*>()->block();
       QVERIFY(seen.format.scheme == QuantScheme::nvfp4);
       const TensorSource source(QStringLiteral("t"), captured);
       const auto rows = source.blockRows(block, 16);
@@ -228,7 +232,7 @@ class CaptureTest : public QObject {
       for (std::size_t i = 0; i < seen.elements.size(); ++i)
         QCOMPARE(seen.elements[i].dequantized, decoded[(rows.first + i) * all.cols + 9]);
     }
-    QSignalSpy finished(w.tensors()->whatIf(), &WhatIfStrip::finished);
+    QSignalSpy finished(w.tensors()->whatIf(), &WhatIfPanel::finished);
     if (w.tensors()->whatIf()->table()->schemes().empty()) QVERIFY(finished.wait(kWaitMs));
     const WhatIfRow& row = w.tensors()->whatIf()->table()->schemes()[kWhatIfSchemes];  // down columns
     QCOMPARE(row.sums.e8m0_blocks, sums.e8m0_blocks);
@@ -237,11 +241,11 @@ class CaptureTest : public QObject {
     // From the strip back to MX and again to NVFP4.
     auto* table = const_cast<WhatIfTable*>(w.tensors()->whatIf()->table());
     QTest::mouseClick(table, Qt::LeftButton, {}, table->cellRect(BlockAxis::row, 0, 2).center());
-    QVERIFY(w.tensors()->microscope()->block().format.scheme != QuantScheme::nvfp4);
-    QCOMPARE(w.tensors()->microscope()->block().elements.size(), std::size_t(32));
+    QVERIFY(w.tensors()->findChild<BlockMicroscopePanel*>()->block().format.scheme != QuantScheme::nvfp4);
+    QCOMPARE(w.tensors()->findChild<BlockMicroscopePanel*>()->block().elements.size(), std::size_t(32));
     QTest::mouseClick(table, Qt::LeftButton, {}, table->schemeRect(BlockAxis::column, 0).center());
-    QVERIFY(w.tensors()->microscope()->block().format.scheme == QuantScheme::nvfp4);
-    QCOMPARE(w.tensors()->map()->axis(), BlockAxis::column);
+    QVERIFY(w.tensors()->findChild<BlockMicroscopePanel*>()->block().format.scheme == QuantScheme::nvfp4);
+    QCOMPARE(w.tensors()->findChild<BlockScaleMapPanel*>()->axis(), BlockAxis::column);
   }
 
   // FP8 as DeepSeek trains it: weights in blocks of 128 x 128, activations in 1 x 128, under FP32 scales.
@@ -260,8 +264,8 @@ class CaptureTest : public QObject {
         quantize_operand(all.format, {all.values.data() + call.first_row * all.cols, call.rows, all.cols, all.cols},
                          all.axis, call.key, decoded.data() + call.first_row * all.cols, all.cols, nullptr);
       for (const std::size_t row : {std::size_t{0}, all.rows / 2, all.rows - 1}) {
-        emit w.tensors()->map()->blockChosen(row, 0);
-        const BlockAnatomy& seen = w.tensors()->microscope()->block();
+        emit w.tensors()->findChild<BlockScaleMapPanel*>()->blockChosen(row, 0);
+        const BlockAnatomy& seen = w.tensors()->findChild<BlockMicroscopePanel*>()->block();
         QVERIFY(seen.format.granularity == all.format.granularity);
         for (std::size_t i = 0; i < seen.elements.size(); ++i)
           QCOMPARE(seen.elements[i].dequantized, decoded[row * all.cols + i]);
@@ -282,14 +286,14 @@ class CaptureTest : public QObject {
     const CapturedOperand& captured = *w.tensors()->captured();
     const CapturedOperand turned = rotated(captured);
     const auto shows = [&](const CapturedOperand& wanted) {
-      emit w.tensors()->map()->blockChosen(5, 1);
-      const auto& elements = w.tensors()->microscope()->block().elements;
+      emit w.tensors()->findChild<BlockScaleMapPanel*>()->blockChosen(5, 1);
+      const auto& elements = w.tensors()->findChild<BlockMicroscopePanel*>()->block().elements;
       for (std::size_t i = 0; i < elements.size(); ++i)
         if (elements[i].value != wanted.values[5 * wanted.cols + 32 + i]) return false;
       return !elements.empty();
     };
     QVERIFY(shows(turned));
-    QVERIFY(!w.tensors()->microscope()->caption().contains("edited"));
+    QVERIFY(!w.tensors()->findChild<BlockMicroscopePanel*>()->caption().contains("edited"));
     auto* button = w.tensors()->captureBar()->rotatedButton();
     QVERIFY(button->isVisible());
     QTest::mouseClick(button, Qt::LeftButton);
@@ -305,13 +309,13 @@ class CaptureTest : public QObject {
     w.trainTo(2);
     OperandPlace place{1, Gemm::dispatch, Operand::x, Direction::forward};
     w.window.selection()->setTensor(place);
-    w.matrix()->view()->grab();
-    QCOMPARE(w.matrix()->view()->columns(), 4);
+    w.matrix()->findChild<MatrixPlot*>()->grab();
+    QCOMPARE(w.matrix()->findChild<MatrixPlot*>()->columns(), 4);
     w.click(place);
     w.waitForCapture();
     QCOMPARE(w.tensors()->captured()->rows, std::size_t(config.data.batch) * config.data.seq);  // a token once
     place.gemm = Gemm::combine;
-    w.window.showWorkspace(QStringLiteral("overview"));
+    w.window.workspaces()->bringUp(QStringLiteral("overview"));
     w.click(place);
     QTRY_VERIFY_WITH_TIMEOUT(w.bar().contains(QStringLiteral("BF16")), kWaitMs);
     w.picture(QStringLiteral("capture_payload"));
@@ -325,7 +329,7 @@ class CaptureTest : public QObject {
     const auto choose = [&](GemmClass gemm_class) {
       classes->setCurrentIndex(static_cast<int>(gemm_class));
       emit classes->activated(static_cast<int>(gemm_class));
-      w.matrix()->view()->grab();
+      w.matrix()->findChild<MatrixPlot*>()->grab();
     };
     const auto enabled = [&](GemmClass gemm_class) {
       return static_cast<QStandardItemModel*>(classes->model())->item(static_cast<int>(gemm_class))->isEnabled();
@@ -334,13 +338,13 @@ class CaptureTest : public QObject {
     QVERIFY(!enabled(GemmClass::router_gate));
     choose(GemmClass::attention);
     const RunConfig config = w.lab()->config(0);
-    QCOMPARE(w.matrix()->view()->rows(), config.model.n_layers);
-    QCOMPARE(w.matrix()->view()->columns(), 4 * 6);  // wq wkv_a wkv_b wo
-    auto* scales = w.window.overview()->findChild<ScaleHistogramPanel*>();
+    QCOMPARE(w.matrix()->findChild<MatrixPlot*>()->rows(), config.model.n_layers);
+    QCOMPARE(w.matrix()->findChild<MatrixPlot*>()->columns(), 4 * 6);  // wq wkv_a wkv_b wo
+    auto* scales = w.window.workspaces()->overview()->findChild<BlockScaleHistogramPanel*>();
     QVERIFY(scales->csv().contains(QStringLiteral("attention wq x forward")));
     w.picture(QStringLiteral("overview_attention"));
     choose(GemmClass::head);
-    QCOMPARE(w.matrix()->view()->rows(), 1);
+    QCOMPARE(w.matrix()->findChild<MatrixPlot*>()->rows(), 1);
     QCOMPARE(w.window.selection()->tensor().layer, -1);
     w.click({-1, Gemm::output, Operand::w, Direction::dgrad});
     w.waitForCapture();

@@ -10,13 +10,14 @@
 #include "core/telemetry/frame/volume_stats.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
-#include "widgets/all_to_all/link_bytes_panel.h"
-#include "widgets/all_to_all/rank_spread_panel.h"
-#include "widgets/cluster/live_cost_panel.h"
-#include "widgets/cluster/measured_layers_panel.h"
+#include "widgets/all_to_all/bytes_by_link_panel.h"
+#include "widgets/all_to_all/bytes_per_token_against_k_panel.h"
+#include "widgets/all_to_all/ranks_a_token_goes_to_panel.h"
+#include "widgets/cluster/deepep_gain_panel.h"
 #include "widgets/cluster/node_health_panel.h"
-#include "widgets/cluster/published_panel.h"
-#include "widgets/cluster/step_time_panel.h"
+#include "widgets/cluster/published_and_modelled_panel.h"
+#include "widgets/cluster/this_imbalance_panel.h"
+#include "widgets/cluster/time_of_a_step_panel.h"
 
 using namespace moescope;
 
@@ -54,7 +55,7 @@ class ClusterPanelsTest : public QObject {
   }
 
   void publishedBarsStandBesideTheModels() {
-    PublishedPanel panel(selection_.get());
+    PublishedAndModelledPanel panel(selection_.get());
     show(&panel);
     for (const Hypothesis hypothesis : {Hypothesis::h1, Hypothesis::h2}) {
       panel.setHypothesis(hypothesis);
@@ -64,7 +65,7 @@ class ClusterPanelsTest : public QObject {
     }
     std::vector<double> published;
     int outlined = 0, hatched = 0, dotted = 0;
-    for (const BandBars::Row& row : panel.plot()->rows()) {
+    for (const BandBars::Row& row : panel.findChild<BandBars*>()->rows()) {
       if (row.parts.empty()) continue;
       if (row.parts[0].fill == BandBars::Fill::solid) {
         published.push_back(row.parts[0].value);
@@ -94,7 +95,7 @@ class ClusterPanelsTest : public QObject {
       QVERIFY(csv.filter(verdict).size() == 1);
       const QString error = verdict.left(verdict.indexOf(QLatin1Char('%')) + 1);
       bool in_row = false;
-      for (const BandBars::Row& row : panel.plot()->rows()) in_row |= row.figure.contains(error);
+      for (const BandBars::Row& row : panel.findChild<BandBars*>()->rows()) in_row |= row.figure.contains(error);
       QVERIFY2(in_row, qPrintable(error));
     }
     QCOMPARE(checks, 2);
@@ -103,7 +104,7 @@ class ClusterPanelsTest : public QObject {
 
   // Hatched is what holds a fitted number, and only that: in the picture, and named in the CSV.
   void fittedPartsAreHatched() {
-    StepTimePanel panel(selection_.get());
+    TimeOfAStepPanel panel(selection_.get());
     for (const bool mxfp8 : {false, true}) {
       ClusterQuestion question;
       question.way = mxfp8 ? AllToAll::deep_ep : AllToAll::standard;
@@ -116,7 +117,7 @@ class ClusterPanelsTest : public QObject {
       QCOMPARE(csv.size(), static_cast<int>(parts.size()) + 2);
       std::set<std::string> hatched;
       for (std::size_t i = 0; i < parts.size(); ++i) {
-        const bool fitted = panel.plot()->rows()[i].parts.at(0).fill == BandBars::Fill::hatched;
+        const bool fitted = panel.findChild<BandBars*>()->rows()[i].parts.at(0).fill == BandBars::Fill::hatched;
         if (fitted) hatched.insert(parts[i].name);
         QCOMPARE(fitted, !parts[i].fitted.empty());
         const QString field = QStringLiteral(",\"%1\",").arg(QString::fromStdString(parts[i].fitted));
@@ -132,13 +133,13 @@ class ClusterPanelsTest : public QObject {
   // One word for each way a number comes to be: what was taken on H200s does not say that it was measured here.
   void kindsAreNamedForOneThingEach() {
     const auto kind = [](Panel* panel) { return panel->caption().section(QLatin1Char(','), 0, 0); };
-    MeasuredLayersPanel layers(selection_.get());
+    DeepEPGainPanel layers(selection_.get());
     QCOMPARE(kind(&layers), QStringLiteral("measured elsewhere"));
-    LinkBytesPanel bytes(selection_.get());
+    BytesByLinkPanel bytes(selection_.get());
     QCOMPARE(kind(&bytes), QStringLiteral("counted"));
-    RankSpreadPanel spread(selection_.get());
+    RanksATokenGoesToPanel spread(selection_.get());
     QCOMPARE(kind(&spread), QStringLiteral("counted"));
-    StepTimePanel step(selection_.get());
+    TimeOfAStepPanel step(selection_.get());
     QCOMPARE(kind(&step), QStringLiteral("modelled"));
     std::set<QString> names;
     for (int k = 0; k < kNumProvenances; ++k) {
@@ -150,7 +151,7 @@ class ClusterPanelsTest : public QObject {
   }
 
   void aStepsPartsAreTheModels() {
-    StepTimePanel panel(selection_.get());
+    TimeOfAStepPanel panel(selection_.get());
     ClusterQuestion question;
     question.way = AllToAll::standard;
     question.mxfp8 = false;
@@ -162,7 +163,7 @@ class ClusterPanelsTest : public QObject {
     // The published run, which the fit meets.
     QVERIFY(std::abs(shown.time.tokens_per_second - 651) < 0.5);
     double sum = 0;
-    for (const BandBars::Row& row : panel.plot()->rows()) sum += row.parts.at(0).value;
+    for (const BandBars::Row& row : panel.findChild<BandBars*>()->rows()) sum += row.parts.at(0).value;
     QVERIFY(std::abs(sum - shown.time.ms_per_token) < 1e-9);
   }
 
@@ -196,28 +197,29 @@ class ClusterPanelsTest : public QObject {
   }
 
   void theLiveRoutersCostIsCores() {
-    LiveCostPanel panel(selection_.get());
+    ThisImbalancePanel panel(selection_.get());
     show(&panel);
     QTRY_VERIFY_WITH_TIMEOUT(!panel.costs().empty(), kWaitMs);
     const StepConfig config = published_b200_config(true, AllToAll::deep_ep);
     const auto cases = live_cases(config);
     QCOMPARE(panel.costs().size(), cases.size());
-    QCOMPARE(panel.table()->rowCount(), static_cast<int>(possible_ep(config).size()));
+    QCOMPARE(panel.findChild<QTableWidget*>()->rowCount(), static_cast<int>(possible_ep(config).size()));
     const auto frame = selection_->frame();
     const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
     const auto expected = live_costs(config, Hypothesis::h2, router->tokens_per_expert, {cases.data(), 5});
     for (std::size_t i = 0; i < expected.size(); ++i)
       QCOMPARE(panel.costs()[i].tokens_per_second, expected[i].tokens_per_second);
-    QVERIFY(panel.table()->item(0, 2)->text().startsWith(QString::number(expected[0].tokens_per_second, 'f', 0)));
+    QVERIFY(panel.findChild<QTableWidget*>()->item(0, 2)->text().startsWith(
+        QString::number(expected[0].tokens_per_second, 'f', 0)));
   }
 
   void bytesByLinkAreTheVolumesTimesTheRow() {
-    LinkBytesPanel panel(selection_.get());
+    BytesByLinkPanel panel(selection_.get());
     show(&panel);
     const auto frame = selection_->frame();
     const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
     QCOMPARE(panel.lines().size(), 6u);
-    for (const LinkBytesPanel::Line& line : panel.lines()) {
+    for (const BytesByLinkPanel::Line& line : panel.lines()) {
       const LinkCopies copies = total(copies_by_link(router->volume, line.way));
       const auto each = static_cast<double>(bytes_per_token(line.payload, run_->history()->info().dim));
       QCOMPARE(line.network, each * static_cast<double>(copies.network_out));
@@ -227,12 +229,12 @@ class ClusterPanelsTest : public QObject {
   }
 
   void moreExpertsATokenSaturateDeepEpOnly() {
-    BytesAgainstKPanel panel(selection_.get());
+    BytesPerTokenAgainstKPanel panel(selection_.get());
     show(&panel);
     const auto& swept = panel.lines();
     QCOMPARE(swept.size(), 10u);                   // K = 1, 2, 4, 8, 16
     QCOMPARE(swept[0].network, swept[1].network);  // K = 1: nothing to merge
-    const auto sum = [](const BytesAgainstKPanel::Line& line) { return line.network + line.nvlink; };
+    const auto sum = [](const BytesPerTokenAgainstKPanel::Line& line) { return line.network + line.nvlink; };
     QVERIFY(std::abs(sum(swept[8]) / sum(swept[0]) - 16) < 0.5);
     // With K = E every token goes to every rank once: 7 of 8 leave, one copy crosses to the other of two nodes.
     const double row = 2.0 * run_->history()->info().dim;
@@ -278,14 +280,14 @@ class ClusterPanelsTest : public QObject {
 
   void everyPanelExplainsItself() {
     std::vector<std::unique_ptr<Panel>> panels;
-    panels.push_back(std::make_unique<PublishedPanel>(selection_.get()));
-    panels.push_back(std::make_unique<StepTimePanel>(selection_.get()));
-    panels.push_back(std::make_unique<LiveCostPanel>(selection_.get()));
-    panels.push_back(std::make_unique<MeasuredLayersPanel>(selection_.get()));
+    panels.push_back(std::make_unique<PublishedAndModelledPanel>(selection_.get()));
+    panels.push_back(std::make_unique<TimeOfAStepPanel>(selection_.get()));
+    panels.push_back(std::make_unique<ThisImbalancePanel>(selection_.get()));
+    panels.push_back(std::make_unique<DeepEPGainPanel>(selection_.get()));
     panels.push_back(std::make_unique<NodeHealthPanel>(selection_.get()));
-    panels.push_back(std::make_unique<LinkBytesPanel>(selection_.get()));
-    panels.push_back(std::make_unique<BytesAgainstKPanel>(selection_.get()));
-    panels.push_back(std::make_unique<RankSpreadPanel>(selection_.get()));
+    panels.push_back(std::make_unique<BytesByLinkPanel>(selection_.get()));
+    panels.push_back(std::make_unique<BytesPerTokenAgainstKPanel>(selection_.get()));
+    panels.push_back(std::make_unique<RanksATokenGoesToPanel>(selection_.get()));
     for (const auto& panel : panels) {
       show(panel.get());
       QVERIFY(panel->explain().size() > 200);

@@ -13,8 +13,11 @@
 #include <QTabBar>
 #include <QTemporaryDir>
 #include <QTest>
+#include <QToolButton>
 #include <cmath>
 
+#include "app/actions/compare_actions.h"
+#include "app/actions/run_control.h"
 #include "app/bars/run_bar.h"
 #include "app/bars/run_chips.h"
 #include "app/setup/compare_dialog.h"
@@ -24,15 +27,16 @@
 #include "app/window/main_window.h"
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/microscaling_workspace.h"
+#include "app/workspaces/workspace_tabs.h"
 #include "core/telemetry/frame/router_stats.h"
 #include "tests/support/takes_keys.h"
-#include "widgets/compare/compare_table_panel.h"
-#include "widgets/compare/flips_panel.h"
-#include "widgets/compare/gap_panel.h"
-#include "widgets/compare/gradient_panel.h"
+#include "widgets/compare/gradient_error_panel.h"
 #include "widgets/compare/load_difference_panel.h"
-#include "widgets/microscaling/tensor_browser.h"
+#include "widgets/compare/loss_gap_panel.h"
+#include "widgets/compare/routing_flips_panel.h"
+#include "widgets/compare/runs_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
+#include "widgets/microscaling/tensors_panel.h"
 #include "widgets/plots/axis.h"
 
 using namespace moescope;
@@ -53,16 +57,17 @@ struct OpenWindow {
   MainWindow window{false};
 
   explicit OpenWindow(const RunConfig& config = nano()) {
-    window.setRecorded(false);
+    window.runControl()->setRecorded(false);
     window.show();
     QVERIFY(QTest::qWaitForWindowExposed(&window));
     QSignalSpy opened(window.session(), &RunSession::opened);
-    window.startRun(config, MainWindow::Start::paused);
+    window.runControl()->start(config, RunControl::Start::paused);
     if (opened.isEmpty() && !opened.wait(kWaitMs)) qFatal("no run");
     QVERIFY(takesKeys(&window));
   }
   Lab* lab() { return window.session()->lab(); }
-  RunChips* chips() { return window.runBar()->chips(); }
+  QToolButton* chip(const QString& run) { return chips()->findChild<QToolButton*>("chip_" + run); }
+  RunChips* chips() { return window.findChild<RunBar*>()->chips(); }
   void trainTo(std::int64_t step) {
     lab()->run_until(step);
     waitFor(step);
@@ -76,11 +81,11 @@ struct OpenWindow {
   void addFormat(const char* format) {
     RunConfig twin = window.session()->config();
     find_field("precision.experts")->set(twin, std::string(format));
-    window.addRun(twin);
+    window.findChild<CompareActions*>()->addTwin(twin);
   }
   template <typename T>
   T* panel() {
-    return window.compareWorkspace()->findChild<T*>();
+    return window.workspaces()->compare()->findChild<T*>();
   }
 };
 
@@ -93,7 +98,7 @@ QStringList column(const QString& csv, int index) {
 
 // The window's menu of the button, without showing it: popups block offscreen tests.
 QAction* compareAction(RunChips* chips, const QString& text) {
-  QMenu* menu = chips->compareButton()->menu();
+  QMenu* menu = chips->findChild<QToolButton*>("compare_button")->menu();
   emit menu->aboutToShow();
   for (QAction* action : menu->findChildren<QAction*>())
     if (QString(action->text()).remove('&').startsWith(text)) return action;
@@ -122,15 +127,15 @@ class CompareTest : public QObject {
     QVERIFY(noise);
     noise->trigger();
     QCOMPARE(w.window.selection()->histories().size(), 2u);
-    QCOMPARE(w.window.workspace(), static_cast<Workspace*>(w.window.compareWorkspace()));
+    QCOMPARE(w.window.workspaces()->current(), static_cast<Workspace*>(w.window.workspaces()->compare()));
     w.waitFor(12);
     const auto& histories = w.window.selection()->histories();
     QCOMPARE(histories[1]->steps().size(), 12);
     QVERIFY(histories[1]->value_at(Metric::ce_loss, kWholeRun, 11) !=
             histories[0]->value_at(Metric::ce_loss, kWholeRun, 11));
     QVERIFY(is_noise_twin(w.window.session()->config(0), w.window.session()->config(1)));
-    QTRY_VERIFY(w.chips()->chip(1)->isVisible());
-    QVERIFY(!w.chips()->chip(2)->isVisible());
+    QTRY_VERIFY(w.chip("B")->isVisible());
+    QVERIFY(!w.chip("C")->isVisible());
   }
 
   void aChipMakesItsRunActiveAndLiveChangesActOnIt() {
@@ -138,12 +143,12 @@ class CompareTest : public QObject {
     w.trainTo(2);
     w.addFormat("mxfp8_floor");
     w.waitFor(2);
-    QTRY_VERIFY(w.chips()->chip(1)->isVisible());
-    QTest::mouseClick(w.chips()->chip(1), Qt::LeftButton);
+    QTRY_VERIFY(w.chip("B")->isVisible());
+    QTest::mouseClick(w.chip("B"), Qt::LeftButton);
     QCOMPARE(w.window.selection()->run(), 1);
-    QVERIFY(w.chips()->chip(1)->isChecked());
+    QVERIFY(w.chip("B")->isChecked());
     const double rate_of_a = w.window.session()->config(0).optimizer.lr;
-    auto* line = w.window.setupForm()->editor("optimizer.lr")->findChild<QLineEdit*>();
+    auto* line = w.window.findChild<SetupForm*>()->editor("optimizer.lr")->findChild<QLineEdit*>();
     line->setFocus();
     line->selectAll();
     QTest::keyClicks(line, "0.0005");
@@ -173,7 +178,7 @@ class CompareTest : public QObject {
     OpenWindow w;
     w.addFormat("mxfp8_rceil");
     w.addFormat("mxfp8_floor");
-    w.window.addRun(noise_twin(w.window.session()->config()));
+    w.window.findChild<CompareActions*>()->addTwin(noise_twin(w.window.session()->config()));
     QVERIFY(!compareAction(w.chips(), "Noise twin")->isEnabled());
     QSignalSpy failed(&w.window, &MainWindow::failed);
     w.addFormat("bf16");
@@ -206,13 +211,13 @@ class CompareTest : public QObject {
   void panelsSayWhatTheComparisonSays() {
     OpenWindow w;
     w.addFormat("mxfp8_floor");
-    w.window.addRun(noise_twin(w.window.session()->config()));
+    w.window.findChild<CompareActions*>()->addTwin(noise_twin(w.window.session()->config()));
     w.trainTo(60);
     const auto& h = w.window.selection()->histories();
     const StepRange all{0, 59};
     QCOMPARE(w.window.selection()->range(), all);
 
-    const QString gaps = w.panel<GapPanel>()->csv();
+    const QString gaps = w.panel<LossGapPanel>()->csv();
     const std::vector<HistoryPtr> same{h[0], h[2]};
     const auto raw = gap_series(*h[0], *h[1], Metric::ce_loss, kWholeRun, all, 60);
     const auto smooth = smoothed_gap(*h[0], *h[1], Metric::ce_loss, kWholeRun, all, 60);
@@ -224,21 +229,21 @@ class CompareTest : public QObject {
       QCOMPARE(column(gaps, 5)[step].toFloat(), band[step]);
     }
     const QString verdict = QString::fromStdString(conclude(*h[0], *h[1], same).text).section(": ", 1);
-    QTRY_VERIFY2(w.panel<GapPanel>()->conclusion().contains(verdict.toHtmlEscaped()), qPrintable(verdict));
+    QTRY_VERIFY2(w.panel<LossGapPanel>()->conclusion().contains(verdict.toHtmlEscaped()), qPrintable(verdict));
 
-    QTRY_VERIFY(w.panel<CompareTablePanel>()->table()->columnCount() == 3);
-    const RunFigures figures = run_figures(*h[1], last_common_steps(h, CompareTablePanel::kWindow));
-    const QString table = w.panel<CompareTablePanel>()->csv();
+    QTRY_VERIFY(w.panel<RunsPanel>()->findChild<QTableWidget*>()->columnCount() == 3);
+    const RunFigures figures = run_figures(*h[1], last_common_steps(h, RunsPanel::kWindow));
+    const QString table = w.panel<RunsPanel>()->csv();
     QVERIFY2(table.contains(QString::number(figures.mean_loss, 'g', 9)), qPrintable(table));
     QVERIFY2(table.contains("\"precision.experts\",") && table.contains("mxfp8_floor"), qPrintable(table));
 
     const auto flips = h[1]->flip_frame_at(59);
     QVERIFY(flips);
-    w.panel<FlipsPanel>()->showRounding(false);
-    QVERIFY(w.panel<FlipsPanel>()->csv().contains(QString::number(flips->flips[0].flip_rate, 'g', 9)));
+    w.panel<RoutingFlipsPanel>()->showRounding(false);
+    QVERIFY(w.panel<RoutingFlipsPanel>()->csv().contains(QString::number(flips->flips[0].flip_rate, 'g', 9)));
     const auto gradients = h[1]->gradient_frame_at(59);
     QVERIFY(gradients);
-    QVERIFY(w.panel<GradientPanel>()->csv().contains(QString::number(gradients->gradients.back().cosine, 'g', 9)));
+    QVERIFY(w.panel<GradientErrorPanel>()->csv().contains(QString::number(gradients->gradients.back().cosine, 'g', 9)));
 
     const auto difference = load_difference(h[0]->frame_at(59)->routers[0], h[1]->frame_at(59)->routers[0]);
     const QStringList shown = column(w.panel<LoadDifferencePanel>()->csv(), 3);
@@ -246,7 +251,7 @@ class CompareTest : public QObject {
     const QStringList own = column(w.panel<LoadDifferencePanel>()->csv(), 4);
     for (std::size_t e = 0; e < difference.size(); ++e)
       QCOMPARE(own[static_cast<int>(e)].toFloat(), utilisation(h[1]->frame_at(59)->routers[0].tokens_per_expert, e));
-    for (Panel* panel : w.window.compareWorkspace()->panels()) {
+    for (Panel* panel : w.window.workspaces()->compare()->panels()) {
       QVERIFY2(panel->csv().count('\n') > 1, qPrintable(panel->title()));
       QVERIFY2(!panel->explain().isEmpty(), qPrintable(panel->title()));
     }
@@ -265,7 +270,7 @@ class CompareTest : public QObject {
     }
     const auto choose = [&](const char* key, const char* text) {
       QMenu menu;
-      auto* form = w.window.setupForm();
+      auto* form = w.window.findChild<SetupForm*>();
       const ConfigField& field = form->editor(key)->field();
       fillTwinMenu(&menu, field,
                    {.now = [&] { return field.get(w.window.session()->config()); },
@@ -289,14 +294,14 @@ class CompareTest : public QObject {
   void panelsSayInWordsWhatTheirPicturesMean() {
     OpenWindow w;
     w.addFormat("mxfp4");
-    w.window.addRun(noise_twin(w.window.session()->config()));
+    w.window.findChild<CompareActions*>()->addTwin(noise_twin(w.window.session()->config()));
     w.trainTo(12);
     w.window.selection()->setRun(1);
-    QVERIFY(w.window.showWorkspace("compare"));
+    QVERIFY(w.window.workspaces()->bringUp("compare"));
     const auto plain = [](QString html) { return html.remove(QRegularExpression("<[^>]*>")).replace("&nbsp;", " "); };
     const auto& h = w.window.selection()->histories();
 
-    auto* gradients = w.panel<GradientPanel>();
+    auto* gradients = w.panel<GradientErrorPanel>();
     const float snr = h[1]->value_at(Metric::gradient_snr_db, kWholeRun, 10);
     const QString off = "B " + formatPercent(std::pow(10.0, -snr / 20.0));
     QTRY_VERIFY2(plain(gradients->conclusion()).contains(off), qPrintable(gradients->conclusion()));
@@ -308,7 +313,7 @@ class CompareTest : public QObject {
     QTRY_COMPARE(gradients->shownValue(0, 0), of(1) - of(0));
     QVERIFY2(gradients->caption().contains("minus A"), qPrintable(gradients->caption()));
 
-    auto* flips = w.panel<FlipsPanel>();
+    auto* flips = w.panel<RoutingFlipsPanel>();
     QVERIFY(flips->rounding());  // what formats do comes first, where it is known
     const auto compared = h[1]->gradient_frame_at(11);
     QVERIFY(compared);
@@ -331,9 +336,9 @@ class CompareTest : public QObject {
   void withoutATwinThePanelsSayHowToGetOne() {
     OpenWindow w;
     w.trainTo(2);
-    QVERIFY(w.window.showWorkspace("compare"));
-    QTRY_VERIFY(w.panel<GapPanel>()->plot()->notice().contains("Compare with"));
-    QTRY_VERIFY(w.panel<LoadDifferencePanel>()->view()->notice().contains("Compare with"));
+    QVERIFY(w.window.workspaces()->bringUp("compare"));
+    QTRY_VERIFY(w.panel<LossGapPanel>()->findChild<GapPlot*>()->notice().contains("Compare with"));
+    QTRY_VERIFY(w.panel<LoadDifferencePanel>()->findChild<MatrixPlot*>()->notice().contains("Compare with"));
   }
 
   void theButtonSwitchesGradientsOn() {
@@ -341,12 +346,12 @@ class CompareTest : public QObject {
     config.telemetry.gradient_every = 0;
     OpenWindow w(config);
     w.trainTo(2);
-    QVERIFY(w.window.showWorkspace("compare"));
-    auto* button = w.panel<GradientPanel>()->measureButton();
+    QVERIFY(w.window.workspaces()->bringUp("compare"));
+    auto* button = w.panel<GradientErrorPanel>()->findChild<QPushButton*>();
     QTRY_VERIFY(button->isVisible());
     QTest::mouseClick(button, Qt::LeftButton);
-    QCOMPARE(w.window.session()->config().telemetry.gradient_every, GradientPanel::kCadence);
-    w.trainTo(GradientPanel::kCadence + 1);
+    QCOMPARE(w.window.session()->config().telemetry.gradient_every, GradientErrorPanel::kCadence);
+    w.trainTo(GradientErrorPanel::kCadence + 1);
     QTRY_VERIFY(!button->isVisible());
   }
 
@@ -368,10 +373,10 @@ class CompareTest : public QObject {
     const int compare = 4;  // Overview, Router, All-to-all, Microscaling, Compare, Cluster
     QCOMPARE(tabs->tabText(compare), QStringLiteral("Compare"));
     QTest::mouseClick(tabs, Qt::LeftButton, {}, tabs->tabRect(compare).center());
-    QVERIFY(w.window.compareWorkspace()->isVisible());
+    QVERIFY(w.window.workspaces()->compare()->isVisible());
     QTest::keyClick(&w.window, Qt::Key_4, Qt::ControlModifier);
-    QVERIFY(w.window.microscaling()->isVisible());
-    QVERIFY(!w.window.compareWorkspace()->isVisible());
+    QVERIFY(w.window.workspaces()->microscaling()->isVisible());
+    QVERIFY(!w.window.workspaces()->compare()->isVisible());
   }
 
   void droppedTensorsOpenTheLaboratory() {
@@ -394,8 +399,8 @@ class CompareTest : public QObject {
     QVERIFY(enter.isAccepted());
     QDropEvent event(QPointF(50, 50), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
     QCoreApplication::sendEvent(&w.window, &event);
-    QTRY_VERIFY(w.window.microscaling()->isVisible());
-    auto* browser = w.window.microscaling()->tensorLab()->browser();
+    QTRY_VERIFY(w.window.workspaces()->microscaling()->isVisible());
+    auto* browser = w.window.workspaces()->microscaling()->tensorLab()->browser();
     QTRY_VERIFY(browser->csv().contains("w"));
     QVERIFY2(browser->error().isEmpty(), qPrintable(browser->error()));
     QVERIFY(w.window.session()->isLive());  // and the run is still there

@@ -12,9 +12,9 @@
 #include "widgets/panel/explain_card.h"
 #include "widgets/plots/matrix_plot.h"
 #include "widgets/plots/value_tile.h"
-#include "widgets/router/capacity_panel.h"
 #include "widgets/router/expert_load_panel.h"
-#include "widgets/router/gate_load_panel.h"
+#include "widgets/router/gate_mass_against_load_panel.h"
+#include "widgets/router/padding_and_capacity_panel.h"
 
 namespace moescope {
 
@@ -69,11 +69,12 @@ class QtExplain : public QObject {
   }
 
   void aPointOfAScatterPlotIsOneExpert() {
-    GateLoadPanel panel(&selection_);
+    GateMassAgainstLoadPanel panel(&selection_);
     panel.resize(500, 400);
     panel.show();
-    panel.plot()->grab();  // fills it
-    panel.explainAt(panel.plot()->mapToGlobal(panel.plot()->placeOf(3).toPoint()));
+    panel.findChild<ScatterPlot*>()->grab();  // fills it
+    panel.explainAt(
+        panel.findChild<ScatterPlot*>()->mapToGlobal(panel.findChild<ScatterPlot*>()->placeOf(3).toPoint()));
     ExplainCard* shown = card(&panel);
     QVERIFY(shown);
     QVERIFY2(shown->text().contains("layer 2, expert 3, step"), qPrintable(shown->text()));
@@ -82,7 +83,7 @@ class QtExplain : public QObject {
   // Not the panel's card: the figure's own, with what is on the tile.
   void tilesOfVolumesAndCapacityHaveTheirOwn() {
     AllToAllPanel volumes(&selection_);
-    CapacityPanel capacity(&selection_);
+    PaddingAndCapacityPanel capacity(&selection_);
     int tiles = 0;
     for (Panel* panel : {static_cast<Panel*>(&volumes), static_cast<Panel*>(&capacity)}) {
       panel->resize(600, 400);

@@ -13,13 +13,16 @@
 #include <QXmlStreamReader>
 #include <cmath>
 
-#include "app/export/export_menu.h"
-#include "app/export/export_request.h"
+#include "app/actions/file_actions.h"
+#include "app/actions/run_control.h"
+#include "app/export/export_actions.h"
 #include "app/export/report.h"
+#include "app/look/theme.h"
 #include "app/window/main_window.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/picture.h"
 #include "app/workspaces/svg_device.h"
+#include "app/workspaces/workspace_tabs.h"
 #include "tests/support/takes_keys.h"
 
 using namespace moescope;
@@ -65,14 +68,14 @@ class ExportTest : public QObject {
       qputenv(name, home_.path().toUtf8());
     applyTheme(Theme::dark);
     window_ = std::make_unique<MainWindow>(false);
-    window_->setRecorded(false);
+    window_->runControl()->setRecorded(false);
     window_->resize(1280, 800);
     window_->show();
     QVERIFY(QTest::qWaitForWindowExposed(window_.get()));
     QSignalSpy opened(window_->session(), &RunSession::opened);
     RunConfig config = load_preset("nano").config;
     config.precision.experts = Recipe::mxfp8_rceil;
-    window_->startRun(config, MainWindow::Start::paused);
+    window_->runControl()->start(config, RunControl::Start::paused);
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), 20000);
     QVERIFY(takesKeys(window_.get()));
     Lab* lab = window_->session()->lab();
@@ -166,7 +169,7 @@ class ExportTest : public QObject {
 
   void everyPanelIsAPictureInTheLightTheme() {
     int panels = 0;
-    for (Workspace* workspace : window_->workspaces()) {
+    for (Workspace* workspace : window_->workspaces()->all()) {
       for (Panel* panel : workspace->panels()) {
         const Figure svg = panelFigure(panel, *window_->selection(), FigureKind::svg);
         const auto elements = elementsOf(svg.svg);
@@ -186,7 +189,7 @@ class ExportTest : public QObject {
 
   // What is on the screen stays dark and in its place.
   void thePanelItselfIsAsBefore() {
-    Panel* panel = window_->overview()->panel("dock_loss");
+    Panel* panel = window_->workspaces()->overview()->panel("dock_loss");
     const QRect place = panel->geometry();
     const QPalette colors = panel->palette();
     panelFigure(panel, *window_->selection(), FigureKind::image, {900, 500});
@@ -196,7 +199,7 @@ class ExportTest : public QObject {
   }
 
   void aPictureHasTheAskedSize() {
-    Panel* panel = window_->overview()->panel("dock_loss");
+    Panel* panel = window_->workspaces()->overview()->panel("dock_loss");
     const Figure wide = panelFigure(panel, *window_->selection(), FigureKind::image, {900, 500});
     const Figure small = panelFigure(panel, *window_->selection(), FigureKind::image, {400, 300});
     QCOMPARE(wide.image.width() - small.image.width(), kPrintScale * 500);
@@ -205,23 +208,22 @@ class ExportTest : public QObject {
 
   void workspaceIsOnePicture() {
     for (const char* name : {"overview", "router", "compare", "microscaling"}) {
-      window_->showWorkspace(name);
+      window_->workspaces()->bringUp(name);
       QTest::qWait(50);
       const QString path = home_.filePath(QString(name) + ".svg");
-      saveWorkspaceFigure(window_->workspace(), *window_->selection(), path);
+      saveWorkspaceFigure(window_->workspaces()->current(), *window_->selection(), path);
       QFile file(path);
       QVERIFY(file.open(QIODevice::ReadOnly));
       QVERIFY2(elementsOf(file.readAll())["text"] > 20, name);
     }
-    window_->showWorkspace("overview");
-    QVERIFY_THROWS_EXCEPTION(std::runtime_error,
-                             saveWorkspaceFigure(window_->workspace(), *window_->selection(), "/no/folder/x.png"));
+    window_->workspaces()->bringUp("overview");
+    QVERIFY_THROWS_EXCEPTION(std::runtime_error, saveWorkspaceFigure(window_->workspaces()->current(),
+                                                                     *window_->selection(), "/no/folder/x.png"));
   }
 
   void copyTakesPictureAndFigures() {
-    Panel* panel = window_->overview()->panel("dock_loss");
+    Panel* panel = window_->workspaces()->overview()->panel("dock_loss");
     panel->setFocus();
-    QCOMPARE(chosenPanel(window_.get()), panel);
     QTest::keyClick(window_.get(), Qt::Key_C, Qt::ControlModifier);
     const QMimeData* copied = QApplication::clipboard()->mimeData();
     QVERIFY(copied->hasImage());
@@ -230,7 +232,7 @@ class ExportTest : public QObject {
   }
 
   void reportHasFiguresTablesAndWords() {
-    const QByteArray page = report(reportSource(window_.get()));
+    const QByteArray page = report(window_->exports()->reportSource());
     QVERIFY(page.contains("Results") && page.contains("Findings") && page.contains("All settings"));
     QVERIFY(page.count("<svg ") >= 5);
     QVERIFY(!page.contains("href=\"http") && !page.contains("src=\"http"));
@@ -262,9 +264,9 @@ class ExportTest : public QObject {
     log("twin", "\"precision\":\"bf16\",\"domain_shift_step\":200", 2);
     MainWindow window(false);
     QSignalSpy opened(window.session(), &RunSession::opened);
-    window.openFiles(paths);
+    window.files()->open(paths);
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), 20000);
-    const QByteArray page = report(reportSource(&window));
+    const QByteArray page = report(window.exports()->reportSource());
     QVERIFY(page.contains("<b>C twin</b> is a noise twin: the settings of A up to step 199."));
     QVERIFY(
         page.contains("other against first: inside the noise band: no evidence of a difference over steps 0 to 199"));

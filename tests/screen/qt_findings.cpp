@@ -8,12 +8,14 @@
 #include <QTest>
 #include <limits>
 
+#include "app/actions/file_actions.h"
 #include "app/bars/live_bar.h"
 #include "app/bars/status_line.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/setup_form.h"
 #include "app/window/main_window.h"
 #include "app/workspaces/overview.h"
+#include "app/workspaces/workspace_tabs.h"
 #include "core/telemetry/logs/import_jsonl.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/overview/findings_panel.h"
@@ -154,18 +156,19 @@ class QtFindings : public QObject {
     window.resize(1280, 800);
     window.show();
     QSignalSpy opened(window.session(), &RunSession::opened);
-    window.openFile(QString(MOESCOPE_TEST_DATA) + "/../assets/samples/unbalanced_bf16.jsonl");
+    window.files()->open({QString(MOESCOPE_TEST_DATA) + "/../assets/samples/unbalanced_bf16.jsonl"});
     QTRY_COMPARE(opened.size(), 1);
-    QTRY_COMPARE(window.findings()->count(Severity::severe), 3);
+    QTRY_COMPARE(window.findChild<FindingsWatch*>()->count(Severity::severe), 3);
     auto* badge = window.findChild<QToolButton*>("findings_badge");
     QVERIFY(badge && badge->isVisible());
     QVERIFY(badge->text().contains("3 severe"));
-    FindingsPanel* panel = window.overview()->findChild<FindingsPanel*>();
+    FindingsPanel* panel = window.workspaces()->overview()->findChild<FindingsPanel*>();
     QTest::mouseClick(badge, Qt::LeftButton);
     QTRY_VERIFY(panel->isVisible());
     panel->choose(0);
     QTest::mouseClick(panel->row(0)->knobs().front(), Qt::LeftButton);
-    FieldEditor* editor = window.setupForm()->editor("router.bias_update_rate");  // nothing trains: no live bar
+    FieldEditor* editor =
+        window.findChild<SetupForm*>()->editor("router.bias_update_rate");  // nothing trains: no live bar
     QTRY_VERIFY(editor->isVisible());
     QVERIFY(editor->visibleRegion().boundingRect().height() > 0);
   }

@@ -4,15 +4,20 @@
 #include <QLineEdit>
 #include <QMessageBox>
 #include <QPushButton>
+#include <QRadioButton>
 #include <QSignalSpy>
 #include <QTemporaryDir>
 #include <QTest>
 
+#include "app/actions/live_settings.h"
+#include "app/actions/run_control.h"
+#include "app/lessons/lesson_actions.h"
 #include "app/lessons/lesson_guide.h"
 #include "app/lessons/lesson_pane.h"
 #include "app/window/main_window.h"
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/workspace.h"
+#include "app/workspaces/workspace_tabs.h"
 #include "core/lessons/lesson_figures.h"
 #include "tests/support/takes_keys.h"
 #include "widgets/microscaling/tensor_lab.h"
@@ -27,47 +32,59 @@ constexpr int kWaitMs = 60000;
 struct OpenWindow {
   MainWindow window{false};
   OpenWindow() {
-    window.setRecorded(false);
+    window.runControl()->setRecorded(false);
     window.show();
     if (!QTest::qWaitForWindowExposed(&window)) qFatal("no window");
   }
-  LessonPane* pane() { return window.lessonPane(); }
-  LessonGuide* guide() { return window.lessonGuide(); }
+  LessonPane* pane() { return window.findChild<LessonPane*>(); }
+  LessonGuide* guide() { return window.findChild<LessonGuide*>(); }
+  QList<QRadioButton*> choices() { return pane()->findChildren<QRadioButton*>(); }
+  QList<QPushButton*> tasks() { return pane()->findChildren<QPushButton*>("lesson_task"); }
+  QPushButton* reveal() { return pane()->findChild<QPushButton*>("lesson_reveal"); }
+  int step() {  // from 0; on the page from 1
+    return pane()->findChild<QLabel*>("lesson_place")->text().section("tep ", -1).section(' ', 0, 0).toInt() - 1;
+  }
+  QString pageText() {
+    QString all;
+    for (const QLabel* label : pane()->findChildren<QLabel*>())
+      if (label->isVisibleTo(pane())) all += label->text() + "\n";
+    return all;
+  }
   // Whatever comes next, as Ctrl+Return does.
   void goOn() { QTest::keyClick(&window, Qt::Key_Return, Qt::ControlModifier); }
   void open(const char* lesson) {
     QSignalSpy opened(window.session(), &RunSession::opened);
-    window.startLesson(lesson);
+    window.lessons()->start(lesson);
     QVERIFY(guide()->active());
     if (!guide()->lesson().runs.empty()) QVERIFY(opened.wait(kWaitMs));
     QVERIFY(takesKeys(&window));
   }
   // Answers a prediction as the lesson has it, does what it asks, and reveals.
   void takeStep() {
-    const LessonStep& step = guide()->lesson().steps[static_cast<std::size_t>(guide()->step())];
+    const LessonStep& step = guide()->lesson().steps[static_cast<std::size_t>(this->step())];
     if (step.prediction && !step.prediction->choices.empty()) {
-      QWidget* choice = pane()->choiceButtons()[step.prediction->right];
+      QRadioButton* choice = choices()[step.prediction->right];
       choice->setFocus();
       QTest::keyClick(choice, Qt::Key_Space);
     } else if (step.prediction) {
-      QWidget* skip = pane()->choiceButtons().last();
+      QRadioButton* skip = choices().last();
       QTest::mouseClick(skip, Qt::LeftButton, {}, QPoint(8, skip->height() / 2));
     }
-    for (int i = 0; i < pane()->taskButtons().size(); ++i) {
-      QTRY_VERIFY_WITH_TIMEOUT(pane()->taskButtons()[i]->isEnabled(), kWaitMs);
+    for (int i = 0; i < tasks().size(); ++i) {
+      QTRY_VERIFY_WITH_TIMEOUT(tasks()[i]->isEnabled(), kWaitMs);
       goOn();
-      QTRY_VERIFY_WITH_TIMEOUT(pane()->taskButtons()[i]->text().startsWith(QChar(0x2714)), kWaitMs);
+      QTRY_VERIFY_WITH_TIMEOUT(tasks()[i]->text().startsWith(QChar(0x2714)), kWaitMs);
     }
     if (step.reveal.empty()) return;
-    QTRY_VERIFY(pane()->revealButton()->isEnabled());
+    QTRY_VERIFY(reveal()->isEnabled());
     goOn();
-    QTRY_VERIFY(pane()->visibleText().contains("What happened"));
-    QVERIFY2(!pane()->visibleText().contains("something else"), qPrintable(pane()->visibleText()));
+    QTRY_VERIFY(pageText().contains("What happened"));
+    QVERIFY2(!pageText().contains("something else"), qPrintable(pageText()));
   }
   void takeLesson() {
     const int steps = static_cast<int>(guide()->lesson().steps.size());
     for (int step = 0; step < steps; ++step) {
-      QCOMPARE(guide()->step(), step);
+      QCOMPARE(this->step(), step);
       takeStep();
       if (QTest::currentTestFailed()) return;
       QTest::keyClick(&window, Qt::Key_Right, Qt::AltModifier);
@@ -84,7 +101,7 @@ class LessonTest : public QObject {
   void everyPanelThatALessonNamesIsThere() {
     OpenWindow open;
     for (const std::string& name : lesson_names()) {
-      const QStringList unknown = LessonGuide::unknownPanels(find_lesson(name).lesson, open.window.workspaces());
+      const QStringList unknown = LessonPanels::unknown(find_lesson(name).lesson, open.window.workspaces()->all());
       QVERIFY2(unknown.isEmpty(), qPrintable(unknown.join("; ")));
     }
   }
@@ -96,7 +113,7 @@ class LessonTest : public QObject {
     QVERIFY(open.pane()->visibleText().contains("predicted"));
     QCOMPARE(open.guide()->predictions(), 2);  // the number was not guessed
     QCOMPARE(open.guide()->rightPredictions(), 2);
-    QCOMPARE(open.window.microscaling()->tensorLab()->tensorName(), QString("near-0.93"));
+    QCOMPARE(open.window.workspaces()->microscaling()->tensorLab()->tensorName(), QString("near-0.93"));
   }
 
   void aTrainingLessonGoesToItsEndByKeyboard() {
@@ -104,10 +121,10 @@ class LessonTest : public QObject {
     open.open("bias-thermostat");
     QCOMPARE(open.window.session()->histories().size(), std::size_t{3});
     QCOMPARE(open.window.session()->lab()->status().step, 0);  // it waits
-    QCOMPARE(open.window.workspace()->name(), QString("Router"));
+    QCOMPARE(open.window.workspaces()->current()->name(), QString("Router"));
     open.takeLesson();
     QCOMPARE(open.guide()->rightPredictions(), 2);
-    QCOMPARE(open.window.undoStack()->count(), 1);  // the change of u can be taken back
+    QCOMPARE(open.window.findChild<QUndoStack*>()->count(), 1);  // the change of u can be taken back
   }
 
   void aSettingForAllRunsIsMadeInEveryRun() {
@@ -121,9 +138,9 @@ class LessonTest : public QObject {
     file.close();
     OpenWindow open;
     open.open(qPrintable(file.fileName()));
-    open.window.changeRun(0, "router.bias_update_rate", 0.25);  // by hand, in one of them
-    QTest::qWait(500);                                          // the guide looks four times a second
-    QVERIFY(!open.pane()->taskButtons()[0]->text().startsWith(QChar(0x2714)));
+    open.window.findChild<LiveSettings*>()->change(0, "router.bias_update_rate", 0.25);  // by hand, in one of them
+    QTest::qWait(500);  // the guide looks four times a second
+    QVERIFY(!open.tasks()[0]->text().startsWith(QChar(0x2714)));
     open.takeStep();
     for (int place : {0, 1}) QCOMPARE(open.window.session()->config(place).router.bias_update_rate, 0.25);
   }
@@ -133,30 +150,30 @@ class LessonTest : public QObject {
     open.open("precision-routing");
     open.takeStep();
     open.guide()->next();
-    for (QPushButton* task : open.pane()->taskButtons()) QVERIFY(!task->isEnabled());
+    for (QPushButton* task : open.tasks()) QVERIFY(!task->isEnabled());
     open.pane()->findChild<QLineEdit*>()->setText("3");
     QTest::keyClick(open.pane()->findChild<QLineEdit*>(), Qt::Key_Return);
-    QVERIFY(open.pane()->taskButtons()[0]->isEnabled());
-    QVERIFY(!open.pane()->taskButtons()[1]->isEnabled());
+    QVERIFY(open.tasks()[0]->isEnabled());
+    QVERIFY(!open.tasks()[1]->isEnabled());
   }
 
   void aWrongPredictionIsSaidKindlyAndCounted() {
     OpenWindow open;
     open.open("loud-channel");
-    open.pane()->choiceButtons()[0]->setFocus();
-    QTest::keyClick(open.pane()->choiceButtons()[0], Qt::Key_Space);
+    open.choices()[0]->setFocus();
+    QTest::keyClick(open.choices()[0], Qt::Key_Space);
     open.goOn();
-    QTRY_VERIFY(open.pane()->revealButton()->isEnabled());
+    QTRY_VERIFY(open.reveal()->isEnabled());
     open.goOn();
-    QVERIFY2(open.pane()->visibleText().contains("Not what you expected"), qPrintable(open.pane()->visibleText()));
+    QVERIFY2(open.pageText().contains("Not what you expected"), qPrintable(open.pageText()));
     QCOMPARE(open.guide()->predictions(), 1);
     QCOMPARE(open.guide()->rightPredictions(), 0);
   }
 
   void leavingBringsTheOwnArrangementBack() {
     OpenWindow open;
-    open.window.showWorkspace("Overview");
-    Workspace* overview = open.window.workspace();
+    open.window.workspaces()->bringUp("Overview");
+    Workspace* overview = open.window.workspaces()->current();
     QDockWidget* balance = nullptr;
     for (QDockWidget* dock : overview->docks())
       if (dock->objectName() == "dock_balance") balance = dock;
@@ -172,11 +189,11 @@ class LessonTest : public QObject {
     QTRY_VERIFY(!open.window.findChild<QDockWidget*>("dock_loss")->isVisible());
     QVERIFY(open.window.findChild<QDockWidget*>("dock_all_to_all")->isVisible());
     QVERIFY(open.window.findChild<QDockWidget*>("dock_lesson")->isVisible());
-    open.window.leaveLesson();
+    open.window.lessons()->leave();
     QVERIFY(!open.window.findChild<QDockWidget*>("dock_lesson")->isVisible());
     QTRY_VERIFY(open.window.findChild<QDockWidget*>("dock_loss")->isVisible());
     QVERIFY(!balance->isVisible());
-    QCOMPARE(open.window.workspace(), overview);
+    QCOMPARE(open.window.workspaces()->current(), overview);
   }
 
   void panelsThatGiveTheAnswerAwayWaitForThePrediction() {
@@ -185,16 +202,16 @@ class LessonTest : public QObject {
     open.guide()->next();
     open.guide()->next();
     QVERIFY(open.guide()->lesson().steps[2].view.after_prediction);
-    QCOMPARE(open.window.workspace()->name(), QString("Router"));
-    QTest::keyClick(open.pane()->choiceButtons()[0], Qt::Key_Space);
-    QCOMPARE(open.window.workspace()->name(), QString("Overview"));
+    QCOMPARE(open.window.workspaces()->current()->name(), QString("Router"));
+    QTest::keyClick(open.choices()[0], Qt::Key_Space);
+    QCOMPARE(open.window.workspaces()->current()->name(), QString("Overview"));
   }
 
   void aLessonChoosesWhatTheCurvesShow() {
     OpenWindow open;
     open.open("bias-or-loss");
-    QCOMPARE(open.window.workspace()->name(), QString("Compare"));
-    auto* loss = open.window.workspace()->findChild<LossPanel*>();
+    QCOMPARE(open.window.workspaces()->current()->name(), QString("Compare"));
+    auto* loss = open.window.workspaces()->current()->findChild<LossPanel*>();
     QCOMPARE(loss->metric(), Metric::max_vio_window);
     for (const std::string& name : lesson_names()) {
       for (const LessonStep& step : find_lesson(name).lesson.steps) {
@@ -203,24 +220,24 @@ class LessonTest : public QObject {
         QVERIFY2(loss->metric() == *step.view.metric, step.title.c_str());
       }
     }
-    open.window.leaveLesson();
+    open.window.lessons()->leave();
     QCOMPARE(loss->metric(), Metric::ce_loss);
   }
 
   void aRunThatAPersonTrainedIsNotReplacedUnasked() {
     OpenWindow open;
     QSignalSpy opened(open.window.session(), &RunSession::opened);
-    open.window.startRun(load_preset("nano").config, MainWindow::Start::paused);
+    open.window.runControl()->start(load_preset("nano").config, RunControl::Start::paused);
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
     open.window.session()->lab()->run_until(3);
     QTRY_COMPARE_WITH_TIMEOUT(open.window.session()->lab()->status().step, 3, kWaitMs);
-    open.window.startLesson("bias-or-loss");
+    open.window.lessons()->start("bias-or-loss");
     auto* box = open.window.findChild<QMessageBox*>("lesson_question");
     QVERIFY(box);
     QVERIFY(!open.guide()->active());
     box->button(QMessageBox::Cancel)->click();
     QCOMPARE(open.window.session()->lab()->status().step, 3);
-    open.window.startLesson("bias-or-loss");
+    open.window.lessons()->start("bias-or-loss");
     open.window.findChild<QMessageBox*>("lesson_question")->findChild<QPushButton*>("start_lesson")->click();
     QVERIFY(opened.wait(kWaitMs));
     QVERIFY(open.guide()->active());
@@ -235,7 +252,7 @@ class LessonTest : public QObject {
     file.close();
     OpenWindow open;
     QSignalSpy failed(&open.window, &MainWindow::failed);
-    open.window.startLesson(file.fileName());
+    open.window.lessons()->start(file.fileName());
     QCOMPARE(failed.count(), 1);
     QVERIFY(failed[0][0].toString().contains("broken.toml:3: nonsense: no such key"));
     QVERIFY(!open.guide()->active());

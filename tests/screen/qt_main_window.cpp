@@ -7,6 +7,8 @@
 #include <QMenuBar>
 #include <QMessageBox>
 #include <QMimeData>
+#include <QProgressDialog>
+#include <QRegularExpression>
 #include <QSettings>
 #include <QSignalSpy>
 #include <QTabBar>
@@ -15,6 +17,8 @@
 #include <filesystem>
 #include <random>
 
+#include "app/actions/file_actions.h"
+#include "app/actions/run_control.h"
 #include "app/bars/live_bar.h"
 #include "app/bars/notice_bar.h"
 #include "app/bars/run_bar.h"
@@ -25,6 +29,7 @@
 #include "app/window/main_window.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace.h"
+#include "app/workspaces/workspace_tabs.h"
 #include "core/telemetry/recording/recording.h"
 #include "tests/support/sample_frames.h"
 #include "tests/support/takes_keys.h"
@@ -50,12 +55,12 @@ struct OpenWindow {
   MainWindow window;
 
   explicit OpenWindow(const RunConfig& config = nano(), bool recorded = false) {
-    window.setRecorded(recorded);
+    window.runControl()->setRecorded(recorded);
     window.show();
     QVERIFY(QTest::qWaitForWindowExposed(&window));
     QSignalSpy opened(window.session(), &RunSession::opened);
     QSignalSpy failed(&window, &MainWindow::failed);
-    window.startRun(config, MainWindow::Start::paused);
+    window.runControl()->start(config, RunControl::Start::paused);
     if (opened.isEmpty() && !opened.wait(kWaitMs))
       qFatal("no run: %s", failed.isEmpty() ? "" : qPrintable(failed[0][0].toString()));
     QVERIFY(takesKeys(&window));
@@ -71,7 +76,7 @@ struct OpenWindow {
     lab()->flush();
   }
   void typeLive(const char* field, const char* text) {
-    auto* line = window.liveBar()->editor(field)->findChild<QLineEdit*>();
+    auto* line = window.findChild<LiveBar*>()->editor(field)->findChild<QLineEdit*>();
     line->setFocus();
     line->selectAll();
     QTest::keyClicks(line, text);
@@ -81,7 +86,7 @@ struct OpenWindow {
     lab()->flush();
     return window.session()->histories().front()->markers();
   }
-  QMessageBox* complaint() { return window.findChild<QMessageBox*>("complaint"); }
+  QMessageBox* complaint() { return window.findChild<QMessageBox*>("warning"); }
 };
 
 void drop(QWidget* target, const QStringList& paths) {
@@ -115,7 +120,7 @@ class MainWindowTest : public QObject {
     OpenWindow t;
     t.window.resize(1900, 1000);
     for (const char* name : {"overview", "router", "text"}) {
-      QVERIFY(t.window.showWorkspace(QString(name)));
+      QVERIFY(t.window.workspaces()->bringUp(QString(name)));
       QTest::qWait(50);
       int with_tabs = 0;
       for (const QTabBar* bar : t.window.findChildren<QTabBar*>()) {
@@ -146,7 +151,7 @@ class MainWindowTest : public QObject {
     const auto paused_at = w.step();
     QTest::qWait(200);
     QCOMPARE(w.step(), paused_at);
-    QTRY_COMPARE(w.window.runBar()->runAction()->text(), QString("Run"));
+    QTRY_COMPARE(w.window.findChild<RunBar*>()->runAction()->text(), QString("Run"));
   }
 
   void periodTakesExactlyOneStep() {
@@ -205,8 +210,8 @@ class MainWindowTest : public QObject {
 
     w.key(Qt::Key_Z, Qt::ControlModifier);
     QCOMPARE(w.lab()->config(0).router.bias_update_rate, before);
-    QCOMPARE(std::get<double>(*w.window.liveBar()->editor("router.bias_update_rate")->value()), before);
-    QCOMPARE(std::get<double>(*w.window.setupForm()->editor("router.bias_update_rate")->value()), before);
+    QCOMPARE(std::get<double>(*w.window.findChild<LiveBar*>()->editor("router.bias_update_rate")->value()), before);
+    QCOMPARE(std::get<double>(*w.window.findChild<SetupForm*>()->editor("router.bias_update_rate")->value()), before);
     w.key(Qt::Key_Y, Qt::ControlModifier);
     QCOMPARE(w.lab()->config(0).router.bias_update_rate, 0.1);
     w.trainTo(5);
@@ -215,13 +220,13 @@ class MainWindowTest : public QObject {
 
   void theFormChangesTheRunningModelToo() {
     OpenWindow w;
-    auto* line = w.window.setupForm()->editor("router.bias_update_rate")->findChild<QLineEdit*>();
+    auto* line = w.window.findChild<SetupForm*>()->editor("router.bias_update_rate")->findChild<QLineEdit*>();
     line->setFocus();
     line->selectAll();
     QTest::keyClicks(line, "0.02");
     QTest::keyClick(line, Qt::Key_Return);
     QCOMPARE(w.lab()->config(0).router.bias_update_rate, 0.02);
-    QCOMPARE(w.window.undoStack()->count(), 1);
+    QCOMPARE(w.window.findChild<QUndoStack*>()->count(), 1);
   }
 
   void anImpossibleLiveChangeIsToldAndNotMade() {
@@ -229,13 +234,13 @@ class MainWindowTest : public QObject {
     const int before = w.lab()->config(0).router.top_k;
     w.typeLive("router.top_k", "63");
     QCOMPARE(w.lab()->config(0).router.top_k, before);
-    QCOMPARE(w.window.undoStack()->count(), 0);
+    QCOMPARE(w.window.findChild<QUndoStack*>()->count(), 0);
     w.trainTo(1);
   }
 
   void untilPausesBeforeTheStep() {
     OpenWindow w;
-    w.window.setUntil(4);
+    w.window.runControl()->setUntil(4);
     w.key(Qt::Key_Space);
     QTRY_VERIFY_WITH_TIMEOUT(w.step() == 4 && !w.lab()->status().running, kWaitMs);
     w.key(Qt::Key_Period);
@@ -257,7 +262,7 @@ class MainWindowTest : public QObject {
     menuAction(w.window, "Restore Default Layout")->trigger();
     QVERIFY(!balance->isHidden());
     QVERIFY(!loss->isFloating());
-    for (const QDockWidget* dock : w.window.overview()->docks())
+    for (const QDockWidget* dock : w.window.workspaces()->overview()->docks())
       QVERIFY2(!dock->isHidden(), qPrintable(dock->objectName()));
   }
 
@@ -276,9 +281,9 @@ class MainWindowTest : public QObject {
     QVERIFY(QTest::qWaitForWindowExposed(&window));
     QTest::qWait(100);
     QCOMPARE(window.size(), size);
-    QCOMPARE(window.setupForm()->isVisible(), form);
+    QCOMPARE(window.findChild<SetupForm*>()->isVisible(), form);
     const int room = size.width() - (form ? 400 : 0);
-    for (const Panel* panel : window.overview()->panels()) {
+    for (const Panel* panel : window.workspaces()->overview()->panels()) {
       if (panel->title() == "Findings") continue;  // a tab behind Balance
       QVERIFY2(!panel->visibleRegion().isEmpty(), qPrintable(panel->title()));
       QVERIFY2(panel->width() > room / 5, qPrintable(QString("%1: %2").arg(panel->title()).arg(panel->width())));
@@ -292,6 +297,34 @@ class MainWindowTest : public QObject {
     for (const QDockWidget* dock : window.findChildren<QDockWidget*>()) names << dock->objectName();
     QCOMPARE(names.size(), window.findChildren<QDockWidget*>().size());
     QVERIFY(!names.contains(QString()));
+  }
+
+  // So that a reader finds the file of any panel from its title.
+  void everyPanelsClassIsNamedAfterItsTitle() {
+    MainWindow window(false);
+    for (const Workspace* workspace : window.workspaces()->all()) {
+      for (const Panel* panel : workspace->panels()) {
+        QString title = panel->title();
+        title.remove("'s");
+        if (title.startsWith("A ")) title.remove(0, 2);
+        title = title.remove(QRegularExpression("[^A-Za-z0-9]"));
+        const QString name = QString(panel->metaObject()->className()).section("::", -1).remove("Panel");
+        QVERIFY2(title.contains(name, Qt::CaseInsensitive) || name.contains(title, Qt::CaseInsensitive),
+                 qPrintable(panel->title() + ": " + name));
+      }
+    }
+  }
+
+  // Two of one name could not be told apart in menus, in the command palette and by --panel.
+  void noTwoKindsOfPanelsShareATitle() {
+    MainWindow window(false);
+    QMap<QString, const QMetaObject*> kinds;
+    for (const Workspace* workspace : window.workspaces()->all()) {
+      for (const Panel* panel : workspace->panels()) {
+        QVERIFY2(kinds.value(panel->title(), panel->metaObject()) == panel->metaObject(), qPrintable(panel->title()));
+        kinds[panel->title()] = panel->metaObject();
+      }
+    }
   }
 
   void aBadConfigIsToldAndWhatRunsStays() {
@@ -320,7 +353,7 @@ class MainWindowTest : public QObject {
     file.write("this is no recording");
     file.close();
     QSignalSpy failed(&w.window, &MainWindow::failed);
-    w.window.openFile(path);
+    w.window.files()->open({path});
     QTRY_VERIFY_WITH_TIMEOUT(!failed.isEmpty(), kWaitMs);
     QVERIFY2(failed[0][0].toString().contains("no.moescope"), qPrintable(failed[0][0].toString()));
     w.trainTo(1);
@@ -331,7 +364,7 @@ class MainWindowTest : public QObject {
     RunConfig config = nano();
     config.data.path = "/nowhere/at/all";
     QSignalSpy failed(&w.window, &MainWindow::failed);
-    w.window.startRun(config);
+    w.window.runControl()->start(config);
     if (failed.isEmpty()) QVERIFY(failed.wait(kWaitMs));
     QVERIFY2(failed[0][0].toString().contains("/nowhere/at/all"), qPrintable(failed[0][0].toString()));
     w.trainTo(1);
@@ -345,18 +378,18 @@ class MainWindowTest : public QObject {
       w.trainTo(20);
       w.window.session()->lab()->flush();
       w.window.selection()->refresh();
-      for (const Panel* panel : w.window.overview()->panels()) live[panel->title()] = panel->csv();
+      for (const Panel* panel : w.window.workspaces()->overview()->panels()) live[panel->title()] = panel->csv();
       path = w.window.session()->path();
       QVERIFY(!path.isEmpty());
     }
     MainWindow window;
     window.show();
     QSignalSpy opened(window.session(), &RunSession::opened);
-    window.openFile(path);
+    window.files()->open({path});
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
     QVERIFY(window.session()->isRecording());
     QCOMPARE(window.selection()->history()->steps().size(), 20);
-    for (const Panel* panel : window.overview()->panels()) {
+    for (const Panel* panel : window.workspaces()->overview()->panels()) {
       if (panel->title() == "Findings") continue;  // read beside the window's thread: qt_findings.cpp
       QVERIFY2(live[panel->title()].count('\n') > 1, qPrintable(panel->title()));
       QTRY_VERIFY2_WITH_TIMEOUT(  // a slow window reads its curves after it was opened
@@ -366,7 +399,7 @@ class MainWindowTest : public QObject {
     }
     window.selection()->setStep(7);
     QCOMPARE(window.selection()->step(), 7);
-    QCOMPARE(window.runBar()->runAction()->text(), QString("Play"));
+    QCOMPARE(window.findChild<RunBar*>()->runAction()->text(), QString("Play"));
   }
 
   void aRecordingWithoutItsLogSaysSo() {
@@ -380,11 +413,12 @@ class MainWindowTest : public QObject {
     std::filesystem::copy_file(whole, alone);  // as of a program that is killed now
     OpenWindow w;
     QSignalSpy opened(w.window.session(), &RunSession::opened);
-    w.window.openFiles({QString::fromStdString(alone)});
+    w.window.files()->open({QString::fromStdString(alone)});
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
-    QVERIFY(w.window.noticeBar()->isVisible());
-    QVERIFY2(w.window.noticeBar()->text().contains("alone.moescope-wal, is not here. The recording ends with step 0"),
-             qPrintable(w.window.noticeBar()->text()));
+    QVERIFY(w.window.findChild<NoticeBar*>()->isVisible());
+    QVERIFY2(w.window.findChild<NoticeBar*>()->text().contains(
+                 "alone.moescope-wal, is not here. The recording ends with step 0"),
+             qPrintable(w.window.findChild<NoticeBar*>()->text()));
   }
 
   void droppedLogsAreRunsSideBySide() {
@@ -401,13 +435,13 @@ class MainWindowTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
     QCOMPARE(w.window.session()->histories().size(), std::size_t{3});
     QVERIFY(!w.window.session()->isLive());
-    QCOMPARE(w.window.workspace()->name(), QString("Compare"));
+    QCOMPARE(w.window.workspaces()->current()->name(), QString("Compare"));
     auto* message = w.window.findChild<QMessageBox*>("skipped_lines");
     QVERIFY(message);
     QVERIFY2(message->text().contains("bad.jsonl: 1 line could not be read"), qPrintable(message->text()));
     QVERIFY2(message->detailedText().contains("line 2: not JSON"), qPrintable(message->detailedText()));
     message->close();
-    QCOMPARE(w.window.setupForm()->findChild<QLabel*>("setup_purpose")->text(),
+    QCOMPARE(w.window.findChild<SetupForm*>()->findChild<QLabel*>("setup_purpose")->text(),
              QString("Settings of the next run, not of what is open"));
     drop(&w.window, {bad, "/usr/share/common-licenses"});  // data to train on beside a run
     QTRY_VERIFY(w.complaint());
@@ -419,7 +453,7 @@ class MainWindowTest : public QObject {
     const QString path = folder.filePath("run.jsonl");
     MainWindow window(false);
     window.show();
-    window.follow({path});
+    window.session()->follow({path});
     QVERIFY(window.session()->isFollowing());
     QTRY_VERIFY_WITH_TIMEOUT(window.session()->followingText().contains("waiting for run.jsonl"), kWaitMs);
     QFile file(path);
@@ -461,7 +495,7 @@ class MainWindowTest : public QObject {
     connect(w.window.session(), &RunSession::openingProgress, &w.window, [&](double share) {
       if (share > 0.2) emit w.window.findChild<QProgressDialog*>()->canceled();  // as its button does
     });
-    w.window.openFile(path);
+    w.window.files()->open({path});
     QTRY_VERIFY_WITH_TIMEOUT(!failed.isEmpty(), kWaitMs);
     QVERIFY(failed[0][0].toString().isEmpty());
     QVERIFY(progress.size() > 1);
@@ -480,7 +514,7 @@ class MainWindowTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
     QCOMPARE(window.session()->histories().size(), std::size_t{2});
     QCOMPARE(QString::fromStdString(window.session()->histories()[1]->info().name), QString("domain_shift"));
-    QTRY_VERIFY_WITH_TIMEOUT(window.findings()->count(Severity::severe) == 3, kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(window.findChild<FindingsWatch*>()->count(Severity::severe) == 3, kWaitMs);
   }
 
   void droppedTextBecomesTheData() {
@@ -543,7 +577,7 @@ class MainWindowTest : public QObject {
     OpenWindow w(nanoInMxfp8());
     w.trainTo(3);
     w.window.selection()->refresh();
-    for (Panel* panel : w.window.overview()->panels()) {
+    for (Panel* panel : w.window.workspaces()->overview()->panels()) {
       const QString png = home_.filePath("panel.png"), csv = home_.filePath("panel.csv");
       Overview::savePicture(panel, png);
       Overview::saveTable(*panel, csv);

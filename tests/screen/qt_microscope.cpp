@@ -16,15 +16,15 @@
 #include "app/workspaces/picture.h"
 #include "core/files/safetensors.h"
 #include "widgets/microscaling/block_bars.h"
+#include "widgets/microscaling/block_microscope_panel.h"
 #include "widgets/microscaling/block_presets.h"
+#include "widgets/microscaling/block_scale_map_panel.h"
 #include "widgets/microscaling/capture_bar.h"
-#include "widgets/microscaling/format_explorer.h"
-#include "widgets/microscaling/microscope.h"
+#include "widgets/microscaling/number_formats_panel.h"
 #include "widgets/microscaling/number_line.h"
-#include "widgets/microscaling/scale_map.h"
-#include "widgets/microscaling/tensor_browser.h"
 #include "widgets/microscaling/tensor_lab.h"
-#include "widgets/microscaling/what_if.h"
+#include "widgets/microscaling/tensors_panel.h"
+#include "widgets/microscaling/what_if_panel.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/plots/color_scale.h"
 
@@ -125,7 +125,7 @@ class MicroscopeTest : public QObject {
 };
 
 void MicroscopeTest::editingAValueMovesTheScaleAndCanBeUndone() {
-  Microscope microscope(&selection_);
+  BlockMicroscopePanel microscope(&selection_);
   microscope.resize(1000, 600);
   microscope.show();
   QVERIFY(QTest::qWaitForWindowExposed(&microscope));
@@ -156,7 +156,7 @@ void MicroscopeTest::editingAValueMovesTheScaleAndCanBeUndone() {
 }
 
 void MicroscopeTest::presetsShowTheirLesson() {
-  Microscope microscope(&selection_);
+  BlockMicroscopePanel microscope(&selection_);
   const auto load = [&](const char* name) {
     for (int i = 0; i < int(blockPresets().size()); ++i)
       if (blockPresets()[std::size_t(i)].name == QLatin1String(name)) return microscope.loadPreset(i);
@@ -185,9 +185,9 @@ void MicroscopeTest::presetsShowTheirLesson() {
 }
 
 void MicroscopeTest::formatAndRoundingTakeEffectAtOnce() {
-  Microscope microscope(&selection_);
+  BlockMicroscopePanel microscope(&selection_);
   microscope.resize(1000, 600);
-  QSignalSpy formats(&microscope, &Microscope::formatChosen);
+  QSignalSpy formats(&microscope, &BlockMicroscopePanel::formatChosen);
   const auto boxes = microscope.findChildren<QComboBox*>();
   QComboBox* format = nullptr;
   for (QComboBox* box : boxes)
@@ -206,7 +206,7 @@ void MicroscopeTest::formatAndRoundingTakeEffectAtOnce() {
 }
 
 void MicroscopeTest::theKeyNamesTheBitsOfTheFormat() {
-  Microscope microscope(&selection_);
+  BlockMicroscopePanel microscope(&selection_);
   const auto key = [&] {
     for (const QLabel* label : microscope.findChildren<QLabel*>())
       if (label->text().startsWith(QStringLiteral("bits of a code"))) return label->text();
@@ -227,7 +227,7 @@ void MicroscopeTest::theKeyNamesTheBitsOfTheFormat() {
 }
 
 void MicroscopeTest::clickingABarSelectsTheRow() {
-  Microscope microscope(&selection_);
+  BlockMicroscopePanel microscope(&selection_);
   microscope.resize(1000, 600);
   microscope.show();
   QVERIFY(QTest::qWaitForWindowExposed(&microscope));
@@ -259,7 +259,7 @@ void MicroscopeTest::numberLineZoomsAboutTheMouse() {
 }
 
 void MicroscopeTest::explorerReadsCodesAndValuesBothWays() {
-  FormatExplorer explorer(&selection_);
+  NumberFormatsPanel explorer(&selection_);
   explorer.resize(900, 500);
   explorer.show();
   QVERIFY(QTest::qWaitForWindowExposed(&explorer));
@@ -271,7 +271,7 @@ void MicroscopeTest::explorerReadsCodesAndValuesBothWays() {
   explorer.setFormat(int(ElementFormat::e2m1));  // keeps the value as far as it can
   QCOMPARE(decode(ElementFormat::e2m1, std::uint8_t(explorer.code())), -0.5f);
   QVERIFY(!explorer.setValue(QStringLiteral("x")));
-  explorer.setFormat(FormatExplorer::kE8m0);
+  explorer.setFormat(NumberFormatsPanel::kE8m0);
   QVERIFY(explorer.setValue(QStringLiteral("0.3")));
   QCOMPARE(explorer.code(), 126);
   QCOMPARE(explorer.csv().count(QLatin1Char('\n')), 257);
@@ -281,7 +281,7 @@ void MicroscopeTest::mapShowsTheScaleOfEveryBlock() {
   std::vector<float> values(64 * 64, 1.0f);
   values[5 * 64 + 40] = 448;  // row 5, block 1: scale 2^0
   values[6 * 64 + 3] = NAN;   // row 6, block 0
-  ScaleMap map(&selection_);
+  BlockScaleMapPanel map(&selection_);
   map.resize(600, 400);
   map.setSource(TensorSource(QStringLiteral("t"), 64, 64, values));
   map.show();
@@ -294,7 +294,7 @@ void MicroscopeTest::mapShowsTheScaleOfEveryBlock() {
   QVERIFY(map.csv().contains(QStringLiteral("7,0,119,-8\n")));
   QVERIFY(map.cells()->describe(5, 1).join(QLatin1Char(' ')).contains(QStringLiteral("2^0")));
   QCOMPARE(map.scaleRange(), std::pair(-8, 0));
-  QSignalSpy chosen(&map, &ScaleMap::blockChosen);
+  QSignalSpy chosen(&map, &BlockScaleMapPanel::blockChosen);
   auto* cells = const_cast<ScaleMapCells*>(map.cells());
   QTest::mouseClick(cells, Qt::LeftButton, {}, map.cells()->cellRect(5, 1).center().toPoint());
   QCOMPARE(chosen.count(), 1);
@@ -313,7 +313,7 @@ void MicroscopeTest::mapShowsTheScaleOfEveryBlock() {
 }
 
 void MicroscopeTest::mapThinsHugeTensors() {
-  ScaleMap map(&selection_);
+  BlockScaleMapPanel map(&selection_);
   map.resize(500, 300);
   map.setSource(TensorSource(QStringLiteral("t"), 3000, 4096, std::vector<float>(3000 * 4096, 1.0f)));
   map.show();
@@ -332,12 +332,12 @@ void MicroscopeTest::mapThinsHugeTensors() {
 }
 
 void MicroscopeTest::whatIfAgreesAndAppliesAChoice() {
-  WhatIfStrip strip(&selection_);
+  WhatIfPanel strip(&selection_);
   strip.resize(600, 400);
   strip.show();
   QVERIFY(QTest::qWaitForWindowExposed(&strip));
   const std::vector<float> values = structured(128, 256);
-  QSignalSpy finished(&strip, &WhatIfStrip::finished);
+  QSignalSpy finished(&strip, &WhatIfPanel::finished);
   strip.setSource(TensorSource(QStringLiteral("old"), 128, 256, gaussian(128 * 256)));
   strip.setSource(TensorSource(QStringLiteral("new"), 128, 256, values));  // only the last one counts
   QTRY_VERIFY_WITH_TIMEOUT(!finished.isEmpty(), kPatience);
@@ -349,7 +349,7 @@ void MicroscopeTest::whatIfAgreesAndAppliesAChoice() {
   quantize_operand(format, {values.data(), 128, 256, 256}, BlockAxis::column, {}, out.data(), 256, &sums);
   const auto& row = strip.table()->rows()[std::size_t(what_if_index(format, BlockAxis::column))];
   QVERIFY(std::fabs(row.sums.sqnr_db() - sums.sqnr_db()) < 0.001);
-  QSignalSpy chosen(&strip, &WhatIfStrip::chosen);
+  QSignalSpy chosen(&strip, &WhatIfPanel::chosen);
   auto* table = const_cast<WhatIfTable*>(strip.table());
   QTest::mouseClick(table, Qt::LeftButton, {},
                     table->cellRect(BlockAxis::column, int(ElementFormat::e2m1), 3).center());
@@ -373,14 +373,14 @@ void MicroscopeTest::labLeadsFromFileToBlock() {
   QVERIFY(std::fabs(lab.browser()->model().entries()[0].sqnr_db - 31.5) < 1.5);
   QVERIFY(!lab.browser()->model().entries()[3].usable);
   lab.browser()->select(1);
-  QCOMPARE(lab.map()->findChild<QSpinBox*>()->maximum(), 3);
-  lab.map()->grab();
-  auto* cells = const_cast<ScaleMapCells*>(lab.map()->cells());
+  QCOMPARE(lab.findChild<BlockScaleMapPanel*>()->findChild<QSpinBox*>()->maximum(), 3);
+  lab.findChild<BlockScaleMapPanel*>()->grab();
+  auto* cells = const_cast<ScaleMapCells*>(lab.findChild<BlockScaleMapPanel*>()->cells());
   QTest::mouseClick(cells, Qt::LeftButton, {}, cells->cellRect(100, 4).center().toPoint());
   const std::vector<float> all = structured(512, 192);
-  QCOMPARE(lab.microscope()->block().elements[7].value, all[100 * 192 + 4 * 32 + 7]);
-  lab.map()->findChild<QSpinBox*>()->setValue(2);
-  QCOMPARE(lab.microscope()->block().elements[7].value, all[2 * 128 * 192 + 7]);
+  QCOMPARE(lab.findChild<BlockMicroscopePanel*>()->block().elements[7].value, all[100 * 192 + 4 * 32 + 7]);
+  lab.findChild<BlockScaleMapPanel*>()->findChild<QSpinBox*>()->setValue(2);
+  QCOMPARE(lab.findChild<BlockMicroscopePanel*>()->block().elements[7].value, all[2 * 128 * 192 + 7]);
 }
 
 void MicroscopeTest::turningTheAxisKeepsTheElement() {
@@ -388,16 +388,16 @@ void MicroscopeTest::turningTheAxisKeepsTheElement() {
   lab.resize(1280, 800);
   const std::vector<float> values = gaussian(100 * 70);
   lab.setTensor(QStringLiteral("t"), 100, 70, values);
-  emit lab.map()->blockChosen(40, 1);
-  lab.microscope()->selectElement(5);  // row 40, column 37
-  emit lab.microscope()->axisChosen(BlockAxis::column);
-  QCOMPARE(lab.map()->axis(), BlockAxis::column);
+  emit lab.findChild<BlockScaleMapPanel*>()->blockChosen(40, 1);
+  lab.findChild<BlockMicroscopePanel*>()->selectElement(5);  // row 40, column 37
+  emit lab.findChild<BlockMicroscopePanel*>()->axisChosen(BlockAxis::column);
+  QCOMPARE(lab.findChild<BlockScaleMapPanel*>()->axis(), BlockAxis::column);
   for (std::size_t i = 0; i < 32; ++i)
-    QCOMPARE(lab.microscope()->block().elements[i].value, values[(32 + i) * 70 + 37]);
+    QCOMPARE(lab.findChild<BlockMicroscopePanel*>()->block().elements[i].value, values[(32 + i) * 70 + 37]);
   lab.setFormat(mx_format(ElementFormat::e2m1, ScaleRule::even, 16), BlockAxis::row);
-  QCOMPARE(lab.microscope()->block().format.element, ElementFormat::e2m1);
-  QCOMPARE(lab.microscope()->block().elements.size(), std::size_t(16));
-  QCOMPARE(lab.microscope()->block().elements[5].value, values[40 * 70 + 37]);
+  QCOMPARE(lab.findChild<BlockMicroscopePanel*>()->block().format.element, ElementFormat::e2m1);
+  QCOMPARE(lab.findChild<BlockMicroscopePanel*>()->block().elements.size(), std::size_t(16));
+  QCOMPARE(lab.findChild<BlockMicroscopePanel*>()->block().elements[5].value, values[40 * 70 + 37]);
 }
 
 void MicroscopeTest::malformedFilesSayWhy() {
@@ -426,8 +426,8 @@ void MicroscopeTest::aFileThatBecomesShorterSaysSo() {
   QVERIFY(QTest::qWaitForWindowExposed(&lab));
   QVERIFY(lab.openFile(path));
   std::filesystem::resize_file(path.toStdString(), 300000);
-  emit lab.map()->blockChosen(511, 7);
-  QVERIFY(std::isnan(lab.microscope()->block().elements[0].value));
+  emit lab.findChild<BlockScaleMapPanel*>()->blockChosen(511, 7);
+  QVERIFY(std::isnan(lab.findChild<BlockMicroscopePanel*>()->block().elements[0].value));
   QVERIFY2(lab.captureBar()->text().contains(QStringLiteral("was truncated")), qPrintable(lab.captureBar()->text()));
   lab.grab();
 }
@@ -452,15 +452,15 @@ void MicroscopeTest::hugeFilesOpenAtOnce() {
   TensorLab lab(&selection_);
   lab.resize(1280, 800);
   const std::size_t before = residentPages();
-  QSignalSpy finished(lab.whatIf(), &WhatIfStrip::finished);
+  QSignalSpy finished(lab.whatIf(), &WhatIfPanel::finished);
   QElapsedTimer timer;
   timer.start();
   QVERIFY(lab.openFile(path));
-  lab.map()->grab();
+  lab.findChild<BlockScaleMapPanel*>()->grab();
   const qint64 opened = timer.elapsed();
   QTRY_VERIFY_WITH_TIMEOUT(!finished.isEmpty(), kPatience);
   lab.setFormat(mx_format(ElementFormat::e4m3), BlockAxis::column);
-  lab.map()->grab();
+  lab.findChild<BlockScaleMapPanel*>()->grab();
   const double grown = static_cast<double>(residentPages() - before) * 4096;
   qInfo("opened and drawn in %lld ms, %.0f MB resident", static_cast<long long>(opened), grown / 1e6);
   QVERIFY(grown < 250e6);  // reading all of it would be 5.4 GB
@@ -472,7 +472,7 @@ void MicroscopeTest::capturedTensorReplacesItsOlderSelf() {
   lab.setTensor(QStringLiteral("dY"), 64, 64, std::vector<float>(64 * 64, 1.0f));
   lab.setTensor(QStringLiteral("dY"), 64, 64, std::vector<float>(64 * 64, 2.0f));
   QCOMPARE(lab.browser()->model().rowCount(), 1);
-  QCOMPARE(lab.microscope()->block().elements[0].value, 2.0f);
+  QCOMPARE(lab.findChild<BlockMicroscopePanel*>()->block().elements[0].value, 2.0f);
 }
 
 void MicroscopeTest::samplesKeepBlocksWhole() {
@@ -536,13 +536,14 @@ void MicroscopeTest::fp8IsChosenFromStripAndList() {
   QTRY_VERIFY_WITH_TIMEOUT(!table->schemes().empty(), kPatience);
   for (int scheme = 1; scheme < kWhatIfSchemes; ++scheme) {
     QTest::mouseClick(table, Qt::LeftButton, {}, table->schemeRect(BlockAxis::row, scheme).center());
-    const BlockAnatomy& block = lab.microscope()->block();
+    const BlockAnatomy& block = lab.findChild<BlockMicroscopePanel*>()->block();
     QVERIFY(block.format == table->schemes()[static_cast<std::size_t>(scheme)].format);
     QCOMPARE(block.elements.size(), std::size_t(128));
-    QTRY_COMPARE(lab.map()->csv().count('\n'), 1 + 256 * 2);
+    QTRY_COMPARE(lab.findChild<BlockScaleMapPanel*>()->csv().count('\n'), 1 + 256 * 2);
   }
   // One scale for the tensor is one colour.
-  QTRY_COMPARE(lab.map()->scaleRange().first, lab.map()->scaleRange().second);
+  QTRY_COMPARE(lab.findChild<BlockScaleMapPanel*>()->scaleRange().first,
+               lab.findChild<BlockScaleMapPanel*>()->scaleRange().second);
 }
 
 void MicroscopeTest::formatsAreNamedAsWhatTheyAre() {
@@ -558,11 +559,11 @@ void MicroscopeTest::formatsAreNamedAsWhatTheyAre() {
 
 // The heading above the table of power-of-two scales is that of what the table shows.
 void MicroscopeTest::whatIfOfNvfp4HeadsWhatItShows() {
-  WhatIfStrip strip(&selection_);
+  WhatIfPanel strip(&selection_);
   strip.resize(700, 700);
   strip.show();
   QVERIFY(QTest::qWaitForWindowExposed(&strip));
-  QSignalSpy finished(&strip, &WhatIfStrip::finished);
+  QSignalSpy finished(&strip, &WhatIfPanel::finished);
   strip.setSource(TensorSource(QStringLiteral("t"), 64, 256, gaussian(64 * 256)));
   QTRY_VERIFY_WITH_TIMEOUT(!finished.isEmpty(), kPatience);
   const_cast<WhatIfTable*>(strip.table())->setColumns(WhatIfColumns::scale_rules);
@@ -576,7 +577,7 @@ void MicroscopeTest::whatIfOfNvfp4HeadsWhatItShows() {
 
 // What the help says FLOOR can cut off amax, against blocks of one value each.
 void MicroscopeTest::helpSaysWhatFloorCutsInEveryElement() {
-  const QString help = Microscope(&selection_).explain();
+  const QString help = BlockMicroscopePanel(&selection_).explain();
   const auto cut_of = [](const OperandFormat& format) {
     double cut = 0;
     for (int step = 1; step <= 4096; ++step) {  // up to just under 2
@@ -617,18 +618,18 @@ void MicroscopeTest::pictures() {
       lab.resize(size);
       lab.show();
       QVERIFY(QTest::qWaitForWindowExposed(&lab));
-      QSignalSpy finished(lab.whatIf(), &WhatIfStrip::finished);
+      QSignalSpy finished(lab.whatIf(), &WhatIfPanel::finished);
       lab.openFile(path_);
       QTRY_VERIFY_WITH_TIMEOUT(!finished.isEmpty(), kPatience);
       QTRY_VERIFY_WITH_TIMEOUT(lab.browser()->model().entries()[2].state == TensorEntry::Figures::known, kPatience);
-      emit lab.map()->blockChosen(40, 2);
-      lab.microscope()->selectElement(13);
+      emit lab.findChild<BlockScaleMapPanel*>()->blockChosen(40, 2);
+      lab.findChild<BlockMicroscopePanel*>()->selectElement(13);
       QVERIFY(lab.grab().save(to + QStringLiteral("/lab-") + tag));
       lab.setFormat(mx_format(ElementFormat::e2m1, ScaleRule::floor, 32), BlockAxis::column);
       lab.whatIf()->findChildren<QComboBox*>().last()->setCurrentIndex(1);
       QTest::qWait(300);
       QVERIFY(lab.grab().save(to + QStringLiteral("/lab-fp4-") + tag));
-      FormatExplorer explorer(&selection_);
+      NumberFormatsPanel explorer(&selection_);
       explorer.resize(size / 2 + QSize(200, 50));
       explorer.setCompared(int(ElementFormat::e5m2));
       explorer.setValue(QStringLiteral("0.3"));

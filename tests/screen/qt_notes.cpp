@@ -8,9 +8,12 @@
 #include <QTemporaryDir>
 #include <QTest>
 
+#include "app/actions/file_actions.h"
+#include "app/actions/run_control.h"
 #include "app/bars/notes_dock.h"
 #include "app/window/main_window.h"
 #include "app/workspaces/workspace.h"
+#include "app/workspaces/workspace_tabs.h"
 #include "core/telemetry/recording/notes.h"
 #include "tests/support/small_run.h"
 #include "tests/support/takes_keys.h"
@@ -22,8 +25,12 @@ namespace {
 
 constexpr int kWaitMs = 20000;
 
+QListWidget* listOf(const NotesDock* dock) {
+  return dock->findChild<QListWidget*>("notes_list");
+}
+
 QString rowText(NotesDock* dock, int row) {
-  const QListWidgetItem* item = dock->list()->item(row);
+  const QListWidgetItem* item = listOf(dock)->item(row);
   return item ? item->text() : QString();
 }
 
@@ -51,18 +58,18 @@ class NotesTest : public QObject {
       window.show();
       open(window);
       QVERIFY(takesKeys(&window));  // not while it is opened: a progress bar has the keys
-      NotesDock* notes = window.notesDock();
+      NotesDock* notes = window.findChild<NotesDock*>();
       window.selection()->setStep(12);
       QTest::keyClick(&window, Qt::Key_M);
       auto* dialog = window.findChild<QInputDialog*>("note");
       QVERIFY(dialog);
       dialog->setTextValue("  the load\nturns here ");
       dialog->accept();
-      QTRY_COMPARE(notes->list()->count(), 1);
+      QTRY_COMPARE(listOf(notes)->count(), 1);
       QCOMPARE(rowText(notes, 0), QString("step 12   the load turns here"));
       notes->pin(20, "second");
-      QTRY_COMPARE(notes->list()->count(), 2);
-      notes->list()->setCurrentRow(0);
+      QTRY_COMPARE(listOf(notes)->count(), 2);
+      listOf(notes)->setCurrentRow(0);
       QCOMPARE(window.selection()->step(), std::int64_t{12});
       notes->pin(12, "another text");
       QTRY_COMPARE(rowText(notes, 0), QString("step 12   another text"));
@@ -70,14 +77,14 @@ class NotesTest : public QObject {
     MainWindow window(false);
     window.show();
     open(window);
-    NotesDock* notes = window.notesDock();
-    QTRY_COMPARE(notes->list()->count(), 2);
+    NotesDock* notes = window.findChild<NotesDock*>();
+    QTRY_COMPARE(listOf(notes)->count(), 2);
     QCOMPARE(rowText(notes, 0), QString("step 12   another text"));
-    notes->list()->setCurrentRow(1);
+    listOf(notes)->setCurrentRow(1);
     notes->show();
-    notes->list()->setFocus();
-    QTest::keyClick(notes->list(), Qt::Key_Delete);
-    QTRY_COMPARE(notes->list()->count(), 1);
+    listOf(notes)->setFocus();
+    QTest::keyClick(listOf(notes), Qt::Key_Delete);
+    QTRY_COMPARE(listOf(notes)->count(), 1);
     QCOMPARE(note_at(*window.session()->histories()[0], 20), std::string());
   }
 
@@ -86,8 +93,8 @@ class NotesTest : public QObject {
     window.resize(1280, 800);
     window.show();
     open(window);
-    window.notesDock()->pin(12, "here");
-    auto* track = window.workspace()->findChild<TimelineTrack*>();
+    window.findChild<NotesDock*>()->pin(12, "here");
+    auto* track = window.workspaces()->current()->findChild<TimelineTrack*>();
     QVERIFY(track);
     QTRY_COMPARE(track->noteOrStepAt(track->xOf(12) + 4), std::int64_t{12});
     disconnect(track, &TimelineTrack::menuRequested, nullptr, nullptr);
@@ -101,17 +108,17 @@ class NotesTest : public QObject {
 
   void ofAModelInTrainingAreShownAtOnce() {
     MainWindow window(false);
-    window.setRecorded(false);
+    window.runControl()->setRecorded(false);
     window.show();
     QSignalSpy opened(window.session(), &RunSession::opened);
-    window.startRun(small_run(), MainWindow::Start::paused);
+    window.runControl()->start(small_run(), RunControl::Start::paused);
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
     window.session()->lab()->run_until(5);
     QTRY_VERIFY_WITH_TIMEOUT(window.session()->lab()->status().step == 5, kWaitMs);
-    window.notesDock()->pin(3, "live");
-    QTRY_COMPARE(window.notesDock()->list()->count(), 1);
-    window.notesDock()->pin(3, "");
-    QTRY_COMPARE(window.notesDock()->list()->count(), 0);
+    window.findChild<NotesDock*>()->pin(3, "live");
+    QTRY_COMPARE(listOf(window.findChild<NotesDock*>())->count(), 1);
+    window.findChild<NotesDock*>()->pin(3, "");
+    QTRY_COMPARE(listOf(window.findChild<NotesDock*>())->count(), 0);
   }
 
   void aLogSaysThatItCannotKeepThem() {
@@ -124,10 +131,10 @@ class NotesTest : public QObject {
       file.write(QString("{\"step\":%1,\"layer\":0,\"tokens_per_expert\":[1,2,3,2]}\n").arg(step).toUtf8());
     file.close();
     QSignalSpy opened(window.session(), &RunSession::opened);
-    window.openFile(log);
+    window.files()->open({log});
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
-    QSignalSpy refused(window.notesDock(), &NotesDock::refused);
-    window.notesDock()->pin(1, "x");
+    QSignalSpy refused(window.findChild<NotesDock*>(), &NotesDock::refused);
+    window.findChild<NotesDock*>()->pin(1, "x");
     QCOMPARE(refused.size(), 1);
     QVERIFY(refused[0][0].toString().contains("import"));
   }
@@ -138,7 +145,7 @@ class NotesTest : public QObject {
     QVERIFY(QTest::qWaitForWindowExposed(&window));
     window.activateWindow();
     QVERIFY(takesKeys(&window));
-    window.openFile(recording_);
+    window.files()->open({recording_});
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
     window.selection()->refresh();
   }

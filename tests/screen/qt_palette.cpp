@@ -11,14 +11,17 @@
 #include <QTemporaryDir>
 #include <QTest>
 
+#include "app/actions/file_actions.h"
+#include "app/actions/run_control.h"
 #include "app/session/crash_watch.h"
 #include "app/session/settings.h"
 #include "app/window/command_palette.h"
 #include "app/window/commands.h"
-#include "app/window/layout_autosave.h"
 #include "app/window/main_window.h"
 #include "app/workspaces/overview.h"
+#include "app/workspaces/window_layout.h"
 #include "app/workspaces/workspace.h"
+#include "app/workspaces/workspace_tabs.h"
 #include "core/lessons/lesson.h"
 #include "core/telemetry/recording/recording.h"
 #include "tests/support/takes_keys.h"
@@ -65,7 +68,7 @@ class PaletteTest : public QObject {
     for (const std::string& name : comparison_preset_names())
       QVERIFY2(has("Start a preset: " + QString::fromStdString(name)), name.c_str());
     int place = 0, panels = 0;
-    for (const Workspace* workspace : window.workspaces()) {
+    for (const Workspace* workspace : window.workspaces()->all()) {
       ++place;
       QVERIFY2(has(QString("%1 %2").arg(place).arg(workspace->name()), QString("Ctrl+%1").arg(place)),
                qPrintable(workspace->name()));
@@ -92,26 +95,28 @@ class PaletteTest : public QObject {
     MainWindow window(false);
     window.show();
     QVERIFY(takesKeys(&window));
-    window.showWorkspace("overview");
+    window.workspaces()->bringUp("overview");
     QTest::keyClick(&window, Qt::Key_K, Qt::ControlModifier);
     CommandPalette* palette = paletteOf(window);
     QVERIFY(palette && palette->isVisible());
-    QTest::keyClicks(palette->query(), "panel coact");
-    QVERIFY(palette->list()->currentIndex().data().toString().startsWith("Panel: "));
-    QTest::keyClick(palette->query(), Qt::Key_Down);
-    QTest::keyClick(palette->query(), Qt::Key_Up);
-    QCOMPARE(palette->list()->currentIndex().row(), 0);
-    const QString chosen = palette->list()->currentIndex().data().toString();
-    QTest::keyClick(palette->query(), Qt::Key_Return);
+    auto* query = palette->findChild<QLineEdit*>();
+    auto* list = palette->findChild<QListView*>();
+    QTest::keyClicks(query, "panel coact");
+    QVERIFY(list->currentIndex().data().toString().startsWith("Panel: "));
+    QTest::keyClick(query, Qt::Key_Down);
+    QTest::keyClick(query, Qt::Key_Up);
+    QCOMPARE(list->currentIndex().row(), 0);
+    const QString chosen = list->currentIndex().data().toString();
+    QTest::keyClick(query, Qt::Key_Return);
     QTRY_VERIFY(!paletteOf(window));
     QVERIFY2(chosen.toLower().contains("activation"), qPrintable(chosen));
-    QTRY_COMPARE(window.workspace()->name(), QString("Text"));
+    QTRY_COMPARE(window.workspaces()->current()->name(), QString("Text"));
 
     window.activateWindow();
     QVERIFY(takesKeys(&window));
     QTest::keyClick(&window, Qt::Key_K, Qt::ControlModifier);
     QVERIFY(paletteOf(window));
-    QTest::keyClick(paletteOf(window)->query(), Qt::Key_Escape);
+    QTest::keyClick(paletteOf(window)->findChild<QLineEdit*>(), Qt::Key_Escape);
     QTRY_VERIFY(!paletteOf(window));
   }
 
@@ -120,7 +125,7 @@ class PaletteTest : public QObject {
     const QString gone = home_.filePath("gone.moescope");
     rememberRecentFile(gone);
     QVERIFY(recentFiles().contains(gone));
-    openRecentFile(&window, gone);
+    window.files()->openRecent(gone);
     QVERIFY(!recentFiles().contains(gone));
     QVERIFY(window.statusBar()->currentMessage().contains("no longer there"));
   }
@@ -131,17 +136,17 @@ class PaletteTest : public QObject {
       window.show();
       QVERIFY(QTest::qWaitForWindowExposed(&window));
       QTest::qWait(50);
-      window.showWorkspace("router");
-      window.overview()->docks().first()->hide();
-      window.findChild<LayoutAutosave*>()->saveIfChanged();
+      window.workspaces()->bringUp("router");
+      window.workspaces()->overview()->docks().first()->hide();
+      window.findChild<WindowLayout*>()->saveIfChanged();
       // No closeEvent: as when the process is killed.
     }
     MainWindow next(true);
-    QCOMPARE(next.workspace()->name(), QString("Router"));
-    QVERIFY(next.overview()->docks().first()->isHidden());
+    QCOMPARE(next.workspaces()->current()->name(), QString("Router"));
+    QVERIFY(next.workspaces()->overview()->docks().first()->isHidden());
     next.show();
-    next.restoreDefaultLayout();
-    QVERIFY(!next.overview()->docks().first()->isHidden());
+    next.findChild<WindowLayout*>()->setDefault();
+    QVERIFY(!next.workspaces()->overview()->docks().first()->isHidden());
   }
 
   void aKilledProgramsRecordingIsOffered() {
@@ -167,7 +172,9 @@ class PaletteTest : public QObject {
 
     MainWindow window(false);
     window.show();
-    CrashWatch watch(&window);
+    CrashWatch watch(window.session(), &window);
+    connect(&watch, &CrashWatch::openRequested, window.files(),
+            [&](const QString& recording) { window.files()->open({recording}); });
     watch.offerCrashedRecording();
     auto* question = window.findChild<QMessageBox*>("left_behind");
     QVERIFY(question);
@@ -182,10 +189,10 @@ class PaletteTest : public QObject {
   void aClosedProgramLeavesNothingBehind() {
     {
       MainWindow window(false);
-      CrashWatch watch(&window);
-      window.setRecorded(true);
+      CrashWatch watch(window.session(), &window);
+      window.runControl()->setRecorded(true);
       QSignalSpy opened(window.session(), &RunSession::opened);
-      window.startRun(load_preset("nano").config, MainWindow::Start::paused);
+      window.runControl()->start(load_preset("nano").config, RunControl::Start::paused);
       QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), 20000);
       QVERIFY(QDir(recordingsFolder() + "/running").entryList(QDir::Files).size() == 1);
     }

@@ -8,8 +8,8 @@
 
 #include "tests/support/synthetic_run.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
-#include "widgets/microscaling/quant_error_panel.h"
-#include "widgets/microscaling/scale_histogram_panel.h"
+#include "widgets/microscaling/block_scale_histogram_panel.h"
+#include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/overview/balance_panel.h"
 #include "widgets/overview/loss_panel.h"
 #include "widgets/overview/timeline_bar.h"
@@ -61,8 +61,8 @@ std::vector<std::unique_ptr<Panel>> allPanels(Selection* selection) {
   panels.push_back(std::make_unique<LoadOverTimePanel>(selection));
   panels.push_back(std::make_unique<BalancePanel>(selection));
   panels.push_back(std::make_unique<AllToAllPanel>(selection));
-  panels.push_back(std::make_unique<ScaleHistogramPanel>(selection));
-  panels.push_back(std::make_unique<QuantErrorPanel>(selection));
+  panels.push_back(std::make_unique<BlockScaleHistogramPanel>(selection));
+  panels.push_back(std::make_unique<QuantizationErrorPanel>(selection));
   return panels;
 }
 
@@ -104,14 +104,15 @@ class PanelsTest : public QObject {
   void clickSelectsTheCellUnderIt() {
     ExpertLoadPanel panel(selection_.get());
     show(&panel);
-    QTest::mouseClick(panel.view(), Qt::LeftButton, {}, panel.view()->cellRect(2, 7).center().toPoint());
+    QTest::mouseClick(panel.findChild<MatrixPlot*>(), Qt::LeftButton, {},
+                      panel.findChild<MatrixPlot*>()->cellRect(2, 7).center().toPoint());
     QCOMPARE(selection_->layer(), 3);
     QCOMPARE(selection_->expert(), 7);
-    QTest::keyClick(panel.view(), Qt::Key_Right);
-    QTest::keyClick(panel.view(), Qt::Key_Up);
+    QTest::keyClick(panel.findChild<MatrixPlot*>(), Qt::Key_Right);
+    QTest::keyClick(panel.findChild<MatrixPlot*>(), Qt::Key_Up);
     QCOMPARE(selection_->layer(), 2);
     QCOMPARE(selection_->expert(), 8);
-    for (int i = 0; i < 40; ++i) QTest::keyClick(panel.view(), Qt::Key_Right);
+    for (int i = 0; i < 40; ++i) QTest::keyClick(panel.findChild<MatrixPlot*>(), Qt::Key_Right);
     QCOMPARE(selection_->expert(), 15);
   }
 
@@ -121,7 +122,8 @@ class PanelsTest : public QObject {
     show(&panel);
     const RouterFrame& router = selection_->frame()->routers[1];
     const auto hottest = std::ranges::max_element(router.tokens_per_expert) - router.tokens_per_expert.begin();
-    QTest::mouseClick(panel.view(), Qt::LeftButton, {}, panel.view()->cellRect(1, 0).center().toPoint());
+    QTest::mouseClick(panel.findChild<MatrixPlot*>(), Qt::LeftButton, {},
+                      panel.findChild<MatrixPlot*>()->cellRect(1, 0).center().toPoint());
     QCOMPARE(selection_->layer(), router.layer);
     QCOMPARE(selection_->expert(), static_cast<int>(hottest));
   }
@@ -129,12 +131,12 @@ class PanelsTest : public QObject {
   void cellHasTheColourOfItsUtilisation() {
     ExpertLoadPanel panel(selection_.get());
     show(&panel);
-    const QImage picture = panel.view()->grab().toImage();
+    const QImage picture = panel.findChild<MatrixPlot*>()->grab().toImage();
     const Lut lut = utilisationLut(isDark(panel.palette()));
     for (const auto& [row, expert] : {std::pair{0, 3}, {1, 12}, {3, 0}}) {
       const auto& counts = selection_->frame()->routers[row].tokens_per_expert;
       // The corner of the cell: its middle may carry a figure.
-      const QPoint at = panel.view()->cellRect(row, expert).topLeft().toPoint() + QPoint(3, 3);
+      const QPoint at = panel.findChild<MatrixPlot*>()->cellRect(row, expert).topLeft().toPoint() + QPoint(3, 3);
       QCOMPARE(picture.pixel(at), lut[utilisationCode(utilisation(counts, expert))]);
     }
   }
@@ -143,7 +145,7 @@ class PanelsTest : public QObject {
     ExpertLoadPanel panel(selection_.get());
     show(&panel);
     QSignalSpy readout(&panel, &Panel::readoutChanged);
-    move(panel.view(), panel.view()->cellRect(0, 4).center().toPoint());
+    move(panel.findChild<MatrixPlot*>(), panel.findChild<MatrixPlot*>()->cellRect(0, 4).center().toPoint());
     QTRY_VERIFY(!readout.isEmpty());
     const QString text = readout.last()[0].toString();
     QVERIFY(text.contains(QStringLiteral("layer 1, expert 4")));
@@ -182,21 +184,21 @@ class PanelsTest : public QObject {
     show(&loss);
     show(&load);
     const int counted = load.paintCount();
-    wheel(loss.plot(), loss.plot()->rect().center(), 3);
+    wheel(loss.findChild<LinePlot*>(), loss.findChild<LinePlot*>()->rect().center(), 3);
     const StepRange zoomed = selection_->range();
     QVERIFY(zoomed.size() < kSteps * 0.6);
     QVERIFY(zoomed.first > 0 && zoomed.last < kSteps - 1);
     QVERIFY(std::abs((zoomed.first + zoomed.last) / 2 - kSteps / 2) < kSteps / 8);
     QApplication::processEvents();
     QVERIFY(load.paintCount() > counted);  // linked
-    wheel(load.plot(), load.plot()->rect().center(), -20);
+    wheel(load.findChild<TimeHeatMap*>(), load.findChild<TimeHeatMap*>()->rect().center(), -20);
     QCOMPARE(selection_->range(), (StepRange{0, kSteps - 1}));
   }
 
   void dragZoomsToTheBoxDoubleClickFitsMiddleDragPans() {
     LossPanel panel(selection_.get());
     show(&panel);
-    LinePlot* plot = panel.plot();
+    LinePlot* plot = panel.findChild<LinePlot*>();
     const int y = plot->height() / 2;
     drag(plot, {200, y}, {400, y});
     const StepRange boxed = selection_->range();
@@ -219,15 +221,15 @@ class PanelsTest : public QObject {
   void clickMovesTheCursorAndHoverTheCrosshair() {
     LoadOverTimePanel panel(selection_.get());
     show(&panel);
-    const QPoint middle = panel.plot()->rect().center();
-    move(panel.plot(), middle);
+    const QPoint middle = panel.findChild<TimeHeatMap*>()->rect().center();
+    move(panel.findChild<TimeHeatMap*>(), middle);
     QTRY_VERIFY(selection_->hoverStep() > 0);
     const std::int64_t hovered = selection_->hoverStep();
-    QTest::mouseClick(panel.plot(), Qt::LeftButton, {}, middle);
+    QTest::mouseClick(panel.findChild<TimeHeatMap*>(), Qt::LeftButton, {}, middle);
     QCOMPARE(selection_->step(), hovered);
     QVERIFY(!selection_->following());
-    QCOMPARE(selection_->expert(), panel.plot()->rowAt(middle.y()));
-    QTest::keyClick(panel.plot(), Qt::Key_Left);
+    QCOMPARE(selection_->expert(), panel.findChild<TimeHeatMap*>()->rowAt(middle.y()));
+    QTest::keyClick(panel.findChild<TimeHeatMap*>(), Qt::Key_Left);
     QCOMPARE(selection_->step(), hovered - 1);
   }
 
@@ -246,10 +248,11 @@ class PanelsTest : public QObject {
     QApplication::processEvents();
     LoadOverTimePanel fresh(selection_.get());
     show(&fresh, {420, 300});
-    QCOMPARE(grown.plot()->size(), fresh.plot()->size());
+    QCOMPARE(grown.findChild<TimeHeatMap*>()->size(), fresh.findChild<TimeHeatMap*>()->size());
     for (std::int64_t step = 0; step < 590; ++step)
       for (int expert = 0; expert < 16; ++expert)
-        QCOMPARE(grown.plot()->codeAt(expert, step), fresh.plot()->codeAt(expert, step));
+        QCOMPARE(grown.findChild<TimeHeatMap*>()->codeAt(expert, step),
+                 fresh.findChild<TimeHeatMap*>()->codeAt(expert, step));
   }
 
   void lossTableHoldsTheHistorysValues() {
@@ -291,11 +294,11 @@ class PanelsTest : public QObject {
     QCOMPARE(pair[5].toUInt(), volume.copies_RR[2 * 8 + 5] * 2 * 128);  // BF16
     QCOMPARE(pair[6].toUInt(), volume.distinct_RR[2 * 8 + 5]);
 
-    QuantErrorPanel quant(selection_.get());
+    QuantizationErrorPanel quant(selection_.get());
     QCOMPARE(lines(quant.csv()).size(), 1 + static_cast<int>(frame->quants.size()));
     QCOMPARE(lines(quant.csv())[1].split(QLatin1Char(','))[7].toFloat(), selection_->quantFrame()->quants[0].sqnr_db);
 
-    ScaleHistogramPanel scales(selection_.get());
+    BlockScaleHistogramPanel scales(selection_.get());
     double blocks = 0;
     for (const QString& row : lines(scales.csv()).mid(1)) blocks += row.split(QLatin1Char(',')).last().toDouble();
     const auto& quants = selection_->quantFrame()->quants;
@@ -323,7 +326,7 @@ class PanelsTest : public QObject {
       Selection selection;
       selection.setHistories({history});
       selection.setTensor(quant);
-      ScaleHistogramPanel panel(&selection);
+      BlockScaleHistogramPanel panel(&selection);
       const QStringList said = panel.findChild<TimeHeatMap*>()->describe(125, 0);
       QCOMPARE(said.first(), QStringLiteral("step 0, ") + QLatin1String(text));
       QVERIFY(said.last().contains(QStringLiteral("2,048 blocks")) ||
@@ -334,10 +337,11 @@ class PanelsTest : public QObject {
   }
 
   void clickOnTheErrorMatrixChoosesTheTensorOfTheScales() {
-    QuantErrorPanel panel(selection_.get());
+    QuantizationErrorPanel panel(selection_.get());
     show(&panel, {800, 300});
     // Columns: w1 forward x w, w1 dgrad dy w, w1 wgrad x dy, then w3, then w2.
-    QTest::mouseClick(panel.view(), Qt::LeftButton, {}, panel.view()->cellRect(2, 6 + 5).center().toPoint());
+    QTest::mouseClick(panel.findChild<MatrixPlot*>(), Qt::LeftButton, {},
+                      panel.findChild<MatrixPlot*>()->cellRect(2, 6 + 5).center().toPoint());
     QCOMPARE(selection_->layer(), 3);
     QCOMPARE(selection_->tensor(), (OperandPlace{3, Gemm::expert_w3, Operand::dy, Direction::wgrad}));
   }
@@ -345,10 +349,10 @@ class PanelsTest : public QObject {
   void deduplicatedMatrixIsDarkerOnTheSameScale() {
     AllToAllPanel panel(selection_.get());
     show(&panel);
-    const int standard = qGray(panel.view()->cellColor(0, 5));
+    const int standard = qGray(panel.findChild<MatrixPlot*>()->cellColor(0, 5));
     panel.setDeduplicated(true);
     QApplication::processEvents();
-    QVERIFY(qGray(panel.view()->cellColor(0, 5)) < standard);
+    QVERIFY(qGray(panel.findChild<MatrixPlot*>()->cellColor(0, 5)) < standard);
   }
 
   void hiddenPanelsDoNotPaint() {
@@ -410,9 +414,9 @@ class PanelsTest : public QObject {
       const int expected = selection == &unquantized ? 2 : selection == &bare ? 5 : 7;
       QCOMPARE(with_notice, expected);
     }
-    QuantErrorPanel panel(&unquantized);
+    QuantizationErrorPanel panel(&unquantized);
     show(&panel);
-    QVERIFY(panel.view()->notice().contains(QStringLiteral("mxfp8_rceil")));
+    QVERIFY(panel.findChild<MatrixPlot*>()->notice().contains(QStringLiteral("mxfp8_rceil")));
   }
 
   void everyPanelExplainsItselfAndHasAName() {
@@ -450,7 +454,7 @@ class PanelsTest : public QObject {
     selection.setHistories({run.history()});
     LossPanel panel(&selection);
     show(&panel);
-    const QImage picture = panel.plot()->grab().toImage();
+    const QImage picture = panel.findChild<LinePlot*>()->grab().toImage();
     int marked = 0;
     for (int y = picture.height() - 50; y < picture.height() - 34; ++y)
       for (int x = 250; x < 420; ++x) marked += picture.pixel(x, y) == accentColor(isDark(panel.palette())).rgb();
@@ -466,10 +470,10 @@ class PanelsTest : public QObject {
     palette.setColor(QPalette::Text, Qt::white);
     panel.setPalette(palette);
     QApplication::processEvents();
-    const QImage picture = panel.view()->grab().toImage();
+    const QImage picture = panel.findChild<MatrixPlot*>()->grab().toImage();
     QCOMPARE(picture.pixel(2, 2), QColor(0x1c, 0x1d, 0x20).rgb());
     const auto& counts = selection_->frame()->routers[0].tokens_per_expert;
-    const QPoint at = panel.view()->cellRect(0, 3).topLeft().toPoint() + QPoint(3, 3);
+    const QPoint at = panel.findChild<MatrixPlot*>()->cellRect(0, 3).topLeft().toPoint() + QPoint(3, 3);
     QCOMPARE(picture.pixel(at), utilisationLut(true)[utilisationCode(utilisation(counts, 3))]);
   }
 

@@ -12,18 +12,22 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "app/actions/file_actions.h"
+#include "app/actions/run_control.h"
 #include "app/bars/notice_bar.h"
+#include "app/export/export_actions.h"
 #include "app/window/main_window.h"
 #include "app/workspaces/all_to_all_workspace.h"
 #include "app/workspaces/cluster_workspace.h"
+#include "app/workspaces/workspace_tabs.h"
 #include "core/parallel/wire.h"
 #include "core/telemetry/logs/run_feed.h"
 #include "core/telemetry/recording/recording.h"
 #include "core/telemetry/recording/run_settings.h"
 #include "tests/support/synthetic_run.h"
-#include "widgets/all_to_all/placement_panel.h"
-#include "widgets/all_to_all/wire_panel.h"
-#include "widgets/cluster/rank_timeline_panel.h"
+#include "widgets/all_to_all/bytes_on_the_wire_panel.h"
+#include "widgets/all_to_all/expert_placement_panel.h"
+#include "widgets/cluster/layer_on_every_rank_panel.h"
 
 using namespace moescope;
 using Kind = PlacementChoice::Kind;
@@ -81,15 +85,15 @@ RunInfo spreadInfo() {
 struct OpenWindow {
   MainWindow window{false};
   OpenWindow() {
-    window.setRecorded(false);
+    window.runControl()->setRecorded(false);
     window.resize(1280, 800);
     window.show();
     QVERIFY(QTest::qWaitForWindowExposed(&window));
-    window.showWorkspace("all-to-all");
+    window.workspaces()->bringUp("all-to-all");
   }
   void start(const RunConfig& config, int steps) {
     QSignalSpy opened(window.session(), &RunSession::opened);
-    window.startRun(config, MainWindow::Start::paused);
+    window.runControl()->start(config, RunControl::Start::paused);
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
     train(steps);
   }
@@ -100,8 +104,8 @@ struct OpenWindow {
     lab->flush();
     window.selection()->refresh();
   }
-  PlacementPanel* placement() {
-    auto* panel = window.allToAllWorkspace()->placement();
+  ExpertPlacementPanel* placement() {
+    auto* panel = window.workspaces()->allToAll()->placement();
     panel->parentWidget()->raise();
     return panel;
   }
@@ -121,10 +125,12 @@ class ParallelTest : public QObject {
   void anExpertIsDraggedAndTheVolumesFollow() {
     OpenWindow open;
     open.start(nano(), 1);
-    PlacementPanel* panel = open.placement();
-    QTRY_VERIFY_WITH_TIMEOUT(panel->strip()->isVisible() && panel->strip()->placement().n_experts() == 8, kWaitMs);
+    ExpertPlacementPanel* panel = open.placement();
+    QTRY_VERIFY_WITH_TIMEOUT(panel->findChild<PlacementStrip*>()->isVisible() &&
+                                 panel->findChild<PlacementStrip*>()->placement().n_experts() == 8,
+                             kWaitMs);
     const int layer = open.window.selection()->layer();
-    drag(panel->strip(), 0, 3);
+    drag(panel->findChild<PlacementStrip*>(), 0, 3);
     const std::string placed = open.window.session()->config().parallel.placement;
     QCOMPARE(placed, std::to_string(layer) + ":3,0,1,1,2,2,3,3");
     open.train(2);
@@ -134,28 +140,28 @@ class ParallelTest : public QObject {
     const auto& load = router.tokens_per_expert;
     QCOMPARE(received[0], std::uint64_t{load[1]});
     QCOMPARE(received[3], std::uint64_t{load[0]} + load[6] + load[7]);
-    open.window.undoStack()->undo();
+    open.window.findChild<QUndoStack*>()->undo();
     QCOMPARE(open.window.session()->config().parallel.placement, std::string("contiguous"));
     open.train(3);
     const auto after = open.window.selection()->frame();
     const auto& again = after->routers.front();
     QCOMPARE(received_tokens(again.volume, AllToAll::standard)[0],
              std::uint64_t{again.tokens_per_expert[0]} + again.tokens_per_expert[1]);
-    open.window.undoStack()->redo();
+    open.window.findChild<QUndoStack*>()->redo();
     QCOMPARE(open.window.session()->config().parallel.placement, placed);
   }
 
   void placementsAreChosenByButtonAndKey() {
     OpenWindow open;
     open.start(nano(), 1);
-    PlacementPanel* panel = open.placement();
-    QTRY_VERIFY_WITH_TIMEOUT(panel->strip()->placement().n_experts() == 8, kWaitMs);
+    ExpertPlacementPanel* panel = open.placement();
+    QTRY_VERIFY_WITH_TIMEOUT(panel->findChild<PlacementStrip*>()->placement().n_experts() == 8, kWaitMs);
     const double in_order = panel->maxOverMean();
     for (const auto& [kind, name] : {std::pair{Kind::random, "random"}, {Kind::balanced, "balanced"}}) {
       QTest::mouseClick(panel->button(kind), Qt::LeftButton);
       QCOMPARE(open.window.session()->config().parallel.placement, std::string(name));
     }
-    QTRY_VERIFY_WITH_TIMEOUT(panel->strip()->placement().replicated(), kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(panel->findChild<PlacementStrip*>()->placement().replicated(), kWaitMs);
     QVERIFY(panel->maxOverMean() <= in_order);
     open.train(2);
     const auto frame = open.window.selection()->frame();
@@ -165,11 +171,11 @@ class ParallelTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(std::abs(*std::ranges::max_element(received) / mean - panel->maxOverMean()) < 0.05,
                              kWaitMs);
     QTest::mouseClick(panel->button(Kind::contiguous), Qt::LeftButton);
-    QTRY_VERIFY_WITH_TIMEOUT(!panel->strip()->placement().replicated(), kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(!panel->findChild<PlacementStrip*>()->placement().replicated(), kWaitMs);
     open.window.selection()->setExpert(7);
     QTRY_COMPARE_WITH_TIMEOUT(open.window.selection()->expert(), 7, kWaitMs);
     QTest::qWait(100);
-    QTest::keyClick(panel->strip(), Qt::Key_Left, Qt::ShiftModifier);
+    QTest::keyClick(panel->findChild<PlacementStrip*>(), Qt::Key_Left, Qt::ShiftModifier);
     QVERIFY(open.window.session()->config().parallel.placement.ends_with(":0,0,1,1,2,2,3,2"));
   }
 
@@ -178,7 +184,7 @@ class ParallelTest : public QObject {
     for (int step = 0; step < 5; ++step) history->append(std::make_shared<const TelemetryFrame>(spreadFrame(step, 16)));
     Selection selection;
     selection.setHistories({history});
-    WirePanel panel(&selection);
+    BytesOnTheWirePanel panel(&selection);
     panel.resize(600, 400);
     panel.show();
     QVERIFY(QTest::qWaitForWindowExposed(&panel));
@@ -198,13 +204,13 @@ class ParallelTest : public QObject {
 
   void theTimelineIsSavedAsATrace() {
     OpenWindow open;
-    open.window.showWorkspace("cluster");
-    RankTimelinePanel* panel = open.window.clusterWorkspace()->timeline();
+    open.window.workspaces()->bringUp("cluster");
+    LayerOnEveryRankPanel* panel = open.window.workspaces()->cluster()->timeline();
     QTRY_VERIFY_WITH_TIMEOUT(panel->hasTimeline(), kWaitMs);
     QCOMPARE(panel->timeline().ranks, 32);
     QTemporaryDir folder;
     const QString path = folder.filePath("timeline.json");
-    open.window.exportTrace(path);
+    open.window.exports()->saveTimeline(path);
     QFile file(path);
     QVERIFY(file.open(QIODevice::ReadOnly));
     const auto trace = nlohmann::json::parse(file.readAll().toStdString());
@@ -216,8 +222,8 @@ class ParallelTest : public QObject {
       QVERIFY(event["args"]["kind"] == "modelled");
     }
     QCOMPARE(bars, panel->timeline().intervals.size());
-    QCOMPARE(bars, panel->chart()->intervals().size());
-    QVERIFY_EXCEPTION_THROWN(open.window.exportTrace("/nowhere/at/all.json"), std::runtime_error);
+    QCOMPARE(bars, panel->findChild<LaneChart*>()->intervals().size());
+    QVERIFY_EXCEPTION_THROWN(open.window.exports()->saveTimeline("/nowhere/at/all.json"), std::runtime_error);
   }
 
   void aRecordingIsFollowedWhileItGrows() {
@@ -231,7 +237,7 @@ class ParallelTest : public QObject {
     write(0);
     OpenWindow open;
     QSignalSpy opened(open.window.session(), &RunSession::opened);
-    open.window.openFile(path);
+    open.window.files()->open({path});
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
     Selection* selection = open.window.selection();
     QCOMPARE(selection->history()->steps().last, 0);
@@ -255,10 +261,10 @@ class ParallelTest : public QObject {
     const QString address = QString::fromStdString(feed->address().text());
     OpenWindow open;
     QSignalSpy opened(open.window.session(), &RunSession::opened), failed(&open.window, &MainWindow::failed);
-    open.window.attach(address, "wrong");
+    open.window.files()->attach(address, "wrong");
     QTRY_COMPARE_WITH_TIMEOUT(failed.size(), 1, kWaitMs);
     QVERIFY2(failed[0][0].toString().contains("token"), qPrintable(failed[0][0].toString()));
-    open.window.attach(address, kToken);  // before the first step
+    open.window.files()->attach(address, kToken);  // before the first step
     QTest::qWait(300);
     QVERIFY(open.window.session()->opening());
     publish(0);
@@ -272,11 +278,11 @@ class ParallelTest : public QObject {
     feed->end("the training ended after 4 steps");
     QVERIFY(ended.wait(kWaitMs));
     QCOMPARE(failed.size(), 1);  // no complaint: it is as it should be
-    QVERIFY(open.window.noticeBar()->isVisible());
-    QVERIFY(open.window.noticeBar()->text().contains("the training ended after 4 steps"));
+    QVERIFY(open.window.findChild<NoticeBar*>()->isVisible());
+    QVERIFY(open.window.findChild<NoticeBar*>()->text().contains("the training ended after 4 steps"));
     QCOMPARE(open.window.selection()->history()->steps().last, 3);
     feed.reset();
-    open.window.attach(address, kToken);
+    open.window.files()->attach(address, kToken);
     QTRY_COMPARE_WITH_TIMEOUT(failed.size(), 2, kWaitMs);
     QVERIFY2(failed[1][0].toString().contains("nobody answers"), qPrintable(failed[1][0].toString()));
     QCOMPARE(open.window.selection()->history()->steps().last, 3);  // what was seen stays
@@ -287,9 +293,9 @@ class ParallelTest : public QObject {
     run.append(3);
     Selection selection;
     selection.setHistories({run.history()});
-    PlacementPanel placement(&selection);
-    WirePanel wire(&selection);
-    RankTimelinePanel timeline(&selection);
+    ExpertPlacementPanel placement(&selection);
+    BytesOnTheWirePanel wire(&selection);
+    LayerOnEveryRankPanel timeline(&selection);
     for (Panel* panel : {static_cast<Panel*>(&placement), static_cast<Panel*>(&wire), static_cast<Panel*>(&timeline)}) {
       panel->resize(500, 300);
       panel->show();

@@ -8,6 +8,7 @@
 #include <QTemporaryDir>
 #include <QTest>
 
+#include "app/actions/file_actions.h"
 #include "app/bars/run_bar.h"
 #include "app/session/replay.h"
 #include "app/session/run_session.h"
@@ -92,7 +93,7 @@ class QtReplay : public QObject {
     MainWindow window(false);
     window.show();
     QSignalSpy opened(window.session(), &RunSession::opened);
-    window.openFile(recorded("played"));
+    window.files()->open({recorded("played")});
     QTRY_COMPARE(opened.size(), 1);
     QVERIFY(takesKeys(&window));
     RunBar* bar = window.findChild<RunBar*>();
@@ -112,7 +113,7 @@ class QtReplay : public QObject {
     MainWindow window(false);
     window.show();
     QSignalSpy opened(window.session(), &RunSession::opened);
-    window.openFile(recorded("again"));
+    window.files()->open({recorded("again")});
     QTRY_COMPARE(opened.size(), 1);
     QVERIFY(takesKeys(&window));
     action(&window, "Reproduce this recording")->trigger();
@@ -129,7 +130,7 @@ class QtReplay : public QObject {
     MainWindow window(false);
     window.show();
     QSignalSpy opened(window.session(), &RunSession::opened);
-    window.openFile(path);
+    window.files()->open({path});
     QTRY_COMPARE(opened.size(), 1);
     QVERIFY(takesKeys(&window));
     action(&window, "Reproduce this recording")->trigger();
@@ -163,7 +164,7 @@ class QtReplay : public QObject {
     MainWindow window(false);
     window.show();
     QSignalSpy opened(window.session(), &RunSession::opened);
-    window.openFile(path);
+    window.files()->open({path});
     QTRY_COMPARE(opened.size(), 1);
     action(&window, "Reproduce this recording")->trigger();
     auto* question = window.findChild<QMessageBox*>("other_kernels");
@@ -178,7 +179,7 @@ class QtReplay : public QObject {
     MainWindow window(false);
     window.show();
     QSignalSpy opened(window.session(), &RunSession::opened);
-    window.openFile(path);
+    window.files()->open({path});
     QTRY_COMPARE(opened.size(), 1);
     action(&window, "Reproduce this recording")->trigger();
     QVERIFY(!window.findChild<QMessageBox*>("other_kernels"));
@@ -203,7 +204,7 @@ class QtReplay : public QObject {
     MainWindow window(false);
     window.show();
     QSignalSpy opened(window.session(), &RunSession::opened);
-    window.openFile(path);
+    window.files()->open({path});
     QTRY_COMPARE(opened.size(), 1);
     QVERIFY(takesKeys(&window));
     const auto whole = window.session()->histories().front();

@@ -5,15 +5,15 @@
 #include <QTest>
 
 #include "tests/support/synthetic_run.h"
-#include "widgets/router/bias_panel.h"
-#include "widgets/router/capacity_panel.h"
-#include "widgets/router/confidence_panel.h"
-#include "widgets/router/expert_card.h"
+#include "widgets/router/balance_of_all_layers_panel.h"
+#include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
-#include "widgets/router/gate_load_panel.h"
-#include "widgets/router/layer_balance_panel.h"
+#include "widgets/router/expert_panel.h"
+#include "widgets/router/gate_mass_against_load_panel.h"
 #include "widgets/router/load_over_time_panel.h"
-#include "widgets/router/scores_panel.h"
+#include "widgets/router/padding_and_capacity_panel.h"
+#include "widgets/router/router_confidence_and_losses_panel.h"
+#include "widgets/router/scores_and_margins_panel.h"
 
 using namespace moescope;
 
@@ -39,21 +39,21 @@ QStringList lines(const QString& csv) {
 
 std::vector<std::unique_ptr<Panel>> allPanels(Selection* selection) {
   std::vector<std::unique_ptr<Panel>> panels;
-  for (const auto view :
-       {LayerBalancePanel::over_time, LayerBalancePanel::by_layer, LayerBalancePanel::within_layers}) {
-    auto layers = std::make_unique<LayerBalancePanel>(selection);
+  for (const auto view : {BalanceOfAllLayersPanel::over_time, BalanceOfAllLayersPanel::by_layer,
+                          BalanceOfAllLayersPanel::within_layers}) {
+    auto layers = std::make_unique<BalanceOfAllLayersPanel>(selection);
     layers->showView(view);
     panels.push_back(std::move(layers));
   }
-  panels.push_back(std::make_unique<BiasPanel>(selection));
-  auto curves = std::make_unique<BiasPanel>(selection);
+  panels.push_back(std::make_unique<ExpertBiasOverTimePanel>(selection));
+  auto curves = std::make_unique<ExpertBiasOverTimePanel>(selection);
   curves->showLines(true);
   panels.push_back(std::move(curves));
-  panels.push_back(std::make_unique<GateLoadPanel>(selection));
-  panels.push_back(std::make_unique<ScoresPanel>(selection));
-  panels.push_back(std::make_unique<ConfidencePanel>(selection));
-  panels.push_back(std::make_unique<CapacityPanel>(selection));
-  auto padding = std::make_unique<CapacityPanel>(selection);
+  panels.push_back(std::make_unique<GateMassAgainstLoadPanel>(selection));
+  panels.push_back(std::make_unique<ScoresAndMarginsPanel>(selection));
+  panels.push_back(std::make_unique<RouterConfidenceAndLossesPanel>(selection));
+  panels.push_back(std::make_unique<PaddingAndCapacityPanel>(selection));
+  auto padding = std::make_unique<PaddingAndCapacityPanel>(selection);
   padding->showFigure(2);
   panels.push_back(std::move(padding));
   return panels;
@@ -115,7 +115,7 @@ class RouterPanelsTest : public QObject {
   }
 
   void percentilesOfTheTableAreThoseOfTheLayers() {
-    LayerBalancePanel panel(selection_.get());
+    BalanceOfAllLayersPanel panel(selection_.get());
     show(&panel);
     const QStringList rows = lines(panel.csv());
     QCOMPARE(rows.size(), 1 + static_cast<int>(kSteps));
@@ -131,8 +131,8 @@ class RouterPanelsTest : public QObject {
   }
 
   void clickOnALayersBarChoosesIt() {
-    LayerBalancePanel panel(selection_.get());
-    panel.showView(LayerBalancePanel::within_layers);
+    BalanceOfAllLayersPanel panel(selection_.get());
+    panel.showView(BalanceOfAllLayersPanel::within_layers);
     show(&panel);
     QTest::mouseClick(panel.spread(), Qt::LeftButton, {}, panel.spread()->barOf(3).center().toPoint());
     QCOMPARE(selection_->layer(), 3);
@@ -141,26 +141,28 @@ class RouterPanelsTest : public QObject {
   }
 
   void scatterPutsExpertsWhereTheirSharesAre() {
-    GateLoadPanel panel(selection_.get());
+    GateMassAgainstLoadPanel panel(selection_.get());
     show(&panel, {500, 400});
     // Here the gate mass is the load: all points on the diagonal, the fuller the farther right.
     const RouterFrame& router = selection_->frame()->routers[0];
     for (int e = 1; e < 16; ++e) {
-      const QPointF one = panel.plot()->placeOf(0), other = panel.plot()->placeOf(e);
+      const QPointF one = panel.findChild<ScatterPlot*>()->placeOf(0),
+                    other = panel.findChild<ScatterPlot*>()->placeOf(e);
       QCOMPARE(one.x() < other.x(), router.tokens_per_expert[0] < router.tokens_per_expert[e]);
       QCOMPARE(one.y() > other.y(), router.gate_mass[0] < router.gate_mass[e]);
     }
-    QTest::mouseClick(panel.plot(), Qt::LeftButton, {}, panel.plot()->placeOf(7).toPoint());
+    QTest::mouseClick(panel.findChild<ScatterPlot*>(), Qt::LeftButton, {},
+                      panel.findChild<ScatterPlot*>()->placeOf(7).toPoint());
     QCOMPARE(selection_->expert(), 7);
-    QTest::keyClick(panel.plot(), Qt::Key_Left);
+    QTest::keyClick(panel.findChild<ScatterPlot*>(), Qt::Key_Left);
     QCOMPARE(selection_->expert(), 6);
     panel.showScores(true);  // not in this run
     QApplication::processEvents();
-    QVERIFY(panel.plot()->notice().contains(QStringLiteral("score mass")));
+    QVERIFY(panel.findChild<ScatterPlot*>()->notice().contains(QStringLiteral("score mass")));
   }
 
   void droppedTokensFollowTheSlider() {
-    CapacityPanel panel(selection_.get());
+    PaddingAndCapacityPanel panel(selection_.get());
     show(&panel);
     for (const double factor : {0.75, 1.0, 2.5}) {
       panel.setCapacityFactor(factor);
@@ -179,14 +181,16 @@ class RouterPanelsTest : public QObject {
     std::vector<int> extreme, mean;
     const auto farFromFair = [&](std::vector<int>* out) {
       for (std::int64_t step = 1000; step < 2000; step += 20)
-        for (int e = 0; e < 16; ++e) out->push_back(std::abs(panel.plot()->codeAt(e, step) - utilisationCode(1)));
+        for (int e = 0; e < 16; ++e)
+          out->push_back(std::abs(panel.findChild<TimeHeatMap*>()->codeAt(e, step) - utilisationCode(1)));
     };
     farFromFair(&mean);  // the default: noise must not look like imbalance
-    QVERIFY2(panel.plot()->stepNote().startsWith(QStringLiteral("mean of ")), qPrintable(panel.plot()->stepNote()));
+    QVERIFY2(panel.findChild<TimeHeatMap*>()->stepNote().startsWith(QStringLiteral("mean of ")),
+             qPrintable(panel.findChild<TimeHeatMap*>()->stepNote()));
     panel.setSummary(Summary::farthest);
     QApplication::processEvents();
     farFromFair(&extreme);
-    QVERIFY(panel.plot()->stepNote().startsWith(QStringLiteral("extreme of ")));
+    QVERIFY(panel.findChild<TimeHeatMap*>()->stepNote().startsWith(QStringLiteral("extreme of ")));
     QVERIFY(std::accumulate(mean.begin(), mean.end(), 0) < std::accumulate(extreme.begin(), extreme.end(), 0) * 0.8);
   }
 
@@ -196,7 +200,7 @@ class RouterPanelsTest : public QObject {
     show(&panel, {420, 300});
     const auto& counts = selection_->frame()->routers[0].tokens_per_expert;
     const auto fullest = std::ranges::max_element(counts) - counts.begin();
-    QTest::mouseClick(panel.plot(), Qt::LeftButton, {}, {200, 14});
+    QTest::mouseClick(panel.findChild<TimeHeatMap*>(), Qt::LeftButton, {}, {200, 14});
     QCOMPARE(selection_->expert(), static_cast<int>(fullest));
   }
 
@@ -210,7 +214,8 @@ class RouterPanelsTest : public QObject {
     show(&panel);
     int changes = 0, before = -1;
     for (int column = 0; column < 16; ++column) {
-      QTest::mouseClick(panel.view(), Qt::LeftButton, {}, panel.view()->cellRect(2, column).center().toPoint());
+      QTest::mouseClick(panel.findChild<MatrixPlot*>(), Qt::LeftButton, {},
+                        panel.findChild<MatrixPlot*>()->cellRect(2, column).center().toPoint());
       const int team = (selection.expert() * 7 + 3) % 16 / 4;
       changes += column > 0 && team != before;
       before = team;
@@ -223,16 +228,16 @@ class RouterPanelsTest : public QObject {
     run.append(120);
     Selection selection;
     selection.setHistories({run.history()});
-    ExpertCard card(&selection);
+    ExpertPanel card(&selection);
     show(&card, {320, 620});
     const auto buttons = card.findChildren<QPushButton*>();
     QCOMPARE(buttons.size(), 2);
     for (const QPushButton* button : buttons) QVERIFY(!button->isEnabled());
     for (const PlotFrame* plot : card.findChildren<PlotFrame*>()) QVERIFY(!plot->notice().isEmpty());
 
-    ExpertCard::Intervention now{.possible = true, .killed = false, .pinned_bias = {}};
+    ExpertPanel::Intervention now{.possible = true, .killed = false, .pinned_bias = {}};
     card.interventionOf = [&](int layer, int expert) {
-      return layer == 2 && expert == 7 ? now : ExpertCard::Intervention{true, false, {}};
+      return layer == 2 && expert == 7 ? now : ExpertPanel::Intervention{true, false, {}};
     };
     selection.setLayer(2);
     selection.setExpert(7);
@@ -243,7 +248,7 @@ class RouterPanelsTest : public QObject {
     QVERIFY(card.findChild<ShareBars*>()->accessibleDescription().contains(QStringLiteral("lift")));
     QVERIFY(card.findChild<TokenContexts*>()->accessibleDescription().contains(QLatin1Char('[')));
 
-    QSignalSpy kill(&card, &ExpertCard::killRequested), pin(&card, &ExpertCard::pinRequested);
+    QSignalSpy kill(&card, &ExpertPanel::killRequested), pin(&card, &ExpertPanel::pinRequested);
     QTest::mouseClick(buttons[0], Qt::LeftButton);
     QCOMPARE(kill.last(), (QVariantList{2, 7, true}));
     now.killed = true;
@@ -268,7 +273,7 @@ class RouterPanelsTest : public QObject {
 
   void biasTableHoldsTheFramesValues() {
     selection_->setRange({10, 20});
-    BiasPanel panel(selection_.get());
+    ExpertBiasOverTimePanel panel(selection_.get());
     const QStringList rows = lines(panel.csv());
     QCOMPARE(rows.size(), 1 + 11);
     const auto frame = run_->history()->frame_at(13);

@@ -30,6 +30,10 @@ struct FormWithKeys {
     line(key)->selectAll();
     QTest::keyClicks(line(key), text);
   }
+  QString problemOf(const char* key) {  // as shown beside the field, empty: none
+    const auto* label = form.findChild<QLabel*>(QString("problem_of_") + key);
+    return label->isHidden() ? QString() : label->text();
+  }
   bool startEnabled() { return form.findChild<QPushButton*>("start_new_run")->isEnabled(); }
 };
 
@@ -60,7 +64,7 @@ class SetupFormTest : public QObject {
         QVERIFY2(value && *value == field.get(config), (name + " " + field.key).c_str());
       }
       QCOMPARE(to_toml(form.draft()), to_toml(config));
-      QVERIFY(form.problems().empty());
+      QVERIFY(form.findChild<QPushButton*>("start_new_run")->isEnabled());
     }
   }
 
@@ -68,8 +72,7 @@ class SetupFormTest : public QObject {
   void recipesOfOperandsAreChosenFromATable() {
     FormWithKeys f;
     f.type("precision.operands", "gate.x=bf16");
-    QVERIFY2(f.form.problemOf("precision.operands").contains("router_gate"),
-             qPrintable(f.form.problemOf("precision.operands")));
+    QVERIFY2(f.problemOf("precision.operands").contains("router_gate"), qPrintable(f.problemOf("precision.operands")));
     f.type("precision.operands", "experts.W=mxfp4");
     f.form.editor("precision.operands")->findChild<QToolButton*>()->click();
     auto* table = f.form.window()->findChild<OperandsDialog*>("operands_dialog");
@@ -78,17 +81,17 @@ class SetupFormTest : public QObject {
     table->choice(GemmClass::attention, Operand::dy)->setCurrentText("mxfp8_e5m2_grad");
     table->findChild<QDialogButtonBox*>()->button(QDialogButtonBox::Ok)->click();
     QCOMPARE(f.form.draft().precision.operands, std::string("experts.W=mxfp4, attention.dY=mxfp8_e5m2_grad"));
-    QCOMPARE(f.form.problemOf("precision.operands"), QString());
+    QCOMPARE(f.problemOf("precision.operands"), QString());
   }
 
   void typingShowsTheProblemAndForbidsTheStart() {
     FormWithKeys f;
     QVERIFY(f.startEnabled());
     f.type("router.top_k", "20");  // 16 experts
-    QVERIFY(f.form.problemOf("router.top_k").contains("16"));
+    QVERIFY(f.problemOf("router.top_k").contains("16"));
     QVERIFY(!f.startEnabled());
     f.type("router.top_k", "4");
-    QCOMPARE(f.form.problemOf("router.top_k"), QString());
+    QCOMPARE(f.problemOf("router.top_k"), QString());
     QVERIFY(f.startEnabled());
     QCOMPARE(f.form.draft().router.top_k, 4);
   }
@@ -96,10 +99,10 @@ class SetupFormTest : public QObject {
   void aHalfTypedNumberIsToldNotClamped() {
     FormWithKeys f;
     f.type("optimizer.lr", "1e-");
-    QVERIFY(f.form.problemOf("optimizer.lr").contains("1e-"));
+    QVERIFY(f.problemOf("optimizer.lr").contains("1e-"));
     QVERIFY(!f.startEnabled());
     f.type("optimizer.lr", "7");  // beyond the range
-    QVERIFY(!f.form.problemOf("optimizer.lr").isEmpty());
+    QVERIFY(!f.problemOf("optimizer.lr").isEmpty());
     QCOMPARE(f.line("optimizer.lr")->text(), QString("7"));
     f.type("optimizer.lr", "1e-3");
     QVERIFY(f.startEnabled());

@@ -11,7 +11,7 @@
 #include "widgets/text/coactivation_panel.h"
 #include "widgets/text/routing_stability_panel.h"
 #include "widgets/text/specialisation_panel.h"
-#include "widgets/text/tokens_panel.h"
+#include "widgets/text/tokens_and_sample_panel.h"
 
 namespace moescope {
 namespace {
@@ -135,9 +135,9 @@ class TextTest : public QObject {
 
   void tokensHaveTheColourOfTheirFirstExpert() {
     Selection selection;
-    TokensPanel panel(&selection, TokensPanel::Shows::probe_and_data);
+    TokensAndSamplePanel panel(&selection, TokensAndSamplePanel::Shows::probe_and_data);
     show(selection, panel, madeRun());
-    TokenTextView* view = panel.view();
+    TokenTextView* view = panel.findChild<TokenTextView*>();
     QVERIFY(view->notice().isEmpty());
     QCOMPARE(view->text()->text, std::string("abcd\nef 12"));
     QCOMPARE(view->colorOf(0, 0), view->colorOf(5, 0));  // 'a' and 'e'
@@ -155,9 +155,9 @@ class TextTest : public QObject {
 
   void clickOnATokenKeepsOnlyItsExpert() {
     Selection selection;
-    TokensPanel panel(&selection, TokensPanel::Shows::probe_and_data);
+    TokensAndSamplePanel panel(&selection, TokensAndSamplePanel::Shows::probe_and_data);
     show(selection, panel, madeRun());
-    TokenTextView* view = panel.view();
+    TokenTextView* view = panel.findChild<TokenTextView*>();
     const QRgb before = view->colorOf(1, 0);
     QTest::mouseClick(view, Qt::LeftButton, {}, view->cellOf(0).center());
     QCOMPARE(selection.expert(), 'a' % 4);
@@ -174,11 +174,11 @@ class TextTest : public QObject {
 
   void passagesComeByDomainAndEarlierStepsAreFound() {
     Selection selection;
-    TokensPanel panel(&selection, TokensPanel::Shows::probe_and_data);
+    TokensAndSamplePanel panel(&selection, TokensAndSamplePanel::Shows::probe_and_data);
     show(selection, panel, madeRun());
     panel.showText("code");
     panel.grab();
-    QCOMPARE(panel.view()->text()->text, std::string("int main"));
+    QCOMPARE(panel.findChild<TokenTextView*>()->text()->text, std::string("int main"));
     QVERIFY(panel.csv().startsWith("step,position,byte"));
     QVERIFY(panel.csv().contains("\n30,0,105,"));
     panel.showText("probe");
@@ -189,31 +189,33 @@ class TextTest : public QObject {
 
   void allLayersHaveALineEach() {
     Selection selection;
-    TokensPanel panel(&selection, TokensPanel::Shows::probe_and_data);
+    TokensAndSamplePanel panel(&selection, TokensAndSamplePanel::Shows::probe_and_data);
     show(selection, panel, madeRun());
     panel.showAllLayers(true);
     panel.grab();
-    QCOMPARE(panel.view()->colorOf(0, 0), panel.view()->colorOf(3, 1));  // layer 2 is turned by one
-    const QRect cell = panel.view()->cellOf(3);
-    QTest::mouseClick(panel.view(), Qt::LeftButton, {}, QPoint(cell.center().x(), cell.bottom() + 5));
+    QCOMPARE(panel.findChild<TokenTextView*>()->colorOf(0, 0),
+             panel.findChild<TokenTextView*>()->colorOf(3, 1));  // layer 2 is turned by one
+    const QRect cell = panel.findChild<TokenTextView*>()->cellOf(3);
+    QTest::mouseClick(panel.findChild<TokenTextView*>(), Qt::LeftButton, {},
+                      QPoint(cell.center().x(), cell.bottom() + 5));
     QCOMPARE(selection.layer(), 1);
   }
 
   void sampleSaysWhereItBegins() {
     Selection selection;
-    TokensPanel panel(&selection, TokensPanel::Shows::sample);
+    TokensAndSamplePanel panel(&selection, TokensAndSamplePanel::Shows::sample);
     show(selection, panel, madeRun());
-    QCOMPARE(panel.view()->text()->prompt, 3);
+    QCOMPARE(panel.findChild<TokenTextView*>()->text()->prompt, 3);
     selection.setStep(10);
     panel.grab();
-    QVERIFY(panel.view()->notice().contains("No sample yet"));
+    QVERIFY(panel.findChild<TokenTextView*>()->notice().contains("No sample yet"));
   }
 
   void editedProbeIsAskedForWithEscapes() {
     Selection selection;
-    TokensPanel panel(&selection, TokensPanel::Shows::probe_and_data);
+    TokensAndSamplePanel panel(&selection, TokensAndSamplePanel::Shows::probe_and_data);
     show(selection, panel, madeRun("a\\b\n\x01"));
-    QSignalSpy wanted(&panel, &TokensPanel::probeWanted);
+    QSignalSpy wanted(&panel, &TokensAndSamplePanel::probeWanted);
     panel.beginEditing();  // no run in training
     auto* editor = panel.findChild<QPlainTextEdit*>();
     QVERIFY(!editor->isVisible());
@@ -239,12 +241,13 @@ class TextTest : public QObject {
     Selection selection;
     SpecialisationPanel panel(&selection);
     show(selection, panel, madeRun());
-    QVERIFY(panel.view()->notice().isEmpty());
-    QCOMPARE(panel.view()->rows(), 2);
+    QVERIFY(panel.findChild<MatrixPlot*>()->notice().isEmpty());
+    QCOMPARE(panel.findChild<MatrixPlot*>()->rows(), 2);
     QVERIFY(panel.csv().contains("40,1,\"prose\",0,80,0.8,0.4,2\n"));
-    const QStringList lines = panel.view()->describe(0, 0);
+    const QStringList lines = panel.findChild<MatrixPlot*>()->describe(0, 0);
     QVERIFY2(lines.join('|').contains("lift 2"), qPrintable(lines.join('|')));
-    QTest::mouseClick(panel.view(), Qt::LeftButton, {}, panel.view()->cellRect(1, 3).center().toPoint());
+    QTest::mouseClick(panel.findChild<MatrixPlot*>(), Qt::LeftButton, {},
+                      panel.findChild<MatrixPlot*>()->cellRect(1, 3).center().toPoint());
     QCOMPARE(selection.expert(), 3);
   }
 
@@ -252,8 +255,8 @@ class TextTest : public QObject {
     Selection selection;
     CoactivationPanel panel(&selection);
     show(selection, panel, madeRun());
-    QVERIFY2(panel.view()->notice().isEmpty(), qPrintable(panel.view()->notice()));
-    QCOMPARE(panel.view()->rows(), 4);
+    QVERIFY2(panel.findChild<MatrixPlot*>()->notice().isEmpty(), qPrintable(panel.findChild<MatrixPlot*>()->notice()));
+    QCOMPARE(panel.findChild<MatrixPlot*>()->rows(), 4);
     QVERIFY(panel.csv().contains("40,1,0,1,20,0.25\n"));
   }
 
@@ -261,11 +264,11 @@ class TextTest : public QObject {
     Selection selection;
     ByteAffinityPanel panel(&selection);
     show(selection, panel, madeRun());
-    QCOMPARE(panel.view()->columns(), 4);
+    QCOMPARE(panel.findChild<MatrixPlot*>()->columns(), 4);
     QVERIFY(panel.csv().contains("40,1,3,40,50,1,4\n"));
     selection.setExpert(3);
     QVERIFY(!panel.grab().isNull());
-    QVERIFY(panel.view()->describe(5, 3).join('|').contains("("));
+    QVERIFY(panel.findChild<MatrixPlot*>()->describe(5, 3).join('|').contains("("));
   }
 
   void stabilityComparesWithAnEarlierStep() {
@@ -278,10 +281,10 @@ class TextTest : public QObject {
       panel.grab();
     };
     settle();
-    QVERIFY2(panel.lines()->notice().contains("100 steps before"), "the run has 40 steps");
+    QVERIFY2(panel.findChild<LinePlot*>()->notice().contains("100 steps before"), "the run has 40 steps");
     panel.restoreState({{"against", 2}});
     settle();
-    QVERIFY(panel.lines()->notice().isEmpty());
+    QVERIFY(panel.findChild<LinePlot*>()->notice().isEmpty());
     QCOMPARE(panel.referenceStep(), 0);
     // Layer 1 is as it was, layer 2 has none of its experts any more from step 20 on: turned by one of {e, e + 2}.
     for (const char* row : {"10,0,2,1,0.1666667,1,0.5\n", "40,0,1,1,0.1666667,1,0.5\n", "40,0,2,0,0.1666667,0,0.5\n"})
@@ -301,8 +304,8 @@ class TextTest : public QObject {
     QTRY_VERIFY(!panel.computing());
     panel.grab();
     // The curves' cards take the earlier step along.
-    const QPoint low(panel.lines()->width() - 40, panel.lines()->height() - 44);
-    const auto curve = panel.lines()->figureAt(low);
+    const QPoint low(panel.findChild<LinePlot*>()->width() - 40, panel.findChild<LinePlot*>()->height() - 44);
+    const auto curve = panel.findChild<LinePlot*>()->figureAt(low);
     QVERIFY(curve);
     QCOMPARE(curve->key, std::string("unchanged_choices"));
     QCOMPARE(curve->layer, 2);
@@ -314,11 +317,11 @@ class TextTest : public QObject {
     QCOMPARE(panel.layers()->codeAt(1, 0), kNoDataCode);
     panel.showView(RoutingStabilityPanel::at_the_step);
     panel.grab();
-    QVERIFY(panel.bars()->notice().isEmpty());
+    QVERIFY(panel.findChild<StabilityBars*>()->notice().isEmpty());
     QCOMPARE(panel.csv().count('\n'), 1 + 2);
     selection.setStep(0);
     panel.grab();
-    QVERIFY(!panel.bars()->notice().isEmpty());
+    QVERIFY(!panel.findChild<StabilityBars*>()->notice().isEmpty());
   }
 
   void nothingIsShownOfARunWithoutTexts() {
@@ -330,8 +333,8 @@ class TextTest : public QObject {
     frame->ce_loss = 1;
     history->append(frame);
     Selection selection;
-    QList<Panel*> panels{new TokensPanel(&selection, TokensPanel::Shows::probe_and_data),
-                         new TokensPanel(&selection, TokensPanel::Shows::sample),
+    QList<Panel*> panels{new TokensAndSamplePanel(&selection, TokensAndSamplePanel::Shows::probe_and_data),
+                         new TokensAndSamplePanel(&selection, TokensAndSamplePanel::Shows::sample),
                          new SpecialisationPanel(&selection),
                          new CoactivationPanel(&selection),
                          new ByteAffinityPanel(&selection),

@@ -6,6 +6,7 @@
 
 #include "app/window/main_window.h"
 #include "app/workspaces/workspace.h"
+#include "app/workspaces/workspace_tabs.h"
 #include "tests/support/long_run.h"
 
 namespace moescope {
@@ -33,7 +34,7 @@ class LongWindow {
     settle();
   }
   const History& history() const { return *history_; }
-  std::int64_t steps_of_all_workspaces() const { return shown_for_ * window_.workspaces().size(); }
+  std::int64_t steps_of_all_workspaces() const { return shown_for_ * window_.workspaces()->all().size(); }
 
  private:
   static constexpr std::int64_t kAtOnce = 50;
@@ -48,8 +49,8 @@ class LongWindow {
   }
   // Shows the next workspace, an old frame, then the newest again.
   void show_next() {
-    const auto all = window_.workspaces();
-    window_.showWorkspace(all[static_cast<int>(step_ / shown_for_ % all.size())]->name());
+    const auto all = window_.workspaces()->all();
+    window_.workspaces()->bringUp(all[static_cast<int>(step_ / shown_for_ % all.size())]->name());
     window_.selection()->setStep(step_ / 2);
     settle();
     window_.selection()->setFollowing(true);

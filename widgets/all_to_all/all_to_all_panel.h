@@ -24,7 +24,6 @@ class AllToAllPanel : public Panel {
 
   void setDeduplicated(bool deduplicated);
   void setPayload(Payload payload);
-  MatrixPlot* view() const { return view_; }
 
  protected:
   QString status() const override;

@@ -23,7 +23,6 @@ class LoadDifferencePanel : public Panel {
   void restoreState(const QVariantMap& state) override;
   void setShown(Shown shown) { shown_->setCurrentIndex(static_cast<int>(shown)); }
   QString conclusion() const { return conclusion_->text(); }  // rich text
-  MatrixPlot* view() const { return view_; }
 
  protected:
   QString status() const override;

@@ -31,7 +31,6 @@ class NumberLine : public PlotFrame {
   void setMarks(std::vector<Mark> marks);
   void setCurrentMark(int mark);  // -1: none
   void setLog(bool log);
-  bool isLog() const { return log_; }
   void setCaption(const QString& caption);
   void fit();
   // The visible range, as values.

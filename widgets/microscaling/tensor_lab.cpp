@@ -8,12 +8,12 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "widgets/microscaling/block_microscope_panel.h"
+#include "widgets/microscaling/block_scale_map_panel.h"
+#include "widgets/microscaling/by_expert_panel.h"
 #include "widgets/microscaling/capture_bar.h"
-#include "widgets/microscaling/expert_stats_panel.h"
-#include "widgets/microscaling/microscope.h"
-#include "widgets/microscaling/scale_map.h"
-#include "widgets/microscaling/tensor_browser.h"
-#include "widgets/microscaling/what_if.h"
+#include "widgets/microscaling/tensors_panel.h"
+#include "widgets/microscaling/what_if_panel.h"
 #include "widgets/panel/tensor_text.h"
 
 namespace moescope {
@@ -21,16 +21,16 @@ namespace moescope {
 TensorLab::TensorLab(Selection* selection, QWidget* parent) : QWidget(parent) {
   setAcceptDrops(true);
   setAccessibleName(tr("Tensor laboratory"));
-  browser_ = new TensorBrowser(selection, this);
-  map_ = new ScaleMap(selection, this);
-  what_if_ = new WhatIfStrip(selection, this);
-  microscope_ = new Microscope(selection, this);
+  browser_ = new TensorsPanel(selection, this);
+  map_ = new BlockScaleMapPanel(selection, this);
+  what_if_ = new WhatIfPanel(selection, this);
+  microscope_ = new BlockMicroscopePanel(selection, this);
 
   bar_ = new CaptureBar(this);
   connect(bar_, &CaptureBar::rotationToggled, this, [this] {
     if (captured_) showCaptured();
   });
-  experts_ = new ExpertStatsPanel(selection, this);
+  experts_ = new ByExpertPanel(selection, this);
   lists_ = new QTabWidget(this);
   lists_->setDocumentMode(true);
   lists_->setTabPosition(QTabWidget::South);
@@ -62,17 +62,18 @@ std::vector<Panel*> TensorLab::panels() const {
 
 void TensorLab::connectPanels() {
   for (Panel* panel : panels()) connect(panel, &Panel::readoutChanged, this, &TensorLab::readoutChanged);
-  connect(browser_, &TensorBrowser::openRequested, this, &TensorLab::askForFile);
-  connect(browser_, &TensorBrowser::tensorChosen, this, &TensorLab::openWhole);
-  connect(experts_, &ExpertStatsPanel::expertChosen, this, &TensorLab::showExpert);
-  connect(map_, &ScaleMap::sliceChosen, this, [this](std::size_t slice) { openTensor(source_, slice); });
-  connect(map_, &ScaleMap::blockChosen, this,
+  connect(browser_, &TensorsPanel::openRequested, this, &TensorLab::askForFile);
+  connect(browser_, &TensorsPanel::tensorChosen, this, &TensorLab::openWhole);
+  connect(experts_, &ByExpertPanel::expertChosen, this, &TensorLab::showExpert);
+  connect(map_, &BlockScaleMapPanel::sliceChosen, this, [this](std::size_t slice) { openTensor(source_, slice); });
+  connect(map_, &BlockScaleMapPanel::blockChosen, this,
           [this](std::size_t line, std::size_t block) { openBlock(line, block, 0); });
-  connect(map_, &ScaleMap::axisChosen, this, &TensorLab::turnAxis);
-  connect(microscope_, &Microscope::axisChosen, this, &TensorLab::turnAxis);
-  connect(microscope_, &Microscope::elementChosen, this, [this](int element) { element_ = element; });
-  connect(microscope_, &Microscope::formatChosen, this, [this](const OperandFormat& f) { setFormat(f, axis_); });
-  connect(what_if_, &WhatIfStrip::chosen, this, &TensorLab::setFormat);
+  connect(map_, &BlockScaleMapPanel::axisChosen, this, &TensorLab::turnAxis);
+  connect(microscope_, &BlockMicroscopePanel::axisChosen, this, &TensorLab::turnAxis);
+  connect(microscope_, &BlockMicroscopePanel::elementChosen, this, [this](int element) { element_ = element; });
+  connect(microscope_, &BlockMicroscopePanel::formatChosen, this,
+          [this](const OperandFormat& f) { setFormat(f, axis_); });
+  connect(what_if_, &WhatIfPanel::chosen, this, &TensorLab::setFormat);
 }
 
 bool TensorLab::openFile(const QString& path) {

@@ -15,13 +15,13 @@
 namespace moescope {
 
 class CaptureBar;
-class ExpertStatsPanel;
-class Microscope;
+class ByExpertPanel;
+class BlockMicroscopePanel;
 class Panel;
-class ScaleMap;
+class BlockScaleMapPanel;
 class Selection;
-class TensorBrowser;
-class WhatIfStrip;
+class TensorsPanel;
+class WhatIfPanel;
 
 class TensorLab : public QWidget {
   Q_OBJECT
@@ -47,11 +47,8 @@ class TensorLab : public QWidget {
   const QString& tensorName() const { return source_.name(); }  // empty: none is open
 
   CaptureBar* captureBar() const { return bar_; }
-  ExpertStatsPanel* expertStats() const { return experts_; }
-  TensorBrowser* browser() const { return browser_; }
-  ScaleMap* map() const { return map_; }
-  WhatIfStrip* whatIf() const { return what_if_; }
-  Microscope* microscope() const { return microscope_; }
+  TensorsPanel* browser() const { return browser_; }
+  WhatIfPanel* whatIf() const { return what_if_; }
   std::vector<Panel*> panels() const;  // for exports and explanations
   QSize sizeHint() const override { return {1280, 760}; }
 
@@ -85,11 +82,11 @@ class TensorLab : public QWidget {
 
   CaptureBar* bar_;
   QTabWidget* lists_;
-  TensorBrowser* browser_;
-  ExpertStatsPanel* experts_;
-  ScaleMap* map_;
-  WhatIfStrip* what_if_;
-  Microscope* microscope_;
+  TensorsPanel* browser_;
+  ByExpertPanel* experts_;
+  BlockScaleMapPanel* map_;
+  WhatIfPanel* what_if_;
+  BlockMicroscopePanel* microscope_;
 };
 
 }  // namespace moescope

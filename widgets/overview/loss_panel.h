@@ -24,7 +24,6 @@ class LossPanel : public Panel {
   void setSmoothing(double factor);
   Metric metric() const;
   void setMetric(Metric metric);
-  LinePlot* plot() const { return plot_; }
 
  protected:
   QString status() const override;

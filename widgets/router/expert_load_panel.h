@@ -21,7 +21,6 @@ class ExpertLoadPanel : public Panel {
 
   enum Sort { by_id, by_load, by_cluster };
   void setSort(Sort sort);
-  MatrixPlot* view() const { return view_; }
 
  protected:
   QString status() const override;

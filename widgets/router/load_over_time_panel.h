@@ -21,7 +21,6 @@ class LoadOverTimePanel : public Panel {
   void setSummary(Summary summary);  // of the steps that share a pixel
   enum Sort { by_id, by_load, by_cluster };
   void setSort(Sort sort);
-  TimeHeatMap* plot() const { return plot_; }
 
  protected:
   QString status() const override;

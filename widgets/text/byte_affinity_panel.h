@@ -39,9 +39,6 @@ class ByteAffinityPanel : public Panel {
   QString csv() const override;
   QString explain() const override;
 
-  MatrixPlot* view() const { return view_; }
-  ByteStrip* strip() const { return strip_; }
-
  protected:
   QString status() const override;
 

@@ -18,8 +18,6 @@ class CoactivationPanel : public Panel {
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
 
-  MatrixPlot* view() const { return view_; }
-
  protected:
   QString status() const override;
 

@@ -28,10 +28,7 @@ class RoutingStabilityPanel : public Panel {
   void restoreState(const QVariantMap& state) override;
 
   void showView(View view) { view_->setCurrentIndex(view); }
-  void setWholeSets(bool whole) { figure_->setCurrentIndex(whole ? 0 : 1); }
-  LinePlot* lines() const { return lines_; }
   TimeHeatMap* layers() const { return layers_; }
-  StabilityBars* bars() const { return bars_; }
   const StabilityTrack& track() const { return track_; }
   bool computing() const { return busy_; }
   std::int64_t referenceStep() const;  // of what is shown at the cursor; -1: nothing

@@ -18,9 +18,6 @@ class SpecialisationPanel : public Panel {
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
 
-  void sortBy(int order) { order_->setCurrentIndex(order); }
-  MatrixPlot* view() const { return view_; }
-
  protected:
   QString status() const override;
 

@@ -1,0 +1,156 @@
+#include "app/actions/capture_actions.h"
+
+#include <QFileDialog>
+
+#include "app/look/messages.h"
+#include "app/session/kernel_question.h"
+#include "app/session/run_session.h"
+#include "app/workspaces/microscaling_workspace.h"
+#include "app/workspaces/workspace_tabs.h"
+#include "widgets/microscaling/capture_bar.h"
+#include "widgets/microscaling/quantization_error_panel.h"
+#include "widgets/microscaling/tensor_lab.h"
+
+namespace moescope {
+namespace {
+
+constexpr int kLookMs = 20;
+
+}  // namespace
+
+CaptureActions::CaptureActions(RunSession* session, Selection* selection, WorkspaceTabs* workspaces, Messages* messages)
+    : QObject(messages->window()),
+      session_(session),
+      selection_(selection),
+      workspaces_(workspaces),
+      messages_(messages),
+      lab_(workspaces->microscaling()->tensorLab()) {
+  timer_.setInterval(kLookMs);
+  connect(&timer_, &QTimer::timeout, this, &CaptureActions::look);
+  connect(session_, &RunSession::opened, this, &CaptureActions::onOpened);
+  connect(lab_->captureBar(), &CaptureBar::againRequested, this, &CaptureActions::again);
+  connect(lab_->captureBar(), &CaptureBar::saveRequested, this, &CaptureActions::askAndSave);
+  connect(lab_->captureBar(), &CaptureBar::recomputeRequested, this, &CaptureActions::recompute);
+  connect(lab_->captureBar(), &CaptureBar::cancelRequested, this, &CaptureActions::cancel);
+  for (QuantizationErrorPanel* matrix : workspaces->findChildren<QuantizationErrorPanel*>())
+    connect(matrix, &QuantizationErrorPanel::operandOpened, this, &CaptureActions::open);
+}
+
+void CaptureActions::onOpened() {
+  timer_.stop();
+  capture_.reset();
+  recompute_.reset();
+  lab_->captureBar()->setSource(session_->isLive()        ? CaptureBar::Source::live
+                                : session_->isRecording() ? CaptureBar::Source::recording
+                                                          : CaptureBar::Source::none);
+}
+
+void CaptureActions::cancel() {
+  recompute_.reset();
+  timer_.stop();
+  lab_->captureBar()->showFailed(place_, tr("Cancelled"), wanted_step_);
+}
+
+void CaptureActions::open(const OperandPlace& place, std::int64_t step) {
+  place_ = place;
+  wanted_step_ = step;
+  workspaces_->bringUp(workspaces_->microscaling());
+  workspaces_->microscaling()->showTensorLab();
+  again();
+}
+
+void CaptureActions::again() {
+  CaptureBar* bar = lab_->captureBar();
+  Lab* training = session_->lab();
+  recompute_.reset();
+  if (!training) {
+    const QString statistics = tr("A recording keeps statistics, not tensors. ");
+    try {
+      planOf(wanted_step_);
+    } catch (const std::exception& refused) {
+      return bar->showFailed(place_, statistics + QString::fromUtf8(refused.what()), -1);
+    }
+    const QString kernels = kernelsNote(shownRun().info().kernels);
+    return bar->showFailed(place_,
+                           statistics + tr("A copy of the run can train up to this step and keep the tensor.") +
+                               (kernels.isEmpty() ? "" : " " + kernels),
+                           wanted_step_);
+  }
+  try {
+    capture_ = training->capture(session_->runAt(selection_->run()), place_);
+  } catch (const std::invalid_argument& refused) {
+    return bar->showFailed(place_, QString::fromUtf8(refused.what()), -1);
+  }
+  bar->showWaiting(place_, !training->status().running);
+  timer_.start();
+}
+
+const History& CaptureActions::shownRun() const {
+  return *session_->histories()[static_cast<std::size_t>(selection_->run())];
+}
+
+// Throws what plan_recompute() throws.
+RecomputePlan CaptureActions::planOf(std::int64_t step) const {
+  const auto& histories = session_->histories();
+  const History& run = shownRun();
+  if (const Lab* training = session_->lab())
+    return plan_recompute(run, *histories.front(), place_, step, training->checkpoint_before(run.info().run, step));
+  // Of runs out of several files each reads its own batches.
+  const bool several = session_->paths().size() > 1;
+  return plan_recompute(
+      run, several ? run : *histories.front(), place_, step, nullptr,
+      several ? std::string() : recorded_checkpoint(session_->path().toStdString(), run.info().name, step));
+}
+
+void CaptureActions::recompute(std::int64_t step) {
+  withKernelsAsked(lab_, shownRun().info().kernels, session_->paths(), [this, step] { startRecompute(step); });
+}
+
+void CaptureActions::startRecompute(std::int64_t step) {
+  capture_.reset();
+  recompute_.reset();
+  try {
+    recompute_ = std::make_unique<Recompute>(planOf(step));
+  } catch (const std::exception& refused) {
+    return lab_->captureBar()->showFailed(place_, QString::fromUtf8(refused.what()), -1);
+  }
+  wanted_step_ = step;
+  timer_.start();
+}
+
+void CaptureActions::lookAtRecompute() {
+  CaptureBar* bar = lab_->captureBar();
+  const Capture& capture = recompute_->capture();
+  if (capture.state() == Capture::State::waiting)
+    return bar->showProgress(place_, recompute_->first_step(), recompute_->next_step(), recompute_->step());
+  timer_.stop();
+  const auto done = std::exchange(recompute_, nullptr);
+  if (capture.state() == Capture::State::failed)
+    return bar->showFailed(place_, QString::fromStdString(capture.error()), -1);
+  lab_->setCaptured(capture.operand());
+  bar->showCaptured(*capture.operand(), wanted_step_,
+                    tr("Recomputed by a copy of the run; the loss of the step equals the recorded one to the bit."));
+}
+
+void CaptureActions::look() {
+  if (recompute_) return lookAtRecompute();
+  if (!capture_ || capture_->state() == Capture::State::waiting) return;
+  timer_.stop();
+  const auto capture = std::exchange(capture_, nullptr);
+  if (capture->state() == Capture::State::failed)
+    return lab_->captureBar()->showFailed(place_, QString::fromStdString(capture->error()), -1);
+  lab_->setCaptured(capture->operand());
+  lab_->captureBar()->showCaptured(*capture->operand(), wanted_step_);
+}
+
+void CaptureActions::askAndSave() {
+  const QString path = QFileDialog::getSaveFileName(messages_->window(), "Save tensor", "operand.safetensors",
+                                                    "Tensors (*.safetensors)");
+  if (path.isEmpty() || !lab_->captured()) return;
+  messages_->warnOfErrors([&] {
+    save_captured(*lab_->captured(), path.toStdString());
+    messages_->saySaved(path);
+  });
+}
+
+}  // namespace moescope

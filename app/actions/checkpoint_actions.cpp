@@ -1,0 +1,110 @@
+#include "app/actions/checkpoint_actions.h"
+
+#include <QMenu>
+#include <cstdlib>
+
+#include "app/bars/actions_dock.h"
+#include "app/look/messages.h"
+#include "app/session/run_session.h"
+#include "app/setup/compare_dialog.h"
+#include "app/workspaces/compare_workspace.h"
+#include "app/workspaces/workspace_tabs.h"
+#include "widgets/overview/timeline_bar.h"
+
+namespace moescope {
+
+CheckpointActions::CheckpointActions(RunSession* session, Selection* selection, ActionsDock* dock,
+                                     WorkspaceTabs* workspaces, Messages* messages)
+    : QObject(messages->window()),
+      session_(session),
+      selection_(selection),
+      dock_(dock),
+      workspaces_(workspaces),
+      messages_(messages) {
+  connect(dock_, &ActionsDock::keepRequested, this, &CheckpointActions::keepNow);
+  connect(dock_, &ActionsDock::rewindRequested, this, &CheckpointActions::rewind);
+  connect(dock_, &ActionsDock::branchRequested, this, &CheckpointActions::askForBranch);
+}
+
+void CheckpointActions::addActionsTo(QMenu* menu) {
+  const auto from_kept = [this](void (CheckpointActions::*act)(qint64)) {
+    return [this, act] {
+      if (const auto step = keptBefore(selection_->step()))
+        (this->*act)(*step);
+      else
+        messages_->say("No checkpoint is kept (telemetry.checkpoint_every)", 6000);
+    };
+  };
+  menu->addAction("Keep a &checkpoint now", QKeySequence("Ctrl+Shift+K"), this, &CheckpointActions::keepNow);
+  menu->addAction("&Rewind to the checkpoint before the cursor", QKeySequence("Ctrl+Backspace"), this,
+                  from_kept(&CheckpointActions::rewind))
+      ->setToolTip("All runs go back; what came after is forgotten");
+  menu->addAction("Bra&nch off from the checkpoint before the cursor...", QKeySequence("Ctrl+B"), this,
+                  from_kept(&CheckpointActions::askForBranch))
+      ->setToolTip("Train a twin from there on, with another setting");
+}
+
+void CheckpointActions::addActionsTo(QMenu* menu, qint64 step) {
+  const auto kept = this->kept();
+  if (kept.empty()) {
+    menu->addAction("No checkpoints: only a model in training keeps them")->setEnabled(false);
+    return;
+  }
+  qint64 nearest = kept.front().step;
+  for (const KeptCheckpoint& checkpoint : kept)
+    if (std::abs(checkpoint.step - step) < std::abs(nearest - step)) nearest = checkpoint.step;
+  const qint64 now = session_->lab()->status().step;
+  menu->addAction(QString("&Rewind to step %1 (forgets %2 steps)").arg(nearest).arg(now - nearest), this,
+                  [this, nearest] { rewind(nearest); })
+      ->setToolTip("All runs go back to this checkpoint");
+  menu->addAction(QString("&Branch off from step %1...").arg(nearest), this, [this, nearest] { askForBranch(nearest); })
+      ->setToolTip("Train a twin from there on, with another setting; the run itself stays");
+  menu->addSeparator();
+  menu->addAction("&Keep a checkpoint now", this, &CheckpointActions::keepNow);
+}
+
+std::vector<KeptCheckpoint> CheckpointActions::kept() const {
+  return session_->isLive() ? session_->lab()->checkpoints() : std::vector<KeptCheckpoint>{};
+}
+
+std::optional<qint64> CheckpointActions::keptBefore(qint64 step) const {
+  std::optional<qint64> found;
+  for (const KeptCheckpoint& checkpoint : kept())
+    if (checkpoint.step <= step || !found) found = checkpoint.step;
+  return found;
+}
+
+void CheckpointActions::keepNow() {
+  if (!session_->isLive()) return;
+  session_->lab()->keep_checkpoint();
+  messages_->say("Checkpoint kept", 4000);
+}
+
+void CheckpointActions::rewind(qint64 step) {
+  if (const QString refused = session_->rewind(step); !refused.isEmpty()) return messages_->warn(refused);
+  emit wentBack();
+  messages_->say(QString("Back at step %1, paused, with the settings of then").arg(step), 8000);
+  selection_->setFollowing(true);
+}
+
+void CheckpointActions::askForBranch(qint64 step) {
+  if (!session_->isLive()) return;
+  const int place = selection_->run();
+  auto* dialog = new CompareDialog(session_->config(place), "router.bias_update_rate", messages_->window(), step);
+  connect(dialog, &CompareDialog::twinRequested, this, [this, place, step](const RunConfig& twin) {
+    if (const QString refused = session_->branch(place, step, twin); !refused.isEmpty())
+      return messages_->warn(refused);
+    workspaces_->bringUp(workspaces_->compare());
+  });
+  dialog->open();
+}
+
+void CheckpointActions::showKept() {
+  const auto kept = this->kept();
+  std::vector<std::int64_t> steps;
+  for (const KeptCheckpoint& checkpoint : kept) steps.push_back(checkpoint.step);
+  for (TimelineTrack* track : workspaces_->findChildren<TimelineTrack*>()) track->setCheckpoints(steps);
+  dock_->showCheckpoints(kept);
+}
+
+}  // namespace moescope

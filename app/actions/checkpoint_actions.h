@@ -1,0 +1,48 @@
+// Checkpoints of the run in training: kept, gone back to, and branched off from with a twin.
+#pragma once
+
+#include <QObject>
+#include <optional>
+#include <vector>
+
+#include "core/training/checkpoint_ring.h"
+
+class QMenu;
+
+namespace moescope {
+
+class ActionsDock;
+class Messages;
+class RunSession;
+class Selection;
+class WorkspaceTabs;
+
+class CheckpointActions : public QObject {
+  Q_OBJECT
+
+ public:
+  CheckpointActions(RunSession* session, Selection* selection, ActionsDock* dock, WorkspaceTabs* workspaces,
+                    Messages* messages);
+
+  void addActionsTo(QMenu* menu);               // about the cursor's step
+  void addActionsTo(QMenu* menu, qint64 step);  // about the checkpoint nearest to this step
+  void showKept();                              // in the dock and on the timelines
+
+ signals:
+  void wentBack();  // what was done after the checkpoint is undone with it
+
+ private:
+  std::vector<KeptCheckpoint> kept() const;
+  std::optional<qint64> keptBefore(qint64 step) const;  // at the step, before it, else the first there is
+  void keepNow();
+  void rewind(qint64 step);
+  void askForBranch(qint64 step);
+
+  RunSession* session_;
+  Selection* selection_;
+  ActionsDock* dock_;
+  WorkspaceTabs* workspaces_;
+  Messages* messages_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,176 @@
+#include "app/actions/compare_actions.h"
+
+#include <QAction>
+#include <QMenu>
+#include <map>
+
+#include "app/bars/run_chips.h"
+#include "app/look/messages.h"
+#include "app/session/run_session.h"
+#include "app/setup/compare_dialog.h"
+#include "app/workspaces/compare_workspace.h"
+#include "app/workspaces/workspace_tabs.h"
+#include "core/telemetry/logs/log_settings.h"
+#include "widgets/compare/gradient_error_panel.h"
+#include "widgets/selection/compared_runs.h"
+
+namespace moescope {
+
+namespace {
+
+QString settingsText(const std::vector<ConfigDifference>& differences) {
+  QStringList texts;
+  for (const ConfigDifference& found : differences) texts << QString::fromStdString(found.key + " " + found.b);
+  return texts.join(", ");
+}
+
+QStringList otherFormats(const RunConfig& config) {
+  const ConfigField* field = find_field("precision.experts");
+  QStringList formats;
+  for (const std::string& choice : field->choices)
+    if (choice != to_string(field->get(config))) formats << QString::fromStdString(choice);
+  return formats;
+}
+
+std::vector<ComparedRun> comparedConfigs(const std::vector<RunConfig>& configs) {
+  std::vector<ComparedRun> compared;
+  for (const RunConfig& config : configs) {
+    ComparedRun run;
+    run.noise_twin = !compared.empty() && is_noise_twin(configs.front(), config);
+    for (const ConfigDifference& found : difference(configs.front(), config))
+      run.settings.push_back(
+          {QString::fromStdString(found.key), QString::fromStdString(found.a), QString::fromStdString(found.b)});
+    compared.push_back(std::move(run));
+  }
+  return compared;
+}
+
+// What logs tell of their settings in their first lines.
+std::vector<ComparedRun> comparedLogs(const std::vector<HistoryPtr>& histories) {
+  std::vector<ComparedRun> compared;
+  std::map<std::string, std::string> first;
+  for (const HistoryPtr& history : histories) {
+    const auto settings = log_settings(*history);
+    ComparedRun run;
+    if (compared.empty()) {
+      first = settings;
+    } else {
+      for (const LogDifference& found : difference(first, settings))
+        run.settings.push_back(
+            {QString::fromStdString(found.key), QString::fromStdString(found.a), QString::fromStdString(found.b)});
+      const auto until = same_settings_until(first, settings);
+      run.noise_twin = until.has_value();
+      if (until && *until < history->steps().last) run.twin_until = beginning_of(*history, *until);
+    }
+    compared.push_back(std::move(run));
+  }
+  return compared;
+}
+
+}  // namespace
+
+CompareActions::CompareActions(RunSession* session, Selection* selection, ComparedRuns* compared, RunChips* chips,
+                               WorkspaceTabs* workspaces, Messages* messages)
+    : QObject(messages->window()),
+      session_(session),
+      selection_(selection),
+      compared_(compared),
+      chips_(chips),
+      workspaces_(workspaces),
+      messages_(messages) {
+  connect(chips_, &RunChips::activated, selection_, &Selection::setRun);
+  connect(chips_, &RunChips::removeRequested, this, &CompareActions::removeRun);
+  connect(chips_, &RunChips::noiseTwinRequested, this, &CompareActions::addNoiseTwin);
+  connect(chips_, &RunChips::formatTwinRequested, this,
+          [this](const QString& format) { addTwinWith("precision.experts", format.toStdString()); });
+  connect(chips_, &RunChips::twinRequested, this, [this] { askForTwin({}); });
+  connect(workspaces_->compare()->gradientPanel(), &GradientErrorPanel::cadenceRequested, this,
+          &CompareActions::measureGradients);
+}
+
+void CompareActions::addActionsTo(QMenu* menu) {
+  menu->addAction("&Compare with...", QKeySequence(Qt::Key_C), this, [this] { askForTwin({}); })
+      ->setWhatsThis("Compare with: train a twin with another setting beside run A");
+  menu->addAction("Add a &noise twin", QKeySequence(Qt::Key_N), this, &CompareActions::addNoiseTwin)
+      ->setWhatsThis("Add a noise twin: run A's settings with another seed");
+  for (int run = 0; run < kMaxRuns; ++run) {
+    auto* choose = new QAction("Run " + runLetter(run), this);
+    choose->setShortcut(QKeySequence(QString("Alt+%1").arg(run + 1)));
+    choose->setWhatsThis("Make run " + runLetter(run) + " the active one");
+    connect(choose, &QAction::triggered, this, [this, run] { selection_->setRun(run); });
+    menu->addAction(choose);
+  }
+}
+
+void CompareActions::askForTwin(const QString& key) {
+  if (!session_->isLive())
+    return messages_->warn("Only beside a model in training can a twin be trained: start a run first.");
+  auto* dialog = new CompareDialog(session_->config(), key, messages_->window());
+  connect(dialog, &CompareDialog::twinRequested, this, &CompareActions::addTwin);
+  dialog->open();
+}
+
+void CompareActions::addTwin(RunConfig twin) {
+  if (session_->isLive()) twin.name = twin_name(session_->config(), twin);
+  if (const QString refused = session_->addRun(twin); !refused.isEmpty()) return messages_->warn(refused);
+  workspaces_->bringUp(workspaces_->compare());
+}
+
+void CompareActions::addTwinWith(const QString& key, const ConfigValue& value) {
+  RunConfig twin = session_->config();
+  find_field(key.toStdString())->set(twin, value);
+  const auto problems = validate(twin);
+  if (!problems.empty()) return messages_->warn(QString::fromStdString(problems.front().message));
+  if (difference(session_->config(), twin).empty())
+    return messages_->warn("That is what run A has: choose another value.");
+  addTwin(twin);
+}
+
+void CompareActions::addNoiseTwin() {
+  if (session_->isLive()) addTwin(noise_twin(session_->config()));
+}
+
+void CompareActions::removeRun(int place) {
+  if (place <= 0 || place >= static_cast<int>(session_->histories().size())) return;
+  if (const QString refused = session_->removeRun(place); !refused.isEmpty()) messages_->warn(refused);
+}
+
+// Of all open runs, so that they can be compared; each as a step that can be undone would make one click four.
+void CompareActions::measureGradients(int every) {
+  for (int place = 0; place < static_cast<int>(session_->histories().size()); ++place) {
+    const QString refused = session_->change(
+        {.run = session_->runAt(place), .key = "telemetry.gradient_every", .value = std::int64_t{every}});
+    if (!refused.isEmpty()) return messages_->warn(refused);
+  }
+  messages_->say(QString("Gradients are compared with FP32 every %1 steps").arg(every));
+}
+
+void CompareActions::showDifferences() {
+  std::vector<RunConfig> configs;
+  for (int place = 0; place < static_cast<int>(session_->histories().size()) && session_->hasConfig(); ++place)
+    configs.push_back(session_->config(place));
+  const std::string preset = comparison_preset_of(configs);
+  compared_->set(session_->hasConfig() ? comparedConfigs(configs) : comparedLogs(session_->histories()),
+                 preset.empty() ? QString() : QString::fromStdString(preset_about(preset)));
+  workspaces_->compare()->gradientPanel()->setLive(session_->isLive());
+  chips_->setLive(session_->isLive());
+  if (session_->hasConfig()) chips_->setFormats(otherFormats(session_->config()));
+  showChips();
+}
+
+void CompareActions::showChips() {
+  const auto& histories = session_->histories();
+  const LabStatus status = session_->isLive() ? session_->lab()->status() : LabStatus{};
+  std::vector<RunChips::Run> runs;
+  for (int place = 0; place < static_cast<int>(histories.size()); ++place) {
+    RunChips::Run run{QString::fromStdString(histories[static_cast<std::size_t>(place)]->info().name), {}, {}};
+    if (place > 0 && session_->hasConfig())
+      run.differs = settingsText(difference(session_->config(), session_->config(place)));
+    for (const RunProgress& behind : status.catching_up)
+      if (behind.run == session_->runAt(place)) run.progress = QString("%1 of %2").arg(behind.step).arg(status.step);
+    runs.push_back(std::move(run));
+  }
+  chips_->showRuns(runs, selection_->run());
+}
+
+}  // namespace moescope

@@ -1,0 +1,204 @@
+#include "app/actions/file_actions.h"
+
+#include <QDir>
+#include <QFileDialog>
+#include <QFileInfo>
+#include <QInputDialog>
+#include <QMenu>
+#include <QStandardPaths>
+#include <algorithm>
+
+#include "app/actions/run_control.h"
+#include "app/look/messages.h"
+#include "app/session/run_session.h"
+#include "app/session/settings.h"
+#include "app/setup/setup_form.h"
+#include "app/workspaces/compare_workspace.h"
+#include "app/workspaces/microscaling_workspace.h"
+#include "app/workspaces/workspace_tabs.h"
+#include "core/files/assets.h"
+#include "core/files/file_kind.h"
+#include "core/io/whole_file.h"
+#include "core/telemetry/logs/run_feed.h"
+#include "widgets/microscaling/tensor_lab.h"
+
+namespace moescope {
+
+FileActions::FileActions(RunSession* session, RunControl* control, SetupForm* form, WorkspaceTabs* workspaces,
+                         Messages* messages)
+    : QObject(messages->window()),
+      session_(session),
+      control_(control),
+      form_(form),
+      workspaces_(workspaces),
+      messages_(messages) {
+  connect(form_, &SetupForm::openConfigRequested, this, &FileActions::askOpenConfig);
+  connect(form_, &SetupForm::presetRequested, form_,
+          [form](const QString& name) { form->setDraft(load_preset(name.toStdString()).config); });
+  connect(session_, &RunSession::opened, this, [this] {
+    if (session_->isLive()) return;
+    for (const QString& path : session_->paths()) rememberRecentFile(path);
+    if (session_->histories().size() > 1 && session_->paths().size() > 1) workspaces_->bringUp(workspaces_->compare());
+  });
+}
+
+void FileActions::addOpenActionsTo(QMenu* menu) {
+  menu->addAction("&Open...", QKeySequence::Open, this, &FileActions::askOpen);
+  menu->addAction("&Attach to a training...", this, &FileActions::askAttach);
+  menu->addAction("Open &config...", this, &FileActions::askOpenConfig);
+  menu->addAction("Open &tensors...", this, &FileActions::askOpenTensors);
+}
+
+void FileActions::addSaveActionsTo(QMenu* menu) {
+  menu->addAction("&Save config as...", QKeySequence::Save, this, &FileActions::askSaveConfig);
+}
+
+void FileActions::addRecentFilesTo(QMenu* menu) {
+  QMenu* recent = menu->addMenu("&Recent files");
+  recent->setProperty("fills_itself", true);
+  connect(recent, &QMenu::aboutToShow, this, [this, recent] { fillRecentFiles(recent); });
+}
+
+void FileActions::addSampleTo(QMenu* menu) {
+  menu->addAction("Open the &sample", this, &FileActions::openSample)
+      ->setWhatsThis("Open the sample: logs of two real runs side by side");
+}
+
+void FileActions::open(const QStringList& paths) {
+  if (paths.isEmpty()) return;
+  messages_->warnOfErrors([&] {
+    std::vector<FileKind> kinds;
+    for (const QString& path : paths) kinds.push_back(file_kind(path.toStdString()));
+    if (std::ranges::all_of(kinds, holds_runs)) return session_->open(paths);
+    if (paths.size() == 1) return openOther(paths.front());
+    QStringList lines{
+        "Several files open together where each holds runs: recordings, logs, tables, events. These are:"};
+    for (qsizetype i = 0; i < paths.size(); ++i)
+      lines << QString("%1: %2").arg(QFileInfo(paths[i]).fileName(),
+                                     QString(file_kind_name(kinds[static_cast<std::size_t>(i)])));
+    messages_->warn(lines.join('\n'));
+  });
+}
+
+// What holds no run.
+void FileActions::openOther(const QString& path) {
+  switch (file_kind(path.toStdString())) {
+    case FileKind::tensors:
+      return openTensors(path);
+    case FileKind::lesson:
+      emit lessonOpened(path);
+      return;
+    case FileKind::config:
+      return startConfig(path);
+    default:
+      RunConfig config = session_->hasConfig() ? session_->config() : form_->draft();
+      config.data.path = path.toStdString();
+      control_->start(config);
+  }
+}
+
+void FileActions::openTensors(const QString& path) {
+  workspaces_->bringUp(workspaces_->microscaling());
+  workspaces_->microscaling()->showTensorLab();
+  workspaces_->microscaling()->tensorLab()->openFile(path);
+}
+
+// The logs of assets/samples, which are built in, as files that can be opened like any.
+void FileActions::openSample() {
+  messages_->warnOfErrors([&] {
+    const QString folder = QStandardPaths::writableLocation(QStandardPaths::CacheLocation) + "/samples";
+    QStringList paths;
+    for (const char* name : {"unbalanced_bf16.jsonl", "domain_shift.jsonl"}) {
+      const QString path = folder + '/' + name;
+      QDir().mkpath(folder);
+      write_whole_file(path.toStdString(), asset(std::string("samples/") + name));
+      paths << path;
+    }
+    open(paths);
+  });
+}
+
+void FileActions::startConfig(const QString& path) {
+  if (loadConfigIntoForm(path)) control_->startAll(load_config(path.toStdString()));
+}
+
+bool FileActions::loadConfigIntoForm(const QString& path) {
+  const ParsedConfig parsed = load_config(path.toStdString());
+  if (!parsed.problems.empty()) {
+    QStringList lines;
+    for (const ConfigProblem& problem : parsed.problems) lines << QString::fromStdString(problem.text());
+    messages_->warn(lines.join('\n'));
+    return false;
+  }
+  rememberRecentFile(path);
+  form_->setDraft(parsed.config);
+  return true;
+}
+
+void FileActions::attach(const QString& address, QString token) {
+  if (token.isEmpty()) token = qEnvironmentVariable(kTokenVariable);
+  if (token.isEmpty())
+    token = QInputDialog::getText(messages_->window(), "Attach to a training",
+                                  "Token of the training at " + address + ":", QLineEdit::Password);
+  session_->attach(address, token);
+}
+
+void FileActions::askOpen() {
+  open(QFileDialog::getOpenFileNames(
+      messages_->window(), "Open", QString(),
+      "All that can be opened (*.moescope *.jsonl *.ndjson *.csv *tfevents* *.safetensors *.toml *.txt);;"
+      "Recordings (*.moescope);;Training logs (*.jsonl *.ndjson *.log *.json);;Tables of expert loads (*.csv);;"
+      "TensorBoard events (*tfevents*);;Tensors (*.safetensors);;Run configs and lessons (*.toml);;All files (*)"));
+}
+
+void FileActions::askAttach() {
+  bool given = false;
+  const QString address = QInputDialog::getText(
+      messages_->window(), "Attach to a training",
+      "HOST:PORT of a training that runs with --serve PORT.\nIt prints both this and the token that it made.",
+      QLineEdit::Normal, "127.0.0.1:5000", &given);
+  if (given) attach(address.trimmed());
+}
+
+void FileActions::askOpenConfig() {
+  const QString path =
+      QFileDialog::getOpenFileName(messages_->window(), "Open config", QString(), "Run configs (*.toml)");
+  if (path.isEmpty()) return;
+  loadConfigIntoForm(path);
+  emit formWanted();
+}
+
+void FileActions::askOpenTensors() {
+  const QString path =
+      QFileDialog::getOpenFileName(messages_->window(), "Open tensors", QString(), "Tensors (*.safetensors)");
+  if (!path.isEmpty()) openTensors(path);
+}
+
+void FileActions::askOpenRecording() {
+  const QString path = QFileDialog::getOpenFileName(messages_->window(), "Open recording", recordingsFolder(),
+                                                    "Recordings (*.moescope)");
+  if (!path.isEmpty()) open({path});
+}
+
+void FileActions::askSaveConfig() {
+  const RunConfig config = session_->isLive() ? session_->config() : form_->draft();
+  const QString path = QFileDialog::getSaveFileName(
+      messages_->window(), "Save config", QString::fromStdString(config.name) + ".toml", "Run configs (*.toml)");
+  if (!path.isEmpty()) messages_->warnOfErrors([&] { write_whole_file(path.toStdString(), to_toml(config)); });
+}
+
+void FileActions::fillRecentFiles(QMenu* menu) {
+  menu->clear();
+  for (const QString& path : recentFiles()) menu->addAction(path, this, [this, path] { openRecent(path); });
+  if (menu->isEmpty()) menu->addAction("none yet")->setEnabled(false);
+  menu->addSeparator();
+  menu->addAction("Recordings of this window...", this, &FileActions::askOpenRecording);
+}
+
+void FileActions::openRecent(const QString& path) {
+  if (QFileInfo::exists(path)) return open({path});
+  forgetRecentFile(path);
+  messages_->say(path + " is no longer there; it was taken off the list", 8000);
+}
+
+}  // namespace moescope

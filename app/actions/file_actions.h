@@ -1,0 +1,60 @@
+// Files of every kind into the window: dropped, chosen, named on the command line, or opened again; and the settings of
+// a run into a file.
+#pragma once
+
+#include <QObject>
+#include <QString>
+#include <QStringList>
+
+class QMenu;
+
+namespace moescope {
+
+class Messages;
+class RunControl;
+class RunSession;
+class SetupForm;
+class WorkspaceTabs;
+
+class FileActions : public QObject {
+  Q_OBJECT
+
+ public:
+  FileActions(RunSession* session, RunControl* control, SetupForm* form, WorkspaceTabs* workspaces, Messages* messages);
+
+  void addOpenActionsTo(QMenu* menu);
+  void addSaveActionsTo(QMenu* menu);
+  void addRecentFilesTo(QMenu* menu);
+  void addSampleTo(QMenu* menu);
+
+  void open(const QStringList& paths);   // by what they are (core/files/file_kind.h); several runs as A, B, ...
+  void openRecent(const QString& path);  // of the list of recent files, which it leaves if it is no longer there
+  // Looks on at a training that serves its frames; without a token it is asked for, or MOESCOPE_TOKEN has it.
+  void attach(const QString& address, QString token = {});
+  void askOpenConfig();  // into the form
+
+ signals:
+  void lessonOpened(QString path);
+  void formWanted();  // on the screen: it was filled
+
+ private:
+  void openOther(const QString& path);
+  void openTensors(const QString& path);
+  void openSample();
+  void startConfig(const QString& path);
+  bool loadConfigIntoForm(const QString& path);  // false: it was refused, and the person told
+  void askOpen();
+  void askAttach();
+  void askOpenTensors();
+  void askOpenRecording();
+  void askSaveConfig();
+  void fillRecentFiles(QMenu* menu);
+
+  RunSession* session_;
+  RunControl* control_;
+  SetupForm* form_;
+  WorkspaceTabs* workspaces_;
+  Messages* messages_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,137 @@
+#include "app/actions/live_settings.h"
+
+#include <QUndoCommand>
+#include <QUndoStack>
+
+#include "app/bars/actions_dock.h"
+#include "app/bars/live_bar.h"
+#include "app/session/run_session.h"
+#include "app/setup/field_editor.h"
+#include "app/setup/setup_form.h"
+#include "app/workspaces/all_to_all_workspace.h"
+#include "app/workspaces/text_workspace.h"
+#include "app/workspaces/workspace_tabs.h"
+#include "widgets/all_to_all/expert_placement_panel.h"
+#include "widgets/selection/compared_runs.h"
+#include "widgets/selection/selection.h"
+
+namespace moescope {
+
+namespace {
+
+// Undo posts the reverse change, with a marker of its own.
+class LiveChangeCommand : public QUndoCommand {
+ public:
+  LiveChangeCommand(RunSession* session, int run, const ConfigField& field, ConfigValue from, ConfigValue to)
+      : session_(session), run_(run), key_(field.key), from_(std::move(from)), to_(std::move(to)) {
+    setText(QString("%1 %2 to %3")
+                .arg(QString::fromStdString(key_), QString::fromStdString(to_string(from_)),
+                     QString::fromStdString(to_string(to_))));
+  }
+  void undo() override { post(from_); }
+  void redo() override { post(to_); }
+
+ private:
+  // An undo that is no longer valid (top_k after another change of the groups) is removed from the stack.
+  void post(const ConfigValue& value) {
+    if (!session_->change({.run = run_, .key = key_, .value = value}).isEmpty()) setObsolete(true);
+  }
+
+  RunSession* session_;
+  int run_;
+  std::string key_;
+  ConfigValue from_, to_;
+};
+
+class PlacementCommand : public QUndoCommand {
+ public:
+  PlacementCommand(ExpertPlacementPanel* panel, QString from, QString to)
+      : QUndoCommand("expert placement"), panel_(panel), from_(std::move(from)), to_(std::move(to)) {}
+  void undo() override { panel_->setAsked(from_); }
+  void redo() override { panel_->setAsked(to_); }
+
+ private:
+  ExpertPlacementPanel* panel_;
+  QString from_, to_;
+};
+
+}  // namespace
+
+LiveSettings::LiveSettings(RunSession* session, Selection* selection, QUndoStack* undo, SetupForm* form, LiveBar* bar,
+                           ActionsDock* dock, WorkspaceTabs* workspaces)
+    : QObject(workspaces),
+      session_(session),
+      selection_(selection),
+      undo_(undo),
+      form_(form),
+      bar_(bar),
+      dock_(dock),
+      workspaces_(workspaces) {
+  connect(form_, &SetupForm::liveChangeRequested, this, &LiveSettings::changeActive);
+  connect(bar_, &LiveBar::changeRequested, this, &LiveSettings::changeActive);
+  connect(dock_, &ActionsDock::changeRequested, this, &LiveSettings::changeActive);
+  connect(workspaces_->text(), &TextWorkspace::probeWanted, this,
+          [this](const QString& escaped) { changeActive("telemetry.probe", escaped.toStdString()); });
+  connect(workspaces_->allToAll()->placement(), &ExpertPlacementPanel::placementRequested, this,
+          &LiveSettings::placeExperts);
+}
+
+void LiveSettings::show() {
+  const auto& histories = session_->histories();
+  bar_->showRun(histories.size() > 1 ? runLetter(selection_->run()) : QString());
+  if (histories.empty()) return;
+  const RunConfig config = session_->config(selection_->run());
+  const RunConfig* known = session_->hasConfig() ? &config : nullptr;
+  const bool live = session_->isLive();
+  bar_->showConfig(known, live);
+  dock_->showDomains(histories.front()->info().domains);
+  dock_->showConfig(known, live);
+  form_->setOpenRun(live ? known : nullptr);
+  form_->setPurpose(purposeOfForm());
+  workspaces_->text()->setLive(live);
+  ExpertPlacementPanel* placement = workspaces_->allToAll()->placement();
+  placement->setLive(live);
+  placement->setAsked(live ? QString::fromStdString(config.parallel.placement) : QString());
+}
+
+// Empty: the settings are those of the run in training.
+QString LiveSettings::purposeOfForm() const {
+  if (session_->isLive()) return {};
+  return session_->hasConfig() ? "Settings of the next run, filled in from what is open"
+                               : "Settings of the next run, not of what is open";
+}
+
+void LiveSettings::changeActive(const QString& key, const ConfigValue& value) {
+  change(selection_->run(), key, value);
+}
+
+void LiveSettings::change(int place, const QString& key, const ConfigValue& value) {
+  const ConfigField* field = find_field(key.toStdString());
+  if (!session_->isLive() || !field || place >= static_cast<int>(session_->histories().size())) return;
+  RunConfig wanted = session_->config(place);
+  const ConfigValue before = field->get(wanted);
+  if (before == value) return;
+  field->set(wanted, value);
+  if (const auto problems = validate(wanted); !problems.empty()) {
+    const QString problem = QString::fromStdString(problems.front().message);
+    bar_->showProblem(problem);
+    dock_->showProblem(problem);
+    return;
+  }
+  undo_->push(new LiveChangeCommand(session_, session_->runAt(place), *field, before, value));
+}
+
+void LiveSettings::focus(const QString& key) {
+  FieldEditor* editor = bar_->editor(key.toStdString());
+  if (editor && editor->isEnabled() && editor->isVisible()) return editor->setFocus(Qt::ShortcutFocusReason);
+  emit formWanted();
+  form_->showField(key.toStdString());
+}
+
+void LiveSettings::placeExperts(const QString& placement) {
+  if (session_->isLive()) return changeActive("parallel.placement", placement.toStdString());
+  ExpertPlacementPanel* panel = workspaces_->allToAll()->placement();
+  if (placement != panel->shown()) undo_->push(new PlacementCommand(panel, panel->shown(), placement));
+}
+
+}  // namespace moescope

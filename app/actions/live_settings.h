@@ -1,0 +1,49 @@
+// The settings of the active run: shown in every bar, and changed in a model in training, each change with a marker on
+// the timeline. What was changed can be undone, and so can an expert placement that is tried out on a recording.
+#pragma once
+
+#include <QObject>
+#include <QString>
+
+#include "core/config/run_config.h"
+
+class QUndoStack;
+
+namespace moescope {
+
+class ActionsDock;
+class LiveBar;
+class RunSession;
+class Selection;
+class SetupForm;
+class WorkspaceTabs;
+
+class LiveSettings : public QObject {
+  Q_OBJECT
+
+ public:
+  LiveSettings(RunSession* session, Selection* selection, QUndoStack* undo, SetupForm* form, LiveBar* bar,
+               ActionsDock* dock, WorkspaceTabs* workspaces);
+
+  void show();                                                           // those of the active run
+  void change(int place, const QString& key, const ConfigValue& value);  // of the run at `place`
+  void changeActive(const QString& key, const ConfigValue& value);
+  void focus(const QString& key);  // where it can be changed at once, else in the form
+
+ signals:
+  void formWanted();  // on the screen
+
+ private:
+  void placeExperts(const QString& placement);  // parallel.placement
+  QString purposeOfForm() const;
+
+  RunSession* session_;
+  Selection* selection_;
+  QUndoStack* undo_;
+  SetupForm* form_;
+  LiveBar* bar_;
+  ActionsDock* dock_;
+  WorkspaceTabs* workspaces_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,111 @@
+#include "app/actions/recording_actions.h"
+
+#include <QFileInfo>
+#include <QMenu>
+#include <QMessageBox>
+#include <vector>
+
+#include "app/look/messages.h"
+#include "app/session/kernel_question.h"
+#include "app/session/progress_job.h"
+#include "app/session/replay.h"
+#include "app/session/run_session.h"
+#include "app/session/settings.h"
+#include "core/training/checkpoint_folder.h"
+#include "core/training/reproduce.h"
+#include "core/training/trainer.h"
+#include "widgets/selection/selection.h"
+
+namespace moescope {
+
+RecordingActions::RecordingActions(RunSession* session, Selection* selection, Replay* replay, Messages* messages)
+    : QObject(messages->window()), session_(session), selection_(selection), replay_(replay), messages_(messages) {}
+
+void RecordingActions::addActionsTo(QMenu* menu) {
+  QAction* loop = menu->addAction("&Loop the replay of a recording");
+  loop->setCheckable(true);
+  connect(loop, &QAction::toggled, replay_, &Replay::setLoop);
+  QAction* go_on =
+      menu->addAction("Co&ntinue this recording from its checkpoint", this, &RecordingActions::continueTraining);
+  QAction* again = menu->addAction("Repro&duce this recording...", this, &RecordingActions::askToReproduce);
+  again->setToolTip("Train it once more beside the window and compare every loss to the bit");
+  menu->setToolTipsVisible(true);
+  connect(menu, &QMenu::aboutToShow, this, [this, go_on, again] {
+    const bool recording = session_->isRecording() && !session_->isFollowing() && session_->attachedTo().isEmpty();
+    const auto steps =
+        recording ? checkpoint_steps(checkpoints_of(session_->path().toStdString())) : std::vector<std::int64_t>{};
+    go_on->setText(steps.empty()
+                       ? QString("Co&ntinue this recording from its checkpoint")
+                       : QString("Co&ntinue this recording from step %1").arg(checkpoint_at(steps, stepsUpToCursor())));
+    go_on->setToolTip(steps.empty()
+                          ? "No checkpoint lies beside it"
+                          : "From the last checkpoint up to the cursor, into a recording of its own; this one "
+                            "stays");
+    go_on->setEnabled(!steps.empty());
+    again->setEnabled(recording);
+  });
+  // Disabled entries could not say what is missing when they are chosen elsewhere.
+  connect(menu, &QMenu::aboutToHide, this, [go_on, again] {
+    go_on->setEnabled(true);
+    again->setEnabled(true);
+  });
+}
+
+// A checkpoint of step N is what N steps made: those up to the cursor are one more than its step.
+std::int64_t RecordingActions::stepsUpToCursor() const {
+  return selection_->step() + 1;
+}
+
+void RecordingActions::continueTraining() {
+  const QString folder = QString::fromStdString(checkpoints_of(session_->path().toStdString()));
+  if (!session_->isRecording() || checkpoint_steps(folder.toStdString()).empty())
+    return messages_->warn("Open a recording with checkpoints beside it first: runs of this window keep them");
+  const auto go_on = [this, folder] {
+    messages_->warnOfErrors([&] {
+      session_->resume(folder, newRecordingPath(QFileInfo(session_->path()).completeBaseName()), stepsUpToCursor());
+    });
+  };
+  std::string kernels;
+  try {
+    kernels = checkpoint_kernels(newest_checkpoint(folder.toStdString(), stepsUpToCursor()).front());
+  } catch (const std::exception& damaged) {
+    return messages_->warn(QString::fromUtf8(damaged.what()));
+  }
+  withKernelsAsked(messages_->window(), kernels, session_->paths(), go_on);
+}
+
+void RecordingActions::askToReproduce() {
+  if (!session_->isRecording() || session_->isFollowing()) return messages_->warn("Open a recording first");
+  const RunInfo first = session_->histories().front()->info();
+  const std::shared_ptr<const History> history = session_->histories()[static_cast<std::size_t>(selection_->run())];
+  if (const std::string problem = reproduce_problem(first, *history); !problem.empty())
+    return messages_->warn(QString::fromStdString(problem));
+  withKernelsAsked(messages_->window(), history->info().kernels, session_->paths(),
+                   [=, this] { reproduce(first, history); });
+}
+
+void RecordingActions::reproduce(const RunInfo& first, const std::shared_ptr<const History>& history) {
+  auto result = std::make_shared<Reproduction>();
+  const QString note = kernelsNote(history->info().kernels);
+  const QString name = QString::fromStdString(history->info().name);
+  auto* job = new ProgressJob("Training " + name + " once more" + (note.isEmpty() ? "" : "\n" + note),
+                              messages_->window(), [=](const auto& progress) {
+                                *result =
+                                    moescope::reproduce(first, *history, -1, [&](std::int64_t done, std::int64_t all) {
+                                      return progress(static_cast<double>(done) / static_cast<double>(all));
+                                    });
+                                return result->differs_at >= 0 || result->compared == history->steps().size();
+                              });
+  connect(job, &ProgressJob::failed, messages_, &Messages::warn);
+  connect(job, &ProgressJob::done, this, [this, result, name] {
+    auto* box =
+        new QMessageBox(result->differs_at < 0 ? QMessageBox::Information : QMessageBox::Warning, "Reproduced",
+                        name + ": " + QString::fromStdString(result->text()), QMessageBox::Ok, messages_->window());
+    box->setObjectName("reproduction");
+    box->setAttribute(Qt::WA_DeleteOnClose);
+    box->open();
+    if (result->differs_at >= 0) selection_->setStep(result->differs_at);
+  });
+}
+
+}  // namespace moescope

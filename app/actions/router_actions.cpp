@@ -1,0 +1,210 @@
+#include "app/actions/router_actions.h"
+
+#include <QInputDialog>
+#include <QMenu>
+
+#include "app/actions/live_settings.h"
+#include "app/look/messages.h"
+#include "app/session/run_session.h"
+#include "app/workspaces/router_workspace.h"
+#include "app/workspaces/workspace_tabs.h"
+#include "core/config/expert_list.h"
+#include "widgets/router/expert_load_panel.h"
+#include "widgets/router/expert_panel.h"
+#include "widgets/router/load_over_time_panel.h"
+#include "widgets/selection/selection.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr const char* kKilled = "router.killed_experts";
+constexpr const char* kPinned = "router.pinned_bias";
+
+QString nameOf(int layer, int expert) {
+  return QString("expert %1 of layer %2").arg(expert).arg(layer);
+}
+
+}  // namespace
+
+RouterActions::RouterActions(RunSession* session, Selection* selection, LiveSettings* settings,
+                             WorkspaceTabs* workspaces, Messages* messages)
+    : QObject(messages->window()), session_(session), selection_(selection), settings_(settings), messages_(messages) {
+  connectCard(workspaces->router()->expertCard());
+  for (Workspace* workspace : workspaces->all())
+    for (Panel* panel : workspace->panels()) {
+      if (!qobject_cast<ExpertLoadPanel*>(panel) && !qobject_cast<LoadOverTimePanel*>(panel)) continue;
+      panel->setContextMenuPolicy(Qt::CustomContextMenu);
+      connect(panel, &QWidget::customContextMenuRequested, this,
+              [this, panel](QPoint at) { showMenuOf(panel, panel->mapToGlobal(at)); });
+    }
+}
+
+void RouterActions::connectCard(ExpertPanel* card) {
+  card->interventionOf = [this](int layer, int expert) {
+    ExpertPanel::Intervention now;
+    now.possible = possible(layer, expert);
+    if (!now.possible) return now;
+    now.killed = killed(layer, expert);
+    now.pinned_bias = pinned(layer, expert);
+    return now;
+  };
+  connect(card, &ExpertPanel::killRequested, this,
+          [this](int layer, int expert, bool dead) { dead ? kill(layer, expert) : revive(layer, expert); });
+  connect(card, &ExpertPanel::pinRequested, this, [this](int layer, int expert, std::optional<double> bias) {
+    bias ? pin(layer, expert, *bias) : release(layer, expert);
+  });
+  connect(session_, &RunSession::configChanged, card, &ExpertPanel::refreshActions);
+}
+
+void RouterActions::addActionsTo(QMenu* menu) {
+  QAction* kill = menu->addAction("&Kill or revive the chosen expert", QKeySequence(Qt::Key_K), this,
+                                  [this] { withChosen(&RouterActions::killOrRevive); });
+  QAction* pin = menu->addAction("&Pin the bias of the chosen expert...", QKeySequence(Qt::Key_P), this,
+                                 [this] { withChosen(&RouterActions::askPin); });
+  menu->addAction("Re&vive all", this, &RouterActions::reviveAll);
+  menu->addAction("&Freeze the router, or let it learn", QKeySequence(Qt::Key_Z), this,
+                  [this] { toggle("router.frozen"); });
+  menu->addAction("Force &balance, or let the router choose", this, [this] { toggle("router.force_balance"); });
+  connect(menu, &QMenu::aboutToShow, this, [this, kill, pin] {
+    const int layer = selection_->layer(), expert = selection_->expert();
+    const bool can = possible(layer, expert);
+    const QString name = can ? nameOf(layer, expert) : QString("the chosen expert");
+    kill->setText((can && killed(layer, expert) ? "&Revive " : "&Kill ") + name);
+    pin->setText("&Pin the bias of " + name + "...");
+    kill->setEnabled(can);
+    pin->setEnabled(can);
+  });
+  // A disabled entry would also disable its key, which then could not say what is missing.
+  connect(menu, &QMenu::aboutToHide, this, [kill, pin] {
+    kill->setEnabled(true);
+    pin->setEnabled(true);
+  });
+}
+
+void RouterActions::withChosen(void (RouterActions::*act)(int layer, int expert)) {
+  const int layer = selection_->layer(), expert = selection_->expert();
+  if (!possible(layer, expert))
+    return messages_->say("Choose an expert of a model in training first: click one in a load panel", 6000);
+  (this->*act)(layer, expert);
+}
+
+void RouterActions::killOrRevive(int layer, int expert) {
+  killed(layer, expert) ? revive(layer, expert) : kill(layer, expert);
+}
+
+void RouterActions::toggle(const char* key) {
+  if (session_->isLive()) settings_->changeActive(key, !std::get<bool>(find_field(key)->get(config())));
+}
+
+// Of the expert under the mouse; of the chosen one where there is none.
+void RouterActions::showMenuOf(Panel* panel, QPoint global) {
+  const auto figure = panel->figureUnder(global);
+  const int layer = figure ? figure->layer : selection_->layer(),
+            expert = figure ? figure->expert : selection_->expert();
+  QMenu menu(messages_->window());
+  menu.addAction("&Explain", this, [panel, global] { panel->explainAt(global); });
+  menu.addSeparator();
+  if (expert < 0)
+    menu.addAction("Click an expert first: its actions appear here")->setEnabled(false);
+  else
+    addActionsTo(&menu, layer, expert);
+  menu.exec(global);
+}
+
+RunConfig RouterActions::config() const {
+  return session_->config(selection_->run());
+}
+
+bool RouterActions::possible(int layer, int expert) const {
+  if (!session_->isLive()) return false;
+  const ModelConfig model = config().model;
+  return layer >= model.n_dense_layers && layer < model.n_layers && expert >= 0 && expert < model.n_experts;
+}
+
+bool RouterActions::killed(int layer, int expert) const {
+  const RunConfig now = config();
+  return parse_experts(now.router.killed_experts, now.model, ListOf::experts).count({layer, expert}) > 0;
+}
+
+std::optional<double> RouterActions::pinned(int layer, int expert) const {
+  const RunConfig now = config();
+  const ExpertValues pins = parse_experts(now.router.pinned_bias, now.model, ListOf::values);
+  const auto found = pins.find({layer, expert});
+  return found == pins.end() ? std::nullopt : std::optional(found->second);
+}
+
+void RouterActions::addActionsTo(QMenu* menu, int layer, int expert) {
+  if (!possible(layer, expert)) {
+    menu->addAction("Only experts of a model in training can be acted on")->setEnabled(false);
+    return;
+  }
+  const QString name = nameOf(layer, expert);
+  menu->setToolTipsVisible(true);
+  if (killed(layer, expert))
+    menu->addAction("&Revive " + name, this, [=, this] { revive(layer, expert); })
+        ->setToolTip("It can be chosen again from the next step on");
+  else
+    menu->addAction("&Kill " + name, this, [=, this] { kill(layer, expert); })
+        ->setToolTip("It cannot be chosen from the next step on; its weights stay");
+  menu->addAction("&Pin the bias of " + name + "...", this, [=, this] { askPin(layer, expert); })
+      ->setToolTip("Hold expert_bias at a value: positive draws tokens, negative turns them away");
+  if (const auto bias = pinned(layer, expert))
+    menu->addAction(QString("&Let the bias go (pinned at %1)").arg(*bias), this, [=, this] { release(layer, expert); });
+}
+
+void RouterActions::kill(int layer, int expert) {
+  if (!possible(layer, expert)) return;
+  const RunConfig now = config();
+  ExpertValues experts = parse_experts(now.router.killed_experts, now.model, ListOf::experts);
+  experts[{layer, expert}] = 0;
+  settings_->changeActive(kKilled, experts_text(experts, now.model, ListOf::experts));
+}
+
+void RouterActions::revive(int layer, int expert) {
+  if (!possible(layer, expert)) return;
+  const RunConfig now = config();
+  ExpertValues experts = parse_experts(now.router.killed_experts, now.model, ListOf::experts);
+  experts.erase({layer, expert});
+  settings_->changeActive(kKilled, experts_text(experts, now.model, ListOf::experts));
+}
+
+void RouterActions::reviveAll() {
+  if (session_->isLive()) settings_->changeActive(kKilled, std::string());
+}
+
+void RouterActions::pin(int layer, int expert, double bias) {
+  if (!possible(layer, expert)) return;
+  const RunConfig now = config();
+  ExpertValues pins = parse_experts(now.router.pinned_bias, now.model, ListOf::values);
+  pins[{layer, expert}] = bias;
+  settings_->changeActive(kPinned, experts_text(pins, now.model, ListOf::values));
+}
+
+void RouterActions::release(int layer, int expert) {
+  if (!possible(layer, expert)) return;
+  const RunConfig now = config();
+  ExpertValues pins = parse_experts(now.router.pinned_bias, now.model, ListOf::values);
+  pins.erase({layer, expert});
+  settings_->changeActive(kPinned, experts_text(pins, now.model, ListOf::values));
+}
+
+double RouterActions::biasNow(int layer, int expert) const {
+  if (const auto bias = pinned(layer, expert)) return *bias;
+  if (const auto frame = selection_->frame())
+    for (const RouterFrame& router : frame->routers)
+      if (router.layer == layer && static_cast<std::size_t>(expert) < router.expert_bias.size())
+        return static_cast<double>(router.expert_bias[static_cast<std::size_t>(expert)]);
+  return 0;
+}
+
+void RouterActions::askPin(int layer, int expert) {
+  if (!possible(layer, expert)) return;
+  bool given = false;
+  const double bias = QInputDialog::getDouble(
+      messages_->window(), "Pin a bias",
+      "Hold expert_bias of " + nameOf(layer, expert) + " at:", biasNow(layer, expert), -1000, 1000, 4, &given, {}, 0.1);
+  if (given) pin(layer, expert, bias);
+}
+
+}  // namespace moescope

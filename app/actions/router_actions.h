@@ -1,0 +1,59 @@
+// What a person can do to the experts and the router of the run on screen: kill an expert, revive it, pin its bias;
+// freeze the router or force its balance. Each is a change of a live setting like any other: marked on the timeline,
+// undone with Ctrl+Z.
+#pragma once
+
+#include <QObject>
+#include <optional>
+
+#include "core/config/run_config.h"
+
+class QMenu;
+
+namespace moescope {
+
+class ExpertPanel;
+class LiveSettings;
+class Messages;
+class Panel;
+class RunSession;
+class Selection;
+class WorkspaceTabs;
+
+class RouterActions : public QObject {
+  Q_OBJECT
+
+ public:
+  // Serves the expert's card and the menus of the panels of loads, too.
+  RouterActions(RunSession* session, Selection* selection, LiveSettings* settings, WorkspaceTabs* workspaces,
+                Messages* messages);
+
+  void addActionsTo(QMenu* menu);  // about the chosen expert
+  void addActionsTo(QMenu* menu, int layer, int expert);
+  bool possible(int layer, int expert) const;  // there is such an expert, in training
+  bool killed(int layer, int expert) const;
+  std::optional<double> pinned(int layer, int expert) const;
+  void kill(int layer, int expert);
+  void revive(int layer, int expert);
+  void reviveAll();
+  void pin(int layer, int expert, double bias);
+  void release(int layer, int expert);  // of its pin
+  void askPin(int layer, int expert);   // starts from the bias that it has
+
+ private:
+  RunConfig config() const;
+  double biasNow(int layer, int expert) const;
+  // Does it to the chosen expert, or says that none is chosen.
+  void withChosen(void (RouterActions::*act)(int layer, int expert));
+  void killOrRevive(int layer, int expert);
+  void toggle(const char* key);
+  void connectCard(ExpertPanel* card);
+  void showMenuOf(Panel* panel, QPoint global);
+
+  RunSession* session_;
+  Selection* selection_;
+  LiveSettings* settings_;
+  Messages* messages_;
+};
+
+}  // namespace moescope

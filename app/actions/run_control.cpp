@@ -1,0 +1,184 @@
+#include "app/actions/run_control.h"
+
+#include <QFileInfo>
+#include <QMenu>
+
+#include "app/bars/run_bar.h"
+#include "app/look/messages.h"
+#include "app/session/replay.h"
+#include "app/session/run_session.h"
+#include "app/session/settings.h"
+#include "app/workspaces/compare_workspace.h"
+#include "app/workspaces/workspace_tabs.h"
+
+namespace moescope {
+
+namespace {
+
+QString text(const std::vector<ConfigProblem>& problems) {
+  QStringList lines;
+  for (const ConfigProblem& problem : problems) lines << QString::fromStdString(problem.text());
+  return lines.join('\n');
+}
+
+}  // namespace
+
+RunControl::RunControl(RunSession* session, Selection* selection, Replay* replay, RunBar* bar,
+                       WorkspaceTabs* workspaces, Messages* messages)
+    : QObject(messages->window()),
+      session_(session),
+      selection_(selection),
+      replay_(replay),
+      bar_(bar),
+      workspaces_(workspaces),
+      messages_(messages) {
+  connect(bar_, &RunBar::runRequested, this, [this](bool run) { run ? goOn() : pause(); });
+  connect(bar_, &RunBar::stepRequested, this, &RunControl::stepOnce);
+  connect(bar_, &RunBar::resetRequested, this, &RunControl::startOver);
+  connect(bar_, &RunBar::presetRequested, this, &RunControl::startPreset);
+  connect(bar_, &RunBar::untilRequested, this, &RunControl::setUntil);
+  connect(bar_, &RunBar::speedRequested, this, [this](double limit) {
+    speed_limit_ = limit;
+    replay_->setSpeed(limit);
+    if (Lab* lab = session_->lab()) lab->set_max_steps_per_s(limit);
+  });
+  connect(session_, &RunSession::opened, this, &RunControl::onOpened);
+  connect(session_, &RunSession::growingEnded, this, [this] { growing_ended_ = true; });
+  connect(replay_, &Replay::changed, this, &RunControl::showReplay);
+  connect(selection_, &Selection::timeChanged, this, &RunControl::showReplay);
+}
+
+void RunControl::startAll(std::vector<RunConfig> configs, Start start) {
+  if (session_->opening()) return;
+  for (const RunConfig& config : configs)
+    if (const auto problems = validate(config); !problems.empty()) return messages_->warn(text(problems));
+  run_when_open_ = start == Start::running;
+  const QString name = QString::fromStdString(configs.front().name);
+  messages_->warnOfErrors([&] { session_->start(std::move(configs), recorded_ ? newRecordingPath(name) : QString()); });
+}
+
+void RunControl::startAll(const ParsedConfig& parsed) {
+  if (!parsed.twins.empty()) workspaces_->bringUp(workspaces_->compare());
+  startAll(all_runs(parsed), Start::running);
+}
+
+void RunControl::startPreset(const QString& name) {
+  startAll(load_preset(name.toStdString()));
+}
+
+void RunControl::startForLesson(const std::vector<RunConfig>& configs) {
+  setUntil({});
+  run_when_open_ = false;
+  messages_->warnOfErrors([&] { session_->start(configs, QString()); });
+}
+
+void RunControl::onOpened() {
+  growing_ended_ = false;
+  replay_->pause();
+  pause_at_bytes_ = kPauseAfterBytes;
+  Lab* lab = session_->lab();
+  if (!lab) return;
+  lab->set_max_steps_per_s(speed_limit_);
+  if (run_when_open_) goOn();
+}
+
+void RunControl::startOver() {
+  if (session_->isRecording()) return replay_->toStart();
+  if (!session_->isLive()) return;
+  const bool running = session_->lab()->status().running;
+  std::vector<RunConfig> configs;
+  for (int place = 0; place < static_cast<int>(session_->histories().size()); ++place)
+    configs.push_back(session_->config(place));
+  startAll(std::move(configs), running ? Start::running : Start::paused);
+}
+
+// The end that was asked for counts until it is reached; going on from there has no end.
+void RunControl::goOn() {
+  if (session_->isRecording()) return replay_->play();
+  Lab* lab = session_->lab();
+  if (!lab) return;
+  if (until_ && *until_ > lab->status().step)
+    lab->run_until(*until_);
+  else
+    lab->run();
+}
+
+void RunControl::setUntil(std::optional<qint64> step) {
+  until_ = step;
+  bar_->showUntil(step);
+  if (session_->isLive() && session_->lab()->status().running) goOn();
+}
+
+void RunControl::runUntil(qint64 step) {
+  if (!session_->isLive()) return;
+  setUntil(step);
+  goOn();
+}
+
+void RunControl::pause() {
+  if (Lab* lab = session_->lab())
+    lab->pause();
+  else
+    replay_->pause();
+}
+
+void RunControl::stepOnce() {
+  if (Lab* lab = session_->lab())
+    lab->step_once();
+  else if (session_->isRecording())
+    replay_->stepOnce();
+}
+
+bool RunControl::isReplay() const {
+  return session_->isRecording() && !session_->isFollowing() && session_->attachedTo().isEmpty();
+}
+
+void RunControl::showReplay() {
+  if (isReplay()) bar_->showReplay(replay_->playing(), selection_->step());
+}
+
+void RunControl::showOpen(const RunConfig* config) {
+  const QString name = QFileInfo(session_->path()).fileName();
+  if (session_->isLive()) return bar_->showRun(*config);
+  if (session_->isFollowing()) return bar_->showFollowing(name);
+  if (isReplay()) {
+    bar_->showRecording((session_->canGrow() ? "recording " : "log ") + name, config);
+    return showReplay();
+  }
+  if (session_->attachedTo().isEmpty()) return bar_->showNothing();
+  bar_->showRecording((growing_ended_ ? "detached from " : "attached to ") + session_->attachedTo(), config);
+}
+
+void RunControl::showStatus(const LabStatus& status) {
+  bar_->showStatus(status);
+  if (status.running) pauseBeforeTheDiskIsFull();
+}
+
+void RunControl::pauseBeforeTheDiskIsFull() {
+  if (recordingBytes(session_->path()) < pause_at_bytes_) return;
+  pause_at_bytes_ += kPauseAfterBytes;
+  pause();
+  messages_->warn(QString("Paused: the recording %1 has grown by %2 GB. Space goes on; a larger telemetry.every keeps "
+                          "recordings smaller.")
+                      .arg(session_->path())
+                      .arg(kPauseAfterBytes / 1e9));
+}
+
+void RunControl::addActionsTo(QMenu* menu) {
+  menu->addActions({bar_->runAction(), bar_->stepAction(), bar_->resetAction()});
+}
+
+void RunControl::addPresetsTo(QMenu* menu) {
+  QMenu* presets = menu->addMenu("Start a &preset");
+  presets->setToolTipsVisible(true);
+  const auto add = [this, presets](const std::string& name) {
+    const QString text = QString::fromStdString(name);
+    presets->addAction(text, this, [this, text] { startPreset(text); })
+        ->setToolTip(QString::fromStdString(preset_about(name)).trimmed());
+  };
+  for (const std::string& name : preset_names()) add(name);
+  presets->addSection("Several runs side by side");
+  for (const std::string& name : comparison_preset_names()) add(name);
+}
+
+}  // namespace moescope

@@ -1,0 +1,69 @@
+// Running: starts models in training, and lets them, or the replay of a recording, go, pause, step and start over. The
+// run bar asks for it and shows it.
+#pragma once
+
+#include <QObject>
+#include <optional>
+#include <vector>
+
+#include "core/config/run_config.h"
+#include "core/training/lab.h"
+
+class QMenu;
+
+namespace moescope {
+
+class Messages;
+class Replay;
+class RunBar;
+class RunSession;
+class Selection;
+class WorkspaceTabs;
+
+class RunControl : public QObject {
+  Q_OBJECT
+
+ public:
+  RunControl(RunSession* session, Selection* selection, Replay* replay, RunBar* bar, WorkspaceTabs* workspaces,
+             Messages* messages);
+
+  enum class Start { running, paused };
+  void start(const RunConfig& config, Start start = Start::running) { startAll({config}, start); }
+  void startAll(std::vector<RunConfig> configs, Start start);  // in lock-step, the first is run A
+  void startAll(const ParsedConfig& parsed);                   // of a file, with the twins in it
+  void startForLesson(const std::vector<RunConfig>& configs);  // paused, in memory only, without an end
+  void setRecorded(bool recorded) { recorded_ = recorded; }    // off: runs stay in memory only
+  void setUntil(std::optional<qint64> step);                   // pauses before this step; nothing: no end
+  void runUntil(qint64 step);
+  void startOver();
+
+  void addActionsTo(QMenu* menu);
+  void addPresetsTo(QMenu* menu);
+  // The run bar shows what is open: one run of several, with its settings where they are known.
+  void showOpen(const RunConfig* config);
+  void showStatus(const LabStatus& status);  // while it trains
+
+ private:
+  void onOpened();
+  void goOn();
+  void pause();
+  void stepOnce();
+  void startPreset(const QString& name);
+  void showReplay();
+  bool isReplay() const;  // a recording is open, whole
+  void pauseBeforeTheDiskIsFull();
+
+  RunSession* session_;
+  Selection* selection_;
+  Replay* replay_;
+  RunBar* bar_;
+  WorkspaceTabs* workspaces_;
+  Messages* messages_;
+  double speed_limit_ = 0;
+  std::optional<qint64> until_;
+  qint64 pause_at_bytes_ = 0;
+  bool recorded_ = true, run_when_open_ = true;
+  bool growing_ended_ = false;  // of what was followed or attached to
+};
+
+}  // namespace moescope

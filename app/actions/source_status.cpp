@@ -1,0 +1,78 @@
+#include "app/actions/source_status.h"
+
+#include <QFileInfo>
+#include <QMenu>
+#include <QMessageBox>
+
+#include "app/bars/notice_bar.h"
+#include "app/bars/status_line.h"
+#include "app/look/messages.h"
+#include "app/session/run_session.h"
+
+namespace moescope {
+
+SourceStatus::SourceStatus(RunSession* session, StatusLine* status, NoticeBar* notice, Messages* messages)
+    : QObject(messages->window()), session_(session), status_(status), notice_(notice), messages_(messages) {
+  connect(session_, &RunSession::opened, this, &SourceStatus::onOpened);
+  connect(session_, &RunSession::runsChanged, this, &SourceStatus::onRunsChanged);
+  connect(session_, &RunSession::growingEnded, this, &SourceStatus::onGrowingEnded);
+}
+
+void SourceStatus::addActionsTo(QMenu* menu) {
+  QAction* skipped = menu->addAction("&Lines that could not be read...", this, &SourceStatus::showSkippedLines);
+  skipped->setEnabled(false);
+  connect(menu, &QMenu::aboutToShow, this, [this, skipped] { skipped->setEnabled(!session_->skipped().empty()); });
+}
+
+void SourceStatus::onOpened() {
+  notice_->showNotice(session_->isLive() ? QString() : session_->missing().join('\n'));
+  if (session_->isLive()) return;
+  status_->showFollowing(!session_->attachedTo().isEmpty() ? "attached to " + session_->attachedTo()
+                         : session_->canGrow()             ? "recording, new steps are followed"
+                                                           : "as it was when it was opened");
+  showSkippedLines();
+}
+
+// A large recording was read to its end.
+void SourceStatus::onRunsChanged() {
+  if (!session_->isLive() && !session_->isFollowing() && session_->attachedTo().isEmpty())
+    status_->showFollowing("recording, all of it read");
+}
+
+void SourceStatus::onGrowingEnded(const QString& why) {
+  const bool attached = !session_->attachedTo().isEmpty();
+  status_->showFollowing(attached ? "attached no more" : "recording, followed no more");
+  notice_->showNotice((attached ? "Attached no more. " : "Followed no more. ") + why + '.');
+  if (!attached || !why.contains("the training ended")) messages_->warn(why);
+}
+
+void SourceStatus::showProgress() {
+  if (session_->isFollowing()) status_->showFollowing(session_->followingText());
+  if (const double share = session_->fillingShare(); share >= 0)
+    status_->showFollowing(QString("recording; reading all of it: %1 %").arg(static_cast<int>(100 * share)));
+}
+
+// Never a silent loss: what a log had that could not be read is told once it is open, and on demand, with its line
+// numbers.
+void SourceStatus::showSkippedLines() {
+  const std::vector<SkippedLines> files = session_->skipped();
+  if (files.empty()) return;
+  QStringList summaries, all;
+  for (const SkippedLines& skipped : files) {
+    const QString name = QFileInfo(QString::fromStdString(skipped.path)).fileName();
+    summaries << name + ": " + QString::fromStdString(skipped.bad.summary(skipped.unit));
+    all << name + "\n" + QString::fromStdString(skipped.bad.text(skipped.unit));
+  }
+  auto* box = new QMessageBox(QMessageBox::Information, "MoEScope",
+                              summaries.join("\n") +
+                                  "\n\nThey were skipped; everything else is open. File > Lines that could not be "
+                                  "read shows them again.",
+                              QMessageBox::Ok, messages_->window());
+  box->setAttribute(Qt::WA_DeleteOnClose);
+  box->setObjectName("skipped_lines");
+  box->setDetailedText(all.join('\n'));
+  box->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  box->open();
+}
+
+}  // namespace moescope

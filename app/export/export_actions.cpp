@@ -1,0 +1,218 @@
+#include "app/export/export_actions.h"
+
+#include <QApplication>
+#include <QClipboard>
+#include <QCursor>
+#include <QDateTime>
+#include <QFileDialog>
+#include <QFileInfo>
+#include <QMenu>
+#include <QStandardPaths>
+#include <QTemporaryDir>
+#include <stdexcept>
+
+#include "app/export/report_source.h"
+#include "app/look/messages.h"
+#include "app/session/progress_job.h"
+#include "app/session/run_session.h"
+#include "app/workspaces/cluster_workspace.h"
+#include "app/workspaces/picture.h"
+#include "app/workspaces/workspace_tabs.h"
+#include "core/files/file_kind.h"
+#include "core/io/whole_file.h"
+#include "core/telemetry/logs/export_events.h"
+#include "core/telemetry/logs/export_jsonl.h"
+#include "core/telemetry/logs/export_trace.h"
+#include "core/training/checkpoint_folder.h"
+#include "core/training/export_weights.h"
+#include "widgets/cluster/layer_on_every_rank_panel.h"
+
+namespace moescope {
+
+ExportActions::ExportActions(RunSession* session, Selection* selection, const ComparedRuns* compared,
+                             WorkspaceTabs* workspaces, Messages* messages)
+    : QObject(messages->window()),
+      session_(session),
+      selection_(selection),
+      compared_(compared),
+      workspaces_(workspaces),
+      messages_(messages) {
+  connect(workspaces_->cluster()->timeline(), &LayerOnEveryRankPanel::exportRequested, this,
+          &ExportActions::exportTimeline);
+}
+
+void ExportActions::addExportMenuTo(QMenu* file) {
+  QMenu* menu = file->addMenu("&Export");
+  menu->addAction("&Workspace as a picture (PNG, SVG)...", this, &ExportActions::exportWorkspace);
+  menu->addAction("&Report of the runs (HTML)...", this, &ExportActions::exportReport);
+  menu->addSeparator();
+  menu->addAction("All steps as &JSON lines...", this,
+                  [this] { exportRecording("Save JSON lines", "JSON lines (*.jsonl)", ".jsonl", export_jsonl); });
+  menu->addAction("Scalars for &TensorBoard...", this, &ExportActions::exportEvents);
+  menu->addAction("Times of the steps as a Chrome tra&ce...", this,
+                  [this] { exportRecording("Save trace", "Traces (*.json)", ".trace.json", export_trace); });
+  menu->addAction("Wei&ghts of the active run (safetensors)...", this, &ExportActions::exportWeights);
+  menu->addAction("Save the modelled time&line as Chrome trace...", this, &ExportActions::exportTimeline);
+}
+
+void ExportActions::addPictureActionTo(QMenu* menu) {
+  menu->addAction("Save &picture of the window...", QKeySequence("Ctrl+P"), this, &ExportActions::savePictureOfWindow);
+}
+
+void ExportActions::addCopyActionTo(QMenu* menu) {
+  QAction* copy = menu->addAction("&Copy the panel", QKeySequence::Copy, this, &ExportActions::copyPanel);
+  copy->setWhatsThis("Copy the focused panel: its picture, and its figures as text");
+}
+
+QString ExportActions::suggested(const QString& suffix) const {
+  const auto& histories = session_->histories();
+  QString stem = histories.empty() ? QString("moescope") : QString::fromStdString(histories.front()->info().name);
+  return QStandardPaths::writableLocation(QStandardPaths::DocumentsLocation) + '/' + stem.replace('/', '_') + suffix;
+}
+
+bool ExportActions::hasRuns() {
+  if (!session_->histories().empty()) return true;
+  messages_->warn("No run is open: there is nothing to export.");
+  return false;
+}
+
+// Everything of every step is on disk only.
+bool ExportActions::hasRecording() {
+  if (!session_->path().isEmpty() && file_kind(session_->path().toStdString()) == FileKind::recording) return true;
+  messages_->warn(
+      "This run is not recorded, so not all of it is kept: train with a recording, or convert the log with "
+      "moescope-cli import.");
+  return false;
+}
+
+void ExportActions::showEndOf(ProgressJob* job, const QString& path) {
+  connect(job, &ProgressJob::done, messages_, [this, path] { messages_->saySaved(path); });
+  connect(job, &ProgressJob::failed, messages_, &Messages::warn);
+}
+
+void ExportActions::exportRecording(const QString& title, const QString& filter, const QString& suffix, Exporter work) {
+  if (!hasRuns()) return;
+  messages_->warnOfErrors([&] {
+    if (!hasRecording()) return;
+    const QString path = QFileDialog::getSaveFileName(messages_->window(), title, suggested(suffix), filter);
+    if (path.isEmpty()) return;
+    if (Lab* lab = session_->lab()) lab->flush();
+    const std::string from = session_->path().toStdString(), to = path.toStdString();
+    showEndOf(new ProgressJob("Writing " + QFileInfo(path).fileName(), messages_->window(),
+                              [=](const auto& progress) { return work(from, to, progress); }),
+              path);
+  });
+}
+
+void ExportActions::exportEvents() {
+  if (!hasRuns()) return;
+  const QString folder = QFileDialog::getExistingDirectory(
+      messages_->window(), "Folder for TensorBoard (a sub-folder per run)", QFileInfo(suggested("")).path());
+  if (folder.isEmpty()) return;
+  if (Lab* lab = session_->lab()) lab->flush();
+  const auto histories = session_->histories();
+  const std::string to = folder.toStdString();
+  const double start = static_cast<double>(QDateTime::currentSecsSinceEpoch());
+  const auto work = [=](const std::function<bool(double)>& progress) {
+    double done = 0;
+    for (const auto& history : histories) {
+      const auto part = [&](double share) { return progress((done + share) / static_cast<double>(histories.size())); };
+      if (export_events(*history, to, start, part).empty()) return false;
+      done += 1;
+    }
+    return true;
+  };
+  showEndOf(new ProgressJob("Writing events", messages_->window(), work), folder);
+}
+
+// Of a model in training those of now; of a recording those of its newest checkpoint.
+void ExportActions::exportWeights() {
+  if (!hasRuns()) return;
+  messages_->warnOfErrors([&] {
+    const int place = selection_->run();
+    const std::string run = session_->histories()[static_cast<std::size_t>(place)]->info().name;
+    std::string from;
+    if (!session_->isLive()) from = kept_checkpoint(session_->path().toStdString(), run, {});
+    const QString path = QFileDialog::getSaveFileName(messages_->window(), "Save weights", suggested(".safetensors"),
+                                                      "Tensors (*.safetensors)");
+    if (path.isEmpty()) return;
+    const QTemporaryDir folder;
+    if (Lab* lab = session_->lab()) {
+      lab->save_checkpoint(folder.path().toStdString());
+      lab->flush();
+      const auto files = newest_checkpoint(folder.path().toStdString());
+      from = files.at(std::min(static_cast<std::size_t>(place), files.size() - 1));
+    }
+    const int tensors = export_weights(from, path.toStdString());
+    messages_->say(QString("saved %1 tensors in %2").arg(tensors).arg(path), 8000);
+  });
+}
+
+void ExportActions::exportReport() {
+  if (!hasRuns()) return;
+  const QString path =
+      QFileDialog::getSaveFileName(messages_->window(), "Save report", suggested(".html"), "Reports (*.html)");
+  if (path.isEmpty()) return;
+  messages_->warnOfErrors([&] {
+    QApplication::setOverrideCursor(Qt::WaitCursor);
+    const QByteArray text = report(reportSource());
+    QApplication::restoreOverrideCursor();
+    write_whole_file(path.toStdString(), text.toStdString());
+    messages_->saySaved(path);
+  });
+}
+
+ReportSource ExportActions::reportSource() const {
+  return moescope::reportSource(*session_, selection_, compared_, *workspaces_);
+}
+
+void ExportActions::exportWorkspace() {
+  Workspace* workspace = workspaces_->current();
+  const QString path =
+      QFileDialog::getSaveFileName(messages_->window(), "Save picture of the workspace",
+                                   suggested("-" + workspace->name().toLower() + ".png"), "Pictures (*.png *.svg)");
+  if (path.isEmpty()) return;
+  messages_->warnOfErrors([&] {
+    saveWorkspaceFigure(workspace, *selection_, path);
+    messages_->saySaved(path);
+  });
+}
+
+void ExportActions::saveTimeline(const QString& path) {
+  const LayerOnEveryRankPanel* timeline = workspaces_->cluster()->timeline();
+  if (!timeline->hasTimeline())
+    throw std::runtime_error("There is no timeline to save: Time of a step, in the workspace Cluster, has no answer.");
+  write_whole_file(path.toStdString(), timeline->chromeTrace());
+  messages_->say("saved " + path + "; ui.perfetto.dev opens it", 8000);
+}
+
+void ExportActions::exportTimeline() {
+  workspaces_->bringUp(workspaces_->cluster());
+  const QString path = QFileDialog::getSaveFileName(messages_->window(), "Save the modelled timeline",
+                                                    "moescope-timeline.json", "Chrome traces (*.json)");
+  if (!path.isEmpty()) messages_->warnOfErrors([&] { saveTimeline(path); });
+}
+
+void ExportActions::savePictureOfWindow() {
+  const QString folder = QStandardPaths::writableLocation(QStandardPaths::PicturesLocation);
+  const QString path =
+      QFileDialog::getSaveFileName(messages_->window(), "Save picture", folder + "/moescope.png", "Pictures (*.png)");
+  if (!path.isEmpty()) messages_->warnOfErrors([&] { Workspace::savePicture(messages_->window(), path); });
+}
+
+// That has the keyboard's focus, else the one under the mouse; nullptr: none.
+Panel* ExportActions::chosenPanel() const {
+  for (QWidget* start : {QApplication::focusWidget(), QApplication::widgetAt(QCursor::pos())})
+    for (QWidget* at = start; at; at = at->parentWidget())
+      if (auto* panel = qobject_cast<Panel*>(at); panel && messages_->window()->isAncestorOf(panel)) return panel;
+  return nullptr;
+}
+
+void ExportActions::copyPanel() {
+  Panel* panel = chosenPanel();
+  if (!panel) return messages_->say("Click a panel first: its picture and its figures are copied", 6000);
+  QApplication::clipboard()->setMimeData(panelMimeData(panel, *selection_));
+  messages_->say("Copied " + panel->title() + ": its picture, and its figures as text");
+}
+
+}  // namespace moescope

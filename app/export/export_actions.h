@@ -1,0 +1,61 @@
+// All ways out of the window: File > Export, the picture of the window, and Edit > Copy of a panel.
+#pragma once
+
+#include <QObject>
+#include <QString>
+#include <functional>
+#include <string>
+
+#include "app/export/report.h"
+
+class QMenu;
+
+namespace moescope {
+
+class ComparedRuns;
+class Messages;
+class Panel;
+class ProgressJob;
+class RunSession;
+class Selection;
+class WorkspaceTabs;
+
+class ExportActions : public QObject {
+  Q_OBJECT
+
+ public:
+  ExportActions(RunSession* session, Selection* selection, const ComparedRuns* compared, WorkspaceTabs* workspaces,
+                Messages* messages);
+
+  void addExportMenuTo(QMenu* menu);
+  void addPictureActionTo(QMenu* menu);
+  void addCopyActionTo(QMenu* menu);
+
+  ReportSource reportSource() const;
+  void saveTimeline(const QString& path);  // the modelled one; throws std::runtime_error
+
+ private:
+  // Writes a recording anew in another form, with a progress that can be cancelled.
+  using Exporter = bool (*)(const std::string& from, const std::string& to, const std::function<bool(double)>&);
+  void exportRecording(const QString& title, const QString& filter, const QString& suffix, Exporter work);
+  void exportEvents();
+  void exportWeights();
+  void exportReport();
+  void exportWorkspace();
+  void exportTimeline();
+  void savePictureOfWindow();
+  void copyPanel();
+  bool hasRuns();
+  bool hasRecording();
+  QString suggested(const QString& suffix) const;
+  Panel* chosenPanel() const;
+  void showEndOf(ProgressJob* job, const QString& path);
+
+  RunSession* session_;
+  Selection* selection_;
+  const ComparedRuns* compared_;
+  WorkspaceTabs* workspaces_;
+  Messages* messages_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,175 @@
+#include "app/lessons/lesson_actions.h"
+
+#include <QDockWidget>
+#include <QFileDialog>
+#include <QMainWindow>
+#include <QMenuBar>
+#include <QMessageBox>
+#include <QPushButton>
+#include <QTimer>
+#include <algorithm>
+
+#include "app/lessons/lesson_guide.h"
+#include "app/lessons/lesson_pane.h"
+#include "app/look/messages.h"
+#include "app/session/run_session.h"
+#include "app/session/settings.h"
+#include "app/workspaces/window_layout.h"
+#include "app/workspaces/workspace_tabs.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr int kPaneWidth = 400, kPaneWidthLarge = 480;
+constexpr int kLargeWindow = 1600;
+
+QString problemText(const std::vector<ConfigProblem>& problems) {
+  QStringList lines;
+  for (const ConfigProblem& problem : problems) lines << QString::fromStdString(problem.text());
+  return lines.join("\n");
+}
+
+int numberOf(const std::string& name) {  // from 0; -1: no built-in one
+  const std::vector<std::string> names = lesson_names();
+  const auto found = std::ranges::find(names, name);
+  return found == names.end() ? -1 : static_cast<int>(found - names.begin());
+}
+
+QString scoreKey(const QString& lesson) {
+  return "lessons/" + lesson;
+}
+
+}  // namespace
+
+LessonActions::LessonActions(QMainWindow* window, LessonGuide* guide, LessonPane* pane, RunSession* session,
+                             WorkspaceTabs* workspaces, WindowLayout* layout, Messages* messages, bool keeps_scores)
+    : QObject(window),
+      window_(window),
+      guide_(guide),
+      pane_(pane),
+      session_(session),
+      workspaces_(workspaces),
+      layout_(layout),
+      messages_(messages),
+      keeps_scores_(keeps_scores) {
+  makeDock();
+  connect(pane_, &LessonPane::leaveRequested, this, &LessonActions::leave);
+  connect(pane_, &LessonPane::lessonsRequested, this, [this](QWidget* beside) {
+    fillMenu();
+    menu_->popup(beside->mapToGlobal(QPoint(0, beside->height())));
+  });
+  connect(guide_, &LessonGuide::left, this, &LessonActions::giveWindowBack);
+  connect(guide_, &LessonGuide::finished, this, [this](const QString& lesson, int right, int asked) {
+    if (keeps_scores_ && !lesson.isEmpty())
+      settings().setValue(scoreKey(lesson), QString("%1 of %2").arg(right).arg(asked));
+  });
+  connect(guide_, &LessonGuide::nextLessonRequested, this, &LessonActions::startNext);
+}
+
+void LessonActions::makeDock() {
+  dock_ = new QDockWidget("Lesson", window_);
+  dock_->setObjectName("dock_lesson");
+  dock_->setAllowedAreas(Qt::LeftDockWidgetArea | Qt::RightDockWidgetArea);
+  dock_->setFeatures(QDockWidget::DockWidgetMovable | QDockWidget::DockWidgetFloatable);
+  dock_->setTitleBarWidget(new QWidget(dock_));  // the page has a head of its own
+  dock_->setWidget(pane_);
+  window_->addDockWidget(Qt::RightDockWidgetArea, dock_);
+  dock_->hide();
+}
+
+void LessonActions::addMenuTo(QMenuBar* bar) {
+  menu_ = bar->addMenu("&Lessons");
+  menu_->setProperty("fills_itself", true);
+  connect(menu_, &QMenu::aboutToShow, this, &LessonActions::fillMenu);
+  const auto key = [this](const QKeySequence& keys, const QString& what, auto act) {
+    auto* action = new QAction(what, window_);
+    action->setShortcut(keys);
+    connect(action, &QAction::triggered, this, [this, act] {
+      if (guide_->active()) act();
+    });
+    window_->addAction(action);
+  };
+  key(QKeySequence("Ctrl+Return"), "In a lesson: whatever comes next", [this] { pane_->goOn(); });
+  key(QKeySequence("Alt+Right"), "In a lesson: next step", [this] { guide_->next(); });
+  key(QKeySequence("Alt+Left"), "In a lesson: step before", [this] { guide_->back(); });
+}
+
+void LessonActions::fillMenu() {
+  menu_->clear();
+  const QSettings store = settings();
+  int number = 0;
+  for (const std::string& name : lesson_names()) {
+    const QString lesson = QString::fromStdString(name);
+    const QString score = store.value(scoreKey(lesson)).toString();
+    const QString title = QString::fromStdString(find_lesson(name).lesson.title);
+    QAction* action = menu_->addAction(
+        QString("&%1  %2%3").arg(++number).arg(title, score.isEmpty() ? QString() : QString("  \u2714 %1").arg(score)),
+        this, [this, lesson] { start(lesson); });
+    action->setToolTip(QString::fromStdString(find_lesson(name).lesson.teaches));
+  }
+  menu_->setToolTipsVisible(true);
+  menu_->addSeparator();
+  menu_->addAction("&Open a lesson file...", this, [this] {
+    const QString path = QFileDialog::getOpenFileName(window_, "Open lesson", QString(), "Lessons (*.toml)");
+    if (!path.isEmpty()) start(path);
+  });
+  menu_->addAction("&Leave the lesson", this, &LessonActions::leave)->setEnabled(guide_->active());
+}
+
+void LessonActions::start(const QString& name_or_path) {
+  if (session_->opening()) return;
+  const bool has_run = session_->isLive() && session_->lab()->status().step > 0 && !guide_->runsAreOurs();
+  const ParsedLesson parsed = find_lesson(name_or_path.toStdString());
+  if (!has_run || parsed.lesson.runs.empty() || !parsed.problems.empty()) return begin(name_or_path);
+  session_->lab()->pause();
+  const QString kept = session_->path().isEmpty()
+                           ? QString("It was not recorded.")
+                           : QString("What it did so far stays in its recording:\n%1").arg(session_->path());
+  auto* box = new QMessageBox(QMessageBox::Question, "MoEScope",
+                              QString("The lesson trains a model of its own in place of the run \"%1\". %2")
+                                  .arg(QString::fromStdString(session_->config().name), kept),
+                              QMessageBox::Cancel, window_);
+  box->addButton("Start the lesson", QMessageBox::AcceptRole)->setObjectName("start_lesson");
+  box->setAttribute(Qt::WA_DeleteOnClose);
+  box->setObjectName("lesson_question");
+  connect(box, &QMessageBox::buttonClicked, this, [this, box, name_or_path](QAbstractButton* button) {
+    if (box->buttonRole(button) == QMessageBox::AcceptRole) begin(name_or_path);
+  });
+  box->open();
+}
+
+void LessonActions::begin(const QString& name_or_path) {
+  const ParsedLesson parsed = find_lesson(name_or_path.toStdString());
+  if (!parsed.problems.empty()) return messages_->warn(problemText(parsed.problems));
+  if (const QStringList unknown = LessonPanels::unknown(parsed.lesson, workspaces_->all()); !unknown.isEmpty())
+    return messages_->warn(name_or_path + ": " + unknown.join("\n"));
+  takeWindow();
+  guide_->start(parsed.lesson, numberOf(parsed.lesson.name), static_cast<int>(lesson_names().size()));
+  pane_->setFocus();
+}
+
+void LessonActions::leave() {
+  guide_->leave();
+}
+
+void LessonActions::takeWindow() {
+  layout_->lendToLesson();
+  dock_->show();
+  QTimer::singleShot(0, this, [this] {
+    window_->resizeDocks({dock_}, {window_->width() >= kLargeWindow ? kPaneWidthLarge : kPaneWidth}, Qt::Horizontal);
+  });
+}
+
+void LessonActions::giveWindowBack() {
+  layout_->takeBack();
+  dock_->hide();
+}
+
+void LessonActions::startNext() {
+  const int next = numberOf(guide_->lesson().name) + 1;
+  if (next <= 0 || next >= static_cast<int>(lesson_names().size())) return leave();
+  start(QString::number(next + 1));
+}
+
+}  // namespace moescope

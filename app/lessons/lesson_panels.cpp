@@ -1,0 +1,104 @@
+#include "app/lessons/lesson_panels.h"
+
+#include <QDockWidget>
+#include <QTimer>
+#include <algorithm>
+
+#include "app/lessons/lesson_highlight.h"
+#include "app/workspaces/workspace_tabs.h"
+#include "widgets/overview/loss_panel.h"
+
+namespace moescope {
+
+namespace {
+
+QString q(const std::string& text) {
+  return QString::fromStdString(text);
+}
+
+Workspace* workspaceNamed(const QList<Workspace*>& workspaces, const std::string& name) {
+  for (Workspace* workspace : workspaces)
+    if (workspace->name().compare(q(name), Qt::CaseInsensitive) == 0) return workspace;
+  return nullptr;
+}
+
+QDockWidget* dockNamed(const Workspace& workspace, const std::string& name) {
+  for (QDockWidget* dock : workspace.docks())
+    if (dock->objectName() == q(name)) return dock;
+  return nullptr;
+}
+
+Metric shownMetric(const LessonView& view) {
+  return view.metric.value_or(Metric::ce_loss);
+}
+
+bool isTimeline(const QDockWidget& dock) {
+  return dock.objectName().endsWith("timeline");
+}
+
+}  // namespace
+
+LessonPanels::LessonPanels(Selection* selection, WorkspaceTabs* workspaces)
+    : selection_(selection), workspaces_(workspaces) {}
+
+QStringList LessonPanels::unknown(const Lesson& lesson, const QList<Workspace*>& workspaces) {
+  QStringList unknown;
+  for (const LessonStep& step : lesson.steps) {
+    const LessonView& view = step.view;
+    if (view.workspace.empty()) continue;
+    const Workspace* workspace = workspaceNamed(workspaces, view.workspace);
+    if (!workspace) {
+      unknown << QString("step \"%1\": there is no workspace %2").arg(q(step.title), q(view.workspace));
+      continue;
+    }
+    for (const auto* names : {&view.panels, &view.highlight})
+      for (const std::string& name : *names)
+        if (!dockNamed(*workspace, name))
+          unknown << QString("step \"%1\": the workspace %2 has no panel %3")
+                         .arg(q(step.title), workspace->name(), q(name));
+  }
+  return unknown;
+}
+
+// Only what the step speaks of is on the screen, and only if the step before had it otherwise: a person's own moves in
+// between stay.
+void LessonPanels::show(const LessonView& view) {
+  if (view.run) selection_->setRun(*view.run);
+  if (view.layer) selection_->setLayer(*view.layer);
+  if (view.expert) selection_->setExpert(*view.expert);
+  if (Workspace* workspace = workspaceNamed(workspaces_->all(), view.workspace)) {
+    workspaces_->bringUp(workspace);
+    QString wanted = workspace->name();
+    for (const std::string& panel : view.panels) wanted += " " + q(panel);
+    wanted += " " + q(metric_info(shownMetric(view)).key);
+    if (wanted != arranged_ && !view.panels.empty()) arrange(workspace, view);
+    arranged_ = wanted;
+  }
+  highlight(view);
+}
+
+void LessonPanels::arrange(Workspace* workspace, const LessonView& view) const {
+  workspace->arrange();
+  for (QDockWidget* dock : workspace->docks()) {
+    if (auto* loss = qobject_cast<LossPanel*>(dock->widget())) loss->setMetric(shownMetric(view));
+    const std::string name = dock->objectName().toStdString();
+    dock->setVisible(std::ranges::count(view.panels, name) > 0 || isTimeline(*dock));
+    if (name == view.panels.front()) dock->raise();
+  }
+  QTimer::singleShot(0, workspace, [workspace] { workspace->setDefaultSizes(); });
+}
+
+void LessonPanels::clearHighlights() {
+  qDeleteAll(highlights_);
+  highlights_.clear();
+}
+
+void LessonPanels::highlight(const LessonView& view) {
+  clearHighlights();
+  const Workspace* workspace = workspaceNamed(workspaces_->all(), view.workspace);
+  if (!workspace) return;
+  for (const std::string& name : view.highlight)
+    if (QDockWidget* dock = dockNamed(*workspace, name)) highlights_ << new LessonHighlight(dock);
+}
+
+}  // namespace moescope

@@ -1,0 +1,39 @@
+// What a step of a lesson shows: a workspace with the panels that the step speaks of, some of them framed, and what is
+// chosen in them.
+#pragma once
+
+#include <QList>
+#include <QString>
+#include <QStringList>
+
+#include "core/lessons/lesson.h"
+
+namespace moescope {
+
+class LessonHighlight;
+class Selection;
+class Workspace;
+class WorkspaceTabs;
+
+class LessonPanels {
+ public:
+  LessonPanels(Selection* selection, WorkspaceTabs* workspaces);
+
+  // Panels and workspaces that the lesson names and the window does not have; empty: all are there.
+  static QStringList unknown(const Lesson& lesson, const QList<Workspace*>& workspaces);
+
+  void reset() { arranged_.clear(); }  // the next show() arranges anew
+  void show(const LessonView& view);
+  void clearHighlights();
+
+ private:
+  void arrange(Workspace* workspace, const LessonView& view) const;
+  void highlight(const LessonView& view);
+
+  Selection* selection_;
+  WorkspaceTabs* workspaces_;
+  QString arranged_;  // workspace and panels on screen
+  QList<LessonHighlight*> highlights_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,107 @@
+#include "app/lessons/lesson_tasks.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "app/actions/compare_actions.h"
+#include "app/actions/live_settings.h"
+#include "app/actions/run_control.h"
+#include "app/session/run_session.h"
+#include "widgets/microscaling/tensor_lab.h"
+
+namespace moescope {
+
+namespace {
+
+bool hasSettings(const RunConfig& config, const std::vector<LessonSetting>& settings) {
+  return std::all_of(settings.begin(), settings.end(), [&](const LessonSetting& setting) {
+    return find_field(setting.key)->get(config) == setting.value;
+  });
+}
+
+}  // namespace
+
+LessonTasks::LessonTasks(RunSession* session, RunControl* control, LiveSettings* settings, CompareActions* comparison,
+                         TensorLab* lab, QObject* parent)
+    : QObject(parent), session_(session), control_(control), settings_(settings), comparison_(comparison), lab_(lab) {
+  connect(session_, &RunSession::opened, this, [this] { ours_open_ = std::exchange(opening_ours_, false); });
+  connect(session_, &RunSession::failed, this, [this] { opening_ours_ = false; });
+}
+
+void LessonTasks::startRuns(const std::vector<RunConfig>& configs) {
+  opening_ours_ = true;
+  control_->startForLesson(configs);
+}
+
+bool LessonTasks::runsAreOurs() const {
+  return ours_open_ && session_->isLive();
+}
+
+void LessonTasks::perform(const LessonTask& task) {
+  switch (task.kind) {
+    case LessonTask::Kind::start:
+      return startRuns(task.start.configs);
+    case LessonTask::Kind::run_until:
+      return control_->runUntil(task.until);
+    case LessonTask::Kind::set:
+      for (const int place : places(task))
+        for (const LessonSetting& setting : task.settings)
+          settings_->change(place, QString::fromStdString(setting.key), setting.value);
+      return;
+    case LessonTask::Kind::twin: {
+      RunConfig twin = session_->config();
+      for (const LessonSetting& setting : task.settings) find_field(setting.key)->set(twin, setting.value);
+      return comparison_->addTwin(twin);
+    }
+    case LessonTask::Kind::show:
+      return lab_->showTensor(QString::fromStdString(task.tensor), task.format, static_cast<std::size_t>(task.row),
+                              static_cast<std::size_t>(task.column));
+  }
+}
+
+bool LessonTasks::alike(const std::vector<RunConfig>& configs) const {
+  if (!session_->isLive() || session_->opening() || session_->histories().size() != configs.size()) return false;
+  for (int place = 0; place < static_cast<int>(configs.size()); ++place)
+    if (!difference(configs[static_cast<std::size_t>(place)], session_->config(place)).empty()) return false;
+  return true;
+}
+
+bool LessonTasks::reached(std::int64_t step) const {
+  if (!session_->isLive() || session_->opening()) return false;
+  const LabStatus status = session_->lab()->status();
+  if (status.step < step || !status.catching_up.empty()) return false;
+  return std::ranges::all_of(session_->histories(),
+                             [&](const auto& history) { return history->steps().last + 1 >= step; });
+}
+
+std::vector<int> LessonTasks::places(const LessonTask& task) const {
+  if (task.run != kAllRuns) return {task.run};
+  std::vector<int> all(session_->histories().size());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+bool LessonTasks::done(const LessonTask& task) const {
+  const int runs = static_cast<int>(session_->histories().size());
+  switch (task.kind) {
+    case LessonTask::Kind::start:
+      return alike(task.start.configs);
+    case LessonTask::Kind::run_until:
+      return reached(task.until);
+    case LessonTask::Kind::set:
+      return session_->isLive() && std::ranges::all_of(places(task), [&](int place) {
+               return place < runs && hasSettings(session_->config(place), task.settings);
+             });
+    case LessonTask::Kind::twin:
+      for (int place = 1; session_->isLive() && place < runs; ++place)
+        if (hasSettings(session_->config(place), task.settings)) return session_->lab()->status().catching_up.empty();
+      return false;
+    case LessonTask::Kind::show:
+      return lab_->tensorName() == QString::fromStdString(task.tensor) && lab_->format() == task.format &&
+             lab_->showsBlockOf(static_cast<std::size_t>(task.row), static_cast<std::size_t>(task.column));
+  }
+  return false;
+}
+
+}  // namespace moescope

@@ -1,0 +1,43 @@
+// What the tasks of a lesson ask for: done on request, and judged by what is, so that what a person does by hand counts
+// as well.
+#pragma once
+
+#include <QObject>
+#include <vector>
+
+#include "core/lessons/lesson.h"
+
+namespace moescope {
+
+class CompareActions;
+class LiveSettings;
+class RunControl;
+class RunSession;
+class TensorLab;
+
+class LessonTasks : public QObject {
+  Q_OBJECT
+
+ public:
+  LessonTasks(RunSession* session, RunControl* control, LiveSettings* settings, CompareActions* comparison,
+              TensorLab* lab, QObject* parent);
+
+  void startRuns(const std::vector<RunConfig>& configs);  // in place of what is open, paused at step 0
+  bool runsAreOurs() const;                               // what is open was started by a lesson
+  void perform(const LessonTask& task);
+  bool done(const LessonTask& task) const;
+
+ private:
+  std::vector<int> places(const LessonTask& task) const;  // of the runs that a `set` is about
+  bool alike(const std::vector<RunConfig>& configs) const;
+  bool reached(std::int64_t step) const;
+
+  RunSession* session_;
+  RunControl* control_;
+  LiveSettings* settings_;
+  CompareActions* comparison_;
+  TensorLab* lab_;
+  bool opening_ours_ = false, ours_open_ = false;
+};
+
+}  // namespace moescope

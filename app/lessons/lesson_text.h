@@ -1,0 +1,20 @@
+// How the page of a lesson is written: larger than the rest of the window, so that it can be read from a step away.
+#pragma once
+
+#include <QBoxLayout>
+#include <QFont>
+#include <QLabel>
+
+namespace moescope {
+
+inline constexpr double kLessonTextSize = 1.12;  // of the application's font
+
+QFont scaled(const QFont& font, double factor, bool bold = false);
+QLabel* addLessonText(QBoxLayout* column);         // Markdown that wraps
+void clearAfter(QBoxLayout* column, int widgets);  // deletes those that follow the first so many
+
+// The window's single-key shortcuts (Space runs) would take the keys that work a button: here Space, Return and the
+// arrows belong to it.
+void keepKeys(QWidget* button);
+
+}  // namespace moescope

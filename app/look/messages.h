@@ -1,0 +1,37 @@
+// What the window tells the person: a line in the status bar, or a box that stays until it is closed.
+#pragma once
+
+#include <QObject>
+#include <QString>
+#include <functional>
+
+class QMainWindow;
+class QStatusBar;
+class QWidget;
+
+namespace moescope {
+
+class Messages : public QObject {
+  Q_OBJECT
+
+ public:
+  explicit Messages(QMainWindow* window);
+
+  QWidget* window() const;  // the parent of boxes and dialogs
+  void say(const QString& text, int for_ms = 5000);
+  void saySaved(const QString& path);
+  void warn(const QString& text);
+  // Runs `action`; what it throws becomes a warning.
+  void warnOfErrors(const std::function<void()>& action);
+  // What is under the mouse or the keyboard's cursor; empty: nothing any more.
+  void showReadout(const QString& text);
+
+ signals:
+  void warned(QString text);  // after it was shown
+
+ private:
+  QStatusBar* line_;
+  QString readout_;  // the last one shown
+};
+
+}  // namespace moescope

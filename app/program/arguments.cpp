@@ -1,0 +1,190 @@
+#include "app/program/arguments.h"
+
+#include <QCommandLineParser>
+#include <QFileInfo>
+#include <QRegularExpression>
+
+#include "app/session/settings.h"
+#include "core/lessons/lesson.h"
+#include "core/telemetry/logs/run_feed.h"
+#include "core/training/lock_step.h"
+
+namespace moescope {
+
+namespace {
+
+// In the order of the tabs.
+QStringList workspaceNames() {
+  return {"overview", "router", "all-to-all", "microscaling", "compare", "cluster", "text"};
+}
+
+QString presetList() {
+  QStringList names;
+  for (const std::string& name : preset_names()) names << QString::fromStdString(name);
+  QStringList comparisons;
+  for (const std::string& name : comparison_preset_names()) comparisons << QString::fromStdString(name);
+  return names.join(", ") + "; several runs side by side: " + comparisons.join(", ");
+}
+
+QString lessonList() {
+  QStringList names;
+  for (const std::string& name : lesson_names()) names << QString::fromStdString(name);
+  return names.join(", ");
+}
+
+QString description() {
+  return QString(
+             "Trains a small mixture-of-experts language model and shows live what router, all-to-all and number "
+             "formats do.\nWithout arguments it trains the preset \"small\". Every run of the window is recorded in "
+             "%1;\nthe newest %2 recordings are kept there, at most %3 GB together; older ones are removed (move what "
+             "you want to keep).")
+      .arg(recordingsFolder())
+      .arg(kKeptRecordings)
+      .arg(kKeptBytes / 1e9);
+}
+
+void addOptions(QCommandLineParser& parser) {
+  parser.addPositionalArgument("FILE",
+                               "What to open: recordings, training logs (JSON lines); several are runs A, B, ... side "
+                               "by side. Also tensors, a config, a lesson, text to train on.",
+                               "[FILE...]");
+  parser.addOption({"preset", "Train this preset: " + presetList() + ".", "NAME"});
+  parser.addOption({"config", "Train with the settings of this TOML file.", "FILE.toml"});
+  parser.addOption({"data", "Train on this text file or folder of text files.", "PATH"});
+  parser.addOption({"attach",
+                    "Look on at a training that runs with --serve PORT; its token is in MOESCOPE_TOKEN, or asked for.",
+                    "HOST:PORT"});
+  parser.addOption({"lesson", "Begin a guided lesson: " + lessonList() + ", its number, or a lesson file.", "NAME"});
+  parser.addOption({"follow",
+                    "Follow a training log (JSON lines) that another program writes; it may not exist yet. Given "
+                    "twice: runs A and B.",
+                    "FILE.jsonl"});
+  parser.addOption({"screenshot", "Save a picture of the whole window and quit; needs no display.", "OUT.png"});
+  addExportOptions(parser);
+  parser.addOption({"after-steps", "Steps to train before the screenshot (default 100).", "N"});
+  parser.addOption({"size", "Size of the window, 1280x800 for example.", "WxH"});
+  parser.addOption({"theme", "dark or light.", "NAME"});
+  parser.addOption({"workspace", workspaceNames().join(", ") + ".", "NAME"});
+}
+
+void addProblems(Arguments& result, const std::vector<ConfigProblem>& problems) {
+  for (const ConfigProblem& problem : problems) result.problems << QString::fromStdString(problem.text());
+}
+
+void readConfig(const QCommandLineParser& parser, Arguments& result) {
+  if (parser.isSet("preset") && parser.isSet("config")) result.problems << "--preset and --config: give one of them";
+  const ParsedConfig parsed =
+      parser.isSet("config") ? load_config(parser.value("config").toStdString())
+                             : load_preset(parser.isSet("preset") ? parser.value("preset").toStdString() : "small");
+  addProblems(result, parsed.problems);
+  result.configs = all_runs(parsed);
+  if (!parser.isSet("data")) return;
+  for (RunConfig& config : result.configs) config.data.path = parser.value("data").toStdString();
+  if (!QFileInfo::exists(parser.value("data")))
+    result.problems
+        << QString("--data: %1 does not exist; give a text file or a folder of text files").arg(parser.value("data"));
+}
+
+void readFiles(const QCommandLineParser& parser, Arguments& result) {
+  result.files = parser.positionalArguments();
+  for (const QString& file : result.files)
+    if (!QFileInfo::exists(file)) result.problems << file + ": no such file";
+  for (const char* option : {"preset", "config", "data", "after-steps"})
+    if (parser.isSet(option))
+      result.problems
+          << QString("--%1 is for training: it does not go with a file to open (%2)").arg(option, result.files.first());
+}
+
+void readFollow(const QCommandLineParser& parser, Arguments& result) {
+  result.follow = parser.values("follow");
+  if (result.follow.isEmpty()) return;
+  if (!result.files.isEmpty()) result.problems << "--follow does not go with a file to open; give --follow twice";
+  if (result.follow.size() > static_cast<qsizetype>(kMaxRuns))
+    result.problems << QString("--follow: %1 logs given; at most %2 can be open side by side")
+                           .arg(result.follow.size())
+                           .arg(kMaxRuns);
+  for (const char* option : {"preset", "config", "data", "lesson"})
+    if (parser.isSet(option)) result.problems << QString("--%1 does not go with --follow").arg(option);
+}
+
+void readLesson(const QCommandLineParser& parser, Arguments& result) {
+  if (!parser.isSet("lesson")) return;
+  result.lesson = parser.value("lesson");
+  addProblems(result, find_lesson(result.lesson.toStdString()).problems);
+  if (!result.files.isEmpty() || parser.isSet("screenshot"))
+    result.problems << "--lesson does not go with a file to open or --screenshot";
+}
+
+void readAttach(const QCommandLineParser& parser, Arguments& result) {
+  if (!parser.isSet("attach")) return;
+  result.attach = parser.value("attach");
+  try {
+    parse_feed_address(result.attach.toStdString());
+  } catch (const std::runtime_error& error) {
+    result.problems << QString("--attach: ") + error.what();
+  }
+  for (const char* option : {"preset", "config", "data", "after-steps", "lesson", "follow"})
+    if (parser.isSet(option)) result.problems << QString("--%1 does not go with --attach").arg(option);
+  if (parser.isSet("screenshot") && qEnvironmentVariableIsEmpty(kTokenVariable))
+    result.problems << QString("--attach with --screenshot: %1 must hold the token").arg(kTokenVariable);
+  if (!result.files.isEmpty()) result.problems << "--attach does not go with a file to open";
+}
+
+void readSteps(const QCommandLineParser& parser, Arguments& result) {
+  if (!parser.isSet("after-steps")) return;
+  bool ok = false;
+  const qint64 steps = parser.value("after-steps").toLongLong(&ok);
+  if (!ok || steps < 1)
+    result.problems
+        << QString("--after-steps: \"%1\" is not a number of steps; give 1 or more").arg(parser.value("after-steps"));
+  if (!parser.isSet("screenshot")) result.problems << "--after-steps goes with --screenshot";
+  result.after_steps = steps;
+}
+
+void readLooks(const QCommandLineParser& parser, Arguments& result) {
+  if (parser.isSet("size")) {
+    static const QRegularExpression pattern("^(\\d{3,5})x(\\d{3,5})$");
+    const auto match = pattern.match(parser.value("size"));
+    result.size = QSize(match.captured(1).toInt(), match.captured(2).toInt());
+    if (!match.hasMatch() || result.size.width() > 16384 || result.size.height() > 16384)
+      result.problems << QString("--size: \"%1\" is not WIDTHxHEIGHT; give for example 1280x800, at most 16384x16384")
+                             .arg(parser.value("size"));
+  }
+  if (!parser.isSet("theme")) return;
+  result.theme = themeNamed(parser.value("theme"));
+  if (!result.theme)
+    result.problems << QString("--theme: \"%1\" is no theme; give dark or light").arg(parser.value("theme"));
+}
+
+}  // namespace
+
+Arguments parseArguments(const QStringList& arguments) {
+  QCommandLineParser parser;
+  parser.setApplicationDescription(description());
+  const QCommandLineOption help = parser.addHelpOption();
+  const QCommandLineOption version = parser.addVersionOption();
+  addOptions(parser);
+  Arguments result;
+  if (!parser.parse(arguments)) {
+    result.problems << parser.errorText() + " (moescope --help shows what there is)";
+    return result;
+  }
+  if (parser.isSet(help)) result.print = parser.helpText();
+  if (parser.isSet(version)) result.print = QString("moescope %1\n").arg(QCoreApplication::applicationVersion());
+  if (!result.print.isEmpty()) return result;
+  parser.positionalArguments().isEmpty() ? readConfig(parser, result) : readFiles(parser, result);
+  readFollow(parser, result);
+  readAttach(parser, result);
+  readLesson(parser, result);
+  readSteps(parser, result);
+  result.export_request = readExport(parser, result.problems);
+  readLooks(parser, result);
+  result.workspace = parser.value("workspace");
+  if (parser.isSet("workspace") && !workspaceNames().contains(result.workspace))
+    result.problems << QString("--workspace: \"%1\" is no workspace; give one of %2")
+                           .arg(result.workspace, workspaceNames().join(", "));
+  result.screenshot = parser.value("screenshot");
+  return result;
+}
+
+}  // namespace moescope

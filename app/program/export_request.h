@@ -1,0 +1,28 @@
+// moescope FILE --export OUT: writes a picture, a table or a report of a file, without a display or user.
+#pragma once
+
+#include <QCommandLineParser>
+#include <QString>
+#include <optional>
+
+namespace moescope {
+
+class MainWindow;
+struct Arguments;
+
+struct ExportRequest {
+  QString out, to, panel;
+  std::optional<qint64> step;
+  bool wanted() const { return !to.isEmpty(); }
+};
+
+void addExportOptions(QCommandLineParser& parser);
+ExportRequest readExport(const QCommandLineParser& parser, QStringList& problems);
+
+// Opens the files, writes the requested output and quits.
+void takeExport(MainWindow* window, const Arguments& arguments);
+
+// Finds a workspace by name and a panel by title; case, spaces and hyphens do not matter.
+bool sameName(const QString& a, const QString& b);
+
+}  // namespace moescope

@@ -1,0 +1,121 @@
+#include "app/program/screenshot.h"
+
+#include <QApplication>
+#include <QTimer>
+#include <algorithm>
+#include <cstdio>
+
+#include "app/actions/file_actions.h"
+#include "app/actions/run_control.h"
+#include "app/session/run_session.h"
+#include "app/window/frame_clock.h"
+#include "app/window/main_window.h"
+#include "app/workspaces/microscaling_workspace.h"
+#include "app/workspaces/workspace_tabs.h"
+#include "core/io/text_escape.h"
+#include "widgets/microscaling/tensor_lab.h"
+#include "widgets/microscaling/tensors_panel.h"
+#include "widgets/microscaling/what_if_panel.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr int kPollMs = 50;
+constexpr int kMostWaitMs = 30000;
+constexpr int kSettleMs = 200;  // layouts and scroll bars find their places in the event loop
+
+// Panels that have a worker say with the property "busy" that what they show is not yet what was asked.
+void waitForPanels(MainWindow* window, std::function<void()> then, int wait_ms) {
+  const QList<Panel*> panels = window->workspaces()->current()->panels();
+  const bool busy = std::ranges::any_of(
+      panels, [](const Panel* panel) { return panel->isVisible() && panel->property("busy").toBool(); });
+  if (!busy || wait_ms <= 0) return QTimer::singleShot(kSettleMs, window, then);
+  QTimer::singleShot(kPollMs, window, [=] { waitForPanels(window, then, wait_ms - kPollMs); });
+}
+
+void finish(MainWindow* window, const QString& path) {
+  whenPanelsAreReady(window, [window, path] {
+    if (guardedQuit([&] { Workspace::savePicture(window, path); })) quitWith({});
+  });
+}
+
+// Tensors are no run: nothing opens a session. The picture is taken when the slowest panel, What if, has its figures.
+void finishWithTensors(MainWindow* window, const QString& path) {
+  const TensorLab* lab = window->workspaces()->microscaling()->tensorLab();
+  auto* poll = new QTimer(window);
+  QObject::connect(poll, &QTimer::timeout, window, [window, lab, poll, path, waited = 0]() mutable {
+    waited += kPollMs;
+    const bool shown = !lab->whatIf()->table()->schemes().empty() || !lab->browser()->error().isEmpty();
+    if (!shown && waited < kMostWaitMs) return;
+    poll->stop();
+    finish(window, path);
+  });
+  poll->start(kPollMs);
+}
+
+}  // namespace
+
+void quitWith(const QString& problem) {
+  if (!problem.isEmpty()) std::fprintf(stderr, "moescope: %s\n", printable_lines(problem.toStdString()).c_str());
+  QApplication::exit(problem.isEmpty() ? 0 : 1);
+}
+
+bool guardedQuit(const std::function<void()>& action) {
+  try {
+    action();
+    return true;
+  } catch (const std::exception& e) {
+    quitWith(QString::fromUtf8(e.what()));
+    return false;
+  }
+}
+
+void whenPanelsAreReady(MainWindow* window, std::function<void()> then) {
+  if (Lab* lab = window->session()->lab()) lab->flush();
+  window->selection()->refresh();
+  window->frameClock()->wake();
+  QTimer::singleShot(kSettleMs, window, [=] { waitForPanels(window, then, kMostWaitMs); });
+}
+
+void takeScreenshot(MainWindow* window, const Arguments& arguments) {
+  const QString path = arguments.screenshot;
+  QObject::connect(window, &MainWindow::failed, window, quitWith);
+  if (!arguments.files.isEmpty()) {
+    QObject::connect(window->session(), &RunSession::opened, window, [window, path] { finish(window, path); });
+    window->files()->open(arguments.files);
+    if (arguments.files.front().endsWith(".safetensors")) finishWithTensors(window, path);
+    return;
+  }
+  if (!arguments.follow.isEmpty()) {
+    const qint64 after = arguments.after_steps.value_or(1);
+    auto* poll = new QTimer(window);
+    QObject::connect(poll, &QTimer::timeout, window, [window, poll, path, after] {
+      const auto& histories = window->session()->histories();
+      if (histories.empty() || histories.front()->steps().size() < after) return;
+      poll->stop();
+      finish(window, path);
+    });
+    poll->start(kPollMs);
+    return window->session()->follow(arguments.follow);
+  }
+  if (!arguments.attach.isEmpty()) {
+    QObject::connect(window->session(), &RunSession::opened, window, [window, path] { finish(window, path); });
+    return window->files()->attach(arguments.attach);
+  }
+  const qint64 steps = arguments.after_steps.value_or(kScreenshotSteps);
+  auto* poll = new QTimer(window);
+  QObject::connect(window->session(), &RunSession::opened, poll, [poll] { poll->start(kPollMs); });
+  QObject::connect(poll, &QTimer::timeout, window, [window, poll, path, steps] {
+    const LabStatus status = window->session()->lab()->status();
+    if (!status.error.empty()) return quitWith(QString::fromStdString(status.error));
+    if (status.step < steps) return;
+    poll->stop();
+    finish(window, path);
+  });
+  window->runControl()->setRecorded(false);
+  window->runControl()->setUntil(steps);
+  window->runControl()->startAll(arguments.configs, RunControl::Start::running);
+}
+
+}  // namespace moescope

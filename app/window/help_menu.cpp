@@ -1,0 +1,55 @@
+#include "app/window/help_menu.h"
+
+#include <QApplication>
+#include <QCursor>
+#include <QMenu>
+
+#include "app/actions/file_actions.h"
+#include "app/look/shortcut_sheet.h"
+#include "app/workspaces/workspace_tabs.h"
+
+namespace moescope {
+
+namespace {
+
+Panel* panelAround(QWidget* widget) {
+  while (widget && !qobject_cast<Panel*>(widget)) widget = widget->parentWidget();
+  return qobject_cast<Panel*>(widget);
+}
+
+// Under the mouse; without one over a panel, the panel that has the keyboard.
+void explainUnderMouse(const QWidget* window) {
+  if (Panel* panel = panelAround(QApplication::widgetAt(QCursor::pos()))) return panel->explainAt(QCursor::pos());
+  if (Panel* panel = panelAround(window->focusWidget())) panel->explainAt(panel->mapToGlobal(panel->rect().center()));
+}
+
+void addPanels(QMenu* menu, WorkspaceTabs* workspaces) {
+  QMenu* panels = menu->addMenu("&What am I looking at?");
+  panels->setProperty("fills_itself", true);
+  QObject::connect(panels, &QMenu::aboutToShow, workspaces, [workspaces, panels] {
+    panels->clear();
+    for (Panel* panel : workspaces->current()->panels())
+      panels->addAction(panel->title(), panel, [workspaces, panel] {
+        showExplanation(workspaces->window(), panel->title(), panel->explain());
+      });
+  });
+}
+
+}  // namespace
+
+void fillHelpMenu(QMenu* menu, WorkspaceTabs* workspaces, FileActions* files, const QStringList& about) {
+  QWidget* window = workspaces->window();
+  QAction* explain =
+      menu->addAction("&Explain what is under the mouse", window, [window] { explainUnderMouse(window); });
+  explain->setShortcuts({QKeySequence(Qt::Key_F1), QKeySequence("E")});
+  explain->setWhatsThis("Explain the figure under the mouse, with its formula and its numbers");
+  menu->addAction("&Shortcuts", QKeySequence("Ctrl+/"), window,
+                  [window] { showShortcutSheet(window, window->findChildren<QAction*>()); });
+  addPanels(menu, workspaces);
+  menu->addSeparator();
+  files->addSampleTo(menu);
+  menu->addSeparator();
+  menu->addAction("&About MoEScope", window, [window, about] { showAbout(window, about); });
+}
+
+}  // namespace moescope

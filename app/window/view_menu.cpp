@@ -1,0 +1,63 @@
+#include "app/window/view_menu.h"
+
+#include <QApplication>
+#include <QDockWidget>
+#include <QMenu>
+
+#include "app/look/theme.h"
+#include "app/workspaces/window_layout.h"
+#include "app/workspaces/workspace_tabs.h"
+
+namespace moescope {
+
+namespace {
+
+void addPanels(QMenu* menu, WorkspaceTabs* workspaces) {
+  QMenu* panels = menu->addMenu("&Panels");
+  panels->setProperty("fills_itself", true);
+  QObject::connect(panels, &QMenu::aboutToShow, workspaces, [workspaces, panels] {
+    panels->clear();
+    for (QDockWidget* dock : workspaces->current()->docks()) panels->addAction(dock->toggleViewAction());
+  });
+}
+
+void addWorkspaces(QMenu* menu, WorkspaceTabs* workspaces) {
+  int place = 0;
+  for (Workspace* workspace : workspaces->all()) {
+    QAction* show = menu->addAction(QString("&%1 %2").arg(++place).arg(workspace->name()), workspaces,
+                                    [workspaces, workspace] { workspaces->bringUp(workspace); });
+    show->setShortcut(QKeySequence(QString("Ctrl+%1").arg(place)));
+    show->setWhatsThis("Workspace " + workspace->name());
+  }
+}
+
+void setTheme(Theme theme) {
+  applyTheme(theme);
+  rememberTheme(theme);
+}
+
+void addThemes(QMenu* menu) {
+  QMenu* themes = menu->addMenu("&Theme");
+  themes->addAction("&Dark", themes, [] { setTheme(Theme::dark); });
+  themes->addAction("&Light", themes, [] { setTheme(Theme::light); });
+  themes->addAction("&Switch dark and light", QKeySequence("Alt+M"), themes, [] {
+    setTheme(QApplication::palette().window().color().lightness() < 128 ? Theme::light : Theme::dark);
+  });
+}
+
+}  // namespace
+
+void fillViewMenu(QMenu* menu, WorkspaceTabs* workspaces, WindowLayout* layout, Selection* selection) {
+  addPanels(menu, workspaces);
+  menu->addSeparator();
+  addWorkspaces(menu, workspaces);
+  menu->addAction("&Restore Default Layout", layout, &WindowLayout::setDefault);
+  menu->addSeparator();
+  menu->addAction("F&indings", QKeySequence(Qt::Key_F6), workspaces, &WorkspaceTabs::bringUpFindings)
+      ->setWhatsThis("Findings: what is wrong with the open runs");
+  menu->addAction("&Fit all steps and follow", QKeySequence("Ctrl+0"), selection, &Selection::fitRange);
+  menu->addSeparator();
+  addThemes(menu);
+}
+
+}  // namespace moescope

@@ -1,0 +1,80 @@
+#include "app/workspaces/workspace_tabs.h"
+
+#include <QTabBar>
+
+#include "app/look/messages.h"
+#include "app/workspaces/all_to_all_workspace.h"
+#include "app/workspaces/cluster_workspace.h"
+#include "app/workspaces/compare_workspace.h"
+#include "app/workspaces/microscaling_workspace.h"
+#include "app/workspaces/overview.h"
+#include "app/workspaces/router_workspace.h"
+#include "app/workspaces/text_workspace.h"
+
+namespace moescope {
+
+WorkspaceTabs::WorkspaceTabs(Selection* selection, FindingsWatch* findings, const ComparedRuns* compared,
+                             Messages* messages, QWidget* parent)
+    : QStackedWidget(parent), tabs_(new QTabBar) {
+  overview_ = new Overview(selection, findings, this);
+  router_ = new RouterWorkspace(selection, findings, this);
+  compare_ = new CompareWorkspace(selection, compared, this);
+  microscaling_ = new MicroscalingWorkspace(selection, this);
+  text_ = new TextWorkspace(selection, this);
+  all_to_all_ = new AllToAllWorkspace(selection, this);
+  cluster_ = new ClusterWorkspace(selection, this);
+  tabs_->setDrawBase(false);
+  tabs_->setExpanding(false);
+  tabs_->setFocusPolicy(Qt::TabFocus);
+  tabs_->setAccessibleName("Workspace");
+  tabs_->setObjectName("workspace_tabs");
+  for (Workspace* workspace : all()) {
+    addWidget(workspace);
+    tabs_->setTabToolTip(tabs_->addTab(workspace->name()),
+                         QString("Workspace %1 (Ctrl+%2)").arg(workspace->name()).arg(tabs_->count() + 1));
+    connect(workspace, &Workspace::readoutChanged, messages, &Messages::showReadout);
+    connect(workspace, &Workspace::failed, messages, &Messages::warn);
+    connect(workspace, &Workspace::saved, messages, &Messages::saySaved);
+  }
+  connect(tabs_, &QTabBar::currentChanged, this, &QStackedWidget::setCurrentIndex);
+}
+
+QList<Workspace*> WorkspaceTabs::all() const {
+  return {overview_, router_, all_to_all_, microscaling_, compare_, cluster_, text_};
+}
+
+Workspace* WorkspaceTabs::current() const {
+  return all()[tabs_->currentIndex()];
+}
+
+void WorkspaceTabs::bringUp(Workspace* workspace) {
+  tabs_->setCurrentIndex(static_cast<int>(all().indexOf(workspace)));
+}
+
+bool WorkspaceTabs::bringUp(const QString& name) {
+  for (Workspace* workspace : all()) {
+    if (workspace->name().compare(name, Qt::CaseInsensitive) != 0) continue;
+    bringUp(workspace);
+    return true;
+  }
+  return false;
+}
+
+void WorkspaceTabs::bringUp(Workspace* workspace, moescope::Panel* panel) {
+  bringUp(workspace);
+  for (QDockWidget* dock : workspace->docks()) {
+    if (!dock->isAncestorOf(panel)) continue;
+    dock->show();
+    dock->raise();
+  }
+}
+
+void WorkspaceTabs::bringUpFindings() {
+  auto* panel = current()->findChild<FindingsPanel*>();
+  Workspace* workspace = panel ? current() : overview_;
+  if (!panel) panel = overview_->findChild<FindingsPanel*>();
+  bringUp(workspace, panel);
+  panel->setFocus();
+}
+
+}  // namespace moescope

@@ -1,0 +1,58 @@
+// All workspaces, one of them on the screen at a time, chosen by their tabs.
+#pragma once
+
+#include <QStackedWidget>
+
+#include "app/workspaces/workspace.h"
+
+class QTabBar;
+
+namespace moescope {
+
+class AllToAllWorkspace;
+class ClusterWorkspace;
+class ComparedRuns;
+class CompareWorkspace;
+class Messages;
+class MicroscalingWorkspace;
+class Overview;
+class RouterWorkspace;
+class TextWorkspace;
+
+class WorkspaceTabs : public QStackedWidget {
+  Q_OBJECT
+
+ public:
+  WorkspaceTabs(Selection* selection, FindingsWatch* findings, const ComparedRuns* compared, Messages* messages,
+                QWidget* parent);
+
+  QTabBar* tabs() const { return tabs_; }  // for the corner of the menu bar
+  QList<Workspace*> all() const;           // in the order of the tabs
+  Workspace* current() const;
+
+  void bringUp(Workspace* workspace);
+  bool bringUp(const QString& name);  // in any case of letters; false: there is none
+  // With the panel in front of what shares its place. (QFrame has a Panel of its own.)
+  void bringUp(Workspace* workspace, moescope::Panel* panel);
+  void bringUpFindings();  // of the workspace on the screen, if it lists them
+
+  Overview* overview() const { return overview_; }
+  RouterWorkspace* router() const { return router_; }
+  AllToAllWorkspace* allToAll() const { return all_to_all_; }
+  MicroscalingWorkspace* microscaling() const { return microscaling_; }
+  CompareWorkspace* compare() const { return compare_; }
+  ClusterWorkspace* cluster() const { return cluster_; }
+  TextWorkspace* text() const { return text_; }
+
+ private:
+  QTabBar* tabs_;
+  Overview* overview_;
+  RouterWorkspace* router_;
+  AllToAllWorkspace* all_to_all_;
+  MicroscalingWorkspace* microscaling_;
+  CompareWorkspace* compare_;
+  ClusterWorkspace* cluster_;
+  TextWorkspace* text_;
+};
+
+}  // namespace moescope

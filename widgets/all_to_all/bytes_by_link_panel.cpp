@@ -1,0 +1,95 @@
+#include "widgets/all_to_all/bytes_by_link_panel.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "widgets/all_to_all/link_bars.h"
+#include "widgets/panel/metric_text.h"
+
+namespace moescope {
+namespace {
+
+QString payloadName(Payload payload) {
+  return QString::fromUtf8(payload_name(payload)).toUpper();
+}
+
+}  // namespace
+
+BytesByLinkPanel::BytesByLinkPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Bytes by link, and what is saved"), Provenance::counted, parent) {
+  plot_ = new BandBars(this);
+  plot_->setFormatter([](double bytes) { return formatBytes(bytes); });
+  plot_->setLegend(linkLegend());
+  plot_->refill = [this] { refill(); };
+  plot_->describe = [this](int row) { return describe(row); };
+  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
+    connect(selection_, signal, plot_, &PlotFrame::markDirty);
+  addControl(new LayerCombo(selection, this));
+  addBody(plot_);
+}
+
+void BytesByLinkPanel::refill() {
+  lines_.clear();
+  const History* history = selection_->history();
+  if (!history) return plot_->setNotice(noRunNotice());
+  if (history->steps().empty()) return plot_->setNotice(noDataYetNotice());
+  const auto frame = selection_->frame();
+  const VolumeFrame* volume = volumeOf(frame.get(), selection_->layer());
+  if (!volume) return plot_->setNotice(notInLogNotice(history->info(), tr("copies between ranks")));
+  plot_->setNotice({});
+  plot_->setCaption(tr("bytes of one dispatch, all ranks; D = %1").arg(history->info().dim));
+  std::vector<BandBars::Row> rows;
+  double standard = 0;
+  for (const AllToAll way : {AllToAll::standard, AllToAll::deep_ep}) {
+    const LinkCopies copies = total(copies_by_link(*volume, way));
+    for (const Payload payload : {Payload::bf16, Payload::fp8, Payload::mxfp8}) {
+      const auto each = static_cast<double>(bytes_per_token(payload, history->info().dim));
+      const Line line{way, payload, each * static_cast<double>(copies.network_out),
+                      each * static_cast<double>(copies.nvlink_out)};
+      const double sum = line.network + line.nvlink;
+      if (lines_.empty()) standard = sum;
+      const QString saved = standard > 0 && !lines_.empty()
+                                ? tr(sum > standard ? "%1, costs %2 more" : "%1, saves %2")
+                                      .arg(formatBytes(sum), formatPercent(std::abs(1 - sum / standard)))
+                                : formatBytes(sum);
+      rows.push_back(linkBar(wayName(way) + QLatin1Char(' ') + payloadName(payload), line.network, line.nvlink, saved));
+      lines_.push_back(line);
+    }
+  }
+  plot_->setRows(std::move(rows));
+}
+
+QStringList BytesByLinkPanel::describe(int row) const {
+  if (row < 0 || row >= static_cast<int>(lines_.size())) return {};
+  const Line& line = lines_[static_cast<std::size_t>(row)];
+  return {wayName(line.way) + QLatin1Char(' ') + payloadName(line.payload),
+          tr("between nodes: %1").arg(formatBytes(line.network)), tr("inside nodes: %1").arg(formatBytes(line.nvlink))};
+}
+
+QString BytesByLinkPanel::status() const {
+  const auto frame = selection_->frame();
+  return frame ? timeStatus(frame->step, true) : QString();
+}
+
+QString BytesByLinkPanel::csv() const {
+  QString text = QStringLiteral("layer,all-to-all,payload,network [bytes],NVLink [bytes]\n");
+  for (const Line& line : lines_)
+    text += QStringLiteral("%1,%2,%3,%4,%5\n")
+                .arg(selection_->layer())
+                .arg(wayName(line.way), payloadName(line.payload))
+                .arg(line.network, 0, 'f', 0)
+                .arg(line.nvlink, 0, 'f', 0);
+  return text;
+}
+
+QString BytesByLinkPanel::explain() const {
+  return tr("<p><b>Bytes that one layer's dispatch moves</b>, by link, over all ranks: token copies counted from this "
+            "step's real routing times the bytes of a token's row. Ranks are virtual.</p><p><i>standard</i> sends a "
+            "copy per chosen expert. <i>DeepEP</i> sends one per destination node over the network, to the rank with "
+            "the same local index there, which forwards it over NVLink. <i>saves</i> is relative to standard in "
+            "BF16.</p><p>A row of D values: BF16 2 D; FP8 (DeepEP's dispatch) D + 4 D / 128; MXFP8 D + D / 32. Combine "
+            "is the reverse, and stays BF16 in the forward pass.</p>") +
+         metricCards({"copies", "distinct", "nodes"});
+}
+
+}  // namespace moescope

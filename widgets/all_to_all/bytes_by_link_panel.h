@@ -1,0 +1,37 @@
+// Bytes by link of one layer's dispatch, standard against de-duplicated and by payload.
+#pragma once
+
+#include "core/parallel/volumes.h"
+#include "widgets/panel/layer_combo.h"
+#include "widgets/panel/panel.h"
+#include "widgets/plots/band_bars.h"
+
+namespace moescope {
+
+class BytesByLinkPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit BytesByLinkPanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+
+  struct Line {
+    AllToAll way;
+    Payload payload;
+    double network, nvlink;  // bytes, of all ranks, one dispatch
+  };
+  const std::vector<Line>& lines() const { return lines_; }
+
+ protected:
+  QString status() const override;
+
+ private:
+  void refill();
+  QStringList describe(int row) const;
+
+  BandBars* plot_;
+  std::vector<Line> lines_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,198 @@
+#include "widgets/all_to_all/bytes_on_the_wire_panel.h"
+
+#include <QHeaderView>
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+#include <stdexcept>
+
+#include "core/parallel/wire.h"
+#include "core/telemetry/recording/run_settings.h"
+
+namespace moescope {
+namespace {
+
+constexpr int kMostTimes = 80;
+constexpr std::size_t kMostMarks = 24;  // more would be a band
+
+QString noRanks() {
+  return Panel::tr(
+      "No ranks: this run trains in one process.\n"
+      "mpirun -n 4 moescope-cli train --ep 4 --serve 5000 trains over several processes;\n"
+      "attach to it, or open its recording.");
+}
+
+}  // namespace
+
+BytesOnTheWirePanel::BytesOnTheWirePanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Bytes on the wire"), Provenance::measured_here, parent) {
+  headline_ = new QLabel(this);
+  headline_->setWordWrap(true);
+  headline_->setTextFormat(Qt::RichText);
+  addBody(headline_, 0);
+  table_ = new QTableWidget(0, 5, this);
+  table_->setHorizontalHeaderLabels(
+      {tr("from\nrank"), tr("sent,\nmeasured"), tr("counted by\nrouting"), tr("difference"), tr("all-to-all\nms")});
+  table_->setAccessibleName(title());
+  table_->verticalHeader()->hide();
+  table_->horizontalHeader()->setSectionResizeMode(QHeaderView::Stretch);
+  table_->setEditTriggers(QAbstractItemView::NoEditTriggers);
+  table_->setSelectionMode(QAbstractItemView::NoSelection);
+  addBody(table_, 3);
+  plot_ = new XyPlot(this);
+  plot_->setCaptions(tr("step;  time in all-to-alls, measured"), tr("ms"));
+  addBody(plot_, 2);
+  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
+    connect(selection_, signal, this, [this] { renew(); });
+}
+
+void BytesOnTheWirePanel::showEvent(QShowEvent* event) {
+  Panel::showEvent(event);
+  renew();
+}
+
+void BytesOnTheWirePanel::renew() {
+  if (!isVisible()) return;
+  const History* history = selection_->history();
+  rows_.clear();
+  const auto frame = history ? selection_->frame() : nullptr;
+  const bool spread = frame && fillRows(*frame);
+  table_->setVisible(spread);
+  headline_->setVisible(spread);
+  if (!history)
+    plot_->setNotice(noRunNotice());
+  else if (!frame)
+    plot_->setNotice(noDataYetNotice());
+  else
+    plot_->setNotice(spread ? QString() : noRanks());
+  if (spread) {
+    fillTable();
+    fillPlot(*history);
+  }
+  plot_->markDirty();
+}
+
+bool BytesOnTheWirePanel::fillRows(const TelemetryFrame& frame) {
+  const WireFrame& wire = frame.wire;
+  const auto ranks = static_cast<std::size_t>(wire.ranks);
+  if (ranks < 2 || wire.sent_RR.size() != ranks * ranks || wire.all_to_all_ms_R.size() != ranks) return false;
+  step_ = frame.step;
+  const History& history = *selection_->history();
+  payload_ = QString::fromStdString(setting_at(history, "precision.payload", frame.step).value_or("fp32"));
+  std::vector<std::uint64_t> counted(ranks * ranks);
+  bool known = !frame.routers.empty();
+  try {
+    const RowBytes row = wire_row_bytes(payload_.toStdString(), history.info().dim);
+    for (const RouterFrame& router : frame.routers) {
+      const bool whole = router.volume.ranks == wire.ranks && router.volume.copies_RR.size() == counted.size() &&
+                         router.volume.distinct_RR.size() == counted.size();
+      if (!(known = known && whole)) break;
+      const auto bytes = wire_bytes(router.volume, wire.over_nodes, row);
+      for (std::size_t i = 0; i < counted.size(); ++i) counted[i] += bytes[i];
+    }
+  } catch (const std::runtime_error&) {
+    known = false;  // a payload of another version
+  }
+  for (std::size_t r = 0; r < ranks; ++r) {
+    Row row{0, known ? 0 : std::nan(""), wire.all_to_all_ms_R[r]};
+    for (std::size_t to = 0; to < ranks; ++to) {
+      if (to == r) continue;
+      row.measured += static_cast<double>(wire.sent_RR[r * ranks + to]);
+      row.counted += static_cast<double>(counted[r * ranks + to]);
+    }
+    rows_.push_back(row);
+  }
+  return true;
+}
+
+void BytesOnTheWirePanel::fillTable() {
+  table_->setRowCount(static_cast<int>(rows_.size()));
+  const auto put = [this](int row, int column, const QString& text) {
+    auto* item = new QTableWidgetItem(text);
+    item->setTextAlignment(Qt::AlignCenter);
+    table_->setItem(row, column, item);
+  };
+  double measured = 0, counted = 0, slowest = 0;
+  for (int r = 0; r < static_cast<int>(rows_.size()); ++r) {
+    const Row& row = rows_[static_cast<std::size_t>(r)];
+    const QString none = tr("not recorded");
+    put(r, 0, QString::number(r));
+    put(r, 1, formatBytes(row.measured));
+    put(r, 2, std::isnan(row.counted) ? none : formatBytes(row.counted));
+    const double difference = row.measured - row.counted;
+    put(r, 3, std::isnan(difference) ? none : difference == 0 ? tr("none") : formatBytes(difference));
+    put(r, 4, formatValue(row.ms, 3));
+    measured += row.measured;
+    counted += row.counted;
+    slowest = std::max(slowest, row.ms);
+  }
+  const bool over_nodes = selection_->frame()->wire.over_nodes;
+  const QString equal = std::isnan(counted)   ? tr("the step was recorded without volumes")
+                        : counted == measured ? tr("exactly what the routing counts")
+                                              : tr("the routing counts %1").arg(formatBytes(counted));
+  headline_->setText(tr("<b>%1 a step</b> between %2 processes, measured (%3); %4 payload, %5. Slowest rank: %6 ms.")
+                         .arg(formatBytes(measured))
+                         .arg(rows_.size())
+                         .arg(equal, payload_.toUpper().toHtmlEscaped(),
+                              over_nodes ? tr("hierarchical all-to-all") : tr("flat all-to-all"),
+                              formatValue(slowest, 3)));
+}
+
+// As many steps of the visible range as are worth their unpacking; those asked for before are remembered.
+void BytesOnTheWirePanel::fillPlot(const History& history) {
+  if (times_of_ != &history || times_since_ != history.truncations()) times_.clear();
+  times_of_ = &history;
+  times_since_ = history.truncations();
+  const StepRange range = selection_->range();
+  std::vector<QPointF> mean, slowest;
+  std::map<std::int64_t, Times> kept;
+  const std::int64_t every =
+      std::max<std::int64_t>(1, std::bit_ceil(static_cast<std::uint64_t>(range.size())) / kMostTimes);
+  for (std::int64_t step = (range.first + every - 1) / every * every; step <= range.last; step += every) {
+    auto found = times_.find(step);
+    if (found == times_.end()) {
+      const auto frame = history.frame_at(step);
+      if (!frame || frame->step != step || frame->wire.all_to_all_ms_R.empty()) continue;
+      const auto& ms = frame->wire.all_to_all_ms_R;
+      const double sum = std::accumulate(ms.begin(), ms.end(), 0.0);
+      found = times_.emplace(step, Times{sum / static_cast<double>(ms.size()), *std::ranges::max_element(ms)}).first;
+    }
+    mean.emplace_back(static_cast<double>(step), found->second.mean);
+    slowest.emplace_back(static_cast<double>(step), found->second.slowest);
+    kept.insert(*found);
+  }
+  times_ = std::move(kept);
+  plot_->setAtLeastShown({static_cast<double>(range.first), static_cast<double>(range.last)}, {0, 0.1});
+  const auto mark = slowest.size() <= kMostMarks ? XyPlot::Mark::disc : XyPlot::Mark::none;
+  plot_->setSeries({{tr("slowest rank"), 1, mark, Qt::SolidLine, std::move(slowest)},
+                    {tr("mean of ranks"), 0, XyPlot::Mark::none, Qt::DashLine, std::move(mean)}});
+}
+
+QString BytesOnTheWirePanel::status() const {
+  return rows_.empty() ? QString() : timeStatus(step_, true);
+}
+
+QString BytesOnTheWirePanel::csv() const {
+  QString text = QStringLiteral("step,from rank,sent measured [bytes],counted [bytes],all-to-all [ms]\n");
+  for (std::size_t r = 0; r < rows_.size(); ++r)
+    text += QStringLiteral("%1,%2,%3,%4,%5\n")
+                .arg(step_)
+                .arg(r)
+                .arg(rows_[r].measured, 0, 'f', 0)
+                .arg(rows_[r].counted, 0, 'f', 0)
+                .arg(rows_[r].ms, 0, 'g', 6);
+  return text;
+}
+
+QString BytesOnTheWirePanel::explain() const {
+  return tr(
+      "<p><b>Bytes that each process handed to MPI for the others in one step</b>, all MoE layers, dispatch and "
+      "combine, forward and backward, and the time that its all-to-alls took, waiting for others included. Measured "
+      "where the training runs.</p><p><i>counted by routing</i>: the copies of the matrix above times the bytes of a "
+      "row in the run's payload (FP32 4 D, BF16 2 D, MXFP8 D + D / 32 towards the experts and 2 D from them). A flat "
+      "all-to-all sends a row for every chosen expert; a hierarchical one merges the forward dispatch, once to a node "
+      "and once to a rank.</p>");
+}
+
+}  // namespace moescope

@@ -1,0 +1,53 @@
+// Bytes that the all-to-alls of a training over several processes really moved, beside those counted from the routing,
+// and their times.
+#pragma once
+
+#include <QLabel>
+#include <QTableWidget>
+#include <map>
+
+#include "widgets/panel/panel.h"
+#include "widgets/plots/xy_plot.h"
+
+namespace moescope {
+
+class BytesOnTheWirePanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit BytesOnTheWirePanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+
+  struct Row {                         // one per sending rank, to all others
+    double measured = 0, counted = 0;  // bytes of the step; counted: NaN where the step has no volumes
+    double ms = 0;
+  };
+  const std::vector<Row>& rows() const { return rows_; }
+  QString notice() const { return plot_->notice(); }
+
+ protected:
+  QString status() const override;
+  void showEvent(QShowEvent* event) override;
+
+ private:
+  struct Times {
+    double mean = 0, slowest = 0;  // ms
+  };
+  void renew();
+  bool fillRows(const TelemetryFrame& frame);
+  void fillTable();
+  void fillPlot(const History& history);
+
+  QLabel* headline_;
+  QTableWidget* table_;
+  XyPlot* plot_;
+  std::vector<Row> rows_;
+  std::int64_t step_ = -1;
+  QString payload_;
+  const History* times_of_ = nullptr;
+  std::uint64_t times_since_ = 0;
+  std::map<std::int64_t, Times> times_;  // by step, of the frames that were read
+};
+
+}  // namespace moescope

@@ -1,0 +1,104 @@
+#include "widgets/all_to_all/bytes_per_token_against_k_panel.h"
+
+#include <algorithm>
+
+#include "core/parallel/routing_patterns.h"
+#include "widgets/all_to_all/link_bars.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::int64_t kSweepTokens = 4096;
+constexpr int kMostTopK = 16;
+
+}  // namespace
+
+BytesPerTokenAgainstKPanel::BytesPerTokenAgainstKPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Bytes per token against K"), Provenance::counted, parent) {
+  payload_ = new QComboBox(this);
+  payload_->addItems({tr("BF16"), tr("FP8"), tr("MXFP8")});
+  payload_->setAccessibleName(tr("Payload"));
+  addControl(payload_);
+  plot_ = new BandBars(this);
+  plot_->setFormatter([](double bytes) { return formatBytes(bytes); });
+  plot_->setLegend(linkLegend());
+  plot_->refill = [this] { refill(); };
+  plot_->describe = [this](int row) { return describe(row); };
+  for (auto signal : {&Selection::dataChanged, &Selection::focusChanged})
+    connect(selection_, signal, plot_, &PlotFrame::markDirty);
+  connect(payload_, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
+  addBody(plot_);
+}
+
+void BytesPerTokenAgainstKPanel::refill() {
+  const History* history = selection_->history();
+  if (!history) return plot_->setNotice(noRunNotice());
+  const auto frame = selection_->frame();
+  const VolumeFrame* volume = volumeOf(frame.get(), selection_->layer());
+  if (!volume)
+    return plot_->setNotice(history->steps().empty() ? noDataYetNotice()
+                                                     : notInLogNotice(history->info(), tr("copies between ranks")));
+  const RunInfo& info = history->info();
+  const int experts = info.n_experts, ranks = volume->ranks, per_node = volume->ranks_per_node;
+  if (experts <= 0 || ranks <= 0 || experts % ranks)
+    return plot_->setNotice(tr("%1 ranks do not divide %2 experts").arg(ranks).arg(experts));
+  plot_->setNotice({});
+  const std::vector<std::int64_t> of{experts, ranks, per_node, info.dim, payload_->currentIndex()};
+  if (of == of_) return;
+  of_ = of;
+  lines_.clear();
+  std::vector<BandBars::Row> rows;
+  const auto each = static_cast<double>(bytes_per_token(static_cast<Payload>(payload_->currentIndex()), info.dim));
+  for (int k = 1; k <= std::min(kMostTopK, experts); k *= 2) {
+    const auto topk = route_by_pattern({RoutingRule::uniform}, kSweepTokens, k, experts);
+    const VolumeFrame swept = count_volumes(topk, k, experts, ranks, per_node);
+    for (const AllToAll way : {AllToAll::standard, AllToAll::deep_ep}) {
+      const LinkCopies copies = total(copies_by_link(swept, way));
+      const double per_copy = each / kSweepTokens;
+      const Line line{k, way, per_copy * static_cast<double>(copies.network_out),
+                      per_copy * static_cast<double>(copies.nvlink_out)};
+      const QString name = tr("K = %1 %2").arg(k).arg(wayName(way)) +
+                           (k == info.top_k && way == AllToAll::standard ? tr(" (this run's K)") : QString());
+      rows.push_back(linkBar(name, line.network, line.nvlink, formatBytes(line.network + line.nvlink)));
+      lines_.push_back(line);
+    }
+  }
+  plot_->setCaption(tr("bytes a token and dispatch; uniform routing of %1 experts over %2 ranks, nodes of %3")
+                        .arg(experts)
+                        .arg(ranks)
+                        .arg(per_node));
+  plot_->setRows(std::move(rows));
+}
+
+QStringList BytesPerTokenAgainstKPanel::describe(int row) const {
+  if (row < 0 || row >= static_cast<int>(lines_.size())) return {};
+  const Line& line = lines_[static_cast<std::size_t>(row)];
+  return {tr("K = %1, %2").arg(line.top_k).arg(wayName(line.way)),
+          tr("between nodes: %1 a token").arg(formatBytes(line.network)),
+          tr("inside nodes: %1 a token").arg(formatBytes(line.nvlink))};
+}
+
+QString BytesPerTokenAgainstKPanel::status() const {
+  return tr("uniform routing");
+}
+
+QString BytesPerTokenAgainstKPanel::csv() const {
+  QString text = QStringLiteral("K,all-to-all,network [bytes/token],NVLink [bytes/token]\n");
+  for (const Line& line : lines_)
+    text += QStringLiteral("%1,%2,%3,%4\n")
+                .arg(line.top_k)
+                .arg(wayName(line.way))
+                .arg(line.network, 0, 'f', 2)
+                .arg(line.nvlink, 0, 'f', 2);
+  return text;
+}
+
+QString BytesPerTokenAgainstKPanel::explain() const {
+  return tr(
+      "<p><b>Bytes with another K</b>, with this run's experts, ranks and nodes: 4,096 tokens routed uniformly at "
+      "random, their copies counted exactly. A sweep with synthetic routing, not this run's.</p><p>Standard grows with "
+      "K without limit. DeepEP grows until every node and rank has a copy: the more experts a token has, the more of "
+      "them share a rank.</p>");
+}
+
+}  // namespace moescope

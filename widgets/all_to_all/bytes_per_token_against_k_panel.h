@@ -1,0 +1,40 @@
+// Bytes by link of a token's dispatch against top_k, swept by a model of uniform routing.
+#pragma once
+
+#include <QComboBox>
+
+#include "core/parallel/volumes.h"
+#include "widgets/panel/panel.h"
+#include "widgets/plots/band_bars.h"
+
+namespace moescope {
+
+class BytesPerTokenAgainstKPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit BytesPerTokenAgainstKPanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+
+  struct Line {
+    int top_k;
+    AllToAll way;
+    double network, nvlink;  // bytes a token
+  };
+  const std::vector<Line>& lines() const { return lines_; }
+
+ protected:
+  QString status() const override;
+
+ private:
+  void refill();
+  QStringList describe(int row) const;
+
+  BandBars* plot_;
+  QComboBox* payload_;
+  std::vector<Line> lines_;
+  std::vector<std::int64_t> of_;  // the run's figures that `lines_` are of
+};
+
+}  // namespace moescope

@@ -1,0 +1,203 @@
+#include "widgets/all_to_all/expert_placement_panel.h"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+#include "core/telemetry/recording/run_settings.h"
+
+namespace moescope {
+namespace {
+
+using Kind = PlacementChoice::Kind;
+constexpr const char* kCounted = "contiguous";  // of recordings that do not say
+
+double overload(const Placement& placement, std::span<const std::uint64_t> load) {
+  const std::vector<double> loads = rank_loads(placement, load);
+  const double sum = std::accumulate(loads.begin(), loads.end(), 0.0);
+  return sum > 0 ? *std::ranges::max_element(loads) * static_cast<double>(loads.size()) / sum : 0;
+}
+
+}  // namespace
+
+ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Expert placement"), Provenance::counted, parent) {
+  addControl(new LayerCombo(selection, this));
+  auto* row = new QWidget(this);
+  auto* layout = new QHBoxLayout(row);
+  layout->setContentsMargins(4, 0, 4, 0);
+  layout->setSpacing(4);
+  const QStringList names{tr("in order"), tr("random"), tr("balanced"), tr("by hand")};
+  const QStringList tips{tr("Expert e on rank e R / E"), tr("Shuffled, as many on each rank"),
+                         tr("By the rule of EPLB, DeepSeek's balancer for inference: the heaviest experts get replicas "
+                            "in one more slot per rank, then all are packed by this step's load"),
+                         tr("As you drag experts from rank to rank in the picture")};
+  for (std::size_t i = 0; i < kKinds; ++i) {
+    buttons_[i] = new QToolButton(row);
+    buttons_[i]->setText(names[static_cast<int>(i)]);
+    buttons_[i]->setToolTip(tips[static_cast<int>(i)]);
+    buttons_[i]->setCheckable(true);
+    buttons_[i]->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
+    connect(buttons_[i], &QToolButton::clicked, this, [this, i] { choose(static_cast<Kind>(i)); });
+    layout->addWidget(buttons_[i]);
+  }
+  addBody(row, 0);
+  note_ = new QLabel(this);
+  note_->setWordWrap(true);
+  note_->setContentsMargins(4, 0, 4, 0);
+  addBody(note_, 0);
+  strip_ = new PlacementStrip(this);
+  strip_->refill = [this] { refill(); };
+  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
+    connect(selection_, signal, strip_, &PlotFrame::markDirty);
+  connect(strip_, &PlacementStrip::expertChosen, selection_, &Selection::setExpert);
+  connect(strip_, &PlacementStrip::moved, this, &ExpertPlacementPanel::move);
+  addBody(strip_);
+}
+
+void ExpertPlacementPanel::setAsked(const QString& placement) {
+  asked_ = placement;
+  strip_->markDirty();
+}
+
+QString ExpertPlacementPanel::shown() const {
+  if (!asked_.isEmpty()) return asked_;
+  const History* history = selection_->history();
+  const auto counted = history && frame_ ? setting_at(*history, "parallel.placement", frame_->step) : std::nullopt;
+  return QString::fromStdString(counted.value_or(kCounted));
+}
+
+PlacementChoice ExpertPlacementPanel::choice() const {
+  try {
+    return parse_placement_choice(shown().toStdString());
+  } catch (const std::runtime_error&) {
+    return {};  // of a damaged recording
+  }
+}
+
+std::vector<std::uint64_t> ExpertPlacementPanel::load() const {
+  if (!frame_) return {};
+  const auto router = std::ranges::find(frame_->routers, selection_->layer(), &RouterFrame::layer);
+  if (router == frame_->routers.end()) return {};
+  return {router->tokens_per_expert.begin(), router->tokens_per_expert.end()};
+}
+
+std::optional<PlacementSite> ExpertPlacementPanel::site() const {
+  const History* history = selection_->history();
+  if (!history || !frame_) return std::nullopt;
+  PlacementSite site{selection_->layer(), history->info().ranks, std::max(1, history->info().ranks_per_node), 1};
+  const auto router = std::ranges::find(frame_->routers, site.layer, &RouterFrame::layer);
+  if (router != frame_->routers.end() && router->volume.ranks > 0) {
+    site.ranks = router->volume.ranks;
+    site.ranks_per_node = std::max(1, router->volume.ranks_per_node);
+  }
+  site.n_groups = static_cast<int>(number_at(*history, "router.n_groups", frame_->step).value_or(1));
+  if (site.ranks < 1) return std::nullopt;
+  return site;
+}
+
+void ExpertPlacementPanel::refill() {
+  const History* history = selection_->history();
+  frame_ = history ? selection_->frame() : nullptr;
+  strip_->setChosen(selection_->expert());
+  const auto of = load();
+  const auto where = site();
+  for (QToolButton* button : buttons_) button->setEnabled(where && !of.empty());
+  note_->setText({});
+  if (!history) return strip_->setNotice(noRunNotice());
+  if (history->steps().empty()) return strip_->setNotice(noDataYetNotice());
+  if (of.empty() || !where)
+    return strip_->setNotice(notInLogNotice(history->info(), tr("tokens per expert and ranks")));
+  PlacementChoice now = choice();
+  if (!placement_problem(now, static_cast<int>(of.size()), where->ranks).empty()) now = {};
+  strip_->setNotice({});
+  const QStringList names{tr("in order"), tr("random"), tr("balanced"), tr("by hand")};
+  for (std::size_t i = 0; i < kKinds; ++i) {
+    const auto kind = static_cast<Kind>(i);
+    const bool mine = kind == now.kind;
+    const PlacementChoice tried = mine ? now : PlacementChoice{kind, {}};
+    const double each = overload(place(tried, *where, of), of);
+    buttons_[i]->setChecked(mine);
+    buttons_[i]->setText(kind == Kind::by_hand && !mine
+                             ? names[static_cast<int>(i)]
+                             : tr("%1: %2").arg(names[static_cast<int>(i)]).arg(each, 0, 'f', 2));
+    QFont font = this->font();
+    font.setBold(mine);
+    buttons_[i]->setFont(font);
+    if (mine) max_over_mean_ = each;
+  }
+  const auto counted = setting_at(*history, "parallel.placement", frame_->step).value_or(kCounted);
+  tried_out_ = placement_choice_text(now) != counted;
+  QString text = tr("Numbers: copies on the fullest rank over the mean, from this step's load (1 is even).");
+  if (tried_out_)
+    text +=
+        QLatin1Char(' ') + (live_ ? tr("<b>Counted so from the next step.</b>")
+                                  : tr("<b>Tried on the load only</b>: matrix and bytes stay as they were counted."));
+  note_->setText(text);
+  strip_->setPlacement(place(now, *where, of), of, where->ranks_per_node);
+}
+
+void ExpertPlacementPanel::choose(PlacementChoice::Kind kind) {
+  if (kind == Kind::by_hand && choice().kind != Kind::by_hand) {  // from what is seen, to be dragged on
+    const Placement seen = strip_->placement();
+    PlacementChoice by_hand{Kind::by_hand, {}};
+    for (int e = 0; e < seen.n_experts(); ++e)
+      by_hand.by_hand[selection_->layer()].push_back(
+          seen.replica_rank[static_cast<std::size_t>(seen.first_replica[static_cast<std::size_t>(e)])]);
+    emit placementRequested(QString::fromStdString(placement_choice_text(by_hand)));
+  } else if (kind != Kind::by_hand) {
+    emit placementRequested(QString::fromStdString(placement_choice_text({kind, {}})));
+  }
+  strip_->markDirty();
+}
+
+// The other layers keep what they were placed by hand; an expert with replicas keeps the one that is dragged.
+void ExpertPlacementPanel::move(int expert, int to_rank) {
+  PlacementChoice next = choice();
+  if (next.kind != Kind::by_hand) next = {Kind::by_hand, {}};
+  const Placement seen = strip_->placement();
+  std::vector<std::int32_t>& ranks = next.by_hand[selection_->layer()];
+  ranks.clear();
+  for (int e = 0; e < seen.n_experts(); ++e)
+    ranks.push_back(seen.replica_rank[static_cast<std::size_t>(seen.first_replica[static_cast<std::size_t>(e)])]);
+  ranks[static_cast<std::size_t>(expert)] = to_rank;
+  emit placementRequested(QString::fromStdString(placement_choice_text(next)));
+}
+
+QString ExpertPlacementPanel::status() const {
+  return frame_ ? timeStatus(frame_->step, true) : QString();
+}
+
+QString ExpertPlacementPanel::csv() const {
+  QString text = QStringLiteral("layer,expert,replica,rank,copies\n");
+  const Placement& seen = strip_->placement();
+  const auto of = load();
+  for (int e = 0; e < seen.n_experts() && e < static_cast<int>(of.size()); ++e) {
+    const int first = seen.first_replica[static_cast<std::size_t>(e)];
+    const int replicas = seen.first_replica[static_cast<std::size_t>(e) + 1] - first;
+    for (int r = 0; r < replicas; ++r)
+      text += QStringLiteral("%1,%2,%3,%4,%5\n")
+                  .arg(selection_->layer())
+                  .arg(e)
+                  .arg(r)
+                  .arg(seen.replica_rank[static_cast<std::size_t>(first + r)])
+                  .arg(static_cast<double>(of[static_cast<std::size_t>(e)]) / replicas, 0, 'g', 10);
+  }
+  return text;
+}
+
+QString ExpertPlacementPanel::explain() const {
+  return tr(
+      "<p><b>Which expert is on which rank</b>, in the chosen layer: a column is a rank, a block is an expert, as high "
+      "as the token copies counted for it from this step's routing. The fullest rank is orange: in a synchronous "
+      "all-to-all all others wait for it. Hatched: one of several replicas, which take an expert's tokens in turn. "
+      "Lines: borders of nodes.</p><p>The buttons show the load of the fullest rank, copies over the mean, for each "
+      "placement, and choose it. Drag an expert to another rank, or choose one and press Shift with an arrow key; "
+      "Ctrl+Z undoes it. In a training the volumes are counted with the new placement from the next step on: matrix, "
+      "bytes by link, ranks per token. In a recording only the load can be tried, because it does not hold which "
+      "experts were chosen together.</p><p><i>balanced</i> follows EPLB, DeepSeek's balancer for inference (replicate "
+      "the heaviest, pack by load), from the load of the step itself, which a real training knows only afterwards, and "
+      "without the cost of adding up the replicas' gradients. No placement changes the training.</p>");
+}
+
+}  // namespace moescope

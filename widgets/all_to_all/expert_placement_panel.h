@@ -1,0 +1,55 @@
+// Which expert is on which rank, the load of the fullest rank that results, and the effect of another placement.
+#pragma once
+
+#include <QLabel>
+#include <QToolButton>
+#include <array>
+#include <optional>
+
+#include "core/parallel/placement_choice.h"
+#include "widgets/all_to_all/placement_strip.h"
+#include "widgets/panel/layer_combo.h"
+#include "widgets/panel/panel.h"
+
+namespace moescope {
+
+class ExpertPlacementPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit ExpertPlacementPanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+
+  // Sets parallel.placement as the window has it; empty: as in the recording.
+  void setAsked(const QString& placement);
+  void setLive(bool live) { live_ = live; }
+  QString shown() const;  // the setting that is shown
+  double maxOverMean() const { return max_over_mean_; }
+  QToolButton* button(PlacementChoice::Kind kind) const { return buttons_[static_cast<std::size_t>(kind)]; }
+
+ signals:
+  void placementRequested(QString placement);  // parallel.placement
+
+ protected:
+  QString status() const override;
+
+ private:
+  static constexpr std::size_t kKinds = 4;
+  void refill();
+  void move(int expert, int to_rank);
+  void choose(PlacementChoice::Kind kind);
+  std::optional<PlacementSite> site() const;
+  std::vector<std::uint64_t> load() const;
+  PlacementChoice choice() const;
+
+  PlacementStrip* strip_;
+  QLabel* note_;
+  std::array<QToolButton*, kKinds> buttons_{};
+  std::shared_ptr<const TelemetryFrame> frame_;
+  QString asked_;
+  bool live_ = false, tried_out_ = false;
+  double max_over_mean_ = 0;
+};
+
+}  // namespace moescope

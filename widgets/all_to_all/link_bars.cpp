@@ -1,0 +1,38 @@
+#include "widgets/all_to_all/link_bars.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/telemetry/frame/frame.h"
+#include "widgets/panel/panel.h"
+
+namespace moescope {
+namespace {
+
+using Fill = BandBars::Fill;
+constexpr int kNetworkColor = 1, kNvlinkColor = 0;
+
+}  // namespace
+
+const VolumeFrame* volumeOf(const TelemetryFrame* frame, int layer) {
+  if (!frame) return nullptr;
+  const auto router = std::ranges::find(frame->routers, layer, &RouterFrame::layer);
+  return router == frame->routers.end() || router->volume.distinct_RR.empty() ? nullptr : &router->volume;
+}
+
+QString wayName(AllToAll way) {
+  return way == AllToAll::standard ? Panel::tr("standard") : Panel::tr("DeepEP");
+}
+
+std::vector<BandBars::LegendEntry> linkLegend() {
+  return {{Panel::tr("network, between nodes"), kNetworkColor, Fill::solid, false},
+          {Panel::tr("NVLink, inside a node"), kNvlinkColor, Fill::hatched, false}};
+}
+
+BandBars::Row linkBar(const QString& name, double network, double nvlink, const QString& figure) {
+  return {name,         {{network, kNetworkColor, Fill::solid}, {nvlink, kNvlinkColor, Fill::hatched}},
+          std::nan(""), std::nan(""),
+          figure,       false};
+}
+
+}  // namespace moescope

@@ -1,0 +1,14 @@
+// Bars of bytes by link: what goes over the network between nodes, and over NVLink inside them.
+#pragma once
+
+#include "core/parallel/volumes.h"
+#include "widgets/plots/band_bars.h"
+
+namespace moescope {
+
+const VolumeFrame* volumeOf(const TelemetryFrame* frame, int layer);  // nullptr: not in this frame
+QString wayName(AllToAll way);
+std::vector<BandBars::LegendEntry> linkLegend();
+BandBars::Row linkBar(const QString& name, double network, double nvlink, const QString& figure);
+
+}  // namespace moescope

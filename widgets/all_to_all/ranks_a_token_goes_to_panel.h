@@ -1,0 +1,19 @@
+// How far tokens are spread over ranks and nodes, and how unevenly they arrive, over time.
+#pragma once
+
+#include "widgets/panel/figures_panel.h"
+
+namespace moescope {
+
+class RanksATokenGoesToPanel : public FiguresPanel {
+  Q_OBJECT
+
+ public:
+  explicit RanksATokenGoesToPanel(Selection* selection, QWidget* parent = nullptr);
+  QString explain() const override;
+
+ protected:
+  void decorate(int figure, LinePlot* plot, std::vector<ReferenceLine>* references) const override;
+};
+
+}  // namespace moescope

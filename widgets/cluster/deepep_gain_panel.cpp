@@ -1,0 +1,124 @@
+#include "widgets/cluster/deepep_gain_panel.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace moescope {
+
+DeepEPGainPanel::DeepEPGainPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("DeepEP's gain on measured layers"), Provenance::measured_elsewhere, parent) {
+  shape_ = new QComboBox(this);
+  shape_->addItems({QStringLiteral("671B"), QStringLiteral("16B")});
+  shape_->setAccessibleName(tr("Shape of the layer"));
+  axis_ = new QComboBox(this);
+  axis_->addItems({tr("by copies a token"), tr("by imbalance")});
+  axis_->setAccessibleName(tr("Horizontal axis"));
+  addControl(shape_);
+  addControl(axis_);
+  plot_ = new XyPlot(this);
+  plot_->refill = [this] { refill(); };
+  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
+    connect(selection_, signal, plot_, &PlotFrame::markDirty);
+  for (QComboBox* box : {shape_, axis_}) connect(box, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
+  addBody(plot_);
+}
+
+void DeepEPGainPanel::refill() {
+  std::vector<std::uint32_t> load;
+  if (const auto frame = selection_->frame()) {
+    const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
+    if (router != frame->routers.end()) load = router->tokens_per_expert;
+  }
+  const std::pair now{shape_->currentText().toStdString(), load};
+  if (!computing_ && asked_ != now) {
+    asked_ = now;
+    computing_ = true;
+    setProperty("busy", true);
+    worker_.start([this, now](std::stop_token stopped) {
+      LayerGains gains = layer_gains(now.first, now.second);
+      if (stopped.stop_requested()) return;
+      QMetaObject::invokeMethod(
+          this,
+          [this, gains = std::move(gains)] {
+            gains_ = gains;
+            computing_ = false;
+            setProperty("busy", false);
+            plot_->markDirty();
+          },
+          Qt::QueuedConnection);
+    });
+  }
+  if (!gains_) return plot_->setNotice(tr("Being computed"));
+  plot_->setNotice({});
+  draw();
+}
+
+void DeepEPGainPanel::draw() {
+  const bool by_copies = axis_->currentIndex() == 0;
+  const auto x = [by_copies](const LayerGain& g) { return by_copies ? g.copies : g.rank_max_over_mean; };
+  XyPlot::Series measured{tr("measured elsewhere: 8 H200s"), 0, XyPlot::Mark::disc, Qt::NoPen, {}, {}};
+  XyPlot::Series predicted{tr("layer model, same routing"), 1, XyPlot::Mark::ring, Qt::NoPen, {}, {}};
+  XyPlot::Series curve{
+      by_copies ? tr("model, 1 to 8 groups") : tr("model, Zipf 0 to 1"), 1, XyPlot::Mark::none, Qt::DashLine, {}, {}};
+  XyPlot::Series live{tr("this session's router (modelled)"), 3, XyPlot::Mark::diamond, Qt::NoPen, {}, {}};
+  for (const LayerGain& g : gains_->measured) {
+    measured.points.emplace_back(x(g), g.measured);
+    measured.names.push_back(tr("%1, %2 ms").arg(QString::fromStdString(g.name), formatValue(g.measured_ms, 3)));
+    predicted.points.emplace_back(x(g), g.modelled);
+    predicted.names.push_back(QString::fromStdString(g.name));
+  }
+  for (const LayerGain& g : by_copies ? gains_->by_groups : gains_->by_skew) {
+    curve.points.emplace_back(x(g), g.modelled);
+    curve.names.push_back(QString::fromStdString(g.name));
+  }
+  if (gains_->live) {
+    live.points.emplace_back(x(*gains_->live), gains_->live->modelled);
+    live.names.push_back(QString::fromStdString(gains_->live->name));
+  }
+  plot_->setCaptions(by_copies ? tr("copies a token that DeepEP sends (standard: K)") : tr("fullest rank / mean"),
+                     tr("time standard / DeepEP"));
+  plot_->setAtLeastShown({1, by_copies ? 2.0 : 1.1}, {0.9, 1.3});
+  plot_->setReference(1, tr("no gain"));
+  plot_->setSeries({measured, predicted, curve, live});
+}
+
+QString DeepEPGainPanel::status() const {
+  if (!gains_) return tr("and modelled");
+  double worst = 0;
+  for (const LayerGain& g : gains_->measured) worst = std::max(worst, std::abs(g.modelled / g.measured - 1));
+  return tr("and modelled, the model within %1 of them").arg(formatPercent(worst));
+}
+
+QString DeepEPGainPanel::csv() const {
+  QString text = QStringLiteral(
+      "kind,routing,copies a token,rank max/mean,measured elsewhere standard/DeepEP,modelled standard/DeepEP,"
+      "measured elsewhere DeepEP layer [ms],modelled DeepEP layer [ms]\n");
+  if (!gains_) return text;
+  const auto number = [](double value) { return std::isfinite(value) ? QString::number(value, 'g', 6) : QString(); };
+  const auto add = [&](const char* kind, const LayerGain& g) {
+    text += QStringLiteral("\"%1\",%2,%3,%4,%5,%6,%7,%8\n")
+                .arg(QString::fromUtf8(kind), QString::fromStdString(g.name), number(g.copies),
+                     number(g.rank_max_over_mean), number(g.measured), number(g.modelled), number(g.measured_ms),
+                     number(g.modelled_ms));
+  };
+  for (const LayerGain& g : gains_->measured) add("measured elsewhere", g);
+  for (const LayerGain& g : gains_->by_groups) add("modelled, groups", g);
+  for (const LayerGain& g : gains_->by_skew) add("modelled, Zipf", g);
+  if (gains_->live) add("modelled, this router", *gains_->live);
+  return text;
+}
+
+QString DeepEPGainPanel::explain() const {
+  return tr(
+      "<p><b>How much faster a whole MoE layer is with DeepEP</b>, forward and backward, inside one node of 8 H200s. "
+      "<i>Discs</i> were measured elsewhere, on such a node (assets/calibration). <i>Rings</i> are the layer model for "
+      "the same routings: all-to-all, grouped GEMMs and memory measured part by part; the layer's time is not used "
+      "except for one fitted constant. The <i>dashed</i> line is the same model for routings that were not measured. "
+      "The <i>diamond</i> is this session's router: its load is measured here, stretched to the shape's experts; the "
+      "time is modelled.</p><p>Under forced round-robin a token's experts share one rank and DeepEP sends one copy: "
+      "the gain of the published runs, 1.25x for the 671B shape. Routings that a learned router can have need four to "
+      "five copies and gain 1.06 to 1.14x, with the 16B shape nothing. A fullest rank at 1.55 x the mean makes the "
+      "layer 1.5 to 1.8 times as long: imbalance costs more than either all-to-all saves.</p>");
+}
+
+}  // namespace moescope

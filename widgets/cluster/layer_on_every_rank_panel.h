@@ -1,0 +1,38 @@
+// One MoE layer on every rank of a cluster, modelled: dispatch, experts, combine and waiting over time.
+#pragma once
+
+#include <QLabel>
+#include <QToolButton>
+
+#include "core/cluster/timeline.h"
+#include "widgets/cluster/cluster_question.h"
+#include "widgets/panel/panel.h"
+#include "widgets/plots/lane_chart.h"
+
+namespace moescope {
+
+class LayerOnEveryRankPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit LayerOnEveryRankPanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+
+  void show(const ClusterAnswer& answer);  // to the question of the panel "Time of a step"
+  const LayerTimeline& timeline() const { return timeline_; }
+  bool hasTimeline() const { return timeline_.ranks > 0; }
+  std::string chromeTrace() const;
+
+ signals:
+  void exportRequested();
+
+ private:
+  QLabel* headline_;
+  LaneChart* chart_;
+  QToolButton* export_;
+  LayerTimeline timeline_;
+  QString of_;  // the model and cluster of the layer
+};
+
+}  // namespace moescope

@@ -1,0 +1,194 @@
+#include "widgets/cluster/published_and_modelled_panel.h"
+
+#include <cmath>
+
+namespace moescope {
+namespace {
+
+using Fill = BandBars::Fill;
+constexpr int kPublishedColor = 0, kModelColor = 1;
+
+Fill fillOf(const BarComparison& bar) {
+  const std::string_view standing = bar.standing;
+  return standing == "fitted" ? Fill::hatched : standing == "predicted" ? Fill::outlined : Fill::dotted;
+}
+
+QString perSecond(double tokens) {
+  return QString::number(tokens, 'f', 0);
+}
+
+QString bandText(const Band& band) {
+  return QStringLiteral("%1-%2").arg(perSecond(band.low), perSecond(band.high));
+}
+
+QString signedPercent(double share) {
+  return QStringLiteral("%1%2 %").arg(share > 0 ? QStringLiteral("+") : QString()).arg(100 * share, 0, 'f', 0);
+}
+
+// Of each run that was not fitted to.
+QString checksText(const std::vector<BarComparison>& bars) {
+  QStringList checks;
+  for (const BarComparison& bar : bars)
+    if (fillOf(bar) == Fill::dotted)
+      checks << QStringLiteral("%1 %2").arg(QString::fromStdString(bar.name), QString::fromStdString(bar.verdict()));
+  return checks.join(QStringLiteral("; ")) + QLatin1Char('.');
+}
+
+QString openText(const StepConfig& config) {
+  QString lines;
+  for (const OpenNumber& open : open_numbers(config))
+    lines += QStringLiteral("<br>%1: %2 to %3 %4 (%5)")
+                 .arg(QString::fromUtf8(open.name), formatValue(open.slow, 3), formatValue(open.fast, 3),
+                      QString::fromUtf8(open.unit), QString::fromUtf8(open.why));
+  return lines;
+}
+
+}  // namespace
+
+void fillHypotheses(QComboBox* box) {
+  box->addItems({Panel::tr("H1: tokens split over TP"), Panel::tr("H2: tokens twice over TP")});
+  box->setAccessibleName(Panel::tr("How the published runs are read"));
+  box->setToolTip(Panel::tr(
+      "H1: tokens are split over the two tensor-parallel ranks; DeepEP then needs 0.2 ms a token of its own (assumed)\n"
+      "H2: with DeepEP both ranks dispatch and compute every token, as the code of these runs suggests\n"
+      "Which of them is right is not known."));
+}
+
+PublishedAndModelledPanel::PublishedAndModelledPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Published and modelled"), Provenance::modelled, parent) {
+  hypothesis_ = new QComboBox(this);
+  fillHypotheses(hypothesis_);
+  addControl(hypothesis_);
+  plot_ = new BandBars(this);
+  plot_->setCaption(tr("tokens/s per GPU"));
+  plot_->setLegend({{tr("published"), kPublishedColor, Fill::solid, false},
+                    {tr("model, fitted to it"), kModelColor, Fill::hatched, false},
+                    {tr("model, prediction"), kModelColor, Fill::outlined, false},
+                    {tr("model, check (not fitted)"), kModelColor, Fill::dotted, false},
+                    {tr("band: what is not known"), 0, Fill::solid, true}});
+  plot_->describe = [this](int row) { return describe(row); };
+  addBody(plot_);
+  fitted_ = new QLabel(this);
+  fitted_->setWordWrap(true);
+  addBody(fitted_, 0);
+  connect(hypothesis_, &QComboBox::currentIndexChanged, this, [this] {
+    compute();
+    emit hypothesisChanged(hypothesis());
+  });
+  hypothesis_->setCurrentIndex(static_cast<int>(Hypothesis::h2));
+}
+
+Hypothesis PublishedAndModelledPanel::hypothesis() const {
+  return static_cast<Hypothesis>(std::max(0, hypothesis_->currentIndex()));
+}
+
+void PublishedAndModelledPanel::setHypothesis(Hypothesis hypothesis) {
+  hypothesis_->setCurrentIndex(static_cast<int>(hypothesis));
+}
+
+void PublishedAndModelledPanel::compute() {
+  bars_ = compare_with_published(hypothesis());
+  parameters_ = fit_to_published(hypothesis());
+  std::vector<BandBars::Row> rows;
+  bar_of_row_.clear();
+  const auto add = [&](int bar, BandBars::Row row) {
+    rows.push_back(std::move(row));
+    bar_of_row_.push_back(bar);
+  };
+  const double none = std::nan("");
+  const auto h100_first = static_cast<int>(published_b200_runs().size()) + 1;  // after the predicted fourth bar
+  for (int i = 0; i < static_cast<int>(bars_.size()); ++i) {
+    const BarComparison& bar = bars_[static_cast<std::size_t>(i)];
+    if (i == 0) add(-1, {tr("671B on 256 B200, routing forced round-robin"), {}, none, none, {}, true});
+    if (i == h100_first) add(-1, {tr("671B on 512 H100: none of it was fitted"), {}, none, none, {}, true});
+    QString name = QString::fromStdString(bar.name);
+    if (std::isfinite(bar.published)) {
+      add(i, {name, {{bar.published, kPublishedColor, Fill::solid}}, none, none, perSecond(bar.published), false});
+      name.clear();
+    }
+    const bool check = fillOf(bar) == Fill::dotted;
+    const QString error = check ? QStringLiteral(", %1").arg(signedPercent(bar.error())) : QString();
+    const QString figure = QStringLiteral("%1%2 (%3)").arg(perSecond(bar.modelled), error, bandText(bar.band));
+    add(i, {name, {{bar.modelled, kModelColor, fillOf(bar)}}, bar.band.low, bar.band.high, figure, false});
+  }
+  plot_->setRows(std::move(rows));
+  plot_->markDirty();
+  fitted_->setText(tr("<b>Fitted</b> to the B200 bars: standard network %1 GB/s, MXFP8 x %2, rest %3 ms. Three bars "
+                      "and three parameters: their agreement validates nothing. <b>Check</b>: %4 %5")
+                       .arg(parameters_.standard_network_share * hardware_profile("b200").network.value, 0, 'f', 1)
+                       .arg(parameters_.mxfp8_speedup, 0, 'f', 2)
+                       .arg(parameters_.rest_ms, 0, 'f', 3)
+                       .arg(checksText(bars_), QString::fromStdString(pair_verdict())));
+}
+
+QStringList PublishedAndModelledPanel::describe(int row) const {
+  const int place = row >= 0 && row < static_cast<int>(bar_of_row_.size()) ? bar_of_row_[row] : -1;
+  if (place < 0) return {};
+  const BarComparison& bar = bars_[static_cast<std::size_t>(place)];
+  QStringList lines{QString::fromStdString(bar.name)};
+  if (std::isfinite(bar.published))
+    lines << tr("published: %1 tokens/s/GPU").arg(perSecond(bar.published));
+  else
+    lines << tr("published: none");
+  lines << tr("modelled: %1, band %2").arg(perSecond(bar.modelled), bandText(bar.band));
+  if (std::isfinite(bar.published)) lines << tr("model / published - 1: %1").arg(QString::fromStdString(bar.verdict()));
+  lines << tr("standing: %1").arg(QString::fromUtf8(bar.standing));
+  return lines;
+}
+
+QString PublishedAndModelledPanel::status() const {
+  return tr("solid: published");
+}
+
+QString PublishedAndModelledPanel::csv() const {
+  QString text = QStringLiteral(
+      "hypothesis,run,published [tokens/s/GPU],modelled [tokens/s/GPU],band low,band high,standing of the "
+      "model,error (share),in the band,verdict\n");
+  for (const BarComparison& bar : bars_)
+    text += QStringLiteral("%1,\"%2\",%3,%4,%5,%6,%7,%8\n")
+                .arg(QString::fromUtf8(hypothesis_name(hypothesis())), QString::fromStdString(bar.name),
+                     std::isfinite(bar.published) ? QString::number(bar.published) : QString())
+                .arg(bar.modelled, 0, 'f', 2)
+                .arg(bar.band.low, 0, 'f', 2)
+                .arg(bar.band.high, 0, 'f', 2)
+                .arg(QStringLiteral("\"%1\"").arg(QString::fromUtf8(bar.standing)))
+                .arg(std::isfinite(bar.published) ? QStringLiteral("%1,%2,\"%3\"")
+                                                        .arg(bar.error(), 0, 'g', 4)
+                                                        .arg(bar.in_band() ? 1 : 0)
+                                                        .arg(QString::fromStdString(bar.verdict()))
+                                                  : QStringLiteral(",,"));
+  return text;
+}
+
+QString PublishedAndModelledPanel::explain() const {
+  QString sources;
+  for (const auto runs : {published_b200_runs(), published_h100_runs()})
+    for (const PublishedRun& run : runs)
+      sources += QStringLiteral("<br>%1: %2 (%3)")
+                     .arg(QString::fromUtf8(run.name), perSecond(run.tokens_per_second), QString::fromUtf8(run.source));
+  return tr("<p><b>What was published, and what the step model says</b> about the same runs. <i>Solid</i>: published. "
+            "<i>Hatched</i>: the model where it was fitted; three parameters to three bars, so these must agree, which "
+            "proves nothing. <i>Dashed outline</i>: a prediction, nobody has published this bar. <i>Dotted</i>: a "
+            "check on other hardware that was not used in the fit.</p><p>The whisker is the band of what is not known: "
+            "all of these at their slow, and all at their fast ends. On the B200s:%2</p><p>On the "
+            "H100s:%3</p><p>Schedule, recompute and layers of the H100 runs are published and built in: 61 layers, "
+            "embedding and head over 16 stages leave six of eight ranks with 8 MoE layers, 7.25 are the mean; GEMMs "
+            "run at their rate back to back; what tensor parallelism sends on the B200s is not carried over. The pair "
+            "is not fitted to: under H2 the model is too fast for both runs, so something there takes longer that the "
+            "B200 runs do not show. The slow end of the network, and the ranges of attention and latency, were widened "
+            "after the pair had been seen: its place in the band is a weak confirmation. %4</p><p>Two readings of the "
+            "published runs are possible and give different fits: H1, tokens are split over the two tensor-parallel "
+            "ranks; H2, with DeepEP both dispatch and compute every token.</p><p>Published, tokens/s/GPU:%1</p>")
+      .arg(sources, openText(published_b200_config(true, AllToAll::deep_ep)),
+           openText(published_h100_config(AllToAll::standard)), QString::fromStdString(pair_network(hypothesis())));
+}
+
+QVariantMap PublishedAndModelledPanel::saveState() const {
+  return {{QStringLiteral("hypothesis"), hypothesis_->currentIndex()}};
+}
+
+void PublishedAndModelledPanel::restoreState(const QVariantMap& state) {
+  hypothesis_->setCurrentIndex(std::clamp(state.value(QStringLiteral("hypothesis"), 1).toInt(), 0, 1));
+}
+
+}  // namespace moescope

@@ -1,0 +1,49 @@
+// Published throughputs of DeepSeek-V3 on 256 B200s beside those of the step model, which marks what it was fitted to,
+// what it predicts and what it was only checked against.
+#pragma once
+
+#include <QComboBox>
+#include <QLabel>
+
+#include "core/cluster/published_runs.h"
+#include "widgets/panel/panel.h"
+#include "widgets/plots/band_bars.h"
+
+namespace moescope {
+
+class PublishedAndModelledPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit PublishedAndModelledPanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+  QVariantMap saveState() const override;
+  void restoreState(const QVariantMap& state) override;
+
+  Hypothesis hypothesis() const;
+  void setHypothesis(Hypothesis hypothesis);
+  const std::vector<BarComparison>& bars() const { return bars_; }
+
+ signals:
+  void hypothesisChanged(Hypothesis hypothesis);
+
+ protected:
+  QString status() const override;
+
+ private:
+  void compute();
+  QStringList describe(int row) const;
+
+  BandBars* plot_;
+  QComboBox* hypothesis_;
+  QLabel* fitted_;
+  std::vector<BarComparison> bars_;
+  StepParameters parameters_;
+  std::vector<int> bar_of_row_;  // -1: a heading
+};
+
+// "h1: tokens split over TP" and "h2: duplicated", in the order of the enum.
+void fillHypotheses(QComboBox* box);
+
+}  // namespace moescope

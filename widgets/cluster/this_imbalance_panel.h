@@ -1,0 +1,56 @@
+// What the imbalance of the router on the screen would cost DeepSeek-V3 671B on 256 B200s, by expert-parallel degree,
+// and what would help.
+#pragma once
+
+#include <QComboBox>
+#include <QElapsedTimer>
+#include <QTableWidget>
+
+#include "core/cluster/live_cost.h"
+#include "widgets/panel/latest_worker.h"
+#include "widgets/panel/panel.h"
+#include "widgets/plots/plot_frame.h"
+
+namespace moescope {
+
+class ThisImbalancePanel : public Panel {
+  Q_OBJECT
+
+ public:
+  // Columns of the table, in their order: as it is, node-limited, balanced placement, MXFP8 payload, all three.
+  static constexpr int kVariants = kLiveVariants;
+
+  explicit ThisImbalancePanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+
+  void setHypothesis(Hypothesis hypothesis);
+  const std::vector<LiveCost>& costs() const { return costs_; }  // of live_cases(), a row per EP degree
+
+ protected:
+  QString status() const override;
+  void showEvent(QShowEvent* event) override;
+
+ private:
+  struct Asked {
+    std::vector<std::uint32_t> load;
+    Hypothesis hypothesis = Hypothesis::h2;
+    std::int64_t step = -1;
+    int layer = -1;
+    bool operator==(const Asked&) const = default;
+  };
+  void renew();
+  void show(std::vector<LiveCost> costs, const Asked& of);
+  void say(const QString& notice);
+
+  QTableWidget* table_;
+  QLabel* notice_;
+  QComboBox* hypothesis_;
+  QElapsedTimer since_;
+  bool waiting_ = false, computing_ = false;
+  Asked asked_, shown_;
+  std::vector<LiveCost> costs_;
+  LatestWorker worker_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,310 @@
+#include "widgets/compare/gradient_error_panel.h"
+
+#include <QPainter>
+#include <algorithm>
+#include <cmath>
+
+#include "widgets/panel/metric_text.h"
+
+namespace moescope {
+namespace {
+
+constexpr double kHighestDb = 60;
+constexpr double kMostDb = 20, kMostCosine = 0.1;  // of differences: ends of the colour scale
+
+// 1 - cosine spans decades: 0.9 is bad and 0.99999 perfect.
+double cosinePosition(double cosine) {
+  return std::clamp(-std::log10(std::max(1 - cosine, 1e-5)) / 5, 0.0, 1.0);
+}
+
+}  // namespace
+
+GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Gradient error"), Provenance::measured_here, parent) {
+  lines_ = new LinePlot(selection, this);
+  lines_->refill = [this] { refillLines(); };
+  matrix_ = new MatrixPlot(this);
+  matrix_->refill = [this] { refillMatrix(); };
+  matrix_->describe = [this](int row, int column) { return describe(row, column); };
+  matrix_->figure = [this](int row, int column) {
+    return FigureTarget{.key = cosine() ? Metric::gradient_cosine : Metric::gradient_snr_db,
+                        .layer = layers_[static_cast<std::size_t>(row)],
+                        .other = static_cast<int>(columns_[static_cast<std::size_t>(column)]),
+                        .step = selection_->step()};
+  };
+  matrix_->decorate = [this](QPainter& painter) { paintNumbers(painter); };
+  matrix_->setWeights(sequentialWeights());
+  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
+    connect(selection_, signal, matrix_, &PlotFrame::markDirty);
+
+  figure_ = new QComboBox(this);
+  figure_->addItems({tr("SNR"), tr("cosine")});
+  figure_->setAccessibleName(tr("Figure"));
+  figure_->setToolTip(tr("Signal-to-noise ratio in dB, or cosine of the angle, of the gradient against that of FP32"));
+  connect(figure_, &QComboBox::currentIndexChanged, lines_, &PlotFrame::markDirty);
+  connect(figure_, &QComboBox::currentIndexChanged, matrix_, &PlotFrame::markDirty);
+  addControl(figure_);
+  measure_ = new QPushButton(tr("Measure every %1 steps").arg(kCadence), this);
+  measure_->setToolTip(
+      tr("Sets telemetry.gradient_every of the open runs; each measurement costs an FP32 forward and "
+         "backward pass"));
+  measure_->hide();
+  connect(measure_, &QPushButton::clicked, this, [this] { emit cadenceRequested(kCadence); });
+  connect(selection_, &Selection::dataChanged, this, &GradientErrorPanel::showButton);
+
+  by_layer_ = new QToolButton(this);
+  by_layer_->setText(tr("by layer"));
+  by_layer_->setToolTip(tr("Layers and groups of tensors of the active run at the cursor's step"));
+  by_layer_->setCheckable(true);
+  connect(by_layer_, &QToolButton::toggled, this, &GradientErrorPanel::showLayers);
+  addControl(by_layer_);
+  minus_a_ = new QToolButton(this);
+  minus_a_->setText(tr("minus A"));
+  minus_a_->setToolTip(tr("The active run's figures minus run A's; for run A itself its own"));
+  minus_a_->setCheckable(true);
+  minus_a_->hide();
+  connect(minus_a_, &QToolButton::toggled, matrix_, &PlotFrame::markDirty);
+  addControl(minus_a_);
+  stack_ = new QStackedWidget(this);
+  stack_->addWidget(lines_);
+  stack_->addWidget(matrix_);
+  conclusion_ = new ConclusionLabel(this);
+  addBody(conclusion_, 0);
+  addBody(stack_);
+  addBody(measure_, 0);
+  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged})
+    connect(selection_, signal, this, [this] {
+      if (isVisible()) conclusion_->say(conclude());
+    });
+}
+
+// An SNR as a share: the length of the error over that of the gradient.
+QString GradientErrorPanel::conclude() const {
+  QStringList errors;
+  for (int run = 0; run < static_cast<int>(selection_->histories().size()); ++run) {
+    const History& history = *selection_->histories()[static_cast<std::size_t>(run)];
+    const auto frame = history.gradient_frame_at(selection_->step());
+    const float snr = frame ? history.value_at(Metric::gradient_snr_db, kWholeRun, frame->step) : kNoValue;
+    if (!is_missing(snr))
+      errors << runFigure(run, formatPercent(std::pow(10.0, -static_cast<double>(snr) / 20)), palette());
+  }
+  return errors.isEmpty()
+             ? QString()
+             : tr("Rounding changes the gradient by %1 of its length").arg(errors.join(QStringLiteral(", ")));
+}
+
+void GradientErrorPanel::setLive(bool live) {
+  live_ = live;
+  showButton();
+}
+
+bool GradientErrorPanel::measured() const {
+  return std::ranges::any_of(selection_->histories(), [](const auto& history) {
+    return !history->steps().empty() && history->gradient_frame_at(history->steps().last);
+  });
+}
+
+void GradientErrorPanel::showButton() {
+  measure_->setVisible(live_ && selection_->history() && !measured());
+}
+
+void GradientErrorPanel::showCosine(bool cosine) {
+  figure_->setCurrentIndex(cosine ? 1 : 0);
+}
+
+void GradientErrorPanel::showLayers(bool layers) {
+  by_layer_->setChecked(layers);
+  minus_a_->setVisible(layers);
+  stack_->setCurrentWidget(layers ? static_cast<QWidget*>(matrix_) : lines_);
+}
+
+void GradientErrorPanel::showMinusA(bool minus) {
+  minus_a_->setChecked(minus);
+}
+
+std::shared_ptr<const TelemetryFrame> GradientErrorPanel::frame() const {
+  const History* history = selection_->history();
+  return history ? history->gradient_frame_at(selection_->step()) : nullptr;
+}
+
+QString GradientErrorPanel::status() const {
+  const auto now = frame();
+  if (!now) return {};
+  const QString when = timeStatus(now->step, false);
+  if (!by_layer_->isChecked()) return when;
+  return tr("%1, layers of %2").arg(when, runLabel(*selection_, selection_->run())) +
+         (minusA() ? tr(" minus A") : QString());
+}
+
+void GradientErrorPanel::refillLines() {
+  if (!selection_->history()) return lines_->setNotice(noRunNotice());
+  if (!measured() && selection_->history()->info().config_toml.empty())
+    return lines_->setNotice(notInLogNotice(selection_->history()->info(), tr("gradients of an FP32 pass")));
+  if (!measured())
+    return lines_->setNotice(live_ ? tr("Gradients are not compared with FP32 yet (telemetry.gradient_every)")
+                                   : tr("Gradients were not compared with FP32 (telemetry.gradient_every was 0)"));
+  lines_->setNotice({});
+  std::vector<LineSeries> series;
+  for (int run = 0; run < static_cast<int>(selection_->histories().size()); ++run)
+    series.push_back({selection_->histories()[static_cast<std::size_t>(run)],
+                      cosine() ? Metric::gradient_cosine : Metric::gradient_snr_db, kWholeRun,
+                      selection_->histories().size() > 1 ? runLabel(*selection_, run) : tr("whole model"), run, 0});
+  lines_->setCaption(cosine() ? tr("gradient cosine") : tr("gradient SNR, dB"));
+  lines_->setSeries(std::move(series));
+}
+
+void GradientErrorPanel::refillMatrix() {
+  frame_ = frame();
+  frame_of_a_ = frame_ ? selection_->histories().front()->gradient_frame_at(frame_->step) : nullptr;
+  if (!frame_) return matrix_->setNotice(measured() ? tr("Not measured yet at this step") : QString(QChar(u' ')));
+  matrix_->setNotice({});
+  layers_.clear();
+  columns_.clear();
+  bool of_no_layer = false;
+  for (int group = 0; group < kNumGradientGroups; ++group)
+    if (std::ranges::find(frame_->gradients, static_cast<GradientGroup>(group), &GradientFrame::group) !=
+        frame_->gradients.end())
+      columns_.push_back(static_cast<GradientGroup>(group));
+  for (const GradientFrame& gradient : frame_->gradients) {
+    of_no_layer |= gradient.layer < 0;
+    if (gradient.layer >= 0 && (layers_.empty() || layers_.back() != gradient.layer)) layers_.push_back(gradient.layer);
+  }
+  if (of_no_layer) layers_.push_back(-1);
+  std::vector<std::uint8_t> codes;
+  std::vector<Tick> rows, columns;
+  for (int row = 0; row < std::ssize(layers_); ++row) {
+    rows.push_back({static_cast<double>(row), layers_[row] < 0 ? tr("model") : QString::number(layers_[row])});
+    for (int column = 0; column < std::ssize(columns_); ++column) {
+      const double value = shownValue(row, column);
+      const double at = position(value);
+      codes.push_back(minusA() ? divergingCode(at) : scaleCode(at));
+    }
+  }
+  for (int column = 0; column < std::ssize(columns_); ++column)
+    columns.push_back({static_cast<double>(column), QLatin1String(gradient_group_name(columns_[column]))});
+  matrix_->setCells(static_cast<int>(layers_.size()), static_cast<int>(columns_.size()), std::move(codes));
+  matrix_->setWeights(minusA() ? utilisationWeights() : sequentialWeights());
+  matrix_->setLegend(legend());
+  const QString run = runLetter(selection_->run());
+  matrix_->setRowAxis(std::move(rows), minusA() ? tr("layer, %1 minus A").arg(run) : tr("layer, %1").arg(run));
+  matrix_->setColumnAxis(std::move(columns), tr("tensors"));
+}
+
+const GradientFrame* GradientErrorPanel::cell(int row, int column) const {
+  for (const GradientFrame& gradient : frame_->gradients)
+    if (gradient.layer == layers_[static_cast<std::size_t>(row)] &&
+        gradient.group == columns_[static_cast<std::size_t>(column)])
+      return &gradient;
+  return nullptr;
+}
+
+double GradientErrorPanel::figureOf(const GradientFrame& gradient) const {
+  return cosine() ? static_cast<double>(gradient.cosine) : static_cast<double>(gradient.snr_db);
+}
+
+double GradientErrorPanel::shownValue(int row, int column) const {
+  const GradientFrame* at = frame_ ? cell(row, column) : nullptr;
+  if (!at) return std::nan("");
+  if (!minusA()) return figureOf(*at);
+  if (!frame_of_a_ || frame_of_a_->step != frame_->step) return std::nan("");
+  for (const GradientFrame& other : frame_of_a_->gradients)
+    if (other.layer == at->layer && other.group == at->group)
+      return figureOf(*at) == figureOf(other) ? 0 : figureOf(*at) - figureOf(other);  // both may be infinite
+  return std::nan("");
+}
+
+double GradientErrorPanel::position(double value) const {
+  if (std::isnan(value)) return value;
+  if (minusA()) return std::clamp(0.5 + value / (2 * (cosine() ? kMostCosine : kMostDb)), 0.0, 1.0);
+  return cosine() ? cosinePosition(value) : std::clamp(value / kHighestDb, 0.0, 1.0);
+}
+
+LegendScale GradientErrorPanel::legend() const {
+  const bool dark = isDark(palette());
+  LegendScale legend{.lut = minusA() ? utilisationLut(dark) : cividisLut(dark),
+                     .ticks = {},
+                     .caption = cosine() ? tr("cosine") : tr("SNR dB"),
+                     .beyond = true,
+                     .first_code = minusA() ? 2 : 1};
+  const auto tick = [&](double value) {
+    legend.ticks.push_back(
+        {position(value), (minusA() && value > 0 ? QStringLiteral("+") : QString()) + QString::number(value)});
+  };
+  const double most = cosine() ? kMostCosine : kMostDb;
+  if (minusA())
+    for (const double value : {-most, -most / 2, 0.0, most / 2, most}) tick(value);
+  else if (cosine())
+    for (const double value : {0.0, 0.9, 0.99, 0.999, 0.9999}) tick(value);
+  else
+    for (const double value : {0.0, 20.0, 40.0, 60.0}) tick(value);
+  return legend;
+}
+
+QString GradientErrorPanel::valueText(double value) const {
+  if (std::isnan(value)) return {};
+  const QString sign = minusA() && value > 0 ? QStringLiteral("+") : QString();
+  if (std::isinf(value)) return minusA() ? (value > 0 ? tr("exact") : tr("A exact")) : tr("exact");
+  return sign + QString::number(value, 'f', cosine() ? 4 : 1);
+}
+
+void GradientErrorPanel::paintNumbers(QPainter& painter) const {
+  const QFontMetrics metrics(painter.font());
+  const QRectF size = matrix_->cellRect(0, 0);
+  const QString widest = cosine() ? QStringLiteral("0.0000") : QStringLiteral("88.8");
+  if (size.width() < metrics.horizontalAdvance(widest) + 4 || size.height() < metrics.height() + 2) return;
+  for (int row = 0; row < matrix_->rows(); ++row)
+    for (int column = 0; column < matrix_->columns(); ++column) {
+      painter.setPen(textOn(matrix_->cellColor(row, column)));
+      painter.drawText(matrix_->cellRect(row, column), Qt::AlignCenter, valueText(shownValue(row, column)));
+    }
+}
+
+QStringList GradientErrorPanel::describe(int row, int column) const {
+  const GradientFrame* at = frame_ ? cell(row, column) : nullptr;
+  if (!at) return {};
+  const QString group = QLatin1String(gradient_group_name(at->group));
+  return {at->layer < 0 ? group : tr("layer %1, %2").arg(at->layer).arg(group),
+          tr("SNR %1 dB, cosine %2").arg(formatValue(at->snr_db, 3), formatValue(at->cosine, 6)) +
+              (minusA() ? tr("; minus A's %1").arg(valueText(shownValue(row, column))) : QString())};
+}
+
+QString GradientErrorPanel::csv() const {
+  QString text = QStringLiteral("run,step,layer,tensors,SNR [dB],cosine\n");
+  for (std::size_t run = 0; run < selection_->histories().size(); ++run) {
+    const auto now = selection_->histories()[run]->gradient_frame_at(selection_->step());
+    if (!now) continue;
+    for (const GradientFrame& gradient : now->gradients)
+      text += csvField(runLabel(*selection_, static_cast<int>(run))) +
+              QStringLiteral(",%1,%2,%3,%4,%5\n")
+                  .arg(now->step)
+                  .arg(gradient.layer < 0 ? tr("model") : QString::number(gradient.layer))
+                  .arg(QLatin1String(gradient_group_name(gradient.group)))
+                  .arg(gradient.snr_db, 0, 'g', 7)
+                  .arg(gradient.cosine, 0, 'g', 9);
+  }
+  return text;
+}
+
+QString GradientErrorPanel::explain() const {
+  return tr("<p><b>The run's gradient against the one that FP32 gives</b> for the same weights and the same batch, "
+            "computed during training every few steps (telemetry.gradient_every; 0 is off). Shown for the whole model "
+            "of every run over steps, or by layer and group of tensors of the active run.</p><p><b>Reading it.</b> "
+            "BF16 keeps some 40 dB and more, 8-bit formats lose a part of that, 4 bits most. 20 dB is an error of a "
+            "tenth of the gradient: the sentence above gives it for every run. Errors grow from the head back to the "
+            "first layer.</p>") +
+         metricCards({"gradient_snr_db", "gradient_cosine"});
+}
+
+QVariantMap GradientErrorPanel::saveState() const {
+  return {{QStringLiteral("figure"), figure_->currentIndex()},
+          {QStringLiteral("by_layer"), by_layer_->isChecked()},
+          {QStringLiteral("minus_a"), minus_a_->isChecked()}};
+}
+
+void GradientErrorPanel::restoreState(const QVariantMap& state) {
+  showCosine(state.value(QStringLiteral("figure")).toInt() == 1);
+  showLayers(state.value(QStringLiteral("by_layer")).toBool());
+  showMinusA(state.value(QStringLiteral("minus_a")).toBool());
+}
+
+}  // namespace moescope

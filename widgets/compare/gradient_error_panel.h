@@ -1,0 +1,72 @@
+// How far each run's gradients are from those of FP32: over steps, and by layer and group of tensors.
+#pragma once
+
+#include <QComboBox>
+#include <QPushButton>
+#include <QStackedWidget>
+
+#include "widgets/panel/conclusion_label.h"
+#include "widgets/panel/panel.h"
+#include "widgets/plots/line_plot.h"
+#include "widgets/plots/matrix_plot.h"
+#include "widgets/selection/compared_runs.h"
+
+namespace moescope {
+
+class GradientErrorPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit GradientErrorPanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+  QVariantMap saveState() const override;
+  void restoreState(const QVariantMap& state) override;
+
+  // Whether the runs are in training, so that cadenceRequested has an effect.
+  void setLive(bool live);
+  void showCosine(bool cosine);
+  void showLayers(bool layers);  // layers x tensors of the active run instead of the runs' whole models
+  QString conclusion() const { return conclusion_->text(); }  // rich text
+  void showMinusA(bool minus);                                // in the matrix, the active run's figures minus run A's
+  double shownValue(int row, int column) const;               // of the matrix; NaN: none
+
+  static constexpr int kCadence = 20;
+
+ signals:
+  void cadenceRequested(int every);  // asks for telemetry.gradient_every
+
+ protected:
+  QString status() const override;
+
+ private:
+  bool cosine() const { return figure_->currentIndex() == 1; }
+  bool measured() const;
+  std::shared_ptr<const TelemetryFrame> frame() const;
+  QString conclude() const;
+  void refillLines();
+  void refillMatrix();
+  void showButton();
+  void paintNumbers(QPainter& painter) const;
+  const GradientFrame* cell(int row, int column) const;
+  bool minusA() const { return minus_a_->isChecked() && selection_->run() > 0; }
+  double figureOf(const GradientFrame& gradient) const;
+  double position(double value) const;  // on the colour scale, 0..1
+  LegendScale legend() const;
+  QStringList describe(int row, int column) const;
+  QString valueText(double value) const;
+
+  ConclusionLabel* conclusion_;
+  LinePlot* lines_;
+  MatrixPlot* matrix_;
+  QComboBox* figure_;
+  QStackedWidget* stack_;
+  QToolButton *by_layer_, *minus_a_;
+  QPushButton* measure_;
+  bool live_ = false;
+  std::shared_ptr<const TelemetryFrame> frame_, frame_of_a_;
+  std::vector<int> layers_;             // rows; -1: of no layer
+  std::vector<GradientGroup> columns_;  // of frame_
+};
+
+}  // namespace moescope

@@ -1,0 +1,61 @@
+// Tokens that a run routes to other experts than run A does: their share over steps and by layer, and their margins.
+#pragma once
+
+#include <QStackedWidget>
+
+#include "widgets/panel/conclusion_label.h"
+#include "widgets/panel/panel.h"
+#include "widgets/plots/half_octave_plot.h"
+#include "widgets/plots/line_plot.h"
+#include "widgets/plots/time_heat_map.h"
+#include "widgets/selection/compared_runs.h"
+
+namespace moescope {
+
+class RoutingFlipsPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  // Shows flips by rounding as soon as a step was compared with FP32, unless the user has chosen.
+  RoutingFlipsPanel(Selection* selection, const ComparedRuns* runs, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+  QVariantMap saveState() const override;
+  void restoreState(const QVariantMap& state) override;
+
+  void showLayers(bool layers);  // layer x step of one run instead of the runs' means
+  // Compares with an FP32 pass on the same weights instead of run A: the effect of the formats without the drift of the
+  // runs.
+  void showRounding(bool rounding);
+  bool rounding() const { return by_rounding_->isChecked(); }
+  QString conclusion() const { return conclusion_->text(); }  // rich text
+  HalfOctavePlot* margins() const { return margins_; }
+
+ protected:
+  QString status() const override;
+
+ private:
+  QString whyNothing() const;  // empty: there is something to show
+  const History* shown() const;
+  std::shared_ptr<const TelemetryFrame> frameAt(std::int64_t step) const;
+  const std::vector<FlipFrame>& flipsOf(const TelemetryFrame& frame) const;
+  Metric metric() const { return rounding() ? Metric::rounding_flip_rate : Metric::flip_rate; }
+  int shownRun() const;  // -1: none
+  void chooseReference();
+  QString conclude() const;
+  void refillLines();
+  void refillLayers();
+  void refillMargins();
+  QStringList describe(int row, std::int64_t step) const;
+
+  const ComparedRuns* runs_;
+  bool chosen_ = false;  // the user has chosen the reference
+  ConclusionLabel* conclusion_;
+  LinePlot* lines_;
+  TimeHeatMap* layers_;
+  HalfOctavePlot* margins_;
+  QStackedWidget* stack_;
+  QToolButton *by_layer_, *by_rounding_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,371 @@
+#include "widgets/microscaling/block_microscope_panel.h"
+
+#include <QAction>
+#include <QEvent>
+#include <QHeaderView>
+#include <QSplitter>
+#include <QUndoCommand>
+#include <cmath>
+#include <cstring>
+
+#include "widgets/microscaling/block_bars.h"
+#include "widgets/microscaling/block_presets.h"
+#include "widgets/microscaling/block_table.h"
+#include "widgets/microscaling/number_line.h"
+#include "widgets/panel/format_text.h"
+#include "widgets/plots/color_scale.h"
+
+namespace moescope {
+
+bool BlockMicroscopePanel::State::operator==(const State& other) const {
+  // Bitwise: NaN equals itself here, and -0 differs from 0.
+  return values.size() == other.values.size() &&
+         std::memcmp(values.data(), other.values.data(), values.size() * sizeof(float)) == 0 &&
+         format == other.format && rounding == other.rounding && draw == other.draw;
+}
+
+class BlockMicroscopePanel::Change : public QUndoCommand {
+ public:
+  Change(BlockMicroscopePanel* microscope, State before, State after, const QString& what)
+      : QUndoCommand(what), microscope_(microscope), before_(std::move(before)), after_(std::move(after)) {}
+  void undo() override { microscope_->apply(before_); }
+  void redo() override { microscope_->apply(after_); }
+
+ private:
+  BlockMicroscopePanel* microscope_;
+  State before_, after_;
+};
+
+BlockMicroscopePanel::BlockMicroscopePanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Block microscope"), Provenance::measured_here, parent) {
+  makeControls();
+  makeBody();
+  makeActions();
+  setBlock(QString(), blockPresets().front().values, mx_format(ElementFormat::e4m3), BlockAxis::row);
+}
+
+void BlockMicroscopePanel::makeControls() {
+  presets_ = new QComboBox(this);
+  presets_->setAccessibleName(tr("Example block"));
+  presets_->setPlaceholderText(tr("Examples"));
+  presets_->setToolTip(tr("Blocks worth looking at"));
+  for (const BlockPreset& preset : blockPresets()) {
+    presets_->addItem(preset.name);
+    presets_->setItemData(presets_->count() - 1, preset.lesson, Qt::ToolTipRole);
+  }
+  connect(presets_, &QComboBox::activated, this, &BlockMicroscopePanel::loadPreset);
+  format_ = new QComboBox(this);
+  fillBlockFormats(format_);
+  rule_ = new QComboBox(this);
+  fillScaleRules(rule_);
+  const auto choose = [this] {
+    OperandFormat format = blockFormatAt(format_->currentIndex());
+    if (format.scheme == QuantScheme::mx) {
+      format.rule = static_cast<ScaleRule>(rule_->currentIndex());
+      if (state_.format.scheme == QuantScheme::mx) format.block = state_.format.block;
+    }
+    requestFormat(format);
+  };
+  connect(format_, &QComboBox::activated, this, choose);
+  connect(rule_, &QComboBox::activated, this, choose);
+  rounding_ = new QComboBox(this);
+  rounding_->addItems({tr("nearest even"), tr("stochastic")});
+  rounding_->setAccessibleName(tr("Rounding"));
+  rounding_->setToolTip(
+      tr("Rounding. Stochastic: up with the probability that keeps the mean, except for values that clip"));
+  connect(rounding_, &QComboBox::activated, this, [this](int i) { setRounding(static_cast<Rounding>(i)); });
+  draw_ = new QToolButton(this);
+  draw_->setText(tr("Draw again"));
+  connect(draw_, &QToolButton::clicked, this, [this] {
+    State next = state_;
+    ++next.draw;
+    change(std::move(next), tr("draw"));
+  });
+  turn_ = new QToolButton(this);
+  turn_->setAccessibleName(tr("Block axis"));
+  turn_->setToolTip(
+      tr("Direction of the block. Click for the block through the same element along the other axis (X)"));
+  turn_->setShortcut(Qt::Key_X);
+  connect(turn_, &QToolButton::clicked, this,
+          [this] { emit axisChosen(axis_ == BlockAxis::row ? BlockAxis::column : BlockAxis::row); });
+  auto* reset_button = new QToolButton(this);
+  reset_button->setText(tr("Reset"));
+  reset_button->setToolTip(tr("Back to the block as it was opened"));
+  connect(reset_button, &QToolButton::clicked, this, &BlockMicroscopePanel::reset);
+  controls_ = new QWidget(this);
+  auto* row = new QHBoxLayout(controls_);
+  row->setContentsMargins(0, 0, 0, 0);
+  row->setSpacing(4);
+  for (QWidget* control :
+       std::initializer_list<QWidget*>{presets_, format_, rule_, rounding_, draw_, turn_, reset_button})
+    row->addWidget(control);
+  row->addStretch(1);
+}
+
+void BlockMicroscopePanel::makeBody() {
+  bars_ = new BlockBars(this);
+  line_ = new NumberLine(this);
+  line_->setAccessibleName(tr("Number line of the format with the block's scaled values"));
+  line_->setMinimumHeight(90);
+  log_ = new QToolButton(this);
+  log_->setText(tr("log"));
+  log_->setCheckable(true);
+  log_->setToolTip(tr("Number line logarithmic on both sides of zero"));
+  connect(log_, &QToolButton::toggled, line_, &NumberLine::setLog);
+  static_cast<QHBoxLayout*>(controls_->layout())->insertWidget(7, log_);
+
+  derivation_ = new QLabel(this);
+  derivation_->setWordWrap(true);
+  derivation_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  derivation_->setAccessibleName(tr("How the scale follows from amax"));
+  derivation_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Minimum);
+  figures_ = new QLabel(this);
+  figures_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  figures_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+  QFont bold = figures_->font();
+  bold.setBold(true);
+  figures_->setFont(bold);
+  bits_key_ = new QLabel(this);
+  bits_key_->setTextFormat(Qt::RichText);
+  auto* figures_row = new QWidget(this);
+  auto* row = new QHBoxLayout(figures_row);
+  row->setContentsMargins(0, 0, 0, 0);
+  row->addWidget(figures_, 1);
+  row->addWidget(bits_key_);
+
+  model_ = new BlockModel(this);
+  table_ = new QTableView(this);
+  table_->setModel(model_);
+  table_->setItemDelegateForColumn(BlockModel::kBits, new BitsDelegate(table_));
+  table_->setAccessibleName(tr("Elements of the block"));
+  table_->setSelectionBehavior(QAbstractItemView::SelectRows);
+  table_->setSelectionMode(QAbstractItemView::SingleSelection);
+  table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 5);
+  table_->horizontalHeader()->setStretchLastSection(true);
+  table_->setEditTriggers(QAbstractItemView::DoubleClicked | QAbstractItemView::EditKeyPressed |
+                          QAbstractItemView::AnyKeyPressed);
+  connect(model_, &BlockModel::valueEdited, this, &BlockMicroscopePanel::editValue);
+  connect(model_, &BlockModel::refused, this, &BlockMicroscopePanel::readoutChanged);
+  connect(bars_, &BlockBars::elementChosen, this, &BlockMicroscopePanel::selectElement);
+  connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
+          [this](const QModelIndex& index) { selectElement(index.row()); });
+
+  auto* left = new QSplitter(Qt::Vertical, this);
+  left->addWidget(bars_);
+  left->addWidget(line_);
+  left->setStretchFactor(0, 3);
+  left->setStretchFactor(1, 2);
+  auto* both = new QSplitter(Qt::Horizontal, this);
+  both->addWidget(left);
+  both->addWidget(table_);
+  both->setStretchFactor(0, 1);
+  both->setSizes({620, 660});
+  addBody(controls_, 0);
+  addBody(derivation_, 0);
+  addBody(figures_row, 0);
+  addBody(both);
+}
+
+void BlockMicroscopePanel::makeActions() {
+  QAction* undo = undo_.createUndoAction(this, tr("Undo"));
+  undo->setShortcut(QKeySequence::Undo);
+  QAction* redo = undo_.createRedoAction(this, tr("Redo"));
+  redo->setShortcuts({QKeySequence(Qt::CTRL | Qt::Key_Y), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_Z)});
+  for (QAction* action : {undo, redo}) {
+    action->setShortcutContext(Qt::WidgetWithChildrenShortcut);
+    addAction(action);
+  }
+}
+
+void BlockMicroscopePanel::setBlock(const QString& origin, std::vector<float> values, const OperandFormat& format,
+                                    BlockAxis axis, float tensor_amax) {
+  tensor_amax_ = tensor_amax;
+  origin_ = origin;
+  axis_ = axis;
+  original_ = {std::move(values), format, state_.rounding, state_.draw};
+  undo_.clear();
+  presets_->setCurrentIndex(-1);
+  apply(original_);
+}
+
+void BlockMicroscopePanel::setFormat(const OperandFormat& format) {
+  State next = state_;
+  next.format = format;
+  change(std::move(next), tr("format"));
+}
+
+// Another block size means another block of the tensor, which its owner brings.
+void BlockMicroscopePanel::requestFormat(const OperandFormat& format) {
+  if (block_size(format) != block_size(state_.format) && !origin_.isEmpty()) return emit formatChosen(format);
+  setFormat(format);
+}
+
+void BlockMicroscopePanel::editValue(int element, float value) {
+  State next = state_;
+  next.values[static_cast<std::size_t>(element)] = value;
+  change(std::move(next), tr("value %1").arg(element));
+}
+
+void BlockMicroscopePanel::setRounding(Rounding rounding) {
+  State next = state_;
+  next.rounding = rounding;
+  change(std::move(next), tr("rounding"));
+}
+
+void BlockMicroscopePanel::loadPreset(int preset) {
+  State next = state_;
+  next.values = blockPresets()[static_cast<std::size_t>(preset)].values;
+  original_ = next;
+  change(std::move(next), blockPresets()[static_cast<std::size_t>(preset)].name);
+  emit readoutChanged(blockPresets()[static_cast<std::size_t>(preset)].lesson);
+}
+
+void BlockMicroscopePanel::reset() {
+  change(original_, tr("reset"));
+}
+
+void BlockMicroscopePanel::change(State next, const QString& what) {
+  if (next == state_) return;
+  undo_.push(new Change(this, state_, std::move(next), what));
+}
+
+void BlockMicroscopePanel::apply(const State& state) {
+  const bool other = state.format != state_.format;
+  state_ = state;
+  OperandFormat format = state_.format;
+  format.rounding = state_.rounding;
+  block_ = block_anatomy(format, state_.values, state_.draw, tensor_amax_);
+  refresh();
+  emitReadout();
+  if (other) emit formatChosen(state_.format);
+}
+
+void BlockMicroscopePanel::selectElement(int element) {
+  if (element < 0 || element >= static_cast<int>(block_.elements.size())) return;
+  bars_->setCurrent(element);
+  line_->setCurrentMark(element);
+  if (table_->currentIndex().row() != element) table_->selectRow(element);
+  emit elementChosen(element);
+  emitReadout();
+}
+
+// Of the chosen element as it is now.
+void BlockMicroscopePanel::emitReadout() {
+  const int element = table_->currentIndex().row();
+  if (!isVisible() || element < 0) return;
+  emit readoutChanged(elementReadout(block_, element).join(QStringLiteral("   ")));
+}
+
+// What the colours of a code's bits mean, above the table that has them.
+void BlockMicroscopePanel::nameBits() {
+  const BitLayout layout = bitLayout(state_.format.element);
+  const auto field = [this](BitField which, const QString& name) {
+    return QStringLiteral("<span style='color:%1'>\u25a0</span>&nbsp;%2")
+        .arg(bitColor(which, isDark(palette())).name(), name);
+  };
+  QStringList fields{field(BitField::sign, tr("sign"))};
+  if (layout.exponent) fields << field(BitField::exponent, tr("exponent"));
+  fields << field(BitField::mantissa, tr("mantissa"));
+  bits_key_->setText(tr("bits of a code: %1").arg(fields.join(QStringLiteral("&nbsp;&nbsp;"))));
+}
+
+void BlockMicroscopePanel::changeEvent(QEvent* event) {
+  if (event->type() == QEvent::PaletteChange && bits_key_) nameBits();
+  Panel::changeEvent(event);
+}
+
+void BlockMicroscopePanel::refresh() {
+  format_->setCurrentIndex(blockFormatIndex(state_.format));
+  rule_->setEnabled(state_.format.scheme == QuantScheme::mx);
+  rule_->setCurrentIndex(static_cast<int>(state_.format.rule));
+  rounding_->setCurrentIndex(static_cast<int>(state_.rounding));
+  draw_->setVisible(state_.rounding == Rounding::stochastic);
+  turn_->setText(tr("%1 \u21c4").arg(blockAxisLabel(axis_)));
+  turn_->setEnabled(!origin_.isEmpty());
+
+  QStringList lines;
+  for (const std::string& line : block_.derivation) lines << QString::fromStdString(line);
+  derivation_->setText(lines.join(QStringLiteral("  \u2192  ")));
+  const QuantSums& sums = block_.sums;
+  figures_->setText(block_.is_nan() ? tr("NaN block: no figures")
+                                    : tr("SQNR %1 dB   flushed to zero %2   clipped %3   crest factor %4")
+                                          .arg(sums.err2 == 0 ? tr("exact, infinite") : formatValue(sums.sqnr_db(), 3),
+                                               formatPercent(sums.underflow_share()),
+                                               formatPercent(sums.clipped_share()), formatValue(sums.mean_crest(), 3)));
+  nameBits();
+  bars_->setBlock(&block_);
+  model_->setBlock(&block_);
+  table_->resizeColumnsToContents();
+
+  const ElementFormat format = state_.format.element;
+  line_->setPoints({{elementFormatLabel(format), representable_values(format)}});
+  line_->setCaption(
+      block_.is_nan() ? tr("representable values of %1").arg(elementFormatLabel(format))
+      : state_.format.scheme != QuantScheme::mx
+          ? tr("y = x / %1 on the values of %2")
+                .arg(QString::number(block_.scale.value, 'g', 3))
+                .arg(elementFormatLabel(format))
+          : tr("y = x / 2^%1 on the values of %2").arg(block_.scale.code - 127).arg(elementFormatLabel(format)));
+  std::vector<NumberLine::Mark> marks;
+  for (std::size_t i = 0; i < block_.elements.size(); ++i) {
+    const ElementAnatomy& e = block_.elements[i];
+    marks.push_back({e.scaled, e.decoded, tr("element %1").arg(i), e.underflow || e.clipped});
+  }
+  line_->setMarks(std::move(marks));
+  update();
+}
+
+QString BlockMicroscopePanel::status() const {
+  return origin_.isEmpty()                                      ? tr("example block")
+         : undo_.canUndo() && state_.values != original_.values ? tr("%1, edited").arg(origin_)
+                                                                : origin_;
+}
+
+QString BlockMicroscopePanel::csv() const {
+  QString text =
+      QStringLiteral("element,value,scaled,code,sign,exponent,mantissa,decoded,dequantized,error,underflow,clipped\n");
+  for (std::size_t i = 0; i < block_.elements.size(); ++i) {
+    const ElementAnatomy& e = block_.elements[i];
+    text += QStringList{QString::number(i),
+                        exactText(e.value),
+                        exactText(e.scaled),
+                        QString::number(e.fields.code),
+                        QString::number(e.fields.sign),
+                        QString::number(e.fields.exponent),
+                        QString::number(e.fields.mantissa),
+                        exactText(e.decoded),
+                        exactText(e.dequantized),
+                        QString::number(e.error, 'g', 9),
+                        QString::number(e.underflow),
+                        QString::number(e.clipped)}
+                .join(QLatin1Char(',')) +
+            QLatin1Char('\n');
+  }
+  return text;
+}
+
+QString BlockMicroscopePanel::explain() const {
+  return tr(
+      "<p><b>One block, exactly as it is stored.</b> The largest magnitude (amax) decides the shared scale, in MX "
+      "2^(byte - 127); each value divided by it is rounded to the nearest code of the element format and saturates at "
+      "its maximum.</p><p>Hollow bars are the values, filled bars the dequantized ones. On the number line a thin line "
+      "leads from each scaled value to the code it is stored as; a cross marks values that clip or become "
+      "zero.</p><p>NVFP4 has blocks of 16 under an E4M3 scale and one FP32 scale for the tensor; FP8 an FP32 scale for "
+      "1 x 128 or 128 x 128 values, a row or the tensor, of which 128 are shown at a time. Both take the open tensor's "
+      "amax into account; of an example block its own.</p><p>Values can be edited in the table (F2). FLOOR may leave "
+      "amax above the largest number, and it is cut to that: by up to 1/8 in E4M3, E5M2 and E3M2, 1/16 in E2M3, 1/4 in "
+      "E2M1 and 1/128 in INT8; EVEN cuts less, RCEIL and CEIL nothing. NVFP4 rounds its block scale to the nearest "
+      "E4M3 number, which cuts half of the amax, by 1/17 at most. Formulas: OCP Microscaling Formats v1.0; RCEIL as "
+      "NVIDIA's conversion to E8M0 rounding up.</p>");
+}
+
+QVariantMap BlockMicroscopePanel::saveState() const {
+  return {{QStringLiteral("log"), log_->isChecked()}, {QStringLiteral("rounding"), rounding_->currentIndex()}};
+}
+
+void BlockMicroscopePanel::restoreState(const QVariantMap& state) {
+  log_->setChecked(state.value(QStringLiteral("log")).toBool());
+  if (state.value(QStringLiteral("rounding")).toInt() == 1) setRounding(Rounding::stochastic);
+}
+
+}  // namespace moescope

@@ -1,0 +1,93 @@
+// The block microscope: one block of a tensor, amax -> scale byte -> bits -> decoded value -> error, all exact and
+// editable. Ctrl+Z and Ctrl+Y undo and redo inside it.
+#pragma once
+
+#include <QComboBox>
+#include <QLabel>
+#include <QTableView>
+#include <QUndoStack>
+#include <vector>
+
+#include "core/numerics/block_anatomy.h"
+#include "widgets/panel/panel.h"
+
+namespace moescope {
+
+class BlockBars;
+class BlockModel;
+class NumberLine;
+
+class BlockMicroscopePanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit BlockMicroscopePanel(Selection* selection, QWidget* parent = nullptr);
+
+  // Shows a block of a tensor, from `origin` ("w1, row 3, block 7"), and discards the edits of the previous one.
+  // Rounding stays. `tensor_amax`: NVFP4's tensor scale follows from it.
+  void setBlock(const QString& origin, std::vector<float> values, const OperandFormat& format, BlockAxis axis,
+                float tensor_amax = 0);
+  // Keeps the values, unlike setBlock; undoable.
+  void setFormat(const OperandFormat& format);
+  void editValue(int element, float value);
+  void setRounding(Rounding rounding);
+  void loadPreset(int preset);
+  void reset();  // to the values of setBlock or the preset
+  void selectElement(int element);
+
+  const BlockAnatomy& block() const { return block_; }
+  QUndoStack* undoStack() { return &undo_; }
+
+  QString csv() const override;
+  QString explain() const override;
+  QVariantMap saveState() const override;
+  void restoreState(const QVariantMap& state) override;
+
+ signals:
+  void elementChosen(int element);
+  void formatChosen(const OperandFormat& format);  // chosen, undone or redone here
+  void axisChosen(BlockAxis axis);                 // asks for the block along the other axis through the same element
+
+ protected:
+  Provenance kind() const override { return Provenance::measured_here; }  // on a tensor, whatever run is open
+  QString status() const override;
+  void changeEvent(QEvent* event) override;
+
+ private:
+  struct State {
+    std::vector<float> values;
+    OperandFormat format = mx_format(ElementFormat::e4m3);
+    Rounding rounding = Rounding::nearest;
+    std::int64_t draw = 0;
+    bool operator==(const State& other) const;
+  };
+  class Change;
+
+  void makeControls();
+  void makeBody();
+  void makeActions();
+  void requestFormat(const OperandFormat& format);
+  void change(State next, const QString& what);
+  void apply(const State& state);
+  void refresh();
+  void emitReadout();
+  void nameBits();
+
+  State state_, original_;
+  QString origin_;
+  BlockAxis axis_ = BlockAxis::row;
+  float tensor_amax_ = 0;
+  BlockAnatomy block_;
+  QUndoStack undo_;
+
+  QWidget* controls_ = nullptr;
+  QComboBox *presets_ = nullptr, *format_ = nullptr, *rule_ = nullptr, *rounding_ = nullptr;
+  QToolButton *draw_ = nullptr, *log_ = nullptr, *turn_ = nullptr;
+  QLabel *derivation_ = nullptr, *figures_ = nullptr, *bits_key_ = nullptr;
+  BlockBars* bars_ = nullptr;
+  NumberLine* line_ = nullptr;
+  BlockModel* model_ = nullptr;
+  QTableView* table_ = nullptr;
+};
+
+}  // namespace moescope

@@ -1,0 +1,216 @@
+#include "widgets/microscaling/block_scale_histogram_panel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/telemetry/frame/quant_format.h"
+#include "widgets/panel/metric_text.h"
+#include "widgets/panel/operand_combos.h"
+#include "widgets/panel/tensor_text.h"
+#include "widgets/plots/matrix_plot.h"
+
+namespace moescope {
+namespace {
+
+constexpr int kNanByte = 255, kBias = 127, kFewestRows = 10;
+constexpr std::uint8_t kEmptyShareCode = 1;  // measured, but no block has this scale
+constexpr double kLeastShare = 1e-4;         // low end of the colour scale of shares, log10 up to 1
+
+double total(const std::array<std::uint32_t, 256>& blocks) {
+  return std::accumulate(blocks.begin(), blocks.end(), 0.0);
+}
+
+// Scales of NVFP4 and FP8 are no powers of two, and have no byte of their own here.
+QString scaleText(const std::string& format, int byte) {
+  if (byte == kNanByte) return BlockScaleHistogramPanel::tr("scale NaN");
+  return quant_format(format).scale == QuantScale::power_of_two
+             ? BlockScaleHistogramPanel::tr("scale 2^%1 (byte %2)").arg(byte - kBias).arg(byte)
+             : BlockScaleHistogramPanel::tr("scales from 2^%1 to under 2^%2").arg(byte - kBias).arg(byte - kBias + 1);
+}
+
+std::uint8_t shareCode(double share) {
+  return share <= 0 ? kNoDataCode : scaleCode(1 - std::log10(share) / std::log10(kLeastShare));
+}
+
+}  // namespace
+
+BlockScaleHistogramPanel::BlockScaleHistogramPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Block scale histogram"), Provenance::measured_here, parent) {
+  auto* body = new QWidget(this);
+  auto* row = new QHBoxLayout(body);
+  row->setContentsMargins(0, 0, 0, 0);
+  row->setSpacing(0);
+  waterfall_ = new TimeHeatMap(selection, body);
+  waterfall_->refill = [this] { refillWaterfall(); };
+  waterfall_->describe = [this](int byte, std::int64_t step) { return describe(byte, step); };
+  waterfall_->fetch = [this](StepRange range, int bins) {
+    const auto blocks = selection_->history()->scale_waterfall(selection_->tensor(), range, bins);
+    std::vector<std::uint8_t> codes(blocks.size(), kNoDataCode);
+    for (std::size_t column = 0; column < blocks.size(); column += 256) {
+      const double all = std::accumulate(blocks.begin() + column, blocks.begin() + column + 256, 0.0);
+      for (std::size_t byte = 0; byte < 256 && all > 0; ++byte)
+        codes[column + byte] = std::max(kEmptyShareCode, shareCode(blocks[column + byte] / all));
+    }
+    return codes;
+  };
+  waterfall_->setWeights(sequentialWeights());
+  waterfall_->setHeld(true);
+  waterfall_->setAccessibleName(tr("Block scales over steps"));
+  bars_ = new Histogram(body);
+  bars_->refill = [this] { refillBars(); };
+  bars_->describe = [this](int byte) { return describe(byte, selection_->step()); };
+  waterfall_->figure = [this](int, std::int64_t step) { return scalesAt(step); };
+  bars_->figureOf = [this](QPoint) { return scalesAt(selection_->step()); };
+  bars_->setAccessibleName(tr("Block scales at the cursor"));
+  row->addWidget(waterfall_, 3);
+  row->addWidget(bars_, 1);
+  connect(selection_, &Selection::dataChanged, bars_, &PlotFrame::markDirty);
+  connect(selection_, &Selection::timeChanged, bars_, &PlotFrame::markDirty);
+  connect(selection_, &Selection::focusChanged, bars_, &PlotFrame::markDirty);
+
+  addControl(new GemmClassCombo(selection_, this, true));
+  addControl(new OperandCombo(selection_, this));
+  addControl(new OperandLayerCombo(selection_, this));
+  addBody(body);
+  setFocusProxy(waterfall_);
+}
+
+std::shared_ptr<const TelemetryFrame> BlockScaleHistogramPanel::frame() const {
+  return selection_->quantFrame();
+}
+
+QString BlockScaleHistogramPanel::notice() const {
+  const History* history = selection_->history();
+  if (!history) return noRunNotice();
+  if (history->steps().empty()) return noDataYetNotice();
+  const auto newest = history->quant_frame_at(history->steps().last);
+  if (!newest || layersOf(*newest, selection_->tensor().gemm_class()).empty())
+    return noQuantizationNotice(history->info(), newest.get(), selection_->tensor().gemm_class());
+  const QuantFrame* tensor = findTensor(newest.get(), selection_->tensor());
+  if (tensor && quant_format(tensor->format).scale == QuantScale::none)
+    return tr("%1 is in BF16, which has no scales").arg(placeName(selection_->tensor()));
+  if (!tensor && !history->info().config_toml.empty())
+    return tr("%1 is not quantized: choose another operand above").arg(placeName(selection_->tensor()));
+  if (!tensor) return notInLogNotice(history->info(), tr("scales of %1").arg(placeName(selection_->tensor())));
+  return {};
+}
+
+// The axis holds every exponent that the tensor ever showed at the cursor or at the newest step, and some air.
+void BlockScaleHistogramPanel::updateRows() {
+  const QString key = QStringLiteral("%1:%2:%3")
+                          .arg(reinterpret_cast<quintptr>(selection_->history()))
+                          .arg(static_cast<int>(selection_->tensor().gemm_class()))
+                          .arg(placeName(selection_->tensor()));
+  int low = first_byte_, high = last_byte_;
+  if (std::exchange(rows_of_, key) != key) low = 255, high = 0;
+  for (const std::int64_t step : {selection_->step(), selection_->history()->steps().last, selection_->range().first}) {
+    const auto frame = selection_->history()->quant_frame_at(step);
+    const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
+    for (int byte = 0; quant && byte < kNanByte; ++byte) {
+      if (quant->e8m0_blocks[byte] == 0) continue;
+      low = std::min(low, std::max(0, byte - 1));
+      high = std::max(high, std::min(kNanByte - 1, byte + 1));
+    }
+  }
+  while (high - low + 1 < kFewestRows && (low > 0 || high < kNanByte - 1)) {
+    low = std::max(0, low - 1);
+    high = std::min(kNanByte - 1, high + 1);
+  }
+  first_byte_ = low;
+  last_byte_ = high;
+}
+
+FigureTarget BlockScaleHistogramPanel::scalesAt(std::int64_t step) const {
+  FigureTarget target = this->target(FigureKey("e8m0_blocks").info());
+  target.step = step;
+  return target;
+}
+
+void BlockScaleHistogramPanel::refillWaterfall() {
+  waterfall_->setNotice(notice());
+  bars_->setVisible(notice().isEmpty());
+  if (!notice().isEmpty()) return;
+  updateRows();
+  LegendScale legend{.lut = viridisLut(isDark(palette())), .ticks = {}, .caption = tr("blocks")};
+  legend.lut[kNoDataCode] = palette().base().color().rgb();
+  legend.lut[kEmptyShareCode] = palette().base().color().rgb();
+  for (const double share : {1e-4, 1e-3, 1e-2, 1e-1, 1.0})
+    legend.ticks.push_back({1 - std::log10(share) / std::log10(kLeastShare), QString::number(share * 100) + tr(" %")});
+  waterfall_->setLegend(legend);
+  waterfall_->setSource(rows_of_, 256);
+  waterfall_->setVisibleRows(first_byte_, last_byte_);
+  auto ticks = powerOfTwoTicks(first_byte_ - kBias, last_byte_ - kBias, std::max(2, waterfall_->height() / 24));
+  for (Tick& tick : ticks) tick.value += kBias;
+  waterfall_->setRowAxis(std::move(ticks), tr("scale 2^k"), true);
+}
+
+void BlockScaleHistogramPanel::refillBars() {
+  const QString why = notice();
+  bars_->setNotice(why);
+  if (!why.isEmpty()) return;
+  updateRows();
+  const auto frame = this->frame();
+  const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
+  std::vector<double> shares(last_byte_ - first_byte_ + 1, 0);
+  const double all = quant ? total(quant->e8m0_blocks) : 0;
+  for (std::size_t i = 0; i < shares.size() && all > 0; ++i) shares[i] = quant->e8m0_blocks[first_byte_ + i] / all;
+  bars_->setBars(first_byte_, std::move(shares));
+  auto ticks = powerOfTwoTicks(first_byte_ - kBias, last_byte_ - kBias, std::max(2, bars_->height() / 24));
+  for (Tick& tick : ticks) tick.value += kBias;
+  bars_->setCategoryTicks(std::move(ticks));
+  bars_->setShareCaption(tr("% now"));
+}
+
+QStringList BlockScaleHistogramPanel::describe(int byte, std::int64_t step) const {
+  const auto frame = selection_->history()->quant_frame_at(step);
+  const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
+  if (!quant) return {tr("not measured at this step")};
+  const double all = total(quant->e8m0_blocks), blocks = quant->e8m0_blocks[byte];
+  return {tr("step %1, %2").arg(formatCount(frame->step), scaleText(quant->format, byte)),
+          tr("%1 blocks, %2").arg(formatCount(blocks), formatPercent(all > 0 ? blocks / all : 0))};
+}
+
+QString BlockScaleHistogramPanel::status() const {
+  const auto frame = this->frame();
+  const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
+  if (!quant) return {};
+  return timeStatus(frame->step, true) + tr(", %1, NaN blocks %2, amax %3")
+                                             .arg(QString::fromStdString(quant->format),
+                                                  formatCount(quant->e8m0_blocks[kNanByte]),
+                                                  formatValue(quant->amax, 3));
+}
+
+QString BlockScaleHistogramPanel::csv() const {
+  QString text = QStringLiteral("step,layer,tensor,format,exponent + 127,scale [2^k],blocks\n");
+  const auto frame = this->frame();
+  const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
+  for (int byte = 0; quant && byte < 256; ++byte) {
+    if (quant->e8m0_blocks[byte] == 0) continue;
+    text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7\n")
+                .arg(frame->step)
+                .arg(selection_->tensor().layer)
+                .arg(gemmClassLabel(selection_->tensor().gemm_class()) + QLatin1Char(' ') +
+                         tensorName(selection_->tensor()),
+                     QString::fromStdString(quant->format))
+                .arg(byte)
+                .arg(byte == kNanByte ? QStringLiteral("NaN") : QString::number(byte - kBias))
+                .arg(quant->e8m0_blocks[byte]);
+  }
+  return text;
+}
+
+QString BlockScaleHistogramPanel::explain() const {
+  return tr("<p><b>The block scales of one quantized operand.</b> In MX each block of 32 values shares one scale 2^k; "
+            "in NVFP4 16 values share a scale from 2^k to 2^(k+1), a multiple of the tensor's; in FP8 the same, and "
+            "what shares a scale counts as a block. The choosers list every class of GEMMs that this run quantizes, "
+            "its operands and its layers. Left: share of the blocks by exponent over steps; between two measured steps "
+            "the last one is held. Right: the histogram at the cursor, on the same axis. Blocks with NaN or Inf are "
+            "counted apart, above.</p><p>In MX: <b>rceil</b>: k = ceil(log2(amax / max)), nothing clips. <b>floor</b>: "
+            "k = floor(log2 amax) - emax, the largest values of a block may clip. Drifting down: the tensor shrinks "
+            "(often gradients). Wide: blocks differ a lot, and block scaling is useful. One thin line: a scale per "
+            "tensor would be enough.</p>") +
+         metricCards({"e8m0_blocks", "amax"});
+}
+
+}  // namespace moescope

@@ -1,0 +1,37 @@
+// The block scales of one quantized operand: E8M0 exponents over steps, and their histogram at the cursor beside it on
+// the same axis.
+#pragma once
+
+#include "widgets/panel/panel.h"
+#include "widgets/plots/histogram.h"
+#include "widgets/plots/time_heat_map.h"
+
+namespace moescope {
+
+class BlockScaleHistogramPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit BlockScaleHistogramPanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+
+ protected:
+  QString status() const override;
+
+ private:
+  void refillWaterfall();
+  void refillBars();
+  void updateRows();
+  QString notice() const;  // why there is nothing to show; empty: there is something
+  std::shared_ptr<const TelemetryFrame> frame() const;
+  QStringList describe(int byte, std::int64_t step) const;
+  FigureTarget scalesAt(std::int64_t step) const;
+
+  TimeHeatMap* waterfall_;
+  Histogram* bars_;
+  int first_byte_ = 0, last_byte_ = -1;  // of the axis; only widens for the same tensor
+  QString rows_of_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,428 @@
+#include "widgets/microscaling/block_scale_map_panel.h"
+
+#include <QGridLayout>
+#include <QKeyEvent>
+#include <QMouseEvent>
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "core/numerics/block_anatomy.h"
+#include "widgets/panel/format_text.h"
+#include "widgets/panel/tensor_text.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::size_t kMostValues = std::size_t{2} << 20;  // read for one picture: some 5 ms
+// Neighbours that a memory page of the file brings anyway.
+constexpr std::size_t kColumnRun = 64, kBlockRun = 32;
+constexpr std::uint8_t kZeroCode = 1, kFirstCode = 2;  // an all-zero block has a colour of its own
+constexpr std::size_t kLeastVisible = 4;
+
+std::uint32_t magnitudeBits(float v) {
+  return std::bit_cast<std::uint32_t>(v) & 0x7FFFFFFF;
+}
+
+}  // namespace
+
+void ScaleMapCells::wheelEvent(QWheelEvent* event) {
+  const QRect area = cellsRect();
+  const QPointF at = event->position();
+  if (event->modifiers() & Qt::ShiftModifier) {
+    // Some platforms turn Shift+wheel into a sideways wheel themselves.
+    const QPoint delta = event->angleDelta();
+    emit scrolled(-(delta.x() ? delta.x() : delta.y()) / 1200.0);
+  } else {
+    emit zoomed(std::clamp((at.y() - area.top()) / std::max(1, area.height()), 0.0, 1.0),
+                std::clamp((at.x() - area.left()) / std::max(1, area.width()), 0.0, 1.0),
+                std::pow(0.75, event->angleDelta().y() / 120.0));
+  }
+  event->accept();
+}
+
+void ScaleMapCells::mouseDoubleClickEvent(QMouseEvent*) {
+  emit fitted();
+}
+
+void ScaleMapCells::keyPressEvent(QKeyEvent* event) {
+  switch (event->key()) {
+    case Qt::Key_Plus:
+    case Qt::Key_Equal:
+      return emit zoomed(0.5, 0.5, 0.75);
+    case Qt::Key_Minus:
+      return emit zoomed(0.5, 0.5, 1 / 0.75);
+    case Qt::Key_Home:
+      return emit fitted();
+    default:
+      return MatrixPlot::keyPressEvent(event);
+  }
+}
+
+std::size_t BlockScaleMapPanel::Side::shown() const {
+  const std::size_t stride = run * step, rest = visible % stride;
+  return visible / stride * run + std::min(rest, run);
+}
+
+std::size_t BlockScaleMapPanel::Side::at(std::size_t cell) const {
+  return first + cell / run * run * step + cell % run;
+}
+
+void BlockScaleMapPanel::Side::limit(std::size_t most) {
+  step = 1;
+  while (shown() > std::max<std::size_t>(1, most) && step < visible) ++step;
+}
+
+void BlockScaleMapPanel::Side::zoom(double share, double factor) {
+  const double wanted = std::max(static_cast<double>(visible) * factor, static_cast<double>(kLeastVisible));
+  const auto next = std::min(size, static_cast<std::size_t>(std::lround(wanted)));
+  const double fixed = static_cast<double>(first) + share * static_cast<double>(visible);
+  const double begin = fixed - share * static_cast<double>(next);
+  first = std::min(static_cast<std::size_t>(std::max(0.0, std::round(begin))), size - next);
+  visible = next;
+}
+
+BlockScaleMapPanel::BlockScaleMapPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Block scale map"), Provenance::measured_here, parent) {
+  axis_box_ = new QComboBox(this);
+  axis_box_->addItems({blockAxisLabel(BlockAxis::row), blockAxisLabel(BlockAxis::column)});
+  axis_box_->setAccessibleName(tr("Block axis"));
+  axis_box_->setToolTip(tr("Direction of the blocks: along the dimension that the matrix product contracts"));
+  connect(axis_box_, &QComboBox::activated, this, [this](int i) { emit axisChosen(static_cast<BlockAxis>(i)); });
+  slice_box_ = new QSpinBox(this);
+  slice_box_->setAccessibleName(tr("Slice"));
+  slice_box_->setToolTip(tr("Which matrix of a tensor with more than two dimensions, an expert for instance"));
+  slice_box_->setPrefix(tr("slice "));
+  connect(slice_box_, &QSpinBox::valueChanged, this, [this](int i) { emit sliceChosen(static_cast<std::size_t>(i)); });
+  addControl(slice_box_);
+  addControl(axis_box_);
+  slice_box_->hide();
+
+  auto* body = new QWidget(this);
+  auto* grid = new QGridLayout(body);
+  grid->setContentsMargins(0, 0, 0, 0);
+  grid->setSpacing(0);
+  cells_ = new ScaleMapCells(body);
+  cells_->setAccessibleName(title());
+  vertical_ = new QScrollBar(Qt::Vertical, body);
+  horizontal_ = new QScrollBar(Qt::Horizontal, body);
+  grid->addWidget(cells_, 0, 0);
+  grid->addWidget(vertical_, 0, 1);
+  grid->addWidget(horizontal_, 1, 0);
+  addBody(body);
+  setFocusProxy(cells_);
+  cells_->setNotice(noTensorNotice());
+  cells_->setHatched(kNoDataCode);
+  cells_->setWeights(sequentialWeights());
+  cells_->refill = [this] { refill(); };
+  cells_->describe = [this](int row, int column) { return describe(row, column); };
+  cells_->decorate = [this](QPainter& painter) { paintGroups(painter); };
+  connect(cells_, &MatrixPlot::cellChosen, this, &BlockScaleMapPanel::choose);
+  connect(cells_, &ScaleMapCells::fitted, this, &BlockScaleMapPanel::fit);
+  connect(cells_, &ScaleMapCells::zoomed, this, [this](double row, double column, double factor) {
+    if (!source_.valid()) return;
+    rows_.zoom(row, factor);
+    columns_.zoom(column, factor);
+    syncScrollBars();
+    cells_->markDirty();
+  });
+  connect(cells_, &ScaleMapCells::scrolled, this, [this](double widths) {
+    horizontal_->setValue(horizontal_->value() + static_cast<int>(widths * static_cast<double>(columns_.visible)));
+  });
+  connect(vertical_, &QScrollBar::valueChanged, this, [this](int first) {
+    rows_.first = static_cast<std::size_t>(first);
+    cells_->markDirty();
+  });
+  connect(horizontal_, &QScrollBar::valueChanged, this, [this](int first) {
+    columns_.first = static_cast<std::size_t>(first);
+    cells_->markDirty();
+  });
+  syncScrollBars();
+}
+
+void BlockScaleMapPanel::setSource(const TensorSource& source, std::size_t slice) {
+  source_ = source;
+  slice_ = slice;
+  has_current_ = false;
+  const QSignalBlocker quiet(slice_box_);
+  slice_box_->setRange(0, std::max(0, static_cast<int>(std::min<std::size_t>(source.slices(), INT_MAX)) - 1));
+  slice_box_->setSuffix(tr(" of %1").arg(source.slices()));
+  slice_box_->setValue(static_cast<int>(slice));
+  slice_box_->setVisible(source.slices() > 1);
+  setSides();
+}
+
+void BlockScaleMapPanel::setFormat(const OperandFormat& format, BlockAxis axis) {
+  const bool same_blocks = block_size(format) == block_size(format_) && axis == axis_;
+  format_ = format;
+  axis_ = axis;
+  axis_box_->setCurrentIndex(static_cast<int>(axis));
+  if (!same_blocks) return setSides();
+  low_ = 0, high_ = -1;
+  cells_->markDirty();
+}
+
+void BlockScaleMapPanel::setSides() {
+  has_current_ = false;
+  low_ = 0, high_ = -1;
+  const auto block = static_cast<std::size_t>(block_size(format_));
+  rows_ = {axis_ == BlockAxis::row ? source_.rows() : source_.blocksDown(block)};
+  columns_ = {axis_ == BlockAxis::row ? (source_.cols() + block - 1) / block : source_.cols()};
+  columns_.run = axis_ == BlockAxis::row ? kBlockRun : kColumnRun;
+  cells_->setNotice(source_.valid() ? QString() : noTensorNotice());
+  fit();
+}
+
+void BlockScaleMapPanel::fit() {
+  for (Side* side : {&rows_, &columns_}) side->first = 0, side->visible = side->size;
+  syncScrollBars();
+  cells_->markDirty();
+  update();
+}
+
+void BlockScaleMapPanel::syncScrollBars() {
+  const auto sync = [](QScrollBar* bar, const Side& side) {
+    const QSignalBlocker quiet(bar);
+    bar->setRange(0, static_cast<int>(side.size - side.visible));
+    bar->setPageStep(static_cast<int>(side.visible));
+    bar->setSingleStep(std::max(1, static_cast<int>(side.visible / 20)));
+    bar->setValue(static_cast<int>(side.first));
+    bar->setVisible(side.visible < side.size);
+  };
+  sync(vertical_, rows_);
+  sync(horizontal_, columns_);
+}
+
+void BlockScaleMapPanel::thin() {
+  const QSize pixels = cells_->size() * cells_->devicePixelRatioF();
+  const auto block = static_cast<std::size_t>(block_size(format_));
+  columns_.limit(static_cast<std::size_t>(std::max(1, pixels.width())));
+  const std::size_t row_values = std::max<std::size_t>(1, columns_.shown()) * block;
+  const std::size_t affordable = std::max<std::size_t>(1, kMostValues / row_values);
+  rows_.limit(std::min(static_cast<std::size_t>(std::max(1, pixels.height())), affordable));
+}
+
+void BlockScaleMapPanel::scalesAlongRows(std::vector<std::uint8_t>& codes) const {
+  const auto block = static_cast<std::size_t>(block_size(format_));
+  const std::size_t shown = columns_.shown(), run = columns_.step == 1 ? shown : columns_.run;
+  std::vector<float> values(run * block);
+  for (std::size_t i = 0; i < rows_.shown(); ++i)
+    for (std::size_t j = 0; j < shown; j += run) {
+      const std::size_t begin = columns_.at(j) * block;
+      const std::size_t end = std::min(begin + std::min(run, shown - j) * block, source_.cols());
+      source_.readRow(slice_, rows_.at(i), begin, end - begin, values.data());
+      for (std::size_t col = begin; col < end; col += block) {
+        std::uint32_t amax = 0;
+        for (std::size_t k = col; k < std::min(col + block, end); ++k)
+          amax = std::max(amax, magnitudeBits(values[k - begin]));
+        codes.push_back(scaleOf(amax, rows_.at(i), col / block));
+      }
+    }
+}
+
+void BlockScaleMapPanel::scalesDownColumns(std::vector<std::uint8_t>& codes) const {
+  const auto block = static_cast<std::size_t>(block_size(format_));
+  const std::size_t shown = columns_.shown();
+  std::vector<float> values(shown);
+  std::vector<std::uint32_t> amax(shown);
+  for (std::size_t i = 0; i < rows_.shown(); ++i) {
+    std::fill(amax.begin(), amax.end(), 0);
+    const auto [first, last] = source_.blockRows(rows_.at(i), block);
+    for (std::size_t row = first; row < last; ++row) {
+      for (std::size_t j = 0; j < shown; j += columns_.run) {
+        const std::size_t count = std::min(columns_.run, shown - j);
+        source_.readRow(slice_, row, columns_.at(j), count, values.data() + j);
+      }
+      for (std::size_t j = 0; j < shown; ++j) amax[j] = std::max(amax[j], magnitudeBits(values[j]));
+    }
+    for (std::size_t j = 0; j < shown; ++j) codes.push_back(scaleOf(amax[j], columns_.at(j), rows_.at(i)));
+  }
+}
+
+// E8M0 byte of a block; of NVFP4 and FP8 that of the power of two below its scale.
+std::uint8_t BlockScaleMapPanel::scaleOf(std::uint32_t amax_bits, std::size_t line, std::size_t block) const {
+  const float shared_amax = source_.sharedAmax(slice_, format_, axis_, line, block);
+  return block_scale(format_, std::bit_cast<float>(amax_bits), shared_amax).exponent;
+}
+
+std::vector<std::uint8_t> BlockScaleMapPanel::scales() const {
+  std::vector<std::uint8_t> codes;
+  codes.reserve(rows_.shown() * columns_.shown());
+  axis_ == BlockAxis::row ? scalesAlongRows(codes) : scalesDownColumns(codes);
+  return codes;
+}
+
+std::uint8_t BlockScaleMapPanel::cellCode(std::uint8_t scale) const {
+  if (scale == 255) return kNoDataCode;
+  if (scale == 0) return kZeroCode;
+  const double position = high_ > low_ ? static_cast<double>(scale - 127 - low_) / (high_ - low_) : 0.5;
+  return static_cast<std::uint8_t>(kFirstCode + std::lround(std::clamp(position, 0.0, 1.0) * (255 - kFirstCode)));
+}
+
+LegendScale BlockScaleMapPanel::legend() const {
+  LegendScale legend{viridisLut(isDark(palette())), {}, tr("scale"), false, kFirstCode};
+  legend.lut[kZeroCode] = isDark(palette()) ? qRgb(0, 0, 0) : qRgb(255, 255, 255);
+  if (high_ < low_) return legend;
+  if (high_ == low_) {
+    legend.ticks.push_back({0.5, formatPowerOfTwo(low_)});
+    return legend;
+  }
+  for (Tick tick : powerOfTwoTicks(low_, high_, 12))
+    legend.ticks.push_back({(tick.value - low_) / (high_ - low_), tick.label});
+  return legend;
+}
+
+void BlockScaleMapPanel::refill() {
+  if (!source_.valid()) return;
+  thin();
+  std::vector<std::uint8_t> codes = scales();
+  for (const std::uint8_t code : codes) {
+    if (code == 0 || code == 255) continue;
+    const int k = code - 127;
+    if (high_ < low_) low_ = high_ = k;
+    low_ = std::min(low_, k), high_ = std::max(high_, k);
+  }
+  for (std::uint8_t& code : codes) code = cellCode(code);
+  cells_->setLegend(legend());
+  cells_->setCells(static_cast<int>(rows_.shown()), static_cast<int>(columns_.shown()), std::move(codes));
+  setAxes();
+  cells_->setCurrent(has_current_ ? shownAt(rows_, current_row_) : -1,
+                     has_current_ ? shownAt(columns_, current_column_) : -1);
+}
+
+std::vector<Tick> BlockScaleMapPanel::sideTicks(const Side& side, int most) const {
+  std::vector<Tick> ticks;
+  const double last = static_cast<double>(side.first + side.visible - 1);
+  for (const Tick& tick : integerTicks(static_cast<double>(side.first), last, most)) {
+    const int cell = shownAt(side, static_cast<std::size_t>(tick.value));
+    if (cell >= 0) ticks.push_back({static_cast<double>(cell), tick.label});
+  }
+  return ticks;
+}
+
+// An expert's number where its rows begin; those too close to the one before have none.
+std::vector<Tick> BlockScaleMapPanel::expertTicks(int most) const {
+  std::vector<Tick> ticks;
+  const std::vector<std::size_t>& groups = source_.rowGroups();
+  const double least = static_cast<double>(cells_->rows()) / most;
+  for (std::size_t g = 0; g + 1 < groups.size(); ++g) {
+    if (groups[g] == groups[g + 1]) continue;
+    const int cell = shownAt(rows_, firstCellOf(g));
+    if (cell >= 0 && (ticks.empty() || cell - ticks.back().value >= least))
+      ticks.push_back({static_cast<double>(cell), tr("e%1").arg(g)});
+  }
+  return ticks;
+}
+
+// Of a group in the map's rows.
+std::size_t BlockScaleMapPanel::firstCellOf(std::size_t group) const {
+  const std::size_t row = source_.rowGroups()[group];
+  return axis_ == BlockAxis::row ? row : source_.blockAt(row, static_cast<std::size_t>(block_size(format_)));
+}
+
+// A line above every expert's first row.
+void BlockScaleMapPanel::paintGroups(QPainter& painter) const {
+  if (!source_.valid() || !source_.grouped()) return;
+  const std::vector<std::size_t>& groups = source_.rowGroups();
+  painter.setPen(palette().base().color());
+  for (std::size_t g = 1; g + 1 < groups.size(); ++g) {
+    if (groups[g] == groups[g + 1]) continue;
+    const int cell = shownAt(rows_, firstCellOf(g));
+    if (cell <= 0) continue;
+    const double y = cells_->cellRect(cell, 0).top();
+    painter.drawLine(QPointF(cells_->cellsRect().left(), y), QPointF(cells_->cellsRect().right(), y));
+  }
+}
+
+void BlockScaleMapPanel::setAxes() {
+  const bool along_rows = axis_ == BlockAxis::row;
+  const QString blocks = tr("block of %1").arg(block_size(format_));
+  const int most_rows = std::max(2, cells_->height() / 32);
+  if (source_.grouped())
+    cells_->setRowAxis(expertTicks(std::max(2, cells_->height() / 18)),
+                       along_rows ? tr("row, by expert") : tr("%1, by expert").arg(blocks));
+  else
+    cells_->setRowAxis(sideTicks(rows_, most_rows), along_rows ? tr("row") : blocks);
+  QString across = along_rows ? blocks : tr("column");
+  if (const std::size_t step = rows_.step * columns_.step; step > 1)
+    across += tr(";  1 in %1 is drawn").arg(formatCount(static_cast<double>(step)));
+  cells_->setColumnAxis(sideTicks(columns_, std::max(2, cells_->width() / 56)), across);
+}
+
+int BlockScaleMapPanel::shownAt(const Side& side, std::size_t position) const {
+  if (position < side.first || position >= side.first + side.visible) return -1;
+  const std::size_t offset = position - side.first, stride = side.run * side.step;
+  return static_cast<int>(offset / stride * side.run + std::min(offset % stride, side.run - 1));
+}
+
+QStringList BlockScaleMapPanel::describe(int row, int column) const {
+  const std::size_t r = rows_.at(static_cast<std::size_t>(row)), c = columns_.at(static_cast<std::size_t>(column));
+  const bool along_rows = axis_ == BlockAxis::row;
+  const auto size = static_cast<std::size_t>(block_size(format_));
+  const std::size_t first = along_rows ? r : source_.blockRows(r, size).first;
+  const BlockAnatomy block =
+      block_anatomy(format_, source_.readBlock(slice_, along_rows, along_rows ? r : c, along_rows ? c : r, size), 0,
+                    source_.sharedAmax(slice_, format_, axis_, along_rows ? r : c, along_rows ? c : r));
+  QStringList lines{along_rows ? tr("row %1, block %2").arg(r).arg(c) : tr("column %1, block %2").arg(c).arg(r),
+                    tr("amax %1").arg(formatValue(block.amax))};
+  if (source_.grouped()) lines.prepend(tr("expert %1").arg(source_.groupOf(first)));
+  if (block.is_nan()) return lines << tr("NaN block");
+  return lines << (format_.scheme == QuantScheme::fp8 ? tr("scale %1").arg(formatValue(block.scale.value))
+                   : format_.scheme == QuantScheme::nvfp4
+                       ? tr("scale %1 = tensor %2 x E4M3 %3")
+                             .arg(formatValue(block.scale.value), formatValue(block.scale.tensor),
+                                  exactText(decode(ElementFormat::e4m3, block.scale.code)))
+                       : tr("scale 2^%1, byte %2").arg(block.scale.code - 127).arg(block.scale.code))
+               << tr("SQNR %1 dB").arg(formatValue(block.sums.sqnr_db(), 3))
+               << tr("flushed to zero %1").arg(formatPercent(block.sums.underflow_share()))
+               << tr("clipped %1").arg(formatPercent(block.sums.clipped_share()));
+}
+
+void BlockScaleMapPanel::choose(int row, int column) {
+  const std::size_t r = rows_.at(static_cast<std::size_t>(row)), c = columns_.at(static_cast<std::size_t>(column));
+  const bool along_rows = axis_ == BlockAxis::row;
+  setCurrent(along_rows ? r : c, along_rows ? c : r);
+  emit blockChosen(along_rows ? r : c, along_rows ? c : r);
+}
+
+void BlockScaleMapPanel::setCurrent(std::size_t line, std::size_t block) {
+  has_current_ = true;
+  current_row_ = axis_ == BlockAxis::row ? line : block;
+  current_column_ = axis_ == BlockAxis::row ? block : line;
+  cells_->setCurrent(shownAt(rows_, current_row_), shownAt(columns_, current_column_));
+  cells_->update();
+}
+
+QString BlockScaleMapPanel::status() const {
+  if (!source_.valid()) return {};
+  return source_.name();
+}
+
+QString BlockScaleMapPanel::csv() const {
+  if (!source_.valid()) return QStringLiteral("row,column,scale_byte,k\n");
+  const bool along_rows = axis_ == BlockAxis::row;
+  QString text =
+      along_rows ? QStringLiteral("row,block,scale_byte,k\n") : QStringLiteral("block,column,scale_byte,k\n");
+  const std::vector<std::uint8_t> codes = scales();
+  for (std::size_t i = 0; i < codes.size(); ++i)
+    text += QStringLiteral("%1,%2,%3,%4\n")
+                .arg(rows_.at(i / columns_.shown()))
+                .arg(columns_.at(i % columns_.shown()))
+                .arg(format_.scheme != QuantScheme::mx ? QString() : QString::number(codes[i]))
+                .arg(codes[i] == 255 ? QStringLiteral("NaN") : QString::number(codes[i] - 127));
+  return text;
+}
+
+QString BlockScaleMapPanel::explain() const {
+  return tr(
+      "<p><b>One cell per block, coloured by its scale</b>, in MX 2^k. Bright stripes are rows or channels with large "
+      "values; a narrow range of colours means that one scale for the whole tensor would be as good.</p><p>Stripes "
+      "along the blocks are harmless: the large values share blocks with each other. Stripes across the blocks put one "
+      "large value into every block; change the axis to separate it. In MX a block of zeros has its own colour; "
+      "hatched blocks hold a NaN or an infinity.</p><p>Scale: OCP Microscaling Formats v1.0, E8M0, byte = k + 127. "
+      "NVFP4: the colour is the power of two below the scale, which is an E4M3 number times the tensor's (the "
+      "expert's). FP8: the power of two below the FP32 scale; a cell is 128 values, whatever shares their scale: in "
+      "128 x 128 blocks 128 rows, then a row or the whole tensor. Click a block to see inside.</p>");
+}
+
+}  // namespace moescope

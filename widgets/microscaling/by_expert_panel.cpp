@@ -1,0 +1,202 @@
+#include "widgets/microscaling/by_expert_panel.h"
+
+#include <QHeaderView>
+#include <QPainter>
+#include <QStyledItemDelegate>
+#include <cmath>
+
+#include "widgets/panel/metric_text.h"
+#include "widgets/panel/tensor_text.h"
+#include "widgets/plots/color_scale.h"
+
+namespace moescope {
+namespace {
+
+enum Column {
+  kExpert,
+  kRows,
+  kSqnr,
+  kUnderflow,
+  kClipped,
+  kClippedBlocks,
+  kAmax,
+  kCrest,
+  kRelative,
+  kCosine,
+  kColumns
+};
+constexpr int kValueRole = Qt::UserRole, kExpertRole = Qt::UserRole + 1;
+
+// Sorts by value; missing figures last.
+class NumberItem : public QTableWidgetItem {
+ public:
+  NumberItem(double value, const QString& text) : QTableWidgetItem(text) {
+    setData(kValueRole, value);
+    setTextAlignment(Qt::AlignRight | Qt::AlignVCenter);
+    setFlags(Qt::ItemIsEnabled | Qt::ItemIsSelectable);
+  }
+  bool operator<(const QTableWidgetItem& other) const override {
+    const double a = data(kValueRole).toDouble(), b = other.data(kValueRole).toDouble();
+    return std::isnan(b) ? !std::isnan(a) : a < b;
+  }
+};
+
+// A bar behind the number, as long as its share of the column's largest.
+class BarDelegate : public QStyledItemDelegate {
+ public:
+  using QStyledItemDelegate::QStyledItemDelegate;
+  void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override {
+    double largest = 0;
+    for (int row = 0; row < index.model()->rowCount(); ++row) {
+      if (index.model()->index(row, kExpert).data(kExpertRole).toInt() < 0) continue;  // all together
+      const double value = index.model()->index(row, index.column()).data(kValueRole).toDouble();
+      if (std::isfinite(value)) largest = std::max(largest, value);
+    }
+    const double value = index.data(kValueRole).toDouble();
+    const bool all = index.model()->index(index.row(), kExpert).data(kExpertRole).toInt() < 0;
+    if (!all && largest > 0 && std::isfinite(value) && value > 0) {
+      QColor color = seriesColor(0, isDark(option.palette));
+      color.setAlphaF(0.35f);
+      const int length = static_cast<int>(std::lround(option.rect.width() * std::min(1.0, value / largest)));
+      painter->fillRect(QRect(option.rect.left(), option.rect.top() + 2, length, option.rect.height() - 4), color);
+    }
+    QStyledItemDelegate::paint(painter, option, index);
+  }
+};
+
+QString shareText(double share) {
+  return std::isnan(share) ? QString() : formatPercent(share);
+}
+
+}  // namespace
+
+ByExpertPanel::ByExpertPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("By expert"), Provenance::measured_here, parent) {
+  table_ = new QTableWidget(0, kColumns, this);
+  table_->setAccessibleName(title());
+  table_->setHorizontalHeaderLabels({tr("expert"), tr("rows"), tr("SQNR dB"), tr("underflow"), tr("clipped"),
+                                     tr("clipped blocks"), tr("amax"), tr("crest"), tr("rel. L2"), tr("cosine")});
+  table_->verticalHeader()->hide();
+  table_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 5);
+  table_->setSelectionBehavior(QAbstractItemView::SelectRows);
+  table_->setSelectionMode(QAbstractItemView::SingleSelection);
+  for (const int column : {kRows, kUnderflow, kClipped, kClippedBlocks, kAmax, kCrest, kRelative})
+    table_->setItemDelegateForColumn(column, new BarDelegate(table_));
+  notice_ = new QLabel(this);
+  notice_->setWordWrap(true);
+  notice_->setAlignment(Qt::AlignCenter);
+  notice_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Expanding);
+  addBody(notice_);
+  addBody(table_);
+  connect(table_, &QTableWidget::itemClicked, this, [this](const QTableWidgetItem* item) {
+    emit expertChosen(table_->item(item->row(), kExpert)->data(kExpertRole).toInt());
+  });
+  setCaptured(nullptr);
+}
+
+void ByExpertPanel::setCaptured(std::shared_ptr<const CapturedOperand> captured) {
+  const int request = ++request_;
+  captured_ = captured && !captured->expert_rows.empty() ? captured : nullptr;
+  table_->hide();
+  notice_->show();
+  notice_->setText(captured_  ? tr("Quantizing every expert's rows")
+                   : captured ? tr("This operand is not of the routed experts")
+                              : tr("Capture an operand of the routed experts: click its cell in Quantization error"));
+  update();
+  if (!captured_) return worker_.cancel();
+  worker_.start([this, request, captured](std::stop_token) {
+    std::vector<QuantSums> experts = expert_sums(*captured);
+    const QuantSums all = quantizer_sums(*captured);
+    QMetaObject::invokeMethod(
+        this,
+        [this, request, all, experts = std::move(experts)]() mutable { deliver(request, all, std::move(experts)); },
+        Qt::QueuedConnection);
+  });
+}
+
+void ByExpertPanel::deliver(int request, const QuantSums& all, std::vector<QuantSums> experts) {
+  if (request != request_ || !captured_) return;
+  table_->setSortingEnabled(false);
+  table_->setRowCount(static_cast<int>(experts.size()) + 1);
+  fillRow(0, tr("all"), captured_->rows, all);
+  table_->item(0, kExpert)->setData(kExpertRole, -1);
+  for (std::size_t e = 0; e < experts.size(); ++e) {
+    const int row = static_cast<int>(e) + 1;
+    fillRow(row, QString::number(e), captured_->expert_rows[e + 1] - captured_->expert_rows[e], experts[e]);
+    table_->item(row, kExpert)->setData(kExpertRole, static_cast<int>(e));
+  }
+  table_->resizeColumnsToContents();
+  table_->setColumnWidth(kExpert, fontMetrics().horizontalAdvance(tr("expert")) + 30);  // room for the arrow
+  table_->horizontalHeader()->setSortIndicator(kExpert, Qt::AscendingOrder);
+  table_->setSortingEnabled(true);
+  notice_->hide();
+  table_->show();
+  update();
+  emit finished();
+}
+
+void ByExpertPanel::fillRow(int row, const QString& name, std::size_t rows, const QuantSums& sums) {
+  const double kNone = std::numeric_limits<double>::quiet_NaN();
+  const auto put = [&](int column, double value, const QString& text) {
+    table_->setItem(row, column, new NumberItem(value, text));
+  };
+  const auto number = [&](int column, double value, int digits) {
+    put(column, value, std::isnan(value) ? QString() : formatValue(value, digits));
+  };
+  put(kExpert, row - 1, name);
+  put(kRows, static_cast<double>(rows), formatCount(static_cast<double>(rows)));
+  const bool counted = sums.elements > 0, scaled = sums.blocks > 0;
+  const double sqnr = counted ? sums.sqnr_db() : kNone;
+  put(kSqnr, sqnr, std::isnan(sqnr) ? QString() : std::isinf(sqnr) ? tr("exact") : QString::number(sqnr, 'f', 2));
+  put(kUnderflow, counted ? sums.underflow_share() : kNone, shareText(counted ? sums.underflow_share() : kNone));
+  put(kClipped, counted ? sums.clipped_share() : kNone, shareText(counted ? sums.clipped_share() : kNone));
+  put(kClippedBlocks, scaled ? sums.clipped_blocks_share() : kNone,
+      shareText(scaled ? sums.clipped_blocks_share() : kNone));
+  number(kAmax, counted ? static_cast<double>(sums.amax) : kNone, 4);
+  number(kCrest, scaled ? sums.mean_crest() : kNone, 3);
+  number(kRelative, counted ? sums.relative_l2() : kNone, 3);
+  put(kCosine, counted ? sums.cosine() : kNone,
+      counted && !std::isnan(sums.cosine()) ? QString::number(sums.cosine(), 'f', 6) : QString());
+}
+
+int ByExpertPanel::rowOf(int expert) const {
+  for (int row = 0; row < table_->rowCount(); ++row)
+    if (table_->item(row, kExpert)->data(kExpertRole).toInt() == expert) return row;
+  return -1;
+}
+
+void ByExpertPanel::setCurrent(int expert) {
+  if (const int row = rowOf(expert); row >= 0) table_->selectRow(row);
+}
+
+QString ByExpertPanel::status() const {
+  return captured_
+             ? placeName(captured_->place) + tr(", step %1").arg(formatCount(static_cast<double>(captured_->step)))
+             : QString();
+}
+
+QString ByExpertPanel::csv() const {
+  QString text = QStringLiteral(
+      "expert,rows,sqnr_db,underflow_share,clipped_share,clipped_blocks_share,amax,crest,relative_l2,cosine\n");
+  for (int row = 0; row < table_->rowCount(); ++row) {
+    QStringList cells{table_->item(row, kExpert)->text()};
+    for (int column = kRows; column < kColumns; ++column) {
+      const double value = table_->item(row, column)->data(kValueRole).toDouble();
+      cells << (std::isnan(value) ? QString() : QString::number(value, 'g', 9));
+    }
+    text += cells.join(QLatin1Char(',')) + QLatin1Char('\n');
+  }
+  return text;
+}
+
+QString ByExpertPanel::explain() const {
+  return tr("<p><b>One captured operand of the routed experts, expert by expert.</b> The quantizer of the run has been "
+            "applied to exactly the rows of each expert, with the same format, scales and random bits as in the step; "
+            "\"all\" are the figures that the matrix shows for the step. Bars compare the experts within a "
+            "column.</p><p>An expert with few rows has few blocks: its figures vary more. Rows of weights belong to "
+            "their expert whatever its load. Click an expert to show only its rows in the map; \"all\" brings back the "
+            "whole tensor. Click a header to sort.</p>") +
+         metricCards({"sqnr_db", "underflow", "clipped", "clipped_blocks", "relative_l2", "cosine", "crest", "amax"});
+}
+
+}  // namespace moescope

@@ -1,0 +1,44 @@
+// A captured operand of the routed experts, expert by expert: the quantizer's statistics of each expert's rows.
+#pragma once
+
+#include <QLabel>
+#include <QTableWidget>
+
+#include "core/model/layers/captured_operand.h"
+#include "widgets/panel/latest_worker.h"
+#include "widgets/panel/panel.h"
+
+namespace moescope {
+
+class ByExpertPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit ByExpertPanel(Selection* selection, QWidget* parent = nullptr);
+
+  void setCaptured(std::shared_ptr<const CapturedOperand> captured);  // nullptr, or without experts: a notice
+  void setCurrent(int expert);                                        // -1: all
+
+  QString csv() const override;
+  QString explain() const override;
+
+ signals:
+  void expertChosen(int expert);  // -1: all
+  void finished();
+
+ protected:
+  QString status() const override;
+
+ private:
+  void deliver(int request, const QuantSums& all, std::vector<QuantSums> experts);
+  void fillRow(int row, const QString& name, std::size_t rows, const QuantSums& sums);
+  int rowOf(int expert) const;
+
+  std::shared_ptr<const CapturedOperand> captured_;
+  QTableWidget* table_;
+  QLabel* notice_;
+  int request_ = 0;
+  LatestWorker worker_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,367 @@
+#include "widgets/microscaling/number_formats_panel.h"
+
+#include <QHeaderView>
+#include <QKeyEvent>
+#include <QMouseEvent>
+#include <QPainter>
+#include <QStyle>
+#include <algorithm>
+#include <cmath>
+
+#include "widgets/microscaling/block_formats_table.h"
+#include "widgets/microscaling/block_table.h"
+#include "widgets/microscaling/number_line.h"
+
+namespace moescope {
+namespace {
+
+constexpr int kRows = kNumElementFormats + 1;
+enum Column { kName, kBits, kMax, kLeastNormal, kLeastSubnormal, kSpacing, kCount, kSpecial, kColumns };
+
+QString formatName(int format) {
+  return format == NumberFormatsPanel::kE8m0 ? QStringLiteral("E8M0")
+                                             : elementFormatLabel(static_cast<ElementFormat>(format));
+}
+
+BitLayout layoutOf(int format) {
+  return format == NumberFormatsPanel::kE8m0 ? e8m0Layout() : bitLayout(static_cast<ElementFormat>(format));
+}
+
+std::vector<float> valuesOf(int format) {
+  if (format != NumberFormatsPanel::kE8m0) return representable_values(static_cast<ElementFormat>(format));
+  std::vector<float> values;
+  for (int code = 0; code < 255; ++code) values.push_back(decode_e8m0(static_cast<std::uint8_t>(code)));
+  return values;
+}
+
+QString specialValues(int format) {
+  if (format == NumberFormatsPanel::kE8m0) return NumberFormatsPanel::tr("NaN FF; no zero, no sign, no infinity");
+  switch (static_cast<ElementFormat>(format)) {
+    case ElementFormat::e4m3:
+      return NumberFormatsPanel::tr("NaN 7F FF; no infinity");
+    case ElementFormat::e5m2:
+      return NumberFormatsPanel::tr("infinity 7C FC; NaN 7D-7F FD-FF");
+    case ElementFormat::int8:
+      return NumberFormatsPanel::tr("80 = -2 is never produced; one zero");
+    default:
+      return NumberFormatsPanel::tr("none: every code is a number");
+  }
+}
+
+QString spacing(int format) {
+  if (format == NumberFormatsPanel::kE8m0) return NumberFormatsPanel::tr("factor 2");
+  const FormatTraits& f = traits(static_cast<ElementFormat>(format));
+  if (static_cast<ElementFormat>(format) == ElementFormat::int8) return NumberFormatsPanel::tr("1/64 everywhere");
+  return NumberFormatsPanel::tr("binade / %1").arg(1 << f.mantissa_bits);
+}
+
+QString cellText(int format, int column) {
+  if (column == kName) return formatName(format);
+  if (column == kSpacing) return spacing(format);
+  if (column == kSpecial) return specialValues(format);
+  if (column == kCount) return QString::number(valuesOf(format).size());
+  if (format == NumberFormatsPanel::kE8m0)
+    return column == kMax ? QStringLiteral("2^127") : column == kLeastNormal ? QStringLiteral("2^-127") : QString();
+  const FormatTraits& f = traits(static_cast<ElementFormat>(format));
+  const bool int8 = static_cast<ElementFormat>(format) == ElementFormat::int8;
+  const auto power = [](float v) { return formatPowerOfTwo(static_cast<int>(std::lround(std::log2(v)))); };
+  switch (column) {
+    case kMax:
+      return exactText(f.max);
+    case kLeastNormal:
+      return int8 ? QString() : power(f.min_normal);
+    case kLeastSubnormal:
+      return int8 ? QStringLiteral("2^-6") : power(f.min_subnormal);
+  }
+  return {};
+}
+
+class LayoutDelegate : public QStyledItemDelegate {
+ public:
+  using QStyledItemDelegate::QStyledItemDelegate;
+  void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override {
+    QStyledItemDelegate::paint(painter, option, index);
+    painter->save();
+    painter->setFont(option.font);
+    paintLayout(*painter, option.rect.adjusted(4, 2, -2, -2), layoutOf(index.row()), option.palette);
+    painter->restore();
+  }
+};
+
+}  // namespace
+
+BitEditor::BitEditor(QWidget* parent) : QWidget(parent) {
+  setFocusPolicy(Qt::StrongFocus);
+  setAccessibleName(tr("Bits of the code"));
+  setToolTip(tr("Click a bit to flip it; or arrow keys and Space"));
+}
+
+void BitEditor::setCode(const BitLayout& layout, int code) {
+  layout_ = layout;
+  code_ = code;
+  bit_ = std::min(bit_, layout.bits() - 1);
+  setAccessibleDescription(QString::number(code, 2).rightJustified(layout.bits(), QLatin1Char('0')));
+  updateGeometry();
+  update();
+}
+
+QSize BitEditor::sizeHint() const {
+  const int height = fontMetrics().height() + 14;
+  return {bitsWidth(layout_.bits() ? layout_ : BitLayout{1, 5, 2}, height - 6) + 8, height};
+}
+
+QRect BitEditor::area() const {
+  return rect().adjusted(4, 3, -2, -3);
+}
+
+void BitEditor::paintEvent(QPaintEvent*) {
+  QPainter painter(this);
+  paintBits(painter, area(), layout_, code_, palette());
+  if (!hasFocus()) return;
+  painter.setPen(palette().highlight().color());
+  painter.drawRect(rect().adjusted(0, 0, -1, -1));
+  const int width = std::max(1, (this->width() - 8) / std::max(1, layout_.bits()));
+  painter.drawLine(4 + bit_ * width, height() - 2, 4 + (bit_ + 1) * width - 3, height() - 2);
+}
+
+void BitEditor::flip(int bit) {
+  if (bit < 0) return;
+  bit_ = bit;
+  emit codeEdited(code_ ^ 1 << (layout_.bits() - 1 - bit));
+}
+
+void BitEditor::mousePressEvent(QMouseEvent* event) {
+  flip(bitAt(area(), layout_, event->pos()));
+}
+
+void BitEditor::keyPressEvent(QKeyEvent* event) {
+  const int set = code_ >> (layout_.bits() - 1 - bit_) & 1;
+  switch (event->key()) {
+    case Qt::Key_Left:
+      bit_ = std::max(0, bit_ - 1);
+      return update();
+    case Qt::Key_Right:
+      bit_ = std::min(layout_.bits() - 1, bit_ + 1);
+      return update();
+    case Qt::Key_Space:
+      return flip(bit_);
+    case Qt::Key_0:
+    case Qt::Key_1:
+      if (set != event->key() - Qt::Key_0) flip(bit_);
+      return;
+    default:
+      return QWidget::keyPressEvent(event);
+  }
+}
+
+NumberFormatsPanel::NumberFormatsPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Number formats"), Provenance::published, parent) {
+  makeTable();
+  line_ = new NumberLine(this);
+  line_->setAccessibleName(tr("Representable values"));
+  line_->setMinimumHeight(90);
+  addBody(table_, 0);
+  addBody(new BlockFormatsTable(this), 0);
+  addBody(makeCodeRow(), 0);
+  addBody(line_);
+  setFormat(0);
+}
+
+void NumberFormatsPanel::makeTable() {
+  table_ = new QTableWidget(kRows, kColumns, this);
+  table_->setHorizontalHeaderLabels({tr("format"), tr("bits"), tr("max"), tr("min normal"), tr("min subnormal"),
+                                     tr("spacing"), tr("values"), tr("special codes")});
+  for (int row = 0; row < kRows; ++row)
+    for (int column = 0; column < kColumns; ++column) {
+      auto* item = new QTableWidgetItem(cellText(row, column));
+      item->setFlags(Qt::ItemIsEnabled | Qt::ItemIsSelectable);
+      table_->setItem(row, column, item);
+    }
+  table_->setItemDelegateForColumn(kBits, new LayoutDelegate(table_));
+  table_->setAccessibleName(tr("Formats"));
+  table_->verticalHeader()->hide();
+  table_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 6);
+  table_->setSelectionBehavior(QAbstractItemView::SelectRows);
+  table_->setSelectionMode(QAbstractItemView::SingleSelection);
+  table_->resizeColumnsToContents();
+  table_->setColumnWidth(kBits, bitsWidth({1, 5, 2}, fontMetrics().height() + 2) + 14);
+  table_->horizontalHeader()->setStretchLastSection(true);
+  table_->setFixedHeight(table_->horizontalHeader()->sizeHint().height() + kRows * (fontMetrics().height() + 6) +
+                         style()->pixelMetric(QStyle::PM_ScrollBarExtent) + 4);
+  connect(table_, &QTableWidget::currentCellChanged, this, [this](int row) {
+    if (row >= 0 && row != format_) setFormat(row);
+  });
+}
+
+QWidget* NumberFormatsPanel::makeCodeRow() {
+  auto* row = new QWidget(this);
+  auto* column = new QVBoxLayout(row);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(2);
+  auto* first = new QHBoxLayout;
+  bits_ = new BitEditor(row);
+  hex_ = new QLineEdit(row);
+  hex_->setMaximumWidth(fontMetrics().horizontalAdvance(QStringLiteral("0xFF")) + 24);
+  hex_->setAccessibleName(tr("Code, hexadecimal"));
+  hex_->setToolTip(hex_->accessibleName());
+  value_ = new QLineEdit(row);
+  value_->setMaximumWidth(150);
+  value_->setAccessibleName(tr("Value to encode"));
+  value_->setToolTip(tr("A value: it is rounded to the nearest code of the format"));
+  reading_ = new QLabel(row);
+  reading_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  reading_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+  compare_ = new QComboBox(row);
+  compare_->addItem(tr("compare..."));
+  for (int i = 0; i < kRows; ++i) compare_->addItem(tr("with %1").arg(formatName(i)));
+  compare_->setAccessibleName(tr("Second format on the number line"));
+  log_ = new QCheckBox(tr("log"), row);
+  log_->setToolTip(tr("Number line logarithmic on both sides of zero"));
+  for (QWidget* widget :
+       std::initializer_list<QWidget*>{new QLabel(tr("code"), row), hex_, bits_, new QLabel(tr("value"), row), value_})
+    first->addWidget(widget);
+  first->addWidget(reading_, 1);
+  first->addWidget(compare_);
+  first->addWidget(log_);
+  column->addLayout(first);
+  rounding_ = new QLabel(row);
+  rounding_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+  column->addWidget(rounding_);
+
+  connect(bits_, &BitEditor::codeEdited, this, &NumberFormatsPanel::setCode);
+  connect(hex_, &QLineEdit::editingFinished, this, [this] {
+    bool good = false;
+    const int code = hex_->text().toInt(&good, 16);
+    if (good && code >= 0 && code < 1 << layoutOf(format_).bits())
+      setCode(code);
+    else
+      refresh();
+  });
+  connect(value_, &QLineEdit::returnPressed, this, [this] { setValue(value_->text()); });
+  connect(compare_, &QComboBox::activated, this, [this](int i) { setCompared(i - 1); });
+  connect(log_, &QCheckBox::toggled, this, [this](bool log) { line_->setLog(log); });
+  return row;
+}
+
+CodeFields NumberFormatsPanel::fields() const {
+  const auto code = static_cast<std::uint8_t>(code_);
+  return format_ == kE8m0 ? e8m0_fields(code) : code_fields(static_cast<ElementFormat>(format_), code);
+}
+
+void NumberFormatsPanel::setFormat(int format) {
+  const float value = fields().value;
+  format_ = format;
+  // The same value in the other format, so that formats can be compared by walking down the table.
+  code_ =
+      format_ == kE8m0 ? encode_e8m0_up(std::fabs(value), true) : encode(static_cast<ElementFormat>(format_), value);
+  rounding_->clear();
+  table_->selectRow(format);
+  if (format_ == kE8m0) log_->setChecked(true);
+  refresh();
+}
+
+void NumberFormatsPanel::setCompared(int format) {
+  compared_ = format;
+  compare_->setCurrentIndex(format + 1);
+  refresh();
+}
+
+void NumberFormatsPanel::setCode(int code) {
+  code_ = code;
+  rounding_->clear();
+  refresh();
+}
+
+bool NumberFormatsPanel::setValue(const QString& text) {
+  const std::optional<float> value = parseFloat(text);
+  if (!value) {
+    rounding_->setText(tr("'%1' is not a number; allowed: 0.5, 1e-3, 0x1p-7, nan, inf").arg(text));
+    return false;
+  }
+  if (format_ == kE8m0) {
+    code_ = encode_e8m0_up(std::fabs(*value), true);
+    refresh();
+    rounding_->setText(tr("%1 rounds up to the next power of two").arg(exactText(*value)));
+    return true;
+  }
+  const auto format = static_cast<ElementFormat>(format_);
+  code_ = encode(format, *value);
+  refresh();
+  const Neighbours near = neighbours(format, *value);
+  const float max = traits(format).max;
+  rounding_->setText(std::isnan(*value)        ? tr("NaN")
+                     : std::fabs(*value) > max ? tr("%1 is beyond %2 and saturates").arg(exactText(*value)).arg(max)
+                     : near.below == near.above
+                         ? tr("%1 is represented exactly").arg(exactText(*value))
+                         : tr("%1 lies between %2 and %3; nearest, ties to even: %4, error %5")
+                               .arg(exactText(*value), exactText(near.below), exactText(near.above),
+                                    exactText(decode(format, fields().code)),
+                                    formatValue(double{fields().value} - *value)));
+  return true;
+}
+
+void NumberFormatsPanel::refresh() {
+  const CodeFields f = fields();
+  bits_->setCode(layoutOf(format_), code_);
+  hex_->setText(QStringLiteral("%1").arg(code_, 2, 16, QLatin1Char('0')).toUpper());
+  value_->setText(exactText(f.value));
+  reading_->setText(
+      QStringLiteral("%1: %2").arg(QString::fromLatin1(code_kind_name(f.kind)), QString::fromStdString(f.formula)));
+  std::vector<NumberLine::Points> rows{{formatName(format_), valuesOf(format_)}};
+  if (compared_ >= 0) rows.push_back({formatName(compared_), valuesOf(compared_)});
+  line_->setPoints(std::move(rows));
+  line_->setCaption(tr("representable values; the circle is the code above"));
+  std::vector<NumberLine::Mark> marks;
+  if (std::isfinite(f.value)) marks.push_back({f.value, f.value, tr("code %1").arg(hex_->text()), false});
+  line_->setMarks(std::move(marks));
+  line_->setCurrentMark(std::isfinite(f.value) ? 0 : -1);
+}
+
+QString NumberFormatsPanel::csv() const {
+  QString text = QStringLiteral("format,code,sign,exponent,mantissa,kind,value\n");
+  for (int code = 0; code < 1 << layoutOf(format_).bits(); ++code) {
+    const CodeFields f = format_ == kE8m0
+                             ? e8m0_fields(static_cast<std::uint8_t>(code))
+                             : code_fields(static_cast<ElementFormat>(format_), static_cast<std::uint8_t>(code));
+    text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7\n")
+                .arg(formatName(format_))
+                .arg(code)
+                .arg(f.sign)
+                .arg(f.exponent)
+                .arg(f.mantissa)
+                .arg(QString::fromLatin1(code_kind_name(f.kind)), exactText(f.value));
+  }
+  return text;
+}
+
+QString NumberFormatsPanel::explain() const {
+  return tr(
+      "<p><b>The element formats of microscaling and their scale format E8M0.</b> Bits from the left: sign, "
+      "exponent, mantissa, each with its colour. A normal value is (-1)^s x 2^(e - bias) x (1 + m / 2^M); with "
+      "exponent field 0 it is subnormal: (-1)^s x 2^(1 - bias) x m / 2^M.</p>"
+      "<p>Exponent bits buy range, mantissa bits buy precision: E4M3 spans 17.8 binades with 3 mantissa bits, E5M2 "
+      "31.8 with 2, E2M1 3.6 with 1. Spacing doubles with every binade; compare two formats on the line.</p>"
+      "<p><b>With scales.</b> In MX 32 values share a power of two, so that a block's range is that of the elements, "
+      "and "
+      "a tensor's is next to unlimited. In NVFP4 16 values share an E4M3 number, times one FP32 number for the tensor "
+      "(amax / (6 x 448)): a finer scale, but a block whose amax is under 2^-6 x 6 times that number shares the least "
+      "scale (2^-6, as in torchao's inference code; NVIDIA's TransformerEngine goes on to 2^-9 and then to 0). FP8 "
+      "recipes divide by an FP32 scale for a tensor, a row, 128 values or 128 x 128.</p>"
+      "<p>Sources: OCP Microscaling Formats (MX) v1.0; NVFP4: NVIDIA, arXiv:2509.25149, computed as torchao's "
+      "nvfp4_tensor does; "
+      "FP8: torchao's float8.</p>");
+}
+
+QVariantMap NumberFormatsPanel::saveState() const {
+  return {{QStringLiteral("format"), format_},
+          {QStringLiteral("compared"), compared_},
+          {QStringLiteral("log"), log_->isChecked()}};
+}
+
+void NumberFormatsPanel::restoreState(const QVariantMap& state) {
+  setFormat(std::clamp(state.value(QStringLiteral("format")).toInt(), 0, kRows - 1));
+  setCompared(std::clamp(state.value(QStringLiteral("compared"), -1).toInt(), -1, kRows - 1));
+  log_->setChecked(state.value(QStringLiteral("log")).toBool());
+}
+
+}  // namespace moescope

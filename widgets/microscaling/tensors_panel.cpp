@@ -1,0 +1,239 @@
+#include "widgets/microscaling/tensors_panel.h"
+
+#include <QFileInfo>
+#include <QHeaderView>
+#include <QTimer>
+#include <stdexcept>
+#include <utility>
+
+#include "widgets/panel/format_text.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::size_t kMostElements = std::size_t{1} << 20;  // of a tensor; a sample beyond
+
+// Slice 0 of a tensor in one format.
+QuantSums figuresOf(const TensorSource& source, const OperandFormat& format, BlockAxis axis, bool* sampled) {
+  TensorSource::Sample sample = source.sample(0, kMostElements);
+  *sampled = !sample.whole || source.slices() > 1;
+  QuantSums sums;
+  std::vector<float> out(sample.values.size());
+  for (std::size_t g = 0; g + 1 < sample.row_groups.size(); ++g) {
+    const std::size_t first = sample.row_groups[g] * sample.cols,
+                      rows = sample.row_groups[g + 1] - sample.row_groups[g];
+    if (rows > 0)
+      quantize_operand(format, {sample.values.data() + first, rows, sample.cols, sample.cols}, axis, {},
+                       out.data() + first, sample.cols, &sums);
+  }
+  return sums;
+}
+
+}  // namespace
+
+TensorsPanel::TensorsPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Tensors"), Provenance::measured_here, parent) {
+  makeControls();
+  proxy_.setSourceModel(&model_);
+  proxy_.setFilterKeyColumn(TensorListModel::kName);
+  proxy_.setFilterCaseSensitivity(Qt::CaseInsensitive);
+  view_ = new QTableView(this);
+  view_->setModel(&proxy_);
+  view_->setAccessibleName(title());
+  view_->setSelectionBehavior(QAbstractItemView::SelectRows);
+  view_->setSelectionMode(QAbstractItemView::SingleSelection);
+  view_->verticalHeader()->hide();
+  view_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 5);
+  view_->setWordWrap(false);
+  view_->setTextElideMode(Qt::ElideLeft);  // names differ at their ends
+  for (const int column :
+       {TensorListModel::kType, TensorListModel::kSqnr, TensorListModel::kUnderflow, TensorListModel::kClipped})
+    view_->setColumnWidth(column, fontMetrics().horizontalAdvance(QStringLiteral("~0.004 %")) + 14);
+  view_->setColumnWidth(TensorListModel::kShape,
+                        fontMetrics().horizontalAdvance(QStringLiteral("4 x 2048 x 7168")) + 4);
+  view_->setColumnWidth(TensorListModel::kName, 180);
+  connect(view_->selectionModel(), &QItemSelectionModel::currentRowChanged, this, [this](const QModelIndex& index) {
+    if (!index.isValid()) return;
+    emit tensorChosen(model_.entries()[static_cast<std::size_t>(proxy_.mapToSource(index).row())].source);
+  });
+  connect(&model_, &TensorListModel::figuresWanted, this, [this] {
+    if (!std::exchange(scheduled_, true)) QTimer::singleShot(0, this, &TensorsPanel::computeWanted);
+  });
+  addBody(filter_, 0);
+  addBody(notice_);
+  addBody(view_);
+  showError({});
+}
+
+void TensorsPanel::makeControls() {
+  auto* open = new QToolButton(this);
+  open->setText(tr("Open..."));
+  open->setToolTip(tr("Open a .safetensors file; or drop one here"));
+  connect(open, &QToolButton::clicked, this, &TensorsPanel::openRequested);
+  progress_ = new QLabel(this);
+  cancel_ = new QToolButton(this);
+  cancel_->setText(tr("Cancel"));
+  cancel_->setToolTip(tr("Stop computing figures"));
+  cancel_->hide();
+  connect(cancel_, &QToolButton::clicked, this, &TensorsPanel::cancel);
+  addControl(progress_);
+  addControl(cancel_);
+  addControl(open);
+  filter_ = new QLineEdit(this);
+  filter_->setPlaceholderText(tr("Filter by name"));
+  filter_->setAccessibleName(tr("Filter tensors by name"));
+  filter_->setClearButtonEnabled(true);
+  connect(filter_, &QLineEdit::textChanged, &proxy_, &QSortFilterProxyModel::setFilterFixedString);
+  notice_ = new QLabel(this);
+  notice_->setWordWrap(true);
+  notice_->setAlignment(Qt::AlignCenter);
+  notice_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  notice_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Expanding);
+}
+
+void TensorsPanel::showError(const QString& error) {
+  error_ = error;
+  const bool empty = model_.entries().empty();
+  notice_->setText(error.isEmpty() ? tr("Open or drop a .safetensors file") : error);
+  notice_->setVisible(!error.isEmpty() || empty);
+  view_->setVisible(error.isEmpty() && !empty);
+  filter_->setVisible(view_->isVisibleTo(this));
+}
+
+bool TensorsPanel::openFile(const QString& path) {
+  cancel();
+  ++generation_;
+  std::vector<TensorEntry> entries;
+  QString error;
+  try {
+    const auto file = std::make_shared<const SafetensorsFile>(path.toStdString());
+    for (std::size_t i = 0; i < file->tensors().size(); ++i) {
+      TensorEntry entry;
+      entry.source = TensorSource(file, i);
+      entry.usable = isFloatingPoint(file->tensors()[i].dtype) && entry.source.valid();
+      entries.push_back(std::move(entry));
+    }
+    if (entries.empty()) error = tr("%1 holds no tensors").arg(path);
+  } catch (const std::exception& problem) {
+    error = QString::fromStdString(problem.what());
+  }
+  path_ = path;
+  model_.setEntries(std::move(entries));
+  model_.setLazy(true);
+  showError(error);
+  update();
+  if (!error.isEmpty()) {
+    emit tensorChosen({});
+    return false;
+  }
+  for (std::size_t i = 0; i < model_.entries().size(); ++i)
+    if (model_.entries()[i].usable) {
+      select(static_cast<int>(i));
+      break;
+    }
+  return true;
+}
+
+void TensorsPanel::addTensor(const TensorSource& source) {
+  ++generation_;
+  std::vector<TensorEntry> entries = model_.entries();
+  std::size_t at = 0;
+  while (at < entries.size() && entries[at].source.name() != source.name()) ++at;
+  if (at == entries.size()) entries.emplace_back();
+  entries[at] = TensorEntry();
+  entries[at].source = source;
+  entries[at].usable = source.valid();
+  for (TensorEntry& entry : entries) entry.state = TensorEntry::Figures::none;
+  model_.setEntries(std::move(entries));
+  showError({});
+  select(static_cast<int>(at));
+}
+
+void TensorsPanel::setFormat(const OperandFormat& format, BlockAxis axis) {
+  ++generation_;
+  format_ = format;
+  axis_ = axis;
+  queue_.clear();
+  model_.setLazy(true);
+  model_.forgetFigures();
+}
+
+void TensorsPanel::select(int tensor) {
+  const QModelIndex index = proxy_.mapFromSource(model_.index(tensor, 0));
+  if (index.isValid()) view_->setCurrentIndex(index);
+}
+
+bool TensorsPanel::selectNamed(const QString& name) {
+  const std::vector<TensorEntry>& entries = model_.entries();
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].source.name() != name) continue;
+    select(static_cast<int>(i));
+    return true;
+  }
+  return false;
+}
+
+void TensorsPanel::computeWanted() {
+  scheduled_ = false;
+  const std::vector<int> wanted = model_.takeWanted();
+  queue_.insert(queue_.end(), wanted.begin(), wanted.end());
+  cancel_->setVisible(!queue_.empty());
+  progress_->setText(queue_.empty() ? QString() : tr("%1 to go").arg(queue_.size()));
+  if (computing_ || queue_.empty()) return;
+  computing_ = true;
+  const int row = queue_.front();
+  queue_.erase(queue_.begin());
+  worker_.start([this, row, generation = generation_, source = model_.entries()[static_cast<std::size_t>(row)].source,
+                 format = format_, axis = axis_](std::stop_token) {
+    bool sampled = false;
+    const QuantSums sums = figuresOf(source, format, axis, &sampled);
+    QMetaObject::invokeMethod(
+        this,
+        [=, this] {
+          computing_ = false;
+          if (generation == generation_) model_.setFigures(row, sums, sampled);
+          computeWanted();
+        },
+        Qt::QueuedConnection);
+  });
+}
+
+void TensorsPanel::cancel() {
+  queue_.clear();
+  model_.setLazy(false);
+  cancel_->hide();
+  progress_->clear();
+}
+
+QString TensorsPanel::status() const {
+  if (!error_.isEmpty() || model_.entries().empty()) return {};
+  const std::size_t count = model_.entries().size();
+  QString text = count == 1 ? tr("1 tensor") : tr("%1 tensors").arg(formatCount(static_cast<double>(count)));
+  if (!path_.isEmpty()) text = QFileInfo(path_).fileName() + QStringLiteral(", ") + text;
+  return text;
+}
+
+QString TensorsPanel::csv() const {
+  QString text = QStringLiteral("tensor,type,shape,sqnr_db,underflow_share,clipped_share,sampled\n");
+  for (const TensorEntry& entry : model_.entries()) {
+    const bool known = entry.state == TensorEntry::Figures::known;
+    const auto number = [&](double v) { return known ? QString::number(v, 'g', 8) : QString(); };
+    QString name = entry.source.name();
+    name.replace(QLatin1Char('"'), QStringLiteral("\"\""));
+    text += QStringLiteral("\"%1\",%2,%3,%4,%5,%6,%7\n")
+                .arg(name, entry.source.dtype(), entry.source.shape(), number(entry.sqnr_db),
+                     number(entry.underflow_share), number(entry.clipped_share))
+                .arg(known && entry.sampled);
+  }
+  return text;
+}
+
+QString TensorsPanel::explain() const {
+  return tr(
+      "<p><b>Tensors of a .safetensors file or of the run.</b> A file is mapped, not loaded: only what is shown is "
+      "read. Figures are those of the chosen format, computed for the tensors in view; ~ marks a sample of large "
+      "ones (a million values in tiles of 512 x 512, or the first matrix of several).</p>"
+      "<p>SQNR, flushed to zero and clipped are defined as in What if. Integer tensors are listed only.</p>");
+}
+
+}  // namespace moescope

@@ -1,0 +1,67 @@
+// The tensors of a .safetensors file, or captured ones: name, type, shape and, for the visible ones, their quantization
+// error in the current format.
+#pragma once
+
+#include <QLabel>
+#include <QLineEdit>
+#include <QSortFilterProxyModel>
+#include <QTableView>
+#include <QToolButton>
+
+#include "core/numerics/block_anatomy.h"
+#include "widgets/microscaling/tensor_list_model.h"
+#include "widgets/panel/latest_worker.h"
+#include "widgets/panel/panel.h"
+
+namespace moescope {
+
+class TensorsPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit TensorsPanel(Selection* selection, QWidget* parent = nullptr);
+
+  // Maps the file and lists its tensors; false if it cannot be read, with the reason in place of the list.
+  bool openFile(const QString& path);
+  // Adds or replaces a tensor of that name and selects it.
+  void addTensor(const TensorSource& source);
+  void setFormat(const OperandFormat& format, BlockAxis axis);
+  void select(int tensor);                // index in file order
+  bool selectNamed(const QString& name);  // false: there is none
+  const TensorListModel& model() const { return model_; }
+  QString error() const { return error_; }
+
+  QString csv() const override;
+  QString explain() const override;
+
+ signals:
+  void tensorChosen(const TensorSource& source);
+  void openRequested();
+
+ protected:
+  Provenance kind() const override { return Provenance::measured_here; }  // on a tensor, whatever run is open
+  QString status() const override;
+
+ private:
+  void makeControls();
+  void showError(const QString& error);
+  void computeWanted();
+  void cancel();
+
+  TensorListModel model_;
+  QSortFilterProxyModel proxy_;
+  OperandFormat format_ = mx_format(ElementFormat::e4m3);
+  BlockAxis axis_ = BlockAxis::row;
+  QString path_, error_;
+  int generation_ = 0;
+  std::vector<int> queue_;  // rows to compute
+  bool computing_ = false, scheduled_ = false;
+
+  QLineEdit* filter_ = nullptr;
+  QTableView* view_ = nullptr;
+  QLabel *notice_ = nullptr, *progress_ = nullptr;
+  QToolButton* cancel_ = nullptr;
+  LatestWorker worker_;
+};
+
+}  // namespace moescope

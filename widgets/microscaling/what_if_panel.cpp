@@ -1,0 +1,143 @@
+#include "widgets/microscaling/what_if_panel.h"
+
+#include "widgets/panel/format_text.h"
+#include "widgets/panel/tensor_text.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::size_t kMostElements = std::size_t{4} << 20;  // beyond it a sample: some 0.3 s
+
+}  // namespace
+
+WhatIfPanel::WhatIfPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("What if"), Provenance::measured_here, parent) {
+  table_ = new WhatIfTable(this);
+  metric_ = new QComboBox(this);
+  metric_->addItems({tr("SQNR"), tr("flushed to zero"), tr("clipped")});
+  metric_->setAccessibleName(tr("Figure"));
+  metric_->setToolTip(tr("Figure in the cells; read SQNR together with what is flushed to zero"));
+  connect(metric_, &QComboBox::currentIndexChanged, this,
+          [this](int i) { table_->setMetric(static_cast<WhatIfMetric>(i)); });
+  columns_ = new QComboBox(this);
+  columns_->addItems({tr("by block size"), tr("by scale rule")});
+  columns_->setAccessibleName(tr("Columns"));
+  columns_->setToolTip(tr("What the columns compare"));
+  connect(columns_, &QComboBox::currentIndexChanged, this,
+          [this](int i) { table_->setColumns(static_cast<WhatIfColumns>(i)); });
+  cancel_ = new QToolButton(this);
+  cancel_->setText(tr("Cancel"));
+  cancel_->hide();
+  connect(cancel_, &QToolButton::clicked, this, &WhatIfPanel::cancel);
+  addControl(cancel_);
+  addControl(columns_);
+  addControl(metric_);
+  addBody(table_);
+  table_->setNotice(noTensorNotice());
+  connect(table_, &WhatIfTable::chosen, this, &WhatIfPanel::chosen);
+}
+
+void WhatIfPanel::setSource(const TensorSource& source, std::size_t slice) {
+  const int request = ++request_;
+  note_.clear();
+  table_->setRows({});
+  table_->setSchemes({});
+  table_->setNotice(source.valid() ? tr("Computing") : noTensorNotice());
+  if (!source.valid()) return cancel();
+  cancel_->show();
+  worker_.start([this, request, source, slice](std::stop_token stop) {
+    const TensorSource::Sample sample = source.sample(slice, kMostElements);
+    std::vector<WhatIfRow> rows =
+        what_if({sample.values.data(), sample.rows, sample.cols, sample.cols}, stop, sample.row_groups);
+    std::vector<WhatIfRow> schemes =
+        what_if_schemes({sample.values.data(), sample.rows, sample.cols, sample.cols}, stop, sample.row_groups);
+    if (rows.empty() || schemes.empty()) return;
+    const double all = static_cast<double>(source.rows()) * static_cast<double>(source.cols());
+    const QString note = sample.whole ? tr("all %1 values").arg(formatCount(all))
+                                      : tr(source.grouped() ? "sampled: %1 of %2 values, whole experts"
+                                                            : "sampled: %1 of %2 values, in tiles of 512 x 512")
+                                            .arg(formatCount(static_cast<double>(sample.values.size())))
+                                            .arg(formatCount(all));
+    QMetaObject::invokeMethod(
+        this,
+        [this, request, rows = std::move(rows), schemes = std::move(schemes), note]() mutable {
+          deliver(request, std::move(rows), std::move(schemes), note);
+        },
+        Qt::QueuedConnection);
+  });
+}
+
+void WhatIfPanel::deliver(int request, std::vector<WhatIfRow> rows, std::vector<WhatIfRow> schemes,
+                          const QString& note) {
+  if (request != request_) return;
+  cancel_->hide();
+  note_ = note;
+  table_->setNotice({});
+  table_->setRows(std::move(rows));
+  table_->setSchemes(std::move(schemes));
+  update();
+  emit finished();
+}
+
+void WhatIfPanel::cancel() {
+  ++request_;
+  worker_.cancel();
+  cancel_->hide();
+  if (table_->rows().empty() && table_->notice() == tr("Computing")) table_->setNotice(tr("Cancelled"));
+  table_->markDirty();
+}
+
+void WhatIfPanel::setChoice(const OperandFormat& format, BlockAxis axis) {
+  table_->setChoice(format, axis);
+}
+
+QString WhatIfPanel::status() const {
+  return note_;
+}
+
+QString WhatIfPanel::csv() const {
+  QString text =
+      QStringLiteral("axis,block,format,rule,sqnr_db,underflow_share,clipped_share,clipped_blocks_share,mean_crest\n");
+  for (const WhatIfRow& row : table_->rows())
+    text += QStringList{row.axis == BlockAxis::row ? QStringLiteral("row") : QStringLiteral("column"),
+                        QString::number(row.format.block),
+                        QString::fromLatin1(traits(row.format.element).name),
+                        QString::fromLatin1(scale_rule_name(row.format.rule)),
+                        QString::number(row.sums.sqnr_db(), 'g', 8),
+                        QString::number(row.sums.underflow_share(), 'g', 8),
+                        QString::number(row.sums.clipped_share(), 'g', 8),
+                        QString::number(row.sums.clipped_blocks_share(), 'g', 8),
+                        QString::number(row.sums.mean_crest(), 'g', 8)}
+                .join(QLatin1Char(',')) +
+            QLatin1Char('\n');
+  for (const WhatIfRow& row : table_->schemes())
+    text += QStringList{row.axis == BlockAxis::row ? QStringLiteral("row") : QStringLiteral("column"),
+                        QString(),
+                        operandFormatLabel(row.format).remove(QLatin1Char(',')),
+                        QString(),
+                        QString::number(row.sums.sqnr_db(), 'g', 8),
+                        QString::number(row.sums.underflow_share(), 'g', 8),
+                        QString::number(row.sums.clipped_share(), 'g', 8),
+                        QString::number(row.sums.clipped_blocks_share(), 'g', 8),
+                        QString::number(row.sums.mean_crest(), 'g', 8)}
+                .join(QLatin1Char(',')) +
+            QLatin1Char('\n');
+  return text;
+}
+
+QString WhatIfPanel::explain() const {
+  return tr(
+      "<p><b>The open tensor, quantized every way.</b> SQNR = 10 log10(sum x^2 / sum (x - q)^2) in dB; flushed to zero "
+      "(0:) counts non-zero values that became zero; clipped (!:) counts |x| / scale above the format's maximum. Where "
+      "a cell has no room for them they are bars: flushed to zero along its bottom, clipped along its top, of "
+      "logarithmic length from 0.001 % to 100 %. A star marks the highest SQNR among elements of as many bits under "
+      "power-of-two scales; the frame is the choice that map and microscope show. Click a cell to apply it.</p><p>The "
+      "upper tables are elements under power-of-two scales; in blocks of 32 they are MXFP8, MXFP6, MXFP4 and MXINT8. "
+      "Below: NVFP4 (E2M1 in blocks of 16, E4M3 block scales, one FP32 scale per tensor) and FP8 E4M3 with FP32 scales "
+      "per 1 x 128 block (DeepSeek), per row and per tensor. Of routed experts every expert is a tensor, as in "
+      "training.</p><p>Read SQNR and flushed to zero together: large values decide SQNR, and it hides small ones that "
+      "vanish. Block size hardly matters for 8-bit formats on smooth data, but a lot for E2M1. If one axis is much "
+      "better than the other, the tensor has an outlier channel.</p>");
+}
+
+}  // namespace moescope

@@ -1,0 +1,49 @@
+// The what-if strip: the open tensor in every element format, scale rule, block size and axis, computed in a worker
+// thread; a click applies a choice.
+#pragma once
+
+#include <QComboBox>
+#include <QToolButton>
+
+#include "core/numerics/block_anatomy.h"
+#include "widgets/microscaling/tensor_source.h"
+#include "widgets/microscaling/what_if_table.h"
+#include "widgets/panel/latest_worker.h"
+#include "widgets/panel/panel.h"
+
+namespace moescope {
+
+class WhatIfPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit WhatIfPanel(Selection* selection, QWidget* parent = nullptr);
+
+  void setSource(const TensorSource& source, std::size_t slice = 0);
+  void setChoice(const OperandFormat& format, BlockAxis axis);
+  const WhatIfTable* table() const { return table_; }
+  void cancel();
+
+  QString csv() const override;
+  QString explain() const override;
+
+ signals:
+  void chosen(const OperandFormat& format, BlockAxis axis);
+  void finished();
+
+ protected:
+  Provenance kind() const override { return Provenance::measured_here; }  // on a tensor, whatever run is open
+  QString status() const override;
+
+ private:
+  void deliver(int request, std::vector<WhatIfRow> rows, std::vector<WhatIfRow> schemes, const QString& note);
+
+  WhatIfTable* table_;
+  QComboBox *metric_, *columns_;
+  QToolButton* cancel_;
+  QString note_;     // what it was computed from
+  int request_ = 0;  // results of older requests are dropped
+  LatestWorker worker_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,53 @@
+// MaxVio of all MoE layers: median, 90 % and worst layer over steps with the level of chance; layer by layer; or, at
+// one step, the distribution of the experts' load within each layer.
+#pragma once
+
+#include <QComboBox>
+#include <QStackedWidget>
+
+#include "widgets/panel/panel.h"
+#include "widgets/plots/line_plot.h"
+#include "widgets/plots/percentile_plot.h"
+#include "widgets/plots/time_heat_map.h"
+
+namespace moescope {
+
+class BalanceOfAllLayersPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  enum View { over_time, by_layer, within_layers };
+
+  explicit BalanceOfAllLayersPanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+  QVariantMap saveState() const override;
+  void restoreState(const QVariantMap& state) override;
+
+  void showView(View view);
+  void setWindow(bool window);  // over the last W steps instead of one batch
+  PercentilePlot* spread() const { return spread_; }
+
+ protected:
+  QString status() const override;
+
+ private:
+  bool window() const { return span_->currentIndex() == 1; }
+  Metric metric() const { return window() ? Metric::max_vio_window : Metric::max_vio; }
+  Metric percentileMetric(int percentile) const;  // 0: median, 1: 90 %, 2: worst
+  QString whyNothing() const;
+  void refillLines();
+  void refillLayers();
+  void refillSpread();
+  std::vector<std::uint8_t> fetchLayers(StepRange range, int bins) const;
+  QStringList describeLayer(int row, std::int64_t step) const;
+  QStringList describeSpread(int layer) const;
+
+  QComboBox *view_, *span_;
+  QStackedWidget* stack_;
+  LinePlot* lines_;
+  TimeHeatMap* layers_;
+  PercentilePlot* spread_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,212 @@
+#include "widgets/router/expert_bias_over_time_panel.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/telemetry/frame/router_stats.h"
+#include "widgets/panel/metric_text.h"
+#include "widgets/plots/matrix_plot.h"
+
+namespace moescope {
+namespace {
+
+LegendScale biasLegend(double limit, bool dark) {
+  const auto text = [](double bias) { return QString::number(bias, 'g', 3); };  // from 0.0005 to whole numbers
+  return {.lut = utilisationLut(dark),
+          .ticks = {{0.0, text(-limit)},
+                    {0.25, text(-limit / 2)},
+                    {0.5, QStringLiteral("0")},
+                    {0.75, QLatin1Char('+') + text(limit / 2)},
+                    {1.0, QLatin1Char('+') + text(limit)}},
+          .caption = QStringLiteral("bias"),
+          .beyond = true,
+          .first_code = 2};
+}
+
+// On a diverging scale the value farther from 0 wins.
+std::array<std::uint8_t, 256> divergingWeights() {
+  std::array<std::uint8_t, 256> weights{};
+  const int neutral = divergingCode(0.5);
+  for (int code = 2; code < 256; ++code) weights[code] = static_cast<std::uint8_t>(1 + std::abs(code - neutral));
+  return weights;
+}
+
+}  // namespace
+
+ExpertBiasOverTimePanel::ExpertBiasOverTimePanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Expert bias over time"), Provenance::measured_here, parent) {
+  map_ = new TimeHeatMap(selection, this);
+  map_->setAccessibleName(tr("Bias of every expert"));
+  map_->setWeights(divergingWeights());
+  map_->setHeld(true);
+  map_->refill = [this] { refillMap(); };
+  map_->figure = [this](int expert, std::int64_t step) {
+    return FigureTarget{.key = "expert_bias", .layer = selection_->layer(), .expert = expert, .step = step};
+  };
+  map_->describe = [this](int expert, std::int64_t step) { return describe(expert, step); };
+  map_->fetch = [this](StepRange range, int bins) {
+    const auto bias = selection_->history()->expert_bias(selection_->layer(), range, bins);
+    std::vector<std::uint8_t> codes(bias.size());
+    std::ranges::transform(bias, codes.begin(), [this](float b) { return divergingCode(0.5 + b / (2 * limit_)); });
+    return codes;
+  };
+  connect(map_, &TimeHeatMap::rowClicked, selection_, &Selection::setExpert);
+  lines_ = new LinePlot(selection, this);
+  lines_->setAccessibleName(tr("Highest, median, lowest and chosen bias"));
+  lines_->setCaption(tr("expert bias"));
+  lines_->refill = [this] { refillLines(); };
+
+  view_ = new QComboBox(this);
+  view_->addItems({tr("all experts"), tr("curves")});
+  view_->setAccessibleName(tr("View"));
+  view_->setToolTip(
+      tr("The bias of every expert in colour, or the highest, median and lowest as curves with the chosen "
+         "expert's"));
+  stack_ = new QStackedWidget(this);
+  stack_->addWidget(map_);
+  stack_->addWidget(lines_);
+  connect(view_, &QComboBox::currentIndexChanged, stack_, &QStackedWidget::setCurrentIndex);
+  addControl(new LayerCombo(selection, this));
+  addControl(view_);
+  addBody(stack_);
+}
+
+void ExpertBiasOverTimePanel::showLines(bool lines) {
+  view_->setCurrentIndex(lines ? 1 : 0);
+}
+
+const std::vector<float>* ExpertBiasOverTimePanel::biasNow() const {
+  const History* history = selection_->history();
+  const StepRange until{history->steps().first, selection_->step()};
+  now_ = until.empty() ? std::vector<float>() : history->expert_bias(selection_->layer(), until, 1);
+  return now_.empty() || std::isnan(now_.front()) ? nullptr : &now_;
+}
+
+QString ExpertBiasOverTimePanel::whyNothing() const {
+  const History* history = selection_->history();
+  if (!history) return noRunNotice();
+  if (history->steps().empty()) return noDataYetNotice();
+  return biasNow() ? QString() : notInLogNotice(history->info(), tr("expert bias"));
+}
+
+void ExpertBiasOverTimePanel::refillMap() {
+  map_->setNotice(whyNothing());
+  if (!map_->notice().isEmpty()) return;
+  const std::vector<float>& bias = *biasNow();
+  double largest = 1e-3;  // one step of the usual rate: what is smaller is no colour
+  for (const float b : bias) largest = std::max<double>(largest, std::abs(b));
+  const double next = niceRange(0, largest, false).high;
+  if (next > limit_ || next < limit_ / 4) limit_ = next;  // rarely, since it recolours the picture
+  const int experts = static_cast<int>(bias.size());
+  map_->setLegend(biasLegend(limit_, isDark(palette())));
+  map_->setRowAxis(integerTicks(0, experts - 1, std::max(2, map_->height() / 26)), tr("expert"), false);
+  map_->setSource(QStringLiteral("%1:%2:%3")
+                      .arg(reinterpret_cast<quintptr>(selection_->history()))
+                      .arg(selection_->layer())
+                      .arg(limit_),
+                  experts);
+  map_->setCurrentRow(selection_->expert());
+}
+
+const std::vector<float>& ExpertBiasOverTimePanel::image(StepRange range, int bins) const {
+  const History* history = selection_->history();
+  const bool same = image_.history == history && image_.sequence == history->sequence() &&
+                    image_.layer == selection_->layer() && image_.bins == bins && image_.range == range;
+  if (!same)
+    image_ = {history,
+              history->sequence(),
+              selection_->layer(),
+              bins,
+              range,
+              history->expert_bias(selection_->layer(), range, bins)};
+  return image_.bias;
+}
+
+// Of every bin the bias of `expert`, or, where that is -1, the one below which `share` of all lie.
+std::vector<PyramidBin> ExpertBiasOverTimePanel::curve(StepRange range, int bins, double share, int expert) const {
+  const std::vector<float>& bias = image(range, bins);
+  const std::size_t experts = bias.size() / static_cast<std::size_t>(bins);
+  std::vector<PyramidBin> out(static_cast<std::size_t>(bins));
+  for (std::size_t b = 0; b < out.size() && experts > 0; ++b) {
+    const auto row = bias.begin() + static_cast<std::ptrdiff_t>(b * experts);
+    if (expert >= static_cast<int>(experts) || std::isnan(*row)) continue;
+    out[b].add(expert >= 0 ? row[expert] : percentile({row, row + static_cast<std::ptrdiff_t>(experts)}, share));
+  }
+  return out;
+}
+
+void ExpertBiasOverTimePanel::refillLines() {
+  lines_->setNotice(whyNothing());
+  if (!lines_->notice().isEmpty()) return;
+  const auto& active = selection_->histories()[static_cast<std::size_t>(selection_->run())];
+  const auto series = [&](const QString& label, int color, double share, int expert) {
+    return LineSeries{
+        .history = active, .label = label, .color = color, .fetch = [this, share, expert](StepRange range, int bins) {
+          return curve(range, bins, share, expert);
+        }};
+  };
+  std::vector<LineSeries> all = {series(tr("highest"), 1, 1, -1), series(tr("median"), 6, 0.5, -1),
+                                 series(tr("lowest"), 0, 0, -1)};
+  const int expert = selection_->expert();
+  if (expert >= 0) all.push_back(series(tr("expert %1").arg(expert), 3, 0, expert));
+  lines_->setAtLeastShown(0, 0);
+  lines_->setSeries(std::move(all));
+}
+
+QStringList ExpertBiasOverTimePanel::describe(int expert, std::int64_t step) const {
+  const auto frame = selection_->history()->frame_at(step);
+  if (!frame) return {};
+  const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
+  if (router == frame->routers.end() || expert >= std::ssize(router->expert_bias)) return {};
+  const auto e = static_cast<std::size_t>(expert);
+  QStringList lines{tr("step %1, layer %2, expert %3")
+                        .arg(formatCount(static_cast<double>(frame->step)))
+                        .arg(router->layer)
+                        .arg(expert),
+                    tr("bias %1").arg(formatValue(router->expert_bias[e]))};
+  if (e < router->tokens_per_expert.size())
+    lines << tr("utilisation %1").arg(formatValue(utilisation(router->tokens_per_expert, e), 3));
+  return lines;
+}
+
+QString ExpertBiasOverTimePanel::status() const {
+  return timeStatus(selection_->step(), true);
+}
+
+QString ExpertBiasOverTimePanel::csv() const {
+  QString text = QStringLiteral("step,layer");
+  const History* history = selection_->history();
+  if (!history || selection_->range().empty()) return text + QLatin1Char('\n');
+  const StepRange range = selection_->range();
+  const auto bias = history->expert_bias(selection_->layer(), range, static_cast<int>(range.size()));
+  const std::size_t experts = bias.size() / static_cast<std::size_t>(range.size());
+  for (std::size_t e = 0; e < experts; ++e) text += QStringLiteral(",bias of expert %1").arg(e);
+  text += QLatin1Char('\n');
+  for (std::int64_t i = 0; i < range.size() && experts > 0; ++i) {
+    const float* row = bias.data() + static_cast<std::size_t>(i) * experts;
+    if (std::isnan(row[0])) continue;  // not kept
+    text += QStringLiteral("%1,%2").arg(range.first + i).arg(selection_->layer());
+    for (std::size_t e = 0; e < experts; ++e) text += QStringLiteral(",%1").arg(row[e], 0, 'g', 7);
+    text += QLatin1Char('\n');
+  }
+  return text;
+}
+
+QString ExpertBiasOverTimePanel::explain() const {
+  return tr("<p><b>The bias that is added to each expert's score before the choice</b>, of one layer over steps. "
+            "Orange: the expert is favoured, blue: held back. Where many steps share a pixel it is that of the newest "
+            "of them.</p><p><b>Reading it.</b> Stripes that settle: each expert has found the bias that keeps it at "
+            "its share. Stripes that keep getting stronger: the bias cannot move the load. Flicker by whole update "
+            "steps: the rate is too high; compare MaxVio of batch and window.</p>") +
+         metricCards({"expert_bias"});
+}
+
+QVariantMap ExpertBiasOverTimePanel::saveState() const {
+  return {{QStringLiteral("lines"), view_->currentIndex() == 1}};
+}
+
+void ExpertBiasOverTimePanel::restoreState(const QVariantMap& state) {
+  showLines(state.value(QStringLiteral("lines")).toBool());
+}
+
+}  // namespace moescope

@@ -1,0 +1,55 @@
+// expert_bias of one layer over steps: every expert in colour, or the highest, median, lowest and chosen one as curves.
+#pragma once
+
+#include <QComboBox>
+#include <QStackedWidget>
+
+#include "widgets/panel/layer_combo.h"
+#include "widgets/panel/panel.h"
+#include "widgets/plots/line_plot.h"
+#include "widgets/plots/time_heat_map.h"
+
+namespace moescope {
+
+class ExpertBiasOverTimePanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit ExpertBiasOverTimePanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+  QVariantMap saveState() const override;
+  void restoreState(const QVariantMap& state) override;
+
+  void showLines(bool lines);
+
+ protected:
+  QString status() const override;
+
+ private:
+  const std::vector<float>* biasNow() const;  // of the layer at the cursor, or the last known one; nullptr: none
+  QString whyNothing() const;
+  void refillMap();
+  void refillLines();
+  QStringList describe(int expert, std::int64_t step) const;
+  // History::expert_bias, kept from one curve to the next.
+  const std::vector<float>& image(StepRange range, int bins) const;
+  std::vector<PyramidBin> curve(StepRange range, int bins, double share, int expert) const;
+
+  QComboBox* view_;
+  QStackedWidget* stack_;
+  TimeHeatMap* map_;
+  LinePlot* lines_;
+  double limit_ = 0;  // of the colour scale
+  struct Image {
+    const History* history = nullptr;
+    std::uint64_t sequence = 0;
+    int layer = -1, bins = 0;
+    StepRange range;
+    std::vector<float> bias;
+  };
+  mutable Image image_;
+  mutable std::vector<float> now_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,306 @@
+#include "widgets/router/expert_panel.h"
+
+#include <QGridLayout>
+#include <QSignalBlocker>
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "core/telemetry/frame/router_stats.h"
+#include "core/telemetry/frame/specialisation.h"  // before Qt, whose keyword `slots` is a name in it
+#include "widgets/panel/layer_combo.h"
+#include "widgets/panel/metric_text.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::size_t kContextBytes = 40;
+constexpr std::array kKinds = {TextKind::probe, TextKind::sample, TextKind::batch};
+
+QString notChosenNotice() {
+  return ExpertPanel::tr("Choose an expert: click one in any panel, or set its number above");
+}
+
+}  // namespace
+
+ExpertPanel::ExpertPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Expert"), Provenance::measured_here, parent) {
+  expert_ = new QSpinBox(this);
+  expert_->setPrefix(tr("expert "));
+  expert_->setSpecialValueText(tr("no expert"));
+  expert_->setMinimum(-1);
+  expert_->setMinimumWidth(fontMetrics().horizontalAdvance(tr("expert 255")) + 34);  // with its arrows
+  expert_->setWrapping(true);
+  expert_->setAccessibleName(tr("Expert"));
+  addControl(new LayerCombo(selection, this));
+  addControl(expert_);
+  connect(expert_, &QSpinBox::valueChanged, selection_, &Selection::setExpert);
+  const auto follow = [this] {
+    const QSignalBlocker quiet(expert_);
+    expert_->setMaximum(selection_->history() ? selection_->history()->info().n_experts - 1 : -1);
+    expert_->setValue(selection_->expert());
+    refreshActions();
+  };
+  connect(selection_, &Selection::focusChanged, this, follow);
+  connect(selection_, &Selection::dataChanged, this, follow);
+
+  addTiles();
+  load_ = new LinePlot(selection, this);
+  load_->setAccessibleName(tr("Load of the expert over time"));
+  load_->setCaption(tr("load, x fair"));
+  load_->setStepLabelsShown(false);
+  load_->refill = [this] { refillLoad(); };
+  bias_ = new LinePlot(selection, this);
+  bias_->setAccessibleName(tr("Bias of the expert over time"));
+  bias_->setCaption(tr("bias"));
+  bias_->refill = [this] { refillBias(); };
+  domains_ = new ShareBars(this);
+  domains_->setAccessibleName(tr("Domains of the expert"));
+  domains_->refill = [this] { refillDomains(); };
+  tokens_ = new TokenContexts(this);
+  tokens_->setAccessibleName(tr("Favourite tokens of the expert"));
+  tokens_->refill = [this] { refillTokens(); };
+  for (PlotFrame* plot : {static_cast<PlotFrame*>(domains_), static_cast<PlotFrame*>(tokens_)})
+    for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
+      connect(selection_, signal, plot, &PlotFrame::markDirty);
+  addBody(load_, 3);
+  addBody(bias_, 3);
+  addBody(domains_, 2);
+  addBody(tokens_, 4);
+  addActions();
+  follow();
+}
+
+void ExpertPanel::addTiles() {
+  auto* body = new QWidget(this);
+  auto* grid = new QGridLayout(body);
+  grid->setContentsMargins(0, 0, 0, 0);
+  grid->setSpacing(0);
+  const std::vector<std::pair<QString, std::function<QString()>>> tiles = {
+      {tr("Load, x fair"), [this] { return loadText(); }},
+      {tr("Bias"), [this] { return figure(&RouterFrame::expert_bias, false); }},
+      {tr("Gate mass"), [this] { return figure(&RouterFrame::gate_mass, true); }},
+      {tr("Score mass"), [this] { return figure(&RouterFrame::score_mass, true); }},
+      {tr("Rank, node"), [this] { return rankText(); }},
+      {tr("Weights"), [this] { return weightsText(); }},
+  };
+  for (int i = 0; i < static_cast<int>(tiles.size()); ++i) {
+    auto* tile = new ValueTile(selection_, tiles[static_cast<std::size_t>(i)].first,
+                               tiles[static_cast<std::size_t>(i)].second, body);
+    tile->setFocusPolicy(Qt::NoFocus);
+    grid->addWidget(tile, i / 3, i % 3);
+  }
+  addBody(body, 0);
+}
+
+void ExpertPanel::addActions() {
+  auto* body = new QWidget(this);
+  auto* row = new QHBoxLayout(body);
+  row->setContentsMargins(4, 0, 4, 0);
+  kill_ = new QPushButton(tr("Kill"), body);
+  pin_ = new QPushButton(tr("Pin bias"), body);
+  row->addWidget(kill_);
+  row->addWidget(pin_);
+  row->addStretch(1);
+  connect(kill_, &QPushButton::clicked, this, [this] {
+    const bool killed = interventionOf && interventionOf(selection_->layer(), selection_->expert()).killed;
+    emit killRequested(selection_->layer(), selection_->expert(), !killed);
+    refreshActions();
+  });
+  connect(pin_, &QPushButton::clicked, this, [this] {
+    const auto now = interventionOf ? interventionOf(selection_->layer(), selection_->expert()) : Intervention{};
+    const RouterFrame* at = router();
+    const auto e = static_cast<std::size_t>(selection_->expert());
+    std::optional<double> bias;
+    if (!now.pinned_bias && at && e < at->expert_bias.size()) bias = at->expert_bias[e];
+    if (now.pinned_bias || bias) emit pinRequested(selection_->layer(), selection_->expert(), bias);
+    refreshActions();
+  });
+  addBody(body, 0);
+}
+
+void ExpertPanel::refreshActions() {
+  const bool chosen = selection_->expert() >= 0;
+  const auto now =
+      interventionOf && chosen ? interventionOf(selection_->layer(), selection_->expert()) : Intervention{};
+  kill_->setEnabled(now.possible);
+  pin_->setEnabled(now.possible);
+  kill_->setText(now.killed ? tr("Revive") : tr("Kill"));
+  pin_->setText(now.pinned_bias ? tr("Release bias") : tr("Pin bias"));
+  const QString refused = chosen ? tr("Only while a model is in training") : tr("No expert is chosen");
+  kill_->setToolTip(!now.possible ? refused
+                    : now.killed  ? tr("Let the router choose it again")
+                                  : tr("Exclude it from the router's choice; can be undone"));
+  pin_->setToolTip(!now.possible     ? refused
+                   : now.pinned_bias ? tr("Pinned at %1; back to the update rule").arg(formatValue(*now.pinned_bias))
+                                     : tr("Pin its bias to its value at the cursor, against the update rule"));
+}
+
+const RouterFrame* ExpertPanel::router() const {
+  frame_ = selection_->frame();
+  if (!frame_) return nullptr;
+  const auto found = std::ranges::find(frame_->routers, selection_->layer(), &RouterFrame::layer);
+  return found == frame_->routers.end() ? nullptr : &*found;
+}
+
+QString ExpertPanel::whyNothing() const {
+  const History* history = selection_->history();
+  if (!history) return noRunNotice();
+  if (history->steps().empty()) return noDataYetNotice();
+  return selection_->expert() < 0 ? notChosenNotice() : QString();
+}
+
+QString ExpertPanel::figure(const std::vector<float> RouterFrame::*values, bool share) const {
+  const RouterFrame* at = router();
+  const auto e = static_cast<std::size_t>(std::max(0, selection_->expert()));
+  if (!at || selection_->expert() < 0) return QStringLiteral("-");
+  if (e >= (at->*values).size()) return tr("not in log");
+  return share ? formatPercent((at->*values)[e]) : formatValue((at->*values)[e], 3);
+}
+
+QString ExpertPanel::loadText() const {
+  const RouterFrame* at = router();
+  const auto e = static_cast<std::size_t>(std::max(0, selection_->expert()));
+  if (!at || selection_->expert() < 0 || e >= at->tokens_per_expert.size()) return QStringLiteral("-");
+  return formatValue(utilisation(at->tokens_per_expert, e), 3);
+}
+
+// Experts lie on the virtual ranks in order, E / R on each, as the volumes are counted.
+QString ExpertPanel::rankText() const {
+  const History* history = selection_->history();
+  if (!history || selection_->expert() < 0 || history->info().ranks <= 0) return QStringLiteral("-");
+  const RunInfo& info = history->info();
+  const auto rank = static_cast<std::int64_t>(selection_->expert()) * info.ranks / std::max(1, info.n_experts);
+  return tr("%1 of %2, node %3").arg(rank).arg(info.ranks).arg(rank / std::max(1, info.ranks_per_node));
+}
+
+QString ExpertPanel::weightsText() const {
+  const History* history = selection_->history();
+  const auto e = static_cast<std::size_t>(selection_->expert());
+  if (!history || selection_->expert() < 0) return QStringLiteral("-");
+  const auto now = history->specialisation_of(selection_->layer(), selection_->step());
+  if (!now || e >= now->weight_norm_E.size()) return QStringLiteral("-");
+  const QString norm = tr("norm %1").arg(formatValue(now->weight_norm_E[e]));
+  const float sqnr = e < now->weight_sqnr_E.size() ? now->weight_sqnr_E[e] : kNoValue;
+  return is_missing(sqnr) ? norm : tr("%1, %2 dB").arg(norm).arg(static_cast<double>(sqnr), 0, 'f', 1);
+}
+
+void ExpertPanel::refillLoad() {
+  load_->setNotice(whyNothing());
+  if (!load_->notice().isEmpty()) return;
+  const auto& active = selection_->histories()[static_cast<std::size_t>(selection_->run())];
+  const int layer = selection_->layer(), expert = selection_->expert();
+  load_->setReferences({{1, tr("fair")}});
+  load_->setAtLeastShown(0, 1.2);
+  load_->setSeries({LineSeries{
+      .history = active, .label = tr("load"), .color = 0, .fetch = [active, layer, expert](StepRange range, int bins) {
+        return active->expert_utilisation(layer, expert, range, bins);
+      }}});
+}
+
+void ExpertPanel::refillBias() {
+  bias_->setNotice(whyNothing().isEmpty() ? QString() : QString(QChar(u' ')));
+  if (!bias_->notice().isEmpty()) return;
+  const auto& active = selection_->histories()[static_cast<std::size_t>(selection_->run())];
+  const int layer = selection_->layer(), expert = selection_->expert();
+  bias_->setAtLeastShown(0, 0);
+  bias_->setSeries({LineSeries{
+      .history = active, .label = tr("bias"), .color = 1, .fetch = [active, layer, expert](StepRange range, int bins) {
+        const auto all = active->expert_bias(layer, range, bins);
+        std::vector<PyramidBin> out(static_cast<std::size_t>(bins));
+        const std::size_t experts = all.size() / out.size();
+        for (std::size_t b = 0; b < out.size(); ++b) {
+          const std::size_t at = b * experts + static_cast<std::size_t>(expert);
+          if (static_cast<std::size_t>(expert) < experts && !std::isnan(all[at])) out[b].add(all[at]);
+        }
+        return out;
+      }}});
+}
+
+void ExpertPanel::refillDomains() {
+  domains_->setNotice(whyNothing().isEmpty() ? QString() : QString(QChar(u' ')));
+  if (!domains_->notice().isEmpty()) return;
+  const History* history = selection_->history();
+  const auto now = history->specialisation_of(selection_->layer(), selection_->step());
+  const auto& names = history->info().domains;
+  if (!now || names.empty()) return domains_->setNotice(notInLogNotice(history->info(), tr("domains")));
+  const auto found = domains_of_expert(*now, static_cast<std::size_t>(selection_->expert()));
+  std::vector<ShareBars::Bar> bars;
+  for (const DomainOfExpert& domain : found) {
+    if (static_cast<int>(bars.size()) == ShareBars::kMostBars || domain.domain >= names.size()) break;
+    bars.push_back({QString::fromStdString(names[domain.domain]), domain.share,
+                    tr("%1, lift %2").arg(formatPercent(domain.share), formatValue(domain.lift, 2))});
+  }
+  domains_->setTitle(tr("Most preferred domains: share of its slots, lift"));
+  domains_->setBars(std::move(bars));
+}
+
+void ExpertPanel::refillTokens() {
+  tokens_->setNotice(whyNothing().isEmpty() ? QString() : QString(QChar(u' ')));
+  if (!tokens_->notice().isEmpty()) return;
+  const History* history = selection_->history();
+  std::vector<std::shared_ptr<const TokenFrame>> kept;
+  std::vector<const TokenFrame*> texts;
+  for (const TextKind kind : kKinds) {
+    std::int64_t step = selection_->step();
+    if (auto text = history->text_at(kind, step)) {
+      texts.push_back(text.get());
+      kept.push_back(std::move(text));
+    }
+  }
+  if (texts.empty()) return tokens_->setNotice(notInLogNotice(history->info(), tr("routed texts")));
+  const auto count = static_cast<std::size_t>(std::max(1, tokens_->linesThatFit()));
+  std::vector<TokenContexts::Line> lines;
+  for (const FavouriteToken& token : favourite_tokens(texts, selection_->layer(), selection_->expert(), count)) {
+    const std::string_view text = token.text->text;
+    const std::size_t from = token.position > kContextBytes ? token.position - kContextBytes : 0;
+    lines.push_back({shownBytes(text.substr(from, token.position - from)), shownBytes(text.substr(token.position, 1)),
+                     shownBytes(text.substr(token.position + 1, kContextBytes)), token.mix_share});
+  }
+  tokens_->setTitle(lines.empty() ? tr("No token of probe, sample and batch passage chose it")
+                                  : tr("Favourite tokens in probe, sample and batch"));
+  tokens_->setLines(std::move(lines));
+}
+
+QString ExpertPanel::status() const {
+  const auto frame = selection_->frame();
+  return frame ? timeStatus(frame->step, true) : QString();
+}
+
+QString ExpertPanel::csv() const {
+  QString text = QStringLiteral("step,layer,expert,utilisation (1 = fair),bias\n");
+  const History* history = selection_->history();
+  const StepRange range = selection_->range();
+  const int layer = selection_->layer(), expert = selection_->expert();
+  if (!history || range.empty() || expert < 0) return text;
+  const int steps = static_cast<int>(range.size());
+  const auto load = history->expert_utilisation(layer, expert, range, steps);
+  const auto bias = history->expert_bias(layer, range, steps);
+  const std::size_t experts = bias.size() / static_cast<std::size_t>(steps);
+  for (std::size_t i = 0; i < load.size(); ++i) {
+    const std::size_t at = i * experts + static_cast<std::size_t>(expert);
+    const bool has_bias = static_cast<std::size_t>(expert) < experts && !std::isnan(bias[at]);
+    if (load[i].finite == 0 && !has_bias) continue;
+    text += QStringLiteral("%1,%2,%3,").arg(range.first + static_cast<std::int64_t>(i)).arg(layer).arg(expert) +
+            (load[i].finite > 0 ? QString::number(load[i].mean(), 'g', 7) : QString()) + QLatin1Char(',') +
+            (has_bias ? QString::number(bias[at], 'g', 7) : QString()) + QLatin1Char('\n');
+  }
+  return text;
+}
+
+QString ExpertPanel::explain() const {
+  return tr("<p><b>One expert of one layer.</b> Choose it in any panel by a click, or by number. Above its figures at "
+            "the "
+            "cursor's step; then its load (1 is its fair share) and its bias over steps; the domains that it prefers; "
+            "and the tokens that give it the largest part of their mix, in the probe text, the sample and the batch "
+            "passage: the stronger the colour, the larger the part.</p>"
+            "<p>Ranks are the virtual ranks over which volumes are counted: experts in order, E / R on each. Weights: "
+            "the length "
+            "of w1, w2 and w3 together, and their SQNR in the run's number format, where it has one.</p>"
+            "<p><i>Kill</i> takes it out of the router's choice, <i>Pin bias</i> holds its bias against the update "
+            "rule. "
+            "Both are undoable and marked on the timeline.</p>") +
+         metricCards({"utilisation", "expert_bias", "gate_mass", "score_mass", "domain_lift"});
+}
+
+}  // namespace moescope

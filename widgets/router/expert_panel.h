@@ -1,0 +1,64 @@
+// Everything about the chosen expert: load and bias over time, domains and favourite tokens, its rank, its weights, and
+// the actions on it.
+#pragma once
+
+#include <QPushButton>
+#include <QSpinBox>
+#include <optional>
+
+#include "widgets/panel/panel.h"
+#include "widgets/panel/token_contexts.h"
+#include "widgets/plots/line_plot.h"
+#include "widgets/plots/share_bars.h"
+#include "widgets/plots/value_tile.h"
+
+namespace moescope {
+
+class ExpertPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit ExpertPanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+
+  // The interventions on an expert at present. Called when the card is updated; not set or `possible` false: no model
+  // is in training, so there are no actions.
+  struct Intervention {
+    bool possible = false;
+    bool killed = false;
+    std::optional<double> pinned_bias;
+  };
+  std::function<Intervention(int layer, int expert)> interventionOf;
+  void refreshActions();
+
+ signals:
+  void killRequested(int layer, int expert, bool kill);                  // false: revive
+  void pinRequested(int layer, int expert, std::optional<double> bias);  // nullopt: back to the bias rule
+
+ protected:
+  QString status() const override;
+
+ private:
+  const RouterFrame* router() const;  // of the chosen layer at the cursor, nullptr: none
+  QString whyNothing() const;
+  void addTiles();
+  void addActions();
+  void refillLoad();
+  void refillBias();
+  void refillDomains();
+  void refillTokens();
+  QString figure(const std::vector<float> RouterFrame::*values, bool share) const;
+  QString loadText() const;
+  QString rankText() const;
+  QString weightsText() const;
+
+  QSpinBox* expert_;
+  LinePlot *load_, *bias_;
+  ShareBars* domains_;
+  TokenContexts* tokens_;
+  QPushButton *kill_, *pin_;
+  mutable std::shared_ptr<const TelemetryFrame> frame_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,138 @@
+#include "widgets/router/gate_mass_against_load_panel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/telemetry/frame/router_stats.h"
+#include "widgets/panel/metric_text.h"
+
+namespace moescope {
+
+GateMassAgainstLoadPanel::GateMassAgainstLoadPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Gate mass against load"), Provenance::measured_here, parent) {
+  plot_ = new ScatterPlot(this);
+  plot_->refill = [this] { refill(); };
+  plot_->describe = [this](int expert) { return describe(expert); };
+  plot_->figureOf = [this](QPoint position) -> std::optional<FigureTarget> {
+    const int expert = plot_->nearest(position);
+    if (expert < 0) return std::nullopt;
+    return FigureTarget{.key = mass_->currentIndex() == 1 ? FigureKey("score_mass") : FigureKey("gate_mass"),
+                        .layer = selection_->layer(),
+                        .expert = expert,
+                        .step = selection_->step()};
+  };
+  connect(plot_, &ScatterPlot::pointChosen, selection_, &Selection::setExpert);
+  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
+    connect(selection_, signal, plot_, &PlotFrame::markDirty);
+  mass_ = new QComboBox(this);
+  mass_->addItems({tr("gate mass"), tr("score mass")});
+  mass_->setAccessibleName(tr("Mass"));
+  mass_->setToolTip(tr("Share of the mixing weights of the chosen experts, or of all scores before the choice"));
+  connect(mass_, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
+  addControl(new LayerCombo(selection, this));
+  addControl(mass_);
+  addBody(plot_);
+}
+
+void GateMassAgainstLoadPanel::showScores(bool scores) {
+  mass_->setCurrentIndex(scores ? 1 : 0);
+}
+
+const std::vector<float>& GateMassAgainstLoadPanel::mass(const RouterFrame& router) const {
+  return mass_->currentIndex() == 1 ? router.score_mass : router.gate_mass;
+}
+
+const RouterFrame* GateMassAgainstLoadPanel::router() const {
+  if (!frame_) return nullptr;
+  const auto found = std::ranges::find(frame_->routers, selection_->layer(), &RouterFrame::layer);
+  return found == frame_->routers.end() || found->tokens_per_expert.empty() ? nullptr : &*found;
+}
+
+void GateMassAgainstLoadPanel::refill() {
+  const History* history = selection_->history();
+  frame_.reset();
+  if (!history) return plot_->setNotice(noRunNotice());
+  if (history->steps().empty()) return plot_->setNotice(noDataYetNotice());
+  frame_ = selection_->frame();
+  const RouterFrame* now = router();
+  if (!now || mass(*now).size() != now->tokens_per_expert.size())
+    return plot_->setNotice(notInLogNotice(history->info(), mass_->currentText()));
+  plot_->setNotice({});
+  double limit = 1e-6;
+  for (const float bias : now->expert_bias) limit = std::max<double>(limit, std::abs(bias));
+  limit = niceRange(0, limit, false).high;
+  const std::size_t experts = now->tokens_per_expert.size();
+  std::vector<ScatterPlot::Point> points(experts);
+  for (std::size_t e = 0; e < experts; ++e) {
+    const double bias = e < now->expert_bias.size() ? now->expert_bias[e] : 0;
+    points[e] = {utilisation(now->tokens_per_expert, e), mass(*now)[e] * static_cast<double>(experts),
+                 divergingCode(0.5 + bias / (2 * limit))};
+  }
+  LegendScale legend{.lut = utilisationLut(isDark(palette())), .ticks = {}, .caption = tr("bias"), .first_code = 2};
+  for (const double share : {-1.0, 0.0, 1.0})
+    legend.ticks.push_back(
+        {0.5 + share / 2, (share > 0 ? QStringLiteral("+") : QString()) + formatValue(share * limit, 2)});
+  plot_->setLegend(legend);
+  plot_->setAxes(tr("assignment load, x fair share (log)"), tr("%1, x fair share").arg(mass_->currentText()));
+  plot_->setPoints(std::move(points));
+  plot_->setCurrent(selection_->expert());
+}
+
+QStringList GateMassAgainstLoadPanel::describe(int expert) const {
+  const RouterFrame* now = router();
+  const auto e = static_cast<std::size_t>(expert);
+  if (!now || e >= now->tokens_per_expert.size()) return {};
+  const double total = std::accumulate(now->tokens_per_expert.begin(), now->tokens_per_expert.end(), 0.0);
+  QStringList lines{tr("layer %1, expert %2").arg(now->layer).arg(expert),
+                    tr("%1 of the assignments").arg(formatPercent(now->tokens_per_expert[e] / std::max(1.0, total)))};
+  if (e < now->gate_mass.size()) lines << tr("%1 of the gate mass").arg(formatPercent(now->gate_mass[e]));
+  if (e < now->score_mass.size()) lines << tr("%1 of the score mass").arg(formatPercent(now->score_mass[e]));
+  if (e < now->expert_bias.size()) lines << tr("bias %1").arg(formatValue(now->expert_bias[e]));
+  return lines;
+}
+
+QString GateMassAgainstLoadPanel::status() const {
+  const auto frame = selection_->frame();
+  return frame ? timeStatus(frame->step, true) : QString();
+}
+
+QString GateMassAgainstLoadPanel::csv() const {
+  QString text = QStringLiteral("step,layer,expert,utilisation (1 = fair),gate mass (share),score mass (share),bias\n");
+  const auto frame = selection_->frame();
+  if (!frame) return text;
+  for (const RouterFrame& router : frame->routers) {
+    const auto number = [](const std::vector<float>& values, std::size_t e) {
+      return e < values.size() ? QString::number(values[e], 'g', 7) : QString();
+    };
+    for (std::size_t e = 0; e < router.tokens_per_expert.size(); ++e)
+      text += QStringLiteral("%1,%2,%3,%4,")
+                  .arg(frame->step)
+                  .arg(router.layer)
+                  .arg(e)
+                  .arg(utilisation(router.tokens_per_expert, e), 0, 'g', 7) +
+              number(router.gate_mass, e) + QLatin1Char(',') + number(router.score_mass, e) + QLatin1Char(',') +
+              number(router.expert_bias, e) + QLatin1Char('\n');
+  }
+  return text;
+}
+
+QString GateMassAgainstLoadPanel::explain() const {
+  return tr("<p><b>Share of the tokens against share of the output</b>, one point per expert of the layer. To the "
+            "right: more assignments than its fair share. Up: more of the weights with which results are mixed (gate "
+            "mass), or of all scores before the choice (score mass). Colour: its bias, orange favoured, blue held "
+            "back.</p><p><b>Reading it.</b> On the dashed diagonal an expert has the same share of both. Below it: it "
+            "gets tokens but hardly counts; with an orange point, the bias sends it tokens that the router scores low. "
+            "Above it: few tokens, but with high weights.</p>") +
+         metricCards({"utilisation", "gate_mass", "score_mass", "expert_bias"});
+}
+
+QVariantMap GateMassAgainstLoadPanel::saveState() const {
+  return {{QStringLiteral("scores"), mass_->currentIndex() == 1}};
+}
+
+void GateMassAgainstLoadPanel::restoreState(const QVariantMap& state) {
+  showScores(state.value(QStringLiteral("scores")).toBool());
+}
+
+}  // namespace moescope

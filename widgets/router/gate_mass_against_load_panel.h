@@ -1,0 +1,39 @@
+// Load against gate weight for each expert of a layer: share of the assignments against share of the mixing weights (or
+// of the raw scores), one point per expert, coloured by its bias.
+#pragma once
+
+#include <QComboBox>
+
+#include "widgets/panel/layer_combo.h"
+#include "widgets/panel/panel.h"
+#include "widgets/plots/scatter_plot.h"
+
+namespace moescope {
+
+class GateMassAgainstLoadPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit GateMassAgainstLoadPanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+  QVariantMap saveState() const override;
+  void restoreState(const QVariantMap& state) override;
+
+  void showScores(bool scores);  // score mass instead of gate mass
+
+ protected:
+  QString status() const override;
+
+ private:
+  void refill();
+  const RouterFrame* router() const;  // nullptr: none
+  QStringList describe(int expert) const;
+  const std::vector<float>& mass(const RouterFrame& router) const;
+
+  ScatterPlot* plot_;
+  QComboBox* mass_;
+  std::shared_ptr<const TelemetryFrame> frame_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,236 @@
+#include "widgets/router/padding_and_capacity_panel.h"
+
+#include <QButtonGroup>
+#include <algorithm>
+#include <cmath>
+
+#include "core/telemetry/frame/router_stats.h"
+#include "widgets/panel/metric_text.h"
+
+namespace moescope {
+namespace {
+
+constexpr int kDrops = static_cast<int>(PaddingAndCapacityPanel::kAlignments.size());
+constexpr double kLeastFactor = 0.5, kMostFactor = 4, kFactorStep = 0.05;
+
+int sliderPlace(double factor) {
+  return static_cast<int>(std::lround((factor - kLeastFactor) / kFactorStep));
+}
+
+}  // namespace
+
+PaddingAndCapacityPanel::PaddingAndCapacityPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Padding and capacity"), Provenance::measured_here, parent) {
+  auto* row = new QWidget(this);
+  auto* tiles = new QHBoxLayout(row);
+  tiles->setContentsMargins(0, 0, 0, 0);
+  tiles->setSpacing(2);
+  auto* group = new QButtonGroup(this);
+  for (int i = 0; i <= kDrops; ++i) {
+    const QString name = i < kDrops ? tr("Pad %1").arg(kAlignments[static_cast<std::size_t>(i)]) : tr("Drop");
+    auto* tile = new ValueTile(
+        selection, name, [this, i] { return valueText(i); }, row);
+    tile->setCheckable(true);
+    tile->setToolTip(i < kDrops
+                         ? tr("Zero rows when every expert's rows are padded to a multiple of %1, over all rows; "
+                              "mean of layers")
+                               .arg(kAlignments[static_cast<std::size_t>(i)])
+                         : tr("Assignments beyond the capacity, over all; mean of layers"));
+    tile->figure = [this, i] { return figure(i, kWholeRun, capacityFactor()); };
+    group->addButton(tile, i);
+    tiles->addWidget(tile);
+    tiles_[static_cast<std::size_t>(i)] = tile;
+  }
+  addBody(row, 0);
+  plot_ = new CurvePlot(this);
+  plot_->refill = [this] { refill(); };
+  plot_->describe = [this](double x) { return describe(x); };
+  plot_->figureOf = [this](QPoint at) -> std::optional<FigureTarget> {
+    const double x = plot_->xAt(at);
+    if (shown_ == kDrops) return figure(shown_, selection_->layer(), x);
+    return figure(shown_, static_cast<int>(std::lround(x)), x);
+  };
+  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
+    connect(selection_, signal, plot_, &PlotFrame::markDirty);
+  connect(plot_, &CurvePlot::xChosen, this, [this](double x) {
+    shown_ == kDrops ? setCapacityFactor(x) : selection_->setLayer(static_cast<int>(std::lround(x)));
+  });
+  addBody(plot_);
+
+  factor_row_ = new QWidget(this);
+  auto* knob = new QHBoxLayout(factor_row_);
+  knob->setContentsMargins(4, 0, 4, 0);
+  factor_text_ = new QLabel(factor_row_);
+  factor_ = new QSlider(Qt::Horizontal, factor_row_);
+  factor_->setRange(0, sliderPlace(kMostFactor));
+  factor_->setAccessibleName(tr("Capacity factor"));
+  factor_->setToolTip(tr("What-if: this router drops nothing; a router with this capacity factor would"));
+  knob->addWidget(factor_text_);
+  knob->addWidget(factor_, 1);
+  addBody(factor_row_, 0);
+  connect(factor_, &QSlider::valueChanged, this, [this] {
+    factor_text_->setText(tr("what-if capacity factor %1").arg(capacityFactor(), 0, 'f', 2));
+    plot_->markDirty();
+    tiles_.back()->update();
+  });
+  connect(group, &QButtonGroup::idClicked, this, &PaddingAndCapacityPanel::showFigure);
+  setCapacityFactor(1.25);
+  showFigure(kDrops);
+}
+
+void PaddingAndCapacityPanel::showFigure(int figure) {
+  shown_ = std::clamp(figure, 0, kDrops);
+  tiles_[static_cast<std::size_t>(shown_)]->setChecked(true);
+  factor_row_->setVisible(shown_ == kDrops);
+  plot_->markDirty();
+}
+
+void PaddingAndCapacityPanel::setCapacityFactor(double factor) {
+  factor_->setValue(sliderPlace(std::clamp(factor, kLeastFactor, kMostFactor)));
+}
+
+double PaddingAndCapacityPanel::capacityFactor() const {
+  return kLeastFactor + factor_->value() * kFactorStep;
+}
+
+FigureTarget PaddingAndCapacityPanel::figure(int which, int layer, double factor) const {
+  return {.key = which == kDrops ? Metric::dropped_fraction : Metric::padding_fraction,
+          .layer = layer,
+          .step = selection_->step(),
+          .parameter = which == kDrops ? factor : kAlignments[static_cast<std::size_t>(which)]};
+}
+
+double PaddingAndCapacityPanel::figureOf(const RouterFrame& router, int figure) const {
+  return figure == kDrops ? dropped_fraction(router.tokens_per_expert, capacityFactor())
+                          : padding_fraction(router.tokens_per_expert, kAlignments[static_cast<std::size_t>(figure)]);
+}
+
+void PaddingAndCapacityPanel::refill() {
+  const History* history = selection_->history();
+  frame_.reset();
+  if (!history) return plot_->setNotice(noRunNotice());
+  if (history->steps().empty()) return plot_->setNotice(noDataYetNotice());
+  frame_ = selection_->frame();
+  if (!frame_ || frame_->routers.empty() || frame_->routers[0].tokens_per_expert.empty()) {
+    frame_.reset();
+    return plot_->setNotice(notInLogNotice(history->info(), tr("tokens per expert")));
+  }
+  plot_->setNotice({});
+  shown_ == kDrops ? drawDrops() : drawPadding();
+}
+
+void PaddingAndCapacityPanel::drawPadding() {
+  CurvePlot::Curve curve{.label = {}, .color = 0, .points = {}};
+  for (const RouterFrame& router : frame_->routers) curve.points.emplace_back(router.layer, figureOf(router, shown_));
+  const double first = frame_->routers.front().layer, last = frame_->routers.back().layer;
+  plot_->setBars(true);
+  plot_->setXAxis(tr("layer"), first - 0.5, last + 0.5);
+  plot_->setValueCaption(tr("zero rows"));
+  plot_->setMark(selection_->layer());
+  plot_->setMarkStep(1);
+  plot_->setCurves({curve});
+}
+
+void PaddingAndCapacityPanel::drawDrops() {
+  CurvePlot::Curve worst{.label = tr("worst layer"), .color = 1, .points = {}};
+  CurvePlot::Curve mean{.label = tr("mean of layers"), .color = 0, .points = {}};
+  CurvePlot::Curve one{.label = tr("layer %1").arg(selection_->layer()), .color = 3, .points = {}};
+  for (double factor = kLeastFactor; factor <= kMostFactor + 1e-9; factor += kFactorStep) {
+    double sum = 0, largest = 0;
+    int layers = 0;
+    for (const RouterFrame& router : frame_->routers) {
+      const double drop = dropped_fraction(router.tokens_per_expert, factor);
+      if (!std::isfinite(drop)) continue;
+      sum += drop;
+      ++layers;
+      largest = std::max(largest, drop);
+      if (router.layer == selection_->layer()) one.points.emplace_back(factor, drop);
+    }
+    mean.points.emplace_back(factor, layers ? sum / layers : 0);
+    worst.points.emplace_back(factor, largest);
+  }
+  plot_->setBars(false);
+  plot_->setXAxis(tr("capacity factor c: room for c T K / E tokens an expert"), kLeastFactor, kMostFactor);
+  plot_->setValueCaption(tr("dropped, what-if"));
+  plot_->setMark(capacityFactor());
+  plot_->setMarkStep(kFactorStep);
+  plot_->setCurves({worst, mean, one});
+}
+
+QStringList PaddingAndCapacityPanel::describe(double x) const {
+  if (!frame_) return {};
+  if (shown_ != kDrops) {
+    const auto router = std::ranges::find(frame_->routers, static_cast<int>(std::lround(x)), &RouterFrame::layer);
+    if (router == frame_->routers.end()) return {};
+    QStringList lines{tr("layer %1").arg(router->layer)};
+    for (int i = 0; i < kDrops; ++i)
+      lines << tr("padded to %1: %2 zero rows")
+                   .arg(kAlignments[static_cast<std::size_t>(i)])
+                   .arg(formatPercent(figureOf(*router, i)));
+    return lines;
+  }
+  QStringList lines{tr("capacity factor %1").arg(x, 0, 'f', 2)};
+  double sum = 0;
+  for (const RouterFrame& router : frame_->routers) {
+    const double drop = dropped_fraction(router.tokens_per_expert, x);
+    sum += std::isfinite(drop) ? drop : 0;
+    if (router.layer == selection_->layer())
+      lines << tr("layer %1 would drop %2").arg(router.layer).arg(formatPercent(drop));
+  }
+  lines << tr("mean of layers %1").arg(formatPercent(sum / static_cast<double>(frame_->routers.size())));
+  return lines;
+}
+
+QString PaddingAndCapacityPanel::valueText(int figure) const {
+  const auto frame = selection_->frame();
+  double sum = 0;
+  int layers = 0;
+  for (const RouterFrame& router : frame ? frame->routers : std::vector<RouterFrame>{}) {
+    const double value = figureOf(router, figure);
+    if (!std::isfinite(value)) continue;
+    sum += value;
+    ++layers;
+  }
+  return layers ? formatPercent(sum / layers) : tr("no data");
+}
+
+QString PaddingAndCapacityPanel::status() const {
+  const auto frame = selection_->frame();
+  return frame ? timeStatus(frame->step, true) : QString();
+}
+
+QString PaddingAndCapacityPanel::csv() const {
+  QString text = QStringLiteral("step,layer");
+  for (const std::uint32_t alignment : kAlignments)
+    text += QStringLiteral(",zero rows padded to %1 (share)").arg(alignment);
+  text += QStringLiteral(",capacity factor,dropped what-if (share)\n");
+  const auto frame = selection_->frame();
+  if (!frame) return text;
+  for (const RouterFrame& router : frame->routers) {
+    text += QStringLiteral("%1,%2").arg(frame->step).arg(router.layer);
+    for (int i = 0; i < kDrops; ++i) text += QStringLiteral(",%1").arg(figureOf(router, i), 0, 'g', 7);
+    text += QStringLiteral(",%1,%2\n").arg(capacityFactor()).arg(figureOf(router, kDrops), 0, 'g', 7);
+  }
+  return text;
+}
+
+QString PaddingAndCapacityPanel::explain() const {
+  return tr("<p><b>What this load would cost.</b> <i>Pad A:</i> a grouped GEMM computes whole tiles, so each expert's "
+            "rows are padded with zeros to a multiple of A: 8 in BF16, 16 in FP8 and 32 in MXFP8 as TorchTitan padded "
+            "in January 2026, 128 for torchao's CuTeDSL kernels. The tile is the mean of layers, the plot shows every "
+            "layer: <code>sum_e (ceil(n_e / A) A - n_e) / sum_e n_e</code>.</p><p><i>Drop:</i> this router drops "
+            "nothing. One with a fixed capacity would drop the excess: <code>sum_e max(0, n_e - ceil(c T K / E)) / "
+            "sum_e n_e</code>. Move the slider, or the line in the plot.</p>") +
+         metricCards({"padding_fraction", "dropped_fraction"});
+}
+
+QVariantMap PaddingAndCapacityPanel::saveState() const {
+  return {{QStringLiteral("figure"), shown_}, {QStringLiteral("factor"), capacityFactor()}};
+}
+
+void PaddingAndCapacityPanel::restoreState(const QVariantMap& state) {
+  showFigure(state.value(QStringLiteral("figure"), kDrops).toInt());
+  setCapacityFactor(state.value(QStringLiteral("factor"), 1.25).toDouble());
+}
+
+}  // namespace moescope

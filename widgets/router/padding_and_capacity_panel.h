@@ -1,0 +1,51 @@
+// Hardware cost of the load: zero rows that a grouped GEMM computes when groups are padded to 8, 16, 32 or 128 rows,
+// and tokens that a router with a capacity factor would drop. Both from tokens_per_expert.
+#pragma once
+
+#include <QSlider>
+#include <array>
+
+#include "widgets/panel/panel.h"
+#include "widgets/plots/curve_plot.h"
+#include "widgets/plots/value_tile.h"
+
+namespace moescope {
+
+class PaddingAndCapacityPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  static constexpr std::array<std::uint32_t, 4> kAlignments = {8, 16, 32, 128};
+
+  explicit PaddingAndCapacityPanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+  QVariantMap saveState() const override;
+  void restoreState(const QVariantMap& state) override;
+
+  void showFigure(int figure);  // one of kAlignments, or kAlignments.size(): dropped tokens
+  void setCapacityFactor(double factor);
+  double capacityFactor() const;
+
+ protected:
+  QString status() const override;
+
+ private:
+  void refill();
+  void drawPadding();
+  void drawDrops();
+  QStringList describe(double x) const;
+  QString valueText(int figure) const;
+  double figureOf(const RouterFrame& router, int figure) const;
+  FigureTarget figure(int which, int layer, double factor) const;
+
+  CurvePlot* plot_;
+  QSlider* factor_;
+  QWidget* factor_row_;
+  QLabel* factor_text_;
+  std::array<ValueTile*, kAlignments.size() + 1> tiles_{};
+  int shown_ = static_cast<int>(kAlignments.size());
+  std::shared_ptr<const TelemetryFrame> frame_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,21 @@
+// How confident the router is of its choices, over steps, and its losses: entropy of a token's scores, how much the
+// choice depends on the token, margin, load-balance and z loss.
+#pragma once
+
+#include "widgets/panel/figures_panel.h"
+
+namespace moescope {
+
+class RouterConfidenceAndLossesPanel : public FiguresPanel {
+  Q_OBJECT
+
+ public:
+  explicit RouterConfidenceAndLossesPanel(Selection* selection, QWidget* parent = nullptr);
+  QString explain() const override;
+
+ protected:
+  void decorate(int figure, LinePlot* plot, std::vector<ReferenceLine>* references) const override;
+  QString whyNothing(int figure) const override;
+};
+
+}  // namespace moescope

@@ -1,0 +1,140 @@
+#include "widgets/router/scores_and_margins_panel.h"
+
+#include <algorithm>
+
+#include "widgets/panel/metric_text.h"
+
+namespace moescope {
+namespace {
+
+void add(const std::vector<std::uint32_t>& counts, HalfOctaves& sum) {
+  for (std::size_t bin = 0; bin < std::min(counts.size(), sum.size()); ++bin) sum[bin] += counts[bin];
+}
+
+}  // namespace
+
+ScoresAndMarginsPanel::ScoresAndMarginsPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Scores and margins"), Provenance::measured_here, parent) {
+  scores_ = new HalfOctavePlot(this);
+  scores_->setAccessibleName(tr("Scores of chosen and rejected experts"));
+  scores_->setTexts({.value = tr("score"),
+                     .counted = tr("share of each"),
+                     .caption = tr("score before the bias, log"),
+                     .in_short = tr("score, log"),
+                     .back = tr("rejected"),
+                     .front = tr("chosen"),
+                     .shares = true});
+  scores_->refill = [this] {
+    scores_->setNotice(whyNothing());
+    if (!scores_->notice().isEmpty()) return;
+    const Counts now = counts();
+    scores_->setHistograms(now.rejected, now.chosen, 1);
+  };
+  margins_ = new HalfOctavePlot(this);
+  margins_->setAccessibleName(tr("Tokens by margin"));
+  margins_->setTexts({.value = tr("margin"),
+                      .counted = tr("share of tokens"),
+                      .caption = tr("margin: last chosen minus first rejected, log"),
+                      .in_short = tr("margin, log"),
+                      .back = tr("tokens"),
+                      .front = {},
+                      .shares = true});
+  margins_->refill = [this] {
+    margins_->setNotice(whyNothing().isEmpty() ? QString() : QString(QChar(u' ')));
+    if (margins_->notice().isEmpty()) margins_->setHistograms(counts().margins, {}, 0);
+  };
+  for (HalfOctavePlot* plot : {scores_, margins_})
+    plot->figureOf = [this,
+                      key = plot == scores_ ? FigureKey("score_histogram") : FigureKey("margin_histogram")](QPoint) {
+      return FigureTarget{.key = key, .layer = selection_->layer(), .step = selection_->step()};
+    };
+  for (HalfOctavePlot* plot : {scores_, margins_})
+    for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
+      connect(selection_, signal, plot, &PlotFrame::markDirty);
+  layers_ = new QComboBox(this);
+  layers_->addItems({tr("all layers"), tr("chosen layer")});
+  layers_->setAccessibleName(tr("Layers"));
+  connect(layers_, &QComboBox::currentIndexChanged, this, [this] {
+    scores_->markDirty();
+    margins_->markDirty();
+  });
+  addControl(layers_);
+  auto* body = new QWidget(this);
+  auto* row = new QHBoxLayout(body);
+  row->setContentsMargins(0, 0, 0, 0);
+  row->setSpacing(2);
+  row->addWidget(scores_, 1);
+  row->addWidget(margins_, 1);
+  addBody(body);
+}
+
+void ScoresAndMarginsPanel::setOneLayer(bool one) {
+  layers_->setCurrentIndex(one ? 1 : 0);
+}
+
+ScoresAndMarginsPanel::Counts ScoresAndMarginsPanel::counts() const {
+  Counts sum;
+  const auto frame = selection_->frame();
+  for (const RouterFrame& router : frame ? frame->routers : std::vector<RouterFrame>{}) {
+    if (layers_->currentIndex() == 1 && router.layer != selection_->layer()) continue;
+    add(router.score_chosen, sum.chosen);
+    add(router.score_rejected, sum.rejected);
+    add(router.margin_tokens, sum.margins);
+    sum.any |= !router.score_chosen.empty();
+  }
+  return sum;
+}
+
+QString ScoresAndMarginsPanel::whyNothing() const {
+  const History* history = selection_->history();
+  if (!history) return noRunNotice();
+  if (history->steps().empty()) return noDataYetNotice();
+  return counts().any ? QString() : notInLogNotice(history->info(), tr("score histograms"));
+}
+
+QString ScoresAndMarginsPanel::status() const {
+  const auto frame = selection_->frame();
+  if (!frame) return {};
+  const bool one = layers_->currentIndex() == 1;
+  return timeStatus(frame->step, true) + (one ? tr(", layer %1").arg(selection_->layer()) : tr(", all layers"));
+}
+
+QString ScoresAndMarginsPanel::csv() const {
+  QString text = QStringLiteral("step,layer,from,to,chosen (scores),rejected (scores),margin (tokens)\n");
+  const auto frame = selection_->frame();
+  for (const RouterFrame& router : frame ? frame->routers : std::vector<RouterFrame>{}) {
+    const auto at = [](const std::vector<std::uint32_t>& counts, int bin) {
+      return static_cast<std::size_t>(bin) < counts.size() ? counts[static_cast<std::size_t>(bin)] : 0;
+    };
+    for (int bin = 0; bin < kHalfOctaves && !router.score_chosen.empty(); ++bin)
+      text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7\n")
+                  .arg(frame->step)
+                  .arg(router.layer)
+                  .arg(bin == 0 ? 0 : half_octave_edge(bin), 0, 'g', 7)
+                  .arg(half_octave_edge(bin + 1), 0, 'g', 7)
+                  .arg(at(router.score_chosen, bin))
+                  .arg(at(router.score_rejected, bin))
+                  .arg(at(router.margin_tokens, bin));
+  }
+  return text;
+}
+
+QString ScoresAndMarginsPanel::explain() const {
+  return tr("<p><b>Scores before the bias</b> of the experts that were chosen and of those that were not, each in "
+            "shares of its own total (for every chosen score there are E / K - 1 rejected ones), and <b>tokens by "
+            "margin</b>: the biased score of the last chosen expert minus that of the first rejected. Two bins to a "
+            "factor of two; the first bin also holds all smaller values.</p><p><b>Reading it.</b> Separate humps: the "
+            "router distinguishes experts. Overlapping humps: it chooses between nearly equal scores, and the bias or "
+            "rounding decides. Margins far to the left flip with any change of number format.</p>") +
+         metricCards({"score_histogram", "margin_histogram", "score_entropy"});
+}
+
+QVariantMap ScoresAndMarginsPanel::saveState() const {
+  return {{QStringLiteral("one_layer"), layers_->currentIndex() == 1}};
+}
+
+void ScoresAndMarginsPanel::restoreState(const QVariantMap& state) {
+  setOneLayer(state.value(QStringLiteral("one_layer")).toBool());
+}
+
+}  // namespace moescope

@@ -1,0 +1,39 @@
+// How far apart the scores of chosen and rejected experts are, and how close the choices: histograms of one layer's (or
+// all layers') scores and margins at one step.
+#pragma once
+
+#include <QComboBox>
+
+#include "widgets/panel/panel.h"
+#include "widgets/plots/half_octave_plot.h"
+
+namespace moescope {
+
+class ScoresAndMarginsPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit ScoresAndMarginsPanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+  QVariantMap saveState() const override;
+  void restoreState(const QVariantMap& state) override;
+
+  void setOneLayer(bool one);  // the chosen layer instead of all together
+
+ protected:
+  QString status() const override;
+
+ private:
+  struct Counts {
+    HalfOctaves chosen{}, rejected{}, margins{};
+    bool any = false;
+  };
+  Counts counts() const;
+  QString whyNothing() const;
+
+  QComboBox* layers_;
+  HalfOctavePlot *scores_, *margins_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,380 @@
+#include "widgets/text/tokens_and_sample_panel.h"
+
+#include <QPushButton>
+#include <QSplitter>
+#include <algorithm>
+#include <cmath>
+
+#include "core/io/text_escape.h"
+#include "core/telemetry/frame/coactivation.h"
+#include "core/telemetry/frame/specialisation.h"
+#include "widgets/panel/byte_text.h"
+#include "widgets/panel/metric_text.h"
+#include "widgets/plots/color_scale.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::size_t kMostProbeBytes = 1024;  // as the config allows
+constexpr int kFirstToken = 8;                 // whose path is shown until one is chosen
+
+// Lines as lines, all else as escapes.
+QString editableText(const std::string& bytes) {
+  QString text;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i <= bytes.size(); ++i) {
+    if (i < bytes.size() && bytes[i] != '\n') continue;
+    text += QString::fromStdString(escape_bytes(std::string_view(bytes).substr(begin, i - begin)));
+    if (i < bytes.size()) text += QLatin1Char('\n');
+    begin = i + 1;
+  }
+  return text;
+}
+
+double meanLoss(const TokenFrame& text) {
+  double sum = 0;
+  int count = 0;
+  for (std::size_t t = static_cast<std::size_t>(text.prompt); t < text.loss_T.size(); ++t) {
+    if (is_missing(text.loss_T[t])) continue;
+    sum += static_cast<double>(text.loss_T[t]);
+    ++count;
+  }
+  return count ? sum / count : std::nan("");
+}
+
+}  // namespace
+
+TokensAndSamplePanel::TokensAndSamplePanel(Selection* selection, Shows shows, QWidget* parent)
+    : Panel(selection, shows == Shows::sample ? tr("Sample") : tr("Tokens"), Provenance::measured_here, parent),
+      shows_(shows) {
+  view_ = new TokenTextView(this);
+  view_->refill = [this] { refill(); };
+  view_->describe = [this](int position, int layer) { return describe(position, layer); };
+  path_ = new TokenPathPlot(this);
+  path_->setAccessibleName(tr("Path of one token"));
+  path_->refill = [this] { refillPath(); };
+  for (PlotFrame* plot : {static_cast<PlotFrame*>(view_), static_cast<PlotFrame*>(path_)}) {
+    for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
+      connect(selection_, signal, plot, &PlotFrame::markDirty);
+  }
+  connect(view_, &TokenTextView::tokenChosen, this, [this](int position, int layer) {
+    token_ = position;
+    token_text_ = text_ ? text_->text : "";
+    const int of = layer >= 0 ? layer : selection_->layer();
+    const TokenLayer* routed = text_ ? find_layer(*text_, of) : nullptr;
+    if (routed)
+      choose(of, routed->experts_TK[static_cast<std::size_t>(position) * static_cast<std::size_t>(routed->top_k)]);
+    view_->markDirty();
+    path_->markDirty();
+  });
+  connect(view_, &TokenTextView::expertChosen, this, &TokensAndSamplePanel::choose);
+  connect(path_, &TokenPathPlot::expertChosen, this, &TokensAndSamplePanel::choose);
+
+  auto* splitter = new QSplitter(Qt::Vertical, this);
+  splitter->setChildrenCollapsible(true);
+  stack_ = new QStackedWidget(splitter);
+  stack_->addWidget(view_);
+  splitter->addWidget(stack_);
+  splitter->addWidget(path_);
+  splitter->setStretchFactor(0, 3);
+  splitter->setStretchFactor(1, 1);
+  if (shows_ == Shows::probe_and_data) stack_->addWidget(makeEditor());
+  addControls();
+  addBody(splitter);
+  setFocusProxy(view_);
+  view_->setAccessibleName(title());
+}
+
+void TokensAndSamplePanel::addControls() {
+  if (shows_ == Shows::probe_and_data) {
+    what_ = new QComboBox(this);
+    what_->setAccessibleName(tr("Which text"));
+    what_->setToolTip(tr("The probe text, or the newest passage of the data that was trained on, by domain"));
+    what_->addItem(tr("probe"));
+    connect(what_, &QComboBox::currentIndexChanged, this, [this] {
+      stack_->setCurrentWidget(view_);
+      view_->markDirty();
+      path_->markDirty();
+    });
+    addControl(what_);
+    edit_ = new QToolButton(this);
+    edit_->setText(tr("Edit..."));
+    edit_->setToolTip(tr("Write another probe text; it is routed at the next step"));
+    connect(edit_, &QToolButton::clicked, this, &TokensAndSamplePanel::beginEditing);
+    addControl(edit_);
+    setEditable(false);
+  }
+  addControl(new LayerCombo(selection_, this));
+  all_layers_ = new QToolButton(this);
+  all_layers_->setText(tr("all layers"));
+  all_layers_->setCheckable(true);
+  all_layers_->setToolTip(tr("A line for each layer under the letters, instead of one layer on them"));
+  connect(all_layers_, &QToolButton::toggled, view_, &PlotFrame::markDirty);
+  addControl(all_layers_);
+  color_ = new QComboBox(this);
+  color_->addItems({tr("colour by id"), tr("colour by team")});
+  color_->setAccessibleName(tr("Colours of experts"));
+  color_->setToolTip(tr("by id: an expert keeps its colour over time. by team: experts chosen together look alike"));
+  connect(color_, &QComboBox::currentIndexChanged, this, [this] {
+    view_->markDirty();
+    path_->markDirty();
+  });
+  addControl(color_);
+}
+
+QWidget* TokensAndSamplePanel::makeEditor() {
+  auto* page = new QWidget(this);
+  auto* column = new QVBoxLayout(page);
+  column->setContentsMargins(0, 0, 0, 0);
+  editor_ = new QPlainTextEdit(page);
+  editor_->setAccessibleName(tr("Probe text"));
+  editor_->setFont(QFont(QStringLiteral("monospace")));
+  column->addWidget(editor_);
+  auto* row = new QHBoxLayout;
+  problem_ = new QLabel(tr("Bytes that cannot be typed: \\x41, a backslash: \\\\"), page);
+  row->addWidget(problem_, 1);
+  auto* cancel = new QPushButton(tr("Cancel"), page);
+  connect(cancel, &QPushButton::clicked, this, [this] { stack_->setCurrentWidget(view_); });
+  row->addWidget(cancel);
+  auto* apply = new QPushButton(tr("Route this"), page);
+  connect(apply, &QPushButton::clicked, this, &TokensAndSamplePanel::applyEdit);
+  row->addWidget(apply);
+  column->addLayout(row);
+  return page;
+}
+
+void TokensAndSamplePanel::setEditable(bool editable) {
+  editable_ = editable;
+  if (!edit_) return;
+  edit_->setEnabled(editable);
+  if (!editable) stack_->setCurrentWidget(view_);
+}
+
+void TokensAndSamplePanel::beginEditing() {
+  if (!editable_ || !editor_) return;
+  findText();
+  editor_->setPlainText(text_ ? editableText(text_->text) : QString());
+  stack_->setCurrentIndex(1);
+  editor_->setFocus();
+}
+
+void TokensAndSamplePanel::applyEdit() {
+  QString escaped = editor_->toPlainText();
+  escaped.replace(QLatin1Char('\n'), QStringLiteral("\\n")).replace(QLatin1Char('\t'), QStringLiteral("\\t"));
+  const auto bytes = unescape_bytes(escaped.toStdString());
+  if (!bytes || bytes->size() > kMostProbeBytes) {
+    problem_->setText(bytes ? tr("%1 bytes, at most %2 can be routed").arg(bytes->size()).arg(kMostProbeBytes)
+                            : tr("A backslash must begin \\n, \\t, \\x41 or \\\\"));
+    return;
+  }
+  what_->setCurrentIndex(0);
+  stack_->setCurrentWidget(view_);
+  emit probeWanted(escaped);
+}
+
+void TokensAndSamplePanel::choose(int layer, int expert) {
+  const bool again = layer == selection_->layer() && expert == selection_->expert();
+  selection_->setLayer(layer);
+  selection_->setExpert(again ? -1 : expert);
+}
+
+void TokensAndSamplePanel::showAllLayers(bool all) {
+  all_layers_->setChecked(all);
+}
+
+void TokensAndSamplePanel::showText(const QString& what) {
+  fillTexts();
+  const int index = what_ ? what_->findText(what) : -1;
+  if (index >= 0) what_->setCurrentIndex(index);
+}
+
+QString TokensAndSamplePanel::wantedDomain() const {
+  return what_ && what_->currentIndex() > 0 ? what_->currentText() : QString();
+}
+
+// The domains of the run that is open.
+void TokensAndSamplePanel::fillTexts() {
+  if (!what_ || !selection_->history()) return;
+  QStringList names{tr("probe")};
+  for (const std::string& domain : selection_->history()->info().domains) names << QString::fromStdString(domain);
+  QStringList shown;
+  for (int i = 0; i < what_->count(); ++i) shown << what_->itemText(i);
+  if (names == shown) return;
+  const QString current = wished_.isEmpty() ? what_->currentText() : wished_;
+  const QSignalBlocker quiet(what_);
+  what_->clear();
+  what_->addItems(names);
+  what_->setCurrentIndex(std::max(0, what_->findText(current)));
+  wished_.clear();
+}
+
+void TokensAndSamplePanel::findText() {
+  text_.reset();
+  const History* history = selection_->history();
+  if (!history) return;
+  step_ = selection_->step();
+  if (shows_ == Shows::sample) {
+    text_ = history->text_at(TextKind::sample, step_);
+    return;
+  }
+  const std::string domain = wantedDomain().toStdString();
+  text_ = history->text_at(domain.empty() ? TextKind::probe : TextKind::batch, step_);
+  while (text_ && !domain.empty() && text_->domain != domain) {
+    --step_;
+    text_ = history->text_at(TextKind::batch, step_);
+  }
+}
+
+ExpertColors TokensAndSamplePanel::colorsOf(const TokenLayer& layer) {
+  const int experts = selection_->history()->info().n_experts;
+  const bool dark = isDark(palette());
+  if (color_->currentIndex() == 1) {
+    const auto special = selection_->history()->specialisation_of(layer.layer, step_);
+    if (special && !special->together_EE.empty())
+      return ExpertColors::inOrder(coactivation_order(special->together_EE, static_cast<int>(special->n_experts())),
+                                   dark);
+  }
+  return ExpertColors::byId(experts, dark);
+}
+
+void TokensAndSamplePanel::refill() {
+  const History* history = selection_->history();
+  if (!history) return view_->setNotice(noRunNotice());
+  if (history->steps().empty()) return view_->setNotice(noDataYetNotice());
+  fillTexts();
+  findText();
+  if (!text_) {
+    view_->setText(nullptr, {});
+    if (history->info().config_toml.empty())
+      return view_->setNotice(notInLogNotice(
+          history->info(), shows_ == Shows::sample ? tr("text of the model's own") : tr("texts with their routing")));
+    return view_->setNotice(
+        shows_ == Shows::sample    ? tr("No sample yet: telemetry.sample_every sets how often the model writes one")
+        : wantedDomain().isEmpty() ? tr("No probe text yet: telemetry.texts_every and telemetry.probe")
+                                   : tr("No passage of %1 yet").arg(wantedDomain()));
+  }
+  view_->setNotice({});
+  arrays_ = history->frame_at(step_);
+  std::vector<TokenTextView::Row> rows;
+  for (const TokenLayer& layer : text_->layers)
+    if (all_layers_->isChecked() || layer.layer == selection_->layer()) rows.push_back({&layer, colorsOf(layer)});
+  if (rows.empty() && !text_->layers.empty()) rows.push_back({&text_->layers.front(), colorsOf(text_->layers.front())});
+  const bool same_text = token_text_ == text_->text;
+  if (!same_text) token_ = std::min<int>(kFirstToken, static_cast<int>(text_->text.size()) - 1);
+  token_text_ = text_->text;
+  view_->setText(text_, std::move(rows));
+  view_->setHighlight(selection_->layer(), selection_->expert());
+  view_->setCurrent(token_);
+}
+
+void TokensAndSamplePanel::refillPath() {
+  findText();
+  path_->setNotice(text_ ? QString() : QString(QLatin1Char(' ')));
+  if (!text_) return;
+  if (token_ < 0 || token_ >= static_cast<int>(text_->text.size()))
+    token_ = std::min<int>(kFirstToken, static_cast<int>(text_->text.size()) - 1);
+  std::vector<TokenPathPlot::Column> columns;
+  for (const TokenLayer& layer : text_->layers) columns.push_back({&layer, colorsOf(layer)});
+  path_->setPath(text_, token_, std::move(columns));
+  path_->setCurrent(selection_->layer(), selection_->expert());
+}
+
+QStringList TokensAndSamplePanel::describe(int position, int layer) const {
+  if (!text_) return {};
+  const auto t = static_cast<std::size_t>(position);
+  QString what = byteName(static_cast<std::uint8_t>(text_->text[t])) + QStringLiteral("   ") + contextOf(*text_, t, 8);
+  QStringList lines{what};
+  if (!is_missing(text_->loss_T[t]))
+    lines << tr("loss %1 nats: the model gave it %2")
+                 .arg(formatValue(text_->loss_T[t], 3), formatPercent(std::exp(-text_->loss_T[t])));
+  const TokenLayer* routed = find_layer(*text_, layer >= 0 ? layer : selection_->layer());
+  if (!routed) return lines;
+  const float margin = routed->margin_T[t];
+  lines << tr("layer %1%2")
+               .arg(routed->layer)
+               .arg(is_missing(margin) ? QString() : tr(", margin %1").arg(formatValue(margin, 3)));
+  const RouterFrame* router = nullptr;
+  if (arrays_ && arrays_->step == step_)
+    for (const RouterFrame& each : arrays_->routers)
+      if (each.layer == routed->layer) router = &each;
+  const std::vector<float> shares = mix_shares(*routed, t);
+  for (std::size_t k = 0; k < shares.size(); ++k) {
+    const std::size_t slot = t * shares.size() + k;
+    const int expert = routed->experts_TK[slot];
+    QString line = tr("expert %1: %2 of the mix, score %3")
+                       .arg(expert)
+                       .arg(formatPercent(shares[k]), formatValue(routed->scores_TK[slot], 3));
+    if (router && expert < std::ssize(router->expert_bias))
+      line += tr(", bias %1").arg(formatValue(router->expert_bias[static_cast<std::size_t>(expert)], 2));
+    lines << line;
+  }
+  return lines;
+}
+
+QString TokensAndSamplePanel::status() const {
+  if (!text_) return {};
+  QString text = timeStatus(step_, false);
+  const double loss = meanLoss(*text_);
+  if (std::isfinite(loss)) text += tr(", loss %1 nats/token").arg(formatValue(loss, 3));
+  if (shows_ == Shows::sample) text += tr(", given text underlined");
+  return text;
+}
+
+QString TokensAndSamplePanel::csv() const {
+  QString out = QStringLiteral("step,position,byte,loss [nats],layer,margin,place,expert,score,share of mix\n");
+  if (!text_) return out;
+  for (const TokenLayer& layer : text_->layers)
+    for (std::size_t t = 0; t < text_->text.size(); ++t) {
+      const std::vector<float> shares = mix_shares(layer, t);
+      for (std::size_t k = 0; k < shares.size(); ++k) {
+        const std::size_t slot = t * shares.size() + k;
+        const auto number = [](float value) { return is_missing(value) ? QString() : QString::number(value, 'g', 7); };
+        out += QStringLiteral("%1,%2,%3,%4,%5,%6,%7,%8,%9,%10\n")
+                   .arg(step_)
+                   .arg(t)
+                   .arg(static_cast<std::uint8_t>(text_->text[t]))
+                   .arg(number(text_->loss_T[t]))
+                   .arg(layer.layer)
+                   .arg(number(layer.margin_T[t]))
+                   .arg(k)
+                   .arg(layer.experts_TK[slot])
+                   .arg(number(layer.scores_TK[slot]), number(shares[k]));
+      }
+    }
+  return out;
+}
+
+QString TokensAndSamplePanel::explain() const {
+  const QString what =
+      shows_ == Shows::sample
+          ? tr("<p><b>What the model writes at this step</b>, continuing the beginning of the probe text (underlined), "
+               "and which experts process each byte. The loss is that of the byte the model drew.</p>")
+          : tr("<p><b>Which expert processes which byte.</b> The probe is the same text at every step, routed by the "
+               "weights of that step; passages of the data are from the batch that was just trained on. A token is a "
+               "byte; white space and control bytes have glyphs.</p>");
+  return what +
+         tr("<p>Colour is the expert with the best biased score; each layer has its own experts, so equal colours in "
+            "two layers mean nothing. A click on a token or on a number in the legend keeps only that expert's tokens "
+            "in colour, strong where it is first choice, weaker where it is among the top K; a second click shows all "
+            "again. Below: the token's path, each layer's column split by the experts' shares of the "
+            "mix.</p><p><b>Reading it.</b> Small models specialise on bytes first: white space, digits, brackets and "
+            "letters get experts of their own within some hundred steps. One colour on a word or on a whole line of "
+            "code is specialisation by meaning. A patchwork without any order means that the router tells no tokens "
+            "apart.</p>") +
+         metricCards({"margin", "expert_bias"});
+}
+
+QVariantMap TokensAndSamplePanel::saveState() const {
+  return {{QStringLiteral("all_layers"), all_layers_->isChecked()},
+          {QStringLiteral("color"), color_->currentIndex()},
+          {QStringLiteral("text"), wantedDomain()}};
+}
+
+void TokensAndSamplePanel::restoreState(const QVariantMap& state) {
+  all_layers_->setChecked(state.value(QStringLiteral("all_layers")).toBool());
+  color_->setCurrentIndex(std::clamp(state.value(QStringLiteral("color")).toInt(), 0, 1));
+  wished_ = state.value(QStringLiteral("text")).toString();
+}
+
+}  // namespace moescope

@@ -1,0 +1,68 @@
+// A text routed token by token: the probe or a passage of the data, or what the model writes; and one token's path.
+#pragma once
+
+#include <QComboBox>
+#include <QPlainTextEdit>
+#include <QStackedWidget>
+
+#include "widgets/panel/layer_combo.h"
+#include "widgets/panel/panel.h"
+#include "widgets/text/token_path_plot.h"
+#include "widgets/text/token_text_view.h"
+
+namespace moescope {
+
+class TokensAndSamplePanel : public Panel {
+  Q_OBJECT
+
+ public:
+  enum class Shows { probe_and_data, sample };
+  TokensAndSamplePanel(Selection* selection, Shows shows, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+  QVariantMap saveState() const override;
+  void restoreState(const QVariantMap& state) override;
+
+  void setEditable(bool editable);  // a run is in training, so the probe text can be changed
+  void showAllLayers(bool all);
+  void showText(const QString& what);  // "probe" or the name of a domain
+  void beginEditing();
+  TokenPathPlot* path() const { return path_; }
+
+ signals:
+  void probeWanted(const QString& escaped);  // as telemetry.probe has it
+
+ protected:
+  QString status() const override;
+
+ private:
+  void addControls();
+  QWidget* makeEditor();
+  void refill();
+  void refillPath();
+  void findText();
+  void fillTexts();
+  ExpertColors colorsOf(const TokenLayer& layer);
+  void choose(int layer, int expert);
+  void applyEdit();
+  QString wantedDomain() const;  // empty: the probe
+  QStringList describe(int position, int layer) const;
+
+  const Shows shows_;
+  TokenTextView* view_;
+  TokenPathPlot* path_;
+  QStackedWidget* stack_;
+  QPlainTextEdit* editor_ = nullptr;
+  QLabel* problem_ = nullptr;
+  QComboBox *what_ = nullptr, *color_;
+  QToolButton *all_layers_, *edit_ = nullptr;
+  std::shared_ptr<const TokenFrame> text_;
+  std::shared_ptr<const TelemetryFrame> arrays_;  // of the text's step: biases
+  std::int64_t step_ = -1;
+  int token_ = -1;
+  bool editable_ = false;
+  std::string token_text_;  // whose token_ is
+  QString wished_;          // domain that restoreState asked for before the run was known
+};
+
+}  // namespace moescope
