@@ -20,7 +20,7 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/files/file_kind.h"
 #include "core/io/whole_file.h"
-#include "core/telemetry/logs/export_events.h"
+#include "core/files/export_events.h"
 #include "core/telemetry/logs/export_jsonl.h"
 #include "core/telemetry/logs/export_trace.h"
 #include "core/training/checkpoint_folder.h"

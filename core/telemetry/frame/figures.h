@@ -1,6 +1,7 @@
 // The figures of a frame, each declared once: its place in the frame, its column in recordings, its key in JSON lines,
 // and the card that explains it on the screen. History, recordings, JSON lines, cards, lessons and imports of logs go
-// through these tables and name no figure of their own.
+// through these tables and name no figure of their own. A new one stands last in its table: nan_mask has a bit for
+// each.
 //
 // Legend of the formulas: T tokens of the batch, E routed experts, K top_k, n_e slots assigned to expert e, n their
 // mean T K / E, u_e = n_e / n; x a value before and q after quantization.
@@ -76,11 +77,11 @@ struct FigureField {
   int since = 1;       // format of recordings (schema.h) that has it first; 1: as long as its table
 };
 template <class Frame>
-struct Figure : FigureField<Frame> {
+struct FrameFigure : FigureField<Frame> {
   MetricInfo card;
 };
 
-inline constexpr std::array<Figure<TelemetryFrame>, 6> kFrameFigures = {{
+inline constexpr std::array<FrameFigure<TelemetryFrame>, 6> kFrameFigures = {{
     {{Metric::ce_loss, &TelemetryFrame::ce_loss, "ce_loss", "mean cross-entropy, nats per byte"},
      {"ce_loss", "Cross-entropy loss", "nats/token", "mean over tokens of -ln p(next token)",
       "Falls steadily; below the text's unigram entropy once context is used. A uniform guess has ln(vocabulary): "
@@ -114,7 +115,7 @@ inline constexpr std::array<Figure<TelemetryFrame>, 6> kFrameFigures = {{
       "wall clock"}},
 }};
 
-inline constexpr std::array<Figure<RouterFrame>, 12> kRouterFigures = {{
+inline constexpr std::array<FrameFigure<RouterFrame>, 12> kRouterFigures = {{
     {{Metric::max_vio, &RouterFrame::max_vio, "max_vio", "max_e u_e - 1"},
      {"max_vio", "MaxVio (batch)", "", "max_e u_e - 1 = (max_e n_e - n) / n, this batch",
       "Near the sampling-noise floor, which a perfectly balanced router shows by chance.",
@@ -186,7 +187,7 @@ inline constexpr std::array<Figure<RouterFrame>, 12> kRouterFigures = {{
       "between token and expert of the score distribution; as in Fast-LLM's routing metrics"}},
 }};
 
-inline constexpr std::array<Figure<QuantFrame>, 8> kQuantFigures = {{
+inline constexpr std::array<FrameFigure<QuantFrame>, 8> kQuantFigures = {{
     {{std::nullopt, &QuantFrame::amax, "amax", "largest absolute value"},
      {"amax", "Largest value (amax)", "", "max |x| of the tensor", "Changes slowly.",
       "Grows without limit or is not finite: the layer is diverging.", "optimizer.lr", "largest absolute value"}},
@@ -233,7 +234,7 @@ inline constexpr std::array<Figure<QuantFrame>, 8> kQuantFigures = {{
       "precision.hadamard", "peak over root mean square"}},
 }};
 
-inline constexpr std::array<Figure<FlipFrame>, 1> kFlipFigures = {{
+inline constexpr std::array<FrameFigure<FlipFrame>, 1> kFlipFigures = {{
     {{Metric::flip_rate, &FlipFrame::flip_rate, "flip_rate", "share of the batch's tokens"},
      {"flip_rate", "Routing flips", "share",
       "#{tokens whose set of K experts differs from run A's at the same step} / T, mean over layers",
@@ -243,7 +244,7 @@ inline constexpr std::array<Figure<FlipFrame>, 1> kFlipFigures = {{
       "precision.experts, router.bias_update_rate", "set of chosen experts compared token by token with run A"}},
 }};
 
-inline constexpr std::array<Figure<GradientFrame>, 2> kGradientFigures = {{
+inline constexpr std::array<FrameFigure<GradientFrame>, 2> kGradientFigures = {{
     {{Metric::gradient_snr_db, &GradientFrame::snr_db, "snr_db", "9e999 when equal"},
      {"gradient_snr_db", "Gradient SNR", "dB", "20 log10(||r|| / ||g - r||), r the gradient of an FP32 pass",
       "Tens of dB: the noise of the format is small beside the gradient.",
@@ -261,7 +262,7 @@ inline constexpr std::array<Figure<GradientFrame>, 2> kGradientFigures = {{
 
 // The history finds a frame's figures in its columns by their order.
 template <std::size_t N, class Frame>
-constexpr bool in_order_of_metric(const std::array<Figure<Frame>, N>& figures, Metric first) {
+constexpr bool in_order_of_metric(const std::array<FrameFigure<Frame>, N>& figures, Metric first) {
   for (std::size_t i = 0; i < N; ++i)
     if (figures[i].metric != static_cast<Metric>(static_cast<std::size_t>(first) + i)) return false;
   return true;

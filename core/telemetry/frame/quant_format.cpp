@@ -1,5 +1,6 @@
 #include "core/telemetry/frame/quant_format.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>

@@ -62,7 +62,7 @@ class Packer {
   // Of describe().
   void layer(int layer, LayerColumn) { put(layer); }
   template <class Frame, std::size_t N>
-  void figures(const Frame& frame, const std::array<Figure<Frame>, N>& table) {
+  void figures(const Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
     for (const auto& figure : table) put(frame.*figure.member);
   }
   void by_expert(const std::vector<float>& values, Column) { put_floats(values); }
@@ -146,7 +146,7 @@ class Unpacker {
   // Of describe().
   void layer(int& layer, LayerColumn) { layer = get<int>(); }
   template <class Frame, std::size_t N>
-  void figures(Frame& frame, const std::array<Figure<Frame>, N>& table) {
+  void figures(Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
     for (const auto& figure : table) frame.*figure.member = get<float>();
   }
   void by_expert(std::vector<float>& values, Column) { get_floats(values); }

@@ -19,7 +19,7 @@ constexpr double kMostRanks = 4096;
 constexpr std::size_t kMostRows = 65535;  // of one kind in a frame: their place is 16 bits of the recording's id
 
 template <class Frame, std::size_t N>
-void get_figures(const Json& json, Frame& frame, const std::array<Figure<Frame>, N>& table) {
+void get_figures(const Json& json, Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
   for (const auto& figure : table) {
     const auto found = json.find(figure.column);
     if (found != json.end()) frame.*figure.member = to_float(*found, figure.column);
@@ -102,7 +102,7 @@ class RowFromJson {
 
   void layer(int& layer, LayerColumn column) { layer = layer_of(json_, column.lowest); }
   template <class Frame, std::size_t N>
-  void figures(Frame& frame, const std::array<Figure<Frame>, N>& table) {
+  void figures(Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
     get_figures(json_, frame, table);
   }
   void by_expert(std::vector<std::uint32_t>& counts, Column column) {

@@ -51,7 +51,7 @@ class RowToJson {
 
   void layer(int layer, LayerColumn) { json["layer"] = layer; }
   template <class Frame, std::size_t N>
-  void figures(const Frame& frame, const std::array<Figure<Frame>, N>& table) {
+  void figures(const Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
     for (const auto& figure : table) json[figure.column] = number(frame.*figure.member);
   }
   void by_expert(const std::vector<float>& values, Column column) { put_array(json, column.name, values); }

@@ -65,7 +65,7 @@ float get_float(Statement& row) {
 
 // With the nan_mask after them, those that the format has.
 template <class Frame, std::size_t N>
-void get_figures(Statement& row, std::int64_t version, Frame& frame, const std::array<Figure<Frame>, N>& table) {
+void get_figures(Statement& row, std::int64_t version, Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
   const auto has = [version](const auto& figure) { return figure.since <= version; };
   for (const auto& figure : table)
     if (has(figure)) frame.*figure.member = get_float(row);
@@ -143,7 +143,7 @@ class RowReader {
 
   void layer(int& layer, LayerColumn column) { layer = narrow(row_.get_integer(), column.lowest, kMaxLayers, "layer"); }
   template <class Frame, std::size_t N>
-  void figures(Frame& frame, const std::array<Figure<Frame>, N>& table) {
+  void figures(Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
     get_figures(row_, version_, frame, table);
   }
   template <class T>

@@ -49,7 +49,7 @@ class RowBinder {
   void layer(int layer, LayerColumn) { statement_.bind(std::int64_t{layer}); }
   // And the nan_mask after them.
   template <class Frame, std::size_t N>
-  void figures(const Frame& frame, const std::array<Figure<Frame>, N>& table) {
+  void figures(const Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
     std::int64_t nan_mask = 0;
     for (std::size_t i = 0; i < N; ++i) {
       const float value = frame.*table[i].member;

@@ -24,7 +24,7 @@ class ColumnLines {
   // Of describe().
   void layer(int, LayerColumn column) { add("layer", "INTEGER", column.note); }
   template <class Frame, std::size_t N>
-  void figures(const Frame&, const std::array<Figure<Frame>, N>& table) {
+  void figures(const Frame&, const std::array<FrameFigure<Frame>, N>& table) {
     for (std::size_t i = 0; i < N; ++i) {
       const std::string bit = "[" + std::to_string(i) + "]";
       add(table[i].column, "REAL", *table[i].note ? bit + ' ' + table[i].note : bit, table[i].since);
