@@ -42,7 +42,7 @@ void row_blocks_amax(const Tile& t, std::size_t width, std::int32_t* amax_bits) 
 void columns_amax(const Tile& t, std::int32_t* amax_bits) {
   std::size_t c = 0;
   for (; c + 4 * kSixteen <= t.cols; c += 4 * kSixteen) {
-    Ints top[4] = {};
+    Ints top[4];
     for (auto& each : top) each = zero<std::int32_t>();
     for (std::size_t r = 0; r < t.rows; ++r)
       for (std::size_t k = 0; k < 4; ++k)
@@ -160,19 +160,21 @@ void scales(const Scaling& s, BlockBatch& b) {
   else
     mx_scales(s, padded, b);
 
-  std::int32_t top_amax = 0, top_code = 0, least_code = 255, clipped = 0, vanishing = 0;
+  std::int32_t top_amax = 0, top_code = 0, least_code = 255, clipped = 0, nonzero = 0, vanishing = 0;
   for (std::size_t i = 0; i < padded; ++i) {
     const std::int32_t bits = b.amax_bits[i], code = b.code[i];
     const float amax = float_of(bits), scaled = s.divides() ? amax / b.decode[i] : amax * b.encode[i];
     b.scaled_amax[i] = scaled;
     clipped += scaled > s.clip_limit ? 1 : 0;
     vanishing += bits != 0 && scaled < 0x1p-40f ? 1 : 0;
+    nonzero += bits != 0 ? 1 : 0;
     top_amax = bits > top_amax ? bits : top_amax;
     top_code = bits != 0 && code > top_code ? code : top_code;
     least_code = bits != 0 && code < least_code ? code : least_code;
   }
   b.top_amax = top_amax, b.top_code = top_code, b.least_code = least_code;
   b.clipped = static_cast<std::uint32_t>(clipped);
+  b.nonzero = static_cast<std::uint32_t>(nonzero);
   b.vanishing = vanishing > 0;
 }
 

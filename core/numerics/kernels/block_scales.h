@@ -39,7 +39,7 @@ struct BlockBatch {
   // Of the blocks that are not all zeros:
   std::int32_t top_amax = 0;  // bits
   std::int32_t top_code = 0, least_code = 255;
-  std::uint32_t clipped = 0;
+  std::uint32_t nonzero = 0, clipped = 0;
   bool vanishing = false;  // one is so far below its scale that float32 loses its squares
 };
 

@@ -52,7 +52,7 @@ struct Converter {
     else
       r = rounded_to_nearest(element, y);
     const Ints sign = bits_as<std::int32_t>(x) ^ bits_as<std::int32_t>(magnitude);
-    const Floats value = r * bits_as<float>(bits_as<std::int32_t>(decode) | sign) + element.zero;
+    const Floats value = exactly_fused(r, bits_as<float>(bits_as<std::int32_t>(decode) | sign), element.zero);
 
     const Floats q = value * inverse_unit, error = (x - value) * inverse_unit;
     y2 += y * y;
@@ -133,14 +133,20 @@ BatchSums columns_of_format(const Scaling& s, const Tile& t, BlockBatch& b) {
   return stochastic ? columns<false, true>(s, t, b) : columns<false, false>(s, t, b);
 }
 
-float sum_of_crests(const BlockBatch& b) {
-  Floats sum = zero<float>();
+BlockSums sums_of_blocks(const BlockBatch& b, double unit) {
   const Floats none = zero<float>(), largest = splat(std::numeric_limits<float>::max());
+  const Floats inverse_unit = splat(static_cast<float>(1 / unit));
+  Floats x2 = none, crest = none;
   for (std::size_t i = 0; i < b.count; i += kSixteen) {
-    const Floats x2 = load(b.x2.data() + i), scaled = load(b.scaled_amax.data() + i);
-    sum += square_root(scaled * scaled * load(b.elements.data() + i) / if_less(none, x2, x2, largest));
+    const Floats own = load(b.x2.data() + i), scaled = load(b.scaled_amax.data() + i);
+    const Ints amax = load(b.amax_bits.data() + i),
+               scaling = bits_as<std::int32_t>(load(b.decode.data() + i) * inverse_unit);
+    const Floats scale =
+        bits_as<float>(if_equal(amax, splat(0), splat(0), scaling));  // of zeros it may be far too large
+    x2 += own * scale * scale;
+    crest += square_root(scaled * scaled * load(b.elements.data() + i) / if_less(none, own, own, largest));
   }
-  return sum_of(sum);
+  return {sum_of(x2), sum_of(crest)};
 }
 
 // Without scales ----------------------------------------------------------------------------------------------------
@@ -225,7 +231,7 @@ namespace moescope {
 
 HWY_EXPORT(rows_of_format);
 HWY_EXPORT(columns_of_format);
-HWY_EXPORT(sum_of_crests);
+HWY_EXPORT(sums_of_blocks);
 HWY_EXPORT(unscaled_of_format);
 
 BatchSums convert_rows(const Scaling& scaling, const Tile& tile, std::size_t width, BlockBatch& batch) {
@@ -236,8 +242,8 @@ BatchSums convert_columns(const Scaling& scaling, const Tile& tile, BlockBatch& 
   return HWY_DYNAMIC_DISPATCH(columns_of_format)(scaling, tile, batch);
 }
 
-float crest_sum(const BlockBatch& batch) {
-  return HWY_DYNAMIC_DISPATCH(sum_of_crests)(batch);
+BlockSums sum_blocks(const BlockBatch& batch, double unit) {
+  return HWY_DYNAMIC_DISPATCH(sums_of_blocks)(batch, unit);
 }
 
 void convert_unscaled(const OperandFormat& format, const Tile& tile, QuantSums& sums) {

@@ -18,8 +18,11 @@ BatchSums convert_rows(const Scaling& scaling, const Tile& tile, std::size_t wid
 // Columns are the blocks. Adds to batch.x2: rows may come in several tiles.
 BatchSums convert_columns(const Scaling& scaling, const Tile& tile, BlockBatch& batch);
 
-// sum over blocks of amax / rms, from batch.x2 and batch.elements
-float crest_sum(const BlockBatch& batch);
+struct BlockSums {
+  double x2;     // squares, in units of `unit`
+  double crest;  // amax / rms, from x2 and elements of each block
+};
+BlockSums sum_blocks(const BlockBatch& batch, double unit);
 
 // fp32: values are copied; bf16: each is rounded by itself. There are no scales. A few thousand values at most.
 void convert_unscaled(const OperandFormat& format, const Tile& tile, QuantSums& sums);

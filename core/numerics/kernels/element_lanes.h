@@ -43,8 +43,8 @@ HWY_INLINE Ints exponent_bits(const ElementLanes& f, Floats y) {
 }
 
 HWY_INLINE Floats rounded_at(const ElementLanes& f, Floats y, Ints exponent) {
-  const Floats magic = bits_as<float>(exponent) * f.to_last;
-  return (y + magic) - magic;
+  const Floats power = bits_as<float>(exponent), moved = exactly_fused(power, f.to_last, y);
+  return exactly_fused(-power, f.to_last, moved);
 }
 
 // The element nearest to each magnitude, ties to even.
@@ -57,7 +57,8 @@ HWY_INLINE Floats rounded_by_draw(const ElementLanes& f, Floats y, Words draw) {
   const Floats held = saturated(f, y);
   const Ints exponent = exponent_bits(f, held);
   const Words shift = (draw & splat(0xFFFF0000u)) | splat(0x8000u);  // signed, in units of 2^-32: 16 bits and a half
-  const Floats moved = held + to_floats(bits_as<std::int32_t>(shift)) * bits_as<float>(exponent - f.to_draw_unit);
+  const Floats moved =
+      exactly_fused(to_floats(bits_as<std::int32_t>(shift)), bits_as<float>(exponent - f.to_draw_unit), held);
   return rounded_at(f, moved, exponent);
 }
 

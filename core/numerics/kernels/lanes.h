@@ -34,6 +34,8 @@ struct Lanes {
   using Tag = hn::CappedTag<T, kLanes<T>>;
   static constexpr std::size_t kWidth = hn::MaxLanes(Tag()), kParts = kLanes<T> / kWidth;
   hn::Vec<Tag> part[kParts];
+
+  HWY_INLINE Lanes() {}  // not left to the compiler, which would make it without the target's instructions
 };
 template <class T>
 using Tag = typename Lanes<T>::Tag;
@@ -176,6 +178,13 @@ HWY_INLINE Lanes<T> fused(Lanes<T> a, Lanes<T> b, Lanes<T> c) {
   for (std::size_t l = 0; l < kLanes<T>; ++l) x[l] = std::fma(x[l], y[l], z[l]);
   return load(x);
 #endif
+}
+
+// The same where each product is exact, or c adds nothing but the sign of a zero: rounded once or twice is then the
+// same.
+HWY_INLINE Floats exactly_fused(Floats a, Floats b, Floats c) {
+  for (std::size_t k = 0; k < a.kParts; ++k) a.part[k] = hn::MulAdd(a.part[k], b.part[k], c.part[k]);
+  return a;
 }
 
 HWY_INLINE Ints magnitude_bits(Floats x) {

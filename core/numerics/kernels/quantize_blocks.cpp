@@ -26,15 +26,22 @@ void add_totals(const Totals& t, std::size_t elements, QuantSums& sums) {
   sums.nonzero += t.nonzero, sums.underflow += t.underflow, sums.clipped += t.clipped;
 }
 
-// x2 in units of the batch; scales are finite.
-double sum_of_x2(const BlockBatch& b, double unit) {
-  double x2 = 0;
-  for (std::size_t i = 0; i < b.count; ++i) {
-    const double scale = b.amax_bits[i] ? b.decode[i] / unit : 0;
-    x2 += b.x2[i] * scale * scale;
+// Blocks of each scale. Neighbours mostly have the same one, and adding to one counter waits for the addition before:
+// they take turns at four.
+class ScaleCounts {
+ public:
+  void add(const BlockBatch& b) {
+    for (std::size_t i = 0; i < b.count; ++i) ++counts_[i % kTurns][static_cast<std::size_t>(b.code[i])];
   }
-  return x2;
-}
+  void add_to(QuantSums& sums) const {
+    for (const auto& turn : counts_)
+      for (std::size_t code = 0; code < turn.size(); ++code) sums.e8m0_blocks[code] += turn[code];
+  }
+
+ private:
+  static constexpr std::size_t kTurns = 4;
+  std::array<std::array<std::uint32_t, 256>, kTurns> counts_{};
+};
 
 // False where float32 was too narrow for the squares: beyond its range, or values that vanish beside others of their
 // batch while those are (nearly) exact.
@@ -94,25 +101,23 @@ void add_block(const Scaling& s, const BlockBatch& b, std::size_t index, double 
   sums.crest += amax / std::sqrt(x2 / static_cast<double>(elements));
 }
 
-void add_blocks(const BlockBatch& b, QuantSums& sums) {
+void add_blocks(const BlockBatch& b, double crest, QuantSums& sums) {
   sums.blocks += b.count;
-  sums.crest += crest_sum(b);
+  sums.crest += crest;
+  sums.crest_blocks += b.nonzero;
   sums.clipped_blocks += b.clipped;
   sums.amax = std::max(sums.amax, std::bit_cast<float>(b.top_amax));
-  for (std::size_t i = 0; i < b.count; ++i) {
-    sums.crest_blocks += b.amax_bits[i] != 0;
-    ++sums.e8m0_blocks[static_cast<std::size_t>(b.code[i])];
-  }
 }
 
 // Adds a converted batch; block_at(i) is the tile of one of its blocks.
 void add_batch(const Scaling& s, const BlockBatch& b, const BatchSums& batch_sums, std::size_t elements,
-               const auto& block_at, QuantSums& sums) {
+               const auto& block_at, ScaleCounts& counts, QuantSums& sums) {
   if (b.top_code < 255) {
-    const double x2 = sum_of_x2(b, batch_sums.unit);
-    if (squares_hold(b, batch_sums, x2)) {
-      add_totals(totals_of(batch_sums, x2), elements, sums);
-      return add_blocks(b, sums);
+    const BlockSums blocks = sum_blocks(b, batch_sums.unit);
+    if (squares_hold(b, batch_sums, blocks.x2)) {
+      add_totals(totals_of(batch_sums, blocks.x2), elements, sums);
+      add_blocks(b, blocks.crest, sums);
+      return counts.add(b);
     }
   }
   for (std::size_t i = 0; i < b.count; ++i) {
@@ -129,7 +134,7 @@ void add_batch(const Scaling& s, const BlockBatch& b, const BatchSums& batch_sum
   }
 }
 
-void quantize_row_batch(const Scaling& s, const Tile& t, std::size_t width, QuantSums& sums) {
+void quantize_row_batch(const Scaling& s, const Tile& t, std::size_t width, ScaleCounts& counts, QuantSums& sums) {
   const std::size_t per_row = (t.cols + width - 1) / width;
   BlockBatch b;
   b.count = t.rows * per_row;
@@ -141,7 +146,7 @@ void quantize_row_batch(const Scaling& s, const Tile& t, std::size_t width, Quan
   const BatchSums batch_sums = convert_rows(s, t, width, b);
   add_batch(
       s, b, batch_sums, t.rows * t.cols,
-      [&](std::size_t i) { return part_of(t, i / per_row, i % per_row * width, 1, width); }, sums);
+      [&](std::size_t i) { return part_of(t, i / per_row, i % per_row * width, 1, width); }, counts, sums);
 }
 
 void add(const BatchSums& stretch, BatchSums& all) {
@@ -151,7 +156,7 @@ void add(const BatchSums& stretch, BatchSums& all) {
 }
 
 // Columns of one scale each.
-void quantize_column_batch(const Scaling& s, const Tile& t, QuantSums& sums) {
+void quantize_column_batch(const Scaling& s, const Tile& t, ScaleCounts& counts, QuantSums& sums) {
   BlockBatch b;
   b.count = t.cols;
   std::fill_n(b.elements.begin(), b.count, static_cast<float>(t.rows));
@@ -160,7 +165,7 @@ void quantize_column_batch(const Scaling& s, const Tile& t, QuantSums& sums) {
   BatchSums batch_sums;
   for_each_part(t, kStretchRows, t.cols, [&](const Tile& stretch) { add(convert_columns(s, stretch, b), batch_sums); });
   add_batch(
-      s, b, batch_sums, t.rows * t.cols, [&](std::size_t i) { return part_of(t, 0, i, t.rows, 1); }, sums);
+      s, b, batch_sums, t.rows * t.cols, [&](std::size_t i) { return part_of(t, 0, i, t.rows, 1); }, counts, sums);
 }
 
 }  // namespace
@@ -171,11 +176,15 @@ void quantize_row_blocks(const Scaling& s, const Tile& t, std::size_t width, Qua
     return for_each_part(t, 1, width, [&](const Tile& row) { quantize_area(s, row, tile_amax(row), sums); });
   const std::size_t blocks = std::min(kMostBlocks, kBatchElements / width);
   const std::size_t cols = std::min(t.cols, blocks * width), per_row = (cols + width - 1) / width;
-  for_each_part(t, blocks / per_row, cols, [&](const Tile& part) { quantize_row_batch(s, part, width, sums); });
+  ScaleCounts counts;
+  for_each_part(t, blocks / per_row, cols, [&](const Tile& part) { quantize_row_batch(s, part, width, counts, sums); });
+  counts.add_to(sums);
 }
 
 void quantize_column_blocks(const Scaling& s, const Tile& t, std::size_t depth, QuantSums& sums) {
-  for_each_part(t, depth, kMostBlocks, [&](const Tile& part) { quantize_column_batch(s, part, sums); });
+  ScaleCounts counts;
+  for_each_part(t, depth, kMostBlocks, [&](const Tile& part) { quantize_column_batch(s, part, counts, sums); });
+  counts.add_to(sums);
 }
 
 void quantize_area(const Scaling& s, const Tile& t, float amax, QuantSums& sums) {
@@ -186,10 +195,11 @@ void quantize_area(const Scaling& s, const Tile& t, float amax, QuantSums& sums)
   find_scales(s, b);
   double x2 = 0;
   for_each_part(t, rows, cols, [&](const Tile& part) {
+    b.x2.fill(0);  // of rows that the last part has not
     const BatchSums batch_sums = convert_rows(s, part, cols, b);
     if (b.code[0] == 255) return add_nonfinite(part, sums);
     b.count = part.rows;
-    const double part_x2 = sum_of_x2(b, batch_sums.unit);
+    const double part_x2 = sum_blocks(b, batch_sums.unit).x2;
     const Totals totals = squares_hold(b, batch_sums, part_x2) ? totals_of(batch_sums, part_x2)
                                                                : totals_in_double(s, part, b.encode[0], b.decode[0]);
     add_totals(totals, part.rows * part.cols, sums);

@@ -360,6 +360,22 @@ TEST(OperandFormat, ZeroTensorStaysZero) {
   }
 }
 
+// A block of zeros is scaled by 1, which is far above the scales of what is nearly zero.
+TEST(OperandFormat, ZerosBesideTinyValuesAddNothing) {
+  Matrix in = normal_matrix(32, 96);
+  for (float& x : in.v) x *= 1e-35f;
+  for (std::size_t c = 32; c < 64; ++c) in.at(5, c) = 0;
+  for (std::size_t r = 0; r < in.rows; ++r) in.at(r, 40) = 0;
+  double x2 = 0;
+  for (const float x : in.v) x2 += static_cast<double>(x) * x;
+  for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
+    QuantSums sums;
+    quantized(mx(ElementFormat::e4m3), in, axis, {}, &sums);
+    EXPECT_NEAR(sums.x2 / x2, 1, 1e-5);
+    EXPECT_NEAR(sums.sqnr_db(), 31.5, 1);
+  }
+}
+
 TEST(OperandFormat, Bf16RoundsAndCounts) {
   Matrix in = normal_matrix(9, 50);
   in.at(3, 3) = NAN, in.at(4, 4) = -INFINITY, in.at(5, 5) = 3.4e38f, in.at(6, 6) = 0;
