@@ -5,42 +5,75 @@
 #include <numbers>
 #include <vector>
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/model/adamw.cpp"
+#include <hwy/foreach_target.h>
+
 #include "core/numerics/kernels/lanes.h"
-#include "core/numerics/kernels/simd.h"
 #include "core/numerics/parallel.h"
 
+#ifndef MOESCOPE_ADAMW_FACTORS
+#define MOESCOPE_ADAMW_FACTORS
 namespace moescope {
-namespace {
-
-constexpr std::size_t kSlice = 1 << 15;
 
 template <class T>
 struct AdamWFactors {
   T decay, keep1, take1, keep2, take2, step_size, inv_correction2, eps, gradient_scale;
 };
 
+}  // namespace moescope
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace moescope {
+namespace HWY_NAMESPACE {
+namespace {
+
 template <class T>
-MOESCOPE_INLINE void update_body(const AdamWFactors<T>& k, std::size_t count, const T* __restrict g, T* __restrict p,
-                                 T* __restrict m, T* __restrict v) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const T gradient = g[i] * k.gradient_scale;
-    m[i] = k.keep1 * m[i] + k.take1 * gradient;
-    v[i] = k.keep2 * v[i] + k.take2 * gradient * gradient;
-    p[i] = p[i] * k.decay - k.step_size * m[i] / (std::sqrt(v[i]) * k.inv_correction2 + k.eps);
+HWY_INLINE void update_body(const AdamWFactors<T>& k, std::size_t count, const T* gradients, T* weights, T* moment1,
+                            T* moment2) {
+  for (std::size_t i = 0; i < count; i += kLanes<T>) {
+    const std::size_t n = count - i;
+    const Lanes<T> g = load_first(gradients + i, n) * k.gradient_scale, p = load_first(weights + i, n);
+    const Lanes<T> m = fused(splat(k.keep1), load_first(moment1 + i, n), g * k.take1);
+    const Lanes<T> v = fused(splat(k.keep2), load_first(moment2 + i, n), g * k.take2 * g);
+    const Lanes<T> move = m * k.step_size / fused(square_root(v), splat(k.inv_correction2), splat(k.eps));
+    store_first(moment1 + i, m, n);
+    store_first(moment2 + i, v, n);
+    store_first(weights + i, fused(p, splat(k.decay), -move), n);
   }
 }
 
-MOESCOPE_SIMD void update_slice(const AdamWFactors<float>& k, std::size_t count, const float* g, float* p, float* m,
-                                float* v) {
+void update_float(const AdamWFactors<float>& k, std::size_t count, const float* g, float* p, float* m, float* v) {
   update_body(k, count, g, p, m, v);
 }
-MOESCOPE_SIMD void update_slice(const AdamWFactors<double>& k, std::size_t count, const double* g, double* p, double* m,
-                                double* v) {
+void update_double(const AdamWFactors<double>& k, std::size_t count, const double* g, double* p, double* m, double* v) {
   update_body(k, count, g, p, m, v);
 }
 
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace moescope
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace moescope {
+namespace {
+
+HWY_EXPORT(update_float);
+HWY_EXPORT(update_double);
+
+constexpr std::size_t kSlice = 1 << 15;
+
+void update_slice(const AdamWFactors<float>& k, std::size_t count, const float* g, float* p, float* m, float* v) {
+  HWY_DYNAMIC_DISPATCH(update_float)(k, count, g, p, m, v);
+}
+void update_slice(const AdamWFactors<double>& k, std::size_t count, const double* g, double* p, double* m, double* v) {
+  HWY_DYNAMIC_DISPATCH(update_double)(k, count, g, p, m, v);
+}
+
 // Four runs of single-precision squares per slice would lose little; doubles lose nothing and cost the same memory.
-MOESCOPE_SIMD double squares(const float* g, std::size_t count) {
+double squares(const float* g, std::size_t count) {
   double part[16] = {};
   std::size_t i = 0;
   for (; i + 16 <= count; i += 16)
@@ -124,3 +157,4 @@ INSTANTIATE(double)
 #undef INSTANTIATE
 
 }  // namespace moescope
+#endif

@@ -97,7 +97,7 @@ float round_bf16(float value) {
   return bf16_rounded(value);
 }
 
-MOESCOPE_SIMD void round_bf16(const float* in, std::size_t count, float* out) {
+void round_bf16(const float* in, std::size_t count, float* out) {
   for (std::size_t i = 0; i < count; ++i) out[i] = bf16_rounded(in[i]);
 }
 

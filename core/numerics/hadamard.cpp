@@ -1,25 +1,151 @@
 #include "core/numerics/hadamard.h"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/numerics/hadamard.cpp"
+#include <hwy/foreach_target.h>
+
 #include <algorithm>
 #include <bit>
 #include <cassert>
 #include <cmath>
+#include <utility>
+#include <vector>
 
-#include "core/numerics/kernels/counter_bits.h"
-#include "core/numerics/kernels/element_lanes.h"
-#include "core/numerics/kernels/hadamard_rows.h"
-#include "core/numerics/kernels/line_vector.h"
-#include "core/numerics/kernels/simd.h"
-#include "core/numerics/kernels/streaming.h"
+#include "core/numerics/kernels/lanes.h"
+#include "core/numerics/kernels/random_bits.h"
 
+HWY_BEFORE_NAMESPACE();
+namespace moescope {
+namespace HWY_NAMESPACE {
+namespace {
+
+// The fast Walsh-Hadamard transform: a + b and a - b of values that are 1 apart, then 2, 4, and so on. Rows and columns
+// add in this order, and so agree to the bit.
+
+template <std::size_t kHalf, std::size_t kCount, std::size_t... kPair>
+HWY_INLINE void join_pairs(Floats (&v)[kCount], std::index_sequence<kPair...>) {
+  const auto join = [](Floats& a, Floats& b) HWY_ATTR {
+    const Floats sum = a + b;
+    b = a - b;
+    a = sum;
+  };
+  (join(v[kPair / kHalf * 2 * kHalf + kPair % kHalf], v[kPair / kHalf * 2 * kHalf + kPair % kHalf + kHalf]), ...);
+}
+// Values of the same lane of all vectors.
+template <std::size_t kHalf = 1, std::size_t kCount>
+HWY_INLINE void join_vectors(Floats (&v)[kCount]) {
+  if constexpr (kHalf < kCount) {
+    join_pairs<kHalf>(v, std::make_index_sequence<kCount / 2>());
+    join_vectors<2 * kHalf>(v);
+  }
+}
+
+// Sixteen values of one row that are `kHalf` apart.
+template <std::size_t kHalf>
+HWY_INLINE Floats join_lanes(Floats v) {
+  constexpr std::size_t kWidth = Floats::kWidth;
+  if constexpr (kHalf >= kWidth) {
+    constexpr std::size_t kApart = kHalf / kWidth;
+    Floats joined;
+    for (std::size_t k = 0; k < v.kParts; ++k)
+      joined.part[k] = k & kApart ? hn::Sub(v.part[k - kApart], v.part[k]) : hn::Add(v.part[k], v.part[k + kApart]);
+    return joined;
+  } else {
+    alignas(64) std::int32_t partner[kWidth], sign[kWidth];
+    for (std::size_t l = 0; l < kWidth; ++l) {
+      partner[l] = static_cast<std::int32_t>(l ^ kHalf);
+      sign[l] = l & kHalf ? INT32_MIN : 0;
+    }
+    const auto partners = hn::SetTableIndices(Tag<float>(), partner);
+    const auto signs = hn::BitCast(Tag<float>(), hn::Load(Tag<std::int32_t>(), sign));
+    for (auto& part : v.part) part = hn::Add(hn::TableLookupLanes(part, partners), hn::Xor(part, signs));
+    return v;
+  }
+}
+
+// Along rows: kVectors times sixteen neighbours are a block.
+template <std::size_t kVectors>
+HWY_INLINE void rotate_row_block(const float* in, const float* factor, float* out) {
+  Floats v[kVectors];
+  for (std::size_t k = 0; k < kVectors; ++k) {
+    const Floats scaled = load(in + k * kSixteen) * load(factor + k * kSixteen);
+    v[k] = join_lanes<8>(join_lanes<4>(join_lanes<2>(join_lanes<1>(scaled))));
+  }
+  join_vectors(v);
+  for (std::size_t k = 0; k < kVectors; ++k) store(out + k * kSixteen, v[k]);
+}
+template <std::size_t kVectors>
+HWY_INLINE void rotate_row(const float* in, std::size_t count, const float* factor, float* out) {
+  for (std::size_t i = 0; i < count; i += kVectors * kSixteen) rotate_row_block<kVectors>(in + i, factor + i, out + i);
+}
+// Columns [first, first + count), a multiple of n, which is 16, 32, 64 or 128.
+void rotate_rows(const MatrixView& in, std::size_t first, std::size_t count, std::size_t n, const float* factor,
+                 float* out, std::size_t out_stride) {
+  for (std::size_t r = 0; r < in.rows; ++r) {
+    const float* from = in.data + r * in.stride + first;
+    float* to = out + r * out_stride + first;
+    if (n == 16) rotate_row<1>(from, count, factor, to);
+    if (n == 32) rotate_row<2>(from, count, factor, to);
+    if (n == 64) rotate_row<4>(from, count, factor, to);
+    if (n == 128) rotate_row<8>(from, count, factor, to);
+  }
+}
+
+// Down columns: kCount rows, `stride` apart, of up to sixteen columns. No factors: they are applied already.
+template <std::size_t kCount>
+HWY_INLINE void rotate_sixteen(const float* in, std::size_t stride, std::size_t cols, const float* factor, float* out,
+                               std::size_t out_stride) {
+  Floats v[kCount];
+  for (std::size_t k = 0; k < kCount; ++k) {
+    v[k] = load_first(in + k * stride, cols);
+    if (factor) v[k] = v[k] * factor[k];
+  }
+  join_vectors(v);
+  for (std::size_t k = 0; k < kCount; ++k) store_first(out + k * out_stride, v[k], cols);
+}
+
+// A longer block takes two turns: sixteen neighbours at a time, then what is sixteen rows apart.
+template <std::size_t kTimes>
+HWY_INLINE void rotate_long(const float* in, std::size_t stride, std::size_t cols, const float* factor, float* out,
+                            std::size_t out_stride) {
+  alignas(64) float turned[kTimes * 16 * kSixteen];
+  for (std::size_t k = 0; k < kTimes * 16; k += 16)
+    rotate_sixteen<16>(in + k * stride, stride, cols, factor + k, turned + k * kSixteen, kSixteen);
+  for (std::size_t k = 0; k < 16; ++k)
+    rotate_sixteen<kTimes>(turned + k * kSixteen, 16 * kSixteen, cols, nullptr, out + k * out_stride, 16 * out_stride);
+}
+
+// A block of n rows.
+void rotate_columns(const float* in, std::size_t stride, std::size_t n, std::size_t cols, const float* factor,
+                    float* out, std::size_t out_stride) {
+  for (std::size_t c = 0; c < cols; c += kSixteen) {
+    const std::size_t count = std::min(kSixteen, cols - c);
+    if (n == 1) rotate_sixteen<1>(in + c, stride, count, factor, out + c, out_stride);
+    if (n == 2) rotate_sixteen<2>(in + c, stride, count, factor, out + c, out_stride);
+    if (n == 4) rotate_sixteen<4>(in + c, stride, count, factor, out + c, out_stride);
+    if (n == 8) rotate_sixteen<8>(in + c, stride, count, factor, out + c, out_stride);
+    if (n == 16) rotate_sixteen<16>(in + c, stride, count, factor, out + c, out_stride);
+    if (n == 32) rotate_long<2>(in + c, stride, count, factor, out + c, out_stride);
+    if (n == 64) rotate_long<4>(in + c, stride, count, factor, out + c, out_stride);
+    if (n == 128) rotate_long<8>(in + c, stride, count, factor, out + c, out_stride);
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace moescope
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace moescope {
 namespace {
 
-constexpr std::size_t kMaxBlock = 128;
-constexpr std::size_t kWidth = kLanes<float>;
-constexpr std::size_t kAhead = 256;  // columns: so far ahead of the values in use others are fetched
+HWY_EXPORT(rotate_rows);
+HWY_EXPORT(rotate_columns);
 
-MOESCOPE_INLINE float sign_of(std::uint64_t seed, std::size_t index) {
+constexpr std::size_t kMaxBlock = 128;
+
+float sign_of(std::uint64_t seed, std::size_t index) {
   return mix_bits(mix_bits(seed) ^ index) & 1 ? -1.0f : 1.0f;
 }
 
@@ -30,7 +156,7 @@ float norm_of(std::size_t n) {
 // Signs of values [first, first + count) of blocks of n, times 1 / sqrt(n), from a table of this thread: tiles of one
 // tensor come one after the other.
 const float* factors_of(std::uint64_t seed, std::size_t n, std::size_t first, std::size_t count) {
-  thread_local LineVector<float> factors;
+  thread_local std::vector<float> factors;
   thread_local std::uint64_t of_seed = 0;
   thread_local std::size_t of_n = 0;
   if (seed != of_seed || n != of_n) factors.clear(), of_seed = seed, of_n = n;
@@ -38,168 +164,7 @@ const float* factors_of(std::uint64_t seed, std::size_t n, std::size_t first, st
   return factors.data() + first;
 }
 
-// Down columns: neighbouring columns side by side
-// -----------------------------------------------------------------------
-
-// So many values of sixteen columns, and how they meet from `half` on.
-template <std::size_t kCount>
-struct SixteenColumns {
-  Lanes<float> v[kCount];
-
-  MOESCOPE_INLINE void join() {
-#pragma GCC unroll 8
-    for (std::size_t half = 1; half < kCount; half *= 2)
-#pragma GCC unroll 16
-      for (std::size_t i = 0; i < kCount / 2; ++i) {
-        const std::size_t k = i / half * 2 * half + i % half;
-        const Lanes<float> a = v[k], b = v[k + half];
-        v[k] = a + b;
-        v[k + half] = a - b;
-      }
-  }
-};
-
-// kCount values of sixteen columns, rotated; the first `lanes` columns are given if they are not whole.
-template <std::size_t kCount, bool kWhole>
-MOESCOPE_INLINE SixteenColumns<kCount> rotated_columns(const float* in, std::size_t stride, std::size_t lanes,
-                                                       const float* factor) {
-  SixteenColumns<kCount> columns;
-#pragma GCC unroll 16
-  for (std::size_t k = 0; k < kCount; ++k) {
-    __builtin_prefetch(in + k * stride + kAhead, 0, kSecondCache);  // rows far apart share few places of the first
-    const float* x = in + k * stride;
-    columns.v[k] = (kWhole ? load(x) : load_first(x, static_cast<int>(lanes))) * factor[k];
-  }
-  columns.join();
-  return columns;
-}
-
-constexpr std::size_t kAtOnce = 16;  // values of a column that fit in the registers
-
-// body<kWhole>(row, rows from one to the next, values) for a block of n of sixteen columns. One that does not fit in
-// the registers is rotated in two turns: neighbours first, then what is kAtOnce rows apart.
-template <std::size_t kBlock, bool kWhole>
-MOESCOPE_INLINE void rotate_sixteen(const float* in, std::size_t stride, std::size_t lanes, const float* factor,
-                                    const auto& body) {
-  if constexpr (kBlock <= kAtOnce) {
-    body.template operator()<kWhole>(0, 1, rotated_columns<kBlock, kWhole>(in, stride, lanes, factor));
-  } else {
-    alignas(64) float turned[kBlock * kWidth];
-    for (std::size_t first = 0; first < kBlock; first += kAtOnce) {
-      const auto columns = rotated_columns<kAtOnce, kWhole>(in + first * stride, stride, lanes, factor + first);
-#pragma GCC unroll 16
-      for (std::size_t k = 0; k < kAtOnce; ++k) store(turned + (first + k) * kWidth, columns.v[k]);
-    }
-    for (std::size_t row = 0; row < kAtOnce; ++row) {
-      SixteenColumns<kBlock / kAtOnce> columns;
-#pragma GCC unroll 16
-      for (std::size_t k = 0; k < kBlock / kAtOnce; ++k) columns.v[k] = load(turned + (row + k * kAtOnce) * kWidth);
-      columns.join();
-      body.template operator()<kWhole>(row, kAtOnce, columns);
-    }
-  }
-}
-
-template <std::size_t kBlock>
-MOESCOPE_INLINE void rotate_columns(const float* in, std::size_t stride, std::size_t cols, const float* factor,
-                                    float* out, std::size_t out_stride) {
-  std::size_t c = 0;
-  const auto write = [&]<bool kWhole>(std::size_t row, std::size_t step, const auto& columns)
-      __attribute__((always_inline)) {
-    float* to = out + row * out_stride + c;
-#pragma GCC unroll 16
-    for (const Lanes<float>& v : columns.v) {
-      if constexpr (kWhole)
-        store(to, v);
-      else
-        store_first(to, v, static_cast<int>(cols - c));
-      to += step * out_stride;
-    }
-  };
-  for (; c + kWidth <= cols; c += kWidth) rotate_sixteen<kBlock, true>(in + c, stride, kWidth, factor, write);
-  if (c < cols) rotate_sixteen<kBlock, false>(in + c, stride, cols - c, factor, write);
-}
-
-// What the magnitudes of kSumBlock values of sixteen columns add up to.
-MOESCOPE_INLINE Floats column_sums(const float* in, std::size_t stride) {
-  Floats sums{};
-#pragma GCC unroll 16
-  for (std::size_t k = 0; k < kSumBlock; ++k) {
-    __builtin_prefetch(in + k * stride + kAhead, 0, kSecondCache);
-    sums += (Floats)magnitude_bits(load(in + k * stride));
-  }
-  return sums;
-}
-
-// The largest magnitude, `known` at least. Columns of kSumBlock values that cannot hold a larger one are not rotated.
-template <std::size_t kBlock>
-MOESCOPE_INLINE std::int32_t columns_amax(const float* in, std::size_t stride, std::size_t cols, const float* factor,
-                                          std::int32_t known) {
-  Ints top = Ints{} + known;
-  const auto raise = [&]<bool kWhole>(std::size_t, std::size_t, const auto& columns) __attribute__((always_inline)) {
-#pragma GCC unroll 16
-    for (const Lanes<float>& v : columns.v) top = larger(top, magnitude_bits(v));
-  };
-  std::size_t c = 0;
-  if constexpr (kBlock == kSumBlock) {
-    constexpr std::size_t kStretch = 4 * kWidth;
-    for (; c + kStretch <= cols; c += kStretch) {
-      Ints bounds{};
-      for (std::size_t i = c; i < c + kStretch; i += kWidth)
-        bounds = larger(bounds, (Ints)(column_sums(in + i, stride) * kSumBound));
-      if (max_of<std::int32_t>(bounds) <= known) continue;
-      for (std::size_t i = c; i < c + kStretch; i += kWidth)
-        rotate_sixteen<kBlock, true>(in + i, stride, kWidth, factor, raise);
-      known = max_of<std::int32_t>(top);
-    }
-  }
-  for (; c + kWidth <= cols; c += kWidth) rotate_sixteen<kBlock, true>(in + c, stride, kWidth, factor, raise);
-  if (c < cols) rotate_sixteen<kBlock, false>(in + c, stride, cols - c, factor, raise);
-  return max_of<std::int32_t>(top);
-}
-
-// Raises each column's largest magnitude.
-template <std::size_t kBlock>
-MOESCOPE_INLINE void raise_columns(const float* in, std::size_t stride, std::size_t cols, const float* factor,
-                                   std::int32_t* amax_bits) {
-  std::size_t c = 0;
-  const auto raise = [&]<bool kWhole>(std::size_t, std::size_t, const auto& columns) __attribute__((always_inline)) {
-    const int lanes = static_cast<int>(kWhole ? kWidth : cols - c);
-    Ints top = load_first(amax_bits + c, lanes);
-#pragma GCC unroll 16
-    for (const Lanes<float>& v : columns.v) top = larger(top, magnitude_bits(v));
-    store_first(amax_bits + c, top, lanes);
-  };
-  for (; c + kWidth <= cols; c += kWidth) rotate_sixteen<kBlock, true>(in + c, stride, kWidth, factor, raise);
-  if (c < cols) rotate_sixteen<kBlock, false>(in + c, stride, cols - c, factor, raise);
-}
-
-MOESCOPE_SIMD void raise_columns(const float* in, std::size_t stride, std::size_t n, std::size_t cols,
-                                 const float* factor, std::int32_t* amax_bits) {
-  with_size<1>(
-      n, [&]<std::size_t kBlock>()
-             __attribute__((always_inline)) { raise_columns<kBlock>(in, stride, cols, factor, amax_bits); });
-}
-
-MOESCOPE_SIMD void rotate_columns(const float* in, std::size_t stride, std::size_t n, std::size_t cols,
-                                  const float* factor, float* out, std::size_t out_stride) {
-  with_size<1>(
-      n, [&]<std::size_t kBlock>()
-             __attribute__((always_inline)) { rotate_columns<kBlock>(in, stride, cols, factor, out, out_stride); });
-}
-
-MOESCOPE_SIMD std::int32_t rotated_column_amax(const float* in, std::size_t stride, std::size_t n, std::size_t cols,
-                                               const float* factor, std::int32_t top) {
-  with_size<1>(
-      n, [&]<std::size_t kBlock>()
-             __attribute__((always_inline)) { top = columns_amax<kBlock>(in, stride, cols, factor, top); });
-  return top;
-}
-
-// Along rows
-// -----------------------------------------------------------------------------------------------------------
-
-// A block of less than eight.
+// A block of less than sixteen values of a row.
 void rotate_few(const float* in, std::size_t n, const float* factor, float* out) {
   for (std::size_t k = 0; k < n; ++k) out[k] = in[k] * factor[k];
   for (std::size_t half = 1; half < n; half *= 2)
@@ -211,26 +176,6 @@ void rotate_few(const float* in, std::size_t n, const float* factor, float* out)
       }
 }
 
-// Columns [first, first + count), a multiple of n.
-void rotate_rows(const MatrixView& in, std::size_t first, std::size_t count, std::size_t n, const float* factor,
-                 float* out, std::size_t out_stride) {
-  if (n >= 8) return rotate_row_blocks(in, first, count, n, factor, out, out_stride);
-  assert(n == count);
-  for (std::size_t r = 0; r < in.rows; ++r)
-    rotate_few(in.data + r * in.stride + first, n, factor, out + r * out_stride + first);
-}
-
-std::int32_t rotated_rows_amax(const MatrixView& in, std::size_t first, std::size_t count, std::size_t n,
-                               const float* factor, std::int32_t top) {
-  if (n >= 8) return rotated_row_amax(in, first, count, n, factor, top);
-  for (std::size_t r = 0; r < in.rows; ++r) {
-    float few[8];
-    rotate_few(in.data + r * in.stride + first, n, factor, few);
-    for (std::size_t i = 0; i < n; ++i) top = std::max(top, std::bit_cast<std::int32_t>(few[i]) & kMagnitudeMask);
-  }
-  return top;
-}
-
 // body(first value, count of values, size n of their blocks, factor of each) for the stretches of `length` values.
 void for_each_size(std::size_t length, int block, std::uint64_t seed, std::size_t first, const auto& body) {
   assert(block > 0 && static_cast<std::size_t>(block) <= kMaxBlock &&
@@ -240,7 +185,7 @@ void for_each_size(std::size_t length, int block, std::uint64_t seed, std::size_
   for (std::size_t k = 0, count = 0; k < length; k += count) {
     const std::size_t n = std::min(whole, std::bit_floor(length - k));
     count = n == whole ? (length - k) / n * n : n;
-    alignas(64) float few[kMaxBlock];
+    float few[kMaxBlock];
     if (n != whole)
       for (std::size_t i = 0; i < n; ++i) few[i] = norm_of(n) * sign_of(seed, first + k + i);
     body(k, count, n, n == whole ? factors_of(seed, n, first + k, count) : few);
@@ -254,39 +199,17 @@ void hadamard_rotate(MatrixView in, BlockAxis axis, int block, std::uint64_t see
   if (axis == BlockAxis::row)
     return for_each_size(in.cols, block, seed, first,
                          [&](std::size_t k, std::size_t count, std::size_t n, const float* factor) {
-                           rotate_rows(in, k, count, n, factor, out, out_stride);
+                           if (n >= 16)
+                             return HWY_DYNAMIC_DISPATCH(rotate_rows)(in, k, count, n, factor, out, out_stride);
+                           for (std::size_t r = 0; r < in.rows; ++r)
+                             for (std::size_t i = k; i < k + count; i += n)
+                               rotate_few(in.data + r * in.stride + i, n, factor + (i - k), out + r * out_stride + i);
                          });
   for_each_size(in.rows, block, seed, first, [&](std::size_t k, std::size_t count, std::size_t n, const float* factor) {
-    for (std::size_t i = 0; i < count; i += n)
-      rotate_columns(in.data + (k + i) * in.stride, in.stride, n, in.cols, factor + i, out + (k + i) * out_stride,
-                     out_stride);
+    for (std::size_t i = 0; i < count; i += n) HWY_DYNAMIC_DISPATCH(rotate_columns)
+    (in.data + (k + i) * in.stride, in.stride, n, in.cols, factor + i, out + (k + i) * out_stride, out_stride);
   });
-}
-
-void raise_rotated_column_amax(MatrixView in, int block, std::uint64_t seed, std::size_t first,
-                               std::int32_t* amax_bits) {
-  for_each_size(in.rows, block, seed, first, [&](std::size_t k, std::size_t count, std::size_t n, const float* factor) {
-    for (std::size_t i = 0; i < count; i += n)
-      raise_columns(in.data + (k + i) * in.stride, in.stride, n, in.cols, factor + i, amax_bits);
-  });
-}
-
-float rotated_amax(MatrixView in, BlockAxis axis, int block, std::uint64_t seed, std::size_t first) {
-  std::int32_t top = 0;
-  const bool rows = axis == BlockAxis::row;
-  for_each_size(
-      rows ? in.cols : in.rows, block, seed, first,
-      [&](std::size_t k, std::size_t count, std::size_t n, const float* factor) {
-        if (rows) {
-          for_each_stretch_from_end(in.rows, in.cols, [&](std::size_t r, std::size_t stretch) {
-            top = rotated_rows_amax({in.data + r * in.stride, stretch, in.cols, in.stride}, k, count, n, factor, top);
-          });
-          return;
-        }
-        for (std::size_t i = count; i > 0; i -= n)
-          top = rotated_column_amax(in.data + (k + i - n) * in.stride, in.stride, n, in.cols, factor + i - n, top);
-      });
-  return std::bit_cast<float>(top);
 }
 
 }  // namespace moescope
+#endif

@@ -17,10 +17,5 @@ namespace moescope {
 // `first`: index of the view's first element along the contracting dimension, a multiple of `block`; decides the signs.
 void hadamard_rotate(MatrixView in, BlockAxis axis, int block, std::uint64_t seed, std::size_t first, float* out,
                      std::size_t out_stride);
-// Largest magnitude of what it gives; NaN or infinity if there is one.
-float rotated_amax(MatrixView in, BlockAxis axis, int block, std::uint64_t seed, std::size_t first);
-// Raises the bits of each column's largest magnitude to those of its rotated values, blocks lying down the columns.
-void raise_rotated_column_amax(MatrixView in, int block, std::uint64_t seed, std::size_t first,
-                               std::int32_t* amax_bits);
 
 }  // namespace moescope

@@ -7,8 +7,6 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "core/numerics/kernels/simd.h"
-
 namespace moescope {
 namespace {
 
@@ -58,22 +56,13 @@ bool cpu_can_run(std::string_view core) {
   return cpu != kUnknown && needs(core) <= cpu;
 }
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(MOESCOPE_NO_TARGET_CLONES)
-// Chosen as the clones of MOESCOPE_SIMD are.
-__attribute__((target("default"))) const char* vector_target() {
-  return "x86-64";
+// The loops of kernels/lanes.h add over sixteen lanes on every processor. Those of before were compiled for one kind of
+// processor each, and gave the same bits on those that fuse products with sums.
+constexpr std::string_view kLoops = "16-lane", kSameLoops[] = {kLoops, "x86-64-v4", "x86-64-v3"};
+
+bool same_loops(std::string_view a, std::string_view b) {
+  return a == b || (std::ranges::count(kSameLoops, a) && std::ranges::count(kSameLoops, b));
 }
-__attribute__((target("arch=x86-64-v3"))) const char* vector_target() {
-  return "x86-64-v3";
-}
-__attribute__((target("arch=x86-64-v4"))) const char* vector_target() {
-  return "x86-64-v4";
-}
-#else
-const char* vector_target() {
-  return "baseline";
-}
-#endif
 
 // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
 std::string openblas_version() {
@@ -119,7 +108,7 @@ std::string Kernels::text() const {
 }
 
 const Kernels& kernels_here() {
-  static const Kernels here{openblas_version(), openblas_get_corename(), vector_target()};
+  static const Kernels here{openblas_version(), openblas_get_corename(), std::string(kLoops)};
   return here;
 }
 
@@ -144,7 +133,8 @@ KernelCheck check_kernels(const std::string& recorded) {
             "Which kernels computed it is not recorded; here are " + here.text() +
                 ". On another kind of CPU the bits may differ.",
             ""};
-  if (*then == here) return {Outcome::same, "Computed by the kernels that are here, too: " + here.text() + '.', ""};
+  if (then->openblas == here.openblas && then->core == here.core && same_loops(then->vectors, here.vectors))
+    return {Outcome::same, "Computed by the kernels that are here, too: " + here.text() + '.', ""};
   KernelCheck check{Outcome::other,
                     "Computed by " + then->text() + "; here are " + here.text() +
                         ". Other kernels add in another order, so the bits may differ from the first step on.",

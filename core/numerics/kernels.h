@@ -11,9 +11,9 @@ namespace moescope {
 struct Kernels {
   std::string openblas;  // version: "0.3.21"
   std::string core;      // of OpenBLAS's kernels, as openblas_get_corename() says: "SkylakeX"
-  std::string vectors;   // instruction set of this program's own loops (simd.h): "x86-64-v4"
+  std::string vectors;   // of this program's own loops: "16-lane"; of before, their instruction set: "x86-64-v4"
 
-  std::string text() const;  // "OpenBLAS 0.3.21 SkylakeX, x86-64-v4 loops"
+  std::string text() const;  // "OpenBLAS 0.3.21 SkylakeX, 16-lane loops"
   bool operator==(const Kernels&) const = default;
 };
 

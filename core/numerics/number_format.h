@@ -28,7 +28,7 @@ enum class ScaleGranularity : std::uint8_t { tensor, row, block_1x128, block_128
 
 // stochastic: y between two neighbours a < b of the format gives b with probability (y - a) / (b - a), to 2^-17, so
 // that the mean of q is x wherever nothing clips: y is moved by (k + 1/2) / 2^16 of b - a, k a draw of 16 bits with its
-// sign (counter_bits.h), and goes to the nearer of the two. Scales are rounded as always.
+// sign (random_bits.h), and goes to the nearer of the two. Scales are rounded as always.
 enum class Rounding : std::uint8_t { nearest, stochastic };
 
 struct OperandFormat {

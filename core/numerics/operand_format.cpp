@@ -4,12 +4,12 @@
 #include <cassert>
 #include <cmath>
 #include <numeric>
+#include <vector>
 
 #include "core/numerics/hadamard.h"
-#include "core/numerics/kernels/counter_bits.h"
-#include "core/numerics/kernels/line_vector.h"
-#include "core/numerics/kernels/operand_kernels.h"
-#include "core/numerics/kernels/value_kernels.h"
+#include "core/numerics/kernels/convert.h"
+#include "core/numerics/kernels/quantize_blocks.h"
+#include "core/numerics/kernels/random_bits.h"
 
 namespace moescope {
 namespace {
@@ -34,19 +34,17 @@ Scope scope_of(const OperandFormat& format, BlockAxis axis) {
   return axis == BlockAxis::row ? Scope{across, along} : Scope{along, across};
 }
 
-void quantize_scaled(const Scaling& scaling, const Tile& t, Scope scope, float tensor_amax, QuantSums* sums) {
+void quantize_scaled(const Scaling& scaling, const Tile& t, Scope scope, float tensor_amax, QuantSums& sums) {
   if (scope.rows == 1) return quantize_row_blocks(scaling, t, scope.cols, sums);
   if (scope.cols == 1) return quantize_column_blocks(scaling, t, scope.rows, sums);
   if (scope.rows == kAll) return quantize_area(scaling, t, tensor_amax, sums);
-  for_each_part_ahead(t, scope.rows, scope.cols,
-                      [&](const Tile& area) { quantize_area(scaling, area, tile_amax(area), sums); });
+  for_each_part(t, scope.rows, scope.cols,
+                [&](const Tile& area) { quantize_area(scaling, area, tile_amax(area), sums); });
 }
-
-constexpr std::size_t kLargeElements = std::size_t{2} << 20;  // 8 MB in, 8 MB out
 
 // Keys of columns [first, first + count) and 15 more, from a table of this thread that grows as needed.
 const std::uint32_t* column_keys(std::size_t first, std::size_t count) {
-  thread_local LineVector<std::uint32_t> keys;
+  thread_local std::vector<std::uint32_t> keys;
   for (std::size_t c = keys.size(); c < first + count + 15; ++c)
     keys.push_back(column_key(static_cast<std::uint32_t>(c)));
   return keys.data() + first;
@@ -59,14 +57,19 @@ Tile tile_of(MatrixView in, const RoundingKey& key, float* out, std::size_t out_
           .cols = in.cols,
           .out = out,
           .out_stride = out_stride,
-          .key = key,
-          .large = in.rows * in.cols >= kLargeElements};
+          .key = key};
+}
+
+void quantize_unscaled(const OperandFormat& format, const Tile& t, QuantSums& sums) {
+  constexpr std::size_t kElements = 4096;  // squares are added in float32 over so many
+  const std::size_t cols = std::min(t.cols, kElements);
+  for_each_part(t, kElements / cols, cols, [&](const Tile& part) { convert_unscaled(format, part, sums); });
 }
 
 void quantize_unrotated(const OperandFormat& format, const Tile& t, BlockAxis axis, float tensor_amax,
-                        QuantSums* sums) {
-  if (format.scheme == QuantScheme::fp32) return copy_values(t, sums);
-  if (format.scheme == QuantScheme::bf16) return round_values_bf16(t, format.rounding, sums);
+                        QuantSums& sums) {
+  if (format.scheme == QuantScheme::fp32 || format.scheme == QuantScheme::bf16)
+    return quantize_unscaled(format, t, sums);
   quantize_scaled(scaling_of(format, tensor_amax), t, scope_of(format, axis), tensor_amax, sums);
 }
 
@@ -95,8 +98,8 @@ Scope rotated_scope(const OperandFormat& format, BlockAxis axis, const Tile& t) 
 
 // body(rotated tile, in a buffer of this thread) for all tiles, one after the other.
 void for_each_rotated(const OperandFormat& format, const Tile& t, BlockAxis axis, Scope scope, const auto& body) {
-  thread_local LineVector<float> rotated;
-  for_each_part_ahead(t, scope.rows, scope.cols, [&](Tile part) {
+  thread_local std::vector<float> rotated;
+  for_each_part(t, scope.rows, scope.cols, [&](Tile part) {
     if (rotated.size() < part.rows * part.cols) rotated.resize(part.rows * part.cols);
     hadamard_rotate({part.x, part.rows, part.cols, part.stride}, axis, format.hadamard, part.key.rotation_seed,
                     axis == BlockAxis::row ? part.key.first_col : part.key.first_row, rotated.data(), part.cols);
@@ -105,43 +108,24 @@ void for_each_rotated(const OperandFormat& format, const Tile& t, BlockAxis axis
   });
 }
 
-// Long columns of one scale each: rotated for their scales, then once more in tiles that the second cache holds. False,
-// and nothing added, if the sums need more than float32.
-bool quantize_rotated_tall(const OperandFormat& format, const Tile& t, QuantSums* sums) {
-  constexpr Scope kTile = {kTileRows, kTileCols};  // no block of the rotation is longer
-  TallColumns columns(scaling_of(format, 0), t.cols);
-  raise_rotated_column_amax({t.x, t.rows, t.cols, t.stride}, format.hadamard, t.key.rotation_seed, t.key.first_row,
-                            columns.amax_bits());
-  columns.find_scales();
-  for_each_rotated(format, t, BlockAxis::column, kTile, [&](const Tile& part) {
-    columns.quantize(part, part.key.first_col - t.key.first_col, sums != nullptr);
-  });
-  if (!sums) return true;
-  if (!columns.sums_hold()) return false;
-  columns.add_to(t, *sums);
-  return true;
-}
-
-void quantize(const OperandFormat& format, const Tile& t, BlockAxis axis, float tensor_amax, QuantSums* sums) {
+void quantize(const OperandFormat& format, const Tile& t, BlockAxis axis, float tensor_amax, QuantSums& sums) {
   if (!format.hadamard) return quantize_unrotated(format, t, axis, tensor_amax, sums);
-  const bool by_column =
-      axis == BlockAxis::column && format.scheme == QuantScheme::fp8 && format.granularity == ScaleGranularity::row;
-  if (by_column && t.rows > kTallRows && quantize_rotated_tall(format, t, sums)) return;
   QuantSums tiles;
-  for_each_rotated(format, t, axis, rotated_scope(format, axis, t), [&](const Tile& part) {
-    quantize_unrotated(format, part, axis, tensor_amax, sums ? &tiles : nullptr);
-  });
-  if (!sums) return;
+  for_each_rotated(format, t, axis, rotated_scope(format, axis, t),
+                   [&](const Tile& part) { quantize_unrotated(format, part, axis, tensor_amax, tiles); });
   if (format.scheme == QuantScheme::fp8 && has_tensor_scale(format)) tiles.join_blocks();
-  sums->add(tiles);
+  sums.add(tiles);
 }
 
 }  // namespace
 
 float operand_amax(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key) {
-  if (!format.hadamard) return tile_amax(tile_of(in, key, nullptr, 0));
-  return rotated_amax(in, axis, format.hadamard, key.rotation_seed,
-                      axis == BlockAxis::row ? key.first_col : key.first_row);
+  const Tile tile = tile_of(in, key, nullptr, 0);
+  if (!format.hadamard || in.rows == 0 || in.cols == 0) return tile_amax(tile);
+  float amax = 0;
+  for_each_rotated(format, tile, axis, rotated_scope(format, axis, tile),
+                   [&](const Tile& part) { amax = larger_amax(amax, tile_amax(part)); });
+  return amax;
 }
 
 float larger_amax(float a, float b) {
@@ -159,8 +143,8 @@ void quantize_operand_tile(const OperandFormat& format, MatrixView in, BlockAxis
   if (in.rows == 0 || in.cols == 0) return;
   Tile tile = tile_of(in, key, out, out_stride);
   if (format.rounding == Rounding::stochastic) tile.column_keys = column_keys(key.first_col, in.cols);
-  quantize(format, tile, axis, tensor_amax, sums);
-  finish_writing(tile);
+  QuantSums unused;
+  quantize(format, tile, axis, tensor_amax, sums ? *sums : unused);
 }
 
 }  // namespace moescope

@@ -1,7 +1,6 @@
 // quantize_operand with all statistics against a copy of the same tensor, 4096 x 4096 floats on one and two threads,
 // and 256 x 128 in cache on one. "of_copy" is its speed relative to the copy that the same process made in turns with
-// it, on as many threads; medians. At least 0.5 for the large tensor; rotated in blocks of 16, as NVFP4's own recipe
-// does.
+// it, on as many threads; medians. Rotated in blocks of 16, as NVFP4's own recipe does.
 #include <benchmark/benchmark.h>
 #include <time.h>
 

@@ -7,10 +7,8 @@
 #include "core/model/layers/linear.h"
 #include "core/model/layers/rms_norm.h"
 #include "core/numerics/gemm.h"
-#include "core/numerics/kernels/lanes.h"
-#include "core/numerics/kernels/simd.h"
-#include "core/numerics/kernels/softmax_row.h"
 #include "core/numerics/parallel.h"
+#include "core/numerics/row_math.h"
 
 namespace moescope {
 namespace {
@@ -28,42 +26,30 @@ int padded(int n) {
   return (n + kPad - 1) / kPad * kPad;
 }
 
-// p = exp(scale s - lse), ds = scale p (dp - delta), both 0 from `count` to `width`.
+// Rows are queries first .. first + rows of the sequence; the first + r + 1 keys up to a query's own count, those after
+// them get 0.
 template <class T>
-MOESCOPE_INLINE void score_gradient_row_body(T* s_to_p, T* dp_to_ds, int count, int width, T scale, T lse, T delta) {
-  for (int i = count; i < width; ++i) {
-    s_to_p[i] = -std::numeric_limits<T>::infinity();
-    dp_to_ds[i] = 0;
-  }
-  for (int i = 0; i < width; i += kLanes<T>) {
-    const Lanes<T> p = exp_lanes(load(s_to_p + i) * scale - lse);
-    store(s_to_p + i, p);
-    store(dp_to_ds + i, p * (load(dp_to_ds + i) - delta) * scale);
+void softmax_block(T* scores, int stride, int first, int rows, int width, T scale, T* lse) {
+  for (int r = 0; r < rows; ++r) {
+    T* s = scores + size(r) * size(stride);
+    const int count = first + r + 1;
+    lse[r] = softmax_row(s, size(count), scale, s);
+    std::fill(s + count, s + width, T{0});
   }
 }
 
-#define BLOCK_KERNELS(T)                                                                                          \
-  /* Rows are queries first .. first + rows of the sequence. */                                                   \
-  MOESCOPE_SIMD void softmax_block(T* scores, int stride, int first, int rows, int width, T scale, T* lse) {      \
-    for (int r = 0; r < rows; ++r) {                                                                              \
-      T* s = scores + size(r) * size(stride);                                                                     \
-      const int count = first + r + 1;                                                                            \
-      lse[r] = softmax_row(s, count, scale, s);                                                                   \
-      std::fill(s + count, s + width, T{0});                                                                      \
-    }                                                                                                             \
-  }                                                                                                               \
-  MOESCOPE_SIMD void score_gradient_block(T* scores, T* dp, int stride, int first, int rows, int width, T scale,  \
-                                          const T* lse, const T* o, const T* d_o, std::size_t o_stride,           \
-                                          int value_dim) {                                                        \
-    for (int r = 0; r < rows; ++r) {                                                                              \
-      const T delta = dot(o + size(r) * o_stride, d_o + size(r) * o_stride, value_dim);                           \
-      score_gradient_row_body(scores + size(r) * size(stride), dp + size(r) * size(stride), first + r + 1, width, \
-                              scale, lse[r], delta);                                                              \
-    }                                                                                                             \
+template <class T>
+void score_gradient_block(T* scores, T* dp, int stride, int first, int rows, int width, T scale, const T* lse,
+                          const T* o, const T* d_o, std::size_t o_stride, int value_dim) {
+  for (int r = 0; r < rows; ++r) {
+    T *s = scores + size(r) * size(stride), *ds = dp + size(r) * size(stride);
+    const int count = first + r + 1;
+    std::fill(s + count, s + width, -std::numeric_limits<T>::infinity());
+    std::fill(ds + count, ds + width, T{0});
+    const T delta = dot(o + size(r) * o_stride, d_o + size(r) * o_stride, size(value_dim));
+    softmax_backward_row(s, ds, size(width), scale, lse[r], delta);
   }
-BLOCK_KERNELS(float)
-BLOCK_KERNELS(double)
-#undef BLOCK_KERNELS
+}
 
 }  // namespace
 

@@ -2,9 +2,8 @@
 
 #include <cstddef>
 
-#include "core/numerics/kernels/simd.h"
-#include "core/numerics/kernels/softmax_row.h"
 #include "core/numerics/parallel.h"
+#include "core/numerics/row_math.h"
 
 namespace moescope {
 namespace {
@@ -12,25 +11,16 @@ namespace {
 constexpr std::size_t kTokenSlice = 32;
 
 template <class T>
-MOESCOPE_INLINE void rows_body(const T* logits, const std::int32_t* target, std::size_t rows, std::size_t vocab,
-                               T share, T* dlogits, T* loss) {
+void loss_rows(const T* logits, const std::int32_t* target, std::size_t rows, std::size_t vocab, T share, T* dlogits,
+               T* loss) {
   for (std::size_t r = 0; r < rows; ++r) {
     const T* z = logits + r * vocab;
     T* d = dlogits + r * vocab;
     const std::size_t wanted = static_cast<std::size_t>(target[r]);
-    loss[r] = softmax_row(z, static_cast<int>(vocab), T{1}, d) - z[wanted];
+    loss[r] = softmax_row(z, vocab, T{1}, d) - z[wanted];
     d[wanted] -= T{1};
     for (std::size_t i = 0; i < vocab; ++i) d[i] *= share;
   }
-}
-
-MOESCOPE_SIMD void loss_rows(const float* logits, const std::int32_t* target, std::size_t rows, std::size_t vocab,
-                             float share, float* dlogits, float* loss) {
-  rows_body(logits, target, rows, vocab, share, dlogits, loss);
-}
-MOESCOPE_SIMD void loss_rows(const double* logits, const std::int32_t* target, std::size_t rows, std::size_t vocab,
-                             double share, double* dlogits, double* loss) {
-  rows_body(logits, target, rows, vocab, share, dlogits, loss);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include "core/config/operand_recipes.h"
 #include "core/model/layers/operand_tap.h"
-#include "core/numerics/kernels/counter_bits.h"
+#include "core/numerics/kernels/random_bits.h"
 
 namespace moescope {
 namespace {

@@ -2,64 +2,102 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/model/layers/rms_norm.cpp"
+#include <hwy/foreach_target.h>
 
 #include "core/model/layers/batch_part.h"
-#include "core/numerics/kernels/lanes.h"
-#include "core/numerics/kernels/simd.h"
+#include "core/numerics/kernels/exponential.h"
 #include "core/numerics/parallel.h"
 
+HWY_BEFORE_NAMESPACE();
 namespace moescope {
+namespace HWY_NAMESPACE {
 namespace {
 
-constexpr std::size_t kSliceRows = kShardRows;
-
 template <class T>
-MOESCOPE_INLINE void forward_row(const T* x, int dim, const T* weight, T eps, T* y, T* inv) {
+HWY_INLINE void forward_row(const T* x, std::size_t dim, const T* weight, T eps, T* y, T* inv) {
   const T scale = T{1} / std::sqrt(dot(x, x, dim) / static_cast<T>(dim) + eps);
-  for (int i = 0; i < dim; ++i) y[i] = x[i] * scale * weight[i];
+  for (std::size_t i = 0; i < dim; i += kLanes<T>) {
+    const std::size_t n = dim - i;
+    store_first(y + i, load_first(x + i, n) * scale * load_first(weight + i, n), n);
+  }
   *inv = scale;
 }
 
 template <class T>
-MOESCOPE_INLINE void backward_row(const T* dy, const T* x, T inv, int dim, const T* weight, T* dx, bool accumulate,
-                                  T* dweight) {
-  Lanes<T> acc = {};
-  int i = 0;
-  for (; i + kLanes<T> <= dim; i += kLanes<T>) acc += load(dy + i) * load(weight + i) * load(x + i);
-  if (const int rest = dim - i; rest > 0)
-    acc += load_first(dy + i, rest) * load_first(weight + i, rest) * load_first(x + i, rest);
-  const T pull = sum_of<T>(acc) * inv * inv * inv / static_cast<T>(dim);
-  for (int j = 0; j < dim; ++j) {
-    const T gradient = inv * weight[j] * dy[j] - pull * x[j];
-    dx[j] = accumulate ? dx[j] + gradient : gradient;
-    dweight[j] += dy[j] * x[j] * inv;
+HWY_INLINE void backward_row(const T* dy, const T* x, T inv, std::size_t dim, const T* weight, T* dx, bool accumulate,
+                             T* dweight) {
+  Lanes<T> sum = zero<T>();
+  for (std::size_t i = 0; i < dim; i += kLanes<T>) {
+    const std::size_t n = dim - i;
+    sum = fused(load_first(dy + i, n) * load_first(weight + i, n), load_first(x + i, n), sum);
+  }
+  const T pull = sum_of(sum) * inv * inv * inv / static_cast<T>(dim);
+  for (std::size_t i = 0; i < dim; i += kLanes<T>) {
+    const std::size_t n = dim - i;
+    const Lanes<T> d = load_first(dy + i, n), v = load_first(x + i, n), w = load_first(weight + i, n);
+    const Lanes<T> gradient = fused(w * inv, d, -(v * pull));
+    store_first(dx + i, accumulate ? load_first(dx + i, n) + gradient : gradient, n);
+    store_first(dweight + i, fused(d * v, splat(inv), load_first(dweight + i, n)), n);
   }
 }
 
-#define ROW_KERNELS(T)                                                                                                 \
-  MOESCOPE_SIMD void forward_rows(const T* x, std::size_t x_stride, std::size_t rows, int dim, const T* weight, T eps, \
-                                  T* y, T* inv) {                                                                      \
-    for (std::size_t r = 0; r < rows; ++r)                                                                             \
-      forward_row(x + r * x_stride, dim, weight, eps, y + r * static_cast<std::size_t>(dim), inv + r);                 \
-  }                                                                                                                    \
-  MOESCOPE_SIMD void backward_rows(const T* dy, const T* x, std::size_t x_stride, const T* inv, std::size_t rows,      \
-                                   int dim, const T* weight, T* dx, std::size_t dx_stride, bool accumulate,            \
-                                   T* dweight) {                                                                       \
-    for (std::size_t r = 0; r < rows; ++r)                                                                             \
-      backward_row(dy + r * static_cast<std::size_t>(dim), x + r * x_stride, inv[r], dim, weight, dx + r * dx_stride,  \
-                   accumulate, dweight);                                                                               \
+#define MOESCOPE_ROWS(T)                                                                                             \
+  void forward_rows_##T(const T* x, std::size_t x_stride, std::size_t rows, std::size_t dim, const T* weight, T eps, \
+                        T* y, T* inv) {                                                                              \
+    for (std::size_t r = 0; r < rows; ++r) forward_row(x + r * x_stride, dim, weight, eps, y + r * dim, inv + r);    \
+  }                                                                                                                  \
+  void backward_rows_##T(const T* dy, const T* x, std::size_t x_stride, const T* inv, std::size_t rows,              \
+                         std::size_t dim, const T* weight, T* dx, std::size_t dx_stride, bool accumulate,            \
+                         T* dweight) {                                                                               \
+    for (std::size_t r = 0; r < rows; ++r)                                                                           \
+      backward_row(dy + r * dim, x + r * x_stride, inv[r], dim, weight, dx + r * dx_stride, accumulate, dweight);    \
   }
-ROW_KERNELS(float)
-ROW_KERNELS(double)
-#undef ROW_KERNELS
+MOESCOPE_ROWS(float)
+MOESCOPE_ROWS(double)
+#undef MOESCOPE_ROWS
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace moescope
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace moescope {
+namespace {
+
+HWY_EXPORT(forward_rows_float);
+HWY_EXPORT(forward_rows_double);
+HWY_EXPORT(backward_rows_float);
+HWY_EXPORT(backward_rows_double);
+
+constexpr std::size_t kSliceRows = kShardRows;
+
+template <class T>
+auto forward_rows() {
+  if constexpr (std::is_same_v<T, float>)
+    return HWY_DYNAMIC_DISPATCH(forward_rows_float);
+  else
+    return HWY_DYNAMIC_DISPATCH(forward_rows_double);
+}
+template <class T>
+auto backward_rows() {
+  if constexpr (std::is_same_v<T, float>)
+    return HWY_DYNAMIC_DISPATCH(backward_rows_float);
+  else
+    return HWY_DYNAMIC_DISPATCH(backward_rows_double);
+}
 
 }  // namespace
 
 template <class T>
 void rms_norm_forward(const T* x, std::size_t x_stride, int rows, int dim, const T* weight, double eps, T* y, T* inv) {
   parallel_slices(static_cast<std::size_t>(rows), kSliceRows, [&](std::size_t first, std::size_t last) {
-    forward_rows(x + first * x_stride, x_stride, last - first, dim, weight, static_cast<T>(eps),
-                 y + first * static_cast<std::size_t>(dim), inv + first);
+    forward_rows<T>()(x + first * x_stride, x_stride, last - first, static_cast<std::size_t>(dim), weight,
+                      static_cast<T>(eps), y + first * static_cast<std::size_t>(dim), inv + first);
   });
 }
 
@@ -74,8 +112,8 @@ void rms_norm_backward(const T* dy, const T* x, std::size_t x_stride, const T* i
   parallel_slices(static_cast<std::size_t>(rows), kSliceRows, [&](std::size_t first, std::size_t last) {
     T* own = partial + first / kSliceRows * d;
     std::fill_n(own, d, T{0});
-    backward_rows(dy + first * d, x + first * x_stride, x_stride, inv + first, last - first, dim, weight,
-                  dx + first * dx_stride, dx_stride, accumulate, own);
+    backward_rows<T>()(dy + first * d, x + first * x_stride, x_stride, inv + first, last - first, d, weight,
+                       dx + first * dx_stride, dx_stride, accumulate, own);
   });
   const int shards = shard_rows > 0 ? rows / shard_rows : 1, slices = rms_norm_partials(rows) / shards;
   const std::size_t shard = static_cast<std::size_t>(slices) * d;
@@ -97,3 +135,4 @@ INSTANTIATE(double)
 #undef INSTANTIATE
 
 }  // namespace moescope
+#endif

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
-#include "core/numerics/kernels/lanes.h"
-#include "core/numerics/kernels/simd.h"
 #include "core/numerics/parallel.h"
+#include "core/numerics/row_math.h"
 
 namespace moescope {
 namespace {
@@ -13,47 +12,42 @@ namespace {
 constexpr std::size_t kSlice = 64;
 
 // All for tokens [first, last).
-#define TOKEN_KERNELS(T)                                                                                           \
-  MOESCOPE_SIMD void sum_choices(const std::int32_t* slots, std::size_t k, std::size_t first, std::size_t last,    \
-                                 const T* dx, std::size_t dim, T* dh) {                                            \
-    for (std::size_t t = first; t < last; ++t) {                                                                   \
-      T* __restrict out = dh + t * dim;                                                                            \
-      std::copy_n(dx + static_cast<std::size_t>(slots[t * k]) * dim, dim, out);                                    \
-      for (std::size_t j = 1; j < k; ++j) {                                                                        \
-        const T* row = dx + static_cast<std::size_t>(slots[t * k + j]) * dim;                                      \
-        for (std::size_t i = 0; i < dim; ++i) out[i] += row[i];                                                    \
-      }                                                                                                            \
-    }                                                                                                              \
-  }                                                                                                                \
-  MOESCOPE_SIMD void mix_choices(const std::int32_t* slots, std::size_t k, std::size_t first, std::size_t last,    \
-                                 const T* residual, const T* mix, const T* expert_y, std::size_t dim, T* y) {      \
-    for (std::size_t t = first; t < last; ++t) {                                                                   \
-      T* __restrict out = y + t * dim;                                                                             \
-      std::copy_n(residual + t * dim, dim, out);                                                                   \
-      for (std::size_t j = 0; j < k; ++j) {                                                                        \
-        const T* row = expert_y + static_cast<std::size_t>(slots[t * k + j]) * dim;                                \
-        const T weight = mix[t * k + j];                                                                           \
-        for (std::size_t i = 0; i < dim; ++i) out[i] += weight * row[i];                                           \
-      }                                                                                                            \
-    }                                                                                                              \
-  }                                                                                                                \
-  MOESCOPE_SIMD void spread_choices(const std::int32_t* slots, std::size_t k, std::size_t first, std::size_t last, \
-                                    const T* dy, const T* mix, const T* expert_y, std::size_t dim, T* dexpert_y,   \
-                                    T* dmix) {                                                                     \
-    for (std::size_t t = first; t < last; ++t) {                                                                   \
-      const T* in = dy + t * dim;                                                                                  \
-      for (std::size_t j = 0; j < k; ++j) {                                                                        \
-        const std::size_t slot = static_cast<std::size_t>(slots[t * k + j]);                                       \
-        T* __restrict out = dexpert_y + slot * dim;                                                                \
-        const T weight = mix[t * k + j];                                                                           \
-        for (std::size_t i = 0; i < dim; ++i) out[i] = weight * in[i];                                             \
-        dmix[t * k + j] = dot(in, expert_y + slot * dim, static_cast<int>(dim));                                   \
-      }                                                                                                            \
-    }                                                                                                              \
+template <class T>
+void sum_choices(const std::int32_t* slots, std::size_t k, std::size_t first, std::size_t last, const T* dx,
+                 std::size_t dim, T* dh) {
+  for (std::size_t t = first; t < last; ++t) {
+    T* out = dh + t * dim;
+    std::copy_n(dx + static_cast<std::size_t>(slots[t * k]) * dim, dim, out);
+    for (std::size_t j = 1; j < k; ++j)
+      add_scaled(T{1}, dx + static_cast<std::size_t>(slots[t * k + j]) * dim, dim, out);
   }
-TOKEN_KERNELS(float)
-TOKEN_KERNELS(double)
-#undef TOKEN_KERNELS
+}
+
+template <class T>
+void mix_choices(const std::int32_t* slots, std::size_t k, std::size_t first, std::size_t last, const T* residual,
+                 const T* mix, const T* expert_y, std::size_t dim, T* y) {
+  for (std::size_t t = first; t < last; ++t) {
+    T* out = y + t * dim;
+    std::copy_n(residual + t * dim, dim, out);
+    for (std::size_t j = 0; j < k; ++j)
+      add_scaled(mix[t * k + j], expert_y + static_cast<std::size_t>(slots[t * k + j]) * dim, dim, out);
+  }
+}
+
+template <class T>
+void spread_choices(const std::int32_t* slots, std::size_t k, std::size_t first, std::size_t last, const T* dy,
+                    const T* mix, const T* expert_y, std::size_t dim, T* dexpert_y, T* dmix) {
+  for (std::size_t t = first; t < last; ++t) {
+    const T* in = dy + t * dim;
+    for (std::size_t j = 0; j < k; ++j) {
+      const std::size_t slot = static_cast<std::size_t>(slots[t * k + j]);
+      T* __restrict out = dexpert_y + slot * dim;
+      const T weight = mix[t * k + j];
+      for (std::size_t i = 0; i < dim; ++i) out[i] = weight * in[i];
+      dmix[t * k + j] = dot(in, expert_y + slot * dim, dim);
+    }
+  }
+}
 
 std::size_t num_tokens(const DispatchPlan& plan) {
   return plan.slot_of_choice.size() / static_cast<std::size_t>(plan.top_k);

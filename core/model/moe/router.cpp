@@ -7,11 +7,9 @@
 #include <limits>
 
 #include "core/model/layers/linear.h"
-#include "core/numerics/kernels/lanes.h"
-#include "core/numerics/kernels/simd.h"
-#include "core/numerics/kernels/softmax_row.h"
 #include "core/numerics/parallel.h"
 #include "core/numerics/rng.h"
+#include "core/numerics/row_math.h"
 
 namespace moescope {
 namespace {
@@ -24,28 +22,15 @@ std::size_t size(int n) {
 }
 
 template <class T>
-MOESCOPE_INLINE void sigmoid_row(const T* z, int n, T* s) {
-  int i = 0;
-  for (; i + kLanes<T> <= n; i += kLanes<T>) store<T>(s + i, T{1} / (T{1} + exp_lanes(-load(z + i))));
-  if (i < n) store_first<T>(s + i, T{1} / (T{1} + exp_lanes(-load_first(z + i, n - i))), n - i);
-}
-
-#define SCORE_KERNELS(T)                                                                                         \
-  MOESCOPE_SIMD void score_rows(ScoreFunc func, const T* logits, std::size_t rows, int n_experts, bool need_lse, \
-                                T* scores, T* lse) {                                                             \
-    for (std::size_t r = 0; r < rows; ++r) {                                                                     \
-      const T* z = logits + r * size(n_experts);                                                                 \
-      T* s = scores + r * size(n_experts);                                                                       \
-      if (func == ScoreFunc::softmax || need_lse) lse[r] = softmax_row(z, n_experts, T{1}, s);                   \
-      if (func == ScoreFunc::sigmoid) sigmoid_row(z, n_experts, s);                                              \
-    }                                                                                                            \
-  }                                                                                                              \
-  MOESCOPE_SIMD void softmax_of_row(const T* z, int n, T* p) {                                                   \
-    softmax_row(z, n, T{1}, p);                                                                                  \
+void score_rows(ScoreFunc func, const T* logits, std::size_t rows, int n_experts, bool need_lse, T* scores, T* lse) {
+  const std::size_t experts = size(n_experts);
+  for (std::size_t r = 0; r < rows; ++r) {
+    const T* z = logits + r * experts;
+    T* s = scores + r * experts;
+    if (func == ScoreFunc::softmax || need_lse) lse[r] = softmax_row(z, experts, T{1}, s);
+    if (func == ScoreFunc::sigmoid) sigmoid_row(z, experts, s);
   }
-SCORE_KERNELS(float)
-SCORE_KERNELS(double)
-#undef SCORE_KERNELS
+}
 
 // The best `count` of the values that `allowed` lets pass, best first; equal values keep index order.
 // `best` has room for `count`; returns how many there are.
@@ -279,7 +264,7 @@ template <class T>
 void z_gradient(const T* logits, int n_experts, T coefficient, T* gradient) {
   thread_local std::vector<T> p;
   p.resize(size(n_experts));
-  softmax_of_row(logits, n_experts, p.data());
+  softmax_row(logits, size(n_experts), T{1}, p.data());
   for (int e = 0; e < n_experts; ++e) gradient[e] += coefficient * p[size(e)];
 }
 

@@ -11,7 +11,6 @@
 #include <cstdint>
 
 #include "core/numerics/float_formats.h"
-#include "core/numerics/kernels/simd.h"
 
 namespace moescope {
 
@@ -39,13 +38,13 @@ inline ElementRounding rounding_of(ElementFormat format) {
 }
 
 // What to add so that the adder rounds `magnitude` (not above 2 * max).
-[[gnu::always_inline]] inline std::int32_t rounding_magic_bits(const ElementRounding& f, float magnitude) {
+inline std::int32_t rounding_magic_bits(const ElementRounding& f, float magnitude) {
   const std::int32_t exponent = std::bit_cast<std::int32_t>(magnitude) & 0x7F800000;
   return std::max(exponent, f.min_normal_bits) + f.magic_offset;
 }
 
 // Nearest value of the format, saturating; `magnitude` is not negative and not NaN.
-[[gnu::always_inline]] inline float round_magnitude(const ElementRounding& f, float magnitude) {
+inline float round_magnitude(const ElementRounding& f, float magnitude) {
   const float clamped = magnitude < 2 * f.max ? magnitude : 2 * f.max;
   const float magic = std::bit_cast<float>(rounding_magic_bits(f, clamped));
   const float rounded = (clamped + magic) - magic;
@@ -53,7 +52,7 @@ inline ElementRounding rounding_of(ElementFormat format) {
 }
 
 // Code without its sign.
-[[gnu::always_inline]] inline std::int32_t encode_magnitude(const ElementRounding& f, float magnitude) {
+inline std::int32_t encode_magnitude(const ElementRounding& f, float magnitude) {
   const float clamped = magnitude < 2 * f.max ? magnitude : 2 * f.max;
   const std::int32_t magic = rounding_magic_bits(f, clamped);
   const std::int32_t steps = std::bit_cast<std::int32_t>(clamped + std::bit_cast<float>(magic)) - magic;
@@ -62,14 +61,14 @@ inline ElementRounding rounding_of(ElementFormat format) {
 }
 
 // The whole code; saturating, `value` not NaN.
-[[gnu::always_inline]] inline std::uint8_t encode_number(const ElementRounding& f, float value) {
+inline std::uint8_t encode_number(const ElementRounding& f, float value) {
   const std::int32_t bits = std::bit_cast<std::int32_t>(value);
   const std::int32_t magnitude = encode_magnitude(f, std::bit_cast<float>(bits & 0x7FFFFFFF));
   const std::int32_t with_sign = f.sign_bit ? magnitude | f.sign_bit : -magnitude;  // INT8 is two's complement
   return static_cast<std::uint8_t>(bits < 0 ? with_sign : magnitude);
 }
 
-[[gnu::always_inline]] inline float bf16_rounded(float value) {
+inline float bf16_rounded(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000;
   const std::uint32_t quiet_nan = (bits | 0x00400000) & 0xFFFF0000;

@@ -1,122 +1,244 @@
-// 64-byte vectors for the element-wise passes, and sums whose order is fixed by the length alone.
+// Sixteen floats side by side: one vector of AVX-512, two of AVX2, four of SSE4 and NEON. Written once with Highway and
+// compiled for each of these; the program takes the best one when it runs.
 //
-// Only for use inside functions marked MOESCOPE_SIMD: everything here is inlined into them and takes their
-// instruction set. Without one of its own a lane operation becomes several smaller ones, with the same results.
-#pragma once
+// Kernels are written over Lanes, not over vectors of the processor's length, so that a sum is always taken over
+// sixteen partial sums in one order, and every processor gives the same bits. Nothing is fused but by fused().
+//
+// Included by files that begin with foreach_target.h, once for each target: hence no #pragma once. Every function here
+// is inlined into one that has that target's instructions.
+#if defined(MOESCOPE_LANES_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef MOESCOPE_LANES_H
+#undef MOESCOPE_LANES_H
+#else
+#define MOESCOPE_LANES_H
+#endif
 
-#include <bit>
+#include <hwy/highway.h>
+
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <limits>
-#include <utility>
 
-#define MOESCOPE_INLINE inline __attribute__((always_inline))
-
-// Vectors are never passed to a function that is not inlined, so their calling convention does not matter. GCC warns
-// where such a function is used, so this holds for the rest of the including file.
-#pragma GCC diagnostic ignored "-Wpsabi"
-
+HWY_BEFORE_NAMESPACE();
 namespace moescope {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
 
 template <class T>
-struct LanesOf {
-  typedef T type __attribute__((vector_size(64)));
+inline constexpr std::size_t kLanes = 64 / sizeof(T);
+
+template <class T>
+struct Lanes {
+  using Tag = hn::CappedTag<T, kLanes<T>>;
+  static constexpr std::size_t kWidth = hn::MaxLanes(Tag()), kParts = kLanes<T> / kWidth;
+  hn::Vec<Tag> part[kParts];
+
+  HWY_INLINE Lanes() {}  // not left to the compiler, which would make it without the target's instructions
 };
 template <class T>
-using Lanes = typename LanesOf<T>::type;
-template <class T>
-inline constexpr int kLanes = static_cast<int>(64 / sizeof(T));
+using Tag = typename Lanes<T>::Tag;
+
+using Floats = Lanes<float>;
+using Ints = Lanes<std::int32_t>;
+using Words = Lanes<std::uint32_t>;
+inline constexpr std::size_t kSixteen = kLanes<float>;
 
 template <class T>
-MOESCOPE_INLINE Lanes<T> load(const T* p) {
-  Lanes<T> v;
-  std::memcpy(&v, p, sizeof(v));
-  return v;
+HWY_INLINE Lanes<T> splat(T value) {
+  Lanes<T> r;
+  for (auto& part : r.part) part = hn::Set(Tag<T>(), value);
+  return r;
 }
 template <class T>
-MOESCOPE_INLINE void store(T* p, Lanes<T> v) {
-  std::memcpy(p, &v, sizeof(v));
+HWY_INLINE Lanes<T> zero() {
+  return splat(T{0});
+}
+
+template <class T>
+HWY_INLINE Lanes<T> load(const T* p) {
+  Lanes<T> r;
+  for (std::size_t k = 0; k < r.kParts; ++k) r.part[k] = hn::LoadU(Tag<T>(), p + k * r.kWidth);
+  return r;
+}
+template <class T>
+HWY_INLINE void store(T* p, Lanes<T> v) {
+  for (std::size_t k = 0; k < v.kParts; ++k) hn::StoreU(v.part[k], Tag<T>(), p + k * v.kWidth);
 }
 // The first `count` lanes, zeros after them.
 template <class T>
-MOESCOPE_INLINE Lanes<T> load_first(const T* p, int count) {
-  Lanes<T> v = {};
-  std::memcpy(&v, p, static_cast<std::size_t>(count) * sizeof(T));
-  return v;
+HWY_INLINE Lanes<T> load_first(const T* p, std::size_t count) {
+  if (count >= kLanes<T>) return load(p);
+  alignas(64) T whole[kLanes<T>] = {};
+  std::memcpy(whole, p, count * sizeof(T));
+  return load(whole);
 }
 template <class T>
-MOESCOPE_INLINE void store_first(T* p, Lanes<T> v, int count) {
-  std::memcpy(p, &v, static_cast<std::size_t>(count) * sizeof(T));
+HWY_INLINE void store_first(T* p, Lanes<T> v, std::size_t count) {
+  if (count >= kLanes<T>) return store(p, v);
+  alignas(64) T whole[kLanes<T>];
+  store(whole, v);
+  std::memcpy(p, whole, count * sizeof(T));
 }
 
-// Joins the lanes of v, its upper half with the lower one first, in registers.
-template <class T, std::size_t... kIndex>
-MOESCOPE_INLINE T joined(auto v, const auto& join, std::index_sequence<kIndex...>) {
-  if constexpr (constexpr std::size_t kHalf = sizeof...(kIndex); kHalf == 2)
-    return join(join(v[0], v[2]), join(v[1], v[3]));
-  else
-    return joined<T>(join(__builtin_shufflevector(v, v, kIndex...), __builtin_shufflevector(v, v, kHalf + kIndex...)),
-                     join, std::make_index_sequence<kHalf / 2>());
+#define MOESCOPE_LANEWISE(name, op)                                                      \
+  template <class T>                                                                     \
+  HWY_INLINE Lanes<T> name(Lanes<T> a, Lanes<T> b) {                                     \
+    for (std::size_t k = 0; k < a.kParts; ++k) a.part[k] = hn::op(a.part[k], b.part[k]); \
+    return a;                                                                            \
+  }
+MOESCOPE_LANEWISE(operator+, Add)
+MOESCOPE_LANEWISE(operator-, Sub)
+MOESCOPE_LANEWISE(operator*, Mul)
+MOESCOPE_LANEWISE(operator/, Div)
+MOESCOPE_LANEWISE(operator&, And)
+MOESCOPE_LANEWISE(operator|, Or)
+MOESCOPE_LANEWISE(operator^, Xor)
+MOESCOPE_LANEWISE(smaller, Min)
+MOESCOPE_LANEWISE(larger, Max)
+#undef MOESCOPE_LANEWISE
+
+template <class T>
+HWY_INLINE Lanes<T> operator*(Lanes<T> a, T b) {
+  return a * splat(b);
+}
+template <class T>
+HWY_INLINE Lanes<T> operator-(Lanes<T> a, T b) {
+  return a - splat(b);
+}
+template <class T>
+HWY_INLINE Lanes<T>& operator+=(Lanes<T>& a, Lanes<T> b) {
+  return a = a + b;
+}
+template <class T>
+HWY_INLINE Lanes<T> operator-(Lanes<T> a) {
+  for (auto& part : a.part) part = hn::Neg(part);
+  return a;
+}
+
+template <class T>
+HWY_INLINE Lanes<T> square_root(Lanes<T> a) {
+  for (auto& part : a.part) part = hn::Sqrt(part);
+  return a;
+}
+template <int kBits, class T>
+HWY_INLINE Lanes<T> shifted_left(Lanes<T> a) {
+  for (auto& part : a.part) part = hn::ShiftLeft<kBits>(part);
+  return a;
+}
+template <int kBits, class T>
+HWY_INLINE Lanes<T> shifted_right(Lanes<T> a) {
+  for (auto& part : a.part) part = hn::ShiftRight<kBits>(part);
+  return a;
+}
+
+template <class To, class From>
+HWY_INLINE Lanes<To> bits_as(Lanes<From> a) {
+  Lanes<To> r;
+  for (std::size_t k = 0; k < r.kParts; ++k) r.part[k] = hn::BitCast(Tag<To>(), a.part[k]);
+  return r;
+}
+HWY_INLINE Floats to_floats(Ints a) {
+  Floats r;
+  for (std::size_t k = 0; k < r.kParts; ++k) r.part[k] = hn::ConvertTo(Tag<float>(), a.part[k]);
+  return r;
+}
+
+// a < b ? yes : no, lane by lane.
+template <class T>
+HWY_INLINE Lanes<T> if_less(Lanes<T> a, Lanes<T> b, Lanes<T> yes, Lanes<T> no) {
+  for (std::size_t k = 0; k < a.kParts; ++k)
+    a.part[k] = hn::IfThenElse(hn::Lt(a.part[k], b.part[k]), yes.part[k], no.part[k]);
+  return a;
+}
+template <class T>
+HWY_INLINE Lanes<T> if_equal(Lanes<T> a, Lanes<T> b, Lanes<T> yes, Lanes<T> no) {
+  for (std::size_t k = 0; k < a.kParts; ++k)
+    a.part[k] = hn::IfThenElse(hn::Eq(a.part[k], b.part[k]), yes.part[k], no.part[k]);
+  return a;
+}
+// In how many lanes a > b.
+template <class T>
+HWY_INLINE std::uint32_t count_greater(Lanes<T> a, Lanes<T> b) {
+  std::size_t count = 0;
+  for (std::size_t k = 0; k < a.kParts; ++k) count += hn::CountTrue(Tag<T>(), hn::Gt(a.part[k], b.part[k]));
+  return static_cast<std::uint32_t>(count);
+}
+
+// a * b + c, rounded once.
+template <class T>
+HWY_INLINE Lanes<T> fused(Lanes<T> a, Lanes<T> b, Lanes<T> c) {
+#if HWY_NATIVE_FMA
+  for (std::size_t k = 0; k < a.kParts; ++k) a.part[k] = hn::MulAdd(a.part[k], b.part[k], c.part[k]);
+  return a;
+#else  // processors of before 2013
+  alignas(64) T x[kLanes<T>], y[kLanes<T>], z[kLanes<T>];
+  store(x, a), store(y, b), store(z, c);
+  for (std::size_t l = 0; l < kLanes<T>; ++l) x[l] = std::fma(x[l], y[l], z[l]);
+  return load(x);
+#endif
+}
+
+// The same where each product is exact, or c adds nothing but the sign of a zero: rounded once or twice is then the
+// same.
+HWY_INLINE Floats exactly_fused(Floats a, Floats b, Floats c) {
+  for (std::size_t k = 0; k < a.kParts; ++k) a.part[k] = hn::MulAdd(a.part[k], b.part[k], c.part[k]);
+  return a;
+}
+
+HWY_INLINE Ints magnitude_bits(Floats x) {
+  return bits_as<std::int32_t>(x) & splat(0x7FFFFFFF);
+}
+
+struct Sum {
+  template <class V>
+  HWY_INLINE V operator()(V a, V b) const {
+    return hn::Add(a, b);
+  }
+};
+struct Largest {
+  template <class V>
+  HWY_INLINE V operator()(V a, V b) const {
+    return hn::Max(a, b);
+  }
+};
+
+// Joins the lanes of a vector, its upper half with the lower one first.
+template <class D, class V, class Join>
+HWY_INLINE hn::TFromD<D> joined_vector([[maybe_unused]] D d, V v, [[maybe_unused]] Join join) {
+  constexpr std::size_t kWidth = hn::MaxLanes(D());
+  if constexpr (kWidth == 1) {
+    return hn::GetLane(v);
+#if HWY_TARGET != HWY_SCALAR
+  } else if constexpr (kWidth * sizeof(hn::TFromD<D>) > 16) {
+    const hn::Half<D> half;
+    return joined_vector(half, join(hn::LowerHalf(half, v), hn::UpperHalf(half, v)), join);
+  } else if constexpr (kWidth == 4) {
+    const auto pairs = join(v, hn::Shuffle1032(v));
+    return hn::GetLane(join(pairs, hn::Shuffle2301(pairs)));
+  } else {
+    return hn::GetLane(join(v, hn::Shuffle01(v)));
+#endif
+  }
 }
 template <class T, class Join>
-MOESCOPE_INLINE T joined(Lanes<T> v, const Join& join) {
-  return joined<T>(v, join, std::make_index_sequence<kLanes<T> / 2>());
-}
-inline constexpr auto kLarger = [](auto a, auto b) __attribute__((always_inline)) {
-  return a < b ? b : a;
-};
-inline constexpr auto kSum = [](auto a, auto b) __attribute__((always_inline)) {
-  return a + b;
-};
-
-template <class T>
-MOESCOPE_INLINE T sum_of(Lanes<T> v) {
-  return joined<T>(v, kSum);
+HWY_INLINE T joined(Lanes<T> v, Join join) {
+  for (std::size_t half = v.kParts / 2; half > 0; half /= 2)
+    for (std::size_t k = 0; k < half; ++k) v.part[k] = join(v.part[k], v.part[k + half]);
+  return joined_vector(Tag<T>(), v.part[0], join);
 }
 template <class T>
-MOESCOPE_INLINE T max_of(Lanes<T> v) {
-  return joined<T>(v, kLarger);
+HWY_INLINE T sum_of(Lanes<T> v) {
+  return joined(v, Sum());
 }
-
 template <class T>
-MOESCOPE_INLINE T dot(const T* a, const T* b, int n) {
-  Lanes<T> acc = {};
-  int i = 0;
-  for (; i + kLanes<T> <= n; i += kLanes<T>) acc += load(a + i) * load(b + i);
-  if (i < n) acc += load_first(a + i, n - i) * load_first(b + i, n - i);
-  return sum_of<T>(acc);
+HWY_INLINE T max_of(Lanes<T> v) {
+  return joined(v, Largest());
 }
 
-// e^x, at most 2 ulp from exact for results in the normal range; 0 below about -87.3, +inf above about 88.7.
-// x = n ln 2 + r with |r| <= ln 2 / 2; e^r by its Taylor polynomial of degree 7 (error below 2^-27).
-MOESCOPE_INLINE Lanes<float> exp_lanes(Lanes<float> x) {
-  typedef std::int32_t Ints __attribute__((vector_size(64)));
-  constexpr float kRound = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
-  constexpr float kLn2High = 0x1.62e4p-1f, kLn2Low = 0x1.7f7d1cp-20f;  // high part: 16 bits, so n * high is exact
-  const Lanes<float> clamped = x < -88.0f ? Lanes<float>{} - 88.0f : (x > 89.0f ? Lanes<float>{} + 89.0f : x);
-  const Lanes<float> shifted = clamped * 0x1.715476p0f + kRound;
-  const Lanes<float> n = shifted - kRound;
-  const Lanes<float> r = (clamped - n * kLn2High) - n * kLn2Low;
-  Lanes<float> p = r * (1.0f / 5040) + (1.0f / 720);
-  p = p * r + (1.0f / 120);
-  p = p * r + (1.0f / 24);
-  p = p * r + (1.0f / 6);
-  p = p * r + 0.5f;
-  p = p * r * r + r + 1.0f;
-  // 2^n in two factors, so that n = 128 still gives a finite first half.
-  const Ints k = __builtin_convertvector(n, Ints);
-  const Ints half = k >> 1;
-  const Ints low_bits = (half + 127) << 23, high_bits = (k - half + 127) << 23;
-  Lanes<float> low, high;
-  std::memcpy(&low, &low_bits, sizeof(low));
-  std::memcpy(&high, &high_bits, sizeof(high));
-  const Lanes<float> y = p * low * high;
-  return x < -87.3f ? Lanes<float>{} : (x == x ? y : x);
-}
-MOESCOPE_INLINE Lanes<double> exp_lanes(Lanes<double> x) {
-  for (int i = 0; i < kLanes<double>; ++i) x[i] = std::exp(x[i]);
-  return x;
-}
-
+}  // namespace HWY_NAMESPACE
 }  // namespace moescope
+HWY_AFTER_NAMESPACE();
+
+#endif

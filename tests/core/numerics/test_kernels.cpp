@@ -5,7 +5,21 @@
 #include <filesystem>
 #include <string>
 
+#include "core/numerics/kernels.h"
+
 namespace {
+
+// Loops that were compiled for AVX-512 or AVX2 fused the products that are fused now; those for older processors did not.
+TEST(Kernels, LoopsOfBeforeCountAsTheSameWhereTheyGaveTheSameBits) {
+  using namespace moescope;
+  Kernels before = kernels_here();
+  for (const char* loops : {"x86-64-v4", "x86-64-v3"}) {
+    before.vectors = loops;
+    EXPECT_EQ(check_kernels(before.text()).outcome, KernelCheck::Outcome::same) << loops;
+  }
+  before.vectors = "x86-64";
+  EXPECT_EQ(check_kernels(before.text()).outcome, KernelCheck::Outcome::other);
+}
 
 std::string output_of(const std::string& command) {
   FILE* pipe = popen((command + " 2>&1").c_str(), "r");

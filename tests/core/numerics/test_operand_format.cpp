@@ -51,7 +51,7 @@ double drawn_value(ElementFormat format, float y, std::uint32_t bits16) {
   return std::copysign(sum > middle || (sum == middle && !a_even) ? b : a, y);
 }
 
-// The 16 bits of an element's draw, by the definition in counter_bits.h: SplitMix64's finalizer for (seed, stream,
+// The 16 bits of an element's draw, by the definition in random_bits.h: SplitMix64's finalizer for (seed, stream,
 // row), two rounds of multiply and xorshift for the column, one multiplication for both.
 std::uint32_t draw_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t row, std::uint32_t column) {
   const auto finalize = [](std::uint64_t z) {
@@ -358,6 +358,22 @@ TEST(OperandFormat, ZeroTensorStaysZero) {
     expect_same_values(quantized(f, zeros, BlockAxis::row, {}, &sums), zeros, describe(f, BlockAxis::row));
     EXPECT_EQ(sums.underflow, 0u);
     EXPECT_EQ(sums.err2, 0);
+  }
+}
+
+// A block of zeros is scaled by 1, which is far above the scales of what is nearly zero.
+TEST(OperandFormat, ZerosBesideTinyValuesAddNothing) {
+  Matrix in = normal_matrix(32, 96);
+  for (float& x : in.v) x *= 1e-35f;
+  for (std::size_t c = 32; c < 64; ++c) in.at(5, c) = 0;
+  for (std::size_t r = 0; r < in.rows; ++r) in.at(r, 40) = 0;
+  double x2 = 0;
+  for (const float x : in.v) x2 += static_cast<double>(x) * x;
+  for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
+    QuantSums sums;
+    quantized(mx(ElementFormat::e4m3), in, axis, {}, &sums);
+    EXPECT_NEAR(sums.x2 / x2, 1, 1e-5);
+    EXPECT_NEAR(sums.sqnr_db(), 31.5, 1);
   }
 }
 

@@ -1,9 +1,9 @@
 // Random bits as a pure function of (seed, stream, row, column): the source of stochastic rounding.
 //
 // Rows have a key of 64 mixed bits (SplitMix64's finalizer; Steele, Lea, Flood 2014), columns one of 32 that knows
-// nothing of the run, so that tables of it can be kept. The two meet in one multiplication modulo 2^32 by the row's odd
-// factor, of which the upper half is the draw: multiply-shift hashing (Dietzfelbinger et al. 1997), uniform for every
-// column and, between any two of a row, all but independent.
+// nothing of the run, so that tables of it can be kept. The two meet in (column ^ mask) * factor modulo 2^32, the
+// factor being odd, of which the upper 16 bits are the draw: multiply-shift hashing (Dietzfelbinger et al. 1997),
+// uniform for every column and, between any two of a row, all but independent.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +31,6 @@ inline std::uint32_t column_key(std::uint32_t column) {
   std::uint32_t h = (column ^ (column >> 16)) * 0x7FEB352D;
   h = (h ^ (h >> 15)) * 0x846CA68B;
   return h ^ (h >> 16);
-}
-
-// The draw is in the upper 16 bits. `Word`: std::uint32_t, or a vector of them.
-template <class Word>
-[[gnu::always_inline]] inline Word draw_bits(RowKey row, Word column) {
-  return (column ^ row.mask) * row.factor;
 }
 
 }  // namespace moescope

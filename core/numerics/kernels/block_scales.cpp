@@ -1,0 +1,184 @@
+#include "core/numerics/kernels/block_scales.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/numerics/kernels/block_scales.cpp"
+#include <hwy/foreach_target.h>
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <limits>
+
+#include "core/numerics/kernels/lanes.h"
+#include "core/numerics/scale_rules.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace moescope {
+namespace HWY_NAMESPACE {
+namespace {
+
+// Largest magnitudes ------------------------------------------------------------------------------------------------
+
+std::int32_t row_amax(const float* x, std::size_t count, std::int32_t known) {
+  Ints top[4] = {splat(known), splat(known), splat(known), splat(known)};
+  std::size_t i = 0;
+  for (; i + 4 * kSixteen <= count; i += 4 * kSixteen)
+    for (std::size_t k = 0; k < 4; ++k) top[k] = larger(top[k], magnitude_bits(load(x + i + k * kSixteen)));
+  for (; i < count; i += kSixteen) top[0] = larger(top[0], magnitude_bits(load_first(x + i, count - i)));
+  return max_of(larger(larger(top[0], top[1]), larger(top[2], top[3])));
+}
+
+void row_blocks_amax(const Tile& t, std::size_t width, std::int32_t* amax_bits) {
+  for (std::size_t r = 0; r < t.rows; ++r)
+    for (std::size_t c = 0; c < t.cols; c += width) {
+      const float* x = t.x + r * t.stride + c;
+      const std::size_t count = std::min(width, t.cols - c);
+      Ints top = zero<std::int32_t>();
+      for (std::size_t i = 0; i < count; i += kSixteen) top = larger(top, magnitude_bits(load_first(x + i, count - i)));
+      *amax_bits++ = max_of(top);
+    }
+}
+
+// Four times sixteen columns side by side, while there are so many.
+void columns_amax(const Tile& t, std::int32_t* amax_bits) {
+  std::size_t c = 0;
+  for (; c + 4 * kSixteen <= t.cols; c += 4 * kSixteen) {
+    Ints top[4];
+    for (auto& each : top) each = zero<std::int32_t>();
+    for (std::size_t r = 0; r < t.rows; ++r)
+      for (std::size_t k = 0; k < 4; ++k)
+        top[k] = larger(top[k], magnitude_bits(load(t.x + r * t.stride + c + k * kSixteen)));
+    for (std::size_t k = 0; k < 4; ++k) store(amax_bits + c + k * kSixteen, top[k]);
+  }
+  for (; c < t.cols; c += kSixteen) {
+    Ints top = zero<std::int32_t>();
+    for (std::size_t r = 0; r < t.rows; ++r)
+      top = larger(top, magnitude_bits(load_first(t.x + r * t.stride + c, t.cols - c)));
+    store_first(amax_bits + c, top, t.cols - c);
+  }
+}
+
+// Scales: loops without branches, of which the compiler makes vectors ------------------------------------------------
+
+constexpr std::int32_t kInfinityBits = 0x7F800000;
+constexpr std::int32_t kSmallestE8m0Bits = 0x00400000;  // 2^-127
+constexpr std::int32_t kNanBits = 0x7FC00000;
+
+HWY_INLINE std::int32_t bits_of(float v) {
+  return std::bit_cast<std::int32_t>(v);
+}
+HWY_INLINE float float_of(std::int32_t bits) {
+  return std::bit_cast<float>(bits);
+}
+
+void mx_scales(const Scaling& s, std::size_t count, BlockBatch& b) {
+  const E8m0Rule rule = e8m0_rule(s.format.rule, s.format.element);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int32_t amax = b.amax_bits[i], code = e8m0_code(rule, amax);
+    // A block of zeros is scaled by 1 instead of by a subnormal, which some processors are slow at.
+    const std::int32_t least = amax == 0 ? bits_of(1.0f) : kSmallestE8m0Bits;
+    const std::int32_t decode = code == 0 ? least : code << 23;
+    // The encoding factor stays finite for NaN (255), too: q of such a block is set by its scale alone.
+    const std::int32_t encode = code >= 254 ? kSmallestE8m0Bits : (254 - code) << 23;
+    b.code[i] = code;
+    b.decode[i] = float_of(code == 255 ? kNanBits : decode);
+    b.encode[i] = float_of(encode);
+  }
+}
+
+// Codes of scales that are no powers of two; those that are not finite become NaN.
+HWY_INLINE void set_float_scale(std::int32_t amax, float encode, float decode, BlockBatch& b, std::size_t i) {
+  const std::int32_t code = bits_of(decode) >> 23 & 255;
+  const bool finite = (amax < kInfinityBits) & (code < 255);
+  b.code[i] = finite ? code : 255;
+  b.decode[i] = float_of(finite ? bits_of(decode) : kNanBits);
+  b.encode[i] = encode;
+}
+
+void fp8_scales(const Scaling& s, std::size_t count, BlockBatch& b) {
+  const double max = s.rounding.max;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int32_t bits = b.amax_bits[i];
+    const float encode = fp8_encoding_scale(max, s.format.power_of_two_scale, float_of(bits));
+    set_float_scale(bits, encode, 1.0f / encode, b, i);
+  }
+}
+
+void nvfp4_scales(const Scaling& s, std::size_t count, BlockBatch& b) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int32_t bits = b.amax_bits[i];
+    const float decode = s.tensor_scale * nvfp4_block_scale(float_of(bits), s.tensor_scale);
+    set_float_scale(bits, 1.0f / decode, decode, b, i);
+  }
+}
+
+void scales(const Scaling& s, BlockBatch& b) {
+  const std::size_t padded = (b.count + kSixteen - 1) / kSixteen * kSixteen;
+  for (std::size_t i = b.count; i < padded; ++i) b.amax_bits[i] = 0;
+  if (s.format.scheme == QuantScheme::fp8)
+    fp8_scales(s, padded, b);
+  else if (s.format.scheme == QuantScheme::nvfp4)
+    nvfp4_scales(s, padded, b);
+  else
+    mx_scales(s, padded, b);
+
+  std::int32_t top_amax = 0, top_code = 0, least_code = 255, clipped = 0, nonzero = 0, vanishing = 0;
+  for (std::size_t i = 0; i < padded; ++i) {
+    const std::int32_t bits = b.amax_bits[i], code = b.code[i];
+    const float amax = float_of(bits), scaled = s.divides() ? amax / b.decode[i] : amax * b.encode[i];
+    b.scaled_amax[i] = scaled;
+    clipped += scaled > s.clip_limit ? 1 : 0;
+    vanishing += bits != 0 && scaled < 0x1p-40f ? 1 : 0;
+    nonzero += bits != 0 ? 1 : 0;
+    top_amax = bits > top_amax ? bits : top_amax;
+    top_code = bits != 0 && code > top_code ? code : top_code;
+    least_code = bits != 0 && code < least_code ? code : least_code;
+  }
+  b.top_amax = top_amax, b.top_code = top_code, b.least_code = least_code;
+  b.clipped = static_cast<std::uint32_t>(clipped);
+  b.nonzero = static_cast<std::uint32_t>(nonzero);
+  b.vanishing = vanishing > 0;
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace moescope
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace moescope {
+
+HWY_EXPORT(row_amax);
+HWY_EXPORT(row_blocks_amax);
+HWY_EXPORT(columns_amax);
+HWY_EXPORT(scales);
+
+Scaling scaling_of(const OperandFormat& format, float tensor_amax) {
+  Scaling s{format, rounding_of(format.element), 0, 1};
+  assert(format.scheme != QuantScheme::nvfp4 || format.element == ElementFormat::e2m1);
+  // The rounding of an FP32 scale lifts amax above max by an ulp or two: that is not clipping.
+  s.clip_limit = format.scheme == QuantScheme::fp8 ? s.rounding.max * (1 + 0x1p-20f) : s.rounding.max;
+  if (format.scheme == QuantScheme::nvfp4) s.tensor_scale = nvfp4_tensor_scale(tensor_amax);
+  return s;
+}
+
+void find_scales(const Scaling& scaling, BlockBatch& batch) {
+  HWY_DYNAMIC_DISPATCH(scales)(scaling, batch);
+}
+
+float tile_amax(const Tile& t) {
+  std::int32_t top = 0;
+  for (std::size_t r = 0; r < t.rows; ++r) top = HWY_DYNAMIC_DISPATCH(row_amax)(t.x + r * t.stride, t.cols, top);
+  return std::bit_cast<float>(top);
+}
+
+void find_row_amax(const Tile& tile, std::size_t width, std::int32_t* amax_bits) {
+  HWY_DYNAMIC_DISPATCH(row_blocks_amax)(tile, width, amax_bits);
+}
+
+void find_column_amax(const Tile& tile, std::int32_t* amax_bits) {
+  HWY_DYNAMIC_DISPATCH(columns_amax)(tile, amax_bits);
+}
+
+}  // namespace moescope
+#endif

@@ -1,0 +1,56 @@
+// Blocks of values that share a scale: their largest magnitudes, and the scales that follow. Every scheme's definition
+// is in operand_format.h.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/numerics/kernels/float_rounding.h"
+#include "core/numerics/kernels/tile.h"
+#include "core/numerics/operand_format.h"
+
+namespace moescope {
+
+struct Scaling {
+  OperandFormat format;  // fp8, mx or nvfp4
+  ElementRounding rounding;
+  float clip_limit;    // scaled magnitudes above it are clipped
+  float tensor_scale;  // t of nvfp4
+
+  bool divides() const { return format.scheme == QuantScheme::nvfp4; }  // y = x / decode, not x * encode
+};
+Scaling scaling_of(const OperandFormat& format, float tensor_amax);
+
+inline constexpr std::size_t kMostBlocks = 256;
+
+// Blocks of a batch, row after row or column beside column. From the count to the next multiple of 16 the arrays are
+// filled by blocks of zeros.
+struct BlockBatch {
+  std::size_t count = 0;
+  alignas(64) std::array<std::int32_t, kMostBlocks> amax_bits;  // NaN above infinity above all numbers
+  alignas(64) std::array<float, kMostBlocks> encode;            // 1 / decode, rounded
+  alignas(64) std::array<float, kMostBlocks> decode;            // NaN under code 255
+  alignas(64) std::array<std::int32_t, kMostBlocks> code;       // place in the histogram of scales; 255: not finite
+  alignas(64) std::array<float, kMostBlocks> scaled_amax;       // in units of the scale
+  alignas(64) std::array<float, kMostBlocks> x2{};              // sum of squares, in units of the scale
+  alignas(64) std::array<float, kMostBlocks> elements{};        // of each block
+
+  // Of the blocks that are not all zeros:
+  std::int32_t top_amax = 0;  // bits
+  std::int32_t top_code = 0, least_code = 255;
+  std::uint32_t nonzero = 0, clipped = 0;
+  bool vanishing = false;  // one is so far below its scale that float32 loses its squares
+};
+
+// Everything about the first batch.count blocks that follows from their amax_bits.
+void find_scales(const Scaling& scaling, BlockBatch& batch);
+
+// Largest magnitude; NaN or infinity if there is one.
+float tile_amax(const Tile& tile);
+// Of every block of `width` columns, row by row.
+void find_row_amax(const Tile& tile, std::size_t width, std::int32_t* amax_bits);
+// Of every column.
+void find_column_amax(const Tile& tile, std::int32_t* amax_bits);
+
+}  // namespace moescope

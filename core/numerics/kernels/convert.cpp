@@ -1,0 +1,254 @@
+#include "core/numerics/kernels/convert.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/numerics/kernels/convert.cpp"
+#include <hwy/foreach_target.h>
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "core/numerics/kernels/element_lanes.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace moescope {
+namespace HWY_NAMESPACE {
+namespace {
+
+// Sixteen at a time: counts of each lane's values that are not 0.
+HWY_INLINE void count_nonzero(Floats x, Words& counts) {
+  counts += smaller(bits_as<std::uint32_t>(magnitude_bits(x)), splat(1u));
+}
+
+// How one batch is converted, and what it has added up to so far.
+template <bool kDivides, bool kStochastic>
+struct Converter {
+  ElementLanes element;
+  Floats clip_limit, inverse_unit;
+  const std::uint32_t* column_keys;
+  bool clips;
+  Floats q2 = zero<float>(), err2 = zero<float>();
+  Words nonzero = zero<std::uint32_t>(), nonzero_out = zero<std::uint32_t>();
+  std::uint64_t clipped = 0;
+  double unit;
+
+  HWY_INLINE Converter(const Scaling& s, const Tile& t, const BlockBatch& b)
+      : element(element_lanes(s.rounding)),
+        clip_limit(splat(s.clip_limit)),
+        column_keys(t.column_keys),
+        clips(b.clipped > 0) {
+    const std::int32_t exponent = std::clamp(b.top_code, 1, 253);
+    inverse_unit = splat(std::bit_cast<float>((254 - exponent) << 23));
+    unit = std::bit_cast<double>(static_cast<std::int64_t>(exponent - 127 + 1023) << 52);
+  }
+
+  // Decoded values of x, which begin in column `col`; `y2` gets their squares in units of the scale added.
+  HWY_INLINE Floats operator()(Floats x, Floats encode, Floats decode, RowKey row, std::size_t col, Floats& y2) {
+    const Floats magnitude = bits_as<float>(magnitude_bits(x));
+    const Floats y = kDivides ? magnitude / decode : magnitude * encode;
+    Floats r;
+    if constexpr (kStochastic)
+      r = rounded_by_draw(element, y, draws_of(row, column_keys + col));
+    else
+      r = rounded_to_nearest(element, y);
+    const Ints sign = bits_as<std::int32_t>(x) ^ bits_as<std::int32_t>(magnitude);
+    const Floats value = exactly_fused(r, bits_as<float>(bits_as<std::int32_t>(decode) | sign), element.zero);
+
+    const Floats q = value * inverse_unit, error = (x - value) * inverse_unit;
+    y2 += y * y;
+    q2 += q * q;
+    err2 += error * error;
+    count_nonzero(magnitude, nonzero);
+    count_nonzero(r, nonzero_out);
+    if (clips) clipped += count_greater(y, clip_limit);
+    return value;
+  }
+
+  HWY_INLINE BatchSums sums() const {
+    const std::uint64_t values = sum_of(nonzero);
+    return {unit, sum_of(q2), sum_of(err2), values, values - sum_of(nonzero_out), clipped};
+  }
+};
+
+template <bool kDivides, bool kStochastic>
+BatchSums rows(const Scaling& s, const Tile& t, std::size_t width, BlockBatch& b) {
+  Converter<kDivides, kStochastic> convert(s, t, b);
+  std::size_t block = 0;
+  for (std::size_t r = 0; r < t.rows; ++r) {
+    const RowKey key = kStochastic ? row_key_of(t, r) : RowKey{};
+    const float* in = t.x + r * t.stride;
+    float* out = t.out + r * t.out_stride;
+    for (std::size_t c = 0; c < t.cols; c += width, ++block) {
+      const Floats encode = splat(b.encode[block]), decode = splat(b.decode[block]);
+      Floats y2 = zero<float>();
+      const std::size_t end = std::min(c + width, t.cols);
+      for (std::size_t i = c; i < end; i += kSixteen)
+        store_first(out + i, convert(load_first(in + i, end - i), encode, decode, key, i, y2), end - i);
+      b.x2[block] = sum_of(y2);
+    }
+  }
+  return convert.sums();
+}
+
+// kStrips times sixteen columns side by side, of which the last may be fewer.
+template <int kStrips>
+HWY_INLINE void convert_strips(auto& convert, const Tile& t, std::size_t c, bool stochastic, BlockBatch& b) {
+  const std::size_t lanes = std::min(kStrips * kSixteen, t.cols - c);
+  Floats y2[kStrips];
+  for (auto& each : y2) each = zero<float>();
+  for (std::size_t r = 0; r < t.rows; ++r) {
+    const RowKey key = stochastic ? row_key_of(t, r) : RowKey{};
+    for (std::size_t k = 0; k < kStrips; ++k) {
+      const std::size_t col = c + k * kSixteen, count = lanes - k * kSixteen;
+      const Floats x = load_first(t.x + r * t.stride + col, count);
+      const Floats value = convert(x, load(b.encode.data() + col), load(b.decode.data() + col), key, col, y2[k]);
+      store_first(t.out + r * t.out_stride + col, value, count);
+    }
+  }
+  for (std::size_t k = 0; k < kStrips; ++k) {
+    float* x2 = b.x2.data() + c + k * kSixteen;
+    store(x2, load(x2) + y2[k]);
+  }
+}
+
+template <bool kDivides, bool kStochastic>
+BatchSums columns(const Scaling& s, const Tile& t, BlockBatch& b) {
+  constexpr int kStrips = 4;
+  Converter<kDivides, kStochastic> convert(s, t, b);
+  std::size_t c = 0;
+  for (; c + kStrips * kSixteen <= t.cols; c += kStrips * kSixteen)
+    convert_strips<kStrips>(convert, t, c, kStochastic, b);
+  for (; c < t.cols; c += kSixteen) convert_strips<1>(convert, t, c, kStochastic, b);
+  return convert.sums();
+}
+
+BatchSums rows_of_format(const Scaling& s, const Tile& t, std::size_t width, BlockBatch& b) {
+  const bool stochastic = s.format.rounding == Rounding::stochastic;
+  if (s.divides()) return stochastic ? rows<true, true>(s, t, width, b) : rows<true, false>(s, t, width, b);
+  return stochastic ? rows<false, true>(s, t, width, b) : rows<false, false>(s, t, width, b);
+}
+BatchSums columns_of_format(const Scaling& s, const Tile& t, BlockBatch& b) {
+  const bool stochastic = s.format.rounding == Rounding::stochastic;
+  if (s.divides()) return stochastic ? columns<true, true>(s, t, b) : columns<true, false>(s, t, b);
+  return stochastic ? columns<false, true>(s, t, b) : columns<false, false>(s, t, b);
+}
+
+BlockSums sums_of_blocks(const BlockBatch& b, double unit) {
+  const Floats none = zero<float>(), largest = splat(std::numeric_limits<float>::max());
+  const Floats inverse_unit = splat(static_cast<float>(1 / unit));
+  Floats x2 = none, crest = none;
+  for (std::size_t i = 0; i < b.count; i += kSixteen) {
+    const Floats own = load(b.x2.data() + i), scaled = load(b.scaled_amax.data() + i);
+    const Ints amax = load(b.amax_bits.data() + i),
+               scaling = bits_as<std::int32_t>(load(b.decode.data() + i) * inverse_unit);
+    const Floats scale =
+        bits_as<float>(if_equal(amax, splat(0), splat(0), scaling));  // of zeros it may be far too large
+    x2 += own * scale * scale;
+    crest += square_root(scaled * scaled * load(b.elements.data() + i) / if_less(none, own, own, largest));
+  }
+  return {sum_of(x2), sum_of(crest)};
+}
+
+// Without scales ----------------------------------------------------------------------------------------------------
+
+enum class Unscaled : std::uint8_t { copied, bf16_nearest, bf16_stochastic };
+
+// Infinity and NaN stay, NaN as a quiet one.
+template <Unscaled kHow>
+HWY_INLINE Floats rounded_bf16(Floats x, RowKey row, const std::uint32_t* column_keys, std::size_t col) {
+  const Words bits = bits_as<std::uint32_t>(x), kept = splat(0xFFFF0000u);
+  Words up;
+  if constexpr (kHow == Unscaled::bf16_stochastic)
+    up = bits + shifted_right<16>(draws_of(row, column_keys + col));
+  else
+    up = bits + splat(0x7FFFu) + (shifted_right<16>(bits) & splat(1u));
+  const Ints magnitude = magnitude_bits(x), infinity = splat(0x7F800000);
+  const Ints quiet_nan = bits_as<std::int32_t>((bits | splat(0x00400000u)) & kept);
+  const Ints special = if_less(infinity, magnitude, quiet_nan, bits_as<std::int32_t>(bits));
+  return bits_as<float>(if_less(magnitude, infinity, bits_as<std::int32_t>(up & kept), special));
+}
+
+template <Unscaled kHow>
+void unscaled(const Tile& t, QuantSums& sums) {
+  const Ints infinity = splat(0x7F800000), none = zero<std::int32_t>(), one = splat(1);
+  Ints top = none;
+  for (std::size_t r = 0; r < t.rows; ++r)
+    for (std::size_t c = 0; c < t.cols; c += kSixteen) {
+      const Ints bits = magnitude_bits(load_first(t.x + r * t.stride + c, t.cols - c));
+      top = larger(top, if_less(bits, infinity, bits, none));
+    }
+  const std::int32_t amax_bits = max_of(top), exponent = std::clamp(amax_bits >> 23, 1, 253);
+  const Floats inverse_unit = splat(std::bit_cast<float>((254 - exponent) << 23));
+
+  Floats x2 = zero<float>(), q2 = x2, err2 = x2;
+  Words nonzero = zero<std::uint32_t>(), nonzero_out = nonzero;
+  Ints overflowed = none;
+  for (std::size_t r = 0; r < t.rows; ++r) {
+    const RowKey key = row_key_of(t, r);
+    for (std::size_t c = 0; c < t.cols; c += kSixteen) {
+      const std::size_t count = t.cols - c;
+      const Floats x = load_first(t.x + r * t.stride + c, count);
+      Floats value = x;
+      if constexpr (kHow != Unscaled::copied) value = rounded_bf16<kHow>(x, key, t.column_keys, c);
+      store_first(t.out + r * t.out_stride + c, value, count);
+      // Sums leave out what is not finite, before or after.
+      const Ints x_bits = magnitude_bits(x), q_bits = magnitude_bits(value);
+      const Floats a = bits_as<float>(if_less(q_bits, infinity, x_bits, none)) * inverse_unit;
+      const Floats b = bits_as<float>(if_less(q_bits, infinity, q_bits, none)) * inverse_unit;
+      x2 += a * a;
+      q2 += b * b;
+      err2 += (a - b) * (a - b);
+      count_nonzero(x, nonzero);
+      count_nonzero(value, nonzero_out);
+      overflowed += if_less(x_bits, infinity, if_less(q_bits, infinity, none, one), none);
+    }
+  }
+  const double unit = std::bit_cast<double>(static_cast<std::int64_t>(exponent - 127 + 1023) << 52);
+  const double unit2 = unit * unit, all_x2 = sum_of(x2), all_q2 = sum_of(q2), all_err2 = sum_of(err2);
+  sums.x2 += all_x2 * unit2, sums.q2 += all_q2 * unit2, sums.err2 += all_err2 * unit2;
+  sums.xq += (all_x2 + all_q2 - all_err2) / 2 * unit2;  // x2 - 2 xq + q2 = err2
+  sums.elements += t.rows * t.cols;
+  const std::uint64_t values = sum_of(nonzero);
+  sums.nonzero += values;
+  sums.underflow += values - sum_of(nonzero_out);
+  sums.clipped += static_cast<std::uint64_t>(sum_of(overflowed));
+  sums.amax = std::max(sums.amax, std::bit_cast<float>(amax_bits));
+}
+
+void unscaled_of_format(const OperandFormat& format, const Tile& t, QuantSums& sums) {
+  if (format.scheme == QuantScheme::fp32) return unscaled<Unscaled::copied>(t, sums);
+  if (format.rounding == Rounding::stochastic) return unscaled<Unscaled::bf16_stochastic>(t, sums);
+  unscaled<Unscaled::bf16_nearest>(t, sums);
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace moescope
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace moescope {
+
+HWY_EXPORT(rows_of_format);
+HWY_EXPORT(columns_of_format);
+HWY_EXPORT(sums_of_blocks);
+HWY_EXPORT(unscaled_of_format);
+
+BatchSums convert_rows(const Scaling& scaling, const Tile& tile, std::size_t width, BlockBatch& batch) {
+  return HWY_DYNAMIC_DISPATCH(rows_of_format)(scaling, tile, width, batch);
+}
+
+BatchSums convert_columns(const Scaling& scaling, const Tile& tile, BlockBatch& batch) {
+  return HWY_DYNAMIC_DISPATCH(columns_of_format)(scaling, tile, batch);
+}
+
+BlockSums sum_blocks(const BlockBatch& batch, double unit) {
+  return HWY_DYNAMIC_DISPATCH(sums_of_blocks)(batch, unit);
+}
+
+void convert_unscaled(const OperandFormat& format, const Tile& tile, QuantSums& sums) {
+  HWY_DYNAMIC_DISPATCH(unscaled_of_format)(format, tile, sums);
+}
+
+}  // namespace moescope
+#endif

@@ -1,0 +1,63 @@
+// Functions of lanes that training is made of: e^x, sigmoid, sums of products. See lanes.h for how it is included.
+#if defined(MOESCOPE_EXPONENTIAL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef MOESCOPE_EXPONENTIAL_H
+#undef MOESCOPE_EXPONENTIAL_H
+#else
+#define MOESCOPE_EXPONENTIAL_H
+#endif
+
+#include "core/numerics/kernels/lanes.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace moescope {
+namespace HWY_NAMESPACE {
+
+// e^x, at most 2 ulp from exact for results in the normal range; 0 below about -87.3, +inf above about 88.7.
+// x = n ln 2 + r with |r| <= ln 2 / 2; e^r by its Taylor polynomial of degree 7 (error below 2^-27).
+HWY_INLINE Floats exp_lanes(Floats x) {
+  constexpr float kRound = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
+  constexpr float kLn2High = 0x1.62e4p-1f, kLn2Low = 0x1.7f7d1cp-20f;  // high part: 16 bits, so n * high is exact
+  const Floats least = splat(-88.0f), most = splat(89.0f);
+  const Floats clamped = if_less(x, least, least, if_less(most, x, most, x));
+  const Floats shifted = fused(clamped, splat(0x1.715476p0f), splat(kRound));
+  const Floats n = shifted - kRound;
+  const Floats r = fused(-n, splat(kLn2Low), fused(-n, splat(kLn2High), clamped));
+  Floats p = fused(r, splat(1.0f / 5040), splat(1.0f / 720));
+  p = fused(p, r, splat(1.0f / 120));
+  p = fused(p, r, splat(1.0f / 24));
+  p = fused(p, r, splat(1.0f / 6));
+  p = fused(p, r, splat(0.5f));
+  p = fused(p * r, r, r) + splat(1.0f);
+  // 2^n in two factors, so that n = 128 still gives a finite first half.
+  const Ints k = bits_as<std::int32_t>(shifted) - bits_as<std::int32_t>(splat(kRound));
+  const Ints half = shifted_right<1>(k), bias = splat(127);
+  const Floats low = bits_as<float>(shifted_left<23>(half + bias));
+  const Floats high = bits_as<float>(shifted_left<23>(k - half + bias));
+  const Floats y = p * low * high;
+  return if_less(x, splat(-87.3f), zero<float>(), if_equal(x, x, y, x));
+}
+HWY_INLINE Lanes<double> exp_lanes(Lanes<double> x) {
+  alignas(64) double each[kLanes<double>];
+  store(each, x);
+  for (double& v : each) v = std::exp(v);
+  return load(each);
+}
+
+template <class T>
+HWY_INLINE Lanes<T> sigmoid(Lanes<T> x) {
+  const Lanes<T> one = splat(T{1});
+  return one / (one + exp_lanes(-x));
+}
+
+template <class T>
+HWY_INLINE T dot(const T* a, const T* b, std::size_t n) {
+  Lanes<T> sum = zero<T>();
+  for (std::size_t i = 0; i < n; i += kLanes<T>) sum = fused(load_first(a + i, n - i), load_first(b + i, n - i), sum);
+  return sum_of(sum);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace moescope
+HWY_AFTER_NAMESPACE();
+
+#endif

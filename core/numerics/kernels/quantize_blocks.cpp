@@ -1,0 +1,211 @@
+#include "core/numerics/kernels/quantize_blocks.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "core/numerics/kernels/convert.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::size_t kBatchElements = 4096;
+constexpr std::size_t kAreaCols = 1024;
+constexpr std::size_t kStretchRows = 128;  // of columns: sums in float32 are no longer
+
+// What the values of blocks with finite scales add up to.
+struct Totals {
+  double x2 = 0, q2 = 0, xq = 0, err2 = 0;
+  std::uint64_t nonzero = 0, underflow = 0, clipped = 0;
+};
+
+void add_totals(const Totals& t, std::size_t elements, QuantSums& sums) {
+  sums.x2 += t.x2, sums.q2 += t.q2, sums.xq += t.xq, sums.err2 += t.err2;
+  sums.elements += elements;
+  sums.nonzero += t.nonzero, sums.underflow += t.underflow, sums.clipped += t.clipped;
+}
+
+// Blocks of each scale. Neighbours mostly have the same one, and adding to one counter waits for the addition before:
+// they take turns at four.
+class ScaleCounts {
+ public:
+  void add(const BlockBatch& b) {
+    for (std::size_t i = 0; i < b.count; ++i) ++counts_[i % kTurns][static_cast<std::size_t>(b.code[i])];
+  }
+  void add_to(QuantSums& sums) const {
+    for (const auto& turn : counts_)
+      for (std::size_t code = 0; code < turn.size(); ++code) sums.e8m0_blocks[code] += turn[code];
+  }
+
+ private:
+  static constexpr std::size_t kTurns = 4;
+  std::array<std::array<std::uint32_t, 256>, kTurns> counts_{};
+};
+
+// False where float32 was too narrow for the squares: beyond its range, or values that vanish beside others of their
+// batch while those are (nearly) exact.
+bool squares_hold(const BlockBatch& b, const BatchSums& sums, double x2) {
+  constexpr std::int32_t kTopBits = 0x7F000000;  // from 2^127 on a decoded value may be infinite
+  const bool spread = b.top_code - b.least_code > 30 && x2 > 0;
+  const bool lost_error = sums.err2 <= x2 * 0x1p-60 && (sums.underflow > 0 || spread);
+  return b.top_amax < kTopBits && !b.vanishing && !lost_error;
+}
+
+Totals totals_of(const BatchSums& sums, double x2) {
+  const double unit2 = sums.unit * sums.unit;
+  Totals t{x2 * unit2, sums.q2 * unit2, 0, sums.err2 * unit2, sums.nonzero, sums.underflow, sums.clipped};
+  t.xq = (t.x2 + t.q2 - t.err2) / 2;  // x2 - 2 xq + q2 = err2
+  return t;
+}
+
+// The same from values and what they were decoded to, in double; the scale is finite.
+Totals totals_in_double(const Scaling& s, const Tile& t, float encode, float decode) {
+  Totals totals;
+  for (std::size_t r = 0; r < t.rows; ++r)
+    for (std::size_t c = 0; c < t.cols; ++c) {
+      const float magnitude = std::fabs(t.x[r * t.stride + c]);
+      const double x = magnitude, q = std::fabs(t.out[r * t.out_stride + c]);
+      totals.x2 += x * x;
+      totals.q2 += q * q;
+      totals.xq += x * q;
+      totals.err2 += (x - q) * (x - q);
+      totals.nonzero += x != 0;
+      totals.underflow += x != 0 && q == 0;
+      totals.clipped += (s.divides() ? magnitude / decode : magnitude * encode) > s.clip_limit;
+    }
+  return totals;
+}
+
+// Values whose scale is not finite.
+void add_nonfinite(const Tile& t, QuantSums& sums) {
+  for (std::size_t r = 0; r < t.rows; ++r)
+    for (std::size_t c = 0; c < t.cols; ++c) {
+      const float magnitude = std::fabs(t.x[r * t.stride + c]);
+      sums.nonzero += magnitude != 0;
+      if (magnitude <= std::numeric_limits<float>::max()) sums.amax = std::max(sums.amax, magnitude);
+    }
+  sums.elements += t.rows * t.cols;
+}
+
+void add_block(const Scaling& s, const BlockBatch& b, std::size_t index, double x2, std::size_t elements,
+               QuantSums& sums) {
+  ++sums.blocks;
+  ++sums.e8m0_blocks[static_cast<std::size_t>(b.code[index])];
+  if (b.code[index] == 255) return;
+  const float amax = std::bit_cast<float>(b.amax_bits[index]);
+  sums.clipped_blocks += b.scaled_amax[index] > s.clip_limit;
+  sums.amax = std::max(sums.amax, amax);
+  if (amax == 0) return;
+  ++sums.crest_blocks;
+  sums.crest += amax / std::sqrt(x2 / static_cast<double>(elements));
+}
+
+void add_blocks(const BlockBatch& b, double crest, QuantSums& sums) {
+  sums.blocks += b.count;
+  sums.crest += crest;
+  sums.crest_blocks += b.nonzero;
+  sums.clipped_blocks += b.clipped;
+  sums.amax = std::max(sums.amax, std::bit_cast<float>(b.top_amax));
+}
+
+// Adds a converted batch; block_at(i) is the tile of one of its blocks.
+void add_batch(const Scaling& s, const BlockBatch& b, const BatchSums& batch_sums, std::size_t elements,
+               const auto& block_at, ScaleCounts& counts, QuantSums& sums) {
+  if (b.top_code < 255) {
+    const BlockSums blocks = sum_blocks(b, batch_sums.unit);
+    if (squares_hold(b, batch_sums, blocks.x2)) {
+      add_totals(totals_of(batch_sums, blocks.x2), elements, sums);
+      add_blocks(b, blocks.crest, sums);
+      return counts.add(b);
+    }
+  }
+  for (std::size_t i = 0; i < b.count; ++i) {
+    const Tile block = block_at(i);
+    const std::size_t size = block.rows * block.cols;
+    Totals totals;
+    if (b.code[i] == 255) {
+      add_nonfinite(block, sums);
+    } else {
+      totals = totals_in_double(s, block, b.encode[i], b.decode[i]);
+      add_totals(totals, size, sums);
+    }
+    add_block(s, b, i, totals.x2, size, sums);
+  }
+}
+
+void quantize_row_batch(const Scaling& s, const Tile& t, std::size_t width, ScaleCounts& counts, QuantSums& sums) {
+  const std::size_t per_row = (t.cols + width - 1) / width;
+  BlockBatch b;
+  b.count = t.rows * per_row;
+  std::fill_n(b.elements.begin(), b.count, static_cast<float>(width));
+  for (std::size_t i = per_row - 1; i < b.count; i += per_row)
+    b.elements[i] = static_cast<float>(t.cols - (per_row - 1) * width);
+  find_row_amax(t, width, b.amax_bits.data());
+  find_scales(s, b);
+  const BatchSums batch_sums = convert_rows(s, t, width, b);
+  add_batch(
+      s, b, batch_sums, t.rows * t.cols,
+      [&](std::size_t i) { return part_of(t, i / per_row, i % per_row * width, 1, width); }, counts, sums);
+}
+
+void add(const BatchSums& stretch, BatchSums& all) {
+  all.unit = stretch.unit;
+  all.q2 += stretch.q2, all.err2 += stretch.err2;
+  all.nonzero += stretch.nonzero, all.underflow += stretch.underflow, all.clipped += stretch.clipped;
+}
+
+// Columns of one scale each.
+void quantize_column_batch(const Scaling& s, const Tile& t, ScaleCounts& counts, QuantSums& sums) {
+  BlockBatch b;
+  b.count = t.cols;
+  std::fill_n(b.elements.begin(), b.count, static_cast<float>(t.rows));
+  find_column_amax(t, b.amax_bits.data());
+  find_scales(s, b);
+  BatchSums batch_sums;
+  for_each_part(t, kStretchRows, t.cols, [&](const Tile& stretch) { add(convert_columns(s, stretch, b), batch_sums); });
+  add_batch(
+      s, b, batch_sums, t.rows * t.cols, [&](std::size_t i) { return part_of(t, 0, i, t.rows, 1); }, counts, sums);
+}
+
+}  // namespace
+
+void quantize_row_blocks(const Scaling& s, const Tile& t, std::size_t width, QuantSums& sums) {
+  width = std::min(width, t.cols);
+  if (width > kBatchElements)
+    return for_each_part(t, 1, width, [&](const Tile& row) { quantize_area(s, row, tile_amax(row), sums); });
+  const std::size_t blocks = std::min(kMostBlocks, kBatchElements / width);
+  const std::size_t cols = std::min(t.cols, blocks * width), per_row = (cols + width - 1) / width;
+  ScaleCounts counts;
+  for_each_part(t, blocks / per_row, cols, [&](const Tile& part) { quantize_row_batch(s, part, width, counts, sums); });
+  counts.add_to(sums);
+}
+
+void quantize_column_blocks(const Scaling& s, const Tile& t, std::size_t depth, QuantSums& sums) {
+  ScaleCounts counts;
+  for_each_part(t, depth, kMostBlocks, [&](const Tile& part) { quantize_column_batch(s, part, counts, sums); });
+  counts.add_to(sums);
+}
+
+void quantize_area(const Scaling& s, const Tile& t, float amax, QuantSums& sums) {
+  const std::size_t cols = std::min(t.cols, kAreaCols), rows = std::min(kMostBlocks, kBatchElements / cols);
+  BlockBatch b;  // rows, all with the scale of the area
+  b.count = rows;
+  std::fill_n(b.amax_bits.begin(), b.count, std::bit_cast<std::int32_t>(amax));
+  find_scales(s, b);
+  double x2 = 0;
+  for_each_part(t, rows, cols, [&](const Tile& part) {
+    b.x2.fill(0);  // of rows that the last part has not
+    const BatchSums batch_sums = convert_rows(s, part, cols, b);
+    if (b.code[0] == 255) return add_nonfinite(part, sums);
+    b.count = part.rows;
+    const double part_x2 = sum_blocks(b, batch_sums.unit).x2;
+    const Totals totals = squares_hold(b, batch_sums, part_x2) ? totals_of(batch_sums, part_x2)
+                                                               : totals_in_double(s, part, b.encode[0], b.decode[0]);
+    add_totals(totals, part.rows * part.cols, sums);
+    x2 += totals.x2;
+  });
+  add_block(s, b, 0, x2, t.rows * t.cols, sums);
+}
+
+}  // namespace moescope

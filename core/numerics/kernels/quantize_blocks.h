@@ -1,0 +1,22 @@
+// Quantizing what shares scales: blocks along rows, blocks down columns, and areas under one given scale.
+//
+// A batch of a few thousand values, which the first cache holds, is read for its largest magnitudes and converted. Its
+// squares are added in float32, relative to a power of two near its largest scale, and from batch to batch in double,
+// in an order that depends on the shape alone. Where float32 is too narrow, and where something is not finite, they are
+// taken once more in double.
+#pragma once
+
+#include <cstddef>
+
+#include "core/numerics/kernels/block_scales.h"
+
+namespace moescope {
+
+// Every `width` columns of each row have a scale of their own.
+void quantize_row_blocks(const Scaling& scaling, const Tile& tile, std::size_t width, QuantSums& sums);
+// Every `depth` rows of each column have a scale of their own.
+void quantize_column_blocks(const Scaling& scaling, const Tile& tile, std::size_t depth, QuantSums& sums);
+// The whole tile shares the scale of `amax`.
+void quantize_area(const Scaling& scaling, const Tile& tile, float amax, QuantSums& sums);
+
+}  // namespace moescope

@@ -1,0 +1,122 @@
+#include "core/numerics/row_math.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/numerics/row_math.cpp"
+#include <hwy/foreach_target.h>
+
+#include <limits>
+
+#include "core/numerics/kernels/exponential.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace moescope {
+namespace HWY_NAMESPACE {
+namespace {
+
+template <class T>
+HWY_INLINE void add_scaled_lanes(T weight, const T* x, std::size_t n, T* y) {
+  for (std::size_t i = 0; i < n; i += kLanes<T>)
+    store_first(y + i, fused(splat(weight), load_first(x + i, n - i), load_first(y + i, n - i)), n - i);
+}
+
+template <class T>
+HWY_INLINE void sigmoid_lanes(const T* in, std::size_t n, T* out) {
+  for (std::size_t i = 0; i < n; i += kLanes<T>) store_first(out + i, sigmoid(load_first(in + i, n - i)), n - i);
+}
+
+template <class T>
+HWY_INLINE T largest_scaled(const T* in, std::size_t n, T scale) {
+  const std::size_t whole = n / kLanes<T> * kLanes<T>;
+  Lanes<T> top = splat(-std::numeric_limits<T>::infinity());
+  for (std::size_t i = 0; i < whole; i += kLanes<T>) top = larger(top, load(in + i) * scale);
+  T most = max_of(top);
+  for (std::size_t i = whole; i < n; ++i) most = in[i] * scale > most ? in[i] * scale : most;
+  return most;
+}
+
+// The values that fill no whole lanes are added last, one by one.
+template <class T>
+HWY_INLINE T softmax_lanes(const T* in, std::size_t n, T scale, T* out) {
+  const T most = largest_scaled(in, n, scale);
+  const Lanes<T> minus_most = splat(-most);
+  const std::size_t whole = n / kLanes<T> * kLanes<T>;
+  Lanes<T> total = zero<T>();
+  for (std::size_t i = 0; i < whole; i += kLanes<T>) {
+    const Lanes<T> e = exp_lanes(fused(load(in + i), splat(scale), minus_most));
+    total += e;
+    store(out + i, e);
+  }
+  T sum = sum_of(total);
+  if (whole < n)
+    store_first(out + whole, exp_lanes(fused(load_first(in + whole, n - whole), splat(scale), minus_most)), n - whole);
+  for (std::size_t i = whole; i < n; ++i) sum += out[i];
+  const Lanes<T> inverse = splat(T{1} / sum);
+  for (std::size_t i = 0; i < n; i += kLanes<T>) store_first(out + i, load_first(out + i, n - i) * inverse, n - i);
+  return most + std::log(sum);
+}
+
+template <class T>
+HWY_INLINE void softmax_backward_lanes(T* s_to_p, T* dp_to_ds, std::size_t n, T scale, T lse, T delta) {
+  const Lanes<T> scales = splat(scale), minus_lse = splat(-lse), deltas = splat(delta);
+  for (std::size_t i = 0; i < n; i += kLanes<T>) {
+    const Lanes<T> p = exp_lanes(fused(load(s_to_p + i), scales, minus_lse));
+    store(s_to_p + i, p);
+    store(dp_to_ds + i, p * (load(dp_to_ds + i) - deltas) * scales);
+  }
+}
+
+#define MOESCOPE_ROW_MATH(T)                                                                  \
+  T dot_##T(const T* a, const T* b, std::size_t n) {                                          \
+    return dot(a, b, n);                                                                      \
+  }                                                                                           \
+  void add_scaled_##T(T weight, const T* x, std::size_t n, T* y) {                            \
+    add_scaled_lanes(weight, x, n, y);                                                        \
+  }                                                                                           \
+  void sigmoid_##T(const T* in, std::size_t n, T* out) {                                      \
+    sigmoid_lanes(in, n, out);                                                                \
+  }                                                                                           \
+  T softmax_##T(const T* in, std::size_t n, T scale, T* out) {                                \
+    return softmax_lanes(in, n, scale, out);                                                  \
+  }                                                                                           \
+  void softmax_backward_##T(T* s_to_p, T* dp_to_ds, std::size_t n, T scale, T lse, T delta) { \
+    softmax_backward_lanes(s_to_p, dp_to_ds, n, scale, lse, delta);                           \
+  }
+MOESCOPE_ROW_MATH(float)
+MOESCOPE_ROW_MATH(double)
+#undef MOESCOPE_ROW_MATH
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace moescope
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace moescope {
+
+#define MOESCOPE_ROW_MATH(T)                                                                  \
+  HWY_EXPORT(dot_##T);                                                                        \
+  HWY_EXPORT(add_scaled_##T);                                                                 \
+  HWY_EXPORT(sigmoid_##T);                                                                    \
+  HWY_EXPORT(softmax_##T);                                                                    \
+  HWY_EXPORT(softmax_backward_##T);                                                           \
+  T dot(const T* a, const T* b, std::size_t n) {                                              \
+    return HWY_DYNAMIC_DISPATCH(dot_##T)(a, b, n);                                            \
+  }                                                                                           \
+  void add_scaled(T weight, const T* x, std::size_t n, T* y) {                                \
+    HWY_DYNAMIC_DISPATCH(add_scaled_##T)(weight, x, n, y);                                    \
+  }                                                                                           \
+  void sigmoid_row(const T* in, std::size_t n, T* out) {                                      \
+    HWY_DYNAMIC_DISPATCH(sigmoid_##T)(in, n, out);                                            \
+  }                                                                                           \
+  T softmax_row(const T* in, std::size_t n, T scale, T* out) {                                \
+    return HWY_DYNAMIC_DISPATCH(softmax_##T)(in, n, scale, out);                              \
+  }                                                                                           \
+  void softmax_backward_row(T* s_to_p, T* dp_to_ds, std::size_t n, T scale, T lse, T delta) { \
+    HWY_DYNAMIC_DISPATCH(softmax_backward_##T)(s_to_p, dp_to_ds, n, scale, lse, delta);       \
+  }
+MOESCOPE_ROW_MATH(float)
+MOESCOPE_ROW_MATH(double)
+#undef MOESCOPE_ROW_MATH
+
+}  // namespace moescope
+#endif

@@ -1,0 +1,77 @@
+// The layers' own loops give the same bits with every set of vector instructions that this processor has.
+#include <gtest/gtest.h>
+
+#include <span>
+#include <vector>
+
+#include "core/model/adamw.h"
+#include "core/model/layers/rms_norm.h"
+#include "core/model/layers/swiglu.h"
+#include "tests/support/processors.h"
+#include "tests/support/sample_matrices.h"
+
+namespace moescope {
+namespace {
+
+constexpr int kRows = 5, kDim = 45;
+constexpr std::size_t kSize = kRows * kDim;
+
+template <class T>
+std::vector<T> numbers(std::size_t count, int seed) {
+  const std::vector<float> v = normal_matrix(1, count, seed).v;
+  return {v.begin(), v.end()};
+}
+
+template <class T>
+Bits swiglu_results() {
+  const std::vector<T> h13 = numbers<T>(2 * kSize, 1), da = numbers<T>(kSize, 2);
+  std::vector<T> a(kSize), dh13(2 * kSize);
+  swiglu_forward(h13.data(), kRows, kDim, a.data());
+  swiglu_backward(da.data(), h13.data(), kRows, kDim, dh13.data());
+  Bits bits;
+  append(bits, a);
+  append(bits, dh13);
+  return bits;
+}
+
+template <class T>
+Bits rms_norm_results() {
+  const std::vector<T> x = numbers<T>(kSize, 1), dy = numbers<T>(kSize, 2), weight = numbers<T>(kDim, 3);
+  std::vector<T> y(kSize), inv(kRows), dx(kSize), dweight(kDim);
+  std::vector<T> partial(static_cast<std::size_t>(rms_norm_partials(kRows)) * kDim);
+  rms_norm_forward(x.data(), kDim, kRows, kDim, weight.data(), 1e-5, y.data(), inv.data());
+  rms_norm_backward(dy.data(), x.data(), kDim, inv.data(), kRows, kDim, weight.data(), dx.data(), kDim, false,
+                    dweight.data(), partial.data());
+  Bits bits;
+  for (const auto* values : {&y, &inv, &dx, &dweight}) append(bits, *values);
+  return bits;
+}
+
+template <class T>
+Bits adamw_results() {
+  const std::vector<T> gradients = numbers<T>(kSize, 1);
+  std::vector<T> weights = numbers<T>(kSize, 2), moment1 = numbers<T>(kSize, 3), moment2(kSize, T(0.5));
+  const ParameterRun all{0, kSize, -1};
+  adamw_update({}, 3, 1e-3, 0.9, std::span(&all, 1), gradients.data(), weights.data(), moment1.data(), moment2.data());
+  Bits bits;
+  for (const auto* values : {&weights, &moment1, &moment2}) append(bits, *values);
+  return bits;
+}
+
+TEST(LayerProcessors, SwigluAlike) {
+  expect_same_bits_everywhere(swiglu_results<float>);
+  expect_same_bits_everywhere(swiglu_results<double>);
+}
+
+TEST(LayerProcessors, RmsNormAlike) {
+  expect_same_bits_everywhere(rms_norm_results<float>);
+  expect_same_bits_everywhere(rms_norm_results<double>);
+}
+
+TEST(LayerProcessors, AdamWAlike) {
+  expect_same_bits_everywhere(adamw_results<float>);
+  expect_same_bits_everywhere(adamw_results<double>);
+}
+
+}  // namespace
+}  // namespace moescope

@@ -1,0 +1,159 @@
+// Every set of vector instructions that this processor has gives the same bits, the scalar baseline too.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "tests/core/numerics/test_processors.cpp"
+#include <hwy/foreach_target.h>
+
+#include "core/numerics/kernels/exponential.h"
+#include "core/numerics/row_math.h"
+#include "core/numerics/what_if.h"
+#include "tests/support/processors.h"
+#include "tests/support/sample_matrices.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace moescope {
+namespace HWY_NAMESPACE {
+namespace {
+
+void exp_of_sixteen(const float* x, float* y) {
+  store(y, exp_lanes(load(x)));
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace moescope
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace moescope {
+namespace {
+
+HWY_EXPORT(exp_of_sixteen);
+
+void append_sums(Bits& bits, const QuantSums& sums) {
+  bits.insert(bits.end(), sums.e8m0_blocks.begin(), sums.e8m0_blocks.end());
+  append(bits, std::vector<double>{sums.x2, sums.q2, sums.xq, sums.err2, sums.crest, static_cast<double>(sums.amax)});
+  for (const std::uint64_t n :
+       {sums.elements, sums.nonzero, sums.underflow, sums.clipped, sums.blocks, sums.clipped_blocks, sums.crest_blocks})
+    bits.push_back(static_cast<std::uint32_t>(n));
+}
+
+std::vector<OperandFormat> formats() {
+  std::vector<OperandFormat> all{{}, kBf16, kNvfp4};
+  for (int element = 0; element < 6; ++element) all.push_back(mx(static_cast<ElementFormat>(element)));
+  for (const ScaleRule rule : {ScaleRule::floor, ScaleRule::even, ScaleRule::ceil})
+    all.push_back(mx(ElementFormat::e4m3, rule));
+  for (const ScaleGranularity g : {ScaleGranularity::tensor, ScaleGranularity::row, ScaleGranularity::block_1x128,
+                                   ScaleGranularity::block_128x128})
+    all.push_back(fp8(ElementFormat::e5m2, g));
+  const std::size_t nearest = all.size();
+  for (std::size_t i = 1; i < nearest; ++i) all.push_back(all[i]), all.back().rounding = Rounding::stochastic;
+  return all;
+}
+
+TEST(Processors, QuantizeAlike) {
+  Matrix in = normal_matrix(70, 150);
+  for (std::size_t c = 0; c < 40; ++c) in.at(5, c) *= 1e-39f, in.at(6, c) = 0, in.at(7, c) *= 3e37f;
+  in.at(50, 100) = NAN, in.at(69, 149) = -INFINITY;
+  for (const Matrix& m : {in, normal_matrix(150, 70)})
+    for (OperandFormat f : formats())
+      for (f.hadamard = 0; f.hadamard <= 32; f.hadamard += 16)
+        for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
+          SCOPED_TRACE(describe(f, axis) + " hadamard " + std::to_string(f.hadamard));
+          expect_same_bits_everywhere([&] {
+            QuantSums sums;
+            Bits bits;
+            append(bits, quantized(f, m, axis, {77, 12, 0, 0, 9}, &sums).v);
+            append_sums(bits, sums);
+            return bits;
+          });
+        }
+}
+
+TEST(Processors, RotateAlike) {
+  const Matrix in = normal_matrix(207, 231);
+  for (const int block : {16, 32, 64, 128})
+    for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column})
+      expect_same_bits_everywhere([&] {
+        Bits bits;
+        append(bits, rotated(in, axis, block).v);
+        return bits;
+      });
+}
+
+TEST(Processors, AnswerWhatIfAlike) {
+  const Matrix in = normal_matrix(40, 530);
+  expect_same_bits_everywhere([&] {
+    Bits bits;
+    for (const WhatIfRow& row : what_if(in.view())) append_sums(bits, row.sums);
+    return bits;
+  });
+}
+
+template <class T>
+Bits row_results() {
+  constexpr std::size_t kCount = 45;
+  const std::vector<float> numbers = normal_matrix(10, kCount).v;
+  const std::vector<T> x(numbers.begin(), numbers.end());
+  std::vector<T> y = x;
+  softmax_row(x.data(), kCount, T(0.3), y.data());
+  sigmoid_row(x.data() + kCount, kCount, y.data() + kCount);
+  y[2 * kCount] = dot(x.data(), x.data() + 50, kCount);
+  add_scaled(T(0.7), x.data(), kCount, y.data() + 3 * kCount);
+  softmax_backward_row(y.data() + 4 * kCount, y.data() + 6 * kCount, 64, T(0.3), T(2.1), T(0.4));
+  Bits bits;
+  append(bits, y);
+  return bits;
+}
+
+TEST(Processors, ComputeRowsAlike) {
+  expect_same_bits_everywhere(row_results<float>);
+  expect_same_bits_everywhere(row_results<double>);
+}
+
+float exp_at(float x) {
+  float in[16], out[16];
+  std::fill_n(in, 16, x);
+  HWY_DYNAMIC_DISPATCH(exp_of_sixteen)(in, out);
+  return out[7];
+}
+
+TEST(Exponential, IsWithinTwoUlp) {
+  double worst = 0;
+  float x[16], y[16];
+  // Every 61st float of both signs up to the ends of the range.
+  for (const float end : {87.0f, 88.7f})
+    for (std::uint32_t bits = 0; bits < std::bit_cast<std::uint32_t>(end); bits += 61 * 16) {
+      for (std::uint32_t i = 0; i < 16; ++i) {
+        const float magnitude = std::min(std::bit_cast<float>(bits + 61 * i), end);
+        x[i] = end == 87.0f ? -magnitude : magnitude;
+      }
+      HWY_DYNAMIC_DISPATCH(exp_of_sixteen)(x, y);
+      for (int i = 0; i < 16; ++i) {
+        const double exact = std::exp(static_cast<double>(x[i]));
+        const double ulp = std::ldexp(1.0, std::ilogb(exact) - 23);
+        worst = std::max(worst, std::fabs(static_cast<double>(y[i]) - exact) / ulp);
+      }
+    }
+  EXPECT_LT(worst, 2.0);
+}
+
+TEST(Exponential, Ends) {
+  EXPECT_EQ(exp_at(0.0f), 1.0f);
+  EXPECT_EQ(exp_at(-INFINITY), 0.0f);
+  EXPECT_EQ(exp_at(-1000.0f), 0.0f);
+  EXPECT_EQ(exp_at(INFINITY), INFINITY);
+  EXPECT_EQ(exp_at(1000.0f), INFINITY);
+  EXPECT_TRUE(std::isnan(exp_at(NAN)));
+}
+
+}  // namespace
+}  // namespace moescope
+#endif

@@ -1,0 +1,68 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "core/numerics/row_math.h"
+
+namespace moescope {
+namespace {
+
+TEST(SigmoidRow, FollowsTheDefinitionToTheEndsOfItsRange) {
+  std::vector<float> in, out;
+  for (float x = -100; x <= 100; x += 0.37f) in.push_back(x);
+  in.insert(in.end(), {-INFINITY, INFINITY, 0.0f});
+  out.resize(in.size());
+  sigmoid_row(in.data(), in.size(), out.data());
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const double exact = 1 / (1 + std::exp(-static_cast<double>(in[i])));
+    EXPECT_NEAR(static_cast<double>(out[i]), exact, exact * 4e-7 + 1e-38) << in[i];
+  }
+  const float nan = NAN;
+  sigmoid_row(&nan, 1, out.data());
+  EXPECT_TRUE(std::isnan(out[0]));
+}
+
+TEST(SoftmaxRow, AnyLengthSumsToOneAndGivesLogSumExp) {
+  for (const std::size_t n : {1, 5, 15, 16, 17, 40, 256}) {
+    std::vector<float> in(n), out(n + 1, -7.0f);
+    double sum = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      in[i] = static_cast<float>((i * 37) % 11) - 30.0f;
+      sum += std::exp(0.5 * static_cast<double>(in[i]));
+    }
+    EXPECT_NEAR(softmax_row(in.data(), n, 0.5f, out.data()), std::log(sum), 2e-6);
+    for (std::size_t i = 0; i < n; ++i) {
+      const double exact = std::exp(0.5 * static_cast<double>(in[i])) / sum;
+      EXPECT_NEAR(static_cast<double>(out[i]) / exact, 1, 2e-6) << n;
+    }
+    EXPECT_EQ(out.back(), -7.0f);  // nothing is written past the row
+  }
+}
+
+TEST(SoftmaxRow, LargeValuesDoNotOverflow) {
+  const std::vector<float> in = {1000.0f, 999.0f, -1000.0f};
+  std::vector<float> out(3);
+  EXPECT_FLOAT_EQ(softmax_row(in.data(), 3, 1.0f, out.data()), 1000.0f + std::log1p(std::exp(-1.0f)));
+  EXPECT_FLOAT_EQ(out[0], 1 / (1 + std::exp(-1.0f)));
+  EXPECT_EQ(out[2], 0.0f);
+}
+
+TEST(Dot, CountsEveryElementOnce) {
+  const std::vector<float> ones(40, 1.0f);
+  for (std::size_t n = 0; n <= 40; ++n) EXPECT_EQ(dot(ones.data(), ones.data(), n), static_cast<float>(n));
+}
+
+TEST(AddScaled, IsRoundedOnceAndStaysInTheRow) {
+  const float third = 1.0f / 3, x = 3.0f;  // 3 * float(1/3) - 1 is 2^-25 exactly; rounded first it would be 0
+  for (const std::size_t n : {1, 16, 19}) {
+    const std::vector<float> in(n, x);
+    std::vector<float> out(n + 1, -1.0f);
+    add_scaled(third, in.data(), n, out.data());
+    for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(out[i], 0x1p-25f) << n;
+    EXPECT_EQ(out[n], -1.0f);
+  }
+}
+
+}  // namespace
+}  // namespace moescope

@@ -1,0 +1,41 @@
+// What a function gives with each set of vector instructions that this processor has, the scalar baseline too.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <hwy/highway.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace moescope {
+
+using Bits = std::vector<std::uint32_t>;
+
+// NaN of any kind counts as one.
+inline void append(Bits& bits, const std::vector<float>& values) {
+  for (const float v : values) bits.push_back(std::isnan(v) ? 0x7FC00000u : std::bit_cast<std::uint32_t>(v));
+}
+inline void append(Bits& bits, const std::vector<double>& values) {
+  for (const double v : values) {
+    const auto word = std::isnan(v) ? 0 : std::bit_cast<std::uint64_t>(v);
+    bits.push_back(static_cast<std::uint32_t>(word)), bits.push_back(static_cast<std::uint32_t>(word >> 32));
+  }
+}
+// Runs `results` once with each set of instructions.
+inline void expect_same_bits_everywhere(const std::function<Bits()>& results) {
+  const std::vector<std::int64_t> targets = hwy::SupportedAndGeneratedTargets();
+  ASSERT_FALSE(targets.empty());
+  const Bits want = results();
+  for (const std::int64_t target : targets) {
+    hwy::SetSupportedTargetsForTest(target);
+    ASSERT_EQ(hwy::SupportedTargets(), target);
+    const Bits got = results();
+    hwy::SetSupportedTargetsForTest(0);
+    EXPECT_EQ(got, want) << hwy::TargetName(target);
+  }
+}
+
+}  // namespace moescope
