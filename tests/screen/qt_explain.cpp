@@ -103,7 +103,7 @@ class QtExplain : public QObject {
     plot->grab();
     const auto bar = plot->figureAt(plot->rect().center());
     QVERIFY(bar);
-    QCOMPARE(bar->key, std::string("padding_fraction"));
+    QCOMPARE(bar->key, FigureKey("padding_fraction"));
     QCOMPARE(bar->parameter, 8.0);
     QCOMPARE(bar->layer, 2);
   }

@@ -110,7 +110,7 @@ class LessonTest : public QObject {
     OpenWindow open;
     open.open("mx-block");
     open.takeLesson();
-    QVERIFY(open.pane()->visibleText().contains("predicted"));
+    QVERIFY(open.pageText().contains("predicted"));
     QCOMPARE(open.guide()->predictions(), 2);  // the number was not guessed
     QCOMPARE(open.guide()->rightPredictions(), 2);
     QCOMPARE(open.window.workspaces()->microscaling()->tensorLab()->tensorName(), QString("near-0.93"));

@@ -307,7 +307,7 @@ class TextTest : public QObject {
     const QPoint low(panel.findChild<LinePlot*>()->width() - 40, panel.findChild<LinePlot*>()->height() - 44);
     const auto curve = panel.findChild<LinePlot*>()->figureAt(low);
     QVERIFY(curve);
-    QCOMPARE(curve->key, std::string("unchanged_choices"));
+    QCOMPARE(curve->key, FigureKey("unchanged_choices"));
     QCOMPARE(curve->layer, 2);
     QCOMPARE(curve->reference, 0);
     panel.showView(RoutingStabilityPanel::by_layer);
