@@ -198,7 +198,7 @@ TEST(CliVolumes, RoutesByTheLoadOfARecording) {
   EXPECT_EQ(Json::parse(routed.out)["n_experts"], 256);
   EXPECT_GT(Json::parse(routed.out)["standard"]["received_max_over_mean"].get<double>(), 1.1);
   EXPECT_EQ(ranks.status, 2);
-  EXPECT_NE(ranks.out.find("--ranks says nothing with --recording"), std::string::npos) << ranks.out;
+  EXPECT_NE(ranks.out.find("--ranks cannot be used with --recording"), std::string::npos) << ranks.out;
   EXPECT_EQ(late.status, 2);
   EXPECT_NE(late.out.find("ends with step 2, before step 3"), std::string::npos) << late.out;
 }
@@ -215,7 +215,7 @@ TEST(CliPredict, WrongInputIsTwoAndSaysWhatIsAllowed) {
                                         {"volumes --layer 1", "goes with --recording"},
                                         {"volumes --tensor x", "goes with --topk"},
                                         {"predict --node-limited", "goes with a recording"},
-                                        {"predict --calibration /x.json --ep 8", "--ep says nothing"},
+                                        {"predict --calibration /x.json --ep 8", "--ep cannot be used"},
                                         {"volumes --ranks 0", "volumes --help shows"}}) {
     const Result result = run(arguments);
     EXPECT_EQ(result.status, 2) << arguments;

@@ -240,7 +240,7 @@ TEST_F(Explain, FormatsAreNotTakenForMx) {
   EXPECT_TRUE(says(text(floor, "e8m0_blocks"), " (byte 1")) << text(floor, "e8m0_blocks");
 
   const auto tensorwise = one_step(Recipe::fp8_tensorwise);
-  EXPECT_TRUE(says(text(tensorwise, "crest"), "a lone one sqrt(n)")) << text(tensorwise, "crest");
+  EXPECT_TRUE(says(text(tensorwise, "crest"), "a single non-zero one sqrt(n)")) << text(tensorwise, "crest");
   EXPECT_FALSE(says(text(tensorwise, "clipped"), "blocks of")) << text(tensorwise, "clipped");
   EXPECT_FALSE(says(text(tensorwise, "e8m0_blocks"), "byte")) << text(tensorwise, "e8m0_blocks");
 }
