@@ -104,7 +104,7 @@ class QtFindings : public QObject {
     run.history()->append(lost);
     selection.setHistories({run.history()});
     QTRY_COMPARE(watch.count(Severity::severe), 1);  // in the steps after the last whole block
-    QVERIFY(panel.csv().contains("loss lost"));
+    QVERIFY(panel.csv().contains("loss NaN or infinite"));
     run.append(300);
     selection.refresh();
     QTRY_VERIFY(watch.checked().join(' ').contains("0 to 323"));

@@ -175,8 +175,8 @@ TEST(Recording, ColumnsAreTheFields) {
 }
 
 // What programs of before have written and others read: a column more needs a new format.
-TEST(Recording, FormatFiveHasTheseColumns) {
-  const std::string path = temporary_file("format5.moescope");
+TEST(Recording, FormatSixHasTheseColumns) {
+  const std::string path = temporary_file("columns.moescope");
   write_run(path, 1);
   Connection connection(path, SQLITE_OPEN_READONLY);
   const auto columns = [&](const std::string& table) {
@@ -185,7 +185,7 @@ TEST(Recording, FormatFiveHasTheseColumns) {
     while (rows.next()) names += (names.empty() ? "" : ", ") + rows.get_text();
     return names;
   };
-  ASSERT_EQ(kFormatVersion, 5);
+  ASSERT_EQ(kFormatVersion, 6);
   EXPECT_EQ(columns("frame"),
             "id INTEGER, run INTEGER, step INTEGER, wall_s REAL, tokens INTEGER, ce_loss REAL, aux_loss REAL, z_loss "
             "REAL, grad_norm REAL, lr REAL, tokens_per_s REAL, nan_mask INTEGER, data_ms REAL, attention_ms REAL, "
@@ -207,6 +207,7 @@ TEST(Recording, FormatFiveHasTheseColumns) {
   EXPECT_EQ(columns("gradient"),
             "id INTEGER, run INTEGER, step INTEGER, layer INTEGER, tensors TEXT, snr_db REAL, cosine REAL, nan_mask "
             "INTEGER");
+  EXPECT_EQ(columns("marker"), "id INTEGER, run INTEGER, step INTEGER, kind TEXT, text TEXT, key TEXT, value TEXT");
 }
 
 TEST(Recording, RewindReplacesWhatFollows) {
