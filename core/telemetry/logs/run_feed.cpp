@@ -189,6 +189,7 @@ struct RunFeed::State {
   std::size_t bytes = 0;
   Clock::time_point ended_at;
   bool end_is_line = false;
+  bool more = false;  // frames to make lines of, left for the next round
   std::thread thread;
 
   void wake_thread() const {
@@ -225,12 +226,17 @@ void RunFeed::State::add_line(std::string line) {
 }
 
 bool RunFeed::State::queue_new_lines() {
-  std::deque<std::shared_ptr<const TelemetryFrame>> news;
+  // Not all at once: clients wait while lines are made.
+  constexpr std::size_t kLinesAtOnce = 32;
+  std::vector<std::shared_ptr<const TelemetryFrame>> news;
   bool over;
   {
     const std::lock_guard lock(mutex);
-    news.swap(frames);
-    over = ended;
+    const auto end = frames.begin() + static_cast<std::ptrdiff_t>(std::min(frames.size(), kLinesAtOnce));
+    news.assign(frames.begin(), end);
+    frames.erase(frames.begin(), end);
+    more = !frames.empty();
+    over = ended && !more;
   }
   for (const auto& frame : news) add_line(to_json_line(*frame) + '\n');
   if (!over) return true;
@@ -337,7 +343,7 @@ void RunFeed::State::serve() {
     std::vector<pollfd> waits{{wake.get(), POLLIN, 0}, {listener.get(), POLLIN, 0}};
     for (const Client& client : clients)
       waits.push_back({client.socket.get(), static_cast<short>(POLLIN | (has_unsent(client) ? POLLOUT : 0)), 0});
-    poll(waits.data(), waits.size(), end_is_line ? 20 : 1000);
+    poll(waits.data(), waits.size(), more ? 0 : end_is_line ? 20 : 1000);
     if (waits[0].revents) clear_wake();
     for (std::size_t i = 0; i < clients.size(); ++i) {
       Client& client = clients[i];
