@@ -188,6 +188,22 @@ void get_rows(Unpacker& unpacker, std::vector<Row>& rows) {
   for (Row& row : rows) describe(row, unpacker);
 }
 
+// The frame's scalars, then each list.
+template <class... Rows>
+PackedFrame pack_lists(const TelemetryFrame& frame, const std::vector<Rows>&... lists) {
+  Packer packer;
+  packer.put_scalars(frame);
+  (put_rows(packer, lists), ...);
+  return packer.take();
+}
+
+template <class... Rows>
+void unpack_lists(const PackedFrame& packed, TelemetryFrame& frame, std::vector<Rows>&... lists) {
+  Unpacker unpacker(packed);
+  unpacker.get_scalars(frame);
+  (get_rows(unpacker, lists), ...);
+}
+
 }  // namespace
 
 PackedFrame pack_routers(const TelemetryFrame& frame) {
@@ -237,44 +253,27 @@ void unpack_routers(const PackedFrame& packed, TelemetryFrame& frame) {
 }
 
 PackedFrame pack_quants(const TelemetryFrame& frame) {
-  Packer packer;
-  packer.put_scalars(frame);
-  put_rows(packer, frame.quants);
-  return packer.take();
+  return pack_lists(frame, frame.quants);
 }
 
 void unpack_quants(const PackedFrame& packed, TelemetryFrame& frame) {
-  Unpacker unpacker(packed);
-  unpacker.get_scalars(frame);
-  get_rows(unpacker, frame.quants);
+  unpack_lists(packed, frame, frame.quants);
 }
 
 PackedFrame pack_flips(const TelemetryFrame& frame) {
-  Packer packer;
-  packer.put_scalars(frame);
-  put_rows(packer, frame.flips);
-  return packer.take();
+  return pack_lists(frame, frame.flips);
 }
 
 void unpack_flips(const PackedFrame& packed, TelemetryFrame& frame) {
-  Unpacker unpacker(packed);
-  unpacker.get_scalars(frame);
-  get_rows(unpacker, frame.flips);
+  unpack_lists(packed, frame, frame.flips);
 }
 
 PackedFrame pack_gradients(const TelemetryFrame& frame) {
-  Packer packer;
-  packer.put_scalars(frame);
-  put_rows(packer, frame.gradients);
-  put_rows(packer, frame.rounding_flips);
-  return packer.take();
+  return pack_lists(frame, frame.gradients, frame.rounding_flips);
 }
 
 void unpack_gradients(const PackedFrame& packed, TelemetryFrame& frame) {
-  Unpacker unpacker(packed);
-  unpacker.get_scalars(frame);
-  get_rows(unpacker, frame.gradients);
-  get_rows(unpacker, frame.rounding_flips);
+  unpack_lists(packed, frame, frame.gradients, frame.rounding_flips);
 }
 
 bool unpack_bias(const PackedFrame& packed, int layer, std::vector<float>& bias) {
