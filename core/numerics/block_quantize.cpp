@@ -24,8 +24,8 @@ float block_amax(const float* x, std::size_t step, std::size_t n) {
   return std::bit_cast<float>(bits);  // NaN sorts above infinity, infinity above all numbers
 }
 
-void encode_block(const ElementRounding& rounding, const float* __restrict x, std::size_t n,
-                                float inverse, std::uint8_t* __restrict codes) {
+void encode_block(const ElementRounding& rounding, const float* __restrict x, std::size_t n, float inverse,
+                  std::uint8_t* __restrict codes) {
   const ElementRounding f = rounding;
   for (std::size_t i = 0; i < n; ++i) codes[i] = encode_number(f, x[i] * inverse);
 }

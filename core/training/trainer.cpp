@@ -8,8 +8,8 @@
 
 #include "core/model/moe/router_sums.h"
 #include "core/model/rank_gather.h"
-#include "core/numerics/number_format.h"
 #include "core/numerics/kernels.h"
+#include "core/numerics/number_format.h"
 #include "core/parallel/placement_choice.h"
 #include "core/parallel/volumes.h"
 #include "core/training/expert_weights.h"

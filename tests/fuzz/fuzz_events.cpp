@@ -3,8 +3,8 @@
 // get past the checksum. How to run: tests/CMakeLists.txt.
 #include <stdexcept>
 
-#include "core/files/import_events.h"
 #include "core/files/event_records.h"
+#include "core/files/import_events.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace moescope;

@@ -273,8 +273,7 @@ std::optional<FigureTarget> LinePlot::figureAt(QPoint position) const {
     if ((each.fetch && !each.figure) || each.history.get() != selection_->history()) continue;
     const double away = std::fabs(axis.toPixel(static_cast<double>(each.valueAt(step))) - position.y());
     if (nearest && !(away < least)) continue;
-    nearest = each.figure ? each.figure(step)
-                          : FigureTarget{.key = each.metric, .layer = each.layer, .step = step};
+    nearest = each.figure ? each.figure(step) : FigureTarget{.key = each.metric, .layer = each.layer, .step = step};
     least = away;
   }
   return nearest;

@@ -35,7 +35,7 @@ struct Names {
   int count;
 };
 template <class Enum>  // which clang before 17 does not deduce of aggregates by itself
-Names(const char* (*)(Enum), int) -> Names<Enum>;
+Names(const char* (*)(Enum), int)->Names<Enum>;
 
 template <class Row, class Frame>
 concept RowOf = std::same_as<std::remove_const_t<Row>, Frame>;

@@ -9,7 +9,8 @@
 
 namespace {
 
-// Loops that were compiled for AVX-512 or AVX2 fused the products that are fused now; those for older processors did not.
+// Loops that were compiled for AVX-512 or AVX2 fused the products that are fused now; those for older processors did
+// not.
 TEST(Kernels, LoopsOfBeforeCountAsTheSameWhereTheyGaveTheSameBits) {
   using namespace moescope;
   Kernels before = kernels_here();

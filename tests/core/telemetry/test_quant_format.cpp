@@ -10,8 +10,8 @@
 #include "core/config/run_config.h"
 #include "core/numerics/number_format.h"
 #include "core/numerics/recipes.h"
-#include "core/telemetry/frame/quant_format.h"
 #include "core/telemetry/frame/metrics.h"
+#include "core/telemetry/frame/quant_format.h"
 #include "tests/support/sample_matrices.h"
 
 namespace moescope {
