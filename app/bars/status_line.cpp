@@ -42,8 +42,8 @@ StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent) {
   training_ = add("Steps taken, and tokens per second of the last steps");
   holdings_ = add("Where this run is recorded, and how much of it is in memory", new ShortenedLabel(this));
   screen_ =
-      add("Frames per second and the CPU time of each in the window's thread. Drawing uses at most 5 % of one core; "
-          "training never waits for it.");
+      add("Frames per second and the CPU time of each in the window's thread. Drawing new data uses at most 5 % of one "
+          "core; training never waits for it.");
   threads_ = add("Threads of the training. The results do not depend on their number.");
   QString meanings;
   for (int kind = 0; kind < kNumProvenances; ++kind) {

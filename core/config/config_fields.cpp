@@ -173,7 +173,7 @@ void add_model_shape(std::vector<ConfigField>& t) {
       "width. DeepSeek-V3: 1. They learn what all tokens need, so that routed experts can specialise. 0: none."));
   t.push_back(field<s, &ModelConfig::outlier_channel>(
       "model.outlier_channel", "Model", "Loud channel", "", {0, 8191},
-      "The channel of the feed-forward inputs that is scaled up when the factor below is not 1. Counts from 0."));
+      "The channel of the feed-forward inputs that is scaled when the factor below is not 1. Counts from 0."));
   t.push_back(field<s, &ModelConfig::outlier_factor>(
       "model.outlier_factor", "Model", "Loud channel's factor", "", {1e-3, 1e4},
       "At the start, the gain of one channel in every RMSNorm before a feed-forward is multiplied by this, and the "
@@ -295,9 +295,9 @@ void add_router_actions(std::vector<ConfigField>& t) {
   t.push_back(live(field<s, &RouterConfig::killed_experts>(
       "router.killed_experts", kGroup, "Killed experts", "", kNone,
       "Experts that cannot be chosen from the next step on, as LAYER:EXPERT: 2:7 is expert 7 of layer 2, *:3 expert 3 "
-      "of every MoE layer; several with commas. Their weights and bias stay as they are, and the others balance among "
-      "themselves. Shows what a lost machine does to a model, and how fast the others take over. Remove an entry to "
-      "revive the expert. Empty: none.")));
+      "of every MoE layer; several with commas. Their weights get no gradient, their bias stays as it is, and the "
+      "others balance among themselves. Shows what a lost machine does to a model, and how fast the others take over. "
+      "Remove an entry to revive the expert. Empty: none.")));
   t.push_back(live(field<s, &RouterConfig::pinned_bias>(
       "router.pinned_bias", kGroup, "Pinned biases", "", kNone,
       "Holds expert_bias of single experts at a value, as LAYER:EXPERT=BIAS: 2:7=0.5, *:3=-1; several with commas. A "
@@ -359,7 +359,7 @@ void add_optimizer(std::vector<ConfigField>& t) {
   t.push_back(field<s, &OptimizerConfig::clip>(
       "optimizer.clip", kGroup, "Gradient clipping", "", {1e-6, 1e9},
       "Gradients are scaled down so that their norm over all weights does not pass this. DeepSeek-V3: 1.0. If the norm "
-      "is above it at every step, the effective learning rate is lower than the one set."));
+      "is above it at every step, all gradients are scaled to this one norm."));
   t.push_back(live(field<s, &OptimizerConfig::router_lr_factor>(
       "optimizer.router_lr_factor", kGroup, "Router's learning rate factor", "", {0, 1000},
       "The gates' learning rate, with their weight decay, is this times that of all others. Above 1 routing becomes "

@@ -287,7 +287,7 @@ QString GradientErrorPanel::csv() const {
 
 QString GradientErrorPanel::explain() const {
   return tr("<p><b>The run's gradient against the one that FP32 gives</b> for the same weights and the same batch, "
-            "computed during training every few steps (telemetry.gradient_every; 0 is off). Shown for the whole model "
+            "computed during training at intervals (telemetry.gradient_every; 0 is off). Shown for the whole model "
             "of every run over steps, or by layer and group of tensors of the active run.</p><p><b>Reading it.</b> "
             "BF16 keeps some 40 dB and more, 8-bit formats lose a part of that, 4 bits most. 20 dB is an error of a "
             "tenth of the gradient: the sentence above gives it for every run. Errors grow from the head back to the "

@@ -245,10 +245,10 @@ QString QuantizationErrorPanel::explain() const {
             "share of clipped values, both of logarithmic length: none at 0.001 %, full at 100 %. SQNR is dominated by "
             "large values and hides lost small ones: read it with the underflow bar.</p><p><b>Click a cell</b> (or "
             "Enter): the tensor itself is captured from the running model and opens in Microscaling as a map of its "
-            "block scales, down to the bits of a block. Arrow keys only choose the tensor for the panel Block scales. "
-            "For past steps and recordings a copy of the run recomputes the tensor, to the bit.</p><p><i>exact</i>: no "
-            "error at all. Rows that arrived as MXFP8 payload are representable already, so quantizing them to MXFP8 "
-            "again along the same blocks is exact.</p>") +
+            "block scales, down to the bits of a block. Arrow keys only choose the tensor for the panel Block scale "
+            "histogram. For past steps and recordings a copy of the run recomputes the tensor, to the "
+            "bit.</p><p><i>exact</i>: no error at all. Rows that arrived as MXFP8 payload are representable already, "
+            "so quantizing them to MXFP8 again along the same blocks is exact.</p>") +
          metricCards({"sqnr_db", "underflow", "clipped", "clipped_blocks", "relative_l2", "cosine", "crest", "amax"});
 }
 

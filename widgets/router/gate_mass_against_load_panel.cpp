@@ -118,7 +118,7 @@ QString GateMassAgainstLoadPanel::csv() const {
 }
 
 QString GateMassAgainstLoadPanel::explain() const {
-  return tr("<p><b>Share of the tokens against share of the output</b>, one point per expert of the layer. To the "
+  return tr("<p><b>Share of the tokens against share of the weights</b>, one point per expert of the layer. To the "
             "right: more assignments than its fair share. Up: more of the weights with which results are mixed (gate "
             "mass), or of all scores before the choice (score mass). Colour: its bias, orange favoured, blue held "
             "back.</p><p><b>Reading it.</b> On the dashed diagonal an expert has the same share of both. Below it: it "

@@ -64,7 +64,8 @@ Parts commonest_scale(Context& at, const QuantFrame& quant, const QuantFormat& f
 
 Parts crest(const Context& at, const QuantFormat& format) {
   if (format.block == 0)
-    return plain(at, "mean over the values that share a scale; n equal values give 1, a single non-zero one sqrt(n)");
+    return plain(at,
+                 "mean over sets of values that share a scale; n equal values give 1, a single non-zero one sqrt(n)");
   const std::string n = std::to_string(format.block);
   return plain(at, "mean over blocks; " + n + " equal values give 1, a single non-zero one sqrt(" + n +
                        ") = " + decimal(std::sqrt(format.block), 3));

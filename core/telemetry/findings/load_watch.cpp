@@ -368,7 +368,7 @@ void LoadWatch::add_starved(std::vector<Finding>& out) const {
                 (starved.size() == 1 ? " has" : " have") + " got less than " + percent(kStarvedShare) +
                 " of the fair share for " + grouped(kStarvedSteps) + " steps or more (the longest for " +
                 grouped(last_step_ - since + 1) + "); expert " + std::to_string(starved[0]) +
-                (least > 0 ? " on " + decimal(least, 2) + " of it" : " without a token just now") + ". ";
+                (least > 0 ? " at " + decimal(least, 2) + " of it" : " without a token just now") + ". ";
   finding.saw += silence > 0
                      ? "None of them is silent for good: the longest without a token was " + batches_text(silence) + "."
                      : "None of them was ever without a token.";
