@@ -58,6 +58,8 @@ float decode_e8m0(std::uint8_t code);
 std::uint8_t encode_e8m0_up(float value, bool saturate);    // smallest 2^k >= value
 std::uint8_t encode_e8m0_down(float value, bool saturate);  // largest 2^k <= value
 
+using Bf16 = std::uint16_t;  // bits: the upper half of the float32 of the same value
+
 // float32 -> bfloat16 -> float32, nearest-even, NaN kept.
 float round_bf16(float value);
 void round_bf16(const float* in, std::size_t count, float* out);  // may be in place

@@ -7,13 +7,16 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "core/numerics/matrix_units.h"
+
 namespace moescope {
 namespace {
 
 constexpr const char* kCoreType = "OPENBLAS_CORETYPE";
+constexpr const char* kMatrixUnits = "MOESCOPE_MATRIX_UNITS";
 // Both say that a restart was made, so that it does not happen twice.
 constexpr const char* kRestartedFrom = "MOESCOPE_RESTARTED_FROM";  // the slow core that OpenBLAS chose
-constexpr const char* kRestartedFor = "MOESCOPE_RESTARTED_FOR";    // the core of a recording
+constexpr const char* kRestartedFor = "MOESCOPE_RESTARTED_FOR";    // core and matrix units of a recording
 
 char** own_arguments = nullptr;  // main()'s
 
@@ -86,40 +89,79 @@ std::string own_path() {
   return error ? "/proc/self/exe" : path.string();
 }
 
-// Returns where it cannot be done.
-void restart(const std::string& core, const char* mark, const std::string& marked) {
-  const char* before = std::getenv(kCoreType);
-  const std::string kept = before ? before : "";
-  setenv(kCoreType, core.c_str(), 1);
-  setenv(mark, marked.c_str(), 1);
+// A variable of the environment for the program that is started in place of this one.
+class VariableForRestart {
+ public:
+  VariableForRestart(const char* name, const std::string& value) : name_(name) {
+    if (value.empty()) return;
+    set_ = true;
+    if (const char* before = std::getenv(name)) before_ = before;
+    setenv(name, value.c_str(), 1);
+  }
+  ~VariableForRestart() {
+    if (set_) before_ ? setenv(name_, before_->c_str(), 1) : unsetenv(name_);
+  }
+  VariableForRestart(const VariableForRestart&) = delete;
+
+ private:
+  const char* name_;
+  bool set_ = false;
+  std::optional<std::string> before_;
+};
+
+// Returns where it cannot be done. What is empty stays as it is.
+void restart(const std::string& core, const std::string& units, const char* mark, const std::string& marked) {
+  const VariableForRestart core_type(kCoreType, core), matrix_units(kMatrixUnits, units), restarted(mark, marked);
   execv(own_path().c_str(), own_arguments);
-  before ? setenv(kCoreType, kept.c_str(), 1) : unsetenv(kCoreType);
-  unsetenv(mark);
 }
 
-bool set_by_user() {
-  return std::getenv(kCoreType) && !std::getenv(kRestartedFrom) && !std::getenv(kRestartedFor);
+bool set_by_user(const char* variable) {
+  return std::getenv(variable) && !std::getenv(kRestartedFrom) && !std::getenv(kRestartedFor);
+}
+
+// "amx" of "oneDNN 2.6.3 amx".
+std::string unit_of(const std::string& units) {
+  return units.substr(units.rfind(' ') + 1);
+}
+
+// The choice of matrix units that gives `then` here; empty: none does, or it is made.
+std::string units_for(const std::string& then, const std::string& here) {
+  if (then == here) return "";
+  if (then.empty()) return "off";
+  // Of two units that a processor has, it can be held to the older one.
+  const bool same_version = then.substr(0, then.rfind(' ')) == here.substr(0, here.rfind(' '));
+  return same_version && unit_of(then) == "avx512_bf16" && unit_of(here) == "amx" ? "avx512_bf16" : "";
 }
 
 }  // namespace
 
 std::string Kernels::text() const {
-  return "OpenBLAS " + openblas + ' ' + core + ", " + vectors + " loops";
+  return "OpenBLAS " + openblas + ' ' + core + ", " + vectors + " loops" + (units.empty() ? "" : ", " + units);
 }
 
 const Kernels& kernels_here() {
-  static const Kernels here{openblas_version(), openblas_get_corename(), std::string(kLoops)};
+  static const Kernels here{openblas_version(), openblas_get_corename(), std::string(kLoops),
+                            has_matrix_unit() ? matrix_unit_text() : ""};
   return here;
 }
 
 std::optional<Kernels> parse_kernels(std::string_view text) {
-  constexpr std::string_view kBegin = "OpenBLAS ", kEnd = " loops";
+  constexpr std::string_view kBegin = "OpenBLAS ", kEnd = " loops", kUnits = " loops, ";
+  std::string_view units;
+  if (const auto at = text.find(kUnits); at != text.npos) {
+    units = text.substr(at + kUnits.size());
+    text = text.substr(0, at + kEnd.size());
+    const auto space = units.find(' '), last = units.rfind(' ');
+    if (space == units.npos || space == last || !is_word(units.substr(0, space)) ||
+        !is_word(units.substr(space + 1, last - space - 1)) || !is_word(units.substr(last + 1)))
+      return {};
+  }
   if (!text.starts_with(kBegin) || !text.ends_with(kEnd) || text.size() <= kBegin.size() + kEnd.size()) return {};
   text = text.substr(kBegin.size(), text.size() - kBegin.size() - kEnd.size());
   const auto space = text.find(' '), comma = text.find(", ");
   if (space == text.npos || comma == text.npos || comma < space) return {};
   Kernels kernels{std::string(text.substr(0, space)), std::string(text.substr(space + 1, comma - space - 1)),
-                  std::string(text.substr(comma + 2))};
+                  std::string(text.substr(comma + 2)), std::string(units)};
   if (!is_word(kernels.openblas) || !is_word(kernels.core) || !is_word(kernels.vectors)) return {};
   return kernels;
 }
@@ -132,13 +174,16 @@ KernelCheck check_kernels(const std::string& recorded) {
     return {Outcome::not_recorded,
             "Which kernels computed it is not recorded; here are " + here.text() +
                 ". On another kind of CPU the bits may differ.",
-            ""};
-  if (then->openblas == here.openblas && then->core == here.core && same_loops(then->vectors, here.vectors))
-    return {Outcome::same, "Computed by the kernels that are here, too: " + here.text() + '.', ""};
+            "", ""};
+  if (then->openblas == here.openblas && then->core == here.core && same_loops(then->vectors, here.vectors) &&
+      then->units == here.units)
+    return {Outcome::same, "Computed by the kernels that are here, too: " + here.text() + '.', "", ""};
   KernelCheck check{Outcome::other,
                     "Computed by " + then->text() + "; here are " + here.text() +
                         ". Other kernels add in another order, so the bits may differ from the first step on.",
-                    ""};
+                    "", units_for(then->units, here.units)};
+  if (then->units != here.units && check.units.empty())
+    check.text += " This CPU cannot run " + then->units + " with the oneDNN that is here.";
   if (then->core == here.core) return check;
   if (cpu_can_run(then->core))
     check.core = then->core;
@@ -149,20 +194,23 @@ KernelCheck check_kernels(const std::string& recorded) {
 
 KernelCheck use_recorded_kernels(const std::string& recorded) {
   KernelCheck check = check_kernels(recorded);
-  if (check.core.empty()) return check;
-  if (set_by_user())
-    check.text += std::string(" OPENBLAS_CORETYPE=") + std::getenv(kCoreType) + " is kept, as you set it.";
-  else if (const char* tried = std::getenv(kRestartedFor); tried && tried == check.core)
+  if (!check.helps()) return check;
+  for (const char* variable : {kCoreType, kMatrixUnits})
+    if (set_by_user(variable)) {
+      check.text += std::string(" ") + variable + '=' + std::getenv(variable) + " is kept, as you set it.";
+      return check;
+    }
+  if (std::getenv(kRestartedFor))  // which left the cores that this OpenBLAS was built without
     check.text += " This OpenBLAS has no " + check.core + " kernels.";
   else if (own_arguments)
-    restart(check.core, kRestartedFor, check.core);
+    restart(check.core, check.units, kRestartedFor, check.core + ' ' + check.units);
   return check;
 }
 
 std::string ensure_fast_openblas(char** argv) {
   own_arguments = argv;
   const std::string core = openblas_get_corename();
-  if (const char* wanted = std::getenv(kRestartedFor); wanted && wanted == core)
+  if (const char* wanted = std::getenv(kRestartedFor); wanted && std::string_view(wanted).starts_with(core + ' '))
     return "OpenBLAS runs its " + core + " kernels, as the recording asks that is trained again.";
   if (const char* slow_core = std::getenv(kRestartedFrom))
     return "OpenBLAS chose its slow " + std::string(slow_core) + " kernels; restarted with its " + core + " kernels.";
@@ -171,7 +219,7 @@ std::string ensure_fast_openblas(char** argv) {
   const char* better = cpu == kUnknown ? nullptr : cpu >= kAvx512 ? "SkylakeX" : cpu == kAvx2 ? "Haswell" : nullptr;
   if (!better || age_of_kernels(core) >= needs(better))
     return "OpenBLAS chose its " + core + " kernels, which fit this CPU.";
-  restart(better, kRestartedFrom, core);
+  restart(better, "", kRestartedFrom, core);
   return "OpenBLAS chose its slow " + core + " kernels; start with OPENBLAS_CORETYPE=" + better + " for speed.";
 }
 

@@ -12,8 +12,9 @@ struct Kernels {
   std::string openblas;  // version: "0.3.21"
   std::string core;      // of OpenBLAS's kernels, as openblas_get_corename() says: "SkylakeX"
   std::string vectors;   // of this program's own loops: "16-lane"; of before, their instruction set: "x86-64-v4"
+  std::string units;     // what multiplies BF16 (matrix_units.h): "oneDNN 2.6.3 amx"; empty: OpenBLAS, as before
 
-  std::string text() const;  // "OpenBLAS 0.3.21 SkylakeX, 16-lane loops"
+  std::string text() const;  // "OpenBLAS 0.3.21 SkylakeX, 16-lane loops, oneDNN 2.6.3 amx"
   bool operator==(const Kernels&) const = default;
 };
 
@@ -24,11 +25,15 @@ struct KernelCheck {
   enum class Outcome { same, not_recorded, other };
   Outcome outcome = Outcome::same;
   std::string text;  // a sentence or two: by what it was computed, and what there is here
-  std::string core;  // OPENBLAS_CORETYPE that comes nearer to what was recorded and that this CPU can run; empty: none
+  // What comes nearer to what was recorded, and this CPU can run; empty: nothing.
+  std::string core;   // OPENBLAS_CORETYPE
+  std::string units;  // choose_matrix_unit()'s
+  bool helps() const { return !core.empty() || !units.empty(); }
 };
 // `recorded`: RunInfo::kernels or those of a checkpoint, Kernels::text(); empty: of before they were stored.
 KernelCheck check_kernels(const std::string& recorded);
-// The same, after a restart of this program with the recorded core where that helps; a core that the user set is kept.
+// The same, after a restart of this program with the recorded core and matrix units where that helps; those that the
+// user set are kept.
 // Before anything was begun that a restart would lose.
 KernelCheck use_recorded_kernels(const std::string& recorded);
 

@@ -10,6 +10,7 @@
 #include "core/numerics/kernels/convert.h"
 #include "core/numerics/kernels/quantize_blocks.h"
 #include "core/numerics/kernels/random_bits.h"
+#include "core/numerics/scale_rules.h"
 
 namespace moescope {
 namespace {
@@ -117,6 +118,13 @@ void quantize(const OperandFormat& format, const Tile& t, BlockAxis axis, float 
   sums.add(tiles);
 }
 
+void quantize_tile(const OperandFormat& format, Tile tile, BlockAxis axis, float tensor_amax, QuantSums* sums) {
+  if (tile.rows == 0 || tile.cols == 0) return;
+  if (format.rounding == Rounding::stochastic) tile.column_keys = column_keys(tile.key.first_col, tile.cols);
+  QuantSums unused;
+  quantize(format, tile, axis, tensor_amax, sums ? *sums : unused);
+}
+
 }  // namespace
 
 float operand_amax(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key) {
@@ -140,11 +148,45 @@ void quantize_operand(const OperandFormat& format, MatrixView in, BlockAxis axis
 
 void quantize_operand_tile(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
                            float tensor_amax, float* out, std::size_t out_stride, QuantSums* sums) {
-  if (in.rows == 0 || in.cols == 0) return;
-  Tile tile = tile_of(in, key, out, out_stride);
-  if (format.rounding == Rounding::stochastic) tile.column_keys = column_keys(key.first_col, in.cols);
-  QuantSums unused;
-  quantize(format, tile, axis, tensor_amax, sums ? *sums : unused);
+  quantize_tile(format, tile_of(in, key, out, out_stride), axis, tensor_amax, sums);
+}
+
+bool fits_bf16(const OperandFormat& format) {
+  switch (format.scheme) {
+    case QuantScheme::fp32:
+      return false;
+    case QuantScheme::fp8:
+      return has_tensor_scale(format);
+    case QuantScheme::bf16:
+    case QuantScheme::mx:
+    case QuantScheme::nvfp4:
+      return true;
+  }
+  return false;
+}
+
+float bf16_scale(const OperandFormat& format, float tensor_amax) {
+  if (format.scheme == QuantScheme::nvfp4) return nvfp4_tensor_scale(tensor_amax);
+  if (format.scheme == QuantScheme::fp8)
+    return 1 / fp8_encoding_scale(traits(format.element).max, format.power_of_two_scale, tensor_amax);
+  return 1;
+}
+
+bool quantize_operand_bf16(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
+                           Bf16* out, std::size_t out_stride, float& scale, QuantSums* sums) {
+  const float amax = has_tensor_scale(format) ? operand_amax(format, in, axis, key) : 0;
+  scale = bf16_scale(format, amax);
+  return quantize_operand_tile_bf16(format, in, axis, key, amax, out, out_stride, sums);
+}
+
+bool quantize_operand_tile_bf16(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
+                                float tensor_amax, Bf16* out, std::size_t out_stride, QuantSums* sums) {
+  assert(fits_bf16(format));
+  bool too_small = false;
+  Tile tile = tile_of(in, key, nullptr, out_stride);
+  tile.bf16 = out, tile.too_small = &too_small;
+  quantize_tile(format, tile, axis, tensor_amax, sums);
+  return !too_small;
 }
 
 }  // namespace moescope

@@ -67,4 +67,19 @@ float larger_amax(float a, float b);  // the one that is not finite, if there is
 void quantize_operand_tile(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
                            float tensor_amax, float* out, std::size_t out_stride, QuantSums* sums);
 
+// Quantized for BF16 matrix units (matrix_units.h), which multiply it exactly: q = BF16 number * one scale of the
+// tensor.
+//   bf16, mx   the number is q, the scale 1
+//   nvfp4      element * s, which has 6 bits at most, and t
+//   fp8        with a tensor-wide scale: the element, and 1 / e
+// Whether the format is one of these.
+bool fits_bf16(const OperandFormat& format);
+float bf16_scale(const OperandFormat& format, float tensor_amax);
+// quantize_operand and quantize_operand_tile with the number in `out`. False: one is smaller than BF16's smallest
+// normal number, 2^-126, and `out` of no use.
+bool quantize_operand_bf16(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
+                           Bf16* out, std::size_t out_stride, float& scale, QuantSums* sums);
+bool quantize_operand_tile_bf16(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
+                                float tensor_amax, Bf16* out, std::size_t out_stride, QuantSums* sums);
+
 }  // namespace moescope

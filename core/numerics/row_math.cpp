@@ -65,6 +65,25 @@ HWY_INLINE void softmax_backward_lanes(T* s_to_p, T* dp_to_ds, std::size_t n, T 
   }
 }
 
+HWY_INLINE Floats rounded_for_units(Floats x) {
+  const Words bits = bits_as<std::uint32_t>(x), sign = bits & splat(0x80000000u);
+  const Ints magnitude = magnitude_bits(x), infinity = splat(0x7F800000);
+  const Words up = (bits + splat(0x7FFFu) + (shifted_right<16>(bits) & splat(1u))) & splat(0xFFFF0000u);
+  const Words quiet_nan = (bits | splat(0x00400000u)) & splat(0xFFFF0000u);
+  const Ints number = if_less(infinity, magnitude, bits_as<std::int32_t>(quiet_nan), bits_as<std::int32_t>(up));
+  return bits_as<float>(
+      if_less(magnitude_bits(bits_as<float>(number)), splat(0x00800000), bits_as<std::int32_t>(sign), number));
+}
+
+void narrow_row(const float* in, std::size_t n, Bf16* out) {
+  for (std::size_t i = 0; i < n; i += kSixteen)
+    store_upper_halves(out + i, rounded_for_units(load_first(in + i, n - i)), n - i);
+}
+void round_row(const float* in, std::size_t n, float* out) {
+  for (std::size_t i = 0; i < n; i += kSixteen)
+    store_first(out + i, rounded_for_units(load_first(in + i, n - i)), n - i);
+}
+
 #define MOESCOPE_ROW_MATH(T)                                                                  \
   T dot_##T(const T* a, const T* b, std::size_t n) {                                          \
     return dot(a, b, n);                                                                      \
@@ -117,6 +136,23 @@ namespace moescope {
 MOESCOPE_ROW_MATH(float)
 MOESCOPE_ROW_MATH(double)
 #undef MOESCOPE_ROW_MATH
+
+HWY_EXPORT(narrow_row);
+HWY_EXPORT(round_row);
+void round_for_units(const float* in, std::size_t n, Bf16* out) {
+  HWY_DYNAMIC_DISPATCH(narrow_row)(in, n, out);
+}
+void round_for_units(const float* in, std::size_t n, float* out) {
+  HWY_DYNAMIC_DISPATCH(round_row)(in, n, out);
+}
+void round_for_units(const double* in, std::size_t n, double* out) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const float narrow = static_cast<float>(in[i]);
+    float rounded = 0;
+    round_for_units(&narrow, 1, &rounded);
+    out[i] = static_cast<double>(rounded);
+  }
+}
 
 }  // namespace moescope
 #endif

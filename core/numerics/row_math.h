@@ -4,6 +4,8 @@
 
 #include <cstddef>
 
+#include "core/numerics/float_formats.h"
+
 namespace moescope {
 
 // sum a_i b_i
@@ -26,5 +28,10 @@ double softmax_row(const double* in, std::size_t n, double scale, double* out);
 // of p into those of s, scale p (dp - delta), where delta = sum p dp. n is a multiple of 16.
 void softmax_backward_row(float* s_to_p, float* dp_to_ds, std::size_t n, float scale, float lse, float delta);
 void softmax_backward_row(double* s_to_p, double* dp_to_ds, std::size_t n, double scale, double lse, double delta);
+
+// BF16 numbers as matrix units take them: rounded to nearest, magnitudes below 2^-126 to 0.
+void round_for_units(const float* in, std::size_t n, Bf16* out);
+void round_for_units(const float* in, std::size_t n, float* out);  // may be in place
+void round_for_units(const double* in, std::size_t n, double* out);
 
 }  // namespace moescope

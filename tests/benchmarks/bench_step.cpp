@@ -1,8 +1,9 @@
 // Whole training steps: bench_step [shape ...] [--steps N] [--threads N]
-//                       [--recipes | --recipes-everywhere | --telemetry | --checkpoints] [--only PART]
+//                       [--recipes | --recipes-everywhere | --units | --telemetry | --checkpoints] [--only PART]
 //
 // --recipes: the routed experts in every recipe against FP32, with statistics; --recipes-everywhere: all weights;
 // --only: the recipes with PART in their names.
+// --units: all weights in BF16, MXFP8 and NVFP4 (stochastic, rotated) against FP32, in turns, and what multiplied them.
 // --telemetry: all of it at the default cadence against none, over --steps N steps (200 or more: a whole cycle of it).
 // --checkpoints: what keeping one to go back to costs, and its share of a step at the default cadence.
 //
@@ -24,6 +25,7 @@
 #include "core/model/layers/parameters.h"
 #include "core/numerics/gemm.h"
 #include "core/numerics/kernels.h"
+#include "core/numerics/matrix_units.h"
 #include "core/numerics/parallel.h"
 #include "core/training/trainer.h"
 #include "tests/benchmarks/bench_measures.h"
@@ -288,6 +290,31 @@ void bench_recipes(const std::string& name, const RunConfig& base, int steps, Re
   }
 }
 
+// What BF16 matrix units make of a step: each precision of all weights, in turn with the others.
+void bench_units(const std::string& name, const RunConfig& base, int steps) {
+  const auto data = open_dataset(base.data, base.seed);
+  const auto everywhere = [&](Recipe recipe, Rounding rounding, bool rotated) {
+    return variant_of(base, Recipes::everywhere, recipe, rounding, rotated);
+  };
+  std::vector<Variant> variants;
+  variants.push_back(everywhere(Recipe::fp32, Rounding::nearest, false));
+  variants.push_back(everywhere(Recipe::bf16, Rounding::nearest, false));
+  variants.push_back(everywhere(Recipe::mxfp8_rceil, Rounding::nearest, false));
+  variants.push_back(everywhere(Recipe::nvfp4, Rounding::stochastic, true));
+  const double peak = sgemm_peak_gflops();
+  for (int step = -3; step < steps; ++step)
+    for (Variant& variant : variants) measure(variant, *data, step >= 0);
+  std::printf("%s, all weights; %s; sgemm peak %.0f GFLOP/s on %d threads (medians of %d steps)\n", name.c_str(),
+              matrix_unit_text().c_str(), peak, num_threads(), steps);
+  for (const Variant& variant : variants) {
+    print_variant(variant, base, peak);
+    std::printf("    %.2fx FP32's time (CPU %.2fx)\n", median(variant.seconds) / median(variants[0].seconds),
+                median(variant.cpu) / median(variants[0].cpu));
+  }
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
 }  // namespace
 }  // namespace moescope
 
@@ -297,7 +324,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> names;
   std::string part;
   int steps = 9;
-  bool telemetry = false, checkpoints = false;
+  bool telemetry = false, checkpoints = false, units = false;
   Recipes which = Recipes::none;
   for (int i = 1; i < argc; ++i) {
     if (!std::strcmp(argv[i], "--steps") && i + 1 < argc)
@@ -308,6 +335,8 @@ int main(int argc, char** argv) {
       which = Recipes::everywhere;
     else if (!std::strcmp(argv[i], "--only") && i + 1 < argc)
       part = argv[++i];
+    else if (!std::strcmp(argv[i], "--units"))
+      units = true;
     else if (!std::strcmp(argv[i], "--telemetry"))
       telemetry = true;
     else if (!std::strcmp(argv[i], "--checkpoints"))
@@ -326,6 +355,8 @@ int main(int argc, char** argv) {
     }
     if (checkpoints)
       bench_checkpoints(name, config, steps);
+    else if (units)
+      bench_units(name, config, steps);
     else if (telemetry)
       bench_telemetry(name, config, steps);
     else if (which == Recipes::none)

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
+#include <type_traits>
 
 #include "core/model/layers/linear.h"
 #include "core/model/layers/rms_norm.h"
 #include "core/numerics/gemm.h"
+#include "core/numerics/matrix_units.h"
 #include "core/numerics/parallel.h"
 #include "core/numerics/row_math.h"
 
@@ -24,6 +27,49 @@ std::size_t size(int n) {
 }
 int padded(int n) {
   return (n + kPad - 1) / kPad * kPad;
+}
+
+// Elements of T that hold these counts of Number, each padded.
+template <class T, class Number>
+std::size_t room(std::initializer_list<int> counts) {
+  std::size_t numbers = 0;
+  for (const int count : counts) numbers += size(padded(count));
+  return (numbers * sizeof(Number) + sizeof(T) - 1) / sizeof(T);
+}
+
+enum class Arithmetic { full, rounded, units };  // FP32; BF16 numbers by sgemm or by matrix units
+
+template <class T>
+Arithmetic arithmetic_of(const LayerPrecision& precision) {
+  if (!precision.step) return Arithmetic::full;
+  const auto& formats = precision.step->of(GemmClass::attention).formats;
+  const bool bf16 = std::ranges::all_of(formats, [](const auto& f) { return f.scheme == QuantScheme::bf16; });
+  if (!bf16) return Arithmetic::full;
+  return std::is_same_v<T, float> && has_matrix_unit() ? Arithmetic::units : Arithmetic::rounded;
+}
+
+template <class T, class Number>
+void take(const T* in, std::size_t n, bool rounds, Number* out) {
+  if constexpr (std::is_same_v<T, Number>)
+    if (!rounds) return void(std::copy_n(in, n, out));
+  round_for_units(in, n, out);
+}
+
+// The matrix as it is multiplied, without gaps between rows.
+template <class T, class Number>
+void take_rows(const T* in, int rows, int cols, int stride, bool rounds, Number* out) {
+  for (int r = 0; r < rows; ++r) take(in + size(r) * size(stride), size(cols), rounds, out + size(r) * size(cols));
+}
+
+// `visible` columns of a block of scores, whose rows stay as far apart: the block itself where nothing is rounded.
+template <class T, class Number>
+const Number* take_scores(T* scores, int rows, int visible, int stride, bool rounds, Number* out) {
+  if constexpr (std::is_same_v<T, Number>) {
+    if (!rounds) return scores;
+  }
+  for (int r = 0; r < rows; ++r)
+    take(scores + size(r) * size(stride), size(visible), rounds, out + size(r) * size(stride));
+  return out;
 }
 
 // Rows are queries first .. first + rows of the sequence; the first + r + 1 keys up to a query's own count, those after
@@ -104,7 +150,13 @@ void Attention<T>::forward(const LayerView<T>& w, const T* x, AttentionActivatio
   linear_forward(a.latent, n, latent, w.wkv_b, c_.n_heads * (c_.qk_nope_head_dim + c_.v_head_dim), a.kv, false,
                  precision.of(Gemm::wkv_b));
   rotate(a);
-  parallel_for(sequences_ * c_.n_heads, [&](int task) { head_forward(task / c_.n_heads, task % c_.n_heads, a); });
+  const Arithmetic arithmetic = arithmetic_of<T>(precision);
+  parallel_for(sequences_ * c_.n_heads, [&](int task) {
+    const int sequence = task / c_.n_heads, head = task % c_.n_heads;
+    if constexpr (std::is_same_v<T, float>)
+      if (arithmetic == Arithmetic::units) return head_forward<Bf16>(sequence, head, true, a);
+    head_forward<T>(sequence, head, arithmetic != Arithmetic::full, a);
+  });
   std::copy_n(x, size(n) * size(dim), y);
   linear_forward(a.o, n, c_.n_heads * c_.v_head_dim, w.wo, dim, y, true, precision.of(Gemm::wo));
 }
@@ -117,7 +169,13 @@ void Attention<T>::backward(const LayerView<T>& w, const LayerView<T>& g, const 
   const int kv_width = c_.n_heads * (c_.qk_nope_head_dim + c_.v_head_dim);
   linear_backward_weight(dx, a.o, n, dim, o_width, g.wo, precision.of(Gemm::wo));
   linear_backward_input(dx, n, dim, w.wo, o_width, ws.d_o, false, precision.of(Gemm::wo));
-  parallel_for(sequences_ * c_.n_heads, [&](int task) { head_backward(task / c_.n_heads, task % c_.n_heads, a, ws); });
+  const Arithmetic arithmetic = arithmetic_of<T>(precision);
+  parallel_for(sequences_ * c_.n_heads, [&](int task) {
+    const int sequence = task / c_.n_heads, head = task % c_.n_heads;
+    if constexpr (std::is_same_v<T, float>)
+      if (arithmetic == Arithmetic::units) return head_backward<Bf16>(sequence, head, true, a, ws);
+    head_backward<T>(sequence, head, arithmetic != Arithmetic::full, a, ws);
+  });
   rotate_back(ws);
 
   linear_backward_weight(ws.dkv, a.latent, n, kv_width, latent, g.wkv_b, precision.of(Gemm::wkv_b));
@@ -177,14 +235,16 @@ void Attention<T>::rotate_back(AttentionWorkspace<T>& ws) const {
 
 // keys_Sq of one head: its own part and the shared rotated part side by side.
 template <class T>
-void Attention<T>::gather_keys(int sequence, int head, const AttentionActivations<T>& a, T* keys) const {
+template <class Number>
+void Attention<T>::gather_keys(int sequence, int head, bool rounds, const AttentionActivations<T>& a,
+                               Number* keys) const {
   const std::size_t nope = size(c_.qk_nope_head_dim), rope_dim = size(c_.qk_rope_head_dim);
   const std::size_t kv_head = nope + size(c_.v_head_dim), kva_width = size(c_.kv_lora_rank) + rope_dim;
   for (int s = 0; s < length_; ++s) {
     const std::size_t t = size(sequence) * size(length_) + size(s);
-    T* key = keys + size(s) * (nope + rope_dim);
-    std::copy_n(a.kv + (t * size(c_.n_heads) + size(head)) * kv_head, nope, key);
-    std::copy_n(a.kva + t * kva_width + c_.kv_lora_rank, rope_dim, key + nope);
+    Number* key = keys + size(s) * (nope + rope_dim);
+    take(a.kv + (t * size(c_.n_heads) + size(head)) * kv_head, nope, rounds, key);
+    take(a.kva + t * kva_width + c_.kv_lora_rank, rope_dim, rounds, key + nope);
   }
 }
 
@@ -201,37 +261,51 @@ void Attention<T>::scatter_keys(int sequence, int head, const T* dkeys, Attentio
 }
 
 template <class T>
-void Attention<T>::head_forward(int sequence, int head, AttentionActivations<T>& a) const {
+template <class Number>
+void Attention<T>::head_forward(int sequence, int head, bool rounds, AttentionActivations<T>& a) const {
   const int dq = head_dim(), dv = c_.v_head_dim, kv_head = c_.qk_nope_head_dim + dv, stride = padded(length_);
   const int q_stride = c_.n_heads * dq, kv_stride = c_.n_heads * kv_head, o_stride = c_.n_heads * dv;
   const std::size_t first_token = size(sequence) * size(length_);
-  T* keys = thread_scratch<T>(size(length_) * size(dq) + kPad + size(kQueryBlock) * size(stride));
-  T* scores = keys + size(padded(length_ * dq));
-  gather_keys(sequence, head, a, keys);
-  const T* values = a.kv + first_token * size(kv_stride) + size(head * kv_head + c_.qk_nope_head_dim);
+  const std::size_t scores_size = size(kQueryBlock) * size(stride);
+  T* scores = thread_scratch<T>(scores_size + room<T, Number>({length_ * dq, length_ * dv, kQueryBlock * dq}) +
+                                room<T, Number>({kQueryBlock * stride}));
+  auto* keys = reinterpret_cast<Number*>(scores + scores_size);
+  Number *values = keys + padded(length_ * dq), *q = values + padded(length_ * dv),
+         *rounded = q + padded(kQueryBlock * dq);
+  gather_keys(sequence, head, rounds, a, keys);
+  take_rows(a.kv + first_token * size(kv_stride) + size(head * kv_head + c_.qk_nope_head_dim), length_, dv, kv_stride,
+            rounds, values);
   const T scale = T{1} / std::sqrt(static_cast<T>(dq));
   for (int first = 0; first < length_; first += kQueryBlock) {
     const int rows = std::min(kQueryBlock, length_ - first), visible = first + rows;
-    const T* q = a.q + (first_token + size(first)) * size(q_stride) + size(head * dq);
     T* o = a.o + (first_token + size(first)) * size(o_stride) + size(head * dv);
     T* lse = a.lse + (size(sequence) * size(c_.n_heads) + size(head)) * size(length_) + size(first);
-    gemm(Trans::no, Trans::yes, rows, visible, dq, T{1}, q, q_stride, keys, dq, T{0}, scores, stride);
+    take_rows(a.q + (first_token + size(first)) * size(q_stride) + size(head * dq), rows, dq, q_stride, rounds, q);
+    gemm(Trans::no, Trans::yes, rows, visible, dq, T{1}, q, dq, keys, dq, T{0}, scores, stride);
     softmax_block(scores, stride, first, rows, padded(visible), scale, lse);
-    gemm(Trans::no, Trans::no, rows, dv, visible, T{1}, scores, stride, values, kv_stride, T{0}, o, o_stride);
+    const Number* p = take_scores(scores, rows, visible, stride, rounds, rounded);
+    gemm(Trans::no, Trans::no, rows, dv, visible, T{1}, p, stride, values, dv, T{0}, o, o_stride);
   }
 }
 
 template <class T>
-void Attention<T>::head_backward(int sequence, int head, const AttentionActivations<T>& a,
+template <class Number>
+void Attention<T>::head_backward(int sequence, int head, bool rounds, const AttentionActivations<T>& a,
                                  AttentionWorkspace<T>& ws) const {
   const int dq = head_dim(), dv = c_.v_head_dim, kv_head = c_.qk_nope_head_dim + dv, stride = padded(length_);
   const int q_stride = c_.n_heads * dq, kv_stride = c_.n_heads * kv_head, o_stride = c_.n_heads * dv;
   const std::size_t first_token = size(sequence) * size(length_);
   const std::size_t keys_size = size(padded(length_ * dq)), scores_size = size(kQueryBlock) * size(stride);
-  T* keys = thread_scratch<T>(2 * (keys_size + scores_size));
-  T *dkeys = keys + keys_size, *p = dkeys + keys_size, *ds = p + scores_size;
-  gather_keys(sequence, head, a, keys);
+  T* dkeys = thread_scratch<T>(keys_size + 2 * scores_size +
+                               room<T, Number>({length_ * dq, length_ * dv, kQueryBlock * dq, kQueryBlock * dv}) +
+                               room<T, Number>({kQueryBlock * stride, kQueryBlock * stride}));
+  T *s = dkeys + keys_size, *dp = s + scores_size;
+  auto* keys = reinterpret_cast<Number*>(dp + scores_size);
+  Number *values = keys + padded(length_ * dq), *q = values + padded(length_ * dv), *d_o = q + padded(kQueryBlock * dq),
+         *rounded_p = d_o + padded(kQueryBlock * dv), *rounded_ds = rounded_p + padded(kQueryBlock * stride);
+  gather_keys(sequence, head, rounds, a, keys);
   const std::size_t value_offset = first_token * size(kv_stride) + size(head * kv_head + c_.qk_nope_head_dim);
+  take_rows(a.kv + value_offset, length_, dv, kv_stride, rounds, values);
   const T scale = T{1} / std::sqrt(static_cast<T>(dq));
   // The last block sees every key, so it writes dK and dV and the others add to them.
   const int last_block = (length_ - 1) / kQueryBlock * kQueryBlock;
@@ -241,15 +315,17 @@ void Attention<T>::head_backward(int sequence, int head, const AttentionActivati
     const std::size_t q_offset = (first_token + size(first)) * size(q_stride) + size(head * dq);
     const std::size_t o_offset = (first_token + size(first)) * size(o_stride) + size(head * dv);
     const T* lse = a.lse + (size(sequence) * size(c_.n_heads) + size(head)) * size(length_) + size(first);
-    gemm(Trans::no, Trans::yes, rows, visible, dq, T{1}, a.q + q_offset, q_stride, keys, dq, T{0}, p, stride);
-    gemm(Trans::no, Trans::yes, rows, visible, dv, T{1}, ws.d_o + o_offset, o_stride, a.kv + value_offset, kv_stride,
-         T{0}, ds, stride);
-    score_gradient_block(p, ds, stride, first, rows, padded(visible), scale, lse, a.o + o_offset, ws.d_o + o_offset,
+    take_rows(a.q + q_offset, rows, dq, q_stride, rounds, q);
+    take_rows(ws.d_o + o_offset, rows, dv, o_stride, rounds, d_o);
+    gemm(Trans::no, Trans::yes, rows, visible, dq, T{1}, q, dq, keys, dq, T{0}, s, stride);
+    gemm(Trans::no, Trans::yes, rows, visible, dv, T{1}, d_o, dv, values, dv, T{0}, dp, stride);
+    score_gradient_block(s, dp, stride, first, rows, padded(visible), scale, lse, a.o + o_offset, ws.d_o + o_offset,
                          size(o_stride), dv);
-    gemm(Trans::yes, Trans::no, visible, dv, rows, T{1}, p, stride, ws.d_o + o_offset, o_stride, add,
-         ws.dkv + value_offset, kv_stride);
+    const Number* p = take_scores(s, rows, visible, stride, rounds, rounded_p);
+    const Number* ds = take_scores(dp, rows, visible, stride, rounds, rounded_ds);
+    gemm(Trans::yes, Trans::no, visible, dv, rows, T{1}, p, stride, d_o, dv, add, ws.dkv + value_offset, kv_stride);
     gemm(Trans::no, Trans::no, rows, dq, visible, T{1}, ds, stride, keys, dq, T{0}, ws.dq + q_offset, q_stride);
-    gemm(Trans::yes, Trans::no, visible, dq, rows, T{1}, ds, stride, a.q + q_offset, q_stride, add, dkeys, dq);
+    gemm(Trans::yes, Trans::no, visible, dq, rows, T{1}, ds, stride, q, dq, add, dkeys, dq);
   }
   scatter_keys(sequence, head, dkeys, ws);
 }

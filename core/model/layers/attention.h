@@ -5,7 +5,9 @@
 //   [k_n | v]  = wkv_b rms(c)                per head
 //   o          = softmax(q.k / sqrt(nope + rope)) v;  y = wo o
 // Legend: T = B*S tokens (B sequences of S), D dim, H heads, dn/dr/dv nope, rope and value head dims, dq = dn + dr,
-// R kv_lora_rank, Q q_lora_rank. Scores are recomputed in the backward pass, so memory grows with T, not with T*S.
+// R kv_lora_rank, Q q_lora_rank. Where the GEMMs of attention are in BF16, so are these: q, k, v, p and the gradients
+// of o and of the scores are rounded before they are multiplied, sums and the softmax stay in FP32. Scores are
+// recomputed in the backward pass, so memory grows with T, not with T*S.
 #pragma once
 
 #include <cstdint>
@@ -66,9 +68,14 @@ class Attention {
   int head_dim() const { return c_.qk_nope_head_dim + c_.qk_rope_head_dim; }
   void rotate(AttentionActivations<T>& a) const;
   void rotate_back(AttentionWorkspace<T>& ws) const;
-  void head_forward(int sequence, int head, AttentionActivations<T>& a) const;
-  void head_backward(int sequence, int head, const AttentionActivations<T>& a, AttentionWorkspace<T>& ws) const;
-  void gather_keys(int sequence, int head, const AttentionActivations<T>& a, T* keys) const;
+  // Numbers: what is multiplied, T or Bf16; T is rounded to BF16 first if `rounds`.
+  template <class Number>
+  void head_forward(int sequence, int head, bool rounds, AttentionActivations<T>& a) const;
+  template <class Number>
+  void head_backward(int sequence, int head, bool rounds, const AttentionActivations<T>& a,
+                     AttentionWorkspace<T>& ws) const;
+  template <class Number>
+  void gather_keys(int sequence, int head, bool rounds, const AttentionActivations<T>& a, Number* keys) const;
   void scatter_keys(int sequence, int head, const T* dkeys, AttentionWorkspace<T>& ws) const;
 
   const ModelConfig& c_;

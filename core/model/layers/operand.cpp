@@ -1,6 +1,7 @@
 #include "core/model/layers/operand.h"
 
 #include <algorithm>
+#include <atomic>
 #include <numeric>
 #include <vector>
 
@@ -41,25 +42,32 @@ float amax_of_bands(const OperandFormat& format, MatrixView in, BlockAxis axis, 
   return std::accumulate(amax.begin(), amax.end(), 0.0f, larger_amax);
 }
 
-void quantize_all(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key, float* out,
-                  QuantSums* sums) {
-  if (in.rows == 0 || in.cols == 0) return;
+// quantize(band, its key, its sums) for all bands.
+void for_each_band(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key, QuantSums* sums,
+                   const auto& quantize) {
   const int bands = num_bands(in, axis);
-  const float amax = has_tensor_scale(format) ? amax_of_bands(format, in, axis, key) : 0;
   std::vector<QuantSums> band_sums(sums ? size(bands) : 0);
   parallel_for(bands, [&](int index) {
     const Band band = band_of(in, axis, index);
     RoundingKey own = key;
     own.first_row += static_cast<std::uint32_t>(band.row);
     own.first_col += static_cast<std::uint32_t>(band.col);
-    quantize_operand_tile(format, band.in, axis, own, amax, out + band.offset, in.stride,
-                          sums ? &band_sums[size(index)] : nullptr);
+    quantize(band, own, sums ? &band_sums[size(index)] : nullptr);
   });
   if (!sums) return;
   QuantSums total;
   for (const QuantSums& band : band_sums) total.add(band);
   if (format.scheme == QuantScheme::fp8 && has_tensor_scale(format)) total.join_blocks();
   sums->add(total);
+}
+
+void quantize_all(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key, float* out,
+                  QuantSums* sums) {
+  if (in.rows == 0 || in.cols == 0) return;
+  const float amax = has_tensor_scale(format) ? amax_of_bands(format, in, axis, key) : 0;
+  for_each_band(format, in, axis, key, sums, [&](const Band& band, const RoundingKey& own, QuantSums* band_sums) {
+    quantize_operand_tile(format, band.in, axis, own, amax, out + band.offset, in.stride, band_sums);
+  });
 }
 
 // Runs `quantize` on float copies of the matrix.
@@ -100,6 +108,19 @@ void quantize_in_bands(const OperandFormat& format, const double* in, int rows, 
                        BlockAxis axis, const RoundingKey& key, double* out, QuantSums* sums) {
   in_float(in, rows, cols, stride, out,
            [&](MatrixView narrow, float* rounded) { quantize_all(format, narrow, axis, key, rounded, sums); });
+}
+
+bool quantize_in_bands_bf16(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
+                            Bf16* out, float& scale, QuantSums* sums) {
+  if (in.rows == 0 || in.cols == 0) return true;
+  const float amax = has_tensor_scale(format) ? amax_of_bands(format, in, axis, key) : 0;
+  scale = bf16_scale(format, amax);
+  std::atomic<bool> all_fit = true;
+  for_each_band(format, in, axis, key, sums, [&](const Band& band, const RoundingKey& own, QuantSums* band_sums) {
+    if (!quantize_operand_tile_bf16(format, band.in, axis, own, amax, out + band.offset, in.stride, band_sums))
+      all_fit = false;
+  });
+  return all_fit;
 }
 
 template <class T>

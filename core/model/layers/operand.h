@@ -19,6 +19,10 @@ template <class T>
 void quantize_in_bands(const OperandFormat& format, const T* in, int rows, int cols, std::size_t stride, BlockAxis axis,
                        const RoundingKey& key, T* out, QuantSums* sums);
 
+// In bands, for BF16 matrix units: operand_format.h's quantize_operand_bf16.
+bool quantize_in_bands_bf16(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
+                            Bf16* out, float& scale, QuantSums* sums);
+
 // Quantizes and decodes each row by itself, in place, as a transfer in that format does. `format` has no tensor-wide
 // scale.
 template <class T>

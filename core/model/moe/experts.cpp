@@ -4,10 +4,8 @@
 #include <limits>
 #include <optional>
 
-#include "core/model/layers/operand.h"
 #include "core/model/layers/operand_tap.h"
 #include "core/model/layers/swiglu.h"
-#include "core/numerics/gemm.h"
 #include "core/numerics/parallel.h"
 
 namespace moescope {
@@ -100,11 +98,6 @@ void GroupedExperts<T>::cut_into_groups(const DispatchPlan& plan, int rows_at_mo
 }
 
 template <class T>
-QuantSums* GroupedExperts<T>::sums_of(const Pass& pass, std::size_t task, QuantSite site) {
-  return pass.counted ? &task_sums_[task][static_cast<std::size_t>(site)] : nullptr;
-}
-
-template <class T>
 void GroupedExperts<T>::gather_sums(QuantSite first, QuantSite last, LayerSums& sums) const {
   const int first_site = static_cast<int>(first);
   parallel_for(static_cast<int>(last) - first_site + 1, [&](int i) {
@@ -116,33 +109,40 @@ void GroupedExperts<T>::gather_sums(QuantSite first, QuantSite last, LayerSums& 
 }
 
 template <class T>
-const T* GroupedExperts<T>::operand(const Pass& pass, QuantSite site, int expert, int done, const T* in, int rows,
-                                    int cols, std::size_t stride, T* out, QuantSums* sums) const {
-  const OperandFormat& format = pass.format(site);
-  const bool tapped = pass.tap && site == pass.tapped;
-  if (is_plain(format) && !tapped) return in;
-  const auto& [gemm, at] = operand_of(site);
-  const BlockAxis axis = contracting_axis(at.direction, at.operand);
-  RoundingKey key;
-  key.seed = pass.precision.seed;
-  key.stream = hash_of({pass.stream, static_cast<std::uint64_t>(site), static_cast<std::uint64_t>(expert)});
-  key.first_row = static_cast<std::uint32_t>(done);
-  // Products with w1 and w3 share their signs of rotation, as they share x and dx.
-  key.rotation_seed =
-      hash_of({key.seed, pass.stream, gemm == Gemm::expert_w2, static_cast<std::uint64_t>(at.direction)});
-  if (tapped) pass.tap->take(format, axis, expert, in, rows, cols, stride, key);
-  if (is_plain(format)) return in;
-  quantize_alone(format, in, rows, cols, stride, axis, key, out, sums);
-  return out;
+OperandSource<T> GroupedExperts<T>::operand(const Pass& pass, const Matrix& m) {
+  OperandSource<T> source;
+  source.format = &pass.format(m.site);
+  source.axis = contracting_axis(operand_of(m.site).at.direction, operand_of(m.site).at.operand);
+  source.rows = m.rows, source.cols = m.cols, source.stride = m.stride;
+  source.parts = m.other ? 2 : 1;
+  source.part[0] = part_of(pass, m.site, m, m.in);
+  if (m.other) source.part[1] = part_of(pass, *m.other, m, m.in + m.other_step);
+  return source;
 }
 
 template <class T>
-const T* GroupedExperts<T>::operand_pair(const Pass& pass, QuantSite first, QuantSite second, int expert, int done,
-                                         const T* in, std::size_t step, int rows, int cols, std::size_t stride, T* out,
-                                         QuantSums* first_sums, QuantSums* second_sums) const {
-  operand(pass, first, expert, done, in, rows, cols, stride, out, first_sums);
-  operand(pass, second, expert, done, in + step, rows, cols, stride, out + step, second_sums);
-  return is_plain(pass.format(first)) ? in : out;
+OperandPart<T> GroupedExperts<T>::part_of(const Pass& pass, QuantSite site, const Matrix& m, const T* in) {
+  const auto& [gemm, at] = operand_of(site);
+  OperandPart<T> part{in, {}, nullptr};
+  if (pass.counted && m.counted) part.sums = &task_sums_[m.task][static_cast<std::size_t>(site)];
+  part.key.seed = pass.precision.seed;
+  part.key.stream = hash_of({pass.stream, static_cast<std::uint64_t>(site), static_cast<std::uint64_t>(m.expert)});
+  part.key.first_row = static_cast<std::uint32_t>(m.done);
+  // Products with w1 and w3 share their signs of rotation, as they share x and dx.
+  part.key.rotation_seed =
+      hash_of({part.key.seed, pass.stream, gemm == Gemm::expert_w2, static_cast<std::uint64_t>(at.direction)});
+  if (pass.tap && site == pass.tapped)
+    pass.tap->take(pass.format(site), contracting_axis(at.direction, at.operand), m.expert, in, m.rows, m.cols,
+                   size(m.stride), part.key);
+  return part;
+}
+
+template <class T>
+void GroupedExperts<T>::product(const Pass& pass, Trans ta, Trans tb, Extents c, const Matrix& a, const Matrix& b,
+                                bool adds, T* out) {
+  const OperandSource<T> a_source = operand(pass, a), b_source = operand(pass, b);
+  const auto inputs = quantized(a_source, b_source, false, thread_scratch<T>(scratch_for(a_source, b_source)));
+  multiply(ta, tb, c.m, c.n, c.k, inputs.a, inputs.b, adds, out, c.n);
 }
 
 template <class T>
@@ -158,24 +158,43 @@ void GroupedExperts<T>::forward(const ClassPrecision& precision, int layer, cons
 }
 
 template <class T>
+auto GroupedExperts<T>::w13_of(QuantSite w1, QuantSite w3, const FeedForwardView<T>& w, const RowGroup& group,
+                               std::size_t task) const -> Matrix {
+  const std::size_t matrix = size(dim_) * size(inter_);
+  const T* in = w.w13 + size(group.expert) * 2 * matrix;
+  return {w1, in, inter_, dim_, dim_, group.expert, 0, task, group.done == 0, w3, matrix};
+}
+
+template <class T>
+auto GroupedExperts<T>::w2_of(QuantSite w2, const FeedForwardView<T>& w, const RowGroup& group, std::size_t task) const
+    -> Matrix {
+  const T* in = w.w2 + size(group.expert) * size(dim_) * size(inter_);
+  return {w2, in, dim_, inter_, inter_, group.expert, 0, task, group.done == 0, {}, 0};
+}
+
+template <class T>
+auto GroupedExperts<T>::rows_of(QuantSite site, const T* in, int cols, const RowGroup& group, std::size_t task) const
+    -> Matrix {
+  return {site, in, group.rows, cols, cols, group.expert, group.done, task, true, {}, 0};
+}
+
+template <class T>
+auto GroupedExperts<T>::dh13_of(QuantSite h1, QuantSite h3, const T* in, const RowGroup& group, std::size_t task) const
+    -> Matrix {
+  return {h1, in, group.rows, inter_, 2 * inter_, group.expert, group.done, task, true, h3, size(inter_)};
+}
+
+template <class T>
 void GroupedExperts<T>::forward_group(const Pass& pass, const FeedForwardView<T>& w, const RowGroup& group,
                                       std::size_t task, const T* x, T* h13, T* a, T* y) {
   using enum QuantSite;
-  const std::size_t d = size(dim_), f = size(inter_), rows = size(group.rows), matrix = d * f;
-  const int e = group.expert;
-  T* wq = thread_scratch<T>(pass.plain() ? 0 : 2 * matrix + rows * (d + f));
-  T *xq = wq + 2 * matrix, *aq = xq + rows * d;
-  const auto weight_sums = [&](QuantSite site) { return group.done == 0 ? sums_of(pass, task, site) : nullptr; };
+  const std::size_t d = size(dim_), f = size(inter_);
   x += group.first * d, h13 += group.first * 2 * f, a += group.first * f, y += group.first * d;
-
-  const T* w13 = operand_pair(pass, forward_w1, forward_w3, e, 0, w.w13 + size(e) * 2 * matrix, matrix, inter_, dim_, d,
-                              wq, weight_sums(forward_w1), weight_sums(forward_w3));
-  const T* x_in = operand(pass, forward_x, e, group.done, x, group.rows, dim_, d, xq, sums_of(pass, task, forward_x));
-  gemm(Trans::no, Trans::yes, group.rows, 2 * inter_, dim_, T{1}, x_in, dim_, w13, dim_, T{0}, h13, 2 * inter_);
-  swiglu_forward(h13, rows, inter_, a);
-  const T* w2 = operand(pass, forward_w2, e, 0, w.w2 + size(e) * matrix, dim_, inter_, f, wq, weight_sums(forward_w2));
-  const T* a_in = operand(pass, forward_a, e, group.done, a, group.rows, inter_, f, aq, sums_of(pass, task, forward_a));
-  gemm(Trans::no, Trans::yes, group.rows, dim_, inter_, T{1}, a_in, inter_, w2, inter_, T{0}, y, dim_);
+  product(pass, Trans::no, Trans::yes, {group.rows, 2 * inter_, dim_}, rows_of(forward_x, x, dim_, group, task),
+          w13_of(forward_w1, forward_w3, w, group, task), false, h13);
+  swiglu_forward(h13, size(group.rows), inter_, a);
+  product(pass, Trans::no, Trans::yes, {group.rows, dim_, inter_}, rows_of(forward_a, a, inter_, group, task),
+          w2_of(forward_w2, w, group, task), false, y);
 }
 
 template <class T>
@@ -204,22 +223,15 @@ template <class T>
 void GroupedExperts<T>::dgrad_group(const Pass& pass, const FeedForwardView<T>& w, const RowGroup& group,
                                     std::size_t task, const T* h13, const T* dy, T* dh13, T* dx) {
   using enum QuantSite;
-  const std::size_t d = size(dim_), f = size(inter_), rows = size(group.rows), matrix = d * f;
-  const int e = group.expert;
-  T* da = thread_scratch<T>(rows * f + (pass.plain() ? 0 : 2 * matrix + rows * std::max(d, 2 * f)));
-  T *wq = da + rows * f, *dyq = wq + 2 * matrix;
-  const auto weight_sums = [&](QuantSite site) { return group.done == 0 ? sums_of(pass, task, site) : nullptr; };
+  const std::size_t d = size(dim_), f = size(inter_), rows = size(group.rows);
+  thread_local std::vector<T> da;  // apart from the thread's scratch, which holds the operands
+  da.resize(std::max(da.size(), rows * f));
   h13 += group.first * 2 * f, dy += group.first * d, dh13 += group.first * 2 * f, dx += group.first * d;
-
-  const T* w2 = operand(pass, dgrad_w2, e, 0, w.w2 + size(e) * matrix, dim_, inter_, f, wq, weight_sums(dgrad_w2));
-  const T* dy_in = operand(pass, dgrad_dy, e, group.done, dy, group.rows, dim_, d, dyq, sums_of(pass, task, dgrad_dy));
-  gemm(Trans::no, Trans::no, group.rows, inter_, dim_, T{1}, dy_in, dim_, w2, inter_, T{0}, da, inter_);
-  swiglu_backward(da, h13, rows, inter_, dh13);
-  const T* w13 = operand_pair(pass, dgrad_w1, dgrad_w3, e, 0, w.w13 + size(e) * 2 * matrix, matrix, inter_, dim_, d, wq,
-                              weight_sums(dgrad_w1), weight_sums(dgrad_w3));
-  const T* dh_in = operand_pair(pass, dgrad_dh1, dgrad_dh3, e, group.done, dh13, f, group.rows, inter_, 2 * f, dyq,
-                                sums_of(pass, task, dgrad_dh1), sums_of(pass, task, dgrad_dh3));
-  gemm(Trans::no, Trans::no, group.rows, dim_, 2 * inter_, T{1}, dh_in, 2 * inter_, w13, dim_, T{0}, dx, dim_);
+  product(pass, Trans::no, Trans::no, {group.rows, inter_, dim_}, rows_of(dgrad_dy, dy, dim_, group, task),
+          w2_of(dgrad_w2, w, group, task), false, da.data());
+  swiglu_backward(da.data(), h13, rows, inter_, dh13);
+  product(pass, Trans::no, Trans::no, {group.rows, dim_, 2 * inter_}, dh13_of(dgrad_dh1, dgrad_dh3, dh13, group, task),
+          w13_of(dgrad_w1, dgrad_w3, w, group, task), false, dx);
 }
 
 template <class T>
@@ -232,12 +244,9 @@ void GroupedExperts<T>::wgrad_w2(const Pass& pass, T* dw2, const DispatchPlan& p
   if (rows == 0) std::fill_n(dw2, d * f, T{0});
   for (int done = 0, n = 0; done < rows; done += n) {
     n = std::min(rows_at_most, rows - done);
-    const std::size_t at = first + size(done);
-    T* dyq = thread_scratch<T>(pass.plain() ? 0 : size(n) * (d + f));
-    T* aq = dyq + size(n) * d;
-    const T* dy_in = operand(pass, wgrad_dy, expert, done, dy + at * d, n, dim_, d, dyq, sums_of(pass, task, wgrad_dy));
-    const T* a_in = operand(pass, wgrad_a, expert, done, a + at * f, n, inter_, f, aq, sums_of(pass, task, wgrad_a));
-    gemm(Trans::yes, Trans::no, dim_, inter_, n, T{1}, dy_in, dim_, a_in, inter_, done ? T{1} : T{0}, dw2, inter_);
+    const RowGroup group{expert, first + size(done), done, n};
+    product(pass, Trans::yes, Trans::no, {dim_, inter_, n}, rows_of(wgrad_dy, dy + group.first * d, dim_, group, task),
+            rows_of(wgrad_a, a + group.first * f, inter_, group, task), done > 0, dw2);
   }
 }
 
@@ -251,14 +260,10 @@ void GroupedExperts<T>::wgrad_w13(const Pass& pass, T* dw13, const DispatchPlan&
   if (rows == 0) std::fill_n(dw13, 2 * d * f, T{0});
   for (int done = 0, n = 0; done < rows; done += n) {
     n = std::min(rows_at_most, rows - done);
-    const std::size_t at = first + size(done);
-    T* xq = thread_scratch<T>(pass.plain() ? 0 : size(n) * (d + 2 * f));
-    T* dhq = xq + size(n) * d;
-    const T* x_in = operand(pass, wgrad_x, expert, done, x + at * d, n, dim_, d, xq, sums_of(pass, task, wgrad_x));
-    const T* dh_in = operand_pair(pass, wgrad_dh1, wgrad_dh3, expert, done, dh13 + at * 2 * f, f, n, inter_, 2 * f, dhq,
-                                  sums_of(pass, task, wgrad_dh1), sums_of(pass, task, wgrad_dh3));
-    gemm(Trans::yes, Trans::no, 2 * inter_, dim_, n, T{1}, dh_in, 2 * inter_, x_in, dim_, done ? T{1} : T{0}, dw13,
-         dim_);
+    const RowGroup group{expert, first + size(done), done, n};
+    product(pass, Trans::yes, Trans::no, {2 * inter_, dim_, n},
+            dh13_of(wgrad_dh1, wgrad_dh3, dh13 + group.first * 2 * f, group, task),
+            rows_of(wgrad_x, x + group.first * d, dim_, group, task), done > 0, dw13);
   }
 }
 

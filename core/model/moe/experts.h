@@ -13,10 +13,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <vector>
 
 #include "core/model/layers/parameters.h"
 #include "core/model/layers/precision.h"
+#include "core/model/layers/product.h"
 #include "core/model/moe/dispatch.h"
 #include "core/numerics/block_quantize.h"
 #include "core/telemetry/frame/frame.h"
@@ -77,21 +79,34 @@ class GroupedExperts {
     OperandTap* tap;   // nullptr: nothing is captured in this layer's experts
     QuantSite tapped;  // at which it takes
     const OperandFormat& format(QuantSite site) const;
-    bool plain() const { return precision.plain; }
   };
   Pass pass_of(const ClassPrecision& precision, int layer, bool counted, OperandTap* tap) const;
   int group_rows(const Pass& pass, std::initializer_list<QuantSite> activations) const;
   void cut_into_groups(const DispatchPlan& plan, int rows_at_most, bool with_empty);
-  QuantSums* sums_of(const Pass& pass, std::size_t task, QuantSite site);
   void gather_sums(QuantSite first, QuantSite last, LayerSums& sums) const;
-  // A GEMM operand of `expert`, `done` rows from its first: `in` itself, or its quantized copy in `out`, which has the
-  // same stride.
-  const T* operand(const Pass& pass, QuantSite site, int expert, int done, const T* in, int rows, int cols,
-                   std::size_t stride, T* out, QuantSums* sums) const;
-  // Two matrices side by side (w1|w3 or h1|h3), `step` elements apart, which share no scale.
-  const T* operand_pair(const Pass& pass, QuantSite first, QuantSite second, int expert, int done, const T* in,
-                        std::size_t step, int rows, int cols, std::size_t stride, T* out, QuantSums* first_sums,
-                        QuantSums* second_sums) const;
+  // An operand of one expert: a matrix, or two that share no scale (w1|w3 or h1|h3).
+  struct Matrix {
+    QuantSite site;
+    const T* in;
+    int rows, cols, stride;
+    int expert, done;  // rows of the expert before it
+    std::size_t task;  // whose sums it is counted in
+    bool counted;      // weights are by the first group of an expert alone
+    std::optional<QuantSite> other;
+    std::size_t other_step;  // elements from the first matrix to the other
+  };
+  Matrix w13_of(QuantSite w1, QuantSite w3, const FeedForwardView<T>& w, const RowGroup& group, std::size_t task) const;
+  Matrix w2_of(QuantSite w2, const FeedForwardView<T>& w, const RowGroup& group, std::size_t task) const;
+  Matrix rows_of(QuantSite site, const T* in, int cols, const RowGroup& group, std::size_t task) const;
+  Matrix dh13_of(QuantSite h1, QuantSite h3, const T* in, const RowGroup& group, std::size_t task) const;
+  OperandSource<T> operand(const Pass& pass, const Matrix& matrix);
+  OperandPart<T> part_of(const Pass& pass, QuantSite site, const Matrix& matrix, const T* in);
+  // out[m,n] = op(a)[m,k] op(b)[k,n], of quantized operands; added to `out` if `adds`.
+  struct Extents {
+    int m, n, k;
+  };
+  void product(const Pass& pass, Trans ta, Trans tb, Extents extents, const Matrix& a, const Matrix& b, bool adds,
+               T* out);
   void forward_group(const Pass& pass, const FeedForwardView<T>& w, const RowGroup& group, std::size_t task, const T* x,
                      T* h13, T* a, T* y);
   void dgrad_group(const Pass& pass, const FeedForwardView<T>& w, const RowGroup& group, std::size_t task, const T* h13,

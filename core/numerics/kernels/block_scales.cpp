@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <cmath>
 #include <limits>
 
 #include "core/numerics/kernels/lanes.h"
@@ -81,17 +82,19 @@ void mx_scales(const Scaling& s, std::size_t count, BlockBatch& b) {
     // The encoding factor stays finite for NaN (255), too: q of such a block is set by its scale alone.
     const std::int32_t encode = code >= 254 ? kSmallestE8m0Bits : (254 - code) << 23;
     b.code[i] = code;
-    b.decode[i] = float_of(code == 255 ? kNanBits : decode);
+    b.decode[i] = b.bf16_decode[i] = float_of(code == 255 ? kNanBits : decode);
     b.encode[i] = float_of(encode);
   }
 }
 
 // Codes of scales that are no powers of two; those that are not finite become NaN.
-HWY_INLINE void set_float_scale(std::int32_t amax, float encode, float decode, BlockBatch& b, std::size_t i) {
+HWY_INLINE void set_float_scale(std::int32_t amax, float encode, float decode, float bf16_decode, BlockBatch& b,
+                                std::size_t i) {
   const std::int32_t code = bits_of(decode) >> 23 & 255;
   const bool finite = (amax < kInfinityBits) & (code < 255);
   b.code[i] = finite ? code : 255;
   b.decode[i] = float_of(finite ? bits_of(decode) : kNanBits);
+  b.bf16_decode[i] = float_of(finite ? bits_of(bf16_decode) : kNanBits);
   b.encode[i] = encode;
 }
 
@@ -100,15 +103,16 @@ void fp8_scales(const Scaling& s, std::size_t count, BlockBatch& b) {
   for (std::size_t i = 0; i < count; ++i) {
     const std::int32_t bits = b.amax_bits[i];
     const float encode = fp8_encoding_scale(max, s.format.power_of_two_scale, float_of(bits));
-    set_float_scale(bits, encode, 1.0f / encode, b, i);
+    set_float_scale(bits, encode, 1.0f / encode, 1.0f, b, i);
   }
 }
 
 void nvfp4_scales(const Scaling& s, std::size_t count, BlockBatch& b) {
   for (std::size_t i = 0; i < count; ++i) {
     const std::int32_t bits = b.amax_bits[i];
-    const float decode = s.tensor_scale * nvfp4_block_scale(float_of(bits), s.tensor_scale);
-    set_float_scale(bits, 1.0f / decode, decode, b, i);
+    const float block_scale = nvfp4_block_scale(float_of(bits), s.tensor_scale);
+    const float decode = s.tensor_scale * block_scale;
+    set_float_scale(bits, 1.0f / decode, decode, block_scale, b, i);
   }
 }
 
@@ -154,11 +158,13 @@ HWY_EXPORT(columns_amax);
 HWY_EXPORT(scales);
 
 Scaling scaling_of(const OperandFormat& format, float tensor_amax) {
-  Scaling s{format, rounding_of(format.element), 0, 1};
+  Scaling s{format, rounding_of(format.element), 0, 1, 0};
   assert(format.scheme != QuantScheme::nvfp4 || format.element == ElementFormat::e2m1);
   // The rounding of an FP32 scale lifts amax above max by an ulp or two: that is not clipping.
   s.clip_limit = format.scheme == QuantScheme::fp8 ? s.rounding.max * (1 + 0x1p-20f) : s.rounding.max;
   if (format.scheme == QuantScheme::nvfp4) s.tensor_scale = nvfp4_tensor_scale(tensor_amax);
+  // BF16's smallest normal number is 2^-126; matrix units take smaller ones for zero.
+  if (format.scheme == QuantScheme::mx) s.least_bf16_code = 1 - std::ilogb(traits(format.element).min_subnormal);
   return s;
 }
 

@@ -15,8 +15,9 @@ namespace moescope {
 struct Scaling {
   OperandFormat format;  // fp8, mx or nvfp4
   ElementRounding rounding;
-  float clip_limit;    // scaled magnitudes above it are clipped
-  float tensor_scale;  // t of nvfp4
+  float clip_limit;              // scaled magnitudes above it are clipped
+  float tensor_scale;            // t of nvfp4
+  std::int32_t least_bf16_code;  // of blocks whose decoded elements are BF16 numbers, not subnormal ones
 
   bool divides() const { return format.scheme == QuantScheme::nvfp4; }  // y = x / decode, not x * encode
 };
@@ -31,6 +32,7 @@ struct BlockBatch {
   alignas(64) std::array<std::int32_t, kMostBlocks> amax_bits;  // NaN above infinity above all numbers
   alignas(64) std::array<float, kMostBlocks> encode;            // 1 / decode, rounded
   alignas(64) std::array<float, kMostBlocks> decode;            // NaN under code 255
+  alignas(64) std::array<float, kMostBlocks> bf16_decode;       // decode without tensor-wide scales
   alignas(64) std::array<std::int32_t, kMostBlocks> code;       // place in the histogram of scales; 255: not finite
   alignas(64) std::array<float, kMostBlocks> scaled_amax;       // in units of the scale
   alignas(64) std::array<float, kMostBlocks> x2{};              // sum of squares, in units of the scale

@@ -82,6 +82,19 @@ HWY_INLINE void store_first(T* p, Lanes<T> v, std::size_t count) {
   std::memcpy(p, whole, count * sizeof(T));
 }
 
+// Of the first `count` floats the upper halves of their bits, which for a BF16 number are all of it.
+HWY_INLINE void store_upper_halves(std::uint16_t* p, Floats v, std::size_t count) {
+  alignas(64) std::uint16_t whole[kLanes<float>];
+  std::uint16_t* to = count >= kLanes<float> ? p : whole;
+  for (std::size_t k = 0; k < v.kParts; ++k) {
+    const hn::Repartition<std::int32_t, Tag<float>> words;
+    const hn::Rebind<std::uint16_t, decltype(words)> halves;
+    const auto bits = hn::ShiftRight<16>(hn::BitCast(hn::RebindToUnsigned<decltype(words)>(), v.part[k]));
+    hn::StoreU(hn::DemoteTo(halves, hn::BitCast(words, bits)), halves, to + k * v.kWidth);
+  }
+  if (to == whole) std::memcpy(p, whole, count * sizeof(std::uint16_t));
+}
+
 #define MOESCOPE_LANEWISE(name, op)                                                      \
   template <class T>                                                                     \
   HWY_INLINE Lanes<T> name(Lanes<T> a, Lanes<T> b) {                                     \
@@ -197,6 +210,12 @@ struct Sum {
     return hn::Add(a, b);
   }
 };
+struct Smallest {
+  template <class V>
+  HWY_INLINE V operator()(V a, V b) const {
+    return hn::Min(a, b);
+  }
+};
 struct Largest {
   template <class V>
   HWY_INLINE V operator()(V a, V b) const {
@@ -235,6 +254,10 @@ HWY_INLINE T sum_of(Lanes<T> v) {
 template <class T>
 HWY_INLINE T max_of(Lanes<T> v) {
   return joined(v, Largest());
+}
+template <class T>
+HWY_INLINE T min_of(Lanes<T> v) {
+  return joined(v, Smallest());
 }
 
 }  // namespace HWY_NAMESPACE

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "core/numerics/kernels/convert.h"
 
@@ -109,19 +110,36 @@ void add_blocks(const BlockBatch& b, double crest, QuantSums& sums) {
   sums.amax = std::max(sums.amax, std::bit_cast<float>(b.top_amax));
 }
 
-// Adds a converted batch; block_at(i) is the tile of one of its blocks.
-void add_batch(const Scaling& s, const BlockBatch& b, const BatchSums& batch_sums, std::size_t elements,
+void note_small_numbers(const Scaling& s, const BlockBatch& b, const Tile& t) {
+  if (t.bf16 && b.nonzero > 0 && b.least_code < s.least_bf16_code) *t.too_small = true;
+}
+
+// The tile with its decoded values in FP32: it has them, or convert(tile) makes them once more.
+Tile decoded(const Tile& t, const auto& convert) {
+  if (!t.bf16) return t;
+  thread_local std::vector<float> values;
+  values.resize(std::max(values.size(), t.rows * t.cols));
+  Tile again = t;
+  again.bf16 = nullptr;
+  again.out = values.data(), again.out_stride = t.cols;
+  convert(again);
+  return again;
+}
+
+// Adds a converted batch; block_at(i) is the tile of one of its blocks, with decoded values.
+void add_batch(const Scaling& s, const BlockBatch& b, const BatchSums& batch_sums, const Tile& t, const auto& convert,
                const auto& block_at, ScaleCounts& counts, QuantSums& sums) {
   if (b.top_code < 255) {
     const BlockSums blocks = sum_blocks(b, batch_sums.unit);
     if (squares_hold(b, batch_sums, blocks.x2)) {
-      add_totals(totals_of(batch_sums, blocks.x2), elements, sums);
+      add_totals(totals_of(batch_sums, blocks.x2), t.rows * t.cols, sums);
       add_blocks(b, blocks.crest, sums);
       return counts.add(b);
     }
   }
+  const Tile whole = decoded(t, convert);
   for (std::size_t i = 0; i < b.count; ++i) {
-    const Tile block = block_at(i);
+    const Tile block = block_at(whole, i);
     const std::size_t size = block.rows * block.cols;
     Totals totals;
     if (b.code[i] == 255) {
@@ -143,10 +161,12 @@ void quantize_row_batch(const Scaling& s, const Tile& t, std::size_t width, Scal
     b.elements[i] = static_cast<float>(t.cols - (per_row - 1) * width);
   find_row_amax(t, width, b.amax_bits.data());
   find_scales(s, b);
-  const BatchSums batch_sums = convert_rows(s, t, width, b);
+  note_small_numbers(s, b, t);
+  const auto convert = [&](const Tile& tile) { return convert_rows(s, tile, width, b); };
   add_batch(
-      s, b, batch_sums, t.rows * t.cols,
-      [&](std::size_t i) { return part_of(t, i / per_row, i % per_row * width, 1, width); }, counts, sums);
+      s, b, convert(t), t, convert,
+      [&](const Tile& whole, std::size_t i) { return part_of(whole, i / per_row, i % per_row * width, 1, width); },
+      counts, sums);
 }
 
 void add(const BatchSums& stretch, BatchSums& all) {
@@ -162,10 +182,15 @@ void quantize_column_batch(const Scaling& s, const Tile& t, ScaleCounts& counts,
   std::fill_n(b.elements.begin(), b.count, static_cast<float>(t.rows));
   find_column_amax(t, b.amax_bits.data());
   find_scales(s, b);
-  BatchSums batch_sums;
-  for_each_part(t, kStretchRows, t.cols, [&](const Tile& stretch) { add(convert_columns(s, stretch, b), batch_sums); });
+  note_small_numbers(s, b, t);
+  const auto convert = [&](const Tile& tile) {
+    BatchSums all;
+    for_each_part(tile, kStretchRows, t.cols, [&](const Tile& stretch) { add(convert_columns(s, stretch, b), all); });
+    return all;
+  };
   add_batch(
-      s, b, batch_sums, t.rows * t.cols, [&](std::size_t i) { return part_of(t, 0, i, t.rows, 1); }, counts, sums);
+      s, b, convert(t), t, convert,
+      [](const Tile& whole, std::size_t i) { return part_of(whole, 0, i, whole.rows, 1); }, counts, sums);
 }
 
 }  // namespace
@@ -193,15 +218,18 @@ void quantize_area(const Scaling& s, const Tile& t, float amax, QuantSums& sums)
   b.count = rows;
   std::fill_n(b.amax_bits.begin(), b.count, std::bit_cast<std::int32_t>(amax));
   find_scales(s, b);
+  note_small_numbers(s, b, t);
   double x2 = 0;
   for_each_part(t, rows, cols, [&](const Tile& part) {
     b.x2.fill(0);  // of rows that the last part has not
-    const BatchSums batch_sums = convert_rows(s, part, cols, b);
+    const auto convert = [&](const Tile& tile) { return convert_rows(s, tile, cols, b); };
+    const BatchSums batch_sums = convert(part);
     if (b.code[0] == 255) return add_nonfinite(part, sums);
     b.count = part.rows;
     const double part_x2 = sum_blocks(b, batch_sums.unit).x2;
-    const Totals totals = squares_hold(b, batch_sums, part_x2) ? totals_of(batch_sums, part_x2)
-                                                               : totals_in_double(s, part, b.encode[0], b.decode[0]);
+    const Totals totals = squares_hold(b, batch_sums, part_x2)
+                              ? totals_of(batch_sums, part_x2)
+                              : totals_in_double(s, decoded(part, convert), b.encode[0], b.decode[0]);
     add_totals(totals, part.rows * part.cols, sums);
     x2 += totals.x2;
   });

@@ -14,7 +14,9 @@ struct Tile {
   std::size_t stride, rows, cols;
   float* out;
   std::size_t out_stride;
-  RoundingKey key;                             // with the tile's own first row and column
+  Bf16* bf16 = nullptr;       // in place of `out`: elements times block scales, without tensor-wide scales
+  bool* too_small = nullptr;  // set if BF16 has no such number; not null with bf16
+  RoundingKey key;            // with the tile's own first row and column
   const std::uint32_t* column_keys = nullptr;  // of the tile's columns (random_bits.h) and 15 more; stochastic alone
 };
 
@@ -22,6 +24,7 @@ inline Tile part_of(const Tile& t, std::size_t row, std::size_t col, std::size_t
   Tile part = t;
   part.x += row * t.stride + col;
   if (t.out) part.out += row * t.out_stride + col;
+  if (t.bf16) part.bf16 += row * t.out_stride + col;
   if (t.column_keys) part.column_keys += col;
   part.rows = std::min(rows, t.rows - row);
   part.cols = std::min(cols, t.cols - col);

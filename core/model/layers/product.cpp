@@ -1,0 +1,159 @@
+#include "core/model/layers/product.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "core/model/layers/operand.h"
+#include "core/model/layers/precision.h"
+#include "core/numerics/matrix_units.h"
+
+namespace moescope {
+namespace {
+
+std::size_t size(int n) {
+  return static_cast<std::size_t>(n);
+}
+
+template <class T>
+bool plain(const OperandSource<T>& source) {
+  return !source.format || is_plain(*source.format);
+}
+
+template <class T>
+bool fits(const OperandSource<T>& source) {
+  return source.format && fits_bf16(*source.format);
+}
+
+// From the first element to the end of the last row of all parts.
+template <class T>
+std::size_t extent(const OperandSource<T>& s) {
+  const auto last = s.part[size(s.parts - 1)].in - s.part[0].in;
+  return s.rows == 0 ? 0 : static_cast<std::size_t>(last) + size(s.rows - 1) * size(s.stride) + size(s.cols);
+}
+
+// Whole cache lines, for the second operand to begin on one.
+template <class T>
+std::size_t scratch_of(const OperandSource<T>& source) {
+  constexpr std::size_t kLine = 64 / sizeof(T);
+  return plain(source) ? 0 : (extent(source) + kLine - 1) / kLine * kLine;
+}
+
+template <class T>
+GemmInput<T> input_of(const OperandSource<T>& s) {
+  GemmInput<T> input;
+  input.stride = s.stride;
+  if (s.parts == 2) input.cut = s.part[1].in - s.part[0].in < s.stride ? s.cols : s.rows;
+  return input;
+}
+
+template <class T>
+GemmInput<T> in_full(const OperandSource<T>& s, bool in_bands, bool count, T* out) {
+  GemmInput<T> input = input_of(s);
+  input.values = plain(s) ? s.part[0].in : out;
+  for (int i = 0; i < s.parts && !plain(s); ++i) {
+    const OperandPart<T>& part = s.part[size(i)];
+    const auto quantize = in_bands ? quantize_in_bands<T> : quantize_alone<T>;
+    quantize(*s.format, part.in, s.rows, s.cols, size(s.stride), s.axis, part.key, out + (part.in - s.part[0].in),
+             count ? part.sums : nullptr);
+  }
+  return input;
+}
+
+// False: BF16 lacks one of the numbers.
+bool in_bf16(const OperandSource<float>& s, bool in_bands, float* scratch, GemmInput<float>& input) {
+  auto* out = reinterpret_cast<Bf16*>(scratch);
+  input = input_of(s);
+  input.bf16 = out;
+  bool all_fit = true;
+  for (int i = 0; i < s.parts; ++i) {
+    const OperandPart<float>& part = s.part[size(i)];
+    const MatrixView in{part.in, size(s.rows), size(s.cols), size(s.stride)};
+    Bf16* to = out + (part.in - s.part[0].in);
+    float& scale = input.scale[size(i)];
+    all_fit &= in_bands ? quantize_in_bands_bf16(*s.format, in, s.axis, part.key, to, scale, part.sums)
+                        : quantize_operand_bf16(*s.format, in, s.axis, part.key, to, in.stride, scale, part.sums);
+  }
+  return all_fit;
+}
+
+// A product whose operands have one scale each.
+template <class T>
+void multiply_part(Trans ta, Trans tb, int m, int n, int k, const GemmInput<T>& a, const GemmInput<T>& b, bool adds,
+                   T* c, int ldc) {
+  const T beta = adds ? T{1} : T{0};
+  if constexpr (std::is_same_v<T, float>)
+    if (a.bf16) return gemm(ta, tb, m, n, k, a.scale[0] * b.scale[0], a.bf16, a.stride, b.bf16, b.stride, beta, c, ldc);
+  gemm(ta, tb, m, n, k, T{1}, a.values, a.stride, b.values, b.stride, beta, c, ldc);
+}
+
+}  // namespace
+
+template <class T>
+GemmInput<T> GemmInput<T>::from(int row, int column) const {
+  GemmInput rest = *this;
+  const std::size_t skipped = size(row) * size(stride) + size(column);
+  if (values) rest.values += skipped;
+  if (bf16) rest.bf16 += skipped;
+  rest.cut -= column;
+  return rest;
+}
+
+template <class T>
+std::size_t scratch_for(const OperandSource<T>& a, const OperandSource<T>& b) {
+  return scratch_of(a) + scratch_of(b);
+}
+
+template <class T>
+GemmInputs<T> quantized(const OperandSource<T>& a, const OperandSource<T>& b, bool in_bands, T* scratch) {
+  GemmInputs<T> inputs;
+  T* second = scratch + scratch_of(a);
+  bool counted = false;
+  if constexpr (std::is_same_v<T, float>) {
+    if (fits(a) && fits(b) && has_matrix_unit()) {
+      const bool a_fits = in_bf16(a, in_bands, scratch, inputs.a), b_fits = in_bf16(b, in_bands, second, inputs.b);
+      if (a_fits && b_fits) return inputs;
+      counted = true;
+    }
+  }
+  inputs.a = in_full(a, in_bands, !counted, scratch);
+  inputs.b = in_full(b, in_bands, !counted, second);
+  return inputs;
+}
+
+template <class T>
+void multiply(Trans ta, Trans tb, int m, int n, int k, const GemmInput<T>& a, const GemmInput<T>& b, bool adds, T* c,
+              int ldc) {
+  // Where scales change within the product, it is one of each side.
+  const auto second = [](GemmInput<T> input, int row, int column) {
+    input = input.from(row, column);
+    input.scale[0] = input.scale[1];
+    return input;
+  };
+  const bool cuts_a = a.scale[0] != a.scale[1] && a.cut > 0 && a.cut < (ta == Trans::yes ? m : k);
+  const bool cuts_b = b.scale[0] != b.scale[1] && b.cut > 0 && b.cut < (tb == Trans::yes ? n : k);
+  if (cuts_a && ta == Trans::yes) {
+    multiply_part(ta, tb, a.cut, n, k, a, b, adds, c, ldc);
+    multiply_part(ta, tb, m - a.cut, n, k, second(a, 0, a.cut), b, adds, c + size(a.cut) * size(ldc), ldc);
+  } else if (cuts_b && tb == Trans::yes) {
+    multiply_part(ta, tb, m, b.cut, k, a, b, adds, c, ldc);
+    multiply_part(ta, tb, m, n - b.cut, k, a, second(b, b.cut, 0), adds, c + b.cut, ldc);
+  } else if (cuts_a || cuts_b) {
+    const int cut = cuts_a ? a.cut : b.cut;
+    multiply_part(ta, tb, m, n, cut, a, b, adds, c, ldc);
+    multiply_part(ta, tb, m, n, k - cut, second(a, 0, cut), second(b, cut, 0), true, c, ldc);
+  } else {
+    const GemmInput<T> first_a = a.cut <= 0 ? second(a, 0, 0) : a, first_b = b.cut <= 0 ? second(b, 0, 0) : b;
+    multiply_part(ta, tb, m, n, k, first_a, first_b, adds, c, ldc);
+  }
+}
+
+#define INSTANTIATE(T)                                                                             \
+  template struct GemmInput<T>;                                                                    \
+  template std::size_t scratch_for<T>(const OperandSource<T>&, const OperandSource<T>&);           \
+  template GemmInputs<T> quantized<T>(const OperandSource<T>&, const OperandSource<T>&, bool, T*); \
+  template void multiply<T>(Trans, Trans, int, int, int, const GemmInput<T>&, const GemmInput<T>&, bool, T*, int);
+INSTANTIATE(float)
+INSTANTIATE(double)
+#undef INSTANTIATE
+
+}  // namespace moescope

@@ -1,0 +1,247 @@
+#include "core/numerics/matrix_units.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstdlib>
+
+#if defined(MOESCOPE_ONEDNN)
+#include <omp.h>
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <unordered_map>
+#include <vector>
+#endif
+
+namespace moescope {
+namespace {
+
+constexpr const char* kChoice = "MOESCOPE_MATRIX_UNITS";
+constexpr std::string_view kChoices[] = {"auto", "amx", "avx512_bf16", "off"};
+
+std::string_view asked_for() {
+  const char* set = std::getenv(kChoice);
+  return set ? set : "auto";
+}
+
+#if defined(MOESCOPE_ONEDNN)
+
+MatrixUnit found_unit() {
+  const std::string_view choice = asked_for();
+  if (choice == "off") return MatrixUnit::none;
+  // oneDNN takes no notice once it has looked at the processor; ONEDNN_MAX_CPU_ISA, where the user sets it, goes first.
+  if (choice == "avx512_bf16") dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
+  const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+  const auto has = [&](dnnl_cpu_isa_t wanted) { return (isa & wanted) == wanted; };
+  if (has(dnnl_cpu_isa_avx512_core_amx)) return MatrixUnit::amx;
+  return has(dnnl_cpu_isa_avx512_core_bf16) && choice != "amx" ? MatrixUnit::avx512_bf16 : MatrixUnit::none;
+}
+
+// oneDNN compiles a kernel for a product's shape. Numbers of an expert's rows differ from step to step: whole tiles of
+// rows have kernels of their own, what remains goes through one that takes any shape.
+constexpr int kRowTile = 32;
+
+struct ProductKey {
+  Trans ta, tb;
+  bool adds;
+  int m, n, k, lda, ldb, ldc;  // 0 in all but adds: of any shape
+  bool operator==(const ProductKey&) const = default;
+};
+struct HashOfKey {
+  std::size_t operator()(const ProductKey& key) const {
+    std::size_t hash = static_cast<std::size_t>(key.ta) * 4 + static_cast<std::size_t>(key.tb) * 2 + key.adds;
+    for (const int value : {key.m, key.n, key.k, key.lda, key.ldb, key.ldc})
+      hash = hash * 0x9E3779B97F4A7C15u + static_cast<std::size_t>(value);
+    return hash ^ hash >> 29;
+  }
+};
+
+using Desc = dnnl::memory::desc;
+constexpr auto kAny = DNNL_RUNTIME_DIM_VAL;
+
+const dnnl::engine& cpu() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+Desc desc_of(dnnl::memory::data_type type, Trans trans, dnnl_dim_t rows, dnnl_dim_t cols, dnnl_dim_t stride) {
+  return {{rows, cols}, type, trans == Trans::yes ? dnnl::memory::dims{1, stride} : dnnl::memory::dims{stride, 1}};
+}
+
+struct Descs {
+  Desc a, b, c;
+};
+Descs descs_of(const ProductKey& key) {
+  using enum dnnl::memory::data_type;
+  const auto known = [&](int value) { return key.m == 0 ? kAny : dnnl_dim_t{value}; };
+  return {desc_of(bf16, key.ta, known(key.m), known(key.k), known(key.lda)),
+          desc_of(bf16, key.tb, known(key.k), known(key.n), known(key.ldb)),
+          desc_of(f32, Trans::no, known(key.m), known(key.n), known(key.ldc))};
+}
+
+struct Product {
+  dnnl::matmul primitive;
+  std::size_t scratch_bytes = 0;
+  bool slow = false;  // oneDNN has only its reference loops for this shape
+};
+
+Product make_product(const ProductKey& key) {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (key.adds) {
+    dnnl::post_ops sum;
+    sum.append_sum(1);
+    attr.set_post_ops(sum);
+  }
+  const Descs descs = descs_of(key);
+  const dnnl::matmul::primitive_desc made(dnnl::matmul::desc(descs.a, descs.b, descs.c), attr, cpu());
+  return {dnnl::matmul(made), made.scratchpad_desc().get_size(), std::strstr(made.impl_info_str(), "ref") != nullptr};
+}
+
+// Kept until the program ends; each thread keeps where it found one.
+const Product& product_of(const ProductKey& key) {
+  using Known = std::unordered_map<ProductKey, const Product*, HashOfKey>;
+  thread_local Known known;
+  const Product*& mine = known[key];
+  if (mine) return *mine;
+  static std::mutex mutex;
+  static std::unordered_map<ProductKey, std::unique_ptr<Product>, HashOfKey> all;
+  const std::scoped_lock lock(mutex);
+  std::unique_ptr<Product>& product = all[key];
+  if (!product) product = std::make_unique<Product>(make_product(key));
+  mine = product.get();
+  return *mine;
+}
+
+// oneDNN makes products for as many threads as OpenMP would start from this one.
+void stay_on_this_thread() {
+  thread_local const bool said = (omp_set_num_threads(1), true);
+  (void)said;
+}
+
+void execute(const Product& product, const Descs& descs, const Bf16* a, const Bf16* b, float* c) {
+  thread_local dnnl::stream stream(cpu());
+  thread_local std::vector<std::byte> scratch;
+  if (scratch.size() < product.scratch_bytes + 64) scratch.resize(product.scratch_bytes + 64);
+  void* aligned = scratch.data();
+  std::size_t space = scratch.size();
+  std::align(64, product.scratch_bytes, aligned, space);
+  const auto bytes = static_cast<dnnl_dim_t>(product.scratch_bytes);
+  const Desc scratch_desc({bytes}, dnnl::memory::data_type::u8, dnnl::memory::dims{1});
+  product.primitive.execute(stream, {{DNNL_ARG_SRC, dnnl::memory(descs.a, cpu(), const_cast<Bf16*>(a))},
+                                     {DNNL_ARG_WEIGHTS, dnnl::memory(descs.b, cpu(), const_cast<Bf16*>(b))},
+                                     {DNNL_ARG_DST, dnnl::memory(descs.c, cpu(), c)},
+                                     {DNNL_ARG_SCRATCHPAD, dnnl::memory(scratch_desc, cpu(), aligned)}});
+}
+
+void multiply(const ProductKey& key, const Bf16* a, const Bf16* b, float* c) {
+  const bool small = key.m < kRowTile || key.n < kRowTile || key.k < kRowTile;
+  const bool ragged = (key.ta == Trans::yes ? key.k : key.m) % kRowTile != 0;
+  if (!small && !ragged) {
+    const Product& product = product_of(key);
+    if (!product.slow) return execute(product, descs_of(key), a, b, c);
+  }
+  execute(product_of({key.ta, key.tb, key.adds, 0, 0, 0, 0, 0, 0}), descs_of(key), a, b, c);
+}
+
+// Whole tiles of the rows that an expert got, then what remains: of the product's rows, or of its sum.
+void multiply_tiled(ProductKey key, const Bf16* a, const Bf16* b, float* c) {
+  const int rows = key.ta == Trans::yes ? key.k : key.m, whole = rows / kRowTile * kRowTile;
+  if (whole > 0 && whole < rows) {
+    ProductKey first = key;
+    (key.ta == Trans::yes ? first.k : first.m) = whole;
+    multiply(first, a, b, c);
+    const auto done = static_cast<std::size_t>(whole);
+    a += done * static_cast<std::size_t>(key.lda);
+    if (key.ta == Trans::yes) {
+      b += done * static_cast<std::size_t>(key.ldb);
+      key.k -= whole, key.adds = true;
+    } else {
+      c += done * static_cast<std::size_t>(key.ldc);
+      key.m -= whole;
+    }
+  }
+  multiply(key, a, b, c);
+}
+
+#else
+
+MatrixUnit found_unit() {
+  return MatrixUnit::none;
+}
+
+#endif
+
+}  // namespace
+
+MatrixUnit matrix_unit() {
+  static const MatrixUnit unit = found_unit();
+  return unit;
+}
+
+const std::string& matrix_unit_text() {
+#if defined(MOESCOPE_ONEDNN)
+  static const std::string text = [] {
+    if (!has_matrix_unit()) return std::string("no matrix units");
+    const dnnl_version_t& v = *dnnl_version();
+    return "oneDNN " + std::to_string(v.major) + '.' + std::to_string(v.minor) + '.' + std::to_string(v.patch) + ' ' +
+           kMatrixUnitNames[static_cast<int>(matrix_unit())];
+  }();
+#else
+  static const std::string text = "no matrix units";
+#endif
+  return text;
+}
+
+std::string choose_matrix_unit(std::string_view choice) {
+  if (std::ranges::find(kChoices, choice) == std::end(kChoices))
+    return "matrix units '" + std::string(choice) + "': allowed are auto, amx, avx512_bf16, off";
+  setenv(kChoice, std::string(choice).c_str(), 1);
+  const bool as_asked =
+      choice == "auto" || choice == "off" || choice == kMatrixUnitNames[static_cast<int>(matrix_unit())];
+  if (as_asked) return "";
+#if defined(MOESCOPE_ONEDNN)
+  return "this processor has no " + std::string(choice) + " units";
+#else
+  return "this program was built without oneDNN, so it has no " + std::string(choice);
+#endif
+}
+
+#if defined(MOESCOPE_ONEDNN)
+
+void gemm(Trans ta, Trans tb, int m, int n, int k, float alpha, const Bf16* a, int lda, const Bf16* b, int ldb,
+          float beta, float* c, int ldc) {
+  assert(has_matrix_unit() && (beta == 0 || beta == 1));
+  if (m == 0 || n == 0) return;
+  const auto row = [&](float* of, int r, int stride) {
+    return of + static_cast<std::size_t>(r) * static_cast<std::size_t>(stride);
+  };
+  if (k == 0) {
+    for (int r = 0; beta == 0 && r < m; ++r) std::fill_n(row(c, r, ldc), n, 0.0f);
+    return;
+  }
+  stay_on_this_thread();
+  const ProductKey key{ta, tb, beta == 1, m, n, k, lda, ldb, ldc};
+  if (alpha == 1) return multiply_tiled(key, a, b, c);
+  thread_local std::vector<float> unscaled;
+  unscaled.resize(std::max(unscaled.size(), static_cast<std::size_t>(m) * static_cast<std::size_t>(n)));
+  multiply_tiled({ta, tb, false, m, n, k, lda, ldb, n}, a, b, unscaled.data());
+  for (int r = 0; r < m; ++r) {
+    const float* from = row(unscaled.data(), r, n);
+    float* to = row(c, r, ldc);
+    for (int i = 0; i < n; ++i) to[i] = beta * to[i] + alpha * from[i];
+  }
+}
+
+#else
+
+void gemm(Trans, Trans, int, int, int, float, const Bf16*, int, const Bf16*, int, float, float*, int) {
+  assert(false);  // there are no matrix units
+}
+
+#endif
+
+}  // namespace moescope

@@ -1,0 +1,38 @@
+// Products of BF16 matrices, added in FP32, on the processor's matrix units by oneDNN: AMX tiles of current Xeons, or
+// AVX-512's VDPBF16PS of Zen 4, Cooper Lake and later. Each on the calling thread alone.
+//
+// A product of two BF16 numbers is exact in FP32, so what is multiplied is exactly what was quantized; only the order
+// of the sum is another than sgemm's. Numbers below 2^-126 count as zero: operands must have none (operand_format.h).
+// The order follows from shapes and the unit alone, never from the number of threads.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/numerics/float_formats.h"
+#include "core/numerics/gemm.h"
+
+namespace moescope {
+
+enum class MatrixUnit { none, avx512_bf16, amx };
+inline constexpr const char* kMatrixUnitNames[] = {"none", "avx512_bf16", "amx"};
+
+// What products of BF16 matrices run on. Decided at the first call, by choose_matrix_unit or, without it, by
+// MOESCOPE_MATRIX_UNITS in the environment; else the best that there is.
+MatrixUnit matrix_unit();
+inline bool has_matrix_unit() {
+  return matrix_unit() != MatrixUnit::none;
+}
+
+// "auto", "amx", "avx512_bf16" or "off", for this process and those that it restarts; call first in main(). Returns
+// what is wrong with the choice; empty: it is as asked.
+std::string choose_matrix_unit(std::string_view choice);
+
+// "oneDNN 2.6.3 amx"; "no matrix units".
+const std::string& matrix_unit_text();
+
+// gemm.h's product of BF16 matrices. beta: 0 or 1. Needs has_matrix_unit().
+void gemm(Trans ta, Trans tb, int m, int n, int k, float alpha, const Bf16* a, int lda, const Bf16* b, int ldb,
+          float beta, float* c, int ldc);
+
+}  // namespace moescope

@@ -1,0 +1,221 @@
+// BF16 operands: the quantizer's numbers as BF16 are those that it writes as FP32, or it says that BF16 has not got
+// them; and products of matrix units lie as near to float64's as a sum in FP32 does.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <vector>
+
+#include "core/numerics/matrix_units.h"
+#include "core/numerics/scale_rules.h"
+#include "tests/support/sample_matrices.h"
+
+using namespace moescope;
+
+namespace {
+
+float widened(Bf16 half) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(half) << 16);
+}
+
+bool same_bits(float a, float b) {
+  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+}
+
+bool is_subnormal(float value) {
+  return std::fpclassify(value) == FP_SUBNORMAL;
+}
+
+struct Quantized {
+  bool fits = false;
+  float scale = 0;
+  std::vector<Bf16> bf16;
+  std::vector<float> fp32;
+  QuantSums bf16_sums, fp32_sums;
+};
+
+Quantized quantize_both(const OperandFormat& format, const Matrix& in, BlockAxis axis, const RoundingKey& key = {}) {
+  Quantized q;
+  q.bf16.resize(in.v.size()), q.fp32.resize(in.v.size());
+  quantize_operand(format, in.view(), axis, key, q.fp32.data(), in.cols, &q.fp32_sums);
+  q.fits = quantize_operand_bf16(format, in.view(), axis, key, q.bf16.data(), in.cols, q.scale, &q.bf16_sums);
+  return q;
+}
+
+// Every code of the format under one scale: the decoded numbers, of which the largest sets the scale.
+Matrix every_code(ElementFormat element, int scale_code) {
+  Matrix m(1, static_cast<std::size_t>(1 << traits(element).bits));
+  for (std::size_t code = 0; code < m.cols; ++code) {
+    const float value = decode(element, static_cast<std::uint8_t>(code));
+    const float held = std::isfinite(value) ? std::fabs(value) > traits(element).max ? 0 : value : 0;
+    m.v[code] = static_cast<float>(std::ldexp(static_cast<double>(held), scale_code - 127));
+  }
+  return m;
+}
+
+}  // namespace
+
+TEST(Bf16Operands, EveryCodeOfEveryFormatUnderEveryScaleIsKeptOrRefused) {
+  for (const FormatTraits& format : kElementFormats) {
+    const auto element = *element_named(format.name);
+    const OperandFormat whole_row = mx_format(element, ScaleRule::rceil, 1 << format.bits);
+    for (int scale = 0; scale <= 254; ++scale) {
+      const Matrix in = every_code(element, scale);
+      const Quantized q = quantize_both(whole_row, in, BlockAxis::row);
+      bool subnormal = false, finite = true;
+      for (std::size_t i = 0; i < in.v.size(); ++i) {
+        finite &= std::isfinite(in.v[i]);
+        subnormal |= is_subnormal(q.fp32[i]);
+        if (q.fits) EXPECT_TRUE(same_bits(widened(q.bf16[i]), q.fp32[i])) << format.name << ' ' << scale << ' ' << i;
+      }
+      if (finite && scale > 0) EXPECT_EQ(q.fits, !subnormal) << format.name << " under 2^" << scale - 127;
+    }
+  }
+}
+
+TEST(Bf16Operands, AreWhatTheQuantizerDecodes) {
+  int compared = 0;
+  for (const NamedFormat& named : named_formats()) {
+    if (!fits_bf16(named.format)) continue;
+    for (const auto [rows, cols] : {std::pair<std::size_t, std::size_t>{64, 96}, {33, 47}, {1, 5}, {300, 129}})
+      for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column})
+        for (const int hadamard : {0, 32})
+          for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic}) {
+            OperandFormat format = named.format;
+            format.hadamard = hadamard, format.rounding = rounding;
+            const Quantized q = quantize_both(format, normal_matrix(rows, cols), axis, {.seed = 5, .rotation_seed = 7});
+            ASSERT_TRUE(q.fits);
+            for (std::size_t i = 0; i < q.fp32.size(); ++i) {
+              // t * s is rounded before it multiplies the element, or after.
+              const float value = widened(q.bf16[i]) * q.scale;
+              if (format.scheme == QuantScheme::bf16 || format.scheme == QuantScheme::mx)
+                ASSERT_TRUE(same_bits(value, q.fp32[i])) << named.name << ' ' << i;
+              else
+                ASSERT_NEAR(value, q.fp32[i], std::fabs(q.fp32[i]) * 0x1p-22f) << named.name << ' ' << i;
+            }
+            EXPECT_EQ(q.bf16_sums.err2, q.fp32_sums.err2) << named.name;
+            EXPECT_EQ(q.bf16_sums.underflow, q.fp32_sums.underflow) << named.name;
+            EXPECT_EQ(q.bf16_sums.clipped, q.fp32_sums.clipped) << named.name;
+            EXPECT_EQ(q.bf16_sums.e8m0_blocks, q.fp32_sums.e8m0_blocks) << named.name;
+            ++compared;
+          }
+  }
+  EXPECT_GE(compared, 9 * 32);
+}
+
+// Squares that float32 has not got are added in double, from the values decoded once more.
+TEST(Bf16Operands, CountHugeValuesAsTheQuantizerDoes) {
+  Matrix in = normal_matrix(64, 64);
+  for (float& x : in.v) x *= 0x1p100f;
+  in.v[5] = std::numeric_limits<float>::infinity(), in.v[900] = 0x1.8p127f;
+  for (const OperandFormat& format : {mx_format(ElementFormat::e4m3), kNvfp4Format, kBf16Format})
+    for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
+      const Quantized q = quantize_both(format, in, axis);
+      EXPECT_EQ(q.bf16_sums.err2, q.fp32_sums.err2);
+      EXPECT_EQ(q.bf16_sums.x2, q.fp32_sums.x2);
+      EXPECT_EQ(q.bf16_sums.elements, q.fp32_sums.elements);
+    }
+}
+
+TEST(Bf16Operands, RefuseNumbersThatUnitsWouldTakeForZero) {
+  Matrix in = normal_matrix(8, 64);
+  in.v[70] = 0x1.8p-127f;
+  EXPECT_FALSE(quantize_both(kBf16Format, in, BlockAxis::row).fits);
+  in.v[70] = 0;
+  EXPECT_TRUE(quantize_both(kBf16Format, in, BlockAxis::row).fits);
+  for (std::size_t i = 0; i < 32; ++i) in.v[i] = 0x1p-120f;
+  EXPECT_FALSE(quantize_both(mx_format(ElementFormat::e4m3), in, BlockAxis::row).fits);
+  EXPECT_TRUE(quantize_both(kNvfp4Format, in, BlockAxis::row).fits);  // its scales have a floor
+}
+
+// Products ----------------------------------------------------------------------------------------------------------
+
+class MatrixUnits : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_matrix_unit()) GTEST_SKIP() << matrix_unit_text();
+  }
+};
+
+namespace {
+
+std::vector<Bf16> halves(const Matrix& m) {
+  std::vector<Bf16> out(m.v.size());
+  float scale = 1;
+  quantize_operand_bf16(kBf16Format, m.view(), BlockAxis::row, {}, out.data(), m.cols, scale, nullptr);
+  return out;
+}
+
+struct Case {
+  int m, n, k;
+  Trans ta, tb;
+};
+
+// |c - exact| of every element against the bound of k products added in FP32, in any order: k 2^-24 sum |a b|, nearly.
+void expect_within_bound(const Case& s, float alpha, bool adds) {
+  const bool of_a = s.ta == Trans::yes, of_b = s.tb == Trans::yes;
+  const auto extent = [](int rows, int cols, bool turned) {
+    return std::pair(static_cast<std::size_t>(turned ? cols : rows), static_cast<std::size_t>(turned ? rows : cols));
+  };
+  const auto [ar, ac] = extent(s.m, s.k, of_a);
+  const auto [br, bc] = extent(s.k, s.n, of_b);
+  const auto a = halves(normal_matrix(ar, ac, 1)), b = halves(normal_matrix(br, bc, 2));
+  const Matrix before = normal_matrix(static_cast<std::size_t>(s.m), static_cast<std::size_t>(s.n), 3);
+  Matrix c = before;
+  gemm(s.ta, s.tb, s.m, s.n, s.k, alpha, a.data(), static_cast<int>(ac), b.data(), static_cast<int>(bc),
+       adds ? 1.0f : 0.0f, c.v.data(), s.n);
+  // All elements of small products, some of large ones.
+  const int every = std::max(1, static_cast<int>(static_cast<double>(s.m) * s.n * s.k / 3e7));
+  for (int i = 0; i < s.m * s.n; i += every) {
+    const auto r = static_cast<std::size_t>(i / s.n), col = static_cast<std::size_t>(i % s.n);
+    double sum = 0, magnitudes = 0;
+    for (std::size_t x = 0; x < static_cast<std::size_t>(s.k); ++x) {
+      const double product = static_cast<double>(widened(a[of_a ? x * ac + r : r * ac + x])) *
+                             static_cast<double>(widened(b[of_b ? col * bc + x : x * bc + col]));
+      sum += product, magnitudes += std::fabs(product);
+    }
+    const double own = adds ? static_cast<double>(before.at(r, col)) : 0;
+    const double exact = own + static_cast<double>(alpha) * sum;
+    const double bound = (s.k + 4) * 0x1p-24 * (std::fabs(own) + static_cast<double>(alpha) * magnitudes) + 0x1p-120;
+    ASSERT_LE(std::fabs(static_cast<double>(c.at(r, col)) - exact), bound)
+        << s.m << " x " << s.n << " x " << s.k << " at " << r << ", " << col;
+  }
+}
+
+}  // namespace
+
+TEST_F(MatrixUnits, ErrorsAreWithinTheBoundOfAnFp32Sum) {
+  using enum Trans;
+  const int extents[] = {1, 2, 31, 32, 33, 64, 100, 257};
+  for (const auto [ta, tb] : {std::pair{no, yes}, {no, no}, {yes, no}})
+    for (const int m : extents)
+      for (const int n : extents)
+        for (const int k : extents) ASSERT_NO_FATAL_FAILURE(expect_within_bound({m, n, k, ta, tb}, 1, m % 2 == 0));
+  for (const Case& large :
+       {Case{2048, 64, 512, no, yes}, {512, 2048, 129, no, no}, {130, 96, 2048, yes, no}, {1000, 70, 2047, no, yes}})
+    for (const float alpha : {1.0f, 0.3f}) ASSERT_NO_FATAL_FAILURE(expect_within_bound(large, alpha, true));
+}
+
+TEST_F(MatrixUnits, AnExpertWithoutRowsChangesNothingOrGivesZeros) {
+  const std::vector<Bf16> none(64, 0x3F80);
+  std::vector<float> c(64, 3);
+  gemm(Trans::yes, Trans::no, 8, 8, 0, 1, none.data(), 8, none.data(), 8, 1, c.data(), 8);
+  EXPECT_EQ(c, std::vector<float>(64, 3));
+  gemm(Trans::no, Trans::yes, 0, 8, 8, 1, none.data(), 8, none.data(), 8, 0, c.data(), 8);
+  EXPECT_EQ(c, std::vector<float>(64, 3));
+  gemm(Trans::yes, Trans::no, 8, 8, 0, 1, none.data(), 8, none.data(), 8, 0, c.data(), 8);
+  EXPECT_EQ(c, std::vector<float>(64, 0));
+}
+
+TEST_F(MatrixUnits, StridesAreKept) {
+  const Matrix a = normal_matrix(40, 96, 1), b = normal_matrix(50, 96, 2);
+  const auto ah = halves(a), bh = halves(b);
+  std::vector<float> wide(40 * 80, 7);
+  gemm(Trans::no, Trans::yes, 40, 50, 64, 1, ah.data() + 32, 96, bh.data() + 32, 96, 0, wide.data(), 80);
+  for (std::size_t r = 0; r < 40; ++r)
+    for (std::size_t i = 50; i < 80; ++i) ASSERT_EQ(wide[r * 80 + i], 7);
+  double exact = 0;
+  for (std::size_t x = 32; x < 96; ++x)
+    exact += static_cast<double>(widened(ah[39 * 96 + x])) * static_cast<double>(widened(bh[49 * 96 + x]));
+  EXPECT_NEAR(wide[39 * 80 + 49], exact, 1e-4);
+}
