@@ -18,7 +18,7 @@ enum class MatrixUnit { none, avx512_bf16, amx };
 inline constexpr const char* kMatrixUnitNames[] = {"none", "avx512_bf16", "amx"};
 
 // What products of BF16 matrices run on. Decided at the first call, by choose_matrix_unit or, without it, by
-// MOESCOPE_MATRIX_UNITS in the environment; else the best that there is.
+// MOESCOPE_MATRIX_UNITS in the environment; else what is faster than sgemm: AMX, or VDPBF16PS of AMD's processors.
 MatrixUnit matrix_unit();
 inline bool has_matrix_unit() {
   return matrix_unit() != MatrixUnit::none;

@@ -291,7 +291,7 @@ void bench_recipes(const std::string& name, const RunConfig& base, int steps, Re
 }
 
 // What BF16 matrix units make of a step: each precision of all weights, in turn with the others.
-void bench_units(const std::string& name, const RunConfig& base, int steps) {
+void bench_units(const std::string& name, const RunConfig& base, int steps, const std::string& part) {
   const auto data = open_dataset(base.data, base.seed);
   const auto everywhere = [&](Recipe recipe, Rounding rounding, bool rotated) {
     return variant_of(base, Recipes::everywhere, recipe, rounding, rotated);
@@ -301,6 +301,7 @@ void bench_units(const std::string& name, const RunConfig& base, int steps) {
   variants.push_back(everywhere(Recipe::bf16, Rounding::nearest, false));
   variants.push_back(everywhere(Recipe::mxfp8_rceil, Rounding::nearest, false));
   variants.push_back(everywhere(Recipe::nvfp4, Rounding::stochastic, true));
+  std::erase_if(variants, [&](const Variant& v) { return v.name.find(part) == std::string::npos; });
   const double peak = sgemm_peak_gflops();
   for (int step = -3; step < steps; ++step)
     for (Variant& variant : variants) measure(variant, *data, step >= 0);
@@ -356,7 +357,7 @@ int main(int argc, char** argv) {
     if (checkpoints)
       bench_checkpoints(name, config, steps);
     else if (units)
-      bench_units(name, config, steps);
+      bench_units(name, config, steps, part);
     else if (telemetry)
       bench_telemetry(name, config, steps);
     else if (which == Recipes::none)
