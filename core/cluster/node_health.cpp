@@ -14,7 +14,7 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 // A run that has taken this many times its healthy time is given up.
 constexpr double kGiveUpAfter = 50;
-constexpr std::size_t kMostEvents = 100000;
+constexpr std::size_t kMaxEvents = 100000;
 
 template <class... Values>
 std::string text(const char* format, Values... values) {
@@ -57,7 +57,7 @@ class Simulation {
 
   HealthOutcome run() {
     const double give_up = kGiveUpAfter * static_cast<double>(c_.steps) * c_.step_s;
-    while (step_ < c_.steps && now_ < give_up && out_.events.size() < kMostEvents) take_step();
+    while (step_ < c_.steps && now_ < give_up && out_.events.size() < kMaxEvents) take_step();
     out_.finished = step_ >= c_.steps;
     finish();
     return std::move(out_);

@@ -10,7 +10,7 @@ namespace moescope {
 namespace {
 
 constexpr double kHighestDb = 60;
-constexpr double kMostDb = 20, kMostCosine = 0.1;  // of differences: ends of the colour scale
+constexpr double kMaxDb = 20, kMaxCosine = 0.1;  // of differences: ends of the colour scale
 
 // 1 - cosine spans decades: 0.9 is bad and 0.99999 perfect.
 double cosinePosition(double cosine) {
@@ -215,7 +215,7 @@ double GradientErrorPanel::shownValue(int row, int column) const {
 
 double GradientErrorPanel::position(double value) const {
   if (std::isnan(value)) return value;
-  if (minusA()) return std::clamp(0.5 + value / (2 * (cosine() ? kMostCosine : kMostDb)), 0.0, 1.0);
+  if (minusA()) return std::clamp(0.5 + value / (2 * (cosine() ? kMaxCosine : kMaxDb)), 0.0, 1.0);
   return cosine() ? cosinePosition(value) : std::clamp(value / kHighestDb, 0.0, 1.0);
 }
 
@@ -230,7 +230,7 @@ LegendScale GradientErrorPanel::legend() const {
     legend.ticks.push_back(
         {position(value), (minusA() && value > 0 ? QStringLiteral("+") : QString()) + QString::number(value)});
   };
-  const double most = cosine() ? kMostCosine : kMostDb;
+  const double most = cosine() ? kMaxCosine : kMaxDb;
   if (minusA())
     for (const double value : {-most, -most / 2, 0.0, most / 2, most}) tick(value);
   else if (cosine())

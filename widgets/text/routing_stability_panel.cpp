@@ -14,8 +14,8 @@ namespace moescope {
 namespace {
 
 enum Against { kShortBefore, kHalfway, kFirst, kPinned };
-constexpr std::size_t kMostLines = 6;  // more layers are drawn as lowest, mean and highest
-constexpr int kAtATime = 16;           // routings that the worker takes in before the screen hears of them
+constexpr std::size_t kMaxLines = 6;  // more layers are drawn as lowest, mean and highest
+constexpr int kAtATime = 16;          // routings that the worker takes in before the screen hears of them
 
 float lowest(const std::vector<float>& values) {
   float least = std::numeric_limits<float>::infinity();
@@ -234,7 +234,7 @@ void RoutingStabilityPanel::refillLines() {
   };
   const auto& layers = track_.layers();
   std::vector<LineSeries> all;
-  for (std::size_t i = 0; i < layers.size() && layers.size() <= kMostLines; ++i)
+  for (std::size_t i = 0; i < layers.size() && layers.size() <= kMaxLines; ++i)
     all.push_back(series(
         tr("L%1").arg(layers[i]), static_cast<int>(i), [values, i](const StabilityPoint& p) { return values(p)[i]; },
         [layer = layers[i]](const StabilityPoint&) { return layer; }));
