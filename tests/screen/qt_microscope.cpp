@@ -105,6 +105,7 @@ class MicroscopeTest : public QObject {
   void mapThinsHugeTensors();
   void whatIfAgreesAndAppliesAChoice();
   void labLeadsFromFileToBlock();
+  void whatIsNotThereHasNoKind();
   void turningTheAxisKeepsTheElement();
   void malformedFilesSayWhy();
   void aFileThatBecomesShorterSaysSo();
@@ -381,6 +382,20 @@ void MicroscopeTest::labLeadsFromFileToBlock() {
   QCOMPARE(lab.findChild<BlockMicroscopePanel*>()->block().elements[7].value, all[100 * 192 + 4 * 32 + 7]);
   lab.findChild<BlockScaleMapPanel*>()->findChild<QSpinBox*>()->setValue(2);
   QCOMPARE(lab.findChild<BlockMicroscopePanel*>()->block().elements[7].value, all[2 * 128 * 192 + 7]);
+}
+
+// Neither an empty panel nor a made-up example says that it was measured.
+void MicroscopeTest::whatIsNotThereHasNoKind() {
+  TensorLab lab(&selection_);
+  for (const Panel* panel : lab.panels())
+    QVERIFY2(!panel->caption().contains(QStringLiteral("measured")), qPrintable(panel->caption()));
+  QVERIFY(lab.findChild<BlockMicroscopePanel*>()->caption().startsWith(QStringLiteral("example block")));
+  lab.setTensor(QStringLiteral("t"), 64, 64, gaussian(64 * 64));
+  const auto measured = [](const Panel* panel) { return panel->caption().startsWith(QStringLiteral("measured here")); };
+  QVERIFY(measured(lab.browser()));
+  QVERIFY(measured(lab.findChild<BlockScaleMapPanel*>()));
+  QVERIFY(measured(lab.findChild<BlockMicroscopePanel*>()));
+  QTRY_VERIFY_WITH_TIMEOUT(measured(lab.whatIf()), kPatience);
 }
 
 void MicroscopeTest::turningTheAxisKeepsTheElement() {

@@ -84,6 +84,14 @@ class PanelsTest : public QObject {
     selection_->setHistories({run_->history()});
   }
 
+  void withoutAStepNothingWasMeasured() {
+    Selection none, not_yet;
+    not_yet.setHistories({SyntheticRun({}).history()});
+    for (Selection* selection : {&none, &not_yet})
+      for (const auto& panel : allPanels(selection))
+        QVERIFY2(!panel->caption().contains(QStringLiteral("measured")), qPrintable(panel->caption()));
+  }
+
   void anImportedRunWasMeasuredElsewhere() {
     const LossPanel loss(selection_.get());
     const AllToAllPanel bytes(selection_.get());

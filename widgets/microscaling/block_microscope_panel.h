@@ -49,7 +49,7 @@ class BlockMicroscopePanel : public Panel {
   void axisChosen(BlockAxis axis);                 // asks for the block along the other axis through the same element
 
  protected:
-  Provenance kind() const override { return Provenance::measured_here; }  // on a tensor, whatever run is open
+  std::optional<Provenance> kind() const override;
   QString status() const override;
   void changeEvent(QEvent* event) override;
 

@@ -393,6 +393,11 @@ void BlockScaleMapPanel::setCurrent(std::size_t line, std::size_t block) {
   cells_->update();
 }
 
+// Of the open tensor, whatever run is open.
+std::optional<Provenance> BlockScaleMapPanel::kind() const {
+  return source_.valid() ? Provenance::measured_here : std::optional<Provenance>();
+}
+
 QString BlockScaleMapPanel::status() const {
   if (!source_.valid()) return {};
   return source_.name();

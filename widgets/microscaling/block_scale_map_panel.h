@@ -58,7 +58,7 @@ class BlockScaleMapPanel : public Panel {
   void sliceChosen(std::size_t slice);
 
  protected:
-  Provenance kind() const override { return Provenance::measured_here; }  // on a tensor, whatever run is open
+  std::optional<Provenance> kind() const override;
   QString status() const override;
 
  private:

@@ -169,6 +169,11 @@ void ByExpertPanel::setCurrent(int expert) {
   if (const int row = rowOf(expert); row >= 0) table_->selectRow(row);
 }
 
+// Of the captured operand, whatever run is open.
+std::optional<Provenance> ByExpertPanel::kind() const {
+  return captured_ ? Provenance::measured_here : std::optional<Provenance>();
+}
+
 QString ByExpertPanel::status() const {
   return captured_
              ? placeName(captured_->place) + tr(", step %1").arg(formatCount(static_cast<double>(captured_->step)))

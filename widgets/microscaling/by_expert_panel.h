@@ -27,6 +27,7 @@ class ByExpertPanel : public Panel {
   void finished();
 
  protected:
+  std::optional<Provenance> kind() const override;
   QString status() const override;
 
  private:

@@ -205,6 +205,11 @@ void TensorsPanel::cancel() {
   progress_->clear();
 }
 
+// Of the listed tensors, whatever run is open.
+std::optional<Provenance> TensorsPanel::kind() const {
+  return !model_.entries().empty() ? Provenance::measured_here : std::optional<Provenance>();
+}
+
 QString TensorsPanel::status() const {
   if (!error_.isEmpty() || model_.entries().empty()) return {};
   const std::size_t count = model_.entries().size();

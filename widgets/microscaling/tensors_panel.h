@@ -39,7 +39,7 @@ class TensorsPanel : public Panel {
   void openRequested();
 
  protected:
-  Provenance kind() const override { return Provenance::measured_here; }  // on a tensor, whatever run is open
+  std::optional<Provenance> kind() const override;
   QString status() const override;
 
  private:

@@ -91,6 +91,11 @@ void WhatIfPanel::setChoice(const OperandFormat& format, BlockAxis axis) {
   table_->setChoice(format, axis);
 }
 
+// Of the open tensor, whatever run is open.
+std::optional<Provenance> WhatIfPanel::kind() const {
+  return !table_->rows().empty() ? Provenance::measured_here : std::optional<Provenance>();
+}
+
 QString WhatIfPanel::status() const {
   return note_;
 }

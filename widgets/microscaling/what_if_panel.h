@@ -32,7 +32,7 @@ class WhatIfPanel : public Panel {
   void finished();
 
  protected:
-  Provenance kind() const override { return Provenance::measured_here; }  // on a tensor, whatever run is open
+  std::optional<Provenance> kind() const override;
   QString status() const override;
 
  private:
