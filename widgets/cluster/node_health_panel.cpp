@@ -83,15 +83,6 @@ NodeHealthConfig NodeHealthPanel::config() const {
   return config;
 }
 
-void NodeHealthPanel::setFault(int kind, std::int64_t step) {
-  kind_->setCurrentIndex(kind);
-  step_->setValue(static_cast<int>(step));
-}
-
-void NodeHealthPanel::setMtbfHours(int hours) {
-  mtbf_->setValue(hours);
-}
-
 void NodeHealthPanel::compute() {
   const NodeHealthConfig asked = config();
   outcome_ = simulate_node_health(asked);
