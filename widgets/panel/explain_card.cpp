@@ -152,10 +152,6 @@ QString ExplainCard::text() const {
   return document.toPlainText();
 }
 
-void ExplainCard::setPinned(bool pinned) {
-  pin_->setChecked(pinned);
-}
-
 void ExplainCard::copy() {
   QApplication::clipboard()->setText(text());
 }

@@ -206,12 +206,6 @@ double Panel::lastPaintMs() const {
   return sum;
 }
 
-int Panel::paintCount() const {
-  int sum = 0;
-  for (const PlotFrame* plot : findChildren<PlotFrame*>()) sum += plot->paintCount();
-  return sum;
-}
-
 QString Panel::status() const {
   return {};
 }

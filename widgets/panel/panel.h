@@ -43,7 +43,6 @@ class Panel : public QWidget {
   QString caption() const;
   QRect bodyRect() const;
   double lastPaintMs() const;  // sum over the plots
-  int paintCount() const;
   QSize minimumSizeHint() const override { return {300, 160}; }
   QSize sizeHint() const override { return {460, 260}; }
 

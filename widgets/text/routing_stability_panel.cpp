@@ -185,6 +185,7 @@ void RoutingStabilityPanel::bringUpToDate() {
   }
   if (!track_.behind(*history)) return;
   busy_ = true;
+  setProperty("busy", true);
   worker_.start([this, history, track = track_](std::stop_token) mutable {
     track.update(*history, kAtATime);
     QMetaObject::invokeMethod(
@@ -195,6 +196,7 @@ void RoutingStabilityPanel::bringUpToDate() {
 
 void RoutingStabilityPanel::deliver(StabilityTrack track, const HistoryPtr& of) {
   busy_ = false;
+  setProperty("busy", false);
   if (of == active() && track.earlier() == earlier()) track_ = std::move(track);
   ++track_version_;
   markAll();  // goes on where there is more
@@ -336,11 +338,6 @@ QStringList RoutingStabilityPanel::describeLayer(int row, std::int64_t step) con
 
 QStringList RoutingStabilityPanel::describeBar(int bar) const {
   return describeLayer(bar, selection_->step());
-}
-
-std::int64_t RoutingStabilityPanel::referenceStep() const {
-  const StabilityPoint* point = track_.at(selection_->step());
-  return point ? point->reference : -1;
 }
 
 QString RoutingStabilityPanel::status() const {

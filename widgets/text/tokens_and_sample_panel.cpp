@@ -179,16 +179,6 @@ void TokensAndSamplePanel::choose(int layer, int expert) {
   selection_->setExpert(again ? -1 : expert);
 }
 
-void TokensAndSamplePanel::showAllLayers(bool all) {
-  all_layers_->setChecked(all);
-}
-
-void TokensAndSamplePanel::showText(const QString& what) {
-  fillTexts();
-  const int index = what_ ? what_->findText(what) : -1;
-  if (index >= 0) what_->setCurrentIndex(index);
-}
-
 QString TokensAndSamplePanel::wantedDomain() const {
   return what_ && what_->currentIndex() > 0 ? what_->currentText() : QString();
 }
