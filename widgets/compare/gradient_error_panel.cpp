@@ -9,6 +9,7 @@
 namespace moescope {
 namespace {
 
+constexpr int kCadence = 20;  // steps between measurements that the button asks for
 constexpr double kHighestDb = 60;
 constexpr double kMaxDb = 20, kMaxCosine = 0.1;  // of differences: ends of the colour scale
 
@@ -108,18 +109,10 @@ void GradientErrorPanel::showButton() {
   measure_->setVisible(live_ && selection_->history() && !measured());
 }
 
-void GradientErrorPanel::showCosine(bool cosine) {
-  figure_->setCurrentIndex(cosine ? 1 : 0);
-}
-
 void GradientErrorPanel::showLayers(bool layers) {
   by_layer_->setChecked(layers);
   minus_a_->setVisible(layers);
   stack_->setCurrentWidget(layers ? static_cast<QWidget*>(matrix_) : lines_);
-}
-
-void GradientErrorPanel::showMinusA(bool minus) {
-  minus_a_->setChecked(minus);
 }
 
 std::shared_ptr<const TelemetryFrame> GradientErrorPanel::frame() const {
@@ -302,9 +295,9 @@ QVariantMap GradientErrorPanel::saveState() const {
 }
 
 void GradientErrorPanel::restoreState(const QVariantMap& state) {
-  showCosine(state.value(QStringLiteral("figure")).toInt() == 1);
+  figure_->setCurrentIndex(state.value(QStringLiteral("figure")).toInt() == 1 ? 1 : 0);
   showLayers(state.value(QStringLiteral("by_layer")).toBool());
-  showMinusA(state.value(QStringLiteral("minus_a")).toBool());
+  minus_a_->setChecked(state.value(QStringLiteral("minus_a")).toBool());
 }
 
 }  // namespace moescope
