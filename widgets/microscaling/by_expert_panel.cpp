@@ -132,7 +132,6 @@ void ByExpertPanel::deliver(int request, const QuantSums& all, std::vector<Quant
   notice_->hide();
   table_->show();
   update();
-  emit finished();
 }
 
 void ByExpertPanel::fillRow(int row, const QString& name, std::size_t rows, const QuantSums& sums) {

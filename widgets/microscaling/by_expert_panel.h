@@ -24,7 +24,6 @@ class ByExpertPanel : public Panel {
 
  signals:
   void expertChosen(int expert);  // -1: all
-  void finished();
 
  protected:
   std::optional<Provenance> kind() const override;

@@ -76,7 +76,6 @@ void WhatIfPanel::deliver(int request, std::vector<WhatIfRow> rows, std::vector<
   table_->setRows(std::move(rows));
   table_->setSchemes(std::move(schemes));
   update();
-  emit finished();
 }
 
 void WhatIfPanel::cancel() {

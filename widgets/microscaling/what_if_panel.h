@@ -29,7 +29,6 @@ class WhatIfPanel : public Panel {
 
  signals:
   void chosen(const OperandFormat& format, BlockAxis axis);
-  void finished();
 
  protected:
   std::optional<Provenance> kind() const override;
