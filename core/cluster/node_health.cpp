@@ -33,8 +33,7 @@ void check_fault(const NodeHealthConfig& c, const Fault& fault) {
 
 void check(const NodeHealthConfig& c) {
   const auto fail = [](const char* what) { throw std::runtime_error(what); };
-  if (c.nodes < 1 || c.gpus_per_node < 1 || c.spares < 0)
-    fail("nodes and GPUs per node are 1 or more, spares 0 or more");
+  if (c.nodes < 1 || c.spares < 0) fail("nodes are 1 or more, spares 0 or more");
   if (c.steps < 1 || !(c.step_s > 0)) fail("steps and step time are more than 0");
   if (!(c.compute_share >= 0 && c.network_share >= 0 && c.compute_share + c.network_share <= 1))
     fail("the shares of compute and network in a step are 0 to 1, and so is their sum");
@@ -215,10 +214,7 @@ class Simulation {
 
   void finish() {
     out_.wall_s = now_;
-    out_.kept_steps = step_;
     out_.goodput = static_cast<double>(step_) * c_.step_s / now_;
-    out_.tokens_per_s_per_gpu =
-        static_cast<double>(step_) * c_.tokens_per_step / now_ / (static_cast<double>(c_.nodes) * c_.gpus_per_node);
   }
 
   NodeHealthConfig c_;
