@@ -7,6 +7,7 @@
 #include <QToolButton>
 
 #include "app/look/icons.h"
+#include "core/training/lock_step.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/selection/compared_runs.h"
 
@@ -16,7 +17,7 @@ RunChips::RunChips(QWidget* parent) : QWidget(parent) {
   auto* row = new QHBoxLayout(this);
   row->setContentsMargins(4, 0, 4, 0);
   row->setSpacing(2);
-  for (int run = 0; run < kMost; ++run) {
+  for (int run = 0; run < kMaxRuns; ++run) {
     auto* chip = new QToolButton;
     chip->setCheckable(true);
     chip->setAutoRaise(true);
@@ -67,7 +68,7 @@ void RunChips::showRuns(const std::vector<Run>& runs, int active) {
 }
 
 void RunChips::drawChips() {
-  for (int run = 0; run < kMost; ++run) {
+  for (int run = 0; run < kMaxRuns; ++run) {
     QToolButton* chip = chips_[static_cast<std::size_t>(run)];
     chip->setVisible(run < static_cast<int>(runs_.size()));
     if (run >= static_cast<int>(runs_.size())) continue;
@@ -86,14 +87,14 @@ void RunChips::drawChips() {
 
 void RunChips::fillMenu() {
   menu_->clear();
-  const bool room = static_cast<int>(runs_.size()) < kMost;
+  const bool room = static_cast<int>(runs_.size()) < kMaxRuns;
   menu_->addAction("&Noise twin: same settings, another seed", this, &RunChips::noiseTwinRequested)->setEnabled(room);
   QMenu* formats = menu_->addMenu("Experts in another number &format");
   formats->setEnabled(room);
   for (const QString& format : formats_)
     formats->addAction(format, this, [this, format] { emit formatTwinRequested(format); });
   menu_->addAction("Another value of a &setting...", this, &RunChips::twinRequested)->setEnabled(room);
-  if (!room) menu_->addAction(QString("%1 runs are open, more cannot be compared").arg(kMost))->setEnabled(false);
+  if (!room) menu_->addAction(QString("%1 runs are open, more cannot be compared").arg(kMaxRuns))->setEnabled(false);
   if (static_cast<int>(runs_.size()) < 2) return;
   menu_->addSeparator();
   for (int run = 1; run < static_cast<int>(runs_.size()); ++run)

@@ -42,7 +42,6 @@ class RunChips : public QWidget {
   void drawChips();
   void fillMenu();
 
-  static constexpr int kMost = 4;
   std::vector<Run> runs_;
   int active_ = 0;
   bool live_ = false;

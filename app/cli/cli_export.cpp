@@ -21,13 +21,12 @@
 #include "core/telemetry/logs/export_jsonl.h"
 #include "core/telemetry/logs/export_trace.h"
 #include "core/training/export_weights.h"
+#include "core/training/lock_step.h"
 
 namespace moescope {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t kMostRuns = 4;
 
 struct Options {
   std::string in, to, out, panel, workspace, size, run;
@@ -57,7 +56,7 @@ struct Options {
 
 void export_all_events(const Options& options) {
   ImportOptions import;
-  const OpenedRuns opened = open_runs({options.in}, import, kMostRuns);
+  const OpenedRuns opened = open_runs({options.in}, import, kMaxRuns);
   const auto written = fs::last_write_time(options.in).time_since_epoch();
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const auto file_now = fs::file_time_type::clock::now().time_since_epoch();

@@ -37,8 +37,6 @@ class LessonGuide : public QObject {
   const Lesson& lesson() const { return lesson_; }
   // A lesson's runs are what is open, so that another lesson may replace them without asking.
   bool runsAreOurs() const { return tasks_.runsAreOurs(); }
-  int rightPredictions() const;
-  int predictions() const;
 
  signals:
   void left();
@@ -51,6 +49,8 @@ class LessonGuide : public QObject {
   void reset();
 
  private:
+  int rightPredictions() const;
+  int predictions() const;
   struct StepState {
     std::optional<int> choice;  // -1: skipped
     QString number;

@@ -22,7 +22,7 @@ namespace moescope {
 namespace {
 
 constexpr int kPollMs = 50;
-constexpr int kMostWaitMs = 30000;
+constexpr int kMaxWaitMs = 30000;
 constexpr int kSettleMs = 200;  // layouts and scroll bars find their places in the event loop
 
 // Panels that have a worker say with the property "busy" that what they show is not yet what was asked.
@@ -47,7 +47,7 @@ void finishWithTensors(MainWindow* window, const QString& path) {
   QObject::connect(poll, &QTimer::timeout, window, [window, lab, poll, path, waited = 0]() mutable {
     waited += kPollMs;
     const bool shown = !lab->whatIf()->table()->schemes().empty() || !lab->browser()->error().isEmpty();
-    if (!shown && waited < kMostWaitMs) return;
+    if (!shown && waited < kMaxWaitMs) return;
     poll->stop();
     finish(window, path);
   });
@@ -75,7 +75,7 @@ void whenPanelsAreReady(MainWindow* window, std::function<void()> then) {
   if (Lab* lab = window->session()->lab()) lab->flush();
   window->selection()->refresh();
   window->frameClock()->wake();
-  QTimer::singleShot(kSettleMs, window, [=] { waitForPanels(window, then, kMostWaitMs); });
+  QTimer::singleShot(kSettleMs, window, [=] { waitForPanels(window, then, kMaxWaitMs); });
 }
 
 void takeScreenshot(MainWindow* window, const Arguments& arguments) {

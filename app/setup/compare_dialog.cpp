@@ -20,6 +20,7 @@ CompareDialog::CompareDialog(const RunConfig& first, const QString& key, QWidget
   setObjectName("compare_dialog");
   setWindowTitle(from ? QString("Branch off from step %1").arg(*from) : QString("Compare with..."));
   keys_ = new QComboBox;
+  keys_->setAccessibleName("Setting");
   keys_->setEditable(true);
   keys_->setInsertPolicy(QComboBox::NoInsert);
   keys_->completer()->setFilterMode(Qt::MatchContains);
@@ -63,16 +64,12 @@ CompareDialog::CompareDialog(const RunConfig& first, const QString& key, QWidget
   column->addWidget(buttons);
   setMinimumWidth(440);
   connect(keys_, &QComboBox::currentIndexChanged, this, &CompareDialog::onKeyChosen);
-  setKey(key.isEmpty() ? QString("precision.experts") : key);
+  keys_->setCurrentIndex(std::max(0, keys_->findText(key.isEmpty() ? QString("precision.experts") : key)));
   onKeyChosen();
 }
 
 bool CompareDialog::comparable(const ConfigField& field) {
   return field.key.find("data.") != 0 && field.key.find("telemetry.") != 0 && field.key != "name";
-}
-
-void CompareDialog::setKey(const QString& key) {
-  keys_->setCurrentIndex(std::max(0, keys_->findText(key)));
 }
 
 void CompareDialog::onKeyChosen() {

@@ -26,8 +26,6 @@ class CompareDialog : public QDialog {
 
   // Settings that twins may differ in: those of [data] are the batches, which all runs share.
   static bool comparable(const ConfigField& field);
-  void setKey(const QString& key);
-  FieldEditor* editor() const { return editor_; }
 
  signals:
   void twinRequested(moescope::RunConfig twin);

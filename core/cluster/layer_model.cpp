@@ -272,12 +272,12 @@ RankLoad fullest_rank(const LayerShape& shape, const ClusterRouting& routing, co
 
 // Mean distinct ranks of a token under a routing by rule; NaN: the label is none.
 double copies_by_rule(const LayerShape& shape, const ClusterRouting& routing, int ranks) {
-  constexpr int kMostRanks = 512, kMostSlots = 1 << 12;  // what is quickly counted, and more than any layer has
-  if (routing.label.empty() || shape.n_experts % ranks || ranks > kMostRanks || shape.top_k > kMostSlots) return kNaN;
+  constexpr int kMaxRanks = 512, kMaxSlots = 1 << 12;  // what is quickly counted, and more than any layer has
+  if (routing.label.empty() || shape.n_experts % ranks || ranks > kMaxRanks || shape.top_k > kMaxSlots) return kNaN;
   try {
     const RoutingPattern pattern = parse_routing_pattern(routing.label);
     if (pattern.rule == RoutingRule::zipf) return kNaN;  // which experts are popular is in tokens_per_expert
-    const std::int64_t tokens = static_cast<std::int64_t>(ranks) * std::max(1, std::min(256, kMostSlots / shape.top_k));
+    const std::int64_t tokens = static_cast<std::int64_t>(ranks) * std::max(1, std::min(256, kMaxSlots / shape.top_k));
     const auto topk = route_by_pattern(pattern, tokens, shape.top_k, shape.n_experts);
     const VolumeFrame volume = count_volumes(topk, shape.top_k, shape.n_experts, ranks, ranks);
     const double copies = std::accumulate(volume.distinct_RR.begin(), volume.distinct_RR.end(), 0.0);

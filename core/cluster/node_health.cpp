@@ -14,7 +14,7 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 // A run that has taken this many times its healthy time is given up.
 constexpr double kGiveUpAfter = 50;
-constexpr std::size_t kMostEvents = 100000;
+constexpr std::size_t kMaxEvents = 100000;
 
 template <class... Values>
 std::string text(const char* format, Values... values) {
@@ -33,8 +33,7 @@ void check_fault(const NodeHealthConfig& c, const Fault& fault) {
 
 void check(const NodeHealthConfig& c) {
   const auto fail = [](const char* what) { throw std::runtime_error(what); };
-  if (c.nodes < 1 || c.gpus_per_node < 1 || c.spares < 0)
-    fail("nodes and GPUs per node are 1 or more, spares 0 or more");
+  if (c.nodes < 1 || c.spares < 0) fail("nodes are 1 or more, spares 0 or more");
   if (c.steps < 1 || !(c.step_s > 0)) fail("steps and step time are more than 0");
   if (!(c.compute_share >= 0 && c.network_share >= 0 && c.compute_share + c.network_share <= 1))
     fail("the shares of compute and network in a step are 0 to 1, and so is their sum");
@@ -57,7 +56,7 @@ class Simulation {
 
   HealthOutcome run() {
     const double give_up = kGiveUpAfter * static_cast<double>(c_.steps) * c_.step_s;
-    while (step_ < c_.steps && now_ < give_up && out_.events.size() < kMostEvents) take_step();
+    while (step_ < c_.steps && now_ < give_up && out_.events.size() < kMaxEvents) take_step();
     out_.finished = step_ >= c_.steps;
     finish();
     return std::move(out_);
@@ -215,10 +214,7 @@ class Simulation {
 
   void finish() {
     out_.wall_s = now_;
-    out_.kept_steps = step_;
     out_.goodput = static_cast<double>(step_) * c_.step_s / now_;
-    out_.tokens_per_s_per_gpu =
-        static_cast<double>(step_) * c_.tokens_per_step / now_ / (static_cast<double>(c_.nodes) * c_.gpus_per_node);
   }
 
   NodeHealthConfig c_;

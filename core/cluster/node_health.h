@@ -26,12 +26,10 @@ struct Fault {
 // Defaults: 32 nodes and checks at Soperator's default intervals; the rest is assumed, and settable.
 struct NodeHealthConfig {
   int nodes = 32, spares = 2;
-  int gpus_per_node = 8;
   std::int64_t steps = 2000;
-  double step_s = 150;         // of a healthy step, from the step model
-  double compute_share = 0.6;  // of the step; a slow GPU stretches it
-  double network_share = 0.2;  // of the step; a degraded link stretches it
-  double tokens_per_step = 33554432;
+  double step_s = 150;                 // of a healthy step, from the step model
+  double compute_share = 0.6;          // of the step; a slow GPU stretches it
+  double network_share = 0.2;          // of the step; a degraded link stretches it
   std::int64_t checkpoint_every = 20;  // steps; 0: none, a restart begins with step 0
   double checkpoint_s = 60;            // training waits for it
   double restore_s = 300;              // load it, and warm up
@@ -73,10 +71,9 @@ struct HealthOutcome {
   std::vector<HealthPoint> points;  // after every step
   double wall_s = 0;
   double seconds[kNumActivities] = {};
-  std::int64_t kept_steps = 0, lost_steps = 0;
+  std::int64_t lost_steps = 0;
   int restarts = 0, faults = 0;
   double goodput = 1;
-  double tokens_per_s_per_gpu = 0;  // of kept steps
 };
 
 // Throws std::runtime_error naming what is impossible (shares above 1, a fault on a node that does not exist).

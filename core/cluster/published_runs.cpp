@@ -57,14 +57,14 @@ double other_ms(const StepTime& time) {
 //   t2 - t3 = dup G (1 - 1/s);  t2 = C + rest + dup (G + A_deepep) + overhead;  t1 = C + rest + G + bytes / B.
 // What the pipeline adds depends a little on how the parts share the time, so this is repeated until nothing changes.
 StepParameters fit(Hypothesis hypothesis, double deep_ep_overhead_ms) {
-  constexpr int kMostRounds = 100;
+  constexpr int kMaxRounds = 100;
   const StepConfig configs[] = {published_b200_config(false, AllToAll::standard),
                                 published_b200_config(false, AllToAll::deep_ep),
                                 published_b200_config(true, AllToAll::deep_ep)};
   StepParameters p;
   p.hypothesis = hypothesis;
   p.deep_ep_overhead_ms = deep_ep_overhead_ms;
-  for (int round = 0; round < kMostRounds; ++round) {
+  for (int round = 0; round < kMaxRounds; ++round) {
     const StepParameters before = p;
     StepTime t[3];
     double published_ms[3], computed_ms[3];

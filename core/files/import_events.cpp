@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 namespace pb = tensorboard;
 
 constexpr std::size_t kShownTags = 8;
-constexpr std::uint64_t kMostBytes = std::uint64_t{8} << 30;
+constexpr std::uint64_t kMaxBytes = std::uint64_t{8} << 30;
 
 enum DataType {
   kFloat = 1,
@@ -73,11 +73,11 @@ std::vector<std::size_t> shape_of(const pb::Tensor& tensor) {
   std::vector<std::size_t> shape;
   std::size_t elements = 1;
   for (const auto& dim : tensor.tensor_shape().dim()) {
-    if (dim.size() < 0 || static_cast<std::uint64_t>(dim.size()) > kMostImportedLoads)
+    if (dim.size() < 0 || static_cast<std::uint64_t>(dim.size()) > kMaxImportedLoads)
       throw Unreadable("tensor: too large");
     shape.push_back(static_cast<std::size_t>(dim.size()));
     elements *= shape.back();
-    if (elements > kMostImportedLoads) throw Unreadable("tensor: too large");
+    if (elements > kMaxImportedLoads) throw Unreadable("tensor: too large");
   }
   return shape;
 }
@@ -141,7 +141,7 @@ std::vector<double> counts_of(const pb::Histogram& histogram) {
     if (n == 0) continue;
     if (!(lowest == highest))
       throw Unreadable("histogram: a bucket of more than one expert, so that their loads are not known");
-    if (highest >= kMostImportedExperts) throw Unreadable("histogram: too many experts");
+    if (highest >= kMaxImportedExperts) throw Unreadable("histogram: too many experts");
     const auto expert = static_cast<std::size_t>(highest);
     if (counts.size() <= expert) counts.resize(expert + 1);
     counts[expert] += n;
@@ -247,7 +247,7 @@ void Run::take_experts(const TagMatch& match, Step& step, std::vector<std::size_
   }
   if (shape.size() != 2)
     throw Unreadable("a tensor of " + std::to_string(shape.size()) + " dimensions, not layers by experts");
-  if (shape[0] > kMostImportedLayers) throw Unreadable("too many layers");
+  if (shape[0] > kMaxImportedLayers) throw Unreadable("too many layers");
   for (std::size_t l = 0; l < shape[0]; ++l)
     list(static_cast<int>(l))
         .assign(values.begin() + static_cast<std::ptrdiff_t>(l * shape[1]),
@@ -318,7 +318,7 @@ std::shared_ptr<History> Run::build(RunInfo info, const ImportOptions& options, 
   std::set<int> layers;
   for (const auto& [number, step] : steps_)
     for (const auto& [layer, of] : step.layers) layers.insert(layer);
-  if (layers.size() * std::max<std::size_t>(1, experts) > kMostImportedLoads)
+  if (layers.size() * std::max<std::size_t>(1, experts) > kMaxImportedLoads)
     throw std::runtime_error(info.source + ": " + std::to_string(layers.size()) + " layers of " +
                              std::to_string(experts) + " experts are more than can be shown");
   info.moe_layers.assign(layers.begin(), layers.end());
@@ -404,7 +404,7 @@ Imported import_events(const std::string& path, const ImportOptions& options) {
     const TagMap tags = tags_for(options, folder);
     Run run(tags);
     for (const fs::path& file : files) {
-      const std::string bytes = read_file(file.string(), kMostBytes, "file of events");
+      const std::string bytes = read_file(file.string(), kMaxBytes, "file of events");
       run.read_file(bytes, imported.bad, [&](std::size_t left) {
         return !options.progress || options.progress((before + static_cast<double>(bytes.size() - left)) / all);
       });

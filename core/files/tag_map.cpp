@@ -140,8 +140,8 @@ std::optional<TagMatch> TagMap::find(std::string_view tag) const {
     TagMatch match{&rule};
     if (!fits(rule.pattern, tag, match)) continue;
     if (match.layer >= 0) match.layer += layer_offset_;
-    if (match.layer < -1 || match.layer >= static_cast<int>(kMostImportedLayers) ||
-        match.expert >= static_cast<int>(kMostImportedExperts))
+    if (match.layer < -1 || match.layer >= static_cast<int>(kMaxImportedLayers) ||
+        match.expert >= static_cast<int>(kMaxImportedExperts))
       return std::nullopt;
     return match;
   }

@@ -18,7 +18,7 @@ struct Unreadable : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Parses a whole text. Throws BadJson: what is wrong and where, also for nesting deeper than kMostNesting.
+// Parses a whole text. Throws BadJson: what is wrong and where, also for nesting deeper than kMaxNesting.
 struct BadJson : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

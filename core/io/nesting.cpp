@@ -111,7 +111,7 @@ std::size_t json_too_deep_at(std::string_view text) {
     switch (text[at]) {
       case '[':
       case '{':
-        if (++depth > kMostNesting) return at;
+        if (++depth > kMaxNesting) return at;
         break;
       case ']':
       case '}':
@@ -140,7 +140,7 @@ std::size_t toml_too_deep_at(std::string_view text) {
       at = text.find('\n', at);
     } else {
       depth.take(c);
-      if (depth.depth() > kMostNesting) return at;
+      if (depth.depth() > kMaxNesting) return at;
       ++at;
     }
   }
@@ -148,7 +148,7 @@ std::size_t toml_too_deep_at(std::string_view text) {
 }
 
 std::string too_deep_text() {
-  return "nested more than " + std::to_string(kMostNesting) + " deep";
+  return "nested more than " + std::to_string(kMaxNesting) + " deep";
 }
 
 }  // namespace moescope

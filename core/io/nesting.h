@@ -9,7 +9,7 @@
 
 namespace moescope {
 
-inline constexpr int kMostNesting = 64;
+inline constexpr int kMaxNesting = 64;
 
 // The first byte at which a text is nested deeper than that; npos: nowhere. Brackets in strings do not count, nor in
 // TOML those in comments. In a text that is not valid JSON or TOML, everything before its first error is counted as the

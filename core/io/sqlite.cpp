@@ -18,7 +18,7 @@ void harden(sqlite3* db) {
   sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
   for (const auto& [limit, value] : {std::pair{SQLITE_LIMIT_LENGTH, kLongestValue},
                                      {SQLITE_LIMIT_SQL_LENGTH, 1 << 18},
-                                     {SQLITE_LIMIT_EXPR_DEPTH, kMostNesting},
+                                     {SQLITE_LIMIT_EXPR_DEPTH, kMaxNesting},
                                      {SQLITE_LIMIT_COMPOUND_SELECT, 16},
                                      {SQLITE_LIMIT_VDBE_OP, 25000},
                                      {SQLITE_LIMIT_ATTACHED, 0},

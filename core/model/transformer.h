@@ -25,7 +25,6 @@ namespace moescope {
 struct Losses {
   double ce = 0;          // mean cross-entropy, nats per token
   double aux = 0, z = 0;  // with their coefficients, summed over layers
-  double total() const { return ce + aux + z; }
 };
 
 template <class T>

@@ -58,14 +58,6 @@ std::uint8_t encode(ElementFormat format, float value) {
   return encode_number(rounding_of(format), value);
 }
 
-std::uint8_t encode_nonsaturating(ElementFormat format, float value) {
-  const float magnitude = std::fabs(value);
-  const std::uint8_t sign = std::signbit(value) ? 0x80 : 0;
-  if (format == ElementFormat::e4m3 && magnitude > 464) return sign | 0x7F;
-  if (format == ElementFormat::e5m2 && magnitude >= 61440) return sign | 0x7C;
-  return encode(format, value);
-}
-
 float decode(ElementFormat format, std::uint8_t code) {
   static const DecodeTables kTables = make_decode_tables();
   return kTables[static_cast<int>(format)][code];
@@ -83,14 +75,6 @@ std::uint8_t encode_e8m0_up(float value, bool saturate) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   if (bits < 0x00800000) return 1;
   return static_cast<std::uint8_t>((bits + 0x007FFFFF) >> 23);
-}
-
-std::uint8_t encode_e8m0_down(float value, bool saturate) {
-  if (std::isnan(value)) return 255;
-  if (value < 0x1p-126f) return 0;
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
-  if (bits >= kInfinityBits) return saturate ? 254 : 255;
-  return static_cast<std::uint8_t>(bits >> 23);
 }
 
 float round_bf16(float value) {

@@ -50,13 +50,10 @@ std::string element_names();  // "e4m3, e5m2, ..."
 // The sign is kept for results that round to zero, except in INT8. NaN gives 0x7F for E4M3 and E5M2, the
 // largest positive code for FP6/FP4, 0 for INT8.
 std::uint8_t encode(ElementFormat format, float value);
-// E4M3 and E5M2 without saturation: E4M3 gives NaN above 464 and for infinity, E5M2 infinity from 61440 on.
-std::uint8_t encode_nonsaturating(ElementFormat format, float value);
 float decode(ElementFormat format, std::uint8_t code);
 
 float decode_e8m0(std::uint8_t code);
-std::uint8_t encode_e8m0_up(float value, bool saturate);    // smallest 2^k >= value
-std::uint8_t encode_e8m0_down(float value, bool saturate);  // largest 2^k <= value
+std::uint8_t encode_e8m0_up(float value, bool saturate);  // smallest 2^k >= value
 
 using Bf16 = std::uint16_t;  // bits: the upper half of the float32 of the same value
 

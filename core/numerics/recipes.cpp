@@ -131,8 +131,4 @@ BlockAxis contracting_axis(Direction direction, Operand operand) {
   return along_row ? BlockAxis::row : BlockAxis::column;
 }
 
-double recipe_bits(Recipe recipe) {
-  return bits_per_value(recipe_format(recipe, Direction::forward, Operand::x));
-}
-
 }  // namespace moescope

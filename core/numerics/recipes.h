@@ -59,7 +59,4 @@ OperandFormat recipe_format(Recipe recipe, Direction direction, Operand operand,
 // How the contracting dimension lies in x [T, K], W [N, K] and dY [T, N] stored row-major.
 BlockAxis contracting_axis(Direction direction, Operand operand);
 
-// Stored bits per value of the forward operands: 8.25 for MXFP8, 4.25 for MXFP4, 4.5 for NVFP4.
-double recipe_bits(Recipe recipe);
-
 }  // namespace moescope

@@ -15,7 +15,7 @@ namespace moescope {
 #ifdef MOESCOPE_MPI
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;  // MPI counts are int
+constexpr std::size_t kMaxBytes = std::size_t{1} << 30;  // MPI counts are int
 
 // An MPI error ends the program with MPI's own message: training cannot continue without a rank.
 class MpiRanks : public Ranks {
@@ -37,8 +37,8 @@ class MpiRanks : public Ranks {
   int size_here() const override { return size_here_; }
 
   void exchange(int partner, const void* send, void* receive, std::size_t bytes) override {
-    for (std::size_t done = 0; done < bytes; done += kMostBytes) {
-      const int n = static_cast<int>(std::min(kMostBytes, bytes - done));
+    for (std::size_t done = 0; done < bytes; done += kMaxBytes) {
+      const int n = static_cast<int>(std::min(kMaxBytes, bytes - done));
       MPI_Sendrecv(static_cast<const char*>(send) + done, n, MPI_BYTE, partner, 0, static_cast<char*>(receive) + done,
                    n, MPI_BYTE, partner, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }

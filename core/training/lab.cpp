@@ -141,11 +141,6 @@ void Lab::State::apply_pending(std::int64_t step) {
   }
 }
 
-void Lab::State::serve(const Note& request) {
-  const std::int64_t step = lock_step.runs().front().trainer.steps_taken();
-  for (const LockStep::Run& run : lock_step.runs()) sink.publish(Marker{run.number, step, "note", request.text});
-}
-
 void Lab::State::serve(const CheckpointRequest& request) {
   const std::int64_t step = lock_step.runs().front().trainer.steps_taken();
   std::string text;
@@ -402,12 +397,6 @@ void Lab::change(const LiveChange& change) {
   require_valid(changed);
   for (State::OpenRun& open : state_->runs)
     if (shared || open.number == change.run) state_->accept({open.number, change.key, change.value}, *field, open);
-  state_->ask_locked();
-}
-
-void Lab::note(std::string text) {
-  const std::lock_guard lock(state_->mutex);
-  state_->requests.push_back(State::Note{std::move(text)});
   state_->ask_locked();
 }
 

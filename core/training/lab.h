@@ -84,7 +84,6 @@ class Lab {
   // batches; returns its number. Later changes of `run` are repeated at the same steps, unless they concern these keys.
   // Throws std::invalid_argument and changes nothing: no such checkpoint, kMaxRuns are open, an invalid change.
   int branch(int run, std::int64_t step, const std::vector<LiveChange>& changes);
-  void note(std::string text);  // pinned to the next step of every run
   // Pins a note to any step of a run, in its recording as well; an empty text deletes the step's note (notes.h).
   void pin_note(int run, std::int64_t step, std::string text);
   // The run's settings with all accepted changes; std::invalid_argument: no such run.

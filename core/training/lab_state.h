@@ -53,9 +53,6 @@ struct Lab::State {
     std::shared_ptr<History> history;
     std::int64_t first_step = 0;
   };
-  struct Note {
-    std::string text;
-  };
   struct CheckpointRequest {
     std::string directory;
   };
@@ -81,8 +78,8 @@ struct Lab::State {
     OperandPlace place;
     std::shared_ptr<Capture> capture;
   };
-  using Request = std::variant<PinnedChange, Note, CheckpointRequest, AddRequest, RemoveRequest, CaptureRequest,
-                               KeepRequest, RewindRequest>;
+  using Request = std::variant<PinnedChange, CheckpointRequest, AddRequest, RemoveRequest, CaptureRequest, KeepRequest,
+                               RewindRequest>;
 
   // --- touched by the training thread only ---
   LockStep lock_step;
@@ -125,7 +122,6 @@ struct Lab::State {
   bool is_limited() const { return max_steps_per_s > 0 && single_steps == 0 && level; }
   void do_requests(std::unique_lock<std::mutex>& lock);
   void serve(PinnedChange& request);
-  void serve(const Note& request);
   void serve(const CheckpointRequest& request);
   void serve(const AddRequest& request);
   void serve(const RemoveRequest& request);

@@ -10,6 +10,7 @@
 #include <ctime>
 #include <iostream>
 
+#include "tests/support/controls.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
 #include "widgets/microscaling/block_scale_histogram_panel.h"
@@ -143,9 +144,9 @@ void takeCloseUps(const QString& folder, const QString& theme, const SyntheticRu
 
   selection.setHistories({small.history()});
   selection.setRange({560, 640});
-  load->setSort(ExpertLoadPanel::by_load);
-  static_cast<BalancePanel*>(overview.panels()[3])->showFigure(BalancePanel::kFigures);
-  static_cast<AllToAllPanel*>(overview.panels()[4])->setDeduplicated(true);
+  choose(load, "Order of experts", "by load");
+  button(overview.panels()[3], "All")->click();
+  choose(overview.panels()[4], "Kind of all-to-all", "DeepEP");
   auto* loss = static_cast<LossPanel*>(overview.panels()[0]);
   loss->findChild<LinePlot*>()->setLogValues(true);
   QApplication::sendEvent(loss->findChild<LinePlot*>(), &over);

@@ -15,6 +15,7 @@
 
 #include "core/telemetry/findings/findings.h"
 #include "core/telemetry/recording/recording.h"
+#include "tests/support/controls.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/overview/timeline_bar.h"
 #include "widgets/router/balance_of_all_layers_panel.h"
@@ -50,10 +51,10 @@ struct Named {
   std::unique_ptr<QWidget> widget;
 };
 
-template <class Made, class... Setting>
-Named made(Selection* selection, const QString& name, void (Made::*set)(Setting...), Setting... value) {
+template <class Made>
+Named made(Selection* selection, const QString& name, const char* box, const char* choice) {
   auto panel = std::make_unique<Made>(selection);
-  (panel.get()->*set)(value...);
+  choose(panel.get(), box, choice);
   return {name, std::move(panel)};
 }
 
@@ -65,35 +66,35 @@ Named made(Selection* selection, const QString& name) {
 std::vector<Named> panels(Selection* s) {
   std::vector<Named> all;
   all.push_back(made<ExpertLoadPanel>(s, "Expert load, by id"));
-  all.push_back(made(s, "Expert load, by cluster", &ExpertLoadPanel::setSort, ExpertLoadPanel::by_cluster));
-  all.push_back(made(s, "Load over time, extreme", &LoadOverTimePanel::setSummary, Summary::farthest));
+  all.push_back(made<ExpertLoadPanel>(s, "Expert load, by cluster", "Order of experts", "by cluster"));
+  all.push_back(made<LoadOverTimePanel>(s, "Load over time, extreme", "Steps that share a pixel", "extreme"));
   all.push_back(made<LoadOverTimePanel>(s, "Load over time, mean"));
-  all.push_back(made(s, "Load over time, by load", &LoadOverTimePanel::setSort, LoadOverTimePanel::by_load));
+  all.push_back(made<LoadOverTimePanel>(s, "Load over time, by load", "Order of experts", "by load"));
   all.push_back(made<BalanceOfAllLayersPanel>(s, "All layers, over layers"));
-  all.push_back(made(s, "All layers, by layer", &BalanceOfAllLayersPanel::showView, BalanceOfAllLayersPanel::by_layer));
-  all.push_back(
-      made(s, "All layers, within layers", &BalanceOfAllLayersPanel::showView, BalanceOfAllLayersPanel::within_layers));
+  all.push_back(made<BalanceOfAllLayersPanel>(s, "All layers, by layer", "View", "by layer"));
+  all.push_back(made<BalanceOfAllLayersPanel>(s, "All layers, within layers", "View", "within layers"));
   all.push_back(made<ExpertBiasOverTimePanel>(s, "Bias, all experts"));
-  all.push_back(made(s, "Bias, curves", &ExpertBiasOverTimePanel::showLines, true));
+  all.push_back(made<ExpertBiasOverTimePanel>(s, "Bias, curves", "View", "curves"));
   all.push_back(made<GateMassAgainstLoadPanel>(s, "Gate mass against load"));
   all.push_back(made<ScoresAndMarginsPanel>(s, "Scores and margins"));
   all.push_back(made<RouterConfidenceAndLossesPanel>(s, "Confidence and losses"));
   all.push_back(made<PaddingAndCapacityPanel>(s, "Dropped tokens"));
-  all.push_back(made(s, "Padding", &PaddingAndCapacityPanel::showFigure, 2));
+  all.push_back(made<PaddingAndCapacityPanel>(s, "Padding"));
+  button(all.back().widget.get(), "Pad 32")->click();
   all.push_back(made<ExpertPanel>(s, "Expert card"));
   all.push_back(
       {"Tokens, one layer", std::make_unique<TokensAndSamplePanel>(s, TokensAndSamplePanel::Shows::probe_and_data)});
   all.push_back(
       {"Tokens, all layers", std::make_unique<TokensAndSamplePanel>(s, TokensAndSamplePanel::Shows::probe_and_data)});
-  static_cast<TokensAndSamplePanel*>(all.back().widget.get())->showAllLayers(true);
+  button(all.back().widget.get(), "all layers")->click();
   all.push_back(made<SpecialisationPanel>(s, "Specialisation"));
   all.push_back(made<CoactivationPanel>(s, "Co-activation"));
   all.push_back(made<ByteAffinityPanel>(s, "Byte affinity"));
-  for (const auto& [view, name] : {std::pair{RoutingStabilityPanel::over_steps, "Stability over steps"},
-                                   {RoutingStabilityPanel::by_layer, "Stability by layer"},
-                                   {RoutingStabilityPanel::at_the_step, "Stability at the step"}}) {
-    all.push_back(made(s, name, &RoutingStabilityPanel::showView, view));
-    static_cast<RoutingStabilityPanel*>(all.back().widget.get())->restoreState({{"view", view}, {"against", 2}});
+  for (const auto& [view, name] : {std::pair{"over steps", "Stability over steps"},
+                                   {"by layer", "Stability by layer"},
+                                   {"at the step", "Stability at the step"}}) {
+    all.push_back(made<RoutingStabilityPanel>(s, name, "View", view));
+    choose(all.back().widget.get(), "Earlier step to compare with", "first");
   }
   all.push_back({"Timeline", std::make_unique<TimelineBar>(s)});
   return all;
@@ -135,9 +136,9 @@ void settle(QWidget* widget) {
   timer.start();
   do {
     QApplication::processEvents();
-  } while (stability->computing());
-  std::printf("  (%zu routings of the probe compared in %lld ms beside the screen)\n",
-              stability->track().points().size(), static_cast<long long>(timer.elapsed()));
+  } while (stability->property("busy").toBool());
+  std::printf("  (routings of the probe compared in %lld ms beside the screen)\n",
+              static_cast<long long>(timer.elapsed()));
 }
 
 void measureFindings(SyntheticRun& run, std::int64_t steps) {

@@ -18,6 +18,7 @@
 #include "app/setup/field_editor.h"
 #include "app/setup/mixture_editor.h"
 #include "app/window/main_window.h"
+#include "tests/support/controls.h"
 #include "tests/support/takes_keys.h"
 #include "widgets/overview/timeline_bar.h"
 
@@ -156,8 +157,8 @@ class ActionsTest : public QObject {
     auto* dialog = t.window.findChild<CompareDialog*>("compare_dialog");
     QVERIFY(dialog);
     QCOMPARE(dialog->windowTitle(), QString("Branch off from step 5"));
-    dialog->setKey("router.force_balance");
-    auto* box = dialog->editor()->findChild<QCheckBox*>();
+    choose(dialog, "Setting", "router.force_balance");
+    auto* box = dialog->findChild<FieldEditor*>()->findChild<QCheckBox*>();
     QVERIFY(box);
     QTest::keyClick(box, Qt::Key_Space);
     for (QPushButton* button : dialog->findChildren<QPushButton*>())

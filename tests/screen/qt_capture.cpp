@@ -124,7 +124,7 @@ class CaptureTest : public QObject {
                              "was computed for display only", "The matrix shows step 2"})
       QVERIFY2(w.bar().contains(QLatin1String(said)), qPrintable(w.bar()));
 
-    auto* cells = const_cast<ScaleMapCells*>(w.tensors()->findChild<BlockScaleMapPanel*>()->cells());
+    auto* cells = w.tensors()->findChild<ScaleMapCells*>();
     cells->grab();
     QCOMPARE(cells->columns(), static_cast<int>((captured->cols + 31) / 32));
     QTest::mouseClick(cells, Qt::LeftButton, {}, cells->cellRect(7, 1).center().toPoint());
@@ -168,8 +168,7 @@ class CaptureTest : public QObject {
     QCOMPARE(w.tensors()->findChild<BlockMicroscopePanel*>()->block().elements[0].value,
              captured->values[first_row.back() * captured->cols + 5]);
     // The what-if strip cuts its blocks at the same places.
-    QSignalSpy finished(w.tensors()->whatIf(), &WhatIfPanel::finished);
-    if (w.tensors()->whatIf()->table()->rows().empty()) QVERIFY(finished.wait(kWaitMs));
+    QTRY_VERIFY_WITH_TIMEOUT(!w.tensors()->whatIf()->table()->rows().empty(), kWaitMs);
     const auto& row = w.tensors()->whatIf()->table()->rows()[std::size_t(what_if_index({}, BlockAxis::column))];
     const QuantSums sums = quantizer_sums(*captured);
     QCOMPARE(row.sums.e8m0_blocks, sums.e8m0_blocks);
@@ -232,14 +231,13 @@ class CaptureTest : public QObject {
       for (std::size_t i = 0; i < seen.elements.size(); ++i)
         QCOMPARE(seen.elements[i].dequantized, decoded[(rows.first + i) * all.cols + 9]);
     }
-    QSignalSpy finished(w.tensors()->whatIf(), &WhatIfPanel::finished);
-    if (w.tensors()->whatIf()->table()->schemes().empty()) QVERIFY(finished.wait(kWaitMs));
+    QTRY_VERIFY_WITH_TIMEOUT(!w.tensors()->whatIf()->table()->schemes().empty(), kWaitMs);
     const WhatIfRow& row = w.tensors()->whatIf()->table()->schemes()[kWhatIfSchemes];  // down columns
     QCOMPARE(row.sums.e8m0_blocks, sums.e8m0_blocks);
     QVERIFY(std::fabs(row.sums.sqnr_db() - sums.sqnr_db()) < 1e-6);
     w.picture(QStringLiteral("capture_nvfp4"));
     // From the strip back to MX and again to NVFP4.
-    auto* table = const_cast<WhatIfTable*>(w.tensors()->whatIf()->table());
+    auto* table = w.tensors()->findChild<WhatIfTable*>();
     QTest::mouseClick(table, Qt::LeftButton, {}, table->cellRect(BlockAxis::row, 0, 2).center());
     QVERIFY(w.tensors()->findChild<BlockMicroscopePanel*>()->block().format.scheme != QuantScheme::nvfp4);
     QCOMPARE(w.tensors()->findChild<BlockMicroscopePanel*>()->block().elements.size(), std::size_t(32));

@@ -1,5 +1,6 @@
 // The panels of the Cluster and All-to-all workspaces: what they show are the numbers of core.
 #include <QLabel>
+#include <QSpinBox>
 #include <QStyleFactory>
 #include <QTest>
 #include <cmath>
@@ -8,6 +9,7 @@
 #include "core/cluster/live_cost.h"
 #include "core/parallel/routing_patterns.h"
 #include "core/telemetry/frame/volume_stats.h"
+#include "tests/support/controls.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
 #include "widgets/all_to_all/bytes_by_link_panel.h"
@@ -57,11 +59,18 @@ class ClusterPanelsTest : public QObject {
   void publishedBarsStandBesideTheModels() {
     PublishedAndModelledPanel panel(selection_.get());
     show(&panel);
+    std::vector<BarComparison> expected;
     for (const Hypothesis hypothesis : {Hypothesis::h1, Hypothesis::h2}) {
-      panel.setHypothesis(hypothesis);
-      const auto expected = compare_with_published(hypothesis);
-      QCOMPARE(panel.bars().size(), expected.size());
-      for (std::size_t i = 0; i < expected.size(); ++i) QCOMPARE(panel.bars()[i].modelled, expected[i].modelled);
+      choose(&panel, "How the published runs are read",
+             hypothesis == Hypothesis::h1 ? "H1: tokens split over TP" : "H2: tokens twice over TP");
+      expected = compare_with_published(hypothesis);
+      const QStringList rows = lines(panel.csv());
+      QCOMPARE(rows.size(), static_cast<int>(expected.size()) + 1);
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        const QString row = rows[static_cast<int>(i) + 1];
+        const QString modelled = QStringLiteral(",%1,").arg(expected[i].modelled, 0, 'f', 2);
+        QVERIFY2(row.contains(QString::fromStdString(expected[i].name)) && row.contains(modelled), qPrintable(row));
+      }
     }
     std::vector<double> published;
     int outlined = 0, hatched = 0, dotted = 0;
@@ -87,7 +96,7 @@ class ClusterPanelsTest : public QObject {
     for (const QLabel* label : panel.findChildren<QLabel*>()) said << label->text();
     const QString below = said.join(QLatin1Char(' '));
     int checks = 0;
-    for (const BarComparison& bar : panel.bars()) {
+    for (const BarComparison& bar : expected) {
       if (std::string_view(bar.standing) != "check, not fitted") continue;
       ++checks;
       const QString verdict = QString::fromStdString(bar.verdict());
@@ -106,12 +115,11 @@ class ClusterPanelsTest : public QObject {
   void fittedPartsAreHatched() {
     TimeOfAStepPanel panel(selection_.get());
     for (const bool mxfp8 : {false, true}) {
-      ClusterQuestion question;
-      question.way = mxfp8 ? AllToAll::deep_ep : AllToAll::standard;
-      question.mxfp8 = mxfp8;
-      panel.setQuestion(question);
+      choose(&panel, "Way", mxfp8 ? "DeepEP" : "standard");
+      choose(&panel, "Experts", mxfp8 ? "MXFP8" : "BF16");
       show(&panel);
-      QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.way == question.way, kWaitMs);
+      const AllToAll way = mxfp8 ? AllToAll::deep_ep : AllToAll::standard;
+      QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.way == way, kWaitMs);
       const auto& parts = panel.answered()->time.parts;
       const QStringList csv = lines(panel.csv());
       QCOMPARE(csv.size(), static_cast<int>(parts.size()) + 2);
@@ -152,10 +160,8 @@ class ClusterPanelsTest : public QObject {
 
   void aStepsPartsAreTheModels() {
     TimeOfAStepPanel panel(selection_.get());
-    ClusterQuestion question;
-    question.way = AllToAll::standard;
-    question.mxfp8 = false;
-    panel.setQuestion(question);
+    choose(&panel, "Way", "standard");
+    choose(&panel, "Experts", "BF16");
     show(&panel);
     QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.way == AllToAll::standard, kWaitMs);
     const ClusterAnswer& shown = *panel.answered();
@@ -199,16 +205,18 @@ class ClusterPanelsTest : public QObject {
   void theLiveRoutersCostIsCores() {
     ThisImbalancePanel panel(selection_.get());
     show(&panel);
-    QTRY_VERIFY_WITH_TIMEOUT(!panel.costs().empty(), kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(panel.findChild<QTableWidget*>()->rowCount() > 0, kWaitMs);
     const StepConfig config = published_b200_config(true, AllToAll::deep_ep);
     const auto cases = live_cases(config);
-    QCOMPARE(panel.costs().size(), cases.size());
+    const QStringList rows = lines(panel.csv());
+    QCOMPARE(rows.size(), static_cast<int>(cases.size()) + 1);
     QCOMPARE(panel.findChild<QTableWidget*>()->rowCount(), static_cast<int>(possible_ep(config).size()));
     const auto frame = selection_->frame();
     const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
     const auto expected = live_costs(config, Hypothesis::h2, router->tokens_per_expert, {cases.data(), 5});
     for (std::size_t i = 0; i < expected.size(); ++i)
-      QCOMPARE(panel.costs()[i].tokens_per_second, expected[i].tokens_per_second);
+      QCOMPARE(rows[static_cast<int>(i) + 1].section(QLatin1Char(','), 6, 6),
+               QString::number(expected[i].tokens_per_second, 'f', 2));
     QVERIFY(panel.findChild<QTableWidget*>()->item(0, 2)->text().startsWith(
         QString::number(expected[0].tokens_per_second, 'f', 0)));
   }
@@ -218,32 +226,38 @@ class ClusterPanelsTest : public QObject {
     show(&panel);
     const auto frame = selection_->frame();
     const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
-    QCOMPARE(panel.lines().size(), 6u);
-    for (const BytesByLinkPanel::Line& line : panel.lines()) {
-      const LinkCopies copies = total(copies_by_link(router->volume, line.way));
-      const auto each = static_cast<double>(bytes_per_token(line.payload, run_->history()->info().dim));
-      QCOMPARE(line.network, each * static_cast<double>(copies.network_out));
-      QCOMPARE(line.nvlink, each * static_cast<double>(copies.nvlink_out));
+    const QStringList rows = lines(panel.csv());
+    QCOMPARE(rows.size(), 1 + 6);
+    int row = 0;
+    for (const AllToAll way : {AllToAll::standard, AllToAll::deep_ep}) {
+      const LinkCopies copies = total(copies_by_link(router->volume, way));
+      for (const Payload payload : {Payload::bf16, Payload::fp8, Payload::mxfp8}) {
+        const auto each = static_cast<double>(bytes_per_token(payload, run_->history()->info().dim));
+        const QStringList cells = rows[++row].split(QLatin1Char(','));
+        QCOMPARE(cells[2], QString::fromUtf8(payload_name(payload)).toUpper());
+        QCOMPARE(cells[3].toDouble(), each * static_cast<double>(copies.network_out));
+        QCOMPARE(cells[4].toDouble(), each * static_cast<double>(copies.nvlink_out));
+      }
     }
-    QCOMPARE(lines(panel.csv()).size(), 7);
   }
 
   void moreExpertsATokenSaturateDeepEpOnly() {
     BytesPerTokenAgainstKPanel panel(selection_.get());
     show(&panel);
-    const auto& swept = panel.lines();
-    QCOMPARE(swept.size(), 10u);                   // K = 1, 2, 4, 8, 16
-    QCOMPARE(swept[0].network, swept[1].network);  // K = 1: nothing to merge
-    const auto sum = [](const BytesPerTokenAgainstKPanel::Line& line) { return line.network + line.nvlink; };
-    QVERIFY(std::abs(sum(swept[8]) / sum(swept[0]) - 16) < 0.5);
+    const QStringList rows = lines(panel.csv());
+    QCOMPARE(rows.size(), 1 + 10);  // K = 1, 2, 4, 8, 16
+    const auto network = [&](int row) { return rows[1 + row].section(QLatin1Char(','), 2, 2).toDouble(); };
+    const auto sum = [&](int row) { return network(row) + rows[1 + row].section(QLatin1Char(','), 3, 3).toDouble(); };
+    QCOMPARE(network(0), network(1));  // K = 1: nothing to merge
+    QVERIFY(std::abs(sum(8) / sum(0) - 16) < 0.5);
     // With K = E every token goes to every rank once: 7 of 8 leave, one copy crosses to the other of two nodes.
     const double row = 2.0 * run_->history()->info().dim;
-    QCOMPARE(swept[9].network, row);
+    QCOMPARE(network(9), row);
   }
 
   void payloadsChangeTheMatrixBytes() {
     AllToAllPanel panel(selection_.get());
-    panel.setPayload(Payload::mxfp8);
+    choose(&panel, "Payload", "MXFP8");
     show(&panel);
     const auto frame = selection_->frame();
     const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
@@ -266,16 +280,27 @@ class ClusterPanelsTest : public QObject {
 
   void nodeHealthIsTheSimulations() {
     NodeHealthPanel panel(selection_.get());
-    panel.setMtbfHours(0);
-    panel.setFault(kNumFaultKinds, 0);
+    const auto says = [&](const QString& words) {
+      return std::ranges::any_of(panel.findChildren<QLabel*>(),
+                                 [&](const QLabel* label) { return label->text().contains(words); });
+    };
+    control<QSpinBox>(&panel, "MTBF")->setValue(0);
+    choose(&panel, "Fault to inject", "inject nothing");
     show(&panel, {640, 480});
-    QCOMPARE(panel.outcome().faults, 0);
-    panel.setFault(static_cast<int>(FaultKind::lost_node), 300);
-    const HealthOutcome expected = simulate_node_health(panel.config());
-    QCOMPARE(panel.outcome().goodput, expected.goodput);
-    QCOMPARE(panel.outcome().lost_steps, expected.lost_steps);
-    QVERIFY(panel.outcome().restarts == 1 && panel.outcome().goodput < 1);
-    QCOMPARE(lines(panel.csv()).size(), static_cast<int>(expected.points.size()) + 1);
+    QVERIFY(says("faults: 0,"));
+    choose(&panel, "Fault to inject", QStringLiteral("inject: ") + QString::fromUtf8(fault_name(FaultKind::lost_node)));
+    control<QSpinBox>(&panel, "at step")->setValue(300);
+    NodeHealthConfig config;
+    config.mtbf_hours = 0;
+    config.checkpoint_every = control<QSpinBox>(&panel, "save every")->value();
+    config.faults = {{.kind = FaultKind::lost_node, .node = 0, .step = 300}};
+    const HealthOutcome expected = simulate_node_health(config);
+    QVERIFY(expected.restarts == 1 && expected.goodput < 1);
+    QVERIFY(says(QStringLiteral("Goodput %1").arg(formatPercent(expected.goodput))));
+    QVERIFY(says(QStringLiteral("%1 of %2 steps taken twice; restarts: 1").arg(expected.lost_steps).arg(config.steps)));
+    const QStringList rows = lines(panel.csv());
+    QCOMPARE(rows.size(), static_cast<int>(expected.points.size()) + 1);
+    QCOMPARE(rows.last().section(QLatin1Char(','), 3), QString::number(expected.points.back().goodput, 'g', 7));
   }
 
   void everyPanelExplainsItself() {

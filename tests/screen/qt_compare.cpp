@@ -29,6 +29,7 @@
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/telemetry/frame/router_stats.h"
+#include "tests/support/controls.h"
 #include "tests/support/takes_keys.h"
 #include "widgets/compare/gradient_error_panel.h"
 #include "widgets/compare/load_difference_panel.h"
@@ -86,6 +87,11 @@ struct OpenWindow {
   template <typename T>
   T* panel() {
     return window.workspaces()->compare()->findChild<T*>();
+  }
+  template <typename T>
+  QString conclusion() {  // of a panel, without markup
+    QString html = panel<T>()->template findChild<ConclusionLabel*>()->text();
+    return html.remove(QRegularExpression("<[^>]*>")).replace("&nbsp;", " ");
   }
 };
 
@@ -192,12 +198,12 @@ class CompareTest : public QObject {
     QTest::keyClick(&w.window, Qt::Key_C);
     auto* dialog = w.window.findChild<CompareDialog*>("compare_dialog");
     QVERIFY(dialog);
-    dialog->setKey("optimizer.lr");
+    choose(dialog, "Setting", "optimizer.lr");
     auto* ok = dialog->findChild<QPushButton*>();
     for (QPushButton* button : dialog->findChildren<QPushButton*>())
       if (button->text() == "Train the twin") ok = button;
     QVERIFY(!ok->isEnabled());  // still what run A has
-    auto* line = dialog->editor()->findChild<QLineEdit*>();
+    auto* line = dialog->findChild<FieldEditor*>()->findChild<QLineEdit*>();
     line->setFocus();
     line->selectAll();
     QTest::keyClicks(line, "0.001");
@@ -229,7 +235,7 @@ class CompareTest : public QObject {
       QCOMPARE(column(gaps, 5)[step].toFloat(), band[step]);
     }
     const QString verdict = QString::fromStdString(conclude(*h[0], *h[1], same).text).section(": ", 1);
-    QTRY_VERIFY2(w.panel<LossGapPanel>()->conclusion().contains(verdict.toHtmlEscaped()), qPrintable(verdict));
+    QTRY_VERIFY2(w.conclusion<LossGapPanel>().contains(verdict.toHtmlEscaped()), qPrintable(verdict));
 
     QTRY_VERIFY(w.panel<RunsPanel>()->findChild<QTableWidget*>()->columnCount() == 3);
     const RunFigures figures = run_figures(*h[1], last_common_steps(h, RunsPanel::kWindow));
@@ -239,7 +245,7 @@ class CompareTest : public QObject {
 
     const auto flips = h[1]->flip_frame_at(59);
     QVERIFY(flips);
-    w.panel<RoutingFlipsPanel>()->showRounding(false);
+    button(w.panel<RoutingFlipsPanel>(), "by rounding")->setChecked(false);
     QVERIFY(w.panel<RoutingFlipsPanel>()->csv().contains(QString::number(flips->flips[0].flip_rate, 'g', 9)));
     const auto gradients = h[1]->gradient_frame_at(59);
     QVERIFY(gradients);
@@ -298,37 +304,41 @@ class CompareTest : public QObject {
     w.trainTo(12);
     w.window.selection()->setRun(1);
     QVERIFY(w.window.workspaces()->bringUp("compare"));
-    const auto plain = [](QString html) { return html.remove(QRegularExpression("<[^>]*>")).replace("&nbsp;", " "); };
     const auto& h = w.window.selection()->histories();
 
     auto* gradients = w.panel<GradientErrorPanel>();
     const float snr = h[1]->value_at(Metric::gradient_snr_db, kWholeRun, 10);
     const QString off = "B " + formatPercent(std::pow(10.0, -snr / 20.0));
-    QTRY_VERIFY2(plain(gradients->conclusion()).contains(off), qPrintable(gradients->conclusion()));
+    QTRY_VERIFY2(w.conclusion<GradientErrorPanel>().contains(off), qPrintable(off));
 
     // Layer by layer, B minus A.
-    gradients->showLayers(true);
-    gradients->showMinusA(true);
-    const auto of = [&](int run) { return h[run]->gradient_frame_at(11)->gradients.front().snr_db; };
-    QTRY_COMPARE(gradients->shownValue(0, 0), of(1) - of(0));
+    button(gradients, "by layer")->click();
+    button(gradients, "minus A")->click();
+    QVERIFY(std::isinf(h[0]->gradient_frame_at(11)->gradients.front().snr_db));  // A is FP32
+    const auto cell = [&] { return gradients->findChild<MatrixPlot*>()->describe(0, 0).join(' '); };
+    QTRY_VERIFY2(cell().contains("minus A's A exact"), qPrintable(cell()));
     QVERIFY2(gradients->caption().contains("minus A"), qPrintable(gradients->caption()));
 
     auto* flips = w.panel<RoutingFlipsPanel>();
-    QVERIFY(flips->rounding());  // what formats do comes first, where it is known
+    auto* by_rounding = button(flips, "by rounding");
+    QVERIFY(by_rounding->isChecked());  // what formats do comes first, where it is known
     const auto compared = h[1]->gradient_frame_at(11);
     QVERIFY(compared);
     double rate = 0;
     for (const FlipFrame& layer : compared->rounding_flips) rate += layer.flip_rate / compared->rounding_flips.size();
     QVERIFY(rate > 0);
-    QTRY_VERIFY2(plain(flips->conclusion()).contains("B " + formatPercent(rate)), qPrintable(flips->conclusion()));
-    flips->showRounding(false);
-    QTRY_VERIFY2(plain(flips->conclusion()).contains("another seed alone, C"), qPrintable(flips->conclusion()));
+    QTRY_VERIFY2(w.conclusion<RoutingFlipsPanel>().contains("B " + formatPercent(rate)),
+                 qPrintable(w.conclusion<RoutingFlipsPanel>()));
+    by_rounding->click();
+    QTRY_VERIFY2(w.conclusion<RoutingFlipsPanel>().contains("another seed alone, C"),
+                 qPrintable(w.conclusion<RoutingFlipsPanel>()));
 
     auto* loads = w.panel<LoadDifferencePanel>();
-    QTRY_VERIFY2(plain(loads->conclusion()).contains("another seed alone: C"), qPrintable(loads->conclusion()));
-    for (const auto shown : {LoadDifferencePanel::Shown::run, LoadDifferencePanel::Shown::run_a}) {
-      loads->setShown(shown);
-      QTRY_VERIFY(loads->caption().contains(shown == LoadDifferencePanel::Shown::run ? "B mxfp4" : "A nano"));
+    QTRY_VERIFY2(w.conclusion<LoadDifferencePanel>().contains("another seed alone: C"),
+                 qPrintable(w.conclusion<LoadDifferencePanel>()));
+    for (const auto& [shown, named] : {std::pair{"the run", "B mxfp4"}, {"run A", "A nano"}}) {
+      choose(loads, "Loads", shown);
+      QTRY_VERIFY(loads->caption().contains(named));
       QVERIFY(!loads->caption().contains("minus"));
     }
   }
@@ -347,12 +357,12 @@ class CompareTest : public QObject {
     OpenWindow w(config);
     w.trainTo(2);
     QVERIFY(w.window.workspaces()->bringUp("compare"));
-    auto* button = w.panel<GradientErrorPanel>()->findChild<QPushButton*>();
-    QTRY_VERIFY(button->isVisible());
-    QTest::mouseClick(button, Qt::LeftButton);
-    QCOMPARE(w.window.session()->config().telemetry.gradient_every, GradientErrorPanel::kCadence);
-    w.trainTo(GradientErrorPanel::kCadence + 1);
-    QTRY_VERIFY(!button->isVisible());
+    auto* measure = button(w.panel<GradientErrorPanel>(), "Measure every 20 steps");
+    QTRY_VERIFY(measure->isVisible());
+    QTest::mouseClick(measure, Qt::LeftButton);
+    QCOMPARE(w.window.session()->config().telemetry.gradient_every, 20);
+    w.trainTo(21);
+    QTRY_VERIFY(!measure->isVisible());
   }
 
   void resetStartsAllRunsOver() {

@@ -6,6 +6,7 @@
 #include <QTest>
 #include <algorithm>
 
+#include "tests/support/controls.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
 #include "widgets/overview/balance_panel.h"
@@ -40,7 +41,7 @@ class QtExplain : public QObject {
 
   void aPanelsCardHasTheValuesPutIn() {
     BalancePanel panel(&selection_);
-    panel.setOneLayer(true);
+    choose(&panel, "Layers", "chosen layer");
     const QString text = panel.explain();
     const RouterFrame& router = run_.history()->frame_at(29)->routers[1];
     const auto most = *std::ranges::max_element(router.tokens_per_expert);
@@ -98,7 +99,7 @@ class QtExplain : public QObject {
       }
     }
     QCOMPARE(tiles, 4 + 5);
-    capacity.showFigure(0);  // padded to 8
+    button(&capacity, "Pad 8")->click();
     auto* plot = capacity.findChild<CurvePlot*>();
     plot->grab();
     const auto bar = plot->figureAt(plot->rect().center());
@@ -119,7 +120,7 @@ class QtExplain : public QObject {
     ExplainCard* first = card(&window);
     QVERIFY(first);
     QVERIFY(first->text().contains("MaxVio"));
-    first->setPinned(true);
+    button(first, "Pin")->click();
     const QString before = first->text();
     QTest::mouseClick(&panel, Qt::LeftButton, {}, {350, 290});
     QTest::qWait(20);

@@ -6,6 +6,7 @@
 #include <QTest>
 #include <QWheelEvent>
 
+#include "tests/support/controls.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
 #include "widgets/microscaling/block_scale_histogram_panel.h"
@@ -50,6 +51,24 @@ void drag(QWidget* widget, QPoint from, QPoint to, Qt::MouseButton button = Qt::
   QTest::mouseRelease(widget, button, {}, to);
 }
 
+// Counts how often a panel's plots are painted.
+class Paints : public QObject {
+ public:
+  explicit Paints(const Panel* panel) {
+    for (PlotFrame* plot : panel->findChildren<PlotFrame*>()) plot->installEventFilter(this);
+  }
+  int count() const { return count_; }
+
+ protected:
+  bool eventFilter(QObject* plot, QEvent* event) override {
+    count_ += event->type() == QEvent::Paint;
+    return QObject::eventFilter(plot, event);
+  }
+
+ private:
+  int count_ = 0;
+};
+
 QStringList lines(const QString& csv) {
   return csv.split(QLatin1Char('\n'), Qt::SkipEmptyParts);
 }
@@ -82,6 +101,14 @@ class PanelsTest : public QObject {
     run_->append(kSteps);
     selection_ = std::make_unique<Selection>();
     selection_->setHistories({run_->history()});
+  }
+
+  void withoutAStepNothingWasMeasured() {
+    Selection none, not_yet;
+    not_yet.setHistories({SyntheticRun({}).history()});
+    for (Selection* selection : {&none, &not_yet})
+      for (const auto& panel : allPanels(selection))
+        QVERIFY2(!panel->caption().contains(QStringLiteral("measured")), qPrintable(panel->caption()));
   }
 
   void anImportedRunWasMeasuredElsewhere() {
@@ -118,7 +145,7 @@ class PanelsTest : public QObject {
 
   void sortedByLoadTheClickStillFindsItsExpert() {
     ExpertLoadPanel panel(selection_.get());
-    panel.setSort(ExpertLoadPanel::by_load);
+    choose(&panel, "Order of experts", "by load");
     show(&panel);
     const RouterFrame& router = selection_->frame()->routers[1];
     const auto hottest = std::ranges::max_element(router.tokens_per_expert) - router.tokens_per_expert.begin();
@@ -183,14 +210,14 @@ class PanelsTest : public QObject {
     LoadOverTimePanel load(selection_.get());
     show(&loss);
     show(&load);
-    const int counted = load.paintCount();
+    Paints paints(&load);
     wheel(loss.findChild<LinePlot*>(), loss.findChild<LinePlot*>()->rect().center(), 3);
     const StepRange zoomed = selection_->range();
     QVERIFY(zoomed.size() < kSteps * 0.6);
     QVERIFY(zoomed.first > 0 && zoomed.last < kSteps - 1);
     QVERIFY(std::abs((zoomed.first + zoomed.last) / 2 - kSteps / 2) < kSteps / 8);
     QApplication::processEvents();
-    QVERIFY(load.paintCount() > counted);  // linked
+    QVERIFY(paints.count() > 0);  // linked
     wheel(load.findChild<TimeHeatMap*>(), load.findChild<TimeHeatMap*>()->rect().center(), -20);
     QCOMPARE(selection_->range(), (StepRange{0, kSteps - 1}));
   }
@@ -249,15 +276,16 @@ class PanelsTest : public QObject {
     LoadOverTimePanel fresh(selection_.get());
     show(&fresh, {420, 300});
     QCOMPARE(grown.findChild<TimeHeatMap*>()->size(), fresh.findChild<TimeHeatMap*>()->size());
-    for (std::int64_t step = 0; step < 590; ++step)
-      for (int expert = 0; expert < 16; ++expert)
-        QCOMPARE(grown.findChild<TimeHeatMap*>()->codeAt(expert, step),
-                 fresh.findChild<TimeHeatMap*>()->codeAt(expert, step));
+    // Without the frame of the one that has the keyboard.
+    const auto picture = [](const Panel& panel) {
+      auto* map = panel.findChild<TimeHeatMap*>();
+      return map->grab(map->rect().adjusted(2, 2, -2, -2)).toImage();
+    };
+    QCOMPARE(picture(grown), picture(fresh));
   }
 
   void lossTableHoldsTheHistorysValues() {
     LossPanel panel(selection_.get());
-    panel.setSmoothing(0.9);
     show(&panel);
     selection_->setRange({10, 40});
     QApplication::processEvents();
@@ -350,7 +378,7 @@ class PanelsTest : public QObject {
     AllToAllPanel panel(selection_.get());
     show(&panel);
     const int standard = qGray(panel.findChild<MatrixPlot*>()->cellColor(0, 5));
-    panel.setDeduplicated(true);
+    choose(&panel, "Kind of all-to-all", "DeepEP");
     QApplication::processEvents();
     QVERIFY(qGray(panel.findChild<MatrixPlot*>()->cellColor(0, 5)) < standard);
   }
@@ -362,26 +390,26 @@ class PanelsTest : public QObject {
     tabs.addTab(front, QStringLiteral("front"));
     tabs.addTab(behind, QStringLiteral("behind"));
     show(&tabs);
-    const int before = behind->paintCount(), seen = front->paintCount();
+    Paints hidden(behind), seen(front);
     for (int i = 0; i < 10; ++i) {
       run_->append(1);
       selection_->refresh();
       QApplication::processEvents();
     }
-    QCOMPARE(behind->paintCount(), before);
-    QVERIFY(front->paintCount() > seen);
+    QCOMPARE(hidden.count(), 0);
+    QVERIFY(seen.count() > 0);
   }
 
   void manyChangesInOneTurnPaintOnce() {
     LossPanel panel(selection_.get());
     show(&panel);
-    const int before = panel.paintCount();
+    Paints paints(&panel);
     for (int i = 0; i < 50; ++i) {
       run_->append(1);
       selection_->refresh();
     }
     QApplication::processEvents();
-    QCOMPARE(panel.paintCount(), before + 1);
+    QCOMPARE(paints.count(), 1);
   }
 
   // No run, no step yet, a log without arrays, a run without quantization: every panel says so and none fails.
@@ -430,15 +458,15 @@ class PanelsTest : public QObject {
 
   void statesSurviveARestart() {
     LossPanel one(selection_.get()), two(selection_.get());
-    one.setSmoothing(0.99);
     one.setMetric(Metric::grad_norm);
-    two.restoreState(one.saveState());
-    QCOMPARE(two.metric(), Metric::grad_norm);
-    QVERIFY(std::abs(two.smoothing() - 0.99) < 1e-6);
-    two.setSmoothing(0.999);
-    QVERIFY(std::abs(two.smoothing() - 0.999) < 1e-6);
-    two.setSmoothing(0);
-    QCOMPARE(two.smoothing(), 0.0);
+    const QSlider* smoothing = control<QSlider>(&two, "Smoothing");
+    for (const int place : {0, smoothing->maximum() / 2, smoothing->maximum()}) {
+      control<QSlider>(&one, "Smoothing")->setValue(place);
+      two.restoreState(one.saveState());
+      QCOMPARE(two.metric(), Metric::grad_norm);
+      QCOMPARE(smoothing->value(), place);
+    }
+    QVERIFY(std::abs(two.saveState().value("smoothing").toDouble() - 0.999) < 1e-6);
   }
 
   void nanLossBreaksTheCurveAndIsMarked() {
@@ -487,10 +515,11 @@ class PanelsTest : public QObject {
     QTRY_COMPARE(selection_->step(), track->stepAt(track->xOf(120)));
     QTest::mouseRelease(track, Qt::LeftButton, {}, {track->xOf(120), 20});
     QVERIFY(!selection_->following());
-    QVERIFY(!bar.followButton()->isChecked());
+    auto* follow = bar.findChild<QToolButton*>();
+    QVERIFY(!follow->isChecked());
     QTest::keyClick(track, Qt::Key_Left);
     QCOMPARE(selection_->step(), track->stepAt(track->xOf(120)) - 1);
-    QTest::mouseClick(bar.followButton(), Qt::LeftButton);
+    QTest::mouseClick(follow, Qt::LeftButton);
     QCOMPARE(selection_->step(), kSteps - 1);
     QVERIFY(selection_->following());
 

@@ -2,6 +2,7 @@
 // to: in the window, offscreen.
 #include <QFile>
 #include <QMessageBox>
+#include <QMouseEvent>
 #include <QSettings>
 #include <QSignalSpy>
 #include <QTemporaryDir>
@@ -24,13 +25,13 @@
 #include "core/telemetry/logs/run_feed.h"
 #include "core/telemetry/recording/recording.h"
 #include "core/telemetry/recording/run_settings.h"
+#include "tests/support/controls.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/all_to_all/bytes_on_the_wire_panel.h"
 #include "widgets/all_to_all/expert_placement_panel.h"
 #include "widgets/cluster/layer_on_every_rank_panel.h"
 
 using namespace moescope;
-using Kind = PlacementChoice::Kind;
 
 namespace {
 
@@ -44,9 +45,25 @@ RunConfig nano() {
   return config;
 }
 
+void move(QWidget* widget, QPoint at) {
+  QMouseEvent event(QEvent::MouseMove, at, widget->mapToGlobal(at), Qt::NoButton, Qt::NoButton, Qt::NoModifier);
+  QApplication::sendEvent(widget, &event);
+}
+
+// Where the mouse finds it.
+QPoint placeOf(PlacementStrip* strip, const QString& words) {
+  QSignalSpy readout(strip, &PlotFrame::readoutChanged);
+  for (int y = 0; y < strip->height(); y += 3)
+    for (int x = 0; x < strip->width(); x += 3) {
+      move(strip, {x, y});
+      if (readout.last()[0].toString().contains(words)) return {x, y};
+    }
+  qFatal("%s: nowhere", qPrintable(words));
+}
+
 void drag(PlacementStrip* strip, int expert, int rank) {
-  const QPoint from = strip->blockRect(expert).center().toPoint();
-  const QPoint to(static_cast<int>(strip->columnCentre(rank).x()), from.y());
+  const QPoint from = placeOf(strip, QStringLiteral("expert %1 on").arg(expert));
+  const QPoint to = placeOf(strip, QStringLiteral("on rank %1:").arg(rank));
   QTest::mousePress(strip, Qt::LeftButton, Qt::NoModifier, from);
   QTest::mouseMove(strip, (from + to) / 2);
   QTest::mouseMove(strip, to);
@@ -156,21 +173,25 @@ class ParallelTest : public QObject {
     open.start(nano(), 1);
     ExpertPlacementPanel* panel = open.placement();
     QTRY_VERIFY_WITH_TIMEOUT(panel->findChild<PlacementStrip*>()->placement().n_experts() == 8, kWaitMs);
-    const double in_order = panel->maxOverMean();
-    for (const auto& [kind, name] : {std::pair{Kind::random, "random"}, {Kind::balanced, "balanced"}}) {
-      QTest::mouseClick(panel->button(kind), Qt::LeftButton);
+    const auto overload = [&](const char* placement) {  // of the fullest rank, on the placement's button
+      return button(panel, placement)->text().section(QStringLiteral(": "), 1).toDouble();
+    };
+    const double in_order = overload("in order");
+    for (const char* name : {"random", "balanced"}) {
+      QTest::mouseClick(button(panel, name), Qt::LeftButton);
       QCOMPARE(open.window.session()->config().parallel.placement, std::string(name));
     }
     QTRY_VERIFY_WITH_TIMEOUT(panel->findChild<PlacementStrip*>()->placement().replicated(), kWaitMs);
-    QVERIFY(panel->maxOverMean() <= in_order);
+    QVERIFY(button(panel, "balanced")->isChecked());
+    QVERIFY(overload("balanced") <= in_order);
     open.train(2);
     const auto frame = open.window.selection()->frame();
     const auto& router = frame->routers.front();
     const auto received = received_tokens(router.volume, AllToAll::standard);
     const double mean = std::accumulate(received.begin(), received.end(), 0.0) / 4;
-    QTRY_VERIFY_WITH_TIMEOUT(std::abs(*std::ranges::max_element(received) / mean - panel->maxOverMean()) < 0.05,
+    QTRY_VERIFY_WITH_TIMEOUT(std::abs(*std::ranges::max_element(received) / mean - overload("balanced")) < 0.05,
                              kWaitMs);
-    QTest::mouseClick(panel->button(Kind::contiguous), Qt::LeftButton);
+    QTest::mouseClick(button(panel, "in order"), Qt::LeftButton);
     QTRY_VERIFY_WITH_TIMEOUT(!panel->findChild<PlacementStrip*>()->placement().replicated(), kWaitMs);
     open.window.selection()->setExpert(7);
     QTRY_COMPARE_WITH_TIMEOUT(open.window.selection()->expert(), 7, kWaitMs);
@@ -189,17 +210,20 @@ class ParallelTest : public QObject {
     panel.show();
     QVERIFY(QTest::qWaitForWindowExposed(&panel));
     selection.refresh();
-    QCOMPARE(panel.rows().size(), std::size_t{2});
-    QCOMPARE(panel.rows()[0].measured, 4.0 * 4 * 64);  // four all-to-alls of four copies of 16 values
-    QCOMPARE(panel.rows()[0].counted, panel.rows()[0].measured);
-    QCOMPARE(panel.rows()[1].ms, 2.5);
-    QVERIFY(panel.notice().isEmpty());
+    const QStringList rows = panel.csv().split('\n', Qt::SkipEmptyParts);
+    QCOMPARE(rows.size(), 1 + 2);
+    QCOMPARE(rows[1], QString("4,0,1024,1024,1.5"));  // four all-to-alls of four copies of 16 values, 4 bytes each
+    QVERIFY(rows[2].endsWith(",2.5"));
+    QCOMPARE(panel.findChild<QTableWidget*>()->item(0, 3)->text(), QString("none"));  // the difference
+    QVERIFY(panel.findChild<XyPlot*>()->notice().isEmpty());
     SyntheticRun alone(SyntheticShape{});
     alone.append(3);
     selection.setHistories({alone.history()});
     selection.refresh();
-    QVERIFY2(panel.notice().contains("No ranks:"), qPrintable(panel.notice()));
-    QVERIFY(panel.rows().empty());
+    const QString notice = panel.findChild<XyPlot*>()->notice();
+    QVERIFY2(notice.contains("No ranks:"), qPrintable(notice));
+    QCOMPARE(panel.csv().count('\n'), 1);
+    QVERIFY(!panel.findChild<QTableWidget*>()->isVisible());
   }
 
   void theTimelineIsSavedAsATrace() {

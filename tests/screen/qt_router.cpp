@@ -1,9 +1,11 @@
 // The panels of the Router workspace on a made-up history, offscreen.
 #include <QMouseEvent>
 #include <QSignalSpy>
+#include <QSlider>
 #include <QStyleFactory>
 #include <QTest>
 
+#include "tests/support/controls.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/router/balance_of_all_layers_panel.h"
 #include "widgets/router/expert_bias_over_time_panel.h"
@@ -39,22 +41,21 @@ QStringList lines(const QString& csv) {
 
 std::vector<std::unique_ptr<Panel>> allPanels(Selection* selection) {
   std::vector<std::unique_ptr<Panel>> panels;
-  for (const auto view : {BalanceOfAllLayersPanel::over_time, BalanceOfAllLayersPanel::by_layer,
-                          BalanceOfAllLayersPanel::within_layers}) {
+  for (const char* view : {"over layers", "by layer", "within layers"}) {
     auto layers = std::make_unique<BalanceOfAllLayersPanel>(selection);
-    layers->showView(view);
+    choose(layers.get(), "View", view);
     panels.push_back(std::move(layers));
   }
   panels.push_back(std::make_unique<ExpertBiasOverTimePanel>(selection));
   auto curves = std::make_unique<ExpertBiasOverTimePanel>(selection);
-  curves->showLines(true);
+  choose(curves.get(), "View", "curves");
   panels.push_back(std::move(curves));
   panels.push_back(std::make_unique<GateMassAgainstLoadPanel>(selection));
   panels.push_back(std::make_unique<ScoresAndMarginsPanel>(selection));
   panels.push_back(std::make_unique<RouterConfidenceAndLossesPanel>(selection));
   panels.push_back(std::make_unique<PaddingAndCapacityPanel>(selection));
   auto padding = std::make_unique<PaddingAndCapacityPanel>(selection);
-  padding->showFigure(2);
+  button(padding.get(), "Pad 32")->click();
   panels.push_back(std::move(padding));
   return panels;
 }
@@ -125,18 +126,19 @@ class RouterPanelsTest : public QObject {
     const QStringList cells = rows[1 + 77].split(QLatin1Char(','));
     QCOMPARE(cells[1].toFloat(), *std::ranges::max_element(values));
     QVERIFY(std::abs(cells[3].toFloat() - percentile(values, 0.5)) < 1e-6f);
-    panel.setWindow(true);
+    choose(&panel, "MaxVio of", "window");
     QApplication::processEvents();
     QVERIFY(lines(panel.csv())[1 + 77] != rows[1 + 77]);
   }
 
   void clickOnALayersBarChoosesIt() {
     BalanceOfAllLayersPanel panel(selection_.get());
-    panel.showView(BalanceOfAllLayersPanel::within_layers);
+    choose(&panel, "View", "within layers");
     show(&panel);
-    QTest::mouseClick(panel.spread(), Qt::LeftButton, {}, panel.spread()->barOf(3).center().toPoint());
+    auto* spread = panel.findChild<PercentilePlot*>();
+    QTest::mouseClick(spread, Qt::LeftButton, {}, spread->barOf(3).center().toPoint());
     QCOMPARE(selection_->layer(), 3);
-    QTest::keyClick(panel.spread(), Qt::Key_Right);
+    QTest::keyClick(spread, Qt::Key_Right);
     QCOMPARE(selection_->layer(), 4);
   }
 
@@ -156,7 +158,7 @@ class RouterPanelsTest : public QObject {
     QCOMPARE(selection_->expert(), 7);
     QTest::keyClick(panel.findChild<ScatterPlot*>(), Qt::Key_Left);
     QCOMPARE(selection_->expert(), 6);
-    panel.showScores(true);  // not in this run
+    choose(&panel, "Mass", "score mass");  // not in this run
     QApplication::processEvents();
     QVERIFY(panel.findChild<ScatterPlot*>()->notice().contains(QStringLiteral("score mass")));
   }
@@ -165,7 +167,8 @@ class RouterPanelsTest : public QObject {
     PaddingAndCapacityPanel panel(selection_.get());
     show(&panel);
     for (const double factor : {0.75, 1.0, 2.5}) {
-      panel.setCapacityFactor(factor);
+      control<QSlider>(&panel, "Capacity factor")->setValue(qRound((factor - 0.5) / 0.05));
+      QVERIFY(lines(panel.csv())[3].contains(QStringLiteral(",%1,").arg(factor)));
       const auto& counts = selection_->frame()->routers[2].tokens_per_expert;
       const QStringList cells = lines(panel.csv())[3].split(QLatin1Char(','));
       QCOMPARE(cells[3].toFloat(), padding_fraction(counts, 16));
@@ -178,25 +181,28 @@ class RouterPanelsTest : public QObject {
     selection_->refresh();
     LoadOverTimePanel panel(selection_.get());
     show(&panel, {300, 300});
-    std::vector<int> extreme, mean;
-    const auto farFromFair = [&](std::vector<int>* out) {
-      for (std::int64_t step = 1000; step < 2000; step += 20)
-        for (int e = 0; e < 16; ++e)
-          out->push_back(std::abs(panel.findChild<TimeHeatMap*>()->codeAt(e, step) - utilisationCode(1)));
+    auto* map = panel.findChild<TimeHeatMap*>();
+    const QRgb fair = utilisationLut(isDark(panel.palette()))[utilisationCode(1)];
+    const auto farFromFair = [&] {  // the colours in the middle of the picture
+      const QImage picture = map->grab(QRect(map->width() / 3, map->height() / 4, 100, 100)).toImage();
+      double sum = 0;
+      for (int y = 0; y < 100; ++y)
+        for (int x = 0; x < 100; ++x) {
+          const QRgb pixel = picture.pixel(x, y);
+          sum += std::abs(qRed(pixel) - qRed(fair)) + std::abs(qGreen(pixel) - qGreen(fair)) +
+                 std::abs(qBlue(pixel) - qBlue(fair));
+        }
+      return sum;
     };
-    farFromFair(&mean);  // the default: noise must not look like imbalance
-    QVERIFY2(panel.findChild<TimeHeatMap*>()->stepNote().startsWith(QStringLiteral("mean of ")),
-             qPrintable(panel.findChild<TimeHeatMap*>()->stepNote()));
-    panel.setSummary(Summary::farthest);
+    const double mean = farFromFair();  // the default: noise must not look like imbalance
+    choose(&panel, "Steps that share a pixel", "extreme");
     QApplication::processEvents();
-    farFromFair(&extreme);
-    QVERIFY(panel.findChild<TimeHeatMap*>()->stepNote().startsWith(QStringLiteral("extreme of ")));
-    QVERIFY(std::accumulate(mean.begin(), mean.end(), 0) < std::accumulate(extreme.begin(), extreme.end(), 0) * 0.8);
+    QVERIFY2(mean < farFromFair() * 0.8, qPrintable(QString::number(mean)));
   }
 
   void sortedByLoadTheTopRowIsTheFullestExpert() {
     LoadOverTimePanel panel(selection_.get());
-    panel.setSort(LoadOverTimePanel::by_load);
+    choose(&panel, "Order of experts", "by load");
     show(&panel, {420, 300});
     const auto& counts = selection_->frame()->routers[0].tokens_per_expert;
     const auto fullest = std::ranges::max_element(counts) - counts.begin();
@@ -210,7 +216,7 @@ class RouterPanelsTest : public QObject {
     Selection selection;
     selection.setHistories({run.history()});
     ExpertLoadPanel panel(&selection);
-    panel.setSort(ExpertLoadPanel::by_cluster);
+    choose(&panel, "Order of experts", "by cluster");
     show(&panel);
     int changes = 0, before = -1;
     for (int column = 0; column < 16; ++column) {

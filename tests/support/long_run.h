@@ -86,14 +86,14 @@ class LongTraining {
 inline constexpr std::int64_t kPlateau = 600000;
 // Allocated memory goes up and down as budgets are halved, and the allocator keeps free blocks: the maximum after the
 // plateau is compared with the maximum before it.
-inline constexpr double kMostGrowth = 1.05;
+inline constexpr double kMaxGrowth = 1.05;
 
 inline double mib(std::size_t bytes) {
   return static_cast<double>(bytes) / (1 << 20);
 }
 
 // Resident memory on the way to that many steps. Returns the exit status: 1 where it grew after kPlateau by more than
-// the factor kMostGrowth.
+// the factor kMaxGrowth.
 template <class Long>
 int measure(Long& run, std::int64_t steps) {
   const auto start = std::chrono::steady_clock::now();
@@ -117,8 +117,8 @@ int measure(Long& run, std::int64_t steps) {
   if (steps <= kPlateau) return 0;
   const double growth = static_cast<double>(after) / static_cast<double>(before);
   std::printf("resident: at most %.1f MiB in the first %lld steps, %.1f MiB after them: %.3f of it, allowed is %.2f\n",
-              mib(before), static_cast<long long>(kPlateau), mib(after), growth, kMostGrowth);
-  return growth > kMostGrowth ? 1 : 0;
+              mib(before), static_cast<long long>(kPlateau), mib(after), growth, kMaxGrowth);
+  return growth > kMaxGrowth ? 1 : 0;
 }
 
 }  // namespace moescope

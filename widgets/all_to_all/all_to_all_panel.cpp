@@ -105,14 +105,6 @@ AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
   addBody(view_);
 }
 
-void AllToAllPanel::setDeduplicated(bool deduplicated) {
-  mode_->setCurrentIndex(deduplicated ? 1 : 0);
-}
-
-void AllToAllPanel::setPayload(Payload payload) {
-  payload_->setCurrentIndex(static_cast<int>(payload));
-}
-
 double AllToAllPanel::bytesPerCopy() const {
   return static_cast<double>(bytes_per_token(payload(), selection_->history()->info().dim));
 }

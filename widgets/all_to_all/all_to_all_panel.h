@@ -22,9 +22,6 @@ class AllToAllPanel : public Panel {
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
 
-  void setDeduplicated(bool deduplicated);
-  void setPayload(Payload payload);
-
  protected:
   QString status() const override;
 

@@ -16,17 +16,15 @@ class BytesByLinkPanel : public Panel {
   QString csv() const override;
   QString explain() const override;
 
+ protected:
+  QString status() const override;
+
+ private:
   struct Line {
     AllToAll way;
     Payload payload;
     double network, nvlink;  // bytes, of all ranks, one dispatch
   };
-  const std::vector<Line>& lines() const { return lines_; }
-
- protected:
-  QString status() const override;
-
- private:
   void refill();
   QStringList describe(int row) const;
 

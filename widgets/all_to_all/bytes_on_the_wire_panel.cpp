@@ -13,8 +13,8 @@
 namespace moescope {
 namespace {
 
-constexpr int kMostTimes = 80;
-constexpr std::size_t kMostMarks = 24;  // more would be a band
+constexpr int kMaxTimes = 80;
+constexpr std::size_t kMaxMarks = 24;  // more would be a band
 
 QString noRanks() {
   return Panel::tr(
@@ -148,7 +148,7 @@ void BytesOnTheWirePanel::fillPlot(const History& history) {
   std::vector<QPointF> mean, slowest;
   std::map<std::int64_t, Times> kept;
   const std::int64_t every =
-      std::max<std::int64_t>(1, std::bit_ceil(static_cast<std::uint64_t>(range.size())) / kMostTimes);
+      std::max<std::int64_t>(1, std::bit_ceil(static_cast<std::uint64_t>(range.size())) / kMaxTimes);
   for (std::int64_t step = (range.first + every - 1) / every * every; step <= range.last; step += every) {
     auto found = times_.find(step);
     if (found == times_.end()) {
@@ -164,7 +164,7 @@ void BytesOnTheWirePanel::fillPlot(const History& history) {
   }
   times_ = std::move(kept);
   plot_->setAtLeastShown({static_cast<double>(range.first), static_cast<double>(range.last)}, {0, 0.1});
-  const auto mark = slowest.size() <= kMostMarks ? XyPlot::Mark::disc : XyPlot::Mark::none;
+  const auto mark = slowest.size() <= kMaxMarks ? XyPlot::Mark::disc : XyPlot::Mark::none;
   plot_->setSeries({{tr("slowest rank"), 1, mark, Qt::SolidLine, std::move(slowest)},
                     {tr("mean of ranks"), 0, XyPlot::Mark::none, Qt::DashLine, std::move(mean)}});
 }

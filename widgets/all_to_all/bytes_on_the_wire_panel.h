@@ -19,18 +19,15 @@ class BytesOnTheWirePanel : public Panel {
   QString csv() const override;
   QString explain() const override;
 
-  struct Row {                         // one per sending rank, to all others
-    double measured = 0, counted = 0;  // bytes of the step; counted: NaN where the step has no volumes
-    double ms = 0;
-  };
-  const std::vector<Row>& rows() const { return rows_; }
-  QString notice() const { return plot_->notice(); }
-
  protected:
   QString status() const override;
   void showEvent(QShowEvent* event) override;
 
  private:
+  struct Row {                         // one per sending rank, to all others
+    double measured = 0, counted = 0;  // bytes of the step; counted: NaN where the step has no volumes
+    double ms = 0;
+  };
   struct Times {
     double mean = 0, slowest = 0;  // ms
   };

@@ -9,7 +9,7 @@ namespace moescope {
 namespace {
 
 constexpr std::int64_t kSweepTokens = 4096;
-constexpr int kMostTopK = 16;
+constexpr int kMaxTopK = 16;
 
 }  // namespace
 
@@ -49,7 +49,7 @@ void BytesPerTokenAgainstKPanel::refill() {
   lines_.clear();
   std::vector<BandBars::Row> rows;
   const auto each = static_cast<double>(bytes_per_token(static_cast<Payload>(payload_->currentIndex()), info.dim));
-  for (int k = 1; k <= std::min(kMostTopK, experts); k *= 2) {
+  for (int k = 1; k <= std::min(kMaxTopK, experts); k *= 2) {
     const auto topk = route_by_pattern({RoutingRule::uniform}, kSweepTokens, k, experts);
     const VolumeFrame swept = count_volumes(topk, k, experts, ranks, per_node);
     for (const AllToAll way : {AllToAll::standard, AllToAll::deep_ep}) {

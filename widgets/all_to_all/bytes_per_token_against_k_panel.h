@@ -17,17 +17,15 @@ class BytesPerTokenAgainstKPanel : public Panel {
   QString csv() const override;
   QString explain() const override;
 
+ protected:
+  QString status() const override;
+
+ private:
   struct Line {
     int top_k;
     AllToAll way;
     double network, nvlink;  // bytes a token
   };
-  const std::vector<Line>& lines() const { return lines_; }
-
- protected:
-  QString status() const override;
-
- private:
   void refill();
   QStringList describe(int row) const;
 

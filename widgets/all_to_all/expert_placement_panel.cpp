@@ -124,7 +124,6 @@ void ExpertPlacementPanel::refill() {
     QFont font = this->font();
     font.setBold(mine);
     buttons_[i]->setFont(font);
-    if (mine) max_over_mean_ = each;
   }
   const auto counted = setting_at(*history, "parallel.placement", frame_->step).value_or(kCounted);
   tried_out_ = placement_choice_text(now) != counted;

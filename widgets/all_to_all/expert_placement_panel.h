@@ -25,8 +25,6 @@ class ExpertPlacementPanel : public Panel {
   void setAsked(const QString& placement);
   void setLive(bool live) { live_ = live; }
   QString shown() const;  // the setting that is shown
-  double maxOverMean() const { return max_over_mean_; }
-  QToolButton* button(PlacementChoice::Kind kind) const { return buttons_[static_cast<std::size_t>(kind)]; }
 
  signals:
   void placementRequested(QString placement);  // parallel.placement
@@ -49,7 +47,6 @@ class ExpertPlacementPanel : public Panel {
   std::shared_ptr<const TelemetryFrame> frame_;
   QString asked_;
   bool live_ = false, tried_out_ = false;
-  double max_over_mean_ = 0;
 };
 
 }  // namespace moescope

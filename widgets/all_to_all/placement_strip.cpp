@@ -72,12 +72,6 @@ QRectF PlacementStrip::rectOf(const Block& block) const {
   return {left, top, wide * (1 - kGap), bottom - top};
 }
 
-QRectF PlacementStrip::blockRect(int expert, int replica) const {
-  const auto found = std::ranges::find_if(
-      blocks_, [&](const Block& block) { return block.expert == expert && block.replica == replica; });
-  return found == blocks_.end() ? QRectF() : rectOf(*found);
-}
-
 QString PlacementStrip::staticKey() const {
   return QString::number(top_) + QLatin1Char(' ') + QString::number(rank_load_.size());
 }

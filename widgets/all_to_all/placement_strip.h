@@ -20,8 +20,6 @@ class PlacementStrip : public PlotFrame {
   void setPlacement(const Placement& placement, std::vector<std::uint64_t> load_E, int ranks_per_node);
   void setChosen(int expert);  // -1: none
   const Placement& placement() const { return placement_; }
-  QRectF blockRect(int expert, int replica = 0) const;
-  QPointF columnCentre(int rank) const;
 
  signals:
   void moved(int expert, int to_rank);
@@ -46,6 +44,7 @@ class PlacementStrip : public PlotFrame {
   };
   Axis axis() const;
   double columnWidth() const;
+  QPointF columnCentre(int rank) const;
   QRectF rectOf(const Block& block) const;
   const Block* blockAt(QPoint position) const;
   int rankAt(QPoint position) const;  // -1: beside the ranks

@@ -9,7 +9,7 @@ namespace moescope {
 namespace {
 
 constexpr double kHour = 3600;
-constexpr int kMostPoints = 400, kMostEventLines = 400;
+constexpr int kMaxPoints = 400, kMaxEventLines = 400;
 
 }  // namespace
 
@@ -83,15 +83,6 @@ NodeHealthConfig NodeHealthPanel::config() const {
   return config;
 }
 
-void NodeHealthPanel::setFault(int kind, std::int64_t step) {
-  kind_->setCurrentIndex(kind);
-  step_->setValue(static_cast<int>(step));
-}
-
-void NodeHealthPanel::setMtbfHours(int hours) {
-  mtbf_->setValue(hours);
-}
-
 void NodeHealthPanel::compute() {
   const NodeHealthConfig asked = config();
   outcome_ = simulate_node_health(asked);
@@ -107,13 +98,13 @@ void NodeHealthPanel::compute() {
                              .arg(event.step)
                              .arg(QString::fromStdString(event.text));
     flags.push_back({event.at_s / kHour, text});
-    if (words.size() < kMostEventLines) words << text;
+    if (words.size() < kMaxEventLines) words << text;
   }
   strip_->setFlags(std::move(flags));
   events_->setPlainText(words.isEmpty() ? tr("Nothing fails.") : words.join(QLatin1Char('\n')));
   XyPlot::Series goodput{tr("goodput so far"), 0, XyPlot::Mark::none, Qt::SolidLine, {}, {}};
   XyPlot::Series lost{tr("lost steps / steps"), 1, XyPlot::Mark::none, Qt::DashLine, {}, {}};
-  const std::size_t every = std::max<std::size_t>(1, outcome_.points.size() / kMostPoints);
+  const std::size_t every = std::max<std::size_t>(1, outcome_.points.size() / kMaxPoints);
   for (std::size_t i = 0; i < outcome_.points.size(); i += every) {
     const HealthPoint& point = outcome_.points[i];
     goodput.points.emplace_back(point.at_s / kHour, point.goodput);

@@ -22,12 +22,8 @@ class NodeHealthPanel : public Panel {
   QString csv() const override;
   QString explain() const override;
 
-  NodeHealthConfig config() const;
-  void setFault(int kind, std::int64_t step);  // a FaultKind, or kNumFaultKinds: none
-  void setMtbfHours(int hours);
-  const HealthOutcome& outcome() const { return outcome_; }
-
  private:
+  NodeHealthConfig config() const;
   void compute();
 
   QComboBox *kind_, *view_;

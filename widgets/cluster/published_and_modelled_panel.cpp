@@ -82,10 +82,6 @@ Hypothesis PublishedAndModelledPanel::hypothesis() const {
   return static_cast<Hypothesis>(std::max(0, hypothesis_->currentIndex()));
 }
 
-void PublishedAndModelledPanel::setHypothesis(Hypothesis hypothesis) {
-  hypothesis_->setCurrentIndex(static_cast<int>(hypothesis));
-}
-
 void PublishedAndModelledPanel::compute() {
   bars_ = compare_with_published(hypothesis());
   parameters_ = fit_to_published(hypothesis());

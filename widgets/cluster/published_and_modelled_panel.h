@@ -21,10 +21,6 @@ class PublishedAndModelledPanel : public Panel {
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
 
-  Hypothesis hypothesis() const;
-  void setHypothesis(Hypothesis hypothesis);
-  const std::vector<BarComparison>& bars() const { return bars_; }
-
  signals:
   void hypothesisChanged(Hypothesis hypothesis);
 
@@ -32,6 +28,7 @@ class PublishedAndModelledPanel : public Panel {
   QString status() const override;
 
  private:
+  Hypothesis hypothesis() const;
   void compute();
   QStringList describe(int row) const;
 

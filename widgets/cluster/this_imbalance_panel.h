@@ -25,7 +25,6 @@ class ThisImbalancePanel : public Panel {
   QString explain() const override;
 
   void setHypothesis(Hypothesis hypothesis);
-  const std::vector<LiveCost>& costs() const { return costs_; }  // of live_cases(), a row per EP degree
 
  protected:
   QString status() const override;
@@ -49,7 +48,7 @@ class ThisImbalancePanel : public Panel {
   QElapsedTimer since_;
   bool waiting_ = false, computing_ = false;
   Asked asked_, shown_;
-  std::vector<LiveCost> costs_;
+  std::vector<LiveCost> costs_;  // of live_cases(), a row per EP degree
   LatestWorker worker_;
 };
 

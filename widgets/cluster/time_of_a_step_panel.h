@@ -27,8 +27,6 @@ class TimeOfAStepPanel : public Panel {
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
 
-  ClusterQuestion question() const;  // with the load of the layer and step on the screen
-  void setQuestion(const ClusterQuestion& question);
   void setHypothesis(Hypothesis hypothesis);
   const std::optional<ClusterAnswer>& answered() const { return answer_; }
 
@@ -39,6 +37,8 @@ class TimeOfAStepPanel : public Panel {
   QString status() const override;
 
  private:
+  ClusterQuestion question() const;  // with the load of the layer and step on the screen
+  void setQuestion(const ClusterQuestion& question);
   QComboBox* addChoice(QGridLayout* grid, int place, const QString& name, const QStringList& items, const QString& tip);
   void buildChoices();
   void chosen();

@@ -9,8 +9,9 @@
 namespace moescope {
 namespace {
 
+constexpr int kCadence = 20;  // steps between measurements that the button asks for
 constexpr double kHighestDb = 60;
-constexpr double kMostDb = 20, kMostCosine = 0.1;  // of differences: ends of the colour scale
+constexpr double kMaxDb = 20, kMaxCosine = 0.1;  // of differences: ends of the colour scale
 
 // 1 - cosine spans decades: 0.9 is bad and 0.99999 perfect.
 double cosinePosition(double cosine) {
@@ -108,18 +109,10 @@ void GradientErrorPanel::showButton() {
   measure_->setVisible(live_ && selection_->history() && !measured());
 }
 
-void GradientErrorPanel::showCosine(bool cosine) {
-  figure_->setCurrentIndex(cosine ? 1 : 0);
-}
-
 void GradientErrorPanel::showLayers(bool layers) {
   by_layer_->setChecked(layers);
   minus_a_->setVisible(layers);
   stack_->setCurrentWidget(layers ? static_cast<QWidget*>(matrix_) : lines_);
-}
-
-void GradientErrorPanel::showMinusA(bool minus) {
-  minus_a_->setChecked(minus);
 }
 
 std::shared_ptr<const TelemetryFrame> GradientErrorPanel::frame() const {
@@ -215,7 +208,7 @@ double GradientErrorPanel::shownValue(int row, int column) const {
 
 double GradientErrorPanel::position(double value) const {
   if (std::isnan(value)) return value;
-  if (minusA()) return std::clamp(0.5 + value / (2 * (cosine() ? kMostCosine : kMostDb)), 0.0, 1.0);
+  if (minusA()) return std::clamp(0.5 + value / (2 * (cosine() ? kMaxCosine : kMaxDb)), 0.0, 1.0);
   return cosine() ? cosinePosition(value) : std::clamp(value / kHighestDb, 0.0, 1.0);
 }
 
@@ -230,7 +223,7 @@ LegendScale GradientErrorPanel::legend() const {
     legend.ticks.push_back(
         {position(value), (minusA() && value > 0 ? QStringLiteral("+") : QString()) + QString::number(value)});
   };
-  const double most = cosine() ? kMostCosine : kMostDb;
+  const double most = cosine() ? kMaxCosine : kMaxDb;
   if (minusA())
     for (const double value : {-most, -most / 2, 0.0, most / 2, most}) tick(value);
   else if (cosine())
@@ -302,9 +295,9 @@ QVariantMap GradientErrorPanel::saveState() const {
 }
 
 void GradientErrorPanel::restoreState(const QVariantMap& state) {
-  showCosine(state.value(QStringLiteral("figure")).toInt() == 1);
+  figure_->setCurrentIndex(state.value(QStringLiteral("figure")).toInt() == 1 ? 1 : 0);
   showLayers(state.value(QStringLiteral("by_layer")).toBool());
-  showMinusA(state.value(QStringLiteral("minus_a")).toBool());
+  minus_a_->setChecked(state.value(QStringLiteral("minus_a")).toBool());
 }
 
 }  // namespace moescope

@@ -25,13 +25,6 @@ class GradientErrorPanel : public Panel {
 
   // Whether the runs are in training, so that cadenceRequested has an effect.
   void setLive(bool live);
-  void showCosine(bool cosine);
-  void showLayers(bool layers);  // layers x tensors of the active run instead of the runs' whole models
-  QString conclusion() const { return conclusion_->text(); }  // rich text
-  void showMinusA(bool minus);                                // in the matrix, the active run's figures minus run A's
-  double shownValue(int row, int column) const;               // of the matrix; NaN: none
-
-  static constexpr int kCadence = 20;
 
  signals:
   void cadenceRequested(int every);  // asks for telemetry.gradient_every
@@ -40,6 +33,7 @@ class GradientErrorPanel : public Panel {
   QString status() const override;
 
  private:
+  void showLayers(bool layers);  // layers x tensors of the active run instead of the runs' whole models
   bool cosine() const { return figure_->currentIndex() == 1; }
   bool measured() const;
   std::shared_ptr<const TelemetryFrame> frame() const;
@@ -49,9 +43,11 @@ class GradientErrorPanel : public Panel {
   void showButton();
   void paintNumbers(QPainter& painter) const;
   const GradientFrame* cell(int row, int column) const;
+  // In the matrix, the active run's figures minus run A's.
   bool minusA() const { return minus_a_->isChecked() && selection_->run() > 0; }
   double figureOf(const GradientFrame& gradient) const;
-  double position(double value) const;  // on the colour scale, 0..1
+  double shownValue(int row, int column) const;  // of the matrix; NaN: none
+  double position(double value) const;           // on the colour scale, 0..1
   LegendScale legend() const;
   QStringList describe(int row, int column) const;
   QString valueText(double value) const;

@@ -14,20 +14,17 @@ class LoadDifferencePanel : public Panel {
   Q_OBJECT
 
  public:
-  enum class Shown { difference, run, run_a };
-
   LoadDifferencePanel(Selection* selection, const ComparedRuns* runs, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
-  void setShown(Shown shown) { shown_->setCurrentIndex(static_cast<int>(shown)); }
-  QString conclusion() const { return conclusion_->text(); }  // rich text
 
  protected:
   QString status() const override;
 
  private:
+  enum class Shown { difference, run, run_a };
   struct Row {
     int layer = 0;
     std::vector<float> difference, of_run, of_a;  // [E]; utilisation

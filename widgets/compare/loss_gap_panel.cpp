@@ -164,7 +164,7 @@ QVariantMap LossGapPanel::saveState() const {
 }
 
 void LossGapPanel::restoreState(const QVariantMap& state) {
-  setEpsilon(state.value(QStringLiteral("epsilon"), epsilon()).toDouble());
+  epsilon_->setValue(state.value(QStringLiteral("epsilon"), epsilon()).toDouble());
 }
 
 }  // namespace moescope

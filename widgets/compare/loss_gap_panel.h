@@ -21,21 +21,18 @@ class LossGapPanel : public Panel {
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
 
-  double epsilon() const { return epsilon_->value(); }
-  void setEpsilon(double epsilon) { epsilon_->setValue(epsilon); }
-  QString conclusion() const { return conclusion_->text(); }  // rich text, a line per run
-
  protected:
   QString status() const override;
 
  private:
+  double epsilon() const { return epsilon_->value(); }
   void refill();
   QString conclude() const;
 
   const ComparedRuns* runs_;
   RunGaps gaps_;
   GapPlot* plot_;
-  ConclusionLabel* conclusion_;
+  ConclusionLabel* conclusion_;  // a line per run
   QDoubleSpinBox* epsilon_;
 };
 

@@ -23,18 +23,15 @@ class RoutingFlipsPanel : public Panel {
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
 
+ protected:
+  QString status() const override;
+
+ private:
   void showLayers(bool layers);  // layer x step of one run instead of the runs' means
   // Compares with an FP32 pass on the same weights instead of run A: the effect of the formats without the drift of the
   // runs.
   void showRounding(bool rounding);
   bool rounding() const { return by_rounding_->isChecked(); }
-  QString conclusion() const { return conclusion_->text(); }  // rich text
-  HalfOctavePlot* margins() const { return margins_; }
-
- protected:
-  QString status() const override;
-
- private:
   QString whyNothing() const;  // empty: there is something to show
   const History* shown() const;
   std::shared_ptr<const TelemetryFrame> frameAt(std::int64_t step) const;

@@ -315,6 +315,11 @@ void BlockMicroscopePanel::refresh() {
   update();
 }
 
+// Of the block of a tensor, whatever run is open; the values of the examples were made up.
+std::optional<Provenance> BlockMicroscopePanel::kind() const {
+  return !origin_.isEmpty() ? Provenance::measured_here : std::optional<Provenance>();
+}
+
 QString BlockMicroscopePanel::status() const {
   return origin_.isEmpty()                                      ? tr("example block")
          : undo_.canUndo() && state_.values != original_.values ? tr("%1, edited").arg(origin_)

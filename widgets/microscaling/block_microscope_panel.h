@@ -31,12 +31,9 @@ class BlockMicroscopePanel : public Panel {
   void setFormat(const OperandFormat& format);
   void editValue(int element, float value);
   void setRounding(Rounding rounding);
-  void loadPreset(int preset);
-  void reset();  // to the values of setBlock or the preset
   void selectElement(int element);
 
   const BlockAnatomy& block() const { return block_; }
-  QUndoStack* undoStack() { return &undo_; }
 
   QString csv() const override;
   QString explain() const override;
@@ -49,7 +46,7 @@ class BlockMicroscopePanel : public Panel {
   void axisChosen(BlockAxis axis);                 // asks for the block along the other axis through the same element
 
  protected:
-  Provenance kind() const override { return Provenance::measured_here; }  // on a tensor, whatever run is open
+  std::optional<Provenance> kind() const override;
   QString status() const override;
   void changeEvent(QEvent* event) override;
 
@@ -64,6 +61,8 @@ class BlockMicroscopePanel : public Panel {
   class Change;
 
   void makeControls();
+  void loadPreset(int preset);
+  void reset();  // to the values of setBlock or the preset
   void makeBody();
   void makeActions();
   void requestFormat(const OperandFormat& format);

@@ -171,6 +171,10 @@ QStringList BlockScaleHistogramPanel::describe(int byte, std::int64_t step) cons
           tr("%1 blocks, %2").arg(formatCount(blocks), formatPercent(all > 0 ? blocks / all : 0))};
 }
 
+std::optional<Provenance> BlockScaleHistogramPanel::kind() const {
+  return selection_->quantFrame() ? Panel::kind() : std::nullopt;
+}
+
 QString BlockScaleHistogramPanel::status() const {
   const auto frame = this->frame();
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());

@@ -17,6 +17,7 @@ class BlockScaleHistogramPanel : public Panel {
   QString explain() const override;
 
  protected:
+  std::optional<Provenance> kind() const override;
   QString status() const override;
 
  private:

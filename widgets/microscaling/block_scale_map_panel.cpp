@@ -14,7 +14,7 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kMostValues = std::size_t{2} << 20;  // read for one picture: some 5 ms
+constexpr std::size_t kMaxValues = std::size_t{2} << 20;  // read for one picture: some 5 ms
 // Neighbours that a memory page of the file brings anyway.
 constexpr std::size_t kColumnRun = 64, kBlockRun = 32;
 constexpr std::uint8_t kZeroCode = 1, kFirstCode = 2;  // an all-zero block has a colour of its own
@@ -198,7 +198,7 @@ void BlockScaleMapPanel::thin() {
   const auto block = static_cast<std::size_t>(block_size(format_));
   columns_.limit(static_cast<std::size_t>(std::max(1, pixels.width())));
   const std::size_t row_values = std::max<std::size_t>(1, columns_.shown()) * block;
-  const std::size_t affordable = std::max<std::size_t>(1, kMostValues / row_values);
+  const std::size_t affordable = std::max<std::size_t>(1, kMaxValues / row_values);
   rows_.limit(std::min(static_cast<std::size_t>(std::max(1, pixels.height())), affordable));
 }
 
@@ -391,6 +391,11 @@ void BlockScaleMapPanel::setCurrent(std::size_t line, std::size_t block) {
   current_column_ = axis_ == BlockAxis::row ? block : line;
   cells_->setCurrent(shownAt(rows_, current_row_), shownAt(columns_, current_column_));
   cells_->update();
+}
+
+// Of the open tensor, whatever run is open.
+std::optional<Provenance> BlockScaleMapPanel::kind() const {
+  return source_.valid() ? Provenance::measured_here : std::optional<Provenance>();
 }
 
 QString BlockScaleMapPanel::status() const {

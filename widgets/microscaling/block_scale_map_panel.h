@@ -45,8 +45,6 @@ class BlockScaleMapPanel : public Panel {
   void setCurrent(std::size_t line, std::size_t block);  // see blockChosen
   BlockAxis axis() const { return axis_; }
   void fit();
-  const ScaleMapCells* cells() const { return cells_; }
-  std::pair<int, int> scaleRange() const { return {low_, high_}; }  // exponents of two at the ends of the colours
 
   QString csv() const override;
   QString explain() const override;
@@ -58,7 +56,7 @@ class BlockScaleMapPanel : public Panel {
   void sliceChosen(std::size_t slice);
 
  protected:
-  Provenance kind() const override { return Provenance::measured_here; }  // on a tensor, whatever run is open
+  std::optional<Provenance> kind() const override;
   QString status() const override;
 
  private:
@@ -97,7 +95,8 @@ class BlockScaleMapPanel : public Panel {
   Side rows_, columns_;
   std::size_t current_row_ = 0, current_column_ = 0;
   bool has_current_ = false;
-  int low_ = 0, high_ = -1;  // exponents seen so far, so that colours do not change while scrolling
+  // Exponents of two at the ends of the colours: those seen so far, so that colours do not change while scrolling.
+  int low_ = 0, high_ = -1;
 
   ScaleMapCells* cells_;
   QScrollBar *vertical_, *horizontal_;

@@ -132,7 +132,6 @@ void ByExpertPanel::deliver(int request, const QuantSums& all, std::vector<Quant
   notice_->hide();
   table_->show();
   update();
-  emit finished();
 }
 
 void ByExpertPanel::fillRow(int row, const QString& name, std::size_t rows, const QuantSums& sums) {
@@ -167,6 +166,11 @@ int ByExpertPanel::rowOf(int expert) const {
 
 void ByExpertPanel::setCurrent(int expert) {
   if (const int row = rowOf(expert); row >= 0) table_->selectRow(row);
+}
+
+// Of the captured operand, whatever run is open.
+std::optional<Provenance> ByExpertPanel::kind() const {
+  return captured_ ? Provenance::measured_here : std::optional<Provenance>();
 }
 
 QString ByExpertPanel::status() const {

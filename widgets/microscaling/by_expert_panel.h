@@ -24,9 +24,9 @@ class ByExpertPanel : public Panel {
 
  signals:
   void expertChosen(int expert);  // -1: all
-  void finished();
 
  protected:
+  std::optional<Provenance> kind() const override;
   QString status() const override;
 
  private:

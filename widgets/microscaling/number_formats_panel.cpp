@@ -272,17 +272,13 @@ void NumberFormatsPanel::setCode(int code) {
   refresh();
 }
 
-bool NumberFormatsPanel::setValue(const QString& text) {
+void NumberFormatsPanel::setValue(const QString& text) {
   const std::optional<float> value = parseFloat(text);
-  if (!value) {
-    rounding_->setText(tr("'%1' is not a number; allowed: 0.5, 1e-3, 0x1p-7, nan, inf").arg(text));
-    return false;
-  }
+  if (!value) return rounding_->setText(tr("'%1' is not a number; allowed: 0.5, 1e-3, 0x1p-7, nan, inf").arg(text));
   if (format_ == kE8m0) {
     code_ = encode_e8m0_up(std::fabs(*value), true);
     refresh();
-    rounding_->setText(tr("%1 rounds up to the next power of two").arg(exactText(*value)));
-    return true;
+    return rounding_->setText(tr("%1 rounds up to the next power of two").arg(exactText(*value)));
   }
   const auto format = static_cast<ElementFormat>(format_);
   code_ = encode(format, *value);
@@ -297,7 +293,6 @@ bool NumberFormatsPanel::setValue(const QString& text) {
                                .arg(exactText(*value), exactText(near.below), exactText(near.above),
                                     exactText(decode(format, fields().code)),
                                     formatValue(double{fields().value} - *value)));
-  return true;
 }
 
 void NumberFormatsPanel::refresh() {

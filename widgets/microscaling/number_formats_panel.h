@@ -23,7 +23,6 @@ class BitEditor : public QWidget {
  public:
   explicit BitEditor(QWidget* parent = nullptr);
   void setCode(const BitLayout& layout, int code);
-  int code() const { return code_; }
   QSize sizeHint() const override;
   QSize minimumSizeHint() const override { return sizeHint(); }
 
@@ -50,12 +49,6 @@ class NumberFormatsPanel : public Panel {
   explicit NumberFormatsPanel(Selection* selection, QWidget* parent = nullptr);
 
   static constexpr int kE8m0 = kNumElementFormats;  // format index: an ElementFormat, or this
-  void setFormat(int format);
-  void setCompared(int format);  // -1: none
-  void setCode(int code);
-  bool setValue(const QString& text);  // encodes it; false: not a number
-  int format() const { return format_; }
-  int code() const { return code_; }
 
   QString csv() const override;  // every code of the chosen format
   QString explain() const override;
@@ -63,6 +56,10 @@ class NumberFormatsPanel : public Panel {
   void restoreState(const QVariantMap& state) override;
 
  private:
+  void setFormat(int format);
+  void setCompared(int format);  // -1: none
+  void setCode(int code);
+  void setValue(const QString& text);  // encodes it, or says that it is not a number
   void makeTable();
   QWidget* makeCodeRow();
   void refresh();

@@ -59,6 +59,10 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
   addBody(view_);
 }
 
+std::optional<Provenance> QuantizationErrorPanel::kind() const {
+  return selection_->quantFrame() ? Panel::kind() : std::nullopt;
+}
+
 QString QuantizationErrorPanel::status() const {
   const auto frame = selection_->quantFrame();
   const QuantFrame* first = frame ? firstOf(*frame, selection_->tensor().gemm_class()) : nullptr;

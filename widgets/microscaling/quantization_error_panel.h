@@ -20,6 +20,7 @@ class QuantizationErrorPanel : public Panel {
   void operandOpened(const OperandPlace& place, std::int64_t step);
 
  protected:
+  std::optional<Provenance> kind() const override;
   QString status() const override;
 
  private:

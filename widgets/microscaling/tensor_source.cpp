@@ -177,7 +177,7 @@ TensorSource::Sample TensorSource::sample(std::size_t slice, std::size_t most_el
 }
 
 float TensorSource::tensorAmax(std::size_t slice, std::size_t row) const {
-  constexpr std::size_t kMostElements = std::size_t{4} << 20;
+  constexpr std::size_t kMaxElements = std::size_t{4} << 20;
   const std::size_t groups = row_groups_.size() - 1;
   if (amax_of_group_.empty() || amax_slice_ != slice) {
     amax_slice_ = slice;
@@ -185,7 +185,7 @@ float TensorSource::tensorAmax(std::size_t slice, std::size_t row) const {
     for (std::size_t g = 0; g < groups; ++g) {
       const TensorSource part = grouped() ? group(g) : *this;
       if (!part.valid()) continue;
-      const Sample sample = part.sample(slice, kMostElements);
+      const Sample sample = part.sample(slice, kMaxElements);
       for (const float value : sample.values) amax_of_group_[g] = larger_amax(amax_of_group_[g], std::fabs(value));
     }
   }
@@ -193,12 +193,12 @@ float TensorSource::tensorAmax(std::size_t slice, std::size_t row) const {
 }
 
 float TensorSource::columnAmax(std::size_t slice, std::size_t group, std::size_t column) const {
-  constexpr std::size_t kMostElements = std::size_t{16} << 20;
+  constexpr std::size_t kMaxElements = std::size_t{16} << 20;
   if (amax_of_column_.empty() || columns_slice_ != slice || columns_group_ != group) {
     columns_slice_ = slice, columns_group_ = group;
     amax_of_column_.assign(cols_, 0);
     const std::size_t first = row_groups_[group], last = row_groups_[group + 1];
-    const std::size_t step = std::max<std::size_t>(1, (last - first) * cols_ / kMostElements);
+    const std::size_t step = std::max<std::size_t>(1, (last - first) * cols_ / kMaxElements);
     std::vector<float> values(cols_);
     for (std::size_t row = first; row < last; row += step) {
       readRow(slice, row, 0, cols_, values.data());

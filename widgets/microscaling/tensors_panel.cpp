@@ -11,11 +11,11 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kMostElements = std::size_t{1} << 20;  // of a tensor; a sample beyond
+constexpr std::size_t kMaxElements = std::size_t{1} << 20;  // of a tensor; a sample beyond
 
 // Slice 0 of a tensor in one format.
 QuantSums figuresOf(const TensorSource& source, const OperandFormat& format, BlockAxis axis, bool* sampled) {
-  TensorSource::Sample sample = source.sample(0, kMostElements);
+  TensorSource::Sample sample = source.sample(0, kMaxElements);
   *sampled = !sample.whole || source.slices() > 1;
   QuantSums sums;
   std::vector<float> out(sample.values.size());
@@ -203,6 +203,11 @@ void TensorsPanel::cancel() {
   model_.setLazy(false);
   cancel_->hide();
   progress_->clear();
+}
+
+// Of the listed tensors, whatever run is open.
+std::optional<Provenance> TensorsPanel::kind() const {
+  return !model_.entries().empty() ? Provenance::measured_here : std::optional<Provenance>();
 }
 
 QString TensorsPanel::status() const {

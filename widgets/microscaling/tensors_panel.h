@@ -26,9 +26,7 @@ class TensorsPanel : public Panel {
   // Adds or replaces a tensor of that name and selects it.
   void addTensor(const TensorSource& source);
   void setFormat(const OperandFormat& format, BlockAxis axis);
-  void select(int tensor);                // index in file order
   bool selectNamed(const QString& name);  // false: there is none
-  const TensorListModel& model() const { return model_; }
   QString error() const { return error_; }
 
   QString csv() const override;
@@ -39,10 +37,11 @@ class TensorsPanel : public Panel {
   void openRequested();
 
  protected:
-  Provenance kind() const override { return Provenance::measured_here; }  // on a tensor, whatever run is open
+  std::optional<Provenance> kind() const override;
   QString status() const override;
 
  private:
+  void select(int tensor);  // index in file order
   void makeControls();
   void showError(const QString& error);
   void computeWanted();

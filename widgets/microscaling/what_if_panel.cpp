@@ -6,7 +6,7 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kMostElements = std::size_t{4} << 20;  // beyond it a sample: some 0.3 s
+constexpr std::size_t kMaxElements = std::size_t{4} << 20;  // beyond it a sample: some 0.3 s
 
 }  // namespace
 
@@ -46,7 +46,7 @@ void WhatIfPanel::setSource(const TensorSource& source, std::size_t slice) {
   if (!source.valid()) return cancel();
   cancel_->show();
   worker_.start([this, request, source, slice](std::stop_token stop) {
-    const TensorSource::Sample sample = source.sample(slice, kMostElements);
+    const TensorSource::Sample sample = source.sample(slice, kMaxElements);
     std::vector<WhatIfRow> rows =
         what_if({sample.values.data(), sample.rows, sample.cols, sample.cols}, stop, sample.row_groups);
     std::vector<WhatIfRow> schemes =
@@ -76,7 +76,6 @@ void WhatIfPanel::deliver(int request, std::vector<WhatIfRow> rows, std::vector<
   table_->setRows(std::move(rows));
   table_->setSchemes(std::move(schemes));
   update();
-  emit finished();
 }
 
 void WhatIfPanel::cancel() {
@@ -89,6 +88,11 @@ void WhatIfPanel::cancel() {
 
 void WhatIfPanel::setChoice(const OperandFormat& format, BlockAxis axis) {
   table_->setChoice(format, axis);
+}
+
+// Of the open tensor, whatever run is open.
+std::optional<Provenance> WhatIfPanel::kind() const {
+  return !table_->rows().empty() ? Provenance::measured_here : std::optional<Provenance>();
 }
 
 QString WhatIfPanel::status() const {

@@ -29,10 +29,9 @@ class WhatIfPanel : public Panel {
 
  signals:
   void chosen(const OperandFormat& format, BlockAxis axis);
-  void finished();
 
  protected:
-  Provenance kind() const override { return Provenance::measured_here; }  // on a tensor, whatever run is open
+  std::optional<Provenance> kind() const override;
   QString status() const override;
 
  private:

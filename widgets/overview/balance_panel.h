@@ -12,7 +12,6 @@ class BalancePanel : public FiguresPanel {
  public:
   explicit BalancePanel(Selection* selection, QWidget* parent = nullptr);
   QString explain() const override;
-  static constexpr int kFigures = 4;
 
  protected:
   void decorate(int figure, LinePlot* plot, std::vector<ReferenceLine>* references) const override;

@@ -109,7 +109,6 @@ FindingRow::FindingRow(const Finding& finding, bool dark, QWidget* parent) : QFr
     button->setToolTip(tr("Goes to the setting %1, which affects it").arg(key));
     connect(button, &QToolButton::clicked, this, [this, key] { emit knobRequested(key); });
     buttons->addWidget(button);
-    knobs_ << button;
   }
   buttons->addStretch(1);
   mute_ = new QToolButton(details_);
@@ -139,10 +138,6 @@ void FindingRow::show(const Finding& finding, const QString& run, bool muted, bo
   details_->setVisible(open);
   setBackgroundRole(open ? QPalette::AlternateBase : QPalette::Base);
   setAccessibleName(QStringLiteral("%1: %2").arg(severityText(finding), QString::fromStdString(finding.title)));
-}
-
-bool FindingRow::isOpen() const {
-  return details_->isVisibleTo(this);
 }
 
 void FindingRow::mousePressEvent(QMouseEvent* event) {

@@ -20,10 +20,6 @@ class FindingsPanel : public Panel {
   FindingsPanel(Selection* selection, FindingsWatch* watch, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
-  void choose(int row);  // opens a finding and shows its evidence; -1: closes it
-  int rows() const { return static_cast<int>(rows_.size()); }
-  FindingRow* row(int place) const { return rows_[static_cast<std::size_t>(place)]; }
-  QString healthyText() const { return healthy_->text(); }
 
  signals:
   void countChanged(int ongoing);  // for the title
@@ -33,6 +29,8 @@ class FindingsPanel : public Panel {
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
+  void choose(int row);  // opens a finding and shows its evidence; -1: closes it
+  int rows() const { return static_cast<int>(rows_.size()); }
   void fill();
   const Finding& findingAt(int place) const;
   void showEvidence(const Finding& finding);
@@ -58,8 +56,6 @@ class FindingRow : public QFrame {
   FindingRow(const Finding& finding, bool dark, QWidget* parent);
   void show(const Finding& finding, const QString& run, bool muted, bool open);  // run: letter; empty: only one
   const Finding& finding() const { return finding_; }
-  bool isOpen() const;
-  QList<QToolButton*> knobs() const { return knobs_; }
 
  signals:
   void clicked();
@@ -74,7 +70,6 @@ class FindingRow : public QFrame {
   QLabel *mark_, *title_, *steps_, *words_;
   QWidget* details_;
   QToolButton* mute_;
-  QList<QToolButton*> knobs_;
 };
 
 QColor severityColor(Severity severity, bool dark);

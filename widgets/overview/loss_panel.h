@@ -20,8 +20,6 @@ class LossPanel : public Panel {
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
 
-  double smoothing() const;  // 0 to 0.999
-  void setSmoothing(double factor);
   Metric metric() const;
   void setMetric(Metric metric);
 
@@ -29,6 +27,8 @@ class LossPanel : public Panel {
   QString status() const override;
 
  private:
+  double smoothing() const;  // 0 to 0.999
+  void setSmoothing(double factor);
   void refill();
 
   LinePlot* plot_;

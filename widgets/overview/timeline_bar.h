@@ -64,7 +64,6 @@ class TimelineBar : public QWidget {
  public:
   explicit TimelineBar(Selection* selection, QWidget* parent = nullptr);
   TimelineTrack* track() const { return track_; }
-  QToolButton* followButton() const { return follow_; }
 
  private:
   TimelineTrack* track_;

@@ -17,7 +17,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kWidth = 440, kMostHeight = 460;
+constexpr int kWidth = 440, kMaxHeight = 460;
 constexpr const char* kName = "explain_card";
 
 QString escaped(const std::string& text) {
@@ -139,7 +139,7 @@ void ExplainCard::place(QPoint at) {
   const int width = std::min(kWidth, window->width() - 16);
   const int chrome = fontMetrics().height() + 28;
   const int words = body_->heightForWidth(width - 34);
-  resize(width, std::min({words + chrome, kMostHeight, window->height() - 16}));
+  resize(width, std::min({words + chrome, kMaxHeight, window->height() - 16}));
   QPoint corner = window->mapFromGlobal(at) + QPoint(10, 8);
   if (corner.y() + height() > window->height() - 8) corner.setY(window->height() - 8 - height());
   if (corner.x() + width > window->width() - 8) corner.setX(window->width() - 8 - width);
@@ -150,10 +150,6 @@ QString ExplainCard::text() const {
   QTextDocument document;
   document.setHtml(body_->text());
   return document.toPlainText();
-}
-
-void ExplainCard::setPinned(bool pinned) {
-  pin_->setChecked(pinned);
 }
 
 void ExplainCard::copy() {

@@ -25,7 +25,6 @@ class ExplainCard : public QFrame {
   void refresh();        // with the present values
   QString text() const;  // plain
   bool isPinned() const { return pin_->isChecked(); }
-  void setPinned(bool pinned);
 
  signals:
   void knobRequested(const QString& key);

@@ -68,10 +68,6 @@ void FiguresPanel::showFigure(int figure) {
   arrange();
 }
 
-void FiguresPanel::setOneLayer(bool one) {
-  layers_->setCurrentIndex(one ? 1 : 0);
-}
-
 int FiguresPanel::layer() const {
   return layers_->currentIndex() == 1 ? selection_->layer() : kWholeRun;
 }

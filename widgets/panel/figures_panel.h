@@ -26,9 +26,6 @@ class FiguresPanel : public Panel {
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
 
-  void showFigure(int figure);  // count of figures: all that fit
-  void setOneLayer(bool one);   // the chosen layer instead of the mean over layers
-
  protected:
   // Adds reference lines to a figure and sets the least range of its axis.
   virtual void decorate(int figure, LinePlot* plot, std::vector<ReferenceLine>* references) const = 0;
@@ -41,6 +38,7 @@ class FiguresPanel : public Panel {
   void resizeEvent(QResizeEvent* event) override;
 
  private:
+  void showFigure(int figure);  // count of figures: all that fit
   void refill(int figure);
   void arrange();
   QString valueText(int figure) const;

@@ -24,22 +24,25 @@ class Panel::StatusLine : public QWidget {
   }
   QSize sizeHint() const override { return minimumSizeHint(); }
   QSize minimumSizeHint() const override {
-    return {fontMetrics().horizontalAdvance(tag()) + 2, fontMetrics().height() + 4};
+    // Room for the kind also while it is not shown, so that controls stay where they are when data come.
+    const QString kind = kindText(panel_->kind().value_or(panel_->provenance_));
+    return {fontMetrics().horizontalAdvance(kind) + 2, fontMetrics().height() + 4};
   }
 
  protected:
   void paintEvent(QPaintEvent*) override {
     QPainter painter(this);
     painter.setPen(mutedText(palette()));
-    QStringList texts = {tag()};  // with ever more of the status: what does not fit as a whole is left out
-    for (const QString& part : panel_->status().split(QStringLiteral(", "), Qt::SkipEmptyParts))
-      texts.prepend(texts.front() + QStringLiteral(", ") + part);
+    QStringList parts = panel_->status().split(QStringLiteral(", "), Qt::SkipEmptyParts);
+    if (const auto kind = panel_->kind()) parts.prepend(kindText(*kind));
+    QStringList texts = {parts.value(0)};  // with ever more of the status: what does not fit as a whole is left out
+    for (const QString& part : parts.mid(1)) texts.prepend(texts.front() + QStringLiteral(", ") + part);
     painter.drawText(rect(), Qt::AlignLeft | Qt::AlignVCenter, firstThatFits(texts, fontMetrics(), width()));
     if (toolTip() != texts.front()) setToolTip(texts.front());
   }
 
  private:
-  QString tag() const { return tr(provenance_name(panel_->kind())); }
+  static QString kindText(Provenance kind) { return tr(provenance_name(kind)); }
   Panel* panel_;
 };
 
@@ -170,13 +173,15 @@ QString settingOf(const QWidget* control) {
 
 }  // namespace
 
-Provenance Panel::kind() const {
+std::optional<Provenance> Panel::kind() const {
   const History* history = selection_->history();
+  if (provenance_ == Provenance::measured_here && (!history || history->steps().empty())) return std::nullopt;
   return history ? provenance_in(history->info(), provenance_) : provenance_;
 }
 
 QString Panel::caption() const {
-  QStringList parts = {tr(provenance_name(kind()))};
+  QStringList parts;
+  if (const auto shown = kind()) parts << tr(provenance_name(*shown));
   if (const QString now = status(); !now.isEmpty()) parts << now;
   for (const QWidget* control : controls_)
     if (const QString setting = settingOf(control); !setting.isEmpty()) parts << setting;
@@ -198,12 +203,6 @@ void Panel::setTitleShown(bool shown) {
 double Panel::lastPaintMs() const {
   double sum = 0;
   for (const PlotFrame* plot : findChildren<PlotFrame*>()) sum += plot->lastPaintMs();
-  return sum;
-}
-
-int Panel::paintCount() const {
-  int sum = 0;
-  for (const PlotFrame* plot : findChildren<PlotFrame*>()) sum += plot->paintCount();
   return sum;
 }
 

@@ -9,6 +9,7 @@
 #include <QVBoxLayout>
 #include <QVariantMap>
 #include <QWidget>
+#include <optional>
 #include <vector>
 
 #include "core/telemetry/explain/explain.h"
@@ -42,7 +43,6 @@ class Panel : public QWidget {
   QString caption() const;
   QRect bodyRect() const;
   double lastPaintMs() const;  // sum over the plots
-  int paintCount() const;
   QSize minimumSizeHint() const override { return {300, 160}; }
   QSize sizeHint() const override { return {460, 260}; }
 
@@ -57,8 +57,9 @@ class Panel : public QWidget {
   // Cards with the present values; inside panels they hide the functions of metric_text.h of the same name.
   QString metricCard(const MetricInfo& info) const;
   QString metricCards(std::initializer_list<FigureKey> figures) const;
-  // The kind of the numbers shown; for panels of a run it depends on the open run.
-  virtual Provenance kind() const;
+  // The kind of the numbers shown, for panels of a run depending on it; none while there is nothing to have a kind,
+  // since what is not there was not measured.
+  virtual std::optional<Provenance> kind() const;
   // One line for the header, read while painting: "step 1,234, held", "1 of 4 steps kept".
   virtual QString status() const;
   void contextMenuEvent(QContextMenuEvent* event) override;  // explains what is there

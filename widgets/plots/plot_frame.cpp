@@ -62,7 +62,6 @@ void PlotFrame::paintEvent(QPaintEvent*) {
     painter.setPen(palette().highlight().color());
     painter.drawRect(rect().adjusted(0, 0, -1, -1));
   }
-  ++paint_count_;
   last_paint_ms_ = timer.nsecsElapsed() * 1e-6;
 }
 

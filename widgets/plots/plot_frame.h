@@ -34,7 +34,6 @@ class PlotFrame : public QWidget {
   // For exported pictures: painted again at the painter's resolution, without what depends on the mouse.
   void setPrinted(bool printed) { printed_ = printed; }
 
-  int paintCount() const { return paint_count_; }
   double lastPaintMs() const { return last_paint_ms_; }
   // The figure drawn at a position, for its explain card; nullopt: none. Plots of a single figure ask their owner.
   std::function<std::optional<FigureTarget>(QPoint)> figureOf;
@@ -99,7 +98,6 @@ class PlotFrame : public QWidget {
   QString static_key_;
   int label_excess_ = 0;           // width by which the labels of the left axis exceed its margin
   mutable int wanted_excess_ = 0;  // as found while painting
-  int paint_count_ = 0;
   double last_paint_ms_ = 0;
 };
 

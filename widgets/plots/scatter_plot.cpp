@@ -9,7 +9,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kMostOctaves = 6;
+constexpr int kMaxOctaves = 6;
 constexpr double kNear = 14;  // pixels
 
 std::vector<Tick> octaveTicks(int octaves) {
@@ -30,7 +30,7 @@ void ScatterPlot::setPoints(std::vector<Point> points) {
   for (const Point& point : points_)
     for (const double value : {point.x, point.y})
       if (value > 0) farthest = std::max(farthest, std::abs(std::log2(value)));
-  const int next = std::min(kMostOctaves, static_cast<int>(std::ceil(farthest)));
+  const int next = std::min(kMaxOctaves, static_cast<int>(std::ceil(farthest)));
   if (next > octaves_ || farthest < octaves_ - 1.3) octaves_ = next;  // does not jump to and fro
 }
 

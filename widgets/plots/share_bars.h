@@ -20,9 +20,9 @@ class ShareBars : public PlotFrame {
   explicit ShareBars(QWidget* parent = nullptr);
   void setBars(std::vector<Bar> bars);
   void setTitle(const QString& title) { title_ = title; }
-  QSize sizeHint() const override { return {200, (kMostBars + 1) * fontMetrics().height() + 8}; }
+  QSize sizeHint() const override { return {200, (kMaxBars + 1) * fontMetrics().height() + 8}; }
   QSize minimumSizeHint() const override { return {120, 3 * fontMetrics().height()}; }
-  static constexpr int kMostBars = 4;
+  static constexpr int kMaxBars = 4;
 
  protected:
   QString staticKey() const override { return title_; }

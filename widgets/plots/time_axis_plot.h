@@ -21,7 +21,6 @@ class TimeAxisPlot : public PlotFrame {
   void setStepLabelsShown(bool shown);
   // Beside the caption of the axis, set in refill: "mean of 12 a column".
   void setStepNote(const QString& note) { step_note_ = note; }
-  const QString& stepNote() const { return step_note_; }
 
  protected:
   StepRange range() const { return selection_->range(); }

@@ -97,12 +97,6 @@ void TimeHeatMap::updateColumns() {
   known_sequence_ = sequence;
 }
 
-std::uint8_t TimeHeatMap::codeAt(int row, std::int64_t step) const {
-  const std::int64_t column = step / stride_ - first_column_;
-  const std::size_t place = static_cast<std::size_t>(column) * rows_ + row;
-  return column < 0 || place >= codes_.size() ? kNoDataCode : codes_[place];
-}
-
 QImage TimeHeatMap::image(int pixel_rows) const {
   const int columns = static_cast<int>(codes_.size()) / rows_;
   const int shown = last_row_ - first_row_ + 1, height = std::min(shown, pixel_rows);

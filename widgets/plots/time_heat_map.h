@@ -36,7 +36,6 @@ class TimeHeatMap : public TimeAxisPlot {
 
   int rowAt(int y) const;
   double yOf(double place) const;  // upper edge of the row there, or its lower one when rows go upward
-  std::uint8_t codeAt(int row, std::int64_t step) const;
   std::int64_t stepsPerColumn() const { return stride_; }
 
  signals:

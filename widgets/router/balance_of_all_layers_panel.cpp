@@ -93,14 +93,6 @@ BalanceOfAllLayersPanel::BalanceOfAllLayersPanel(Selection* selection, QWidget* 
   addBody(stack_);
 }
 
-void BalanceOfAllLayersPanel::showView(View view) {
-  view_->setCurrentIndex(view);
-}
-
-void BalanceOfAllLayersPanel::setWindow(bool window) {
-  span_->setCurrentIndex(window ? 1 : 0);
-}
-
 Metric BalanceOfAllLayersPanel::percentileMetric(int percentile) const {
   const Metric first = window() ? Metric::max_vio_window_p50 : Metric::max_vio_p50;
   return static_cast<Metric>(static_cast<int>(first) + percentile);
@@ -251,8 +243,8 @@ QVariantMap BalanceOfAllLayersPanel::saveState() const {
 }
 
 void BalanceOfAllLayersPanel::restoreState(const QVariantMap& state) {
-  showView(static_cast<View>(std::clamp(state.value(QStringLiteral("view")).toInt(), 0, 2)));
-  setWindow(state.value(QStringLiteral("window")).toBool());
+  view_->setCurrentIndex(std::clamp(state.value(QStringLiteral("view")).toInt(), 0, 2));
+  span_->setCurrentIndex(state.value(QStringLiteral("window")).toBool() ? 1 : 0);
 }
 
 }  // namespace moescope

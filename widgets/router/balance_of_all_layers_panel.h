@@ -16,22 +16,18 @@ class BalanceOfAllLayersPanel : public Panel {
   Q_OBJECT
 
  public:
-  enum View { over_time, by_layer, within_layers };
-
   explicit BalanceOfAllLayersPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
 
-  void showView(View view);
-  void setWindow(bool window);  // over the last W steps instead of one batch
-  PercentilePlot* spread() const { return spread_; }
-
  protected:
   QString status() const override;
 
  private:
+  enum View { over_time, by_layer, within_layers };
+
   bool window() const { return span_->currentIndex() == 1; }
   Metric metric() const { return window() ? Metric::max_vio_window : Metric::max_vio; }
   Metric percentileMetric(int percentile) const;  // 0: median, 1: 90 %, 2: worst

@@ -71,10 +71,6 @@ ExpertBiasOverTimePanel::ExpertBiasOverTimePanel(Selection* selection, QWidget* 
   addBody(stack_);
 }
 
-void ExpertBiasOverTimePanel::showLines(bool lines) {
-  view_->setCurrentIndex(lines ? 1 : 0);
-}
-
 const std::vector<float>* ExpertBiasOverTimePanel::biasNow() const {
   const History* history = selection_->history();
   const StepRange until{history->steps().first, selection_->step()};
@@ -206,7 +202,7 @@ QVariantMap ExpertBiasOverTimePanel::saveState() const {
 }
 
 void ExpertBiasOverTimePanel::restoreState(const QVariantMap& state) {
-  showLines(state.value(QStringLiteral("lines")).toBool());
+  view_->setCurrentIndex(state.value(QStringLiteral("lines")).toBool() ? 1 : 0);
 }
 
 }  // namespace moescope

@@ -21,8 +21,6 @@ class ExpertBiasOverTimePanel : public Panel {
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
 
-  void showLines(bool lines);
-
  protected:
   QString status() const override;
 

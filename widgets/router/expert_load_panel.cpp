@@ -45,10 +45,6 @@ ExpertLoadPanel::ExpertLoadPanel(Selection* selection, QWidget* parent)
   addBody(view_);
 }
 
-void ExpertLoadPanel::setSort(Sort sort) {
-  sort_->setCurrentIndex(sort);
-}
-
 std::vector<int> ExpertLoadPanel::orderOf(const RouterFrame& router, int columns) {
   const auto& counts = router.tokens_per_expert;
   if (sort_->currentIndex() == by_cluster) {

@@ -19,13 +19,11 @@ class ExpertLoadPanel : public Panel {
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
 
-  enum Sort { by_id, by_load, by_cluster };
-  void setSort(Sort sort);
-
  protected:
   QString status() const override;
 
  private:
+  enum Sort { by_id, by_load, by_cluster };
   void refill();
   void markCurrent();
   void paintNumbers(QPainter& painter) const;

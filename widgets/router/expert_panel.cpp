@@ -227,7 +227,7 @@ void ExpertPanel::refillDomains() {
   const auto found = domains_of_expert(*now, static_cast<std::size_t>(selection_->expert()));
   std::vector<ShareBars::Bar> bars;
   for (const DomainOfExpert& domain : found) {
-    if (static_cast<int>(bars.size()) == ShareBars::kMostBars || domain.domain >= names.size()) break;
+    if (static_cast<int>(bars.size()) == ShareBars::kMaxBars || domain.domain >= names.size()) break;
     bars.push_back({QString::fromStdString(names[domain.domain]), domain.share,
                     tr("%1, lift %2").arg(formatPercent(domain.share), formatValue(domain.lift, 2))});
   }

@@ -35,10 +35,6 @@ GateMassAgainstLoadPanel::GateMassAgainstLoadPanel(Selection* selection, QWidget
   addBody(plot_);
 }
 
-void GateMassAgainstLoadPanel::showScores(bool scores) {
-  mass_->setCurrentIndex(scores ? 1 : 0);
-}
-
 const std::vector<float>& GateMassAgainstLoadPanel::mass(const RouterFrame& router) const {
   return mass_->currentIndex() == 1 ? router.score_mass : router.gate_mass;
 }
@@ -132,7 +128,7 @@ QVariantMap GateMassAgainstLoadPanel::saveState() const {
 }
 
 void GateMassAgainstLoadPanel::restoreState(const QVariantMap& state) {
-  showScores(state.value(QStringLiteral("scores")).toBool());
+  mass_->setCurrentIndex(state.value(QStringLiteral("scores")).toBool() ? 1 : 0);
 }
 
 }  // namespace moescope

@@ -20,8 +20,6 @@ class GateMassAgainstLoadPanel : public Panel {
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
 
-  void showScores(bool scores);  // score mass instead of gate mass
-
  protected:
   QString status() const override;
 

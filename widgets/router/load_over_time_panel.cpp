@@ -51,14 +51,6 @@ LoadOverTimePanel::LoadOverTimePanel(Selection* selection, QWidget* parent)
   addBody(plot_);
 }
 
-void LoadOverTimePanel::setSummary(Summary summary) {
-  summary_->setCurrentIndex(summary == Summary::mean ? 0 : 1);
-}
-
-void LoadOverTimePanel::setSort(Sort sort) {
-  sort_->setCurrentIndex(sort);
-}
-
 // Empty: by id.
 std::vector<int> LoadOverTimePanel::order() {
   const History& history = *selection_->history();
@@ -162,7 +154,7 @@ QVariantMap LoadOverTimePanel::saveState() const {
 
 void LoadOverTimePanel::restoreState(const QVariantMap& state) {
   sort_->setCurrentIndex(std::clamp(state.value(QStringLiteral("sort")).toInt(), 0, 2));
-  setSummary(state.value(QStringLiteral("extreme")).toBool() ? Summary::farthest : Summary::mean);
+  summary_->setCurrentIndex(state.value(QStringLiteral("extreme")).toBool() ? 1 : 0);
 }
 
 QString LoadOverTimePanel::explain() const {

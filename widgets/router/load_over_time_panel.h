@@ -18,18 +18,16 @@ class LoadOverTimePanel : public Panel {
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
 
-  void setSummary(Summary summary);  // of the steps that share a pixel
-  enum Sort { by_id, by_load, by_cluster };
-  void setSort(Sort sort);
-
  protected:
   QString status() const override;
 
  private:
+  enum Sort { by_id, by_load, by_cluster };
   void refill();
   QStringList describe(int expert, std::int64_t step) const;
   QString columnText(int expert, std::int64_t step) const;
 
+  // Of the steps that share a pixel.
   Summary summary() const { return summary_->currentIndex() == 0 ? Summary::mean : Summary::farthest; }
   std::vector<int> order();
 

@@ -11,7 +11,7 @@ namespace moescope {
 namespace {
 
 constexpr int kDrops = static_cast<int>(PaddingAndCapacityPanel::kAlignments.size());
-constexpr double kLeastFactor = 0.5, kMostFactor = 4, kFactorStep = 0.05;
+constexpr double kLeastFactor = 0.5, kMaxFactor = 4, kFactorStep = 0.05;
 
 int sliderPlace(double factor) {
   return static_cast<int>(std::lround((factor - kLeastFactor) / kFactorStep));
@@ -62,7 +62,7 @@ PaddingAndCapacityPanel::PaddingAndCapacityPanel(Selection* selection, QWidget* 
   knob->setContentsMargins(4, 0, 4, 0);
   factor_text_ = new QLabel(factor_row_);
   factor_ = new QSlider(Qt::Horizontal, factor_row_);
-  factor_->setRange(0, sliderPlace(kMostFactor));
+  factor_->setRange(0, sliderPlace(kMaxFactor));
   factor_->setAccessibleName(tr("Capacity factor"));
   factor_->setToolTip(tr("What-if: this router drops nothing; a router with this capacity factor would"));
   knob->addWidget(factor_text_);
@@ -86,7 +86,7 @@ void PaddingAndCapacityPanel::showFigure(int figure) {
 }
 
 void PaddingAndCapacityPanel::setCapacityFactor(double factor) {
-  factor_->setValue(sliderPlace(std::clamp(factor, kLeastFactor, kMostFactor)));
+  factor_->setValue(sliderPlace(std::clamp(factor, kLeastFactor, kMaxFactor)));
 }
 
 double PaddingAndCapacityPanel::capacityFactor() const {
@@ -135,7 +135,7 @@ void PaddingAndCapacityPanel::drawDrops() {
   CurvePlot::Curve worst{.label = tr("worst layer"), .color = 1, .points = {}};
   CurvePlot::Curve mean{.label = tr("mean of layers"), .color = 0, .points = {}};
   CurvePlot::Curve one{.label = tr("layer %1").arg(selection_->layer()), .color = 3, .points = {}};
-  for (double factor = kLeastFactor; factor <= kMostFactor + 1e-9; factor += kFactorStep) {
+  for (double factor = kLeastFactor; factor <= kMaxFactor + 1e-9; factor += kFactorStep) {
     double sum = 0, largest = 0;
     int layers = 0;
     for (const RouterFrame& router : frame_->routers) {
@@ -150,7 +150,7 @@ void PaddingAndCapacityPanel::drawDrops() {
     worst.points.emplace_back(factor, largest);
   }
   plot_->setBars(false);
-  plot_->setXAxis(tr("capacity factor c: room for c T K / E tokens an expert"), kLeastFactor, kMostFactor);
+  plot_->setXAxis(tr("capacity factor c: room for c T K / E tokens an expert"), kLeastFactor, kMaxFactor);
   plot_->setValueCaption(tr("dropped, what-if"));
   plot_->setMark(capacityFactor());
   plot_->setMarkStep(kFactorStep);

@@ -23,14 +23,13 @@ class PaddingAndCapacityPanel : public Panel {
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
 
-  void showFigure(int figure);  // one of kAlignments, or kAlignments.size(): dropped tokens
-  void setCapacityFactor(double factor);
-  double capacityFactor() const;
-
  protected:
   QString status() const override;
 
  private:
+  void showFigure(int figure);  // one of kAlignments, or kAlignments.size(): dropped tokens
+  void setCapacityFactor(double factor);
+  double capacityFactor() const;
   void refill();
   void drawPadding();
   void drawDrops();

@@ -68,10 +68,6 @@ ScoresAndMarginsPanel::ScoresAndMarginsPanel(Selection* selection, QWidget* pare
   addBody(body);
 }
 
-void ScoresAndMarginsPanel::setOneLayer(bool one) {
-  layers_->setCurrentIndex(one ? 1 : 0);
-}
-
 ScoresAndMarginsPanel::Counts ScoresAndMarginsPanel::counts() const {
   Counts sum;
   const auto frame = selection_->frame();
@@ -134,7 +130,7 @@ QVariantMap ScoresAndMarginsPanel::saveState() const {
 }
 
 void ScoresAndMarginsPanel::restoreState(const QVariantMap& state) {
-  setOneLayer(state.value(QStringLiteral("one_layer")).toBool());
+  layers_->setCurrentIndex(state.value(QStringLiteral("one_layer")).toBool() ? 1 : 0);
 }
 
 }  // namespace moescope

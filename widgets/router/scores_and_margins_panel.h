@@ -19,8 +19,6 @@ class ScoresAndMarginsPanel : public Panel {
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
 
-  void setOneLayer(bool one);  // the chosen layer instead of all together
-
  protected:
   QString status() const override;
 

@@ -14,8 +14,8 @@ namespace moescope {
 namespace {
 
 enum Against { kShortBefore, kHalfway, kFirst, kPinned };
-constexpr std::size_t kMostLines = 6;  // more layers are drawn as lowest, mean and highest
-constexpr int kAtATime = 16;           // routings that the worker takes in before the screen hears of them
+constexpr std::size_t kMaxLines = 6;  // more layers are drawn as lowest, mean and highest
+constexpr int kAtATime = 16;          // routings that the worker takes in before the screen hears of them
 
 float lowest(const std::vector<float>& values) {
   float least = std::numeric_limits<float>::infinity();
@@ -185,6 +185,7 @@ void RoutingStabilityPanel::bringUpToDate() {
   }
   if (!track_.behind(*history)) return;
   busy_ = true;
+  setProperty("busy", true);
   worker_.start([this, history, track = track_](std::stop_token) mutable {
     track.update(*history, kAtATime);
     QMetaObject::invokeMethod(
@@ -195,6 +196,7 @@ void RoutingStabilityPanel::bringUpToDate() {
 
 void RoutingStabilityPanel::deliver(StabilityTrack track, const HistoryPtr& of) {
   busy_ = false;
+  setProperty("busy", false);
   if (of == active() && track.earlier() == earlier()) track_ = std::move(track);
   ++track_version_;
   markAll();  // goes on where there is more
@@ -234,7 +236,7 @@ void RoutingStabilityPanel::refillLines() {
   };
   const auto& layers = track_.layers();
   std::vector<LineSeries> all;
-  for (std::size_t i = 0; i < layers.size() && layers.size() <= kMostLines; ++i)
+  for (std::size_t i = 0; i < layers.size() && layers.size() <= kMaxLines; ++i)
     all.push_back(series(
         tr("L%1").arg(layers[i]), static_cast<int>(i), [values, i](const StabilityPoint& p) { return values(p)[i]; },
         [layer = layers[i]](const StabilityPoint&) { return layer; }));
@@ -336,11 +338,6 @@ QStringList RoutingStabilityPanel::describeLayer(int row, std::int64_t step) con
 
 QStringList RoutingStabilityPanel::describeBar(int bar) const {
   return describeLayer(bar, selection_->step());
-}
-
-std::int64_t RoutingStabilityPanel::referenceStep() const {
-  const StabilityPoint* point = track_.at(selection_->step());
-  return point ? point->reference : -1;
 }
 
 QString RoutingStabilityPanel::status() const {

@@ -19,25 +19,18 @@ class RoutingStabilityPanel : public Panel {
   Q_OBJECT
 
  public:
-  enum View { over_steps, by_layer, at_the_step };
-
   explicit RoutingStabilityPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
 
-  void showView(View view) { view_->setCurrentIndex(view); }
-  TimeHeatMap* layers() const { return layers_; }
-  const StabilityTrack& track() const { return track_; }
-  bool computing() const { return busy_; }
-  std::int64_t referenceStep() const;  // of what is shown at the cursor; -1: nothing
-
  protected:
   QString status() const override;
   FigureTarget target(const MetricInfo& info) const override;
 
  private:
+  enum View { over_steps, by_layer, at_the_step };
   using HistoryPtr = std::shared_ptr<const History>;
 
   bool wholeSets() const { return figure_->currentIndex() == 0; }

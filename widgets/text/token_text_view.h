@@ -26,7 +26,6 @@ class TokenTextView : public PlotFrame {
   void setText(std::shared_ptr<const TokenFrame> text, std::vector<Row> rows);
   void setHighlight(int layer, int expert);  // only its tokens keep their colour; -1: all
   void setCurrent(int position);             // -1: none
-  int current() const { return current_; }
   const TokenFrame* text() const { return text_.get(); }
   std::function<QStringList(int position, int layer)> describe;
   // Where byte `position` is drawn; null: scrolled out of sight.

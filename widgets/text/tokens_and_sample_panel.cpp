@@ -16,8 +16,8 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kMostProbeBytes = 1024;  // as the config allows
-constexpr int kFirstToken = 8;                 // whose path is shown until one is chosen
+constexpr std::size_t kMaxProbeBytes = 1024;  // as the config allows
+constexpr int kFirstToken = 8;                // whose path is shown until one is chosen
 
 // Lines as lines, all else as escapes.
 QString editableText(const std::string& bytes) {
@@ -163,8 +163,8 @@ void TokensAndSamplePanel::applyEdit() {
   QString escaped = editor_->toPlainText();
   escaped.replace(QLatin1Char('\n'), QStringLiteral("\\n")).replace(QLatin1Char('\t'), QStringLiteral("\\t"));
   const auto bytes = unescape_bytes(escaped.toStdString());
-  if (!bytes || bytes->size() > kMostProbeBytes) {
-    problem_->setText(bytes ? tr("%1 bytes, at most %2 can be routed").arg(bytes->size()).arg(kMostProbeBytes)
+  if (!bytes || bytes->size() > kMaxProbeBytes) {
+    problem_->setText(bytes ? tr("%1 bytes, at most %2 can be routed").arg(bytes->size()).arg(kMaxProbeBytes)
                             : tr("A backslash must begin \\n, \\t, \\x41 or \\\\"));
     return;
   }
@@ -177,16 +177,6 @@ void TokensAndSamplePanel::choose(int layer, int expert) {
   const bool again = layer == selection_->layer() && expert == selection_->expert();
   selection_->setLayer(layer);
   selection_->setExpert(again ? -1 : expert);
-}
-
-void TokensAndSamplePanel::showAllLayers(bool all) {
-  all_layers_->setChecked(all);
-}
-
-void TokensAndSamplePanel::showText(const QString& what) {
-  fillTexts();
-  const int index = what_ ? what_->findText(what) : -1;
-  if (index >= 0) what_->setCurrentIndex(index);
 }
 
 QString TokensAndSamplePanel::wantedDomain() const {

@@ -24,9 +24,6 @@ class TokensAndSamplePanel : public Panel {
   void restoreState(const QVariantMap& state) override;
 
   void setEditable(bool editable);  // a run is in training, so the probe text can be changed
-  void showAllLayers(bool all);
-  void showText(const QString& what);  // "probe" or the name of a domain
-  void beginEditing();
   TokenPathPlot* path() const { return path_; }
 
  signals:
@@ -36,6 +33,7 @@ class TokensAndSamplePanel : public Panel {
   QString status() const override;
 
  private:
+  void beginEditing();
   void addControls();
   QWidget* makeEditor();
   void refill();

@@ -15,10 +15,10 @@ namespace moescope {
 
 // Shards of a batch: at most four, fewer where they would not be whole sequences of a multiple of 64 tokens together
 // (so no tile of a GEMM and no block of a format spans two).
-inline constexpr int kMostShards = 4;
+inline constexpr int kMaxShards = 4;
 inline constexpr int kShardRows = 64;
 inline int batch_shards(int sequences, int length) {
-  int shards = kMostShards;
+  int shards = kMaxShards;
   while (shards > 1 && (sequences % shards || sequences / shards * length % kShardRows)) shards /= 2;
   return shards;
 }

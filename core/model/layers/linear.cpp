@@ -77,7 +77,7 @@ GemmInputs<T> take_operands(const LinearPrecision& precision, Direction directio
 // two, sum + parts[0].
 template <class T>
 void join_shards(T* __restrict sum, const T* __restrict parts, std::size_t count, int shards) {
-  static_assert(kMostShards == 4);
+  static_assert(kMaxShards == 4);
   assert(shards == 2 || shards == 4);
   if (shards == 2) {
     for (std::size_t i = 0; i < count; ++i) sum[i] += parts[i];

@@ -23,20 +23,20 @@ struct Scaling {
 };
 Scaling scaling_of(const OperandFormat& format, float tensor_amax);
 
-inline constexpr std::size_t kMostBlocks = 256;
+inline constexpr std::size_t kMaxBlocks = 256;
 
 // Blocks of a batch, row after row or column beside column. From the count to the next multiple of 16 the arrays are
 // filled by blocks of zeros.
 struct BlockBatch {
   std::size_t count = 0;
-  alignas(64) std::array<std::int32_t, kMostBlocks> amax_bits;  // NaN above infinity above all numbers
-  alignas(64) std::array<float, kMostBlocks> encode;            // 1 / decode, rounded
-  alignas(64) std::array<float, kMostBlocks> decode;            // NaN under code 255
-  alignas(64) std::array<float, kMostBlocks> bf16_decode;       // decode without tensor-wide scales
-  alignas(64) std::array<std::int32_t, kMostBlocks> code;       // place in the histogram of scales; 255: not finite
-  alignas(64) std::array<float, kMostBlocks> scaled_amax;       // in units of the scale
-  alignas(64) std::array<float, kMostBlocks> x2{};              // sum of squares, in units of the scale
-  alignas(64) std::array<float, kMostBlocks> elements{};        // of each block
+  alignas(64) std::array<std::int32_t, kMaxBlocks> amax_bits;  // NaN above infinity above all numbers
+  alignas(64) std::array<float, kMaxBlocks> encode;            // 1 / decode, rounded
+  alignas(64) std::array<float, kMaxBlocks> decode;            // NaN under code 255
+  alignas(64) std::array<float, kMaxBlocks> bf16_decode;       // decode without tensor-wide scales
+  alignas(64) std::array<std::int32_t, kMaxBlocks> code;       // place in the histogram of scales; 255: not finite
+  alignas(64) std::array<float, kMaxBlocks> scaled_amax;       // in units of the scale
+  alignas(64) std::array<float, kMaxBlocks> x2{};              // sum of squares, in units of the scale
+  alignas(64) std::array<float, kMaxBlocks> elements{};        // of each block
 
   // Of the blocks that are not all zeros:
   std::int32_t top_amax = 0;  // bits

@@ -199,7 +199,7 @@ void quantize_row_blocks(const Scaling& s, const Tile& t, std::size_t width, Qua
   width = std::min(width, t.cols);
   if (width > kBatchElements)
     return for_each_part(t, 1, width, [&](const Tile& row) { quantize_area(s, row, tile_amax(row), sums); });
-  const std::size_t blocks = std::min(kMostBlocks, kBatchElements / width);
+  const std::size_t blocks = std::min(kMaxBlocks, kBatchElements / width);
   const std::size_t cols = std::min(t.cols, blocks * width), per_row = (cols + width - 1) / width;
   ScaleCounts counts;
   for_each_part(t, blocks / per_row, cols, [&](const Tile& part) { quantize_row_batch(s, part, width, counts, sums); });
@@ -208,12 +208,12 @@ void quantize_row_blocks(const Scaling& s, const Tile& t, std::size_t width, Qua
 
 void quantize_column_blocks(const Scaling& s, const Tile& t, std::size_t depth, QuantSums& sums) {
   ScaleCounts counts;
-  for_each_part(t, depth, kMostBlocks, [&](const Tile& part) { quantize_column_batch(s, part, counts, sums); });
+  for_each_part(t, depth, kMaxBlocks, [&](const Tile& part) { quantize_column_batch(s, part, counts, sums); });
   counts.add_to(sums);
 }
 
 void quantize_area(const Scaling& s, const Tile& t, float amax, QuantSums& sums) {
-  const std::size_t cols = std::min(t.cols, kAreaCols), rows = std::min(kMostBlocks, kBatchElements / cols);
+  const std::size_t cols = std::min(t.cols, kAreaCols), rows = std::min(kMaxBlocks, kBatchElements / cols);
   BlockBatch b;  // rows, all with the scale of the area
   b.count = rows;
   std::fill_n(b.amax_bits.begin(), b.count, std::bit_cast<std::int32_t>(amax));

@@ -27,12 +27,12 @@ std::string many(const char* function, const std::vector<double>& values) {
 }
 
 std::string mean_text(const std::vector<double>& values) {
-  if (values.size() <= kMostTerms) return many("mean", values);
+  if (values.size() <= kMaxTerms) return many("mean", values);
   return num(std::accumulate(values.begin(), values.end(), 0.0)) + " / " + std::to_string(values.size());
 }
 
 std::string sum_text(const std::vector<double>& values) {
-  if (values.size() > kMostTerms) {
+  if (values.size() > kMaxTerms) {
     return std::to_string(values.size()) + " * " +
            num(std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()));
   }

@@ -31,7 +31,7 @@ struct Context {
   std::optional<double> setting(const char* key) const { return number_at(history, key, step); }
 };
 
-inline constexpr std::size_t kMostTerms = 10;  // of a sum or mean that are written out
+inline constexpr std::size_t kMaxTerms = 10;  // of a sum or mean that are written out
 std::string num(double value);
 std::uint64_t total(const std::vector<std::uint32_t>& counts);
 std::string many(const char* function, const std::vector<double>& values);

@@ -96,7 +96,7 @@ Parts median_layer(const Context& at, Metric metric) {
   std::vector<double> values = of_layers(at, metric);
   if (values.empty()) return plain(at);
   std::ranges::sort(values);
-  if (values.size() <= kMostTerms) return {many("median", values), "the layers' values in order"};
+  if (values.size() <= kMaxTerms) return {many("median", values), "the layers' values in order"};
   const std::size_t half = values.size() / 2;
   if (values.size() % 2) return {num(values[half]), "the middle one of " + std::to_string(values.size()) + " layers"};
   return {"(" + num(values[half - 1]) + " + " + num(values[half]) + ") / 2",
@@ -120,7 +120,7 @@ Parts worst_layer(const Context& at, Metric metric) {
   std::vector<double> values = of_layers(at, metric);
   if (values.empty()) return plain(at);
   std::ranges::sort(values, std::greater{});
-  if (values.size() > kMostTerms) values.resize(kMostTerms);
+  if (values.size() > kMaxTerms) values.resize(kMaxTerms);
   return {many("max", values), "the highest of the layers' values"};
 }
 

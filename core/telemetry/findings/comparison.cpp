@@ -261,12 +261,6 @@ Conclusion conclude_from(const GapTrack& track, const std::vector<GapTrack>& pai
 
 }  // namespace
 
-StepRange common_steps(const History& a, const History& b) {
-  const StepRange of_a = a.steps(), of_b = b.steps();
-  if (of_a.empty() || of_b.empty()) return {};
-  return {std::max(of_a.first, of_b.first), std::min(of_a.last, of_b.last)};
-}
-
 std::vector<PyramidBin> gap_series(const History& a, const History& b, Metric metric, int layer, StepRange range,
                                    int bins) {
   assert(bins > 0);

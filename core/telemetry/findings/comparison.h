@@ -33,8 +33,6 @@ inline constexpr double kBandFactor = 2;
 // verdict.
 inline constexpr std::int64_t kLastingSteps = 50;
 
-StepRange common_steps(const History& a, const History& b);  // the later of the first steps to the earlier of the last
-
 // Min, max, mean and count of the gaps in `bins` equal slices of `range`.
 std::vector<PyramidBin> gap_series(const History& a, const History& b, Metric metric, int layer, StepRange range,
                                    int bins);

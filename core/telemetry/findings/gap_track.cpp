@@ -6,7 +6,7 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{8} << 20;  // of each of the three series
+constexpr std::size_t kMaxBytes = std::size_t{8} << 20;  // of each of the three series
 
 }  // namespace
 
@@ -49,7 +49,7 @@ bool GapTrack::update() {
   for (std::size_t i = 0; i < values_a.size(); ++i)
     add(news.first + static_cast<std::int64_t>(i), values_a[i], values_b[i]);
   for (Pyramid* series : {&raw_, &smooth_, &size_})
-    while (series->bytes() > kMostBytes && series->forget_older_half()) {
+    while (series->bytes() > kMaxBytes && series->forget_older_half()) {
     }
   return true;
 }

@@ -47,7 +47,7 @@ bool StabilityTrack::update(const History& history, int at_most) {
       point.shared_L.push_back(routing_stability(*now, *then, layer));
     }
     point.ordinal = taken_++;
-    if (points_.size() > kMostPoints) thin();
+    if (points_.size() > kMaxPoints) thin();
   }
   return false;
 }

@@ -28,7 +28,7 @@ struct StabilityPoint {
 class StabilityTrack {
  public:
   // More than a screen shows; beyond it old points are thinned (thinning.h).
-  static constexpr std::size_t kMostPoints = 4096;
+  static constexpr std::size_t kMaxPoints = 4096;
 
   explicit StabilityTrack(EarlierStep earlier = {}) : earlier_(earlier) {}
 

@@ -109,14 +109,6 @@ class Linkage {
 
 }  // namespace
 
-float coactivation(std::span<const std::uint32_t> together_EE, int n_experts, int i, int j) {
-  const auto at = [&](int row, int column) {
-    return static_cast<double>(together_EE[static_cast<std::size_t>(row) * n_experts + column]);
-  };
-  const double tokens = at(i, i) * at(j, j);
-  return tokens > 0 ? static_cast<float>(at(i, j) / std::sqrt(tokens)) : 0.0f;
-}
-
 std::vector<int> coactivation_order(std::span<const std::uint32_t> together_EE, int n_experts) {
   assert(together_EE.size() == static_cast<std::size_t>(n_experts) * n_experts);
   return Linkage(together_EE, n_experts).order();

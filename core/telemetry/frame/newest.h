@@ -7,11 +7,11 @@
 
 namespace moescope {
 
-template <class T, std::size_t kMost>
+template <class T, std::size_t kMax>
 class Newest {
  public:
   void push_back(T value) {
-    if (values_.size() == kMost) values_.erase(values_.begin());
+    if (values_.size() == kMax) values_.erase(values_.begin());
     values_.push_back(std::move(value));
   }
   bool empty() const { return values_.empty(); }

@@ -178,19 +178,6 @@ float mutual_information(std::span<const float> score_mass_E, float mean_score_e
   return std::max(0.0f, score_entropy(score_mass_E) - mean_score_entropy);
 }
 
-float score_margin(std::span<const float> biased_scores_E, std::span<const std::int32_t> chosen_K) {
-  float lowest_chosen = std::numeric_limits<float>::infinity();
-  for (const std::int32_t e : chosen_K) lowest_chosen = std::min(lowest_chosen, biased_scores_E[e]);
-  float highest_other = -std::numeric_limits<float>::infinity();
-  for (std::size_t e = 0; e < biased_scores_E.size(); ++e) {
-    if (biased_scores_E[e] <= highest_other) continue;
-    if (std::find(chosen_K.begin(), chosen_K.end(), static_cast<std::int32_t>(e)) == chosen_K.end()) {
-      highest_other = biased_scores_E[e];
-    }
-  }
-  return std::isinf(highest_other) || std::isinf(lowest_chosen) ? kNoValue : lowest_chosen - highest_other;
-}
-
 LoadWindow::LoadWindow(int n_experts, int window)
     : n_experts_(n_experts), window_(std::max(window, 1)), ring_(n_experts_ * window_), sums_(n_experts_) {}
 

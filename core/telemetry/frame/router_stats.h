@@ -70,10 +70,6 @@ float score_entropy(std::span<const float> scores_E);
 // the mean score entropy: what the token says about the expert. 0: every token has the same scores; at most ln E.
 float mutual_information(std::span<const float> score_mass_E, float mean_score_entropy);
 
-// One token: smallest chosen minus largest not chosen biased score, s_(K) - s_(K+1): how far this routing is from
-// changing. Scores of -inf cannot be chosen (a limited group). kNoValue when there was nothing else to choose.
-float score_margin(std::span<const float> biased_scores_E, std::span<const std::int32_t> chosen_K);
-
 // Counts of the last `window` steps and their sum, from which max_vio_window and dead_fraction are computed.
 class LoadWindow {
  public:

@@ -12,7 +12,7 @@ namespace moescope {
 
 // An exponential moving average of a column at each of its newest rows, kNoValue where the row has no finite value.
 struct SmoothedColumn {
-  static constexpr std::size_t kMostRows = std::size_t{1} << 19;
+  static constexpr std::size_t kMaxRows = std::size_t{1} << 19;
 
   Metric metric;
   int layer;
@@ -30,8 +30,8 @@ struct SmoothedColumn {
     averages.push_back(static_cast<float>(sum / weight));
   }
   void forget_old() {
-    if (averages.size() <= kMostRows) return;
-    const std::size_t gone = averages.size() - kMostRows / 2;
+    if (averages.size() <= kMaxRows) return;
+    const std::size_t gone = averages.size() - kMaxRows / 2;
     averages.erase(averages.begin(), averages.begin() + static_cast<std::ptrdiff_t>(gone));
     first_row += gone;
   }

@@ -14,9 +14,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kMostLayers = static_cast<int>(kMostImportedLayers);
-constexpr double kMostRanks = 4096;
-constexpr std::size_t kMostRows = 65535;  // of one kind in a frame: their place is 16 bits of the recording's id
+constexpr int kMaxLayers = static_cast<int>(kMaxImportedLayers);
+constexpr double kMaxRanks = 4096;
+constexpr std::size_t kMaxRows = 65535;  // of one kind in a frame: their place is 16 bits of the recording's id
 
 template <class Frame, std::size_t N>
 void get_figures(const Json& json, Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
@@ -29,7 +29,7 @@ void get_figures(const Json& json, Frame& frame, const std::array<FrameFigure<Fr
 const Json* rows(const Json& json, const char* key) {
   const Json* list = member(json, {key});
   if (!list) return nullptr;
-  if (list_of(*list, key, 0, "").size() > kMostRows) throw Unreadable(std::string(key) + ": too many entries");
+  if (list_of(*list, key, 0, "").size() > kMaxRows) throw Unreadable(std::string(key) + ": too many entries");
   for (const Json& row : *list) {
     if (!row.is_object()) throw Unreadable(std::string(key) + ": not a list of objects");
   }
@@ -39,7 +39,7 @@ const Json* rows(const Json& json, const char* key) {
 int layer_of(const Json& json, int lowest) {
   const auto found = json.find("layer");
   if (found == json.end()) throw Unreadable("no layer");
-  return found->is_null() ? -1 : to_index(*found, "layer", lowest, kMostLayers);
+  return found->is_null() ? -1 : to_index(*found, "layer", lowest, kMaxLayers);
 }
 
 std::string text_of(const Json& json, const char* key) {
@@ -78,9 +78,9 @@ VolumeFrame volume_from_json(const Json& json) {
   const Json* ranks = member(json, {"ranks"});
   const Json* per_node = member(json, {"ranks_per_node"});
   if (!ranks) throw Unreadable("volume: no ranks");
-  volume.ranks = to_index(*ranks, "ranks", 1, static_cast<int>(kMostRanks));
+  volume.ranks = to_index(*ranks, "ranks", 1, static_cast<int>(kMaxRanks));
   volume.ranks_per_node =
-      per_node ? to_index(*per_node, "ranks_per_node", 1, static_cast<int>(kMostRanks)) : volume.ranks;
+      per_node ? to_index(*per_node, "ranks_per_node", 1, static_cast<int>(kMaxRanks)) : volume.ranks;
   const auto n = static_cast<std::size_t>(volume.ranks);
   const std::size_t nodes =
       (n + static_cast<std::size_t>(volume.ranks_per_node) - 1) / static_cast<std::size_t>(volume.ranks_per_node);
@@ -176,7 +176,7 @@ SpecialisationFrame specialisation_from_json(const Json& json, const RunInfo& in
   special.together_EE = matrix<std::uint32_t>(json, "together", experts, experts);
   if (const Json* bytes = member(json, {"byte"})) {
     if (!bytes->is_object()) throw Unreadable("byte: not an object");
-    if (256 * experts > kMostImportedLoads) throw Unreadable("byte: too many experts");
+    if (256 * experts > kMaxImportedLoads) throw Unreadable("byte: too many experts");
     special.byte_256E.resize(256 * experts);
     for (const auto& [key, list] : bytes->items()) {
       if (key.empty() || key.size() > 3 || key.find_first_not_of("0123456789") != std::string::npos ||
@@ -236,7 +236,7 @@ WireFrame wire_from_json(const Json& json) {
   WireFrame wire;
   const Json* ranks = member(json, {"ranks"});
   if (!ranks) throw Unreadable("wire: no ranks");
-  wire.ranks = to_index(*ranks, "ranks", 1, static_cast<int>(kMostRanks));
+  wire.ranks = to_index(*ranks, "ranks", 1, static_cast<int>(kMaxRanks));
   const auto n = static_cast<std::size_t>(wire.ranks);
   if (const Json* over_nodes = member(json, {"over_nodes"}); over_nodes && over_nodes->is_boolean())
     wire.over_nodes = *over_nodes;
@@ -327,25 +327,25 @@ RunInfo run_info_from_json(const Json& json) {
   if (info.name.size() > kLongestImportedName) throw Unreadable("name: longer than 4096 bytes");
   info.config_toml = text_of(json, "config");
   info.kernels = text_of(json, "kernels");
-  info.n_layers = setting(json, {"layers", "n_layers", "num_layers", "num_hidden_layers"}, kMostLayers);
+  info.n_layers = setting(json, {"layers", "n_layers", "num_layers", "num_hidden_layers"}, kMaxLayers);
   if (const Json* layers = member(json, {"moe_layers"})) {
-    if (list_of(*layers, "moe_layers", 0, "").size() > kMostImportedLayers) throw Unreadable("moe_layers: too many");
-    for (const Json& layer : *layers) info.moe_layers.push_back(to_index(layer, "moe_layers", 0, kMostLayers));
+    if (list_of(*layers, "moe_layers", 0, "").size() > kMaxImportedLayers) throw Unreadable("moe_layers: too many");
+    for (const Json& layer : *layers) info.moe_layers.push_back(to_index(layer, "moe_layers", 0, kMaxLayers));
   }
-  const int most_experts = static_cast<int>(kMostImportedExperts);
+  const int most_experts = static_cast<int>(kMaxImportedExperts);
   info.n_experts =
       setting(json, {"experts", "n_experts", "num_experts", "n_routed_experts", "num_local_experts"}, most_experts);
   info.top_k = setting(json, {"top_k", "topk", "num_experts_per_tok", "moe_router_topk"}, most_experts);
   info.dim = setting(json, {"dim", "hidden_size", "d_model"}, 1 << 24);
-  info.ranks = setting(json, {"ranks"}, static_cast<int>(kMostRanks));
-  info.ranks_per_node = setting(json, {"ranks_per_node"}, static_cast<int>(kMostRanks));
+  info.ranks = setting(json, {"ranks"}, static_cast<int>(kMaxRanks));
+  info.ranks_per_node = setting(json, {"ranks_per_node"}, static_cast<int>(kMaxRanks));
   info.window = setting(json, {"window"}, 100000);
   const int seq = setting(json, {"seq", "seq_len", "seq_length"}, 100'000'000);
   const int batch = setting(json, {"batch", "batch_size", "global_batch_size"}, 100'000'000);
   info.tokens_per_step = std::int64_t{seq} * batch;
   if (const Json* tokens = member(json, {"tokens_per_step"})) info.tokens_per_step = to_count(*tokens, "tokens", 1e12);
   if (const Json* domains = member(json, {"domains"}); domains && domains->is_array()) {
-    if (domains->size() > kMostImportedLayers) throw Unreadable("domains: too many");
+    if (domains->size() > kMaxImportedLayers) throw Unreadable("domains: too many");
     for (const Json& domain : *domains) {
       if (domain.is_string()) info.domains.push_back(domain);
     }

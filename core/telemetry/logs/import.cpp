@@ -6,7 +6,7 @@
 
 namespace moescope {
 
-constexpr std::int64_t kMostWindowCounts = std::int64_t{1} << 26;
+constexpr std::int64_t kMaxWindowCounts = std::int64_t{1} << 26;
 
 void BadLines::add(std::int64_t number, std::string why) {
   ++count_;
@@ -33,7 +33,7 @@ ImportedRun::ImportedRun(RunInfo info, const ImportOptions& options) : options_(
   if (info.window <= 0) info.window = kImportWindow;
   // Every layer's window keeps its counts: a claim of 100,000 steps must not take the memory.
   const std::int64_t loads = std::max<std::int64_t>(1, std::ssize(info.moe_layers) * std::int64_t{info.n_experts});
-  info.window = static_cast<int>(std::clamp<std::int64_t>(kMostWindowCounts / loads, 1, info.window));
+  info.window = static_cast<int>(std::clamp<std::int64_t>(kMaxWindowCounts / loads, 1, info.window));
   history_ = std::make_shared<History>(std::move(info), options.array_budget_bytes);
   if (options.on_run) options.on_run(history_->info());
 }

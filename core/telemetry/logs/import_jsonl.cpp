@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kMostHeld = 64;  // steps without a load that wait for the first one with it
+constexpr std::size_t kMaxHeld = 64;  // steps without a load that wait for the first one with it
 constexpr double kLastStep = 1e15;
 constexpr std::size_t kChunk = std::size_t{1} << 20;
 
@@ -35,8 +35,8 @@ bool is_one_layer(const Json& load) {
 }
 
 void check_shape(std::size_t layers, std::size_t experts) {
-  if (layers > kMostImportedLayers) throw Unreadable("tokens_per_expert: too many layers");
-  if (experts > kMostImportedExperts || layers * experts > kMostImportedLoads)
+  if (layers > kMaxImportedLayers) throw Unreadable("tokens_per_expert: too many layers");
+  if (experts > kMaxImportedExperts || layers * experts > kMaxImportedLoads)
     throw Unreadable("tokens_per_expert: too many experts");
 }
 
@@ -83,7 +83,7 @@ void LogReader::State::describe(Run& run, const Json& json) {
   run.stated = run_info_from_json(json);
   if (const Json* coeff = member(json, {"aux_coeff"})) run.aux_coeff = to_float(*coeff, "aux_coeff");
   if (const Json* dense = member(json, {"dense_layers", "n_dense_layers", "first_k_dense_replace"}))
-    run.dense_layers = to_index(*dense, "dense_layers", 0, static_cast<int>(kMostImportedLayers));
+    run.dense_layers = to_index(*dense, "dense_layers", 0, static_cast<int>(kMaxImportedLayers));
   run.settings = json;
 }
 
@@ -102,10 +102,10 @@ RunInfo LogReader::State::info_from_first_step(const Run& run, const Json& first
     check_shape(routers->size(), 0);
     for (const Json& router : *routers) {
       if (!router.is_object() || !router.contains("layer")) throw Unreadable("routers: no layer");
-      const int layer = to_index(router["layer"], "layer", 0, static_cast<int>(kMostImportedLayers));
+      const int layer = to_index(router["layer"], "layer", 0, static_cast<int>(kMaxImportedLayers));
       if (run.stated.moe_layers.empty()) info.moe_layers.push_back(layer);
       if (const Json* load = member(router, {"tokens_per_expert"}); load && load->is_array())
-        info.n_experts = static_cast<int>(std::min(load->size(), kMostImportedExperts + 1));
+        info.n_experts = static_cast<int>(std::min(load->size(), kMaxImportedExperts + 1));
     }
     check_shape(info.moe_layers.size(), static_cast<std::size_t>(info.n_experts));
   }
@@ -180,7 +180,7 @@ void LogReader::State::read_domains(const Json& json, const RunInfo& info, Telem
   SpecialisationFrame special;
   const Json* layer = member(json, {"domain_expert_layer"});
   if (!layer) throw Unreadable("domain_expert without domain_expert_layer");
-  special.layer = to_index(*layer, "domain_expert_layer", 0, static_cast<int>(kMostImportedLayers));
+  special.layer = to_index(*layer, "domain_expert_layer", 0, static_cast<int>(kMaxImportedLayers));
   special.experts = info.n_experts;
   const auto n_experts = static_cast<std::size_t>(info.n_experts);
   for (const std::string& domain : info.domains) {
@@ -229,7 +229,7 @@ void LogReader::State::add_layer(Run& run, int number, const Json& json) {
     if (run.part && !run.part->routers.empty())
       info.n_experts = static_cast<int>(run.part->routers.front().tokens_per_expert.size());
     else if (info.n_experts == 0)
-      info.n_experts = static_cast<int>(std::min(load->size(), kMostImportedExperts + 1));
+      info.n_experts = static_cast<int>(std::min(load->size(), kMaxImportedExperts + 1));
     check_shape(1, static_cast<std::size_t>(info.n_experts));
   }
   TelemetryFrame frame = frame_from_json(json, info);
@@ -299,7 +299,7 @@ void LogReader::State::step(Run& run, int number, const Json& json) {
   if (run.imported) return take(run, json);
   const RunInfo info = info_from_first_step(run, json);
   TelemetryFrame frame = frame_of(run, json, info);
-  if (info.moe_layers.empty() && run.held.size() < kMostHeld) {
+  if (info.moe_layers.empty() && run.held.size() < kMaxHeld) {
     run.held.emplace_back(lines, json);
     return;
   }

@@ -16,7 +16,7 @@ namespace {
 
 enum Column { kStep, kLayer, kExpert, kCount, kNumColumns };
 constexpr std::array<const char*, kNumColumns> kNames = {"step", "layer", "expert", "count"};
-constexpr std::int64_t kMostSteps = 1'000'000'000'000'000;
+constexpr std::int64_t kMaxSteps = 1'000'000'000'000'000;
 constexpr std::int64_t kProgressLines = 65536;
 constexpr std::size_t kLongestRow = 65536;
 
@@ -69,8 +69,8 @@ struct Layout {
 
 // Empty: the row was read; else what is wrong with it.
 std::string read_row(std::string_view line, const Layout& layout, Row& row) {
-  constexpr std::array<std::int64_t, kNumColumns> kMost = {kMostSteps, std::int64_t{kMostImportedLayers} - 1,
-                                                           std::int64_t{kMostImportedExperts} - 1, 4294967295};
+  constexpr std::array<std::int64_t, kNumColumns> kMax = {kMaxSteps, std::int64_t{kMaxImportedLayers} - 1,
+                                                          std::int64_t{kMaxImportedExperts} - 1, 4294967295};
   int found = 0, wanted = 0;
   for (const int field : layout.field) wanted += field >= 0;
   std::string wrong;
@@ -79,9 +79,9 @@ std::string read_row(std::string_view line, const Layout& layout, Row& row) {
       if (layout.field[column] != static_cast<int>(i)) continue;
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), row.value[column]);
       if (error != std::errc() || end != text.data() + text.size() || row.value[column] < 0 ||
-          row.value[column] > kMost[column]) {
+          row.value[column] > kMax[column]) {
         if (wrong.empty())
-          wrong = std::string(kNames[column]) + ": not a whole number from 0 to " + std::to_string(kMost[column]);
+          wrong = std::string(kNames[column]) + ": not a whole number from 0 to " + std::to_string(kMax[column]);
       }
       ++found;
     }
@@ -184,7 +184,7 @@ Imported import_table(const std::string& path, const ImportOptions& options) {
   Imported imported;
   if (shape.steps == 0) throw std::runtime_error(path + ": holds no row of layer, expert and count");
   const std::size_t loads = shape.rows_by_layer.size() * static_cast<std::size_t>(shape.experts);
-  if (loads > kMostImportedLoads)
+  if (loads > kMaxImportedLoads)
     throw std::runtime_error(path + ": " + std::to_string(shape.rows_by_layer.size()) + " layers of " +
                              std::to_string(shape.experts) + " experts are more than can be shown");
   RunInfo info;

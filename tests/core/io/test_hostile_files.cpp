@@ -156,18 +156,18 @@ class HostileFiles : public ::testing::Test {
 
 TEST(Nesting, CountsBracketsAndDottedKeysOutsideOfStrings) {
   const auto json_fits = [](const std::string& text) { return json_too_deep_at(text) == std::string::npos; };
-  EXPECT_TRUE(json_fits(nested("[", "1", "]", kMostNesting)));
-  EXPECT_EQ(json_too_deep_at(nested("[", "1", "]", kMostNesting + 1)), static_cast<std::size_t>(kMostNesting));
+  EXPECT_TRUE(json_fits(nested("[", "1", "]", kMaxNesting)));
+  EXPECT_EQ(json_too_deep_at(nested("[", "1", "]", kMaxNesting + 1)), static_cast<std::size_t>(kMaxNesting));
   EXPECT_TRUE(json_fits("{\"text\": \"" + std::string(1000, '[') + "\\\"" + std::string(1000, '{') + "\"}"));
-  EXPECT_FALSE(json_fits("{\"text\": \"\\\\\", \"x\": " + nested("{\"a\":", "1", "}", kMostNesting) + "}"));
+  EXPECT_FALSE(json_fits("{\"text\": \"\\\\\", \"x\": " + nested("{\"a\":", "1", "}", kMaxNesting) + "}"));
 
   const auto toml_fits = [](const std::string& text) { return toml_too_deep_at(text) == std::string::npos; };
-  EXPECT_TRUE(toml_fits(dotted(kMostNesting) + " = 1\n"));
-  EXPECT_FALSE(toml_fits(dotted(kMostNesting + 2) + " = 1\n"));
-  EXPECT_FALSE(toml_fits("[" + dotted(kMostNesting + 1) + "]\n"));
+  EXPECT_TRUE(toml_fits(dotted(kMaxNesting) + " = 1\n"));
+  EXPECT_FALSE(toml_fits(dotted(kMaxNesting + 2) + " = 1\n"));
+  EXPECT_FALSE(toml_fits("[" + dotted(kMaxNesting + 1) + "]\n"));
   EXPECT_FALSE(toml_fits("[" + dotted(40) + "]\n" + dotted(40) + " = 1\n")) << "both add up";
   EXPECT_FALSE(toml_fits(nested(dotted(10) + " = {", "", "}", 8)));
-  EXPECT_FALSE(toml_fits("a = " + nested("[", "", "]", kMostNesting + 1)));
+  EXPECT_FALSE(toml_fits("a = " + nested("[", "", "]", kMaxNesting + 1)));
   const std::string dots(1000, '.'), brackets(1000, '[');
   EXPECT_TRUE(
       toml_fits("a = '" + dots + brackets + "' # " + dots + brackets + "\nb = \"\\\"" + brackets + dots + "\""));

@@ -80,7 +80,7 @@ class Export : public testing::Test {
     lab.flush();
     while (lab.status().running) usleep(2000);
     lab.change({0, "router.bias_update_rate", 0.01});
-    lab.note("a \"quoted\" note");
+    for (const int run : {0, 1}) lab.pin_note(run, 12, "a \"quoted\" note");
     lab.run_until(kSteps);
     while (lab.status().running) usleep(2000);
     lab.flush();

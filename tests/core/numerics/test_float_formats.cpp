@@ -107,11 +107,6 @@ TEST(FloatFormats, NanAndOverflow) {
   EXPECT_EQ(encode(ElementFormat::e3m2, nan), 0x1F);
   EXPECT_EQ(encode(ElementFormat::e2m1, nan), 0x07);
   EXPECT_EQ(encode(ElementFormat::int8, nan), 0);
-  EXPECT_EQ(encode_nonsaturating(ElementFormat::e4m3, 464.0f), 0x7E);
-  EXPECT_EQ(encode_nonsaturating(ElementFormat::e4m3, std::nextafter(464.0f, kInf)), 0x7F);
-  EXPECT_EQ(encode_nonsaturating(ElementFormat::e4m3, -kInf), 0xFF);
-  EXPECT_EQ(encode_nonsaturating(ElementFormat::e5m2, std::nextafter(61440.0f, 0.0f)), 0x7B);
-  EXPECT_EQ(encode_nonsaturating(ElementFormat::e5m2, -61440.0f), 0xFC);
 }
 
 TEST(FloatFormats, E8m0) {
@@ -121,16 +116,11 @@ TEST(FloatFormats, E8m0) {
   for (int code = 1; code < 254; ++code) {
     const float value = decode_e8m0(static_cast<std::uint8_t>(code));
     EXPECT_EQ(encode_e8m0_up(value, false), code);
-    EXPECT_EQ(encode_e8m0_down(value, false), code);
     EXPECT_EQ(encode_e8m0_up(std::nextafter(value, kInf), false), code + 1);
-    EXPECT_EQ(encode_e8m0_down(std::nextafter(value, 0.0f), false), code - 1);
   }
   EXPECT_EQ(encode_e8m0_up(0.0f, false), 0);
   EXPECT_EQ(encode_e8m0_up(0x1.8p127f, false), 255);
   EXPECT_EQ(encode_e8m0_up(0x1.8p127f, true), 254);
-  EXPECT_EQ(encode_e8m0_down(0x1.8p127f, false), 254);
-  EXPECT_EQ(encode_e8m0_down(kInf, false), 255);
-  EXPECT_EQ(encode_e8m0_down(kInf, true), 254);
 }
 
 // Of the two bfloat16 neighbours the nearer one, by distance in double.

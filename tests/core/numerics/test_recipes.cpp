@@ -64,14 +64,15 @@ TEST(Recipes, OptionsReachBothOperandsOfAGemmOrNone) {
 }
 
 TEST(Recipes, BitsPerValue) {
-  EXPECT_EQ(recipe_bits(Recipe::fp32), 32);
-  EXPECT_EQ(recipe_bits(Recipe::bf16), 16);
-  EXPECT_EQ(recipe_bits(Recipe::fp8_tensorwise), 8);
-  EXPECT_EQ(recipe_bits(Recipe::fp8_deepseek_128), 8.25);
-  EXPECT_EQ(recipe_bits(Recipe::mxfp8_rceil), 8.25);
-  EXPECT_EQ(recipe_bits(Recipe::mxfp6_e3m2), 6.25);
-  EXPECT_EQ(recipe_bits(Recipe::mxfp4), 4.25);
-  EXPECT_EQ(recipe_bits(Recipe::nvfp4), 4.5);
+  const auto bits = [](Recipe recipe) { return bits_per_value(recipe_format(recipe, Direction::forward, Operand::x)); };
+  EXPECT_EQ(bits(Recipe::fp32), 32);
+  EXPECT_EQ(bits(Recipe::bf16), 16);
+  EXPECT_EQ(bits(Recipe::fp8_tensorwise), 8);
+  EXPECT_EQ(bits(Recipe::fp8_deepseek_128), 8.25);
+  EXPECT_EQ(bits(Recipe::mxfp8_rceil), 8.25);
+  EXPECT_EQ(bits(Recipe::mxfp6_e3m2), 6.25);
+  EXPECT_EQ(bits(Recipe::mxfp4), 4.25);
+  EXPECT_EQ(bits(Recipe::nvfp4), 4.5);
 }
 
 // A grouped linear layer: per expert y = x W^T and both backward products, in double over decoded operands

@@ -28,15 +28,6 @@ std::vector<std::uint32_t> teams_of(int experts, int teams, int top_k, int token
   return together;
 }
 
-TEST(Coactivation, IsTheCosineOfTheTokenSets) {
-  const std::vector<std::uint32_t> together = {8, 2, 0,  //
-                                               2, 2, 0,  //
-                                               0, 0, 0};
-  EXPECT_FLOAT_EQ(coactivation(together, 3, 0, 1), 0.5f);
-  EXPECT_FLOAT_EQ(coactivation(together, 3, 0, 0), 1.0f);
-  EXPECT_FLOAT_EQ(coactivation(together, 3, 0, 2), 0.0f);
-}
-
 TEST(Coactivation, OrderBringsTeamsTogether) {
   for (const auto& [experts, teams] : {std::pair{16, 4}, {64, 8}, {30, 3}}) {
     const auto order = coactivation_order(teams_of(experts, teams, 4, 20000, 1), experts);

@@ -61,16 +61,11 @@ TEST(RouterStats, NothingRoutedHasNoValue) {
   }
 }
 
-TEST(RouterStats, ScoreEntropyAndMargin) {
+TEST(RouterStats, ScoreEntropy) {
   EXPECT_NEAR(score_entropy(std::vector<float>(16, 0.5f)), std::log(16.0f), 1e-6);
   EXPECT_NEAR(score_entropy(std::vector<float>{0, 1, 0}), 0, 1e-6);
   const std::vector<float> p = {0.2f, 0.3f, 0.5f};
   EXPECT_NEAR(score_entropy(p), -(0.2 * std::log(0.2) + 0.3 * std::log(0.3) + 0.5 * std::log(0.5)), 1e-6);
-
-  const float out = -std::numeric_limits<float>::infinity();
-  const std::vector<float> biased = {0.4f, out, 0.9f, 0.7f, out, 0.65f};
-  EXPECT_NEAR(score_margin(biased, std::vector<std::int32_t>{3, 2}), 0.05f, 1e-6);
-  EXPECT_TRUE(is_missing(score_margin(biased, std::vector<std::int32_t>{0, 2, 3, 5})));
 }
 
 TEST(RouterStats, WindowForgetsWhatLeavesIt) {

@@ -95,8 +95,8 @@ TEST(StabilityTrack, ALongRunIsKeptEvenlyAndWithinBounds) {
   }
   track.update(run, 1000);
   const auto& points = track.points();
-  ASSERT_LE(points.size(), StabilityTrack::kMostPoints);
-  EXPECT_GE(points.size(), StabilityTrack::kMostPoints / 4);
+  ASSERT_LE(points.size(), StabilityTrack::kMaxPoints);
+  EXPECT_GE(points.size(), StabilityTrack::kMaxPoints / 4);
   EXPECT_EQ(points.front().step, 10);
   EXPECT_EQ(points.back().step, 39998);
   for (std::size_t i = 1; i < points.size(); ++i) {

@@ -210,19 +210,6 @@ TEST(Lab, RefusesChangesThatCannotBe) {
   EXPECT_TRUE(lab.histories()[0]->markers().empty());
 }
 
-TEST(Lab, NotesArePinnedToTheNextStepOfEveryRun) {
-  Lab lab({tiny("a"), tiny("b")}, "");
-  run_to(lab, 3);
-  lab.note("here it begins");
-  lab.flush();
-  for (const auto& history : lab.histories()) {
-    ASSERT_EQ(history->markers().size(), 1u);
-    EXPECT_EQ(history->markers()[0].kind, "note");
-    EXPECT_EQ(history->markers()[0].step, 3);
-    EXPECT_EQ(history->markers()[0].text, "here it begins");
-  }
-}
-
 TEST(Lab, SameNamesGetNumbers) {
   Lab lab({tiny("x"), tiny("x"), tiny("x-2")}, "");
   EXPECT_EQ(lab.config(0).name, "x");
@@ -425,7 +412,7 @@ TEST_F(LabFiles, RecordingHoldsWhatTheHistoryHolds) {
   {
     Lab lab({tiny()}, path("r.moescope"));
     run_to(lab, 5);
-    lab.note("n");
+    lab.pin_note(0, 4, "n");
     lab.flush();
     live = losses(*lab.histories()[0]);
     EXPECT_EQ(losses(*RecordingReader(path("r.moescope")).load(0)), live) << "after flush(), while open";
@@ -482,7 +469,7 @@ TEST(Lab, ManyThreadsMayAskAtOnce) {
     askers.emplace_back([&lab, who] {
       for (int i = 0; i < 20; ++i) {
         lab.change({0, "optimizer.lr", 1e-3 * (1 + who)});
-        lab.note("n");
+        lab.pin_note(0, i, "n");
         lab.status();
         lab.config(0);
         lab.histories()[0]->sequence();

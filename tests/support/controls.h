@@ -1,0 +1,32 @@
+// The controls of a panel or window as a user finds them: by their name or by the text on them.
+#pragma once
+
+#include <QAbstractButton>
+#include <QComboBox>
+
+namespace moescope {
+
+// By accessible name; ends the program if there is none.
+template <class Control>
+Control* control(const QWidget* in, const QString& name) {
+  for (Control* each : in->findChildren<Control*>())
+    if (each->accessibleName() == name) return each;
+  qFatal("no control is named %s", qPrintable(name));
+}
+
+// By the text on it up to a colon, which may be followed by a value; ends the program if there is none.
+inline QAbstractButton* button(const QWidget* in, const QString& text) {
+  for (QAbstractButton* each : in->findChildren<QAbstractButton*>())
+    if (each->text().section(QLatin1Char(':'), 0, 0) == text) return each;
+  qFatal("no button says %s", qPrintable(text));
+}
+
+inline void choose(const QWidget* in, const QString& box, const QString& item) {
+  auto* choice = control<QComboBox>(in, box);
+  const int place = choice->findText(item);
+  if (place < 0) qFatal("%s: no choice says %s", qPrintable(box), qPrintable(item));
+  choice->setCurrentIndex(place);
+  emit choice->activated(place);
+}
+
+}  // namespace moescope
