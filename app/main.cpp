@@ -20,6 +20,7 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/io/text_escape.h"
 #include "core/numerics/kernels.h"
+#include "core/numerics/matrix_units.h"
 #include "core/numerics/parallel.h"
 
 Q_LOGGING_CATEGORY(startLog, "moescope.start", QtWarningMsg)
@@ -55,7 +56,10 @@ bool hasDisplay() {
 
 QStringList aboutFacts(const std::string& blas) {
   return {QString::fromStdString(blas).toHtmlEscaped(), QString("Qt %1").arg(qVersion()),
-          QString("Training on %1 threads").arg(num_threads())};
+          QString("Training on %1 threads").arg(num_threads()),
+          QString(has_matrix_unit() ? "BF16, MX and NVFP4 operands are multiplied by %1, FP32 by OpenBLAS"
+                                    : "All products are OpenBLAS's: %1")
+              .arg(QString::fromStdString(matrix_unit_text()))};
 }
 
 int runWindow(QApplication& app, const Arguments& arguments, const QStringList& facts,

@@ -6,6 +6,7 @@
 #include <QPainter>
 
 #include "app/session/settings.h"
+#include "core/numerics/matrix_units.h"
 #include "core/telemetry/frame/metrics.h"
 
 namespace moescope {
@@ -44,7 +45,9 @@ StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent) {
   screen_ =
       add("Frames per second and the CPU time of each in the window's thread. Drawing new data uses at most 5 % of one "
           "core; training never waits for it.");
-  threads_ = add("Threads of the training. The results do not depend on their number.");
+  threads_ = add(
+      "Threads of the training; the results do not depend on their number. \"BF16 on\": the processor's matrix units, "
+      "which multiply operands in BF16, MX and NVFP4 and add in FP32. Without them, and in FP32, OpenBLAS does.");
   QString meanings;
   for (int kind = 0; kind < kNumProvenances; ++kind) {
     const auto provenance = static_cast<Provenance>(kind);
@@ -119,7 +122,9 @@ void StatusLine::showFindings(int severe, int warnings, bool ready) {
 }
 
 void StatusLine::showThreads(int threads) {
-  threads_->setText(QString("%1 %2").arg(threads).arg(threads == 1 ? "thread" : "threads"));
+  QString text = QString("%1 %2").arg(threads).arg(threads == 1 ? "thread" : "threads");
+  if (has_matrix_unit()) text += QString(", BF16 on %1").arg(matrix_unit() == MatrixUnit::amx ? "AMX" : "AVX-512 BF16");
+  threads_->setText(text);
 }
 
 }  // namespace moescope

@@ -26,6 +26,7 @@
 #include "core/io/text_escape.h"
 #include "core/io/whole_file.h"
 #include "core/model/learner.h"
+#include "core/numerics/matrix_units.h"
 #include "core/numerics/parallel.h"
 #include "core/parallel/mpi_ranks.h"
 #include "core/parallel/wire.h"
@@ -403,9 +404,15 @@ void share_cores(const Ranks& ranks) {
   set_num_threads(std::min(num_threads(), std::max(1, cores / ranks.size_here())));
 }
 
+void use_matrix_units(const std::string& choice) {
+  if (const std::string problem = choose_matrix_unit(choice); !problem.empty())
+    throw std::runtime_error("--matrix-units: " + problem);
+}
+
 // All ranks have the same errors; one prints them.
 void train(const TrainOptions& options) {
   set_num_threads(options.threads);
+  if (!options.matrix_units.empty()) use_matrix_units(options.matrix_units);
   const std::string kernels = options.resume.empty() ? "" : kernels_of_checkpoint(options);
   const std::unique_ptr<Ranks> ranks = open_ranks(options);
   if (ranks && options.threads == 0) share_cores(*ranks);

@@ -6,6 +6,7 @@
 
 #include "app/session/settings.h"
 #include "core/lessons/lesson.h"
+#include "core/numerics/matrix_units.h"
 #include "core/telemetry/logs/run_feed.h"
 #include "core/training/lock_step.h"
 
@@ -64,6 +65,8 @@ void addOptions(QCommandLineParser& parser) {
   parser.addOption({"after-steps", "Steps to train before the screenshot (default 100).", "N"});
   parser.addOption({"size", "Size of the window, 1280x800 for example.", "WxH"});
   parser.addOption({"theme", "dark or light.", "NAME"});
+  parser.addOption({"matrix-units",
+                    "What multiplies BF16, MX and NVFP4 operands: auto, amx, avx512_bf16 or off (OpenBLAS).", "NAME"});
   parser.addOption({"workspace", workspaceNames().join(", ") + ".", "NAME"});
 }
 
@@ -141,6 +144,12 @@ void readSteps(const QCommandLineParser& parser, Arguments& result) {
   result.after_steps = steps;
 }
 
+void readMatrixUnits(const QCommandLineParser& parser, Arguments& result) {
+  if (!parser.isSet("matrix-units")) return;
+  const std::string problem = choose_matrix_unit(parser.value("matrix-units").toStdString());
+  if (!problem.empty()) result.problems << "--matrix-units: " + QString::fromStdString(problem);
+}
+
 void readLooks(const QCommandLineParser& parser, Arguments& result) {
   if (parser.isSet("size")) {
     static const QRegularExpression pattern("^(\\d{3,5})x(\\d{3,5})$");
@@ -178,6 +187,7 @@ Arguments parseArguments(const QStringList& arguments) {
   readLesson(parser, result);
   readSteps(parser, result);
   result.export_request = readExport(parser, result.problems);
+  readMatrixUnits(parser, result);
   readLooks(parser, result);
   result.workspace = parser.value("workspace");
   if (parser.isSet("workspace") && !workspaceNames().contains(result.workspace))

@@ -11,12 +11,13 @@ namespace moescope {
 namespace {
 
 // A second program: what this window holds stays.
-bool openWindowWith(const std::string& core, const QStringList& files) {
+bool openWindowWith(const KernelCheck& recorded, const QStringList& files) {
   QProcess program;
   program.setProgram(QCoreApplication::applicationFilePath());
   program.setArguments(files);
   QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
-  environment.insert("OPENBLAS_CORETYPE", QString::fromStdString(core));
+  if (!recorded.core.empty()) environment.insert("OPENBLAS_CORETYPE", QString::fromStdString(recorded.core));
+  if (!recorded.units.empty()) environment.insert("MOESCOPE_MATRIX_UNITS", QString::fromStdString(recorded.units));
   program.setProcessEnvironment(environment);
   return program.startDetached();
 }
@@ -31,12 +32,11 @@ void withKernelsAsked(QWidget* parent, const std::string& recorded, const QStrin
                               QMessageBox::Cancel, parent);
   box->setObjectName("other_kernels");
   box->setAttribute(Qt::WA_DeleteOnClose);
-  if (!check.core.empty()) {
-    auto* there = box->addButton(
-        QString("&Open it in a window with %1 kernels").arg(QString::fromStdString(check.core)), QMessageBox::YesRole);
+  if (check.helps()) {
+    auto* there = box->addButton("&Open it in a window with the recorded kernels", QMessageBox::YesRole);
     there->setObjectName("with_recorded_kernels");
-    QObject::connect(there, &QPushButton::clicked, parent, [parent, core = check.core, files] {
-      if (!openWindowWith(core, files))
+    QObject::connect(there, &QPushButton::clicked, parent, [parent, check, files] {
+      if (!openWindowWith(check, files))
         QMessageBox::warning(parent, "MoEScope", QCoreApplication::applicationFilePath() + " cannot be started");
     });
   }

@@ -20,7 +20,6 @@ namespace moescope {
 namespace {
 
 constexpr const char* kChoice = "MOESCOPE_MATRIX_UNITS";
-constexpr std::string_view kChoices[] = {"auto", "amx", "avx512_bf16", "off"};
 
 std::string_view asked_for() {
   const char* set = std::getenv(kChoice);
@@ -199,7 +198,7 @@ const std::string& matrix_unit_text() {
 }
 
 std::string choose_matrix_unit(std::string_view choice) {
-  if (std::ranges::find(kChoices, choice) == std::end(kChoices))
+  if (std::ranges::find(kMatrixUnitChoices, choice) == std::end(kMatrixUnitChoices))
     return "matrix units '" + std::string(choice) + "': allowed are auto, amx, avx512_bf16, off";
   setenv(kChoice, std::string(choice).c_str(), 1);
   const bool as_asked =

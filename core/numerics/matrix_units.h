@@ -14,6 +14,8 @@
 
 namespace moescope {
 
+inline constexpr std::string_view kMatrixUnitChoices[] = {"auto", "amx", "avx512_bf16", "off"};
+
 enum class MatrixUnit { none, avx512_bf16, amx };
 inline constexpr const char* kMatrixUnitNames[] = {"none", "avx512_bf16", "amx"};
 
