@@ -175,17 +175,20 @@ struct History::State {
     for (int i = 0; i < kNumRouterMetrics; ++i) {
       whole[kFirstRouterMetric + i].append(mean_over_layers(frame.routers, kRouterFigures[i].member));
     }
-    int derived = kFirstRouterMetric + kNumRouterMetrics;
-    for (const float value : derived_values(frame, kWholeRun, tokens_per_step)) whole[derived++].append(value);
-    for (LayerColumns& columns : layers) {
+    std::vector<int> column_layers;
+    for (const LayerColumns& columns : layers) column_layers.push_back(columns.layer);
+    const std::vector<DerivedValues> derived = derived_values(frame, column_layers, tokens_per_step);
+    int of_run = kFirstRouterMetric + kNumRouterMetrics;
+    for (const float value : derived.back()) whole[of_run++].append(value);
+    for (std::size_t place = 0; place < layers.size(); ++place) {
+      LayerColumns& columns = layers[place];
       const auto router = std::find_if(frame.routers.begin(), frame.routers.end(),
                                        [&](const RouterFrame& r) { return r.layer == columns.layer; });
       for (int i = 0; i < kNumRouterMetrics; ++i) {
         columns.scalars[i].append(router == frame.routers.end() ? kNoValue : (*router).*kRouterFigures[i].member);
       }
       int of_layer = kNumRouterMetrics;
-      for (const float value : derived_values(frame, columns.layer, tokens_per_step))
-        columns.scalars[of_layer++].append(value);
+      for (const float value : derived[place]) columns.scalars[of_layer++].append(value);
     }
     steps.push_back(frame.step);
   }
