@@ -340,13 +340,30 @@ History::History(RunInfo info, std::size_t array_budget_bytes, std::size_t scala
 
 History::~History() = default;
 
-void History::append(std::shared_ptr<const TelemetryFrame> frame) {
-  std::array<PackedFrame, kNumParts> packed;
-  std::array<bool, kNumParts> present;
+struct History::Packed {
+  FramePtr frame;
+  std::array<PackedFrame, kNumParts> parts;
+  std::array<bool, kNumParts> present{};
+};
+
+std::shared_ptr<History::Packed> History::pack(FramePtr frame) {
+  auto packed = std::make_shared<Packed>();
+  packed->frame = std::move(frame);
   for (int i = 0; i < kNumParts; ++i) {
-    present[i] = kParts[i].present(*frame);
-    if (present[i]) packed[i] = kParts[i].pack(*frame);
+    packed->present[i] = kParts[i].present(*packed->frame);
+    if (packed->present[i]) packed->parts[i] = kParts[i].pack(*packed->frame);
   }
+  return packed;
+}
+
+void History::append(FramePtr frame) {
+  append(state_->budget > 0 ? pack(std::move(frame)) : std::make_shared<Packed>(Packed{std::move(frame), {}, {}}));
+}
+
+void History::append(std::shared_ptr<Packed> packed) {
+  if (state_->budget == 0) packed->present.fill(false);
+  const FramePtr& frame = packed->frame;
+  const auto& present = packed->present;
   {
     const std::lock_guard lock(state_->mutex);
     if (!state_->steps.empty() && frame->step <= state_->steps.back()) state_->truncate(frame->step);
@@ -358,7 +375,7 @@ void History::append(std::shared_ptr<const TelemetryFrame> frame) {
     if (present[kRouters]) state_->load->append(frame->step, frame->routers);
     for (int i = 0; i < kNumParts; ++i) {
       if (!present[i]) continue;
-      state_->kept[i].append(frame->step, std::move(packed[i]));
+      state_->kept[i].append(frame->step, std::move(packed->parts[i]));
       state_->newest[i] = frame;
     }
     ++state_->sequence;
