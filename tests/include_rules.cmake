@@ -113,7 +113,8 @@ endfunction()
 only_in("core;app/cli" "^[ \t]*#[ \t]*include[ \t]+<Q" "core and the command line know no Qt")
 # Readers of untrusted files: JSON and TOML go through the parsers that limit nesting, and files are opened by
 # InputFile, which refuses pipes and devices.
-only_in("core;app;widgets" "[jJ]son::(parse|accept|sax_parse)\\(" "JSON is parsed by parse_json and parse_json_line"
-        json_values.cpp safetensors.cpp)
+only_in("core;app;widgets" "[jJ]son::(parse|accept|sax_parse)\\(" "JSON is parsed by parse_json and JsonLines"
+        json_text.cpp safetensors.cpp)
+only_in("core;app;widgets" "simdjson::(dom|ondemand)::parser" "lines of JSON are parsed by JsonLines" json_line.h)
 only_in("core;app;widgets" "toml::parse(_file)?\\(" "TOML is parsed by parse_toml" toml_text.cpp)
 only_in("core;app;widgets" "std::ifstream" "files are read by InputFile" text_dataset.cpp)

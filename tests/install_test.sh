@@ -43,7 +43,7 @@ grep -q "MimeType=$(sed -nE 's/.*mime-type type="([^"]+)".*/\1/p' "$share/mime/p
   fail "$(tail -5 "$root/cpack.log")"
 deb=$(ls "$root"/package/moescope_*.deb)
 depends=$(dpkg-deb -f "$deb" Depends)
-for needed in libqt6widgets6 libopenblas libsqlite3-0 qt6-qpa-plugins; do
+for needed in libqt6widgets6 libopenblas libsqlite3-0 libsimdjson qt6-qpa-plugins; do
   [[ $depends == *$needed* ]] || fail "the package does not depend on $needed: $depends"
 done
 dpkg-deb -c "$deb" >"$root/contents"

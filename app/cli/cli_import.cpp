@@ -53,7 +53,7 @@ class RecordingInWork {
   explicit RecordingInWork(std::string out)
       : out_(std::move(out)),
         work_(out_ + ".part-" + std::to_string(::getpid())),
-        writer_(new RecordingWriter(work_)) {}
+        writer_(new RecordingWriter(work_, Durable::when_finished)) {}
   ~RecordingInWork() {
     writer_.reset();
     std::error_code ignored;
@@ -71,6 +71,7 @@ class RecordingInWork {
     write();
     record([&] {
       for (const Marker& marker : markers_) writer_->write(marker);
+      writer_->finish();
     });
     writer_.reset();
     fs::rename(work_, out_);
@@ -173,7 +174,7 @@ void import(const ImportCommand& command) {
     Percentage percentage(command.quiet);
     ImportOptions options;
     options.tags = command.tags;
-    options.array_budget_bytes = std::size_t{64} << 20;  // the recording keeps all
+    options.array_budget_bytes = 0;  // the recording keeps all
     options.progress = [&](double share) {
       percentage.show(share);
       return g_stopped == 0;

@@ -431,7 +431,7 @@ void predict_step(const Command& command, const Options& options) {
 }
 
 void add_options(Command& command, Options& o) {
-  constexpr int kMost = 1 << 20;
+  constexpr int kMax = 1 << 20;
   const Option calibration =
       command.option("--calibration", o.calibration, "Predict the layers of this JSON file from its parts");
   command.option("--memory-bandwidth", o.memory_GBps, "With --calibration: GB/s of a copy, read and written")
@@ -455,11 +455,11 @@ void add_options(Command& command, Options& o) {
   command.option("--slots", o.slots, "Expert slots a rank for balanced").range(1, 1024);
   command.option("--ep", o.ep, "Expert-parallel ranks").range(1, 256).shows_default();
   command.option("--ranks-per-node", o.ranks_per_node, "Ranks connected by NVLink").range(1, 256).shows_default();
-  command.option("--gpus", o.gpus, "GPUs in all").range(1, kMost).shows_default();
-  command.option("--tp", o.tp, "Tensor-parallel ranks (671B: 2, others: 1)").range(1, kMost);
-  command.option("--pp", o.pp, "Pipeline stages (671B: 2, others: 1)").range(1, kMost);
-  command.option("--virtual-stages", o.virtual_stages, "Pipeline stages a rank").range(1, kMost);
-  command.option("--microbatches", o.microbatches, "Microbatches of a step").range(1, kMost);
+  command.option("--gpus", o.gpus, "GPUs in all").range(1, kMax).shows_default();
+  command.option("--tp", o.tp, "Tensor-parallel ranks (671B: 2, others: 1)").range(1, kMax);
+  command.option("--pp", o.pp, "Pipeline stages (671B: 2, others: 1)").range(1, kMax);
+  command.option("--virtual-stages", o.virtual_stages, "Pipeline stages a rank").range(1, kMax);
+  command.option("--microbatches", o.microbatches, "Microbatches of a step").range(1, kMax);
   command.option("--seq", o.seq, "Tokens of a sequence").range(1, 1 << 24).shows_default();
   command.option("--recompute", o.recompute, "none, selective or full").shows_default();
   command.option("--overlap", o.overlap, "Share of the all-to-all hidden behind compute").range(0.0, 1.0);

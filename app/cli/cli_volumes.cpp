@@ -315,14 +315,14 @@ void print_volumes(const Command& command, Options options) {
 }
 
 void add_options(Command& command, Options& o) {
-  constexpr int kMost = 1 << 20;
+  constexpr int kMax = 1 << 20;
   command.option("--model", o.model, "Shape to start from: 671B, 236B, 16B or debugmodel").shows_default();
-  command.option("--dim", o.dim, "Values of a token's row").range(1, kMost);
+  command.option("--dim", o.dim, "Values of a token's row").range(1, kMax);
   command.option("--experts", o.experts, "Routed experts").range(1, 4096);
   command.option("--top-k", o.top_k, "Experts of a token").range(1, 1024);
   command.option("--moe-layers", o.moe_layers, "MoE layers").range(1, 10000);
-  command.option("--groups", o.groups, "Routing groups").range(1, kMost);
-  command.option("--limited-groups", o.limited_groups, "Groups a token may choose from").range(1, kMost);
+  command.option("--groups", o.groups, "Routing groups").range(1, kMax);
+  command.option("--limited-groups", o.limited_groups, "Groups a token may choose from").range(1, kMax);
   const Option routing =
       command
           .option("--routing", o.routing,

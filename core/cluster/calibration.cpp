@@ -11,7 +11,7 @@
 #include <stdexcept>
 
 #include "core/io/input_file.h"
-#include "core/io/json_values.h"
+#include "core/io/json_text.h"
 
 namespace moescope {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "core/files/event_records.h"
 #include "core/io/input_file.h"
-#include "core/io/json_values.h"
+#include "core/io/json_line.h"
 #include "core/io/text_encoding.h"
 
 namespace moescope {
@@ -42,7 +42,7 @@ bool begins_with_json_line(const std::string& bytes) {
   const std::string line = bytes.substr(0, end);
   if (end == std::string::npos && bytes.size() == kLookedAt) return line.find("\"step\"") != std::string::npos;
   try {
-    parse_json_line(line);
+    JsonLines().parse(line);
   } catch (const Unreadable&) {
     return false;
   }

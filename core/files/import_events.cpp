@@ -12,8 +12,8 @@
 #include "core/files/event_records.h"
 #include "core/files/tag_map.h"
 #include "core/io/input_file.h"
-#include "core/io/json_values.h"
 #include "core/io/text_escape.h"
+#include "core/io/unreadable.h"
 #include "tensorboard.pb.h"
 
 namespace moescope {

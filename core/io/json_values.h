@@ -1,44 +1,51 @@
-// Numbers and lists from JSON of unknown origin, checked; errors name the key.
+// Numbers, lists and fields from a line of JSON of unknown origin (json_line.h), checked; errors name the key.
 #pragma once
+
+#include <simdjson.h>
 
 #include <cstdint>
 #include <initializer_list>
-#include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/io/no_value.h"
+#include "core/io/unreadable.h"
 
 namespace moescope {
 
-// What is wrong with a line; the reader catches it, counts the line and goes on.
-struct Unreadable : std::runtime_error {
-  using std::runtime_error::runtime_error;
+using JsonValue = simdjson::dom::element;
+using JsonList = simdjson::dom::array;
+
+// An object's fields, in the order of their keys. Of a key that is there twice the last one holds.
+class JsonFields {
+ public:
+  struct Field {
+    std::string_view key;
+    JsonValue value;
+  };
+  explicit JsonFields(simdjson::dom::object object);
+  const JsonValue* find(std::string_view key) const;  // nullptr: not there
+  auto begin() const { return fields_.begin(); }
+  auto end() const { return fields_.end(); }
+
+ private:
+  std::vector<Field> fields_;
 };
 
-// Parses a whole text. Throws BadJson: what is wrong and where, also for nesting deeper than kMaxNesting.
-struct BadJson : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-nlohmann::json parse_json(std::string_view text);
-
-// Parses one line, an object. NaN, Infinity and -Infinity, which Python writes and JSON does not have, become strings
-// of that name.
-nlohmann::json parse_json_line(std::string_view line);
+// The fields of an object. Throws Unreadable "KEY: WHY" for anything else.
+JsonFields fields_of(JsonValue value, const char* key, const char* why = "not an object");
 
 // The value of the first of these keys that is present and not null; nullptr: none is.
-const nlohmann::json* member(const nlohmann::json& json, std::initializer_list<const char*> keys);
+const JsonValue* member(const JsonFields& fields, std::initializer_list<const char*> keys);
 
-float to_float(const nlohmann::json& value, const char* key);  // null: kNoValue; "NaN", "Infinity", "-Infinity"
-std::int64_t to_count(const nlohmann::json& value, const char* key, double limit);  // 0 to limit
-int to_index(const nlohmann::json& value, const char* key, int lowest, int highest);
-const nlohmann::json& list_of(const nlohmann::json& value, const char* key, std::size_t size,
-                              const char* of_what);  // size 0: any
-std::vector<std::uint32_t> to_counts(const nlohmann::json& list, const char* key, std::size_t size,
+float to_float(JsonValue value, const char* key);  // null: kNoValue; "NaN", "Infinity", "-Infinity"
+std::int64_t to_count(JsonValue value, const char* key, double limit);  // 0 to limit
+int to_index(JsonValue value, const char* key, int lowest, int highest);
+std::string to_text(JsonValue value, const char* key);
+JsonList list_of(JsonValue value, const char* key, std::size_t size, const char* of_what);  // size 0: any
+std::vector<std::uint32_t> to_counts(JsonValue list, const char* key, std::size_t size,
                                      const char* of_what = "experts");
-std::vector<float> to_floats(const nlohmann::json& list, const char* key, std::size_t size,
-                             const char* of_what = "experts");
+std::vector<float> to_floats(JsonValue list, const char* key, std::size_t size, const char* of_what = "experts");
 
 }  // namespace moescope

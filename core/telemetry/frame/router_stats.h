@@ -10,6 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "core/io/no_value.h"
+
 namespace moescope {
 
 struct RunInfo;
@@ -34,6 +36,12 @@ float dead_fraction(std::span<const std::uint64_t> counts);
 // sum_e (ceil(n_e / A) A - n_e) / sum n_e: zero rows that a grouped GEMM computes because each expert's rows are padded
 // to a multiple of A = `alignment` (32: a wgrad scale block must not straddle two experts, torchao MXFP8).
 float padding_fraction(std::span<const std::uint32_t> counts, std::uint32_t alignment);
+
+// Four of these in the time of one; `alignment` is a power of two.
+struct LoadFigures {
+  float max_vio = kNoValue, cv = kNoValue, entropy_norm = kNoValue, padding_fraction = kNoValue;
+};
+LoadFigures load_figures(std::span<const std::uint32_t> counts, std::uint32_t alignment);
 
 // sum_e max(0, n_e - cap) / sum n_e with cap = ceil(capacity_factor K T / E) (arXiv:2101.03961): what a router with
 // this capacity would have dropped. kNoValue for capacity_factor <= 0.

@@ -82,6 +82,7 @@ class Packer {
         std::span(e8m0_blocks).subspan(static_cast<std::size_t>(range.first), static_cast<std::size_t>(range.count)));
   }
   std::size_t size() const { return bytes_.size(); }
+  void reserve(std::size_t size) { bytes_.reserve(size); }
   void put_at(std::size_t place, std::uint32_t value) { std::memcpy(bytes_.data() + place, &value, sizeof value); }
   PackedFrame take() {
     bytes_.shrink_to_fit();
@@ -208,6 +209,9 @@ void unpack_lists(const PackedFrame& packed, TelemetryFrame& frame, std::vector<
 
 PackedFrame pack_routers(const TelemetryFrame& frame) {
   Packer packer;
+  std::size_t counts = 0;
+  for (const RouterFrame& router : frame.routers) counts += router.tokens_per_expert.size();
+  packer.reserve(256 + frame.routers.size() * 128 + counts * 2);  // or so, where there is nothing else
   packer.put_scalars(frame);
   packer.put(static_cast<std::uint32_t>(frame.routers.size()));
   for (const RouterFrame& router : frame.routers) {

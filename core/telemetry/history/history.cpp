@@ -175,17 +175,20 @@ struct History::State {
     for (int i = 0; i < kNumRouterMetrics; ++i) {
       whole[kFirstRouterMetric + i].append(mean_over_layers(frame.routers, kRouterFigures[i].member));
     }
-    int derived = kFirstRouterMetric + kNumRouterMetrics;
-    for (const float value : derived_values(frame, kWholeRun, tokens_per_step)) whole[derived++].append(value);
-    for (LayerColumns& columns : layers) {
+    std::vector<int> column_layers;
+    for (const LayerColumns& columns : layers) column_layers.push_back(columns.layer);
+    const std::vector<DerivedValues> derived = derived_values(frame, column_layers, tokens_per_step);
+    int of_run = kFirstRouterMetric + kNumRouterMetrics;
+    for (const float value : derived.back()) whole[of_run++].append(value);
+    for (std::size_t place = 0; place < layers.size(); ++place) {
+      LayerColumns& columns = layers[place];
       const auto router = std::find_if(frame.routers.begin(), frame.routers.end(),
                                        [&](const RouterFrame& r) { return r.layer == columns.layer; });
       for (int i = 0; i < kNumRouterMetrics; ++i) {
         columns.scalars[i].append(router == frame.routers.end() ? kNoValue : (*router).*kRouterFigures[i].member);
       }
       int of_layer = kNumRouterMetrics;
-      for (const float value : derived_values(frame, columns.layer, tokens_per_step))
-        columns.scalars[of_layer++].append(value);
+      for (const float value : derived[place]) columns.scalars[of_layer++].append(value);
     }
     steps.push_back(frame.step);
   }
@@ -337,13 +340,30 @@ History::History(RunInfo info, std::size_t array_budget_bytes, std::size_t scala
 
 History::~History() = default;
 
-void History::append(std::shared_ptr<const TelemetryFrame> frame) {
-  std::array<PackedFrame, kNumParts> packed;
-  std::array<bool, kNumParts> present;
+struct History::Packed {
+  FramePtr frame;
+  std::array<PackedFrame, kNumParts> parts;
+  std::array<bool, kNumParts> present{};
+};
+
+std::shared_ptr<History::Packed> History::pack(FramePtr frame) {
+  auto packed = std::make_shared<Packed>();
+  packed->frame = std::move(frame);
   for (int i = 0; i < kNumParts; ++i) {
-    present[i] = kParts[i].present(*frame);
-    if (present[i]) packed[i] = kParts[i].pack(*frame);
+    packed->present[i] = kParts[i].present(*packed->frame);
+    if (packed->present[i]) packed->parts[i] = kParts[i].pack(*packed->frame);
   }
+  return packed;
+}
+
+void History::append(FramePtr frame) {
+  append(state_->budget > 0 ? pack(std::move(frame)) : std::make_shared<Packed>(Packed{std::move(frame), {}, {}}));
+}
+
+void History::append(std::shared_ptr<Packed> packed) {
+  if (state_->budget == 0) packed->present.fill(false);
+  const FramePtr& frame = packed->frame;
+  const auto& present = packed->present;
   {
     const std::lock_guard lock(state_->mutex);
     if (!state_->steps.empty() && frame->step <= state_->steps.back()) state_->truncate(frame->step);
@@ -355,7 +375,7 @@ void History::append(std::shared_ptr<const TelemetryFrame> frame) {
     if (present[kRouters]) state_->load->append(frame->step, frame->routers);
     for (int i = 0; i < kNumParts; ++i) {
       if (!present[i]) continue;
-      state_->kept[i].append(frame->step, std::move(packed[i]));
+      state_->kept[i].append(frame->step, std::move(packed->parts[i]));
       state_->newest[i] = frame;
     }
     ++state_->sequence;

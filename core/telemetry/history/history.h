@@ -35,12 +35,17 @@ enum class Summary { farthest, mean };  // of the steps that share a pixel
 
 class History {
  public:
+  // Without a budget no arrays are kept.
   explicit History(RunInfo info, std::size_t array_budget_bytes = std::size_t{512} << 20,
                    std::size_t scalar_budget_bytes = std::size_t{256} << 20);
   ~History();
 
   void append(
       std::shared_ptr<const TelemetryFrame> frame);  // steps must rise; a step seen before replaces what follows
+  // The same in two parts, of which any thread may do the first.
+  struct Packed;
+  static std::shared_ptr<Packed> pack(std::shared_ptr<const TelemetryFrame> frame);
+  void append(std::shared_ptr<Packed> packed);
   void append(Marker marker);
   void forget_from(std::int64_t step);  // frames of `step` and later, markers after it: a rewind
 

@@ -25,39 +25,48 @@ class Mean {
   float last_ = kNoValue;
 };
 
-float mean_flip_rate(const std::vector<FlipFrame>& flips, int layer) {
-  Mean mean;
-  for (const FlipFrame& flip : flips) {
-    if (layer == kWholeRun || flip.layer == layer) mean.add(flip.flip_rate);
-  }
-  return mean.get();
-}
+// Of a layer, or of the whole run.
+struct Derived {
+  Mean flip_rate, sqnr_db, ranks_per_token, nodes_per_token, rank_overload, rounding_flip_rate;
+  const GradientFrame* gradient = nullptr;
 
-float mean_sqnr(const TelemetryFrame& frame, int layer) {
-  Mean mean;
-  for (const QuantFrame& quant : frame.quants) {
-    if (quant.gemm_class() == GemmClass::payload) continue;  // no operand: a round trip over the wire
-    if (layer == kWholeRun || quant.layer == layer) mean.add(quant.sqnr_db);
+  DerivedValues values() const {
+    return {flip_rate.get(),
+            sqnr_db.get(),
+            gradient ? gradient->snr_db : kNoValue,
+            gradient ? gradient->cosine : kNoValue,
+            ranks_per_token.get(),
+            nodes_per_token.get(),
+            rank_overload.get(),
+            rounding_flip_rate.get()};
   }
-  return mean.get();
-}
+};
 
-float whole_gradient(const TelemetryFrame& frame, int layer, float GradientFrame::*member) {
-  static_assert(kWholeRun == -1);  // as GradientFrame::layer has it
-  for (const GradientFrame& gradient : frame.gradients) {
-    if (gradient.layer == layer && gradient.group == GradientGroup::all) return gradient.*member;
+// By layer. A frame's rows mostly follow each other as the layers do.
+class DerivedByLayer {
+ public:
+  explicit DerivedByLayer(std::span<const int> layers) : layers_(layers), derived_(layers.size() + 1) {}
+  Derived& whole_run() { return derived_.back(); }
+  Derived* of(int layer) {
+    for (std::size_t i = 0; i < layers_.size(); ++i, next_ = (next_ + 1) % layers_.size())
+      if (layers_[next_] == layer) return &derived_[next_];
+    return nullptr;
   }
-  return kNoValue;
-}
+  void add(int layer, Mean Derived::*mean, float value) {
+    (whole_run().*mean).add(value);
+    if (Derived* derived = of(layer)) (derived->*mean).add(value);
+  }
+  std::vector<DerivedValues> values() const {
+    std::vector<DerivedValues> values;
+    for (const Derived& derived : derived_) values.push_back(derived.values());
+    return values;
+  }
 
-template <class Figure>
-float mean_of_volumes(const TelemetryFrame& frame, int layer, const Figure& figure) {
-  Mean mean;
-  for (const RouterFrame& router : frame.routers) {
-    if (layer == kWholeRun || router.layer == layer) mean.add(figure(router.volume));
-  }
-  return mean.get();
-}
+ private:
+  std::span<const int> layers_;
+  std::vector<Derived> derived_;
+  std::size_t next_ = 0;
+};
 
 }  // namespace
 
@@ -72,18 +81,27 @@ float mean_over_layers(const std::vector<RouterFrame>& routers, float RouterFram
   return present ? static_cast<float>(sum / present) : kNoValue;
 }
 
-std::array<float, kNumLayerMetrics - kNumRouterMetrics> derived_values(const TelemetryFrame& frame, int layer,
-                                                                       std::int64_t tokens) {
-  const auto ranks = [tokens](const VolumeFrame& volume) { return ranks_per_token(volume, tokens); };
-  const auto nodes = [tokens](const VolumeFrame& volume) { return nodes_per_token(volume, tokens); };
-  return {mean_flip_rate(frame.flips, layer),
-          mean_sqnr(frame, layer),
-          whole_gradient(frame, layer, &GradientFrame::snr_db),
-          whole_gradient(frame, layer, &GradientFrame::cosine),
-          mean_of_volumes(frame, layer, ranks),
-          mean_of_volumes(frame, layer, nodes),
-          mean_of_volumes(frame, layer, rank_overload),
-          mean_flip_rate(frame.rounding_flips, layer)};
+std::vector<DerivedValues> derived_values(const TelemetryFrame& frame, std::span<const int> layers,
+                                          std::int64_t tokens) {
+  DerivedByLayer derived(layers);
+  for (const FlipFrame& flip : frame.flips) derived.add(flip.layer, &Derived::flip_rate, flip.flip_rate);
+  for (const FlipFrame& flip : frame.rounding_flips)
+    derived.add(flip.layer, &Derived::rounding_flip_rate, flip.flip_rate);
+  for (const QuantFrame& quant : frame.quants) {
+    if (quant.gemm_class() == GemmClass::payload) continue;  // no operand: a round trip over the wire
+    derived.add(quant.layer, &Derived::sqnr_db, quant.sqnr_db);
+  }
+  for (const GradientFrame& gradient : frame.gradients) {
+    if (gradient.group != GradientGroup::all) continue;
+    Derived* of = gradient.layer == kWholeRun ? &derived.whole_run() : derived.of(gradient.layer);
+    if (of && !of->gradient) of->gradient = &gradient;
+  }
+  for (const RouterFrame& router : frame.routers) {
+    derived.add(router.layer, &Derived::ranks_per_token, ranks_per_token(router.volume, tokens));
+    derived.add(router.layer, &Derived::nodes_per_token, nodes_per_token(router.volume, tokens));
+    derived.add(router.layer, &Derived::rank_overload, rank_overload(router.volume));
+  }
+  return derived.values();
 }
 
 float step_ms(const TelemetryFrame& frame) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/telemetry/frame/figures.h"
@@ -17,9 +18,11 @@ static_assert(static_cast<int>(Metric::flip_rate) == kFirstRouterMetric + kNumRo
 
 // Mean over the layers that have a value; NaN when one of them is not finite.
 float mean_over_layers(const std::vector<RouterFrame>& routers, float RouterFrame::*member);
-// Of a layer, or of the whole run; in the order of Metric, after the router's.
-std::array<float, kNumLayerMetrics - kNumRouterMetrics> derived_values(const TelemetryFrame& frame, int layer,
-                                                                       std::int64_t tokens);
+// Those after the router's, in the order of Metric.
+using DerivedValues = std::array<float, kNumLayerMetrics - kNumRouterMetrics>;
+// Of each of `layers`, and last of the whole run.
+std::vector<DerivedValues> derived_values(const TelemetryFrame& frame, std::span<const int> layers,
+                                          std::int64_t tokens);
 float step_ms(const TelemetryFrame& frame);  // all its phases; kNoValue: not timed
 
 }  // namespace moescope

@@ -76,12 +76,22 @@ class LoadRows {
     std::uint64_t ordinal;  // its place among all rows ever appended
     std::uint32_t merged;   // rows that it was made of
   };
+  // By count, of rows with one sum: it mostly is that of all rows, tokens x top_k.
+  class CountCodes {
+   public:
+    void encode_row(std::span<const std::uint32_t> counts, std::int16_t* codes);
+
+   private:
+    std::vector<std::int16_t> known_;  // kAbsent: not yet
+    std::uint64_t known_sum_ = 0, last_sum_ = 0;
+  };
   std::size_t slot_of(int layer);  // adds the layer if it is new
   Chunk& chunk_for_next_row();
   void merge_last(std::size_t slot, const Chunk& from, std::size_t r, std::uint32_t weight);
 
   std::vector<int> layers_;
   int n_experts_;
+  CountCodes count_codes_;
   std::vector<Row> rows_;
   std::vector<ChunkRef> chunks_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "core/telemetry/frame/frame.h"
 
@@ -44,6 +45,16 @@ void push(std::vector<T>& entries, const T& entry) {
 }  // namespace
 
 void Pyramid::append(float value) {
+  if (is_missing(value) && (size_ == 0 || is_blank())) {
+    ++size_;
+    return;
+  }
+  if (is_blank())
+    for (std::size_t blank = std::exchange(size_, 0); blank > 0; --blank) store(kNoValue);
+  store(value);
+}
+
+void Pyramid::store(float value) {
   push(values_, value);
   std::size_t below = ++size_;
   for (std::size_t level = 0; below % kFanOut == 0; ++level) {
@@ -64,6 +75,10 @@ void Pyramid::append(float value) {
 // For values that were dropped, the entries that the next bin needs are made from the means above them.
 void Pyramid::truncate(std::size_t size) {
   if (size >= size_) return;
+  if (is_blank()) {
+    size_ = size;
+    return;
+  }
   if (size >= forgotten(0)) {
     values_.resize(size - forgotten(0));
   } else {
@@ -110,6 +125,7 @@ PyramidBin Pyramid::entry(std::size_t level, std::size_t i) const {
 }
 
 float Pyramid::operator[](std::size_t index) const {
+  if (is_blank()) return kNoValue;
   if (index >= forgotten(0)) return values_[index - forgotten(0)];
   std::size_t level = 1;
   for (index /= kFanOut; index < forgotten(level); index /= kFanOut) ++level;
@@ -119,6 +135,10 @@ float Pyramid::operator[](std::size_t index) const {
 }
 
 void Pyramid::copy(std::size_t first, std::size_t last, float* values) const {
+  if (is_blank()) {
+    std::fill_n(values, last - first, kNoValue);
+    return;
+  }
   for (; first < last && first < forgotten(0); ++first) *values++ = (*this)[first];
   if (first < last) std::copy_n(values_.data() + (first - forgotten(0)), last - first, values);
 }
@@ -153,10 +173,13 @@ PyramidBin Pyramid::slice_at(std::size_t level, std::size_t first, std::size_t l
 }
 
 PyramidBin Pyramid::slice(std::size_t first, std::size_t last) const {
-  return slice_at(0, first, last);
+  PyramidBin bin;
+  bin.missing = static_cast<std::uint32_t>(last - first);
+  return is_blank() ? bin : slice_at(0, first, last);
 }
 
 std::size_t Pyramid::last_present(std::size_t end) const {
+  if (is_blank()) return kNone;
   while (end > 0) {
     // The largest full bin that ends here and holds nothing is passed over at once.
     std::size_t skip = 0;

@@ -44,10 +44,13 @@ class Pyramid {
   // Entry i of a level; a forgotten one is the 16th part of what is above it.
   PyramidBin entry(std::size_t level, std::size_t i) const;
   PyramidBin slice_at(std::size_t level, std::size_t first, std::size_t last) const;
+  // No value has come so far: none is stored.
+  bool is_blank() const { return size_ > 0 && values_.empty() && forgotten(0) == 0; }
+  void store(float value);
   std::size_t forgotten(std::size_t level) const { return level < forgotten_.size() ? forgotten_[level] : 0; }
 
   std::size_t size_ = 0;
-  std::vector<float> values_;                    // from forgotten(0) on
+  std::vector<float> values_;                    // from forgotten(0) on; empty while all are missing
   std::vector<std::vector<PyramidBin>> levels_;  // full bins only: levels_[k] from forgotten(k + 1) on
   std::vector<std::size_t> forgotten_;           // by level, 0 the values; multiples of kFanOut; empty: nothing is
 };

@@ -43,10 +43,11 @@ void ImportedRun::judge(RouterFrame& router, std::int64_t steps_since) {
   const auto fill = [](float& value, float judged) {
     if (is_missing(value)) value = judged;
   };
-  fill(router.max_vio, max_vio(counts));
-  fill(router.cv, coefficient_of_variation(counts));
-  fill(router.entropy_norm, entropy_norm(counts));
-  fill(router.padding_fraction, padding_fraction(counts, 32));
+  const LoadFigures figures = load_figures(counts, 32);
+  fill(router.max_vio, figures.max_vio);
+  fill(router.cv, figures.cv);
+  fill(router.entropy_norm, figures.entropy_norm);
+  fill(router.padding_fraction, figures.padding_fraction);
   const int steps = info().window;
   LoadWindow& window = windows_.try_emplace(router.layer, static_cast<int>(counts.size()), steps).first->second;
   if (steps_since > 1) {

@@ -6,7 +6,8 @@
 #include <stdexcept>
 
 #include "core/io/input_file.h"
-#include "core/io/json_values.h"
+#include "core/io/json_copy.h"
+#include "core/io/json_line.h"
 #include "core/io/text_encoding.h"
 #include "core/telemetry/frame/change_marker.h"
 #include "core/telemetry/logs/frame_json.h"
@@ -14,8 +15,6 @@
 namespace moescope {
 
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr std::size_t kMaxHeld = 64;  // steps without a load that wait for the first one with it
 constexpr double kLastStep = 1e15;
@@ -25,13 +24,21 @@ constexpr std::size_t kChunk = std::size_t{1} << 20;
 constexpr std::initializer_list<const char*> kNestedKeys = {"tokens_per_expert", "expert_bias", "score_entropy",
                                                             "margin", "aux"};
 
-bool has_nested(const Json& json) {
+bool has_nested(const JsonFields& json) {
   return std::any_of(kNestedKeys.begin(), kNestedKeys.end(), [&](const char* key) { return member(json, {key}); });
 }
 
 // For a model with one MoE layer some programs write the counts without the outer list.
-bool is_one_layer(const Json& load) {
-  return load.is_array() && !load.empty() && load.front().is_number();
+bool is_one_layer(JsonValue load) {
+  JsonList list;
+  return load.get(list) == simdjson::SUCCESS && list.size() > 0 && (*list.begin()).is_number();
+}
+
+// How many experts a value that should be their list has, at most one more than there may be; 0: it is no list.
+int listed_experts(const JsonValue* load) {
+  JsonList list;
+  if (!load || load->get(list) != simdjson::SUCCESS) return 0;
+  return static_cast<int>(std::min(list.size(), kMaxImportedExperts + 1));
 }
 
 void check_shape(std::size_t layers, std::size_t experts) {
@@ -43,14 +50,18 @@ void check_shape(std::size_t layers, std::size_t experts) {
 }  // namespace
 
 struct LogReader::State {
+  struct HeldStep {
+    std::int64_t line, step;
+    std::string text;
+  };
   struct Run {
-    std::optional<Json> settings;
+    std::optional<nlohmann::json> settings;
     RunInfo stated;  // in the line of settings
     float aux_coeff = kNoValue;
     int dense_layers = 0;
     std::unique_ptr<ImportedRun> imported;
     std::optional<TelemetryFrame> part;  // of a step given layer by layer
-    std::vector<std::pair<std::int64_t, Json>> held;
+    std::vector<HeldStep> held;
   };
 
   State(std::string source, const ImportOptions* options) : source(std::move(source)), options(options) {}
@@ -62,50 +73,56 @@ struct LogReader::State {
   std::vector<int> order;   // of appearance
   std::int64_t lines = 0;
   BadLines bad;
+  JsonLines parser;
+  std::string_view line;  // that is being read
 
-  void parse_line(std::string_view line);
-  void describe(Run& run, const Json& json);
-  void step(Run& run, int number, const Json& json);
-  void add_layer(Run& run, int number, const Json& json);
+  void parse_line();
+  void describe(Run& run, const JsonFields& json);
+  void step(Run& run, int number, const JsonFields& json);
+  void add_layer(Run& run, int number, const JsonFields& json);
   void add_collected_step(Run& run, int number);
   void add_held_steps(Run& run, int number);
-  RunInfo info_from_first_step(const Run& run, const Json& first_step) const;
+  RunInfo info_from_first_step(const Run& run, const JsonFields& first_step) const;
   void open(Run& run, int number, RunInfo info, std::int64_t first_step);
-  TelemetryFrame frame_of(const Run& run, const Json& json, const RunInfo& info) const;
-  void read_nested(const Run& run, const Json& json, const RunInfo& info, TelemetryFrame& frame) const;
-  void read_domains(const Json& json, const RunInfo& info, TelemetryFrame& frame) const;
-  void take(Run& run, const Json& json);
+  TelemetryFrame frame_of(const Run& run, const JsonFields& json, const RunInfo& info) const;
+  void read_nested(const Run& run, const JsonFields& json, const RunInfo& info, TelemetryFrame& frame) const;
+  void read_domains(const JsonFields& json, const RunInfo& info, TelemetryFrame& frame) const;
+  void take(Run& run, const JsonFields& json);
 };
 
-void LogReader::State::describe(Run& run, const Json& json) {
+void LogReader::State::describe(Run& run, const JsonFields& json) {
   if (run.imported || run.part || !run.held.empty()) throw Unreadable("no step");
   if (run.settings) throw Unreadable("no step, and the settings came before");
   run.stated = run_info_from_json(json);
-  if (const Json* coeff = member(json, {"aux_coeff"})) run.aux_coeff = to_float(*coeff, "aux_coeff");
-  if (const Json* dense = member(json, {"dense_layers", "n_dense_layers", "first_k_dense_replace"}))
+  if (const JsonValue* coeff = member(json, {"aux_coeff"})) run.aux_coeff = to_float(*coeff, "aux_coeff");
+  if (const JsonValue* dense = member(json, {"dense_layers", "n_dense_layers", "first_k_dense_replace"}))
     run.dense_layers = to_index(*dense, "dense_layers", 0, static_cast<int>(kMaxImportedLayers));
-  run.settings = json;
+  run.settings = copy_of(json);
 }
 
 // The description of a run, completed from its first step.
-RunInfo LogReader::State::info_from_first_step(const Run& run, const Json& first_step) const {
+RunInfo LogReader::State::info_from_first_step(const Run& run, const JsonFields& first_step) const {
   RunInfo info = run.stated;
   std::size_t layers = 0;
-  if (const Json* load = member(first_step, {"tokens_per_expert"}); load && !first_step.contains("layer")) {
-    layers = is_one_layer(*load) ? 1 : list_of(*load, "tokens_per_expert", 0, "layers").size();
-    const Json& one = is_one_layer(*load) || !layers ? *load : load->front();
+  if (const JsonValue* load = member(first_step, {"tokens_per_expert"}); load && !first_step.find("layer")) {
+    const JsonList list = list_of(*load, "tokens_per_expert", 0, "layers");
+    const bool one_layer = is_one_layer(*load);
+    layers = one_layer ? 1 : list.size();
+    const JsonValue one = one_layer || layers == 0 ? *load : *list.begin();
     const std::size_t experts = layers ? list_of(one, "tokens_per_expert", 0, "experts").size() : 0;
     check_shape(layers, experts);
     info.n_experts = static_cast<int>(experts);
   }
-  if (const Json* routers = member(first_step, {"routers"}); routers && routers->is_array()) {
-    check_shape(routers->size(), 0);
-    for (const Json& router : *routers) {
-      if (!router.is_object() || !router.contains("layer")) throw Unreadable("routers: no layer");
-      const int layer = to_index(router["layer"], "layer", 0, static_cast<int>(kMaxImportedLayers));
+  JsonList routers;
+  if (const JsonValue* list = member(first_step, {"routers"}); list && list->get(routers) == simdjson::SUCCESS) {
+    check_shape(routers.size(), 0);
+    for (const JsonValue each : routers) {
+      const JsonFields router = fields_of(each, "routers", "no layer");
+      if (!router.find("layer")) throw Unreadable("routers: no layer");
+      const int layer = to_index(*router.find("layer"), "layer", 0, static_cast<int>(kMaxImportedLayers));
       if (run.stated.moe_layers.empty()) info.moe_layers.push_back(layer);
-      if (const Json* load = member(router, {"tokens_per_expert"}); load && load->is_array())
-        info.n_experts = static_cast<int>(std::min(load->size(), kMaxImportedExperts + 1));
+      const JsonValue* load = member(router, {"tokens_per_expert"});
+      if (load && load->is_array()) info.n_experts = listed_experts(load);
     }
     check_shape(info.moe_layers.size(), static_cast<std::size_t>(info.n_experts));
   }
@@ -132,33 +149,34 @@ void LogReader::State::open(Run& run, int number, RunInfo info, std::int64_t fir
   // This program's own lines have settings elsewhere: for its trainings as `config`, for imported runs as a marker.
   const bool own = run.settings && run.settings->contains("source") && run.settings->contains("moe_layers");
   if (!run.settings || own || run.settings->contains("config")) return;
-  run.imported->add(
-      Marker{0, first_step, kSettingsMarker, run.settings->dump(-1, ' ', true, Json::error_handler_t::replace)});
+  run.imported->add(Marker{0, first_step, kSettingsMarker,
+                           run.settings->dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)});
 }
 
-void LogReader::State::read_nested(const Run& run, const Json& json, const RunInfo& info, TelemetryFrame& frame) const {
+void LogReader::State::read_nested(const Run& run, const JsonFields& json, const RunInfo& info,
+                                   TelemetryFrame& frame) const {
   const std::size_t layers = info.moe_layers.size();
   const auto n_experts = static_cast<std::size_t>(info.n_experts);
   frame.routers.resize(layers);
   for (std::size_t i = 0; i < layers; ++i) frame.routers[i].layer = info.moe_layers[i];
-  if (const Json* load = member(json, {"tokens_per_expert"})) {
+  if (const JsonValue* load = member(json, {"tokens_per_expert"})) {
     if (is_one_layer(*load) && layers == 1) {
       frame.routers[0].tokens_per_expert = to_counts(*load, "tokens_per_expert", n_experts);
     } else {
-      list_of(*load, "tokens_per_expert", layers, "layers");
-      if (load->size() != layers) throw Unreadable("tokens_per_expert: not a list a layer");
-      for (std::size_t i = 0; i < layers; ++i)
-        frame.routers[i].tokens_per_expert = to_counts((*load)[i], "tokens_per_expert", n_experts);
+      const JsonList list = list_of(*load, "tokens_per_expert", layers, "layers");
+      if (list.size() != layers) throw Unreadable("tokens_per_expert: not a list a layer");
+      for (auto router = frame.routers.begin(); const JsonValue of_layer : list)
+        (router++)->tokens_per_expert = to_counts(of_layer, "tokens_per_expert", n_experts);
     }
   }
-  if (const Json* bias = member(json, {"expert_bias"})) {
-    if (list_of(*bias, "expert_bias", layers, "layers").size() != layers)
-      throw Unreadable("expert_bias: the number of layers is not known");
-    for (std::size_t i = 0; i < layers; ++i)
-      frame.routers[i].expert_bias = to_floats((*bias)[i], "expert_bias", n_experts);
+  if (const JsonValue* bias = member(json, {"expert_bias"})) {
+    const JsonList list = list_of(*bias, "expert_bias", layers, "layers");
+    if (list.size() != layers) throw Unreadable("expert_bias: the number of layers is not known");
+    for (auto router = frame.routers.begin(); const JsonValue of_layer : list)
+      (router++)->expert_bias = to_floats(of_layer, "expert_bias", n_experts);
   }
   const auto scalars = [&](const char* key, float RouterFrame::*field, float factor) {
-    const Json* list = member(json, {key});
+    const JsonValue* list = member(json, {key});
     if (!list || is_missing(factor)) return;
     const std::vector<float> values = to_floats(*list, key, layers, "layers");
     for (std::size_t i = 0; i < std::min(layers, values.size()); ++i)
@@ -173,26 +191,25 @@ void LogReader::State::read_nested(const Run& run, const Json& json, const RunIn
   }
 }
 
-void LogReader::State::read_domains(const Json& json, const RunInfo& info, TelemetryFrame& frame) const {
-  const Json* table = member(json, {"domain_expert"});
+void LogReader::State::read_domains(const JsonFields& json, const RunInfo& info, TelemetryFrame& frame) const {
+  const JsonValue* table = member(json, {"domain_expert"});
   if (!table || info.domains.empty() || info.n_experts == 0) return;
-  if (!table->is_object()) throw Unreadable("domain_expert: not an object of lists");
+  const JsonFields by_domain = fields_of(*table, "domain_expert", "not an object of lists");
   SpecialisationFrame special;
-  const Json* layer = member(json, {"domain_expert_layer"});
+  const JsonValue* layer = member(json, {"domain_expert_layer"});
   if (!layer) throw Unreadable("domain_expert without domain_expert_layer");
   special.layer = to_index(*layer, "domain_expert_layer", 0, static_cast<int>(kMaxImportedLayers));
   special.experts = info.n_experts;
   const auto n_experts = static_cast<std::size_t>(info.n_experts);
   for (const std::string& domain : info.domains) {
-    const auto found = table->find(domain);
-    const auto counts =
-        found == table->end() ? std::vector<std::uint32_t>(n_experts) : to_counts(*found, "domain_expert", n_experts);
+    const JsonValue* found = by_domain.find(domain);
+    const auto counts = found ? to_counts(*found, "domain_expert", n_experts) : std::vector<std::uint32_t>(n_experts);
     special.domain_DE.insert(special.domain_DE.end(), counts.begin(), counts.end());
   }
   frame.specialisation.push_back(std::move(special));
 }
 
-TelemetryFrame LogReader::State::frame_of(const Run& run, const Json& json, const RunInfo& info) const {
+TelemetryFrame LogReader::State::frame_of(const Run& run, const JsonFields& json, const RunInfo& info) const {
   TelemetryFrame frame = frame_from_json(json, info);
   for (const RouterFrame& router : frame.routers) {
     if (std::find(info.moe_layers.begin(), info.moe_layers.end(), router.layer) == info.moe_layers.end())
@@ -204,32 +221,35 @@ TelemetryFrame LogReader::State::frame_of(const Run& run, const Json& json, cons
 }
 
 // The frame of a line that holds a whole step, and what was noted at it.
-void LogReader::State::take(Run& run, const Json& json) {
+void LogReader::State::take(Run& run, const JsonFields& json) {
   run.imported->add(frame_of(run, json, run.imported->info()));
-  const Json* markers = member(json, {"markers"});
+  const JsonValue* markers = member(json, {"markers"});
   if (!markers) return;
-  for (const Json& each : list_of(*markers, "markers", 0, "entries")) {
-    if (!each.is_object()) throw Unreadable("markers: not objects");
-    Marker marker{run.imported->info().run,    0,
-                  each.value("kind", "event"), each.value("text", ""),
-                  each.value("key", ""),       each.value("value", "")};
+  for (const JsonValue each : list_of(*markers, "markers", 0, "entries")) {
+    const JsonFields fields = fields_of(each, "markers", "not objects");
+    const auto text = [&](const char* key, const char* otherwise) {
+      const JsonValue* found = fields.find(key);
+      return found ? to_text(*found, key) : otherwise;
+    };
+    Marker marker{run.imported->info().run, 0, text("kind", "event"), text("text", ""), text("key", ""),
+                  text("value", "")};
     if (marker.key.empty()) read_change_text(marker);
-    const Json* step = member(each, {"step"});
+    const JsonValue* step = member(fields, {"step"});
     marker.step = to_count(step ? *step : *member(json, {"step"}), "markers: step", kLastStep);
     run.imported->add(std::move(marker));
   }
 }
 
 // A line that is one layer of a step.
-void LogReader::State::add_layer(Run& run, int number, const Json& json) {
+void LogReader::State::add_layer(Run& run, int number, const JsonFields& json) {
   if (run.part && run.part->step != to_count(*member(json, {"step"}), "step", kLastStep))
     add_collected_step(run, number);
   RunInfo info = run.imported ? run.imported->info() : run.stated;
-  if (const Json* load = member(json, {"tokens_per_expert"}); load && load->is_array() && !run.imported) {
+  if (const JsonValue* load = member(json, {"tokens_per_expert"}); load && load->is_array() && !run.imported) {
     if (run.part && !run.part->routers.empty())
       info.n_experts = static_cast<int>(run.part->routers.front().tokens_per_expert.size());
     else if (info.n_experts == 0)
-      info.n_experts = static_cast<int>(std::min(load->size(), kMaxImportedExperts + 1));
+      info.n_experts = listed_experts(load);
     check_shape(1, static_cast<std::size_t>(info.n_experts));
   }
   TelemetryFrame frame = frame_from_json(json, info);
@@ -279,39 +299,40 @@ void LogReader::State::add_collected_step(Run& run, int number) {
 }
 
 void LogReader::State::add_held_steps(Run& run, int number) {
-  const auto held = std::exchange(run.held, {});
-  for (const auto& [line, json] : held) {
+  JsonLines held_lines;  // that of the line in work is in use
+  for (const HeldStep& held : std::exchange(run.held, {})) {
     try {
+      const JsonFields json = held_lines.parse(held.text);
       if (!run.imported) {
         const RunInfo info = info_from_first_step(run, json);
         open(run, number, info, frame_of(run, json, info).step);
       }
       take(run, json);
     } catch (const Unreadable& unreadable) {
-      bad.add(line, unreadable.what());
+      bad.add(held.line, unreadable.what());
     }
   }
 }
 
-void LogReader::State::step(Run& run, int number, const Json& json) {
-  if (json.contains("layer") && !json.contains("routers")) return add_layer(run, number, json);
+void LogReader::State::step(Run& run, int number, const JsonFields& json) {
+  if (json.find("layer") && !json.find("routers")) return add_layer(run, number, json);
   add_collected_step(run, number);
   if (run.imported) return take(run, json);
   const RunInfo info = info_from_first_step(run, json);
   TelemetryFrame frame = frame_of(run, json, info);
   if (info.moe_layers.empty() && run.held.size() < kMaxHeld) {
-    run.held.emplace_back(lines, json);
+    run.held.push_back({lines, frame.step, std::string(line)});
     return;
   }
-  const std::int64_t first_step = run.held.empty() ? frame.step : run.held.front().second["step"].get<std::int64_t>();
+  const std::int64_t first_step = run.held.empty() ? frame.step : run.held.front().step;
   open(run, number, info, first_step);
   add_held_steps(run, number);
   take(run, json);
 }
 
-void LogReader::State::parse_line(std::string_view line) {
-  const Json json = parse_json_line(line);
-  const Json* run_key = member(json, {"run"});
+void LogReader::State::parse_line() {
+  const JsonFields json = parser.parse(line);
+  const JsonValue* run_key = member(json, {"run"});
   const int number = run_key && run_key->is_number() ? to_index(*run_key, "run", 0, 1 << 20) : 0;
   const bool is_step = member(json, {"step"}) != nullptr;
   if (!runs.contains(number) && runs.size() >= 16) throw Unreadable("run: more than 16 runs in one file");
@@ -331,11 +352,10 @@ LogReader::LogReader(LogReader&&) noexcept = default;
 void LogReader::read_line(std::string_view line) {
   if (++state_->lines == 1) line = without_byte_order_mark(line);
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
+  state_->line = line;
   try {
-    state_->parse_line(line);
+    state_->parse_line();
   } catch (const Unreadable& unreadable) {
-    state_->bad.add(state_->lines, unreadable.what());
-  } catch (const Json::exception& unreadable) {
     state_->bad.add(state_->lines, unreadable.what());
   }
 }
@@ -379,16 +399,23 @@ void LineSplitter::add(std::string_view chunk, LogReader& reader) {
   for (;;) {
     const std::size_t end = chunk.find('\n');
     const std::string_view piece = chunk.substr(0, end);
-    if (!too_long_ && part_.size() + piece.size() <= kLongestLine) {
-      part_ += piece;
-    } else {
-      too_long_ = true;
-      part_ = {};
-    }
+    const bool whole = end != std::string_view::npos && !holds_part() && piece.size() <= kLongestLine;
+    if (whole)
+      reader.read_line(piece);
+    else
+      add_part(piece);
     if (end == std::string_view::npos) return;
-    finish(reader);
+    if (!whole) finish(reader);
     chunk.remove_prefix(end + 1);
   }
+}
+
+void LineSplitter::add_part(std::string_view piece) {
+  too_long_ = too_long_ || part_.size() + piece.size() > kLongestLine;
+  if (too_long_)
+    part_ = {};
+  else
+    part_ += piece;
 }
 
 void LineSplitter::finish(LogReader& reader) {

@@ -68,6 +68,7 @@ class LineSplitter {
   bool holds_part() const { return !part_.empty() || too_long_; }
 
  private:
+  void add_part(std::string_view piece);
   std::string part_;
   bool too_long_ = false;
 };

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <set>
 
-#include "core/io/json_values.h"
+#include "core/io/json_text.h"
 #include "core/telemetry/logs/import.h"
 
 namespace moescope {

@@ -14,13 +14,17 @@
 
 namespace moescope {
 
+// What a killed program leaves: all that was written so far, or nothing of use, which takes half the time.
+enum class Durable { always, when_finished };
+
 // Every failure throws std::runtime_error with the path and SQLite's message.
 class RecordingWriter {
  public:
   // Creates the file. Replaces an earlier recording of that name, unless another program has it open; refuses any other
   // file.
-  explicit RecordingWriter(const std::string& path);
-  ~RecordingWriter();
+  explicit RecordingWriter(const std::string& path, Durable durable = Durable::always);
+  ~RecordingWriter();  // finishes, as far as the disk permits
+  void finish();       // the file is complete and on the disk; nothing can be written to it any more
   void add_run(const RunInfo& info);
   // One transaction: all or nothing. A frame at or before the newest step of its run replaces what followed.
   void write(std::span<const std::shared_ptr<const TelemetryFrame>> frames);

@@ -40,6 +40,10 @@ std::string immutable_uri(const std::string& path) {
   return uri + "?immutable=1";
 }
 
+std::unique_ptr<Connection> open_immutable(const std::string& path) {
+  return std::make_unique<Connection>(immutable_uri(path), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nullptr, path);
+}
+
 std::vector<const char*> tables_of(std::int64_t version) {
   std::vector<const char*> tables = {"run", "frame", "router", "volume", "quant", "marker"};
   if (version >= 2) tables.insert(tables.end(), {"flip", "gradient"});
@@ -135,8 +139,7 @@ void RecordingFile::check() {
 
 void RecordingFile::open_without_locks() {
   locks_ = false;
-  connection_ =
-      std::make_unique<Connection>(immutable_uri(path_), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nullptr, path_);
+  connection_ = open_immutable(path_);
   const int code = sqlite3_exec(connection_->handle(), "PRAGMA schema_version", nullptr, nullptr, nullptr);
   if ((code & 0xff) == SQLITE_NOTADB)
     throw std::runtime_error(path_ + ": not a MoEScope recording: no SQLite database");
@@ -163,6 +166,12 @@ void RecordingFile::open_with_locks() {
   connection_ = std::make_unique<Connection>(path_, SQLITE_OPEN_READONLY, "unix-none");
   connection_->execute("PRAGMA locking_mode = EXCLUSIVE");
   if (code() != SQLITE_OK) connection_->fail("its log " + log_of(path_) + " cannot be read");
+}
+
+std::unique_ptr<Connection> RecordingFile::another_connection() const {
+  if (locks_) return nullptr;
+  auto another = open_immutable(path_);
+  return state() == opened_ ? std::move(another) : nullptr;  // else it may be another file of that name
 }
 
 void RecordingFile::reopen() {

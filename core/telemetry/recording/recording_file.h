@@ -25,6 +25,9 @@ class RecordingFile {
   // opened without locks, since these would leave files beside it.
   bool changed_unseen() const;
   void reopen();
+  // The same file for another thread; nullptr: somebody may be writing to it, and each connection would see another
+  // state.
+  std::unique_ptr<Connection> another_connection() const;
   // What is missing, as text for the user, with the file and what to do: a program that was killed leaves its log
   // beside the recording, and it was not copied along. Empty: nothing is known to be missing.
   std::string missing() const;

@@ -12,6 +12,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <utility>
 
 #include "core/io/input_file.h"
 #include "core/io/sqlite.h"
@@ -125,7 +126,20 @@ void make_new_file(const std::string& path) {
   ::close(fd);
 }
 
-std::unique_ptr<Connection> create_recording(const std::string& path) {
+void use_log(Connection& file) {
+  file.execute("PRAGMA synchronous = NORMAL");
+  file.execute("PRAGMA journal_mode = WAL");
+}
+
+// Pages go straight to their place; what they replace is kept in memory until the transaction ends. They are large:
+// nothing is written twice, as every page that changes is to a log.
+void use_no_log(Connection& file) {
+  file.execute("PRAGMA page_size = 16384");
+  file.execute("PRAGMA synchronous = OFF");
+  file.execute("PRAGMA journal_mode = MEMORY");
+}
+
+std::unique_ptr<Connection> create_recording(const std::string& path, Durable durable) {
   for (const char* suffix : {"", "-wal", "-shm", "-journal"})
     if (const std::string problem = output_problem(path + suffix); !problem.empty())
       throw std::runtime_error(path + suffix + ": " + problem);
@@ -137,8 +151,7 @@ std::unique_ptr<Connection> create_recording(const std::string& path) {
   }
   make_new_file(path);
   auto file = std::make_unique<Connection>(path, SQLITE_OPEN_READWRITE);
-  file->execute("PRAGMA journal_mode = WAL");
-  file->execute("PRAGMA synchronous = NORMAL");
+  durable == Durable::always ? use_log(*file) : use_no_log(*file);
   file->execute("PRAGMA journal_size_limit = 4194304");
   file->execute("BEGIN");
   file->execute(("PRAGMA application_id = " + std::to_string(kApplicationId)).c_str());
@@ -153,7 +166,7 @@ std::unique_ptr<Connection> create_recording(const std::string& path) {
   meta.bind("state").bind(kBeingWritten).run();
   file->execute("COMMIT");
   // Into the file proper at once: a killed process leaves a recording even if its WAL is not copied along.
-  file->execute("PRAGMA wal_checkpoint(TRUNCATE)");
+  if (durable == Durable::always) file->execute("PRAGMA wal_checkpoint(TRUNCATE)");
   return file;
 }
 
@@ -188,7 +201,8 @@ class NarrowCounts {
 constexpr std::chrono::milliseconds kLogTakenInEvery{1000};
 
 struct RecordingWriter::Database {
-  explicit Database(const std::string& path) : file(create_recording(path)), connection(*file) {}
+  Database(const std::string& path, Durable durable)
+      : file(create_recording(path, durable)), connection(*file), has_log(durable == Durable::always) {}
 
   void insert(const TelemetryFrame& frame);
   void insert(const TelemetryFrame& frame, const RouterFrame& router, std::int64_t row_id);
@@ -213,12 +227,13 @@ struct RecordingWriter::Database {
   }
   void forget_from(int run, std::int64_t step);
   void checkpoint_log();
-  void close();
+  void finish();
   bool has_moved() const;
   void require_place() const;
 
   std::unique_ptr<Connection> file;
   Connection& connection;
+  bool has_log, finished = false;
   Statement begin{connection, "BEGIN"}, commit{connection, "COMMIT"};
   Statement insert_frame{connection, insert_sql(connection, "frame")};
   Statement insert_router{connection, insert_sql(connection, "router")};
@@ -357,18 +372,28 @@ void RecordingWriter::Database::forget_from(int run, std::int64_t step) {
 // and its log is not copied along.
 void RecordingWriter::Database::checkpoint_log() {
   const auto now = std::chrono::steady_clock::now();
-  if (now - log_taken_in < kLogTakenInEvery) return;
+  if (!has_log || now - log_taken_in < kLogTakenInEvery) return;
   log_taken_in = now;
   sqlite3_wal_checkpoint_v2(connection.handle(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
 }
 
-// Moves the whole log into the file and marks it closed; SQLite itself does not while a reader is open.
-void RecordingWriter::Database::close() {
+// Moves the whole log into the file and marks it closed; SQLite itself does not while a reader is open. A file that had
+// no log so far is synced by that, too.
+void RecordingWriter::Database::finish() {
+  if (std::exchange(finished, true)) return;
+  if (!has_log) use_log(connection);
   Statement(connection, "UPDATE meta SET value = ? WHERE key = 'state'").bind(kClosed).run();
-  sqlite3_wal_checkpoint_v2(connection.handle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+  const int code =
+      sqlite3_wal_checkpoint_v2(connection.handle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+  if (!has_log && code != SQLITE_OK) connection.fail("");
 }
 
-RecordingWriter::RecordingWriter(const std::string& path) : db_(std::make_unique<Database>(path)) {}
+RecordingWriter::RecordingWriter(const std::string& path, Durable durable)
+    : db_(std::make_unique<Database>(path, durable)) {}
+
+void RecordingWriter::finish() {
+  db_->finish();
+}
 
 // If the file was removed or moved, SQLite would delete the log by name, which may be another recording's by now.
 RecordingWriter::~RecordingWriter() {
@@ -379,7 +404,7 @@ RecordingWriter::~RecordingWriter() {
     return;
   }
   try {
-    db_->close();
+    db_->finish();
   } catch (const std::exception&) {  // a full disk: what was written is there, as a recording that was not closed
   }
 }
@@ -393,7 +418,7 @@ bool RecordingWriter::Database::has_moved() const {
 void RecordingWriter::Database::require_place() const {
   const std::string& path = connection.path();
   if (has_moved()) throw std::runtime_error(path + ": was removed or moved while it was written");
-  if (!std::filesystem::exists(path + "-wal"))
+  if (has_log && !std::filesystem::exists(path + "-wal"))
     throw std::runtime_error(path + "-wal: was removed while it was written; the recording is whole up to here");
 }
 

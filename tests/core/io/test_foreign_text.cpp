@@ -2,13 +2,16 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <limits>
 
 #include "core/config/run_config.h"
 #include "core/files/file_kind.h"
 #include "core/files/tag_map.h"
-#include "core/io/json_values.h"
+#include "core/io/json_line.h"
 #include "core/io/text_encoding.h"
 #include "core/io/text_escape.h"
 #include "core/lessons/lesson.h"
@@ -176,7 +179,7 @@ TEST_F(ForeignFiles, AFollowedLogSaysWhatItIsAndIsReadOnceItIsText) {
 }
 
 TEST(JsonLine, WhatIsNoneIsNamedAsWhatItIs) {
-  const auto why = [](const std::string& line) { return thrown([&] { parse_json_line(line); }); };
+  const auto why = [](const std::string& line) { return thrown([&] { JsonLines().parse(line); }); };
   EXPECT_EQ(why("NaN"), "holds NaN and nothing else, so no step");
   EXPECT_EQ(why("-Infinity"), "holds -Infinity and nothing else, so no step");
   EXPECT_EQ(why("{\"step\": 0, \"loss\": nan}"),
@@ -191,6 +194,42 @@ TEST(JsonLine, WhatIsNoneIsNamedAsWhatItIs) {
   EXPECT_EQ(why("{\"a\": \"nan\", "), "not JSON, or cut off");
   EXPECT_EQ(why(in_utf16("{\"step\": 0}", false, false)).substr(0, 15), "is UTF-16 text:");
   EXPECT_EQ(why("{\"step\": 0, \"loss\": NaN}"), "");
+  const auto nested = [](int depth) {
+    return "{\"x\": " + std::string(depth - 1, '[') + std::string(depth - 1, ']') + "}";
+  };
+  EXPECT_EQ(why(nested(64)), "");
+  EXPECT_EQ(why(nested(65)), "nested more than 64 deep");
+  for (const char* text :
+       {"{\"a\": \"\\ud800\"}", "{\"a\": \"\\udc00\"}", "{\"a\": 01}", "{\"a\": 1e400}", "{} {}", "{\"a\": 1,}"})
+    EXPECT_EQ(why(text), "not JSON, or cut off") << text;
+}
+
+TEST(JsonLine, OfAKeyThatComesTwiceTheLastOneHolds) {
+  JsonLines lines;
+  const JsonFields fields = lines.parse("{\"b\": 1, \"a\": 2, \"b\": 3, \"\": 4, \"b\": 5}");
+  ASSERT_EQ(std::distance(fields.begin(), fields.end()), 3);
+  EXPECT_EQ(to_count(*fields.find("b"), "b", 9), 5);
+  EXPECT_EQ(to_count(*fields.find("a"), "a", 9), 2);
+  EXPECT_EQ(to_count(*fields.find(""), "", 9), 4);
+  EXPECT_FALSE(fields.find("c"));
+}
+
+TEST(JsonLine, NumbersBeyond64BitsAndThoseOfPythonAreValues) {
+  JsonLines lines;
+  const JsonFields fields = lines.parse(
+      "{\"large\": 123456789012345678901234567890, \"least\": -99999999999999999999, \"most\": 18446744073709551615,"
+      " \"list\": [NaN, -Infinity, Infinity, 1e-400, -0], \"NaN\": \"\\\"Infinity 99999999999999999999\"}");
+  const auto number = [&](const char* key) { return fields.find(key)->get_double().value(); };
+  EXPECT_EQ(number("large"), 123456789012345678901234567890.0);
+  EXPECT_EQ(number("least"), -99999999999999999999.0);
+  EXPECT_EQ(number("most"), 18446744073709551615.0);
+  const std::vector<float> list = to_floats(*fields.find("list"), "list", 5);
+  EXPECT_TRUE(std::isnan(list[0]) && !is_missing(list[0]));
+  EXPECT_EQ(list[1], -std::numeric_limits<float>::infinity());
+  EXPECT_EQ(list[2], std::numeric_limits<float>::infinity());
+  EXPECT_EQ(list[3], 0.0f);
+  EXPECT_FALSE(std::signbit(list[4]));
+  EXPECT_EQ(to_text(*fields.find("NaN"), "NaN"), "\"Infinity 99999999999999999999");
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <thread>
@@ -338,6 +340,20 @@ TEST(History, LoadCodesAreExactToAHundredthOfAPercent) {
   EXPECT_EQ(LoadRows::decode(LoadRows::encode(0)), 0.0f);
   EXPECT_EQ(LoadRows::decode(LoadRows::encode(1)), 1.0f);
   EXPECT_TRUE(std::isnan(LoadRows::decode(LoadRows::kAbsent)));
+}
+
+TEST(History, LoadCodesAreRoundedLogarithms) {
+  const auto expect_code = [](double u) {
+    const double code = std::clamp(std::round(2048 * std::log2(u)), -32766.0, 32766.0);
+    EXPECT_EQ(LoadRows::encode(u), static_cast<std::int16_t>(code)) << u;
+  };
+  for (int n = 1; n < 3000; ++n)
+    for (const double sum : {4096.0, 131072.0, 99991.0}) expect_code(n * 256.0 / sum);
+  for (int code = -40000; code < 40000; code += 7) {
+    const double between = std::exp2((code + 0.5) / 2048);  // two codes
+    for (const double u : {std::nextafter(between, 0.0), between, std::nextafter(between, 1e9)}) expect_code(u);
+  }
+  for (const double u : {5e-324, 1e-300, 1e300, std::numeric_limits<double>::infinity()}) expect_code(u);
 }
 
 TEST(History, WaterfallTakesTheNewestOfEachBin) {

@@ -518,6 +518,61 @@ TEST(JsonLines, KeysAreTheFieldsAndNaNIsNamed) {
 }
 
 // 96,000 rows of layers: beyond what is read at once.
+// Large enough that several threads read it: two runs, of which one went back.
+void write_large(const std::string& path, int steps) {
+  constexpr SampleShape kShape{.moe_layers = 12, .operands = 1};
+  std::mt19937 rng(5);
+  RecordingWriter writer(path);
+  for (int run = 0; run < 2; ++run) {
+    RunInfo info = sample_info(kShape);
+    info.run = run;
+    writer.add_run(info);
+  }
+  std::vector<FramePtr> frames;
+  for (int i = 0; i < 2 * steps; ++i) {
+    TelemetryFrame frame = sample_frame(i / 2 < 300 ? i / 2 : i / 2 - 50, kShape, rng);
+    frame.run = i % 2;
+    if (i % 40 == 0) add_specialisation_and_texts(frame, kShape, rng);
+    frames.push_back(share(std::move(frame)));
+  }
+  writer.write(frames);
+}
+
+TEST(Recording, SeveralThreadsReadWhatOneReads) {
+  const std::string path = temporary_file("large.moescope");
+  write_large(path, 400);
+  const RecordingReader reader(path);
+  for (int run = 0; run < 2; ++run) {
+    std::vector<FramePtr> one_by_one;
+    reader.read(run, [&](const FramePtr& frame, double) {
+      one_by_one.push_back(frame);
+      return true;
+    });
+    const auto history = reader.load(run);
+    EXPECT_EQ(history->steps(), (StepRange{0, 349}));
+    ASSERT_EQ(one_by_one.size(), 350u);
+    for (const FramePtr& frame : one_by_one) {
+      const auto loaded = history->frame_at(frame->step);
+      ASSERT_EQ(loaded->step, frame->step);
+      for (std::size_t i = 0; i < frame->routers.size(); ++i) expect_equal(loaded->routers[i], frame->routers[i]);
+      if (!frame->specialisation.empty())
+        expect_equal(history->specialisation_frame_at(frame->step)->specialisation[3], frame->specialisation[3]);
+    }
+  }
+}
+
+TEST(Recording, SeveralThreadsNameTheFirstDamage) {
+  const std::string path = temporary_file("large_damaged.moescope");
+  write_large(path, 400);
+  {
+    Connection file(path, SQLITE_OPEN_READWRITE);
+    file.execute(
+        "UPDATE router SET tokens_per_expert = x'00' WHERE id IN ((301 << 16) + 3, (301 << 16) + 4, 303 << 16, 699 << "
+        "16)");
+  }
+  expect_failure(path, "damaged: table router, id 19726339: tokens_per_expert has 1 bytes");
+}
+
 TEST(Recording, AGlanceHasTheFiguresOfEveryStepAndArraysOfSome) {
   const std::string path = temporary_file("glance.moescope");
   constexpr int kSteps = 1600, kLayers = 60;

@@ -1,0 +1,81 @@
+#include "core/telemetry/recording/read_ahead.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "core/telemetry/recording/frame_reader.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::size_t kFramesAChunk = 8;  // few: a frame may have megabytes
+
+}  // namespace
+
+ReadAhead::ReadAhead(std::vector<std::unique_ptr<Connection>> connections, const RunInfo& info,
+                     std::vector<std::int64_t> ids)
+    : info_(info), ids_(std::move(ids)), wanted_(2 * connections.size()), connections_(std::move(connections)) {
+  for (const auto& connection : connections_) {
+    connection->on_progress([this] { return !stopped_; });
+    threads_.emplace_back([this, &connection = *connection] { read(connection); });
+  }
+}
+
+ReadAhead::~ReadAhead() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  change_.notify_all();
+}
+
+std::size_t ReadAhead::chunks() const {
+  return (ids_.size() + kFramesAChunk - 1) / kFramesAChunk;
+}
+
+std::span<const std::int64_t> ReadAhead::ids_of(std::size_t chunk) const {
+  const std::size_t first = chunk * kFramesAChunk;
+  return std::span(ids_).subspan(first, std::min(kFramesAChunk, ids_.size() - first));
+}
+
+bool ReadAhead::begin(std::size_t& chunk) {
+  std::unique_lock lock(mutex_);
+  change_.wait(lock, [this] { return stopped_ || begun_ == chunks() || begun_ < wanted_; });
+  if (stopped_ || begun_ == chunks()) return false;
+  chunk = begun_++;
+  return true;
+}
+
+void ReadAhead::read(Connection& connection) {
+  std::optional<FrameReader> reader;
+  for (std::size_t chunk = 0; begin(chunk);) {
+    Chunk read;
+    try {
+      if (!reader) reader.emplace(connection, info_, 1);
+      const auto ids = ids_of(chunk);
+      reader->seek(ids.front(), ids.back());
+      std::int64_t id = 0;
+      while (auto frame = reader->next(id)) read.frames.push_back({id, History::pack(std::move(frame))});
+    } catch (...) {
+      read.error = std::current_exception();
+    }
+    const std::lock_guard lock(mutex_);
+    ready_.emplace(chunk, std::move(read));
+    change_.notify_all();
+  }
+}
+
+std::vector<ReadAhead::Read> ReadAhead::wait(std::chrono::milliseconds most) {
+  std::unique_lock lock(mutex_);
+  if (!change_.wait_for(lock, most, [this] { return ready_.contains(taken_); })) return {};
+  Chunk chunk = std::move(ready_.extract(taken_).mapped());
+  ++taken_;
+  ++wanted_;
+  change_.notify_all();
+  if (chunk.error) std::rethrow_exception(chunk.error);
+  return std::move(chunk.frames);
+}
+
+}  // namespace moescope

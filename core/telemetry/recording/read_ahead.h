@@ -1,0 +1,59 @@
+// Frames of a recording that nobody writes, read and packed by several threads at once, handed over in their order.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "core/io/sqlite.h"
+#include "core/telemetry/frame/frame.h"
+#include "core/telemetry/history/history.h"
+
+namespace moescope {
+
+class ReadAhead {
+ public:
+  struct Read {
+    std::int64_t id;
+    std::shared_ptr<History::Packed> frame;
+  };
+  // A thread for each connection. `ids`: of the frames of the run, rising.
+  ReadAhead(std::vector<std::unique_ptr<Connection>> connections, const RunInfo& info, std::vector<std::int64_t> ids);
+  ~ReadAhead();  // ends the reading
+  bool done() const { return taken_ == chunks(); }
+  // The frames that come next; empty: not read after `most`. Throws what FrameReader throws, at its frame.
+  std::vector<Read> wait(std::chrono::milliseconds most);
+
+ private:
+  struct Chunk {
+    std::vector<Read> frames;
+    std::exception_ptr error;
+  };
+  std::size_t chunks() const;
+  std::span<const std::int64_t> ids_of(std::size_t chunk) const;
+  bool begin(std::size_t& chunk);  // false: nothing is left to be read
+  void read(Connection& connection);
+
+  const RunInfo& info_;
+  std::vector<std::int64_t> ids_;
+  std::size_t taken_ = 0;  // chunks
+
+  std::mutex mutex_;
+  std::condition_variable change_;
+  std::size_t begun_ = 0;
+  std::size_t wanted_ = 0;  // chunks that may be begun
+  std::map<std::size_t, Chunk> ready_;
+  std::atomic<bool> stopped_{false};
+  std::vector<std::unique_ptr<Connection>> connections_;
+  std::vector<std::jthread> threads_;  // last: they use all of the above
+};
+
+}  // namespace moescope
