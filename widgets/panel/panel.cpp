@@ -31,11 +31,15 @@ class Panel::StatusLine : public QWidget {
   void paintEvent(QPaintEvent*) override {
     QPainter painter(this);
     painter.setPen(mutedText(palette()));
-    QStringList texts = {tag()};  // with ever more of the status: what does not fit as a whole is left out
-    for (const QString& part : panel_->status().split(QStringLiteral(", "), Qt::SkipEmptyParts))
-      texts.prepend(texts.front() + QStringLiteral(", ") + part);
-    painter.drawText(rect(), Qt::AlignLeft | Qt::AlignVCenter, firstThatFits(texts, fontMetrics(), width()));
-    if (toolTip() != texts.front()) setToolTip(texts.front());
+    QString whole = tag(), shown = whole;  // as many parts of the status as fit
+    bool fits = true;
+    for (const QString& part : panel_->status().split(QStringLiteral(", "), Qt::SkipEmptyParts)) {
+      whole += QStringLiteral(", ") + part;
+      fits = fits && fontMetrics().horizontalAdvance(whole) <= width();
+      if (fits) shown = whole;
+    }
+    painter.drawText(rect(), Qt::AlignLeft | Qt::AlignVCenter, shown);
+    if (toolTip() != whole) setToolTip(whole);
   }
 
  private:
