@@ -85,8 +85,9 @@ QString BlockScaleHistogramPanel::notice() const {
   if (!history) return noRunNotice();
   if (history->steps().empty()) return noDataYetNotice();
   const auto newest = history->quant_frame_at(history->steps().last);
-  if (!newest || layersOf(*newest, selection_->tensor().gemm_class()).empty())
-    return noQuantizationNotice(history->info(), newest.get(), selection_->tensor().gemm_class());
+  const GemmClass gemm_class = selection_->tensor().gemm_class();
+  if (!newest || std::ranges::find(newest->quants, gemm_class, &QuantFrame::gemm_class) == newest->quants.end())
+    return noQuantizationNotice(history->info(), newest.get(), gemm_class);
   const QuantFrame* tensor = findTensor(newest.get(), selection_->tensor());
   if (tensor && quant_format(tensor->format).scale == QuantScale::none)
     return tr("%1 is in BF16, which has no scales").arg(placeName(selection_->tensor()));
@@ -128,9 +129,10 @@ FigureTarget BlockScaleHistogramPanel::scalesAt(std::int64_t step) const {
 }
 
 void BlockScaleHistogramPanel::refillWaterfall() {
-  waterfall_->setNotice(notice());
-  bars_->setVisible(notice().isEmpty());
-  if (!notice().isEmpty()) return;
+  const QString why = notice();
+  waterfall_->setNotice(why);
+  bars_->setVisible(why.isEmpty());
+  if (!why.isEmpty()) return;
   updateRows();
   LegendScale legend{.lut = viridisLut(isDark(palette())), .ticks = {}, .caption = tr("blocks")};
   legend.lut[kNoDataCode] = palette().base().color().rgb();

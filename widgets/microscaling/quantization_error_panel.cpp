@@ -25,6 +25,15 @@ const QuantFrame* firstOf(const TelemetryFrame& frame, GemmClass gemm_class) {
   return first == frame.quants.end() ? nullptr : &*first;
 }
 
+// Operands may have formats of their own.
+QString formatsOf(const TelemetryFrame& frame, GemmClass gemm_class) {
+  QStringList formats;
+  for (const QuantFrame& quant : frame.quants)
+    if (quant.gemm_class() == gemm_class) formats << QString::fromStdString(quant.format);
+  formats.removeDuplicates();
+  return formats.join(QLatin1Char('/'));
+}
+
 }  // namespace
 
 QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* parent)
@@ -43,8 +52,11 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
   };
   view_->setWeights(sequentialWeights());
   view_->setExtraMargins({0, kGroupHeight, 0, 0});
-  connect(selection_, &Selection::dataChanged, view_, &PlotFrame::markDirty);
-  connect(selection_, &Selection::timeChanged, view_, &PlotFrame::markDirty);
+  const auto follow = [this] {  // most steps are not measured
+    if (!frame_ || frame_ != selection_->quantFrame()) view_->markDirty();
+  };
+  connect(selection_, &Selection::dataChanged, view_, follow);
+  connect(selection_, &Selection::timeChanged, view_, follow);
   connect(selection_, &Selection::focusChanged, view_, [this] {
     if (selection_->tensor().gemm_class() != gemm_class_) return view_->markDirty();
     markCurrent();
@@ -65,13 +77,10 @@ std::optional<Provenance> QuantizationErrorPanel::kind() const {
 
 QString QuantizationErrorPanel::status() const {
   const auto frame = selection_->quantFrame();
-  const QuantFrame* first = frame ? firstOf(*frame, selection_->tensor().gemm_class()) : nullptr;
-  if (!first) return {};
-  QStringList formats;  // operands may have formats of their own
-  for (const QuantFrame& quant : frame->quants)
-    if (quant.gemm_class() == first->gemm_class()) formats << QString::fromStdString(quant.format);
-  formats.removeDuplicates();
-  return timeStatus(frame->step, true) + QStringLiteral(", ") + formats.join(QStringLiteral("/"));
+  const GemmClass gemm_class = selection_->tensor().gemm_class();
+  if (!frame || !firstOf(*frame, gemm_class)) return {};
+  const bool indexed = frame == indexed_ && gemm_class == indexed_class_;
+  return timeStatus(frame->step, true) + QStringLiteral(", ") + (indexed ? formats_ : formatsOf(*frame, gemm_class));
 }
 
 void QuantizationErrorPanel::refill() {
@@ -130,6 +139,7 @@ void QuantizationErrorPanel::indexCells() {
   indexed_class_ = gemm_class_;
   layers_ = layersOf(*frame_, gemm_class_);
   tensors_ = operandsOf(*frame_, gemm_class_);
+  formats_ = formatsOf(*frame_, gemm_class_);
   cells_.assign(layers_.size() * tensors_.size(), nullptr);
   for (const QuantFrame& quant : frame_->quants) {
     if (quant.gemm_class() != gemm_class_) continue;

@@ -38,6 +38,7 @@ class QuantizationErrorPanel : public Panel {
   GemmClass gemm_class_ = GemmClass::experts;
   std::shared_ptr<const TelemetryFrame> indexed_;  // the source of the following: every n-th step has one
   GemmClass indexed_class_ = GemmClass::experts;
+  QString formats_;
   std::vector<int> layers_;               // rows
   std::vector<OperandPlace> tensors_;     // columns, layer 0
   std::vector<const QuantFrame*> cells_;  // rows x columns, in frame_; nullptr: not quantized

@@ -3,6 +3,7 @@
 #include <QSignalBlocker>
 #include <QStandardItemModel>
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "widgets/panel/tensor_text.h"
@@ -10,12 +11,22 @@
 namespace moescope {
 namespace {
 
-// Calls `synchronise` whenever what there is to choose or what is chosen may have changed.
+// Calls `synchronise` whenever what there is to choose or what is chosen may have changed. Most steps are not measured,
+// and looking through all operands takes time.
 template <class Combo>
 void follow(Selection* selection, Combo* combo, void (Combo::*synchronise)()) {
-  QObject::connect(selection, &Selection::focusChanged, combo, synchronise);
-  QObject::connect(selection, &Selection::timeChanged, combo, synchronise);
-  QObject::connect(selection, &Selection::dataChanged, combo, synchronise);
+  struct Source {
+    std::shared_ptr<const TelemetryFrame> frame;
+    OperandPlace tensor;
+    bool operator==(const Source&) const = default;
+  };
+  const auto look = [selection, combo, synchronise, seen = std::make_shared<Source>()] {
+    const Source now{selection->quantFrame(), selection->tensor()};
+    if (std::exchange(*seen, now) != now) (combo->*synchronise)();
+  };
+  QObject::connect(selection, &Selection::focusChanged, combo, look);
+  QObject::connect(selection, &Selection::timeChanged, combo, look);
+  QObject::connect(selection, &Selection::dataChanged, combo, look);
 }
 
 OperandChoices choicesOf(const TelemetryFrame* frame, GemmClass gemm_class) {

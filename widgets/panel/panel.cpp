@@ -35,10 +35,15 @@ class Panel::StatusLine : public QWidget {
     painter.setPen(mutedText(palette()));
     QStringList parts = panel_->status().split(QStringLiteral(", "), Qt::SkipEmptyParts);
     if (const auto kind = panel_->kind()) parts.prepend(kindText(*kind));
-    QStringList texts = {parts.value(0)};  // with ever more of the status: what does not fit as a whole is left out
-    for (const QString& part : parts.mid(1)) texts.prepend(texts.front() + QStringLiteral(", ") + part);
-    painter.drawText(rect(), Qt::AlignLeft | Qt::AlignVCenter, firstThatFits(texts, fontMetrics(), width()));
-    if (toolTip() != texts.front()) setToolTip(texts.front());
+    QString whole = parts.value(0), shown = whole;  // as many parts as fit
+    bool fits = true;
+    for (const QString& part : parts.mid(1)) {
+      whole += QStringLiteral(", ") + part;
+      fits = fits && fontMetrics().horizontalAdvance(whole) <= width();
+      if (fits) shown = whole;
+    }
+    painter.drawText(rect(), Qt::AlignLeft | Qt::AlignVCenter, shown);
+    if (toolTip() != whole) setToolTip(whole);
   }
 
  private:

@@ -3,8 +3,10 @@
 #include <QFontMetrics>
 #include <QLinearGradient>
 #include <algorithm>
+#include <bit>
 #include <climits>
 #include <cmath>
+#include <limits>
 
 namespace moescope {
 namespace {
@@ -39,6 +41,44 @@ Lut lutOf(std::span<const QRgb> stops, bool dark) {
   return lut;
 }
 
+// The codes of utilisations from 1/4 to 4: a large model has thousands of cells, too many for a logarithm each. Numbers
+// with the same leading bits share an entry, which is narrower than a code: at most one code begins within it.
+class UtilisationTable {
+ public:
+  UtilisationTable() {
+    for (std::uint64_t i = 0; i < kEntries; ++i) {
+      std::uint64_t below = (kFirst + i) << kShift, above = below + (std::uint64_t{1} << kShift);
+      const std::uint8_t code = computed(below);
+      entries_[i] = {std::numeric_limits<double>::infinity(), code};
+      if (computed(above - 1) == code) continue;
+      while (above - below > 1) {  // the bits of positive numbers are in their order
+        const std::uint64_t middle = below + (above - below) / 2;
+        (computed(middle) == code ? below : above) = middle;
+      }
+      entries_[i].next = std::bit_cast<double>(above);
+    }
+  }
+
+  std::uint8_t codeOf(double utilisation) const {
+    const Entry& entry = entries_[(std::bit_cast<std::uint64_t>(utilisation) >> kShift) - kFirst];
+    return static_cast<std::uint8_t>(entry.code + (utilisation >= entry.next ? 1 : 0));
+  }
+
+ private:
+  struct Entry {
+    double next;        // where the next code begins
+    std::uint8_t code;  // before it
+  };
+  static std::uint8_t computed(std::uint64_t bits) {
+    const double limit = std::log2(kUtilisationLimit);
+    return divergingCode((std::log2(std::bit_cast<double>(bits)) + limit) / (2 * limit));
+  }
+  static constexpr int kShift = 44;  // leaves 8 bits of the fraction
+  static constexpr std::uint64_t kFirst = std::bit_cast<std::uint64_t>(1 / kUtilisationLimit) >> kShift;
+  static constexpr std::uint64_t kEntries = (std::bit_cast<std::uint64_t>(kUtilisationLimit) >> kShift) - kFirst + 1;
+  std::array<Entry, kEntries> entries_;
+};
+
 }  // namespace
 
 std::uint8_t scaleCode(double position) {
@@ -67,10 +107,10 @@ Lut utilisationLut(bool dark) {
 }
 
 std::uint8_t utilisationCode(double utilisation) {
+  static const UtilisationTable kTable;
   if (std::isnan(utilisation)) return kNoDataCode;
   if (utilisation <= 0) return kZeroLoadCode;
-  static const double kLimit = std::log2(kUtilisationLimit);
-  return divergingCode((std::log2(utilisation) + kLimit) / (2 * kLimit));
+  return kTable.codeOf(std::clamp(utilisation, 1 / kUtilisationLimit, kUtilisationLimit));
 }
 
 std::uint8_t divergingCode(double position) {
@@ -163,7 +203,8 @@ double glyphLength(double share) {
 }
 
 LegendScale utilisationLegend(bool dark) {
-  return {.lut = utilisationLut(dark),
+  const Lut lut = utilisationLut(dark);
+  return {.lut = lut,
           .ticks = {{0.0, QStringLiteral("1/4")},
                     {0.25, QStringLiteral("1/2")},
                     {0.5, QStringLiteral("1")},
@@ -172,7 +213,7 @@ LegendScale utilisationLegend(bool dark) {
           .caption = QStringLiteral("x fair"),
           .beyond = true,
           .first_code = 2,
-          .swatches = {{QColor(utilisationLut(dark)[kZeroLoadCode]), QStringLiteral("0"), true}}};
+          .swatches = {{QColor(lut[kZeroLoadCode]), QStringLiteral("0"), true}}};
 }
 
 }  // namespace moescope

@@ -216,9 +216,10 @@ void LinePlot::paintSeriesLegend(QPainter& painter) const {
   struct Entry {
     QString name, value;
     QPen swatch;
+    QString text{};
+    int advance = 0;  // of the text: measuring takes as long as drawing
   };
   std::vector<Entry> entries;
-  int wanted = 0, names = 0;
   for (const ReferenceLine& line : references_)
     entries.push_back({line.label, {}, QPen(mutedText(palette()), 1, Qt::DashLine)});
   for (const LineSeries& series : series_) {
@@ -227,23 +228,31 @@ void LinePlot::paintSeriesLegend(QPainter& painter) const {
     if (series.smoothing > 0) text += tr(" (strong: EMA %1)").arg(series.smoothing, 0, 'g', 3);
     entries.push_back({series.label, text, QPen(seriesColor(series.color, dark()), 3)});
   }
-  for (const Entry& entry : entries) {
-    wanted += metrics.horizontalAdvance(entry.name + entry.value) + 26;
-    names += metrics.horizontalAdvance(entry.name) + 26;
+  int wanted = 0, names = 0;
+  for (Entry& entry : entries) {
+    entry.text = entry.name + entry.value;
+    entry.advance = metrics.horizontalAdvance(entry.text);
+    wanted += entry.advance + 26;
   }
-  if (names > plot.width())  // the first word says which: a run's letter
-    for (Entry& entry : entries) entry.name = entry.name.section(QLatin1Char(' '), 0, 0);
+  if (wanted > plot.width()) {
+    for (const Entry& entry : entries) names += metrics.horizontalAdvance(entry.name) + 26;
+    for (Entry& entry : entries) {
+      if (names > plot.width()) entry.name = entry.name.section(QLatin1Char(' '), 0, 0);  // which run: its letter
+      entry.text = entries.size() == 1 ? entry.name + entry.value : entry.name;
+      entry.advance = metrics.horizontalAdvance(entry.text);
+    }
+  }
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
-    const QString text = wanted <= plot.width() || entries.size() == 1 ? entry->name + entry->value : entry->name;
-    const int width = std::min(metrics.horizontalAdvance(text) + 22, plot.width());
+    const int width = std::min(entry->advance + 22, plot.width()), for_text = width - 18;
     if (right - width < plot.left()) return;
     const QRect box(right - width, plot.top() + 1, width, metrics.height() + 2);
     painter.fillRect(box, ground);
     painter.setPen(entry->swatch);
     painter.drawLine(box.left() + 3, box.center().y() + 1, box.left() + 14, box.center().y() + 1);
     painter.setPen(palette().text().color());
-    painter.drawText(box.adjusted(18, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter,
-                     metrics.elidedText(text, Qt::ElideRight, width - 18));
+    painter.drawText(
+        box.adjusted(18, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter,
+        entry->advance <= for_text ? entry->text : metrics.elidedText(entry->text, Qt::ElideRight, for_text));
     right -= width + 4;
   }
 }

@@ -30,6 +30,14 @@ std::size_t labelStride(const std::vector<Tick>& ticks, const QFontMetrics& metr
   return ticks.size();
 }
 
+// Pixel i shows the cells from edge i to before edge i + 1.
+std::vector<int> edgesOfPixels(int cells, int most_pixels) {
+  const int pixels = std::min(cells, most_pixels);
+  std::vector<int> edges;
+  for (int i = 0; i <= pixels; ++i) edges.push_back(i * cells / pixels);
+  return edges;
+}
+
 QString labelsOf(const std::vector<Tick>& ticks) {
   QString all;
   for (const Tick& tick : ticks) all += tick.label;
@@ -51,7 +59,10 @@ void MatrixPlot::setLegend(const LegendScale& scale) {
   legend_ = scale;
 }
 
+// The labels stay the same from step to step, and measuring them all takes longer than comparing.
 void MatrixPlot::setRowAxis(std::vector<Tick> ticks, const QString& caption) {
+  if (ticks == row_ticks_ && caption == row_caption_ && font() == measured_font_) return;
+  measured_font_ = font();
   row_ticks_ = std::move(ticks);
   row_caption_ = caption;
   int widest = 0;
@@ -102,8 +113,20 @@ QRgb MatrixPlot::cellColor(int row, int column) const {
 
 QString MatrixPlot::staticKey() const {
   return QStringLiteral("%1:%2:%3:%4").arg(rows_).arg(columns_).arg(row_ticks_.size()).arg(column_ticks_.size()) +
-         row_caption_ + column_caption_ + legend_.caption + labelsOf(legend_.ticks) + labelsOf(row_ticks_) +
-         labelsOf(column_ticks_);
+         row_caption_ + column_caption_ + labelsOf(row_ticks_) + labelsOf(column_ticks_);
+}
+
+QString MatrixPlot::legendKey() const {
+  return legend_.caption + labelsOf(legend_.ticks);
+}
+
+QRect MatrixPlot::legendRect() const {
+  const int left = cellsRect().right() + 8 + extra_.right();
+  return {left, 0, width() - left, height()};
+}
+
+void MatrixPlot::paintColorLegend(QPainter& painter) {
+  paintLegend(painter, QRect(legendRect().left() + 2, 2, kLegendWidth - 2, height() - 6), legend_, palette());
 }
 
 void MatrixPlot::paintStatic(QPainter& painter) {
@@ -140,28 +163,33 @@ void MatrixPlot::paintStatic(QPainter& painter) {
   painter.drawText(QRect(cells.left(), under + metrics.height() - 1, cells.width(), metrics.height()), Qt::AlignCenter,
                    metrics.elidedText(column_caption_, Qt::ElideRight, cells.width()));
   paintLeftAxis(painter, {}, {}, row_caption_);
-  paintLegend(painter, QRect(cells.right() + 10 + extra_.right(), 2, kLegendWidth - 2, height() - 6), legend_,
-              palette());
 }
 
 QImage MatrixPlot::image(const QSize& most) const {
-  const int height = std::min(rows_, most.height()), width = std::min(columns_, most.width());
+  const std::vector<int> row_edges = edgesOfPixels(rows_, most.height());
+  const std::vector<int> column_edges = edgesOfPixels(columns_, most.width());
+  const int width = static_cast<int>(column_edges.size()) - 1, height = static_cast<int>(row_edges.size()) - 1;
+  const bool shared = height < rows_ || width < columns_;  // some cells share a pixel
   QImage picture(width, height, QImage::Format_RGB32);
   for (int y = 0; y < height; ++y) {
     auto* out = reinterpret_cast<QRgb*>(picture.scanLine(y));
-    for (int x = 0; x < width; ++x) {
-      const int row_end = std::max(y * rows_ / height + 1, (y + 1) * rows_ / height);
-      const int column_end = std::max(x * columns_ / width + 1, (x + 1) * columns_ / width);
-      std::uint8_t best = codes_[static_cast<std::size_t>(y * rows_ / height) * columns_ + x * columns_ / width];
-      for (int row = y * rows_ / height; row < row_end; ++row)
-        for (int column = x * columns_ / width; column < column_end; ++column) {
-          const std::uint8_t code = codes_[static_cast<std::size_t>(row) * columns_ + column];
-          if (weights_[code] > weights_[best]) best = code;
-        }
-      out[x] = legend_.lut[best];
-    }
+    const std::uint8_t* codes = codes_.data() + static_cast<std::size_t>(y) * columns_;
+    for (int x = 0; x < width; ++x)
+      out[x] =
+          legend_
+              .lut[shared ? heaviest(row_edges[y], row_edges[y + 1], column_edges[x], column_edges[x + 1]) : codes[x]];
   }
   return picture;
+}
+
+std::uint8_t MatrixPlot::heaviest(int first_row, int end_row, int first_column, int end_column) const {
+  std::uint8_t best = codes_[static_cast<std::size_t>(first_row) * columns_ + first_column];
+  for (int row = first_row; row < end_row; ++row)
+    for (int column = first_column; column < end_column; ++column) {
+      const std::uint8_t code = codes_[static_cast<std::size_t>(row) * columns_ + column];
+      if (weights_[code] > weights_[best]) best = code;
+    }
+  return best;
 }
 
 void MatrixPlot::paintData(QPainter& painter) {

@@ -45,7 +45,10 @@ class MatrixPlot : public PlotFrame {
  protected:
   QMargins margins() const override;
   QString staticKey() const override;
+  QRect legendRect() const override;
+  QString legendKey() const override;
   void paintStatic(QPainter& painter) override;
+  void paintColorLegend(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
   QStringList readoutAt(QPoint position) const override;
@@ -54,6 +57,8 @@ class MatrixPlot : public PlotFrame {
 
  private:
   QImage image(const QSize& most) const;
+  // The code of the most weight among some cells; the first of equals.
+  std::uint8_t heaviest(int first_row, int end_row, int first_column, int end_column) const;
   void paintHatch(QPainter& painter) const;
 
   int rows_ = 0, columns_ = 0, row_ = -1, column_ = -1, hatched_code_ = -1;
@@ -65,6 +70,7 @@ class MatrixPlot : public PlotFrame {
   QMargins extra_;
   int row_label_width_ = kAxisLabelWidth - 20;
   int beside_caption_ = 0;  // width of the widest row label beside the vertical caption
+  QFont measured_font_;     // of beside_caption_
   bool square_ = false;
 };
 

@@ -88,6 +88,7 @@ void PlotFrame::paintPrinted() {
   }
   painter.save();
   paintStatic(painter);
+  paintColorLegend(painter);
   painter.restore();
   painter.save();
   painter.setClipRect(rect());
@@ -97,16 +98,21 @@ void PlotFrame::paintPrinted() {
 }
 
 void PlotFrame::renderStatic() {
-  const QString key = staticKey() + notice_;
+  const QString key = staticKey() + notice_, legend_key = notice_.isEmpty() ? legendKey() : QString();
   const QSize device_size = size() * devicePixelRatioF();
-  if (static_layer_.size() == device_size && static_key_ == key) return;
+  const bool same_axes = static_layer_.size() == device_size && static_key_ == key;
+  if (same_axes && legend_key_ == legend_key) return;
   static_key_ = key;
+  legend_key_ = legend_key;
   if (static_layer_.size() != device_size) static_layer_ = QPixmap(device_size);
   static_layer_.setDevicePixelRatio(devicePixelRatioF());
-  static_layer_.fill(palette().base().color());
+  if (!same_axes) static_layer_.fill(palette().base().color());
   QPainter painter(&static_layer_);
   painter.setFont(font());
-  if (notice_.isEmpty()) return paintStatic(painter);
+  if (notice_.isEmpty()) {
+    same_axes ? painter.fillRect(legendRect(), palette().base()) : paintStatic(painter);
+    return paintColorLegend(painter);
+  }
   painter.setPen(mutedText(palette()));
   painter.drawText(rect().adjusted(12, 4, -12, -4), Qt::AlignCenter | Qt::TextWordWrap, notice_);
 }

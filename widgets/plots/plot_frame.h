@@ -56,6 +56,10 @@ class PlotFrame : public QWidget {
   virtual void paintPrintedOverlay(QPainter&) {}  // the parts of the overlay for exported pictures: legends, marks
   // What the static layer depends on besides size, resolution, font and palette.
   virtual QString staticKey() const { return {}; }
+  // A part of the static layer that changes more often: a scale of colours. Painted again alone, over its own area.
+  virtual QRect legendRect() const { return {}; }
+  virtual QString legendKey() const { return {}; }
+  virtual void paintColorLegend(QPainter&) {}
 
   QRect plotRect() const;
   bool dark() const;
@@ -95,7 +99,7 @@ class PlotFrame : public QWidget {
   bool overlay_moved_ = false;  // only the overlay changed at the last paint
   QString notice_;
   QPixmap static_layer_, content_;
-  QString static_key_;
+  QString static_key_, legend_key_;
   int label_excess_ = 0;           // width by which the labels of the left axis exceed its margin
   mutable int wanted_excess_ = 0;  // as found while painting
   double last_paint_ms_ = 0;

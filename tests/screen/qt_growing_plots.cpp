@@ -1,0 +1,226 @@
+// Plots keep much of their last picture; whatever happens, they must show to the pixel what a plot made now shows.
+#include <QApplication>
+#include <QStyleFactory>
+#include <QTest>
+
+#include "tests/support/synthetic_run.h"
+#include "widgets/all_to_all/all_to_all_panel.h"
+#include "widgets/microscaling/quantization_error_panel.h"
+#include "widgets/plots/time_heat_map.h"
+#include "widgets/router/expert_load_panel.h"
+#include "widgets/router/load_over_time_panel.h"
+
+using namespace moescope;
+
+namespace {
+
+QPalette darkPalette() {
+  QPalette palette;
+  palette.setColor(QPalette::Base, QColor(0x1c, 0x1d, 0x20));
+  palette.setColor(QPalette::Text, Qt::white);
+  return palette;
+}
+
+// A map of made-up cells, of which every third column may be missing.
+class MadeUpMap : public TimeHeatMap {
+ public:
+  static constexpr int kRows = 400;  // more than pixels
+
+  MadeUpMap(Selection* selection, bool held) : TimeHeatMap(selection) {
+    setHeld(held);
+    setFocusPolicy(Qt::NoFocus);  // the window on top has the focus, and a frame
+    std::array<std::uint8_t, 256> weights{};
+    for (int code = 0; code < 256; ++code) weights[static_cast<std::size_t>(code)] = static_cast<std::uint8_t>(code);
+    setWeights(weights);
+    fetch = [selection, held](StepRange range, int bins) {
+      std::vector<std::uint8_t> codes;
+      const std::int64_t stride = range.size() / bins;
+      for (std::int64_t step = range.first; step <= range.last; step += stride) {
+        const bool missing = held && step / stride % 3 > 0;
+        const std::int64_t known = std::min(step + stride - 1, selection->history()->steps().last);
+        for (int row = 0; row < kRows; ++row)
+          codes.push_back(missing ? kNoDataCode : static_cast<std::uint8_t>(1 + (known * 37 + row * 11) % 255));
+      }
+      return codes;
+    };
+    refill = [this] {
+      setLegend(utilisationLegend(dark()));
+      setSource(source, kRows);
+      setVisibleRows(first_row, last_row);
+      setRowOrder(order);
+    };
+  }
+
+  QString source;
+  int first_row = 0, last_row = kRows - 1;
+  std::vector<int> order;
+};
+
+// A picture of the widget as it is on the screen: the window was painted before.
+QImage pictureOf(QWidget& widget) {
+  return widget.grab().toImage();
+}
+
+// Where two pictures differ; empty: nowhere.
+QByteArray difference(const QImage& one, const QImage& other) {
+  if (one.size() != other.size()) return "of another size";
+  for (int y = 0; y < one.height(); ++y)
+    for (int x = 0; x < one.width(); ++x)
+      if (one.pixel(x, y) != other.pixel(x, y)) return QStringLiteral("at %1, %2").arg(x).arg(y).toUtf8();
+  return {};
+}
+
+void show(QWidget& widget, QSize size, const QPalette& palette) {
+  widget.setPalette(palette);
+  widget.resize(size);
+  widget.show();
+  QApplication::processEvents();
+}
+
+}  // namespace
+
+class GrowingPlotsTest : public QObject {
+  Q_OBJECT
+
+ private slots:
+  void initTestCase() {
+    QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
+    QApplication::setFont(QFont(QStringLiteral("DejaVu Sans"), 9));
+  }
+
+  void init() {
+    run_ = std::make_unique<SyntheticRun>(SyntheticShape{.experts = 64, .ranks = 16, .quant_every = 3});
+    run_->append(300);
+    selection_ = std::make_unique<Selection>();
+    selection_->setHistories({run_->history()});
+  }
+
+  void heatMapOfKeptColumns_data() { heldOrNot(); }
+  void heatMapOfKeptColumns() {
+    QFETCH(bool, held);
+    MadeUpMap grown(selection_.get(), held);
+    show(grown, {420, 240}, QPalette());
+    const auto compare = [&](const char* what) {
+      selection_->refresh();
+      QApplication::processEvents();
+      MadeUpMap fresh(selection_.get(), held);
+      fresh.source = grown.source;
+      fresh.first_row = grown.first_row;
+      fresh.last_row = grown.last_row;
+      fresh.order = grown.order;
+      show(fresh, grown.size(), grown.palette());
+      const QByteArray where = difference(pictureOf(grown), pictureOf(fresh));
+      QVERIFY2(where.isEmpty(), qPrintable(QString("%1: differs %2").arg(what, where.constData())));
+    };
+    compare("as it was opened");
+    for (int i = 0; i < 60; ++i) {
+      run_->append(1);
+      compare("one more step");
+    }
+    run_->append(900);
+    compare("more steps a column");
+    selection_->setRange({100, 300});
+    compare("zoomed in");
+    selection_->setRange({107, 307});
+    compare("moved on by a few columns");
+    selection_->setRange({95, 295});
+    compare("moved back");
+    selection_->setRange({600, 700});
+    compare("far away");
+    selection_->setFollowing(true);
+    for (int i = 0; i < 5; ++i) {
+      run_->append(1);
+      compare("the range follows the newest step");
+    }
+    selection_->fitRange();
+    compare("all of it");
+    grown.resize(500, 170);
+    compare("of another size");
+    grown.setPalette(darkPalette());
+    compare("dark");
+    grown.first_row = 30, grown.last_row = 77;
+    grown.markDirty();
+    compare("other rows");
+    for (int row = 0; row < MadeUpMap::kRows; ++row) grown.order.push_back(MadeUpMap::kRows - 1 - row);
+    grown.markDirty();
+    compare("in another order");
+    run_->restartAt(1000);
+    run_->append(20);
+    compare("gone back in training");
+    grown.source = QStringLiteral("another layer");
+    grown.markDirty();
+    compare("another source");
+  }
+
+  // Panels of one step: what is drawn at the newest one, at an earlier one, of another layer, in another theme.
+  void panelsOfOneStep_data() {
+    QTest::addColumn<int>("which");
+    QTest::newRow("Expert load") << 0;
+    QTest::newRow("All-to-all") << 1;
+    QTest::newRow("Quantization error") << 2;
+    QTest::newRow("Load over time") << 3;
+  }
+  void panelsOfOneStep() {
+    QFETCH(int, which);
+    const auto grown = panel(which);
+    show(*grown, {640, 420}, QPalette());
+    const auto compare = [&](const char* what) {
+      selection_->refresh();
+      QApplication::processEvents();
+      const auto fresh = panel(which);
+      show(*fresh, grown->size(), grown->palette());
+      const QByteArray where = difference(pictureOf(*grown), pictureOf(*fresh));
+      QVERIFY2(where.isEmpty(), qPrintable(QString("%1: differs %2").arg(what, where.constData())));
+    };
+    compare("as it was opened");
+    for (int i = 0; i < 8; ++i) {
+      run_->append(1);
+      compare("one more step");
+    }
+    selection_->setStep(100);
+    compare("an earlier step");
+    selection_->setStep(99);
+    compare("the step before");
+    run_->append(1);
+    compare("held there");
+    selection_->setFollowing(true);
+    compare("the newest step again");
+    selection_->setLayer(3);
+    selection_->setExpert(5);
+    compare("another layer");
+    grown->resize(500, 300);
+    compare("of another size");
+    grown->setPalette(darkPalette());
+    compare("dark");
+    grown->setPalette(QPalette());
+    compare("light");
+    run_->restartAt(200);
+    run_->append(4);
+    compare("gone back in training");
+    const SyntheticRun other({.layers = 4, .experts = 32, .ranks = 4});
+    selection_->setHistories({other.history()});
+    compare("nothing yet");
+    selection_->setHistories({run_->history()});
+    compare("the run again");
+  }
+
+ private:
+  static void heldOrNot() {
+    QTest::addColumn<bool>("held");
+    QTest::newRow("every column") << false;
+    QTest::newRow("held between measured steps") << true;
+  }
+
+  std::unique_ptr<Panel> panel(int which) {
+    if (which == 0) return std::make_unique<ExpertLoadPanel>(selection_.get());
+    if (which == 1) return std::make_unique<AllToAllPanel>(selection_.get());
+    if (which == 2) return std::make_unique<QuantizationErrorPanel>(selection_.get());
+    return std::make_unique<LoadOverTimePanel>(selection_.get());
+  }
+
+  std::unique_ptr<SyntheticRun> run_;
+  std::unique_ptr<Selection> selection_;
+};
+
+QTEST_MAIN(GrowingPlotsTest)
+#include "qt_growing_plots.moc"
