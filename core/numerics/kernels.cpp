@@ -124,10 +124,19 @@ std::string unit_of(const std::string& units) {
   return units.substr(units.rfind(' ') + 1);
 }
 
+constexpr std::string_view kNoUnits = "no matrix units";
+
+bool multiplied_by_openblas(const std::string& units) {
+  return units.empty() || units == kNoUnits;
+}
+bool same_units(const std::string& a, const std::string& b) {
+  return a == b || (multiplied_by_openblas(a) && multiplied_by_openblas(b));
+}
+
 // The choice of matrix units that gives `then` here; empty: none does, or it is made.
 std::string units_for(const std::string& then, const std::string& here) {
-  if (then == here) return "";
-  if (then.empty()) return "off";
+  if (same_units(then, here)) return "";
+  if (multiplied_by_openblas(then)) return "off";
   // Of two units that a processor has, it can be held to the older one.
   const bool same_version = then.substr(0, then.rfind(' ')) == here.substr(0, here.rfind(' '));
   return same_version && unit_of(then) == "avx512_bf16" && unit_of(here) == "amx" ? "avx512_bf16" : "";
@@ -140,8 +149,7 @@ std::string Kernels::text() const {
 }
 
 const Kernels& kernels_here() {
-  static const Kernels here{openblas_version(), openblas_get_corename(), std::string(kLoops),
-                            has_matrix_unit() ? matrix_unit_text() : ""};
+  static const Kernels here{openblas_version(), openblas_get_corename(), std::string(kLoops), matrix_unit_text()};
   return here;
 }
 
@@ -166,6 +174,11 @@ std::optional<Kernels> parse_kernels(std::string_view text) {
   return kernels;
 }
 
+bool before_matrix_units(const std::string& recorded) {
+  const std::optional<Kernels> then = parse_kernels(recorded);
+  return !then || then->units.empty();
+}
+
 KernelCheck check_kernels(const std::string& recorded) {
   using Outcome = KernelCheck::Outcome;
   const Kernels& here = kernels_here();
@@ -176,13 +189,13 @@ KernelCheck check_kernels(const std::string& recorded) {
                 ". On another kind of CPU the bits may differ.",
             "", ""};
   if (then->openblas == here.openblas && then->core == here.core && same_loops(then->vectors, here.vectors) &&
-      then->units == here.units)
+      same_units(then->units, here.units))
     return {Outcome::same, "Computed by the kernels that are here, too: " + here.text() + '.', "", ""};
   KernelCheck check{Outcome::other,
                     "Computed by " + then->text() + "; here are " + here.text() +
                         ". Other kernels add in another order, so the bits may differ from the first step on.",
                     "", units_for(then->units, here.units)};
-  if (then->units != here.units && check.units.empty())
+  if (!same_units(then->units, here.units) && check.units.empty())
     check.text += " This CPU cannot run " + then->units + " with the oneDNN that is here.";
   if (then->core == here.core) return check;
   if (cpu_can_run(then->core))

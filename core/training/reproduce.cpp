@@ -59,6 +59,8 @@ Reproduction reproduce(const RunInfo& first, const History& history, std::int64_
   Reproduction result;
   if (const KernelCheck check = check_kernels(history.info().kernels); check.outcome != KernelCheck::Outcome::same)
     result.kernels = check.text;
+  if (before_matrix_units(history.info().kernels) && of_first.precision.attention == Recipe::bf16)
+    result.kernels += " Attention in BF16 rounds queries, keys, values and scores now, which it did not then.";
   auto change = changes.begin();
   for (std::int64_t step = 0; step < all && progress(step, all); ++step) {
     for (; change != changes.end() && change->first <= step; ++change) {

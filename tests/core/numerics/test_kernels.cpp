@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/numerics/kernels.h"
+#include "core/numerics/matrix_units.h"
 
 namespace {
 
@@ -20,6 +21,39 @@ TEST(Kernels, LoopsOfBeforeCountAsTheSameWhereTheyGaveTheSameBits) {
   }
   before.vectors = "x86-64";
   EXPECT_EQ(check_kernels(before.text()).outcome, KernelCheck::Outcome::other);
+}
+
+TEST(Kernels, MatrixUnitsOfARecordingAreNamedAndAskedFor) {
+  using namespace moescope;
+  const Kernels here = kernels_here();
+  EXPECT_EQ(parse_kernels(here.text()), here);
+  Kernels then = here;
+  then.units = "";
+  EXPECT_TRUE(before_matrix_units(then.text()));
+  EXPECT_FALSE(before_matrix_units(here.text()));
+  const KernelCheck before = check_kernels(then.text());
+  if (has_matrix_unit()) {
+    EXPECT_EQ(before.outcome, KernelCheck::Outcome::other);
+    EXPECT_EQ(before.units, "off");
+    EXPECT_TRUE(before.core.empty());
+  } else {
+    EXPECT_EQ(before.outcome, KernelCheck::Outcome::same);
+  }
+  then.units = "oneDNN 9.9.9 amx";
+  const KernelCheck unknown = check_kernels(then.text());
+  EXPECT_EQ(unknown.outcome, KernelCheck::Outcome::other);
+  EXPECT_FALSE(unknown.helps());
+  EXPECT_NE(unknown.text.find("cannot run oneDNN 9.9.9 amx"), std::string::npos) << unknown.text;
+  EXPECT_FALSE(parse_kernels("OpenBLAS 0.3.21 Zen, 16-lane loops, units"));
+}
+
+TEST(Kernels, AChoiceOfMatrixUnitsThatIsNotThereIsRefused) {
+  using namespace moescope;
+  EXPECT_NE(choose_matrix_unit("tensor_cores").find("allowed are auto"), std::string::npos);
+  if (matrix_unit() != MatrixUnit::amx) {
+    EXPECT_NE(choose_matrix_unit("amx").find("amx"), std::string::npos);
+  }
+  EXPECT_EQ(choose_matrix_unit("auto"), "");
 }
 
 std::string output_of(const std::string& command) {
