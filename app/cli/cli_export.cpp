@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "app/cli/cli_missing.h"
+#include "app/cli/command_line.h"
 #include "core/files/export_events.h"
 #include "core/files/file_kind.h"
 #include "core/files/open_runs.h"
@@ -108,35 +109,35 @@ void run(const Options& options) {
 
 void add_export_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("export", "Writes a recording in a format that other programs read");
+  Command command(app, "export", "Writes a recording in a format that other programs read");
   command
-      ->add_option("RECORDING", options->in,
-                   "Recording (.moescope); for tensorboard and pictures any training log, "
-                   "for safetensors a checkpoint, too")
-      ->required();
+      .option("RECORDING", options->in,
+              "Recording (.moescope); for tensorboard and pictures any training log, "
+              "for safetensors a checkpoint, too")
+      .required();
   command
-      ->add_option("--to", options->to,
-                   "png, svg: a picture for print, of a panel or a workspace, in the light theme\n"
-                   "csv: what a panel shows\n"
-                   "jsonl: everything, a line a step\n"
-                   "tensorboard: the scalars as event files, OUT is a folder\n"
-                   "trace: where the time of each step went (Chrome trace, Perfetto)\n"
-                   "safetensors: the weights of a kept checkpoint\n"
-                   "html: a report of the runs and how they compare, in one file")
-      ->required()
-      ->check(CLI::IsMember({"png", "svg", "csv", "jsonl", "tensorboard", "trace", "safetensors", "html"}));
-  command->add_option("-o,--out", options->out, "File (tensorboard: folder) to write")->required();
-  command->add_option("--panel", options->panel, "Panel by its title, for example \"Loss\"; list: prints the titles");
-  command->add_option("--workspace", options->workspace, "Workspace: overview (default), router, compare, ...");
-  command->add_option("--size", options->size, "Size of the panel or the window in pixels, for example 900x500");
-  command->add_option("--step", options->step, "Step to show, or step of the checkpoint (default: the newest)");
-  command->add_option("--run", options->run, "Run whose weights are written (default: the first)");
-  command->footer(
+      .option("--to", options->to,
+              "png, svg: a picture for print, of a panel or a workspace, in the light theme\n"
+              "csv: what a panel shows\n"
+              "jsonl: everything, a line a step\n"
+              "tensorboard: the scalars as event files, OUT is a folder\n"
+              "trace: where the time of each step went (Chrome trace, Perfetto)\n"
+              "safetensors: the weights of a kept checkpoint\n"
+              "html: a report of the runs and how they compare, in one file")
+      .required()
+      .one_of({"png", "svg", "csv", "jsonl", "tensorboard", "trace", "safetensors", "html"});
+  command.option("-o,--out", options->out, "File (tensorboard: folder) to write").required();
+  command.option("--panel", options->panel, "Panel by its title, for example \"Loss\"; list: prints the titles");
+  command.option("--workspace", options->workspace, "Workspace: overview (default), router, compare, ...");
+  command.option("--size", options->size, "Size of the panel or the window in pixels, for example 900x500");
+  command.option("--step", options->step, "Step to show, or step of the checkpoint (default: the newest)");
+  command.option("--run", options->run, "Run whose weights are written (default: the first)");
+  command.footer(
       "Examples:\n"
       "  moescope-cli export run.moescope --to svg --panel \"Expert load\" -o load.svg\n"
       "  moescope-cli export run.moescope --to tensorboard -o logs\n"
       "  moescope-cli export compared.moescope --to html -o report.html");
-  command->callback([options] { run(*options); });
+  command.runs([options] { run(*options); });
 }
 
 }  // namespace moescope

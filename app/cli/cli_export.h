@@ -1,7 +1,9 @@
 // moescope-cli export: converts a recording to formats that other programs read.
 #pragma once
 
-#include <CLI/CLI.hpp>
+namespace CLI {
+class App;
+}
 
 namespace moescope {
 

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -10,6 +9,7 @@
 #include <stdexcept>
 
 #include "app/cli/cli_output.h"
+#include "app/cli/command_line.h"
 #include "core/files/file_kind.h"
 #include "core/files/open_runs.h"
 #include "core/io/text_escape.h"
@@ -185,7 +185,7 @@ void import(const ImportCommand& command) {
   }
   if (opened.histories.empty()) {
     std::fprintf(stderr, "moescope-cli: stopped: nothing was written\n");
-    throw CLI::RuntimeError(128 + g_stopped);
+    throw ExitStatus{128 + g_stopped};
   }
   recording.finish();
   print_bad_lines(command, opened.skipped);
@@ -197,21 +197,20 @@ void import(const ImportCommand& command) {
 
 void add_import_command(CLI::App& app) {
   auto command = std::make_shared<ImportCommand>();
-  CLI::App* sub = app.add_subcommand("import", "Turn logs of other programs into a recording");
-  sub->add_option("FILE", command->files,
-                  "Training logs (JSON lines), TensorBoard events (a file or a folder), tables of expert loads (CSV: "
-                  "step,layer,expert,count; llama.cpp's moe-trace); several become runs A, B, ...")
-      ->required()
-      ->expected(1, kMaxRuns);
-  sub->add_option("-o,--out", command->out, "Recording to write")->required();
-  sub->add_option("--tags", command->tags,
-                  "TOML file that defines what TensorBoard tags mean (default: the names that TorchTitan, NeMo "
-                  "Automodel and Megatron-LM use)");
-  sub->add_option("--bad-lines", command->bad_lines,
-                  "Text file for all lines that could not be read, with the reasons");
-  sub->add_flag("--overwrite", command->overwrite, "Replace an existing file");
-  sub->add_flag("--quiet", command->quiet, "Print only errors");
-  sub->footer(
+  Command sub(app, "import", "Turn logs of other programs into a recording");
+  sub.option("FILE", command->files,
+             "Training logs (JSON lines), TensorBoard events (a file or a folder), tables of expert loads (CSV: "
+             "step,layer,expert,count; llama.cpp's moe-trace); several become runs A, B, ...")
+      .required()
+      .up_to(kMaxRuns);
+  sub.option("-o,--out", command->out, "Recording to write").required();
+  sub.option("--tags", command->tags,
+             "TOML file that defines what TensorBoard tags mean (default: the names that TorchTitan, NeMo "
+             "Automodel and Megatron-LM use)");
+  sub.option("--bad-lines", command->bad_lines, "Text file for all lines that could not be read, with the reasons");
+  sub.option("--overwrite", command->overwrite, "Replace an existing file");
+  sub.option("--quiet", command->quiet, "Print only errors");
+  sub.footer(
       "Examples:\n"
       "  moescope-cli import balanced.jsonl mxfp8.jsonl -o pair.moescope\n"
       "  moescope-cli import outputs/tb/20260821-0912 -o run.moescope\n"
@@ -219,7 +218,7 @@ void add_import_command(CLI::App& app) {
       "Exit status: 0 done, 1 writing failed, 2 wrong input, 128 + signal when one stopped it: 130 Ctrl-C, 143 "
       "SIGTERM,\n"
       "129 SIGHUP.");
-  sub->callback([command] { import(*command); });
+  sub.runs([command] { import(*command); });
 }
 
 }  // namespace moescope

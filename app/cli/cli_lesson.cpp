@@ -1,10 +1,10 @@
 #include "app/cli/cli_lesson.h"
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <stdexcept>
 
+#include "app/cli/command_line.h"
 #include "core/io/text_escape.h"
 #include "core/lessons/lesson_runner.h"
 #include "core/lessons/lesson_twins.h"
@@ -77,27 +77,27 @@ void run(const Options& options) {
   if (seeds.empty()) seeds.emplace_back();
   bool all = true;
   for (const auto& seed : seeds) all &= run_one(options, seed);
-  if (!all) throw CLI::RuntimeError(kDidNotHappen);
+  if (!all) throw ExitStatus{kDidNotHappen};
 }
 
 }  // namespace
 
 void add_lesson_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("lesson", "Run a guided lesson and check that its statements hold");
-  command->add_option("NAME", options->name, "Name or number of a lesson, or the path of a .toml file");
-  command->add_option("--seed", options->seeds, "Seed of weights, data and tensors; may be repeated")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
-  command->add_flag("--list", options->list, "List the lessons");
-  command->add_flag("--figures", options->figures, "List the figures that a lesson's checks can use");
-  command->add_flag("--quiet", options->quiet, "Print only the checks");
-  command->footer(
+  Command command(app, "lesson", "Run a guided lesson and check that its statements hold");
+  command.option("NAME", options->name, "Name or number of a lesson, or the path of a .toml file");
+  command.option("--seed", options->seeds, "Seed of weights, data and tensors; may be repeated")
+      .range(std::int64_t{0}, std::int64_t{1} << 40);
+  command.option("--list", options->list, "List the lessons");
+  command.option("--figures", options->figures, "List the figures that a lesson's checks can use");
+  command.option("--quiet", options->quiet, "Print only the checks");
+  command.footer(
       "Examples:\n"
       "  moescope-cli lesson --list\n"
       "  moescope-cli lesson bias-thermostat --seed 1 --seed 2 --seed 3\n"
       "  moescope-cli lesson my-lessons/dropout.toml\n"
       "Exit status: 0 every check holds, 1 one does not, 2 wrong input.");
-  command->callback([options] { run(*options); });
+  command.runs([options] { run(*options); });
 }
 
 }  // namespace moescope

@@ -23,6 +23,7 @@
 #include "app/cli/cli_reproduce.h"
 #include "app/cli/cli_train.h"
 #include "app/cli/cli_volumes.h"
+#include "app/cli/command_line.h"
 #include "core/io/text_escape.h"
 #include "core/numerics/kernels.h"
 
@@ -106,8 +107,8 @@ int main(int argc, char** argv) {
     if (argc > 1 && argv[1][0] != '-') check_command(app, argv[1]);
     app.parse(argc, argv);
     return check_stdout(0);
-  } catch (const CLI::RuntimeError& failure) {
-    return exit_status(check_stdout(failure.get_exit_code()), prints);
+  } catch (const moescope::ExitStatus& status) {
+    return exit_status(check_stdout(status.value), prints);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return check_stdout(app.exit(error));  // --help, --version
     if (!prints) return exit_status(kWrongInput, false);

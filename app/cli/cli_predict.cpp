@@ -9,6 +9,7 @@
 #include <string>
 
 #include "app/cli/cli_routing.h"
+#include "app/cli/command_line.h"
 #include "core/cluster/layer_model.h"
 #include "core/cluster/live_cost.h"
 #include "core/cluster/published_runs.h"
@@ -137,13 +138,13 @@ void check_predicted(const std::string& path, const CalibrationReport& report) {
   throw std::runtime_error(said);
 }
 
-void predict_layers(const CLI::App& command, const Options& options) {
-  refuse_options(command, {"--recipe",       "--all-to-all", "--payload",   "--routing",
-                           "--run",          "--step",       "--layer",     "--node-limited",
-                           "--placement",    "--slots",      "--ep",        "--ranks-per-node",
-                           "--gpus",         "--tp",         "--pp",        "--virtual-stages",
-                           "--microbatches", "--seq",        "--recompute", "--overlap",
-                           "--hypothesis",   "--seed"},
+void predict_layers(const Command& command, const Options& options) {
+  command.refuse({"--recipe",       "--all-to-all", "--payload",   "--routing",
+                  "--run",          "--step",       "--layer",     "--node-limited",
+                  "--placement",    "--slots",      "--ep",        "--ranks-per-node",
+                  "--gpus",         "--tp",         "--pp",        "--virtual-stages",
+                  "--microbatches", "--seq",        "--recompute", "--overlap",
+                  "--hypothesis",   "--seed"},
                  "cannot be used with --calibration, whose layers are those of its file");
   Calibration calibration = read_calibration(options.calibration);
   std::string source;
@@ -408,13 +409,13 @@ void print_step(const StepConfig& config, const StepParameters& p, const StepTim
   print_published(p.hypothesis);
 }
 
-void check_step_options(const CLI::App& command, const Options& options) {
+void check_step_options(const Command& command, const Options& options) {
   if (!is_recording(options.routing))
-    refuse_options(command, {"--run", "--step", "--layer", "--node-limited"},
+    command.refuse({"--run", "--step", "--layer", "--node-limited"},
                    "goes with a recording as --routing (grouped is node-limited by rule)");
 }
 
-void predict_step(const CLI::App& command, const Options& options) {
+void predict_step(const Command& command, const Options& options) {
   check_step_options(command, options);
   const Hypothesis hypothesis = hypothesis_named(options.hypothesis);
   const Asked asked = asked_by(options);
@@ -429,75 +430,65 @@ void predict_step(const CLI::App& command, const Options& options) {
   if (!costs.empty()) print_live_costs(costs, asked);
 }
 
-void add_options(CLI::App* command, Options& o) {
-  const CLI::Range count(1, 1 << 20);
-  auto* calibration =
-      command->add_option("--calibration", o.calibration, "Predict the layers of this JSON file from its parts");
-  command->add_option("--memory-bandwidth", o.memory_GBps, "With --calibration: GB/s of a copy, read and written")
-      ->check(CLI::Range(1.0, 1e6))
-      ->needs(calibration);
-  command->add_option("--model", o.model, "671B, 236B, 16B or debugmodel")
-      ->capture_default_str()
-      ->excludes(calibration);
-  command->add_option("--hardware", o.hardware, "b200, h200, h100 or a .toml")
-      ->capture_default_str()
-      ->excludes(calibration);
-  command->add_option("--recipe", o.recipe, "bf16 or mxfp8 (grouped GEMMs of the routed experts)")
-      ->capture_default_str();
-  command->add_option("--all-to-all", o.all_to_all, "standard or deepep")->capture_default_str();
-  command->add_option("--payload", o.payload, "Format of the rows in the all-to-all: bf16, fp8 or mxfp8")
-      ->capture_default_str();
+void add_options(Command& command, Options& o) {
+  constexpr int kMost = 1 << 20;
+  const Option calibration =
+      command.option("--calibration", o.calibration, "Predict the layers of this JSON file from its parts");
+  command.option("--memory-bandwidth", o.memory_GBps, "With --calibration: GB/s of a copy, read and written")
+      .range(1.0, 1e6)
+      .needs(calibration);
+  command.option("--model", o.model, "671B, 236B, 16B or debugmodel").shows_default().excludes(calibration);
+  command.option("--hardware", o.hardware, "b200, h200, h100 or a .toml").shows_default().excludes(calibration);
+  command.option("--recipe", o.recipe, "bf16 or mxfp8 (grouped GEMMs of the routed experts)").shows_default();
+  command.option("--all-to-all", o.all_to_all, "standard or deepep").shows_default();
+  command.option("--payload", o.payload, "Format of the rows in the all-to-all: bf16, fp8 or mxfp8").shows_default();
   command
-      ->add_option("--routing", o.routing,
-                   "forced, uniform, grouped[:LIMITED[/GROUPS]], zipf:S, or a recording: the load of its router, "
-                   "stretched to the model's experts; then also what it costs per EP degree")
-      ->capture_default_str();
-  command->add_option("--run", o.run, "With a recording: its run")->capture_default_str();
-  command->add_option("--step", o.step, "With a recording: its step (default: the last)");
-  command->add_option("--layer", o.layer, "With a recording: its layer (default: the most uneven one)");
-  command->add_flag("--node-limited", o.node_limited,
-                    "With a recording: tokens stay within the model's limited groups");
-  command->add_option("--placement", o.placement, "contiguous, random or balanced")->capture_default_str();
-  command->add_option("--slots", o.slots, "Expert slots a rank for balanced")->check(CLI::Range(1, 1024));
-  command->add_option("--ep", o.ep, "Expert-parallel ranks")->check(CLI::Range(1, 256))->capture_default_str();
-  command->add_option("--ranks-per-node", o.ranks_per_node, "Ranks connected by NVLink")
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
-  command->add_option("--gpus", o.gpus, "GPUs in all")->check(count)->capture_default_str();
-  command->add_option("--tp", o.tp, "Tensor-parallel ranks (671B: 2, others: 1)")->check(count);
-  command->add_option("--pp", o.pp, "Pipeline stages (671B: 2, others: 1)")->check(count);
-  command->add_option("--virtual-stages", o.virtual_stages, "Pipeline stages a rank")->check(count);
-  command->add_option("--microbatches", o.microbatches, "Microbatches of a step")->check(count);
-  command->add_option("--seq", o.seq, "Tokens of a sequence")->check(CLI::Range(1, 1 << 24))->capture_default_str();
-  command->add_option("--recompute", o.recompute, "none, selective or full")->capture_default_str();
-  command->add_option("--overlap", o.overlap, "Share of the all-to-all hidden behind compute")
-      ->check(CLI::Range(0.0, 1.0));
+      .option("--routing", o.routing,
+              "forced, uniform, grouped[:LIMITED[/GROUPS]], zipf:S, or a recording: the load of its router, "
+              "stretched to the model's experts; then also what it costs per EP degree")
+      .shows_default();
+  command.option("--run", o.run, "With a recording: its run").shows_default();
+  command.option("--step", o.step, "With a recording: its step (default: the last)");
+  command.option("--layer", o.layer, "With a recording: its layer (default: the most uneven one)");
+  command.option("--node-limited", o.node_limited, "With a recording: tokens stay within the model's limited groups");
+  command.option("--placement", o.placement, "contiguous, random or balanced").shows_default();
+  command.option("--slots", o.slots, "Expert slots a rank for balanced").range(1, 1024);
+  command.option("--ep", o.ep, "Expert-parallel ranks").range(1, 256).shows_default();
+  command.option("--ranks-per-node", o.ranks_per_node, "Ranks connected by NVLink").range(1, 256).shows_default();
+  command.option("--gpus", o.gpus, "GPUs in all").range(1, kMost).shows_default();
+  command.option("--tp", o.tp, "Tensor-parallel ranks (671B: 2, others: 1)").range(1, kMost);
+  command.option("--pp", o.pp, "Pipeline stages (671B: 2, others: 1)").range(1, kMost);
+  command.option("--virtual-stages", o.virtual_stages, "Pipeline stages a rank").range(1, kMost);
+  command.option("--microbatches", o.microbatches, "Microbatches of a step").range(1, kMost);
+  command.option("--seq", o.seq, "Tokens of a sequence").range(1, 1 << 24).shows_default();
+  command.option("--recompute", o.recompute, "none, selective or full").shows_default();
+  command.option("--overlap", o.overlap, "Share of the all-to-all hidden behind compute").range(0.0, 1.0);
   command
-      ->add_option("--hypothesis", o.hypothesis,
-                   "How to read the published runs: h1 (tokens split over TP, DeepEP overhead) or h2 (tokens "
-                   "duplicated over TP)")
-      ->capture_default_str();
-  command->add_option("--seed", o.seed, "Seed of random routings and placements")->capture_default_str();
-  command->add_flag("--json", o.json, "As JSON");
+      .option("--hypothesis", o.hypothesis,
+              "How to read the published runs: h1 (tokens split over TP, DeepEP overhead) or h2 (tokens "
+              "duplicated over TP)")
+      .shows_default();
+  command.option("--seed", o.seed, "Seed of random routings and placements").shows_default();
+  command.option("--json", o.json, "As JSON");
 }
 
 }  // namespace
 
 void add_predict_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("predict", "Model the time of a training step, or of measured layers");
+  Command command(app, "predict", "Model the time of a training step, or of measured layers");
   const auto options = std::make_shared<Options>();
   add_options(command, *options);
-  command->footer(
+  command.footer(
       "Examples:\n"
       "  moescope-cli predict --calibration assets/calibration/h200x8.json\n"
       "  moescope-cli predict --model 671B --hardware b200 --recipe mxfp8 --all-to-all standard\n"
       "  moescope-cli predict --routing run.moescope --recipe mxfp8 --all-to-all deepep --node-limited\n"
       "  moescope-cli predict --routing zipf:0.6 --ep 64 --all-to-all deepep --hypothesis h1 --json");
-  command->callback([options, command] {
+  command.runs([options, command] {
     if (options->calibration.empty())
-      predict_step(*command, *options);
+      predict_step(command, *options);
     else
-      predict_layers(*command, *options);
+      predict_layers(command, *options);
   });
 }
 

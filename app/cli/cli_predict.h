@@ -1,7 +1,9 @@
 // moescope-cli predict: modelled times of a training step on a cluster, or of measured layers from a calibration file.
 #pragma once
 
-#include <CLI/CLI.hpp>
+namespace CLI {
+class App;
+}
 
 namespace moescope {
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "app/cli/cli_tensor_figures.h"
+#include "app/cli/command_line.h"
 #include "core/files/safetensors.h"
 #include "core/io/text_escape.h"
 #include "core/numerics/recipes.h"
@@ -412,38 +413,35 @@ void quantize_file(const Options& options) {
 }  // namespace
 
 void add_quantize_command(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("quantize", "Quantize the tensors of a safetensors file, and print figures or write a file");
+  Command command(app, "quantize", "Quantize the tensors of a safetensors file, and print figures or write a file");
   const auto options = std::make_shared<Options>();
-  command->add_option("IN", options->in, "The .safetensors file to read")->required();
-  command->add_option("--out", options->out,
-                      "A .safetensors file to write: NAME.codes, NAME.scales, NAME.dequant (MX element formats)");
-  command->add_option("--tensor", options->tensor, "Only this tensor (default: every floating-point one)");
+  command.option("IN", options->in, "The .safetensors file to read").required();
+  command.option("--out", options->out,
+                 "A .safetensors file to write: NAME.codes, NAME.scales, NAME.dequant (MX element formats)");
+  command.option("--tensor", options->tensor, "Only this tensor (default: every floating-point one)");
   command
-      ->add_option("--format", options->format,
-                   "An MX element format in blocks of 32, or a training recipe: " + format_names())
-      ->capture_default_str();
-  auto* scale =
-      command->add_option("--scale", options->scale, "Scale rule of the MX element formats: floor, rceil, even or ceil")
-          ->capture_default_str();
+      .option("--format", options->format,
+              "An MX element format in blocks of 32, or a training recipe: " + format_names())
+      .shows_default();
+  command.option("--scale", options->scale, "Scale rule of the MX element formats: floor, rceil, even or ceil")
+      .shows_default();
   command
-      ->add_option("--axis", options->axis,
-                   "Blocks along the rows (the last axis), down the columns (the last but one), or both: row, column, "
-                   "both")
-      ->capture_default_str();
+      .option("--axis", options->axis,
+              "Blocks along the rows (the last axis), down the columns (the last but one), or both: row, column, "
+              "both")
+      .shows_default();
   command
-      ->add_option(
-          "--operand", options->operand,
-          "What the tensors are in a recipe that treats operands differently (fp8_deepseek_128: W in blocks of "
-          "128x128, x and dY in 1x128; mxfp8_e5m2_grad: dY in E5M2): x, W or dY")
-      ->capture_default_str();
-  command->add_flag("--what-if", options->what_if,
-                    "Also every recipe, and every element format x scale rule x block size 8 to 512, on both axes");
-  command->add_flag("--json", options->json,
-                    "Write JSON to standard output instead of tables: {\"tensors\": [{\"name\", \"dtype\", \"shape\", "
-                    "\"figures\": [{\"axis\", \"sqnr_db\", \"underflow\", ...}], \"recipes\": [...], \"what_if\": "
-                    "[...]}]}; shares are 0 to 1, null means no value (\"exact\": no error at all)");
-  command->footer(
+      .option("--operand", options->operand,
+              "What the tensors are in a recipe that treats operands differently (fp8_deepseek_128: W in blocks of "
+              "128x128, x and dY in 1x128; mxfp8_e5m2_grad: dY in E5M2): x, W or dY")
+      .shows_default();
+  command.option("--what-if", options->what_if,
+                 "Also every recipe, and every element format x scale rule x block size 8 to 512, on both axes");
+  command.option("--json", options->json,
+                 "Write JSON to standard output instead of tables: {\"tensors\": [{\"name\", \"dtype\", \"shape\", "
+                 "\"figures\": [{\"axis\", \"sqnr_db\", \"underflow\", ...}], \"recipes\": [...], \"what_if\": "
+                 "[...]}]}; shares are 0 to 1, null means no value (\"exact\": no error at all)");
+  command.footer(
       "The last two axes of a tensor are a matrix; leading ones (experts) count matrices that are quantized each on "
       "its "
       "own.\nExamples:\n"
@@ -451,8 +449,8 @@ void add_quantize_command(CLI::App& app) {
       "  moescope-cli quantize weights.safetensors --format nvfp4 --axis both\n"
       "  moescope-cli quantize weights.safetensors --tensor layers.1.moe.experts.w1 --what-if --json | jq .tensors[0]\n"
       "  moescope-cli quantize weights.safetensors --format mxfp4_e2m1 --scale even --out quantized.safetensors");
-  command->callback([options, scale] {
-    options->scale_given = scale->count() > 0;
+  command.runs([options, command] {
+    options->scale_given = command.given("--scale");
     quantize_file(*options);
   });
 }

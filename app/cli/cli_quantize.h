@@ -1,7 +1,9 @@
 // moescope-cli quantize: tensors of a safetensors file in a microscaling format.
 #pragma once
 
-#include <CLI/CLI.hpp>
+namespace CLI {
+class App;
+}
 
 namespace moescope {
 

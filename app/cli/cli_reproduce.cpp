@@ -1,12 +1,12 @@
 #include "app/cli/cli_reproduce.h"
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <stdexcept>
 #include <string>
 
 #include "app/cli/cli_missing.h"
+#include "app/cli/command_line.h"
 #include "core/io/text_escape.h"
 #include "core/numerics/kernels.h"
 #include "core/training/reproduce.h"
@@ -61,26 +61,26 @@ void run(const Options& options) {
     for (const RunInfo& info : recording.runs()) names += (names.empty() ? "" : ", ") + info.name;
     throw std::runtime_error("--run: there is no run " + options.run + " in " + options.path + ", there are " + names);
   }
-  if (!same) throw CLI::RuntimeError(kDiffers);
+  if (!same) throw ExitStatus{kDiffers};
 }
 
 }  // namespace
 
 void add_reproduce_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("reproduce", "Train a recorded run again and check that its losses are the same to the bit");
-  command->add_option("RECORDING", options->path, "The .moescope file")->required();
-  command->add_option("--run", options->run, "Only the run of this name (default: every run)");
-  command->add_option("--steps", options->steps, "Only this many of the first steps")->check(CLI::PositiveNumber);
-  command->footer(
+  Command command(app, "reproduce", "Train a recorded run again and check that its losses are the same to the bit");
+  command.option("RECORDING", options->path, "The .moescope file").required();
+  command.option("--run", options->run, "Only the run of this name (default: every run)");
+  command.option("--steps", options->steps, "Only this many of the first steps")
+      .range(std::int64_t{1}, std::int64_t{1000000000000});
+  command.footer(
       "Settings and live changes come from the recording. A run that was resumed or branched off does not begin with\n"
       "step 0 and cannot be trained again; nor can an imported log.\n"
       "The recording says by which kernels it was computed (OpenBLAS picks them by CPU). If this CPU can run them "
       "they\n"
       "are used again; if not, a message says so before the run. OPENBLAS_CORETYPE, where you set it, is kept.\n"
       "Exit status: 0 the same to the bit, 1 a loss differs (the step is named), 2 wrong input.");
-  command->callback([options] { run(*options); });
+  command.runs([options] { run(*options); });
 }
 
 }  // namespace moescope

@@ -54,11 +54,6 @@ std::vector<std::int32_t> route_by_recorded_load(const RecordedLoad& load, const
                        static_cast<int>(shape.top_k), static_cast<int>(shape.n_groups), limited, seed);
 }
 
-void refuse_options(const CLI::App& command, std::initializer_list<const char*> options, const std::string& why) {
-  for (const char* option : options)
-    if (command.count(option) > 0) throw std::runtime_error(std::string(option) + " " + why);
-}
-
 Placement placement_named(const PlacementOptions& o, std::span<const std::int32_t> topk_TK, const ModelShape& shape) {
   const int n_experts = static_cast<int>(shape.n_experts);
   if (o.slots > 0 && o.name != "balanced") throw std::runtime_error("--slots goes with --placement balanced");

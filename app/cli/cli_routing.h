@@ -1,9 +1,7 @@
 // Shared by predict and volumes: a step of a recording, a routing with its load, and placements by name.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -39,9 +37,6 @@ RecordedLoad recorded_load(const LoadOptions& options);
 std::vector<std::int32_t> route_by_recorded_load(const RecordedLoad& load, const ModelShape& shape, std::int64_t tokens,
                                                  bool node_limited, std::int64_t seed);
 bool is_recording(const std::string& routing);
-
-// Throws std::runtime_error when one of `options` was given: "--ranks says nothing with --recording: `why`".
-void refuse_options(const CLI::App& command, std::initializer_list<const char*> options, const std::string& why);
 
 struct PlacementOptions {
   std::string name = "contiguous";  // "contiguous", "random", "balanced"

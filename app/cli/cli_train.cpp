@@ -21,6 +21,7 @@
 #include "app/cli/cli_train_outputs.h"
 #include "app/cli/cli_train_runs.h"
 #include "app/cli/cli_train_stop.h"
+#include "app/cli/command_line.h"
 #include "core/config/run_config.h"
 #include "core/io/text_escape.h"
 #include "core/io/whole_file.h"
@@ -423,10 +424,10 @@ void train(const TrainOptions& options) {
       }
     }
     Training training(options, std::move(trainers), kernels, ranks.get());
-    if (const int status = training.run(); status != 0) throw CLI::RuntimeError(status);
+    if (const int status = training.run(); status != 0) throw ExitStatus{status};
   } catch (const std::runtime_error&) {
     if (writes) throw;
-    throw CLI::RuntimeError(2);
+    throw ExitStatus{2};
   }
 }
 
@@ -434,9 +435,9 @@ void train(const TrainOptions& options) {
 
 void add_train_command(CLI::App& app) {
   auto options = std::make_shared<TrainOptions>();
-  CLI::App* sub = app.add_subcommand("train", "Train a model and record it");
-  add_train_options(*sub, *options);
-  sub->footer(
+  Command sub(app, "train", "Train a model and record it");
+  add_train_options(sub, *options);
+  sub.footer(
       "Examples:\n"
       "  moescope-cli train --preset small --steps 500 --out run.moescope\n"
       "  moescope-cli train --preset nano --set router.bias_update_rate=0 --jsonl - | jq .ce_loss\n"
@@ -457,10 +458,10 @@ void add_train_command(CLI::App& app) {
       "Exit status: 0 done, 1 training or writing failed, 2 wrong input, 128 + signal when one stopped it: 130 "
       "Ctrl-C,\n"
       "143 SIGTERM, 129 SIGHUP.");
-  sub->callback([sub, options] {
-    options->has_data = sub->count("--data") > 0;
-    options->has_seed = sub->count("--seed") > 0;
-    options->has_steps = sub->count("--steps") > 0;
+  sub.runs([sub, options] {
+    options->has_data = sub.given("--data");
+    options->has_seed = sub.given("--seed");
+    options->has_steps = sub.given("--steps");
     train(*options);
   });
 }

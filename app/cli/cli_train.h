@@ -7,7 +7,7 @@ class App;
 
 namespace moescope {
 
-// Throws std::runtime_error for wrong input, CLI::RuntimeError with an exit status for later failures.
+// Throws std::runtime_error for wrong input, ExitStatus for later failures.
 void add_train_command(CLI::App& app);
 
 }  // namespace moescope

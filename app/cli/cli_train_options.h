@@ -1,11 +1,11 @@
 // The options of moescope-cli train.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "app/cli/command_line.h"
 #include "core/telemetry/findings/comparison.h"
 
 namespace moescope {
@@ -22,6 +22,6 @@ struct TrainOptions {
   bool has_data = false, has_seed = false, has_steps = false;
 };
 
-void add_train_options(CLI::App& sub, TrainOptions& o);
+void add_train_options(Command& sub, TrainOptions& o);
 
 }  // namespace moescope

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "app/cli/cli_routing.h"
+#include "app/cli/command_line.h"
 #include "core/cluster/model_shape.h"
 #include "core/files/safetensors.h"
 #include "core/io/text_escape.h"
@@ -76,7 +77,7 @@ std::int64_t metadata_number(const SafetensorsFile& file, const char* key, std::
 }
 
 // [R, T, K] or [T, K]. What the command line leaves open, experts, ranks and ranks of a node, is the file's.
-std::vector<std::int32_t> read_topk(const CLI::App& command, Options& options, ModelShape& shape) {
+std::vector<std::int32_t> read_topk(const Command& command, Options& options, ModelShape& shape) {
   const SafetensorsFile file(options.topk);
   const TensorView& tensor = file.at(options.tensor);
   const std::string where = options.topk + ": tensor '" + options.tensor + "': ";
@@ -88,11 +89,11 @@ std::vector<std::int32_t> read_topk(const CLI::App& command, Options& options, M
     throw std::runtime_error(where + "has top_k " + std::to_string(shape.top_k) + ", --top-k says " +
                              std::to_string(options.top_k));
   if (options.experts <= 0) shape.n_experts = metadata_number(file, "experts", shape.n_experts, 4096);
-  if (command.count("--ranks") == 0) {
+  if (!command.given("--ranks")) {
     const bool by_rank = tensor.shape.size() == 3 && tensor.shape[0] >= 1 && tensor.shape[0] <= 256;
     options.ranks = static_cast<int>(metadata_number(file, "ranks", by_rank ? tensor.shape[0] : options.ranks, 256));
   }
-  if (command.count("--ranks-per-node") == 0)
+  if (!command.given("--ranks-per-node"))
     options.ranks_per_node = static_cast<int>(metadata_number(file, "ranks_per_node", options.ranks_per_node, 256));
   std::vector<std::int32_t> topk_TK;
   for (const std::int64_t expert : tensor.integers()) {
@@ -124,12 +125,12 @@ std::vector<std::int32_t> route(const Options& options, const ModelShape& shape,
                           options.seed);
 }
 
-Counted count_routing(const CLI::App& command, Options& options) {
+Counted count_routing(const Command& command, Options& options) {
   ModelShape shape = shape_of(options);
   Counted counted;
   std::vector<std::int32_t> topk_TK;
   if (!options.topk.empty()) {
-    refuse_options(command, {"--tokens-per-rank"}, "cannot be used with --topk: the tokens are those of the file");
+    command.refuse({"--tokens-per-rank"}, "cannot be used with --topk: the tokens are those of the file");
     topk_TK = read_topk(command, options, shape);
     counted.routing = options.topk;
   } else {
@@ -282,25 +283,24 @@ void print_table(const Counted& counted, const std::vector<WayCounts>& ways, con
 }
 
 // An option that would change nothing is a misunderstanding.
-void check_options(const CLI::App& command, Options& options) {
+void check_options(const Command& command, Options& options) {
   if (options.routing.ends_with(".safetensors")) {
     if (!options.topk.empty() || !options.recording.empty())
       throw std::runtime_error("--routing " + options.routing + " excludes --topk and --recording");
     options.topk = options.routing;
   }
   if (!options.recording.empty())
-    refuse_options(command,
-                   {"--model", "--experts", "--top-k", "--moe-layers", "--groups", "--limited-groups", "--ranks",
+    command.refuse({"--model", "--experts", "--top-k", "--moe-layers", "--groups", "--limited-groups", "--ranks",
                     "--ranks-per-node", "--placement", "--slots", "--tokens-per-rank", "--seed"},
                    "cannot be used with --recording, whose counts are those of its own run; --routing " +
                        options.recording + " routes any shape over any ranks by the load of its router");
   else if (!is_recording(options.routing) || !options.topk.empty())
-    refuse_options(command, {"--run", "--step", "--layer"}, "goes with --recording, or with a recording as --routing");
-  if (options.topk.empty()) refuse_options(command, {"--tensor"}, "goes with --topk FILE.safetensors");
-  if (!options.json) refuse_options(command, {"--matrices"}, "goes with --json");
+    command.refuse({"--run", "--step", "--layer"}, "goes with --recording, or with a recording as --routing");
+  if (options.topk.empty()) command.refuse({"--tensor"}, "goes with --topk FILE.safetensors");
+  if (!options.json) command.refuse({"--matrices"}, "goes with --json");
 }
 
-void print_volumes(const CLI::App& command, Options options) {
+void print_volumes(const Command& command, Options options) {
   check_options(command, options);
   const Payload payload = payload_named(options.payload);
   const Counted counted = options.recording.empty() ? count_routing(command, options) : count_recording(options);
@@ -314,69 +314,64 @@ void print_volumes(const CLI::App& command, Options options) {
     print_table(counted, ways, ops);
 }
 
-void add_options(CLI::App* command, Options& o) {
-  const CLI::Range count(1, 1 << 20);
-  command->add_option("--model", o.model, "Shape to start from: 671B, 236B, 16B or debugmodel")->capture_default_str();
-  command->add_option("--dim", o.dim, "Values of a token's row")->check(count);
-  command->add_option("--experts", o.experts, "Routed experts")->check(CLI::Range(1, 4096));
-  command->add_option("--top-k", o.top_k, "Experts of a token")->check(CLI::Range(1, 1024));
-  command->add_option("--moe-layers", o.moe_layers, "MoE layers")->check(CLI::Range(1, 10000));
-  command->add_option("--groups", o.groups, "Routing groups")->check(count);
-  command->add_option("--limited-groups", o.limited_groups, "Groups a token may choose from")->check(count);
-  auto* routing =
+void add_options(Command& command, Options& o) {
+  constexpr int kMost = 1 << 20;
+  command.option("--model", o.model, "Shape to start from: 671B, 236B, 16B or debugmodel").shows_default();
+  command.option("--dim", o.dim, "Values of a token's row").range(1, kMost);
+  command.option("--experts", o.experts, "Routed experts").range(1, 4096);
+  command.option("--top-k", o.top_k, "Experts of a token").range(1, 1024);
+  command.option("--moe-layers", o.moe_layers, "MoE layers").range(1, 10000);
+  command.option("--groups", o.groups, "Routing groups").range(1, kMost);
+  command.option("--limited-groups", o.limited_groups, "Groups a token may choose from").range(1, kMost);
+  const Option routing =
       command
-          ->add_option("--routing", o.routing,
-                       "forced, uniform, grouped[:LIMITED[/GROUPS]], zipf:S, a .safetensors as --topk takes, "
-                       "or a recording: the load of its router, stretched to the model's experts")
-          ->capture_default_str();
-  auto* topk =
-      command->add_option("--topk", o.topk, "Routing from a .safetensors: [tokens, top_k] or [ranks, tokens, top_k]")
-          ->excludes(routing);
-  command->add_option("--tensor", o.tensor, "Its tensor")->capture_default_str();
-  command->add_option("--recording", o.recording, "The counts of a recorded run, on its own ranks")
-      ->excludes(routing)
-      ->excludes(topk);
-  command->add_option("--run", o.run, "Run of the recording")->capture_default_str();
-  command->add_option("--step", o.step, "Step of the recording (default: the last)");
-  command->add_option("--layer", o.layer,
-                      "Layer of the recording (default: --recording: the mean of all; --routing: the most uneven)");
-  command->add_option("--ranks", o.ranks, "Expert-parallel ranks (default with --topk: the file's)")
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
-  command->add_option("--ranks-per-node", o.ranks_per_node, "Ranks connected by NVLink")
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
+          .option("--routing", o.routing,
+                  "forced, uniform, grouped[:LIMITED[/GROUPS]], zipf:S, a .safetensors as --topk takes, "
+                  "or a recording: the load of its router, stretched to the model's experts")
+          .shows_default();
+  const Option topk =
+      command.option("--topk", o.topk, "Routing from a .safetensors: [tokens, top_k] or [ranks, tokens, top_k]")
+          .excludes(routing);
+  command.option("--tensor", o.tensor, "Its tensor").shows_default();
+  command.option("--recording", o.recording, "The counts of a recorded run, on its own ranks")
+      .excludes(routing)
+      .excludes(topk);
+  command.option("--run", o.run, "Run of the recording").shows_default();
+  command.option("--step", o.step, "Step of the recording (default: the last)");
+  command.option("--layer", o.layer,
+                 "Layer of the recording (default: --recording: the mean of all; --routing: the most uneven)");
+  command.option("--ranks", o.ranks, "Expert-parallel ranks (default with --topk: the file's)")
+      .range(1, 256)
+      .shows_default();
+  command.option("--ranks-per-node", o.ranks_per_node, "Ranks connected by NVLink").range(1, 256).shows_default();
   command
-      ->add_option("--placement", o.placement,
-                   "contiguous, random or balanced (replicate and pack, as EPLB does for inference)")
-      ->capture_default_str();
-  command->add_option("--slots", o.slots, "Expert slots a rank for balanced; more than experts / ranks leaves replicas")
-      ->check(CLI::Range(1, 1024));
-  command->add_option("--tokens-per-rank", o.tokens_per_rank, "Tokens a rank")
-      ->check(CLI::Range(1, 1 << 24))
-      ->capture_default_str();
-  command->add_option("--payload", o.payload, "bf16, fp8 (DeepEP's FP8 dispatch) or mxfp8")->capture_default_str();
-  command->add_option("--seed", o.seed, "Seed of random routings and placements")->capture_default_str();
-  command->add_flag("--no-recompute", o.no_recompute, "Four operations per layer instead of six");
-  command->add_flag("--json", o.json, "As JSON");
-  command->add_flag("--matrices", o.matrices,
-                    "With --json: the counts by rank (R x R), node (R x N) and expert (R x E)");
+      .option("--placement", o.placement,
+              "contiguous, random or balanced (replicate and pack, as EPLB does for inference)")
+      .shows_default();
+  command.option("--slots", o.slots, "Expert slots a rank for balanced; more than experts / ranks leaves replicas")
+      .range(1, 1024);
+  command.option("--tokens-per-rank", o.tokens_per_rank, "Tokens a rank").range(1, 1 << 24).shows_default();
+  command.option("--payload", o.payload, "bf16, fp8 (DeepEP's FP8 dispatch) or mxfp8").shows_default();
+  command.option("--seed", o.seed, "Seed of random routings and placements").shows_default();
+  command.option("--no-recompute", o.no_recompute, "Four operations per layer instead of six");
+  command.option("--json", o.json, "As JSON");
+  command.option("--matrices", o.matrices, "With --json: the counts by rank (R x R), node (R x N) and expert (R x E)");
 }
 
 }  // namespace
 
 void add_volumes_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("volumes", "Count the bytes of an expert-parallel all-to-all by link");
+  Command command(app, "volumes", "Count the bytes of an expert-parallel all-to-all by link");
   const auto options = std::make_shared<Options>();
   add_options(command, *options);
-  command->footer(
+  command.footer(
       "Examples:\n"
       "  moescope-cli volumes --model 671B --ranks 32 --routing grouped:4\n"
       "  moescope-cli volumes --model 16B --routing zipf:0.8 --ranks 16 --placement balanced --slots 5\n"
       "  moescope-cli volumes --topk routing.safetensors --ranks 64 --payload mxfp8 --json\n"
       "  moescope-cli volumes --recording run.moescope --step 400\n"
       "  moescope-cli volumes --routing run.moescope --model 671B --ranks 256");
-  command->callback([options, command] { print_volumes(*command, *options); });
+  command.runs([options, command] { print_volumes(command, *options); });
 }
 
 }  // namespace moescope

@@ -1,7 +1,9 @@
 // moescope-cli volumes: bytes of an expert-parallel all-to-all by link, counted from a routing.
 #pragma once
 
-#include <CLI/CLI.hpp>
+namespace CLI {
+class App;
+}
 
 namespace moescope {
 

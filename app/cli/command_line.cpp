@@ -1,0 +1,95 @@
+#include "app/cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+
+namespace moescope {
+
+Option& Option::required() {
+  option_->required();
+  return *this;
+}
+
+Option& Option::shows_default() {
+  option_->capture_default_str();
+  return *this;
+}
+
+template <typename T>
+Option& Option::range(T least, T most) {
+  option_->check(CLI::Range(least, most));
+  return *this;
+}
+template Option& Option::range(int, int);
+template Option& Option::range(std::int64_t, std::int64_t);
+template Option& Option::range(double, double);
+
+Option& Option::one_of(std::vector<std::string> names) {
+  option_->check(CLI::IsMember(std::move(names)));
+  return *this;
+}
+
+Option& Option::up_to(int values) {
+  option_->expected(1, values);
+  return *this;
+}
+
+Option& Option::repeatable() {
+  option_->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->allow_extra_args(false);
+  return *this;
+}
+
+Option& Option::needs(Option other) {
+  option_->needs(other.option_);
+  return *this;
+}
+
+Option& Option::excludes(Option other) {
+  option_->excludes(other.option_);
+  return *this;
+}
+
+Command::Command(CLI::App& app, const std::string& name, const std::string& what)
+    : command_(app.add_subcommand(name, what)) {}
+
+void Command::last_counts() {
+  command_->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+}
+
+template <typename T>
+Option Command::option(const std::string& name, T& value, const std::string& help) {
+  if constexpr (std::is_same_v<T, bool>)
+    return Option(command_->add_flag(name, value, help));
+  else
+    return Option(command_->add_option(name, value, help));
+}
+template Option Command::option(const std::string&, std::string&, const std::string&);
+template Option Command::option(const std::string&, int&, const std::string&);
+template Option Command::option(const std::string&, std::int64_t&, const std::string&);
+template Option Command::option(const std::string&, std::optional<std::int64_t>&, const std::string&);
+template Option Command::option(const std::string&, double&, const std::string&);
+template Option Command::option(const std::string&, bool&, const std::string&);
+template Option Command::option(const std::string&, std::vector<std::string>&, const std::string&);
+template Option Command::option(const std::string&, std::vector<std::int64_t>&, const std::string&);
+
+void Command::footer(const std::string& text) {
+  command_->footer(text);
+}
+
+void Command::runs(std::function<void()> run) {
+  command_->callback(std::move(run));
+}
+
+bool Command::given(const char* option) const {
+  return command_->count(option) > 0;
+}
+
+void Command::refuse(std::initializer_list<const char*> options, const std::string& why) const {
+  for (const char* option : options)
+    if (given(option)) throw std::runtime_error(std::string(option) + " " + why);
+}
+
+}  // namespace moescope

@@ -1,0 +1,60 @@
+// The commands of moescope-cli and their options. command_line.cpp and cli_main.cpp alone read CLI11, which costs every
+// file that does seconds of compiling.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace moescope {
+
+// Thrown by a command that has said what went wrong: the exit status of the program.
+struct ExitStatus {
+  int value;
+};
+
+// Refers to an option of a command; what is asked of it shows in --help.
+class Option {
+ public:
+  explicit Option(CLI::Option* option) : option_(option) {}
+  Option& required();
+  Option& shows_default();  // the value that its variable has now
+  template <typename T>     // int, std::int64_t, double
+  Option& range(T least, T most);
+  Option& one_of(std::vector<std::string> names);
+  Option& up_to(int values);  // at least one
+  Option& repeatable();       // each time with one value
+  Option& needs(Option other);
+  Option& excludes(Option other);
+
+ private:
+  CLI::Option* option_;
+};
+
+// Refers to a command, which lasts as long as the App it was added to.
+class Command {
+ public:
+  Command(CLI::App& app, const std::string& name, const std::string& what);
+  void last_counts();  // of an option added from now on and given several times
+  // `name`: "-o,--out", or without dashes for an argument. T: std::string, int, std::int64_t or an optional one,
+  // double, bool (true where it is given), std::vector of std::string or std::int64_t. `value` outlives the command.
+  template <typename T>
+  Option option(const std::string& name, T& value, const std::string& help);
+  void footer(const std::string& text);
+  void runs(std::function<void()> run);  // when it was given, after its options were read
+  bool given(const char* option) const;
+  // Throws std::runtime_error when one of `options` was given: "--ranks `why`".
+  void refuse(std::initializer_list<const char*> options, const std::string& why) const;
+
+ private:
+  CLI::App* command_;
+};
+
+}  // namespace moescope
