@@ -10,7 +10,7 @@ set(QT_HEADERS <QAction> <QApplication> <QComboBox> <QDockWidget> <QFileDialog> 
     <QToolTip> <QVBoxLayout>)
 
 #   precompile(TARGET HEADER...)       reads these once for the target
-#   share_precompiled(TARGET OTHER)    takes those of a target with the same compiler flags. GCC crashes where -O1 meets -O2
+#   share_precompiled(TARGET OTHER)    takes those of a target with the same compiler flags
 function(precompile target)
   if(MOESCOPE_PRECOMPILED)
     target_precompile_headers(${target} PRIVATE ${ARGN})
