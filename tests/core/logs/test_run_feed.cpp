@@ -239,7 +239,9 @@ TEST(RunFeed, AWeakTokenIsRefusedAndNotRepeated) {
   for (const std::string weak : {"", "hunter2", "0123456789abcde"}) {
     const std::string said = thrown([&] { RunFeed({"127.0.0.1", 0}, weak); });
     expect_said(said, "MOESCOPE_TOKEN: has " + std::to_string(weak.size()) + " characters, expected at least 16");
-    if (!weak.empty()) EXPECT_EQ(said.find(weak), std::string::npos);
+    if (!weak.empty()) {
+      EXPECT_EQ(said.find(weak), std::string::npos);
+    }
   }
   for (const char* wrong : {"sixteen and more with blanks", "0123456789abcdef\n", "0123456789abcde\xc3\xa4"})
     expect_said(thrown([&] { check_feed_token(wrong); }), "ASCII characters without blanks");

@@ -66,9 +66,13 @@ TEST(Bf16Operands, EveryCodeOfEveryFormatUnderEveryScaleIsKeptOrRefused) {
       for (std::size_t i = 0; i < in.v.size(); ++i) {
         finite &= std::isfinite(in.v[i]);
         subnormal |= is_subnormal(q.fp32[i]);
-        if (q.fits) EXPECT_TRUE(same_bits(widened(q.bf16[i]), q.fp32[i])) << format.name << ' ' << scale << ' ' << i;
+        if (q.fits) {
+          EXPECT_TRUE(same_bits(widened(q.bf16[i]), q.fp32[i])) << format.name << ' ' << scale << ' ' << i;
+        }
       }
-      if (finite && scale > 0) EXPECT_EQ(q.fits, !subnormal) << format.name << " under 2^" << scale - 127;
+      if (finite && scale > 0) {
+        EXPECT_EQ(q.fits, !subnormal) << format.name << " under 2^" << scale - 127;
+      }
     }
   }
 }
@@ -77,7 +81,7 @@ TEST(Bf16Operands, AreWhatTheQuantizerDecodes) {
   int compared = 0;
   for (const NamedFormat& named : named_formats()) {
     if (!fits_bf16(named.format)) continue;
-    for (const auto [rows, cols] : {std::pair<std::size_t, std::size_t>{64, 96}, {33, 47}, {1, 5}, {300, 129}})
+    for (const auto& [rows, cols] : {std::pair<std::size_t, std::size_t>{64, 96}, {33, 47}, {1, 5}, {300, 129}})
       for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column})
         for (const int hadamard : {0, 32})
           for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic}) {
@@ -187,7 +191,7 @@ void expect_within_bound(const Case& s, float alpha, bool adds) {
 TEST_F(MatrixUnits, ErrorsAreWithinTheBoundOfAnFp32Sum) {
   using enum Trans;
   const int extents[] = {1, 2, 31, 32, 33, 64, 100, 257};
-  for (const auto [ta, tb] : {std::pair{no, yes}, {no, no}, {yes, no}})
+  for (const auto& [ta, tb] : {std::pair{no, yes}, {no, no}, {yes, no}})
     for (const int m : extents)
       for (const int n : extents)
         for (const int k : extents) ASSERT_NO_FATAL_FAILURE(expect_within_bound({m, n, k, ta, tb}, 1, m % 2 == 0));
