@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
-#include <type_traits>
 
 #include "core/numerics/kernels/element_lanes.h"
 
@@ -22,12 +21,12 @@ HWY_INLINE void count_nonzero(Floats x, Words& counts) {
 }
 
 // How one batch is converted, and what it has added up to so far.
-template <bool kDivides, bool kStochastic, bool kBf16>
+template <bool kDivides, bool kStochastic>
 struct Converter {
   ElementLanes element;
   Floats clip_limit, inverse_unit;
   const std::uint32_t* column_keys;
-  bool clips;
+  bool clips, to_bf16;
   Floats q2 = zero<float>(), err2 = zero<float>();
   Words nonzero = zero<std::uint32_t>(), nonzero_out = zero<std::uint32_t>();
   std::uint64_t clipped = 0;
@@ -37,7 +36,8 @@ struct Converter {
       : element(element_lanes(s.rounding)),
         clip_limit(splat(s.clip_limit)),
         column_keys(t.column_keys),
-        clips(b.clipped > 0) {
+        clips(b.clipped > 0),
+        to_bf16(t.bf16 != nullptr) {
     const std::int32_t exponent = std::clamp(b.top_code, 1, 253);
     inverse_unit = splat(std::bit_cast<float>((254 - exponent) << 23));
     unit = std::bit_cast<double>(static_cast<std::int64_t>(exponent - 127 + 1023) << 52);
@@ -64,9 +64,8 @@ struct Converter {
     count_nonzero(magnitude, nonzero);
     count_nonzero(r, nonzero_out);
     if (clips) clipped += count_greater(y, clip_limit);
-    if constexpr (kBf16)
-      return exactly_fused(r, bits_as<float>(bits_as<std::int32_t>(out_decode) | sign), element.zero);
-    return value;
+    if (!to_bf16) return value;
+    return exactly_fused(r, bits_as<float>(bits_as<std::int32_t>(out_decode) | sign), element.zero);
   }
 
   HWY_INLINE BatchSums sums() const {
@@ -76,18 +75,17 @@ struct Converter {
 };
 
 // Where a tile's converted values go: FP32, or BF16 that holds them without rounding.
-template <bool kBf16>
 HWY_INLINE void store_converted(const Tile& t, std::size_t at, Floats values, std::size_t count) {
-  if constexpr (kBf16)
+  if (t.bf16)
     store_upper_halves(t.bf16 + at, values, count);
   else
     store_first(t.out + at, values, count);
 }
 
-template <bool kDivides, bool kStochastic, bool kBf16>
+template <bool kDivides, bool kStochastic>
 BatchSums rows(const Scaling& s, const Tile& t, std::size_t width, BlockBatch& b) {
-  Converter<kDivides, kStochastic, kBf16> convert(s, t, b);
-  const float* out_decode = (kBf16 ? b.bf16_decode : b.decode).data();
+  Converter<kDivides, kStochastic> convert(s, t, b);
+  const float* out_decode = (t.bf16 ? b.bf16_decode : b.decode).data();
   std::size_t block = 0;
   for (std::size_t r = 0; r < t.rows; ++r) {
     const RowKey key = kStochastic ? row_key_of(t, r) : RowKey{};
@@ -97,8 +95,8 @@ BatchSums rows(const Scaling& s, const Tile& t, std::size_t width, BlockBatch& b
       Floats y2 = zero<float>();
       const std::size_t end = std::min(c + width, t.cols);
       for (std::size_t i = c; i < end; i += kSixteen)
-        store_converted<kBf16>(t, r * t.out_stride + i,
-                               convert(load_first(in + i, end - i), encode, decode, to, key, i, y2), end - i);
+        store_converted(t, r * t.out_stride + i, convert(load_first(in + i, end - i), encode, decode, to, key, i, y2),
+                        end - i);
       b.x2[block] = sum_of(y2);
     }
   }
@@ -106,12 +104,12 @@ BatchSums rows(const Scaling& s, const Tile& t, std::size_t width, BlockBatch& b
 }
 
 // kStrips times sixteen columns side by side, of which the last may be fewer.
-template <int kStrips, bool kBf16>
+template <int kStrips>
 HWY_INLINE void convert_strips(auto& convert, const Tile& t, std::size_t c, bool stochastic, BlockBatch& b) {
   const std::size_t lanes = std::min(kStrips * kSixteen, t.cols - c);
   Floats y2[kStrips];
   for (auto& each : y2) each = zero<float>();
-  const float* out_decode = (kBf16 ? b.bf16_decode : b.decode).data();
+  const float* out_decode = (t.bf16 ? b.bf16_decode : b.decode).data();
   for (std::size_t r = 0; r < t.rows; ++r) {
     const RowKey key = stochastic ? row_key_of(t, r) : RowKey{};
     for (std::size_t k = 0; k < kStrips; ++k) {
@@ -119,7 +117,7 @@ HWY_INLINE void convert_strips(auto& convert, const Tile& t, std::size_t c, bool
       const Floats x = load_first(t.x + r * t.stride + col, count);
       const Floats value =
           convert(x, load(b.encode.data() + col), load(b.decode.data() + col), load(out_decode + col), key, col, y2[k]);
-      store_converted<kBf16>(t, r * t.out_stride + col, value, count);
+      store_converted(t, r * t.out_stride + col, value, count);
     }
   }
   for (std::size_t k = 0; k < kStrips; ++k) {
@@ -128,36 +126,26 @@ HWY_INLINE void convert_strips(auto& convert, const Tile& t, std::size_t c, bool
   }
 }
 
-template <bool kDivides, bool kStochastic, bool kBf16>
+template <bool kDivides, bool kStochastic>
 BatchSums columns(const Scaling& s, const Tile& t, BlockBatch& b) {
   constexpr int kStrips = 4;
-  Converter<kDivides, kStochastic, kBf16> convert(s, t, b);
+  Converter<kDivides, kStochastic> convert(s, t, b);
   std::size_t c = 0;
   for (; c + kStrips * kSixteen <= t.cols; c += kStrips * kSixteen)
-    convert_strips<kStrips, kBf16>(convert, t, c, kStochastic, b);
-  for (; c < t.cols; c += kSixteen) convert_strips<1, kBf16>(convert, t, c, kStochastic, b);
+    convert_strips<kStrips>(convert, t, c, kStochastic, b);
+  for (; c < t.cols; c += kSixteen) convert_strips<1>(convert, t, c, kStochastic, b);
   return convert.sums();
 }
 
-// call(divides, stochastic, bf16), each as a type, for what the format and the tile ask.
-BatchSums with_choices(const Scaling& s, const Tile& t, const auto& call) {
-  const auto bf16 = [&](auto divides, auto stochastic) {
-    return t.bf16 ? call(divides, stochastic, std::true_type()) : call(divides, stochastic, std::false_type());
-  };
-  const auto rounding = [&](auto divides) {
-    return s.format.rounding == Rounding::stochastic ? bf16(divides, std::true_type())
-                                                     : bf16(divides, std::false_type());
-  };
-  return s.divides() ? rounding(std::true_type()) : rounding(std::false_type());
-}
-
 BatchSums rows_of_format(const Scaling& s, const Tile& t, std::size_t width, BlockBatch& b) {
-  return with_choices(
-      s, t, [&](auto divides, auto stochastic, auto bf16) { return rows<divides, stochastic, bf16>(s, t, width, b); });
+  const bool stochastic = s.format.rounding == Rounding::stochastic;
+  if (s.divides()) return stochastic ? rows<true, true>(s, t, width, b) : rows<true, false>(s, t, width, b);
+  return stochastic ? rows<false, true>(s, t, width, b) : rows<false, false>(s, t, width, b);
 }
 BatchSums columns_of_format(const Scaling& s, const Tile& t, BlockBatch& b) {
-  return with_choices(
-      s, t, [&](auto divides, auto stochastic, auto bf16) { return columns<divides, stochastic, bf16>(s, t, b); });
+  const bool stochastic = s.format.rounding == Rounding::stochastic;
+  if (s.divides()) return stochastic ? columns<true, true>(s, t, b) : columns<true, false>(s, t, b);
+  return stochastic ? columns<false, true>(s, t, b) : columns<false, false>(s, t, b);
 }
 
 BlockSums sums_of_blocks(const BlockBatch& b, double unit) {
@@ -195,7 +183,7 @@ HWY_INLINE Floats rounded_bf16(Floats x, RowKey row, const std::uint32_t* column
   return bits_as<float>(if_less(magnitude, infinity, bits_as<std::int32_t>(up & kept), special));
 }
 
-template <Unscaled kHow, bool kBf16 = false>
+template <Unscaled kHow>
 void unscaled(const Tile& t, QuantSums& sums) {
   const Ints infinity = splat(0x7F800000), none = zero<std::int32_t>(), one = splat(1);
   Ints top = none;
@@ -218,11 +206,9 @@ void unscaled(const Tile& t, QuantSums& sums) {
       const Floats x = load_first(t.x + r * t.stride + c, count);
       Floats value = x;
       if constexpr (kHow != Unscaled::copied) value = rounded_bf16<kHow>(x, key, t.column_keys, c);
-      store_converted<kBf16>(t, r * t.out_stride + c, value, count);
-      if constexpr (kBf16) {
-        // Less by one, zero is the largest.
-        least = smaller(least, bits_as<std::uint32_t>(magnitude_bits(value)) - splat(1u));
-      }
+      store_converted(t, r * t.out_stride + c, value, count);
+      // Less by one, zero is the largest.
+      least = smaller(least, bits_as<std::uint32_t>(magnitude_bits(value)) - splat(1u));
       // Sums leave out what is not finite, before or after.
       const Ints x_bits = magnitude_bits(x), q_bits = magnitude_bits(value);
       const Floats a = bits_as<float>(if_less(q_bits, infinity, x_bits, none)) * inverse_unit;
@@ -235,7 +221,7 @@ void unscaled(const Tile& t, QuantSums& sums) {
       overflowed += if_less(x_bits, infinity, if_less(q_bits, infinity, none, one), none);
     }
   }
-  if constexpr (kBf16) *t.too_small |= min_of(least) < 0x00800000u - 1;
+  if (t.bf16) *t.too_small |= min_of(least) < 0x00800000u - 1;
   const double unit = std::bit_cast<double>(static_cast<std::int64_t>(exponent - 127 + 1023) << 52);
   const double unit2 = unit * unit, all_x2 = sum_of(x2), all_q2 = sum_of(q2), all_err2 = sum_of(err2);
   sums.x2 += all_x2 * unit2, sums.q2 += all_q2 * unit2, sums.err2 += all_err2 * unit2;
@@ -250,9 +236,8 @@ void unscaled(const Tile& t, QuantSums& sums) {
 
 void unscaled_of_format(const OperandFormat& format, const Tile& t, QuantSums& sums) {
   if (format.scheme == QuantScheme::fp32) return unscaled<Unscaled::copied>(t, sums);
-  if (format.rounding == Rounding::stochastic)
-    return t.bf16 ? unscaled<Unscaled::bf16_stochastic, true>(t, sums) : unscaled<Unscaled::bf16_stochastic>(t, sums);
-  t.bf16 ? unscaled<Unscaled::bf16_nearest, true>(t, sums) : unscaled<Unscaled::bf16_nearest>(t, sums);
+  if (format.rounding == Rounding::stochastic) return unscaled<Unscaled::bf16_stochastic>(t, sums);
+  unscaled<Unscaled::bf16_nearest>(t, sums);
 }
 
 }  // namespace
