@@ -51,13 +51,14 @@ void stop_at(int signal) {
 class RecordingInWork {
  public:
   explicit RecordingInWork(std::string out)
-      : out_(std::move(out)),
-        work_(out_ + ".part-" + std::to_string(::getpid())),
-        writer_(new RecordingWriter(work_, Durable::when_finished)) {}
+      : out_(std::move(out)), work_(out_ + ".part-" + std::to_string(::getpid())) {}
   ~RecordingInWork() {
     writer_.reset();
     std::error_code ignored;
-    for (const char* suffix : {"", "-wal", "-shm"}) fs::remove(work_ + suffix, ignored);
+    for (const char* suffix : {"", "-journal"}) fs::remove(work_ + suffix, ignored);
+  }
+  void begin() {
+    record([&] { writer_ = std::make_unique<RecordingWriter>(work_, Durable::when_finished); });
   }
   void add(const RunInfo& info) {
     record([&] { writer_->add_run(info); });
@@ -169,6 +170,7 @@ void import(const ImportCommand& command) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) stop_at(signal);
   const auto start = std::chrono::steady_clock::now();
   RecordingInWork recording(command.out);
+  recording.begin();
   OpenedRuns opened;
   {
     Percentage percentage(command.quiet);

@@ -198,10 +198,12 @@ KernelCheck check_kernels(const std::string& recorded) {
   if (!same_units(then->units, here.units) && check.units.empty())
     check.text += " This CPU cannot run " + then->units + " with the oneDNN that is here.";
   if (then->core == here.core) return check;
-  if (cpu_can_run(then->core))
+  if (cpu_can_run(then->core)) {
     check.core = then->core;
-  else
+  } else {
+    check.units.clear();  // they alone bring no bits back
     check.text += " This CPU cannot run OpenBLAS's " + then->core + " kernels.";
+  }
   return check;
 }
 
