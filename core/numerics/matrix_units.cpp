@@ -21,12 +21,12 @@ namespace {
 
 constexpr const char* kChoice = "MOESCOPE_MATRIX_UNITS";
 
+#if defined(MOESCOPE_ONEDNN)
+
 std::string_view asked_for() {
   const char* set = std::getenv(kChoice);
   return set ? set : "auto";
 }
-
-#if defined(MOESCOPE_ONEDNN)
 
 MatrixUnit found_unit() {
   const std::string_view choice = asked_for();
