@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace moescope {
 namespace {
@@ -12,7 +13,7 @@ constexpr std::chrono::seconds kLineAtLeastEvery{10};
 constexpr int kLines = 20;  // plain lines in a training of any length
 
 std::string duration_text(double seconds) {
-  const auto total = static_cast<long>(seconds + 0.5);
+  const long total = std::lround(seconds);
   char text[32];
   if (total >= 3600)
     std::snprintf(text, sizeof text, "%ld:%02ld:%02ld", total / 3600, total / 60 % 60, total % 60);
@@ -62,7 +63,7 @@ std::string Progress::line(const TelemetryFrame& frame) const {
   const double left = static_cast<double>(end_ - frame.step - 1) * seconds_per_step_;
   char text[128];
   std::snprintf(text, sizeof text, "step %lld/%lld  loss %.4f  %.0f tokens/s  ETA %s",
-                static_cast<long long>(frame.step + 1), static_cast<long long>(end_), frame.ce_loss, tokens_per_s_,
+                static_cast<long long>(frame.step) + 1, static_cast<long long>(end_), frame.ce_loss, tokens_per_s_,
                 duration_text(left).c_str());
   return terminal_ ? bar(frame.step + 1 - first_) + ' ' + text : text;
 }

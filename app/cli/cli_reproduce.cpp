@@ -33,7 +33,7 @@ Reproduction reproduce_one(const RecordingReader& recording, const RunInfo& info
               static_cast<long long>(steps < 0 ? history->steps().size() : steps), plural(steps));
   std::fflush(stdout);
   std::int64_t reported = 0;
-  const Reproduction result =
+  Reproduction result =
       reproduce(recording.runs().front(), *history, steps, [&](std::int64_t done, std::int64_t all) {
         if (done * 10 / all == reported) return true;
         reported = done * 10 / all;

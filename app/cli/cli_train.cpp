@@ -258,7 +258,7 @@ class Training {
 
   void take_step(std::int64_t step) {
     whole_ = false;
-    lock_step_.step([&](TelemetryFrame frame) {
+    lock_step_.step([&](const TelemetryFrame& frame) {
       if (frame.run == 0) {
         wire_.add(frame, config());
         tail_.add(frame);

@@ -26,7 +26,7 @@ constexpr int kMaxWaitMs = 30000;
 constexpr int kSettleMs = 200;  // layouts and scroll bars find their places in the event loop
 
 // Panels that have a worker say with the property "busy" that what they show is not yet what was asked.
-void waitForPanels(MainWindow* window, std::function<void()> then, int wait_ms) {
+void waitForPanels(MainWindow* window, const std::function<void()>& then, int wait_ms) {
   const QList<Panel*> panels = window->workspaces()->current()->panels();
   const bool busy = std::ranges::any_of(
       panels, [](const Panel* panel) { return panel->isVisible() && panel->property("busy").toBool(); });
@@ -71,7 +71,7 @@ bool guardedQuit(const std::function<void()>& action) {
   }
 }
 
-void whenPanelsAreReady(MainWindow* window, std::function<void()> then) {
+void whenPanelsAreReady(MainWindow* window, const std::function<void()>& then) {
   if (Lab* lab = window->session()->lab()) lab->flush();
   window->selection()->refresh();
   window->frameClock()->wake();

@@ -55,7 +55,7 @@ RunSession::~RunSession() {
 
 void RunSession::launch(std::shared_ptr<Opened> result, std::function<void(Opened&)> work) {
   cancelled_ = false;
-  opener_ = std::thread([this, result, work = std::move(work)] {
+  opener_ = std::thread([this, result = std::move(result), work = std::move(work)] {
     try {
       work(*result);
     } catch (const std::exception& e) {

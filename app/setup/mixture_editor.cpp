@@ -73,7 +73,7 @@ void MixtureEditor::setMixture(const std::string& text) {
   for (const double weight : weights) most = std::max(most, weight);
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const QSignalBlocker quiet(rows_[i].slider);
-    rows_[i].slider->setValue(weights.empty() ? kFull / 2 : static_cast<int>(kFull * weights[i] / most + 0.5));
+    rows_[i].slider->setValue(weights.empty() ? kFull / 2 : static_cast<int>(std::lround(kFull * weights[i] / most)));
   }
   showShares();
 }
