@@ -5,6 +5,7 @@
 #include <QPushButton>
 #include <QSignalBlocker>
 #include <QSlider>
+#include <cmath>
 #include <stdexcept>
 
 #include "core/config/mixture.h"
