@@ -368,7 +368,7 @@ std::vector<std::int64_t> TensorView::integers() const {
   std::vector<std::int64_t> values(elements());
   each_element(*this, 0, elements(), [&](std::size_t i, auto value) {
     if constexpr (std::is_integral_v<decltype(value)>)
-      values[i] = static_cast<std::int64_t>(value);
+      values[i] = static_cast<std::int64_t>(value);  // NOLINT(bugprone-signed-char-misuse): I8 has a sign
     else
       throw std::runtime_error("tensor '" + name + "': dtype is " + dtype_name(dtype) + "; allowed here: integers");
   });

@@ -267,7 +267,7 @@ LegendScale BlockScaleMapPanel::legend() const {
     legend.ticks.push_back({0.5, formatPowerOfTwo(low_)});
     return legend;
   }
-  for (Tick tick : powerOfTwoTicks(low_, high_, 12))
+  for (const Tick& tick : powerOfTwoTicks(low_, high_, 12))
     legend.ticks.push_back({(tick.value - low_) / (high_ - low_), tick.label});
   return legend;
 }

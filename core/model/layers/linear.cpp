@@ -105,11 +105,12 @@ void weight_tile(const GemmInput<T>& dy, const GemmInput<T>& x, int rows, int sh
 template <class T>
 void linear_forward(const T* x, int rows, int in, const T* w, int out, T* y, bool accumulate,
                     const LinearPrecision& precision) {
-  const auto [a, b] = take_operands(precision, Direction::forward, Operand::x, x, {rows, in}, Operand::w, w, {out, in});
+  const GemmInputs<T> inputs =
+      take_operands(precision, Direction::forward, Operand::x, x, {rows, in}, Operand::w, w, {out, in});
   const int most = tile_rows(precision);
-  parallel_for(tiles(rows, most), [&, a, b](int tile) {
+  parallel_for(tiles(rows, most), [&](int tile) {
     const int first = tile * most, n = std::min(most, rows - first);
-    multiply(Trans::no, Trans::yes, n, out, in, a.from(first, 0), b, accumulate,
+    multiply(Trans::no, Trans::yes, n, out, in, inputs.a.from(first, 0), inputs.b, accumulate,
              y + static_cast<std::size_t>(first) * static_cast<std::size_t>(out), out);
   });
 }
@@ -117,12 +118,12 @@ void linear_forward(const T* x, int rows, int in, const T* w, int out, T* y, boo
 template <class T>
 void linear_backward_input(const T* dy, int rows, int out, const T* w, int in, T* dx, bool accumulate,
                            const LinearPrecision& precision) {
-  const auto [a, b] =
+  const GemmInputs<T> inputs =
       take_operands(precision, Direction::dgrad, Operand::dy, dy, {rows, out}, Operand::w, w, {out, in});
   const int most = tile_rows(precision);
-  parallel_for(tiles(rows, most), [&, a, b](int tile) {
+  parallel_for(tiles(rows, most), [&](int tile) {
     const int first = tile * most, n = std::min(most, rows - first);
-    multiply(Trans::no, Trans::no, n, in, out, a.from(first, 0), b, accumulate,
+    multiply(Trans::no, Trans::no, n, in, out, inputs.a.from(first, 0), inputs.b, accumulate,
              dx + static_cast<std::size_t>(first) * static_cast<std::size_t>(in), in);
   });
 }
@@ -130,11 +131,11 @@ void linear_backward_input(const T* dy, int rows, int out, const T* w, int in, T
 template <class T>
 void linear_backward_weight(const T* dy, const T* x, int rows, int out, int in, T* dw,
                             const LinearPrecision& precision) {
-  const auto [a, b] =
+  const GemmInputs<T> inputs =
       take_operands(precision, Direction::wgrad, Operand::dy, dy, {rows, out}, Operand::x, x, {rows, in});
-  parallel_for(tiles(out, kWeightTileRows), [&, a, b](int tile) {
+  parallel_for(tiles(out, kWeightTileRows), [&](int tile) {
     const int first = tile * kWeightTileRows, n = std::min(kWeightTileRows, out - first);
-    weight_tile(a.from(0, first), b, rows, precision.shard_rows, n, in,
+    weight_tile(inputs.a.from(0, first), inputs.b, rows, precision.shard_rows, n, in,
                 dw + static_cast<std::size_t>(first) * static_cast<std::size_t>(in));
   });
 }
