@@ -33,13 +33,12 @@ Reproduction reproduce_one(const RecordingReader& recording, const RunInfo& info
               static_cast<long long>(steps < 0 ? history->steps().size() : steps), plural(steps));
   std::fflush(stdout);
   std::int64_t reported = 0;
-  Reproduction result =
-      reproduce(recording.runs().front(), *history, steps, [&](std::int64_t done, std::int64_t all) {
-        if (done * 10 / all == reported) return true;
-        reported = done * 10 / all;
-        std::fprintf(stderr, "  %lld of %lld steps\n", static_cast<long long>(done), static_cast<long long>(all));
-        return true;
-      });
+  Reproduction result = reproduce(recording.runs().front(), *history, steps, [&](std::int64_t done, std::int64_t all) {
+    if (done * 10 / all == reported) return true;
+    reported = done * 10 / all;
+    std::fprintf(stderr, "  %lld of %lld steps\n", static_cast<long long>(done), static_cast<long long>(all));
+    return true;
+  });
   std::printf("%s\n", printable_lines(result.text()).c_str());
   return result;
 }

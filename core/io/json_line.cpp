@@ -125,7 +125,7 @@ simdjson::error_code JsonLines::parse_as_it_is(std::string_view text, JsonValue&
   text = without_byte_order_mark(text);
   const std::size_t capacity = std::max(kLeastCapacity, std::bit_ceil(text.size()));
   if (parser_.capacity() < capacity || (parser_.capacity() > kLargestKept && capacity <= kLargestKept)) {
-    parser_ = simdjson::dom::parser();
+    parser_ = decltype(parser_)();
     if (const auto error = parser_.doc.allocate(capacity)) return error;
     if (const auto error = parser_.allocate(capacity, kMaxNesting)) return error;
   }

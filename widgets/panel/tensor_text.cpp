@@ -56,8 +56,7 @@ std::vector<int> layersOf(const TelemetryFrame& frame, GemmClass gemm_class) {
     if (quant.gemm_class() == gemm_class && (layers.empty() || layers.back() != quant.layer))
       layers.push_back(quant.layer);
   std::ranges::sort(layers);
-  const auto twice = std::ranges::unique(layers);
-  layers.erase(twice.begin(), twice.end());
+  layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
   return layers;
 }
 

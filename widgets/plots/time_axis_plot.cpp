@@ -183,7 +183,7 @@ void TimeAxisPlot::zoomAbout(double x, double factor) {
   if (range().empty()) return;
   const QRect plot = plotRect();
   // Near the newest step the zoom holds on to it, so that following goes on.
-  const bool at_end = selection_->following() && x > plot.right() - plot.width() / 12;
+  const bool at_end = selection_->following() && x > plot.right() - plot.width() / 12.0;
   const double anchor =
       at_end ? high() : low() + std::clamp((x - plot.left()) / plot.width(), 0.0, 1.0) * (high() - low());
   const double first = unwarp(anchor - (anchor - low()) * factor), last = unwarp(anchor + (high() - anchor) * factor);

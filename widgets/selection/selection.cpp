@@ -165,7 +165,7 @@ const OperandPlace& Selection::tensor() const {
 
 void Selection::setTensor(OperandPlace tensor) {
   if (tensor == tensor_) return;
-  tensor_ = std::move(tensor);
+  tensor_ = tensor;
   if (const History* now = history(); now && std::ranges::count(now->info().moe_layers, tensor_.layer) > 0)
     layer_ = tensor_.layer;
   emit focusChanged();
