@@ -14,7 +14,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kLookMs = 20;
+constexpr int kCapturePollMs = 20;
 
 }  // namespace
 
@@ -25,7 +25,7 @@ CaptureActions::CaptureActions(RunSession* session, Selection* selection, Worksp
       workspaces_(workspaces),
       messages_(messages),
       lab_(workspaces->microscaling()->tensorLab()) {
-  timer_.setInterval(kLookMs);
+  timer_.setInterval(kCapturePollMs);
   connect(&timer_, &QTimer::timeout, this, &CaptureActions::look);
   connect(session_, &RunSession::opened, this, &CaptureActions::onOpened);
   connect(lab_->captureBar(), &CaptureBar::againRequested, this, &CaptureActions::again);

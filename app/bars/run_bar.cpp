@@ -20,7 +20,7 @@ namespace moescope {
 namespace {
 
 // Ends in dots where the bar has no room for all of it; the tool tip has.
-class ShortenedLabel : public QLabel {
+class EndShortenedLabel : public QLabel {
  protected:
   void paintEvent(QPaintEvent*) override {
     QPainter painter(this);
@@ -159,7 +159,7 @@ void RunBar::makeChips() {
   addSeparator();
   chips_ = new RunChips;
   addWidget(chips_);
-  summary_ = new ShortenedLabel;
+  summary_ = new EndShortenedLabel;
   summary_->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Preferred);
   summary_->setMinimumWidth(10);  // the bar gives it what is left; the tool tip has all of it
   summary_->setAccessibleName("Settings of the active run");

@@ -22,7 +22,7 @@ QString bytes(qint64 size) {
 }
 
 // Gives way where the line is short: names of recordings must not make the window wider.
-class ShortenedLabel : public QLabel {
+class MiddleShortenedLabel : public QLabel {
  public:
   using QLabel::QLabel;
   QSize minimumSizeHint() const override { return {80, QLabel::minimumSizeHint().height()}; }
@@ -41,7 +41,7 @@ class ShortenedLabel : public QLabel {
 StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent) {
   setSizeGripEnabled(false);
   training_ = add("Steps taken, and tokens per second of the last steps");
-  holdings_ = add("Where this run is recorded, and how much of it is in memory", new ShortenedLabel(this));
+  holdings_ = add("Where this run is recorded, and how much of it is in memory", new MiddleShortenedLabel(this));
   screen_ =
       add("Frames per second and the CPU time of each in the window's thread. Drawing new data uses at most 5 % of one "
           "core; training never waits for it.");

@@ -43,7 +43,7 @@ QString figureText(float value, int digits, double factor = 1) {
   return QString::number(factor * static_cast<double>(value), 'f', digits);
 }
 
-QString row(const QStringList& cells, const char* cell = "td") {
+QString tableRow(const QStringList& cells, const char* cell = "td") {
   QString text = "<tr>";
   for (const QString& each : cells) text += QString("<%1>%2</%1>").arg(cell, each);
   return text + "</tr>\n";
@@ -172,14 +172,14 @@ void Report::figuresTable() {
               .arg(window.last)
               .arg(window.size())
               .arg(compares() ? " that all runs took" : "");
-  out_ += row({"run", "loss, nats/token", "mean loss, nats/token", "MaxVio", "tokens/s", "SQNR, dB",
-               "routing flips against A, %", "flips by rounding, %", "gradient cosine"},
-              "th");
+  out_ += tableRow({"run", "loss, nats/token", "mean loss, nats/token", "MaxVio", "tokens/s", "SQNR, dB",
+                    "routing flips against A, %", "flips by rounding, %", "gradient cosine"},
+                   "th");
   for (std::size_t i = 0; i < histories_.size(); ++i) {
     const RunFigures f = run_figures(*histories_[i], window);
-    out_ += row({name(i), figureText(f.final_loss, 4), figureText(f.mean_loss, 4), figureText(f.max_vio, 3),
-                 figureText(f.tokens_per_s, 0), figureText(f.sqnr_db, 1), figureText(f.flip_rate, 2, 100),
-                 figureText(f.rounding_flip_rate, 2, 100), figureText(f.gradient_cosine, 5)});
+    out_ += tableRow({name(i), figureText(f.final_loss, 4), figureText(f.mean_loss, 4), figureText(f.max_vio, 3),
+                      figureText(f.tokens_per_s, 0), figureText(f.sqnr_db, 1), figureText(f.flip_rate, 2, 100),
+                      figureText(f.rounding_flip_rate, 2, 100), figureText(f.gradient_cosine, 5)});
   }
   out_ +=
       "</table>\n<p class=\"muted\">MaxVio: load of the fullest expert over its fair share, minus 1, mean over "
@@ -203,7 +203,7 @@ void Report::settings() {
   }
   QStringList header = {"setting"};
   for (std::size_t i = 0; i < histories_.size(); ++i) header << name(i);
-  out_ += "<table>\n" + row(header, "th");
+  out_ += "<table>\n" + tableRow(header, "th");
   for (const SettingDifference& key : keys) {
     const ConfigField* field = find_field(key.key.toStdString());
     QStringList cells = {(field ? html(field->label) + ' ' : QString()) + "<span class=\"muted\">" +
@@ -213,7 +213,7 @@ void Report::settings() {
       const auto found = std::ranges::find(own, key.key, &SettingDifference::key);
       cells << (found == own.end() ? key.of_a : found->of_this).toHtmlEscaped();
     }
-    out_ += row(cells);
+    out_ += tableRow(cells);
   }
   out_ += "</table>\n";
 }

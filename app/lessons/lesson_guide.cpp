@@ -16,7 +16,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kLookMs = 250;
+constexpr int kJudgeEveryMs = 250;
 constexpr int kRoomForList = 1600;  // of the window, beside the lesson
 
 QString q(const std::string& text) {
@@ -76,7 +76,7 @@ LessonGuide::LessonGuide(RunSession* session, Selection* selection, RunControl* 
         if (active_ && !at_end_) arrange(), look();
       },
       Qt::QueuedConnection);
-  timer_.setInterval(kLookMs);
+  timer_.setInterval(kJudgeEveryMs);
   connect(&timer_, &QTimer::timeout, this, &LessonGuide::look);
 }
 

@@ -12,19 +12,15 @@ namespace moescope {
 
 namespace {
 
-QString q(const std::string& text) {
-  return QString::fromStdString(text);
-}
-
 Workspace* workspaceNamed(const QList<Workspace*>& workspaces, const std::string& name) {
   for (Workspace* workspace : workspaces)
-    if (workspace->name().compare(q(name), Qt::CaseInsensitive) == 0) return workspace;
+    if (workspace->name().compare(QString::fromStdString(name), Qt::CaseInsensitive) == 0) return workspace;
   return nullptr;
 }
 
 QDockWidget* dockNamed(const Workspace& workspace, const std::string& name) {
   for (QDockWidget* dock : workspace.docks())
-    if (dock->objectName() == q(name)) return dock;
+    if (dock->objectName() == QString::fromStdString(name)) return dock;
   return nullptr;
 }
 
@@ -48,14 +44,15 @@ QStringList LessonPanels::unknown(const Lesson& lesson, const QList<Workspace*>&
     if (view.workspace.empty()) continue;
     const Workspace* workspace = workspaceNamed(workspaces, view.workspace);
     if (!workspace) {
-      unknown << QString("step \"%1\": there is no workspace %2").arg(q(step.title), q(view.workspace));
+      unknown << QString("step \"%1\": there is no workspace %2")
+                     .arg(QString::fromStdString(step.title), QString::fromStdString(view.workspace));
       continue;
     }
     for (const auto* names : {&view.panels, &view.highlight})
       for (const std::string& name : *names)
         if (!dockNamed(*workspace, name))
           unknown << QString("step \"%1\": the workspace %2 has no panel %3")
-                         .arg(q(step.title), workspace->name(), q(name));
+                         .arg(QString::fromStdString(step.title), workspace->name(), QString::fromStdString(name));
   }
   return unknown;
 }
@@ -69,8 +66,8 @@ void LessonPanels::show(const LessonView& view) {
   if (Workspace* workspace = workspaceNamed(workspaces_->all(), view.workspace)) {
     workspaces_->bringUp(workspace);
     QString wanted = workspace->name();
-    for (const std::string& panel : view.panels) wanted += " " + q(panel);
-    wanted += " " + q(metric_info(shownMetric(view)).key);
+    for (const std::string& panel : view.panels) wanted += " " + QString::fromStdString(panel);
+    wanted += " " + QString::fromStdString(metric_info(shownMetric(view)).key);
     if (wanted != arranged_ && !view.panels.empty()) arrange(workspace, view);
     arranged_ = wanted;
   }

@@ -66,7 +66,7 @@ QPainterPath shape(Picture which) {
   return path;
 }
 
-QPixmap drawn(Picture which, const QColor& color) {
+QPixmap pixmapOf(Picture which, const QColor& color) {
   constexpr int kRatio = 2;
   QPixmap pixmap(kSize * kRatio, kSize * kRatio);
   pixmap.setDevicePixelRatio(kRatio);
@@ -81,8 +81,8 @@ QPixmap drawn(Picture which, const QColor& color) {
 
 QIcon picture(Picture which, const QPalette& palette) {
   QIcon icon;
-  icon.addPixmap(drawn(which, palette.color(QPalette::Active, QPalette::ButtonText)), QIcon::Normal);
-  icon.addPixmap(drawn(which, palette.color(QPalette::Disabled, QPalette::ButtonText)), QIcon::Disabled);
+  icon.addPixmap(pixmapOf(which, palette.color(QPalette::Active, QPalette::ButtonText)), QIcon::Normal);
+  icon.addPixmap(pixmapOf(which, palette.color(QPalette::Disabled, QPalette::ButtonText)), QIcon::Disabled);
   return icon;
 }
 

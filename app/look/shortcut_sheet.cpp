@@ -28,7 +28,7 @@ constexpr Move kMoves[] = {
     {"Tab, Shift+Tab", "next or previous panel or control"},
 };
 
-QString row(const QString& keys, const QString& effect) {
+QString shortcutRow(const QString& keys, const QString& effect) {
   return QString("<tr><td style='padding-right:18px'><b>%1</b></td><td>%2</td></tr>").arg(keys, effect);
 }
 
@@ -43,10 +43,10 @@ QString sheet(const QList<QAction*>& actions) {
     if (keys.isEmpty()) continue;
     QStringList names;
     for (const QKeySequence& key : keys) names << key.toString(QKeySequence::NativeText).toHtmlEscaped();
-    html += row(names.join(", "), effectOf(*action).toHtmlEscaped());
+    html += shortcutRow(names.join(", "), effectOf(*action).toHtmlEscaped());
   }
   html += "</table><h3>In the plots</h3><table>";
-  for (const Move& move : kMoves) html += row(move.keys, move.effect);
+  for (const Move& move : kMoves) html += shortcutRow(move.keys, move.effect);
   return html + "</table>";
 }
 

@@ -46,7 +46,7 @@ QPalette paletteOf(const Tones& t) {
   return p;
 }
 
-bool isDark(const QPalette& palette) {
+bool hasLightText(const QPalette& palette) {
   return palette.window().color().lightness() < 128;
 }
 
@@ -96,7 +96,7 @@ const char* themeName(Theme theme) {
 
 Theme rememberedTheme() {
   if (auto theme = themeNamed(settings().value("theme").toString())) return *theme;
-  return isDark(QApplication::palette()) ? Theme::dark : Theme::light;
+  return hasLightText(QApplication::palette()) ? Theme::dark : Theme::light;
 }
 
 QPalette themePalette(Theme theme) {
@@ -115,7 +115,7 @@ void rememberTheme(Theme theme) {
 }
 
 QColor warningColor(const QPalette& palette) {
-  return isDark(palette) ? QColor(0xffffb454) : QColor(0xff9a4d00);
+  return hasLightText(palette) ? QColor(0xffffb454) : QColor(0xff9a4d00);
 }
 
 QColor mutedColor(const QPalette& palette) {

@@ -6,14 +6,14 @@ namespace moescope {
 
 namespace {
 
-constexpr int kSteps = 1000, kShowAfterMs = 500;
+constexpr int kJobSteps = 1000, kShowJobAfterMs = 500;
 
 }  // namespace
 
 ProgressJob::ProgressJob(const QString& what, QWidget* window, Work work)
-    : QProgressDialog(what, "Cancel", 0, kSteps, window) {
+    : QProgressDialog(what, "Cancel", 0, kJobSteps, window) {
   setWindowModality(Qt::WindowModal);
-  setMinimumDuration(kShowAfterMs);
+  setMinimumDuration(kShowJobAfterMs);
   setAutoReset(false);
   setAutoClose(false);
   setValue(0);
@@ -24,7 +24,7 @@ ProgressJob::ProgressJob(const QString& what, QWidget* window, Work work)
     try {
       complete = work([this](double share) {
         QMetaObject::invokeMethod(
-            this, [this, share] { setValue(static_cast<int>(kSteps * share)); }, Qt::QueuedConnection);
+            this, [this, share] { setValue(static_cast<int>(kJobSteps * share)); }, Qt::QueuedConnection);
         return !cancelled_.load();
       });
     } catch (const std::exception& e) {

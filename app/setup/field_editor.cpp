@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kShownLetters = 12;  // of a choice; "mxfp8_e5m2_grad" would take half of the form
 
-QString number(double value) {
+QString shortestNumber(double value) {
   return QString::number(value, 'g', QLocale::FloatingPointShortest);
 }
 
@@ -45,7 +45,7 @@ QString rangeText(const ConfigField& field) {
   if (!field.choices.empty()) return joined(field.choices);
   if (std::holds_alternative<bool>(type)) return "on or off";
   if (std::holds_alternative<std::string>(type)) return "text";
-  QString range = number(field.min) + " to " + number(field.max);
+  QString range = shortestNumber(field.min) + " to " + shortestNumber(field.max);
   if (!field.unit.empty()) range += " " + QString::fromStdString(field.unit);
   return range;
 }

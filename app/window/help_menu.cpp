@@ -23,7 +23,7 @@ void explainUnderMouse(const QWidget* window) {
   if (Panel* panel = panelAround(window->focusWidget())) panel->explainAt(panel->mapToGlobal(panel->rect().center()));
 }
 
-void addPanels(QMenu* menu, WorkspaceTabs* workspaces) {
+void addPanelHelp(QMenu* menu, WorkspaceTabs* workspaces) {
   QMenu* panels = menu->addMenu("&What am I looking at?");
   panels->setProperty("fills_itself", true);
   QObject::connect(panels, &QMenu::aboutToShow, workspaces, [workspaces, panels] {
@@ -45,7 +45,7 @@ void fillHelpMenu(QMenu* menu, WorkspaceTabs* workspaces, FileActions* files, co
   explain->setWhatsThis("Explain the figure under the mouse, with its formula and its numbers");
   menu->addAction("&Shortcuts", QKeySequence("Ctrl+/"), window,
                   [window] { showShortcutSheet(window, window->findChildren<QAction*>()); });
-  addPanels(menu, workspaces);
+  addPanelHelp(menu, workspaces);
   menu->addSeparator();
   files->addSampleTo(menu);
   menu->addSeparator();

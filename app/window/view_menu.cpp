@@ -12,7 +12,7 @@ namespace moescope {
 
 namespace {
 
-void addPanels(QMenu* menu, WorkspaceTabs* workspaces) {
+void addPanelSwitches(QMenu* menu, WorkspaceTabs* workspaces) {
   QMenu* panels = menu->addMenu("&Panels");
   panels->setProperty("fills_itself", true);
   QObject::connect(panels, &QMenu::aboutToShow, workspaces, [workspaces, panels] {
@@ -48,7 +48,7 @@ void addThemes(QMenu* menu) {
 }  // namespace
 
 void fillViewMenu(QMenu* menu, WorkspaceTabs* workspaces, WindowLayout* layout, Selection* selection) {
-  addPanels(menu, workspaces);
+  addPanelSwitches(menu, workspaces);
   menu->addSeparator();
   addWorkspaces(menu, workspaces);
   menu->addAction("&Restore Default Layout", layout, &WindowLayout::setDefault);

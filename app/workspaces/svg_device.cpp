@@ -23,7 +23,7 @@ namespace {
 constexpr char kIdMark = '\x01';
 constexpr int kSmallImageUpscale = 2048;  // viewers blur what they enlarge, so small images are enlarged here
 
-QByteArray number(double value) {
+QByteArray svgNumber(double value) {
   QByteArray text = QByteArray::number(value, 'f', 2);
   while (text.endsWith('0')) text.chop(1);
   if (text.endsWith('.')) text.chop(1);
@@ -42,13 +42,13 @@ QByteArray escaped(const QString& text) {
 
 QByteArray colour(const char* name, const QColor& color) {
   QByteArray text = attribute(name, color.name(QColor::HexRgb).toLatin1());
-  if (color.alpha() < 255) text += attribute((QByteArray(name) + "-opacity").constData(), number(color.alphaF()));
+  if (color.alpha() < 255) text += attribute((QByteArray(name) + "-opacity").constData(), svgNumber(color.alphaF()));
   return text;
 }
 
 QByteArray pathData(const QPainterPath& path) {
   QByteArray data;
-  const auto point = [&](int i) { return number(path.elementAt(i).x) + ' ' + number(path.elementAt(i).y); };
+  const auto point = [&](int i) { return svgNumber(path.elementAt(i).x) + ' ' + svgNumber(path.elementAt(i).y); };
   for (int i = 0; i < path.elementCount(); ++i) {
     switch (path.elementAt(i).type) {
       case QPainterPath::MoveToElement:
@@ -97,8 +97,8 @@ QByteArray patternTile(Qt::BrushStyle style, const QColor& color) {
   const int which = std::clamp(static_cast<int>(style) - static_cast<int>(Qt::Dense1Pattern), 0, 6);
   QByteArray dots;
   for (const QPoint at : {QPoint(0, 0), QPoint(4, 4)})
-    dots += "<rect x=\"" + number(at.x()) + "\" y=\"" + number(at.y()) + "\" width=\"" + number(kSide[which]) +
-            "\" height=\"" + number(kSide[which]) + '"' + colour("fill", color) + "/>";
+    dots += "<rect x=\"" + svgNumber(at.x()) + "\" y=\"" + svgNumber(at.y()) + "\" width=\"" + svgNumber(kSide[which]) +
+            "\" height=\"" + svgNumber(kSide[which]) + '"' + colour("fill", color) + "/>";
   return dots;
 }
 
@@ -145,7 +145,7 @@ class SvgEngine : public QPaintEngine {
   QByteArray transformAttribute() const;
   QByteArray fill();
   QByteArray stroke() const;
-  QByteArray opacity() const { return opacity_ < 1 ? attribute("opacity", number(opacity_)) : QByteArray(); }
+  QByteArray opacity() const { return opacity_ < 1 ? attribute("opacity", svgNumber(opacity_)) : QByteArray(); }
   void shape(const char* element, const QByteArray& geometry, bool filled = true);
   void openGroup();  // for the clip in force
   void closeGroup();
@@ -215,13 +215,13 @@ QByteArray SvgEngine::fill() {
     if (gradient->type() != QGradient::LinearGradient || gradient->coordinateMode() != QGradient::LogicalMode)
       return colour("fill", stops[stops.size() / 2].second);
     const auto* line = static_cast<const QLinearGradient*>(gradient);
-    QByteArray content = attribute("x1", number(line->start().x() + shift().x())) +
-                         attribute("y1", number(line->start().y() + shift().y())) +
-                         attribute("x2", number(line->finalStop().x() + shift().x())) +
-                         attribute("y2", number(line->finalStop().y() + shift().y())) + '>';
+    QByteArray content = attribute("x1", svgNumber(line->start().x() + shift().x())) +
+                         attribute("y1", svgNumber(line->start().y() + shift().y())) +
+                         attribute("x2", svgNumber(line->finalStop().x() + shift().x())) +
+                         attribute("y2", svgNumber(line->finalStop().y() + shift().y())) + '>';
     for (const auto& [at, color] : stops)
       content +=
-          "<stop" + attribute("offset", number(at)) + colour("stop", color).replace(" stop=", " stop-color=") + "/>";
+          "<stop" + attribute("offset", svgNumber(at)) + colour("stop", color).replace(" stop=", " stop-color=") + "/>";
     const QByteArray id = define("gradient" + content, [&](const QByteArray& name) {
       return "<linearGradient gradientUnits=\"userSpaceOnUse\"" + attribute("id", name) + content + "</linearGradient>";
     });
@@ -238,11 +238,11 @@ QByteArray SvgEngine::fill() {
 QByteArray SvgEngine::stroke() const {
   if (pen_.style() == Qt::NoPen) return {};
   const double width = pen_.widthF() > 0 ? pen_.widthF() : 1;
-  QByteArray text = colour("stroke", pen_.color()) + attribute("stroke-width", number(width));
+  QByteArray text = colour("stroke", pen_.color()) + attribute("stroke-width", svgNumber(width));
   if (!onlyMoved() && pen_.isCosmetic()) text += attribute("vector-effect", "non-scaling-stroke");
   if (pen_.style() != Qt::SolidLine) {
     QByteArray dashes;
-    for (const double dash : pen_.dashPattern()) dashes += (dashes.isEmpty() ? "" : ",") + number(dash * width);
+    for (const double dash : pen_.dashPattern()) dashes += (dashes.isEmpty() ? "" : ",") + svgNumber(dash * width);
     text += attribute("stroke-dasharray", dashes);
   }
   if (pen_.capStyle() == Qt::RoundCap) text += attribute("stroke-linecap", "round");
@@ -270,7 +270,7 @@ void SvgEngine::drawPolygon(const QPointF* points, int count, PolygonDrawMode mo
   QByteArray list;
   for (int i = 0; i < count; ++i) {
     const QPointF at = points[i] + shift();
-    list += (i ? " " : "") + number(at.x()) + ',' + number(at.y());
+    list += (i ? " " : "") + svgNumber(at.x()) + ',' + svgNumber(at.y());
   }
   QByteArray geometry = attribute("points", list);
   if (mode == OddEvenMode) geometry += attribute("fill-rule", "evenodd");
@@ -280,8 +280,8 @@ void SvgEngine::drawPolygon(const QPointF* points, int count, PolygonDrawMode mo
 void SvgEngine::drawRects(const QRectF* rects, int count) {
   for (int i = 0; i < count; ++i) {
     const QRectF rect = rects[i].translated(shift()).normalized();
-    shape("rect", attribute("x", number(rect.x())) + attribute("y", number(rect.y())) +
-                      attribute("width", number(rect.width())) + attribute("height", number(rect.height())));
+    shape("rect", attribute("x", svgNumber(rect.x())) + attribute("y", svgNumber(rect.y())) +
+                      attribute("width", svgNumber(rect.width())) + attribute("height", svgNumber(rect.height())));
   }
 }
 
@@ -289,15 +289,16 @@ void SvgEngine::drawLines(const QLineF* lines, int count) {
   QByteArray data;
   for (int i = 0; i < count; ++i) {
     const QLineF line = lines[i].translated(shift());
-    data += 'M' + number(line.x1()) + ' ' + number(line.y1()) + 'L' + number(line.x2()) + ' ' + number(line.y2());
+    data += 'M' + svgNumber(line.x1()) + ' ' + svgNumber(line.y1()) + 'L' + svgNumber(line.x2()) + ' ' +
+            svgNumber(line.y2());
   }
   if (count > 0) shape("path", attribute("d", data), false);
 }
 
 void SvgEngine::drawEllipse(const QRectF& rect) {
   const QPointF centre = rect.center() + shift();
-  shape("ellipse", attribute("cx", number(centre.x())) + attribute("cy", number(centre.y())) +
-                       attribute("rx", number(rect.width() / 2)) + attribute("ry", number(rect.height() / 2)));
+  shape("ellipse", attribute("cx", svgNumber(centre.x())) + attribute("cy", svgNumber(centre.y())) +
+                       attribute("rx", svgNumber(rect.width() / 2)) + attribute("ry", svgNumber(rect.height() / 2)));
 }
 
 void SvgEngine::drawPoints(const QPointF* points, int count) {
@@ -324,11 +325,11 @@ void SvgEngine::drawImage(const QRectF& rect, const QImage& image, const QRectF&
   const QByteArray png = pngOf(part);
   openGroup();
   const QRectF at = rect.translated(shift());
-  body += "<image" + attribute("x", number(at.x())) + attribute("y", number(at.y())) +
-          attribute("width", number(at.width())) + attribute("height", number(at.height())) + transformAttribute() +
-          opacity() + attribute("preserveAspectRatio", "none") + attribute("image-rendering", "optimizeSpeed") +
-          attribute("style", "image-rendering:pixelated") + " xlink:href=\"data:image/png;base64," + png.toBase64() +
-          "\"/>\n";
+  body += "<image" + attribute("x", svgNumber(at.x())) + attribute("y", svgNumber(at.y())) +
+          attribute("width", svgNumber(at.width())) + attribute("height", svgNumber(at.height())) +
+          transformAttribute() + opacity() + attribute("preserveAspectRatio", "none") +
+          attribute("image-rendering", "optimizeSpeed") + attribute("style", "image-rendering:pixelated") +
+          " xlink:href=\"data:image/png;base64," + png.toBase64() + "\"/>\n";
 }
 
 void SvgEngine::drawTextItem(const QPointF& at, const QTextItem& item) {
@@ -337,14 +338,14 @@ void SvgEngine::drawTextItem(const QPointF& at, const QTextItem& item) {
   openGroup();
   const QFont font = item.font();
   const QPointF place = at + shift();
-  body += "<text" + attribute("x", number(place.x())) + attribute("y", number(place.y())) + transformAttribute() +
+  body += "<text" + attribute("x", svgNumber(place.x())) + attribute("y", svgNumber(place.y())) + transformAttribute() +
           attribute("font-family", escaped(font.family()) + ",DejaVu Sans,Helvetica,Arial,sans-serif") +
-          attribute("font-size", number(fontPixels(font, dpi_)));
+          attribute("font-size", svgNumber(fontPixels(font, dpi_)));
   if (font.weight() != QFont::Normal) body += attribute("font-weight", QByteArray::number(int{font.weight()}));
   if (font.italic()) body += attribute("font-style", "italic");
   // Another font than the one measured with must not run into its neighbours.
   if (item.width() > 0 && text.size() > 1)
-    body += attribute("textLength", number(item.width())) + attribute("lengthAdjust", "spacingAndGlyphs");
+    body += attribute("textLength", svgNumber(item.width())) + attribute("lengthAdjust", "spacingAndGlyphs");
   body += colour("fill", pen_.color()) + opacity() + " xml:space=\"preserve\">" + escaped(text) + "</text>\n";
 }
 
@@ -385,7 +386,7 @@ QPaintEngine* SvgDevice::paintEngine() const {
 }
 
 QByteArray SvgDevice::element(const QByteArray& prefix) const {
-  const QByteArray width = number(size_.width()), height = number(size_.height());
+  const QByteArray width = svgNumber(size_.width()), height = svgNumber(size_.height());
   QByteArray text = "<svg xmlns=\"http://www.w3.org/2000/svg\" xmlns:xlink=\"http://www.w3.org/1999/xlink\"" +
                     attribute("width", width) + attribute("height", height) +
                     attribute("viewBox", "0 0 " + width + ' ' + height) + " role=\"img\">\n<title>" + escaped(title_) +

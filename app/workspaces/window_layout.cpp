@@ -10,7 +10,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kLayoutVersion = 3;
+constexpr int kWindowLayoutVersion = 3;
 constexpr int kSmallScreen = 1440;  // on which the first window takes all there is
 constexpr int kRoomForForm = 1600;  // narrower windows start with the form folded away
 
@@ -40,7 +40,8 @@ void WindowLayout::setDefaultIfNothingWasKept() {
 }
 
 QVariantMap WindowLayout::now() const {
-  QVariantMap layout{{"window", window_->saveState(kLayoutVersion)}, {"workspace", workspaces_->current()->name()}};
+  QVariantMap layout{{"window", window_->saveState(kWindowLayoutVersion)},
+                     {"workspace", workspaces_->current()->name()}};
   for (const Workspace* each : workspaces_->all()) layout["workspaces/" + each->name()] = each->remembered();
   return layout;
 }
@@ -75,7 +76,7 @@ void WindowLayout::restore() {
   const QSize room_then = store.value("window/screen", room).toSize();
   const bool smaller_screen = room.width() < room_then.width() || room.height() < room_then.height();
   if (smaller_screen || !store.contains("window/geometry")) fitScreen();
-  arranged_ = window_->restoreState(store.value("window/layout").toByteArray(), kLayoutVersion);
+  arranged_ = window_->restoreState(store.value("window/layout").toByteArray(), kWindowLayoutVersion);
   if (smaller_screen && room.width() < kRoomForForm) form_dock_->hide();
   for (Workspace* each : workspaces_->all()) each->restore(store.value("workspaces/" + each->name()).toMap());
   workspaces_->bringUp(store.value("window/workspace").toString());
@@ -95,7 +96,7 @@ void WindowLayout::lendToLesson() {
 
 void WindowLayout::takeBack() {
   lent_ = false;
-  window_->restoreState(own_["window"].toByteArray(), kLayoutVersion);
+  window_->restoreState(own_["window"].toByteArray(), kWindowLayoutVersion);
   for (Workspace* each : workspaces_->all()) each->restore(own_["workspaces/" + each->name()].toMap());
   workspaces_->bringUp(own_["workspace"].toString());
 }

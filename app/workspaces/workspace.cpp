@@ -20,7 +20,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kLayoutVersion = 1;
+constexpr int kDockLayoutVersion = 1;
 constexpr QSize kLeastPanel{200, 140};
 
 QString suggestedPath(const Panel& panel, const char* suffix) {
@@ -106,7 +106,7 @@ Panel* Workspace::panel(const QString& object_name) const {
 }
 
 QVariantMap Workspace::remembered() const {
-  QVariantMap state{{"layout", saveState(kLayoutVersion)}};
+  QVariantMap state{{"layout", saveState(kDockLayoutVersion)}};
   for (const QDockWidget* dock : docks_)
     if (const auto* panel = qobject_cast<const Panel*>(dock->widget())) state[dock->objectName()] = panel->saveState();
   return state;
@@ -117,7 +117,7 @@ bool Workspace::restore(const QVariantMap& state) {
     auto* panel = qobject_cast<Panel*>(dock->widget());
     if (panel && state.contains(dock->objectName())) panel->restoreState(state[dock->objectName()].toMap());
   }
-  const bool restored = restoreState(state["layout"].toByteArray(), kLayoutVersion);
+  const bool restored = restoreState(state["layout"].toByteArray(), kDockLayoutVersion);
   arranged_ |= restored;
   return restored;
 }

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoFigure = std::numeric_limits<double>::quiet_NaN();
 constexpr std::uint64_t kMaxBytes = std::uint64_t{64} << 20;
 constexpr double kMaxCount = 1e15;
 constexpr double kMaxSkew = 8;  // Zipf exponent; above 3 one expert has nearly all
@@ -40,7 +40,7 @@ class Reader {
   // NaN: absent. Otherwise within [low, high]. `place` is empty outside of lists.
   double number(const Json& row, const std::string& place, const char* key, double low, double high = kMaxCount) const {
     const Json* value = find(row, key);
-    if (!value) return kNaN;
+    if (!value) return kNoFigure;
     if (!value->is_number()) fail(at(place, key), std::string("is ") + value->type_name() + ", a number is needed");
     const double number = value->get<double>();
     if (!(number >= low && number <= high))
@@ -194,11 +194,11 @@ std::vector<std::int64_t> read_counts(const Reader& in, const Json& row, const s
 // The Zipf exponent of "skewed:0.6" or "zipf:0.6", NaN: another routing.
 double skew_of(const std::string& label) {
   for (const std::string rule : {"skewed:", "zipf:"}) {
-    double skew = kNaN;
+    double skew = kNoFigure;
     if (label.starts_with(rule)) std::from_chars(label.data() + rule.size(), label.data() + label.size(), skew);
     if (skew >= 0 && skew <= kMaxSkew) return skew;
   }
-  return kNaN;
+  return kNoFigure;
 }
 
 // Counts, tokens and ranks of a layer are redundant; where they contradict each other, one of them is wrong.

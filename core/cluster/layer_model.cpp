@@ -14,7 +14,7 @@
 namespace moescope {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoTime = std::numeric_limits<double>::quiet_NaN();
 constexpr double kTileRows = 128;  // of a grouped GEMM on these GPUs; a group's last tile is computed in full
 
 // Times an element of BF16 crosses the memory bus, eager kernels one after another.
@@ -51,7 +51,7 @@ std::vector<Point> by_size(std::vector<Point> points) {
 // is never slower, and nothing takes less than no time), the last slope above the last. One point: in proportion.
 double time_at(std::vector<Point> points, double x) {
   points = by_size(std::move(points));
-  if (points.empty()) return kNaN;
+  if (points.empty()) return kNoTime;
   const Point first = points.front();
   if (points.size() == 1) return first.x > 0 ? first.ms * x / first.x : first.ms;
   if (x <= first.x) {
@@ -158,7 +158,7 @@ int measured_groups(const std::vector<GroupedGemmPoint>& points) {
 }
 
 // Rows by expert on one rank.
-struct RankLoad {
+struct RankRows {
   double rows = 0, padded = 0, max_over_mean = 1;
   int groups = 1;
 };
@@ -169,7 +169,7 @@ double direction_ms(const GroupedGemmPoint& point, double GroupedGemmPoint::*dir
 }
 
 // One grouped GEMM of `load`, out of points of one weight.
-double gemm_ms(const std::vector<GroupedGemmPoint>& points, double GroupedGemmPoint::*direction, const RankLoad& load) {
+double gemm_ms(const std::vector<GroupedGemmPoint>& points, double GroupedGemmPoint::*direction, const RankRows& load) {
   const int inferred = measured_groups(points);
   struct Level {
     std::vector<Point> times;
@@ -184,7 +184,7 @@ double gemm_ms(const std::vector<GroupedGemmPoint>& points, double GroupedGemmPo
         {padded_rows(zipf_sizes(point.tokens, groups, point.skew)) * scale, direction_ms(point, direction) * scale});
     level.max_over_mean = std::max(level.max_over_mean, point.max_over_mean);
   }
-  if (levels.empty()) return kNaN;
+  if (levels.empty()) return kNoTime;
   std::vector<Point> by_skew;  // x: ln(max/mean)
   for (const auto& [skew, level] : levels)
     by_skew.push_back({std::log(level.max_over_mean), time_at(level.times, load.padded)});
@@ -246,9 +246,9 @@ std::vector<double> rank_shares(const LayerShape& shape, const ClusterRouting& r
   return shares;
 }
 
-RankLoad fullest_rank(const LayerShape& shape, const ClusterRouting& routing, const std::vector<double>& shares,
+RankRows fullest_rank(const LayerShape& shape, const ClusterRouting& routing, const std::vector<double>& shares,
                       int ranks) {
-  RankLoad load;
+  RankRows load;
   load.groups = std::max(1, shape.n_experts / ranks);
   const auto fullest = std::ranges::max_element(shares) - shares.begin();
   load.rows = shares[fullest] * routing.tokens_per_rank * shape.top_k * ranks;
@@ -273,17 +273,17 @@ RankLoad fullest_rank(const LayerShape& shape, const ClusterRouting& routing, co
 // Mean distinct ranks of a token under a routing by rule; NaN: the label is none.
 double copies_by_rule(const LayerShape& shape, const ClusterRouting& routing, int ranks) {
   constexpr int kMaxRanks = 512, kMaxSlots = 1 << 12;  // what is quickly counted, and more than any layer has
-  if (routing.label.empty() || shape.n_experts % ranks || ranks > kMaxRanks || shape.top_k > kMaxSlots) return kNaN;
+  if (routing.label.empty() || shape.n_experts % ranks || ranks > kMaxRanks || shape.top_k > kMaxSlots) return kNoTime;
   try {
     const RoutingPattern pattern = parse_routing_pattern(routing.label);
-    if (pattern.rule == RoutingRule::zipf) return kNaN;  // which experts are popular is in tokens_per_expert
+    if (pattern.rule == RoutingRule::zipf) return kNoTime;  // which experts are popular is in tokens_per_expert
     const std::int64_t tokens = static_cast<std::int64_t>(ranks) * std::max(1, std::min(256, kMaxSlots / shape.top_k));
     const auto topk = route_by_pattern(pattern, tokens, shape.top_k, shape.n_experts);
     const VolumeFrame volume = count_volumes(topk, shape.top_k, shape.n_experts, ranks, ranks);
     const double copies = std::accumulate(volume.distinct_RR.begin(), volume.distinct_RR.end(), 0.0);
     return copies / static_cast<double>(tokens);
   } catch (const std::runtime_error&) {
-    return kNaN;  // "skewed:0.6", or a rule that does not fit this shape
+    return kNoTime;  // "skewed:0.6", or a rule that does not fit this shape
   }
 }
 
@@ -398,7 +398,7 @@ LayerTime LayerModel::predict(const LayerShape& given, const ClusterRouting& rou
   const int ranks = calibration_.world;
   const std::vector<double> shares = rank_shares(shape, routing, ranks, notes);
   const double load_over_mean = *std::ranges::max_element(shares) * ranks;
-  const RankLoad load = fullest_rank(shape, routing, shares, ranks);
+  const RankRows load = fullest_rank(shape, routing, shares, ranks);
   const double row_bytes = 2.0 * shape.dim, sent_rows = routing.tokens_per_rank * shape.top_k;
   const auto memory_ms = [&](double bytes) { return bytes / (memory_GBps_ * 1e6); };
 
@@ -451,7 +451,7 @@ namespace {
 
 ErrorSummary summarize(std::vector<double> errors) {
   std::erase_if(errors, [](double error) { return std::isnan(error); });
-  if (errors.empty()) return {0, kNaN, kNaN};
+  if (errors.empty()) return {0, kNoTime, kNoTime};
   std::ranges::sort(errors);
   const std::size_t n = errors.size();
   return {static_cast<int>(n), (errors[(n - 1) / 2] + errors[n / 2]) / 2, errors.back()};

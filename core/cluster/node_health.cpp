@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "core/numerics/rng.h"
+#include "core/telemetry/frame/words.h"
 
 namespace moescope {
 namespace {
@@ -16,19 +17,12 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kGiveUpAfter = 50;
 constexpr std::size_t kMaxEvents = 100000;
 
-template <class... Values>
-std::string text(const char* format, Values... values) {
-  char buffer[200];
-  std::snprintf(buffer, sizeof buffer, format, values...);
-  return buffer;
-}
-
 void check_fault(const NodeHealthConfig& c, const Fault& fault) {
   if (fault.node < 0 || fault.node >= c.nodes)
-    throw std::runtime_error(text("a fault on node %d, but nodes are 0 to %d", fault.node, c.nodes - 1));
+    throw std::runtime_error(formatted("a fault on node %d, but nodes are 0 to %d", fault.node, c.nodes - 1));
   if (fault.step < 0) throw std::runtime_error("a fault before step 0");
   if (!(fault.speed > 0 && fault.speed <= 1))
-    throw std::runtime_error(text("what is left of a speed is more than 0 and at most 1, not %g", fault.speed));
+    throw std::runtime_error(formatted("what is left of a speed is more than 0 and at most 1, not %g", fault.speed));
 }
 
 void check(const NodeHealthConfig& c) {
@@ -122,12 +116,12 @@ class Simulation {
     if (fault.kind == FaultKind::lost_node) {
       lost_ = true;
       lost_node_ = fault.node;
-      event(fault.node, text("node %d is lost", fault.node));
+      event(fault.node, formatted("node %d is lost", fault.node));
       return;
     }
     active_.push_back(fault);
     event(fault.node,
-          text("%s on node %d: %.0f %% of its speed left", fault_name(fault.kind), fault.node, 100 * fault.speed));
+          formatted("%s on node %d: %.0f %% of its speed left", fault_name(fault.kind), fault.node, 100 * fault.speed));
   }
 
   void look_for_slow_nodes() {
@@ -136,7 +130,7 @@ class Simulation {
     if (active_.empty()) return;
     to_drain_ = true;
     for (const Fault& fault : active_) {
-      event(fault.node, text("check finds the %s of node %d: drained", fault_name(fault.kind), fault.node));
+      event(fault.node, formatted("check finds the %s of node %d: drained", fault_name(fault.kind), fault.node));
     }
   }
 
@@ -174,13 +168,13 @@ class Simulation {
     arriving_.push_back(now_ + c_.replace_s);
     if (spares_ == 0) {
       const auto first = std::min_element(arriving_.begin(), arriving_.end());
-      event(node, text("no spare for node %d: waits for a new node", node));
+      event(node, formatted("no spare for node %d: waits for a new node", node));
       spend(Activity::waiting_for_spare, *first - now_);
       arriving_.erase(first);
       ++spares_;
     }
     --spares_;
-    event(node, text("node %d replaced, %d spare%s left", node, spares_, spares_ == 1 ? "" : "s"));
+    event(node, formatted("node %d replaced, %d spare%s left", node, spares_, spares_ == 1 ? "" : "s"));
   }
 
   void restart() {
@@ -189,8 +183,8 @@ class Simulation {
     step_ = checkpoint_;
     ++out_.restarts;
     spend(Activity::restarting, c_.restart_s + c_.restore_s);
-    event(-1, text("resumed from step %lld, %lld step%s lost", static_cast<long long>(checkpoint_),
-                   static_cast<long long>(lost), lost == 1 ? "" : "s"));
+    event(-1, formatted("resumed from step %lld, %lld step%s lost", static_cast<long long>(checkpoint_),
+                        static_cast<long long>(lost), lost == 1 ? "" : "s"));
     if (active_.empty()) to_drain_ = false;
   }
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/parallel/routing_patterns.h"
+#include "core/telemetry/frame/words.h"
 
 namespace moescope {
 namespace {
@@ -26,13 +27,6 @@ constexpr PublishedRun kH100Runs[] = {{"H100 BF16, standard", 346, false, AllToA
 constexpr const char *kStandardNetwork = "standard network", *kDeepEpNetwork = "DeepEP network";
 constexpr const char *kSpeedup = "MXFP8 speed-up", *kOtherCompute = "other compute";
 constexpr const char *kRestWithMemory = "rest with memory", *kAttention = "attention", *kLatency = "latency";
-
-template <class... Values>
-std::string text(const char* format, Values... values) {
-  char buffer[320];
-  std::snprintf(buffer, sizeof buffer, format, values...);
-  return buffer;
-}
 
 // Forced round-robin, counted. Tokens a rank: a multiple of every rank count in use, so that all ranks get the same.
 RoutingTraffic forced_traffic(const ModelShape& shape, int ranks, AllToAll way) {
@@ -111,7 +105,7 @@ bool on_fitted_cluster(const StepConfig& config) {
 // A share that rounds to nothing has no sign.
 std::string signed_percent(double share) {
   const double percent = std::round(100 * share);
-  return percent == 0 ? "0 %" : text("%+.0f %%", percent);
+  return percent == 0 ? "0 %" : formatted("%+.0f %%", percent);
 }
 
 }  // namespace
@@ -256,15 +250,15 @@ std::string pair_verdict() {
     return std::fabs(std::log((1 + c.modelled_gain) / (1 + c.published_gain)));
   };
   const PairCheck h1 = check_with_pair(Hypothesis::h1), h2 = check_with_pair(Hypothesis::h2);
-  return text("DeepEP's gain on the H100 pair: %s published, H1 gives %s and H2 %s: the pair speaks against %s.",
-              signed_percent(h1.published_gain).c_str(), signed_percent(h1.modelled_gain).c_str(),
-              signed_percent(h2.modelled_gain).c_str(), miss(h1) > miss(h2) ? "H1" : "H2");
+  return formatted("DeepEP's gain on the H100 pair: %s published, H1 gives %s and H2 %s: the pair speaks against %s.",
+                   signed_percent(h1.published_gain).c_str(), signed_percent(h1.modelled_gain).c_str(),
+                   signed_percent(h2.modelled_gain).c_str(), miss(h1) > miss(h2) ? "H1" : "H2");
 }
 
 std::string pair_network(Hypothesis hypothesis) {
   const PairCheck check = check_with_pair(hypothesis);
-  return text("The pair implies %.0f GB/s for the standard network there; %.0f were fitted on the B200s.",
-              check.implied_network_GBps, check.fitted_network_GBps);
+  return formatted("The pair implies %.0f GB/s for the standard network there; %.0f were fitted on the B200s.",
+                   check.implied_network_GBps, check.fitted_network_GBps);
 }
 
 }  // namespace moescope

@@ -5,16 +5,10 @@
 #include <stdexcept>
 
 #include "core/cluster/pipeline.h"
+#include "core/telemetry/frame/words.h"
 
 namespace moescope {
 namespace {
-
-template <class... Values>
-std::string text(const char* format, Values... values) {
-  char buffer[240];
-  std::snprintf(buffer, sizeof buffer, format, values...);
-  return buffer;
-}
 
 // FLOPs to ms at TFLOP/s.
 double compute_ms(double flops, double tflops) {
@@ -27,9 +21,9 @@ double sustained(const HardwareProfile& hw, const HardwareNumber& rate) {
 }
 
 std::string rate_text(const HardwareProfile& hw, const HardwareNumber& rate) {
-  std::string said = text("%.0f TFLOP/s (%s", sustained(hw, rate), provenance_name(rate.kind));
+  std::string said = formatted("%.0f TFLOP/s (%s", sustained(hw, rate), provenance_name(rate.kind));
   if (hw.gemm_slowdown() != 1)
-    said += text(" %g / %g, %s", rate.value, hw.gemm_slowdown(), provenance_name(hw.sustained_gemm_slowdown.kind));
+    said += formatted(" %g / %g, %s", rate.value, hw.gemm_slowdown(), provenance_name(hw.sustained_gemm_slowdown.kind));
   return said + ")";
 }
 
@@ -55,9 +49,9 @@ void check(const StepConfig& c) {
   if (c.gpus < 1 || c.tp < 1 || c.pp < 1 || c.virtual_stages < 1 || c.microbatches < 1 || c.seq < 1 ||
       c.microbatch_sequences < 1)
     fail("gpus, tp, pp, virtual stages, microbatches and sequence lengths are 1 or more");
-  if (c.gpus % (c.tp * c.pp)) fail(text("%d GPUs do not divide into TP %d x PP %d", c.gpus, c.tp, c.pp));
+  if (c.gpus % (c.tp * c.pp)) fail(formatted("%d GPUs do not divide into TP %d x PP %d", c.gpus, c.tp, c.pp));
   if (c.traffic.ranks > c.gpus / c.pp || (c.gpus / c.pp) % c.traffic.ranks)
-    fail(text("EP %d does not divide the %d GPUs of a pipeline stage", c.traffic.ranks, c.gpus / c.pp));
+    fail(formatted("EP %d does not divide the %d GPUs of a pipeline stage", c.traffic.ranks, c.gpus / c.pp));
   if (!(c.overlap >= 0 && c.overlap <= 1)) fail("overlap is a share, 0 to 1");
 }
 
@@ -82,11 +76,12 @@ class Parts {
     add_all_to_all();
     add_tensor_parallelism();
     // Permuting, waiting for counts, and by their parameters optimizer and FSDP are the MoE layers'; norms are not.
-    add(kMoeLayer, {"rest", p_.rest_ms * rest_scale(c_, p_), Provenance::fitted,
-                    text("norms, permuting, optimizer, FSDP, waiting for the host; fitted to 671B on B200, scaled by "
-                         "layers x dim and, for %.0f %% of it (assumed), by memory speed",
-                         100 * p_.rest_with_memory),
-                    "rest"});
+    add(kMoeLayer,
+        {"rest", p_.rest_ms * rest_scale(c_, p_), Provenance::fitted,
+         formatted("norms, permuting, optimizer, FSDP, waiting for the host; fitted to 671B on B200, scaled by "
+                   "layers x dim and, for %.0f %% of it (assumed), by memory speed",
+                   100 * p_.rest_with_memory),
+         "rest"});
     add_pipeline();
   }
 
@@ -104,18 +99,19 @@ class Parts {
     const double fullest = c_.traffic.expert_rows_max_over_mean;
     const double rate = sustained(hw_, hw_.grouped_gemm_bf16);
     const double bf16 = compute_ms(flops.routed_experts * passes.gemm, rate) * time_.duplication * fullest;
-    std::string how = text("%.1f GFLOP x %g passes at %s, fullest rank %.3f of the mean", flops.routed_experts / 1e9,
-                           passes.gemm, rate_text(hw_, hw_.grouped_gemm_bf16).c_str(), fullest);
-    if (time_.duplication > 1) how += text(", computed %g times (H2)", time_.duplication);
+    std::string how =
+        formatted("%.1f GFLOP x %g passes at %s, fullest rank %.3f of the mean", flops.routed_experts / 1e9,
+                  passes.gemm, rate_text(hw_, hw_.grouped_gemm_bf16).c_str(), fullest);
+    if (time_.duplication > 1) how += formatted(", computed %g times (H2)", time_.duplication);
     std::string fitted = fitted_slowdown(hw_);
     if (c_.mxfp8) {
       const double total = bf16 / p_.mxfp8_speedup, quantize = total * hw_.mxfp8_quantize_share.value;
-      how += text(", MXFP8 %.2f times as fast (fitted)", p_.mxfp8_speedup);
+      how += formatted(", MXFP8 %.2f times as fast (fitted)", p_.mxfp8_speedup);
       fitted += fitted.empty() ? "MXFP8 speed-up" : ", MXFP8 speed-up";
       add(kMoeLayer, {"routed experts", total - quantize, Provenance::modelled, how, fitted});
       add(kMoeLayer, {"quantization", quantize, Provenance::modelled,
-                      text("%.0f %% (%s) of the MXFP8 time, which holds the fitted speed-up",
-                           100 * hw_.mxfp8_quantize_share.value, provenance_name(hw_.mxfp8_quantize_share.kind)),
+                      formatted("%.0f %% (%s) of the MXFP8 time, which holds the fitted speed-up",
+                                100 * hw_.mxfp8_quantize_share.value, provenance_name(hw_.mxfp8_quantize_share.kind)),
                       fitted});
     } else {
       add(kMoeLayer, {"routed experts", bf16, Provenance::modelled, how, fitted});
@@ -123,8 +119,8 @@ class Parts {
     add_other_gemms(flops, passes);
     add(kAnyLayer,
         {"attention", compute_ms(flops.attention * passes.attention, hw_.attention_bf16.value), Provenance::modelled,
-         text("%.1f GFLOP (causal) x %g passes at %g TFLOP/s (%s)", flops.attention / 1e9, passes.attention,
-              hw_.attention_bf16.value, provenance_name(hw_.attention_bf16.kind)),
+         formatted("%.1f GFLOP (causal) x %g passes at %g TFLOP/s (%s)", flops.attention / 1e9, passes.attention,
+                   hw_.attention_bf16.value, provenance_name(hw_.attention_bf16.kind)),
          ""});
   }
 
@@ -137,8 +133,8 @@ class Parts {
     by_where_[kAnyLayer] += ms(flops.attention_linears, passes.gemm);
     by_where_[kHead] += ms(flops.head, passes.head);
     time_.parts.push_back({"other GEMMs", ms(others, passes.gemm) + ms(flops.head, passes.head), Provenance::modelled,
-                           text("%.1f GFLOP x %g passes and the head at %s", others / 1e9, passes.gemm,
-                                rate_text(hw_, hw_.gemm_bf16).c_str()),
+                           formatted("%.1f GFLOP x %g passes and the head at %s", others / 1e9, passes.gemm,
+                                     rate_text(hw_, hw_.gemm_bf16).c_str()),
                            fitted_slowdown(hw_)});
   }
 
@@ -157,19 +153,19 @@ class Parts {
     const double exposed = 1 - c_.overlap;
     const bool on_network = network >= nvlink;
     std::string how =
-        text("%zu operations a layer, %.2f MB over the network at %.1f GB/s (%s), %.2f MB over NVLink at %g (%s)",
-             ops.size(), time_.network_bytes / 1e6, rates.network_GBps,
-             standard ? "fitted" : provenance_name(hw_.deep_ep_network.kind), time_.nvlink_bytes / 1e6,
-             rates.nvlink_GBps, provenance_name(hw_.nvlink_all_to_all.kind));
+        formatted("%zu operations a layer, %.2f MB over the network at %.1f GB/s (%s), %.2f MB over NVLink at %g (%s)",
+                  ops.size(), time_.network_bytes / 1e6, rates.network_GBps,
+                  standard ? "fitted" : provenance_name(hw_.deep_ep_network.kind), time_.nvlink_bytes / 1e6,
+                  rates.nvlink_GBps, provenance_name(hw_.nvlink_all_to_all.kind));
     how += on_network ? "; the network sets the time" : "; NVLink sets the time";
-    if (c_.overlap > 0) how += text("; %.0f %% hidden (assumed)", 100 * c_.overlap);
+    if (c_.overlap > 0) how += formatted("; %.0f %% hidden (assumed)", 100 * c_.overlap);
     add(kMoeLayer, {"all-to-all", std::max(network, nvlink) * exposed, Provenance::modelled, how,
                     standard && on_network ? "standard network rate" : ""});
     const double tokens = static_cast<double>(c_.seq * c_.microbatch_sequences);
     const double latency = layers * static_cast<double>(ops.size()) * rates.latency_us / 1e3 * c_.tp / tokens;
     add(kMoeLayer,
         {"all-to-all latency", latency * exposed, Provenance::modelled,
-         text("%g us an operation (%s)", rates.latency_us, provenance_name(hw_.all_to_all_latency.kind)), ""});
+         formatted("%g us an operation (%s)", rates.latency_us, provenance_name(hw_.all_to_all_latency.kind)), ""});
     if (!standard && p_.deep_ep_overhead_ms > 0)
       add(kMoeLayer, {"DeepEP overhead", p_.deep_ep_overhead_ms, Provenance::assumed,
                       "what DeepEP takes beside its bytes, as H1 needs it", ""});
@@ -183,10 +179,11 @@ class Parts {
     const double bytes = operations * static_cast<double>(c_.shape.n_layers) * (c_.tp - 1) * row;
     const bool inside = c_.tp <= c_.traffic.ranks_per_node;
     const HardwareNumber& rate = inside ? hw_.nvlink_all_to_all : hw_.network;
-    add(kAnyLayer, {"tensor parallelism", bytes / (rate.value * 1e6), Provenance::modelled,
-                    text("%.0f all-gathers and reduce-scatters a layer, %.2f MB over %s at %g GB/s (%s)", operations,
-                         bytes / 1e6, inside ? "NVLink" : "the network", rate.value, provenance_name(rate.kind)),
-                    ""});
+    add(kAnyLayer,
+        {"tensor parallelism", bytes / (rate.value * 1e6), Provenance::modelled,
+         formatted("%.0f all-gathers and reduce-scatters a layer, %.2f MB over %s at %g GB/s (%s)", operations,
+                   bytes / 1e6, inside ? "NVLink" : "the network", rate.value, provenance_name(rate.kind)),
+         ""});
   }
 
   void add_pipeline() {
@@ -199,13 +196,13 @@ class Parts {
     if (c_.pp == 1) return;
     const std::string fitted = time_.fitted();  // all of it is stretched
     time_.parts.push_back({"uneven stages", sum * (stretch.imbalance - 1), Provenance::modelled,
-                           text("the busiest of %d pipeline ranks has %.3f of the mean: %s", c_.pp, stretch.imbalance,
-                                layers_text().c_str()),
+                           formatted("the busiest of %d pipeline ranks has %.3f of the mean: %s", c_.pp,
+                                     stretch.imbalance, layers_text().c_str()),
                            fitted});
     time_.parts.push_back(
         {"pipeline bubble", sum * (stretch.total - stretch.imbalance), Provenance::modelled,
-         text("%s played out: %d ranks x %d stages, %d microbatches",
-              c_.virtual_stages > 1 ? "interleaved 1F1B" : "1F1B", c_.pp, c_.virtual_stages, c_.microbatches),
+         formatted("%s played out: %d ranks x %d stages, %d microbatches",
+                   c_.virtual_stages > 1 ? "interleaved 1F1B" : "1F1B", c_.pp, c_.virtual_stages, c_.microbatches),
          fitted});
   }
 
@@ -226,8 +223,8 @@ class Parts {
     std::vector<int> moe(static_cast<std::size_t>(c_.pp));
     const auto stages = layers_by_stage(c_.shape, c_.pp * c_.virtual_stages);
     for (std::size_t s = 0; s < stages.size(); ++s) moe[s % moe.size()] += stages[s].moe;
-    return text("%d MoE layers at most, %.2f on average", *std::ranges::max_element(moe),
-                static_cast<double>(c_.shape.n_moe_layers()) / c_.pp);
+    return formatted("%d MoE layers at most, %.2f on average", *std::ranges::max_element(moe),
+                     static_cast<double>(c_.shape.n_moe_layers()) / c_.pp);
   }
 
   const StepConfig& c_;

@@ -4,16 +4,12 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "core/io/trimmed.h"
+
 namespace moescope {
 namespace {
 
 constexpr double kMaxBias = 1e3;  // far beyond what any score can outweigh
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
 
 template <class T>
 bool read(std::string_view text, T& value) {

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "core/config/run_config.h"
+#include "core/io/trimmed.h"
 #include "core/numerics/rng.h"
 
 namespace moescope {
@@ -12,14 +13,8 @@ namespace {
 
 constexpr double kMaxWeight = 1e6;
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
 // The last '=' divides: a file's name may hold others.
-std::pair<std::string, double> parse_entry(std::string_view entry) {
+std::pair<std::string, double> parse_share(std::string_view entry) {
   const std::size_t equals = entry.rfind('=');
   double weight = -1;
   if (equals != std::string_view::npos) {
@@ -42,7 +37,7 @@ MixtureEntries parse_mixture(std::string_view text) {
   double sum = 0;
   for (bool more = true; more;) {
     const std::size_t comma = text.find(',');
-    auto entry = parse_entry(trimmed(text.substr(0, comma)));
+    auto entry = parse_share(trimmed(text.substr(0, comma)));
     for (const auto& [domain, weight] : entries)
       if (domain == entry.first)
         throw std::invalid_argument("domain \"" + domain + "\" occurs twice: choose one weight");

@@ -4,15 +4,12 @@
 #include <optional>
 #include <stdexcept>
 
+#include "core/io/trimmed.h"
+
 namespace moescope {
 namespace {
 
 constexpr Operand kOperands[] = {Operand::x, Operand::w, Operand::dy};
-
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(' ');
-  return first == text.npos ? std::string_view() : text.substr(first, text.find_last_not_of(' ') - first + 1);
-}
 
 std::optional<GemmClass> gemm_class_named(std::string_view name) {
   for (int i = 0; i < kNumGemmClasses; ++i)

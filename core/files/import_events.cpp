@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 namespace pb = tensorboard;
 
 constexpr std::size_t kShownTags = 8;
-constexpr std::uint64_t kMaxBytes = std::uint64_t{8} << 30;
+constexpr std::uint64_t kMaxEventBytes = std::uint64_t{8} << 30;
 
 enum DataType {
   kFloat = 1,
@@ -404,7 +404,7 @@ Imported import_events(const std::string& path, const ImportOptions& options) {
     const TagMap tags = tags_for(options, folder);
     Run run(tags);
     for (const fs::path& file : files) {
-      const std::string bytes = read_file(file.string(), kMaxBytes, "file of events");
+      const std::string bytes = read_file(file.string(), kMaxEventBytes, "file of events");
       run.read_file(bytes, imported.bad, [&](std::size_t left) {
         return !options.progress || options.progress((before + static_cast<double>(bytes.size() - left)) / all);
       });

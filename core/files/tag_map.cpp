@@ -15,7 +15,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMaxMapBytes = std::uint64_t{1} << 20;
 constexpr std::string_view kLayer = "{layer}", kExpert = "{expert}";
 
 std::size_t digits(std::string_view text) {
@@ -123,7 +123,7 @@ TagMap TagMap::parse(std::string_view toml, const std::string& file_name) {
 }
 
 TagMap TagMap::load(const std::string& path) {
-  return parse(read_file(path, kMaxBytes, "mapping of tags"), path);
+  return parse(read_file(path, kMaxMapBytes, "mapping of tags"), path);
 }
 
 const TagMap& TagMap::built_in() {

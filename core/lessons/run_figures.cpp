@@ -75,17 +75,11 @@ std::vector<std::shared_ptr<const TelemetryFrame>> frames_of(const History& hist
 
 using Frames = std::span<const std::shared_ptr<const TelemetryFrame>>;
 
-const RouterFrame* router_of(const TelemetryFrame& frame, int layer) {
-  for (const RouterFrame& router : frame.routers)
-    if (router.layer == layer) return &router;
-  return nullptr;
-}
-
 std::vector<double> utilisations(Frames frames, int layer) {
   std::vector<double> tokens;
   double sum = 0;
   for (const auto& frame : frames) {
-    const RouterFrame* router = router_of(*frame, layer);
+    const RouterFrame* router = find_router(frame.get(), layer);
     if (!router) continue;
     tokens.resize(router->tokens_per_expert.size());
     for (std::size_t e = 0; e < tokens.size(); ++e) {
@@ -101,7 +95,7 @@ std::vector<double> utilisations(Frames frames, int layer) {
 std::vector<std::uint64_t> loads(Frames frames, int layer) {
   std::vector<std::uint64_t> slots;
   for (const auto& frame : frames) {
-    const RouterFrame* router = router_of(*frame, layer);
+    const RouterFrame* router = find_router(frame.get(), layer);
     if (!router) continue;
     slots.resize(router->tokens_per_expert.size());
     for (std::size_t e = 0; e < slots.size(); ++e) slots[e] += router->tokens_per_expert[e];
@@ -110,7 +104,7 @@ std::vector<std::uint64_t> loads(Frames frames, int layer) {
 }
 
 std::vector<double> biases(Frames frames, int layer) {
-  const RouterFrame* router = frames.empty() ? nullptr : router_of(*frames.back(), layer);
+  const RouterFrame* router = frames.empty() ? nullptr : find_router(frames.back().get(), layer);
   if (!router) return {};
   return {router->expert_bias.begin(), router->expert_bias.end()};
 }
@@ -139,7 +133,7 @@ double volume_figure(std::string_view key, Frames frames, int layer, double toke
   double tokens = 0, copies = 0, distinct = 0, nodes = 0;
   std::vector<double> received;
   for (const auto& frame : frames) {
-    const RouterFrame* router = router_of(*frame, layer);
+    const RouterFrame* router = find_router(frame.get(), layer);
     if (!router || router->volume.ranks == 0) continue;
     const VolumeFrame& volume = router->volume;
     tokens += tokens_per_step;
@@ -210,7 +204,7 @@ double placed_max_over_mean(const History& history, StepRange range, Frames fram
   constexpr std::int64_t kSeen = 50;
   const auto before = frames_of(history, {std::max(range.first - kSeen, history.steps().first), range.first - 1});
   const auto seen = loads(before, layer), then = loads(frames, layer);
-  const RouterFrame* router = frames.empty() ? nullptr : router_of(*frames.front(), layer);
+  const RouterFrame* router = frames.empty() ? nullptr : find_router(frames.front().get(), layer);
   if (seen.empty() || then.empty() || !router || router->volume.ranks == 0) return NAN;
   const int ranks = router->volume.ranks;
   const int least = (static_cast<int>(seen.size()) + ranks - 1) / ranks;

@@ -7,16 +7,13 @@
 #include "core/model/layers/loss.h"
 #include "core/model/layers/rms_norm.h"
 #include "core/numerics/parallel.h"
+#include "core/numerics/size.h"
 
 namespace moescope {
 namespace {
 
-constexpr std::size_t kTokenSlice = 64;
+constexpr std::size_t kEmbeddedTokens = 64;
 constexpr std::size_t kColumnSlice = 32;
-
-std::size_t size(int n) {
-  return static_cast<std::size_t>(n);
-}
 
 }  // namespace
 
@@ -157,7 +154,7 @@ void Transformer<T>::embed(const Batch& batch) {
   const T* table = parameters_.weight_view.embedding;
   T* x = block_output(-1);
   const std::int32_t* input = batch.input.data() + part_.first_token();
-  parallel_slices(tokens(), kTokenSlice, [&](std::size_t first, std::size_t last) {
+  parallel_slices(tokens(), kEmbeddedTokens, [&](std::size_t first, std::size_t last) {
     for (std::size_t t = first; t < last; ++t) std::copy_n(table + size(input[t]) * d, d, x + t * d);
   });
 }

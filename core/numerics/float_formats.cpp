@@ -9,8 +9,6 @@
 namespace moescope {
 namespace {
 
-constexpr std::uint32_t kInfinityBits = 0x7F800000;
-
 float decode_bits(ElementFormat format, std::uint8_t code) {
   if (format == ElementFormat::int8) return static_cast<float>(static_cast<std::int8_t>(code)) / 64;
   const FormatTraits& f = traits(format);

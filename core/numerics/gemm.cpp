@@ -13,7 +13,7 @@ CBLAS_TRANSPOSE flag(Trans trans) {
 [[maybe_unused]] const bool single_threaded = (openblas_set_num_threads(1), true);
 
 // libgomp, of which OpenBLAS asks the number at each call, keeps it per calling thread: each has to say it for itself.
-void stay_on_this_thread() {
+void keep_openblas_on_this_thread() {
   thread_local const bool said = (openblas_set_num_threads(1), true);
   (void)said;
 }
@@ -23,14 +23,14 @@ void stay_on_this_thread() {
 void gemm(Trans ta, Trans tb, int m, int n, int k, float alpha, const float* a, int lda, const float* b, int ldb,
           float beta, float* c, int ldc) {
   if (m == 0 || n == 0) return;
-  stay_on_this_thread();
+  keep_openblas_on_this_thread();
   cblas_sgemm(CblasRowMajor, flag(ta), flag(tb), m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
 void gemm(Trans ta, Trans tb, int m, int n, int k, double alpha, const double* a, int lda, const double* b, int ldb,
           double beta, double* c, int ldc) {
   if (m == 0 || n == 0) return;
-  stay_on_this_thread();
+  keep_openblas_on_this_thread();
   cblas_dgemm(CblasRowMajor, flag(ta), flag(tb), m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 

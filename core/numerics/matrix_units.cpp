@@ -118,7 +118,7 @@ const Product& product_of(const ProductKey& key) {
 }
 
 // oneDNN makes products for as many threads as OpenMP would start from this one.
-void stay_on_this_thread() {
+void keep_onednn_on_this_thread() {
   thread_local const bool said = (omp_set_num_threads(1), true);
   (void)said;
 }
@@ -224,7 +224,7 @@ void gemm(Trans ta, Trans tb, int m, int n, int k, float alpha, const Bf16* a, i
     for (int r = 0; beta == 0 && r < m; ++r) std::fill_n(row(c, r, ldc), n, 0.0f);
     return;
   }
-  stay_on_this_thread();
+  keep_onednn_on_this_thread();
   const ProductKey key{ta, tb, beta == 1, m, n, k, lda, ldb, ldc};
   if (alpha == 1) return multiply_tiled(key, a, b, c);
   thread_local std::vector<float> unscaled;

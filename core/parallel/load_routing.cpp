@@ -7,27 +7,13 @@
 #include <string>
 
 #include "core/numerics/rng.h"
+#include "core/parallel/draws.h"
 
 namespace moescope {
 namespace {
 
 // Number of random orders of the experts; each token uses one of them, so that no order is drawn for each token.
 constexpr int kOrders = 1024;
-
-class Draws {
- public:
-  explicit Draws(std::int64_t seed) : stream_(seed, "load_routing") {}
-  double uniform() { return stream_.uniform(next_++); }
-  int below(int n) { return static_cast<int>(uniform() * n); }
-  template <class T>
-  void shuffle(std::vector<T>& values) {
-    for (int i = static_cast<int>(values.size()) - 1; i > 0; --i) std::swap(values[i], values[below(i + 1)]);
-  }
-
- private:
-  RandomStream stream_;
-  std::uint64_t next_ = 0;
-};
 
 // Shares of tokens that sum to `count`, in proportion to `weights` and none above 1.
 std::vector<double> inclusion(std::vector<double> weights, double count) {
@@ -73,12 +59,6 @@ void take(std::span<const std::int32_t> order, std::span<const double> share, in
   for (auto i = order.begin(); n < count && i != order.end(); ++i) {
     if (share[*i] > 0 && std::find(chosen, chosen + n, *i) == chosen + n) chosen[n++] = *i;
   }
-}
-
-std::vector<std::int32_t> first_ids(std::size_t count) {
-  std::vector<std::int32_t> ids(count);
-  std::iota(ids.begin(), ids.end(), 0);
-  return ids;
 }
 
 // Random orders of the experts, drawn once: a token takes one of them.
@@ -171,7 +151,7 @@ std::vector<double> stretch_load(std::span<const std::uint32_t> tokens_per_exper
   }
   const double mean = std::accumulate(load.begin(), load.end(), 0.0) / n_experts;
   for (double& u : load) u /= mean;
-  Draws(seed).shuffle(load);
+  Draws(seed, "load_routing").shuffle(load);
   return load;
 }
 
@@ -179,7 +159,7 @@ std::vector<std::int32_t> route_by_load(std::span<const double> load_E, std::int
                                         int limited_groups, std::int64_t seed) {
   check(load_E.size(), tokens, top_k, n_groups, limited_groups);
   std::vector<std::int32_t> topk_TK(static_cast<std::size_t>(tokens) * top_k);
-  Draws draws(seed);
+  Draws draws(seed, "load_routing");
   if (limited_groups > 0) {
     GroupedRouting routing(load_E, top_k, n_groups, limited_groups, draws);
     for (auto at = topk_TK.begin(); at != topk_TK.end(); at += top_k) routing.route(draws, &*at);

@@ -10,7 +10,7 @@ namespace {
 using Kind = PlacementChoice::Kind;
 constexpr std::string_view kNames[] = {"contiguous", "random", "balanced"};
 
-[[noreturn]] void refuse(std::string_view text) {
+[[noreturn]] void refuse_choice(std::string_view text) {
   throw std::runtime_error("'" + std::string(text.substr(0, 80)) +
                            "' is not a placement; allowed: contiguous, random, balanced, or by hand the rank of each "
                            "expert of a layer, LAYER:RANK,RANK,...;LAYER:...");
@@ -20,7 +20,7 @@ constexpr std::string_view kNames[] = {"contiguous", "random", "balanced"};
 int take_number(std::string_view& rest, std::string_view whole) {
   int value = 0;
   const auto [stop, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
-  if (error != std::errc() || value < 0) refuse(whole);
+  if (error != std::errc() || value < 0) refuse_choice(whole);
   rest.remove_prefix(static_cast<std::size_t>(stop - rest.data()));
   return value;
 }
@@ -36,12 +36,12 @@ PlacementChoice parse_by_hand(std::string_view text) {
   std::string_view rest = text;
   while (!rest.empty()) {
     const int layer = take_number(rest, text);
-    if (rest.empty() || take_char(rest) != ':' || choice.by_hand.contains(layer)) refuse(text);
+    if (rest.empty() || take_char(rest) != ':' || choice.by_hand.contains(layer)) refuse_choice(text);
     std::vector<std::int32_t>& ranks = choice.by_hand[layer];
     for (char next = ','; next == ',';) {
       ranks.push_back(take_number(rest, text));
       next = rest.empty() ? ';' : take_char(rest);
-      if (next != ',' && next != ';') refuse(text);
+      if (next != ',' && next != ';') refuse_choice(text);
     }
   }
   return choice;
@@ -52,7 +52,7 @@ PlacementChoice parse_by_hand(std::string_view text) {
 PlacementChoice parse_placement_choice(std::string_view text) {
   for (std::size_t i = 0; i < std::size(kNames); ++i)
     if (text == kNames[i]) return {static_cast<Kind>(i), {}};
-  if (text.empty()) refuse(text);
+  if (text.empty()) refuse_choice(text);
   return parse_by_hand(text);
 }
 

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "core/numerics/rng.h"
+#include "core/parallel/draws.h"
 
 namespace moescope {
 namespace {
@@ -27,32 +28,14 @@ Number parse_number(std::string_view digits, std::string_view whole) {
   return value;
 }
 
-// Numbers of one stream, one after another.
-class Draws {
- public:
-  Draws(std::int64_t seed, std::string_view purpose) : stream_(seed, purpose) {}
-  double uniform() { return stream_.uniform(next_++); }
-  int below(int n) { return static_cast<int>(uniform() * n); }  // the bias of 2^-53 n is of no matter here
-
- private:
-  RandomStream stream_;
-  std::uint64_t next_ = 0;
-};
-
 // The first `count` of `ids` become a random sample without replacement (Fisher-Yates).
 void sample(std::vector<std::int32_t>& ids, int count, Draws& draws) {
   const int size = static_cast<int>(ids.size());
   for (int k = 0; k < count; ++k) std::swap(ids[k], ids[k + draws.below(size - k)]);
 }
 
-std::vector<std::int32_t> first_ids(int count) {
-  std::vector<std::int32_t> ids(count);
-  std::iota(ids.begin(), ids.end(), 0);
-  return ids;
-}
-
 void route_uniform(std::vector<std::int32_t>& topk_TK, int top_k, int n_experts, Draws draws) {
-  std::vector<std::int32_t> ids = first_ids(n_experts);
+  std::vector<std::int32_t> ids = first_ids(static_cast<std::size_t>(n_experts));
   for (auto chosen = topk_TK.begin(); chosen != topk_TK.end(); chosen += top_k) {
     sample(ids, top_k, draws);
     std::copy_n(ids.begin(), top_k, chosen);
@@ -76,7 +59,7 @@ void route_grouped(std::vector<std::int32_t>& topk_TK, int top_k, int n_experts,
 // Draws from cumulated weights until K are distinct, which equals drawing without replacement. Where few experts hold
 // all the weight that takes long: after some tries the rest are the most popular ones not yet chosen.
 void route_zipf(std::vector<std::int32_t>& topk_TK, int top_k, int n_experts, double exponent, Draws draws) {
-  std::vector<std::int32_t> order = first_ids(n_experts);
+  std::vector<std::int32_t> order = first_ids(static_cast<std::size_t>(n_experts));
   sample(order, n_experts, draws);
   std::vector<double> cumulated(n_experts);
   double total = 0;

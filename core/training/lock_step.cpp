@@ -10,10 +10,6 @@
 namespace moescope {
 namespace {
 
-bool due(std::int64_t step, int every) {
-  return every > 0 && step % every == 0;
-}
-
 void check_fit(const std::vector<Trainer>& trainers) {
   if (trainers.empty() || trainers.size() > kMaxRuns)
     throw std::runtime_error("a lab holds " + std::to_string(trainers.size()) + " runs, allowed are 1 to " +
@@ -104,7 +100,7 @@ int LockStep::step(const std::function<bool(TelemetryFrame)>& publish) {
 }
 
 void LockStep::add_flips(const Run& run, TelemetryFrame& frame) {
-  if (!due(frame.step, run.trainer.config().telemetry.flips_every)) return;
+  if (!is_due(frame.step, run.trainer.config().telemetry.flips_every)) return;
   const auto begin = std::chrono::steady_clock::now();
   if (&run == &runs_.front()) {
     routing_.put(frame.step, keep_routing(run.trainer.routing()));

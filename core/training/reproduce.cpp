@@ -14,7 +14,7 @@
 namespace moescope {
 namespace {
 
-bool same_bits(float a, float b) {
+bool same_bits_or_nan(float a, float b) {
   return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) || (std::isnan(a) && std::isnan(b));
 }
 
@@ -70,7 +70,7 @@ Reproduction reproduce(const RunInfo& first, const History& history, std::int64_
     const float loss = trainer.step(data->batch(step, mixture)).ce_loss;
     const float recorded = losses[static_cast<std::size_t>(step)];
     ++result.compared;
-    if (same_bits(loss, recorded)) continue;
+    if (same_bits_or_nan(loss, recorded)) continue;
     result.differs_at = step, result.recorded = recorded, result.computed = loss;
     return result;
   }

@@ -17,10 +17,6 @@ std::size_t size(int n) {
   return static_cast<std::size_t>(n);
 }
 
-bool due(std::int64_t step, int every) {
-  return every > 0 && step % every == 0;
-}
-
 // -ln p of `byte` under softmax(logits).
 float loss_of(std::span<const float> logits, unsigned char byte) {
   const float top = *std::ranges::max_element(logits);
@@ -155,7 +151,7 @@ TokenFrame RoutedTexts::sample(const Learner<float>& learner, std::string_view p
 }
 
 bool RoutedTexts::due(const TelemetryConfig& config, std::int64_t step) {
-  return moescope::due(step, config.texts_every) || moescope::due(step, config.sample_every);
+  return is_due(step, config.texts_every) || is_due(step, config.sample_every);
 }
 
 std::vector<TokenFrame> RoutedTexts::collect(const Learner<float>& learner, const Batch& batch, std::int64_t step) {
@@ -164,12 +160,12 @@ std::vector<TokenFrame> RoutedTexts::collect(const Learner<float>& learner, cons
   if (learner.model().moe().empty()) return texts;
   const std::string text = unescape_bytes(config.probe).value_or("");
   const bool edited = last_probe_ && config.probe != *last_probe_;
-  if (!text.empty() && config.texts_every > 0 && (edited || moescope::due(step, config.texts_every)))
+  if (!text.empty() && config.texts_every > 0 && (edited || is_due(step, config.texts_every)))
     texts.push_back(probe(learner, text));
   const bool bolder = last_probe_ && config.sample_temperature != last_temperature_;
-  if (config.sample_every > 0 && (edited || bolder || moescope::due(step, config.sample_every)))
+  if (config.sample_every > 0 && (edited || bolder || is_due(step, config.sample_every)))
     texts.push_back(sample(learner, text, step));
-  if (moescope::due(step, config.texts_every))
+  if (is_due(step, config.texts_every))
     texts.push_back(
         batch_passage(learner, batch, sequence_in_turn(batch, learner.model().part(), step / config.texts_every)));
   last_probe_ = config.probe;

@@ -20,10 +20,6 @@ namespace {
 
 constexpr std::uint32_t kQuantBlock = 32;
 
-bool due(std::int64_t step, int every) {
-  return every > 0 && step % every == 0;
-}
-
 VolumeFrame volume_of(const RunConfig& config, int layer, const RouterActivations<float>& router) {
   const ParallelConfig& p = config.parallel;
   const PlacementChoice choice = parse_placement_choice(p.placement);
@@ -132,12 +128,12 @@ TelemetryFrame Trainer::step(const Batch& batch, OperandTap* tap) {
   const RunConfig& config = s.learner.config;
   TelemetryFrame frame;
   frame.step = s.learner.steps_taken;
-  const bool with_quants = tap || due(frame.step, config.telemetry.quant_every);
+  const bool with_quants = tap || is_due(frame.step, config.telemetry.quant_every);
   s.clock.start(Phase::other);
   const Losses losses = s.learner.forward(batch, with_quants, s.clock, tap);
   s.learner.backward(batch, s.clock);
   s.clock.enter(Phase::telemetry);
-  if (due(frame.step, config.telemetry.gradient_every)) {
+  if (is_due(frame.step, config.telemetry.gradient_every)) {
     if (!s.gradient_reference) s.gradient_reference.emplace();
     Fp32Comparison found = s.gradient_reference->compare(s.learner, batch);
     frame.gradients = std::move(found.gradients);
@@ -159,7 +155,7 @@ TelemetryFrame Trainer::step(const Batch& batch, OperandTap* tap) {
   const auto& moe = model.moe();
   Ranks* ranks = s.learner.ranks();
   const bool writes = !ranks || ranks->rank() == 0;
-  const bool with_arrays = due(frame.step, config.telemetry.every);
+  const bool with_arrays = is_due(frame.step, config.telemetry.every);
   for (std::size_t i = 0; i < moe.size(); ++i) {
     const int layer = config.model.n_dense_layers + static_cast<int>(i);
     s.windows[i].push(moe[i].router.tokens_per_expert);
@@ -171,7 +167,7 @@ TelemetryFrame Trainer::step(const Batch& batch, OperandTap* tap) {
   const bool any_rounded = !model.precision().plain || config.precision.payload != TokenPayload::fp32;
   if (with_quants && any_rounded) frame.quants = quant_frames(config, model);
   s.specialisation.add(batch, s.learner);
-  const bool with_experts = due(frame.step, config.telemetry.specialisation_every);
+  const bool with_experts = is_due(frame.step, config.telemetry.specialisation_every);
   if (with_experts || s.texts.due(config.telemetry, frame.step)) s.learner.gather_experts();  // any may be wanted
   if (with_experts) {
     frame.specialisation = s.specialisation.take(ranks);

@@ -18,6 +18,11 @@
 
 namespace moescope {
 
+// Of settings that say how often, such as telemetry.quant_every; 0: never.
+inline bool is_due(std::int64_t step, int every) {
+  return every > 0 && step % every == 0;
+}
+
 class Ranks;
 
 class OperandTap;

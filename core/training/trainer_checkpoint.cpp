@@ -57,14 +57,14 @@ std::string table_name(const RunConfig& config, std::size_t moe, const SavedTabl
   return std::string("specialisation.").append(layer_name(config, moe)).append(".").append(saved.name);
 }
 
-[[noreturn]] void fail(const std::string& path, const std::string& why) {
+[[noreturn]] void refuse(const std::string& path, const std::string& why) {
   throw std::runtime_error(path + ": " + why);
 }
 
 const std::string& meta(const SafetensorsFile& file, const std::string& key) {
   const auto found = file.metadata().find(key);
   if (found == file.metadata().end())
-    fail(file.path(), "not a MoEscope checkpoint: its metadata has no \"" + key + "\"");
+    refuse(file.path(), "not a MoEscope checkpoint: its metadata has no \"" + key + "\"");
   return found->second;
 }
 
@@ -73,7 +73,7 @@ std::int64_t meta_count(const SafetensorsFile& file, const std::string& key) {
   std::int64_t value = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 0)
-    fail(file.path(), "damaged checkpoint: " + key + " is \"" + text + "\", allowed are whole numbers from 0");
+    refuse(file.path(), "damaged checkpoint: " + key + " is \"" + text + "\", allowed are whole numbers from 0");
   return value;
 }
 
@@ -81,8 +81,8 @@ std::int64_t meta_count(const SafetensorsFile& file, const std::string& key) {
 void check_file(const SafetensorsFile& file) {
   const std::string& version = meta(file, kVersionKey);
   if (version != kVersion && version != kVersionWithoutChecksum)
-    fail(file.path(), "checkpoint of version \"" + version + "\"; this program reads versions " +
-                          kVersionWithoutChecksum + " and " + kVersion);
+    refuse(file.path(), "checkpoint of version \"" + version + "\"; this program reads versions " +
+                            kVersionWithoutChecksum + " and " + kVersion);
   if (version == kVersion) require_checksum(file.path());
 }
 
@@ -90,7 +90,7 @@ RunConfig saved_config(const SafetensorsFile& file) {
   const ParsedConfig parsed = parse_config(meta(file, "config"), file.path() + " (config)");
   std::string problems;
   for (const ConfigProblem& problem : parsed.problems) problems += "\n  " + problem.text();
-  if (!problems.empty()) fail(file.path(), "damaged checkpoint: its config cannot be used:" + problems);
+  if (!problems.empty()) refuse(file.path(), "damaged checkpoint: its config cannot be used:" + problems);
   return parsed.config;
 }
 
@@ -103,10 +103,10 @@ std::string shape_text(std::span<const std::size_t> shape) {
 const TensorView& checked_tensor(const SafetensorsFile& file, const std::string& name, DType dtype,
                                  const std::vector<std::size_t>& shape) {
   const TensorView* view = file.find(name);
-  if (!view) fail(file.path(), "damaged checkpoint: it has no tensor \"" + name + "\"");
+  if (!view) refuse(file.path(), "damaged checkpoint: it has no tensor \"" + name + "\"");
   if (view->dtype != dtype || view->shape != shape)
-    fail(file.path(), "damaged checkpoint: " + name + " is " + dtype_name(view->dtype) + " " + shape_text(view->shape) +
-                          ", expected " + dtype_name(dtype) + " " + shape_text(shape));
+    refuse(file.path(), "damaged checkpoint: " + name + " is " + dtype_name(view->dtype) + " " +
+                            shape_text(view->shape) + ", expected " + dtype_name(dtype) + " " + shape_text(shape));
   return *view;
 }
 
@@ -128,7 +128,7 @@ void load_window(const SafetensorsFile& file, const std::string& name, int n_exp
   const TensorView* view = file.find(name);
   const std::size_t experts = static_cast<std::size_t>(n_experts);
   if (!view || view->dtype != DType::u32 || view->shape.size() != 2 || view->shape[1] != experts)
-    fail(file.path(), "damaged checkpoint: " + name + " must be U32 [steps, " + std::to_string(n_experts) + "]");
+    refuse(file.path(), "damaged checkpoint: " + name + " must be U32 [steps, " + std::to_string(n_experts) + "]");
   const std::vector<std::uint32_t> counts = raw_values<std::uint32_t>(*view);
   for (std::size_t at = 0; at < counts.size(); at += experts) window.push({counts.data() + at, experts});
 }

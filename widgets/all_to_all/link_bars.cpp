@@ -10,7 +10,7 @@ namespace moescope {
 namespace {
 
 using Fill = BandBars::Fill;
-constexpr int kNetworkColor = 1, kNvlinkColor = 0;
+constexpr int kNetworkFill = 1, kNvlinkFill = 0;
 
 }  // namespace
 
@@ -25,12 +25,12 @@ QString wayName(AllToAll way) {
 }
 
 std::vector<BandBars::LegendEntry> linkLegend() {
-  return {{Panel::tr("network, between nodes"), kNetworkColor, Fill::solid, false},
-          {Panel::tr("NVLink, inside a node"), kNvlinkColor, Fill::hatched, false}};
+  return {{Panel::tr("network, between nodes"), kNetworkFill, Fill::solid, false},
+          {Panel::tr("NVLink, inside a node"), kNvlinkFill, Fill::hatched, false}};
 }
 
 BandBars::Row linkBar(const QString& name, double network, double nvlink, const QString& figure) {
-  return {name,         {{network, kNetworkColor, Fill::solid}, {nvlink, kNvlinkColor, Fill::hatched}},
+  return {name,         {{network, kNetworkFill, Fill::solid}, {nvlink, kNvlinkFill, Fill::hatched}},
           std::nan(""), std::nan(""),
           figure,       false};
 }

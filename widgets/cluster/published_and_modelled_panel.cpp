@@ -13,12 +13,8 @@ Fill fillOf(const BarComparison& bar) {
   return standing == "fitted" ? Fill::hatched : standing == "predicted" ? Fill::outlined : Fill::dotted;
 }
 
-QString perSecond(double tokens) {
-  return QString::number(tokens, 'f', 0);
-}
-
 QString bandText(const Band& band) {
-  return QStringLiteral("%1-%2").arg(perSecond(band.low), perSecond(band.high));
+  return QStringLiteral("%1-%2").arg(QString::number(band.low, 'f', 0), QString::number(band.high, 'f', 0));
 }
 
 QString signedPercent(double share) {
@@ -99,12 +95,18 @@ void PublishedAndModelledPanel::compute() {
     if (i == h100_first) add(-1, {tr("671B on 512 H100: none of it was fitted"), {}, none, none, {}, true});
     QString name = QString::fromStdString(bar.name);
     if (std::isfinite(bar.published)) {
-      add(i, {name, {{bar.published, kPublishedColor, Fill::solid}}, none, none, perSecond(bar.published), false});
+      add(i, {name,
+              {{bar.published, kPublishedColor, Fill::solid}},
+              none,
+              none,
+              QString::number(bar.published, 'f', 0),
+              false});
       name.clear();
     }
     const bool check = fillOf(bar) == Fill::dotted;
     const QString error = check ? QStringLiteral(", %1").arg(signedPercent(bar.error())) : QString();
-    const QString figure = QStringLiteral("%1%2 (%3)").arg(perSecond(bar.modelled), error, bandText(bar.band));
+    const QString figure =
+        QStringLiteral("%1%2 (%3)").arg(QString::number(bar.modelled, 'f', 0), error, bandText(bar.band));
     add(i, {name, {{bar.modelled, kModelColor, fillOf(bar)}}, bar.band.low, bar.band.high, figure, false});
   }
   plot_->setRows(std::move(rows));
@@ -123,10 +125,10 @@ QStringList PublishedAndModelledPanel::describe(int row) const {
   const BarComparison& bar = bars_[static_cast<std::size_t>(place)];
   QStringList lines{QString::fromStdString(bar.name)};
   if (std::isfinite(bar.published))
-    lines << tr("published: %1 tokens/s/GPU").arg(perSecond(bar.published));
+    lines << tr("published: %1 tokens/s/GPU").arg(QString::number(bar.published, 'f', 0));
   else
     lines << tr("published: none");
-  lines << tr("modelled: %1, band %2").arg(perSecond(bar.modelled), bandText(bar.band));
+  lines << tr("modelled: %1, band %2").arg(QString::number(bar.modelled, 'f', 0), bandText(bar.band));
   if (std::isfinite(bar.published)) lines << tr("model / published - 1: %1").arg(QString::fromStdString(bar.verdict()));
   lines << tr("standing: %1").arg(QString::fromUtf8(bar.standing));
   return lines;
@@ -161,7 +163,8 @@ QString PublishedAndModelledPanel::explain() const {
   for (const auto runs : {published_b200_runs(), published_h100_runs()})
     for (const PublishedRun& run : runs)
       sources += QStringLiteral("<br>%1: %2 (%3)")
-                     .arg(QString::fromUtf8(run.name), perSecond(run.tokens_per_second), QString::fromUtf8(run.source));
+                     .arg(QString::fromUtf8(run.name), QString::number(run.tokens_per_second, 'f', 0),
+                          QString::fromUtf8(run.source));
   return tr("<p><b>What was published, and what the step model says</b> about the same runs. <i>Solid</i>: published. "
             "<i>Hatched</i>: the model where it was fitted; three parameters to three bars, so these must agree, which "
             "proves nothing. <i>Dashed outline</i>: a prediction, nobody has published this bar. <i>Dotted</i>: a "

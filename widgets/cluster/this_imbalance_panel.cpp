@@ -15,10 +15,6 @@ StepConfig askedConfig() {
   return published_b200_config(true, AllToAll::deep_ep);
 }
 
-QString perSecond(double tokens) {
-  return QString::number(tokens, 'f', 0);
-}
-
 }  // namespace
 
 ThisImbalancePanel::ThisImbalancePanel(Selection* selection, QWidget* parent)
@@ -117,22 +113,23 @@ void ThisImbalancePanel::show(std::vector<LiveCost> costs, const Asked& of) {
   for (int row = 0; row < rows; ++row) {
     const LiveCost* first = &costs_[static_cast<std::size_t>(row) * kVariants];
     put(row, 0, QString::number(first->the_case.ep), tr("expert-parallel ranks, in nodes of 8"), true);
-    put(row, 1, perSecond(first->forced_tokens_per_second), tr("forced round-robin, experts in order, BF16 payload"),
-        false);
+    put(row, 1, QString::number(first->forced_tokens_per_second, 'f', 0),
+        tr("forced round-robin, experts in order, BF16 payload"), false);
     const LiveCost* best = std::max_element(first, first + kVariants, [](const LiveCost& a, const LiveCost& b) {
       return a.tokens_per_second < b.tokens_per_second;
     });
     for (int v = 0; v < kVariants; ++v) {
       const LiveCost& cost = first[v];
       const double change = cost.tokens_per_second / first->forced_tokens_per_second - 1;
-      const QString tip = tr("modelled %1 tokens/s/GPU, band %2-%3\nexperts of the fullest rank: %4 x the mean\n"
-                             "%5 copies a token, %6 over the network")
-                              .arg(perSecond(cost.tokens_per_second), perSecond(cost.band.low),
-                                   perSecond(cost.band.high), formatValue(cost.traffic.expert_rows_max_over_mean, 3),
-                                   formatValue(cost.traffic.copies_per_token, 3), formatValue(cost.traffic.network, 3));
+      const QString tip =
+          tr("modelled %1 tokens/s/GPU, band %2-%3\nexperts of the fullest rank: %4 x the mean\n"
+             "%5 copies a token, %6 over the network")
+              .arg(QString::number(cost.tokens_per_second, 'f', 0), QString::number(cost.band.low, 'f', 0),
+                   QString::number(cost.band.high, 'f', 0), formatValue(cost.traffic.expert_rows_max_over_mean, 3),
+                   formatValue(cost.traffic.copies_per_token, 3), formatValue(cost.traffic.network, 3));
       put(row, v + 2,
           QStringLiteral("%1 (%2%3 %)")
-              .arg(perSecond(cost.tokens_per_second), change >= 0 ? QStringLiteral("+") : QString())
+              .arg(QString::number(cost.tokens_per_second, 'f', 0), change >= 0 ? QStringLiteral("+") : QString())
               .arg(100 * change, 0, 'f', 0),
           tip, &cost == best);
     }

@@ -24,10 +24,6 @@ int colorOf(const StepPart& part) {
   return name == "rest" || name == "uneven stages" || name == "pipeline bubble" ? kRestColor : kComputeColor;
 }
 
-QString perSecond(double tokens) {
-  return QString::number(tokens, 'f', 0);
-}
-
 }  // namespace
 
 TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
@@ -214,9 +210,10 @@ void TimeOfAStepPanel::show(const ClusterAnswer& answer) {
     headline_->setText(tr("<b>%1 tokens/s/GPU</b>, band %2-%3 (modelled, with fitted numbers); %4 ms/token. Network %5 "
                           "a token, NVLink %6 "
                           "(counted); fullest rank %7 x the mean.")
-                           .arg(perSecond(answer.time.tokens_per_second), perSecond(answer.band.low),
-                                perSecond(answer.band.high), formatValue(answer.time.ms_per_token, 4),
-                                formatBytes(answer.time.network_bytes), formatBytes(answer.time.nvlink_bytes),
+                           .arg(QString::number(answer.time.tokens_per_second, 'f', 0),
+                                QString::number(answer.band.low, 'f', 0), QString::number(answer.band.high, 'f', 0),
+                                formatValue(answer.time.ms_per_token, 4), formatBytes(answer.time.network_bytes),
+                                formatBytes(answer.time.nvlink_bytes),
                                 formatValue(answer.config.traffic.expert_rows_max_over_mean, 3)));
   else
     headline_->setText(QString::fromStdString(answer.problem).toHtmlEscaped());

@@ -10,8 +10,8 @@ namespace moescope {
 namespace {
 
 constexpr int kCadence = 20;  // steps between measurements that the button asks for
-constexpr double kHighestDb = 60;
-constexpr double kMaxDb = 20, kMaxCosine = 0.1;  // of differences: ends of the colour scale
+constexpr double kHighestSqnrDb = 60;
+constexpr double kMaxLostDb = 20, kMaxCosine = 0.1;  // of differences: ends of the colour scale
 
 // 1 - cosine spans decades: 0.9 is bad and 0.99999 perfect.
 double cosinePosition(double cosine) {
@@ -208,8 +208,8 @@ double GradientErrorPanel::shownValue(int row, int column) const {
 
 double GradientErrorPanel::position(double value) const {
   if (std::isnan(value)) return value;
-  if (minusA()) return std::clamp(0.5 + value / (2 * (cosine() ? kMaxCosine : kMaxDb)), 0.0, 1.0);
-  return cosine() ? cosinePosition(value) : std::clamp(value / kHighestDb, 0.0, 1.0);
+  if (minusA()) return std::clamp(0.5 + value / (2 * (cosine() ? kMaxCosine : kMaxLostDb)), 0.0, 1.0);
+  return cosine() ? cosinePosition(value) : std::clamp(value / kHighestSqnrDb, 0.0, 1.0);
 }
 
 LegendScale GradientErrorPanel::legend() const {
@@ -223,7 +223,7 @@ LegendScale GradientErrorPanel::legend() const {
     legend.ticks.push_back(
         {position(value), (minusA() && value > 0 ? QStringLiteral("+") : QString()) + QString::number(value)});
   };
-  const double most = cosine() ? kMaxCosine : kMaxDb;
+  const double most = cosine() ? kMaxCosine : kMaxLostDb;
   if (minusA())
     for (const double value : {-most, -most / 2, 0.0, most / 2, most}) tick(value);
   else if (cosine())

@@ -31,7 +31,7 @@ LegendScale differenceLegend(bool dark) {
           .first_code = 2};
 }
 
-QString signedText(float value) {
+QString signedShare(float value) {
   return (value > 0 ? QStringLiteral("+") : QString()) + QString::number(value, 'f', 2);
 }
 
@@ -171,7 +171,7 @@ void LoadDifferencePanel::paintNumbers(QPainter& painter) const {
       const float value = valuesOf(rows_[static_cast<std::size_t>(row)])[static_cast<std::size_t>(e)];
       painter.setPen(textOn(view_->cellColor(row, e)));
       painter.drawText(view_->cellRect(row, e), Qt::AlignCenter,
-                       shown() == Shown::difference ? signedText(value) : QString::number(value, 'f', 2));
+                       shown() == Shown::difference ? signedShare(value) : QString::number(value, 'f', 2));
     }
 }
 
@@ -182,7 +182,7 @@ QStringList LoadDifferencePanel::describe(int row, int column) const {
           tr("utilisation %1, in run A %2: %3")
               .arg(at.of_run[static_cast<std::size_t>(column)], 0, 'f', 2)
               .arg(at.of_a[static_cast<std::size_t>(column)], 0, 'f', 2)
-              .arg(signedText(at.difference[static_cast<std::size_t>(column)]))};
+              .arg(signedShare(at.difference[static_cast<std::size_t>(column)]))};
 }
 
 QString LoadDifferencePanel::csv() const {

@@ -9,7 +9,7 @@
 namespace moescope {
 namespace {
 
-enum Column { kName, kShared, kBlockScale, kTensorScale, kBits, kInBlock, kInTensor, kLost, kColumns };
+constexpr int kBlockScaleColumn = 2, kFormatColumns = 8;
 
 double binades(double largest, double least) {
   return std::log2(largest / least);
@@ -67,16 +67,16 @@ BlockFormatsTable::BlockFormatsTable(QWidget* parent) : QTableWidget(parent) {
   rows.push_back(nvfp4Row());
   rows.push_back(fp8Row(QStringLiteral("FP8 E4M3"), tr("128, 128 x 128, row or tensor")));
   setRowCount(static_cast<int>(rows.size()));
-  setColumnCount(kColumns);
+  setColumnCount(kFormatColumns);
   setHorizontalHeaderLabels({tr("with scales"), tr("values that share one"), tr("block scale"), tr("tensor scale"),
                              tr("bits/value"), tr("range in a block"), tr("range in a tensor"), tr("special values")});
   for (int row = 0; row < rowCount(); ++row)
-    for (int column = 0; column < kColumns; ++column) {
+    for (int column = 0; column < kFormatColumns; ++column) {
       auto* item = new QTableWidgetItem(rows[static_cast<std::size_t>(row)][column]);
       item->setFlags(Qt::ItemIsEnabled | Qt::ItemIsSelectable);
       setItem(row, column, item);
     }
-  item(nvfp4_row, kBlockScale)
+  item(nvfp4_row, kBlockScaleColumn)
       ->setToolTip(
           tr("2^-6 is the least block scale of torchao's inference code, and here. NVIDIA's TransformerEngine has no "
              "such floor: scales go down to E4M3's least number, 2^-9, and a block too small for that becomes zeros"));
@@ -94,7 +94,7 @@ QString BlockFormatsTable::csv() const {
   QString text;
   for (int row = -1; row < rowCount(); ++row) {
     QStringList cells;
-    for (int column = 0; column < kColumns; ++column)
+    for (int column = 0; column < kFormatColumns; ++column)
       cells << QStringLiteral("\"%1\"").arg((row < 0 ? horizontalHeaderItem(column) : item(row, column))->text());
     text += cells.join(QLatin1Char(',')) + QLatin1Char('\n');
   }

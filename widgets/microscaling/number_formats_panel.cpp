@@ -15,8 +15,18 @@
 namespace moescope {
 namespace {
 
-constexpr int kRows = kNumElementFormats + 1;
-enum Column { kName, kBits, kMax, kLeastNormal, kLeastSubnormal, kSpacing, kCount, kSpecial, kColumns };
+constexpr int kNumberRows = kNumElementFormats + 1;
+enum NumberColumn {
+  kNameColumn,
+  kBitsColumn,
+  kMaxColumn,
+  kLeastNormal,
+  kLeastSubnormal,
+  kSpacing,
+  kCodeCount,
+  kSpecial,
+  kNumberColumns
+};
 
 QString formatName(int format) {
   return format == NumberFormatsPanel::kE8m0 ? QStringLiteral("E8M0")
@@ -56,17 +66,19 @@ QString spacing(int format) {
 }
 
 QString cellText(int format, int column) {
-  if (column == kName) return formatName(format);
+  if (column == kNameColumn) return formatName(format);
   if (column == kSpacing) return spacing(format);
   if (column == kSpecial) return specialValues(format);
-  if (column == kCount) return QString::number(valuesOf(format).size());
+  if (column == kCodeCount) return QString::number(valuesOf(format).size());
   if (format == NumberFormatsPanel::kE8m0)
-    return column == kMax ? QStringLiteral("2^127") : column == kLeastNormal ? QStringLiteral("2^-127") : QString();
+    return column == kMaxColumn     ? QStringLiteral("2^127")
+           : column == kLeastNormal ? QStringLiteral("2^-127")
+                                    : QString();
   const FormatTraits& f = traits(static_cast<ElementFormat>(format));
   const bool int8 = static_cast<ElementFormat>(format) == ElementFormat::int8;
   const auto power = [](float v) { return formatPowerOfTwo(static_cast<int>(std::lround(std::log2(v)))); };
   switch (column) {
-    case kMax:
+    case kMaxColumn:
       return exactText(f.max);
     case kLeastNormal:
       return int8 ? QString() : power(f.min_normal);
@@ -168,25 +180,25 @@ NumberFormatsPanel::NumberFormatsPanel(Selection* selection, QWidget* parent)
 }
 
 void NumberFormatsPanel::makeTable() {
-  table_ = new QTableWidget(kRows, kColumns, this);
+  table_ = new QTableWidget(kNumberRows, kNumberColumns, this);
   table_->setHorizontalHeaderLabels({tr("format"), tr("bits"), tr("max"), tr("min normal"), tr("min subnormal"),
                                      tr("spacing"), tr("values"), tr("special codes")});
-  for (int row = 0; row < kRows; ++row)
-    for (int column = 0; column < kColumns; ++column) {
+  for (int row = 0; row < kNumberRows; ++row)
+    for (int column = 0; column < kNumberColumns; ++column) {
       auto* item = new QTableWidgetItem(cellText(row, column));
       item->setFlags(Qt::ItemIsEnabled | Qt::ItemIsSelectable);
       table_->setItem(row, column, item);
     }
-  table_->setItemDelegateForColumn(kBits, new LayoutDelegate(table_));
+  table_->setItemDelegateForColumn(kBitsColumn, new LayoutDelegate(table_));
   table_->setAccessibleName(tr("Formats"));
   table_->verticalHeader()->hide();
   table_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 6);
   table_->setSelectionBehavior(QAbstractItemView::SelectRows);
   table_->setSelectionMode(QAbstractItemView::SingleSelection);
   table_->resizeColumnsToContents();
-  table_->setColumnWidth(kBits, bitsWidth({1, 5, 2}, fontMetrics().height() + 2) + 14);
+  table_->setColumnWidth(kBitsColumn, bitsWidth({1, 5, 2}, fontMetrics().height() + 2) + 14);
   table_->horizontalHeader()->setStretchLastSection(true);
-  table_->setFixedHeight(table_->horizontalHeader()->sizeHint().height() + kRows * (fontMetrics().height() + 6) +
+  table_->setFixedHeight(table_->horizontalHeader()->sizeHint().height() + kNumberRows * (fontMetrics().height() + 6) +
                          style()->pixelMetric(QStyle::PM_ScrollBarExtent) + 4);
   connect(table_, &QTableWidget::currentCellChanged, this, [this](int row) {
     if (row >= 0 && row != format_) setFormat(row);
@@ -213,7 +225,7 @@ QWidget* NumberFormatsPanel::makeCodeRow() {
   reading_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
   compare_ = new QComboBox(row);
   compare_->addItem(tr("compare..."));
-  for (int i = 0; i < kRows; ++i) compare_->addItem(tr("with %1").arg(formatName(i)));
+  for (int i = 0; i < kNumberRows; ++i) compare_->addItem(tr("with %1").arg(formatName(i)));
   compare_->setAccessibleName(tr("Second format on the number line"));
   log_ = new QCheckBox(tr("log"), row);
   log_->setToolTip(tr("Number line logarithmic on both sides of zero"));
@@ -354,8 +366,8 @@ QVariantMap NumberFormatsPanel::saveState() const {
 }
 
 void NumberFormatsPanel::restoreState(const QVariantMap& state) {
-  setFormat(std::clamp(state.value(QStringLiteral("format")).toInt(), 0, kRows - 1));
-  setCompared(std::clamp(state.value(QStringLiteral("compared"), -1).toInt(), -1, kRows - 1));
+  setFormat(std::clamp(state.value(QStringLiteral("format")).toInt(), 0, kNumberRows - 1));
+  setCompared(std::clamp(state.value(QStringLiteral("compared"), -1).toInt(), -1, kNumberRows - 1));
   log_->setChecked(state.value(QStringLiteral("log")).toBool());
 }
 

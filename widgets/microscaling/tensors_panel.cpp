@@ -11,11 +11,11 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kMaxElements = std::size_t{1} << 20;  // of a tensor; a sample beyond
+constexpr std::size_t kMaxShownElements = std::size_t{1} << 20;  // of a tensor; a sample beyond
 
 // Slice 0 of a tensor in one format.
 QuantSums figuresOf(const TensorSource& source, const OperandFormat& format, BlockAxis axis, bool* sampled) {
-  TensorSource::Sample sample = source.sample(0, kMaxElements);
+  TensorSource::Sample sample = source.sample(0, kMaxShownElements);
   *sampled = !sample.whole || source.slices() > 1;
   QuantSums sums;
   std::vector<float> out(sample.values.size());

@@ -6,7 +6,7 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kMaxElements = std::size_t{4} << 20;  // beyond it a sample: some 0.3 s
+constexpr std::size_t kMaxTriedElements = std::size_t{4} << 20;  // beyond it a sample: some 0.3 s
 
 }  // namespace
 
@@ -46,7 +46,7 @@ void WhatIfPanel::setSource(const TensorSource& source, std::size_t slice) {
   if (!source.valid()) return cancel();
   cancel_->show();
   worker_.start([this, request, source, slice](std::stop_token stop) {
-    const TensorSource::Sample sample = source.sample(slice, kMaxElements);
+    const TensorSource::Sample sample = source.sample(slice, kMaxTriedElements);
     std::vector<WhatIfRow> rows =
         what_if({sample.values.data(), sample.rows, sample.cols, sample.cols}, stop, sample.row_groups);
     std::vector<WhatIfRow> schemes =

@@ -11,7 +11,7 @@
 namespace moescope {
 namespace {
 
-constexpr double kMaxDb = 50;  // top of the colour scale
+constexpr double kScaleTopDb = 50;  // top of the colour scale
 constexpr int kColumnGap = 2;
 constexpr int kStripe = 5;  // height of a row without figures
 
@@ -94,13 +94,14 @@ QString WhatIfTable::textOf(const QuantSums& sums) const {
 
 // Shares by their square root, so that 0.1 % is seen beside 90 %.
 double WhatIfTable::position(double value) const {
-  return metric_ == WhatIfMetric::sqnr ? value / kMaxDb : 1 - std::sqrt(value);
+  return metric_ == WhatIfMetric::sqnr ? value / kScaleTopDb : 1 - std::sqrt(value);
 }
 
 LegendScale WhatIfTable::legend() const {
   LegendScale scale{viridisLut(dark()), {}, metric_ == WhatIfMetric::sqnr ? tr("SQNR dB") : tr("share"), false, 1};
   if (metric_ == WhatIfMetric::sqnr) {
-    for (const Tick& tick : linearTicks(0, kMaxDb, 5)) scale.ticks.push_back({tick.value / kMaxDb, tick.label});
+    for (const Tick& tick : linearTicks(0, kScaleTopDb, 5))
+      scale.ticks.push_back({tick.value / kScaleTopDb, tick.label});
     scale.beyond = true;
   } else {
     for (const double share : {0.0, 0.01, 0.1, 0.25, 0.5, 1.0})

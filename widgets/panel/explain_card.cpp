@@ -24,7 +24,7 @@ QString escaped(const std::string& text) {
   return QString::fromStdString(text).toHtmlEscaped();
 }
 
-QString line(const QString& label, const QString& words) {
+QString cardLine(const QString& label, const QString& words) {
   return words.isEmpty() ? QString() : QStringLiteral("<br><i>%1</i> %2").arg(label, words);
 }
 
@@ -60,9 +60,9 @@ QString figureCard(const Explanation& figure) {
   }
   QStringList knobs;
   for (const Explanation::Knob& knob : figure.knobs) knobs << knobText(knob);
-  return html + line(QObject::tr("Good:"), text(info.good)) + line(QObject::tr("Bad:"), text(info.bad)) +
-         line(QObject::tr("Moved by:"), knobs.join(QStringLiteral(", "))) +
-         line(QObject::tr("Source:"), text(info.source)) + QStringLiteral("</p>");
+  return html + cardLine(QObject::tr("Good:"), text(info.good)) + cardLine(QObject::tr("Bad:"), text(info.bad)) +
+         cardLine(QObject::tr("Moved by:"), knobs.join(QStringLiteral(", "))) +
+         cardLine(QObject::tr("Source:"), text(info.source)) + QStringLiteral("</p>");
 }
 
 ExplainCard* ExplainCard::open(QWidget* window, QPoint at, const QString& title, std::function<QString()> html) {

@@ -10,7 +10,7 @@ QString text(const char* words) {
   return QString::fromUtf8(words).toHtmlEscaped();
 }
 
-QString line(const char* label, const char* words) {
+QString tipLine(const char* label, const char* words) {
   if (!*words) return {};
   return QStringLiteral("<br><i>%1</i> %2").arg(QCoreApplication::translate("Metric", label), text(words));
 }
@@ -35,8 +35,8 @@ QString metricCard(const MetricInfo& info) {
   const QString unit = *info.unit ? QStringLiteral(" [%1]").arg(text(info.unit)) : QString();
   return QStringLiteral("<p><b>%1</b>%2, %3<br><code>%4</code>")
              .arg(text(info.name), unit, QLatin1String(provenance_name(info.provenance)), text(info.formula)) +
-         line("Good:", info.good) + line("Bad:", info.bad) + line("Moved by:", info.knob) +
-         line("Source:", info.source) + QStringLiteral("</p>");
+         tipLine("Good:", info.good) + tipLine("Bad:", info.bad) + tipLine("Moved by:", info.knob) +
+         tipLine("Source:", info.source) + QStringLiteral("</p>");
 }
 
 QString metricCards(std::initializer_list<FigureKey> figures) {

@@ -9,7 +9,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kSwatch = 18;
+constexpr int kBarSwatch = 18;
 constexpr double kThickestRow = 26;
 
 }  // namespace
@@ -56,7 +56,7 @@ QStringList BandBars::keyLabels() const {
 
 QMargins BandBars::margins() const {
   const int line = fontMetrics().height();
-  return {namesWidth(), keyHeight(keyLabels(), kSwatch) + 6, figuresWidth(), 2 * line + 6};
+  return {namesWidth(), keyHeight(keyLabels(), kBarSwatch) + 6, figuresWidth(), 2 * line + 6};
 }
 
 Axis BandBars::axis() const {
@@ -97,7 +97,7 @@ void BandBars::paintStatic(QPainter& painter) {
 }
 
 void BandBars::paintKey(QPainter& painter) const {
-  const std::vector<KeyEntry> entries = keyEntries(keyLabels(), kSwatch);
+  const std::vector<KeyEntry> entries = keyEntries(keyLabels(), kBarSwatch);
   for (std::size_t i = 0; i < legend_.size(); ++i) {
     const QRectF swatch = entries[i].swatch;
     if (legend_[i].band) {

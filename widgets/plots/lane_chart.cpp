@@ -9,7 +9,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kSwatch = 16, kFlagHeight = 9, kNearFlag = 6;
+constexpr int kLaneSwatch = 16, kFlagHeight = 9, kNearFlag = 6;
 
 }  // namespace
 
@@ -39,7 +39,7 @@ QMargins LaneChart::margins() const {
   int widest = 0;
   for (const QString& name : names_) widest = std::max(widest, fontMetrics().horizontalAdvance(name));
   const int line = fontMetrics().height();
-  return {std::min(widest, width() / 4) + 12, keyHeight(keyLabels(), kSwatch) + 4 + kFlagHeight, 14, 2 * line + 6};
+  return {std::min(widest, width() / 4) + 12, keyHeight(keyLabels(), kLaneSwatch) + 4 + kFlagHeight, 14, 2 * line + 6};
 }
 
 Axis LaneChart::axis() const {
@@ -80,7 +80,7 @@ void LaneChart::paintStatic(QPainter& painter) {
 
 void LaneChart::paintKey(QPainter& painter) const {
   const std::vector<Activity> those = keyed();
-  const std::vector<KeyEntry> entries = keyEntries(keyLabels(), kSwatch);
+  const std::vector<KeyEntry> entries = keyEntries(keyLabels(), kLaneSwatch);
   for (std::size_t i = 0; i < those.size(); ++i) {
     const QColor color = seriesColor(those[i].color, dark());
     painter.fillRect(entries[i].swatch, QBrush(color, those[i].fill));

@@ -10,7 +10,7 @@ namespace moescope {
 namespace {
 
 constexpr int kMaxOctaves = 6;
-constexpr double kNear = 14;  // pixels
+constexpr double kNearPoint = 14;  // pixels
 
 std::vector<Tick> octaveTicks(int octaves) {
   std::vector<Tick> ticks;
@@ -60,7 +60,7 @@ QPointF ScatterPlot::placeOf(int point) const {
 
 int ScatterPlot::nearest(QPoint position) const {
   int best = -1;
-  double distance = kNear;
+  double distance = kNearPoint;
   for (int i = 0; i < static_cast<int>(points_.size()); ++i) {
     const QPointF apart = placeOf(i) - position;
     const double d = std::hypot(apart.x(), apart.y());

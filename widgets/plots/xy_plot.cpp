@@ -10,7 +10,7 @@ namespace moescope {
 namespace {
 
 constexpr double kMarkRadius = 4.5;
-constexpr int kSwatch = 24, kNear = 30;
+constexpr int kLineSwatch = 24, kNearCurve = 30;
 
 }  // namespace
 
@@ -54,7 +54,7 @@ QStringList XyPlot::keyLabels() const {
 }
 
 QMargins XyPlot::margins() const {
-  return {kAxisLabelWidth, keyHeight(keyLabels(), kSwatch) + 8, 12, kAxisLabelHeight};
+  return {kAxisLabelWidth, keyHeight(keyLabels(), kLineSwatch) + 8, 12, kAxisLabelHeight};
 }
 
 Axis XyPlot::xAxis() const {
@@ -103,7 +103,7 @@ void XyPlot::paintStatic(QPainter& painter) {
 
 void XyPlot::paintKey(QPainter& painter) const {
   painter.setRenderHint(QPainter::Antialiasing);
-  const std::vector<KeyEntry> entries = keyEntries(keyLabels(), kSwatch);
+  const std::vector<KeyEntry> entries = keyEntries(keyLabels(), kLineSwatch);
   for (std::size_t i = 0; i < series_.size(); ++i) {
     const Series& s = series_[i];
     const QRectF swatch = entries[i].swatch;
@@ -149,7 +149,7 @@ void XyPlot::paintData(QPainter& painter) {
 
 QStringList XyPlot::readoutAt(QPoint position) const {
   QStringList lines;
-  double best = kNear;
+  double best = kNearCurve;
   for (const Series& s : series_)
     for (std::size_t i = 0; i < s.points.size(); ++i) {
       const double distance = QLineF(place(s.points[i]), position).length();

@@ -5,7 +5,7 @@
 namespace moescope {
 namespace {
 
-enum { kEntropy, kMargin, kAux, kZ };
+enum { kGateEntropy, kMargin, kAux, kZ };
 
 }  // namespace
 
@@ -32,7 +32,7 @@ QString RouterConfidenceAndLossesPanel::whyNothing(int figure) const {
 void RouterConfidenceAndLossesPanel::decorate(int figure, LinePlot* plot,
                                               std::vector<ReferenceLine>* references) const {
   const RunInfo& info = selection_->history()->info();
-  if (figure == kEntropy && info.n_experts > 1 && info.top_k > 0) {
+  if (figure == kGateEntropy && info.n_experts > 1 && info.top_k > 0) {
     const double all = std::log(info.n_experts), chosen = std::log(info.top_k);
     references->push_back({all, tr("ln(E)=%1").arg(formatValue(all, 3))});
     references->push_back({chosen, tr("ln(K)=%1").arg(formatValue(chosen, 3))});

@@ -18,7 +18,7 @@ namespace {
 constexpr int kLayerLabel = 42;
 constexpr int kLegendHeight = 20;
 
-QColor mix(const QColor& a, const QColor& b, double t) {
+QColor mixedColor(const QColor& a, const QColor& b, double t) {
   return QColor::fromRgbF(static_cast<float>(a.redF() + t * (b.redF() - a.redF())),
                           static_cast<float>(a.greenF() + t * (b.greenF() - a.greenF())),
                           static_cast<float>(a.blueF() + t * (b.blueF() - a.blueF())));
@@ -108,10 +108,10 @@ QColor TokenTextView::blended(const Row& row, int position) const {
   const auto* experts = row.layer->experts_TK.data() + static_cast<std::size_t>(position) * top_k;
   const QColor ground = palette().base().color();
   if (highlight_ < 0 || row.layer->layer != highlight_layer_)
-    return mix(ground, row.colors.of(experts[0]), highlight_ < 0 ? 0.85 : 0.25);
+    return mixedColor(ground, row.colors.of(experts[0]), highlight_ < 0 ? 0.85 : 0.25);
   const auto* place = std::find(experts, experts + top_k, static_cast<std::uint16_t>(highlight_));
-  if (place == experts + top_k) return mix(ground, palette().text().color(), 0.06);
-  return mix(ground, row.colors.of(highlight_), place == experts ? 0.95 : 0.5);
+  if (place == experts + top_k) return mixedColor(ground, palette().text().color(), 0.06);
+  return mixedColor(ground, row.colors.of(highlight_), place == experts ? 0.95 : 0.5);
 }
 
 QRgb TokenTextView::colorOf(int position, int row) const {

@@ -12,6 +12,7 @@
 #include "core/numerics/matrix_units.h"
 #include "core/numerics/parallel.h"
 #include "core/numerics/row_math.h"
+#include "core/numerics/size.h"
 
 namespace moescope {
 namespace {
@@ -20,11 +21,8 @@ namespace {
 constexpr int kQueryBlock = 64;
 // Rows of the score matrix are padded to whole lanes of either scalar type.
 constexpr int kPad = 16;
-constexpr std::size_t kTokenSlice = 64;
+constexpr std::size_t kAttentionTokens = 64;
 
-std::size_t size(int n) {
-  return static_cast<std::size_t>(n);
-}
 int padded(int n) {
   return (n + kPad - 1) / kPad * kPad;
 }
@@ -202,7 +200,7 @@ void Attention<T>::backward(const LayerView<T>& w, const LayerView<T>& g, const 
 template <class T>
 void Attention<T>::rotate(AttentionActivations<T>& a) const {
   const std::size_t kva_width = size(c_.kv_lora_rank + c_.qk_rope_head_dim);
-  parallel_slices(size(tokens()), kTokenSlice, [&](std::size_t first, std::size_t last) {
+  parallel_slices(size(tokens()), kAttentionTokens, [&](std::size_t first, std::size_t last) {
     for (std::size_t t = first; t < last; ++t) {
       const int position = static_cast<int>(t % size(length_));
       rope_.apply(a.kva + t * kva_width + c_.kv_lora_rank, position, false);
@@ -217,7 +215,7 @@ void Attention<T>::rotate(AttentionActivations<T>& a) const {
 template <class T>
 void Attention<T>::rotate_back(AttentionWorkspace<T>& ws) const {
   const std::size_t rope_dim = size(c_.qk_rope_head_dim), kva_width = size(c_.kv_lora_rank) + rope_dim;
-  parallel_slices(size(tokens()), kTokenSlice, [&](std::size_t first, std::size_t last) {
+  parallel_slices(size(tokens()), kAttentionTokens, [&](std::size_t first, std::size_t last) {
     for (std::size_t t = first; t < last; ++t) {
       const int position = static_cast<int>(t % size(length_));
       T* shared = ws.dkva + t * kva_width + c_.kv_lora_rank;

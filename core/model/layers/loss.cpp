@@ -8,7 +8,7 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kTokenSlice = 32;
+constexpr std::size_t kLossTokens = 32;
 
 template <class T>
 void loss_rows(const T* logits, const std::int32_t* target, std::size_t rows, std::size_t vocab, T share, T* dlogits,
@@ -30,7 +30,7 @@ double cross_entropy(const T* logits, const std::int32_t* target, const BatchPar
                      T* loss) {
   const std::size_t v = static_cast<std::size_t>(vocab);
   const T share = T{1} / static_cast<T>(part.all_tokens);
-  parallel_slices(part.tokens(), kTokenSlice, [&](std::size_t first, std::size_t last) {
+  parallel_slices(part.tokens(), kLossTokens, [&](std::size_t first, std::size_t last) {
     loss_rows(logits + first * v, target + first, last - first, v, share, dlogits + first * v, loss + first);
   });
   const auto sum_of = [loss](std::size_t first, std::size_t last) {

@@ -3,18 +3,16 @@
 #include <algorithm>
 #include <atomic>
 #include <numeric>
+#include <type_traits>
 #include <vector>
 
 #include "core/numerics/parallel.h"
+#include "core/numerics/size.h"
 
 namespace moescope {
 namespace {
 
 constexpr std::size_t kBand = 128;
-
-std::size_t size(int n) {
-  return static_cast<std::size_t>(n);
-}
 
 // Rows of the operand as the GEMM reads it, which share scales along their whole length at most.
 struct Band {
@@ -83,31 +81,25 @@ void in_float(const double* in, int rows, int cols, std::size_t stride, double* 
 
 }  // namespace
 
-template <>
-void quantize_alone(const OperandFormat& format, const float* in, int rows, int cols, std::size_t stride,
-                    BlockAxis axis, const RoundingKey& key, float* out, QuantSums* sums) {
-  quantize_operand(format, {in, size(rows), size(cols), stride}, axis, key, out, stride, sums);
+template <class T>
+void quantize_alone(const OperandFormat& format, const T* in, int rows, int cols, std::size_t stride, BlockAxis axis,
+                    const RoundingKey& key, T* out, QuantSums* sums) {
+  if constexpr (std::is_same_v<T, float>)
+    quantize_operand(format, {in, size(rows), size(cols), stride}, axis, key, out, stride, sums);
+  else
+    in_float(in, rows, cols, stride, out, [&](MatrixView narrow, float* rounded) {
+      quantize_operand(format, narrow, axis, key, rounded, narrow.stride, sums);
+    });
 }
 
-template <>
-void quantize_alone(const OperandFormat& format, const double* in, int rows, int cols, std::size_t stride,
-                    BlockAxis axis, const RoundingKey& key, double* out, QuantSums* sums) {
-  in_float(in, rows, cols, stride, out, [&](MatrixView narrow, float* rounded) {
-    quantize_operand(format, narrow, axis, key, rounded, narrow.stride, sums);
-  });
-}
-
-template <>
-void quantize_in_bands(const OperandFormat& format, const float* in, int rows, int cols, std::size_t stride,
-                       BlockAxis axis, const RoundingKey& key, float* out, QuantSums* sums) {
-  quantize_all(format, {in, size(rows), size(cols), stride}, axis, key, out, sums);
-}
-
-template <>
-void quantize_in_bands(const OperandFormat& format, const double* in, int rows, int cols, std::size_t stride,
-                       BlockAxis axis, const RoundingKey& key, double* out, QuantSums* sums) {
-  in_float(in, rows, cols, stride, out,
-           [&](MatrixView narrow, float* rounded) { quantize_all(format, narrow, axis, key, rounded, sums); });
+template <class T>
+void quantize_in_bands(const OperandFormat& format, const T* in, int rows, int cols, std::size_t stride, BlockAxis axis,
+                       const RoundingKey& key, T* out, QuantSums* sums) {
+  if constexpr (std::is_same_v<T, float>)
+    quantize_all(format, {in, size(rows), size(cols), stride}, axis, key, out, sums);
+  else
+    in_float(in, rows, cols, stride, out,
+             [&](MatrixView narrow, float* rounded) { quantize_all(format, narrow, axis, key, rounded, sums); });
 }
 
 bool quantize_in_bands_bf16(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
@@ -136,7 +128,15 @@ void round_rows(const OperandFormat& format, T* rows_of, std::size_t rows, int c
   });
   for (const QuantSums& band : band_sums) sums->add(band);
 }
-template void round_rows<float>(const OperandFormat&, float*, std::size_t, int, QuantSums*);
-template void round_rows<double>(const OperandFormat&, double*, std::size_t, int, QuantSums*);
+
+#define INSTANTIATE(T)                                                                                 \
+  template void quantize_alone<T>(const OperandFormat&, const T*, int, int, std::size_t, BlockAxis,    \
+                                  const RoundingKey&, T*, QuantSums*);                                 \
+  template void quantize_in_bands<T>(const OperandFormat&, const T*, int, int, std::size_t, BlockAxis, \
+                                     const RoundingKey&, T*, QuantSums*);                              \
+  template void round_rows<T>(const OperandFormat&, T*, std::size_t, int, QuantSums*)
+INSTANTIATE(float);
+INSTANTIATE(double);
+#undef INSTANTIATE
 
 }  // namespace moescope

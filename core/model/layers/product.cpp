@@ -6,13 +6,10 @@
 #include "core/model/layers/operand.h"
 #include "core/model/layers/precision.h"
 #include "core/numerics/matrix_units.h"
+#include "core/numerics/size.h"
 
 namespace moescope {
 namespace {
-
-std::size_t size(int n) {
-  return static_cast<std::size_t>(n);
-}
 
 template <class T>
 bool plain(const OperandSource<T>& source) {

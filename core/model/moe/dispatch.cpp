@@ -9,7 +9,7 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kSlice = 64;
+constexpr std::size_t kDispatchSlice = 64;
 
 // All for tokens [first, last).
 template <class T>
@@ -80,7 +80,7 @@ void plan_dispatch(std::span<const std::int32_t> topk_TK, int top_k, int n_exper
 template <class T>
 void dispatch_forward(const DispatchPlan& plan, const T* h, int dim, T* x) {
   const std::size_t d = static_cast<std::size_t>(dim);
-  parallel_slices(plan.token_of_slot.size(), kSlice, [&](std::size_t first, std::size_t last) {
+  parallel_slices(plan.token_of_slot.size(), kDispatchSlice, [&](std::size_t first, std::size_t last) {
     for (std::size_t slot = first; slot < last; ++slot)
       std::copy_n(h + static_cast<std::size_t>(plan.token_of_slot[slot]) * d, d, x + slot * d);
   });
@@ -88,7 +88,7 @@ void dispatch_forward(const DispatchPlan& plan, const T* h, int dim, T* x) {
 
 template <class T>
 void dispatch_backward(const DispatchPlan& plan, const T* dx, int dim, T* dh) {
-  parallel_slices(num_tokens(plan), kSlice, [&](std::size_t first, std::size_t last) {
+  parallel_slices(num_tokens(plan), kDispatchSlice, [&](std::size_t first, std::size_t last) {
     sum_choices(plan.slot_of_choice.data(), static_cast<std::size_t>(plan.top_k), first, last, dx,
                 static_cast<std::size_t>(dim), dh);
   });
@@ -96,7 +96,7 @@ void dispatch_backward(const DispatchPlan& plan, const T* dx, int dim, T* dh) {
 
 template <class T>
 void combine_forward(const DispatchPlan& plan, const T* residual, const T* mix, const T* expert_y, int dim, T* y) {
-  parallel_slices(num_tokens(plan), kSlice, [&](std::size_t first, std::size_t last) {
+  parallel_slices(num_tokens(plan), kDispatchSlice, [&](std::size_t first, std::size_t last) {
     mix_choices(plan.slot_of_choice.data(), static_cast<std::size_t>(plan.top_k), first, last, residual, mix, expert_y,
                 static_cast<std::size_t>(dim), y);
   });
@@ -105,7 +105,7 @@ void combine_forward(const DispatchPlan& plan, const T* residual, const T* mix, 
 template <class T>
 void combine_backward(const DispatchPlan& plan, const T* dy, const T* mix, const T* expert_y, int dim, T* dexpert_y,
                       T* dmix) {
-  parallel_slices(num_tokens(plan), kSlice, [&](std::size_t first, std::size_t last) {
+  parallel_slices(num_tokens(plan), kDispatchSlice, [&](std::size_t first, std::size_t last) {
     spread_choices(plan.slot_of_choice.data(), static_cast<std::size_t>(plan.top_k), first, last, dy, mix, expert_y,
                    static_cast<std::size_t>(dim), dexpert_y, dmix);
   });

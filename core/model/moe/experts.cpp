@@ -7,6 +7,7 @@
 #include "core/model/layers/operand_tap.h"
 #include "core/model/layers/swiglu.h"
 #include "core/numerics/parallel.h"
+#include "core/numerics/size.h"
 
 namespace moescope {
 namespace {
@@ -16,10 +17,6 @@ constexpr int kGroupRows = 512;
 // Apart from the streams of all other weights.
 constexpr auto kExpertsStream = static_cast<std::uint64_t>(Gemm::expert_w1);
 static_assert(kExpertsStream == 14);
-
-std::size_t size(int n) {
-  return static_cast<std::size_t>(n);
-}
 
 // By QuantSite.
 constexpr std::array<ModelOperand, kQuantSites> kSiteOperands = {{

@@ -3,13 +3,10 @@
 #include "core/model/layers/operand.h"
 #include "core/model/layers/operand_tap.h"
 #include "core/numerics/parallel.h"
+#include "core/numerics/size.h"
 
 namespace moescope {
 namespace {
-
-std::size_t size(int n) {
-  return static_cast<std::size_t>(n);
-}
 
 QuantSums* sums_of(const LayerPrecision& precision, ModelOperand transfer) {
   if (!precision.sums) return nullptr;

@@ -10,16 +10,13 @@
 #include "core/numerics/parallel.h"
 #include "core/numerics/rng.h"
 #include "core/numerics/row_math.h"
+#include "core/numerics/size.h"
 
 namespace moescope {
 namespace {
 
-constexpr std::size_t kTokenSlice = 64;
+constexpr std::size_t kRouterTokens = 64;
 constexpr double kNormFloor = 1e-20;  // keeps a token whose scores all vanish finite
-
-std::size_t size(int n) {
-  return static_cast<std::size_t>(n);
-}
 
 template <class T>
 void score_rows(ScoreFunc func, const T* logits, std::size_t rows, int n_experts, bool need_lse, T* scores, T* lse) {
@@ -318,7 +315,7 @@ void router_forward(const RouterConfig& config, const T* gate, const T* expert_b
   const RandomStream noise(static_cast<std::int64_t>(limits.noise_seed), "router.gate_noise");
   const auto living = config.force_balance ? living_experts(n_experts, limits.killed) : std::vector<std::int32_t>{};
   linear_forward(h, static_cast<int>(tokens), dim, gate, n_experts, a.logits, false, precision);
-  parallel_slices(tokens, kTokenSlice, [&](std::size_t first, std::size_t last) {
+  parallel_slices(tokens, kRouterTokens, [&](std::size_t first, std::size_t last) {
     score_rows(config.score_func, a.logits + first * size(n_experts), last - first, n_experts, config.z_coeff > 0,
                a.scores + first * size(n_experts), a.lse + first);
     for (std::size_t t = first; t < last; ++t) {
@@ -342,7 +339,7 @@ void router_backward(const RouterConfig& config, const T* gate, const T* h, cons
   const std::size_t tokens = part.tokens(), experts = size(n_experts), top_k = size(config.top_k);
   const std::size_t tokens_per_load = config.aux_mode == AuxMode::batch ? tokens : size(part.length);
   const T aux_share = static_cast<T>(config.aux_coeff / static_cast<double>(part.all_tokens));
-  parallel_slices(tokens, kTokenSlice, [&](std::size_t first, std::size_t last) {
+  parallel_slices(tokens, kRouterTokens, [&](std::size_t first, std::size_t last) {
     for (std::size_t t = first; t < last; ++t) {
       const T* scores = a.scores + t * experts;
       T* gradient = dlogits + t * experts;

@@ -8,7 +8,7 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kTokenSlice = 128;
+constexpr std::size_t kSummedTokens = 128;
 
 struct SliceSums {
   std::vector<double> score_mass, gate_mass;
@@ -47,9 +47,9 @@ SliceSums sum_tokens(std::size_t first, std::size_t last, std::size_t experts, s
 RouterSums sum_router(const RouterConfig& config, int n_experts, const RouterActivations<float>& router) {
   const std::size_t experts = static_cast<std::size_t>(n_experts), top_k = static_cast<std::size_t>(config.top_k);
   const std::size_t tokens = router.ids.size() / top_k;
-  std::vector<SliceSums> slices((tokens + kTokenSlice - 1) / kTokenSlice);
-  parallel_slices(tokens, kTokenSlice, [&](std::size_t first, std::size_t last) {
-    slices[first / kTokenSlice] = sum_tokens(first, last, experts, top_k, router);
+  std::vector<SliceSums> slices((tokens + kSummedTokens - 1) / kSummedTokens);
+  parallel_slices(tokens, kSummedTokens, [&](std::size_t first, std::size_t last) {
+    slices[first / kSummedTokens] = sum_tokens(first, last, experts, top_k, router);
   });
   SliceSums total{std::vector<double>(experts), std::vector<double>(experts)};
   for (const SliceSums& slice : slices) {

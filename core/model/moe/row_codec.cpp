@@ -11,7 +11,7 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kSlice = 64;  // rows
+constexpr std::size_t kCodedRows = 64;  // rows
 
 std::size_t bytes_of_row(const OperandFormat& format, std::size_t dim) {
   if (format.scheme == QuantScheme::bf16) return 2 * dim;
@@ -53,7 +53,7 @@ void RowCodec<T>::encode(const T* rows_of, std::size_t rows, std::uint8_t* bytes
     return;
   }
   if constexpr (std::is_same_v<T, float>) {
-    parallel_slices(rows, kSlice, [&](std::size_t first, std::size_t last) {
+    parallel_slices(rows, kCodedRows, [&](std::size_t first, std::size_t last) {
       for (std::size_t r = first; r < last; ++r) {
         const float* row = rows_of + r * dim_;
         std::uint8_t* to = bytes + r * row_bytes_;
@@ -73,7 +73,7 @@ void RowCodec<T>::decode(const std::uint8_t* bytes, std::size_t rows, T* rows_of
     return;
   }
   if constexpr (std::is_same_v<T, float>) {
-    parallel_slices(rows, kSlice, [&](std::size_t first, std::size_t last) {
+    parallel_slices(rows, kCodedRows, [&](std::size_t first, std::size_t last) {
       for (std::size_t r = first; r < last; ++r) {
         const std::uint8_t* from = bytes + r * row_bytes_;
         if (format_.scheme == QuantScheme::bf16)

@@ -33,14 +33,6 @@ std::vector<Explanation::Knob> knobs_of(const MetricInfo& info, const History& h
   return knobs;
 }
 
-const RouterFrame* router_of(const TelemetryFrame* frame, int layer) {
-  if (!frame) return nullptr;
-  for (const RouterFrame& router : frame->routers) {
-    if (router.layer == layer) return &router;
-  }
-  return nullptr;
-}
-
 // The step of the newest value at or before `step`; -1: there is none.
 std::int64_t step_of_value(const History& history, Metric metric, int layer, std::int64_t step) {
   constexpr std::int64_t kReach = 4096;
@@ -66,7 +58,7 @@ void explain_scalar(Explanation& out, Context& at, Metric metric) {
   if (at.step < 0) return;
   at.value = static_cast<double>(at.history.values(metric, at.target.layer, {at.step, at.step}).front());
   at.frame = at.history.frame_at(at.step);
-  if (at.frame && at.frame->step == at.step) at.router = router_of(at.frame.get(), at.target.layer);
+  if (at.frame && at.frame->step == at.step) at.router = find_router(at.frame.get(), at.target.layer);
   put(out, at, std::isfinite(at.value) ? scalar_parts(at, metric) : Parts{"", "no number"}, false);
 }
 
@@ -123,7 +115,7 @@ Explanation explain_figure(const History& history, const FigureTarget& target) {
     explain_gradient(out, at);
   } else if (what_if_figure) {
     at.frame = history.frame_at(target.step);
-    at.router = router_of(at.frame.get(), target.layer);
+    at.router = find_router(at.frame.get(), target.layer);
     if (auto parts = what_if(at)) put(out, at, std::move(*parts), false);
   } else if (const auto metric = find_scalar(target.key.info().key)) {
     explain_scalar(out, at, *metric);
@@ -132,7 +124,7 @@ Explanation explain_figure(const History& history, const FigureTarget& target) {
   } else {
     at.frame = history.frame_at(target.step);
     at.step = at.frame ? at.frame->step : target.step;
-    at.router = router_of(at.frame.get(), target.layer);
+    at.router = find_router(at.frame.get(), target.layer);
     if (auto parts = array_parts(at)) put(out, at, std::move(*parts), true);
   }
   out.knobs = knobs_of(*out.info, history, at.step < 0 ? target.step : at.step);

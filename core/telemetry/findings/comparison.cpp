@@ -126,7 +126,7 @@ float mean_of(const History& history, Metric metric, StepRange window) {
   return finite ? static_cast<float>(sum / finite) : last;
 }
 
-std::string number(float value) {
+std::string two_digits(float value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2g", static_cast<double>(std::fabs(value)));
   return text;
@@ -165,7 +165,7 @@ std::string higher_or_lower(float gap) {
 
 void put_in_words(const History& a, const History& b, Conclusion& c) {
   const std::string who = b.info().name + " against " + a.info().name + ": ";
-  const std::string gap = number(c.gap) + " nats/token";
+  const std::string gap = two_digits(c.gap) + " nats/token";
   switch (c.verdict) {
     case Verdict::too_short:
       c.text = who + "fewer than " + std::to_string(kLastingSteps) + " steps in common, too few to judge";
@@ -179,18 +179,18 @@ void put_in_words(const History& a, const History& b, Conclusion& c) {
       break;
     case Verdict::inside:
       c.text = who + "inside the noise band: no evidence of a difference over " + steps_text(c.steps) + " (gap " +
-               (c.gap < 0 ? "-" : "+") + gap + ", band +-" + number(c.band) + ")";
+               (c.gap < 0 ? "-" : "+") + gap + ", band +-" + two_digits(c.band) + ")";
       if (!c.out.empty())
         c.text += ", but for " + steps_text(c.out) + ", too early for equal runs to have drifted apart";
       break;
     case Verdict::returned:
       c.text = who + "outside the noise band over " + steps_text(c.out) + ", where " + higher_or_lower(c.gap) +
-               " by up to " + gap + " (band +-" + number(c.band) + "), inside at the end";
+               " by up to " + gap + " (band +-" + two_digits(c.band) + "), inside at the end";
       break;
     case Verdict::outside:
       c.text = who + "outside the noise band from step " + std::to_string(c.out.first) +
                " on: " + higher_or_lower(c.gap) + " by " + gap + " at step " + std::to_string(c.out.last) +
-               " (band +-" + number(c.band) + ")";
+               " (band +-" + two_digits(c.band) + ")";
       break;
     case Verdict::lost:
       c.text = who + "one loss is NaN or infinite from step " + std::to_string(c.out.first) + " on";

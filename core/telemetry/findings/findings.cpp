@@ -17,7 +17,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::int64_t kChunk = 20 * FindingsScan::kBlock;  // steps that are copied out of a history at a time
+constexpr std::int64_t kCopiedSteps = 20 * FindingsScan::kBlock;  // steps that are copied out of a history at a time
 
 struct KindName {
   FindingKind kind;
@@ -59,14 +59,6 @@ Fingerprint fingerprint(const History& history, std::int64_t step) {
   const StepRange at{step, step};
   return {step, std::bit_cast<std::uint32_t>(history.values(Metric::ce_loss, kWholeRun, at).front()),
           std::bit_cast<std::uint32_t>(history.values(Metric::max_vio, kWholeRun, at).front())};
-}
-
-const RouterFrame* router_of(const std::shared_ptr<const TelemetryFrame>& frame, int layer) {
-  if (!frame) return nullptr;
-  for (const RouterFrame& router : frame->routers) {
-    if (router.layer == layer) return &router;
-  }
-  return nullptr;
 }
 
 }  // namespace
@@ -176,8 +168,8 @@ void Reading::read_layer(Watches::Layer& watch) {
   for (std::int64_t b = 0; b < blocks(); ++b) {
     const std::int64_t first = block(b).first;
     const auto& [now, next] = frames_[static_cast<std::size_t>(b)];
-    if (const RouterFrame* router = router_of(now, layer))
-      watch.gate.router(now->step, *router, router_of(next, layer), settings_.softmax(first));
+    if (const RouterFrame* router = find_router(now.get(), layer))
+      watch.gate.router(now->step, *router, find_router(next.get(), layer), settings_.softmax(first));
     watch.gate.pass(block(b).last);
     const std::vector<std::uint8_t> killed = settings_.killed(layer, first);
     LoadSettings settings{killed, settings_.nothing_balances(first)};
@@ -259,7 +251,7 @@ void FindingsScan::advance(std::int64_t upto, std::stop_token stop) {
   if (s.whole.empty()) s.whole = {there.first, there.first - 1};
   const std::int64_t last = std::min(upto, there.last);
   while (last - s.whole.last >= kBlock && !stop.stop_requested()) {
-    const std::int64_t blocks = std::min((last - s.whole.last) / kBlock, kChunk / kBlock);
+    const std::int64_t blocks = std::min((last - s.whole.last) / kBlock, kCopiedSteps / kBlock);
     const StepRange range{s.whole.last + 1, s.whole.last + blocks * kBlock};
     Reading(*s.history, s.settings, there.first, range).into(*s.watches, stop);
     if (stop.stop_requested()) return s.restart();

@@ -11,13 +11,12 @@ namespace moescope {
 
 namespace {
 
-constexpr std::int64_t kBlock = FindingsScan::kBlock;
 constexpr double kMemory = 0.95;           // of the mean, a memory of 20 steps: the loss falls fast at first
 constexpr std::int64_t kFirstJudged = 50;  // steps
 constexpr std::int64_t kSameSpike = 20;    // steps without one that end it
 constexpr std::size_t kNamedSpikes = 5;    // the newest ones
-constexpr std::size_t kMean = 10;          // blocks, 100 steps
-constexpr std::size_t kKept = kFallSteps / kBlock;
+constexpr std::size_t kMeanOf = 10;        // blocks, 100 steps
+constexpr std::size_t kFallBlocks = kFallSteps / FindingsScan::kBlock;
 constexpr double kRising = 1.1;  // of the mean of 200 steps before
 
 bool is_lost(float value) {
@@ -40,7 +39,7 @@ void LossWatch::block(std::int64_t first, const LossValues& values) {
     else
       add(last_step_, loss, grad_norm);
   }
-  if (std::ssize(values.ce) == kBlock) judge_blocks(values);
+  if (std::ssize(values.ce) == FindingsScan::kBlock) judge_blocks(values);
 }
 
 // Goes on with what the step before, `previous`, ended with. The loss of a step follows the gradient of the one before.
@@ -90,7 +89,7 @@ double LossWatch::mean(double Means::*member, std::size_t begin, std::size_t end
 
 void LossWatch::judge_blocks(const LossValues& values) {
   blocks_.push_back({mean_of_finite(values.ce), mean_of_finite(values.aux), mean_of_finite(values.z)});
-  if (blocks_.size() > kKept) blocks_.pop_front();
+  if (blocks_.size() > kFallBlocks) blocks_.pop_front();
   const std::int64_t end = last_step_;
   const auto follow = [&](bool holds, std::int64_t steps, std::int64_t& since) {
     if (!holds)
@@ -98,13 +97,13 @@ void LossWatch::judge_blocks(const LossValues& values) {
     else if (since < 0)
       since = std::max(first_step_, end - steps + 1);
   };
-  if (blocks_.size() < kMean) return;
-  const std::size_t begin = blocks_.size() - kMean;
+  if (blocks_.size() < kMeanOf) return;
+  const std::size_t begin = blocks_.size() - kMeanOf;
   const double ce = mean(&Means::ce, begin, blocks_.size());
-  follow(mean(&Means::aux, begin, blocks_.size()) >= kAuxNoted * ce, kMean * kBlock, aux_since_);
-  follow(mean(&Means::z, begin, blocks_.size()) >= kAuxNoted * ce, kMean * kBlock, z_since_);
+  follow(mean(&Means::aux, begin, blocks_.size()) >= kAuxNoted * ce, kMeanOf * FindingsScan::kBlock, aux_since_);
+  follow(mean(&Means::z, begin, blocks_.size()) >= kAuxNoted * ce, kMeanOf * FindingsScan::kBlock, z_since_);
   if (lowest_ == 0 || ce < lowest_) lowest_ = ce, lowest_step_ = end;
-  follow(ce >= kRose * lowest_, kMean * kBlock, high_since_);
+  follow(ce >= kRose * lowest_, kMeanOf * FindingsScan::kBlock, high_since_);
   judge_fall(ce);
 }
 
@@ -117,8 +116,8 @@ void LossWatch::judge_fall(double now) {
     if (now < kFallsAgain * plateau_) flat_since_ = -1;
     return;
   }
-  if (blocks_.size() < kKept || first_step_ > 1 || last_step_ - first_step_ >= kJudgedFall) return;
-  const double before = mean(&Means::ce, 0, kMean);
+  if (blocks_.size() < kFallBlocks || first_step_ > 1 || last_step_ - first_step_ >= kJudgedFall) return;
+  const double before = mean(&Means::ce, 0, kMeanOf);
   if (now <= kStillFalls * before || before < kHardlyFallen * start_) return;
   if (now >= kRising * before) return;  // still rising
   flat_since_ = last_step_ - kFallSteps + 1;
@@ -202,7 +201,7 @@ void LossWatch::add_stuck(std::vector<Finding>& out) const {
   finding.knobs = {"optimizer.lr", "optimizer.clip", "optimizer.warmup_steps"};
   finding.title = "The loss does not fall";
   finding.saw = "Its mean of the last 100 steps is " +
-                decimal(mean(&Means::ce, blocks_.size() - kMean, blocks_.size()), 3) +
+                decimal(mean(&Means::ce, blocks_.size() - kMeanOf, blocks_.size()), 3) +
                 " nats/token; over the 100 steps from step " + grouped(flat_since_) + " on it was " +
                 decimal(plateau_, 3) + ". The run began at " + decimal(start_, 3) + ".";
   finding.why =
@@ -212,12 +211,14 @@ void LossWatch::add_stuck(std::vector<Finding>& out) const {
 }
 
 void LossWatch::add_risen(std::vector<Finding>& out) const {
-  if (high_since_ < 0 || last_step_ - high_since_ + 1 < kRoseSteps + static_cast<std::int64_t>(kMean) * kBlock) return;
+  if (high_since_ < 0 ||
+      last_step_ - high_since_ + 1 < kRoseSteps + static_cast<std::int64_t>(kMeanOf) * FindingsScan::kBlock)
+    return;
   if (!lost_.empty() && lost_.back().steps.last == last_step_) return;
   Finding finding = make(FindingKind::loss_stuck, {high_since_, last_step_}, true);
   finding.title = "The loss rose and stays up";
   finding.saw =
-      "Its mean of the last 100 steps is " + decimal(mean(&Means::ce, blocks_.size() - kMean, blocks_.size()), 3) +
+      "Its mean of the last 100 steps is " + decimal(mean(&Means::ce, blocks_.size() - kMeanOf, blocks_.size()), 3) +
       " nats/token; over the 100 steps up to step " + grouped(lowest_step_) + " it was " + decimal(lowest_, 3) + ".";
   finding.why =
       "Either what is read has changed, so that the two cannot be compared, or what was learnt is lost: a learning "
@@ -227,7 +228,7 @@ void LossWatch::add_risen(std::vector<Finding>& out) const {
 }
 
 void LossWatch::add_auxiliary(std::vector<Finding>& out, std::optional<double> even_aux) const {
-  const std::size_t begin = blocks_.size() - std::min(blocks_.size(), kMean);
+  const std::size_t begin = blocks_.size() - std::min(blocks_.size(), kMeanOf);
   const double ce = mean(&Means::ce, begin, blocks_.size());
   const auto add = [&](std::int64_t since, double value, const char* name, Metric metric) -> Finding* {
     if (since < 0) return nullptr;

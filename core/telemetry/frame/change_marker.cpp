@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kArrow = " -> ";
 constexpr std::string_view kForAll = " (for all runs, which read the same batches)";
-constexpr std::string_view kNone = "none";  // an empty text
+constexpr std::string_view kEmptyText = "none";  // an empty text
 
 // Settings that are texts without fixed choices, of which alone "none" means the empty one. No later ones: since format
 // 6 of recordings the value is stored.
@@ -25,7 +25,7 @@ std::string shortened(std::string text) {
 }
 
 std::string shown(std::string value) {
-  return value.empty() ? std::string(kNone) : value;
+  return value.empty() ? std::string(kEmptyText) : value;
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ void read_change_text(Marker& marker) {
   std::string_view value = text.substr(arrow + kArrow.size());
   value = value.substr(0, value.find(kForAll));
   marker.key = text.substr(0, space);
-  if (value != kNone || std::ranges::find(kTexts, marker.key) == kTexts.end()) marker.value = value;
+  if (value != kEmptyText || std::ranges::find(kTexts, marker.key) == kTexts.end()) marker.value = value;
 }
 
 }  // namespace moescope

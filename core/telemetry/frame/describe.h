@@ -13,6 +13,8 @@
 #pragma once
 
 #include <concepts>
+#include <optional>
+#include <string_view>
 #include <type_traits>
 
 #include "core/telemetry/frame/figures.h"
@@ -36,6 +38,14 @@ struct Names {
 };
 template <class Enum>  // which clang before 17 does not deduce of aggregates by itself
 Names(const char* (*)(Enum), int)->Names<Enum>;
+
+// The enumerator called `name`; nullopt: none is.
+template <class Enum>
+std::optional<Enum> find_named(std::string_view name, Names<Enum> names) {
+  for (int i = 0; i < names.count; ++i)
+    if (name == names.name_of(static_cast<Enum>(i))) return static_cast<Enum>(i);
+  return std::nullopt;
+}
 
 template <class Row, class Frame>
 concept RowOf = std::same_as<std::remove_const_t<Row>, Frame>;

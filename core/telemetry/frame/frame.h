@@ -20,7 +20,8 @@ namespace moescope {
 // Where the time of a step goes. `experts` holds the grouped GEMMs with their quantization.
 enum class Phase { data, attention, router, dispatch, experts, combine, dense_ffn, head, optimizer, telemetry, other };
 inline constexpr int kNumPhases = 11;
-const char* phase_name(Phase phase);
+const char* phase_name(Phase phase);  // "dense FFN"
+std::string phase_key(Phase phase);   // in files: "dense_ffn"
 
 // Counts by magnitude, two bins to a factor of two: bin b holds values in [edge(b), edge(b + 1)), edge(40) = 1; the
 // first also takes all that is smaller, the last all that is larger.
@@ -187,6 +188,9 @@ struct TelemetryFrame {
   std::vector<TokenFrame> texts;
   WireFrame wire;
 };
+
+// Of the MoE layer; nullptr: no frame, or it has none of this layer.
+const RouterFrame* find_router(const TelemetryFrame* frame, int layer);
 
 // Kinds of markers beside "change" (change_marker.h) and "event". Settings: those in the log of an imported run, a JSON
 // object, at the run's first step.

@@ -9,7 +9,7 @@
 namespace moescope {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 constexpr std::array<std::string_view, 4> kRules = {"floor", "rceil", "even", "ceil"};
 constexpr std::size_t kRceil = 1;
@@ -53,7 +53,7 @@ double sqnr_by(const QuantFormat& format, std::size_t rule) {
   const double lost = format.stochastic ? kStochasticCosts : 0;
   if (format.scale == QuantScale::e4m3) return kNvfp4Sqnr - lost;
   const Element* element = find_element(format.element);
-  return element ? element->sqnr_db[rule] - lost : kNone;
+  return element ? element->sqnr_db[rule] - lost : kUnknown;
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ double bell_sqnr_db_by_rceil(const QuantFormat& format) {
 double bell_underflow(const QuantFormat& format) {
   if (format.scale == QuantScale::e4m3) return kNvfp4Underflow;
   const Element* element = find_element(format.element);
-  return element ? element->underflow : kNone;
+  return element ? element->underflow : kUnknown;
 }
 
 double largest_cut(const QuantFormat& format) {
@@ -104,13 +104,13 @@ double largest_cut(const QuantFormat& format) {
     case QuantScale::power_of_two:
       break;
     case QuantScale::unknown:
-      return kNone;
+      return kUnknown;
   }
   const Element& element = *find_element(format.element);
   if (format.rule == "floor") return 1 - element.largest / 2;
   // Above the midpoint between the two largest significands of the format's mantissa and 2, EVEN raises the scale.
   if (format.rule == "even") return 1 - element.largest / (2 - std::ldexp(1.0, -element.mantissa_bits - 1));
-  return format.rule == "rceil" || format.rule == "ceil" ? 0 : kNone;
+  return format.rule == "rceil" || format.rule == "ceil" ? 0 : kUnknown;
 }
 
 }  // namespace moescope

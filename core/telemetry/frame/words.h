@@ -2,11 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <span>
 #include <string>
 
 namespace moescope {
 
+// As printf writes them.
+template <class... Values>
+std::string formatted(const char* format, Values... values) {
+  std::string text(static_cast<std::size_t>(std::snprintf(nullptr, 0, format, values...)), ' ');
+  std::snprintf(text.data(), text.size() + 1, format, values...);
+  return text;
+}
 std::string decimal(double value, int significant = 3);  // "8.9", "0.0012", "1.2e-06"; "NaN", "infinite"
 std::string percent(double share);                       // "12 %", "0.83 %"
 std::string grouped(std::int64_t value);                 // "12,345"

@@ -47,6 +47,12 @@ std::string text_of(const JsonFields& json, const char* key) {
   return text ? to_text(*text, key) : std::string();
 }
 
+template <class Enum>
+Enum named(const std::string& name, Names<Enum> names, const char* key) {
+  if (const auto found = find_named(name, names)) return *found;
+  throw Unreadable(std::string(key) + ": \"" + name + "\" is not known");
+}
+
 // A key that is one of the bytes. Throws Unreadable "KEY: "NAME" WHY".
 std::size_t byte_of(std::string_view name, const char* key, const char* why) {
   unsigned byte = 0;
@@ -54,14 +60,6 @@ std::size_t byte_of(std::string_view name, const char* key, const char* why) {
   if (error != std::errc{} || end != name.data() + name.size() || name.size() > 3 || byte > 255)
     throw Unreadable(std::string(key) + ": \"" + std::string(name) + "\" " + why);
   return byte;
-}
-
-template <class Enum>
-Enum named(const std::string& name, const char* (*name_of)(Enum), int count, const char* key) {
-  for (int i = 0; i < count; ++i) {
-    if (name == name_of(static_cast<Enum>(i))) return static_cast<Enum>(i);
-  }
-  throw Unreadable(std::string(key) + ": \"" + name + "\" is not known");
 }
 
 // [rows][columns] into one array; rows 0: as many as there are.
@@ -134,13 +132,13 @@ class RowFromJson {
   }
   template <class Enum>
   void name(Enum& value, Column column, Names<Enum> names) {
-    value = named(text_of(json_, column.name), names.name_of, names.count, column.name);
+    value = named(text_of(json_, column.name), names, column.name);
   }
   void text(std::string& text, Column column) { text = text_of(json_, column.name); }
   void gemm(Gemm& gemm) {
     GemmClass gemm_class = GemmClass::experts;
     if (const std::string name = text_of(json_, "gemm_class"); !name.empty())
-      gemm_class = named(name, gemm_class_name, kNumQuantClasses, "gemm_class");
+      gemm_class = named(name, Names{gemm_class_name, kNumQuantClasses}, "gemm_class");
     const std::string weight = text_of(json_, "weight");
     const auto found = find_gemm(gemm_class, weight);
     if (!found) throw Unreadable("weight: \"" + weight + "\" is not known");
@@ -225,7 +223,7 @@ TokenLayer token_layer_from_json(const JsonFields& json, std::size_t tokens, con
 
 TokenFrame text_from_json(const JsonFields& json, const RunInfo& info) {
   TokenFrame text;
-  text.kind = named(text_of(json, "kind"), text_kind_name, kNumTextKinds, "kind");
+  text.kind = named(text_of(json, "kind"), Names{text_kind_name, kNumTextKinds}, "kind");
   const auto bytes = unescape_bytes(text_of(json, "text"));
   if (!bytes) throw Unreadable("text: a backslash that starts no escape");
   text.text = *bytes;
@@ -255,19 +253,12 @@ WireFrame wire_from_json(const JsonFields& json) {
   return wire;
 }
 
-// "dense FFN" -> "dense_ffn"
-std::string key_of(Phase phase) {
-  std::string key = phase_name(phase);
-  for (char& c : key) c = c == ' ' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return key;
-}
-
 void read_phases(const JsonFields& json, TelemetryFrame& frame) {
   const JsonValue* phases = member(json, {"phase_ms"});
   if (!phases) return;
   const JsonFields by_name = fields_of(*phases, "phase_ms");
   for (int p = 0; p < kNumPhases; ++p) {
-    if (const JsonValue* found = by_name.find(key_of(static_cast<Phase>(p))))
+    if (const JsonValue* found = by_name.find(phase_key(static_cast<Phase>(p))))
       frame.phase_ms[static_cast<std::size_t>(p)] = to_float(*found, "phase_ms");
   }
 }

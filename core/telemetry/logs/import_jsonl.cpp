@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kMaxHeld = 64;  // steps without a load that wait for the first one with it
 constexpr double kLastStep = 1e15;
-constexpr std::size_t kChunk = std::size_t{1} << 20;
+constexpr std::size_t kReadBytes = std::size_t{1} << 20;
 
 // Keys of a step that hold a list with an entry a layer.
 constexpr std::initializer_list<const char*> kNestedKeys = {"tokens_per_expert", "expert_bias", "score_entropy",
@@ -432,7 +432,7 @@ Imported import_jsonl(const std::string& path, const ImportOptions& options) {
   const auto size = static_cast<double>(file.size());
   LogReader reader(path, options);
   LineSplitter lines;
-  std::string chunk(kChunk, '\0');
+  std::string chunk(kReadBytes, '\0');
   double read = 0;
   while (const std::size_t got = file.read(chunk.data(), chunk.size())) {
     const std::string problem = read == 0 ? encoding_problem({chunk.data(), got}) : std::string();

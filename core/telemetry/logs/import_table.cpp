@@ -9,33 +9,29 @@
 
 #include "core/io/input_file.h"
 #include "core/io/text_encoding.h"
+#include "core/io/trimmed.h"
 
 namespace moescope {
 
 namespace {
 
-enum Column { kStep, kLayer, kExpert, kCount, kNumColumns };
+enum TableColumn { kStep, kLayer, kExpert, kCount, kNumColumns };
 constexpr std::array<const char*, kNumColumns> kNames = {"step", "layer", "expert", "count"};
 constexpr std::int64_t kMaxSteps = 1'000'000'000'000'000;
 constexpr std::int64_t kProgressLines = 65536;
 constexpr std::size_t kLongestRow = 65536;
 
+constexpr std::string_view kBlanks = " \t\r\"";  // around a cell
+
 struct Row {
   std::array<std::int64_t, kNumColumns> value{};
 };
-
-std::string_view trimmed(std::string_view text) {
-  const auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '"'; };
-  while (!text.empty() && blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
-  return text;
-}
 
 template <class Take>
 void for_fields(std::string_view line, Take take) {
   for (std::size_t field = 0;; ++field) {
     const std::size_t end = line.find(',');
-    take(field, trimmed(line.substr(0, end)));
+    take(field, trimmed(line.substr(0, end), kBlanks));
     if (end == std::string_view::npos) return;
     line.remove_prefix(end + 1);
   }
@@ -107,7 +103,7 @@ class Table {
       if (lines_ % kProgressLines == 0 && options_->progress && !options_->progress(from + 0.5 * read / size))
         return false;
       if (lines_ == 1) line = without_byte_order_mark(line);
-      if (trimmed(line).empty()) continue;
+      if (trimmed(line, kBlanks).empty()) continue;
       if (!layout_) {
         layout_ = std::make_unique<Layout>(line);
       }

@@ -156,13 +156,6 @@ void put_rows(Json& json, const char* key, const std::vector<Row>& rows) {
   for (const Row& row : rows) array.push_back(to_json(row));
 }
 
-// "dense FFN" -> "dense_ffn"
-std::string key_of(Phase phase) {
-  std::string key = phase_name(phase);
-  for (char& c : key) c = c == ' ' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return key;
-}
-
 }  // namespace
 
 std::string to_json_line(const RunInfo& info) {
@@ -192,7 +185,7 @@ std::string to_json_line(const TelemetryFrame& frame) {
   json["tokens"] = frame.tokens;
   for (const auto& figure : kFrameFigures) json[figure.column] = number(frame.*figure.member);
   Json& phases = json["phase_ms"] = Json::object();
-  for (int p = 0; p < kNumPhases; ++p) phases[key_of(static_cast<Phase>(p))] = number(frame.phase_ms[p]);
+  for (int p = 0; p < kNumPhases; ++p) phases[phase_key(static_cast<Phase>(p))] = number(frame.phase_ms[p]);
   put_rows(json, "routers", frame.routers);
   put_rows(json, "quants", frame.quants);
   put_rows(json, "flips", frame.flips);

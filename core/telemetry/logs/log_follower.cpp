@@ -17,7 +17,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kChunk = std::size_t{256} << 10;
+constexpr std::size_t kFollowedBytes = std::size_t{256} << 10;
 
 // Identifies a file behind a path, to notice that another one has replaced it.
 struct FileId {
@@ -106,7 +106,7 @@ bool LogFollower::State::is_another_file() const {
 }
 
 void LogFollower::State::read_on() {
-  std::string chunk(kChunk, '\0');
+  std::string chunk(kFollowedBytes, '\0');
   for (;;) {
     const ssize_t got = ::pread(file, chunk.data(), chunk.size(), position);
     if (got <= 0) return;

@@ -56,12 +56,9 @@ void get_figures(Statement& row, std::int64_t version, Frame& frame, const std::
     if (has(table[i]) && nan_mask >> i & 1) frame.*table[i].member = std::numeric_limits<float>::quiet_NaN();
 }
 
-// The enumerator of that name out of the first `count`.
 template <class Enum>
-Enum named(const std::string& name, const char* (*name_of)(Enum), int count, const char* what) {
-  for (int i = 0; i < count; ++i) {
-    if (name == name_of(static_cast<Enum>(i))) return static_cast<Enum>(i);
-  }
+Enum enumerator(const std::string& name, Names<Enum> names, const char* what) {
+  if (const auto found = find_named(name, names)) return *found;
   throw std::runtime_error(std::string(what) + " is '" + name + "'");
 }
 
@@ -96,13 +93,13 @@ class RowReader {
   }
   template <class Enum>
   void name(Enum& value, Column column, Names<Enum> names) {
-    value = named(row_.get_text(), names.name_of, names.count, column.name);
+    value = enumerator(row_.get_text(), names, column.name);
   }
   void text(std::string& text, Column) { text = row_.get_text(); }
   void gemm(Gemm&) { gemm_name_ = row_.get_text(); }
   void gemm_class(Gemm& gemm) {
     GemmClass gemm_class = GemmClass::experts;
-    if (version_ >= 3) gemm_class = named(row_.get_text(), gemm_class_name, kNumQuantClasses, "gemm_class");
+    if (version_ >= 3) gemm_class = enumerator(row_.get_text(), Names{gemm_class_name, kNumQuantClasses}, "gemm_class");
     const auto found = find_gemm(gemm_class, gemm_name_);
     if (!found) throw std::runtime_error("weight is '" + gemm_name_ + "'");
     gemm = *found;
@@ -175,7 +172,7 @@ void read_specialisation(Statement& row, const RunInfo& info, SpecialisationFram
 }
 
 void read_text(Statement& row, TokenFrame& text) {
-  text.kind = named(row.get_text(), text_kind_name, kNumTextKinds, "kind");
+  text.kind = enumerator(row.get_text(), Names{text_kind_name, kNumTextKinds}, "kind");
   const auto bytes = row.get_blob();
   text.text.assign(bytes.begin(), bytes.end());
   text.prompt = narrow(row.get_integer(), 0, static_cast<std::int64_t>(text.text.size()), "prompt");

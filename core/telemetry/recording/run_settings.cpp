@@ -3,16 +3,11 @@
 #include <cstdlib>
 
 #include "core/io/toml_text.h"
+#include "core/io/trimmed.h"
 
 namespace moescope {
 
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
 
 // Of "key = value  # comment": a text as it is meant, any other value as it is written.
 std::optional<std::string> value_of(std::string_view line) {
