@@ -430,6 +430,12 @@ void predict_step(const Command& command, const Options& options) {
   if (!costs.empty()) print_live_costs(costs, asked);
 }
 
+constexpr const char* kRoutingHelp =
+    "forced, uniform, grouped[:LIMITED[/GROUPS]], zipf:S, or a recording: the load of its router, stretched to the "
+    "model's experts; then also what it costs per EP degree";
+constexpr const char* kHypothesisHelp =
+    "How to read the published runs: h1 (tokens split over TP, DeepEP overhead) or h2 (tokens duplicated over TP)";
+
 void add_options(Command& command, Options& o) {
   constexpr int kMax = 1 << 20;
   const Option calibration =
@@ -442,11 +448,7 @@ void add_options(Command& command, Options& o) {
   command.option("--recipe", o.recipe, "bf16 or mxfp8 (grouped GEMMs of the routed experts)").shows_default();
   command.option("--all-to-all", o.all_to_all, "standard or deepep").shows_default();
   command.option("--payload", o.payload, "Format of the rows in the all-to-all: bf16, fp8 or mxfp8").shows_default();
-  command
-      .option("--routing", o.routing,
-              "forced, uniform, grouped[:LIMITED[/GROUPS]], zipf:S, or a recording: the load of its router, "
-              "stretched to the model's experts; then also what it costs per EP degree")
-      .shows_default();
+  command.option("--routing", o.routing, kRoutingHelp).shows_default();
   command.option("--run", o.run, "With a recording: its run").shows_default();
   command.option("--step", o.step, "With a recording: its step (default: the last)");
   command.option("--layer", o.layer, "With a recording: its layer (default: the most uneven one)");
@@ -463,11 +465,7 @@ void add_options(Command& command, Options& o) {
   command.option("--seq", o.seq, "Tokens of a sequence").range(1, 1 << 24).shows_default();
   command.option("--recompute", o.recompute, "none, selective or full").shows_default();
   command.option("--overlap", o.overlap, "Share of the all-to-all hidden behind compute").range(0.0, 1.0);
-  command
-      .option("--hypothesis", o.hypothesis,
-              "How to read the published runs: h1 (tokens split over TP, DeepEP overhead) or h2 (tokens "
-              "duplicated over TP)")
-      .shows_default();
+  command.option("--hypothesis", o.hypothesis, kHypothesisHelp).shows_default();
   command.option("--seed", o.seed, "Seed of random routings and placements").shows_default();
   command.option("--json", o.json, "As JSON");
 }
