@@ -12,7 +12,7 @@ set(CORE_FLOORS
     "core/config core/cluster"
     core/data
     core/model/layers core/model/moe core/model
-    core/training
+    core/training core/training/lab
     core/lessons)
 set(WIDGETS_FLOORS
     widgets/selection

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/config/run_config.h"
-#include "core/training/lab.h"
+#include "core/training/lab/lab_status.h"
 
 class QMenu;
 

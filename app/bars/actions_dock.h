@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/config/run_config.h"
-#include "core/training/checkpoint_ring.h"
+#include "core/training/lab/checkpoint_ring.h"
 
 class QComboBox;
 class QLabel;

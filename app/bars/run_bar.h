@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "core/config/run_config.h"
-#include "core/training/lab.h"
+#include "core/training/lab/lab_status.h"
 
 class QAction;
 class QComboBox;

@@ -7,7 +7,7 @@
 #include <QToolButton>
 
 #include "app/look/icons.h"
-#include "core/training/lock_step.h"
+#include "core/training/lab/lock_step.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/selection/compared_runs.h"
 

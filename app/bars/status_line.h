@@ -5,7 +5,7 @@
 #include <QToolButton>
 
 #include "core/telemetry/history/history.h"
-#include "core/training/lab.h"
+#include "core/training/lab/lab_status.h"
 
 class QLabel;
 

@@ -22,7 +22,7 @@
 #include "core/telemetry/logs/export_jsonl.h"
 #include "core/telemetry/logs/export_trace.h"
 #include "core/training/export_weights.h"
-#include "core/training/lock_step.h"
+#include "core/training/lab/lock_step.h"
 
 namespace moescope {
 namespace {

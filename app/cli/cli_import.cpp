@@ -15,7 +15,7 @@
 #include "core/io/text_escape.h"
 #include "core/io/whole_file.h"
 #include "core/telemetry/recording/recording.h"
-#include "core/training/lock_step.h"
+#include "core/training/lab/lock_step.h"
 
 namespace moescope {
 namespace {

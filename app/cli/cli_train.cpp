@@ -33,7 +33,7 @@
 #include "core/telemetry/logs/run_feed.h"
 #include "core/telemetry/recording/frame_sink.h"
 #include "core/training/checkpoint_folder.h"
-#include "core/training/lock_step.h"
+#include "core/training/lab/lock_step.h"
 #include "core/training/trainer.h"
 
 namespace moescope {

@@ -7,7 +7,7 @@
 
 #include "core/numerics/kernels.h"
 #include "core/training/checkpoint_folder.h"
-#include "core/training/lock_step.h"
+#include "core/training/lab/lock_step.h"
 
 namespace moescope {
 namespace {

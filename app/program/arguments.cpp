@@ -8,7 +8,7 @@
 #include "core/lessons/lesson.h"
 #include "core/numerics/matrix_units.h"
 #include "core/telemetry/logs/run_feed.h"
-#include "core/training/lock_step.h"
+#include "core/training/lab/lock_step.h"
 
 namespace moescope {
 

@@ -15,7 +15,7 @@
 #include "core/files/open_runs.h"
 #include "core/telemetry/history/history.h"
 #include "core/telemetry/logs/log_follower.h"
-#include "core/training/lab.h"
+#include "core/training/lab/lab.h"
 
 namespace moescope {
 

@@ -10,7 +10,7 @@
 
 #include "app/look/theme.h"
 #include "app/setup/field_editor.h"
-#include "core/training/lock_step.h"
+#include "core/training/lab/lock_step.h"
 
 namespace moescope {
 

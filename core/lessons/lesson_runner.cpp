@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "core/training/lab.h"
+#include "core/training/lab/lab.h"
 
 namespace moescope {
 namespace {

@@ -6,12 +6,12 @@
 #include <QGridLayout>
 #include <QMouseEvent>
 #include <QPainter>
-#include <QStyleFactory>
 #include <ctime>
 #include <iostream>
 
 #include "tests/support/controls.h"
 #include "tests/support/synthetic_run.h"
+#include "tests/support/test_look.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
 #include "widgets/microscaling/block_scale_histogram_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
@@ -195,8 +195,7 @@ void takePictures(const QString& folder) {
 int main(int argc, char** argv) {
   if (!qEnvironmentVariableIsSet("QT_QPA_PLATFORM")) qputenv("QT_QPA_PLATFORM", "offscreen");
   QApplication app(argc, argv);
-  QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
-  QApplication::setFont(QFont(QStringLiteral("DejaVu Sans"), 9));
+  useTestLook();
   const QStringList arguments = QApplication::arguments();
   if (arguments.size() == 3 && arguments[1] == QStringLiteral("--pictures")) {
     takePictures(arguments[2]);

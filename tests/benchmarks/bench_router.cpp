@@ -7,7 +7,6 @@
 #include <QApplication>
 #include <QElapsedTimer>
 #include <QMouseEvent>
-#include <QStyleFactory>
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -17,6 +16,7 @@
 #include "core/telemetry/recording/recording.h"
 #include "tests/support/controls.h"
 #include "tests/support/synthetic_run.h"
+#include "tests/support/test_look.h"
 #include "widgets/overview/timeline_bar.h"
 #include "widgets/router/balance_of_all_layers_panel.h"
 #include "widgets/router/expert_bias_over_time_panel.h"
@@ -221,8 +221,7 @@ void record(const std::string& path) {
 int main(int argc, char** argv) {
   if (qEnvironmentVariableIsEmpty("QT_QPA_PLATFORM")) qputenv("QT_QPA_PLATFORM", "offscreen");
   QApplication app(argc, argv);
-  QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
-  QApplication::setFont(QFont(QStringLiteral("DejaVu Sans"), 9));
+  useTestLook();
   if (argc == 3 && std::string(argv[1]) == "--recording") return record(argv[2]), 0;
   const auto number = [&](int i, int otherwise) { return argc > i ? std::atoi(argv[i]) : otherwise; };
   return measure({.layers = number(2, 61),

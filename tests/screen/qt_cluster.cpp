@@ -1,7 +1,6 @@
 // The panels of the Cluster and All-to-all workspaces: what they show are the numbers of core.
 #include <QLabel>
 #include <QSpinBox>
-#include <QStyleFactory>
 #include <QTest>
 #include <cmath>
 #include <set>
@@ -11,6 +10,7 @@
 #include "core/telemetry/frame/volume_stats.h"
 #include "tests/support/controls.h"
 #include "tests/support/synthetic_run.h"
+#include "tests/support/test_look.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
 #include "widgets/all_to_all/bytes_by_link_panel.h"
 #include "widgets/all_to_all/bytes_per_token_against_k_panel.h"
@@ -44,10 +44,7 @@ class ClusterPanelsTest : public QObject {
   Q_OBJECT
 
  private slots:
-  void initTestCase() {
-    QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
-    QApplication::setFont(QFont(QStringLiteral("DejaVu Sans"), 9));
-  }
+  void initTestCase() { useTestLook(); }
 
   void init() {
     run_ = std::make_unique<SyntheticRun>(SyntheticShape{});

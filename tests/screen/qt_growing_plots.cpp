@@ -1,9 +1,9 @@
 // Plots keep much of their last picture; whatever happens, they must show to the pixel what a plot made now shows.
 #include <QApplication>
-#include <QStyleFactory>
 #include <QTest>
 
 #include "tests/support/synthetic_run.h"
+#include "tests/support/test_look.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/plots/time_heat_map.h"
@@ -83,10 +83,7 @@ class GrowingPlotsTest : public QObject {
   Q_OBJECT
 
  private slots:
-  void initTestCase() {
-    QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
-    QApplication::setFont(QFont(QStringLiteral("DejaVu Sans"), 9));
-  }
+  void initTestCase() { useTestLook(); }
 
   void init() {
     run_ = std::make_unique<SyntheticRun>(SyntheticShape{.experts = 64, .ranks = 16, .quant_every = 3});

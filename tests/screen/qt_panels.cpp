@@ -1,13 +1,13 @@
 // The panels as a person uses them: real mouse and keyboard events, and the pixels and tables that come of them.
 #include <QApplication>
 #include <QSignalSpy>
-#include <QStyleFactory>
 #include <QTabWidget>
 #include <QTest>
 #include <QWheelEvent>
 
 #include "tests/support/controls.h"
 #include "tests/support/synthetic_run.h"
+#include "tests/support/test_look.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
 #include "widgets/microscaling/block_scale_histogram_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
@@ -91,10 +91,7 @@ class PanelsTest : public QObject {
   Q_OBJECT
 
  private slots:
-  void initTestCase() {
-    QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
-    QApplication::setFont(QFont(QStringLiteral("DejaVu Sans"), 9));
-  }
+  void initTestCase() { useTestLook(); }
 
   void init() {
     run_ = std::make_unique<SyntheticRun>(SyntheticShape{});

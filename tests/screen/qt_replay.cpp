@@ -15,7 +15,7 @@
 #include "app/window/main_window.h"
 #include "core/io/sqlite.h"
 #include "core/training/checkpoint_folder.h"
-#include "core/training/lab.h"
+#include "core/training/lab/lab.h"
 #include "tests/support/small_run.h"
 #include "tests/support/synthetic_run.h"
 #include "tests/support/takes_keys.h"

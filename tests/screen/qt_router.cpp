@@ -2,11 +2,11 @@
 #include <QMouseEvent>
 #include <QSignalSpy>
 #include <QSlider>
-#include <QStyleFactory>
 #include <QTest>
 
 #include "tests/support/controls.h"
 #include "tests/support/synthetic_run.h"
+#include "tests/support/test_look.h"
 #include "widgets/router/balance_of_all_layers_panel.h"
 #include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
@@ -66,10 +66,7 @@ class RouterPanelsTest : public QObject {
   Q_OBJECT
 
  private slots:
-  void initTestCase() {
-    QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
-    QApplication::setFont(QFont(QStringLiteral("DejaVu Sans"), 9));
-  }
+  void initTestCase() { useTestLook(); }
 
   void init() {
     run_ = std::make_unique<SyntheticRun>(SyntheticShape{});

@@ -5,11 +5,13 @@
 #include <bit>
 #include <cmath>
 
+#include "core/telemetry/findings/expert_watch.h"
 #include "core/telemetry/findings/gate_watch.h"
 #include "core/telemetry/findings/interventions.h"
 #include "core/telemetry/findings/load_watch.h"
 #include "core/telemetry/findings/loss_watch.h"
 #include "core/telemetry/findings/quant_watch.h"
+#include "core/telemetry/findings/recent_load.h"
 #include "core/telemetry/findings/shift_watch.h"
 #include "core/telemetry/frame/words.h"
 
@@ -173,7 +175,7 @@ void Reading::read_layer(Watches::Layer& watch) {
     watch.gate.pass(block(b).last);
     const std::vector<std::uint8_t> killed = settings_.killed(layer, first);
     LoadSettings settings{killed, settings_.nothing_balances(first)};
-    if (!watch.gate.says_nothing()) settings.bias_step = watch.gate.bias_step(), settings.margin = watch.gate.margin();
+    if (!watch.gate.says_nothing()) settings.bias_step = {watch.gate.bias_step(), watch.gate.margin()};
     watch.load.block(first, of_block(rows, b, width), of_block(max_vio_.back(), b), settings);
   }
 }

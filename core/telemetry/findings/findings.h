@@ -4,8 +4,8 @@
 // A scan reads its history in blocks of kBlock steps, each once, and keeps what it needs, so that a step costs the same
 // at the end of a long run as at its beginning. The steps after the last whole block count as well; they are read again
 // when the block is complete. Too slow for the GUI thread. Thresholds are declared beside the watch that uses them
-// (load_watch.h, gate_watch.h, shift_watch.h, loss_watch.h, quant_watch.h), each with its reason. A healthy run has no
-// findings, in its first steps either.
+// (load_watch.h, expert_watch.h, oscillation_watch.h, gate_watch.h, shift_watch.h, loss_watch.h, quant_watch.h), each
+// with its reason. A healthy run has no findings, in its first steps either.
 #pragma once
 
 #include <cstdint>

@@ -20,16 +20,9 @@
 #include "core/telemetry/frame/frame.h"
 #include "core/telemetry/frame/operand_place.h"
 #include "core/telemetry/history/pyramid.h"
+#include "core/telemetry/history/step_range.h"
 
 namespace moescope {
-
-struct StepRange {
-  std::int64_t first = 0;
-  std::int64_t last = -1;  // inclusive
-  bool empty() const { return last < first; }
-  std::int64_t size() const { return empty() ? 0 : last - first + 1; }
-  bool operator==(const StepRange&) const = default;
-};
 
 enum class Summary { farthest, mean };  // of the steps that share a pixel
 

@@ -15,7 +15,7 @@
 #include "core/telemetry/logs/export_trace.h"
 #include "core/telemetry/recording/recording.h"
 #include "core/training/export_weights.h"
-#include "core/training/lab.h"
+#include "core/training/lab/lab.h"
 
 namespace moescope {
 namespace {

@@ -14,7 +14,7 @@
 #include "core/telemetry/frame/volume_stats.h"
 #include "core/telemetry/logs/import_jsonl.h"
 #include "core/telemetry/recording/run_settings.h"
-#include "core/training/lab.h"
+#include "core/training/lab/lab.h"
 #include "core/training/trainer.h"
 
 namespace moescope {

@@ -9,7 +9,7 @@
 #include "core/telemetry/recording/notes.h"
 #include "core/telemetry/recording/recording.h"
 #include "core/telemetry/recording/schema.h"
-#include "core/training/lab.h"
+#include "core/training/lab/lab.h"
 #include "tests/support/sample_frames.h"
 #include "tests/support/small_run.h"
 

@@ -9,7 +9,7 @@
 
 #include "core/files/safetensors.h"
 #include "core/model/layers/operand_tap.h"
-#include "core/training/lab.h"
+#include "core/training/lab/lab.h"
 
 namespace moescope {
 namespace {

@@ -11,7 +11,7 @@
 #include <numeric>
 
 #include "core/telemetry/findings/comparison.h"
-#include "core/training/lock_step.h"
+#include "core/training/lab/lock_step.h"
 
 namespace moescope {
 namespace {

@@ -8,8 +8,9 @@
 #include <thread>
 
 #include "core/telemetry/recording/notes.h"
+#include "core/telemetry/recording/recording.h"
 #include "core/training/checkpoint_folder.h"
-#include "core/training/lab.h"
+#include "core/training/lab/lab.h"
 
 namespace moescope {
 namespace {

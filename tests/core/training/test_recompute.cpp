@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "core/telemetry/recording/recording.h"
-#include "core/training/lab.h"
+#include "core/training/lab/lab.h"
 #include "core/training/recompute.h"
 #include "tests/support/small_run.h"
 

@@ -5,7 +5,7 @@
 
 #include "core/numerics/kernels.h"
 #include "core/telemetry/frame/change_marker.h"
-#include "core/training/lab.h"
+#include "core/training/lab/lab.h"
 #include "core/training/reproduce.h"
 #include "tests/support/small_run.h"
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "core/training/checkpoint_folder.h"
-#include "core/training/lab.h"
+#include "core/training/lab/lab.h"
 
 namespace moescope {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/training/lock_step.h"
+#include "core/training/lab/lock_step.h"
 
 #include <algorithm>
 #include <cassert>

@@ -1,6 +1,7 @@
-// The open runs (A to D) and the one thread that trains them in lock-step on the same batches.
+// The open runs (A to D), which one thread trains in lock-step on the same batches.
 //
-// Every method may be called from any thread. All but flush() return at once; requests are served between two steps.
+// Every method may be called from any thread. All but flush() return at once; requests are checked here and served by
+// the training thread between two steps (training_thread.h).
 // Batches are those of run A's [data] section and seed: a run that differs from A only in `seed` starts from other
 // weights and reads the same text.
 // Runs are numbered 0, 1, ... in the order in which they are opened (RunInfo::run); a number is never reused, so that a
@@ -8,34 +9,22 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "core/config/run_config.h"
 #include "core/telemetry/history/history.h"
-#include "core/telemetry/recording/frame_sink.h"
 #include "core/training/capture.h"
-#include "core/training/checkpoint_ring.h"
-#include "core/training/lock_step.h"
+#include "core/training/lab/checkpoint_ring.h"
+#include "core/training/lab/lab_status.h"
+#include "core/training/lab/lock_step.h"
 #include "core/training/trainer.h"
 
 namespace moescope {
 
-struct RunProgress {
-  int run = 0;
-  std::int64_t step = 0;  // next step to take
-};
-
-struct LabStatus {
-  bool running = false;                  // false: paused, finished or failed
-  std::int64_t step = 0;                 // next step that run A takes
-  std::vector<RunProgress> catching_up;  // runs that joined later and are still behind A; A waits for them
-  double tokens_per_s = 0;
-  std::string error;    // why training failed; empty: it did not
-  std::string warning;  // the last failure that did not stop it, of a checkpoint or the recording; empty: none
-};
+struct LabState;
+class TrainingThread;
 
 class Lab {
  public:
@@ -103,8 +92,8 @@ class Lab {
   void flush();
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<LabState> state_;
+  std::unique_ptr<TrainingThread> thread_;  // last: it uses the state until it has ended
 };
 
 }  // namespace moescope

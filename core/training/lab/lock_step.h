@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "core/data/dataset.h"
+#include "core/training/lab/run_clock.h"
 #include "core/training/routing_flips.h"
-#include "core/training/run_clock.h"
 #include "core/training/trainer.h"
 
 namespace moescope {

@@ -1,0 +1,63 @@
+// The scalars of a run in memory: a row for each step, a column for each metric, of the whole run and of each layer.
+//
+// A column is a pyramid (pyramid.h); beyond a budget the oldest single values are reduced to min, max and mean of every
+// 16, then those to 256. Not locked: History does that.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/telemetry/frame/figures.h"
+#include "core/telemetry/frame/frame.h"
+#include "core/telemetry/history/layer_values.h"
+#include "core/telemetry/history/pyramid.h"
+#include "core/telemetry/history/step_range.h"
+#include "core/telemetry/history/step_rows.h"
+
+namespace moescope {
+
+class ScalarColumns {
+ public:
+  // Layers beyond those of `info` are added when a frame has them.
+  ScalarColumns(const RunInfo& info, std::size_t budget_bytes);
+  void append(const TelemetryFrame& frame);  // steps rise
+  void truncate(std::int64_t step);          // forgets the rows of `step` and later
+
+  StepRange steps() const;  // empty: there is no row
+  std::size_t bytes() const;
+
+  // As History's methods of these names; filled in place, since memory is not allocated under History's lock. A layer
+  // or metric without a column leaves them as they are.
+  float value_at(Metric metric, int layer, std::int64_t step) const;
+  void values(Metric metric, int layer, StepRange range, std::span<float> values) const;  // [range.size()]
+  void series(Metric metric, int layer, StepRange range, std::span<PyramidBin> bins) const;
+
+  std::size_t row_of(std::int64_t step) const { return steps_.row_of(step); }  // the first at or after `step`
+  bool has(Metric metric, int layer) const { return column(metric, layer) != nullptr; }
+  // Values of the rows [first, last) of a column that is there; kNoValue where a row has none.
+  std::vector<float> rows(Metric metric, int layer, std::size_t first, std::size_t last) const;
+
+ private:
+  struct LayerColumns {
+    int layer;
+    std::array<Pyramid, kNumLayerMetrics> scalars;
+  };
+
+  const Pyramid* column(Metric metric, int layer) const;
+  LayerColumns& columns_of(int layer);  // adds the layer if it is new
+  void add_layers(const TelemetryFrame& frame);
+  void append_layer_metrics(const TelemetryFrame& frame);
+  void append_percentiles(const std::vector<RouterFrame>& routers, Metric first, float RouterFrame::*member);
+  bool forget_older_half();
+
+  std::size_t budget_;
+  std::int64_t tokens_per_step_;
+  StepRows steps_;
+  std::array<Pyramid, kNumMetrics> whole_;
+  std::vector<LayerColumns> layers_;
+};
+
+}  // namespace moescope

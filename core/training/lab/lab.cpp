@@ -1,0 +1,325 @@
+#include "core/training/lab/lab.h"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+#include "core/telemetry/frame/change_marker.h"
+#include "core/telemetry/recording/notes.h"
+#include "core/training/lab/lab_state.h"
+#include "core/training/lab/training_thread.h"
+#include "core/training/recorded_run.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+
+void make_names_unique(std::vector<RunConfig>& configs) {
+  for (std::size_t i = 0; i < configs.size(); ++i) {
+    const std::string name = configs[i].name.substr(0, 60);  // a name has at most 64 characters
+    const auto taken = [&](const std::string& candidate) {
+      return std::any_of(configs.begin(), configs.begin() + static_cast<std::ptrdiff_t>(i),
+                         [&](const RunConfig& earlier) { return earlier.name == candidate; });
+    };
+    for (int number = 2; taken(configs[i].name); ++number) configs[i].name = name + '-' + std::to_string(number);
+  }
+}
+
+std::vector<Trainer> make_trainers(std::vector<RunConfig> configs) {
+  make_names_unique(configs);
+  std::vector<Trainer> trainers;
+  for (const RunConfig& config : configs) trainers.emplace_back(config);
+  return trainers;
+}
+
+// The functions below throw std::invalid_argument, and those with a LabState are called under its lock.
+
+void require_valid(const RunConfig& config) {
+  if (const auto problems = validate(config); !problems.empty()) throw std::invalid_argument(problems.front().text());
+}
+
+// Checks the domains of data.mixture against those of the open data, which never change.
+void require_domains(const std::string& mixture, const std::vector<std::string>& domains) {
+  try {
+    mixture_weights(mixture, domains);
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(std::string(kMixtureKey) + ": " + error.what());
+  }
+}
+
+void require_room(const LabState& lab) {
+  if (lab.runs.size() >= kMaxRuns)
+    throw std::invalid_argument(std::to_string(kMaxRuns) + " runs are open, more cannot be compared: close one first");
+}
+
+std::string unique_name(const LabState& lab, RunConfig config) {
+  std::vector<RunConfig> named;
+  for (const LabState::OpenRun& run : lab.runs) named.push_back(run.config);
+  named.push_back(std::move(config));
+  make_names_unique(named);
+  return named.back().name;
+}
+
+// The settings of a run with this request once it has got the changes of another.
+RunConfig config_to_come(const LabState& lab, const AddRunRequest& request) {
+  RunConfig now = request.config;
+  for (const PinnedChange& made : lab.changes.inherited(request.inheritance)) {
+    find_field(made.change.key)->set(now, made.change.value);
+    require_valid(now);
+  }
+  return now;
+}
+
+// Opens the run and asks for it; returns its number.
+int open_new_run(LabState& lab, AddRunRequest request) {
+  request.config.name = unique_name(lab, request.config);
+  require_valid(request.config);
+  RunConfig now = config_to_come(lab, request);
+  const int number = lab.next_number++;
+  request.number = number;
+  lab.open_run(number, request.config);
+  LabState::OpenRun& run = lab.runs.back();
+  run.config = std::move(now);
+  run.first_step = request.from ? request.from->steps_taken : lab.first_step;
+  if (lab.status.step > run.first_step) {
+    lab.status.catching_up.push_back({number, run.first_step});
+    lab.lowest_step = std::min(lab.lowest_step, run.first_step);
+    lab.level = false;
+  }
+  lab.requests.push_back(std::move(request));
+  lab.ask();
+  return number;
+}
+
+// A valid change of one run.
+void accept_change(LabState& lab, LiveChange change, const ConfigField& field, LabState::OpenRun& run) {
+  const bool for_all = change.key == kMixtureKey && lab.runs.size() > 1;
+  Marker marker = change_marker(change.run, PinnedChange::kNotYet, change.key, to_string(field.get(run.config)),
+                                to_string(change.value), for_all);
+  field.set(run.config, change.value);
+  lab.requests.push_back(lab.changes.add(std::move(change), std::move(marker)));
+}
+
+}  // namespace
+
+Lab::Lab(std::vector<RunConfig> configs, std::string recording_path)
+    : Lab(make_trainers(std::move(configs)), std::move(recording_path)) {}
+
+Lab::Lab(std::vector<Trainer> trainers, std::string recording_path) {
+  LockStep lock_step(std::move(trainers));  // may throw, and the state creates a file
+  state_ = std::make_unique<LabState>(lock_step, recording_path);
+  thread_ = std::make_unique<TrainingThread>(std::move(lock_step), *state_);
+}
+
+Lab::~Lab() = default;
+
+std::vector<std::shared_ptr<History>> Lab::histories() const {
+  const std::lock_guard lock(state_->mutex);
+  std::vector<std::shared_ptr<History>> histories;
+  for (const LabState::OpenRun& run : state_->runs) histories.push_back(run.history);
+  return histories;
+}
+
+LabStatus Lab::status() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->status;
+}
+
+RunConfig Lab::config(int run) const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->find_or_throw(run).config;
+}
+
+void Lab::run() {
+  run_until(kNoLimit);
+}
+
+void Lab::run_until(std::int64_t step) {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->broken) return;
+  state_->status.error.clear();
+  state_->run_before = step;
+  state_->status.running = step > state_->lowest_step;
+  state_->wake.notify_one();
+}
+
+void Lab::pause() {
+  const std::lock_guard lock(state_->mutex);
+  state_->status.running = false;
+  state_->single_steps = 0;
+  state_->wake.notify_one();
+}
+
+void Lab::step_once() {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->broken) return;
+  state_->status.error.clear();
+  state_->status.running = false;
+  ++state_->single_steps;
+  state_->wake.notify_one();
+}
+
+void Lab::set_max_steps_per_s(double limit) {
+  const std::lock_guard lock(state_->mutex);
+  state_->max_steps_per_s = limit;
+  state_->ask();
+}
+
+int Lab::add_run(RunConfig config) {
+  const std::lock_guard lock(state_->mutex);
+  const LabState::OpenRun& first = state_->runs.front();
+  require_room(*state_);
+  if (const std::string problem = lock_step_problem(first.config, config); !problem.empty())
+    throw std::invalid_argument(problem);
+  require_valid(config);
+  AddRunRequest request;
+  request.config = state_->first_config_at_start;
+  request.inheritance.run = first.number;
+  const std::int64_t first_step = state_->first_step;
+  if (first_step > 0) request.from = state_->ring.find(first_step, first.number);
+  for (const ConfigDifference& found : difference(first.config, config)) {
+    const ConfigField& field = *find_field(found.key);
+    if (first_step > 0 && (!field.live || !request.from))
+      throw std::invalid_argument("these runs were resumed at step " + std::to_string(first_step) +
+                                  ", so that a new run cannot take the steps before: " + found.key +
+                                  " can be compared only from the beginning");
+    field.set(request.config, field.get(config));
+    request.inheritance.except.insert(found.key);
+  }
+  if (first_step > 0 && !request.from)
+    throw std::invalid_argument("these runs were resumed at step " + std::to_string(first_step) +
+                                " and no checkpoint of that step is kept (telemetry.checkpoint_every is 0)");
+  request.config.name = config.name;
+  return open_new_run(*state_, std::move(request));
+}
+
+void Lab::remove_run(int run) {
+  const std::lock_guard lock(state_->mutex);
+  const LabState::OpenRun& open = state_->find_or_throw(run);
+  if (&open == &state_->runs.front())
+    throw std::invalid_argument("run " + open.config.name + " is the first: all others read its batches");
+  std::erase_if(state_->runs, [run](const LabState::OpenRun& candidate) { return candidate.number == run; });
+  state_->requests.push_back(RemoveRunRequest{run});
+  state_->ask();
+}
+
+void Lab::change(const LiveChange& change) {
+  const std::lock_guard lock(state_->mutex);
+  const ConfigField* field = find_field(change.key);
+  const LabState::OpenRun& run = state_->find_or_throw(change.run);
+  if (field == nullptr) throw std::invalid_argument(change.key + ": no such key");
+  if (!field->live) throw std::invalid_argument(change.key + ": cannot be changed while it trains");
+  if (std::string message = check_field(*field, change.value); !message.empty())
+    throw std::invalid_argument(change.key + ' ' + message);
+  const bool shared = change.key == kMixtureKey;
+  if (shared) require_domains(std::get<std::string>(change.value), state_->domains);
+  RunConfig changed = run.config;
+  field->set(changed, change.value);
+  require_valid(changed);
+  for (LabState::OpenRun& open : state_->runs)
+    if (shared || open.number == change.run)
+      accept_change(*state_, {open.number, change.key, change.value}, *field, open);
+  state_->ask();
+}
+
+void Lab::pin_note(int run, std::int64_t step, std::string text) {
+  state_->sink.publish(Marker{run, step, kNoteKind, std::move(text)});
+}
+
+void Lab::save_checkpoint(std::string directory) {
+  const std::lock_guard lock(state_->mutex);
+  state_->requests.push_back(SaveRequest{std::move(directory)});
+  state_->ask();
+}
+
+std::shared_ptr<const Capture> Lab::capture(int run, const OperandPlace& place) {
+  const std::lock_guard lock(state_->mutex);
+  state_->find_or_throw(run);
+  auto capture = std::make_shared<Capture>();
+  state_->requests.push_back(CaptureRequest{run, place, capture});
+  state_->ask();
+  return capture;
+}
+
+std::vector<KeptCheckpoint> Lab::checkpoints() const {
+  return state_->ring.list();
+}
+
+std::shared_ptr<const TrainerSnapshot> Lab::checkpoint_before(int run, std::int64_t step) const {
+  CheckpointRing::Snapshot newest;
+  for (const KeptCheckpoint& kept : state_->ring.list())
+    if (kept.step <= step)
+      if (CheckpointRing::Snapshot found = state_->ring.find(kept.step, run)) newest = std::move(found);
+  return newest;
+}
+
+void Lab::keep_checkpoint() {
+  const std::lock_guard lock(state_->mutex);
+  state_->requests.push_back(KeepCheckpointRequest{});
+  state_->ask();
+}
+
+void Lab::rewind(std::int64_t step) {
+  const std::lock_guard lock(state_->mutex);
+  LabState& lab = *state_;
+  RewindRequest request{step, {}};
+  if (!lab.ring.holds(step)) throw std::invalid_argument("no checkpoint of step " + std::to_string(step) + " is kept");
+  for (const LabState::OpenRun& run : lab.runs) {
+    CheckpointRing::Snapshot snapshot = lab.ring.find(step, run.number);
+    const auto behind = std::ranges::find(lab.status.catching_up, run.number, &RunProgress::run);
+    if (!snapshot && (behind == lab.status.catching_up.end() || behind->step > step))
+      throw std::invalid_argument("run " + run.config.name + " is not in the checkpoint of step " +
+                                  std::to_string(step) + ": it began later; close it, or rewind to a later step");
+    request.runs[run.number] = std::move(snapshot);
+  }
+  lab.changes.undo_after(step);
+  for (LabState::OpenRun& run : lab.runs)
+    if (request.runs[run.number]) run.config = request.runs[run.number]->config;
+  lab.ring.forget_after(step);
+  lab.status.error.clear();
+  lab.status.running = false;
+  lab.single_steps = 0;
+  lab.status.step = step;
+  lab.lowest_step = std::min(lab.lowest_step, step);
+  lab.requests.push_back(std::move(request));
+  lab.ask();
+}
+
+int Lab::branch(int run, std::int64_t step, const std::vector<LiveChange>& changes) {
+  const std::lock_guard lock(state_->mutex);
+  const LabState::OpenRun& source = state_->find_or_throw(run);
+  require_room(*state_);
+  AddRunRequest request;
+  request.from = state_->ring.find(step, run);
+  if (!request.from)
+    throw std::invalid_argument("no checkpoint of run " + source.config.name + " at step " + std::to_string(step) +
+                                " is kept");
+  request.config = request.from->config;
+  request.inheritance = {run, state_->changes.last_before(step), {}};
+  request.text = "branched off run " + source.config.name + " at step " + std::to_string(step);
+  for (const LiveChange& change : changes) {
+    const ConfigField* field = find_field(change.key);
+    if (!field || !field->live || change.key == kMixtureKey)
+      throw std::invalid_argument(change.key + ": cannot be changed for a twin alone");
+    if (std::string message = check_field(*field, change.value); !message.empty())
+      throw std::invalid_argument(change.key + ' ' + message);
+    request.text += ", " + change_text(field->key, to_string(field->get(request.config)), to_string(change.value));
+    field->set(request.config, change.value);
+    request.inheritance.except.insert(change.key);
+  }
+  request.config.name = twin_name(request.from->config, request.config);
+  return open_new_run(*state_, std::move(request));
+}
+
+void Lab::flush() {
+  std::unique_lock lock(state_->mutex);
+  state_->ask();
+  const std::uint64_t round = state_->asked;
+  state_->idle.wait(lock, [&] { return state_->done >= round || state_->stop; });
+  lock.unlock();
+  state_->sink.flush();
+}
+
+}  // namespace moescope

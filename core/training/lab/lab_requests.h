@@ -1,0 +1,45 @@
+// What a lab's callers (lab.h) ask of its training thread (training_thread.h), which serves it between two steps. A
+// request is checked when it is made; by the time it is served, its run may have been removed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "core/telemetry/frame/operand_place.h"
+#include "core/training/capture.h"
+#include "core/training/lab/change_log.h"
+#include "core/training/lab/checkpoint_ring.h"
+
+namespace moescope {
+
+struct SaveRequest {
+  std::string directory;
+};
+struct AddRunRequest {
+  int number = 0;
+  RunConfig config;  // at its first step
+  Inheritance inheritance;
+  CheckpointRing::Snapshot from;  // nullptr: the beginning
+  std::string text;               // of a marker; empty: none
+};
+struct RemoveRunRequest {
+  int number;
+};
+struct CaptureRequest {
+  int run;
+  OperandPlace place;
+  std::shared_ptr<Capture> capture;
+};
+struct KeepCheckpointRequest {};
+struct RewindRequest {
+  std::int64_t step;
+  std::map<int, CheckpointRing::Snapshot> runs;  // nullptr: the run is not that far yet
+};
+
+using LabRequest = std::variant<PinnedChange, SaveRequest, AddRunRequest, RemoveRunRequest, CaptureRequest,
+                                KeepCheckpointRequest, RewindRequest>;
+
+}  // namespace moescope

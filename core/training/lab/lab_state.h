@@ -1,0 +1,64 @@
+// What the callers of a lab (lab.h) and its training thread (training_thread.h) share. The functions, and all members
+// after the mutex, under that lock.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/telemetry/recording/frame_sink.h"
+#include "core/training/lab/change_log.h"
+#include "core/training/lab/checkpoint_ring.h"
+#include "core/training/lab/lab_requests.h"
+#include "core/training/lab/lab_status.h"
+#include "core/training/lab/lock_step.h"
+
+namespace moescope {
+
+struct LabState {
+  struct OpenRun {
+    int number;
+    RunConfig config;  // with all changes that were accepted
+    std::shared_ptr<History> history;
+    std::int64_t first_step = 0;
+  };
+
+  // Opens histories and the recording for the runs of `lock_step`. Throws std::runtime_error (recording).
+  LabState(const LockStep& lock_step, const std::string& recording_path);
+
+  bool wants_step() const { return !broken && (single_steps > 0 || status.running); }
+  void ask();  // the training thread for a round of work between steps
+  void open_run(int number, const RunConfig& config);
+  OpenRun* find(int number);           // nullptr: there is no such run
+  OpenRun& find_or_throw(int number);  // std::invalid_argument
+
+  FrameSink sink;                          // callable from any thread
+  CheckpointRing ring;                     // the same
+  const std::vector<std::string> domains;  // of the open data
+
+  std::mutex mutex;
+  std::condition_variable wake;  // the training thread: there is a request
+  std::condition_variable idle;  // Lab::flush(): the requests are served
+  bool stop = false;
+  // An exception interrupted a trainer within a step: no further step. Written by the training thread only.
+  bool broken = false;
+  bool level = true;             // no run is catching up
+  std::int64_t first_step = 0;   // at which the lab began
+  std::int64_t lowest_step = 0;  // next step to take, by any run
+  std::int64_t run_before = 0;   // while running: pause before taking this step
+  int single_steps = 0;
+  double max_steps_per_s = 0;
+  std::vector<OpenRun> runs;  // A first
+  int next_number = 0;
+  RunConfig first_config_at_start;
+  ChangeLog changes;
+  std::deque<LabRequest> requests;
+  std::uint64_t asked = 0, done = 0;  // rounds of work between steps
+  LabStatus status;
+};
+
+}  // namespace moescope
