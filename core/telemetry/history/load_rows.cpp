@@ -53,6 +53,22 @@ std::vector<float> make_decode_table() {
   return table;
 }
 
+// How far the code of the mean of two utilisations lies below the higher one's code, by how far the codes are apart;
+// kUnsure where the rounding of decode() decides between two codes.
+constexpr std::int16_t kUnsureMean = -1;
+
+std::vector<std::int16_t> make_mean_table() {
+  std::vector<std::int16_t> table(std::size_t{2} * 32766 + 1);
+  for (std::size_t apart = 0; apart < table.size(); ++apart) {
+    const double below =
+        kStepsPerOctave * (1 - std::log2(1 + std::exp2(-static_cast<double>(apart) / kStepsPerOctave)));
+    const double rounded = std::round(below);
+    const bool sure = std::abs(below - rounded) < 0.4995;  // decode() is off by less than 0.0002 of a code
+    table[apart] = sure ? static_cast<std::int16_t>(rounded) : kUnsureMean;
+  }
+  return table;
+}
+
 // LoadRows::encode and decode, for loops: one object finds the tables once.
 class Coder {
  public:
@@ -95,6 +111,28 @@ class Coder {
   const float* decoded_ = decoded();
 };
 
+// mean[e] = the mean of what stands for `before` steps and for `weight` more.
+void merge_means(std::int16_t* mean, double before, const std::int16_t* added, double weight, std::size_t size) {
+  static const std::vector<std::int16_t> kBelow = make_mean_table();
+  const bool halfway = before == weight;
+  const Coder coder;
+  for (std::size_t e = 0; e < size; ++e) {
+    const auto [lower, higher] = std::minmax(mean[e], added[e]);
+    if (halfway && lower > LoadRows::kDead) {
+      const std::int16_t below = kBelow[static_cast<std::size_t>(higher - lower)];
+      if (below != kUnsureMean) {
+        mean[e] = static_cast<std::int16_t>(higher - below);
+        continue;
+      }
+    }
+    if (mean[e] == LoadRows::kAbsent) {
+      mean[e] = added[e];
+    } else if (added[e] != LoadRows::kAbsent && lower != higher) {
+      mean[e] = coder.encode((before * coder.decode(mean[e]) + weight * coder.decode(added[e])) / (before + weight));
+    }
+  }
+}
+
 }  // namespace
 
 std::int16_t LoadRows::encode(double utilisation) {
@@ -134,15 +172,17 @@ void LoadRows::CountCodes::encode_row(std::span<const std::uint32_t> counts, std
   }
 }
 
+bool LoadRows::is_full() const {
+  return chunks_.empty() || rows_.size() - chunks_.back().first_row == kChunkRows;
+}
+
 LoadRows::Chunk& LoadRows::chunk_for_next_row() {
-  const std::size_t row = rows_.size();
-  if (chunks_.empty() || row - chunks_.back().first_row == kChunkRows ||
-      chunks_.back().chunk->layers < layers_.size()) {
+  if (is_full() || chunks_.back().chunk->layers < layers_.size()) {
     auto chunk = std::make_shared<Chunk>();
     chunk->layers = layers_.size();
     chunk->n_experts = n_experts_;
     chunk->codes.assign(layers_.size() * kChunkRows * n_experts_, kAbsent);
-    chunks_.push_back({row, std::move(chunk)});
+    chunks_.push_back({rows_.size(), std::move(chunk)});
   }
   return *chunks_.back().chunk;
 }
@@ -196,18 +236,46 @@ void LoadRows::merge_last(std::size_t slot, const Chunk& from, std::size_t r, st
     return;
   }
   merge_farthest(farthest, from.row(slot, r), from.n_experts);
-  const Coder coder;
-  for (std::size_t e = 0; e < from.n_experts; ++e) {
-    if (mean[e] == kAbsent) {
-      mean[e] = added[e];
-    } else if (added[e] != kAbsent && added[e] != mean[e]) {
-      mean[e] = coder.encode((before * coder.decode(mean[e]) + weight * coder.decode(added[e])) / (before + weight));
-    }
+  merge_means(mean, before, added, weight, from.n_experts);
+}
+
+// Whether thinning `level` leaves all rows of a chunk as they are; the row behind it is not merged into its last one.
+bool LoadRows::stays(std::size_t c, int level) const {
+  const Chunk& chunk = *chunks_[c].chunk;
+  const auto row = rows_.begin() + static_cast<std::ptrdiff_t>(chunks_[c].first_row);
+  const std::size_t rows = chunks_[c + 1].first_row - chunks_[c].first_row;
+  return rows == kChunkRows && chunk.layers == layers_.size() && !chunk.means.empty() &&
+         std::none_of(row, row + static_cast<std::ptrdiff_t>(rows + 1),
+                      [level](const Row& r) { return is_dropped(r.ordinal, level); });
+}
+
+// Chunks [first, last) as they are.
+void LoadRows::share(const LoadRows& from, std::size_t first, std::size_t last) {
+  const std::size_t first_row = from.chunks_[first].first_row;
+  const std::size_t last_row = last < from.chunks_.size() ? from.chunks_[last].first_row : from.rows_.size();
+  for (std::size_t c = first; c < last; ++c)
+    chunks_.push_back({rows_.size() + from.chunks_[c].first_row - first_row, from.chunks_[c].chunk});
+  rows_.insert(rows_.end(), from.rows_.begin() + static_cast<std::ptrdiff_t>(first_row),
+               from.rows_.begin() + static_cast<std::ptrdiff_t>(last_row));
+}
+
+// Row `row`, of chunk c: as a row of its own, or merged into the last one.
+void LoadRows::take(const LoadRows& from, std::size_t c, std::size_t row, bool merge) {
+  const Row& taken = from.rows_[row];
+  if (!merge) {
+    Chunk& chunk = chunk_for_next_row();
+    if (chunk.means.empty()) chunk.means.assign(chunk.codes.size(), kAbsent);
+    rows_.push_back(taken);
+    rows_.back().merged = 0;
   }
+  const Chunk& chunk = *from.chunks_[c].chunk;
+  for (std::size_t slot = 0; slot < chunk.layers; ++slot)
+    merge_last(slot, chunk, row - from.chunks_[c].first_row, taken.merged);
+  rows_.back().merged += taken.merged;
 }
 
 // Thins the older half, in whole chunks. The first thinning makes rows of two values and saves nothing; the next one
-// does.
+// does. What was thinned before is shared with this one.
 std::unique_ptr<LoadRows> LoadRows::thinned() const {
   std::size_t old_chunks = 0;
   while (old_chunks + 1 < chunks_.size() && chunks_[old_chunks + 1].first_row <= rows_.size() / 2) ++old_chunks;
@@ -217,26 +285,14 @@ std::unique_ptr<LoadRows> LoadRows::thinned() const {
 
   auto thin = std::make_unique<LoadRows>(layers_, n_experts_);
   for (std::size_t c = 0; c < old_chunks; ++c) {
-    const ChunkRef& ref = chunks_[c];
-    for (std::size_t row = ref.first_row; row < chunks_[c + 1].first_row; ++row) {
-      const bool merge = is_dropped(rows_[row].ordinal, level) && !thin->rows_.empty();
-      if (!merge) {
-        Chunk& chunk = thin->chunk_for_next_row();
-        if (chunk.means.empty()) chunk.means.assign(chunk.codes.size(), kAbsent);
-        thin->rows_.push_back(rows_[row]);
-        thin->rows_.back().merged = 0;
-      }
-      for (std::size_t slot = 0; slot < ref.chunk->layers; ++slot) {
-        thin->merge_last(slot, *ref.chunk, row - ref.first_row, rows_[row].merged);
-      }
-      thin->rows_.back().merged += rows_[row].merged;
+    if (thin->is_full() && stays(c, level)) {
+      thin->share(*this, c, c + 1);
+      continue;
     }
+    for (std::size_t row = chunks_[c].first_row; row < chunks_[c + 1].first_row; ++row)
+      thin->take(*this, c, row, is_dropped(rows_[row].ordinal, level) && thin->size() > 0);
   }
-  const std::size_t removed = old_rows - thin->rows_.size();
-  for (std::size_t c = old_chunks; c < chunks_.size(); ++c) {
-    thin->chunks_.push_back({chunks_[c].first_row - removed, chunks_[c].chunk});
-  }
-  thin->rows_.insert(thin->rows_.end(), rows_.begin() + static_cast<std::ptrdiff_t>(old_rows), rows_.end());
+  thin->share(*this, old_chunks, chunks_.size());
   return thin;
 }
 

@@ -87,6 +87,11 @@ class LoadRows {
   };
   std::size_t slot_of(int layer);  // adds the layer if it is new
   Chunk& chunk_for_next_row();
+  bool is_full() const;  // the next row needs a new chunk
+  bool stays(std::size_t c, int level) const;
+  // Rows of another one, behind those that are there.
+  void share(const LoadRows& from, std::size_t first, std::size_t last);
+  void take(const LoadRows& from, std::size_t c, std::size_t row, bool merge);
   void merge_last(std::size_t slot, const Chunk& from, std::size_t r, std::uint32_t weight);
 
   std::vector<int> layers_;
