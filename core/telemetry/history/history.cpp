@@ -344,6 +344,7 @@ struct History::Packed {
   FramePtr frame;
   std::array<PackedFrame, kNumParts> parts;
   std::array<bool, kNumParts> present{};
+  std::vector<std::int16_t> load;
 };
 
 std::shared_ptr<History::Packed> History::pack(FramePtr frame) {
@@ -353,11 +354,12 @@ std::shared_ptr<History::Packed> History::pack(FramePtr frame) {
     packed->present[i] = kParts[i].present(*packed->frame);
     if (packed->present[i]) packed->parts[i] = kParts[i].pack(*packed->frame);
   }
+  if (packed->present[kRouters]) packed->load = LoadRows::encode(packed->frame->routers);
   return packed;
 }
 
 void History::append(FramePtr frame) {
-  append(state_->budget > 0 ? pack(std::move(frame)) : std::make_shared<Packed>(Packed{std::move(frame), {}, {}}));
+  append(state_->budget > 0 ? pack(std::move(frame)) : std::make_shared<Packed>(Packed{std::move(frame), {}, {}, {}}));
 }
 
 void History::append(std::shared_ptr<Packed> packed) {
@@ -372,7 +374,7 @@ void History::append(std::shared_ptr<Packed> packed) {
       while (state_->scalar_bytes() > state_->scalar_budget && state_->forget_scalars()) {
       }
     }
-    if (present[kRouters]) state_->load->append(frame->step, frame->routers);
+    if (present[kRouters]) state_->load->append(frame->step, frame->routers, packed->load);
     for (int i = 0; i < kNumParts; ++i) {
       if (!present[i]) continue;
       state_->kept[i].append(frame->step, std::move(packed->parts[i]));

@@ -13,6 +13,7 @@ namespace moescope {
 namespace {
 
 constexpr double kStepsPerOctave = 2048;
+constexpr int kLeastCode = -32766;  // of a load that is not 0
 
 // acc[e] = whichever of acc[e] and row[e] is farther from 0; kAbsent is nearest of all. Plain 16-bit arithmetic, in
 // which -kAbsent wraps to itself, so that the loop runs eight experts at a time.
@@ -55,16 +56,17 @@ std::vector<float> make_decode_table() {
 
 // How far the code of the mean of two utilisations lies below the higher one's code, by how far the codes are apart;
 // kUnsure where the rounding of decode() decides between two codes.
-constexpr std::int16_t kUnsureMean = -1;
+constexpr std::int16_t kUnsure = -1;
+constexpr std::uint16_t kFromDead = 65535;  // farther than any two codes are
 
 std::vector<std::int16_t> make_mean_table() {
-  std::vector<std::int16_t> table(std::size_t{2} * 32766 + 1);
+  std::vector<std::int16_t> table(std::size_t{1} << 16);
   for (std::size_t apart = 0; apart < table.size(); ++apart) {
-    const double below =
-        kStepsPerOctave * (1 - std::log2(1 + std::exp2(-static_cast<double>(apart) / kStepsPerOctave)));
+    const double ratio = apart == kFromDead ? 0 : std::exp2(-static_cast<double>(apart) / kStepsPerOctave);
+    const double below = kStepsPerOctave * (1 - std::log2(1 + ratio));
     const double rounded = std::round(below);
     const bool sure = std::abs(below - rounded) < 0.4995;  // decode() is off by less than 0.0002 of a code
-    table[apart] = sure ? static_cast<std::int16_t>(rounded) : kUnsureMean;
+    table[apart] = sure ? static_cast<std::int16_t>(rounded) : kUnsure;
   }
   return table;
 }
@@ -79,7 +81,7 @@ class Coder {
     if (code > kHalfway - 32766 && code < kHalfway + 32766) {
       const int whole = static_cast<int>(code);
       const double rest = code - whole;
-      if (rest > kUnsure && rest < 1 - kUnsure) return static_cast<std::int16_t>(whole - static_cast<int>(kHalfway));
+      if (rest > kDoubt && rest < 1 - kDoubt) return static_cast<std::int16_t>(whole - static_cast<int>(kHalfway));
     }
     return static_cast<std::int16_t>(std::clamp(std::round(kStepsPerOctave * std::log2(u)), -32766.0, 32766.0));
   }
@@ -87,7 +89,7 @@ class Coder {
 
  private:
   static constexpr double kHalfway = 32768.5;  // added to a code, what is cut off behind the point leaves it rounded
-  static constexpr double kUnsure = 1e-6;      // so close to the middle between two codes std::log2 decides
+  static constexpr double kDoubt = 1e-6;       // so close to the middle between two codes std::log2 decides
 
   // 2048 log2 u within 1e-8, in a fraction of the time that std::log2 takes; u is positive and not subnormal.
   double quick_code(double u) const {
@@ -111,27 +113,75 @@ class Coder {
   const float* decoded_ = decoded();
 };
 
-// mean[e] = the mean of what stands for `before` steps and for `weight` more.
-void merge_means(std::int16_t* mean, double before, const std::int16_t* added, double weight, std::size_t size) {
+// The code of the mean of what stands for `before` steps and for `weight` more.
+std::int16_t mean_of(const Coder& coder, std::int16_t mean, double before, std::int16_t added, double weight) {
+  if (mean == LoadRows::kAbsent) return added;
+  if (added == LoadRows::kAbsent || added == mean) return mean;
+  return coder.encode((before * coder.decode(mean) + weight * coder.decode(added)) / (before + weight));
+}
+
+// The same of rows of `size` experts and equal weights.
+void merge_equal_means(std::int16_t* mean, const std::int16_t* added, std::size_t size) {
   static const std::vector<std::int16_t> kBelow = make_mean_table();
-  const bool halfway = before == weight;
+  const std::int16_t* const below_at = kBelow.data();
   const Coder coder;
-  for (std::size_t e = 0; e < size; ++e) {
-    const auto [lower, higher] = std::minmax(mean[e], added[e]);
-    if (halfway && lower > LoadRows::kDead) {
-      const std::int16_t below = kBelow[static_cast<std::size_t>(higher - lower)];
-      if (below != kUnsureMean) {
-        mean[e] = static_cast<std::int16_t>(higher - below);
-        continue;
-      }
+  constexpr std::size_t kBlock = 64;
+  std::int16_t higher[kBlock];
+  std::uint16_t apart[kBlock];
+  for (std::size_t begin = 0; begin < size; begin += kBlock, mean += kBlock, added += kBlock) {
+    const std::size_t experts = std::min(kBlock, size - begin);
+    for (std::size_t e = 0; e < experts; ++e) {  // plain 16-bit arithmetic again: eight experts at a time
+      const std::int16_t a = mean[e];
+      const std::int16_t b = added[e];
+      const std::int16_t lower = a < b ? a : b;
+      higher[e] = a < b ? b : a;
+      const auto between = static_cast<std::int16_t>(higher[e] - lower);
+      const std::int16_t of_dead = higher[e] == LoadRows::kDead ? 0 : static_cast<std::int16_t>(kFromDead);
+      const std::int16_t of_present = lower == LoadRows::kDead ? of_dead : between;
+      apart[e] = static_cast<std::uint16_t>(lower == LoadRows::kAbsent ? std::int16_t{0} : of_present);
     }
-    if (mean[e] == LoadRows::kAbsent) {
-      mean[e] = added[e];
-    } else if (added[e] != LoadRows::kAbsent && lower != higher) {
-      mean[e] = coder.encode((before * coder.decode(mean[e]) + weight * coder.decode(added[e])) / (before + weight));
+    for (std::size_t e = 0; e < experts; ++e) {
+      const int below = below_at[apart[e]], high = higher[e];
+      mean[e] = below == kUnsure ? mean_of(coder, mean[e], 1, added[e], 1)
+                                 : static_cast<std::int16_t>(std::max(high - below, std::min(high, kLeastCode)));
     }
   }
 }
+
+void merge_means(std::int16_t* mean, double before, const std::int16_t* added, double weight, std::size_t size) {
+  if (before == weight) return merge_equal_means(mean, added, size);
+  const Coder coder;
+  for (std::size_t e = 0; e < size; ++e) mean[e] = mean_of(coder, mean[e], before, added[e], weight);
+}
+
+// By count, of rows with one sum: it mostly is that of all rows, tokens x top_k.
+class CountCodes {
+ public:
+  void encode_row(std::span<const std::uint32_t> counts, std::int16_t* codes) {
+    const std::uint64_t sum = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+    if (sum == 0) return;
+    if (sum != known_sum_ && sum == last_sum_) {
+      known_.assign(std::size_t{1} << 16, LoadRows::kAbsent);
+      known_sum_ = sum;
+    }
+    last_sum_ = sum;
+    const std::size_t size = sum == known_sum_ ? known_.size() : 0;
+    const auto experts = static_cast<double>(counts.size()), all = static_cast<double>(sum);
+    for (const std::uint32_t n : counts) {
+      std::int16_t code = n < size ? known_[n] : LoadRows::kAbsent;
+      if (code == LoadRows::kAbsent) {
+        code = coder_.encode(n * experts / all);
+        if (n < size) known_[n] = code;
+      }
+      *codes++ = code;
+    }
+  }
+
+ private:
+  Coder coder_;
+  std::vector<std::int16_t> known_;  // kAbsent: not yet
+  std::uint64_t known_sum_ = 0, last_sum_ = 0;
+};
 
 }  // namespace
 
@@ -143,6 +193,19 @@ float LoadRows::decode(std::int16_t code) {
   return Coder().decode(code);
 }
 
+std::vector<std::int16_t> LoadRows::encode(std::span<const RouterFrame> routers) {
+  static thread_local CountCodes count_codes;
+  std::size_t size = 0;
+  for (const RouterFrame& router : routers) size += router.tokens_per_expert.size();
+  std::vector<std::int16_t> codes(size, kAbsent);
+  std::int16_t* row = codes.data();
+  for (const RouterFrame& router : routers) {
+    count_codes.encode_row(router.tokens_per_expert, row);
+    row += router.tokens_per_expert.size();
+  }
+  return codes;
+}
+
 LoadRows::LoadRows(std::vector<int> moe_layers, int n_experts)
     : layers_(std::move(moe_layers)), n_experts_(n_experts) {}
 
@@ -151,25 +214,6 @@ std::size_t LoadRows::slot_of(int layer) {
   if (found != layers_.end()) return found - layers_.begin();
   layers_.push_back(layer);
   return layers_.size() - 1;
-}
-
-void LoadRows::CountCodes::encode_row(std::span<const std::uint32_t> counts, std::int16_t* codes) {
-  const std::uint64_t sum = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
-  if (sum == 0) return;
-  if (sum != known_sum_ && sum == last_sum_) {
-    known_.assign(std::size_t{1} << 16, kAbsent);
-    known_sum_ = sum;
-  }
-  last_sum_ = sum;
-  const std::size_t size = sum == known_sum_ ? known_.size() : 0;
-  const auto experts = static_cast<double>(counts.size()), all = static_cast<double>(sum);
-  const Coder coder;
-  for (const std::uint32_t n : counts) {
-    std::int16_t code = n < size ? known_[n] : kAbsent;
-    if (code == kAbsent) code = coder.encode(n * experts / all);
-    if (n < size) known_[n] = code;
-    *codes++ = code;
-  }
 }
 
 bool LoadRows::is_full() const {
@@ -187,7 +231,7 @@ LoadRows::Chunk& LoadRows::chunk_for_next_row() {
   return *chunks_.back().chunk;
 }
 
-void LoadRows::append(std::int64_t step, std::span<const RouterFrame> routers) {
+void LoadRows::append(std::int64_t step, std::span<const RouterFrame> routers, std::span<const std::int16_t> codes) {
   for (const RouterFrame& router : routers) {
     slot_of(router.layer);
     if (n_experts_ == 0) n_experts_ = static_cast<int>(router.tokens_per_expert.size());
@@ -195,11 +239,12 @@ void LoadRows::append(std::int64_t step, std::span<const RouterFrame> routers) {
   Chunk& chunk = chunk_for_next_row();
   const std::size_t r = rows_.size() - chunks_.back().first_row;
   for (const RouterFrame& router : routers) {
-    const auto& counts = router.tokens_per_expert;
-    if (counts.size() != chunk.n_experts) continue;
-    std::int16_t* codes = chunk.row(slot_of(router.layer), r);
-    count_codes_.encode_row(counts, codes);
-    if (!chunk.means.empty()) std::copy_n(codes, counts.size(), chunk.means.data() + (codes - chunk.codes.data()));
+    const auto of_router = codes.first(router.tokens_per_expert.size());
+    codes = codes.subspan(of_router.size());
+    if (of_router.size() != chunk.n_experts) continue;
+    const std::size_t slot = slot_of(router.layer);
+    std::ranges::copy(of_router, chunk.row(slot, r));
+    if (!chunk.means.empty()) std::ranges::copy(of_router, chunk.means.data() + chunk.at(slot, r));
   }
   rows_.push_back({step, rows_.empty() ? 0 : rows_.back().ordinal + 1, 1});
 }

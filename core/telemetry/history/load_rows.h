@@ -26,7 +26,9 @@ class LoadRows {
   static float decode(std::int16_t code);
 
   LoadRows(std::vector<int> moe_layers, int n_experts);  // both may be empty or 0: taken from the first row
-  void append(std::int64_t step, std::span<const RouterFrame> routers);
+  // What append() keeps of the routers' counts, one after the other; any thread may compute it.
+  static std::vector<std::int16_t> encode(std::span<const RouterFrame> routers);
+  void append(std::int64_t step, std::span<const RouterFrame> routers, std::span<const std::int16_t> codes);
   void truncate(std::int64_t step);  // forgets rows at and after `step`
   // A copy in which pairs of rows in the densest part of the older half are merged; nullptr: nothing left to merge.
   std::unique_ptr<LoadRows> thinned() const;
@@ -76,15 +78,6 @@ class LoadRows {
     std::uint64_t ordinal;  // its place among all rows ever appended
     std::uint32_t merged;   // rows that it was made of
   };
-  // By count, of rows with one sum: it mostly is that of all rows, tokens x top_k.
-  class CountCodes {
-   public:
-    void encode_row(std::span<const std::uint32_t> counts, std::int16_t* codes);
-
-   private:
-    std::vector<std::int16_t> known_;  // kAbsent: not yet
-    std::uint64_t known_sum_ = 0, last_sum_ = 0;
-  };
   std::size_t slot_of(int layer);  // adds the layer if it is new
   Chunk& chunk_for_next_row();
   bool is_full() const;  // the next row needs a new chunk
@@ -96,7 +89,6 @@ class LoadRows {
 
   std::vector<int> layers_;
   int n_experts_;
-  CountCodes count_codes_;
   std::vector<Row> rows_;
   std::vector<ChunkRef> chunks_;
 };
