@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <thread>
+#include <utility>
 
 #include "core/telemetry/history/thinning.h"
 
@@ -13,7 +15,9 @@ namespace moescope {
 namespace {
 
 constexpr double kStepsPerOctave = 2048;
-constexpr int kLeastCode = -32766;  // of a load that is not 0
+constexpr std::size_t kAroundChunk = 64;                      // bytes, of what the system and std::shared_ptr need, too
+constexpr std::size_t kLargeThinning = std::size_t{1} << 20;  // loads: takes milliseconds
+constexpr int kLeastCode = -32766;                            // of a load that is not 0
 
 // acc[e] = whichever of acc[e] and row[e] is farther from 0; kAbsent is nearest of all. Plain 16-bit arithmetic, in
 // which -kAbsent wraps to itself, so that the loop runs eight experts at a time.
@@ -216,17 +220,20 @@ std::size_t LoadRows::slot_of(int layer) {
   return layers_.size() - 1;
 }
 
+LoadRows::Chunk::Chunk(std::size_t layers, std::size_t n_experts)
+    : layers(layers), n_experts(n_experts), codes(std::make_unique_for_overwrite<std::int16_t[]>(size())) {}
+
+void LoadRows::Chunk::add_means() {
+  means = std::make_unique_for_overwrite<std::int16_t[]>(size());
+}
+
 bool LoadRows::is_full() const {
   return chunks_.empty() || rows_.size() - chunks_.back().first_row == kChunkRows;
 }
 
 LoadRows::Chunk& LoadRows::chunk_for_next_row() {
   if (is_full() || chunks_.back().chunk->layers < layers_.size()) {
-    auto chunk = std::make_shared<Chunk>();
-    chunk->layers = layers_.size();
-    chunk->n_experts = n_experts_;
-    chunk->codes.assign(layers_.size() * kChunkRows * n_experts_, kAbsent);
-    chunks_.push_back({rows_.size(), std::move(chunk)});
+    chunks_.push_back({rows_.size(), std::make_shared<Chunk>(layers_.size(), n_experts_)});
   }
   return *chunks_.back().chunk;
 }
@@ -238,13 +245,17 @@ void LoadRows::append(std::int64_t step, std::span<const RouterFrame> routers, s
   }
   Chunk& chunk = chunk_for_next_row();
   const std::size_t r = rows_.size() - chunks_.back().first_row;
+  const auto set_row = [&](std::size_t slot, const auto& set) {
+    set(chunk.row(slot, r));
+    if (chunk.means) set(chunk.means.get() + chunk.at(slot, r));
+  };
+  for (std::size_t slot = 0; slot < chunk.layers; ++slot)
+    set_row(slot, [&](std::int16_t* row) { std::fill_n(row, chunk.n_experts, kAbsent); });
   for (const RouterFrame& router : routers) {
     const auto of_router = codes.first(router.tokens_per_expert.size());
     codes = codes.subspan(of_router.size());
     if (of_router.size() != chunk.n_experts) continue;
-    const std::size_t slot = slot_of(router.layer);
-    std::ranges::copy(of_router, chunk.row(slot, r));
-    if (!chunk.means.empty()) std::ranges::copy(of_router, chunk.means.data() + chunk.at(slot, r));
+    set_row(slot_of(router.layer), [&](std::int16_t* row) { std::ranges::copy(of_router, row); });
   }
   rows_.push_back({step, rows_.empty() ? 0 : rows_.back().ordinal + 1, 1});
 }
@@ -254,34 +265,42 @@ void LoadRows::truncate(std::int64_t step) {
   while (!chunks_.empty() && chunks_.back().first_row >= rows_.size()) chunks_.pop_back();
   if (chunks_.empty()) return;
   // A view may still read the rows that will be overwritten.
-  auto copy = std::make_shared<Chunk>(*chunks_.back().chunk);
-  for (std::size_t slot = 0; slot < copy->layers; ++slot) {
-    std::int16_t* begin = copy->row(slot, rows_.size() - chunks_.back().first_row);
-    std::fill(begin, copy->row(slot, kChunkRows), kAbsent);
-    if (!copy->means.empty()) {
-      std::copy(
-          begin, copy->row(slot, kChunkRows),
-          copy->means.begin() + static_cast<std::ptrdiff_t>(copy->at(slot, rows_.size() - chunks_.back().first_row)));
-    }
+  const Chunk& seen = *chunks_.back().chunk;
+  auto copy = std::make_shared<Chunk>(seen.layers, seen.n_experts);
+  std::copy_n(seen.codes.get(), seen.size(), copy->codes.get());
+  if (seen.means) {
+    copy->add_means();
+    std::copy_n(seen.means.get(), seen.size(), copy->means.get());
   }
   chunks_.back().chunk = std::move(copy);
 }
 
-// Row r of `from`, itself `weight` steps, into the last row.
-void LoadRows::merge_last(std::size_t slot, const Chunk& from, std::size_t r, std::uint32_t weight) {
-  ChunkRef& out = chunks_.back();
-  const std::size_t last = rows_.size() - 1 - out.first_row;
-  std::int16_t* farthest = out.chunk->row(slot, last);
-  std::int16_t* mean = out.chunk->means.data() + out.chunk->at(slot, last);
-  const std::int16_t* added = from.mean_row(slot, r);
-  const double before = rows_.back().merged;
-  if (before == 0) {
-    std::copy_n(from.row(slot, r), from.n_experts, farthest);
-    std::copy_n(added, from.n_experts, mean);
+void LoadRows::Merge::run(std::size_t slot) const {
+  std::int16_t* farthest = to->row(slot, to_row);
+  std::int16_t* mean = to->means.get() + to->at(slot, to_row);
+  const std::size_t experts = slot < from->layers ? from->n_experts : 0;
+  const std::int16_t* added_farthest = experts ? from->row(slot, from_row) : nullptr;
+  const std::int16_t* added_mean = experts ? from->mean_row(slot, from_row) : nullptr;
+  if (before > 0) {
+    merge_farthest(farthest, added_farthest, experts);
+    merge_means(mean, before, added_mean, weight, experts);
     return;
   }
-  merge_farthest(farthest, from.row(slot, r), from.n_experts);
-  merge_means(mean, before, added, weight, from.n_experts);
+  std::fill(std::copy_n(added_farthest, experts, farthest), farthest + to->n_experts, kAbsent);
+  std::fill(std::copy_n(added_mean, experts, mean), mean + to->n_experts, kAbsent);
+}
+
+// On two processors, layer by layer: who appends to the history waits for it.
+void LoadRows::run(std::span<const Merge> merges) {
+  if (merges.empty()) return;
+  const std::size_t layers = merges.front().to->layers;
+  const auto run = [merges](std::size_t first, std::size_t last) {
+    for (std::size_t slot = first; slot < last; ++slot)
+      for (const Merge& merge : merges) merge.run(slot);
+  };
+  if (merges.size() * merges.front().to->size() / kChunkRows < kLargeThinning) return run(0, layers);
+  const std::jthread other([&] { run(0, layers / 2); });
+  run(layers / 2, layers);
 }
 
 // Whether thinning `level` leaves all rows of a chunk as they are; the row behind it is not merged into its last one.
@@ -289,7 +308,7 @@ bool LoadRows::stays(std::size_t c, int level) const {
   const Chunk& chunk = *chunks_[c].chunk;
   const auto row = rows_.begin() + static_cast<std::ptrdiff_t>(chunks_[c].first_row);
   const std::size_t rows = chunks_[c + 1].first_row - chunks_[c].first_row;
-  return rows == kChunkRows && chunk.layers == layers_.size() && !chunk.means.empty() &&
+  return rows == kChunkRows && chunk.layers == layers_.size() && chunk.means &&
          std::none_of(row, row + static_cast<std::ptrdiff_t>(rows + 1),
                       [level](const Row& r) { return is_dropped(r.ordinal, level); });
 }
@@ -305,18 +324,21 @@ void LoadRows::share(const LoadRows& from, std::size_t first, std::size_t last) 
 }
 
 // Row `row`, of chunk c: as a row of its own, or merged into the last one.
-void LoadRows::take(const LoadRows& from, std::size_t c, std::size_t row, bool merge) {
+LoadRows::Merge LoadRows::take(const LoadRows& from, std::size_t c, std::size_t row, bool merge) {
   const Row& taken = from.rows_[row];
   if (!merge) {
     Chunk& chunk = chunk_for_next_row();
-    if (chunk.means.empty()) chunk.means.assign(chunk.codes.size(), kAbsent);
+    if (!chunk.means) chunk.add_means();
     rows_.push_back(taken);
     rows_.back().merged = 0;
   }
-  const Chunk& chunk = *from.chunks_[c].chunk;
-  for (std::size_t slot = 0; slot < chunk.layers; ++slot)
-    merge_last(slot, chunk, row - from.chunks_[c].first_row, taken.merged);
-  rows_.back().merged += taken.merged;
+  const std::uint32_t before = std::exchange(rows_.back().merged, rows_.back().merged + taken.merged);
+  return {chunks_.back().chunk.get(),
+          rows_.size() - 1 - chunks_.back().first_row,
+          from.chunks_[c].chunk.get(),
+          row - from.chunks_[c].first_row,
+          before,
+          taken.merged};
 }
 
 // Thins the older half, in whole chunks. The first thinning makes rows of two values and saves nothing; the next one
@@ -329,14 +351,16 @@ std::unique_ptr<LoadRows> LoadRows::thinned() const {
   if (level < 0) return nullptr;
 
   auto thin = std::make_unique<LoadRows>(layers_, n_experts_);
+  std::vector<Merge> merges;
   for (std::size_t c = 0; c < old_chunks; ++c) {
     if (thin->is_full() && stays(c, level)) {
       thin->share(*this, c, c + 1);
       continue;
     }
     for (std::size_t row = chunks_[c].first_row; row < chunks_[c + 1].first_row; ++row)
-      thin->take(*this, c, row, is_dropped(rows_[row].ordinal, level) && thin->size() > 0);
+      merges.push_back(thin->take(*this, c, row, is_dropped(rows_[row].ordinal, level) && thin->size() > 0));
   }
+  run(merges);
   thin->share(*this, old_chunks, chunks_.size());
   return thin;
 }
@@ -344,7 +368,7 @@ std::unique_ptr<LoadRows> LoadRows::thinned() const {
 std::size_t LoadRows::bytes() const {
   std::size_t bytes = rows_.capacity() * sizeof(Row);
   for (const ChunkRef& ref : chunks_) {
-    bytes += (ref.chunk->codes.size() + ref.chunk->means.size()) * sizeof(std::int16_t) + sizeof(Chunk);
+    bytes += ref.chunk->size() * (ref.chunk->means ? 2 : 1) * sizeof(std::int16_t) + kAroundChunk;
   }
   return bytes;
 }

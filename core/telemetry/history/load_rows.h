@@ -37,16 +37,20 @@ class LoadRows {
   int n_experts() const { return n_experts_; }
 
   struct Chunk {
+    Chunk(std::size_t layers, std::size_t n_experts);
     std::size_t layers;
     std::size_t n_experts;
-    std::vector<std::int16_t> codes;  // [layers, kChunkRows, n_experts]
-    std::vector<std::int16_t> means;  // the same; empty where no row was merged: `codes` are the means, too
+    // [layers, kChunkRows, n_experts], of which the rows that there are hold something.
+    std::unique_ptr<std::int16_t[]> codes;
+    std::unique_ptr<std::int16_t[]> means;  // the same; nullptr where no row was merged: `codes` are the means, too
+    std::size_t size() const { return layers * kChunkRows * n_experts; }
     std::size_t at(std::size_t slot, std::size_t r) const { return (slot * kChunkRows + r) * n_experts; }
-    std::int16_t* row(std::size_t slot, std::size_t r) { return codes.data() + at(slot, r); }
-    const std::int16_t* row(std::size_t slot, std::size_t r) const { return codes.data() + at(slot, r); }
+    std::int16_t* row(std::size_t slot, std::size_t r) { return codes.get() + at(slot, r); }
+    const std::int16_t* row(std::size_t slot, std::size_t r) const { return codes.get() + at(slot, r); }
     const std::int16_t* mean_row(std::size_t slot, std::size_t r) const {
-      return (means.empty() ? codes : means).data() + at(slot, r);
+      return (means ? means : codes).get() + at(slot, r);
     }
+    void add_means();
   };
   struct ChunkRef {
     std::size_t first_row;
@@ -78,14 +82,23 @@ class LoadRows {
     std::uint64_t ordinal;  // its place among all rows ever appended
     std::uint32_t merged;   // rows that it was made of
   };
+  // Row `from_row` into row `to_row`: the first of `weight` steps, or one more beside those `before`.
+  struct Merge {
+    Chunk* to;
+    std::size_t to_row;
+    const Chunk* from;
+    std::size_t from_row;
+    std::uint32_t before, weight;
+    void run(std::size_t slot) const;
+  };
+  static void run(std::span<const Merge> merges);
   std::size_t slot_of(int layer);  // adds the layer if it is new
   Chunk& chunk_for_next_row();
   bool is_full() const;  // the next row needs a new chunk
   bool stays(std::size_t c, int level) const;
   // Rows of another one, behind those that are there.
   void share(const LoadRows& from, std::size_t first, std::size_t last);
-  void take(const LoadRows& from, std::size_t c, std::size_t row, bool merge);
-  void merge_last(std::size_t slot, const Chunk& from, std::size_t r, std::uint32_t weight);
+  Merge take(const LoadRows& from, std::size_t c, std::size_t row, bool merge);
 
   std::vector<int> layers_;
   int n_experts_;
