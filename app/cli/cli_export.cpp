@@ -29,13 +29,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct ExportOptions {
   std::string in, to, out, panel, workspace, size, run;
   std::optional<std::int64_t> step;
 };
 
 // Pictures, tables and reports are what the panels show, so the window program makes them, without a display.
-[[noreturn]] void let_window_export(const Options& options) {
+[[noreturn]] void let_window_export(const ExportOptions& options) {
   const std::string program = (fs::read_symlink("/proc/self/exe").parent_path() / "moescope").string();
   if (!fs::exists(program))
     throw std::runtime_error("--to " + options.to + " needs the window program beside this one: " + program +
@@ -55,7 +55,7 @@ struct Options {
   throw std::runtime_error(program + ": cannot be started: " + std::strerror(errno));
 }
 
-void export_all_events(const Options& options) {
+void export_all_events(const ExportOptions& options) {
   ImportOptions import;
   const OpenedRuns opened = open_runs({options.in}, import, kMaxRuns);
   const auto written = fs::last_write_time(options.in).time_since_epoch();
@@ -70,14 +70,14 @@ void export_all_events(const Options& options) {
   }
 }
 
-void export_tensors(const Options& options) {
+void export_tensors(const ExportOptions& options) {
   const bool checkpoint = options.in.ends_with(".safetensors");
   const std::string from = checkpoint ? options.in : kept_checkpoint(options.in, options.run, options.step);
   const int tensors = export_weights(from, options.out);
   std::printf("%s: %d tensors of %s\n", printable(options.out).c_str(), tensors, printable(from).c_str());
 }
 
-void check(const Options& options) {
+void check(const ExportOptions& options) {
   if (!fs::exists(options.in)) throw std::runtime_error(options.in + ": no such file");
   const bool of_panels = options.to == "png" || options.to == "svg" || options.to == "csv";
   if (!options.panel.empty() && !of_panels) throw std::runtime_error("--panel goes with --to png, svg or csv");
@@ -89,7 +89,7 @@ void check(const Options& options) {
     throw std::runtime_error("--step goes with --to png, svg, csv or safetensors");
 }
 
-void run(const Options& options) {
+void export_run(const ExportOptions& options) {
   check(options);
   if (file_kind(options.in) == FileKind::recording) print_missing(RecordingReader(options.in));
   if (options.to == "jsonl")
@@ -107,7 +107,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_export_command(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExportOptions>();
   Command command(app, "export", "Writes a recording in a format that other programs read");
   command
       .option("RECORDING", options->in,
@@ -136,7 +136,7 @@ void add_export_command(CLI::App& app) {
       "  moescope-cli export run.moescope --to svg --panel \"Expert load\" -o load.svg\n"
       "  moescope-cli export run.moescope --to tensorboard -o logs\n"
       "  moescope-cli export compared.moescope --to html -o report.html");
-  command.runs([options] { run(*options); });
+  command.runs([options] { export_run(*options); });
 }
 
 }  // namespace moescope

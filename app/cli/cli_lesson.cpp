@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kDidNotHappen = 1;
 
-struct Options {
+struct LessonOptions {
   std::string name;
   std::vector<std::int64_t> seeds;
   bool list = false, figures = false, quiet = false;
@@ -46,7 +46,7 @@ const char* mark(LessonJudgement::State state) {
                                                   : "open  ";
 }
 
-bool run_one(const Options& options, std::optional<std::int64_t> seed) {
+bool run_one(const LessonOptions& options, std::optional<std::int64_t> seed) {
   const ParsedLesson parsed = find_lesson(options.name, seed);
   if (!parsed.problems.empty()) throw std::runtime_error(problem_list(parsed.problems));
   const Lesson& lesson = parsed.lesson;
@@ -70,7 +70,7 @@ bool run_one(const Options& options, std::optional<std::int64_t> seed) {
   return outcome.holds;
 }
 
-void run(const Options& options) {
+void run_lessons(const LessonOptions& options) {
   if (options.figures) return print_figures();
   if (options.list || options.name.empty()) return print_list();
   std::vector<std::optional<std::int64_t>> seeds(options.seeds.begin(), options.seeds.end());
@@ -83,7 +83,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_lesson_command(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LessonOptions>();
   Command command(app, "lesson", "Run a guided lesson and check that its statements hold");
   command.option("NAME", options->name, "Name or number of a lesson, or the path of a .toml file");
   command.option("--seed", options->seeds, "Seed of weights, data and tensors; may be repeated")
@@ -97,7 +97,7 @@ void add_lesson_command(CLI::App& app) {
       "  moescope-cli lesson bias-thermostat --seed 1 --seed 2 --seed 3\n"
       "  moescope-cli lesson my-lessons/dropout.toml\n"
       "Exit status: 0 every check holds, 1 one does not, 2 wrong input.");
-  command.runs([options] { run(*options); });
+  command.runs([options] { run_lessons(*options); });
 }
 
 }  // namespace moescope

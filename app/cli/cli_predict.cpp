@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "app/cli/cli_json.h"
 #include "app/cli/cli_routing.h"
 #include "app/cli/command_line.h"
 #include "core/cluster/layer_model.h"
@@ -22,7 +23,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct PredictOptions {
   std::string calibration, model = "671B", hardware = "b200", recipe = "bf16", all_to_all = "standard";
   std::string routing = "forced", payload = "bf16", recompute = "full", hypothesis = "h2", placement = "contiguous";
   int run = 0, layer = -1;  // of a recording
@@ -33,10 +34,6 @@ struct Options {
   double overlap = 0, memory_GBps = 0;
   bool json = false;
 };
-
-Json number(double value) {
-  return std::isnan(value) ? Json(nullptr) : Json(value);
-}
 
 std::string cell(double value, const char* format = "%.2f") {
   char text[32];
@@ -59,14 +56,15 @@ std::string routing_text(const ClusterRouting& routing) {
   return std::isnan(routing.skew) ? "" : "skew " + cell(routing.skew, "%g");
 }
 
-Json figure(double predicted, double measured) {
-  return {{"predicted", number(predicted)},
-          {"measured", number(measured)},
-          {"error", number(error_of(predicted, measured))}};
+Json figure_json(double predicted, double measured) {
+  return {{"predicted", number_or_null(predicted)},
+          {"measured", number_or_null(measured)},
+          {"error", number_or_null(error_of(predicted, measured))}};
 }
 
 Json summary_json(const ErrorSummary& summary) {
-  return {{"count", summary.count}, {"median", number(summary.median)}, {"worst", number(summary.worst)}};
+  return {
+      {"count", summary.count}, {"median", number_or_null(summary.median)}, {"worst", number_or_null(summary.worst)}};
 }
 
 void print_layers_json(const LayerModel& model, const CalibrationReport& report, const std::string& memory_source) {
@@ -83,10 +81,10 @@ void print_layers_json(const LayerModel& model, const CalibrationReport& report,
                               {"routing", routing_text(row.routing)},
                               {"all_to_all", all_to_all_name(row.way)},
                               {"tokens_per_rank", row.routing.tokens_per_rank},
-                              {"comm_ms", figure(row.predicted.comm_ms, row.measured_comm_ms)},
-                              {"experts_ms", figure(row.predicted.experts_ms, row.measured_experts_ms)},
-                              {"rest_ms", number(row.predicted.rest_ms)},
-                              {"layer_ms", figure(row.predicted.layer_ms(), row.measured_layer_ms)}});
+                              {"comm_ms", figure_json(row.predicted.comm_ms, row.measured_comm_ms)},
+                              {"experts_ms", figure_json(row.predicted.experts_ms, row.measured_experts_ms)},
+                              {"rest_ms", number_or_null(row.predicted.rest_ms)},
+                              {"layer_ms", figure_json(row.predicted.layer_ms(), row.measured_layer_ms)}});
   }
   root["errors"] = {{"layer", summary_json(report.layer)},
                     {"comm", summary_json(report.comm)},
@@ -138,7 +136,7 @@ void check_predicted(const std::string& path, const CalibrationReport& report) {
   throw std::runtime_error(said);
 }
 
-void predict_layers(const Command& command, const Options& options) {
+void predict_layers(const Command& command, const PredictOptions& options) {
   command.refuse({"--recipe",       "--all-to-all", "--payload",   "--routing",
                   "--run",          "--step",       "--layer",     "--node-limited",
                   "--placement",    "--slots",      "--ep",        "--ranks-per-node",
@@ -178,7 +176,7 @@ void predict_layers(const Command& command, const Options& options) {
 
 using Routing = std::vector<std::int32_t>;
 
-Routing routing_by_rule(const Options& o, const ModelShape& shape, std::int64_t tokens, std::string& name) {
+Routing routing_by_rule(const PredictOptions& o, const ModelShape& shape, std::int64_t tokens, std::string& name) {
   RoutingPattern groups;
   if (shape.n_groups)
     groups = {RoutingRule::uniform, static_cast<int>(shape.n_groups), static_cast<int>(shape.limited_groups), 1};
@@ -194,7 +192,7 @@ struct Asked {
   RecordedLoad load;
 };
 
-RoutingTraffic traffic_of(const Options& o, const ModelShape& shape, AllToAll way, Asked& asked) {
+RoutingTraffic traffic_of(const PredictOptions& o, const ModelShape& shape, AllToAll way, Asked& asked) {
   if (o.ep > shape.n_experts)
     throw std::runtime_error("--ep " + std::to_string(o.ep) + " is more than the " + std::to_string(shape.n_experts) +
                              " experts");
@@ -211,7 +209,7 @@ RoutingTraffic traffic_of(const Options& o, const ModelShape& shape, AllToAll wa
   return routing_traffic(count_volumes(topk, static_cast<int>(shape.top_k), placement, o.ranks_per_node), tokens, way);
 }
 
-Asked asked_by(const Options& o) {
+Asked asked_by(const PredictOptions& o) {
   Asked asked;
   StepConfig& config = asked.config;
   config.shape = model_shape(o.model);
@@ -282,11 +280,11 @@ Json published_json(Hypothesis hypothesis) {
   Json bars = Json::array();
   for (const BarComparison& bar : compare_with_published(hypothesis))
     bars.push_back({{"name", bar.name},
-                    {"published", number(bar.published)},
+                    {"published", number_or_null(bar.published)},
                     {"modelled", bar.modelled},
                     {"band", {bar.band.low, bar.band.high}},
                     {"standing", bar.standing},
-                    {"error", number(bar.error())},
+                    {"error", number_or_null(bar.error())},
                     {"in_band", std::isnan(bar.published) ? Json(nullptr) : Json(bar.in_band())},
                     {"verdict", bar.verdict()}});
   return bars;
@@ -409,13 +407,13 @@ void print_step(const StepConfig& config, const StepParameters& p, const StepTim
   print_published(p.hypothesis);
 }
 
-void check_step_options(const Command& command, const Options& options) {
+void check_step_options(const Command& command, const PredictOptions& options) {
   if (!is_recording(options.routing))
     command.refuse({"--run", "--step", "--layer", "--node-limited"},
                    "goes with a recording as --routing (grouped is node-limited by rule)");
 }
 
-void predict_step(const Command& command, const Options& options) {
+void predict_step(const Command& command, const PredictOptions& options) {
   check_step_options(command, options);
   const Hypothesis hypothesis = hypothesis_named(options.hypothesis);
   const Asked asked = asked_by(options);
@@ -436,7 +434,7 @@ constexpr const char* kRoutingHelp =
 constexpr const char* kHypothesisHelp =
     "How to read the published runs: h1 (tokens split over TP, DeepEP overhead) or h2 (tokens duplicated over TP)";
 
-void add_options(Command& command, Options& o) {
+void add_options(Command& command, PredictOptions& o) {
   constexpr int kMax = 1 << 20;
   const Option calibration =
       command.option("--calibration", o.calibration, "Predict the layers of this JSON file from its parts");
@@ -474,7 +472,7 @@ void add_options(Command& command, Options& o) {
 
 void add_predict_command(CLI::App& app) {
   Command command(app, "predict", "Model the time of a training step, or of measured layers");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<PredictOptions>();
   add_options(command, *options);
   command.footer(
       "Examples:\n"

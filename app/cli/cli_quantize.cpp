@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "app/cli/cli_json.h"
 #include "app/cli/cli_tensor_figures.h"
 #include "app/cli/command_line.h"
 #include "core/files/safetensors.h"
@@ -23,7 +24,7 @@ namespace {
 constexpr int kBlock = 32;
 constexpr std::size_t kChunkElements = std::size_t{1} << 20;  // converted at a time
 
-struct Options {
+struct QuantizeOptions {
   std::string in, out, tensor, format = "mxfp8_e4m3", scale = "rceil", axis = "row", operand = "W";
   bool scale_given = false, what_if = false, json = false;
 };
@@ -44,12 +45,12 @@ std::string format_names() {
   return names;
 }
 
-ScaleRule scale_rule_of(const Options& options) {
+ScaleRule scale_rule_of(const QuantizeOptions& options) {
   if (const auto rule = scale_rule_named(options.scale)) return *rule;
   throw std::runtime_error("--scale is '" + options.scale + "'; allowed: floor, rceil, even, ceil");
 }
 
-Operand operand_of(const Options& options) {
+Operand operand_of(const QuantizeOptions& options) {
   for (const Operand operand : {Operand::x, Operand::w, Operand::dy})
     if (options.operand == operand_name(operand)) return operand;
   throw std::runtime_error("--operand is '" + options.operand + "'; allowed: x, W, dY");
@@ -66,13 +67,13 @@ OperandFormat recipe_format_of(Recipe recipe, Operand operand) {
 }
 
 // nullopt: it is not one of the MX element formats, of which codes and scales can be stored.
-std::optional<OperandFormat> mx_format_of(const Options& options) {
+std::optional<OperandFormat> mx_format_of(const QuantizeOptions& options) {
   const NamedFormat* named = find_format(options.format);
   if (!named || !is_mx(*named)) return std::nullopt;
   return mx_format(named->format.element, scale_rule_of(options), kBlock);
 }
 
-OperandFormat format_of(const Options& options) {
+OperandFormat format_of(const QuantizeOptions& options) {
   if (const auto mx = mx_format_of(options)) return *mx;
   const auto recipe = recipe_named(options.format);
   if (!recipe || *recipe == Recipe::fp32)
@@ -83,7 +84,7 @@ OperandFormat format_of(const Options& options) {
   return recipe_format_of(*recipe, operand_of(options));
 }
 
-std::vector<BlockAxis> axes_of(const Options& options) {
+std::vector<BlockAxis> axes_of(const QuantizeOptions& options) {
   if (options.axis == "row") return {BlockAxis::row};
   if (options.axis == "column") return {BlockAxis::column};
   if (options.axis == "both") return {BlockAxis::row, BlockAxis::column};
@@ -195,24 +196,20 @@ std::string sqnr_text(const QuantSums& sums) {
 
 using Json = nlohmann::ordered_json;
 
-Json number(double value) {
-  return std::isfinite(value) ? Json(value) : Json(nullptr);
-}
-
 // Names, units and meaning as in a recording's table quant.
 Json to_json(const QuantSums& sums) {
   Json json;
   json["elements"] = sums.elements;
   json["exact"] = sums.err2 == 0 && !sums.all_nan();
-  json["sqnr_db"] = number(sums.sqnr_db());
-  json["relative_l2"] = number(sums.relative_l2());
-  json["cosine"] = number(sums.cosine());
-  json["amax"] = number(static_cast<double>(sums.amax));
-  json["underflow"] = number(sums.underflow_share());
-  json["clipped"] = number(sums.clipped_share());
+  json["sqnr_db"] = number_or_null(sums.sqnr_db());
+  json["relative_l2"] = number_or_null(sums.relative_l2());
+  json["cosine"] = number_or_null(sums.cosine());
+  json["amax"] = number_or_null(static_cast<double>(sums.amax));
+  json["underflow"] = number_or_null(sums.underflow_share());
+  json["clipped"] = number_or_null(sums.clipped_share());
   json["blocks"] = sums.blocks;
-  json["clipped_blocks"] = number(sums.clipped_blocks_share());
-  json["crest"] = number(sums.mean_crest());
+  json["clipped_blocks"] = number_or_null(sums.clipped_blocks_share());
+  json["crest"] = number_or_null(sums.mean_crest());
   Json& scales = json["e8m0_blocks"] = Json::object();
   for (std::size_t byte = 0; byte < sums.e8m0_blocks.size(); ++byte)
     if (sums.e8m0_blocks[byte]) scales[std::to_string(byte)] = sums.e8m0_blocks[byte];
@@ -235,7 +232,7 @@ struct TensorReport {
   std::vector<WhatIfRow> what_if;      // as what_if.h orders them
 };
 
-TensorReport report_of(const TensorView& tensor, const Options& options) {
+TensorReport report_of(const TensorView& tensor, const QuantizeOptions& options) {
   TensorReport report{&tensor, {}, {}, {}};
   const OperandFormat format = format_of(options);
   for (const BlockAxis axis : axes_of(options)) report.figures.push_back({axis, figures_of(tensor, format, axis)});
@@ -353,7 +350,7 @@ std::vector<TensorSpec> specs_of(const std::vector<const TensorView*>& tensors) 
   return specs;
 }
 
-void write_file(const Options& options, const std::vector<const TensorView*>& tensors) {
+void write_file(const QuantizeOptions& options, const std::vector<const TensorView*>& tensors) {
   const auto format = mx_format_of(options);
   if (!format)
     throw std::runtime_error(
@@ -366,7 +363,7 @@ void write_file(const Options& options, const std::vector<const TensorView*>& te
   out.finish();
 }
 
-void print_report(const Options& options, const std::vector<TensorReport>& reports) {
+void print_report(const QuantizeOptions& options, const std::vector<TensorReport>& reports) {
   const bool mx = mx_format_of(options).has_value();
   std::printf("%s%s, axis %s\n", options.format.c_str(),
               mx ? (", scale rule " + options.scale + ", blocks of " + std::to_string(kBlock)).c_str()
@@ -385,7 +382,7 @@ void print_report(const Options& options, const std::vector<TensorReport>& repor
   if (!options.out.empty()) std::printf("wrote %s\n", printable(options.out).c_str());
 }
 
-void print_json(const Options& options, const std::vector<TensorReport>& reports) {
+void print_json(const QuantizeOptions& options, const std::vector<TensorReport>& reports) {
   Json json;
   json["file"] = options.in;
   json["format"] = options.format;
@@ -397,7 +394,7 @@ void print_json(const Options& options, const std::vector<TensorReport>& reports
   std::printf("%s\n", json.dump(2, ' ', true, Json::error_handler_t::replace).c_str());
 }
 
-void quantize_file(const Options& options) {
+void quantize_file(const QuantizeOptions& options) {
   format_of(options);  // wrong options are reported before a file is read
   axes_of(options);
   operand_of(options);
@@ -414,7 +411,7 @@ void quantize_file(const Options& options) {
 
 void add_quantize_command(CLI::App& app) {
   Command command(app, "quantize", "Quantize the tensors of a safetensors file, and print figures or write a file");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<QuantizeOptions>();
   command.option("IN", options->in, "The .safetensors file to read").required();
   command.option("--out", options->out,
                  "A .safetensors file to write: NAME.codes, NAME.scales, NAME.dequant (MX element formats)");

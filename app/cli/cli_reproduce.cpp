@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kDiffers = 1;
 
-struct Options {
+struct ReproduceOptions {
   std::string path, run;
   std::int64_t steps = -1;
 };
@@ -43,7 +43,7 @@ Reproduction reproduce_one(const RecordingReader& recording, const RunInfo& info
   return result;
 }
 
-void run(const Options& options) {
+void reproduce_run(const ReproduceOptions& options) {
   const RecordingReader recording(options.path);
   print_missing(recording);
   if (recording.runs().empty()) throw std::runtime_error(options.path + ": there is no run in it");
@@ -66,7 +66,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_reproduce_command(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReproduceOptions>();
   Command command(app, "reproduce", "Train a recorded run again and check that its losses are the same to the bit");
   command.option("RECORDING", options->path, "The .moescope file").required();
   command.option("--run", options->run, "Only the run of this name (default: every run)");
@@ -80,7 +80,7 @@ void add_reproduce_command(CLI::App& app) {
       "are used again; if not, a message says so before the run. OPENBLAS_CORETYPE and MOESCOPE_MATRIX_UNITS (auto,\n"
       "amx, avx512_bf16, off), where you set them, are kept.\n"
       "Exit status: 0 the same to the bit, 1 a loss differs (the step is named), 2 wrong input.");
-  command.runs([options] { run(*options); });
+  command.runs([options] { reproduce_run(*options); });
 }
 
 }  // namespace moescope

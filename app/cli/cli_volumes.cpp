@@ -24,7 +24,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kMaxSlots = std::int64_t{1} << 26;  // 256 MiB of chosen experts
 
-struct Options {
+struct VolumesOptions {
   std::string model = "671B", routing = "forced", topk, tensor = "topk_idx", recording, placement = "contiguous";
   std::string payload = "bf16";
   int dim = 0, experts = 0, top_k = 0, moe_layers = 0, groups = 0, limited_groups = 0;
@@ -42,7 +42,7 @@ struct Counted {
   int dim = 0, top_k = 0, n_experts = 0, moe_layers = 1;
 };
 
-ModelShape shape_of(const Options& options) {
+ModelShape shape_of(const VolumesOptions& options) {
   ModelShape shape = model_shape(options.model);
   const auto take = [](std::int64_t& value, int given) {
     if (given > 0) value = given;
@@ -56,7 +56,8 @@ ModelShape shape_of(const Options& options) {
   return shape;
 }
 
-Placement placement_of(const Options& options, const std::vector<std::int32_t>& topk_TK, const ModelShape& shape) {
+Placement placement_of(const VolumesOptions& options, const std::vector<std::int32_t>& topk_TK,
+                       const ModelShape& shape) {
   const int n_experts = static_cast<int>(shape.n_experts);
   if (options.ranks > n_experts && options.placement != "balanced")
     throw std::runtime_error("--ranks " + std::to_string(options.ranks) + " is more than the " +
@@ -77,7 +78,7 @@ std::int64_t metadata_number(const SafetensorsFile& file, const char* key, std::
 }
 
 // [R, T, K] or [T, K]. What the command line leaves open, experts, ranks and ranks of a node, is the file's.
-std::vector<std::int32_t> read_topk(const Command& command, Options& options, ModelShape& shape) {
+std::vector<std::int32_t> read_topk(const Command& command, VolumesOptions& options, ModelShape& shape) {
   const SafetensorsFile file(options.topk);
   const TensorView& tensor = file.at(options.tensor);
   const std::string where = options.topk + ": tensor '" + options.tensor + "': ";
@@ -107,7 +108,7 @@ std::vector<std::int32_t> read_topk(const Command& command, Options& options, Mo
 }
 
 // By a rule, or by the load of a recorded router.
-std::vector<std::int32_t> route(const Options& options, const ModelShape& shape, std::string& name) {
+std::vector<std::int32_t> route(const VolumesOptions& options, const ModelShape& shape, std::string& name) {
   if (options.tokens_per_rank > kMaxSlots / (options.ranks * shape.top_k))
     throw std::runtime_error("--tokens-per-rank: ranks x tokens x top_k is limited to 2^26");
   const std::int64_t tokens = options.tokens_per_rank * options.ranks;
@@ -125,7 +126,7 @@ std::vector<std::int32_t> route(const Options& options, const ModelShape& shape,
                           options.seed);
 }
 
-Counted count_routing(const Command& command, Options& options) {
+Counted count_routing(const Command& command, VolumesOptions& options) {
   ModelShape shape = shape_of(options);
   Counted counted;
   std::vector<std::int32_t> topk_TK;
@@ -152,7 +153,7 @@ void add(std::vector<std::uint32_t>& sum, const std::vector<std::uint32_t>& more
 }
 
 // The ranks and the placement are the recording's own: it holds counts, not the choices of each token.
-Counted count_recording(const Options& options) {
+Counted count_recording(const VolumesOptions& options) {
   const auto [info, frame] = recorded_step(options.recording, options.run, options.step);
   Counted counted;
   int layers = 0;
@@ -283,7 +284,7 @@ void print_table(const Counted& counted, const std::vector<WayCounts>& ways, con
 }
 
 // An option that would change nothing is a misunderstanding.
-void check_options(const Command& command, Options& options) {
+void check_options(const Command& command, VolumesOptions& options) {
   if (options.routing.ends_with(".safetensors")) {
     if (!options.topk.empty() || !options.recording.empty())
       throw std::runtime_error("--routing " + options.routing + " excludes --topk and --recording");
@@ -300,7 +301,7 @@ void check_options(const Command& command, Options& options) {
   if (!options.json) command.refuse({"--matrices"}, "goes with --json");
 }
 
-void print_volumes(const Command& command, Options options) {
+void print_volumes(const Command& command, VolumesOptions options) {
   check_options(command, options);
   const Payload payload = payload_named(options.payload);
   const Counted counted = options.recording.empty() ? count_routing(command, options) : count_recording(options);
@@ -314,7 +315,7 @@ void print_volumes(const Command& command, Options options) {
     print_table(counted, ways, ops);
 }
 
-void add_options(Command& command, Options& o) {
+void add_options(Command& command, VolumesOptions& o) {
   constexpr int kMax = 1 << 20;
   command.option("--model", o.model, "Shape to start from: 671B, 236B, 16B or debugmodel").shows_default();
   command.option("--dim", o.dim, "Values of a token's row").range(1, kMax);
@@ -362,7 +363,7 @@ void add_options(Command& command, Options& o) {
 
 void add_volumes_command(CLI::App& app) {
   Command command(app, "volumes", "Count the bytes of an expert-parallel all-to-all by link");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<VolumesOptions>();
   add_options(command, *options);
   command.footer(
       "Examples:\n"

@@ -141,9 +141,8 @@ std::int64_t Statement::get_integer() {
 
 bool Statement::get_real(double& value) {
   const int column = column_++;
-  if (sqlite3_column_type(statement_, column) == SQLITE_NULL) return false;
-  value = sqlite3_column_double(statement_, column);
-  return true;
+  value = sqlite3_column_double(statement_, column);  // of NULL 0: only of that the type is asked
+  return value != 0 || sqlite3_column_type(statement_, column) != SQLITE_NULL;
 }
 
 std::string Statement::get_text(const char* what, std::size_t most) {

@@ -16,7 +16,7 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kSquare = 128;
-constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+constexpr std::size_t kAll = ScaleBlock::kWhole;
 
 // What shares a scale, in rows and columns of the matrix as it lies in memory; kAll: all of them.
 struct Scope {
@@ -28,9 +28,8 @@ Scope scope_of(const OperandFormat& format, BlockAxis axis) {
   if (format.scheme != QuantScheme::fp8) {
     along = static_cast<std::size_t>(block_size(format));
   } else {
-    constexpr Scope kFp8[] = {{kAll, kAll}, {kAll, 1}, {kSquare, 1}, {kSquare, kSquare}};
-    along = kFp8[static_cast<int>(format.granularity)].rows;
-    across = kFp8[static_cast<int>(format.granularity)].cols;
+    along = fp8_block(format.granularity).along;
+    across = fp8_block(format.granularity).across;
   }
   return axis == BlockAxis::row ? Scope{across, along} : Scope{along, across};
 }
@@ -151,12 +150,25 @@ void quantize_operand_tile(const OperandFormat& format, MatrixView in, BlockAxis
   quantize_tile(format, tile_of(in, key, out, out_stride), axis, tensor_amax, sums);
 }
 
+ScaleBlock fp8_block(ScaleGranularity granularity) {
+  switch (granularity) {
+    case ScaleGranularity::tensor:
+      return {};
+    case ScaleGranularity::row:
+      return {kAll, 1};
+    case ScaleGranularity::block_1x128:
+      return {kSquare, 1};
+    case ScaleGranularity::block_128x128:
+      return {kSquare, kSquare};
+  }
+  return {};
+}
+
 bool fits_bf16(const OperandFormat& format) {
   switch (format.scheme) {
     case QuantScheme::fp32:
       return false;
     case QuantScheme::fp8:
-      return has_tensor_scale(format);
     case QuantScheme::bf16:
     case QuantScheme::mx:
     case QuantScheme::nvfp4:
@@ -167,24 +179,26 @@ bool fits_bf16(const OperandFormat& format) {
 
 float bf16_scale(const OperandFormat& format, float tensor_amax) {
   if (format.scheme == QuantScheme::nvfp4) return nvfp4_tensor_scale(tensor_amax);
-  if (format.scheme == QuantScheme::fp8)
+  if (format.scheme == QuantScheme::fp8 && has_tensor_scale(format))
     return 1 / fp8_encoding_scale(traits(format.element).max, format.power_of_two_scale, tensor_amax);
   return 1;
 }
 
 bool quantize_operand_bf16(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
-                           Bf16* out, std::size_t out_stride, float& scale, QuantSums* sums) {
+                           Bf16* out, std::size_t out_stride, float& scale, ScaleGrid grid, QuantSums* sums) {
   const float amax = has_tensor_scale(format) ? operand_amax(format, in, axis, key) : 0;
   scale = bf16_scale(format, amax);
-  return quantize_operand_tile_bf16(format, in, axis, key, amax, out, out_stride, sums);
+  return quantize_operand_tile_bf16(format, in, axis, key, amax, out, out_stride, grid, sums);
 }
 
 bool quantize_operand_tile_bf16(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
-                                float tensor_amax, Bf16* out, std::size_t out_stride, QuantSums* sums) {
-  assert(fits_bf16(format));
+                                float tensor_amax, Bf16* out, std::size_t out_stride, ScaleGrid grid, QuantSums* sums) {
+  assert(fits_bf16(format) && (!has_scale_grid(format) || grid.scales));
   bool too_small = false;
   Tile tile = tile_of(in, key, nullptr, out_stride);
   tile.bf16 = out, tile.too_small = &too_small;
+  if (has_scale_grid(format)) tile.grid = grid;
+  tile.along_columns = axis == BlockAxis::row;
   quantize_tile(format, tile, axis, tensor_amax, sums);
   return !too_small;
 }

@@ -29,6 +29,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "core/numerics/block_quantize.h"
 
@@ -67,19 +68,34 @@ float larger_amax(float a, float b);  // the one that is not finite, if there is
 void quantize_operand_tile(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
                            float tensor_amax, float* out, std::size_t out_stride, QuantSums* sums);
 
-// Quantized for BF16 matrix units (matrix_units.h), which multiply it exactly: q = BF16 number * one scale of the
-// tensor.
+// Quantized for BF16 matrix units (matrix_units.h), which multiply it exactly: q = BF16 number * scale.
 //   bf16, mx   the number is q, the scale 1
 //   nvfp4      element * s, which has 6 bits at most, and t
-//   fp8        with a tensor-wide scale: the element, and 1 / e
-// Whether the format is one of these.
+//   fp8        the element, and 1 / e: one scale for the tensor, or a grid of them
+// Whether the format is one of these: all but fp32.
 bool fits_bf16(const OperandFormat& format);
 float bf16_scale(const OperandFormat& format, float tensor_amax);
+
+// Values that share a scale of fp8, along the contracting dimension and across it; kWhole: all of them.
+struct ScaleBlock {
+  static constexpr std::size_t kWhole = std::numeric_limits<std::size_t>::max();
+  std::size_t along = kWhole, across = kWhole;
+};
+ScaleBlock fp8_block(ScaleGranularity granularity);
+// fp8 with more scales than one.
+constexpr bool has_scale_grid(const OperandFormat& format) {
+  return format.scheme == QuantScheme::fp8 && !has_tensor_scale(format);
+}
+// Where the grid goes: [blocks along the contracting dimension, `stride` blocks across it].
+struct ScaleGrid {
+  float* scales = nullptr;
+  std::size_t stride = 0;
+};
 // quantize_operand and quantize_operand_tile with the number in `out`. False: one is smaller than BF16's smallest
 // normal number, 2^-126, and `out` of no use.
 bool quantize_operand_bf16(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
-                           Bf16* out, std::size_t out_stride, float& scale, QuantSums* sums);
+                           Bf16* out, std::size_t out_stride, float& scale, ScaleGrid grid, QuantSums* sums);
 bool quantize_operand_tile_bf16(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
-                                float tensor_amax, Bf16* out, std::size_t out_stride, QuantSums* sums);
+                                float tensor_amax, Bf16* out, std::size_t out_stride, ScaleGrid grid, QuantSums* sums);
 
 }  // namespace moescope

@@ -103,13 +103,16 @@ void quantize_in_bands(const OperandFormat& format, const T* in, int rows, int c
 }
 
 bool quantize_in_bands_bf16(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
-                            Bf16* out, float& scale, QuantSums* sums) {
+                            Bf16* out, float& scale, ScaleGrid grid, QuantSums* sums) {
   if (in.rows == 0 || in.cols == 0) return true;
   const float amax = has_tensor_scale(format) ? amax_of_bands(format, in, axis, key) : 0;
   scale = bf16_scale(format, amax);
   std::atomic<bool> all_fit = true;
   for_each_band(format, in, axis, key, sums, [&](const Band& band, const RoundingKey& own, QuantSums* band_sums) {
-    if (!quantize_operand_tile_bf16(format, band.in, axis, own, amax, out + band.offset, in.stride, band_sums))
+    ScaleGrid own_grid = grid;  // a band begins at a multiple of 128 across the contracting dimension
+    if (grid.scales) own_grid.scales += (band.row + band.col) / fp8_block(format.granularity).across;
+    if (!quantize_operand_tile_bf16(format, band.in, axis, own, amax, out + band.offset, in.stride, own_grid,
+                                    band_sums))
       all_fit = false;
   });
   return all_fit;

@@ -21,7 +21,7 @@ void quantize_in_bands(const OperandFormat& format, const T* in, int rows, int c
 
 // In bands, for BF16 matrix units: operand_format.h's quantize_operand_bf16.
 bool quantize_in_bands_bf16(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
-                            Bf16* out, float& scale, QuantSums* sums);
+                            Bf16* out, float& scale, ScaleGrid grid, QuantSums* sums);
 
 // Quantizes and decodes each row by itself, in place, as a transfer in that format does. `format` has no tensor-wide
 // scale.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <vector>
 
 #include "core/model/layers/operand.h"
 #include "core/model/layers/precision.h"
@@ -28,18 +29,44 @@ std::size_t extent(const OperandSource<T>& s) {
   return s.rows == 0 ? 0 : static_cast<std::size_t>(last) + size(s.rows - 1) * size(s.stride) + size(s.cols);
 }
 
-// Whole cache lines, for the second operand to begin on one.
+// Scales of an operand's grid along the contracting dimension and across it, of one part.
+struct GridExtent {
+  std::size_t along, across;
+};
+template <class T>
+GridExtent grid_of(const OperandSource<T>& s) {
+  const ScaleBlock block = fp8_block(s.format->granularity);
+  const auto blocks = [](int n, std::size_t of) { return n == 0 ? 0 : (size(n) - 1) / of + 1; };
+  const bool columns = s.axis == BlockAxis::row;
+  return {blocks(columns ? s.cols : s.rows, block.along), blocks(columns ? s.rows : s.cols, block.across)};
+}
+
+template <class T>
+bool side_by_side(const OperandSource<T>& s) {
+  return s.parts == 2 && s.part[1].in - s.part[0].in < s.stride;
+}
+
+template <class T>
+std::size_t in_lines(std::size_t count) {
+  constexpr std::size_t kLine = 64 / sizeof(T);
+  return (count + kLine - 1) / kLine * kLine;
+}
+
+// Whole cache lines, for the second operand to begin on one. BF16 numbers take half of it and scales come after them.
 template <class T>
 std::size_t scratch_of(const OperandSource<T>& source) {
-  constexpr std::size_t kLine = 64 / sizeof(T);
-  return plain(source) ? 0 : (extent(source) + kLine - 1) / kLine * kLine;
+  if (plain(source)) return 0;
+  const std::size_t values = in_lines<T>(extent(source));
+  if (!has_scale_grid(*source.format)) return values;
+  const GridExtent grid = grid_of(source);
+  return values + in_lines<T>(size(source.parts) * grid.along * grid.across);
 }
 
 template <class T>
 GemmInput<T> input_of(const OperandSource<T>& s) {
   GemmInput<T> input;
   input.stride = s.stride;
-  if (s.parts == 2) input.cut = s.part[1].in - s.part[0].in < s.stride ? s.cols : s.rows;
+  if (s.parts == 2) input.cut = side_by_side(s) ? s.cols : s.rows;
   return input;
 }
 
@@ -56,30 +83,96 @@ GemmInput<T> in_full(const OperandSource<T>& s, bool in_bands, bool count, T* ou
   return input;
 }
 
+// Parts that lie along the contracting dimension have their scales after each other there, others across it.
+ScaleGrid place_grid(const OperandSource<float>& s, float* scales, GemmInput<float>& input) {
+  const ScaleBlock block = fp8_block(s.format->granularity);
+  const GridExtent grid = grid_of(s);
+  input.along_columns = s.axis == BlockAxis::row;
+  const bool parts_along = s.parts == 2 && side_by_side(s) == input.along_columns;
+  input.grid = scales;
+  input.grid_stride = grid.across * (parts_along ? 1 : size(s.parts));
+  const auto places = [&](int extent, std::size_t of, std::size_t count) {
+    return ScalePlaces{.block = static_cast<int>(std::min(of, size(std::numeric_limits<int>::max()))),
+                       .part = std::max(extent, 1),
+                       .per_part = static_cast<int>(count)};
+  };
+  input.along = places(input.along_columns ? s.cols : s.rows, block.along, grid.along);
+  input.across = places(input.along_columns ? s.rows : s.cols, block.across, grid.across);
+  return {scales, input.grid_stride};
+}
+
 // False: BF16 lacks one of the numbers.
 bool in_bf16(const OperandSource<float>& s, bool in_bands, float* scratch, GemmInput<float>& input) {
   auto* out = reinterpret_cast<Bf16*>(scratch);
   input = input_of(s);
   input.bf16 = out;
   bool all_fit = true;
+  ScaleGrid grid;
+  std::size_t step = 0;  // from one part's scales to the other's
+  if (has_scale_grid(*s.format)) {
+    grid = place_grid(s, scratch + in_lines<float>(extent(s)), input);
+    step = s.parts == 2 && input.grid_stride == grid_of(s).across ? grid_of(s).along * input.grid_stride
+                                                                  : grid_of(s).across;
+  }
   for (int i = 0; i < s.parts; ++i) {
     const OperandPart<float>& part = s.part[size(i)];
+    const ScaleGrid own{grid.scales ? grid.scales + size(i) * step : nullptr, grid.stride};
     const MatrixView in{part.in, size(s.rows), size(s.cols), size(s.stride)};
     Bf16* to = out + (part.in - s.part[0].in);
     float& scale = input.scale[size(i)];
-    all_fit &= in_bands ? quantize_in_bands_bf16(*s.format, in, s.axis, part.key, to, scale, part.sums)
-                        : quantize_operand_bf16(*s.format, in, s.axis, part.key, to, in.stride, scale, part.sums);
+    all_fit &= in_bands ? quantize_in_bands_bf16(*s.format, in, s.axis, part.key, to, scale, own, part.sums)
+                        : quantize_operand_bf16(*s.format, in, s.axis, part.key, to, in.stride, scale, own, part.sums);
   }
   return all_fit;
 }
 
-// A product whose operands have one scale each.
+// What the scales of a grid's row `along` are for `count` elements across; all 1 without a grid.
+void take_scales(const GemmInput<float>& input, int along, int count, float* out) {
+  if (!input.grid) return void(std::fill_n(out, count, 1.0f));
+  const float* scales = input.grid + size(input.along.index(along)) * input.grid_stride;
+  for (int i = 0; i < count; ++i) out[i] = scales[input.across.index(i)];
+}
+
+// Of operands with a grid of scales: a product for each stretch of the contracting dimension under the same scales, its
+// sums scaled and added in FP32, as kernels of DeepSeek-V3's FP8 training promote theirs.
+void multiply_stretches(Trans ta, Trans tb, int m, int n, int k, const GemmInput<float>& a, const GemmInput<float>& b,
+                        bool adds, float* c, int ldc) {
+  thread_local std::vector<float> sums, a_scales, b_scales;
+  const auto grown = [](std::vector<float>& of, std::size_t count) {
+    if (of.size() < count) of.resize(count);
+    return of.data();
+  };
+  float *part = grown(sums, size(m) * size(n)), *of_a = grown(a_scales, size(m)), *of_b = grown(b_scales, size(n));
+  for (int done = 0, count = 0; done < k; done += count) {
+    count = k - done;
+    if (a.grid) count = std::min(count, a.along.left(done));
+    if (b.grid) count = std::min(count, b.along.left(done));
+    const GemmInput<float> a_rest = ta == Trans::yes ? a.from(done, 0) : a.from(0, done);
+    const GemmInput<float> b_rest = tb == Trans::yes ? b.from(0, done) : b.from(done, 0);
+    gemm(ta, tb, m, n, count, a.scale[0] * b.scale[0], a_rest.bf16, a.stride, b_rest.bf16, b.stride, 0.0f, part, n);
+    take_scales(a, done, m, of_a);
+    take_scales(b, done, n, of_b);
+    const bool first = done == 0 && !adds;
+    for (int i = 0; i < m; ++i) {
+      float* to = c + size(i) * size(ldc);
+      const float* from = part + size(i) * size(n);
+      if (first)
+        for (int j = 0; j < n; ++j) to[j] = of_a[i] * of_b[j] * from[j];
+      else
+        for (int j = 0; j < n; ++j) to[j] += of_a[i] * of_b[j] * from[j];
+    }
+  }
+}
+
+// A product whose operands have one scale each, or a grid.
 template <class T>
 void multiply_part(Trans ta, Trans tb, int m, int n, int k, const GemmInput<T>& a, const GemmInput<T>& b, bool adds,
                    T* c, int ldc) {
   const T beta = adds ? T{1} : T{0};
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (std::is_same_v<T, float>) {
+    if ((a.grid || b.grid) && k > 0) return multiply_stretches(ta, tb, m, n, k, a, b, adds, c, ldc);
     if (a.bf16) return gemm(ta, tb, m, n, k, a.scale[0] * b.scale[0], a.bf16, a.stride, b.bf16, b.stride, beta, c, ldc);
+  }
   gemm(ta, tb, m, n, k, T{1}, a.values, a.stride, b.values, b.stride, beta, c, ldc);
 }
 
@@ -92,6 +185,8 @@ GemmInput<T> GemmInput<T>::from(int row, int column) const {
   if (values) rest.values += skipped;
   if (bf16) rest.bf16 += skipped;
   rest.cut -= column;
+  rest.along.first += along_columns ? column : row;
+  rest.across.first += along_columns ? row : column;
   return rest;
 }
 

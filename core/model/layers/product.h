@@ -5,6 +5,7 @@
 // sees the values rounded to float, and products are in double.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <limits>
@@ -34,6 +35,19 @@ struct OperandSource {
   std::array<OperandPart<T>, 2> part;
 };
 
+// Which scale of a grid an element has, along one dimension: every `block` elements of a part share one.
+struct ScalePlaces {
+  int block = std::numeric_limits<int>::max(), part = std::numeric_limits<int>::max();
+  int per_part = 1;  // scales
+  int first = 0;     // element of the grid's matrix that is this operand's first
+
+  int index(int i) const { return (first + i) / part * per_part + (first + i) % part / block; }
+  int left(int i) const {  // elements from `i` on that have the same
+    const int in_part = (first + i) % part;
+    return std::min(part - in_part, block - in_part % block);
+  }
+};
+
 // An operand as multiply() takes it: numbers in T or in BF16, and what their products are scaled by.
 template <class T>
 struct GemmInput {
@@ -42,6 +56,10 @@ struct GemmInput {
   int stride = 0;
   int cut = std::numeric_limits<int>::max();  // row of a second operand, stored column of a first, from which on
   std::array<float, 2> scale{1, 1};           // the second scale holds
+  const float* grid = nullptr;                // of FP8's blocks: [along the contracting dimension, across it]
+  std::size_t grid_stride = 0;
+  ScalePlaces along, across;
+  bool along_columns = true;
 
   GemmInput from(int row, int column) const;  // without the rows and columns before
 };

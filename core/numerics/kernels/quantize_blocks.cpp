@@ -114,6 +114,15 @@ void note_small_numbers(const Scaling& s, const BlockBatch& b, const Tile& t) {
   if (t.bf16 && b.nonzero > 0 && b.least_code < s.least_bf16_code) *t.too_small = true;
 }
 
+// The scale of the block that begins at this row and column of the tile.
+void note_scale(const Scaling& s, const Tile& t, std::size_t row, std::size_t col, float scale) {
+  const ScaleBlock block = fp8_block(s.format.granularity);
+  row += t.row, col += t.col;
+  const std::size_t along = (t.along_columns ? col : row) / block.along;
+  const std::size_t across = (t.along_columns ? row : col) / block.across;
+  t.grid.scales[along * t.grid.stride + across] = scale;
+}
+
 // The tile with its decoded values in FP32: it has them, or convert(tile) makes them once more.
 Tile decoded(const Tile& t, const auto& convert) {
   if (!t.bf16) return t;
@@ -162,6 +171,8 @@ void quantize_row_batch(const Scaling& s, const Tile& t, std::size_t width, Scal
   find_row_amax(t, width, b.amax_bits.data());
   find_scales(s, b);
   note_small_numbers(s, b, t);
+  if (t.grid.scales)
+    for (std::size_t i = 0; i < b.count; ++i) note_scale(s, t, i / per_row, i % per_row * width, b.decode[i]);
   const auto convert = [&](const Tile& tile) { return convert_rows(s, tile, width, b); };
   add_batch(
       s, b, convert(t), t, convert,
@@ -183,6 +194,8 @@ void quantize_column_batch(const Scaling& s, const Tile& t, ScaleCounts& counts,
   find_column_amax(t, b.amax_bits.data());
   find_scales(s, b);
   note_small_numbers(s, b, t);
+  if (t.grid.scales)
+    for (std::size_t i = 0; i < b.count; ++i) note_scale(s, t, 0, i, b.decode[i]);
   const auto convert = [&](const Tile& tile) {
     BatchSums all;
     for_each_part(tile, kStretchRows, t.cols, [&](const Tile& stretch) { add(convert_columns(s, stretch, b), all); });
@@ -219,6 +232,7 @@ void quantize_area(const Scaling& s, const Tile& t, float amax, QuantSums& sums)
   std::fill_n(b.amax_bits.begin(), b.count, std::bit_cast<std::int32_t>(amax));
   find_scales(s, b);
   note_small_numbers(s, b, t);
+  if (t.grid.scales) note_scale(s, t, 0, 0, b.decode[0]);
   double x2 = 0;
   for_each_part(t, rows, cols, [&](const Tile& part) {
     b.x2.fill(0);  // of rows that the last part has not

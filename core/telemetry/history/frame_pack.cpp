@@ -4,8 +4,10 @@
 #include <bit>
 #include <cassert>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include "core/telemetry/frame/describe.h"
 
@@ -35,19 +37,20 @@ class Packer {
     if (bytes) std::memcpy(grow(bytes), values.data(), bytes);
   }
   void put_counts(std::span<const std::uint32_t> counts) {
-    const std::uint32_t largest = counts.empty() ? 0 : *std::max_element(counts.begin(), counts.end());
-    const std::uint8_t width = largest < 1u << 8 ? 1 : largest < 1u << 16 ? 2 : 4;
+    std::uint32_t bits = 0;
+    for (const std::uint32_t n : counts) bits |= n;
+    const std::uint8_t width = bits < 1u << 8 ? 1 : bits < 1u << 16 ? 2 : 4;
     put(static_cast<std::uint32_t>(counts.size()));
     put(width);
     std::uint8_t* out = grow(counts.size() * width);
     if (width == 1) {
       for (const std::uint32_t n : counts) *out++ = static_cast<std::uint8_t>(n);
     } else if (width == 2) {
-      for (const std::uint32_t n : counts) {
-        *out++ = static_cast<std::uint8_t>(n);
-        *out++ = static_cast<std::uint8_t>(n >> 8);
+      for (std::size_t i = 0; i < counts.size(); ++i) {
+        const auto n = static_cast<std::uint16_t>(counts[i]);
+        std::memcpy(out + 2 * i, &n, sizeof n);
       }
-    } else {
+    } else if (!counts.empty()) {
       std::memcpy(out, counts.data(), counts.size() * width);
     }
   }
@@ -81,20 +84,24 @@ class Packer {
     put_counts(
         std::span(e8m0_blocks).subspan(static_cast<std::size_t>(range.first), static_cast<std::size_t>(range.count)));
   }
-  std::size_t size() const { return bytes_.size(); }
-  void reserve(std::size_t size) { bytes_.reserve(size); }
-  void put_at(std::size_t place, std::uint32_t value) { std::memcpy(bytes_.data() + place, &value, sizeof value); }
-  PackedFrame take() {
-    bytes_.shrink_to_fit();
-    return std::move(bytes_);
-  }
+  std::size_t size() const { return size_; }
+  void put_at(std::size_t place, std::uint32_t value) { std::memcpy(bytes_.get() + place, &value, sizeof value); }
+  PackedFrame packed() const { return {bytes_.get(), bytes_.get() + size_}; }
 
  private:
   std::uint8_t* grow(std::size_t size) {
-    bytes_.resize(bytes_.size() + size);
-    return bytes_.data() + bytes_.size() - size;
+    if (size_ + size > capacity_) make_room(size);
+    return bytes_.get() + std::exchange(size_, size_ + size);
   }
-  PackedFrame bytes_;
+  void make_room(std::size_t size) {
+    capacity_ = std::max(2 * capacity_, size_ + size);
+    auto larger = std::make_unique_for_overwrite<std::uint8_t[]>(capacity_);
+    std::memcpy(larger.get(), bytes_.get(), size_);
+    bytes_ = std::move(larger);
+  }
+  // No std::vector, which would fill with zeros what is written right after.
+  std::size_t size_ = 0, capacity_ = std::size_t{64} << 10;
+  std::unique_ptr<std::uint8_t[]> bytes_ = std::make_unique_for_overwrite<std::uint8_t[]>(capacity_);
 };
 
 class Unpacker {
@@ -195,7 +202,7 @@ PackedFrame pack_lists(const TelemetryFrame& frame, const std::vector<Rows>&... 
   Packer packer;
   packer.put_scalars(frame);
   (put_rows(packer, lists), ...);
-  return packer.take();
+  return packer.packed();
 }
 
 template <class... Rows>
@@ -209,9 +216,6 @@ void unpack_lists(const PackedFrame& packed, TelemetryFrame& frame, std::vector<
 
 PackedFrame pack_routers(const TelemetryFrame& frame) {
   Packer packer;
-  std::size_t counts = 0;
-  for (const RouterFrame& router : frame.routers) counts += router.tokens_per_expert.size();
-  packer.reserve(256 + frame.routers.size() * 128 + counts * 2);  // or so, where there is nothing else
   packer.put_scalars(frame);
   packer.put(static_cast<std::uint32_t>(frame.routers.size()));
   for (const RouterFrame& router : frame.routers) {
@@ -230,7 +234,7 @@ PackedFrame pack_routers(const TelemetryFrame& frame) {
   packer.put(wire.over_nodes);
   for (const std::uint64_t bytes : wire.sent_RR) packer.put(bytes);
   for (const float ms : wire.all_to_all_ms_R) packer.put(ms);
-  return packer.take();
+  return packer.packed();
 }
 
 void unpack_routers(const PackedFrame& packed, TelemetryFrame& frame) {
@@ -319,7 +323,7 @@ PackedFrame pack_specialisation(const TelemetryFrame& frame) {
     packer.put_floats(special.weight_norm_E);
     packer.put_floats(special.weight_sqnr_E);
   }
-  return packer.take();
+  return packer.packed();
 }
 
 namespace {
@@ -390,7 +394,7 @@ PackedFrame pack_text(const TelemetryFrame& frame, const TokenFrame& text) {
     packer.put_floats(layer.scores_TK);
     packer.put_floats(layer.margin_T);
   }
-  return packer.take();
+  return packer.packed();
 }
 
 void unpack_text(const PackedFrame& packed, TelemetryFrame& frame) {

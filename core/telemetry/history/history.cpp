@@ -132,15 +132,19 @@ History::~History() = default;
 struct History::Packed {
   FramePtr frame;
   PackedParts parts;
+  std::vector<std::int16_t> load;  // as load_rows.h encodes it
+  bool has_load() const { return parts[static_cast<std::size_t>(FramePart::routers)].has_value(); }
 };
 
 std::shared_ptr<History::Packed> History::pack(FramePtr frame) {
-  PackedParts parts = pack_parts(*frame);
-  return std::make_shared<Packed>(Packed{std::move(frame), std::move(parts)});
+  auto packed = std::make_shared<Packed>(Packed{frame, pack_parts(*frame), {}});
+  if (packed->has_load()) packed->load = LoadRows::encode(frame->routers);
+  return packed;
 }
 
 void History::append(FramePtr frame) {
-  append(state_->array_budget > 0 ? pack(std::move(frame)) : std::make_shared<Packed>(Packed{std::move(frame), {}}));
+  append(state_->array_budget > 0 ? pack(std::move(frame))
+                                  : std::make_shared<Packed>(Packed{std::move(frame), {}, {}}));
 }
 
 void History::append(std::shared_ptr<Packed> packed) {
@@ -151,8 +155,7 @@ void History::append(std::shared_ptr<Packed> packed) {
     const StepRange steps = state_->scalars.steps();
     if (!steps.empty() && frame->step <= steps.last) state_->truncate(frame->step);
     state_->scalars.append(*frame);
-    const bool has_loads = packed->parts[static_cast<std::size_t>(FramePart::routers)].has_value();
-    if (has_loads) state_->load->append(frame->step, frame->routers);
+    if (packed->has_load()) state_->load->append(frame->step, frame->routers, packed->load);
     state_->frames.append(frame, std::move(packed->parts));
     ++state_->sequence;
   }

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <thread>
+#include <utility>
 
 #include "core/telemetry/history/thinning.h"
 
@@ -13,6 +15,9 @@ namespace moescope {
 namespace {
 
 constexpr double kStepsPerOctave = 2048;
+constexpr std::size_t kAroundChunk = 64;                      // bytes, of what the system and std::shared_ptr need, too
+constexpr std::size_t kLargeThinning = std::size_t{1} << 20;  // loads: takes milliseconds
+constexpr int kLeastCode = -32766;                            // of a load that is not 0
 
 // acc[e] = whichever of acc[e] and row[e] is farther from 0; kAbsent is nearest of all. Plain 16-bit arithmetic, in
 // which -kAbsent wraps to itself, so that the loop runs eight experts at a time.
@@ -53,6 +58,23 @@ std::vector<float> make_decode_table() {
   return table;
 }
 
+// How far the code of the mean of two utilisations lies below the higher one's code, by how far the codes are apart;
+// kUnsure where the rounding of decode() decides between two codes.
+constexpr std::int16_t kUnsure = -1;
+constexpr std::uint16_t kFromDead = 65535;  // farther than any two codes are
+
+std::vector<std::int16_t> make_mean_table() {
+  std::vector<std::int16_t> table(std::size_t{1} << 16);
+  for (std::size_t apart = 0; apart < table.size(); ++apart) {
+    const double ratio = apart == kFromDead ? 0 : std::exp2(-static_cast<double>(apart) / kStepsPerOctave);
+    const double below = kStepsPerOctave * (1 - std::log2(1 + ratio));
+    const double rounded = std::round(below);
+    const bool sure = std::abs(below - rounded) < 0.4995;  // decode() is off by less than 0.0002 of a code
+    table[apart] = sure ? static_cast<std::int16_t>(rounded) : kUnsure;
+  }
+  return table;
+}
+
 // LoadRows::encode and decode, for loops: one object finds the tables once.
 class Coder {
  public:
@@ -63,7 +85,7 @@ class Coder {
     if (code > kHalfway - 32766 && code < kHalfway + 32766) {
       const int whole = static_cast<int>(code);
       const double rest = code - whole;
-      if (rest > kUnsure && rest < 1 - kUnsure) return static_cast<std::int16_t>(whole - static_cast<int>(kHalfway));
+      if (rest > kDoubt && rest < 1 - kDoubt) return static_cast<std::int16_t>(whole - static_cast<int>(kHalfway));
     }
     return static_cast<std::int16_t>(std::clamp(std::round(kStepsPerOctave * std::log2(u)), -32766.0, 32766.0));
   }
@@ -71,7 +93,7 @@ class Coder {
 
  private:
   static constexpr double kHalfway = 32768.5;  // added to a code, what is cut off behind the point leaves it rounded
-  static constexpr double kUnsure = 1e-6;      // so close to the middle between two codes std::log2 decides
+  static constexpr double kDoubt = 1e-6;       // so close to the middle between two codes std::log2 decides
 
   // 2048 log2 u within 1e-8, in a fraction of the time that std::log2 takes; u is positive and not subnormal.
   double quick_code(double u) const {
@@ -95,6 +117,76 @@ class Coder {
   const float* decoded_ = decoded();
 };
 
+// The code of the mean of what stands for `before` steps and for `weight` more.
+std::int16_t mean_of(const Coder& coder, std::int16_t mean, double before, std::int16_t added, double weight) {
+  if (mean == LoadRows::kAbsent) return added;
+  if (added == LoadRows::kAbsent || added == mean) return mean;
+  return coder.encode((before * coder.decode(mean) + weight * coder.decode(added)) / (before + weight));
+}
+
+// The same of rows of `size` experts and equal weights.
+void merge_equal_means(std::int16_t* mean, const std::int16_t* added, std::size_t size) {
+  static const std::vector<std::int16_t> kBelow = make_mean_table();
+  const std::int16_t* const below_at = kBelow.data();
+  const Coder coder;
+  constexpr std::size_t kBlock = 64;
+  std::int16_t higher[kBlock];
+  std::uint16_t apart[kBlock];
+  for (std::size_t begin = 0; begin < size; begin += kBlock, mean += kBlock, added += kBlock) {
+    const std::size_t experts = std::min(kBlock, size - begin);
+    for (std::size_t e = 0; e < experts; ++e) {  // plain 16-bit arithmetic again: eight experts at a time
+      const std::int16_t a = mean[e];
+      const std::int16_t b = added[e];
+      const std::int16_t lower = a < b ? a : b;
+      higher[e] = a < b ? b : a;
+      const auto between = static_cast<std::int16_t>(higher[e] - lower);
+      const std::int16_t of_dead = higher[e] == LoadRows::kDead ? 0 : static_cast<std::int16_t>(kFromDead);
+      const std::int16_t of_present = lower == LoadRows::kDead ? of_dead : between;
+      apart[e] = static_cast<std::uint16_t>(lower == LoadRows::kAbsent ? std::int16_t{0} : of_present);
+    }
+    for (std::size_t e = 0; e < experts; ++e) {
+      const int below = below_at[apart[e]], high = higher[e];
+      mean[e] = below == kUnsure ? mean_of(coder, mean[e], 1, added[e], 1)
+                                 : static_cast<std::int16_t>(std::max(high - below, std::min(high, kLeastCode)));
+    }
+  }
+}
+
+void merge_means(std::int16_t* mean, double before, const std::int16_t* added, double weight, std::size_t size) {
+  if (before == weight) return merge_equal_means(mean, added, size);
+  const Coder coder;
+  for (std::size_t e = 0; e < size; ++e) mean[e] = mean_of(coder, mean[e], before, added[e], weight);
+}
+
+// By count, of rows with one sum: it mostly is that of all rows, tokens x top_k.
+class CountCodes {
+ public:
+  void encode_row(std::span<const std::uint32_t> counts, std::int16_t* codes) {
+    const std::uint64_t sum = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+    if (sum == 0) return;
+    if (sum != known_sum_ && sum == last_sum_) {
+      known_.assign(std::size_t{1} << 16, LoadRows::kAbsent);
+      known_sum_ = sum;
+    }
+    last_sum_ = sum;
+    const std::size_t size = sum == known_sum_ ? known_.size() : 0;
+    const auto experts = static_cast<double>(counts.size()), all = static_cast<double>(sum);
+    for (const std::uint32_t n : counts) {
+      std::int16_t code = n < size ? known_[n] : LoadRows::kAbsent;
+      if (code == LoadRows::kAbsent) {
+        code = coder_.encode(n * experts / all);
+        if (n < size) known_[n] = code;
+      }
+      *codes++ = code;
+    }
+  }
+
+ private:
+  Coder coder_;
+  std::vector<std::int16_t> known_;  // kAbsent: not yet
+  std::uint64_t known_sum_ = 0, last_sum_ = 0;
+};
+
 }  // namespace
 
 std::int16_t LoadRows::encode(double utilisation) {
@@ -103,6 +195,19 @@ std::int16_t LoadRows::encode(double utilisation) {
 
 float LoadRows::decode(std::int16_t code) {
   return Coder().decode(code);
+}
+
+std::vector<std::int16_t> LoadRows::encode(std::span<const RouterFrame> routers) {
+  static thread_local CountCodes count_codes;
+  std::size_t size = 0;
+  for (const RouterFrame& router : routers) size += router.tokens_per_expert.size();
+  std::vector<std::int16_t> codes(size, kAbsent);
+  std::int16_t* row = codes.data();
+  for (const RouterFrame& router : routers) {
+    count_codes.encode_row(router.tokens_per_expert, row);
+    row += router.tokens_per_expert.size();
+  }
+  return codes;
 }
 
 LoadRows::LoadRows(std::vector<int> moe_layers, int n_experts)
@@ -115,51 +220,42 @@ std::size_t LoadRows::slot_of(int layer) {
   return layers_.size() - 1;
 }
 
-void LoadRows::CountCodes::encode_row(std::span<const std::uint32_t> counts, std::int16_t* codes) {
-  const std::uint64_t sum = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
-  if (sum == 0) return;
-  if (sum != known_sum_ && sum == last_sum_) {
-    known_.assign(std::size_t{1} << 16, kAbsent);
-    known_sum_ = sum;
-  }
-  last_sum_ = sum;
-  const std::size_t size = sum == known_sum_ ? known_.size() : 0;
-  const auto experts = static_cast<double>(counts.size()), all = static_cast<double>(sum);
-  const Coder coder;
-  for (const std::uint32_t n : counts) {
-    std::int16_t code = n < size ? known_[n] : kAbsent;
-    if (code == kAbsent) code = coder.encode(n * experts / all);
-    if (n < size) known_[n] = code;
-    *codes++ = code;
-  }
+LoadRows::Chunk::Chunk(std::size_t layers, std::size_t n_experts)
+    : layers(layers), n_experts(n_experts), codes(std::make_unique_for_overwrite<std::int16_t[]>(size())) {}
+
+void LoadRows::Chunk::add_means() {
+  means = std::make_unique_for_overwrite<std::int16_t[]>(size());
+}
+
+bool LoadRows::is_full() const {
+  return chunks_.empty() || rows_.size() - chunks_.back().first_row == kChunkRows;
 }
 
 LoadRows::Chunk& LoadRows::chunk_for_next_row() {
-  const std::size_t row = rows_.size();
-  if (chunks_.empty() || row - chunks_.back().first_row == kChunkRows ||
-      chunks_.back().chunk->layers < layers_.size()) {
-    auto chunk = std::make_shared<Chunk>();
-    chunk->layers = layers_.size();
-    chunk->n_experts = n_experts_;
-    chunk->codes.assign(layers_.size() * kChunkRows * n_experts_, kAbsent);
-    chunks_.push_back({row, std::move(chunk)});
+  if (is_full() || chunks_.back().chunk->layers < layers_.size()) {
+    chunks_.push_back({rows_.size(), std::make_shared<Chunk>(layers_.size(), n_experts_)});
   }
   return *chunks_.back().chunk;
 }
 
-void LoadRows::append(std::int64_t step, std::span<const RouterFrame> routers) {
+void LoadRows::append(std::int64_t step, std::span<const RouterFrame> routers, std::span<const std::int16_t> codes) {
   for (const RouterFrame& router : routers) {
     slot_of(router.layer);
     if (n_experts_ == 0) n_experts_ = static_cast<int>(router.tokens_per_expert.size());
   }
   Chunk& chunk = chunk_for_next_row();
   const std::size_t r = rows_.size() - chunks_.back().first_row;
+  const auto set_row = [&](std::size_t slot, const auto& set) {
+    set(chunk.row(slot, r));
+    if (chunk.means) set(chunk.means.get() + chunk.at(slot, r));
+  };
+  for (std::size_t slot = 0; slot < chunk.layers; ++slot)
+    set_row(slot, [&](std::int16_t* row) { std::fill_n(row, chunk.n_experts, kAbsent); });
   for (const RouterFrame& router : routers) {
-    const auto& counts = router.tokens_per_expert;
-    if (counts.size() != chunk.n_experts) continue;
-    std::int16_t* codes = chunk.row(slot_of(router.layer), r);
-    count_codes_.encode_row(counts, codes);
-    if (!chunk.means.empty()) std::copy_n(codes, counts.size(), chunk.means.data() + (codes - chunk.codes.data()));
+    const auto of_router = codes.first(router.tokens_per_expert.size());
+    codes = codes.subspan(of_router.size());
+    if (of_router.size() != chunk.n_experts) continue;
+    set_row(slot_of(router.layer), [&](std::int16_t* row) { std::ranges::copy(of_router, row); });
   }
   rows_.push_back({step, rows_.empty() ? 0 : rows_.back().ordinal + 1, 1});
 }
@@ -169,45 +265,84 @@ void LoadRows::truncate(std::int64_t step) {
   while (!chunks_.empty() && chunks_.back().first_row >= rows_.size()) chunks_.pop_back();
   if (chunks_.empty()) return;
   // A view may still read the rows that will be overwritten.
-  auto copy = std::make_shared<Chunk>(*chunks_.back().chunk);
-  for (std::size_t slot = 0; slot < copy->layers; ++slot) {
-    std::int16_t* begin = copy->row(slot, rows_.size() - chunks_.back().first_row);
-    std::fill(begin, copy->row(slot, kChunkRows), kAbsent);
-    if (!copy->means.empty()) {
-      std::copy(
-          begin, copy->row(slot, kChunkRows),
-          copy->means.begin() + static_cast<std::ptrdiff_t>(copy->at(slot, rows_.size() - chunks_.back().first_row)));
-    }
+  const Chunk& seen = *chunks_.back().chunk;
+  auto copy = std::make_shared<Chunk>(seen.layers, seen.n_experts);
+  std::copy_n(seen.codes.get(), seen.size(), copy->codes.get());
+  if (seen.means) {
+    copy->add_means();
+    std::copy_n(seen.means.get(), seen.size(), copy->means.get());
   }
   chunks_.back().chunk = std::move(copy);
 }
 
-// Row r of `from`, itself `weight` steps, into the last row.
-void LoadRows::merge_last(std::size_t slot, const Chunk& from, std::size_t r, std::uint32_t weight) {
-  ChunkRef& out = chunks_.back();
-  const std::size_t last = rows_.size() - 1 - out.first_row;
-  std::int16_t* farthest = out.chunk->row(slot, last);
-  std::int16_t* mean = out.chunk->means.data() + out.chunk->at(slot, last);
-  const std::int16_t* added = from.mean_row(slot, r);
-  const double before = rows_.back().merged;
-  if (before == 0) {
-    std::copy_n(from.row(slot, r), from.n_experts, farthest);
-    std::copy_n(added, from.n_experts, mean);
+void LoadRows::Merge::run(std::size_t slot) const {
+  std::int16_t* farthest = to->row(slot, to_row);
+  std::int16_t* mean = to->means.get() + to->at(slot, to_row);
+  const std::size_t experts = slot < from->layers ? from->n_experts : 0;
+  const std::int16_t* added_farthest = experts ? from->row(slot, from_row) : nullptr;
+  const std::int16_t* added_mean = experts ? from->mean_row(slot, from_row) : nullptr;
+  if (before > 0) {
+    merge_farthest(farthest, added_farthest, experts);
+    merge_means(mean, before, added_mean, weight, experts);
     return;
   }
-  merge_farthest(farthest, from.row(slot, r), from.n_experts);
-  const Coder coder;
-  for (std::size_t e = 0; e < from.n_experts; ++e) {
-    if (mean[e] == kAbsent) {
-      mean[e] = added[e];
-    } else if (added[e] != kAbsent && added[e] != mean[e]) {
-      mean[e] = coder.encode((before * coder.decode(mean[e]) + weight * coder.decode(added[e])) / (before + weight));
-    }
+  std::fill(std::copy_n(added_farthest, experts, farthest), farthest + to->n_experts, kAbsent);
+  std::fill(std::copy_n(added_mean, experts, mean), mean + to->n_experts, kAbsent);
+}
+
+// On two processors, layer by layer: who appends to the history waits for it.
+void LoadRows::run(std::span<const Merge> merges) {
+  if (merges.empty()) return;
+  const std::size_t layers = merges.front().to->layers;
+  const auto run = [merges](std::size_t first, std::size_t last) {
+    for (std::size_t slot = first; slot < last; ++slot)
+      for (const Merge& merge : merges) merge.run(slot);
+  };
+  if (merges.size() * merges.front().to->size() / kChunkRows < kLargeThinning) return run(0, layers);
+  const std::jthread other([&] { run(0, layers / 2); });
+  run(layers / 2, layers);
+}
+
+// Whether thinning `level` leaves all rows of a chunk as they are; the row behind it is not merged into its last one.
+bool LoadRows::stays(std::size_t c, int level) const {
+  const Chunk& chunk = *chunks_[c].chunk;
+  const auto row = rows_.begin() + static_cast<std::ptrdiff_t>(chunks_[c].first_row);
+  const std::size_t rows = chunks_[c + 1].first_row - chunks_[c].first_row;
+  return rows == kChunkRows && chunk.layers == layers_.size() && chunk.means &&
+         std::none_of(row, row + static_cast<std::ptrdiff_t>(rows + 1),
+                      [level](const Row& r) { return is_dropped(r.ordinal, level); });
+}
+
+// Chunks [first, last) as they are.
+void LoadRows::share(const LoadRows& from, std::size_t first, std::size_t last) {
+  const std::size_t first_row = from.chunks_[first].first_row;
+  const std::size_t last_row = last < from.chunks_.size() ? from.chunks_[last].first_row : from.rows_.size();
+  for (std::size_t c = first; c < last; ++c)
+    chunks_.push_back({rows_.size() + from.chunks_[c].first_row - first_row, from.chunks_[c].chunk});
+  rows_.insert(rows_.end(), from.rows_.begin() + static_cast<std::ptrdiff_t>(first_row),
+               from.rows_.begin() + static_cast<std::ptrdiff_t>(last_row));
+}
+
+// Row `row`, of chunk c: as a row of its own, or merged into the last one.
+LoadRows::Merge LoadRows::take(const LoadRows& from, std::size_t c, std::size_t row, bool merge) {
+  const Row& taken = from.rows_[row];
+  if (!merge) {
+    Chunk& chunk = chunk_for_next_row();
+    if (!chunk.means) chunk.add_means();
+    rows_.push_back(taken);
+    rows_.back().merged = 0;
   }
+  const std::uint32_t before = std::exchange(rows_.back().merged, rows_.back().merged + taken.merged);
+  return {chunks_.back().chunk.get(),
+          rows_.size() - 1 - chunks_.back().first_row,
+          from.chunks_[c].chunk.get(),
+          row - from.chunks_[c].first_row,
+          before,
+          taken.merged};
 }
 
 // Thins the older half, in whole chunks. The first thinning makes rows of two values and saves nothing; the next one
-// does.
+// does. What was thinned before is shared with this one.
 std::unique_ptr<LoadRows> LoadRows::thinned() const {
   std::size_t old_chunks = 0;
   while (old_chunks + 1 < chunks_.size() && chunks_[old_chunks + 1].first_row <= rows_.size() / 2) ++old_chunks;
@@ -216,34 +351,24 @@ std::unique_ptr<LoadRows> LoadRows::thinned() const {
   if (level < 0) return nullptr;
 
   auto thin = std::make_unique<LoadRows>(layers_, n_experts_);
+  std::vector<Merge> merges;
   for (std::size_t c = 0; c < old_chunks; ++c) {
-    const ChunkRef& ref = chunks_[c];
-    for (std::size_t row = ref.first_row; row < chunks_[c + 1].first_row; ++row) {
-      const bool merge = is_dropped(rows_[row].ordinal, level) && !thin->rows_.empty();
-      if (!merge) {
-        Chunk& chunk = thin->chunk_for_next_row();
-        if (chunk.means.empty()) chunk.means.assign(chunk.codes.size(), kAbsent);
-        thin->rows_.push_back(rows_[row]);
-        thin->rows_.back().merged = 0;
-      }
-      for (std::size_t slot = 0; slot < ref.chunk->layers; ++slot) {
-        thin->merge_last(slot, *ref.chunk, row - ref.first_row, rows_[row].merged);
-      }
-      thin->rows_.back().merged += rows_[row].merged;
+    if (thin->is_full() && stays(c, level)) {
+      thin->share(*this, c, c + 1);
+      continue;
     }
+    for (std::size_t row = chunks_[c].first_row; row < chunks_[c + 1].first_row; ++row)
+      merges.push_back(thin->take(*this, c, row, is_dropped(rows_[row].ordinal, level) && thin->size() > 0));
   }
-  const std::size_t removed = old_rows - thin->rows_.size();
-  for (std::size_t c = old_chunks; c < chunks_.size(); ++c) {
-    thin->chunks_.push_back({chunks_[c].first_row - removed, chunks_[c].chunk});
-  }
-  thin->rows_.insert(thin->rows_.end(), rows_.begin() + static_cast<std::ptrdiff_t>(old_rows), rows_.end());
+  run(merges);
+  thin->share(*this, old_chunks, chunks_.size());
   return thin;
 }
 
 std::size_t LoadRows::bytes() const {
   std::size_t bytes = rows_.capacity() * sizeof(Row);
   for (const ChunkRef& ref : chunks_) {
-    bytes += (ref.chunk->codes.size() + ref.chunk->means.size()) * sizeof(std::int16_t) + sizeof(Chunk);
+    bytes += ref.chunk->size() * (ref.chunk->means ? 2 : 1) * sizeof(std::int16_t) + kAroundChunk;
   }
   return bytes;
 }

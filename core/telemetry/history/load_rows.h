@@ -26,7 +26,9 @@ class LoadRows {
   static float decode(std::int16_t code);
 
   LoadRows(std::vector<int> moe_layers, int n_experts);  // both may be empty or 0: taken from the first row
-  void append(std::int64_t step, std::span<const RouterFrame> routers);
+  // What append() keeps of the routers' counts, one after the other; any thread may compute it.
+  static std::vector<std::int16_t> encode(std::span<const RouterFrame> routers);
+  void append(std::int64_t step, std::span<const RouterFrame> routers, std::span<const std::int16_t> codes);
   void truncate(std::int64_t step);  // forgets rows at and after `step`
   // A copy in which pairs of rows in the densest part of the older half are merged; nullptr: nothing left to merge.
   std::unique_ptr<LoadRows> thinned() const;
@@ -35,16 +37,20 @@ class LoadRows {
   int n_experts() const { return n_experts_; }
 
   struct Chunk {
+    Chunk(std::size_t layers, std::size_t n_experts);
     std::size_t layers;
     std::size_t n_experts;
-    std::vector<std::int16_t> codes;  // [layers, kChunkRows, n_experts]
-    std::vector<std::int16_t> means;  // the same; empty where no row was merged: `codes` are the means, too
+    // [layers, kChunkRows, n_experts], of which the rows that there are hold something.
+    std::unique_ptr<std::int16_t[]> codes;
+    std::unique_ptr<std::int16_t[]> means;  // the same; nullptr where no row was merged: `codes` are the means, too
+    std::size_t size() const { return layers * kChunkRows * n_experts; }
     std::size_t at(std::size_t slot, std::size_t r) const { return (slot * kChunkRows + r) * n_experts; }
-    std::int16_t* row(std::size_t slot, std::size_t r) { return codes.data() + at(slot, r); }
-    const std::int16_t* row(std::size_t slot, std::size_t r) const { return codes.data() + at(slot, r); }
+    std::int16_t* row(std::size_t slot, std::size_t r) { return codes.get() + at(slot, r); }
+    const std::int16_t* row(std::size_t slot, std::size_t r) const { return codes.get() + at(slot, r); }
     const std::int16_t* mean_row(std::size_t slot, std::size_t r) const {
-      return (means.empty() ? codes : means).data() + at(slot, r);
+      return (means ? means : codes).get() + at(slot, r);
     }
+    void add_means();
   };
   struct ChunkRef {
     std::size_t first_row;
@@ -76,22 +82,26 @@ class LoadRows {
     std::uint64_t ordinal;  // its place among all rows ever appended
     std::uint32_t merged;   // rows that it was made of
   };
-  // By count, of rows with one sum: it mostly is that of all rows, tokens x top_k.
-  class CountCodes {
-   public:
-    void encode_row(std::span<const std::uint32_t> counts, std::int16_t* codes);
-
-   private:
-    std::vector<std::int16_t> known_;  // kAbsent: not yet
-    std::uint64_t known_sum_ = 0, last_sum_ = 0;
+  // Row `from_row` into row `to_row`: the first of `weight` steps, or one more beside those `before`.
+  struct Merge {
+    Chunk* to;
+    std::size_t to_row;
+    const Chunk* from;
+    std::size_t from_row;
+    std::uint32_t before, weight;
+    void run(std::size_t slot) const;
   };
+  static void run(std::span<const Merge> merges);
   std::size_t slot_of(int layer);  // adds the layer if it is new
   Chunk& chunk_for_next_row();
-  void merge_last(std::size_t slot, const Chunk& from, std::size_t r, std::uint32_t weight);
+  bool is_full() const;  // the next row needs a new chunk
+  bool stays(std::size_t c, int level) const;
+  // Rows of another one, behind those that are there.
+  void share(const LoadRows& from, std::size_t first, std::size_t last);
+  Merge take(const LoadRows& from, std::size_t c, std::size_t row, bool merge);
 
   std::vector<int> layers_;
   int n_experts_;
-  CountCodes count_codes_;
   std::vector<Row> rows_;
   std::vector<ChunkRef> chunks_;
 };

@@ -1,0 +1,13 @@
+// Numbers in the JSON that the command line prints.
+#pragma once
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace moescope {
+
+inline nlohmann::ordered_json number_or_null(double value) {  // null: not finite
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
+}
+
+}  // namespace moescope
