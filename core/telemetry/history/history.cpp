@@ -1,5 +1,6 @@
 #include "core/telemetry/history/history.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cassert>
 #include <limits>
@@ -14,7 +15,11 @@
 
 namespace moescope {
 
+namespace {
+
 using FramePtr = std::shared_ptr<const TelemetryFrame>;
+
+}  // namespace
 
 struct History::State {
   State(const RunInfo& info, std::size_t array_budget_bytes, std::size_t scalar_budget_bytes)
