@@ -162,26 +162,38 @@ void merge_means(std::int16_t* mean, double before, const std::int16_t* added, d
 class CountCodes {
  public:
   void encode_row(std::span<const std::uint32_t> counts, std::int16_t* codes) {
-    const std::uint64_t sum = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+    const auto [sum, most] = sum_of(counts);
     if (sum == 0) return;
     if (sum != known_sum_ && sum == last_sum_) {
       known_.assign(std::size_t{1} << 16, LoadRows::kAbsent);
       known_sum_ = sum;
     }
     last_sum_ = sum;
-    const std::size_t size = sum == known_sum_ ? known_.size() : 0;
     const auto experts = static_cast<double>(counts.size()), all = static_cast<double>(sum);
+    const auto encode = [&](std::uint32_t n) { return coder_.encode(n * experts / all); };
+    if (sum != known_sum_ || most >= known_.size()) {
+      std::ranges::transform(counts, codes, encode);
+      return;
+    }
+    std::int16_t* const known = known_.data();
     for (const std::uint32_t n : counts) {
-      std::int16_t code = n < size ? known_[n] : LoadRows::kAbsent;
-      if (code == LoadRows::kAbsent) {
-        code = coder_.encode(n * experts / all);
-        if (n < size) known_[n] = code;
-      }
-      *codes++ = code;
+      if (known[n] == LoadRows::kAbsent) known[n] = encode(n);
+      *codes++ = known[n];
     }
   }
 
  private:
+  struct Sum {
+    std::uint64_t sum;
+    std::uint32_t most;  // no count is larger
+  };
+  static Sum sum_of(std::span<const std::uint32_t> counts) {
+    std::uint32_t sum = 0, bits = 0;
+    for (const std::uint32_t n : counts) sum += n, bits |= n;  // vectors of 32-bit numbers, where they are enough
+    if (std::uint64_t{bits} * counts.size() <= std::numeric_limits<std::uint32_t>::max()) return {sum, bits};
+    return {std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}), bits};
+  }
+
   Coder coder_;
   std::vector<std::int16_t> known_;  // kAbsent: not yet
   std::uint64_t known_sum_ = 0, last_sum_ = 0;

@@ -10,13 +10,20 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kFramesAChunk = 8;  // few: a frame may have megabytes
+// Few, since a frame may have megabytes; many, since each chunk wakes threads.
+constexpr std::size_t kBytesAChunk = std::size_t{2} << 20, kMostFramesAChunk = 64;
+constexpr std::size_t kChunksAThread = 4;  // that wait to be taken, or are being read
 
 }  // namespace
 
 ReadAhead::ReadAhead(std::vector<std::unique_ptr<Connection>> connections, const RunInfo& info,
-                     std::vector<std::int64_t> ids)
-    : info_(info), ids_(std::move(ids)), wanted_(2 * connections.size()), connections_(std::move(connections)) {
+                     std::vector<std::int64_t> ids, std::size_t frame_bytes)
+    : info_(info),
+      ids_(std::move(ids)),
+      frames_a_chunk_(
+          std::clamp<std::size_t>(kBytesAChunk / std::max<std::size_t>(1, frame_bytes), 1, kMostFramesAChunk)),
+      wanted_(kChunksAThread * connections.size()),
+      connections_(std::move(connections)) {
   for (const auto& connection : connections_) {
     connection->on_progress([this] { return !stopped_; });
     threads_.emplace_back([this, &connection = *connection] { read(connection); });
@@ -32,12 +39,12 @@ ReadAhead::~ReadAhead() {
 }
 
 std::size_t ReadAhead::chunks() const {
-  return (ids_.size() + kFramesAChunk - 1) / kFramesAChunk;
+  return (ids_.size() + frames_a_chunk_ - 1) / frames_a_chunk_;
 }
 
 std::span<const std::int64_t> ReadAhead::ids_of(std::size_t chunk) const {
-  const std::size_t first = chunk * kFramesAChunk;
-  return std::span(ids_).subspan(first, std::min(kFramesAChunk, ids_.size() - first));
+  const std::size_t first = chunk * frames_a_chunk_;
+  return std::span(ids_).subspan(first, std::min(frames_a_chunk_, ids_.size() - first));
 }
 
 bool ReadAhead::begin(std::size_t& chunk) {

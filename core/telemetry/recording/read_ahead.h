@@ -25,8 +25,10 @@ class ReadAhead {
     std::int64_t id;
     std::shared_ptr<History::Packed> frame;
   };
-  // A thread for each connection. `ids`: of the frames of the run, rising.
-  ReadAhead(std::vector<std::unique_ptr<Connection>> connections, const RunInfo& info, std::vector<std::int64_t> ids);
+  // A thread for each connection. `ids`: of the frames of the run, rising; `frame_bytes`: of a frame in the file,
+  // about.
+  ReadAhead(std::vector<std::unique_ptr<Connection>> connections, const RunInfo& info, std::vector<std::int64_t> ids,
+            std::size_t frame_bytes);
   ~ReadAhead();  // ends the reading
   bool done() const { return taken_ == chunks(); }
   // The frames that come next; empty: not read after `most`. Throws what FrameReader throws, at its frame.
@@ -44,6 +46,7 @@ class ReadAhead {
 
   const RunInfo& info_;
   std::vector<std::int64_t> ids_;
+  const std::size_t frames_a_chunk_;
   std::size_t taken_ = 0;  // chunks
 
   std::mutex mutex_;
