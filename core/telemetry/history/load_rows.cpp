@@ -175,11 +175,10 @@ class CountCodes {
       std::ranges::transform(counts, codes, encode);
       return;
     }
-    std::int16_t* const known = known_.data();
-    for (const std::uint32_t n : counts) {
-      if (known[n] == LoadRows::kAbsent) known[n] = encode(n);
-      *codes++ = known[n];
-    }
+    if (look_up(counts, codes)) return;
+    for (const std::uint32_t n : counts)
+      if (known_[n] == LoadRows::kAbsent) known_[n] = encode(n);
+    look_up(counts, codes);
   }
 
  private:
@@ -192,6 +191,18 @@ class CountCodes {
     for (const std::uint32_t n : counts) sum += n, bits |= n;  // vectors of 32-bit numbers, where they are enough
     if (std::uint64_t{bits} * counts.size() <= std::numeric_limits<std::uint32_t>::max()) return {sum, bits};
     return {std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}), bits};
+  }
+
+  // False: not all are known yet.
+  bool look_up(std::span<const std::uint32_t> counts, std::int16_t* codes) const {
+    const std::int16_t* const known = known_.data();
+    int absent = 0;
+    for (const std::uint32_t n : counts) {
+      const std::int16_t code = known[n];
+      absent |= code == LoadRows::kAbsent;
+      *codes++ = code;
+    }
+    return absent == 0;
   }
 
   Coder coder_;

@@ -198,8 +198,8 @@ bool RecordingReader::Database::read_frames_ahead(Loaded& of, ReadAhead& ahead,
                                                   const std::function<bool()>& go_on) const {
   while (!ahead.done()) {
     if (!go_on()) return false;
-    for (auto& [id, frame] : ahead.wait(kAskAfter)) {
-      of.history->append(std::move(frame));
+    for (const auto& [id, frame] : ahead.wait(kAskAfter)) {
+      of.history->append(frame);
       of.last_frame = id;
     }
   }
