@@ -247,9 +247,12 @@ bool History::State::thin_largest() {
   KeptFrames& larger = *std::max_element(
       kept.begin(), kept.end(), [](const KeptFrames& a, const KeptFrames& b) { return a.bytes() < b.bytes(); });
   if (load->bytes() >= larger.bytes()) {
-    if (auto thin = load->thinned()) {
-      const std::lock_guard lock(mutex);
-      load.swap(thin);
+    if (auto rest = load->thinning()) {
+      while (rest->next < rest->end) {
+        auto thin = load->thinned(*rest);
+        const std::lock_guard lock(mutex);
+        load.swap(thin);
+      }
       return true;
     }
   }
