@@ -60,6 +60,7 @@ class Statement {
   void reset();  // ready for other parameters, before the last row
 
   // Columns of the current row, from left to right.
+  void skip() { ++column_; }
   std::int64_t get_integer();
   bool get_real(double& value);  // false: NULL
   // Throws std::runtime_error "WHAT has N bytes, expected at most M".

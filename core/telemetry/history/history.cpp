@@ -63,9 +63,12 @@ void History::State::truncate(std::int64_t step) {
 bool History::State::thin_largest() {
   KeptFrames& larger = frames.largest();
   if (load->bytes() >= larger.bytes()) {
-    if (auto thin = load->thinned()) {
-      const std::lock_guard lock(mutex);
-      load.swap(thin);
+    if (auto rest = load->thinning()) {
+      while (rest->next < rest->end) {
+        auto thin = load->thinned(*rest);
+        const std::lock_guard lock(mutex);
+        load.swap(thin);
+      }
       return true;
     }
   }

@@ -15,7 +15,9 @@ namespace moescope {
 namespace {
 
 constexpr double kStepsPerOctave = 2048;
-constexpr std::size_t kAroundChunk = 64;                      // bytes, of what the system and std::shared_ptr need, too
+constexpr std::size_t kAroundChunk = 64;  // bytes, of what the system and std::shared_ptr need, too
+// Bytes: memory that was just freed is handed out again in a fraction of the time that other memory takes.
+constexpr std::size_t kThinnedAtOnce = std::size_t{16} << 20;
 constexpr std::size_t kLargeThinning = std::size_t{1} << 20;  // loads: takes milliseconds
 constexpr int kLeastCode = -32766;                            // of a load that is not 0
 
@@ -162,26 +164,49 @@ void merge_means(std::int16_t* mean, double before, const std::int16_t* added, d
 class CountCodes {
  public:
   void encode_row(std::span<const std::uint32_t> counts, std::int16_t* codes) {
-    const std::uint64_t sum = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+    const auto [sum, most] = sum_of(counts);
     if (sum == 0) return;
     if (sum != known_sum_ && sum == last_sum_) {
       known_.assign(std::size_t{1} << 16, LoadRows::kAbsent);
       known_sum_ = sum;
     }
     last_sum_ = sum;
-    const std::size_t size = sum == known_sum_ ? known_.size() : 0;
     const auto experts = static_cast<double>(counts.size()), all = static_cast<double>(sum);
-    for (const std::uint32_t n : counts) {
-      std::int16_t code = n < size ? known_[n] : LoadRows::kAbsent;
-      if (code == LoadRows::kAbsent) {
-        code = coder_.encode(n * experts / all);
-        if (n < size) known_[n] = code;
-      }
-      *codes++ = code;
+    const auto encode = [&](std::uint32_t n) { return coder_.encode(n * experts / all); };
+    if (sum != known_sum_ || most >= known_.size()) {
+      std::ranges::transform(counts, codes, encode);
+      return;
     }
+    if (look_up(counts, codes)) return;
+    for (const std::uint32_t n : counts)
+      if (known_[n] == LoadRows::kAbsent) known_[n] = encode(n);
+    look_up(counts, codes);
   }
 
  private:
+  struct Sum {
+    std::uint64_t sum;
+    std::uint32_t most;  // no count is larger
+  };
+  static Sum sum_of(std::span<const std::uint32_t> counts) {
+    std::uint32_t sum = 0, bits = 0;
+    for (const std::uint32_t n : counts) sum += n, bits |= n;  // vectors of 32-bit numbers, where they are enough
+    if (std::uint64_t{bits} * counts.size() <= std::numeric_limits<std::uint32_t>::max()) return {sum, bits};
+    return {std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}), bits};
+  }
+
+  // False: not all are known yet.
+  bool look_up(std::span<const std::uint32_t> counts, std::int16_t* codes) const {
+    const std::int16_t* const known = known_.data();
+    int absent = 0;
+    for (const std::uint32_t n : counts) {
+      const std::int16_t code = known[n];
+      absent |= code == LoadRows::kAbsent;
+      *codes++ = code;
+    }
+    return absent == 0;
+  }
+
   Coder coder_;
   std::vector<std::int16_t> known_;  // kAbsent: not yet
   std::uint64_t known_sum_ = 0, last_sum_ = 0;
@@ -313,14 +338,11 @@ bool LoadRows::stays(std::size_t c, int level) const {
                       [level](const Row& r) { return is_dropped(r.ordinal, level); });
 }
 
-// Chunks [first, last) as they are.
-void LoadRows::share(const LoadRows& from, std::size_t first, std::size_t last) {
-  const std::size_t first_row = from.chunks_[first].first_row;
-  const std::size_t last_row = last < from.chunks_.size() ? from.chunks_[last].first_row : from.rows_.size();
-  for (std::size_t c = first; c < last; ++c)
-    chunks_.push_back({rows_.size() + from.chunks_[c].first_row - first_row, from.chunks_[c].chunk});
-  rows_.insert(rows_.end(), from.rows_.begin() + static_cast<std::ptrdiff_t>(first_row),
-               from.rows_.begin() + static_cast<std::ptrdiff_t>(last_row));
+// Chunk c as it is.
+void LoadRows::share(const LoadRows& from, std::size_t c) {
+  chunks_.push_back({rows_.size(), from.chunks_[c].chunk});
+  for (std::size_t row = from.chunks_[c].first_row; row < from.chunks_[c + 1].first_row; ++row)
+    rows_.push_back(from.rows_[row]);
 }
 
 // Row `row`, of chunk c: as a row of its own, or merged into the last one.
@@ -341,27 +363,39 @@ LoadRows::Merge LoadRows::take(const LoadRows& from, std::size_t c, std::size_t 
           taken.merged};
 }
 
-// Thins the older half, in whole chunks. The first thinning makes rows of two values and saves nothing; the next one
-// does. What was thinned before is shared with this one.
-std::unique_ptr<LoadRows> LoadRows::thinned() const {
+// The older half, in whole chunks. The first thinning makes rows of two values and saves nothing; the next one does.
+std::optional<LoadRows::Thinning> LoadRows::thinning() const {
   std::size_t old_chunks = 0;
   while (old_chunks + 1 < chunks_.size() && chunks_[old_chunks + 1].first_row <= rows_.size() / 2) ++old_chunks;
   const std::size_t old_rows = old_chunks ? chunks_[old_chunks].first_row : 0;
   const int level = finest_level(std::span<const Row>(rows_).first(old_rows));
-  if (level < 0) return nullptr;
+  if (level < 0) return std::nullopt;
+  return Thinning{level, rows_.front().ordinal, rows_[old_rows].ordinal};
+}
 
+// What is thinned already, what stays as it is and what comes later is shared with this one.
+std::unique_ptr<LoadRows> LoadRows::thinned(Thinning& rest) const {
   auto thin = std::make_unique<LoadRows>(layers_, n_experts_);
+  std::size_t c = 0, bytes = 0;
+  const auto next = [&] { return rows_[chunks_[c].first_row].ordinal; };
+  for (; next() < rest.next; ++c) thin->share(*this, c);
   std::vector<Merge> merges;
-  for (std::size_t c = 0; c < old_chunks; ++c) {
-    if (thin->is_full() && stays(c, level)) {
-      thin->share(*this, c, c + 1);
+  for (; next() < rest.end; ++c) {
+    if (bytes > kThinnedAtOnce && thin->is_full() && !is_dropped(next(), rest.level)) break;
+    if (thin->is_full() && stays(c, rest.level)) {
+      thin->share(*this, c);
       continue;
     }
     for (std::size_t row = chunks_[c].first_row; row < chunks_[c + 1].first_row; ++row)
-      merges.push_back(thin->take(*this, c, row, is_dropped(rows_[row].ordinal, level) && thin->size() > 0));
+      merges.push_back(thin->take(*this, c, row, is_dropped(rows_[row].ordinal, rest.level) && thin->size() > 0));
+    bytes += chunks_[c].chunk->size() * sizeof(std::int16_t);
   }
   run(merges);
-  thin->share(*this, old_chunks, chunks_.size());
+  rest.next = next();
+  const std::size_t first_row = chunks_[c].first_row;
+  for (; c < chunks_.size(); ++c)
+    thin->chunks_.push_back({thin->size() + chunks_[c].first_row - first_row, chunks_[c].chunk});
+  thin->rows_.insert(thin->rows_.end(), rows_.begin() + static_cast<std::ptrdiff_t>(first_row), rows_.end());
   return thin;
 }
 

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,8 +31,14 @@ class LoadRows {
   static std::vector<std::int16_t> encode(std::span<const RouterFrame> routers);
   void append(std::int64_t step, std::span<const RouterFrame> routers, std::span<const std::int16_t> codes);
   void truncate(std::int64_t step);  // forgets rows at and after `step`
-  // A copy in which pairs of rows in the densest part of the older half are merged; nullptr: nothing left to merge.
-  std::unique_ptr<LoadRows> thinned() const;
+  // What to thin next: in the densest part of the older half pairs of rows are to be merged; nothing is left to merge.
+  struct Thinning {
+    int level;
+    std::uint64_t next, end;  // ordinals of rows
+  };
+  std::optional<Thinning> thinning() const;
+  // A copy in which that is done, or some megabytes of it, and `rest` is what is left, until next == end.
+  std::unique_ptr<LoadRows> thinned(Thinning& rest) const;
   std::size_t bytes() const;
   std::size_t size() const { return rows_.size(); }
   int n_experts() const { return n_experts_; }
@@ -97,7 +104,7 @@ class LoadRows {
   bool is_full() const;  // the next row needs a new chunk
   bool stays(std::size_t c, int level) const;
   // Rows of another one, behind those that are there.
-  void share(const LoadRows& from, std::size_t first, std::size_t last);
+  void share(const LoadRows& from, std::size_t c);
   Merge take(const LoadRows& from, std::size_t c, std::size_t row, bool merge);
 
   std::vector<int> layers_;

@@ -125,7 +125,7 @@ void check_layer(const RouterFrame& router, const RunInfo& info) {
 }
 
 void read_volume(Statement& row, VolumeFrame& volume) {
-  row.get_integer();  // layer
+  row.skip();  // layer
   volume.ranks = narrow(row.get_integer(), 1, kMaxRanks, "ranks");
   volume.ranks_per_node = narrow(row.get_integer(), 1, kMaxRanks, "ranks_per_node");
   const int width = narrow(row.get_integer(), 1, 4, "count_bytes");

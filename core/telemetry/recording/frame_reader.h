@@ -26,8 +26,8 @@ class FrameRows {
   void of_frame(std::int64_t frame_id, Read read) {
     while (id_ >= 0 && id_ >> 16 < frame_id) advance();
     while (id_ >= 0 && id_ >> 16 == frame_id) {
-      rows_.get_integer();  // run
-      rows_.get_integer();  // step
+      rows_.skip();  // run
+      rows_.skip();  // step
       try {
         read(rows_, id_);
       } catch (const std::runtime_error& error) {

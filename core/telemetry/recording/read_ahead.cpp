@@ -10,16 +10,24 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kFramesAChunk = 8;  // few: a frame may have megabytes
+// Few, since a frame may have megabytes; many, since each chunk wakes threads.
+constexpr std::size_t kBytesAChunk = std::size_t{2} << 20, kMostFramesAChunk = 64;
+constexpr std::size_t kChunksAThread = 4;  // that wait to be taken, or are being read
 
 }  // namespace
 
 ReadAhead::ReadAhead(std::vector<std::unique_ptr<Connection>> connections, const RunInfo& info,
-                     std::vector<std::int64_t> ids)
-    : info_(info), ids_(std::move(ids)), wanted_(2 * connections.size()), connections_(std::move(connections)) {
-  for (const auto& connection : connections_) {
-    connection->on_progress([this] { return !stopped_; });
-    threads_.emplace_back([this, &connection = *connection] { read(connection); });
+                     std::vector<std::int64_t> ids, std::size_t frame_bytes)
+    : info_(info),
+      ids_(std::move(ids)),
+      frames_a_chunk_(
+          std::clamp<std::size_t>(kBytesAChunk / std::max<std::size_t>(1, frame_bytes), 1, kMostFramesAChunk)),
+      wanted_(kChunksAThread * connections.size()),
+      spent_(connections.size()),
+      connections_(std::move(connections)) {
+  for (std::size_t thread = 0; thread < connections_.size(); ++thread) {
+    connections_[thread]->on_progress([this] { return !stopped_; });
+    threads_.emplace_back([this, thread] { read(thread); });
   }
 }
 
@@ -32,12 +40,12 @@ ReadAhead::~ReadAhead() {
 }
 
 std::size_t ReadAhead::chunks() const {
-  return (ids_.size() + kFramesAChunk - 1) / kFramesAChunk;
+  return (ids_.size() + frames_a_chunk_ - 1) / frames_a_chunk_;
 }
 
 std::span<const std::int64_t> ReadAhead::ids_of(std::size_t chunk) const {
-  const std::size_t first = chunk * kFramesAChunk;
-  return std::span(ids_).subspan(first, std::min(kFramesAChunk, ids_.size() - first));
+  const std::size_t first = chunk * frames_a_chunk_;
+  return std::span(ids_).subspan(first, std::min(frames_a_chunk_, ids_.size() - first));
 }
 
 bool ReadAhead::begin(std::size_t& chunk) {
@@ -48,12 +56,12 @@ bool ReadAhead::begin(std::size_t& chunk) {
   return true;
 }
 
-void ReadAhead::read(Connection& connection) {
+void ReadAhead::read(std::size_t thread) {
   std::optional<FrameReader> reader;
   for (std::size_t chunk = 0; begin(chunk);) {
-    Chunk read;
+    Chunk read{{}, nullptr, thread};
     try {
-      if (!reader) reader.emplace(connection, info_, 1);
+      if (!reader) reader.emplace(*connections_[thread], info_, 1);
       const auto ids = ids_of(chunk);
       reader->seek(ids.front(), ids.back());
       std::int64_t id = 0;
@@ -61,21 +69,24 @@ void ReadAhead::read(Connection& connection) {
     } catch (...) {
       read.error = std::current_exception();
     }
+    std::vector<Chunk> spent;  // freed without the lock
     const std::lock_guard lock(mutex_);
     ready_.emplace(chunk, std::move(read));
+    spent.swap(spent_[thread]);
     change_.notify_all();
   }
 }
 
-std::vector<ReadAhead::Read> ReadAhead::wait(std::chrono::milliseconds most) {
+std::span<const ReadAhead::Read> ReadAhead::wait(std::chrono::milliseconds most) {
   std::unique_lock lock(mutex_);
+  if (!current_.frames.empty()) spent_[current_.thread].push_back(std::exchange(current_, {}));
   if (!change_.wait_for(lock, most, [this] { return ready_.contains(taken_); })) return {};
-  Chunk chunk = std::move(ready_.extract(taken_).mapped());
+  current_ = std::move(ready_.extract(taken_).mapped());
   ++taken_;
   ++wanted_;
   change_.notify_all();
-  if (chunk.error) std::rethrow_exception(chunk.error);
-  return std::move(chunk.frames);
+  if (current_.error) std::rethrow_exception(current_.error);
+  return current_.frames;
 }
 
 }  // namespace moescope

@@ -177,7 +177,10 @@ std::unique_ptr<ReadAhead> RecordingReader::Database::read_ahead(const Loaded& o
   Statement rows(connection(), "SELECT id FROM frame WHERE run = ? AND id > 0 ORDER BY id");
   rows.bind(std::int64_t{of.info.run});
   while (rows.next()) ids.push_back(rows.get_integer());
-  return std::make_unique<ReadAhead>(std::move(connections), of.info, std::move(ids));
+  const std::int64_t bytes = connection().integer("PRAGMA page_count") * connection().integer("PRAGMA page_size");
+  const std::int64_t frames = std::max<std::int64_t>(1, connection().integer("SELECT count(*) FROM frame"));
+  return std::make_unique<ReadAhead>(std::move(connections), of.info, std::move(ids),
+                                     static_cast<std::size_t>(bytes / frames));
 }
 
 bool RecordingReader::Database::read_frames(Loaded& of, std::int64_t every, const std::function<bool()>& go_on) const {
@@ -195,8 +198,8 @@ bool RecordingReader::Database::read_frames_ahead(Loaded& of, ReadAhead& ahead,
                                                   const std::function<bool()>& go_on) const {
   while (!ahead.done()) {
     if (!go_on()) return false;
-    for (auto& [id, frame] : ahead.wait(kAskAfter)) {
-      of.history->append(std::move(frame));
+    for (const auto& [id, frame] : ahead.wait(kAskAfter)) {
+      of.history->append(frame);
       of.last_frame = id;
     }
   }
