@@ -223,6 +223,7 @@ TEST_F(Cli, RunsInLockStepResumeTogetherTheFirstFirst) {
   ASSERT_EQ(rest.status, 0) << rest.err;
   EXPECT_NE(rest.out.find("z: "), std::string::npos) << rest.out;
   EXPECT_NE(rest.out.find("in lock-step with z+top_k-1"), std::string::npos) << rest.out;
+  EXPECT_NE(rest.out.find("tokens/s\nGEMMs       "), std::string::npos) << rest.out;
 }
 
 TEST_F(Cli, ResumeRefusesWhatWouldChangeTheRun) {
