@@ -103,13 +103,17 @@ def safetensors(path):
     return out
 
 
-# Rules of the Trace Event Format (JSON object form): metadata events name processes and threads in args.name, complete
-# events have a name, whole process and thread ids, and a start and a length in microseconds; counters have numbers.
+# Rules of the Trace Event Format (JSON object form): metadata events name processes and threads in args.name and label
+# processes in args.labels, complete events have a name, whole process and thread ids, and a start and a length in
+# microseconds; counters have numbers.
 def check_trace_event(event, named):
     assert isinstance(event["name"], str) and event["name"], event
     assert type(event["pid"]) is int, event
     if event["ph"] == "M":
-        assert event["name"] in ("process_name", "thread_name", "process_sort_index", "thread_sort_index"), event
+        assert event["name"] in ("process_name", "thread_name", "process_labels", "process_sort_index",
+                                 "thread_sort_index"), event
+        if event["name"] == "process_labels":
+            assert isinstance(event["args"]["labels"], str) and event["args"]["labels"], event
         if event["name"].endswith("_name"):
             assert isinstance(event["args"]["name"], str) and event["args"]["name"], event
             named.add((event["pid"], event["tid"]) if event["name"] == "thread_name" else event["pid"])

@@ -110,7 +110,7 @@ void CaptureActions::startRecompute(std::int64_t step) {
   capture_.reset();
   recompute_.reset();
   try {
-    recompute_ = std::make_unique<Recompute>(planOf(step));
+    recompute_ = std::make_unique<Recomputation>(planOf(step));
   } catch (const std::exception& refused) {
     return lab_->captureBar()->showFailed(place_, QString::fromUtf8(refused.what()), -1);
   }

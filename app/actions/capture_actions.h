@@ -45,7 +45,7 @@ class CaptureActions : public QObject {
   TensorLab* lab_;
   QTimer timer_;
   std::shared_ptr<const Capture> capture_;
-  std::unique_ptr<Recompute> recompute_;
+  std::unique_ptr<Recomputation> recompute_;
   OperandPlace place_;
   std::int64_t wanted_step_ = -1;
 };

@@ -7,6 +7,7 @@
 
 #include "app/session/settings.h"
 #include "core/numerics/matrix_units.h"
+#include "core/telemetry/frame/kernel_names.h"
 #include "core/telemetry/frame/metrics.h"
 
 namespace moescope {
@@ -47,7 +48,8 @@ StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent) {
           "core; training never waits for it.");
   threads_ = add(
       "Threads of the training; the results do not depend on their number. \"BF16 on\": the processor's matrix units, "
-      "which multiply operands in BF16, MX and NVFP4 and add in FP32. Without them, and in FP32, OpenBLAS does.");
+      "which multiply BF16 and quantized operands and add in FP32; Run > Matrix units chooses them. Without them, "
+      "and in FP32, OpenBLAS multiplies.");
   QString meanings;
   for (int kind = 0; kind < kNumProvenances; ++kind) {
     const auto provenance = static_cast<Provenance>(kind);
@@ -123,7 +125,8 @@ void StatusLine::showFindings(int severe, int warnings, bool ready) {
 
 void StatusLine::showThreads(int threads) {
   QString text = QString("%1 %2").arg(threads).arg(threads == 1 ? "thread" : "threads");
-  if (has_matrix_unit()) text += QString(", BF16 on %1").arg(matrix_unit() == MatrixUnit::amx ? "AMX" : "AVX-512 BF16");
+  if (has_matrix_unit())
+    text += ", BF16 on " + QString::fromStdString(matrix_unit_title(kMatrixUnitNames[static_cast<int>(matrix_unit())]));
   threads_->setText(text);
 }
 

@@ -33,7 +33,7 @@ void add_train_options(Command& sub, TrainOptions& o) {
       .range(1, 1024);
   sub.option(
          "--matrix-units", o.matrix_units,
-         "What multiplies BF16, MX and NVFP4 operands: auto (what is faster than OpenBLAS: AMX, or AVX-512's BF16 "
+         "What multiplies BF16 and quantized operands: auto (what is faster than OpenBLAS: AMX, or AVX-512's BF16 "
          "on AMD), amx, avx512_bf16, or off (OpenBLAS). Each multiplies them exactly and adds in an order of its own")
       .one_of({"auto", "amx", "avx512_bf16", "off"});
   sub.option("--ep", o.ep,

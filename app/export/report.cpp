@@ -8,6 +8,7 @@
 #include "app/workspaces/picture.h"
 #include "core/telemetry/findings/comparison.h"
 #include "core/telemetry/findings/findings.h"
+#include "core/telemetry/frame/kernel_names.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {
@@ -90,6 +91,7 @@ class Report {
   void head();
   void outcome();
   void figuresTable();
+  QString units() const;
   void settings();
   void findings();
   void finding(const Finding& finding);
@@ -165,6 +167,18 @@ void Report::outcome() {
                   "difference is chance.</p>\n");
 }
 
+// What multiplied, without which tokens/s say little: once if it is the same in all runs.
+QString Report::units() const {
+  std::vector<std::string> units;
+  for (const HistoryPtr& history : histories_) units.push_back(multiplied_by(history->info()));
+  if (std::ranges::count(units, units.front()) == std::ssize(units)) units.resize(1);
+  QString text;
+  for (std::size_t i = 0; i < units.size(); ++i)
+    if (!units[i].empty())
+      text += QString(" GEMMs%1: %2.").arg(units.size() > 1 ? " of " + name(i) : QString(), html(units[i]));
+  return text;
+}
+
 void Report::figuresTable() {
   const StepRange window = last_common_steps(histories_, kLastSteps);
   if (window.empty()) return;
@@ -184,7 +198,8 @@ void Report::figuresTable() {
   out_ +=
       "</table>\n<p class=\"muted\">MaxVio: load of the fullest expert over its fair share, minus 1, mean over "
       "layers. SQNR: signal to quantization noise, mean over quantized operands. A dash: the run has no such "
-      "figure.</p>\n";
+      "figure." +
+      units() + "</p>\n";
 }
 
 // Of logs, what their first lines say.

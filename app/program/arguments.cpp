@@ -66,7 +66,9 @@ void addOptions(QCommandLineParser& parser) {
   parser.addOption({"size", "Size of the window, 1280x800 for example.", "WxH"});
   parser.addOption({"theme", "dark or light.", "NAME"});
   parser.addOption({"matrix-units",
-                    "What multiplies BF16, MX and NVFP4 operands: auto, amx, avx512_bf16 or off (OpenBLAS).", "NAME"});
+                    "What multiplies BF16 and quantized operands: auto, amx, avx512_bf16 or off (OpenBLAS); by "
+                    "default what MOESCOPE_MATRIX_UNITS says, else the setting Run > Matrix units.",
+                    "NAME"});
   parser.addOption({"workspace", workspaceNames().join(", ") + ".", "NAME"});
 }
 
@@ -146,7 +148,8 @@ void readSteps(const QCommandLineParser& parser, Arguments& result) {
 
 void readMatrixUnits(const QCommandLineParser& parser, Arguments& result) {
   if (!parser.isSet("matrix-units")) return;
-  const std::string problem = choose_matrix_unit(parser.value("matrix-units").toStdString());
+  result.matrix_units = parser.value("matrix-units");
+  const std::string problem = choose_matrix_unit(result.matrix_units.toStdString());
   if (!problem.empty()) result.problems << "--matrix-units: " + QString::fromStdString(problem);
 }
 

@@ -2,24 +2,21 @@
 
 #include <QCoreApplication>
 #include <QMessageBox>
-#include <QProcess>
 #include <QPushButton>
 
+#include "app/session/start_program.h"
 #include "core/numerics/kernels.h"
+#include "core/numerics/matrix_units.h"
 
 namespace moescope {
 namespace {
 
 // A second program: what this window holds stays.
 bool openWindowWith(const KernelCheck& recorded, const QStringList& files) {
-  QProcess program;
-  program.setProgram(QCoreApplication::applicationFilePath());
-  program.setArguments(files);
-  QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
-  if (!recorded.core.empty()) environment.insert("OPENBLAS_CORETYPE", QString::fromStdString(recorded.core));
-  if (!recorded.units.empty()) environment.insert("MOESCOPE_MATRIX_UNITS", QString::fromStdString(recorded.units));
-  program.setProcessEnvironment(environment);
-  return program.startDetached();
+  QList<std::pair<QString, QString>> variables;
+  if (!recorded.core.empty()) variables.append({"OPENBLAS_CORETYPE", QString::fromStdString(recorded.core)});
+  if (!recorded.units.empty()) variables.append({kMatrixUnitsVariable, QString::fromStdString(recorded.units)});
+  return startProgram(files, variables);
 }
 
 }  // namespace

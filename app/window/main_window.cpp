@@ -18,6 +18,7 @@
 #include "app/actions/router_actions.h"
 #include "app/actions/run_control.h"
 #include "app/actions/source_status.h"
+#include "app/actions/unit_actions.h"
 #include "app/bars/actions_dock.h"
 #include "app/bars/live_bar.h"
 #include "app/bars/notes_dock.h"
@@ -41,7 +42,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kStatusMs = 250;
+constexpr int kStatusMs = 250, kNoteMs = 15000;
 
 QStringList localFiles(const QMimeData* data) {
   QStringList paths;
@@ -52,7 +53,7 @@ QStringList localFiles(const QMimeData* data) {
 
 }  // namespace
 
-MainWindow::MainWindow(bool remembers, const QStringList& about)
+MainWindow::MainWindow(bool remembers, const QStringList& about, const UnitsOfStart& units)
     : session_(this),
       selection_(this),
       clock_(&selection_, this),
@@ -69,7 +70,7 @@ MainWindow::MainWindow(bool remembers, const QStringList& about)
   buildWorkspaces();
   buildDocks();
   connect(&session_, &RunSession::opened, this, &MainWindow::takeRuns);  // before all that shows them
-  buildActions();
+  buildActions(units);
   buildLessons();
   buildMenus(about);
   connectSession();
@@ -77,7 +78,9 @@ MainWindow::MainWindow(bool remembers, const QStringList& about)
   connectPanels();
   connectClock();
   since_status_.start();
-  if (remembers_) layout_->restore();
+  if (!remembers_) return;
+  layout_->restore();
+  if (!units.note.isEmpty()) messages_->say(units.note, kNoteMs);
 }
 
 void MainWindow::buildBars() {
@@ -133,7 +136,7 @@ QDockWidget* MainWindow::makeFormDock() {
   return dock;
 }
 
-void MainWindow::buildActions() {
+void MainWindow::buildActions(const UnitsOfStart& units) {
   settings_ = new LiveSettings(&session_, &selection_, &undo_, form_, live_bar_, actions_dock_, workspaces_);
   control_ = new RunControl(&session_, &selection_, &replay_, run_bar_, workspaces_, messages_);
   files_ = new FileActions(&session_, control_, form_, workspaces_, messages_);
@@ -141,6 +144,7 @@ void MainWindow::buildActions() {
   comparison_ = new CompareActions(&session_, &selection_, &compared_, run_bar_->chips(), workspaces_, messages_);
   checkpoints_ = new CheckpointActions(&session_, &selection_, actions_dock_, workspaces_, messages_);
   recordings_ = new RecordingActions(&session_, &selection_, &replay_, messages_);
+  units_ = new UnitActions(&session_, messages_, units, matrix_unit_choices());
   router_ = new RouterActions(&session_, &selection_, settings_, workspaces_, messages_);
   exports_ = new ExportActions(&session_, &selection_, &compared_, workspaces_, messages_);
   new CaptureActions(&session_, &selection_, workspaces_, messages_);
@@ -200,6 +204,7 @@ void MainWindow::buildRunMenu() {
   recordings_->addActionsTo(menu);
   menu->addSeparator();
   control_->addPresetsTo(menu);
+  units_->addMenuTo(menu);
 }
 
 void MainWindow::buildActionsMenu() {

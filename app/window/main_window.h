@@ -9,6 +9,7 @@
 #include "app/look/messages.h"
 #include "app/session/replay.h"
 #include "app/session/run_session.h"
+#include "app/session/unit_setting.h"
 #include "app/window/frame_clock.h"
 #include "widgets/overview/findings_watch.h"
 #include "widgets/selection/compared_runs.h"
@@ -33,6 +34,7 @@ class RunControl;
 class SetupForm;
 class SourceStatus;
 class StatusLine;
+class UnitActions;
 class WindowLayout;
 class WorkspaceTabs;
 
@@ -42,7 +44,8 @@ class MainWindow : public QMainWindow {
  public:
   // Without memory neither layout nor size of the last window are taken over, nor this one's kept.
   // `about`: facts of this program and machine for Help > About, rich text.
-  explicit MainWindow(bool remembers = true, const QStringList& about = {});
+  // `units`: who chose the matrix units of this process.
+  explicit MainWindow(bool remembers = true, const QStringList& about = {}, const UnitsOfStart& units = {});
 
   RunSession* session() { return &session_; }
   Selection* selection() { return &selection_; }
@@ -69,7 +72,7 @@ class MainWindow : public QMainWindow {
   void buildWorkspaces();
   void buildDocks();
   QDockWidget* makeFormDock();
-  void buildActions();
+  void buildActions(const UnitsOfStart& units);
   void buildLessons();
   void buildMenus(const QStringList& about);
   void buildFileMenu();
@@ -116,6 +119,7 @@ class MainWindow : public QMainWindow {
   CheckpointActions* checkpoints_;
   RecordingActions* recordings_;
   RouterActions* router_;
+  UnitActions* units_;
   ExportActions* exports_;
   LessonActions* lessons_;
 

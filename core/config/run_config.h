@@ -81,7 +81,7 @@ struct OptimizerConfig {
 };
 
 // Number formats of the operands of every weight's three GEMMs, by kind of weight. Attention's products of
-// activations with activations (scores and their sums of values) stay in FP32.
+// activations with activations (scores and their sums of values) are in BF16 where `attention` is, otherwise in FP32.
 struct PrecisionConfig {
   Recipe experts = Recipe::fp32;  // routed
   Recipe shared_experts = Recipe::fp32;

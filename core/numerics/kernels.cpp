@@ -13,7 +13,6 @@ namespace moescope {
 namespace {
 
 constexpr const char* kCoreType = "OPENBLAS_CORETYPE";
-constexpr const char* kMatrixUnits = "MOESCOPE_MATRIX_UNITS";
 // Both say that a restart was made, so that it does not happen twice.
 constexpr const char* kRestartedFrom = "MOESCOPE_RESTARTED_FROM";  // the slow core that OpenBLAS chose
 constexpr const char* kRestartedFor = "MOESCOPE_RESTARTED_FOR";    // core and matrix units of a recording
@@ -75,13 +74,6 @@ std::string openblas_version() {
   return config.substr(begin + 1, config.find(' ', begin + 1) - begin - 1);
 }
 
-bool is_word(std::string_view text) {
-  return !text.empty() && text.size() <= 40 && std::ranges::all_of(text, [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '.' || c == '-' ||
-           c == '_';
-  });
-}
-
 // The program itself, under its own name for whoever lists processes.
 std::string own_path() {
   std::error_code error;
@@ -111,7 +103,8 @@ class VariableForRestart {
 
 // Returns where it cannot be done. What is empty stays as it is.
 void restart(const std::string& core, const std::string& units, const char* mark, const std::string& marked) {
-  const VariableForRestart core_type(kCoreType, core), matrix_units(kMatrixUnits, units), restarted(mark, marked);
+  const VariableForRestart core_type(kCoreType, core), matrix_units(kMatrixUnitsVariable, units),
+      restarted(mark, marked);
   execv(own_path().c_str(), own_arguments);
 }
 
@@ -119,16 +112,6 @@ bool set_by_user(const char* variable) {
   return std::getenv(variable) && !std::getenv(kRestartedFrom) && !std::getenv(kRestartedFor);
 }
 
-// "amx" of "oneDNN 2.6.3 amx".
-std::string unit_of(const std::string& units) {
-  return units.substr(units.rfind(' ') + 1);
-}
-
-constexpr std::string_view kNoUnits = "no matrix units";
-
-bool multiplied_by_openblas(const std::string& units) {
-  return units.empty() || units == kNoUnits;
-}
 bool same_units(const std::string& a, const std::string& b) {
   return a == b || (multiplied_by_openblas(a) && multiplied_by_openblas(b));
 }
@@ -137,41 +120,17 @@ bool same_units(const std::string& a, const std::string& b) {
 std::string units_for(const std::string& then, const std::string& here) {
   if (same_units(then, here)) return "";
   if (multiplied_by_openblas(then)) return "off";
-  // Of two units that a processor has, it can be held to the older one.
-  const bool same_version = then.substr(0, then.rfind(' ')) == here.substr(0, here.rfind(' '));
-  return same_version && unit_of(then) == "avx512_bf16" && unit_of(here) == "amx" ? "avx512_bf16" : "";
+  for (const MatrixUnitChoice& choice : matrix_unit_choices())
+    if (choice.name != "auto" && choice.lacks.empty() && then == matrix_unit_text(choice.unit))
+      return std::string(choice.name);
+  return "";
 }
 
 }  // namespace
 
-std::string Kernels::text() const {
-  return "OpenBLAS " + openblas + ' ' + core + ", " + vectors + " loops" + (units.empty() ? "" : ", " + units);
-}
-
 const Kernels& kernels_here() {
   static const Kernels here{openblas_version(), openblas_get_corename(), std::string(kLoops), matrix_unit_text()};
   return here;
-}
-
-std::optional<Kernels> parse_kernels(std::string_view text) {
-  constexpr std::string_view kBegin = "OpenBLAS ", kEnd = " loops", kUnits = " loops, ";
-  std::string_view units;
-  if (const auto at = text.find(kUnits); at != text.npos) {
-    units = text.substr(at + kUnits.size());
-    text = text.substr(0, at + kEnd.size());
-    const auto space = units.find(' '), last = units.rfind(' ');
-    if (space == units.npos || space == last || !is_word(units.substr(0, space)) ||
-        !is_word(units.substr(space + 1, last - space - 1)) || !is_word(units.substr(last + 1)))
-      return {};
-  }
-  if (!text.starts_with(kBegin) || !text.ends_with(kEnd) || text.size() <= kBegin.size() + kEnd.size()) return {};
-  text = text.substr(kBegin.size(), text.size() - kBegin.size() - kEnd.size());
-  const auto space = text.find(' '), comma = text.find(", ");
-  if (space == text.npos || comma == text.npos || comma < space) return {};
-  Kernels kernels{std::string(text.substr(0, space)), std::string(text.substr(space + 1, comma - space - 1)),
-                  std::string(text.substr(comma + 2)), std::string(units)};
-  if (!is_word(kernels.openblas) || !is_word(kernels.core) || !is_word(kernels.vectors)) return {};
-  return kernels;
 }
 
 bool before_matrix_units(const std::string& recorded) {
@@ -210,7 +169,7 @@ KernelCheck check_kernels(const std::string& recorded) {
 KernelCheck use_recorded_kernels(const std::string& recorded) {
   KernelCheck check = check_kernels(recorded);
   if (!check.helps()) return check;
-  for (const char* variable : {kCoreType, kMatrixUnits})
+  for (const char* variable : {kCoreType, kMatrixUnitsVariable})
     if (set_by_user(variable)) {
       check.text += std::string(" ") + variable + '=' + std::getenv(variable) + " is kept, as you set it.";
       return check;

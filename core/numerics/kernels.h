@@ -2,26 +2,15 @@
 // order. A recording and a checkpoint store them, so that a training done again elsewhere knows what to expect.
 #pragma once
 
-#include <optional>
 #include <string>
-#include <string_view>
+
+#include "core/telemetry/frame/kernel_names.h"
 
 namespace moescope {
-
-struct Kernels {
-  std::string openblas;  // version: "0.3.21"
-  std::string core;      // of OpenBLAS's kernels, as openblas_get_corename() says: "SkylakeX"
-  std::string vectors;   // of this program's own loops: "16-lane"; of before, their instruction set: "x86-64-v4"
-  std::string units;     // what multiplies BF16, matrix_unit_text(): "oneDNN 2.6.3 amx"; empty: of before, OpenBLAS
-
-  std::string text() const;  // "OpenBLAS 0.3.21 SkylakeX, 16-lane loops, oneDNN 2.6.3 amx"
-  bool operator==(const Kernels&) const = default;
-};
 
 const Kernels& kernels_here();
 // Of before BF16 was multiplied as BF16, which attention's scores were not then.
 bool before_matrix_units(const std::string& recorded);
-std::optional<Kernels> parse_kernels(std::string_view text);  // of text(); nothing: it is none
 
 struct KernelCheck {
   enum class Outcome { same, not_recorded, other };

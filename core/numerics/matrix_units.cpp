@@ -4,7 +4,10 @@
 #include <cassert>
 #include <cstdlib>
 
+#include "core/telemetry/frame/kernel_names.h"
+
 #if defined(MOESCOPE_ONEDNN)
+#include <cpuid.h>
 #include <omp.h>
 
 #include <cstring>
@@ -19,26 +22,53 @@
 namespace moescope {
 namespace {
 
-constexpr const char* kChoice = "MOESCOPE_MATRIX_UNITS";
-
 #if defined(MOESCOPE_ONEDNN)
 
 std::string_view asked_for() {
-  const char* set = std::getenv(kChoice);
+  const char* set = std::getenv(kMatrixUnitsVariable);
   return set ? set : "auto";
 }
 
-MatrixUnit found_unit() {
-  const std::string_view choice = asked_for();
+// Not by oneDNN, which answers as it was last told to behave.
+bool cpu_has_avx512_bf16() {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+// With the operating system keeping the tiles of a process that it interrupts.
+bool cpu_has_amx() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (!cpu_has_avx512_bf16() || !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return false;
+  constexpr unsigned kBf16Tiles = 1u << 22, kTiles = 1u << 24, kInt8Tiles = 1u << 25,
+                     kAll = kBf16Tiles | kTiles | kInt8Tiles;
+  unsigned kept = 0, kept_above = 0;
+  __asm__("xgetbv" : "=a"(kept), "=d"(kept_above) : "c"(0));
+  constexpr unsigned kTileConfigAndData = 3u << 17;
+  return (edx & kAll) == kAll && (kept & kTileConfigAndData) == kTileConfigAndData;
+}
+
+MatrixUnit unit_of(std::string_view choice) {
   if (choice == "off") return MatrixUnit::none;
-  // oneDNN takes no notice once it has looked at the processor; ONEDNN_MAX_CPU_ISA, where the user sets it, goes first.
-  if (choice == "avx512_bf16") dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
-  const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
-  const auto has = [&](dnnl_cpu_isa_t wanted) { return (isa & wanted) == wanted; };
-  if (has(dnnl_cpu_isa_avx512_core_amx)) return MatrixUnit::amx;
-  if (!has(dnnl_cpu_isa_avx512_core_bf16) || choice == "amx") return MatrixUnit::none;
+  if (choice != "avx512_bf16" && cpu_has_amx()) return MatrixUnit::amx;
+  if (choice == "amx" || !cpu_has_avx512_bf16()) return MatrixUnit::none;
   // Zen 4 multiplies BF16 twice as fast as FP32. Intel's processors do not: without AMX sgemm is the faster one.
   return choice == "avx512_bf16" || __builtin_cpu_is("amd") ? MatrixUnit::avx512_bf16 : MatrixUnit::none;
+}
+
+std::string not_here(std::string_view choice) {
+  return "this processor has no " + std::string(choice) + " units";
+}
+
+// oneDNN, too, has to find the unit: ONEDNN_MAX_CPU_ISA, where the user sets it, goes first.
+MatrixUnit found_unit() {
+  const MatrixUnit unit = unit_of(asked_for());
+  if (unit == MatrixUnit::none) return unit;
+  const bool amx = unit == MatrixUnit::amx;
+  // oneDNN takes no notice once it has looked at the processor.
+  if (!amx) dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
+  const dnnl_cpu_isa_t needed = amx ? dnnl_cpu_isa_avx512_core_amx : dnnl_cpu_isa_avx512_core_bf16;
+  return (dnnl_get_effective_cpu_isa() & needed) == needed ? unit : MatrixUnit::none;
 }
 
 // oneDNN compiles a kernel for a product's shape. Numbers of an expert's rows differ from step to step: whole tiles of
@@ -170,11 +200,24 @@ void multiply_tiled(ProductKey key, const Bf16* a, const Bf16* b, float* c) {
 
 #else
 
+MatrixUnit unit_of(std::string_view) {
+  return MatrixUnit::none;
+}
+
+std::string not_here(std::string_view choice) {
+  return "this program was built without oneDNN, so it has no " + std::string(choice);
+}
+
 MatrixUnit found_unit() {
   return MatrixUnit::none;
 }
 
 #endif
+
+// "auto" and "off" can always be had.
+bool gives(std::string_view choice, MatrixUnit unit) {
+  return choice == "auto" || choice == "off" || choice == kMatrixUnitNames[static_cast<int>(unit)];
+}
 
 }  // namespace
 
@@ -183,32 +226,37 @@ MatrixUnit matrix_unit() {
   return unit;
 }
 
-const std::string& matrix_unit_text() {
+std::string matrix_unit_text(MatrixUnit unit) {
 #if defined(MOESCOPE_ONEDNN)
-  static const std::string text = [] {
-    if (!has_matrix_unit()) return std::string("no matrix units");
+  if (unit != MatrixUnit::none) {
     const dnnl_version_t& v = *dnnl_version();
     return "oneDNN " + std::to_string(v.major) + '.' + std::to_string(v.minor) + '.' + std::to_string(v.patch) + ' ' +
-           kMatrixUnitNames[static_cast<int>(matrix_unit())];
-  }();
-#else
-  static const std::string text = "no matrix units";
+           kMatrixUnitNames[static_cast<int>(unit)];
+  }
 #endif
+  (void)unit;
+  return std::string(kNoMatrixUnits);
+}
+
+const std::string& matrix_unit_text() {
+  static const std::string text = matrix_unit_text(matrix_unit());
   return text;
+}
+
+std::vector<MatrixUnitChoice> matrix_unit_choices() {
+  std::vector<MatrixUnitChoice> choices;
+  for (const std::string_view name : kMatrixUnitChoices) {
+    const MatrixUnit unit = unit_of(name);
+    choices.push_back({name, unit, gives(name, unit) ? "" : not_here(name)});
+  }
+  return choices;
 }
 
 std::string choose_matrix_unit(std::string_view choice) {
   if (std::ranges::find(kMatrixUnitChoices, choice) == std::end(kMatrixUnitChoices))
     return "matrix units '" + std::string(choice) + "': allowed are auto, amx, avx512_bf16, off";
-  setenv(kChoice, std::string(choice).c_str(), 1);
-  const bool as_asked =
-      choice == "auto" || choice == "off" || choice == kMatrixUnitNames[static_cast<int>(matrix_unit())];
-  if (as_asked) return "";
-#if defined(MOESCOPE_ONEDNN)
-  return "this processor has no " + std::string(choice) + " units";
-#else
-  return "this program was built without oneDNN, so it has no " + std::string(choice);
-#endif
+  setenv(kMatrixUnitsVariable, std::string(choice).c_str(), 1);
+  return gives(choice, matrix_unit()) ? "" : not_here(choice);
 }
 
 #if defined(MOESCOPE_ONEDNN)

@@ -8,6 +8,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/numerics/float_formats.h"
 #include "core/numerics/gemm.h"
@@ -15,12 +16,13 @@
 namespace moescope {
 
 inline constexpr std::string_view kMatrixUnitChoices[] = {"auto", "amx", "avx512_bf16", "off"};
+inline constexpr const char* kMatrixUnitsVariable = "MOESCOPE_MATRIX_UNITS";  // of the environment: one of these
 
 enum class MatrixUnit { none, avx512_bf16, amx };
 inline constexpr const char* kMatrixUnitNames[] = {"none", "avx512_bf16", "amx"};
 
 // What products of BF16 matrices run on. Decided at the first call, by choose_matrix_unit or, without it, by
-// MOESCOPE_MATRIX_UNITS in the environment; else what is faster than sgemm: AMX, or VDPBF16PS of AMD's processors.
+// kMatrixUnitsVariable in the environment; else what is faster than sgemm: AMX, or VDPBF16PS of AMD's processors.
 MatrixUnit matrix_unit();
 inline bool has_matrix_unit() {
   return matrix_unit() != MatrixUnit::none;
@@ -30,8 +32,17 @@ inline bool has_matrix_unit() {
 // what is wrong with the choice; empty: it is as asked.
 std::string choose_matrix_unit(std::string_view choice);
 
+// What each choice gives on this processor, whatever this process has chosen; in the order of kMatrixUnitChoices.
+struct MatrixUnitChoice {
+  std::string_view name;
+  MatrixUnit unit = MatrixUnit::none;  // what products would run on
+  std::string lacks;                   // why it cannot be chosen here; empty: it can
+};
+std::vector<MatrixUnitChoice> matrix_unit_choices();
+
 // "oneDNN 2.6.3 amx"; "no matrix units".
-const std::string& matrix_unit_text();
+std::string matrix_unit_text(MatrixUnit unit);
+const std::string& matrix_unit_text();  // of matrix_unit()
 
 // gemm.h's product of BF16 matrices. beta: 0 or 1. Needs has_matrix_unit().
 void gemm(Trans ta, Trans tb, int m, int n, int k, float alpha, const Bf16* a, int lda, const Bf16* b, int ldb,

@@ -83,12 +83,12 @@ std::string recorded_checkpoint(const std::string& recording_path, const std::st
   return newest;
 }
 
-Recompute::Recompute(RecomputePlan plan)
+Recomputation::Recomputation(RecomputePlan plan)
     : plan_(std::move(plan)), thread_([this](const std::stop_token& stop) { work(stop); }) {}
 
-Recompute::~Recompute() = default;
+Recomputation::~Recomputation() = default;
 
-void Recompute::work(const std::stop_token& stop) {
+void Recomputation::work(const std::stop_token& stop) {
   try {
     capture_.finish(compute(stop));
   } catch (const std::exception& error) {
@@ -96,7 +96,7 @@ void Recompute::work(const std::stop_token& stop) {
   }
 }
 
-CapturedOperand Recompute::compute(const std::stop_token& stop) {
+CapturedOperand Recomputation::compute(const std::stop_token& stop) {
   const std::unique_ptr<Dataset> data = data_of(plan_);
   Trainer trainer = trainer_of(plan_);
   first_step_ = next_step_ = trainer.steps_taken();

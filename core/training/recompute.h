@@ -45,10 +45,10 @@ RecomputePlan plan_recompute(const History& run, const History& first, const Ope
 // The newest checkpoint of a run at or before `step` in the folder beside its recording; empty: none.
 std::string recorded_checkpoint(const std::string& recording_path, const std::string& run_name, std::int64_t step);
 
-class Recompute {
+class Recomputation {
  public:
-  explicit Recompute(RecomputePlan plan);  // starts at once
-  ~Recompute();                            // stops after the step in flight
+  explicit Recomputation(RecomputePlan plan);  // starts at once
+  ~Recomputation();                            // stops after the step in flight
 
   std::int64_t first_step() const { return first_step_; }  // where it started; valid once it is ready
   std::int64_t next_step() const { return next_step_; }

@@ -218,6 +218,40 @@ class ClusterPanelsTest : public QObject {
         QString::number(expected[0].tokens_per_second, 'f', 0)));
   }
 
+  // As the run's recording says, not as this machine has them; other programs' logs do not say.
+  void costsOfTheLoadNameWhatMultipliedTheRun() {
+    const auto of = [this](const std::string& kernels) {
+      RunInfo info = run_->history()->info();
+      info.kernels = kernels;
+      auto history = std::make_shared<History>(info);
+      history->append(selection_->frame());
+      Selection selection;
+      selection.setHistories({history});
+      ThisImbalancePanel imbalance(&selection);
+      TimeOfAStepPanel time(&selection);
+      choose(&time, "Routing", "this router");
+      QString all;
+      for (Panel* panel : {static_cast<Panel*>(&imbalance), static_cast<Panel*>(&time)}) {
+        show(panel);
+        const auto said = [panel] {
+          QString text;
+          for (const QLabel* label : panel->findChildren<QLabel*>()) text += label->text() + '\n';
+          return text;
+        };
+        if (!QTest::qWaitFor([&] { return said().contains("modelled") && said().contains("fitted"); }, kWaitMs))
+          return QString("no answer: " + said());
+        all += said();
+      }
+      return all;
+    };
+    const QString known = of("OpenBLAS 0.3.21 SkylakeX, 16-lane loops, oneDNN 2.6.3 amx");
+    QCOMPARE(
+        known.count("The run's GEMMs: AMX (oneDNN 2.6.3) for BF16 and quantized operands, OpenBLAS 0.3.21 (SkylakeX)"),
+        2);
+    const QString foreign = of("");
+    QVERIFY2(foreign.contains("modelled") && !foreign.contains("GEMMs:"), qPrintable(foreign));
+  }
+
   void bytesByLinkAreTheVolumesTimesTheRow() {
     BytesByLinkPanel panel(selection_.get());
     show(&panel);

@@ -36,6 +36,7 @@ class ThisImbalancePanel : public Panel {
     Hypothesis hypothesis = Hypothesis::h2;
     std::int64_t step = -1;
     int layer = -1;
+    QString units;  // that the run's GEMMs ran on; empty: its log does not say
     bool operator==(const Asked&) const = default;
   };
   void renew();

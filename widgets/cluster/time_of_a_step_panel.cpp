@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/telemetry/frame/kernel_names.h"
 #include "widgets/cluster/published_and_modelled_panel.h"
 
 namespace moescope {
@@ -214,11 +215,19 @@ void TimeOfAStepPanel::show(const ClusterAnswer& answer) {
                                 QString::number(answer.band.low, 'f', 0), QString::number(answer.band.high, 'f', 0),
                                 formatValue(answer.time.ms_per_token, 4), formatBytes(answer.time.network_bytes),
                                 formatBytes(answer.time.nvlink_bytes),
-                                formatValue(answer.config.traffic.expert_rows_max_over_mean, 3)));
+                                formatValue(answer.config.traffic.expert_rows_max_over_mean, 3)) +
+                       unitsOfRun());
   else
     headline_->setText(QString::fromStdString(answer.problem).toHtmlEscaped());
   plot_->markDirty();
   emit answerChanged();
+}
+
+// Where the load is that of the open run: what multiplied its matrices, as its recording says.
+QString TimeOfAStepPanel::unitsOfRun() const {
+  if (!is_live(asked_->routing) || !selection_->history()) return {};
+  const std::string units = multiplied_by(selection_->history()->info());
+  return units.empty() ? QString() : tr(" The run's GEMMs: %1.").arg(QString::fromStdString(units).toHtmlEscaped());
 }
 
 QStringList TimeOfAStepPanel::describe(int row) const {

@@ -45,6 +45,7 @@ class TimeOfAStepPanel : public Panel {
   void refill();
   void ask();
   void show(const ClusterAnswer& answer);
+  QString unitsOfRun() const;
   QStringList describe(int row) const;
 
   BandBars* plot_;

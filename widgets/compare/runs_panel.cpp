@@ -10,6 +10,7 @@
 #include <cmath>
 #include <optional>
 
+#include "core/telemetry/frame/kernel_names.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/color_scale.h"
 
@@ -59,7 +60,7 @@ std::vector<RunsPanel::Line> RunsPanel::lines(bool for_screen) const {
   const StepRange window = last_common_steps(histories, kWindow);
   std::vector<Line> lines;
   const auto add = [&](const QString& name, std::optional<Metric> metric, auto&& text) {
-    Line line{name, {}, {}};
+    Line line{name, {}, {}, {}};
     if (metric) line.tip = moescope::metricCard(metric_info(*metric));
     for (const auto& history : histories) line.cells.push_back(text(run_figures(*history, window)));
     lines.push_back(std::move(line));
@@ -93,14 +94,19 @@ std::vector<RunsPanel::Line> RunsPanel::lines(bool for_screen) const {
     return is_missing(f.tokens_per_s) || !for_screen ? number(f.tokens_per_s, 4)
                                                      : formatCount(std::round(f.tokens_per_s));
   });
+  for (const auto& history : histories) {
+    const std::string units = multiplied_by(history->info());
+    lines.back().cell_tips.push_back(units.empty() ? lines.back().cells[lines.back().cell_tips.size()]
+                                                   : tr("GEMMs: %1").arg(QString::fromStdString(units)));
+  }
   // A line for each setting in which any run differs from A.
   std::vector<QString> keys;
   for (const ComparedRun& run : runs_->runs())
     for (const SettingDifference& setting : run.settings)
       if (std::ranges::find(keys, setting.key) == keys.end()) keys.push_back(setting.key);
   for (const QString& key : keys) {
-    Line line{for_screen ? settingLabel(key) : key, std::vector<QString>(histories.size()),
-              for_screen ? key : QString()};
+    Line line{
+        for_screen ? settingLabel(key) : key, std::vector<QString>(histories.size()), for_screen ? key : QString(), {}};
     QString in_a;
     for (std::size_t run = 1; run < std::min(histories.size(), runs_->runs().size()); ++run)
       for (const SettingDifference& setting : runs_->runs()[run].settings)
@@ -139,7 +145,7 @@ void RunsPanel::fill() {
       QTableWidgetItem* cell = table_->item(row, run);
       if (!cell) table_->setItem(row, run, cell = new QTableWidgetItem);
       cell->setText(breakable(line.cells[static_cast<std::size_t>(run)]));
-      cell->setToolTip(line.cells[static_cast<std::size_t>(run)]);
+      cell->setToolTip((line.cell_tips.empty() ? line.cells : line.cell_tips)[static_cast<std::size_t>(run)]);
     }
   }
   fitHeights();

@@ -28,6 +28,7 @@ class RunsPanel : public Panel {
     QString name;
     std::vector<QString> cells;  // by run
     QString tip;
+    std::vector<QString> cell_tips;  // by run; empty: the cells themselves
   };
   std::vector<Line> lines(bool for_screen) const;
   void fill();

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/telemetry/explain/explain_parts.h"
+#include "core/telemetry/frame/kernel_names.h"
 #include "core/telemetry/frame/router_stats.h"
 #include "core/telemetry/frame/words.h"
 
@@ -68,6 +69,13 @@ Parts learning_rate(const Context& at) {
   const double share = std::min(1.0, (step - *warmup) / std::max(1.0, *steps - *warmup));
   return {num(*low) + " + (" + num(*lr) + " - " + num(*low) + ") * (1 + cos(3.14159265 * " + num(share) + ")) / 2",
           "cosine from optimizer.lr to lr_min: " + percent(share) + " of the way after the warm-up"};
+}
+
+// A time means little without what multiplied.
+Parts with_units(const Context& at, Parts parts) {
+  const std::string units = multiplied_by(at.info());
+  if (!units.empty()) parts.note += (parts.note.empty() ? "GEMMs: " : ". GEMMs: ") + units;
+  return parts;
 }
 
 Parts tokens_per_s(const Context& at) {
@@ -260,9 +268,9 @@ Parts scalar_parts(const Context& at, Metric metric) {
     case Metric::lr:
       return learning_rate(at);
     case Metric::tokens_per_s:
-      return tokens_per_s(at);
+      return with_units(at, tokens_per_s(at));
     case Metric::step_ms:
-      return step_ms(at);
+      return with_units(at, step_ms(at));
     case Metric::max_vio_p50:
       return median_layer(at, Metric::max_vio);
     case Metric::max_vio_p90:

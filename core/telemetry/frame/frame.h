@@ -222,7 +222,7 @@ struct RunInfo {
   int dim = 0;  // bytes per token copy = 2 * dim in BF16
   int window = 0;
   std::vector<std::string> domains;  // of the data, as SpecialisationFrame counts them
-  std::string kernels;               // that computed it (core/numerics/kernels.h); empty: not recorded
+  std::string kernels;               // that computed it (kernel_names.h); empty: not recorded
 };
 
 }  // namespace moescope

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/io/whole_file.h"
+#include "core/telemetry/frame/kernel_names.h"
 #include "core/telemetry/recording/recording.h"
 
 namespace moescope {
@@ -38,6 +39,9 @@ class TraceFile {
 
 void name_process(TraceFile& trace, const RunInfo& info) {
   trace.event({{"name", "process_name"}, {"ph", "M"}, {"pid", info.run}, {"args", {{"name", info.name}}}});
+  if (const std::string units = multiplied_by(info); !units.empty())
+    trace.event(
+        {{"name", "process_labels"}, {"ph", "M"}, {"pid", info.run}, {"args", {{"labels", "GEMMs: " + units}}}});
   trace.event(
       {{"name", "thread_name"}, {"ph", "M"}, {"pid", info.run}, {"tid", kStepThread}, {"args", {{"name", "steps"}}}});
   trace.event({{"name", "thread_name"},

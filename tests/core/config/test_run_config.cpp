@@ -580,13 +580,31 @@ TEST(Presets, AreWhatTheyArePromisedToBe) {
   EXPECT_EQ(router("16B-like").top_k, 6);
   EXPECT_EQ(load_preset("16B-like").config.model.n_experts, 64);
   EXPECT_EQ(load_preset("16B-like").config.model.n_shared, 2);
-  EXPECT_EQ(load_preset("small").config.precision.experts, Recipe::mxfp8_rceil);
+}
+
+// As in the published runs: what is not in MXFP8 is in BF16, but for the gate's product and scores.
+TEST(Presets, TrainInTheFormatsOfThePublishedRuns) {
+  const auto precision = [](const char* name) { return load_preset(name).config.precision; };
+  for (const char* name : {"mini-v3", "16B-like"}) {
+    const PrecisionConfig p = precision(name);
+    EXPECT_EQ(p.experts, std::string_view(name) == "16B-like" ? Recipe::bf16 : Recipe::mxfp8_rceil) << name;
+    for (const Recipe recipe : {p.shared_experts, p.dense_ffn, p.attention, p.head})
+      EXPECT_EQ(recipe, Recipe::bf16) << name;
+    EXPECT_EQ(p.router_gate, Recipe::fp32) << name;
+  }
+  for (const char* name : {"nano", "small-fp32"}) {
+    const PrecisionConfig p = precision(name);
+    for (const Recipe recipe : {p.experts, p.shared_experts, p.dense_ffn, p.attention, p.router_gate, p.head})
+      EXPECT_EQ(recipe, Recipe::fp32) << name;
+  }
+  for (const ConfigDifference& found : difference(load_preset("small").config, load_preset("small-fp32").config))
+    EXPECT_TRUE(found.key.starts_with("precision.")) << found.key;
 }
 
 TEST(Presets, UnknownOneNamesTheKnown) {
   EXPECT_EQ(all_text(load_preset("tiny").problems),
-            "preset: is \"tiny\", allowed are nano, small, mini-v3, 16B-like, convergence-check, mxfp4-everywhere, "
-            "mini-v3-formats\n");
+            "preset: is \"tiny\", allowed are nano, small, small-fp32, mini-v3, 16B-like, convergence-check, "
+            "mxfp4-everywhere, mini-v3-formats\n");
 }
 
 // The window shows it where the comparison runs.

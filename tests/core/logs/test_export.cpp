@@ -11,6 +11,7 @@
 #include "core/files/export_events.h"
 #include "core/files/open_runs.h"
 #include "core/files/safetensors.h"
+#include "core/telemetry/frame/kernel_names.h"
 #include "core/telemetry/logs/export_jsonl.h"
 #include "core/telemetry/logs/export_trace.h"
 #include "core/telemetry/recording/recording.h"
@@ -196,9 +197,12 @@ TEST_F(Export, TraceHasAStepAndItsPhasesWithoutOverlap) {
   const Json read = read_by_python("trace", path("trace.json"));
   EXPECT_EQ(read["lanes"], 4);                            // steps and phases of two runs
   EXPECT_GT(read["counts"]["X"], 2 * kSteps * 6);         // a step has some phases
-  EXPECT_EQ(read["counts"]["M"], 6);                      // names
+  EXPECT_EQ(read["counts"]["M"], 8);                      // names, and of each run what multiplied
   EXPECT_GE(read["counts"]["C"].get<int>(), 2 * kSteps);  // loss
   EXPECT_LT(read["overlap_us"].get<double>(), 200);       // between steps: clocks of phases and of the run
+  std::ifstream file(path("trace.json"));
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  EXPECT_NE(text.find("GEMMs: " + multiplied_by(RecordingReader(recording()).runs().front())), std::string::npos);
 }
 
 TEST_F(Export, WeightsAreThoseOfTheCheckpoint) {

@@ -2,11 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
 #include "core/numerics/kernels.h"
 #include "core/numerics/matrix_units.h"
+#include "core/telemetry/frame/frame.h"
 
 namespace {
 
@@ -45,6 +47,46 @@ TEST(Kernels, MatrixUnitsOfARecordingAreNamedAndAskedFor) {
   EXPECT_FALSE(unknown.helps());
   EXPECT_NE(unknown.text.find("cannot run oneDNN 9.9.9 amx"), std::string::npos) << unknown.text;
   EXPECT_FALSE(parse_kernels("OpenBLAS 0.3.21 Zen, 16-lane loops, units"));
+}
+
+// Of this machine and of others, of recordings of before, and of logs that other programs wrote.
+TEST(Kernels, WhatMultipliedIsSaidAsItWasRecorded) {
+  using namespace moescope;
+  const auto by = [](const std::string& kernels) {
+    RunInfo run;
+    run.kernels = kernels;
+    return multiplied_by(run);
+  };
+  EXPECT_EQ(by("OpenBLAS 0.3.21 SkylakeX, 16-lane loops, oneDNN 2.6.3 amx"),
+            "AMX (oneDNN 2.6.3) for BF16 and quantized operands, OpenBLAS 0.3.21 (SkylakeX) for FP32");
+  EXPECT_EQ(by("OpenBLAS 0.3.21 Zen, 16-lane loops, oneDNN 3.1.0 avx512_bf16"),
+            "AVX-512 BF16 (oneDNN 3.1.0) for BF16 and quantized operands, OpenBLAS 0.3.21 (Zen) for FP32");
+  EXPECT_EQ(by("OpenBLAS 0.3.21 Haswell, 16-lane loops, no matrix units"), "OpenBLAS 0.3.21 (Haswell)");
+  EXPECT_EQ(by("OpenBLAS 0.3.21 Haswell, x86-64-v3 loops"), "OpenBLAS 0.3.21 (Haswell)");
+  EXPECT_EQ(by(""), "");
+  EXPECT_EQ(by("cuBLAS on H200"), "");
+  EXPECT_EQ(by(kernels_here().text()).starts_with("OpenBLAS"), !has_matrix_unit());
+}
+
+TEST(Kernels, ChoicesOfMatrixUnitsSayWhatTheyGive) {
+  using namespace moescope;
+  const std::vector<MatrixUnitChoice> choices = matrix_unit_choices();
+  ASSERT_EQ(choices.size(), std::size(kMatrixUnitChoices));
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    const MatrixUnitChoice& choice = choices[i];
+    EXPECT_EQ(choice.name, kMatrixUnitChoices[i]);
+    const bool always = choice.name == "auto" || choice.name == "off";
+    EXPECT_EQ(choice.lacks.empty(), always || choice.name == kMatrixUnitNames[static_cast<int>(choice.unit)]);
+    if (!choice.lacks.empty()) {
+      EXPECT_NE(choice.lacks.find(choice.name), std::string::npos) << choice.lacks;
+    }
+    // What this test program was started with is what it uses.
+    const char* asked = std::getenv(kMatrixUnitsVariable);
+    if (choice.name == (asked ? asked : "auto")) {
+      EXPECT_EQ(choice.unit, matrix_unit());
+    }
+  }
+  EXPECT_EQ(choices.back().unit, MatrixUnit::none) << "off";
 }
 
 TEST(Kernels, AChoiceOfMatrixUnitsThatIsNotThereIsRefused) {

@@ -10,6 +10,7 @@
 #include "core/data/dataset.h"
 #include "core/telemetry/explain/explain.h"
 #include "core/telemetry/frame/change_marker.h"
+#include "core/telemetry/frame/kernel_names.h"
 #include "core/telemetry/frame/router_stats.h"
 #include "core/telemetry/frame/volume_stats.h"
 #include "core/telemetry/logs/import_jsonl.h"
@@ -358,6 +359,14 @@ TEST_F(Explain, KnobsSayWhatTheyAre) {
   EXPECT_EQ(vio.knobs[0].key, "router.bias_update_rate");
   EXPECT_EQ(std::stod(vio.knobs[0].value), 0.001);
   EXPECT_EQ(std::stod(vio.knobs[1].value), 0.01);
+}
+
+TEST_F(Explain, TimesNameWhatMultiplied) {
+  for (const FigureKey& key : {FigureKey("step_ms"), FigureKey("tokens_per_s")}) {
+    const Explanation time = explain_figure(b(), {.key = key, .step = 24});
+    EXPECT_NE(time.note.find("GEMMs: " + multiplied_by(b().info())), std::string::npos) << time.note;
+  }
+  EXPECT_EQ(explain_figure(b(), {.key = "ce_loss", .step = 24}).note.find("GEMMs"), std::string::npos);
 }
 
 TEST(RunSettings, StartAndLiveChanges) {

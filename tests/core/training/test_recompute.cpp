@@ -42,7 +42,7 @@ void wait_for(const Thing& capture) {
 }
 
 std::shared_ptr<const CapturedOperand> recomputed(RecomputePlan plan) {
-  Recompute recompute(std::move(plan));
+  Recomputation recompute(std::move(plan));
   wait_for(recompute.capture());
   EXPECT_EQ(recompute.capture().error(), "");
   return recompute.capture().operand();
@@ -63,7 +63,7 @@ const OperandPlace kExperts{1, Gemm::expert_w1, Operand::x, Direction::wgrad};
 const OperandPlace kAttention{2, Gemm::wq, Operand::dy, Direction::dgrad};
 
 // Runs in lock-step, of which the second differs in its settings; changes of both, of the text, too.
-TEST(Recompute, IsTheTensorOfThenFromACheckpointAndFromTheRecording) {
+TEST(Recomputation, IsTheTensorOfThenFromACheckpointAndFromTheRecording) {
   const std::string path = testing::TempDir() + "recompute.moescope";
   std::shared_ptr<const CapturedOperand> then_a, then_b;
   {
@@ -102,31 +102,31 @@ TEST(Recompute, IsTheTensorOfThenFromACheckpointAndFromTheRecording) {
     expect_same(*recomputed(plan_recompute(*a, *a, kExperts, then_a->step, nullptr, file)), *then_a);
 }
 
-TEST(Recompute, WhatIsNotThatStepIsRefused) {
+TEST(Recomputation, WhatIsNotThatStepIsRefused) {
   Lab lab({quantized()}, "");
   run_to(lab, 5);
   const auto history = lab.histories()[0];
   EXPECT_THROW(plan_recompute(*history, *history, kExperts, 5), std::invalid_argument);
   RecomputePlan other = plan_recompute(*history, *history, kExperts, 4);
   other.config.seed = 2;
-  Recompute recompute(other);
+  Recomputation recompute(other);
   wait_for(recompute.capture());
   EXPECT_EQ(recompute.capture().state(), Capture::State::failed);
   EXPECT_NE(recompute.capture().error().find("gave another loss"), std::string::npos);
 
   OperandPlace nowhere = kExperts;
   nowhere.layer = 0;  // a dense layer
-  Recompute missing(plan_recompute(*history, *history, nowhere, 2));
+  Recomputation missing(plan_recompute(*history, *history, nowhere, 2));
   wait_for(missing.capture());
   EXPECT_NE(missing.capture().error().find("has no layer 0"), std::string::npos) << missing.capture().error();
 }
 
-TEST(Recompute, EndsWithinAStepWhenItIsDropped) {
+TEST(Recomputation, EndsWithinAStepWhenItIsDropped) {
   Lab lab({quantized()}, "");
   run_to(lab, 40);
   const auto history = lab.histories()[0];
   const auto begin = std::chrono::steady_clock::now();
-  { Recompute recompute(plan_recompute(*history, *history, kExperts, 39)); }
+  { Recomputation recompute(plan_recompute(*history, *history, kExperts, 39)); }
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s);
 }
 

@@ -1,0 +1,33 @@
+// Which kernels computed a run, as RunInfo::kernels and checkpoints name them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace moescope {
+
+struct RunInfo;
+
+struct Kernels {
+  std::string openblas;  // version: "0.3.21"
+  std::string core;      // of OpenBLAS's kernels, as openblas_get_corename() says: "SkylakeX"
+  std::string vectors;   // of this program's own loops: "16-lane"; of before, their instruction set: "x86-64-v4"
+  std::string units;     // what multiplies BF16, matrix_unit_text(): "oneDNN 2.6.3 amx"; empty: of before, OpenBLAS
+
+  std::string text() const;  // "OpenBLAS 0.3.21 SkylakeX, 16-lane loops, oneDNN 2.6.3 amx"
+  bool operator==(const Kernels&) const = default;
+};
+std::optional<Kernels> parse_kernels(std::string_view text);  // of text(); nothing: it is none
+
+inline constexpr std::string_view kNoMatrixUnits = "no matrix units";
+bool multiplied_by_openblas(std::string_view units);  // Kernels::units
+
+// "AMX" for "amx", "AVX-512 BF16" for "avx512_bf16"; names that are not known as they are.
+std::string matrix_unit_title(std::string_view name);
+
+// What multiplied the run's matrices: "AMX (oneDNN 2.6.3) for BF16 and quantized operands, OpenBLAS 0.3.21 (SkylakeX)
+// for FP32"; "OpenBLAS 0.3.21 (Haswell)". Empty: not recorded, as of other programs' logs.
+std::string multiplied_by(const RunInfo& run);
+
+}  // namespace moescope
