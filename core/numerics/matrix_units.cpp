@@ -48,27 +48,31 @@ bool cpu_has_amx() {
   return (edx & kAll) == kAll && (kept & kTileConfigAndData) == kTileConfigAndData;
 }
 
-MatrixUnit unit_of(std::string_view choice) {
+// Of those that there are.
+MatrixUnit chosen_of(bool amx, bool avx512_bf16, std::string_view choice) {
   if (choice == "off") return MatrixUnit::none;
-  if (choice != "avx512_bf16" && cpu_has_amx()) return MatrixUnit::amx;
-  if (choice == "amx" || !cpu_has_avx512_bf16()) return MatrixUnit::none;
+  if (choice != "avx512_bf16" && amx) return MatrixUnit::amx;
+  if (choice == "amx" || !avx512_bf16) return MatrixUnit::none;
   // Zen 4 multiplies BF16 twice as fast as FP32. Intel's processors do not: without AMX sgemm is the faster one.
   return choice == "avx512_bf16" || __builtin_cpu_is("amd") ? MatrixUnit::avx512_bf16 : MatrixUnit::none;
+}
+
+MatrixUnit unit_of(std::string_view choice) {
+  return chosen_of(cpu_has_amx(), cpu_has_avx512_bf16(), choice);
 }
 
 std::string not_here(std::string_view choice) {
   return "this processor has no " + std::string(choice) + " units";
 }
 
-// oneDNN, too, has to find the unit: ONEDNN_MAX_CPU_ISA, where the user sets it, goes first.
 MatrixUnit found_unit() {
-  const MatrixUnit unit = unit_of(asked_for());
-  if (unit == MatrixUnit::none) return unit;
-  const bool amx = unit == MatrixUnit::amx;
-  // oneDNN takes no notice once it has looked at the processor.
-  if (!amx) dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
-  const dnnl_cpu_isa_t needed = amx ? dnnl_cpu_isa_avx512_core_amx : dnnl_cpu_isa_avx512_core_bf16;
-  return (dnnl_get_effective_cpu_isa() & needed) == needed ? unit : MatrixUnit::none;
+  const std::string_view choice = asked_for();
+  if (choice == "off") return MatrixUnit::none;
+  // oneDNN takes no notice once it has looked at the processor; ONEDNN_MAX_CPU_ISA, where the user sets it, goes first.
+  if (choice == "avx512_bf16") dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
+  const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+  const auto has = [&](dnnl_cpu_isa_t wanted) { return (isa & wanted) == wanted; };
+  return chosen_of(has(dnnl_cpu_isa_avx512_core_amx), has(dnnl_cpu_isa_avx512_core_bf16), choice);
 }
 
 // oneDNN compiles a kernel for a product's shape. Numbers of an expert's rows differ from step to step: whole tiles of
