@@ -14,12 +14,12 @@ namespace moescope {
 
 namespace {
 
-constexpr double kStepsPerOctave = 2048;
-constexpr std::size_t kAroundChunk = 64;  // bytes, of what the system and std::shared_ptr need, too
+constexpr int kStepsPerOctave = 2048;
+constexpr int kLeastCode = -32766, kGreatestCode = 32766;  // of loads that are not 0
+constexpr std::size_t kAroundChunk = 64;                   // bytes, with what std::shared_ptr and the system need
 // Bytes: memory that was just freed is handed out again in a fraction of the time that other memory takes.
 constexpr std::size_t kThinnedAtOnce = std::size_t{16} << 20;
-constexpr std::size_t kLargeThinning = std::size_t{1} << 20;  // loads: takes milliseconds
-constexpr int kLeastCode = -32766;                            // of a load that is not 0
+constexpr std::size_t kWorthAThread = std::size_t{1} << 20;  // loads to merge: takes milliseconds
 
 // acc[e] = whichever of acc[e] and row[e] is farther from 0; kAbsent is nearest of all. Plain 16-bit arithmetic, in
 // which -kAbsent wraps to itself, so that the loop runs eight experts at a time.
@@ -35,17 +35,20 @@ void merge_farthest(std::int16_t* acc, const std::int16_t* row, std::size_t size
   }
 }
 
-// For 1/1024ths k of [1, 2): close to 1 / (1 + k / 1024), and the code of what it is the inverse of.
-struct Mantissa {
-  double inverse, code;
-};
-constexpr int kMantissaBits = 10;
+// Of each 4096th of [1, 2), too short for more than one step between two codes: the code of its beginning, and the
+// mantissa from which on it is the next one.
+constexpr int kMantissaBits = 52, kSliceBits = 12;
+constexpr std::uint64_t kMantissa = (std::uint64_t{1} << kMantissaBits) - 1;
 
-std::vector<Mantissa> make_mantissa_table() {
-  std::vector<Mantissa> table(1 << kMantissaBits);
+std::vector<std::uint64_t> make_code_table() {
+  std::vector<std::uint64_t> table(std::size_t{1} << kSliceBits);
+  const auto slices = static_cast<double>(table.size());
   for (std::size_t k = 0; k < table.size(); ++k) {
-    const double inverse = 1 / (1 + (static_cast<double>(k) + 0.5) / static_cast<double>(table.size()));
-    table[k] = {inverse, -kStepsPerOctave * std::log2(inverse)};
+    const double code = std::round(kStepsPerOctave * std::log2(1 + static_cast<double>(k) / slices));
+    const double next = std::exp2((code + 0.5) / kStepsPerOctave);
+    const bool reached = next < 1 + static_cast<double>(k + 1) / slices;
+    table[k] = static_cast<std::uint64_t>(code) << kMantissaBits |
+               (reached ? std::bit_cast<std::uint64_t>(next) & kMantissa : kMantissa);
   }
   return table;
 }
@@ -53,7 +56,7 @@ std::vector<Mantissa> make_mantissa_table() {
 std::vector<float> make_decode_table() {
   std::vector<float> table(65536);
   for (int code = -32768; code < 32768; ++code) {
-    table[code + 32768] = static_cast<float>(std::exp2(code / kStepsPerOctave));
+    table[code + 32768] = static_cast<float>(std::exp2(static_cast<double>(code) / kStepsPerOctave));
   }
   table[LoadRows::kAbsent + 32768] = std::numeric_limits<float>::quiet_NaN();
   table[LoadRows::kDead + 32768] = 0;
@@ -81,41 +84,34 @@ std::vector<std::int16_t> make_mean_table() {
 class Coder {
  public:
   std::int16_t encode(double u) const {
-    if (!(u >= 0)) return LoadRows::kAbsent;
-    if (u == 0) return LoadRows::kDead;
-    const double code = kHalfway + quick_code(u);
-    if (code > kHalfway - 32766 && code < kHalfway + 32766) {
-      const int whole = static_cast<int>(code);
-      const double rest = code - whole;
-      if (rest > kDoubt && rest < 1 - kDoubt) return static_cast<std::int16_t>(whole - static_cast<int>(kHalfway));
-    }
-    return static_cast<std::int16_t>(std::clamp(std::round(kStepsPerOctave * std::log2(u)), -32766.0, 32766.0));
+    const auto bits = std::bit_cast<std::uint64_t>(u);
+    const std::uint64_t slice = codes_[bits >> (kMantissaBits - kSliceBits) & ((1 << kSliceBits) - 1)];
+    const std::uint64_t mantissa = bits & kMantissa, next = slice & kMantissa;
+    const int octave = static_cast<int>(bits >> kMantissaBits) - 1023;
+    const int code = static_cast<int>(slice >> kMantissaBits) + octave * kStepsPerOctave + (mantissa >= next);
+    const bool sure = mantissa - next + kDoubt > 2 * kDoubt;
+    return sure && code > kLeastCode && code < kGreatestCode ? static_cast<std::int16_t>(code) : encode_slowly(u);
   }
   float decode(std::int16_t code) const { return decoded_[code + 32768]; }
 
  private:
-  static constexpr double kHalfway = 32768.5;  // added to a code, what is cut off behind the point leaves it rounded
-  static constexpr double kDoubt = 1e-6;       // so close to the middle between two codes std::log2 decides
+  static constexpr std::uint64_t kDoubt = 1 << 20;  // so close to the middle between two codes std::log2 decides
 
-  // 2048 log2 u within 1e-8, in a fraction of the time that std::log2 takes; u is positive and not subnormal.
-  double quick_code(double u) const {
-    constexpr double kLog2E = 1.4426950408889634;
-    const auto bits = std::bit_cast<std::uint64_t>(u);
-    const Mantissa& near = mantissas_[bits >> (52 - kMantissaBits) & ((1 << kMantissaBits) - 1)];
-    const double mantissa = std::bit_cast<double>((bits & 0xfffffffffffff) | 0x3ff0000000000000);
-    const double x = mantissa * near.inverse - 1;  // within 2^-11 of 0
-    const double octave = static_cast<int>(bits >> 52) - 1023;
-    return kStepsPerOctave * (octave + kLog2E * x * (1 - x * (1.0 / 2 - x * (1.0 / 3)))) + near.code;
+  static std::int16_t encode_slowly(double u) {
+    if (!(u >= 0)) return LoadRows::kAbsent;
+    if (u == 0) return LoadRows::kDead;
+    return static_cast<std::int16_t>(
+        std::clamp<double>(std::round(kStepsPerOctave * std::log2(u)), kLeastCode, kGreatestCode));
   }
-  static const Mantissa* mantissas() {
-    static const std::vector<Mantissa> kTable = make_mantissa_table();
+  static const std::uint64_t* codes() {
+    static const std::vector<std::uint64_t> kTable = make_code_table();
     return kTable.data();
   }
   static const float* decoded() {
     static const std::vector<float> kTable = make_decode_table();
     return kTable.data();
   }
-  const Mantissa* mantissas_ = mantissas();
+  const std::uint64_t* codes_ = codes();
   const float* decoded_ = decoded();
 };
 
@@ -126,7 +122,7 @@ std::int16_t mean_of(const Coder& coder, std::int16_t mean, double before, std::
   return coder.encode((before * coder.decode(mean) + weight * coder.decode(added)) / (before + weight));
 }
 
-// The same of rows of `size` experts and equal weights.
+// The same for `size` experts, where both weights are equal.
 void merge_equal_means(std::int16_t* mean, const std::int16_t* added, std::size_t size) {
   static const std::vector<std::int16_t> kBelow = make_mean_table();
   const std::int16_t* const below_at = kBelow.data();
@@ -160,33 +156,38 @@ void merge_means(std::int16_t* mean, double before, const std::int16_t* added, d
   for (std::size_t e = 0; e < size; ++e) mean[e] = mean_of(coder, mean[e], before, added[e], weight);
 }
 
-// By count, of rows with one sum: it mostly is that of all rows, tokens x top_k.
+// By count, of rows with one sum and number of experts: they mostly are those of all rows.
 class CountCodes {
  public:
   void encode_row(std::span<const std::uint32_t> counts, std::int16_t* codes) {
     const auto [sum, most] = sum_of(counts);
     if (sum == 0) return;
-    if (sum != known_sum_ && sum == last_sum_) {
-      known_.assign(std::size_t{1} << 16, LoadRows::kAbsent);
-      known_sum_ = sum;
+    const Rows rows{sum, counts.size()};
+    const bool again = std::exchange(last_, rows) == rows;
+    if (again && known_of_ != rows) {
+      known_.assign(kKnown, LoadRows::kAbsent);
+      known_of_ = rows;
     }
-    last_sum_ = sum;
     const auto experts = static_cast<double>(counts.size()), all = static_cast<double>(sum);
     const auto encode = [&](std::uint32_t n) { return coder_.encode(n * experts / all); };
-    if (sum != known_sum_ || most >= known_.size()) {
+    if (known_of_ != rows || most >= kKnown) {
       std::ranges::transform(counts, codes, encode);
-      return;
+    } else if (!look_up(counts, codes)) {
+      for (const std::uint32_t n : counts) known_[n] = encode(n);
+      look_up(counts, codes);
     }
-    if (look_up(counts, codes)) return;
-    for (const std::uint32_t n : counts)
-      if (known_[n] == LoadRows::kAbsent) known_[n] = encode(n);
-    look_up(counts, codes);
   }
 
  private:
+  static constexpr std::uint32_t kKnown = 1 << 16;
+  struct Rows {
+    std::uint64_t sum = 0;
+    std::size_t experts = 0;
+    bool operator==(const Rows&) const = default;
+  };
   struct Sum {
     std::uint64_t sum;
-    std::uint32_t most;  // no count is larger
+    std::uint32_t most;  // no count has a higher bit
   };
   static Sum sum_of(std::span<const std::uint32_t> counts) {
     std::uint32_t sum = 0, bits = 0;
@@ -197,10 +198,10 @@ class CountCodes {
 
   // False: not all are known yet.
   bool look_up(std::span<const std::uint32_t> counts, std::int16_t* codes) const {
-    const std::int16_t* const known = known_.data();
+    const std::int16_t* const table = known_.data();
     int absent = 0;
     for (const std::uint32_t n : counts) {
-      const std::int16_t code = known[n];
+      const std::int16_t code = table[n];
       absent |= code == LoadRows::kAbsent;
       *codes++ = code;
     }
@@ -208,8 +209,8 @@ class CountCodes {
   }
 
   Coder coder_;
-  std::vector<std::int16_t> known_;  // kAbsent: not yet
-  std::uint64_t known_sum_ = 0, last_sum_ = 0;
+  Rows last_, known_of_;
+  std::vector<std::int16_t> known_;  // [kKnown]; kAbsent: not yet
 };
 
 }  // namespace
@@ -315,17 +316,18 @@ void LoadRows::Merge::run(std::size_t slot) const {
   std::fill(std::copy_n(added_mean, experts, mean), mean + to->n_experts, kAbsent);
 }
 
-// On two processors, layer by layer: who appends to the history waits for it.
-void LoadRows::run(std::span<const Merge> merges) {
+// On two processors: who appends to the history waits for it.
+void LoadRows::merge(std::span<const Merge> merges) {
   if (merges.empty()) return;
   const std::size_t layers = merges.front().to->layers;
-  const auto run = [merges](std::size_t first, std::size_t last) {
+  const auto of_layers = [merges](std::size_t first, std::size_t last) {
     for (std::size_t slot = first; slot < last; ++slot)
       for (const Merge& merge : merges) merge.run(slot);
   };
-  if (merges.size() * merges.front().to->size() / kChunkRows < kLargeThinning) return run(0, layers);
-  const std::jthread other([&] { run(0, layers / 2); });
-  run(layers / 2, layers);
+  const std::size_t loads = merges.size() * merges.front().to->size() / kChunkRows;
+  if (loads < kWorthAThread) return of_layers(0, layers);
+  const std::jthread other([&] { of_layers(0, layers / 2); });
+  of_layers(layers / 2, layers);
 }
 
 // Whether thinning `level` leaves all rows of a chunk as they are; the row behind it is not merged into its last one.
@@ -390,7 +392,7 @@ std::unique_ptr<LoadRows> LoadRows::thinned(Thinning& rest) const {
       merges.push_back(thin->take(*this, c, row, is_dropped(rows_[row].ordinal, rest.level) && thin->size() > 0));
     bytes += chunks_[c].chunk->size() * sizeof(std::int16_t);
   }
-  run(merges);
+  merge(merges);
   rest.next = next();
   const std::size_t first_row = chunks_[c].first_row;
   for (; c < chunks_.size(); ++c)

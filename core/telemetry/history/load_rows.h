@@ -98,7 +98,7 @@ class LoadRows {
     std::uint32_t before, weight;
     void run(std::size_t slot) const;
   };
-  static void run(std::span<const Merge> merges);
+  static void merge(std::span<const Merge> merges);
   std::size_t slot_of(int layer);  // adds the layer if it is new
   Chunk& chunk_for_next_row();
   bool is_full() const;  // the next row needs a new chunk

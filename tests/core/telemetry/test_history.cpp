@@ -356,6 +356,86 @@ TEST(History, LoadCodesAreRoundedLogarithms) {
   for (const double u : {5e-324, 1e-300, 1e300, std::numeric_limits<double>::infinity()}) expect_code(u);
 }
 
+// Codes are remembered by sum and number of experts: neither may be mistaken for another's.
+TEST(History, LoadCodesOfRowsAreThoseOfTheirCounts) {
+  std::mt19937 rng(21);
+  for (int frame = 0; frame < 20; ++frame) {
+    std::vector<RouterFrame> routers(9);
+    for (int row = 0; row < 9; ++row) {
+      auto& counts = routers[row].tokens_per_expert;
+      counts = sample_counts(row % 3 == 2 ? 8 : 4, frame % 5 == 4 ? 1u << 30 : 400, rng);
+      if (row == 4) counts.assign(4, 0);
+      if (row == 7) counts.clear();
+      if (row < 4 || row == 8) {  // rows of one sum
+        counts.back() = 0;
+        counts.back() = (frame % 5 == 4 ? ~0u : 5000u) - std::accumulate(counts.begin(), counts.end(), 0u);
+      }
+    }
+    const auto codes = LoadRows::encode(routers);
+    std::size_t i = 0;
+    for (const RouterFrame& router : routers) {
+      const auto& counts = router.tokens_per_expert;
+      const double sum = std::accumulate(counts.begin(), counts.end(), 0.0);
+      for (const std::uint32_t n : counts)
+        ASSERT_EQ(codes[i++], LoadRows::encode(n * static_cast<double>(counts.size()) / sum)) << n << " of " << sum;
+    }
+    ASSERT_EQ(i, codes.size());
+  }
+}
+
+// More than is thinned at once, on one thread.
+TEST(History, ThinnedLoadsAreTheFarthestAndTheMeanOfTheirSteps) {
+  constexpr int kLayers = 32, kExperts = 512, kSteps = 1700;
+  std::vector<int> layers(kLayers);
+  std::iota(layers.begin(), layers.end(), 0);
+  std::mt19937 rng(22);
+  LoadRows whole(layers, kExperts);
+  std::vector<std::vector<std::int16_t>> codes;  // [steps][layers, experts]
+  for (int step = 0; step < kSteps; ++step) {
+    std::vector<RouterFrame> routers(kLayers);
+    for (int layer = 0; layer < kLayers; ++layer) {
+      routers[layer].layer = layer;
+      auto& counts = routers[layer].tokens_per_expert = sample_counts(kExperts, 1u << (layer % 20), rng);
+      if (rng() % 4 == 0)
+        for (std::uint32_t& n : counts) n = rng() % 8 == 0 ? 0 : n;
+      if (rng() % 16 == 0) std::ranges::fill(counts, 0u);
+    }
+    whole.append(step, routers, codes.emplace_back(LoadRows::encode(routers)));
+  }
+  auto rest = whole.thinning();
+  ASSERT_TRUE(rest);
+  std::unique_ptr<LoadRows> thin;
+  int parts = 0;
+  for (; rest->next < rest->end; ++parts) thin = (thin ? *thin : whole).thinned(*rest);
+  EXPECT_GT(parts, 1);
+  constexpr int kThinned = kSteps / 2 / 64 * 64;
+  EXPECT_EQ(thin->size(), std::size_t{kSteps - kThinned / 2});
+
+  const auto mean_of = [](std::int16_t a, std::int16_t b) {
+    if (a == LoadRows::kAbsent || b == LoadRows::kAbsent) return std::max(a, b);
+    return LoadRows::encode((static_cast<double>(LoadRows::decode(a)) + LoadRows::decode(b)) / 2);
+  };
+  const auto distance = [](std::int16_t code) { return code == LoadRows::kAbsent ? -1 : std::abs(code); };
+  std::vector<std::int64_t> edges;
+  for (std::int64_t step = 0; step <= kSteps; step += step < kThinned ? 2 : 1) edges.push_back(step);
+  for (int layer = 0; layer < kLayers; layer += 5) {
+    const LoadRows::View view = thin->view(layer, edges);
+    const auto means = view.draw_mean(), farthest = view.draw_farthest();
+    const auto expect = [](float drawn, std::int16_t code) {
+      const float wanted = LoadRows::decode(code);
+      return drawn == wanted || (std::isnan(drawn) && std::isnan(wanted));
+    };
+    for (std::size_t bin = 0; bin + 1 < edges.size(); ++bin) {
+      for (std::size_t e = 0; e < kExperts; ++e) {
+        const std::size_t at = static_cast<std::size_t>(layer) * kExperts + e;
+        const std::int16_t a = codes[edges[bin]][at], b = codes[edges[bin + 1] - 1][at];
+        ASSERT_TRUE(expect(means[bin * kExperts + e], mean_of(a, b))) << layer << ' ' << bin << ": " << a << ", " << b;
+        ASSERT_TRUE(expect(farthest[bin * kExperts + e], distance(b) > distance(a) ? b : a)) << a << ", " << b;
+      }
+    }
+  }
+}
+
 TEST(History, WaterfallTakesTheNewestOfEachBin) {
   std::mt19937 rng(8);
   History history(sample_info({}));
