@@ -585,7 +585,7 @@ TEST(Presets, AreWhatTheyArePromisedToBe) {
 // As in the published runs: what is not in MXFP8 is in BF16, but for the gate's product and scores.
 TEST(Presets, TrainInTheFormatsOfThePublishedRuns) {
   const auto precision = [](const char* name) { return load_preset(name).config.precision; };
-  for (const char* name : {"mini-v3", "16B-like"}) {
+  for (const char* name : {"small", "mini-v3", "16B-like"}) {
     const PrecisionConfig p = precision(name);
     EXPECT_EQ(p.experts, std::string_view(name) == "16B-like" ? Recipe::bf16 : Recipe::mxfp8_rceil) << name;
     for (const Recipe recipe : {p.shared_experts, p.dense_ffn, p.attention, p.head})
