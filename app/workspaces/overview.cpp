@@ -4,11 +4,22 @@
 #include "widgets/microscaling/block_scale_histogram_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/overview/balance_panel.h"
+#include "widgets/overview/health_banner.h"
 #include "widgets/overview/loss_panel.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/load_over_time_panel.h"
 
 namespace moescope {
+
+namespace {
+
+QString copiesMissing(const History& run) {
+  const auto frame = run.frame_at(INT64_MAX);
+  const bool has = frame && !frame->routers.empty() && frame->routers.front().volume.ranks > 0;
+  return has ? QString() : "copies between ranks";
+}
+
+}  // namespace
 
 Overview::Overview(Selection* selection, FindingsWatch* findings, QWidget* parent)
     : Workspace(selection, "Overview", parent) {
@@ -21,7 +32,24 @@ Overview::Overview(Selection* selection, FindingsWatch* findings, QWidget* paren
   addQuantError();
   findings_ = addFindings(findings, "dock_findings");
   timeline_ = addTimeline("dock_timeline");
+  addHealth(findings);
   arrange();
+  foldWithout(all_to_all_, [](const History& run) { return copiesMissing(run); });
+  for (QDockWidget* dock : {scale_histogram_, quant_error_})
+    foldWithout(dock, [](const History& run) {
+      return run.quant_frame_at(INT64_MAX) ? QString() : QString("quantization statistics");
+    });
+}
+
+// Over the panels, whatever their layout.
+void Overview::addHealth(FindingsWatch* findings) {
+  auto* banner = new HealthBanner(selection_, findings, this);
+  addOverPanels(banner);
+  connect(banner, &HealthBanner::findingWanted, this, [this](const QString& id) {
+    findings_->show();
+    findings_->raise();
+    qobject_cast<FindingsPanel*>(findings_->widget())->open(id);
+  });
 }
 
 void Overview::addLoss() {

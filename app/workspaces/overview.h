@@ -15,6 +15,7 @@ class Overview : public Workspace {
   void setDefaultSizes() override;  // the same room for all panels of a row
 
  private:
+  void addHealth(FindingsWatch* findings);
   void addLoss();
   void addExpertLoad();
   void addLoadOverTime();
