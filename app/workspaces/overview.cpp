@@ -91,6 +91,14 @@ void Overview::arrange() {
   balance_->raise();
 }
 
+// What is wrong stands beside the figures that show it, in the place of a panel that is folded: beside Balance itself,
+// which has tabs, it would become one of them again.
+void Overview::useRoomOfFolded() {
+  if (!all_to_all_->isHidden() || !tabifiedDockWidgets(balance_).contains(findings_)) return;
+  splitDockWidget(all_to_all_, findings_, Qt::Horizontal);
+  resizeDocks({balance_, findings_}, {width() / 2, width() / 2}, Qt::Horizontal);
+}
+
 void Overview::setDefaultSizes() {
   const int across = width(), down = height();
   resizeDocks({loss_, balance_}, {down / 2, down / 2}, Qt::Vertical);

@@ -107,6 +107,7 @@ void Workspace::fold() {
   lacks_words_->setText(words);
   lacks_words_->setToolTip(words);
   lacks_->show();
+  useRoomOfFolded();
 }
 
 void Workspace::unfold() {

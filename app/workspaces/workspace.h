@@ -23,6 +23,9 @@ class Workspace : public QMainWindow {
  public:
   Workspace(Selection* selection, const QString& name, QWidget* parent);
 
+  // Says what a panel lacks in a run; empty: it has what it shows.
+  using Missing = std::function<QString(const History&)>;
+
   const QString& name() const { return name_; }
   virtual void arrange() = 0;          // the default layout, all docks shown
   virtual void setDefaultSizes() = 0;  // once the layout contains the docks
@@ -58,9 +61,8 @@ class Workspace : public QMainWindow {
   bool event(QEvent* event) override;
 
   void addOverPanels(QWidget* widget);  // as wide as the workspace
-  // `missing` says what the panel lacks in a run; empty: it has what it shows.
-  using Missing = std::function<QString(const History&)>;
   void foldWithout(QDockWidget* dock, Missing missing);
+  virtual void useRoomOfFolded() {}  // after some were folded; undone with it
 
   Selection* selection_;
 

@@ -314,13 +314,16 @@ class QtHealth : public QObject {
       QVERIFY2(dock(name)->isHidden(), name);
     }
     QVERIFY(!dock("dock_balance")->isHidden());
+    Overview* overview = window.workspaces()->overview();
+    QVERIFY(overview->tabifiedDockWidgets(dock("dock_balance")).isEmpty());  // the findings have a place of their own
     // The layout that is kept has all panels.
-    const QVariantMap kept = window.workspaces()->overview()->remembered();
+    const QVariantMap kept = overview->remembered();
     lacks->findChild<QToolButton*>()->click();
     QVERIFY(!lacks->isVisible());
     for (const char* name : {"dock_all_to_all", "dock_scale_histogram", "dock_quant_error"})
       QVERIFY2(!dock(name)->isHidden(), name);
-    window.workspaces()->overview()->restore(kept);
+    QVERIFY(overview->tabifiedDockWidgets(dock("dock_balance")).contains(dock("dock_findings")));
+    overview->restore(kept);
     QVERIFY(dock("dock_quant_error")->isHidden());  // folded again: it is still that log
 
     auto* bar = window.findChild<LiveBar*>();

@@ -139,10 +139,11 @@ std::string Judge::fullest(int layer, Health& health) const {
   std::ranges::stable_sort(load, std::greater{});
   for (const double share : {kNearlyAll, kHalf}) {
     const auto [n, taken] = that_take(share, load);
-    if (n < 2 || n > kNamedExperts || n == order.size()) continue;
+    if (n < 2 || n > kNamedExperts || 4 * n > order.size()) continue;  // of a quarter of all, at most
     order.resize(n);
     health.experts = order;
-    return "experts " + listed(order, kNamedExperts) + " take " + percent(taken) + " of its assignments";
+    return "experts " + listed(order, kNamedExperts) + " take " + formatted("%.0f %%", 100 * taken) +
+           " of its assignments";
   }
   health.experts = {order.front()};
   return "expert " + std::to_string(order.front()) + " has " + decimal(static_cast<double>(load.front())) +
@@ -165,7 +166,7 @@ std::string Judge::beside(const Finding& lead) const {
   for (const Finding* finding : findings_) {
     if (!finding->ongoing || !lacks_tokens(finding->kind) || finding->layers != lead.layers) continue;
     text += ", " + std::to_string(finding->experts.size()) +
-            (finding->kind == FindingKind::dead ? " get none" : " get hardly any");
+            (finding->kind == FindingKind::dead ? " get none" : " hardly any");
   }
   return text;
 }

@@ -67,6 +67,7 @@ TEST(Health, AnEvenLoadIsHealthyOnceItHasSettled) {
   const Health healthy = judge(run.history());
   EXPECT_EQ(healthy.verdict, HealthVerdict::healthy);
   EXPECT_EQ(healthy.since, -1);
+  EXPECT_EQ(healthy.experts.size(), 1u) << healthy.sentence;  // all of them would say nothing
   EXPECT_GT(healthy.layer, 0);
   EXPECT_EQ(healthy.help, "Balancing: bias_update_rate = 0.001, aux_mode = none.");
 }
