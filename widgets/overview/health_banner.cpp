@@ -47,6 +47,7 @@ HealthBanner::HealthBanner(Selection* selection, FindingsWatch* watch, QWidget* 
   words_ = new QLabel(this);
   words_->setWordWrap(true);
   words_->setTextFormat(Qt::RichText);
+  words_->setTextInteractionFlags(Qt::NoTextInteraction);  // a click on them is one on the banner
   words_->setObjectName("health_words");
   explain_ = new QToolButton(this);
   explain_->setText(QStringLiteral("?"));
@@ -162,6 +163,11 @@ void HealthBanner::paintEvent(QPaintEvent* event) {
   painter.drawRect(rect().adjusted(0, 0, -1, -1));
 }
 
+// Taken, so that the release comes here, too.
+void HealthBanner::mousePressEvent(QMouseEvent* event) {
+  event->setAccepted(event->button() == Qt::LeftButton);
+}
+
 void HealthBanner::mouseReleaseEvent(QMouseEvent* event) {
   if (event->button() == Qt::LeftButton && rect().contains(event->pos())) showWorst();
 }
@@ -187,18 +193,21 @@ QString HealthBanner::explanation() const {
          "%1 steps every router settles, so that only severe findings count. The worst layer is the one with the "
          "highest MaxVio of the window among those that the severest findings speak of. Muted findings count as "
          "well.</p><p>A click on the sentence, or Return, chooses that layer, its worst expert and the step since "
-         "which it has been so, and opens the finding.</p><p>Checked:</p><ul>")
-          .arg(kSettlingSteps);
+         "which it has been so, and opens the finding.</p>")
+          .arg(kSettlingSteps) +
+      allSettings() + tr("<p>Checked:</p><ul>");
   for (const QString& line : watch_->checked()) html += QStringLiteral("<li>%1</li>").arg(line.toHtmlEscaped());
-  html += QStringLiteral("</ul>");
+  return html + QStringLiteral("</ul>");
+}
+
+QString HealthBanner::allSettings() const {
   const History* history = selection_->history();
-  if (!history) return html;
+  if (!history) return {};
   const LogSettings settings = log_settings(*history);
-  if (settings.empty()) {
-    return html + (history->info().config_toml.empty() ? tr("<p>The log has no line of settings.</p>")
-                                                       : tr("<p>All settings of the run are in its set-up (F2).</p>"));
-  }
-  html += tr("<p>Settings of the run, as the first line of its log has them:</p><table>");
+  if (settings.empty())
+    return history->info().config_toml.empty() ? tr("<p>The log has no line of settings.</p>")
+                                               : tr("<p>All settings of the run are in its set-up (F2).</p>");
+  QString html = tr("<p>Settings of the run, as the first line of its log has them:</p><table>");
   for (const auto& [name, value] : settings)
     html +=
         QStringLiteral("<tr><td>%1&nbsp;&nbsp;</td><td>%2</td></tr>")

@@ -25,6 +25,7 @@ class HealthBanner : public QFrame {
 
  protected:
   void paintEvent(QPaintEvent* event) override;
+  void mousePressEvent(QMouseEvent* event) override;
   void mouseReleaseEvent(QMouseEvent* event) override;
   void keyPressEvent(QKeyEvent* event) override;
   void changeEvent(QEvent* event) override;
@@ -35,6 +36,7 @@ class HealthBanner : public QFrame {
   QColor color() const;
   QString settingsText() const;
   QString explanation() const;
+  QString allSettings() const;
   void openCard();
 
   Selection* selection_;

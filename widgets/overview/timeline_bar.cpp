@@ -101,17 +101,11 @@ std::vector<const Finding*> TimelineTrack::findingsAt(QPoint position) const {
 
 QStringList TimelineTrack::spansAt(QPoint position) const {
   QStringList titles;
-  const auto found = findingsAt(position);
-  for (const Finding* finding : found) {
-    if (titles.size() == kListed) {
-      titles << tr("and %1 more").arg(static_cast<qsizetype>(found.size()) - kListed);
-      break;
-    }
+  for (const Finding* finding : findingsAt(position))
     titles << tr("%1, %2%3")
                   .arg(QString::fromStdString(finding->title),
                        finding->ongoing ? tr("since step ") : tr("over, from step "),
                        formatCount(finding->steps.first));
-  }
   return titles;
 }
 
@@ -226,7 +220,9 @@ void TimelineTrack::paintOverlay(QPainter& painter) {
     lines << tr("step %1, loss %2")
                  .arg(formatCount(step),
                       formatValue(selection_->history()->value_at(Metric::ce_loss, kWholeRun, step)));
-  paintReadout(painter, {mouse_.x(), 0}, lines);
+  // The strip has room for one line; the tool tip has all.
+  const QString more = lines.size() > 1 ? tr("  and %1 more").arg(lines.size() - 1) : QString();
+  paintReadout(painter, {mouse_.x(), 0}, {lines.front() + more});
 }
 
 // A triangle, of notes a flag, and beside it what was done, where there is room before the next.
@@ -286,7 +282,9 @@ std::int64_t TimelineTrack::noteOrStepAt(int x) const {
 bool TimelineTrack::event(QEvent* event) {
   if (event->type() == QEvent::ToolTip) {
     const auto* help = static_cast<QHelpEvent*>(event);
-    const QString text = textAt(help->pos()).join(QLatin1Char('\n'));
+    QStringList lines = textAt(help->pos());
+    if (lines.size() > kListed) lines = lines.first(kListed) << tr("and %1 more").arg(lines.size() - kListed);
+    const QString text = lines.join(QLatin1Char('\n'));
     QToolTip::showText(
         help->globalPos(),
         text.isEmpty() ? tr("Drag to scrub, drag the handles to zoom, double click for all; bars are findings") : text,
