@@ -30,14 +30,21 @@ std::int32_t row_amax(const float* x, std::size_t count, std::int32_t known) {
 }
 
 void row_blocks_amax(const Tile& t, std::size_t width, std::int32_t* amax_bits) {
+  alignas(64) std::int32_t tops[kSixteen * kSixteen];
+  std::size_t waiting = 0;
   for (std::size_t r = 0; r < t.rows; ++r)
     for (std::size_t c = 0; c < t.cols; c += width) {
       const float* x = t.x + r * t.stride + c;
       const std::size_t count = std::min(width, t.cols - c);
       Ints top = zero<std::int32_t>();
       for (std::size_t i = 0; i < count; i += kSixteen) top = larger(top, magnitude_bits(load_first(x + i, count - i)));
-      *amax_bits++ = max_of(top);
+      store(tops + waiting * kSixteen, top);
+      if (++waiting < kSixteen) continue;
+      store(amax_bits, joined_rows(tops, Largest()));
+      amax_bits += kSixteen;
+      waiting = 0;
     }
+  for (std::size_t k = 0; k < waiting; ++k) *amax_bits++ = max_of(load(tops + k * kSixteen));
 }
 
 // Four times sixteen columns side by side, while there are so many.
@@ -158,11 +165,14 @@ HWY_EXPORT(columns_amax);
 HWY_EXPORT(scales);
 
 Scaling scaling_of(const OperandFormat& format, float tensor_amax) {
-  Scaling s{format, rounding_of(format.element), 0, 1, 0};
+  Scaling s{.format = format, .rounding = rounding_of(format.element)};
   assert(format.scheme != QuantScheme::nvfp4 || format.element == ElementFormat::e2m1);
   // The rounding of an FP32 scale lifts amax above max by an ulp or two: that is not clipping.
   s.clip_limit = format.scheme == QuantScheme::fp8 ? s.rounding.max * (1 + 0x1p-20f) : s.rounding.max;
-  if (format.scheme == QuantScheme::nvfp4) s.tensor_scale = nvfp4_tensor_scale(tensor_amax);
+  if (format.scheme == QuantScheme::nvfp4) {
+    s.tensor_scale = nvfp4_tensor_scale(tensor_amax);
+    s.ratio = s.tensor_scale > 0x1p-60f ? Scaling::Ratio::corrected : Scaling::Ratio::divided;
+  }
   // BF16's smallest normal number is 2^-126; matrix units take smaller ones for zero.
   if (format.scheme == QuantScheme::mx) s.least_bf16_code = 1 - std::ilogb(traits(format.element).min_subnormal);
   return s;
