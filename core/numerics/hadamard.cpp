@@ -60,13 +60,13 @@ class Sink {
 // The fast Walsh-Hadamard transform: a + b and a - b of values that are 1 apart, then 2, 4, and so on. Rows and columns
 // add in this order, and so agree to the bit.
 
+HWY_INLINE void join(Floats& a, Floats& b) {
+  const Floats sum = a + b;
+  b = a - b;
+  a = sum;
+}
 template <std::size_t kHalf, std::size_t kCount, std::size_t... kPair>
 HWY_INLINE void join_pairs(Floats (&v)[kCount], std::index_sequence<kPair...>) {
-  const auto join = [](Floats& a, Floats& b) HWY_ATTR {
-    const Floats sum = a + b;
-    b = a - b;
-    a = sum;
-  };
   (join(v[kPair / kHalf * 2 * kHalf + kPair % kHalf], v[kPair / kHalf * 2 * kHalf + kPair % kHalf + kHalf]), ...);
 }
 // Values of the same lane of all vectors.

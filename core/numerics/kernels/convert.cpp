@@ -15,9 +15,9 @@ namespace moescope {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Sixteen at a time: counts of each lane's values that are not 0.
-HWY_INLINE void count_nonzero(Floats x, Words& counts) {
-  counts += smaller(bits_as<std::uint32_t>(magnitude_bits(x)), splat(1u));
+// Sixteen at a time: counts of each lane's magnitudes that are not 0.
+HWY_INLINE void count_nonzero(Floats magnitude, Words& counts) {
+  counts += smaller(bits_as<std::uint32_t>(magnitude), splat(1u));
 }
 
 // How one batch is converted, and what it has added up to so far.
@@ -224,8 +224,8 @@ void unscaled(const Tile& t, QuantSums& sums) {
       x2 += a * a;
       q2 += b * b;
       err2 += (a - b) * (a - b);
-      count_nonzero(x, nonzero);
-      count_nonzero(value, nonzero_out);
+      count_nonzero(bits_as<float>(magnitude_bits(x)), nonzero);
+      count_nonzero(bits_as<float>(magnitude_bits(value)), nonzero_out);
       overflowed += if_less(x_bits, infinity, if_less(q_bits, infinity, none, one), none);
     }
   }

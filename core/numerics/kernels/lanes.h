@@ -208,9 +208,22 @@ MOESCOPE_ON_LANES Floats exactly_fused(Floats a, Floats b, Floats c) {
   for (std::size_t k = 0; k < a.kParts; ++k) a.part[k] = hn::MulAdd(a.part[k], b.part[k], c.part[k]);
   return a;
 }
+// The same of c - a * b.
+MOESCOPE_ON_LANES Floats exactly_fused_minus(Floats a, Floats b, Floats c) {
+  for (std::size_t k = 0; k < a.kParts; ++k) a.part[k] = hn::NegMulAdd(a.part[k], b.part[k], c.part[k]);
+  return a;
+}
 
 // a / b, rounded once, in half the time: `reciprocal` is 1 / b, rounded, and no product of them is subnormal. What the
 // first guess leaves is exact, and corrects it (Markstein, IBM J. Res. Dev. 34, 1990).
+HWY_INLINE float quotient(float a, float b, [[maybe_unused]] float reciprocal) {
+#if HWY_NATIVE_FMA
+  const float guess = a * reciprocal;
+  return __builtin_fmaf(__builtin_fmaf(-guess, b, a), reciprocal, guess);
+#else
+  return a / b;
+#endif
+}
 MOESCOPE_ON_LANES Floats quotient(Floats a, Floats b, [[maybe_unused]] Floats reciprocal) {
 #if HWY_NATIVE_FMA
   for (std::size_t k = 0; k < a.kParts; ++k) {
