@@ -29,6 +29,7 @@
 #include "widgets/panel/explain_card.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/expert_panel.h"
+#include "widgets/router/gate_mass_against_load_panel.h"
 #include "widgets/router/router_confidence_and_losses_panel.h"
 
 namespace moescope {
@@ -266,6 +267,7 @@ class QtHealth : public QObject {
       frame.routers = {run.router(1, MadeUp::even()), run.router(2, MadeUp::even())};
       for (RouterFrame& router : frame.routers) {
         if (step % 10 == 0) router.expert_bias.assign(MadeUp::kExperts, 0.01f * static_cast<float>(step));
+        if (step % 10 == 0) router.gate_mass.assign(MadeUp::kExperts, 1.0f / MadeUp::kExperts);
         if (step % 10 != 0) router.margin = kNoValue;
       }
       run.push();
@@ -284,7 +286,14 @@ class QtHealth : public QObject {
     const QString bias = tile(&card, "Bias")->accessibleDescription();
     QVERIFY2(bias.startsWith("1.2"), qPrintable(bias));
     QVERIFY2(bias.endsWith("step 120"), qPrintable(bias));
-    QVERIFY(tile(&card, "Gate mass")->accessibleDescription().startsWith("not in log"));
+    QVERIFY(tile(&card, "Score mass")->accessibleDescription().startsWith("not in log"));
+
+    GateMassAgainstLoadPanel gates(&selection);
+    gates.resize(500, 300);
+    gates.show();
+    gates.grab();
+    QVERIFY(gates.findChild<PlotFrame*>()->notice().isEmpty());
+    QVERIFY2(gates.caption().contains("step 120"), qPrintable(gates.caption()));
 
     RouterConfidenceAndLossesPanel confidence(&selection);
     confidence.resize(500, 300);
