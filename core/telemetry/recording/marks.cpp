@@ -12,10 +12,10 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kNamedEntries = 3, kLongestValue = 24;
+constexpr std::size_t kNamedEntries = 3, kLongestTitle = 24;
 
 // "1:5, 2:*" by place; of a list of biases "2:2=1" is the bias of place 2:2.
-std::map<std::string, std::string> entries_of(std::string_view list) {
+std::map<std::string, std::string> places_in(std::string_view list) {
   std::map<std::string, std::string> entries;
   while (!list.empty()) {
     const auto comma = list.find(',');
@@ -29,7 +29,7 @@ std::map<std::string, std::string> entries_of(std::string_view list) {
   return entries;
 }
 
-std::string named(const char* action, const std::vector<std::string>& places) {
+std::string with_places(const char* action, const std::vector<std::string>& places) {
   if (places.empty()) return {};
   if (places.size() > kNamedEntries) return action + (" " + std::to_string(places.size())) + " experts";
   std::string text = action;
@@ -39,7 +39,7 @@ std::string named(const char* action, const std::vector<std::string>& places) {
 
 // What a list of experts got and lost.
 std::string list_title(std::string_view before, std::string_view after, const char* got, const char* lost) {
-  const auto had = entries_of(before), has = entries_of(after);
+  const auto had = places_in(before), has = places_in(after);
   std::vector<std::string> added, removed;
   for (const auto& [place, value] : has) {
     const auto old = had.find(place);
@@ -47,7 +47,7 @@ std::string list_title(std::string_view before, std::string_view after, const ch
   }
   for (const auto& [place, value] : had)
     if (!has.contains(place)) removed.push_back(place);
-  const std::string first = named(got, added), second = named(lost, removed);
+  const std::string first = with_places(got, added), second = with_places(lost, removed);
   return first + (first.empty() || second.empty() ? "" : "; ") + second;
 }
 
@@ -60,7 +60,7 @@ std::string change_title(const std::string& key, const std::string& before, cons
   if (key == "router.force_balance") title = on ? "force balance" : "let the router choose";
   if (!title.empty()) return title;
   const std::string name = key.substr(key.find('.') + 1), value = after.empty() ? "none" : after;
-  return name + " = " + (value.size() > kLongestValue ? "..." : value);
+  return name + " = " + (value.size() > kLongestTitle ? "..." : value);
 }
 
 }  // namespace
