@@ -4,6 +4,7 @@
 #include <QMenu>
 #include <map>
 
+#include "app/actions/training_only.h"
 #include "app/bars/run_chips.h"
 #include "app/look/messages.h"
 #include "app/session/run_session.h"
@@ -89,10 +90,11 @@ CompareActions::CompareActions(RunSession* session, Selection* selection, Compar
 }
 
 void CompareActions::addActionsTo(QMenu* menu) {
-  menu->addAction("&Compare with...", QKeySequence(Qt::Key_C), this, [this] { askForTwin({}); })
-      ->setWhatsThis("Compare with: train a twin with another setting beside run A");
-  menu->addAction("Add a &noise twin", QKeySequence(Qt::Key_N), this, &CompareActions::addNoiseTwin)
-      ->setWhatsThis("Add a noise twin: run A's settings with another seed");
+  QAction* twin = menu->addAction("&Compare with...", QKeySequence(Qt::Key_C), this, [this] { askForTwin({}); });
+  twin->setWhatsThis("Compare with: train a twin with another setting beside run A");
+  QAction* noise = menu->addAction("Add a &noise twin", QKeySequence(Qt::Key_N), this, &CompareActions::addNoiseTwin);
+  noise->setWhatsThis("Add a noise twin: run A's settings with another seed");
+  offWithoutTraining(menu, {twin, noise}, session_);
   for (int run = 0; run < kMaxRuns; ++run) {
     auto* choose = new QAction("Run " + runLetter(run), this);
     choose->setShortcut(QKeySequence(QString("Alt+%1").arg(run + 1)));
@@ -127,7 +129,8 @@ void CompareActions::addTwinWith(const QString& key, const ConfigValue& value) {
 }
 
 void CompareActions::addNoiseTwin() {
-  if (session_->isLive()) addTwin(noise_twin(session_->config()));
+  if (!session_->isLive()) return messages_->say(kNothingTrains, 6000);
+  addTwin(noise_twin(session_->config()));
 }
 
 void CompareActions::removeRun(int place) {
