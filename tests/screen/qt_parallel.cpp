@@ -247,7 +247,7 @@ class ParallelTest : public QObject {
     }
     QCOMPARE(bars, panel->timeline().intervals.size());
     QCOMPARE(bars, panel->findChild<LaneChart*>()->intervals().size());
-    QVERIFY_EXCEPTION_THROWN(open.window.exports()->saveTimeline("/nowhere/at/all.json"), std::runtime_error);
+    QVERIFY_THROWS_EXCEPTION(std::runtime_error, open.window.exports()->saveTimeline("/nowhere/at/all.json"));
   }
 
   void aRecordingIsFollowedWhileItGrows() {

@@ -329,13 +329,15 @@ TEST_F(HostileFiles, PipesDevicesAndFoldersAreRefusedByEveryReader) {
       {"c.json", [](const std::string& p) { read_calibration(p); }},
       {"x", [](const std::string& p) { file_kind(p); }},
   };
-  for (const auto& [name, read] : readers) {
+  for (const auto& reader : readers) {
+    const auto& [name, read] = reader;
     const std::string pipe = path(name);
     ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
     const pid_t child = fork();
     if (child == 0) {
       alarm(20);  // a reader that waits is ended by it
-      _exit(has(words_of([&] { read(pipe); }), "is a named pipe (FIFO), expected a file") ? 0 : 1);
+      _exit(has(words_of([&, &read = reader.second] { read(pipe); }), "is a named pipe (FIFO), expected a file") ? 0
+                                                                                                                 : 1);
     }
     int status = -1;
     waitpid(child, &status, 0);
