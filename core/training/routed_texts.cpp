@@ -6,6 +6,7 @@
 
 #include "core/io/text_escape.h"
 #include "core/numerics/rng.h"
+#include "core/training/trainer.h"
 
 namespace moescope {
 namespace {
