@@ -133,6 +133,13 @@ void add_run(std::vector<ConfigField>& t) {
       "Start of all random numbers: initial weights and the order of the data. The same seed and settings give "
       "bit-identical losses on any number of threads. Two runs that differ only in the seed show how much of a "
       "difference is noise; side by side, all runs read run A's batches, so that only their initial weights differ."));
+  t.push_back(field<&RunConfig::perturbation>(
+      "perturbation", "Run", "Perturbation", "", {0, kMaxSeed},
+      "0: none. Any other number moves every initial weight up or down by one unit in its last place, by a choice of "
+      "its "
+      "own. Training is chaotic: from so small a difference two runs drift apart, and a twin that differs only in this "
+      "shows how far by chaos alone, without the luck of another start. It is what repeated runs on a GPU differ by, "
+      "whose sums come in any order."));
 }
 
 void add_model_shape(std::vector<ConfigField>& t) {
