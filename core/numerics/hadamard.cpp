@@ -14,21 +14,59 @@
 #include "core/numerics/kernels/lanes.h"
 #include "core/numerics/kernels/random_bits.h"
 
+#ifndef MOESCOPE_ROTATED_TO
+#define MOESCOPE_ROTATED_TO
+namespace moescope {
+namespace {
+
+// Where rotated values go: to memory, or, without `out`, into the largest magnitude alone.
+struct RotatedTo {
+  float* out = nullptr;
+  std::size_t stride = 0;
+  std::int32_t* amax_bits = nullptr;
+
+  RotatedTo at(std::size_t row, std::size_t col) const {
+    return {out ? out + row * stride + col : nullptr, stride, amax_bits};
+  }
+};
+
+}  // namespace
+}  // namespace moescope
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace moescope {
 namespace HWY_NAMESPACE {
 namespace {
 
+class Sink {
+ public:
+  HWY_INLINE explicit Sink(const RotatedTo& to) : to_(to), top_(zero<std::int32_t>()) {}
+  HWY_INLINE void put(std::size_t at, Floats v, std::size_t count) {
+    if (to_.out)
+      store_first(to_.out + at, v, count);
+    else
+      top_ = larger(top_, magnitude_bits(v));
+  }
+  HWY_INLINE void close() const {
+    if (!to_.out) *to_.amax_bits = std::max(*to_.amax_bits, max_of(top_));
+  }
+
+ private:
+  RotatedTo to_;
+  Ints top_;
+};
+
 // The fast Walsh-Hadamard transform: a + b and a - b of values that are 1 apart, then 2, 4, and so on. Rows and columns
 // add in this order, and so agree to the bit.
 
+HWY_INLINE void join(Floats& a, Floats& b) {
+  const Floats sum = a + b;
+  b = a - b;
+  a = sum;
+}
 template <std::size_t kHalf, std::size_t kCount, std::size_t... kPair>
 HWY_INLINE void join_pairs(Floats (&v)[kCount], std::index_sequence<kPair...>) {
-  const auto join = [](Floats& a, Floats& b) HWY_ATTR {
-    const Floats sum = a + b;
-    b = a - b;
-    a = sum;
-  };
   (join(v[kPair / kHalf * 2 * kHalf + kPair % kHalf], v[kPair / kHalf * 2 * kHalf + kPair % kHalf + kHalf]), ...);
 }
 // Values of the same lane of all vectors.
@@ -65,70 +103,79 @@ HWY_INLINE Floats join_lanes(Floats v) {
 
 // Along rows: kVectors times sixteen neighbours are a block.
 template <std::size_t kVectors>
-HWY_INLINE void rotate_row_block(const float* in, const float* factor, float* out) {
+HWY_INLINE void rotate_row_block(const float* in, const float* factor, std::size_t at, Sink& sink) {
   Floats v[kVectors];
   for (std::size_t k = 0; k < kVectors; ++k) {
     const Floats scaled = load(in + k * kSixteen) * load(factor + k * kSixteen);
     v[k] = join_lanes<8>(join_lanes<4>(join_lanes<2>(join_lanes<1>(scaled))));
   }
   join_vectors(v);
-  for (std::size_t k = 0; k < kVectors; ++k) store(out + k * kSixteen, v[k]);
+  for (std::size_t k = 0; k < kVectors; ++k) sink.put(at + k * kSixteen, v[k], kSixteen);
 }
 template <std::size_t kVectors>
-HWY_INLINE void rotate_row(const float* in, std::size_t count, const float* factor, float* out) {
-  for (std::size_t i = 0; i < count; i += kVectors * kSixteen) rotate_row_block<kVectors>(in + i, factor + i, out + i);
+HWY_INLINE void rotate_row(const float* in, std::size_t count, const float* factor, std::size_t at, Sink& sink) {
+  for (std::size_t i = 0; i < count; i += kVectors * kSixteen)
+    rotate_row_block<kVectors>(in + i, factor + i, at + i, sink);
 }
 // Columns [first, first + count), a multiple of n, which is 16, 32, 64 or 128.
 void rotate_rows(const MatrixView& in, std::size_t first, std::size_t count, std::size_t n, const float* factor,
-                 float* out, std::size_t out_stride) {
+                 const RotatedTo& to) {
+  Sink sink(to);
   for (std::size_t r = 0; r < in.rows; ++r) {
     const float* from = in.data + r * in.stride + first;
-    float* to = out + r * out_stride + first;
-    if (n == 16) rotate_row<1>(from, count, factor, to);
-    if (n == 32) rotate_row<2>(from, count, factor, to);
-    if (n == 64) rotate_row<4>(from, count, factor, to);
-    if (n == 128) rotate_row<8>(from, count, factor, to);
+    const std::size_t at = r * to.stride + first;
+    if (n == 16) rotate_row<1>(from, count, factor, at, sink);
+    if (n == 32) rotate_row<2>(from, count, factor, at, sink);
+    if (n == 64) rotate_row<4>(from, count, factor, at, sink);
+    if (n == 128) rotate_row<8>(from, count, factor, at, sink);
   }
+  sink.close();
 }
 
-// Down columns: kCount rows, `stride` apart, of up to sixteen columns. No factors: they are applied already.
+// Down columns: kCount rows, `stride` apart, of up to sixteen columns.
 template <std::size_t kCount>
-HWY_INLINE void rotate_sixteen(const float* in, std::size_t stride, std::size_t cols, const float* factor, float* out,
-                               std::size_t out_stride) {
+HWY_INLINE void rotate_sixteen(const float* in, std::size_t stride, std::size_t cols, const float* factor,
+                               std::size_t at, std::size_t at_stride, Sink& sink) {
   Floats v[kCount];
-  for (std::size_t k = 0; k < kCount; ++k) {
-    v[k] = load_first(in + k * stride, cols);
-    if (factor) v[k] = v[k] * factor[k];
-  }
+  for (std::size_t k = 0; k < kCount; ++k) v[k] = load_first(in + k * stride, cols) * factor[k];
   join_vectors(v);
-  for (std::size_t k = 0; k < kCount; ++k) store_first(out + k * out_stride, v[k], cols);
+  for (std::size_t k = 0; k < kCount; ++k) sink.put(at + k * at_stride, v[k], cols);
 }
 
 // A longer block takes two turns: sixteen neighbours at a time, then what is sixteen rows apart.
 template <std::size_t kTimes>
-HWY_INLINE void rotate_long(const float* in, std::size_t stride, std::size_t cols, const float* factor, float* out,
-                            std::size_t out_stride) {
-  alignas(64) float turned[kTimes * 16 * kSixteen];
-  for (std::size_t k = 0; k < kTimes * 16; k += 16)
-    rotate_sixteen<16>(in + k * stride, stride, cols, factor + k, turned + k * kSixteen, kSixteen);
-  for (std::size_t k = 0; k < 16; ++k)
-    rotate_sixteen<kTimes>(turned + k * kSixteen, 16 * kSixteen, cols, nullptr, out + k * out_stride, 16 * out_stride);
+HWY_INLINE void rotate_long(const float* in, std::size_t stride, std::size_t cols, const float* factor, std::size_t at,
+                            std::size_t at_stride, Sink& sink) {
+  Floats turned[kTimes][16];
+  for (std::size_t i = 0; i < kTimes; ++i) {
+    for (std::size_t k = 0; k < 16; ++k)
+      turned[i][k] = load_first(in + (i * 16 + k) * stride, cols) * factor[i * 16 + k];
+    join_vectors(turned[i]);
+  }
+  for (std::size_t k = 0; k < 16; ++k) {
+    Floats apart[kTimes];
+    for (std::size_t i = 0; i < kTimes; ++i) apart[i] = turned[i][k];
+    join_vectors(apart);
+    for (std::size_t i = 0; i < kTimes; ++i) sink.put(at + (i * 16 + k) * at_stride, apart[i], cols);
+  }
 }
 
 // A block of n rows.
 void rotate_columns(const float* in, std::size_t stride, std::size_t n, std::size_t cols, const float* factor,
-                    float* out, std::size_t out_stride) {
+                    const RotatedTo& to) {
+  Sink sink(to);
   for (std::size_t c = 0; c < cols; c += kSixteen) {
     const std::size_t count = std::min(kSixteen, cols - c);
-    if (n == 1) rotate_sixteen<1>(in + c, stride, count, factor, out + c, out_stride);
-    if (n == 2) rotate_sixteen<2>(in + c, stride, count, factor, out + c, out_stride);
-    if (n == 4) rotate_sixteen<4>(in + c, stride, count, factor, out + c, out_stride);
-    if (n == 8) rotate_sixteen<8>(in + c, stride, count, factor, out + c, out_stride);
-    if (n == 16) rotate_sixteen<16>(in + c, stride, count, factor, out + c, out_stride);
-    if (n == 32) rotate_long<2>(in + c, stride, count, factor, out + c, out_stride);
-    if (n == 64) rotate_long<4>(in + c, stride, count, factor, out + c, out_stride);
-    if (n == 128) rotate_long<8>(in + c, stride, count, factor, out + c, out_stride);
+    if (n == 1) rotate_sixteen<1>(in + c, stride, count, factor, c, to.stride, sink);
+    if (n == 2) rotate_sixteen<2>(in + c, stride, count, factor, c, to.stride, sink);
+    if (n == 4) rotate_sixteen<4>(in + c, stride, count, factor, c, to.stride, sink);
+    if (n == 8) rotate_sixteen<8>(in + c, stride, count, factor, c, to.stride, sink);
+    if (n == 16) rotate_sixteen<16>(in + c, stride, count, factor, c, to.stride, sink);
+    if (n == 32) rotate_long<2>(in + c, stride, count, factor, c, to.stride, sink);
+    if (n == 64) rotate_long<4>(in + c, stride, count, factor, c, to.stride, sink);
+    if (n == 128) rotate_long<8>(in + c, stride, count, factor, c, to.stride, sink);
   }
+  sink.close();
 }
 
 }  // namespace
@@ -165,15 +212,20 @@ const float* factors_of(std::uint64_t seed, std::size_t n, std::size_t first, st
 }
 
 // A block of less than sixteen values of a row.
-void rotate_few(const float* in, std::size_t n, const float* factor, float* out) {
-  for (std::size_t k = 0; k < n; ++k) out[k] = in[k] * factor[k];
+void rotate_few(const float* in, std::size_t n, const float* factor, const RotatedTo& to) {
+  float v[16];
+  for (std::size_t k = 0; k < n; ++k) v[k] = in[k] * factor[k];
   for (std::size_t half = 1; half < n; half *= 2)
     for (std::size_t i = 0; i < n; i += 2 * half)
       for (std::size_t k = i; k < i + half; ++k) {
-        const float a = out[k], b = out[k + half];
-        out[k] = a + b;
-        out[k + half] = a - b;
+        const float a = v[k], b = v[k + half];
+        v[k] = a + b;
+        v[k + half] = a - b;
       }
+  if (to.out) std::copy_n(v, n, to.out);
+  if (!to.out)
+    for (std::size_t k = 0; k < n; ++k)
+      *to.amax_bits = std::max(*to.amax_bits, std::bit_cast<std::int32_t>(v[k]) & 0x7FFFFFFF);
 }
 
 // body(first value, count of values, size n of their blocks, factor of each) for the stretches of `length` values.
@@ -192,23 +244,32 @@ void for_each_size(std::size_t length, int block, std::uint64_t seed, std::size_
   }
 }
 
+void rotate(MatrixView in, BlockAxis axis, int block, std::uint64_t seed, std::size_t first, const RotatedTo& to) {
+  if (axis == BlockAxis::row)
+    return for_each_size(in.cols, block, seed, first,
+                         [&](std::size_t k, std::size_t count, std::size_t n, const float* factor) {
+                           if (n >= 16) return HWY_DYNAMIC_DISPATCH(rotate_rows)(in, k, count, n, factor, to);
+                           for (std::size_t r = 0; r < in.rows; ++r)
+                             for (std::size_t i = k; i < k + count; i += n)
+                               rotate_few(in.data + r * in.stride + i, n, factor + (i - k), to.at(r, i));
+                         });
+  for_each_size(in.rows, block, seed, first, [&](std::size_t k, std::size_t count, std::size_t n, const float* factor) {
+    for (std::size_t i = 0; i < count; i += n) HWY_DYNAMIC_DISPATCH(rotate_columns)
+    (in.data + (k + i) * in.stride, in.stride, n, in.cols, factor + i, to.at(k + i, 0));
+  });
+}
+
 }  // namespace
 
 void hadamard_rotate(MatrixView in, BlockAxis axis, int block, std::uint64_t seed, std::size_t first, float* out,
                      std::size_t out_stride) {
-  if (axis == BlockAxis::row)
-    return for_each_size(in.cols, block, seed, first,
-                         [&](std::size_t k, std::size_t count, std::size_t n, const float* factor) {
-                           if (n >= 16)
-                             return HWY_DYNAMIC_DISPATCH(rotate_rows)(in, k, count, n, factor, out, out_stride);
-                           for (std::size_t r = 0; r < in.rows; ++r)
-                             for (std::size_t i = k; i < k + count; i += n)
-                               rotate_few(in.data + r * in.stride + i, n, factor + (i - k), out + r * out_stride + i);
-                         });
-  for_each_size(in.rows, block, seed, first, [&](std::size_t k, std::size_t count, std::size_t n, const float* factor) {
-    for (std::size_t i = 0; i < count; i += n) HWY_DYNAMIC_DISPATCH(rotate_columns)
-    (in.data + (k + i) * in.stride, in.stride, n, in.cols, factor + i, out + (k + i) * out_stride, out_stride);
-  });
+  rotate(in, axis, block, seed, first, {.out = out, .stride = out_stride});
+}
+
+float rotated_amax(MatrixView in, BlockAxis axis, int block, std::uint64_t seed, std::size_t first) {
+  std::int32_t bits = 0;
+  rotate(in, axis, block, seed, first, {.amax_bits = &bits});
+  return std::bit_cast<float>(bits);
 }
 
 }  // namespace moescope

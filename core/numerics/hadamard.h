@@ -18,4 +18,7 @@ namespace moescope {
 void hadamard_rotate(MatrixView in, BlockAxis axis, int block, std::uint64_t seed, std::size_t first, float* out,
                      std::size_t out_stride);
 
+// Largest magnitude of what that writes; NaN or infinity if there is one.
+float rotated_amax(MatrixView in, BlockAxis axis, int block, std::uint64_t seed, std::size_t first);
+
 }  // namespace moescope

@@ -96,23 +96,22 @@ Scope rotated_scope(const OperandFormat& format, BlockAxis axis, const Tile& t) 
   return rows ? Scope{across, along} : Scope{along, across};
 }
 
-// body(rotated tile, in a buffer of this thread) for all tiles, one after the other.
-void for_each_rotated(const OperandFormat& format, const Tile& t, BlockAxis axis, Scope scope, const auto& body) {
-  thread_local std::vector<float> rotated;
-  for_each_part(t, scope.rows, scope.cols, [&](Tile part) {
-    if (rotated.size() < part.rows * part.cols) rotated.resize(part.rows * part.cols);
-    hadamard_rotate({part.x, part.rows, part.cols, part.stride}, axis, format.hadamard, part.key.rotation_seed,
-                    axis == BlockAxis::row ? part.key.first_col : part.key.first_row, rotated.data(), part.cols);
-    part.x = rotated.data(), part.stride = part.cols;
-    body(part);
-  });
+std::size_t first_along(BlockAxis axis, const RoundingKey& key) {
+  return axis == BlockAxis::row ? key.first_col : key.first_row;
 }
 
 void quantize(const OperandFormat& format, const Tile& t, BlockAxis axis, float tensor_amax, QuantSums& sums) {
   if (!format.hadamard) return quantize_unrotated(format, t, axis, tensor_amax, sums);
   QuantSums tiles;
-  for_each_rotated(format, t, axis, rotated_scope(format, axis, t),
-                   [&](const Tile& part) { quantize_unrotated(format, part, axis, tensor_amax, tiles); });
+  thread_local std::vector<float> rotated;
+  const Scope scope = rotated_scope(format, axis, t);
+  for_each_part(t, scope.rows, scope.cols, [&](Tile part) {
+    if (rotated.size() < part.rows * part.cols) rotated.resize(part.rows * part.cols);
+    hadamard_rotate({part.x, part.rows, part.cols, part.stride}, axis, format.hadamard, part.key.rotation_seed,
+                    first_along(axis, part.key), rotated.data(), part.cols);
+    part.x = rotated.data(), part.stride = part.cols;
+    quantize_unrotated(format, part, axis, tensor_amax, tiles);
+  });
   if (format.scheme == QuantScheme::fp8 && has_tensor_scale(format)) tiles.join_blocks();
   sums.add(tiles);
 }
@@ -127,12 +126,8 @@ void quantize_tile(const OperandFormat& format, Tile tile, BlockAxis axis, float
 }  // namespace
 
 float operand_amax(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key) {
-  const Tile tile = tile_of(in, key, nullptr, 0);
-  if (!format.hadamard || in.rows == 0 || in.cols == 0) return tile_amax(tile);
-  float amax = 0;
-  for_each_rotated(format, tile, axis, rotated_scope(format, axis, tile),
-                   [&](const Tile& part) { amax = larger_amax(amax, tile_amax(part)); });
-  return amax;
+  if (!format.hadamard) return tile_amax(tile_of(in, key, nullptr, 0));
+  return rotated_amax(in, axis, format.hadamard, key.rotation_seed, first_along(axis, key));
 }
 
 float larger_amax(float a, float b) {

@@ -66,11 +66,11 @@ inline std::uint8_t scale_code(ScaleRule rule, ElementFormat element, float amax
 inline float nvfp4_tensor_scale(float tensor_amax) {
   return std::max(tensor_amax / (448.0f * 6.0f), 0x1p-120f);
 }
-[[gnu::always_inline]] inline float nvfp4_block_scale(float amax, float tensor_scale) {
-  constexpr std::int32_t kToLast = (23 - 3) << 23;
-  const float wanted = amax / 6.0f / tensor_scale;
-  const float raised = wanted < 0x1p-6f ? 0x1p-6f : wanted, held = raised > 448.0f ? 448.0f : raised;
-  const float magic = std::bit_cast<float>((std::bit_cast<std::int32_t>(held) & 0x7F800000) + kToLast);
+inline constexpr float kNvfp4LeastScale = 0x1p-6f, kNvfp4MostScale = 448.0f;
+inline constexpr std::int32_t kNvfp4ToLast = (23 - 3) << 23;
+inline float nvfp4_block_scale(float amax, float tensor_scale) {
+  const float held = std::clamp(amax / 6.0f / tensor_scale, kNvfp4LeastScale, kNvfp4MostScale);
+  const float magic = std::bit_cast<float>((std::bit_cast<std::int32_t>(held) & 0x7F800000) + kNvfp4ToLast);
   return (held + magic) - magic;
 }
 

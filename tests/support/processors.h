@@ -24,18 +24,21 @@ inline void append(Bits& bits, const std::vector<double>& values) {
     bits.push_back(static_cast<std::uint32_t>(word)), bits.push_back(static_cast<std::uint32_t>(word >> 32));
   }
 }
-// Runs `results` once with each set of instructions.
-inline void expect_same_bits_everywhere(const std::function<Bits()>& results) {
+// Runs `body` once with each set of instructions.
+inline void for_each_processor(const std::function<void()>& body) {
   const std::vector<std::int64_t> targets = hwy::SupportedAndGeneratedTargets();
   ASSERT_FALSE(targets.empty());
-  const Bits want = results();
   for (const std::int64_t target : targets) {
+    SCOPED_TRACE(hwy::TargetName(target));
     hwy::SetSupportedTargetsForTest(target);
     ASSERT_EQ(hwy::SupportedTargets(), target);
-    const Bits got = results();
+    body();
     hwy::SetSupportedTargetsForTest(0);
-    EXPECT_EQ(got, want) << hwy::TargetName(target);
   }
+}
+inline void expect_same_bits_everywhere(const std::function<Bits()>& results) {
+  const Bits want = results();
+  for_each_processor([&] { EXPECT_EQ(results(), want); });
 }
 
 }  // namespace moescope

@@ -30,14 +30,21 @@ std::int32_t row_amax(const float* x, std::size_t count, std::int32_t known) {
 }
 
 void row_blocks_amax(const Tile& t, std::size_t width, std::int32_t* amax_bits) {
+  alignas(64) std::int32_t tops[kSixteen * kSixteen];
+  std::size_t waiting = 0;
   for (std::size_t r = 0; r < t.rows; ++r)
     for (std::size_t c = 0; c < t.cols; c += width) {
       const float* x = t.x + r * t.stride + c;
       const std::size_t count = std::min(width, t.cols - c);
       Ints top = zero<std::int32_t>();
       for (std::size_t i = 0; i < count; i += kSixteen) top = larger(top, magnitude_bits(load_first(x + i, count - i)));
-      *amax_bits++ = max_of(top);
+      store(tops + waiting * kSixteen, top);
+      if (++waiting < kSixteen) continue;
+      store(amax_bits, joined_rows(tops, Largest()));
+      amax_bits += kSixteen;
+      waiting = 0;
     }
+  for (std::size_t k = 0; k < waiting; ++k) *amax_bits++ = max_of(load(tops + k * kSixteen));
 }
 
 // Four times sixteen columns side by side, while there are so many.
@@ -59,11 +66,12 @@ void columns_amax(const Tile& t, std::int32_t* amax_bits) {
   }
 }
 
-// Scales: loops without branches, of which the compiler makes vectors ------------------------------------------------
+// Scales ------------------------------------------------------------------------------------------------------------
 
 constexpr std::int32_t kInfinityBits = 0x7F800000;
 constexpr std::int32_t kSmallestE8m0Bits = 0x00400000;  // 2^-127
 constexpr std::int32_t kNanBits = 0x7FC00000;
+constexpr std::int32_t kNoCode = 255;  // of blocks whose scale is not finite
 
 HWY_INLINE std::int32_t bits_of(float v) {
   return std::bit_cast<std::int32_t>(v);
@@ -87,61 +95,86 @@ void mx_scales(const Scaling& s, std::size_t count, BlockBatch& b) {
   }
 }
 
-// Codes of scales that are no powers of two; those that are not finite become NaN.
-HWY_INLINE void set_float_scale(std::int32_t amax, float encode, float decode, float bf16_decode, BlockBatch& b,
-                                std::size_t i) {
-  const std::int32_t code = bits_of(decode) >> 23 & 255;
-  const bool finite = (amax < kInfinityBits) & (code < 255);
-  b.code[i] = finite ? code : 255;
-  b.decode[i] = float_of(finite ? bits_of(decode) : kNanBits);
-  b.bf16_decode[i] = float_of(finite ? bits_of(bf16_decode) : kNanBits);
-  b.encode[i] = encode;
-}
-
+// Scales that are not finite become NaN.
 void fp8_scales(const Scaling& s, std::size_t count, BlockBatch& b) {
   const double max = s.rounding.max;
   for (std::size_t i = 0; i < count; ++i) {
     const std::int32_t bits = b.amax_bits[i];
-    const float encode = fp8_encoding_scale(max, s.format.power_of_two_scale, float_of(bits));
-    set_float_scale(bits, encode, 1.0f / encode, 1.0f, b, i);
+    const float encode = fp8_encoding_scale(max, s.format.power_of_two_scale, float_of(bits)), decode = 1.0f / encode;
+    const std::int32_t code = bits_of(decode) >> 23 & 255;
+    const bool finite = (bits < kInfinityBits) & (code < 255);
+    b.code[i] = finite ? code : 255;
+    b.decode[i] = float_of(finite ? bits_of(decode) : kNanBits);
+    b.bf16_decode[i] = float_of(finite ? bits_of(1.0f) : kNanBits);
+    b.encode[i] = encode;
   }
 }
 
+// See Scaling::Ratio.
+template <bool kCorrected>
+HWY_INLINE Floats ratio(Floats a, Floats b, Floats reciprocal) {
+  return kCorrected ? quotient(a, b, reciprocal) : a / b;
+}
+
+HWY_INLINE Floats nan_without_code(Ints code, Floats scale) {
+  return bits_as<float>(if_less(code, splat(kNoCode), bits_as<std::int32_t>(scale), splat(kNanBits)));
+}
+
+// nvfp4_block_scale() of sixteen blocks, and what follows from it.
+template <bool kCorrected>
 void nvfp4_scales(const Scaling& s, std::size_t count, BlockBatch& b) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::int32_t bits = b.amax_bits[i];
-    const float block_scale = nvfp4_block_scale(float_of(bits), s.tensor_scale);
-    const float decode = s.tensor_scale * block_scale;
-    set_float_scale(bits, 1.0f / decode, decode, block_scale, b, i);
+  const Floats tensor = splat(s.tensor_scale), per_tensor = splat(1.0f / s.tensor_scale), one = splat(1.0f);
+  const Ints infinity = splat(kInfinityBits);
+  for (std::size_t i = 0; i < count; i += kSixteen) {
+    const Ints bits = load(b.amax_bits.data() + i);
+    const Floats amax = bits_as<float>(bits), sixth = ratio<kCorrected>(amax, splat(6.0f), splat(1.0f / 6.0f));
+    const Floats wanted = ratio<kCorrected>(sixth, tensor, per_tensor);
+    const Floats held = smaller(larger(wanted, splat(kNvfp4LeastScale)), splat(kNvfp4MostScale));
+    const Floats to_last = bits_as<float>((bits_as<std::int32_t>(held) & infinity) + splat(kNvfp4ToLast));
+    const Floats block_scale = (held + to_last) - to_last, decode = tensor * block_scale, encode = one / decode;
+    const Words exponent = shifted_right<23>(bits_as<std::uint32_t>(decode)) & splat(255u);
+    const Ints code = if_less(bits, infinity, bits_as<std::int32_t>(exponent), splat(kNoCode));
+    store(b.code.data() + i, code);
+    store(b.decode.data() + i, nan_without_code(code, decode));
+    store(b.bf16_decode.data() + i, nan_without_code(code, block_scale));
+    store(b.encode.data() + i, encode);
+    store(b.scaled_amax.data() + i, ratio<kCorrected>(amax, decode, encode));
   }
+}
+
+void multiply_amax(std::size_t count, BlockBatch& b) {
+  for (std::size_t i = 0; i < count; ++i) b.scaled_amax[i] = float_of(b.amax_bits[i]) * b.encode[i];
 }
 
 void scales(const Scaling& s, BlockBatch& b) {
   const std::size_t padded = (b.count + kSixteen - 1) / kSixteen * kSixteen;
   for (std::size_t i = b.count; i < padded; ++i) b.amax_bits[i] = 0;
-  if (s.format.scheme == QuantScheme::fp8)
-    fp8_scales(s, padded, b);
-  else if (s.format.scheme == QuantScheme::nvfp4)
-    nvfp4_scales(s, padded, b);
+  if (s.ratio == Scaling::Ratio::corrected)
+    nvfp4_scales<true>(s, padded, b);
+  else if (s.ratio == Scaling::Ratio::divided)
+    nvfp4_scales<false>(s, padded, b);
+  else if (s.format.scheme == QuantScheme::fp8)
+    fp8_scales(s, padded, b), multiply_amax(padded, b);
   else
-    mx_scales(s, padded, b);
+    mx_scales(s, padded, b), multiply_amax(padded, b);
 
-  std::int32_t top_amax = 0, top_code = 0, least_code = 255, clipped = 0, nonzero = 0, vanishing = 0;
-  for (std::size_t i = 0; i < padded; ++i) {
-    const std::int32_t bits = b.amax_bits[i], code = b.code[i];
-    const float amax = float_of(bits), scaled = s.divides() ? amax / b.decode[i] : amax * b.encode[i];
-    b.scaled_amax[i] = scaled;
-    clipped += scaled > s.clip_limit ? 1 : 0;
-    vanishing += bits != 0 && scaled < 0x1p-40f ? 1 : 0;
-    nonzero += bits != 0 ? 1 : 0;
-    top_amax = bits > top_amax ? bits : top_amax;
-    top_code = bits != 0 && code > top_code ? code : top_code;
-    least_code = bits != 0 && code < least_code ? code : least_code;
+  const Ints none = zero<std::int32_t>();
+  Ints top_amax = none, top_code = none, least_code = splat(255), clipped = none, nonzero = none, vanishing = none;
+  for (std::size_t i = 0; i < padded; i += kSixteen) {
+    const Ints bits = load(b.amax_bits.data() + i), code = load(b.code.data() + i);
+    const Floats scaled = load(b.scaled_amax.data() + i), no = zero<float>(), yes = bits_as<float>(splat(1));
+    clipped = clipped + bits_as<std::int32_t>(if_less(splat(s.clip_limit), scaled, yes, no));
+    nonzero = nonzero + if_equal(bits, none, none, splat(1));
+    vanishing =
+        vanishing | if_equal(bits, none, none, bits_as<std::int32_t>(if_less(scaled, splat(0x1p-40f), yes, no)));
+    top_amax = larger(top_amax, bits);
+    top_code = larger(top_code, if_equal(bits, none, none, code));
+    least_code = smaller(least_code, if_equal(bits, none, splat(255), code));
   }
-  b.top_amax = top_amax, b.top_code = top_code, b.least_code = least_code;
-  b.clipped = static_cast<std::uint32_t>(clipped);
-  b.nonzero = static_cast<std::uint32_t>(nonzero);
-  b.vanishing = vanishing > 0;
+  b.top_amax = max_of(top_amax), b.top_code = max_of(top_code), b.least_code = min_of(least_code);
+  b.clipped = static_cast<std::uint32_t>(sum_of(clipped));
+  b.nonzero = static_cast<std::uint32_t>(sum_of(nonzero));
+  b.vanishing = max_of(vanishing) > 0;
 }
 
 }  // namespace
@@ -158,11 +191,14 @@ HWY_EXPORT(columns_amax);
 HWY_EXPORT(scales);
 
 Scaling scaling_of(const OperandFormat& format, float tensor_amax) {
-  Scaling s{format, rounding_of(format.element), 0, 1, 0};
+  Scaling s{.format = format, .rounding = rounding_of(format.element)};
   assert(format.scheme != QuantScheme::nvfp4 || format.element == ElementFormat::e2m1);
   // The rounding of an FP32 scale lifts amax above max by an ulp or two: that is not clipping.
   s.clip_limit = format.scheme == QuantScheme::fp8 ? s.rounding.max * (1 + 0x1p-20f) : s.rounding.max;
-  if (format.scheme == QuantScheme::nvfp4) s.tensor_scale = nvfp4_tensor_scale(tensor_amax);
+  if (format.scheme == QuantScheme::nvfp4) {
+    s.tensor_scale = nvfp4_tensor_scale(tensor_amax);
+    s.ratio = s.tensor_scale > 0x1p-60f ? Scaling::Ratio::corrected : Scaling::Ratio::divided;
+  }
   // BF16's smallest normal number is 2^-126; matrix units take smaller ones for zero.
   if (format.scheme == QuantScheme::mx) s.least_bf16_code = 1 - std::ilogb(traits(format.element).min_subnormal);
   return s;

@@ -15,11 +15,14 @@ namespace moescope {
 struct Scaling {
   OperandFormat format;  // fp8, mx or nvfp4
   ElementRounding rounding;
-  float clip_limit;              // scaled magnitudes above it are clipped
-  float tensor_scale;            // t of nvfp4
-  std::int32_t least_bf16_code;  // of blocks whose decoded elements are BF16 numbers, not subnormal ones
+  float clip_limit = 0;              // scaled magnitudes above it are clipped
+  float tensor_scale = 1;            // t of nvfp4
+  std::int32_t least_bf16_code = 0;  // of blocks whose decoded elements are BF16 numbers, not subnormal ones
 
-  bool divides() const { return format.scheme == QuantScheme::nvfp4; }  // y = x / decode, not x * encode
+  // How x is scaled: x * encode, or x / decode, for which the former may be corrected while nothing is subnormal.
+  enum class Ratio : std::uint8_t { multiplied, corrected, divided };
+  Ratio ratio = Ratio::multiplied;
+  bool divides() const { return ratio != Ratio::multiplied; }
 };
 Scaling scaling_of(const OperandFormat& format, float tensor_amax);
 

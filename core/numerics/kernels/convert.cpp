@@ -15,17 +15,18 @@ namespace moescope {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Sixteen at a time: counts of each lane's values that are not 0.
-HWY_INLINE void count_nonzero(Floats x, Words& counts) {
-  counts += smaller(bits_as<std::uint32_t>(magnitude_bits(x)), splat(1u));
+// Sixteen at a time: counts of each lane's magnitudes that are not 0.
+HWY_INLINE void count_nonzero(Floats magnitude, Words& counts) {
+  counts += smaller(bits_as<std::uint32_t>(magnitude), splat(1u));
 }
 
 // How one batch is converted, and what it has added up to so far.
-template <bool kDivides, bool kStochastic>
+template <bool kStochastic>
 struct Converter {
   ElementLanes element;
   Floats clip_limit, inverse_unit;
   const std::uint32_t* column_keys;
+  Scaling::Ratio ratio;
   bool clips, to_bf16;
   Floats q2 = zero<float>(), err2 = zero<float>();
   Words nonzero = zero<std::uint32_t>(), nonzero_out = zero<std::uint32_t>();
@@ -36,6 +37,7 @@ struct Converter {
       : element(element_lanes(s.rounding)),
         clip_limit(splat(s.clip_limit)),
         column_keys(t.column_keys),
+        ratio(s.ratio),
         clips(b.clipped > 0),
         to_bf16(t.bf16 != nullptr) {
     const std::int32_t exponent = std::clamp(b.top_code, 1, 253);
@@ -48,7 +50,7 @@ struct Converter {
   HWY_INLINE Floats operator()(Floats x, Floats encode, Floats decode, Floats out_decode, RowKey row, std::size_t col,
                                Floats& y2) {
     const Floats magnitude = bits_as<float>(magnitude_bits(x));
-    const Floats y = kDivides ? magnitude / decode : magnitude * encode;
+    const Floats y = scaled(magnitude, encode, decode);
     Floats r;
     if constexpr (kStochastic)
       r = rounded_by_draw(element, y, draws_of(row, column_keys + col));
@@ -68,6 +70,12 @@ struct Converter {
     return exactly_fused(r, bits_as<float>(bits_as<std::int32_t>(out_decode) | sign), element.zero);
   }
 
+  // Which of the three holds for a whole batch: no copies of the loop for each.
+  HWY_INLINE Floats scaled(Floats magnitude, Floats encode, Floats decode) const {
+    if (ratio == Scaling::Ratio::multiplied) return magnitude * encode;
+    return ratio == Scaling::Ratio::corrected ? quotient(magnitude, decode, encode) : magnitude / decode;
+  }
+
   HWY_INLINE BatchSums sums() const {
     const std::uint64_t values = sum_of(nonzero);
     return {unit, sum_of(q2), sum_of(err2), values, values - sum_of(nonzero_out), clipped};
@@ -82,10 +90,11 @@ HWY_INLINE void store_converted(const Tile& t, std::size_t at, Floats values, st
     store_first(t.out + at, values, count);
 }
 
-template <bool kDivides, bool kStochastic>
+template <bool kStochastic>
 BatchSums rows(const Scaling& s, const Tile& t, std::size_t width, BlockBatch& b) {
-  Converter<kDivides, kStochastic> convert(s, t, b);
+  Converter<kStochastic> convert(s, t, b);
   const float* out_decode = (t.bf16 ? b.bf16_decode : b.decode).data();
+  alignas(64) float squares[kSixteen * kSixteen];  // of sixteen blocks
   std::size_t block = 0;
   for (std::size_t r = 0; r < t.rows; ++r) {
     const RowKey key = kStochastic ? row_key_of(t, r) : RowKey{};
@@ -97,9 +106,12 @@ BatchSums rows(const Scaling& s, const Tile& t, std::size_t width, BlockBatch& b
       for (std::size_t i = c; i < end; i += kSixteen)
         store_converted(t, r * t.out_stride + i, convert(load_first(in + i, end - i), encode, decode, to, key, i, y2),
                         end - i);
-      b.x2[block] = sum_of(y2);
+      store(squares + block % kSixteen * kSixteen, y2);
+      if (block % kSixteen == kSixteen - 1) store(b.x2.data() + (block + 1 - kSixteen), joined_rows(squares, Sum()));
     }
   }
+  for (std::size_t k = block / kSixteen * kSixteen; k < block; ++k)
+    b.x2[k] = sum_of(load(squares + k % kSixteen * kSixteen));
   return convert.sums();
 }
 
@@ -126,10 +138,10 @@ HWY_INLINE void convert_strips(auto& convert, const Tile& t, std::size_t c, bool
   }
 }
 
-template <bool kDivides, bool kStochastic>
+template <bool kStochastic>
 BatchSums columns(const Scaling& s, const Tile& t, BlockBatch& b) {
   constexpr int kStrips = 4;
-  Converter<kDivides, kStochastic> convert(s, t, b);
+  Converter<kStochastic> convert(s, t, b);
   std::size_t c = 0;
   for (; c + kStrips * kSixteen <= t.cols; c += kStrips * kSixteen)
     convert_strips<kStrips>(convert, t, c, kStochastic, b);
@@ -138,14 +150,10 @@ BatchSums columns(const Scaling& s, const Tile& t, BlockBatch& b) {
 }
 
 BatchSums rows_of_format(const Scaling& s, const Tile& t, std::size_t width, BlockBatch& b) {
-  const bool stochastic = s.format.rounding == Rounding::stochastic;
-  if (s.divides()) return stochastic ? rows<true, true>(s, t, width, b) : rows<true, false>(s, t, width, b);
-  return stochastic ? rows<false, true>(s, t, width, b) : rows<false, false>(s, t, width, b);
+  return s.format.rounding == Rounding::stochastic ? rows<true>(s, t, width, b) : rows<false>(s, t, width, b);
 }
 BatchSums columns_of_format(const Scaling& s, const Tile& t, BlockBatch& b) {
-  const bool stochastic = s.format.rounding == Rounding::stochastic;
-  if (s.divides()) return stochastic ? columns<true, true>(s, t, b) : columns<true, false>(s, t, b);
-  return stochastic ? columns<false, true>(s, t, b) : columns<false, false>(s, t, b);
+  return s.format.rounding == Rounding::stochastic ? columns<true>(s, t, b) : columns<false>(s, t, b);
 }
 
 BlockSums sums_of_blocks(const BlockBatch& b, double unit) {
@@ -216,8 +224,8 @@ void unscaled(const Tile& t, QuantSums& sums) {
       x2 += a * a;
       q2 += b * b;
       err2 += (a - b) * (a - b);
-      count_nonzero(x, nonzero);
-      count_nonzero(value, nonzero_out);
+      count_nonzero(bits_as<float>(magnitude_bits(x)), nonzero);
+      count_nonzero(bits_as<float>(magnitude_bits(value)), nonzero_out);
       overflowed += if_less(x_bits, infinity, if_less(q_bits, infinity, none, one), none);
     }
   }

@@ -44,7 +44,7 @@ HWY_INLINE Ints exponent_bits(const ElementLanes& f, Floats y) {
 
 HWY_INLINE Floats rounded_at(const ElementLanes& f, Floats y, Ints exponent) {
   const Floats power = bits_as<float>(exponent), moved = exactly_fused(power, f.to_last, y);
-  return exactly_fused(-power, f.to_last, moved);
+  return exactly_fused_minus(power, f.to_last, moved);
 }
 
 // The element nearest to each magnitude, ties to even.

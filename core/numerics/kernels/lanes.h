@@ -20,6 +20,15 @@
 #include <cstdint>
 #include <cstring>
 
+// Before each function of lanes. Sixteen scalars, which are for processors of before 2008, would take half of the
+// compiler's time if they were inlined everywhere.
+#undef MOESCOPE_ON_LANES
+#if HWY_TARGET == HWY_SCALAR
+#define MOESCOPE_ON_LANES [[gnu::noinline, maybe_unused]] static
+#else
+#define MOESCOPE_ON_LANES HWY_INLINE
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace moescope {
 namespace HWY_NAMESPACE {
@@ -46,36 +55,36 @@ using Words = Lanes<std::uint32_t>;
 inline constexpr std::size_t kSixteen = kLanes<float>;
 
 template <class T>
-HWY_INLINE Lanes<T> splat(T value) {
+MOESCOPE_ON_LANES Lanes<T> splat(T value) {
   Lanes<T> r;
   for (auto& part : r.part) part = hn::Set(Tag<T>(), value);
   return r;
 }
 template <class T>
-HWY_INLINE Lanes<T> zero() {
+MOESCOPE_ON_LANES Lanes<T> zero() {
   return splat(T{0});
 }
 
 template <class T>
-HWY_INLINE Lanes<T> load(const T* p) {
+MOESCOPE_ON_LANES Lanes<T> load(const T* p) {
   Lanes<T> r;
   for (std::size_t k = 0; k < r.kParts; ++k) r.part[k] = hn::LoadU(Tag<T>(), p + k * r.kWidth);
   return r;
 }
 template <class T>
-HWY_INLINE void store(T* p, Lanes<T> v) {
+MOESCOPE_ON_LANES void store(T* p, Lanes<T> v) {
   for (std::size_t k = 0; k < v.kParts; ++k) hn::StoreU(v.part[k], Tag<T>(), p + k * v.kWidth);
 }
 // The first `count` lanes, zeros after them.
 template <class T>
-HWY_INLINE Lanes<T> load_first(const T* p, std::size_t count) {
+MOESCOPE_ON_LANES Lanes<T> load_first(const T* p, std::size_t count) {
   if (count >= kLanes<T>) return load(p);
   alignas(64) T whole[kLanes<T>] = {};
   std::memcpy(whole, p, count * sizeof(T));
   return load(whole);
 }
 template <class T>
-HWY_INLINE void store_first(T* p, Lanes<T> v, std::size_t count) {
+MOESCOPE_ON_LANES void store_first(T* p, Lanes<T> v, std::size_t count) {
   if (count >= kLanes<T>) return store(p, v);
   alignas(64) T whole[kLanes<T>];
   store(whole, v);
@@ -83,7 +92,7 @@ HWY_INLINE void store_first(T* p, Lanes<T> v, std::size_t count) {
 }
 
 // Of the first `count` floats the upper halves of their bits, which for a BF16 number are all of it.
-HWY_INLINE void store_upper_halves(std::uint16_t* p, Floats v, std::size_t count) {
+MOESCOPE_ON_LANES void store_upper_halves(std::uint16_t* p, Floats v, std::size_t count) {
   alignas(64) std::uint16_t whole[kLanes<float>];
   std::uint16_t* to = count >= kLanes<float> ? p : whole;
   for (std::size_t k = 0; k < v.kParts; ++k) {
@@ -97,7 +106,7 @@ HWY_INLINE void store_upper_halves(std::uint16_t* p, Floats v, std::size_t count
 
 #define MOESCOPE_LANEWISE(name, op)                                                      \
   template <class T>                                                                     \
-  HWY_INLINE Lanes<T> name(Lanes<T> a, Lanes<T> b) {                                     \
+  MOESCOPE_ON_LANES Lanes<T> name(Lanes<T> a, Lanes<T> b) {                              \
     for (std::size_t k = 0; k < a.kParts; ++k) a.part[k] = hn::op(a.part[k], b.part[k]); \
     return a;                                                                            \
   }
@@ -113,46 +122,46 @@ MOESCOPE_LANEWISE(larger, Max)
 #undef MOESCOPE_LANEWISE
 
 template <class T>
-HWY_INLINE Lanes<T> operator*(Lanes<T> a, T b) {
+MOESCOPE_ON_LANES Lanes<T> operator*(Lanes<T> a, T b) {
   return a * splat(b);
 }
 template <class T>
-HWY_INLINE Lanes<T> operator-(Lanes<T> a, T b) {
+MOESCOPE_ON_LANES Lanes<T> operator-(Lanes<T> a, T b) {
   return a - splat(b);
 }
 template <class T>
-HWY_INLINE Lanes<T>& operator+=(Lanes<T>& a, Lanes<T> b) {
+MOESCOPE_ON_LANES Lanes<T>& operator+=(Lanes<T>& a, Lanes<T> b) {
   return a = a + b;
 }
 template <class T>
-HWY_INLINE Lanes<T> operator-(Lanes<T> a) {
+MOESCOPE_ON_LANES Lanes<T> operator-(Lanes<T> a) {
   for (auto& part : a.part) part = hn::Neg(part);
   return a;
 }
 
 template <class T>
-HWY_INLINE Lanes<T> square_root(Lanes<T> a) {
+MOESCOPE_ON_LANES Lanes<T> square_root(Lanes<T> a) {
   for (auto& part : a.part) part = hn::Sqrt(part);
   return a;
 }
 template <int kBits, class T>
-HWY_INLINE Lanes<T> shifted_left(Lanes<T> a) {
+MOESCOPE_ON_LANES Lanes<T> shifted_left(Lanes<T> a) {
   for (auto& part : a.part) part = hn::ShiftLeft<kBits>(part);
   return a;
 }
 template <int kBits, class T>
-HWY_INLINE Lanes<T> shifted_right(Lanes<T> a) {
+MOESCOPE_ON_LANES Lanes<T> shifted_right(Lanes<T> a) {
   for (auto& part : a.part) part = hn::ShiftRight<kBits>(part);
   return a;
 }
 
 template <class To, class From>
-HWY_INLINE Lanes<To> bits_as(Lanes<From> a) {
+MOESCOPE_ON_LANES Lanes<To> bits_as(Lanes<From> a) {
   Lanes<To> r;
   for (std::size_t k = 0; k < r.kParts; ++k) r.part[k] = hn::BitCast(Tag<To>(), a.part[k]);
   return r;
 }
-HWY_INLINE Floats to_floats(Ints a) {
+MOESCOPE_ON_LANES Floats to_floats(Ints a) {
   Floats r;
   for (std::size_t k = 0; k < r.kParts; ++k) r.part[k] = hn::ConvertTo(Tag<float>(), a.part[k]);
   return r;
@@ -160,20 +169,20 @@ HWY_INLINE Floats to_floats(Ints a) {
 
 // a < b ? yes : no, lane by lane.
 template <class T>
-HWY_INLINE Lanes<T> if_less(Lanes<T> a, Lanes<T> b, Lanes<T> yes, Lanes<T> no) {
+MOESCOPE_ON_LANES Lanes<T> if_less(Lanes<T> a, Lanes<T> b, Lanes<T> yes, Lanes<T> no) {
   for (std::size_t k = 0; k < a.kParts; ++k)
     a.part[k] = hn::IfThenElse(hn::Lt(a.part[k], b.part[k]), yes.part[k], no.part[k]);
   return a;
 }
 template <class T>
-HWY_INLINE Lanes<T> if_equal(Lanes<T> a, Lanes<T> b, Lanes<T> yes, Lanes<T> no) {
+MOESCOPE_ON_LANES Lanes<T> if_equal(Lanes<T> a, Lanes<T> b, Lanes<T> yes, Lanes<T> no) {
   for (std::size_t k = 0; k < a.kParts; ++k)
     a.part[k] = hn::IfThenElse(hn::Eq(a.part[k], b.part[k]), yes.part[k], no.part[k]);
   return a;
 }
 // In how many lanes a > b.
 template <class T>
-HWY_INLINE std::uint32_t count_greater(Lanes<T> a, Lanes<T> b) {
+MOESCOPE_ON_LANES std::uint32_t count_greater(Lanes<T> a, Lanes<T> b) {
   std::size_t count = 0;
   for (std::size_t k = 0; k < a.kParts; ++k) count += hn::CountTrue(Tag<T>(), hn::Gt(a.part[k], b.part[k]));
   return static_cast<std::uint32_t>(count);
@@ -181,7 +190,7 @@ HWY_INLINE std::uint32_t count_greater(Lanes<T> a, Lanes<T> b) {
 
 // a * b + c, rounded once.
 template <class T>
-HWY_INLINE Lanes<T> fused(Lanes<T> a, Lanes<T> b, Lanes<T> c) {
+MOESCOPE_ON_LANES Lanes<T> fused(Lanes<T> a, Lanes<T> b, Lanes<T> c) {
 #if HWY_NATIVE_FMA
   for (std::size_t k = 0; k < a.kParts; ++k) a.part[k] = hn::MulAdd(a.part[k], b.part[k], c.part[k]);
   return a;
@@ -195,12 +204,39 @@ HWY_INLINE Lanes<T> fused(Lanes<T> a, Lanes<T> b, Lanes<T> c) {
 
 // The same where each product is exact, or c adds nothing but the sign of a zero: rounded once or twice is then the
 // same.
-HWY_INLINE Floats exactly_fused(Floats a, Floats b, Floats c) {
+MOESCOPE_ON_LANES Floats exactly_fused(Floats a, Floats b, Floats c) {
   for (std::size_t k = 0; k < a.kParts; ++k) a.part[k] = hn::MulAdd(a.part[k], b.part[k], c.part[k]);
   return a;
 }
+// The same of c - a * b.
+MOESCOPE_ON_LANES Floats exactly_fused_minus(Floats a, Floats b, Floats c) {
+  for (std::size_t k = 0; k < a.kParts; ++k) a.part[k] = hn::NegMulAdd(a.part[k], b.part[k], c.part[k]);
+  return a;
+}
 
-HWY_INLINE Ints magnitude_bits(Floats x) {
+// a / b, rounded once, in half the time: `reciprocal` is 1 / b, rounded, and no product of them is subnormal. What the
+// first guess leaves is exact, and corrects it (Markstein, IBM J. Res. Dev. 34, 1990).
+HWY_INLINE float quotient(float a, float b, [[maybe_unused]] float reciprocal) {
+#if HWY_NATIVE_FMA
+  const float guess = a * reciprocal;
+  return __builtin_fmaf(__builtin_fmaf(-guess, b, a), reciprocal, guess);
+#else
+  return a / b;
+#endif
+}
+MOESCOPE_ON_LANES Floats quotient(Floats a, Floats b, [[maybe_unused]] Floats reciprocal) {
+#if HWY_NATIVE_FMA
+  for (std::size_t k = 0; k < a.kParts; ++k) {
+    const auto guess = hn::Mul(a.part[k], reciprocal.part[k]);
+    a.part[k] = hn::MulAdd(hn::NegMulAdd(guess, b.part[k], a.part[k]), reciprocal.part[k], guess);
+  }
+  return a;
+#else
+  return a / b;
+#endif
+}
+
+MOESCOPE_ON_LANES Ints magnitude_bits(Floats x) {
   return bits_as<std::int32_t>(x) & splat(0x7FFFFFFF);
 }
 
@@ -225,7 +261,7 @@ struct Largest {
 
 // Joins the lanes of a vector, its upper half with the lower one first.
 template <class D, class V, class Join>
-HWY_INLINE hn::TFromD<D> joined_vector([[maybe_unused]] D d, V v, [[maybe_unused]] Join join) {
+MOESCOPE_ON_LANES hn::TFromD<D> joined_vector([[maybe_unused]] D d, V v, [[maybe_unused]] Join join) {
   constexpr std::size_t kWidth = hn::MaxLanes(D());
   if constexpr (kWidth == 1) {
     return hn::GetLane(v);
@@ -242,22 +278,74 @@ HWY_INLINE hn::TFromD<D> joined_vector([[maybe_unused]] D d, V v, [[maybe_unused
   }
 }
 template <class T, class Join>
-HWY_INLINE T joined(Lanes<T> v, Join join) {
+MOESCOPE_ON_LANES T joined(Lanes<T> v, Join join) {
   for (std::size_t half = v.kParts / 2; half > 0; half /= 2)
     for (std::size_t k = 0; k < half; ++k) v.part[k] = join(v.part[k], v.part[k + half]);
   return joined_vector(Tag<T>(), v.part[0], join);
 }
 template <class T>
-HWY_INLINE T sum_of(Lanes<T> v) {
+MOESCOPE_ON_LANES T sum_of(Lanes<T> v) {
   return joined(v, Sum());
 }
 template <class T>
-HWY_INLINE T max_of(Lanes<T> v) {
+MOESCOPE_ON_LANES T max_of(Lanes<T> v) {
   return joined(v, Largest());
 }
 template <class T>
-HWY_INLINE T min_of(Lanes<T> v) {
+MOESCOPE_ON_LANES T min_of(Lanes<T> v) {
   return joined(v, Smallest());
+}
+
+// Two vectors, of which neighbouring groups of `kHalf` lanes meet: those of `a` in its even groups, those of `b` in the
+// odd ones.
+#if HWY_TARGET != HWY_SCALAR
+template <std::size_t kHalf, class D, class V, class Join>
+MOESCOPE_ON_LANES V joined_groups(D d, V a, V b, Join join) {
+  [[maybe_unused]] const hn::RepartitionToWide<D> pairs;
+  if constexpr (2 * kHalf == hn::MaxLanes(D())) {
+    return join(hn::ConcatUpperLower(d, b, a), hn::ConcatLowerUpper(d, b, a));
+  } else if constexpr (kHalf == 1) {
+    return join(hn::OddEven(b, a), hn::Shuffle2301(hn::OddEven(a, b)));
+  } else if constexpr (kHalf == 2) {
+    const auto x = hn::BitCast(pairs, a), y = hn::BitCast(pairs, b);
+    return join(hn::BitCast(d, hn::OddEven(y, x)), hn::BitCast(d, hn::Shuffle01(hn::OddEven(x, y))));
+  } else {
+    static_assert(kHalf == 4);
+    return join(hn::OddEvenBlocks(b, a), hn::SwapAdjacentBlocks(hn::OddEvenBlocks(a, b)));
+  }
+}
+template <std::size_t kCount, class D, class V, class Join>
+MOESCOPE_ON_LANES V joined_vectors(D d, V (&v)[kCount], Join join) {
+  if constexpr (kCount == 1) {
+    return v[0];
+  } else {
+    V met[kCount / 2];
+    for (std::size_t k = 0; k < kCount / 2; ++k) met[k] = joined_groups<kCount / 2>(d, v[k], v[k + kCount / 2], join);
+    return joined_vectors(d, met, join);
+  }
+}
+#endif
+// joined() of each of sixteen rows of sixteen, to the bit, in a third of the operations.
+template <class T, class Join>
+MOESCOPE_ON_LANES Lanes<T> joined_rows(const T* rows, Join join) {
+  static_assert(kLanes<T> == kSixteen);
+  Lanes<T> r;
+#if HWY_TARGET == HWY_SCALAR
+  for (std::size_t k = 0; k < kSixteen; ++k) r.part[k] = hn::Set(Tag<T>(), joined(load(rows + k * kSixteen), join));
+#else
+  constexpr std::size_t kWidth = Lanes<T>::kWidth;
+  for (std::size_t part = 0; part < r.kParts; ++part) {
+    hn::Vec<Tag<T>> v[kWidth];
+    for (std::size_t k = 0; k < kWidth; ++k) {
+      Lanes<T> row = load(rows + (part * kWidth + k) * kSixteen);
+      for (std::size_t half = row.kParts / 2; half > 0; half /= 2)
+        for (std::size_t i = 0; i < half; ++i) row.part[i] = join(row.part[i], row.part[i + half]);
+      v[k] = row.part[0];
+    }
+    r.part[part] = joined_vectors(Tag<T>(), v, join);
+  }
+#endif
+  return r;
 }
 
 }  // namespace HWY_NAMESPACE

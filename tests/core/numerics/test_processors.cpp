@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,21 @@ void exp_of_sixteen(const float* x, float* y) {
   store(y, exp_lanes(load(x)));
 }
 
+// Of sixteen numbers by sixteen.
+bool quotients_are_rounded_once(const float* a, const float* b) {
+  const Floats reciprocal = splat(1.0f) / load(b);
+  alignas(64) std::int32_t got[kSixteen], want[kSixteen];
+  store(got, bits_as<std::int32_t>(quotient(load(a), load(b), reciprocal)));
+  store(want, bits_as<std::int32_t>(load(a) / load(b)));
+  return std::equal(got, got + kSixteen, want);
+}
+
+// Of sixteen rows of sixteen.
+void sums_of_rows(const float* rows, float* together, float* alone) {
+  store(together, joined_rows(rows, Sum()));
+  for (std::size_t k = 0; k < kSixteen; ++k) alone[k] = sum_of(load(rows + k * kSixteen));
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace moescope
@@ -36,6 +52,8 @@ namespace moescope {
 namespace {
 
 HWY_EXPORT(exp_of_sixteen);
+HWY_EXPORT(quotients_are_rounded_once);
+HWY_EXPORT(sums_of_rows);
 
 void append_sums(Bits& bits, const QuantSums& sums) {
   bits.insert(bits.end(), sums.e8m0_blocks.begin(), sums.e8m0_blocks.end());
@@ -83,9 +101,40 @@ TEST(Processors, RotateAlike) {
     for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column})
       expect_same_bits_everywhere([&] {
         Bits bits;
-        append(bits, rotated(in, axis, block).v);
+        const Matrix out = rotated(in, axis, block);
+        float amax = 0;
+        for (const float v : out.v) amax = std::max(amax, std::fabs(v));
+        EXPECT_EQ(rotated_amax(in.view(), axis, block, 9, 0), amax);
+        append(bits, out.v);
         return bits;
       });
+}
+
+// Numerators close to where a quotient is rounded to another element: halfway between two of E2M1, and next to it.
+TEST(Processors, DivideByCorrectedReciprocals) {
+  std::mt19937 rng(33);
+  std::uniform_real_distribution<float> exponent(-60, 60);
+  for_each_processor([&] {
+    for (int round = 0; round < 20000; ++round) {
+      float a[16], b[16];
+      for (int i = 0; i < 16; ++i) {
+        constexpr float kHalfway[] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.0f};
+        b[i] = std::exp2(exponent(rng));
+        a[i] = i % 8 == 7 ? b[i] * std::exp2(exponent(rng) / 30) : b[i] * kHalfway[i % 8];
+        for (auto steps = rng() % 3; steps > 0; --steps) a[i] = std::nextafter(a[i], i < 8 ? 0.0f : INFINITY);
+      }
+      ASSERT_TRUE(HWY_DYNAMIC_DISPATCH(quotients_are_rounded_once)(a, b));
+    }
+  });
+}
+
+TEST(Processors, JoinRowsTogetherAsAlone) {
+  const Matrix rows = normal_matrix(16, 16);
+  for_each_processor([&] {
+    std::vector<float> together(16), alone(16);
+    HWY_DYNAMIC_DISPATCH(sums_of_rows)(rows.v.data(), together.data(), alone.data());
+    EXPECT_EQ(together, alone);
+  });
 }
 
 TEST(Processors, AnswerWhatIfAlike) {
