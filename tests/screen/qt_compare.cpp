@@ -430,11 +430,11 @@ class CompareTest : public QObject {
     QTRY_VERIFY2(w.conclusion<RoutingFlipsPanel>().contains("B " + formatPercent(rate)),
                  qPrintable(w.conclusion<RoutingFlipsPanel>()));
     by_rounding->click();
-    QTRY_VERIFY2(w.conclusion<RoutingFlipsPanel>().contains("another seed alone, C"),
+    QTRY_VERIFY2(w.conclusion<RoutingFlipsPanel>().contains("chance alone, C"),
                  qPrintable(w.conclusion<RoutingFlipsPanel>()));
 
     auto* loads = w.panel<LoadDifferencePanel>();
-    QTRY_VERIFY2(w.conclusion<LoadDifferencePanel>().contains("another seed alone: C"),
+    QTRY_VERIFY2(w.conclusion<LoadDifferencePanel>().contains("by chance alone: C"),
                  qPrintable(w.conclusion<LoadDifferencePanel>()));
     for (const auto& [shown, named] : {std::pair{"the run", "B mxfp4"}, {"run A", "A nano"}}) {
       choose(loads, "Loads", shown);

@@ -126,7 +126,7 @@ QString RoutingFlipsPanel::conclude() const {
   return tr("Tokens with other experts than in A: %1. Weights have drifted apart: that is not the format's rounding")
              .arg(list) +
          (runs_->noiseTwins().isEmpty() ? QString()
-                                        : tr(" (another seed alone, %1, does the same)").arg(runs_->noiseTwins()));
+                                        : tr(" (chance alone, %1, does the same)").arg(runs_->noiseTwins()));
 }
 
 void RoutingFlipsPanel::showLayers(bool layers) {
