@@ -94,7 +94,10 @@ std::string comparison_report(std::span<const HistoryPtr> histories, std::span<c
                         std::to_string(*first)
                   : "no loss difference above " + to_string(ConfigValue(epsilon));
     text += '\n';
-    if (!is_noise_twin(configs.front(), configs[i])) text += conclude(histories.front(), paired(i), twins).text + '\n';
+    if (is_noise_twin(configs.front(), configs[i])) continue;
+    text += conclude(histories.front(), paired(i), twins).text + '\n';
+    const Conclusion validation = conclude(histories.front(), paired(i), twins, kMatters, Metric::val_loss);
+    if (!is_missing(validation.gap)) text += validation.text + '\n';
   }
   if (!twins.empty())
     text +=

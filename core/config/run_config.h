@@ -103,6 +103,7 @@ struct DataConfig {
   int batch = 8;             // sequences
   int seq = 128;             // tokens
   std::string mixture = {};  // weights of the domains (core/config/mixture.h); empty: as they occur in the data
+  double held_out = 0;       // share of each text, at its end, that is for validation only
 };
 
 // Virtual ranks over which all-to-all volumes are counted.
@@ -117,6 +118,7 @@ struct TelemetryConfig {
   int quant_every = 1;     // steps between frames with quantization statistics
   int flips_every = 10;    // steps between comparisons of the routing with run 0's; 0: never
   int gradient_every = 0;  // steps between comparisons of the gradients with FP32; 0: never
+  int validation_every = 0;  // steps between losses of the held-out batches; 0: never
   int window = 50;         // steps that windowed MaxVio and dead experts are computed over
   int specialisation_every =
       20;                // steps between tables of expert choices by domain and byte, summed over them; 0: never

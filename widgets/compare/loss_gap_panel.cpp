@@ -81,6 +81,7 @@ void LossGapPanel::refill() {
   } else {
     plot_->setNotice({});
     gaps_.set(histories.front(), runs_->others(*selection_), runs_->twins(*selection_), matters());
+    validation_.set(histories.front(), runs_->others(*selection_), runs_->twins(*selection_), matters());
     std::vector<GapSeries> series;
     for (int run = 1; run < static_cast<int>(histories.size()); ++run)
       series.push_back(
@@ -102,7 +103,7 @@ void LossGapPanel::offerTwin() {
   QString text;
   for (int run = 1; room_for_twin_ && run < static_cast<int>(selection_->histories().size()); ++run) {
     if (runs_->isNoiseTwin(run) || run > gaps_.runs()) continue;
-    const Conclusion& found = gaps_.conclusion(run);
+    const Conclusion& found = sharper(run);
     if (found.verdict == Verdict::no_twin) text = tr("Add a perturbed twin: it shows what chance does");
     if (found.verdict == Verdict::unclear && !is_missing(found.half_with_another))
       text = tr("Add a perturbed twin: gaps above some %1 could be told from chance, now %2 nats/token")
@@ -126,10 +127,15 @@ QString LossGapPanel::twinsText() const {
   return twins.isEmpty() ? QString() : twins.join(QStringLiteral("; ")) + tr(": what chance does");
 }
 
+const Conclusion& LossGapPanel::sharper(int run) const {
+  const Conclusion &steps = gaps_.conclusion(run), &validation = validation_.conclusion(run);
+  return validation.twins > 0 && validation.half < steps.half ? validation : steps;
+}
+
 // "mxfp4: worse: loss gap ...; gradient 24 % off, ...".
 QString LossGapPanel::verdictOf(int run) const {
   const auto& histories = selection_->histories();
-  const Conclusion& found = gaps_.conclusion(run);
+  const Conclusion& found = sharper(run);
   // Drops "nano+mxfp8_rceil against nano: ", which the letter says as well.
   QString text = QString::fromStdString(found.text);
   const QString who = QString::fromStdString(histories[run]->info().name + " against " + histories[0]->info().name);
@@ -138,6 +144,13 @@ QString LossGapPanel::verdictOf(int run) const {
   const bool decided = found.verdict >= Verdict::equal;
   if (const auto colon = text.indexOf(QLatin1Char(':')); decided && colon > 0)
     text = QStringLiteral("<b>%1</b>%2").arg(text.left(colon), text.mid(colon));
+  const bool by_validation = &found == &validation_.conclusion(run);
+  const Conclusion& other = by_validation ? gaps_.conclusion(run) : validation_.conclusion(run);
+  if (other.twins > 0)
+    text += (by_validation ? tr("; training losses %1%2 +-%3") : tr("; validation loss %1%2 +-%3"))
+                .arg(other.gap > 0 ? QStringLiteral("+") : QString())
+                .arg(other.gap, 0, 'g', 2)
+                .arg(other.half, 0, 'g', 2);
   if (const std::string costs = to_text(format_costs(*histories[run], selection_->step())); !costs.empty())
     text += QStringLiteral("; ") + QString::fromStdString(costs).toHtmlEscaped();
   if (const auto first = gaps_.first_difference(run, epsilon()))
@@ -217,13 +230,16 @@ QString LossGapPanel::explain() const {
             "that "
             "DeepSeek-V3, arXiv:2412.19437, calls within training randomness). <b>not told apart</b>: "
             "it holds 0 and gaps that matter; more twins or more steps narrow it.</p>"
+            "<p><b>Validation loss</b> (telemetry.validation_every): the same held-out text at every measurement, so "
+            "that "
+            "its gaps swing less; of the two the one with the narrower interval gives the verdict.</p>"
             "<p><b>Twins.</b> A twin with run A's start, its weights moved by a unit in the last place, shows chaos "
             "alone: with it a verdict is about this start. One with another seed shows the luck of the start as well, "
             "which lasts and takes several twins to know.</p>"
             "<p>Then what the formats do at the cursor's step, whatever the loss says: the length of the gradient's "
             "error, tokens that rounding sends to other experts, and the operand that loses most to underflow.</p>")
              .arg(std::lround(1 / (1 - kGapFactor))) +
-         metricCards({"ce_loss"});
+         metricCards({"ce_loss", "val_loss"});
 }
 
 QVariantMap LossGapPanel::saveState() const {

@@ -36,12 +36,13 @@ class LossGapPanel : public Panel {
   void refill();
   double matters() const { return matters_->value() / 100; }  // share of run A's loss
   QString conclude() const;
+  const Conclusion& sharper(int run) const;  // by all steps or by the validation loss
   QString verdictOf(int run) const;
   QString twinsText() const;
   void offerTwin();
 
   const ComparedRuns* runs_;
-  RunGaps gaps_;
+  RunGaps gaps_, validation_{Metric::val_loss};
   GapPlot* plot_;
   ConclusionLabel* conclusion_;  // a line per run
   QPushButton* add_twin_;

@@ -163,7 +163,7 @@ void RunGaps::set(const HistoryPtr& a, const std::vector<PairedRun>& others, con
       const auto kept = std::ranges::find_if(
           old, [&](const PairedTrack& each) { return each.track.a() == a && each.track.b() == run.run; });
       same &= kept != old.end() && kept - old.begin() == std::ssize(tracks) && kept->same_start == run.same_start;
-      tracks.push_back({kept == old.end() ? GapTrack(a, run.run) : std::move(kept->track), run.same_start});
+      tracks.push_back({kept == old.end() ? GapTrack(a, run.run, loss_) : std::move(kept->track), run.same_start});
     }
     old = std::move(tracks);
     return same;

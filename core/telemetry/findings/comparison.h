@@ -61,14 +61,15 @@ FormatCosts format_costs(const History& history, std::int64_t step);
 // zero"; empty: nothing is known, or nothing is lost.
 std::string to_text(const FormatCosts& costs);
 
-// The same for runs in training, for cross-entropy, and the conclusions: an update costs only the new steps.
+// The same for runs in training, and the conclusions: an update costs only the new steps.
 class RunGaps {
  public:
+  explicit RunGaps(Metric loss = Metric::ce_loss) : loss_(loss) {}
   // The others are compared with `a` and judged by the twins, `matters` as in verdict.h. Results of pairs that stay are
   // kept.
   void set(const HistoryPtr& a, const std::vector<PairedRun>& others, const std::vector<PairedRun>& twins,
            double matters = kMatters);
-  void update();  // adds the new steps
+  void update();                                               // adds the new steps
   int runs() const { return static_cast<int>(runs_.size()); }  // beside run A
 
   // For the run at `place`, counted from 1.
@@ -80,6 +81,7 @@ class RunGaps {
  private:
   const GapTrack& track(int place) const { return runs_[static_cast<std::size_t>(place - 1)].track; }
 
+  Metric loss_;
   std::vector<PairedTrack> runs_, twins_;
   double matters_ = kMatters;
   std::vector<Conclusion> conclusions_;

@@ -27,6 +27,7 @@ class GapTrack {
 
   const HistoryPtr& a() const { return a_; }
   const HistoryPtr& b() const { return b_; }
+  Metric metric() const { return metric_; }
   // The steps that both took; the series below begin with the first. Old steps of long runs are kept as means of 16,
   // 256, ...
   StepRange steps() const { return {first_, first_ + static_cast<std::int64_t>(smooth_.size()) - 1}; }

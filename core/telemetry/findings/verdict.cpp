@@ -102,8 +102,9 @@ std::string against_what_matters(const Conclusion& c) {
 
 std::string in_words(const GapTrack& run, const Conclusion& c) {
   const std::string who = run.b()->info().name + " against " + run.a()->info().name + ": ";
+  const std::string loss = run.metric() == Metric::val_loss ? "validation loss gap " : "loss gap ";
   const std::string gap =
-      "loss gap " + signed_gap(c.gap, c.half) + " +-" + two_digits(c.half) + " nats/token over " + steps_text(c.steps);
+      loss + signed_gap(c.gap, c.half) + " +-" + two_digits(c.half) + " nats/token over " + steps_text(c.steps);
   const std::string seen = "gaps below " + two_digits(c.half) + " cannot be told from chance here";
   switch (c.verdict) {
     case Verdict::too_short:
@@ -187,7 +188,7 @@ void judge(const PairedTrack& run, std::span<const PairedTrack> twins, double ma
   c.steps = judged_steps(c.steps, fitting);
   if (!measure(run.track, same_start, fitting, c)) return;
   const HistoryPtr& a = run.track.a();
-  c.matters = static_cast<float>(matters) * a->series(Metric::ce_loss, kWholeRun, c.steps, 1)[0].mean();
+  c.matters = static_cast<float>(matters) * a->series(run.track.metric(), kWholeRun, c.steps, 1)[0].mean();
   c.verdict = verdict_of(c);
 }
 
@@ -223,9 +224,10 @@ Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twin
   return c;
 }
 
-Conclusion conclude(const HistoryPtr& a, const PairedRun& run, std::span<const PairedRun> twins, double matters) {
+Conclusion conclude(const HistoryPtr& a, const PairedRun& run, std::span<const PairedRun> twins, double matters,
+                    Metric loss) {
   const auto track_of = [&](const PairedRun& other) {
-    PairedTrack paired{GapTrack(a, other.run), other.same_start};
+    PairedTrack paired{GapTrack(a, other.run, loss), other.same_start};
     paired.track.update();
     return paired;
   };

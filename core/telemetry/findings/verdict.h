@@ -73,8 +73,10 @@ struct PairedTrack {
 
 // Twins that have not got to the judged steps do not count, nor does the run itself. `matters`: share of run A's loss.
 Conclusion conclude(const PairedTrack& run, std::span<const PairedTrack> twins, double matters);
+// Of the validation loss, if asked: it is the same text at every measurement, and known at some steps only; every batch
+// of steps needs one.
 Conclusion conclude(const HistoryPtr& a, const PairedRun& run, std::span<const PairedRun> twins,
-                    double matters = kMatters);
+                    double matters = kMatters, Metric loss = Metric::ce_loss);
 
 // t with P(|T| <= t) = 0.95 for Student's distribution of `degrees` >= 1 degrees of freedom, which need not be whole.
 double student_95(double degrees);

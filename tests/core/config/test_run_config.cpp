@@ -111,6 +111,7 @@ TEST(ConfigFields, LiveOnesAreThoseThatATrainerCanTakeOver) {
                                          "telemetry.checkpoint_every",
                                          "telemetry.checkpoints_kept",
                                          "telemetry.gradient_every",
+                                         "telemetry.validation_every",
                                          "router.score_func",
                                          "router.n_groups",
                                          "router.n_limited_groups",

@@ -194,6 +194,31 @@ TEST(Verdict, KnowsARunsOwnSwings) {
   EXPECT_TRUE(is_missing(c.half_with_another)) << "another twin would not help";
 }
 
+// Known at some steps only.
+TEST(Verdict, JudgesValidationLossesToo) {
+  const auto run = [](const char* name, double gap) {
+    RunInfo info;
+    info.name = name;
+    auto made = std::make_shared<History>(info);
+    for (std::int64_t step = 0; step < 400; ++step) {
+      auto frame = std::make_shared<TelemetryFrame>();
+      frame->step = step;
+      frame->ce_loss = 2;
+      if (step % 20 == 0) frame->val_loss = static_cast<float>(2 + gap + 0.001 * std::sin(gap * 1e5 + 0.3 * step));
+      made->append(std::move(frame));
+    }
+    return made;
+  };
+  const auto a = run("A", 0);
+  const PairedRun twins[] = {{run("N", 1e-4)}, {run("M", -2e-4)}};
+  const Conclusion c = conclude(a, {run("B", 0.05)}, twins, kMatters, Metric::val_loss);
+  EXPECT_EQ(c.verdict, Verdict::worse) << c.text;
+  EXPECT_NEAR(c.gap, 0.05, 0.002) << c.text;
+  EXPECT_NE(c.text.find("B against A: worse: validation loss gap +0.05"), std::string::npos) << c.text;
+  const auto never = made_up("A", 400, noise(1, 0.05));
+  EXPECT_TRUE(is_missing(conclude(never, {made_up("B", 400, noise(2, 0.05))}, {}, kMatters, Metric::val_loss).gap));
+}
+
 TEST(Verdict, WhatCannotBeSaidIsNotSaid) {
   const auto a = made_up("A", 600, noise(1, 0.05)), b = made_up("B", 600, noise(3, 0.05));
   const PairedRun twins[] = {{made_up("N", 600, noise(2, 0.05))}};
