@@ -15,7 +15,7 @@ int signal_pipe[2] = {-1, -1};  // from the signal handler, which may call write
 
 void on_signal(int signal) {
   const auto number = static_cast<unsigned char>(signal);
-  if (write(signal_pipe[1], &number, 1) < 0) _exit(128 + signal);  // the pipe is full: nobody reads
+  if (::write(signal_pipe[1], &number, 1) < 0) _exit(128 + signal);  // the pipe is full: nobody reads
 }
 
 }  // namespace
