@@ -20,7 +20,8 @@ CompareWorkspace::CompareWorkspace(Selection* selection, const ComparedRuns* run
   gradient_panel_ = new GradientErrorPanel(selection_);
   gradient_ = addDock(gradient_panel_, "dock_compare_gradient");
   load_difference_ = addDock(new LoadDifferencePanel(selection_, runs), "dock_compare_load_difference");
-  operand_costs_ = addDock(new OperandCostsPanel(selection_), "dock_compare_operand_costs");
+  operand_costs_ =
+      addDock(new OperandCostsPanel(selection_, OperandCostsPanel::Of::compared_run), "dock_compare_operand_costs");
   timeline_ = addTimeline("dock_compare_timeline");
   arrange();
 }

@@ -12,6 +12,16 @@
 
 namespace moescope {
 
+namespace {
+
+// "3 routed w1 dY wgrad".
+QString briefName(const OperandPlace& place) {
+  const QString layer = place.layer < 0 ? QString() : QString::number(place.layer) + QLatin1Char(' ');
+  return layer + gemmClassBrief(place.gemm_class()) + QLatin1Char(' ') + tensorName(place);
+}
+
+}  // namespace
+
 class OperandCostsModel : public QAbstractTableModel {
  public:
   enum Column { kOperand, kSqnr, kFlushed, kClipped, kShare, kFormat, kColumns };
@@ -46,7 +56,7 @@ class OperandCostsModel : public QAbstractTableModel {
     if (role != Qt::DisplayRole) return {};
     switch (index.column()) {
       case kOperand:
-        return placeName(row.place);
+        return briefName(row.place);
       case kSqnr:
         return std::isinf(row.sqnr_db) ? tr("exact") : formatValue(row.sqnr_db, 3);
       case kFlushed:
@@ -116,8 +126,8 @@ class OperandCostsModel : public QAbstractTableModel {
   Qt::SortOrder order_ = Qt::DescendingOrder;
 };
 
-OperandCostsPanel::OperandCostsPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Operand costs"), Provenance::measured_here, parent) {
+OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* parent)
+    : Panel(selection, tr("Operand costs"), Provenance::measured_here, parent), of_(of) {
   model_ = new OperandCostsModel(this);
   view_ = new QTableView(this);
   view_->setModel(model_);
@@ -129,7 +139,7 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, QWidget* parent)
   view_->setAccessibleName(tr("Operands by what quantization costs them"));
   view_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 4);
   view_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
-  view_->horizontalHeader()->setSectionResizeMode(OperandCostsModel::kOperand, QHeaderView::Stretch);
+  view_->horizontalHeader()->setSectionResizeMode(OperandCostsModel::kFormat, QHeaderView::Stretch);
   view_->horizontalHeader()->setMinimumSectionSize(fontMetrics().averageCharWidth() * 7);
   connect(view_, &QTableView::clicked, this, &OperandCostsPanel::choose);
   connect(view_, &QTableView::activated, this, &OperandCostsPanel::open);
@@ -146,6 +156,8 @@ std::shared_ptr<const TelemetryFrame> OperandCostsPanel::frameOf(int run) const 
 
 int OperandCostsPanel::shownRun() const {
   if (!selection_->history()) return -1;
+  if (const int compared = comparedRun(*selection_); of_ == Of::compared_run && compared > 0 && frameOf(compared))
+    return compared;
   const bool b_instead = selection_->run() == 0 && selection_->histories().size() > 1 && !frameOf(0) && frameOf(1);
   return b_instead ? 1 : selection_->run();
 }
@@ -233,8 +245,8 @@ QString OperandCostsPanel::csv() const {
 }
 
 QString OperandCostsPanel::explain() const {
-  return tr("<p><b>Which operand hurts.</b> Every operand that the active run quantizes (B, if that is run A and "
-            "quantizes nothing), of all layers and GEMMs, costliest first; a click on a column's title sorts by it. "
+  return tr("<p><b>Which operand hurts.</b> Every operand that a run quantizes, the active one or in comparisons "
+            "the one beside run A, of all layers and GEMMs, costliest first; a click on a column's title sorts by it. "
             "Forward y = x W<sup>T</sup>, dgrad dx = dY W, wgrad dW = dY<sup>T</sup> x: x and W lose in the forward "
             "pass, dY in what goes back.</p><p><b>Of the error</b> is modelled: to first order a product's relative "
             "error is the sum of its operands', and errors of roundings are nearly independent, so that their squares "

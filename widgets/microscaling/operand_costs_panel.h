@@ -15,7 +15,11 @@ class OperandCostsPanel : public Panel {
   Q_OBJECT
 
  public:
-  explicit OperandCostsPanel(Selection* selection, QWidget* parent = nullptr);
+  enum class Of {
+    active_run,   // B where that is run A and quantizes nothing
+    compared_run  // beside run A, as other panels of a comparison
+  };
+  explicit OperandCostsPanel(Selection* selection, Of of = Of::active_run, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
 
@@ -28,14 +32,14 @@ class OperandCostsPanel : public Panel {
   void showEvent(QShowEvent* event) override;
 
  private:
-  // The active run, or B where that is run A and quantizes nothing; -1: no run.
-  int shownRun() const;
+  int shownRun() const;  // -1: there is none
   std::shared_ptr<const TelemetryFrame> frameOf(int run) const;
   void fill();
   void choose(const QModelIndex& index);
   void open(const QModelIndex& index);
   QString costliest() const;
 
+  Of of_;
   ConclusionLabel* conclusion_;
   OperandCostsModel* model_;
   QTableView* view_;
