@@ -73,7 +73,8 @@ void route_zipf(std::vector<std::int32_t>& topk_TK, int top_k, int n_experts, do
       const auto at = std::upper_bound(cumulated.begin(), cumulated.end() - 1, draws.uniform() * total);
       take(order[at - cumulated.begin()]);
     }
-    for (int i = 0; count < top_k; ++i) take(order[i]);
+    for (const int expert : order)
+      if (count < top_k) take(expert);
   }
 }
 
