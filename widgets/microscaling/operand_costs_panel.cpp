@@ -24,7 +24,7 @@ QString briefName(const OperandPlace& place) {
 
 class OperandCostsModel : public QAbstractTableModel {
  public:
-  enum Column { kOperand, kSqnr, kFlushed, kClipped, kShare, kFormat, kColumns };
+  enum Column { kOperand, kShare, kSqnr, kFlushed, kClipped, kFormat, kColumns };
   struct Row {
     OperandPlace place;
     QString format;
@@ -72,14 +72,14 @@ class OperandCostsModel : public QAbstractTableModel {
 
   QVariant headerData(int section, Qt::Orientation orientation, int role) const override {
     if (orientation == Qt::Vertical) return role == Qt::DisplayRole ? QVariant(section + 1) : QVariant();
-    static const char* const kNames[kColumns] = {"operand", "SQNR, dB", "flushed", "clipped", "of the error", "format"};
+    static const char* const kNames[kColumns] = {"operand", "of the error", "SQNR, dB", "flushed", "clipped", "format"};
     static const char* const kTips[kColumns] = {
         "Layer, class, weight and factor of the GEMM",
+        "Share of all operands' rounding error, modelled: their relative errors add up as if independent, all GEMMs "
+        "alike",
         "Signal to quantization noise, measured",
         "Share of non-zero values that became zero, measured",
         "Share of values beyond the format's maximum, measured",
-        "Share of all operands' rounding error, modelled: their relative errors add up as if independent, all GEMMs "
-        "alike",
         "Element format and how its scale is chosen"};
     if (role == Qt::DisplayRole) return tr(kNames[section]);
     return role == Qt::ToolTipRole ? tr(kTips[section]) : QVariant();
@@ -156,8 +156,18 @@ std::shared_ptr<const TelemetryFrame> OperandCostsPanel::frameOf(int run) const 
 
 int OperandCostsPanel::shownRun() const {
   if (!selection_->history()) return -1;
-  if (const int compared = comparedRun(*selection_); of_ == Of::compared_run && compared > 0 && frameOf(compared))
-    return compared;
+  if (of_ == Of::compared_run && selection_->run() == 0) {
+    int coarsest = -1;
+    float lowest = 0;
+    for (int run = 1; run < static_cast<int>(selection_->histories().size()); ++run) {
+      const History& history = *selection_->histories()[static_cast<std::size_t>(run)];
+      const float sqnr = history.value_at(Metric::quant_sqnr_db, kWholeRun, selection_->step());
+      if (!frameOf(run) || (coarsest > 0 && !(sqnr < lowest))) continue;
+      coarsest = run;
+      lowest = sqnr;
+    }
+    if (coarsest > 0) return coarsest;
+  }
   const bool b_instead = selection_->run() == 0 && selection_->histories().size() > 1 && !frameOf(0) && frameOf(1);
   return b_instead ? 1 : selection_->run();
 }
@@ -245,8 +255,9 @@ QString OperandCostsPanel::csv() const {
 }
 
 QString OperandCostsPanel::explain() const {
-  return tr("<p><b>Which operand hurts.</b> Every operand that a run quantizes, the active one or in comparisons "
-            "the one beside run A, of all layers and GEMMs, costliest first; a click on a column's title sorts by it. "
+  return tr("<p><b>Which operand hurts.</b> Every operand that a run quantizes, the active one or, beside run A, the "
+            "one with the lowest SQNR, of all layers and GEMMs, costliest first; a click on a column's title sorts by "
+            "it. "
             "Forward y = x W<sup>T</sup>, dgrad dx = dY W, wgrad dW = dY<sup>T</sup> x: x and W lose in the forward "
             "pass, dY in what goes back.</p><p><b>Of the error</b> is modelled: to first order a product's relative "
             "error is the sum of its operands', and errors of roundings are nearly independent, so that their squares "

@@ -17,7 +17,7 @@ class OperandCostsPanel : public Panel {
  public:
   enum class Of {
     active_run,   // B where that is run A and quantizes nothing
-    compared_run  // beside run A, as other panels of a comparison
+    compared_run  // if that is run A, the one beside it with the lowest SQNR
   };
   explicit OperandCostsPanel(Selection* selection, Of of = Of::active_run, QWidget* parent = nullptr);
   QString csv() const override;
