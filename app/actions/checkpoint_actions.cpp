@@ -3,6 +3,7 @@
 #include <QMenu>
 #include <cstdlib>
 
+#include "app/actions/training_only.h"
 #include "app/bars/actions_dock.h"
 #include "app/look/messages.h"
 #include "app/session/run_session.h"
@@ -35,13 +36,15 @@ void CheckpointActions::addActionsTo(QMenu* menu) {
         messages_->say("No checkpoint is kept (telemetry.checkpoint_every)", 6000);
     };
   };
-  menu->addAction("Keep a &checkpoint now", QKeySequence("Ctrl+Shift+K"), this, &CheckpointActions::keepNow);
-  menu->addAction("&Rewind to the checkpoint before the cursor", QKeySequence("Ctrl+Backspace"), this,
-                  from_kept(&CheckpointActions::rewind))
-      ->setToolTip("All runs go back; what came after is forgotten");
-  menu->addAction("Bra&nch off from the checkpoint before the cursor...", QKeySequence("Ctrl+B"), this,
-                  from_kept(&CheckpointActions::askForBranch))
-      ->setToolTip("Train a twin from there on, with another setting");
+  QAction* keep =
+      menu->addAction("Keep a &checkpoint now", QKeySequence("Ctrl+Shift+K"), this, &CheckpointActions::keepNow);
+  QAction* rewind = menu->addAction("&Rewind to the checkpoint before the cursor", QKeySequence("Ctrl+Backspace"), this,
+                                    from_kept(&CheckpointActions::rewind));
+  rewind->setToolTip("All runs go back; what came after is forgotten");
+  QAction* branch = menu->addAction("Bra&nch off from the checkpoint before the cursor...", QKeySequence("Ctrl+B"),
+                                    this, from_kept(&CheckpointActions::askForBranch));
+  branch->setToolTip("Train a twin from there on, with another setting");
+  offWithoutTraining(menu, {keep, rewind, branch}, session_);
 }
 
 void CheckpointActions::addActionsTo(QMenu* menu, qint64 step) {
@@ -75,7 +78,7 @@ std::optional<qint64> CheckpointActions::keptBefore(qint64 step) const {
 }
 
 void CheckpointActions::keepNow() {
-  if (!session_->isLive()) return;
+  if (!session_->isLive()) return messages_->say(kNothingTrains, 6000);
   session_->lab()->keep_checkpoint();
   messages_->say("Checkpoint kept", 4000);
 }

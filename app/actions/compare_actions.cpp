@@ -4,6 +4,7 @@
 #include <QMenu>
 #include <map>
 
+#include "app/actions/training_only.h"
 #include "app/bars/run_chips.h"
 #include "app/look/messages.h"
 #include "app/session/run_session.h"
@@ -102,13 +103,14 @@ CompareActions::CompareActions(RunSession* session, Selection* selection, Compar
 }
 
 void CompareActions::addActionsTo(QMenu* menu) {
-  menu->addAction("&Compare with...", QKeySequence(Qt::Key_C), this, [this] { askForTwin({}); })
-      ->setWhatsThis("Compare with: train a twin with another setting beside run A");
-  menu->addAction("Add a &noise twin", QKeySequence(Qt::Key_N), this, &CompareActions::addNoiseTwin)
-      ->setWhatsThis("Add a noise twin: run A's settings with another seed");
-  menu->addAction("Add a &perturbed twin", QKeySequence(Qt::SHIFT | Qt::Key_N), this,
-                  &CompareActions::addPerturbedTwin)
-      ->setWhatsThis("Add a perturbed twin: run A's start, its weights moved by a unit in the last place");
+  QAction* twin = menu->addAction("&Compare with...", QKeySequence(Qt::Key_C), this, [this] { askForTwin({}); });
+  twin->setWhatsThis("Compare with: train a twin with another setting beside run A");
+  QAction* noise = menu->addAction("Add a &noise twin", QKeySequence(Qt::Key_N), this, &CompareActions::addNoiseTwin);
+  noise->setWhatsThis("Add a noise twin: run A's settings with another seed");
+  QAction* perturbed = menu->addAction("Add a &perturbed twin", QKeySequence(Qt::SHIFT | Qt::Key_N), this,
+                                       &CompareActions::addPerturbedTwin);
+  perturbed->setWhatsThis("Add a perturbed twin: run A's start, its weights moved by a unit in the last place");
+  offWithoutTraining(menu, {twin, noise, perturbed}, session_);
   for (int run = 0; run < kMaxRuns; ++run) {
     auto* choose = new QAction("Run " + runLetter(run), this);
     choose->setShortcut(QKeySequence(QString("Alt+%1").arg(run + 1)));
@@ -151,7 +153,7 @@ void CompareActions::addPerturbedTwin() {
 }
 
 void CompareActions::addNext(RunConfig (*next)(RunConfig)) {
-  if (!session_->isLive()) return;
+  if (!session_->isLive()) return messages_->say(kNothingTrains, 6000);
   RunConfig twin = next(session_->config());
   const auto open = [&] {
     for (int place = 0; place < static_cast<int>(session_->histories().size()); ++place)

@@ -15,6 +15,7 @@
 #include "app/setup/setup_form.h"
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/microscaling_workspace.h"
+#include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/files/assets.h"
 #include "core/files/file_kind.h"
@@ -39,6 +40,8 @@ FileActions::FileActions(RunSession* session, RunControl* control, SetupForm* fo
     if (session_->isLive()) return;
     for (const QString& path : session_->paths()) rememberRecentFile(path);
     if (session_->histories().size() > 1 && session_->paths().size() > 1) workspaces_->bringUp(workspaces_->compare());
+    const bool alone = session_->histories().size() == 1;  // nothing to compare
+    if (alone && workspaces_->current() == workspaces_->compare()) workspaces_->bringUp(workspaces_->overview());
   });
 }
 

@@ -97,7 +97,7 @@ void RecordingActions::reproduce(const RunInfo& first, const std::shared_ptr<con
                                 return result->differs_at >= 0 || result->compared == history->steps().size();
                               });
   connect(job, &ProgressJob::failed, messages_, &Messages::warn);
-  connect(job, &ProgressJob::done, this, [this, result, name] {
+  connect(job, &ProgressJob::workDone, this, [this, result, name] {
     auto* box =
         new QMessageBox(result->differs_at < 0 ? QMessageBox::Information : QMessageBox::Warning, "Reproduced",
                         name + ": " + QString::fromStdString(result->text()), QMessageBox::Ok, messages_->window());

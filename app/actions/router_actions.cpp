@@ -4,6 +4,7 @@
 #include <QMenu>
 
 #include "app/actions/live_settings.h"
+#include "app/actions/training_only.h"
 #include "app/look/messages.h"
 #include "app/session/run_session.h"
 #include "app/workspaces/router_workspace.h"
@@ -62,24 +63,31 @@ void RouterActions::addActionsTo(QMenu* menu) {
                                   [this] { withChosen(&RouterActions::killOrRevive); });
   QAction* pin = menu->addAction("&Pin the bias of the chosen expert...", QKeySequence(Qt::Key_P), this,
                                  [this] { withChosen(&RouterActions::askPin); });
-  menu->addAction("Re&vive all", this, &RouterActions::reviveAll);
-  menu->addAction("&Freeze the router, or let it learn", QKeySequence(Qt::Key_Z), this,
-                  [this] { toggle("router.frozen"); });
-  menu->addAction("Force &balance, or let the router choose", this, [this] { toggle("router.force_balance"); });
+  QAction* revive = menu->addAction("Re&vive all", this, &RouterActions::reviveAll);
+  QAction* freeze = menu->addAction("&Freeze the router, or let it learn", QKeySequence(Qt::Key_Z), this,
+                                    [this] { toggle("router.frozen"); });
+  QAction* force =
+      menu->addAction("Force &balance, or let the router choose", this, [this] { toggle("router.force_balance"); });
   connect(menu, &QMenu::aboutToShow, this, [this, kill, pin] {
     const int layer = selection_->layer(), expert = selection_->expert();
     const bool can = possible(layer, expert);
     const QString name = can ? nameOf(layer, expert) : QString("the chosen expert");
     kill->setText((can && killed(layer, expert) ? "&Revive " : "&Kill ") + name);
     pin->setText("&Pin the bias of " + name + "...");
-    kill->setEnabled(can);
-    pin->setEnabled(can);
+    const QString why = can                  ? QString()
+                        : session_->isLive() ? "Choose an expert first: click one in a load panel"
+                                             : kNothingTrains;
+    for (QAction* action : {kill, pin}) {
+      action->setEnabled(can);
+      action->setToolTip(why);
+    }
   });
   // A disabled entry would also disable its key, which then could not say what is missing.
   connect(menu, &QMenu::aboutToHide, this, [kill, pin] {
     kill->setEnabled(true);
     pin->setEnabled(true);
   });
+  offWithoutTraining(menu, {revive, freeze, force}, session_);
 }
 
 void RouterActions::withChosen(void (RouterActions::*act)(int layer, int expert)) {
@@ -94,7 +102,8 @@ void RouterActions::killOrRevive(int layer, int expert) {
 }
 
 void RouterActions::toggle(const char* key) {
-  if (session_->isLive()) settings_->changeActive(key, !std::get<bool>(find_field(key)->get(config())));
+  if (!session_->isLive()) return messages_->say(kNothingTrains, 6000);
+  settings_->changeActive(key, !std::get<bool>(find_field(key)->get(config())));
 }
 
 // Of the expert under the mouse; of the chosen one where there is none.
@@ -170,7 +179,8 @@ void RouterActions::revive(int layer, int expert) {
 }
 
 void RouterActions::reviveAll() {
-  if (session_->isLive()) settings_->changeActive(kKilled, std::string());
+  if (!session_->isLive()) return messages_->say(kNothingTrains, 6000);
+  settings_->changeActive(kKilled, std::string());
 }
 
 void RouterActions::pin(int layer, int expert, double bias) {

@@ -11,6 +11,7 @@
 #include <QSignalBlocker>
 #include <QVBoxLayout>
 
+#include "app/look/messages.h"
 #include "app/look/theme.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/mixture_editor.h"
@@ -56,12 +57,12 @@ ActionsDock::ActionsDock(QWidget* parent) : QDockWidget("Actions", parent) {
   QPalette warning = palette();
   warning.setColor(QPalette::WindowText, warningColor(palette()));
   problem_->setPalette(warning);
-  auto* words = new QLabel("Takes effect at the next step and is marked on the timeline; Ctrl+Z undoes it.");
-  words->setWordWrap(true);
+  words_ = new QLabel;
+  words_->setWordWrap(true);
   auto* content = new QWidget;
   auto* column = new QVBoxLayout(content);
   column->setContentsMargins(6, 6, 6, 6);
-  column->addWidget(words);
+  column->addWidget(words_);
   column->addWidget(boxed("Router", makeFields()));
   column->addWidget(boxed("Mixture of domains, of all runs", mixture_));
   column->addWidget(boxed("Checkpoints", makeCheckpoints()));
@@ -135,6 +136,8 @@ qint64 ActionsDock::chosenCheckpoint() const {
 
 void ActionsDock::showConfig(const RunConfig* config, bool live) {
   live_ = live;
+  words_->setText(live ? "Takes effect at the next step and is marked on the timeline; Ctrl+Z undoes it."
+                       : kNothingTrains);
   for (const auto& [key, editor] : editors_) {
     editor->setEnabled(live);
     if (config) editor->setValue(editor->field().get(*config));

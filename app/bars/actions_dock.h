@@ -46,7 +46,7 @@ class ActionsDock : public QDockWidget {
   MixtureEditor* mixture_;
   QComboBox* checkpoints_;
   QPushButton *rewind_, *branch_, *keep_;
-  QLabel* problem_;
+  QLabel *words_, *problem_;
   bool live_ = false;
 };
 

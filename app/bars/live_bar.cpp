@@ -3,6 +3,7 @@
 #include <QHBoxLayout>
 #include <QLabel>
 
+#include "app/look/messages.h"
 #include "app/look/theme.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/twin_menu.h"
@@ -14,7 +15,6 @@ LiveBar::LiveBar(QWidget* parent) : QToolBar("Live settings", parent) {
   setMovable(false);
   title_ = new QLabel("Live");
   title_->setContentsMargins(6, 0, 2, 0);
-  title_->setToolTip("These take effect at the next step of the model in training. Ctrl+Z undoes a change.");
   QFont bold = title_->font();
   bold.setBold(true);
   title_->setFont(bold);
@@ -40,7 +40,7 @@ void LiveBar::addField(const char* key, const QString& label) {
   auto* editor = new FieldEditor(*find_field(key));
   auto* name = new QLabel(label);
   name->setBuddy(editor);
-  name->setToolTip(editor->toolTip());
+  tip_of_[key] = editor->toolTip();
   row->addWidget(name);
   row->addWidget(editor);
   addWidget(box);
@@ -51,6 +51,7 @@ void LiveBar::addField(const char* key, const QString& label) {
               .chosen = [this, named](const ConfigValue& value) { emit twinRequested(named, value); },
               .other = [this, named] { emit compareRequested(named); }});
   editors_[key] = editor;
+  names_[key] = name;
   connect(editor, &FieldEditor::edited, this, [this, editor] { showProblem(editor->problem()); });
   connect(editor, &FieldEditor::committed, this, [this, editor] { onCommitted(editor); });
 }
@@ -62,8 +63,13 @@ void LiveBar::onCommitted(FieldEditor* editor) {
 
 void LiveBar::showConfig(const RunConfig* config, bool live) {
   live_ = live;
+  title_->setEnabled(live);
+  title_->setToolTip(live ? "These take effect at the next step of the model in training. Ctrl+Z undoes a change."
+                          : kNothingTrains);
   for (const auto& [key, editor] : editors_) {
     editor->setEnabled(live);
+    editor->setToolTip(live ? tip_of_.at(key) : QString(kNothingTrains));
+    names_.at(key)->setToolTip(editor->toolTip());
     if (config) editor->setValue(editor->field().get(*config));
   }
   showProblem({});

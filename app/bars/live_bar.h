@@ -19,7 +19,7 @@ class LiveBar : public QToolBar {
  public:
   explicit LiveBar(QWidget* parent = nullptr);
 
-  void showConfig(const RunConfig* config, bool live);  // nullptr: none; not live: read-only
+  void showConfig(const RunConfig* config, bool live);  // nullptr: none; not live: off, with the reason as tool tip
   void showRun(const QString& letter);                  // the run that is changed; empty: there is only one
   void showProblem(const QString& problem);             // empty: none
   FieldEditor* editor(const std::string& key) const;
@@ -35,6 +35,8 @@ class LiveBar : public QToolBar {
 
   bool live_ = false;
   std::map<std::string, FieldEditor*> editors_;
+  std::map<std::string, QLabel*> names_;
+  std::map<std::string, QString> tip_of_;  // of each field
   QLabel* title_ = nullptr;
   QLabel* problem_;
 };

@@ -7,6 +7,7 @@
 #include <QToolButton>
 
 #include "app/look/icons.h"
+#include "app/look/messages.h"
 #include "core/training/lab/lock_step.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/selection/compared_runs.h"
@@ -42,7 +43,6 @@ RunChips::RunChips(QWidget* parent) : QWidget(parent) {
   compare_->setText("Compare with...");
   compare_->setPopupMode(QToolButton::InstantPopup);
   compare_->setFocusPolicy(Qt::TabFocus);
-  compare_->setToolTip("Train a twin of run A beside it, on the same batches: another setting, number format or seed");
   menu_ = new QMenu(compare_);
   compare_->setMenu(menu_);
   connect(menu_, &QMenu::aboutToShow, this, &RunChips::fillMenu);
@@ -54,6 +54,9 @@ RunChips::RunChips(QWidget* parent) : QWidget(parent) {
 void RunChips::setLive(bool live) {
   live_ = live;
   compare_->setEnabled(live);
+  compare_->setToolTip(
+      live ? "Train a twin of run A beside it, on the same batches: another setting, number format or seed"
+           : kNothingTrains);
 }
 
 void RunChips::setFormats(const QStringList& formats) {

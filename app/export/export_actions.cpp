@@ -86,7 +86,7 @@ bool ExportActions::hasRecording() {
 }
 
 void ExportActions::showEndOf(ProgressJob* job, const QString& path) {
-  connect(job, &ProgressJob::done, messages_, [this, path] { messages_->saySaved(path); });
+  connect(job, &ProgressJob::workDone, messages_, [this, path] { messages_->saySaved(path); });
   connect(job, &ProgressJob::failed, messages_, &Messages::warn);
 }
 

@@ -11,6 +11,10 @@ class QWidget;
 
 namespace moescope {
 
+// Why what acts on a model in training is off.
+inline constexpr const char* kNothingTrains =
+    "Off: nothing trains here, what is open is a log or a recording. A run of your own starts from Set-up (F2).";
+
 class Messages : public QObject {
   Q_OBJECT
 

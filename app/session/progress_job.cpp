@@ -46,7 +46,7 @@ void ProgressJob::end(bool complete, const QString& problem) {
   if (!problem.isEmpty())
     emit failed(problem);
   else if (complete)
-    emit done();
+    emit workDone();
   deleteLater();
 }
 

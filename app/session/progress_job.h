@@ -19,7 +19,7 @@ class ProgressJob : public QProgressDialog {
   ~ProgressJob() override;  // cancels and waits
 
  signals:
-  void done();
+  void workDone();
   void failed(QString message);
 
  private:

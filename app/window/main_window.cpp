@@ -8,6 +8,7 @@
 #include <QMimeData>
 #include <QTimer>
 #include <QVBoxLayout>
+#include <utility>
 
 #include "app/actions/capture_actions.h"
 #include "app/actions/checkpoint_actions.h"
@@ -36,6 +37,7 @@
 #include "app/workspaces/window_layout.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/numerics/parallel.h"
+#include "core/telemetry/history/worst_layer.h"
 #include "widgets/overview/timeline_bar.h"
 
 namespace moescope {
@@ -232,7 +234,9 @@ void MainWindow::connectSession() {
   connect(&session_, &RunSession::configChanged, this, &MainWindow::showSettings);
   connect(&session_, &RunSession::growingEnded, this, &MainWindow::showSettings);
   connect(&selection_, &Selection::focusChanged, this, [this] {
-    if (selection_.run() != shown_run_) showSettings();
+    if (selection_.run() == shown_run_) return;
+    showSettings();
+    showFindings();
   });
 }
 
@@ -253,9 +257,7 @@ void MainWindow::connectPanels() {
     connect(panel, &Panel::knobRequested, settings_, &LiveSettings::focus);
   for (TimelineTrack* track : workspaces_->findChildren<TimelineTrack*>())
     connect(track, &TimelineTrack::menuRequested, this, &MainWindow::showTimelineMenu);
-  connect(&findings_, &FindingsWatch::changed, this, [this] {
-    status_->showFindings(findings_.count(Severity::severe), findings_.count(Severity::warning), findings_.ready());
-  });
+  connect(&findings_, &FindingsWatch::changed, this, &MainWindow::showFindings);
   connect(status_, &StatusLine::findingsClicked, workspaces_, &WorkspaceTabs::bringUpFindings);
   connect(notes_, &NotesDock::refused, messages_, &Messages::warn);
   connect(checkpoints_, &CheckpointActions::wentBack, &undo_, &QUndoStack::clear);
@@ -280,6 +282,16 @@ void MainWindow::takeRuns() {
   undo_.clear();
   selection_.setHistories(session_.histories());
   selection_.fitRange();
+  const bool opened = !session_.isLive() && selection_.history();
+  opened_layer_ = opened ? least_even_layer(*selection_.history(), INT64_MAX).layer : -1;
+  if (opened_layer_ >= 0) selection_.setLayer(opened_layer_);
+}
+
+// The least even layer is a first guess; the findings may name another, unless a person has chosen one meanwhile.
+void MainWindow::showWorstLayer() {
+  const Health* health = findings_.health(selection_.run());
+  if (opened_layer_ < 0 || !health) return;
+  if (selection_.layer() == std::exchange(opened_layer_, -1) && health->layer >= 0) selection_.setLayer(health->layer);
 }
 
 void MainWindow::showOpened() {
@@ -314,6 +326,16 @@ void MainWindow::showSettings() {
   if (session_.histories().empty()) return;
   const RunConfig config = session_.config(shown_run_);
   control_->showOpen(session_.hasConfig() ? &config : nullptr);
+}
+
+// In the status line, and those of the active run on the timelines.
+void MainWindow::showFindings() {
+  status_->showFindings(findings_.count(Severity::severe), findings_.count(Severity::warning), findings_.ready());
+  showWorstLayer();
+  std::vector<Finding> shown;
+  for (const Finding& finding : findings_.findings())
+    if (findings_.placeOf(finding) == selection_.run() && !findings_.isMuted(finding)) shown.push_back(finding);
+  for (TimelineTrack* track : workspaces_->findChildren<TimelineTrack*>()) track->setFindings(shown);
 }
 
 void MainWindow::onTick() {

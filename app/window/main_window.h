@@ -84,10 +84,12 @@ class MainWindow : public QMainWindow {
   void connectPanels();
   void connectClock();
 
-  void takeRuns();    // into the selection
-  void showOpened();  // once all that depends on them have them
+  void takeRuns();        // into the selection
+  void showWorstLayer();  // of what was opened, once the findings know it
+  void showOpened();      // once all that depends on them have them
   void showAddedOrRemovedRuns();
   void showSettings();
+  void showFindings();
   void onTick();
   void showTimelineMenu(QPoint global, qint64 step);
 
@@ -124,7 +126,8 @@ class MainWindow : public QMainWindow {
   LessonActions* lessons_;
 
   QElapsedTimer since_status_;
-  int shown_run_ = 0;  // whose settings the bars show
+  int shown_run_ = 0;      // whose settings the bars show
+  int opened_layer_ = -1;  // chosen for a file that was opened; -1: its findings have been seen
   const bool remembers_;
   bool picture_moved_ = false;
 };

@@ -2,11 +2,13 @@
 
 #include <QApplication>
 #include <QDockWidget>
+#include <QInputDialog>
 #include <QMenu>
 
 #include "app/look/theme.h"
 #include "app/workspaces/window_layout.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "widgets/selection/selection.h"
 
 namespace moescope {
 
@@ -45,6 +47,22 @@ void addThemes(QMenu* menu) {
   });
 }
 
+// The visible range goes along.
+void askStep(QWidget* window, Selection* selection) {
+  const StepRange all = selection->history() ? selection->history()->steps() : StepRange{};
+  if (all.empty()) return;
+  bool given = false;
+  const auto step = static_cast<std::int64_t>(
+      QInputDialog::getDouble(window, "Go to step", QString("Step, %1 to %2:").arg(all.first).arg(all.last),
+                              static_cast<double>(selection->step()), static_cast<double>(all.first),
+                              static_cast<double>(all.last), 0, &given));
+  if (!given) return;
+  const StepRange range = selection->range();
+  if (step < range.first || step > range.last)
+    selection->setRange({step - range.size() / 2, step - range.size() / 2 + range.size() - 1});
+  selection->setStep(step);
+}
+
 }  // namespace
 
 void fillViewMenu(QMenu* menu, WorkspaceTabs* workspaces, WindowLayout* layout, Selection* selection) {
@@ -55,6 +73,8 @@ void fillViewMenu(QMenu* menu, WorkspaceTabs* workspaces, WindowLayout* layout, 
   menu->addSeparator();
   menu->addAction("F&indings", QKeySequence(Qt::Key_F6), workspaces, &WorkspaceTabs::bringUpFindings)
       ->setWhatsThis("Findings: what is wrong with the open runs");
+  menu->addAction("&Go to step...", QKeySequence("Ctrl+G"), workspaces,
+                  [workspaces, selection] { askStep(workspaces->window(), selection); });
   menu->addAction("&Fit all steps and follow", QKeySequence("Ctrl+0"), selection, &Selection::fitRange);
   menu->addSeparator();
   addThemes(menu);

@@ -4,11 +4,22 @@
 #include "widgets/microscaling/block_scale_histogram_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/overview/balance_panel.h"
+#include "widgets/overview/health_banner.h"
 #include "widgets/overview/loss_panel.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/load_over_time_panel.h"
 
 namespace moescope {
+
+namespace {
+
+QString copiesMissing(const History& run) {
+  const auto frame = run.frame_at(INT64_MAX);
+  const bool has = frame && !frame->routers.empty() && frame->routers.front().volume.ranks > 0;
+  return has ? QString() : "copies between ranks";
+}
+
+}  // namespace
 
 Overview::Overview(Selection* selection, FindingsWatch* findings, QWidget* parent)
     : Workspace(selection, "Overview", parent) {
@@ -21,7 +32,24 @@ Overview::Overview(Selection* selection, FindingsWatch* findings, QWidget* paren
   addQuantError();
   findings_ = addFindings(findings, "dock_findings");
   timeline_ = addTimeline("dock_timeline");
+  addHealth(findings);
   arrange();
+  foldWithout(all_to_all_, [](const History& run) { return copiesMissing(run); });
+  for (QDockWidget* dock : {scale_histogram_, quant_error_})
+    foldWithout(dock, [](const History& run) {
+      return run.quant_frame_at(INT64_MAX) ? QString() : QString("quantization statistics");
+    });
+}
+
+// Over the panels, whatever their layout.
+void Overview::addHealth(FindingsWatch* findings) {
+  auto* banner = new HealthBanner(selection_, findings, this);
+  addOverPanels(banner);
+  connect(banner, &HealthBanner::findingWanted, this, [this](const QString& id) {
+    findings_->show();
+    findings_->raise();
+    qobject_cast<FindingsPanel*>(findings_->widget())->open(id);
+  });
 }
 
 void Overview::addLoss() {
@@ -61,6 +89,14 @@ void Overview::arrange() {
   for (QDockWidget* dock : docks()) dock->show();
   tabifyDockWidget(balance_, findings_);
   balance_->raise();
+}
+
+// What is wrong stands beside the figures that show it, in the place of a panel that is folded: beside Balance itself,
+// which has tabs, it would become one of them again.
+void Overview::useRoomOfFolded() {
+  if (!all_to_all_->isHidden() || !tabifiedDockWidgets(balance_).contains(findings_)) return;
+  splitDockWidget(all_to_all_, findings_, Qt::Horizontal);
+  resizeDocks({balance_, findings_}, {width() / 2, width() / 2}, Qt::Horizontal);
 }
 
 void Overview::setDefaultSizes() {

@@ -14,7 +14,11 @@ class Overview : public Workspace {
   void arrange() override;
   void setDefaultSizes() override;  // the same room for all panels of a row
 
+ protected:
+  void useRoomOfFolded() override;
+
  private:
+  void addHealth(FindingsWatch* findings);
   void addLoss();
   void addExpertLoad();
   void addLoadOverTime();

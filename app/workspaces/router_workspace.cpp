@@ -16,6 +16,24 @@
 
 namespace moescope {
 
+namespace {
+
+constexpr int kFramesBack = 200;  // a log may have some figures on some steps only
+
+template <class Values>
+Workspace::Missing unlessAnyRouterHas(std::vector<Values> RouterFrame::*member, const char* what) {
+  return [member, what](const History& run) {
+    std::shared_ptr<const TelemetryFrame> frame = run.frame_at(INT64_MAX);
+    for (int i = 0; frame && i < kFramesBack; ++i, frame = run.frame_at(frame->step - 1)) {
+      for (const RouterFrame& router : frame->routers)
+        if (!(router.*member).empty()) return QString();
+    }
+    return QString(what);
+  };
+}
+
+}  // namespace
+
 RouterWorkspace::RouterWorkspace(Selection* selection, FindingsWatch* findings, QWidget* parent)
     : Workspace(selection, "Router", parent) {
   load_ = addDock(new ExpertLoadPanel(selection_), "dock_router_load");
@@ -31,6 +49,9 @@ RouterWorkspace::RouterWorkspace(Selection* selection, FindingsWatch* findings, 
   card_ = addDock(card_panel_, "dock_router_expert");
   timeline_ = addTimeline("dock_router_timeline");
   arrange();
+  foldWithout(bias_, unlessAnyRouterHas(&RouterFrame::expert_bias, "expert bias"));
+  foldWithout(gate_, unlessAnyRouterHas(&RouterFrame::gate_mass, "gate mass"));
+  foldWithout(scores_, unlessAnyRouterHas(&RouterFrame::score_chosen, "score histograms"));
   connect(selection_, &Selection::focusChanged, this, &RouterWorkspace::showCardOfChosen);
 }
 

@@ -27,7 +27,10 @@ void WindowLayout::setDefault() {
   window_->addDockWidget(Qt::LeftDockWidgetArea, form_dock_);
   form_dock_->setFloating(false);
   form_dock_->setVisible(window_->width() >= kRoomForForm);
-  for (Workspace* workspace : workspaces_->all()) workspace->arrange();
+  for (Workspace* workspace : workspaces_->all()) {
+    workspace->arrange();
+    workspace->foldAnew();
+  }
   // Docks that were just shown get their sizes when the layout has taken them in.
   QTimer::singleShot(0, this, [this] {
     window_->resizeDocks({form_dock_}, {320}, Qt::Horizontal);

@@ -3,10 +3,13 @@
 #include <QApplication>
 #include <QClipboard>
 #include <QFileDialog>
+#include <QHBoxLayout>
 #include <QMenu>
 #include <QStandardPaths>
 #include <QTabBar>
 #include <QTimer>
+#include <QToolButton>
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -36,6 +39,81 @@ Workspace::Workspace(Selection* selection, const QString& name, QWidget* parent)
   setWindowFlags(Qt::Widget);
   setDockNestingEnabled(true);
   setObjectName(name.toLower() + "_workspace");
+  auto* over = new QWidget(this);
+  over_panels_ = new QVBoxLayout(over);
+  over_panels_->setContentsMargins(0, 0, 0, 0);
+  over_panels_->setSpacing(1);
+  lacks_ = new QFrame(over);
+  lacks_->setObjectName("lacks");
+  lacks_words_ = new QLabel(lacks_);
+  lacks_words_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+  auto* show = new QToolButton(lacks_);
+  show->setText("Show them");
+  show->setAutoRaise(true);
+  show->setToolTip("Show the panels that have nothing to show; View > Panels shows single ones");
+  connect(show, &QToolButton::clicked, this, &Workspace::unfold);
+  auto* line = new QHBoxLayout(lacks_);
+  line->setContentsMargins(8, 0, 4, 0);
+  line->addWidget(lacks_words_, 1);
+  line->addWidget(show);
+  lacks_->hide();
+  over_panels_->addWidget(lacks_);
+  setMenuWidget(over);
+  connect(selection_, &Selection::dataChanged, this, &Workspace::foldEmpty);
+}
+
+void Workspace::addOverPanels(QWidget* widget) {
+  over_panels_->insertWidget(0, widget);
+}
+
+void Workspace::foldWithout(QDockWidget* dock, Missing missing) {
+  foldable_ << Foldable{dock, std::move(missing)};
+}
+
+void Workspace::foldEmpty() {
+  const History* history = selection_->history();
+  const std::int64_t steps = history ? history->steps().size() : 0;
+  if (history == looked_ && steps < 2 * looked_steps_) return;
+  unfold();
+  looked_ = history, looked_steps_ = std::max<std::int64_t>(1, steps);
+  fold();
+}
+
+void Workspace::foldAnew() {
+  unfolded_.clear();
+  looked_ = nullptr;
+  foldEmpty();
+}
+
+// A run that is trained here may have everything at its next step; a log has on its first steps what it has.
+void Workspace::fold() {
+  if (!looked_ || !looked_->info().config_toml.empty() || looked_->steps().empty()) return;
+  QStringList lacking;
+  QList<QDockWidget*> empty;
+  for (const Foldable& each : foldable_) {
+    const QString missing = each.missing(*looked_);
+    if (missing.isEmpty() || !each.dock->isVisibleTo(this)) continue;
+    empty << each.dock;
+    if (!lacking.contains(missing)) lacking << missing;
+  }
+  if (empty.isEmpty()) return;
+  unfolded_ = saveState(kDockLayoutVersion);
+  QStringList names;
+  for (QDockWidget* dock : empty) {
+    names << dock->windowTitle();
+    dock->hide();
+  }
+  const QString words = QString("Not in this log: %1. Folded: %2.").arg(lacking.join(", "), names.join(", "));
+  lacks_words_->setText(words);
+  lacks_words_->setToolTip(words);
+  lacks_->show();
+  useRoomOfFolded();
+}
+
+void Workspace::unfold() {
+  lacks_->hide();
+  if (unfolded_.isEmpty()) return;
+  restoreState(std::exchange(unfolded_, {}), kDockLayoutVersion);
 }
 
 // The first time; docks that were just shown get their sizes when the layout has taken them in.
@@ -106,7 +184,7 @@ Panel* Workspace::panel(const QString& object_name) const {
 }
 
 QVariantMap Workspace::remembered() const {
-  QVariantMap state{{"layout", saveState(kDockLayoutVersion)}};
+  QVariantMap state{{"layout", unfolded_.isEmpty() ? saveState(kDockLayoutVersion) : unfolded_}};
   for (const QDockWidget* dock : docks_)
     if (const auto* panel = qobject_cast<const Panel*>(dock->widget())) state[dock->objectName()] = panel->saveState();
   return state;
@@ -119,6 +197,7 @@ bool Workspace::restore(const QVariantMap& state) {
   }
   const bool restored = restoreState(state["layout"].toByteArray(), kDockLayoutVersion);
   arranged_ |= restored;
+  foldAnew();
   return restored;
 }
 

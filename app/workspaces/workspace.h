@@ -1,10 +1,15 @@
-// A set of docks with its own layout: a window within the window. One workspace is shown at a time.
+// A set of docks with its own layout: a window within the window. One workspace is shown at a time. While a log is
+// shown that lacks what some panels show, these are folded into one line that says so.
 #pragma once
 
 #include <QDockWidget>
+#include <QFrame>
+#include <QLabel>
 #include <QList>
 #include <QMainWindow>
+#include <QVBoxLayout>
 #include <QVariantMap>
+#include <functional>
 
 #include "widgets/overview/findings_panel.h"
 #include "widgets/panel/panel.h"
@@ -18,6 +23,9 @@ class Workspace : public QMainWindow {
  public:
   Workspace(Selection* selection, const QString& name, QWidget* parent);
 
+  // Says what a panel lacks in a run; empty: it has what it shows.
+  using Missing = std::function<QString(const History&)>;
+
   const QString& name() const { return name_; }
   virtual void arrange() = 0;          // the default layout, all docks shown
   virtual void setDefaultSizes() = 0;  // once the layout contains the docks
@@ -28,6 +36,7 @@ class Workspace : public QMainWindow {
   // Layout and state of the panels. restore() returns false for another version, and the default stays.
   QVariantMap remembered() const;
   bool restore(const QVariantMap& state);
+  void foldAnew();  // after all docks were arranged
 
   // Ask for a file, save, and say so by saved() or failed().
   void askAndSavePicture(Panel* panel);
@@ -51,14 +60,32 @@ class Workspace : public QMainWindow {
   void showEvent(QShowEvent* event) override;
   bool event(QEvent* event) override;
 
+  void addOverPanels(QWidget* widget);  // as wide as the workspace
+  void foldWithout(QDockWidget* dock, Missing missing);
+  virtual void useRoomOfFolded() {}  // after some were folded; undone with it
+
   Selection* selection_;
 
  private:
   void hideEmptyTabBars();
+  void foldEmpty();  // if another run is shown, or this one has grown much
+  void fold();
+  void unfold();
   QMenu* panelMenu(QDockWidget* dock, Panel* panel);
 
   QString name_;
   QList<QDockWidget*> docks_;
+  struct Foldable {
+    QDockWidget* dock;
+    Missing missing;
+  };
+  QList<Foldable> foldable_;
+  QByteArray unfolded_;              // the layout of before; empty: nothing is folded
+  const History* looked_ = nullptr;  // whose panels were folded; only compared
+  std::int64_t looked_steps_ = 0;    // that it had
+  QVBoxLayout* over_panels_;
+  QFrame* lacks_;
+  QLabel* lacks_words_;
   bool arranged_ = false;  // restored or shown before
 };
 

@@ -97,6 +97,35 @@ class QtFindings : public QObject {
     QVERIFY(panel.explain().contains("MaxVio"));
   }
 
+  void aListOfExpertsExpands() {
+    Selection selection;
+    ComparedRuns runs;
+    FindingsWatch watch(&selection, &runs);
+    FindingsPanel panel(&selection, &watch);
+    panel.resize(340, 600);
+    panel.show();
+    selection.setHistories({sample("unbalanced_bf16")});
+    QTRY_VERIFY(watch.ready());
+    FindingRow* starved = nullptr;
+    for (FindingRow* row : rows(panel))
+      if (!starved && row->finding().kind == FindingKind::starved) starved = row;
+    QVERIFY(starved);
+    const std::vector<int> experts = starved->finding().experts;
+    QVERIFY(experts.size() > 8);
+    auto* words = starved->findChild<QLabel*>("words");
+    const auto names = [&](int expert) { return words->text().contains(QString("'expert:%1'").arg(expert)); };
+    QVERIFY2(words->text().contains(QString("and %1 more").arg(experts.size() - 6)), qPrintable(words->text()));
+    QVERIFY(names(experts[5]));
+    QVERIFY(!names(experts.back()));
+    emit words->linkActivated("more");
+    for (const int expert : experts) QVERIFY(names(expert));
+    emit words->linkActivated(QString("expert:%1").arg(experts.back()));
+    QCOMPARE(selection.expert(), experts.back());
+    QCOMPARE(selection.layer(), starved->finding().layers.front());
+    emit words->linkActivated("more");
+    QVERIFY(!names(experts.back()));
+  }
+
   void aHealthyRunSaysWhatWasChecked() {
     Selection selection;
     ComparedRuns runs;

@@ -209,16 +209,16 @@ class LessonTest : public QObject {
     open.open("bias-or-loss");
     QCOMPARE(open.window.workspaces()->current()->name(), QString("Compare"));
     auto* loss = open.window.workspaces()->current()->findChild<LossPanel*>();
-    QCOMPARE(loss->metric(), Metric::max_vio_window);
+    QCOMPARE(loss->shownMetric(), Metric::max_vio_window);
     for (const std::string& name : lesson_names()) {
       for (const LessonStep& step : find_lesson(name).lesson.steps) {
         if (!step.view.metric) continue;
         loss->setMetric(*step.view.metric);
-        QVERIFY2(loss->metric() == *step.view.metric, step.title.c_str());
+        QVERIFY2(loss->shownMetric() == *step.view.metric, step.title.c_str());
       }
     }
     open.window.lessons()->leave();
-    QCOMPARE(loss->metric(), Metric::ce_loss);
+    QCOMPARE(loss->shownMetric(), Metric::ce_loss);
   }
 
   void aRunThatAPersonTrainedIsNotReplacedUnasked() {

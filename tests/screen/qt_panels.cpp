@@ -460,7 +460,7 @@ class PanelsTest : public QObject {
     for (const int place : {0, smoothing->maximum() / 2, smoothing->maximum()}) {
       control<QSlider>(&one, "Smoothing")->setValue(place);
       two.restoreState(one.saveState());
-      QCOMPARE(two.metric(), Metric::grad_norm);
+      QCOMPARE(two.shownMetric(), Metric::grad_norm);
       QCOMPARE(smoothing->value(), place);
     }
     QVERIFY(std::abs(two.saveState().value("smoothing").toDouble() - 0.999) < 1e-6);

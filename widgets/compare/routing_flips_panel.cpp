@@ -48,7 +48,7 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, const ComparedRuns* r
     const auto& layers = shown()->info().moe_layers;
     std::vector<std::uint8_t> codes(layers.size() * static_cast<std::size_t>(bins), kNoDataCode);
     for (std::size_t row = 0; row < layers.size(); ++row) {
-      const auto slices = shown()->series(metric(), layers[row], range, bins);
+      const auto slices = shown()->series(shownMetric(), layers[row], range, bins);
       for (std::size_t bin = 0; bin < slices.size(); ++bin)
         if (slices[bin].finite > 0) codes[bin * layers.size() + row] = scaleCode(position(slices[bin].max));
     }
@@ -190,7 +190,7 @@ void RoutingFlipsPanel::refillLines() {
   if (!lines_->notice().isEmpty()) return;
   std::vector<LineSeries> series;
   for (int run = rounding() ? 0 : 1; run < static_cast<int>(selection_->histories().size()); ++run)
-    series.push_back({selection_->histories()[static_cast<std::size_t>(run)], metric(), kWholeRun,
+    series.push_back({selection_->histories()[static_cast<std::size_t>(run)], shownMetric(), kWholeRun,
                       runLabel(*selection_, run), run, 0});
   lines_->setSeries(std::move(series));
 }
@@ -242,7 +242,7 @@ QStringList RoutingFlipsPanel::describe(int row, std::int64_t step) const {
   const auto at = frameAt(step);
   if (!at) return {};
   return {tr("step %1, layer %2").arg(formatCount(static_cast<double>(at->step))).arg(layer),
-          tr("%1 of tokens have other experts").arg(formatPercent(shown()->value_at(metric(), layer, at->step)))};
+          tr("%1 of tokens have other experts").arg(formatPercent(shown()->value_at(shownMetric(), layer, at->step)))};
 }
 
 QString RoutingFlipsPanel::csv() const {

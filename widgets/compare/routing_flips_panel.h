@@ -36,7 +36,7 @@ class RoutingFlipsPanel : public Panel {
   const History* shown() const;
   std::shared_ptr<const TelemetryFrame> frameAt(std::int64_t step) const;
   const std::vector<FlipFrame>& flipsOf(const TelemetryFrame& frame) const;
-  Metric metric() const { return rounding() ? Metric::rounding_flip_rate : Metric::flip_rate; }
+  Metric shownMetric() const { return rounding() ? Metric::rounding_flip_rate : Metric::flip_rate; }
   int shownRun() const;  // -1: none
   void chooseReference();
   QString conclude() const;

@@ -17,10 +17,21 @@ BalancePanel::BalancePanel(Selection* selection, QWidget* parent)
                      tr("MaxVio"),
                      {{Metric::max_vio, tr("batch")}, {Metric::max_vio_window, tr("window")}},
                      4,
-                     tr("MaxVio of the batch, of the window")},
-                    {tr("CV"), tr("CV"), {{Metric::cv, tr("CV")}}},
-                    {tr("Entropy"), tr("load entropy"), {{Metric::entropy_norm, tr("H / ln E")}}, 3},
-                    {tr("Dead"), tr("dead experts"), {{Metric::dead_fraction, tr("dead in window")}}}},
+                     tr("MaxVio of the batch, of the window"),
+                     Worst::largest},
+                    {tr("CV"), tr("CV"), {{Metric::cv, tr("CV")}}, 2, tr("Coefficient of variation"), Worst::largest},
+                    {tr("Entropy"),
+                     tr("load entropy"),
+                     {{Metric::entropy_norm, tr("H / ln E")}},
+                     3,
+                     tr("Normalised entropy of the load"),
+                     Worst::smallest},
+                    {tr("Dead"),
+                     tr("dead experts"),
+                     {{Metric::dead_fraction, tr("dead in window")}},
+                     2,
+                     tr("Share of experts without a token in the window"),
+                     Worst::largest}},
                    parent) {}
 
 void BalancePanel::decorate(int figure, LinePlot* plot, std::vector<ReferenceLine>* references) const {
@@ -40,7 +51,9 @@ void BalancePanel::decorate(int figure, LinePlot* plot, std::vector<ReferenceLin
 
 QString BalancePanel::explain() const {
   return tr("<p><b>How even the load is.</b> The dashed line is what a perfectly balanced router shows by chance "
-            "alone in one batch of this size.</p>") +
+            "alone in one batch of this size. At first each tile shows the layer that is worst by it at the cursor's "
+            "step, "
+            "and names it: a mean of many layers hides one that is far off.</p>") +
          figureCards() +
          tr("<p><b>Reading it.</b> Batch high and window low: sampling noise or an oscillating bias, not collapse. "
             "Both high: the same experts are hot all the time.</p>");

@@ -8,6 +8,7 @@
 #include <QMessageBox>
 #include <QMouseEvent>
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "core/io/whole_file.h"
@@ -45,9 +46,38 @@ QString stepsText(const Finding& finding) {
   return FindingsPanel::tr("steps %1 to %2").arg(first, QString::fromStdString(grouped(finding.steps.last)));
 }
 
-QString wordsText(const Finding& finding) {
+constexpr std::size_t kNamedExperts = 6;  // as listed() has it, which wrote the text
+
+QString expertLinks(std::span<const int> experts, bool all) {
+  const std::size_t named = all ? experts.size() : std::min(experts.size(), kNamedExperts);
+  QStringList links;
+  for (const int expert : experts.first(named)) links << QStringLiteral("<a href='expert:%1'>%1</a>").arg(expert);
+  QString text = links.join(QStringLiteral(", "));
+  if (named < experts.size())
+    text += QStringLiteral(" <a href='more'>%1</a>").arg(FindingsPanel::tr("and %1 more").arg(experts.size() - named));
+  if (all && experts.size() > kNamedExperts)
+    text += QStringLiteral(" <a href='more'>%1</a>").arg(FindingsPanel::tr("(fewer)"));
+  return text;
+}
+
+// The experts that a finding names become links, and "and 20 more" names the others.
+QString sawText(const Finding& finding, bool all_experts) {
+  const QString saw = QString::fromStdString(finding.saw);
+  for (const std::size_t first : {std::size_t{0}, std::size_t{1}}) {  // the first may be named before the others
+    if (finding.experts.size() < first + 2) break;
+    const auto experts = std::span(finding.experts).subspan(first);
+    const QString list = QString::fromStdString(listed(experts));
+    const qsizetype at = saw.indexOf(list);
+    if (at < 0) continue;
+    return saw.first(at).toHtmlEscaped() + expertLinks(experts, all_experts) +
+           saw.mid(at + list.size()).toHtmlEscaped();
+  }
+  return saw.toHtmlEscaped();
+}
+
+QString wordsText(const Finding& finding, bool all_experts) {
   return QStringLiteral("<p style='margin:2px 0'>%1</p><p style='margin:2px 0'><i>%2</i> %3</p>")
-      .arg(QString::fromStdString(finding.saw).toHtmlEscaped(), FindingsPanel::tr("Why it matters:"),
+      .arg(sawText(finding, all_experts), FindingsPanel::tr("Why it matters:"),
            QString::fromStdString(finding.why).toHtmlEscaped());
 }
 
@@ -97,7 +127,10 @@ FindingRow::FindingRow(const Finding& finding, bool dark, QWidget* parent) : QFr
   inner->setSpacing(2);
   words_ = new QLabel(details_);
   words_->setWordWrap(true);
-  words_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  words_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::LinksAccessibleByMouse |
+                                  Qt::LinksAccessibleByKeyboard);
+  words_->setObjectName("words");
+  connect(words_, &QLabel::linkActivated, this, &FindingRow::follow);
   inner->addWidget(words_);
   auto* buttons = new QHBoxLayout;
   buttons->setSpacing(4);
@@ -133,11 +166,22 @@ void FindingRow::show(const Finding& finding, const QString& run, bool muted, bo
                                            muted ? tr(" (muted)") : QString()));
   set(steps_, stepsText(finding));
   steps_->setToolTip(QString::fromStdString(steps_in_words(finding.steps.first, finding.steps.last)));
-  set(words_, wordsText(finding));
+  showWords();
   mute_->setChecked(muted);
   details_->setVisible(open);
   setBackgroundRole(open ? QPalette::AlternateBase : QPalette::Base);
   setAccessibleName(QStringLiteral("%1: %2").arg(severityText(finding), QString::fromStdString(finding.title)));
+}
+
+void FindingRow::showWords() {
+  const QString text = wordsText(finding_, all_experts_);
+  if (words_->text() != text) words_->setText(text);
+}
+
+void FindingRow::follow(const QString& link) {
+  if (link.startsWith(QLatin1String("expert:"))) return emit expertChosen(link.section(QLatin1Char(':'), 1).toInt());
+  all_experts_ = !all_experts_;
+  showWords();
 }
 
 void FindingRow::mousePressEvent(QMouseEvent* event) {
@@ -209,6 +253,10 @@ void FindingsPanel::fill() {
         choose(finding_id(findingAt(place)) == chosen_ ? -1 : place);
       });
       connect(row, &FindingRow::knobRequested, this, &FindingsPanel::knobRequested);
+      connect(row, &FindingRow::expertChosen, this, [this, place](int expert) {
+        selection_->setLayer(findingAt(place).layers.front());
+        selection_->setExpert(expert);
+      });
       connect(row, &FindingRow::muteRequested, this,
               [this, place](bool muted) { watch_->setMuted(findingAt(place), muted); });
     }
@@ -258,6 +306,12 @@ void FindingsPanel::choose(int row) {
         if (rows_.end() != std::ranges::find(rows_, chosen)) scroll_->ensureWidgetVisible(chosen, 0, 4);
       },
       Qt::QueuedConnection);  // after the layout
+}
+
+void FindingsPanel::open(const QString& id) {
+  const auto found =
+      std::ranges::find(rows_, id.toStdString(), [](const FindingRow* row) { return finding_id(row->finding()); });
+  if (found != rows_.end()) choose(static_cast<int>(found - rows_.begin()));
 }
 
 // The steps of the finding with a margin, the cursor in them; a finding of now leaves the cursor on the newest step.

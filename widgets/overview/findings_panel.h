@@ -20,6 +20,7 @@ class FindingsPanel : public Panel {
   FindingsPanel(Selection* selection, FindingsWatch* watch, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
+  void open(const QString& id);  // finding_id: as a click on it does; nothing if it is not listed
 
  signals:
   void countChanged(int ongoing);  // for the title
@@ -61,11 +62,16 @@ class FindingRow : public QFrame {
   void clicked();
   void knobRequested(const QString& key);
   void muteRequested(bool muted);
+  void expertChosen(int expert);  // of the finding's first layer
 
  protected:
   void mousePressEvent(QMouseEvent* event) override;
 
  private:
+  void showWords();
+  void follow(const QString& link);
+
+  bool all_experts_ = false;  // named, however many
   Finding finding_;
   QLabel *mark_, *title_, *steps_, *words_;
   QWidget* details_;

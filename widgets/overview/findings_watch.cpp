@@ -1,6 +1,7 @@
 #include "widgets/overview/findings_watch.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace moescope {
@@ -54,7 +55,9 @@ void FindingsWatch::look() {
     for (const HistoryPtr& history : histories) {
       FindingsScan& scan = scans->scan(history);
       scan.advance(INT64_MAX, stop);
-      for (Finding& finding : scan.findings()) result.findings.push_back(std::move(finding));
+      std::vector<Finding> found = scan.findings();
+      result.healths.push_back(judge_health(*history, found));
+      std::ranges::move(found, std::back_inserter(result.findings));
       for (const std::string& line : findings_checked(*history)) {
         const QString text = QString::fromStdString(line);
         if (!result.checked.contains(text)) result.checked << text;
@@ -74,6 +77,8 @@ void FindingsWatch::deliver(const Result& result, const std::vector<HistoryPtr>&
   if (std::exchange(again_, false)) onData();
   if (!std::ranges::equal(of, selection_->histories())) return onData();  // other runs were opened meanwhile
   findings_ = result.findings;
+  healths_ = result.healths;
+  judged_ = of;
   checked_ = result.checked;
   ready_ = true;
   emit changed();
@@ -87,6 +92,13 @@ bool counts(const Finding& finding) {
 }
 
 }  // namespace
+
+const Health* FindingsWatch::health(int place) const {
+  const auto at = static_cast<std::size_t>(place);
+  const auto& open = selection_->histories();
+  if (place < 0 || at >= open.size() || at >= judged_.size() || judged_[at] != open[at]) return nullptr;
+  return &healths_[at];
+}
 
 int FindingsWatch::placeOf(const Finding& finding) const {
   const auto& histories = selection_->histories();

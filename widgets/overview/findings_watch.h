@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/telemetry/findings/findings.h"
+#include "core/telemetry/findings/health.h"
 #include "widgets/panel/latest_worker.h"
 #include "widgets/selection/compared_runs.h"
 #include "widgets/selection/selection.h"
@@ -26,6 +27,7 @@ class FindingsWatch : public QObject {
   FindingsWatch(Selection* selection, const ComparedRuns* runs, QObject* parent = nullptr);
 
   const std::vector<Finding>& findings() const { return findings_; }  // including muted ones
+  const Health* health(int place) const;                              // of an open run; nullptr: not judged yet
   const QStringList& checked() const { return checked_; }             // what was looked for, a line each
   bool ready() const { return ready_; }                               // the open runs were scanned at least once
   int placeOf(const Finding& finding) const;  // position of its run among the open ones; -1: no longer open
@@ -44,6 +46,7 @@ class FindingsWatch : public QObject {
   struct Scans;
   struct Result {
     std::vector<Finding> findings;
+    std::vector<Health> healths;  // of each run
     QStringList checked;
   };
   void onData();
@@ -53,6 +56,8 @@ class FindingsWatch : public QObject {
   Selection* selection_;
   const ComparedRuns* runs_;
   std::vector<Finding> findings_;
+  std::vector<Health> healths_;
+  std::vector<HistoryPtr> judged_;  // whose healths these are
   QStringList checked_;
   std::set<std::string> muted_;
   bool ready_ = false, busy_ = false, again_ = false;

@@ -73,7 +73,7 @@ LossPanel::LossPanel(Selection* selection, QWidget* parent)
   addBody(plot_);
 }
 
-Metric LossPanel::metric() const {
+Metric LossPanel::shownMetric() const {
   return kShown[std::max(0, metric_->currentIndex())];
 }
 
@@ -103,9 +103,9 @@ void LossPanel::refill() {
   std::vector<LineSeries> series;
   for (std::size_t run = 0; run < histories.size(); ++run) {
     const QString name = histories.size() > 1 ? runLabel(*selection_, static_cast<int>(run)) : metric_->currentText();
-    series.push_back({histories[run], metric(), kWholeRun, name, static_cast<int>(run), smoothing()});
+    series.push_back({histories[run], shownMetric(), kWholeRun, name, static_cast<int>(run), smoothing()});
   }
-  plot_->setCaption(metricCaption(metric()));
+  plot_->setCaption(metricCaption(shownMetric()));
   plot_->setSeries(std::move(series));
 }
 
@@ -117,7 +117,7 @@ QString LossPanel::explain() const {
   return tr("<p><b>A figure of the whole run over steps.</b> The faint curve is every step, or the range of all steps "
             "that share a pixel; the strong one is their exponential moving average (EMA), computed on every step, not "
             "on the drawn points. NaN and Inf break the curve and are marked.</p>") +
-         metricCard(metric_info(metric()));
+         metricCard(metric_info(shownMetric()));
 }
 
 QVariantMap LossPanel::saveState() const {

@@ -20,7 +20,7 @@ class LossPanel : public Panel {
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
 
-  Metric metric() const;
+  Metric shownMetric() const;
   void setMetric(Metric metric);
 
  protected:

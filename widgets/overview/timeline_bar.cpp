@@ -12,8 +12,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/telemetry/logs/import.h"
-#include "core/telemetry/recording/notes.h"
+#include "widgets/overview/findings_panel.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/color_scale.h"
 
@@ -21,7 +20,15 @@ namespace moescope {
 
 namespace {
 
-constexpr int kNoteColor = 1;  // of the colours of curves
+constexpr int kNoteColor = 1;     // of the colours of curves
+constexpr int kReach = 5;         // pixels beside a mark that belong to it
+constexpr int kLeastTitle = 24;   // pixels; less of it says nothing
+constexpr qsizetype kListed = 6;  // findings in a readout
+
+int laneOf(const Finding& finding) {
+  if (!finding.ongoing || finding.severity == Severity::note) return 2;
+  return finding.severity == Severity::severe ? 0 : 1;
+}
 
 }  // namespace
 
@@ -38,15 +45,14 @@ void TimelineTrack::fill() {
   const History* history = selection_->history();
   all_ = history ? history->steps() : StepRange{};
   loss_.clear();
-  markers_.clear();
+  marks_.clear();
   if (!history) return setNotice(noRunNotice());
   if (all_.empty()) return setNotice(noDataYetNotice());
   setNotice({});
   const auto width = static_cast<std::int64_t>(plotRect().width() * devicePixelRatioF());
   loss_ = history->series(Metric::ce_loss, kWholeRun, all_,
                           static_cast<int>(std::clamp<std::int64_t>(width, 1, all_.size())));
-  markers_ = history->markers();
-  std::erase_if(markers_, [](const Marker& marker) { return marker.kind == kSettingsMarker; });
+  marks_ = marks_of(*history);
 }
 
 int TimelineTrack::xOf(double step) const {
@@ -66,6 +72,53 @@ void TimelineTrack::setCheckpoints(const std::vector<std::int64_t>& steps) {
   if (steps == checkpoints_) return;
   checkpoints_ = steps;
   update();
+}
+
+void TimelineTrack::setFindings(std::vector<Finding> findings) {
+  findings_ = std::move(findings);
+  markDirty();
+}
+
+// Below the handles.
+QRect TimelineTrack::lane(int place) const {
+  const QRect plot = plotRect();
+  return {plot.left(), plot.bottom() + 8 + place * kLane, plot.width(), kLane - 1};
+}
+
+std::vector<const Finding*> TimelineTrack::findingsAt(QPoint position) const {
+  std::vector<const Finding*> found;
+  for (const Finding& finding : findings_) {
+    const QRect strip = lane(laneOf(finding));
+    const int left = xOf(static_cast<double>(finding.steps.first)),
+              right = xOf(static_cast<double>(finding.steps.last));
+    if (position.y() < strip.top() || position.y() > strip.bottom() + 1) continue;
+    if (position.x() >= left - kReach && position.x() <= right + kReach) found.push_back(&finding);
+  }
+  // Those that began last lie on top.
+  std::ranges::stable_sort(found, std::ranges::greater{}, [](const Finding* finding) { return finding->steps.first; });
+  return found;
+}
+
+QStringList TimelineTrack::spansAt(QPoint position) const {
+  QStringList titles;
+  for (const Finding* finding : findingsAt(position))
+    titles << tr("%1, %2%3")
+                  .arg(QString::fromStdString(finding->title),
+                       finding->ongoing ? tr("since step ") : tr("over, from step "),
+                       formatCount(finding->steps.first));
+  return titles;
+}
+
+void TimelineTrack::paintFindings(QPainter& painter) const {
+  for (const Finding& finding : findings_) {
+    const QRect strip = lane(laneOf(finding));
+    const int left = xOf(static_cast<double>(finding.steps.first)),
+              right = xOf(static_cast<double>(finding.steps.last));
+    QColor color = severityColor(finding.ongoing ? finding.severity : Severity::note, dark());
+    painter.fillRect(QRect(left, strip.top(), 2, strip.height()), color);  // where it begins
+    color.setAlpha(120);
+    painter.fillRect(QRect(left, strip.top(), std::max(2, right - left), strip.height()), color);
+  }
 }
 
 QRect TimelineTrack::rangeLane() const {
@@ -144,15 +197,8 @@ void TimelineTrack::paintOverlay(QPainter& painter) {
     painter.fillRect(QRect(x - 2, lane.top() - 2, 5, lane.height() + 4), palette().text());
 
   painter.setPen(Qt::NoPen);
-  for (const Marker& marker : markers_) {
-    const int x = xOf(marker.step);
-    const bool note = marker.kind == kNoteKind;  // a flag; what happened to the run is a triangle
-    const QColor color = note ? seriesColor(kNoteColor, dark()) : mutedText(palette());
-    painter.setBrush(color);
-    painter.drawPolygon(note ? QPolygon({{x, 1}, {x + 9, 1}, {x + 6, 5}, {x + 9, 9}, {x, 9}})
-                             : QPolygon({{x - 4, 2}, {x + 4, 2}, {x, 9}}));
-    painter.fillRect(QRect(x, note ? 1 : 9, 1, plot.bottom() - (note ? 1 : 9)), color);
-  }
+  paintFindings(painter);
+  paintMarks(painter);
   for (const std::int64_t step : checkpoints_) {
     if (all_.empty()) break;
     const int x = std::clamp(xOf(static_cast<double>(step)), plot.left(), plot.right());
@@ -167,39 +213,82 @@ void TimelineTrack::paintOverlay(QPainter& painter) {
     painter.setPen(QPen(palette().text().color(), 1, Qt::DotLine));
     painter.drawLine(xOf(selection_->hoverStep()), plot.top(), xOf(selection_->hoverStep()), plot.bottom());
   }
-  if (mouse_x_ >= 0) {
-    const std::int64_t step = stepAt(mouse_x_);
-    QString text =
-        tr("step %1, loss %2")
-            .arg(formatCount(step), formatValue(selection_->history()->value_at(Metric::ce_loss, kWholeRun, step)));
-    if (const QString marker = markerTextAt(mouse_x_); !marker.isEmpty()) text = marker;
-    paintReadout(painter, {mouse_x_, 0}, {text});
-  }
+  if (mouse_.x() < 0 || all_.empty()) return;
+  const std::int64_t step = stepAt(mouse_.x());
+  QStringList lines = textAt(mouse_);
+  if (lines.isEmpty())
+    lines << tr("step %1, loss %2")
+                 .arg(formatCount(step),
+                      formatValue(selection_->history()->value_at(Metric::ce_loss, kWholeRun, step)));
+  // The strip has room for one line; the tool tip has all.
+  const QString more = lines.size() > 1 ? tr("  and %1 more").arg(lines.size() - 1) : QString();
+  paintReadout(painter, {mouse_.x(), 0}, {lines.front() + more});
 }
 
-QString TimelineTrack::markerTextAt(int x) const {
-  for (const Marker& marker : markers_)
-    if (std::abs(xOf(marker.step) - x) <= 5)
-      return tr("step %1: %2").arg(formatCount(marker.step), QString::fromStdString(marker.text));
+// A triangle, of notes a flag, and beside it what was done, where there is room before the next.
+void TimelineTrack::paintMarks(QPainter& painter) const {
+  const QRect plot = plotRect();
+  QFont small = painter.font();
+  small.setPointSizeF(small.pointSizeF() * 0.85);
+  const QFontMetrics metrics(small);
+  painter.save();
+  painter.setFont(small);
+  for (std::size_t i = 0; i < marks_.size(); ++i) {
+    const Mark& mark = marks_[i];
+    const int x = xOf(static_cast<double>(mark.step));
+    const bool note = mark.kind == kNoteKind;
+    const QColor color = note ? seriesColor(kNoteColor, dark()) : mutedText(palette());
+    painter.setPen(Qt::NoPen);
+    painter.setBrush(color);
+    painter.drawPolygon(note ? QPolygon({{x, 1}, {x + 9, 1}, {x + 6, 5}, {x + 9, 9}, {x, 9}})
+                             : QPolygon({{x - 4, 2}, {x + 4, 2}, {x, 9}}));
+    painter.fillRect(QRect(x, note ? 1 : 9, 1, plot.bottom() - (note ? 1 : 9)), color);
+    const int from = x + (note ? 12 : 7);
+    const int next = i + 1 < marks_.size() ? xOf(static_cast<double>(marks_[i + 1].step)) - 8 : width();
+    if (next - from < kLeastTitle) continue;
+    painter.setPen(palette().text().color());
+    painter.drawText(QRect(from, 0, next - from, plot.top()), Qt::AlignLeft | Qt::AlignVCenter,
+                     metrics.elidedText(QString::fromStdString(mark.title), Qt::ElideRight, next - from));
+  }
+  painter.restore();
+}
+
+// Each of the marks there, which may share a pixel.
+QStringList TimelineTrack::marksAt(int x) const {
+  QStringList lines;
+  for (const Mark& mark : marks_) {
+    if (std::abs(xOf(static_cast<double>(mark.step)) - x) > kReach) continue;
+    const QString title = QString::fromStdString(mark.title), text = QString::fromStdString(mark.text);
+    lines << tr("step %1: %2").arg(formatCount(mark.step), title == text ? text : tr("%1 (%2)").arg(title, text));
+  }
+  return lines;
+}
+
+QStringList TimelineTrack::textAt(QPoint position) const {
+  if (const QStringList spans = spansAt(position); !spans.isEmpty()) return spans;
+  if (const QStringList marks = marksAt(position.x()); !marks.isEmpty()) return marks;
   for (const std::int64_t step : checkpoints_)
-    if (std::abs(xOf(static_cast<double>(step)) - x) <= 4)
-      return tr("checkpoint before step %1: right click to rewind or branch off").arg(formatCount(step));
+    if (std::abs(xOf(static_cast<double>(step)) - position.x()) <= 4)
+      return {tr("checkpoint before step %1: right click to rewind or branch off").arg(formatCount(step))};
   return {};
 }
 
 std::int64_t TimelineTrack::noteOrStepAt(int x) const {
-  for (const Marker& marker : markers_)
-    if (marker.kind == kNoteKind && std::abs(xOf(static_cast<double>(marker.step)) - x) <= 5) return marker.step;
+  for (const Mark& mark : marks_)
+    if (mark.kind == kNoteKind && std::abs(xOf(static_cast<double>(mark.step)) - x) <= kReach) return mark.step;
   return stepAt(x);
 }
 
 bool TimelineTrack::event(QEvent* event) {
   if (event->type() == QEvent::ToolTip) {
     const auto* help = static_cast<QHelpEvent*>(event);
-    const QString text = markerTextAt(help->x());
-    QToolTip::showText(help->globalPos(),
-                       text.isEmpty() ? tr("Drag to scrub, drag the handles to zoom, double click for all") : text,
-                       this);
+    QStringList lines = textAt(help->pos());
+    if (lines.size() > kListed) lines = lines.first(kListed) << tr("and %1 more").arg(lines.size() - kListed);
+    const QString text = lines.join(QLatin1Char('\n'));
+    QToolTip::showText(
+        help->globalPos(),
+        text.isEmpty() ? tr("Drag to scrub, drag the handles to zoom, double click for all; bars are findings") : text,
+        this);
     return true;
   }
   return PlotFrame::event(event);
@@ -215,19 +304,29 @@ TimelineTrack::Drag TimelineTrack::grabbedAt(QPoint position) const {
 
 void TimelineTrack::mousePressEvent(QMouseEvent* event) {
   if (event->button() != Qt::LeftButton || all_.empty()) return;
+  if (const auto found = findingsAt(event->pos()); !found.empty()) return showStart(*found.front());
   drag_ = grabbedAt(event->pos());
   press_step_ = stepAt(event->pos().x());
   press_range_ = selection_->range();
   if (drag_ == Drag::cursor) selection_->setStep(press_step_);
 }
 
+void TimelineTrack::showStart(const Finding& finding) {
+  const Finding shown = finding;  // the list may be set anew meanwhile
+  if (!shown.layers.empty()) selection_->setLayer(shown.layers.front());
+  if (!shown.experts.empty()) selection_->setExpert(shown.experts.front());
+  selection_->setStep(shown.steps.first);
+}
+
 void TimelineTrack::mouseMoveEvent(QMouseEvent* event) {
-  mouse_x_ = all_.empty() ? -1 : event->pos().x();
+  mouse_ = event->pos();
   const std::int64_t step = stepAt(event->pos().x());
   StepRange range = press_range_;
   switch (drag_) {
     case Drag::none:
-      setCursor(grabbedAt(event->pos()) == Drag::cursor ? Qt::ArrowCursor : Qt::SizeHorCursor);
+      setCursor(!findingsAt(mouse_).empty()         ? Qt::PointingHandCursor
+                : grabbedAt(mouse_) == Drag::cursor ? Qt::ArrowCursor
+                                                    : Qt::SizeHorCursor);
       break;
     case Drag::cursor:
       selection_->setStep(step);
@@ -256,7 +355,7 @@ void TimelineTrack::mouseDoubleClickEvent(QMouseEvent*) {
 }
 
 void TimelineTrack::leaveEvent(QEvent*) {
-  mouse_x_ = -1;
+  mouse_ = {-1, -1};
   update();
 }
 

@@ -10,6 +10,8 @@ namespace {
 
 constexpr int kLeastPlotHeight = 88, kLeastPlotWidth = 215;
 constexpr int kStepLabels = 28;  // what the lowest row needs more than the others
+enum { kMean, kChosen, kWorst };
+constexpr std::int64_t kStepsBack = 1000;  // in which a value of before is looked for
 
 }  // namespace
 
@@ -18,6 +20,9 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
       figures_(std::move(figures)) {
   layers_ = new QComboBox(this);
   layers_->addItems({tr("mean of layers"), tr("chosen layer")});
+  const bool knows_worst = std::ranges::any_of(figures_, [](const Figure& figure) { return figure.worst.has_value(); });
+  if (knows_worst) layers_->addItem(tr("worst layer"));
+  layers_->setCurrentIndex(knows_worst ? kWorst : kMean);
   layers_->setAccessibleName(tr("Layers"));
   addControl(layers_);
 
@@ -32,8 +37,13 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
     auto* tile = new ValueTile(
         selection, all ? tr("All") : figures_[i].name, [this, i] { return valueText(i); }, row);
     tile->setCheckable(true);
+    if (!all) tile->setPlace([this, i] { return placeText(i); });
     if (!all)
-      tile->figure = [this, i] { return target(metric_info(figures_[static_cast<std::size_t>(i)].curves[0].first)); };
+      tile->figure = [this, i] {
+        FigureTarget of_tile = target(metric_info(figures_[static_cast<std::size_t>(i)].curves[0].first));
+        of_tile.layer = layerOf(i);
+        return of_tile;
+      };
     tile->setToolTip(all ? tr("All of the %1 plots that fit").arg(count) : figures_[i].hint);
     group->addButton(tile, i);
     tiles->addWidget(tile, all ? 2 : figures_[i].room);
@@ -48,7 +58,9 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
     plots_[i]->setAccessibleName(figures_[i].name);
   }
   addBody(body_);
+  drawn_layers_.assign(plots_.size(), kWholeRun);
   connect(group, &QButtonGroup::idClicked, this, &FiguresPanel::showFigure);
+  connect(selection, &Selection::timeChanged, this, &FiguresPanel::followWorst);
   connect(layers_, &QComboBox::currentIndexChanged, this, [this] {
     for (LinePlot* plot : plots_) plot->markDirty();
     for (ValueTile* tile : tiles_) tile->update();
@@ -58,7 +70,12 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
 
 FigureTarget FiguresPanel::target(const MetricInfo& info) const {
   FigureTarget of_layer = Panel::target(info);
-  of_layer.layer = layer();
+  const auto shows = [&](const Figure& figure) {
+    return std::ranges::any_of(figure.curves,
+                               [&](const auto& curve) { return FigureKey(curve.first) == FigureKey(info); });
+  };
+  const auto found = std::ranges::find_if(figures_, shows);
+  of_layer.layer = layerOf(found == figures_.end() ? 0 : static_cast<int>(found - figures_.begin()));
   return of_layer;
 }
 
@@ -68,8 +85,46 @@ void FiguresPanel::showFigure(int figure) {
   arrange();
 }
 
-int FiguresPanel::layer() const {
-  return layers_->currentIndex() == 1 ? selection_->layer() : kWholeRun;
+bool FiguresPanel::showsWorst() const {
+  return layers_->currentIndex() == kWorst;
+}
+
+int FiguresPanel::layerOf(int figure) const {
+  const History* history = selection_->history();
+  if (layers_->currentIndex() == kChosen) return selection_->layer();
+  const Figure& of = figures_[static_cast<std::size_t>(figure)];
+  if (!showsWorst() || !history || !of.worst) return kWholeRun;
+  const int layer = worst_layer(*history, of.curves.back().first, selection_->step(), *of.worst).layer;
+  return layer < 0 ? kWholeRun : layer;
+}
+
+// Another layer may be the worst at another step.
+void FiguresPanel::followWorst() {
+  if (!showsWorst()) return;
+  for (std::size_t i = 0; i < plots_.size(); ++i)
+    if (plots_[i]->isVisible() && drawn_layers_[i] != layerOf(static_cast<int>(i))) plots_[i]->markDirty();
+}
+
+// The step that its value is of, if not the cursor's: a log may have it on some steps only; -1: the cursor's.
+std::int64_t FiguresPanel::olderStep(int figure) const {
+  const History* history = selection_->history();
+  if (!history || history->steps().empty()) return -1;
+  const Metric metric = figures_[static_cast<std::size_t>(figure)].curves.front().first;
+  const std::int64_t step = selection_->step();
+  const StepRange before{std::max(history->steps().first, step - kStepsBack), step};
+  const std::vector<float> values = history->values(metric, layerOf(figure), before);
+  const auto last = std::find_if(values.rbegin(), values.rend(), [](float value) { return !is_missing(value); });
+  return last == values.rbegin() || last == values.rend() ? -1 : step - (last - values.rbegin());
+}
+
+QStringList FiguresPanel::placeText(int figure) const {
+  const int layer = layerOf(figure);
+  const QString of = layer == kWholeRun ? tr("mean of layers") : tr("layer %1").arg(layer);
+  const QString at_short = layer == kWholeRun ? tr("mean") : tr("L%1").arg(layer);
+  const std::int64_t older = olderStep(figure);
+  if (older < 0) return {of, at_short};
+  const QString step = tr("step %1").arg(formatCount(older));
+  return {of + QStringLiteral(", ") + step, at_short + QStringLiteral(", ") + step, step, formatCount(older)};
 }
 
 // One figure, or as many as keep a readable size, side by side and stacked.
@@ -108,10 +163,12 @@ void FiguresPanel::refill(int figure) {
   if (!plot->notice().isEmpty()) return;
   const auto& active = selection_->histories()[selection_->run()];
   std::vector<LineSeries> series;
+  const int layer = drawn_layers_[static_cast<std::size_t>(figure)] = layerOf(figure);
   int color = static_cast<int>(figures_[figure].curves.size()) - 1;
   for (const auto& [metric, label] : figures_[figure].curves)
-    series.push_back({active, metric, layer(), label, color--, 0});
-  plot->setCaption(figures_[figure].caption);
+    series.push_back({active, metric, layer, label, color--, 0});
+  plot->setCaption(showsWorst() && layer != kWholeRun ? tr("%1, layer %2").arg(figures_[figure].caption).arg(layer)
+                                                      : figures_[figure].caption);
   plot->setPercent(metricIsShare(figures_[figure].curves[0].first));
   std::vector<ReferenceLine> references;
   decorate(figure, plot, &references);
@@ -120,7 +177,9 @@ void FiguresPanel::refill(int figure) {
 }
 
 QString FiguresPanel::status() const {
-  const QString where = layer() == kWholeRun ? tr("mean of layers") : tr("layer %1").arg(layer());
+  const QString where = showsWorst()                         ? tr("worst layer")
+                        : layers_->currentIndex() == kChosen ? tr("layer %1").arg(selection_->layer())
+                                                             : tr("mean of layers");
   const QString when = timeStatus(selection_->step(), false);
   return when.isEmpty() ? where : when + QStringLiteral(", ") + where;
 }
@@ -130,8 +189,9 @@ QString FiguresPanel::valueText(int figure) const {
   if (figure == static_cast<int>(figures_.size())) return QString::number(figures_.size());
   if (!history || history->steps().empty()) return tr("no data");
   QStringList texts;
+  const int layer = layerOf(figure);
   for (const auto& [metric, label] : figures_[figure].curves) {
-    const float value = history->value_at(metric, layer(), selection_->step());
+    const float value = history->value_at(metric, layer, selection_->step());
     texts << (is_missing(value)       ? QStringLiteral("-")
               : metricIsShare(metric) ? formatPercent(value)
                                       : formatValue(value, 3));
@@ -141,19 +201,24 @@ QString FiguresPanel::valueText(int figure) const {
 
 QString FiguresPanel::csv() const {
   QString text = QStringLiteral("step,layer");
-  for (const Figure& figure : figures_)
-    for (const auto& [metric, label] : figure.curves) text += QStringLiteral(",\"%1\"").arg(metricCaption(metric));
-  text += QLatin1Char('\n');
   const History* history = selection_->history();
   const StepRange range = selection_->range();
-  if (!history || range.empty()) return text;
   std::vector<std::vector<PyramidBin>> columns;
-  for (const Figure& figure : figures_)
-    for (const auto& [metric, label] : figure.curves)
-      columns.push_back(history->series(metric, layer(), range, static_cast<int>(range.size())));
-  for (int i = 0; i < range.size(); ++i) {
-    text += QString::number(range.first + i) +
-            (layer() == kWholeRun ? QStringLiteral(",mean") : QStringLiteral(",%1").arg(layer()));
+  for (std::size_t figure = 0; figure < figures_.size(); ++figure) {
+    const int layer = layerOf(static_cast<int>(figure));
+    const QString of = showsWorst() && layer != kWholeRun ? tr(", layer %1").arg(layer) : QString();
+    for (const auto& [metric, label] : figures_[figure].curves) {
+      text += QStringLiteral(",\"%1%2\"").arg(metricCaption(metric), of);
+      if (history && !range.empty())
+        columns.push_back(history->series(metric, layer, range, static_cast<int>(range.size())));
+    }
+  }
+  text += QLatin1Char('\n');
+  const QString layer = showsWorst()                         ? QStringLiteral("worst")
+                        : layers_->currentIndex() == kChosen ? QString::number(selection_->layer())
+                                                             : QStringLiteral("mean");
+  for (int i = 0; !columns.empty() && i < range.size(); ++i) {
+    text += QString::number(range.first + i) + QLatin1Char(',') + layer;
     for (const auto& column : columns)
       text += QLatin1Char(',') + (column[i].finite > 0 ? QString::number(column[i].mean(), 'g', 7) : QString());
     text += QLatin1Char('\n');
@@ -169,12 +234,13 @@ QString FiguresPanel::figureCards() const {
 }
 
 QVariantMap FiguresPanel::saveState() const {
-  return {{QStringLiteral("figure"), shown_}, {QStringLiteral("one_layer"), layers_->currentIndex()}};
+  return {{QStringLiteral("figure"), shown_}, {QStringLiteral("layers"), layers_->currentIndex()}};
 }
 
 void FiguresPanel::restoreState(const QVariantMap& state) {
   showFigure(state.value(QStringLiteral("figure")).toInt());
-  layers_->setCurrentIndex(std::clamp(state.value(QStringLiteral("one_layer")).toInt(), 0, 1));
+  const int layers = state.value(QStringLiteral("layers"), layers_->currentIndex()).toInt();
+  layers_->setCurrentIndex(std::clamp(layers, 0, layers_->count() - 1));
 }
 
 }  // namespace moescope

@@ -3,6 +3,7 @@
 
 #include <QComboBox>
 
+#include "core/telemetry/history/worst_layer.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/line_plot.h"
 #include "widgets/plots/value_tile.h"
@@ -19,6 +20,9 @@ class FiguresPanel : public Panel {
     std::vector<std::pair<Metric, QString>> curves;
     int room = 2;    // width of its tile, relative to the others
     QString hint{};  // tool tip of its tile
+    // Which of its layers is the worst, by its last curve. Where a figure has it, the panel shows the worst layer at
+    // first and names it: a mean hides one bad layer among many.
+    std::optional<Worst> worst{};
   };
 
   FiguresPanel(Selection* selection, const QString& title, std::vector<Figure> figures, QWidget* parent = nullptr);
@@ -31,8 +35,8 @@ class FiguresPanel : public Panel {
   virtual void decorate(int figure, LinePlot* plot, std::vector<ReferenceLine>* references) const = 0;
   // Why a figure has no values although there are steps; empty: it has some.
   virtual QString whyNothing(int) const { return {}; }
-  QString figureCards() const;  // the explanations of all curves
-  int layer() const;            // kWholeRun: mean
+  QString figureCards() const;    // the explanations of all curves
+  int layerOf(int figure) const;  // kWholeRun: mean
   FigureTarget target(const MetricInfo& info) const override;
   QString status() const override;
   void resizeEvent(QResizeEvent* event) override;
@@ -41,6 +45,10 @@ class FiguresPanel : public Panel {
   void showFigure(int figure);  // count of figures: all that fit
   void refill(int figure);
   void arrange();
+  bool showsWorst() const;
+  void followWorst();
+  std::int64_t olderStep(int figure) const;
+  QStringList placeText(int figure) const;  // which layer it is of, from long to short
   QString valueText(int figure) const;
 
   std::vector<Figure> figures_;
@@ -48,6 +56,7 @@ class FiguresPanel : public Panel {
   QWidget* body_;
   std::vector<ValueTile*> tiles_;  // and one for all
   std::vector<LinePlot*> plots_;
+  std::vector<int> drawn_layers_;  // of each plot
   int shown_ = 0;
 };
 

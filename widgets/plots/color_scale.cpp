@@ -113,6 +113,23 @@ std::uint8_t utilisationCode(double utilisation) {
   return kTable.codeOf(std::clamp(utilisation, 1 / kUtilisationLimit, kUtilisationLimit));
 }
 
+int loadLimit(LoadScale scale) {
+  return scale == LoadScale::to_4 ? 4 : scale == LoadScale::to_16 ? 16 : 64;
+}
+
+// A root of the load is as far on the scale to 4 as the load on the wider one.
+std::uint8_t utilisationCode(double utilisation, LoadScale scale) {
+  switch (scale) {
+    case LoadScale::to_16:
+      return utilisationCode(std::sqrt(utilisation));
+    case LoadScale::to_64:
+      return utilisationCode(std::cbrt(utilisation));
+    case LoadScale::to_4:
+      break;
+  }
+  return utilisationCode(utilisation);
+}
+
 std::uint8_t divergingCode(double position) {
   if (std::isnan(position)) return kNoDataCode;
   return static_cast<std::uint8_t>(2 + std::lround(std::clamp(position, 0.0, 1.0) * 253));
@@ -202,14 +219,18 @@ double glyphLength(double share) {
   return share > 0 ? std::clamp(1 + std::log10(share) / 5, 0.0, 1.0) : 0.0;
 }
 
-LegendScale utilisationLegend(bool dark) {
+LegendScale utilisationLegend(bool dark, LoadScale scale) {
   const Lut lut = utilisationLut(dark);
+  const int limit = loadLimit(scale), octaves = scale == LoadScale::to_4 ? 1 : 2;  // from label to label
+  const double range = 2 * std::log2(limit);
+  std::vector<Tick> ticks{{0.5, QStringLiteral("1")}};
+  for (int octave = octaves; octave <= std::log2(limit); octave += octaves) {
+    ticks.push_back({0.5 + octave / range, QString::number(1 << octave)});
+    ticks.push_back({0.5 - octave / range, QStringLiteral("1/%1").arg(1 << octave)});
+  }
+  std::ranges::sort(ticks, {}, &Tick::value);
   return {.lut = lut,
-          .ticks = {{0.0, QStringLiteral("1/4")},
-                    {0.25, QStringLiteral("1/2")},
-                    {0.5, QStringLiteral("1")},
-                    {0.75, QStringLiteral("2")},
-                    {1.0, QStringLiteral("4")}},
+          .ticks = std::move(ticks),
           .caption = QStringLiteral("x fair"),
           .beyond = true,
           .first_code = 2,

@@ -35,6 +35,10 @@ inline constexpr double kUtilisationLimit = 4;
 inline constexpr std::uint8_t kZeroLoadCode = 1;
 Lut utilisationLut(bool dark);
 std::uint8_t utilisationCode(double utilisation);
+// The same colours opened to 16 or 64 times the fair load and as small a part of it.
+enum class LoadScale { to_4, to_16, to_64 };
+int loadLimit(LoadScale scale);  // 4, 16, 64
+std::uint8_t utilisationCode(double utilisation, LoadScale scale);
 // Any other quantity on the same colours: position 0..1, neutral at 1/2; NaN gives kNoDataCode.
 std::uint8_t divergingCode(double position);
 
@@ -65,7 +69,7 @@ struct LegendScale {
   int first_code = 1;
   std::vector<Swatch> swatches{};
 };
-LegendScale utilisationLegend(bool dark);  // of utilisationLut
+LegendScale utilisationLegend(bool dark, LoadScale scale = LoadScale::to_4);  // of utilisationLut
 inline constexpr int kLegendWidth = 70;
 void paintLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette);
 

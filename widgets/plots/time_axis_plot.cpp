@@ -10,7 +10,7 @@
 #include <cmath>
 #include <utility>
 
-#include "core/telemetry/logs/import.h"
+#include "core/telemetry/recording/marks.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
@@ -145,17 +145,22 @@ void TimeAxisPlot::paintOverlay(QPainter& painter) {
   } else if (plot.contains(mouse_)) {
     painter.setPen(palette().text().color());
     QStringList lines = readoutAt(mouse_);
-    if (const QString marker = markerTextAt(mouse_.x()); !marker.isEmpty()) lines << marker;
+    if (const QString marker = markerTextAt(mouse_.x()); !marker.isEmpty()) lines << marker.split(QLatin1Char('\n'));
     paintReadout(painter, mouse_, lines);
   }
 }
 
+// Each of the marks there, which may share a pixel.
 QString TimeAxisPlot::markerTextAt(int x) const {
-  if (!selection_->history()) return {};
-  for (const Marker& marker : selection_->history()->markers())
-    if (marker.kind != kSettingsMarker && std::abs(xOf(marker.step) - x) <= 4)
-      return tr("step %1: %2").arg(formatCount(marker.step), QString::fromStdString(marker.text));
-  return {};
+  const History* history = selection_->history();
+  if (!history) return {};
+  const auto is_there = [&](std::int64_t step) { return std::abs(xOf(static_cast<double>(step)) - x) <= 4; };
+  if (std::ranges::none_of(history->markers(), is_there, &Marker::step)) return {};
+  QStringList lines;
+  for (const Mark& mark : marks_of(*history)) {
+    if (is_there(mark.step)) lines << tr("step %1: %2").arg(formatCount(mark.step), QString::fromStdString(mark.title));
+  }
+  return lines.join(QLatin1Char('\n'));
 }
 
 bool TimeAxisPlot::event(QEvent* event) {

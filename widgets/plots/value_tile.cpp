@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "widgets/plots/color_scale.h"
+#include "widgets/plots/plot_frame.h"
 
 namespace moescope {
 
@@ -18,8 +19,13 @@ ValueTile::ValueTile(Selection* selection, const QString& name, std::function<QS
   connect(selection, &Selection::focusChanged, this, refresh);
 }
 
+void ValueTile::setPlace(std::function<QStringList()> place) {
+  place_ = std::move(place);
+  updateGeometry();
+}
+
 QSize ValueTile::sizeHint() const {
-  return {fontMetrics().horizontalAdvance(text()) + 12, 2 * fontMetrics().height() + 5};
+  return {fontMetrics().horizontalAdvance(text()) + 12, (place_ ? 3 : 2) * fontMetrics().height() + 5};
 }
 
 void ValueTile::paintEvent(QPaintEvent*) {
@@ -37,7 +43,13 @@ void ValueTile::paintEvent(QPaintEvent*) {
   const QString value = value_();
   painter.drawText(QRect(5, line + 1, room, line), Qt::AlignLeft,
                    fontMetrics().elidedText(value, Qt::ElideRight, room));
-  if (accessibleDescription() != value) setAccessibleDescription(value);
+  const QStringList place = place_ ? place_() : QStringList();
+  if (!place.isEmpty()) {
+    painter.setPen(mutedText(palette()));
+    painter.drawText(QRect(5, 2 * line + 1, room, line), Qt::AlignLeft, firstThatFits(place, fontMetrics(), room));
+  }
+  const QString whole = place.isEmpty() ? value : value + QStringLiteral(", ") + place.front();
+  if (accessibleDescription() != whole) setAccessibleDescription(whole);
   if (hasFocus()) {
     painter.setPen(palette().highlight().color());
     painter.drawRect(rect().adjusted(0, 0, -1, -1));

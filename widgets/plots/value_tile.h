@@ -1,8 +1,9 @@
-// A tile with a name over a number. The number is read while painting, so that hidden tiles compute nothing. Checkable
-// tiles choose what the plot below shows.
+// A tile with a name over a number, and below that where it is from, if that is told. The number is read
+// while painting, so that hidden tiles compute nothing. Checkable tiles choose what the plot below shows.
 #pragma once
 
 #include <QAbstractButton>
+#include <QStringList>
 #include <functional>
 
 #include "core/telemetry/explain/explain.h"
@@ -16,6 +17,8 @@ class ValueTile : public QAbstractButton {
  public:
   ValueTile(Selection* selection, const QString& name, std::function<QString()> value, QWidget* parent = nullptr);
   std::function<FigureTarget()> figure;  // what the number is, for the explain card; empty: not a single figure
+  // Where the number is from, from long to short: {"layer 37", "L37"}.
+  void setPlace(std::function<QStringList()> place);
   QSize sizeHint() const override;
   QSize minimumSizeHint() const override { return {24, sizeHint().height()}; }
 
@@ -24,6 +27,7 @@ class ValueTile : public QAbstractButton {
 
  private:
   std::function<QString()> value_;
+  std::function<QStringList()> place_;  // empty: not told
 };
 
 }  // namespace moescope

@@ -52,7 +52,7 @@ BalanceOfAllLayersPanel::BalanceOfAllLayersPanel(Selection* selection, QWidget* 
   layers_->describe = [this](int row, std::int64_t step) { return describeLayer(row, step); };
   layers_->figure = [this](int row, std::int64_t step) {
     const int layer = selection_->history()->info().moe_layers[static_cast<std::size_t>(row)];
-    return FigureTarget{.key = metric(), .layer = layer, .step = step};
+    return FigureTarget{.key = shownMetric(), .layer = layer, .step = step};
   };
   connect(layers_, &TimeHeatMap::rowClicked, this, [this](int row) {
     selection_->setLayer(selection_->history()->info().moe_layers[static_cast<std::size_t>(row)]);
@@ -130,7 +130,7 @@ std::vector<std::uint8_t> BalanceOfAllLayersPanel::fetchLayers(StepRange range, 
   const auto& layers = history->info().moe_layers;
   std::vector<std::uint8_t> codes(layers.size() * static_cast<std::size_t>(bins), kNoDataCode);
   for (std::size_t row = 0; row < layers.size(); ++row) {
-    const auto slices = history->series(metric(), layers[row], range, bins);
+    const auto slices = history->series(shownMetric(), layers[row], range, bins);
     for (std::size_t bin = 0; bin < slices.size(); ++bin)
       if (slices[bin].finite > 0) codes[bin * layers.size() + row] = scaleCode(vioPosition(slices[bin].mean()));
   }

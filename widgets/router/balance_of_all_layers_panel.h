@@ -29,7 +29,7 @@ class BalanceOfAllLayersPanel : public Panel {
   enum View { over_time, by_layer, within_layers };
 
   bool window() const { return span_->currentIndex() == 1; }
-  Metric metric() const { return window() ? Metric::max_vio_window : Metric::max_vio; }
+  Metric shownMetric() const { return window() ? Metric::max_vio_window : Metric::max_vio; }
   Metric percentileMetric(int percentile) const;  // 0: median, 1: 90 %, 2: worst
   QString whyNothing() const;
   void refillLines();

@@ -42,6 +42,9 @@ ExpertLoadPanel::ExpertLoadPanel(Selection* selection, QWidget* parent)
          "together are neighbours"));
   connect(sort_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(sort_);
+  scale_ = new LoadScaleButton(this);
+  connect(scale_, &LoadScaleButton::changed, view_, &PlotFrame::markDirty);
+  addControl(scale_);
   addBody(view_);
 }
 
@@ -87,11 +90,11 @@ void ExpertLoadPanel::refill() {
     for (int column = 0; column < columns && total > 0; ++column)
       if (order[column] < std::ssize(counts))
         codes[static_cast<std::size_t>(row) * columns + column] =
-            utilisationCode(static_cast<double>(counts[order[column]]) * counts.size() / total);
+            utilisationCode(static_cast<double>(counts[order[column]]) * counts.size() / total, scale_->scale());
     row_ticks.push_back({static_cast<double>(row), QString::number(routerAt(row).layer)});
   }
   view_->setCells(rows, columns, std::move(codes));
-  view_->setLegend(utilisationLegend(isDark(palette())));
+  view_->setLegend(utilisationLegend(isDark(palette()), scale_->scale()));
   view_->setRowAxis(std::move(row_ticks), tr("layer"));
   view_->setColumnAxis(integerTicks(0, columns - 1, std::max(2, view_->width() / 60)),
                        sort_->currentIndex() == by_load      ? tr("rank by load, most loaded first")
@@ -161,7 +164,8 @@ QString ExpertLoadPanel::csv() const {
 
 QString ExpertLoadPanel::explain() const {
   return tr("<p><b>How many tokens each expert got, against its fair share, at one step.</b> The scale is log2 from "
-            "1/4 to 4; values beyond have the end colours. An expert without a token in this step is black and struck "
+            "1/4 to 4, or opened to 16 or 64; values beyond have the end colours. An expert without a token in this "
+            "step is black and struck "
             "through: normal for single steps when K T / E is small, see the dead experts of Balance for a whole "
             "window. Click or arrow keys choose layer and expert for all panels. <i>By cluster</i>: each layer's "
             "experts in the order of a clustering by co-activation, N_ij / sqrt(N_ii N_jj) over the tokens that chose "
@@ -170,11 +174,13 @@ QString ExpertLoadPanel::explain() const {
 }
 
 QVariantMap ExpertLoadPanel::saveState() const {
-  return {{QStringLiteral("sort"), sort_->currentIndex()}};
+  return {{QStringLiteral("sort"), sort_->currentIndex()},
+          {QStringLiteral("scale"), static_cast<int>(scale_->scale())}};
 }
 
 void ExpertLoadPanel::restoreState(const QVariantMap& state) {
   sort_->setCurrentIndex(std::clamp(state.value(QStringLiteral("sort")).toInt(), 0, 2));
+  scale_->setScale(state.value(QStringLiteral("scale")).toInt());
 }
 
 }  // namespace moescope

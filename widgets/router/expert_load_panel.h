@@ -6,6 +6,7 @@
 #include "widgets/panel/panel.h"
 #include "widgets/plots/matrix_plot.h"
 #include "widgets/router/cluster_orders.h"
+#include "widgets/router/load_scale_button.h"
 
 namespace moescope {
 
@@ -33,6 +34,7 @@ class ExpertLoadPanel : public Panel {
 
   MatrixPlot* view_;
   QComboBox* sort_;
+  LoadScaleButton* scale_;
   std::shared_ptr<const TelemetryFrame> frame_;
   ClusterOrders clusters_;
   std::vector<int> orderOf(const RouterFrame& router, int columns);

@@ -76,17 +76,23 @@ void ExpertPanel::addTiles() {
   auto* grid = new QGridLayout(body);
   grid->setContentsMargins(0, 0, 0, 0);
   grid->setSpacing(0);
-  const std::vector<std::pair<QString, std::function<QString()>>> tiles = {
+  struct Tile {
+    QString name;
+    std::function<QString()> text;
+    LastArray* array = nullptr;  // that it shows an element of
+  };
+  const std::vector<Tile> tiles = {
       {tr("Load, x fair"), [this] { return loadText(); }},
-      {tr("Bias"), [this] { return figure(&RouterFrame::expert_bias, false); }},
-      {tr("Gate mass"), [this] { return figure(&RouterFrame::gate_mass, true); }},
-      {tr("Score mass"), [this] { return figure(&RouterFrame::score_mass, true); }},
+      {tr("Bias"), [this] { return figure(last_bias_, false); }, &last_bias_},
+      {tr("Gate mass"), [this] { return figure(last_gate_, true); }, &last_gate_},
+      {tr("Score mass"), [this] { return figure(last_score_, true); }, &last_score_},
       {tr("Rank, node"), [this] { return rankText(); }},
       {tr("Weights"), [this] { return weightsText(); }},
   };
   for (int i = 0; i < static_cast<int>(tiles.size()); ++i) {
-    auto* tile = new ValueTile(selection_, tiles[static_cast<std::size_t>(i)].first,
-                               tiles[static_cast<std::size_t>(i)].second, body);
+    const Tile& of = tiles[static_cast<std::size_t>(i)];
+    auto* tile = new ValueTile(selection_, of.name, of.text, body);
+    if (of.array) tile->setPlace([this, array = of.array] { return stepOf(*array); });
     tile->setFocusPolicy(Qt::NoFocus);
     grid->addWidget(tile, i / 3, i % 3);
   }
@@ -150,12 +156,23 @@ QString ExpertPanel::whyNothing() const {
   return selection_->expert() < 0 ? notChosenNotice() : QString();
 }
 
-QString ExpertPanel::figure(const std::vector<float> RouterFrame::*values, bool share) const {
-  const RouterFrame* at = router();
-  const auto e = static_cast<std::size_t>(std::max(0, selection_->expert()));
-  if (!at || selection_->expert() < 0) return QStringLiteral("-");
-  if (e >= (at->*values).size()) return tr("not in log");
-  return share ? formatPercent((at->*values)[e]) : formatValue((at->*values)[e], 3);
+const LastArray::Found* ExpertPanel::arrayAt(LastArray& array) const {
+  const bool chosen = router() && selection_->expert() >= 0;
+  return chosen ? &array.at(*selection_->history(), selection_->layer(), frame_->step) : nullptr;
+}
+
+QString ExpertPanel::figure(LastArray& array, bool share) const {
+  const LastArray::Found* found = arrayAt(array);
+  if (!found) return QStringLiteral("-");
+  const auto e = static_cast<std::size_t>(selection_->expert());
+  if (e >= found->values.size()) return tr("not in log");
+  return share ? formatPercent(found->values[e]) : formatValue(found->values[e], 3);
+}
+
+QStringList ExpertPanel::stepOf(LastArray& array) const {
+  const LastArray::Found* found = arrayAt(array);
+  if (!found || found->step < 0 || found->step == frame_->step) return {};
+  return {tr("step %1").arg(formatCount(static_cast<double>(found->step)))};
 }
 
 QString ExpertPanel::loadText() const {

@@ -6,6 +6,7 @@
 #include <QSpinBox>
 #include <optional>
 
+#include "core/telemetry/history/last_array.h"
 #include "widgets/panel/panel.h"
 #include "widgets/panel/token_contexts.h"
 #include "widgets/plots/line_plot.h"
@@ -48,7 +49,10 @@ class ExpertPanel : public Panel {
   void refillBias();
   void refillDomains();
   void refillTokens();
-  QString figure(const std::vector<float> RouterFrame::*values, bool share) const;
+  // Of the chosen expert, at the cursor or at the last step that has it; the second says which that is.
+  const LastArray::Found* arrayAt(LastArray& array) const;  // nullptr: no expert is chosen, or there is no step
+  QString figure(LastArray& array, bool share) const;
+  QStringList stepOf(LastArray& array) const;
   QString loadText() const;
   QString rankText() const;
   QString weightsText() const;
@@ -59,6 +63,8 @@ class ExpertPanel : public Panel {
   TokenContexts* tokens_;
   QPushButton *kill_, *pin_;
   mutable std::shared_ptr<const TelemetryFrame> frame_;
+  LastArray last_bias_{&RouterFrame::expert_bias}, last_gate_{&RouterFrame::gate_mass},
+      last_score_{&RouterFrame::score_mass};
 };
 
 }  // namespace moescope

@@ -45,12 +45,20 @@ const RouterFrame* GateMassAgainstLoadPanel::router() const {
   return found == frame_->routers.end() || found->tokens_per_expert.empty() ? nullptr : &*found;
 }
 
+void GateMassAgainstLoadPanel::takeFrame() {
+  frame_ = selection_->frame();
+  if (const RouterFrame* now = router(); !now || !mass(*now).empty()) return;
+  LastArray& last = mass_->currentIndex() == 1 ? last_score_ : last_gate_;
+  const std::int64_t step = last.at(*selection_->history(), selection_->layer(), frame_->step).step;
+  if (step >= 0) frame_ = selection_->history()->frame_at(step);
+}
+
 void GateMassAgainstLoadPanel::refill() {
   const History* history = selection_->history();
   frame_.reset();
   if (!history) return plot_->setNotice(noRunNotice());
   if (history->steps().empty()) return plot_->setNotice(noDataYetNotice());
-  frame_ = selection_->frame();
+  takeFrame();
   const RouterFrame* now = router();
   if (!now || mass(*now).size() != now->tokens_per_expert.size())
     return plot_->setNotice(notInLogNotice(history->info(), mass_->currentText()));
@@ -89,8 +97,7 @@ QStringList GateMassAgainstLoadPanel::describe(int expert) const {
 }
 
 QString GateMassAgainstLoadPanel::status() const {
-  const auto frame = selection_->frame();
-  return frame ? timeStatus(frame->step, true) : QString();
+  return frame_ ? timeStatus(frame_->step, true) : QString();
 }
 
 QString GateMassAgainstLoadPanel::csv() const {

@@ -4,6 +4,7 @@
 
 #include <QComboBox>
 
+#include "core/telemetry/history/last_array.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/scatter_plot.h"
@@ -25,6 +26,7 @@ class GateMassAgainstLoadPanel : public Panel {
 
  private:
   void refill();
+  void takeFrame();                   // at the cursor, or the last one before that has the mass
   const RouterFrame* router() const;  // nullptr: none
   QStringList describe(int expert) const;
   const std::vector<float>& mass(const RouterFrame& router) const;
@@ -32,6 +34,7 @@ class GateMassAgainstLoadPanel : public Panel {
   ScatterPlot* plot_;
   QComboBox* mass_;
   std::shared_ptr<const TelemetryFrame> frame_;
+  LastArray last_gate_{&RouterFrame::gate_mass}, last_score_{&RouterFrame::score_mass};
 };
 
 }  // namespace moescope

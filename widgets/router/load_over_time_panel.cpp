@@ -22,7 +22,8 @@ LoadOverTimePanel::LoadOverTimePanel(Selection* selection, QWidget* parent)
   plot_->fetch = [this](StepRange range, int bins) {
     const auto values = selection_->history()->utilisation(selection_->layer(), range, bins, summary());
     std::vector<std::uint8_t> codes(values.size());
-    std::ranges::transform(values, codes.begin(), utilisationCode);
+    std::ranges::transform(values, codes.begin(),
+                           [scale = scale_->scale()](float u) { return utilisationCode(u, scale); });
     return codes;
   };
   plot_->setWeights(utilisationWeights());
@@ -48,6 +49,9 @@ LoadOverTimePanel::LoadOverTimePanel(Selection* selection, QWidget* parent)
   addControl(new LayerCombo(selection, this));
   addControl(sort_);
   addControl(summary_);
+  scale_ = new LoadScaleButton(this);
+  connect(scale_, &LoadScaleButton::changed, plot_, &PlotFrame::markDirty);
+  addControl(scale_);
   addBody(plot_);
 }
 
@@ -82,17 +86,18 @@ void LoadOverTimePanel::refill() {
   if (experts <= 0 || !history->frame_at(history->steps().last))
     return plot_->setNotice(notInLogNotice(history->info(), tr("tokens per expert")));
   plot_->setNotice({});
-  plot_->setLegend(utilisationLegend(isDark(palette())));
+  plot_->setLegend(utilisationLegend(isDark(palette()), scale_->scale()));
   plot_->setRowOrder(order());
   plot_->setRowAxis(integerTicks(0, experts - 1, std::max(2, plot_->height() / 26)),
                     sort_->currentIndex() == by_load      ? tr("experts, most loaded first")
                     : sort_->currentIndex() == by_cluster ? tr("experts by cluster")
                                                           : tr("expert"),
                     false);
-  plot_->setSource(QStringLiteral("%1:%2:%3")
+  plot_->setSource(QStringLiteral("%1:%2:%3:%4")
                        .arg(reinterpret_cast<quintptr>(history))
                        .arg(selection_->layer())
-                       .arg(summary_->currentIndex()),
+                       .arg(summary_->currentIndex())
+                       .arg(static_cast<int>(scale_->scale())),
                    experts);
   const std::int64_t steps = plot_->stepsPerColumn();
   const QString note = summary() == Summary::mean ? tr("mean of %1 a column") : tr("extreme of %1 a column");
@@ -149,12 +154,15 @@ QString LoadOverTimePanel::csv() const {
 }
 
 QVariantMap LoadOverTimePanel::saveState() const {
-  return {{QStringLiteral("sort"), sort_->currentIndex()}, {QStringLiteral("extreme"), summary() == Summary::farthest}};
+  return {{QStringLiteral("sort"), sort_->currentIndex()},
+          {QStringLiteral("extreme"), summary() == Summary::farthest},
+          {QStringLiteral("scale"), static_cast<int>(scale_->scale())}};
 }
 
 void LoadOverTimePanel::restoreState(const QVariantMap& state) {
   sort_->setCurrentIndex(std::clamp(state.value(QStringLiteral("sort")).toInt(), 0, 2));
   summary_->setCurrentIndex(state.value(QStringLiteral("extreme")).toBool() ? 1 : 0);
+  scale_->setScale(state.value(QStringLiteral("scale")).toInt());
 }
 
 QString LoadOverTimePanel::explain() const {

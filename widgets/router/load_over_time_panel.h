@@ -5,6 +5,7 @@
 #include "widgets/panel/panel.h"
 #include "widgets/plots/time_heat_map.h"
 #include "widgets/router/cluster_orders.h"
+#include "widgets/router/load_scale_button.h"
 
 namespace moescope {
 
@@ -34,6 +35,7 @@ class LoadOverTimePanel : public Panel {
   TimeHeatMap* plot_;
   ClusterOrders clusters_;
   QComboBox *summary_, *sort_;
+  LoadScaleButton* scale_;
 };
 
 }  // namespace moescope

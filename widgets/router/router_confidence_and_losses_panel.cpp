@@ -25,7 +25,7 @@ QString RouterConfidenceAndLossesPanel::whyNothing(int figure) const {
   const History* history = selection_->history();
   const Metric metrics[] = {Metric::score_entropy, Metric::margin, Metric::router_aux_loss, Metric::router_z_loss};
   const QString names[] = {tr("score entropy"), tr("score margin"), tr("load-balance loss"), tr("router z-loss")};
-  if (!is_missing(history->value_at(metrics[figure], layer(), history->steps().last))) return {};
+  if (!is_missing(history->value_at(metrics[figure], layerOf(figure), history->steps().last))) return {};
   return notInLogNotice(history->info(), names[figure]);
 }
 

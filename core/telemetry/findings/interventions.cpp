@@ -31,6 +31,9 @@ constexpr std::array kKeys = {"router.killed_experts",
                               "optimizer.router_lr_factor"};
 // A lasting finding is dated by the window of 50 steps in which it first showed, which may begin before its cause.
 constexpr std::int64_t kWindow = 50;
+// Keys by which a log names a way of balancing that this program does not know.
+constexpr std::array kOtherBalancing = {"balance", "balancing", "load_balancing", "moe_router_load_balancing_type"};
+constexpr std::string_view kOff[] = {"", "none", "null", "false", "0"};
 constexpr std::int64_t kJustBefore = 60, kJustAfter = 3;  // of a jump
 constexpr std::size_t kNamedChanges = 3;                  // the newest
 
@@ -95,8 +98,13 @@ bool may_cause(const std::string& key, FindingKind kind) {
 
 Interventions::Interventions(const History& history)
     : run_(history.info().run), n_experts_(history.info().n_experts), moe_layers_(history.info().moe_layers) {
-  for (const char* key : kKeys) {
-    if (auto found = setting_at(history, key, INT64_MIN)) at_start_[key] = *found;
+  has_config_ = !history.info().config_toml.empty();
+  if (has_config_) {
+    for (const char* key : kKeys) {
+      if (auto found = setting_at(history, key, INT64_MIN)) at_start_[key] = *found;
+    }
+  } else {
+    read_log(log_settings(history));
   }
   for (const Marker& marker : history.markers()) {
     if (marker.run != run_) continue;
@@ -107,6 +115,18 @@ Interventions::Interventions(const History& history)
     }
   }
   std::ranges::stable_sort(changes_, {}, &Marker::step);
+}
+
+void Interventions::read_log(const LogSettings& settings) {
+  for (const char* key : kKeys) {
+    const auto found = find_setting(settings, key);
+    if (found) at_start_[key] = found->value, names_[key] = found->name;
+  }
+  for (const char* key : kOtherBalancing) {
+    const auto found = settings.find(key);
+    if (found != settings.end() && std::ranges::find(kOff, found->second) == std::end(kOff))
+      other_balancing_ = found->first + " = " + found->second;
+  }
 }
 
 std::string Interventions::value(const std::string& key, std::int64_t step) const {
@@ -132,13 +152,36 @@ std::optional<bool> Interventions::softmax(std::int64_t step) const {
 }
 
 bool Interventions::nothing_balances(std::int64_t step) const {
-  const bool aux = value("router.aux_mode", step) != "none" && number("router.aux_coeff", step) > 0;
-  return number("router.bias_update_rate", step) == 0 && !aux && !holds("router.force_balance", step);
+  const double coeff = number("router.aux_coeff", step);
+  const bool no_aux = value("router.aux_mode", step) == "none" || coeff == 0;
+  return number("router.bias_update_rate", step) == 0 && no_aux && other_balancing_.empty() &&
+         !holds("router.force_balance", step);
+}
+
+std::string Interventions::cited(const char* key, std::int64_t step) const {
+  const auto name = names_.find(key);
+  const std::string known = value(key, step);
+  if (known.empty()) return {};
+  const double as_number = number(key, step);
+  return (name == names_.end() ? std::string(key).substr(std::string(key).find('.') + 1) : name->second) + " = " +
+         (std::isnan(as_number) ? known : decimal(as_number));
+}
+
+std::string Interventions::balancing(std::int64_t step) const {
+  const std::string rate = cited("router.bias_update_rate", step);
+  const bool no_aux = value("router.aux_mode", step) == "none";
+  const std::string aux = cited(no_aux ? "router.aux_mode" : "router.aux_coeff", step);
+  std::string stated;
+  for (const std::string& each : {rate, aux, other_balancing_})
+    if (!each.empty()) stated += (stated.empty() ? "" : ", ") + each;
+  if (stated.empty()) return {};
+  if (holds("router.force_balance", step)) return "Balance is forced: force_balance = true.";
+  return (nothing_balances(step) ? "Nothing balances this router: " : "Balancing: ") + stated + ".";
 }
 
 std::optional<double> Interventions::even_aux(std::int64_t step) const {
   const double coefficient = number("router.aux_coeff", step);
-  if (std::isnan(coefficient)) return std::nullopt;
+  if (std::isnan(coefficient) || !has_config_) return std::nullopt;  // other programs scale it otherwise
   return coefficient * static_cast<double>(moe_layers_.size());
 }
 
@@ -163,7 +206,7 @@ std::int64_t Interventions::since(std::initializer_list<const char*> keys, StepR
 }
 
 void Interventions::findings(std::vector<Finding>& out, StepRange read) const {
-  if (at_start_.empty() || moe_layers_.empty() || read.empty()) return;
+  if (!has_config_ || moe_layers_.empty() || read.empty()) return;
   add_by_hand(out, read);
   add_no_gradient(out, read);
 }
@@ -257,9 +300,7 @@ void Interventions::add_router_causes(Finding& finding) const {
     finding.saw += " Experts take turns (router.force_balance), whatever the scores are.";
   if (const double noise = number("router.gate_noise", step); noise > 0)
     finding.saw += " router.gate_noise adds noise of " + decimal(noise, 3) + " to the logits that choose.";
-  const bool says_so = finding.kind == FindingKind::uneven;
-  if (nothing_balances(step) && !says_so)
-    finding.saw += " Nothing balances: router.bias_update_rate is 0, and there is no auxiliary loss.";
+  if (nothing_balances(step)) finding.saw += " " + balancing(step);
 }
 
 void Interventions::add_change_causes(Finding& finding) const {

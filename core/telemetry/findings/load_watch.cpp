@@ -131,7 +131,6 @@ void LoadWatch::add_uneven(std::vector<Finding>& out) const {
                 " and has been high for " + grouped(load_.last_step() - uneven_since_ + 1) +
                 " steps; the fullest just now, expert " + std::to_string(fullest) + ", has " + decimal(share, 2) +
                 " times its fair share.";
-  if (nothing_balances_) finding.saw += " Nothing balances: there is neither a bias rate nor an auxiliary loss.";
   finding.why =
       "This is not noise of single batches, which averages out over 50. With expert parallelism the rank that holds "
       "the fullest expert makes all others wait.";

@@ -321,7 +321,9 @@ RunInfo run_info_from_json(const JsonFields& json) {
   if (const JsonValue* name = member(json, {"name", "run", "run_name"}); name && name->is_string())
     info.name = printable(to_text(*name, "name"));  // one line, wherever it is shown
   if (info.name.size() > kLongestImportedName) throw Unreadable("name: longer than 4096 bytes");
-  info.config_toml = text_of(json, "config");
+  // This program's is TOML; what others call so is one of their settings.
+  if (const JsonValue* config = member(json, {"config"}); config && config->is_string())
+    info.config_toml = to_text(*config, "config");
   info.kernels = text_of(json, "kernels");
   info.n_layers = setting(json, {"layers", "n_layers", "num_layers", "num_hidden_layers"}, kMaxLayers);
   if (const JsonValue* layers = member(json, {"moe_layers"})) {

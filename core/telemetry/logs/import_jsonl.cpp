@@ -148,7 +148,8 @@ void LogReader::State::open(Run& run, int number, RunInfo info, std::int64_t fir
   run.imported = std::make_unique<ImportedRun>(std::move(info), *options);
   // This program's own lines have settings elsewhere: for its trainings as `config`, for imported runs as a marker.
   const bool own = run.settings && run.settings->contains("source") && run.settings->contains("moe_layers");
-  if (!run.settings || own || run.settings->contains("config")) return;
+  const bool with_config = run.settings && run.settings->contains("config") && (*run.settings)["config"].is_string();
+  if (!run.settings || own || with_config) return;
   run.imported->add(Marker{0, first_step, kSettingsMarker,
                            run.settings->dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)});
 }

@@ -6,9 +6,7 @@
 #include <set>
 #include <tuple>
 
-#include "core/io/json_text.h"
 #include "core/telemetry/frame/change_marker.h"
-#include "core/telemetry/logs/import.h"
 
 namespace moescope {
 
@@ -30,23 +28,6 @@ std::optional<std::int64_t> step_of(const std::map<std::string, std::string>& se
 }
 
 }  // namespace
-
-std::map<std::string, std::string> log_settings(const History& history) {
-  std::map<std::string, std::string> settings;
-  for (const Marker& marker : history.markers()) {
-    if (marker.kind != kSettingsMarker) continue;
-    nlohmann::json json;
-    try {
-      json = parse_json(marker.text);
-    } catch (const BadJson&) {
-      continue;  // not written by an import
-    }
-    if (!json.is_object()) continue;
-    for (const auto& [key, value] : json.items())
-      settings[key] = value.is_string() ? value.get<std::string>() : value.dump();
-  }
-  return settings;
-}
 
 std::vector<LogDifference> difference(const std::map<std::string, std::string>& a,
                                       const std::map<std::string, std::string>& b) {

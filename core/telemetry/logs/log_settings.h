@@ -10,11 +10,9 @@
 #include <vector>
 
 #include "core/telemetry/history/history.h"
+#include "core/telemetry/recording/run_settings.h"
 
 namespace moescope {
-
-// By key, as text; empty: the log has none.
-std::map<std::string, std::string> log_settings(const History& history);
 
 struct LogDifference {
   std::string key, a, b;  // "-": not given

@@ -301,7 +301,7 @@ TEST(Found, ALayerThatStaysUnevenBelowFourTimes) {
   alone.steps(450, uneven, MadeUp::even());
   const auto found = of_kind(find_all(alone.history()), FindingKind::uneven);
   ASSERT_EQ(found.size(), 1u) << all_text(find_all(alone.history()));
-  EXPECT_TRUE(says(found[0], "Nothing balances"));
+  EXPECT_TRUE(says(found[0], "Nothing balances this router: bias_update_rate = 0, aux_mode = none"));
 }
 
 // --- what a person did himself ---

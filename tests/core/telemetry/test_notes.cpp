@@ -6,6 +6,8 @@
 #include <thread>
 
 #include "core/io/sqlite.h"
+#include "core/telemetry/frame/change_marker.h"
+#include "core/telemetry/recording/marks.h"
 #include "core/telemetry/recording/notes.h"
 #include "core/telemetry/recording/recording.h"
 #include "core/telemetry/recording/schema.h"
@@ -115,6 +117,38 @@ TEST_F(Notes, CanBePinnedWhileAnotherConnectionRecords) {
   }
   EXPECT_EQ(notes_in(path("r.moescope")).size(), 5u);
   EXPECT_EQ(RecordingReader(path("r.moescope")).load(0)->steps().size(), 5);
+}
+
+// --- marks: what was done, in a few words ---
+
+std::vector<std::string> titles(const History& history) {
+  std::vector<std::string> found;
+  for (const Mark& mark : marks_of(history)) found.push_back(mark.title);
+  return found;
+}
+
+TEST(Marks, SayWhatWasDone) {
+  RunInfo info;
+  info.config_toml = "[router]\nkilled_experts = \"3:1\"\npinned_bias = \"\"\n";
+  History history(info);
+  const auto change = [&](int step, const char* key, const char* before, const char* value) {
+    history.append(change_marker(0, step, key, before, value));
+  };
+  change(10, "router.killed_experts", "3:1", "1:5, 3:1");
+  change(20, "router.pinned_bias", "", "2:2=1");
+  change(30, "router.killed_experts", "1:5, 3:1", "1:5");
+  change(40, "router.pinned_bias", "2:2=1", "2:2=-0.5, 2:3=1");
+  change(50, "router.pinned_bias", "2:2=-0.5, 2:3=1", "");
+  change(60, "router.bias_update_rate", "0.001", "0.01");
+  change(70, "router.frozen", "false", "true");
+  change(80, "router.killed_experts", "1:5", "1:5, 1:6, 1:7, 1:8, 1:9");
+  history.append(Marker{0, 90, kNoteKind, "look here"});
+  history.append(Marker{0, 0, kSettingsMarker, "{}"});
+  EXPECT_EQ(titles(history),
+            (std::vector<std::string>{"kill 1:5", "pin 2:2 = 1", "revive 3:1", "pin 2:2 = -0.5, 2:3 = 1",
+                                      "let go 2:2, 2:3", "bias_update_rate = 0.01", "freeze the router",
+                                      "kill 4 experts", "look here"}));
+  EXPECT_EQ(marks_of(history)[0].text, "router.killed_experts 3:1 -> 1:5, 3:1");
 }
 
 }  // namespace

@@ -1,0 +1,40 @@
+// Whether the routers of a run are healthy, in a sentence: the worst layer and its experts by number, since which step,
+// and what would help. It puts what the findings say (findings.h) into order and looks up a few figures of each layer,
+// whatever the length of the run. Muted findings count as well: they are hidden, not mended.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/telemetry/findings/findings.h"
+
+namespace moescope {
+
+enum class HealthVerdict {
+  unknown,    // no load of the experts to judge by
+  too_young,  // still settling, and nothing severe so far
+  healthy,
+  attention,  // the worst ongoing finding is a warning
+  unhealthy   // ... or severe
+};
+const char* health_verdict_name(HealthVerdict verdict);  // "Needs attention"
+
+struct Health {
+  HealthVerdict verdict = HealthVerdict::unknown;
+  std::string sentence;      // without the verdict's name
+  std::string help;          // what balances the router, and what would help; empty: nothing is known
+  int layer = -1;            // the worst; -1: none
+  std::vector<int> experts;  // of it, the worst first
+  std::int64_t since = -1;   // the step; -1: nothing is wrong
+  std::string finding;       // finding_id of the one that it speaks of; empty: none
+};
+
+// Every router settles in its first steps: a load that is uneven there says nothing.
+inline constexpr std::int64_t kSettlingSteps = 150;
+
+// `findings`: in the order of sort_findings; those of other runs and comparisons are passed over.
+Health judge_health(const History& history, std::span<const Finding> findings);
+
+}  // namespace moescope

@@ -1,0 +1,25 @@
+// How far the colours of a load reach: to 4, 16 or 64 times the fair share; a click opens them one further.
+#pragma once
+
+#include <QToolButton>
+
+#include "widgets/plots/color_scale.h"
+
+namespace moescope {
+
+class LoadScaleButton : public QToolButton {
+  Q_OBJECT
+
+ public:
+  explicit LoadScaleButton(QWidget* parent = nullptr);
+  LoadScale scale() const { return scale_; }
+  void setScale(int scale);  // index of LoadScale; any other: the first
+
+ signals:
+  void changed();
+
+ private:
+  LoadScale scale_ = LoadScale::to_4;
+};
+
+}  // namespace moescope
