@@ -8,6 +8,7 @@
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "widgets/microscaling/capture_bar.h"
+#include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
 
@@ -34,6 +35,8 @@ CaptureActions::CaptureActions(RunSession* session, Selection* selection, Worksp
   connect(lab_->captureBar(), &CaptureBar::cancelRequested, this, &CaptureActions::cancel);
   for (QuantizationErrorPanel* matrix : workspaces->findChildren<QuantizationErrorPanel*>())
     connect(matrix, &QuantizationErrorPanel::operandOpened, this, &CaptureActions::open);
+  for (OperandCostsPanel* costs : workspaces->findChildren<OperandCostsPanel*>())
+    connect(costs, &OperandCostsPanel::operandOpened, this, &CaptureActions::open);
 }
 
 void CaptureActions::onOpened() {

@@ -13,6 +13,7 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/telemetry/logs/log_settings.h"
 #include "widgets/compare/gradient_error_panel.h"
+#include "widgets/compare/loss_gap_panel.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {
@@ -33,11 +34,18 @@ QStringList otherFormats(const RunConfig& config) {
   return formats;
 }
 
-std::vector<ComparedRun> comparedConfigs(const std::vector<RunConfig>& configs) {
+std::vector<ComparedRun> comparedConfigs(const std::vector<RunConfig>& configs,
+                                         const std::vector<HistoryPtr>& histories) {
   std::vector<ComparedRun> compared;
   for (const RunConfig& config : configs) {
     ComparedRun run;
     run.noise_twin = !compared.empty() && is_noise_twin(configs.front(), config);
+    if (run.noise_twin) {
+      const History& history = *histories[compared.size()];
+      const std::int64_t until = same_changes_until(*histories.front(), history);
+      if (until < history.steps().last) run.twin_until = beginning_of(history, until);
+    }
+    run.same_start = same_start(configs.front(), config);
     for (const ConfigDifference& found : difference(configs.front(), config))
       run.settings.push_back(
           {QString::fromStdString(found.key), QString::fromStdString(found.a), QString::fromStdString(found.b)});
@@ -56,9 +64,11 @@ std::vector<ComparedRun> comparedLogs(const std::vector<HistoryPtr>& histories) 
     if (compared.empty()) {
       first = settings;
     } else {
-      for (const LogDifference& found : difference(first, settings))
+      for (const LogDifference& found : difference(first, settings)) {
         run.settings.push_back(
             {QString::fromStdString(found.key), QString::fromStdString(found.a), QString::fromStdString(found.b)});
+        run.same_start &= found.key != "seed";
+      }
       const auto until = same_settings_until(first, settings);
       run.noise_twin = until.has_value();
       if (until && *until < history->steps().last) run.twin_until = beginning_of(*history, *until);
@@ -82,11 +92,14 @@ CompareActions::CompareActions(RunSession* session, Selection* selection, Compar
   connect(chips_, &RunChips::activated, selection_, &Selection::setRun);
   connect(chips_, &RunChips::removeRequested, this, &CompareActions::removeRun);
   connect(chips_, &RunChips::noiseTwinRequested, this, &CompareActions::addNoiseTwin);
+  connect(chips_, &RunChips::perturbedTwinRequested, this, &CompareActions::addPerturbedTwin);
   connect(chips_, &RunChips::formatTwinRequested, this,
           [this](const QString& format) { addTwinWith("precision.experts", format.toStdString()); });
   connect(chips_, &RunChips::twinRequested, this, [this] { askForTwin({}); });
   connect(workspaces_->compare()->gradientPanel(), &GradientErrorPanel::cadenceRequested, this,
           &CompareActions::measureGradients);
+  connect(workspaces_->compare()->lossGapPanel(), &LossGapPanel::twinRequested, this,
+          &CompareActions::addPerturbedTwin);
 }
 
 void CompareActions::addActionsTo(QMenu* menu) {
@@ -94,7 +107,10 @@ void CompareActions::addActionsTo(QMenu* menu) {
   twin->setWhatsThis("Compare with: train a twin with another setting beside run A");
   QAction* noise = menu->addAction("Add a &noise twin", QKeySequence(Qt::Key_N), this, &CompareActions::addNoiseTwin);
   noise->setWhatsThis("Add a noise twin: run A's settings with another seed");
-  offWithoutTraining(menu, {twin, noise}, session_);
+  QAction* perturbed = menu->addAction("Add a &perturbed twin", QKeySequence(Qt::SHIFT | Qt::Key_N), this,
+                                       &CompareActions::addPerturbedTwin);
+  perturbed->setWhatsThis("Add a perturbed twin: run A's start, its weights moved by a unit in the last place");
+  offWithoutTraining(menu, {twin, noise, perturbed}, session_);
   for (int run = 0; run < kMaxRuns; ++run) {
     auto* choose = new QAction("Run " + runLetter(run), this);
     choose->setShortcut(QKeySequence(QString("Alt+%1").arg(run + 1)));
@@ -129,8 +145,24 @@ void CompareActions::addTwinWith(const QString& key, const ConfigValue& value) {
 }
 
 void CompareActions::addNoiseTwin() {
+  addNext(noise_twin);
+}
+
+void CompareActions::addPerturbedTwin() {
+  addNext(perturbed_twin);
+}
+
+void CompareActions::addNext(RunConfig (*next)(RunConfig)) {
   if (!session_->isLive()) return messages_->say(kNothingTrains, 6000);
-  addTwin(noise_twin(session_->config()));
+  RunConfig twin = next(session_->config());
+  const auto open = [&] {
+    for (int place = 0; place < static_cast<int>(session_->histories().size()); ++place)
+      if (session_->config(place).seed == twin.seed && session_->config(place).perturbation == twin.perturbation)
+        return is_noise_twin(session_->config(), session_->config(place));
+    return false;
+  };
+  while (open()) twin = next(twin);
+  addTwin(twin);
 }
 
 void CompareActions::removeRun(int place) {
@@ -153,9 +185,11 @@ void CompareActions::showDifferences() {
   for (int place = 0; place < static_cast<int>(session_->histories().size()) && session_->hasConfig(); ++place)
     configs.push_back(session_->config(place));
   const std::string preset = comparison_preset_of(configs);
-  compared_->set(session_->hasConfig() ? comparedConfigs(configs) : comparedLogs(session_->histories()),
-                 preset.empty() ? QString() : QString::fromStdString(preset_about(preset)));
+  compared_->set(
+      session_->hasConfig() ? comparedConfigs(configs, session_->histories()) : comparedLogs(session_->histories()),
+      preset.empty() ? QString() : QString::fromStdString(preset_about(preset)));
   workspaces_->compare()->gradientPanel()->setLive(session_->isLive());
+  workspaces_->compare()->lossGapPanel()->setRoomForTwin(session_->isLive() && session_->histories().size() < kMaxRuns);
   chips_->setLive(session_->isLive());
   if (session_->hasConfig()) chips_->setFormats(otherFormats(session_->config()));
   showChips();

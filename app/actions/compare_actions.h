@@ -31,7 +31,10 @@ class CompareActions : public QObject {
   void showChips();
 
  private:
+  // Run A with the next seed, or the next perturbation, that no open run has.
   void addNoiseTwin();
+  void addPerturbedTwin();
+  void addNext(RunConfig (*next)(RunConfig));
   void removeRun(int place);
   void measureGradients(int every);
 

@@ -92,6 +92,10 @@ void RunChips::fillMenu() {
   menu_->clear();
   const bool room = static_cast<int>(runs_.size()) < kMaxRuns;
   menu_->addAction("&Noise twin: same settings, another seed", this, &RunChips::noiseTwinRequested)->setEnabled(room);
+  menu_
+      ->addAction("&Perturbed twin: same start, weights moved by a unit in the last place", this,
+                  &RunChips::perturbedTwinRequested)
+      ->setEnabled(room);
   QMenu* formats = menu_->addMenu("Experts in another number &format");
   formats->setEnabled(room);
   for (const QString& format : formats_)

@@ -32,6 +32,7 @@ class RunChips : public QWidget {
   void activated(int run);
   void removeRequested(int run);
   void noiseTwinRequested();
+  void perturbedTwinRequested();
   void formatTwinRequested(QString format);
   void twinRequested();  // with a setting to choose
 

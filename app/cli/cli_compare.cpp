@@ -79,9 +79,10 @@ std::string comparison_report(std::span<const HistoryPtr> histories, std::span<c
                               double epsilon) {
   const StepRange window = last_common_steps(histories, kLastSteps);
   if (window.empty()) return {};
-  std::vector<HistoryPtr> same_settings = {histories.front()};
+  const auto paired = [&](std::size_t i) { return PairedRun{histories[i], same_start(configs.front(), configs[i])}; };
+  std::vector<PairedRun> twins;
   for (std::size_t i = 1; i < histories.size(); ++i)
-    if (is_noise_twin(configs.front(), configs[i])) same_settings.push_back(histories[i]);
+    if (is_noise_twin(configs.front(), configs[i])) twins.push_back(paired(i));
 
   std::string text = "Comparison after " + std::to_string(window.last + 1) + " steps; means over the last " +
                      std::to_string(window.size()) + ", loss in nats/token\n" + table(histories, configs, window);
@@ -93,15 +94,19 @@ std::string comparison_report(std::span<const HistoryPtr> histories, std::span<c
                         std::to_string(*first)
                   : "no loss difference above " + to_string(ConfigValue(epsilon));
     text += '\n';
-    if (!is_noise_twin(configs.front(), configs[i]))
-      text += conclude(*histories.front(), *other, same_settings).text + '\n';
+    if (is_noise_twin(configs.front(), configs[i])) continue;
+    text += conclude(histories.front(), paired(i), twins).text + '\n';
+    const Conclusion validation = conclude(histories.front(), paired(i), twins, kMatters, Metric::val_loss);
+    if (!is_missing(validation.gap)) text += validation.text + '\n';
   }
-  if (same_settings.size() > 1)
-    text += "The band is " + to_string(ConfigValue(kBandFactor)) +
-            " times the smoothed |loss difference| of runs that differ only in their seed (" +
-            std::to_string(same_settings.size() - 1) + (same_settings.size() == 2 ? " twin).\n" : " twins).\n");
+  if (!twins.empty())
+    text +=
+        "Gaps are means of paired losses over the last half of the steps, with 95 % intervals by the noise twins of "
+        "the "
+        "same start, or else by those of another seed; " +
+        to_string(ConfigValue(100 * kMatters)) + " % of the first run's loss counts as a difference that matters.\n";
   else
-    text += "Add --noise-twin to see how much of a difference is noise.\n";
+    text += "Add --perturbed-twin or --noise-twin to see how much of a difference is noise.\n";
   return text;
 }
 

@@ -388,8 +388,7 @@ std::unique_ptr<Ranks> open_ranks(const TrainOptions& o) {
     if (!o.all_to_all.empty()) throw std::runtime_error("--all-to-all: needs --ep R");
     return nullptr;
   }
-  if (!o.compare.empty() || o.noise_twin)
-    throw std::runtime_error("--ep: trains one run; --compare and --noise-twin do not go with it");
+  if (o.compares()) throw std::runtime_error("--ep: trains one run; --compare and twins do not go with it");
   if ((o.ep & (o.ep - 1)) != 0)
     throw std::runtime_error("--ep " + std::to_string(o.ep) +
                              ": must be a power of two, so that the order of sums is fixed");

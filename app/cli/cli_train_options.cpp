@@ -69,6 +69,10 @@ void add_train_options(Command& sub, TrainOptions& o) {
   sub.option(
       "--noise-twin", o.noise_twin,
       "Train a twin that differs only in its seed (other initial weights, same batches): its difference is noise");
+  sub.option(
+      "--perturbed-twin", o.perturbed_twin,
+      "Train a twin whose weights start a unit in the last place away: its difference is chaos alone, the sharpest "
+      "measure of what a loss difference means");
   sub.option("--epsilon", o.epsilon,
              "A comparison reports the first step with a larger loss difference than this (default: 0.05)")
       .range(0.0, 100.0);

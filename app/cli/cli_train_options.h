@@ -19,7 +19,8 @@ struct TrainOptions {
   std::string matrix_units;
   int threads = 0, ep = 0, ranks_per_node = 0, serve = 0;
   double epsilon = kGapEpsilon;
-  bool overwrite = false, noise_twin = false;
+  bool overwrite = false, noise_twin = false, perturbed_twin = false;
+  bool compares() const { return !compare.empty() || noise_twin || perturbed_twin; }
   bool has_data = false, has_seed = false, has_steps = false;
 };
 

@@ -132,6 +132,7 @@ std::vector<RunConfig> fresh_configs(const TrainOptions& o) {
   std::vector<RunConfig> twins;
   for (const std::string& settings : o.compare) twins.push_back(twin_config(configs.front(), settings));
   if (o.noise_twin) twins.push_back(noise_twin(configs.front()));
+  if (o.perturbed_twin) twins.push_back(perturbed_twin(configs.front()));
   if (configs.size() + twins.size() > kMaxRuns)
     throw std::runtime_error("--compare: " + std::to_string(configs.size() + twins.size()) + " runs, allowed are " +
                              std::to_string(kMaxRuns) + " with the one they are compared with");
@@ -180,8 +181,8 @@ std::string kernels_of_checkpoint(const TrainOptions& o) {
 }
 
 std::vector<Trainer> resumed_trainers(const TrainOptions& o, Ranks* ranks) {
-  if (!o.compare.empty() || o.noise_twin)
-    throw std::runtime_error("--compare and --noise-twin start from the beginning, so they do not go with --resume");
+  if (o.compares())
+    throw std::runtime_error("--compare and twins start from the beginning, so they do not go with --resume");
   const std::vector<std::string> files = newest_checkpoint(o.resume);
   if (ranks && files.size() > 1)
     throw std::runtime_error(fs::path(files.front()).parent_path().string() + ": holds " +

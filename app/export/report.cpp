@@ -55,7 +55,7 @@ class Report {
   explicit Report(const ReportSource& source)
       : source_(source), histories_(source.selection->histories().begin(), source.selection->histories().end()) {
     if (histories_.empty()) return;
-    same_settings_ = source_.compared->sameSettings(*source_.selection);
+    twins_ = source_.compared->twins(*source_.selection);
   }
 
   QByteArray text() {
@@ -86,6 +86,7 @@ class Report {
     return i < source_.compared->runs().size() ? source_.compared->runs()[i] : unknown;
   }
   bool noiseTwin(std::size_t i) const { return compared(i).noise_twin; }
+  PairedRun paired(std::size_t i) const { return {histories_[i], compared(i).same_start}; }
   QString twinWords(std::size_t i) const;
 
   void head();
@@ -101,7 +102,8 @@ class Report {
   void allSettings();
 
   const ReportSource& source_;
-  std::vector<HistoryPtr> histories_, same_settings_;
+  std::vector<HistoryPtr> histories_;
+  std::vector<PairedRun> twins_;
   QString out_;
   int figure_ = 0;
 };
@@ -152,19 +154,21 @@ void Report::outcome() {
       out_ += QString("<p><b>%1</b> is a noise twin: %2 %3</p>\n").arg(name(i), twinWords(i), differs);
     else
       out_ += QString("<p class=\"verdict\">%1</p><p>%2</p>\n")
-                  .arg(html(conclude(*histories_.front(), *histories_[i], same_settings_).text), differs);
+                  .arg(html(conclude(histories_.front(), paired(i), twins_).text), differs);
   }
   if (compares())
     out_ +=
-        same_settings_.size() > 1
+        twins_.empty()
             ? QString(
-                  "<p class=\"muted\">The noise band is %1 times the smoothed |loss difference| of runs that differ by "
-                  "chance alone: in their seed, or in nothing that their settings say. Inside it a difference is no "
-                  "larger than chance makes; that does not show that there is no difference.</p>\n")
-                  .arg(kBandFactor)
+                  "<p class=\"muted\">No run differs from A by chance alone, so it is not known how much of a "
+                  "difference is chance.</p>\n")
             : QString(
-                  "<p class=\"muted\">No run differs from A only in its seed, so it is not known how much of a "
-                  "difference is chance.</p>\n");
+                  "<p class=\"muted\">A loss gap is the mean of paired losses (same step, same batch) over the last "
+                  "half of the steps, with its 95 % interval from the batch means of runs that differ by chance "
+                  "alone: in their seed, or in nothing that their settings say. %1 % of A's loss counts as a "
+                  "difference that matters (the relative error that DeepSeek-V3, arXiv:2412.19437, calls within "
+                  "training randomness).</p>\n")
+                  .arg(100 * kMatters);
 }
 
 // What multiplied, without which tokens/s say little: once if it is the same in all runs.
@@ -252,7 +256,7 @@ void Report::findings() {
     out_ += "<h3>" + name(i) + "</h3>\n";
     std::vector<Finding> found = find_all(histories_[i]);
     if (i > 0 && !noiseTwin(i)) {
-      const auto against = compare_findings(histories_.front(), histories_[i], same_settings_);
+      const auto against = compare_findings(histories_.front(), paired(i), twins_);
       found.insert(found.end(), against.begin(), against.end());
     }
     sort_findings(found);

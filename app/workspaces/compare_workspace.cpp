@@ -5,6 +5,7 @@
 #include "widgets/compare/loss_gap_panel.h"
 #include "widgets/compare/routing_flips_panel.h"
 #include "widgets/compare/runs_panel.h"
+#include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/overview/loss_panel.h"
 
 namespace moescope {
@@ -12,12 +13,15 @@ namespace moescope {
 CompareWorkspace::CompareWorkspace(Selection* selection, const ComparedRuns* runs, QWidget* parent)
     : Workspace(selection, "Compare", parent) {
   loss_ = addDock(new LossPanel(selection_), "dock_compare_loss");
-  gap_ = addDock(new LossGapPanel(selection_, runs), "dock_compare_gap");
+  loss_gap_panel_ = new LossGapPanel(selection_, runs);
+  gap_ = addDock(loss_gap_panel_, "dock_compare_gap");
   table_ = addDock(new RunsPanel(selection_, runs), "dock_compare_table");
   flips_ = addDock(new RoutingFlipsPanel(selection_, runs), "dock_compare_flips");
   gradient_panel_ = new GradientErrorPanel(selection_);
   gradient_ = addDock(gradient_panel_, "dock_compare_gradient");
   load_difference_ = addDock(new LoadDifferencePanel(selection_, runs), "dock_compare_load_difference");
+  operand_costs_ =
+      addDock(new OperandCostsPanel(selection_, OperandCostsPanel::Of::compared_run), "dock_compare_operand_costs");
   timeline_ = addTimeline("dock_compare_timeline");
   arrange();
 }
@@ -32,7 +36,9 @@ void CompareWorkspace::arrange() {
   splitDockWidget(loss_, table_, Qt::Horizontal);
   splitDockWidget(flips_, gradient_, Qt::Horizontal);
   splitDockWidget(gradient_, load_difference_, Qt::Horizontal);
+  tabifyDockWidget(load_difference_, operand_costs_);
   for (QDockWidget* dock : docks()) dock->show();
+  load_difference_->raise();
 }
 
 void CompareWorkspace::setDefaultSizes() {

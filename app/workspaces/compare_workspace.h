@@ -7,6 +7,7 @@ namespace moescope {
 
 class ComparedRuns;
 class GradientErrorPanel;
+class LossGapPanel;
 
 class CompareWorkspace : public Workspace {
   Q_OBJECT
@@ -17,10 +18,12 @@ class CompareWorkspace : public Workspace {
   void arrange() override;
   void setDefaultSizes() override;
   GradientErrorPanel* gradientPanel() const { return gradient_panel_; }
+  LossGapPanel* lossGapPanel() const { return loss_gap_panel_; }
 
  private:
-  QDockWidget *loss_, *gap_, *table_, *flips_, *gradient_, *load_difference_, *timeline_;
+  QDockWidget *loss_, *gap_, *table_, *flips_, *gradient_, *load_difference_, *operand_costs_, *timeline_;
   GradientErrorPanel* gradient_panel_;
+  LossGapPanel* loss_gap_panel_;
 };
 
 }  // namespace moescope

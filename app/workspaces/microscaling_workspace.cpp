@@ -2,6 +2,7 @@
 
 #include "widgets/microscaling/block_scale_histogram_panel.h"
 #include "widgets/microscaling/number_formats_panel.h"
+#include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
 
@@ -14,6 +15,7 @@ MicroscalingWorkspace::MicroscalingWorkspace(Selection* selection, QWidget* pare
   lab_dock_ = addDock(lab_, "Tensors", "dock_tensor_lab");
   lab_dock_->setTitleBarWidget(new QWidget(lab_dock_));  // its parts have titles of their own
   quant_error_ = addDock(new QuantizationErrorPanel(selection_), "dock_micro_quant_error");
+  operand_costs_ = addDock(new OperandCostsPanel(selection_), "dock_micro_operand_costs");
   scale_histogram_ = addDock(new BlockScaleHistogramPanel(selection_), "dock_micro_scale_histogram");
   formats_ = addDock(new NumberFormatsPanel(selection_), "dock_formats");
   arrange();
@@ -23,7 +25,8 @@ MicroscalingWorkspace::MicroscalingWorkspace(Selection* selection, QWidget* pare
 void MicroscalingWorkspace::arrange() {
   for (QDockWidget* dock : docks()) dock->setFloating(false);
   addDockWidget(Qt::TopDockWidgetArea, lab_dock_);
-  for (QDockWidget* dock : {quant_error_, scale_histogram_, formats_}) tabifyDockWidget(lab_dock_, dock);
+  for (QDockWidget* dock : {quant_error_, operand_costs_, scale_histogram_, formats_})
+    tabifyDockWidget(lab_dock_, dock);
   for (QDockWidget* dock : docks()) dock->show();
   showTensorLab();
 }

@@ -21,7 +21,7 @@ class MicroscalingWorkspace : public Workspace {
 
  private:
   TensorLab* lab_;
-  QDockWidget *lab_dock_, *quant_error_, *scale_histogram_, *formats_;
+  QDockWidget *lab_dock_, *quant_error_, *operand_costs_, *scale_histogram_, *formats_;
 };
 
 }  // namespace moescope

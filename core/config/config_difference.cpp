@@ -18,15 +18,29 @@ std::vector<ConfigDifference> difference(const RunConfig& a, const RunConfig& b)
 bool is_noise_twin(const RunConfig& a, const RunConfig& b) {
   for (const ConfigDifference& found : difference(a, b)) {
     const bool observes = found.key.starts_with("telemetry.") || found.key.starts_with("parallel.");
-    if (found.key != "seed" && !observes) return false;
+    if (found.key != "seed" && found.key != "perturbation" && !observes) return false;
   }
-  return a.seed != b.seed;
+  return a.seed != b.seed || a.perturbation != b.perturbation;
+}
+
+bool same_start(const RunConfig& a, const RunConfig& b) {
+  for (const ConfigDifference& found : difference(a, b))
+    if (found.key == "seed" || found.key.starts_with("model.")) return false;
+  return true;
 }
 
 RunConfig noise_twin(RunConfig config) {
   const RunConfig first = config;
   const double last_seed = find_field("seed")->max;
   config.seed = static_cast<double>(config.seed) < last_seed ? config.seed + 1 : 0;
+  config.name = twin_name(first, config);
+  return config;
+}
+
+RunConfig perturbed_twin(RunConfig config) {
+  const RunConfig first = config;
+  const double last = find_field("perturbation")->max;
+  config.perturbation = static_cast<double>(config.perturbation) < last ? config.perturbation + 1 : 1;
   config.name = twin_name(first, config);
   return config;
 }

@@ -133,6 +133,13 @@ void add_run(std::vector<ConfigField>& t) {
       "Start of all random numbers: initial weights and the order of the data. The same seed and settings give "
       "bit-identical losses on any number of threads. Two runs that differ only in the seed show how much of a "
       "difference is noise; side by side, all runs read run A's batches, so that only their initial weights differ."));
+  t.push_back(field<&RunConfig::perturbation>(
+      "perturbation", "Run", "Perturbation", "", {0, kMaxSeed},
+      "0: none. Any other number moves every initial weight up or down by one unit in its last place, by a choice of "
+      "its "
+      "own. Training is chaotic: from so small a difference two runs drift apart, and a twin that differs only in this "
+      "shows how far by chaos alone, without the luck of another start. It is what repeated runs on a GPU differ by, "
+      "whose sums come in any order."));
 }
 
 void add_model_shape(std::vector<ConfigField>& t) {
@@ -461,6 +468,10 @@ void add_rest(std::vector<ConfigField>& t) {
       "weights two and all others (*); domains that are not named count 0. A change while training is a domain shift, "
       "and shows how far biases lag behind. Runs side by side read the same batches, so it changes for all. Empty: the "
       "built-in domains equally often, of your own text every place equally likely.")));
+  t.push_back(field<d, &DataConfig::held_out>(
+      "data.held_out", "Data", "Held out for validation", "share", {0, 0.5},
+      "Share of each of your own texts, at its end, that is never trained on: the validation loss is measured there. "
+      "0: none, and no validation loss. The built-in generator writes text of its own for it, whatever this says."));
   constexpr auto p = &RunConfig::parallel;
   t.push_back(
       field<p, &ParallelConfig::ranks>("parallel.ranks", "All-to-all", "Virtual ranks", "ranks", {1, 256},
@@ -498,6 +509,12 @@ void add_rest(std::vector<ConfigField>& t) {
       "the same weights and batch: signal-to-noise ratio and cosine per layer and kind of tensor, and the share of the "
       "tokens that FP32 would have routed to other experts. Such a step takes about twice as long; the training itself "
       "is not affected. 0: never.")));
+  t.push_back(live(field<v, &TelemetryConfig::validation_every>(
+      "telemetry.validation_every", "Telemetry", "Validation loss every", "steps", {0, 10000},
+      "Steps between losses of four fixed batches that are never trained on, the same for any seed. Always the same "
+      "text, they show a difference of two runs without the swings from batch to batch. Each costs four forward "
+      "passes; "
+      "the training itself is not affected. Of your own text a part must be held out (data.held_out). 0: never.")));
   t.push_back(field<v, &TelemetryConfig::window>(
       "telemetry.window", "Telemetry", "Window of balance", "steps", {2, 10000},
       "Steps that windowed MaxVio and dead experts are computed over. A batch alone shows sampling noise; high in the "

@@ -103,6 +103,7 @@ struct DataConfig {
   int batch = 8;             // sequences
   int seq = 128;             // tokens
   std::string mixture = {};  // weights of the domains (core/config/mixture.h); empty: as they occur in the data
+  double held_out = 0;       // share of each text, at its end, that is for validation only
 };
 
 // Virtual ranks over which all-to-all volumes are counted.
@@ -117,6 +118,7 @@ struct TelemetryConfig {
   int quant_every = 1;     // steps between frames with quantization statistics
   int flips_every = 10;    // steps between comparisons of the routing with run 0's; 0: never
   int gradient_every = 0;  // steps between comparisons of the gradients with FP32; 0: never
+  int validation_every = 0;  // steps between losses of the held-out batches; 0: never
   int window = 50;         // steps that windowed MaxVio and dead experts are computed over
   int specialisation_every =
       20;                // steps between tables of expert choices by domain and byte, summed over them; 0: never
@@ -136,6 +138,7 @@ struct TelemetryConfig {
 struct RunConfig {
   std::string name = "run";
   std::int64_t seed = 1;
+  std::int64_t perturbation = 0;  // 0: none; n: the n-th choice of weights moved up or down by a unit in the last place
   ModelConfig model;
   RouterConfig router;
   OptimizerConfig optimizer;
@@ -220,11 +223,14 @@ struct ConfigDifference {
 };
 // In the table's order. Names do not count: every run has its own.
 std::vector<ConfigDifference> difference(const RunConfig& a, const RunConfig& b);
-// Whether `b` shows what chance alone does to `a`: another seed, and otherwise the same settings as far as they affect
-// training ([telemetry] and [parallel] do not). Runs in lock-step read the batches of the first, whatever their seeds:
-// such twins differ only in their initial weights.
+// Whether `b` shows what chance alone does to `a`: another seed or perturbation, and otherwise the same settings as far
+// as they affect training ([telemetry] and [parallel] do not). Runs in lock-step read the batches of the first,
+// whatever their seeds: such twins differ only in their initial weights.
 bool is_noise_twin(const RunConfig& a, const RunConfig& b);
-RunConfig noise_twin(RunConfig config);  // the next seed, and a name that says so
+// Whether both start from the same weights but for a perturbation: one seed, one shape of model.
+bool same_start(const RunConfig& a, const RunConfig& b);
+RunConfig noise_twin(RunConfig config);      // the next seed, and a name that says so
+RunConfig perturbed_twin(RunConfig config);  // the same with the next perturbation
 // A valid name for a run that is compared with `first`: "16B-like+mxfp8_rceil", "nano+top_k-4".
 std::string twin_name(const RunConfig& first, const RunConfig& twin);
 

@@ -28,9 +28,21 @@ class GeneratedDataset : public Dataset {
     for (int row = 0; row < config_.batch; ++row) {
       const std::uint64_t index = static_cast<std::uint64_t>(step) * config_.batch + row;
       const int domain = mixture.empty() ? domain_of(index) : mixture.domain_of(index);
-      fill_sequence(batch, row, domain, sequence_text(index, domain));
+      fill_sequence(batch, row, domain, sequence_text(text_, index, domain));
     }
     return batch;
+  }
+
+  std::vector<Batch> held_out() const override {
+    const RandomStream text(0, "data.held_out_text");
+    std::vector<Batch> batches(kHeldOutBatches, empty_batch(config_.batch, config_.seq));
+    for (std::size_t i = 0; i < batches.size(); ++i)
+      for (int row = 0; row < config_.batch; ++row) {
+        const std::uint64_t index = i * static_cast<std::size_t>(config_.batch) + static_cast<std::size_t>(row);
+        const int domain = static_cast<int>(index % names_.size());
+        fill_sequence(batches[i], row, domain, sequence_text(text, index, domain));
+      }
+    return batches;
   }
 
  private:
@@ -44,8 +56,8 @@ class GeneratedDataset : public Dataset {
   }
 
   // S + 1 bytes from a random position in a document, so that a position carries no information about the content.
-  std::string sequence_text(std::uint64_t index, int domain) const {
-    Draws draws(text_, index);
+  std::string sequence_text(const RandomStream& stream, std::uint64_t index, int domain) const {
+    Draws draws(stream, index);
     const std::size_t skipped = draws.below(64);
     const std::size_t needed = skipped + static_cast<std::size_t>(config_.seq) + 1;
     std::string text;

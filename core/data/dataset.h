@@ -23,6 +23,8 @@ struct Batch {
   const std::vector<std::string>* domain_names = nullptr;  // owned by the dataset; nullptr: they have no names
 };
 
+inline constexpr int kHeldOutBatches = 4;
+
 class Dataset {
  public:
   explicit Dataset(std::int64_t seed) : seed_(seed) {}
@@ -30,6 +32,9 @@ class Dataset {
   virtual const std::vector<std::string>& domains() const = 0;
   virtual Batch batch(std::int64_t step, const Mixture& mixture) const = 0;
   Batch batch(std::int64_t step) const { return batch(step, mixture_); }  // with the mixture given to open_dataset()
+  // kHeldOutBatches batches that no batch() has anything of, domains in turn, the same for any seed. Empty: nothing of
+  // the text is held out.
+  virtual std::vector<Batch> held_out() const = 0;
   virtual std::string summary() const { return {}; }  // what was found and what was skipped, as text for the user
 
   // For data.mixture = `text`. Throws std::invalid_argument as mixture_weights() does.

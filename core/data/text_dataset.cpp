@@ -138,7 +138,8 @@ class TextDataset : public Dataset {
     std::uint64_t starts = 0;
     for (const TextDomain& domain : all_.domains) {
       names_.push_back(domain.name);
-      starts += domain.text.size() - static_cast<std::size_t>(config.seq);
+      trained_.push_back(trained_bytes(domain.text.size()));
+      starts += trained_.back() - static_cast<std::size_t>(config.seq);
       starts_.push_back(starts);
     }
   }
@@ -176,11 +177,39 @@ class TextDataset : public Dataset {
     return batch;
   }
 
+  std::vector<Batch> held_out() const override {
+    std::vector<std::size_t> domains;  // with a part held out
+    for (std::size_t d = 0; d < trained_.size(); ++d)
+      if (trained_[d] < all_.domains[d].text.size()) domains.push_back(d);
+    if (domains.empty()) return {};
+    const RandomStream places(0, "data.held_out_places");
+    std::vector<Batch> batches(kHeldOutBatches, empty_batch(config_.batch, config_.seq));
+    for (std::size_t i = 0; i < batches.size(); ++i)
+      for (int row = 0; row < config_.batch; ++row) {
+        const std::uint64_t index = i * static_cast<std::size_t>(config_.batch) + static_cast<std::size_t>(row);
+        const std::size_t domain = domains[index % domains.size()];
+        const std::string_view part = std::string_view(all_.domains[domain].text).substr(trained_[domain]);
+        Draws draws(places, index);
+        const std::uint64_t offset = draws.below64(part.size() - static_cast<std::size_t>(config_.seq));
+        fill_sequence(batches[i], row, static_cast<int>(domain), part.substr(offset, config_.seq + 1));
+      }
+    return batches;
+  }
+
  private:
+  // Of a text of `size` bytes. Both parts hold a sequence, or all of it is trained on.
+  std::size_t trained_bytes(std::size_t size) const {
+    const std::size_t needed = static_cast<std::size_t>(config_.seq) + 1;
+    if (config_.held_out <= 0 || size < 2 * needed) return size;
+    const auto part = static_cast<std::size_t>(config_.held_out * static_cast<double>(size));
+    return size - std::clamp(part, needed, size - needed);
+  }
+
   DataConfig config_;
   RandomStream places_;
   Collection all_;
   std::vector<std::string> names_;
+  std::vector<std::size_t> trained_;   // bytes of each text before what is held out
   std::vector<std::uint64_t> starts_;  // cumulative number of places where a sequence can begin
 };
 

@@ -32,7 +32,7 @@ Learner<T>::Learner(const RunConfig& run_config, Weights weights, Ranks* ranks)
     if (is_of_rank(slice, ranks, run_config.model.n_experts))
       (is_of_gate(slice) ? gate_slices_ : own_slices_).push_back(slice);
   if (weights == Weights::zero) return;
-  parameters.initialise(config.seed);
+  parameters.initialise(config.seed, config.perturbation);
   make_outlier_channel(config.model, parameters.weight_view);
   set_biases(config.router.initial_bias, config.model, expert_bias);
 }

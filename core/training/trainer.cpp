@@ -186,6 +186,18 @@ void Trainer::compute_ahead(const Batch& batch, OperandTap& tap) {
   state_->learner.backward(batch, clock);
 }
 
+float Trainer::held_out_loss(const std::vector<Batch>& held_out) {
+  Learner<float>& learner = state_->learner;
+  const double noise = std::exchange(learner.config.router.gate_noise, 0.0);
+  PhaseClock clock;  // all of it is telemetry to the caller
+  clock.start(Phase::other);
+  double sum = 0;
+  for (const Batch& batch : held_out) sum += learner.forward(batch, false, clock).ce;
+  learner.config.router.gate_noise = noise;
+  gather_wire(learner.ranks());  // what these passes sent does not belong to the next step
+  return static_cast<float>(sum / static_cast<double>(held_out.size()));
+}
+
 const RunConfig& Trainer::config() const {
   return state_->learner.config;
 }

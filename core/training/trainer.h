@@ -42,6 +42,10 @@ class Trainer {
   // nothing except routing(), which is then that of `batch`.
   void compute_ahead(const Batch& batch, OperandTap& tap);
 
+  // Mean cross-entropy of batches like those of the steps, by the present weights and without gate noise. Nothing of
+  // the training changes; routing() is that of the last of them. Collective.
+  float held_out_loss(const std::vector<Batch>& held_out);
+
   const RunConfig& config() const;  // with live changes applied
   std::int64_t steps_taken() const;
   void apply(

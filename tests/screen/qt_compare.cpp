@@ -1,5 +1,7 @@
 // Runs side by side as a person sees them: panels on two real histories, twins made through the window.
 #include <QComboBox>
+#include <QDockWidget>
+#include <QDoubleSpinBox>
 #include <QDragEnterEvent>
 #include <QDropEvent>
 #include <QFile>
@@ -28,6 +30,7 @@
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/telemetry/frame/operand_costs.h"
 #include "core/telemetry/frame/router_stats.h"
 #include "tests/support/controls.h"
 #include "tests/support/takes_keys.h"
@@ -36,8 +39,10 @@
 #include "widgets/compare/loss_gap_panel.h"
 #include "widgets/compare/routing_flips_panel.h"
 #include "widgets/compare/runs_panel.h"
+#include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/microscaling/tensors_panel.h"
+#include "widgets/panel/tensor_text.h"
 #include "widgets/plots/axis.h"
 
 using namespace moescope;
@@ -224,17 +229,19 @@ class CompareTest : public QObject {
     QCOMPARE(w.window.selection()->range(), all);
 
     const QString gaps = w.panel<LossGapPanel>()->csv();
-    const std::vector<HistoryPtr> same{h[0], h[2]};
+    const PairedRun twins[] = {{h[2], false}};
+    const Conclusion conclusion = conclude(h[0], {h[1]}, twins);
+    QCOMPARE(conclusion.steps, (StepRange{10, 59}));
     const auto raw = gap_series(*h[0], *h[1], Metric::ce_loss, kWholeRun, all, 60);
     const auto smooth = smoothed_gap(*h[0], *h[1], Metric::ce_loss, kWholeRun, all, 60);
-    const auto band = noise_band(same, Metric::ce_loss, kWholeRun, all, 60);
     QCOMPARE(column(gaps, 1).size(), 60);
     for (int step : {0, 1, 30, 59}) {
       QCOMPARE(column(gaps, 1)[step].toFloat(), static_cast<float>(raw[step].mean()));
       QCOMPARE(column(gaps, 2)[step].toFloat(), smooth[step]);
-      QCOMPARE(column(gaps, 5)[step].toFloat(), band[step]);
+      QCOMPARE(column(gaps, 5)[step], step < 10 ? QString() : QString::number(conclusion.gap, 'g', 9));
+      QCOMPARE(column(gaps, 6)[step], step < 10 ? QString() : QString::number(conclusion.half, 'g', 9));
     }
-    const QString verdict = QString::fromStdString(conclude(*h[0], *h[1], same).text).section(": ", 1);
+    const QString verdict = QString::fromStdString(conclusion.text).section(": ", 1);
     QTRY_VERIFY2(w.conclusion<LossGapPanel>().contains(verdict.toHtmlEscaped()), qPrintable(verdict));
 
     QTRY_VERIFY(w.panel<RunsPanel>()->findChild<QTableWidget*>()->columnCount() == 3);
@@ -261,6 +268,99 @@ class CompareTest : public QObject {
       QVERIFY2(panel->csv().count('\n') > 1, qPrintable(panel->title()));
       QVERIFY2(!panel->explain().isEmpty(), qPrintable(panel->title()));
     }
+  }
+
+  void theVerdictOffersTheTwinThatItNeeds() {
+    OpenWindow w;
+    w.addFormat("mxfp4");
+    w.trainTo(60);
+    QVERIFY(w.window.workspaces()->bringUp("compare"));
+    QTRY_VERIFY2(w.conclusion<LossGapPanel>().contains("without a noise twin"),
+                 qPrintable(w.conclusion<LossGapPanel>()));
+    auto* add = w.panel<LossGapPanel>()->findChild<QPushButton*>();
+    QTRY_VERIFY(add->isVisible());
+    QCOMPARE(add->text(), QStringLiteral("Add a perturbed twin: it shows what chance does"));
+    QTest::mouseClick(add, Qt::LeftButton);
+    QCOMPARE(w.window.selection()->histories().size(), 3u);
+    QCOMPARE(w.window.session()->config(2).perturbation, 1);
+    QCOMPARE(w.window.session()->config(2).seed, w.window.session()->config(0).seed);
+    w.waitFor(60);
+    const auto& h = w.window.selection()->histories();
+    const PairedRun twins[] = {{h[2]}};
+    const Conclusion found = conclude(h[0], {h[1]}, twins);
+    QCOMPARE(found.twins, 1);
+    const QString verdict = QString::fromStdString(found.text).section(": ", 1).toHtmlEscaped();
+    QTRY_VERIFY2(w.conclusion<LossGapPanel>().contains(verdict), qPrintable(w.conclusion<LossGapPanel>()));
+    QTRY_VERIFY(w.conclusion<LossGapPanel>().contains("perturbation-1, run A's start once more: what chance does"));
+    // The formats' costs stand in the same sentence.
+    const auto quantized = h[1]->quant_frame_at(59);
+    QVERIFY(quantized);
+    QTRY_VERIFY2(w.conclusion<LossGapPanel>().contains(" off, ") && w.conclusion<LossGapPanel>().contains("flushed"),
+                 qPrintable(w.conclusion<LossGapPanel>()));
+    // Another twin is another choice of weights, not the same run twice.
+    QTest::keyClick(&w.window, Qt::Key_N, Qt::ShiftModifier);
+    QCOMPARE(w.window.session()->config(3).perturbation, 2);
+    QTRY_VERIFY(!add->isVisible());  // four runs are open
+  }
+
+  // What a gap that matters is, the person may set.
+  void aLargerGapThatMattersIsSoonExcluded() {
+    OpenWindow w;
+    w.addFormat("bf16");
+    w.window.findChild<CompareActions*>()->addTwin(perturbed_twin(w.window.session()->config()));
+    w.trainTo(60);
+    QVERIFY(w.window.workspaces()->bringUp("compare"));
+    w.panel<LossGapPanel>()->findChild<QDoubleSpinBox*>()->setValue(50);
+    QTRY_VERIFY2(w.conclusion<LossGapPanel>().contains("good enough: loss gap"),
+                 qPrintable(w.conclusion<LossGapPanel>()));
+  }
+
+  // A change of run A, undone or not, leaves a twin that shows what chance did before it.
+  void aLiveChangeOfRunAEndsItsTwins() {
+    OpenWindow w;
+    w.window.findChild<CompareActions*>()->addTwin(noise_twin(w.window.session()->config()));
+    w.trainTo(55);
+    const auto change = [&](double lr) {
+      QVERIFY(w.window.session()->change({.run = 0, .key = "optimizer.lr", .value = lr}).isEmpty());
+    };
+    const double lr = w.window.session()->config().optimizer.lr;
+    change(2 * lr);
+    w.trainTo(58);
+    QVERIFY(w.window.workspaces()->bringUp("compare"));
+    QTRY_VERIFY2(!w.conclusion<LossGapPanel>().contains("what chance does"), qPrintable(w.conclusion<LossGapPanel>()));
+    change(lr);
+    w.trainTo(60);
+    w.addFormat("mxfp8_floor");
+    w.waitFor(60);
+    QTRY_VERIFY2(w.conclusion<LossGapPanel>().contains("run A with another seed, up to step 54"),
+                 qPrintable(w.conclusion<LossGapPanel>()));
+  }
+
+  void theCostliestOperandIsNamed() {
+    OpenWindow w;
+    w.addFormat("mxfp4");
+    w.trainTo(3);
+    QVERIFY(w.window.workspaces()->bringUp("compare"));
+    auto* costs = w.panel<OperandCostsPanel>();
+    for (QDockWidget* dock : w.window.workspaces()->compare()->findChildren<QDockWidget*>())
+      if (dock->isAncestorOf(costs)) dock->raise();
+    auto* table = costs->findChild<QTableView*>();
+    const auto frame = w.window.selection()->histories()[1]->quant_frame_at(2);
+    QVERIFY(frame);
+    QTRY_COMPARE(table->model()->rowCount(), static_cast<int>(frame->quants.size()));  // B's: run A quantizes nothing
+    const auto ranked = operand_costs(*frame);
+    const auto cell = [&](int row, int column) { return table->model()->index(row, column).data().toString(); };
+    QVERIFY2(cell(0, 0).endsWith(tensorName(*ranked.front().operand)), qPrintable(cell(0, 0)));
+    QCOMPARE(cell(0, 2), formatValue(ranked.front().operand->sqnr_db, 3));
+    QCOMPARE(cell(0, 3), formatPercent(ranked.front().operand->underflow));
+    QCOMPARE(cell(0, 1), formatPercent(ranked.front().share));
+    QTRY_VERIFY(w.conclusion<OperandCostsPanel>().startsWith(placeName(*ranked.front().operand) + " costs most in B"));
+    table->sortByColumn(2, Qt::AscendingOrder);
+    const auto least = std::ranges::min_element(frame->quants, {}, &QuantFrame::sqnr_db);
+    QCOMPARE(cell(0, 2), formatValue(least->sqnr_db, 3));
+    QTest::mouseClick(table->viewport(), Qt::LeftButton, {}, table->visualRect(table->model()->index(0, 0)).center());
+    QCOMPARE(w.window.selection()->tensor(), static_cast<const OperandPlace&>(*least));
+    QCOMPARE(costs->csv().count('\n'), static_cast<int>(frame->quants.size()) + 1);
   }
 
   // One click from any setting's label: the values of its context menu.
@@ -330,11 +430,11 @@ class CompareTest : public QObject {
     QTRY_VERIFY2(w.conclusion<RoutingFlipsPanel>().contains("B " + formatPercent(rate)),
                  qPrintable(w.conclusion<RoutingFlipsPanel>()));
     by_rounding->click();
-    QTRY_VERIFY2(w.conclusion<RoutingFlipsPanel>().contains("another seed alone, C"),
+    QTRY_VERIFY2(w.conclusion<RoutingFlipsPanel>().contains("chance alone, C"),
                  qPrintable(w.conclusion<RoutingFlipsPanel>()));
 
     auto* loads = w.panel<LoadDifferencePanel>();
-    QTRY_VERIFY2(w.conclusion<LoadDifferencePanel>().contains("another seed alone: C"),
+    QTRY_VERIFY2(w.conclusion<LoadDifferencePanel>().contains("by chance alone: C"),
                  qPrintable(w.conclusion<LoadDifferencePanel>()));
     for (const auto& [shown, named] : {std::pair{"the run", "B mxfp4"}, {"run A", "A nano"}}) {
       choose(loads, "Loads", shown);

@@ -6,13 +6,16 @@
 #include <cmath>
 
 #include "widgets/plots/color_scale.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
 
 constexpr double kSpared = 0.02;  // of the raw gaps at either end: spikes of the first steps do not rule the axis
 
-QColor bandColor(const QPalette& palette) {
+constexpr double kWidestChance = 3;  // of the largest gap shown
+
+QColor chanceColor(const QPalette& palette) {
   QColor color = mutedText(palette);
   color.setAlpha(70);
   return color;
@@ -38,12 +41,19 @@ void GapPlot::setSeries(std::vector<GapSeries> series, const RunGaps& gaps) {
   curves_.clear();
   for (const GapSeries& each : series_)
     curves_.push_back({gaps.series(each.place, range(), bins()), gaps.smoothed(each.place, range(), bins())});
-  band_ = gaps.band(range(), bins());
-  bandPairs_ = gaps.band_pairs();
+  means_.clear();
+  chance_ = kNoValue;
+  for (const GapSeries& each : series_) {
+    const Conclusion& found = gaps.conclusion(each.place);
+    if (!each.judged || is_missing(found.half) || found.verdict == Verdict::identical) continue;
+    means_.push_back({found.steps, found.gap, found.half, each.color, found.twins > 0});
+    if (found.twins > 0 && !(found.half <= chance_)) chance_ = found.half;
+  }
   chooseValueRange();
 }
 
-// All of the smoothed gaps and of the band, and nearly all of the raw ones.
+// All of the smoothed gaps, nearly all of the raw ones, and the intervals unless they are so wide that the curves would
+// be flat beside them.
 void GapPlot::chooseValueRange() {
   double low = 0, high = 0;
   const auto take = [&](double value) {
@@ -65,9 +75,14 @@ void GapPlot::chooseValueRange() {
     take(raw[spared]);
     take(raw[raw.size() - 1 - spared]);
   }
-  for (const float width : band_) {
-    take(width);
-    take(-width);
+  const double room = kWidestChance * std::max(-low, high);
+  for (const Mean& mean : means_) {
+    take(mean.gap);
+    if (std::fabs(mean.gap) + mean.half > room) continue;
+    take(mean.gap + mean.half);
+    take(mean.gap - mean.half);
+    take(mean.half);
+    take(-mean.half);
   }
   if (low == 0 && high == 0) low = -1e-3, high = 1e-3;
   const ValueRange next = niceRange(low, high, false);
@@ -107,26 +122,37 @@ void GapPlot::paintStatic(QPainter& painter) {
 
 void GapPlot::paintData(QPainter& painter) {
   painter.setClipRect(plotRect().adjusted(0, -1, 1, 1));
-  paintBand(painter);
+  paintChance(painter);
   for (std::size_t i = 0; i < curves_.size(); ++i)
     paintCurve(painter, curves_[i], seriesColor(series_[i].color, dark()));
+  paintMeans(painter);
   paintFirstDifferences(painter);
 }
 
-void GapPlot::paintBand(QPainter& painter) const {
-  std::vector<QPointF> above, below;
-  for (std::size_t bin = 0; bin < band_.size(); ++bin) {
-    if (!std::isfinite(band_[bin])) continue;
-    const double x = xOf(centreOf(bin, band_.size()));
-    above.emplace_back(x, valueAxis().toPixel(band_[bin]));
-    below.emplace_back(x, valueAxis().toPixel(-band_[bin]));
+void GapPlot::paintChance(QPainter& painter) const {
+  if (is_missing(chance_)) return;
+  StepRange steps = means_.front().steps;
+  for (const Mean& mean : means_)
+    steps = {std::min(steps.first, mean.steps.first), std::max(steps.last, mean.steps.last)};
+  const double left = xOf(static_cast<double>(steps.first)), right = xOf(static_cast<double>(steps.last));
+  const double top = valueAxis().toPixel(static_cast<double>(chance_));
+  painter.fillRect(QRectF(left, top, right - left, valueAxis().toPixel(-static_cast<double>(chance_)) - top),
+                   chanceColor(palette()));
+}
+
+// A line over the judged steps, and at its end the interval, runs beside each other.
+void GapPlot::paintMeans(QPainter& painter) const {
+  constexpr double kCap = 4, kApart = 12;
+  for (std::size_t i = 0; i < means_.size(); ++i) {
+    const Mean& mean = means_[i];
+    const double left = xOf(static_cast<double>(mean.steps.first)), right = xOf(static_cast<double>(mean.steps.last));
+    const double y = valueAxis().toPixel(mean.gap), end = right - kCap - kApart * static_cast<double>(i);
+    const double top = valueAxis().toPixel(mean.gap + mean.half), bottom = valueAxis().toPixel(mean.gap - mean.half);
+    painter.setPen(QPen(seriesColor(mean.color, dark()), 2, mean.by_twins ? Qt::SolidLine : Qt::DotLine));
+    painter.drawLine(QPointF(left, y), QPointF(right, y));
+    painter.drawLine(QPointF(end, top), QPointF(end, bottom));
+    for (const double edge : {top, bottom}) painter.drawLine(QPointF(end - kCap, edge), QPointF(end + kCap, edge));
   }
-  if (above.empty()) return;
-  above.insert(above.end(), below.rbegin(), below.rend());
-  painter.setPen(Qt::NoPen);
-  painter.setBrush(bandColor(palette()));
-  painter.drawPolygon(above.data(), static_cast<int>(above.size()));
-  painter.setBrush(Qt::NoBrush);
 }
 
 void GapPlot::paintCurve(QPainter& painter, const Curve& curve, const QColor& color) const {
@@ -184,26 +210,23 @@ float GapPlot::newestAt(const std::vector<float>& values, std::int64_t step) con
   return kNoValue;
 }
 
-// Top right: the runs' smoothed gaps at the crosshair or the newest step, and below what the band is.
+// Top right: the runs' smoothed gaps at the crosshair or the newest step, and below what the grey is.
 void GapPlot::paintGapLegend(QPainter& painter) const {
   if (curves_.empty() || range().empty()) return;
   const std::int64_t step = std::clamp(selection_->hoverStep() >= 0 ? selection_->hoverStep() : selection_->step(),
                                        range().first, range().last);
-  std::vector<LegendEntry> gaps, band;
+  std::vector<LegendEntry> gaps, chance;
   for (std::size_t i = 0; i < series_.size(); ++i)
     gaps.push_back({series_[i].label.left(1) + QLatin1Char(' ') + signedText(newestAt(curves_[i].smooth, step)),
                     seriesColor(series_[i].color, dark()), false});
-  if (!band_.empty() && std::isfinite(newestAt(band_, step)))
-    band.push_back({(bandPairs_ == 1 ? tr("noise +-%1 (rough: %2 x mean |gap| of one noise twin)")
-                                     : tr("noise +-%1 (%2 x mean |gap| of noise twins)"))
-                        .arg(QString::number(static_cast<double>(newestAt(band_, step)), 'g', 2))
-                        .arg(kBandFactor),
-                    bandColor(palette()), true});
+  if (!is_missing(chance_))
+    chance.push_back(
+        {tr("+-%1: means in there cannot be told from chance").arg(chance_, 0, 'g', 2), chanceColor(palette()), true});
   const QRect plot = plotRect();
   QRect row(plot.left(), plot.top() + 1, plot.width(), QFontMetrics(painter.font()).height());
   paintLegendRow(painter, row, gaps);
   row.translate(0, row.height());
-  paintLegendRow(painter, row, band);
+  paintLegendRow(painter, row, chance);
 }
 
 // Right-aligned, entries beside each other.
@@ -238,8 +261,12 @@ QStringList GapPlot::readoutAt(QPoint position) const {
                    .arg(series_[i].label, signedText(raw.mean()), signedText(curves_[i].smooth[binAt(step)]));
     if (series_[i].first_difference == step) lines << tr("first step beyond epsilon");
   }
-  if (!band_.empty() && std::isfinite(newestAt(band_, step)))
-    lines << tr("noise band +-%1").arg(formatValue(newestAt(band_, step), 4));
+  for (const Mean& mean : means_)
+    if (step >= mean.steps.first && step <= mean.steps.last)
+      lines << tr("%1: mean of steps %2 to %3: %4 +-%5")
+                   .arg(runLetter(mean.color), formatCount(static_cast<double>(mean.steps.first)),
+                        formatCount(static_cast<double>(mean.steps.last)), signedText(mean.gap))
+                   .arg(mean.half, 0, 'g', 2);
   return lines;
 }
 

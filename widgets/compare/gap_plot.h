@@ -1,5 +1,6 @@
-// Gaps of runs to run A over steps: faint lines for every step, strong ones smoothed, the seed-noise band behind them,
-// and a mark at the first step at which the losses differ by more than epsilon.
+// Gaps of runs to run A over steps: faint lines for every step, strong ones smoothed, a mark at the first step at which
+// the losses differ by more than epsilon. Over the steps that are judged: the mean gap of every run with its interval,
+// and in grey the gaps that cannot be told from chance.
 #pragma once
 
 #include <optional>
@@ -15,6 +16,7 @@ struct GapSeries {
   QString label;
   int color = 0;
   std::optional<std::int64_t> first_difference{};
+  bool judged = true;  // not a noise twin
 };
 
 class GapPlot : public TimeAxisPlot {
@@ -52,15 +54,22 @@ class GapPlot : public TimeAxisPlot {
   std::size_t binAt(std::int64_t step) const;
   Axis valueAxis() const;
   void chooseValueRange();
-  void paintBand(QPainter& painter) const;
+  void paintChance(QPainter& painter) const;
+  void paintMeans(QPainter& painter) const;
   void paintCurve(QPainter& painter, const Curve& curve, const QColor& color) const;
   void paintFirstDifferences(QPainter& painter) const;
   void paintGapLegend(QPainter& painter) const;
 
   std::vector<GapSeries> series_;
   std::vector<Curve> curves_;
-  std::vector<float> band_;
-  std::size_t bandPairs_ = 0;
+  struct Mean {
+    StepRange steps;
+    double gap, half;
+    int color;
+    bool by_twins;
+  };
+  std::vector<Mean> means_;
+  float chance_ = kNoValue;  // the widest of their intervals by noise twins
   QString caption_;
   ValueRange values_;
 };

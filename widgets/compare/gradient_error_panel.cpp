@@ -142,6 +142,7 @@ void GradientErrorPanel::refillLines() {
     series.push_back({selection_->histories()[static_cast<std::size_t>(run)],
                       cosine() ? Metric::gradient_cosine : Metric::gradient_snr_db, kWholeRun,
                       selection_->histories().size() > 1 ? runLabel(*selection_, run) : tr("whole model"), run, 0});
+  lines_->setExactAtInfinity(!cosine());
   lines_->setCaption(cosine() ? tr("gradient cosine") : tr("gradient SNR, dB"));
   lines_->setSeries(std::move(series));
 }

@@ -1,5 +1,6 @@
 #include "widgets/compare/loss_gap_panel.h"
 
+#include <QTimer>
 #include <cmath>
 
 #include "widgets/panel/metric_text.h"
@@ -29,6 +30,19 @@ LossGapPanel::LossGapPanel(Selection* selection, const ComparedRuns* runs, QWidg
     plot_->markDirty();
   });
 
+  matters_ = new QDoubleSpinBox(this);
+  matters_->setDecimals(3);
+  matters_->setRange(0.001, 100);
+  matters_->setStepType(QAbstractSpinBox::AdaptiveDecimalStepType);
+  matters_->setValue(100 * kMatters);
+  matters_->setPrefix(tr("matters: "));
+  matters_->setSuffix(tr(" %"));
+  matters_->setAccessibleName(tr("Difference that matters"));
+  matters_->setToolTip(
+      tr("A loss gap of this share of run A's loss matters; a run whose gap is surely smaller is good enough.\n"
+         "0.25 %: the relative error of FP8 against BF16 that DeepSeek-V3 calls within training randomness"));
+  connect(matters_, &QDoubleSpinBox::valueChanged, plot_, &PlotFrame::markDirty);
+  addControl(matters_);
   epsilon_ = new QDoubleSpinBox(this);
   epsilon_->setDecimals(4);
   epsilon_->setRange(0, 10);
@@ -42,7 +56,12 @@ LossGapPanel::LossGapPanel(Selection* selection, const ComparedRuns* runs, QWidg
   addControl(epsilon_);
 
   conclusion_ = new ConclusionLabel(this);
+  add_twin_ = new QPushButton(this);
+  add_twin_->setToolTip(tr("Trains a twin of run A whose weights start a unit in the last place away (Shift+N)"));
+  add_twin_->hide();
+  connect(add_twin_, &QPushButton::clicked, this, &LossGapPanel::twinRequested);
   addBody(conclusion_, 0);
+  addBody(add_twin_, 0);
   addBody(plot_);
 }
 
@@ -61,49 +80,95 @@ void LossGapPanel::refill() {
     plot_->setNotice(noDataYetNotice());
   } else {
     plot_->setNotice({});
-    gaps_.set(histories, runs_->sameSettings(*selection_));
+    gaps_.set(histories.front(), runs_->others(*selection_), runs_->twins(*selection_), matters());
+    validation_.set(histories.front(), runs_->others(*selection_), runs_->twins(*selection_), matters());
     std::vector<GapSeries> series;
     for (int run = 1; run < static_cast<int>(histories.size()); ++run)
-      series.push_back({run, runLabel(*selection_, run), run, gaps_.first_difference(run, epsilon())});
+      series.push_back(
+          {run, runLabel(*selection_, run), run, gaps_.first_difference(run, epsilon()), !runs_->isNoiseTwin(run)});
     plot_->setSeries(std::move(series), gaps_);
     words = conclude();
   }
   conclusion_->say(words);
+  QTimer::singleShot(0, this, &LossGapPanel::offerTwin);  // a button that appears moves the plot, which is painting
+}
+
+void LossGapPanel::setRoomForTwin(bool room) {
+  room_for_twin_ = room;
+  offerTwin();
+}
+
+// Where a verdict is missing for want of twins: what another one would bring.
+void LossGapPanel::offerTwin() {
+  QString text;
+  for (int run = 1; room_for_twin_ && run < static_cast<int>(selection_->histories().size()); ++run) {
+    if (runs_->isNoiseTwin(run) || run > gaps_.runs()) continue;
+    const Conclusion& found = sharper(run);
+    if (found.verdict == Verdict::no_twin) text = tr("Add a perturbed twin: it shows what chance does");
+    if (found.verdict == Verdict::unclear && !is_missing(found.half_with_another))
+      text = tr("Add a perturbed twin: gaps above some %1 could be told from chance, now %2 nats/token")
+                 .arg(found.half_with_another, 0, 'g', 2)
+                 .arg(found.half, 0, 'g', 2);
+  }
+  add_twin_->setText(text);
+  add_twin_->setVisible(!text.isEmpty());
+}
+
+// "C seed-2, run A with another seed, D perturbation-1, run A's start once more: what chance does".
+QString LossGapPanel::twinsText() const {
+  QStringList twins;
+  for (int run = 1; run < std::ssize(runs_->runs()) && run < std::ssize(selection_->histories()); ++run) {
+    const ComparedRun& twin = runs_->runs()[run];
+    if (!twin.noise_twin) continue;
+    twins << runFigure(run, runLabel(*selection_, run).mid(2), palette()) +
+                 (twin.same_start ? tr(", run A's start once more") : tr(", run A with another seed")) +
+                 (twin.twin_until ? tr(", up to step %1").arg(formatCount(twin.twin_until->steps().last)) : QString());
+  }
+  return twins.isEmpty() ? QString() : twins.join(QStringLiteral("; ")) + tr(": what chance does");
+}
+
+const Conclusion& LossGapPanel::sharper(int run) const {
+  const Conclusion &steps = gaps_.conclusion(run), &validation = validation_.conclusion(run);
+  return validation.twins > 0 && validation.half < steps.half ? validation : steps;
+}
+
+// "mxfp4: worse: loss gap ...; gradient 24 % off, ...".
+QString LossGapPanel::verdictOf(int run) const {
+  const auto& histories = selection_->histories();
+  const Conclusion& found = sharper(run);
+  // Drops "nano+mxfp8_rceil against nano: ", which the letter says as well.
+  QString text = QString::fromStdString(found.text);
+  const QString who = QString::fromStdString(histories[run]->info().name + " against " + histories[0]->info().name);
+  if (text.startsWith(who)) text.remove(0, who.size() + 2);
+  text = text.toHtmlEscaped();
+  const bool decided = found.verdict >= Verdict::equal;
+  if (const auto colon = text.indexOf(QLatin1Char(':')); decided && colon > 0)
+    text = QStringLiteral("<b>%1</b>%2").arg(text.left(colon), text.mid(colon));
+  const bool by_validation = &found == &validation_.conclusion(run);
+  const Conclusion& other = by_validation ? gaps_.conclusion(run) : validation_.conclusion(run);
+  if (other.twins > 0)
+    text += (by_validation ? tr("; training losses %1%2 +-%3") : tr("; validation loss %1%2 +-%3"))
+                .arg(other.gap > 0 ? QStringLiteral("+") : QString())
+                .arg(other.gap, 0, 'g', 2)
+                .arg(other.half, 0, 'g', 2);
+  if (const std::string costs = to_text(format_costs(*histories[run], selection_->step())); !costs.empty())
+    text += QStringLiteral("; ") + QString::fromStdString(costs).toHtmlEscaped();
+  if (const auto first = gaps_.first_difference(run, epsilon()))
+    text += tr("; first |gap| > %1: step %2").arg(epsilon()).arg(*first).toHtmlEscaped();
+  return runLabel(*selection_, run).mid(2).toHtmlEscaped() + QStringLiteral(": ") + text;
 }
 
 QString LossGapPanel::conclude() const {
-  const auto& histories = selection_->histories();
-  QStringList lines;
   // No conclusion yet: says what to expect, if that is documented.
-  const auto too_short = [&](int run) { return gaps_.conclusion(run).verdict == Verdict::too_short; };
-  if (const QStringList about = paragraphs(runs_->about()); !about.isEmpty() && too_short(1))
+  if (const QStringList about = paragraphs(runs_->about());
+      !about.isEmpty() && gaps_.conclusion(1).verdict == Verdict::too_short)
     return tr("Too few steps to judge. ") + about.last().toHtmlEscaped();
-  bool untold = false;
-  for (int run = 1; run < static_cast<int>(histories.size()); ++run) {
-    const bool twin = run < std::ssize(runs_->runs()) && runs_->runs()[run].noise_twin;
-    // Drops "nano+mxfp8_rceil against nano: ", which the letter says as well.
-    QString text = QString::fromStdString(gaps_.conclusion(run).text);
-    const QString who = QString::fromStdString(histories[run]->info().name + " against " + histories[0]->info().name);
-    if (text.startsWith(who)) text.replace(0, who.size(), runLabel(*selection_, run).mid(2) + tr(" against A"));
-    // Once for all of them, not on every line.
-    if (const auto cause = text.indexOf(QStringLiteral("; without a twin")); cause > 0 && histories.size() > 2)
-      text.truncate(cause), untold = true;
-    const HistoryPtr beginning = twin ? runs_->runs()[run].twin_until : nullptr;
-    if (beginning)
-      text = tr("%1: run A's settings up to step %2; until there it makes the band")
-                 .arg(runLabel(*selection_, run).mid(2), formatCount(beginning->steps().last));
-    else if (twin)
-      text =
-          histories[run]->info().config_toml.empty()
-              ? tr("%1: run A's settings once more; it makes the band").arg(runLabel(*selection_, run).mid(2))
-              : tr("%1: run A's settings with another seed; it makes the band").arg(runLabel(*selection_, run).mid(2));
-    else if (const auto first = gaps_.first_difference(run, epsilon()))
-      text += tr("; first step with |gap| > %1: %2").arg(epsilon()).arg(*first);
-    lines << QStringLiteral("<b style='color:%1'>%2</b> %3")
-                 .arg(seriesColor(run, isDark(palette())).name(), runLetter(run), text.toHtmlEscaped());
-  }
-  if (untold)
-    lines << tr("Without a twin that differs only in seed it is not known whether that is more than noise (N).");
+  QStringList lines;
+  for (int run = 1; run < static_cast<int>(selection_->histories().size()); ++run)
+    if (!runs_->isNoiseTwin(run))
+      lines << QStringLiteral("<b style='color:%1'>%2</b> %3")
+                   .arg(seriesColor(run, isDark(palette())).name(), runLetter(run), verdictOf(run));
+  if (const QString twins = twinsText(); !twins.isEmpty()) lines << twins;
   return lines.join(QStringLiteral("<br>"));
 }
 
@@ -121,11 +186,13 @@ QString LossGapPanel::csv() const {
     raw.push_back(gap_series(*histories[0], *histories[run], Metric::ce_loss, kWholeRun, range, steps));
     columns.push_back(smoothed_gap(*histories[0], *histories[run], Metric::ce_loss, kWholeRun, range, steps));
   }
-  const std::vector<HistoryPtr> same = runs_->sameSettings(*selection_);
-  std::vector<float> band;
-  if (same.size() > 1 && steps > 0) {
-    band = noise_band(same, Metric::ce_loss, kWholeRun, range, steps);
-    text += QLatin1Char(',') + csvField(tr("noise band, half width [nats/token]"));
+  std::vector<Conclusion> conclusions;
+  for (const PairedRun& other : runs_->others(*selection_)) {
+    if (steps == 0) break;
+    conclusions.push_back(moescope::conclude(histories[0], other, runs_->twins(*selection_), matters()));
+    const QString name = runLabel(*selection_, static_cast<int>(conclusions.size()));
+    text += QLatin1Char(',') + csvField(tr("%1 minus A, mean of the judged steps [nats/token]").arg(name)) +
+            QLatin1Char(',') + csvField(tr("%1, half width of its 95 % interval [nats/token]").arg(name));
   }
   text += QLatin1Char('\n');
   const auto number = [](float value) { return std::isfinite(value) ? QString::number(value, 'g', 9) : QString(); };
@@ -134,37 +201,54 @@ QString LossGapPanel::csv() const {
     for (std::size_t run = 0; run < raw.size(); ++run)
       text += QLatin1Char(',') + (raw[run][i].finite > 0 ? QString::number(raw[run][i].mean(), 'g', 9) : QString()) +
               QLatin1Char(',') + number(columns[run][i]);
-    if (!band.empty()) text += QLatin1Char(',') + number(band[i]);
+    for (const Conclusion& each : conclusions) {
+      const bool judged = range.first + i >= each.steps.first && range.first + i <= each.steps.last;
+      text += QLatin1Char(',') + (judged ? number(each.gap) : QString()) + QLatin1Char(',') +
+              (judged ? number(each.half) : QString());
+    }
     text += QLatin1Char('\n');
   }
   return text;
 }
 
 QString LossGapPanel::explain() const {
-  QString about;
-  for (const QString& paragraph : paragraphs(runs_->about()))
-    about += QStringLiteral("<p>%1</p>").arg(paragraph.toHtmlEscaped());
-  if (!about.isEmpty()) about = tr("<p><b>This comparison.</b></p>") + about;
-  return about +
-         tr("<p><b>Loss of each run minus that of run A, at equal steps and on the same batches.</b> Faint: every "
-            "step. Strong: exponential moving average over 50 steps. A pointer at the zero line marks the first step "
-            "at which the losses differ by more than the set amount.</p><p><b>Seed-noise band.</b> Runs that differ "
-            "only in their seed also differ in loss; a gap of that size is no evidence of anything. The grey band is "
-            "+-%1 times the smoothed |gap| between run A and its noise twins, averaged over all pairs of them. One "
-            "twin gives a rough band, two a better one. \"Compare with...\" adds a twin in one "
-            "click.</p><p><b>Conclusion.</b> A run is reported as different when its smoothed gap stays outside the "
-            "band for at least %2 steps.</p>")
-             .arg(kBandFactor)
-             .arg(kLastingSteps) +
-         metricCards({"ce_loss"});
+  return tr("<p><b>Gap.</b> Loss of a run minus that of run A at the same step and on the same batch. Faint: every "
+            "step; "
+            "strong: exponential moving average with a memory of %1 steps. The dashed line marks the first step at "
+            "which "
+            "the losses differ by more than the set amount.</p>"
+            "<p><b>Verdict.</b> Judged is the mean of these gaps over the last half of the steps, drawn as a line with "
+            "its 95 % interval at the end. Equal runs differ, too: another seed starts elsewhere, and even rounding in "
+            "the last place grows into other weights. <i>Noise twins</i> of run A show by how much; their means over "
+            "four batches of steps give the interval (losses of neighbouring steps are correlated, so that steps "
+            "cannot "
+            "be counted as independent; batches that still agree with their neighbours count for fewer). Inside the "
+            "grey, means cannot be told from chance. About 1 in 20 equal runs is called different.</p>"
+            "<p><b>worse</b>, <b>better</b>: the interval does not hold 0. <b>good enough</b>: all of it is smaller "
+            "than "
+            "what matters, 0.25 % of run A's loss unless you choose another (the relative error of FP8 against BF16 "
+            "that "
+            "DeepSeek-V3, arXiv:2412.19437, calls within training randomness). <b>not told apart</b>: "
+            "it holds 0 and gaps that matter; more twins or more steps narrow it.</p>"
+            "<p><b>Validation loss</b> (telemetry.validation_every): the same held-out text at every measurement, so "
+            "that "
+            "its gaps swing less; of the two the one with the narrower interval gives the verdict.</p>"
+            "<p><b>Twins.</b> A twin with run A's start, its weights moved by a unit in the last place, shows chaos "
+            "alone: with it a verdict is about this start. One with another seed shows the luck of the start as well, "
+            "which lasts and takes several twins to know.</p>"
+            "<p>Then what the formats do at the cursor's step, whatever the loss says: the length of the gradient's "
+            "error, tokens that rounding sends to other experts, and the operand that loses most to underflow.</p>")
+             .arg(std::lround(1 / (1 - kGapFactor))) +
+         metricCards({"ce_loss", "val_loss"});
 }
 
 QVariantMap LossGapPanel::saveState() const {
-  return {{QStringLiteral("epsilon"), epsilon()}};
+  return {{QStringLiteral("epsilon"), epsilon()}, {QStringLiteral("matters"), matters_->value()}};
 }
 
 void LossGapPanel::restoreState(const QVariantMap& state) {
   epsilon_->setValue(state.value(QStringLiteral("epsilon"), epsilon()).toDouble());
+  matters_->setValue(state.value(QStringLiteral("matters"), matters_->value()).toDouble());
 }
 
 }  // namespace moescope

@@ -1,8 +1,9 @@
-// Whether the difference of losses is more than chance: gaps of the runs B to D to run A, the seed-noise band, and a
-// conclusion.
+// Whether a run is good enough: gaps of the runs B to D to run A, what chance makes of them, and a verdict that says
+// what the formats cost besides.
 #pragma once
 
 #include <QDoubleSpinBox>
+#include <QPushButton>
 
 #include "widgets/compare/gap_plot.h"
 #include "widgets/panel/conclusion_label.h"
@@ -21,19 +22,32 @@ class LossGapPanel : public Panel {
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
 
+  // Whether another twin can be trained beside the open runs.
+  void setRoomForTwin(bool room);
+
+ signals:
+  void twinRequested();  // one that shows what chance does
+
  protected:
   QString status() const override;
 
  private:
   double epsilon() const { return epsilon_->value(); }
   void refill();
+  double matters() const { return matters_->value() / 100; }  // share of run A's loss
   QString conclude() const;
+  const Conclusion& sharper(int run) const;  // by all steps or by the validation loss
+  QString verdictOf(int run) const;
+  QString twinsText() const;
+  void offerTwin();
 
   const ComparedRuns* runs_;
-  RunGaps gaps_;
+  RunGaps gaps_, validation_{Metric::val_loss};
   GapPlot* plot_;
   ConclusionLabel* conclusion_;  // a line per run
-  QDoubleSpinBox* epsilon_;
+  QPushButton* add_twin_;
+  QDoubleSpinBox *matters_, *epsilon_;
+  bool room_for_twin_ = false;
 };
 
 }  // namespace moescope

@@ -107,6 +107,7 @@ void RoutingFlipsPanel::chooseReference() {
 
 QString RoutingFlipsPanel::conclude() const {
   QStringList rates;
+  bool any = false;
   for (int run = rounding() ? 0 : 1; run < static_cast<int>(selection_->histories().size()); ++run) {
     const History& history = *selection_->histories()[static_cast<std::size_t>(run)];
     const auto frame =
@@ -115,15 +116,17 @@ QString RoutingFlipsPanel::conclude() const {
     double sum = 0;
     for (const FlipFrame& flips : flipsOf(*frame)) sum += static_cast<double>(flips.flip_rate);
     const double rate = sum / static_cast<double>(flipsOf(*frame).size());
+    any |= rate > 0;
     rates << runFigure(run, formatPercent(rate), palette());
   }
   if (rates.isEmpty()) return {};
   const QString list = rates.join(QStringLiteral(", "));
   if (rounding()) return tr("Tokens that rounding alone sends to other experts: %1").arg(list);
+  if (!any) return tr("Every token goes to the same experts as in A");
   return tr("Tokens with other experts than in A: %1. Weights have drifted apart: that is not the format's rounding")
              .arg(list) +
          (runs_->noiseTwins().isEmpty() ? QString()
-                                        : tr(" (another seed alone, %1, does the same)").arg(runs_->noiseTwins()));
+                                        : tr(" (chance alone, %1, does the same)").arg(runs_->noiseTwins()));
 }
 
 void RoutingFlipsPanel::showLayers(bool layers) {

@@ -1,8 +1,10 @@
 #include "widgets/microscaling/quantization_error_panel.h"
 
+#include <QFontInfo>
 #include <QPainter>
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "widgets/panel/metric_text.h"
@@ -12,8 +14,9 @@
 namespace moescope {
 namespace {
 
-constexpr double kLowestDb = 15, kHighestDb = 35;  // ends of the colour scale
-constexpr double kLeastGlyphCell = 6;              // logical pixels; lower cells show colour only
+constexpr double kTickDb = 5, kLeastSpanDb = 10;  // of the colour scale, whose ends are ticks
+constexpr double kSmallFont = 0.8;                // of figures in cells too small for the panel's font
+constexpr double kLeastGlyphCell = 6;             // logical pixels; lower cells show colour only
 constexpr int kGroupHeight = 30;
 
 QString percentOrNothing(float share) {
@@ -97,15 +100,13 @@ void QuantizationErrorPanel::refill() {
   if (indexed_ != frame_ || indexed_class_ != gemm_class_) indexCells();
   const int rows = static_cast<int>(layers_.size()), columns = static_cast<int>(tensors_.size());
   std::vector<std::uint8_t> codes;
-  for (int row = 0; row < rows; ++row)
-    for (int column = 0; column < columns; ++column) {
-      const QuantFrame* quant = quantAt(row, column);
-      codes.push_back(quant ? scaleCode((quant->sqnr_db - kLowestDb) / (kHighestDb - kLowestDb)) : kNoDataCode);
-    }
+  const auto [low, high] = colorRange();
+  for (const QuantFrame* quant : cells_)
+    codes.push_back(quant ? scaleCode((quant->sqnr_db - low) / (high - low)) : kNoDataCode);
   view_->setCells(rows, columns, std::move(codes));
   LegendScale legend{.lut = cividisLut(isDark(palette())), .ticks = {}, .caption = tr("SQNR dB"), .beyond = true};
-  for (const double db : {15.0, 20.0, 25.0, 30.0, 35.0})
-    legend.ticks.push_back({(db - kLowestDb) / (kHighestDb - kLowestDb), QString::number(db)});
+  for (double db = low; db <= high; db += kTickDb)
+    legend.ticks.push_back({(db - low) / (high - low), QString::number(db)});
   view_->setLegend(legend);
   std::vector<Tick> row_ticks, column_ticks;
   for (int row = 0; row < rows; ++row)
@@ -121,6 +122,19 @@ void QuantizationErrorPanel::refill() {
   view_->setColumnAxis(std::move(column_ticks),
                        firstThatFits(captions, view_->fontMetrics(), view_->cellsRect().width()));
   markCurrent();
+}
+
+// From the worst operand to the best but exact ones, outwards to whole ticks.
+std::pair<double, double> QuantizationErrorPanel::colorRange() const {
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  for (const QuantFrame* quant : cells_) {
+    if (!quant || !std::isfinite(quant->sqnr_db)) continue;
+    low = std::min(low, static_cast<double>(quant->sqnr_db));
+    high = std::max(high, static_cast<double>(quant->sqnr_db));
+  }
+  if (low > high) return {0, kLeastSpanDb};
+  low = kTickDb * std::floor(low / kTickDb);
+  return {low, std::max(low + kLeastSpanDb, kTickDb * std::ceil(high / kTickDb))};
 }
 
 OperandPlace QuantizationErrorPanel::placeAt(int row, int column) const {
@@ -161,12 +175,22 @@ void QuantizationErrorPanel::markCurrent() {
 // Two bars of log length: what became zero along the bottom, what hit the maximum along the top; the figure where
 // there is room for it.
 void QuantizationErrorPanel::paintGlyphs(QPainter& painter) const {
-  const QFontMetrics metrics(painter.font());
   const QRectF cell = view_->cellRect(0, 0);
   if (cell.height() < kLeastGlyphCell) return;
   const double thick = std::clamp(cell.height() / 6, 1.0, 4.0);
-  const bool numbers = cell.width() > metrics.horizontalAdvance(QStringLiteral("88.8")) + 4 &&
-                       cell.height() > metrics.height() + 2 * thick;
+  const auto hold_numbers = [&] {
+    const QFontMetricsF metrics(painter.font());
+    return cell.width() > metrics.horizontalAdvance(QStringLiteral("88.8")) + 3 &&
+           cell.height() > metrics.capHeight() + 2 * thick + 3;
+  };
+  const QFont usual = painter.font();
+  bool numbers = hold_numbers();
+  if (!numbers) {
+    QFont small = usual;
+    small.setPointSizeF(kSmallFont * QFontInfo(usual).pointSizeF());
+    painter.setFont(small);
+    numbers = hold_numbers();
+  }
   for (int row = 0; row < view_->rows(); ++row)
     for (int column = 0; column < view_->columns(); ++column) {
       const QuantFrame* quant = quantAt(row, column);
@@ -182,6 +206,7 @@ void QuantizationErrorPanel::paintGlyphs(QPainter& painter) const {
       painter.drawText(box, Qt::AlignCenter,
                        std::isinf(quant->sqnr_db) ? tr("exact") : QString::number(quant->sqnr_db, 'f', 1));
     }
+  painter.setFont(usual);
 }
 
 // Above the cells: the weight, and below it the direction of each pair of operands.
@@ -255,7 +280,8 @@ QString QuantizationErrorPanel::explain() const {
             "this run quantizes. Three GEMMs per weight W: forward y = x W<sup>T</sup>, dgrad dx = dY W, wgrad dW = "
             "dY<sup>T</sup> x; each operand is quantized separately along the dimension that its GEMM contracts. "
             "<i>Token payload</i>: the rows that dispatch and combine send between ranks, each token counted "
-            "once.</p><p>Colour: SQNR. The bar along the bottom of a cell is its underflow, the one along the top the "
+            "once.</p><p>Colour: SQNR, from the worst operand shown to the best. The bar along the bottom of a cell is "
+            "its underflow, the one along the top the "
             "share of clipped values, both of logarithmic length: none at 0.001 %, full at 100 %. SQNR is dominated by "
             "large values and hides lost small ones: read it with the underflow bar.</p><p><b>Click a cell</b> (or "
             "Enter): the tensor itself is captured from the running model and opens in Microscaling as a map of its "

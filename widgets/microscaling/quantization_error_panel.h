@@ -2,6 +2,8 @@
 // underflow and clipping as bars in each cell. A click on a cell opens the tensor.
 #pragma once
 
+#include <utility>
+
 #include "widgets/panel/panel.h"
 #include "widgets/plots/matrix_plot.h"
 
@@ -27,6 +29,7 @@ class QuantizationErrorPanel : public Panel {
   void refill();
   void indexCells();
   void markCurrent();
+  std::pair<double, double> colorRange() const;  // dB
   OperandPlace placeAt(int row, int column) const;
   void paintGlyphs(QPainter& painter) const;
   void paintGroups(QPainter& painter) const;

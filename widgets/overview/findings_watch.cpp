@@ -44,8 +44,12 @@ void FindingsWatch::look() {
   busy_ = true;
   since_look_.start();
   std::vector<HistoryPtr> histories(selection_->histories().begin(), selection_->histories().end());
-  std::vector<HistoryPtr> same = runs_->sameSettings(*selection_);
-  worker_.start([this, scans = scans_, histories = std::move(histories), same = std::move(same)](std::stop_token stop) {
+  const std::vector<PairedRun> others = runs_->others(*selection_);
+  std::vector<PairedRun> judged, twins = runs_->twins(*selection_);
+  for (int place = 1; place <= std::ssize(others); ++place)
+    if (!runs_->isNoiseTwin(place)) judged.push_back(others[static_cast<std::size_t>(place - 1)]);
+  worker_.start([this, scans = scans_, histories = std::move(histories), judged = std::move(judged),
+                 twins = std::move(twins)](std::stop_token stop) {
     Result result;
     scans->forgetAllBut(histories);
     for (const HistoryPtr& history : histories) {
@@ -58,11 +62,10 @@ void FindingsWatch::look() {
         const QString text = QString::fromStdString(line);
         if (!result.checked.contains(text)) result.checked << text;
       }
-      if (history == histories.front()) continue;
-      for (Finding& finding : compare_findings(histories.front(), history, same)) {
-        result.findings.push_back(std::move(finding));
-      }
     }
+    for (const PairedRun& other : judged)
+      for (Finding& finding : compare_findings(histories.front(), other, twins))
+        result.findings.push_back(std::move(finding));
     sort_findings(result.findings);
     QMetaObject::invokeMethod(
         this, [this, result = std::move(result), histories] { deliver(result, histories); }, Qt::QueuedConnection);

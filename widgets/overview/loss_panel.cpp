@@ -10,10 +10,18 @@
 namespace moescope {
 namespace {
 
-constexpr std::array kShown = {
-    Metric::ce_loss,           Metric::grad_norm, Metric::lr,      Metric::aux_loss,       Metric::z_loss,
-    Metric::tokens_per_s,      Metric::step_ms,   Metric::max_vio, Metric::max_vio_window, Metric::margin,
-    Metric::mutual_information};
+constexpr std::array kShown = {Metric::ce_loss,
+                               Metric::grad_norm,
+                               Metric::lr,
+                               Metric::aux_loss,
+                               Metric::z_loss,
+                               Metric::tokens_per_s,
+                               Metric::step_ms,
+                               Metric::max_vio,
+                               Metric::max_vio_window,
+                               Metric::margin,
+                               Metric::mutual_information,
+                               Metric::val_loss};
 
 // The slider is even in the length of the average's memory, 1 / (1 - factor): 0, then up to 0.999.
 constexpr int kSliderSteps = 60;

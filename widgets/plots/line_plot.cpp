@@ -112,6 +112,7 @@ Axis LinePlot::valueAxis() const {
 }
 
 QString LinePlot::formatted(double value) const {
+  if (exact_at_infinity_ && value == std::numeric_limits<double>::infinity()) return tr("exact");
   return percent_ ? formatPercent(value) : formatValue(value);
 }
 
@@ -140,7 +141,7 @@ void LinePlot::paintStatic(QPainter& painter) {
 void LinePlot::paintData(QPainter& painter) {
   painter.setClipRect(plotRect().adjusted(0, -1, 1, 1));
   for (std::size_t i = 0; i < series_.size(); ++i) paintSeries(painter, columns_[i], series_[i]);
-  for (const auto& columns : columns_) paintNonFinite(painter, columns);
+  for (std::size_t i = 0; i < series_.size(); ++i) paintNonFinite(painter, columns_[i], series_[i]);
 }
 
 // Pens stay one device pixel wide: Qt's raster engine strokes wider polylines some fifty times slower.
@@ -187,13 +188,20 @@ void LinePlot::paintSeries(QPainter& painter, const std::vector<Column>& columns
   flush(smooth, strong, true);
 }
 
-void LinePlot::paintNonFinite(QPainter& painter, const std::vector<Column>& columns) const {
-  const int bottom = plotRect().bottom();
+// Crosses along the bottom; where infinity means that there is no error, the curve goes on along the upper edge.
+void LinePlot::paintNonFinite(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const {
+  const int top = plotRect().top(), bottom = plotRect().bottom();
   bool first = true;
-  painter.setPen(accentColor(dark()));
   for (const Column& column : columns) {
     if (column.bin.non_finite == 0) continue;
     const int x = static_cast<int>(std::lround(xOf(column.step)));
+    const float value = exact_at_infinity_ ? series.valueAt(std::llround(column.step)) : kNoValue;
+    if (value == std::numeric_limits<float>::infinity()) {
+      painter.setPen(QPen(seriesColor(series.color, dark()), 0));
+      painter.drawLine(x - 3, top + 1, x + 3, top + 1);
+      continue;
+    }
+    painter.setPen(accentColor(dark()));
     painter.drawLine(x - 3, bottom - 8, x + 3, bottom - 2);
     painter.drawLine(x - 3, bottom - 2, x + 3, bottom - 8);
     if (std::exchange(first, false)) painter.drawText(x + 6, bottom - 2, tr("NaN or Inf"));
@@ -224,7 +232,9 @@ void LinePlot::paintSeriesLegend(QPainter& painter) const {
     entries.push_back({line.label, {}, QPen(mutedText(palette()), 1, Qt::DashLine)});
   for (const LineSeries& series : series_) {
     const double value = series.history ? series.valueAt(step) : kNoValue;
-    QString text = QLatin1Char(' ') + (percent_ ? formatPercent(value) : formatValue(value, 3));
+    QString text = QLatin1Char(' ') + (percent_               ? formatPercent(value)
+                                       : std::isfinite(value) ? formatValue(value, 3)
+                                                              : formatted(value));
     if (series.smoothing > 0) text += tr(" (strong: EMA %1)").arg(series.smoothing, 0, 'g', 3);
     entries.push_back({series.label, text, QPen(seriesColor(series.color, dark()), 3)});
   }

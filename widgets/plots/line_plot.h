@@ -40,6 +40,7 @@ class LinePlot : public TimeAxisPlot {
   void setCaption(const QString& caption) { caption_ = caption; }  // name and unit, along the value axis
   void setLogValues(bool log);
   void setPercent(bool percent) { percent_ = percent; }
+  void setExactAtInfinity(bool exact) { exact_at_infinity_ = exact; }  // of an SNR: there is no error
   void setAtLeastShown(double low, double high);  // the value axis always holds these
 
   std::optional<FigureTarget> figureAt(QPoint position) const override;  // of the nearest curve
@@ -64,14 +65,14 @@ class LinePlot : public TimeAxisPlot {
   Axis valueAxis() const;
   QString formatted(double value) const;
   void paintSeries(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const;
-  void paintNonFinite(QPainter& painter, const std::vector<Column>& columns) const;
+  void paintNonFinite(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const;
   void paintSeriesLegend(QPainter& painter) const;
 
   std::vector<LineSeries> series_;
   std::vector<std::vector<Column>> columns_;
   std::vector<ReferenceLine> references_;
   QString caption_;
-  bool log_values_ = false, percent_ = false;
+  bool log_values_ = false, percent_ = false, exact_at_infinity_ = false;
   double least_low_ = kNoValue, least_high_ = kNoValue;
   ValueRange values_;
 };

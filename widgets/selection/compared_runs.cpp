@@ -8,21 +8,32 @@ void ComparedRuns::set(std::vector<ComparedRun> runs, const QString& about) {
   emit changed();
 }
 
+bool ComparedRuns::isNoiseTwin(int place) const {
+  return place < std::ssize(runs_) && runs_[static_cast<std::size_t>(place)].noise_twin;
+}
+
 QString ComparedRuns::noiseTwins() const {
   QStringList letters;
   for (int run = 1; run < static_cast<int>(runs_.size()); ++run)
-    if (runs_[static_cast<std::size_t>(run)].noise_twin) letters << runLetter(run);
+    if (isNoiseTwin(run)) letters << runLetter(run);
   return letters.join(QStringLiteral(", "));
 }
 
-std::vector<HistoryPtr> ComparedRuns::sameSettings(const Selection& selection) const {
+std::vector<PairedRun> ComparedRuns::others(const Selection& selection) const {
   const auto& histories = selection.histories();
-  std::vector<HistoryPtr> same;
-  if (histories.empty()) return same;
-  same.push_back(histories.front());
+  std::vector<PairedRun> others;
+  for (std::size_t run = 1; run < histories.size(); ++run)
+    others.push_back({histories[run], run >= runs_.size() || runs_[run].same_start});
+  return others;
+}
+
+std::vector<PairedRun> ComparedRuns::twins(const Selection& selection) const {
+  const auto& histories = selection.histories();
+  std::vector<PairedRun> twins;
   for (std::size_t run = 1; run < std::min(runs_.size(), histories.size()); ++run)
-    if (runs_[run].noise_twin) same.push_back(runs_[run].twin_until ? runs_[run].twin_until : histories[run]);
-  return same;
+    if (runs_[run].noise_twin)
+      twins.push_back({runs_[run].twin_until ? runs_[run].twin_until : histories[run], runs_[run].same_start});
+  return twins;
 }
 
 QString runLetter(int place) {

@@ -16,8 +16,9 @@ struct SettingDifference {
 
 // Settings of one open run beside run A's; run A has none.
 struct ComparedRun {
-  bool noise_twin = false;  // differs from run A only in seed
-  HistoryPtr twin_until;    // of an imported noise twin whose settings change during the run: the part before
+  bool noise_twin = false;  // differs from run A by chance alone
+  bool same_start = true;   // as run A: no other seed, no other model
+  HistoryPtr twin_until;    // of a noise twin, if its settings or run A's change during the run: the part before
   std::vector<SettingDifference> settings;
 };
 
@@ -30,9 +31,10 @@ class ComparedRuns : public QObject {
   void set(std::vector<ComparedRun> runs, const QString& about = {});
   const QString& about() const { return about_; }  // what to expect of them, if documented; plain text
   const std::vector<ComparedRun>& runs() const { return runs_; }
-  QString noiseTwins() const;  // their letters: "C, D"; empty: there is none
-  // Run A and its noise twins: what the seed-noise band is made of.
-  std::vector<HistoryPtr> sameSettings(const Selection& selection) const;
+  bool isNoiseTwin(int place) const;
+  QString noiseTwins() const;                                       // their letters: "C, D"; empty: there is none
+  std::vector<PairedRun> others(const Selection& selection) const;  // all but run A
+  std::vector<PairedRun> twins(const Selection& selection) const;   // those that show what chance does
 
  signals:
   void changed();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <limits>
 
 #include "core/numerics/parallel.h"
 #include "core/numerics/rng.h"
@@ -94,6 +95,13 @@ class LayoutBuilder {
   std::vector<ParameterTensor> tensors_;
 };
 
+template <class T>
+void move_by_last_place(const RandomStream& choice, std::vector<T>& values) {
+  constexpr float kFar = std::numeric_limits<float>::infinity();
+  for (std::size_t n = 0; n < values.size(); ++n)
+    values[n] = static_cast<T>(std::nextafter(static_cast<float>(values[n]), choice.bits(n) & 1 ? kFar : -kFar));
+}
+
 }  // namespace
 
 std::size_t ParameterTensor::elements() const {
@@ -118,7 +126,7 @@ Parameters<T>::Parameters(const ModelConfig& config) : tensors_(parameter_layout
 }
 
 template <class T>
-void Parameters<T>::initialise(std::int64_t seed) {
+void Parameters<T>::initialise(std::int64_t seed, std::int64_t perturbation) {
   parallel_for(static_cast<int>(tensors_.size()), [&](int i) {
     const ParameterTensor& tensor = tensors_[static_cast<std::size_t>(i)];
     const RandomStream random(seed, tensor.name);
@@ -128,6 +136,7 @@ void Parameters<T>::initialise(std::int64_t seed) {
         const double draw = tensor.init_cut > 0 ? random.truncated_normal(n, tensor.init_cut) : random.normal(n);
         values[n] = static_cast<T>(static_cast<float>(tensor.init_std * draw));
       }
+    if (perturbation > 0) move_by_last_place(RandomStream(perturbation, "perturbation." + tensor.name), values);
     scatter(tensor, values, weights);
   });
 }

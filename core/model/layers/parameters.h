@@ -77,8 +77,9 @@ class Parameters {
  public:
   explicit Parameters(const ModelConfig& config);
 
-  // As TorchTitan initialises; one stream per tensor.
-  void initialise(std::int64_t seed);
+  // As TorchTitan initialises; one stream per tensor. A perturbation above 0 then moves every weight up or down by a
+  // unit in the last place of a float.
+  void initialise(std::int64_t seed, std::int64_t perturbation = 0);
 
   const std::vector<ParameterTensor>& tensors() const { return tensors_; }
   const ParameterTensor& tensor(std::string_view name) const;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <cstdio>
 
 #include "core/telemetry/frame/router_stats.h"
+#include "core/telemetry/frame/words.h"
 
 namespace moescope {
 
@@ -16,53 +16,6 @@ GapTrack track_of(const History& a, const History& b, Metric metric = Metric::ce
   GapTrack track(HistoryPtr(HistoryPtr(), &a), HistoryPtr(HistoryPtr(), &b), metric, layer);
   track.update();
   return track;
-}
-
-std::vector<GapTrack> pairs_of(std::span<const HistoryPtr> runs, Metric metric = Metric::ce_loss,
-                               int layer = kWholeRun) {
-  std::vector<GapTrack> pairs;
-  for (std::size_t i = 0; i < runs.size(); ++i)
-    for (std::size_t j = i + 1; j < runs.size(); ++j) pairs.emplace_back(runs[i], runs[j], metric, layer).update();
-  return pairs;
-}
-
-// Half width at a step; kNoValue: no pair has got there.
-float band_at(const std::vector<GapTrack>& pairs, std::int64_t step) {
-  double sum = 0;
-  int counted = 0;
-  for (const GapTrack& pair : pairs) {
-    const StepRange steps = pair.steps();
-    if (step < steps.first || step > steps.last) continue;
-    const float size = pair.size()[static_cast<std::size_t>(step - steps.first)];
-    if (is_missing(size)) continue;
-    sum += static_cast<double>(size);
-    ++counted;
-  }
-  return counted ? static_cast<float>(kBandFactor * sum / counted) : kNoValue;
-}
-
-// The same at every step of `steps`.
-std::vector<float> band_over(const std::vector<GapTrack>& pairs, StepRange steps) {
-  std::vector<double> sum(static_cast<std::size_t>(steps.size()), 0.0);
-  std::vector<int> counted(sum.size(), 0);
-  std::vector<float> sizes;
-  for (const GapTrack& pair : pairs) {
-    const StepRange both{std::max(steps.first, pair.steps().first), std::min(steps.last, pair.steps().last)};
-    if (both.empty()) continue;
-    sizes.resize(static_cast<std::size_t>(both.size()));
-    const auto from = static_cast<std::size_t>(both.first - pair.steps().first);
-    pair.size().copy(from, from + sizes.size(), sizes.data());
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      if (is_missing(sizes[i])) continue;
-      const std::size_t at = i + static_cast<std::size_t>(both.first - steps.first);
-      sum[at] += static_cast<double>(sizes[i]);
-      ++counted[at];
-    }
-  }
-  std::vector<float> band(sum.size(), kNoValue);
-  for (std::size_t i = 0; i < band.size(); ++i)
-    if (counted[i]) band[i] = static_cast<float>(kBandFactor * sum[i] / counted[i]);
-  return band;
 }
 
 std::int64_t bin_begin(StepRange range, int bins, int bin) {
@@ -103,16 +56,6 @@ std::vector<float> smoothed_of(const GapTrack& track, StepRange range, int bins)
                      [&](std::int64_t step) { return track.smooth()[static_cast<std::size_t>(step - steps.first)]; });
 }
 
-std::vector<float> band_of(const std::vector<GapTrack>& pairs, StepRange range, int bins) {
-  StepRange all;  // from the first to the last step that any pair took
-  for (const GapTrack& pair : pairs) {
-    const StepRange steps = pair.steps();
-    if (steps.empty()) continue;
-    all = all.empty() ? steps : StepRange{std::min(all.first, steps.first), std::max(all.last, steps.last)};
-  }
-  return at_bin_ends(all, range, bins, [&](std::int64_t step) { return band_at(pairs, step); });
-}
-
 float mean_of(const History& history, Metric metric, StepRange window) {
   double sum = 0;
   int finite = 0;
@@ -124,139 +67,6 @@ float mean_of(const History& history, Metric metric, StepRange window) {
     ++finite;
   }
   return finite ? static_cast<float>(sum / finite) : last;
-}
-
-std::string two_digits(float value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2g", static_cast<double>(std::fabs(value)));
-  return text;
-}
-
-std::string steps_text(StepRange range) {
-  return "steps " + std::to_string(range.first) + " to " + std::to_string(range.last);
-}
-
-// Longest stretch of `out` and the one that lasts to the end, as index ranges.
-struct Stretches {
-  StepRange longest, last;
-};
-Stretches stretches_of(const std::vector<bool>& out) {
-  Stretches found;
-  StepRange open;
-  for (std::int64_t s = 0; s < static_cast<std::int64_t>(out.size()); ++s) {
-    if (!out[static_cast<std::size_t>(s)]) {
-      open = {};
-      continue;
-    }
-    open = open.empty() ? StepRange{s, s} : StepRange{open.first, s};
-    if (open.size() > found.longest.size()) found.longest = open;
-  }
-  found.last = open;
-  return found;
-}
-
-// In the first steps runs of equal settings have not had time to drift apart, and their band is as narrow as rounding:
-// leaving it then and coming back says nothing about the training.
-constexpr std::int64_t kBandOpens = 100;
-
-std::string higher_or_lower(float gap) {
-  return gap > 0 ? "its loss is higher" : "its loss is lower";
-}
-
-void put_in_words(const History& a, const History& b, Conclusion& c) {
-  const std::string who = b.info().name + " against " + a.info().name + ": ";
-  const std::string gap = two_digits(c.gap) + " nats/token";
-  switch (c.verdict) {
-    case Verdict::too_short:
-      c.text = who + "fewer than " + std::to_string(kLastingSteps) + " steps in common, too few to judge";
-      break;
-    case Verdict::identical:
-      c.text = who + "the same losses to the bit over " + steps_text(c.steps);
-      break;
-    case Verdict::no_band:
-      c.text = who + higher_or_lower(c.gap) + " by " + gap + " at step " + std::to_string(c.steps.last) +
-               "; without a twin that differs only in seed it is not known whether that is more than noise";
-      break;
-    case Verdict::inside:
-      c.text = who + "inside the noise band: no evidence of a difference over " + steps_text(c.steps) + " (gap " +
-               (c.gap < 0 ? "-" : "+") + gap + ", band +-" + two_digits(c.band) + ")";
-      if (!c.out.empty())
-        c.text += ", but for " + steps_text(c.out) + ", too early for equal runs to have drifted apart";
-      break;
-    case Verdict::returned:
-      c.text = who + "outside the noise band over " + steps_text(c.out) + ", where " + higher_or_lower(c.gap) +
-               " by up to " + gap + " (band +-" + two_digits(c.band) + "), inside at the end";
-      break;
-    case Verdict::outside:
-      c.text = who + "outside the noise band from step " + std::to_string(c.out.first) +
-               " on: " + higher_or_lower(c.gap) + " by " + gap + " at step " + std::to_string(c.out.last) +
-               " (band +-" + two_digits(c.band) + ")";
-      break;
-    case Verdict::lost:
-      c.text = who + "one loss is NaN or infinite from step " + std::to_string(c.out.first) + " on";
-      break;
-  }
-}
-
-// Steps up to the last that has a band.
-std::int64_t steps_with(const std::vector<float>& band) {
-  const auto last = std::find_if(band.rbegin(), band.rend(), [](float width) { return !is_missing(width); });
-  return band.rend() - last;
-}
-
-void judge_against_band(const std::vector<float>& gap, const std::vector<float>& band, Conclusion& c) {
-  std::vector<bool> out(gap.size());
-  for (std::size_t s = 0; s < gap.size(); ++s) out[s] = std::fabs(gap[s]) > band[s];
-  const Stretches found = stretches_of(out);
-  std::size_t at = gap.size() - 1;
-  StepRange where;
-  if (found.last.size() >= kLastingSteps) {
-    c.verdict = Verdict::outside;
-    where = found.last;
-  } else if (found.longest.size() >= kLastingSteps && found.longest.last < kBandOpens) {
-    c.verdict = Verdict::inside;
-    c.out = {c.steps.first + found.longest.first, c.steps.first + found.longest.last};
-  } else if (found.longest.size() >= kLastingSteps) {
-    c.verdict = Verdict::returned;
-    where = found.longest;
-    for (std::int64_t s = where.first; s <= where.last; ++s) {
-      const auto i = static_cast<std::size_t>(s);
-      if (s == where.first || std::fabs(gap[i]) > std::fabs(gap[at])) at = i;
-    }
-  } else {
-    c.verdict = Verdict::inside;
-  }
-  if (!where.empty()) c.out = {c.steps.first + where.first, c.steps.first + where.last};
-  c.gap = gap[at];
-  c.band = band[at];
-}
-
-Conclusion conclude_from(const GapTrack& track, const std::vector<GapTrack>& pairs) {
-  Conclusion c;
-  c.steps = track.steps();
-  if (const auto lost = track.lost()) {
-    c.verdict = Verdict::lost;
-    c.out = {*lost, c.steps.last};
-  } else if (c.steps.size() >= kLastingSteps) {
-    std::vector<float> gap(track.smooth().size()), band = band_over(pairs, c.steps);
-    track.smooth().copy(0, gap.size(), gap.data());
-    if (track.identical()) {
-      c.verdict = Verdict::identical;
-      c.gap = 0;
-    } else if (is_missing(gap.back())) {
-      c.verdict = Verdict::too_short;  // no step has two losses
-    } else if (const std::int64_t judged = steps_with(band); judged < kLastingSteps) {
-      c.verdict = Verdict::no_band;
-      c.gap = gap.back();
-    } else {
-      c.steps.last = c.steps.first + judged - 1;  // a noise twin may still be catching up
-      gap.resize(static_cast<std::size_t>(judged));
-      band.resize(static_cast<std::size_t>(judged));
-      judge_against_band(gap, band, c);
-    }
-  }
-  put_in_words(*track.a(), *track.b(), c);
-  return c;
 }
 
 }  // namespace
@@ -271,12 +81,6 @@ std::vector<float> smoothed_gap(const History& a, const History& b, Metric metri
                                 int bins) {
   assert(bins > 0);
   return smoothed_of(track_of(a, b, metric, layer), range, bins);
-}
-
-std::vector<float> noise_band(std::span<const HistoryPtr> same_settings, Metric metric, int layer, StepRange range,
-                              int bins) {
-  assert(bins > 0);
-  return band_of(pairs_of(same_settings, metric, layer), range, bins);
 }
 
 std::optional<std::int64_t> first_difference(const History& a, const History& b, double epsilon) {
@@ -320,54 +124,79 @@ StepRange last_common_steps(std::span<const HistoryPtr> histories, std::int64_t 
   return {std::max(common.first, common.last - n + 1), common.last};
 }
 
-Conclusion conclude(const History& a, const History& b, std::span<const HistoryPtr> same_settings) {
-  return conclude_from(track_of(a, b), pairs_of(same_settings));
+FormatCosts format_costs(const History& history, std::int64_t step) {
+  FormatCosts costs;
+  if (const auto measured = history.gradient_frame_at(step)) {
+    const float snr = history.value_at(Metric::gradient_snr_db, kWholeRun, measured->step);
+    if (!is_missing(snr)) costs.gradient_error = std::pow(10.0f, -snr / 20);
+    double flips = 0;
+    for (const FlipFrame& layer : measured->rounding_flips) flips += static_cast<double>(layer.flip_rate);
+    if (!measured->rounding_flips.empty())
+      costs.flips = static_cast<float>(flips / static_cast<double>(measured->rounding_flips.size()));
+  }
+  if (const auto quantized = history.quant_frame_at(step))
+    for (const QuantFrame& operand : quantized->quants)
+      if (!is_missing(operand.underflow) && !(operand.underflow <= costs.flushed)) {
+        costs.flushed = operand.underflow;
+        costs.where = operand;
+      }
+  return costs;
 }
 
-void RunGaps::set(const std::vector<HistoryPtr>& runs, const std::vector<HistoryPtr>& same_settings) {
-  const auto kept = [](std::vector<GapTrack>& old, const HistoryPtr& a, const HistoryPtr& b) {
-    const auto same = std::find_if(old.begin(), old.end(), [&](const GapTrack& t) { return t.a() == a && t.b() == b; });
-    return same == old.end() ? GapTrack(a, b) : std::move(*same);
+std::string to_text(const FormatCosts& costs) {
+  std::string text;
+  const auto add = [&](float share, const std::string& words) {
+    if (share > 0) text += (text.empty() ? "" : ", ") + percent(share) + words;
   };
-  std::vector<GapTrack> tracks, pairs;
-  for (std::size_t run = 1; run < runs.size(); ++run) tracks.push_back(kept(tracks_, runs[0], runs[run]));
-  for (std::size_t i = 0; i < same_settings.size(); ++i)
-    for (std::size_t j = i + 1; j < same_settings.size(); ++j)
-      pairs.push_back(kept(pairs_, same_settings[i], same_settings[j]));
-  const bool same_pairs = pairs.size() == pairs_.size() && tracks.size() == tracks_.size();
-  tracks_ = std::move(tracks);
-  pairs_ = std::move(pairs);
-  if (!same_pairs || conclusions_.size() != tracks_.size()) conclusions_.clear();
+  if (costs.gradient_error > 0) text = "gradient " + percent(costs.gradient_error) + " off";
+  add(costs.flips, " of tokens to other experts by rounding");
+  add(costs.flushed, " of " + place_text(costs.where) + " flushed to zero");
+  return text;
+}
+
+void RunGaps::set(const HistoryPtr& a, const std::vector<PairedRun>& others, const std::vector<PairedRun>& twins,
+                  double matters) {
+  const auto taken_over = [&](std::vector<PairedTrack>& old, const std::vector<PairedRun>& runs) {
+    std::vector<PairedTrack> tracks;
+    bool same = old.size() == runs.size();  // and in the same order
+    for (const PairedRun& run : runs) {
+      const auto kept = std::ranges::find_if(
+          old, [&](const PairedTrack& each) { return each.track.a() == a && each.track.b() == run.run; });
+      same &= kept != old.end() && kept - old.begin() == std::ssize(tracks) && kept->same_start == run.same_start;
+      tracks.push_back({kept == old.end() ? GapTrack(a, run.run, loss_) : std::move(kept->track), run.same_start});
+    }
+    old = std::move(tracks);
+    return same;
+  };
+  const bool same_runs = taken_over(runs_, others), same_twins = taken_over(twins_, twins);
+  if (!same_runs || !same_twins || matters != matters_) conclusions_.clear();
+  matters_ = matters;
   update();
 }
 
 void RunGaps::update() {
-  bool news = conclusions_.size() != tracks_.size();
-  for (std::vector<GapTrack>* tracks : {&tracks_, &pairs_})
-    for (GapTrack& track : *tracks) news |= track.update();
+  bool news = conclusions_.size() != runs_.size();
+  for (std::vector<PairedTrack>* tracks : {&runs_, &twins_})
+    for (PairedTrack& each : *tracks) news |= each.track.update();
   if (!news) return;
   conclusions_.clear();
-  for (const GapTrack& track : tracks_) conclusions_.push_back(conclude_from(track, pairs_));
+  for (const PairedTrack& run : runs_) conclusions_.push_back(conclude(run, twins_, matters_));
 }
 
 std::vector<PyramidBin> RunGaps::series(int place, StepRange range, int bins) const {
-  return series_of(tracks_[static_cast<std::size_t>(place - 1)], range, bins);
+  return series_of(track(place), range, bins);
 }
 
 std::vector<float> RunGaps::smoothed(int place, StepRange range, int bins) const {
-  return smoothed_of(tracks_[static_cast<std::size_t>(place - 1)], range, bins);
+  return smoothed_of(track(place), range, bins);
 }
 
 std::optional<std::int64_t> RunGaps::first_difference(int place, double epsilon) const {
-  return tracks_[static_cast<std::size_t>(place - 1)].first_beyond(epsilon);
+  return track(place).first_beyond(epsilon);
 }
 
 const Conclusion& RunGaps::conclusion(int place) const {
   return conclusions_[static_cast<std::size_t>(place - 1)];
-}
-
-std::vector<float> RunGaps::band(StepRange range, int bins) const {
-  return pairs_.empty() ? std::vector<float>{} : band_of(pairs_, range, bins);
 }
 
 }  // namespace moescope

@@ -311,45 +311,44 @@ std::vector<Finding> find_all(const HistoryPtr& history, std::int64_t upto) {
   return scan.findings();
 }
 
-std::vector<Finding> compare_findings(const HistoryPtr& a, const HistoryPtr& b,
-                                      std::span<const HistoryPtr> same_settings) {
-  const Conclusion conclusion = conclude(*a, *b, same_settings);
+std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, std::span<const PairedRun> twins) {
+  const Conclusion conclusion = conclude(a, b, twins);
   Finding finding;
   finding.kind = FindingKind::comparison;
-  finding.run = b->info().run;
+  finding.run = b.run->info().run;
   finding.steps = conclusion.steps;
   finding.metric = Metric::ce_loss;
   finding.saw = conclusion.text + ".";
-  const std::string names = b->info().name + " against " + a->info().name;
+  const std::string names = b.run->info().name + " against " + a->info().name;
   switch (conclusion.verdict) {
     case Verdict::too_short:
-    case Verdict::no_band:
+    case Verdict::no_twin:
       return {};
     case Verdict::identical:
       finding.title = names + ": identical losses";
       finding.why = "The settings in which they differ have not changed a single bit of the loss.";
       break;
-    case Verdict::inside:
-      finding.title = names + ": inside the noise band";
-      finding.why = "Chance alone makes runs differ as much: this comparison gives no reason to prefer one.";
+    case Verdict::equal:
+      finding.title = names + ": no difference that matters";
+      finding.why = "A loss gap large enough to matter would have stood out from what chance makes of equal runs.";
       break;
-    case Verdict::returned:
-      finding.title = names + ": was outside the noise band, and came back";
-      finding.steps = conclusion.out;
-      finding.why = "For a while they differed more than by chance alone, at the end they do not.";
-      break;
-    case Verdict::outside:
-      finding.title = names + ": outside the noise band";
-      finding.severity = Severity::warning;
-      finding.steps = conclusion.out;
+    case Verdict::unclear:
+      finding.title = names + ": not told apart";
       finding.why =
-          "They differ more than by chance alone, most likely because of the settings in which they differ. About 1 in "
-          "50 equal runs is reported like this.";
+          "Chance alone makes equal runs differ as much, and by more than matters: more noise twins or more steps "
+          "would tell.";
+      break;
+    case Verdict::worse:
+    case Verdict::better:
+      finding.title = names + (conclusion.verdict == Verdict::worse ? ": worse" : ": better");
+      finding.severity = conclusion.verdict == Verdict::worse ? Severity::warning : Severity::note;
+      finding.why =
+          "They differ by more than chance makes of equal runs, most likely because of the settings in which they "
+          "differ. About 1 in 20 equal runs is reported like this.";
       break;
     case Verdict::lost:
       finding.title = names + ": one loss is NaN or infinite";
       finding.severity = Severity::severe;
-      finding.steps = conclusion.out;
       finding.why = "Nothing can be compared from there on.";
       break;
   }

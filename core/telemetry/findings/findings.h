@@ -42,7 +42,7 @@ enum class FindingKind {
   underflow,
   clipping,
   low_sqnr,
-  comparison,  // a gap of losses and the seed-noise band
+  comparison,  // a gap of losses and what chance makes
   load_shift,  // the load jumped in many layers, which recovered or are recovering
   by_hand,     // settings made by a person override the router
 };
@@ -90,9 +90,8 @@ class FindingsScan {
 
 // Findings of a whole history up to a step.
 std::vector<Finding> find_all(const HistoryPtr& history, std::int64_t upto = INT64_MAX);
-// Compares run `b` with `a` (conclude() in comparison.h); empty if there is no verdict.
-std::vector<Finding> compare_findings(const HistoryPtr& a, const HistoryPtr& b,
-                                      std::span<const HistoryPtr> same_settings);
+// Compares run `b` with `a` (verdict.h); empty if there is no verdict.
+std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, std::span<const PairedRun> twins);
 
 void sort_findings(std::vector<Finding>& findings);  // ongoing, severest, newest first
 // What a scan of this history looked for, and what it could not check for lack of data: sentences for a healthy run.

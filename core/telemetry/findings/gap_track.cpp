@@ -6,7 +6,7 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kMaxBytes = std::size_t{8} << 20;  // of each of the three series
+constexpr std::size_t kMaxBytes = std::size_t{8} << 20;  // of each of the two series
 
 }  // namespace
 
@@ -24,8 +24,8 @@ GapTrack::GapTrack(HistoryPtr a, HistoryPtr b, Metric metric, int layer)
     : a_(std::move(a)), b_(std::move(b)), metric_(metric), layer_(layer) {}
 
 void GapTrack::forget() {
-  raw_ = smooth_ = size_ = {};
-  average_ = average_size_ = {};
+  raw_ = smooth_ = {};
+  average_ = {};
   identical_ = true;
   lost_ = first_lost_ = beyond_ = std::nullopt;
   looked_ = 0;
@@ -48,7 +48,7 @@ bool GapTrack::update() {
   const std::vector<float> values_a = a_->values(metric_, layer_, news), values_b = b_->values(metric_, layer_, news);
   for (std::size_t i = 0; i < values_a.size(); ++i)
     add(news.first + static_cast<std::int64_t>(i), values_a[i], values_b[i]);
-  for (Pyramid* series : {&raw_, &smooth_, &size_})
+  for (Pyramid* series : {&raw_, &smooth_})
     while (series->bytes() > kMaxBytes && series->forget_older_half()) {
     }
   return true;
@@ -58,9 +58,7 @@ void GapTrack::add(std::int64_t step, float of_a, float of_b) {
   const double gap = static_cast<double>(of_b) - static_cast<double>(of_a);
   raw_.append(std::isfinite(gap) ? static_cast<float>(gap) : kNoValue);
   average_.add(gap);
-  average_size_.add(std::fabs(gap));
   smooth_.append(average_.get());
-  size_.append(average_size_.get());
   identical_ &= gap == 0;
   if (std::isfinite(of_a) == std::isfinite(of_b)) {
     lost_.reset();

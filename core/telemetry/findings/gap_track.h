@@ -27,12 +27,12 @@ class GapTrack {
 
   const HistoryPtr& a() const { return a_; }
   const HistoryPtr& b() const { return b_; }
+  Metric metric() const { return metric_; }
   // The steps that both took; the series below begin with the first. Old steps of long runs are kept as means of 16,
   // 256, ...
   StepRange steps() const { return {first_, first_ + static_cast<std::int64_t>(smooth_.size()) - 1}; }
   const Pyramid& raw() const { return raw_; }        // kNoValue where one of them has no finite value
   const Pyramid& smooth() const { return smooth_; }  // of the gap; kNoValue before the first
-  const Pyramid& size() const { return size_; }      // of |gap|
 
   bool identical() const { return identical_; }               // every gap is 0
   std::optional<std::int64_t> lost() const { return lost_; }  // from here on only one of them is finite
@@ -57,8 +57,8 @@ class GapTrack {
   int layer_;
   std::uint64_t seen_ = 0, truncations_ = 0;  // of both
   std::int64_t first_ = 0;
-  Pyramid raw_, smooth_, size_;
-  Average average_, average_size_;
+  Pyramid raw_, smooth_;
+  Average average_;
   bool identical_ = true;
   std::optional<std::int64_t> lost_, first_lost_;
   mutable std::optional<std::int64_t> beyond_;

@@ -24,6 +24,7 @@ enum class Metric {
   grad_norm,
   lr,
   tokens_per_s,
+  val_loss,
   step_ms,
   max_vio_p50,  // of all MoE layers at each step
   max_vio_p90,
@@ -81,7 +82,7 @@ struct FrameFigure : FigureField<Frame> {
   MetricInfo card;
 };
 
-inline constexpr std::array<FrameFigure<TelemetryFrame>, 6> kFrameFigures = {{
+inline constexpr std::array<FrameFigure<TelemetryFrame>, 7> kFrameFigures = {{
     {{Metric::ce_loss, &TelemetryFrame::ce_loss, "ce_loss", "mean cross-entropy, nats per byte"},
      {"ce_loss", "Cross-entropy loss", "nats/token", "mean over tokens of -ln p(next token)",
       "Falls steadily; below the text's unigram entropy once context is used. A uniform guess has ln(vocabulary): "
@@ -113,6 +114,15 @@ inline constexpr std::array<FrameFigure<TelemetryFrame>, 6> kFrameFigures = {{
      {"tokens_per_s", "Throughput", "tokens/s", "tokens of the step / wall time of the step", "Flat over the run.",
       "Falls: the machine is shared or hot, or the experts' load has become uneven.", "model sizes, data.batch",
       "wall clock"}},
+    {{Metric::val_loss, &TelemetryFrame::val_loss, "val_loss", "cross-entropy of the held-out batches, nats per byte",
+      7},
+     {"val_loss", "Validation loss", "nats/token",
+      "mean over the tokens of four fixed batches, which are never trained on, of -ln p(next token), by the weights "
+      "after "
+      "the step",
+      "Falls with the training loss, without its swings from batch to batch: always the same text.",
+      "Stays behind while the training loss falls: the model learns the text by heart. Rises: stop.",
+      "telemetry.validation_every, data.held_out", "cross-entropy of a held-out set"}},
 }};
 
 inline constexpr std::array<FrameFigure<RouterFrame>, 12> kRouterFigures = {{

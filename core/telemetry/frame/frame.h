@@ -175,6 +175,7 @@ struct TelemetryFrame {
   std::int64_t tokens = 0;   // seen so far, this step included
   float ce_loss = kNoValue;  // mean cross-entropy, nats per byte
   float aux_loss = 0, z_loss = 0;
+  float val_loss = kNoValue;   // the same of the held-out batches, after the step
   float grad_norm = kNoValue;  // before clipping
   float lr = kNoValue;
   float tokens_per_s = kNoValue;

@@ -291,6 +291,7 @@ TelemetryFrame frame_from_json(const JsonFields& json, const RunInfo& info) {
     if (const JsonValue* value = member(json, keys)) frame.*field = to_float(*value, *keys.begin());
   };
   scalar({"loss", "ce_loss", "lm_loss", "train_loss"}, &TelemetryFrame::ce_loss);
+  scalar({"val_loss", "eval_loss", "validation_loss"}, &TelemetryFrame::val_loss);
   scalar({"grad_norm"}, &TelemetryFrame::grad_norm);
   scalar({"lr", "learning_rate"}, &TelemetryFrame::lr);
   scalar({"tokens_per_s"}, &TelemetryFrame::tokens_per_s);

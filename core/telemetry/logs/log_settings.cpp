@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <set>
+#include <tuple>
+
+#include "core/telemetry/frame/change_marker.h"
 
 namespace moescope {
 
@@ -52,6 +56,20 @@ std::optional<std::int64_t> same_settings_until(const std::map<std::string, std:
     last = std::min({last, *of_a - 1, *of_b - 1});
   }
   return last;
+}
+
+std::int64_t same_changes_until(const History& a, const History& b) {
+  const auto changes_of = [](const History& history) {
+    std::set<std::tuple<std::int64_t, std::string, std::string>> changes;
+    for (const Marker& marker : history.markers())
+      if (marker.kind == kChangeKind && !marker.key.starts_with("telemetry.") && !marker.key.starts_with("parallel."))
+        changes.insert({marker.step, marker.key, marker.value});
+    return changes;
+  };
+  const auto of_a = changes_of(a), of_b = changes_of(b);
+  std::vector<std::tuple<std::int64_t, std::string, std::string>> of_one;
+  std::ranges::set_symmetric_difference(of_a, of_b, std::back_inserter(of_one));
+  return of_one.empty() ? INT64_MAX : std::get<0>(of_one.front()) - 1;
 }
 
 std::shared_ptr<History> beginning_of(const History& history, std::int64_t last) {

@@ -1,5 +1,5 @@
-// Settings of imported runs, from the first line of their logs: in what two logs differ, and up to which step they have
-// the same settings, so that they give a noise band.
+// Up to which step two runs have the same settings, so that one shows what chance does to the other: by the first lines
+// of imported logs, and by the live changes of runs trained here.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,10 @@ std::vector<LogDifference> difference(const std::map<std::string, std::string>& 
 // before the first of these steps the runs do not differ.
 std::optional<std::int64_t> same_settings_until(const std::map<std::string, std::string>& a,
                                                 const std::map<std::string, std::string>& b);
+
+// The last step before a live change that only one of them got, INT64_MAX: there is none. Changes of [telemetry] and
+// [parallel] do not affect training.
+std::int64_t same_changes_until(const History& a, const History& b);
 
 // Loss, gradient norm and learning rate up to and including `last`, for a run of which only the beginning counts.
 std::shared_ptr<History> beginning_of(const History& history, std::int64_t last);

@@ -4,8 +4,8 @@
 // read raises the version; they refuse newer files. Version 2 added the tables flip and gradient, version 3 the weights
 // beside the routed experts' to quant, version 4 the tables specialisation, text, text_layer and wire, the router's
 // histograms and mutual_information, the names of the run's domains, and flips against FP32, version 5 the kernels that
-// computed a run, version 6 key and value of a live change, which before had only the sentence in `text`. This program
-// reads all six.
+// computed a run, version 6 key and value of a live change, which before had only the sentence in `text`, version 7
+// the validation loss. This program reads all seven.
 //
 // Which columns the rows of figures have is said in core/telemetry/frame/describe.h; the schema as SQLite has it, with
 // a note beside each column: sqlite3 FILE .schema

@@ -93,10 +93,22 @@ int LockStep::step(const std::function<bool(TelemetryFrame)>& publish) {
     in_step_ = run.number;
     TelemetryFrame frame = run.clock.step(run.trainer, batch, run.number, std::exchange(run.tap, nullptr));
     add_flips(run, frame);
+    add_validation(run, frame);
     ++taken;
     if (!publish(std::move(frame))) break;
   }
   return taken;
+}
+
+// After the flips, whose routing it overwrites.
+void LockStep::add_validation(Run& run, TelemetryFrame& frame) {
+  if (!is_due(frame.step, run.trainer.config().telemetry.validation_every)) return;
+  const auto begin = std::chrono::steady_clock::now();
+  if (held_out_.empty()) held_out_ = data_->held_out();
+  if (held_out_.empty()) return;
+  frame.val_loss = run.trainer.held_out_loss(held_out_);
+  frame.phase_ms[static_cast<std::size_t>(Phase::telemetry)] +=
+      std::chrono::duration<float, std::milli>(std::chrono::steady_clock::now() - begin).count();
 }
 
 void LockStep::add_flips(const Run& run, TelemetryFrame& frame) {

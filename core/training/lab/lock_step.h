@@ -60,10 +60,12 @@ class LockStep {
 
  private:
   void add_flips(const Run& run, TelemetryFrame& frame);
+  void add_validation(Run& run, TelemetryFrame& frame);
 
   std::vector<Run> runs_;
   std::unique_ptr<Dataset> data_;
   std::map<std::int64_t, Mixture> mixtures_;  // by the first step of each
+  std::vector<Batch> held_out_;               // once wanted
   RoutingArchive routing_;                    // of the first
   int in_step_ = 0;
 };

@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <filesystem>
@@ -132,6 +133,31 @@ TEST(GeneratedDataset, IsAPureFunctionOfSeedAndStep) {
   EXPECT_NE(a->batch(18).input, first.input);
 }
 
+// What a batch holds, sequence by sequence.
+std::vector<std::vector<std::int32_t>> sequences_of(const std::vector<Batch>& batches) {
+  std::vector<std::vector<std::int32_t>> sequences;
+  for (const Batch& batch : batches)
+    for (auto at = batch.input.begin(); at < batch.input.end(); at += batch.length)
+      sequences.emplace_back(at, at + batch.length);
+  return sequences;
+}
+
+TEST(GeneratedDataset, HoldsOutTheSameTextForEverySeed) {
+  const auto open = [](std::int64_t seed) { return open_dataset({.batch = 5, .seq = 64}, seed); };
+  const auto held_out = open(1)->held_out();
+  ASSERT_EQ(held_out.size(), static_cast<std::size_t>(kHeldOutBatches));
+  std::vector<int> domains(generated_domains().size(), 0);
+  for (const Batch& batch : held_out)
+    for (const std::int32_t domain : batch.domain) ++domains[static_cast<std::size_t>(domain)];
+  EXPECT_EQ(*std::ranges::max_element(domains), *std::ranges::min_element(domains)) << "20 sequences, 10 domains";
+  const auto wanted = sequences_of(held_out);
+  EXPECT_EQ(sequences_of(open(2)->held_out()), wanted);
+  const auto data = open(1);
+  for (int step = 0; step < 200; ++step)
+    for (const auto& trained : sequences_of({data->batch(step)}))
+      EXPECT_EQ(std::ranges::count(wanted, trained), 0) << "step " << step;
+}
+
 TEST(GeneratedDataset, TargetIsTheNextByte) {
   const auto data = open_dataset({.path = "", .batch = 3, .seq = 50}, 1);
   const Batch batch = data->batch(0);
@@ -220,6 +246,27 @@ TEST_F(TextFiles, EveryPlaceIsReached) {
   EXPECT_EQ(starts.begin()->first, 0);
   EXPECT_EQ(starts.rbegin()->first, 24);
   EXPECT_EQ(starts.size(), 25u);
+}
+
+// The end of every text is for validation, its front for training.
+TEST_F(TextFiles, APartIsHeldOut) {
+  write("d/letters", std::string(800, 'a') + std::string(199, 'Z'));
+  write("d/short", std::string(20, 's'));  // too short for two sequences: all of it is trained on
+  const auto open = [&](double share) {
+    return open_dataset({.path = (root_ / "d").string(), .batch = 8, .seq = 16, .held_out = share}, 1);
+  };
+  EXPECT_TRUE(open(0)->held_out().empty());
+  const auto data = open(0.2);
+  for (int step = 0; step < 100; ++step)
+    for (const std::int32_t byte : data->batch(step).target) EXPECT_NE(byte, 'Z');
+  const auto held_out = data->held_out();
+  ASSERT_EQ(held_out.size(), static_cast<std::size_t>(kHeldOutBatches));
+  for (const Batch& batch : held_out)
+    for (const std::int32_t byte : batch.input) EXPECT_EQ(byte, 'Z');
+  const auto whole = open_dataset({.path = (root_ / "d").string(), .batch = 8, .seq = 16}, 1);
+  bool any = false;
+  for (int step = 0; step < 100; ++step) any |= std::ranges::count(whole->batch(step).input, 'Z') > 0;
+  EXPECT_TRUE(any) << "without a part held out all of it is trained on";
 }
 
 TEST_F(TextFiles, ExactlyOneSequenceFits) {

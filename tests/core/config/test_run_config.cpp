@@ -59,9 +59,9 @@ TEST(ConfigFields, AreCompleteAndUnique) {
     EXPECT_GT(field.help.size(), 30u) << field.key;
     EXPECT_EQ(find_field(field.key), &field);
   }
-  // One for each member of RunConfig's structs; the run itself has a name and a seed.
-  static_assert(num_members<RunConfig>() == 2 + 7);
-  EXPECT_EQ(keys.size(), 2 + num_members<ModelConfig>() + num_members<RouterConfig>() + num_members<OptimizerConfig>() +
+  // One for each member of RunConfig's structs; the run itself has a name, a seed and a perturbation.
+  static_assert(num_members<RunConfig>() == 3 + 7);
+  EXPECT_EQ(keys.size(), 3 + num_members<ModelConfig>() + num_members<RouterConfig>() + num_members<OptimizerConfig>() +
                              num_members<PrecisionConfig>() + num_members<DataConfig>() +
                              num_members<ParallelConfig>() + num_members<TelemetryConfig>());
   EXPECT_EQ(find_field("router.topk"), nullptr);
@@ -111,6 +111,7 @@ TEST(ConfigFields, LiveOnesAreThoseThatATrainerCanTakeOver) {
                                          "telemetry.checkpoint_every",
                                          "telemetry.checkpoints_kept",
                                          "telemetry.gradient_every",
+                                         "telemetry.validation_every",
                                          "router.score_func",
                                          "router.n_groups",
                                          "router.n_limited_groups",
@@ -167,7 +168,7 @@ TEST(Difference, NamesKeysAndValues) {
                               }));
 }
 
-TEST(Difference, NoiseTwinsDifferInNothingButTheSeed) {
+TEST(Difference, NoiseTwinsDifferInNothingButChance) {
   RunConfig a, b;
   EXPECT_FALSE(is_noise_twin(a, b)) << "the same run twice shows no noise";
   b.seed = 2;
@@ -192,6 +193,12 @@ TEST(Difference, TwinsAreNamedAfterWhatDiffers) {
   const RunConfig noise = noise_twin(a);
   EXPECT_TRUE(is_noise_twin(a, noise));
   EXPECT_EQ(noise.name, "nano+seed-2");
+  EXPECT_FALSE(same_start(a, noise));
+  const RunConfig perturbed = perturbed_twin(a);
+  EXPECT_TRUE(is_noise_twin(a, perturbed));
+  EXPECT_TRUE(same_start(a, perturbed));
+  EXPECT_EQ(perturbed.name, "nano+perturbation-1");
+  EXPECT_EQ(perturbed_twin(perturbed).perturbation, 2);
   a.seed = std::int64_t{1} << 53;
   EXPECT_TRUE(validate(noise_twin(a)).empty());
 }

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/telemetry/frame/change_marker.h"
 #include "core/telemetry/logs/import_table.h"
 #include "core/telemetry/logs/log_settings.h"
 
@@ -89,6 +90,23 @@ TEST(LogSettings, EqualRunsUpToWhereOneChanges) {
   ASSERT_EQ(differences.size(), 3u);
   EXPECT_EQ(differences[1].key, "precision");
   EXPECT_EQ(differences[1].b, "mxfp8");
+}
+
+// A run shows what chance does to another up to the first live change that only one of them got.
+TEST(SameChanges, EndAtTheFirstThatOnlyOneGot) {
+  History a{RunInfo{}}, b{RunInfo{}};
+  const auto change = [](History& run, std::int64_t step, const char* key, const char* value) {
+    run.append(change_marker(0, step, key, "", value));
+  };
+  EXPECT_EQ(same_changes_until(a, b), INT64_MAX);
+  change(a, 50, "data.mixture", "code 1");
+  change(b, 50, "data.mixture", "code 1");
+  change(a, 60, "telemetry.every", "2");
+  EXPECT_EQ(same_changes_until(a, b), INT64_MAX) << "of both, and one that does not touch training";
+  change(a, 80, "optimizer.lr", "0.01");
+  change(a, 90, "optimizer.lr", "0.004");
+  EXPECT_EQ(same_changes_until(a, b), 79) << "though the settings are the same again from 90 on";
+  EXPECT_EQ(same_changes_until(b, a), 79);
 }
 
 }  // namespace

@@ -77,17 +77,6 @@ TEST(Gap, SmoothedDoesNotDependOnTheViewedRange) {
   EXPECT_NEAR(whole[120], sum / weight, 1e-6);
 }
 
-TEST(NoiseBand, IsTwiceTheMeanSizeOfAGapBetweenSeeds) {
-  const HistoryPtr runs[] = {history("a", 4000, noisy(1, 0.1)), history("n", 4000, noisy(2, 0.1)),
-                             history("m", 4000, noisy(3, 0.1))};
-  const auto band = noise_band(runs, Metric::ce_loss, kWholeRun, {0, 3999}, 4);
-  const double sigma = 0.1 * std::sqrt(2.0);  // of the difference of two
-  const double expected = 2 * std::sqrt(2 / M_PI) * sigma;
-  for (const float width : band) EXPECT_NEAR(width, expected, 0.15 * expected);
-  const std::span<const HistoryPtr> one(runs, 1);
-  EXPECT_TRUE(is_missing(noise_band(one, Metric::ce_loss, kWholeRun, {0, 3999}, 1)[0])) << "one run has no twin";
-}
-
 TEST(FirstDifference, IsTheFirstStepBeyondEpsilon) {
   const auto a = history("a", 100, falling);
   const auto b = history("b", 100, [](std::int64_t step) { return falling(step) + 1e-3 * static_cast<double>(step); });
@@ -124,75 +113,6 @@ TEST(Figures, AreMeansOverTheWindow) {
   EXPECT_TRUE(last_common_steps(with_new, 4).empty());
 }
 
-class Conclusions : public testing::Test {
- protected:
-  HistoryPtr a_ = history("A", 1000, noisy(1, 0.05));
-  HistoryPtr noise_ = history("N", 1000, noisy(2, 0.05));
-  std::vector<HistoryPtr> same_{a_, noise_};
-};
-
-TEST_F(Conclusions, InsideTheBand) {
-  const Conclusion c = conclude(*a_, *history("B", 1000, noisy(3, 0.05)), same_);
-  EXPECT_EQ(c.verdict, Verdict::inside) << c.text;
-  EXPECT_NE(c.text.find("B against A: inside the noise band: no evidence of a difference over steps 0 to 999"),
-            std::string::npos)
-      << c.text;
-}
-
-TEST_F(Conclusions, OutsideFromAStepOn) {
-  const auto b = history("B", 1000, noisy(3, 0.05, [](std::int64_t step) { return step < 400 ? 0 : 0.4; }));
-  const Conclusion c = conclude(*a_, *b, same_);
-  EXPECT_EQ(c.verdict, Verdict::outside) << c.text;
-  EXPECT_GT(c.out.first, 400);
-  EXPECT_LT(c.out.first, 450);
-  EXPECT_EQ(c.out.last, 999);
-  EXPECT_NEAR(c.gap, 0.4, 0.05);
-  EXPECT_NE(c.text.find("its loss is higher by 0.4"), std::string::npos) << c.text;
-}
-
-TEST_F(Conclusions, OutAndBackAgain) {
-  const auto b =
-      history("B", 1000, noisy(3, 0.05, [](std::int64_t step) { return step > 200 && step < 400 ? -1 : 0; }));
-  const Conclusion c = conclude(*a_, *b, same_);
-  EXPECT_EQ(c.verdict, Verdict::returned) << c.text;
-  EXPECT_NEAR(static_cast<double>(c.out.first), 205, 6);
-  EXPECT_LT(c.gap, -0.8);
-  EXPECT_NE(c.text.find("lower by up to"), std::string::npos) << c.text;
-}
-
-// A real run in MXFP8 against one in BF16 on a GPU: a rounding apart from step 0 on, where two BF16 runs are not yet.
-TEST_F(Conclusions, OutBeforeTheBandOpensIsInside) {
-  const auto early = [](std::int64_t step) { return step < 50 ? 0.25 : 0; };
-  const Conclusion c = conclude(*a_, *history("B", 1000, noisy(3, 0.05, early)), same_);
-  EXPECT_EQ(c.verdict, Verdict::inside) << c.text;
-  EXPECT_EQ(c.out.first, 0);
-  EXPECT_NEAR(static_cast<double>(c.out.last), 80, 19);
-  EXPECT_NE(c.text.find("but for steps 0 to"), std::string::npos) << c.text;
-}
-
-TEST_F(Conclusions, WhatCannotBeSaidIsNotSaid) {
-  const auto b = history("B", 1000, noisy(3, 0.05));
-  EXPECT_EQ(conclude(*a_, *b, {}).verdict, Verdict::no_band);
-  EXPECT_EQ(conclude(*a_, *history("B", 20, noisy(3, 0.05)), same_).verdict, Verdict::too_short);
-  EXPECT_EQ(conclude(*a_, *std::make_shared<History>(RunInfo{}), same_).verdict, Verdict::too_short);
-  EXPECT_EQ(conclude(*a_, *a_, same_).verdict, Verdict::identical);
-}
-
-TEST_F(Conclusions, LostRun) {
-  const auto b = history("B", 600, [](std::int64_t step) { return step < 599 ? falling(step) : std::nan(""); });
-  const Conclusion c = conclude(*a_, *b, same_);
-  EXPECT_EQ(c.verdict, Verdict::lost);
-  EXPECT_EQ(c.out.first, 599);
-}
-
-TEST_F(Conclusions, JudgeOnlyWhereTheNoiseTwinHasGot) {
-  const std::vector<HistoryPtr> behind{a_, history("N", 300, noisy(2, 0.05))};
-  const auto b = history("B", 1000, noisy(3, 0.05, [](std::int64_t step) { return step < 400 ? 0 : 9; }));
-  const Conclusion c = conclude(*a_, *b, behind);
-  EXPECT_EQ(c.verdict, Verdict::inside) << c.text;
-  EXPECT_EQ(c.steps, (StepRange{0, 299}));
-}
-
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](float x, float y) {
     return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
@@ -211,18 +131,17 @@ TEST(RunGaps, KeptUpToDateAreThoseOfTheWholePast) {
       run.append(std::move(frame));
     }
   };
-  const std::vector<HistoryPtr> same{a, n};
+  const std::vector<PairedRun> twins{{n, true}};
   RunGaps gaps;
   const auto check = [&](const char* when) {
-    gaps.set({a, b, n}, same);
+    gaps.set(a, {{b, true}, {n, true}}, twins);
     const StepRange range{5, 150};
     EXPECT_TRUE(same_bits(gaps.smoothed(1, range, 13), smoothed_gap(*a, *b, Metric::ce_loss, kWholeRun, range, 13)))
         << when;
-    EXPECT_TRUE(same_bits(gaps.band(range, 13), noise_band(same, Metric::ce_loss, kWholeRun, range, 13))) << when;
     const auto fresh = gap_series(*a, *b, Metric::ce_loss, kWholeRun, range, 13), kept = gaps.series(1, range, 13);
     for (std::size_t i = 0; i < fresh.size(); ++i) EXPECT_EQ(kept[i].sum, fresh[i].sum) << when;
     EXPECT_EQ(gaps.first_difference(1, 0.2), first_difference(*a, *b, 0.2)) << when;
-    EXPECT_EQ(gaps.conclusion(1).text, conclude(*a, *b, same).text) << when;
+    EXPECT_EQ(gaps.conclusion(1).text, conclude(a, {b, true}, twins).text) << when;
   };
   check("at first");
   go_on(*b, 30, 120, 5);
@@ -233,17 +152,6 @@ TEST(RunGaps, KeptUpToDateAreThoseOfTheWholePast) {
   go_on(*b, 60, 130, 8);  // taken back to 60
   go_on(*a, 100, 130, 9);
   check("another past");
-}
-
-// Twenty comparisons of runs that differ by chance alone: nearly all must be called so.
-TEST(Conclude, RarelyCriesWolf) {
-  int outside = 0;
-  for (unsigned trial = 0; trial < 20; ++trial) {
-    const HistoryPtr same[] = {history("A", 600, noisy(100 + trial, 0.05)),
-                               history("N", 600, noisy(200 + trial, 0.05))};
-    outside += conclude(*same[0], *history("B", 600, noisy(300 + trial, 0.05)), same).verdict != Verdict::inside;
-  }
-  EXPECT_LE(outside, 1);
 }
 
 }  // namespace

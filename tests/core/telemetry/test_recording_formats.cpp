@@ -14,8 +14,8 @@ namespace moescope {
 namespace {
 
 // What programs of before have written and others read: a column more needs a new format.
-TEST(RecordingFormats, FormatSixHasTheseColumns) {
-  const std::string path = temporary_file("columns_of_six.moescope");
+TEST(RecordingFormats, FormatSevenHasTheseColumns) {
+  const std::string path = temporary_file("columns_of_seven.moescope");
   write_run(path, 1);
   Connection connection(path, SQLITE_OPEN_READONLY);
   const auto columns = [&](const std::string& table) {
@@ -24,10 +24,11 @@ TEST(RecordingFormats, FormatSixHasTheseColumns) {
     while (rows.next()) names += (names.empty() ? "" : ", ") + rows.get_text();
     return names;
   };
-  ASSERT_EQ(kFormatVersion, 6);
+  ASSERT_EQ(kFormatVersion, 7);
   EXPECT_EQ(columns("frame"),
             "id INTEGER, run INTEGER, step INTEGER, wall_s REAL, tokens INTEGER, ce_loss REAL, aux_loss REAL, z_loss "
-            "REAL, grad_norm REAL, lr REAL, tokens_per_s REAL, nan_mask INTEGER, data_ms REAL, attention_ms REAL, "
+            "REAL, grad_norm REAL, lr REAL, tokens_per_s REAL, val_loss REAL, nan_mask INTEGER, data_ms REAL, "
+            "attention_ms REAL, "
             "router_ms REAL, dispatch_ms REAL, experts_ms REAL, combine_ms REAL, dense_ffn_ms REAL, head_ms REAL, "
             "optimizer_ms REAL, telemetry_ms REAL, other_ms REAL");
   EXPECT_EQ(columns("router"),
@@ -49,6 +50,16 @@ TEST(RecordingFormats, FormatSixHasTheseColumns) {
   EXPECT_EQ(columns("marker"), "id INTEGER, run INTEGER, step INTEGER, kind TEXT, text TEXT, key TEXT, value TEXT");
 }
 
+TEST(RecordingFormats, FilesOfTheSixthFormatHaveNoValidationLoss) {
+  const std::string path = temporary_file("sixth_format.moescope");
+  write_run(path, 4);
+  Connection(path, SQLITE_OPEN_READWRITE).execute("ALTER TABLE frame DROP COLUMN val_loss; PRAGMA user_version = 6");
+  const auto history = RecordingReader(path).load(0);
+  EXPECT_EQ(history->steps(), (StepRange{0, 3}));
+  EXPECT_FALSE(is_missing(history->value_at(Metric::ce_loss, kWholeRun, 3)));
+  EXPECT_TRUE(is_missing(history->value_at(Metric::val_loss, kWholeRun, 3)));
+}
+
 // The file as version 3 would have written it.
 void make_third_format(Connection& file) {
   for (const char* table : {"specialisation", "text", "text_layer"})
@@ -67,13 +78,14 @@ void make_third_format(Connection& file) {
                "ranks_per_node, dim, window");
   file.execute("DELETE FROM flip WHERE reference = 'fp32'");
   keep_columns("flip", "id, run, step, layer, flip_rate, nan_mask, margin_tokens, margin_flipped");
-  file.execute("PRAGMA user_version = 3");
+  file.execute("ALTER TABLE frame DROP COLUMN val_loss; PRAGMA user_version = 3");
 }
 
 TEST(RecordingFormats, FilesOfTheFourthFormatOpenWithoutKernels) {
   const std::string path = temporary_file("fourth_format.moescope");
   write_run(path, 4);
-  Connection(path, SQLITE_OPEN_READWRITE).execute("ALTER TABLE run DROP COLUMN kernels; PRAGMA user_version = 4");
+  Connection(path, SQLITE_OPEN_READWRITE)
+      .execute("ALTER TABLE frame DROP COLUMN val_loss; ALTER TABLE run DROP COLUMN kernels; PRAGMA user_version = 4");
   const RecordingReader reader(path);
   EXPECT_EQ(reader.runs()[0].kernels, "");
   EXPECT_EQ(reader.runs()[0].domains, sample_info({}).domains);
@@ -102,7 +114,10 @@ TEST(RecordingFormats, LiveChangesKeepKeyAndValueInEveryFormat) {
   };
   expect_markers();
   Connection(path, SQLITE_OPEN_READWRITE)
-      .execute("ALTER TABLE marker DROP COLUMN key; ALTER TABLE marker DROP COLUMN value; PRAGMA user_version = 5");
+      .execute(
+          "ALTER TABLE frame DROP COLUMN val_loss; ALTER TABLE marker DROP COLUMN key; ALTER TABLE marker DROP COLUMN "
+          "value; "
+          "PRAGMA user_version = 5");
   expect_markers();
 }
 
@@ -119,6 +134,7 @@ TEST(RecordingFormats, FilesOfTheThirdFormatStillOpen) {
   EXPECT_EQ(history->steps(), (StepRange{0, 3}));
   std::mt19937 rng(1);  // as write_run()
   TelemetryFrame wanted = sample_frame(0, {}, rng);
+  wanted.val_loss = kNoValue;
   for (RouterFrame& router : wanted.routers) {
     router.mutual_information = kNoValue;
     router.score_chosen = router.score_rejected = router.margin_tokens = {};

@@ -2,9 +2,8 @@
 //
 // The presets convergence-check and mxfp4-everywhere train 15.7 million parameters for 1,500 steps: minutes to an hour.
 // Here their number formats train the model of nano from three seeds, and the presets themselves take their first
-// steps. "Equal" is what core/telemetry/findings/comparison.h says: the smoothed gap of the losses does not leave the
-// band of twice the mean gap of two seeds for 50 steps or more. It is tested both ways: MXFP8 must pass, MXFP4 must
-// not.
+// steps. "Worse" is what core/telemetry/findings/verdict.h says of the mean of paired losses. It is tested both ways:
+// MXFP8 must pass, MXFP4 must not.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -34,7 +33,7 @@ std::vector<HistoryPtr> train_together(const std::vector<RunConfig>& configs, st
   return {histories.begin(), histories.end()};
 }
 
-// The baseline, MXFP8, MXFP4 everywhere and the noise twin.
+// The baseline, MXFP8, MXFP4 everywhere and a perturbed twin of the baseline.
 std::vector<RunConfig> preset_runs() {
   const std::vector<RunConfig> check = all_runs(load_preset("convergence-check"));
   const std::vector<RunConfig> fails = all_runs(load_preset("mxfp4-everywhere"));
@@ -64,7 +63,7 @@ TEST(AuxiliaryLoss, OfWeightOneCostsTheScoresNotTheLanguageLoss) {
 
 class SmallModel : public testing::TestWithParam<int> {};
 
-TEST_P(SmallModel, Mxfp8StaysWithinTheSeedNoiseOfBf16AndMxfp4DoesNot) {
+TEST_P(SmallModel, Mxfp8StaysWithinTheChaosOfBf16AndMxfp4DoesNot) {
   constexpr std::int64_t kSteps = 500;
   std::vector<RunConfig> configs;
   for (const RunConfig& run : preset_runs()) {
@@ -72,18 +71,22 @@ TEST_P(SmallModel, Mxfp8StaysWithinTheSeedNoiseOfBf16AndMxfp4DoesNot) {
     small.name = run.name;
     small.precision = run.precision;
     small.seed = 100 * GetParam() + run.seed;
+    small.perturbation = run.perturbation;
     small.optimizer.total_steps = kSteps;
     small.telemetry.flips_every = 0;
     small.telemetry.gradient_every = 100;
     configs.push_back(small);
   }
   const auto runs = train_together(configs, kSteps);
-  const HistoryPtr same[] = {runs[0], runs[3]};
+  // Another twin, beside the baseline once more, which trains to the same bits.
+  std::vector<RunConfig> again = {configs[0], configs[3]};
+  again[1].perturbation = 2;
+  const PairedRun twins[] = {{runs[3]}, {train_together(again, kSteps)[1]}};
 
-  const Conclusion equal = conclude(*runs[0], *runs[1], same);
-  EXPECT_EQ(equal.verdict, Verdict::inside) << equal.text;
-  const Conclusion worse = conclude(*runs[0], *runs[2], same);
-  EXPECT_EQ(worse.verdict, Verdict::outside) << worse.text;
+  const Conclusion equal = conclude(runs[0], {runs[1]}, twins);
+  EXPECT_TRUE(equal.verdict == Verdict::equal || equal.verdict == Verdict::unclear) << equal.text;
+  const Conclusion worse = conclude(runs[0], {runs[2]}, twins);
+  EXPECT_EQ(worse.verdict, Verdict::worse) << worse.text;
   EXPECT_GT(worse.gap, 0) << worse.text;
   EXPECT_GT(worse.gap, 3 * std::fabs(equal.gap)) << worse.text << '\n' << equal.text;
 
@@ -100,7 +103,7 @@ TEST_P(SmallModel, Mxfp8StaysWithinTheSeedNoiseOfBf16AndMxfp4DoesNot) {
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, SmallModel, testing::Values(1, 2, 3));
 
-// At full length the gap of MXFP4 is outside of the band from step 85 on; its size shows earlier.
+// Enough of a gap to be seen without a verdict.
 TEST(Presets, TellTheFormatsApartWithinFiftySteps) {
   std::vector<RunConfig> configs = preset_runs();
   configs.pop_back();

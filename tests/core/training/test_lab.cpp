@@ -172,6 +172,32 @@ TEST(Lab, EveryLiveKeyReachesTheTrainer) {
   EXPECT_FLOAT_EQ(frame->routers[0].max_vio, 0) << "round-robin";
 }
 
+// Measured on text that is never trained on, at its cadence, and without an effect on the training.
+TEST(Lab, ValidationLossIsMeasuredBesideTheTraining) {
+  RunConfig validated = tiny();
+  validated.telemetry.validation_every = 3;
+  validated.router.gate_noise = 0.5;  // chooses experts in training only
+  RunConfig plain = validated;
+  plain.telemetry.validation_every = 0;
+  Lab lab({validated}, ""), without({plain}, "");
+  run_to(lab, 8);
+  run_to(without, 8);
+  EXPECT_EQ(losses(*lab.histories()[0]), losses(*without.histories()[0])) << "to the bit";
+  const std::vector<float> values = lab.histories()[0]->values(Metric::val_loss, kWholeRun, {0, 7});
+  for (std::size_t step = 0; step < values.size(); ++step) EXPECT_EQ(is_missing(values[step]), step % 3 != 0) << step;
+  EXPECT_NEAR(values[0], std::log(256.0), 1.5) << "hardly trained";
+  for (const float value : without.histories()[0]->values(Metric::val_loss, kWholeRun, {0, 7}))
+    EXPECT_TRUE(is_missing(value));
+
+  // The mean over the held-out batches by the weights after the step.
+  Trainer trainer(validated);
+  const auto data = open_dataset(validated.data, validated.seed);
+  trainer.step(data->batch(0));
+  double sum = 0;
+  for (const Batch& batch : data->held_out()) sum += trainer.held_out_loss({batch});
+  EXPECT_NEAR(values[0], sum / kHeldOutBatches, 1e-5);
+}
+
 TEST(Lab, MixtureOfDomainsIsOneForAllRunsAndKeptByStep) {
   Lab together({tiny("a"), tiny("b")}, "");
   run_to(together, 4);

@@ -1,0 +1,84 @@
+// Whether a run is worse than run A by more than chance: the signed mean of paired losses, and its interval.
+//
+// Runs in lock-step take the same batches, so that what a batch adds to a loss is common to them and gone from the
+// difference of a step. The mean of these differences over the last half of the common steps is the gap. How far chance
+// alone moves such a mean is seen from noise twins: runs with run A's settings, beside each other.
+//
+// Losses of neighbouring steps are correlated, and what the start of a run was lucky in lasts: the steps are cut into
+// four batches, and the deviations r of the equal runs' batch means from the mean over these runs give
+//   v   = sum r^2 / (4 (k - 1)), k equal runs,   rho = mean of r_j r_(j+1) / v, 0 to 1,
+//   n   = 4 / (1 + 3 rho) batches that count as independent: 4 if nothing lasts, 1 if all of it does,
+//   s^2 = v / n                                  variance of one run's mean, known with n (k - 1) degrees of freedom.
+// Interval: gap +-t s sqrt(1 + 1/k), t Student's two-sided 95 % quantile; but no narrower than t_3 times the standard
+// error of the gap's own four batch means, since a run may fluctuate more than run A does.
+//
+// Simulated (equal runs, deviations white or correlated over 5 to 100 of 75 to 400 steps, alone or with an offset that
+// lasts): without the second part of the rule 2 to 13, mostly 3 to 8, of 100 equal runs are called different, and with
+// one twin the interval is 1.7 times as wide as if the variance were known, with two 1.3 times. The t test of whole
+// means, which is exact, needs 4.4 and 1.8 times. Batch means: Law, Simulation Modeling and Analysis, section 9.5.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/telemetry/findings/gap_track.h"
+
+namespace moescope {
+
+// Comparisons of fewer steps get no verdict.
+inline constexpr std::int64_t kLeastSteps = 50;
+// A loss gap that matters, as a share of run A's loss, unless the user chooses another: the relative error of FP8
+// against BF16 that DeepSeek-V3 (arXiv:2412.19437, section 3.3) calls within training randomness.
+inline constexpr double kMatters = 0.0025;
+
+// A run that is compared with run A, or a noise twin.
+struct PairedRun {
+  HistoryPtr run;
+  // Starts from run A's weights, but for a unit in the last place. Such twins show chaos alone, others the luck of the
+  // start as well; a run is judged by the twins of its own kind of start.
+  bool same_start = true;
+};
+
+enum class Verdict {
+  too_short,  // fewer than kLeastSteps steps in common
+  lost,       // only one of the losses is NaN or infinite at the end
+  identical,  // the losses are equal to the bit
+  no_twin,    // what chance does is not known
+  equal,      // the whole interval is smaller than what matters
+  unclear,    // the interval holds 0 and gaps that matter
+  worse,      // the whole interval is above 0
+  better      // below 0
+};
+
+struct Conclusion {
+  Verdict verdict = Verdict::too_short;
+  StepRange steps;        // judged; lost: from there on
+  float gap = kNoValue;   // nats/token: mean loss minus that of run A, and of the twins of its start
+  float half = kNoValue;  // the interval is gap +-half; no_twin: by the run's own batches alone. Also the smallest gap
+                          // that can be told from chance
+  float matters = kNoValue;  // nats/token
+  // What half would be with one more twin that fluctuates as those that are there; kNoValue: there is none, or the
+  // run's own fluctuations set it.
+  float half_with_another = kNoValue;
+  int twins = 0;     // that it is judged by
+  std::string text;  // one sentence that names the runs
+};
+
+// The same, with its gap to run A.
+struct PairedTrack {
+  GapTrack track;
+  bool same_start = true;
+};
+
+// Twins that have not got to the judged steps do not count, nor does the run itself. `matters`: share of run A's loss.
+Conclusion conclude(const PairedTrack& run, std::span<const PairedTrack> twins, double matters);
+// Of the validation loss, if asked: it is the same text at every measurement, and known at some steps only; every batch
+// of steps needs one.
+Conclusion conclude(const HistoryPtr& a, const PairedRun& run, std::span<const PairedRun> twins,
+                    double matters = kMatters, Metric loss = Metric::ce_loss);
+
+// t with P(|T| <= t) = 0.95 for Student's distribution of `degrees` >= 1 degrees of freedom, which need not be whole.
+double student_95(double degrees);
+
+}  // namespace moescope
