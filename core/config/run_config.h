@@ -114,12 +114,12 @@ struct ParallelConfig {
 };
 
 struct TelemetryConfig {
-  int every = 1;           // steps between frames with arrays; scalars come with every step
-  int quant_every = 1;     // steps between frames with quantization statistics
-  int flips_every = 10;    // steps between comparisons of the routing with run 0's; 0: never
-  int gradient_every = 0;  // steps between comparisons of the gradients with FP32; 0: never
+  int every = 1;             // steps between frames with arrays; scalars come with every step
+  int quant_every = 1;       // steps between frames with quantization statistics
+  int flips_every = 10;      // steps between comparisons of the routing with run 0's; 0: never
+  int gradient_every = 0;    // steps between comparisons of the gradients with FP32; 0: never
   int validation_every = 0;  // steps between losses of the held-out batches; 0: never
-  int window = 50;         // steps that windowed MaxVio and dead experts are computed over
+  int window = 50;           // steps that windowed MaxVio and dead experts are computed over
   int specialisation_every =
       20;                // steps between tables of expert choices by domain and byte, summed over them; 0: never
   int texts_every = 20;  // steps between routings of the probe and of a passage of the batch; 0: never

@@ -41,7 +41,7 @@ class LinePlot : public TimeAxisPlot {
   void setLogValues(bool log);
   void setPercent(bool percent) { percent_ = percent; }
   void setExactAtInfinity(bool exact) { exact_at_infinity_ = exact; }  // of an SNR: there is no error
-  void setAtLeastShown(double low, double high);  // the value axis always holds these
+  void setAtLeastShown(double low, double high);                       // the value axis always holds these
 
   std::optional<FigureTarget> figureAt(QPoint position) const override;  // of the nearest curve
   QString csv() const;                                                   // every step of the visible range
