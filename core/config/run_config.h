@@ -99,7 +99,7 @@ struct PrecisionConfig {
 };
 
 struct DataConfig {
-  std::string path;          // empty: the embedded generator of labelled domains; else a text file or a folder
+  std::string path = {};     // empty: the embedded generator of labelled domains; else a text file or a folder
   int batch = 8;             // sequences
   int seq = 128;             // tokens
   std::string mixture = {};  // weights of the domains (core/config/mixture.h); empty: as they occur in the data

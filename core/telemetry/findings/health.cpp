@@ -186,7 +186,7 @@ void Judge::describe(const Finding& lead, Health& health) const {
     if (finding->kind == lead.kind && finding->ongoing)
       layers.insert(layers.end(), finding->layers.begin(), finding->layers.end());
   std::ranges::sort(layers);
-  layers.erase(std::ranges::unique(layers).begin(), layers.end());
+  layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
   health.layer = lead.layers.front();
   const std::string worst = "ayer " + std::to_string(health.layer);
   health.sentence = layers.size() == 1 ? "L" + worst + " " + fault->of_one + since
