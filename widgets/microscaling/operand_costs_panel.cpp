@@ -75,8 +75,8 @@ class OperandCostsModel : public QAbstractTableModel {
     static const char* const kNames[kColumns] = {"operand", "of the error", "SQNR, dB", "flushed", "clipped", "format"};
     static const char* const kTips[kColumns] = {
         "Layer, class, weight and factor of the GEMM",
-        "Share of all operands' rounding error, modelled: their relative errors add up as if independent, all GEMMs "
-        "alike",
+        ("Share of all operands' rounding error, modelled: their relative errors add up as if independent, all GEMMs "
+         "alike"),
         "Signal to quantization noise, measured",
         "Share of non-zero values that became zero, measured",
         "Share of values beyond the format's maximum, measured",
