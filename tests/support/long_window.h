@@ -59,6 +59,8 @@ class LongWindow {
   void settle() {
     QElapsedTimer waited;
     for (waited.start(); waited.elapsed() < 300;) QApplication::processEvents(QEventLoop::AllEvents, 50);
+    // As the loop of a program does: what was animated is deleted.
+    QApplication::sendPostedEvents(nullptr, QEvent::DeferredDelete);
   }
 
   const std::int64_t shown_for_;
