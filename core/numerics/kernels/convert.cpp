@@ -2,6 +2,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/numerics/kernels/convert.cpp"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 
 #include <algorithm>
@@ -82,6 +83,12 @@ struct Converter {
   }
 };
 
+// What lies below a tile is mostly converted after it. Fetched meanwhile, its largest magnitudes need not wait for
+// memory.
+HWY_INLINE void fetch_below(const Tile& t, std::size_t row, std::size_t col) {
+  hwy::Prefetch(t.x + (row + t.rows) * t.stride + col);
+}
+
 // Where a tile's converted values go: FP32, or BF16 that holds them without rounding.
 HWY_INLINE void store_converted(const Tile& t, std::size_t at, Floats values, std::size_t count) {
   if (t.bf16)
@@ -103,9 +110,11 @@ BatchSums rows(const Scaling& s, const Tile& t, std::size_t width, BlockBatch& b
       const Floats encode = splat(b.encode[block]), decode = splat(b.decode[block]), to = splat(out_decode[block]);
       Floats y2 = zero<float>();
       const std::size_t end = std::min(c + width, t.cols);
-      for (std::size_t i = c; i < end; i += kSixteen)
+      for (std::size_t i = c; i < end; i += kSixteen) {
+        fetch_below(t, r, i);
         store_converted(t, r * t.out_stride + i, convert(load_first(in + i, end - i), encode, decode, to, key, i, y2),
                         end - i);
+      }
       store(squares + block % kSixteen * kSixteen, y2);
       if (block % kSixteen == kSixteen - 1) store(b.x2.data() + (block + 1 - kSixteen), joined_rows(squares, Sum()));
     }
@@ -126,6 +135,7 @@ HWY_INLINE void convert_strips(auto& convert, const Tile& t, std::size_t c, bool
     const RowKey key = stochastic ? row_key_of(t, r) : RowKey{};
     for (std::size_t k = 0; k < kStrips; ++k) {
       const std::size_t col = c + k * kSixteen, count = lanes - k * kSixteen;
+      fetch_below(t, r, col);
       const Floats x = load_first(t.x + r * t.stride + col, count);
       const Floats value =
           convert(x, load(b.encode.data() + col), load(b.decode.data() + col), load(out_decode + col), key, col, y2[k]);
@@ -177,7 +187,7 @@ BlockSums sums_of_blocks(const BlockBatch& b, double unit) {
 enum class Unscaled : std::uint8_t { copied, bf16_nearest, bf16_stochastic };
 
 // Infinity and NaN stay, NaN as a quiet one.
-template <Unscaled kHow>
+template <Unscaled kHow, bool kOrdinary>
 HWY_INLINE Floats rounded_bf16(Floats x, RowKey row, const std::uint32_t* column_keys, std::size_t col) {
   const Words bits = bits_as<std::uint32_t>(x), kept = splat(0xFFFF0000u);
   Words up;
@@ -185,61 +195,105 @@ HWY_INLINE Floats rounded_bf16(Floats x, RowKey row, const std::uint32_t* column
     up = bits + shifted_right<16>(draws_of(row, column_keys + col));
   else
     up = bits + splat(0x7FFFu) + (shifted_right<16>(bits) & splat(1u));
+  if constexpr (kOrdinary) return bits_as<float>(up & kept);
   const Ints magnitude = magnitude_bits(x), infinity = splat(0x7F800000);
   const Ints quiet_nan = bits_as<std::int32_t>((bits | splat(0x00400000u)) & kept);
   const Ints special = if_less(infinity, magnitude, quiet_nan, bits_as<std::int32_t>(bits));
   return bits_as<float>(if_less(magnitude, infinity, bits_as<std::int32_t>(up & kept), special));
 }
 
-template <Unscaled kHow>
-void unscaled(const Tile& t, QuantSums& sums) {
-  const Ints infinity = splat(0x7F800000), none = zero<std::int32_t>(), one = splat(1);
+struct Magnitudes {
+  std::int32_t least, top;  // bits
+};
+
+// Missing columns of the last sixteen count as zeros.
+Magnitudes magnitudes_of(const Tile& t) {
+  Ints least = splat(0x7FFFFFFF), top = zero<std::int32_t>();
+  for (std::size_t r = 0; r < t.rows; ++r)
+    for (std::size_t c = 0; c < t.cols; c += kSixteen) {
+      const Ints bits = magnitude_bits(load_first(t.x + r * t.stride + c, t.cols - c));
+      least = smaller(least, bits), top = larger(top, bits);
+    }
+  return {min_of(least), max_of(top)};
+}
+
+std::int32_t top_of_finite(const Tile& t) {
+  const Ints infinity = splat(0x7F800000), none = zero<std::int32_t>();
   Ints top = none;
   for (std::size_t r = 0; r < t.rows; ++r)
     for (std::size_t c = 0; c < t.cols; c += kSixteen) {
       const Ints bits = magnitude_bits(load_first(t.x + r * t.stride + c, t.cols - c));
       top = larger(top, if_less(bits, infinity, bits, none));
     }
-  const std::int32_t amax_bits = max_of(top), exponent = std::clamp(amax_bits >> 23, 1, 253);
-  const Floats inverse_unit = splat(std::bit_cast<float>((254 - exponent) << 23));
+  return max_of(top);
+}
 
-  Floats x2 = zero<float>(), q2 = x2, err2 = x2;
+// Squares in units of 2^exponent, and counts. Of ordinary values, which are normal numbers before and after, there is
+// nothing to count.
+template <Unscaled kHow, bool kOrdinary>
+struct UnscaledConverter {
+  Floats inverse_unit, x2 = zero<float>(), q2 = x2, err2 = x2;
   Words nonzero = zero<std::uint32_t>(), nonzero_out = nonzero;
-  Ints overflowed = none;
-  Words least = splat(0x7F800000u);  // bits of the smallest magnitude but 0
+  Ints overflowed = zero<std::int32_t>();
+  Words least = splat(0x7F800000u);  // bits of the smallest magnitude but 0, less by one
+
+  HWY_INLINE explicit UnscaledConverter(float inverse) : inverse_unit(splat(inverse)) {}
+
+  HWY_INLINE Floats operator()(Floats x, RowKey row, const std::uint32_t* column_keys, std::size_t col) {
+    Floats value = x;
+    if constexpr (kHow != Unscaled::copied) value = rounded_bf16<kHow, kOrdinary>(x, row, column_keys, col);
+    Ints x_bits = magnitude_bits(x), q_bits = magnitude_bits(value);
+    if constexpr (!kOrdinary) {
+      // Less by one, zero is the largest.
+      least = smaller(least, bits_as<std::uint32_t>(q_bits) - splat(1u));
+      count_nonzero(bits_as<float>(x_bits), nonzero);
+      count_nonzero(bits_as<float>(q_bits), nonzero_out);
+      // Sums leave out what is not finite, before or after.
+      const Ints infinity = splat(0x7F800000), none = zero<std::int32_t>();
+      overflowed += if_less(x_bits, infinity, if_less(q_bits, infinity, none, splat(1)), none);
+      x_bits = if_less(q_bits, infinity, x_bits, none);
+      q_bits = if_less(q_bits, infinity, q_bits, none);
+    }
+    const Floats a = bits_as<float>(x_bits) * inverse_unit, b = bits_as<float>(q_bits) * inverse_unit;
+    x2 += a * a;
+    q2 += b * b;
+    err2 += (a - b) * (a - b);
+    return value;
+  }
+};
+
+template <Unscaled kHow, bool kOrdinary>
+void convert_unscaled_tile(const Tile& t, std::int32_t amax_bits, QuantSums& sums) {
+  const std::int32_t exponent = std::clamp(amax_bits >> 23, 1, 253);
+  UnscaledConverter<kHow, kOrdinary> convert(std::bit_cast<float>((254 - exponent) << 23));
   for (std::size_t r = 0; r < t.rows; ++r) {
     const RowKey key = row_key_of(t, r);
     for (std::size_t c = 0; c < t.cols; c += kSixteen) {
       const std::size_t count = t.cols - c;
+      fetch_below(t, r, c);
       const Floats x = load_first(t.x + r * t.stride + c, count);
-      Floats value = x;
-      if constexpr (kHow != Unscaled::copied) value = rounded_bf16<kHow>(x, key, t.column_keys, c);
-      store_converted(t, r * t.out_stride + c, value, count);
-      // Less by one, zero is the largest.
-      least = smaller(least, bits_as<std::uint32_t>(magnitude_bits(value)) - splat(1u));
-      // Sums leave out what is not finite, before or after.
-      const Ints x_bits = magnitude_bits(x), q_bits = magnitude_bits(value);
-      const Floats a = bits_as<float>(if_less(q_bits, infinity, x_bits, none)) * inverse_unit;
-      const Floats b = bits_as<float>(if_less(q_bits, infinity, q_bits, none)) * inverse_unit;
-      x2 += a * a;
-      q2 += b * b;
-      err2 += (a - b) * (a - b);
-      count_nonzero(bits_as<float>(magnitude_bits(x)), nonzero);
-      count_nonzero(bits_as<float>(magnitude_bits(value)), nonzero_out);
-      overflowed += if_less(x_bits, infinity, if_less(q_bits, infinity, none, one), none);
+      store_converted(t, r * t.out_stride + c, convert(x, key, t.column_keys, c), count);
     }
   }
-  if (t.bf16) *t.too_small |= min_of(least) < 0x00800000u - 1;
+  if (t.bf16) *t.too_small |= min_of(convert.least) < 0x00800000u - 1;
   const double unit = std::bit_cast<double>(static_cast<std::int64_t>(exponent - 127 + 1023) << 52);
-  const double unit2 = unit * unit, all_x2 = sum_of(x2), all_q2 = sum_of(q2), all_err2 = sum_of(err2);
-  sums.x2 += all_x2 * unit2, sums.q2 += all_q2 * unit2, sums.err2 += all_err2 * unit2;
-  sums.xq += (all_x2 + all_q2 - all_err2) / 2 * unit2;  // x2 - 2 xq + q2 = err2
-  sums.elements += t.rows * t.cols;
-  const std::uint64_t values = sum_of(nonzero);
+  const double unit2 = unit * unit, x2 = sum_of(convert.x2), q2 = sum_of(convert.q2), err2 = sum_of(convert.err2);
+  sums.x2 += x2 * unit2, sums.q2 += q2 * unit2, sums.err2 += err2 * unit2;
+  sums.xq += (x2 + q2 - err2) / 2 * unit2;  // x2 - 2 xq + q2 = err2
+  const std::uint64_t elements = t.rows * t.cols, values = kOrdinary ? elements : sum_of(convert.nonzero);
+  sums.elements += elements;
   sums.nonzero += values;
-  sums.underflow += values - sum_of(nonzero_out);
-  sums.clipped += static_cast<std::uint64_t>(sum_of(overflowed));
+  sums.underflow += kOrdinary ? 0 : values - sum_of(convert.nonzero_out);
+  sums.clipped += static_cast<std::uint64_t>(sum_of(convert.overflowed));
   sums.amax = std::max(sums.amax, std::bit_cast<float>(amax_bits));
+}
+
+template <Unscaled kHow>
+void unscaled(const Tile& t, QuantSums& sums) {
+  constexpr std::int32_t kLeastNormal = 0x00800000, kLargestBf16 = 0x7F7F0000, kInfinity = 0x7F800000;
+  const auto [least, top] = magnitudes_of(t);
+  if (least >= kLeastNormal && top <= kLargestBf16) return convert_unscaled_tile<kHow, true>(t, top, sums);
+  convert_unscaled_tile<kHow, false>(t, top < kInfinity ? top : top_of_finite(t), sums);
 }
 
 void unscaled_of_format(const OperandFormat& format, const Tile& t, QuantSums& sums) {
