@@ -12,6 +12,7 @@
 
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -136,20 +137,72 @@ Product make_product(const ProductKey& key) {
   return {dnnl::matmul(made), made.scratchpad_desc().get_size(), std::strstr(made.impl_info_str(), "ref") != nullptr};
 }
 
-// Kept until the program ends; each thread keeps where it found one.
+// Kept until the program ends.
 const Product& product_of(const ProductKey& key) {
-  using Known = std::unordered_map<ProductKey, const Product*, HashOfKey>;
-  thread_local Known known;
-  const Product*& mine = known[key];
-  if (mine) return *mine;
   static std::mutex mutex;
   static std::unordered_map<ProductKey, std::unique_ptr<Product>, HashOfKey> all;
   const std::scoped_lock lock(mutex);
   std::unique_ptr<Product>& product = all[key];
   if (!product) product = std::make_unique<Product>(make_product(key));
-  mine = product.get();
-  return *mine;
+  return *product;
 }
+
+// The product that is compiled for this shape, or else the one that takes any.
+const Product& best_product(const ProductKey& key) {
+  const bool small = key.m < kRowTile || key.n < kRowTile || key.k < kRowTile;
+  const bool ragged = (key.ta == Trans::yes ? key.k : key.m) % kRowTile != 0;
+  if (!small && !ragged) {
+    const Product& product = product_of(key);
+    if (!product.slow) return product;
+  }
+  return product_of({key.ta, key.tb, key.adds, 0, 0, 0, 0, 0, 0});
+}
+
+// A product as one thread calls it, over and over: making oneDNN's descriptions of three matrices anew takes as long as
+// multiplying small ones.
+class ProductCall {
+ public:
+  explicit ProductCall(const ProductKey& key) : ProductCall(best_product(key), descs_of(key)) {}
+
+  void operator()(const Bf16* a, const Bf16* b, float* c) {
+    thread_local const dnnl::stream stream(cpu());
+    a_.set_data_handle(const_cast<Bf16*>(a));
+    b_.set_data_handle(const_cast<Bf16*>(b));
+    c_.set_data_handle(c);
+    scratch_.set_data_handle(scratch_space());
+    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, a_.get()},
+                                         {DNNL_ARG_WEIGHTS, b_.get()},
+                                         {DNNL_ARG_DST, c_.get()},
+                                         {DNNL_ARG_SCRATCHPAD, scratch_.get()}};
+    dnnl::error::wrap_c_api(
+        dnnl_primitive_execute(product_.primitive.get(), stream.get(), std::size(arguments), arguments),
+        "oneDNN could not multiply");
+  }
+
+ private:
+  ProductCall(const Product& product, const Descs& descs)
+      : product_(product),
+        a_(descs.a, cpu(), nullptr),
+        b_(descs.b, cpu(), nullptr),
+        c_(descs.c, cpu(), nullptr),
+        scratch_(bytes_desc(product.scratch_bytes), cpu(), nullptr) {}
+
+  static Desc bytes_desc(std::size_t bytes) {
+    return {{static_cast<dnnl_dim_t>(bytes)}, dnnl::memory::data_type::u8, dnnl::memory::dims{1}};
+  }
+
+  // Of all calls of a thread.
+  void* scratch_space() const {
+    thread_local std::vector<std::byte> space;
+    if (space.size() < product_.scratch_bytes + 64) space.resize(product_.scratch_bytes + 64);
+    void* aligned = space.data();
+    std::size_t left = space.size();
+    return std::align(64, product_.scratch_bytes, aligned, left);
+  }
+
+  const Product& product_;
+  dnnl::memory a_, b_, c_, scratch_;
+};
 
 // oneDNN makes products for as many threads as OpenMP would start from this one.
 void keep_onednn_on_this_thread() {
@@ -157,29 +210,9 @@ void keep_onednn_on_this_thread() {
   (void)said;
 }
 
-void execute(const Product& product, const Descs& descs, const Bf16* a, const Bf16* b, float* c) {
-  thread_local dnnl::stream stream(cpu());
-  thread_local std::vector<std::byte> scratch;
-  if (scratch.size() < product.scratch_bytes + 64) scratch.resize(product.scratch_bytes + 64);
-  void* aligned = scratch.data();
-  std::size_t space = scratch.size();
-  std::align(64, product.scratch_bytes, aligned, space);
-  const auto bytes = static_cast<dnnl_dim_t>(product.scratch_bytes);
-  const Desc scratch_desc({bytes}, dnnl::memory::data_type::u8, dnnl::memory::dims{1});
-  product.primitive.execute(stream, {{DNNL_ARG_SRC, dnnl::memory(descs.a, cpu(), const_cast<Bf16*>(a))},
-                                     {DNNL_ARG_WEIGHTS, dnnl::memory(descs.b, cpu(), const_cast<Bf16*>(b))},
-                                     {DNNL_ARG_DST, dnnl::memory(descs.c, cpu(), c)},
-                                     {DNNL_ARG_SCRATCHPAD, dnnl::memory(scratch_desc, cpu(), aligned)}});
-}
-
 void multiply(const ProductKey& key, const Bf16* a, const Bf16* b, float* c) {
-  const bool small = key.m < kRowTile || key.n < kRowTile || key.k < kRowTile;
-  const bool ragged = (key.ta == Trans::yes ? key.k : key.m) % kRowTile != 0;
-  if (!small && !ragged) {
-    const Product& product = product_of(key);
-    if (!product.slow) return execute(product, descs_of(key), a, b, c);
-  }
-  execute(product_of({key.ta, key.tb, key.adds, 0, 0, 0, 0, 0, 0}), descs_of(key), a, b, c);
+  thread_local std::unordered_map<ProductKey, ProductCall, HashOfKey> calls;
+  calls.try_emplace(key, key).first->second(a, b, c);
 }
 
 // Whole tiles of the rows that an expert got, then what remains: of the product's rows, or of its sum.
@@ -278,14 +311,19 @@ void gemm(Trans ta, Trans tb, int m, int n, int k, float alpha, const Bf16* a, i
   }
   keep_onednn_on_this_thread();
   const ProductKey key{ta, tb, beta == 1, m, n, k, lda, ldb, ldc};
-  if (alpha == 1) return multiply_tiled(key, a, b, c);
+  if (alpha == 1 || beta == 0) {
+    multiply_tiled(key, a, b, c);
+    for (int r = 0; alpha != 1 && r < m; ++r)
+      for (float *to = row(c, r, ldc), *end = to + n; to != end; ++to) *to *= alpha;
+    return;
+  }
   thread_local std::vector<float> unscaled;
   unscaled.resize(std::max(unscaled.size(), static_cast<std::size_t>(m) * static_cast<std::size_t>(n)));
   multiply_tiled({ta, tb, false, m, n, k, lda, ldb, n}, a, b, unscaled.data());
   for (int r = 0; r < m; ++r) {
     const float* from = row(unscaled.data(), r, n);
     float* to = row(c, r, ldc);
-    for (int i = 0; i < n; ++i) to[i] = beta * to[i] + alpha * from[i];
+    for (int i = 0; i < n; ++i) to[i] += alpha * from[i];
   }
 }
 
