@@ -36,6 +36,12 @@ int numberOf(const std::string& name) {  // from 0; -1: no built-in one
   return found == names.end() ? -1 : static_cast<int>(found - names.begin());
 }
 
+// The key 1 to 9 takes a lesson at once, 0 the tenth; a second "1" in the menu would make both wait for Return.
+QString mnemonic(int number) {
+  QString text = QString::number(number);
+  return text.insert(number == 10 ? 1 : 0, number <= 10 ? "&" : "");
+}
+
 QString scoreKey(const QString& lesson) {
   return "lessons/" + lesson;
 }
@@ -104,7 +110,8 @@ void LessonActions::fillMenu() {
     const QString score = store.value(scoreKey(lesson)).toString();
     const QString title = QString::fromStdString(find_lesson(name).lesson.title);
     QAction* action = menu_->addAction(
-        QString("&%1  %2%3").arg(++number).arg(title, score.isEmpty() ? QString() : QString("  \u2714 %1").arg(score)),
+        QString("%1  %2%3")
+            .arg(mnemonic(++number), title, score.isEmpty() ? QString() : QString("  \u2714 %1").arg(score)),
         this, [this, lesson] { start(lesson); });
     action->setToolTip(QString::fromStdString(find_lesson(name).lesson.teaches));
   }
