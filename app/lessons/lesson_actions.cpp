@@ -124,9 +124,10 @@ void LessonActions::fillMenu() {
   menu_->addAction("&Leave the lesson", this, &LessonActions::leave)->setEnabled(guide_->active());
 }
 
-void LessonActions::start(const QString& name_or_path) {
+void LessonActions::start(const QString& name_or_path, Ask ask) {
   if (session_->opening()) return;
-  const bool has_run = session_->isLive() && session_->lab()->status().step > 0 && !guide_->runsAreOurs();
+  const bool has_run =
+      ask != Ask::never && session_->isLive() && session_->lab()->status().step > 0 && !guide_->runsAreOurs();
   const ParsedLesson parsed = find_lesson(name_or_path.toStdString());
   if (!has_run || parsed.lesson.runs.empty() || !parsed.problems.empty()) return begin(name_or_path);
   session_->lab()->pause();
@@ -152,8 +153,13 @@ void LessonActions::begin(const QString& name_or_path) {
   if (const QStringList unknown = LessonPanels::unknown(parsed.lesson, workspaces_->all()); !unknown.isEmpty())
     return messages_->warn(name_or_path + ": " + unknown.join("\n"));
   takeWindow();
+  emit started();
   guide_->start(parsed.lesson, numberOf(parsed.lesson.name), static_cast<int>(lesson_names().size()));
   pane_->setFocus();
+}
+
+bool LessonActions::active() const {
+  return guide_->active();
 }
 
 void LessonActions::leave() {

@@ -25,6 +25,7 @@
 #include "app/bars/notes_dock.h"
 #include "app/bars/notice_bar.h"
 #include "app/bars/run_bar.h"
+#include "app/bars/start_card.h"
 #include "app/bars/status_line.h"
 #include "app/export/export_actions.h"
 #include "app/lessons/lesson_actions.h"
@@ -32,6 +33,7 @@
 #include "app/session/opening_progress.h"
 #include "app/setup/setup_form.h"
 #include "app/window/commands.h"
+#include "app/window/first_steps.h"
 #include "app/window/help_menu.h"
 #include "app/window/view_menu.h"
 #include "app/workspaces/window_layout.h"
@@ -101,11 +103,13 @@ void MainWindow::buildBars() {
 void MainWindow::buildWorkspaces() {
   auto* central = new QWidget(this);
   notice_ = new NoticeBar(central);
+  start_card_ = new StartCard(central);
   workspaces_ = new WorkspaceTabs(&selection_, &findings_, &compared_, messages_, central);
   auto* column = new QVBoxLayout(central);
   column->setContentsMargins(0, 0, 0, 0);
   column->setSpacing(0);
   column->addWidget(notice_);
+  column->addWidget(start_card_);
   column->addWidget(workspaces_, 1);
   setCentralWidget(central);
 }
@@ -156,7 +160,9 @@ void MainWindow::buildLessons() {
   auto* pane = new LessonPane;
   auto* guide = new LessonGuide(&session_, &selection_, control_, settings_, comparison_, workspaces_, pane);
   lessons_ = new LessonActions(this, guide, pane, &session_, workspaces_, layout_, messages_, remembers_);
-  connect(files_, &FileActions::lessonOpened, lessons_, &LessonActions::start);
+  connect(files_, &FileActions::lessonOpened, lessons_, [this](const QString& path) { lessons_->start(path); });
+  first_steps_ =
+      new FirstSteps(start_card_, &session_, &selection_, control_, files_, lessons_, workspaces_, remembers_);
 }
 
 void MainWindow::buildMenus(const QStringList& about) {
@@ -351,6 +357,7 @@ void MainWindow::onTick() {
     session_.noticeRuns();
     comparison_->showChips();
     checkpoints_->showKept();
+    first_steps_->showStatus(status);
     status_->showTraining(status);
   }
   source_status_->showProgress();
