@@ -14,10 +14,12 @@
 #include "app/actions/checkpoint_actions.h"
 #include "app/actions/compare_actions.h"
 #include "app/actions/file_actions.h"
+#include "app/actions/heartbeat.h"
 #include "app/actions/live_settings.h"
 #include "app/actions/recording_actions.h"
 #include "app/actions/router_actions.h"
 #include "app/actions/run_control.h"
+#include "app/actions/run_costs.h"
 #include "app/actions/source_status.h"
 #include "app/actions/unit_actions.h"
 #include "app/bars/actions_dock.h"
@@ -153,6 +155,8 @@ void MainWindow::buildActions(const UnitsOfStart& units) {
   units_ = new UnitActions(&session_, messages_, units, matrix_unit_choices());
   router_ = new RouterActions(&session_, &selection_, settings_, workspaces_, messages_);
   exports_ = new ExportActions(&session_, &selection_, &compared_, workspaces_, messages_);
+  costs_ = new RunCosts(&session_, form_, comparison_, remembers_);
+  heartbeat_ = new Heartbeat(&session_, status_, this);
   new CaptureActions(&session_, &selection_, workspaces_, messages_);
 }
 
@@ -357,8 +361,9 @@ void MainWindow::onTick() {
     session_.noticeRuns();
     comparison_->showChips();
     checkpoints_->showKept();
+    costs_->showStatus(status);
     first_steps_->showStatus(status);
-    status_->showTraining(status);
+    if (!heartbeat_->beats()) status_->showTraining(status);
   }
   source_status_->showProgress();
   if (selection_.history()) status_->showHoldings(session_.path(), *selection_.history());

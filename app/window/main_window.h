@@ -23,6 +23,7 @@ class CompareActions;
 class ExportActions;
 class FileActions;
 class FirstSteps;
+class Heartbeat;
 class LessonActions;
 class LiveBar;
 class LiveSettings;
@@ -32,6 +33,7 @@ class RecordingActions;
 class RouterActions;
 class RunBar;
 class RunControl;
+class RunCosts;
 class SetupForm;
 class SourceStatus;
 class StartCard;
@@ -129,6 +131,8 @@ class MainWindow : public QMainWindow {
   ExportActions* exports_;
   LessonActions* lessons_;
   FirstSteps* first_steps_;
+  RunCosts* costs_;
+  Heartbeat* heartbeat_;
 
   QElapsedTimer since_status_;
   int shown_run_ = 0;      // whose settings the bars show

@@ -13,6 +13,7 @@
 #include <QRegularExpression>
 #include <QSettings>
 #include <QSignalSpy>
+#include <QStatusBar>
 #include <QTabBar>
 #include <QTemporaryDir>
 #include <QTest>
@@ -681,6 +682,44 @@ class MainWindowTest : public QObject {
     again.trainTo(25);
     QTest::qWait(400);
     QVERIFY(again.window.findChild<StartCard*>()->isHidden());
+  }
+
+  void theStatusLineSaysWhatIsBeingWaitedFor() {
+    MainWindow window(false);
+    window.runControl()->setRecorded(false);
+    window.show();
+    const auto says = [&](const QString& text) {
+      for (const QLabel* label : window.statusBar()->findChildren<QLabel*>())
+        if (label->text().startsWith(text)) return true;
+      return false;
+    };
+    window.runControl()->start(nano(), RunControl::Start::paused);
+    QVERIFY(says("Building the model... "));
+    QTRY_VERIFY_WITH_TIMEOUT(window.session()->isLive(), kWaitMs);
+    QTRY_VERIFY(says("step 0, paused"));
+    window.runControl()->runUntil(3);
+    QTRY_VERIFY_WITH_TIMEOUT(says("step 3, paused"), kWaitMs);
+  }
+
+  void aComparisonPresetStopsAtTheEndOfItsSchedule() {
+    MainWindow window(false);
+    window.runControl()->setRecorded(false);
+    QLineEdit* until = nullptr;
+    for (QLineEdit* line : window.findChild<RunBar*>()->findChildren<QLineEdit*>())
+      if (line->placeholderText() == "no end") until = line;
+    QVERIFY(until);
+    const auto start = [&](const char* preset) {
+      QSignalSpy opened(window.session(), &RunSession::opened);
+      window.runControl()->startAll(all_runs(load_preset(preset)), RunControl::Start::paused);
+      return opened.wait(kWaitMs);
+    };
+    QVERIFY(start("convergence-check"));
+    QCOMPARE(until->text(), QString("1500"));
+    QVERIFY(start("nano"));  // the end of one is not that of another
+    QCOMPARE(until->text(), QString());
+    window.runControl()->setUntil(7);
+    QVERIFY(start("nano"));
+    QCOMPARE(until->text(), QString("7"));  // a person's own
   }
 };
 
