@@ -152,7 +152,7 @@ void CompareActions::addPerturbedTwin() {
   addNext(perturbed_twin);
 }
 
-void CompareActions::addNext(RunConfig (*next)(RunConfig)) {
+void CompareActions::addNext(RunConfig (*next)(const RunConfig&)) {
   if (!session_->isLive()) return messages_->say(kNothingTrains, 6000);
   RunConfig twin = next(session_->config());
   const auto open = [&] {

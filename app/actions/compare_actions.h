@@ -34,7 +34,7 @@ class CompareActions : public QObject {
   // Run A with the next seed, or the next perturbation, that no open run has.
   void addNoiseTwin();
   void addPerturbedTwin();
-  void addNext(RunConfig (*next)(RunConfig));
+  void addNext(RunConfig (*next)(const RunConfig&));
   void removeRun(int place);
   void measureGradients(int every);
 

@@ -219,7 +219,7 @@ void GapPlot::paintGapLegend(QPainter& painter) const {
                                        range().first, range().last);
   std::vector<LegendEntry> gaps, chance;
   for (std::size_t i = 0; i < series_.size(); ++i)
-    gaps.push_back({series_[i].label.left(1) + QLatin1Char(' ') + signedText(newestAt(curves_[i].smooth, step)),
+    gaps.push_back({tr("%1 %2 smoothed").arg(series_[i].label.left(1), signedText(newestAt(curves_[i].smooth, step))),
                     seriesColor(series_[i].color, dark()), false});
   if (!is_missing(chance_))
     chance.push_back({tr("\u00b1%1: means in there cannot be told from chance").arg(chance_, 0, 'g', 2),
