@@ -95,14 +95,14 @@ void LessonPanels::show(const LessonView& view) {
 }
 
 void LessonPanels::arrange(Workspace* workspace, const LessonView& view) const {
-  workspace->arrange();
+  workspace->arrangeAnew();
   for (QDockWidget* dock : workspace->docks()) {
     if (auto* loss = qobject_cast<LossPanel*>(dock->widget())) loss->setMetric(shownMetric(view));
     const std::string name = dock->objectName().toStdString();
     dock->setVisible(std::ranges::count(view.panels, name) > 0 || isTimeline(*dock));
     if (name == view.panels.front()) dock->raise();
   }
-  QTimer::singleShot(0, workspace, [workspace] { workspace->setDefaultSizes(); });
+  QTimer::singleShot(0, workspace, [workspace] { workspace->applySizes(); });
 }
 
 void LessonPanels::clearHighlights() {

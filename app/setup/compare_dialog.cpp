@@ -87,6 +87,14 @@ void CompareDialog::onKeyChosen() {
   editor_->setValue(field->get(first_));
   place_->addWidget(editor_);
   connect(editor_, &FieldEditor::edited, this, &CompareDialog::check);
+  // Made last, it would come last.
+  QWidget* before = keys_;
+  for (QWidget* part : editor_->findChildren<QWidget*>(QString(), Qt::FindDirectChildrenOnly)) {
+    if (!(part->focusPolicy() & Qt::TabFocus)) continue;
+    setTabOrder(before, part);
+    before = part;
+  }
+  setTabOrder(before, ok_);
   now_->setText(QString::fromStdString(to_string(field->get(first_)) + " " + field->unit));
   keys_->setToolTip(fieldToolTip(*field));
   check();

@@ -110,6 +110,7 @@ QWidget* SetupForm::makeFields() {
   }
   column->addStretch(1);
   auto* scroll = scroll_ = new QScrollArea;
+  scroll->setFocusPolicy(Qt::NoFocus);  // it scrolls with its fields, and has no frame to show a focus
   scroll->setWidgetResizable(true);
   scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   scroll->setFrameShape(QFrame::NoFrame);

@@ -219,6 +219,32 @@ class CompareTest : public QObject {
     w.waitFor(3);
   }
 
+  void theDialogIsFinishedWithTabAndReturn() {
+    for (const char* setting : {"optimizer.lr", "precision.experts"}) {  // a number, a list
+      CompareDialog dialog(RunConfig{}, setting);
+      dialog.setAttribute(Qt::WA_DeleteOnClose, false);
+      QSignalSpy wanted(&dialog, &CompareDialog::twinRequested);
+      dialog.show();
+      QVERIFY(QTest::qWaitForWindowActive(&dialog));
+      auto* editor = dialog.findChild<FieldEditor*>()->focusProxy();
+      dialog.findChild<QComboBox*>()->setFocus();
+      QTest::keyClick(QApplication::focusWidget(), Qt::Key_Tab);
+      QCOMPARE(QApplication::focusWidget(), editor);
+      if (auto* line = qobject_cast<QLineEdit*>(editor)) {
+        line->selectAll();
+        QTest::keyClicks(line, "0.001");
+      } else {
+        QTest::keyClick(editor, Qt::Key_Down);
+      }
+      QTest::keyClick(QApplication::focusWidget(), Qt::Key_Tab);
+      auto* ok = qobject_cast<QPushButton*>(QApplication::focusWidget());
+      QVERIFY2(ok && ok->text() == "Train the twin", setting);
+      editor->setFocus();
+      QTest::keyClick(editor, Qt::Key_Return);
+      QCOMPARE(wanted.size(), 1);
+    }
+  }
+
   void panelsSayWhatTheComparisonSays() {
     OpenWindow w;
     w.addFormat("mxfp8_floor");

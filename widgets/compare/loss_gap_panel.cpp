@@ -137,7 +137,7 @@ QString LossGapPanel::verdictOf(int run) const {
   const auto& histories = selection_->histories();
   const Conclusion& found = sharper(run);
   // Drops "nano+mxfp8_rceil against nano: ", which the letter says as well.
-  QString text = QString::fromStdString(found.text);
+  QString text = inPrint(QString::fromStdString(found.text));
   const QString who = QString::fromStdString(histories[run]->info().name + " against " + histories[0]->info().name);
   if (text.startsWith(who)) text.remove(0, who.size() + 2);
   text = text.toHtmlEscaped();
@@ -147,9 +147,9 @@ QString LossGapPanel::verdictOf(int run) const {
   const bool by_validation = &found == &validation_.conclusion(run);
   const Conclusion& other = by_validation ? gaps_.conclusion(run) : validation_.conclusion(run);
   if (other.twins > 0)
-    text += (by_validation ? tr("; training losses %1%2 +-%3") : tr("; validation loss %1%2 +-%3"))
+    text += (by_validation ? tr("; training losses %1%2 \u00b1%3") : tr("; validation loss %1%2 \u00b1%3"))
                 .arg(other.gap > 0 ? QStringLiteral("+") : QString())
-                .arg(other.gap, 0, 'g', 2)
+                .arg(withMinus(QString::number(other.gap, 'g', 2)))
                 .arg(other.half, 0, 'g', 2);
   if (const std::string costs = to_text(format_costs(*histories[run], selection_->step())); !costs.empty())
     text += QStringLiteral("; ") + QString::fromStdString(costs).toHtmlEscaped();
