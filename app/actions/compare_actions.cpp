@@ -124,6 +124,7 @@ void CompareActions::askForTwin(const QString& key) {
   if (!session_->isLive())
     return messages_->warn("Only beside a model in training can a twin be trained: start a run first.");
   auto* dialog = new CompareDialog(session_->config(), key, messages_->window());
+  if (twin_cost_) dialog->setCost(twin_cost_);
   connect(dialog, &CompareDialog::twinRequested, this, &CompareActions::addTwin);
   dialog->open();
 }

@@ -4,17 +4,21 @@
 #include <QCloseEvent>
 #include <QDockWidget>
 #include <QDropEvent>
+#include <QLabel>
 #include <QLineEdit>
 #include <QMenuBar>
 #include <QMessageBox>
 #include <QMimeData>
 #include <QProgressDialog>
+#include <QPushButton>
 #include <QRegularExpression>
 #include <QSettings>
 #include <QSignalSpy>
+#include <QStatusBar>
 #include <QTabBar>
 #include <QTemporaryDir>
 #include <QTest>
+#include <QToolButton>
 #include <cmath>
 #include <filesystem>
 #include <random>
@@ -24,11 +28,15 @@
 #include "app/bars/live_bar.h"
 #include "app/bars/notice_bar.h"
 #include "app/bars/run_bar.h"
+#include "app/bars/start_card.h"
+#include "app/bars/start_doors.h"
+#include "app/lessons/lesson_actions.h"
 #include "app/look/theme.h"
 #include "app/session/settings.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/number_edit.h"
 #include "app/setup/setup_form.h"
+#include "app/window/first_steps.h"
 #include "app/window/main_window.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace.h"
@@ -823,6 +831,131 @@ class MainWindowTest : public QObject {
       QVERIFY2(file.readAll().count('\n') > 1, qPrintable(panel->title()));
     }
     QVERIFY_THROWS_EXCEPTION(std::runtime_error, Overview::savePicture(&w.window, "/nowhere/at/all.png"));
+  }
+
+  void doorsStandInEveryEmptyPanelUntilARunIsOpen() {
+    MainWindow window;
+    window.runControl()->setRecorded(false);
+    window.resize(1280, 800);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    const auto doors = [&] {
+      int seen = 0;
+      for (const StartDoors* each : window.findChildren<StartDoors*>("panel_doors")) seen += each->isVisible();
+      return seen;
+    };
+    for (const char* name : {"overview", "router", "all-to-all", "compare", "text"}) {
+      window.workspaces()->bringUp(QString(name));
+      QTRY_VERIFY2(doors() >= 3, name);
+      window.grab().save(QString("/tmp/l22/empty-%1.png").arg(name));
+      for (const StartDoors* each : window.findChildren<StartDoors*>("panel_doors"))
+        if (each->isVisible())
+          QTRY_VERIFY2(each->parentWidget()->rect().contains(each->geometry()),
+                       qPrintable(each->parentWidget()->accessibleName()));
+    }
+    window.runControl()->start(nano(), RunControl::Start::paused);
+    QTRY_COMPARE_WITH_TIMEOUT(doors(), 0, kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(!window.session()->opening(), kWaitMs);
+    QTRY_COMPARE(doors(), 0);
+  }
+
+  void theFirstStartShowsDoorsUntilOneIsTaken() {
+    MainWindow window;
+    window.runControl()->setRecorded(false);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    auto* card = window.findChild<StartCard*>();
+    QVERIFY(card->isHidden());
+    window.firstSteps()->showDoors();
+    QSignalSpy opened(window.session(), &RunSession::opened);
+    window.runControl()->start(nano(), RunControl::Start::paused);  // the program's own
+    QVERIFY(opened.wait(kWaitMs));
+    QVERIFY(card->isVisible());
+    window.session()->lab()->run_until(2);
+    QTRY_COMPARE_WITH_TIMEOUT(window.session()->lab()->status().step, 2, kWaitMs);
+    card->findChild<QPushButton*>("door_lesson")->click();
+    QVERIFY(window.lessons()->active());  // nobody is asked about a run that the program had begun
+    QVERIFY(card->isHidden());
+    QVERIFY(opened.wait(kWaitMs));
+    QVERIFY(card->isHidden());
+  }
+
+  void aDoorComparesPrecisions() {
+    MainWindow window;
+    window.runControl()->setRecorded(false);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    window.firstSteps()->showDoors();
+    QSignalSpy opened(window.session(), &RunSession::opened);
+    window.runControl()->start(nano(), RunControl::Start::paused);
+    QVERIFY(opened.wait(kWaitMs));
+    window.findChild<StartCard*>()->findChild<QPushButton*>("door_compare")->click();
+    QVERIFY(opened.wait(kWaitMs));
+    QCOMPARE(window.session()->histories().size(), std::size_t{3});
+    QCOMPARE(window.session()->config(2).precision.experts, Recipe::mxfp4);
+    QCOMPARE(window.workspaces()->current()->name(), QString("Compare"));
+    QVERIFY(window.findChild<StartCard*>()->isHidden());
+  }
+
+  void oneHintComesAfterTheFirstStepsAndStaysAway() {
+    auto* words = "start_words";
+    {
+      OpenWindow w;
+      auto* card = w.window.findChild<StartCard*>();
+      w.trainTo(3);
+      QTest::qWait(300);
+      QVERIFY(card->isHidden());
+      w.trainTo(25);
+      QTRY_VERIFY(card->isVisible());
+      QVERIFY(card->findChild<QLabel*>(words)->text().contains("press ?"));
+      QVERIFY(!card->findChild<QPushButton*>("door_open")->isVisible());
+      card->findChild<QToolButton*>("close_start_card")->click();
+      w.trainTo(30);
+      QTest::qWait(400);
+      QVERIFY(card->isHidden());
+    }
+    OpenWindow again;
+    again.trainTo(25);
+    QTest::qWait(400);
+    QVERIFY(again.window.findChild<StartCard*>()->isHidden());
+  }
+
+  void theStatusLineSaysWhatIsBeingWaitedFor() {
+    MainWindow window(false);
+    window.runControl()->setRecorded(false);
+    window.show();
+    const auto says = [&](const QString& text) {
+      for (const QLabel* label : window.statusBar()->findChildren<QLabel*>())
+        if (label->text().startsWith(text)) return true;
+      return false;
+    };
+    window.runControl()->start(nano(), RunControl::Start::paused);
+    QVERIFY(says("Building the model... "));
+    QTRY_VERIFY_WITH_TIMEOUT(window.session()->isLive(), kWaitMs);
+    QTRY_VERIFY(says("step 0, paused"));
+    window.runControl()->runUntil(3);
+    QTRY_VERIFY_WITH_TIMEOUT(says("step 3, paused"), kWaitMs);
+  }
+
+  void aComparisonPresetStopsAtTheEndOfItsSchedule() {
+    MainWindow window(false);
+    window.runControl()->setRecorded(false);
+    QLineEdit* until = nullptr;
+    for (QLineEdit* line : window.findChild<RunBar*>()->findChildren<QLineEdit*>())
+      if (line->placeholderText() == "no end") until = line;
+    QVERIFY(until);
+    const auto start = [&](const char* preset) {
+      QSignalSpy opened(window.session(), &RunSession::opened);
+      window.runControl()->startAll(all_runs(load_preset(preset)), RunControl::Start::paused);
+      return opened.wait(kWaitMs);
+    };
+    QVERIFY(start("convergence-check"));
+    QCOMPARE(until->text(), QString("1500"));
+    QVERIFY(start("nano"));  // the end of one is not that of another
+    QCOMPARE(until->text(), QString());
+    window.runControl()->setUntil(7);
+    QVERIFY(start("nano"));
+    QCOMPARE(until->text(), QString("7"));  // a person's own
   }
 };
 

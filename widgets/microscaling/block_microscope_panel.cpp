@@ -370,7 +370,7 @@ QVariantMap BlockMicroscopePanel::saveState() const {
 
 void BlockMicroscopePanel::restoreState(const QVariantMap& state) {
   log_->setChecked(state.value(QStringLiteral("log")).toBool());
-  if (state.value(QStringLiteral("rounding")).toInt() == 1) setRounding(Rounding::stochastic);
+  setRounding(state.value(QStringLiteral("rounding")).toInt() == 1 ? Rounding::stochastic : Rounding::nearest);
 }
 
 }  // namespace moescope
