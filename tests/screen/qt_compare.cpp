@@ -267,7 +267,7 @@ class CompareTest : public QObject {
       QCOMPARE(column(gaps, 5)[step], step < 10 ? QString() : QString::number(conclusion.gap, 'g', 9));
       QCOMPARE(column(gaps, 6)[step], step < 10 ? QString() : QString::number(conclusion.half, 'g', 9));
     }
-    const QString verdict = QString::fromStdString(conclusion.text).section(": ", 1);
+    const QString verdict = inPrint(QString::fromStdString(conclusion.text)).section(": ", 1);
     QTRY_VERIFY2(w.conclusion<LossGapPanel>().contains(verdict.toHtmlEscaped()), qPrintable(verdict));
 
     QTRY_VERIFY(w.panel<RunsPanel>()->findChild<QTableWidget*>()->columnCount() == 3);
@@ -315,7 +315,7 @@ class CompareTest : public QObject {
     const PairedRun twins[] = {{h[2]}};
     const Conclusion found = conclude(h[0], {h[1]}, twins);
     QCOMPARE(found.twins, 1);
-    const QString verdict = QString::fromStdString(found.text).section(": ", 1).toHtmlEscaped();
+    const QString verdict = inPrint(QString::fromStdString(found.text)).section(": ", 1).toHtmlEscaped();
     QTRY_VERIFY2(w.conclusion<LossGapPanel>().contains(verdict), qPrintable(w.conclusion<LossGapPanel>()));
     QTRY_VERIFY(w.conclusion<LossGapPanel>().contains("perturbation-1, run A's start once more: what chance does"));
     // The formats' costs stand in the same sentence.
