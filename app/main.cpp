@@ -17,6 +17,7 @@
 #include "app/session/crash_watch.h"
 #include "app/session/stop_signals.h"
 #include "app/session/unit_setting.h"
+#include "app/window/first_steps.h"
 #include "app/window/main_window.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/io/text_escape.h"
@@ -102,8 +103,10 @@ int runWindow(QApplication& app, const Arguments& arguments, const UnitsOfStart&
     window.files()->attach(arguments.attach);
   else if (!arguments.lesson.isEmpty())
     window.lessons()->start(arguments.lesson);
-  else
+  else {
+    if (!arguments.run_given) window.firstSteps()->showDoors();
     window.runControl()->startAll(arguments.configs, RunControl::Start::running);
+  }
   return app.exec();
 }
 

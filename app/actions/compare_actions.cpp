@@ -124,6 +124,7 @@ void CompareActions::askForTwin(const QString& key) {
   if (!session_->isLive())
     return messages_->warn("Only beside a model in training can a twin be trained: start a run first.");
   auto* dialog = new CompareDialog(session_->config(), key, messages_->window());
+  if (twin_cost_) dialog->setCost(twin_cost_);
   connect(dialog, &CompareDialog::twinRequested, this, &CompareActions::addTwin);
   dialog->open();
 }
@@ -152,7 +153,7 @@ void CompareActions::addPerturbedTwin() {
   addNext(perturbed_twin);
 }
 
-void CompareActions::addNext(RunConfig (*next)(RunConfig)) {
+void CompareActions::addNext(RunConfig (*next)(const RunConfig&)) {
   if (!session_->isLive()) return messages_->say(kNothingTrains, 6000);
   RunConfig twin = next(session_->config());
   const auto open = [&] {

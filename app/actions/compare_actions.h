@@ -27,14 +27,16 @@ class CompareActions : public QObject {
   void askForTwin(const QString& key);                             // with another value of it; empty: of any setting
   void addTwin(RunConfig twin);                                    // beside run A, and shows the comparison
   void addTwinWith(const QString& key, const ConfigValue& value);  // run A with one setting changed
-  void showDifferences();                                          // of the open runs, in chips and panels
+  // What a twin will cost, in words for the dialog that asks for one.
+  void setTwinCost(std::function<QString(const RunConfig&)> text) { twin_cost_ = std::move(text); }
+  void showDifferences();  // of the open runs, in chips and panels
   void showChips();
 
  private:
   // Run A with the next seed, or the next perturbation, that no open run has.
   void addNoiseTwin();
   void addPerturbedTwin();
-  void addNext(RunConfig (*next)(RunConfig));
+  void addNext(RunConfig (*next)(const RunConfig&));
   void removeRun(int place);
   void measureGradients(int every);
 
@@ -44,6 +46,7 @@ class CompareActions : public QObject {
   RunChips* chips_;
   WorkspaceTabs* workspaces_;
   Messages* messages_;
+  std::function<QString(const RunConfig&)> twin_cost_;
 };
 
 }  // namespace moescope

@@ -31,6 +31,7 @@ class FileActions : public QObject {
   void openRecent(const QString& path);  // of the list of recent files, which it leaves if it is no longer there
   // Looks on at a training that serves its frames; without a token it is asked for, or MOESCOPE_TOKEN has it.
   void attach(const QString& address, QString token = {});
+  void askOpen();
   void askOpenConfig();  // into the form
 
  signals:
@@ -43,7 +44,6 @@ class FileActions : public QObject {
   void openSample();
   void startConfig(const QString& path);
   bool loadConfigIntoForm(const QString& path);  // false: it was refused, and the person told
-  void askOpen();
   void askAttach();
   void askOpenTensors();
   void askOpenRecording();

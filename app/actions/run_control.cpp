@@ -2,6 +2,7 @@
 
 #include <QFileInfo>
 #include <QMenu>
+#include <utility>
 
 #include "app/bars/run_bar.h"
 #include "app/look/messages.h"
@@ -53,8 +54,18 @@ void RunControl::startAll(std::vector<RunConfig> configs, Start start) {
   for (const RunConfig& config : configs)
     if (const auto problems = validate(config); !problems.empty()) return messages_->warn(text(problems));
   run_when_open_ = start == Start::running;
+  setEndOf(configs);
   const QString name = QString::fromStdString(configs.front().name);
   messages_->warnOfErrors([&] { session_->start(std::move(configs), recorded_ ? newRecordingPath(name) : QString()); });
+}
+
+// A comparison that came with the program was made for the length of its schedule, and stops there by itself. The end
+// of one does not hold for the next run.
+void RunControl::setEndOf(const std::vector<RunConfig>& configs) {
+  const bool has_end = !comparison_preset_of(configs).empty();
+  if (Lab* lab = session_->lab(); lab && (has_end || end_is_of_preset_)) lab->pause();
+  if (std::exchange(end_is_of_preset_, has_end) || has_end)
+    setUntil(has_end ? std::optional<qint64>(configs.front().optimizer.total_steps) : std::nullopt);
 }
 
 void RunControl::startAll(const ParsedConfig& parsed) {

@@ -45,6 +45,7 @@ class RunControl : public QObject {
 
  private:
   void onOpened();
+  void setEndOf(const std::vector<RunConfig>& configs);
   void goOn();
   void pause();
   void stepOnce();
@@ -63,6 +64,7 @@ class RunControl : public QObject {
   std::optional<qint64> until_;
   qint64 pause_at_bytes_ = 0;
   bool recorded_ = true, run_when_open_ = true;
+  bool end_is_of_preset_ = false;
   bool growing_ended_ = false;  // of what was followed or attached to
 };
 

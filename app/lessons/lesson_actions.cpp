@@ -36,6 +36,12 @@ int numberOf(const std::string& name) {  // from 0; -1: no built-in one
   return found == names.end() ? -1 : static_cast<int>(found - names.begin());
 }
 
+// The key 1 to 9 takes a lesson at once, 0 the tenth; a second "1" in the menu would make both wait for Return.
+QString mnemonic(int number) {
+  QString text = QString::number(number);
+  return text.insert(number == 10 ? 1 : 0, number <= 10 ? "&" : "");
+}
+
 QString scoreKey(const QString& lesson) {
   return "lessons/" + lesson;
 }
@@ -104,7 +110,8 @@ void LessonActions::fillMenu() {
     const QString score = store.value(scoreKey(lesson)).toString();
     const QString title = QString::fromStdString(find_lesson(name).lesson.title);
     QAction* action = menu_->addAction(
-        QString("&%1  %2%3").arg(++number).arg(title, score.isEmpty() ? QString() : QString("  \u2714 %1").arg(score)),
+        QString("%1  %2%3")
+            .arg(mnemonic(++number), title, score.isEmpty() ? QString() : QString("  \u2714 %1").arg(score)),
         this, [this, lesson] { start(lesson); });
     action->setToolTip(QString::fromStdString(find_lesson(name).lesson.teaches));
   }
@@ -117,9 +124,10 @@ void LessonActions::fillMenu() {
   menu_->addAction("&Leave the lesson", this, &LessonActions::leave)->setEnabled(guide_->active());
 }
 
-void LessonActions::start(const QString& name_or_path) {
+void LessonActions::start(const QString& name_or_path, Ask ask) {
   if (session_->opening()) return;
-  const bool has_run = session_->isLive() && session_->lab()->status().step > 0 && !guide_->runsAreOurs();
+  const bool has_run =
+      ask != Ask::never && session_->isLive() && session_->lab()->status().step > 0 && !guide_->runsAreOurs();
   const ParsedLesson parsed = find_lesson(name_or_path.toStdString());
   if (!has_run || parsed.lesson.runs.empty() || !parsed.problems.empty()) return begin(name_or_path);
   session_->lab()->pause();
@@ -145,8 +153,13 @@ void LessonActions::begin(const QString& name_or_path) {
   if (const QStringList unknown = LessonPanels::unknown(parsed.lesson, workspaces_->all()); !unknown.isEmpty())
     return messages_->warn(name_or_path + ": " + unknown.join("\n"));
   takeWindow();
+  emit started();
   guide_->start(parsed.lesson, numberOf(parsed.lesson.name), static_cast<int>(lesson_names().size()));
   pane_->setFocus();
+}
+
+bool LessonActions::active() const {
+  return guide_->active();
 }
 
 void LessonActions::leave() {

@@ -27,9 +27,14 @@ class LessonActions : public QObject {
                 WorkspaceTabs* workspaces, WindowLayout* layout, Messages* messages, bool keeps_scores);
 
   void addMenuTo(QMenuBar* bar);
+  enum class Ask { before_replacing, never };
   // A built-in lesson by name or number, or a file; asks before it replaces a run that a person trained.
-  void start(const QString& name_or_path);
+  void start(const QString& name_or_path, Ask ask = Ask::before_replacing);
   void leave();
+  bool active() const;
+
+ signals:
+  void started();
 
  private:
   void makeDock();

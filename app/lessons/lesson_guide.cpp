@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "app/actions/compare_actions.h"
 #include "app/actions/run_control.h"
@@ -73,7 +74,9 @@ LessonGuide::LessonGuide(RunSession* session, Selection* selection, RunControl* 
   connect(
       session_, &RunSession::opened, this,
       [this] {
-        if (active_ && !at_end_) arrange(), look();
+        if (!active_ || at_end_) return;
+        if (std::exchange(entering_, false)) panels_.selectNothing();
+        arrange(), look();
       },
       Qt::QueuedConnection);
   timer_.setInterval(kJudgeEveryMs);
@@ -92,23 +95,43 @@ void LessonGuide::start(const Lesson& lesson, int number, int lessons) {
 void LessonGuide::begin() {
   step_ = 0;
   at_end_ = false;
-  panels_.reset();
+  tasks_.rest();
+  panels_.startAfresh();
   states_.assign(lesson_.steps.size(), {});
   for (std::size_t i = 0; i < states_.size(); ++i) states_[i].done.assign(lesson_.steps[i].tasks.size(), false);
   reader_ = LessonReader(lesson_.tensors);
   openTensors();
   showStep();
-  if (!lesson_.runs.empty()) tasks_.startRuns(lesson_.runs.configs);
+  entering_ = !lesson_.runs.empty();
+  if (entering_) tasks_.startRuns(lesson_.runs.configs);
   timer_.start();
 }
 
+// In place of those of another lesson. What the first task shows is under the microscope, but not as the task shows it.
 void LessonGuide::openTensors() {
-  for (const LessonTensor& tensor : lesson_.tensors)
+  if (lesson_.tensors.empty()) return;
+  for (const QString& name : std::exchange(opened_tensors_, {})) lab_->removeTensor(name);
+  QStringList about;
+  for (const LessonTensor& tensor : lesson_.tensors) {
     lab_->setTensor(q(tensor.name), static_cast<std::size_t>(tensor.rows), static_cast<std::size_t>(tensor.cols),
                     make_tensor(tensor));
-  QStringList about;
-  for (const LessonTensor& tensor : lesson_.tensors) about << q(tensor.name) + ": " + q(tensor.about);
+    opened_tensors_ << q(tensor.name);
+    about << q(tensor.name) + ": " + q(tensor.about);
+  }
+  const MatrixFormat usual{mx_format(ElementFormat::e4m3), BlockAxis::row};
+  const LessonTask* first = firstShown();
+  const bool is_answer = first && first->format == usual;
+  lab_->showTensor(first ? q(first->tensor) : opened_tensors_.front(), usual,
+                   first && !is_answer ? static_cast<std::size_t>(first->row) : 0,
+                   first && !is_answer ? static_cast<std::size_t>(first->column) : 0);
   lab_->captureBar()->showSample(about.join("; "));
+}
+
+const LessonTask* LessonGuide::firstShown() const {
+  for (const LessonStep& step : lesson_.steps)
+    for (const LessonTask& task : step.tasks)
+      if (task.kind == LessonTask::Kind::show) return &task;
+  return nullptr;
 }
 
 void LessonGuide::leave() {

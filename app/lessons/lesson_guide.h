@@ -68,6 +68,7 @@ class LessonGuide : public QObject {
   void showEnd();
   void arrange();
   void openTensors();
+  const LessonTask* firstShown() const;  // that shows a tensor; nullptr: none does
   void perform(int task);
   void look();
   void showTasks();
@@ -86,6 +87,8 @@ class LessonGuide : public QObject {
   int number_ = -1, lessons_ = 0;
   int step_ = 0;
   bool active_ = false, at_end_ = false;
+  bool entering_ = false;  // its runs are being opened
+  QStringList opened_tensors_;
   LessonReader reader_{{}};
   std::vector<StepState> states_;
   QTimer timer_;

@@ -14,6 +14,7 @@
 
 #include "app/lessons/lesson_question.h"
 #include "app/lessons/lesson_text.h"
+#include "app/look/keep_keys.h"
 #include "app/look/theme.h"
 
 namespace moescope {

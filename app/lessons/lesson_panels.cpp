@@ -35,7 +35,10 @@ bool isTimeline(const QDockWidget& dock) {
 }  // namespace
 
 LessonPanels::LessonPanels(Selection* selection, WorkspaceTabs* workspaces)
-    : selection_(selection), workspaces_(workspaces) {}
+    : selection_(selection), workspaces_(workspaces) {
+  for (const Workspace* workspace : workspaces_->all())
+    for (Panel* panel : workspace->panels()) initial_ << InitialState{panel, panel->saveState()};
+}
 
 QStringList LessonPanels::unknown(const Lesson& lesson, const QList<Workspace*>& workspaces) {
   QStringList unknown;
@@ -57,6 +60,23 @@ QStringList LessonPanels::unknown(const Lesson& lesson, const QList<Workspace*>&
   return unknown;
 }
 
+void LessonPanels::startAfresh() {
+  arranged_.clear();
+  for (const InitialState& initial : initial_) initial.panel->restoreState(initial.state);
+  selectNothing();
+}
+
+void LessonPanels::selectNothing() {
+  selection_->setRun(0);
+  selection_->setLayer(0);  // the MoE layer nearest to it
+  selection_->setExpert(-1);
+  OperandPlace tensor;
+  tensor.layer = selection_->layer();
+  selection_->setTensor(tensor);
+  selection_->setHoverStep(-1);
+  selection_->fitRange();
+}
+
 // Only what the step speaks of is on the screen, and only if the step before had it otherwise: a person's own moves in
 // between stay.
 void LessonPanels::show(const LessonView& view) {
@@ -75,14 +95,14 @@ void LessonPanels::show(const LessonView& view) {
 }
 
 void LessonPanels::arrange(Workspace* workspace, const LessonView& view) const {
-  workspace->arrange();
+  workspace->arrangeAnew();
   for (QDockWidget* dock : workspace->docks()) {
     if (auto* loss = qobject_cast<LossPanel*>(dock->widget())) loss->setMetric(shownMetric(view));
     const std::string name = dock->objectName().toStdString();
     dock->setVisible(std::ranges::count(view.panels, name) > 0 || isTimeline(*dock));
     if (name == view.panels.front()) dock->raise();
   }
-  QTimer::singleShot(0, workspace, [workspace] { workspace->setDefaultSizes(); });
+  QTimer::singleShot(0, workspace, [workspace] { workspace->applySizes(); });
 }
 
 void LessonPanels::clearHighlights() {

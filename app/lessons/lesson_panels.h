@@ -5,12 +5,14 @@
 #include <QList>
 #include <QString>
 #include <QStringList>
+#include <QVariantMap>
 
 #include "core/lessons/lesson.h"
 
 namespace moescope {
 
 class LessonHighlight;
+class Panel;
 class Selection;
 class Workspace;
 class WorkspaceTabs;
@@ -22,7 +24,10 @@ class LessonPanels {
   // Panels and workspaces that the lesson names and the window does not have; empty: all are there.
   static QStringList unknown(const Lesson& lesson, const QList<Workspace*>& workspaces);
 
-  void reset() { arranged_.clear(); }  // the next show() arranges anew
+  // As at the start of the program, whatever another lesson or a person chose: the panels' own settings, and what is
+  // selected. The next show() arranges anew.
+  void startAfresh();
+  void selectNothing();  // run A, its first MoE layer, no expert, all steps, the newest of them
   void show(const LessonView& view);
   void clearHighlights();
 
@@ -32,6 +37,11 @@ class LessonPanels {
 
   Selection* selection_;
   WorkspaceTabs* workspaces_;
+  struct InitialState {
+    Panel* panel;
+    QVariantMap state;
+  };
+  QList<InitialState> initial_;
   QString arranged_;  // workspace and panels on screen
   QList<LessonHighlight*> highlights_;
 };

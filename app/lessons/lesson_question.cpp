@@ -8,6 +8,7 @@
 #include <QVBoxLayout>
 
 #include "app/lessons/lesson_text.h"
+#include "app/look/keep_keys.h"
 
 namespace moescope {
 

@@ -34,6 +34,12 @@ void LessonTasks::startRuns(const std::vector<RunConfig>& configs) {
   control_->startForLesson(configs);
 }
 
+void LessonTasks::rest() {
+  if (!runsAreOurs()) return;
+  control_->setUntil({});
+  session_->lab()->pause();
+}
+
 bool LessonTasks::runsAreOurs() const {
   return ours_open_ && session_->isLive();
 }

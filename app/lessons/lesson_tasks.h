@@ -23,7 +23,8 @@ class LessonTasks : public QObject {
               TensorLab* lab, QObject* parent);
 
   void startRuns(const std::vector<RunConfig>& configs);  // in place of what is open, paused at step 0
-  bool runsAreOurs() const;                               // what is open was started by a lesson
+  void rest();  // pauses a run that a lesson has left behind, and forgets the step up to which it was to train
+  bool runsAreOurs() const;  // what is open was started by a lesson
   void perform(const LessonTask& task);
   bool done(const LessonTask& task) const;
 

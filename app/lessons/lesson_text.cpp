@@ -1,35 +1,6 @@
 #include "app/lessons/lesson_text.h"
 
-#include <QAbstractButton>
-#include <QKeyEvent>
-
 namespace moescope {
-
-namespace {
-
-class KeyKeeper : public QObject {
- public:
-  using QObject::QObject;
-
- protected:
-  bool eventFilter(QObject* watched, QEvent* event) override {
-    if (event->type() != QEvent::ShortcutOverride && event->type() != QEvent::KeyPress) return false;
-    auto* key = static_cast<QKeyEvent*>(event);
-    if (key->modifiers() & ~Qt::KeypadModifier) return false;
-    const bool enter = key->key() == Qt::Key_Return || key->key() == Qt::Key_Enter;
-    if (event->type() == QEvent::KeyPress) {
-      auto* button = qobject_cast<QAbstractButton*>(watched);
-      if (!enter || !button) return false;
-      button->click();
-      return true;
-    }
-    if (enter || key->key() == Qt::Key_Space || (key->key() >= Qt::Key_Left && key->key() <= Qt::Key_Down))
-      event->accept();
-    return false;
-  }
-};
-
-}  // namespace
 
 QFont scaled(const QFont& font, double factor, bool bold) {
   QFont larger = font;
@@ -54,10 +25,6 @@ void clearAfter(QBoxLayout* column, int widgets) {
     delete item->widget();
     delete item;
   }
-}
-
-void keepKeys(QWidget* button) {
-  button->installEventFilter(new KeyKeeper(button));
 }
 
 }  // namespace moescope

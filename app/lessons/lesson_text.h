@@ -13,8 +13,4 @@ QFont scaled(const QFont& font, double factor, bool bold = false);
 QLabel* addLessonText(QBoxLayout* column);         // Markdown that wraps
 void clearAfter(QBoxLayout* column, int widgets);  // deletes those that follow the first so many
 
-// The window's single-key shortcuts (Space runs) would take the keys that work a button: here Space, Return and the
-// arrows belong to it.
-void keepKeys(QWidget* button);
-
 }  // namespace moescope

@@ -1,6 +1,8 @@
 #include "app/look/theme.h"
 
+#include <QAbstractScrollArea>
 #include <QApplication>
+#include <QPainter>
 #include <QProxyStyle>
 #include <QStyleOption>
 #include <QToolTip>
@@ -72,6 +74,17 @@ class Style : public QProxyStyle {
     QStyleOption on(*option);
     on.palette.setColor(QPalette::Button, ground);
     QProxyStyle::drawPrimitive(element, &on, painter, widget);
+  }
+
+  // Lists and tables show the focus at their current cell, and where there is none at their frame.
+  void drawControl(ControlElement element, const QStyleOption* option, QPainter* painter,
+                   const QWidget* widget) const override {
+    QProxyStyle::drawControl(element, option, painter, widget);
+    constexpr State kByKeyboard = State_HasFocus | State_KeyboardFocusChange;
+    if (element != CE_ShapedFrame || !qobject_cast<const QAbstractScrollArea*>(widget)) return;
+    if ((option->state & kByKeyboard) != kByKeyboard) return;
+    painter->setPen(option->palette.highlight().color());
+    painter->drawRect(option->rect.adjusted(0, 0, -1, -1));
   }
 
  private:

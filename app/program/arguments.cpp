@@ -3,6 +3,8 @@
 #include <QCommandLineParser>
 #include <QFileInfo>
 #include <QRegularExpression>
+#include <algorithm>
+#include <array>
 
 #include "app/session/settings.h"
 #include "core/lessons/lesson.h"
@@ -36,7 +38,8 @@ QString lessonList() {
 QString description() {
   return QString(
              "Trains a small mixture-of-experts language model and shows live what router, all-to-all and number "
-             "formats do.\nWithout arguments it trains the preset \"small\". Every run of the window is recorded in "
+             "formats do.\nWithout arguments it trains the preset \"small\" and offers three ways to begin. Every run "
+             "of the window is recorded in "
              "%1;\nthe newest %2 recordings are kept there, at most %3 GB together; older ones are removed (move what "
              "you want to keep).")
       .arg(recordingsFolder())
@@ -188,6 +191,9 @@ Arguments parseArguments(const QStringList& arguments) {
   readFollow(parser, result);
   readAttach(parser, result);
   readLesson(parser, result);
+  const auto is_set = [&](const char* option) { return parser.isSet(option); };
+  result.run_given = !result.files.isEmpty() ||
+                     std::ranges::any_of(std::array{"preset", "config", "data", "follow", "attach", "lesson"}, is_set);
   readSteps(parser, result);
   result.export_request = readExport(parser, result.problems);
   readMatrixUnits(parser, result);

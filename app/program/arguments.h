@@ -15,6 +15,7 @@ struct Arguments {
   QStringList files;               // open these instead of training
   QStringList follow;              // logs to follow instead
   std::vector<RunConfig> configs;  // what to train; the first is run A
+  bool run_given = false;          // a person said what to train or to open
   QString attach;                  // HOST:PORT of a training to look on at; empty: none
   QString lesson;                  // empty: none; else it begins
   QString screenshot;              // empty: an ordinary window

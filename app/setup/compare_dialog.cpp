@@ -7,6 +7,7 @@
 #include <QLabel>
 #include <QPushButton>
 #include <QVBoxLayout>
+#include <utility>
 
 #include "app/look/theme.h"
 #include "app/setup/field_editor.h"
@@ -36,6 +37,11 @@ CompareDialog::CompareDialog(const RunConfig& first, const QString& key, QWidget
   warning.setColor(QPalette::WindowText, warningColor(palette()));
   problem_->setPalette(warning);
 
+  cost_ = new QLabel;
+  cost_->setObjectName("twin_cost");
+  cost_->setWordWrap(true);
+  cost_->hide();
+
   auto* buttons = new QDialogButtonBox(QDialogButtonBox::Ok | QDialogButtonBox::Cancel);
   ok_ = buttons->button(QDialogButtonBox::Ok);
   ok_->setText("Train the twin");
@@ -60,6 +66,7 @@ CompareDialog::CompareDialog(const RunConfig& first, const QString& key, QWidget
   column->addWidget(words);
   column->addLayout(form);
   column->addWidget(problem_);
+  column->addWidget(cost_);
   column->addStretch(1);
   column->addWidget(buttons);
   setMinimumWidth(440);
@@ -80,6 +87,14 @@ void CompareDialog::onKeyChosen() {
   editor_->setValue(field->get(first_));
   place_->addWidget(editor_);
   connect(editor_, &FieldEditor::edited, this, &CompareDialog::check);
+  // Made last, it would come last.
+  QWidget* before = keys_;
+  for (QWidget* part : editor_->findChildren<QWidget*>(QString(), Qt::FindDirectChildrenOnly)) {
+    if (!(part->focusPolicy() & Qt::TabFocus)) continue;
+    setTabOrder(before, part);
+    before = part;
+  }
+  setTabOrder(before, ok_);
   now_->setText(QString::fromStdString(to_string(field->get(first_)) + " " + field->unit));
   keys_->setToolTip(fieldToolTip(*field));
   check();
@@ -105,6 +120,13 @@ void CompareDialog::check() {
   }
   problem_->setText(problem);
   ok_->setEnabled(problem.isEmpty());
+  cost_->setVisible(cost_of_ && problem.isEmpty());
+  if (cost_of_ && problem.isEmpty()) cost_->setText(cost_of_(twin()));
+}
+
+void CompareDialog::setCost(std::function<QString(const RunConfig&)> text) {
+  cost_of_ = std::move(text);
+  check();
 }
 
 }  // namespace moescope

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QDialog>
+#include <functional>
 #include <optional>
 
 #include "core/config/run_config.h"
@@ -24,6 +25,9 @@ class CompareDialog : public QDialog {
   CompareDialog(const RunConfig& first, const QString& key, QWidget* parent = nullptr,
                 std::optional<qint64> from = std::nullopt);
 
+  // What the twin will cost, in words; shown under the choice.
+  void setCost(std::function<QString(const RunConfig&)> text);
+
   // Settings that twins may differ in: those of [data] are the batches, which all runs share.
   static bool comparable(const ConfigField& field);
 
@@ -40,7 +44,8 @@ class CompareDialog : public QDialog {
   QComboBox* keys_;
   QVBoxLayout* place_;
   FieldEditor* editor_ = nullptr;
-  QLabel *now_, *problem_;
+  QLabel *now_, *problem_, *cost_;
+  std::function<QString(const RunConfig&)> cost_of_;
   QPushButton* ok_;
 };
 

@@ -110,6 +110,7 @@ QWidget* SetupForm::makeFields() {
   }
   column->addStretch(1);
   auto* scroll = scroll_ = new QScrollArea;
+  scroll->setFocusPolicy(Qt::NoFocus);  // it scrolls with its fields, and has no frame to show a focus
   scroll->setWidgetResizable(true);
   scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   scroll->setFrameShape(QFrame::NoFrame);
@@ -134,6 +135,10 @@ QWidget* SetupForm::makeBottom() {
   words->setFixedHeight(7 * fontMetrics().lineSpacing());
   words->setWidget(explanation_);
   summary_ = wrappedLabel();
+  cost_ = wrappedLabel();
+  cost_->setObjectName("setup_cost");
+  cost_->setAccessibleName("What a run with these settings costs");
+  cost_->hide();
   start_ = new QPushButton("Start new run");
   start_->setObjectName("start_new_run");
   start_->setToolTip("Stop the open run (its recording stays) and train a new model with these settings");
@@ -151,6 +156,7 @@ QWidget* SetupForm::makeBottom() {
   row->addWidget(start_, 1);
   column->addWidget(words);
   column->addWidget(summary_);
+  column->addWidget(cost_);
   column->addLayout(row);
   return bottom;
 }
@@ -292,6 +298,18 @@ void SetupForm::check() {
   }
   showProblems();
   markChanges();
+  showCost();
+}
+
+void SetupForm::setCost(std::function<QString(const RunConfig&)> text) {
+  cost_of_ = std::move(text);
+  showCost();
+}
+
+// Of settings that can be trained: a shape that is refused has no size.
+void SetupForm::showCost() {
+  cost_->setVisible(cost_of_ && problems_.empty());
+  if (cost_of_ && problems_.empty()) cost_->setText(cost_of_(draft_));
 }
 
 void SetupForm::showProblems() {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <QWidget>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -32,6 +33,9 @@ class SetupForm : public QWidget {
   void setDraft(const RunConfig& config);
   // The config of the open run, which decides what "changed" means; nullptr: no run that could be changed live.
   void setOpenRun(const RunConfig* config);
+  // What a run of some settings will cost, in words for the draft; shown anew by showCost().
+  void setCost(std::function<QString(const RunConfig&)> text);
+  void showCost();
   void setPurpose(const QString& text);  // what the settings are for, on top; empty: those of the open run
   FieldEditor* editor(const std::string& key) const;
   bool showField(const std::string& key);  // opens its group and scrolls to it; false: there is no such field
@@ -84,6 +88,8 @@ class SetupForm : public QWidget {
   QLabel* purpose_ = nullptr;
   QLabel* explanation_ = nullptr;
   QLabel* summary_ = nullptr;
+  QLabel* cost_ = nullptr;
+  std::function<QString(const RunConfig&)> cost_of_;
   QPushButton* start_ = nullptr;
   QPushButton* revert_ = nullptr;
   QPushButton* compare_ = nullptr;

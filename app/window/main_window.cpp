@@ -14,10 +14,12 @@
 #include "app/actions/checkpoint_actions.h"
 #include "app/actions/compare_actions.h"
 #include "app/actions/file_actions.h"
+#include "app/actions/heartbeat.h"
 #include "app/actions/live_settings.h"
 #include "app/actions/recording_actions.h"
 #include "app/actions/router_actions.h"
 #include "app/actions/run_control.h"
+#include "app/actions/run_costs.h"
 #include "app/actions/source_status.h"
 #include "app/actions/unit_actions.h"
 #include "app/bars/actions_dock.h"
@@ -25,6 +27,7 @@
 #include "app/bars/notes_dock.h"
 #include "app/bars/notice_bar.h"
 #include "app/bars/run_bar.h"
+#include "app/bars/start_card.h"
 #include "app/bars/status_line.h"
 #include "app/export/export_actions.h"
 #include "app/lessons/lesson_actions.h"
@@ -32,6 +35,7 @@
 #include "app/session/opening_progress.h"
 #include "app/setup/setup_form.h"
 #include "app/window/commands.h"
+#include "app/window/first_steps.h"
 #include "app/window/help_menu.h"
 #include "app/window/view_menu.h"
 #include "app/workspaces/window_layout.h"
@@ -101,11 +105,13 @@ void MainWindow::buildBars() {
 void MainWindow::buildWorkspaces() {
   auto* central = new QWidget(this);
   notice_ = new NoticeBar(central);
+  start_card_ = new StartCard(central);
   workspaces_ = new WorkspaceTabs(&selection_, &findings_, &compared_, messages_, central);
   auto* column = new QVBoxLayout(central);
   column->setContentsMargins(0, 0, 0, 0);
   column->setSpacing(0);
   column->addWidget(notice_);
+  column->addWidget(start_card_);
   column->addWidget(workspaces_, 1);
   setCentralWidget(central);
 }
@@ -149,6 +155,8 @@ void MainWindow::buildActions(const UnitsOfStart& units) {
   units_ = new UnitActions(&session_, messages_, units, matrix_unit_choices());
   router_ = new RouterActions(&session_, &selection_, settings_, workspaces_, messages_);
   exports_ = new ExportActions(&session_, &selection_, &compared_, workspaces_, messages_);
+  costs_ = new RunCosts(&session_, form_, comparison_, remembers_);
+  heartbeat_ = new Heartbeat(&session_, status_, this);
   new CaptureActions(&session_, &selection_, workspaces_, messages_);
 }
 
@@ -156,7 +164,9 @@ void MainWindow::buildLessons() {
   auto* pane = new LessonPane;
   auto* guide = new LessonGuide(&session_, &selection_, control_, settings_, comparison_, workspaces_, pane);
   lessons_ = new LessonActions(this, guide, pane, &session_, workspaces_, layout_, messages_, remembers_);
-  connect(files_, &FileActions::lessonOpened, lessons_, &LessonActions::start);
+  connect(files_, &FileActions::lessonOpened, lessons_, [this](const QString& path) { lessons_->start(path); });
+  first_steps_ =
+      new FirstSteps(start_card_, &session_, &selection_, control_, files_, lessons_, workspaces_, remembers_);
 }
 
 void MainWindow::buildMenus(const QStringList& about) {
@@ -351,7 +361,9 @@ void MainWindow::onTick() {
     session_.noticeRuns();
     comparison_->showChips();
     checkpoints_->showKept();
-    status_->showTraining(status);
+    costs_->showStatus(status);
+    first_steps_->showStatus(status);
+    if (!heartbeat_->beats()) status_->showTraining(status);
   }
   source_status_->showProgress();
   if (selection_.history()) status_->showHoldings(session_.path(), *selection_.history());

@@ -22,6 +22,8 @@ class CheckpointActions;
 class CompareActions;
 class ExportActions;
 class FileActions;
+class FirstSteps;
+class Heartbeat;
 class LessonActions;
 class LiveBar;
 class LiveSettings;
@@ -31,8 +33,10 @@ class RecordingActions;
 class RouterActions;
 class RunBar;
 class RunControl;
+class RunCosts;
 class SetupForm;
 class SourceStatus;
+class StartCard;
 class StatusLine;
 class UnitActions;
 class WindowLayout;
@@ -55,6 +59,7 @@ class MainWindow : public QMainWindow {
   FileActions* files() { return files_; }
   ExportActions* exports() { return exports_; }
   LessonActions* lessons() { return lessons_; }
+  FirstSteps* firstSteps() { return first_steps_; }
 
  signals:
   void failed(QString message);  // after it was shown
@@ -105,7 +110,8 @@ class MainWindow : public QMainWindow {
   RunBar* run_bar_;
   LiveBar* live_bar_;
   StatusLine* status_;
-  NoticeBar* notice_;  // over the workspaces
+  NoticeBar* notice_;      // over the workspaces
+  StartCard* start_card_;  // the same
   WorkspaceTabs* workspaces_;
   SetupForm* form_;
   QDockWidget* form_dock_;
@@ -124,6 +130,9 @@ class MainWindow : public QMainWindow {
   UnitActions* units_;
   ExportActions* exports_;
   LessonActions* lessons_;
+  FirstSteps* first_steps_;
+  RunCosts* costs_;
+  Heartbeat* heartbeat_;
 
   QElapsedTimer since_status_;
   int shown_run_ = 0;      // whose settings the bars show

@@ -1,5 +1,6 @@
 #include "app/workspaces/all_to_all_workspace.h"
 
+#include "app/workspaces/missing.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
 #include "widgets/all_to_all/bytes_by_link_panel.h"
 #include "widgets/all_to_all/bytes_on_the_wire_panel.h"
@@ -20,6 +21,11 @@ AllToAllWorkspace::AllToAllWorkspace(Selection* selection, QWidget* parent)
   sweep_ = addDock(new BytesPerTokenAgainstKPanel(selection_), "dock_a2a_sweep");
   timeline_ = addTimeline("dock_a2a_timeline");
   arrange();
+  for (QDockWidget* dock : {matrix_, links_, sweep_, wire_, spread_}) foldWithout(dock, copiesMissing);
+  foldWithout(placement_, [](const History& run) {
+    const QString loads = loadsMissing(run);
+    return loads.isEmpty() ? copiesMissing(run) : loads;
+  });
 }
 
 void AllToAllWorkspace::arrange() {

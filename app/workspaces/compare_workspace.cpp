@@ -1,5 +1,8 @@
 #include "app/workspaces/compare_workspace.h"
 
+#include <utility>
+
+#include "app/workspaces/missing.h"
 #include "widgets/compare/gradient_error_panel.h"
 #include "widgets/compare/load_difference_panel.h"
 #include "widgets/compare/loss_gap_panel.h"
@@ -24,6 +27,30 @@ CompareWorkspace::CompareWorkspace(Selection* selection, const ComparedRuns* run
       addDock(new OperandCostsPanel(selection_, OperandCostsPanel::Of::compared_run), "dock_compare_operand_costs");
   timeline_ = addTimeline("dock_compare_timeline");
   arrange();
+  foldPanels();
+}
+
+// What one of the open runs has, is shown of it.
+void CompareWorkspace::foldPanels() {
+  const auto unless_any = [this](Missing missing) {
+    return [this, missing = std::move(missing)](const History&) {
+      QString lacking;
+      for (const auto& run : selection_->histories()) {
+        lacking = missing(*run);
+        if (lacking.isEmpty()) break;
+      }
+      return lacking;
+    };
+  };
+  foldWithout(flips_, unless_any([](const History& run) {
+                const bool has = run.flip_frame_at(INT64_MAX) || run.gradient_frame_at(INT64_MAX);
+                return has ? QString() : QString("routing token by token");
+              }));
+  foldWithout(gradient_, unless_any([](const History& run) {
+                return run.gradient_frame_at(INT64_MAX) ? QString() : QString("gradients of an FP32 pass");
+              }));
+  foldWithout(load_difference_, unless_any(loadsMissing));
+  foldWithout(operand_costs_, unless_any(quantizationMissing));
 }
 
 // Results above, causes below.

@@ -21,6 +21,7 @@ class CompareWorkspace : public Workspace {
   LossGapPanel* lossGapPanel() const { return loss_gap_panel_; }
 
  private:
+  void foldPanels();
   QDockWidget *loss_, *gap_, *table_, *flips_, *gradient_, *load_difference_, *operand_costs_, *timeline_;
   GradientErrorPanel* gradient_panel_;
   LossGapPanel* loss_gap_panel_;

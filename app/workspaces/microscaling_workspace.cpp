@@ -1,5 +1,6 @@
 #include "app/workspaces/microscaling_workspace.h"
 
+#include "app/workspaces/missing.h"
 #include "widgets/microscaling/block_scale_histogram_panel.h"
 #include "widgets/microscaling/number_formats_panel.h"
 #include "widgets/microscaling/operand_costs_panel.h"
@@ -19,6 +20,7 @@ MicroscalingWorkspace::MicroscalingWorkspace(Selection* selection, QWidget* pare
   scale_histogram_ = addDock(new BlockScaleHistogramPanel(selection_), "dock_micro_scale_histogram");
   formats_ = addDock(new NumberFormatsPanel(selection_), "dock_formats");
   arrange();
+  for (QDockWidget* dock : {quant_error_, operand_costs_, scale_histogram_}) foldWithout(dock, quantizationMissing);
 }
 
 // One behind another, each with all the room: the laboratory alone fills a small screen.

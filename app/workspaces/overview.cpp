@@ -1,5 +1,6 @@
 #include "app/workspaces/overview.h"
 
+#include "app/workspaces/missing.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
 #include "widgets/microscaling/block_scale_histogram_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
@@ -10,16 +11,6 @@
 #include "widgets/router/load_over_time_panel.h"
 
 namespace moescope {
-
-namespace {
-
-QString copiesMissing(const History& run) {
-  const auto frame = run.frame_at(INT64_MAX);
-  const bool has = frame && !frame->routers.empty() && frame->routers.front().volume.ranks > 0;
-  return has ? QString() : "copies between ranks";
-}
-
-}  // namespace
 
 Overview::Overview(Selection* selection, FindingsWatch* findings, QWidget* parent)
     : Workspace(selection, "Overview", parent) {
@@ -34,11 +25,9 @@ Overview::Overview(Selection* selection, FindingsWatch* findings, QWidget* paren
   timeline_ = addTimeline("dock_timeline");
   addHealth(findings);
   arrange();
-  foldWithout(all_to_all_, [](const History& run) { return copiesMissing(run); });
-  for (QDockWidget* dock : {scale_histogram_, quant_error_})
-    foldWithout(dock, [](const History& run) {
-      return run.quant_frame_at(INT64_MAX) ? QString() : QString("quantization statistics");
-    });
+  foldWithout(all_to_all_, copiesMissing);
+  for (QDockWidget* dock : {scale_histogram_, quant_error_}) foldWithout(dock, quantizationMissing);
+  connect(findings_, &QDockWidget::topLevelChanged, this, [this] { keepRoom(); });
 }
 
 // Over the panels, whatever their layout.
@@ -93,17 +82,24 @@ void Overview::arrange() {
 
 // What is wrong stands beside the figures that show it, in the place of a panel that is folded: beside Balance itself,
 // which has tabs, it would become one of them again.
-void Overview::useRoomOfFolded() {
-  if (!all_to_all_->isHidden() || !tabifiedDockWidgets(balance_).contains(findings_)) return;
+bool Overview::useRoomOfFolded() {
+  if (!all_to_all_->isHidden() || !tabifiedDockWidgets(balance_).contains(findings_)) return false;
   splitDockWidget(all_to_all_, findings_, Qt::Horizontal);
-  resizeDocks({balance_, findings_}, {width() / 2, width() / 2}, Qt::Horizontal);
+  return true;
+}
+
+void Overview::giveRoomBack() {
+  tabifyDockWidget(balance_, findings_);
+  balance_->raise();
 }
 
 void Overview::setDefaultSizes() {
-  const int across = width(), down = height();
+  const int down = height();
   resizeDocks({loss_, balance_}, {down / 2, down / 2}, Qt::Vertical);
-  resizeDocks({loss_, expert_load_, load_over_time_}, QList<int>(3, across / 3), Qt::Horizontal);
-  resizeDocks({balance_, all_to_all_, scale_histogram_, quant_error_}, QList<int>(4, across / 4), Qt::Horizontal);
+  shareWidth({loss_, expert_load_, load_over_time_});
+  QList<QDockWidget*> below{balance_, all_to_all_, scale_histogram_, quant_error_};
+  if (!tabifiedDockWidgets(balance_).contains(findings_)) below << findings_;
+  shareWidth(below);
 }
 
 }  // namespace moescope

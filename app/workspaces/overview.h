@@ -12,10 +12,11 @@ class Overview : public Workspace {
   Overview(Selection* selection, FindingsWatch* findings, QWidget* parent = nullptr);
 
   void arrange() override;
-  void setDefaultSizes() override;  // the same room for all panels of a row
 
  protected:
-  void useRoomOfFolded() override;
+  void setDefaultSizes() override;  // the same room for all panels of a row
+  bool useRoomOfFolded() override;
+  void giveRoomBack() override;
 
  private:
   void addHealth(FindingsWatch* findings);

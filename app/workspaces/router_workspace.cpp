@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "app/workspaces/missing.h"
 #include "widgets/router/balance_of_all_layers_panel.h"
 #include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
@@ -18,18 +19,15 @@ namespace moescope {
 
 namespace {
 
-constexpr int kFramesBack = 200;  // a log may have some figures on some steps only
+constexpr double kCardShare = 0.23;  // of the width, for the card of an expert
 
-template <class Values>
-Workspace::Missing unlessAnyRouterHas(std::vector<Values> RouterFrame::*member, const char* what) {
-  return [member, what](const History& run) {
-    std::shared_ptr<const TelemetryFrame> frame = run.frame_at(INT64_MAX);
-    for (int i = 0; frame && i < kFramesBack; ++i, frame = run.frame_at(frame->step - 1)) {
-      for (const RouterFrame& router : frame->routers)
-        if (!(router.*member).empty()) return QString();
-    }
-    return QString(what);
-  };
+template <auto member>
+bool hasAny(const RouterFrame& router) {
+  return !(router.*member).empty();
+}
+
+Workspace::Missing unlessAnyRouter(bool (*has)(const RouterFrame&), const char* what) {
+  return [has, what](const History& run) { return anyRouter(run, has) ? QString() : QString(what); };
 }
 
 }  // namespace
@@ -49,18 +47,24 @@ RouterWorkspace::RouterWorkspace(Selection* selection, FindingsWatch* findings, 
   card_ = addDock(card_panel_, "dock_router_expert");
   timeline_ = addTimeline("dock_router_timeline");
   arrange();
-  foldWithout(bias_, unlessAnyRouterHas(&RouterFrame::expert_bias, "expert bias"));
-  foldWithout(gate_, unlessAnyRouterHas(&RouterFrame::gate_mass, "gate mass"));
-  foldWithout(scores_, unlessAnyRouterHas(&RouterFrame::score_chosen, "score histograms"));
+  foldWithout(bias_, unlessAnyRouter(hasAny<&RouterFrame::expert_bias>, "expert bias"));
+  foldWithout(gate_, unlessAnyRouter(hasAny<&RouterFrame::gate_mass>, "gate mass"));
+  foldWithout(scores_, unlessAnyRouter(hasAny<&RouterFrame::score_chosen>, "score histograms"));
   connect(selection_, &Selection::focusChanged, this, &RouterWorkspace::showCardOfChosen);
 }
 
-// Another expert than before was chosen, in whatever panel: its card comes, even when it was closed.
+// Another expert than before was chosen, in whatever panel: its card comes, even when it was closed. Without one it has
+// nothing to show, and its room is the others'.
 void RouterWorkspace::showCardOfChosen() {
   const int before = std::exchange(shown_expert_, selection_->expert());
-  if (shown_expert_ < 0 || shown_expert_ == before || card_->isVisibleTo(this)) return;
-  card_->show();
-  if (!card_->isFloating()) QTimer::singleShot(0, this, [this] { setDefaultSizes(); });
+  if (shown_expert_ == before || card_->isVisibleTo(this) == (shown_expert_ >= 0)) return;
+  card_->setVisible(shown_expert_ >= 0);
+  makeColumnFor(*card_, kCardShare);
+  if (!card_->isFloating()) QTimer::singleShot(0, this, [this] { applySizes(); });
+}
+
+void RouterWorkspace::hideWhatNeedsAChoice() {
+  if (selection_->expert() < 0) card_->hide();
 }
 
 // Load above, why it is so and what it costs below. Split first; a dock that is part of a tab group would be pulled
@@ -84,7 +88,9 @@ void RouterWorkspace::arrange() {
 }
 
 void RouterWorkspace::setDefaultSizes() {
-  const int card = card_->isVisibleTo(this) && !card_->isFloating() ? std::clamp(width() * 23 / 100, 280, 420) : 0;
+  const int card = card_->isVisibleTo(this) && !card_->isFloating()
+                       ? std::clamp(static_cast<int>(width() * kCardShare), 280, 420)
+                       : 0;
   const int across = width() - card, down = height();
   if (card > 0) resizeDocks({load_, card_}, {across, card}, Qt::Horizontal);
   resizeDocks({load_, bias_}, {down / 2, down / 2}, Qt::Vertical);

@@ -15,8 +15,11 @@ class RouterWorkspace : public Workspace {
   explicit RouterWorkspace(Selection* selection, FindingsWatch* findings, QWidget* parent = nullptr);
 
   void arrange() override;
-  void setDefaultSizes() override;
   ExpertPanel* expertCard() const { return card_panel_; }
+
+ protected:
+  void setDefaultSizes() override;
+  void hideWhatNeedsAChoice() override;
 
  private:
   void showCardOfChosen();

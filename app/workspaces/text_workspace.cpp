@@ -1,5 +1,6 @@
 #include "app/workspaces/text_workspace.h"
 
+#include "app/workspaces/missing.h"
 #include "widgets/text/byte_affinity_panel.h"
 #include "widgets/text/coactivation_panel.h"
 #include "widgets/text/routing_stability_panel.h"
@@ -20,6 +21,15 @@ TextWorkspace::TextWorkspace(Selection* selection, QWidget* parent) : Workspace(
   stability_ = addDock(new RoutingStabilityPanel(selection_), "dock_text_stability");
   timeline_ = addTimeline("dock_text_timeline");
   arrange();
+  foldWithout(tokens_, [](const History& run) {
+    return textsMissing(run, TextKind::batch).isEmpty() ? QString() : textsMissing(run, TextKind::probe);
+  });
+  foldWithout(sample_, [](const History& run) { return textsMissing(run, TextKind::sample); });
+  foldWithout(stability_, [](const History& run) { return textsMissing(run, TextKind::probe); });
+  const auto counts_missing = [](const History& run) {
+    return run.specialisation_frame_at(INT64_MAX) ? QString() : QString("counts of texts by expert");
+  };
+  for (QDockWidget* dock : {specialisation_, bytes_, coactivation_}) foldWithout(dock, counts_missing);
 }
 
 // The text above, what the experts make of all text below.

@@ -1,5 +1,8 @@
 #include "app/workspaces/window_layout.h"
 
+#include <QAction>
+#include <QEvent>
+#include <QScopedValueRollback>
 #include <QScreen>
 #include <utility>
 
@@ -12,7 +15,7 @@ namespace {
 
 constexpr int kWindowLayoutVersion = 3;
 constexpr int kSmallScreen = 1440;  // on which the first window takes all there is
-constexpr int kRoomForForm = 1600;  // narrower windows start with the form folded away
+constexpr int kFormWidth = 320;
 
 }  // namespace
 
@@ -21,20 +24,72 @@ WindowLayout::WindowLayout(QMainWindow* window, WorkspaceTabs* workspaces, QDock
   timer_.setInterval(kSaveEveryMs);
   timer_.setTimerType(Qt::VeryCoarseTimer);
   connect(&timer_, &QTimer::timeout, this, &WindowLayout::saveIfChanged);
+  connect(form_dock_->toggleViewAction(), &QAction::toggled, this, [this](bool shown) {
+    if (!folding_ && !lent_ && shown != form_dock_->isHidden()) form_wanted_ = shown;
+  });
+  // Asked for by hand, it says so before it goes.
+  connect(form_dock_->toggleViewAction(), &QAction::triggered, this, [this](bool shown) { form_wanted_ = shown; });
+  window_->installEventFilter(this);
+}
+
+bool WindowLayout::eventFilter(QObject* watched, QEvent* event) {
+  if (event->type() == QEvent::Resize) {
+    foldOrUnfoldForm();
+    applyWidths();
+  } else if (event->type() == QEvent::MouseButtonRelease) {
+    learnWidths();  // a line between docks may have been dragged
+  }
+  return QObject::eventFilter(watched, event);
+}
+
+void WindowLayout::showForm(bool shown) {
+  const QScopedValueRollback<bool> ours(folding_, true);
+  form_dock_->setVisible(shown);
+}
+
+void WindowLayout::foldOrUnfoldForm() {
+  const bool was_wide = std::exchange(wide_, window_->width() >= kRoomForForm);
+  if (was_wide == wide_ || lent_ || form_dock_->isFloating()) return;
+  if (form_wanted_ && form_dock_->isHidden() == wide_) showForm(wide_);
+}
+
+QList<QDockWidget*> WindowLayout::sideDocks() const {
+  QList<QDockWidget*> docks;
+  for (QDockWidget* dock : window_->findChildren<QDockWidget*>(QString(), Qt::FindDirectChildrenOnly))
+    if (dock->isVisible() && !dock->isFloating() && !dock->visibleRegion().isEmpty()) docks << dock;
+  return docks;
+}
+
+void WindowLayout::learnWidths() {
+  for (QDockWidget* dock : sideDocks()) widths_[dock] = dock->width();
+}
+
+// A dock that was not looked at since it was shown has the width that it was given.
+void WindowLayout::applyWidths() {
+  const QList<QDockWidget*> docks = sideDocks();
+  QList<int> widths;
+  for (QDockWidget* dock : docks) {
+    if (!widths_.contains(dock)) widths_[dock] = dock->width();
+    widths << widths_[dock];
+  }
+  if (!docks.isEmpty()) window_->resizeDocks(docks, widths, Qt::Horizontal);
 }
 
 void WindowLayout::setDefault() {
   window_->addDockWidget(Qt::LeftDockWidgetArea, form_dock_);
   form_dock_->setFloating(false);
-  form_dock_->setVisible(window_->width() >= kRoomForForm);
+  wide_ = window_->width() >= kRoomForForm;
+  form_wanted_ = wide_;
+  showForm(wide_);
+  widths_.clear();
   for (Workspace* workspace : workspaces_->all()) {
-    workspace->arrange();
+    workspace->arrangeAnew();
     workspace->foldAnew();
   }
   // Docks that were just shown get their sizes when the layout has taken them in.
   QTimer::singleShot(0, this, [this] {
-    window_->resizeDocks({form_dock_}, {320}, Qt::Horizontal);
-    for (Workspace* workspace : workspaces_->all()) workspace->setDefaultSizes();
+    window_->resizeDocks({form_dock_}, {kFormWidth}, Qt::Horizontal);
+    for (Workspace* workspace : workspaces_->all()) workspace->applySizes();
   });
 }
 
@@ -44,6 +99,7 @@ void WindowLayout::setDefaultIfNothingWasKept() {
 
 QVariantMap WindowLayout::now() const {
   QVariantMap layout{{"window", window_->saveState(kWindowLayoutVersion)},
+                     {"form", form_wanted_},
                      {"workspace", workspaces_->current()->name()}};
   for (const Workspace* each : workspaces_->all()) layout["workspaces/" + each->name()] = each->remembered();
   return layout;
@@ -55,6 +111,7 @@ void WindowLayout::save() const {
   store.setValue("window/geometry", window_->saveGeometry());
   store.setValue("window/screen", window_->screen()->availableSize());
   store.setValue("window/layout", layout["window"]);
+  store.setValue("window/form", layout["form"]);
   store.setValue("window/workspace", layout["workspace"]);
   for (const Workspace* each : workspaces_->all()) {
     const QString key = "workspaces/" + each->name();
@@ -80,7 +137,9 @@ void WindowLayout::restore() {
   const bool smaller_screen = room.width() < room_then.width() || room.height() < room_then.height();
   if (smaller_screen || !store.contains("window/geometry")) fitScreen();
   arranged_ = window_->restoreState(store.value("window/layout").toByteArray(), kWindowLayoutVersion);
-  if (smaller_screen && room.width() < kRoomForForm) form_dock_->hide();
+  form_wanted_ = store.value("window/form", !form_dock_->isHidden()).toBool();
+  wide_ = window_->width() >= kRoomForForm;
+  if (smaller_screen && room.width() < kRoomForForm) showForm(false);
   for (Workspace* each : workspaces_->all()) each->restore(store.value("workspaces/" + each->name()).toMap());
   workspaces_->bringUp(store.value("window/workspace").toString());
   timer_.start();
@@ -93,13 +152,17 @@ void WindowLayout::fitScreen() {
 }
 
 void WindowLayout::lendToLesson() {
-  if (!std::exchange(lent_, true)) own_ = now();
+  if (!std::exchange(lent_, true)) {
+    own_ = now();
+    own_["wide"] = wide_;
+  }
   form_dock_->hide();
 }
 
 void WindowLayout::takeBack() {
-  lent_ = false;
   window_->restoreState(own_["window"].toByteArray(), kWindowLayoutVersion);
+  lent_ = false;
+  if (form_wanted_ && wide_ != own_["wide"].toBool()) showForm(wide_);
   for (Workspace* each : workspaces_->all()) each->restore(own_["workspaces/" + each->name()].toMap());
   workspaces_->bringUp(own_["workspace"].toString());
 }

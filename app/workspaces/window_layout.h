@@ -4,6 +4,7 @@
 
 #include <QDockWidget>
 #include <QMainWindow>
+#include <QMap>
 #include <QObject>
 #include <QTimer>
 #include <QVariantMap>
@@ -12,11 +13,14 @@ namespace moescope {
 
 class WorkspaceTabs;
 
+// The docks at the sides of the window keep their width while it changes its size. The set-up form folds when the
+// window gets narrower than kRoomForForm, and comes back with the room if it was open.
 class WindowLayout : public QObject {
   Q_OBJECT
 
  public:
   static constexpr int kSaveEveryMs = 5000;
+  static constexpr int kRoomForForm = 1400;  // logical pixels
   WindowLayout(QMainWindow* window, WorkspaceTabs* workspaces, QDockWidget* form_dock);
 
   // Takes over what was kept, and from now on keeps each change, so that a crash does not cost it.
@@ -30,16 +34,28 @@ class WindowLayout : public QObject {
   void lendToLesson();
   void takeBack();
 
+ protected:
+  bool eventFilter(QObject* watched, QEvent* event) override;
+
  private:
   QVariantMap now() const;
   void fitScreen();
+  void foldOrUnfoldForm();
+  void showForm(bool shown);
+  QList<QDockWidget*> sideDocks() const;  // on the screen
+  void learnWidths();
+  void applyWidths();
 
   QMainWindow* window_;
   WorkspaceTabs* workspaces_;
   QDockWidget* form_dock_;
   QTimer timer_;
+  QMap<QDockWidget*, int> widths_;  // of the docks at the sides, as they were arranged
   bool arranged_ = false, lent_ = false;
-  QVariantMap saved_, own_;  // own_: the person's, while a lesson has the window
+  bool wide_ = false;         // enough for the form
+  bool form_wanted_ = false;  // by the person, even where it has no room
+  bool folding_ = false;      // what the form does now is not the person's wish
+  QVariantMap saved_, own_;   // own_: the person's, while a lesson has the window
 };
 
 }  // namespace moescope

@@ -5,9 +5,9 @@
 #include <QFileDialog>
 #include <QHBoxLayout>
 #include <QMenu>
+#include <QScopedValueRollback>
 #include <QStandardPaths>
 #include <QTabBar>
-#include <QTimer>
 #include <QToolButton>
 #include <algorithm>
 #include <stdexcept>
@@ -24,7 +24,11 @@ namespace moescope {
 namespace {
 
 constexpr int kDockLayoutVersion = 1;
-constexpr QSize kLeastPanel{200, 140};
+// Two rows of them fit with all bars onto a screen of 1080 lines at twice the scale, beside the set-up form four in a
+// row.
+constexpr QSize kLeastPanel{200, 100};
+constexpr int kLeastPlot = 40;  // height, below what the plot itself would like
+constexpr int kSettleMs = 400;  // longer than a dock's way to its place
 
 QString suggestedPath(const Panel& panel, const char* suffix) {
   QString stem = panel.title().toLower();
@@ -60,6 +64,51 @@ Workspace::Workspace(Selection* selection, const QString& name, QWidget* parent)
   over_panels_->addWidget(lacks_);
   setMenuWidget(over);
   connect(selection_, &Selection::dataChanged, this, &Workspace::foldEmpty);
+  settle_.setSingleShot(true);
+  settle_.setInterval(kSettleMs);
+  connect(&settle_, &QTimer::timeout, this, &Workspace::learnShares);
+}
+
+void Workspace::arrangeAnew() {
+  const QScopedValueRollback<bool> ours(arranging_, true);
+  lacks_->hide();
+  folded_.clear();
+  room_used_ = false;
+  shares_.forget();
+  arrange();
+}
+
+void Workspace::applySizes() {
+  if (settle_.isActive()) return;  // the person's are not known yet
+  setDefaultSizes();
+  shares_.apply(this, docks_);
+}
+
+void Workspace::shareWidth(const QList<QDockWidget*>& docks) {
+  QList<QDockWidget*> shown;
+  for (QDockWidget* dock : docks)
+    if (dock->isVisibleTo(this) && !dock->isFloating()) shown << dock;
+  if (!shown.isEmpty())
+    resizeDocks(shown, QList<int>(shown.size(), std::max(1, width() / static_cast<int>(shown.size()))), Qt::Horizontal);
+}
+
+void Workspace::learnSoon(QDockWidget* dock) {
+  connect(dock, &QDockWidget::topLevelChanged, this, [this] {
+    if (!arranging_ && isVisible()) settle_.start();
+  });
+  connect(dock, &QDockWidget::dockLocationChanged, this, [this] {
+    if (!arranging_ && isVisible()) settle_.start();
+  });
+}
+
+void Workspace::learnShares() {
+  if (isVisible()) shares_.learn(*this, docks_);
+}
+
+QList<QSize> Workspace::sizesOfDocks() const {
+  QList<QSize> sizes;
+  for (const QDockWidget* dock : docks_) sizes << dock->size();
+  return sizes;
 }
 
 void Workspace::addOverPanels(QWidget* widget) {
@@ -73,33 +122,42 @@ void Workspace::foldWithout(QDockWidget* dock, Missing missing) {
 void Workspace::foldEmpty() {
   const History* history = selection_->history();
   const std::int64_t steps = history ? history->steps().size() : 0;
-  if (history == looked_ && steps < 2 * looked_steps_) return;
+  const std::size_t runs = selection_->histories().size();
+  if (history == looked_ && runs == looked_runs_ && steps < 2 * looked_steps_) return;
   unfold();
-  looked_ = history, looked_steps_ = std::max<std::int64_t>(1, steps);
+  looked_ = history, looked_runs_ = runs, looked_steps_ = std::max<std::int64_t>(1, steps);
   fold();
 }
 
 void Workspace::foldAnew() {
-  unfolded_.clear();
   looked_ = nullptr;
   foldEmpty();
+}
+
+// Those that are shown without anything to show. One panel is left in any case, which says itself why it is empty.
+QList<QDockWidget*> Workspace::emptyDocks(QStringList* lacking) const {
+  QList<QDockWidget*> empty;
+  for (const Foldable& each : foldable_) {
+    const QString missing = each.dock->isVisibleTo(this) ? each.missing(*looked_) : QString();
+    if (missing.isEmpty()) continue;
+    empty << each.dock;
+    if (!lacking->contains(missing)) *lacking << missing;
+  }
+  const bool some_left = std::ranges::any_of(docks_, [&](const QDockWidget* dock) {
+    return dock->isVisibleTo(this) && !empty.contains(dock) && !qobject_cast<const TimelineBar*>(dock->widget());
+  });
+  if (!some_left && !empty.isEmpty()) empty.removeFirst();
+  return empty;
 }
 
 // A run that is trained here may have everything at its next step; a log has on its first steps what it has.
 void Workspace::fold() {
   if (!looked_ || !looked_->info().config_toml.empty() || looked_->steps().empty()) return;
-  QStringList lacking;
-  QList<QDockWidget*> empty;
-  for (const Foldable& each : foldable_) {
-    const QString missing = each.missing(*looked_);
-    if (missing.isEmpty() || !each.dock->isVisibleTo(this)) continue;
-    empty << each.dock;
-    if (!lacking.contains(missing)) lacking << missing;
-  }
-  if (empty.isEmpty()) return;
-  unfolded_ = saveState(kDockLayoutVersion);
-  QStringList names;
-  for (QDockWidget* dock : empty) {
+  QStringList lacking, names;
+  const QScopedValueRollback<bool> ours(arranging_, true);
+  folded_ = emptyDocks(&lacking);
+  if (folded_.isEmpty()) return;
+  for (QDockWidget* dock : folded_) {
     names << dock->windowTitle();
     dock->hide();
   }
@@ -107,28 +165,37 @@ void Workspace::fold() {
   lacks_words_->setText(words);
   lacks_words_->setToolTip(words);
   lacks_->show();
-  useRoomOfFolded();
+  room_used_ = useRoomOfFolded();
+  applySizes();
 }
 
+// Only what was folded comes back: what a person has arranged meanwhile stays as it is.
 void Workspace::unfold() {
   lacks_->hide();
-  if (unfolded_.isEmpty()) return;
-  restoreState(std::exchange(unfolded_, {}), kDockLayoutVersion);
+  if (folded_.isEmpty()) return;
+  const QScopedValueRollback<bool> ours(arranging_, true);
+  if (std::exchange(room_used_, false)) giveRoomBack();
+  for (QDockWidget* dock : std::exchange(folded_, {})) dock->show();
+  applySizes();
 }
 
 // The first time; docks that were just shown get their sizes when the layout has taken them in.
 void Workspace::showEvent(QShowEvent* event) {
   QMainWindow::showEvent(event);
-  if (!std::exchange(arranged_, true))
+  if (!std::exchange(shown_, true))
     QTimer::singleShot(0, this, [this] {
-      setDefaultSizes();
+      applySizes();
       hideEmptyTabBars();
     });
 }
 
+// The lines between docks are no widgets: what is dragged here is one of them.
 bool Workspace::event(QEvent* event) {
+  if (event->type() == QEvent::MouseButtonPress) pressed_sizes_ = sizesOfDocks();
   const bool done = QMainWindow::event(event);
   if (event->type() == QEvent::LayoutRequest || event->type() == QEvent::Resize) hideEmptyTabBars();
+  if (event->type() == QEvent::Resize && shown_) applySizes();
+  if (event->type() == QEvent::MouseButtonRelease && sizesOfDocks() != pressed_sizes_) learnShares();
   return done;
 }
 
@@ -143,12 +210,15 @@ QDockWidget* Workspace::addDock(QWidget* content, const QString& title, const ch
   dock->setObjectName(object_name);
   dock->setWidget(content);
   docks_ << dock;
+  learnSoon(dock);
   return dock;
 }
 
 QDockWidget* Workspace::addDock(Panel* panel, const char* object_name) {
   panel->setTitleShown(false);
-  panel->setMinimumSize(kLeastPanel);  // small enough that the set-up form fits beside four of them
+  panel->setMinimumSize(kLeastPanel);
+  for (PlotFrame* plot : panel->findChildren<PlotFrame*>())
+    if (plot->minimumHeight() == 0) plot->setMinimumHeight(kLeastPlot);
   QDockWidget* dock = addDock(panel, panel->title(), object_name);
   dock->setTitleBarWidget(new DockTitle(dock, panelMenu(dock, panel)));
   connect(panel, &Panel::readoutChanged, this, &Workspace::readoutChanged);
@@ -184,7 +254,13 @@ Panel* Workspace::panel(const QString& object_name) const {
 }
 
 QVariantMap Workspace::remembered() const {
-  QVariantMap state{{"layout", unfolded_.isEmpty() ? saveState(kDockLayoutVersion) : unfolded_}};
+  QStringList folded;
+  for (const QDockWidget* dock : folded_)
+    if (dock->isHidden()) folded << dock->objectName();
+  QVariantMap state{{"layout", saveState(kDockLayoutVersion)},
+                    {"shares", shares_.remembered()},
+                    {"folded", folded},
+                    {"room used", room_used_}};
   for (const QDockWidget* dock : docks_)
     if (const auto* panel = qobject_cast<const Panel*>(dock->widget())) state[dock->objectName()] = panel->saveState();
   return state;
@@ -195,9 +271,21 @@ bool Workspace::restore(const QVariantMap& state) {
     auto* panel = qobject_cast<Panel*>(dock->widget());
     if (panel && state.contains(dock->objectName())) panel->restoreState(state[dock->objectName()].toMap());
   }
+  const QScopedValueRollback<bool> ours(arranging_, true);
   const bool restored = restoreState(state["layout"].toByteArray(), kDockLayoutVersion);
-  arranged_ |= restored;
+  if (restored) {
+    settle_.stop();
+    shares_.restore(state["shares"].toMap());
+    folded_.clear();
+    const QStringList folded = state["folded"].toStringList();
+    for (QDockWidget* dock : docks_)
+      if (folded.contains(dock->objectName())) folded_ << dock;
+    room_used_ = state["room used"].toBool();
+    unfold();
+    hideWhatNeedsAChoice();
+  }
   foldAnew();
+  if (shown_) applySizes();
   return restored;
 }
 

@@ -7,10 +7,12 @@
 #include <QLabel>
 #include <QList>
 #include <QMainWindow>
+#include <QTimer>
 #include <QVBoxLayout>
 #include <QVariantMap>
 #include <functional>
 
+#include "app/workspaces/dock_shares.h"
 #include "widgets/overview/findings_panel.h"
 #include "widgets/panel/panel.h"
 #include "widgets/selection/selection.h"
@@ -27,13 +29,15 @@ class Workspace : public QMainWindow {
   using Missing = std::function<QString(const History&)>;
 
   const QString& name() const { return name_; }
-  virtual void arrange() = 0;          // the default layout, all docks shown
-  virtual void setDefaultSizes() = 0;  // once the layout contains the docks
+  virtual void arrange() = 0;  // the default layout, all docks shown
+  void arrangeAnew();          // the same, in place of the person's
+  void applySizes();           // the person's shares of the room, else the default; once the layout contains the docks
   const QList<QDockWidget*>& docks() const { return docks_; }
   virtual QList<Panel*> panels() const;
   Panel* panel(const QString& object_name) const;  // nullptr: none
 
-  // Layout and state of the panels. restore() returns false for another version, and the default stays.
+  // Layout and state of the panels, with those shown that are only folded. restore() returns false for another version,
+  // and the default stays.
   QVariantMap remembered() const;
   bool restore(const QVariantMap& state);
   void foldAnew();  // after all docks were arranged
@@ -62,15 +66,26 @@ class Workspace : public QMainWindow {
 
   void addOverPanels(QWidget* widget);  // as wide as the workspace
   void foldWithout(QDockWidget* dock, Missing missing);
-  virtual void useRoomOfFolded() {}  // after some were folded; undone with it
+  // After some were folded; before they come back, if something was moved that no person has moved since.
+  virtual bool useRoomOfFolded() { return false; }  // false: nothing was moved
+  virtual void giveRoomBack() {}
+  void keepRoom() { room_used_ = room_used_ && arranging_; }  // a person moved what had been moved there
+  virtual void setDefaultSizes() = 0;
+  virtual void hideWhatNeedsAChoice() {}  // of a layout that was restored
+  void makeColumnFor(const QDockWidget& dock, double width) { shares_.addColumn(dock, width); }
+  void shareWidth(const QList<QDockWidget*>& docks);  // alike among those that are shown
 
   Selection* selection_;
 
  private:
   void hideEmptyTabBars();
-  void foldEmpty();  // if another run is shown, or this one has grown much
+  void foldEmpty();  // if other runs are shown, or this one has grown much
   void fold();
   void unfold();
+  QList<QDockWidget*> emptyDocks(QStringList* lacking) const;
+  void learnSoon(QDockWidget* dock);  // the shares of the room, once a dock that a person moved is in its place
+  void learnShares();
+  QList<QSize> sizesOfDocks() const;
   QMenu* panelMenu(QDockWidget* dock, Panel* panel);
 
   QString name_;
@@ -80,13 +95,19 @@ class Workspace : public QMainWindow {
     Missing missing;
   };
   QList<Foldable> foldable_;
-  QByteArray unfolded_;              // the layout of before; empty: nothing is folded
+  QList<QDockWidget*> folded_;
+  bool room_used_ = false;           // of those folded, by something that was moved there
   const History* looked_ = nullptr;  // whose panels were folded; only compared
   std::int64_t looked_steps_ = 0;    // that it had
+  std::size_t looked_runs_ = 0;      // open then
+  DockShares shares_;                // empty: the default sizes
+  QTimer settle_;
+  QList<QSize> pressed_sizes_;
+  bool arranging_ = false;  // what docks do now is not the person's wish
   QVBoxLayout* over_panels_;
   QFrame* lacks_;
   QLabel* lacks_words_;
-  bool arranged_ = false;  // restored or shown before
+  bool shown_ = false;  // before
 };
 
 }  // namespace moescope

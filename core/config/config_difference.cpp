@@ -5,6 +5,15 @@
 
 namespace moescope {
 
+namespace {
+
+// The next value of a counted setting, or the first one where there is none.
+std::int64_t next(std::int64_t value, const char* key, std::int64_t first) {
+  return static_cast<double>(value) < find_field(key)->max ? value + 1 : first;
+}
+
+}  // namespace
+
 std::vector<ConfigDifference> difference(const RunConfig& a, const RunConfig& b) {
   std::vector<ConfigDifference> differences;
   for (const ConfigField& field : config_fields()) {
@@ -29,20 +38,18 @@ bool same_start(const RunConfig& a, const RunConfig& b) {
   return true;
 }
 
-RunConfig noise_twin(RunConfig config) {
-  const RunConfig first = config;
-  const double last_seed = find_field("seed")->max;
-  config.seed = static_cast<double>(config.seed) < last_seed ? config.seed + 1 : 0;
-  config.name = twin_name(first, config);
-  return config;
+RunConfig noise_twin(const RunConfig& config) {
+  RunConfig twin = config;
+  twin.seed = next(config.seed, "seed", 0);
+  twin.name = twin_name(config, twin);
+  return twin;
 }
 
-RunConfig perturbed_twin(RunConfig config) {
-  const RunConfig first = config;
-  const double last = find_field("perturbation")->max;
-  config.perturbation = static_cast<double>(config.perturbation) < last ? config.perturbation + 1 : 1;
-  config.name = twin_name(first, config);
-  return config;
+RunConfig perturbed_twin(const RunConfig& config) {
+  RunConfig twin = config;
+  twin.perturbation = next(config.perturbation, "perturbation", 1);
+  twin.name = twin_name(config, twin);
+  return twin;
 }
 
 std::string twin_name(const RunConfig& first, const RunConfig& twin) {

@@ -229,8 +229,8 @@ std::vector<ConfigDifference> difference(const RunConfig& a, const RunConfig& b)
 bool is_noise_twin(const RunConfig& a, const RunConfig& b);
 // Whether both start from the same weights but for a perturbation: one seed, one shape of model.
 bool same_start(const RunConfig& a, const RunConfig& b);
-RunConfig noise_twin(RunConfig config);      // the next seed, and a name that says so
-RunConfig perturbed_twin(RunConfig config);  // the same with the next perturbation
+RunConfig noise_twin(const RunConfig& config);      // the next seed, and a name that says so
+RunConfig perturbed_twin(const RunConfig& config);  // the same with the next perturbation
 // A valid name for a run that is compared with `first`: "16B-like+mxfp8_rceil", "nano+top_k-4".
 std::string twin_name(const RunConfig& first, const RunConfig& twin);
 

@@ -219,6 +219,32 @@ class CompareTest : public QObject {
     w.waitFor(3);
   }
 
+  void theDialogIsFinishedWithTabAndReturn() {
+    for (const char* setting : {"optimizer.lr", "precision.experts"}) {  // a number, a list
+      CompareDialog dialog(RunConfig{}, setting);
+      dialog.setAttribute(Qt::WA_DeleteOnClose, false);
+      QSignalSpy wanted(&dialog, &CompareDialog::twinRequested);
+      dialog.show();
+      QVERIFY(QTest::qWaitForWindowActive(&dialog));
+      auto* editor = dialog.findChild<FieldEditor*>()->focusProxy();
+      dialog.findChild<QComboBox*>()->setFocus();
+      QTest::keyClick(QApplication::focusWidget(), Qt::Key_Tab);
+      QCOMPARE(QApplication::focusWidget(), editor);
+      if (auto* line = qobject_cast<QLineEdit*>(editor)) {
+        line->selectAll();
+        QTest::keyClicks(line, "0.001");
+      } else {
+        QTest::keyClick(editor, Qt::Key_Down);
+      }
+      QTest::keyClick(QApplication::focusWidget(), Qt::Key_Tab);
+      auto* ok = qobject_cast<QPushButton*>(QApplication::focusWidget());
+      QVERIFY2(ok && ok->text() == "Train the twin", setting);
+      editor->setFocus();
+      QTest::keyClick(editor, Qt::Key_Return);
+      QCOMPARE(wanted.size(), 1);
+    }
+  }
+
   void panelsSayWhatTheComparisonSays() {
     OpenWindow w;
     w.addFormat("mxfp8_floor");
@@ -241,7 +267,7 @@ class CompareTest : public QObject {
       QCOMPARE(column(gaps, 5)[step], step < 10 ? QString() : QString::number(conclusion.gap, 'g', 9));
       QCOMPARE(column(gaps, 6)[step], step < 10 ? QString() : QString::number(conclusion.half, 'g', 9));
     }
-    const QString verdict = QString::fromStdString(conclusion.text).section(": ", 1);
+    const QString verdict = inPrint(QString::fromStdString(conclusion.text)).section(": ", 1);
     QTRY_VERIFY2(w.conclusion<LossGapPanel>().contains(verdict.toHtmlEscaped()), qPrintable(verdict));
 
     QTRY_VERIFY(w.panel<RunsPanel>()->findChild<QTableWidget*>()->columnCount() == 3);
@@ -289,7 +315,7 @@ class CompareTest : public QObject {
     const PairedRun twins[] = {{h[2]}};
     const Conclusion found = conclude(h[0], {h[1]}, twins);
     QCOMPARE(found.twins, 1);
-    const QString verdict = QString::fromStdString(found.text).section(": ", 1).toHtmlEscaped();
+    const QString verdict = inPrint(QString::fromStdString(found.text)).section(": ", 1).toHtmlEscaped();
     QTRY_VERIFY2(w.conclusion<LossGapPanel>().contains(verdict), qPrintable(w.conclusion<LossGapPanel>()));
     QTRY_VERIFY(w.conclusion<LossGapPanel>().contains("perturbation-1, run A's start once more: what chance does"));
     // The formats' costs stand in the same sentence.

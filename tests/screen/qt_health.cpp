@@ -326,15 +326,37 @@ class QtHealth : public QObject {
     QVERIFY(!dock("dock_balance")->isHidden());
     Overview* overview = window.workspaces()->overview();
     QVERIFY(overview->tabifiedDockWidgets(dock("dock_balance")).isEmpty());  // the findings have a place of their own
-    // The layout that is kept has all panels.
+    // The layout that is kept has all panels, and what was arranged meanwhile.
+    dock("dock_load_over_time")->hide();
     const QVariantMap kept = overview->remembered();
     lacks->findChild<QToolButton*>()->click();
+    QVERIFY(dock("dock_load_over_time")->isHidden());
     QVERIFY(!lacks->isVisible());
     for (const char* name : {"dock_all_to_all", "dock_scale_histogram", "dock_quant_error"})
       QVERIFY2(!dock(name)->isHidden(), name);
     QVERIFY(overview->tabifiedDockWidgets(dock("dock_balance")).contains(dock("dock_findings")));
+    dock("dock_load_over_time")->show();
     overview->restore(kept);
+    QVERIFY(dock("dock_load_over_time")->isHidden());
+    dock("dock_load_over_time")->show();
     QVERIFY(dock("dock_quant_error")->isHidden());  // folded again: it is still that log
+
+    // The other workspaces, each with at least one panel left.
+    const auto shown = [&](const char* workspace) {
+      QStringList names;
+      for (const Workspace* of : window.workspaces()->all())
+        for (const QDockWidget* each :
+             of->name().compare(workspace, Qt::CaseInsensitive) == 0 ? of->docks() : QList<QDockWidget*>())
+          if (!each->isHidden()) names << each->objectName();
+      return names.join(' ');
+    };
+    QCOMPARE(shown("all-to-all"), QString("dock_a2a_matrix dock_a2a_timeline"));
+    QCOMPARE(shown("microscaling"), QString("dock_tensor_lab dock_formats"));
+    QCOMPARE(shown("text"),
+             QString("dock_text_specialisation dock_text_coactivation dock_text_bytes dock_text_timeline"));
+    QCOMPARE(shown("compare"),
+             QString("dock_compare_loss dock_compare_gap dock_compare_table dock_compare_load_difference "
+                     "dock_compare_timeline"));
 
     auto* bar = window.findChild<LiveBar*>();
     QVERIFY(!bar->editor("optimizer.lr")->isEnabled());

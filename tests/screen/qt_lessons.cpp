@@ -1,7 +1,9 @@
 // Lessons in the window: taken to their end with keys and clicks, on a real model in training.
+#include <QComboBox>
 #include <QDockWidget>
 #include <QLabel>
 #include <QLineEdit>
+#include <QMenuBar>
 #include <QMessageBox>
 #include <QPushButton>
 #include <QRadioButton>
@@ -21,6 +23,7 @@
 #include "core/lessons/lesson_figures.h"
 #include "tests/support/takes_keys.h"
 #include "widgets/microscaling/tensor_lab.h"
+#include "widgets/microscaling/tensors_panel.h"
 #include "widgets/overview/loss_panel.h"
 
 using namespace moescope;
@@ -239,6 +242,76 @@ class LessonTest : public QObject {
     QVERIFY(opened.wait(kWaitMs));
     QVERIFY(open.guide()->active());
     QCOMPARE(open.window.session()->histories().size(), std::size_t{4});
+  }
+
+  // The column axis, 4 bits and the last block of another lesson are forgotten, and so is its tensor.
+  void aTensorLessonBeginsAtItsBlockWhereverOneComesFrom() {
+    OpenWindow open;
+    TensorLab* lab = open.window.workspaces()->microscaling()->tensorLab();
+    const MatrixFormat usual{mx_format(ElementFormat::e4m3), BlockAxis::row};
+    open.open("loud-channel");
+    open.takeLesson();
+    QVERIFY(lab->format() != usual);
+    lab->browser()->findChild<QLineEdit*>()->setText("loud");  // must not hide what comes
+    open.open("mx-block");
+    QCOMPARE(lab->tensorName(), QString("gaussian"));
+    QVERIFY(lab->format() == usual);
+    QVERIFY(lab->showsBlockOf(2, 36));
+    QVERIFY(!open.tasks()[0]->text().startsWith(QChar(0x2714)));
+    QVERIFY(!lab->browser()->selectNamed("loud-channel"));
+    open.takeLesson();
+    open.open("loud-channel");  // whose first task shows the usual format: not done before it is asked for
+    QCOMPARE(lab->tensorName(), QString("loud-channel"));
+    QVERIFY(!open.tasks()[0]->text().startsWith(QChar(0x2714)));
+  }
+
+  void aLessonEnteredFromAnotherStartsClean() {
+    OpenWindow open;
+    Selection* selection = open.window.selection();
+    open.open("bias-thermostat");
+    Panel* load = open.window.workspaces()->current()->panel("dock_router_load_over_time");
+    QVERIFY(load);
+    const QVariantMap initial = load->saveState();
+    for (QComboBox* box : load->findChildren<QComboBox*>()) box->setCurrentIndex(box->count() - 1);
+    QVERIFY(load->saveState() != initial);
+    open.window.runControl()->runUntil(6);
+    QTRY_VERIFY_WITH_TIMEOUT(selection->history()->steps().last >= 5, kWaitMs);
+    selection->refresh();
+    selection->setRun(2);
+    selection->setExpert(3);
+    selection->setLayer(selection->history()->info().moe_layers.back());
+    selection->setRange({1, 3});
+    open.open("bias-or-loss");
+    QTRY_COMPARE(selection->run(), 0);
+    QCOMPARE(selection->expert(), -1);
+    QCOMPARE(selection->layer(), selection->history()->info().moe_layers.front());
+    QVERIFY(selection->following());
+    QCOMPARE(load->saveState(), initial);
+  }
+
+  void aTrainingThatALessonLeavesBehindIsPaused() {
+    OpenWindow open;
+    open.open("bias-thermostat");
+    open.window.runControl()->runUntil(100000);
+    QVERIFY(open.window.session()->lab()->status().running);
+    open.window.lessons()->start("mx-block");
+    QTRY_VERIFY_WITH_TIMEOUT(!open.window.session()->lab()->status().running, kWaitMs);
+  }
+
+  void everyLessonInTheMenuHasAKeyOfItsOwn() {
+    OpenWindow open;
+    QMenu* menu = nullptr;
+    for (const QAction* top : open.window.menuBar()->actions())
+      if (top->text() == "&Lessons") menu = top->menu();
+    QVERIFY(menu);
+    emit menu->aboutToShow();
+    QStringList keys;
+    for (int i = 0; i < static_cast<int>(lesson_names().size()); ++i) {
+      const QString text = menu->actions()[i]->text();
+      QVERIFY2(QString(text).remove('&').startsWith(QString("%1 ").arg(i + 1)), qPrintable(text));
+      keys << text.section('&', 1).left(1);
+    }
+    QCOMPARE(keys.mid(0, 10).join(' '), QString("1 2 3 4 5 6 7 8 9 0"));
   }
 
   void aBrokenFileIsRefusedWithItsLine() {

@@ -1,19 +1,25 @@
 // The window as a person uses it, offscreen with real events, on a real model in training.
+#include <QAccessible>
 #include <QAction>
 #include <QCloseEvent>
 #include <QDockWidget>
 #include <QDropEvent>
+#include <QLabel>
 #include <QLineEdit>
 #include <QMenuBar>
 #include <QMessageBox>
 #include <QMimeData>
 #include <QProgressDialog>
+#include <QPushButton>
 #include <QRegularExpression>
 #include <QSettings>
 #include <QSignalSpy>
+#include <QStatusBar>
 #include <QTabBar>
 #include <QTemporaryDir>
 #include <QTest>
+#include <QToolButton>
+#include <cmath>
 #include <filesystem>
 #include <random>
 
@@ -22,17 +28,24 @@
 #include "app/bars/live_bar.h"
 #include "app/bars/notice_bar.h"
 #include "app/bars/run_bar.h"
+#include "app/bars/start_card.h"
+#include "app/bars/start_doors.h"
+#include "app/lessons/lesson_actions.h"
+#include "app/look/theme.h"
 #include "app/session/settings.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/number_edit.h"
 #include "app/setup/setup_form.h"
+#include "app/window/first_steps.h"
 #include "app/window/main_window.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/telemetry/recording/recording.h"
 #include "tests/support/sample_frames.h"
+#include "tests/support/synthetic_run.h"
 #include "tests/support/takes_keys.h"
+#include "widgets/plots/matrix_plot.h"
 
 using namespace moescope;
 
@@ -99,6 +112,53 @@ void drop(QWidget* target, const QStringList& paths) {
   QVERIFY(enter.isAccepted());
   QDropEvent event(QPointF(50, 50), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
   QCoreApplication::sendEvent(target, &event);
+}
+
+QString describeControl(const QWidget* control) {
+  return QString("%1 \"%2\" in %3")
+      .arg(control->metaObject()->className(),
+           control->accessibleName().isEmpty() ? control->objectName() : control->accessibleName(),
+           control->parentWidget()->metaObject()->className());
+}
+
+// The lines between docks belong to their window.
+void dragLine(QWidget* window, QPoint from, QPoint by) {
+  QTest::mousePress(window, Qt::LeftButton, {}, from);
+  for (int i = 1; i <= 4; ++i) {
+    const QPoint at = from + by * i / 4;
+    QMouseEvent move(QEvent::MouseMove, at, window->mapToGlobal(at), Qt::NoButton, Qt::LeftButton, Qt::NoModifier);
+    QCoreApplication::sendEvent(window, &move);
+    QTest::qWait(20);
+  }
+  QTest::mouseRelease(window, Qt::LeftButton, {}, from + by);
+  QTest::qWait(50);
+}
+
+// Of the panels on the screen: what part of the workspace's width and height each has.
+QMap<QString, QSizeF> sharesOf(const Workspace& workspace) {
+  QMap<QString, QSizeF> shares;
+  for (const Panel* panel : workspace.panels())
+    if (!panel->visibleRegion().isEmpty())
+      shares[panel->title()] = {1.0 * panel->width() / workspace.width(), 1.0 * panel->height() / workspace.height()};
+  return shares;
+}
+
+// Bars and lines of a fixed height take more of a small window.
+void compareShares(const QMap<QString, QSizeF>& now, const QMap<QString, QSizeF>& before, QSize window) {
+  QCOMPARE(now.keys(), before.keys());
+  for (auto each = before.begin(); each != before.end(); ++each) {
+    const QSizeF share = now[each.key()];
+    const bool alike =
+        std::abs(share.width() - each->width()) < 0.015 && std::abs(share.height() - each->height()) < 0.05;
+    QVERIFY2(alike, qPrintable(QString("%1 at %2 x %3: %4 x %5 of the room, before %6 x %7")
+                                   .arg(each.key())
+                                   .arg(window.width())
+                                   .arg(window.height())
+                                   .arg(share.width())
+                                   .arg(share.height())
+                                   .arg(each->width())
+                                   .arg(each->height())));
+  }
 }
 
 QAction* menuAction(MainWindow& window, const QString& text) {
@@ -289,6 +349,190 @@ class MainWindowTest : public QObject {
       QVERIFY2(panel->width() > room / 5, qPrintable(QString("%1: %2").arg(panel->title()).arg(panel->width())));
       QVERIFY2(panel->height() > size.height() / 4, qPrintable(panel->title()));
     }
+  }
+
+  void panelsKeepTheirSharesOfAWindowThatChangesItsSize_data() {
+    QTest::addColumn<bool>("dragged");
+    QTest::newRow("by default") << false;
+    QTest::newRow("as a person dragged them") << true;
+  }
+  void panelsKeepTheirSharesOfAWindowThatChangesItsSize() {
+    QFETCH(bool, dragged);
+    MainWindow window(false);
+    window.resize(1760, 1000);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    QTest::qWait(100);
+    Workspace* overview = window.workspaces()->overview();
+    if (dragged) {  // the line between the first two panels, and the one between the rows
+      const QRect loss = overview->findChild<QDockWidget*>("dock_loss")->geometry();
+      dragLine(overview, {loss.right() + 2, loss.center().y()}, {140, 0});
+      QVERIFY(overview->findChild<QDockWidget*>("dock_loss")->width() > loss.width() + 100);
+      dragLine(overview, {loss.center().x(), loss.bottom() + 2}, {0, 60});
+      QVERIFY(overview->findChild<QDockWidget*>("dock_loss")->height() > loss.height() + 40);
+    }
+    const auto shares = sharesOf(*overview);
+    for (const QSize size :
+         {QSize(1280, 800), QSize(1024, 700), QSize(1920, 1080), QSize(1140, 720), QSize(1760, 1000)}) {
+      window.resize(size);
+      QTest::qWait(50);
+      QCOMPARE(window.size(), size);
+      compareShares(sharesOf(*overview), shares, size);
+    }
+    // In another workspace meanwhile.
+    window.workspaces()->bringUp("router");
+    window.resize(1024, 700);
+    QTest::qWait(50);
+    window.resize(1760, 1000);
+    window.workspaces()->bringUp("overview");
+    QTest::qWait(50);
+    compareShares(sharesOf(*overview), shares, window.size());
+    // What was arranged comes back with the shares, whatever was in between.
+    const QVariantMap kept = overview->remembered();
+    overview->arrangeAnew();
+    overview->applySizes();
+    QVERIFY(overview->restore(kept));
+    QTest::qWait(50);
+    compareShares(sharesOf(*overview), shares, window.size());
+  }
+
+  void theWindowFitsAScreenOf1080LinesAtTwiceTheScale() {
+    MainWindow window(false);
+    window.resize(960, 500);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    SyntheticRun run(SyntheticShape{.specialise_every = 1});
+    run.append(20);
+    window.selection()->setHistories({run.history()});
+    for (Workspace* workspace : window.workspaces()->all()) {
+      window.workspaces()->bringUp(workspace);
+      QTest::qWait(20);
+      const QSize size = window.size();
+      QVERIFY2(size.width() <= 960 && size.height() <= 540 - 30,  // without the window's title
+               qPrintable(QString("%1: %2 x %3").arg(workspace->name()).arg(size.width()).arg(size.height())));
+    }
+  }
+
+  void theFormGivesWayToThePanelsAndComesBack() {
+    MainWindow window(false);
+    window.resize(1500, 900);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    QTest::qWait(100);
+    auto* form = window.findChild<QDockWidget*>("dock_setup");
+    QVERIFY(form->isVisible());
+    const int width = form->width();
+    window.resize(1280, 800);
+    QVERIFY(!form->isVisible());
+    window.resize(1024, 700);
+    window.resize(1600, 900);
+    QVERIFY(form->isVisible());
+    QTest::qWait(20);
+    QVERIFY2(std::abs(form->width() - width) < 10, qPrintable(QString::number(form->width())));
+    window.resize(1280, 800);
+    form->toggleViewAction()->trigger();  // wanted all the same
+    QVERIFY(form->isVisible());
+    window.resize(1240, 800);
+    QVERIFY(form->isVisible());
+    form->toggleViewAction()->trigger();
+    window.resize(1760, 1000);
+    QVERIFY(!form->isVisible());
+  }
+
+  void theExpertPanelIsThereOnceAnExpertIsChosen() {
+    MainWindow window(false);
+    window.resize(1280, 800);
+    window.show();
+    window.workspaces()->bringUp("router");
+    QTest::qWait(50);
+    auto* card = window.findChild<QDockWidget*>("dock_router_expert");
+    QVERIFY(!card->isVisible());
+    SyntheticRun run(SyntheticShape{});
+    run.append(3);
+    window.selection()->setHistories({run.history()});
+    QVERIFY(!card->isVisible());
+    window.selection()->setExpert(3);
+    QVERIFY(card->isVisible());
+    window.selection()->setExpert(-1);
+    QVERIFY(!card->isVisible());
+  }
+
+  void everyPlotHasANameAndAValueForScreenReaders() {
+    MainWindow window(false);
+    window.resize(1600, 1000);
+    window.show();
+    SyntheticRun run(SyntheticShape{.specialise_every = 1}), twin(SyntheticShape{.specialise_every = 1});
+    run.append(30);
+    twin.append(30);
+    window.selection()->setHistories({run.history(), twin.history()});
+    int plots = 0, with_figures = 0;
+    for (Workspace* workspace : window.workspaces()->all()) {
+      window.workspaces()->bringUp(workspace);
+      for (Panel* panel : workspace->panels()) {
+        panel->grab();  // fills its plots
+        for (PlotFrame* plot : panel->findChildren<PlotFrame*>()) {
+          if (!plot->isVisibleTo(panel)) continue;  // behind another page
+          const QByteArray where = (panel->title() + ", " + plot->metaObject()->className()).toUtf8();
+          QAccessibleInterface* told = QAccessible::queryAccessibleInterface(plot);
+          QVERIFY2(told && told->role() == QAccessible::Chart, where);
+          QVERIFY2(!told->text(QAccessible::Name).isEmpty(), where);
+          QVERIFY2(!told->text(QAccessible::Value).isEmpty(), where);
+          QCOMPARE(told->text(QAccessible::Description), told->text(QAccessible::Value));
+          ++plots;
+          with_figures += plot->notice().isEmpty();
+        }
+      }
+    }
+    QVERIFY2(plots > 40, qPrintable(QString::number(plots)));
+    QVERIFY2(with_figures > plots / 2, qPrintable(QString::number(with_figures)));
+
+    // What is under the mouse or the keyboard cursor.
+    window.workspaces()->bringUp("router");
+    auto* cells = window.findChild<QDockWidget*>("dock_router_load")->findChild<MatrixPlot*>();
+    window.selection()->setLayer(2);
+    window.selection()->setExpert(4);
+    cells->grab();
+    QAccessibleInterface* told = QAccessible::queryAccessibleInterface(cells);
+    QTest::keyClick(cells, Qt::Key_Right);
+    QVERIFY2(told->text(QAccessible::Value).contains("xpert 5"), qPrintable(told->text(QAccessible::Value)));
+  }
+
+  void focusIsSeenOnEveryControl_data() {
+    QTest::addColumn<bool>("dark");
+    QTest::newRow("light") << false;
+    QTest::newRow("dark") << true;
+  }
+  void focusIsSeenOnEveryControl() {
+    QFETCH(bool, dark);
+    applyTheme(dark ? Theme::dark : Theme::light);
+    MainWindow window(false);
+    window.resize(1920, 1000);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowActive(&window));
+    QStringList unseen;
+    int seen = 0;
+    for (Workspace* workspace : window.workspaces()->all()) {
+      window.workspaces()->bringUp(workspace);
+      QTest::qWait(20);
+      for (QWidget* control : window.findChildren<QWidget*>()) {
+        if (!(control->focusPolicy() & Qt::TabFocus) || control->focusProxy() || !control->isEnabled() ||
+            control->visibleRegion().isEmpty() || qobject_cast<Panel*>(control))
+          continue;
+        control->clearFocus();
+        const QImage before = control->grab().toImage();
+        control->setFocus(Qt::TabFocusReason);
+        window.setAttribute(Qt::WA_KeyboardFocusChange);  // as the key itself does
+        const QImage with_focus = control->grab().toImage();
+        if (!control->hasFocus()) continue;
+        int changed = 0;
+        for (int y = 0; y < before.height(); ++y)
+          for (int x = 0; x < before.width(); ++x) changed += before.pixel(x, y) != with_focus.pixel(x, y);
+        changed >= 8 ? void(++seen) : void(unseen << describeControl(control));
+      }
+    }
+    unseen.removeDuplicates();
+    QVERIFY2(unseen.isEmpty(), qPrintable(unseen.join("; ")));
+    QVERIFY2(seen > 40, qPrintable(QString::number(seen)));
   }
 
   void everyDockHasANameOfItsOwn() {
@@ -587,6 +831,131 @@ class MainWindowTest : public QObject {
       QVERIFY2(file.readAll().count('\n') > 1, qPrintable(panel->title()));
     }
     QVERIFY_THROWS_EXCEPTION(std::runtime_error, Overview::savePicture(&w.window, "/nowhere/at/all.png"));
+  }
+
+  void doorsStandInEveryEmptyPanelUntilARunIsOpen() {
+    MainWindow window;
+    window.runControl()->setRecorded(false);
+    window.resize(1280, 800);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    const auto doors = [&] {
+      int seen = 0;
+      for (const StartDoors* each : window.findChildren<StartDoors*>("panel_doors")) seen += each->isVisible();
+      return seen;
+    };
+    for (const char* name : {"overview", "router", "all-to-all", "compare", "text"}) {
+      window.workspaces()->bringUp(QString(name));
+      QTRY_VERIFY2(doors() >= 3, name);
+      window.grab().save(QString("/tmp/l22/empty-%1.png").arg(name));
+      for (const StartDoors* each : window.findChildren<StartDoors*>("panel_doors"))
+        if (each->isVisible())
+          QTRY_VERIFY2(each->parentWidget()->rect().contains(each->geometry()),
+                       qPrintable(each->parentWidget()->accessibleName()));
+    }
+    window.runControl()->start(nano(), RunControl::Start::paused);
+    QTRY_COMPARE_WITH_TIMEOUT(doors(), 0, kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(!window.session()->opening(), kWaitMs);
+    QTRY_COMPARE(doors(), 0);
+  }
+
+  void theFirstStartShowsDoorsUntilOneIsTaken() {
+    MainWindow window;
+    window.runControl()->setRecorded(false);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    auto* card = window.findChild<StartCard*>();
+    QVERIFY(card->isHidden());
+    window.firstSteps()->showDoors();
+    QSignalSpy opened(window.session(), &RunSession::opened);
+    window.runControl()->start(nano(), RunControl::Start::paused);  // the program's own
+    QVERIFY(opened.wait(kWaitMs));
+    QVERIFY(card->isVisible());
+    window.session()->lab()->run_until(2);
+    QTRY_COMPARE_WITH_TIMEOUT(window.session()->lab()->status().step, 2, kWaitMs);
+    card->findChild<QPushButton*>("door_lesson")->click();
+    QVERIFY(window.lessons()->active());  // nobody is asked about a run that the program had begun
+    QVERIFY(card->isHidden());
+    QVERIFY(opened.wait(kWaitMs));
+    QVERIFY(card->isHidden());
+  }
+
+  void aDoorComparesPrecisions() {
+    MainWindow window;
+    window.runControl()->setRecorded(false);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    window.firstSteps()->showDoors();
+    QSignalSpy opened(window.session(), &RunSession::opened);
+    window.runControl()->start(nano(), RunControl::Start::paused);
+    QVERIFY(opened.wait(kWaitMs));
+    window.findChild<StartCard*>()->findChild<QPushButton*>("door_compare")->click();
+    QVERIFY(opened.wait(kWaitMs));
+    QCOMPARE(window.session()->histories().size(), std::size_t{3});
+    QCOMPARE(window.session()->config(2).precision.experts, Recipe::mxfp4);
+    QCOMPARE(window.workspaces()->current()->name(), QString("Compare"));
+    QVERIFY(window.findChild<StartCard*>()->isHidden());
+  }
+
+  void oneHintComesAfterTheFirstStepsAndStaysAway() {
+    auto* words = "start_words";
+    {
+      OpenWindow w;
+      auto* card = w.window.findChild<StartCard*>();
+      w.trainTo(3);
+      QTest::qWait(300);
+      QVERIFY(card->isHidden());
+      w.trainTo(25);
+      QTRY_VERIFY(card->isVisible());
+      QVERIFY(card->findChild<QLabel*>(words)->text().contains("press ?"));
+      QVERIFY(!card->findChild<QPushButton*>("door_open")->isVisible());
+      card->findChild<QToolButton*>("close_start_card")->click();
+      w.trainTo(30);
+      QTest::qWait(400);
+      QVERIFY(card->isHidden());
+    }
+    OpenWindow again;
+    again.trainTo(25);
+    QTest::qWait(400);
+    QVERIFY(again.window.findChild<StartCard*>()->isHidden());
+  }
+
+  void theStatusLineSaysWhatIsBeingWaitedFor() {
+    MainWindow window(false);
+    window.runControl()->setRecorded(false);
+    window.show();
+    const auto says = [&](const QString& text) {
+      for (const QLabel* label : window.statusBar()->findChildren<QLabel*>())
+        if (label->text().startsWith(text)) return true;
+      return false;
+    };
+    window.runControl()->start(nano(), RunControl::Start::paused);
+    QVERIFY(says("Building the model... "));
+    QTRY_VERIFY_WITH_TIMEOUT(window.session()->isLive(), kWaitMs);
+    QTRY_VERIFY(says("step 0, paused"));
+    window.runControl()->runUntil(3);
+    QTRY_VERIFY_WITH_TIMEOUT(says("step 3, paused"), kWaitMs);
+  }
+
+  void aComparisonPresetStopsAtTheEndOfItsSchedule() {
+    MainWindow window(false);
+    window.runControl()->setRecorded(false);
+    QLineEdit* until = nullptr;
+    for (QLineEdit* line : window.findChild<RunBar*>()->findChildren<QLineEdit*>())
+      if (line->placeholderText() == "no end") until = line;
+    QVERIFY(until);
+    const auto start = [&](const char* preset) {
+      QSignalSpy opened(window.session(), &RunSession::opened);
+      window.runControl()->startAll(all_runs(load_preset(preset)), RunControl::Start::paused);
+      return opened.wait(kWaitMs);
+    };
+    QVERIFY(start("convergence-check"));
+    QCOMPARE(until->text(), QString("1500"));
+    QVERIFY(start("nano"));  // the end of one is not that of another
+    QCOMPARE(until->text(), QString());
+    window.runControl()->setUntil(7);
+    QVERIFY(start("nano"));
+    QCOMPARE(until->text(), QString("7"));  // a person's own
   }
 };
 

@@ -300,7 +300,7 @@ void MicroscopeTest::mapShowsTheScaleOfEveryBlock() {
   QVERIFY(map.csv().contains(QStringLiteral("5,1,127,0\n")));
   QVERIFY(map.csv().contains(QStringLiteral("6,0,255,NaN\n")));
   QVERIFY(map.csv().contains(QStringLiteral("7,0,119,-8\n")));
-  QVERIFY(cells->describe(5, 1).join(QLatin1Char(' ')).contains(QStringLiteral("2^0")));
+  QVERIFY(cells->describe(5, 1).join(QLatin1Char(' ')).contains(QStringLiteral("2⁰")));
   const Lut colors = viridisLut(isDark(map.palette()));
   const QRgb lowest = colors[2], highest = colors[255];
   QCOMPARE(cells->cellColor(7, 0), lowest);

@@ -125,6 +125,24 @@ class PanelsTest : public QObject {
     QVERIFY(figureCard(explain_figure(*imported, target)).contains("measured elsewhere"));
   }
 
+  void aRestingMouseReadsWhatIsUnderItNow() {
+    LossPanel loss(selection_.get());
+    show(&loss);
+    auto* plot = loss.findChild<LinePlot*>();
+    QSignalSpy said(plot, &PlotFrame::readoutChanged);
+    move(plot, plot->rect().center());
+    QVERIFY(!said.isEmpty());
+    const QString before = said.last().first().toString();
+    const std::int64_t hovered = selection_->hoverStep();
+    run_->append(kSteps);
+    selection_->setHistories({run_->history()});
+    selection_->fitRange();
+    QTRY_VERIFY(selection_->hoverStep() > hovered);
+    QTRY_VERIFY(said.last().first().toString() != before);
+    QVERIFY2(said.last().first().toString().startsWith(QString("step %1").arg(selection_->hoverStep())),
+             qPrintable(said.last().first().toString()));
+  }
+
   void clickSelectsTheCellUnderIt() {
     ExpertLoadPanel panel(selection_.get());
     show(&panel);
@@ -334,9 +352,9 @@ class PanelsTest : public QObject {
   // A byte and a power of two are what MX stores; NVFP4 and FP8 are counted by the power of two below the scale.
   void onlyScalesOfMxHaveAByte() {
     for (const auto& [format, text] :
-         {std::pair("mxfp8_e4m3_floor", "scale 2^-2 (byte 125)"), std::pair("nvfp4", "scales from 2^-2 to under 2^-1"),
-          std::pair("fp8_e4m3_1x128", "scales from 2^-2 to under 2^-1"),
-          std::pair("e2m1", "scales from 2^-2 to under 2^-1")}) {
+         {std::pair("mxfp8_e4m3_floor", "scale 2⁻² (byte 125)"), std::pair("nvfp4", "scales from 2⁻² to under 2⁻¹"),
+          std::pair("fp8_e4m3_1x128", "scales from 2⁻² to under 2⁻¹"),
+          std::pair("e2m1", "scales from 2⁻² to under 2⁻¹")}) {
       QuantFrame quant;
       quant.layer = 1;
       quant.format = format;
@@ -353,7 +371,7 @@ class PanelsTest : public QObject {
       selection.setTensor(quant);
       BlockScaleHistogramPanel panel(&selection);
       const QStringList said = panel.findChild<TimeHeatMap*>()->describe(125, 0);
-      QCOMPARE(said.first(), QStringLiteral("step 0, ") + QLatin1String(text));
+      QCOMPARE(said.first(), QStringLiteral("step 0, ") + QString::fromUtf8(text));
       QVERIFY(said.last().contains(QStringLiteral("2,048 blocks")) ||
               said.last().contains(QStringLiteral("2048 blocks")));
       QVERIFY2(panel.csv().contains(QStringLiteral(",%1,125,-2,2048").arg(QLatin1String(format))),

@@ -75,6 +75,33 @@ class RouterPanelsTest : public QObject {
     selection_->setHistories({run_->history()});
   }
 
+  // Two experts are pinned for a while, at 1 and at 0.5; the cursor stands before that. On a scale that ended below 0.5
+  // both would have its last colour.
+  void theScaleOfTheBiasReachesWhatIsPinnedOutsideTheCursor() {
+    SyntheticRun run{SyntheticShape{}};
+    for (std::int64_t step = 0; step < 60; ++step) {
+      auto frame = std::make_shared<TelemetryFrame>(*run.next());
+      for (RouterFrame& router : frame->routers) {
+        router.expert_bias.assign(router.expert_bias.size(), 0.0f);
+        if (step < 20 || step >= 40) continue;
+        router.expert_bias[3] = 1.0f;
+        router.expert_bias[12] = 0.5f;
+      }
+      run.history()->append(std::move(frame));
+    }
+    selection_->setHistories({run.history()});
+    selection_->setStep(5);
+    ExpertBiasOverTimePanel panel(selection_.get());
+    show(&panel);
+    const auto* map = panel.findChild<TimeHeatMap*>();
+    const QImage picture = panel.findChild<TimeHeatMap*>()->grab().toImage();
+    QSet<QRgb> oranges;
+    for (int y = 0; y < map->height(); ++y)
+      if (const QColor color = picture.pixelColor(map->width() / 2, y); color.red() > color.blue() + 40)
+        oranges << color.rgb();
+    QCOMPARE(oranges.size(), 2);
+  }
+
   void everyPanelExplainsItselfAndDraws() {
     for (const auto& panel : allPanels(selection_.get())) {
       show(panel.get());

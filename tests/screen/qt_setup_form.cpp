@@ -4,13 +4,17 @@
 #include <QLabel>
 #include <QLineEdit>
 #include <QPushButton>
+#include <QSettings>
 #include <QSignalSpy>
+#include <QTemporaryDir>
 #include <QTest>
 #include <QToolButton>
 
+#include "app/setup/compare_dialog.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/number_edit.h"
 #include "app/setup/operands_dialog.h"
+#include "app/setup/run_speeds.h"
 #include "app/setup/setup_form.h"
 
 using namespace moescope;
@@ -180,6 +184,64 @@ class SetupFormTest : public QObject {
     edit.setNumber(1);
     QTest::keyClick(&edit, Qt::Key_Up);
     QCOMPARE(*edit.number(), 1.0);
+  }
+
+  void theCostOfADraftSaysWhereItComesFrom() {
+    FormWithKeys f;
+    RunSpeeds speeds(false);
+    f.form.setCost([&](const RunConfig& config) { return speeds.costText(config); });
+    const auto* cost = f.form.findChild<QLabel*>("setup_cost");
+    RunConfig nano = load_preset("nano").config;
+    f.form.setDraft(nano);
+    QVERIFY2(cost->text().startsWith("0.32 M parameters"), qPrintable(cost->text()));
+    QVERIFY2(cost->text().contains("known once"), qPrintable(cost->text()));
+    speeds.note(nano, 0.3);
+    f.form.showCost();
+    QVERIFY2(cost->text().endsWith("1,000 steps: about 5 min (measured here)."), qPrintable(cost->text()));
+    nano.data.batch *= 2;  // twice the work
+    f.form.setDraft(nano);
+    QVERIFY2(cost->text().endsWith("1,000 steps: about 10 min (computed by FLOPs from the step time of nano, measured "
+                                   "here)."),
+             qPrintable(cost->text()));
+    f.type("router.top_k", "99");
+    QVERIFY(cost->isHidden());
+  }
+
+  void aTwinSaysWhatItAddsBeforeItStarts() {
+    const RunConfig nano = load_preset("nano").config;
+    RunSpeeds speeds(false);
+    speeds.note(nano, 0.5);
+    CompareDialog dialog(nano, "router.bias_update_rate");
+    dialog.setCost([&](const RunConfig& twin) { return speeds.twinText(twin, 60); });
+    const auto* cost = dialog.findChild<QLabel*>("twin_cost");
+    QVERIFY(cost->isHidden());  // no other value is chosen yet
+    auto* line = dialog.findChild<FieldEditor*>()->findChild<QLineEdit*>();
+    line->selectAll();
+    QTest::keyClicks(line, "0.01");
+    QVERIFY(!cost->isHidden());
+    QVERIFY2(cost->text().contains("catches up 60 steps in about 30 s"), qPrintable(cost->text()));
+    QVERIFY2(cost->text().contains("500 ms longer (measured here)"), qPrintable(cost->text()));
+  }
+
+  void speedsAreTakenFromTheNearestRunAndKept() {
+    QTemporaryDir home;
+    QSettings::setPath(QSettings::IniFormat, QSettings::UserScope, home.path());
+    const RunConfig nano = load_preset("nano").config, small = load_preset("small").config;
+    {
+      RunSpeeds speeds(true);
+      QVERIFY(!speeds.of(nano));
+      speeds.note(nano, 0.01);
+      speeds.note(small, 1.0);
+      speeds.note(small, 2.0);  // the newest counts
+    }
+    const RunSpeeds speeds(true);
+    QVERIFY(speeds.of(small)->measured);
+    QCOMPARE(speeds.of(small)->seconds_per_step, 2.0);
+    RunConfig wider = small;
+    wider.data.batch *= 3;
+    QVERIFY(!speeds.of(wider)->measured);
+    QCOMPARE(speeds.of(wider)->of, QString("small"));
+    QCOMPARE(speeds.of(wider)->seconds_per_step, 6.0);
   }
 };
 

@@ -18,7 +18,8 @@ QString bandText(const Band& band) {
 }
 
 QString signedPercent(double share) {
-  return QStringLiteral("%1%2 %").arg(share > 0 ? QStringLiteral("+") : QString()).arg(100 * share, 0, 'f', 0);
+  const QString sign = share > 0 ? QStringLiteral("+") : QString();
+  return QStringLiteral("%1%2 %").arg(sign, withMinus(QString::number(100 * share, 'f', 0)));
 }
 
 // Of each run that was not fitted to.

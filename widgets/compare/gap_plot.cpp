@@ -23,13 +23,15 @@ QColor chanceColor(const QPalette& palette) {
 
 QString signedText(double value) {
   if (!std::isfinite(value)) return QStringLiteral("-");
-  const QString text = QString::number(value, 'f', std::abs(value) < 0.1 ? 4 : 3);
+  const QString text = withMinus(QString::number(value, 'f', std::abs(value) < 0.1 ? 4 : 3));
   return value > 0 ? QLatin1Char('+') + text : text;
 }
 
 }  // namespace
 
-GapPlot::GapPlot(Selection* selection, QWidget* parent) : TimeAxisPlot(selection, parent) {}
+GapPlot::GapPlot(Selection* selection, QWidget* parent) : TimeAxisPlot(selection, parent) {
+  legend_rows_ = 2;
+}
 
 int GapPlot::bins() const {
   const auto pixels = static_cast<std::int64_t>(plotRect().width() * devicePixelRatioF());
@@ -210,20 +212,20 @@ float GapPlot::newestAt(const std::vector<float>& values, std::int64_t step) con
   return kNoValue;
 }
 
-// Top right: the runs' smoothed gaps at the crosshair or the newest step, and below what the grey is.
+// Above the plot: the runs' smoothed gaps at the crosshair or the newest step, and below what the grey is.
 void GapPlot::paintGapLegend(QPainter& painter) const {
-  if (curves_.empty() || range().empty()) return;
+  if (curves_.empty() || range().empty() || legendTop() < 0) return;
   const std::int64_t step = std::clamp(selection_->hoverStep() >= 0 ? selection_->hoverStep() : selection_->step(),
                                        range().first, range().last);
   std::vector<LegendEntry> gaps, chance;
   for (std::size_t i = 0; i < series_.size(); ++i)
-    gaps.push_back({series_[i].label.left(1) + QLatin1Char(' ') + signedText(newestAt(curves_[i].smooth, step)),
+    gaps.push_back({tr("%1 %2 smoothed").arg(series_[i].label.left(1), signedText(newestAt(curves_[i].smooth, step))),
                     seriesColor(series_[i].color, dark()), false});
   if (!is_missing(chance_))
-    chance.push_back(
-        {tr("+-%1: means in there cannot be told from chance").arg(chance_, 0, 'g', 2), chanceColor(palette()), true});
+    chance.push_back({tr("\u00b1%1: means in there cannot be told from chance").arg(chance_, 0, 'g', 2),
+                      chanceColor(palette()), true});
   const QRect plot = plotRect();
-  QRect row(plot.left(), plot.top() + 1, plot.width(), QFontMetrics(painter.font()).height());
+  QRect row(plot.left(), legendTop(), plot.width(), legendRow());
   paintLegendRow(painter, row, gaps);
   row.translate(0, row.height());
   paintLegendRow(painter, row, chance);
@@ -236,9 +238,6 @@ void GapPlot::paintLegendRow(QPainter& painter, QRect row, const std::vector<Leg
   int width = 0;
   for (const LegendEntry& entry : entries) width += kMark + metrics.horizontalAdvance(entry.text) + kSpace;
   row.setLeft(std::max(row.left(), row.right() - width));
-  QColor ground = palette().base().color();
-  ground.setAlpha(200);
-  if (!entries.empty()) painter.fillRect(row, ground);
   for (const LegendEntry& entry : entries) {
     painter.fillRect(QRect(row.left() + 3, row.center().y() - (entry.filled ? 4 : 1), 12, entry.filled ? 9 : 3),
                      entry.color);
@@ -263,7 +262,7 @@ QStringList GapPlot::readoutAt(QPoint position) const {
   }
   for (const Mean& mean : means_)
     if (step >= mean.steps.first && step <= mean.steps.last)
-      lines << tr("%1: mean of steps %2 to %3: %4 +-%5")
+      lines << tr("%1: mean of steps %2 to %3: %4 \u00b1%5")
                    .arg(runLetter(mean.color), formatCount(static_cast<double>(mean.steps.first)),
                         formatCount(static_cast<double>(mean.steps.last)), signedText(mean.gap))
                    .arg(mean.half, 0, 'g', 2);

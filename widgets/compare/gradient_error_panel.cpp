@@ -238,7 +238,7 @@ QString GradientErrorPanel::valueText(double value) const {
   if (std::isnan(value)) return {};
   const QString sign = minusA() && value > 0 ? QStringLiteral("+") : QString();
   if (std::isinf(value)) return minusA() ? (value > 0 ? tr("exact") : tr("A exact")) : tr("exact");
-  return sign + QString::number(value, 'f', cosine() ? 4 : 1);
+  return sign + withMinus(QString::number(value, 'f', cosine() ? 4 : 1));
 }
 
 void GradientErrorPanel::paintNumbers(QPainter& painter) const {

@@ -32,7 +32,7 @@ LegendScale differenceLegend(bool dark) {
 }
 
 QString signedShare(float value) {
-  return (value > 0 ? QStringLiteral("+") : QString()) + QString::number(value, 'f', 2);
+  return (value > 0 ? QStringLiteral("+") : QString()) + withMinus(QString::number(value, 'f', 2));
 }
 
 }  // namespace

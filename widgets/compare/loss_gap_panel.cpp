@@ -137,7 +137,7 @@ QString LossGapPanel::verdictOf(int run) const {
   const auto& histories = selection_->histories();
   const Conclusion& found = sharper(run);
   // Drops "nano+mxfp8_rceil against nano: ", which the letter says as well.
-  QString text = QString::fromStdString(found.text);
+  QString text = inPrint(QString::fromStdString(found.text));
   const QString who = QString::fromStdString(histories[run]->info().name + " against " + histories[0]->info().name);
   if (text.startsWith(who)) text.remove(0, who.size() + 2);
   text = text.toHtmlEscaped();
@@ -147,9 +147,9 @@ QString LossGapPanel::verdictOf(int run) const {
   const bool by_validation = &found == &validation_.conclusion(run);
   const Conclusion& other = by_validation ? gaps_.conclusion(run) : validation_.conclusion(run);
   if (other.twins > 0)
-    text += (by_validation ? tr("; training losses %1%2 +-%3") : tr("; validation loss %1%2 +-%3"))
+    text += (by_validation ? tr("; training losses %1%2 \u00b1%3") : tr("; validation loss %1%2 \u00b1%3"))
                 .arg(other.gap > 0 ? QStringLiteral("+") : QString())
-                .arg(other.gap, 0, 'g', 2)
+                .arg(withMinus(QString::number(other.gap, 'g', 2)))
                 .arg(other.half, 0, 'g', 2);
   if (const std::string costs = to_text(format_costs(*histories[run], selection_->step())); !costs.empty())
     text += QStringLiteral("; ") + QString::fromStdString(costs).toHtmlEscaped();
@@ -213,26 +213,20 @@ QString LossGapPanel::csv() const {
 
 QString LossGapPanel::explain() const {
   return tr("<p><b>Gap.</b> Loss of a run minus that of run A at the same step and on the same batch. Faint: every "
-            "step; "
-            "strong: exponential moving average with a memory of %1 steps. The dashed line marks the first step at "
-            "which "
-            "the losses differ by more than the set amount.</p>"
+            "step; strong: exponential moving average with a memory of %1 steps. The dashed line marks the first step "
+            "at which the losses differ by more than the set amount.</p>"
             "<p><b>Verdict.</b> Judged is the mean of these gaps over the last half of the steps, drawn as a line with "
             "its 95 % interval at the end. Equal runs differ, too: another seed starts elsewhere, and even rounding in "
             "the last place grows into other weights. <i>Noise twins</i> of run A show by how much; their means over "
             "four batches of steps give the interval (losses of neighbouring steps are correlated, so that steps "
-            "cannot "
-            "be counted as independent; batches that still agree with their neighbours count for fewer). Inside the "
-            "grey, means cannot be told from chance. About 1 in 20 equal runs is called different.</p>"
+            "cannot be counted as independent; batches that still agree with their neighbours count for fewer). Inside "
+            "the grey, means cannot be told from chance. About 1 in 20 equal runs is called different.</p>"
             "<p><b>worse</b>, <b>better</b>: the interval does not hold 0. <b>good enough</b>: all of it is smaller "
-            "than "
-            "what matters, 0.25 % of run A's loss unless you choose another (the relative error of FP8 against BF16 "
-            "that "
-            "DeepSeek-V3, arXiv:2412.19437, calls within training randomness). <b>not told apart</b>: "
-            "it holds 0 and gaps that matter; more twins or more steps narrow it.</p>"
+            "than what matters, 0.25 % of run A's loss unless you choose another (the relative error of FP8 against "
+            "BF16 that DeepSeek-V3, arXiv:2412.19437, calls within training randomness). <b>not told apart</b>: it "
+            "holds 0 and gaps that matter; more twins or more steps narrow it.</p>"
             "<p><b>Validation loss</b> (telemetry.validation_every): the same held-out text at every measurement, so "
-            "that "
-            "its gaps swing less; of the two the one with the narrower interval gives the verdict.</p>"
+            "that its gaps swing less; of the two the one with the narrower interval gives the verdict.</p>"
             "<p><b>Twins.</b> A twin with run A's start, its weights moved by a unit in the last place, shows chaos "
             "alone: with it a verdict is about this start. One with another seed shows the luck of the start as well, "
             "which lasts and takes several twins to know.</p>"

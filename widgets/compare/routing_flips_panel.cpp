@@ -210,15 +210,20 @@ void RoutingFlipsPanel::refillLayers() {
   layers_->setCurrentRow(place == layers.end() ? -1 : static_cast<int>(place - layers.begin()));
 }
 
+QString RoutingFlipsPanel::whyNoMargins() const {
+  if (whyNothing().isEmpty()) return tr("Not compared yet at this step");
+  if (shown() && shown()->info().config_toml.empty())
+    return notInLogNotice(shown()->info(), tr("margins of flipped choices"));
+  return rounding()
+             ? tr("How narrow the flipped choices were (their margins): drawn as soon as there is a pass in FP32")
+             : tr("How narrow the flipped choices were (their margins): drawn as soon as there is a run to "
+                  "compare with");
+}
+
 void RoutingFlipsPanel::refillMargins() {
   conclusion_->say(selection_->histories().empty() ? QString() : conclude());
   const auto now = whyNothing().isEmpty() ? frameAt(selection_->step()) : nullptr;
-  margins_->setNotice(now                      ? QString()
-                      : whyNothing().isEmpty() ? tr("Not compared yet at this step")
-                      : rounding() ? tr("How narrow the flipped choices were (their margins): drawn as soon "
-                                        "as there is a pass in FP32")
-                                   : tr("How narrow the flipped choices were (their margins): drawn as soon "
-                                        "as there is a run to compare with"));
+  margins_->setNotice(now ? QString() : whyNoMargins());
   if (!now) return;
   FlipFrame::MarginHistogram tokens{}, flipped{};
   for (const FlipFrame& flips : flipsOf(*now)) {

@@ -32,6 +32,7 @@ class RoutingFlipsPanel : public Panel {
   // runs.
   void showRounding(bool rounding);
   bool rounding() const { return by_rounding_->isChecked(); }
+  QString whyNoMargins() const;
   QString whyNothing() const;  // empty: there is something to show
   const History* shown() const;
   std::shared_ptr<const TelemetryFrame> frameAt(std::int64_t step) const;

@@ -80,7 +80,7 @@ std::vector<RunsPanel::Line> RunsPanel::lines(bool for_screen) const {
   add(tr("  minus run A's") + unit, Metric::ce_loss, [&](const RunFigures& f) {
     const float gap = f.mean_loss - of_a;
     if (!std::isfinite(gap) || !for_screen) return number(std::isfinite(gap) ? gap : kNoValue, 3);
-    return (gap > 0 ? QStringLiteral("+") : QString()) + QString::number(gap, 'f', 4);
+    return (gap > 0 ? QStringLiteral("+") : QString()) + withMinus(QString::number(gap, 'f', 4));
   });
   add(tr("MaxVio, batch"), Metric::max_vio, [&](const RunFigures& f) { return number(f.max_vio, 3); });
   add(tr("SQNR [dB]"), Metric::quant_sqnr_db, [&](const RunFigures& f) { return number(f.sqnr_db, 3); });

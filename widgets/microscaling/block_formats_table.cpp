@@ -37,7 +37,7 @@ QStringList nvfp4Row() {
   const FormatTraits& f = traits(kNvfp4Format.element);
   return {QStringLiteral("NVFP4 E2M1"),
           BlockFormatsTable::tr("16 along a row or column"),
-          BlockFormatsTable::tr("E4M3, 2^-6 to 448"),
+          BlockFormatsTable::tr("E4M3, 2⁻⁶ to 448"),
           QStringLiteral("FP32"),
           QString::number(bits_per_value(kNvfp4Format)),
           span(binades(f.max, f.min_subnormal)),
@@ -78,8 +78,8 @@ BlockFormatsTable::BlockFormatsTable(QWidget* parent) : QTableWidget(parent) {
     }
   item(nvfp4_row, kBlockScaleColumn)
       ->setToolTip(
-          tr("2^-6 is the least block scale of torchao's inference code, and here. NVIDIA's TransformerEngine has no "
-             "such floor: scales go down to E4M3's least number, 2^-9, and a block too small for that becomes zeros"));
+          tr("2⁻⁶ is the least block scale of torchao's inference code, and here. NVIDIA's TransformerEngine has no "
+             "such floor: scales go down to E4M3's least number, 2⁻⁹, and a block too small for that becomes zeros"));
   setAccessibleName(tr("Formats with scales"));
   verticalHeader()->hide();
   verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 6);

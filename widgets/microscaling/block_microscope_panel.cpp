@@ -299,13 +299,13 @@ void BlockMicroscopePanel::refresh() {
 
   const ElementFormat format = state_.format.element;
   line_->setPoints({{elementFormatLabel(format), representable_values(format)}});
-  line_->setCaption(
-      block_.is_nan() ? tr("representable values of %1").arg(elementFormatLabel(format))
-      : state_.format.scheme != QuantScheme::mx
-          ? tr("y = x / %1 on the values of %2")
-                .arg(QString::number(block_.scale.value, 'g', 3))
-                .arg(elementFormatLabel(format))
-          : tr("y = x / 2^%1 on the values of %2").arg(block_.scale.code - 127).arg(elementFormatLabel(format)));
+  line_->setCaption(block_.is_nan() ? tr("representable values of %1").arg(elementFormatLabel(format))
+                    : state_.format.scheme != QuantScheme::mx
+                        ? tr("y = x / %1 on the values of %2")
+                              .arg(QString::number(block_.scale.value, 'g', 3))
+                              .arg(elementFormatLabel(format))
+                        : tr("y = x / %1 on the values of %2")
+                              .arg(formatPowerOfTwo(block_.scale.code - 127), elementFormatLabel(format)));
   std::vector<NumberLine::Mark> marks;
   for (std::size_t i = 0; i < block_.elements.size(); ++i) {
     const ElementAnatomy& e = block_.elements[i];
@@ -370,7 +370,7 @@ QVariantMap BlockMicroscopePanel::saveState() const {
 
 void BlockMicroscopePanel::restoreState(const QVariantMap& state) {
   log_->setChecked(state.value(QStringLiteral("log")).toBool());
-  if (state.value(QStringLiteral("rounding")).toInt() == 1) setRounding(Rounding::stochastic);
+  setRounding(state.value(QStringLiteral("rounding")).toInt() == 1 ? Rounding::stochastic : Rounding::nearest);
 }
 
 }  // namespace moescope

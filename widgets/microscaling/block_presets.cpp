@@ -30,8 +30,9 @@ std::vector<BlockPreset> makePresets() {
                      gaussian(1, 0, 1)});
   std::vector<float> outlier = gaussian(1, 0, 1);
   outlier[5] *= 300;
-  presets.push_back(
-      {tr("Outlier x300"), tr("E4M3 copes: it spans 2^17.8. In E2M1 (MXFP4, NVFP4) the neighbours become 0"), outlier});
+  presets.push_back({tr("Outlier x300"),
+                     tr("E4M3 copes: it spans 17.8 powers of two. In E2M1 (MXFP4, NVFP4) the neighbours become 0"),
+                     outlier});
   presets.push_back({tr("Gains near 0.93"),
                      tr("With E4M3 and FLOOR every value lies above 448 x scale and clips to 0.875"),
                      gaussian(2, 0.93, 0.01)});
@@ -40,7 +41,7 @@ std::vector<BlockPreset> makePresets() {
   presets.push_back(
       {tr("Wide range"), tr("Gradients over 32 binades: SQNR is high while the small ones vanish"), wide});
   presets.push_back(
-      {tr("Subnormal floats"), tr("Below 2^-126 the smallest scale of MX, 2^-127, is used"), gaussian(4, 0, 1e-40)});
+      {tr("Subnormal floats"), tr("Below 2⁻¹²⁶ the smallest scale of MX, 2⁻¹²⁷, is used"), gaussian(4, 0, 1e-40)});
   presets.push_back({tr("All zero"), tr("amax 0: in MX byte 0 and codes 0"), std::vector<float>(kBlock, 0.0f)});
   std::vector<float> nan = gaussian(5, 0, 1);
   nan[7] = std::numeric_limits<float>::quiet_NaN();

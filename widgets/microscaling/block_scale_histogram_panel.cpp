@@ -25,8 +25,9 @@ double total(const std::array<std::uint32_t, 256>& blocks) {
 QString scaleText(const std::string& format, int byte) {
   if (byte == kNanByte) return BlockScaleHistogramPanel::tr("scale NaN");
   return quant_format(format).scale == QuantScale::power_of_two
-             ? BlockScaleHistogramPanel::tr("scale 2^%1 (byte %2)").arg(byte - kBias).arg(byte)
-             : BlockScaleHistogramPanel::tr("scales from 2^%1 to under 2^%2").arg(byte - kBias).arg(byte - kBias + 1);
+             ? BlockScaleHistogramPanel::tr("scale %1 (byte %2)").arg(formatPowerOfTwo(byte - kBias)).arg(byte)
+             : BlockScaleHistogramPanel::tr("scales from %1 to under %2")
+                   .arg(formatPowerOfTwo(byte - kBias), formatPowerOfTwo(byte - kBias + 1));
 }
 
 std::uint8_t shareCode(double share) {
@@ -144,7 +145,7 @@ void BlockScaleHistogramPanel::refillWaterfall() {
   waterfall_->setVisibleRows(first_byte_, last_byte_);
   auto ticks = powerOfTwoTicks(first_byte_ - kBias, last_byte_ - kBias, std::max(2, waterfall_->height() / 24));
   for (Tick& tick : ticks) tick.value += kBias;
-  waterfall_->setRowAxis(std::move(ticks), tr("scale 2^k"), true);
+  waterfall_->setRowAxis(std::move(ticks), tr("scale 2ᵏ"), true);
 }
 
 void BlockScaleHistogramPanel::refillBars() {

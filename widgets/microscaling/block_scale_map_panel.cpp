@@ -372,7 +372,7 @@ QStringList BlockScaleMapPanel::describe(int row, int column) const {
                        ? tr("scale %1 = tensor %2 x E4M3 %3")
                              .arg(formatValue(block.scale.value), formatValue(block.scale.tensor),
                                   exactText(decode(ElementFormat::e4m3, block.scale.code)))
-                       : tr("scale 2^%1, byte %2").arg(block.scale.code - 127).arg(block.scale.code))
+                       : tr("scale %1, byte %2").arg(formatPowerOfTwo(block.scale.code - 127)).arg(block.scale.code))
                << tr("SQNR %1 dB").arg(formatValue(block.sums.sqnr_db(), 3))
                << tr("flushed to zero %1").arg(formatPercent(block.sums.underflow_share()))
                << tr("clipped %1").arg(formatPercent(block.sums.clipped_share()));

@@ -71,9 +71,7 @@ QString cellText(int format, int column) {
   if (column == kSpecial) return specialValues(format);
   if (column == kCodeCount) return QString::number(valuesOf(format).size());
   if (format == NumberFormatsPanel::kE8m0)
-    return column == kMaxColumn     ? QStringLiteral("2^127")
-           : column == kLeastNormal ? QStringLiteral("2^-127")
-                                    : QString();
+    return column == kMaxColumn ? formatPowerOfTwo(127) : column == kLeastNormal ? formatPowerOfTwo(-127) : QString();
   const FormatTraits& f = traits(static_cast<ElementFormat>(format));
   const bool int8 = static_cast<ElementFormat>(format) == ElementFormat::int8;
   const auto power = [](float v) { return formatPowerOfTwo(static_cast<int>(std::lround(std::log2(v)))); };
@@ -83,7 +81,7 @@ QString cellText(int format, int column) {
     case kLeastNormal:
       return int8 ? QString() : power(f.min_normal);
     case kLeastSubnormal:
-      return int8 ? QStringLiteral("2^-6") : power(f.min_subnormal);
+      return int8 ? formatPowerOfTwo(-6) : power(f.min_subnormal);
   }
   return {};
 }

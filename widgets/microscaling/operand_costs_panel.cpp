@@ -139,7 +139,7 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* paren
   view_->setAccessibleName(tr("Operands by what quantization costs them"));
   view_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 4);
   view_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
-  view_->horizontalHeader()->setSectionResizeMode(OperandCostsModel::kFormat, QHeaderView::Stretch);
+  view_->setHorizontalScrollMode(QAbstractItemView::ScrollPerPixel);  // rather than names of formats cut short
   view_->horizontalHeader()->setMinimumSectionSize(fontMetrics().averageCharWidth() * 7);
   connect(view_, &QTableView::clicked, this, &OperandCostsPanel::choose);
   connect(view_, &QTableView::activated, this, &OperandCostsPanel::open);

@@ -84,6 +84,10 @@ void TensorLab::setTensor(const QString& name, std::size_t rows, std::size_t col
   browser_->addTensor(TensorSource(name, rows, cols, std::move(values)));
 }
 
+void TensorLab::removeTensor(const QString& name) {
+  browser_->removeTensor(name);
+}
+
 void TensorLab::setCaptured(std::shared_ptr<const CapturedOperand> captured) {
   captured_ = std::move(captured);
   showCaptured();

@@ -33,6 +33,7 @@ class TensorLab : public QWidget {
   bool openFile(const QString& path);
   // A tensor captured from the run, rows x cols, row-major; replaces an earlier one of the same name.
   void setTensor(const QString& name, std::size_t rows, std::size_t cols, std::vector<float> values);
+  void removeTensor(const QString& name);  // from the list; none of that name: nothing happens
   // Shows an operand of a step, in the format and along the axis in which it is quantized.
   void setCaptured(std::shared_ptr<const CapturedOperand> captured);
   std::shared_ptr<const CapturedOperand> captured() const { return captured_; }  // the last; nullptr: none

@@ -149,6 +149,16 @@ void TensorsPanel::addTensor(const TensorSource& source) {
   select(static_cast<int>(at));
 }
 
+void TensorsPanel::removeTensor(const QString& name) {
+  std::vector<TensorEntry> entries = model_.entries();
+  if (std::erase_if(entries, [&](const TensorEntry& entry) { return entry.source.name() == name; }) == 0) return;
+  ++generation_;
+  queue_.clear();  // rows have other numbers now
+  for (TensorEntry& entry : entries) entry.state = TensorEntry::Figures::none;
+  model_.setEntries(std::move(entries));
+  showError({});
+}
+
 void TensorsPanel::setFormat(const OperandFormat& format, BlockAxis axis) {
   ++generation_;
   format_ = format;
@@ -159,7 +169,11 @@ void TensorsPanel::setFormat(const OperandFormat& format, BlockAxis axis) {
 }
 
 void TensorsPanel::select(int tensor) {
-  const QModelIndex index = proxy_.mapFromSource(model_.index(tensor, 0));
+  QModelIndex index = proxy_.mapFromSource(model_.index(tensor, 0));
+  if (!index.isValid()) {  // filtered out
+    filter_->clear();
+    index = proxy_.mapFromSource(model_.index(tensor, 0));
+  }
   if (index.isValid()) view_->setCurrentIndex(index);
 }
 

@@ -25,6 +25,7 @@ class TensorsPanel : public Panel {
   bool openFile(const QString& path);
   // Adds or replaces a tensor of that name and selects it.
   void addTensor(const TensorSource& source);
+  void removeTensor(const QString& name);  // none of that name: nothing happens
   void setFormat(const OperandFormat& format, BlockAxis axis);
   bool selectNamed(const QString& name);  // false: there is none
   QString error() const { return error_; }

@@ -62,7 +62,7 @@ QString expertLinks(std::span<const int> experts, bool all) {
 
 // The experts that a finding names become links, and "and 20 more" names the others.
 QString sawText(const Finding& finding, bool all_experts) {
-  const QString saw = QString::fromStdString(finding.saw);
+  const QString saw = inPrint(QString::fromStdString(finding.saw));
   for (const std::size_t first : {std::size_t{0}, std::size_t{1}}) {  // the first may be named before the others
     if (finding.experts.size() < first + 2) break;
     const auto experts = std::span(finding.experts).subspan(first);
@@ -78,7 +78,7 @@ QString sawText(const Finding& finding, bool all_experts) {
 QString wordsText(const Finding& finding, bool all_experts) {
   return QStringLiteral("<p style='margin:2px 0'>%1</p><p style='margin:2px 0'><i>%2</i> %3</p>")
       .arg(sawText(finding, all_experts), FindingsPanel::tr("Why it matters:"),
-           QString::fromStdString(finding.why).toHtmlEscaped());
+           inPrint(QString::fromStdString(finding.why)).toHtmlEscaped());
 }
 
 }  // namespace

@@ -129,7 +129,7 @@ ExplainCard::ExplainCard(QWidget* window, const QString& title, std::function<QS
 }
 
 void ExplainCard::refresh() {
-  const QString html = html_();
+  const QString html = inPrint(html_());
   if (body_->text() != html) body_->setText(html);
 }
 

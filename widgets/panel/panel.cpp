@@ -42,7 +42,8 @@ class Panel::StatusLine : public QWidget {
       fits = fits && fontMetrics().horizontalAdvance(whole) <= width();
       if (fits) shown = whole;
     }
-    painter.drawText(rect(), Qt::AlignLeft | Qt::AlignVCenter, shown);
+    painter.drawText(rect(), Qt::AlignLeft | Qt::AlignVCenter,
+                     fontMetrics().elidedText(shown, Qt::ElideRight, width()));
     if (toolTip() != whole) setToolTip(whole);
   }
 

@@ -1,6 +1,7 @@
 #include "widgets/plots/axis.h"
 
 #include <QLocale>
+#include <QRegularExpression>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -23,10 +24,10 @@ QString tickLabel(double value, double step) {
   if (size == 0 && step < 1e-3) return QStringLiteral("0");
   if (size != 0 && (size >= 1e5 || size < 1e-3)) {
     if (size >= 1e5) return formatCount(value);
-    return QString::number(value, 'g', 3);
+    return withMinus(QString::number(value, 'g', 3));
   }
   const int decimals = std::clamp(static_cast<int>(std::ceil(-std::log10(step) - 1e-9)), 0, 6);
-  return QLocale::c().toString(value, 'f', decimals).remove(QLatin1Char(','));
+  return withMinus(QLocale::c().toString(value, 'f', decimals).remove(QLatin1Char(',')));
 }
 
 std::vector<Tick> ticksEvery(double step, double low, double high, bool counts) {
@@ -124,21 +125,22 @@ ValueRange niceRange(double low, double high, bool log) {
 
 QString formatCount(double value) {
   const double size = std::abs(value);
-  if (size < 1e5) return QLocale(QLocale::English).toString(std::round(value), 'f', 0);
+  if (size < 1e5) return withMinus(QLocale(QLocale::English).toString(std::round(value), 'f', 0));
   constexpr std::array<std::pair<double, const char*>, 4> kUnits = {{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}}};
   for (const auto& [unit, letter] : kUnits)
-    if (size >= unit) return QString::number(value / unit, 'g', size < 1000 * unit ? 3 : 6) + QLatin1String(letter);
+    if (size >= unit)
+      return withMinus(QString::number(value / unit, 'g', size < 1000 * unit ? 3 : 6)) + QLatin1String(letter);
   return QString::number(value);
 }
 
 QString formatValue(double value, int digits) {
   if (std::isnan(value)) return QStringLiteral("NaN");
-  if (std::isinf(value)) return value > 0 ? QStringLiteral("+Inf") : QStringLiteral("-Inf");
+  if (std::isinf(value)) return value > 0 ? QStringLiteral("+Inf") : withMinus(QStringLiteral("-Inf"));
   const double size = std::abs(value);
   if (size == 0) return QStringLiteral("0");
-  if (size >= 1e6 || size < 1e-4) return QString::number(value, 'e', std::max(0, digits - 2));
+  if (size >= 1e6 || size < 1e-4) return withMinus(QString::number(value, 'e', std::max(0, digits - 2)));
   const int whole = size >= 1 ? static_cast<int>(std::log10(size)) + 1 : 0;
-  return QString::number(value, 'f', std::clamp(digits - whole, 0, 6));
+  return withMinus(QString::number(value, 'f', std::clamp(digits - whole, 0, 6)));
 }
 
 QString formatPercent(double share) {
@@ -146,22 +148,43 @@ QString formatPercent(double share) {
   const double percent = share * 100;
   const double size = std::abs(percent);
   if (size != 0 && size < 0.001) return QStringLiteral("<0.001 %");
-  return QString::number(percent, 'f', size == 0 ? 0 : size < 0.1 ? 3 : size < 10 ? 2 : 1) + QStringLiteral(" %");
+  return withMinus(QString::number(percent, 'f',
+                                   size == 0    ? 0
+                                   : size < 0.1 ? 3
+                                   : size < 10  ? 2
+                                                : 1)) +
+         QStringLiteral(" %");
 }
 
 QString formatBytes(double bytes) {
   constexpr std::array<const char*, 5> kUnits = {"B", "kB", "MB", "GB", "TB"};
   int unit = 0;
   for (; std::abs(bytes) >= 999.5 && unit < 4; ++unit) bytes /= 1000;
-  return QString::number(bytes, 'f',
-                         unit == 0 || std::abs(bytes) >= 100 ? 0
-                         : std::abs(bytes) >= 10             ? 1
-                                                             : 2) +
+  return withMinus(QString::number(bytes, 'f',
+                                   unit == 0 || std::abs(bytes) >= 100 ? 0
+                                   : std::abs(bytes) >= 10             ? 1
+                                                                       : 2)) +
          QLatin1Char(' ') + QLatin1String(kUnits[unit]);
 }
 
 QString formatPowerOfTwo(int exponent) {
-  return QStringLiteral("2^%1").arg(exponent);
+  static const QString kDigits = QString::fromUtf8("⁰¹²³⁴⁵⁶⁷⁸⁹");
+  QString text(QLatin1Char('2'));
+  for (const QChar c : QString::number(exponent)) text += c.isDigit() ? kDigits[c.digitValue()] : QChar(0x207b);
+  return text;
+}
+
+QString withMinus(QString number) {
+  return number.replace(QLatin1Char('-'), QChar(0x2212));
+}
+
+QString inPrint(const QString& text) {
+  static const QRegularExpression kPower(QStringLiteral(R"((?<![\w.])2\^(-?\d+)(?!\d|\.\d))"));
+  QString printed = text;
+  printed.replace(QStringLiteral("+-"), QChar(0xb1));
+  for (auto power = kPower.match(printed); power.hasMatch(); power = kPower.match(printed))
+    printed.replace(power.capturedStart(), power.capturedLength(), formatPowerOfTwo(power.captured(1).toInt()));
+  return printed;
 }
 
 }  // namespace moescope

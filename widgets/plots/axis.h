@@ -28,7 +28,7 @@ std::vector<Tick> linearTicks(double low, double high, int most);
 std::vector<Tick> integerTicks(double low, double high, int most);
 // Powers of ten; 2 and 5 between them while there is room; linear ticks when the range is within one decade.
 std::vector<Tick> logTicks(double low, double high, int most);
-// Labels "2^k" for whole k in [low, high].
+// Labels of powers of two, by formatPowerOfTwo(), for whole k in [low, high].
 std::vector<Tick> powerOfTwoTicks(int low, int high, int most);
 
 // A range for the y axis that contains [low, high] and ends on round numbers, so that it rarely moves.
@@ -38,14 +38,21 @@ struct ValueRange {
 };
 ValueRange niceRange(double low, double high, bool log);
 
+// Numbers are written as in print: with a minus sign (U+2212), and powers with superscripts.
+//
 // 1234 -> "1,234"; from 100,000 on in SI: "123k", "1.23M".
 QString formatCount(double value);
-// At most `digits` significant digits, exponent only where plain digits would be long; "NaN", "+Inf", "-Inf".
+// At most `digits` significant digits, exponent only where plain digits would be long; "NaN", "+Inf", and with a minus
+// "Inf".
 QString formatValue(double value, int digits = 4);
 // 0.0123 -> "1.23 %"; tiny non-zero shares never read as 0.
 QString formatPercent(double share);
 // SI bytes: "12.3 MB".
 QString formatBytes(double bytes);
-QString formatPowerOfTwo(int exponent);
+QString formatPowerOfTwo(int exponent);  // -6 -> "2" with a superscript -6
+// A number's text as C writes it, with a minus sign in place of hyphens, also in the exponent.
+QString withMinus(QString number);
+// Words of the core, written for any terminal, as they stand on the screen: plus-minus signs and powers of two.
+QString inPrint(const QString& text);
 
 }  // namespace moescope

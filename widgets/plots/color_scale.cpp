@@ -18,9 +18,10 @@ constexpr std::array<QRgb, 10> kCividis = {0xff00224e, 0xff123570, 0xff3b496c, 0
 // From a quarter of the fair load to four times of it.
 constexpr std::array<QRgb, 7> kDivergingLight = {0xff1a5fa8, 0xff4a93d0, 0xffa3cbe8, 0xfff7f7f5,
                                                  0xfffdbd72, 0xffe8700f, 0xffa03c00};
-constexpr std::array<QRgb, 7> kDivergingDark = {0xff9fd8ff, 0xff4c9fe0, 0xff245a88, 0xff303338,
-                                                0xff8a4b0c, 0xfff08c1e, 0xffffdf9e};
-constexpr QRgb kNoDataLight = 0xffe4e4e4, kNoDataDark = 0xff38393c;
+// On dark, lightness rises all along: starved experts are dark, overloaded ones glow.
+constexpr std::array<QRgb, 7> kDivergingDark = {0xff0a2250, 0xff1a4590, 0xff3f6db0, 0xff7e838c,
+                                                0xffcf8a3c, 0xffffae42, 0xffffe9b8};
+constexpr QRgb kNoDataLight = 0xffd0d0d4, kNoDataDark = 0xff38393c;
 constexpr QRgb kZeroLoadLight = 0xff1c1c28, kZeroLoadDark = 0xff000000;
 
 QRgb mix(QRgb a, QRgb b, double t) {
@@ -136,10 +137,10 @@ std::uint8_t divergingCode(double position) {
 }
 
 QColor seriesColor(int index, bool dark) {
-  constexpr std::array<QRgb, 7> kLight = {0xff0072b2, 0xffd55e00, 0xff00795a, 0xffb0508a,
-                                          0xff2f8fc4, 0xff9c7000, 0xff333333};
-  constexpr std::array<QRgb, 7> kDark = {0xff56b4e9, 0xffe69f00, 0xff2cc79c, 0xffe09ac4,
-                                         0xfff0e442, 0xffff8040, 0xffdddddd};
+  constexpr std::array<QRgb, 7> kLight = {0xff0a6ea8, 0xffd55e00, 0xff204e2b, 0xffa87cf2,
+                                          0xff3091c6, 0xffb8883f, 0xff48474b};
+  constexpr std::array<QRgb, 7> kDark = {0xff51a4d7, 0xffe7a004, 0xff85b677, 0xffd7cdee,
+                                         0xfff1e442, 0xffff8040, 0xffd9c0bf};
   return QColor(dark ? kDark[index % kDark.size()] : kLight[index % kLight.size()]);
 }
 
@@ -158,6 +159,18 @@ QColor accentColor(bool dark) {
 QColor textOn(QRgb background) {
   const double luma = 0.299 * qRed(background) + 0.587 * qGreen(background) + 0.114 * qBlue(background);
   return luma > 125 ? QColor(Qt::black) : QColor(Qt::white);
+}
+
+QBrush fineHatch(const QColor& color) {
+  constexpr int kPeriod = 3;
+  QImage tile(kPeriod, kPeriod, QImage::Format_ARGB32_Premultiplied);
+  tile.fill(Qt::transparent);
+  for (int i = 0; i < kPeriod; ++i) tile.setPixelColor(i, kPeriod - 1 - i, color);
+  return QBrush(tile);
+}
+
+QColor hatchOnZeroLoad(bool dark) {
+  return dark ? QColor(0xb0, 0xb0, 0xb8) : QColor(0xf0, 0xf0, 0xf0);
 }
 
 QBrush hatch(const QColor& color) {

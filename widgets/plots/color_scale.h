@@ -29,8 +29,9 @@ bool isDark(const QPalette& palette);
 Lut viridisLut(bool dark);
 Lut cividisLut(bool dark);
 
-// Utilisation u: diverging over log2 u from 1/4 to 4, neutral at 1 (white in light, near black in dark), blue below,
-// orange above. Code 1 is u = 0 exactly (no token): its own colour, hatched where cells are large enough.
+// Utilisation u: diverging over log2 u from 1/4 to 4, blue below 1 and orange above. On white, neutral is white; on
+// dark it is grey, and the less an expert gets the darker it is. Code 1 is u = 0 exactly (no token): its own colour,
+// hatched.
 inline constexpr double kUtilisationLimit = 4;
 inline constexpr std::uint8_t kZeroLoadCode = 1;
 Lut utilisationLut(bool dark);
@@ -42,7 +43,9 @@ std::uint8_t utilisationCode(double utilisation, LoadScale scale);
 // Any other quantity on the same colours: position 0..1, neutral at 1/2; NaN gives kNoDataCode.
 std::uint8_t divergingCode(double position);
 
-// Okabe and Ito's colour-blind-safe series, ordered and lightened or darkened for the theme.
+// Started from Okabe and Ito's series and moved until, also as seen with protanopia, deuteranopia and tritanopia
+// (Machado, Oliveira and Fernandes 2009), any two are 12 apart in CIE Lab, the first four, which runs have, 20; and
+// each stands out from its theme's ground by 3 : 1.
 QColor seriesColor(int index, bool dark);
 
 QColor gridColor(const QPalette& palette);
@@ -52,6 +55,9 @@ QColor accentColor(bool dark);  // the cursor and the selected cell
 QColor textOn(QRgb background);
 // Draws diagonal lines over cells without data or without tokens.
 QBrush hatch(const QColor& color);
+// The same where cells have few pixels: a diagonal passes through every cell of 2 x 2 pixels.
+QBrush fineHatch(const QColor& color);
+QColor hatchOnZeroLoad(bool dark);
 
 // A vertical legend: the scale's colours with labelled ticks (value = position 0..1) at the right and a caption on top.
 // `beyond` adds arrow heads: values outside the scale have the end colours. Swatches under the bar explain special

@@ -10,6 +10,12 @@
 
 namespace moescope {
 
+namespace {
+
+constexpr int kCurveSwatch = 12;
+
+}  // namespace
+
 CurvePlot::CurvePlot(QWidget* parent) : PlotFrame(parent), mark_(std::nan("")) {}
 
 void CurvePlot::setCurves(std::vector<Curve> curves) {
@@ -39,7 +45,8 @@ Axis CurvePlot::valueAxis() const {
 }
 
 QString CurvePlot::staticKey() const {
-  return QStringLiteral("%1:%2:%3:%4").arg(low_).arg(high_).arg(top_).arg(bars_) + x_caption_ + value_caption_;
+  return QStringLiteral("%1:%2:%3:%4").arg(low_).arg(high_).arg(top_).arg(bars_) + x_caption_ + value_caption_ +
+         legendLabels().join(QLatin1Char(';'));
 }
 
 void CurvePlot::paintStatic(QPainter& painter) {
@@ -65,9 +72,9 @@ void CurvePlot::paintStatic(QPainter& painter) {
 }
 
 void CurvePlot::paintData(QPainter& painter) {
+  paintCurveLegend(painter);
   painter.setClipRect(plotRect().adjusted(0, -1, 1, 1));
   bars_ ? paintBars(painter) : paintCurves(painter);
-  paintCurveLegend(painter);
 }
 
 void CurvePlot::paintCurves(QPainter& painter) const {
@@ -96,23 +103,34 @@ void CurvePlot::paintBars(QPainter& painter) const {
     }
 }
 
+QStringList CurvePlot::legendLabels() const {
+  QStringList labels;
+  for (const Curve& curve : curves_)
+    if (!curve.label.isEmpty()) labels << curve.label;
+  return labels;
+}
+
+QMargins CurvePlot::margins() const {
+  return {kAxisLabelWidth, 10 + keyHeight(legendLabels(), kCurveSwatch), 12, kAxisLabelHeight};
+}
+
 void CurvePlot::paintCurveLegend(QPainter& painter) const {
-  const QRect plot = plotRect();
-  const QFontMetrics metrics(painter.font());
-  QColor ground = palette().base().color();
-  ground.setAlpha(200);
-  int y = plot.top() + 1;
+  const std::vector<KeyEntry> entries = keyEntries(legendLabels(), kCurveSwatch);
+  auto entry = entries.begin();
   for (const Curve& curve : curves_) {
     if (curve.label.isEmpty()) continue;
-    const int width = std::min(metrics.horizontalAdvance(curve.label) + 22, plot.width());
-    const QRect box(plot.right() - width - 2, y, width, metrics.height());
-    painter.fillRect(box, ground);
-    painter.fillRect(QRect(box.left() + 3, box.center().y(), 12, 3), seriesColor(curve.color, dark()));
+    const QRect swatch = entry->swatch;
+    painter.fillRect(QRect(swatch.left(), swatch.center().y() - 1, swatch.width(), 3),
+                     seriesColor(curve.color, dark()));
     painter.setPen(palette().text().color());
-    painter.drawText(box.adjusted(18, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter,
-                     metrics.elidedText(curve.label, Qt::ElideRight, width - 18));
-    y += metrics.height();
+    painter.drawText(entry->text, Qt::AlignLeft | Qt::AlignVCenter, curve.label);
+    ++entry;
   }
+}
+
+QPoint CurvePlot::cursorPosition() const {
+  const QPoint middle = plotRect().center();
+  return std::isfinite(mark_) ? QPoint(static_cast<int>(std::lround(xAxis().toPixel(mark_))), middle.y()) : middle;
 }
 
 void CurvePlot::paintOverlay(QPainter& painter) {

@@ -33,7 +33,8 @@ class CurvePlot : public PlotFrame {
   void xChosen(double x);
 
  protected:
-  QMargins margins() const override { return {kAxisLabelWidth, 10, 12, kAxisLabelHeight}; }
+  QMargins margins() const override;
+  QPoint cursorPosition() const override;
   QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
@@ -48,7 +49,8 @@ class CurvePlot : public PlotFrame {
   Axis valueAxis() const;
   void paintCurves(QPainter& painter) const;
   void paintBars(QPainter& painter) const;
-  void paintCurveLegend(QPainter& painter) const;
+  QStringList legendLabels() const;
+  void paintCurveLegend(QPainter& painter) const;  // above the plot
 
   std::vector<Curve> curves_;
   bool bars_ = false;

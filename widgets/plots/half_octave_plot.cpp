@@ -14,7 +14,7 @@ namespace {
 
 // What is counted by powers of two spans many powers of ten.
 QString shortNumber(double value) {
-  return std::isnan(value) ? QStringLiteral("-") : QString::number(value, 'g', 2);
+  return std::isnan(value) ? QStringLiteral("-") : withMinus(QString::number(value, 'g', 2));
 }
 
 }  // namespace
@@ -124,7 +124,7 @@ void HalfOctavePlot::paintData(QPainter& painter) {
   paintCountLegend(painter);
 }
 
-// Legend with the medians, which show in numbers that flips are at narrow margins.
+// Above the bars, with the medians, which show in numbers that flips are at narrow margins.
 void HalfOctavePlot::paintCountLegend(QPainter& painter) const {
   const QFontMetrics metrics(painter.font());
   const QRect plot = plotRect();
@@ -136,7 +136,7 @@ void HalfOctavePlot::paintCountLegend(QPainter& painter) const {
   };
   std::vector<std::pair<QString, QColor>> rows{{named(texts_.back, back_), texts_.front.isEmpty() ? strong : faint}};
   if (!texts_.front.isEmpty()) rows.emplace_back(named(texts_.front, front_), strong);
-  QRect row(plot.left() + 4, plot.top() + 1, width() - plot.left() - 6, metrics.height());
+  QRect row(plot.left() + 4, 1, width() - plot.left() - 6, metrics.height());
   for (const auto& [text, color] : rows) {
     painter.fillRect(QRect(row.left(), row.center().y() - 4, 10, 9), color);
     painter.setPen(palette().text().color());

@@ -26,7 +26,9 @@ class HalfOctavePlot : public PlotFrame {
   static double median(const HalfOctaves& counts);
 
  protected:
-  QMargins margins() const override { return {kAxisLabelWidth, 8, 12, kAxisLabelHeight}; }
+  QMargins margins() const override {
+    return {kAxisLabelWidth, 8 + (texts_.front.isEmpty() ? 1 : 2) * fontMetrics().height(), 12, kAxisLabelHeight};
+  }
   QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;

@@ -39,7 +39,9 @@ float LineSeries::valueAt(std::int64_t step) const {
   return bin.finite > 0 ? bin.mean() : kNoValue;
 }
 
-LinePlot::LinePlot(Selection* selection, QWidget* parent) : TimeAxisPlot(selection, parent) {}
+LinePlot::LinePlot(Selection* selection, QWidget* parent) : TimeAxisPlot(selection, parent) {
+  legend_rows_ = 1;
+}
 
 void LinePlot::setSeries(std::vector<LineSeries> series) {
   series_ = std::move(series);
@@ -129,7 +131,7 @@ void LinePlot::paintStatic(QPainter& painter) {
   const int most = std::max(2, plot.height() / 26);
   auto ticks = log_values_ ? logTicks(values_.low, values_.high, most) : linearTicks(values_.low, values_.high, most);
   if (percent_)
-    for (Tick& tick : ticks) tick.label = QString::number(tick.value * 100, 'g', 3) + QStringLiteral(" %");
+    for (Tick& tick : ticks) tick.label = withMinus(QString::number(tick.value * 100, 'g', 3)) + QStringLiteral(" %");
   paintLeftAxis(painter, valueAxis(), ticks, caption_);
   painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
   for (const ReferenceLine& line : references_) {
@@ -213,13 +215,13 @@ void LinePlot::paintOverlay(QPainter& painter) {
   TimeAxisPlot::paintOverlay(painter);
 }
 
-// Names with the values at the crosshair, or at the cursor when there is none; from the right, as many as fit.
+// Above the plot: names with the values at the crosshair, or at the cursor when there is none; from the right, as many
+// as fit.
 void LinePlot::paintSeriesLegend(QPainter& painter) const {
+  if (legendTop() < 0) return;  // no room is kept for it in a low plot
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());
   const std::int64_t step = selection_->hoverStep() >= 0 ? selection_->hoverStep() : selection_->step();
-  QColor ground = palette().base().color();
-  ground.setAlpha(200);
   int right = plot.right() - 4;
   struct Entry {
     QString name, value;
@@ -253,10 +255,9 @@ void LinePlot::paintSeriesLegend(QPainter& painter) const {
     }
   }
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
-    const int width = std::min(entry->advance + 22, plot.width()), for_text = width - 18;
+    const int width = std::min(entry->advance + 22, plot.width() - 5), for_text = width - 18;
     if (right - width < plot.left()) return;
-    const QRect box(right - width, plot.top() + 1, width, metrics.height() + 2);
-    painter.fillRect(box, ground);
+    const QRect box(right - width, legendTop(), width, legendRow());
     painter.setPen(entry->swatch);
     painter.drawLine(box.left() + 3, box.center().y() + 1, box.left() + 14, box.center().y() + 1);
     painter.setPen(palette().text().color());

@@ -211,13 +211,19 @@ void MatrixPlot::paintData(QPainter& painter) {
   if (decorate) decorate(painter);
 }
 
+// Small cells share the lines of one pattern.
 void MatrixPlot::paintHatch(QPainter& painter) const {
   const QRectF cell = cellRect(0, 0);
-  if (std::min(cell.width(), cell.height()) < kLeastHatchedCell) return;
-  painter.setPen(dark() ? QColor(0xb0, 0xb0, 0xb8) : QColor(0xf0, 0xf0, 0xf0));
+  const bool small = std::min(cell.width(), cell.height()) < kLeastHatchedCell;
+  painter.setPen(hatchOnZeroLoad(dark()));
+  const QBrush fine = fineHatch(hatchOnZeroLoad(dark()));
   for (int row = 0; row < rows_; ++row)
     for (int column = 0; column < columns_; ++column) {
       if (codes_[static_cast<std::size_t>(row) * columns_ + column] != hatched_code_) continue;
+      if (small) {
+        painter.fillRect(cellRect(row, column), fine);
+        continue;
+      }
       const QRectF box = cellRect(row, column).adjusted(1, 1, -1, -1);
       painter.drawLine(box.bottomLeft(), box.topRight());
     }
@@ -249,6 +255,11 @@ std::optional<FigureTarget> MatrixPlot::figureAt(QPoint position) const {
   int row = 0, column = 0;
   if (!figure || !notice().isEmpty() || !cellAt(position, &row, &column)) return std::nullopt;
   return figure(row, column);
+}
+
+QPoint MatrixPlot::cursorPosition() const {
+  const bool chosen = row_ >= 0 && row_ < rows_ && column_ < columns_;
+  return chosen ? cellRect(row_, std::max(0, column_)).center().toPoint() : cellsRect().center();
 }
 
 QStringList MatrixPlot::readoutAt(QPoint position) const {

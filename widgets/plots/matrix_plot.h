@@ -21,8 +21,8 @@ class MatrixPlot : public PlotFrame {
   void setWeights(const std::array<std::uint8_t, 256>& weights) { weights_ = weights; }  // as in TimeHeatMap
   void setRowAxis(std::vector<Tick> ticks, const QString& caption);
   void setColumnAxis(std::vector<Tick> ticks, const QString& caption);
-  void setCurrent(int row, int column);                // -1: none
-  void setHatched(int code) { hatched_code_ = code; }  // drawn with diagonal lines where cells are large enough
+  void setCurrent(int row, int column);                           // -1: none
+  void setHatched(int code) { hatched_code_ = code; }             // drawn with diagonal lines
   void setRowLabelWidth(int width) { row_label_width_ = width; }  // for long names; the axis then has no caption
   void setExtraMargins(const QMargins& margins) { extra_ = margins; }
   void setSquare(bool square) { square_ = square; }
@@ -51,6 +51,7 @@ class MatrixPlot : public PlotFrame {
   void paintColorLegend(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
+  QPoint cursorPosition() const override;
   QStringList readoutAt(QPoint position) const override;
   void mousePressEvent(QMouseEvent* event) override;
   void keyPressEvent(QKeyEvent* event) override;

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <utility>
 
+#include "widgets/plots/accessible_plot.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
@@ -17,6 +18,33 @@ PlotFrame::PlotFrame(QWidget* parent) : QWidget(parent) {
   setMouseTracking(true);
   setFocusPolicy(Qt::StrongFocus);
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Expanding);
+  installAccessiblePlots();
+  connect(this, &PlotFrame::readoutChanged, this, [this](const QString& text) {
+    if (std::exchange(read_out_, text) != text) announceValueOf(this);
+  });
+}
+
+QString PlotFrame::readoutText(QPoint position) const {
+  return notice_.isEmpty() ? readoutAt(position).join(QStringLiteral("   ")) : QString();
+}
+
+// Between bars and beside curves there is no figure: then the first that is met.
+QString PlotFrame::valueText() const {
+  if (!notice_.isEmpty()) return notice_;
+  if (!read_out_.isEmpty()) return read_out_;
+  if (const QString text = readoutText(cursorPosition()); !text.isEmpty()) return text;
+  constexpr int kParts = 24;
+  for (int row = 1; row < kParts; ++row)
+    for (int column = 1; column < kParts; ++column) {
+      const QString text = readoutText({width() * column / kParts, height() * row / kParts});
+      if (!text.isEmpty()) return text;
+    }
+  return {};
+}
+
+void PlotFrame::followPicture() {
+  if (mouse_.x() < 0) return;
+  if (const QString text = readoutText(mouse_); text != read_out_) emit readoutChanged(text);
 }
 
 void PlotFrame::markDirty() {
@@ -46,6 +74,7 @@ void PlotFrame::paintEvent(QPaintEvent*) {
   if (news) {
     prepare();
     content_valid_ = false;
+    if (mouse_.x() >= 0) QMetaObject::invokeMethod(this, &PlotFrame::followPicture, Qt::QueuedConnection);
   }
   QPainter painter(this);
   if (news && !overlay_moved_) {
@@ -141,7 +170,7 @@ void PlotFrame::paintOverlay(QPainter& painter) {
 
 void PlotFrame::mouseMoveEvent(QMouseEvent* event) {
   mouse_ = event->pos();
-  emit readoutChanged(notice_.isEmpty() ? readoutAt(mouse_).join(QStringLiteral("   ")) : QString());
+  emit readoutChanged(readoutText(mouse_));
   update();
 }
 

@@ -40,6 +40,8 @@ class PlotFrame : public QWidget {
   virtual std::optional<FigureTarget> figureAt(QPoint position) const {
     return figureOf && notice_.isEmpty() ? figureOf(position) : std::nullopt;
   }
+  // What a screen reader says: the notice, what was read out last, or the figure at the keyboard cursor.
+  QString valueText() const;
   QSize minimumSizeHint() const override { return {160, 80}; }
   QSize sizeHint() const override { return {420, 240}; }
 
@@ -52,6 +54,11 @@ class PlotFrame : public QWidget {
   virtual void paintData(QPainter& painter) = 0;
   // The readout for a position under the mouse, shown beside it by the default overlay, and in the status bar.
   virtual QStringList readoutAt(QPoint) const { return {}; }
+  // Where the keyboard cursor is, whose readout stands for the plot while no mouse is over it.
+  virtual QPoint cursorPosition() const { return plotRect().center(); }
+  QString readoutText(QPoint position) const;  // in one line
+  // The picture under a resting mouse has changed.
+  virtual void followPicture();
   virtual void paintOverlay(QPainter& painter);
   virtual void paintPrintedOverlay(QPainter&) {}  // the parts of the overlay for exported pictures: legends, marks
   // What the static layer depends on besides size, resolution, font and palette.
@@ -97,7 +104,7 @@ class PlotFrame : public QWidget {
   bool dirty_ = true, printed_ = false;
   bool content_valid_ = false;  // content_ shows what was prepared last
   bool overlay_moved_ = false;  // only the overlay changed at the last paint
-  QString notice_;
+  QString notice_, read_out_;
   QPixmap static_layer_, content_;
   QString static_key_, legend_key_;
   int label_excess_ = 0;           // width by which the labels of the left axis exceed its margin

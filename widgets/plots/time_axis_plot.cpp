@@ -17,6 +17,7 @@ namespace moescope {
 namespace {
 
 constexpr int kDragThreshold = 4;
+constexpr int kLowPlot = 96;              // height below which the curves need the room of legend and caption
 constexpr std::int64_t kFewestSteps = 4;  // zoom stops here
 
 }  // namespace
@@ -41,7 +42,19 @@ void TimeAxisPlot::setStepLabelsShown(bool shown) {
 }
 
 QMargins TimeAxisPlot::margins() const {
-  return {kAxisLabelWidth, 10, right_margin_, labels_shown_ ? kAxisLabelHeight : 6};
+  const bool low = height() < kLowPlot;
+  const int below = low ? fontMetrics().height() + 4 : kAxisLabelHeight;
+  return {kAxisLabelWidth, 10 + (low ? 0 : legend_rows_ * legendRow()), right_margin_, labels_shown_ ? below : 6};
+}
+
+QPoint TimeAxisPlot::cursorPosition() const {
+  return {static_cast<int>(std::lround(xOf(static_cast<double>(selection_->step())))), plotRect().center().y()};
+}
+
+void TimeAxisPlot::followPicture() {
+  if (drag_ == Drag::none && plotRect().contains(mouse_) && !range().empty())
+    selection_->setHoverStep(stepAt(mouse_.x()));
+  PlotFrame::followPicture();
 }
 
 // Where the ticks are, not the range: a long run grows for many steps before one of them moves by a pixel.
@@ -101,7 +114,7 @@ void TimeAxisPlot::paintStepAxis(QPainter& painter) const {
     painter.setPen(palette().text().color());
     painter.drawText(QRect(left, plot.bottom() + 4, width + 1, metrics.height()), Qt::AlignCenter, tick.label);
   }
-  if (!labels_shown_) return;
+  if (!labels_shown_ || height() < kLowPlot) return;
   painter.setPen(mutedText(palette()));
   const QRect caption(plot.left(), plot.bottom() + 4 + metrics.height() - 1, plot.width(), metrics.height());
   QString text = log_steps_ ? tr("step, log") : tr("step");
@@ -237,7 +250,7 @@ void TimeAxisPlot::mouseMoveEvent(QMouseEvent* event) {
   if (drag_ == Drag::pan) panFromPress(mouse_.x());
   const bool inside = plotRect().contains(mouse_) && !range().empty();
   selection_->setHoverStep(inside ? stepAt(mouse_.x()) : -1);
-  if (inside) emit readoutChanged(readoutAt(mouse_).join(QStringLiteral("   ")));
+  if (inside) emit readoutChanged(readoutText(mouse_));
   update();
 }
 
@@ -266,9 +279,10 @@ void TimeAxisPlot::keyPressEvent(QKeyEvent* event) {
   const std::int64_t stride = std::max<std::int64_t>(1, range().size() / 200);
   switch (event->key()) {
     case Qt::Key_Left:
-      return selection_->setStep(selection_->step() - stride);
     case Qt::Key_Right:
-      return selection_->setStep(selection_->step() + stride);
+      selection_->setStep(selection_->step() + (event->key() == Qt::Key_Left ? -stride : stride));
+      emit readoutChanged(readoutText(cursorPosition()));
+      return;
     case Qt::Key_Plus:
     case Qt::Key_Equal:
       return zoomAbout(xOf(selection_->step()), 0.8);

@@ -30,6 +30,10 @@ class TimeAxisPlot : public PlotFrame {
   virtual void clickedAt(QPoint position);
 
   QMargins margins() const override;
+  int legendTop() const { return plotRect().top() - legend_rows_ * legendRow() - 9; }
+  int legendRow() const { return fontMetrics().height() + 2; }
+  QPoint cursorPosition() const override;
+  void followPicture() override;
   QString staticKey() const override;
   void paintOverlay(QPainter& painter) override;
   bool event(QEvent* event) override;
@@ -43,6 +47,7 @@ class TimeAxisPlot : public PlotFrame {
 
   Selection* selection_;
   int right_margin_ = 12;
+  int legend_rows_ = 0;  // of text, above the marks and the data
 
  private:
   enum class Drag { none, pressed, box, pan };

@@ -182,7 +182,26 @@ void TimeHeatMap::paintData(QPainter& painter) {
   const double left = xOf(first_column_ * stride_ - 0.5);
   const double right = xOf((first_column_ + picture.width()) * stride_ - 0.5);
   painter.setClipRect(plot);
-  painter.drawImage(QRectF(left, plot.top(), right - left, plot.height()), picture, picture.rect());
+  const QRectF place(left, plot.top(), right - left, plot.height());
+  painter.drawImage(place, picture, picture.rect());
+  if (hatched_code_ >= 0) paintHatch(painter, picture, place);
+}
+
+// Along whole runs of such cells, which are few: an expert that gets nothing goes on so for many steps.
+void TimeHeatMap::paintHatch(QPainter& painter, const QImage& picture, const QRectF& place) const {
+  const QRgb hatched = legend_.lut[static_cast<std::size_t>(hatched_code_)];
+  const QBrush lines = fineHatch(hatchOnZeroLoad(dark()));
+  const double across = place.width() / picture.width(), down = place.height() / picture.height();
+  for (int y = 0; y < picture.height(); ++y) {
+    const auto* row = reinterpret_cast<const QRgb*>(picture.constScanLine(y));
+    for (int x = 0; x < picture.width(); ++x) {
+      if (row[x] != hatched) continue;
+      const int first = x;
+      while (x < picture.width() && row[x] == hatched) ++x;
+      painter.fillRect(QRectF(place.left() + first * across, place.top() + y * down, (x - first) * across, down),
+                       lines);
+    }
+  }
 }
 
 void TimeHeatMap::paintOverlay(QPainter& painter) {
@@ -208,6 +227,11 @@ void TimeHeatMap::paintOverlay(QPainter& painter) {
 std::optional<FigureTarget> TimeHeatMap::figureAt(QPoint position) const {
   if (!figure || !notice().isEmpty() || !plotRect().contains(position)) return std::nullopt;
   return figure(rowAt(position.y()), stepAt(position.x()));
+}
+
+QPoint TimeHeatMap::cursorPosition() const {
+  const QPoint at = TimeAxisPlot::cursorPosition();
+  return current_row_ < 0 ? at : QPoint(at.x(), static_cast<int>(yOf(placeOf(current_row_) + 0.5)));
 }
 
 QStringList TimeHeatMap::readoutAt(QPoint position) const {

@@ -28,6 +28,7 @@ class TimeHeatMap : public TimeAxisPlot {
   void setLegend(const LegendScale& scale);
   // Where rows or columns share a pixel, the code with the larger weight is shown.
   void setWeights(const std::array<std::uint8_t, 256>& weights) { weights_ = weights; }
+  void setHatched(int code) { hatched_code_ = code; }  // drawn with diagonal lines
   // Columns without data repeat the one before, for values that are measured only every n-th step.
   void setHeld(bool held) { held_ = held; }
   void setCurrentRow(int row) { current_row_ = row; }
@@ -42,6 +43,7 @@ class TimeHeatMap : public TimeAxisPlot {
   void rowClicked(int row);
 
  protected:
+  QPoint cursorPosition() const override;
   QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
@@ -55,9 +57,10 @@ class TimeHeatMap : public TimeAxisPlot {
   int placeOf(int row) const;
   const QImage& image(int pixel_rows);
   void paintColumns(std::int64_t first, std::int64_t end);
+  void paintHatch(QPainter& painter, const QImage& picture, const QRectF& place) const;
 
   QString source_;
-  int rows_ = 0, first_row_ = 0, last_row_ = -1, current_row_ = -1;
+  int rows_ = 0, first_row_ = 0, last_row_ = -1, current_row_ = -1, hatched_code_ = -1;
   bool upward_ = false, held_ = false;
   std::vector<int> order_;
   std::vector<Tick> row_ticks_;

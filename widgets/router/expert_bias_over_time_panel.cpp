@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/telemetry/frame/router_stats.h"
 #include "widgets/panel/metric_text.h"
@@ -11,7 +12,9 @@ namespace moescope {
 namespace {
 
 LegendScale biasLegend(double limit, bool dark) {
-  const auto text = [](double bias) { return QString::number(bias, 'g', 3); };  // from 0.0005 to whole numbers
+  const auto text = [](double bias) {
+    return withMinus(QString::number(bias, 'g', 3));
+  };  // from 0.0005 to whole numbers
   return {.lut = utilisationLut(dark),
           .ticks = {{0.0, text(-limit)},
                     {0.25, text(-limit / 2)},
@@ -46,6 +49,8 @@ ExpertBiasOverTimePanel::ExpertBiasOverTimePanel(Selection* selection, QWidget* 
   map_->describe = [this](int expert, std::int64_t step) { return describe(expert, step); };
   map_->fetch = [this](StepRange range, int bins) {
     const auto bias = selection_->history()->expert_bias(selection_->layer(), range, bins);
+    for (const float b : bias)
+      if (std::isfinite(b)) largest_drawn_ = std::max<double>(largest_drawn_, std::abs(b));
     std::vector<std::uint8_t> codes(bias.size());
     std::ranges::transform(bias, codes.begin(), [this](float b) { return divergingCode(0.5 + b / (2 * limit_)); });
     return codes;
@@ -89,19 +94,27 @@ void ExpertBiasOverTimePanel::refillMap() {
   map_->setNotice(whyNothing());
   if (!map_->notice().isEmpty()) return;
   const std::vector<float>& bias = *biasNow();
-  double largest = 1e-3;  // one step of the usual rate: what is smaller is no colour
+  const QString of =
+      QStringLiteral("%1:%2").arg(reinterpret_cast<quintptr>(selection_->history())).arg(selection_->layer());
+  if (std::exchange(drawn_, of) != of) largest_drawn_ = 0;
+  double largest = std::max(1e-3, largest_drawn_);  // one step of the usual rate: what is smaller is no colour
   for (const float b : bias) largest = std::max<double>(largest, std::abs(b));
   const double next = niceRange(0, largest, false).high;
   if (next > limit_ || next < limit_ / 4) limit_ = next;  // rarely, since it recolours the picture
   const int experts = static_cast<int>(bias.size());
-  map_->setLegend(biasLegend(limit_, isDark(palette())));
   map_->setRowAxis(integerTicks(0, experts - 1, std::max(2, map_->height() / 26)), tr("expert"), false);
-  map_->setSource(QStringLiteral("%1:%2:%3")
-                      .arg(reinterpret_cast<quintptr>(selection_->history()))
-                      .arg(selection_->layer())
-                      .arg(limit_),
-                  experts);
+  map_->setSource(sourceKey(), experts);
+  // The cursor may stand outside the steps in which an expert was pinned: the scale reaches these, too.
+  if (largest_drawn_ > limit_) {
+    limit_ = niceRange(0, largest_drawn_, false).high;
+    map_->setSource(sourceKey(), experts);
+  }
+  map_->setLegend(biasLegend(limit_, isDark(palette())));
   map_->setCurrentRow(selection_->expert());
+}
+
+QString ExpertBiasOverTimePanel::sourceKey() const {
+  return QStringLiteral("%1:%2").arg(drawn_).arg(limit_);
 }
 
 const std::vector<float>& ExpertBiasOverTimePanel::image(StepRange range, int bins) const {

@@ -28,6 +28,7 @@ class ExpertBiasOverTimePanel : public Panel {
   const std::vector<float>* biasNow() const;  // of the layer at the cursor, or the last known one; nullptr: none
   QString whyNothing() const;
   void refillMap();
+  QString sourceKey() const;
   void refillLines();
   QStringList describe(int expert, std::int64_t step) const;
   // History::expert_bias, kept from one curve to the next.
@@ -38,7 +39,9 @@ class ExpertBiasOverTimePanel : public Panel {
   QStackedWidget* stack_;
   TimeHeatMap* map_;
   LinePlot* lines_;
-  double limit_ = 0;  // of the colour scale
+  double limit_ = 0;          // of the colour scale
+  double largest_drawn_ = 0;  // of all biases that were drawn of this run and layer
+  QString drawn_;             // that run and layer
   struct Image {
     const History* history = nullptr;
     std::uint64_t sequence = 0;

@@ -27,6 +27,7 @@ LoadOverTimePanel::LoadOverTimePanel(Selection* selection, QWidget* parent)
     return codes;
   };
   plot_->setWeights(utilisationWeights());
+  plot_->setHatched(kZeroLoadCode);
   connect(plot_, &TimeHeatMap::rowClicked, selection_, &Selection::setExpert);
   sort_ = new QComboBox(this);
   sort_->addItems({tr("by id"), tr("by load"), tr("by cluster")});

@@ -66,7 +66,7 @@ void ByteStrip::paintData(QPainter& painter) {
 QStringList ByteStrip::readoutAt(QPoint position) const {
   if (!plotRect().contains(position)) return {};
   const auto index = static_cast<std::size_t>((position.x() - plotRect().left()) / boxSize().width());
-  if (index >= bytes_.size()) return {};
+  if (index >= bytes_.size()) return bytes_.empty() ? QStringList{title_} : QStringList{};
   return {tr("%1, lift %2").arg(byteName(bytes_[index].byte), formatValue(bytes_[index].lift, 3)),
           tr("%1 of the expert's tokens").arg(formatPercent(bytes_[index].share))};
 }

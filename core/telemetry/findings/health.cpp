@@ -188,10 +188,10 @@ void Judge::describe(const Finding& lead, Health& health) const {
   std::ranges::sort(layers);
   layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
   health.layer = lead.layers.front();
-  const std::string worst = "ayer " + std::to_string(health.layer);
-  health.sentence = layers.size() == 1 ? "L" + worst + " " + fault->of_one + since
+  const std::string worst = std::to_string(health.layer);
+  health.sentence = layers.size() == 1 ? "Layer " + worst + " " + fault->of_one + since
                                        : layers_text(layers.size()) + " " + fault->of_many + " (" + listed(layers) +
-                                             "). The worst, l" + worst + "," + since;
+                                             "). The worst, layer " + worst + "," + since;
   if (const std::string vio = max_vio_text(health.layer); !vio.empty()) health.sentence += ": " + vio;
   if (const std::string experts = who(lead, health); !experts.empty()) health.sentence += "; " + experts;
   health.sentence += ".";

@@ -121,7 +121,9 @@ std::vector<StatedSetting> main_settings(const History& history, std::int64_t st
     const auto value = has_config ? setting_at(history, key, step)
                        : in_log   ? std::optional(in_log->value)
                                   : std::nullopt;
-    if (value && !value->empty())
+    const bool unused = key == "router.aux_coeff" && !found.empty() && found.back().name == "aux_mode" &&
+                        found.back().value == "none";  // a coefficient of no loss
+    if (value && !value->empty() && !unused)
       found.push_back({in_log ? in_log->name : std::string(key.substr(key.find('.') + 1)), *value});
   }
   if (const auto balance = logged.find("balance"); balance != logged.end())

@@ -9,11 +9,13 @@
 #include <set>
 #include <string>
 
+#include "core/cluster/model_shape.h"
 #include "core/model/layers/linear.h"
 #include "core/model/layers/precision.h"
 #include "core/model/learner.h"
 #include "core/numerics/number_format.h"
 #include "core/training/routing_flips.h"
+#include "core/training/run_cost.h"
 #include "core/training/trainer.h"
 #include "tests/support/small_run.h"
 
@@ -549,6 +551,39 @@ TEST_F(TrainerTest, AllTokensMayGoToTheSameExperts) {
         most = std::max(most, *std::max_element(r.tokens_per_expert.begin(), r.tokens_per_expert.end()));
     EXPECT_GT(most, 512u);
     EXPECT_TRUE(std::isfinite(step(trainer).ce_loss));
+  }
+}
+
+// Against the formulas of core/cluster, which are checked against published counts.
+TEST(RunCostTest, CountsAsForPublishedModels) {
+  for (const std::string& name : preset_names()) {
+    const RunConfig config = load_preset(name).config;
+    const ModelConfig& m = config.model;
+    const ModelShape shape{.name = name,
+                           .vocab = m.vocab,
+                           .dim = m.dim,
+                           .n_layers = m.n_layers,
+                           .n_dense_layers = m.n_dense_layers,
+                           .n_heads = m.n_heads,
+                           .q_lora_rank = m.q_lora_rank,
+                           .kv_lora_rank = m.kv_lora_rank,
+                           .qk_nope_head_dim = m.qk_nope_head_dim,
+                           .qk_rope_head_dim = m.qk_rope_head_dim,
+                           .v_head_dim = m.v_head_dim,
+                           .dense_inter = m.dense_inter,
+                           .moe_inter = m.moe_inter,
+                           .n_experts = m.n_experts,
+                           .top_k = config.router.top_k,
+                           .n_shared_experts = m.n_shared,
+                           .n_groups = 0,
+                           .limited_groups = 0};
+    const RunCost cost = run_cost(config);
+    EXPECT_EQ(cost.parameters, parameter_counts(shape).total) << name;
+    EXPECT_EQ(cost.active, parameter_counts(shape).active) << name;
+    EXPECT_DOUBLE_EQ(cost.flops_per_token, training_flops_per_token(shape, config.data.seq)) << name;
+    EXPECT_DOUBLE_EQ(cost.flops_per_step, cost.flops_per_token * config.data.batch * config.data.seq) << name;
+    EXPECT_GE(cost.bytes, 16 * cost.parameters) << name;
+    EXPECT_LT(static_cast<double>(cost.bytes), 16.1 * static_cast<double>(cost.parameters)) << name;  // room between
   }
 }
 

@@ -1,0 +1,59 @@
+#include "app/actions/heartbeat.h"
+
+#include "app/bars/status_line.h"
+#include "app/session/run_session.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr int kBeatMs = 200;
+
+}  // namespace
+
+Heartbeat::Heartbeat(RunSession* session, StatusLine* status, QObject* parent)
+    : QObject(parent), session_(session), status_(status) {
+  timer_.setInterval(kBeatMs);
+  connect(&timer_, &QTimer::timeout, this, &Heartbeat::beat);
+  connect(session_, &RunSession::openingStarted, this, &Heartbeat::begin);
+  connect(session_, &RunSession::failed, this, [this] {
+    timer_.stop();
+    status_->showFollowing({});
+  });
+  connect(session_, &RunSession::opened, this, [this] {
+    timer_.stop();
+    if (!session_->isLive()) return;
+    begin("First step");
+    beat();
+  });
+}
+
+void Heartbeat::begin(const QString& what) {
+  what_ = what;
+  since_.start();
+  timer_.start();
+  show();
+}
+
+void Heartbeat::show() {
+  status_->showFollowing(QString("%1... %2 s").arg(what_).arg(since_.elapsed() / 1000));
+}
+
+bool Heartbeat::firstStepIsTaken() const {
+  const LabStatus status = session_->lab()->status();
+  return status.step > 0 || !status.error.empty() || !session_->histories().front()->steps().empty();
+}
+
+// A run that was opened paused waits for the person, not for its first step.
+void Heartbeat::beat() {
+  if (!session_->opening()) {
+    if (!session_->isLive() || firstStepIsTaken()) return timer_.stop();
+    if (!session_->lab()->status().running) {
+      since_.restart();
+      return status_->showTraining(session_->lab()->status());
+    }
+  }
+  show();
+}
+
+}  // namespace moescope

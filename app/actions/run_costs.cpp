@@ -1,0 +1,46 @@
+#include "app/actions/run_costs.h"
+
+#include "app/actions/compare_actions.h"
+#include "app/session/run_session.h"
+#include "app/setup/setup_form.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::int64_t kWarmUpSteps = 5;  // the first ones fetch memory and code
+constexpr int kSamples = 12;              // that make a figure; a better one after twice as many
+
+}  // namespace
+
+RunCosts::RunCosts(RunSession* session, SetupForm* form, CompareActions* comparison, bool keeps)
+    : QObject(form), session_(session), form_(form), speeds_(keeps) {
+  form_->setCost([this](const RunConfig& config) { return speeds_.costText(config); });
+  comparison->setTwinCost([this](const RunConfig& twin) {
+    return speeds_.twinText(twin, session_->isLive() ? session_->lab()->status().step : 0);
+  });
+  measureAnew();
+  for (auto signal : {&RunSession::opened, &RunSession::configChanged, &RunSession::runsChanged})
+    connect(session_, signal, this, &RunCosts::measureAnew);
+}
+
+void RunCosts::measureAnew() {
+  seconds_ = 0;
+  samples_ = 0;
+  wanted_ = kSamples;
+}
+
+// Of a run that trains alone: of several, the speed is that of all together.
+void RunCosts::showStatus(const LabStatus& status) {
+  const bool news = status.running && status.step >= kWarmUpSteps && status.step != last_step_;
+  last_step_ = status.step;
+  if (!news || status.tokens_per_s <= 0 || session_->histories().size() != 1) return;
+  const RunConfig config = session_->config();
+  seconds_ += static_cast<double>(config.data.batch) * config.data.seq / status.tokens_per_s;
+  if (++samples_ < wanted_) return;
+  wanted_ *= 2;
+  speeds_.note(config, seconds_ / samples_);
+  form_->showCost();
+}
+
+}  // namespace moescope

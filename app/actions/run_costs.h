@@ -1,0 +1,35 @@
+// Measures how long a step takes here, and tells the set-up form and the dialogs of twins what another run will cost.
+#pragma once
+
+#include <QObject>
+
+#include "app/setup/run_speeds.h"
+#include "core/training/lab/lab_status.h"
+
+namespace moescope {
+
+class CompareActions;
+class RunSession;
+class SetupForm;
+
+class RunCosts : public QObject {
+  Q_OBJECT
+
+ public:
+  // `keeps`: what was measured counts in the next start of the program, too.
+  RunCosts(RunSession* session, SetupForm* form, CompareActions* comparison, bool keeps);
+
+  void showStatus(const LabStatus& status);  // of the open run, from time to time
+
+ private:
+  void measureAnew();
+
+  RunSession* session_;
+  SetupForm* form_;
+  RunSpeeds speeds_;
+  double seconds_ = 0;  // per step, summed over the samples
+  int samples_ = 0, wanted_ = 0;
+  std::int64_t last_step_ = 0;
+};
+
+}  // namespace moescope

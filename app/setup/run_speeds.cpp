@@ -1,0 +1,124 @@
+#include "app/setup/run_speeds.h"
+
+#include <QLocale>
+#include <QStringList>
+#include <algorithm>
+#include <cmath>
+
+#include "app/session/settings.h"
+#include "core/training/run_cost.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr char kSpeedsKey[] = "speeds";
+constexpr qsizetype kKeptSpeeds = 16;
+constexpr double kOtherFormats = 0.7;  // as far away as a model of twice the work: recipes differ by less than that
+
+// All that decides how fast a format is: the recipes of the linear layers.
+QString allFormats(const RunConfig& config) {
+  QStringList formats;
+  for (const ConfigField& field : config_fields())
+    if (field.key.starts_with("precision.")) formats << QString::fromStdString(to_string(field.get(config)));
+  return formats.join(' ');
+}
+
+QString groupedDigits(double value) {
+  return QLocale(QLocale::English).toString(value, 'f', 0);
+}
+
+QString millions(std::int64_t count) {
+  const double m = static_cast<double>(count) * 1e-6;
+  return QString("%1 M").arg(m, 0, 'f', m < 1 ? 2 : 1);
+}
+
+QString megabytes(std::int64_t bytes) {
+  return QLocale(QLocale::English)
+      .formattedDataSize(bytes, bytes < 10'000'000 ? 1 : 0, QLocale::DataSizeSIFormat)
+      .replace(' ', QChar::Nbsp);
+}
+
+QString aboutSeconds(double seconds) {
+  if (seconds < 90) return QString("about %1 s").arg(std::max(1.0, std::round(seconds)));
+  if (seconds < 5400) return QString("about %1 min").arg(std::round(seconds / 60));
+  return QString("about %1 h").arg(seconds / 3600, 0, 'f', 1);
+}
+
+QString originText(const RunSpeeds::Estimate& estimate) {
+  return estimate.measured ? QString("measured here")
+                           : QString("computed by FLOPs from the step time of %1, measured here").arg(estimate.of);
+}
+
+}  // namespace
+
+RunSpeeds::RunSpeeds(bool keeps) : keeps_(keeps) {
+  if (!keeps_) return;
+  for (const QString& line : settings().value(kSpeedsKey).toStringList()) {
+    const QStringList parts = line.split('\t');
+    if (parts.size() != 4) continue;
+    const Speed speed{parts[0], parts[1], parts[2].toDouble(), parts[3].toDouble()};
+    if (speed.flops_per_step > 0 && speed.seconds_per_step > 0) speeds_ << speed;
+  }
+}
+
+void RunSpeeds::note(const RunConfig& config, double seconds_per_step) {
+  if (!(seconds_per_step > 0)) return;
+  const Speed now{QString::fromStdString(config.name), allFormats(config), run_cost(config).flops_per_step,
+                  seconds_per_step};
+  speeds_.removeIf(
+      [&](const Speed& speed) { return speed.formats == now.formats && speed.flops_per_step == now.flops_per_step; });
+  speeds_.prepend(now);
+  while (speeds_.size() > kKeptSpeeds) speeds_.removeLast();
+  keep();
+}
+
+void RunSpeeds::keep() const {
+  if (!keeps_) return;
+  QStringList lines;
+  for (const Speed& speed : speeds_)
+    lines << QStringList{speed.name, speed.formats, QString::number(speed.flops_per_step, 'g', 17),
+                         QString::number(speed.seconds_per_step, 'g', 6)}
+                 .join('\t');
+  settings().setValue(kSpeedsKey, lines);
+}
+
+std::optional<RunSpeeds::Estimate> RunSpeeds::of(const RunConfig& config) const {
+  if (speeds_.isEmpty()) return std::nullopt;
+  const double flops = run_cost(config).flops_per_step;
+  const QString formats = allFormats(config);
+  const auto distance = [&](const Speed& speed) {
+    return std::abs(std::log(flops / speed.flops_per_step)) + (speed.formats == formats ? 0 : kOtherFormats);
+  };
+  const Speed& nearest = *std::ranges::min_element(speeds_, {}, distance);
+  return Estimate{nearest.seconds_per_step * flops / nearest.flops_per_step, distance(nearest) == 0, nearest.name};
+}
+
+QString RunSpeeds::costText(const RunConfig& config) const {
+  const RunCost cost = run_cost(config);
+  QString text = QString(
+                     "%1 parameters, %2 active per token; %3 for weights, gradients and AdamW (counted; the batch "
+                     "comes on top). ")
+                     .arg(millions(cost.parameters), millions(cost.active), megabytes(cost.bytes));
+  const int steps = config.optimizer.total_steps;
+  const auto speed = of(config);
+  if (!speed) return text + "How long it takes is known once some steps were trained on this machine.";
+  return text + QString("%1 steps: %2 (%3).")
+                    .arg(groupedDigits(steps), aboutSeconds(steps * speed->seconds_per_step), originText(*speed));
+}
+
+QString RunSpeeds::twinText(const RunConfig& twin, std::int64_t step) const {
+  const RunCost cost = run_cost(twin);
+  QString text =
+      QString("The twin takes %1 more for weights, gradients and AdamW (counted).").arg(megabytes(cost.bytes));
+  const auto speed = of(twin);
+  if (!speed) return text;
+  if (step > 0)
+    text += QString(" It catches up %1 steps in %2.")
+                .arg(groupedDigits(static_cast<double>(step)),
+                     aboutSeconds(static_cast<double>(step) * speed->seconds_per_step));
+  return text + QString(" From then on each step of all runs takes %1 ms longer (%2).")
+                    .arg(groupedDigits(1000 * speed->seconds_per_step), originText(*speed));
+}
+
+}  // namespace moescope

@@ -1,0 +1,43 @@
+// How fast models train on this machine, as measured while they did, and what follows for one that has not begun.
+#pragma once
+
+#include <QList>
+#include <QString>
+#include <optional>
+
+#include "core/config/run_config.h"
+
+namespace moescope {
+
+class RunSpeeds {
+ public:
+  // `keeps`: from one start of the program to the next (settings.h).
+  explicit RunSpeeds(bool keeps);
+
+  // A step of this run took so long, one after another without a limit of speed.
+  void note(const RunConfig& config, double seconds_per_step);
+
+  struct Estimate {
+    double seconds_per_step = 0;
+    bool measured = false;  // on this very work; else in proportion to the FLOPs of the nearest that was measured
+    QString of;             // its name
+  };
+  std::optional<Estimate> of(const RunConfig& config) const;  // nothing: nothing was measured yet
+
+  // Parameters, memory and the time to the end of the schedule, with where each comes from. In a sentence or two.
+  QString costText(const RunConfig& config) const;
+  // The same of a twin of `first` that starts when that one has taken `step` steps.
+  QString twinText(const RunConfig& twin, std::int64_t step) const;
+
+ private:
+  struct Speed {
+    QString name, formats;
+    double flops_per_step = 0, seconds_per_step = 0;
+  };
+  void keep() const;
+
+  const bool keeps_;
+  QList<Speed> speeds_;  // newest first
+};
+
+}  // namespace moescope

@@ -1,0 +1,87 @@
+#include "app/workspaces/dock_shares.h"
+
+#include <QTabBar>
+#include <algorithm>
+#include <cmath>
+
+namespace moescope {
+
+namespace {
+
+bool isDocked(const QDockWidget& dock, const QMainWindow& window) {
+  return !dock.isFloating() && dock.isVisibleTo(&window);
+}
+
+// With the tabs under it, which are part of the place that docks share.
+int heightWithTabs(const QDockWidget& dock, const QMainWindow& window) {
+  const QRect place = dock.geometry();
+  int height = place.height();
+  if (window.tabifiedDockWidgets(const_cast<QDockWidget*>(&dock)).isEmpty()) return height;
+  for (const QTabBar* bar : window.findChildren<QTabBar*>(QString(), Qt::FindDirectChildrenOnly))
+    if (bar->isVisibleTo(&window) && bar->geometry().left() < place.right() && bar->geometry().right() > place.left() &&
+        std::abs(bar->geometry().top() - place.bottom()) <= 2)
+      height += bar->height();
+  return height;
+}
+
+// Docks of a height of their own, as timelines, take no part in sharing it.
+bool hasOwnHeight(const QDockWidget& dock) {
+  return dock.widget() && dock.widget()->sizePolicy().verticalPolicy() == QSizePolicy::Fixed;
+}
+
+int sharedHeight(const QMainWindow& window, const QList<QDockWidget*>& docks) {
+  int height = window.height();
+  for (const QDockWidget* dock : docks)
+    if (isDocked(*dock, window) && hasOwnHeight(*dock)) height -= dock->height();
+  return std::max(1, height);
+}
+
+}  // namespace
+
+void DockShares::learn(const QMainWindow& window, const QList<QDockWidget*>& docks) {
+  const double across = std::max(1, window.width()), down = sharedHeight(window, docks);
+  for (QDockWidget* dock : docks) {
+    if (!isDocked(*dock, window) || dock->visibleRegion().isEmpty() || hasOwnHeight(*dock)) continue;
+    const QSizeF share{dock->width() / across, heightWithTabs(*dock, window) / down};
+    shares_[dock->objectName()] = share;
+    for (const QDockWidget* behind : window.tabifiedDockWidgets(dock)) shares_[behind->objectName()] = share;
+  }
+}
+
+void DockShares::apply(QMainWindow* window, const QList<QDockWidget*>& docks) const {
+  QList<QDockWidget*> sized;
+  QList<int> widths, heights;
+  const int down = sharedHeight(*window, docks);
+  for (QDockWidget* dock : docks) {
+    const QSizeF share = shares_.value(dock->objectName());
+    if (share.isEmpty() || !isDocked(*dock, *window)) continue;
+    sized << dock;
+    widths << std::max(1, static_cast<int>(std::lround(share.width() * window->width())));
+    heights << std::max(1, static_cast<int>(std::lround(share.height() * down)));
+  }
+  if (sized.isEmpty()) return;
+  window->resizeDocks(sized, widths, Qt::Horizontal);
+  window->resizeDocks(sized, heights, Qt::Vertical);
+}
+
+void DockShares::addColumn(const QDockWidget& dock, double width) {
+  if (shares_.isEmpty() || shares_.contains(dock.objectName())) return;
+  for (QSizeF& share : shares_) share.rwidth() *= 1 - width;
+  shares_[dock.objectName()] = {width, 1};
+}
+
+QVariantMap DockShares::remembered() const {
+  QVariantMap shares;
+  for (auto share = shares_.begin(); share != shares_.end(); ++share) shares[share.key()] = share.value();
+  return shares;
+}
+
+void DockShares::restore(const QVariantMap& shares) {
+  shares_.clear();
+  for (auto share = shares.begin(); share != shares.end(); ++share) {
+    const QSizeF size = share.value().toSizeF();
+    if (size.width() > 0 && size.width() <= 1 && size.height() > 0 && size.height() <= 1) shares_[share.key()] = size;
+  }
+}
+
+}  // namespace moescope

@@ -1,0 +1,38 @@
+#include "app/workspaces/missing.h"
+
+#include <algorithm>
+
+namespace moescope {
+
+namespace {
+
+constexpr int kFramesBack = 200;
+
+}  // namespace
+
+bool anyRouter(const History& run, bool (*has)(const RouterFrame&)) {
+  std::shared_ptr<const TelemetryFrame> frame = run.frame_at(INT64_MAX);
+  for (int i = 0; frame && i < kFramesBack; ++i, frame = run.frame_at(frame->step - 1))
+    if (std::ranges::any_of(frame->routers, has)) return true;
+  return false;
+}
+
+QString copiesMissing(const History& run) {
+  const bool has = anyRouter(run, [](const RouterFrame& router) { return router.volume.ranks > 0; });
+  return has ? QString() : QString("copies between ranks");
+}
+
+QString loadsMissing(const History& run) {
+  const bool has = anyRouter(run, [](const RouterFrame& router) { return !router.tokens_per_expert.empty(); });
+  return has ? QString() : QString("tokens per expert");
+}
+
+QString quantizationMissing(const History& run) {
+  return run.quant_frame_at(INT64_MAX) ? QString() : QString("quantization statistics");
+}
+
+QString textsMissing(const History& run, TextKind kind) {
+  return run.text_steps(kind).empty() ? QString("texts with their routing") : QString();
+}
+
+}  // namespace moescope

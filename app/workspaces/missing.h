@@ -1,0 +1,18 @@
+// What a log may lack of what panels show, in words; empty: it has it. For Workspace::foldWithout().
+#pragma once
+
+#include <QString>
+
+#include "core/telemetry/history/history.h"
+
+namespace moescope {
+
+QString copiesMissing(const History& run);        // between ranks
+QString loadsMissing(const History& run);         // tokens per expert
+QString quantizationMissing(const History& run);  // statistics of quantized operands
+QString textsMissing(const History& run, TextKind kind);
+
+// Whether one of the newest frames has router figures that `has` accepts: a log may have some on some steps only.
+bool anyRouter(const History& run, bool (*has)(const RouterFrame&));
+
+}  // namespace moescope

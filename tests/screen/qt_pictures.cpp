@@ -1,0 +1,188 @@
+// Every workspace and every panel in two sizes and both themes, against pictures kept in screen/pictures: a quarter of
+// the size, 4 bits a channel. After a change that is wanted, with the font of Debian 12 (app/prepare installs it):
+//   MOESCOPE_KEEP_PICTURES=1 ctest --test-dir build/release -R qt_pictures
+#include <QDir>
+#include <QDockWidget>
+#include <QFontInfo>
+#include <QPainter>
+#include <QTemporaryDir>
+#include <QTest>
+#include <cstdlib>
+#include <memory>
+
+#include "app/look/theme.h"
+#include "app/window/main_window.h"
+#include "app/workspaces/workspace_tabs.h"
+#include "tests/support/synthetic_run.h"
+
+using namespace moescope;
+
+namespace {
+
+constexpr int kShrunk = 4;
+constexpr int kOtherPixel = 48;           // of 255, in any channel: beyond what another rounding of a curve does
+constexpr double kOthersAllowed = 0.010;  // share of such pixels in a picture
+constexpr int kSettleMs = 3000;           // at most, for what is computed beside the window
+
+const QSize kWorkspaceSizes[] = {{1024, 620}, {1600, 900}};
+const QSize kPanelSizes[] = {{300, 200}, {560, 360}};
+
+QString keptFolder() {
+  return QStringLiteral(MOESCOPE_TEST_DATA "/screen/pictures/");
+}
+
+QImage shrunk(const QImage& picture) {
+  QImage small = picture.scaled(picture.size() / kShrunk, Qt::IgnoreAspectRatio, Qt::SmoothTransformation)
+                     .convertToFormat(QImage::Format_RGB32);
+  for (int y = 0; y < small.height(); ++y) {
+    auto* row = reinterpret_cast<QRgb*>(small.scanLine(y));
+    for (int x = 0; x < small.width(); ++x) row[x] = 0xff000000 | ((row[x] & 0xf0f0f0) | (row[x] >> 4 & 0x0f0f0f));
+  }
+  return small;
+}
+
+bool differs(QRgb a, QRgb b) {
+  return std::abs(qRed(a) - qRed(b)) > kOtherPixel || std::abs(qGreen(a) - qGreen(b)) > kOtherPixel ||
+         std::abs(qBlue(a) - qBlue(b)) > kOtherPixel;
+}
+
+// 1 for pictures of different sizes.
+double shareOfOthers(const QImage& a, const QImage& b) {
+  if (a.size() != b.size()) return 1;
+  int others = 0;
+  for (int y = 0; y < a.height(); ++y)
+    for (int x = 0; x < a.width(); ++x) others += differs(a.pixel(x, y), b.pixel(x, y));
+  return 1.0 * others / (a.width() * a.height());
+}
+
+// The kept one, the one of now, and where they differ, one below the other.
+QString writeDifference(const QString& name, const QImage& kept, const QImage& now) {
+  QImage all(std::max(kept.width(), now.width()), kept.height() + 2 * now.height(), QImage::Format_RGB32);
+  all.fill(Qt::gray);
+  QPainter painter(&all);
+  painter.drawImage(0, 0, kept);
+  painter.drawImage(0, kept.height(), now);
+  painter.end();
+  for (int y = 0; y < std::min(now.height(), kept.height()); ++y)
+    for (int x = 0; x < std::min(now.width(), kept.width()); ++x)
+      if (differs(now.pixel(x, y), kept.pixel(x, y))) all.setPixel(x, kept.height() + now.height() + y, 0xffff00ff);
+  const QString path = QDir(QDir::temp().filePath("moescope-pictures")).filePath(name);
+  QDir().mkpath(QDir::temp().filePath("moescope-pictures"));
+  all.save(path);
+  return path;
+}
+
+}  // namespace
+
+class PicturesTest : public QObject {
+  Q_OBJECT
+
+ private slots:
+  void initTestCase() {
+    QFont font(QStringLiteral("DejaVu Sans"), 9);
+    QVERIFY2(QFontInfo(font).family() == "DejaVu Sans", "fonts-dejavu-core is not installed: run app/prepare");
+    font.setHintingPreference(QFont::PreferNoHinting);
+    QApplication::setFont(font);
+    QCoreApplication::setApplicationName("moescope");
+    run_ = std::make_unique<SyntheticRun>(shape());
+    twin_ = std::make_unique<SyntheticRun>(shape());
+    run_->append(kSteps);
+    twin_->append(kSteps + 20);  // ahead: other figures at the same step
+    QDir().mkpath(keptFolder());
+  }
+
+  void everyWorkspaceAndPanelLooksAsBefore_data() {
+    QTest::addColumn<bool>("dark");
+    QTest::newRow("light") << false;
+    QTest::newRow("dark") << true;
+  }
+  void everyWorkspaceAndPanelLooksAsBefore() {
+    QFETCH(bool, dark);
+    applyTheme(dark ? Theme::dark : Theme::light);
+    theme_ = themeName(dark ? Theme::dark : Theme::light);
+    other_.clear();
+    MainWindow window(false);
+    window.show();
+    window.selection()->setHistories({run_->history(), twin_->history()});
+    window.selection()->setLayer(2);
+    window.selection()->setExpert(5);
+    for (const QSize size : kWorkspaceSizes) {
+      window.resize(size + QSize(0, 150));
+      for (Workspace* workspace : window.workspaces()->all()) {
+        window.workspaces()->bringUp(workspace);
+        workspace->setFixedSize(size);
+        workspace->applySizes();
+        look(workspace, workspace->name(), size);
+        workspace->setMinimumSize(0, 0);
+        workspace->setMaximumSize(QWIDGETSIZE_MAX, QWIDGETSIZE_MAX);
+      }
+    }
+    for (Workspace* workspace : window.workspaces()->all())
+      for (QDockWidget* dock : workspace->docks())
+        if (auto* panel = qobject_cast<Panel*>(dock->widget())) lookAlone(panel, dock->objectName());
+    alone_.clear();  // before the window, whose selection they show
+    QVERIFY2(other_.isEmpty(), qPrintable("\n" + other_.join('\n')));
+  }
+
+  void noPictureIsLeftOver() {
+    for (const QString& name : QDir(keptFolder()).entryList({"*.png"}))
+      QVERIFY2(taken_.contains(name), qPrintable(name + " shows nothing that there is: delete it"));
+  }
+
+ private:
+  static constexpr int kSteps = 120;
+  static SyntheticShape shape() { return {.specialise_every = 20}; }
+
+  void lookAlone(Panel* panel, const QString& name) {
+    panel->setParent(nullptr);
+    panel->setMinimumSize(0, 0);
+    panel->setTitleShown(true);
+    panel->show();
+    for (const QSize size : kPanelSizes) {
+      panel->resize(size);
+      look(panel, name, size);
+    }
+    panel->hide();
+    alone_.emplace_back(panel);
+  }
+
+  // Once two pictures in a row are the same.
+  static QImage settled(QWidget* widget) {
+    QImage last = widget->grab().toImage();
+    for (int waited = 0; waited < kSettleMs; waited += 20) {
+      QTest::qWait(20);
+      const QImage next = widget->grab().toImage();
+      if (next == last) break;
+      last = next;
+    }
+    return last;
+  }
+
+  void look(QWidget* widget, const QString& what, QSize size) {
+    const QString name =
+        QString("%1_%2x%3_%4.png").arg(what.toLower()).arg(size.width()).arg(size.height()).arg(theme_);
+    taken_ << name;
+    const QImage now = shrunk(settled(widget));
+    const QString path = keptFolder() + name;
+    if (qEnvironmentVariableIsSet("MOESCOPE_KEEP_PICTURES")) {
+      QVERIFY(now.save(path, "PNG", 1));
+      return;
+    }
+    const QImage kept = QImage(path).convertToFormat(QImage::Format_RGB32);
+    if (kept.isNull()) return void(other_ << path + " is missing");
+    const double share = shareOfOthers(kept, now);
+    if (share > kOthersAllowed)
+      other_ << QString("%1: %2 % of its pixels differ, see %3")
+                    .arg(name)
+                    .arg(100 * share, 0, 'f', 2)
+                    .arg(writeDifference(name, kept, now));
+  }
+
+  std::unique_ptr<SyntheticRun> run_, twin_;
+  std::vector<std::unique_ptr<Panel>> alone_;
+  QString theme_;
+  QStringList other_, taken_;
+};
+
+QTEST_MAIN(PicturesTest)
+#include "qt_pictures.moc"

@@ -1,0 +1,67 @@
+#include "widgets/plots/accessible_plot.h"
+
+#include <QAccessible>
+#include <QAccessibleWidget>
+#include <QTimer>
+
+#include "widgets/plots/plot_frame.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr int kAnnounceMs = 1000;
+
+// A plot without a name of its own has the name of what it is in: its panel's title.
+QString nameOf(const QWidget* widget) {
+  for (; widget; widget = widget->parentWidget())
+    if (!widget->accessibleName().isEmpty()) return widget->accessibleName();
+  return {};
+}
+
+// The value is text and so no QAccessibleValueInterface, which is for a single number with a range; platforms that do
+// not hand on texts of values have it as the description.
+class AccessiblePlot : public QAccessibleWidget {
+ public:
+  explicit AccessiblePlot(PlotFrame* plot) : QAccessibleWidget(plot, QAccessible::Chart) {}
+
+  QString text(QAccessible::Text which) const override {
+    const auto* plot = static_cast<const PlotFrame*>(widget());
+    if (which == QAccessible::Name) return nameOf(plot);
+    if (which == QAccessible::Value || which == QAccessible::Description) return plot->valueText();
+    return QAccessibleWidget::text(which);
+  }
+};
+
+QAccessibleInterface* makeAccessible(const QString&, QObject* object) {
+  auto* plot = qobject_cast<PlotFrame*>(object);
+  return plot ? new AccessiblePlot(plot) : nullptr;
+}
+
+}  // namespace
+
+void installAccessiblePlots() {
+  static const bool kInstalled = [] {
+    QAccessible::installFactory(makeAccessible);
+    return true;
+  }();
+  static_cast<void>(kInstalled);
+}
+
+void announceValueOf(PlotFrame* plot) {
+  if (!QAccessible::isActive()) return;
+  auto* timer = plot->findChild<QTimer*>("announce", Qt::FindDirectChildrenOnly);
+  if (!timer) {
+    timer = new QTimer(plot);
+    timer->setObjectName("announce");
+    timer->setSingleShot(true);
+    timer->setInterval(kAnnounceMs);
+    QObject::connect(timer, &QTimer::timeout, plot, [plot] {
+      QAccessibleEvent event(plot, QAccessible::DescriptionChanged);
+      QAccessible::updateAccessibility(&event);
+    });
+  }
+  if (!timer->isActive()) timer->start();
+}
+
+}  // namespace moescope
