@@ -104,6 +104,8 @@ class AxisTest : public QObject {
     QCOMPARE(formatPercent(-0.5), QString("−50.0 %"));
     QCOMPARE(inPrint("a gap of 0.1 +-0.02 from 2^-6 to under 2^7, in all 2^k"),
              QString("a gap of 0.1 ±0.02 from 2⁻⁶ to under 2⁷, in all 2^k"));
+    QCOMPARE(inPrint("-0.2 to (-0.1), steps 3-5, 1e-5, top-2, margin:-3"),
+             QString::fromUtf8("\u22120.2 to (\u22120.1), steps 3-5, 1e-5, top-2, margin:-3"));
     QCOMPARE(inPrint("2^(k+1), x2^3, 2^8.2"), QString("2^(k+1), x2^3, 2^8.2"));
     const QFontMetrics metrics(QFont("DejaVu Sans", 9));
     for (const QChar c : QString("⁰¹²³⁴⁵⁶⁷⁸⁹⁻ᵏ−±")) QVERIFY2(metrics.inFont(c), qPrintable(QString(c)));

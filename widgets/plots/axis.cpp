@@ -180,8 +180,9 @@ QString withMinus(QString number) {
 
 QString inPrint(const QString& text) {
   static const QRegularExpression kPower(QStringLiteral(R"((?<![\w.])2\^(-?\d+)(?!\d|\.\d))"));
+  static const QRegularExpression kMinus(QStringLiteral(R"((?<![^\s(])-(?=\d))"));  // of a number, not of a range
   QString printed = text;
-  printed.replace(QStringLiteral("+-"), QChar(0xb1));
+  printed.replace(QStringLiteral("+-"), QChar(0xb1)).replace(kMinus, QChar(0x2212));
   for (auto power = kPower.match(printed); power.hasMatch(); power = kPower.match(printed))
     printed.replace(power.capturedStart(), power.capturedLength(), formatPowerOfTwo(power.captured(1).toInt()));
   return printed;

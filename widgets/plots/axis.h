@@ -52,7 +52,7 @@ QString formatBytes(double bytes);
 QString formatPowerOfTwo(int exponent);  // -6 -> "2" with a superscript -6
 // A number's text as C writes it, with a minus sign in place of hyphens, also in the exponent.
 QString withMinus(QString number);
-// Words of the core, written for any terminal, as they stand on the screen: plus-minus signs and powers of two.
+// Words of the core, written for any terminal, as they stand on the screen: plus-minus and minus signs, powers of two.
 QString inPrint(const QString& text);
 
 }  // namespace moescope
