@@ -152,10 +152,10 @@ void LessonActions::begin(const QString& name_or_path) {
   if (!parsed.problems.empty()) return messages_->warn(problemText(parsed.problems));
   if (const QStringList unknown = LessonPanels::unknown(parsed.lesson, workspaces_->all()); !unknown.isEmpty())
     return messages_->warn(name_or_path + ": " + unknown.join("\n"));
-  takeWindow();
+  layout_->lendToLesson();
   emit started();
   guide_->start(parsed.lesson, numberOf(parsed.lesson.name), static_cast<int>(lesson_names().size()));
-  pane_->setFocus();
+  showPane();
 }
 
 bool LessonActions::active() const {
@@ -166,10 +166,14 @@ void LessonActions::leave() {
   guide_->leave();
 }
 
-void LessonActions::takeWindow() {
-  layout_->lendToLesson();
+// Beside the lesson's few panels: all those of a workspace and the pane are wider than a small window, which would
+// grow.
+void LessonActions::showPane() {
+  const QSize size = window_->size();
   dock_->show();
-  QTimer::singleShot(0, this, [this] {
+  pane_->setFocus();
+  QTimer::singleShot(0, this, [this, size] {
+    if (window_->width() > size.width()) window_->resize(size);
     window_->resizeDocks({dock_}, {window_->width() >= kLargeWindow ? kPaneWidthLarge : kPaneWidth}, Qt::Horizontal);
   });
 }

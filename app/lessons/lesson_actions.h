@@ -40,7 +40,7 @@ class LessonActions : public QObject {
   void makeDock();
   void fillMenu();
   void begin(const QString& name_or_path);
-  void takeWindow();
+  void showPane();
   void startNext();
   void giveWindowBack();
 

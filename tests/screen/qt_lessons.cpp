@@ -289,6 +289,17 @@ class LessonTest : public QObject {
     QCOMPARE(load->saveState(), initial);
   }
 
+  void aSmallWindowKeepsItsSize() {
+    for (const char* lesson : {"rich-get-richer", "mx-block", "bias-or-loss"}) {
+      OpenWindow open;
+      open.window.resize(1280, 800);
+      open.open(lesson);
+      QTRY_COMPARE(open.window.size(), QSize(1280, 800));
+      QTest::qWait(300);
+      QCOMPARE(open.window.size(), QSize(1280, 800));
+    }
+  }
+
   void aTrainingThatALessonLeavesBehindIsPaused() {
     OpenWindow open;
     open.open("bias-thermostat");
