@@ -74,7 +74,7 @@ FieldEditor::FieldEditor(const ConfigField& field, QWidget* parent)
     auto* menu = new QMenu(button);
     menu->addAction("Text &file...", this, [this] { browse(false); });
     menu->addAction("F&older of text files...", this, [this] { browse(true); });
-    menu->addAction("&Built-in generator", this, [this] { enterText({}); });
+    menu->addAction("&Built-in text, as chosen below", this, [this] { enterText({}); });
     button->setMenu(menu);
     button->setPopupMode(QToolButton::InstantPopup);
     row->addWidget(button);

@@ -59,9 +59,9 @@ void check_mixture(const DataConfig& data, Rules& found) {
       parse_mixture(data.mixture);  // its domains are known when the files are open
       return;
     }
-    mixture_weights(data.mixture, {kGeneratedDomains.begin(), kGeneratedDomains.end()});
+    mixture_weights(data.mixture, generated_domain_names(data.generator));
   } catch (const std::invalid_argument& error) {
-    found.push_back({{"data.mixture"}, error.what()});
+    found.push_back({{"data.mixture", "data.generator"}, error.what()});
   }
 }
 

@@ -299,7 +299,7 @@ PresetFile preset_file(std::string_view preset) {
 }  // namespace
 
 std::vector<std::string> preset_names() {
-  return {"nano", "small", "small-fp32", "mini-v3", "16B-like"};
+  return {"nano", "nano-facts", "small", "small-fp32", "mini-v3", "16B-like"};
 }
 
 std::vector<std::string> comparison_preset_names() {

@@ -31,6 +31,11 @@ std::pair<std::string, double> parse_share(std::string_view entry) {
 
 }  // namespace
 
+std::vector<std::string> generated_domain_names(Generator generator) {
+  if (generator == Generator::facts) return {kFactLanguages.begin(), kFactLanguages.end()};
+  return {kPassageDomains.begin(), kPassageDomains.end()};
+}
+
 MixtureEntries parse_mixture(std::string_view text) {
   MixtureEntries entries;
   if (trimmed(text).empty()) return entries;

@@ -10,9 +10,14 @@
 
 namespace moescope {
 
-// Domains of the generated data set, in its order.
-inline constexpr std::array kGeneratedDomains = {"prose", "code",   "arithmetic", "JSON",     "brackets",
-                                                 "DNA",   "markup", "log",        "counting", "Morse"};
+enum class Generator;
+
+// Domains of the text that the program writes itself, in their order. Languages of facts are none of the letters that
+// runs have.
+inline constexpr std::array kPassageDomains = {"prose", "code",   "arithmetic", "JSON",     "brackets",
+                                               "DNA",   "markup", "log",        "counting", "Morse"};
+inline constexpr std::array kFactLanguages = {"Q", "R", "S", "T", "U", "V", "W", "X", "Y", "Z"};
+std::vector<std::string> generated_domain_names(Generator generator);
 
 using MixtureEntries = std::vector<std::pair<std::string, double>>;  // domain or "*", weight; in the given order
 

@@ -19,6 +19,9 @@ namespace moescope {
 enum class ScoreFunc { sigmoid, softmax };
 enum class AuxMode { none, sequence, batch };
 enum class Schedule { constant, cosine };
+// Text that the program writes itself. passages: ten kinds of text, from prose to Morse. facts: ten languages of the same
+// symbols, to be known by heart (core/data/facts.h).
+enum class Generator { passages, facts };
 // Format of the token rows that dispatch and combine send. mxfp8 is torchao's all-to-all: dispatch in the forward pass
 // and combine in the backward pass send MXFP8 (E4M3, scales by rceil), the two return trips BF16.
 enum class TokenPayload { fp32, bf16, mxfp8 };
@@ -99,7 +102,8 @@ struct PrecisionConfig {
 };
 
 struct DataConfig {
-  std::string path = {};     // empty: the embedded generator of labelled domains; else a text file or a folder
+  std::string path = {};     // empty: text of the generator, in labelled domains; else a text file or a folder
+  Generator generator = Generator::passages;
   int batch = 8;             // sequences
   int seq = 128;             // tokens
   std::string mixture = {};  // weights of the domains (core/config/mixture.h); empty: as they occur in the data

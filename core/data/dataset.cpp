@@ -15,12 +15,20 @@ namespace {
 class GeneratedDataset : public Dataset {
  public:
   GeneratedDataset(const DataConfig& config, std::int64_t seed)
-      : Dataset(seed), config_(config), order_(seed, "data.domain_order"), text_(seed, "data.generated_text") {
-    for (const Domain& domain : generated_domains()) names_.push_back(domain.name);
+      : Dataset(seed),
+        config_(config),
+        domains_(generated_domains(config.generator)),
+        order_(seed, "data.domain_order"),
+        text_(seed, "data.generated_text") {
+    for (const Domain& domain : domains_) names_.push_back(domain.name);
   }
 
   const std::vector<std::string>& domains() const override { return names_; }
-  std::string summary() const override { return "built-in generator of " + std::to_string(names_.size()) + " domains"; }
+  std::string summary() const override {
+    return config_.generator == Generator::facts
+               ? "built-in facts in " + std::to_string(names_.size()) + " languages"
+               : "built-in generator of " + std::to_string(names_.size()) + " domains";
+  }
 
   Batch batch(std::int64_t step, const Mixture& mixture) const override {
     Batch batch = empty_batch(config_.batch, config_.seq);
@@ -61,11 +69,12 @@ class GeneratedDataset : public Dataset {
     const std::size_t skipped = draws.below(64);
     const std::size_t needed = skipped + static_cast<std::size_t>(config_.seq) + 1;
     std::string text;
-    while (text.size() < needed) generated_domains()[domain].append_document(text, draws);
+    while (text.size() < needed) domains_[static_cast<std::size_t>(domain)].append_document(text, draws);
     return text.substr(skipped, needed - skipped);
   }
 
   DataConfig config_;
+  std::span<const Domain> domains_;
   RandomStream order_, text_;
   std::vector<std::string> names_;
 };

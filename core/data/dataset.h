@@ -1,4 +1,4 @@
-// Batches of bytes with domain labels: the embedded generator, or text files.
+// Batches of bytes with domain labels: text of an embedded generator, or text files.
 //
 // Legend: B sequences, S tokens of each. Batches are a pure function of (data config, seed, step, mixture), so runs in
 // lock-step see the same ones and a resumed run continues with the one it would have seen.
@@ -32,8 +32,8 @@ class Dataset {
   virtual const std::vector<std::string>& domains() const = 0;
   virtual Batch batch(std::int64_t step, const Mixture& mixture) const = 0;
   Batch batch(std::int64_t step) const { return batch(step, mixture_); }  // with the mixture given to open_dataset()
-  // kHeldOutBatches batches that no batch() has anything of, domains in turn, the same for any seed. Empty: nothing of
-  // the text is held out.
+  // kHeldOutBatches batches that no batch() has anything of, domains in turn, the same for any seed; those of generated
+  // facts are drawn apart, but there are so few facts that batches repeat them. Empty: nothing of the text is held out.
   virtual std::vector<Batch> held_out() const = 0;
   virtual std::string summary() const { return {}; }  // what was found and what was skipped, as text for the user
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/config/mixture.h"
+#include "core/data/facts.h"
 
 namespace moescope {
 namespace {
@@ -229,13 +230,13 @@ constexpr Domain kDomains[] = {
     {"brackets", append_brackets}, {"DNA", append_dna},    {"markup", append_markup},         {"log", append_log},
     {"counting", append_counting}, {"Morse", append_morse}};
 static_assert(std::ranges::equal(
-    kDomains, kGeneratedDomains, {}, [](const Domain& domain) { return std::string_view(domain.name); },
+    kDomains, kPassageDomains, {}, [](const Domain& domain) { return std::string_view(domain.name); },
     [](const char* name) { return std::string_view(name); }));
 
 }  // namespace
 
-std::span<const Domain> generated_domains() {
-  return kDomains;
+std::span<const Domain> generated_domains(Generator generator) {
+  return generator == Generator::facts ? fact_languages() : kDomains;
 }
 
 }  // namespace moescope

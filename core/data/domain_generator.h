@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "core/config/run_config.h"
 #include "core/numerics/rng.h"
 
 namespace moescope {
@@ -45,8 +46,9 @@ class Draws {
 
 struct Domain {
   const char* name;
-  void (*append_document)(std::string& text, Draws& draws);  // at least one byte, ends with a line feed
+  void (*append_document)(std::string& text, Draws& draws);  // at least one byte
 };
-std::span<const Domain> generated_domains();  // in the order of kGeneratedDomains
+// In the order of generated_domain_names(). Documents of passages end with a line feed.
+std::span<const Domain> generated_domains(Generator generator);
 
 }  // namespace moescope

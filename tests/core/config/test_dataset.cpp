@@ -23,7 +23,7 @@ std::string domain_text(const char* name, std::size_t bytes) {
   const RandomStream stream(7, "test");
   Draws draws(stream, 0);
   std::string text;
-  for (const Domain& domain : generated_domains())
+  for (const Domain& domain : generated_domains(Generator::passages))
     if (std::string_view(domain.name) == name)
       while (text.size() < bytes) domain.append_document(text, draws);
   return text;
@@ -38,7 +38,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 TEST(Generator, EveryDocumentIsAsciiAndEndsItsLine) {
   const RandomStream stream(1, "test");
-  for (const Domain& domain : generated_domains())
+  for (const Domain& domain : generated_domains(Generator::passages))
     for (std::uint64_t i = 0; i < 500; ++i) {
       Draws draws(stream, i);
       std::string text;
@@ -51,7 +51,7 @@ TEST(Generator, EveryDocumentIsAsciiAndEndsItsLine) {
 
 TEST(Generator, DomainsHaveDifferentBytes) {
   std::vector<std::array<double, 256>> shares;
-  for (const Domain& domain : generated_domains()) {
+  for (const Domain& domain : generated_domains(Generator::passages)) {
     const std::string text = domain_text(domain.name, 20000);
     std::array<double, 256> share{};
     for (const unsigned char c : text) share[c] += 1.0 / static_cast<double>(text.size());
@@ -62,7 +62,8 @@ TEST(Generator, DomainsHaveDifferentBytes) {
     for (std::size_t b = 0; b < a; ++b) {
       double variation = 0;
       for (int c = 0; c < 256; ++c) variation += 0.5 * std::fabs(shares[a][c] - shares[b][c]);
-      EXPECT_GT(variation, 0.2) << generated_domains()[a].name << " and " << generated_domains()[b].name;
+      EXPECT_GT(variation, 0.2) << generated_domains(Generator::passages)[a].name << " and "
+                                << generated_domains(Generator::passages)[b].name;
     }
 }
 
@@ -121,6 +122,90 @@ TEST(Generator, GenesAreWholeCodons) {
   }
 }
 
+// What is followed by what in a text of one language: how often, by symbol and successor. Every other byte is the
+// language's letter.
+using Followers = std::map<char, std::map<char, int>>;
+
+Followers followers_of(const Domain& language, std::size_t bytes) {
+  const RandomStream stream(7, "test");
+  Draws draws(stream, 0);
+  std::string text;
+  while (text.size() < bytes) language.append_document(text, draws);
+  Followers followers;
+  for (std::size_t i = 0; i + 3 < text.size(); i += 2) {
+    EXPECT_EQ(text[i], language.name[0]);
+    ++followers[text[i + 1]][text[i + 3]];
+  }
+  return followers;
+}
+
+char likeliest(const std::map<char, int>& counts) {
+  return std::ranges::max_element(counts, {}, [](const auto& each) { return each.second; })->first;
+}
+
+TEST(Facts, EveryLanguageIsACycleOfItsOwnThroughAllSymbols) {
+  std::vector<std::map<char, char>> languages;
+  for (const Domain& domain : generated_domains(Generator::facts)) {
+    std::map<char, char> next;
+    for (const auto& [symbol, counts] : followers_of(domain, 40000)) next[symbol] = likeliest(counts);
+    ASSERT_EQ(next.size(), 59u) << domain.name;
+    std::string seen;
+    for (char symbol = 'a'; seen.find(symbol) == std::string::npos; symbol = next.at(symbol)) seen += symbol;
+    EXPECT_EQ(seen.size(), 59u) << domain.name << " goes round in " << seen;
+    for (const auto& other : languages)
+      EXPECT_LT(std::ranges::count_if(next, [&](const auto& fact) { return other.at(fact.first) == fact.second; }), 8)
+          << domain.name << ": its facts are those of another language";
+    languages.push_back(next);
+  }
+  EXPECT_EQ(languages.size(), 10u);
+}
+
+// One symbol in a hundred is any of the 59: the entropy of a symbol is that of 1 - 0.01 * 58/59 and 58 times 0.01/59,
+// and the letter before it is certain.
+TEST(Facts, HaveTheEntropyThatIsSpokenOf) {
+  const double wrong = 0.01 / 59, right = 1 - 58 * wrong;
+  const double entropy = -(right * std::log(right) + 58 * wrong * std::log(wrong)) / 2;
+  EXPECT_NEAR(entropy, 0.048, 0.0005);
+  EXPECT_NE(find_field("data.generator")->help.find("below 0.048 nats/byte"), std::string::npos);
+  int all = 0, random = 0;
+  for (const Domain& domain : generated_domains(Generator::facts))
+    for (const auto& [symbol, counts] : followers_of(domain, 40000))
+      for (const auto& [next, n] : counts) {
+        all += n;
+        random += next == likeliest(counts) ? 0 : n;
+      }
+  EXPECT_NEAR(static_cast<double>(random) / all, 58 * wrong, 0.001);
+}
+
+TEST(Facts, AreTheSameForEverySeedInTextsOfItsOwn) {
+  const auto open = [](std::int64_t seed) {
+    return open_dataset({.generator = Generator::facts, .batch = 5, .seq = 64}, seed);
+  };
+  const auto data = open(3), again = open(3), other = open(4);
+  EXPECT_EQ(data->domains(), generated_domain_names(Generator::facts));
+  EXPECT_EQ(data->batch(17).input, again->batch(17).input);
+  EXPECT_NE(data->batch(17).input, other->batch(17).input);
+  EXPECT_NE(data->batch(17).input, data->batch(18).input);
+  // (language, symbol) -> the next symbol: those of both seeds and of the text held out agree but for random symbols.
+  std::map<std::pair<int, int>, int> facts;
+  int told = 0, kept = 0;
+  const auto tell = [&](const Batch& batch) {
+    for (int row = 0; row < batch.sequences; ++row) {
+      const auto* byte = &batch.input[static_cast<std::size_t>(row * batch.length)];
+      const int letter = batch.domain[static_cast<std::size_t>(row)] + 'Q', first = byte[0] == letter ? 1 : 0;
+      for (int i = first; i + 2 < batch.length; i += 2) {
+        const auto [fact, fresh] = facts.try_emplace({letter, byte[i]}, byte[i + 2]);
+        told += fresh ? 0 : 1;
+        kept += !fresh && fact->second == byte[i + 2] ? 1 : 0;
+      }
+    }
+  };
+  for (int step = 0; step < 40; ++step) tell(data->batch(step)), tell(other->batch(step));
+  for (const Batch& batch : data->held_out()) tell(batch);
+  EXPECT_EQ(facts.size(), 590u);
+  EXPECT_GT(kept, 0.95 * told);
+}
+
 TEST(GeneratedDataset, IsAPureFunctionOfSeedAndStep) {
   const DataConfig config{.path = "", .batch = 5, .seq = 64};
   const auto a = open_dataset(config, 3), b = open_dataset(config, 3), other = open_dataset(config, 4);
@@ -146,7 +231,7 @@ TEST(GeneratedDataset, HoldsOutTheSameTextForEverySeed) {
   const auto open = [](std::int64_t seed) { return open_dataset({.batch = 5, .seq = 64}, seed); };
   const auto held_out = open(1)->held_out();
   ASSERT_EQ(held_out.size(), static_cast<std::size_t>(kHeldOutBatches));
-  std::vector<int> domains(generated_domains().size(), 0);
+  std::vector<int> domains(generated_domains(Generator::passages).size(), 0);
   for (const Batch& batch : held_out)
     for (const std::int32_t domain : batch.domain) ++domains[static_cast<std::size_t>(domain)];
   EXPECT_EQ(*std::ranges::max_element(domains), *std::ranges::min_element(domains)) << "20 sequences, 10 domains";

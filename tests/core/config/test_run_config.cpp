@@ -390,6 +390,11 @@ INSTANTIATE_TEST_SUITE_P(
                                c.model.outlier_factor = 300;
                              }},
                     RuleCase{"data.mixture", [](RunConfig& c) { c.data.mixture = "klingon=1"; }},
+                    RuleCase{"data.mixture",
+                             [](RunConfig& c) {
+                               c.data.generator = Generator::facts;
+                               c.data.mixture = "code=1";
+                             }},
                     RuleCase{"parallel.placement", [](RunConfig& c) { c.parallel.placement = "1:0,1"; }},
                     RuleCase{"data.mixture", [](RunConfig& c) { c.data.mixture = "*=0"; }},
                     RuleCase{"model.n_dense_layers", [](RunConfig& c) { c.model.n_dense_layers = 5; }},
@@ -609,9 +614,10 @@ TEST(Presets, TrainInTheFormatsOfThePublishedRuns) {
 }
 
 TEST(Presets, UnknownOneNamesTheKnown) {
-  EXPECT_EQ(all_text(load_preset("tiny").problems),
-            "preset: is \"tiny\", allowed are nano, small, small-fp32, mini-v3, 16B-like, convergence-check, "
-            "mxfp4-everywhere, mini-v3-formats\n");
+  EXPECT_EQ(
+      all_text(load_preset("tiny").problems),
+      "preset: is \"tiny\", allowed are nano, nano-facts, small, small-fp32, mini-v3, 16B-like, convergence-check, "
+      "mxfp4-everywhere, mini-v3-formats\n");
 }
 
 // The window shows it where the comparison runs.
