@@ -199,12 +199,11 @@ class LessonTest : public QObject {
   void panelsThatGiveTheAnswerAwayWaitForThePrediction() {
     OpenWindow open;
     open.open("rich-get-richer");
-    open.guide()->next();
-    open.guide()->next();
-    QVERIFY(open.guide()->lesson().steps[2].view.after_prediction);
+    for (int step = 0; step < 3; ++step) open.guide()->next();
+    QVERIFY(open.guide()->lesson().steps[3].view.after_prediction);
     QCOMPARE(open.window.workspaces()->current()->name(), QString("Router"));
     QTest::keyClick(open.choices()[0], Qt::Key_Space);
-    QCOMPARE(open.window.workspaces()->current()->name(), QString("Overview"));
+    QCOMPARE(open.window.workspaces()->current()->name(), QString("Compare"));
   }
 
   void aLessonChoosesWhatTheCurvesShow() {
