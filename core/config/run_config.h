@@ -19,8 +19,8 @@ namespace moescope {
 enum class ScoreFunc { sigmoid, softmax };
 enum class AuxMode { none, sequence, batch };
 enum class Schedule { constant, cosine };
-// Text that the program writes itself. passages: ten kinds of text, from prose to Morse. facts: ten languages of the same
-// symbols, to be known by heart (core/data/facts.h).
+// Text that the program writes itself. passages: ten kinds of text, from prose to Morse. facts: ten languages of the
+// same symbols, to be known by heart (core/data/facts.h).
 enum class Generator { passages, facts };
 // Format of the token rows that dispatch and combine send. mxfp8 is torchao's all-to-all: dispatch in the forward pass
 // and combine in the backward pass send MXFP8 (E4M3, scales by rceil), the two return trips BF16.
@@ -102,7 +102,7 @@ struct PrecisionConfig {
 };
 
 struct DataConfig {
-  std::string path = {};     // empty: text of the generator, in labelled domains; else a text file or a folder
+  std::string path = {};  // empty: text of the generator, in labelled domains; else a text file or a folder
   Generator generator = Generator::passages;
   int batch = 8;             // sequences
   int seq = 128;             // tokens

@@ -16,7 +16,8 @@ void add_train_options(Command& sub, TrainOptions& o) {
              "twins, as --compare makes them")
       .excludes(preset);
   sub.option("--set", o.set, "KEY=VALUE: one key of the config, such as router.top_k=4; may be repeated").repeatable();
-  sub.option("--data", o.data, "Text file or folder to train on (default: built-in text, see data.generator in a saved config)");
+  sub.option("--data", o.data,
+             "Text file or folder to train on (default: built-in text, see data.generator in a saved config)");
   std::string formats;
   for (const RecipeInfo& info : recipes()) formats += (formats.empty() ? "" : ", ") + std::string(info.name);
   sub.option("--precision", o.precision,
