@@ -8,6 +8,7 @@
 #include "core/telemetry/frame/operand_costs.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/tensor_text.h"
+#include "widgets/plots/type_scale.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {
@@ -137,10 +138,12 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* paren
   view_->setSelectionMode(QAbstractItemView::SingleSelection);
   view_->setAlternatingRowColors(true);
   view_->setAccessibleName(tr("Operands by what quantization costs them"));
-  view_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 4);
   view_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
   view_->setHorizontalScrollMode(QAbstractItemView::ScrollPerPixel);  // rather than names of formats cut short
-  view_->horizontalHeader()->setMinimumSectionSize(fontMetrics().averageCharWidth() * 7);
+  followFont(view_, [this] {
+    view_->verticalHeader()->setDefaultSectionSize(view_->fontMetrics().height() + 4);
+    view_->horizontalHeader()->setMinimumSectionSize(view_->fontMetrics().averageCharWidth() * 7);
+  });
   connect(view_, &QTableView::clicked, this, &OperandCostsPanel::choose);
   connect(view_, &QTableView::activated, this, &OperandCostsPanel::open);
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})

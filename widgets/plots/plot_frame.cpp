@@ -10,8 +10,18 @@
 
 #include "widgets/plots/accessible_plot.h"
 #include "widgets/plots/color_scale.h"
+#include "widgets/plots/type_scale.h"
 
 namespace moescope {
+
+namespace {
+
+// In place of axes that lie over each other.
+QString noRoomNotice() {
+  return PlotFrame::tr("Too small to be drawn: enlarge the panel, or close others");
+}
+
+}  // namespace
 
 PlotFrame::PlotFrame(QWidget* parent) : QWidget(parent) {
   setAttribute(Qt::WA_OpaquePaintEvent);
@@ -96,7 +106,11 @@ void PlotFrame::paintEvent(QPaintEvent*) {
 
 // Refills the data and paints the static layer, twice if its labels turn out wider than their margin.
 void PlotFrame::prepare() {
+  if (notice_ == noRoomNotice()) notice_.clear();
   if (refill) refill();
+  const QRect plot = plotRect();
+  if (notice_.isEmpty() && (plot.width() < fontMetrics().height() || plot.height() < fontMetrics().height() / 2))
+    notice_ = noRoomNotice();
   renderStatic();
   if (std::exchange(label_excess_, wanted_excess_) == wanted_excess_) return;
   static_layer_ = {};
@@ -191,6 +205,24 @@ void PlotFrame::changeEvent(QEvent* event) {
 
 void PlotFrame::resizeEvent(QResizeEvent*) {
   dirty_ = true;
+}
+
+int PlotFrame::withType(double pixels) const {
+  return moescope::withType(pixels, fontMetrics());
+}
+
+// Strokes beside each other read as a thick one: Qt's raster engine draws wider polylines some fifty times slower.
+void PlotFrame::drawCurve(QPainter& painter, const std::vector<QPointF>& points, bool bold) const {
+  const double scale = typeScale(fontMetrics());
+  const int strokes = bold ? static_cast<int>(std::lround(2 * scale * scale)) : static_cast<int>(std::lround(scale));
+  painter.setRenderHint(QPainter::Antialiasing);
+  painter.save();
+  for (int stroke = 0; stroke < strokes; ++stroke) {
+    painter.drawPolyline(points.data(), static_cast<int>(points.size()));
+    painter.translate(0, 0.7 / devicePixelRatioF());
+  }
+  painter.restore();
+  painter.setRenderHint(QPainter::Antialiasing, false);
 }
 
 void PlotFrame::paintLeftAxis(QPainter& painter, const Axis& axis, const std::vector<Tick>& ticks,
