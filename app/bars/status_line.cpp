@@ -1,5 +1,6 @@
 #include "app/bars/status_line.h"
 
+#include <QEvent>
 #include <QFileInfo>
 #include <QLabel>
 #include <QLocale>
@@ -70,6 +71,12 @@ StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent) {
   addWidget(findings_);
   addWidget(holdings_, 1);
   for (QLabel* label : {screen_, threads_, kinds}) addPermanentWidget(label);
+}
+
+// Qt arranges the line anew, and shows what a message had hidden.
+void StatusLine::changeEvent(QEvent* event) {
+  if (event->type() == QEvent::FontChange) clearMessage();
+  QStatusBar::changeEvent(event);
 }
 
 QLabel* StatusLine::add(const QString& tip, QLabel* label) {

@@ -27,6 +27,9 @@ class StatusLine : public QStatusBar {
  signals:
   void findingsClicked();
 
+ protected:
+  void changeEvent(QEvent* event) override;
+
  private:
   QLabel* add(const QString& tip, QLabel* label = nullptr);
 

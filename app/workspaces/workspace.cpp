@@ -73,23 +73,74 @@ void Workspace::arrangeAnew() {
   const QScopedValueRollback<bool> ours(arranging_, true);
   lacks_->hide();
   folded_.clear();
-  room_used_ = false;
+  room_used_ = projected_ = false;
   shares_.forget();
+  exact_.reset();
   arrange();
 }
 
 void Workspace::applySizes() {
   if (settle_.isActive()) return;  // the person's are not known yet
-  setDefaultSizes();
+  if (exact_ && isVisible()) QTimer::singleShot(kSettleMs, this, [this] { exact_.reset(); });
+  if (exact_ && exact_->size == size() && exact_->shown == shownDocks()) {
+    const QScopedValueRollback<bool> ours(arranging_, true);
+    restoreState(exact_->layout, kDockLayoutVersion);
+    return;
+  }
+  projected_ ? shareRoomOfEssential() : setDefaultSizes();
   shares_.apply(this, docks_);
 }
 
-void Workspace::shareWidth(const QList<QDockWidget*>& docks) {
+void Workspace::shareRoom(const QList<QDockWidget*>& docks, Qt::Orientation along) {
   QList<QDockWidget*> shown;
   for (QDockWidget* dock : docks)
     if (dock->isVisibleTo(this) && !dock->isFloating()) shown << dock;
+  const int room = along == Qt::Horizontal ? width() : height();
   if (!shown.isEmpty())
-    resizeDocks(shown, QList<int>(shown.size(), std::max(1, width() / static_cast<int>(shown.size()))), Qt::Horizontal);
+    resizeDocks(shown, QList<int>(shown.size(), std::max(1, room / static_cast<int>(shown.size()))), along);
+}
+
+void Workspace::project() {
+  const QScopedValueRollback<bool> ours(arranging_, true);
+  settle_.stop();
+  unfold();
+  shares_.forget();
+  exact_.reset();
+  projected_ = true;
+  arrangeEssential();
+  foldAnew();
+}
+
+QList<QDockWidget*> Workspace::dockedEssential() const {
+  QList<QDockWidget*> docked;
+  for (QDockWidget* dock : essential_)
+    if (!dock->isFloating()) docked << dock;
+  return docked;
+}
+
+// The first at the left, as high as both others, of which the last is the higher; four make two rows. What floats may
+// be on another screen: it stays.
+void Workspace::arrangeEssential() {
+  for (QDockWidget* dock : docks_)
+    if (!dock->isFloating() && !qobject_cast<const TimelineBar*>(dock->widget())) dock->hide();
+  const QList<QDockWidget*> docked = dockedEssential();
+  if (docked.isEmpty()) return;
+  for (QDockWidget* dock : docked) removeDockWidget(dock);
+  addDockWidget(Qt::TopDockWidgetArea, docked[0]);
+  if (docked.size() > 3) splitDockWidget(docked[0], docked[2], Qt::Vertical);
+  if (docked.size() > 1) splitDockWidget(docked[0], docked[1], Qt::Horizontal);
+  if (docked.size() > 3) splitDockWidget(docked[2], docked[3], Qt::Horizontal);
+  if (docked.size() == 3) splitDockWidget(docked[1], docked[2], Qt::Vertical);
+  for (QDockWidget* dock : docked) dock->show();
+}
+
+void Workspace::shareRoomOfEssential() {
+  const QList<QDockWidget*> docked = dockedEssential();
+  if (docked.size() < 2) return;
+  shareRoom({docked[0], docked[1]});
+  if (docked.size() > 3) shareRoom({docked[2], docked[3]});
+  if (docked.size() > 3) shareRoom({docked[0], docked[2]}, Qt::Vertical);
+  if (docked.size() == 3) resizeDocks({docked[1], docked[2]}, {height() * 2 / 5, height() * 3 / 5}, Qt::Vertical);
 }
 
 void Workspace::learnSoon(QDockWidget* dock) {
@@ -102,6 +153,7 @@ void Workspace::learnSoon(QDockWidget* dock) {
 }
 
 void Workspace::learnShares() {
+  exact_.reset();
   if (isVisible()) shares_.learn(*this, docks_);
 }
 
@@ -109,6 +161,13 @@ QList<QSize> Workspace::sizesOfDocks() const {
   QList<QSize> sizes;
   for (const QDockWidget* dock : docks_) sizes << dock->size();
   return sizes;
+}
+
+QList<QDockWidget*> Workspace::shownDocks() const {
+  QList<QDockWidget*> shown;
+  for (QDockWidget* dock : docks_)
+    if (!dock->isHidden()) shown << dock;
+  return shown;
 }
 
 void Workspace::addOverPanels(QWidget* widget) {
@@ -165,7 +224,7 @@ void Workspace::fold() {
   lacks_words_->setText(words);
   lacks_words_->setToolTip(words);
   lacks_->show();
-  room_used_ = useRoomOfFolded();
+  room_used_ = !projected_ && useRoomOfFolded();
   applySizes();
 }
 
@@ -253,14 +312,20 @@ Panel* Workspace::panel(const QString& object_name) const {
   return nullptr;
 }
 
-QVariantMap Workspace::remembered() const {
+QVariantMap Workspace::arrangement() const {
   QStringList folded;
   for (const QDockWidget* dock : folded_)
     if (dock->isHidden()) folded << dock->objectName();
-  QVariantMap state{{"layout", saveState(kDockLayoutVersion)},
-                    {"shares", shares_.remembered()},
-                    {"folded", folded},
-                    {"room used", room_used_}};
+  return {{"layout", saveState(kDockLayoutVersion)},
+          {"size", size()},
+          {"shares", shares_.remembered()},
+          {"folded", folded},
+          {"room used", room_used_},
+          {"projected", projected_}};
+}
+
+QVariantMap Workspace::remembered() const {
+  QVariantMap state = arrangement();
   for (const QDockWidget* dock : docks_)
     if (const auto* panel = qobject_cast<const Panel*>(dock->widget())) state[dock->objectName()] = panel->saveState();
   return state;
@@ -274,6 +339,7 @@ bool Workspace::restore(const QVariantMap& state) {
   const QScopedValueRollback<bool> ours(arranging_, true);
   const bool restored = restoreState(state["layout"].toByteArray(), kDockLayoutVersion);
   if (restored) {
+    exact_ = {state["layout"].toByteArray(), state["size"].toSize(), shownDocks()};
     settle_.stop();
     shares_.restore(state["shares"].toMap());
     folded_.clear();
@@ -281,6 +347,7 @@ bool Workspace::restore(const QVariantMap& state) {
     for (QDockWidget* dock : docks_)
       if (folded.contains(dock->objectName())) folded_ << dock;
     room_used_ = state["room used"].toBool();
+    projected_ = state["projected"].toBool();
     unfold();
     hideWhatNeedsAChoice();
   }
