@@ -2,8 +2,11 @@
 
 #include <QAction>
 #include <QEvent>
+#include <QLayout>
 #include <QScopedValueRollback>
 #include <QScreen>
+#include <QStyle>
+#include <algorithm>
 #include <utility>
 
 #include "app/session/settings.h"
@@ -16,6 +19,7 @@ namespace {
 constexpr int kWindowLayoutVersion = 3;
 constexpr int kSmallScreen = 1440;  // on which the first window takes all there is
 constexpr int kFormWidth = 320;
+constexpr int kLeastWidth = 960;  // half of a screen of 1920
 
 }  // namespace
 
@@ -33,7 +37,9 @@ WindowLayout::WindowLayout(QMainWindow* window, WorkspaceTabs* workspaces, QDock
 }
 
 bool WindowLayout::eventFilter(QObject* watched, QEvent* event) {
-  if (event->type() == QEvent::Resize) {
+  if (event->type() == QEvent::LayoutRequest) {
+    allowFolding();
+  } else if (event->type() == QEvent::Resize) {
     foldOrUnfoldForm();
     applyWidths();
   } else if (event->type() == QEvent::MouseButtonRelease) {
@@ -51,6 +57,19 @@ void WindowLayout::foldOrUnfoldForm() {
   const bool was_wide = std::exchange(wide_, window_->width() >= kRoomForForm);
   if (was_wide == wide_ || lent_ || projected_ || form_dock_->isFloating()) return;
   if (form_wanted_ && form_dock_->isHidden() == wide_) showForm(wide_);
+}
+
+// A form that would fold must not keep the window from getting as narrow as it gets without it.
+void WindowLayout::allowFolding() {
+  const bool folds = wide_ && !form_dock_->isHidden() && !form_dock_->isFloating() && !lent_ && !projected_;
+  if (!folds) {
+    if (std::exchange(least_width_, 0) > 0) window_->setMinimumSize(0, 0);  // the layout's again
+    return;
+  }
+  const int form =
+      form_dock_->minimumSizeHint().width() + window_->style()->pixelMetric(QStyle::PM_DockWidgetSeparatorExtent);
+  const int least = std::max(kLeastWidth, window_->layout()->totalMinimumSize().width() - form);
+  if (std::exchange(least_width_, least) != least) window_->setMinimumWidth(least);
 }
 
 QList<QDockWidget*> WindowLayout::sideDocks() const {

@@ -51,6 +51,7 @@ class WindowLayout : public QObject {
   void fitScreen();
   void foldOrUnfoldForm();
   void showForm(bool shown);
+  void allowFolding();
   QList<QDockWidget*> sideDocks() const;  // on the screen
   void learnWidths();
   void applyWidths();
@@ -61,6 +62,7 @@ class WindowLayout : public QObject {
   QTimer timer_;
   QMap<QDockWidget*, int> widths_;  // of the docks at the sides, as they were arranged
   bool arranged_ = false, lent_ = false, projected_ = false;
+  int least_width_ = 0;       // of the window, set here; 0: the layout's
   bool wide_ = false;         // enough for the form
   bool form_wanted_ = false;  // by the person, even where it has no room
   bool folding_ = false;      // what the form does now is not the person's wish

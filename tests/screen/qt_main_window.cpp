@@ -442,6 +442,23 @@ class MainWindowTest : public QObject {
     QVERIFY(!form->isVisible());
   }
 
+  void theWindowGetsNarrowAtOnceWithTheFormOpen() {
+    MainWindow window(false);
+    window.resize(1600, 900);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    QTest::qWait(100);
+    auto* form = window.findChild<QDockWidget*>("dock_setup");
+    QVERIFY(form->isVisible());
+    window.resize(1024, 700);
+    QTest::qWait(50);
+    QCOMPARE(window.width(), 1024);
+    QVERIFY(!form->isVisible());
+    window.resize(1600, 900);
+    QTest::qWait(50);
+    QVERIFY(form->isVisible());
+  }
+
   void projectorViewEnlargesTypeAndBringsAllBack_data() {
     QTest::addColumn<QSize>("size");
     QTest::addColumn<bool>("dragged");
