@@ -10,6 +10,7 @@
 #include "core/telemetry/findings/findings.h"
 #include "core/telemetry/findings/health.h"
 #include "core/telemetry/frame/kernel_names.h"
+#include "widgets/panel/explain_card.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {
@@ -300,7 +301,7 @@ void Report::picture(const ReportPicture& wanted) {
               "<figure>%1<figcaption>%2</figcaption>\n<details><summary>How to read \"%3\"</summary>%4</details>"
               "\n<details><summary>The numbers</summary><pre>%5</pre></details></figure>\n")
               .arg(QString::fromUtf8(drawn.html), wanted.words.toHtmlEscaped(), panel->title().toHtmlEscaped(),
-                   panel->explain(), panel->csv().toHtmlEscaped());
+                   cardInPrint(panel->explain()), panel->csv().toHtmlEscaped());
 }
 
 void Report::pictures() {
