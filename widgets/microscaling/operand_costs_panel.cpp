@@ -232,7 +232,10 @@ std::optional<Provenance> OperandCostsPanel::kind() const {
 }
 
 QString OperandCostsPanel::status() const {
-  return frame_ ? timeStatus(frame_->step, true) + QStringLiteral(", ") + runLabel(*selection_, shownRun()) : QString();
+  // One of the columns is no measurement: said first, where it is read in a narrow panel, too.
+  return frame_ ? tr("\"of the error\" modelled") + QStringLiteral(", ") + timeStatus(frame_->step, true) +
+                      QStringLiteral(", ") + runLabel(*selection_, shownRun())
+                : QString();
 }
 
 QString OperandCostsPanel::csv() const {
