@@ -41,6 +41,11 @@ class OperandCostsModel : public QAbstractTableModel {
     endResetModel();
   }
   const std::vector<Row>& rows() const { return rows_; }
+  QString onlyFormat() const {  // empty: there are several
+    const bool one =
+        !rows_.empty() && std::ranges::all_of(rows_, [this](const Row& row) { return row.format == rows_[0].format; });
+    return one ? rows_[0].format : QString();
+  }
   int rowOf(const OperandPlace& place) const {
     const auto found = std::ranges::find(rows_, place, &Row::place);
     return found == rows_.end() ? -1 : static_cast<int>(found - rows_.begin());
@@ -191,6 +196,7 @@ void OperandCostsPanel::fill() {
         rows.push_back({*cost.operand, QString::fromStdString(cost.operand->format), cost.operand->sqnr_db,
                         cost.operand->underflow, cost.operand->clipped, cost.share});
     model_->setRows(std::move(rows));
+    view_->setColumnHidden(OperandCostsModel::kFormat, !model_->onlyFormat().isEmpty());  // then the header says it
   }
   conclusion_->say(costliest());
   const int current = model_->rowOf(selection_->tensor());
@@ -232,10 +238,11 @@ std::optional<Provenance> OperandCostsPanel::kind() const {
 }
 
 QString OperandCostsPanel::status() const {
+  if (!frame_) return {};
   // One of the columns is no measurement: said first, where it is read in a narrow panel, too.
-  return frame_ ? tr("\"of the error\" modelled") + QStringLiteral(", ") + timeStatus(frame_->step, true) +
-                      QStringLiteral(", ") + runLabel(*selection_, shownRun())
-                : QString();
+  QStringList parts{tr("\"of the error\" modelled"), timeStatus(frame_->step, true), runLabel(*selection_, shownRun())};
+  if (const QString format = model_->onlyFormat(); !format.isEmpty()) parts << tr("all in %1").arg(format);
+  return parts.join(QStringLiteral(", "));
 }
 
 QString OperandCostsPanel::csv() const {
