@@ -188,6 +188,7 @@ void WindowLayout::setProjected(bool projected) {
 void WindowLayout::project() {
   if (before_.isEmpty()) {
     before_ = arrangement();
+    learnWidths();
     widths_before_ = widths_;
   }
   for (QDockWidget* dock : sideDocks()) dock->hide();

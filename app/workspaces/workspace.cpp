@@ -29,6 +29,7 @@ constexpr int kDockLayoutVersion = 1;
 constexpr QSize kLeastPanel{200, 100};
 constexpr int kLeastPlot = 40;  // height, below what the plot itself would like
 constexpr int kSettleMs = 400;  // longer than a dock's way to its place
+constexpr int kExactMs = 2000;
 
 QString suggestedPath(const Panel& panel, const char* suffix) {
   QString stem = panel.title().toLower();
@@ -81,7 +82,8 @@ void Workspace::arrangeAnew() {
 
 void Workspace::applySizes() {
   if (settle_.isActive()) return;  // the person's are not known yet
-  if (exact_ && isVisible()) QTimer::singleShot(kSettleMs, this, [this] { exact_.reset(); });
+  // To the pixel while the window comes back to its size; from then on its shares count.
+  if (exact_ && isVisible()) QTimer::singleShot(kExactMs, this, [this] { exact_.reset(); });
   if (exact_ && exact_->size == size() && exact_->shown == shownDocks()) {
     const QScopedValueRollback<bool> ours(arranging_, true);
     restoreState(exact_->layout, kDockLayoutVersion);
@@ -140,7 +142,8 @@ void Workspace::shareRoomOfEssential() {
   shareRoom({docked[0], docked[1]});
   if (docked.size() > 3) shareRoom({docked[2], docked[3]});
   if (docked.size() > 3) shareRoom({docked[0], docked[2]}, Qt::Vertical);
-  if (docked.size() == 3) resizeDocks({docked[1], docked[2]}, {height() * 2 / 5, height() * 3 / 5}, Qt::Vertical);
+  const bool one_above_other = docked.size() == 3 && docked[1]->isVisibleTo(this) && docked[2]->isVisibleTo(this);
+  if (one_above_other) resizeDocks({docked[1], docked[2]}, {height() * 2 / 5, height() * 3 / 5}, Qt::Vertical);
 }
 
 void Workspace::learnSoon(QDockWidget* dock) {
@@ -253,7 +256,7 @@ bool Workspace::event(QEvent* event) {
   if (event->type() == QEvent::MouseButtonPress) pressed_sizes_ = sizesOfDocks();
   const bool done = QMainWindow::event(event);
   if (event->type() == QEvent::LayoutRequest || event->type() == QEvent::Resize) hideEmptyTabBars();
-  if (event->type() == QEvent::Resize && shown_) applySizes();
+  if (event->type() == QEvent::Resize && shown_ && !arranging_) applySizes();
   if (event->type() == QEvent::MouseButtonRelease && sizesOfDocks() != pressed_sizes_) learnShares();
   return done;
 }

@@ -466,6 +466,7 @@ class MainWindowTest : public QObject {
     QTest::newRow("large, as a person dragged it") << QSize(1920, 1080) << true;
   }
   void projectorViewEnlargesTypeAndBringsAllBack() {
+    constexpr int kSettledMs = 150;
     QFETCH(QSize, size);
     QFETCH(bool, dragged);
     MainWindow window(false);
@@ -475,14 +476,14 @@ class MainWindowTest : public QObject {
     SyntheticRun run(SyntheticShape{.specialise_every = 1});
     run.append(20);
     window.selection()->setHistories({run.history()});
-    QTest::qWait(100);
+    QTest::qWait(kSettledMs);
     Workspace* overview = window.workspaces()->overview();
     if (dragged) {
       const QRect loss = overview->findChild<QDockWidget*>("dock_loss")->geometry();
       dragLine(overview, {loss.right() + 2, loss.center().y()}, {140, 0});
       window.findChild<QDockWidget*>("dock_balance")->close();
     }
-    QTest::qWait(50);
+    QTest::qWait(kSettledMs);
     const auto shapes = [&] {
       QMap<QString, QRect> rects;
       for (const Workspace* workspace : window.workspaces()->all())
@@ -494,7 +495,7 @@ class MainWindowTest : public QObject {
     QMap<QString, QMap<QString, QRect>> before;
     for (Workspace* workspace : window.workspaces()->all()) {
       window.workspaces()->bringUp(workspace);
-      QTest::qWait(50);
+      QTest::qWait(kSettledMs);
       before[workspace->name()] = shapes();
     }
     window.workspaces()->bringUp(overview);
@@ -506,14 +507,14 @@ class MainWindowTest : public QObject {
     const bool form = window.findChild<QDockWidget*>("dock_setup")->isVisible();
 
     QTest::keyClick(&window, Qt::Key_F5);
-    QTest::qWait(100);
+    QTest::qWait(kSettledMs);
     QVERIFY(plot->fontMetrics().height() >= 1.35 * line);
     QVERIFY2(rows->defaultSectionSize() >= row + plot->fontMetrics().height() - line,
              qPrintable(QString("%1, then %2").arg(row).arg(rows->defaultSectionSize())));
     QVERIFY(!window.findChild<QDockWidget*>("dock_setup")->isVisible());
     for (Workspace* workspace : window.workspaces()->all()) {
       window.workspaces()->bringUp(workspace);
-      QTest::qWait(50);
+      QTest::qWait(kSettledMs);
       QCOMPARE(window.size(), size);
       int shown = 0;
       for (const Panel* panel : workspace->panels()) shown += panel->isVisible() && !panel->visibleRegion().isEmpty();
@@ -521,14 +522,14 @@ class MainWindowTest : public QObject {
     }
     window.workspaces()->bringUp(overview);
     QTest::keyClick(&window, Qt::Key_F5);
-    QTest::qWait(100);
+    QTest::qWait(kSettledMs);
     QCOMPARE(QApplication::font(), usual);
     QCOMPARE(plot->fontMetrics().height(), line);
     QCOMPARE(window.size(), size);
     QCOMPARE(window.findChild<QDockWidget*>("dock_setup")->isVisible(), form);
     for (Workspace* workspace : window.workspaces()->all()) {
       window.workspaces()->bringUp(workspace);
-      QTest::qWait(50);
+      QTest::qWait(kSettledMs);
       const auto after = shapes();
       QCOMPARE(after.keys(), before[workspace->name()].keys());
       for (auto dock = after.begin(); dock != after.end(); ++dock) {

@@ -147,6 +147,7 @@ void BandBars::paintData(QPainter& painter) {
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());
   const double each = rowHeight();
+  if (each <= 0) return;
   double y = plot.top(), named = -metrics.height();
   for (const Row& row : rows_) {
     const bool room_for_text = y - named >= 0.7 * metrics.height();

@@ -14,15 +14,6 @@
 
 namespace moescope {
 
-namespace {
-
-// In place of axes that lie over each other.
-QString noRoomNotice() {
-  return PlotFrame::tr("Too small to be drawn: enlarge the panel, or close others");
-}
-
-}  // namespace
-
 PlotFrame::PlotFrame(QWidget* parent) : QWidget(parent) {
   setAttribute(Qt::WA_OpaquePaintEvent);
   setMouseTracking(true);
@@ -106,11 +97,7 @@ void PlotFrame::paintEvent(QPaintEvent*) {
 
 // Refills the data and paints the static layer, twice if its labels turn out wider than their margin.
 void PlotFrame::prepare() {
-  if (notice_ == noRoomNotice()) notice_.clear();
   if (refill) refill();
-  const QRect plot = plotRect();
-  if (notice_.isEmpty() && (plot.width() < fontMetrics().height() || plot.height() < fontMetrics().height() / 2))
-    notice_ = noRoomNotice();
   renderStatic();
   if (std::exchange(label_excess_, wanted_excess_) == wanted_excess_) return;
   static_layer_ = {};
