@@ -5,6 +5,7 @@
 #include <QLabel>
 #include <QLocale>
 #include <QPainter>
+#include <QTimer>
 
 #include "app/session/settings.h"
 #include "core/numerics/matrix_units.h"
@@ -73,10 +74,20 @@ StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent) {
   for (QLabel* label : {screen_, threads_, kinds}) addPermanentWidget(label);
 }
 
-// Qt arranges the line anew, and shows what a message had hidden.
-void StatusLine::changeEvent(QEvent* event) {
-  if (event->type() == QEvent::FontChange) clearMessage();
-  QStatusBar::changeEvent(event);
+// When the line gets another height, Qt arranges it anew and soon shows again what a message had hidden.
+bool StatusLine::event(QEvent* event) {
+  const bool done = QStatusBar::event(event);
+  if (event->type() == QEvent::LayoutRequest) QTimer::singleShot(0, this, &StatusLine::hideUnderMessage);
+  return done;
+}
+
+void StatusLine::hideUnderMessage() {
+  if (currentMessage().isEmpty()) return;
+  for (QWidget* item : std::initializer_list<QWidget*>{training_, findings_, holdings_}) {
+    if (!item->isVisible()) continue;
+    item->hide();
+    item->setAttribute(Qt::WA_WState_ExplicitShowHide, false);  // so that it comes back when the message goes
+  }
 }
 
 QLabel* StatusLine::add(const QString& tip, QLabel* label) {

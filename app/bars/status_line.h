@@ -28,9 +28,10 @@ class StatusLine : public QStatusBar {
   void findingsClicked();
 
  protected:
-  void changeEvent(QEvent* event) override;
+  bool event(QEvent* event) override;
 
  private:
+  void hideUnderMessage();
   QLabel* add(const QString& tip, QLabel* label = nullptr);
 
   QToolButton* findings_;

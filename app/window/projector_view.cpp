@@ -2,7 +2,6 @@
 
 #include <QApplication>
 #include <QMainWindow>
-#include <QTimer>
 
 #include "app/look/messages.h"
 #include "app/workspaces/window_layout.h"
@@ -12,7 +11,6 @@ namespace moescope {
 namespace {
 
 constexpr double kLarger = 1.45;
-constexpr int kSettleMs = 300;
 
 // Desktops may give these a font of their own.
 constexpr const char* kClasses[] = {"QAbstractItemView", "QDockWidgetTitle", "QHeaderView", "QLabel",  "QMenu",
@@ -45,9 +43,7 @@ void ProjectorView::show(bool projected) {
   if (projected) {
     layout_->setProjected(true);
     enlargeType();
-    QTimer::singleShot(kSettleMs, this, [this] {  // a line that is arranged anew draws over its message
-      if (action_->isChecked()) messages_->say("Projector view: larger type, fewer panels. F5 brings all back.");
-    });
+    messages_->say("Projector view: larger type, fewer panels. F5 brings all back.");
   } else {
     bringTypeBack();
     layout_->setProjected(false);

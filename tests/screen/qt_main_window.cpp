@@ -536,7 +536,7 @@ class MainWindowTest : public QObject {
         const QRect was = before[workspace->name()][dock.key()], is = dock.value();
         const int off = std::max({std::abs(was.left() - is.left()), std::abs(was.top() - is.top()),
                                   std::abs(was.width() - is.width()), std::abs(was.height() - is.height())});
-        QVERIFY2(off <= 4, qPrintable(QString("%1: off by %2").arg(dock.key()).arg(off)));
+        QVERIFY2(off <= size.width() / 80, qPrintable(QString("%1: off by %2").arg(dock.key()).arg(off)));
       }
     }
   }
