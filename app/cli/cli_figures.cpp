@@ -12,6 +12,7 @@
 
 #include "app/cli/command_line.h"
 #include "core/files/open_runs.h"
+#include "core/io/json_text.h"
 #include "core/io/text_escape.h"
 #include "core/telemetry/frame/metrics.h"
 #include "core/telemetry/logs/jsonl.h"
@@ -128,9 +129,9 @@ Json figures_json(const History& history, const std::vector<Scalar>& scalars) {
 void add_arrays(Json& json, const History& history, std::int64_t at) {
   const auto add = [&](const std::shared_ptr<const TelemetryFrame>& frame, std::initializer_list<const char*> keys) {
     if (!frame) return;
-    const Json line = Json::parse(to_json_line(*frame));
+    const nlohmann::json line = parse_json(to_json_line(*frame));
     for (const char* key : keys)
-      if (line.contains(key)) json[key] = {{"step", frame->step}, {"values", line[key]}};
+      if (line.contains(key)) json[key] = {{"step", frame->step}, {"values", Json(line[key])}};
   };
   add(history.frame_at(at), {"routers", "wire"});
   add(history.quant_frame_at(at), {"quants"});
