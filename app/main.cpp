@@ -19,6 +19,7 @@
 #include "app/session/unit_setting.h"
 #include "app/window/first_steps.h"
 #include "app/window/main_window.h"
+#include "app/window/projector_view.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/io/text_escape.h"
 #include "core/numerics/kernels.h"
@@ -90,6 +91,7 @@ int runWindow(QApplication& app, const Arguments& arguments, const UnitsOfStart&
   QObject::connect(&crashes, &CrashWatch::openRequested, window.files(),
                    [&window](const QString& recording) { window.files()->open({recording}); });
   window.show();
+  window.projector()->action()->setChecked(arguments.projector);
   if (for_a_person) crashes.offerCrashedRecording();
   if (!arguments.screenshot.isEmpty())
     takeScreenshot(&window, arguments);

@@ -15,6 +15,7 @@
 #include "app/look/theme.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/mixture_editor.h"
+#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 
@@ -74,8 +75,10 @@ ActionsDock::ActionsDock(QWidget* parent) : QDockWidget("Actions", parent) {
   scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   scroll->setWidget(content);
   setWidget(scroll);
-  setMinimumWidth(290);
-  setMaximumWidth(420);
+  followFont(this, [this] {
+    setMinimumWidth(withType(290, fontMetrics()));
+    setMaximumWidth(withType(420, fontMetrics()));
+  });
   showConfig(nullptr, false);
   showCheckpoints({});
 }

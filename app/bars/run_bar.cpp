@@ -14,6 +14,7 @@
 
 #include "app/bars/run_chips.h"
 #include "app/look/icons.h"
+#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 
@@ -101,7 +102,7 @@ void RunBar::makeActions() {
       "its first step");
   connect(reset_, &QAction::triggered, this, &RunBar::resetRequested);
   count_ = new QLabel;
-  count_->setMinimumWidth(fontMetrics().horizontalAdvance("step 0,000,000"));
+  followFont(count_, [this] { count_->setMinimumWidth(count_->fontMetrics().horizontalAdvance("step 0,000,000")); });
   count_->setAlignment(Qt::AlignCenter);
   count_->setAccessibleName("Steps taken");
   count_->setToolTip("Steps taken since the start of the run");
@@ -120,7 +121,7 @@ void RunBar::makePace() {
   until_ = new QLineEdit;
   until_->setPlaceholderText("no end");
   until_->setValidator(new QIntValidator(0, std::numeric_limits<int>::max(), until_));
-  until_->setFixedWidth(fontMetrics().horizontalAdvance("0000000000"));
+  followFont(until_, [this] { until_->setFixedWidth(until_->fontMetrics().horizontalAdvance("0000000000")); });
   until_->setToolTip("Pause before this step; empty: train on");
   connect(until_, &QLineEdit::editingFinished, this, &RunBar::onUntilEdited);
   addWidget(labelled("Until", until_));

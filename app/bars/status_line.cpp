@@ -1,9 +1,11 @@
 #include "app/bars/status_line.h"
 
+#include <QEvent>
 #include <QFileInfo>
 #include <QLabel>
 #include <QLocale>
 #include <QPainter>
+#include <QTimer>
 
 #include "app/session/settings.h"
 #include "core/numerics/matrix_units.h"
@@ -70,6 +72,22 @@ StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent) {
   addWidget(findings_);
   addWidget(holdings_, 1);
   for (QLabel* label : {screen_, threads_, kinds}) addPermanentWidget(label);
+}
+
+// When the line gets another height, Qt arranges it anew and soon shows again what a message had hidden.
+bool StatusLine::event(QEvent* event) {
+  const bool done = QStatusBar::event(event);
+  if (event->type() == QEvent::LayoutRequest) QTimer::singleShot(0, this, &StatusLine::hideUnderMessage);
+  return done;
+}
+
+void StatusLine::hideUnderMessage() {
+  if (currentMessage().isEmpty()) return;
+  for (QWidget* item : std::initializer_list<QWidget*>{training_, findings_, holdings_}) {
+    if (!item->isVisible()) continue;
+    item->hide();
+    item->setAttribute(Qt::WA_WState_ExplicitShowHide, false);  // so that it comes back when the message goes
+  }
 }
 
 QLabel* StatusLine::add(const QString& tip, QLabel* label) {

@@ -27,7 +27,11 @@ class StatusLine : public QStatusBar {
  signals:
   void findingsClicked();
 
+ protected:
+  bool event(QEvent* event) override;
+
  private:
+  void hideUnderMessage();
   QLabel* add(const QString& tip, QLabel* label = nullptr);
 
   QToolButton* findings_;

@@ -8,7 +8,9 @@
 #include "app/workspaces/picture.h"
 #include "core/telemetry/findings/comparison.h"
 #include "core/telemetry/findings/findings.h"
+#include "core/telemetry/findings/health.h"
 #include "core/telemetry/frame/kernel_names.h"
+#include "widgets/panel/explain_card.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {
@@ -55,6 +57,7 @@ class Report {
   explicit Report(const ReportSource& source)
       : source_(source), histories_(source.selection->histories().begin(), source.selection->histories().end()) {
     if (histories_.empty()) return;
+    for (const HistoryPtr& history : histories_) found_.push_back(find_all(history));
     twins_ = source_.compared->twins(*source_.selection);
   }
 
@@ -91,6 +94,7 @@ class Report {
 
   void head();
   void outcome();
+  void health(std::size_t i);
   void figuresTable();
   QString units() const;
   void settings();
@@ -103,6 +107,7 @@ class Report {
 
   const ReportSource& source_;
   std::vector<HistoryPtr> histories_;
+  std::vector<std::vector<Finding>> found_;  // in each of them, in the order of sort_findings
   std::vector<PairedRun> twins_;
   QString out_;
   int figure_ = 0;
@@ -145,6 +150,7 @@ void Report::outcome() {
             .arg(info.n_experts)
             .arg(info.top_k)
             .arg(html(info.source));
+    health(i);
   }
   for (std::size_t i = 1; i < histories_.size(); ++i) {
     const auto first = first_difference(*histories_.front(), *histories_[i], kAnyDifference);
@@ -181,6 +187,16 @@ QString Report::units() const {
     if (!units[i].empty())
       text += QString(" GEMMs%1: %2.").arg(units.size() > 1 ? " of " + name(i) : QString(), html(units[i]));
   return text;
+}
+
+// The verdict that stands over the Overview.
+void Report::health(std::size_t i) {
+  const Health health = judge_health(*histories_[i], found_[i]);
+  const char* look = health.verdict == HealthVerdict::unhealthy   ? "severe"
+                     : health.verdict == HealthVerdict::attention ? "warning"
+                                                                  : "note";
+  out_ += QString("<p class=\"%1\"><b>%2:</b> %3 %4</p>\n")
+              .arg(look, health_verdict_name(health.verdict), html(health.sentence), html(health.help));
 }
 
 void Report::figuresTable() {
@@ -254,7 +270,7 @@ void Report::findings() {
   out_ += "<h2>Findings</h2>\n";
   for (std::size_t i = 0; i < histories_.size(); ++i) {
     out_ += "<h3>" + name(i) + "</h3>\n";
-    std::vector<Finding> found = find_all(histories_[i]);
+    std::vector<Finding> found = found_[i];
     if (i > 0 && !noiseTwin(i)) {
       const auto against = compare_findings(histories_.front(), paired(i), twins_);
       found.insert(found.end(), against.begin(), against.end());
@@ -285,7 +301,7 @@ void Report::picture(const ReportPicture& wanted) {
               "<figure>%1<figcaption>%2</figcaption>\n<details><summary>How to read \"%3\"</summary>%4</details>"
               "\n<details><summary>The numbers</summary><pre>%5</pre></details></figure>\n")
               .arg(QString::fromUtf8(drawn.html), wanted.words.toHtmlEscaped(), panel->title().toHtmlEscaped(),
-                   panel->explain(), panel->csv().toHtmlEscaped());
+                   cardInPrint(panel->explain()), panel->csv().toHtmlEscaped());
 }
 
 void Report::pictures() {

@@ -16,6 +16,7 @@
 #include "app/session/settings.h"
 #include "app/workspaces/window_layout.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 
@@ -174,7 +175,9 @@ void LessonActions::showPane() {
   pane_->setFocus();
   QTimer::singleShot(0, this, [this, size] {
     if (window_->width() > size.width()) window_->resize(size);
-    window_->resizeDocks({dock_}, {window_->width() >= kLargeWindow ? kPaneWidthLarge : kPaneWidth}, Qt::Horizontal);
+    const int width = window_->width() >= kLargeWindow ? kPaneWidthLarge : kPaneWidth;
+    window_->resizeDocks({dock_}, {std::min(withType(width, pane_->fontMetrics()), window_->width() * 2 / 5)},
+                         Qt::Horizontal);
   });
 }
 

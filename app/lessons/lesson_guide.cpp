@@ -12,6 +12,7 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "widgets/microscaling/capture_bar.h"
 #include "widgets/microscaling/tensor_lab.h"
+#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 
@@ -232,7 +233,8 @@ void LessonGuide::arrange() {
   if (view.after_prediction && !state().predicted()) return panels_.clearHighlights();
   panels_.show(view);
   // The list of a lesson's one or two tensors is not worth a third of a small window.
-  if (!lesson_.tensors.empty()) lab_->setListsShown(workspaces_->window()->width() >= kRoomForList);
+  if (!lesson_.tensors.empty())
+    lab_->setListsShown(workspaces_->window()->width() >= withType(kRoomForList, workspaces_->fontMetrics()));
 }
 
 void LessonGuide::perform(int index) {

@@ -16,6 +16,7 @@
 #include "app/lessons/lesson_text.h"
 #include "app/look/keep_keys.h"
 #include "app/look/theme.h"
+#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 
@@ -40,7 +41,7 @@ const char* markText(LessonPane::Mark mark) {
 LessonPane::LessonPane(QWidget* parent) : QWidget(parent) {
   setObjectName("lesson_pane");
   setAccessibleName(tr("Lesson"));
-  setMinimumWidth(330);
+  followFont(this, [this] { setMinimumWidth(withType(330, fontMetrics())); });
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(10, 8, 10, 8);
   column->setSpacing(6);
@@ -73,7 +74,7 @@ void LessonPane::makeHead(QBoxLayout* column) {
   column->addLayout(row);
   title_ = new QLabel(this);
   title_->setWordWrap(true);
-  title_->setFont(scaled(font(), kTitleSize, true));
+  setType(title_, kTitleSize, true);
   column->addWidget(title_);
   dots_ = new QLabel(this);
   column->addWidget(dots_);
@@ -86,7 +87,7 @@ QFrame* LessonPane::box(QBoxLayout* column, const QString& title, QBoxLayout** i
   (*inside)->setContentsMargins(10, 8, 10, 10);
   (*inside)->setSpacing(6);
   auto* head = new QLabel(title);
-  head->setFont(scaled(font(), 1, true));
+  setType(head, 1, true);
   (*inside)->addWidget(head);
   column->addWidget(frame);
   return frame;
@@ -99,7 +100,7 @@ void LessonPane::makePage(QBoxLayout* column) {
   inside->setSpacing(10);
   step_title_ = new QLabel;
   step_title_->setWordWrap(true);
-  step_title_->setFont(scaled(font(), 1.2, true));
+  setType(step_title_, 1.2, true);
   inside->addWidget(step_title_);
   text_ = addLessonText(inside);
   QBoxLayout* predict = nullptr;
@@ -133,7 +134,7 @@ void LessonPane::makePage(QBoxLayout* column) {
 void LessonPane::makeFoot(QBoxLayout* column) {
   reveal_ = new QPushButton(this);
   reveal_->setObjectName("lesson_reveal");
-  reveal_->setFont(scaled(font(), kLessonTextSize));
+  setType(reveal_, kLessonTextSize);
   keepKeys(reveal_);
   connect(reveal_, &QPushButton::clicked, this, &LessonPane::revealRequested);
   column->addWidget(reveal_);
@@ -144,7 +145,7 @@ void LessonPane::makeFoot(QBoxLayout* column) {
   back_->setToolTip(tr("The step before (Alt+Left)"));
   reset_->setToolTip(tr("Start this lesson again, with a fresh run"));
   next_->setToolTip(tr("The next step (Alt+Right). Ctrl+Return does whatever comes next."));
-  next_->setFont(scaled(font(), kLessonTextSize, true));
+  setType(next_, kLessonTextSize, true);
   for (QPushButton* button : {back_, reset_, next_}) {
     keepKeys(button);
     row->addWidget(button, button == next_ ? 2 : 1);
@@ -186,7 +187,7 @@ void LessonPane::showTasks(const QList<Task>& tasks) {
     for (int i = 0; i < tasks.size(); ++i) {
       auto* button = new QPushButton;
       button->setObjectName("lesson_task");
-      button->setFont(scaled(font(), kLessonTextSize));
+      setType(button, kLessonTextSize);
       keepKeys(button);
       connect(button, &QPushButton::clicked, this, [this, i] { emit taskRequested(i); });
       do_->addWidget(button);
@@ -213,12 +214,12 @@ void LessonPane::showChecks(const QList<Check>& checks) {
       line->setContentsMargins(0, 0, 0, 0);
       auto* mark = new QLabel;
       auto* label = new QLabel;
-      mark->setFont(scaled(font(), 1.3, true));
+      setType(mark, 1.3, true);
       mark->setObjectName("mark");
       mark->setMinimumWidth(22);
       label->setObjectName("check");
       label->setWordWrap(true);
-      label->setFont(scaled(font(), kLessonTextSize));
+      setType(label, kLessonTextSize);
       line->addWidget(mark, 0, Qt::AlignTop);
       line->addWidget(label, 1);
       check_->addWidget(row);
@@ -253,7 +254,7 @@ void LessonPane::setRevealEnabled(bool enabled, const QString& why_not) {
   const QString what = tr("What happened?");
   reveal_->setEnabled(enabled);
   reveal_->setText(enabled || why_not.isEmpty() ? what : what + "  " + why_not);
-  reveal_->setFont(scaled(font(), kLessonTextSize, enabled));
+  setType(reveal_, kLessonTextSize, enabled);
 }
 
 void LessonPane::setNextText(const QString& text) {
@@ -285,6 +286,7 @@ void LessonPane::goOn() {
 
 void LessonPane::changeEvent(QEvent* event) {
   if (event->type() == QEvent::PaletteChange) colour();
+  if (event->type() == QEvent::FontChange) renewType(this);
   QWidget::changeEvent(event);
 }
 

@@ -51,7 +51,7 @@ void LessonQuestion::offer(const QString& choice, int id) {
   button->setProperty("choice", choice);
   auto* label = new QLabel(choice);
   label->setWordWrap(true);
-  label->setFont(scaled(font(), kLessonTextSize));
+  setType(label, kLessonTextSize);
   label->setBuddy(button);
   label->installEventFilter(this);
   line->addWidget(button, 0, Qt::AlignTop);
@@ -64,7 +64,7 @@ void LessonQuestion::offer(const QString& choice, int id) {
 void LessonQuestion::offerNumber(const QString& question) {
   number_ = new QLineEdit;
   number_->setPlaceholderText(tr("your number, then Return"));
-  number_->setFont(scaled(font(), kLessonTextSize));
+  setType(number_, kLessonTextSize);
   number_->setAccessibleName(question);
   connect(number_, &QLineEdit::returnPressed, this, &LessonQuestion::takeNumber);
   connect(number_, &QLineEdit::editingFinished, this, [this] {  // left for the next button: that is an answer, too

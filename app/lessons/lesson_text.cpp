@@ -1,12 +1,28 @@
 #include "app/lessons/lesson_text.h"
 
+#include <QApplication>
+#include <QVariant>
+
 namespace moescope {
 
-QFont scaled(const QFont& font, double factor, bool bold) {
-  QFont larger = font;
-  larger.setPointSizeF(font.pointSizeF() * factor);
-  larger.setBold(bold);
-  return larger;
+namespace {
+
+constexpr char kTypeFactor[] = "type_factor";
+
+}  // namespace
+
+void setType(QWidget* widget, double factor, bool bold) {
+  QFont font = QApplication::font(widget);
+  font.setPointSizeF(font.pointSizeF() * factor);
+  font.setBold(bold);
+  widget->setFont(font);
+  widget->setProperty(kTypeFactor, factor);
+}
+
+void renewType(const QWidget* page) {
+  for (QWidget* widget : page->findChildren<QWidget*>())
+    if (const QVariant factor = widget->property(kTypeFactor); factor.isValid())
+      setType(widget, factor.toDouble(), widget->font().bold());
 }
 
 QLabel* addLessonText(QBoxLayout* column) {
@@ -14,7 +30,7 @@ QLabel* addLessonText(QBoxLayout* column) {
   label->setWordWrap(true);
   label->setTextFormat(Qt::MarkdownText);
   label->setTextInteractionFlags(Qt::TextSelectableByMouse);
-  label->setFont(scaled(label->font(), kLessonTextSize));
+  setType(label, kLessonTextSize);
   column->addWidget(label);
   return label;
 }

@@ -2,15 +2,15 @@
 #pragma once
 
 #include <QBoxLayout>
-#include <QFont>
 #include <QLabel>
 
 namespace moescope {
 
 inline constexpr double kLessonTextSize = 1.12;  // of the application's font
 
-QFont scaled(const QFont& font, double factor, bool bold = false);
-QLabel* addLessonText(QBoxLayout* column);         // Markdown that wraps
-void clearAfter(QBoxLayout* column, int widgets);  // deletes those that follow the first so many
+void setType(QWidget* widget, double factor, bool bold = false);  // so many times the application's
+void renewType(const QWidget* page);                              // of all in it, once the application's has changed
+QLabel* addLessonText(QBoxLayout* column);                        // Markdown that wraps
+void clearAfter(QBoxLayout* column, int widgets);                 // deletes those that follow the first so many
 
 }  // namespace moescope

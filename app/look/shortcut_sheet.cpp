@@ -8,6 +8,8 @@
 #include <QLabel>
 #include <QVBoxLayout>
 
+#include "widgets/panel/explain_card.h"
+
 namespace moescope {
 
 namespace {
@@ -74,7 +76,7 @@ void showShortcutSheet(QWidget* parent, const QList<QAction*>& actions) {
 }
 
 void showExplanation(QWidget* parent, const QString& title, const QString& html) {
-  showText(parent, title, html);
+  showText(parent, title, cardInPrint(html));
 }
 
 void showAbout(QWidget* parent, const QStringList& facts) {

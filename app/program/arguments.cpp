@@ -68,6 +68,7 @@ void addOptions(QCommandLineParser& parser) {
   parser.addOption({"after-steps", "Steps to train before the screenshot (default 100).", "N"});
   parser.addOption({"size", "Size of the window, 1280x800 for example.", "WxH"});
   parser.addOption({"theme", "dark or light.", "NAME"});
+  parser.addOption({"projector", "Begin in the projector view (F5): larger type, fewer panels."});
   parser.addOption({"matrix-units",
                     "What multiplies BF16 and quantized operands: auto, amx, avx512_bf16 or off (OpenBLAS); by "
                     "default what MOESCOPE_MATRIX_UNITS says, else the setting Run > Matrix units.",
@@ -198,6 +199,7 @@ Arguments parseArguments(const QStringList& arguments) {
   result.export_request = readExport(parser, result.problems);
   readMatrixUnits(parser, result);
   readLooks(parser, result);
+  result.projector = parser.isSet("projector");
   result.workspace = parser.value("workspace");
   if (parser.isSet("workspace") && !workspaceNames().contains(result.workspace))
     result.problems << QString("--workspace: \"%1\" is no workspace; give one of %2")

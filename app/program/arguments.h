@@ -23,6 +23,7 @@ struct Arguments {
   std::optional<qint64> after_steps;
   QSize size;  // invalid: as last time
   std::optional<Theme> theme;
+  bool projector = false;
   QString matrix_units;  // chosen already; empty: --matrix-units is not there
   QString workspace;     // empty: as last time
   QStringList problems;  // one per line, as on the CLI; empty: all is well

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "core/config/mixture.h"
+#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 
@@ -43,7 +44,8 @@ void MixtureEditor::setDomains(const std::vector<std::string>& domains) {
     row.slider->setAccessibleName("Weight of " + name);
     row.slider->setToolTip(QString("Weight of %1 in the batches of all runs, from the next step on").arg(name));
     row.name->setBuddy(row.slider);
-    row.share->setMinimumWidth(row.share->fontMetrics().horizontalAdvance("100 %"));
+    followFont(row.share,
+               [share = row.share] { share->setMinimumWidth(share->fontMetrics().horizontalAdvance("100 %")); });
     row.share->setAlignment(Qt::AlignRight | Qt::AlignVCenter);
     // While it is dragged only the shares move; a key press counts at once.
     connect(row.slider, &QSlider::valueChanged, this, [this, slider = row.slider] {

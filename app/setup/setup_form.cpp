@@ -15,6 +15,7 @@
 #include "app/setup/compare_dialog.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/twin_menu.h"
+#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 
@@ -53,7 +54,7 @@ SetupForm::SetupForm(QWidget* parent) : QWidget(parent) {
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(6, 6, 6, 6);
   column->setSpacing(6);
-  setMinimumWidth(300);
+  followFont(this, [this] { setMinimumWidth(withType(300, fontMetrics())); });
   purpose_ = wrappedLabel();
   purpose_->setObjectName("setup_purpose");
   QFont bold = purpose_->font();
@@ -132,7 +133,7 @@ QWidget* SetupForm::makeBottom() {
   words->setWidgetResizable(true);
   words->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   words->setFrameShape(QFrame::NoFrame);
-  words->setFixedHeight(7 * fontMetrics().lineSpacing());
+  followFont(words, [words] { words->setFixedHeight(7 * words->fontMetrics().lineSpacing()); });
   words->setWidget(explanation_);
   summary_ = wrappedLabel();
   cost_ = wrappedLabel();

@@ -37,12 +37,14 @@
 #include "app/window/commands.h"
 #include "app/window/first_steps.h"
 #include "app/window/help_menu.h"
+#include "app/window/projector_view.h"
 #include "app/window/view_menu.h"
 #include "app/workspaces/window_layout.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/numerics/parallel.h"
 #include "core/telemetry/history/worst_layer.h"
 #include "widgets/overview/timeline_bar.h"
+#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 
@@ -129,6 +131,7 @@ void MainWindow::buildDocks() {
   actions_dock_ = add(Qt::RightDockWidgetArea, new ActionsDock(this));
   notes_ = add(Qt::RightDockWidgetArea, new NotesDock(&session_, &selection_, this));
   layout_ = new WindowLayout(this, workspaces_, form_dock_);
+  projector_ = new ProjectorView(layout_, messages_, this);
 }
 
 QDockWidget* MainWindow::makeFormDock() {
@@ -137,7 +140,7 @@ QDockWidget* MainWindow::makeFormDock() {
   dock->setObjectName("dock_setup");
   dock->setAllowedAreas(Qt::LeftDockWidgetArea | Qt::RightDockWidgetArea);
   dock->setWidget(form_);
-  dock->setMaximumWidth(400);  // what is left belongs to the panels
+  followFont(dock, [dock] { dock->setMaximumWidth(withType(400, dock->fontMetrics())); });  // the rest is the panels'
   QAction* toggle = run_bar_->setupAction();
   connect(toggle, &QAction::triggered, dock, &QDockWidget::setVisible);
   connect(dock->toggleViewAction(), &QAction::toggled, toggle, &QAction::setChecked);
@@ -177,7 +180,7 @@ void MainWindow::buildMenus(const QStringList& about) {
   QMenu* view = menuBar()->addMenu("&View");
   form_dock_->toggleViewAction()->setShortcut(Qt::Key_F2);
   view->addAction(form_dock_->toggleViewAction());
-  fillViewMenu(view, workspaces_, layout_, &selection_);
+  fillViewMenu(view, workspaces_, layout_, projector_, &selection_);
   menuBar()->setCornerWidget(workspaces_->tabs(), Qt::TopRightCorner);
   lessons_->addMenuTo(menuBar());
   fillHelpMenu(menuBar()->addMenu("&Help"), workspaces_, files_, about);
@@ -387,6 +390,7 @@ void MainWindow::showEvent(QShowEvent* event) {
 void MainWindow::closeEvent(QCloseEvent* event) {
   if (Lab* lab = session_.lab()) lab->pause();
   lessons_->leave();
+  projector_->leave();
   if (remembers_) layout_->save();
   QMainWindow::closeEvent(event);
 }

@@ -29,6 +29,7 @@ class LiveBar;
 class LiveSettings;
 class NotesDock;
 class NoticeBar;
+class ProjectorView;
 class RecordingActions;
 class RouterActions;
 class RunBar;
@@ -60,6 +61,7 @@ class MainWindow : public QMainWindow {
   ExportActions* exports() { return exports_; }
   LessonActions* lessons() { return lessons_; }
   FirstSteps* firstSteps() { return first_steps_; }
+  ProjectorView* projector() { return projector_; }
 
  signals:
   void failed(QString message);  // after it was shown
@@ -119,6 +121,7 @@ class MainWindow : public QMainWindow {
   NotesDock* notes_;
 
   WindowLayout* layout_;
+  ProjectorView* projector_;
   LiveSettings* settings_;
   RunControl* control_;
   FileActions* files_;

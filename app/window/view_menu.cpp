@@ -6,6 +6,7 @@
 #include <QMenu>
 
 #include "app/look/theme.h"
+#include "app/window/projector_view.h"
 #include "app/workspaces/window_layout.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "widgets/selection/selection.h"
@@ -65,7 +66,8 @@ void askStep(QWidget* window, Selection* selection) {
 
 }  // namespace
 
-void fillViewMenu(QMenu* menu, WorkspaceTabs* workspaces, WindowLayout* layout, Selection* selection) {
+void fillViewMenu(QMenu* menu, WorkspaceTabs* workspaces, WindowLayout* layout, ProjectorView* projector,
+                  Selection* selection) {
   addPanelSwitches(menu, workspaces);
   menu->addSeparator();
   addWorkspaces(menu, workspaces);
@@ -77,6 +79,7 @@ void fillViewMenu(QMenu* menu, WorkspaceTabs* workspaces, WindowLayout* layout, 
                   [workspaces, selection] { askStep(workspaces->window(), selection); });
   menu->addAction("&Fit all steps and follow", QKeySequence("Ctrl+0"), selection, &Selection::fitRange);
   menu->addSeparator();
+  menu->addAction(projector->action());
   addThemes(menu);
 }
 

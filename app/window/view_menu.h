@@ -5,10 +5,12 @@ class QMenu;
 
 namespace moescope {
 
+class ProjectorView;
 class Selection;
 class WindowLayout;
 class WorkspaceTabs;
 
-void fillViewMenu(QMenu* menu, WorkspaceTabs* workspaces, WindowLayout* layout, Selection* selection);
+void fillViewMenu(QMenu* menu, WorkspaceTabs* workspaces, WindowLayout* layout, ProjectorView* projector,
+                  Selection* selection);
 
 }  // namespace moescope

@@ -20,6 +20,7 @@ AllToAllWorkspace::AllToAllWorkspace(Selection* selection, QWidget* parent)
   links_ = addDock(new BytesByLinkPanel(selection_), "dock_a2a_links");
   sweep_ = addDock(new BytesPerTokenAgainstKPanel(selection_), "dock_a2a_sweep");
   timeline_ = addTimeline("dock_a2a_timeline");
+  setEssential({matrix_, links_, sweep_});
   arrange();
   for (QDockWidget* dock : {matrix_, links_, sweep_, wire_, spread_}) foldWithout(dock, copiesMissing);
   foldWithout(placement_, [](const History& run) {

@@ -25,6 +25,7 @@ ClusterWorkspace::ClusterWorkspace(Selection* selection, QWidget* parent) : Work
   connect(step_time, &TimeOfAStepPanel::answerChanged, timeline_panel_, [this, step_time] {
     if (step_time->answered()) timeline_panel_->show(*step_time->answered());
   });
+  setEssential({published_, step_time_});
   arrange();
 }
 

@@ -26,6 +26,7 @@ CompareWorkspace::CompareWorkspace(Selection* selection, const ComparedRuns* run
   operand_costs_ =
       addDock(new OperandCostsPanel(selection_, OperandCostsPanel::Of::compared_run), "dock_compare_operand_costs");
   timeline_ = addTimeline("dock_compare_timeline");
+  setEssential({gap_, loss_, table_});
   arrange();
   foldPanels();
 }

@@ -35,6 +35,9 @@ void MicroscalingWorkspace::arrange() {
 
 void MicroscalingWorkspace::setDefaultSizes() {}
 
+// One panel has all the room already.
+void MicroscalingWorkspace::arrangeEssential() {}
+
 void MicroscalingWorkspace::showTensorLab() {
   lab_dock_->show();
   lab_dock_->raise();

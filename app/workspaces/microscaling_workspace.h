@@ -15,6 +15,7 @@ class MicroscalingWorkspace : public Workspace {
 
   void arrange() override;
   void setDefaultSizes() override;
+  void arrangeEssential() override;
   QList<Panel*> panels() const override;
   TensorLab* tensorLab() const { return lab_; }
   void showTensorLab();  // in front of the tabs that share its place

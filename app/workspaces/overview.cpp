@@ -24,6 +24,7 @@ Overview::Overview(Selection* selection, FindingsWatch* findings, QWidget* paren
   findings_ = addFindings(findings, "dock_findings");
   timeline_ = addTimeline("dock_timeline");
   addHealth(findings);
+  setEssential({loss_, expert_load_, balance_, load_over_time_});
   arrange();
   foldWithout(all_to_all_, copiesMissing);
   for (QDockWidget* dock : {scale_histogram_, quant_error_}) foldWithout(dock, quantizationMissing);
@@ -96,10 +97,10 @@ void Overview::giveRoomBack() {
 void Overview::setDefaultSizes() {
   const int down = height();
   resizeDocks({loss_, balance_}, {down / 2, down / 2}, Qt::Vertical);
-  shareWidth({loss_, expert_load_, load_over_time_});
+  shareRoom({loss_, expert_load_, load_over_time_});
   QList<QDockWidget*> below{balance_, all_to_all_, scale_histogram_, quant_error_};
   if (!tabifiedDockWidgets(balance_).contains(findings_)) below << findings_;
-  shareWidth(below);
+  shareRoom(below);
 }
 
 }  // namespace moescope

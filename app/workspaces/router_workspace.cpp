@@ -46,6 +46,7 @@ RouterWorkspace::RouterWorkspace(Selection* selection, FindingsWatch* findings, 
   card_panel_ = new ExpertPanel(selection_);
   card_ = addDock(card_panel_, "dock_router_expert");
   timeline_ = addTimeline("dock_router_timeline");
+  setEssential({load_, load_over_time_, bias_, layers_});
   arrange();
   foldWithout(bias_, unlessAnyRouter(hasAny<&RouterFrame::expert_bias>, "expert bias"));
   foldWithout(gate_, unlessAnyRouter(hasAny<&RouterFrame::gate_mass>, "gate mass"));

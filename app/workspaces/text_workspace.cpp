@@ -20,6 +20,7 @@ TextWorkspace::TextWorkspace(Selection* selection, QWidget* parent) : Workspace(
   bytes_ = addDock(new ByteAffinityPanel(selection_), "dock_text_bytes");
   stability_ = addDock(new RoutingStabilityPanel(selection_), "dock_text_stability");
   timeline_ = addTimeline("dock_text_timeline");
+  setEssential({tokens_, coactivation_, specialisation_});
   arrange();
   foldWithout(tokens_, [](const History& run) {
     return textsMissing(run, TextKind::batch).isEmpty() ? QString() : textsMissing(run, TextKind::probe);

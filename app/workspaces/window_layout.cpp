@@ -2,8 +2,11 @@
 
 #include <QAction>
 #include <QEvent>
+#include <QLayout>
 #include <QScopedValueRollback>
 #include <QScreen>
+#include <QStyle>
+#include <algorithm>
 #include <utility>
 
 #include "app/session/settings.h"
@@ -16,6 +19,7 @@ namespace {
 constexpr int kWindowLayoutVersion = 3;
 constexpr int kSmallScreen = 1440;  // on which the first window takes all there is
 constexpr int kFormWidth = 320;
+constexpr int kLeastWidth = 960;  // half of a screen of 1920
 
 }  // namespace
 
@@ -25,7 +29,7 @@ WindowLayout::WindowLayout(QMainWindow* window, WorkspaceTabs* workspaces, QDock
   timer_.setTimerType(Qt::VeryCoarseTimer);
   connect(&timer_, &QTimer::timeout, this, &WindowLayout::saveIfChanged);
   connect(form_dock_->toggleViewAction(), &QAction::toggled, this, [this](bool shown) {
-    if (!folding_ && !lent_ && shown != form_dock_->isHidden()) form_wanted_ = shown;
+    if (!folding_ && !lent_ && !projected_ && shown != form_dock_->isHidden()) form_wanted_ = shown;
   });
   // Asked for by hand, it says so before it goes.
   connect(form_dock_->toggleViewAction(), &QAction::triggered, this, [this](bool shown) { form_wanted_ = shown; });
@@ -33,7 +37,9 @@ WindowLayout::WindowLayout(QMainWindow* window, WorkspaceTabs* workspaces, QDock
 }
 
 bool WindowLayout::eventFilter(QObject* watched, QEvent* event) {
-  if (event->type() == QEvent::Resize) {
+  if (event->type() == QEvent::LayoutRequest) {
+    allowFolding();
+  } else if (event->type() == QEvent::Resize) {
     foldOrUnfoldForm();
     applyWidths();
   } else if (event->type() == QEvent::MouseButtonRelease) {
@@ -49,8 +55,21 @@ void WindowLayout::showForm(bool shown) {
 
 void WindowLayout::foldOrUnfoldForm() {
   const bool was_wide = std::exchange(wide_, window_->width() >= kRoomForForm);
-  if (was_wide == wide_ || lent_ || form_dock_->isFloating()) return;
+  if (was_wide == wide_ || lent_ || projected_ || form_dock_->isFloating()) return;
   if (form_wanted_ && form_dock_->isHidden() == wide_) showForm(wide_);
+}
+
+// A form that would fold must not keep the window from getting as narrow as it gets without it.
+void WindowLayout::allowFolding() {
+  const bool folds = wide_ && !form_dock_->isHidden() && !form_dock_->isFloating() && !lent_ && !projected_;
+  if (!folds) {
+    if (std::exchange(least_width_, 0) > 0) window_->setMinimumSize(0, 0);  // the layout's again
+    return;
+  }
+  const int form =
+      form_dock_->minimumSizeHint().width() + window_->style()->pixelMetric(QStyle::PM_DockWidgetSeparatorExtent);
+  const int least = std::max(kLeastWidth, window_->layout()->totalMinimumSize().width() - form);
+  if (std::exchange(least_width_, least) != least) window_->setMinimumWidth(least);
 }
 
 QList<QDockWidget*> WindowLayout::sideDocks() const {
@@ -76,6 +95,7 @@ void WindowLayout::applyWidths() {
 }
 
 void WindowLayout::setDefault() {
+  if (projected_) return project();
   window_->addDockWidget(Qt::LeftDockWidgetArea, form_dock_);
   form_dock_->setFloating(false);
   wide_ = window_->width() >= kRoomForForm;
@@ -95,6 +115,12 @@ void WindowLayout::setDefault() {
 
 void WindowLayout::setDefaultIfNothingWasKept() {
   if (!std::exchange(arranged_, true)) setDefault();
+}
+
+QVariantMap WindowLayout::arrangement() const {
+  QVariantMap layout{{"window", window_->saveState(kWindowLayoutVersion)}, {"form", form_wanted_}, {"wide", wide_}};
+  for (const Workspace* each : workspaces_->all()) layout["workspaces/" + each->name()] = each->arrangement();
+  return layout;
 }
 
 QVariantMap WindowLayout::now() const {
@@ -120,7 +146,7 @@ void WindowLayout::save() const {
 }
 
 void WindowLayout::saveIfChanged() {
-  if (!window_->isVisible() || lent_) return;
+  if (!window_->isVisible() || lent_ || projected_) return;
   QVariantMap layout = now();
   layout["geometry"] = window_->saveGeometry();
   if (layout == saved_) return;
@@ -151,6 +177,58 @@ void WindowLayout::fitScreen() {
   window_->resize(QSize(1760, 1000).boundedTo(room - QSize(40, 60)));
 }
 
+void WindowLayout::setProjected(bool projected) {
+  if (std::exchange(projected_, projected) == projected) return;
+  if (projected)
+    lent_ ? void() : project();
+  else
+    endProjection();
+}
+
+void WindowLayout::project() {
+  if (before_.isEmpty()) {
+    before_ = arrangement();
+    learnWidths();
+    widths_before_ = widths_;
+  }
+  for (QDockWidget* dock : sideDocks()) dock->hide();
+  for (Workspace* workspace : workspaces_->all()) workspace->project();
+  applySizesSoon();
+}
+
+void WindowLayout::endProjection() {
+  const QVariantMap before = std::exchange(before_, {});
+  if (before.isEmpty()) return;
+  if (!lent_) return restoreArrangement(before);
+  // For the end of the lesson: the panels keep what was chosen in them.
+  form_wanted_ = before["form"].toBool();
+  for (const char* key : {"window", "wide"}) own_[key] = before[key];
+  for (const Workspace* each : workspaces_->all()) {
+    const QString key = "workspaces/" + each->name();
+    QVariantMap panels = own_[key].toMap();
+    panels.insert(before[key].toMap());
+    own_[key] = panels;
+  }
+}
+
+void WindowLayout::restoreArrangement(const QVariantMap& own) {
+  const QScopedValueRollback<bool> ours(folding_, true);
+  window_->restoreState(own["window"].toByteArray(), kWindowLayoutVersion);
+  form_wanted_ = own["form"].toBool();
+  if (form_wanted_ && wide_ != own["wide"].toBool()) showForm(wide_);
+  widths_ = widths_before_;
+  for (Workspace* each : workspaces_->all()) each->restore(own["workspaces/" + each->name()].toMap());
+  applySizesSoon();
+}
+
+// Docks that were just shown get their sizes when the layout has taken them in.
+void WindowLayout::applySizesSoon() {
+  QTimer::singleShot(0, this, [this] {
+    applyWidths();
+    for (Workspace* workspace : workspaces_->all()) workspace->applySizes();
+  });
+}
+
 void WindowLayout::lendToLesson() {
   if (!std::exchange(lent_, true)) {
     own_ = now();
@@ -162,9 +240,10 @@ void WindowLayout::lendToLesson() {
 void WindowLayout::takeBack() {
   window_->restoreState(own_["window"].toByteArray(), kWindowLayoutVersion);
   lent_ = false;
-  if (form_wanted_ && wide_ != own_["wide"].toBool()) showForm(wide_);
+  if (form_wanted_ && !projected_ && wide_ != own_["wide"].toBool()) showForm(wide_);
   for (Workspace* each : workspaces_->all()) each->restore(own_["workspaces/" + each->name()].toMap());
   workspaces_->bringUp(own_["workspace"].toString());
+  if (projected_ && before_.isEmpty()) project();
 }
 
 }  // namespace moescope

@@ -26,9 +26,13 @@ class WindowLayout : public QObject {
   // Takes over what was kept, and from now on keeps each change, so that a crash does not cost it.
   void restore();
   void save() const;
-  void saveIfChanged();  // not while a lesson arranges the window
+  void saveIfChanged();  // not while the arrangement is a lesson's or for a hall
   void setDefault();
   void setDefaultIfNothingWasKept();
+
+  // For a hall: the essential docks of each workspace alone, and at the end the person's arrangement as it was. A
+  // lesson, which shows few panels as it is, is left to it.
+  void setProjected(bool projected);
 
   // Between the two, all that is arranged belongs to a lesson; the second brings back what was there before.
   void lendToLesson();
@@ -39,9 +43,15 @@ class WindowLayout : public QObject {
 
  private:
   QVariantMap now() const;
+  QVariantMap arrangement() const;  // the same without the state of the panels
+  void restoreArrangement(const QVariantMap& own);
+  void applySizesSoon();
+  void project();
+  void endProjection();
   void fitScreen();
   void foldOrUnfoldForm();
   void showForm(bool shown);
+  void allowFolding();
   QList<QDockWidget*> sideDocks() const;  // on the screen
   void learnWidths();
   void applyWidths();
@@ -51,11 +61,14 @@ class WindowLayout : public QObject {
   QDockWidget* form_dock_;
   QTimer timer_;
   QMap<QDockWidget*, int> widths_;  // of the docks at the sides, as they were arranged
-  bool arranged_ = false, lent_ = false;
+  bool arranged_ = false, lent_ = false, projected_ = false;
+  int least_width_ = 0;       // of the window, set here; 0: the layout's
   bool wide_ = false;         // enough for the form
   bool form_wanted_ = false;  // by the person, even where it has no room
   bool folding_ = false;      // what the form does now is not the person's wish
   QVariantMap saved_, own_;   // own_: the person's, while a lesson has the window
+  QVariantMap before_;        // the hall; empty: the lesson on the screen is older than the projection
+  QMap<QDockWidget*, int> widths_before_;
 };
 
 }  // namespace moescope

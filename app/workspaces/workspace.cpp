@@ -29,6 +29,7 @@ constexpr int kDockLayoutVersion = 1;
 constexpr QSize kLeastPanel{200, 100};
 constexpr int kLeastPlot = 40;  // height, below what the plot itself would like
 constexpr int kSettleMs = 400;  // longer than a dock's way to its place
+constexpr int kExactMs = 2000;
 
 QString suggestedPath(const Panel& panel, const char* suffix) {
   QString stem = panel.title().toLower();
@@ -73,23 +74,76 @@ void Workspace::arrangeAnew() {
   const QScopedValueRollback<bool> ours(arranging_, true);
   lacks_->hide();
   folded_.clear();
-  room_used_ = false;
+  room_used_ = projected_ = false;
   shares_.forget();
+  exact_.reset();
   arrange();
 }
 
 void Workspace::applySizes() {
   if (settle_.isActive()) return;  // the person's are not known yet
-  setDefaultSizes();
+  // To the pixel while the window comes back to its size; from then on its shares count.
+  if (exact_ && isVisible()) QTimer::singleShot(kExactMs, this, [this] { exact_.reset(); });
+  if (exact_ && exact_->size == size() && exact_->shown == shownDocks()) {
+    const QScopedValueRollback<bool> ours(arranging_, true);
+    restoreState(exact_->layout, kDockLayoutVersion);
+    return;
+  }
+  projected_ ? shareRoomOfEssential() : setDefaultSizes();
   shares_.apply(this, docks_);
 }
 
-void Workspace::shareWidth(const QList<QDockWidget*>& docks) {
+void Workspace::shareRoom(const QList<QDockWidget*>& docks, Qt::Orientation along) {
   QList<QDockWidget*> shown;
   for (QDockWidget* dock : docks)
     if (dock->isVisibleTo(this) && !dock->isFloating()) shown << dock;
+  const int room = along == Qt::Horizontal ? width() : height();
   if (!shown.isEmpty())
-    resizeDocks(shown, QList<int>(shown.size(), std::max(1, width() / static_cast<int>(shown.size()))), Qt::Horizontal);
+    resizeDocks(shown, QList<int>(shown.size(), std::max(1, room / static_cast<int>(shown.size()))), along);
+}
+
+void Workspace::project() {
+  const QScopedValueRollback<bool> ours(arranging_, true);
+  settle_.stop();
+  unfold();
+  shares_.forget();
+  exact_.reset();
+  projected_ = true;
+  arrangeEssential();
+  foldAnew();
+}
+
+QList<QDockWidget*> Workspace::dockedEssential() const {
+  QList<QDockWidget*> docked;
+  for (QDockWidget* dock : essential_)
+    if (!dock->isFloating()) docked << dock;
+  return docked;
+}
+
+// The first at the left, as high as both others, of which the last is the higher; four make two rows. What floats may
+// be on another screen: it stays.
+void Workspace::arrangeEssential() {
+  for (QDockWidget* dock : docks_)
+    if (!dock->isFloating() && !qobject_cast<const TimelineBar*>(dock->widget())) dock->hide();
+  const QList<QDockWidget*> docked = dockedEssential();
+  if (docked.isEmpty()) return;
+  for (QDockWidget* dock : docked) removeDockWidget(dock);
+  addDockWidget(Qt::TopDockWidgetArea, docked[0]);
+  if (docked.size() > 3) splitDockWidget(docked[0], docked[2], Qt::Vertical);
+  if (docked.size() > 1) splitDockWidget(docked[0], docked[1], Qt::Horizontal);
+  if (docked.size() > 3) splitDockWidget(docked[2], docked[3], Qt::Horizontal);
+  if (docked.size() == 3) splitDockWidget(docked[1], docked[2], Qt::Vertical);
+  for (QDockWidget* dock : docked) dock->show();
+}
+
+void Workspace::shareRoomOfEssential() {
+  const QList<QDockWidget*> docked = dockedEssential();
+  if (docked.size() < 2) return;
+  shareRoom({docked[0], docked[1]});
+  if (docked.size() > 3) shareRoom({docked[2], docked[3]});
+  if (docked.size() > 3) shareRoom({docked[0], docked[2]}, Qt::Vertical);
+  const bool one_above_other = docked.size() == 3 && docked[1]->isVisibleTo(this) && docked[2]->isVisibleTo(this);
+  if (one_above_other) resizeDocks({docked[1], docked[2]}, {height() * 2 / 5, height() * 3 / 5}, Qt::Vertical);
 }
 
 void Workspace::learnSoon(QDockWidget* dock) {
@@ -102,6 +156,7 @@ void Workspace::learnSoon(QDockWidget* dock) {
 }
 
 void Workspace::learnShares() {
+  exact_.reset();
   if (isVisible()) shares_.learn(*this, docks_);
 }
 
@@ -109,6 +164,13 @@ QList<QSize> Workspace::sizesOfDocks() const {
   QList<QSize> sizes;
   for (const QDockWidget* dock : docks_) sizes << dock->size();
   return sizes;
+}
+
+QList<QDockWidget*> Workspace::shownDocks() const {
+  QList<QDockWidget*> shown;
+  for (QDockWidget* dock : docks_)
+    if (!dock->isHidden()) shown << dock;
+  return shown;
 }
 
 void Workspace::addOverPanels(QWidget* widget) {
@@ -165,7 +227,7 @@ void Workspace::fold() {
   lacks_words_->setText(words);
   lacks_words_->setToolTip(words);
   lacks_->show();
-  room_used_ = useRoomOfFolded();
+  room_used_ = !projected_ && useRoomOfFolded();
   applySizes();
 }
 
@@ -194,7 +256,7 @@ bool Workspace::event(QEvent* event) {
   if (event->type() == QEvent::MouseButtonPress) pressed_sizes_ = sizesOfDocks();
   const bool done = QMainWindow::event(event);
   if (event->type() == QEvent::LayoutRequest || event->type() == QEvent::Resize) hideEmptyTabBars();
-  if (event->type() == QEvent::Resize && shown_) applySizes();
+  if (event->type() == QEvent::Resize && shown_ && !arranging_) applySizes();
   if (event->type() == QEvent::MouseButtonRelease && sizesOfDocks() != pressed_sizes_) learnShares();
   return done;
 }
@@ -253,14 +315,20 @@ Panel* Workspace::panel(const QString& object_name) const {
   return nullptr;
 }
 
-QVariantMap Workspace::remembered() const {
+QVariantMap Workspace::arrangement() const {
   QStringList folded;
   for (const QDockWidget* dock : folded_)
     if (dock->isHidden()) folded << dock->objectName();
-  QVariantMap state{{"layout", saveState(kDockLayoutVersion)},
-                    {"shares", shares_.remembered()},
-                    {"folded", folded},
-                    {"room used", room_used_}};
+  return {{"layout", saveState(kDockLayoutVersion)},
+          {"size", size()},
+          {"shares", shares_.remembered()},
+          {"folded", folded},
+          {"room used", room_used_},
+          {"projected", projected_}};
+}
+
+QVariantMap Workspace::remembered() const {
+  QVariantMap state = arrangement();
   for (const QDockWidget* dock : docks_)
     if (const auto* panel = qobject_cast<const Panel*>(dock->widget())) state[dock->objectName()] = panel->saveState();
   return state;
@@ -274,6 +342,7 @@ bool Workspace::restore(const QVariantMap& state) {
   const QScopedValueRollback<bool> ours(arranging_, true);
   const bool restored = restoreState(state["layout"].toByteArray(), kDockLayoutVersion);
   if (restored) {
+    exact_ = {state["layout"].toByteArray(), state["size"].toSize(), shownDocks()};
     settle_.stop();
     shares_.restore(state["shares"].toMap());
     folded_.clear();
@@ -281,6 +350,7 @@ bool Workspace::restore(const QVariantMap& state) {
     for (QDockWidget* dock : docks_)
       if (folded.contains(dock->objectName())) folded_ << dock;
     room_used_ = state["room used"].toBool();
+    projected_ = state["projected"].toBool();
     unfold();
     hideWhatNeedsAChoice();
   }

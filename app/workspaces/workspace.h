@@ -11,6 +11,7 @@
 #include <QVBoxLayout>
 #include <QVariantMap>
 #include <functional>
+#include <optional>
 
 #include "app/workspaces/dock_shares.h"
 #include "widgets/overview/findings_panel.h"
@@ -39,7 +40,9 @@ class Workspace : public QMainWindow {
   // Layout and state of the panels, with those shown that are only folded. restore() returns false for another version,
   // and the default stays.
   QVariantMap remembered() const;
+  QVariantMap arrangement() const;  // the same without the state of the panels
   bool restore(const QVariantMap& state);
+  void project();   // for a hall: the essential docks alone, until the person's arrangement is restored
   void foldAnew();  // after all docks were arranged
 
   // Ask for a file, save, and say so by saved() or failed().
@@ -73,7 +76,10 @@ class Workspace : public QMainWindow {
   virtual void setDefaultSizes() = 0;
   virtual void hideWhatNeedsAChoice() {}  // of a layout that was restored
   void makeColumnFor(const QDockWidget& dock, double width) { shares_.addColumn(dock, width); }
-  void shareWidth(const QList<QDockWidget*>& docks);  // alike among those that are shown
+  // Alike among those that are shown.
+  void shareRoom(const QList<QDockWidget*>& docks, Qt::Orientation along = Qt::Horizontal);
+  void setEssential(const QList<QDockWidget*>& docks) { essential_ = docks; }  // at most four
+  virtual void arrangeEssential();
 
   Selection* selection_;
 
@@ -86,21 +92,32 @@ class Workspace : public QMainWindow {
   void learnSoon(QDockWidget* dock);  // the shares of the room, once a dock that a person moved is in its place
   void learnShares();
   QList<QSize> sizesOfDocks() const;
+  QList<QDockWidget*> shownDocks() const;
+  QList<QDockWidget*> dockedEssential() const;
+  void shareRoomOfEssential();
   QMenu* panelMenu(QDockWidget* dock, Panel* panel);
 
   QString name_;
-  QList<QDockWidget*> docks_;
+  QList<QDockWidget*> docks_, essential_;
   struct Foldable {
     QDockWidget* dock;
     Missing missing;
   };
   QList<Foldable> foldable_;
   QList<QDockWidget*> folded_;
+  bool projected_ = false;
   bool room_used_ = false;           // of those folded, by something that was moved there
   const History* looked_ = nullptr;  // whose panels were folded; only compared
   std::int64_t looked_steps_ = 0;    // that it had
   std::size_t looked_runs_ = 0;      // open then
   DockShares shares_;                // empty: the default sizes
+  // What was restored, to the pixel: it holds while the same docks are shown at the same size.
+  struct Exact {
+    QByteArray layout;
+    QSize size;
+    QList<QDockWidget*> shown;
+  };
+  std::optional<Exact> exact_;
   QTimer settle_;
   QList<QSize> pressed_sizes_;
   bool arranging_ = false;  // what docks do now is not the person's wish

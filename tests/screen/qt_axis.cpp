@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "widgets/panel/explain_card.h"
 #include "widgets/plots/axis.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/matrix_plot.h"
@@ -107,6 +108,8 @@ class AxisTest : public QObject {
     QCOMPARE(inPrint("-0.2 to (-0.1), steps 3-5, 1e-5, top-2, margin:-3"),
              QString::fromUtf8("\u22120.2 to (\u22120.1), steps 3-5, 1e-5, top-2, margin:-3"));
     QCOMPARE(inPrint("2^(k+1), x2^3, 2^8.2"), QString("2^(k+1), x2^3, 2^8.2"));
+    QCOMPARE(cardInPrint("in MX 2^k, from 2^-6 to 2^(k + 1); 2^((a) b), x^2"),
+             QString("in MX 2<sup>k</sup>, from 2⁻⁶ to 2<sup>k + 1</sup>; 2^((a) b), x^2"));
     const QFontMetrics metrics(QFont("DejaVu Sans", 9));
     for (const QChar c : QString("⁰¹²³⁴⁵⁶⁷⁸⁹⁻ᵏ−±")) QVERIFY2(metrics.inFont(c), qPrintable(QString(c)));
   }

@@ -23,6 +23,7 @@
 #include "app/workspaces/picture.h"
 #include "app/workspaces/svg_device.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/telemetry/findings/health.h"
 #include "tests/support/takes_keys.h"
 
 using namespace moescope;
@@ -234,6 +235,12 @@ class ExportTest : public QObject {
   void reportHasFiguresTablesAndWords() {
     const QByteArray page = report(window_->exports()->reportSource());
     QVERIFY(page.contains("Results") && page.contains("Findings") && page.contains("All settings"));
+    const HistoryPtr history = window_->selection()->histories().front();
+    const Health health = judge_health(*history, find_all(history));
+    const QString verdict =
+        QString("<b>%1:</b> %2")
+            .arg(health_verdict_name(health.verdict), QString::fromStdString(health.sentence).toHtmlEscaped());
+    QVERIFY2(page.contains(verdict.toUtf8()), qPrintable(verdict));
     QVERIFY(page.count("<svg ") >= 5);
     QVERIFY(!page.contains("href=\"http") && !page.contains("src=\"http"));
     // Ids are the pictures' own: the same nowhere twice.

@@ -84,6 +84,33 @@ class QtHealth : public QObject {
     QVERIFY(open->findChild<QToolButton*>("router.bias_update_rate")->isVisible());
   }
 
+  void theBannersExpertsExpandInPlace() {
+    MainWindow window(false);
+    window.resize(1280, 800);
+    window.show();
+    MadeUp run("[router]\nbias_update_rate = 0.001\naux_mode = \"none\"\n");
+    MadeUp::Shares dead = MadeUp::even();
+    std::fill(dead.begin() + 5, dead.begin() + 13, 0.0);
+    run.steps(300, MadeUp::even(), dead);
+    window.selection()->setHistories({run.history()});
+    auto* banner = window.workspaces()->overview()->findChild<HealthBanner*>();
+    QTRY_VERIFY2(banner->text().contains("more"), qPrintable(banner->text()));
+    auto* words = banner->findChild<QLabel*>("health_words");
+    const int experts = static_cast<int>(words->text().count("'expert:"));
+    QCOMPARE(experts, 6);
+    const int height = banner->heightForWidth(900);
+    emit words->linkActivated("more");
+    QVERIFY(words->text().count("'expert:") > 6);
+    QVERIFY(!banner->text().contains("more"));
+    QVERIFY(banner->text().contains("(fewer)"));
+    QVERIFY(banner->heightForWidth(900) >= height);
+    emit words->linkActivated("expert:7");
+    QCOMPARE(window.selection()->expert(), 7);
+    QCOMPARE(window.selection()->layer(), 2);
+    emit words->linkActivated("more");
+    QCOMPARE(static_cast<int>(words->text().count("'expert:")), 6);
+  }
+
   void aHealthyRunSaysSoAndAYoungOneThatItIsYoung() {
     Selection selection;
     ComparedRuns runs;

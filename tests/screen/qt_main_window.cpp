@@ -4,6 +4,7 @@
 #include <QCloseEvent>
 #include <QDockWidget>
 #include <QDropEvent>
+#include <QHeaderView>
 #include <QLabel>
 #include <QLineEdit>
 #include <QMenuBar>
@@ -16,6 +17,7 @@
 #include <QSignalSpy>
 #include <QStatusBar>
 #include <QTabBar>
+#include <QTableView>
 #include <QTemporaryDir>
 #include <QTest>
 #include <QToolButton>
@@ -38,6 +40,7 @@
 #include "app/setup/setup_form.h"
 #include "app/window/first_steps.h"
 #include "app/window/main_window.h"
+#include "app/window/projector_view.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace.h"
 #include "app/workspaces/workspace_tabs.h"
@@ -437,6 +440,144 @@ class MainWindowTest : public QObject {
     form->toggleViewAction()->trigger();
     window.resize(1760, 1000);
     QVERIFY(!form->isVisible());
+  }
+
+  void theWindowGetsNarrowAtOnceWithTheFormOpen() {
+    MainWindow window(false);
+    window.resize(1600, 900);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    QTest::qWait(100);
+    auto* form = window.findChild<QDockWidget*>("dock_setup");
+    QVERIFY(form->isVisible());
+    window.resize(1024, 700);
+    QTest::qWait(50);
+    QCOMPARE(window.width(), 1024);
+    QVERIFY(!form->isVisible());
+    window.resize(1600, 900);
+    QTest::qWait(50);
+    QVERIFY(form->isVisible());
+  }
+
+  void projectorViewEnlargesTypeAndBringsAllBack_data() {
+    QTest::addColumn<QSize>("size");
+    QTest::addColumn<bool>("dragged");
+    QTest::newRow("small") << QSize(1280, 800) << false;
+    QTest::newRow("large, as a person dragged it") << QSize(1920, 1080) << true;
+  }
+  void projectorViewEnlargesTypeAndBringsAllBack() {
+    constexpr int kSettledMs = 150;
+    QFETCH(QSize, size);
+    QFETCH(bool, dragged);
+    MainWindow window(false);
+    window.resize(size);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    SyntheticRun run(SyntheticShape{.specialise_every = 1});
+    run.append(20);
+    window.selection()->setHistories({run.history()});
+    QTest::qWait(kSettledMs);
+    Workspace* overview = window.workspaces()->overview();
+    if (dragged) {
+      const QRect loss = overview->findChild<QDockWidget*>("dock_loss")->geometry();
+      dragLine(overview, {loss.right() + 2, loss.center().y()}, {140, 0});
+      window.findChild<QDockWidget*>("dock_balance")->close();
+    }
+    QTest::qWait(kSettledMs);
+    const auto shapes = [&] {
+      QMap<QString, QRect> rects;
+      for (const Workspace* workspace : window.workspaces()->all())
+        for (const QDockWidget* dock : workspace->docks())
+          if (!dock->isHidden() && workspace == window.workspaces()->current())
+            rects[dock->objectName()] = dock->geometry();
+      return rects;
+    };
+    QMap<QString, QMap<QString, QRect>> before;
+    for (Workspace* workspace : window.workspaces()->all()) {
+      window.workspaces()->bringUp(workspace);
+      QTest::qWait(kSettledMs);
+      before[workspace->name()] = shapes();
+    }
+    window.workspaces()->bringUp(overview);
+    const auto* plot = overview->findChild<PlotFrame*>();
+    const int line = plot->fontMetrics().height();
+    const auto* rows = window.findChild<QDockWidget*>("dock_compare_table")->findChild<QTableView*>()->verticalHeader();
+    const int row = rows->defaultSectionSize();
+    const QFont usual = QApplication::font();
+    const bool form = window.findChild<QDockWidget*>("dock_setup")->isVisible();
+
+    QTest::keyClick(&window, Qt::Key_F5);
+    QTest::qWait(kSettledMs);
+    QVERIFY(plot->fontMetrics().height() >= 1.35 * line);
+    QVERIFY2(rows->defaultSectionSize() >= row + plot->fontMetrics().height() - line,
+             qPrintable(QString("%1, then %2").arg(row).arg(rows->defaultSectionSize())));
+    QVERIFY(!window.findChild<QDockWidget*>("dock_setup")->isVisible());
+    for (Workspace* workspace : window.workspaces()->all()) {
+      window.workspaces()->bringUp(workspace);
+      QTest::qWait(kSettledMs);
+      QCOMPARE(window.size(), size);
+      int shown = 0;
+      for (const Panel* panel : workspace->panels()) shown += panel->isVisible() && !panel->visibleRegion().isEmpty();
+      QVERIFY2(shown >= 1 && shown <= 4, qPrintable(QString("%1: %2").arg(workspace->name()).arg(shown)));
+    }
+    window.workspaces()->bringUp(overview);
+    QTest::keyClick(&window, Qt::Key_F5);
+    QTest::qWait(kSettledMs);
+    QCOMPARE(QApplication::font(), usual);
+    QCOMPARE(plot->fontMetrics().height(), line);
+    QCOMPARE(window.size(), size);
+    QCOMPARE(window.findChild<QDockWidget*>("dock_setup")->isVisible(), form);
+    for (Workspace* workspace : window.workspaces()->all()) {
+      window.workspaces()->bringUp(workspace);
+      QTest::qWait(kSettledMs);
+      const auto after = shapes();
+      QCOMPARE(after.keys(), before[workspace->name()].keys());
+      for (auto dock = after.begin(); dock != after.end(); ++dock) {
+        const QRect was = before[workspace->name()][dock.key()], is = dock.value();
+        const int off = std::max({std::abs(was.left() - is.left()), std::abs(was.top() - is.top()),
+                                  std::abs(was.width() - is.width()), std::abs(was.height() - is.height())});
+        QVERIFY2(off <= size.width() / 80, qPrintable(QString("%1: off by %2").arg(dock.key()).arg(off)));
+      }
+    }
+  }
+
+  void aLessonKeepsItsPanelsInTheProjectorView() {
+    MainWindow window(false);
+    window.resize(1280, 800);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    QTest::qWait(100);
+    auto* balance = window.findChild<QDockWidget*>("dock_balance");
+    const QFont usual = QApplication::font();
+    window.lessons()->start("1", LessonActions::Ask::never);
+    QTRY_VERIFY(window.lessons()->active());
+    QTest::qWait(100);
+    const auto shown = [&] {
+      QStringList names;
+      for (const QDockWidget* dock : window.workspaces()->current()->docks())
+        if (!dock->isHidden()) names << dock->objectName();
+      return names;
+    };
+    const QStringList of_lesson = shown();
+    window.projector()->action()->trigger();
+    QTest::qWait(50);
+    QCOMPARE(shown(), of_lesson);
+    window.lessons()->leave();  // into the projector view
+    QTest::qWait(50);
+    window.workspaces()->bringUp("overview");
+    QVERIFY(QApplication::font().pointSizeF() > 1.3 * usual.pointSizeF());
+    QVERIFY(window.findChild<QDockWidget*>("dock_all_to_all")->isHidden());
+    window.lessons()->start("1", LessonActions::Ask::never);
+    QTest::qWait(50);
+    window.projector()->action()->trigger();  // ends while the lesson goes on
+    QTest::qWait(50);
+    QCOMPARE(QApplication::font(), usual);
+    window.lessons()->leave();
+    QTest::qWait(50);
+    window.workspaces()->bringUp("overview");
+    for (const QDockWidget* dock : window.workspaces()->overview()->docks())
+      QVERIFY2(!dock->isHidden(), qPrintable(dock->objectName()));
+    QVERIFY(!balance->isHidden());
   }
 
   void theExpertPanelIsThereOnceAnExpertIsChosen() {

@@ -6,6 +6,7 @@
 
 #include "core/telemetry/frame/volume_stats.h"
 #include "widgets/panel/metric_text.h"
+#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 namespace {
@@ -51,7 +52,10 @@ AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
   view_->describe = [this](int source, int destination) { return describe(source, destination); };
   view_->decorate = [this](QPainter& painter) { paintSums(painter); };
   view_->setWeights(sequentialWeights());
-  view_->setExtraMargins({0, 10, kSumBar + 18, kSumBar - 4});
+  followFont(view_, [this] {
+    const QFontMetrics metrics = view_->fontMetrics();
+    view_->setExtraMargins({0, withType(10, metrics), kSumBar + withType(18, metrics), kSumBar - 4});
+  });
   view_->setSquare(true);
   connect(selection_, &Selection::dataChanged, view_, &PlotFrame::markDirty);
   connect(selection_, &Selection::timeChanged, view_, &PlotFrame::markDirty);
@@ -189,7 +193,7 @@ void AllToAllPanel::paintSums(QPainter& painter) const {
   painter.setFont(small);
   painter.setPen(mutedText(palette()));
   painter.drawText(QPoint(cells.right() + 4, cells.top() - 3), tr("sends"));
-  painter.drawText(QPoint(cells.right() + 4, cells.bottom() + 16), tr("receives"));
+  painter.drawText(QPoint(cells.right() + 4, cells.bottom() + withType(16, view_->fontMetrics())), tr("receives"));
   const QColor bar = seriesColor(0, isDark(palette())), hottest = seriesColor(1, isDark(palette()));
   const auto hot = std::ranges::max_element(in) - in.begin();
   for (int rank = 0; rank < ranks; ++rank) {

@@ -50,7 +50,7 @@ void PlacementStrip::setChosen(int expert) {
 }
 
 QMargins PlacementStrip::margins() const {
-  return {kAxisLabelWidth, 18, 10, 2 * fontMetrics().height() + 6};
+  return {axisLabelWidth(), withType(18), 10, 2 * fontMetrics().height() + 6};
 }
 
 Axis PlacementStrip::axis() const {
@@ -79,7 +79,7 @@ QString PlacementStrip::staticKey() const {
 void PlacementStrip::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   const int line = fontMetrics().height();
-  paintLeftAxis(painter, axis(), linearTicks(0, top_, std::max(2, plot.height() / 40)), tr("copies"));
+  paintLeftAxis(painter, axis(), linearTicks(0, top_, std::max(2, plot.height() / withType(40))), tr("copies"));
   painter.setPen(palette().text().color());
   const int every = std::max(1, static_cast<int>(std::ceil(fontMetrics().horizontalAdvance("000") / columnWidth())));
   for (int rank = 0; rank < static_cast<int>(rank_load_.size()); rank += every)

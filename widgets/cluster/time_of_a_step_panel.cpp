@@ -1,8 +1,12 @@
 #include "widgets/cluster/time_of_a_step_panel.h"
 
+#include <QEvent>
 #include <QGridLayout>
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <utility>
+#include <vector>
 
 #include "core/telemetry/frame/kernel_names.h"
 #include "widgets/cluster/published_and_modelled_panel.h"
@@ -12,7 +16,7 @@ namespace {
 
 using Fill = BandBars::Fill;
 constexpr int kComputeColor = 0, kNetworkColor = 1, kRestColor = 3;
-constexpr int kChoicesInRow = 4;
+constexpr int kFewestInRow = 3, kMostInRow = 4;
 
 bool isCommunication(const StepPart& part) {
   const std::string_view name = part.name;
@@ -26,6 +30,58 @@ int colorOf(const StepPart& part) {
 }
 
 }  // namespace
+
+// Names beside their fields, as many in a row as are read whole.
+class TimeOfAStepPanel::ChoiceGrid : public QWidget {
+ public:
+  explicit ChoiceGrid(QWidget* parent) : QWidget(parent) {
+    grid_ = new QGridLayout(this);
+    grid_->setContentsMargins(4, 0, 4, 0);
+    grid_->setHorizontalSpacing(5);
+    grid_->setVerticalSpacing(2);
+  }
+  void add(QLabel* name, QWidget* field) { choices_.push_back({name, field}); }
+  void arrange() {
+    const int in_row = leastWidth(kMostInRow) <= width() ? kMostInRow : kFewestInRow;
+    if (std::exchange(in_row_, in_row) == in_row) return;
+    for (const auto& [name, field] : choices_)
+      for (QWidget* widget : {static_cast<QWidget*>(name), field}) grid_->removeWidget(widget);
+    for (int i = 0; i < static_cast<int>(choices_.size()); ++i) {
+      const auto& [name, field] = choices_[static_cast<std::size_t>(i)];
+      grid_->addWidget(name, i / in_row, 2 * (i % in_row));
+      grid_->addWidget(field, i / in_row, 2 * (i % in_row) + 1);
+    }
+    for (int i = 0; i < kMostInRow; ++i) grid_->setColumnStretch(2 * i + 1, i < in_row ? 1 : 0);
+  }
+
+ protected:
+  bool event(QEvent* event) override {
+    if (event->type() == QEvent::LayoutRequest || event->type() == QEvent::Resize) arrange();
+    return QWidget::event(event);
+  }
+
+ private:
+  // With all names whole; fields may be a little narrower than they like.
+  int leastWidth(int in_row) const {
+    constexpr int kSpared = 8;
+    std::vector<int> names(static_cast<std::size_t>(in_row)), fields = names;
+    for (std::size_t i = 0; i < choices_.size(); ++i) {
+      int &name = names[i % names.size()], &field = fields[i % names.size()];
+      name = std::max(name, choices_[i].name->sizeHint().width());
+      field = std::max(field, choices_[i].field->minimumSizeHint().width() - kSpared);
+    }
+    return std::accumulate(names.begin(), names.end(), 0) + std::accumulate(fields.begin(), fields.end(), 0) +
+           2 * in_row * grid_->horizontalSpacing();
+  }
+
+  struct Choice {
+    QLabel* name;
+    QWidget* field;
+  };
+  std::vector<Choice> choices_;
+  QGridLayout* grid_;
+  int in_row_ = 0;
+};
 
 TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("Time of a step"), Provenance::modelled, parent) {
@@ -51,7 +107,7 @@ TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
   chosen();
 }
 
-QComboBox* TimeOfAStepPanel::addChoice(QGridLayout* grid, int place, const QString& name, const QStringList& items,
+QComboBox* TimeOfAStepPanel::addChoice(ChoiceGrid* grid, const QString& name, const QStringList& items,
                                        const QString& tip) {
   auto* box = new QComboBox(this);
   box->addItems(items);
@@ -61,31 +117,25 @@ QComboBox* TimeOfAStepPanel::addChoice(QGridLayout* grid, int place, const QStri
   box->setMinimumContentsLength(4);
   auto* label = new QLabel(name, this);
   label->setBuddy(box);
-  grid->addWidget(label, place / kChoicesInRow, 2 * (place % kChoicesInRow));
-  grid->addWidget(box, place / kChoicesInRow, 2 * (place % kChoicesInRow) + 1);
+  grid->add(label, box);
   connect(box, &QComboBox::currentIndexChanged, this, [this] { chosen(); });
   return box;
 }
 
 void TimeOfAStepPanel::buildChoices() {
-  auto* rows = new QWidget(this);
-  auto* grid = new QGridLayout(rows);
-  grid->setContentsMargins(4, 0, 4, 0);
-  grid->setHorizontalSpacing(5);
-  grid->setVerticalSpacing(2);
-  for (int i = 0; i < kChoicesInRow; ++i) grid->setColumnStretch(2 * i + 1, 1);
+  auto* grid = new ChoiceGrid(this);
   QStringList models, profiles;
   for (const ModelShape& shape : model_shapes()) models << QString::fromStdString(shape.name);
   for (const HardwareProfile& profile : hardware_profiles()) profiles << QString::fromStdString(profile.name);
-  model_ = addChoice(grid, 0, tr("Model"), models, tr("Published shape, on 256 GPUs"));
-  hardware_ = addChoice(grid, 1, tr("GPU"), profiles, tr("Hardware profile: assets/hardware"));
-  recipe_ = addChoice(grid, 2, tr("Experts"), {tr("BF16"), tr("MXFP8")}, tr("Grouped GEMMs of the routed experts"));
-  way_ = addChoice(grid, 3, tr("Way"), {tr("standard"), tr("DeepEP")}, tr("Kind of all-to-all"));
-  payload_ = addChoice(grid, 4, tr("Payload"), {tr("BF16"), tr("FP8"), tr("MXFP8")},
-                       tr("Format of the rows in the all-to-all"));
-  ep_ = addChoice(grid, 5, tr("EP"), {"8", "16", "32", "64", "128", "256"}, tr("Expert-parallel ranks, in nodes of 8"));
+  model_ = addChoice(grid, tr("Model"), models, tr("Published shape, on 256 GPUs"));
+  hardware_ = addChoice(grid, tr("GPU"), profiles, tr("Hardware profile: assets/hardware"));
+  recipe_ = addChoice(grid, tr("Experts"), {tr("BF16"), tr("MXFP8")}, tr("Grouped GEMMs of the routed experts"));
+  way_ = addChoice(grid, tr("Way"), {tr("standard"), tr("DeepEP")}, tr("Kind of all-to-all"));
+  payload_ =
+      addChoice(grid, tr("Payload"), {tr("BF16"), tr("FP8"), tr("MXFP8")}, tr("Format of the rows in the all-to-all"));
+  ep_ = addChoice(grid, tr("EP"), {"8", "16", "32", "64", "128", "256"}, tr("Expert-parallel ranks, in nodes of 8"));
   routing_ =
-      addChoice(grid, 6, tr("Routing"),
+      addChoice(grid, tr("Routing"),
                 {tr("forced"), tr("uniform"), tr("grouped"), tr("Zipf"), tr("this router"), tr("this, node-limited")},
                 tr("forced: round-robin, as in the published runs\n"
                    "uniform: all experts alike\n"
@@ -93,11 +143,11 @@ void TimeOfAStepPanel::buildChoices() {
                    "Zipf: experts of unequal popularity\n"
                    "this router: the load of the chosen layer and step, stretched to the model's experts\n"
                    "node-limited: its tokens stay within 4 of 8 groups"));
-  placement_ = addChoice(grid, 7, tr("Placement"), {tr("in order"), tr("random"), tr("balanced")},
+  placement_ = addChoice(grid, tr("Placement"), {tr("in order"), tr("random"), tr("balanced")},
                          tr("balanced: replicate the heaviest and pack, one more slot a rank"));
-  recompute_ = addChoice(grid, 8, tr("Recompute"), {tr("none"), tr("selective"), tr("full")},
+  recompute_ = addChoice(grid, tr("Recompute"), {tr("none"), tr("selective"), tr("full")},
                          tr("selective keeps the results of the all-to-all"));
-  hypothesis_ = addChoice(grid, 9, tr("Reading"), {}, {});
+  hypothesis_ = addChoice(grid, tr("Reading"), {}, {});
   fillHypotheses(hypothesis_);
   for (int h = 0; h < hypothesis_->count(); ++h) hypothesis_->setItemText(h, hypothesis_->itemText(h).left(2));  // room
   zipf_ = new QDoubleSpinBox(this);
@@ -105,18 +155,17 @@ void TimeOfAStepPanel::buildChoices() {
   zipf_->setSingleStep(0.1);
   zipf_->setValue(ClusterQuestion().zipf_exponent);
   zipf_->setAccessibleName(tr("Zipf exponent"));
-  grid->addWidget(new QLabel(tr("Zipf s"), this), 2, 4);
-  grid->addWidget(zipf_, 2, 5);
+  grid->add(new QLabel(tr("Zipf s"), this), zipf_);
   connect(zipf_, &QDoubleSpinBox::valueChanged, this, [this] { chosen(); });
   overlap_ = new QSlider(Qt::Horizontal, this);
   overlap_->setRange(0, 100);
   overlap_->setAccessibleName(tr("Overlap"));
   overlap_->setToolTip(tr("Share of the all-to-all hidden behind compute; the published runs have none"));
   overlap_text_ = new QLabel(this);
-  grid->addWidget(overlap_text_, 2, 6);
-  grid->addWidget(overlap_, 2, 7);
+  grid->add(overlap_text_, overlap_);
   connect(overlap_, &QSlider::valueChanged, this, [this] { chosen(); });
-  addBody(rows, 0);
+  grid->arrange();
+  addBody(grid, 0);
   setQuestion({});
 }
 

@@ -13,8 +13,6 @@
 #include "widgets/panel/panel.h"
 #include "widgets/plots/band_bars.h"
 
-class QGridLayout;
-
 namespace moescope {
 
 class TimeOfAStepPanel : public Panel {
@@ -37,9 +35,10 @@ class TimeOfAStepPanel : public Panel {
   QString status() const override;
 
  private:
+  class ChoiceGrid;
   ClusterQuestion question() const;  // with the load of the layer and step on the screen
   void setQuestion(const ClusterQuestion& question);
-  QComboBox* addChoice(QGridLayout* grid, int place, const QString& name, const QStringList& items, const QString& tip);
+  QComboBox* addChoice(ChoiceGrid* grid, const QString& name, const QStringList& items, const QString& tip);
   void buildChoices();
   void chosen();
   void refill();

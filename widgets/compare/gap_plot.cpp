@@ -176,12 +176,8 @@ void GapPlot::paintCurve(QPainter& painter, const Curve& curve, const QColor& co
   painter.drawLines(spans.data(), static_cast<int>(spans.size()));
   painter.setRenderHint(QPainter::Antialiasing);
   painter.drawPolyline(raw.data(), static_cast<int>(raw.size()));
-  painter.setPen(QPen(color, 0));  // two strokes of one device pixel read as a thick one and cost far less
-  painter.drawPolyline(smooth.data(), static_cast<int>(smooth.size()));
-  painter.translate(0, 0.7 / devicePixelRatioF());
-  painter.drawPolyline(smooth.data(), static_cast<int>(smooth.size()));
-  painter.translate(0, -0.7 / devicePixelRatioF());
-  painter.setRenderHint(QPainter::Antialiasing, false);
+  painter.setPen(QPen(color, 0));
+  drawCurve(painter, smooth, true);
 }
 
 // A pointer at the zero line, in the run's colour.

@@ -13,6 +13,7 @@
 #include "core/telemetry/frame/kernel_names.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/color_scale.h"
+#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 namespace {
@@ -39,7 +40,7 @@ RunsPanel::RunsPanel(Selection* selection, const ComparedRuns* runs, QWidget* pa
   table_->setEditTriggers(QAbstractItemView::NoEditTriggers);
   table_->setAlternatingRowColors(true);
   table_->setAccessibleName(tr("Figures and settings of the runs"));
-  table_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 6);
+  followFont(table_, [this] { table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 6); });
   table_->horizontalHeader()->setSectionResizeMode(QHeaderView::Stretch);
   table_->horizontalHeader()->setDefaultAlignment(Qt::Alignment(kWrapped));
   table_->horizontalHeader()->viewport()->installEventFilter(this);

@@ -61,14 +61,17 @@ QString BlockBars::staticKey() const {
 void BlockBars::paintStatic(QPainter& painter) {
   if (!block_) return;
   const Axis axis = valueAxis();
-  paintLeftAxis(painter, axis, linearTicks(axis.low, axis.high, std::max(2, plotRect().height() / 28)), tr("value"));
+  paintLeftAxis(painter, axis, linearTicks(axis.low, axis.high, std::max(2, plotRect().height() / withType(28))),
+                tr("value"));
   const QFontMetrics metrics(painter.font());
   painter.setPen(palette().text().color());
   const int count = static_cast<int>(block_->elements.size());
-  for (const Tick& tick : integerTicks(0, count - 1, std::max(2, plotRect().width() / 26)))
-    painter.drawText(
-        slot(static_cast<int>(tick.value)).adjusted(-20, 0, 20, 0).toRect().translated(0, plotRect().height() + 2),
-        Qt::AlignHCenter | Qt::AlignTop, tick.label);
+  for (const Tick& tick : integerTicks(0, count - 1, std::max(2, plotRect().width() / withType(26))))
+    painter.drawText(slot(static_cast<int>(tick.value))
+                         .adjusted(-withType(20), 0, withType(20), 0)
+                         .toRect()
+                         .translated(0, plotRect().height() + 2),
+                     Qt::AlignHCenter | Qt::AlignTop, tick.label);
   // Legend, and the axis caption beside it.
   int x = plotRect().left();
   const int y = plotRect().bottom() + 4 + metrics.height();
@@ -114,7 +117,8 @@ void BlockBars::paintData(QPainter& painter) {
                                                        : QString();
     if (sign.isEmpty()) continue;
     painter.setPen(accentColor(dark()));
-    painter.drawText(QRectF(place.left() - 6, plotRect().top(), place.width() + 12, 16), Qt::AlignCenter, sign);
+    painter.drawText(QRectF(place.left() - 6, plotRect().top(), place.width() + 12, withType(16)), Qt::AlignCenter,
+                     sign);
   }
 }
 

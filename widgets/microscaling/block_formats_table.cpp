@@ -5,6 +5,7 @@
 
 #include "core/numerics/operand_format.h"
 #include "widgets/panel/format_text.h"
+#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 namespace {
@@ -82,12 +83,14 @@ BlockFormatsTable::BlockFormatsTable(QWidget* parent) : QTableWidget(parent) {
              "such floor: scales go down to E4M3's least number, 2⁻⁹, and a block too small for that becomes zeros"));
   setAccessibleName(tr("Formats with scales"));
   verticalHeader()->hide();
-  verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 6);
   setSelectionBehavior(QAbstractItemView::SelectRows);
   setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-  resizeColumnsToContents();
   horizontalHeader()->setStretchLastSection(true);
-  setFixedHeight(horizontalHeader()->sizeHint().height() + rowCount() * (fontMetrics().height() + 6) + 4);
+  followFont(this, [this] {
+    verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 6);
+    resizeColumnsToContents();
+    setFixedHeight(horizontalHeader()->sizeHint().height() + rowCount() * (fontMetrics().height() + 6) + 4);
+  });
 }
 
 QString BlockFormatsTable::csv() const {

@@ -14,6 +14,7 @@
 #include "widgets/microscaling/number_line.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/plots/color_scale.h"
+#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 
@@ -140,7 +141,10 @@ void BlockMicroscopePanel::makeBody() {
   table_->setAccessibleName(tr("Elements of the block"));
   table_->setSelectionBehavior(QAbstractItemView::SelectRows);
   table_->setSelectionMode(QAbstractItemView::SingleSelection);
-  table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 5);
+  followFont(table_, [this] {
+    table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 5);
+    table_->resizeColumnsToContents();
+  });
   table_->horizontalHeader()->setStretchLastSection(true);
   table_->setEditTriggers(QAbstractItemView::DoubleClicked | QAbstractItemView::EditKeyPressed |
                           QAbstractItemView::AnyKeyPressed);

@@ -8,6 +8,7 @@
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/color_scale.h"
+#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 namespace {
@@ -77,7 +78,10 @@ ByExpertPanel::ByExpertPanel(Selection* selection, QWidget* parent)
   table_->setHorizontalHeaderLabels({tr("expert"), tr("rows"), tr("SQNR dB"), tr("underflow"), tr("clipped"),
                                      tr("clipped blocks"), tr("amax"), tr("crest"), tr("rel. L2"), tr("cosine")});
   table_->verticalHeader()->hide();
-  table_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 5);
+  followFont(table_, [this] {
+    table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 5);
+    fitColumns();
+  });
   table_->setSelectionBehavior(QAbstractItemView::SelectRows);
   table_->setSelectionMode(QAbstractItemView::SingleSelection);
   for (const int column : {kRows, kUnderflow, kClipped, kClippedBlocks, kAmax, kCrest, kRelative})
@@ -114,6 +118,11 @@ void ByExpertPanel::setCaptured(std::shared_ptr<const CapturedOperand> captured)
   });
 }
 
+void ByExpertPanel::fitColumns() {
+  table_->resizeColumnsToContents();
+  table_->setColumnWidth(kExpert, table_->fontMetrics().horizontalAdvance(tr("expert")) + 30);  // room for the arrow
+}
+
 void ByExpertPanel::deliver(int request, const QuantSums& all, std::vector<QuantSums> experts) {
   if (request != request_ || !captured_) return;
   table_->setSortingEnabled(false);
@@ -125,8 +134,7 @@ void ByExpertPanel::deliver(int request, const QuantSums& all, std::vector<Quant
     fillRow(row, QString::number(e), captured_->expert_rows[e + 1] - captured_->expert_rows[e], experts[e]);
     table_->item(row, kExpert)->setData(kExpertRole, static_cast<int>(e));
   }
-  table_->resizeColumnsToContents();
-  table_->setColumnWidth(kExpert, fontMetrics().horizontalAdvance(tr("expert")) + 30);  // room for the arrow
+  fitColumns();
   table_->horizontalHeader()->setSortIndicator(kExpert, Qt::AscendingOrder);
   table_->setSortingEnabled(true);
   notice_->hide();

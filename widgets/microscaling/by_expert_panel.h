@@ -30,6 +30,7 @@ class ByExpertPanel : public Panel {
   QString status() const override;
 
  private:
+  void fitColumns();
   void deliver(int request, const QuantSums& all, std::vector<QuantSums> experts);
   void fillRow(int row, const QString& name, std::size_t rows, const QuantSums& sums);
   int rowOf(int expert) const;

@@ -11,6 +11,7 @@
 #include "widgets/microscaling/block_formats_table.h"
 #include "widgets/microscaling/block_table.h"
 #include "widgets/microscaling/number_line.h"
+#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 namespace {
@@ -190,14 +191,17 @@ void NumberFormatsPanel::makeTable() {
   table_->setItemDelegateForColumn(kBitsColumn, new LayoutDelegate(table_));
   table_->setAccessibleName(tr("Formats"));
   table_->verticalHeader()->hide();
-  table_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 6);
   table_->setSelectionBehavior(QAbstractItemView::SelectRows);
   table_->setSelectionMode(QAbstractItemView::SingleSelection);
-  table_->resizeColumnsToContents();
-  table_->setColumnWidth(kBitsColumn, bitsWidth({1, 5, 2}, fontMetrics().height() + 2) + 14);
   table_->horizontalHeader()->setStretchLastSection(true);
-  table_->setFixedHeight(table_->horizontalHeader()->sizeHint().height() + kNumberRows * (fontMetrics().height() + 6) +
-                         style()->pixelMetric(QStyle::PM_ScrollBarExtent) + 4);
+  followFont(table_, [this] {
+    const int line = table_->fontMetrics().height();
+    table_->verticalHeader()->setDefaultSectionSize(line + 6);
+    table_->resizeColumnsToContents();
+    table_->setColumnWidth(kBitsColumn, bitsWidth({1, 5, 2}, line + 2) + 14);
+    table_->setFixedHeight(table_->horizontalHeader()->sizeHint().height() + kNumberRows * (line + 6) +
+                           style()->pixelMetric(QStyle::PM_ScrollBarExtent) + 4);
+  });
   connect(table_, &QTableWidget::currentCellChanged, this, [this](int row) {
     if (row >= 0 && row != format_) setFormat(row);
   });
@@ -211,11 +215,12 @@ QWidget* NumberFormatsPanel::makeCodeRow() {
   auto* first = new QHBoxLayout;
   bits_ = new BitEditor(row);
   hex_ = new QLineEdit(row);
-  hex_->setMaximumWidth(fontMetrics().horizontalAdvance(QStringLiteral("0xFF")) + 24);
+  followFont(hex_,
+             [this] { hex_->setMaximumWidth(hex_->fontMetrics().horizontalAdvance(QStringLiteral("0xFF")) + 24); });
   hex_->setAccessibleName(tr("Code, hexadecimal"));
   hex_->setToolTip(hex_->accessibleName());
   value_ = new QLineEdit(row);
-  value_->setMaximumWidth(150);
+  followFont(value_, [this] { value_->setMaximumWidth(withType(150, value_->fontMetrics())); });
   value_->setAccessibleName(tr("Value to encode"));
   value_->setToolTip(tr("A value: it is rounded to the nearest code of the format"));
   reading_ = new QLabel(row);

@@ -87,7 +87,7 @@ int NumberLine::rowHeight() const {
 }
 
 std::vector<Tick> NumberLine::ticks() const {
-  const int most = std::max(2, plotRect().width() / 70);
+  const int most = std::max(2, plotRect().width() / withType(70));
   if (!log_) return linearTicks(low_, high_, most);
   std::vector<Tick> ticks;
   const int offset = static_cast<int>(std::lround(std::log2(least_)));

@@ -8,6 +8,7 @@
 #include "core/telemetry/frame/operand_costs.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/tensor_text.h"
+#include "widgets/plots/type_scale.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {
@@ -40,6 +41,11 @@ class OperandCostsModel : public QAbstractTableModel {
     endResetModel();
   }
   const std::vector<Row>& rows() const { return rows_; }
+  QString onlyFormat() const {  // empty: there are several
+    const bool one =
+        !rows_.empty() && std::ranges::all_of(rows_, [this](const Row& row) { return row.format == rows_[0].format; });
+    return one ? rows_[0].format : QString();
+  }
   int rowOf(const OperandPlace& place) const {
     const auto found = std::ranges::find(rows_, place, &Row::place);
     return found == rows_.end() ? -1 : static_cast<int>(found - rows_.begin());
@@ -137,10 +143,12 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* paren
   view_->setSelectionMode(QAbstractItemView::SingleSelection);
   view_->setAlternatingRowColors(true);
   view_->setAccessibleName(tr("Operands by what quantization costs them"));
-  view_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 4);
   view_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
   view_->setHorizontalScrollMode(QAbstractItemView::ScrollPerPixel);  // rather than names of formats cut short
-  view_->horizontalHeader()->setMinimumSectionSize(fontMetrics().averageCharWidth() * 7);
+  followFont(view_, [this] {
+    view_->verticalHeader()->setDefaultSectionSize(view_->fontMetrics().height() + 4);
+    view_->horizontalHeader()->setMinimumSectionSize(view_->fontMetrics().averageCharWidth() * 7);
+  });
   connect(view_, &QTableView::clicked, this, &OperandCostsPanel::choose);
   connect(view_, &QTableView::activated, this, &OperandCostsPanel::open);
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
@@ -188,6 +196,7 @@ void OperandCostsPanel::fill() {
         rows.push_back({*cost.operand, QString::fromStdString(cost.operand->format), cost.operand->sqnr_db,
                         cost.operand->underflow, cost.operand->clipped, cost.share});
     model_->setRows(std::move(rows));
+    view_->setColumnHidden(OperandCostsModel::kFormat, !model_->onlyFormat().isEmpty());  // then the header says it
   }
   conclusion_->say(costliest());
   const int current = model_->rowOf(selection_->tensor());
@@ -229,7 +238,11 @@ std::optional<Provenance> OperandCostsPanel::kind() const {
 }
 
 QString OperandCostsPanel::status() const {
-  return frame_ ? timeStatus(frame_->step, true) + QStringLiteral(", ") + runLabel(*selection_, shownRun()) : QString();
+  if (!frame_) return {};
+  // One of the columns is no measurement: said first, where it is read in a narrow panel, too.
+  QStringList parts{tr("\"of the error\" modelled"), timeStatus(frame_->step, true), runLabel(*selection_, shownRun())};
+  if (const QString format = model_->onlyFormat(); !format.isEmpty()) parts << tr("all in %1").arg(format);
+  return parts.join(QStringLiteral(", "));
 }
 
 QString OperandCostsPanel::csv() const {

@@ -10,6 +10,7 @@
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/operand_combos.h"
 #include "widgets/panel/tensor_text.h"
+#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 namespace {
@@ -17,7 +18,6 @@ namespace {
 constexpr double kTickDb = 5, kLeastSpanDb = 10;  // of the colour scale, whose ends are ticks
 constexpr double kSmallFont = 0.8;                // of figures in cells too small for the panel's font
 constexpr double kLeastGlyphCell = 6;             // logical pixels; lower cells show colour only
-constexpr int kGroupHeight = 30;
 
 QString percentOrNothing(float share) {
   return std::isnan(share) ? QString() : QString::number(share * 100, 'g', 6);
@@ -54,7 +54,7 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
     paintGroups(painter);
   };
   view_->setWeights(sequentialWeights());
-  view_->setExtraMargins({0, kGroupHeight, 0, 0});
+  followFont(view_, [this] { view_->setExtraMargins({0, groupHeight(), 0, 0}); });
   const auto follow = [this] {  // most steps are not measured
     if (!frame_ || frame_ != selection_->quantFrame()) view_->markDirty();
   };
@@ -209,13 +209,17 @@ void QuantizationErrorPanel::paintGlyphs(QPainter& painter) const {
   painter.setFont(usual);
 }
 
+int QuantizationErrorPanel::groupHeight() const {
+  return 2 * view_->fontMetrics().height() + 2;
+}
+
 // Above the cells: the weight, and below it the direction of each pair of operands.
 void QuantizationErrorPanel::paintGroups(QPainter& painter) const {
   const QFontMetrics metrics(painter.font());
   const QRect cells = view_->cellsRect();
   const auto header = [&](int first, int last, int line, const QString& text, const QString& brief) {
     const QRectF span = view_->cellRect(0, first).united(view_->cellRect(0, last));
-    const QRectF place(span.left(), cells.top() - kGroupHeight + line * metrics.height() - 1, span.width(),
+    const QRectF place(span.left(), cells.top() - groupHeight() + line * metrics.height() - 1, span.width(),
                        metrics.height());
     painter.setPen(line == 0 ? palette().text().color() : mutedText(palette()));
     painter.drawText(place, Qt::AlignCenter, metrics.horizontalAdvance(text) <= span.width() ? text : brief);

@@ -32,6 +32,7 @@ class QuantizationErrorPanel : public Panel {
   std::pair<double, double> colorRange() const;  // dB
   OperandPlace placeAt(int row, int column) const;
   void paintGlyphs(QPainter& painter) const;
+  int groupHeight() const;
   void paintGroups(QPainter& painter) const;
   const QuantFrame* quantAt(int row, int column) const;
   QStringList describe(int row, int column) const;

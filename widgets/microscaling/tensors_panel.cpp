@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "widgets/panel/format_text.h"
+#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 namespace {
@@ -43,15 +44,9 @@ TensorsPanel::TensorsPanel(Selection* selection, QWidget* parent)
   view_->setSelectionBehavior(QAbstractItemView::SelectRows);
   view_->setSelectionMode(QAbstractItemView::SingleSelection);
   view_->verticalHeader()->hide();
-  view_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 5);
   view_->setWordWrap(false);
   view_->setTextElideMode(Qt::ElideLeft);  // names differ at their ends
-  for (const int column :
-       {TensorListModel::kType, TensorListModel::kSqnr, TensorListModel::kUnderflow, TensorListModel::kClipped})
-    view_->setColumnWidth(column, fontMetrics().horizontalAdvance(QStringLiteral("~0.004 %")) + 14);
-  view_->setColumnWidth(TensorListModel::kShape,
-                        fontMetrics().horizontalAdvance(QStringLiteral("4 x 2048 x 7168")) + 4);
-  view_->setColumnWidth(TensorListModel::kName, 180);
+  followFont(view_, [this] { fitColumns(); });
   connect(view_->selectionModel(), &QItemSelectionModel::currentRowChanged, this, [this](const QModelIndex& index) {
     if (!index.isValid()) return;
     emit tensorChosen(model_.entries()[static_cast<std::size_t>(proxy_.mapToSource(index).row())].source);
@@ -63,6 +58,16 @@ TensorsPanel::TensorsPanel(Selection* selection, QWidget* parent)
   addBody(notice_);
   addBody(view_);
   showError({});
+}
+
+void TensorsPanel::fitColumns() {
+  const QFontMetrics metrics = view_->fontMetrics();
+  view_->verticalHeader()->setDefaultSectionSize(metrics.height() + 5);
+  for (const int column :
+       {TensorListModel::kType, TensorListModel::kSqnr, TensorListModel::kUnderflow, TensorListModel::kClipped})
+    view_->setColumnWidth(column, metrics.horizontalAdvance(QStringLiteral("~0.004 %")) + 14);
+  view_->setColumnWidth(TensorListModel::kShape, metrics.horizontalAdvance(QStringLiteral("4 x 2048 x 7168")) + 4);
+  view_->setColumnWidth(TensorListModel::kName, withType(180, metrics));
 }
 
 void TensorsPanel::makeControls() {

@@ -42,6 +42,7 @@ class TensorsPanel : public Panel {
   QString status() const override;
 
  private:
+  void fitColumns();
   void select(int tensor);  // index in file order
   void makeControls();
   void showError(const QString& error);

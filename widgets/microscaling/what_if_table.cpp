@@ -306,8 +306,10 @@ void WhatIfTable::paintData(QPainter& painter) {
       for (int column = 0; column < columnCount(); ++column) paintCell(painter, {axis, format, column}, scale);
   }
   paintSchemes(painter, scale);
-  paintLegend(painter, QRect(width() - kLegendWidth, 2, kLegendWidth - 2, std::min(height() - 6, 260)), scale,
-              palette());
+  paintLegend(
+      painter,
+      QRect(width() - legendWidth(fontMetrics()), 2, legendWidth(fontMetrics()) - 2, std::min(height() - 6, 260)),
+      scale, palette());
 }
 
 void WhatIfTable::paintOverlay(QPainter& painter) {

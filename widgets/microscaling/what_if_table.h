@@ -37,7 +37,7 @@ class WhatIfTable : public PlotFrame {
   void chosen(const OperandFormat& format, BlockAxis axis);
 
  protected:
-  QMargins margins() const override { return {46, 4, kLegendWidth + 8, 4}; }
+  QMargins margins() const override { return {withType(46), 4, legendWidth(fontMetrics()) + 8, 4}; }
   QString staticKey() const override { return QString::number(static_cast<int>(metric_)); }
   void paintStatic(QPainter&) override {}
   void paintData(QPainter& painter) override;

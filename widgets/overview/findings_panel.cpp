@@ -8,11 +8,11 @@
 #include <QMessageBox>
 #include <QMouseEvent>
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include "core/io/whole_file.h"
 #include "core/telemetry/frame/words.h"
+#include "widgets/overview/expert_links.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/color_scale.h"
 
@@ -46,39 +46,10 @@ QString stepsText(const Finding& finding) {
   return FindingsPanel::tr("steps %1 to %2").arg(first, QString::fromStdString(grouped(finding.steps.last)));
 }
 
-constexpr std::size_t kNamedExperts = 6;  // as listed() has it, which wrote the text
-
-QString expertLinks(std::span<const int> experts, bool all) {
-  const std::size_t named = all ? experts.size() : std::min(experts.size(), kNamedExperts);
-  QStringList links;
-  for (const int expert : experts.first(named)) links << QStringLiteral("<a href='expert:%1'>%1</a>").arg(expert);
-  QString text = links.join(QStringLiteral(", "));
-  if (named < experts.size())
-    text += QStringLiteral(" <a href='more'>%1</a>").arg(FindingsPanel::tr("and %1 more").arg(experts.size() - named));
-  if (all && experts.size() > kNamedExperts)
-    text += QStringLiteral(" <a href='more'>%1</a>").arg(FindingsPanel::tr("(fewer)"));
-  return text;
-}
-
-// The experts that a finding names become links, and "and 20 more" names the others.
-QString sawText(const Finding& finding, bool all_experts) {
-  const QString saw = inPrint(QString::fromStdString(finding.saw));
-  for (const std::size_t first : {std::size_t{0}, std::size_t{1}}) {  // the first may be named before the others
-    if (finding.experts.size() < first + 2) break;
-    const auto experts = std::span(finding.experts).subspan(first);
-    const QString list = QString::fromStdString(listed(experts));
-    const qsizetype at = saw.indexOf(list);
-    if (at < 0) continue;
-    return saw.first(at).toHtmlEscaped() + expertLinks(experts, all_experts) +
-           saw.mid(at + list.size()).toHtmlEscaped();
-  }
-  return saw.toHtmlEscaped();
-}
-
 QString wordsText(const Finding& finding, bool all_experts) {
   return QStringLiteral("<p style='margin:2px 0'>%1</p><p style='margin:2px 0'><i>%2</i> %3</p>")
-      .arg(sawText(finding, all_experts), FindingsPanel::tr("Why it matters:"),
-           inPrint(QString::fromStdString(finding.why)).toHtmlEscaped());
+      .arg(withExpertLinks(inPrint(QString::fromStdString(finding.saw)), finding.experts, all_experts),
+           FindingsPanel::tr("Why it matters:"), inPrint(QString::fromStdString(finding.why)).toHtmlEscaped());
 }
 
 }  // namespace

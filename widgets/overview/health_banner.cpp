@@ -7,6 +7,7 @@
 #include <QTextDocumentFragment>
 
 #include "core/telemetry/recording/run_settings.h"
+#include "widgets/overview/expert_links.h"
 #include "widgets/overview/findings_panel.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/plots/color_scale.h"
@@ -47,8 +48,10 @@ HealthBanner::HealthBanner(Selection* selection, FindingsWatch* watch, QWidget* 
   words_ = new QLabel(this);
   words_->setWordWrap(true);
   words_->setTextFormat(Qt::RichText);
-  words_->setTextInteractionFlags(Qt::NoTextInteraction);  // a click on them is one on the banner
+  words_->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
   words_->setObjectName("health_words");
+  words_->installEventFilter(this);
+  connect(words_, &QLabel::linkActivated, this, &HealthBanner::follow);
   explain_ = new QToolButton(this);
   explain_->setText(QStringLiteral("?"));
   explain_->setAutoRaise(true);
@@ -115,6 +118,7 @@ void HealthBanner::fill() {
   if (!history) return;
   const Health* health = watch_->health(selection_->run());
   judged_ = health != nullptr;
+  if (!health || health->finding != health_.finding) all_experts_ = false;
   health_ = health ? *health : Health{};
   const QString run =
       selection_->histories().size() > 1 ? QStringLiteral("<b>%1</b> ").arg(runLetter(selection_->run())) : QString();
@@ -124,7 +128,7 @@ void HealthBanner::fill() {
   } else {
     words += QStringLiteral("<b style='color:%1'>%2:</b> %3")
                  .arg(color().name(), QString::fromUtf8(health_verdict_name(health_.verdict)),
-                      QString::fromStdString(health_.sentence).toHtmlEscaped());
+                      withExpertLinks(QString::fromStdString(health_.sentence), health_.experts, all_experts_));
   }
   QStringList below;
   if (!health_.help.empty()) below << QString::fromStdString(health_.help).toHtmlEscaped();
@@ -142,6 +146,16 @@ void HealthBanner::fill() {
   setAccessibleDescription(text());
   updateGeometry();
   update();
+}
+
+void HealthBanner::follow(const QString& link) {
+  link_followed_ = true;
+  if (link.startsWith(QLatin1String("expert:"))) {
+    selection_->setLayer(health_.layer);
+    return selection_->setExpert(link.section(QLatin1Char(':'), 1).toInt());
+  }
+  all_experts_ = !all_experts_;
+  fill();
 }
 
 // The step last: the finding's text comes with the range of its steps and the newest of them.
@@ -170,6 +184,16 @@ void HealthBanner::mousePressEvent(QMouseEvent* event) {
 
 void HealthBanner::mouseReleaseEvent(QMouseEvent* event) {
   if (event->button() == Qt::LeftButton && rect().contains(event->pos())) showWorst();
+}
+
+// A click on the words is one on the banner, but on a link.
+bool HealthBanner::eventFilter(QObject* watched, QEvent* event) {
+  if (event->type() != QEvent::MouseButtonRelease) return QFrame::eventFilter(watched, event);
+  link_followed_ = false;
+  watched->event(event);
+  const auto* mouse = static_cast<QMouseEvent*>(event);
+  if (!link_followed_ && mouse->button() == Qt::LeftButton && words_->rect().contains(mouse->pos())) showWorst();
+  return true;
 }
 
 void HealthBanner::keyPressEvent(QKeyEvent* event) {

@@ -1,5 +1,6 @@
 // Over the panels: whether the routers of the active run are healthy, in a sentence, with what would help and the
-// settings that decide it. A click shows the layer, the expert and the step that it speaks of.
+// settings that decide it. A click shows the layer, the expert and the step that it speaks of; experts are links, and
+// "and 20 more" names the others.
 #pragma once
 
 #include <QFrame>
@@ -27,12 +28,14 @@ class HealthBanner : public QFrame {
   void paintEvent(QPaintEvent* event) override;
   void mousePressEvent(QMouseEvent* event) override;
   void mouseReleaseEvent(QMouseEvent* event) override;
+  bool eventFilter(QObject* watched, QEvent* event) override;
   void keyPressEvent(QKeyEvent* event) override;
   void changeEvent(QEvent* event) override;
 
  private:
   void fill();
   void showWorst();
+  void follow(const QString& link);
   QColor color() const;
   QString settingsText() const;
   QString explanation() const;
@@ -43,6 +46,8 @@ class HealthBanner : public QFrame {
   FindingsWatch* watch_;
   Health health_;
   bool judged_ = false;
+  bool all_experts_ = false;        // named, also those behind "and 20 more"
+  bool link_followed_ = false;      // by the click that is not over yet
   const History* shown_ = nullptr;  // only compared
   QLabel *mark_ = nullptr, *words_ = nullptr;
   QToolButton* explain_;

@@ -15,6 +15,7 @@
 #include "widgets/overview/findings_panel.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/color_scale.h"
+#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 
@@ -133,7 +134,7 @@ QString TimelineTrack::staticKey() const {
 }
 
 std::vector<Tick> TimelineTrack::ticks() const {
-  return integerTicks(all_.first, all_.last, std::max(2, plotRect().width() / 90));
+  return integerTicks(all_.first, all_.last, std::max(2, plotRect().width() / withType(90)));
 }
 
 void TimelineTrack::paintStatic(QPainter& painter) {
@@ -396,7 +397,8 @@ TimelineBar::TimelineBar(Selection* selection, QWidget* parent) : QWidget(parent
   follow_->setToolTip(tr("Keep the cursor on the newest step"));
   row->addWidget(follow_);
   connect(follow_, &QToolButton::clicked, selection, &Selection::setFollowing);
-  follow_->setFixedWidth(follow_->fontMetrics().horizontalAdvance(tr("Following")) + 16);
+  followFont(follow_,
+             [this] { follow_->setFixedWidth(follow_->fontMetrics().horizontalAdvance(tr("Following")) + 16); });
   const auto synchronise = [this, selection] {
     const QSignalBlocker quiet(follow_);
     follow_->setChecked(selection->following());

@@ -26,14 +26,16 @@ class TimelineTrack : public PlotFrame {
   void setFindings(std::vector<Finding> findings);
   QStringList spansAt(QPoint position) const;  // titles of the findings under it, the newest first
   QStringList textAt(QPoint position) const;   // of findings, marks or a checkpoint there
-  QSize minimumSizeHint() const override { return {160, 58}; }
-  QSize sizeHint() const override { return {600, 60}; }
+  QSize minimumSizeHint() const override { return {160, withType(58)}; }
+  QSize sizeHint() const override { return {600, withType(60)}; }
 
  signals:
   void menuRequested(QPoint global, qint64 step);  // by mouse or the menu key
 
  protected:
-  QMargins margins() const override { return {10, 12, 10, findings_.empty() ? 17 : 17 + kLanes * kLane}; }
+  QMargins margins() const override {
+    return {10, withType(12), 10, withType(17) + (findings_.empty() ? 0 : kLanes * kLane)};
+  }
   QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;

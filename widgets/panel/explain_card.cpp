@@ -5,6 +5,7 @@
 #include <QHBoxLayout>
 #include <QKeyEvent>
 #include <QMouseEvent>
+#include <QRegularExpression>
 #include <QTextDocument>
 #include <QVBoxLayout>
 #include <cmath>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "widgets/plots/axis.h"
+#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 
@@ -40,6 +42,13 @@ QString knobText(const Explanation::Knob& knob) {
   const QString link =
       knob.key.find('.') == std::string::npos ? key : QStringLiteral("<a href='knob:%1'>%1</a>").arg(key);
   return knob.value.empty() ? link : link + QStringLiteral(" (now %1)").arg(escaped(knob.value));
+}
+
+// For a text without superscripts.
+QString plainPowers(QString html) {
+  static const QRegularExpression kOne(QStringLiteral("<sup>(\\w)</sup>")),
+      kSeveral(QStringLiteral("<sup>([^<]+)</sup>"));
+  return html.replace(kOne, QStringLiteral("^\\1")).replace(kSeveral, QStringLiteral("^(\\1)"));
 }
 
 }  // namespace
@@ -75,6 +84,11 @@ ExplainCard* ExplainCard::open(QWidget* window, QPoint at, const QString& title,
   card->raise();
   card->setFocus();
   return card;
+}
+
+QString cardInPrint(const QString& html) {
+  static const QRegularExpression kPower(QStringLiteral(R"(\^(?:([A-Za-z])\b|\(([^()<>]+)\)))"));
+  return inPrint(html).replace(kPower, QStringLiteral("<sup>\\1\\2</sup>"));
 }
 
 ExplainCard::ExplainCard(QWidget* window, const QString& title, std::function<QString()> html)
@@ -129,17 +143,17 @@ ExplainCard::ExplainCard(QWidget* window, const QString& title, std::function<QS
 }
 
 void ExplainCard::refresh() {
-  const QString html = inPrint(html_());
+  const QString html = cardInPrint(html_());
   if (body_->text() != html) body_->setText(html);
 }
 
 // As tall as its words need, inside the window, beside the place that it explains.
 void ExplainCard::place(QPoint at) {
   const QWidget* window = parentWidget();
-  const int width = std::min(kWidth, window->width() - 16);
+  const int width = std::min(withType(kWidth, fontMetrics()), window->width() - 16);
   const int chrome = fontMetrics().height() + 28;
   const int words = body_->heightForWidth(width - 34);
-  resize(width, std::min({words + chrome, kMaxHeight, window->height() - 16}));
+  resize(width, std::min({words + chrome, withType(kMaxHeight, fontMetrics()), window->height() - 16}));
   QPoint corner = window->mapFromGlobal(at) + QPoint(10, 8);
   if (corner.y() + height() > window->height() - 8) corner.setY(window->height() - 8 - height());
   if (corner.x() + width > window->width() - 8) corner.setX(window->width() - 8 - width);
@@ -148,7 +162,7 @@ void ExplainCard::place(QPoint at) {
 
 QString ExplainCard::text() const {
   QTextDocument document;
-  document.setHtml(body_->text());
+  document.setHtml(plainPowers(body_->text()));
   return document.toPlainText();
 }
 

@@ -14,6 +14,9 @@
 
 namespace moescope {
 
+// Rich text of a card as in print: as inPrint() does it, and powers such as 2^k and 2^(k + 1) with superscripts.
+QString cardInPrint(const QString& html);
+
 class ExplainCard : public QFrame {
   Q_OBJECT
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "widgets/panel/metric_text.h"
+#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 namespace {
@@ -131,8 +132,10 @@ QStringList FiguresPanel::placeText(int figure) const {
 void FiguresPanel::arrange() {
   const int figures = static_cast<int>(plots_.size());
   const bool all = shown_ == figures;
-  const int columns = all && body_->width() >= 2 * kLeastPlotWidth ? 2 : 1;
-  const int fit = std::clamp((body_->height() - kStepLabels) / kLeastPlotHeight, 1, figures) * columns;
+  const int step_labels = withType(kStepLabels, fontMetrics());
+  const int columns = all && body_->width() >= 2 * withType(kLeastPlotWidth, fontMetrics()) ? 2 : 1;
+  const int fit =
+      std::clamp((body_->height() - step_labels) / withType(kLeastPlotHeight, fontMetrics()), 1, figures) * columns;
   const int count = all ? std::min(figures, fit) : 1;
   const int rows = (count + columns - 1) / columns;
   for (int i = 0, place = 0; i < figures; ++i) {
@@ -140,7 +143,7 @@ void FiguresPanel::arrange() {
     plots_[i]->setVisible(shown);
     if (!shown) continue;
     const int row = place / columns, column = place % columns;
-    const int x = column * body_->width() / columns, each = (body_->height() - kStepLabels) / rows;
+    const int x = column * body_->width() / columns, each = (body_->height() - step_labels) / rows;
     const int height = row + 1 < rows ? each : body_->height() - row * each;
     plots_[i]->setGeometry(x, row * each, (column + 1) * body_->width() / columns - x, height);
     plots_[i]->setStepLabelsShown(place + columns >= count);

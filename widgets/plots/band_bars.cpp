@@ -65,7 +65,8 @@ Axis BandBars::axis() const {
 }
 
 double BandBars::rowHeight() const {
-  return std::min(kThickestRow, plotRect().height() / std::max<double>(1, static_cast<double>(rows_.size())));
+  return std::min<double>(withType(kThickestRow),
+                          plotRect().height() / std::max<double>(1, static_cast<double>(rows_.size())));
 }
 
 int BandBars::rowAt(QPoint position) const {
@@ -83,12 +84,12 @@ void BandBars::paintStatic(QPainter& painter) {
   paintKey(painter);
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());
-  for (const Tick& tick : linearTicks(0, top_, std::max(2, plot.width() / 70))) {
+  for (const Tick& tick : linearTicks(0, top_, std::max(2, plot.width() / withType(70)))) {
     const int x = static_cast<int>(std::lround(axis().toPixel(tick.value)));
     painter.setPen(gridColor(palette()));
     painter.drawLine(x, plot.top(), x, plot.bottom() + 3);
     painter.setPen(palette().text().color());
-    painter.drawText(QRect(x - 40, plot.bottom() + 3, 80, metrics.height()), Qt::AlignCenter,
+    painter.drawText(QRect(x - withType(40), plot.bottom() + 3, withType(80), metrics.height()), Qt::AlignCenter,
                      format_ ? format_(tick.value) : tick.label);
   }
   painter.setPen(mutedText(palette()));
@@ -146,14 +147,18 @@ void BandBars::paintData(QPainter& painter) {
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());
   const double each = rowHeight();
-  double y = plot.top();
+  if (each <= 0) return;
+  double y = plot.top(), named = -metrics.height();
   for (const Row& row : rows_) {
+    const bool room_for_text = y - named >= 0.7 * metrics.height();
+    if (room_for_text) named = y;
     const int baseline_box = std::max(metrics.height(), static_cast<int>(each));
     const int top = static_cast<int>(y + (each - baseline_box) / 2);
     painter.setPen(row.heading ? mutedText(palette()) : palette().text().color());
     const int room = row.heading ? width() - 12 : plot.left() - 10;
-    painter.drawText(QRect(6, top, room, baseline_box), Qt::AlignLeft | Qt::AlignVCenter,
-                     metrics.elidedText(row.name, Qt::ElideRight, room));
+    if (room_for_text)
+      painter.drawText(QRect(6, top, room, baseline_box), Qt::AlignLeft | Qt::AlignVCenter,
+                       metrics.elidedText(row.name, Qt::ElideRight, room));
     double sum = 0;
     for (const Part& part : row.parts) {
       if (!(part.value > 0)) continue;
@@ -163,9 +168,10 @@ void BandBars::paintData(QPainter& painter) {
     }
     if (std::isfinite(row.low) && std::isfinite(row.high)) paintBand(painter, row.low, row.high, y + each / 2, each);
     painter.setPen(palette().text().color());
-    painter.drawText(QRect(plot.right() + 6, top, width() - plot.right() - 8, baseline_box),
-                     Qt::AlignLeft | Qt::AlignVCenter,
-                     metrics.elidedText(row.figure, Qt::ElideRight, width() - plot.right() - 8));
+    if (room_for_text)
+      painter.drawText(QRect(plot.right() + 6, top, width() - plot.right() - 8, baseline_box),
+                       Qt::AlignLeft | Qt::AlignVCenter,
+                       metrics.elidedText(row.figure, Qt::ElideRight, width() - plot.right() - 8));
     y += each;
   }
 }

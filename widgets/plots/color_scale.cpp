@@ -8,6 +8,8 @@
 #include <cmath>
 #include <limits>
 
+#include "widgets/plots/type_scale.h"
+
 namespace moescope {
 namespace {
 
@@ -175,6 +177,10 @@ QColor hatchOnZeroLoad(bool dark) {
 
 QBrush hatch(const QColor& color) {
   return QBrush(color, Qt::BDiagPattern);
+}
+
+int legendWidth(const QFontMetrics& metrics) {
+  return withType(70, metrics);
 }
 
 void paintLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette) {

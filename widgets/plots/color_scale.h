@@ -76,7 +76,7 @@ struct LegendScale {
   std::vector<Swatch> swatches{};
 };
 LegendScale utilisationLegend(bool dark, LoadScale scale = LoadScale::to_4);  // of utilisationLut
-inline constexpr int kLegendWidth = 70;
+int legendWidth(const QFontMetrics& metrics);
 void paintLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette);
 
 // Length of a bar for a share: 0 up to 0.001 %, 1 for 100 %, log10 between, because small shares matter.

@@ -52,10 +52,10 @@ QString CurvePlot::staticKey() const {
 void CurvePlot::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());
-  auto values = linearTicks(0, top_, std::max(2, plot.height() / 26));
+  auto values = linearTicks(0, top_, std::max(2, plot.height() / withType(26)));
   for (Tick& tick : values) tick.label = QString::number(tick.value * 100, 'g', 3) + QStringLiteral(" %");
   paintLeftAxis(painter, valueAxis(), values, value_caption_);
-  const int most = std::max(2, plot.width() / 48);
+  const int most = std::max(2, plot.width() / withType(48));
   for (const Tick& tick : bars_ ? integerTicks(low_, high_, most) : linearTicks(low_, high_, most)) {
     const int x = static_cast<int>(std::lround(xAxis().toPixel(tick.value)));
     const int width = metrics.horizontalAdvance(tick.label);
@@ -78,18 +78,13 @@ void CurvePlot::paintData(QPainter& painter) {
 }
 
 void CurvePlot::paintCurves(QPainter& painter) const {
-  painter.setRenderHint(QPainter::Antialiasing);
   for (const Curve& curve : curves_) {
-    QPolygonF line;
+    std::vector<QPointF> line;
     for (const QPointF& point : curve.points)
-      line << QPointF(xAxis().toPixel(point.x()), valueAxis().toPixel(point.y()));
+      line.emplace_back(xAxis().toPixel(point.x()), valueAxis().toPixel(point.y()));
     painter.setPen(QPen(seriesColor(curve.color, dark()), 0));
-    painter.drawPolyline(line);
-    painter.translate(0, 0.7);
-    painter.drawPolyline(line);
-    painter.translate(0, -0.7);
+    drawCurve(painter, line, true);
   }
-  painter.setRenderHint(QPainter::Antialiasing, false);
 }
 
 void CurvePlot::paintBars(QPainter& painter) const {
@@ -111,7 +106,7 @@ QStringList CurvePlot::legendLabels() const {
 }
 
 QMargins CurvePlot::margins() const {
-  return {kAxisLabelWidth, 10 + keyHeight(legendLabels(), kCurveSwatch), 12, kAxisLabelHeight};
+  return {axisLabelWidth(), 10 + keyHeight(legendLabels(), kCurveSwatch), 12, axisLabelHeight()};
 }
 
 void CurvePlot::paintCurveLegend(QPainter& painter) const {

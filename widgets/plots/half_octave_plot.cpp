@@ -79,7 +79,7 @@ QString HalfOctavePlot::staticKey() const {
 void HalfOctavePlot::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());
-  const int most = std::max(2, plot.height() / 26);
+  const int most = std::max(2, plot.height() / withType(26));
   auto ticks = texts_.shares ? linearTicks(0, top_, most) : integerTicks(0, static_cast<int>(top_), most);
   for (Tick& tick : ticks)
     if (texts_.shares) tick.label = QString::number(tick.value * 100, 'g', 3) + QStringLiteral(" %");

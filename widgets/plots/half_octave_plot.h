@@ -27,7 +27,7 @@ class HalfOctavePlot : public PlotFrame {
 
  protected:
   QMargins margins() const override {
-    return {kAxisLabelWidth, 8 + (texts_.front.isEmpty() ? 1 : 2) * fontMetrics().height(), 12, kAxisLabelHeight};
+    return {axisLabelWidth(), 8 + (texts_.front.isEmpty() ? 1 : 2) * fontMetrics().height(), 12, axisLabelHeight()};
   }
   QString staticKey() const override;
   void paintStatic(QPainter& painter) override;

@@ -48,7 +48,7 @@ void Histogram::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());
   int last_right = -1000;
-  for (const Tick& tick : linearTicks(0, top_share_, std::max(2, plot.width() / 40))) {
+  for (const Tick& tick : linearTicks(0, top_share_, std::max(2, plot.width() / withType(40)))) {
     const int x = static_cast<int>(std::lround(shareAxis().toPixel(tick.value)));
     painter.setPen(gridColor(palette()));
     painter.drawLine(x, plot.top(), x, plot.bottom() + 3);

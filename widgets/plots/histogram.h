@@ -22,7 +22,7 @@ class Histogram : public PlotFrame {
   QSize sizeHint() const override { return {120, 240}; }
 
  protected:
-  QMargins margins() const override { return {10, 10, 14, kAxisLabelHeight}; }
+  QMargins margins() const override { return {10, 10, 14, axisLabelHeight()}; }
   QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;

@@ -59,12 +59,13 @@ QString LaneChart::staticKey() const {
 void LaneChart::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());
-  for (const Tick& tick : linearTicks(0, end_, std::max(2, plot.width() / 70))) {
+  for (const Tick& tick : linearTicks(0, end_, std::max(2, plot.width() / withType(70)))) {
     const int x = static_cast<int>(std::lround(axis().toPixel(tick.value)));
     painter.setPen(gridColor(palette()));
     painter.drawLine(x, plot.top(), x, plot.bottom() + 3);
     painter.setPen(palette().text().color());
-    painter.drawText(QRect(x - 40, plot.bottom() + 3, 80, metrics.height()), Qt::AlignCenter, tick.label);
+    painter.drawText(QRect(x - withType(40), plot.bottom() + 3, withType(80), metrics.height()), Qt::AlignCenter,
+                     tick.label);
   }
   painter.setPen(mutedText(palette()));
   painter.drawText(QRect(plot.left(), plot.bottom() + 3 + metrics.height(), plot.width(), metrics.height()),

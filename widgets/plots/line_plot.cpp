@@ -128,7 +128,7 @@ QString LinePlot::staticKey() const {
 void LinePlot::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   paintStepAxis(painter);
-  const int most = std::max(2, plot.height() / 26);
+  const int most = std::max(2, plot.height() / withType(26));
   auto ticks = log_values_ ? logTicks(values_.low, values_.high, most) : linearTicks(values_.low, values_.high, most);
   if (percent_)
     for (Tick& tick : ticks) tick.label = withMinus(QString::number(tick.value * 100, 'g', 3)) + QStringLiteral(" %");
@@ -146,7 +146,6 @@ void LinePlot::paintData(QPainter& painter) {
   for (std::size_t i = 0; i < series_.size(); ++i) paintNonFinite(painter, columns_[i], series_[i]);
 }
 
-// Pens stay one device pixel wide: Qt's raster engine strokes wider polylines some fifty times slower.
 void LinePlot::paintSeries(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const {
   const Axis axis = valueAxis();
   const bool smoothing = series.smoothing > 0;
@@ -160,14 +159,7 @@ void LinePlot::paintSeries(QPainter& painter, const std::vector<Column>& columns
     if (points.size() == 1) {
       painter.drawEllipse(points[0], 1.5, 1.5);
     } else if (points.size() > 1) {
-      painter.setRenderHint(QPainter::Antialiasing);
-      painter.drawPolyline(points.data(), static_cast<int>(points.size()));
-      if (bold) {  // a second stroke one device pixel lower reads as a thicker line
-        painter.translate(0, 0.7 / devicePixelRatioF());
-        painter.drawPolyline(points.data(), static_cast<int>(points.size()));
-        painter.translate(0, -0.7 / devicePixelRatioF());
-      }
-      painter.setRenderHint(QPainter::Antialiasing, false);
+      drawCurve(painter, points, bold);
     }
     points.clear();
   };

@@ -81,7 +81,9 @@ void MatrixPlot::setCurrent(int row, int column) {
 }
 
 QMargins MatrixPlot::margins() const {
-  return QMargins(std::max(row_label_width_, beside_caption_) + 8, 6, kLegendWidth + 12, kAxisLabelHeight) + extra_;
+  return QMargins(std::max(withType(row_label_width_), beside_caption_) + 8, 6, legendWidth(fontMetrics()) + 12,
+                  axisLabelHeight()) +
+         extra_;
 }
 
 QRect MatrixPlot::cellsRect() const {
@@ -126,7 +128,8 @@ QRect MatrixPlot::legendRect() const {
 }
 
 void MatrixPlot::paintColorLegend(QPainter& painter) {
-  paintLegend(painter, QRect(legendRect().left() + 2, 2, kLegendWidth - 2, height() - 6), legend_, palette());
+  paintLegend(painter, QRect(legendRect().left() + 2, 2, legendWidth(fontMetrics()) - 2, height() - 6), legend_,
+              palette());
 }
 
 void MatrixPlot::paintStatic(QPainter& painter) {

@@ -23,7 +23,7 @@ class MatrixPlot : public PlotFrame {
   void setColumnAxis(std::vector<Tick> ticks, const QString& caption);
   void setCurrent(int row, int column);                           // -1: none
   void setHatched(int code) { hatched_code_ = code; }             // drawn with diagonal lines
-  void setRowLabelWidth(int width) { row_label_width_ = width; }  // for long names; the axis then has no caption
+  void setRowLabelWidth(int width) { row_label_width_ = width; }  // for long names; as beside the usual type
   void setExtraMargins(const QMargins& margins) { extra_ = margins; }
   void setSquare(bool square) { square_ = square; }
   std::function<void(QPainter&)> decorate;  // after the cells, into the cached picture
@@ -69,9 +69,9 @@ class MatrixPlot : public PlotFrame {
   std::vector<Tick> row_ticks_, column_ticks_;
   QString row_caption_, column_caption_;
   QMargins extra_;
-  int row_label_width_ = kAxisLabelWidth - 20;
-  int beside_caption_ = 0;  // width of the widest row label beside the vertical caption
-  QFont measured_font_;     // of beside_caption_
+  int row_label_width_ = 38;  // beside the usual type
+  int beside_caption_ = 0;    // width of the widest row label beside the vertical caption
+  QFont measured_font_;       // of beside_caption_
   bool square_ = false;
 };
 

@@ -29,7 +29,7 @@ class PercentilePlot : public PlotFrame {
   void groupChosen(int id);
 
  protected:
-  QMargins margins() const override { return {kAxisLabelWidth, 10, 10, kAxisLabelHeight}; }
+  QMargins margins() const override { return {axisLabelWidth(), 10, 10, axisLabelHeight()}; }
   QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;

@@ -10,6 +10,7 @@
 
 #include "widgets/plots/accessible_plot.h"
 #include "widgets/plots/color_scale.h"
+#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 
@@ -191,6 +192,24 @@ void PlotFrame::changeEvent(QEvent* event) {
 
 void PlotFrame::resizeEvent(QResizeEvent*) {
   dirty_ = true;
+}
+
+int PlotFrame::withType(double pixels) const {
+  return moescope::withType(pixels, fontMetrics());
+}
+
+// Strokes beside each other read as a thick one: Qt's raster engine draws wider polylines some fifty times slower.
+void PlotFrame::drawCurve(QPainter& painter, const std::vector<QPointF>& points, bool bold) const {
+  const double scale = typeScale(fontMetrics());
+  const int strokes = bold ? static_cast<int>(std::lround(2 * scale * scale)) : static_cast<int>(std::lround(scale));
+  painter.setRenderHint(QPainter::Antialiasing);
+  painter.save();
+  for (int stroke = 0; stroke < strokes; ++stroke) {
+    painter.drawPolyline(points.data(), static_cast<int>(points.size()));
+    painter.translate(0, 0.7 / devicePixelRatioF());
+  }
+  painter.restore();
+  painter.setRenderHint(QPainter::Antialiasing, false);
 }
 
 void PlotFrame::paintLeftAxis(QPainter& painter, const Axis& axis, const std::vector<Tick>& ticks,

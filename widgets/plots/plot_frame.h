@@ -12,6 +12,7 @@
 #include <QWidget>
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "core/telemetry/explain/explain.h"
 #include "widgets/plots/axis.h"
@@ -49,7 +50,7 @@ class PlotFrame : public QWidget {
   void readoutChanged(const QString& text);  // what is under the mouse or the keyboard cursor, one line
 
  protected:
-  virtual QMargins margins() const { return {kAxisLabelWidth, 8, 10, kAxisLabelHeight}; }
+  virtual QMargins margins() const { return {axisLabelWidth(), 8, 10, axisLabelHeight()}; }
   virtual void paintStatic(QPainter& painter) = 0;
   virtual void paintData(QPainter& painter) = 0;
   // The readout for a position under the mouse, shown beside it by the default overlay, and in the status bar.
@@ -91,8 +92,11 @@ class PlotFrame : public QWidget {
 
   QPoint mouse_{-1, -1};  // negative: elsewhere
 
-  static constexpr int kAxisLabelWidth = 58;
-  static constexpr int kAxisLabelHeight = 34;
+  int axisLabelWidth() const { return withType(58); }
+  int axisLabelHeight() const { return withType(34); }  // labels over a caption
+  int withType(double pixels) const;                    // as many beside the usual type
+  // One device pixel wide, or, when bold, as thick as the type wants it; antialiased.
+  void drawCurve(QPainter& painter, const std::vector<QPointF>& points, bool bold) const;
 
  private:
   void prepare();

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "widgets/plots/type_scale.h"
+
 namespace moescope {
 namespace {
 
@@ -96,14 +98,14 @@ void ScatterPlot::paintStatic(QPainter& painter) {
                    Qt::AlignCenter, metrics.elidedText(x_caption_, Qt::ElideRight, plot.width()));
   painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
   painter.drawLine(QPoint(plot.left(), plot.bottom()), QPoint(plot.right(), plot.top()));
-  paintLegend(painter, QRect(plot.right() + 10, 2, kLegendWidth - 4, height() - 6), legend_, palette());
+  paintLegend(painter, QRect(plot.right() + 10, 2, legendWidth(fontMetrics()) - 4, height() - 6), legend_, palette());
 }
 
 void ScatterPlot::paintData(QPainter& painter) {
   painter.setRenderHint(QPainter::Antialiasing);
   QColor rim = palette().text().color();
   rim.setAlpha(150);
-  const double radius = points_.size() > 100 ? 2.6 : 4;
+  const double radius = (points_.size() > 100 ? 2.6 : 4) * typeScale(fontMetrics());
   painter.setPen(QPen(rim, 0));
   for (int i = 0; i < static_cast<int>(points_.size()); ++i) {
     const Point& point = points_[static_cast<std::size_t>(i)];
@@ -118,13 +120,13 @@ void ScatterPlot::paintOverlay(QPainter& painter) {
   painter.setRenderHint(QPainter::Antialiasing);
   if (current_ >= 0 && current_ < static_cast<int>(points_.size())) {
     painter.setPen(accentColor(dark()));
-    painter.drawEllipse(placeOf(current_), 6, 6);
-    painter.drawEllipse(placeOf(current_), 7, 7);
+    painter.drawEllipse(placeOf(current_), withType(6), withType(6));
+    painter.drawEllipse(placeOf(current_), withType(7), withType(7));
   }
   painter.setRenderHint(QPainter::Antialiasing, false);
   if (const int point = nearest(mouse_); point >= 0 && describe) {
     painter.setPen(palette().text().color());
-    painter.drawEllipse(placeOf(point), 5, 5);
+    painter.drawEllipse(placeOf(point), withType(5), withType(5));
   }
   PlotFrame::paintOverlay(painter);
 }

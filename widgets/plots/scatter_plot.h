@@ -31,7 +31,9 @@ class ScatterPlot : public PlotFrame {
   void pointChosen(int point);
 
  protected:
-  QMargins margins() const override { return {kAxisLabelWidth, 10, kLegendWidth + 8, kAxisLabelHeight}; }
+  QMargins margins() const override {
+    return {axisLabelWidth(), 10, legendWidth(fontMetrics()) + 8, axisLabelHeight()};
+  }
   QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;

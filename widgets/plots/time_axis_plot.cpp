@@ -42,9 +42,9 @@ void TimeAxisPlot::setStepLabelsShown(bool shown) {
 }
 
 QMargins TimeAxisPlot::margins() const {
-  const bool low = height() < kLowPlot;
-  const int below = low ? fontMetrics().height() + 4 : kAxisLabelHeight;
-  return {kAxisLabelWidth, 10 + (low ? 0 : legend_rows_ * legendRow()), right_margin_, labels_shown_ ? below : 6};
+  const bool low = height() < withType(kLowPlot);
+  const int below = low ? fontMetrics().height() + 4 : axisLabelHeight();
+  return {axisLabelWidth(), 10 + (low ? 0 : legend_rows_ * legendRow()), right_margin_, labels_shown_ ? below : 6};
 }
 
 QPoint TimeAxisPlot::cursorPosition() const {
@@ -66,7 +66,7 @@ QString TimeAxisPlot::staticKey() const {
 }
 
 std::vector<Tick> TimeAxisPlot::stepTicks() const {
-  const int most = std::max(3, plotRect().width() / 64);
+  const int most = std::max(3, plotRect().width() / withType(64));
   if (!log_steps_) return integerTicks(range().first, range().last, most);
   return logTicks(std::max<double>(1, range().first), std::max<double>(1, range().last), most);
 }
@@ -114,7 +114,7 @@ void TimeAxisPlot::paintStepAxis(QPainter& painter) const {
     painter.setPen(palette().text().color());
     painter.drawText(QRect(left, plot.bottom() + 4, width + 1, metrics.height()), Qt::AlignCenter, tick.label);
   }
-  if (!labels_shown_ || height() < kLowPlot) return;
+  if (!labels_shown_ || height() < withType(kLowPlot)) return;
   painter.setPen(mutedText(palette()));
   const QRect caption(plot.left(), plot.bottom() + 4 + metrics.height() - 1, plot.width(), metrics.height());
   QString text = log_steps_ ? tr("step, log") : tr("step");

@@ -14,7 +14,7 @@ constexpr double kLeastFramedRow = 5;  // logical pixels
 }  // namespace
 
 TimeHeatMap::TimeHeatMap(Selection* selection, QWidget* parent) : TimeAxisPlot(selection, parent) {
-  right_margin_ = kLegendWidth + 8;
+  right_margin_ = legendWidth(fontMetrics()) + 8;
 }
 
 void TimeHeatMap::setSource(const QString& source, int rows) {
@@ -172,7 +172,7 @@ void TimeHeatMap::paintStatic(QPainter& painter) {
                      Qt::AlignRight | Qt::AlignVCenter, tick.label);
   }
   paintLeftAxis(painter, {}, {}, row_caption_);
-  paintLegend(painter, QRect(plot.right() + 8, 2, kLegendWidth - 2, height() - 6), legend_, palette());
+  paintLegend(painter, QRect(plot.right() + 8, 2, legendWidth(fontMetrics()) - 2, height() - 6), legend_, palette());
 }
 
 void TimeHeatMap::paintData(QPainter& painter) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "widgets/plots/color_scale.h"
+#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 namespace {
@@ -54,7 +55,7 @@ QStringList XyPlot::keyLabels() const {
 }
 
 QMargins XyPlot::margins() const {
-  return {kAxisLabelWidth, keyHeight(keyLabels(), kLineSwatch) + 8, 12, kAxisLabelHeight};
+  return {axisLabelWidth(), keyHeight(keyLabels(), kLineSwatch) + 8, 12, axisLabelHeight()};
 }
 
 Axis XyPlot::xAxis() const {
@@ -80,13 +81,14 @@ QString XyPlot::staticKey() const {
 void XyPlot::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());
-  paintLeftAxis(painter, yAxis(), linearTicks(y_.low, y_.high, std::max(2, plot.height() / 28)), y_caption_);
-  for (const Tick& tick : linearTicks(x_.low, x_.high, std::max(2, plot.width() / 60))) {
+  paintLeftAxis(painter, yAxis(), linearTicks(y_.low, y_.high, std::max(2, plot.height() / withType(28))), y_caption_);
+  for (const Tick& tick : linearTicks(x_.low, x_.high, std::max(2, plot.width() / withType(60)))) {
     const int x = static_cast<int>(std::lround(xAxis().toPixel(tick.value)));
     painter.setPen(gridColor(palette()));
     painter.drawLine(x, plot.top(), x, plot.bottom() + 3);
     painter.setPen(palette().text().color());
-    painter.drawText(QRect(x - 40, plot.bottom() + 3, 80, metrics.height()), Qt::AlignCenter, tick.label);
+    painter.drawText(QRect(x - withType(40), plot.bottom() + 3, withType(80), metrics.height()), Qt::AlignCenter,
+                     tick.label);
   }
   painter.setPen(mutedText(palette()));
   painter.drawText(QRect(plot.left(), plot.bottom() + 3 + metrics.height(), plot.width(), metrics.height()),
@@ -101,6 +103,10 @@ void XyPlot::paintStatic(QPainter& painter) {
   paintKey(painter);
 }
 
+double XyPlot::lineWidth() const {
+  return 1.6 * typeScale(fontMetrics());
+}
+
 void XyPlot::paintKey(QPainter& painter) const {
   painter.setRenderHint(QPainter::Antialiasing);
   const std::vector<KeyEntry> entries = keyEntries(keyLabels(), kLineSwatch);
@@ -108,7 +114,7 @@ void XyPlot::paintKey(QPainter& painter) const {
     const Series& s = series_[i];
     const QRectF swatch = entries[i].swatch;
     if (s.line != Qt::NoPen) {
-      painter.setPen(QPen(seriesColor(s.color, dark()), 1.6, s.line));
+      painter.setPen(QPen(seriesColor(s.color, dark()), lineWidth(), s.line));
       painter.drawLine(QLineF(swatch.left(), swatch.center().y(), swatch.right(), swatch.center().y()));
     }
     paintMark(painter, swatch.center(), s);
@@ -120,8 +126,8 @@ void XyPlot::paintKey(QPainter& painter) const {
 
 void XyPlot::paintMark(QPainter& painter, const QPointF& at, const Series& series) const {
   const QColor color = seriesColor(series.color, dark());
-  const double r = kMarkRadius;
-  painter.setPen(QPen(color, 1.6));
+  const double r = kMarkRadius * typeScale(fontMetrics());
+  painter.setPen(QPen(color, lineWidth()));
   painter.setBrush(series.mark == Mark::ring ? Qt::NoBrush : QBrush(color));
   if (series.mark == Mark::disc || series.mark == Mark::ring) painter.drawEllipse(at, r, r);
   if (series.mark == Mark::diamond) {
@@ -138,7 +144,7 @@ void XyPlot::paintData(QPainter& painter) {
     if (s.line != Qt::NoPen) {
       QPolygonF line;
       for (const QPointF& point : s.points) line << place(point);
-      painter.setPen(QPen(seriesColor(s.color, dark()), 1.6, s.line));
+      painter.setPen(QPen(seriesColor(s.color, dark()), lineWidth(), s.line));
       painter.drawPolyline(line);
     }
     if (s.mark != Mark::none)

@@ -41,6 +41,7 @@ class XyPlot : public PlotFrame {
   Axis yAxis() const;
   QPointF place(const QPointF& point) const;
   QStringList keyLabels() const;
+  double lineWidth() const;
   void paintKey(QPainter& painter) const;
   void paintMark(QPainter& painter, const QPointF& at, const Series& series) const;
 

@@ -10,6 +10,7 @@
 #include "core/telemetry/frame/specialisation.h"  // before Qt, whose keyword `slots` is a name in it
 #include "widgets/panel/layer_combo.h"
 #include "widgets/panel/metric_text.h"
+#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 namespace {
@@ -29,7 +30,9 @@ ExpertPanel::ExpertPanel(Selection* selection, QWidget* parent)
   expert_->setPrefix(tr("expert "));
   expert_->setSpecialValueText(tr("no expert"));
   expert_->setMinimum(-1);
-  expert_->setMinimumWidth(fontMetrics().horizontalAdvance(tr("expert 255")) + 34);  // with its arrows
+  followFont(expert_, [this] {
+    expert_->setMinimumWidth(expert_->fontMetrics().horizontalAdvance(tr("expert 255")) + 34);  // with its arrows
+  });
   expert_->setWrapping(true);
   expert_->setAccessibleName(tr("Expert"));
   addControl(new LayerCombo(selection, this));

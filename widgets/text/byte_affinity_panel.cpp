@@ -8,6 +8,7 @@
 #include "widgets/panel/byte_text.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/panel/metric_text.h"
+#include "widgets/plots/type_scale.h"
 #include "widgets/text/specialisation_panel.h"
 
 namespace moescope {
@@ -83,7 +84,7 @@ ByteAffinityPanel::ByteAffinityPanel(Selection* selection, QWidget* parent)
   strip_ = new ByteStrip(this);
   strip_->setAccessibleName(tr("Bytes of the chosen expert"));
   strip_->refill = [this] { refillStrip(); };
-  strip_->setFixedHeight(62);
+  followFont(strip_, [this] { strip_->setFixedHeight(moescope::withType(62, strip_->fontMetrics())); });
   for (PlotFrame* plot : {static_cast<PlotFrame*>(view_), static_cast<PlotFrame*>(strip_)}) {
     for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
       connect(selection_, signal, plot, &PlotFrame::markDirty);

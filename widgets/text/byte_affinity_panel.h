@@ -20,7 +20,7 @@ class ByteStrip : public PlotFrame {
   QSize minimumSizeHint() const override { return {120, 44}; }
 
  protected:
-  QMargins margins() const override { return {6, 18, 6, 2}; }
+  QMargins margins() const override { return {6, withType(18), 6, 2}; }
   void paintStatic(QPainter&) override {}
   void paintData(QPainter& painter) override;
   QStringList readoutAt(QPoint position) const override;

@@ -26,7 +26,7 @@ class StabilityBars : public PlotFrame {
   void layerChosen(int layer);
 
  protected:
-  QMargins margins() const override { return {kAxisLabelWidth, 20, 10, 22}; }
+  QMargins margins() const override { return {axisLabelWidth(), withType(20), 10, withType(22)}; }
   QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;

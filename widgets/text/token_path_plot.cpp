@@ -84,9 +84,9 @@ void TokenPathPlot::paintData(QPainter& painter) {
         piece.box.left() > last_label + metrics.horizontalAdvance(QStringLiteral("L60 "))) {
       last_label = piece.box.left();
       painter.setPen(mutedText(palette()));
-      painter.drawText(
-          QRectF(piece.box.left() - 4, room.bottom() + 1, std::max(piece.box.width() + 8, 34.0), metrics.height()),
-          Qt::AlignCenter, tr("L%1").arg(piece.layer));
+      painter.drawText(QRectF(piece.box.left() - 4, room.bottom() + 1,
+                              std::max(piece.box.width() + 8, double(withType(34))), metrics.height()),
+                       Qt::AlignCenter, tr("L%1").arg(piece.layer));
     }
     last_layer = piece.layer;
   }

@@ -28,7 +28,7 @@ class TokenPathPlot : public PlotFrame {
   void expertChosen(int layer, int expert);
 
  protected:
-  QMargins margins() const override { return {46, 3 * fontMetrics().height() / 2 + 3, 8, 18}; }
+  QMargins margins() const override { return {withType(46), 3 * fontMetrics().height() / 2 + 3, 8, withType(18)}; }
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;

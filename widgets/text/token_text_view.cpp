@@ -15,8 +15,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kLayerLabel = 42;
-constexpr int kLegendHeight = 20;
+constexpr int kLegendHeight = 20, kLayerLabel = 42;  // beside the usual type
 
 QColor mixedColor(const QColor& a, const QColor& b, double t) {
   return QColor::fromRgbF(static_cast<float>(a.redF() + t * (b.redF() - a.redF())),
@@ -60,7 +59,7 @@ void TokenTextView::layOut() {
   if (!text_) return;
   const QFontMetrics metrics(letters());
   letter_ = {metrics.horizontalAdvance(QLatin1Char('m')) + 2, metrics.height() + 1};
-  left_ = manyRows() ? kLayerLabel : 0;
+  left_ = manyRows() ? withType(kLayerLabel) : 0;
   const QRect room = plotRect();
   const int columns = std::max(8, (room.width() - left_) / letter_.width());
   int line = 0, column = 0;
@@ -157,7 +156,7 @@ void TokenTextView::paintLines(QPainter& painter) const {
     for (int row = 0; row < rows; row += apart)
       painter.drawText(
           QRect(plotRect().left() - 6, band.top() + row * row_height_ + row_height_ / 2 - metrics.height() / 2,
-                kLayerLabel - 2, metrics.height()),
+                withType(kLayerLabel) - 2, metrics.height()),
           Qt::AlignRight | Qt::AlignVCenter,
           row == 0 ? tr("L%1").arg(rows_[0].layer->layer)
                    : QString::number(rows_[static_cast<std::size_t>(row)].layer->layer));
@@ -207,19 +206,19 @@ void TokenTextView::paintLegend(QPainter& painter) {
   const QFontMetrics metrics(painter.font());
   const QString name = tr("layer %1, expert:").arg(row->layer->layer);
   int x = plotRect().left();
-  const int y = height() - kLegendHeight - 1;
+  const int y = height() - withType(kLegendHeight) - 1;
   painter.setPen(mutedText(palette()));
-  painter.drawText(QRect(x, y, metrics.horizontalAdvance(name), kLegendHeight - 2), Qt::AlignVCenter, name);
+  painter.drawText(QRect(x, y, metrics.horizontalAdvance(name), withType(kLegendHeight) - 2), Qt::AlignVCenter, name);
   x += metrics.horizontalAdvance(name) + 6;
   for (const int e : experts) {
     const QString label = QString::number(e);
     const int width = metrics.horizontalAdvance(label) + 10;
     if (x + width > plotRect().right() - 12) {
       painter.setPen(mutedText(palette()));
-      painter.drawText(QRect(x, y, 20, kLegendHeight - 2), Qt::AlignVCenter, QStringLiteral("..."));
+      painter.drawText(QRect(x, y, 20, withType(kLegendHeight) - 2), Qt::AlignVCenter, QStringLiteral("..."));
       break;
     }
-    const QRect box(x, y + 1, width, kLegendHeight - 4);
+    const QRect box(x, y + 1, width, withType(kLegendHeight) - 4);
     const QColor ground = row->colors.of(e);
     painter.fillRect(box, ground);
     painter.setPen(textOn(ground.rgb()));

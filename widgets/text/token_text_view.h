@@ -37,7 +37,7 @@ class TokenTextView : public PlotFrame {
   void expertChosen(int layer, int expert);  // -1: none any more
 
  protected:
-  QMargins margins() const override { return {8, 4, 8, 26}; }
+  QMargins margins() const override { return {8, 4, 8, withType(26)}; }
   void paintStatic(QPainter&) override {}
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;

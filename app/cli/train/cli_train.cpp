@@ -30,6 +30,7 @@
 #include "core/numerics/parallel.h"
 #include "core/parallel/mpi_ranks.h"
 #include "core/parallel/wire.h"
+#include "core/telemetry/findings/health.h"
 #include "core/telemetry/frame/kernel_names.h"
 #include "core/telemetry/logs/run_feed.h"
 #include "core/telemetry/recording/frame_sink.h"
@@ -340,6 +341,9 @@ class Training {
     if (!is_missing(tail_.max_vio))
       std::fprintf(text_, "MaxVio      %.3f in the last batch, %.3f over %d steps (mean over MoE layers)\n",
                    tail_.max_vio, tail_.max_vio_window, config().telemetry.window);
+    for (const auto& history : histories_)
+      std::fprintf(text_, "health      %s%s\n", histories_.size() > 1 ? (history->info().name + ": ").c_str() : "",
+                   printable(health_text(judge_health(*history, find_all(history)))).c_str());
     wire_.print(text_);
     const auto written = [](bool ended) { return ended ? ", not to the end (see above)" : ""; };
     if (!o_.out.empty()) std::fprintf(text_, "recording   %s%s\n", printable(o_.out).c_str(), written(recording_said_));

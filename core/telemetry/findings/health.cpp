@@ -273,6 +273,11 @@ const char* health_verdict_name(HealthVerdict verdict) {
   return kNames[static_cast<int>(verdict)];
 }
 
+std::string health_text(const Health& health) {
+  return std::string(health_verdict_name(health.verdict)) + ": " + health.sentence +
+         (health.help.empty() ? std::string() : " " + health.help);
+}
+
 Health judge_health(const History& history, std::span<const Finding> findings) {
   return Judge(history, findings).health();
 }

@@ -34,6 +34,9 @@ struct Health {
 // Every router settles in its first steps: a load that is uneven there says nothing.
 inline constexpr std::int64_t kSettlingSteps = 150;
 
+// "Needs attention: Layer 3 stays uneven ... Would help: ...".
+std::string health_text(const Health& health);
+
 // `findings`: in the order of sort_findings; those of other runs and comparisons are passed over.
 Health judge_health(const History& history, std::span<const Finding> findings);
 
