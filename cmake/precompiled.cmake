@@ -1,5 +1,5 @@
-# Precompiled headers, one set per library, halve the time of a build. Every file still includes what it uses; the
-# preset `dev` builds without them and fails for a file that does not.
+# Precompiled headers, one set per library, halve the time of a build. Every file still includes what it uses:
+# -DMOESCOPE_PRECOMPILED=OFF -DMOESCOPE_UNITY=OFF builds without them and fails for a file that does not.
 option(MOESCOPE_PRECOMPILED "Read common headers once a library" ON)
 
 set(STANDARD_HEADERS <algorithm> <array> <atomic> <bit> <charconv> <chrono> <cmath> <cstdint> <cstdio> <cstring> <filesystem>

@@ -30,7 +30,7 @@ set(APP_FLOORS
     app/window
     app/program
     app)
-set(CLI_FLOORS app/cli)
+set(CLI_FLOORS app/cli+app/cli/train)
 
 set(included_pattern "^[ \t]*#[ \t]*include[ \t]+\"((core|widgets|app)/[a-z_0-9/.]*)\"")
 

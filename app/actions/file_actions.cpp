@@ -149,9 +149,10 @@ void FileActions::attach(const QString& address, QString token) {
 void FileActions::askOpen() {
   open(QFileDialog::getOpenFileNames(
       messages_->window(), "Open", QString(),
-      "All that can be opened (*.moescope *.jsonl *.ndjson *.csv *tfevents* *.safetensors *.toml *.txt);;"
+      "All that can be opened (*.moescope *.jsonl *.ndjson *.csv *tfevents* *.wandb *.safetensors *.toml *.txt);;"
       "Recordings (*.moescope);;Training logs (*.jsonl *.ndjson *.log *.json);;Tables of expert loads (*.csv);;"
-      "TensorBoard events (*tfevents*);;Tensors (*.safetensors);;Run configs and lessons (*.toml);;All files (*)"));
+      "TensorBoard events (*tfevents*);;Runs of W&B (*.wandb);;Tensors (*.safetensors);;Run configs and lessons "
+      "(*.toml);;All files (*)"));
 }
 
 void FileActions::askAttach() {

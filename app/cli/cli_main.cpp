@@ -14,16 +14,18 @@
 #include <string>
 #include <thread>
 
+#include "app/cli/cli_check.h"
 #include "app/cli/cli_export.h"
+#include "app/cli/cli_figures.h"
 #include "app/cli/cli_import.h"
 #include "app/cli/cli_lesson.h"
 #include "app/cli/cli_output.h"
 #include "app/cli/cli_predict.h"
 #include "app/cli/cli_quantize.h"
 #include "app/cli/cli_reproduce.h"
-#include "app/cli/cli_train.h"
 #include "app/cli/cli_volumes.h"
 #include "app/cli/command_line.h"
+#include "app/cli/train/cli_train.h"
 #include "core/io/text_escape.h"
 #include "core/numerics/kernels.h"
 
@@ -94,6 +96,8 @@ int main(int argc, char** argv) {
   moescope::add_reproduce_command(app);
   moescope::add_import_command(app);
   moescope::add_export_command(app);
+  moescope::add_check_command(app);
+  moescope::add_figures_command(app);
   app.footer(
       "Examples:\n"
       "  moescope-cli train --preset small --steps 500 --out run.moescope\n"

@@ -6,6 +6,8 @@
 #include <stdexcept>
 
 #include "core/files/event_records.h"
+#include "core/files/import_trace.h"
+#include "core/files/wandb_log.h"
 #include "core/io/input_file.h"
 #include "core/io/json_line.h"
 #include "core/io/text_encoding.h"
@@ -32,6 +34,14 @@ bool holds_event_files(const fs::path& folder) {
     if (entry.depth() > 3) entry.disable_recursion_pending();
     if (entry->path().filename().string().find("tfevents") != std::string::npos) return true;
   }
+  return false;
+}
+
+bool holds_traces(const fs::path& folder) {
+  std::error_code error;
+  for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error))
+    if (is_trace_name(entry->path().filename().string())) return true;
   return false;
 }
 
@@ -84,6 +94,10 @@ const char* file_kind_name(FileKind kind) {
       return "TensorBoard events";
     case FileKind::load_table:
       return "table of expert loads";
+    case FileKind::wandb_run:
+      return "run of W&B";
+    case FileKind::router_trace:
+      return "router trace";
     case FileKind::tensors:
       return "tensors";
     case FileKind::config:
@@ -101,16 +115,21 @@ FileKind file_kind(const std::string& path) {
   const auto status = fs::status(path, error);
   if (!fs::exists(status))
     throw std::runtime_error(path + ": " + (error ? error.message() : "No such file or directory"));
-  if (fs::is_directory(status)) return holds_event_files(path) ? FileKind::event_file : FileKind::text;
+  if (fs::is_directory(status))
+    return holds_event_files(path) ? FileKind::event_file
+           : holds_traces(path)    ? FileKind::router_trace
+                                   : FileKind::text;
   const std::string suffix = fs::path(path).extension().string();
   const std::string read = beginning(path);
   const std::string bytes(without_byte_order_mark(read));
   if (bytes.starts_with("SQLite format 3")) return FileKind::recording;
+  if (begins_like_wandb(bytes)) return FileKind::wandb_run;
   if (begins_with_record(bytes)) return FileKind::event_file;
   if (suffix == ".moescope") return FileKind::recording;
   if (suffix == ".safetensors") return FileKind::tensors;
   if (const std::string problem = encoding_problem(read); !problem.empty())
     throw std::runtime_error(path + ": " + problem);
+  if (begins_like_trace(bytes)) return FileKind::router_trace;
   if (suffix == ".jsonl" || suffix == ".ndjson") return FileKind::training_log;
   if (suffix == ".toml") return is_lesson(path) ? FileKind::lesson : FileKind::config;
   if (fs::path(path).filename().string().find("tfevents") != std::string::npos) return FileKind::event_file;

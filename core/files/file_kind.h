@@ -12,6 +12,8 @@ enum class FileKind {
   training_log,  // JSON lines, one step or one layer of a step per line
   event_file,    // TensorBoard: a file of events, or a folder that holds such files
   load_table,    // CSV of step,layer,expert,count, or llama.cpp's moe-trace
+  wandb_run,     // W&B's offline file
+  router_trace,  // Megatron-LM's router_trace_rankR.jsonl, or a folder that holds such files
   tensors,       // .safetensors
   config,        // TOML: settings of a run
   lesson,        // TOML: a guided lesson
@@ -19,7 +21,7 @@ enum class FileKind {
 };
 const char* file_kind_name(FileKind kind);
 constexpr bool holds_runs(FileKind kind) {
-  return kind <= FileKind::load_table;
+  return kind <= FileKind::router_trace;
 }
 
 // Throws std::runtime_error with the path: missing, unreadable, or compressed or not UTF-8 where it should be text.

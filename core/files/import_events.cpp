@@ -10,7 +10,7 @@
 #include <stdexcept>
 
 #include "core/files/event_records.h"
-#include "core/files/tag_map.h"
+#include "core/files/tagged_run.h"
 #include "core/io/input_file.h"
 #include "core/io/text_escape.h"
 #include "core/io/unreadable.h"
@@ -23,7 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 namespace pb = tensorboard;
 
-constexpr std::size_t kShownTags = 8;
 constexpr std::uint64_t kMaxEventBytes = std::uint64_t{8} << 30;
 
 enum DataType {
@@ -149,44 +148,21 @@ std::vector<double> counts_of(const pb::Histogram& histogram) {
   return counts;
 }
 
-// The values of one layer at one step; NaN: not in the file.
-struct Layer {
-  std::vector<double> load, utilization, bias;
-  RouterFrame figures;
-};
-struct Step {
-  TelemetryFrame figures;
-  double wall = 0;
-  std::map<int, Layer> layers;
-};
-
-void put(std::vector<double>& list, std::size_t place, double value) {
-  if (list.size() <= place) list.resize(place + 1, std::nan(""));
-  list[place] = value;
-}
-
-// The events of one run, put together by step.
+// Reads the events of one run.
 class Run {
  public:
-  explicit Run(const TagMap& tags) : tags_(&tags) {}
+  explicit Run(const TagMap& tags) : tagged_(tags) {}
 
   void read_file(std::string_view bytes, BadLines& bad, const std::function<bool(std::size_t)>& progress);
   bool cancelled() const { return cancelled_; }
-  bool understood() const { return !steps_.empty(); }
-  const std::set<std::string>& unknown() const { return unknown_; }
   std::int64_t records() const { return records_; }
-  std::shared_ptr<History> build(RunInfo info, const ImportOptions& options, BadLines& bad);
+  TaggedRun& tagged() { return tagged_; }
 
  private:
   void take(const pb::Event& event);
   void take(const pb::Event& event, const pb::Summary::Value& value);
-  void take_experts(const TagMatch& match, Step& step, std::vector<std::size_t> shape, std::vector<double> values);
-  std::size_t n_experts() const;
 
-  const TagMap* tags_;
-  std::map<std::int64_t, Step> steps_;
-  std::map<std::string, std::optional<TagMatch>> known_;
-  std::set<std::string> unknown_;
+  TaggedRun tagged_;
   std::int64_t records_ = 0;
   bool cancelled_ = false;
 };
@@ -229,46 +205,16 @@ void Run::take(const pb::Event& event) {
   if (!problem.empty()) throw Unreadable(problem);
 }
 
-void Run::take_experts(const TagMatch& match, Step& step, std::vector<std::size_t> shape, std::vector<double> values) {
-  while (shape.size() > 1 && shape.front() == 1) shape.erase(shape.begin());
-  const auto list = [&](int layer) -> std::vector<double>& {
-    Layer& of = step.layers[layer];
-    return match.rule->means == TagMeaning::tokens_per_expert ? of.load
-           : match.rule->means == TagMeaning::utilization     ? of.utilization
-                                                              : of.bias;
-  };
-  if (match.expert >= 0) {
-    if (values.size() != 1) throw Unreadable("of one expert, but has " + std::to_string(values.size()) + " values");
-    return put(list(std::max(0, match.layer)), static_cast<std::size_t>(match.expert), values[0]);
-  }
-  if (match.layer >= 0 || shape.size() <= 1) {
-    list(std::max(0, match.layer)) = std::move(values);
-    return;
-  }
-  if (shape.size() != 2)
-    throw Unreadable("a tensor of " + std::to_string(shape.size()) + " dimensions, not layers by experts");
-  if (shape[0] > kMaxImportedLayers) throw Unreadable("too many layers");
-  for (std::size_t l = 0; l < shape[0]; ++l)
-    list(static_cast<int>(l))
-        .assign(values.begin() + static_cast<std::ptrdiff_t>(l * shape[1]),
-                values.begin() + static_cast<std::ptrdiff_t>((l + 1) * shape[1]));
-}
-
 void Run::take(const pb::Event& event, const pb::Summary::Value& value) {
-  const auto [known, is_new] = known_.try_emplace(value.tag());
-  if (is_new) known->second = tags_->find(value.tag());
-  if (!known->second) {
-    if (unknown_.size() < 1000) unknown_.insert(value.tag());
-    return;
-  }
-  const TagMatch& match = *known->second;
+  const TagMatch* match = tagged_.find(value.tag());
+  if (!match) return;
   std::vector<std::size_t> shape;
   std::vector<double> values;
-  const bool figure = match.rule->means == TagMeaning::router_figure || match.rule->means == TagMeaning::step_figure;
+  const bool figure = is_figure(*match);
   if (value.has_histo() && figure) {
     values = {value.histo().num() > 0 ? value.histo().sum() / value.histo().num() : std::nan("")};
   } else if (value.has_histo()) {
-    if (match.rule->means != TagMeaning::tokens_per_expert || match.expert >= 0)
+    if (match->rule->means != TagMeaning::tokens_per_expert || match->expert >= 0)
       throw Unreadable("a histogram, which does not give the load of each expert");
     values = counts_of(value.histo());
     shape = {values.size()};
@@ -280,73 +226,7 @@ void Run::take(const pb::Event& event, const pb::Summary::Value& value) {
   } else {
     values = {static_cast<double>(value.simple_value())};
   }
-  for (double& each : values) each *= match.rule->scale;
-  Step& step = steps_[event.step()];
-  step.wall = event.wall_time();
-  if (!figure) return take_experts(match, step, std::move(shape), std::move(values));
-  if (values.size() != 1) throw Unreadable("a figure, but has " + std::to_string(values.size()) + " values");
-  const auto number = static_cast<float>(values[0]);
-  if (match.rule->router)
-    step.layers[match.layer].figures.*match.rule->router = number;
-  else
-    step.figures.*match.rule->step = number;
-}
-
-std::size_t Run::n_experts() const {
-  std::size_t experts = 0;
-  for (const auto& [number, step] : steps_)
-    for (const auto& [layer, of] : step.layers)
-      experts = std::max({experts, of.load.size(), of.utilization.size(), of.bias.size()});
-  return experts;
-}
-
-bool is_whole(const std::vector<double>& list, std::size_t experts) {
-  return list.size() == experts && std::none_of(list.begin(), list.end(), [](double v) { return std::isnan(v); });
-}
-
-// Counts from shares: if the number of tokens is not known, a share of 1 becomes 10,000, which keeps u.
-std::vector<std::uint32_t> to_counts(const std::vector<double>& values, double fair) {
-  std::vector<std::uint32_t> counts;
-  for (const double value : values)
-    counts.push_back(static_cast<std::uint32_t>(std::clamp(std::round(value * fair), 0.0, 4294967295.0)));
-  return counts;
-}
-
-std::shared_ptr<History> Run::build(RunInfo info, const ImportOptions& options, BadLines& bad) {
-  constexpr double kFairShare = 10000;
-  const std::size_t experts = n_experts();
-  std::set<int> layers;
-  for (const auto& [number, step] : steps_)
-    for (const auto& [layer, of] : step.layers) layers.insert(layer);
-  if (layers.size() * std::max<std::size_t>(1, experts) > kMaxImportedLoads)
-    throw std::runtime_error(info.source + ": " + std::to_string(layers.size()) + " layers of " +
-                             std::to_string(experts) + " experts are more than can be shown");
-  info.moe_layers.assign(layers.begin(), layers.end());
-  info.n_layers = layers.empty() ? 0 : *layers.rbegin() + 1;
-  info.n_experts = static_cast<int>(experts);
-  ImportedRun run(info, options);
-  const double start = steps_.begin()->second.wall;
-  for (auto& [number, step] : steps_) {
-    TelemetryFrame frame = std::move(step.figures);
-    frame.step = number;
-    frame.wall_s = step.wall - start;
-    for (auto& [layer, of] : step.layers) {
-      RouterFrame router = std::move(of.figures);
-      router.layer = layer;
-      const bool some = !of.load.empty() || !of.utilization.empty();
-      if (is_whole(of.load, experts))
-        router.tokens_per_expert = to_counts(of.load, 1);
-      else if (is_whole(of.utilization, experts))
-        router.tokens_per_expert = to_counts(of.utilization, kFairShare);
-      else if (some)
-        bad.add(number, "loads of layer " + std::to_string(layer) + " at this step: not of all " +
-                            std::to_string(experts) + " experts, which is what is shown");
-      if (is_whole(of.bias, experts)) router.expert_bias.assign(of.bias.begin(), of.bias.end());
-      frame.routers.push_back(std::move(router));
-    }
-    run.add(std::move(frame));
-  }
-  return run.history();
+  tagged_.take(event.step(), event.wall_time(), *match, std::move(shape), std::move(values));
 }
 
 bool is_event_file(const fs::path& path) {
@@ -374,22 +254,6 @@ TagMap tags_for(const ImportOptions& options, const fs::path& folder) {
   return fs::exists(beside) ? TagMap::load(beside.string()) : TagMap::built_in();
 }
 
-[[noreturn]] void refuse(const std::string& path, const std::set<std::string>& unknown, const BadLines& bad) {
-  std::string message = path + ": ";
-  if (unknown.empty()) {
-    message += "holds no values";
-    if (bad.count() > 0) message += "; " + bad.summary("record");
-  } else {
-    message += "none of its tags is known:";
-    std::size_t shown = 0;
-    for (const std::string& tag : unknown)
-      if (++shown <= kShownTags) message += (shown > 1 ? ", \"" : " \"") + tag.substr(0, 100) + "\"";
-    if (unknown.size() > kShownTags) message += ", ...";
-    message += ". A mapping file, --tags FILE.toml or moescope-tags.toml beside the events, defines what tags mean";
-  }
-  throw std::runtime_error(message);
-}
-
 }  // namespace
 
 Imported import_events(const std::string& path, const ImportOptions& options) {
@@ -412,16 +276,16 @@ Imported import_events(const std::string& path, const ImportOptions& options) {
       if (run.cancelled()) return {};
     }
     imported.lines += run.records();
-    unknown.insert(run.unknown().begin(), run.unknown().end());
-    if (!run.understood()) continue;
+    unknown.insert(run.tagged().unknown().begin(), run.tagged().unknown().end());
+    if (!run.tagged().understood()) continue;
     RunInfo info;
     info.run = options.run + static_cast<int>(imported.runs.size());
     info.name = by_folder.size() > 1 ? fs::relative(folder, path).string() : fs::path(path).filename().string();
     if (!fs::is_directory(path)) info.name = folder.filename().empty() ? info.name : folder.filename().string();
     info.source = path;
-    imported.runs.push_back(run.build(std::move(info), options, imported.bad));
+    imported.runs.push_back(run.tagged().build(std::move(info), options, imported.bad));
   }
-  if (imported.runs.empty()) refuse(path, unknown, imported.bad);
+  if (imported.runs.empty()) throw std::runtime_error(no_known_tags(path, unknown, imported.bad));
   if (options.progress) options.progress(1);
   return imported;
 }
@@ -429,8 +293,8 @@ Imported import_events(const std::string& path, const ImportOptions& options) {
 bool read_event_bytes(std::string_view bytes, BadLines& bad) {
   Run run(TagMap::built_in());
   run.read_file(bytes, bad, {});
-  if (!run.understood()) return false;
-  run.build({}, {}, bad);
+  if (!run.tagged().understood()) return false;
+  run.tagged().build({}, {}, bad);
   return true;
 }
 

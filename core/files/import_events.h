@@ -1,9 +1,8 @@
 // TensorBoard event files: scalars, histograms and tensors of a training, by a mapping of tags (tag_map.h).
 //
-// A path is one event file, or a folder: every folder below it that holds event files is a run. If a step was written
-// twice (a training that resumed from a checkpoint), the later value counts. A record whose checksum is wrong is
-// counted and skipped; after a damaged header the rest of the file cannot be read, and that is counted, too. A layer's
-// loads are used only if every expert has one.
+// A path is one event file, or a folder: every folder below it that holds event files is a run. A record whose
+// checksum is wrong is counted and skipped; after a damaged header the rest of the file cannot be read, and that is
+// counted, too. Steps that come twice, and loads: tagged_run.h.
 #pragma once
 
 #include <string>

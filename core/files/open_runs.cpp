@@ -5,6 +5,8 @@
 
 #include "core/files/file_kind.h"
 #include "core/files/import_events.h"
+#include "core/files/import_trace.h"
+#include "core/files/import_wandb.h"
 #include "core/telemetry/logs/import_jsonl.h"
 #include "core/telemetry/logs/import_table.h"
 #include "core/telemetry/recording/recording.h"
@@ -73,6 +75,10 @@ Imported import_file(const std::string& path, const ImportOptions& options, std:
       return import_table(path, options);
     case FileKind::event_file:
       return import_events(path, options);
+    case FileKind::wandb_run:
+      return import_wandb(path, options);
+    case FileKind::router_trace:
+      return import_trace(path, options);
     default:
       throw std::runtime_error(path + ": is a " + file_kind_name(kind) + ", which holds no run");
   }

@@ -18,13 +18,13 @@ namespace {
 
 using Json = nlohmann::json;
 
-struct Result {
+struct Predicted {
   int status = -1;
   std::string out;  // both streams
 };
 
-Result run(const std::string& arguments) {
-  Result result;
+Predicted run(const std::string& arguments) {
+  Predicted result;
   FILE* pipe = ::popen((std::string(MOESCOPE_CLI) + " " + arguments + " 2>&1").c_str(), "r");
   if (!pipe) return result;
   char buffer[4096];
@@ -42,7 +42,7 @@ std::string calibration_file() {
 
 TEST(CliPredict, ComparesACalibrationFileWithItsLayers) {
   const std::string path = calibration_file();
-  const Result table = run("predict --calibration " + path), json = run("predict --json --calibration " + path);
+  const Predicted table = run("predict --calibration " + path), json = run("predict --json --calibration " + path);
   std::filesystem::remove(path);
   EXPECT_EQ(table.status, 0) << table.out;
   EXPECT_NE(table.out.find("sustained_gemm_slowdown"), std::string::npos);
@@ -60,9 +60,9 @@ TEST(CliPredict, AnswersWithTheRouterOfARecording) {
       std::filesystem::temp_directory_path() / ("moescope_routing_" + std::to_string(::getpid()) + ".moescope");
   ASSERT_EQ(run("train --preset nano --steps 3 --overwrite --out " + path.string()).status, 0);
   const std::string what = "predict --recipe mxfp8 --all-to-all deepep --routing " + path.string();
-  const Result free = run(what + " --json"), limited = run(what + " --node-limited --json"), table = run(what);
-  const Result no_layer = run(what + " --layer 7"), no_run = run(what + " --run 3");
-  const Result balanced = run(what + " --placement balanced --slots 9 --json");
+  const Predicted free = run(what + " --json"), limited = run(what + " --node-limited --json"), table = run(what);
+  const Predicted no_layer = run(what + " --layer 7"), no_run = run(what + " --run 3");
+  const Predicted balanced = run(what + " --placement balanced --slots 9 --json");
   for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path.string() + suffix);
   ASSERT_EQ(free.status, 0) << free.out;
   ASSERT_EQ(limited.status, 0) << limited.out;
@@ -89,7 +89,7 @@ TEST(CliPredict, AnswersWithTheRouterOfARecording) {
 }
 
 TEST(CliPredict, StatesTheKindOfEveryPart) {
-  const Result result = run("predict --model 671B --hardware b200 --recipe mxfp8 --all-to-all deepep --json");
+  const Predicted result = run("predict --model 671B --hardware b200 --recipe mxfp8 --all-to-all deepep --json");
   ASSERT_EQ(result.status, 0) << result.out;
   const Json report = Json::parse(result.out);
   EXPECT_NEAR(report["tokens_per_second_per_gpu"]["value"].get<double>(), 918, 1e-6);
@@ -104,7 +104,7 @@ TEST(CliPredict, StatesTheKindOfEveryPart) {
   EXPECT_EQ(report["published"].size(), 6u);
   EXPECT_TRUE(report["published"][3]["published"].is_null());
   // 43 GB/s is three quarters of what was published, and what was measured on H200s was not measured here.
-  const Result h200 = run("predict --hardware h200 --json");
+  const Predicted h200 = run("predict --hardware h200 --json");
   ASSERT_EQ(h200.status, 0) << h200.out;
   const Json profile = Json::parse(h200.out)["profile"];
   EXPECT_EQ(profile["deep_ep_network"]["kind"], "modelled");
@@ -120,7 +120,7 @@ TEST(CliPredict, EveryCheckHasItsErrorBesideIt) {
   std::ranges::replace(readme, '\n', ' ');
   for (const char* hypothesis : {"h1", "h2"}) {
     const std::string what = std::string("predict --hypothesis ") + hypothesis;
-    const Result table = run(what), json = run(what + " --json");
+    const Predicted table = run(what), json = run(what + " --json");
     ASSERT_EQ(json.status, 0) << json.out;
     const Json report = Json::parse(json.out);
     int checks = 0;
@@ -147,7 +147,7 @@ TEST(CliPredict, EveryCheckHasItsErrorBesideIt) {
 }
 
 TEST(CliVolumes, PrintsTheWorkedFigures) {
-  const Result result = run("volumes --model 671B --ranks 32 --routing forced --json");
+  const Predicted result = run("volumes --model 671B --ranks 32 --routing forced --json");
   ASSERT_EQ(result.status, 0) << result.out;
   const Json report = Json::parse(result.out);
   EXPECT_EQ(report["standard"]["operations"][0]["bytes_per_token"], 114688);
@@ -157,8 +157,8 @@ TEST(CliVolumes, PrintsTheWorkedFigures) {
 }
 
 TEST(CliVolumes, ReadsARoutingFile) {
-  const Result result = run(std::string("volumes --json --ranks 64 --topk ") + MOESCOPE_TEST_DATA +
-                            "/golden/volumes/v3_64_ranks_round_robin.safetensors");
+  const Predicted result = run(std::string("volumes --json --ranks 64 --topk ") + MOESCOPE_TEST_DATA +
+                               "/golden/volumes/v3_64_ranks_round_robin.safetensors");
   ASSERT_EQ(result.status, 0) << result.out;
   EXPECT_EQ(Json::parse(result.out)["ranks_per_token"], 2);  // 4 experts a rank, 8 chosen in a row
 }
@@ -166,8 +166,8 @@ TEST(CliVolumes, ReadsARoutingFile) {
 // Ranks, nodes and experts are the file's; one count by expert is that of the reference data.
 TEST(CliVolumes, TakesItsTopologyFromTheRoutingFile) {
   const std::string path = std::string(MOESCOPE_TEST_DATA) + "/golden/volumes/16b_16_ranks_skewed.safetensors";
-  const Result topk = run("volumes --json --matrices --topk " + path),
-               routing = run("volumes --json --routing " + path);
+  const Predicted topk = run("volumes --json --matrices --topk " + path),
+                  routing = run("volumes --json --routing " + path);
   ASSERT_EQ(topk.status, 0) << topk.out;
   ASSERT_EQ(routing.status, 0) << routing.out;
   const Json report = Json::parse(topk.out);
@@ -186,10 +186,11 @@ TEST(CliVolumes, RoutesByTheLoadOfARecording) {
   const auto file =
       std::filesystem::temp_directory_path() / ("moescope_volumes_" + std::to_string(::getpid()) + ".moescope");
   ASSERT_EQ(run("train --preset nano --steps 3 --overwrite --out " + file.string()).status, 0);
-  const Result exact = run("volumes --json --recording " + file.string());
-  const Result ranks = run("volumes --ranks 64 --recording " + file.string());
-  const Result routed = run("volumes --json --model 671B --ranks 64 --tokens-per-rank 64 --routing " + file.string());
-  const Result late = run("volumes --step 3 --recording " + file.string());
+  const Predicted exact = run("volumes --json --recording " + file.string());
+  const Predicted ranks = run("volumes --ranks 64 --recording " + file.string());
+  const Predicted routed =
+      run("volumes --json --model 671B --ranks 64 --tokens-per-rank 64 --routing " + file.string());
+  const Predicted late = run("volumes --step 3 --recording " + file.string());
   for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(file.string() + suffix);
   ASSERT_EQ(exact.status, 0) << exact.out;
   ASSERT_EQ(routed.status, 0) << routed.out;
@@ -217,7 +218,7 @@ TEST(CliPredict, WrongInputIsTwoAndSaysWhatIsAllowed) {
                                         {"predict --node-limited", "goes with a recording"},
                                         {"predict --calibration /x.json --ep 8", "--ep cannot be used"},
                                         {"volumes --ranks 0", "volumes --help shows"}}) {
-    const Result result = run(arguments);
+    const Predicted result = run(arguments);
     EXPECT_EQ(result.status, 2) << arguments;
     EXPECT_NE(result.out.find(said), std::string::npos) << result.out;
   }

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-struct Result {
+struct Quantized {
   int status = -1;
   std::string out;
 };
@@ -43,8 +43,8 @@ class CliQuantize : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove(path_); }
 
-  Result run(const std::string& arguments, bool errors = false) const {
-    Result result;
+  Quantized run(const std::string& arguments, bool errors = false) const {
+    Quantized result;
     const std::string command =
         std::string(MOESCOPE_CLI) + " quantize " + path_ + ' ' + arguments + (errors ? " 2>&1" : " 2>/dev/null");
     FILE* pipe = ::popen(command.c_str(), "r");
@@ -55,7 +55,7 @@ class CliQuantize : public testing::Test {
     return result;
   }
   Json json(const std::string& arguments) const {
-    const Result result = run(arguments + " --json");
+    const Quantized result = run(arguments + " --json");
     EXPECT_EQ(result.status, 0) << arguments;
     return Json::parse(result.out, nullptr, false);
   }
@@ -129,7 +129,7 @@ TEST_F(CliQuantize, WhatIfIsThatOfTheWindow) {
 }
 
 TEST_F(CliQuantize, TheTableHasTheSameFigures) {
-  const Result table = run("--format mxfp8_e4m3 --scale floor --axis both");
+  const Quantized table = run("--format mxfp8_e4m3 --scale floor --axis both");
   EXPECT_EQ(table.status, 0);
   EXPECT_NE(table.out.find("mxfp8_e4m3, scale rule floor, blocks of 32, axis both"), std::string::npos) << table.out;
   EXPECT_EQ(table.out.find("ids"), std::string::npos) << "no floating-point tensor";
@@ -144,7 +144,7 @@ TEST_F(CliQuantize, TheTableHasTheSameFigures) {
   }
   // Norm gains of 0.93: with FLOOR all clip.
   EXPECT_EQ(report["tensors"][1]["figures"][0]["clipped"], 1.0);
-  const Result what_if = run("--tensor gains --what-if");
+  const Quantized what_if = run("--tensor gains --what-if");
   EXPECT_NE(what_if.out.find("nvfp4"), std::string::npos);
   EXPECT_NE(what_if.out.find("block 512"), std::string::npos);
 }
@@ -174,7 +174,7 @@ TEST_F(CliQuantize, ATensorThatIsAllNanIsNotCalledExact) {
 
 TEST_F(CliQuantize, SaysWhatIsWrong) {
   const auto expect = [&](const std::string& arguments, const std::string& part) {
-    const Result result = run(arguments, true);
+    const Quantized result = run(arguments, true);
     EXPECT_NE(result.status, 0) << arguments;
     EXPECT_NE(result.out.find(part), std::string::npos) << arguments << '\n' << result.out;
   };

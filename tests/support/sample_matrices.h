@@ -17,7 +17,7 @@ namespace moescope {
 struct Matrix {
   std::size_t rows, cols;
   std::vector<float> v;
-  Matrix(std::size_t r, std::size_t c) : rows(r), cols(c), v(r * c) {}
+  Matrix(std::size_t r, std::size_t c, float value = 0) : rows(r), cols(c), v(r * c, value) {}
   float& at(std::size_t r, std::size_t c) { return v[r * cols + c]; }
   float at(std::size_t r, std::size_t c) const { return v[r * cols + c]; }
   MatrixView view() const { return {v.data(), rows, cols, cols}; }
@@ -30,10 +30,10 @@ inline Matrix transposed(const Matrix& m) {
   return t;
 }
 
-inline Matrix normal_matrix(std::size_t rows, std::size_t cols, int seed = 1) {
+inline Matrix normal_matrix(std::size_t rows, std::size_t cols, int seed = 1, float sigma = 1) {
   Matrix m(rows, cols);
   std::mt19937 generator(static_cast<unsigned>(seed));
-  std::normal_distribution<float> normal;
+  std::normal_distribution<float> normal(0, sigma);
   for (float& x : m.v) x = normal(generator);
   return m;
 }

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kSteps = 25;
+constexpr int kLoggedSteps = 25;
 const char* const kPython = "/usr/bin/python3";
 
 int shell(const std::string& command) {
@@ -28,7 +28,7 @@ TEST(PythonLog, WhatItLogsIsWhatTheModelCounted) {
   const fs::path folder = fs::temp_directory_path() / ("moescope_python_" + std::to_string(::getpid()));
   fs::create_directories(folder);
   ASSERT_EQ(shell(std::string(kPython) + " " MOESCOPE_TEST_DATA "/python/train_moe.py " + folder.string() + " " +
-                  std::to_string(kSteps)),
+                  std::to_string(kLoggedSteps)),
             0);
   for (const std::string name : {"indices", "logits", "buffers"}) {
     SCOPED_TRACE(name);
@@ -41,10 +41,10 @@ TEST(PythonLog, WhatItLogsIsWhatTheModelCounted) {
     EXPECT_EQ(history.info().n_experts, 8);
     EXPECT_EQ(history.info().top_k, 2);
     EXPECT_EQ(history.info().tokens_per_step, 64);
-    ASSERT_EQ(history.steps(), (StepRange{0, kSteps - 1}));
+    ASSERT_EQ(history.steps(), (StepRange{0, kLoggedSteps - 1}));
     std::ifstream file(folder / (name + ".truth.json"));
     const auto truth = nlohmann::json::parse(file);
-    for (int step = 0; step < kSteps; ++step) {
+    for (int step = 0; step < kLoggedSteps; ++step) {
       const auto frame = history.frame_at(step);
       ASSERT_EQ(frame->step, step);
       EXPECT_NEAR(frame->ce_loss, truth[static_cast<std::size_t>(step)]["loss"].get<double>(), 1e-5);

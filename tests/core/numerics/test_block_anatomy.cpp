@@ -11,20 +11,10 @@
 #include "core/numerics/block_anatomy.h"
 #include "core/numerics/operand_format.h"
 #include "core/numerics/rng.h"
+#include "tests/support/every_format.h"
 
 namespace moescope {
 namespace {
-
-constexpr ElementFormat kFormats[] = {ElementFormat::e4m3, ElementFormat::e5m2, ElementFormat::e3m2,
-                                      ElementFormat::e2m3, ElementFormat::e2m1, ElementFormat::int8};
-constexpr ScaleRule kRules[] = {ScaleRule::floor, ScaleRule::rceil, ScaleRule::even, ScaleRule::ceil};
-
-std::vector<float> gaussian(std::size_t n, double sigma = 1, std::int64_t seed = 1) {
-  const RandomStream stream(seed, "test");
-  std::vector<float> values(n);
-  for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<float>(sigma * stream.normal(i));
-  return values;
-}
 
 std::string joined(const BlockAnatomy& block) {
   std::string all;
@@ -33,10 +23,10 @@ std::string joined(const BlockAnatomy& block) {
 }
 
 TEST(BlockAnatomy, AgreesWithTheQuantizerForEveryFormatAndRule) {
-  for (const ElementFormat element : kFormats)
-    for (const ScaleRule rule : kRules)
+  for (const ElementFormat element : kEveryFormat)
+    for (const ScaleRule rule : kEveryRule)
       for (const double sigma : {1.0, 1e-30, 1e30, 1e-42}) {
-        const std::vector<float> x = gaussian(32, sigma, static_cast<int>(rule) + 7);
+        const std::vector<float> x = normal_values(32, sigma, static_cast<int>(rule) + 7);
         const OperandFormat format = mx_format(element, rule, 32);
         std::vector<float> q(32);
         QuantSums sums;
@@ -125,7 +115,7 @@ TEST(BlockAnatomy, NanAndInfinityTakeTheWholeBlock) {
 }
 
 TEST(BlockAnatomy, FieldsComposeToEveryCode) {
-  for (const ElementFormat format : kFormats)
+  for (const ElementFormat format : kEveryFormat)
     for (int code = 0; code < 1 << traits(format).bits; ++code) {
       const CodeFields f = code_fields(format, static_cast<std::uint8_t>(code));
       const int mantissa_bits = format == ElementFormat::int8 ? 7 : traits(format).mantissa_bits;
@@ -154,8 +144,8 @@ TEST(BlockAnatomy, CountsOfRepresentableValues) {
 }
 
 TEST(BlockAnatomy, NearestEvenPicksANeighbourNoFartherThanTheOther) {
-  const std::vector<float> x = gaussian(512);
-  for (const ElementFormat format : kFormats)
+  const std::vector<float> x = normal_values(512);
+  for (const ElementFormat format : kEveryFormat)
     for (const ElementAnatomy& e : block_anatomy(mx_format(format, ScaleRule::floor, 512), x).elements) {
       EXPECT_TRUE(e.decoded == e.grid.below || e.decoded == e.grid.above);
       EXPECT_LE(std::fabs(e.decoded - e.scaled),

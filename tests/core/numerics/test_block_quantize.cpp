@@ -11,16 +11,14 @@
 
 #include "core/numerics/operand_format.h"
 #include "core/numerics/scale_rules.h"
+#include "tests/support/every_format.h"
+#include "tests/support/sample_matrices.h"
 
 using namespace moescope;
 
 namespace {
 
-constexpr ElementFormat kFormats[] = {ElementFormat::e4m3, ElementFormat::e5m2, ElementFormat::e3m2,
-                                      ElementFormat::e2m3, ElementFormat::e2m1, ElementFormat::int8};
-constexpr ScaleRule kRules[] = {ScaleRule::floor, ScaleRule::rceil, ScaleRule::even, ScaleRule::ceil};
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
 
 std::string named(const OperandFormat& format) {
   return std::string(traits(format.element).name) + " " + scale_rule_name(format.rule) + " " +
@@ -64,37 +62,16 @@ void quantize_by_definition(const OperandFormat& format, const std::vector<float
   if (amax > 0) sums.crest += amax / std::sqrt(x2 / static_cast<double>(x.size()));
 }
 
-struct Matrix {
-  std::size_t rows, cols;
-  std::vector<float> data;
-  MatrixView view() const { return {data.data(), rows, cols, cols}; }
-};
-
-Matrix transposed(const Matrix& m) {
-  Matrix t{m.cols, m.rows, std::vector<float>(m.data.size())};
-  for (std::size_t r = 0; r < m.rows; ++r)
-    for (std::size_t c = 0; c < m.cols; ++c) t.data[c * m.rows + r] = m.data[r * m.cols + c];
-  return t;
-}
-
-Matrix gaussian(std::size_t rows, std::size_t cols, float sigma = 1, unsigned seed = 1) {
-  Matrix m{rows, cols, std::vector<float>(rows * cols)};
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, sigma);
-  for (float& v : m.data) v = normal(random);
-  return m;
-}
-
 Matrix by_definition(const OperandFormat& format, const Matrix& m, QuantSums& sums) {
   Matrix out = m;
   const std::size_t block = static_cast<std::size_t>(format.block);
   std::vector<float> q;
   for (std::size_t r = 0; r < m.rows; ++r) {
     for (std::size_t c = 0; c < m.cols; c += block) {
-      const auto begin = m.data.begin() + static_cast<std::ptrdiff_t>(r * m.cols + c);
+      const auto begin = m.v.begin() + static_cast<std::ptrdiff_t>(r * m.cols + c);
       const std::vector<float> x(begin, begin + static_cast<std::ptrdiff_t>(std::min(block, m.cols - c)));
       quantize_by_definition(format, x, q, sums);
-      std::copy(q.begin(), q.end(), out.data.begin() + static_cast<std::ptrdiff_t>(r * m.cols + c));
+      std::copy(q.begin(), q.end(), out.v.begin() + static_cast<std::ptrdiff_t>(r * m.cols + c));
     }
   }
   return out;
@@ -144,23 +121,23 @@ void expect_definition(const OperandFormat& format, const Matrix& m, const std::
   const Matrix t = transposed(m);
   Matrix out = m, columns = t;
   QuantSums sums, column_sums;
-  quantize_operand(format, m.view(), BlockAxis::row, {}, out.data.data(), out.cols, nullptr);
-  expect_same_bits(out.data, want.data, what + " rows");
-  std::fill(out.data.begin(), out.data.end(), -1.0f);
-  quantize_operand(format, m.view(), BlockAxis::row, {}, out.data.data(), out.cols, &sums);
-  expect_same_bits(out.data, want.data, what + " rows with sums");
+  quantize_operand(format, m.view(), BlockAxis::row, {}, out.v.data(), out.cols, nullptr);
+  expect_same_bits(out.v, want.v, what + " rows");
+  std::fill(out.v.begin(), out.v.end(), -1.0f);
+  quantize_operand(format, m.view(), BlockAxis::row, {}, out.v.data(), out.cols, &sums);
+  expect_same_bits(out.v, want.v, what + " rows with sums");
   expect_same_sums(sums, want_sums, what + " rows");
-  quantize_operand(format, t.view(), BlockAxis::column, {}, columns.data.data(), columns.cols, nullptr);
-  expect_same_bits(transposed(columns).data, want.data, what + " columns");
-  std::fill(columns.data.begin(), columns.data.end(), -1.0f);
-  quantize_operand(format, t.view(), BlockAxis::column, {}, columns.data.data(), columns.cols, &column_sums);
-  expect_same_bits(transposed(columns).data, want.data, what + " columns with sums");
+  quantize_operand(format, t.view(), BlockAxis::column, {}, columns.v.data(), columns.cols, nullptr);
+  expect_same_bits(transposed(columns).v, want.v, what + " columns");
+  std::fill(columns.v.begin(), columns.v.end(), -1.0f);
+  quantize_operand(format, t.view(), BlockAxis::column, {}, columns.v.data(), columns.cols, &column_sums);
+  expect_same_bits(transposed(columns).v, want.v, what + " columns with sums");
   expect_same_sums(column_sums, want_sums, what + " columns");
 }
 
 QuantSums sums_of(const OperandFormat& format, const Matrix& m) {
   QuantSums sums;
-  std::vector<float> out(m.data.size());
+  std::vector<float> out(m.v.size());
   quantize_operand(format, m.view(), BlockAxis::row, {}, out.data(), m.cols, &sums);
   return sums;
 }
@@ -185,7 +162,7 @@ TEST(ScaleCode, WorkedExamplesE4m3) {
     EXPECT_EQ(scale_code(ScaleRule::ceil, ElementFormat::e4m3, e.amax), e.ceil) << e.amax;
     EXPECT_EQ(scale_code(ScaleRule::even, ElementFormat::e4m3, e.amax), e.even) << e.amax;
   }
-  for (const ScaleRule rule : kRules) {
+  for (const ScaleRule rule : kEveryRule) {
     EXPECT_EQ(scale_code(rule, ElementFormat::e4m3, kNan), 255);
     EXPECT_EQ(scale_code(rule, ElementFormat::e4m3, kInf), 255);
     EXPECT_EQ(scale_rule_named(scale_rule_name(rule)), rule);
@@ -224,8 +201,8 @@ TEST(ScaleCode, FollowsTheDefinitionOverTheWholeRange) {
     for (const std::uint32_t mantissa : {0u, 1u, 0x400000u, 0x600000u, 0x600001u, 0x6FFFFFu, 0x700000u, 0x7FFFFFu})
       all.push_back(exponent << 23 | mantissa);
   for (int i = 0; i < 20000; ++i) all.push_back(static_cast<std::uint32_t>(random()) & 0x7FFFFFFF);
-  for (const ElementFormat format : kFormats)
-    for (const ScaleRule rule : kRules)
+  for (const ElementFormat format : kEveryFormat)
+    for (const ScaleRule rule : kEveryRule)
       for (const std::uint32_t bits : all) {
         const float amax = std::bit_cast<float>(bits);
         ASSERT_EQ(scale_code(rule, format, amax), code_by_definition(rule, traits(format), amax))
@@ -236,7 +213,7 @@ TEST(ScaleCode, FollowsTheDefinitionOverTheWholeRange) {
 // RCEIL is the smallest power of two that brings amax to the maximum or below, but for the float32 product.
 TEST(ScaleCode, RceilNeverClipsAndIsTight) {
   std::mt19937 random(5);
-  for (const ElementFormat format : kFormats) {
+  for (const ElementFormat format : kEveryFormat) {
     for (int i = 0; i < 20000; ++i) {
       const float amax = std::bit_cast<float>(static_cast<std::uint32_t>(random() & 0x7FFFFFFF));
       if (!std::isfinite(amax) || amax < 0x1p-100f) continue;
@@ -268,35 +245,35 @@ TEST(BlockQuantize, ABlockWorkedByHand) {
 }
 
 TEST(BlockQuantize, MatchesTheDefinitionOnEveryShape) {
-  for (const ElementFormat element : kFormats)
-    for (const ScaleRule rule : kRules)
+  for (const ElementFormat element : kEveryFormat)
+    for (const ScaleRule rule : kEveryRule)
       for (const auto& [rows, cols] : std::vector<std::pair<std::size_t, std::size_t>>{
                {1, 32}, {3, 64}, {40, 96}, {70, 45}, {1, 1}, {5, 7}, {300, 33}, {16, 1056}})
         expect_definition(
-            mx_format(element, rule, 32), gaussian(rows, cols),
+            mx_format(element, rule, 32), normal_matrix(rows, cols),
             named(mx_format(element, rule, 32)) + " " + std::to_string(rows) + "x" + std::to_string(cols));
 }
 
 TEST(BlockQuantize, MatchesTheDefinitionForOtherBlockLengths) {
   for (const int block : {1, 8, 16, 24, 48, 128, 512})
-    expect_definition(mx_format(ElementFormat::e4m3, ScaleRule::rceil, block), gaussian(37, 530),
+    expect_definition(mx_format(ElementFormat::e4m3, ScaleRule::rceil, block), normal_matrix(37, 530),
                       "block " + std::to_string(block));
 }
 
 // Every exponent of float32 in one matrix, subnormals, zeros of both signs, scale codes 0 to 255.
 TEST(BlockQuantize, MatchesTheDefinitionOnRandomBits) {
   std::mt19937 random(11);
-  for (const ElementFormat element : kFormats) {
-    for (const ScaleRule rule : kRules) {
-      Matrix any{24, 256, std::vector<float>(24 * 256)};
-      for (float& v : any.data) v = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
+  for (const ElementFormat element : kEveryFormat) {
+    for (const ScaleRule rule : kEveryRule) {
+      Matrix any(24, 256);
+      for (float& v : any.v) v = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
       expect_definition(mx_format(element, rule, 32), any, named(mx_format(element, rule, 32)) + " any bits");
-      Matrix m{64, 256, std::vector<float>(64 * 256)};
-      for (std::size_t i = 0; i < m.data.size(); ++i) {
+      Matrix m(64, 256);
+      for (std::size_t i = 0; i < m.v.size(); ++i) {
         const std::uint32_t exponent = static_cast<std::uint32_t>(i / 32 % 255), low = random() & 0x807FFFFF;
         const std::uint32_t spread = std::min<std::uint32_t>(exponent, random() % 20);
-        m.data[i] = random() % 16 == 0 ? std::copysign(0.0f, random() % 2 ? 1.0f : -1.0f)
-                                       : std::bit_cast<float>(low | (exponent - spread) << 23);
+        m.v[i] = random() % 16 == 0 ? std::copysign(0.0f, random() % 2 ? 1.0f : -1.0f)
+                                    : std::bit_cast<float>(low | (exponent - spread) << 23);
       }
       expect_definition(mx_format(element, rule, 32), m, named(mx_format(element, rule, 32)) + " all exponents");
     }
@@ -305,21 +282,21 @@ TEST(BlockQuantize, MatchesTheDefinitionOnRandomBits) {
 
 // Where float32 sums would lose all of the error there is: an exact value beside vanishing ones.
 TEST(BlockQuantize, StatisticsHoldBeyondTheRangeOfFloatSquares) {
-  Matrix m{32, 64, std::vector<float>(32 * 64, 1e-30f)};
-  for (std::size_t i = 0; i < m.data.size(); i += 32) m.data[i] = 256.0f;
+  Matrix m(32, 64, 1e-30f);
+  for (std::size_t i = 0; i < m.v.size(); i += 32) m.v[i] = 256.0f;
   expect_definition(mx_format(ElementFormat::e4m3), m, "vanishing in the block");
-  Matrix apart{32, 64, std::vector<float>(32 * 64)};
-  for (std::size_t i = 0; i < apart.data.size(); ++i) apart.data[i] = i / 32 % 2 ? 1.0f : 1.03e-25f;
+  Matrix apart(32, 64);
+  for (std::size_t i = 0; i < apart.v.size(); ++i) apart.v[i] = i / 32 % 2 ? 1.0f : 1.03e-25f;
   expect_definition(mx_format(ElementFormat::e4m3), apart, "vanishing beside a block");
-  Matrix large = gaussian(32, 64, 1e30f), small = gaussian(32, 64, 1e-30f);
+  Matrix large = normal_matrix(32, 64, 1, 1e30f), small = normal_matrix(32, 64, 1, 1e-30f);
   expect_definition(mx_format(ElementFormat::e4m3), large, "large");
   expect_definition(mx_format(ElementFormat::e4m3), small, "small");
 }
 
 TEST(BlockQuantize, NanAndInfinitySpoilTheirBlockOnly) {
   for (const float bad : {kNan, kInf, -kInf}) {
-    Matrix m = gaussian(8, 128);
-    m.data[3 * 128 + 40] = bad;
+    Matrix m = normal_matrix(8, 128);
+    m.v[3 * 128 + 40] = bad;
     expect_definition(mx_format(ElementFormat::e4m3), m, "not finite");
     const QuantSums sums = sums_of(mx_format(ElementFormat::e4m3), m);
     EXPECT_EQ(sums.e8m0_blocks[255], 1u);
@@ -351,37 +328,35 @@ TEST(BlockQuantize, EmptyMatrices) {
 }
 
 TEST(BlockQuantize, RowsOfAWiderMatrixLeaveTheRestAlone) {
-  const Matrix m = gaussian(33, 100);
-  Matrix out{33, 100, std::vector<float>(3300, 5.0f)};
-  const MatrixView inner{m.data.data() + 10, 33, 64, 100};
+  const Matrix m = normal_matrix(33, 100);
+  Matrix out(33, 100, 5.0f);
+  const MatrixView inner{m.v.data() + 10, 33, 64, 100};
   for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
-    quantize_operand(mx_format(ElementFormat::e4m3), inner, axis, {}, out.data.data() + 10, 100, nullptr);
+    quantize_operand(mx_format(ElementFormat::e4m3), inner, axis, {}, out.v.data() + 10, 100, nullptr);
     for (std::size_t r = 0; r < 33; ++r)
-      for (std::size_t c = 0; c < 100; ++c) EXPECT_EQ(out.data[r * 100 + c] == 5.0f, c < 10 || c >= 74);
+      for (std::size_t c = 0; c < 100; ++c) EXPECT_EQ(out.v[r * 100 + c] == 5.0f, c < 10 || c >= 74);
   }
 }
 
 TEST(BlockQuantize, StoredFormDecodesToTheSame) {
-  for (const ElementFormat element : kFormats) {
+  for (const ElementFormat element : kEveryFormat) {
     const OperandFormat format = mx_format(element, ScaleRule::rceil, 32);
-    Matrix m = gaussian(9, 75), out = m, stored = m;
-    m.data[80] = kNan;
+    Matrix m = normal_matrix(9, 75), out = m, stored = m;
+    m.v[80] = kNan;
     std::vector<std::uint8_t> codes(9 * 75), scales(9 * 3);
     quantize_rows(format, m.view(), codes.data(), scales.data());
-    dequantize_rows(format, codes.data(), scales.data(), 9, 75, stored.data.data());
-    quantize_operand(format, m.view(), BlockAxis::row, {}, out.data.data(), 75, nullptr);
-    expect_same_bits(stored.data, out.data, named(format));
+    dequantize_rows(format, codes.data(), scales.data(), 9, 75, stored.v.data());
+    quantize_operand(format, m.view(), BlockAxis::row, {}, out.v.data(), 75, nullptr);
+    expect_same_bits(stored.v, out.v, named(format));
   }
 }
 
 TEST(BlockQuantize, SumsOfPartsAddUp) {
-  const Matrix m = gaussian(64, 128);
+  const Matrix m = normal_matrix(64, 128);
   QuantSums whole = sums_of(mx_format(ElementFormat::e4m3), m), parts;
   for (std::size_t r = 0; r < 64; r += 16) {
-    const Matrix part{16,
-                      128,
-                      {m.data.begin() + static_cast<std::ptrdiff_t>(r * 128),
-                       m.data.begin() + static_cast<std::ptrdiff_t>((r + 16) * 128)}};
+    Matrix part(16, 128);
+    std::copy_n(m.v.begin() + static_cast<std::ptrdiff_t>(r * 128), part.v.size(), part.v.begin());
     parts.add(sums_of(mx_format(ElementFormat::e4m3), part));
   }
   expect_same_sums(parts, whole, "parts");
@@ -389,7 +364,7 @@ TEST(BlockQuantize, SumsOfPartsAddUp) {
 
 // Distortion of Gaussian data in blocks of 32 under RCEIL.
 TEST(BlockQuantize, GaussianReferenceLevels) {
-  const Matrix m = gaussian(1024, 1024);
+  const Matrix m = normal_matrix(1024, 1024);
   const auto sqnr = [&](ElementFormat element, ScaleRule rule) {
     return sums_of(mx_format(element, rule, 32), m).sqnr_db();
   };
@@ -410,9 +385,9 @@ TEST(BlockQuantize, FiguresFollowFromTheSums) {
   EXPECT_DOUBLE_EQ(sums.sqnr_db(), 20);
   EXPECT_DOUBLE_EQ(sums.relative_l2(), 0.1);
   EXPECT_DOUBLE_EQ(sums.cosine(), 1);
-  const QuantSums exact = sums_of(mx_format(ElementFormat::e4m3), {1, 32, std::vector<float>(32, 2.0f)});
+  const QuantSums exact = sums_of(mx_format(ElementFormat::e4m3), {1, 32, 2.0f});
   EXPECT_EQ(exact.sqnr_db(), kInf);
   EXPECT_DOUBLE_EQ(exact.mean_crest(), 1);
-  EXPECT_EQ(sums_of(mx_format(ElementFormat::e4m3), {1, 32, std::vector<float>(32)}).sqnr_db(),
+  EXPECT_EQ(sums_of(mx_format(ElementFormat::e4m3), {1, 32}).sqnr_db(),
             kInf);  // a tensor of zeros is exact too
 }

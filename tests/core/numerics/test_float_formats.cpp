@@ -9,14 +9,11 @@
 #include <vector>
 
 #include "core/numerics/float_formats.h"
+#include "tests/support/every_format.h"
 
 using namespace moescope;
 
 namespace {
-
-constexpr ElementFormat kFormats[] = {ElementFormat::e4m3, ElementFormat::e5m2, ElementFormat::e3m2,
-                                      ElementFormat::e2m3, ElementFormat::e2m1, ElementFormat::int8};
-constexpr float kInf = std::numeric_limits<float>::infinity();
 
 // Finite values of codes without sign, in order of the code.
 std::vector<double> magnitudes(ElementFormat format) {
@@ -44,7 +41,7 @@ std::uint8_t nearest_by_search(ElementFormat format, const std::vector<double>& 
 }  // namespace
 
 TEST(FloatFormats, TraitsAgreeWithTheDecodedValues) {
-  for (const ElementFormat format : kFormats) {
+  for (const ElementFormat format : kEveryFormat) {
     const FormatTraits& t = traits(format);
     const std::vector<double> values = magnitudes(format);
     EXPECT_EQ(values.back(), t.max) << t.name;
@@ -66,7 +63,7 @@ TEST(FloatFormats, SpecialCodes) {
 }
 
 TEST(FloatFormats, EveryNumberEncodesToItsOwnCode) {
-  for (const ElementFormat format : kFormats) {
+  for (const ElementFormat format : kEveryFormat) {
     for (int code = 0; code < 1 << traits(format).bits; ++code) {
       const float value = decode(format, static_cast<std::uint8_t>(code));
       if (!std::isfinite(value) || value == -2.0f * (format == ElementFormat::int8)) continue;
@@ -78,7 +75,7 @@ TEST(FloatFormats, EveryNumberEncodesToItsOwnCode) {
 // Around every value and every midpoint one float32 unit either way, and random bits.
 TEST(FloatFormats, EncodeIsTheNearestOfAllValues) {
   std::mt19937 random(7);
-  for (const ElementFormat format : kFormats) {
+  for (const ElementFormat format : kEveryFormat) {
     const std::vector<double> values = magnitudes(format);
     std::vector<float> inputs = {0.0f, 1e-45f, 1e-38f, 1e38f, kInf, std::numeric_limits<float>::max()};
     for (std::size_t i = 0; i < values.size(); ++i) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/numerics/recipes.h"
+#include "tests/support/sample_matrices.h"
 
 using namespace moescope;
 
@@ -78,20 +79,6 @@ TEST(Recipes, BitsPerValue) {
 // A grouped linear layer: per expert y = x W^T and both backward products, in double over decoded operands
 // ---------------
 
-struct Matrix {
-  std::size_t rows, cols;
-  std::vector<float> v;
-  float at(std::size_t r, std::size_t c) const { return v[r * cols + c]; }
-};
-
-Matrix normal_matrix(std::size_t rows, std::size_t cols, float scale, unsigned seed) {
-  Matrix m{rows, cols, std::vector<float>(rows * cols)};
-  std::mt19937 generator(seed);
-  std::normal_distribution<float> normal(0, scale);
-  for (float& v : m.v) v = normal(generator);
-  return m;
-}
-
 // sum over k of a(i, k) b(j, k); `transposed` matrices are read down their columns.
 std::vector<double> product(const Matrix& a, bool a_transposed, const Matrix& b, bool b_transposed) {
   const auto get = [](const Matrix& m, bool t, std::size_t i, std::size_t k) { return t ? m.at(k, i) : m.at(i, k); };
@@ -122,15 +109,16 @@ struct LayerSqnr {
 LayerSqnr grouped_linear_sqnr(Recipe recipe, RecipeOptions options = {}) {
   constexpr std::size_t kIn = 160, kOut = 96;
   Power out, dx, dw;
-  unsigned seed = 1;
+  int seed = 1;
   for (const std::size_t tokens : {96u, 32u, 160u, 0u, 64u}) {
-    const Matrix x = normal_matrix(tokens, kIn, 1.0f, ++seed), w = normal_matrix(kOut, kIn, 0.02f, ++seed);
-    const Matrix dy = normal_matrix(tokens, kOut, 1e-4f, ++seed);
+    const Matrix x = normal_matrix(tokens, kIn, ++seed, 1.0f), w = normal_matrix(kOut, kIn, ++seed, 0.02f);
+    const Matrix dy = normal_matrix(tokens, kOut, ++seed, 1e-4f);
     std::uint64_t stream = 0;
     const auto decoded = [&](const Matrix& m, Direction direction, Operand operand) {
-      Matrix q{m.rows, m.cols, std::vector<float>(m.v.size())};
+      Matrix q(m.rows, m.cols);
       quantize_operand(recipe_format(recipe, direction, operand, options), {m.v.data(), m.rows, m.cols, m.cols},
-                       contracting_axis(direction, operand), {seed, ++stream}, q.v.data(), q.cols, nullptr);
+                       contracting_axis(direction, operand), {static_cast<std::uint64_t>(seed), ++stream}, q.v.data(),
+                       q.cols, nullptr);
       return q;
     };
     out.add(product(x, false, w, false), product(decoded(x, Direction::forward, Operand::x), false,

@@ -8,18 +8,12 @@
 
 #include "core/numerics/rng.h"
 #include "core/numerics/what_if.h"
+#include "tests/support/every_format.h"
 
 namespace moescope {
 namespace {
 
 constexpr double kSumTolerance = 1e-5;  // relative, of sums of squares: what_if.h
-
-std::vector<float> gaussian(std::size_t n, double sigma = 1) {
-  const RandomStream stream(3, "what if");
-  std::vector<float> values(n);
-  for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<float>(sigma * stream.normal(i));
-  return values;
-}
 
 void expect_same(const std::vector<float>& x, std::size_t rows, std::size_t cols, bool sums_too = true) {
   const MatrixView in{x.data(), rows, cols, cols};
@@ -52,22 +46,22 @@ void expect_same(const std::vector<float>& x, std::size_t rows, std::size_t cols
 }
 
 TEST(WhatIf, AgreesWithTheQuantizer) {
-  expect_same(gaussian(96 * 1024), 96, 1024);
+  expect_same(normal_values(96 * 1024), 96, 1024);
 }
 TEST(WhatIf, AgreesOnRaggedShapes) {
-  expect_same(gaussian(37 * 45), 37, 45);
-  expect_same(gaussian(1 * 1000), 1, 1000);
-  expect_same(gaussian(600 * 3), 600, 3);
+  expect_same(normal_values(37 * 45), 37, 45);
+  expect_same(normal_values(1 * 1000), 1, 1000);
+  expect_same(normal_values(600 * 3), 600, 3);
 }
 TEST(WhatIf, AgreesAtTheEndsOfFloat32) {
-  expect_same(gaussian(64 * 64, 1e-39), 64, 64);
-  expect_same(gaussian(64 * 64, 1e-20), 64, 64);
-  expect_same(gaussian(64 * 64, 0x1p122), 64, 64);
+  expect_same(normal_values(64 * 64, 1e-39), 64, 64);
+  expect_same(normal_values(64 * 64, 1e-20), 64, 64);
+  expect_same(normal_values(64 * 64, 0x1p122), 64, 64);
   // Infinities, scales that overflow in EVEN, values that round up to 2^128: the counts still agree.
-  expect_same(gaussian(64 * 64, 0x1p126), 64, 64, false);
+  expect_same(normal_values(64 * 64, 0x1p126), 64, 64, false);
 }
 TEST(WhatIf, AgreesWithZerosNansAndInfinities) {
-  std::vector<float> x = gaussian(64 * 64);
+  std::vector<float> x = normal_values(64 * 64);
   for (int i = 0; i < 700; ++i) x[i] = 0;
   x[1000] = std::numeric_limits<float>::quiet_NaN();
   x[3000] = -std::numeric_limits<float>::infinity();
@@ -81,7 +75,7 @@ TEST(WhatIf, NothingInNothingOut) {
 }
 
 TEST(WhatIf, StopsWhenAsked) {
-  const std::vector<float> x = gaussian(64 * 64);
+  const std::vector<float> x = normal_values(64 * 64);
   std::stop_source source;
   source.request_stop();
   EXPECT_TRUE(what_if({x.data(), 64, 64, 64}, source.get_token()).empty());
@@ -93,7 +87,7 @@ const QuantSums& sums_of(const std::vector<WhatIfRow>& all, ElementFormat elemen
 }
 
 TEST(WhatIfLessons, ReferenceLevelsOnGaussianData) {
-  const std::vector<float> x = gaussian(1024 * 1024);
+  const std::vector<float> x = normal_values(1024 * 1024);
   const std::vector<WhatIfRow> all = what_if({x.data(), 1024, 1024, 1024});
   const auto sqnr = [&](ElementFormat f, int block) { return sums_of(all, f, ScaleRule::rceil, block).sqnr_db(); };
   EXPECT_NEAR(sqnr(ElementFormat::e4m3, 32), 31.5, 0.1);
@@ -116,7 +110,7 @@ TEST(WhatIfLessons, ReferenceLevelsOnGaussianData) {
 
 // Student's t with three degrees of freedom: FLOOR clips the tails that RCEIL keeps.
 TEST(WhatIfLessons, HeavyTailsWidenTheGapOfFloor) {
-  const std::vector<float> a = gaussian(4 * 256 * 1024);
+  const std::vector<float> a = normal_values(4 * 256 * 1024);
   std::vector<float> x(256 * 1024);
   for (std::size_t i = 0; i < x.size(); ++i) {
     double chi2 = 0;
@@ -132,7 +126,7 @@ TEST(WhatIfLessons, HeavyTailsWidenTheGapOfFloor) {
 
 // Norm gains of about 0.93: with FLOOR every value clips to 0.875.
 TEST(WhatIfLessons, GainsNearOneClipEverywhereWithFloor) {
-  std::vector<float> x = gaussian(64 * 1024, 0.01);
+  std::vector<float> x = normal_values(64 * 1024, 0.01);
   for (float& v : x) v += 0.93f;
   const std::vector<WhatIfRow> all = what_if({x.data(), 64, 1024, 1024});
   const QuantSums& floor = sums_of(all, ElementFormat::e4m3, ScaleRule::floor, 32);
@@ -151,7 +145,7 @@ struct Neighbourhood {
 // Of all values but the loud channel.
 Neighbourhood around_loud_channel(ElementFormat element, float gain = 300) {
   constexpr std::size_t kRows = 1024, kCols = 128, kLoud = 5;
-  std::vector<float> x = gaussian(kRows * kCols), q(x.size());
+  std::vector<float> x = normal_values(kRows * kCols), q(x.size());
   for (std::size_t r = 0; r < kRows; ++r)
     for (std::size_t c = kLoud; c < kCols; c += 32) x[r * kCols + c] *= gain;
   quantize_operand(mx_format(element, ScaleRule::rceil, 32), {x.data(), kRows, kCols, kCols}, BlockAxis::row, {},
@@ -188,7 +182,7 @@ TEST(WhatIfLessons, HowLoudAnOutlierMustBeForMxfp8) {
 // One loud channel: blocks down the tokens keep it apart.
 TEST(WhatIfLessons, TurningTheAxisSavesMxfp4FromALoudChannel) {
   constexpr std::size_t kRows = 1024, kCols = 32;
-  std::vector<float> x = gaussian(kRows * kCols);
+  std::vector<float> x = normal_values(kRows * kCols);
   for (std::size_t r = 0; r < kRows; ++r) x[r * kCols + 5] *= 300;
   const std::vector<WhatIfRow> all = what_if({x.data(), kRows, kCols, kCols});
   const QuantSums& rows = sums_of(all, ElementFormat::e2m1, ScaleRule::rceil, 32);
@@ -202,7 +196,7 @@ TEST(WhatIfLessons, TurningTheAxisSavesMxfp4FromALoudChannel) {
 TEST(WhatIfLessons, SqnrHidesUnderflowOfWideRangeGradients) {
   constexpr std::size_t kRows = 1024, kCols = 512;
   const RandomStream stream(9, "magnitudes");
-  std::vector<float> x = gaussian(kRows * kCols);
+  std::vector<float> x = normal_values(kRows * kCols);
   for (std::size_t r = 0; r < kRows; ++r) {
     const double row_gain = std::exp2(6 * stream.normal(r));
     for (std::size_t c = 0; c < kCols; ++c)

@@ -17,6 +17,7 @@
 #include "core/telemetry/recording/run_settings.h"
 #include "core/training/lab/lab.h"
 #include "core/training/trainer.h"
+#include "tests/support/says.h"
 
 namespace moescope {
 namespace {
@@ -196,10 +197,6 @@ TEST_F(Explain, EveryQuantizedOperandAddsUp) {
       expect_it_adds_up(explain_figure(b(), target));
     }
   }
-}
-
-bool says(const std::string& text, const std::string& what) {
-  return text.find(what) != std::string::npos;
 }
 
 // One step of nano with experts in `recipe`.

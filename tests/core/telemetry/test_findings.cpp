@@ -14,16 +14,13 @@
 #include "core/telemetry/logs/import_jsonl.h"
 #include "core/training/trainer.h"
 #include "tests/support/made_up_run.h"
+#include "tests/support/sample_log.h"
 
 namespace moescope {
 namespace {
 
-HistoryPtr sample(const char* name) {
-  return import_jsonl(std::string(MOESCOPE_TEST_DATA) + "/../assets/samples/" + name + ".jsonl").runs.front();
-}
-
 TEST(Findings, WithoutBalancingTheFirstThreeLayersCollapse) {
-  const auto findings = find_all(sample("unbalanced_bf16"));
+  const auto findings = find_all(sample_log("unbalanced_bf16"));
   std::vector<int> collapsed, starved;
   for (const Finding& f : of_kind(findings, FindingKind::collapsed)) {
     EXPECT_TRUE(f.ongoing);
@@ -49,7 +46,7 @@ TEST(Findings, WithoutBalancingTheFirstThreeLayersCollapse) {
 }
 
 TEST(Findings, CollapseIsSeenComing) {
-  const HistoryPtr history = sample("unbalanced_bf16");
+  const HistoryPtr history = sample_log("unbalanced_bf16");
   FindingsScan scan(history);
   scan.advance(299);
   std::set<int> layers;
@@ -59,7 +56,7 @@ TEST(Findings, CollapseIsSeenComing) {
 }
 
 TEST(Findings, OneLayerDoesNotRecoverFromTheShift) {
-  const HistoryPtr history = sample("domain_shift");
+  const HistoryPtr history = sample_log("domain_shift");
   EXPECT_TRUE(find_all(history, 699).empty()) << all_text(find_all(history, 699));
   const auto soon = find_all(history, 760);
   ASSERT_EQ(soon.size(), 1u) << all_text(soon);
@@ -290,7 +287,7 @@ TEST(Findings, FormatsAreJudgedByTheirOwnFigures) {
 }
 
 TEST(Findings, ReadInPiecesAsAtOnce) {
-  const HistoryPtr history = sample("unbalanced_bf16");
+  const HistoryPtr history = sample_log("unbalanced_bf16");
   FindingsScan scan(history);
   for (std::int64_t step = 3; step < 1400; step += 37) scan.advance(step);
   scan.advance(INT64_MAX);
@@ -320,7 +317,7 @@ TEST(Findings, ARewoundRunIsReadAnew) {
 }
 
 TEST(Findings, AStoppedScanStartsOverAndNothingIsMissed) {
-  const HistoryPtr history = sample("unbalanced_bf16");
+  const HistoryPtr history = sample_log("unbalanced_bf16");
   FindingsScan scan(history);
   std::stop_source stop;
   stop.request_stop();
@@ -360,8 +357,8 @@ TEST(Findings, ComparisonsSayEqualOrWorse) {
 }
 
 TEST(Findings, EveryOneIsCompleteAndKnowsItsKnobs) {
-  std::vector<Finding> all = find_all(sample("unbalanced_bf16"));
-  for (const Finding& f : find_all(sample("domain_shift"))) all.push_back(f);
+  std::vector<Finding> all = find_all(sample_log("unbalanced_bf16"));
+  for (const Finding& f : find_all(sample_log("domain_shift"))) all.push_back(f);
   for (const Finding& f : all) {
     EXPECT_FALSE(f.title.empty());
     EXPECT_FALSE(f.saw.empty());

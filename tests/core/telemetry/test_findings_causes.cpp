@@ -16,7 +16,7 @@ namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-bool says(const Finding& finding, const std::string& words) {
+bool tells(const Finding& finding, const std::string& words) {
   return (finding.title + finding.saw + finding.why).find(words) != std::string::npos;
 }
 
@@ -48,7 +48,7 @@ TEST(LossLost, IsNeverForgotten) {
   EXPECT_EQ(findings[0].kind, FindingKind::loss_not_finite);
   EXPECT_FALSE(findings[0].ongoing);
   EXPECT_EQ(findings[0].steps, (StepRange{60, 62}));
-  EXPECT_FALSE(says(findings[0], "contain NaN by now")) << findings[0].why;
+  EXPECT_FALSE(tells(findings[0], "contain NaN by now")) << findings[0].why;
 }
 
 TEST(LossLost, AnAuxiliaryLossCountsToo) {
@@ -71,10 +71,10 @@ TEST(LossLost, WeightsHoldNaNOnlyWhereThatIsKnown) {
     const auto found = of_kind(find_all(run.history()), FindingKind::loss_not_finite);
     return found.size() == 1 ? found[0] : Finding{};
   };
-  EXPECT_TRUE(says(lost("[router]\ntop_k = 2\n", kNaN), "The weights contain NaN by now"));
-  EXPECT_FALSE(says(lost("[router]\ntop_k = 2\n", 3), "contain NaN by now"));
-  EXPECT_FALSE(says(lost("", kNaN), "contain NaN by now"));  // another program may have left the step out
-  EXPECT_TRUE(says(lost("", kNaN), "This history does not show"));
+  EXPECT_TRUE(tells(lost("[router]\ntop_k = 2\n", kNaN), "The weights contain NaN by now"));
+  EXPECT_FALSE(tells(lost("[router]\ntop_k = 2\n", 3), "contain NaN by now"));
+  EXPECT_FALSE(tells(lost("", kNaN), "contain NaN by now"));  // another program may have left the step out
+  EXPECT_TRUE(tells(lost("", kNaN), "This history does not show"));
 }
 
 TEST(LossLost, WhereOnlyMeansAreLeftOfOldSteps) {
@@ -169,7 +169,7 @@ TEST(Chance, ACollapseOfSmallBatchesIsStillSeen) {
   }
   const auto found = of_kind(find_all(history), FindingKind::collapsed);
   ASSERT_EQ(found.size(), 1u) << all_text(find_all(history));
-  EXPECT_TRUE(says(found[0], "8.92 of 64 experts")) << found[0].saw;
+  EXPECT_TRUE(tells(found[0], "8.92 of 64 experts")) << found[0].saw;
 }
 
 TEST(Chance, ExpertsThatTakeTurnsAreNoCollapse) {
@@ -215,8 +215,8 @@ TEST(Found, ALossThatRoseAndStaysUp) {
   for (int i = 0; i < 400; ++i) run.next().ce_loss = 3.1f, run.push();
   const auto stuck = of_kind(find_all(run.history()), FindingKind::loss_stuck);
   ASSERT_EQ(stuck.size(), 1u) << all_text(find_all(run.history()));
-  EXPECT_TRUE(says(stuck[0], "rose and stays up"));
-  EXPECT_TRUE(says(stuck[0], "Changed by hand before it: optimizer.lr 0.002 -> 0.2 at step 400")) << stuck[0].saw;
+  EXPECT_TRUE(tells(stuck[0], "rose and stays up"));
+  EXPECT_TRUE(tells(stuck[0], "Changed by hand before it: optimizer.lr 0.002 -> 0.2 at step 400")) << stuck[0].saw;
 }
 
 TEST(Found, ASaturatedRouterIsNotTheBiassFault) {
@@ -261,8 +261,8 @@ TEST(Found, AnAuxiliaryLossThatRules) {
   };
   ASSERT_EQ(with_aux(30).size(), 1u);
   EXPECT_EQ(with_aux(30)[0].severity, Severity::warning);
-  EXPECT_TRUE(says(with_aux(30)[0], "30 against 2")) << with_aux(30)[0].saw;
-  EXPECT_TRUE(says(with_aux(30)[0], "An even load alone makes 30"));  // 15 times 2 layers
+  EXPECT_TRUE(tells(with_aux(30)[0], "30 against 2")) << with_aux(30)[0].saw;
+  EXPECT_TRUE(tells(with_aux(30)[0], "An even load alone makes 30"));  // 15 times 2 layers
   EXPECT_TRUE(with_aux(0.04f).empty());
 }
 
@@ -277,7 +277,7 @@ TEST(Found, TopOneWithNormalisedGatesTeachesTheRouterNothing) {
   EXPECT_EQ(untaught(normalised)[0].title, "Nothing trains the router");
   EXPECT_TRUE(untaught("route_norm = false\n").empty());
   EXPECT_TRUE(untaught(normalised + "frozen = true\n").empty());
-  EXPECT_TRUE(says(untaught("route_norm = true\naux_mode = \"batch\"\naux_coeff = 0.01\n")[0], "Only the auxiliary"));
+  EXPECT_TRUE(tells(untaught("route_norm = true\naux_mode = \"batch\"\naux_coeff = 0.01\n")[0], "Only the auxiliary"));
   RunConfig config = load_preset("nano").config;  // as the program writes it
   EXPECT_TRUE(of_kind(find_all(trained(config, 12)), FindingKind::no_gradient).empty());
   config.router.top_k = 1;
@@ -301,7 +301,7 @@ TEST(Found, ALayerThatStaysUnevenBelowFourTimes) {
   alone.steps(450, uneven, MadeUp::even());
   const auto found = of_kind(find_all(alone.history()), FindingKind::uneven);
   ASSERT_EQ(found.size(), 1u) << all_text(find_all(alone.history()));
-  EXPECT_TRUE(says(found[0], "Nothing balances this router: bias_update_rate = 0, aux_mode = none"));
+  EXPECT_TRUE(tells(found[0], "Nothing balances this router: bias_update_rate = 0, aux_mode = none"));
 }
 
 // --- what a person did himself ---
@@ -318,7 +318,7 @@ TEST(ByHand, AKilledExpertIsNotDeadByItself) {
   EXPECT_EQ(findings[0].kind, FindingKind::by_hand);
   EXPECT_EQ(findings[0].severity, Severity::note);
   EXPECT_EQ(findings[0].steps.first, 100);
-  EXPECT_TRUE(says(findings[0], "1:5 cannot be chosen"));
+  EXPECT_TRUE(tells(findings[0], "1:5 cannot be chosen"));
   run.history()->append(change_marker(0, 400, "router.killed_experts", "1:5", ""));
   run.steps(100, MadeUp::even(), MadeUp::even());
   EXPECT_TRUE(find_all(run.history()).empty()) << all_text(find_all(run.history()));
@@ -331,8 +331,8 @@ TEST(ByHand, AsATrainingRecordsIt) {
   const auto findings = find_all(trained(config, 12));
   ASSERT_EQ(findings.size(), 1u) << all_text(findings);
   EXPECT_EQ(findings[0].kind, FindingKind::by_hand);
-  EXPECT_TRUE(says(findings[0], "Experts 1:5, *:3 cannot be chosen")) << findings[0].saw;
-  EXPECT_TRUE(says(findings[0], "The gates and expert_bias are frozen")) << findings[0].saw;
+  EXPECT_TRUE(tells(findings[0], "Experts 1:5, *:3 cannot be chosen")) << findings[0].saw;
+  EXPECT_TRUE(tells(findings[0], "The gates and expert_bias are frozen")) << findings[0].saw;
   EXPECT_EQ(findings[0].knobs, (std::vector<std::string>{"router.killed_experts", "router.frozen"}));
 }
 
@@ -353,20 +353,20 @@ TEST(ByHand, PinnedBiasFrozenRouterAndForcedBalanceAreNamed) {
   pinned.steps(450, hot, MadeUp::even());
   const auto held = of_kind(find_all(pinned.history()), FindingKind::hot);
   ASSERT_EQ(held.size(), 1u) << all_text(find_all(pinned.history()));
-  EXPECT_TRUE(says(held[0], "The bias of expert 3 is held at 0.5")) << held[0].saw;
+  EXPECT_TRUE(tells(held[0], "The bias of expert 3 is held at 0.5")) << held[0].saw;
   EXPECT_EQ(held[0].severity, Severity::note);
 
   MadeUp frozen("[router]\nfrozen = true\n");
   frozen.steps(450, hot, MadeUp::even());
   const auto resting = of_kind(find_all(frozen.history()), FindingKind::hot);
   ASSERT_EQ(resting.size(), 1u);
-  EXPECT_TRUE(says(resting[0], "router.frozen"));
+  EXPECT_TRUE(tells(resting[0], "router.frozen"));
 
   MadeUp forced("[router]\nforce_balance = true\n");
   forced.steps(60, MadeUp::even(), MadeUp::even());
   const auto dealt = find_all(forced.history());
   ASSERT_EQ(dealt.size(), 1u) << all_text(dealt);
-  EXPECT_TRUE(says(dealt[0], "forced to be even"));
+  EXPECT_TRUE(tells(dealt[0], "forced to be even"));
 }
 
 TEST(ByHand, AChangeIsNamedByWhatFollowsIt) {
@@ -378,7 +378,7 @@ TEST(ByHand, AChangeIsNamedByWhatFollowsIt) {
   run.steps(60, uneven, uneven);
   const auto found = of_kind(find_all(run.history()), FindingKind::load_shift);
   ASSERT_EQ(found.size(), 1u) << all_text(find_all(run.history()));
-  EXPECT_TRUE(says(found[0], "Changed by hand just before: data.mixture none -> code=1")) << found[0].saw;
+  EXPECT_TRUE(tells(found[0], "Changed by hand just before: data.mixture none -> code=1")) << found[0].saw;
 }
 
 }  // namespace

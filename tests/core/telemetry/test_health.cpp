@@ -8,6 +8,8 @@
 #include "core/telemetry/logs/import_jsonl.h"
 #include "core/telemetry/recording/run_settings.h"
 #include "tests/support/made_up_run.h"
+#include "tests/support/sample_log.h"
+#include "tests/support/says.h"
 
 namespace moescope {
 namespace {
@@ -16,16 +18,8 @@ Health judge(const HistoryPtr& history, std::int64_t upto = INT64_MAX) {
   return judge_health(*history, find_all(history, upto));
 }
 
-HistoryPtr sample(const char* name) {
-  return import_jsonl(std::string(MOESCOPE_TEST_DATA) + "/../assets/samples/" + name + ".jsonl").runs.front();
-}
-
-bool says(const std::string& text, const std::string& words) {
-  return text.find(words) != std::string::npos;
-}
-
 TEST(Health, AnUnbalancedRunNamesItsWorstLayerItsExpertsAndTheSettings) {
-  const HistoryPtr history = sample("unbalanced_bf16");
+  const HistoryPtr history = sample_log("unbalanced_bf16");
   const Health health = judge(history);
   EXPECT_EQ(health.verdict, HealthVerdict::unhealthy);
   EXPECT_EQ(health.layer, least_even_layer(*history, INT64_MAX).layer);
@@ -46,7 +40,7 @@ TEST(Health, AnUnbalancedRunNamesItsWorstLayerItsExpertsAndTheSettings) {
 }
 
 TEST(Health, ARunThatDoesNotRecoverNeedsAttention) {
-  const HistoryPtr history = sample("domain_shift");
+  const HistoryPtr history = sample_log("domain_shift");
   const Health before = judge_health(*history, {});
   EXPECT_EQ(before.verdict, HealthVerdict::healthy);
   const Health health = judge(history);

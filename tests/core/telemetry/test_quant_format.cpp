@@ -13,6 +13,7 @@
 #include "core/telemetry/frame/metrics.h"
 #include "core/telemetry/frame/quant_format.h"
 #include "tests/support/sample_matrices.h"
+#include "tests/support/says.h"
 
 namespace moescope {
 namespace {
@@ -41,10 +42,6 @@ std::string digits(double value, int decimals) {
   char text[32];
   std::snprintf(text, sizeof text, "%.*f", decimals, value);
   return text;
-}
-
-bool says(const std::string& text, const std::string& what) {
-  return text.find(what) != std::string::npos;
 }
 
 TEST(NamedFormats, AreFoundByNameAndCoverEveryElement) {

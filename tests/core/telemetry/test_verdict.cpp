@@ -14,7 +14,7 @@
 namespace moescope {
 namespace {
 
-std::shared_ptr<History> history(const std::string& name, const std::vector<double>& losses) {
+std::shared_ptr<History> with_losses(const std::string& name, const std::vector<double>& losses) {
   RunInfo info;
   info.name = name;
   auto made = std::make_shared<History>(info);
@@ -40,7 +40,7 @@ std::map<std::string, HistoryPtr> gpu_losses(const std::string& file) {
     for (std::size_t c = 0; std::getline(cells, cell, ','); ++c) columns[c].push_back(std::stod(cell));
   }
   std::map<std::string, HistoryPtr> runs;
-  for (std::size_t c = 1; c < names.size(); ++c) runs[names[c]] = history(names[c], columns[c]);
+  for (std::size_t c = 1; c < names.size(); ++c) runs[names[c]] = with_losses(names[c], columns[c]);
   return runs;
 }
 
@@ -105,7 +105,7 @@ HistoryPtr made_up(const char* name, std::size_t steps, const Deviation& deviati
   std::vector<double> losses(steps);
   for (std::size_t step = 0; step < steps; ++step)
     losses[step] = 2 + 3 * std::exp(-static_cast<double>(step) / 100) + deviation(step);
-  return history(name, losses);
+  return with_losses(name, losses);
 }
 
 // An autoregressive process with a memory of `memory` steps (0: none) around `offset`.

@@ -10,6 +10,7 @@
 #include "core/files/safetensors.h"
 #include "core/model/layers/operand_tap.h"
 #include "core/training/lab/lab.h"
+#include "tests/support/lab_steps.h"
 
 namespace moescope {
 namespace {
@@ -200,24 +201,9 @@ TEST(Capture, SavedTensorsReadBack) {
 
 const OperandPlace kX{1, Gemm::expert_w1, Operand::x, Direction::forward};
 
-template <class Condition>
-bool eventually(const Condition& condition) {
-  for (int i = 0; i < 2000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(10ms);
-  }
-  return false;
-}
-
 Capture::State outcome(const std::shared_ptr<const Capture>& capture) {
   eventually([&] { return capture->state() != Capture::State::waiting; });
   return capture->state();
-}
-
-void run_to(Lab& lab, std::int64_t step) {
-  lab.run_until(step);
-  ASSERT_TRUE(eventually([&] { return lab.status().step == step && !lab.status().running; })) << lab.status().error;
-  lab.flush();
 }
 
 TEST(LabCapture, RidesAlongWithARunningStep) {

@@ -10,7 +10,7 @@
 namespace moescope {
 namespace {
 
-RunConfig config_with(Recipe recipe) {
+RunConfig nano_with_experts_in(Recipe recipe) {
   RunConfig config = load_preset("nano").config;
   config.precision.experts = recipe;
   config.telemetry.specialisation_every = 1;
@@ -31,7 +31,7 @@ Stepped step(const RunConfig& config) {
 
 // From the weights that the checkpoint holds, with the reference's block quantizer.
 TEST(ExpertWeights, NormAndErrorAreThoseOfTheWeightsAfterTheStep) {
-  const RunConfig config = config_with(Recipe::mxfp8_rceil);
+  const RunConfig config = nano_with_experts_in(Recipe::mxfp8_rceil);
   const Stepped stepped = step(config);
   ASSERT_EQ(stepped.frame.specialisation.size(), 2u);
   const SafetensorsFile file(stepped.checkpoint);
@@ -60,7 +60,7 @@ TEST(ExpertWeights, NormAndErrorAreThoseOfTheWeightsAfterTheStep) {
 }
 
 TEST(ExpertWeights, HaveNoErrorWhereNothingIsQuantized) {
-  const Stepped stepped = step(config_with(Recipe::fp32));
+  const Stepped stepped = step(nano_with_experts_in(Recipe::fp32));
   for (const SpecialisationFrame& layer : stepped.frame.specialisation)
     for (const float sqnr : layer.weight_sqnr_E) EXPECT_TRUE(is_missing(sqnr));
 }

@@ -11,6 +11,7 @@
 #include "core/telemetry/recording/recording.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/lab/lab.h"
+#include "tests/support/lab_steps.h"
 
 namespace moescope {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-RunConfig tiny(const char* name = "tiny") {
+RunConfig one_layer(const char* name = "tiny") {
   RunConfig config;
   config.name = name;
   config.model = {.vocab = 256,
@@ -43,23 +44,7 @@ RunConfig tiny(const char* name = "tiny") {
   return config;
 }
 
-// Polls, since what was asked happens on another thread.
-template <class Condition>
-bool eventually(const Condition& condition) {
-  for (int i = 0; i < 2000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(10ms);
-  }
-  return false;
-}
-
-void run_to(Lab& lab, std::int64_t step) {
-  lab.run_until(step);
-  ASSERT_TRUE(eventually([&] { return lab.status().step == step && !lab.status().running; })) << lab.status().error;
-  lab.flush();
-}
-
-std::vector<float> losses(const History& history) {
+std::vector<float> all_losses(const History& history) {
   std::vector<float> values;
   for (std::int64_t step = history.steps().first; step <= history.steps().last; ++step)
     values.push_back(history.value_at(Metric::ce_loss, kWholeRun, step));
@@ -78,7 +63,7 @@ class LabFiles : public testing::Test {
 };
 
 TEST(Lab, StartsPausedAndRunsUntil) {
-  Lab lab({tiny()}, "");
+  Lab lab({one_layer()}, "");
   EXPECT_FALSE(lab.status().running);
   EXPECT_EQ(lab.status().step, 0);
   run_to(lab, 5);
@@ -92,7 +77,7 @@ TEST(Lab, StartsPausedAndRunsUntil) {
 }
 
 TEST(Lab, OneStepAtATime) {
-  Lab lab({tiny()}, "");
+  Lab lab({one_layer()}, "");
   lab.step_once();
   lab.step_once();
   ASSERT_TRUE(eventually([&] { return lab.status().step == 2; }));
@@ -102,7 +87,7 @@ TEST(Lab, OneStepAtATime) {
 }
 
 TEST(Lab, PauseHoldsAndRunGoesOn) {
-  Lab lab({tiny()}, "");
+  Lab lab({one_layer()}, "");
   lab.run();
   ASSERT_TRUE(eventually([&] { return lab.status().step > 3; }));
   lab.pause();
@@ -116,7 +101,7 @@ TEST(Lab, PauseHoldsAndRunGoesOn) {
 }
 
 TEST(Lab, SpeedLimitIsKept) {
-  Lab lab({tiny()}, "");
+  Lab lab({one_layer()}, "");
   lab.set_max_steps_per_s(20);
   const auto begin = std::chrono::steady_clock::now();
   run_to(lab, 6);  // five waits of 50 ms
@@ -128,10 +113,10 @@ TEST(Lab, SpeedLimitIsKept) {
 }
 
 TEST(Lab, TwinsAreIdenticalUntilAChange) {
-  Lab lab({tiny("a"), tiny("b")}, "");
+  Lab lab({one_layer("a"), one_layer("b")}, "");
   run_to(lab, 6);
   const auto a = lab.histories().at(0), b = lab.histories().at(1);
-  EXPECT_EQ(losses(*a), losses(*b));
+  EXPECT_EQ(all_losses(*a), all_losses(*b));
   lab.change({.run = 1, .key = "router.top_k", .value = std::int64_t{1}});
   EXPECT_EQ(lab.config(1).router.top_k, 1);
   EXPECT_EQ(lab.config(0).router.top_k, 2);
@@ -145,7 +130,7 @@ TEST(Lab, TwinsAreIdenticalUntilAChange) {
 }
 
 TEST(Lab, EveryLiveKeyReachesTheTrainer) {
-  Lab lab({tiny()}, "");
+  Lab lab({one_layer()}, "");
   run_to(lab, 1);
   const auto change = [&](const char* key, ConfigValue value) { lab.change({0, key, std::move(value)}); };
   change("optimizer.lr", 3e-3);
@@ -174,7 +159,7 @@ TEST(Lab, EveryLiveKeyReachesTheTrainer) {
 
 // Measured on text that is never trained on, at its cadence, and without an effect on the training.
 TEST(Lab, ValidationLossIsMeasuredBesideTheTraining) {
-  RunConfig validated = tiny();
+  RunConfig validated = one_layer();
   validated.telemetry.validation_every = 3;
   validated.router.gate_noise = 0.5;  // chooses experts in training only
   RunConfig plain = validated;
@@ -182,7 +167,7 @@ TEST(Lab, ValidationLossIsMeasuredBesideTheTraining) {
   Lab lab({validated}, ""), without({plain}, "");
   run_to(lab, 8);
   run_to(without, 8);
-  EXPECT_EQ(losses(*lab.histories()[0]), losses(*without.histories()[0])) << "to the bit";
+  EXPECT_EQ(all_losses(*lab.histories()[0]), all_losses(*without.histories()[0])) << "to the bit";
   const std::vector<float> values = lab.histories()[0]->values(Metric::val_loss, kWholeRun, {0, 7});
   for (std::size_t step = 0; step < values.size(); ++step) EXPECT_EQ(is_missing(values[step]), step % 3 != 0) << step;
   EXPECT_NEAR(values[0], std::log(256.0), 1.5) << "hardly trained";
@@ -199,33 +184,33 @@ TEST(Lab, ValidationLossIsMeasuredBesideTheTraining) {
 }
 
 TEST(Lab, MixtureOfDomainsIsOneForAllRunsAndKeptByStep) {
-  Lab together({tiny("a"), tiny("b")}, "");
+  Lab together({one_layer("a"), one_layer("b")}, "");
   run_to(together, 4);
   EXPECT_THROW(together.change({1, "data.mixture", std::string("klingon=1")}), std::invalid_argument);
   together.change({1, "data.mixture", std::string("JSON=1")});
   EXPECT_EQ(together.config(0).data.mixture, "JSON=1");
   run_to(together, 8);
   EXPECT_EQ(together.status().error, "");
-  EXPECT_EQ(losses(*together.histories()[0]), losses(*together.histories()[1]));
+  EXPECT_EQ(all_losses(*together.histories()[0]), all_losses(*together.histories()[1]));
   for (const auto& history : together.histories()) {
     ASSERT_EQ(history->markers().size(), 1u);
     EXPECT_EQ(history->markers()[0].step, 4);
     EXPECT_EQ(history->markers()[0].text, "data.mixture none -> JSON=1 (for all runs, which read the same batches)");
   }
-  Lab undisturbed({tiny("a")}, "");
+  Lab undisturbed({one_layer("a")}, "");
   run_to(undisturbed, 8);
-  const auto plain = losses(*undisturbed.histories()[0]), shifted = losses(*together.histories()[0]);
+  const auto plain = all_losses(*undisturbed.histories()[0]), shifted = all_losses(*together.histories()[0]);
   EXPECT_TRUE(std::equal(plain.begin(), plain.begin() + 4, shifted.begin()));
   EXPECT_NE(plain[4], shifted[4]);
 
   const int late = together.add_run(together.config(0));  // reads the old mixture up to step 4
   run_to(together, 9);
-  EXPECT_EQ(losses(*together.histories()[2]), losses(*together.histories()[0]));
+  EXPECT_EQ(all_losses(*together.histories()[2]), all_losses(*together.histories()[0]));
   EXPECT_EQ(together.config(late).data.mixture, "JSON=1");
 }
 
 TEST(Lab, RefusesChangesThatCannotBe) {
-  Lab lab({tiny()}, "");
+  Lab lab({one_layer()}, "");
   EXPECT_THROW(lab.change({0, "router.top_k", std::int64_t{5}}), std::invalid_argument);
   EXPECT_THROW(lab.change({0, "router.top_k", 2.0}), std::invalid_argument);
   EXPECT_THROW(lab.change({0, "router.topk", std::int64_t{2}}), std::invalid_argument);
@@ -238,19 +223,19 @@ TEST(Lab, RefusesChangesThatCannotBe) {
 }
 
 TEST(Lab, SameNamesGetNumbers) {
-  Lab lab({tiny("x"), tiny("x"), tiny("x-2")}, "");
+  Lab lab({one_layer("x"), one_layer("x"), one_layer("x-2")}, "");
   EXPECT_EQ(lab.config(0).name, "x");
   EXPECT_EQ(lab.config(1).name, "x-2");
   EXPECT_EQ(lab.config(2).name, "x-2-2");
 }
 
 TEST(Lab, TwinThatJoinsLaterCatchesUpAndIsWhatItWouldHaveBeen) {
-  RunConfig coarse = tiny("b");
+  RunConfig coarse = one_layer("b");
   coarse.precision.experts = Recipe::mxfp8_rceil;
-  Lab together({tiny("a"), coarse}, "");
+  Lab together({one_layer("a"), coarse}, "");
   run_to(together, 12);
 
-  Lab lab({tiny("a")}, "");
+  Lab lab({one_layer("a")}, "");
   run_to(lab, 8);
   EXPECT_EQ(lab.add_run(coarse), 1);
   ASSERT_EQ(lab.histories().size(), 2u) << "at once";
@@ -266,12 +251,12 @@ TEST(Lab, TwinThatJoinsLaterCatchesUpAndIsWhatItWouldHaveBeen) {
   EXPECT_EQ(lab.histories()[0]->steps(), (StepRange{0, 7}));
   EXPECT_EQ(lab.histories()[1]->steps(), (StepRange{0, 7}));
   run_to(lab, 12);
-  EXPECT_EQ(losses(*lab.histories()[0]), losses(*together.histories()[0]));
-  EXPECT_EQ(losses(*lab.histories()[1]), losses(*together.histories()[1]));
+  EXPECT_EQ(all_losses(*lab.histories()[0]), all_losses(*together.histories()[0]));
+  EXPECT_EQ(all_losses(*lab.histories()[1]), all_losses(*together.histories()[1]));
 }
 
 TEST(Lab, TwinGetsTheChangesOfTheFirstAtTheSameSteps) {
-  Lab lab({tiny("a")}, "");
+  Lab lab({one_layer("a")}, "");
   run_to(lab, 3);
   lab.change({0, "router.bias_update_rate", 0.05});
   lab.change({0, "router.top_k", std::int64_t{3}});
@@ -286,8 +271,8 @@ TEST(Lab, TwinGetsTheChangesOfTheFirstAtTheSameSteps) {
   EXPECT_EQ(lab.config(kept).name, "a-3");
   run_to(lab, 9);
   const auto all = lab.histories();
-  EXPECT_EQ(losses(*all[1]), losses(*all[0]));
-  EXPECT_NE(losses(*all[2]), losses(*all[0]));
+  EXPECT_EQ(all_losses(*all[1]), all_losses(*all[0]));
+  EXPECT_NE(all_losses(*all[2]), all_losses(*all[0]));
   const auto texts = [](const History& history) {
     std::vector<std::string> list;
     for (const Marker& marker : history.markers()) list.push_back(std::to_string(marker.step) + ": " + marker.text);
@@ -300,22 +285,22 @@ TEST(Lab, TwinGetsTheChangesOfTheFirstAtTheSameSteps) {
 }
 
 TEST(Lab, ChangeToARunThatCatchesUpWaitsForTheStepOfTheFirst) {
-  Lab lab({tiny("a")}, "");
+  Lab lab({one_layer("a")}, "");
   run_to(lab, 5);
-  const int twin = lab.add_run(tiny("b"));
+  const int twin = lab.add_run(one_layer("b"));
   lab.change({twin, "optimizer.lr", 1e-3});
   run_to(lab, 7);
   const auto markers = lab.histories()[1]->markers();
   ASSERT_EQ(markers.size(), 1u);
   EXPECT_EQ(markers[0].step, 5);
-  const auto of_a = losses(*lab.histories()[0]), of_b = losses(*lab.histories()[1]);
+  const auto of_a = all_losses(*lab.histories()[0]), of_b = all_losses(*lab.histories()[1]);
   EXPECT_TRUE(std::equal(of_a.begin(), of_a.begin() + 6, of_b.begin())) << "step 5's loss is of the weights before";
   EXPECT_NE(of_a[6], of_b[6]);
 }
 
 TEST(Lab, RefusesTwinsThatCannotBe) {
-  Lab lab({tiny("a")}, "");
-  RunConfig longer = tiny("b"), wrong = tiny("b");
+  Lab lab({one_layer("a")}, "");
+  RunConfig longer = one_layer("b"), wrong = one_layer("b");
   longer.data.batch = 4;
   wrong.router.top_k = 9;
   EXPECT_THROW(lab.add_run(longer), std::invalid_argument);
@@ -327,21 +312,21 @@ TEST(Lab, RefusesTwinsThatCannotBe) {
   EXPECT_NO_THROW(lab.add_run(fewer)) << "its own top_k is kept from the change that would not fit";
   EXPECT_THROW(lab.remove_run(0), std::invalid_argument);
   EXPECT_THROW(lab.remove_run(7), std::invalid_argument);
-  lab.add_run(tiny("c"));
-  lab.add_run(tiny("d"));
-  EXPECT_THROW(lab.add_run(tiny("e")), std::invalid_argument);
+  lab.add_run(one_layer("c"));
+  lab.add_run(one_layer("d"));
+  EXPECT_THROW(lab.add_run(one_layer("e")), std::invalid_argument);
   EXPECT_EQ(lab.histories().size(), 4u);
 }
 
 TEST_F(LabFiles, RemovedRunsStayInTheRecordingAndTheirNumbersTheirs) {
   {
-    Lab lab({tiny("a"), tiny("b")}, path("r.moescope"));
+    Lab lab({one_layer("a"), one_layer("b")}, path("r.moescope"));
     run_to(lab, 3);
     lab.remove_run(1);
     EXPECT_EQ(lab.histories().size(), 1u);
     EXPECT_THROW(lab.config(1), std::invalid_argument);
     run_to(lab, 5);
-    EXPECT_EQ(lab.add_run(tiny("c")), 2);
+    EXPECT_EQ(lab.add_run(one_layer("c")), 2);
     run_to(lab, 6);
     EXPECT_EQ(lab.histories()[1]->info().run, 2);
   }
@@ -353,7 +338,7 @@ TEST_F(LabFiles, RemovedRunsStayInTheRecordingAndTheirNumbersTheirs) {
 }
 
 TEST(Lab, FlipsAreAgainstTheFirstRunWheneverTheTwinJoined) {
-  RunConfig a = tiny("a");
+  RunConfig a = one_layer("a");
   a.telemetry.flips_every = 2;
   RunConfig b = a;
   b.precision.experts = Recipe::mxfp8_rceil;
@@ -387,27 +372,27 @@ TEST(Lab, FlipsAreAgainstTheFirstRunWheneverTheTwinJoined) {
 }
 
 TEST(Lab, RefusesRunsThatCannotBeInLockStep) {
-  RunConfig longer = tiny("b");
+  RunConfig longer = one_layer("b");
   longer.data.seq = 32;
-  EXPECT_THROW(Lab({tiny("a"), longer}, ""), std::runtime_error);
+  EXPECT_THROW(Lab({one_layer("a"), longer}, ""), std::runtime_error);
   EXPECT_THROW(Lab(std::vector<RunConfig>{}, ""), std::runtime_error);
-  EXPECT_THROW(Lab(std::vector<RunConfig>(5, tiny()), ""), std::runtime_error);
-  RunConfig lost = tiny();
+  EXPECT_THROW(Lab(std::vector<RunConfig>(5, one_layer()), ""), std::runtime_error);
+  RunConfig lost = one_layer();
   lost.data.path = "/nonexistent/text";
   EXPECT_THROW(Lab({lost}, ""), std::runtime_error);
-  EXPECT_THROW(Lab({tiny()}, "/nonexistent/folder/x.moescope"), std::runtime_error);
+  EXPECT_THROW(Lab({one_layer()}, "/nonexistent/folder/x.moescope"), std::runtime_error);
 }
 
 TEST_F(LabFiles, ResumedEqualsUninterrupted) {
   std::vector<float> whole;
   {
-    Lab lab({tiny("a"), tiny("b")}, "");
+    Lab lab({one_layer("a"), one_layer("b")}, "");
     lab.change({1, "precision.experts", std::string("mxfp8_rceil")});
     run_to(lab, 4);
     lab.save_checkpoint(path("kept"));
     run_to(lab, 8);
     EXPECT_EQ(lab.status().warning, "");
-    whole = losses(*lab.histories()[1]);
+    whole = all_losses(*lab.histories()[1]);
     const auto markers = lab.histories()[1]->markers();
     EXPECT_EQ(markers.back().kind, "event");
     EXPECT_EQ(markers.back().text, "checkpoint " + path("kept") + "/4");
@@ -419,13 +404,13 @@ TEST_F(LabFiles, ResumedEqualsUninterrupted) {
   Lab lab(std::move(trainers), "");
   EXPECT_EQ(lab.status().step, 4);
   run_to(lab, 8);
-  const auto again = losses(*lab.histories()[1]);
+  const auto again = all_losses(*lab.histories()[1]);
   EXPECT_EQ(again, std::vector<float>(whole.begin() + 4, whole.end()));
 }
 
 TEST_F(LabFiles, CheckpointThatCannotBeWrittenIsAWarning) {
   std::ofstream(path("file")) << "x";
-  Lab lab({tiny()}, "");
+  Lab lab({one_layer()}, "");
   run_to(lab, 1);
   lab.save_checkpoint(path("file"));
   lab.flush();
@@ -437,20 +422,20 @@ TEST_F(LabFiles, CheckpointThatCannotBeWrittenIsAWarning) {
 TEST_F(LabFiles, RecordingHoldsWhatTheHistoryHolds) {
   std::vector<float> live;
   {
-    Lab lab({tiny()}, path("r.moescope"));
+    Lab lab({one_layer()}, path("r.moescope"));
     run_to(lab, 5);
     lab.pin_note(0, 4, "n");
     lab.flush();
-    live = losses(*lab.histories()[0]);
-    EXPECT_EQ(losses(*RecordingReader(path("r.moescope")).load(0)), live) << "after flush(), while open";
+    live = all_losses(*lab.histories()[0]);
+    EXPECT_EQ(all_losses(*RecordingReader(path("r.moescope")).load(0)), live) << "after flush(), while open";
   }
   const auto read = RecordingReader(path("r.moescope")).load(0);
-  EXPECT_EQ(losses(*read), live);
+  EXPECT_EQ(all_losses(*read), live);
   EXPECT_EQ(read->markers().size(), 1u);
 }
 
 TEST(Lab, LossThatIsNoNumberPausesAndSaysWhere) {
-  RunConfig wild = tiny();
+  RunConfig wild = one_layer();
   wild.optimizer = {.lr = 1,
                     .lr_min = 0,
                     .schedule = Schedule::constant,
@@ -478,18 +463,18 @@ TEST(Lab, LossThatIsNoNumberPausesAndSaysWhere) {
 
 TEST(Lab, DestructionStopsWithinAStep) {
   for (int i = 0; i < 8; ++i) {
-    Lab lab({tiny("a"), tiny("b"), tiny("c"), tiny("d")}, "");
+    Lab lab({one_layer("a"), one_layer("b"), one_layer("c"), one_layer("d")}, "");
     lab.run();
     std::this_thread::sleep_for(std::chrono::milliseconds(3 * i));
   }
-  Lab waiting({tiny()}, "");
+  Lab waiting({one_layer()}, "");
   waiting.set_max_steps_per_s(0.001);  // a thousand seconds to the next step
   waiting.run();
   ASSERT_TRUE(eventually([&] { return waiting.status().step == 1; }));
 }
 
 TEST(Lab, ManyThreadsMayAskAtOnce) {
-  Lab lab({tiny()}, "");
+  Lab lab({one_layer()}, "");
   lab.run();
   std::vector<std::thread> askers;
   for (int who = 0; who < 4; ++who)

@@ -8,6 +8,7 @@
 #include "core/telemetry/recording/recording.h"
 #include "core/training/lab/lab.h"
 #include "core/training/recompute.h"
+#include "tests/support/lab_steps.h"
 #include "tests/support/small_run.h"
 
 namespace moescope {
@@ -15,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-RunConfig quantized(const char* name = "run") {
+RunConfig of_two_recipes(const char* name = "run") {
   RunConfig c = small_run();
   c.name = name;
   c.precision.experts = Recipe::mxfp8_rceil;
@@ -23,17 +24,6 @@ RunConfig quantized(const char* name = "run") {
   c.precision.rounding = Rounding::stochastic;
   c.telemetry.checkpoint_every = 4;
   return c;
-}
-
-void run_to(Lab& lab, std::int64_t step) {
-  lab.run_until(step);
-  for (int i = 0; i < 3000; ++i) {
-    const LabStatus now = lab.status();
-    if (now.step == step && !now.running && now.catching_up.empty()) break;
-    std::this_thread::sleep_for(10ms);
-  }
-  lab.flush();
-  ASSERT_EQ(lab.status().step, step) << lab.status().error;
 }
 
 template <class Thing>
@@ -67,9 +57,9 @@ TEST(Recomputation, IsTheTensorOfThenFromACheckpointAndFromTheRecording) {
   const std::string path = testing::TempDir() + "recompute.moescope";
   std::shared_ptr<const CapturedOperand> then_a, then_b;
   {
-    RunConfig second = quantized("other");
+    RunConfig second = of_two_recipes("other");
     second.precision.experts = Recipe::fp8_deepseek_128;
-    Lab lab({quantized(), second}, path);
+    Lab lab({of_two_recipes(), second}, path);
     run_to(lab, 3);
     lab.change({0, "optimizer.lr", 3e-3});
     lab.change({0, "data.mixture", std::string("JSON=1")});
@@ -103,7 +93,7 @@ TEST(Recomputation, IsTheTensorOfThenFromACheckpointAndFromTheRecording) {
 }
 
 TEST(Recomputation, WhatIsNotThatStepIsRefused) {
-  Lab lab({quantized()}, "");
+  Lab lab({of_two_recipes()}, "");
   run_to(lab, 5);
   const auto history = lab.histories()[0];
   EXPECT_THROW(plan_recompute(*history, *history, kExperts, 5), std::invalid_argument);
@@ -122,7 +112,7 @@ TEST(Recomputation, WhatIsNotThatStepIsRefused) {
 }
 
 TEST(Recomputation, EndsWithinAStepWhenItIsDropped) {
-  Lab lab({quantized()}, "");
+  Lab lab({of_two_recipes()}, "");
   run_to(lab, 40);
   const auto history = lab.histories()[0];
   const auto begin = std::chrono::steady_clock::now();

@@ -9,6 +9,7 @@
 
 #include "core/training/checkpoint_folder.h"
 #include "core/training/lab/lab.h"
+#include "tests/support/lab_steps.h"
 
 namespace moescope {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-RunConfig tiny(const char* name = "tiny") {
+RunConfig two_layers(const char* name = "tiny") {
   RunConfig c;
   c.name = name;
   c.model.dim = 32;
@@ -38,17 +39,6 @@ RunConfig tiny(const char* name = "tiny") {
   return c;
 }
 
-void run_to(Lab& lab, std::int64_t step) {
-  lab.run_until(step);
-  for (int i = 0; i < 2000; ++i) {
-    const LabStatus now = lab.status();
-    if (now.step == step && !now.running && now.catching_up.empty()) break;
-    std::this_thread::sleep_for(10ms);
-  }
-  lab.flush();
-  ASSERT_EQ(lab.status().step, step) << lab.status().error;
-}
-
 std::vector<float> losses(const Lab& lab, std::size_t place, std::int64_t from = 0) {
   const auto history = lab.histories().at(place);
   std::vector<float> values;
@@ -64,7 +54,7 @@ std::vector<std::int64_t> steps_of(const std::vector<KeptCheckpoint>& all) {
 }
 
 TEST(Rewind, TrainedAgainIsTheSameToTheBit) {
-  Lab lab({tiny("a"), tiny("b")}, "");
+  Lab lab({two_layers("a"), two_layers("b")}, "");
   lab.change({1, "router.top_k", std::int64_t{1}});
   run_to(lab, 6);
   lab.change({0, "optimizer.lr", 4e-3});
@@ -83,7 +73,7 @@ TEST(Rewind, TrainedAgainIsTheSameToTheBit) {
   EXPECT_EQ(losses(lab, 1), b);
 
   lab.rewind(4);  // before them
-  EXPECT_EQ(lab.config(0).optimizer.lr, tiny().optimizer.lr);
+  EXPECT_EQ(lab.config(0).optimizer.lr, two_layers().optimizer.lr);
   EXPECT_EQ(lab.config(0).data.mixture, "");
   EXPECT_EQ(lab.config(1).router.top_k, 1);
   EXPECT_EQ(steps_of(lab.checkpoints()), (std::vector<std::int64_t>{0, 4}));
@@ -101,7 +91,7 @@ TEST(Rewind, TrainedAgainIsTheSameToTheBit) {
 }
 
 TEST(Rewind, ToTheBeginningWhileItRuns) {
-  Lab lab({tiny()}, "");
+  Lab lab({two_layers()}, "");
   run_to(lab, 5);
   const auto before = losses(lab, 0);
   lab.run();
@@ -117,7 +107,7 @@ TEST(Rewind, ToTheBeginningWhileItRuns) {
 }
 
 TEST(Rewind, ChangesAfterACheckpointByHandAtTheSameStepAreTakenBack) {
-  Lab lab({tiny()}, "");
+  Lab lab({two_layers()}, "");
   run_to(lab, 5);
   lab.change({0, "router.top_k", std::int64_t{3}});
   lab.keep_checkpoint();
@@ -129,7 +119,7 @@ TEST(Rewind, ChangesAfterACheckpointByHandAtTheSameStepAreTakenBack) {
   EXPECT_EQ(lab.config(0).router.top_k, 3);
   run_to(lab, 7);
   const auto again = losses(lab, 0);
-  Lab other({tiny()}, "");
+  Lab other({two_layers()}, "");
   run_to(other, 5);
   other.change({0, "router.top_k", std::int64_t{3}});
   run_to(other, 7);
@@ -138,7 +128,7 @@ TEST(Rewind, ChangesAfterACheckpointByHandAtTheSameStepAreTakenBack) {
 }
 
 TEST(Rewind, HealsALossThatIsNoNumber) {
-  RunConfig config = tiny();
+  RunConfig config = two_layers();
   config.optimizer.clip = 1e9;
   Lab lab({config}, "");
   run_to(lab, 5);
@@ -153,7 +143,7 @@ TEST(Rewind, HealsALossThatIsNoNumber) {
 }
 
 TEST(Rewind, RefusesWhatIsNotKept) {
-  Lab lab({tiny("a")}, "");
+  Lab lab({two_layers("a")}, "");
   run_to(lab, 9);
   EXPECT_THROW(lab.rewind(5), std::invalid_argument);
   EXPECT_THROW(lab.branch(0, 5, {}), std::invalid_argument);
@@ -171,7 +161,7 @@ TEST(Rewind, RefusesWhatIsNotKept) {
 }
 
 TEST(Branch, WithoutAChangeIsTheSameRunAndWithOneAnother) {
-  Lab lab({tiny("a")}, "");
+  Lab lab({two_layers("a")}, "");
   run_to(lab, 6);
   lab.change({0, "optimizer.lr", 4e-3});
   lab.change({0, "data.mixture", std::string("JSON=1")});
@@ -194,9 +184,9 @@ TEST(Branch, WithoutAChangeIsTheSameRunAndWithOneAnother) {
 }
 
 TEST(Branch, OfARunThatCatchesUpCanBeRewoundWithTheOthers) {
-  Lab lab({tiny("a")}, "");
+  Lab lab({two_layers("a")}, "");
   run_to(lab, 9);
-  lab.add_run(tiny("b"));
+  lab.add_run(two_layers("b"));
   run_to(lab, 10);  // passes 4 and 8, where the first was kept
   EXPECT_EQ(lab.checkpoints()[1].runs, (std::vector<int>{0, 1}));
   const auto a = losses(lab, 0), b = losses(lab, 1);
@@ -207,7 +197,7 @@ TEST(Branch, OfARunThatCatchesUpCanBeRewoundWithTheOthers) {
 }
 
 TEST(Ring, StaysBoundedAndKeepsTheFirstAndThoseMadeByHand) {
-  RunConfig config = tiny();
+  RunConfig config = two_layers();
   config.telemetry.checkpoint_every = 1;
   config.telemetry.checkpoints_kept = 6;
   Lab lab({config}, "");
@@ -237,7 +227,7 @@ TEST_F(RingFolder, HoldsWhatMemoryHoldsAndAtTheEndTheNewestAndThoseMadeByHand) {
   const std::string folder = (root_ / "r.checkpoints").string();
   std::vector<float> whole;
   {
-    Lab lab({tiny("z"), tiny("b")}, (root_ / "r.moescope").string());
+    Lab lab({two_layers("z"), two_layers("b")}, (root_ / "r.moescope").string());
     lab.change({0, "router.pinned_bias", std::string("1:0=0.2")});
     run_to(lab, 3);
     lab.keep_checkpoint();
@@ -274,7 +264,7 @@ TEST(Checkpoints, ThatAreRemovedWhileTrainingAreSaidAndWrittenAgain) {
   fs::remove_all(folder);
   fs::create_directories(folder);
   {
-    Lab lab({tiny()}, (folder / "r.moescope").string());
+    Lab lab({two_layers()}, (folder / "r.moescope").string());
     const fs::path kept = folder / "r.checkpoints";
     const auto wait_for = [](const auto& happened) {
       for (int i = 0; i < 3000 && !happened(); ++i) std::this_thread::sleep_for(10ms);

@@ -22,7 +22,7 @@
 namespace moescope {
 namespace {
 
-RunConfig small_config() {
+RunConfig with_short_window() {
   RunConfig c = small_run();
   c.telemetry.window = 3;
   return c;
@@ -35,7 +35,7 @@ LiveChange change(std::string key, ConfigValue value) {
 class TrainerTest : public testing::Test {
  protected:
   TelemetryFrame step(Trainer& trainer) { return trainer.step(data_->batch(trainer.steps_taken())); }
-  RunConfig config_ = small_config();
+  RunConfig config_ = with_short_window();
   std::unique_ptr<Dataset> data_ = open_dataset(config_.data, config_.seed);
 };
 

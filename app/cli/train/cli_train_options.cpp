@@ -1,4 +1,4 @@
-#include "app/cli/cli_train_options.h"
+#include "app/cli/train/cli_train_options.h"
 
 #include "core/config/run_config.h"
 

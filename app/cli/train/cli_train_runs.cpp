@@ -1,4 +1,4 @@
-#include "app/cli/cli_train_runs.h"
+#include "app/cli/train/cli_train_runs.h"
 
 #include <algorithm>
 #include <filesystem>

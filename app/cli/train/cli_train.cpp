@@ -1,4 +1,4 @@
-#include "app/cli/cli_train.h"
+#include "app/cli/train/cli_train.h"
 
 #include <unistd.h>
 
@@ -15,13 +15,13 @@
 #include <optional>
 #include <stdexcept>
 
-#include "app/cli/cli_compare.h"
-#include "app/cli/cli_progress.h"
-#include "app/cli/cli_train_options.h"
-#include "app/cli/cli_train_outputs.h"
-#include "app/cli/cli_train_runs.h"
-#include "app/cli/cli_train_stop.h"
 #include "app/cli/command_line.h"
+#include "app/cli/train/cli_compare.h"
+#include "app/cli/train/cli_progress.h"
+#include "app/cli/train/cli_train_options.h"
+#include "app/cli/train/cli_train_outputs.h"
+#include "app/cli/train/cli_train_runs.h"
+#include "app/cli/train/cli_train_stop.h"
 #include "core/config/run_config.h"
 #include "core/io/text_escape.h"
 #include "core/io/whole_file.h"

@@ -1,4 +1,4 @@
-#include "app/cli/cli_train_stop.h"
+#include "app/cli/train/cli_train_stop.h"
 
 #include <signal.h>
 #include <sys/time.h>

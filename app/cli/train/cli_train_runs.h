@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "app/cli/cli_train_options.h"
+#include "app/cli/train/cli_train_options.h"
 #include "core/config/run_config.h"
 #include "core/parallel/ranks.h"
 #include "core/training/trainer.h"

@@ -1,4 +1,4 @@
-#include "app/cli/cli_compare.h"
+#include "app/cli/train/cli_compare.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "app/cli/cli_train_outputs.h"
+#include "app/cli/train/cli_train_outputs.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

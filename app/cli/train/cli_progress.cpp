@@ -1,4 +1,4 @@
-#include "app/cli/cli_progress.h"
+#include "app/cli/train/cli_progress.h"
 
 #include <unistd.h>
 

@@ -1,0 +1,268 @@
+#include "app/cli/cli_check.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "app/cli/command_line.h"
+#include "app/cli/growing_runs.h"
+#include "core/files/open_runs.h"
+#include "core/io/text_escape.h"
+#include "core/telemetry/findings/health.h"
+#include "core/training/lab/lock_step.h"
+
+namespace moescope {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using namespace std::chrono_literals;
+
+constexpr int kFound = 1;
+constexpr auto kPause = 200ms;   // between two looks at a file that grows
+constexpr int kCheckSchema = 1;  // of --json: rises when a key changes its meaning or goes away
+
+// The words of --fail-on and "kind" in --json.
+struct Word {
+  const char* word;
+  FindingKind kind;
+};
+constexpr std::array<Word, 21> kWords = {{
+    {"nan", FindingKind::loss_not_finite},
+    {"diverged", FindingKind::loss_stuck},
+    {"spike", FindingKind::loss_spike},
+    {"collapsed", FindingKind::collapsed},
+    {"collapsing", FindingKind::collapsing},
+    {"dead", FindingKind::dead},
+    {"starved", FindingKind::starved},
+    {"hot", FindingKind::hot},
+    {"uneven", FindingKind::uneven},
+    {"no-recovery", FindingKind::no_recovery},
+    {"load-shift", FindingKind::load_shift},
+    {"oscillating", FindingKind::oscillating_bias},
+    {"saturated", FindingKind::saturated},
+    {"uninformative", FindingKind::uninformative},
+    {"no-gradient", FindingKind::no_gradient},
+    {"bias-against-gate", FindingKind::bias_against_gate},
+    {"auxiliary-dominates", FindingKind::auxiliary_dominates},
+    {"underflow", FindingKind::underflow},
+    {"clipping", FindingKind::clipping},
+    {"low-sqnr", FindingKind::low_sqnr},
+    {"by-hand", FindingKind::by_hand},
+}};
+
+const char* word_of(FindingKind kind) {
+  for (const Word& each : kWords)
+    if (each.kind == kind) return each.word;
+  return "comparison";
+}
+
+struct CheckOptions {
+  std::string file, fail_on = "severe", until = "finding";
+  bool json = false, follow = false;
+  double idle = 0;
+};
+
+// Which findings make the check fail. Those that are over do not, but for a loss that was no number.
+class FailOn {
+ public:
+  explicit FailOn(const std::string& words) {
+    for (std::size_t begin = 0; begin <= words.size();) {
+      const std::size_t end = std::min(words.find(',', begin), words.size());
+      add(words.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+  bool meets(const Finding& finding) const {
+    if (!finding.ongoing && finding.kind != FindingKind::loss_not_finite) return false;
+    if (static_cast<int>(finding.severity) >= least_) return true;
+    return std::find(kinds_.begin(), kinds_.end(), finding.kind) != kinds_.end();
+  }
+
+ private:
+  void add(const std::string& word) {
+    if (word == "severe" || word == "warning") {
+      least_ = std::min(least_, static_cast<int>(word == "severe" ? Severity::severe : Severity::warning));
+      return;
+    }
+    std::string allowed = "severe, warning";
+    for (const Word& each : kWords) {
+      if (word == each.word) return kinds_.push_back(each.kind);
+      allowed += std::string(", ") + each.word;
+    }
+    throw std::runtime_error("--fail-on: \"" + word + "\" is no finding, allowed are " + allowed);
+  }
+  int least_ = static_cast<int>(Severity::severe) + 1;  // severity; beyond the last: none by severity
+  std::vector<FindingKind> kinds_;
+};
+
+struct CheckedRun {
+  HistoryPtr history;
+  std::vector<Finding> findings;
+  Health health;
+};
+
+// Keeps what it read of each run, so that a step of a run that grows costs the same at its end as at its beginning.
+class Checker {
+ public:
+  std::vector<CheckedRun> check(const std::vector<HistoryPtr>& histories) {
+    std::vector<CheckedRun> runs;
+    for (const HistoryPtr& history : histories) {
+      auto& scan = scans_[history.get()];
+      if (!scan) scan = std::make_unique<FindingsScan>(history);
+      scan->advance(history->steps().last);
+      const std::vector<Finding> findings = scan->findings();
+      runs.push_back({history, findings, judge_health(*history, findings)});
+    }
+    return runs;
+  }
+
+ private:
+  std::map<const History*, std::unique_ptr<FindingsScan>> scans_;
+};
+
+bool fails(const std::vector<CheckedRun>& runs, const FailOn& fail_on) {
+  return std::any_of(runs.begin(), runs.end(), [&](const CheckedRun& run) {
+    return std::any_of(run.findings.begin(), run.findings.end(), [&](const Finding& f) { return fail_on.meets(f); });
+  });
+}
+
+std::int64_t newest_step(const std::vector<CheckedRun>& runs) {
+  std::int64_t newest = -1;
+  for (const CheckedRun& run : runs) newest = std::max(newest, run.history->steps().last);
+  return newest;
+}
+
+// -1: until a finding.
+std::int64_t last_step(const std::string& until) {
+  if (until == "finding") return -1;
+  std::int64_t step = 0;
+  const auto [end, error] = std::from_chars(until.data(), until.data() + until.size(), step);
+  if (error != std::errc{} || end != until.data() + until.size() || step < 0)
+    throw std::runtime_error("--until " + until + ": neither `finding` nor a step");
+  return step;
+}
+
+std::vector<CheckedRun> follow(const CheckOptions& options, const FailOn& fail_on) {
+  const std::int64_t until = last_step(options.until);
+  GrowingRuns file(options.file);
+  Checker checker;
+  std::int64_t seen = -1;
+  for (auto grew = std::chrono::steady_clock::now();; std::this_thread::sleep_for(kPause)) {
+    std::vector<CheckedRun> runs = checker.check(file.read());
+    const auto now = std::chrono::steady_clock::now();
+    if (const std::int64_t newest = newest_step(runs); newest != seen) seen = newest, grew = now;
+    const bool idle = options.idle > 0 && std::chrono::duration<double>(now - grew).count() >= options.idle;
+    if (fails(runs, fail_on) || (until >= 0 && seen >= until) || idle) return runs;
+  }
+}
+
+std::vector<CheckedRun> read_once(const CheckOptions& options) {
+  const OpenedRuns opened = open_runs({options.file}, ImportOptions{}, kMaxRuns);
+  for (const SkippedLines& file : opened.skipped)
+    std::fprintf(stderr, "%s: %s\n", printable(file.path).c_str(), printable(file.bad.summary(file.unit)).c_str());
+  return Checker().check({opened.histories.begin(), opened.histories.end()});
+}
+
+Json to_json(const Finding& finding, const FailOn& fail_on) {
+  Json json = {{"kind", word_of(finding.kind)},
+               {"severity", severity_name(finding.severity)},
+               {"fails", fail_on.meets(finding)},
+               {"ongoing", finding.ongoing},
+               {"steps", {finding.steps.first, finding.steps.last}},
+               {"layers", finding.layers},
+               {"experts", finding.experts},
+               {"title", finding.title},
+               {"saw", finding.saw},
+               {"why", finding.why},
+               {"settings", finding.knobs}};
+  if (finding.tensor) json["operand"] = place_text(*finding.tensor);
+  return json;
+}
+
+std::string report_json(const std::vector<CheckedRun>& runs, const FailOn& fail_on) {
+  Json json = {{"moescope_check", kCheckSchema}, {"failed", fails(runs, fail_on)}, {"runs", Json::array()}};
+  for (const CheckedRun& run : runs) {
+    const StepRange steps = run.history->steps();
+    Json findings = Json::array();
+    for (const Finding& finding : run.findings) findings.push_back(to_json(finding, fail_on));
+    json["runs"].push_back({{"name", run.history->info().name},
+                            {"steps", {steps.first, steps.last}},
+                            {"verdict", health_verdict_name(run.health.verdict)},
+                            {"sentence", run.health.sentence},
+                            {"help", run.health.help},
+                            {"findings", findings}});
+  }
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+std::string report_text(const std::vector<CheckedRun>& runs, const FailOn& fail_on) {
+  std::string text;
+  for (const CheckedRun& run : runs) {
+    const StepRange steps = run.history->steps();
+    text += run.history->info().name + ", steps " + std::to_string(steps.first) + " to " + std::to_string(steps.last) +
+            "\n" + health_verdict_name(run.health.verdict) + ": " + run.health.sentence + "\n";
+    if (!run.health.help.empty()) text += run.health.help + "\n";
+    for (const Finding& finding : run.findings)
+      text += std::string(fail_on.meets(finding) ? "FAIL  " : "      ") + word_of(finding.kind) + ", " +
+              severity_name(finding.severity) + (finding.ongoing ? "" : ", over") + ", steps " +
+              std::to_string(finding.steps.first) + " to " + std::to_string(finding.steps.last) + ": " + finding.title +
+              "\n";
+  }
+  return text;
+}
+
+void check(const CheckOptions& options) {
+  const FailOn fail_on(options.fail_on);
+  const std::vector<CheckedRun> runs = options.follow ? follow(options, fail_on) : read_once(options);
+  if (newest_step(runs) < 0) throw std::runtime_error(options.file + ": has no step yet");
+  std::fputs(options.json ? report_json(runs, fail_on).c_str() : printable_lines(report_text(runs, fail_on)).c_str(),
+             stdout);
+  if (fails(runs, fail_on)) throw ExitStatus{kFound};
+}
+
+}  // namespace
+
+void add_check_command(CLI::App& app) {
+  auto options = std::make_shared<CheckOptions>();
+  Command command(app, "check", "Says what is wrong with a run, by its exit status, too");
+  command.option("RUN", options->file, "Recording (.moescope) or training log").required();
+  std::string words =
+      "Findings that make it fail, separated by commas: severe (every severe one), warning (those, too)";
+  for (const Word& each : kWords) words += std::string(", ") + each.word;
+  command.option("--fail-on", options->fail_on, words).shows_default();
+  command.option("--json", options->json, "Prints all findings as JSON");
+  const Option follow = command.option("--follow", options->follow,
+                                       "Reads on while the recording or log (JSON lines, need not be there yet) grows, "
+                                       "until one of those findings is there");
+  command.option("--until", options->until, "`finding`, or the step after which it ends without one")
+      .shows_default()
+      .needs(follow);
+  command.option("--idle", options->idle, "Ends, too, when nothing was added for so many seconds; 0: waits on")
+      .range(0.0, 1e9)
+      .shows_default()
+      .needs(follow);
+  command.footer(
+      "Exit status: 0 no such finding, 1 there is one, 2 wrong input. A finding that is over does not count, but for "
+      "a\n"
+      "loss that was not finite.\n"
+      "JSON: {\"moescope_check\": 1, \"failed\", \"runs\": [{\"name\", \"steps\": [first, last], \"verdict\", "
+      "\"sentence\",\n"
+      "\"help\", \"findings\": [{\"kind\", \"severity\", \"fails\", \"ongoing\", \"steps\", \"layers\", \"experts\", "
+      "\"title\",\n"
+      "\"saw\", \"why\", \"settings\", \"operand\"}]}]}. Keys may be added; the number rises when one changes.\n"
+      "Examples:\n"
+      "  moescope-cli check train.jsonl --fail-on collapsed,dead,nan\n"
+      "  moescope-cli check train.jsonl --follow --until 2000 --idle 600 --json");
+  command.runs([options] { check(*options); });
+}
+
+}  // namespace moescope

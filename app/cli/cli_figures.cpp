@@ -1,0 +1,218 @@
+#include "app/cli/cli_figures.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "app/cli/command_line.h"
+#include "core/files/open_runs.h"
+#include "core/io/json_text.h"
+#include "core/io/text_escape.h"
+#include "core/telemetry/frame/metrics.h"
+#include "core/telemetry/logs/jsonl.h"
+#include "core/training/lab/lock_step.h"
+
+namespace moescope {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kFiguresSchema = 1;    // of --json: rises when a key changes its meaning or goes away
+constexpr std::int64_t kLook = 256;  // steps read at a time, backwards
+
+struct FiguresOptions {
+  std::string file, run;
+  std::optional<std::int64_t> at;
+  std::vector<std::string> figures;
+  bool json = false;
+};
+
+// A figure's newest value at or before a step.
+struct Reading {
+  std::int64_t step = -1;
+  float value = kNoValue;
+};
+
+std::optional<Reading> newest(const History& history, Metric metric, int layer, std::int64_t at) {
+  if (is_missing(history.value_at(metric, layer, at))) return std::nullopt;
+  const std::int64_t first = history.steps().first;
+  for (std::int64_t last = at; last >= first; last -= kLook) {
+    const StepRange range{std::max(first, last - kLook + 1), last};
+    const std::vector<float> values = history.values(metric, layer, range);
+    for (std::int64_t i = range.size(); i-- > 0;)
+      if (!is_missing(values[static_cast<std::size_t>(i)]))
+        return Reading{range.first + i, values[static_cast<std::size_t>(i)]};
+  }
+  // Single values of long ago are kept as means of several steps, which value_at knows.
+  return Reading{-1, history.value_at(metric, layer, at)};
+}
+
+Json number(float value) {  // as in JSON lines (jsonl.h)
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  return static_cast<double>(value);
+}
+
+// The figures that were asked for; all: none was named.
+class Wanted {
+ public:
+  explicit Wanted(const std::vector<std::string>& keys) : keys_(keys) {
+    for (const std::string& key : keys)
+      if (!find_metric(key))
+        throw std::runtime_error("--figure " + key + ": there is no such figure, allowed are " + all_keys());
+  }
+  bool has(const MetricInfo& info) const {
+    return keys_.empty() || std::find(keys_.begin(), keys_.end(), info.key) != keys_.end();
+  }
+
+ private:
+  static std::string all_keys() {
+    std::string all;
+    for (const MetricInfo* info : kMetricCards) all += (all.empty() ? "" : ", ") + std::string(info->key);
+    for (const MetricInfo& info : kQuantMetrics) all += std::string(", ") + info.key;
+    return all;
+  }
+  const std::vector<std::string>& keys_;
+};
+
+struct Scalar {
+  const MetricInfo* info;
+  int layer;  // kWholeRun: of the run, or the mean over layers
+  Reading reading;
+};
+
+std::vector<Scalar> scalars(const History& history, std::int64_t at, const Wanted& wanted) {
+  std::vector<int> layers = {kWholeRun};
+  for (int layer = 0; layer < history.info().n_layers; ++layer) layers.push_back(layer);
+  std::vector<Scalar> found;
+  for (int m = 0; m < kNumMetrics; ++m) {
+    const auto metric = static_cast<Metric>(m);
+    if (!wanted.has(metric_info(metric))) continue;
+    for (const int layer : layers)
+      if (const auto reading = newest(history, metric, layer, at))
+        found.push_back({&metric_info(metric), layer, *reading});
+  }
+  return found;
+}
+
+std::string provenance(const History& history, const MetricInfo& info) {
+  const bool elsewhere = history.info().config_toml.empty() && info.provenance == Provenance::measured_here;
+  return provenance_name(elsewhere ? Provenance::measured_elsewhere : info.provenance);
+}
+
+Json figures_json(const History& history, const std::vector<Scalar>& scalars) {
+  Json figures = Json::array();
+  const MetricInfo* last = nullptr;
+  for (const Scalar& scalar : scalars) {
+    if (scalar.info != last)
+      figures.push_back({{"key", scalar.info->key},
+                         {"name", scalar.info->name},
+                         {"unit", scalar.info->unit},
+                         {"provenance", provenance(history, *scalar.info)},
+                         {"values", Json::array()}});
+    last = scalar.info;
+    Json value = {{"layer", scalar.layer == kWholeRun ? Json(nullptr) : Json(scalar.layer)},
+                  {"step", scalar.reading.step < 0 ? Json(nullptr) : Json(scalar.reading.step)},
+                  {"value", number(scalar.reading.value)}};
+    figures.back()["values"].push_back(std::move(value));
+  }
+  return figures;
+}
+
+// Arrays of the newest frames that have them, as they stand in JSON lines.
+void add_arrays(Json& json, const History& history, std::int64_t at) {
+  const auto add = [&](const std::shared_ptr<const TelemetryFrame>& frame, std::initializer_list<const char*> keys) {
+    if (!frame) return;
+    const nlohmann::json line = parse_json(to_json_line(*frame));
+    for (const char* key : keys)
+      if (line.contains(key)) json[key] = {{"step", frame->step}, {"values", Json(line[key])}};
+  };
+  add(history.frame_at(at), {"routers", "wire"});
+  add(history.quant_frame_at(at), {"quants"});
+  add(history.flip_frame_at(at), {"flips"});
+  add(history.gradient_frame_at(at), {"gradients", "rounding_flips"});
+  add(history.specialisation_frame_at(at), {"specialisation"});
+}
+
+std::string table(const std::vector<Scalar>& scalars) {
+  std::string text;
+  char line[256];
+  for (const Scalar& scalar : scalars) {
+    const std::string layer = scalar.layer == kWholeRun ? "run" : "layer " + std::to_string(scalar.layer);
+    std::snprintf(line, sizeof line, "%-28s %-9s %12.6g %-11s step %lld\n", scalar.info->key, layer.c_str(),
+                  static_cast<double>(scalar.reading.value), scalar.info->unit,
+                  static_cast<long long>(scalar.reading.step));
+    text += line;
+  }
+  return text;
+}
+
+HistoryPtr run_of(const FiguresOptions& options) {
+  const OpenedRuns opened = open_runs({options.file}, ImportOptions{}, kMaxRuns);
+  for (const SkippedLines& file : opened.skipped)
+    std::fprintf(stderr, "%s: %s\n", printable(file.path).c_str(), printable(file.bad.summary(file.unit)).c_str());
+  std::string names;
+  for (const auto& history : opened.histories) {
+    if (options.run.empty() || history->info().name == options.run) return history;
+    names += (names.empty() ? "" : ", ") + history->info().name;
+  }
+  throw std::runtime_error("--run " + options.run + ": not in " + options.file + ", which holds " + names);
+}
+
+void print_figures(const FiguresOptions& options) {
+  const Wanted wanted(options.figures);
+  const HistoryPtr history = run_of(options);
+  const StepRange steps = history->steps();
+  if (steps.empty()) throw std::runtime_error(options.file + ": has no step yet");
+  const std::int64_t at = options.at.value_or(steps.last);
+  if (at < steps.first || at > steps.last)
+    throw std::runtime_error("--at " + std::to_string(at) + ": the run has steps " + std::to_string(steps.first) +
+                             " to " + std::to_string(steps.last));
+  const std::vector<Scalar> found = scalars(*history, at, wanted);
+  if (!options.json) {
+    std::fputs(printable_lines(history->info().name + ", step " + std::to_string(at) + "\n" + table(found)).c_str(),
+               stdout);
+    return;
+  }
+  Json json = {{"moescope_figures", kFiguresSchema},
+               {"run", history->info().name},
+               {"step", at},
+               {"steps", {steps.first, steps.last}},
+               {"figures", figures_json(*history, found)}};
+  if (options.figures.empty()) add_arrays(json, *history, at);
+  std::printf("%s\n", json.dump(1, ' ', false, Json::error_handler_t::replace).c_str());
+}
+
+}  // namespace
+
+void add_figures_command(CLI::App& app) {
+  auto options = std::make_shared<FiguresOptions>();
+  Command command(app, "figures", "Prints what the window shows at a step, for scripts");
+  command.option("RUN", options->file, "Recording (.moescope) or training log").required();
+  command.option("--at", options->at, "Step (default: the newest)");
+  command.option("--run", options->run, "Of several in the file, the run of this name (default: the first)");
+  command.option("--figure", options->figures, "Only this figure, by its key: max_vio, ce_loss, ...").repeatable();
+  command.option("--json", options->json, "Prints JSON, with the arrays by expert, rank and operand, too");
+  command.footer(
+      "A figure that is not taken every step is that of the newest step up to --at, which stands beside it.\n"
+      "JSON: {\"moescope_figures\": 1, \"run\", \"step\", \"steps\": [first, last], \"figures\": [{\"key\", \"name\", "
+      "\"unit\",\n"
+      "\"provenance\", \"values\": [{\"layer\" (null: the whole run), \"step\" (null: a mean over steps of long ago),\n"
+      "\"value\"}]}], and where the run has them \"routers\", \"wire\", \"quants\", \"flips\", \"gradients\", "
+      "\"rounding_flips\",\n"
+      "\"specialisation\": {\"step\", \"values\" as in export --to jsonl}}. Keys may be added; the number rises when "
+      "one\n"
+      "changes.\n"
+      "Examples:\n"
+      "  moescope-cli figures run.moescope --at 400 --json\n"
+      "  moescope-cli figures train.jsonl --figure max_vio --figure ce_loss");
+  command.runs([options] { print_figures(*options); });
+}
+
+}  // namespace moescope

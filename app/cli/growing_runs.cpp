@@ -1,0 +1,32 @@
+#include "app/cli/growing_runs.h"
+
+#include <filesystem>
+#include <stdexcept>
+
+#include "core/files/file_kind.h"
+#include "core/training/lab/lock_step.h"
+
+namespace moescope {
+
+GrowingRuns::GrowingRuns(const std::string& path) {
+  const bool there = std::filesystem::exists(path) && std::filesystem::file_size(path) > 0;
+  const FileKind kind = there ? file_kind(path) : FileKind::training_log;
+  if (kind == FileKind::recording)
+    recording_ = open_runs({path}, ImportOptions{}, kMaxRuns);
+  else if (kind == FileKind::training_log)
+    log_ = std::make_unique<LogFollower>(path);
+  else
+    throw std::runtime_error(path + ": is a " + file_kind_name(kind) +
+                             "; --follow reads recordings and logs of JSON lines");
+}
+
+std::vector<HistoryPtr> GrowingRuns::read() {
+  if (log_) {
+    const auto histories = log_->histories();
+    return {histories.begin(), histories.end()};
+  }
+  for (const auto& more : recording_.more) more();
+  return {recording_.histories.begin(), recording_.histories.end()};
+}
+
+}  // namespace moescope

@@ -1,0 +1,142 @@
+// moescope-cli check and figures, which scripts call: exit status and JSON.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/cli_fixture.h"
+
+namespace moescope {
+namespace {
+
+using Json = nlohmann::json;
+
+class CliCheck : public Cli {
+ protected:
+  static std::string sample(const char* name) {
+    return std::string(MOESCOPE_TEST_DATA) + "/../assets/samples/" + name + ".jsonl";
+  }
+  static std::vector<std::string> lines_of(const std::string& file) {
+    std::ifstream in(file);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(in, line);) lines.push_back(line);
+    return lines;
+  }
+  void append(const std::string& name, const std::string& line) const {
+    std::ofstream(path(name), std::ios::app) << line << '\n';
+  }
+};
+
+TEST_F(CliCheck, FailsByTheFindingsThatWereNamed) {
+  const std::string collapsed = sample("unbalanced_bf16");
+  Result result = run({"check", collapsed});
+  EXPECT_EQ(result.status, 1) << result.err;
+  EXPECT_NE(result.out.find("Unhealthy: 3 of 8 MoE layers have collapsed"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("FAIL  collapsed, severe"), std::string::npos) << result.out;
+  EXPECT_EQ(run({"check", collapsed, "--fail-on", "nan,collapsed"}).status, 1);
+  EXPECT_EQ(run({"check", collapsed, "--fail-on", "nan,diverged,underflow"}).status, 0);
+  EXPECT_EQ(run({"check", sample("domain_shift")}).status, 0) << "it has a warning only";
+  EXPECT_EQ(run({"check", sample("domain_shift"), "--fail-on", "warning"}).status, 1);
+}
+
+TEST_F(CliCheck, ALossThatWasNoNumberCountsForEver) {
+  write("nan.jsonl", "{\"step\":0,\"loss\":5}\n{\"step\":1,\"loss\":NaN}\n{\"step\":2,\"loss\":4}\n");
+  EXPECT_EQ(run({"check", path("nan.jsonl"), "--fail-on", "nan"}).status, 1);
+}
+
+TEST_F(CliCheck, JsonHasEveryFindingAndWhetherItFails) {
+  const Result result = run({"check", sample("unbalanced_bf16"), "--json", "--fail-on", "collapsed"});
+  EXPECT_EQ(result.status, 1);
+  const Json json = Json::parse(result.out);
+  EXPECT_EQ(json["moescope_check"], 1);
+  EXPECT_EQ(json["failed"], true);
+  const Json& checked = json["runs"][0];
+  EXPECT_EQ(checked["steps"], Json({0, 1380}));
+  EXPECT_EQ(checked["verdict"], "Unhealthy");
+  int collapsed = 0;
+  for (const Json& finding : checked["findings"]) {
+    EXPECT_EQ(finding["fails"], finding["kind"] == "collapsed");
+    collapsed += finding["kind"] == "collapsed";
+  }
+  EXPECT_EQ(collapsed, 3);
+}
+
+TEST_F(CliCheck, WrongWordsAreNamed) {
+  const Result word = run({"check", sample("domain_shift"), "--fail-on", "colapsed"});
+  EXPECT_EQ(word.status, 2);
+  EXPECT_NE(word.err.find("\"colapsed\" is no finding, allowed are severe, warning, nan"), std::string::npos)
+      << word.err;
+  EXPECT_EQ(run({"check", path("nothing.jsonl")}).status, 2);
+  EXPECT_EQ(run({"check", sample("domain_shift"), "--until", "5"}).status, 2) << "--until needs --follow";
+  EXPECT_EQ(run({"check", sample("domain_shift"), "--follow", "--until", "soon"}).status, 2);
+}
+
+TEST_F(CliCheck, FollowsALogUntilItFails) {
+  const std::vector<std::string> lines = lines_of(sample("unbalanced_bf16"));
+  const pid_t pid = start({"check", path("log.jsonl"), "--follow", "--fail-on", "collapsed", "--idle", "60"});
+  std::size_t line = 0;
+  for (; line < 20; ++line) append("log.jsonl", lines[line]);
+  std::this_thread::sleep_for(700ms);
+  EXPECT_EQ(waitpid(pid, nullptr, WNOHANG), 0) << "nothing has collapsed in 400 steps";
+  for (; line < lines.size(); ++line) append("log.jsonl", lines[line]);
+  const Result result = finish(pid);
+  EXPECT_EQ(result.status, 1) << result.err;
+  EXPECT_NE(result.out.find("FAIL  collapsed"), std::string::npos) << result.out;
+}
+
+TEST_F(CliCheck, FollowingEndsAtItsStepOrWhenNothingIsAdded) {
+  const std::vector<std::string> lines = lines_of(sample("unbalanced_bf16"));
+  for (std::size_t line = 0; line < 10; ++line) append("log.jsonl", lines[line]);
+  EXPECT_EQ(run({"check", path("log.jsonl"), "--follow", "--until", "100", "--fail-on", "nan"}).status, 0);
+  EXPECT_EQ(
+      run({"check", path("log.jsonl"), "--follow", "--until", "5000", "--idle", "0.5", "--fail-on", "nan"}).status, 0);
+}
+
+TEST_F(CliCheck, FiguresAreThoseOfTheLog) {
+  const std::vector<std::string> lines = lines_of(sample("unbalanced_bf16"));
+  const Json logged = Json::parse(lines[3]);
+  const std::int64_t step = logged["step"];
+  const Result result = run({"figures", sample("unbalanced_bf16"), "--at", std::to_string(step), "--json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json json = Json::parse(result.out);
+  EXPECT_EQ(json["step"], step);
+  double loss = 0, max_vio_of_layer_2 = 0;
+  for (const Json& figure : json["figures"]) {
+    for (const Json& value : figure["values"]) {
+      EXPECT_LE(value["step"], step);
+      if (figure["key"] == "ce_loss") loss = value["value"];
+      if (figure["key"] == "max_vio" && value["layer"] == 2) max_vio_of_layer_2 = value["value"];
+    }
+    if (figure["key"] == "ce_loss") {
+      EXPECT_EQ(figure["provenance"], "measured elsewhere");
+      EXPECT_EQ(figure["unit"], "nats/token");
+    }
+  }
+  EXPECT_NEAR(loss, logged["loss"].get<double>(), 1e-5);
+  // max_e u_e - 1 from the log's own counts; layer 0 is dense.
+  const Json& counts = logged["tokens_per_expert"][1];
+  double sum = 0, most = 0;
+  for (const double n : counts) sum += n, most = std::max(most, n);
+  EXPECT_NEAR(max_vio_of_layer_2, most * static_cast<double>(counts.size()) / sum - 1, 1e-5);
+  EXPECT_EQ(json["routers"]["step"], step);
+  EXPECT_EQ(json["routers"]["values"][1]["tokens_per_expert"], counts);
+}
+
+TEST_F(CliCheck, FiguresOfARecordingByKeyAndStep) {
+  ASSERT_EQ(run(train({"--steps", "4", "--out", path("r.moescope")})).status, 0);
+  const Result one = run({"figures", path("r.moescope"), "--figure", "ce_loss", "--json", "--at", "2"});
+  ASSERT_EQ(one.status, 0) << one.err;
+  const Json json = Json::parse(one.out);
+  ASSERT_EQ(json["figures"].size(), 1u);
+  EXPECT_EQ(json["figures"][0]["provenance"], "measured here");
+  EXPECT_EQ(json["figures"][0]["values"][0]["step"], 2);
+  EXPECT_FALSE(json.contains("routers")) << "only what was asked for";
+  EXPECT_NE(run({"figures", path("r.moescope")}).out.find("ce_loss "), std::string::npos);
+  const Result wrong = run({"figures", path("r.moescope"), "--figure", "loss"});
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_NE(wrong.err.find("there is no such figure, allowed are ce_loss"), std::string::npos) << wrong.err;
+  EXPECT_EQ(run({"figures", path("r.moescope"), "--at", "9"}).status, 2);
+}
+
+}  // namespace
+}  // namespace moescope

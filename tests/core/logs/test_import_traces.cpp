@@ -1,0 +1,145 @@
+// tests/golden/traces2026 holds files that W&B's and Megatron-LM's own code wrote, and what they wrote.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "core/files/file_kind.h"
+#include "core/files/import_trace.h"
+#include "core/files/import_wandb.h"
+#include "core/files/open_runs.h"
+#include "core/files/safetensors.h"
+#include "core/files/wandb_log.h"
+#include "core/telemetry/recording/run_settings.h"
+
+namespace moescope {
+namespace {
+
+const std::string kTraces = MOESCOPE_TEST_DATA "/golden/traces2026/";
+
+std::string bytes_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+nlohmann::json written_to_wandb() {
+  return nlohmann::json::parse(bytes_of(kTraces + "run-sample.expected.json"));
+}
+
+void expect_history(const WandbLog& log, const nlohmann::json& written, std::size_t rows) {
+  ASSERT_EQ(log.history.size(), rows);
+  for (std::size_t i = 0; i < rows; ++i) {
+    nlohmann::json row;
+    for (const auto& [key, value] : log.history[i]) row[key] = nlohmann::json::parse(value);
+    EXPECT_EQ(row, written["history"][i]) << "row " << i;
+  }
+}
+
+TEST(WandbLog, HasWhatWasWritten) {
+  const nlohmann::json written = written_to_wandb();
+  BadLines bad;
+  const WandbLog log = read_wandb(bytes_of(kTraces + "run-sample.wandb"), bad);
+  EXPECT_EQ(bad.count(), 0) << bad.text();
+  EXPECT_EQ(log.records, written["records"]);
+  EXPECT_EQ(log.run_id, written["run_id"]);
+  expect_history(log, written, written["history"].size());
+  for (const auto& [key, value] : written["config"].items()) {
+    ASSERT_TRUE(log.config.contains(key)) << key;
+    EXPECT_EQ(nlohmann::json::parse(log.config.at(key)), value);
+  }
+}
+
+TEST(WandbLog, OfARunThatIsBeingWrittenHasItsBeginning) {
+  BadLines bad;
+  const WandbLog log = read_wandb(bytes_of(kTraces + "run-truncated.wandb"), bad);
+  EXPECT_EQ(bad.count(), 0) << bad.text();
+  EXPECT_GT(log.history.size(), 10u);
+  EXPECT_LT(log.history.size(), 120u);
+  expect_history(log, written_to_wandb(), log.history.size());
+}
+
+TEST(WandbLog, ADamagedRecordIsCountedAndTheOthersAreRead) {
+  std::string bytes = bytes_of(kTraces + "run-sample.wandb");
+  bytes[bytes.find("lm loss") + 2] ^= 1;
+  BadLines bad;
+  const WandbLog log = read_wandb(bytes, bad);
+  EXPECT_EQ(bad.count(), 1);
+  EXPECT_NE(bad.text().find("wrong checksum"), std::string::npos) << bad.text();
+  EXPECT_EQ(log.history.size(), 119u);
+}
+
+TEST(ImportWandb, KeysAreTagsAndTheConfigTheSettings) {
+  const nlohmann::json written = written_to_wandb();
+  EXPECT_EQ(file_kind(kTraces + "run-sample.wandb"), FileKind::wandb_run);
+  const OpenedRuns opened = open_runs({kTraces + "run-sample.wandb"}, {}, 4);
+  const History& history = *opened.histories.at(0);
+  ASSERT_EQ(history.steps(), (StepRange{0, 119}));
+  for (std::int64_t step = 0; step < 120; ++step) {
+    const nlohmann::json& row = written["history"][static_cast<std::size_t>(step)];
+    EXPECT_FLOAT_EQ(history.value_at(Metric::ce_loss, kWholeRun, step), row["lm loss"].get<float>());
+    EXPECT_FLOAT_EQ(history.value_at(Metric::aux_loss, kWholeRun, step), row["load_balancing_loss"].get<float>());
+  }
+  // Shares of layer 3's load: MaxVio is the largest share over their mean, less one.
+  double most = 0, sum = 0;
+  for (int expert = 0; expert < 8; ++expert) {
+    const double share = written["history"][0]["moe_expert_utilization/layer_3_expert_" + std::to_string(expert)];
+    most = std::max(most, share), sum += share;
+  }
+  EXPECT_NEAR(history.value_at(Metric::max_vio, 3, 0), 8 * most / sum - 1, 2e-3);
+  EXPECT_EQ(log_settings(history).at("num_experts"), "64");
+  EXPECT_TRUE(is_missing(history.value_at(Metric::z_loss, kWholeRun, 119))) << "nobody logged one";
+}
+
+TEST(ImportTrace, AddsUpMicrobatchesByStepAndLayer) {
+  const SafetensorsFile expected(kTraces + "megatron_trace.expected.safetensors");
+  EXPECT_EQ(file_kind(kTraces + "megatron_trace"), FileKind::router_trace);
+  EXPECT_EQ(file_kind(kTraces + "megatron_trace/router_trace_rank0.jsonl"), FileKind::router_trace);
+  const Imported imported = import_trace(kTraces + "megatron_trace");
+  EXPECT_EQ(imported.bad.count(), 0) << imported.bad.text();
+  const History& history = *imported.runs.at(0);
+  ASSERT_EQ(history.steps(), (StepRange{100, 102}));
+  EXPECT_EQ(history.info().moe_layers, (std::vector<int>{1, 2, 3, 4})) << "three of the decoder and the MTP layer";
+  const auto meta = expected.at("meta").integers();
+  const int tokens = static_cast<int>(meta[0]), experts = static_cast<int>(meta[1]), top_k = static_cast<int>(meta[2]);
+  EXPECT_EQ(history.info().n_experts, experts);
+  EXPECT_EQ(history.info().top_k, top_k);
+  EXPECT_EQ(history.info().tokens_per_step, 2 * tokens);
+  for (const int step : {100, 101}) {
+    const auto ids = expected.at("step" + std::to_string(step) + ".ids").integers();
+    const std::size_t records = ids.size() / static_cast<std::size_t>(tokens * top_k), layers = records / 2;
+    ASSERT_EQ(layers, 4u);
+    for (std::size_t layer = 0; layer < layers; ++layer) {
+      std::vector<std::uint32_t> counts(static_cast<std::size_t>(experts));
+      std::vector<std::uint32_t> together(counts.size() * counts.size());
+      for (const std::size_t record : {layer, layer + layers})
+        for (int t = 0; t < tokens; ++t) {
+          const auto* row = ids.data() + (record * static_cast<std::size_t>(tokens) + static_cast<std::size_t>(t)) *
+                                             static_cast<std::size_t>(top_k);
+          for (int k = 0; k < top_k; ++k) {
+            ++counts[static_cast<std::size_t>(row[k])];
+            for (int other = 0; other < top_k; ++other)
+              ++together[static_cast<std::size_t>(row[k] * experts + row[other])];
+          }
+        }
+      EXPECT_EQ(history.frame_at(step)->routers[layer].tokens_per_expert, counts);
+      EXPECT_EQ(history.specialisation_of(static_cast<int>(layer) + 1, step)->together_EE, together);
+    }
+  }
+}
+
+TEST(ImportTrace, LinesThatCannotBeReadAreCounted) {
+  BadLines bad;
+  EXPECT_TRUE(
+      read_trace_bytes("{\"step\":1,\"layer\":0,\"topk\":2,\"num_tokens\":1,\"top_indices\":[[0,1]]}\n"
+                       "{\"step\":1,\"layer\":0,\"topk\":2,\"num_tokens\":1,\"top_indices\":[[0]]}\n"
+                       "{\"step\":1,\"layer\":0,\"num_tokens\":1,\"top_indices\":[[0,1]]}\n"
+                       "{\"step\":1,\"layer\":0,\"topk\":2,\"top_indices\":[[0,70000]]}\n",
+                       bad));
+  EXPECT_EQ(bad.count(), 3) << bad.text();
+  EXPECT_NE(bad.text().find("no topk"), std::string::npos) << bad.text();
+  EXPECT_FALSE(read_trace_bytes("{\"step\":1}\n", bad));
+}
+
+}  // namespace
+}  // namespace moescope

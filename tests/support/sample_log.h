@@ -1,0 +1,14 @@
+// The logs that come with the program.
+#pragma once
+
+#include <string>
+
+#include "core/telemetry/logs/import_jsonl.h"
+
+namespace moescope {
+
+inline HistoryPtr sample_log(const char* name) {
+  return import_jsonl(std::string(MOESCOPE_TEST_DATA) + "/../assets/samples/" + name + ".jsonl").runs.front();
+}
+
+}  // namespace moescope
