@@ -52,7 +52,10 @@ QWidget* labelled(const QString& text, QWidget* editor) {
 QString balancingSummary(const RunConfig& config) {
   if (config.router.force_balance) return "forced round-robin";
   QStringList parts;
-  if (config.router.bias_update_rate > 0) parts << "bias " + valueOf(config, "router.bias_update_rate");
+  if (config.router.balance_rule != BalanceRule::sign)
+    parts << valueOf(config, "router.balance_rule");
+  else if (config.router.bias_update_rate > 0)
+    parts << "bias " + valueOf(config, "router.bias_update_rate");
   if (config.router.aux_mode != AuxMode::none && config.router.aux_coeff > 0)
     parts << valueOf(config, "router.aux_mode") + " loss " + valueOf(config, "router.aux_coeff");
   return parts.isEmpty() ? "no balancing" : parts.join(" + ");

@@ -178,7 +178,34 @@ void check_groups(const RunConfig& c, Rules& found) {
                          ": raise n_limited_groups or lower top_k"});
 }
 
+// What the sources of quantile balancing refuse, too (TorchTitan, Megatron-LM).
+void check_quantiles(const RunConfig& c, Rules& found) {
+  const RouterConfig& r = c.router;
+  if (r.balance_rule == BalanceRule::sign) return;
+  const bool batch = r.balance_rule == BalanceRule::quantile_batch;
+  const std::string rule = std::string("balance_rule is ") + (batch ? "quantile_batch" : "quantile_microbatch");
+  if (batch && r.score_func != ScoreFunc::sigmoid)
+    found.push_back({{"router.balance_rule", "router.score_func"},
+                     rule + ", whose histogram is made for scores from 0 to 1 of experts that do not compete: choose "
+                            "score_func sigmoid, or another rule"});
+  if (r.n_groups > 0 && r.n_limited_groups > 0)
+    found.push_back({{"router.balance_rule", "router.n_limited_groups"},
+                     rule + ", but a token's choice is limited to groups, so that its cutoff does not hold for all "
+                            "experts: set n_limited_groups to 0, or choose sign"});
+  if (r.force_balance)
+    found.push_back({{"router.balance_rule", "router.force_balance"},
+                     rule + ", but experts take turns (force_balance), and there is no cutoff: choose sign"});
+  if (r.gate_noise > 0)
+    found.push_back({{"router.balance_rule", "router.gate_noise"},
+                     rule + ", which cuts scores without noise: set gate_noise to 0, or choose sign"});
+  if (r.top_k >= c.model.n_experts)
+    found.push_back(
+        {{"router.balance_rule", "router.top_k", "model.n_experts"},
+         rule + ", but all " + std::to_string(c.model.n_experts) + " experts are chosen: lower top_k, or choose sign"});
+}
+
 void check_router(const RunConfig& c, Rules& found) {
+  check_quantiles(c, found);
   if (c.router.top_k > c.model.n_experts)
     found.push_back({{"router.top_k", "model.n_experts"},
                      "top_k is " + std::to_string(c.router.top_k) + ", but there are " +

@@ -11,7 +11,9 @@ namespace {
 template <class E>
 constexpr std::array<const char*, 0> kChoices{};
 template <>
-constexpr std::array<const char*, 2> kChoices<ScoreFunc>{"sigmoid", "softmax"};
+constexpr std::array<const char*, 3> kChoices<ScoreFunc>{"sigmoid", "softmax", "sqrtsoftplus"};
+template <>
+constexpr std::array<const char*, 3> kChoices<BalanceRule>{"sign", "quantile_batch", "quantile_microbatch"};
 template <>
 constexpr std::array<const char*, 3> kChoices<AuxMode>{"none", "sequence", "batch"};
 template <>
@@ -235,7 +237,8 @@ void add_router_choice(std::vector<ConfigField>& t) {
   t.push_back(live(field<s, &RouterConfig::score_func>(
       "router.score_func", kGroup, "Score function", "", kNone,
       "Turns the router's outputs into scores. sigmoid (DeepSeek-V3): each expert is scored independently. softmax "
-      "(DeepSeek-V2 and 16B models): experts compete, scores sum to 1, so what one gains the others lose. If it is "
+      "(DeepSeek-V2 and 16B models): experts compete, scores sum to 1, so what one gains the others lose. sqrtsoftplus "
+      "(DeepSeek-V4): sqrt(ln(1 + e^x)), independent and without an upper end, 0.83 at an output of 0. If it is "
       "changed while training, scores change in size at once: biases that suited sigmoid scores (about 0.5) dominate "
       "softmax scores (about 1/E).")));
   t.push_back(live(field<s, &RouterConfig::n_groups>(
@@ -261,9 +264,26 @@ void add_router_choice(std::vector<ConfigField>& t) {
 void add_router_balance(std::vector<ConfigField>& t) {
   constexpr auto s = &RunConfig::router;
   constexpr auto kGroup = "Balance";
+  t.push_back(live(field<s, &RouterConfig::balance_rule>(
+      "router.balance_rule", kGroup, "Bias rule", "", kNone,
+      "How expert_bias moves after each step. sign: by the bias update rate against the load (DeepSeek-V3, "
+      "arXiv:2408.15664), over many steps. quantile_batch: at once to where each expert would have got its share of "
+      "this "
+      "batch, by quantiles of a histogram of 1000 bins (Kimi K3, TorchTitan's QuantileBalancer); needs sigmoid scores. "
+      "quantile_microbatch: the same for each sequence, exactly and on the router's outputs in place of the scores, "
+      "averaged over the batch (Megatron-LM's qb_beta with its sign turned, one sequence being its microbatch); "
+      "biases, "
+      "margins and cutoffs are then in units of router outputs. Neither quantile works with expert groups, forced "
+      "balance or gate noise.")));
+  t.push_back(live(field<s, &RouterConfig::quantile_ema>(
+      "router.quantile_ema", kGroup, "Memory of the quantile", "", {0, 0.9999},
+      "Only with quantile_microbatch: the share of the old bias that stays at each step. Megatron-LM's default is 0: "
+      "the "
+      "biases fit the last batch. 0.9 averages over about 10 steps, and takes as long to balance at the start.")));
   t.push_back(live(field<s, &RouterConfig::bias_update_rate>(
       "router.bias_update_rate", kGroup, "Bias update rate", "", {0, 1},
-      "Balancing without a loss: after each step an overloaded expert's bias falls by this much and an underloaded "
+      "The sign rule balances without a loss: after each step an overloaded expert's bias falls by this much and an "
+      "underloaded "
       "one's rises; the bias only shifts which experts are chosen, never the mixing weights. DeepSeek-V3: 0.001. 0.1 "
       "oscillates: MaxVio of the batch stays high while MaxVio over the window is low. 0: biases stay as they are.")));
   t.push_back(live(field<s, &RouterConfig::bias_centring>(

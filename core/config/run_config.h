@@ -16,7 +16,9 @@
 
 namespace moescope {
 
-enum class ScoreFunc { sigmoid, softmax };
+enum class ScoreFunc { sigmoid, softmax, sqrtsoftplus };
+// What moves expert_bias: core/model/moe/router.h and quantile_balance.h.
+enum class BalanceRule { sign, quantile_batch, quantile_microbatch };
 enum class AuxMode { none, sequence, batch };
 enum class Schedule { constant, cosine };
 // Text that the program writes itself. passages: ten kinds of text, from prose to Morse. facts: ten languages of the
@@ -55,8 +57,10 @@ struct RouterConfig {
   int n_limited_groups = 0;
   bool route_norm = true;
   double route_scale = 1.0;
-  double bias_update_rate = 1e-3;  // 0: expert_bias stays as it is
+  BalanceRule balance_rule = BalanceRule::sign;
+  double bias_update_rate = 1e-3;  // of the sign rule; 0: expert_bias stays as it is
   bool bias_centring = true;       // subtract the mean of each update (TorchTitan); off: as in arXiv:2408.15664
+  double quantile_ema = 0.0;       // share of the old bias that quantile_microbatch keeps
   AuxMode aux_mode = AuxMode::none;
   double aux_coeff = 0.0;
   double z_coeff = 0.0;

@@ -6,6 +6,7 @@
 
 #include "core/config/expert_list.h"
 #include "core/model/adamw.h"
+#include "core/model/moe/quantile_balance.h"
 #include "core/model/outlier_channel.h"
 
 namespace moescope {
@@ -91,15 +92,25 @@ StepResult Learner<T>::update(const Losses& losses, PhaseClock& clock) {
   result.grad_norm = gradient_norm(parameters.gradients, slices_, config.model.n_experts, ranks_);
   result.lr = learning_rate(config.optimizer, steps_taken);
   const double scale = std::min(1.0, config.optimizer.clip / (result.grad_norm + 1e-6));
-  if (config.router.bias_update_rate > 0 && !config.router.frozen)
-    for (std::size_t i = 0; i < expert_bias.size(); ++i)
-      update_expert_bias<T>(expert_bias[i], model_->moe()[i].router.tokens_per_expert, config.router.bias_update_rate,
-                            config.router.bias_centring, model_->killed(i));
+  if (!config.router.frozen) update_biases();
   pin_biases();
   update_weights(result.lr, scale);
   ++steps_taken;
   clock.enter(Phase::other);
   return result;
+}
+
+template <class T>
+void Learner<T>::update_biases() {
+  const RouterConfig& router = config.router;
+  for (std::size_t i = 0; i < expert_bias.size(); ++i) {
+    const RouterActivations<T>& routed = model_->moe()[i].router;
+    if (router.balance_rule != BalanceRule::sign)
+      balance_by_quantiles<T>(router, model_->part(), routed, expert_bias[i], model_->killed(i));
+    else if (router.bias_update_rate > 0)
+      update_expert_bias<T>(expert_bias[i], routed.tokens_per_expert, router.bias_update_rate, router.bias_centring,
+                            model_->killed(i));
+  }
 }
 
 // Neighbouring tensors go together: few messages.

@@ -53,6 +53,7 @@ class Learner {
   bool is_of_gate(const ParameterRun& slice) const;
   void pin_biases();
   void zero_gate_gradients();
+  void update_biases();
   void update_weights(double lr, double gradient_scale);
   void sum_replicated_gradients();
 

@@ -26,6 +26,7 @@ WholeRouter::WholeRouter(const RouterActivations<float>& here, const BatchPart& 
   gather(here.lse, 1, lse_, whole_.lse);
   gather(here.mix, k, mix_, whole_.mix);
   gather(here.margin, 1, margin_, whole_.margin);
+  gather(here.cutoff, 1, cutoff_, whole_.cutoff);
   whole_.ids.resize(part.all_tokens * k);
   part.ranks->gather_all(here.ids.data(), here.ids.size() * sizeof(std::int32_t), whole_.ids.data());
 }

@@ -20,7 +20,7 @@ class WholeRouter {
   const RouterActivations<float>& here_;
   const BatchPart& part_;
   RouterActivations<float> whole_;
-  std::vector<float> logits_, scores_, lse_, mix_, margin_;
+  std::vector<float> logits_, scores_, lse_, mix_, margin_, cutoff_;
 };
 
 // Quantization statistics of each layer, then the head's, over all ranks: sums where each rank has a part, rank 0's

@@ -27,10 +27,8 @@ Placement place_random(int n_experts, int ranks, std::int64_t seed);
 // Any placement, as made by dragging in the window: rank_of_expert [E], each in [0, R).
 Placement place_by_hand(std::span<const std::int32_t> rank_of_expert, int ranks);
 
-// A balancer in the manner of DeepSeek's EPLB (github.com/deepseek-ai/EPLB): from the load of each expert, replicate
-// the heaviest and pack. Where `n_groups` routing groups divide over the nodes, groups are first packed to nodes, so
-// that a group's traffic stays on its node, and the rest happens inside each node; otherwise all ranks are one pool.
-// `slots_per_rank` * R >= E; both the experts and the extra slots are spread over nodes evenly. Throws
+// By EPLB (core/parallel/eplb.h), from the load of each expert. Where `n_groups` routing groups divide over the nodes,
+// a group's traffic stays on its node; otherwise all ranks are one pool. `slots_per_rank` * R >= E. Throws
 // std::runtime_error when slots do not suffice.
 struct BalancerOptions {
   int slots_per_rank = 0;  // 0: E / R rounded up, no replicas where that divides

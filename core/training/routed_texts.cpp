@@ -42,9 +42,10 @@ std::span<const float> logits_row(const Transformer<float>& model, std::size_t r
   return {model.logits() + row * kVocabulary, kVocabulary};
 }
 
-// Routing of tokens [first, first + count) of the model's last pass.
-TokenLayer token_layer(const RouterActivations<float>& router, std::span<const float> expert_bias, int layer,
-                       std::size_t top_k, std::size_t first, std::size_t count) {
+// Routing of tokens [first, first + count) of the model's last pass, experts in the order of the choice.
+TokenLayer token_layer(const RouterConfig& config, const RouterActivations<float>& router,
+                       std::span<const float> expert_bias, int layer, std::size_t top_k, std::size_t first,
+                       std::size_t count) {
   const std::size_t experts = expert_bias.size();
   TokenLayer out;
   out.layer = layer;
@@ -53,7 +54,9 @@ TokenLayer token_layer(const RouterActivations<float>& router, std::span<const f
   for (std::size_t t = first; t < first + count; ++t) {
     const float* scores = router.scores + t * experts;
     std::copy_n(router.ids.data() + t * top_k, top_k, ids.begin());
-    std::ranges::stable_sort(ids, std::greater(), [&](std::int32_t e) { return scores[e] + expert_bias[size(e)]; });
+    const bool by_logit = config.balance_rule == BalanceRule::quantile_microbatch;
+    const float* judged = by_logit ? router.logits + t * experts : scores;
+    std::ranges::stable_sort(ids, std::greater(), [&](std::int32_t e) { return judged[e] + expert_bias[size(e)]; });
     for (const std::int32_t e : ids) {
       out.experts_TK.push_back(static_cast<std::uint16_t>(e));
       out.scores_TK.push_back(scores[e]);
@@ -75,7 +78,7 @@ TokenFrame routed(const Learner<float>& learner, const Transformer<float>& model
                                ? kNoValue
                                : loss_of(logits_row(model, first + t - 1), static_cast<unsigned char>(frame.text[t])));
   for (std::size_t i = 0; i < model.moe().size(); ++i)
-    frame.layers.push_back(token_layer(model.moe()[i].router, learner.expert_bias[i],
+    frame.layers.push_back(token_layer(learner.config.router, model.moe()[i].router, learner.expert_bias[i],
                                        learner.config.model.n_dense_layers + static_cast<int>(i), size(model.top_k()),
                                        first, frame.text.size()));
   return frame;

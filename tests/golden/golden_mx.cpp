@@ -5,7 +5,6 @@
 // and payload of a NaN. Exits with 0 when all that is there agrees, 1 when something differs, 2 when there is nothing
 // to compare or a file cannot be read.
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -16,6 +15,7 @@
 
 #include "core/files/safetensors.h"
 #include "core/numerics/operand_format.h"
+#include "tests/golden/tally.h"
 
 using namespace moescope;
 namespace fs = std::filesystem;
@@ -24,59 +24,10 @@ namespace {
 
 constexpr double kSqnrToleranceDb = 1e-3;  // stored in float32, summed in another order
 
-// What was compared of one kind in one file.
-class Tally {
- public:
-  explicit Tally(std::string what) : what_(std::move(what)) {}
-  ~Tally() {
-    std::printf("  %-28s %9zu compared, %zu differ", what_.c_str(), compared_, differ_);
-    if (largest_ >= 0) std::printf(", largest error %.3g", largest_);
-    if (differ_) std::printf("; first: %s", first_.c_str());
-    std::printf("\n");
-    total_differ += differ_;
-    total_compared += compared_;
-  }
-  Tally(const Tally&) = delete;
-  Tally& operator=(const Tally&) = delete;
-
-  void code(std::size_t index, unsigned got, unsigned want) {
-    char text[96];
-    if (got != want) std::snprintf(text, sizeof text, "[%zu] is 0x%02X, expected 0x%02X", index, got, want);
-    record(got == want, text);
-  }
-  // Equal bits, or both NaN.
-  void value(std::size_t index, float got, float want) {
-    const bool same = std::bit_cast<std::uint32_t>(got) == std::bit_cast<std::uint32_t>(want) ||
-                      (std::isnan(got) && std::isnan(want));
-    error(std::isfinite(got) && std::isfinite(want) ? std::fabs(static_cast<double>(got) - want) : 0);
-    char text[96];
-    if (!same) std::snprintf(text, sizeof text, "[%zu] is %.9g, expected %.9g", index, got, want);
-    record(same, text);
-  }
-  // The reference leaves it not finite where it has no meaning.
-  void decibel(std::size_t index, double got, float want) {
-    if (!std::isfinite(want)) return;
-    const double off = std::fabs(got - want);
-    error(off);
-    char text[96];
-    const bool same = off <= kSqnrToleranceDb;
-    if (!same) std::snprintf(text, sizeof text, "[%zu] is %.6f dB, expected %.6f dB", index, got, want);
-    record(same, text);
-  }
-
-  static inline std::size_t total_compared = 0, total_differ = 0;
-
- private:
-  void error(double e) { largest_ = std::max(largest_, e); }
-  void record(bool same, const char* text) {
-    ++compared_;
-    if (!same && ++differ_ == 1) first_ = text;
-  }
-
-  std::string what_, first_;
-  std::size_t compared_ = 0, differ_ = 0;
-  double largest_ = -1;
-};
+// The reference leaves it not finite where it has no meaning.
+void decibel(Tally& tally, std::size_t index, double got, float want) {
+  if (std::isfinite(want)) tally.within(index, got, static_cast<double>(want), kSqnrToleranceDb);
+}
 
 std::vector<std::uint8_t> bytes_of(const TensorView& tensor) {
   if (tensor.dtype != DType::u8) throw std::runtime_error("tensor '" + tensor.name + "': expected U8");
@@ -229,7 +180,7 @@ void check_sqnr(const SafetensorsFile& file, const OperandFormat& format, const 
   }
   Tally tally("sqnr_db");
   for (std::size_t i = 0; i < want.size(); ++i)
-    if (sums[i].e8m0_blocks[255] == 0) tally.decibel(i, sums[i].sqnr_db(), want[i]);
+    if (sums[i].e8m0_blocks[255] == 0) decibel(tally, i, sums[i].sqnr_db(), want[i]);
 }
 
 void check_blocks(const SafetensorsFile& file, const OperandFormat& format) {
@@ -289,9 +240,9 @@ void check_product(const SafetensorsFile& file, const OperandFormat& format, con
   require_size(file, mode + ".sqnr_db", want.size(), 3);
   {
     Tally tally(mode + ".sqnr_db");
-    tally.decibel(0, sqnr_db_in_double(a.data, qa.dequant.data), want[0]);
-    tally.decibel(1, sqnr_db_in_double(b.data, qb.dequant.data), want[1]);
-    tally.decibel(2, sqnr_db_in_double(exact.data, c.data), want[2]);
+    decibel(tally, 0, sqnr_db_in_double(a.data, qa.dequant.data), want[0]);
+    decibel(tally, 1, sqnr_db_in_double(b.data, qb.dequant.data), want[1]);
+    decibel(tally, 2, sqnr_db_in_double(exact.data, c.data), want[2]);
   }
   if (file.find(group + ".dY")) check_backward(file, format, group, mode, a, b);
 }

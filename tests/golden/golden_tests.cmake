@@ -5,6 +5,7 @@ function(add_golden_test name checker path)
 endfunction()
 
 add_golden_test(golden_mx golden_mx mx)
+add_golden_test(golden_router2026 golden_router2026 router2026)
 foreach(set v3_256_ranks v3_64_ranks_round_robin 16b_16_ranks_skewed)
   add_golden_test(golden_volumes_${set} golden_volumes volumes/${set}.safetensors)
 endforeach()

@@ -18,6 +18,15 @@ namespace {
 constexpr std::size_t kRouterTokens = 64;
 constexpr double kNormFloor = 1e-20;  // keeps a token whose scores all vanish finite
 
+// sqrt(ln(1 + e^x)). By way of double, whose rounding to float hides how a C library computes e^x.
+template <class T>
+void sqrtsoftplus_row(const T* in, std::size_t n, T* out) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const double x = static_cast<double>(in[i]);
+    out[i] = std::sqrt(static_cast<T>(std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x)))));
+  }
+}
+
 template <class T>
 void score_rows(ScoreFunc func, const T* logits, std::size_t rows, int n_experts, bool need_lse, T* scores, T* lse) {
   const std::size_t experts = size(n_experts);
@@ -26,6 +35,7 @@ void score_rows(ScoreFunc func, const T* logits, std::size_t rows, int n_experts
     T* s = scores + r * experts;
     if (func == ScoreFunc::softmax || need_lse) lse[r] = softmax_row(z, experts, T{1}, s);
     if (func == ScoreFunc::sigmoid) sigmoid_row(z, experts, s);
+    if (func == ScoreFunc::sqrtsoftplus) sqrtsoftplus_row(z, experts, s);
   }
 }
 
@@ -74,17 +84,6 @@ void keep_best_groups(const RouterConfig& config, std::span<const T> choice, con
   for (int i = 0; i < kept; ++i) keep[size(best[size(i)])] = 1;
 }
 
-template <class T>
-void mixing_weights(const RouterConfig& config, const T* scores, const std::int32_t* ids, T* mix) {
-  T sum = static_cast<T>(kNormFloor);
-  for (int j = 0; j < config.top_k; ++j) {
-    mix[j] = scores[ids[j]];
-    sum += mix[j];
-  }
-  const T factor = static_cast<T>(config.route_scale) / (config.route_norm ? sum : T{1});
-  for (int j = 0; j < config.top_k; ++j) mix[j] *= factor;
-}
-
 // A token's scores from logits with noise: the E numbers that belong to token `t` of the whole batch.
 template <class T>
 const T* noisy_scores(const RouterConfig& config, const T* logits, int n_experts, std::size_t t,
@@ -104,14 +103,15 @@ template <class T>
 void route_token(const RouterConfig& config, const T* expert_bias, int n_experts, const BatchPart& part, std::size_t t,
                  const RoutingLimits& limits, const RandomStream& noise, RouterActivations<T>& a) {
   const T* scores = a.scores + t * size(n_experts);
-  const T* judged = scores;
+  const bool by_logit = config.balance_rule == BalanceRule::quantile_microbatch;
+  const T* judged = by_logit ? a.logits + t * size(n_experts) : scores;
   if (config.gate_noise > 0)
     judged = noisy_scores(config, a.logits + t * size(n_experts), n_experts, part.first_token() + t, noise);
   thread_local std::vector<T> choice;
   choice.resize(size(n_experts));
   for (int e = 0; e < n_experts; ++e) choice[size(e)] = judged[e] + expert_bias[e];
   std::int32_t* ids = a.ids.data() + t * size(config.top_k);
-  a.margin[t] = choose_experts<T>(config, choice, ids, limits.killed);
+  a.margin[t] = choose_experts<T>(config, choice, ids, limits.killed, a.cutoff + t);
   mixing_weights(config, scores, ids, a.mix + t * size(config.top_k));
 }
 
@@ -130,7 +130,7 @@ void assign_round_robin(const RouterConfig& config, const std::vector<std::int32
   std::int32_t* ids = a.ids.data() + t * size(config.top_k);
   for (int j = 0; j < config.top_k; ++j)
     ids[j] = living[((part.first_token() + t) * size(config.top_k) + size(j)) % living.size()];
-  a.margin[t] = std::numeric_limits<T>::quiet_NaN();
+  a.margin[t] = a.cutoff[t] = std::numeric_limits<T>::quiet_NaN();
   mixing_weights(config, a.scores + t * size(n_experts), ids, a.mix + t * size(config.top_k));
 }
 
@@ -239,7 +239,7 @@ void aux_gradient(const RouterConfig& config, const T* scores, const T* load, in
                   T* dscores) {
   const T divisor = share_divisor(config, scores, n_experts);
   T pull = 0;
-  if (config.score_func == ScoreFunc::sigmoid)
+  if (config.score_func != ScoreFunc::softmax)
     for (int e = 0; e < n_experts; ++e) pull += load[e] * scores[e] / divisor;
   for (int e = 0; e < n_experts; ++e) dscores[e] += coefficient * (load[e] - pull) / divisor;
 }
@@ -249,6 +249,14 @@ template <class T>
 void score_gradient(ScoreFunc func, const T* scores, int n_experts, T* gradient) {
   if (func == ScoreFunc::sigmoid) {
     for (int e = 0; e < n_experts; ++e) gradient[e] *= scores[e] * (T{1} - scores[e]);
+    return;
+  }
+  if (func == ScoreFunc::sqrtsoftplus) {
+    // ds/dx = sigmoid(x) / (2 s), and sigmoid(x) = 1 - e^(-s^2), next to s^2 where s is small.
+    for (int e = 0; e < n_experts; ++e) {
+      const double s = static_cast<double>(scores[e]);
+      gradient[e] *= s > 0 ? static_cast<T>(-std::expm1(-s * s) / (2 * s)) : T{0};
+    }
     return;
   }
   T pull = 0;
@@ -268,6 +276,17 @@ void z_gradient(const T* logits, int n_experts, T coefficient, T* gradient) {
 }  // namespace
 
 template <class T>
+void mixing_weights(const RouterConfig& config, const T* scores, const std::int32_t* ids, T* mix) {
+  T sum = static_cast<T>(kNormFloor);
+  for (int j = 0; j < config.top_k; ++j) {
+    mix[j] = scores[ids[j]];
+    sum += mix[j];
+  }
+  const T factor = static_cast<T>(config.route_scale) / (config.route_norm ? sum : T{1});
+  for (int j = 0; j < config.top_k; ++j) mix[j] *= factor;
+}
+
+template <class T>
 void RouterActivations<T>::plan(Arena<T>& arena, const BatchPart& part, int n_experts, int top_k) {
   const std::size_t tokens = part.tokens();
   arena.plan(logits, tokens * size(n_experts));
@@ -275,13 +294,15 @@ void RouterActivations<T>::plan(Arena<T>& arena, const BatchPart& part, int n_ex
   arena.plan(lse, tokens);
   arena.plan(mix, tokens * size(top_k));
   arena.plan(margin, tokens);
+  arena.plan(cutoff, tokens);
   arena.plan(load, size(std::max(part.sequences, part.shards)) * size(n_experts));
   ids.assign(tokens * size(top_k), 0);
   tokens_per_expert.assign(size(n_experts), 0);
 }
 
 template <class T>
-T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int32_t* ids, const std::uint8_t* killed) {
+T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int32_t* ids, const std::uint8_t* killed,
+                 T* cutoff) {
   thread_local std::vector<std::uint8_t> keep;
   thread_local std::vector<std::int32_t> best;
   best.resize(size(config.top_k) + 1);
@@ -299,9 +320,9 @@ T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int
         choice, config.top_k + 1, [](std::int32_t) { return true; }, best.data());
   }
   assert(found >= config.top_k);
-  const T margin = found > config.top_k
-                       ? choice[size(best[size(config.top_k) - 1])] - choice[size(best[size(config.top_k)])]
-                       : std::numeric_limits<T>::quiet_NaN();
+  const T next = found > config.top_k ? choice[size(best[size(config.top_k)])] : std::numeric_limits<T>::quiet_NaN();
+  const T margin = choice[size(best[size(config.top_k) - 1])] - next;
+  if (cutoff) *cutoff = next;
   std::copy_n(best.begin(), config.top_k, ids);
   std::sort(ids, ids + config.top_k);
   return margin;
@@ -384,7 +405,8 @@ void update_expert_bias(std::span<T> expert_bias, std::span<const std::uint32_t>
 
 #define INSTANTIATE(T)                                                                                            \
   template struct RouterActivations<T>;                                                                           \
-  template T choose_experts<T>(const RouterConfig&, std::span<const T>, std::int32_t*, const std::uint8_t*);      \
+  template void mixing_weights<T>(const RouterConfig&, const T*, const std::int32_t*, T*);                        \
+  template T choose_experts<T>(const RouterConfig&, std::span<const T>, std::int32_t*, const std::uint8_t*, T*);  \
   template void router_forward<T>(const RouterConfig&, const T*, const T*, const T*, const BatchPart&, int, int,  \
                                   RouterActivations<T>&, const LinearPrecision&, const RoutingLimits&);           \
   template void router_backward<T>(const RouterConfig&, const T*, const T*, const T*, const BatchPart&, int, int, \

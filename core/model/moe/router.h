@@ -1,8 +1,10 @@
 // The router of one MoE layer: scores, the choice of experts, mixing weights, auxiliary losses, expert_bias.
 //
 // Legend: T = B*S tokens here (B sequences of S), D dim, E experts, K top_k, G groups.
-// As TorchTitan (models/moe): s = sigmoid or softmax of gate(h); experts are chosen by s + expert_bias, tokens are
-// mixed by s alone. With groups, a group counts the sum of its two best choice scores, and only the best groups stay.
+// As TorchTitan (models/moe): s = sigmoid, softmax or (DeepSeek-V4) sqrt(softplus) of gate(h); experts are chosen by
+// s + expert_bias, tokens are mixed by s alone. With router.balance_rule = quantile_microbatch they are chosen by
+// gate(h) + expert_bias. With groups, a group counts the sum of its two best choice scores, and only the best groups
+// stay.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +25,7 @@ struct RouterActivations {
   T* lse;                         // [T] log-sum-exp of the logits; only with softmax or z-loss
   T* mix;                         // [T, K] mixing weights, in the order of `ids`
   T* margin;                      // [T] K-th minus (K+1)-th choice score; NaN where there is no (K+1)-th
+  T* cutoff;                      // [T] the (K+1)-th choice score; NaN likewise
   T* load;                        // [B, E] f of the auxiliary loss; one row for the whole batch in batch mode
   std::vector<std::int32_t> ids;  // [T, K] chosen experts, ascending (round-robin order when balance is forced)
   std::vector<std::uint32_t> tokens_per_expert;  // [E] of the whole batch
@@ -50,10 +53,16 @@ void router_backward(const RouterConfig& config, const T* gate, const T* h, cons
                      bool accumulate, const LinearPrecision& precision = {});
 
 // Chooses top_k of the E values in `choice`; ties go to the lowest index. `ids` ascending. Returns the margin. A group
-// with one living expert counts by that one, a group with none is never chosen.
+// with one living expert counts by that one, a group with none is never chosen. `cutoff`, if asked for, becomes the
+// (K+1)-th value.
 template <class T>
 T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int32_t* ids,
-                 const std::uint8_t* killed = nullptr);
+                 const std::uint8_t* killed = nullptr, T* cutoff = nullptr);
+
+// mix_K of the experts ids_K, whoever chose them, from a token's scores_E: s, or s / (sum over the K + 1e-20), times
+// route_scale.
+template <class T>
+void mixing_weights(const RouterConfig& config, const T* scores, const std::int32_t* ids, T* mix);
 
 // b_e += d_e - mean(d) with d_e = rate * sign(mean(n) - n_e); the mean is subtracted only with `centring` (TorchTitan;
 // arXiv:2408.15664, algorithm 1, does not). sign(0) = 0. Used for selection only: no gradient reaches b. Killed experts

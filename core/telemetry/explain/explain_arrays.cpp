@@ -8,6 +8,7 @@
 #include "core/telemetry/frame/specialisation.h"
 #include "core/telemetry/frame/volume_stats.h"
 #include "core/telemetry/frame/words.h"
+#include "core/telemetry/recording/run_settings.h"
 
 namespace moescope::explaining {
 namespace {
@@ -39,7 +40,9 @@ Parts expert_bias(Context& at) {
     const auto was = static_cast<double>(router.expert_bias[expert]);
     const auto& counts = at.router->tokens_per_expert;
     std::string note = "the bias one step earlier, and this step's change";
-    if (expert < counts.size()) {
+    if (setting_at(at.history, "router.balance_rule", at.step).value_or("").starts_with("quantile")) {
+      note += ": to where this batch would have given the expert its share";
+    } else if (expert < counts.size()) {
       const double mean = static_cast<double>(total(counts)) / static_cast<double>(counts.size());
       note += ": n_e = " + num(counts[expert]) + " against n = " + num(mean);
     }

@@ -61,8 +61,8 @@ void GateWatch::judge_scores(std::int64_t step, const RouterFrame& router, std::
   softmax_ = softmax.value_or(false);
   const auto entropy = static_cast<double>(router.score_entropy);
   const double ends = share_at_ends(router, n_experts_);
-  if (softmax)
-    saturated_.follow(step, softmax_ ? entropy < kSingleExpert : ends > kScoresAtEnds, softmax_ ? entropy : ends);
+  const bool at_ends = softmax_ ? entropy < kSingleExpert : ends > kScoresAtEnds;
+  saturated_.follow(step, softmax && at_ends, softmax_ ? entropy : ends);
   const auto information = static_cast<double>(router.mutual_information);
   uninformative_.follow(step, information < kUninformative, information);  // not where it is missing
 }

@@ -28,7 +28,7 @@ class GateWatch {
   GateWatch(int layer, const RunInfo& info);
 
   // Adds the router of the layer at `step`, the first of 50, and one step later (nullptr: it has no bias then).
-  // `softmax`: whether scores are by softmax; nullopt: not known.
+  // `softmax`: whether scores are by softmax or else by sigmoid; nullopt: not known, or neither.
   void router(std::int64_t step, const RouterFrame& router, const RouterFrame* next, std::optional<bool> softmax);
   void pass(std::int64_t step) { last_step_ = step; }  // has been read up to here
   void findings(std::vector<Finding>& out) const;

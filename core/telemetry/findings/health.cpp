@@ -211,11 +211,14 @@ std::string Judge::help(const Finding& lead) const {
   const std::string balancing = settings_.balancing(now);
   std::string moves;
   for (const std::string& knob : lead.knobs) moves += (moves.empty() ? "" : ", ") + knob.substr(knob.find('.') + 1);
-  const bool of_bias = std::ranges::find(lead.knobs, "router.bias_update_rate") != lead.knobs.end();
+  const bool of_bias = std::ranges::find(lead.knobs, "router.bias_update_rate") != lead.knobs.end() ||
+                       std::ranges::find(lead.knobs, "router.balance_rule") != lead.knobs.end();
   if (!of_bias) return moves.empty() ? std::string() : "Settings that move it: " + moves + ".";
   if (settings_.nothing_balances(now))
     return balancing + " Would help: a bias_update_rate above 0 (0.001 in DeepSeek-V3).";
   if (balancing.empty()) return "The settings that balance it are not known. Would help: " + moves + ".";
+  if (settings_.quantiles_balance(now))
+    return balancing + " Would help: more tokens a step (data.batch), from which the quantiles are, or aux_coeff.";
   if (lead.kind == FindingKind::oscillating_bias) return balancing + " Would help: a lower bias_update_rate.";
   return balancing + " Would help: a higher bias_update_rate, or aux_coeff.";
 }

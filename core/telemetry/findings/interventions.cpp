@@ -15,20 +15,11 @@ namespace moescope {
 
 namespace {
 
-constexpr std::array kKeys = {"router.killed_experts",
-                              "router.pinned_bias",
-                              "router.initial_bias",
-                              "router.frozen",
-                              "router.force_balance",
-                              "router.gate_noise",
-                              "router.bias_update_rate",
-                              "router.aux_mode",
-                              "router.aux_coeff",
-                              "router.z_coeff",
-                              "router.top_k",
-                              "router.route_norm",
-                              "router.score_func",
-                              "optimizer.router_lr_factor"};
+constexpr std::array kKeys = {"router.killed_experts", "router.pinned_bias",      "router.initial_bias",
+                              "router.frozen",         "router.force_balance",    "router.gate_noise",
+                              "router.balance_rule",   "router.bias_update_rate", "router.aux_mode",
+                              "router.aux_coeff",      "router.z_coeff",          "router.top_k",
+                              "router.route_norm",     "router.score_func",       "optimizer.router_lr_factor"};
 // A lasting finding is dated by the window of 50 steps in which it first showed, which may begin before its cause.
 constexpr std::int64_t kWindow = 50;
 // Keys by which a log names a way of balancing that this program does not know.
@@ -148,14 +139,19 @@ double Interventions::number(const std::string& key, std::int64_t step) const {
 std::optional<bool> Interventions::softmax(std::int64_t step) const {
   const std::string name = value("router.score_func", step);
   if (name.empty()) return std::nullopt;
+  if (name == "sqrtsoftplus") return std::nullopt;  // has no end at which it saturates
   return name == "softmax";
+}
+
+bool Interventions::quantiles_balance(std::int64_t step) const {
+  return value("router.balance_rule", step).starts_with("quantile");
 }
 
 bool Interventions::nothing_balances(std::int64_t step) const {
   const double coeff = number("router.aux_coeff", step);
   const bool no_aux = value("router.aux_mode", step) == "none" || coeff == 0;
-  return number("router.bias_update_rate", step) == 0 && no_aux && other_balancing_.empty() &&
-         !holds("router.force_balance", step);
+  return number("router.bias_update_rate", step) == 0 && !quantiles_balance(step) && no_aux &&
+         other_balancing_.empty() && !holds("router.force_balance", step);
 }
 
 std::string Interventions::cited(const char* key, std::int64_t step) const {
@@ -168,7 +164,7 @@ std::string Interventions::cited(const char* key, std::int64_t step) const {
 }
 
 std::string Interventions::balancing(std::int64_t step) const {
-  const std::string rate = cited("router.bias_update_rate", step);
+  const std::string rate = cited(quantiles_balance(step) ? "router.balance_rule" : "router.bias_update_rate", step);
   const bool no_aux = value("router.aux_mode", step) == "none";
   const std::string aux = cited(no_aux ? "router.aux_mode" : "router.aux_coeff", step);
   std::string stated;
@@ -267,6 +263,8 @@ void Interventions::add_no_gradient(std::vector<Finding>& out, StepRange read) c
 void Interventions::add_causes(Finding& finding) const {
   if (finding.kind == FindingKind::by_hand || finding.kind == FindingKind::comparison) return;
   if (of_load(finding.kind) && !at_start_.empty()) {
+    if (quantiles_balance(finding.steps.last))
+      std::ranges::replace(finding.knobs, "router.bias_update_rate", "router.balance_rule");
     add_expert_causes(finding);
     add_router_causes(finding);
   }

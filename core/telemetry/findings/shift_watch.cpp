@@ -149,7 +149,7 @@ Finding ShiftWatch::describe(const Shift& shift) const {
                   (back == 1 ? " is back" : " are back") + (back ? " after " + returned + " steps" : "") + ".";
     finding.why =
         "Another kind of text or a change of settings can cause it: the router's balance was learnt for what came "
-        "before. Where expert_bias balances, it takes about gap / rate steps to follow.";
+        "before. Where the sign rule balances, expert_bias takes about gap / rate steps to follow.";
     return finding;
   }
   const std::size_t blocks = means_[0].size();
@@ -168,7 +168,8 @@ Finding ShiftWatch::describe(const Shift& shift) const {
   finding.saw += " " + std::to_string(back) + " of the " + std::to_string(layers_.size()) + " layers were back after " +
                  returned + " steps.";
   finding.why =
-      "Where expert_bias balances, it moves by its rate in each step, whatever the distance: this layer's scores now "
+      "Where the sign rule balances, expert_bias moves by its rate in each step, whatever the distance: this layer's "
+      "scores now "
       "prefer a few experts by more than it has made up for, or by a gap that grows as fast.";
   return finding;
 }

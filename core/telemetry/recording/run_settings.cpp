@@ -63,8 +63,8 @@ constexpr std::array<LogName, 12> kLogNames = {{
     {"precision.experts", "precision"},
 }};
 
-constexpr std::string_view kMainKeys[] = {"router.bias_update_rate", "router.aux_mode", "router.aux_coeff",
-                                          "precision.experts", "optimizer.lr"};
+constexpr std::string_view kMainKeys[] = {"router.balance_rule", "router.bias_update_rate", "router.aux_mode",
+                                          "router.aux_coeff",    "precision.experts",       "optimizer.lr"};
 
 bool is_in_logs(std::string_view key) {
   for (const LogName& each : kLogNames)
@@ -121,8 +121,10 @@ std::vector<StatedSetting> main_settings(const History& history, std::int64_t st
     const auto value = has_config ? setting_at(history, key, step)
                        : in_log   ? std::optional(in_log->value)
                                   : std::nullopt;
-    const bool unused = key == "router.aux_coeff" && !found.empty() && found.back().name == "aux_mode" &&
-                        found.back().value == "none";  // a coefficient of no loss
+    const bool of_no_loss =
+        key == "router.aux_coeff" && !found.empty() && found.back().name == "aux_mode" && found.back().value == "none";
+    const bool of_sign_rule = key == "router.bias_update_rate" && !found.empty();  // and the rule is another
+    const bool unused = of_no_loss || of_sign_rule || (key == "router.balance_rule" && value == "sign");
     if (value && !value->empty() && !unused)
       found.push_back({in_log ? in_log->name : std::string(key.substr(key.find('.') + 1)), *value});
   }

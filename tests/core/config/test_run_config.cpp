@@ -83,6 +83,8 @@ TEST(ConfigFields, LiveOnesAreThoseThatATrainerCanTakeOver) {
   for (const ConfigField& field : config_fields())
     if (field.live) live.insert(field.key);
   EXPECT_EQ(live, (std::set<std::string>{"optimizer.lr",
+                                         "router.balance_rule",
+                                         "router.quantile_ema",
                                          "router.bias_update_rate",
                                          "router.bias_centring",
                                          "router.aux_mode",
@@ -452,6 +454,29 @@ TEST(Rules, RecipesAskForWhatTheirBlocksNeed) {
   EXPECT_FALSE(validate(config).empty());
   config.precision.experts = config.precision.shared_experts = Recipe::fp8_deepseek_128;
   EXPECT_TRUE(validate(config).empty());
+}
+
+TEST(Rules, QuantilesAskForWhatTheyCut) {
+  RunConfig config;
+  config.router.balance_rule = BalanceRule::quantile_batch;
+  EXPECT_TRUE(validate(config).empty());
+  const auto refused = [&](auto change) {
+    RunConfig changed = config;
+    change(changed.router);
+    return all_text(validate(changed));
+  };
+  EXPECT_EQ(refused([](RouterConfig& r) { r.score_func = ScoreFunc::softmax; }),
+            "router.balance_rule: balance_rule is quantile_batch, whose histogram is made for scores from 0 to 1 of "
+            "experts that do not compete: choose score_func sigmoid, or another rule\n");
+  for (const BalanceRule rule : {BalanceRule::quantile_batch, BalanceRule::quantile_microbatch}) {
+    config.router.balance_rule = rule;
+    EXPECT_FALSE(refused([](RouterConfig& r) { r.n_groups = 4, r.n_limited_groups = 2; }).empty());
+    EXPECT_FALSE(refused([](RouterConfig& r) { r.force_balance = true; }).empty());
+    EXPECT_FALSE(refused([](RouterConfig& r) { r.gate_noise = 0.1; }).empty());
+    EXPECT_FALSE(refused([](RouterConfig& r) { r.top_k = 16; }).empty());
+    EXPECT_TRUE(refused([](RouterConfig& r) { r.n_groups = 4; }).empty());  // limits nothing
+  }
+  EXPECT_TRUE(refused([](RouterConfig& r) { r.score_func = ScoreFunc::softmax; }).empty());
 }
 
 TEST(Rules, TooLittleReachableExperts) {

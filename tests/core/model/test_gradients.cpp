@@ -215,6 +215,12 @@ std::vector<RouterCase> router_cases() {
   add("SigmoidScaledNotNormed", [](RouterConfig& c) { c.route_norm = false, c.route_scale = 2.5; });
   add("SoftmaxNormedScaled", [](RouterConfig& c) { c.score_func = ScoreFunc::softmax, c.route_scale = 2.5; });
   add("SoftmaxNotNormed", [](RouterConfig& c) { c.score_func = ScoreFunc::softmax, c.route_norm = false; });
+  add("SqrtSoftplusNormedScaled", [](RouterConfig& c) { c.score_func = ScoreFunc::sqrtsoftplus, c.route_scale = 1.5; });
+  add("SqrtSoftplusNotNormedAuxAndZ", [](RouterConfig& c) {
+    c.score_func = ScoreFunc::sqrtsoftplus, c.route_norm = false, c.z_coeff = 0.3;
+    c.aux_mode = AuxMode::sequence, c.aux_coeff = 0.7;
+  });
+  add("ChosenByLogit", [](RouterConfig& c) { c.balance_rule = BalanceRule::quantile_microbatch; });
   add("Groups", [](RouterConfig& c) { c.n_groups = 4, c.n_limited_groups = 2; });
   add("ForcedBalance", [](RouterConfig& c) { c.force_balance = true; });
   add("SigmoidSequenceAux", [](RouterConfig& c) { c.aux_mode = AuxMode::sequence, c.aux_coeff = 0.7; });

@@ -3,7 +3,9 @@
 
 #include <cmath>
 
+#include "core/model/moe/quantile_balance.h"
 #include "core/model/moe/router.h"
+#include "core/model/moe/token_drop.h"
 
 namespace moescope {
 namespace {
@@ -198,6 +200,85 @@ TEST(ExpertBias, ComparesWithTheExactMean) {
   EXPECT_DOUBLE_EQ(bias[0], 1.1);
   EXPECT_DOUBLE_EQ(bias[2], 0.9);
   EXPECT_EQ(updated({5, 5, 5}, true), (std::vector<double>{1, 1, 1}));
+}
+
+TEST(RouterForward, SqrtSoftplusScores) {
+  RouterConfig c;
+  c.score_func = ScoreFunc::sqrtsoftplus;
+  const auto r = route(c, {0, 1, 30, -30, 1000, -1000}, {0, 0, 0, 0, 0, 0});
+  EXPECT_NEAR(r->a.scores[0], std::sqrt(std::log(2.0)), 1e-15);
+  EXPECT_NEAR(r->a.scores[1], std::sqrt(std::log(1 + std::exp(1.0))), 1e-15);
+  EXPECT_NEAR(r->a.scores[2], std::sqrt(30.0), 1e-12);
+  EXPECT_NEAR(r->a.scores[3], std::exp(-15.0), 1e-20);
+  EXPECT_NEAR(r->a.scores[4], std::sqrt(1000.0), 1e-12);
+  EXPECT_EQ(r->a.scores[5], 0);
+}
+
+TEST(RouterForward, CutoffIsTheBestRejectedChoice) {
+  RouterConfig c;
+  c.top_k = 2;
+  EXPECT_NEAR(route(c, {0, 1, 2, 3}, {0, 0.5, 0, 0})->a.cutoff[0], sigmoid(2), 1e-15);
+  c.balance_rule = BalanceRule::quantile_microbatch;  // by logits
+  EXPECT_EQ(route(c, {0, 1, 2, 3}, {0, 0.5, 0, 0})->a.cutoff[0], 1.5);
+  c.top_k = 4;
+  EXPECT_TRUE(std::isnan(route(c, {0, 1, 2, 3}, {0, 0.5, 0, 0})->a.cutoff[0]));
+}
+
+// Four tokens and two experts, one each: expert 0 is ahead by 0.1 to 0.4. Half the tokens get expert 1 once its bias
+// lies between 0.2 and 0.3 above that of expert 0.
+class QuantilesOfTwo : public testing::Test {
+ protected:
+  const std::vector<double> scores_ = {0.5, 0.4, 0.5, 0.3, 0.5, 0.2, 0.5, 0.1};
+  const std::vector<double> cutoff_ = {0.4, 0.3, 0.2, 0.1};  // without a bias the worse of both
+  std::vector<double> bias_ = {0, 0};
+};
+
+TEST_F(QuantilesOfTwo, OfTheGlobalBatch) {
+  const auto bins = quantile_bins<double>(bias_, 1000);
+  std::vector<std::uint32_t> counts(2000);
+  count_distances(bins, scores_.data(), cutoff_.data(), 4, 2, counts.data());
+  bias_from_counts<double>(bins, counts.data(), 1, bias_);
+  EXPECT_EQ(bias_[0], -bias_[1]);
+  EXPECT_GE(bias_[1] - bias_[0], 0.2 - bins.width);
+  EXPECT_LE(bias_[1] - bias_[0], 0.3 + bins.width);
+}
+
+TEST_F(QuantilesOfTwo, OfAMicrobatch) {
+  std::vector<double> local(2);
+  bias_of_microbatch<double>(scores_.data(), cutoff_.data(), 4, 1, local);
+  // Expert 0 wins the half that are most ahead, the next is 0.2 ahead; expert 1 is never ahead of its own score.
+  EXPECT_NEAR(local[0], -0.2, 1e-15);
+  EXPECT_EQ(local[1], 0);
+  follow_bias<double>(local, 0.5, bias_);
+  EXPECT_NEAR(bias_[1] - bias_[0], 0.1, 1e-15);
+  EXPECT_NEAR(bias_[1] + bias_[0], 0, 1e-15);
+}
+
+TEST_F(QuantilesOfTwo, AKilledExpertKeepsItsBiasAndIsInNoMean) {
+  const std::vector<double> scores = {0.5, 0.4, 9, 0.5, 0.3, 9, 0.5, 0.2, 9, 0.5, 0.1, 9};
+  const std::uint8_t killed[] = {0, 0, 1};
+  std::vector<double> with = {0, 0, 7}, local(3);
+  bias_of_microbatch<double>(scores.data(), cutoff_.data(), 4, 1, local, killed);
+  follow_bias<double>(local, 0, with, killed);
+  EXPECT_EQ(with[2], 7);
+  EXPECT_NEAR(with[1] - with[0], 0.2, 1e-15);
+  const auto bins = quantile_bins<double>(with, 1000, killed);
+  EXPECT_NEAR(bins.lowest, with[0] - 1, 1e-15);
+  std::vector<std::uint32_t> counts(3000);
+  count_distances(bins, scores.data(), cutoff_.data(), 4, 3, counts.data());
+  bias_from_counts<double>(bins, counts.data(), 1, with, killed);
+  EXPECT_EQ(with[2], 7);
+  EXPECT_NEAR(with[0] + with[1], 0, 1e-12);
+}
+
+TEST(TokenDrop, TheLargestGatesOfAnExpertStay) {
+  const std::vector<std::int32_t> ids = {0, 1, 0, 1, 0, 2, 0, 2};
+  std::vector<double> mix = {0.1, 0.9, 0.4, 0.6, 0.3, 0.7, 0.4, 0.6};
+  std::vector<std::uint8_t> kept(8);
+  EXPECT_EQ(expert_capacity(4, 2, 3, 0.75), 2);
+  EXPECT_EQ(drop_beyond_capacity(ids.data(), 4, 2, 3, 2, mix.data(), kept.data()), 2u);
+  EXPECT_EQ(kept, (std::vector<std::uint8_t>{0, 1, 1, 1, 0, 1, 1, 1}));
+  EXPECT_EQ(mix, (std::vector<double>{0, 0.9, 0.4, 0.6, 0, 0.7, 0.4, 0.6}));
 }
 
 }  // namespace

@@ -108,6 +108,17 @@ TEST(Ranks, InEveryKindOfRouterAndLoss) {
   expect_the_same(config, 4);
 }
 
+TEST(Ranks, WithBiasesByQuantiles) {
+  RunConfig config = small_config();
+  config.router.killed_experts = "1:3";
+  config.router.balance_rule = BalanceRule::quantile_batch;
+  expect_the_same(config, 4);
+  config.router.balance_rule = BalanceRule::quantile_microbatch;
+  config.router.quantile_ema = 0.5;
+  config.router.score_func = ScoreFunc::sqrtsoftplus;
+  expect_the_same(config, 2);
+}
+
 TEST(Ranks, InLowPrecisionEverywhere) {
   RunConfig config = small_config();
   PrecisionConfig& precision = config.precision;

@@ -66,6 +66,22 @@ TEST(Health, AnEvenLoadIsHealthyOnceItHasSettled) {
   EXPECT_EQ(healthy.help, "Balancing: bias_update_rate = 0.001, aux_mode = none.");
 }
 
+TEST(Health, QuantilesBalanceWithoutARate) {
+  MadeUp run("[router]\nbalance_rule = \"quantile_batch\"\nbias_update_rate = 0.0\naux_mode = \"none\"\n");
+  MadeUp::Shares dead = MadeUp::even();
+  dead[5] = 0;
+  run.steps(300, dead, MadeUp::even());
+  const Health health = judge(run.history());
+  EXPECT_FALSE(says(health.help, "Nothing balances")) << health.help;
+  EXPECT_TRUE(says(health.help, "Balancing: balance_rule = quantile_batch, aux_mode = none.")) << health.help;
+  EXPECT_FALSE(says(health.help, "bias_update_rate")) << health.help;
+  for (const Finding& f : find_all(run.history()))
+    for (const std::string& knob : f.knobs) EXPECT_NE(knob, "router.bias_update_rate") << f.title;
+  const auto stated = main_settings(*run.history(), 0);
+  EXPECT_EQ(std::ranges::count(stated, std::string("bias_update_rate"), &StatedSetting::name), 0);
+  EXPECT_EQ(std::ranges::count(stated, std::string("balance_rule"), &StatedSetting::name), 1);
+}
+
 TEST(Health, DeadExpertsAreNamedByNumber) {
   MadeUp run;
   MadeUp::Shares dead = MadeUp::even();

@@ -26,6 +26,7 @@ struct Numbers {
   Rounding rounding = Rounding::nearest;
   bool hadamard = false;
   TokenPayload payload = TokenPayload::fp32;
+  BalanceRule rule = BalanceRule::sign;
 };
 
 RunConfig config_with(const Numbers& numbers) {
@@ -45,6 +46,8 @@ RunConfig config_with(const Numbers& numbers) {
   c.router.aux_mode = AuxMode::sequence;
   c.router.aux_coeff = 1e-3;
   c.router.z_coeff = 1e-4;
+  c.router.balance_rule = numbers.rule;
+  c.router.quantile_ema = 0.5;
   PrecisionConfig& p = c.precision;
   p.experts = p.shared_experts = p.dense_ffn = p.attention = p.router_gate = p.head = numbers.recipe;
   p.rounding = numbers.rounding;
@@ -141,6 +144,8 @@ std::vector<Numbers> all_numbers() {
   for (const Recipe recipe : {Recipe::fp8_tensorwise, Recipe::fp8_rowwise, Recipe::mxfp8_rceil, Recipe::nvfp4})
     cases.push_back({recipe, Rounding::stochastic, true, TokenPayload::mxfp8});
   cases.push_back({Recipe::mxfp4, Rounding::stochastic, false, TokenPayload::bf16});
+  for (const BalanceRule rule : {BalanceRule::quantile_batch, BalanceRule::quantile_microbatch})
+    cases.push_back({.recipe = Recipe::fp32, .rule = rule});
   return cases;
 }
 
@@ -148,6 +153,8 @@ std::string case_name(const testing::TestParamInfo<Numbers>& info) {
   std::string name = recipe_info(info.param.recipe).name;
   if (info.param.rounding == Rounding::stochastic) name += "_stochastic";
   if (info.param.hadamard) name += "_rotated";
+  if (info.param.rule == BalanceRule::quantile_batch) name += "_quantile_batch";
+  if (info.param.rule == BalanceRule::quantile_microbatch) name += "_quantile_microbatch";
   return name;
 }
 

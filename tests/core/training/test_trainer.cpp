@@ -278,6 +278,53 @@ TEST_F(TrainerTest, LearningRateAndRouterChangesTakeEffectAtTheNextStep) {
   EXPECT_GT(step(trainer).z_loss, 0);
 }
 
+// From an uneven start the sign rule needs gap / rate steps, quantiles a few.
+TEST_F(TrainerTest, QuantilesBalanceInAFewSteps) {
+  config_.data.seq = 128;
+  data_ = open_dataset(config_.data, config_.seed);
+  config_.router.initial_bias = "*:0=0.5,*:1=0.3";
+  const auto imbalance = [&](BalanceRule rule) {
+    config_.router.balance_rule = rule;
+    Trainer trainer(config_);
+    for (int i = 0; i < 5; ++i) step(trainer);
+    return step(trainer).routers[0].max_vio;
+  };
+  const float sign = imbalance(BalanceRule::sign);
+  EXPECT_GT(sign, 2);
+  EXPECT_LT(imbalance(BalanceRule::quantile_batch), 0.5f * sign);
+  EXPECT_LT(imbalance(BalanceRule::quantile_microbatch), 0.5f * sign);
+}
+
+TEST_F(TrainerTest, TheRuleOfTheBiasMayChange) {
+  Trainer trainer(config_);
+  step(trainer);
+  for (const char* rule : {"quantile_batch", "quantile_microbatch", "sign"}) {
+    trainer.apply(change("router.balance_rule", std::string(rule)));
+    const std::vector<float> bias = step(trainer).routers[0].expert_bias;
+    EXPECT_NEAR(std::accumulate(bias.begin(), bias.end(), 0.0), 0, 1e-5) << rule;
+    EXPECT_NE(step(trainer).routers[0].expert_bias, bias) << rule;
+  }
+  trainer.apply(change("router.balance_rule", std::string("quantile_microbatch")));
+  trainer.apply(change("router.frozen", true));
+  const std::vector<float> frozen = step(trainer).routers[0].expert_bias;
+  EXPECT_EQ(step(trainer).routers[0].expert_bias, frozen);
+}
+
+TEST_F(TrainerTest, KilledAndPinnedExpertsStayOutOfTheQuantiles) {
+  config_.router.killed_experts = "*:3";
+  config_.router.pinned_bias = "1:0=0.25";
+  for (const BalanceRule rule : {BalanceRule::quantile_batch, BalanceRule::quantile_microbatch}) {
+    config_.router.balance_rule = rule;
+    Trainer trainer(config_);
+    for (int i = 0; i < 3; ++i) step(trainer);
+    const TelemetryFrame f = step(trainer);
+    EXPECT_EQ(f.routers[0].expert_bias[3], 0);
+    EXPECT_EQ(f.routers[0].expert_bias[0], 0.25f);
+    EXPECT_EQ(f.routers[0].tokens_per_expert[3], 0u);
+    EXPECT_TRUE(std::isfinite(f.routers[1].expert_bias[1]));
+  }
+}
+
 TEST_F(TrainerTest, TopKMayGrowToAllExpertsAndShrinkAgain) {
   Trainer trainer(config_);
   step(trainer);
