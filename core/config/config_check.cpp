@@ -118,11 +118,12 @@ std::string type_name(const ConfigField& field, std::size_t type) {
   }
 }
 
+// Sizes that are still to be checked may be anything: they are added as double, here and below.
 double attention_weights(const ModelConfig& m) {
-  const double d = m.dim, heads = m.n_heads, qk = m.qk_nope_head_dim + m.qk_rope_head_dim;
+  const double d = m.dim, heads = m.n_heads, rope = m.qk_rope_head_dim, qk = m.qk_nope_head_dim + rope;
   const double query = m.q_lora_rank > 0 ? (d + heads * qk) * m.q_lora_rank : d * heads * qk;
-  const double latent = d * (m.kv_lora_rank + m.qk_rope_head_dim);
-  const double unpack = heads * m.kv_lora_rank * double(m.qk_nope_head_dim + m.v_head_dim);
+  const double latent = d * (m.kv_lora_rank + rope);
+  const double unpack = heads * m.kv_lora_rank * (double(m.qk_nope_head_dim) + m.v_head_dim);
   return query + latent + unpack + heads * m.v_head_dim * d;
 }
 
@@ -327,7 +328,8 @@ double parameter_count(const RunConfig& c) {
   const double dense_layers = m.n_layers - moe_layers;
   const double expert = 3.0 * d * m.moe_inter;
   return 2.0 * m.vocab * d + d + m.n_layers * (attention_weights(m) + 2 * d + m.q_lora_rank + m.kv_lora_rank) +
-         dense_layers * 3.0 * d * m.dense_inter + moe_layers * ((m.n_experts + m.n_shared) * expert + d * m.n_experts);
+         dense_layers * 3.0 * d * m.dense_inter +
+         moe_layers * ((double(m.n_experts) + m.n_shared) * expert + d * m.n_experts);
 }
 
 double memory_estimate(const RunConfig& c) {
@@ -335,7 +337,7 @@ double memory_estimate(const RunConfig& c) {
   const double d = m.dim, tokens = double(c.data.batch) * c.data.seq;
   const double moe_layers = std::max(0.0, double(m.n_layers) - m.n_dense_layers),
                dense_layers = m.n_layers - moe_layers;
-  const double head = 2.0 * (m.qk_nope_head_dim + m.qk_rope_head_dim + m.v_head_dim);
+  const double head = 2.0 * (double(m.qk_nope_head_dim) + m.qk_rope_head_dim + m.v_head_dim);
   const double attention = 4 * d + m.n_heads * (head + c.data.seq) + m.q_lora_rank + m.kv_lora_rank;
   const double moe = c.router.top_k * (2 * d + 4.0 * m.moe_inter) + 4.0 * m.n_shared * m.moe_inter + 2.0 * m.n_experts;
   const double saved = m.n_layers * attention + dense_layers * 4.0 * m.dense_inter + moe_layers * moe + 2.0 * m.vocab;
