@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "core/io/input_file.h"
 #include "core/io/json_line.h"
@@ -24,7 +25,7 @@ constexpr std::size_t kMaxTogetherBytes = std::size_t{64} << 20;
 struct Place {
   bool mtp = false;
   int layer = 0;
-  auto operator<=>(const Place&) const = default;
+  bool operator<(const Place& other) const { return std::pair(mtp, layer) < std::pair(other.mtp, other.layer); }
 };
 
 // What all microbatches and ranks chose in one layer at one step.

@@ -9,16 +9,11 @@
 
 #include "core/telemetry/frame/change_marker.h"
 #include "core/telemetry/recording/frame_sink.h"
+#include "tests/support/recording_file.h"
 #include "tests/support/sample_frames.h"
 
 namespace moescope {
 namespace {
-
-std::string temporary_file(const char* name) {
-  const auto path = std::filesystem::temp_directory_path() / (std::string("moescope_sink_") + name);
-  for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path.string() + suffix);
-  return path;
-}
 
 RunInfo info_of_run(int run) {
   RunInfo info = sample_info({});
@@ -52,7 +47,7 @@ TEST(FrameSink, BringsFramesOfSeveralRunsInOrder) {
 
 TEST(FrameSink, FlushMeansWrittenAsWell) {
   std::mt19937 rng(2);
-  const std::string path = temporary_file("flush.moescope");
+  const std::string path = temporary_file("sink_flush.moescope");
   FrameSink sink(path);
   sink.add_run(info_of_run(0));
   for (int step = 0; step < 60; ++step) {
@@ -66,7 +61,7 @@ TEST(FrameSink, FlushMeansWrittenAsWell) {
 
 TEST(FrameSink, ClosingDrains) {
   std::mt19937 rng(3);
-  const std::string path = temporary_file("close.moescope");
+  const std::string path = temporary_file("sink_close.moescope");
   std::shared_ptr<History> history;
   {
     FrameSink sink(path);
@@ -109,7 +104,7 @@ TEST(FrameSink, FlushFromManyThreads) {
 // A full disk, here a limit on the file's size: the recording ends with a reason, the history goes on.
 TEST(FrameSink, FailingDiskDoesNotStopTraining) {
   std::mt19937 rng(4);
-  const std::string path = temporary_file("full.moescope");
+  const std::string path = temporary_file("sink_full.moescope");
   FrameSink sink(path);
   const auto history = sink.add_run(info_of_run(0));
   sink.publish(sample_frame(0, {}, rng));
