@@ -19,6 +19,10 @@ constexpr std::array<const char*, 3> kChoices<AuxMode>{"none", "sequence", "batc
 template <>
 constexpr std::array<const char*, 2> kChoices<Schedule>{"constant", "cosine"};
 template <>
+constexpr std::array<const char*, 2> kChoices<OptimizerName>{"adamw", "muon"};
+template <>
+constexpr std::array<const char*, 3> kChoices<MuonScale>{"match_rms_adamw", "original", "spectral"};
+template <>
 constexpr std::array<const char*, 2> kChoices<Generator>{"passages", "facts"};
 template <>
 constexpr std::array<const char*, 2> kChoices<Rounding>{"nearest", "stochastic"};
@@ -352,9 +356,17 @@ void add_router_actions(std::vector<ConfigField>& t) {
 void add_optimizer(std::vector<ConfigField>& t) {
   constexpr auto s = &RunConfig::optimizer;
   constexpr auto kGroup = "Optimizer";
+  t.push_back(field<s, &OptimizerConfig::name>(
+      "optimizer.name", kGroup, "Optimizer", "", kNone,
+      "adamw: every weight moves by its gradient's running mean over the root of its square's (DeepSeek-V3). muon: "
+      "matrices move along the nearest orthogonal matrix to their momentum, so that all directions move alike (Kimi "
+      "K2, Moonlight): every expert's three, each head's of the queries, keys and values, and whole the rest of "
+      "attention, feed-forwards and the gate; embedding, head and norms stay with AdamW. Muon keeps one number for a "
+      "weight where AdamW keeps two (the program reserves both) and multiplies matrices in every step; it learns more "
+      "from the same tokens."));
   t.push_back(live(
       field<s, &OptimizerConfig::lr>("optimizer.lr", kGroup, "Learning rate", "", {0, 1},
-                                     "Peak step size of AdamW. DeepSeek-V3: 2.2e-4; small models tolerate 1e-3 to "
+                                     "Peak step size. DeepSeek-V3: 2.2e-4; small models tolerate 1e-3 to "
                                      "5e-3. Too high: the loss jumps or becomes NaN, and routers oscillate; too low: "
                                      "it falls slowly. A change while training takes effect at the next step.")));
   t.push_back(field<s, &OptimizerConfig::lr_min>(
@@ -394,6 +406,29 @@ void add_optimizer(std::vector<ConfigField>& t) {
       "The gates' learning rate, with their weight decay, is this times that of all others. Above 1 routing becomes "
       "fixed early and may collapse; below 1 it stays flexible for longer. 0: the gates' weights stay as they are "
       "while expert_bias still moves. 1: like all other weights.")));
+}
+
+void add_muon(std::vector<ConfigField>& t) {
+  constexpr auto s = &RunConfig::optimizer;
+  constexpr auto kGroup = "Optimizer";
+  t.push_back(field<s, &OptimizerConfig::muon_momentum>(
+      "optimizer.muon_momentum", kGroup, "Muon's momentum", "", {0, 0.99999},
+      "Only with muon: memory of the gradient's running mean; 0.95 (Kimi K2, TorchTitan) remembers about 20 steps."));
+  t.push_back(field<s, &OptimizerConfig::muon_nesterov>(
+      "optimizer.muon_nesterov", kGroup, "Muon looks ahead (Nesterov)", "", kNone,
+      "Only with muon: the step follows the momentum as it will be if the gradient stays. true in Kimi K2 and "
+      "TorchTitan, false by default in Megatron-LM."));
+  t.push_back(field<s, &OptimizerConfig::muon_scale>(
+      "optimizer.muon_scale", kGroup, "Muon's learning rate", "", kNone,
+      "Only with muon: factor on the learning rate of an m x n matrix. match_rms_adamw: 0.2 sqrt(max(m, n)), steps as "
+      "large as AdamW's, so that its learning rate fits (Moonlight, Kimi K2). original: sqrt(max(1, m / n)), for which "
+      "0.02 is usual; spectral: sqrt(m / n). Both need a learning rate of their own, which embedding, head and norms "
+      "have, too."));
+  t.push_back(field<s, &OptimizerConfig::muon_bf16>(
+      "optimizer.muon_bf16", kGroup, "Muon in BF16", "", kNone,
+      "Only with muon: the matrix products of its five Newton-Schulz steps have BF16 operands and results, as in "
+      "TorchTitan; momentum and weights stay FP32. false: all in FP32. A direction that is far below the largest one "
+      "of its matrix is lost in BF16."));
 }
 
 void add_precision(std::vector<ConfigField>& t) {
@@ -605,6 +640,7 @@ std::vector<ConfigField> make_table() {
   add_router_balance(table);
   add_router_actions(table);
   add_optimizer(table);
+  add_muon(table);
   add_precision(table);
   add_rest(table);
   add_texts(table);

@@ -73,7 +73,12 @@ struct RouterConfig {
   std::string initial_bias = {};    // expert_bias before the first step
 };
 
+// core/model/muon.h
+enum class OptimizerName : std::uint8_t { adamw, muon };
+enum class MuonScale : std::uint8_t { match_rms_adamw, original, spectral };
+
 struct OptimizerConfig {
+  OptimizerName name = OptimizerName::adamw;
   double lr = 2e-3;
   double lr_min = 2e-4;
   Schedule schedule = Schedule::cosine;
@@ -85,6 +90,10 @@ struct OptimizerConfig {
   double weight_decay = 0.1;
   double clip = 1.0;              // gradient norm limit
   double router_lr_factor = 1.0;  // on the learning rate of the gates
+  double muon_momentum = 0.95;
+  bool muon_nesterov = true;
+  MuonScale muon_scale = MuonScale::match_rms_adamw;
+  bool muon_bf16 = false;  // rounds between the products of a step
 };
 
 // Number formats of the operands of every weight's three GEMMs, by kind of weight. Attention's products of
